@@ -1,0 +1,90 @@
+# What a reader and a developer type. Any target can be the first one: each makes what it needs, once.
+
+PYTHON ?= python3
+# What pip installs beside the package. Without dsl (make book EXTRAS=book,test) NVIDIA's CuTe DSL is left out.
+EXTRAS ?= dsl,book,test
+# More options for the pip call that fetches torch, such as --index-url of an index that holds CPU builds.
+TORCH_PIP ?=
+# More options for pytest.
+ARGS ?=
+PORT ?= 8000
+
+comma := ,
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+TORCH := $(shell sed -n '/^torch==/p' constraints.txt)
+INSTALLED := .venv/installed-$(subst $(comma),-,$(EXTRAS))
+BUILT := _build/html/.built
+PAGES := _config.yml _toc.yml $(shell find book notebooks -type f ! -name '*.ipynb' ! -path '*/.*')
+CODE := $(shell find quack_tutorial -type f ! -name '*.pyc')
+
+.DEFAULT_GOAL := help
+.PHONY: help book serve test lab notebooks check-notebooks lint site-tools constraints clean
+
+help:
+	@echo "make book             install into .venv, run every chapter, build the site into _build/html"
+	@echo "make serve            build if needed, then serve the site on http://127.0.0.1:$(PORT)"
+	@echo "make test             install into .venv, run the tests (make test ARGS='-k layout')"
+	@echo "make lab              open the chapters in JupyterLab"
+	@echo "make notebooks        write notebooks/*.ipynb from notebooks/*.md"
+	@echo "make check-notebooks  fail if a notebook differs from its source"
+	@echo "make lint             ruff, over the modules and the notebooks"
+	@echo "make site-tools       install what the browser test of the site needs (Node.js and Chromium must be there)"
+	@echo "make constraints      write constraints.txt from what is installed in .venv"
+	@echo "make clean            remove _build and .venv"
+
+# torch comes first and alone: left to itself, pip could settle on another version and fetch gigabytes for it.
+$(INSTALLED): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, $(PYTHON) is %d.%d: make PYTHON=python3.12 ..." \
+	    % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
+	@echo "Installing into .venv (a few minutes the first time) ..."
+	@test -x $(BIN)/pip || $(PYTHON) -m venv .venv
+	@$(PIP) install $(TORCH_PIP) "$(TORCH)"
+	@$(PIP) install --constraint constraints.txt --editable ".[$(EXTRAS)]"
+	@touch $@
+
+book: $(BUILT)
+	@echo "The book is in _build/html/index.html; make serve shows it on http://127.0.0.1:$(PORT)"
+
+# From nothing each time: Sphinx warns about a page only when it reads it, so a second try would forget the first's warnings.
+$(BUILT): $(INSTALLED) $(PAGES) $(CODE)
+	@echo "Running the chapters and building the site ..."
+	@rm -rf _build/html
+	$(BIN)/jupyter-book build . --all --quiet -W -n --keep-going
+	@touch $@
+
+serve: $(BUILT)
+	@echo "http://127.0.0.1:$(PORT) (Ctrl-C stops it)"
+	@$(BIN)/python -m http.server --bind 127.0.0.1 --directory _build/html $(PORT)
+
+test: $(INSTALLED)
+	$(BIN)/python -m pytest $(ARGS)
+
+lab: .venv/installed-lab
+	$(BIN)/jupyter lab --notebook-dir=notebooks
+
+.venv/installed-lab: $(INSTALLED)
+	@$(PIP) install --constraint constraints.txt --editable ".[labs]"
+	@touch $@
+
+notebooks: $(INSTALLED)
+	$(BIN)/python scripts/sync_notebooks.py
+
+check-notebooks: $(INSTALLED)
+	$(BIN)/python scripts/sync_notebooks.py --check
+
+lint: $(INSTALLED)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+site-tools:
+	cd tests/site && npm install --no-package-lock --no-audit --no-fund --loglevel=error
+
+# CUDA's own packages are left out: torch and CuTe DSL pin them, differently for each machine.
+constraints: .venv/installed-lab
+	@sed -n '/^#/p' constraints.txt > .venv/constraints
+	@$(BIN)/pip freeze --exclude-editable | sed -E '/^(nvidia|cuda|triton)/d; s/[+]c[a-z0-9]+$$//' >> .venv/constraints
+	@cp .venv/constraints constraints.txt
+
+clean:
+	rm -rf _build .venv

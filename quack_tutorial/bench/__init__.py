@@ -1,0 +1,39 @@
+"""The benchmark behind the book's figures: what is timed, how, against whom, and the records it leaves.
+
+| module          | what it holds                                                                            |
+|-----------------|------------------------------------------------------------------------------------------|
+| `operations`    | the table of operations: bytes, inputs, tolerance, providers, cells                        |
+| `peers`         | how each other implementation is set up                                                  |
+| `plain_kernels` | the vector kernels (read, copy, add) that a ceiling is the fastest of                    |
+| `ceilings`      | the ceiling of one size: the best of those kernels, found by a sweep                     |
+| `correctness`   | float64 reference on sampled rows, before anything is timed                              |
+| `timing`        | CUDA-graph replays over rotating buffers, providers interleaved                          |
+| `statistics`    | medians, paired ratios and how sure they are                                             |
+| `records`       | recorded results: device, versions, samples; read, checked, written                      |
+| `measure`       | one cell: set up, check, time                                                            |
+| `worker`        | the process that measures cells                                                          |
+| `sweep`         | many cells through a worker, started again when a provider takes it down                  |
+| `command`       | `quack-tutorial bench`                                                                   |
+| `results`       | `quack-tutorial results`, and the curves that the book draws                             |
+| `here`          | `this_machine`: the reader's own points beside the recorded ones                         |
+
+A cell is an operation, a dtype, M rows and N columns. GB/s are 1e9 bytes a second of what the operation must move.
+Importing this package loads neither torch nor triton.
+"""
+
+from importlib import import_module
+
+_HOMES = {
+    "this_machine": "quack_tutorial.bench.here",
+    "load_records": "quack_tutorial.bench.records",
+    "throughput": "quack_tutorial.bench.results",
+    "ladder": "quack_tutorial.bench.results",
+}
+
+__all__ = list(_HOMES)
+
+
+def __getattr__(name):
+    if name not in _HOMES:
+        raise AttributeError(f"module 'quack_tutorial.bench' has no attribute {name!r}; it has {', '.join(_HOMES)}")
+    return getattr(import_module(_HOMES[name]), name)

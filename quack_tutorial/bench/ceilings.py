@@ -1,0 +1,58 @@
+"""The ceiling of one size: the fastest plain vector kernel with the same reads and writes, in the same run.
+
+Launch and drain weigh more on small sizes, so the ceiling is found for each size anew, by a sweep over block sizes,
+warps and cache hints, with torch's own copy or add beside it. A kernel above its ceiling is a fault of the measurement
+until shown otherwise: `quack-tutorial results` flags it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import torch
+
+from quack_tutorial.bench import timing
+
+INPUTS = {"1R": 1, "1R1W": 1, "2R1W": 2}
+STREAMS = {"1R": 1, "1R1W": 2, "2R1W": 3}  # reads and writes in all
+
+# 32-bit words a block, warps: 16 to 128 bytes a thread
+SHAPES = ((512, 4), (1024, 4), (1024, 8), (2048, 4), (2048, 8), (4096, 4), (4096, 8), (8192, 8))
+HINTS = (("", ""), ("", ".cs"), ("evict_first", ".cs"))  # of loads and stores
+
+
+def ceiling_candidates(pattern: str, bytes_moved: int, slots: int, pool) -> dict[str, timing.Replay]:
+    """The best plain kernel of the sweep and torch's own, captured and ready to be timed in turn with the providers.
+
+    Keys say what each is ("copy, 2048 words, 4 warps, stores .cs"). `bytes_moved` is the operation's; the plain kernels
+    move as much, rounded up to 16 bytes a stream.
+    """
+    from quack_tutorial.bench import plain_kernels
+
+    words = math.ceil(bytes_moved / STREAMS[pattern] / 16) * 4
+    buffers = [tuple(_random_words(words) for _ in range(INPUTS[pattern])) for _ in range(slots)]
+    launches = timing.launches_for(bytes_moved, slots)
+    short = max(slots, math.ceil(launches / 4))
+    calls = {}
+    for (block, warps), (load, store) in itertools.product(SHAPES, HINTS):
+        calls[_name(pattern, block, warps, load, store)] = plain_kernels.plain(pattern, block, warps, load, store)
+    # All of the sweep's graphs stay until the last capture: a pool whose graphs are all gone is no longer one.
+    sweep = {name: timing.capture(call, buffers, short, pool).released() for name, call in calls.items()}
+    rough = {name: timing.rough_us(replay, 2) for name, replay in sweep.items()}
+    best = min(rough, key=rough.get)
+    chosen = {best: calls[best]}
+    own = plain_kernels.torch_own(pattern)
+    if own is not None:
+        chosen[f"torch {own.__name__}"] = own
+    return {name: timing.capture(call, buffers, launches, pool).released() for name, call in chosen.items()}
+
+
+def _random_words(count):
+    return torch.randint(-(2**31), 2**31 - 1, (count,), dtype=torch.int32, device="cuda")
+
+
+def _name(pattern, block, warps, load, store):
+    kind = {"1R": "read", "1R1W": "copy", "2R1W": "add"}[pattern]
+    hints = "".join(f", {what} {hint}" for what, hint in (("loads", load), ("stores", store)) if hint)
+    return f"{kind}, {block} words, {warps} warps{hints}"

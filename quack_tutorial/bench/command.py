@@ -1,0 +1,213 @@
+"""`quack-tutorial bench`: measure cells on this machine's GPU, show them as they come, keep them in a record.
+
+A sweep may be stopped at any time and gone on with (`--resume`): the record is written after every cell, and cells that
+it holds are skipped. A record holds one machine and one set of versions; others are refused.
+"""
+
+from __future__ import annotations
+
+import datetime
+import shlex
+import sys
+import time
+from pathlib import Path
+
+from quack_tutorial import hardware, machine
+from quack_tutorial.bench import records, results, sweep
+from quack_tutorial.bench.operations import DTYPES, OPERATIONS, CellKey, default_rows, expected_cells
+
+TIMER = (
+    "microseconds a launch: CUDA-graph replay of >= 20 launches over rotating buffers of >= 3 x L2, "
+    "providers interleaved, one sample a round; do_bench_us: triton.testing.do_bench median"
+)
+QUICK_SIZES = (1024, 4096, 8192, 16384)
+
+
+def add_arguments(parser):
+    """Declare what `quack-tutorial bench` takes."""
+    parser.add_argument("operation", nargs="?", default="softmax", choices=sorted(OPERATIONS))
+    parser.add_argument("--dtype", help="types, separated by commas (default: all of " + ",".join(DTYPES) + ")")
+    parser.add_argument("--n", help="row lengths, separated by commas (default: all of the grid)")
+    parser.add_argument("--m", help="numbers of rows, separated by commas (default: what goes with N, and 8192)")
+    parser.add_argument("--providers", help="providers, separated by commas (default: all)")
+    parser.add_argument("--ladder", action="store_true", help="the versions of the lesson instead of the peers")
+    parser.add_argument("--out", metavar="FILE", help="the record to write; without it results are only shown")
+    parser.add_argument("--resume", action="store_true", help="go on with FILE: skip the cells it holds")
+    parser.add_argument("--quick", action="store_true", help="4 sizes, 7 rounds, no second timer")
+    parser.add_argument("--limit-s", type=float, metavar="S", help="stop between cells after about S seconds")
+
+
+def run(args) -> int:
+    """Measure; 0 when it went well or stopped at the limit, 1 with one sentence when it cannot."""
+    here = machine.detect()
+    if here.device != "cuda":
+        why = here.problems[0].what if here.problems else "none was found"
+        print(f"bench measures on a Hopper GPU, and there is none to use here: {why}.", file=sys.stderr)
+        return 1
+    try:
+        keys = requested_cells(args)
+        providers = requested_providers(args)
+        kept = opened(args)
+    except (ValueError, records.RecordError) as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return 1
+    try:
+        return measure(args, keys, providers, kept, here.driver)
+    except (RuntimeError, records.RecordError) as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return 1
+
+
+def measure(args, keys, providers, kept, driver, start=sweep.Worker) -> int:
+    """Measure those of `keys` that the record `kept` lacks, and write each; `start` makes a worker."""
+    todo = missing_cells(keys, kept)
+    print(f"{len(keys)} cells, {len(keys) - len(todo)} of them measured before; providers: {', '.join(providers)}")
+    if not todo:
+        return 0
+    began, failed, done, record = time.monotonic(), 0, 0, kept
+    started = []  # what a worker says about the device is known when the first one has started
+
+    def start_and_note():
+        worker = start()
+        started.append(worker.machine)
+        return worker
+
+    def show(key, what):
+        if sys.stderr.isatty():
+            print(f"\r\033[K{key}: {what}", end="", file=sys.stderr, flush=True)
+
+    rounds = 7 if args.quick else 11
+    found = sweep.measure_cells(todo, providers, rounds, not args.quick, args.limit_s, show, start_and_note)
+    for measured in found:
+        show(measured.key, "")
+        if measured.cell is None:
+            failed += 1
+            print(f"{measured.key}: no result: {measured.message}")
+            continue
+        fresh = new_record(args, started[0], driver)
+        if kept is not None and fresh.provenance() != kept.provenance():
+            raise records.RecordError(f"{args.out} is of another machine or version ({difference(kept, fresh)})")
+        record = records.with_cell(record or fresh, measured.cell)
+        done += 1
+        print(f"{describe(fresh, measured.cell)}  [{measured.seconds:.1f} s]", flush=True)
+        if args.out:
+            records.save(record, args.out)
+    left = len(todo) - done - failed
+    print(f"{done} measured, {failed} failed, {left} left, in {time.monotonic() - began:.0f} s.")
+    if left and args.out:
+        print(f"Go on with: {command_line(args)} --resume")
+    return 1 if failed else 0
+
+
+def requested_cells(args) -> list[CellKey]:
+    """The cells that the arguments ask for, in the order of the grid; ValueError says what makes no sense."""
+    dtypes = words(args.dtype) or (("float32", "bfloat16") if args.ladder else DTYPES)
+    unknown = [dtype for dtype in dtypes if dtype not in DTYPES]
+    if unknown:
+        raise ValueError(f"dtype {unknown[0]!r} is not one of {', '.join(DTYPES)}")
+    sizes, rows = numbers(args.n, "--n"), numbers(args.m, "--m")
+    if args.quick and not sizes:
+        sizes = QUICK_SIZES
+    if not sizes and not rows:
+        return [key for key in expected_cells(args.operation, args.ladder) if key.dtype in dtypes]
+    sizes = sizes or sorted({key.N for key in expected_cells(args.operation, args.ladder)})
+    return [CellKey(args.operation, dtype, M, N) for dtype in dtypes for N in sizes for M in rows or (default_rows(N),)]
+
+
+def requested_providers(args) -> list[str]:
+    """The providers that the arguments ask for; ValueError names those there are."""
+    operation = OPERATIONS[args.operation]
+    known = operation.ladder if args.ladder else operation.providers
+    asked = words(args.providers) or tuple(known)
+    unknown = [name for name in asked if name not in known]
+    if unknown:
+        raise ValueError(f"provider {unknown[0]!r} is not one of: {', '.join(known)}")
+    return list(asked)
+
+
+def opened(args) -> records.Record | None:
+    """The record to go on with, or None for a new one; ValueError where that would overwrite or cannot be."""
+    if args.resume and not args.out:
+        raise ValueError("--resume goes on with a record: name it with --out FILE")
+    if not args.out or not Path(args.out).exists():
+        return None
+    if not args.resume:
+        raise ValueError(f"{args.out} exists: go on with it with --resume, or name another file")
+    record = records.load(args.out)
+    series = "ladder" if args.ladder else "peers"
+    if (record.operation, record.series) != (args.operation, series):
+        raise ValueError(f"{args.out} holds {record.operation} ({record.series}), not {args.operation} ({series})")
+    return record
+
+
+def missing_cells(keys, record) -> list[CellKey]:
+    """Those of `keys` that `record` (or None) does not hold."""
+    held = {record.key(cell) for cell in record.cells} if record else set()
+    return [key for key in keys if key not in held]
+
+
+def new_record(args, device: dict, driver: str | None) -> records.Record:
+    """An empty record of this machine; `device` is what a worker says about it."""
+    sheet = hardware.find(device["device"])
+    return records.Record(
+        operation=args.operation,
+        series="ladder" if args.ladder else "peers",
+        device=device["device"],
+        driver=driver or "unknown",
+        datasheet_gb_s=sheet.bandwidth_gb_s if sheet else None,
+        l2_bytes=device["l2_bytes"],
+        sms=device["sms"],
+        versions=device["versions"],
+        date=datetime.datetime.now(datetime.UTC).date().isoformat(),
+        command=command_line(args),
+        timer=TIMER,
+        cells=(),
+    )
+
+
+def command_line(args) -> str:
+    """The command that measures what `args` ask for, without folders, which say nothing to a reader."""
+    line = ["quack-tutorial", "bench", args.operation]
+    for option in ("dtype", "n", "m", "providers"):
+        if getattr(args, option):
+            line += [f"--{option}", getattr(args, option)]
+    line += [f"--{flag}" for flag in ("ladder", "quick") if getattr(args, flag)]
+    if args.out:
+        line += ["--out", Path(args.out).name]
+    return shlex.join(line)
+
+
+def difference(kept, fresh) -> str:
+    """The first thing in which two records' provenance differs."""
+    names = ("operation", "series", "device", "driver")
+    for name in names:
+        if getattr(kept, name) != getattr(fresh, name):
+            return f"{name} {getattr(kept, name)} there, {getattr(fresh, name)} here"
+    both = sorted({*kept.versions, *fresh.versions})
+    name = next(n for n in both if kept.versions.get(n) != fresh.versions.get(n))
+    return f"{name} {kept.versions.get(name, 'missing')} there, {fresh.versions.get(name, 'missing')} here"
+
+
+def describe(record, cell) -> str:
+    """One line on a measured cell."""
+    head = f"{record.key(cell)}:"
+    ceiling = f"ceiling {cell.ceiling_gb_s:.0f} GB/s ({cell.ceiling})"
+    if record.series == "ladder" or cell.result("ours") is None:
+        return f"{head} {results.all_speeds(cell)}; {ceiling}"
+    row = results.row(record, cell)
+    others = "; ".join(f"{r.provider}: {r.status}, {r.message}" for r in cell.results if r.status != "ok")
+    return f"{head} {results.sentence(row)}; {ceiling}" + (f"; {others}" if others else "")
+
+
+def words(text) -> tuple[str, ...]:
+    """The words of a list separated by commas; none for None."""
+    return tuple(word.strip() for word in (text or "").split(",") if word.strip())
+
+
+def numbers(text, option) -> tuple[int, ...]:
+    """The positive whole numbers of a list separated by commas; ValueError names `option`."""
+    found = words(text)
+    for word in found:
+        if not word.isdecimal() or int(word) < 1:
+            raise ValueError(f"{option} takes positive whole numbers separated by commas, got {word!r}")
+    return tuple(int(word) for word in found)

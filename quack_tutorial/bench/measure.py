@@ -1,0 +1,147 @@
+"""One cell, start to end: set every provider up, check its output, then time all that are right in turn.
+
+Runs in the worker process. A provider that refuses, is wrong or is not installed gets its status and takes no part in
+the timing; one that breaks the CUDA context ends the process, and `sweep` measures the cell again without it.
+"""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import gc
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+import torch._dynamo
+
+from quack_tutorial import compiler, hardware
+from quack_tutorial.bench import ceilings, correctness, timing
+from quack_tutorial.bench.operations import OPERATIONS, CellKey, bytes_moved
+from quack_tutorial.bench.records import Cell, Result, ok_result, rounded
+from quack_tutorial.bench.statistics import median
+
+
+def measure_cell(key: CellKey, providers, rounds=11, do_bench=True, crashed=None, announce=lambda what: None) -> Cell:
+    """Measure one cell with `providers` in one process; `crashed` maps providers to leave out to the reason why.
+
+    `announce` is told what is about to happen, so that the parent knows whom a crash belongs to.
+    """
+    torch._dynamo.reset()  # its caches of other shapes would make it compile for dynamic ones, or give up
+    operation, crashed = OPERATIONS[key.operation], crashed or {}
+    setups = {**operation.providers, **operation.ladder}
+    device = torch.cuda.get_device_properties()
+    seed = int.from_bytes(os.urandom(4), "little")
+    torch.manual_seed(seed)
+    pool = torch.cuda.graph_pool_handle()
+    moved = bytes_moved(key)
+
+    announce("ceiling")
+    first = operation.inputs(key.M, key.N, key.dtype)
+    slots = timing.slots_for(sum(t.numel() * t.element_size() for t in first), device.L2_cache_size)
+    inputs = [first, *(operation.inputs(key.M, key.N, key.dtype) for _ in range(slots - 1))]
+    launches = timing.launches_for(moved, slots)
+    plain = ceilings.ceiling_candidates(operation.pattern, moved, slots, pool)
+
+    own = {"ours", *operation.ladder}
+    # Ours first: QuACK changes classes of CuTe DSL when it is imported. (With QuACK 0.6.5 our PTX stays the same.)
+    providers = sorted(providers, key=lambda name: name not in own)
+    refused, ready = {}, {}
+    for name in providers:
+        announce(name)
+        if name in crashed:
+            refused[name] = Result(name, "crashed", crashed[name])
+            continue
+        try:
+            contender = _prepare(operation, setups[name], inputs, launches, pool, seed)
+        except ImportError as error:
+            refused[name] = Result(name, "missing", first_line(error))
+            continue
+        except Exception as error:  # a peer may raise anything; what matters is that the GPU still answers
+            torch.cuda.synchronize()  # raises, and so ends this process, if it does not
+            refused[name] = Result(name, "unsupported", first_line(error))
+            continue
+        problem = correctness.judgement(contender.error, is_ours=name in own)
+        if problem:
+            refused[name] = Result(name, "wrong", problem)
+        else:
+            ready[name] = contender
+
+    announce("timing")
+    replays = {("ceiling", name): replay for name, replay in plain.items()}
+    replays |= {name: contender.replay for name, contender in ready.items()}
+    samples = timing.interleaved_us(replays, rounds)
+    best = min(plain, key=lambda name: median(samples["ceiling", name]))
+    ceiling_samples = tuple(rounded(sample) for sample in samples["ceiling", best])
+    ceiling_gb_s = moved / median(ceiling_samples) / 1e3
+    sheet = hardware.find(device.name)
+    results = []
+    for name in providers:
+        if name in refused:
+            results.append(refused[name])
+            continue
+        announce(name)
+        results.append(
+            ok_result(
+                name,
+                samples[name],
+                moved,
+                ceiling_gb_s,
+                sheet.bandwidth_gb_s if sheet else None,
+                do_bench_us=rounded(timing.do_bench_us(ready[name].call, first)) if do_bench else None,
+                error=rounded(ready[name].error, 3),
+                ptx_sha256=_ptx_sha256(key.operation, name, key.dtype, key.N) if name in own else None,
+            )
+        )
+    inputs = first = plain = ready = contender = replays = None  # or empty_cache could give nothing back
+    gc.collect()
+    torch.cuda.empty_cache()
+    return Cell(
+        dtype=key.dtype,
+        M=key.M,
+        N=key.N,
+        bytes_moved=moved,
+        measured=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        launches=launches,
+        slots=slots,
+        ceiling=best,
+        ceiling_gb_s=rounded(ceiling_gb_s),
+        ceiling_samples_us=ceiling_samples,
+        results=tuple(results),
+    )
+
+
+@dataclass(frozen=True)
+class _Contender:
+    """A provider that runs: its callable, its graph, and the error of what the graph computes."""
+
+    call: Callable
+    replay: timing.Replay
+    error: float
+
+
+def _prepare(operation, setup, inputs, launches, pool, seed):
+    """Set up, capture and check one provider; whatever it raises goes through."""
+    call = setup(*inputs[0])
+    replay = timing.capture(call, inputs, launches, pool)
+    timing.poison_and_replay(replay)
+    last = (launches - 1) % len(inputs)  # the inputs that the last launch read
+    error = correctness.error_of(operation, inputs[last], replay.outputs[-1], seed)
+    if any(correctness.has_nan(output) for output in replay.outputs[:-1]):
+        error = float("inf")
+    return _Contender(call, replay.released(), error)
+
+
+@functools.cache
+def _ptx_sha256(operation, provider, dtype, N):
+    return compiler.ptx_hash(OPERATIONS[operation].ptx(provider, dtype, N))
+
+
+def first_line(error: Exception, length: int = 160) -> str:
+    """The first line of an exception with its type; folders are cut from paths, since they say nothing to a reader."""
+    lines = str(error).strip().splitlines()
+    text = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+    text = re.sub(r"(?:/[\w.+-]+)+/", ".../", text)
+    return text if len(text) <= length else text[: length - 3] + "..."

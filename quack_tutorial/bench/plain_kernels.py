@@ -1,0 +1,70 @@
+"""The plainest kernels there are for a pattern of reads and writes: what a ceiling is made of. Needs triton and CUDA.
+
+| pattern | kernel                          | moves                          |
+|---------|---------------------------------|--------------------------------|
+| 1R      | read, and keep one word a block | n words read                   |
+| 1R1W    | copy                            | n words read, n written        |
+| 2R1W    | add                             | 2 n words read, n written      |
+
+They see memory as 32-bit words, so the dtype of an operation does not matter; each thread moves 16-byte vectors.
+`load` is an eviction policy of triton ("" or "evict_first"), `store` a cache modifier ("" or ".cs").
+"""
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def _read(x_ptr, out_ptr, n, BLOCK: tl.constexpr, LOAD: tl.constexpr, STORE: tl.constexpr):
+    block = tl.program_id(0).to(tl.int64)
+    at = block * BLOCK + tl.arange(0, BLOCK)
+    # read n words
+    x = tl.load(x_ptr + at, mask=at < n, other=0, eviction_policy=LOAD)
+    tl.store(out_ptr + block, tl.sum(x, axis=0))
+
+
+@triton.jit
+def _copy(x_ptr, out_ptr, n, BLOCK: tl.constexpr, LOAD: tl.constexpr, STORE: tl.constexpr):
+    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    # read n words; write n words
+    x = tl.load(x_ptr + at, mask=at < n, eviction_policy=LOAD)
+    tl.store(out_ptr + at, x, mask=at < n, cache_modifier=STORE)
+
+
+@triton.jit
+def _add(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr, LOAD: tl.constexpr, STORE: tl.constexpr):
+    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    # read 2 n words; write n words
+    x = tl.load(x_ptr + at, mask=at < n, eviction_policy=LOAD)
+    y = tl.load(y_ptr + at, mask=at < n, eviction_policy=LOAD)
+    tl.store(out_ptr + at, x + y, mask=at < n, cache_modifier=STORE)
+
+
+KERNELS = {"1R": _read, "1R1W": _copy, "2R1W": _add}
+
+
+def plain(pattern: str, block: int, warps: int, load: str, store: str):
+    """The pattern's kernel with `block` words a block, as a callable from int32 tensors to a new one."""
+    kernel = KERNELS[pattern]
+
+    def call(*inputs):
+        n = inputs[0].numel()
+        blocks = triton.cdiv(n, block)
+        out = torch.empty(blocks if pattern == "1R" else n, dtype=torch.int32, device=inputs[0].device)
+        kernel[(blocks,)](*inputs, out, n, BLOCK=block, LOAD=load, STORE=store, num_warps=warps)
+        return out
+
+    return call
+
+
+def torch_own(pattern: str):
+    """torch's own kernel for the pattern, or None where it has none that comes near (its sum does not)."""
+
+    def copy(x):
+        return torch.empty_like(x).copy_(x)
+
+    def add(x, y):
+        return torch.add(x, y)
+
+    return {"1R1W": copy, "2R1W": add}.get(pattern)

@@ -1,0 +1,213 @@
+"""`quack-tutorial results`: what the records say, worst cells first; and the curves that the book draws.
+
+| function        | gives                                                                                     |
+|-----------------|-------------------------------------------------------------------------------------------|
+| `rows`          | a dictionary for each measured cell: ours against every peer, paired within the cell      |
+| `throughput`    | GB/s over N of every provider, and of the ceiling                                         |
+| `ladder`        | the versions of a lesson and what each reaches                                            |
+| `provenance`    | device, versions and date in one sentence, for captions                                   |
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from quack_tutorial.bench import records
+from quack_tutorial.bench.operations import OPERATIONS, CellKey, default_rows, expected_cells
+from quack_tutorial.bench.statistics import PASS_HALF_WIDTH, PASS_RATIO, paired_ratio, verdict
+
+OURS = "ours"
+
+
+def add_arguments(parser):
+    """Declare what `quack-tutorial results` takes."""
+    parser.add_argument("operation", nargs="?", choices=sorted(OPERATIONS), help="one operation (default: all)")
+    parser.add_argument("--records", metavar="DIR", help="the folder of records (default: book/records)")
+    parser.add_argument("--json", action="store_true", help="print a list of cells as JSON")
+
+
+def run(args) -> int:
+    """Print the table; 0, or 1 with one sentence when a record is broken or there is none."""
+    folder = Path(args.records) if args.records else records.default_folder()
+    try:
+        found = records.load_records(folder, args.operation)
+    except records.RecordError as error:
+        print(f"results: {error}", file=sys.stderr)
+        return 1
+    table = rows(found)
+    if args.json:
+        print(json.dumps(table, indent=1))
+        return 0
+    if not table:
+        print(
+            f"results: no cell is measured yet in {folder}; quack-tutorial bench --out FILE measures.", file=sys.stderr
+        )
+        return 1
+    print(as_text(found, table, sorted({record.operation for record in found})))
+    return 0
+
+
+def rows(found: list[records.Record]) -> list[dict]:
+    """One dictionary a cell, the latest measurement of each; those without a ratio first, then the worst."""
+    table = [row(record, cell) for record, cell in records.latest_cells(found).values() if cell.result(OURS)]
+    return sorted(table, key=lambda r: (r["ratio_to_best_peer"] or 0.0, r["operation"], r["dtype"], r["N"], r["M"]))
+
+
+def row(record: records.Record, cell: records.Cell) -> dict:
+    """What a cell says about ours: GB/s, fraction of the ceiling, and paired speed ratios to each peer and the best.
+
+    `above_ceiling` lists providers faster than the ceiling, which is a fault of the measurement until shown otherwise.
+    """
+    ours = cell.result(OURS)
+    peers = [r for r in cell.results if r.status == "ok" and r.provider != OURS]
+    best = max(peers, key=lambda r: r.gb_s, default=None)
+    ratios = {r.provider: paired_ratio(ours.samples_us, r.samples_us) for r in peers} if ours.status == "ok" else {}
+    to_best = ratios.get(best.provider) if best else None
+    return {
+        "operation": record.operation,
+        "dtype": cell.dtype,
+        "M": cell.M,
+        "N": cell.N,
+        "status": ours.status,
+        "message": ours.message,
+        "gb_s": ours.gb_s,
+        "fraction_of_ceiling": ours.fraction_of_ceiling,
+        "percent_of_datasheet": ours.percent_of_datasheet,
+        "ceiling_gb_s": cell.ceiling_gb_s,
+        "best_peer": best.provider if best else None,
+        "best_peer_gb_s": best.gb_s if best else None,
+        "ratio_to_best_peer": round(to_best.median, 4) if to_best else None,
+        "half_width": round(to_best.half_width, 4) if to_best else None,
+        "verdict": verdict(to_best) if to_best else ("no peer" if ours.status == "ok" else "no result"),
+        "ratios": {name: round(ratio.median, 4) for name, ratio in ratios.items()},
+        "refused": {r.provider: f"{r.status}: {r.message}" for r in cell.results if r.status != "ok"},
+        "less_accurate": {r.provider: r.error for r in peers if (r.error or 0) > 1},
+        "above_ceiling": [r.provider for r in cell.results if (r.fraction_of_ceiling or 0) > 1],
+        "device": record.device,
+        "record": Path(record.path).name,
+    }
+
+
+def sentence(row: dict) -> str:
+    """A row in words, for a line of progress."""
+    if row["gb_s"] is None:
+        best = f"; best peer {row['best_peer']} {row['best_peer_gb_s']:.0f} GB/s" if row["best_peer"] else ""
+        return f"ours {row['status']} ({row['message']}){best}"
+    text = f"ours {row['gb_s']:.0f} GB/s, {row['fraction_of_ceiling']:.3f} of the ceiling"
+    if row["best_peer"]:
+        text += (
+            f"; {row['ratio_to_best_peer']:.3f} +- {row['half_width']:.3f} of {row['best_peer']} "
+            f"({row['best_peer_gb_s']:.0f}): {row['verdict']}"
+        )
+    return text + "".join(f"; above the ceiling: {name}" for name in row["above_ceiling"])
+
+
+def all_speeds(cell: records.Cell) -> str:
+    """Every provider's GB/s, or why it has none."""
+    return ", ".join(
+        f"{r.provider} {r.gb_s:.0f} ({r.fraction_of_ceiling:.3f})" if r.status == "ok" else f"{r.provider} {r.status}"
+        for r in cell.results
+    )
+
+
+def as_text(found, table, operations) -> str:
+    """The table that `results` prints."""
+    peers = list(dict.fromkeys(name for r in table for name in r["ratios"]))
+    head = ["cell", "GB/s", "of ceiling", "of peak", "best peer", "ratio", "+-", "verdict", *peers]
+    body = []
+    for r in table:
+        cell = _size(r)
+        if r["gb_s"] is None:
+            body.append([cell, r["status"], "", "", r["best_peer"] or "", "", "", r["verdict"], *[""] * len(peers)])
+            continue
+        body.append(
+            [
+                cell,
+                f"{r['gb_s']:.0f}",
+                f"{r['fraction_of_ceiling']:.3f}" + ("!" if OURS in r["above_ceiling"] else ""),
+                f"{r['percent_of_datasheet']:.1f} %" if r["percent_of_datasheet"] else "",
+                r["best_peer"] or "",
+                f"{r['ratio_to_best_peer']:.3f}" if r["best_peer"] else "",
+                f"{r['half_width']:.3f}" if r["best_peer"] else "",
+                r["verdict"],
+                *[f"{r['ratios'][name]:.3f}" if name in r["ratios"] else "" for name in peers],
+            ]
+        )
+    lines = [provenance(record) for record in found] + ["", *_columns([head, *body]), ""]
+    passed = sum(r["verdict"] == "pass" for r in table)
+    lines.append(
+        f"{passed} of {len(table)} cells pass: speed at least {PASS_RATIO} of the best peer, "
+        f"known to {PASS_HALF_WIDTH:.0%}. The columns on the right are ours over each peer."
+    )
+    above = [f"{_size(r)} ({', '.join(r['above_ceiling'])})" for r in table if r["above_ceiling"]]
+    if above:
+        lines.append(f"Above the ceiling, so look into the measurement: {'; '.join(above)}.")
+    rough = sorted({f"{name} {r['dtype']} (up to {e:g})" for r in table for name, e in r["less_accurate"].items()})
+    if rough:
+        lines.append(f"Less accurate than ours may be, yet timed (error over tolerance): {', '.join(rough)}.")
+    for operation in operations:
+        missing = missing_cells(found, operation)
+        expected = len(expected_cells(operation))
+        lines.append(f"{operation}: {expected - len(missing)} of {expected} expected cells measured.")
+        if missing:
+            lines.append("Missing: " + "; ".join(f"{key.dtype} {key.M} x {key.N}" for key in missing))
+    return "\n".join(lines)
+
+
+def missing_cells(found: list[records.Record], operation: str) -> list[CellKey]:
+    """The cells of the grid that no record holds."""
+    held = records.latest_cells(found)
+    return [key for key in expected_cells(operation) if key not in held]
+
+
+def throughput(found, operation: str, dtype: str, M: int | None = None) -> dict[str, list[tuple[int, float]]]:
+    """GB/s over N: {provider: [(N, GB/s), ...]}, with "ceiling" among them; M as given, or what goes with each N."""
+    curves = {}
+    for key, (_, cell) in sorted(records.latest_cells(found).items()):
+        if (key.operation, key.dtype) != (operation, dtype) or key.M != (M or default_rows(key.N)):
+            continue
+        curves.setdefault("ceiling", []).append((key.N, cell.ceiling_gb_s))
+        for result in cell.results:
+            if result.status == "ok":
+                curves.setdefault(result.provider, []).append((key.N, result.gb_s))
+    return {name: sorted(points) for name, points in curves.items()}
+
+
+def ladder(found, operation: str, dtype: str, N: int) -> list[dict]:
+    """The versions of a lesson at one N, in the order they are taught: version, gb_s, fraction_of_ceiling.
+
+    `found` are records of the series "ladder" (`load_records(series="ladder")`); others give [].
+    """
+    for key, (_, cell) in records.latest_cells(found).items():
+        if (key.operation, key.dtype, key.N) == (operation, dtype, N):
+            asked = [cell.result(version) for version in OPERATIONS[operation].ladder]
+            return [
+                {"version": r.provider, "gb_s": r.gb_s, "fraction_of_ceiling": r.fraction_of_ceiling}
+                for r in asked
+                if r is not None and r.status == "ok"
+            ]
+    return []
+
+
+def provenance(record: records.Record) -> str:
+    """Device, driver, versions and date of a record in one sentence."""
+    names = {
+        "torch": "torch",
+        "triton": "triton",
+        "nvidia-cutlass-dsl": "CuTe DSL",
+        "quack-kernels": "QuACK",
+        "liger-kernel": "Liger",
+    }
+    versions = ", ".join(f"{name} {record.versions[key]}" for key, name in names.items() if key in record.versions)
+    return f"{record.operation} on one {record.device}, driver {record.driver}, {versions}, {record.date}."
+
+
+def _size(row):
+    return f"{row['operation']} {row['dtype']} {row['M']} x {row['N']}"
+
+
+def _columns(lines):
+    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
+    return ["  ".join(word.ljust(width) for word, width in zip(line, widths, strict=True)).rstrip() for line in lines]

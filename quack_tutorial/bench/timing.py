@@ -1,0 +1,130 @@
+"""Times of GPU work that can be compared: CUDA-graph replays over rotating buffers, providers taking turns.
+
+One sample is one replay of a graph of at least 20 launches, divided by their number: no host time, and the events'
+resolution spread over many launches. Launches go round buffers that together are at least 3 x L2, so that no input is
+found in the cache. In every round each provider is replayed once, the first one another each round; sample i of two
+providers can therefore be paired (see `statistics`).
+
+The second timer, `do_bench_us`, is triton.testing.do_bench: events around single launches, cache overwritten before
+each. It includes what the launch costs the GPU's front end and is there to cross-check, not to rank.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections import deque
+from dataclasses import dataclass
+
+import torch
+
+MIN_LAUNCHES = 20
+MAX_LAUNCHES = 400
+MIN_REPLAYS = 7
+REPLAY_US = 3000  # a replay this long makes the graph's own start vanish
+L2_MULTIPLE = 3
+HEAD_START_CYCLES = 4_000_000  # about 2 ms in which the host gets ahead, so that no graph waits for its launch
+
+
+def slots_for(input_bytes: int, l2_bytes: int) -> int:
+    """How many inputs of `input_bytes` to go round, so that together they are at least 3 x L2."""
+    return max(1, math.ceil(L2_MULTIPLE * l2_bytes / max(input_bytes, 1)))
+
+
+def launches_for(bytes_moved: int, slots: int, bandwidth_gb_s: float = 4000.0) -> int:
+    """How many launches a graph holds: at least 20, enough for 3 ms at that bandwidth, and whole turns of the slots."""
+    one_us = bytes_moved / bandwidth_gb_s / 1e3 + 1.5  # a launch in a graph takes 1 to 2 us on its own
+    wanted = min(MAX_LAUNCHES, max(MIN_LAUNCHES, math.ceil(REPLAY_US / one_us)))
+    return math.ceil(wanted / slots) * slots
+
+
+@dataclass(frozen=True)
+class Replay:
+    """A captured CUDA graph of `launches` calls, and the outputs of its last `len(slots)` calls.
+
+    The graph knows addresses only: `slots` keeps the inputs that it reads from being freed.
+    """
+
+    graph: torch.cuda.CUDAGraph
+    launches: int
+    slots: list[tuple[torch.Tensor, ...]]
+    outputs: tuple[torch.Tensor, ...]
+
+    def released(self) -> Replay:
+        """The same graph without its outputs, whose memory later captures on the pool may then write over."""
+        return Replay(self.graph, self.launches, self.slots, ())
+
+
+def capture(call, slots, launches: int, pool=None) -> Replay:
+    """Warm `call` up and capture `launches` calls of it over `slots`, a list of input tuples.
+
+    Each call's output stays allocated until as many others follow as there are slots, so outputs rotate as inputs do.
+    `pool` is a memory pool to share with other captures whose replays do not overlap with this one's.
+    """
+    stream = _capture_stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for turn in range(3):
+            call(*slots[turn % len(slots)])
+    torch.cuda.current_stream().wait_stream(stream)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    kept = deque(maxlen=len(slots))
+    with torch.cuda.graph(graph, pool=pool, stream=stream):
+        for turn in range(launches):
+            kept.append(call(*slots[turn % len(slots)]))
+    return Replay(graph, launches, slots, tuple(kept))
+
+
+@functools.cache
+def _capture_stream():
+    """The one stream of all captures: torch gives freed memory of a pool again only on the stream that it was for."""
+    return torch.cuda.Stream()
+
+
+def poison_and_replay(replay: Replay) -> None:
+    """Fill the kept outputs with NaN, then run the graph once and wait for it."""
+    for output in replay.outputs:
+        output.fill_(float("nan"))
+    replay.graph.replay()
+    torch.cuda.synchronize()
+
+
+def interleaved_us(replays: dict[str, Replay], rounds: int = 11) -> dict[str, list[float]]:
+    """Microseconds a launch, one sample a round, for every provider; ValueError for fewer than 7 rounds."""
+    if rounds < MIN_REPLAYS:
+        raise ValueError(f"timing needs at least {MIN_REPLAYS} rounds, got {rounds}")
+    return _rounds(replays, rounds)
+
+
+def rough_us(replay: Replay, rounds: int = 3) -> float:
+    """Microseconds a launch, the best of a few replays: good enough to choose between variants, not to report."""
+    return min(_rounds({"": replay}, rounds)[""])
+
+
+def _rounds(replays, rounds):
+    names = list(replays)
+    samples = {name: [] for name in names}
+    for name in names:
+        replays[name].graph.replay()
+    torch.cuda.synchronize()
+    for turn in range(rounds):
+        order = names[turn % len(names) :] + names[: turn % len(names)]
+        events = {name: [torch.cuda.Event(enable_timing=True) for _ in range(2)] for name in order}
+        torch.cuda._sleep(HEAD_START_CYCLES)
+        for name in order:
+            start, end = events[name]
+            start.record()
+            replays[name].graph.replay()
+            end.record()
+        torch.cuda.synchronize()
+        for name, (start, end) in events.items():
+            samples[name].append(start.elapsed_time(end) * 1e3 / replays[name].launches)
+    return samples
+
+
+def do_bench_us(call, inputs) -> float:
+    """The median of triton.testing.do_bench for one call, in microseconds."""
+    from triton.testing import do_bench
+
+    return do_bench(lambda: call(*inputs), warmup=10, rep=40, return_mode="median") * 1e3

@@ -1,0 +1,67 @@
+"""The process that measures: reads one request a line on stdin, answers in JSON lines on what was stdout.
+
+| request                                                     | answers                                              |
+|-------------------------------------------------------------|------------------------------------------------------|
+| (start)                                                     | {"machine": {...}}                                   |
+| {"cell": {...}, "providers": [...], "rounds": ..., ...}     | {"doing": provider} ..., then {"cell": {...}}        |
+
+It is started with TORCHINDUCTOR_MULTI_KERNEL=1 (see `peers`). What the providers print goes to stderr.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+from dataclasses import asdict
+from importlib import metadata
+
+
+def main() -> int:
+    """Serve requests until stdin ends."""
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)
+
+    def answer(**message):
+        answers.write(json.dumps(message) + "\n")
+
+    import torch
+
+    from quack_tutorial.bench.measure import measure_cell
+    from quack_tutorial.bench.operations import CellKey
+
+    torch.set_grad_enabled(False)
+    answer(machine=describe())
+    for line in sys.stdin:
+        request = json.loads(line)
+        cell = measure_cell(CellKey(**request.pop("cell")), announce=lambda what: answer(doing=what), **request)
+        answer(cell=asdict(cell))
+    return 0
+
+
+def describe() -> dict:
+    """The device and the versions, in the fields of `records.Record`."""
+    import torch
+
+    from quack_tutorial import __version__
+    from quack_tutorial.bench.peers import PACKAGES
+
+    device = torch.cuda.get_device_properties()
+    versions = {"quack-tutorial": __version__, "python": platform.python_version(), "cuda": torch.version.cuda}
+    for package in sorted({package for packages in PACKAGES.values() for package in packages}):
+        try:
+            versions[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    versions["torch"] = torch.__version__
+    return {
+        "device": device.name,
+        "l2_bytes": device.L2_cache_size,
+        "sms": device.multi_processor_count,
+        "versions": versions,
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,40 @@
+"""The console script `quack-tutorial`: one table of commands, each in the module that it belongs to.
+
+A command's module has `add_arguments(parser)` and `run(args) -> exit status`, and is imported when the command is used.
+"""
+
+import argparse
+import sys
+from importlib import import_module
+
+# name, what it does, module
+COMMANDS = (
+    ("doctor", "say where kernels run on this machine, what is missing and how to get it", "machine"),
+    ("bench", "time kernels and their peers on this machine's GPU, and keep the times in a record", "bench.command"),
+    ("results", "print what the records in book/records say, worst cells first", "bench.results"),
+)
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message):
+        self.exit(2, f"{self.prog}: {message}; {self.prog} --help says what there is.\n")
+
+
+def main(argv=None):
+    """Run one command; returns its exit status, or exits with 2 and one sentence when the words make no sense."""
+    argv = sys.argv[1:] if argv is None else argv
+    parser = _Parser(prog="quack-tutorial", description="Kernels in CuTe DSL, on a GPU or simulated.")
+    commands = parser.add_subparsers(dest="command", metavar="command", required=True)
+    modules = {name: module for name, _, module in COMMANDS}
+    for name, text, _ in COMMANDS:
+        command = commands.add_parser(name, help=text, description=text.capitalize() + ".")
+        if argv[:1] == [name]:
+            import_module(f"quack_tutorial.{modules[name]}").add_arguments(command)
+    if argv and not argv[0].startswith("-") and argv[0] not in modules:
+        parser.error(f"there is no command {argv[0]!r}")
+    args = parser.parse_args(argv)
+    return import_module(f"quack_tutorial.{modules[args.command]}").run(args)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

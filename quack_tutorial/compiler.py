@@ -1,0 +1,360 @@
+"""The one place that compiles kernels with the real CuTe DSL: for this machine's GPU, or to PTX with no GPU at all.
+
+| function                          | needs            | gives                                                        |
+|-----------------------------------|------------------|--------------------------------------------------------------|
+| `launch(host_fn, *args)`          | what args are on | runs: CUDA tensors on the GPU, CPU tensors on the simulator  |
+| `compile_for(host_fn, *args)`     | a Hopper GPU     | a callable on CUDA tensors; compiled once, about 5 us a call |
+| `ptx(host_fn, *args)`             | the DSL          | the PTX text for an architecture                             |
+| `ptx_hash(text)`                  | nothing          | sha256 of what the PTX says, without comments and line info  |
+| `resources(text)`                 | ptxas            | registers, spills and shared memory of a kernel              |
+
+Where an argument stands for a tensor, a `TensorSpec` can describe it: which sizes are fixed when the kernel is compiled
+(ints) and which are known only when it runs (names).
+
+Not covered: keeping compiled kernels on disk.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import types
+from dataclasses import dataclass
+from pathlib import Path
+
+DSL_VERSION = "4.8.1"
+HOPPER = (9, 0)  # compute capability
+MAX_ALIGNMENT = 16  # bytes; wider than this no load or store of Hopper asks for
+
+# torch and numpy name -> CuTe DSL name
+DTYPES = {
+    "float64": "Float64",
+    "float32": "Float32",
+    "float16": "Float16",
+    "bfloat16": "BFloat16",
+    "int64": "Int64",
+    "int32": "Int32",
+    "int16": "Int16",
+    "int8": "Int8",
+    "uint8": "Uint8",
+    "bool": "Boolean",
+}
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """What a kernel is compiled to know about a tensor in global memory.
+
+    A size or stride (in elements) is an int, fixed, or a name, given by the tensor at run time; equal names are equal
+    sizes. The address, and each stride that is a name, is a multiple of `align` bytes.
+    """
+
+    dtype: str
+    shape: tuple[int | str, ...]
+    stride: tuple[int | str, ...]
+    align: int = MAX_ALIGNMENT
+
+
+def spec_of(tensor) -> TensorSpec:
+    """The spec of a torch tensor with everything fixed: the sizes, the strides, and the alignment of its address."""
+    address = tensor.data_ptr()
+    align = MAX_ALIGNMENT if address == 0 else min(MAX_ALIGNMENT, address & -address)
+    return TensorSpec(_dtype_name(tensor), tuple(tensor.shape), tuple(tensor.stride()), align)
+
+
+def launch(host_fn, *args):
+    """Run `host_fn` on `args`: on the GPU where the tensors are CUDA tensors, on the simulator where they are not.
+
+    `host_fn` is a @cute.jit function, or an object whose class has a @cute.jit `__call__`. `args` are torch tensors,
+    numpy arrays (simulator only) and scalars, in order; a `stream` parameter is left out. The GPU kernel is compiled
+    for exactly these shapes, strides and alignments the first time, and runs on torch's current stream.
+    """
+    tensors = [arg for arg in args if _is_array(arg)]
+    on_gpu = [bool(getattr(tensor, "is_cuda", False)) for tensor in tensors]
+    if not tensors:
+        raise TypeError(f"launch({_name(host_fn)}): no argument is a torch tensor or a numpy array")
+    if not any(on_gpu):
+        from quack_tutorial.simulator import simulate
+
+        simulate(host_fn, *args, check=False)
+        return
+    devices = {str(getattr(tensor, "device", "numpy")) for tensor in tensors}
+    if len(devices) > 1:
+        raise ValueError(
+            f"launch({_name(host_fn)}): all tensors must be on one device, got {', '.join(sorted(devices))}; "
+            "move them with .to(device)"
+        )
+    compile_for(host_fn, *args)(*args)
+
+
+_compiled = {}
+
+
+def compile_for(host_fn, *args):
+    """Compile `host_fn` for this GPU and return a callable on CUDA tensors and scalars, in the order of `args`.
+
+    `args` are CUDA tensors (compiled for exactly their shapes, see `spec_of`), `TensorSpec`s and scalars. The result is
+    cached; a host function, helper, global constant or object attribute that changed is compiled anew.
+    """
+    args = tuple(spec_of(arg) if _is_array(arg) else arg for arg in args)
+    key = (_fingerprint(host_fn), _signature_key(host_fn, args))
+    if key not in _compiled:
+        _require_gpu()
+        _compiled[key] = _Callable(host_fn, _compile(host_fn, args))
+    return _compiled[key]
+
+
+class _Callable:
+    """A compiled host function that drops compile-time arguments and launches in the order of torch's current stream."""
+
+    def __init__(self, host_fn, compiled):
+        self.compiled = compiled
+        parameters = _parameters(host_fn)
+        self.positions = tuple(i for i, p in enumerate(parameters) if p.name != "stream" and not _is_constexpr(p))
+        self.all_positional = len(self.positions) == len([p for p in parameters if p.name != "stream"])
+        self.has_stream = any(p.name == "stream" for p in parameters)
+
+    def __call__(self, *args):
+        if not self.all_positional:
+            args = tuple(args[i] for i in self.positions)
+        if self.has_stream:
+            # Compiled with the environment's stream: tvm-ffi asks torch for its current stream.
+            self.compiled(*args)
+            return
+        # Without a stream parameter the launch goes to CUDA's default stream; torch's may be another one.
+        import torch
+
+        current, default = torch.cuda.current_stream(), torch.cuda.default_stream()
+        if current == default:
+            self.compiled(*args)
+            return
+        default.wait_stream(current)
+        self.compiled(*args)
+        current.wait_stream(default)
+
+
+def ptx(host_fn, *args, arch: str = "sm_90a") -> str:
+    """The PTX of `host_fn` compiled for `arch`; `args` as for `compile_for`. No GPU is needed."""
+    args = tuple(spec_of(arg) if _is_array(arg) else arg for arg in args)
+    return _compile(host_fn, args, arch).__ptx__
+
+
+def ptx_hash(text: str) -> str:
+    """The sha256 of a kernel's PTX without comments, line information and generated names.
+
+    Two compilations of the same kernel agree; a changed instruction, register count or parameter does not.
+    """
+    text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
+    entries = re.findall(r"\.entry\s+([\w$]+)", text)
+    for number, name in enumerate(entries):
+        text = text.replace(name, f"kernel_{number}")
+    lines = (line.split("//")[0].strip() for line in text.split(".section", 1)[0].splitlines())
+    kept = [" ".join(line.split()) for line in lines if line and not line.startswith((".loc", ".file"))]
+    return hashlib.sha256("\n".join(kept).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What a kernel takes: registers a thread, bytes spilled a thread, static shared memory bytes a block."""
+
+    registers: int
+    spill_store_bytes: int
+    spill_load_bytes: int
+    smem_bytes: int
+
+
+def resources(text: str) -> Resources | None:
+    """What `ptxas` reports about the one kernel in PTX `text`; None on a machine without ptxas."""
+    ptxas = shutil.which("ptxas")
+    if ptxas is None:
+        return None
+    arch = re.search(r"\.target\s+(\w+)", text).group(1)
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder, "kernel.ptx")
+        source.write_text(text)
+        command = [ptxas, "-v", f"-arch={arch}", str(source), "-o", str(Path(folder, "kernel.cubin"))]
+        done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"ptxas refused the PTX: {done.stderr.strip()}")
+
+    def number(pattern):
+        found = re.search(pattern, done.stderr)
+        return int(found.group(1)) if found else 0
+
+    return Resources(
+        registers=number(r"Used (\d+) registers"),
+        spill_store_bytes=number(r"(\d+) bytes spill stores"),
+        spill_load_bytes=number(r"(\d+) bytes spill loads"),
+        smem_bytes=number(r"(\d+) bytes smem"),
+    )
+
+
+def dsl_problem() -> str | None:
+    """One sentence on why kernels cannot be compiled here, or None: the CuTe DSL is missing or of another version."""
+    try:
+        import cutlass
+    except ImportError as error:
+        return (
+            f"CuTe DSL is not installed ({error}): pip install nvidia-cutlass-dsl=={DSL_VERSION}, "
+            "or pass CPU tensors, which run on the simulator."
+        )
+    if cutlass.__version__ != DSL_VERSION:
+        return (
+            f"CuTe DSL {cutlass.__version__} is installed and these kernels are written for {DSL_VERSION}: "
+            f"pip install nvidia-cutlass-dsl=={DSL_VERSION}."
+        )
+    return None
+
+
+def gpu_problem() -> str | None:
+    """One sentence on why compiled kernels cannot run here, or None: there is no GPU, or it is older than Hopper."""
+    import torch
+
+    if not torch.cuda.is_available():
+        return "torch sees no CUDA GPU: pass CPU tensors, which run on the simulator."
+    capability = torch.cuda.get_device_capability()
+    if capability < HOPPER:
+        name = torch.cuda.get_device_name()
+        return (
+            f"These kernels need a Hopper GPU (compute capability 9.0); this is a {name} "
+            f"({capability[0]}.{capability[1]}): pass CPU tensors, which run on the simulator."
+        )
+    return None
+
+
+def _require_gpu():
+    problem = gpu_problem()
+    if problem:
+        raise RuntimeError(problem)
+
+
+def _compile(host_fn, args, arch=None):
+    """Compile with fake tensors; the result carries its PTX as `__ptx__`, and can run if `arch` is left out."""
+    if "CUTE_DSL_DUMP_DIR" not in os.environ:
+        # The DSL hands PTX over through a file, in the folder it finds here when it is first imported.
+        os.environ["CUTE_DSL_DUMP_DIR"] = tempfile.gettempdir()
+    problem = dsl_problem()
+    if problem:
+        raise RuntimeError(problem)
+    import cutlass
+    import cutlass.cute as cute
+    from cutlass.cute.runtime import make_fake_stream, make_fake_tensor
+
+    symbols = {}
+
+    def size(value):
+        if isinstance(value, str):
+            return symbols.setdefault(value, cute.sym_int(symbol=value))
+        return value
+
+    def fake(spec):
+        dtype = getattr(cutlass, DTYPES[spec.dtype])
+        divisibility = max(1, spec.align * 8 // dtype.width)
+
+        def step(value):
+            if isinstance(value, str):
+                return symbols.setdefault((value, divisibility), cute.sym_int64(divisibility, symbol=value))
+            return value
+
+        shape, stride = tuple(map(size, spec.shape)), tuple(map(step, spec.stride))
+        return make_fake_tensor(dtype, shape, stride, assumed_align=spec.align)
+
+    given = iter(args)
+    call = []
+    for parameter in _parameters(host_fn):
+        if parameter.name == "stream":
+            call.append(make_fake_stream(use_tvm_ffi_env_stream=True))
+            continue
+        arg = next(given, inspect.Parameter.empty)
+        if arg is inspect.Parameter.empty:
+            if parameter.default is inspect.Parameter.empty:
+                raise TypeError(f"{_name(host_fn)}: argument {parameter.name!r} is missing")
+            break
+        call.append(fake(arg) if isinstance(arg, TensorSpec) else arg)
+    if next(given, None) is not None:
+        raise TypeError(f"{_name(host_fn)} takes {len(call)} arguments, got {len(args)}")
+    keep = cute.KeepPTX()
+    options = (keep, cute.EnableTVMFFI()) + ((cute.GPUArch(arch),) if arch else ())
+    compiled = cute.compile[options](host_fn, *call)
+    for written in Path(keep.dump_path).parent.glob(Path(keep.dump_path).name + ".*.ptx"):
+        written.unlink(missing_ok=True)
+    return compiled
+
+
+def _parameters(host_fn):
+    return tuple(inspect.signature(host_fn).parameters.values())
+
+
+def _is_constexpr(parameter):
+    return "Constexpr" in str(parameter.annotation)
+
+
+def _is_array(arg):
+    return hasattr(arg, "data_ptr") or type(arg).__name__ == "ndarray"
+
+
+def _dtype_name(tensor):
+    name = str(tensor.dtype).removeprefix("torch.")
+    if name not in DTYPES:
+        raise TypeError(f"tensors of {tensor.dtype} are not supported here: use one of {', '.join(DTYPES)}")
+    return name
+
+
+def _name(host_fn):
+    return getattr(host_fn, "__name__", type(host_fn).__name__)
+
+
+def _signature_key(host_fn, args):
+    """The tensors' specs, compile-time values, and the types of run-time scalars."""
+    parameters = [p for p in _parameters(host_fn) if p.name != "stream"]
+    fixed = [_is_constexpr(parameter) for parameter in parameters]
+    return tuple(
+        arg if isinstance(arg, TensorSpec) else (type(arg), arg if i < len(fixed) and fixed[i] else None)
+        for i, arg in enumerate(args)
+    )
+
+
+def _fingerprint(value, seen=None):
+    """A hashable that changes when anything the kernel is traced from changes: code, helpers, constants, attributes.
+
+    In a notebook a reader edits a helper or a constant in another cell and launches again; the host function is the
+    same object as before, and a cache by identity would run the old kernel.
+    """
+    seen = set() if seen is None else seen
+    if isinstance(value, types.MethodType):
+        return _fingerprint(value.__func__, seen), _fingerprint(value.__self__, seen)
+    if callable(value):
+        value = inspect.unwrap(value)  # the DSL's decorators keep the function as written in __wrapped__
+    if isinstance(value, types.ModuleType) or (getattr(value, "__module__", None) or "").split(".")[0] in FOREIGN:
+        return ()
+    if id(value) in seen:
+        return ()
+    if isinstance(value, types.FunctionType):
+        seen.add(id(value))
+        referred = [cell.cell_contents for cell in value.__closure__ or ()]
+        referred += [value.__globals__[name] for name in _global_names(value.__code__) if name in value.__globals__]
+        return value.__code__, repr(value.__defaults__), tuple(_fingerprint(item, seen) for item in referred)
+    if isinstance(value, type):
+        seen.add(id(value))
+        return value, tuple(_fingerprint(item, seen) for item in vars(value).values() if callable(item))
+    if hasattr(value, "__dict__"):
+        seen.add(id(value))
+        return _fingerprint(type(value), seen), tuple((k, _fingerprint(v, seen)) for k, v in vars(value).items())
+    return type(value), value if isinstance(value, (bool, int, float, str)) else repr(value)
+
+
+FOREIGN = ("cutlass", "cuda", "torch", "numpy")  # what comes from there does not change while the program runs
+
+
+def _global_names(code):
+    """The names that a code object, with the functions written inside it, looks up outside itself; in a fixed order."""
+    names = set(code.co_names)
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            names.update(_global_names(constant))
+    return sorted(names)

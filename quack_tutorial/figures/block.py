@@ -1,0 +1,311 @@
+"""`block_reduce`: the warps of a block, the words of shared memory in their banks, and the barriers between."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from quack_tutorial.simulator.trace import Op, Space
+
+from .player import Frame, Player
+from .scene import Box, Label, Scene, arrow
+from .shuffles import read_series, series
+from .wording import LANES, NOTHING, active, counted, element, full, lane_words, offset_in, origin, picked, ranges, row, short
+
+PITCH, WIDTH = 22, 20
+LANE_HEIGHT, LANE_ROW = 18, 32
+WORD_HEIGHT, WORD_ROW = 20, 26
+LEFT, TOP = 62, 28
+MOST_WARPS, MOST_WORDS, BANKS, WORD_BYTES = 8, 256, 32, 4
+
+
+def block_reduce(trace, block=0, tensor=None, operation=None, first_warp=0, launch=0) -> Player:
+    """How the values of a block's warps meet in shared memory: shuffles, stores, barriers, loads, in the order of the run.
+
+    Up to 8 warps from `first_warp` are drawn; those of others go on unseen. `tensor` names one shared allocation, left out
+    all are drawn, up to 256 words. `operation` is "+", "max" or "min" of the shuffles; left out, it is found from the numbers.
+    ValueError where the block uses no shared memory, or the trace has no values.
+    """
+    events = picked(trace, launch, block)
+    if not len(trace.values):
+        raise ValueError("the trace has no values: record it with simulate(..., values=True)")
+    run = _Run(trace, events, _tensors(trace, events, tensor), first_warp, operation)
+    run.play()
+    key = [("r", "read now"), ("w", "written now"), ("p", "waits at the barrier"), ("a", "holds the answer"), ("i", "takes no part")]
+    if any("f" in frame.roles for frame in run.frames):
+        key.append(("f", "not written by anyone yet"))
+    hidden = run.warps - len(run.shown)
+    more = "" if not hidden else f"; {counted(hidden, 'warp')} more not drawn"
+    return Player(
+        title=f"A block of {counted(run.warps, 'warp')} through shared memory",
+        scene=run.scene(),
+        frames=tuple(run.frames),
+        origin=origin(trace, launch, f"block {block}{more}. Banks are a model: word number modulo 32"),
+        key=tuple(key),
+    )
+
+
+def _tensors(trace, events, name) -> list[int]:
+    shared = events[(events["space"] == Space.SMEM) & np.isin(events["op"], [Op.LOAD, Op.STORE, Op.ATOMIC])]
+    found = sorted(set(map(int, shared["tensor"])), key=lambda t: trace.tensors[t].base_address)
+    names = ", ".join(trace.tensors[t].name for t in found)
+    if name is not None:
+        kept = [t for t in found if trace.tensors[t].name == name]
+        if not kept:
+            raise ValueError(f"the block has no shared tensor {name!r}; it uses {names or 'none'}")
+        found = kept
+    if not found:
+        raise ValueError("the block reads and writes no shared memory")
+    words = sum(-(-trace.tensors[t].nbytes // WORD_BYTES) for t in found)
+    if words > MOST_WORDS:
+        raise ValueError(f"{names} are {words} words, more than the {MOST_WORDS} that are readable: choose one by tensor=")
+    return found
+
+
+@dataclass
+class _Run:
+    """Walks through a block's events and notes a frame for each that can be seen."""
+
+    trace: object
+    events: np.ndarray
+    tensors: list
+    first_warp: int
+    operation: str | None
+    frames: list = field(default_factory=list)
+
+    def __post_init__(self):
+        self.warps = int(self.events["warp"].max()) + 1
+        self.shown = list(range(self.first_warp, min(self.warps, self.first_warp + MOST_WARPS)))
+        if not self.shown:
+            raise ValueError(f"the block has {counted(self.warps, 'warp')}, first_warp={self.first_warp} is none of them")
+        numbers = []
+        for t in self.tensors:
+            info = self.trace.tensors[t]
+            start = info.base_address // WORD_BYTES
+            numbers += range(start, start - (-info.nbytes // WORD_BYTES))
+        self.words = sorted(set(numbers))
+        self.first_row = self.words[0] // BANKS
+        self.lane_texts = {w: [""] * LANES for w in self.shown}
+        self.lane_roles = {w: "v" * LANES for w in self.shown}
+        self.word_texts = dict.fromkeys(self.words, "")
+        self.written, self.read_shared, self.status, self.waiting = set(), set(), {}, {}
+
+    # What is where ---------------------------------------------------------------------------------------------------
+
+    def words_top(self) -> float:
+        return TOP + len(self.shown) * LANE_ROW + 50
+
+    def word_box(self, word: int) -> Box:
+        y = self.words_top() + (word // BANKS - self.first_row) * WORD_ROW
+        return Box(LEFT + word % BANKS * PITCH + 1, y, WIDTH, WORD_HEIGHT)
+
+    def lane_box(self, warp: int, lane: int) -> Box:
+        return Box(LEFT + lane * PITCH + 1, TOP + (warp - self.first_warp) * LANE_ROW, WIDTH, LANE_HEIGHT)
+
+    def scene(self) -> Scene:
+        boxes = [self.lane_box(w, i) for w in self.shown for i in range(LANES)] + list(map(self.word_box, self.words))
+        top, last = self.words_top(), self.word_box(self.words[-1])
+        labels = [Label(LEFT + i * PITCH + PITCH / 2, TOP - 9, str(i), "middle", "small") for i in range(LANES)]
+        labels.append(Label(LEFT - 8, TOP - 9, "lane", "end", "small"))
+        labels += [Label(LEFT - 8, self.lane_box(w, 0).y + 6, f"warp {w}", "end", "strong") for w in self.shown]
+        labels += [Label(LEFT + b * PITCH + PITCH / 2, top - 9, str(b), "middle", "small") for b in range(BANKS)]
+        labels.append(Label(LEFT - 8, top - 9, "bank", "end", "small"))
+        labels.append(Label(LEFT - 8, top + WORD_HEIGHT / 2, "shared", "end", "strong"))
+        names = []
+        for t in self.tensors:
+            info = self.trace.tensors[t]
+            shape = " × ".join(map(str, info.shape))
+            names.append(f"{info.name}: {shape} {info.dtype}, from word {info.base_address // WORD_BYTES}")
+        labels.append(Label(LEFT + 1, last.y + WORD_HEIGHT + 13, "; ".join(names)))
+        return Scene(LEFT + BANKS * PITCH + 2, last.y + WORD_HEIGHT + 24, tuple(boxes), tuple(labels))
+
+    # Frames ----------------------------------------------------------------------------------------------------------
+
+    def frame(self, caption, event, lanes=None, words=None, inks=None):
+        """Notes a frame: `lanes` are (warp, roles) to show now, `words` are roles of words."""
+        roles = dict(self.lane_roles)
+        for warp, letters in (lanes or {}).items():
+            if warp in roles:
+                roles[warp] = letters
+        words = words or {}
+        filled = {w: "v" if w in self.written else "-" for w in self.words}
+        letters = "".join(roles[w] for w in self.shown) + "".join(words.get(w, filled[w]) for w in self.words)
+        texts = tuple(t for w in self.shown for t in self.lane_texts[w]) + tuple(self.word_texts[w] for w in self.words)
+        where, source = ("", "")
+        if event is not None:
+            line = self.trace.line(event)
+            where, source = line.where, line.text
+        notes = tuple(
+            Label(LEFT - 8, self.lane_box(w, 0).y + 18, self.status[w], "end", "small") for w in self.shown if self.status.get(w)
+        )
+        self.frames.append(Frame(caption, letters, texts, where, source, inks or {}, notes))
+
+    def play(self):
+        self._at_first()
+        self.frame(f"{counted(self.warps, 'warp')} of 32 lanes, each lane with a value in registers; shared memory is empty.", None)
+        events, i = self.events, 0
+        while i < len(events):
+            event = events[i]
+            op, warp = Op(int(event["op"])), int(event["warp"])
+            if op == Op.SHUFFLE:
+                j = i
+                while j < len(events) and events[j]["op"] == Op.SHUFFLE and events[j]["warp"] == warp:
+                    j += 1
+                for group in series(events[i:j]):
+                    self._shuffles(warp, group)
+                i = j
+                continue
+            if op in (Op.LOAD, Op.STORE, Op.ATOMIC) and int(event["tensor"]) in self.tensors:
+                self._access(warp, event, op)
+            elif op in (Op.BARRIER, Op.BARRIER_ARRIVE):
+                following = events[i + 1] if i + 1 < len(events) else None
+                opens = following is not None and following["op"] == Op.BARRIER_RESUME and _same_barrier(event, following)
+                self._barrier(warp, event, opens)
+            elif op == Op.BARRIER_RESUME and self._release(event):
+                self.frame("The barrier opens: every warp that waited goes on.", event)
+            i += 1
+
+    def _at_first(self):
+        for warp in self.shown:
+            groups = series(self.events[self.events["warp"] == warp])
+            if groups:
+                first = read_series(self.trace, groups[0], None).shuffles[0]
+                self._show(warp, first.before, first.before_known & first.lanes)
+
+    def _show(self, warp, values, known):
+        if warp in self.lane_texts:
+            old = self.lane_texts[warp]
+            self.lane_texts[warp] = [short(v) if k else o for v, k, o in zip(values, known, old)]
+
+    def _operation(self, group):
+        """The operation that explains the series; where it says too little, what others of its line agree on."""
+        if self.operation:
+            return self.operation
+        if len(group) > 1:
+            return read_series(self.trace, group).operation
+        others = set()
+        for warp in range(self.warps):
+            for other in series(self.events[self.events["warp"] == warp]):
+                if other[0]["line"] == group[0]["line"] and len(other) > 1:
+                    others.add(read_series(self.trace, other).operation)
+        return others.pop() if len(others) == 1 else None
+
+    def _shuffles(self, warp, group):
+        operation = self._operation(group)
+        first = self._values(warp)
+        whole = read_series(self.trace, group, operation, first)
+        last = whole.shuffles[-1]
+        if warp not in self.lane_roles:
+            return
+        done = warp in self.read_shared
+        holders = whole.holders() if done else np.zeros(LANES, bool)
+        self._show(warp, last.after, last.after_known & last.lanes)
+        letters = "".join("a" if h else "r" if on else "i" for h, on in zip(holders, last.lanes))
+        name = {"+": "sum", "max": "maximum", "min": "minimum"}.get(operation, "result")
+        text = f"Warp {warp}: {counted(len(group), 'shuffle')} among {lane_words(last.lanes)}."
+        if last.after_known.any():
+            lane = int(np.nonzero(last.lanes & last.after_known)[0][0])
+            of = "the block" if done else "the warp"
+            text += f" Lane {lane} now holds the {name} of {of}, {full(last.after[lane])}."
+        if done:
+            self.lane_roles[warp] = "".join("a" if h else "v" for h in holders)
+        self.frame(text, group[-1], {warp: letters})
+
+    def _values(self, warp):
+        return getattr(self, "loaded", {}).get(warp)
+
+    def _access(self, warp, event, op):
+        info = self.trace.tensors[int(event["tensor"])]
+        lanes, addresses = active(event), row(self.trace.addresses, event["addresses"])
+        values = row(self.trace.values, event["values"])
+        start = [offset_in(info, a) + info.base_address for a in addresses]
+        span = max(1, int(event["bytes"]) // WORD_BYTES)
+        touched = {i: range(start[i] // WORD_BYTES, start[i] // WORD_BYTES + span) for i in np.nonzero(lanes)[0]}
+        words = {w for run in touched.values() for w in run}
+        store = op != Op.LOAD
+        unwritten = words - self.written
+        for i, run in touched.items():
+            if store:
+                self.written |= set(run)
+            if store or run[0] in self.written:
+                self.word_texts[run[0]] = short(values[i])
+            for w in run[1:]:
+                self.word_texts[w] = "…"
+        self._show(warp, values, lanes)
+        if not store:
+            self.read_shared.add(warp)
+            loaded = self.__dict__.setdefault("loaded", {})
+            loaded[warp] = np.where(lanes, values, np.nan)
+        role = "w" if store else "r"
+        letters = "".join(role if on else "i" for on in lanes)
+        marks = {w: role if store or w not in unwritten else "f" for w in words}
+        inks = {"write" if store else "read": self._arrows(warp, touched, store)} if warp in self.lane_texts else {}
+        if warp in self.lane_texts:
+            self.frame(_access_words(warp, event, info, lanes, addresses, words, store, unwritten), event, {warp: letters}, marks, inks)
+
+    def _arrows(self, warp, touched, store) -> str:
+        paths, drawn = [], set()
+        for lane, run in touched.items():
+            if run[0] in drawn:
+                continue  # lanes that read the same word get it by one broadcast: one arrow
+            drawn.add(run[0])
+            lane_box, word = self.lane_box(warp, lane), self.word_box(run[0])
+            below = lane_box.x + WIDTH / 2, lane_box.y + LANE_HEIGHT + 1
+            above = word.x + WIDTH / 2, word.y - 1
+            paths.append(arrow(*below, *above) if store else arrow(*above, *below))
+        return "".join(paths)
+
+    def _barrier(self, warp, event, opens):
+        place = (int(event["arg"]), int(event["arg2"]))
+        here = self.waiting.setdefault(place, [])
+        here.append(warp)
+        name = "the barrier" if not place[0] else f"barrier {place[0]}"
+        if event["op"] == Op.BARRIER_ARRIVE:
+            self.frame(f"Warp {warp} arrives at {name} and goes on without waiting.", event)
+            return
+        if opens:
+            there = counted(len(here), "warp")
+            self._release(event)
+            self.frame(f"Warp {warp} arrives last: {name} opens, and what was written before it can now be read. {there} go on.", event)
+            return
+        if warp in self.lane_roles:
+            self.status[warp] = "waits"
+            self.lane_roles[warp] = "p" * LANES
+        self.frame(f"Warp {warp} arrives at {name} and waits; {counted(len(here), 'warp')} {'is' if len(here) == 1 else 'are'} there.", event)
+
+    def _release(self, event) -> bool:
+        here = self.waiting.pop((int(event["arg"]), int(event["arg2"])), [])
+        for warp in here:
+            self.status.pop(warp, None)
+            if warp in self.lane_roles:
+                self.lane_roles[warp] = "v" * LANES
+        return bool(here)
+
+
+def _same_barrier(a, b) -> bool:
+    return a["arg"] == b["arg"] and a["arg2"] == b["arg2"] and a["warp"] == b["warp"]
+
+
+def _access_words(warp, event, info, lanes, addresses, words, store, unwritten) -> str:
+    banks = {}
+    for word in words:
+        banks[word % BANKS] = banks.get(word % BANKS, 0) + 1
+    first = int(np.nonzero(lanes)[0][0])
+    if lanes.sum() == 1:
+        text = f"Warp {warp}: lane {first} {'writes' if store else 'reads'} {element(info, addresses[first])}, in bank {min(words) % BANKS}."
+    else:
+        wavefronts = max(banks.values())
+        conflict = "no conflict" if wavefronts == 1 else f"{wavefronts} words share a bank: {wavefronts} wavefronts"
+        text = (
+            f"Warp {warp}: {lane_words(lanes)} {'write' if store else 'read'} {counted(len(words), 'word')} of {info.name} "
+            f"in {counted(len(banks), 'bank')} ({ranges(banks)}); {conflict}."
+        )
+        if not store and len(words) < lanes.sum():
+            text += " Lanes that read the same word get it by broadcast."
+    if not store and unwritten:
+        are = "it is" if len(words) == 1 else f"{len(unwritten)} of them are"
+        text += f" But {are} not written by anyone yet: the value is whatever was there."
+    return text
+
+

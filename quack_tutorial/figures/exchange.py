@@ -1,0 +1,189 @@
+"""`butterfly`: the shuffles of a warp, lane by lane, and how the answer comes to each of them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from quack_tutorial.simulator.trace import Op, ShuffleKind
+
+from .player import Frame, Player
+from .scene import Box, Label, Scene, arrow
+from .shuffles import Series, read_series, series
+from .wording import LANES, NOTHING, active, counted, full, lane_words, origin, picked, row, short
+
+PITCH, WIDTH, HEIGHT = 22, 20, 19
+LEFT, TOP, GAP = 60, 30, 44
+
+DOES = {"+": "adds what it read to what it had", "max": "keeps the larger of the two", "min": "keeps the smaller of the two"}
+ANSWER = {"+": "sum", "max": "maximum", "min": "minimum", None: "answer"}
+
+
+def butterfly(trace, block=0, warp=0, line=None, which=0, operation=None, follow=0, launch=0) -> Player:
+    """The 32 lanes' values before and after each shuffle of a warp, with an arrow from each lane that is read.
+
+    `line` keeps the shuffles of one source line; a warp's shuffles are taken in series (until another event comes between or
+    an offset comes again) and `which` picks one of them. `operation` is "+", "max" or "min"; left out, it is found from the
+    numbers. `follow` is the lane whose way is drawn strongly. ValueError where the trace has no such shuffle or no values.
+    """
+    events = picked(trace, launch, block, warp)
+    if line is not None:
+        events = picked(trace, launch, block, warp, line)
+    found = series(events)
+    if not -len(found) <= which < len(found):
+        raise ValueError(f"warp {warp} of block {block} has {counted(len(found), 'series', 'series')} of shuffles, not which={which}")
+    chosen = found[which]
+    whole = read_series(trace, chosen, operation, _loaded_before(trace, launch, block, warp, chosen[0]))
+    scene = _scene(whole)
+    kind = ShuffleKind(int(chosen[0]["arg"]))
+    frames = _frames(trace, whole, follow, kind)
+    key = [("r", f"lane {follow} and the lane it reads"), ("read", f"what lane {follow} reads"), ("thin", "the other lanes")]
+    if kind != ShuffleKind.IDX:
+        key.append(("p", f"first values that lane {follow} holds a share of"))
+    if whole.holders().any():
+        key.append(("a", "holds the answer"))
+    return Player(
+        title=f"Who reads whom: {counted(len(chosen), 'shuffle')} of one warp",
+        scene=scene,
+        frames=tuple(frames),
+        origin=origin(trace, launch, f"block {block}", f"warp {warp}"),
+        key=tuple(key),
+    )
+
+
+def _loaded_before(trace, launch, block, warp, shuffle):
+    """The values of the last 32-lane load before the series: perhaps what it starts with."""
+    events = picked(trace, launch, block, warp)
+    loads = events[(events["step"] < shuffle["step"]) & (events["op"] == Op.LOAD) & (events["mask"] == shuffle["mask"])]
+    return row(trace.values, loads[-1]["values"]) if len(loads) else None
+
+
+def _rows(whole: Series) -> list[tuple[str, float]]:
+    """The name and the top of each row of 32 boxes: before, then received and after for each shuffle."""
+    rows, y = [("at first", TOP)], TOP + HEIGHT
+    for k, shuffle in enumerate(whole.shuffles):
+        y += GAP
+        rows.append(("received", y))
+        if _shows_after(whole, k):
+            y += HEIGHT + 3
+            rows.append(("now holds", y))
+        y += HEIGHT
+    return rows
+
+
+def _shows_after(whole: Series, k: int) -> bool:
+    return bool(whole.shuffles[k].after_known.any()) and int(whole.shuffles[k].event["arg"]) != ShuffleKind.IDX
+
+
+def _scene(whole: Series) -> Scene:
+    rows = _rows(whole)
+    boxes = tuple(Box(LEFT + i * PITCH + 1, y, WIDTH, HEIGHT) for _, y in rows for i in range(LANES))
+    labels = [Label(LEFT + i * PITCH + PITCH / 2, TOP - 9, str(i), "middle", "small") for i in range(LANES)]
+    labels.append(Label(LEFT - 8, TOP - 9, "lane", "end", "small"))
+    labels += [Label(LEFT - 8, y + HEIGHT / 2, name, "end", "strong" if name == "now holds" else "") for name, y in rows]
+    return Scene(LEFT + LANES * PITCH + 2, rows[-1][1] + HEIGHT + 4, boxes, tuple(labels))
+
+
+def _texts(values, known, lanes) -> list[str]:
+    return [NOTHING if not on else short(v) if k else "?" for v, k, on in zip(values, known, lanes)]
+
+
+def _frames(trace, whole: Series, follow: int, kind: ShuffleKind):
+    blank = [""] * LANES
+    lanes = whole.shuffles[0].lanes
+    rows = [(_texts(whole.shuffles[0].before, whole.shuffles[0].before_known, lanes), _plain(lanes))]
+    total = len(_rows(whole))
+
+    def frame(caption, event, inks=None, roles=None):
+        shown = [r[1] for r in rows] if roles is None else roles
+        texts = [text for r in rows for text in r[0]] + blank * (total - len(rows))
+        letters = "".join(shown) + "-" * LANES * (total - len(rows))
+        source = trace.line(event)
+        return Frame(caption, letters, tuple(texts), source.where, source.text, inks or {})
+
+    first = whole.shuffles[0]
+    share = "" if kind == ShuffleKind.IDX else f" Follow lane {follow}."
+    yield frame(f"What {lane_words(first.lanes)} of the warp hold, one value each, in registers.{share}", first.event)
+    held, top = first.before, 0
+    for k, shuffle in enumerate(whole.shuffles):
+        held_row = len(rows) - 1
+        rows.append((_texts(shuffle.got, shuffle.lanes, shuffle.lanes), _plain(shuffle.lanes)))
+        source = int(shuffle.source[follow])
+        marked = [r[1] for r in rows]
+        marked[held_row] = _marked(marked[held_row], [source], "r")
+        marked[-1] = _marked(marked[-1], [follow], "r")
+        yield frame(_reads(shuffle, kind, follow, source), shuffle.event, _arrows(whole, held_row, shuffle, follow), marked)
+        held = shuffle.after
+        if not _shows_after(whole, k):
+            continue
+        last = k == len(whole.shuffles) - 1
+        holders = whole.holders() if last else np.zeros(LANES, bool)
+        rows.append((_texts(held, shuffle.after_known, shuffle.lanes), _marked(_plain(shuffle.lanes), np.nonzero(holders)[0], "a")))
+        rows[top] = (rows[top][0], _marked(_plain(lanes), np.nonzero(shuffle.covers[follow])[0], "p"))
+        yield frame(_holds(whole, shuffle, follow, last, holders), shuffle.event, _arrows(whole, held_row, shuffle, follow))
+
+
+def _plain(lanes) -> str:
+    return "".join("v" if on else "i" for on in lanes)
+
+
+def _marked(roles: str, places, role: str) -> str:
+    letters = list(roles)
+    for i in places:
+        if letters[i] != "i":
+            letters[i] = role
+    return "".join(letters)
+
+
+def _arrows(whole: Series, held_row: int, shuffle, follow: int) -> dict[str, str]:
+    rows = _rows(whole)
+    y0, y1 = rows[held_row][1] + HEIGHT + 1, rows[held_row + 1][1] - 2
+    x = lambda lane: LEFT + lane * PITCH + PITCH / 2  # noqa: E731
+    paths = {i: arrow(x(int(shuffle.source[i])), y0, x(i), y1) for i in np.nonzero(shuffle.lanes)[0]}
+    strong = paths.pop(follow, "")
+    return {"thin": "".join(paths.values()), "read": strong}
+
+
+def _reads(shuffle, kind: ShuffleKind, follow: int, source: int) -> str:
+    n = int(shuffle.event["arg2"])
+    lanes = np.nonzero(shuffle.lanes)[0]
+    own = [i for i in lanes if shuffle.source[i] == i]
+    rule = {
+        ShuffleKind.BFLY: f"Lane i reads lane i xor {n}: pairs of lanes that differ in one bit swap.",
+        ShuffleKind.UP: f"Lane i reads lane i − {n}.",
+        ShuffleKind.DOWN: f"Lane i reads lane i + {n}.",
+        ShuffleKind.IDX: "Each lane reads the lane it names"
+        + (f": lane {shuffle.source[lanes[0]]}." if len(set(shuffle.source[lanes])) == 1 else "."),
+    }[kind]
+    if kind == ShuffleKind.BFLY and n & (n - 1):
+        rule = f"Lane i reads lane i xor {n}."
+    if own and kind in (ShuffleKind.UP, ShuffleKind.DOWN):
+        outside = np.isin(np.arange(LANES), own)
+        rule += f" For {lane_words(outside)} there is none, and they receive their own value."
+    if not shuffle.lanes[follow]:
+        return rule
+    return f"{rule} Lane {follow} receives {full(shuffle.got[follow])} from lane {source}."
+
+
+def _holds(whole: Series, shuffle, follow: int, last: bool, holders) -> str:
+    does = DOES.get(whole.operation, "combines the two")
+    covered = int((shuffle.covers[follow] > 0).sum())
+    text = f"Each lane {does}."
+    if not last:
+        return f"{text} Lane {follow} now holds {full(shuffle.after[follow])}, from the values of {counted(covered, 'lane')}."
+    name = ANSWER[whole.operation]
+    if not holders.any():
+        return f"{text} No lane has each value exactly once, so none holds the {name}."
+    answers = {float(v) for v in shuffle.after[holders]}
+    groups = len({tuple(np.nonzero(row)[0]) for row in shuffle.covers[holders]})
+    if groups > 1:
+        size = int((shuffle.covers[np.nonzero(holders)[0][0]] > 0).sum())
+        return f"{text} {_capital(lane_words(holders))} hold the {name} of their group: {groups} groups of {size} lanes."
+    value = full(answers.pop()) if len(answers) == 1 else "equal up to rounding"
+    if holders.sum() == active(shuffle.event).sum():
+        return f"{text} {_capital(lane_words(holders))} hold the {name}, {value}: nobody has to send it round."
+    only = "Only lane" if holders.sum() == 1 else "Only lanes"
+    return f"{text} {only} {', '.join(map(str, np.nonzero(holders)[0]))} holds the {name}, {value}; the others hold parts of it."
+
+
+def _capital(text: str) -> str:
+    return text[0].upper() + text[1:]

@@ -1,0 +1,181 @@
+"""A step player: one picture that a reader steps through, as a single piece of HTML.
+
+The HTML holds an SVG of the opening step, the steps as JSON and a little plain JavaScript. Without scripts the opening
+step and its caption remain. Steps are stored as changes: roles of boxes run-length encoded ("a3r29"), and the texts that
+differ from the step before.
+
+Not covered: playing by itself, animation.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from hashlib import sha256
+from html import escape
+from itertools import count, groupby, product
+
+from .scene import INKS, Label, Scene, number, svg
+from .theme import ROLES, asset, style_sheet
+
+_numbers = count(1)  # the same picture may be shown twice on one page
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One step. `roles` has a letter for each box (see `theme`), `texts` a text; `inks` are paths, `notes` more texts."""
+
+    caption: str
+    roles: str
+    texts: tuple[str, ...]
+    where: str = ""
+    source: str = ""
+    inks: dict[str, str] = field(default_factory=dict)
+    notes: tuple[Label, ...] = ()
+
+
+@dataclass(frozen=True)
+class Player:
+    """Frames over one scene.
+
+    `key` explains what is drawn: pairs of a role or the name of an ink, and words. `origin` says what the picture is from.
+    `start` is the frame shown at first and where scripts do not run. `axes` maps a slider's name to its values' names, for
+    frames in the order of `itertools.product`; None gives one slider of steps.
+    """
+
+    title: str
+    scene: Scene
+    frames: tuple[Frame, ...]
+    origin: str
+    key: tuple[tuple[str, str], ...] = ()
+    start: int = 0
+    axes: dict[str, tuple[str, ...]] | None = None
+
+    def __post_init__(self):
+        if not self.frames:
+            raise ValueError(f"{self.title}: a player needs at least one frame")
+        for i, frame in enumerate(self.frames):
+            if not len(frame.roles) == len(frame.texts) == len(self.scene.boxes):
+                raise ValueError(
+                    f"{self.title}: frame {i} has {len(frame.roles)} roles and {len(frame.texts)} texts, "
+                    f"the scene has {len(self.scene.boxes)} boxes"
+                )
+            unknown = (set(frame.roles) - {*ROLES, "h"}) | (set(frame.inks) - set(INKS))
+            if unknown:
+                raise ValueError(f"{self.title}: frame {i} uses {sorted(unknown)}, which theme and scene do not have")
+        if self.axes and len(self.frames) != len(list(product(*self.axes.values()))):
+            raise ValueError(f"{self.title}: {len(self.frames)} frames do not fill the grid of {dict(self.axes)}")
+
+    def data(self) -> dict:
+        """What the page's script gets: the frames as changes, the first in full."""
+        frames, roles, texts = [], None, ("",) * len(self.scene.boxes)
+        for frame in self.frames:
+            row = {"c": frame.caption}
+            if frame.where or frame.source:
+                row |= {"w": frame.where, "s": frame.source}
+            if frame.roles != roles:
+                row["r"] = run_lengths(frame.roles)
+            changed = {i: new for i, (old, new) in enumerate(zip(texts, frame.texts)) if old != new}
+            if changed:
+                row["t"] = changed
+            if frame.inks:
+                row["i"] = {name: path for name, path in frame.inks.items() if path}
+            if frame.notes:
+                row["n"] = [[number(n.x), number(n.y), n.text, n.anchor, n.kind] for n in frame.notes]
+            roles, texts = frame.roles, frame.texts
+            frames.append(row)
+        axes = [len(names) for names in self.axes.values()] if self.axes else None
+        names = list(self.axes.values()) if self.axes else None
+        return {"frames": frames, "start": self.start, "axes": axes, "names": names}
+
+    def _repr_html_(self) -> str:
+        frame = self.frames[self.start]
+        inks = tuple(name for name in INKS if any(f.inks.get(name) for f in self.frames))
+        picture = svg(self.scene, frame, inks, f"{self.title}. The text above describes the step that is shown.")
+        return page(
+            title=self.title,
+            controls=self._controls(),
+            caption=caption(frame),
+            picture=picture,
+            width=self.scene.width,
+            key=key_html(self.key),
+            origin=self.origin,
+            script=asset("player.js"),
+            data=self.data(),
+        )
+
+    def _controls(self) -> str:
+        if self.axes:
+            start = list(product(*(range(len(names)) for names in self.axes.values())))[self.start]
+            return "".join(slider(name, len(names), at, names[at]) for (name, names), at in zip(self.axes.items(), start))
+        if len(self.frames) == 1:
+            return ""
+        buttons = '<button type="button" data-go="-1">Back</button><button type="button" data-go="1">Next</button>'
+        return buttons + slider("Step", len(self.frames), self.start, f"{self.start + 1} of {len(self.frames)}")
+
+
+def slider(name: str, values: int, at: int, shown: str) -> str:
+    """A labelled native slider over 0 … values - 1, with what it stands at beside it."""
+    return (
+        f'<label>{escape(name)} <input type="range" min="0" max="{values - 1}" value="{at}" '
+        f'aria-valuetext="{escape(shown)}"></label><output>{escape(shown)}</output>'
+    )
+
+
+def caption(frame: Frame) -> str:
+    """A frame's source line and sentence."""
+    code = f"<b>{escape(frame.where)}</b> {escape(frame.source)}"
+    return f'<code class="qt-source">{code}</code><p>{escape(frame.caption)}</p>'
+
+
+def key_html(key) -> str:
+    """What the colours and lines of a figure mean."""
+    items = []
+    for name, words in key:
+        if name in INKS:
+            colour, width, dashes, filled = INKS[name]
+            paint = f'fill="{colour}"' if filled else f'fill="none" stroke="{colour}" stroke-width="{width}"'
+            shape = "M1 2h16v10h-16z" if filled else "M1 7h16"
+            dashed = f' stroke-dasharray="{dashes}"' if dashes else ""
+            mark = f'<path data-ink="{name}" {paint}{dashed} d="{shape}"/>'
+        else:
+            fill, stroke = ROLES[name][:2]
+            mark = f'<rect data-r="{name}" fill="{fill}" stroke="{stroke}" x="1" y="2" width="16" height="10" rx="2"/>'
+        items.append(f'<li><svg width="18" height="14" aria-hidden="true">{mark}</svg> {escape(words)}</li>')
+    return f'<ul class="qt-key">{"".join(items)}</ul>' if items else ""
+
+
+def page(*, title, controls, caption, picture, width, key, origin, script="", data=None, attributes="") -> str:
+    """The HTML of one figure. `script` is the text of a function of (id, data) that brings it to life."""
+    text = as_json(data)
+    identifier = f"qt-{sha256((title + text).encode()).hexdigest()[:8]}-{next(_numbers)}"
+    call = f'<script>({_function(script)})("{identifier}",{text});</script>' if script else ""
+    return (
+        f'<div class="qt-figure" id="{identifier}" role="group" aria-label="{escape(title)}" '
+        f'data-lm-suppress-shortcuts="true"><style>{style_sheet()}</style>'
+        f'<div class="qt-title">{escape(title)}</div>'
+        f'<div class="qt-controls" hidden>{controls}</div>'
+        f'<div class="qt-caption" aria-live="polite">{caption}</div>'
+        f'<div class="qt-picture" tabindex="0" role="group" aria-label="{escape(title)}: the picture"{attributes}>'
+        f'<div style="min-width:{number(min(width, 680))}px;max-width:{number(width)}px">{picture}</div></div>'
+        f'{key}<div class="qt-origin">{escape(origin)}</div></div>{call}'
+    )
+
+
+def as_json(data) -> str:
+    """JSON that cannot end the script element it stands in, whatever its texts hold."""
+    text = json.dumps(data, separators=(",", ":"), ensure_ascii=False)
+    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+
+
+def run_lengths(roles: str) -> str:
+    """"aaarr" as "a3r2"; a letter alone stands for itself. Digits as letters are written as "#0"."""
+    runs = ((letter, len(list(same))) for letter, same in groupby(roles))
+    return "".join(f"{'#' if letter.isdigit() else ''}{letter}{n if n > 1 else ''}" for letter, n in runs)
+
+
+def _function(script: str) -> str:
+    """The function in a script's text, without the comments and indentation around it."""
+    body = "\n".join(line.strip() for line in script.splitlines() if not re.match(r"\s*//", line))
+    return body.strip().removesuffix(";")

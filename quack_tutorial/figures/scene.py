@@ -1,0 +1,139 @@
+"""What a picture is made of: boxes with text, labels, lines; and their SVG.
+
+A `Scene` is what stays; a `player.Frame` says what its boxes hold and how they look at one step. The SVG carries light
+colours as attributes, so that it can be read where scripts and style sheets are stripped; the style sheet overrides them.
+
+Not covered: anything that a step moves, except `inks` (one path each) and `notes` (texts with a place).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+
+from .theme import LIGHT, ROLES
+
+NARROW = 44  # text is squeezed into boxes narrower than this
+GLYPH = 6.1  # width of a digit at the size of box texts
+
+# Lines that steps redraw: (light colour, width, dashes, filled)
+INKS = {
+    "even": (ROLES["r"][0], 1, "", True),
+    "odd": ("#b7d2f9", 1, "", True),
+    "thin": ("#8d96a3", 1, "", False),
+    "read": (ROLES["r"][1], 1.8, "", False),
+    "write": (ROLES["w"][1], 1.8, "", False),
+    "order": (ROLES["p"][1], 2, "", False),
+    "missing": (ROLES["f"][1], 2, "6 4", False),
+    "fix": (ROLES["a"][1], 2, "6 4", False),
+}
+
+
+@dataclass(frozen=True)
+class Box:
+    """A rectangle with a text in it; wide=True starts the text at the left, in the font of code."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    wide: bool = False
+
+
+@dataclass(frozen=True)
+class Label:
+    """A text that stays; `anchor` is start, middle or end, `kind` is "" or "strong" or "small" or "code"."""
+
+    x: float
+    y: float
+    text: str
+    anchor: str = "start"
+    kind: str = ""
+
+
+@dataclass(frozen=True)
+class Scene:
+    """The part of a picture that no step changes. Sizes are in CSS pixels; `rules` is a path of faint lines."""
+
+    width: float
+    height: float
+    boxes: tuple[Box, ...]
+    labels: tuple[Label, ...] = ()
+    rules: str = ""
+
+
+def number(x: float) -> str:
+    """A coordinate, as short as it can be."""
+    return f"{x:.1f}".removesuffix(".0")
+
+
+def arrow(x0: float, y0: float, x1: float, y1: float, head: float = 5) -> str:
+    """A path from one point to another with a head at the second."""
+    length = max(((x1 - x0) ** 2 + (y1 - y0) ** 2) ** 0.5, 1e-6)
+    ux, uy = (x1 - x0) / length * head, (y1 - y0) / length * head
+    wings = (x1 - ux - uy * 0.6, y1 - uy + ux * 0.6, x1 - ux + uy * 0.6, y1 - uy - ux * 0.6)
+    a, b, c, d = map(number, wings)
+    end = f"{number(x1)} {number(y1)}"
+    return f"M{number(x0)} {number(y0)}L{end}M{a} {b}L{end}L{c} {d}"
+
+
+def rectangle(x: float, y: float, width: float, height: float) -> str:
+    """A closed path."""
+    return f"M{number(x)} {number(y)}h{number(width)}v{number(height)}h{number(-width)}z"
+
+
+def line(x0: float, y0: float, x1: float, y1: float) -> str:
+    """A straight path."""
+    return f"M{number(x0)} {number(y0)}L{number(x1)} {number(y1)}"
+
+
+def _squeeze(text: str, box: Box) -> str:
+    too_long = not box.wide and box.width < NARROW and len(text) * GLYPH > box.width - 2
+    return f' textLength="{number(box.width - 3)}" lengthAdjust="spacingAndGlyphs"' if too_long else ""
+
+
+def _box(box: Box, role: str) -> str:
+    fill, stroke = ROLES.get(role, ROLES["-"])[:2]
+    hidden = ' visibility="hidden"' if role == "h" else ""
+    place = f'x="{number(box.x)}" y="{number(box.y)}" width="{number(box.width)}" height="{number(box.height)}"'
+    return f'<rect data-r="{role}"{hidden} fill="{fill}" stroke="{stroke}" {place} rx="2"/>'
+
+
+def _word(box: Box, role: str, text: str) -> str:
+    x = box.x + 7 if box.wide else box.x + box.width / 2
+    kind = ' class="qt-code" text-anchor="start"' if box.wide else ""
+    # data-w, not data-r: the role's text colour, not its fill
+    place = f'x="{number(x)}" y="{number(box.y + box.height / 2)}"'
+    return f'<text data-w="{role}"{kind} {place}{_squeeze(text, box)}>{escape(text)}</text>'
+
+
+def _label(label: Label) -> str:
+    kind = f' class="qt-{label.kind}"' if label.kind else ""
+    anchor = f' text-anchor="{label.anchor}"' if label.anchor != "start" else ""
+    return f'<text{kind}{anchor} x="{number(label.x)}" y="{number(label.y)}">{escape(label.text)}</text>'
+
+
+def _ink(name: str, path: str) -> str:
+    colour, width, dashes, filled = INKS[name]
+    paint = f'fill="{colour}" stroke="none"' if filled else f'fill="none" stroke="{colour}" stroke-width="{width}"'
+    dashed = f' stroke-dasharray="{dashes}"' if dashes else ""
+    return f'<path data-ink="{name}" {paint}{dashed} d="{path}"/>'
+
+
+def svg(scene: Scene, frame, inks: tuple[str, ...], label: str) -> str:
+    """The SVG of a scene with one frame drawn in; `inks` names the paths that any frame uses."""
+    areas = [name for name in inks if INKS[name][3]]
+    lines = [name for name in inks if not INKS[name][3]]
+    drawn = lambda names: "".join(_ink(name, frame.inks.get(name, "")) for name in names)  # noqa: E731
+    font = 'font-family="system-ui,sans-serif" font-size="10"'
+    size = f'viewBox="0 0 {number(scene.width)} {number(scene.height)}" width="{number(scene.width)}"'
+    return (
+        f'<svg {size} height="{number(scene.height)}" role="img" aria-label="{escape(label)}" {font} '
+        f'dominant-baseline="central">'
+        f'<path class="qt-rules" fill="none" stroke="{LIGHT["line"]}" d="{scene.rules}"/>'
+        f'<g data-part="boxes">{"".join(map(_box, scene.boxes, frame.roles))}</g>'
+        f'{drawn(areas)}<g data-part="words" fill="{LIGHT["ink"]}" text-anchor="middle">'
+        f"{''.join(map(_word, scene.boxes, frame.roles, frame.texts))}</g>{drawn(lines)}"
+        f'<g data-part="labels" fill="{LIGHT["soft"]}">{"".join(map(_label, scene.labels))}</g>'
+        f'<g data-part="notes" fill="{LIGHT["ink"]}">{"".join(map(_label, frame.notes))}</g></svg>'
+    )

@@ -1,0 +1,141 @@
+"""`coalescing`: which bytes of which 32-byte sectors each request of a source line touches."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+
+from quack_tutorial.simulator.trace import Op, Space
+
+from .player import Frame, Player
+from .scene import Box, Label, Scene, rectangle
+from .wording import active, counted, element, lane_words, origin, picked, ranges, row, verb
+
+SECTOR_BYTES, LINE_BYTES = 32, 128
+BYTE, GAP = 5, 8  # pixels a byte, and between sectors
+LEFT, TOP, HEIGHT, ROW = 96, 22, 22, 28
+MOST_REQUESTS, MOST_LINES = 64, 32
+
+
+def coalescing(trace, line=None, event=None, block=0, warp=0, launch=0, rows=None, title=None) -> Player:
+    """The bytes that a warp's requests to global memory touch, in their sectors; one frame a request.
+
+    `line` is a source line's number; `event` is a step of the trace, for that one request alone; with neither, the first line
+    that accesses global memory is taken. `rows` is the least number of 128-byte lines that there is room for. The first 64
+    requests are drawn. ValueError where there is no such request.
+    """
+    events = trace.events[[event]] if event is not None else picked(trace, launch, block, warp, line)
+    events = events[(events["space"] == Space.GMEM) & (events["addresses"] >= 0)]
+    if not len(events):
+        raise ValueError(f"no request to global memory on line {line} in warp {warp} of block {block}")
+    if line is None:
+        events = events[events["line"] == events[0]["line"]]
+    total, events = len(events), events[:MOST_REQUESTS]
+    requests = [_request(trace, e) for e in events]
+    needed = max(len({s // 4 for s in r["sectors"]}) for r in requests)
+    rows = max(rows or 0, min(needed, MOST_LINES))
+    place = trace.line(events[0])
+    where = (f"block {int(events[0]['block'])}", f"warp {int(events[0]['warp'])}")
+    key = (("r", "sector that the request moves"), ("-", "sector that it leaves"), ("even", "bytes that lanes ask for"))
+    return Player(
+        title=title or f"Bytes and sectors of {place.where}",
+        scene=_scene(rows),
+        frames=tuple(_frame(trace, request, rows, i, total) for i, request in enumerate(requests)),
+        origin=origin(trace, launch, *where) + " Numbers in the bars are lanes; a row is 128 bytes, 4 sectors of 32.",
+        key=key,
+    )
+
+
+def _request(trace, event) -> dict:
+    key = "sources" if event["op"] == Op.ASYNC_COPY and event["sources"] >= 0 else "addresses"
+    addresses = row(trace.addresses, event[key])
+    lanes = active(event) & (addresses >= 0)
+    size = max(1, int(event["bytes"]))
+    sectors = {s for a in addresses[lanes] for s in range(int(a) // SECTOR_BYTES, (int(a) + size - 1) // SECTOR_BYTES + 1)}
+    return {"event": event, "addresses": addresses, "lanes": lanes, "bytes": size, "sectors": sorted(sectors)}
+
+
+def _sector_x(k: int) -> float:
+    return LEFT + k * (SECTOR_BYTES * BYTE + GAP)
+
+
+def _scene(rows: int) -> Scene:
+    boxes = [Box(_sector_x(k), TOP + r * ROW, SECTOR_BYTES * BYTE, HEIGHT) for r in range(rows) for k in range(4)]
+    labels = [Label(_sector_x(k) + 1, TOP - 10, f"+{k * SECTOR_BYTES} bytes", "start", "small") for k in range(4)]
+    return Scene(_sector_x(4) - GAP + 2, TOP + rows * ROW, tuple(boxes), tuple(labels))
+
+
+def _frame(trace, request, rows, i, total) -> Frame:
+    event = request["event"]
+    tensor = trace.tensors[int(event["tensor"])]
+    lines = sorted({s // 4 for s in request["sectors"]})
+    shown = {line: r for r, line in enumerate(lines[:rows])}
+    touched = set(request["sectors"])
+    roles = "".join(
+        ("r" if lines[r] * 4 + k in touched else "-") if r < len(shown) else "h" for r, k in product(range(rows), range(4))
+    )
+    notes = []
+    for line, r in shown.items():
+        address = line * LINE_BYTES
+        inside = tensor.base_address <= address < tensor.base_address + tensor.nbytes
+        name = element(tensor, address) if inside else f"{tensor.name} {address - tensor.base_address:+d} B"
+        notes.append(Label(LEFT - 8, TOP + r * ROW + HEIGHT / 2, name, "end"))
+    inks, more = _bars(request, shown)
+    notes += more
+    return Frame(
+        caption=_caption(request, tensor, i, total, len(lines) - len(shown)),
+        roles=roles,
+        texts=("",) * (rows * 4),
+        where=trace.line(event).where,
+        source=trace.line(event).text,
+        inks=inks,
+        notes=tuple(notes),
+    )
+
+
+def _bars(request, shown):
+    """The bytes of each lane as bars, neighbours in two tints, and the lane numbers in them."""
+    by_start = {}
+    for lane in np.nonzero(request["lanes"])[0]:
+        by_start.setdefault(int(request["addresses"][lane]), []).append(int(lane))
+    inks, notes = {"even": "", "odd": ""}, []
+    for i, (address, lanes) in enumerate(sorted(by_start.items())):
+        pieces = []
+        at, end = address, address + request["bytes"]
+        while at < end:  # an access that crosses sectors is drawn in pieces
+            stop = min(end, (at // SECTOR_BYTES + 1) * SECTOR_BYTES)
+            line = at // LINE_BYTES
+            if line in shown:
+                x = _sector_x(at % LINE_BYTES // SECTOR_BYTES) + at % SECTOR_BYTES * BYTE
+                pieces.append((x, TOP + shown[line] * ROW, (stop - at) * BYTE))
+            at = stop
+        for x, y, width in pieces:
+            inks["odd" if i % 2 else "even"] += rectangle(x + 0.5, y + 3, width - 1, HEIGHT - 6)
+        words = ranges(lanes)
+        if pieces and len(words) * 6 <= pieces[0][2] + 1:
+            x, y, width = pieces[0]
+            notes.append(Label(x + width / 2, y + HEIGHT / 2, words, "middle"))
+    return inks, notes
+
+
+def _caption(request, tensor, i, total, hidden) -> str:
+    lanes, size, sectors = request["lanes"], request["bytes"], len(request["sectors"])
+    distinct = {b for a in request["addresses"][lanes] for b in range(int(a), int(a) + size)}
+    fewest = -(-len(distinct) // SECTOR_BYTES)
+    head = f"Request {i + 1} of {total}: " if total > 1 else ""
+    of = f"{size} bytes each of {tensor.name}" if lanes.sum() > 1 else f"{size} bytes of {tensor.name}"
+    subject = lane_words(lanes)
+    text = f"{head}{subject} {verb(request['event'], lanes.sum() > 1)} {of}, in {counted(sectors, 'sector')}. "
+    if not head:
+        text = text[0].upper() + text[1:]
+    moved = sectors * SECTOR_BYTES
+    if sectors == fewest:
+        text += f"{len(distinct)} bytes cannot be in fewer."
+    else:
+        text += f"{len(distinct)} bytes would fit in {fewest}; of the {moved} bytes moved, {100 * len(distinct) / moved:.0f} % are used."
+    if hidden:
+        text += f" {counted(hidden, 'more row')} of this request not drawn."
+    return text
+
+

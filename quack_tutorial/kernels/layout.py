@@ -1,0 +1,47 @@
+"""Who holds which element: the thread-value layouts and the views that the row-wise kernels share.
+
+A row-wise kernel cuts its (M, N) tensor into tiles of whole rows, one tile a block. `threads_per_row` neighbouring
+threads share a row. Each takes a vector of `vector_size` elements, the next thread takes the next vector, and when all
+have one they start again further along the row:
+
+    threads_per_row = 4, vector_size = 2     columns   0 1   2 3   4 5   6 7 |  8 9  10 11  12 13  14 15
+                                             thread     0     1     2     3  |   0     1      2      3
+
+So the lanes of a warp always touch one contiguous run of memory (coalesced), and each lane moves 16 bytes in one
+instruction (vectorised). These are two properties, not one: see `copy.py` for kernels that have one without the other.
+
+Not covered: swizzled shared memory (row-wise kernels read shared memory the way they write it, without conflicts).
+"""
+
+import cutlass
+import cutlass.cute as cute
+
+VECTOR_BYTES = 16  # the widest load or store of one thread on Hopper: 128 bits
+
+
+def tiled_copy_rows(atom, threads_per_row, rows_per_block, vector_size):
+    """The TiledCopy in which `threads_per_row` threads share each of `rows_per_block` rows, `vector_size` elements each."""
+    # Thread layout: consecutive threads along the row (order (1, 0): mode 1 is fastest).
+    thread_layout = cute.make_ordered_layout((rows_per_block, threads_per_row), order=(1, 0))
+    value_layout = cute.make_layout((1, vector_size))
+    return cute.make_tiled_copy_tv(atom, thread_layout, value_layout)
+
+
+def tile_at(mX, tiler, row_block, column_block=0):
+    """The tile of shape `tiler` (rows, columns) at a block's place; the row's address is computed in 64 bits.
+
+    A block index has 32 bits, and row * stride overflows them in a tensor of more than 2^31 elements.
+    """
+    mX = cute.domain_offset((cutlass.Int64(row_block) * tiler[0], 0), mX)
+    return cute.local_tile(mX, tiler, (0, column_block))
+
+
+def elements_to_boundary(tensor):
+    """How many elements lie between the start of `tensor` and the next address where vectors may begin."""
+    skipped_bytes = tensor.iterator.align(VECTOR_BYTES).toint() - tensor.iterator.toint()
+    return cutlass.Int32(skipped_bytes) // (tensor.element_type.width // 8)
+
+
+def aligned(tensor):
+    """The same tensor, whose address the caller knows to be a multiple of 16 bytes, as one that vector copies accept."""
+    return cute.make_tensor(tensor.iterator.align(VECTOR_BYTES), tensor.layout)

@@ -1,0 +1,103 @@
+"""Reductions, one level of the hierarchy at a time: thread, warp, block.
+
+| level  | function         | values travel through            | cost for one value                            |
+|--------|------------------|----------------------------------|-----------------------------------------------|
+| thread | `thread_reduce`  | registers                        | one operation an element                      |
+| warp   | `warp_reduce`    | shuffles                         | log2(width) shuffles, no memory, no barrier   |
+| block  | `block_reduce`   | shared memory, one slot a warp   | a write, a barrier, a read, log2(warps) shuffles |
+| block  | `block_softmax_reduce` | the same, (max, sum) together | the same, once instead of twice               |
+
+Every thread that takes part gets the result. `op` combines two values and must be commutative.
+
+Softmax needs the maximum m of a row and the sum of exp(x - m). The pair of a longer row is made from the pairs of its
+parts: m = max(m_a, m_b), s = s_a exp(m_a - m) + s_b exp(m_b - m). A part that is all -inf has m = -inf, and -inf - -inf
+is NaN: subtract `finite_or_zero(m)` instead, then exp gives the right 0.
+
+Not covered: clusters (several blocks a row).
+"""
+
+import operator
+
+import cutlass
+import cutlass.cute as cute
+
+LOG2_E = 1.4426950408889634
+
+def thread_reduce(x, op: cutlass.Constexpr, init_val):
+    """Reduce all values of the TensorSSA `x` that one thread holds; `op` is a cute.ReductionOp."""
+    return x.reduce(op, init_val=init_val, reduction_profile=0)
+
+
+@cute.jit
+def warp_reduce(value, op: cutlass.Constexpr, width: cutlass.Constexpr = 32):
+    """Reduce over groups of `width` neighbouring lanes (a power of 2); every lane gets its group's result."""
+    for i in cutlass.range_constexpr(width.bit_length() - 1):
+        # Butterfly: lane l and lane l xor 2^i swap, so both hold the same, larger part afterwards.
+        value = op(value, cute.arch.shuffle_sync_bfly(value, offset=1 << i))
+    return value
+
+
+@cute.jit
+def block_reduce(value, op: cutlass.Constexpr, buffer: cute.Tensor):
+    """Reduce one value a warp over the warps of a row; `buffer` is shared memory of (rows, warps_per_row).
+
+    All lanes of a warp pass their warp's value. warps_per_row is a power of 2, at most 32. A second call on the same
+    buffer needs a barrier between the two: a fast warp would overwrite what a slow one has not read.
+    """
+    warps_per_row = cute.size(buffer, mode=[1])
+    lane, warp = cute.arch.lane_idx(), cute.arch.warp_idx()
+    if lane == 0:
+        buffer[warp // warps_per_row, warp % warps_per_row] = value
+    cute.arch.barrier()
+    value = buffer[warp // warps_per_row, lane % warps_per_row]
+    return warp_reduce(value, op, width=warps_per_row)
+
+
+def exp(x, fast=False):
+    """e^x for a Float32 or a TensorSSA of them, to 1 ulp; `fast` costs 6 instructions less and adds |x| ulp.
+
+    The hardware has 2^x, and e^x = 2^(x log2 e). Rounding that product moves the result by up to |x| ulp: too much for
+    float32, invisible after rounding to 16 bits. The accurate version takes the product apart into an integer, which
+    goes straight into the exponent bits, and a small remainder without rounding error. Both keep subnormal results.
+    """
+    if fast:
+        return cute.math.exp2(x * LOG2_E)
+    return cute.math.exp(x)
+
+
+@cute.jit
+def finite_or_zero(m):
+    """`m`, or 0 where it is -inf: what an all -inf part subtracts, so that exp(-inf - m) is 0 and not NaN."""
+    result = m
+    if m == -cutlass.Float32.inf:
+        result = cutlass.Float32(0.0)
+    return result
+
+
+@cute.jit
+def online_combine(max_a, sum_a, max_b, sum_b):
+    """(max, sum of exp(x - max)) of two parts together, from the pairs of each; a part may be all -inf."""
+    max_ab = cute.arch.fmax(max_a, max_b)
+    reference = finite_or_zero(max_ab)
+    return max_ab, sum_a * exp(max_a - reference) + sum_b * exp(max_b - reference)
+
+
+@cute.jit
+def block_softmax_reduce(max_warp, sum_warp, buffer: cute.Tensor):
+    """The (max, sum) of a row from the pairs of its warps, in one exchange; `buffer` is (rows, warps_per_row, 2).
+
+    The row's sum is NaN if the row is all -inf or holds NaN or +inf, as torch has it.
+    """
+    warps_per_row = cute.size(buffer, mode=[1])
+    lane, warp = cute.arch.lane_idx(), cute.arch.warp_idx()
+    row, slot = warp // warps_per_row, warp % warps_per_row
+    if lane == 0:
+        buffer[row, slot, 0] = max_warp
+        buffer[row, slot, 1] = sum_warp
+    cute.arch.barrier()
+    max_slot = buffer[row, lane % warps_per_row, 0]
+    sum_slot = buffer[row, lane % warps_per_row, 1]
+    max_row = warp_reduce(max_slot, cute.arch.fmax, width=warps_per_row)
+    # All maxima first, then all sums: one exp a lane, where combining pair by pair needs two a step.
+    sum_row = warp_reduce(sum_slot * exp(max_slot - max_row), operator.add, width=warps_per_row)
+    return max_row, sum_row

@@ -1,0 +1,26 @@
+"""Runs CuTe DSL kernels without a GPU: the reader's own source, interpreted on numpy, traced and checked.
+
+| module           | what                                                                    |
+|------------------|-------------------------------------------------------------------------|
+| `running`        | `simulate` and its result                                               |
+| `rewrite`        | kernel source -> generators that run in lockstep                        |
+| `control`        | branches, loops and calls of rewritten code                             |
+| `twins`, `names` | the reader's objects and the DSL's names, as the simulator sees them    |
+| `numeric`        | types, dynamic values, register vectors                                 |
+| `layout`         | CuTe's layout algebra                                                   |
+| `tensor`, `copying`, `shared_memory`, `memory` | tensors, copies, and where their bytes are  |
+| `arch`, `mathops`, `asynchronous` | warp and block operations, math, cp.async               |
+| `scheduler`      | launches, batches of blocks, warps and their barriers                   |
+| `trace`, `races` | what happened, and what nothing orders                                  |
+| `arguments`, `loading`, `context` | arguments, imports without the DSL, the current place   |
+
+It is independent and not NVIDIA's; it reads source that the reader or this project wrote, never what the DSL emitted.
+It tells what a kernel does, not how long it takes.
+"""
+
+from .arguments import Array
+from .context import NotSimulated, SimulationError
+from .running import Run, simulate
+from .trace import Finding, Trace
+
+__all__ = ["Array", "Finding", "NotSimulated", "Run", "SimulationError", "Trace", "simulate"]

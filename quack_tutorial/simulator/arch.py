@@ -1,0 +1,513 @@
+"""cute.arch: who a thread is, warp-wide exchanges, barriers, atomics, approximate arithmetic.
+
+Sources: PTX ISA 9.0 (shfl.sync, vote.sync, redux.sync, bar, elect.sync, ex2.approx), CUDA C++ Programming Guide.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .context import STATE, WARP, NeedsWarps, fail, group, here
+from .control import Pending, call_now, constant_number
+from .memory import Pointer, record_event
+from .numeric import Boolean, DType, Float32, Int32, TensorSSA, Value, convert, scalar
+from .scheduler import Barrier, Waiting
+from .trace import FenceKind, Op, ShuffleKind, Space
+
+FULL_MASK = 0xFFFFFFFF
+WARP_SIZE = 32
+
+
+def _int32(a) -> Value:
+    return Value(Int32, np.atleast_2d(np.asarray(a)).astype(np.int32))
+
+
+def _split(linear: np.ndarray, dims: tuple) -> tuple:
+    x, y, _ = dims
+    if dims[1] == dims[2] == 1:
+        zero = np.zeros((1, 1), np.int32)
+        return _int32(linear), Value(Int32, zero), Value(Int32, zero)
+    return _int32(linear % x), _int32(linear // x % y), _int32(linear // (x * y))
+
+
+def thread_idx(**_):
+    g = group()
+    return _split(g.threads[None, :], g.launch.block)
+
+
+def block_idx(**_):
+    g = group()
+    return _split(g.blocks[:, None], g.launch.grid)
+
+
+def block_dim(**_):
+    return tuple(_int32(d) for d in group().launch.block)
+
+
+def grid_dim(**_):
+    return tuple(_int32(d) for d in group().launch.grid)
+
+
+def cluster_dim(**_):
+    """The number of clusters along each dimension of the grid."""
+    launch = group().launch
+    return tuple(_int32(g // c) for g, c in zip(launch.grid, launch.cluster))
+
+
+def lane_idx(**_):
+    return _int32(group().threads[None, :] % WARP)
+
+
+def warp_idx(**_):
+    return _int32(group().threads[None, :] // WARP)
+
+
+def make_warp_uniform(value, **_):
+    """The first lane's value, for the whole warp (readfirstlane through shfl.idx)."""
+    v = scalar(value)
+    wide = _lanes(v.a)
+    return Value(Int32, _flat(np.broadcast_to(wide[..., :1], wide.shape)).astype(np.int32))
+
+
+# ---- warp-wide exchange ---------------------------------------------------------------------------------------------
+
+
+def _lanes(a: np.ndarray) -> np.ndarray:
+    """(B|1, T|1) spread to (B, warps, 32)."""
+    shape = group().shape
+    return np.broadcast_to(a, shape).reshape(shape[0], -1, WARP)
+
+
+def _flat(a: np.ndarray) -> np.ndarray:
+    return a.reshape(a.shape[0], -1)
+
+
+def _active_lanes() -> np.ndarray:
+    g = group()
+    return g.active().reshape(len(g.blocks), -1, WARP)
+
+
+def _mask_of(mask) -> np.ndarray:
+    if isinstance(mask, Value):
+        mask = int(mask.a.reshape(-1)[0])
+    return ((constant_number(mask, "the shuffle mask") & 0xFFFFFFFF) >> np.arange(WARP)) & 1 == 1
+
+
+def _require_all(mask, what: str) -> None:
+    """Every lane that the mask names must arrive: a missing one hangs or returns anything."""
+    named = _mask_of(mask)
+    g = group()
+    active = _active_lanes()
+    exists = None if g.exists is None else np.broadcast_to(g.exists, g.shape).reshape(active.shape)
+    executing = active.any(axis=2)
+    wanted = np.broadcast_to(named, active.shape)
+    if exists is not None:
+        wanted = wanted & exists
+    missing = wanted & ~active & executing[..., None]
+    if missing.any():
+        b, w, lane = (int(k[0]) for k in np.nonzero(missing))
+        warp = w if g.warp < 0 else g.warp
+        count = int(missing[b, w].sum())
+        raise fail(
+            "divergent shuffle",
+            f"Divergent {what}: its mask names lane {lane} of warp {warp} (block {int(g.blocks[b])}), which is not here "
+            f"({count} lanes are missing). Move it out of the `if`, or name only the lanes that arrive in mask=.",
+            block=int(g.blocks[b]),
+            threads=(warp * WARP + lane,),
+            count=count,
+        )
+
+
+def shuffle_source(kind: ShuffleKind, offset, clamp_bits: int) -> np.ndarray:
+    """The lane each lane reads, by the PTX ISA's shfl pseudo-code; out-of-range lanes read themselves. (…, 32)."""
+    lane = np.arange(WARP)
+    clamp, segment = clamp_bits & 31, (clamp_bits >> 8) & 31
+    max_lane = (lane & segment) | (clamp & ~segment & 31)
+    min_lane = lane & segment
+    b = np.asarray(offset) & 31
+    if kind == ShuffleKind.UP:
+        j = lane - b
+        valid = j >= max_lane
+    elif kind == ShuffleKind.DOWN:
+        j = lane + b
+        valid = j <= max_lane
+    elif kind == ShuffleKind.BFLY:
+        j = lane ^ b
+        valid = j <= max_lane
+    else:
+        j = min_lane | (b & ~segment & 31)
+        valid = j <= max_lane
+    return np.where(valid, j, lane)
+
+
+def _shuffle(value, offset, kind: ShuffleKind, mask, clamp):
+    if isinstance(value, TensorSSA):
+        raise fail("language", "a shuffle moves one number a lane, not a vector; shuffle its elements one by one")
+    value = scalar(value)
+    if value.dtype.width not in (8, 16, 32, 64):
+        raise fail("language", f"a shuffle moves 8 to 64 bits, not {value.dtype}")
+    _require_all(mask, "shuffle")
+    clamp = constant_number(clamp, "mask_and_clamp")
+    shown_offset = 0
+    if isinstance(offset, Value):
+        offset_a = _lanes(offset.a)
+        source = shuffle_source(kind, offset_a, clamp)
+        shown_offset = int(offset_a.reshape(-1)[0])
+    else:
+        shown_offset = int(offset)
+        source = np.broadcast_to(shuffle_source(kind, shown_offset, clamp), (1, 1, WARP))
+    lanes = _lanes(value.a)
+    source = np.broadcast_to(source, lanes.shape)
+    got = np.take_along_axis(lanes, source, axis=2)
+    active = _active_lanes()
+    from_active = np.take_along_axis(active, source, axis=2)
+    if not (from_active | ~active).all():
+        b, w, lane = (int(k[0]) for k in np.nonzero(active & ~from_active))
+        g = group()
+        warp = w if g.warp < 0 else g.warp
+        if g.exists is None or np.broadcast_to(g.exists, g.shape).reshape(active.shape)[b, w, source[b, w, lane]]:
+            raise fail(
+                "divergent shuffle",
+                f"Divergent shuffle: lane {lane} of warp {warp} (block {int(g.blocks[b])}) reads lane {int(source[b, w, lane])}, "
+                "which is not here; its value is undefined. Move the shuffle out of the `if`.",
+                block=int(g.blocks[b]),
+            )
+    if STATE.run.recorder is not None:
+        on = active[0, 0]
+        record_event(
+            Op.SHUFFLE,
+            nbytes=value.dtype.itemsize,
+            addresses=np.where(on, source[0, 0], -1),
+            values=np.where(on, got[0, 0].astype(np.float64), np.nan),
+            arg=int(kind),
+            arg2=shown_offset,
+        )
+    return Value(value.dtype, _flat(got))
+
+
+def shuffle_sync(value, offset, mask=FULL_MASK, mask_and_clamp=31, **_):
+    return _shuffle(value, offset, ShuffleKind.IDX, mask, mask_and_clamp)
+
+
+def shuffle_sync_up(value, offset, mask=FULL_MASK, mask_and_clamp=31, **_):
+    return _shuffle(value, offset, ShuffleKind.UP, mask, mask_and_clamp)
+
+
+def shuffle_sync_down(value, offset, mask=FULL_MASK, mask_and_clamp=31, **_):
+    return _shuffle(value, offset, ShuffleKind.DOWN, mask, mask_and_clamp)
+
+
+def shuffle_sync_bfly(value, offset, mask=FULL_MASK, mask_and_clamp=31, **_):
+    return _shuffle(value, offset, ShuffleKind.BFLY, mask, mask_and_clamp)
+
+
+def warp_reduction(val, op, *, threads_in_group=32, **_):
+    """Butterfly over groups of `threads_in_group` lanes; every lane gets the result."""
+    width = constant_number(threads_in_group, "threads_in_group")
+    offset = width // 2
+    while offset:
+        val = call_now(op, val, shuffle_sync_bfly(val, offset))
+        offset //= 2
+    return val
+
+
+def warp_reduction_max(val, *, threads_in_group=32, **_):
+    return warp_reduction(
+        val, lambda a, b: fmax(a, b) if a.dtype.is_float else _select_max(a, b), threads_in_group=threads_in_group
+    )
+
+
+def warp_reduction_sum(val, *, threads_in_group=32, **_):
+    return warp_reduction(val, lambda a, b: a + b, threads_in_group=threads_in_group)
+
+
+def _select_max(a, b):
+    return Value(a.dtype, np.maximum(a.a, b.a))
+
+
+def warp_redux_sync(value, kind: str, mask_and_clamp=FULL_MASK, **flags):
+    """redux.sync over the lanes of the mask (sm_90: 32-bit integers only)."""
+    value = scalar(value)
+    if value.dtype.is_float:
+        raise fail("language", "redux.sync takes 32-bit integers on Hopper; reduce floats by shuffles")
+    _require_all(mask_and_clamp, "redux")
+    lanes, named = _lanes(value.a), _mask_of(mask_and_clamp)
+    bits = lanes.astype(np.uint32)
+    inner = np.where(named, lanes, 0)
+    if kind in ("max", "min", "umax", "umin"):
+        typed = bits if kind.startswith("u") else lanes.astype(np.int64)
+        info = np.iinfo(np.uint32) if kind.startswith("u") else np.iinfo(np.int32)
+        big = kind.endswith("max")
+        result = (np.max if big else np.min)(np.where(named, typed, info.min if big else info.max), axis=2)
+    elif kind == "add":
+        result = inner.astype(np.int64).sum(axis=2)
+    elif kind in ("and", "or", "xor"):
+        identity = 0xFFFFFFFF if kind == "and" else 0
+        function = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}[kind]
+        result = function.reduce(np.where(named, bits, np.uint32(identity)), axis=2)
+    else:
+        raise fail("language", f"redux kind {kind!r} is not known")
+    wrapped = result.astype(np.int64).astype(np.uint32).astype(value.dtype.carrier)
+    record_event(Op.REDUX)
+    return Value(value.dtype, _flat(np.broadcast_to(wrapped[..., None], lanes.shape)))
+
+
+def _vote(pred, mask, reduce):
+    _require_all(mask, "vote")
+    a = scalar(pred)
+    yes = _lanes(a.a != 0)
+    record_event(Op.VOTE)
+    return reduce(yes, _mask_of(mask) & _active_lanes())
+
+
+def _all_lanes(x, dtype) -> Value:
+    return Value(dtype, _flat(np.repeat(x[..., None], WARP, axis=2)))
+
+
+def vote_ballot_sync(pred, mask=FULL_MASK, **_):
+    bits = lambda yes, on: ((yes & on).astype(np.uint64) << np.arange(WARP, dtype=np.uint64)).sum(axis=2)  # noqa: E731
+    return _all_lanes(_vote(pred, mask, bits).astype(np.uint32).view(np.int32), Int32)
+
+
+def vote_any_sync(pred, mask=FULL_MASK, **_):
+    return _all_lanes(_vote(pred, mask, lambda yes, on: (yes & on).any(axis=2)), Boolean)
+
+
+def vote_all_sync(pred, mask=FULL_MASK, **_):
+    return _all_lanes(_vote(pred, mask, lambda yes, on: (yes | ~on).all(axis=2)), Boolean)
+
+
+def vote_uni_sync(pred, mask=FULL_MASK, **_):
+    uniform = lambda yes, on: (yes | ~on).all(axis=2) | ~(yes & on).any(axis=2)  # noqa: E731
+    return _all_lanes(_vote(pred, mask, uniform), Boolean)
+
+
+def sync_warp(mask=FULL_MASK, **_):
+    _require_all(mask, "sync_warp")
+    record_event(Op.SYNC_WARP)
+
+
+# ---- block barriers -------------------------------------------------------------------------------------------------
+
+
+def _whole_warps(what: str) -> None:
+    """A block barrier must be reached by whole warps."""
+    g = group()
+    if g.mask is None:
+        return
+    active = _active_lanes()
+    exists = (
+        np.ones(active.shape, bool) if g.exists is None else np.broadcast_to(g.exists, g.shape).reshape(active.shape)
+    )
+    some = active.any(axis=2)
+    torn = some & (active != exists).any(axis=2)
+    if torn.any():
+        b, w = (int(k[0]) for k in np.nonzero(torn))
+        warp = w if g.warp < 0 else g.warp
+        lanes = int(active[b, w].sum())
+        raise fail(
+            "divergent barrier",
+            f"Divergent {what}: only {lanes} of the {int(exists[b, w].sum())} threads of warp {warp} (block {int(g.blocks[b])}) "
+            "reach it. Move it out of the `if`, so that every thread of the block passes it.",
+            block=int(g.blocks[b]),
+            count=lanes,
+        )
+    if g.warp < 0 and not (some | ~exists.any(axis=2)).all():
+        raise NeedsWarps
+
+
+def barrier(*, barrier_id=None, number_of_threads=None, **_):
+    """bar.sync: the warp waits until the block's warps (or `number_of_threads`) have arrived."""
+    g = group()
+    identifier = _barrier_id(barrier_id)
+    count = None if number_of_threads is None else constant_number(number_of_threads, "number_of_threads")
+    if count is not None and (count <= 0 or count % WARP):
+        raise fail("language", f"number_of_threads={count} must be a multiple of {WARP}")
+    _whole_warps("barrier")
+    if g.warp < 0:
+        if count is not None and count != g.shape[1]:
+            raise NeedsWarps
+        return None
+    return Pending(_wait_at_barrier(g, identifier, count))
+
+
+def sync_threads(**_):
+    return barrier()
+
+
+def _barrier_id(barrier_id) -> int:
+    if isinstance(barrier_id, Value):
+        flat = barrier_id.a.reshape(-1)
+        if (flat != flat[0]).any():
+            raise (
+                NeedsWarps
+                if group().warp < 0
+                else fail("language", "a barrier's number must be the same for the whole warp")
+            )
+        barrier_id = int(flat[0])
+    identifier = 0 if barrier_id is None else int(barrier_id)
+    if not 0 <= identifier < 16:
+        raise fail("language", f"barrier {identifier} does not exist: a block has barriers 0 to 15")
+    return identifier
+
+
+def _arrive(g, identifier: int, count):
+    launch, block = g.launch, int(g.blocks[0])
+    bar = launch.barriers.setdefault((block, identifier), Barrier())
+    bar.arrived += 1
+    wanted = (-(-launch.threads // WARP)) if count is None else count // WARP
+    generation = bar.generation
+    if bar.arrived >= wanted:
+        bar.generation += 1
+        bar.arrived = 0
+    return bar, generation
+
+
+def _wait_at_barrier(g, identifier: int, count):
+    line = here()
+    if STATE.run.recorder is not None:
+        bar = g.launch.barriers.setdefault((int(g.blocks[0]), identifier), Barrier())
+        record_event(Op.BARRIER, arg=identifier, arg2=bar.generation)
+    bar, generation = _arrive(g, identifier, count)
+    while bar.generation == generation:
+        yield Waiting(
+            lambda: bar.generation != generation,
+            "the block barrier" if identifier == 0 else f"barrier {identifier}",
+            line,
+        )
+    record_event(Op.BARRIER_RESUME, arg=identifier, arg2=generation)
+
+
+def barrier_arrive(*, barrier_id=None, number_of_threads=None, aligned=True, **_):
+    """bar.arrive: count this warp in without waiting."""
+    g = group()
+    if number_of_threads is None:
+        raise fail("language", "barrier_arrive needs number_of_threads")
+    identifier, count = _barrier_id(barrier_id), constant_number(number_of_threads, "number_of_threads")
+    _whole_warps("barrier_arrive")
+    if g.warp < 0:
+        raise NeedsWarps
+    bar = g.launch.barriers.setdefault((int(g.blocks[0]), identifier), Barrier())
+    record_event(Op.BARRIER_ARRIVE, arg=identifier, arg2=bar.generation)
+    _arrive(g, identifier, count)
+
+
+def _fence(kind: FenceKind):
+    def fence(*_, **__):
+        record_event(Op.FENCE, arg=int(kind))
+
+    return fence
+
+
+fence_acq_rel_cta = _fence(FenceKind.CTA)
+fence_acq_rel_cluster = _fence(FenceKind.CLUSTER)
+fence_acq_rel_gpu = _fence(FenceKind.GPU)
+fence_acq_rel_sys = _fence(FenceKind.SYS)
+fence_view_async_shared = fence_proxy = _fence(FenceKind.PROXY_ASYNC)
+
+# ---- arithmetic -----------------------------------------------------------------------------------------------------
+
+
+def _f32(x) -> np.ndarray:
+    return convert(x, Float32).a
+
+
+def _signed_zero(result, a, b, larger: bool):
+    """max(+0, -0) is +0 and min is -0 (PTX ISA, max and min)."""
+    both = (a == 0) & (b == 0)
+    if not both.any():
+        return result
+    zero = a + b if larger else -((-a) + (-b))
+    return np.where(both, zero, result)
+
+
+def fmax(a, b, *, nan=False, **_) -> Value:
+    """The larger number; NaN only where both are NaN (where either is, with nan=True)."""
+    x, y = _f32(a), _f32(b)
+    return Value(Float32, _signed_zero((np.maximum if nan else np.fmax)(x, y), x, y, True))
+
+
+def fmin(a, b, *, nan=False, **_) -> Value:
+    x, y = _f32(a), _f32(b)
+    return Value(Float32, _signed_zero((np.minimum if nan else np.fmin)(x, y), x, y, False))
+
+
+def flush(a: np.ndarray) -> np.ndarray:
+    """Subnormal float32 numbers become zero of the same sign (.ftz)."""
+    tiny = np.abs(a) < np.float32(1.17549435e-38)
+    return np.where(tiny, np.copysign(np.float32(0), a), a) if tiny.any() else a
+
+
+def exp2(a, **_) -> Value:
+    """ex2.approx.ftz (documented error: 2 ulp)."""
+    return Value(Float32, flush(np.exp2(flush(_f32(a)))))
+
+
+def exp(a, **_) -> Value:
+    return Value(Float32, flush(np.exp2(flush(_f32(a) * np.float32(1.4426950408889634)))))
+
+
+def rcp_approx(a, **_) -> Value:
+    """rcp.approx.ftz (documented error: 1 ulp)."""
+    return Value(Float32, flush(np.float32(1) / flush(_f32(a))))
+
+
+def popc(a, **_) -> Value:
+    bits = scalar(a).a.astype(np.uint32)
+    return Value(Int32, np.bitwise_count(bits).astype(np.int32) if hasattr(np, "bitwise_count") else _popcount(bits))
+
+
+def _popcount(bits):
+    return sum(((bits >> np.uint32(i)) & np.uint32(1)).astype(np.int32) for i in range(32))
+
+
+# ---- atomics --------------------------------------------------------------------------------------------------------
+
+
+def _atomic(name: str):
+    def atomic(ptr: Pointer, val, **_):
+        return _run_atomic(name, ptr, scalar(val))
+
+    atomic.__name__ = f"atomic_{name}"
+    return atomic
+
+
+_COMBINE = {
+    "add": lambda old, new: old + new,
+    "max": max,
+    "min": min,
+    "and": lambda old, new: old & new,
+    "or": lambda old, new: old | new,
+    "xor": lambda old, new: old ^ new,
+    "exch": lambda old, new: new,
+}
+
+
+def _run_atomic(name: str, ptr: Pointer, val: Value) -> Value:
+    from . import memory as m
+
+    g = group()
+    dtype: DType = ptr.dtype
+    zero = np.zeros(1, np.int64)
+    flat, index = m._flat_index(ptr, zero)
+    lanes = m._lanes(None, 1)
+    m.check(ptr, zero, 1, lanes, Op.ATOMIC)
+    m.record(ptr, zero, 1, lanes, Op.ATOMIC, flat, index)
+    if ptr.memory.space is Space.GMEM:
+        STATE.run.before_write(ptr.memory)
+    index = np.broadcast_to(index[..., 0], g.shape)
+    amount = np.broadcast_to(convert(val, dtype).a, g.shape)
+    active = g.active()
+    old = np.zeros(g.shape, dtype.carrier)
+    combine = _COMBINE[name]
+    for b, t in zip(*np.nonzero(active)):  # lane order: one legal order
+        at = index[b, t]
+        before = dtype.decode(flat[at : at + 1])[0]
+        old[b, t] = before
+        after = dtype.round(np.array([combine(before, amount[b, t])]))
+        flat[at] = dtype.encode(after)[0]
+    return Value(dtype, old)
+
+
+atomic_add, atomic_max, atomic_min = _atomic("add"), _atomic("max"), _atomic("min")
+atomic_and, atomic_or, atomic_xor, atomic_exch = _atomic("and"), _atomic("or"), _atomic("xor"), _atomic("exch")

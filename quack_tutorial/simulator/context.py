@@ -1,0 +1,135 @@
+"""Where the simulator is: the group of threads that executes now, its mask, and the Python line it is on.
+
+A `Group` is the unit of lockstep execution. In the fast mode it is a batch of whole blocks; in the checked mode, one
+warp. Dynamic values are arrays of shape (blocks or 1, threads or 1), so that uniform values stay small.
+"""
+
+from __future__ import annotations
+
+import linecache
+import sys
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from .trace import Finding, Line
+
+MARK = "_rt"  # the global by which a rewritten function's frame is known
+WARP = 32
+
+
+class SimulationError(Exception):
+    """A kernel did something that the DSL or the hardware refuses; `finding` holds the same as data."""
+
+    def __init__(self, finding: Finding):
+        super().__init__(finding.message)
+        self.finding = finding
+
+
+class NotSimulated(Exception):
+    """The kernel uses something that the simulator does not model."""
+
+
+class NeedsWarps(Exception):
+    """Raised in the fast mode when warps of one block must run apart; the launch starts again warp by warp."""
+
+
+@dataclass
+class Group:
+    """Threads that run in lockstep: `blocks` x `threads` lanes."""
+
+    launch: object  # of scheduler.LaunchState
+    blocks: np.ndarray  # (B,) linear block indices
+    threads: np.ndarray  # (T,) thread indices within the block; T a multiple of 32
+    exists: np.ndarray | None  # (1, T) bool where the last warp is ragged, else None
+    warp: int  # warp index in checked mode, -1 in the fast mode
+    rows: np.ndarray  # (B,) rows of the launch's shared memory that hold these blocks
+    mask: np.ndarray | None = None  # (B|1, T|1) bool, None = every lane
+    masks: list = field(default_factory=list)
+    pending: list = field(default_factory=list)  # cp.async groups of this warp, oldest first
+    open_group: list = field(default_factory=list)
+    smem_top: int = 0  # next free byte of the block's shared memory
+    cluster_generation: int = -1  # of the cluster barrier this group last arrived at
+    bulk_open: list = field(default_factory=list)  # bulk stores not yet committed to a group
+    bulk_groups: list = field(default_factory=list)
+
+    @property
+    def shape(self) -> tuple:
+        return (len(self.blocks), len(self.threads))
+
+    def active(self) -> np.ndarray:
+        """The active lanes, as a bool array of the group's shape."""
+        mask = self.mask
+        if mask is None:
+            mask = self.exists
+        elif self.exists is not None:
+            mask = mask & self.exists
+        return np.ones(self.shape, bool) if mask is None else np.broadcast_to(mask, self.shape)
+
+    def lanes_off(self):
+        """The mask where some lane is off, or None when every lane is on."""
+        if self.mask is None:
+            return self.exists
+        return self.mask if self.exists is None else self.mask & self.exists
+
+    def push(self, condition: np.ndarray) -> None:
+        self.masks.append(self.mask)
+        self.mask = condition if self.mask is None else self.mask & condition
+
+    def pop(self) -> None:
+        self.mask = self.masks.pop()
+
+
+class _State:
+    group: Group | None = None
+    run: object = None  # of scheduler.RunState
+
+
+STATE = _State()
+
+
+def group() -> Group:
+    """The executing group; an error outside a kernel."""
+    if STATE.group is None:
+        raise fail("language", "this call belongs inside a @cute.kernel function")
+    return STATE.group
+
+
+def kernel_frame():
+    """The innermost frame of the reader's own code, or None."""
+    frame = sys._getframe(1)
+    while frame is not None and MARK not in frame.f_globals:
+        frame = frame.f_back
+    return frame
+
+
+def line_of(file: str, number: int, function: str) -> Line:
+    return Line(display_name(file), number, linecache.getline(file, number).strip(), function)
+
+
+def display_name(file: str) -> str:
+    """A source file's name as a reader knows it: notebook cells become `cell N`."""
+    if "ipykernel_" in file or file.startswith("<ipython-input-"):
+        return STATE.run.cell_name(file) if STATE.run is not None else "cell"
+    return file
+
+
+def here() -> Line:
+    """The line the reader's kernel is on."""
+    frame = kernel_frame()
+    if frame is None:
+        return Line("?", 0, "", "?")
+    return line_of(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+
+
+def fail(kind: str, message: str, *, lines: tuple = (), **facts) -> SimulationError:
+    """An error at the current line: `file.py:12: message`."""
+    lines = lines or (here(),)
+    text = message if not lines[0].number else f"{lines[0].where}: {message}"
+    return SimulationError(Finding(kind, text, tuple(lines), **facts))
+
+
+def not_simulated(name: str) -> NotSimulated:
+    where = here()
+    place = f" ({where.where})" if where.number else ""
+    return NotSimulated(f"not simulated: {name}{place}; run this cell on a GPU")

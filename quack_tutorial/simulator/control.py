@@ -1,0 +1,501 @@
+"""What rewritten code calls: branches and loops under masks, lazy and/or, calls that may block."""
+
+from __future__ import annotations
+
+import operator
+
+import numpy as np
+
+from .context import STATE, fail, group
+from .numeric import Boolean, Int32, TensorSSA, Value, convert, select, type_of
+from .trace import Op
+
+
+class Pending:
+    """A call that has begun and may block: `steps` is its generator."""
+
+    __slots__ = ("steps",)
+
+    def __init__(self, steps):
+        self.steps = steps
+
+
+class Unbound:
+    """Stands for a name that has no value on this path; any use says so."""
+
+    def __init__(self, name: str, why: str = "has no value yet"):
+        object.__setattr__(self, "_name", name)
+        object.__setattr__(self, "_why", why)
+
+    def _refuse(self, *_, **__):
+        raise fail("language", f"{self._name} {self._why}")
+
+    @property
+    def dtype(self):  # what every store, conversion and operator asks for first
+        self._refuse()
+
+    def __getattr__(self, attribute):
+        if attribute.startswith("__"):
+            raise AttributeError(attribute)
+        self._refuse()
+
+    __call__ = __getitem__ = __setitem__ = __iter__ = __bool__ = __add__ = __radd__ = __sub__ = __rsub__ = _refuse
+    __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __lt__ = __gt__ = __le__ = __ge__ = __eq__ = __ne__ = _refuse
+    __neg__ = __mod__ = __rmod__ = __floordiv__ = __rfloordiv__ = __and__ = __or__ = __len__ = __index__ = _refuse
+    __hash__ = None
+
+
+GONE = "is bound first inside a dynamic `if` or loop, so it is gone after it; give it a value before"
+
+
+def unbound(name: str) -> Unbound:
+    return Unbound(name)
+
+
+def depth() -> int:
+    g = STATE.group
+    return 0 if g is None else len(g.masks)
+
+
+def no_return(at_entry: int) -> None:
+    if depth() != at_entry:
+        raise fail(
+            "language",
+            "return inside an `if` or loop that depends on the data is refused by the DSL; set a variable instead",
+        )
+
+
+def check_budget() -> None:
+    run = STATE.run
+    run.steps += 1
+    if run.steps > run.max_steps:
+        raise fail(
+            "endless",
+            f"stopped after {run.max_steps:,} loop steps: does this loop end? (a longer run: simulate(..., max_steps=...))",
+        )
+
+
+# ---- calls ----------------------------------------------------------------------------------------------------------
+
+
+def call(function, *args, **kwargs):
+    """Call anything from a kernel: a value, or Pending where it may block."""
+    start = getattr(type(function), "start_call", None)
+    if start is not None:
+        return start(function, args, kwargs)
+    return function(*args, **kwargs)
+
+
+def call_now(function, *args, **kwargs):
+    """A call inside a lambda or comprehension, where a barrier cannot wait."""
+    result = call(function, *args, **kwargs)
+    if type(result) is not Pending:
+        return result
+    try:
+        next(result.steps)
+    except StopIteration as stop:
+        return stop.value
+    raise fail(
+        "language", "not simulated: a barrier or wait inside a lambda, comprehension, and/or or conditional expression"
+    )
+
+
+class Nested:
+    """A function defined inside a kernel."""
+
+    def __init__(self, generator_function):
+        self.generator_function = generator_function
+
+    def start_call(self, args, kwargs):
+        return Pending(self.generator_function(*args, **kwargs))
+
+
+nested = Nested
+
+# ---- conditions -----------------------------------------------------------------------------------------------------
+
+
+def truth(x, what: str = "the condition"):
+    """A dynamic condition as a bool array, or None when `x` is a plain Python value."""
+    if isinstance(x, Value):
+        return x.a if x.dtype is Boolean else x.a != 0
+    if isinstance(x, TensorSSA):
+        raise fail("language", f"{what} is a vector of {x.numel} values; reduce it to one, or use cute.where")
+    return None
+
+
+def and_(left, right):
+    if truth(left) is None:
+        return right() if left else left
+    other = right()  # both sides run: a dynamic `and` does not short-circuit
+    return Value(Boolean, truth(left) & (truth(other) if truth(other) is not None else np.array([[bool(other)]])))
+
+
+def or_(left, right):
+    if truth(left) is None:
+        return left if left else right()
+    other = right()
+    return Value(Boolean, truth(left) | (truth(other) if truth(other) is not None else np.array([[bool(other)]])))
+
+
+def not_(x):
+    c = truth(x)
+    return (not x) if c is None else Value(Boolean, ~c)
+
+
+_OPERATORS = {
+    "Lt": operator.lt,
+    "LtE": operator.le,
+    "Gt": operator.gt,
+    "GtE": operator.ge,
+    "Eq": operator.eq,
+    "NotEq": operator.ne,
+    "Is": operator.is_,
+    "IsNot": operator.is_not,
+    "In": lambda a, b: a in b,
+    "NotIn": lambda a, b: a not in b,
+}
+
+
+def compare(names, *values):
+    result = True
+    for name, left, right in zip(names, values, values[1:]):
+        one = _OPERATORS[name](left, right)
+        result = and_(result, lambda one=one: one)
+    return result
+
+
+def choose(condition, yes, no):
+    """`yes() if condition else no()`: lazy, under masks when the condition is dynamic."""
+    c = truth(condition)
+    if c is None:
+        return yes() if condition else no()
+    g = group()
+    active = g.active()
+    if not (active & c).any():
+        return no()
+    if not (active & ~c).any():
+        return yes()
+    g.push(c)
+    first = yes()
+    g.pop()
+    g.push(~c)
+    second = no()
+    g.pop()
+    return _merge("the conditional expression", c, first, second)
+
+
+def elect():
+    """One lane of each warp, as elect.sync picks: the lowest active one."""
+    from .memory import record_event
+
+    g = group()
+    active = g.active().reshape(len(g.blocks), -1, 32)
+    first = active.argmax(axis=2)
+    chosen = (np.arange(32) == first[..., None]) & active
+    record_event(Op.ELECT)
+    return Value(Boolean, chosen.reshape(g.shape))
+
+
+# ---- joins ----------------------------------------------------------------------------------------------------------
+
+
+def _kind(x) -> str:
+    if isinstance(x, TensorSSA):
+        return f"a vector of {x.numel} {x.dtype}"
+    dtype = type_of(x)
+    return repr(dtype) if dtype is not None else type(x).__name__
+
+
+def _same(x, y) -> bool:
+    if x is y:
+        return True
+    if isinstance(x, (Value, TensorSSA)) or isinstance(y, (Value, TensorSSA)):
+        return False
+    if isinstance(x, tuple) and isinstance(y, tuple):
+        return len(x) == len(y) and all(_same(p, q) for p, q in zip(x, y))
+    try:
+        return type(x) is type(y) and bool(x == y)
+    except Exception:
+        return False
+
+
+def _merge(name: str, condition, x, y):
+    """The value after a join: x where `condition`, else y; types must agree as the DSL demands."""
+    if _same(x, y):
+        return x
+    if isinstance(x, Unbound) or isinstance(y, Unbound):
+        return Unbound(name, GONE)
+    if isinstance(x, tuple) and isinstance(y, tuple) and len(x) == len(y):
+        return tuple(_merge(name, condition, p, q) for p, q in zip(x, y))
+    check_types(name, x, y)
+    return select(condition, x, y)
+
+
+def check_types(name: str, x, y) -> None:
+    tx, ty = type_of(x), type_of(y)
+    if tx is None or ty is None:
+        raise fail(
+            "language",
+            f"{name} is {_kind(x)} on one path of a dynamic `if` or loop and {_kind(y)} on the other; "
+            "only numbers and vectors may differ",
+        )
+    vectors = isinstance(x, TensorSSA), isinstance(y, TensorSSA)
+    if tx is not ty or vectors[0] != vectors[1] or (all(vectors) and x.a.shape[-1] != y.a.shape[-1]):
+        raise fail(
+            "language",
+            f"{name} changes type in a dynamic `if` or loop: {_kind(y)} and {_kind(x)}; give it one type, for example "
+            f"cutlass.{tx if tx.is_float else ty}(...) at its first assignment",
+        )
+
+
+class Branch:
+    """One `if`: which arms run, under which masks, and what its names are afterwards."""
+
+    __slots__ = ("condition", "static", "dynamic", "some", "all", "pushed")
+
+    def __init__(self, condition):
+        self.condition = truth(condition)
+        self.dynamic = self.condition is not None
+        self.pushed = False
+        if not self.dynamic:
+            self.static = bool(condition)
+            return
+        g = group()
+        off = g.lanes_off()
+        c = self.condition
+        if off is None:
+            self.some, self.all = bool(c.any()), bool(c.all())
+        else:
+            self.some, self.all = bool((c & off).any()), not bool((~c & off).any())
+        if g.warp >= 0 and self.some and not self.all:
+            from .memory import mask_bits, record_event
+
+            active = g.active()[0]
+            taken = np.broadcast_to(c, g.shape)[0] & active
+            record_event(Op.BRANCH, mask=taken, arg=mask_bits(active & ~taken))
+
+    def then(self) -> bool:
+        if not self.dynamic:
+            return self.static
+        self._enter(self.condition)
+        return self.some
+
+    def otherwise(self) -> bool:
+        if not self.dynamic:
+            return not self.static
+        group().pop()
+        self._enter(~self.condition)
+        return not self.all
+
+    def _enter(self, condition) -> None:
+        g = group()
+        if self.all or not self.some:  # every lane goes the same way: the mask stays as it is
+            g.masks.append(g.mask)
+        else:
+            g.push(condition)
+
+    def join(self, names, before, then, otherwise):
+        if not self.dynamic:
+            return otherwise
+        group().pop()
+        result = []
+        for name, b, t, o in zip(names, before, then, otherwise):
+            if isinstance(b, Unbound):
+                result.append(b if t is b and o is b else Unbound(name, GONE))
+                continue
+            if self.all:
+                result.append(_settle(name, t, b))
+            elif not self.some:
+                result.append(_settle(name, o, b))
+            else:
+                result.append(_merge(name, self.condition, t, o))
+        return tuple(result)
+
+
+def _settle(name: str, new, old):
+    """A name's value where all lanes took one arm: typed as a join would type it."""
+    if new is old or isinstance(new, Unbound):
+        return new
+    if type_of(new) is not None and type_of(old) is not None:
+        check_types(name, new, old)
+        return new if isinstance(new, (Value, TensorSSA)) else convert(new, type_of(new))
+    if _same(new, old):
+        return new
+    if isinstance(new, tuple) and isinstance(old, tuple) and len(new) == len(old):
+        return tuple(_settle(name, n, o) for n, o in zip(new, old))
+    check_types(name, new, old)
+    return new
+
+
+branch = Branch
+
+# ---- loops ----------------------------------------------------------------------------------------------------------
+
+
+class DynamicRange:
+    """`range(...)` in a kernel: a loop at run time. Bounds may be dynamic and differ between lanes."""
+
+    def __init__(self, *bounds, unroll=None, unroll_full=False, prefetch_stages=None, **_):
+        start, stop, step = 0, None, 1
+        if len(bounds) == 1:
+            stop = bounds[0]
+        elif len(bounds) == 2:
+            start, stop = bounds
+        else:
+            start, stop, step = bounds
+        self.start, self.stop, self.step = (self._plain(b) for b in (start, stop, step))
+
+    @staticmethod
+    def _plain(bound):
+        if isinstance(bound, Value):
+            if not bound.dtype.is_integer:
+                raise fail("language", f"a range bound must be an integer, got {bound.dtype}")
+            return int(bound.a.reshape(-1)[0]) if bound.a.size == 1 else bound.a.astype(np.int64)
+        return operator.index(bound)
+
+
+def loop(iterable):
+    if isinstance(iterable, DynamicRange):
+        return _RangeLoop(iterable)
+    if isinstance(iterable, (Value, TensorSSA)):
+        raise fail("language", "a for loop needs range(...), cutlass.range_constexpr(...) or a Python sequence")
+    return _StaticLoop(iterable)
+
+
+class _StaticLoop:
+    """Python's own loop over a sequence known while tracing."""
+
+    def __init__(self, iterable):
+        self.items = iter(iterable)
+
+    def __iter__(self):
+        return self.items
+
+    def enter(self, names, values):
+        check_budget()
+        return values
+
+    def leave(self, names, values):
+        return values
+
+    finish = leave
+
+    def no_leaving(self, word):
+        pass
+
+
+class _Carried:
+    """Names carried round a dynamic loop: typed at entry, selected where lanes have left."""
+
+    condition = None  # lanes still in the loop, where some have left
+    before = ()
+    entered = False
+
+    def enter(self, names, values):
+        check_budget()
+        if not self.entered:
+            values = tuple(convert(v, type_of(v)) if isinstance(v, (bool, int, float)) else v for v in values)
+            self.entered, self.at_entry = True, values
+        self.before = values
+        return values
+
+    def leave(self, names, values):
+        result = []
+        for name, old, new in zip(names, self.before, values):
+            if isinstance(old, Unbound) or new is old:
+                result.append(new)
+                continue
+            if self.condition is None:
+                result.append(_settle(name, new, old))
+            else:
+                result.append(_merge(name, self.condition, new, old))
+        if self.condition is not None:
+            group().pop()
+            self.condition = None
+        return tuple(result)
+
+    def finish(self, names, values):
+        if not self.entered:
+            return values
+        return tuple(Unbound(n, GONE) if isinstance(b, Unbound) else v for n, b, v in zip(names, self.at_entry, values))
+
+    def no_leaving(self, word):
+        raise fail(
+            "language",
+            f"{word} in a loop that runs on the GPU is refused by the DSL; use range_constexpr, or a condition in `while`",
+        )
+
+    def _narrow(self, stay) -> bool:
+        """Mask the lanes that leave; False when none stays."""
+        g = group()
+        active = g.active()
+        stay = np.broadcast_to(stay, g.shape)
+        if not (active & stay).any():
+            return False
+        if (active & ~stay).any():
+            self.condition = stay
+            g.push(stay)
+        return True
+
+
+class _RangeLoop(_Carried):
+    def __init__(self, bounds: DynamicRange):
+        self.bounds = bounds
+        self.index = bounds.start
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        index, stop, step = self.index, self.bounds.stop, self.bounds.step
+        if isinstance(step, int) and step == 0:
+            raise fail("language", "range() needs a step that is not 0")
+        if isinstance(index, int) and isinstance(stop, int) and isinstance(step, int):
+            if (index >= stop) if step > 0 else (index <= stop):
+                raise StopIteration
+            self.index = index + step
+            return Value(Int32, np.array([[index]], np.int32))
+        stay = np.asarray((index < stop) if np.all(np.asarray(step) > 0) else (index > stop))
+        if not self._narrow(stay):
+            raise StopIteration
+        self.index = index + step
+        return Value(Int32, np.atleast_2d(np.asarray(index)).astype(np.int32))
+
+
+class _WhileLoop(_Carried):
+    dynamic = False
+
+    def test(self, condition) -> bool:
+        c = truth(condition)
+        if c is None:
+            if self.dynamic:
+                return bool(condition)
+            return bool(condition)
+        self.dynamic = True
+        return self._narrow(c)
+
+    def enter(self, names, values):
+        if self.dynamic:
+            return super().enter(names, values)
+        check_budget()
+        return values
+
+    def leave(self, names, values):
+        return super().leave(names, values) if self.dynamic else values
+
+    def no_leaving(self, word):
+        if self.dynamic:
+            super().no_leaving(word)
+
+
+while_ = _WhileLoop
+
+
+def constant_number(x, what: str) -> int:
+    """A Python integer, or a clear refusal of a dynamic one."""
+    if isinstance(x, Value):
+        raise fail(
+            "language", f"{what} must be known while tracing (a Constexpr), not a value known only when the kernel runs"
+        )
+    return operator.index(x)

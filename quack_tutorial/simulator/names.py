@@ -1,0 +1,475 @@
+"""The DSL's public names, as the simulator answers them: what `cutlass.…` and `cute.…` mean in simulated source.
+
+Nothing here imports, wraps or replaces the DSL. A name that is not modelled is a `Missing`, which says so when it is used.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+
+from . import arch, asynchronous, cluster, copying, mathops, numeric
+from . import layout as la
+from . import layout_algebra as algebra
+from . import tensor as tn
+from .context import STATE, fail, group, here, not_simulated
+from .control import DynamicRange, constant_number, truth
+from .layout import Layout
+from .memory import Pointer
+from .numeric import Boolean, DType, TensorSSA, Value, scalar
+from .shared_memory import SmemAllocator
+from .trace import Space
+
+
+class Missing:
+    """A name that the simulator does not model; it may stand in an annotation, and any use of it is refused."""
+
+    def __init__(self, path: str):
+        self._path = path
+
+    def __call__(self, *_, **__):
+        raise not_simulated(self._path)
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return Missing(f"{self._path}.{name}")
+
+    def __getitem__(self, _):
+        return self
+
+    def __or__(self, _):
+        return self
+
+    __ror__ = __or__
+
+    def __mro_entries__(self, _):
+        return ()
+
+    def __repr__(self) -> str:
+        return self._path
+
+
+class Namespace:
+    """A module of the DSL as simulated source sees it."""
+
+    def __init__(self, path: str, members: dict):
+        self.__dict__.update(members)
+        self.__dict__["_path"] = path
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return Missing(f"{self._path}.{name}")
+
+    def __repr__(self) -> str:
+        return f"<simulated {self._path}>"
+
+
+class Annotation:
+    """A type that stands only in annotations: cute.Tensor, cutlass.Constexpr[int]."""
+
+    def __init__(self, name: str, check=None):
+        self._name, self._check = name, check
+
+    def __getitem__(self, _):
+        return self
+
+    def __or__(self, _):
+        return self
+
+    __ror__ = __or__
+
+    def matches(self, x) -> bool:
+        return self._check is not None and isinstance(x, self._check)
+
+    def __call__(self, *args, **kwargs):
+        raise not_simulated(f"{self._name}(...)")
+
+    def __repr__(self) -> str:
+        return self._name
+
+
+class Tokens:
+    """An enumeration: each member is its own name, as a string."""
+
+    def __init__(self, *names: str):
+        for name in names:
+            setattr(self, name, name)
+
+
+class NoDsl(RuntimeError):
+    """A DSL function was called directly where the DSL is not installed."""
+
+
+def _decorator(kind: str):
+    def decorate(function=None, **_):
+        if function is None:
+            return decorate
+
+        @functools.wraps(function)
+        def refused(*args, **kwargs):
+            raise NoDsl(
+                f"{function.__name__} is a @cute.{kind} function and the CuTe DSL is not installed here; run it with "
+                "quack_tutorial.launch(...) or quack_tutorial.simulate(...)"
+            )
+
+        return refused
+
+    return decorate
+
+
+# ---- functions of layouts, shapes and tensors -----------------------------------------------------------------------
+
+
+def size(x, mode=(), **_):
+    """Number of elements, of a mode if given."""
+    if isinstance(mode, int):
+        mode = (mode,)
+    layout = x.layout if isinstance(x, (tn.Tensor, tn.CoordinateTensor)) else x
+    shape = layout.shape if isinstance(layout, (Layout, TensorSSA)) else layout
+    for m in mode or ():
+        shape = shape[m] if isinstance(shape, tuple) else shape
+    return _product(shape)
+
+
+def _product(shape):
+    if isinstance(shape, tuple):
+        result = 1
+        for s in shape:
+            result = result * _product(s)
+        return result
+    return shape
+
+
+def _shape_of(x):
+    return x.shape if hasattr(x, "shape") else x
+
+
+def rank(x, mode=(), **_):
+    shape = _shape_of(x)
+    for m in (mode,) if isinstance(mode, int) else mode or ():
+        shape = shape[m]
+    return len(shape) if isinstance(shape, tuple) else 1
+
+
+def shape(x, mode=(), **_):
+    result = _shape_of(x)
+    for m in (mode,) if isinstance(mode, int) else mode or ():
+        result = result[m]
+    return result
+
+
+def ceil_div(x, y, **_):
+    if isinstance(x, tuple):
+        y = y if isinstance(y, tuple) else (y,)
+        return tuple(ceil_div(a, b) for a, b in zip(x, y)) + tuple(x[len(y) :])
+    if isinstance(x, Value) or isinstance(y, Value):
+        return (x + y - 1) // y
+    return -(-x // y)
+
+
+def cosize(x, **_):
+    return la.cosize(x.layout if isinstance(x, tn.Tensor) else x)
+
+
+def size_in_bytes(dtype: DType, layout, **_):
+    return la.cosize(tn.as_layout(layout)) * dtype.itemsize
+
+
+def make_layout(shape, stride=None, **_):
+    return la.make_layout(shape) if stride is None else Layout(shape, stride)
+
+
+def slice_(x, coord, **_):
+    if isinstance(x, (tn.Tensor, tn.CoordinateTensor)):
+        return x[coord]
+    if isinstance(x, Layout):
+        return la.slice_and_offset(tn.plain(coord), x)[0]
+    return la.slice_(x, coord)
+
+
+def crd2idx(coord, layout, **_):
+    result = la.crd2idx(tn.plain(coord), layout.shape, layout.stride)
+    return Value(numeric.Int32, result.astype(np.int32)) if isinstance(result, np.ndarray) else result
+
+
+def _static(name, function):
+    def checked(*args, **kwargs):
+        kwargs.pop("loc", None)
+        kwargs.pop("ip", None)
+        return function(*args, **kwargs)
+
+    checked.__name__ = name
+    return checked
+
+
+def const_expr(x):
+    """The value, when Python knows it; a dynamic one is refused."""
+    if isinstance(x, (Value, TensorSSA)):
+        raise fail("language", "const_expr needs a value known while tracing, not one known only when the kernel runs")
+    return x
+
+
+def range_constexpr(*bounds):
+    return range(*(constant_number(b, "a range_constexpr bound") for b in bounds))
+
+
+def printf(*args, end="\n", **_):
+    """cute.printf: one line a thread, `{}` or %-style."""
+    if not args:
+        return
+    first, rest = args[0], args[1:]
+    if not isinstance(first, str):
+        first, rest = " ".join("{}" for _ in args), args
+    g = group()
+    active = g.active()
+    columns = [
+        np.broadcast_to(scalar(a).a, g.shape) if not isinstance(a, (str, TensorSSA)) else a for a in _flat_args(rest)
+    ]
+    for b, t in zip(*np.nonzero(active)):
+        row = [c[b, t].item() if isinstance(c, np.ndarray) else c for c in columns]
+        text = first % tuple(row) if "%" in first and "{}" not in first else first.format(*row)
+        STATE.run.printed.append((int(g.blocks[b]), int(g.threads[t]), text + end))
+
+
+def _flat_args(args):
+    for a in args:
+        if isinstance(a, tuple):
+            yield from _flat_args(a)
+        elif isinstance(a, TensorSSA):
+            for k in range(a.a.shape[-1]):
+                yield Value(a.dtype, a.a[..., k])
+        else:
+            yield a
+
+
+def print_once(*args, **kwargs):
+    """Python's print runs while the DSL traces, so it shows once a line however many threads run."""
+    run, line = STATE.run, here()
+    key = ("print", line.file, line.number)
+    if key not in run.line_numbers:
+        run.line_numbers[key] = -1
+        print(*args, **kwargs)
+
+
+def is_instance(x, kinds) -> bool:
+    """isinstance with the DSL's types."""
+    for kind in kinds if isinstance(kinds, tuple) else (kinds,):
+        if isinstance(kind, DType):
+            if isinstance(x, Value) and x.dtype is kind:
+                return True
+        elif isinstance(kind, Annotation):
+            if kind.matches(x):
+                return True
+        elif isinstance(kind, type) and isinstance(x, kind):
+            return True
+        elif hasattr(kind, "instance_of") and kind.instance_of(x):
+            return True
+    return False
+
+
+def _extreme(pick, x, y):
+    if not isinstance(x, (Value, TensorSSA)) and not isinstance(y, (Value, TensorSSA)):
+        return max(x, y) if pick is np.maximum else min(x, y)
+    dtype = numeric.promote(x, y, "max")
+    ax, ay, wrap = numeric.operands(x, y, dtype)
+    return wrap(dtype, pick(ax, ay))
+
+
+def maximum(x, y, **_):
+    return _extreme(np.maximum, x, y)
+
+
+def minimum(x, y, **_):
+    return _extreme(np.minimum, x, y)
+
+
+def dynamic_expr(x):
+    c = truth(x)
+    return x if c is not None else Value(Boolean, np.array([[bool(x)]]))
+
+
+def as_numeric(x):
+    return scalar(x)
+
+
+def assume(x, *_, **__):
+    return x
+
+
+def ignore(*_, **__):
+    return None
+
+
+# ---- the namespaces -------------------------------------------------------------------------------------------------
+
+_ON_LAYOUT = "zipped_divide logical_divide tiled_divide flat_divide group_modes coalesce select append prepend composition".split()
+_TENSOR = (
+    "make_tensor make_identity_tensor make_rmem_tensor make_rmem_tensor_like local_tile domain_offset recast_tensor "
+    "full full_like zeros_like ones_like where elem_less"
+).split()
+_LAYOUT = (
+    "make_ordered_layout make_identity_layout make_layout_tv raked_product blocked_product logical_product zipped_product "
+    "complement right_inverse left_inverse recast_layout product product_each shape_div tile_to_shape is_congruent depth get dice "
+    "max_common_vector max_common_layout"
+).split()
+
+
+def _cute() -> dict:
+    layouts = {**vars(la), **vars(algebra)}
+    members = {name: tn.on_layout(layouts[name]) for name in _ON_LAYOUT}
+    members |= {name: _static(name, layouts[name]) for name in _LAYOUT}
+    members |= {t.name: t for t in numeric.TYPES.values()}
+    for function in (size, rank, shape, ceil_div, cosize, size_in_bytes, make_layout, slice_, crd2idx, printf, assume):
+        members[function.__name__] = function
+    for name in _TENSOR:
+        members[name] = getattr(tn, name)
+    members["make_fragment_like"] = tn.make_rmem_tensor_like
+    members["make_fragment"] = tn.make_rmem_tensor
+    for name in "copy autovec_copy basic_copy basic_copy_if make_copy_atom make_tiled_copy make_tiled_copy_tv".split():
+        members[name] = getattr(copying, name)
+    for name in "exp exp2 log log2 log10 sqrt rsqrt rcp tanh sin cos floor ceil absf isnan fma".split():
+        members[name] = getattr(mathops, name)
+    members |= {
+        "flatten": lambda x, **_: tn.on_layout(la.flatten)(x),
+        "jit": _decorator("jit"),
+        "kernel": _decorator("kernel"),
+        "arch": ARCH,
+        "math": MATH,
+        "nvgpu": NVGPU,
+        "core": Missing("cutlass.cute.core"),
+        "Tensor": Annotation("cute.Tensor", (tn.Tensor, tn.CoordinateTensor)),
+        "TensorSSA": Annotation("cute.TensorSSA", TensorSSA),
+        "Layout": Annotation("cute.Layout", Layout),
+        "Pointer": Annotation("cute.Pointer", Pointer),
+        "TiledCopy": Annotation("cute.TiledCopy", copying.TiledCopy),
+        "CopyAtom": Annotation("cute.CopyAtom", copying.CopyAtom),
+        "Shape": Annotation("cute.Shape", (tuple, int)),
+        "Tile": Annotation("cute.Tile"),
+        "Tiler": Annotation("cute.Tiler"),
+        "Coord": Annotation("cute.Coord", (tuple, int, Value)),
+        "Stride": Annotation("cute.Stride", (tuple, int)),
+        "IntTuple": Annotation("cute.IntTuple", (tuple, int)),
+        "Numeric": Annotation("cute.Numeric", Value),
+        "NumericMeta": Annotation("cute.NumericMeta"),
+        "ReductionOp": Tokens("ADD", "MUL", "MIN", "MAX"),
+        "AddressSpace": SPACES,
+        "CacheEvictionPriority": Tokens("EVICT_NORMAL", "EVICT_FIRST", "EVICT_LAST", "EVICT_UNCHANGED", "NO_ALLOCATE"),
+        "max": maximum,
+        "min": minimum,
+        "runtime": Missing("cutlass.cute.runtime"),
+    }
+    return members
+
+
+_CLUSTER = (
+    "block_idx_in_cluster block_in_cluster_idx block_in_cluster_dim cluster_size cluster_idx map_dsmem_ptr cluster_arrive "
+    "cluster_arrive_relaxed cluster_wait mbarrier_init mbarrier_init_fence mbarrier_arrive mbarrier_arrive_and_expect_tx "
+    "mbarrier_expect_tx mbarrier_wait mbarrier_try_wait mbarrier_test_wait store_async_dsmem "
+    "cp_async_bulk_commit_group cp_async_bulk_wait_group"
+).split()
+
+
+class _Spaces:
+    gmem, smem, rmem, generic = Space.GMEM, Space.SMEM, Space.NONE, Space.NONE
+
+
+SPACES = _Spaces()
+ARCH = Namespace(
+    "cute.arch",
+    {
+        n: getattr(arch, n)
+        for n in dir(arch)
+        if not n.startswith("_") and callable(getattr(arch, n)) and getattr(arch, n).__module__ in (arch.__name__, None)
+    }
+    | {
+        "FULL_MASK": arch.FULL_MASK,
+        "WARP_SIZE": arch.WARP_SIZE,
+        "cp_async_commit_group": asynchronous.cp_async_commit_group,
+        "cp_async_wait_group": asynchronous.cp_async_wait_group,
+        **{name: getattr(cluster, name) for name in _CLUSTER},
+        "griddepcontrol_wait": ignore,
+        "griddepcontrol_launch_dependents": ignore,
+    },
+)
+ARCH.__dict__.pop("elect", None)
+MATH = Namespace(
+    "cute.math",
+    {
+        n: getattr(mathops, n)
+        for n in "exp exp2 log log2 log10 sqrt rsqrt rcp tanh sin cos floor ceil absf isnan fma".split()
+    }
+    | {"max": maximum, "min": minimum},
+)
+CACHE_LOAD = Tokens("ALWAYS", "GLOBAL", "STREAMING", "LAST_USE", "NONE")
+CACHE_STORE = Tokens("WRITE_BACK", "GLOBAL", "STREAMING", "WRITE_THROUGH", "NONE")
+CPASYNC = Namespace(
+    "cute.nvgpu.cpasync",
+    {name: getattr(copying, name) for name in ("CopyG2SOp", "CopyBulkG2SOp", "CopyBulkS2GOp")}
+    | {"LoadCacheMode": CACHE_LOAD},
+)
+NVGPU = Namespace(
+    "cute.nvgpu",
+    {
+        "CopyUniversalOp": copying.CopyUniversalOp,
+        "CopyG2ROp": copying.CopyG2ROp,
+        "CopyR2GOp": copying.CopyR2GOp,
+        "CopyS2ROp": copying.CopyS2ROp,
+        "CopyR2SOp": copying.CopyR2SOp,
+        "cpasync": CPASYNC,
+        "LoadCacheMode": CACHE_LOAD,
+        "StoreCacheMode": CACHE_STORE,
+        "L2PrefetchSize": Tokens("NONE", "SIZE_64B", "SIZE_128B", "SIZE_256B"),
+        "MemoryOrder": Tokens("WEAK", "RELAXED", "ACQUIRE", "RELEASE", "ACQ_REL", "VOLATILE"),
+        "MemoryScope": Tokens("CTA", "CLUSTER", "GPU", "SYS"),
+    },
+)
+CUTE = Namespace("cute", _cute())
+CUTLASS = Namespace(
+    "cutlass",
+    {t.name: t for t in numeric.TYPES.values()}
+    | {
+        "cute": CUTE,
+        "Constexpr": Annotation("cutlass.Constexpr"),
+        "Numeric": Annotation("cutlass.Numeric", Value),
+        "const_expr": const_expr,
+        "dynamic_expr": dynamic_expr,
+        "range": DynamicRange,
+        "range_dynamic": DynamicRange,
+        "range_constexpr": range_constexpr,
+        "as_numeric": as_numeric,
+        "max": maximum,
+        "min": minimum,
+        "memory": Namespace("cutlass.memory", {"SmemAllocator": SmemAllocator}),
+        "utils": Namespace("cutlass.utils", {"SmemAllocator": SmemAllocator}),
+        "AddressSpace": SPACES,
+    },
+)
+CUTE.__dict__["typing"] = CUTE
+BUILTINS = {"range": DynamicRange, "print": print_once, "isinstance": is_instance}
+
+
+def by_path(path: str):
+    """The namespace of a module: 'cutlass.cute.nvgpu' and so on."""
+    found = CUTLASS
+    for part in path.split(".")[1:]:
+        found = getattr(found, part)
+    return found
+
+
+def by_name(module: str, name: str):
+    """The stand-in for a DSL function or class that a module imported by name."""
+    if "arch" in module:
+        places = (ARCH, CUTE, CUTLASS)
+    elif "math" in module:
+        places = (MATH, CUTE)
+    elif "cpasync" in module:
+        places = (CPASYNC, NVGPU)
+    else:
+        places = (CUTLASS, CUTE, NVGPU, CPASYNC, ARCH, CUTLASS.memory)
+    for place in places:
+        if name in place.__dict__:
+            return place.__dict__[name]
+    return Missing(f"{module}.{name}")

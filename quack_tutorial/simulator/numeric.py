@@ -1,0 +1,590 @@
+"""Numbers as the DSL has them: types, dynamic values, vectors in registers, and how they combine.
+
+| class       | what                                   | array                                        |
+|-------------|----------------------------------------|----------------------------------------------|
+| `DType`     | a numeric type; calling it converts     |                                              |
+| `Value`     | one number a thread                    | (blocks or 1, threads or 1)                  |
+| `TensorSSA` | a small immutable array a thread       | (blocks or 1, threads or 1, values), column-major |
+
+bf16 is computed in float32 and rounded to nearest even after every operation; fp16 is numpy's. Not covered: FMA
+contraction, approximate functions' last bits.
+"""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+
+import numpy as np
+
+from .context import fail, not_simulated
+from .layout import product
+
+
+@dataclass(frozen=True)
+class DType:
+    """A numeric type: `Float32(x)` converts, `Float32.width` is its bits."""
+
+    name: str
+    width: int
+    storage: np.dtype  # how memory holds it
+    carrier: np.dtype  # what arithmetic uses
+    kind: str  # "f", "i", "u" or "b"
+
+    def __call__(self, x=0, **_):
+        return convert(x, self)
+
+    def __repr__(self) -> str:
+        return self.name
+
+    @property
+    def itemsize(self) -> int:
+        return max(1, self.width // 8)
+
+    @property
+    def bytes(self) -> int:
+        return self.itemsize
+
+    @property
+    def is_float(self) -> bool:
+        return self.kind == "f"
+
+    @property
+    def is_integer(self) -> bool:
+        return self.kind in "iu"
+
+    @property
+    def signed(self) -> bool:
+        return self.kind in "if"
+
+    @property
+    def inf(self):
+        return Value(self, np.full((1, 1), np.inf, self.carrier))
+
+    @property
+    def nan(self):
+        return Value(self, np.full((1, 1), np.nan, self.carrier))
+
+    def round(self, a: np.ndarray) -> np.ndarray:
+        """Bring an array to this type's precision, in its carrier."""
+        if self is BFloat16:
+            return round_bf16(a.astype(np.float32) if a.dtype != np.float64 else double_to_float_odd(a))
+        return a.astype(self.carrier)
+
+    def decode(self, raw: np.ndarray) -> np.ndarray:
+        """Memory's bits to the carrier."""
+        if self is BFloat16:
+            return (raw.astype(np.uint32) << np.uint32(16)).view(np.float32)
+        if self is Boolean:
+            return raw != 0
+        return raw
+
+    def encode(self, a: np.ndarray) -> np.ndarray:
+        """The carrier to memory's bits; `a` is already rounded."""
+        if self is BFloat16:
+            return (np.ascontiguousarray(a, np.float32).view(np.uint32) >> np.uint32(16)).astype(np.uint16)
+        return a.astype(self.storage, copy=False)
+
+
+def _dtype(name, width, storage, carrier, kind):
+    return DType(name, width, np.dtype(storage), np.dtype(carrier), kind)
+
+
+Float64 = _dtype("Float64", 64, "f8", "f8", "f")
+Float32 = _dtype("Float32", 32, "f4", "f4", "f")
+Float16 = _dtype("Float16", 16, "f2", "f2", "f")
+BFloat16 = _dtype("BFloat16", 16, "u2", "f4", "f")
+Int64 = _dtype("Int64", 64, "i8", "i8", "i")
+Int32 = _dtype("Int32", 32, "i4", "i4", "i")
+Int16 = _dtype("Int16", 16, "i2", "i2", "i")
+Int8 = _dtype("Int8", 8, "i1", "i1", "i")
+Uint64 = _dtype("Uint64", 64, "u8", "u8", "u")
+Uint32 = _dtype("Uint32", 32, "u4", "u4", "u")
+Uint16 = _dtype("Uint16", 16, "u2", "u2", "u")
+Uint8 = _dtype("Uint8", 8, "u1", "u1", "u")
+Boolean = _dtype("Boolean", 8, "u1", "?", "b")
+
+TYPES = {
+    t.name: t
+    for t in (Float64, Float32, Float16, BFloat16, Int64, Int32, Int16, Int8, Uint64, Uint32, Uint16, Uint8, Boolean)
+}
+
+
+def round_bf16(a: np.ndarray) -> np.ndarray:
+    """float32 to the nearest bfloat16 (ties to even), kept as float32."""
+    bits = np.ascontiguousarray(a).view(np.uint32)
+    rounded = (bits + (np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1)))) & np.uint32(0xFFFF0000)
+    result = rounded.view(np.float32)
+    nan = np.isnan(a)
+    if nan.any():
+        result = np.where(nan, np.float32(np.nan), result)
+    return result
+
+
+def double_to_float_odd(a: np.ndarray) -> np.ndarray:
+    """float64 to float32 rounding to odd, so that a second rounding (to bf16) is right."""
+    near = a.astype(np.float32)
+    inexact = np.isfinite(near) & (near.astype(np.float64) != a)
+    bits = near.view(np.uint32)
+    even = (bits & np.uint32(1)) == 0
+    toward = np.where(near.astype(np.float64) < a, np.float32(np.inf), np.float32(-np.inf))
+    return np.where(inexact & even, np.nextafter(near, toward), near)
+
+
+class _Arithmetic:
+    """Operators shared by Value and TensorSSA."""
+
+    __slots__ = ()
+    __array_ufunc__ = None  # numpy scalars defer to us
+    __hash__ = None
+
+    def __add__(self, o):
+        return binary("+", self, o)
+
+    def __radd__(self, o):
+        return binary("+", o, self)
+
+    def __sub__(self, o):
+        return binary("-", self, o)
+
+    def __rsub__(self, o):
+        return binary("-", o, self)
+
+    def __mul__(self, o):
+        return binary("*", self, o)
+
+    def __rmul__(self, o):
+        return binary("*", o, self)
+
+    def __truediv__(self, o):
+        return binary("/", self, o)
+
+    def __rtruediv__(self, o):
+        return binary("/", o, self)
+
+    def __floordiv__(self, o):
+        return binary("//", self, o)
+
+    def __rfloordiv__(self, o):
+        return binary("//", o, self)
+
+    def __mod__(self, o):
+        return binary("%", self, o)
+
+    def __rmod__(self, o):
+        return binary("%", o, self)
+
+    def __and__(self, o):
+        return binary("&", self, o)
+
+    def __rand__(self, o):
+        return binary("&", o, self)
+
+    def __or__(self, o):
+        return binary("|", self, o)
+
+    def __ror__(self, o):
+        return binary("|", o, self)
+
+    def __xor__(self, o):
+        return binary("^", self, o)
+
+    def __rxor__(self, o):
+        return binary("^", o, self)
+
+    def __lshift__(self, o):
+        return binary("<<", self, o)
+
+    def __rlshift__(self, o):
+        return binary("<<", o, self)
+
+    def __rshift__(self, o):
+        return binary(">>", self, o)
+
+    def __rrshift__(self, o):
+        return binary(">>", o, self)
+
+    def __lt__(self, o):
+        return binary("<", self, o)
+
+    def __le__(self, o):
+        return binary("<=", self, o)
+
+    def __gt__(self, o):
+        return binary(">", self, o)
+
+    def __ge__(self, o):
+        return binary(">=", self, o)
+
+    def __eq__(self, o):
+        return False if o is None else binary("==", self, o)
+
+    def __ne__(self, o):
+        return True if o is None else binary("!=", self, o)
+
+    def __pow__(self, o):
+        if isinstance(o, int) and 0 <= o <= 8:
+            result = self
+            for _ in range(o - 1):
+                result = result * self
+            return result if o else self * 0 + 1
+        raise not_simulated("**")
+
+    def __neg__(self):
+        return self._like(self.dtype, -self.a if self.dtype is not Boolean else ~self.a)
+
+    def __invert__(self):
+        return self._like(self.dtype, ~self.a)
+
+    def __abs__(self):
+        return self._like(self.dtype, np.abs(self.a))
+
+    def __bool__(self):
+        raise fail(
+            "language",
+            "a value known only when the kernel runs is used where Python needs True or False now; "
+            "use `if` on it inside the kernel, or cute.where",
+        )
+
+    def __index__(self):
+        raise fail(
+            "language",
+            "a value known only when the kernel runs is used where Python needs a number now (a list index, range_constexpr, "
+            "a shape); make it a Constexpr, or use range_constexpr for the loop",
+        )
+
+    __int__ = __index__
+    __float__ = __index__
+    __len__ = __index__
+
+    def __iter__(self):
+        raise fail("language", f"cannot loop over a {type(self).__name__}; index it in a loop with range_constexpr")
+
+
+class Value(_Arithmetic):
+    """One number a thread, known only when the kernel runs."""
+
+    __slots__ = ("dtype", "a")
+
+    def __init__(self, dtype: DType, a: np.ndarray):
+        self.dtype = dtype
+        self.a = a
+
+    def _like(self, dtype, a):
+        return Value(dtype, a)
+
+    def to(self, dtype: DType, **_) -> Value:
+        return convert(self, dtype)
+
+    def bitcast(self, dtype: DType, **_) -> Value:
+        """The same bits read as another type of the same width."""
+        if dtype.width != self.dtype.width:
+            raise fail("language", f"bitcast from {self.dtype} to {dtype}: the widths differ")
+        return Value(dtype, dtype.decode(self.dtype.encode(self.a).view(dtype.storage)))
+
+    @property
+    def width(self) -> int:
+        return self.dtype.width
+
+    def __repr__(self) -> str:
+        flat = self.a.reshape(-1)
+        return f"{self.dtype}({flat[0]})" if flat.size == 1 else f"{self.dtype}(one a thread: {flat[0]}, {flat[1]}, …)"
+
+
+class TensorSSA(_Arithmetic):
+    """A thread's vector in registers: what `tensor.load()` gives."""
+
+    __slots__ = ("dtype", "a", "shape")
+
+    def __init__(self, dtype: DType, a: np.ndarray, shape):
+        self.dtype = dtype
+        self.a = a
+        self.shape = shape
+
+    @property
+    def element_type(self) -> DType:
+        return self.dtype
+
+    @property
+    def numel(self) -> int:
+        return product(self.shape)
+
+    def _like(self, dtype, a):
+        return TensorSSA(dtype, a, self.shape)
+
+    def to(self, dtype: DType, **_) -> TensorSSA:
+        return TensorSSA(dtype, convert_array(self.a, self.dtype, dtype), self.shape)
+
+    def reshape(self, shape) -> TensorSSA:
+        if product(shape) != product(self.shape):
+            raise fail(
+                "language", f"cannot reshape {self.shape} to {shape}: {product(self.shape)} and {product(shape)} values"
+            )
+        return TensorSSA(self.dtype, self.a, shape)
+
+    def broadcast_to(self, shape) -> TensorSSA:
+        a = _broadcast(self.a, self.shape, shape)
+        return TensorSSA(self.dtype, a, shape)
+
+    def __getitem__(self, coord):
+        from .layout import crd2idx
+
+        if coord is None or (isinstance(coord, tuple) and any(c is None for c in coord)):
+            raise not_simulated("slicing a TensorSSA")
+        if isinstance(coord, Value):
+            raise fail("language", "a register vector is indexed by a constant; use range_constexpr for the index")
+        index = crd2idx(coord, self.shape, _compact(self.shape))
+        return Value(self.dtype, self.a[..., index])
+
+    def reduce(self, op, init_val=None, reduction_profile=0, **_):
+        """Left fold over the values (all of them, or the modes a profile marks), starting at `init_val`."""
+        if reduction_profile != 0:
+            return _reduce_modes(self, op, init_val, reduction_profile)
+        return Value(self.dtype, _fold(self.a, self.dtype, str(op), init_val))
+
+    def __repr__(self) -> str:
+        return f"TensorSSA({self.dtype}, {self.shape})"
+
+
+def _fold(a: np.ndarray, dtype: DType, op: str, init_val) -> np.ndarray:
+    init = (
+        None
+        if init_val is None
+        else np.broadcast_to(to_array(init_val, dtype), (1, 1))
+        if not isinstance(init_val, Value)
+        else convert(init_val, dtype).a
+    )
+    if op == "MAX" or op == "MIN":
+        result = (a.max if op == "MAX" else a.min)(axis=-1)
+        if init is not None:
+            result = (np.maximum if op == "MAX" else np.minimum)(result, init)
+        return result
+    combine = {"ADD": np.add, "MUL": np.multiply}[op]
+    values = np.moveaxis(a, -1, 0)
+    start = 0
+    result = init
+    if result is None:
+        result, start = values[0], 1
+    for value in values[start:]:
+        result = dtype.round(combine(result, value)) if dtype is BFloat16 else combine(result, value)
+    return result
+
+
+def _reduce_modes(x: TensorSSA, op, init_val, profile):
+    if not isinstance(profile, tuple) or len(profile) != len(x.shape):
+        raise not_simulated(f"reduce with reduction_profile={profile}")
+    sizes = [product(s) for s in x.shape]
+    a = x.a.reshape(x.a.shape[:2] + tuple(reversed(sizes)))  # row-major axes: last mode first
+    keep = []
+    for mode in range(len(sizes) - 1, -1, -1):
+        if profile[mode] is not None:
+            axis = 2 + [m for m in range(len(sizes) - 1, -1, -1) if m == mode or profile[m] is None or m < mode].index(
+                mode
+            )
+            a = _fold(np.moveaxis(a, axis, -1), x.dtype, str(op), init_val)
+    keep = tuple(s for s, p in zip(x.shape, profile) if p is None)
+    if not keep:
+        return Value(x.dtype, a)
+    return TensorSSA(x.dtype, a.reshape(a.shape[:2] + (-1,)), keep if len(keep) > 1 else keep[0])
+
+
+def _compact(shape):
+    from .layout import make_layout
+
+    return make_layout(shape).stride
+
+
+def _broadcast(a, shape, target):
+    if shape == target:
+        return a
+    if not isinstance(shape, tuple) or not isinstance(target, tuple) or len(shape) != len(target):
+        raise fail(
+            "language", f"cannot broadcast {shape} with {target}: ranks differ (a TensorSSA broadcasts only modes of 1)"
+        )
+    source = [product(s) for s in shape]
+    wanted = [product(s) for s in target]
+    if any(s != w and s != 1 for s, w in zip(source, wanted)):
+        raise fail("language", f"cannot broadcast {shape} to {target}: only a mode of 1 is repeated")
+    lead = a.shape[:2]
+    spread = np.broadcast_to(a.reshape(lead + tuple(reversed(source))), lead + tuple(reversed(wanted)))
+    return spread.reshape(lead + (-1,))
+
+
+# ---- conversion -----------------------------------------------------------------------------------------------------
+
+_PYTHON = {bool: Boolean, int: Int32, float: Float32}
+
+
+def type_of(x) -> DType | None:
+    """The DSL type of a Python or simulated number, None for anything else."""
+    if isinstance(x, (Value, TensorSSA)):
+        return x.dtype
+    if isinstance(x, np.generic):
+        x = x.item()
+    if hasattr(type(x), "_refuse"):  # a name without a value says so itself
+        x._refuse()
+    if isinstance(x, int) and not isinstance(x, bool) and not -(2**31) <= x < 2**32:
+        return Int64
+    return _PYTHON.get(type(x))
+
+
+def convert_array(a: np.ndarray, source: DType, target: DType) -> np.ndarray:
+    if source is target:
+        return a
+    if target is Boolean:
+        return a != 0
+    if target.is_float:
+        return target.round(a)
+    if source.is_float:  # to an integer: toward zero, clamped, NaN is 0, as cvt.rzi.sat does
+        info = np.iinfo(target.carrier)
+        wide = np.nan_to_num(np.trunc(a.astype(np.float64)), nan=0.0, posinf=float(info.max), neginf=float(info.min))
+        return np.clip(wide, float(info.min), float(info.max)).astype(target.carrier)
+    return a.astype(target.carrier)
+
+
+def convert(x, dtype: DType):
+    """`dtype(x)`: a Value (or TensorSSA) of that type."""
+    if isinstance(x, TensorSSA):
+        return x.to(dtype)
+    if isinstance(x, Value):
+        return x if x.dtype is dtype else Value(dtype, convert_array(x.a, x.dtype, dtype))
+    return Value(dtype, to_array(x, dtype))
+
+
+def to_array(x, dtype: DType) -> np.ndarray:
+    """A Python number as a (1, 1) array of `dtype`'s carrier."""
+    if not isinstance(x, (bool, int, float, np.generic)):
+        raise fail("language", f"{dtype} needs a number, got {type(x).__name__}")
+    if dtype.is_float:
+        return dtype.round(np.array([[x]], np.float64))
+    if dtype is Boolean:
+        return np.array([[bool(x)]])
+    bits = int(x) & ((1 << dtype.width) - 1)
+    return np.array([[bits]], np.uint64).astype(f"u{dtype.itemsize}").view(dtype.carrier)
+
+
+_RANK = {
+    t: i
+    for i, t in enumerate(
+        [Boolean, Int8, Uint8, Int16, Uint16, Int32, Uint32, Int64, Uint64, BFloat16, Float16, Float32, Float64]
+    )
+}
+
+
+def promote(x, y, op: str) -> DType:
+    """The type of `x op y`, by the DSL's rules (Python numbers give way; int / int is Float32)."""
+    tx, ty = type_of(x), type_of(y)
+    if tx is None or ty is None:
+        bad = x if tx is None else y
+        raise fail("language", f"{op} of a kernel value with {bad!r}: not a number")
+    python_x, python_y = not isinstance(x, _Arithmetic), not isinstance(y, _Arithmetic)
+    if tx is ty:
+        result = tx
+    elif python_x != python_y:
+        typed, loose = (ty, tx) if python_x else (tx, ty)
+        if typed.is_float:
+            result = Float32 if loose.is_float and typed.width < 32 else typed
+        elif loose.is_float:
+            result = Float32
+        else:
+            result = loose if typed is Boolean or (loose is Int64 and typed.width < 64) else typed
+    elif {tx, ty} == {BFloat16, Float16}:
+        result = Float32
+    else:
+        result = max(tx, ty, key=_RANK.get)
+    if op == "/" and not result.is_float:
+        result = Float64 if result.width == 64 else Float32
+    return result
+
+
+_COMPARE = {
+    "<": np.less,
+    "<=": np.less_equal,
+    ">": np.greater,
+    ">=": np.greater_equal,
+    "==": np.equal,
+    "!=": np.not_equal,
+}
+_BITS = {"&": np.bitwise_and, "|": np.bitwise_or, "^": np.bitwise_xor}
+_ARITHMETIC = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide}
+PYTHON_OPERATORS = {"+": operator.add, "-": operator.sub, "*": operator.mul}
+
+
+def operands(x, y, dtype):
+    """Both sides as arrays of one type and compatible shape, and how to wrap the result."""
+    shape = None
+    if isinstance(x, TensorSSA) and isinstance(y, TensorSSA) and x.shape != y.shape:
+        shape = _common_shape(x.shape, y.shape)
+        x, y = x.broadcast_to(shape), y.broadcast_to(shape)
+    shape = x.shape if isinstance(x, TensorSSA) else y.shape if isinstance(y, TensorSSA) else None
+    ax, ay = as_array(x, dtype), as_array(y, dtype)
+    if shape is not None:
+        ax = ax if isinstance(x, TensorSSA) else ax[..., None]
+        ay = ay if isinstance(y, TensorSSA) else ay[..., None]
+        return ax, ay, lambda t, a: TensorSSA(t, a, shape)
+    return ax, ay, Value
+
+
+def _common_shape(s, t):
+    if not isinstance(s, tuple) or not isinstance(t, tuple) or len(s) != len(t):
+        raise fail(
+            "language", f"shapes {s} and {t} do not match: a TensorSSA broadcasts only equal ranks with modes of 1"
+        )
+    return tuple(b if product(a) == 1 else a for a, b in zip(s, t))
+
+
+def as_array(x, dtype: DType) -> np.ndarray:
+    if isinstance(x, _Arithmetic):
+        return convert_array(x.a, x.dtype, dtype)
+    return to_array(x, dtype)
+
+
+def binary(op: str, x, y):
+    """`x op y` for simulated values, TensorSSA and Python numbers."""
+    if not isinstance(x, (_Arithmetic, int, float, np.generic)) or not isinstance(
+        y, (_Arithmetic, int, float, np.generic)
+    ):
+        return NotImplemented
+    dtype = promote(x, y, op)
+    if op in _COMPARE:
+        ax, ay, wrap = operands(x, y, dtype)
+        return wrap(Boolean, _COMPARE[op](ax, ay))
+    if op in _ARITHMETIC:
+        ax, ay, wrap = operands(x, y, dtype)
+        if dtype is Boolean:
+            return wrap(Boolean, {"+": np.logical_or, "-": np.logical_xor, "*": np.logical_and}[op](ax, ay))
+        result = _ARITHMETIC[op](ax, ay)
+        return wrap(dtype, round_bf16(result) if dtype is BFloat16 else result)
+    if op in _BITS:
+        if dtype.is_float:
+            raise fail("language", f"{op} needs integers or booleans, got {dtype}")
+        ax, ay, wrap = operands(x, y, dtype)
+        return wrap(dtype, _BITS[op](ax, ay))
+    if op in ("<<", ">>"):
+        ax, ay, wrap = operands(x, y, dtype)
+        return wrap(dtype, (np.left_shift if op == "<<" else np.right_shift)(ax, ay))
+    ax, ay, wrap = operands(x, y, dtype)
+    if dtype.is_float:
+        if op == "//":
+            return wrap(dtype, dtype.round(np.floor(ax / ay)))
+        return wrap(dtype, dtype.round(np.fmod(ax, ay)))
+    safe = np.where(ay == 0, np.ones_like(ay), ay)  # division by zero is undefined on the GPU too
+    return wrap(dtype, np.floor_divide(ax, safe) if op == "//" else np.fmod(ax, safe))
+
+
+def select(condition: np.ndarray, x, y):
+    """Lane by lane `condition ? x : y` for two simulated values of one type."""
+    dtype = promote(x, y, "select")
+    ax, ay, wrap = operands(x, y, dtype)
+    c = condition[..., None] if wrap is not Value else condition
+    return wrap(dtype, np.where(c, ax, ay))
+
+
+def scalar(x) -> Value:
+    """A Python number as a Value of the type the DSL gives it; Values pass."""
+    if isinstance(x, Value):
+        return x
+    dtype = type_of(x)
+    if dtype is None:
+        raise fail("language", f"a number is needed, got {type(x).__name__}")
+    return Value(dtype, to_array(x, dtype))

@@ -1,0 +1,455 @@
+"""Turns a kernel's Python source into a generator that runs in lockstep over many threads.
+
+| in the source                     | becomes                                                            |
+|-----------------------------------|--------------------------------------------------------------------|
+| `if` on a dynamic condition       | both arms under masks, then a lane-by-lane select of what they set |
+| `for i in range(n)`, `while`      | a loop that selects only where lanes have left it                  |
+| `and`, `or`, `not`, `x if c else y` | calls that take the right-hand side as a lambda                   |
+| a call                            | the call, or `yield from` it where it can block                    |
+| `with cute.arch.elect_one():`     | a dynamic `if` that one lane takes                                 |
+
+Line numbers stay those of the reader's file. Only source that the reader or this project wrote is read; the DSL's output
+never is. Not covered: try, class and import statements inside a kernel, `global`, `nonlocal`, `yield`.
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from dataclasses import dataclass
+from functools import lru_cache
+
+from .context import MARK, NotSimulated, display_name
+
+PENDING = "_Pending"
+TEMP = "_t_"
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """A rewritten function: call `factory(*free_values)` for the generator function."""
+
+    code: object
+    free: tuple
+    parameters: tuple  # (name, annotation text)
+    globals_used: frozenset
+    kind: str  # "kernel", "jit" or "" by its decorator
+
+
+def source_problem(fn) -> NotSimulated:
+    code = fn.__code__
+    return NotSimulated(
+        f"cannot read the source of {fn.__qualname__} ({display_name(code.co_filename)}:{code.co_firstlineno}); the simulator runs "
+        "source: define the kernel in a file or a notebook cell, not with exec or at a bare prompt"
+    )
+
+
+@lru_cache(maxsize=512)
+def _parse(text: str, file: str) -> ast.Module:
+    return ast.parse(text, file)
+
+
+def rewrite(fn) -> Rewritten:
+    """Rewrite a Python function (unwrapped); cached by its source text."""
+    code = fn.__code__
+    linecache.checkcache(code.co_filename)
+    text = "".join(linecache.getlines(code.co_filename, fn.__globals__))
+    if not text:
+        raise source_problem(fn)
+    result = _rewrite(text, code.co_filename, code.co_firstlineno, code.co_name, code.co_freevars)
+    if result is None:
+        raise source_problem(fn)
+    return result
+
+
+@lru_cache(maxsize=1024)
+def _rewrite(text: str, file: str, first_line: int, name: str, free: tuple) -> Rewritten | None:
+    try:
+        tree = _parse(text, file)
+    except SyntaxError:
+        return None
+    node = _find(tree, name, first_line)
+    if node is None:
+        return None
+    return _compile(node, file, name, free)
+
+
+def _find(tree, name: str, first_line: int):
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and node.name == name:
+            # Python counts from the first decorator; once the real DSL has compiled a function, its code counts from `def`.
+            if first_line in [node.lineno, *(d.lineno for d in node.decorator_list)]:
+                return node
+        if isinstance(node, ast.Lambda) and name == "<lambda>" and node.lineno == first_line:
+            return node
+    return None
+
+
+def _compile(node, file: str, name: str, free: tuple) -> Rewritten:
+    if isinstance(node, ast.Lambda):
+        body = [ast.copy_location(ast.Return(node.body), node.body)]
+        name = "lambda_"
+    else:
+        body = node.body
+    arguments = node.args
+    every = arguments.posonlyargs + arguments.args + arguments.kwonlyargs
+    parameters = tuple((a.arg, ast.unparse(a.annotation) if a.annotation else "") for a in every)
+    writer = _Writer(file, {a.arg for a in every} | {a.arg for a in (arguments.vararg, arguments.kwarg) if a})
+    statements = writer.function_body(body)
+    function = ast.FunctionDef(
+        name=name,
+        args=_plain_arguments(arguments),
+        body=statements,
+        decorator_list=[],
+        returns=None,
+        type_params=[],
+    )
+    outer = ast.FunctionDef(
+        name="_factory_",
+        args=ast.arguments([], [ast.arg(f) for f in free], None, [], [], None, []),
+        body=[function, ast.Return(ast.Name(name, ast.Load()))],
+        decorator_list=[],
+        returns=None,
+        type_params=[],
+    )
+    for new in (function, outer):
+        ast.copy_location(new, node)
+    module = ast.Module([outer], [])
+    ast.fix_missing_locations(module)
+    code = compile(module, file, "exec")
+    return Rewritten(code, free, parameters, _global_names(code), _kind(node))
+
+
+def _kind(node) -> str:
+    for decorator in getattr(node, "decorator_list", []):
+        text = ast.unparse(decorator).partition("(")[0].rpartition(".")[2]
+        if text in ("kernel", "jit"):
+            return text
+    return ""
+
+
+def _plain_arguments(arguments: ast.arguments) -> ast.arguments:
+    bare = lambda a: a and ast.arg(a.arg)  # noqa: E731
+    none = lambda values: [v and ast.Constant(None) for v in values]  # noqa: E731
+    return ast.arguments(
+        [bare(a) for a in arguments.posonlyargs],
+        [bare(a) for a in arguments.args],
+        bare(arguments.vararg),
+        [bare(a) for a in arguments.kwonlyargs],
+        none(arguments.kw_defaults),
+        bare(arguments.kwarg),
+        none(arguments.defaults),
+    )
+
+
+def _global_names(code) -> frozenset:
+    names = set(code.co_names)
+    for constant in code.co_consts:
+        if hasattr(constant, "co_names"):
+            names |= _global_names(constant)
+    return frozenset(names)
+
+
+def _assigned(nodes) -> list:
+    """Names that the statements bind, in order of appearance; nested functions and comprehensions keep theirs."""
+    found = {}
+
+    def walk(node):
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            found[node.name] = True
+            return
+        if isinstance(node, (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
+            for inner in ast.walk(node):
+                if isinstance(inner, ast.NamedExpr):
+                    found[inner.target.id] = True
+            return
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found[node.id] = True
+        for child in ast.iter_child_nodes(node):
+            walk(child)
+
+    for node in nodes:
+        walk(node)
+    return list(found)
+
+
+class _Writer(ast.NodeTransformer):
+    """Rewrites one function's statements and expressions."""
+
+    def __init__(self, file: str, parameters: set):
+        self.file = file
+        self.parameters = parameters
+        self.nested = 0  # inside a lambda or comprehension: no `yield` there
+        self.count = 0
+        self.joined: dict = {}  # names that joins read, to be bound before the body
+        self.loops: list = []
+        self.depth = 0
+
+    # -- helpers
+
+    def refuse(self, node, what: str):
+        raise NotSimulated(f"not simulated: {what} ({display_name(self.file)}:{node.lineno}); run this cell on a GPU")
+
+    def fresh(self, stem: str) -> str:
+        self.count += 1
+        return f"_{stem}{self.count}_"
+
+    def rt(self, method: str, *args) -> ast.Call:
+        return ast.Call(ast.Attribute(_load(MARK), method, ast.Load()), list(args), [])
+
+    def body(self, statements) -> list:
+        result = []
+        for statement in statements:
+            new = self.visit(statement)
+            result.extend(new if isinstance(new, list) else [new])
+        return result or [ast.Pass()]
+
+    def function_body(self, statements) -> list:
+        written = self.body(statements)
+        first = statements[0]
+        head = [_assign("_depth_", self.rt("depth"))]
+        for name in self.joined:
+            if name not in self.parameters:
+                head.append(_assign(name, self.rt("unbound", ast.Constant(name))))
+        head.append(ast.If(ast.Constant(False), [ast.Expr(ast.Yield(None))], []))
+        for statement in head:
+            ast.copy_location(statement, first)
+            ast.fix_missing_locations(statement)
+        return head + written
+
+    def lazily(self, node) -> ast.Lambda:
+        self.nested += 1
+        inner = self.visit(node)
+        self.nested -= 1
+        return ast.Lambda(ast.arguments([], [], None, [], [], None, []), inner)
+
+    # -- statements
+
+    def visit_If(self, node):
+        names = _assigned(node.body + node.orelse)
+        self.joined.update(dict.fromkeys(names))
+        branch, before, after = self.fresh("b"), self.fresh("s"), self.fresh("t")
+        test = self.visit(node.test)
+        self.depth += 1
+        then, orelse = self.body(node.body), self.body(node.orelse) if node.orelse else [ast.Pass()]
+        self.depth -= 1
+        out = [_assign(branch, self.rt("branch", test))]
+        if names:
+            out.append(_assign(before, _tuple(names, ast.Load())))
+        out.append(ast.If(_method(branch, "then"), then, []))
+        if names:
+            out.append(_assign(after, _tuple(names, ast.Load())))
+            restore = ast.Assign([_tuple(names, ast.Store())], _load(before))
+            out.append(ast.If(ast.Attribute(_load(branch), "dynamic", ast.Load()), [restore], []))
+        out.append(ast.If(_method(branch, "otherwise"), orelse, []))
+        labels = ast.Constant(tuple(names))
+        if names:
+            join = _method(branch, "join", labels, _load(before), _load(after), _tuple(names, ast.Load()))
+            out.append(ast.Assign([_tuple(names, ast.Store())], join))
+        else:
+            out.append(ast.Expr(_method(branch, "join", labels, _tuple([]), _tuple([]), _tuple([]))))
+        return [_at(statement, node) for statement in out]
+
+    def visit_For(self, node):
+        if node.orelse:
+            self.refuse(node.orelse[0], "for … else")
+        loop = self.fresh("l")
+        head = _assign(loop, self.rt("loop", self.visit(node.iter)))
+        names = [n for n in _assigned(node.body) if n not in _assigned([node.target])]
+        return [
+            _at(s, node) for s in [head, *self._looped(loop, names, node, ast.For(node.target, _load(loop), [], []))]
+        ]
+
+    def visit_While(self, node):
+        if node.orelse:
+            self.refuse(node.orelse[0], "while … else")
+        loop = self.fresh("l")
+        head = _assign(loop, self.rt("while_"))
+        names = _assigned(node.body)
+        test = _method(loop, "test", self.visit(node.test))
+        return [_at(s, node) for s in [head, *self._looped(loop, names, node, ast.While(test, [], []))]]
+
+    def _looped(self, loop: str, names: list, node, shell) -> list:
+        self.joined.update(dict.fromkeys(names))
+        self.loops.append(loop)
+        self.depth += 1
+        inner = self.body(node.body)
+        self.depth -= 1
+        self.loops.pop()
+        labels = ast.Constant(tuple(names))
+
+        def carried(method):
+            if not names:
+                return ast.Expr(_method(loop, method, labels, _tuple([])))
+            return ast.Assign([_tuple(names, ast.Store())], _method(loop, method, labels, _tuple(names, ast.Load())))
+
+        shell.body = [carried("enter"), *inner, carried("leave")]
+        for statement in (shell.body[0], shell.body[-1]):
+            _at(statement, node)
+        return [shell, carried("finish")]
+
+    def visit_Return(self, node):
+        value = self.visit(node.value) if node.value else None
+        result = ast.copy_location(ast.Return(value), node)
+        if not self.depth:
+            return result
+        guard = ast.Expr(self.rt("no_return", _load("_depth_")))
+        return [ast.copy_location(guard, node), result]
+
+    def _leaving(self, node, word):
+        guard = ast.Expr(_method(self.loops[-1], "no_leaving", ast.Constant(word)))
+        return [ast.copy_location(guard, node), node]
+
+    def visit_Break(self, node):
+        return self._leaving(node, "break")
+
+    def visit_Continue(self, node):
+        return self._leaving(node, "continue")
+
+    def visit_With(self, node):
+        call = node.items[0].context_expr
+        elects = isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "elect_one"
+        if len(node.items) != 1 or not elects:
+            self.refuse(node, "with (other than cute.arch.elect_one())")
+        equivalent = _at(ast.If(self.rt("elect"), node.body, []), node)
+        ast.fix_missing_locations(equivalent)
+        names = _assigned(node.body)
+        written = self.visit_If(_Raw.mark(equivalent))
+        self.joined.update(dict.fromkeys(names))
+        return written
+
+    def visit_FunctionDef(self, node):
+        inner = _Writer(self.file, {a.arg for a in ast.walk(node.args) if isinstance(a, ast.arg)})
+        function = ast.FunctionDef(
+            name=node.name,
+            args=_plain_arguments(node.args)
+            if not node.args.defaults
+            else self.refuse(node, "defaults of a nested function"),
+            body=inner.function_body(node.body),
+            decorator_list=[],
+            returns=None,
+            type_params=[],
+        )
+        wrap = _assign(node.name, self.rt("nested", _load(node.name)))
+        return [ast.copy_location(function, node), ast.copy_location(wrap, node)]
+
+    def visit_AnnAssign(self, node):
+        if node.value is None:
+            return ast.copy_location(ast.Pass(), node)
+        new = ast.Assign([self.visit(node.target)], self.visit(node.value))
+        return ast.copy_location(new, node)
+
+    def visit_Try(self, node):
+        self.refuse(node, "try inside a kernel")
+
+    def visit_ClassDef(self, node):
+        self.refuse(node, "a class inside a kernel")
+
+    def visit_Import(self, node):
+        self.refuse(node, "import inside a kernel")
+
+    visit_ImportFrom = visit_Import
+
+    def visit_Global(self, node):
+        self.refuse(node, "global inside a kernel")
+
+    visit_Nonlocal = visit_Global
+
+    def visit_Yield(self, node):
+        self.refuse(node, "yield inside a kernel")
+
+    visit_YieldFrom = visit_Yield
+    visit_Await = visit_Yield
+
+    def visit_Match(self, node):
+        self.refuse(node, "match inside a kernel")
+
+    # -- expressions
+
+    def visit_Call(self, node):
+        if getattr(node, "raw", False):
+            return node
+        func = self.visit(node.func)
+        args = [self.visit(a) for a in node.args]
+        keywords = [ast.keyword(k.arg, self.visit(k.value)) for k in node.keywords]
+        method = "call_now" if self.nested else "call"
+        call = ast.Call(ast.Attribute(_load(MARK), method, ast.Load()), [func, *args], keywords)
+        ast.copy_location(call, node)
+        if self.nested:
+            return call
+        kept = ast.NamedExpr(ast.Name(TEMP, ast.Store()), call)
+        is_value = ast.Compare(ast.Call(_load("type"), [kept], []), [ast.IsNot()], [_load(PENDING)])
+        new = ast.IfExp(is_value, _load(TEMP), ast.YieldFrom(ast.Attribute(_load(TEMP), "steps", ast.Load())))
+        return ast.fix_missing_locations(ast.copy_location(new, node))
+
+    def visit_BoolOp(self, node):
+        method = "and_" if isinstance(node.op, ast.And) else "or_"
+        result = self.visit(node.values[0])
+        for value in node.values[1:]:
+            result = self.rt(method, result, self.lazily(value))
+        return ast.fix_missing_locations(ast.copy_location(result, node))
+
+    def visit_UnaryOp(self, node):
+        node = self.generic_visit(node)
+        if isinstance(node.op, ast.Not):
+            return ast.fix_missing_locations(ast.copy_location(self.rt("not_", node.operand), node))
+        return node
+
+    def visit_Compare(self, node):
+        node = self.generic_visit(node)
+        if len(node.ops) == 1:
+            return node
+        names = ast.Constant(tuple(type(op).__name__ for op in node.ops))
+        chain = self.rt("compare", names, node.left, *node.comparators)
+        return ast.fix_missing_locations(ast.copy_location(chain, node))
+
+    def visit_IfExp(self, node):
+        new = self.rt("choose", self.visit(node.test), self.lazily(node.body), self.lazily(node.orelse))
+        return ast.fix_missing_locations(ast.copy_location(new, node))
+
+    def visit_Lambda(self, node):
+        self.nested += 1
+        node = self.generic_visit(node)
+        self.nested -= 1
+        return node
+
+    def _comprehension(self, node):
+        self.nested += 1
+        node = self.generic_visit(node)
+        self.nested -= 1
+        return node
+
+    visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _comprehension
+
+
+def _at(new, node):
+    """Give a generated statement the first line of `node` (not its whole extent: Python would report the last line)."""
+    new.lineno = new.end_lineno = node.lineno
+    new.col_offset, new.end_col_offset = node.col_offset, node.col_offset + 1
+    return new
+
+
+class _Raw:
+    """Marks the test of a `with elect_one()` turned `if`, so that it is not rewritten again."""
+
+    @staticmethod
+    def mark(node: ast.If) -> ast.If:
+        node.test.raw = True
+        return node
+
+
+def _load(name: str) -> ast.Name:
+    return ast.Name(name, ast.Load())
+
+
+def _tuple(names, context=None) -> ast.Tuple:
+    context = context or ast.Load()
+    return ast.Tuple([ast.Name(n, context) for n in names], context)
+
+
+def _assign(name: str, value) -> ast.Assign:
+    return ast.Assign([ast.Name(name, ast.Store())], value)
+
+
+def _method(name: str, method: str, *args) -> ast.Call:
+    return ast.Call(ast.Attribute(_load(name), method, ast.Load()), list(args), [])

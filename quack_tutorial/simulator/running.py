@@ -1,0 +1,175 @@
+"""`simulate`: run a host function and its kernels on numpy, and say what happened."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+
+import numpy as np
+
+from . import control
+from .arguments import AddressSpace, global_tensor, is_tensor
+from .context import STATE, NotSimulated, SimulationError
+from .numeric import Value
+from .scheduler import RunState
+from .trace import Trace, TraceRecorder
+from .twins import Mapper, cross
+
+SCHEDULES = ("forward", "reverse", "seeded")
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a simulated run gave: its trace (checked mode), findings, and what cute.printf wrote."""
+
+    trace: Trace | None
+    findings: tuple
+    printed: tuple
+    smem_bytes: int = 0
+
+    @property
+    def ok(self) -> bool:
+        """No finding: for these inputs and the paths they take."""
+        return not self.findings
+
+    def __str__(self) -> str:
+        head = "simulated"
+        if self.trace is not None and self.trace.launches:
+            launch = self.trace.launches[-1]
+            head = (
+                f"simulated {launch.kernel}: {launch.blocks} block{'s' * (launch.blocks != 1)} of {launch.threads} threads, "
+                f"{len(self.trace):,} warp instructions"
+            )
+        if self.ok:
+            return f"{head}; nothing wrong found"
+        return "\n".join(
+            [f"{head}; {len(self.findings)} finding{'s' * (len(self.findings) != 1)}:", *map(str, self.findings)]
+        )
+
+    __repr__ = __str__
+
+
+def simulate(
+    function,
+    *args,
+    check=True,
+    schedule="forward",
+    seed=0,
+    values=False,
+    blocks=None,
+    max_steps=2_000_000,
+    fill=0,
+    **kwargs,
+) -> Run:
+    """Run a @cute.jit host function, or an object with a @cute.jit __call__, on the simulator.
+
+    args: numpy arrays, CPU torch tensors (shared, so outputs are written in place), `Array`s, numbers. check=True runs warp by
+    warp, records a trace and looks for races; findings are in the result. check=False runs whole blocks in lockstep and raises
+    SimulationError at the first wrong access. schedule: "forward", "reverse" or "seeded" order of the warps; values=True records
+    the numbers as well; blocks=k simulates only the first k blocks; fill picks the poison of uninitialised memory.
+    Raises NotSimulated for what is outside the subset, TypeError for arguments it cannot take.
+    """
+    if schedule not in SCHEDULES:
+        raise ValueError(f"schedule={schedule!r}: choose one of {', '.join(SCHEDULES)}")
+    recorder = TraceRecorder(record_values=values) if check else None
+    state = RunState(recorder, schedule, seed, max_steps, blocks, fill)
+    outer = STATE.run, STATE.group
+    STATE.run, STATE.group = state, None
+    findings = []
+    try:
+        with np.errstate(all="ignore"):
+            _run_host(function, args, kwargs)
+    except SimulationError as error:
+        if not check:
+            raise
+        findings.append(error.finding)
+    except (ValueError, IndexError, KeyError, AttributeError, TypeError, ZeroDivisionError) as error:
+        located = _located(error)
+        if located is None:
+            raise
+        if not check:
+            raise located from error
+        findings.append(located.finding)
+    finally:
+        STATE.run, STATE.group = outer
+    trace = None
+    if recorder is not None:
+        recorder.printed = [text for _, _, text in state.printed]
+        trace = recorder.finish()
+        findings += _races(trace)
+    return Run(trace, tuple(findings), tuple(text for _, _, text in state.printed))
+
+
+def _races(trace) -> tuple:
+    try:
+        from ..analysis import races
+    except ImportError:
+        return ()
+    return races(trace)
+
+
+def _run_host(function, args, kwargs) -> None:
+    target = Mapper().map(function)
+    if not hasattr(type(target), "start_call"):
+        raise TypeError(
+            f"simulate needs a @cute.jit function or an object with a @cute.jit __call__, got {type(function).__name__}"
+        )
+    names, annotations, wants_stream = _parameters(function)
+    space = AddressSpace()
+    prepared = []
+    for i, x in enumerate(args):
+        name = names[i] if i < len(names) else f"argument {i}"
+        prepared.append(_argument(x, name, annotations.get(name, ""), space))
+    named = {k: _argument(v, k, annotations.get(k, ""), space) for k, v in kwargs.items()}
+    if wants_stream and len(args) < len(names) and "stream" not in named:
+        named["stream"] = None
+    result = control.call(target, *prepared, **named)
+    if type(result) is control.Pending:
+        for _ in result.steps:
+            pass
+
+
+def _argument(x, name: str, annotation: str, space: AddressSpace):
+    if is_tensor(x):
+        return global_tensor(x, name, space)
+    if isinstance(x, (tuple, list)):
+        return type(x)(_argument(v, f"{name}[{i}]", annotation, space) for i, v in enumerate(x))
+    return cross(x, annotation)
+
+
+def _parameters(function):
+    """Parameter names and annotation texts of the host function, and whether it takes a stream."""
+    target = function if inspect.isfunction(function) or inspect.ismethod(function) else type(function).__call__
+    original = inspect.unwrap(getattr(target, "__func__", target))
+    parameters = list(inspect.signature(original).parameters.values())
+    if parameters and parameters[0].name == "self":
+        parameters = parameters[1:]
+    texts = {p.name: _text(p.annotation) for p in parameters if p.annotation is not inspect.Parameter.empty}
+    needs = any(p.name == "stream" and p.default is inspect.Parameter.empty for p in parameters)
+    return [p.name for p in parameters], texts, needs
+
+
+def _text(annotation) -> str:
+    return annotation if isinstance(annotation, str) else getattr(annotation, "__name__", None) or str(annotation)
+
+
+def _located(error) -> SimulationError | None:
+    """An error that Python raised in the reader's own kernel code, with its line; None if it is not in a kernel."""
+    from .context import MARK, line_of
+    from .trace import Finding
+
+    traceback, frame, last = error.__traceback__, None, None
+    while traceback is not None:
+        if MARK in traceback.tb_frame.f_globals:
+            frame = traceback
+        last, traceback = traceback, traceback.tb_next
+    layouts = last.tb_frame.f_globals.get("__name__", "").rpartition(".")[2].startswith("layout")
+    if frame is None or not (last is frame or (layouts and isinstance(error, ValueError))):
+        return None  # a fault of the simulator's own is not the kernel's
+    code = frame.tb_frame.f_code
+    line = line_of(code.co_filename, frame.tb_lineno, code.co_name)
+    message = str(error) or type(error).__name__
+    return SimulationError(Finding("language", f"{line.where}: {message}", (line,)))
+
+
+__all__ = ["NotSimulated", "Run", "SimulationError", "Value", "simulate"]

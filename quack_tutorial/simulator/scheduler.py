@@ -1,0 +1,354 @@
+"""Runs a launch: batches of whole blocks in lockstep (fast), or warp by warp under a chosen order (checked).
+
+| mode    | a group is          | barriers                     | records |
+|---------|---------------------|------------------------------|---------|
+| fast    | a batch of blocks   | nothing to do: all in step   | nothing |
+| checked | one warp            | the warp waits, others run   | a trace |
+
+A fast launch whose warps must run apart (a barrier that some warps skip, named barriers) starts again warp by warp.
+Not covered: time. Blocks run one cluster after another, which is one legal order.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from .context import STATE, WARP, Group, NeedsWarps, SimulationError, fail
+from .control import constant_number
+from .numeric import Value
+from .trace import Launch, Op, TraceRecorder
+
+SMEM_LIMIT = (
+    232_448  # bytes a block may use on Hopper (227 KiB); CUDA C++ Programming Guide, table of compute capabilities
+)
+THREAD_LIMIT = 1024
+CLUSTER_LIMIT = 16
+FAST_LANES = 8192
+
+
+@dataclass
+class Barrier:
+    """A block barrier: who has arrived in this generation."""
+
+    generation: int = 0
+    arrived: int = 0
+    waiting: dict = field(default_factory=dict)  # warp -> Line
+
+
+@dataclass
+class RunState:
+    """One simulate() call: its options, what it records, its memories."""
+
+    recorder: TraceRecorder | None
+    schedule: str = "forward"
+    seed: int = 0
+    max_steps: int = 2_000_000
+    max_blocks: int | None = None
+    fill: int = 0  # which poison uninitialised memory holds
+    steps: int = 0
+    line_numbers: dict = field(default_factory=dict)
+    snapshots: dict = field(default_factory=dict)
+    snapshotting: bool = False
+    printed: list = field(default_factory=list)
+    notes: list = field(default_factory=list)
+    smem_bytes: int = 0
+
+    def poison(self, dtype):
+        """What uninitialised registers and shared memory hold: NaN, or a large odd integer."""
+        if dtype.is_float:
+            return np.nan if self.fill == 0 else 7.25
+        return False if dtype.kind == "b" else (0x5A if dtype.width == 8 else 0x5A5A) + self.fill
+
+    def before_write(self, memory) -> None:
+        if self.snapshotting and memory not in self.snapshots and hasattr(memory, "address"):
+            self.snapshots[memory] = memory.array.copy()
+
+    def cell_name(self, file: str) -> str:
+        try:
+            from IPython import get_ipython
+
+            shell = get_ipython()
+            for number, name in enumerate(shell.compile._filename_map and shell.user_ns["In"]):
+                if name and shell.compile.get_code_name(name, name, number) == file:
+                    return f"cell {number}"
+        except Exception:
+            pass
+        return "cell"
+
+
+@dataclass
+class LaunchState:
+    """A launch in progress: geometry, and the shared memory of the blocks that run together."""
+
+    grid: tuple
+    block: tuple
+    cluster: tuple
+    blocks: int
+    threads: int
+    smem_stride: int = SMEM_LIMIT
+    row_blocks: np.ndarray | None = None  # the block whose shared memory each row is
+    shared: np.ndarray | None = None  # (blocks that run together, smem_stride) bytes
+    views: dict = field(default_factory=dict)
+    allocations: dict = field(default_factory=dict)  # start -> SharedAllocation, same in every block
+    poisoned: set = field(default_factory=set)  # (row, start) filled in this batch
+    barriers: dict = field(default_factory=dict)  # (block, id) -> Barrier
+    live_warps: dict = field(default_factory=dict)  # block -> warps that have not exited
+    cluster_barriers: dict = field(default_factory=dict)  # first row of the cluster -> Barrier
+    mbarriers: dict = field(default_factory=dict)  # (row, byte offset) -> mbarrier.MBarrier
+    in_flight: list = field(default_factory=list)  # asynchronous transfers that have not landed, oldest first
+    smem_used: int = 0
+
+    @property
+    def cluster_size(self) -> int:
+        return int(np.prod(self.cluster))
+
+    def block_order(self) -> np.ndarray:
+        """Linear block indices, cluster by cluster and by rank within each."""
+        (gx, gy, gz), (cx, cy, cz) = self.grid, self.cluster
+        linear = np.arange(gx * gy * gz).reshape(gz // cz, cz, gy // cy, cy, gx // cx, cx)
+        return linear.transpose(0, 2, 4, 1, 3, 5).ravel()
+
+    def shared_flat(self, dtype) -> np.ndarray:
+        view = self.views.get(dtype)
+        if view is None:
+            view = self.views[dtype] = self.shared.reshape(-1).view(dtype.storage)
+        return view
+
+    def open_batch(self, blocks: np.ndarray) -> None:
+        count = len(blocks)
+        self.row_blocks = blocks
+        self.cluster_barriers, self.mbarriers, self.in_flight = {}, {}, []
+        if self.shared is None or len(self.shared) < count:
+            self.shared = np.empty((count, self.smem_stride), np.uint8)
+            self.views = {}
+        self.poisoned = set()
+        self.barriers = {}
+
+
+@dataclass
+class Waiting:
+    """What a blocked warp yields: `ready()` says when it may go on; `what` is for the deadlock report."""
+
+    ready: object
+    what: object  # str, or a function that gives one when a deadlock is reported
+    line: object
+    mismatch: object = None  # says what is wrong with an mbarrier's byte count, or ""
+
+
+def three(dims, what: str) -> tuple:
+    dims = dims if isinstance(dims, (tuple, list)) else (dims,)
+    dims = tuple(_number(d, what) for d in dims)
+    if len(dims) > 3 or any(d < 0 for d in dims):
+        raise fail("launch", f"{what}={dims} must be up to three numbers, none negative")
+    return dims + (1,) * (3 - len(dims))
+
+
+def _number(d, what):
+    if isinstance(d, Value) and d.a.size == 1:
+        return int(d.a.reshape(-1)[0])
+    return constant_number(d, what)
+
+
+class KernelCall:
+    """`kernel(args)`: what `.launch(grid=…, block=…)` starts."""
+
+    def __init__(self, function, args, kwargs):
+        self.function, self.args, self.kwargs = function, args, kwargs
+
+    def launch(self, grid=(1, 1, 1), block=(1, 1, 1), cluster=None, smem=None, stream=None, **unknown):
+        harmless = {"min_blocks_per_mp", "max_number_threads", "use_pdl", "cooperative", "loc", "ip"}
+        for name in set(unknown) - harmless:
+            raise fail("launch", f"not simulated: launch({name}=...); run this cell on a GPU")
+        grid, block = three(grid, "grid"), three(block, "block")
+        cluster = three(cluster, "cluster") if cluster is not None else (1, 1, 1)
+        threads, blocks, per_cluster = (int(np.prod(d)) for d in (block, grid, cluster))
+        if not 1 <= threads <= THREAD_LIMIT:
+            raise fail("launch", f"block={block} has {threads} threads; a block has 1 to {THREAD_LIMIT}")
+        if not 1 <= per_cluster <= CLUSTER_LIMIT:
+            raise fail("launch", f"cluster={cluster} has {per_cluster} blocks; a cluster has 1 to {CLUSTER_LIMIT}")
+        if any(g % c for g, c in zip(grid, cluster)):
+            raise fail("launch", f"grid={grid} is not a multiple of cluster={cluster}")
+        if blocks < 1:
+            raise fail("launch", f"grid={grid} has no blocks; skip the launch when there is nothing to do")
+        if smem is not None and isinstance(smem, int) and smem > SMEM_LIMIT:
+            raise fail("launch", f"smem={smem:,} bytes; a Hopper block has at most {SMEM_LIMIT:,}")
+        run_launch(self, LaunchState(grid, block, cluster, blocks, threads))
+
+
+def run_launch(kernel: KernelCall, launch: LaunchState) -> None:
+    run = STATE.run
+    outer = STATE.group
+    last = launch.blocks if run.max_blocks is None else min(launch.blocks, run.max_blocks)
+    try:
+        if run.recorder is not None:
+            run.recorder.launches.append(
+                Launch(kernel.function.name, launch.grid, launch.block, launch.cluster, int(launch.smem_used))
+            )
+            _run_warps(kernel, launch, last)
+            name = run.recorder.launches.pop()
+            run.recorder.launches.append(Launch(name.kernel, name.grid, name.block, name.cluster, launch.smem_used))
+            return
+        run.snapshotting, run.snapshots = True, {}
+        try:
+            _run_fast(kernel, launch, last)
+        except NeedsWarps:
+            for memory, array in run.snapshots.items():
+                memory.array[...] = array
+            _run_warps(kernel, launch, last)
+        finally:
+            run.snapshotting, run.snapshots = False, {}
+    finally:
+        STATE.group = outer
+
+
+def _thread_range(launch: LaunchState):
+    padded = -(-launch.threads // WARP) * WARP
+    threads = np.arange(padded)
+    exists = None if padded == launch.threads else (threads < launch.threads)[None, :]
+    return threads, exists
+
+
+def _run_fast(kernel: KernelCall, launch: LaunchState, last: int) -> None:
+    per_cluster = launch.cluster_size
+    threads, exists = _thread_range(launch)
+    batch = max(1, FAST_LANES // len(threads) // per_cluster) * per_cluster
+    order = launch.block_order()[:last]
+    for first in range(0, last, batch):
+        blocks = order[first : first + batch]
+        launch.open_batch(blocks)
+        STATE.group = Group(launch, blocks, threads, exists, -1, np.arange(len(blocks)))
+        for _ in kernel.function.generator(kernel.args, kernel.kwargs):
+            raise NeedsWarps
+
+
+def _run_warps(kernel: KernelCall, launch: LaunchState, last: int) -> None:
+    run = STATE.run
+    per_cluster = launch.cluster_size
+    order = launch.block_order()
+    clusters = list(range(0, last, per_cluster))
+    rng = random.Random(run.seed)
+    if run.schedule == "reverse":
+        clusters.reverse()
+    elif run.schedule == "seeded":
+        rng.shuffle(clusters)
+    for first in clusters:
+        blocks = order[first : first + per_cluster]
+        launch.open_batch(blocks)
+        _run_cluster(kernel, launch, blocks, rng)
+
+
+class _Warp:
+    """A warp's generator and what it waits for."""
+
+    __slots__ = ("group", "steps", "waiting")
+
+    def __init__(self, group, steps):
+        self.group, self.steps, self.waiting = group, steps, None
+
+
+def _run_cluster(kernel: KernelCall, launch: LaunchState, blocks, rng) -> None:
+    run = STATE.run
+    threads, exists = _thread_range(launch)
+    warps = []
+    for row, block in enumerate(map(int, blocks)):
+        count = len(threads) // WARP
+        launch.live_warps[block] = count
+        for w in range(count):
+            lanes = slice(w * WARP, (w + 1) * WARP)
+            there = None if exists is None or exists[0, lanes].all() else exists[:, lanes]
+            group = Group(launch, np.array([block]), threads[lanes], there, w, np.array([row]))
+            warps.append(_Warp(group, kernel.function.generator(kernel.args, kernel.kwargs)))
+    if run.schedule == "reverse":
+        warps.reverse()
+    while warps:
+        if run.schedule == "seeded":
+            rng.shuffle(warps)
+        progress = False
+        for warp in list(warps):
+            if warp.waiting is not None and not warp.waiting.ready():
+                continue
+            progress = True
+            STATE.group = warp.group
+            try:
+                warp.waiting = next(warp.steps)
+            except StopIteration:
+                _exit(launch, warp)
+                warps.remove(warp)
+        if not progress:
+            if not launch.in_flight:
+                _deadlock(launch, warps)
+            # Asynchronous effects come as late as is legal, one at a time: only now, when every warp waits for something.
+            launch.in_flight.pop(rng.randrange(len(launch.in_flight)) if run.schedule == "seeded" else 0).land()
+    for transfer in launch.in_flight:
+        transfer.orphaned()
+
+
+def _exit(launch: LaunchState, warp: _Warp) -> None:
+    block = int(warp.group.blocks[0])
+    launch.live_warps[block] -= 1
+    for transfer in warp.group.open_group + [c for group in warp.group.pending for c in group]:
+        transfer.orphaned()
+    if launch.live_warps[block] == 0:
+        for transfer in launch.in_flight:
+            transfer.check_target_alive(launch, block)
+    recorder = STATE.run.recorder
+    if recorder is not None and recorder.rows:
+        line = recorder.rows[-1][4]
+        recorder.event(block, warp.group.warp, line, Op.EXIT, 0xFFFFFFFF)
+
+
+def _deadlock(launch: LaunchState, warps: list) -> None:
+    for warp in warps:
+        if warp.waiting.mismatch is not None and warp.waiting.mismatch():
+            STATE.group = warp.group
+            raise fail(
+                "mbarrier byte mismatch",
+                warp.waiting.mismatch(),
+                lines=(warp.waiting.line,),
+                block=int(warp.group.blocks[0]),
+            )
+    by_place = {}
+    for warp in warps:
+        w = warp.waiting
+        what = w.what if isinstance(w.what, str) else w.what()
+        by_place.setdefault((w.line.where, what), []).append(warp)
+    parts = []
+    for (where, what), stuck in sorted(by_place.items()):
+        threads = sum(int(w.group.active().sum()) for w in stuck)
+        names = sorted({(int(w.group.blocks[0]), w.group.warp) for w in stuck})
+        blocks = sorted({b for b, _ in names})
+        which = (
+            f"block {blocks[0]}, warps {_ranges([w for _, w in names])}"
+            if len(blocks) == 1
+            else f"blocks {_ranges(blocks)}"
+        )
+        parts.append(f"{threads} threads wait at {where} for {what} ({which})")
+    lines = tuple(w.waiting.line for w in warps)
+    block = int(warps[0].group.blocks[0])
+    gone = launch.live_warps.get(block, 0) < -(-launch.threads // WARP)
+    tail = " The block's other warps have finished without reaching it." if gone and "barrier" in parts[0] else ""
+    raise fail(
+        "deadlock",
+        "Deadlock: " + "; ".join(parts) + "." + tail,
+        lines=tuple(dict.fromkeys(lines)),
+        block=block,
+        count=len(warps),
+    ) from None
+
+
+def _ranges(numbers) -> str:
+    numbers = sorted(set(numbers))
+    parts, start = [], None
+    for i, n in enumerate(numbers):
+        if start is None:
+            start = n
+        if i + 1 == len(numbers) or numbers[i + 1] != n + 1:
+            parts.append(str(start) if start == n else f"{start}-{n}")
+            start = None
+    return ", ".join(parts)
+
+
+__all__ = ["KernelCall", "LaunchState", "RunState", "SimulationError", "Waiting", "Barrier"]

@@ -1,0 +1,81 @@
+"""SmemAllocator: places tensors in a block's shared memory."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from . import layout as la
+from .context import STATE, fail, group, here
+from .control import constant_number
+from .memory import Pointer, SharedAllocation
+from .numeric import DType, Uint8
+from .scheduler import SMEM_LIMIT
+from .tensor import Tensor, as_layout
+
+
+class SmemAllocator:
+    """Hands out shared memory from the block's start; every thread of a block must ask in the same order."""
+
+    def allocate_tensor(self, element_type: DType, layout, byte_alignment=1, swizzle=None, **_) -> Tensor:
+        if swizzle is not None:
+            raise fail("language", "not simulated: a swizzled shared tensor; run this cell on a GPU")
+        layout = as_layout(layout)
+        pointer = self._place(
+            element_type, la.cosize(layout), byte_alignment, la.flatten(layout.shape), la.flatten(layout.stride)
+        )
+        return Tensor(pointer, layout)
+
+    def allocate_array(self, element_type: DType, num_elems=1, *, byte_alignment=1, **_) -> Pointer:
+        count = constant_number(num_elems, "num_elems")
+        return self._place(element_type, count, byte_alignment, (count,), (1,))
+
+    def allocate(self, size_or_type, byte_alignment=1, **_) -> Pointer:
+        if isinstance(size_or_type, DType):
+            return self._place(size_or_type, 1, byte_alignment, (1,), (1,))
+        count = constant_number(size_or_type, "the size")
+        return self._place(Uint8, count, byte_alignment, (count,), (1,))
+
+    def _place(self, dtype: DType, count: int, byte_alignment: int, shape, stride) -> Pointer:
+        g = group()
+        launch = g.launch
+        align = max(constant_number(byte_alignment, "byte_alignment"), dtype.itemsize)
+        start = -(-g.smem_top // align) * align
+        nbytes = count * dtype.itemsize
+        if start + nbytes > SMEM_LIMIT:
+            raise fail(
+                "shared memory",
+                f"this allocation brings the block to {start + nbytes:,} bytes of shared memory; Hopper allows {SMEM_LIMIT:,}",
+            )
+        g.smem_top = start + nbytes
+        launch.smem_used = max(launch.smem_used, g.smem_top)
+        allocation = launch.allocations.get((start, nbytes, dtype))
+        if allocation is None:
+            shape = shape if isinstance(shape, tuple) else (shape,)
+            stride = stride if isinstance(stride, tuple) else (stride,)
+            allocation = SharedAllocation(_name(), dtype, shape, stride, start, nbytes)
+            launch.allocations[(start, nbytes, dtype)] = allocation
+        self._poison(allocation)
+        return Pointer(allocation, dtype, start // dtype.itemsize, min(align & -align, 128))
+
+    def _poison(self, allocation: SharedAllocation) -> None:
+        """Fill new memory with a value that shows when it is used before it is written."""
+        g = group()
+        launch = g.launch
+        rows = g.rows
+        key = (int(rows[0]), allocation.start)
+        if key in launch.poisoned:
+            return
+        launch.poisoned.add(key)
+        size = allocation.dtype.itemsize
+        flat = launch.shared_flat(allocation.dtype).reshape(len(launch.shared), -1)
+        fill = allocation.dtype.encode(np.full(1, STATE.run.poison(allocation.dtype), allocation.dtype.carrier))[0]
+        first = allocation.start // size
+        flat[rows[0] : rows[-1] + 1, first : first + allocation.nbytes // size] = fill
+
+
+def _name() -> str:
+    """The variable the kernel assigns the allocation to, as a reader would name it."""
+    match = re.match(r"\s*(\w+)\s*=", here().text)
+    return match.group(1) if match else "shared memory"

@@ -1,0 +1,438 @@
+"""Tensors: a pointer (or a coordinate) with a layout, sliced and accessed as CuTe does.
+
+`Tensor` is data in global memory, shared memory or registers. `CoordinateTensor` is what make_identity_tensor gives: its
+elements are coordinates, for predicates. Not covered: swizzled and composed layouts.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from . import layout as la
+from . import layout_algebra as algebra
+from .context import fail, not_simulated
+from .layout import Layout
+from .memory import Pointer, Registers, make_registers, read, write
+from .numeric import Boolean, DType, Int32, TensorSSA, Value, convert, scalar, type_of
+from .trace import Space
+
+
+def plain(coord):
+    """A coordinate whose dynamic numbers are int64 arrays, for the layout functions."""
+    if isinstance(coord, tuple):
+        return tuple(plain(c) for c in coord)
+    if isinstance(coord, Value):
+        if not coord.dtype.is_integer:
+            raise fail("language", f"a coordinate must be an integer, got {coord.dtype}")
+        return coord.a.astype(np.int64)
+    return coord
+
+
+def has_none(coord) -> bool:
+    return coord is None or (isinstance(coord, tuple) and any(has_none(c) for c in coord))
+
+
+def is_dynamic(coord) -> bool:
+    return isinstance(coord, Value) or (isinstance(coord, tuple) and any(is_dynamic(c) for c in coord))
+
+
+@lru_cache(maxsize=4096)
+def element_offsets(layout: Layout) -> np.ndarray:
+    return la.offsets(layout)
+
+
+@lru_cache(maxsize=4096)
+def contiguous_run(layout: Layout) -> int:
+    """How many consecutive elements, in column-major order, are consecutive in memory, from every run's start."""
+    offsets = la.offsets(layout)
+    n = len(offsets)
+    run = n
+    while run > 1:
+        if n % run == 0:
+            rows = offsets.reshape(-1, run)
+            if (rows - rows[:, :1] == np.arange(run)).all():
+                return run
+        run -= 1
+    return 1
+
+
+@lru_cache(maxsize=4096)
+def stride_gcd(layout: Layout) -> int:
+    """The greatest common divisor of the strides, 0 for none."""
+    result = 0
+    for stride, shape in zip(la.flatten(layout.stride), la.flatten(layout.shape)):
+        if shape != 1 and isinstance(stride, int):
+            result = int(np.gcd(result, stride))
+    return result
+
+
+def access_width(tensor: Tensor, limit_bytes: int = 16) -> int:
+    """Elements per instruction that alignment and contiguity allow: what .load(), .store() and autovec_copy use."""
+    size = tensor.dtype.itemsize
+    run = contiguous_run(tensor.layout)
+    offsets = element_offsets(tensor.layout)
+    width = 1
+    while (
+        width * 2 * size <= limit_bytes
+        and run % (width * 2) == 0
+        and tensor.iterator.alignment % (width * 2 * size) == 0
+        and not (offsets[:: width * 2] % (width * 2)).any()
+    ):
+        width *= 2
+    return width
+
+
+class Tensor:
+    """A tensor a kernel can touch: `.iterator` points, `.layout` maps coordinates to elements."""
+
+    __slots__ = ("iterator", "layout")
+
+    def __init__(self, iterator: Pointer, layout: Layout):
+        self.iterator = iterator
+        self.layout = layout
+
+    @property
+    def shape(self):
+        return self.layout.shape
+
+    @property
+    def stride(self):
+        return self.layout.stride
+
+    @property
+    def element_type(self) -> DType:
+        return self.iterator.dtype
+
+    dtype = element_type
+
+    @property
+    def memspace(self) -> Space:
+        return self.iterator.memory.space
+
+    def __repr__(self) -> str:
+        name = getattr(self.iterator.memory, "name", "registers")
+        return f"Tensor({name}, {self.element_type}, {self.layout})"
+
+    def with_layout(self, layout: Layout) -> Tensor:
+        return Tensor(self.iterator, layout)
+
+    def moved(self, offset, layout: Layout, full: Layout | None = None) -> Tensor:
+        """The tensor from `offset` elements on. `full` is the layout that was sliced: its strides bound the alignment."""
+        pointer = self.iterator
+        size = pointer.dtype.itemsize
+        if isinstance(offset, np.ndarray):
+            step = stride_gcd(full or layout) * size
+            align = int(np.gcd(pointer.alignment, step)) if step else pointer.alignment
+        else:
+            offset = int(offset)
+            align = int(np.gcd(pointer.alignment, offset * size)) if offset else pointer.alignment
+        return Tensor(pointer.shifted(offset, align), layout)
+
+    def __getitem__(self, coord):
+        if has_none(coord):
+            sub, offset = la.slice_and_offset(plain(coord), self.layout)
+            return self.moved(offset, sub, _dropped(coord, self.layout))
+        return Value(self.dtype, read(*self._element(coord))[..., 0])
+
+    def __setitem__(self, coord, value) -> None:
+        if has_none(coord):
+            part = self[coord]
+            if isinstance(value, TensorSSA):
+                part.store(value)
+            else:
+                part.fill(value)
+            return
+        source = type_of(value)
+        if source is None:
+            raise fail("language", f"cannot store a {type(value).__name__} in a {self.dtype} tensor")
+        if isinstance(value, Value) and source is not self.dtype and not _widens(source, self.dtype):
+            raise fail(
+                "language",
+                f"cannot store {source} in a {self.dtype} tensor; convert it: value.to({_dsl_name(self.dtype)})",
+            )
+        pointer, offsets = self._element(coord)
+        write(pointer, offsets, convert(value, self.dtype).a[..., None])
+
+    def _element(self, coord):
+        offset = la.crd2idx(plain(coord), self.layout.shape, self.layout.stride)
+        pointer = self.iterator
+        if isinstance(offset, np.ndarray):
+            if isinstance(pointer.memory, Registers) and not isinstance(pointer.offset, np.ndarray):
+                return Pointer(pointer.memory, pointer.dtype, offset + pointer.offset), np.zeros(1, np.int64)
+            return pointer.shifted(offset, 1), np.zeros(1, np.int64)
+        return pointer, np.array([offset], np.int64)
+
+    def load(self, **_) -> TensorSSA:
+        """All elements as a register vector; global and shared memory are read as wide as alignment allows."""
+        offsets = element_offsets(self.layout)
+        width = 1 if isinstance(self.iterator.memory, Registers) else access_width(self)
+        a = read(self.iterator, offsets, width)
+        if isinstance(self.iterator.memory, Registers):
+            a = a.copy()
+        return TensorSSA(self.dtype, a, self.shape)
+
+    def store(self, value, **_) -> None:
+        """Write a register vector of the same size and type."""
+        if not isinstance(value, TensorSSA):
+            raise fail("language", f"store takes a TensorSSA, got {type(value).__name__}; use fill for one number")
+        if value.dtype is not self.dtype:
+            raise fail(
+                "language",
+                f"cannot store {value.dtype} values in a {self.dtype} tensor; add .to({_dsl_name(self.dtype)})",
+            )
+        offsets = element_offsets(self.layout)
+        if len(offsets) != value.a.shape[-1]:
+            raise fail("language", f"cannot store {value.shape} in a tensor of shape {self.shape}")
+        width = 1 if isinstance(self.iterator.memory, Registers) else access_width(self)
+        write(self.iterator, offsets, value.a, width)
+
+    def fill(self, value) -> None:
+        offsets = element_offsets(self.layout)
+        width = 1 if isinstance(self.iterator.memory, Registers) else access_width(self)
+        write(self.iterator, offsets, convert(value, self.dtype).a[..., None], width)
+
+
+def _dropped(coord, layout: Layout) -> Layout:
+    """The modes of `layout` that `coord` fixes with a dynamic number: their strides say what the offset divides by."""
+    shapes, strides = [], []
+
+    def walk(c, shape, stride):
+        if c is None:
+            return
+        if isinstance(c, tuple) and isinstance(shape, tuple):
+            for part in zip(c, shape, stride):
+                walk(*part)
+        else:
+            shapes.append(shape)
+            strides.append(stride)
+
+    walk(coord, layout.shape, layout.stride)
+    return la.Layout(tuple(shapes), tuple(strides)) if shapes else layout
+
+
+def _widens(source: DType, target: DType) -> bool:
+    return source.kind == target.kind and source.width <= target.width and not (source.is_float and target.width < 32)
+
+
+def _dsl_name(dtype: DType) -> str:
+    return f"cutlass.{dtype}"
+
+
+class CoordinateTensor:
+    """A tensor whose elements are coordinates: from make_identity_tensor, then tiled and partitioned like the data."""
+
+    __slots__ = ("base", "layout")
+
+    def __init__(self, base: tuple, layout: Layout):
+        self.base = base  # one int or array per dimension
+        self.layout = layout
+
+    @property
+    def shape(self):
+        return self.layout.shape
+
+    @property
+    def stride(self):
+        return self.layout.stride
+
+    element_type = dtype = Int32
+
+    def __repr__(self) -> str:
+        return f"CoordinateTensor({self.layout})"
+
+    def with_layout(self, layout: Layout) -> CoordinateTensor:
+        return CoordinateTensor(self.base, layout)
+
+    def __getitem__(self, coord):
+        if has_none(coord):
+            sub, offset = la.slice_and_offset(plain(coord), self.layout)
+            return CoordinateTensor(_add_coordinates(self.base, offset), sub)
+        offset = la.crd2idx(plain(coord), self.layout.shape, self.layout.stride)
+        return _coordinate_values(_add_coordinates(self.base, offset))
+
+
+def _add_coordinates(base, offset):
+    if isinstance(base, tuple):
+        if not isinstance(offset, tuple):
+            offset = (offset,) + (0,) * (len(base) - 1)
+        offset = offset + (0,) * (len(base) - len(offset))
+        return tuple(_add_coordinates(b, o) for b, o in zip(base, offset))
+    return base + offset
+
+
+def _coordinate_values(coordinate):
+    if isinstance(coordinate, tuple):
+        values = tuple(_coordinate_values(c) for c in coordinate)
+        return values if len(values) > 1 else values[0]
+    if isinstance(coordinate, np.ndarray):
+        return Value(Int32, coordinate.astype(np.int32))
+    return int(coordinate)
+
+
+# ---- construction ---------------------------------------------------------------------------------------------------
+
+
+def make_tensor(iterator, layout) -> Tensor:
+    layout = as_layout(layout)
+    if isinstance(iterator, tuple):
+        return CoordinateTensor(tuple(plain(c) for c in iterator), layout)
+    if not isinstance(iterator, Pointer):
+        raise not_simulated(f"make_tensor over {type(iterator).__name__}")
+    return Tensor(iterator, layout)
+
+
+def make_identity_tensor(shape) -> CoordinateTensor:
+    shape = shape if isinstance(shape, tuple) else (shape,)
+    zero = lambda s: tuple(zero(p) for p in s) if isinstance(s, tuple) else 0  # noqa: E731
+    return CoordinateTensor(zero(shape), la.make_identity_layout(shape))
+
+
+def make_rmem_tensor(layout_or_shape, dtype: DType, **_) -> Tensor:
+    layout = as_layout(layout_or_shape)
+    return Tensor(Pointer(make_registers(dtype, la.cosize(layout)), dtype, 0, 16), layout)
+
+
+def make_rmem_tensor_like(tensor, dtype: DType | None = None, **_) -> Tensor:
+    """Registers of the same shape: compact, in the order of the source's strides."""
+    if isinstance(tensor, Layout):
+        if dtype is None:
+            raise fail("language", "make_rmem_tensor_like of a layout needs a dtype")
+        source = tensor
+    elif isinstance(tensor, TensorSSA):
+        source, dtype = la.make_layout(tensor.shape), dtype or tensor.dtype
+    else:
+        source, dtype = tensor.layout, dtype or tensor.element_type
+    if dtype is Boolean or isinstance(tensor, CoordinateTensor):
+        source = la.make_layout(source.shape)
+    return make_rmem_tensor(fragment_layout(source), dtype)
+
+
+@lru_cache(maxsize=4096)
+def fragment_layout(layout: Layout) -> Layout:
+    """make_fragment_like: mode 0 compact column-major first, then the rest in the order of their strides; stride 0 stays 0."""
+    shape, stride = layout.shape, layout.stride
+    if not isinstance(shape, tuple):
+        return la.make_layout(shape)
+    flat = [(s, d) for s, d in zip(la.flatten(shape), la.flatten(stride))]
+    first = len(la.flatten(shape[0])) if isinstance(shape[0], tuple) else 1
+    if any(not isinstance(d, int) for _, d in flat):
+        return la.make_layout(shape)
+    order = list(range(first)) + sorted(range(first, len(flat)), key=lambda i: (flat[i][1], i))
+    result, size = [0] * len(flat), 1
+    for i in order:
+        extent, d = flat[i]
+        if d == 0 or extent == 1:
+            result[i] = 0 if d == 0 else size
+            continue
+        result[i] = size
+        size *= extent
+    it = iter(result)
+    rebuild = lambda s: tuple(rebuild(p) for p in s) if isinstance(s, tuple) else next(it)  # noqa: E731
+    return Layout(shape, rebuild(shape))
+
+
+def as_layout(x) -> Layout:
+    if isinstance(x, Layout):
+        return x
+    if isinstance(x, (int, tuple)):
+        return la.make_layout(x)
+    raise fail("language", f"a layout or a shape is needed, got {type(x).__name__}")
+
+
+def local_tile(tensor, tiler, coord, proj=None, **_):
+    """The tile at `coord` when the tensor is cut into `tiler`-sized tiles (the last ones may be ragged)."""
+    if proj is not None:
+        tiler = tuple(t for t, p in zip(tiler, proj) if p is not None)
+        coord = tuple(c for c, p in zip(coord, proj) if p is not None)
+    divided = algebra.zipped_divide(tensor.layout, tiler)
+    coord = coord if isinstance(coord, tuple) else (coord,)
+    missing = la.rank(divided.shape[1]) - len(coord)
+    view = tensor.with_layout(divided)
+    inner = (None,) * la.rank(divided.shape[0])
+    return view[(inner, coord + (None,) * missing)]
+
+
+def on_layout(function):
+    """Lift a layout function to tensors: the pointer stays, the layout changes."""
+
+    def lifted(x, *args, **kwargs):
+        kwargs.pop("loc", None)
+        kwargs.pop("ip", None)
+        if isinstance(x, (Tensor, CoordinateTensor)):
+            return x.with_layout(function(x.layout, *args, **kwargs))
+        return function(x, *args, **kwargs)
+
+    lifted.__name__ = function.__name__
+    return lifted
+
+
+def domain_offset(coord, tensor):
+    """The tensor with its origin moved to `coord`; the shape stays."""
+    offset = la.crd2idx(plain(coord), tensor.layout.shape, tensor.layout.stride)
+    if isinstance(tensor, CoordinateTensor):
+        return CoordinateTensor(_add_coordinates(tensor.base, offset), tensor.layout)
+    return tensor.moved(offset, tensor.layout, tensor.layout)
+
+
+def recast_tensor(tensor: Tensor, dtype: DType, *_, **__) -> Tensor:
+    old = tensor.dtype.width
+    if isinstance(tensor.iterator.memory, Registers):
+        raise not_simulated("recast_tensor of registers")
+    pointer = tensor.iterator
+    offset = pointer.offset * pointer.dtype.itemsize // dtype.itemsize
+    layout = algebra.recast_layout(dtype.width, old, tensor.layout)
+    return Tensor(Pointer(pointer.memory, dtype, offset, pointer.alignment, pointer.rows), layout)
+
+
+def full(shape, fill_value, dtype: DType, **_) -> TensorSSA:
+    count = la.product(shape)
+    a = convert(scalar(fill_value), dtype).a[..., None]
+    return TensorSSA(dtype, np.broadcast_to(a, a.shape[:2] + (count,)), shape)
+
+
+def full_like(x, fill_value, dtype: DType | None = None, **_) -> TensorSSA:
+    return full(x.shape, fill_value, dtype or x.element_type)
+
+
+def zeros_like(x, dtype=None, **_):
+    return full_like(x, 0, dtype)
+
+
+def ones_like(x, dtype=None, **_):
+    return full_like(x, 1, dtype)
+
+
+def where(condition, x, y, **_):
+    """Element by element `condition ? x : y`; a number stands for a vector of it."""
+    from .numeric import operands, promote
+
+    if not isinstance(condition, TensorSSA):
+        if isinstance(condition, Value):
+            from .numeric import select
+
+            return select(condition.a, x, y)
+        raise fail("language", "cute.where needs a vector condition")
+    dtype = promote(x, y, "where")
+    spread = lambda v: v if isinstance(v, TensorSSA) else full(condition.shape, v, dtype)  # noqa: E731
+    ax, ay, wrap = operands(spread(x), spread(y), dtype)
+    shape = condition.shape
+    return TensorSSA(dtype, np.where(condition.a, ax, ay), shape)
+
+
+def elem_less(left, right, **_):
+    """True where every coordinate of `left` is below `right`'s."""
+    lefts = la.flatten(left) if isinstance(left, tuple) else (left,)
+    rights = la.flatten(right) if isinstance(right, tuple) else (right,)
+    if len(lefts) != len(rights):
+        raise fail("language", f"elem_less compares coordinates of one rank, got {left} and {right}")
+    result = None
+    for a, b in zip(lefts, rights):
+        one = a < b
+        result = (
+            one
+            if result is None
+            else (result & one if isinstance(one, Value) or isinstance(result, Value) else result and one)
+        )
+    return result if isinstance(result, Value) else convert(bool(result), Boolean)

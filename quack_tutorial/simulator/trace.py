@@ -1,0 +1,317 @@
+"""The execution trace: one row per dynamic warp instruction, in the order the simulator executed them.
+
+| table              | one row is                                            | columns                           |
+|--------------------|-------------------------------------------------------|-----------------------------------|
+| `trace.events`     | one warp instruction                                  | `EVENT_DTYPE` below               |
+| `trace.addresses`  | the 32 lane addresses of an event (int64, -1 = idle)   | (n, 32)                           |
+| `trace.values`     | the 32 lane values of an event (float64, NaN = idle)   | (n, 32); empty unless recorded     |
+| `trace.tensors`    | a tensor a kernel touched                             | `TensorInfo`                      |
+| `trace.lines`      | a Python source line                                  | `Line`                            |
+| `trace.launches`   | a kernel launch                                       | `Launch`                          |
+
+Addresses are in bytes. Global memory is one address space: each storage starts at `TensorInfo.base_address`.
+A shared-memory address is `block << SMEM_BLOCK_BITS | offset`, so it names the owning block as well; a plain
+shared access names the issuing block, a distributed one (`space == DSMEM`) any block of the cluster.
+
+Not covered: registers (their accesses are not instructions), time, caches.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from enum import IntEnum
+from pathlib import Path
+
+import numpy as np
+
+SMEM_BLOCK_BITS = 20  # 1 MiB per block; Hopper's blocks have at most 227 KiB
+
+
+class Op(IntEnum):
+    """What a warp instruction does. `arg` and `arg2` are the op's own numbers."""
+
+    LOAD = 0
+    STORE = 1
+    ATOMIC = 2  # read and write of each lane's address
+    ASYNC_COPY = 3  # cp.async: `addresses` = shared destination, `sources` = global source (-1: zero fill)
+    COMMIT_GROUP = 4  # cp.async.commit_group
+    WAIT_GROUP = 5  # cp.async.wait_group; arg = groups that may stay pending
+    BULK_COPY = 6  # cp.async.bulk by one lane; arg = bytes, arg2 = mbarrier address (-1: bulk group)
+    STORE_ASYNC = 7  # st.async; arg2 row of mbarrier addresses in `sources`
+    SHUFFLE = 8  # arg = ShuffleKind, arg2 = offset, mask or lane; `addresses` = the lane each lane read from
+    VOTE = 9
+    REDUX = 10
+    ELECT = 11
+    SYNC_WARP = 12
+    BARRIER = 13  # arrive and wait at a block barrier; arg = barrier id, arg2 = generation
+    BARRIER_ARRIVE = 14  # arrive without waiting; same args
+    BARRIER_RESUME = 15  # the warp goes on past BARRIER; same args
+    FENCE = 16  # arg = FenceKind
+    MBARRIER_INIT = 17  # addresses = mbarrier; arg = arrival count
+    MBARRIER_ARRIVE = 18  # arg = bytes expected (expect_tx), arg2 = phase number that the arrival counts for
+    MBARRIER_EXPECT = 19  # arg = bytes
+    MBARRIER_WAIT = 20  # reached the wait; arg = parity waited for
+    MBARRIER_RESUME = 21  # went on; arg = parity, arg2 = completed phase number it acquired (-1: none)
+    CLUSTER_ARRIVE = 22  # arg = 1 if relaxed, arg2 = generation
+    CLUSTER_WAIT = 23  # arg2 = generation
+    CLUSTER_RESUME = 24  # arg2 = generation
+    ASYNC_DONE = 25  # an asynchronous transfer landed; arg = step of the event that issued it
+    BRANCH = 26  # a divergent `if` or loop: mask = lanes that take it, arg = lanes that do not
+    EXIT = 27  # the warp's last row
+
+
+class Space(IntEnum):
+    NONE = 0
+    GMEM = 1
+    SMEM = 2
+    DSMEM = 3
+
+
+class ShuffleKind(IntEnum):
+    IDX = 0
+    UP = 1
+    DOWN = 2
+    BFLY = 3
+
+
+class FenceKind(IntEnum):
+    CTA = 0
+    CLUSTER = 1
+    GPU = 2
+    SYS = 3
+    MBARRIER_INIT = 4
+    PROXY_ASYNC = 5
+
+
+EVENT_DTYPE = np.dtype(
+    [
+        ("step", np.int32),  # position in execution order
+        ("launch", np.int16),  # row of `launches`
+        ("block", np.int32),  # linear block index
+        ("warp", np.int16),  # warp within the block
+        ("line", np.int32),  # row of `lines`
+        ("op", np.int8),
+        ("space", np.int8),
+        ("tensor", np.int16),  # row of `tensors`, -1 for none
+        ("mask", np.uint32),  # bit i: lane i took part
+        ("bytes", np.int16),  # bytes each lane moved
+        ("addresses", np.int32),  # row of `addresses`, -1 for none
+        ("sources", np.int32),  # second row of `addresses`, -1 for none
+        ("values", np.int32),  # row of `values`, -1 for none
+        ("arg", np.int64),
+        ("arg2", np.int64),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Line:
+    """A Python source line of a kernel."""
+
+    file: str
+    number: int
+    text: str
+    function: str
+
+    @property
+    def where(self) -> str:
+        """`reduce.py:31`, or `cell 3:7` for a notebook cell."""
+        return (
+            f"{Path(self.file).name}:{self.number}"
+            if not self.file.startswith("cell ")
+            else f"{self.file}:{self.number}"
+        )
+
+
+@dataclass(frozen=True)
+class TensorInfo:
+    """A tensor (or shared-memory allocation) that a kernel touched."""
+
+    name: str
+    space: int
+    dtype: str  # "float32", "bfloat16", ...
+    itemsize: int
+    shape: tuple
+    stride: tuple  # in elements
+    base_address: int  # of element 0, in bytes; a shared allocation's offset in its block
+    nbytes: int  # bytes from base_address to the last element's end
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One kernel launch: its name and geometry."""
+
+    kernel: str
+    grid: tuple
+    block: tuple
+    cluster: tuple
+    smem_bytes: int
+
+    @property
+    def threads(self) -> int:
+        return int(np.prod(self.block))
+
+    @property
+    def blocks(self) -> int:
+        return int(np.prod(self.grid))
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What a simulated run did. Built by `TraceRecorder`; analyses and figures only read it."""
+
+    events: np.ndarray
+    addresses: np.ndarray
+    values: np.ndarray
+    tensors: tuple
+    lines: tuple
+    launches: tuple
+    printed: tuple = ()  # what cute.printf wrote, one string a call and lane
+
+    def __len__(self) -> int:
+        return len(self.events)
+
+    def select(self, *ops: Op, space: Space | None = None) -> np.ndarray:
+        """The events whose op is one of `ops` (all if none given), in order."""
+        keep = np.ones(len(self.events), bool) if not ops else np.isin(self.events["op"], [int(op) for op in ops])
+        if space is not None:
+            keep &= self.events["space"] == int(space)
+        return self.events[keep]
+
+    def line(self, event) -> Line:
+        return self.lines[int(event["line"])]
+
+    def save(self, path) -> None:
+        """Write the trace as one .npz file that `load` reads back."""
+        tables = {
+            "tensors": [asdict(t) for t in self.tensors],
+            "lines": [asdict(row) for row in self.lines],
+            "launches": [asdict(row) for row in self.launches],
+            "printed": list(self.printed),
+        }
+        np.savez_compressed(
+            path, events=self.events, addresses=self.addresses, values=self.values, tables=np.array(json.dumps(tables))
+        )
+
+    @classmethod
+    def load(cls, path) -> Trace:
+        """Read a trace that `save` wrote."""
+        with np.load(path, allow_pickle=False) as data:
+            tables = json.loads(str(data["tables"]))
+            tuples = lambda row: {k: tuple(v) if isinstance(v, list) else v for k, v in row.items()}  # noqa: E731
+            return cls(
+                data["events"],
+                data["addresses"],
+                data["values"],
+                tuple(TensorInfo(**tuples(t)) for t in tables["tensors"]),
+                tuple(Line(**row) for row in tables["lines"]),
+                tuple(Launch(**tuples(row)) for row in tables["launches"]),
+                tuple(tables["printed"]),
+            )
+
+
+@dataclass
+class TraceRecorder:
+    """Collects rows while a kernel runs; `finish()` freezes them into a `Trace`."""
+
+    record_values: bool = False
+    rows: list = field(default_factory=list)
+    address_rows: list = field(default_factory=list)
+    value_rows: list = field(default_factory=list)
+    tensors: list = field(default_factory=list)
+    lines: list = field(default_factory=list)
+    launches: list = field(default_factory=list)
+    printed: list = field(default_factory=list)
+    line_index: dict = field(default_factory=dict)
+
+    def line(self, file: str, number: int, text: str, function: str) -> int:
+        key = (file, number)
+        index = self.line_index.get(key)
+        if index is None:
+            index = self.line_index[key] = len(self.lines)
+            self.lines.append(Line(file, number, text, function))
+        return index
+
+    def tensor(self, info: TensorInfo) -> int:
+        self.tensors.append(info)
+        return len(self.tensors) - 1
+
+    def event(
+        self,
+        block,
+        warp,
+        line,
+        op,
+        mask,
+        *,
+        space=0,
+        tensor=-1,
+        nbytes=0,
+        addresses=None,
+        sources=None,
+        values=None,
+        arg=0,
+        arg2=0,
+    ) -> int:
+        """Append one row; returns its step. `addresses`, `sources`, `values` are (32,) arrays or None."""
+        step = len(self.rows)
+        address_row = source_row = value_row = -1
+        if addresses is not None:
+            address_row = len(self.address_rows)
+            self.address_rows.append(addresses)
+        if sources is not None:
+            source_row = len(self.address_rows)
+            self.address_rows.append(sources)
+        if values is not None and self.record_values:
+            value_row = len(self.value_rows)
+            self.value_rows.append(values)
+        launch = len(self.launches) - 1
+        self.rows.append(
+            (
+                step,
+                launch,
+                block,
+                warp,
+                line,
+                int(op),
+                int(space),
+                tensor,
+                mask,
+                nbytes,
+                address_row,
+                source_row,
+                value_row,
+                arg,
+                arg2,
+            )
+        )
+        return step
+
+    def finish(self) -> Trace:
+        stack = lambda rows, dtype: np.array(rows, dtype).reshape(-1, 32)  # noqa: E731
+        return Trace(
+            np.array(self.rows, EVENT_DTYPE),
+            stack(self.address_rows, np.int64),
+            stack(self.value_rows, np.float64),
+            tuple(self.tensors),
+            tuple(self.lines),
+            tuple(self.launches),
+            tuple(self.printed),
+        )
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something wrong that a run or an analysis of its trace found: data first, `str()` is the sentence."""
+
+    kind: str  # "race", "out of bounds", "misaligned", "deadlock", "divergent barrier", "read before arrival", ...
+    message: str  # one sentence: what, where, what to do
+    lines: tuple  # of Line, most telling first
+    block: int = -1
+    threads: tuple = ()  # thread index within its block, one per line where known
+    addresses: tuple = ()
+    count: int = 1  # how many words, accesses or threads show it
+
+    def __str__(self) -> str:
+        return self.message

@@ -1,0 +1,321 @@
+"""Simulated twins of the reader's functions, classes and objects.
+
+`Mapper.map` walks from the object that is simulated to what it references: DSL names become the simulator's, the reader's own
+functions are rewritten on demand, everything else stays itself. The originals are never changed, so the real DSL and the
+simulator can run the same object in one process.
+"""
+
+from __future__ import annotations
+
+import builtins
+import enum
+import functools
+import inspect
+import sys
+import types
+
+from . import control, names
+from .context import MARK, STATE, fail
+from .control import Pending, call_now
+from .numeric import TYPES, Boolean, Float32, convert, type_of
+from .rewrite import PENDING, rewrite
+from .scheduler import KernelCall
+
+_HERE = __name__.rpartition(".")[0]
+_PLAIN = (type(None), bool, int, float, complex, str, bytes, slice, type(Ellipsis), range, type)
+
+
+def _is_dsl(module: str | None) -> bool:
+    return bool(module) and (module == "cutlass" or module.startswith("cutlass."))
+
+
+@functools.lru_cache(maxsize=512)
+def _is_foreign(module: str | None) -> bool:
+    """A library's module: its code runs as it is. The reader's and this project's own code is simulated."""
+    if not module:
+        return True
+    top = module.partition(".")[0]
+    if top == "__main__":
+        return False
+    if top in sys.stdlib_module_names:
+        return True
+    if module == _HERE or module.startswith(_HERE + "."):
+        return True
+    if top == __name__.partition(".")[0]:
+        return False
+    file = getattr(sys.modules.get(top), "__file__", None) or ""
+    return "site-packages" in file or "dist-packages" in file
+
+
+class Mapper:
+    """Maps objects for one simulate() call; each is mapped once."""
+
+    def __init__(self):
+        self.seen: dict = {}
+
+    def map(self, x):
+        if isinstance(x, _PLAIN) and not isinstance(x, (type, enum.Enum)):
+            return x
+        key = id(x)
+        found = self.seen.get(key)
+        if found is None:
+            found = self.seen[key] = (self._map(x), x)  # keeps x alive, so its id stays its own
+        return found[0]
+
+    def _map(self, x):
+        if isinstance(x, types.ModuleType):
+            return self._module(x)
+        if isinstance(x, enum.Enum) and _is_dsl(type(x).__module__):
+            return getattr(names.by_name(type(x).__module__, type(x).__name__), x.name)
+        if isinstance(x, enum.Enum):
+            return x
+        if isinstance(x, functools.partial):
+            return _Partial(
+                self.map(x.func), tuple(map(self.map, x.args)), {k: self.map(v) for k, v in x.keywords.items()}
+            )
+        if isinstance(x, types.FunctionType):
+            return self._function(x)
+        if isinstance(x, types.MethodType):
+            return Bound(self.map(x.__func__), self.map(x.__self__))
+        if isinstance(x, type):
+            return self._class(x)
+        if type(x).__module__.startswith(_HERE) and not isinstance(x, Twin):
+            return x
+        if _is_dsl(type(x).__module__):
+            return self._dsl_instance(x)
+        if isinstance(x, tuple) and type(x) is tuple:
+            return tuple(map(self.map, x))
+        if type(x) is list:
+            return [self.map(v) for v in x]
+        if type(x) is dict:
+            return {k: self.map(v) for k, v in x.items()}
+        if isinstance(x, Twin) or _is_foreign(type(x).__module__):
+            return x
+        return Twin(x, self)
+
+    def _module(self, module):
+        name = module.__name__
+        if _is_dsl(name):
+            return names.by_path(name)
+        return module if _is_foreign(name) else ModuleTwin(module, self)
+
+    def _function(self, function):
+        original = inspect.unwrap(function)
+        if _is_dsl(original.__module__):
+            return names.by_name(original.__module__, original.__name__)
+        return function if _is_foreign(original.__module__) else SimFunction(original, self)
+
+    def _class(self, cls):
+        if _is_dsl(cls.__module__):
+            return TYPES.get(cls.__name__) or names.by_name(cls.__module__, cls.__name__)
+        if _is_foreign(cls.__module__) or issubclass(cls, (BaseException, enum.Enum)) or hasattr(cls, "_fields"):
+            return cls
+        return SimClass(cls, self)
+
+    def _dsl_instance(self, x):
+        kind = names.by_name(type(x).__module__, type(x).__name__)
+        if isinstance(kind, types.FunctionType):  # a copy operation: its class makes an equal one
+            return kind()
+        return names.Missing(f"{type(x).__module__}.{type(x).__name__}")
+
+    def globals_of(self, function, used) -> dict:
+        source = function.__globals__
+        table = {MARK: control, PENDING: Pending, "__builtins__": builtins, "__name__": source.get("__name__")}
+        for name in used:
+            if name in source:
+                value = source[name]
+                table[name] = (
+                    names.BUILTINS.get(name, value) if value is getattr(builtins, name, table) else self.map(value)
+                )
+            elif name in names.BUILTINS:
+                table[name] = names.BUILTINS[name]
+        return table
+
+
+class SimFunction:
+    """A function of the reader's, rewritten when it is first called."""
+
+    def __init__(self, original, mapper: Mapper):
+        self.original, self.mapper = original, mapper
+        self.name = original.__name__
+        self._ready = None
+
+    @functools.cached_property
+    def rewritten(self):
+        return rewrite(self.original)
+
+    @functools.cached_property
+    def kind(self) -> str:
+        return self.rewritten.kind
+
+    def _function(self):
+        if self._ready is None:
+            rewritten, original = self.rewritten, self.original
+            table = self.mapper.globals_of(original, rewritten.globals_used)
+            exec(rewritten.code, table)
+            cells = dict(zip(original.__code__.co_freevars, original.__closure__ or ()))
+            free = [self.mapper.map(cells[name].cell_contents) for name in rewritten.free]
+            function = table.pop("_factory_")(*free)
+            function.__defaults__ = tuple(map(self.mapper.map, original.__defaults__ or ())) or None
+            function.__kwdefaults__ = {
+                k: self.mapper.map(v) for k, v in (original.__kwdefaults__ or {}).items()
+            } or None
+            self._ready = function
+        return self._ready
+
+    def generator(self, args, kwargs):
+        """The body as a generator; its return value is the call's."""
+        if self.kind == "kernel":
+            args, kwargs = self.typed(args, kwargs)
+        return self._function()(*args, **kwargs)
+
+    def typed(self, args, kwargs):
+        """Numbers that cross into a kernel become dynamic, unless the parameter is a Constexpr."""
+        annotations = dict(self.rewritten.parameters)
+        order = [name for name, _ in self.rewritten.parameters]
+        args = tuple(cross(a, annotations.get(order[i], "") if i < len(order) else "") for i, a in enumerate(args))
+        return args, {k: cross(v, annotations.get(k, "")) for k, v in kwargs.items()}
+
+    def start_call(self, args, kwargs):
+        if self.kind == "kernel":
+            if STATE.group is not None:
+                raise fail(
+                    "language",
+                    f"{self.name} is a kernel; it is launched from a @cute.jit host function, not called in a kernel",
+                )
+            return KernelCall(self, args, kwargs)
+        return Pending(self.generator(args, kwargs))
+
+    def __get__(self, instance, owner=None):
+        return self if instance is None else Bound(self, instance)
+
+    def __repr__(self) -> str:
+        return f"<simulated {self.name}>"
+
+
+def cross(x, annotation: str):
+    """A number passed to a kernel, as its parameter types it."""
+    if "Constexpr" in annotation or type(x) not in (bool, int, float):
+        return x
+    wanted = TYPES.get(annotation.rpartition(".")[2])
+    if wanted is not None:
+        return convert(x, wanted)
+    dtype = Boolean if type(x) is bool else type_of(x) if type(x) is int else Float32
+    return convert(x, dtype)
+
+
+class Bound:
+    """A method with its object."""
+
+    def __init__(self, function, instance):
+        self.function, self.instance = function, instance
+
+    def start_call(self, args, kwargs):
+        return control.call(self.function, self.instance, *args, **kwargs)
+
+    @property
+    def generator(self):
+        return lambda args, kwargs: self.function.generator((self.instance, *args), kwargs)
+
+
+class _Partial:
+    def __init__(self, function, args, kwargs):
+        self.function, self.args, self.kwargs = function, args, kwargs
+
+    def start_call(self, args, kwargs):
+        return control.call(self.function, *self.args, *args, **{**self.kwargs, **kwargs})
+
+
+class ModuleTwin:
+    """One of the reader's modules; its attributes are mapped when they are used."""
+
+    def __init__(self, module, mapper: Mapper):
+        self.__dict__.update(_module=module, _mapper=mapper)
+
+    def __getattr__(self, name):
+        return self._mapper.map(getattr(self._module, name))
+
+
+class Twin:
+    """An object of the reader's class: the same attributes, mapped; methods are simulated; writes stay in the twin."""
+
+    def __init__(self, original, mapper: Mapper):
+        object.__setattr__(self, "_original", original)
+        object.__setattr__(self, "_mapper", mapper)
+        object.__setattr__(self, "_own", {})
+
+    def __getattr__(self, name):
+        own = object.__getattribute__(self, "_own")
+        if name in own:
+            return own[name]
+        original, mapper = object.__getattribute__(self, "_original"), object.__getattribute__(self, "_mapper")
+        held = getattr(original, "__dict__", {})
+        if name in held:
+            return mapper.map(held[name])
+        return _class_attribute(type(original), name, self, mapper)
+
+    def __setattr__(self, name, value):
+        object.__getattribute__(self, "_own")[name] = value
+
+    def start_call(self, args, kwargs):
+        return control.call(self.__getattr__("__call__"), *args, **kwargs)
+
+    def __eq__(self, other):
+        other = object.__getattribute__(other, "_original") if isinstance(other, Twin) else other
+        return object.__getattribute__(self, "_original") == other
+
+    def __hash__(self):
+        return hash(object.__getattribute__(self, "_original"))
+
+    def __repr__(self) -> str:
+        return f"<simulated {type(object.__getattribute__(self, '_original')).__name__}>"
+
+
+def _class_attribute(cls, name: str, instance, mapper: Mapper):
+    for klass in cls.__mro__:
+        if name not in klass.__dict__:
+            continue
+        found = klass.__dict__[name]
+        if isinstance(found, staticmethod):
+            return mapper.map(found.__func__)
+        if isinstance(found, classmethod):
+            return Bound(mapper.map(found.__func__), mapper.map(cls))
+        if isinstance(found, (property, functools.cached_property)):
+            getter = found.fget if isinstance(found, property) else found.func
+            if instance is None:
+                return found
+            return call_now(Bound(mapper.map(getter), instance))
+        mapped = mapper.map(found)
+        if isinstance(found, types.FunctionType) and instance is not None:
+            return Bound(mapped, instance)
+        return mapped
+    raise AttributeError(f"{cls.__name__} has no attribute {name!r}")
+
+
+class SimClass:
+    """A class of the reader's: calling it makes a twin of a new object."""
+
+    def __init__(self, cls, mapper: Mapper):
+        self._cls, self._mapper = cls, mapper
+
+    def instance_of(self, x) -> bool:
+        return isinstance(x, Twin) and isinstance(object.__getattribute__(x, "_original"), self._cls)
+
+    def start_call(self, args, kwargs):
+        init = inspect.getattr_static(self._cls, "__init__")
+        if (
+            not isinstance(init, types.FunctionType) or init.__code__.co_filename == "<string>"
+        ):  # object's, or a dataclass's
+            return Twin(self._cls(*args, **kwargs), self._mapper)
+        twin = Twin(self._cls.__new__(self._cls), self._mapper)
+        return Pending(self._construct(twin, self._mapper.map(init), args, kwargs))
+
+    @staticmethod
+    def _construct(twin, init, args, kwargs):
+        yield from init.generator((twin, *args), kwargs)
+        return twin
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return _class_attribute(self._cls, name, None, self._mapper)

@@ -1,0 +1,96 @@
+"""Writes notebooks/*.ipynb, which Colab, Binder and JupyterLab open, from their sources notebooks/*.md.
+
+    python scripts/sync_notebooks.py [--check] [FOLDER]
+
+The .md is the source and always wins; edit it and run this again. A notebook has no outputs, no jupytext metadata, and
+cell ids that depend only on the chapter's name and the cell's place, so that the same source gives the same bytes.
+`--check` writes nothing and fails if a notebook differs from its source, is missing, or has no source.
+
+Where _config.yml names the repository, each notebook starts with one cell more than its source: it installs the package
+on Colab and does nothing elsewhere.
+"""
+
+import argparse
+import hashlib
+import sys
+from pathlib import Path
+
+import jupytext
+import nbformat
+import yaml
+
+ROOT = Path(__file__).resolve().parent.parent
+
+COLAB_CELL = """\
+# On Colab only: install the book's package.
+import sys
+
+if "google.colab" in sys.modules:
+    %pip install --quiet "quack-tutorial @ git+{url}@{branch}"
+"""
+
+
+def cell_id(chapter, place):
+    """An id for a cell: 12 hexadecimal digits from the chapter's name and the cell's place in it."""
+    return hashlib.sha256(f"{chapter}/{place}".encode()).hexdigest()[:12]
+
+
+def notebook_of(source, chapter, repository):
+    """The .ipynb text for a MyST source text; `repository` is the mapping of that name in _config.yml."""
+    notebook = jupytext.reads(source, fmt="md:myst")
+    notebook.metadata.pop("jupytext", None)
+    if repository.get("url"):
+        text = COLAB_CELL.format(url=repository["url"].rstrip("/"), branch=repository.get("branch", "main"))
+        notebook.cells.insert(0, nbformat.v4.new_code_cell(text.rstrip("\n"), metadata={"tags": ["remove-cell"]}))
+    for place, cell in enumerate(notebook.cells):
+        cell["id"] = cell_id(chapter, place)
+    notebook.nbformat, notebook.nbformat_minor = 4, 5
+    nbformat.validate(notebook)
+    return nbformat.writes(notebook) + "\n"
+
+
+def wanted_notebooks(folder, repository):
+    """{path of each notebook: its text} for every MyST notebook (a .md with a kernelspec) in `folder`."""
+    wanted = {}
+    for path in sorted(folder.glob("*.md")):
+        source = path.read_text(encoding="utf-8")
+        if "\nkernelspec:" in source.partition("\n---\n")[0]:
+            wanted[path.with_suffix(".ipynb")] = notebook_of(source, path.stem, repository)
+    return wanted
+
+
+def differences(folder, wanted):
+    """One sentence for each notebook in `folder` that is not as `wanted`."""
+    for path, text in wanted.items():
+        if not path.exists():
+            yield f"{path.name} is missing"
+        elif path.read_text(encoding="utf-8") != text:
+            yield f"{path.name} differs from {path.with_suffix('.md').name}"
+    for path in sorted(set(folder.glob("*.ipynb")) - set(wanted)):
+        yield f"{path.name} has no source {path.with_suffix('.md').name}"
+
+
+def main(argv=None):
+    """Write the notebooks, or with --check say which are not up to date; returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", nargs="?", type=Path, default=ROOT / "notebooks")
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if a notebook is not up to date")
+    args = parser.parse_args(argv)
+    config = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
+    wanted = wanted_notebooks(args.folder, config.get("repository", {}))
+    wrong = list(differences(args.folder, wanted))
+    if args.check:
+        for sentence in wrong:
+            print(f"{sentence}: run `make notebooks`", file=sys.stderr)
+        return 1 if wrong else 0
+    for path, text in wanted.items():
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+            print(f"wrote {path.name}")
+    for path in set(args.folder.glob("*.ipynb")) - set(wanted):
+        print(f"{path.name} has no source {path.with_suffix('.md').name}: remove it", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

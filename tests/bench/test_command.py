@@ -1,0 +1,148 @@
+"""`quack-tutorial bench`: what it asks for, what it refuses, and that a sweep goes on where it stopped."""
+
+import argparse
+import functools
+import json
+import sys
+import types
+
+import pytest
+
+from quack_tutorial.bench import command, records, sweep
+from quack_tutorial.bench.operations import CellKey, expected_cells
+from tests.bench import synthetic
+from tests.bench.test_sweep import FAKE, ROOT
+
+
+def parsed(*words):
+    parser = argparse.ArgumentParser()
+    command.add_arguments(parser)
+    return parser.parse_args(["softmax", *map(str, words)])
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    """A machine that says it has a GPU, and workers that make times up; the value sets their torch's version."""
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    found = types.SimpleNamespace(device="cuda", problems=(), driver="0.0")
+    monkeypatch.setattr(command.machine, "detect", lambda: found)
+    torch = {"version": "0.0", "behaviour": "good"}
+    real = command.measure
+
+    def measure(args, keys, providers, kept, driver):
+        fake = [sys.executable, str(FAKE), torch["behaviour"], torch["version"]]
+        return real(args, keys, providers, kept, driver, start=functools.partial(sweep.Worker, fake))
+
+    monkeypatch.setattr(command, "measure", measure)
+    return torch
+
+
+def no_gpu(monkeypatch, what="this machine has no NVIDIA GPU"):
+    found = types.SimpleNamespace(device="cpu", problems=(types.SimpleNamespace(what=what),), driver=None)
+    monkeypatch.setattr(command.machine, "detect", lambda: found)
+
+
+def test_without_a_gpu_it_is_one_sentence_and_exit_1(monkeypatch, capsys):
+    no_gpu(monkeypatch)
+    assert command.run(parsed("--quick")) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err == ("bench measures on a Hopper GPU, and there is none to use here: this machine has no NVIDIA GPU.\n")
+
+
+def test_the_whole_grid_is_the_default():
+    assert command.requested_cells(parsed()) == list(expected_cells("softmax"))
+    assert {key.M for key in command.requested_cells(parsed())} == {8192, 16384, 32768}
+
+
+def test_sizes_types_and_rows_that_are_asked_for():
+    keys = command.requested_cells(parsed("--dtype", "float16", "--n", "1024,65536"))
+    assert keys == [CellKey("softmax", "float16", 32768, 1024), CellKey("softmax", "float16", 16384, 65536)]
+    keys = command.requested_cells(parsed("--dtype", "float32", "--n", "1024", "--m", "1,2"))
+    assert [key.M for key in keys] == [1, 2]
+    assert {key.N for key in command.requested_cells(parsed("--quick"))} == set(command.QUICK_SIZES)
+
+
+def test_the_ladder_has_its_own_providers():
+    assert command.requested_providers(parsed("--ladder")) == ["three-pass", "online", "one read (final)"]
+    assert command.requested_providers(parsed("--providers", "ours,eager")) == ["ours", "eager"]
+
+
+@pytest.mark.parametrize(
+    "words, sentence",
+    [
+        (("--dtype", "float8"), "dtype 'float8' is not one of float32, bfloat16, float16"),
+        (("--n", "1k"), "--n takes positive whole numbers separated by commas, got '1k'"),
+        (("--m", "0"), "--m takes positive whole numbers"),
+        (("--providers", "nobody"), "provider 'nobody' is not one of: ours, eager"),
+        (("--resume",), "--resume goes on with a record: name it with --out FILE"),
+    ],
+)
+def test_what_makes_no_sense_is_said(gpu, capsys, words, sentence):
+    assert command.run(parsed(*words)) == 1
+    assert sentence in capsys.readouterr().err
+
+
+def test_a_sweep_is_written_and_gone_on_with(gpu, tmp_path, capsys):
+    out = tmp_path / "r.json"
+    first = ("--dtype", "bfloat16", "--m", "8192", "--n", "256", "--out", out)
+    assert command.run(parsed(*first)) == 0
+    assert "1 measured, 0 failed, 0 left" in capsys.readouterr().out
+    kept = records.load(out)
+    more = ("--dtype", "bfloat16", "--m", "8192", "--n", "256,4096", "--out", out, "--resume")
+    assert command.run(parsed(*more)) == 0
+    assert "2 cells, 1 of them measured before" in capsys.readouterr().out
+    record = records.load(out)
+    assert [cell.N for cell in record.cells] == [256, 4096]
+    assert record.cells[0] == kept.cells[0]
+    assert record.device == "Synthetic GPU"
+    assert command.run(parsed(*more)) == 0  # nothing left to do
+
+
+def test_the_limit_leaves_the_rest_and_says_how_to_go_on(gpu, tmp_path, capsys):
+    out = tmp_path / "r.json"
+    assert command.run(parsed("--n", "256,4096", "--m", "8192", "--limit-s", "-1", "--out", out)) == 0
+    said = capsys.readouterr().out
+    assert "0 measured, 0 failed, 6 left" in said
+    assert "Go on with: quack-tutorial bench softmax --n 256,4096 --m 8192 --out r.json --resume" in said
+
+
+def test_a_file_that_exists_is_not_written_over(gpu, tmp_path, capsys):
+    out = tmp_path / "r.json"
+    records.save(synthetic.record(synthetic.cell()), out)
+    before = out.read_text()
+    assert command.run(parsed("--n", "256", "--out", out)) == 1
+    assert f"{out} exists: go on with it with --resume" in capsys.readouterr().err
+    assert command.run(parsed("--ladder", "--n", "256", "--out", out, "--resume")) == 1
+    assert "holds softmax (peers), not softmax (ladder)" in capsys.readouterr().err
+    assert out.read_text() == before
+
+
+def test_other_versions_are_not_mixed_into_a_record(gpu, tmp_path, capsys):
+    out = tmp_path / "r.json"
+    words = ("--dtype", "bfloat16", "--m", "8192", "--out", out)
+    assert command.run(parsed("--n", "256", *words)) == 0
+    gpu["version"] = "9.9"
+    assert command.run(parsed("--n", "4096", *words, "--resume")) == 1
+    assert "another machine or version (torch 0.0 there, 9.9 here)" in capsys.readouterr().err
+    assert len(records.load(out).cells) == 1
+
+
+def test_a_broken_record_is_not_gone_on_with(gpu, tmp_path, capsys):
+    out = tmp_path / "r.json"
+    out.write_text(json.dumps({"schema": 1}))
+    assert command.run(parsed("--n", "256", "--out", out, "--resume")) == 1
+    assert "it has no list of cells" in capsys.readouterr().err
+
+
+def test_cells_without_a_result_are_named_and_the_exit_is_1(gpu, tmp_path, capsys):
+    gpu["behaviour"] = "dies-at-timing"
+    assert command.run(parsed("--dtype", "float32", "--n", "256", "--out", tmp_path / "r.json")) == 1
+    said = capsys.readouterr().out
+    assert "softmax float32 32768 x 256: no result: RuntimeError: CUDA error" in said
+    assert "0 measured, 1 failed, 0 left" in said
+
+
+def test_the_recorded_command_names_no_folder(tmp_path):
+    args = parsed("--n", "256", "--quick", "--out", tmp_path / "deep" / "r.json")
+    assert command.command_line(args) == "quack-tutorial bench softmax --n 256 --quick --out r.json"

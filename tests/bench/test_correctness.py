@@ -1,0 +1,49 @@
+"""What may be timed: outputs within tolerance of float64, on rows that include the ends, with nothing unwritten."""
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+from quack_tutorial.bench import correctness  # noqa: E402
+from quack_tutorial.bench.operations import OPERATIONS, softmax_torch  # noqa: E402
+
+SOFTMAX = OPERATIONS["softmax"]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_torch_s_softmax_is_right(dtype):
+    x = torch.randn(50, 777, generator=torch.Generator().manual_seed(0)).to(getattr(torch, dtype))
+    error = correctness.error_of(SOFTMAX, (x,), softmax_torch(x), seed=0)
+    assert 0 < error <= 1
+    assert correctness.judgement(error, is_ours=True) is None
+
+
+@pytest.mark.parametrize("dtype, factor", [("float32", 1 + 1e-4), ("bfloat16", 1.05), ("float16", 1.01)])
+def test_a_softmax_that_is_a_little_off_is_not_timed(dtype, factor):
+    x = torch.randn(50, 777, generator=torch.Generator().manual_seed(0)).to(getattr(torch, dtype))
+    y = (softmax_torch(x.double()) * factor).to(x.dtype)
+    problem = correctness.judgement(correctness.error_of(SOFTMAX, (x,), y, seed=0), is_ours=True)
+    assert "times the tolerance" in problem
+
+
+def test_one_unwritten_element_in_a_row_that_is_not_sampled_is_found():
+    x = torch.randn(5000, 600)
+    y = softmax_torch(x)
+    row = next(row for row in range(5000) if row not in correctness.sampled_rows(5000, 600, seed=0))
+    y[row, 17] = float("nan")
+    assert correctness.error_of(SOFTMAX, (x,), y, seed=0) == float("inf")
+    assert "unwritten" in correctness.judgement(float("inf"), is_ours=False)
+
+
+def test_a_peer_has_more_room_and_ours_has_none():
+    assert correctness.judgement(2.0, is_ours=False) is None
+    assert correctness.judgement(2.0, is_ours=True)
+    assert correctness.judgement(9.0, is_ours=False)
+
+
+@pytest.mark.parametrize("M, N", [(1, 1), (2, 5), (8192, 262144), (32768, 256)])
+def test_sampled_rows_hold_both_ends_and_are_no_more_than_they_may(M, N):
+    rows = correctness.sampled_rows(M, N, seed=3)
+    assert rows[0] == 0 and rows[-1] == M - 1
+    assert len(set(rows)) == len(rows) <= 64
+    assert list(rows) == sorted(rows)

@@ -1,0 +1,148 @@
+"""One cell from start to end with the GPU's part played by the CPU: who is timed, who is not, and what is recorded.
+
+The stand-ins replace the graph, the clock and the ceiling's kernels; set-up, checking and bookkeeping are the real ones.
+"""
+
+import dataclasses
+import types
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+from quack_tutorial.bench import measure, records, timing  # noqa: E402
+from quack_tutorial.bench.operations import OPERATIONS, CellKey, softmax_torch  # noqa: E402
+from tests.bench import synthetic  # noqa: E402
+
+KEY = CellKey("softmax", "float32", 64, 1000)
+TIMES = {"ours": 40.0, "eager": 60.0, "quack": 41.0, "ceiling": 38.0}
+MOVED = 2 * 64 * 1000 * 4
+
+
+class HostGraph:
+    """Runs its calls on the host, like a CUDA graph into the memory that it was captured with."""
+
+    def __init__(self, call, slots, launches, outputs):
+        self.call, self.slots, self.launches, self.outputs = call, slots, launches, outputs
+
+    def replay(self):
+        for turn in range(self.launches - len(self.outputs), self.launches):
+            at = turn - (self.launches - len(self.outputs))
+            self.outputs[at].copy_(self.call(*self.slots[turn % len(self.slots)]))
+
+
+def host_capture(call, slots, launches, pool=None):
+    outputs = [call(*slots[turn % len(slots)]) for turn in range(launches - len(slots), launches)]
+    return timing.Replay(HostGraph(call, slots, launches, outputs), launches, slots, tuple(outputs))
+
+
+def provider(call):
+    return lambda *inputs: call
+
+
+def raising(error):
+    def setup(*inputs):
+        raise error
+
+    return setup
+
+
+@pytest.fixture
+def cell_of(monkeypatch):
+    """A function that measures `KEY` with the given set-up functions, their names being the providers."""
+    card = types.SimpleNamespace(name="NVIDIA H200", L2_cache_size=100_000)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda: card)
+    monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: None)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    monkeypatch.setattr(timing, "capture", host_capture)
+    monkeypatch.setattr(timing, "do_bench_us", lambda call, inputs: 50.0)
+    monkeypatch.setattr(measure.ceilings, "ceiling_candidates", lambda *args: {"plain copy": None, "torch copy": None})
+
+    def made_up_times(replays, rounds):
+        assert rounds == synthetic.ROUNDS
+        slower = {("ceiling", "torch copy"): 39.0}
+        us = {name: slower.get(name) or TIMES[name[0] if isinstance(name, tuple) else name] for name in replays}
+        return {name: synthetic.samples(value) for name, value in us.items()}
+
+    monkeypatch.setattr(timing, "interleaved_us", made_up_times)
+
+    def measured(crashed=None, announce=lambda what: None, **setups):
+        real = OPERATIONS["softmax"]
+        made = dataclasses.replace(
+            real,
+            inputs=lambda M, N, dtype: (torch.randn(M, N, dtype=getattr(torch, dtype)),),
+            providers=setups,
+            ptx=lambda provider, dtype, N: f".entry {provider} {dtype} {N}",
+        )
+        monkeypatch.setitem(OPERATIONS, "softmax", made)
+        return measure.measure_cell(KEY, list(setups), crashed=crashed, announce=announce)
+
+    return measured
+
+
+def test_providers_that_are_right_are_timed_and_recorded(cell_of, tmp_path):
+    cell = cell_of(ours=provider(softmax_torch), eager=provider(softmax_torch))
+    ours = cell.result("ours")
+    assert ours.status == "ok"
+    assert ours.gb_s == pytest.approx(MOVED / 40e-6 / 1e9, rel=1e-3)
+    assert ours.fraction_of_ceiling == pytest.approx(38 / 40, rel=1e-3)
+    assert ours.percent_of_datasheet == pytest.approx(100 * ours.gb_s / 4800, rel=1e-3)
+    assert ours.do_bench_us == 50
+    assert 0 < ours.error <= 1
+    assert len(ours.ptx_sha256) == 64 and cell.result("eager").ptx_sha256 is None
+    assert cell.ceiling == "plain copy"  # the faster of the two
+    assert cell.slots * 64 * 1000 * 4 >= 3 * 100_000 and cell.launches % cell.slots == 0
+    records.save(synthetic.record(cell), tmp_path / "r.json")
+    assert records.load(tmp_path / "r.json").cells == (cell,)
+
+
+def test_a_provider_that_is_not_ours_comes_later_whatever_was_asked(cell_of):
+    told = []
+    cell_of(eager=provider(softmax_torch), ours=provider(softmax_torch), announce=told.append)
+    assert told == ["ceiling", "ours", "eager", "timing", "ours", "eager"]
+
+
+def test_wrong_missing_unsupported_and_crashed_are_told_apart(cell_of):
+    cell = cell_of(
+        ours=provider(lambda x: softmax_torch(x) * 1.001),
+        eager=provider(softmax_torch),
+        quack=raising(ModuleNotFoundError("No module named 'quack'")),
+        liger=raising(RuntimeError("Cannot launch Triton kernel since n = 131072 exceeds\nthe maximum")),
+        other=provider(softmax_torch),
+        crashed={"other": "no answer in 180 s"},
+    )
+    said = {result.provider: (result.status, result.message) for result in cell.results}
+    assert said["ours"][0] == "wrong" and "times the tolerance" in said["ours"][1]
+    assert said["eager"] == ("ok", "")
+    assert said["quack"] == ("missing", "ModuleNotFoundError: No module named 'quack'")
+    assert said["liger"] == ("unsupported", "RuntimeError: Cannot launch Triton kernel since n = 131072 exceeds")
+    assert said["other"] == ("crashed", "no answer in 180 s")
+
+
+def test_an_output_that_is_not_written_is_wrong(cell_of):
+    def half(x):
+        y = softmax_torch(x)
+        y[32:] = float("nan")
+        return y
+
+    assert "unwritten" in cell_of(ours=provider(half)).result("ours").message
+
+
+def test_launches_that_the_graph_does_not_hold_are_wrong(cell_of, monkeypatch):
+    def empty(call, slots, launches, pool=None):
+        replay = host_capture(call, slots, launches)
+        replay.graph.outputs = []
+        return replay
+
+    monkeypatch.setattr(timing, "capture", empty)
+    assert cell_of(ours=provider(softmax_torch)).result("ours").status == "wrong"
+
+
+def test_a_broken_gpu_ends_the_process_and_is_no_peer_s_refusal(cell_of, monkeypatch):
+    def dead():
+        raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+    setup = raising(RuntimeError("launch failed"))
+    monkeypatch.setattr(torch.cuda, "synchronize", dead)
+    with pytest.raises(RuntimeError, match="illegal memory access"):
+        cell_of(eager=setup)

@@ -1,0 +1,52 @@
+"""The records in book/records can be read, are small, and were measured with the kernels that the package ships."""
+
+import pytest
+
+from quack_tutorial import compiler, hardware
+from quack_tutorial.bench import records
+from quack_tutorial.bench.operations import OPERATIONS
+
+
+def published():
+    return [records.load(path) for path in sorted(records.default_folder().glob("*.json"))]
+
+
+def timed_kernels():
+    """(operation, provider, dtype, N) -> the hashes that records state for it."""
+    stated = {}
+    for record in published():
+        for cell in record.cells:
+            for result in cell.results:
+                if result.ptx_sha256:
+                    key = (record.operation, result.provider, cell.dtype, cell.N)
+                    stated.setdefault(key, set()).add(result.ptx_sha256)
+    return stated
+
+
+def test_published_records_are_whole_small_and_of_a_known_gpu():
+    for record in published():
+        assert hardware.find(record.device) is not None, f"{record.path}: {record.device} is not in hardware.GPUS"
+        assert record.cells, f"{record.path} holds no cell"
+    for path in records.default_folder().glob("*.json"):
+        assert path.stat().st_size < 600_000, f"{path} is too large"
+
+
+def test_what_was_timed_is_what_is_shipped():
+    if compiler.dsl_problem():
+        pytest.skip("CuTe DSL is not installed: the shipped kernels cannot be compiled to compare them")
+    stale = []
+    for (operation, provider, dtype, N), hashes in timed_kernels().items():
+        if {compiler.ptx_hash(OPERATIONS[operation].ptx(provider, dtype, N))} != hashes:
+            stale.append(f"{operation} {provider} {dtype} N={N}")
+    assert not stale, f"these kernels changed since they were timed, measure them again: {', '.join(stale)}"
+
+
+def test_a_hash_tells_two_kernels_apart_and_not_two_compilations():
+    if compiler.dsl_problem():
+        pytest.skip("CuTe DSL is not installed: nothing can be compiled")
+    ptx = OPERATIONS["softmax"].ptx
+    once, again = (compiler.ptx_hash(ptx("ours", "bfloat16", 1024)) for _ in range(2))
+    assert once == again
+    assert once == compiler.ptx_hash(ptx("one read (final)", "bfloat16", 1024))
+    assert once != compiler.ptx_hash(ptx("ours", "bfloat16", 2048))
+    assert once != compiler.ptx_hash(ptx("online", "bfloat16", 1024))

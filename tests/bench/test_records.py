@@ -1,0 +1,162 @@
+"""Records come back as they were written, and broken ones say in a sentence what is wrong with them."""
+
+import json
+
+import pytest
+
+from quack_tutorial.bench import records
+from quack_tutorial.bench.operations import expected_cells
+from quack_tutorial.bench.records import RecordError, Result
+from tests.bench import synthetic
+
+
+def as_data(record, tmp_path):
+    records.save(record, tmp_path / "r.json")
+    return json.loads((tmp_path / "r.json").read_text())
+
+
+def test_a_record_comes_back_as_it_was_written(tmp_path):
+    refused = (Result("liger", "unsupported", "RuntimeError: too wide"), Result("cudnn", "missing", "not installed"))
+    written = synthetic.record(synthetic.cell(N=256, refused=refused), synthetic.cell(N=4096, ours_us=None))
+    records.save(written, tmp_path / "r.json")
+    read = records.load(tmp_path / "r.json")
+    assert read.path == str(tmp_path / "r.json")
+    assert read.cells == written.cells
+    assert (read.device, read.versions, read.command) == (written.device, written.versions, written.command)
+
+
+def test_a_whole_sweep_stays_below_600_kb(tmp_path):
+    peers = {name: 41.2345678 for name in ("eager", "compile", "compile tuned", "quack", "liger", "cudnn")}
+    cells = [synthetic.cell(key.dtype, key.M, key.N, peers_us=peers) for key in expected_cells("softmax")]
+    records.save(synthetic.record(*cells), tmp_path / "r.json")
+    assert len(cells) == 3 * (15 * 2 + 2)  # 3 types; 17 sizes with 2 row counts, which are the same for the 2 longest
+    assert (tmp_path / "r.json").stat().st_size < 600_000
+
+
+def test_one_cell_a_line_so_that_a_diff_shows_what_changed(tmp_path):
+    records.save(synthetic.record(synthetic.cell(N=256), synthetic.cell(N=4096)), tmp_path / "r.json")
+    lines = (tmp_path / "r.json").read_text().splitlines()
+    assert len(lines) == 4
+    assert '"N":256,' in lines[1] and '"N":4096,' in lines[2]
+
+
+def test_a_new_measurement_of_a_cell_takes_the_place_of_the_old(tmp_path):
+    record = synthetic.record(synthetic.cell(N=256, ours_us=40), synthetic.cell(N=4096))
+    record = records.with_cell(record, synthetic.cell(N=256, ours_us=39))
+    assert len(record.cells) == 2
+    assert {cell.N: cell.result("ours").gb_s for cell in record.cells}[256] > 100
+
+
+def test_the_latest_measurement_of_a_cell_counts():
+    old = synthetic.record(synthetic.cell(measured="2020-01-01T00:00:00+00:00", ours_us=50))
+    new = synthetic.record(synthetic.cell(measured="2021-01-01T00:00:00+00:00", ours_us=40))
+    for order in ([old, new], [new, old]):
+        ((_, cell),) = records.latest_cells(order).values()
+        assert cell.measured.startswith("2021")
+
+
+def test_load_records_takes_one_series_and_operation(tmp_path):
+    records.save(synthetic.record(synthetic.cell()), tmp_path / "a.json")
+    records.save(synthetic.record(synthetic.cell(), series="ladder"), tmp_path / "b.json")
+    assert [r.series for r in records.load_records(tmp_path)] == ["peers"]
+    assert [r.series for r in records.load_records(tmp_path, series="ladder")] == ["ladder"]
+    assert records.load_records(tmp_path, "softmax") and not records.load_records(tmp_path / "none")
+
+
+def drop_gb_s(data):
+    del data["cells"][0]["results"][0]["gb_s"]
+
+
+def flatter(data):
+    data["cells"][0]["results"][0]["gb_s"] *= 1.1
+
+
+def flatter_the_fraction(data):
+    data["cells"][0]["results"][0]["fraction_of_ceiling"] = 0.99
+
+
+def negative_sample(data):
+    data["cells"][0]["results"][0]["samples_us"][3] = -1
+
+
+def lose_a_round(data):
+    data["cells"][0]["results"][1]["samples_us"].pop()
+
+
+def other_bytes(data):
+    data["cells"][0]["bytes_moved"] //= 2
+
+
+def text_for_m(data):
+    data["cells"][0]["M"] = "8192"
+
+
+def twice(data):
+    data["cells"].append(data["cells"][0])
+
+
+def future_schema(data):
+    data["schema"] = 99
+
+
+def no_device(data):
+    del data["device"]
+
+
+def extra(data):
+    data["note"] = "hello"
+
+
+def silent_refusal(data):
+    data["cells"][0]["results"][1] = {"provider": "eager", "status": "unsupported"}
+
+
+def new_status(data):
+    data["cells"][0]["results"][1] = {"provider": "eager", "status": "fine", "message": "x"}
+
+
+@pytest.mark.parametrize(
+    "change, sentence",
+    [
+        (drop_gb_s, "cell bfloat16 8192 x 4096: ours: gb_s is None, but its samples give"),
+        (flatter, "ours: gb_s is .*, but its samples give"),
+        (flatter_the_fraction, "fraction_of_ceiling is 0.99, but its samples give 0.95"),
+        (negative_sample, "ours: its samples must be 3 or more positive microseconds"),
+        (lose_a_round, "eager: 10 samples, but the ceiling has 11"),
+        (other_bytes, "bytes_moved is 67108864, the operation moves 134217728"),
+        (text_for_m, "M must be int, got '8192'"),
+        (twice, "cell bfloat16 8192 4096 is there twice"),
+        (future_schema, "schema 99, this version reads 1"),
+        (no_device, "device is missing"),
+        (extra, "unknown field note"),
+        (silent_refusal, "eager: status unsupported without a message"),
+        (new_status, "status 'fine' is not one of ok"),
+    ],
+)
+def test_a_broken_record_says_where_and_what(change, sentence, tmp_path):
+    data = as_data(synthetic.record(synthetic.cell()), tmp_path)
+    change(data)
+    (tmp_path / "r.json").write_text(json.dumps(data))
+    with pytest.raises(RecordError, match=sentence) as caught:
+        records.load(tmp_path / "r.json")
+    assert str(tmp_path / "r.json") in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_what_is_not_json_or_not_there_says_so(tmp_path):
+    (tmp_path / "r.json").write_text('{"schema": 1, "cells": [')
+    with pytest.raises(RecordError, match="r.json: not JSON"):
+        records.load(tmp_path / "r.json")
+    with pytest.raises(RecordError, match="cannot be read"):
+        records.load(tmp_path / "absent.json")
+    (tmp_path / "r.json").write_text("[]")
+    with pytest.raises(RecordError, match="a record is a JSON object, this is a list"):
+        records.load(tmp_path / "r.json")
+
+
+def test_samples_keep_five_digits_and_numbers_follow_from_them():
+    result = records.ok_result("ours", [100.123456, 99.987654, 100.0], 4 * 10**8, 4100.0, 4800.0)
+    assert result.samples_us == (100.12, 99.988, 100.0)
+    assert result.gb_s == 4000  # 4e8 bytes in the median, 100 us
+    assert result.fraction_of_ceiling == 0.9756  # 4000 / 4100
+    assert result.percent_of_datasheet == 83.33  # 4000 / 4800

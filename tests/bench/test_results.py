@@ -1,0 +1,134 @@
+"""`quack-tutorial results` and the book's curves, from made-up records whose answers are worked out by hand."""
+
+import argparse
+import json
+
+import pytest
+
+from quack_tutorial.bench import records, results
+from quack_tutorial.bench.operations import CellKey
+from quack_tutorial.bench.records import Result
+from tests.bench import synthetic
+
+
+def run(folder, *words):
+    parser = argparse.ArgumentParser()
+    results.add_arguments(parser)
+    return results.run(parser.parse_args([*words, "--records", str(folder)]))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Three cells: one 2.5 % faster than QuACK, one 2.4 % slower, one that ours refuses; and a ladder."""
+    faster = synthetic.cell(N=256, ours_us=40.0, peers_us={"eager": 60.0, "quack": 41.0})
+    slower = synthetic.cell(N=1024, ours_us=42.0, peers_us={"eager": 60.0, "quack": 41.0})
+    refused = synthetic.cell(N=262144, ours_us=None, refused=(Result("liger", "missing", "ModuleNotFoundError"),))
+    records.save(synthetic.record(faster, slower, refused), tmp_path / "softmax.json")
+    steps = {"three-pass": 90.0, "online": 70.0, "one read (final)": 40.0}
+    step = synthetic.cell(N=4096, peers_us=steps)
+    ladder = synthetic.cell(N=4096, results=tuple(r for r in step.results if r.provider != "ours"))
+    records.save(synthetic.record(ladder, series="ladder"), tmp_path / "ladder.json")
+    return tmp_path
+
+
+def test_json_is_a_list_of_cells_worst_first(folder, capsys):
+    assert run(folder, "--json") == 0
+    cells = json.loads(capsys.readouterr().out)
+    assert [cell["N"] for cell in cells] == [262144, 1024, 256]
+    wanted = {
+        "operation",
+        "dtype",
+        "M",
+        "N",
+        "gb_s",
+        "fraction_of_ceiling",
+        "best_peer",
+        "ratio_to_best_peer",
+        "record",
+    }
+    assert all(wanted <= set(cell) for cell in cells)
+    best = cells[-1]
+    assert best["best_peer"] == "quack"
+    assert best["ratio_to_best_peer"] == pytest.approx(41 / 40, rel=1e-3)
+    assert best["fraction_of_ceiling"] == pytest.approx(38 / 40, rel=1e-3)
+    assert best["ratios"]["eager"] == pytest.approx(60 / 40, rel=1e-3)
+    assert best["record"] == "softmax.json"
+    assert [cell["verdict"] for cell in cells] == ["no result", "slower", "pass"]
+    assert cells[0]["gb_s"] is None and cells[0]["status"] == "unsupported"
+    assert cells[0]["refused"]["liger"] == "missing: ModuleNotFoundError"
+
+
+def test_bandwidth_is_what_must_move_over_the_median(folder, capsys):
+    run(folder, "--json")
+    cell = json.loads(capsys.readouterr().out)[-1]
+    assert cell["gb_s"] == pytest.approx(2 * 8192 * 256 * 2 / 40e-6 / 1e9, rel=1e-3)
+
+
+def test_the_table_names_worst_cells_first_and_what_is_missing(folder, capsys):
+    assert run(folder) == 0
+    out = capsys.readouterr().out
+    lines = out.splitlines()
+    assert lines[0] == "softmax on one Synthetic GPU, driver 0.0, torch 0.0, QuACK 0.0, 2020-01-01."
+    at = {N: next(i for i, line in enumerate(lines) if f"8192 x {N} " in line) for N in (256, 1024, 262144)}
+    assert at[262144] < at[1024] < at[256]
+    assert "1 of 3 cells pass" in out
+    assert "softmax: 3 of 96 expected cells measured." in out
+    assert "float32 32768 x 4096" in out
+
+
+def test_a_fraction_above_one_is_flagged(tmp_path, capsys):
+    records.save(synthetic.record(synthetic.cell(ours_us=40.0, ceiling_us=41.0)), tmp_path / "r.json")
+    assert run(tmp_path) == 0
+    out = capsys.readouterr().out
+    assert "1.025!" in out
+    assert "Above the ceiling, so look into the measurement: softmax bfloat16 8192 x 4096 (ours)" in out
+
+
+def test_a_peer_that_is_less_accurate_is_named(tmp_path, capsys):
+    cell = synthetic.cell()
+    loose = tuple(
+        records.ok_result(r.provider, r.samples_us, cell.bytes_moved, cell.ceiling_gb_s, 4800, error=3.0)
+        if r.provider == "quack"
+        else r
+        for r in cell.results
+    )
+    records.save(synthetic.record(synthetic.cell(results=loose)), tmp_path / "r.json")
+    assert run(tmp_path) == 0
+    assert "quack bfloat16 (up to 3)" in capsys.readouterr().out
+
+
+def test_without_records_it_says_so(tmp_path, capsys):
+    assert run(tmp_path) == 1
+    assert "no cell is measured yet" in capsys.readouterr().err
+    assert run(tmp_path, "--json") == 0
+    assert json.loads(capsys.readouterr().out) == []
+
+
+def test_a_broken_record_is_one_sentence(tmp_path, capsys):
+    (tmp_path / "r.json").write_text("{}")
+    assert run(tmp_path) == 1
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_curves_take_the_row_count_that_goes_with_n(folder):
+    found = records.load_records(folder)
+    assert set(results.throughput(found, "softmax", "bfloat16")) == {"ceiling", "eager", "quack"}  # only 262144 x 8192
+    curves = results.throughput(found, "softmax", "bfloat16", M=8192)
+    assert [N for N, _ in curves["ours"]] == [256, 1024]
+    assert [N for N, _ in curves["quack"]] == [256, 1024, 262144]
+    assert results.throughput(found, "softmax", "float32") == {}
+
+
+def test_the_ladder_comes_in_the_order_it_is_taught(folder):
+    found = records.load_records(folder, series="ladder")
+    steps = results.ladder(found, "softmax", "bfloat16", 4096)
+    assert [step["version"] for step in steps] == ["three-pass", "online", "one read (final)"]
+    assert steps[0]["fraction_of_ceiling"] == pytest.approx(38 / 90, rel=1e-3)
+    assert results.ladder(found, "softmax", "bfloat16", 8192) == []
+
+
+def test_missing_cells_are_the_grid_less_what_is_held(folder):
+    missing = results.missing_cells(records.load_records(folder), "softmax")
+    assert CellKey("softmax", "bfloat16", 8192, 256) not in missing
+    assert CellKey("softmax", "float16", 8192, 256) in missing
+    assert len(missing) == 93

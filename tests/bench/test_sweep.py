@@ -1,0 +1,73 @@
+"""A sweep outlives a provider that takes the process down, and stops between cells when its time is up."""
+
+import functools
+import sys
+from pathlib import Path
+
+import pytest
+
+from quack_tutorial.bench import sweep
+from quack_tutorial.bench.operations import CellKey
+
+FAKE = Path(__file__).with_name("fake_worker.py")
+ROOT = FAKE.parents[2]
+KEYS = [CellKey("softmax", "bfloat16", 8192, N) for N in (256, 4096)]
+PROVIDERS = ["ours", "eager", "quack"]
+
+
+@pytest.fixture
+def worker(monkeypatch):
+    """A function from a behaviour to something that starts such a worker."""
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    return lambda behaviour: functools.partial(sweep.Worker, [sys.executable, str(FAKE), behaviour, "0.0"])
+
+
+def test_every_cell_comes_back_in_order(worker):
+    found = list(sweep.measure_cells(KEYS, PROVIDERS, start=worker("good")))
+    assert [measured.key for measured in found] == KEYS
+    assert [measured.cell.N for measured in found] == [256, 4096]
+    assert [result.provider for result in found[0].cell.results] == PROVIDERS
+
+
+def test_a_provider_that_kills_the_process_is_recorded_and_the_others_are_measured(worker):
+    found = list(sweep.measure_cells(KEYS[:1], PROVIDERS, start=worker("dies-at:quack")))
+    (measured,) = found
+    quack = measured.cell.result("quack")
+    assert quack.status == "crashed"
+    assert quack.message == "RuntimeError: CUDA error: an illegal memory access was encountered"
+    assert measured.cell.result("eager").status == "ok"
+
+
+def test_a_death_that_belongs_to_no_provider_costs_the_cell_and_the_sweep_goes_on(worker):
+    found = list(sweep.measure_cells(KEYS, PROVIDERS, start=worker("dies-at-timing")))
+    assert [measured.cell for measured in found] == [None, None]
+    assert "illegal memory access" in found[0].message and "busy with timing" in found[0].message
+
+
+def test_a_worker_that_does_not_start_says_why(worker):
+    with pytest.raises(RuntimeError, match="does not start: ImportError: no module named torch"):
+        list(sweep.measure_cells(KEYS, PROVIDERS, start=worker("never-starts")))
+
+
+def test_a_silent_worker_is_given_up(monkeypatch):
+    monkeypatch.setattr(sweep, "SILENCE_S", 0.2)
+    with pytest.raises(RuntimeError, match="no answer in 0.2 s"):
+        list(sweep.measure_cells(KEYS, PROVIDERS, start=lambda: sweep.Worker(["sleep", "30"])))
+
+
+def test_the_limit_ends_it_between_cells(worker):
+    assert list(sweep.measure_cells(KEYS, PROVIDERS, limit_s=-1, start=worker("good"))) == []
+    assert len(list(sweep.measure_cells(KEYS, PROVIDERS, limit_s=60, start=worker("good")))) == 2
+
+
+def test_steps_are_told_with_their_cell(worker):
+    told = []
+    list(sweep.measure_cells(KEYS[:1], PROVIDERS, on_step=lambda key, what: told.append(what), start=worker("good")))
+    assert told == ["ceiling", *PROVIDERS, "timing"]
+
+
+def test_the_worker_is_started_for_multi_kernel(monkeypatch):
+    script = "import os; print('{\"machine\": \"' + os.environ['TORCHINDUCTOR_MULTI_KERNEL'] + '\"}', flush=True)"
+    started = sweep.Worker([sys.executable, "-c", script])
+    started.close()
+    assert started.machine == "1"

@@ -1,0 +1,143 @@
+"""The arithmetic of the timer, and how its peers are set up; what needs a GPU is measured on one, not here."""
+
+import sys
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+from quack_tutorial.bench import ceilings, here, measure, peers, timing  # noqa: E402
+from quack_tutorial.bench.operations import softmax_torch  # noqa: E402
+from tests.bench import synthetic  # noqa: E402
+
+L2 = 60 * 2**20
+
+
+@pytest.mark.parametrize("input_bytes", [2**10, 2**22, 2**26, 2**33])
+def test_buffers_together_are_three_times_the_l2_and_no_more_than_needed(input_bytes):
+    slots = timing.slots_for(input_bytes, L2)
+    assert slots * input_bytes >= 3 * L2
+    assert slots == 1 or (slots - 1) * input_bytes < 3 * L2
+
+
+@pytest.mark.parametrize("moved, slots", [(2**20, 12), (2**25, 3), (2**34, 1), (2**12, 500)])
+def test_a_graph_holds_twenty_launches_or_more_and_whole_turns(moved, slots):
+    launches = timing.launches_for(moved, slots)
+    assert launches >= 20
+    assert launches % slots == 0
+
+
+def test_a_graph_of_small_launches_lasts_a_while_and_one_of_large_ones_is_short():
+    assert timing.launches_for(2**30, 1) == 20
+    assert timing.launches_for(2**23, 1) > 300
+
+
+def test_fewer_than_seven_rounds_are_refused():
+    with pytest.raises(ValueError, match="at least 7 rounds, got 6"):
+        timing.interleaved_us({}, 6)
+
+
+def test_two_settings_of_torch_compile_do_not_share_code():
+    first, second = (peers.with_own_code(softmax_torch, name) for name in ("a", "b"))
+    assert len({softmax_torch.__code__, first.__code__, second.__code__}) == 3
+    x = torch.randn(4, 9)
+    assert torch.equal(first(x), softmax_torch(x))
+    assert torch.equal(torch.compile(second, backend="eager", fullgraph=True)(x), softmax_torch(x))
+
+
+def test_compile_tuned_refuses_a_process_without_multi_kernel(monkeypatch):
+    from torch._inductor import config
+
+    monkeypatch.setattr(config.triton, "multi_kernel", 0)
+    with pytest.raises(RuntimeError, match="TORCHINDUCTOR_MULTI_KERNEL=1"):
+        peers.compiled_tuned(softmax_torch)(torch.zeros(1, 1))
+
+
+def test_a_peer_that_is_not_installed_is_missing_and_not_an_accident(monkeypatch):
+    monkeypatch.setitem(sys.modules, "quack", None)
+    with pytest.raises(ImportError):
+        peers.quack_softmax(None)
+
+
+def test_messages_keep_their_first_line_and_lose_folders():
+    error = ValueError("N must be at most 16384, in /opt/lib/python3.12/site-packages/thing.py\nand more")
+    assert measure.first_line(error) == "ValueError: N must be at most 16384, in .../thing.py"
+    assert measure.first_line(AssertionError()) == "AssertionError"
+    assert len(measure.first_line(ValueError("x" * 999))) == 160
+
+
+def test_ceilings_move_what_the_operation_moves():
+    assert {pattern: len(pattern.replace("R", " ").replace("W", " ").split()) for pattern in ceilings.STREAMS} == {
+        "1R": 1,
+        "1R1W": 2,
+        "2R1W": 2,
+    }
+    assert ceilings.STREAMS == {"1R": 1, "1R1W": 1 + 1, "2R1W": 2 + 1}
+    assert ceilings._name("1R1W", 2048, 4, "", ".cs") == "copy, 2048 words, 4 warps, stores .cs"
+
+
+def test_the_reader_s_points_hold_the_ceiling_and_those_that_ran():
+    points = here.points(synthetic.cell(ours_us=None))
+    assert [point["provider"] for point in points] == ["ceiling", "eager", "quack"]
+    assert points[0]["fraction_of_ceiling"] == 1.0
+
+
+def test_without_a_gpu_there_are_no_points(monkeypatch):
+    monkeypatch.setattr(here.machine, "detect", lambda: type("Machine", (), {"device": "cpu"}))
+    assert here.this_machine("softmax", "float32", [1024]) == []
+    with pytest.raises(ValueError, match="operation 'sofmax' is not one of softmax"):
+        here.this_machine("sofmax", "float32", [1024])
+
+
+class Clock:
+    """A GPU's clock for `timing`: replays take what they say, and everything that happens is noted in order."""
+
+    def __init__(self, monkeypatch):
+        self.now_ms, self.order = 0.0, []
+        clock = self
+
+        class Event:
+            def __init__(self, enable_timing):
+                assert enable_timing
+
+            def record(self):
+                self.at = clock.now_ms
+
+            def elapsed_time(self, end):
+                return end.at - self.at
+
+        monkeypatch.setattr(torch.cuda, "Event", Event)
+        monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+        monkeypatch.setattr(torch.cuda, "_sleep", lambda cycles: None)
+
+    def replay(self, name, ms, launches):
+        """A graph that takes `ms` on a clock that slows down by 1 % a round."""
+        clock = self
+
+        class Graph:
+            def replay(self):
+                clock.order.append(name)
+                clock.now_ms += ms * (1 + 0.01 * ((len(clock.order) - 1) // 3))
+
+        return timing.Replay(Graph(), launches, [], ())
+
+
+def test_rounds_take_turns_begin_with_another_each_and_give_microseconds_a_launch(monkeypatch):
+    clock = Clock(monkeypatch)
+    replays = {"a": clock.replay("a", 2.0, 20), "b": clock.replay("b", 4.0, 20), "c": clock.replay("c", 1.0, 10)}
+    samples = timing.interleaved_us(replays, 7)
+    warm_up, rounds = clock.order[:3], [clock.order[i : i + 3] for i in range(3, 24, 3)]
+    assert warm_up == ["a", "b", "c"]
+    assert rounds[:4] == [["a", "b", "c"], ["b", "c", "a"], ["c", "a", "b"], ["a", "b", "c"]]
+    assert {len(found) for found in samples.values()} == {7}
+    assert samples["a"][0] == pytest.approx(2.0 * 1.01 * 1e3 / 20)
+    assert samples["c"][6] == pytest.approx(1.0 * 1.07 * 1e3 / 10)
+    # The clock drifts, and the ratio within a round does not.
+    assert [b / a for a, b in zip(samples["a"], samples["b"], strict=True)] == pytest.approx([2.0] * 7)
+
+
+def test_a_replay_keeps_the_inputs_that_its_graph_reads():
+    slots = [(torch.zeros(1),)]
+    replay = timing.Replay(None, 20, slots, (torch.zeros(1),))
+    assert replay.released().slots is slots
+    assert replay.released().outputs == ()

@@ -1,0 +1,75 @@
+"""Clusters: a row sum through distributed shared memory, right in both modes, and what is said when a step is missing."""
+
+import numpy as np
+import pytest
+
+from quack_tutorial.simulator import SimulationError, simulate
+from tests.simulator.dsl import async_copies as a
+from tests.simulator.dsl.cluster import ClusterSum
+
+
+def rows(M=2, N=4096):
+    return np.random.default_rng(0).standard_normal((M, N)).astype(np.float32)
+
+
+@pytest.mark.parametrize("schedule", ["forward", "reverse", "seeded"])
+@pytest.mark.parametrize("blocks", [2, 4, 8])
+def test_a_cluster_sums_rows(blocks, schedule):
+    x = rows()
+    wanted = x.astype(np.float64).sum(axis=1, keepdims=True)
+    fast, checked = (np.full((2, blocks), np.nan, np.float32) for _ in range(2))
+    simulate(ClusterSum(blocks), x, fast, check=False)
+    run = simulate(ClusterSum(blocks), x, checked, schedule=schedule, seed=3)
+    assert run.ok, run
+    assert np.abs(fast - wanted).max() < 1e-3
+    np.testing.assert_array_equal(fast, checked)
+
+
+BUGS = {
+    "unpublished": ("mbarrier not initialised", "store_async_dsmem uses an mbarrier of block 2 that is not initialised yet"),
+    "no wait": ("exit with traffic in flight", "still had 4 bytes in flight to its shared memory"),
+    "too many bytes": ("mbarrier byte mismatch", "expect_tx said 36 bytes, 32 were sent (cluster.py:"),
+    "no arrival": ("deadlock", "an mbarrier (phase 0: 1 arrival and -32 bytes outstanding)"),
+}
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_a_missing_step_is_found(bug):
+    kind, text = BUGS[bug]
+    x = rows()
+    finding = simulate(ClusterSum(2, bug), x, np.zeros((2, 2), np.float32)).findings[0]
+    assert finding.kind == kind, finding
+    assert text in finding.message
+
+
+def test_bulk_copies_both_ways():
+    x = rows(3, 512)
+    out = np.zeros_like(x)
+    for check in (False, True):
+        out[...] = 0
+        run = simulate(a.BulkCopy(512), x, out, check=check)
+        assert run.ok, run
+        np.testing.assert_array_equal(out, x)
+
+
+def test_reading_before_a_bulk_copy_lands_shows_old_bytes():
+    x = rows(1, 512)
+    out = np.zeros_like(x)
+    run = simulate(a.BulkCopy(512, wait=False), x, out)
+    assert not run.ok
+    assert np.isnan(out).any()  # poison, not the row
+
+
+def test_reading_before_cp_async_lands_shows_old_bytes():
+    x = rows(1, 128)
+    out = np.zeros_like(x)
+    run = simulate(a.AsyncCopy(wait=False), x, out)
+    assert not run.ok
+    assert np.isnan(out).any()
+    assert simulate(a.AsyncCopy(), x, out).ok
+    np.testing.assert_array_equal(out, x)
+
+
+def test_a_peer_that_does_not_exist_is_said():
+    with pytest.raises(SimulationError, match="block rank 2 does not exist: the cluster has 2 blocks"):
+        simulate(ClusterSum(2, "wrong peer"), rows(), np.zeros((2, 2), np.float32), check=False)

@@ -1,0 +1,127 @@
+"""The package's kernels on the simulator against float64, in both modes, for dtypes, odd sizes and hard values."""
+
+import numpy as np
+import pytest
+
+from quack_tutorial import reference
+from quack_tutorial.kernels.copy import Copy, CopyAsync
+from quack_tutorial.kernels.softmax import Softmax, SoftmaxOnline, SoftmaxThreePass
+from quack_tutorial.simulator import Array, simulate
+from quack_tutorial.simulator.names import CUTLASS
+from quack_tutorial.simulator.trace import Op, Space
+
+DTYPES = ("float32", "bfloat16", "float16")
+SIZES = ((1, 1), (3, 2), (2, 7), (5, 31), (3, 33), (2, 257), (4, 1000), (2, 4096))
+
+
+class DslType:
+    """What a kernel's constructor asks a DSL type for, so that these tests need no DSL."""
+
+    def __new__(cls, dtype):
+        return getattr(CUTLASS, {"float32": "Float32", "bfloat16": "BFloat16", "float16": "Float16"}[dtype])
+
+
+def make(values, dtype):
+    """An argument of that dtype, and the numbers it holds in float64."""
+    if dtype == "bfloat16":
+        array = Array.bf16(values)
+        return array, array.numpy().astype(np.float64)
+    array = np.asarray(values).astype(dtype)
+    return array, array.astype(np.float64)
+
+
+def poisoned(shape, dtype):
+    return make(np.full(shape, np.nan), dtype)[0]
+
+
+def numbers(array):
+    return (array.numpy() if isinstance(array, Array) else array).astype(np.float64)
+
+
+SOFTMAX = {
+    "three pass": lambda dtype, N: SoftmaxThreePass(),
+    "online": lambda dtype, N: SoftmaxOnline(),
+    "one read, any rows": lambda dtype, N: Softmax(DslType(dtype), N, rows="any"),
+    "one read, congruent rows": lambda dtype, N: Softmax(DslType(dtype), N, rows="congruent"),
+}
+
+
+@pytest.mark.parametrize("check", [False, True], ids=["fast", "checked"])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("version", SOFTMAX)
+def test_softmax_is_right_and_clean(version, dtype, check):
+    rng = np.random.default_rng(1)
+    for M, N in SIZES:
+        x, exact = make(rng.standard_normal((M, N)) * 4, dtype)
+        out = poisoned((M, N), dtype)
+        run = simulate(SOFTMAX[version](dtype, N), x, out, check=check)
+        assert run.ok, run
+        wanted = reference.softmax(exact)
+        distance = reference.ulp_distance(numbers(out), wanted, dtype)
+        assert (distance <= reference.softmax_tolerance(exact, dtype)).all(), (M, N, distance.max())
+
+
+@pytest.mark.parametrize("rows", ["aligned", "any"])
+def test_softmax_of_hard_rows(rows):
+    N = 512
+    inf = np.inf
+    x = np.zeros((6, N), np.float32)
+    x[0] = -inf
+    x[1, : N // 2] = -inf  # a warp's whole slice
+    x[2, 5] = np.nan
+    x[3, 7] = inf
+    x[4] = np.linspace(-1e30, 1e30, N)
+    x[5, ::2] = 88.0
+    out = np.full_like(x, np.nan)
+    assert simulate(Softmax(DslType("float32"), N, rows=rows), x, out).ok
+    wanted = reference.softmax(x)
+    assert np.isnan(out[[0, 2, 3]]).all()
+    distance = reference.ulp_distance(out[[1, 4, 5]], wanted[[1, 4, 5]], "float32")
+    assert (distance <= reference.softmax_tolerance(x[[1, 4, 5]].astype(np.float64), "float32")).all()
+
+
+def test_softmax_takes_rows_with_a_gap_and_unaligned_rows():
+    whole = np.random.default_rng(2).standard_normal((5, 300)).astype(np.float32)
+    x = whole[:, 3:260]  # row stride 300, first row 12 bytes past an aligned address
+    out = np.full((5, 257), np.nan, np.float32)
+    run = simulate(Softmax(DslType("float32"), 257, rows="any"), x, out)
+    assert run.ok, run
+    assert np.abs(out - reference.softmax(x)).max() < 1e-6
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kernel", [Copy, CopyAsync])
+def test_copy_moves_every_bit(kernel, dtype):
+    bits = {"float32": np.uint32, "bfloat16": np.uint16, "float16": np.uint16}[dtype]
+    rng = np.random.default_rng(3)
+    for M, N in ((1, 2), (3, 1000), (9, 96), (2, 4098)):
+        raw = rng.integers(0, np.iinfo(bits).max, (M, N), bits)  # all patterns: NaN payloads and subnormals too
+        dsl = DslType(dtype)
+        x = Array(raw, dsl) if dtype == "bfloat16" else raw.view(dtype)
+        out = np.zeros_like(raw)
+        target = Array(out, dsl) if dtype == "bfloat16" else out.view(dtype)
+        for check in (False, True):
+            out[...] = 0
+            assert simulate(kernel(dsl, N), x, target, check=check).ok
+            assert (out == raw).all()
+
+
+def test_the_final_softmax_reads_once_and_writes_once():
+    M, N = 4, 1024
+    x = np.random.default_rng(4).standard_normal((M, N)).astype(np.float32)
+    trace = simulate(Softmax(DslType("float32"), N), x, np.empty_like(x)).trace
+    for op, count in ((Op.LOAD, M * N * 4), (Op.STORE, M * N * 4)):
+        events = trace.select(op, space=Space.GMEM)
+        lanes = np.array([bin(int(mask)).count("1") for mask in events["mask"]])
+        assert (events["bytes"] == 16).all()  # 128-bit accesses
+        assert (lanes * events["bytes"]).sum() == count
+
+
+@pytest.mark.parametrize("schedule", ["reverse", "seeded"])
+def test_other_schedules_give_the_same_bits(schedule):
+    x = np.random.default_rng(5).standard_normal((3, 4096)).astype(np.float32)
+    kernel = Softmax(DslType("float32"), 4096)
+    first, second = np.empty_like(x), np.empty_like(x)
+    simulate(kernel, x, first)
+    simulate(kernel, x, second, schedule=schedule, seed=7)
+    assert (first == second).all()

@@ -1,0 +1,174 @@
+// Opens every page of a built site in Chromium, in both colour schemes and at two widths, and prints what is wrong.
+//
+//   node check.mjs SITE [--chromium PATH] [--search WORD] [--screenshots FOLDER]
+//
+// Prints one JSON object: {pages: [...], findings: [{page, scheme, width, kind, text}]}. The kinds are "outside request",
+// "console", "missing" (a request or link to a file that is not there), "accessibility" (axe-core, serious and critical),
+// "overflow" (the page scrolls sideways) and "search". The exit status says only whether the check itself ran.
+
+import { createReadStream, existsSync, mkdirSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { createServer } from "node:http";
+import { createRequire } from "node:module";
+import { extname, join, resolve, sep } from "node:path";
+import { chromium } from "playwright-core";
+
+const SCHEMES = ["light", "dark"];
+const WIDTHS = [1280, 390];
+// Half-way through a change of colour, axe would measure a contrast that nobody sees for long.
+const STILL = "*, ::before, ::after { transition: none !important; animation: none !important }";
+const TYPES = {
+  ".css": "text/css",
+  ".html": "text/html; charset=utf-8",
+  ".js": "text/javascript",
+  ".json": "application/json",
+  ".png": "image/png",
+  ".svg": "image/svg+xml",
+  ".woff": "font/woff",
+  ".woff2": "font/woff2",
+};
+
+function readArguments(words) {
+  const options = { site: null, chromium: "/usr/bin/chromium", search: null, screenshots: null };
+  for (let i = 0; i < words.length; i++) {
+    if (words[i].startsWith("--")) options[words[i].slice(2)] = words[++i];
+    else options.site = resolve(words[i]);
+  }
+  if (!options.site || !existsSync(options.site)) throw new Error(`no site at ${options.site}`);
+  return options;
+}
+
+// The file that a path of the site names, or null.
+function fileOf(site, path) {
+  let file = resolve(site, "." + decodeURIComponent(path));
+  if (file !== site && !file.startsWith(site + sep)) return null;
+  if (existsSync(file) && statSync(file).isDirectory()) file = join(file, "index.html");
+  return existsSync(file) ? file : null;
+}
+
+async function serve(site) {
+  const server = createServer((request, response) => {
+    const file = fileOf(site, new URL(request.url, "http://localhost").pathname);
+    if (!file) return response.writeHead(404).end();
+    response.writeHead(200, { "content-type": TYPES[extname(file)] ?? "application/octet-stream" });
+    createReadStream(file).pipe(response);
+  });
+  await new Promise((ready) => server.listen(0, "127.0.0.1", ready));
+  return { base: `http://127.0.0.1:${server.address().port}`, close: () => server.close() };
+}
+
+// Pages that show something: index.html only leads on to the first page, and is visited by the search.
+function shows(file) {
+  return !/http-equiv="refresh"/i.test(readFileSync(file, "utf8"));
+}
+
+function htmlPages(site, folder = "") {
+  return readdirSync(join(site, folder), { withFileTypes: true }).flatMap((entry) => {
+    const path = folder + entry.name;
+    if (entry.isDirectory()) return entry.name.startsWith("_") ? [] : htmlPages(site, path + "/");
+    return entry.name.endsWith(".html") && shows(join(site, path)) ? [path] : [];
+  });
+}
+
+// Reports whatever the page asks for outside the site, refuses it, and reports errors on its console.
+async function watch(context, base, report) {
+  await context.route("**/*", (route) => {
+    const url = route.request().url();
+    if (url.startsWith(base) || /^(data|blob):/.test(url)) return route.continue();
+    report("outside request", url);
+    return route.abort();
+  });
+  await context.routeWebSocket("**/*", (socket) => report("outside request", socket.url()));
+  const page = await context.newPage();
+  page.on("console", (message) => message.type() === "error" && report("console", message.text()));
+  page.on("pageerror", (error) => report("console", error.message));
+  page.on("response", (response) => response.status() >= 400 && report("missing", response.url().slice(base.length)));
+  return page;
+}
+
+// Elements that reach past the right edge and are not inside something that scrolls by itself.
+function overflowing() {
+  const edge = document.documentElement.clientWidth;
+  if (document.documentElement.scrollWidth <= edge) return null;
+  const scrolls = (node) => node && (getComputedStyle(node).overflowX !== "visible" || scrolls(node.parentElement));
+  const names = [...document.body.querySelectorAll("*")]
+    .filter((node) => node.getBoundingClientRect().right > edge + 1 && !scrolls(node.parentElement))
+    .map((node) => node.tagName.toLowerCase() + (node.id ? `#${node.id}` : "") + [...node.classList].map((c) => `.${c}`).join(""));
+  return `${document.documentElement.scrollWidth} px wide at ${edge} px: ${names.slice(0, 4).join(", ") || "(no one element)"}`;
+}
+
+async function brokenLinks(page, site, base) {
+  const links = await page.$$eval("a[href]", (anchors) => anchors.map((a) => a.href));
+  const inside = links.filter((link) => link.startsWith(base)).map((link) => new URL(link));
+  return [...new Set(inside.filter((url) => !fileOf(site, url.pathname)).map((url) => url.pathname))];
+}
+
+async function accessibility(page, axe) {
+  await page.evaluate(axe);
+  const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
+  return violations
+    .filter((rule) => ["serious", "critical"].includes(rule.impact))
+    .map((rule) => `${rule.id} (${rule.impact}): ${rule.help}; ` + rule.nodes.slice(0, 3).map((n) => n.html.slice(0, 160)).join(" | "));
+}
+
+async function search(page, base, word, report) {
+  await page.goto(`${base}/index.html`);
+  await page.waitForURL((url) => !url.pathname.endsWith("/index.html"));
+  await page.locator("button.search-button:visible, button.search-button__button:visible").first().click();
+  await page.locator("input[type=search]:visible").first().fill(word);
+  await page.keyboard.press("Enter");
+  try {
+    await page.waitForSelector("#search-results li a", { timeout: 5000 });
+    const found = await page.locator("#search-results li a").first().getAttribute("href");
+    const answer = await page.goto(new URL(found, page.url()).href);
+    if (!answer.ok()) report("search", `the first result for "${word}" leads nowhere: ${found}`);
+  } catch {
+    report("search", `no result for "${word}"`);
+  }
+}
+
+async function main() {
+  const options = readArguments(process.argv.slice(2));
+  const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+  const pages = htmlPages(options.site);
+  const findings = [];
+  const server = await serve(options.site);
+  const browser = await chromium.launch({
+    executablePath: options.chromium,
+    args: ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
+      "--disable-background-networking", "--disable-component-update", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"],
+  });
+  try {
+    for (const scheme of SCHEMES) {
+      for (const width of WIDTHS) {
+        const context = await browser.newContext({ colorScheme: scheme, viewport: { width, height: 844 } });
+        let current = "";
+        const report = (kind, text) => findings.push({ page: current, scheme, width, kind, text });
+        const page = await watch(context, server.base, report);
+        for (current of pages) {
+          await page.goto(`${server.base}/${current}`, { waitUntil: "load" });
+          await page.evaluate(() => window.MathJax?.startup?.promise);
+          await page.addStyleTag({ content: STILL });
+          const wide = await page.evaluate(overflowing);
+          if (wide) report("overflow", wide);
+          for (const text of await accessibility(page, axe)) report("accessibility", text);
+          if (scheme === SCHEMES[0] && width === WIDTHS[0]) {
+            for (const path of await brokenLinks(page, options.site, server.base)) report("missing", path);
+          }
+          if (options.screenshots) {
+            mkdirSync(options.screenshots, { recursive: true });
+            const name = current.replace(/\.html$/, "").replaceAll("/", "-");
+            await page.screenshot({ path: join(options.screenshots, `${name}-${scheme}-${width}.png`), fullPage: true });
+          }
+        }
+        if (options.search) await search(page, server.base, options.search, report);
+        await context.close();
+      }
+    }
+  } finally {
+    await browser.close();
+    server.close();
+  }
+  console.log(JSON.stringify({ pages, findings }));
+}
+
+await main();

@@ -1,0 +1,272 @@
+"""Every kind of machine gets one sentence that says what is so, where, and what to do."""
+
+import ctypes
+import json
+import sys
+import types
+
+import pytest
+
+import quack_tutorial
+from quack_tutorial import cli, machine
+
+HOPPER = {
+    "system": "Linux",
+    "architecture": "x86_64",
+    "python": "3.12.3",
+    "numpy": "2.4.6",
+    "gpu": "NVIDIA H100 80GB HBM3",
+    "compute_capability": (9, 0),
+    "driver": "580.95.05",
+    "driver_trouble": None,
+    "hidden": False,
+    "torch": "2.13.0",
+    "torch_cuda": "13.0",
+    "dsl": "4.8.1",
+}
+NO_GPU = {"gpu": None, "compute_capability": None, "driver": None}
+
+
+def judged(**changes):
+    return machine.judge(**(HOPPER | changes))
+
+
+def test_hopper_with_everything_runs_on_the_gpu():
+    found = judged()
+    assert found.device == "cuda"
+    assert found.problems == ()
+    assert found.reason == (
+        "Kernels run on this machine's NVIDIA H100 80GB HBM3 (compute capability 9.0) through CuTe DSL 4.8.1."
+    )
+
+
+CASES = {
+    "no GPU": (
+        NO_GPU,
+        "Kernels run on the simulator: this machine has no NVIDIA GPU.",
+        "nothing to do for the simulator; real times need a Hopper GPU, such as a rented H100.",
+    ),
+    "older than Hopper": (
+        {"gpu": "NVIDIA A100-SXM4-80GB", "compute_capability": (8, 0)},
+        "Kernels run on the simulator: this machine's NVIDIA A100-SXM4-80GB (compute capability 8.0) is older than "
+        "Hopper (9.0), and the book's kernels use Hopper's clusters.",
+        "nothing to do for the simulator; real times need a Hopper GPU, such as a rented H100.",
+    ),
+    "no driver": (
+        NO_GPU | {"driver_trouble": "an NVIDIA GPU is on the PCI bus, but its driver is not installed"},
+        "Kernels run on the simulator: an NVIDIA GPU is on the PCI bus, but its driver is not installed.",
+        "install NVIDIA's driver or reload it, until nvidia-smi lists the GPU.",
+    ),
+    "hidden": (
+        NO_GPU | {"hidden": True},
+        "Kernels run on the simulator: CUDA_VISIBLE_DEVICES hides every GPU of this machine.",
+        "unset CUDA_VISIBLE_DEVICES, or set it to 0, and start Python again.",
+    ),
+    "DSL missing": (
+        {"dsl": None},
+        "Kernels run on the simulator: CuTe DSL (nvidia-cutlass-dsl) is not installed, so the NVIDIA H100 80GB HBM3 "
+        "cannot be used.",
+        "pip install 'torch>=2.11' nvidia-cutlass-dsl==4.8.1 (with that you accept NVIDIA's licence for it).",
+    ),
+    "another version of the DSL": (
+        {"dsl": "4.9.0"},
+        "Kernels run on the simulator: CuTe DSL 4.9.0 is installed, and the book's kernels are written for 4.8.1.",
+        "pip install nvidia-cutlass-dsl==4.8.1.",
+    ),
+    "torch missing": (
+        {"torch": None, "torch_cuda": None},
+        "Kernels run on the simulator: torch is not installed, so the NVIDIA H100 80GB HBM3 cannot be used.",
+        "pip install 'torch>=2.11' nvidia-cutlass-dsl==4.8.1.",
+    ),
+    "torch for the CPU": (
+        {"torch": "2.13.0+cpu", "torch_cuda": None},
+        "Kernels run on the simulator: torch 2.13.0+cpu was built without CUDA, so the NVIDIA H100 80GB HBM3 cannot be "
+        "used.",
+        "install a build of torch with CUDA: pip uninstall torch, then pip install 'torch>=2.11'.",
+    ),
+    "macOS": (
+        NO_GPU | {"system": "Darwin", "architecture": "arm64", "dsl": None},
+        "Kernels run on the simulator: CuTe DSL exists for Linux only, and this is macOS.",
+        "every chapter runs here on the simulator; compiling for a GPU and measured times do not. "
+        "For those use a Linux machine with a Hopper GPU.",
+    ),
+    "Windows": (
+        {"system": "Windows", "dsl": None},
+        "Kernels run on the simulator: CuTe DSL exists for Linux only, and this is Windows.",
+        "every chapter runs here on the simulator; compiling for a GPU and measured times do not. "
+        "For those use a Linux machine with a Hopper GPU, or WSL 2 on this one.",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_keeps_kernels_off_the_gpu_is_said_with_its_remedy(name):
+    changes, reason, remedy = CASES[name]
+    found = judged(**changes)
+    assert found.device == "cpu"
+    assert found.reason == reason
+    assert found.problems[0].remedy == remedy
+    assert found.problems[0].where
+
+
+def test_all_missing_packages_are_listed_at_once():
+    assert [problem.what.split()[0] for problem in judged(torch=None, torch_cuda=None, dsl=None).problems] == [
+        "torch",
+        "CuTe",
+    ]
+
+
+class FakeNvml:
+    """NVML as ctypes shows it, for a machine with the given GPUs."""
+
+    def __init__(self, gpus=(), init_status=0, driver="580.95.05"):
+        self.gpus, self.init_status, self.driver = gpus, init_status, driver
+
+    def nvmlInit_v2(self):
+        return self.init_status
+
+    def nvmlShutdown(self):
+        return 0
+
+    def nvmlSystemGetDriverVersion(self, buffer, length):
+        buffer.value = self.driver.encode()
+        return 0
+
+    def nvmlDeviceGetCount_v2(self, count):
+        count._obj.value = len(self.gpus)
+        return 0
+
+    def nvmlDeviceGetHandleByIndex_v2(self, index, handle):
+        handle._obj.value = index.value + 1
+        return 0
+
+    def nvmlDeviceGetName(self, handle, buffer, length):
+        buffer.value = self.gpus[handle.value - 1][0].encode()
+        return 0
+
+    def nvmlDeviceGetCudaComputeCapability(self, handle, major, minor):
+        major._obj.value, minor._obj.value = self.gpus[handle.value - 1][1]
+        return 0
+
+
+def test_the_newest_visible_gpu_is_the_one_named(monkeypatch):
+    nvml = FakeNvml([("NVIDIA T4", (7, 5)), ("NVIDIA H200", (9, 0))])
+    monkeypatch.setattr(machine, "load_nvml", lambda: nvml)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    found = machine.find_gpu()
+    assert (found["gpu"], found["compute_capability"], found["driver"]) == ("NVIDIA H200", (9, 0), "580.95.05")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    assert machine.find_gpu()["gpu"] == "NVIDIA T4"
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert machine.find_gpu()["gpu"] is None
+    assert machine.find_gpu()["hidden"]
+
+
+def test_a_driver_that_does_not_answer_is_named_with_its_status(monkeypatch):
+    monkeypatch.setattr(machine, "load_nvml", lambda: FakeNvml(init_status=18))
+    assert machine.find_gpu()["driver_trouble"] == "NVIDIA's driver does not answer (NVML status 18)"
+
+
+def test_a_gpu_on_the_bus_without_a_driver_is_seen(monkeypatch, tmp_path):
+    card = tmp_path / "0000:01:00.0"
+    card.mkdir()
+    (card / "vendor").write_text("0x10de\n")
+    (card / "class").write_text("0x030200\n")
+    assert machine.nvidia_device_on_bus(tmp_path)
+    (card / "class").write_text("0x040300\n")  # the sound function of a graphics card is no GPU
+    assert not machine.nvidia_device_on_bus(tmp_path)
+    monkeypatch.setattr(machine, "load_nvml", lambda: None)
+    monkeypatch.setattr(machine, "nvidia_device_on_bus", lambda: True)
+    assert "driver is not installed" in machine.find_gpu()["driver_trouble"]
+
+
+@pytest.mark.parametrize(
+    ("value", "visible"),
+    [(None, [0, 1, 2]), ("", []), ("-1", []), ("1", [1]), ("0,2", [0, 2]), ("0,-1,2", [0]), ("GPU-8f3a", [0, 1, 2])],
+)
+def test_cuda_visible_devices_is_read_as_cuda_reads_it(value, visible):
+    assert [index for index in range(3) if machine.is_visible(index, value)] == visible
+
+
+def test_torch_is_read_without_importing_it(monkeypatch, tmp_path):
+    folder = tmp_path / "torch"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("raise RuntimeError('torch was imported')")
+    (folder / "version.py").write_text("__version__ = '2.13.0+cu130'\ncuda: Optional[str] = '13.0'\nhip = None\n")
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    assert machine.find_torch() == {"torch": "2.13.0+cu130", "torch_cuda": "13.0"}
+    (folder / "version.py").write_text("__version__ = '2.13.0+cpu'\ncuda: Optional[str] = None\n")
+    assert machine.find_torch() == {"torch": "2.13.0+cpu", "torch_cuda": None}
+
+
+def test_a_missing_library_is_no_gpu_and_no_error(monkeypatch):
+    def missing(name):
+        raise OSError(name)
+
+    monkeypatch.setattr(ctypes, "CDLL", missing)
+    assert machine.load_nvml() is None
+
+
+def test_start_prints_the_sentence_and_answers_imports_only_in_a_notebook_without_the_dsl(monkeypatch, capsys):
+    answered = []
+    namespace = {}
+    loading = types.ModuleType("quack_tutorial.simulator.loading")
+    loading.answer_imports = answered.append
+    ipython = types.ModuleType("IPython")
+    ipython.get_ipython = lambda: types.SimpleNamespace(user_ns=namespace)
+    monkeypatch.setitem(sys.modules, "quack_tutorial.simulator.loading", loading)
+    monkeypatch.setitem(sys.modules, "IPython", ipython)
+
+    monkeypatch.setattr(machine, "detect", judged)
+    assert quack_tutorial.start().device == "cuda"
+    assert answered == []
+
+    monkeypatch.setattr(machine, "detect", lambda: judged(dsl=None))
+    assert quack_tutorial.start().device == "cpu"
+    assert answered == [namespace]
+    assert answered[0] is namespace
+
+    ipython.get_ipython = lambda: None
+    quack_tutorial.start()
+    assert len(answered) == 1
+    assert capsys.readouterr().out.splitlines() == [judged().reason] + 2 * [judged(dsl=None).reason]
+
+
+def test_doctor_lists_what_is_there_and_what_to_do(monkeypatch, capsys):
+    monkeypatch.setattr(machine, "detect", lambda: judged(dsl=None))
+    assert cli.main(["doctor"]) == 0
+    text = capsys.readouterr().out
+    assert "GPU             NVIDIA H100 80GB HBM3, compute capability 9.0\n" in text
+    assert "CuTe DSL        none\n" in text
+    assert "- CuTe DSL (nvidia-cutlass-dsl) is not installed, so the NVIDIA H100 80GB HBM3 cannot be used" in text
+    assert cli.main(["doctor", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["device"], answer["simulator"], answer["dsl"]) == ("cpu", True, None)
+    assert answer["problems"][0]["remedy"].startswith("pip install")
+
+
+def test_doctor_fails_only_where_the_simulator_cannot_run(monkeypatch, capsys):
+    monkeypatch.setattr(machine, "detect", lambda: judged(**NO_GPU, numpy=None))
+    assert cli.main(["doctor"]) == 1
+    assert "pip install 'numpy>=2.0'" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", [["docter"], [], ["doctor", "--jsno"]])
+def test_words_that_make_no_sense_get_one_sentence_and_status_2(words, capsys):
+    with pytest.raises(SystemExit) as stop:
+        cli.main(words)
+    assert stop.value.code == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.count("\n") == 1
+    assert "--help" in said.err
+
+
+def test_this_machine_is_judged_as_torch_sees_it():
+    torch = pytest.importorskip("torch", reason="torch is not installed, so there is nothing to compare with")
+    found = machine.detect()
+    assert found.torch == torch.__version__
+    assert found.torch_cuda == torch.version.cuda
+    usable = torch.cuda.is_available() and torch.cuda.get_device_capability() >= (9, 0) and found.dsl is not None
+    assert found.device == ("cuda" if usable else "cpu")

@@ -1,0 +1,216 @@
+"""The project's own files agree with each other: versions, environments, notebooks, what the README promises."""
+
+import importlib.util
+import re
+import subprocess
+import sys
+import tomllib
+
+import pytest
+import yaml
+
+import quack_tutorial
+from quack_tutorial import cli, compiler, machine
+
+REGISTRIES = re.compile("|".join(["pypi" + r"\.org", "python" + "hosted", r"registry\." + "npmjs"]))
+
+
+@pytest.fixture(scope="module")
+def project(root):
+    return tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+@pytest.fixture(scope="module")
+def sync(root):
+    """scripts/sync_notebooks.py as a module."""
+    pytest.importorskip("jupytext", reason="jupytext is not installed, which the notebooks are written with")
+    spec = importlib.util.spec_from_file_location("sync_notebooks", root / "scripts/sync_notebooks.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def pins(lines):
+    """{name: version} of the lines `name==version`."""
+    return dict(line.split(";")[0].strip().split("==") for line in lines if "==" in line)
+
+
+def test_the_simulator_needs_numpy_alone(project):
+    assert [re.split("[<>=]", need)[0] for need in project["dependencies"]] == ["numpy"]
+
+
+def test_exact_versions_agree_between_extras_and_constraints(root, project):
+    constraints = pins((root / "constraints.txt").read_text(encoding="utf-8").splitlines())
+    assert constraints["torch"] == "2.13.0"
+    extras = project["optional-dependencies"]
+    for name in ("book", "test", "labs"):
+        assert pins(extras[name]).items() <= constraints.items()
+
+
+def test_one_version_of_the_dsl_everywhere(project):
+    assert compiler.DSL_VERSION == machine.DSL_VERSION
+    needs = [need for extra in project["optional-dependencies"].values() for need in extra if "cutlass-dsl" in need]
+    assert len(needs) == 3
+    for need in needs:
+        assert re.fullmatch(
+            rf"nvidia-cutlass-dsl(\[cu13\])?=={re.escape(machine.DSL_VERSION)}; sys_platform == 'linux'", need
+        )
+
+
+def test_conda_environment_agrees_with_pyproject(root, project):
+    """Compares texts only: the environment itself is solved where there is conda-forge."""
+    environment = yaml.safe_load((root / "environment.yml").read_text(encoding="utf-8"))
+    *conda, by_pip = environment["dependencies"]
+    assert environment["name"] == project["name"]
+    wanted = dict(re.match(r"([a-z]+)(.*)", need).groups() for need in conda)
+    python = tuple(map(int, wanted["python"].lstrip("=").split(".")))
+    assert python >= tuple(map(int, project["requires-python"].removeprefix(">=").split(".")))
+    torch = {need.removeprefix("torch") for extra in project["optional-dependencies"].values() for need in extra
+             if re.match("torch[<>=]", need)}  # fmt: skip
+    assert {wanted["pytorch"]} == torch
+    (install,) = by_pip["pip"]
+    extras = re.fullmatch(r"-e \.\[([a-z0-9,]+)\]", install).group(1).split(",")
+    assert {"dsl", "book", "labs"} <= set(extras) <= set(project["optional-dependencies"])
+
+
+def test_the_package_says_its_version_once(root):
+    text = (root / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\nversion: {quack_tutorial.__version__}\n" in text
+
+
+def tracked_files(root):
+    names = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=root, capture_output=True, text=True
+    ).stdout.split("\n")
+    return [root / name for name in names if name and (root / name).is_file()]
+
+
+def test_no_file_names_a_registrys_host(root):
+    files = tracked_files(root)
+    if not files:
+        pytest.skip("this is not a git checkout, so there is no list of the project's files")
+    named = [file.name for file in files if REGISTRIES.search(file.read_bytes().decode("utf-8", "replace"))]
+    assert named == []
+
+
+# README ---------------------------------------------------------------------------------------------------------------
+
+
+def test_the_readmes_links_lead_to_files(root):
+    text = (root / "README.md").read_text(encoding="utf-8")
+    links = [link for link in re.findall(r"\]\(([^)#]+)", text) if "://" not in link]
+    assert links
+    assert [link for link in links if not (root / link).exists()] == []
+
+
+def test_the_readme_has_a_line_for_each_chapter_and_module(root):
+    text = (root / "README.md").read_text(encoding="utf-8")
+    contents = yaml.safe_load((root / "_toc.yml").read_text(encoding="utf-8"))
+    chapters = [chapter["file"] for chapter in contents["chapters"] if chapter["file"].startswith("notebooks/")]
+    assert [chapter for chapter in chapters if f"({chapter}.md)" not in text] == []
+    rooms = {
+        path.stem + ("/" if path.is_dir() else ".py")
+        for path in (root / "quack_tutorial").iterdir()
+        if not path.name.startswith("_") and (path.suffix == ".py" or (path / "__init__.py").exists())
+    }
+    lines = set(re.findall(r"^\| `([a-z_]+(?:\.py|/))` \|", text, re.MULTILINE))
+    assert rooms == lines
+
+
+def test_the_readmes_commands_are_targets_of_make(root):
+    commands = re.findall(r"(?:^ {4}|`)make ([a-z-]+)", (root / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    targets = re.findall(r"^([a-z-]+):", (root / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    assert {"book", "test"} <= set(commands) <= set(targets)
+
+
+# The command line -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [name for name, _, _ in cli.COMMANDS])
+def test_each_command_explains_itself(name, capsys):
+    with pytest.raises(SystemExit) as stop:
+        cli.main([name, "--help"])
+    assert stop.value.code == 0
+    assert f"usage: quack-tutorial {name}" in capsys.readouterr().out
+
+
+def test_help_lists_every_command():
+    done = subprocess.run([sys.executable, "-m", "quack_tutorial.cli", "--help"], capture_output=True, text=True)
+    assert done.returncode == 0
+    for name, _, _ in cli.COMMANDS:
+        assert re.search(rf"^ +{name} ", done.stdout, re.MULTILINE)
+
+
+# Notebooks ------------------------------------------------------------------------------------------------------------
+
+CHAPTER = """\
+---
+jupytext:
+  text_representation:
+    extension: .md
+    format_name: myst
+kernelspec:
+  display_name: Python 3
+  language: python
+  name: python3
+---
+
+# Title
+
+Text.
+
+```{code-cell} ipython3
+:tags: [hide-input]
+
+1 + 1
+```
+"""
+
+
+def test_notebooks_are_up_to_date(sync, capsys):
+    assert sync.main(["--check"]) == 0, capsys.readouterr().err
+
+
+def test_a_notebook_is_its_source_without_outputs_or_jupytext_metadata(sync):
+    import nbformat
+
+    text = sync.notebook_of(CHAPTER, "00-title", {"url": ""})
+    assert text == sync.notebook_of(CHAPTER, "00-title", {"url": ""})
+    notebook = nbformat.reads(text, as_version=4)
+    assert [(cell.cell_type, cell.source) for cell in notebook.cells] == [
+        ("markdown", "# Title\n\nText."),
+        ("code", "1 + 1"),
+    ]
+    assert notebook.cells[1].metadata == {"tags": ["hide-input"]}
+    assert notebook.cells[1].outputs == []
+    assert notebook.metadata == {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
+
+
+def test_a_notebook_installs_on_colab_once_the_repository_is_known(sync):
+    import nbformat
+
+    repository = {"url": "https://example.org/someone/book/", "branch": "main"}
+    cells = nbformat.reads(sync.notebook_of(CHAPTER, "00-title", repository), as_version=4).cells
+    assert len(cells) == 3
+    assert cells[0].source.count("git+https://example.org/someone/book@main") == 1
+    assert cells[0].source.index('if "google.colab" in sys.modules:') < cells[0].source.index("%pip install")
+
+
+def test_drift_is_found_and_mended(sync, tmp_path, capsys):
+    source, notebook = tmp_path / "00-title.md", tmp_path / "00-title.ipynb"
+    source.write_text(CHAPTER, encoding="utf-8")
+    (tmp_path / "readme.md").write_text("No notebook.", encoding="utf-8")
+    folder = str(tmp_path)
+    assert sync.main([folder, "--check"]) == 1
+    assert "00-title.ipynb is missing: run `make notebooks`" in capsys.readouterr().err
+    assert not notebook.exists()
+    assert sync.main([folder]) == 0
+    assert sync.main([folder, "--check"]) == 0
+    notebook.write_text(notebook.read_text(encoding="utf-8").replace("1 + 1", "1 + 2"), encoding="utf-8")
+    assert sync.main([folder, "--check"]) == 1
+    assert "00-title.ipynb differs from 00-title.md" in capsys.readouterr().err
+    assert sync.main([folder]) == 0
+    assert "1 + 1" in notebook.read_text(encoding="utf-8")
+    source.unlink()
+    assert sync.main([folder, "--check"]) == 1
+    assert "00-title.ipynb has no source 00-title.md" in capsys.readouterr().err

@@ -1,0 +1,82 @@
+"""The built book in a real browser: both colour schemes, desktop and phone, nothing fetched from outside.
+
+`tests/site/check.mjs` looks, this file judges. Where Chromium, Node.js or the built site is missing the test is skipped
+and says which; with SITE_TEST=required, as in .ci/run, that is a failure instead.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+from collections import Counter
+
+import pytest
+import yaml
+
+
+def missing_tool(root):
+    """What the browser test lacks on this machine, or None."""
+    if not shutil.which("node"):
+        return "Node.js is not installed"
+    if not find_chromium():
+        return "Chromium is not installed"
+    if not (root / "tests/site/node_modules/playwright-core").exists():
+        return "run `make site-tools` first"
+    return None
+
+
+def find_chromium():
+    names = ("chromium", "chromium-browser", "google-chrome")
+    return next((path for path in map(shutil.which, names) if path), None)
+
+
+def skip_unless_required(lack):
+    if os.environ.get("SITE_TEST") == "required":
+        pytest.fail(f"the site was to be tested, but {lack}")
+    pytest.skip(f"the site is not tested: {lack}")
+
+
+def check(root, site, *options):
+    """The answer of check.mjs for the site in a folder."""
+    lack = missing_tool(root)
+    if lack:
+        skip_unless_required(lack)
+    command = ["node", str(root / "tests/site/check.mjs"), str(site), "--chromium", find_chromium(), *options]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_every_page_works_in_both_schemes_and_widths(root):
+    site = root / "_build/html"
+    if not (site / ".built").exists():
+        skip_unless_required("it is not built; run `make book` first")
+    answer = check(root, site, "--search", "simulator")
+    contents = yaml.safe_load((root / "_toc.yml").read_text(encoding="utf-8"))
+    pages = [contents["root"], *(chapter["file"] for chapter in contents["chapters"])]
+    assert {f"{page}.html" for page in pages} <= set(answer["pages"])
+    told = [f"{f['page']}, {f['scheme']}, {f['width']} px: {f['kind']}: {f['text']}" for f in answer["findings"]]
+    assert not told, "\n" + "\n".join(told)
+
+
+def test_the_check_finds_what_it_looks_for(root, tmp_path):
+    (tmp_path / "index.html").write_text(
+        """<!doctype html><html lang="en">
+        <head><title>Bad</title><meta name="viewport" content="width=device-width"></head>
+        <body><h1>Bad</h1><img src="https://example.org/outside.png"><a href="gone.html">gone</a>
+        <img src="gone.png" alt="gone"><div style="width: 900px">wide</div>
+        <p style="color: #ccc; background: #fff">faint</p>
+        <script>console.error("said"); undefinedFunction()</script></body></html>""",
+        encoding="utf-8",
+    )
+    answer = check(root, tmp_path)
+    assert answer["pages"] == ["index.html"]
+    found = {(f["kind"], f["text"].split(":")[0]) for f in answer["findings"]}
+    assert ("outside request", "https") in found
+    assert ("console", "said") in found
+    assert ("console", "undefinedFunction is not defined") in found
+    assert {("missing", "/gone.png"), ("missing", "/gone.html")} <= found
+    assert {("accessibility", "image-alt (critical)"), ("accessibility", "color-contrast (serious)")} <= found
+    # Wider than a phone, not wider than a desktop: once for each colour scheme.
+    overflows = Counter(f["width"] for f in answer["findings"] if f["kind"] == "overflow")
+    assert overflows == {390: 2}
