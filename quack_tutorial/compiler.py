@@ -18,13 +18,13 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-import os
 import re
 import shutil
 import subprocess
 import tempfile
 import types
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 DSL_VERSION = "4.8.1"
@@ -62,6 +62,8 @@ class TensorSpec:
 
 def spec_of(tensor) -> TensorSpec:
     """The spec of a torch tensor with everything fixed: the sizes, the strides, and the alignment of its address."""
+    if not hasattr(tensor, "data_ptr"):
+        raise TypeError(f"expected a torch tensor or a TensorSpec, got {type(tensor).__name__}")
     address = tensor.data_ptr()
     align = MAX_ALIGNMENT if address == 0 else min(MAX_ALIGNMENT, address & -address)
     return TensorSpec(_dtype_name(tensor), tuple(tensor.shape), tuple(tensor.stride()), align)
@@ -89,7 +91,10 @@ def launch(host_fn, *args):
             f"launch({_name(host_fn)}): all tensors must be on one device, got {', '.join(sorted(devices))}; "
             "move them with .to(device)"
         )
-    compile_for(host_fn, *args)(*args)
+    import torch
+
+    with torch.cuda.device(tensors[0].device):
+        compile_for(host_fn, *args)(*args)
 
 
 _compiled = {}
@@ -115,9 +120,10 @@ class _Callable:
     def __init__(self, host_fn, compiled):
         self.compiled = compiled
         parameters = _parameters(host_fn)
-        self.positions = tuple(i for i, p in enumerate(parameters) if p.name != "stream" and not _is_constexpr(p))
-        self.all_positional = len(self.positions) == len([p for p in parameters if p.name != "stream"])
-        self.has_stream = any(p.name == "stream" for p in parameters)
+        self.has_stream = any(parameter.name == "stream" for parameter in parameters)
+        arguments = [parameter for parameter in parameters if parameter.name != "stream"]
+        self.positions = tuple(i for i, parameter in enumerate(arguments) if not _is_constexpr(parameter))
+        self.all_positional = len(self.positions) == len(arguments)
 
     def __call__(self, *args):
         if not self.all_positional:
@@ -141,7 +147,7 @@ class _Callable:
 def ptx(host_fn, *args, arch: str = "sm_90a") -> str:
     """The PTX of `host_fn` compiled for `arch`; `args` as for `compile_for`. No GPU is needed."""
     args = tuple(spec_of(arg) if _is_array(arg) else arg for arg in args)
-    return _compile(host_fn, args, arch).__ptx__
+    return _compile(host_fn, args, arch, keep_ptx=True).__ptx__
 
 
 def ptx_hash(text: str) -> str:
@@ -233,11 +239,8 @@ def _require_gpu():
         raise RuntimeError(problem)
 
 
-def _compile(host_fn, args, arch=None):
-    """Compile with fake tensors; the result carries its PTX as `__ptx__`, and can run if `arch` is left out."""
-    if "CUTE_DSL_DUMP_DIR" not in os.environ:
-        # The DSL hands PTX over through a file, in the folder it finds here when it is first imported.
-        os.environ["CUTE_DSL_DUMP_DIR"] = tempfile.gettempdir()
+def _compile(host_fn, args, arch=None, keep_ptx=False):
+    """Compile with fake tensors; the result can run if `arch` is left out, and has its PTX as `__ptx__` if asked to."""
     problem = dsl_problem()
     if problem:
         raise RuntimeError(problem)
@@ -277,17 +280,29 @@ def _compile(host_fn, args, arch=None):
             break
         call.append(fake(arg) if isinstance(arg, TensorSpec) else arg)
     if next(given, None) is not None:
-        raise TypeError(f"{_name(host_fn)} takes {len(call)} arguments, got {len(args)}")
+        expected = sum(parameter.name != "stream" for parameter in _parameters(host_fn))
+        raise TypeError(f"{_name(host_fn)} takes {expected} arguments, got {len(args)}")
+    options = [cute.EnableTVMFFI()] + ([cute.GPUArch(arch)] if arch else [])
+    if not keep_ptx:
+        return cute.compile[tuple(options)](host_fn, *call)
     keep = cute.KeepPTX()
-    options = (keep, cute.EnableTVMFFI()) + ((cute.GPUArch(arch),) if arch else ())
-    compiled = cute.compile[options](host_fn, *call)
+    compiled = cute.compile[(keep, *options)](host_fn, *call)
+    # The DSL hands PTX over through a file, in the current folder unless told otherwise before it was imported.
     for written in Path(keep.dump_path).parent.glob(Path(keep.dump_path).name + ".*.ptx"):
         written.unlink(missing_ok=True)
     return compiled
 
 
 def _parameters(host_fn):
-    return tuple(inspect.signature(host_fn).parameters.values())
+    """The parameters of a function, or of the `__call__` of an object without self."""
+    if inspect.isroutine(host_fn):
+        return _function_parameters(host_fn)
+    return _function_parameters(type(host_fn).__call__)[1:]
+
+
+@cache
+def _function_parameters(function):
+    return tuple(inspect.signature(function).parameters.values())
 
 
 def _is_constexpr(parameter):
@@ -328,8 +343,8 @@ def _fingerprint(value, seen=None):
     seen = set() if seen is None else seen
     if isinstance(value, types.MethodType):
         return _fingerprint(value.__func__, seen), _fingerprint(value.__self__, seen)
-    if callable(value):
-        value = inspect.unwrap(value)  # the DSL's decorators keep the function as written in __wrapped__
+    while hasattr(value, "__wrapped__"):  # the DSL's decorators keep there the function as written
+        value = value.__wrapped__
     if isinstance(value, types.ModuleType) or (getattr(value, "__module__", None) or "").split(".")[0] in FOREIGN:
         return ()
     if id(value) in seen:
@@ -351,6 +366,7 @@ def _fingerprint(value, seen=None):
 FOREIGN = ("cutlass", "cuda", "torch", "numpy")  # what comes from there does not change while the program runs
 
 
+@cache
 def _global_names(code):
     """The names that a code object, with the functions written inside it, looks up outside itself; in a fixed order."""
     names = set(code.co_names)

@@ -10,7 +10,7 @@ back. One compiled kernel serves every number of rows.
 Not covered: gradients, torch.compile.
 """
 
-from functools import lru_cache
+from functools import cache
 
 import torch
 
@@ -48,7 +48,7 @@ def softmax(input, dim=-1):
     return output
 
 
-@lru_cache(maxsize=None)
+@cache
 def _softmax_on(device, dtype, N, rows):
     """The softmax kernel for rows of N elements as a callable (x, out) on CUDA or CPU tensors."""
     from quack_tutorial.kernels import softmax as kernels

@@ -69,7 +69,9 @@ def softmax_tolerance(x, dtype):
         return np.ones_like(x)
     with np.errstate(invalid="ignore"):
         below_max = np.abs(x - x.max(axis=-1, keepdims=True))
-    return 4.0 + 2.0 * np.where(np.isfinite(below_max), below_max, 0.0)
+    below_max = np.where(np.isfinite(below_max), below_max, 0.0)
+    mean = np.nansum(softmax(x) * below_max, axis=-1, keepdims=True)
+    return 4.0 + 0.5 * np.log2(x.shape[-1]) + 2.0 * (below_max + mean)
 
 
 def softmax_error(x, result, dtype):

@@ -13,7 +13,14 @@ import numpy as np
 
 from quack_tutorial import reference
 
-DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16", "float32": "float32", "bfloat16": "bfloat16", "float16": "float16"}
+DTYPES = {
+    "fp32": "float32",
+    "bf16": "bfloat16",
+    "fp16": "float16",
+    "float32": "float32",
+    "bfloat16": "bfloat16",
+    "float16": "float16",
+}
 VERSIONS = ("final", "online", "three-pass")
 MAX_M = 4096  # rows; a trace of more would not fit in memory
 
@@ -24,8 +31,12 @@ def add_arguments(parser) -> None:
     parser.add_argument("--m", type=_at_least_one, default=8, metavar="ROWS", help="rows (default 8)")
     parser.add_argument("--n", type=_at_least_one, default=4096, metavar="COLUMNS", help="columns (default 4096)")
     parser.add_argument("--dtype", choices=sorted(DTYPES), default="fp32", help="of input and output (default fp32)")
-    parser.add_argument("--version", choices=VERSIONS, default="final", help="which version of the kernel (default final)")
-    parser.add_argument("--schedule", choices=["forward", "reverse", "seeded"], default="forward", help="order of the warps")
+    parser.add_argument(
+        "--version", choices=VERSIONS, default="final", help="which version of the kernel (default final)"
+    )
+    parser.add_argument(
+        "--schedule", choices=["forward", "reverse", "seeded"], default="forward", help="order of the warps"
+    )
     parser.add_argument("--seed", type=int, default=0, help="of the input and of --schedule seeded (default 0)")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
@@ -45,7 +56,10 @@ def _at_least_one(text: str) -> int:
 def run(args) -> int:
     """Simulate, judge, print; returns the exit status."""
     if args.m > MAX_M:
-        print(f"simulate: --m {args.m} is more than {MAX_M} rows, whose trace would not fit in memory; take fewer", file=sys.stderr)
+        print(
+            f"simulate: --m {args.m} is more than {MAX_M} rows, whose trace would not fit in memory; take fewer",
+            file=sys.stderr,
+        )
         return 2
     try:
         result = check_softmax(args.m, args.n, DTYPES[args.dtype], args.version, args.schedule, args.seed)
@@ -94,7 +108,6 @@ def check_softmax(M: int, N: int, dtype: str, version="final", schedule="forward
         "error_ulp": float(distance[worst]),
         "tolerance_ulp": float(tolerance[worst]),
         "findings": [str(finding) for finding in outcome.findings],
-        "warp_instructions": len(outcome.trace),
         "minimum_bytes": minimum,
         **traffic,
     }
@@ -120,4 +133,11 @@ def as_text(result: dict) -> str:
     ]
     lines.append("  clean: no race, wrong access or deadlock found" if result["clean"] else "  findings:")
     lines += [f"    {text}" for text in result["findings"]]
+    moved = result["bytes_read"] + result["bytes_written"]
+    lines += [
+        f"  {moved:,} bytes through global memory, {moved / result['minimum_bytes']:.3f} of the minimum {result['minimum_bytes']:,}",
+        f"  {result['global_requests']:,} global requests, {result['sectors_per_request']:.2f} sectors each; "
+        f"{result['excess_wavefronts']:,} excess wavefronts of {result['shared_wavefronts']:,} in shared memory (a model)",
+        f"  {result['warp_instructions']:,} warp instructions recorded, {result['shuffles']:,} shuffles, {result['barriers']:,} barrier arrivals",
+    ]
     return "\n".join(lines)

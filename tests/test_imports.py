@@ -26,6 +26,7 @@ ROOMS = {
     "machine": ({"simulator.loading"}, set()),
     "ops": ({"kernels", "compiler", "simulator"}, {"torch"}),
     "reference": (set(), set()),
+    "simulate_command": ({"analysis", "kernels", "reference", "simulator"}, set()),
     "simulator": ({"analysis"}, set()),
 }
 # Only where a function needs it, not when the module is loaded.

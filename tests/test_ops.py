@@ -83,7 +83,12 @@ def test_rows_may_repeat_and_single_columns_have_any_stride():
 @pytest.mark.parametrize(
     "make, dim, error, message",
     [
-        (lambda: torch.zeros(2, 3, dtype=torch.float64), -1, TypeError, "expected float32, float16 or bfloat16, got torch.float64"),
+        (
+            lambda: torch.zeros(2, 3, dtype=torch.float64),
+            -1,
+            TypeError,
+            "expected float32, float16 or bfloat16, got torch.float64",
+        ),
         (lambda: torch.zeros(2, 3, dtype=torch.int32), -1, TypeError, "got torch.int32"),
         (lambda: torch.zeros(2, 3), 0, ValueError, r"only the last dimension is supported \(dim=-1 or 1\), got dim=0"),
         (lambda: torch.zeros(2, 3), 2, ValueError, "got dim=2"),

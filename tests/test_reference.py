@@ -22,7 +22,9 @@ def test_softmax_by_hand():
 
 @pytest.mark.parametrize("row", ([-INF, -INF], [INF, 0.0], [NAN, 0.0], [-INF, 0.0], [INF, -INF], [0.0]))
 def test_softmax_of_hard_rows_is_torchs(row):
-    np.testing.assert_array_equal(reference.softmax(row), torch.softmax(torch.tensor(row, dtype=torch.float64), 0).numpy())
+    np.testing.assert_array_equal(
+        reference.softmax(row), torch.softmax(torch.tensor(row, dtype=torch.float64), 0).numpy()
+    )
 
 
 @pytest.mark.parametrize(

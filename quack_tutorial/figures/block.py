@@ -11,7 +11,20 @@ from quack_tutorial.simulator.trace import Op, Space
 from .player import Frame, Player
 from .scene import Box, Label, Scene, arrow
 from .shuffles import read_series, series
-from .wording import LANES, NOTHING, active, counted, element, full, lane_words, offset_in, origin, picked, ranges, row, short
+from .wording import (
+    LANES,
+    active,
+    counted,
+    element,
+    full,
+    lane_words,
+    offset_in,
+    origin,
+    picked,
+    ranges,
+    row,
+    short,
+)
 
 PITCH, WIDTH = 22, 20
 LANE_HEIGHT, LANE_ROW = 18, 32
@@ -32,7 +45,13 @@ def block_reduce(trace, block=0, tensor=None, operation=None, first_warp=0, laun
         raise ValueError("the trace has no values: record it with simulate(..., values=True)")
     run = _Run(trace, events, _tensors(trace, events, tensor), first_warp, operation)
     run.play()
-    key = [("r", "read now"), ("w", "written now"), ("p", "waits at the barrier"), ("a", "holds the answer"), ("i", "takes no part")]
+    key = [
+        ("r", "reads now"),
+        ("w", "writes now"),
+        ("p", "waits at the barrier"),
+        ("a", "holds the answer"),
+        ("i", "takes no part"),
+    ]
     if any("f" in frame.roles for frame in run.frames):
         key.append(("f", "not written by anyone yet"))
     hidden = run.warps - len(run.shown)
@@ -41,6 +60,7 @@ def block_reduce(trace, block=0, tensor=None, operation=None, first_warp=0, laun
         title=f"A block of {counted(run.warps, 'warp')} through shared memory",
         scene=run.scene(),
         frames=tuple(run.frames),
+        still=-1,
         origin=origin(trace, launch, f"block {block}{more}. Banks are a model: word number modulo 32"),
         key=tuple(key),
     )
@@ -59,7 +79,9 @@ def _tensors(trace, events, name) -> list[int]:
         raise ValueError("the block reads and writes no shared memory")
     words = sum(-(-trace.tensors[t].nbytes // WORD_BYTES) for t in found)
     if words > MOST_WORDS:
-        raise ValueError(f"{names} are {words} words, more than the {MOST_WORDS} that are readable: choose one by tensor=")
+        raise ValueError(
+            f"{names} are {words} words, more than the {MOST_WORDS} that are readable: choose one by tensor="
+        )
     return found
 
 
@@ -78,7 +100,9 @@ class _Run:
         self.warps = int(self.events["warp"].max()) + 1
         self.shown = list(range(self.first_warp, min(self.warps, self.first_warp + MOST_WARPS)))
         if not self.shown:
-            raise ValueError(f"the block has {counted(self.warps, 'warp')}, first_warp={self.first_warp} is none of them")
+            raise ValueError(
+                f"the block has {counted(self.warps, 'warp')}, first_warp={self.first_warp} is none of them"
+            )
         numbers = []
         for t in self.tensors:
             info = self.trace.tensors[t]
@@ -89,7 +113,9 @@ class _Run:
         self.lane_texts = {w: [""] * LANES for w in self.shown}
         self.lane_roles = {w: "v" * LANES for w in self.shown}
         self.word_texts = dict.fromkeys(self.words, "")
-        self.written, self.read_shared, self.status, self.waiting = set(), set(), {}, {}
+        self.written, self.status, self.waiting = set(), {}, {}
+        self.loaded = {}  # warp: what its lanes last read from shared memory
+        self.unsure = set()  # warps that read words which nobody had written
 
     # What is where ---------------------------------------------------------------------------------------------------
 
@@ -137,13 +163,18 @@ class _Run:
             line = self.trace.line(event)
             where, source = line.where, line.text
         notes = tuple(
-            Label(LEFT - 8, self.lane_box(w, 0).y + 18, self.status[w], "end", "small") for w in self.shown if self.status.get(w)
+            Label(LEFT - 8, self.lane_box(w, 0).y + 18, self.status[w], "end", "small")
+            for w in self.shown
+            if self.status.get(w)
         )
         self.frames.append(Frame(caption, letters, texts, where, source, inks or {}, notes))
 
     def play(self):
         self._at_first()
-        self.frame(f"{counted(self.warps, 'warp')} of 32 lanes, each lane with a value in registers; shared memory is empty.", None)
+        self.frame(
+            f"{counted(self.warps, 'warp')} of 32 lanes, each lane with a value in registers; shared memory is empty.",
+            None,
+        )
         events, i = self.events, 0
         while i < len(events):
             event = events[i]
@@ -160,7 +191,9 @@ class _Run:
                 self._access(warp, event, op)
             elif op in (Op.BARRIER, Op.BARRIER_ARRIVE):
                 following = events[i + 1] if i + 1 < len(events) else None
-                opens = following is not None and following["op"] == Op.BARRIER_RESUME and _same_barrier(event, following)
+                opens = (
+                    following is not None and following["op"] == Op.BARRIER_RESUME and _same_barrier(event, following)
+                )
                 self._barrier(warp, event, opens)
             elif op == Op.BARRIER_RESUME and self._release(event):
                 self.frame("The barrier opens: every warp that waited goes on.", event)
@@ -193,12 +226,11 @@ class _Run:
 
     def _shuffles(self, warp, group):
         operation = self._operation(group)
-        first = self._values(warp)
-        whole = read_series(self.trace, group, operation, first)
+        whole = read_series(self.trace, group, operation, self.loaded.get(warp))
         last = whole.shuffles[-1]
         if warp not in self.lane_roles:
             return
-        done = warp in self.read_shared
+        done = warp in self.loaded and warp not in self.unsure
         holders = whole.holders() if done else np.zeros(LANES, bool)
         self._show(warp, last.after, last.after_known & last.lanes)
         letters = "".join("a" if h else "r" if on else "i" for h, on in zip(holders, last.lanes))
@@ -206,14 +238,17 @@ class _Run:
         text = f"Warp {warp}: {counted(len(group), 'shuffle')} among {lane_words(last.lanes)}."
         if last.after_known.any():
             lane = int(np.nonzero(last.lanes & last.after_known)[0][0])
-            of = "the block" if done else "the warp"
-            text += f" Lane {lane} now holds the {name} of {of}, {full(last.after[lane])}."
+            of = (
+                "the warp"
+                if warp not in self.loaded
+                else "what the warps stored"
+                if done
+                else "what it read, whoever wrote it"
+            )
+            text += f" Lane {lane} now holds the {name} of {of}: {full(last.after[lane])}."
         if done:
             self.lane_roles[warp] = "".join("a" if h else "v" for h in holders)
         self.frame(text, group[-1], {warp: letters})
-
-    def _values(self, warp):
-        return getattr(self, "loaded", {}).get(warp)
 
     def _access(self, warp, event, op):
         info = self.trace.tensors[int(event["tensor"])]
@@ -234,15 +269,21 @@ class _Run:
                 self.word_texts[w] = "…"
         self._show(warp, values, lanes)
         if not store:
-            self.read_shared.add(warp)
-            loaded = self.__dict__.setdefault("loaded", {})
-            loaded[warp] = np.where(lanes, values, np.nan)
+            if unwritten:
+                self.unsure.add(warp)
+            self.loaded[warp] = np.where(lanes, values, np.nan)
         role = "w" if store else "r"
         letters = "".join(role if on else "i" for on in lanes)
         marks = {w: role if store or w not in unwritten else "f" for w in words}
         inks = {"write" if store else "read": self._arrows(warp, touched, store)} if warp in self.lane_texts else {}
         if warp in self.lane_texts:
-            self.frame(_access_words(warp, event, info, lanes, addresses, words, store, unwritten), event, {warp: letters}, marks, inks)
+            self.frame(
+                _access_words(warp, event, info, lanes, addresses, words, store, unwritten),
+                event,
+                {warp: letters},
+                marks,
+                inks,
+            )
 
     def _arrows(self, warp, touched, store) -> str:
         paths, drawn = [], set()
@@ -267,12 +308,19 @@ class _Run:
         if opens:
             there = counted(len(here), "warp")
             self._release(event)
-            self.frame(f"Warp {warp} arrives last: {name} opens, and what was written before it can now be read. {there} go on.", event)
+            self.frame(
+                f"Warp {warp} arrives last: {name} opens, and what was written before it can now be read. {there} go on.",
+                event,
+            )
             return
-        if warp in self.lane_roles:
-            self.status[warp] = "waits"
-            self.lane_roles[warp] = "p" * LANES
-        self.frame(f"Warp {warp} arrives at {name} and waits; {counted(len(here), 'warp')} {'is' if len(here) == 1 else 'are'} there.", event)
+        if warp not in self.lane_roles:
+            return
+        self.status[warp] = "waits"
+        self.lane_roles[warp] = "p" * LANES
+        self.frame(
+            f"Warp {warp} arrives at {name} and waits; {counted(len(here), 'warp')} {'is' if len(here) == 1 else 'are'} there.",
+            event,
+        )
 
     def _release(self, event) -> bool:
         here = self.waiting.pop((int(event["arg"]), int(event["arg2"])), [])
@@ -293,7 +341,8 @@ def _access_words(warp, event, info, lanes, addresses, words, store, unwritten) 
         banks[word % BANKS] = banks.get(word % BANKS, 0) + 1
     first = int(np.nonzero(lanes)[0][0])
     if lanes.sum() == 1:
-        text = f"Warp {warp}: lane {first} {'writes' if store else 'reads'} {element(info, addresses[first])}, in bank {min(words) % BANKS}."
+        does = "writes" if store else "reads"
+        text = f"Warp {warp}: lane {first} {does} {element(info, addresses[first])}, in bank {min(words) % BANKS}."
     else:
         wavefronts = max(banks.values())
         conflict = "no conflict" if wavefronts == 1 else f"{wavefronts} words share a bank: {wavefronts} wavefronts"
@@ -307,5 +356,3 @@ def _access_words(warp, event, info, lanes, addresses, words, store, unwritten) 
         are = "it is" if len(words) == 1 else f"{len(unwritten)} of them are"
         text += f" But {are} not written by anyone yet: the value is whatever was there."
     return text
-
-

@@ -8,13 +8,18 @@ from quack_tutorial.simulator.trace import Op, ShuffleKind
 
 from .player import Frame, Player
 from .scene import Box, Label, Scene, arrow
+from .scene import line as stroke
 from .shuffles import Series, read_series, series
 from .wording import LANES, NOTHING, active, counted, full, lane_words, origin, picked, row, short
 
 PITCH, WIDTH, HEIGHT = 22, 20, 19
-LEFT, TOP, GAP = 60, 30, 44
+LEFT, TOP, GAP = 58, 30, 44
 
-DOES = {"+": "adds what it read to what it had", "max": "keeps the larger of the two", "min": "keeps the smaller of the two"}
+DOES = {
+    "+": "adds what it read to what it had",
+    "max": "keeps the larger of the two",
+    "min": "keeps the smaller of the two",
+}
 ANSWER = {"+": "sum", "max": "maximum", "min": "minimum", None: "answer"}
 
 
@@ -30,13 +35,19 @@ def butterfly(trace, block=0, warp=0, line=None, which=0, operation=None, follow
         events = picked(trace, launch, block, warp, line)
     found = series(events)
     if not -len(found) <= which < len(found):
-        raise ValueError(f"warp {warp} of block {block} has {counted(len(found), 'series', 'series')} of shuffles, not which={which}")
+        raise ValueError(
+            f"warp {warp} of block {block} has {counted(len(found), 'series', 'series')} of shuffles, not which={which}"
+        )
     chosen = found[which]
     whole = read_series(trace, chosen, operation, _loaded_before(trace, launch, block, warp, chosen[0]))
     scene = _scene(whole)
     kind = ShuffleKind(int(chosen[0]["arg"]))
     frames = _frames(trace, whole, follow, kind)
-    key = [("r", f"lane {follow} and the lane it reads"), ("read", f"what lane {follow} reads"), ("thin", "the other lanes")]
+    key = [
+        ("r", f"lane {follow} and the lane it reads"),
+        ("read", f"what lane {follow} reads"),
+        ("thin", "the other lanes"),
+    ]
     if kind != ShuffleKind.IDX:
         key.append(("p", f"first values that lane {follow} holds a share of"))
     if whole.holders().any():
@@ -45,6 +56,7 @@ def butterfly(trace, block=0, warp=0, line=None, which=0, operation=None, follow
         title=f"Who reads whom: {counted(len(chosen), 'shuffle')} of one warp",
         scene=scene,
         frames=tuple(frames),
+        still=-1,
         origin=origin(trace, launch, f"block {block}", f"warp {warp}"),
         key=tuple(key),
     )
@@ -60,12 +72,12 @@ def _loaded_before(trace, launch, block, warp, shuffle):
 def _rows(whole: Series) -> list[tuple[str, float]]:
     """The name and the top of each row of 32 boxes: before, then received and after for each shuffle."""
     rows, y = [("at first", TOP)], TOP + HEIGHT
-    for k, shuffle in enumerate(whole.shuffles):
+    for k in range(len(whole.shuffles)):
         y += GAP
         rows.append(("received", y))
         if _shows_after(whole, k):
             y += HEIGHT + 3
-            rows.append(("now holds", y))
+            rows.append(("holds", y))
         y += HEIGHT
     return rows
 
@@ -79,7 +91,7 @@ def _scene(whole: Series) -> Scene:
     boxes = tuple(Box(LEFT + i * PITCH + 1, y, WIDTH, HEIGHT) for _, y in rows for i in range(LANES))
     labels = [Label(LEFT + i * PITCH + PITCH / 2, TOP - 9, str(i), "middle", "small") for i in range(LANES)]
     labels.append(Label(LEFT - 8, TOP - 9, "lane", "end", "small"))
-    labels += [Label(LEFT - 8, y + HEIGHT / 2, name, "end", "strong" if name == "now holds" else "") for name, y in rows]
+    labels += [Label(LEFT - 8, y + HEIGHT / 2, name, "end", "strong" if name == "holds" else "") for name, y in rows]
     return Scene(LEFT + LANES * PITCH + 2, rows[-1][1] + HEIGHT + 4, boxes, tuple(labels))
 
 
@@ -102,24 +114,33 @@ def _frames(trace, whole: Series, follow: int, kind: ShuffleKind):
 
     first = whole.shuffles[0]
     share = "" if kind == ShuffleKind.IDX else f" Follow lane {follow}."
-    yield frame(f"What {lane_words(first.lanes)} of the warp hold, one value each, in registers.{share}", first.event)
-    held, top = first.before, 0
+    unknown = "" if first.before_known[first.lanes].all() else " Where nobody reads it, the trace does not say (?)."
+    yield frame(
+        f"What {lane_words(first.lanes)} of the warp hold, one value each, in registers.{share}{unknown}", first.event
+    )
+    done = {"thin": "", "read": ""}  # lines of the shuffles so far
     for k, shuffle in enumerate(whole.shuffles):
         held_row = len(rows) - 1
         rows.append((_texts(shuffle.got, shuffle.lanes, shuffle.lanes), _plain(shuffle.lanes)))
         source = int(shuffle.source[follow])
+        thin, strong = _lines(whole, held_row, shuffle, follow)
+        done = {"thin": done["thin"] + thin, "read": done["read"] + strong}
         marked = [r[1] for r in rows]
         marked[held_row] = _marked(marked[held_row], [source], "r")
         marked[-1] = _marked(marked[-1], [follow], "r")
-        yield frame(_reads(shuffle, kind, follow, source), shuffle.event, _arrows(whole, held_row, shuffle, follow), marked)
-        held = shuffle.after
+        yield frame(_reads(shuffle, kind, follow, source), shuffle.event, done, marked)
         if not _shows_after(whole, k):
             continue
         last = k == len(whole.shuffles) - 1
         holders = whole.holders() if last else np.zeros(LANES, bool)
-        rows.append((_texts(held, shuffle.after_known, shuffle.lanes), _marked(_plain(shuffle.lanes), np.nonzero(holders)[0], "a")))
-        rows[top] = (rows[top][0], _marked(_plain(lanes), np.nonzero(shuffle.covers[follow])[0], "p"))
-        yield frame(_holds(whole, shuffle, follow, last, holders), shuffle.event, _arrows(whole, held_row, shuffle, follow))
+        rows.append(
+            (
+                _texts(shuffle.after, shuffle.after_known, shuffle.lanes),
+                _marked(_plain(shuffle.lanes), np.nonzero(holders)[0], "a"),
+            )
+        )
+        rows[0] = (rows[0][0], _marked(_plain(lanes), np.nonzero(shuffle.covers[follow])[0], "p"))
+        yield frame(_holds(whole, shuffle, follow, last, holders), shuffle.event, done)
 
 
 def _plain(lanes) -> str:
@@ -134,13 +155,15 @@ def _marked(roles: str, places, role: str) -> str:
     return "".join(letters)
 
 
-def _arrows(whole: Series, held_row: int, shuffle, follow: int) -> dict[str, str]:
+def _lines(whole: Series, held_row: int, shuffle, follow: int) -> tuple[str, str]:
+    """Lines from the lanes that are read to those that read, and the arrow of the lane that is followed."""
     rows = _rows(whole)
     y0, y1 = rows[held_row][1] + HEIGHT + 1, rows[held_row + 1][1] - 2
     x = lambda lane: LEFT + lane * PITCH + PITCH / 2  # noqa: E731
-    paths = {i: arrow(x(int(shuffle.source[i])), y0, x(i), y1) for i in np.nonzero(shuffle.lanes)[0]}
-    strong = paths.pop(follow, "")
-    return {"thin": "".join(paths.values()), "read": strong}
+    lanes = [i for i in np.nonzero(shuffle.lanes)[0] if i != follow]
+    thin = "".join(stroke(x(int(shuffle.source[i])), y0, x(i), y1) for i in lanes)
+    strong = arrow(x(int(shuffle.source[follow])), y0, x(follow), y1) if shuffle.lanes[follow] else ""
+    return thin, strong
 
 
 def _reads(shuffle, kind: ShuffleKind, follow: int, source: int) -> str:
@@ -177,7 +200,9 @@ def _holds(whole: Series, shuffle, follow: int, last: bool, holders) -> str:
     groups = len({tuple(np.nonzero(row)[0]) for row in shuffle.covers[holders]})
     if groups > 1:
         size = int((shuffle.covers[np.nonzero(holders)[0][0]] > 0).sum())
-        return f"{text} {_capital(lane_words(holders))} hold the {name} of their group: {groups} groups of {size} lanes."
+        return (
+            f"{text} {_capital(lane_words(holders))} hold the {name} of their group: {groups} groups of {size} lanes."
+        )
     value = full(answers.pop()) if len(answers) == 1 else "equal up to rounding"
     if holders.sum() == active(shuffle.event).sum():
         return f"{text} {_capital(lane_words(holders))} hold the {name}, {value}: nobody has to send it round."

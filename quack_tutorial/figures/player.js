@@ -13,7 +13,7 @@
     const where = root.querySelector(".qt-source b"), sentence = root.querySelector(".qt-caption p");
     const source = where.nextSibling;
     const texts = Array.from(words, (word) => word.textContent);
-    let at = data.start;
+    let at = 0, paths = {};
 
     // "a3r2" -> a a a r r; "#" stands before a digit that is a letter.
     function setRoles(runs) {
@@ -56,19 +56,29 @@
     function show(to) {
       const first = to > at ? at + 1 : 0;
       const wanted = first ? {} : Object.fromEntries(texts.map((_, i) => [i, ""]));
+      if (!first) paths = {};
       let roles = null;
       for (let k = first; k <= to; k++) {
         roles = data.frames[k].r || roles;
-        Object.assign(wanted, data.frames[k].t);
+        for (const [run, text] of Object.entries(data.frames[k].t || {})) {
+          const [from, count] = run.split("+").map(Number);
+          for (let i = from; i < from + (count || 1); i++) wanted[i] = text;
+        }
+        const changes = data.frames[k].i || {};
+        for (const name in changes) {
+          const added = changes[name].startsWith("+");
+          paths[name] = added ? paths[name] + changes[name].slice(1) : changes[name];
+        }
       }
       if (roles) setRoles(roles);
       for (const i in wanted) if (wanted[i] !== texts[i]) setText(i, wanted[i]);
       at = to;
       const frame = data.frames[at];
-      for (const ink of inks) ink.setAttribute("d", (frame.i || {})[ink.dataset.ink] || "");
+      for (const ink of inks) ink.setAttribute("d", paths[ink.dataset.ink] || "");
       setNotes(frame.n || []);
-      where.textContent = frame.w || "";
-      source.textContent = frame.s ? " " + frame.s : " ";
+      const [place, code] = data.lines[frame.l];
+      where.textContent = place;
+      source.textContent = " " + code;
       sentence.textContent = frame.c;
       report();
     }
@@ -115,7 +125,8 @@
         go(keys[event.key]);
       });
     }
-    report();
+    at = data.frames.length; // so that show() starts from the first frame
+    show(data.start);
     root.querySelector(".qt-controls").hidden = !sliders.length;
   }
 

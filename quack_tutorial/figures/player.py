@@ -1,8 +1,8 @@
 """A step player: one picture that a reader steps through, as a single piece of HTML.
 
 The HTML holds an SVG of the opening step, the steps as JSON and a little plain JavaScript. Without scripts the opening
-step and its caption remain. Steps are stored as changes: roles of boxes run-length encoded ("a3r29"), and the texts that
-differ from the step before.
+step and its caption remain. Steps are stored as changes: roles of boxes run-length encoded ("a3r29"), the texts that differ
+from the step before ("0+32" for 32 boxes from the first on), and paths ("+" where one is added to).
 
 Not covered: playing by itself, animation.
 """
@@ -40,8 +40,9 @@ class Player:
     """Frames over one scene.
 
     `key` explains what is drawn: pairs of a role or the name of an ink, and words. `origin` says what the picture is from.
-    `start` is the frame shown at first and where scripts do not run. `axes` maps a slider's name to its values' names, for
-    frames in the order of `itertools.product`; None gives one slider of steps.
+    `start` is the frame shown at first; `still` the one in the SVG itself, for where scripts do not run. `axes` maps a
+    slider's name to its values' names, for frames in the order of `itertools.product`; None gives one slider of steps.
+    ValueError for frames that do not fit the scene or the axes.
     """
 
     title: str
@@ -50,6 +51,7 @@ class Player:
     origin: str
     key: tuple[tuple[str, str], ...] = ()
     start: int = 0
+    still: int = 0
     axes: dict[str, tuple[str, ...]] | None = None
 
     def __post_init__(self):
@@ -69,28 +71,34 @@ class Player:
 
     def data(self) -> dict:
         """What the page's script gets: the frames as changes, the first in full."""
-        frames, roles, texts = [], None, ("",) * len(self.scene.boxes)
+        lines, frames, roles, texts, inks = {}, [], None, ("",) * len(self.scene.boxes), {}
         for frame in self.frames:
-            row = {"c": frame.caption}
-            if frame.where or frame.source:
-                row |= {"w": frame.where, "s": frame.source}
+            row = {"c": frame.caption, "l": lines.setdefault((frame.where, frame.source), len(lines))}
             if frame.roles != roles:
                 row["r"] = run_lengths(frame.roles)
             changed = {i: new for i, (old, new) in enumerate(zip(texts, frame.texts)) if old != new}
             if changed:
-                row["t"] = changed
-            if frame.inks:
-                row["i"] = {name: path for name, path in frame.inks.items() if path}
+                row["t"] = _text_runs(changed)
+            new = {name: path for name, path in frame.inks.items() if path}
+            if new != inks:
+                row["i"] = {name: _change(inks.get(name, ""), new.get(name, "")) for name in {**inks, **new}}
+                row["i"] = {name: change for name, change in row["i"].items() if change is not None}
             if frame.notes:
                 row["n"] = [[number(n.x), number(n.y), n.text, n.anchor, n.kind] for n in frame.notes]
-            roles, texts = frame.roles, frame.texts
+            roles, texts, inks = frame.roles, frame.texts, new
             frames.append(row)
         axes = [len(names) for names in self.axes.values()] if self.axes else None
         names = list(self.axes.values()) if self.axes else None
-        return {"frames": frames, "start": self.start, "axes": axes, "names": names}
+        return {
+            "frames": frames,
+            "lines": [list(line) for line in lines],
+            "start": self.start,
+            "axes": axes,
+            "names": names,
+        }
 
     def _repr_html_(self) -> str:
-        frame = self.frames[self.start]
+        frame = self.frames[self.still]
         inks = tuple(name for name in INKS if any(f.inks.get(name) for f in self.frames))
         picture = svg(self.scene, frame, inks, f"{self.title}. The text above describes the step that is shown.")
         return page(
@@ -108,7 +116,9 @@ class Player:
     def _controls(self) -> str:
         if self.axes:
             start = list(product(*(range(len(names)) for names in self.axes.values())))[self.start]
-            return "".join(slider(name, len(names), at, names[at]) for (name, names), at in zip(self.axes.items(), start))
+            return "".join(
+                slider(name, len(names), at, names[at]) for (name, names), at in zip(self.axes.items(), start)
+            )
         if len(self.frames) == 1:
             return ""
         buttons = '<button type="button" data-go="-1">Back</button><button type="button" data-go="1">Next</button>'
@@ -170,9 +180,27 @@ def as_json(data) -> str:
 
 
 def run_lengths(roles: str) -> str:
-    """"aaarr" as "a3r2"; a letter alone stands for itself. Digits as letters are written as "#0"."""
+    """ "aaarr" as "a3r2"; a letter alone stands for itself. Digits as letters are written as "#0"."""
     runs = ((letter, len(list(same))) for letter, same in groupby(roles))
     return "".join(f"{'#' if letter.isdigit() else ''}{letter}{n if n > 1 else ''}" for letter, n in runs)
+
+
+def _text_runs(changed: dict[int, str]) -> dict[str, str]:
+    """{0: "a", 1: "a", 5: "b"} as {"0+2": "a", "5": "b"}."""
+    runs = []
+    for i, text in changed.items():
+        if runs and runs[-1][0] + runs[-1][1] == i and runs[-1][2] == text:
+            runs[-1][1] += 1
+        else:
+            runs.append([i, 1, text])
+    return {f"{first}+{n}" if n > 1 else str(first): text for first, n, text in runs}
+
+
+def _change(old: str, new: str) -> str | None:
+    """How a path becomes another: None if it stays, "+" and what is added, or the new one in full."""
+    if old == new:
+        return None
+    return "+" + new[len(old) :] if old and new.startswith(old) else new
 
 
 def _function(script: str) -> str:

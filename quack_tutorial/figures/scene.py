@@ -13,13 +13,14 @@ from html import escape
 
 from .theme import LIGHT, ROLES
 
+EMPTY = ROLES["-"]
 NARROW = 44  # text is squeezed into boxes narrower than this
 GLYPH = 6.1  # width of a digit at the size of box texts
 
 # Lines that steps redraw: (light colour, width, dashes, filled)
 INKS = {
-    "even": (ROLES["r"][0], 1, "", True),
-    "odd": ("#b7d2f9", 1, "", True),
+    "even": (LIGHT["even"], 1, "", True),
+    "odd": (LIGHT["odd"], 1, "", True),
     "thin": ("#8d96a3", 1, "", False),
     "read": (ROLES["r"][1], 1.8, "", False),
     "write": (ROLES["w"][1], 1.8, "", False),
@@ -93,18 +94,19 @@ def _squeeze(text: str, box: Box) -> str:
 
 
 def _box(box: Box, role: str) -> str:
-    fill, stroke = ROLES.get(role, ROLES["-"])[:2]
+    fill, stroke = ROLES.get(role, EMPTY)[:2]
+    paint = "" if role in "-h" else f' fill="{fill}" stroke="{stroke}"'
     hidden = ' visibility="hidden"' if role == "h" else ""
     place = f'x="{number(box.x)}" y="{number(box.y)}" width="{number(box.width)}" height="{number(box.height)}"'
-    return f'<rect data-r="{role}"{hidden} fill="{fill}" stroke="{stroke}" {place} rx="2"/>'
+    return f'<rect data-r="{role}"{hidden}{paint} {place}/>'
 
 
 def _word(box: Box, role: str, text: str) -> str:
     x = box.x + 7 if box.wide else box.x + box.width / 2
     kind = ' class="qt-code" text-anchor="start"' if box.wide else ""
-    # data-w, not data-r: the role's text colour, not its fill
     place = f'x="{number(x)}" y="{number(box.y + box.height / 2)}"'
-    return f'<text data-w="{role}"{kind} {place}{_squeeze(text, box)}>{escape(text)}</text>'
+    faint = f' data-w="{role}"' if role in "ih" else ""  # data-r would give the text the role's fill
+    return f"<text{faint}{kind} {place}{_squeeze(text, box)}>{escape(text)}</text>"
 
 
 def _label(label: Label) -> str:
@@ -131,7 +133,7 @@ def svg(scene: Scene, frame, inks: tuple[str, ...], label: str) -> str:
         f'<svg {size} height="{number(scene.height)}" role="img" aria-label="{escape(label)}" {font} '
         f'dominant-baseline="central">'
         f'<path class="qt-rules" fill="none" stroke="{LIGHT["line"]}" d="{scene.rules}"/>'
-        f'<g data-part="boxes">{"".join(map(_box, scene.boxes, frame.roles))}</g>'
+        f'<g data-part="boxes" fill="{EMPTY[0]}" stroke="{EMPTY[1]}">{"".join(map(_box, scene.boxes, frame.roles))}</g>'
         f'{drawn(areas)}<g data-part="words" fill="{LIGHT["ink"]}" text-anchor="middle">'
         f"{''.join(map(_word, scene.boxes, frame.roles, frame.texts))}</g>{drawn(lines)}"
         f'<g data-part="labels" fill="{LIGHT["soft"]}">{"".join(map(_label, scene.labels))}</g>'

@@ -14,24 +14,27 @@ from .wording import active, counted, element, lane_words, origin, picked, range
 
 SECTOR_BYTES, LINE_BYTES = 32, 128
 BYTE, GAP = 5, 8  # pixels a byte, and between sectors
-LEFT, TOP, HEIGHT, ROW = 96, 22, 22, 28
+LEFT, TOP = 96, 22
 MOST_REQUESTS, MOST_LINES = 64, 32
 
 
-def coalescing(trace, line=None, event=None, block=0, warp=0, launch=0, rows=None, title=None) -> Player:
+def coalescing(
+    trace, line=None, event=None, block=0, warp=0, launch=0, requests=MOST_REQUESTS, rows=None, title=None
+) -> Player:
     """The bytes that a warp's requests to global memory touch, in their sectors; one frame a request.
 
     `line` is a source line's number; `event` is a step of the trace, for that one request alone; with neither, the first line
-    that accesses global memory is taken. `rows` is the least number of 128-byte lines that there is room for. The first 64
-    requests are drawn. ValueError where there is no such request.
+    that accesses global memory is taken. The first `requests` are drawn; `rows` is the least number of 128-byte lines that there is
+    room for. ValueError where there is no such request.
     """
     events = trace.events[[event]] if event is not None else picked(trace, launch, block, warp, line)
-    events = events[(events["space"] == Space.GMEM) & (events["addresses"] >= 0)]
+    copies = (events["op"] == Op.ASYNC_COPY) & (events["sources"] >= 0)  # these read global memory at their sources
+    events = events[((events["space"] == Space.GMEM) & (events["addresses"] >= 0)) | copies]
     if not len(events):
         raise ValueError(f"no request to global memory on line {line} in warp {warp} of block {block}")
     if line is None:
         events = events[events["line"] == events[0]["line"]]
-    total, events = len(events), events[:MOST_REQUESTS]
+    total, events = (len(events) if requests > 1 else 1), events[:requests]
     requests = [_request(trace, e) for e in events]
     needed = max(len({s // 4 for s in r["sectors"]}) for r in requests)
     rows = max(rows or 0, min(needed, MOST_LINES))
@@ -52,8 +55,26 @@ def _request(trace, event) -> dict:
     addresses = row(trace.addresses, event[key])
     lanes = active(event) & (addresses >= 0)
     size = max(1, int(event["bytes"]))
-    sectors = {s for a in addresses[lanes] for s in range(int(a) // SECTOR_BYTES, (int(a) + size - 1) // SECTOR_BYTES + 1)}
+    sectors = {
+        s for a in addresses[lanes] for s in range(int(a) // SECTOR_BYTES, (int(a) + size - 1) // SECTOR_BYTES + 1)
+    }
     return {"event": event, "addresses": addresses, "lanes": lanes, "bytes": size, "sectors": sorted(sectors)}
+
+
+def _row(rows: int) -> tuple[int, int]:
+    """Distance and height of rows: closer together where there are many."""
+    return (28, 22) if rows <= 12 else (18, 16)
+
+
+def _tensor_at(trace, event, address):
+    """The global tensor that an event touches at an address; of an asynchronous copy, the one it reads."""
+    own = trace.tensors[int(event["tensor"])]
+    if own.space == Space.GMEM:
+        return own
+    inside = (
+        t for t in trace.tensors if t.space == Space.GMEM and t.base_address <= address < t.base_address + t.nbytes
+    )
+    return next(inside, own)
 
 
 def _sector_x(k: int) -> float:
@@ -61,27 +82,29 @@ def _sector_x(k: int) -> float:
 
 
 def _scene(rows: int) -> Scene:
-    boxes = [Box(_sector_x(k), TOP + r * ROW, SECTOR_BYTES * BYTE, HEIGHT) for r in range(rows) for k in range(4)]
+    pitch, height = _row(rows)
+    boxes = [Box(_sector_x(k), TOP + r * pitch, SECTOR_BYTES * BYTE, height) for r in range(rows) for k in range(4)]
     labels = [Label(_sector_x(k) + 1, TOP - 10, f"+{k * SECTOR_BYTES} bytes", "start", "small") for k in range(4)]
-    return Scene(_sector_x(4) - GAP + 2, TOP + rows * ROW, tuple(boxes), tuple(labels))
+    return Scene(_sector_x(4) - GAP + 2, TOP + rows * pitch, tuple(boxes), tuple(labels))
 
 
 def _frame(trace, request, rows, i, total) -> Frame:
     event = request["event"]
-    tensor = trace.tensors[int(event["tensor"])]
+    tensor = _tensor_at(trace, event, int(request["addresses"][request["lanes"]].min()))
     lines = sorted({s // 4 for s in request["sectors"]})
     shown = {line: r for r, line in enumerate(lines[:rows])}
     touched = set(request["sectors"])
     roles = "".join(
-        ("r" if lines[r] * 4 + k in touched else "-") if r < len(shown) else "h" for r, k in product(range(rows), range(4))
+        ("r" if lines[r] * 4 + k in touched else "-") if r < len(shown) else "h"
+        for r, k in product(range(rows), range(4))
     )
-    notes = []
+    notes, (pitch, height) = [], _row(rows)
     for line, r in shown.items():
         address = line * LINE_BYTES
         inside = tensor.base_address <= address < tensor.base_address + tensor.nbytes
         name = element(tensor, address) if inside else f"{tensor.name} {address - tensor.base_address:+d} B"
-        notes.append(Label(LEFT - 8, TOP + r * ROW + HEIGHT / 2, name, "end"))
-    inks, more = _bars(request, shown)
+        notes.append(Label(LEFT - 8, TOP + r * pitch + height / 2, name, "end"))
+    inks, more = _bars(request, shown, pitch, height)
     notes += more
     return Frame(
         caption=_caption(request, tensor, i, total, len(lines) - len(shown)),
@@ -94,7 +117,7 @@ def _frame(trace, request, rows, i, total) -> Frame:
     )
 
 
-def _bars(request, shown):
+def _bars(request, shown, pitch, height):
     """The bytes of each lane as bars, neighbours in two tints, and the lane numbers in them."""
     by_start = {}
     for lane in np.nonzero(request["lanes"])[0]:
@@ -108,14 +131,14 @@ def _bars(request, shown):
             line = at // LINE_BYTES
             if line in shown:
                 x = _sector_x(at % LINE_BYTES // SECTOR_BYTES) + at % SECTOR_BYTES * BYTE
-                pieces.append((x, TOP + shown[line] * ROW, (stop - at) * BYTE))
+                pieces.append((x, TOP + shown[line] * pitch, (stop - at) * BYTE))
             at = stop
         for x, y, width in pieces:
-            inks["odd" if i % 2 else "even"] += rectangle(x + 0.5, y + 3, width - 1, HEIGHT - 6)
+            inks["odd" if i % 2 else "even"] += rectangle(x + 0.5, y + 3, width - 1, height - 6)
         words = ranges(lanes)
         if pieces and len(words) * 6 <= pieces[0][2] + 1:
             x, y, width = pieces[0]
-            notes.append(Label(x + width / 2, y + HEIGHT / 2, words, "middle"))
+            notes.append(Label(x + width / 2, y + height / 2, words, "middle"))
     return inks, notes
 
 
@@ -133,9 +156,8 @@ def _caption(request, tensor, i, total, hidden) -> str:
     if sectors == fewest:
         text += f"{len(distinct)} bytes cannot be in fewer."
     else:
-        text += f"{len(distinct)} bytes would fit in {fewest}; of the {moved} bytes moved, {100 * len(distinct) / moved:.0f} % are used."
+        used = 100 * len(distinct) / moved
+        text += f"{len(distinct)} bytes would fit in {fewest}; of the {moved} bytes moved, {used:.3g} % are used."
     if hidden:
         text += f" {counted(hidden, 'more row')} of this request not drawn."
     return text
-
-

@@ -62,7 +62,9 @@ def series(events) -> list[np.ndarray]:
     found, current = [], []
     for event in events:
         shuffle = event["op"] == Op.SHUFFLE
-        new = current and (not shuffle or event["arg"] != current[0]["arg"] or event["arg2"] in [e["arg2"] for e in current])
+        new = current and (
+            not shuffle or event["arg"] != current[0]["arg"] or event["arg2"] in [e["arg2"] for e in current]
+        )
         if new:
             found.append(np.array(current))
             current = []

@@ -32,8 +32,24 @@ ROLES = {
     "6": ("#e5dff8", "#b0a1dd", "#382e5a", "#8474bd"),
     "7": ("#e9e5df", "#bcb2a3", "#3d3832", "#80776b"),
 }
-LIGHT = {"ink": "#1f2430", "soft": "#59616d", "line": "#c9ced6", "paper": "#ffffff", "focus": "#1a56b8"}
-DARK = {"ink": "#e8eaee", "soft": "#a9b1bc", "line": "#414954", "paper": "#171b21", "focus": "#8cb9fb"}
+LIGHT = {
+    "ink": "#1f2430",
+    "soft": "#59616d",
+    "line": "#c9ced6",
+    "paper": "#ffffff",
+    "focus": "#1a56b8",
+    "even": "#9fc1f3",
+    "odd": "#7ba9ee",
+}
+DARK = {
+    "ink": "#e8eaee",
+    "soft": "#a9b1bc",
+    "line": "#414954",
+    "paper": "#171b21",
+    "focus": "#8cb9fb",
+    "even": "#2c5590",
+    "odd": "#3a689f",
+}
 # Lines of charts, by turns; each at least 3 : 1 on the paper. (light, dark)
 SERIES = (
     ("#2f6fd0", "#6ea6f5"),

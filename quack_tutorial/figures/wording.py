@@ -13,7 +13,7 @@ NOTHING = "·"  # in the box of a lane that takes no part
 
 
 def short(value: float) -> str:
-    """A number in at most 5 characters: 3 digits that count, "12k" for 12345, "nan", "inf"."""
+    """A number in 4 characters or so: 3 digits that count, 2 where it is negative, "12k" for 12345, "nan", "inf"."""
     if math.isnan(value):
         return "nan"
     if math.isinf(value):
@@ -22,7 +22,9 @@ def short(value: float) -> str:
     if size == int(size) and size < 10_000:
         return f"{sign}{int(size)}"
     if 0.0095 <= size < 999.5:
-        digits = 0 if size >= 99.5 else 1 if size >= 9.95 else 2
+        digits = 0 if size >= 99.5 else 1 if size >= 9.995 else 2
+        if sign and size >= 0.995:
+            digits = max(0, digits - 1)
         return sign + f"{size:.{digits}f}".removeprefix("0")
     for limit, unit in ((1e6, "k"), (1e9, "M"), (1e12, "G")):
         if 999.5 <= size < limit * 0.9995:
@@ -37,7 +39,7 @@ def full(value: float) -> str:
 
 
 def counted(n: int, noun: str, plural: str | None = None) -> str:
-    """"1 word", "4 words"."""
+    """ "1 word", "4 words"."""
     return f"{n:,} {noun if n == 1 else plural or noun + 's'}"
 
 
@@ -59,7 +61,7 @@ def active(event) -> np.ndarray:
 
 
 def lane_words(lanes: np.ndarray) -> str:
-    """"all 32 lanes", "lane 0", "lanes 0-7"."""
+    """ "all 32 lanes", "lane 0", "lanes 0-7"."""
     chosen = np.nonzero(lanes)[0]
     if len(chosen) == LANES:
         return "all 32 lanes"
@@ -94,7 +96,9 @@ def verb(event, plural: bool = True) -> str:
     return "copies" if word == "copy" else word + "s"
 
 
-def picked(trace, launch: int, block: int | None = None, warp: int | None = None, line: int | None = None) -> np.ndarray:
+def picked(
+    trace, launch: int, block: int | None = None, warp: int | None = None, line: int | None = None
+) -> np.ndarray:
     """The events of a launch, of one block, of one warp, of one line number; ValueError where there is none."""
     events = trace.events
     keep = events["launch"] == launch

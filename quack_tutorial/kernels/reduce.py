@@ -23,6 +23,7 @@ import cutlass.cute as cute
 
 LOG2_E = 1.4426950408889634
 
+
 def thread_reduce(x, op: cutlass.Constexpr, init_val):
     """Reduce all values of the TensorSSA `x` that one thread holds; `op` is a cute.ReductionOp."""
     return x.reduce(op, init_val=init_val, reduction_profile=0)

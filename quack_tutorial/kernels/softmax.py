@@ -89,7 +89,9 @@ class SoftmaxOnline:
         row = cutlass.Int64(row)
         threads, N = self.threads_per_block, mX.shape[1]
         smem = cutlass.memory.SmemAllocator()
-        buffer = smem.allocate_tensor(cutlass.Float32, cute.make_ordered_layout((1, threads // 32, 2), order=(2, 1, 0)), 16)
+        buffer = smem.allocate_tensor(
+            cutlass.Float32, cute.make_ordered_layout((1, threads // 32, 2), order=(2, 1, 0)), 16
+        )
 
         # read MN elements
         max_thread, sum_thread = -cutlass.Float32.inf, cutlass.Float32(0.0)
@@ -132,12 +134,12 @@ CONFIGS = (
 )
 
 
-def default_config(dtype, N, rows="aligned"):
-    """The measured choice for rows of N elements of `dtype`, with fewer threads where many would have nothing to do."""
-    row_bytes = N * dtype.width // 8
-    pairs = next(row[1 if rows == "aligned" else 2] for row in CONFIGS if row_bytes <= row[0])
-    threads_per_row, threads_per_block = pairs[0 if dtype.width == 32 else 1]
-    vectors, threads = math.ceil(row_bytes / VECTOR_BYTES), threads_per_row
+def default_config(vector_size, vectors, width, aligned):
+    """The measured choice for rows of `vectors` x `vector_size` elements of `width` bits: the table, with fewer threads
+    a row where more than a fifth of their vectors would lie behind the end."""
+    pairs = next(row[1 if aligned else 2] for row in CONFIGS if vectors * vector_size * width // 8 <= row[0])
+    threads_per_row, threads_per_block = pairs[0 if width == 32 else 1]
+    threads = threads_per_row
     while threads > 1 and vectors < 0.8 * threads * math.ceil(vectors / threads):
         threads //= 2
     return Config(threads, threads_per_block if threads == threads_per_row else max(threads, 128))
@@ -163,12 +165,13 @@ class Softmax:
         if rows not in ("aligned", "congruent", "any"):
             raise ValueError(f'rows must be "aligned", "congruent" or "any", got {rows!r}')
         self.dtype, self.N, self.rows = dtype, N, rows
-        self.config = config or default_config(dtype, N, rows)
         self.fast_exp = dtype.width < 32
         self.vector_size = VECTOR_BYTES * 8 // dtype.width
         if rows == "any" or N < self.vector_size:
             self.vector_size = 1
-        self.vectors_per_thread = math.ceil(N / (self.vector_size * self.config.threads_per_row))
+        vectors = N // self.vector_size
+        self.config = config or default_config(self.vector_size, vectors, dtype.width, rows == "aligned")
+        self.vectors_per_thread = math.ceil(vectors / self.config.threads_per_row)
         # Elements of a row outside its whole vectors, at most: vector_size - 1 at either end.
         self.singles = 2 * (self.vector_size - 1) if rows == "congruent" else N % self.vector_size
         self.singles_per_thread = math.ceil(self.singles / self.config.threads_per_row)
@@ -184,7 +187,7 @@ class Softmax:
     def kernel(self, mX: cute.Tensor, mO: cute.Tensor):
         N, threads_per_row, vector_size = self.N, self.config.threads_per_row, self.vector_size
         rows_per_block = self.config.threads_per_block // threads_per_row
-        columns = threads_per_row * vector_size * self.vectors_per_thread
+        columns = threads_per_row * vector_size * self.vectors_per_thread  # of the tile; single elements lie beside it
         tidx, _, _ = cute.arch.thread_idx()
         block, _, _ = cute.arch.block_idx()
         row, lane = tidx // threads_per_row, tidx % threads_per_row  # of this thread in the tile, in the row

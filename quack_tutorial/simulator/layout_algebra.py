@@ -101,7 +101,8 @@ def composition(lhs: Layout, rhs) -> Layout:
     """lhs(rhs(coord)) with the profile of `rhs`; a tuple `rhs` is a tiler, composed mode by mode.
 
     A tiler keeps only as many modes of lhs as it has; None keeps its mode whole. ValueError where the result is not a
-    layout: a stride or an extent of `rhs` that does not fit into those of `lhs` evenly.
+    layout: a stride or an extent of `rhs` that does not fit into those of `lhs` evenly. The modes of `rhs` are composed one
+    by one, as in CuTe: a sum of two of them that carries from one mode of lhs into the next is not seen.
     """
     if isinstance(rhs, tuple):
         return join(modes(by_mode(composition, lhs, rhs))[: len(rhs)])
@@ -150,7 +151,7 @@ def _composed(lhs: Layout, domain, shape: int, stride: int) -> Layout:
     result, rest, step = [], shape, stride
     for s, d in domain[:-1]:
         available = -(-s // step)
-        if rest > 1 and available == 1 and step % s:
+        if available == 1 and step % s:
             refuse(f"a step of {step} is no multiple of the extent {s}")
         if rest > 1 and available > 1:
             kept = min(available, rest)
@@ -158,7 +159,7 @@ def _composed(lhs: Layout, domain, shape: int, stride: int) -> Layout:
                 refuse(f"{rest} elements in steps of {step} do not run evenly through the extent {s}")
             result.append((kept, step * d))
             rest //= kept
-        step = -(-step // s)
+        step = max(1, step // s)
     if rest > 1 or not result:
         result.append((rest, step * domain[-1][1]))
     return _flat_layout(result)
@@ -208,7 +209,8 @@ def left_inverse(layout: Layout) -> Layout:
     for i, (d, s, step) in enumerate(moving):
         following = moving[i + 1][0] if i + 1 < len(moving) else d * s
         if following % d or following < d * s:
-            raise ValueError(f"{layout} has no left inverse: stride {following} is no multiple of the reach of {s}:{d}")
+            why = f"after {s}:{d} comes the stride {following}, which is no multiple of {d} from {d * s} on"
+            raise ValueError(f"{layout} has no left inverse: {why}")
         result.append((following // d, step))
     return coalesce(_flat_layout(result))
 

@@ -15,6 +15,7 @@ never is. Not covered: try, class and import statements inside a kernel, `global
 from __future__ import annotations
 
 import ast
+import copy
 import linecache
 from dataclasses import dataclass
 from functools import lru_cache
@@ -71,7 +72,7 @@ def _rewrite(text: str, file: str, first_line: int, name: str, free: tuple) -> R
     node = _find(tree, name, first_line)
     if node is None:
         return None
-    return _compile(node, file, name, free)
+    return _compile(copy.deepcopy(node), file, name, free)  # rewriting changes the tree, which is cached
 
 
 def _find(tree, name: str, first_line: int):

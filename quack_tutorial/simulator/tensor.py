@@ -62,7 +62,7 @@ def contiguous_run(layout: Layout) -> int:
 def stride_gcd(layout: Layout) -> int:
     """The greatest common divisor of the strides, 0 for none."""
     result = 0
-    for stride, shape in zip(la.flatten(layout.stride), la.flatten(layout.shape)):
+    for stride, shape in zip(la.flatten_to_tuple(layout.stride), la.flatten_to_tuple(layout.shape)):
         if shape != 1 and isinstance(stride, int):
             result = int(np.gcd(result, stride))
     return result

@@ -4,7 +4,7 @@
 |--------------------|-------------------------------------------------------|-----------------------------------|
 | `trace.events`     | one warp instruction                                  | `EVENT_DTYPE` below               |
 | `trace.addresses`  | the 32 lane addresses of an event (int64, -1 = idle)   | (n, 32)                           |
-| `trace.values`     | the 32 lane values of an event (float64, NaN = idle)   | (n, 32); empty unless recorded     |
+| `trace.values`     | the 32 lane values of an event (float64, NaN = idle)   | (n, 32); stores only, unless all are recorded |
 | `trace.tensors`    | a tensor a kernel touched                             | `TensorInfo`                      |
 | `trace.lines`      | a Python source line                                  | `Line`                            |
 | `trace.launches`   | a kernel launch                                       | `Launch`                          |
@@ -263,7 +263,7 @@ class TraceRecorder:
         if sources is not None:
             source_row = len(self.address_rows)
             self.address_rows.append(sources)
-        if values is not None and self.record_values:
+        if values is not None and (self.record_values or op == Op.STORE):  # stores tell a harmless race from a real one
             value_row = len(self.value_rows)
             self.value_rows.append(values)
         launch = len(self.launches) - 1

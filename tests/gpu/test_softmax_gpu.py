@@ -26,7 +26,9 @@ def assert_softmax(x, out, rows=24):
     """All of `out` was written, and sampled rows are within tolerance of the reference."""
     M = x.shape[0]
     assert not (out == POISON).any(), "an output was not written"
-    sample = sorted({0, 1, M // 2, M - 2, M - 1, *np.random.default_rng(M).integers(0, M, rows).tolist()} & set(range(M)))
+    sample = sorted(
+        {0, 1, M // 2, M - 2, M - 1, *np.random.default_rng(M).integers(0, M, rows).tolist()} & set(range(M))
+    )
     error = reference.softmax_error(
         x[sample].double().cpu().numpy(), out[sample].double().cpu().numpy(), str(x.dtype).removeprefix("torch.")
     )
@@ -156,7 +158,11 @@ def test_launch_compiles_for_the_tensors_it_is_given():
             out = torch.full_like(x, POISON)
             compiler.launch(kernel, x, out)
             assert_softmax(x, out)
-        for kernel in (copy.Copy(cutlass.Float32, N, 0), copy.Copy(cutlass.Float32, N), copy.CopyAsync(cutlass.Float32, N)):
+        for kernel in (
+            copy.Copy(cutlass.Float32, N, 0),
+            copy.Copy(cutlass.Float32, N),
+            copy.CopyAsync(cutlass.Float32, N),
+        ):
             out = torch.full_like(x, POISON)
             compiler.launch(kernel, x, out)
             assert torch.equal(out, x)

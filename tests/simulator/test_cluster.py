@@ -26,7 +26,10 @@ def test_a_cluster_sums_rows(blocks, schedule):
 
 
 BUGS = {
-    "unpublished": ("mbarrier not initialised", "store_async_dsmem uses an mbarrier of block 2 that is not initialised yet"),
+    "unpublished": (
+        "mbarrier not initialised",
+        "store_async_dsmem uses an mbarrier of block 2 that is not initialised yet",
+    ),
     "no wait": ("exit with traffic in flight", "still had 4 bytes in flight to its shared memory"),
     "too many bytes": ("mbarrier byte mismatch", "expect_tx said 36 bytes, 32 were sent (cluster.py:"),
     "no arrival": ("deadlock", "an mbarrier (phase 0: 1 arrival and -32 bytes outstanding)"),

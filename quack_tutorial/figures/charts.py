@@ -1,0 +1,340 @@
+"""`throughput` and `ladder`: recorded speeds as charts that follow the page's light or dark colours.
+
+matplotlib draws; its SVG is put into the page with every colour named as a CSS variable and every text left as text, in the
+page's font. The numbers stand below as a table. `Chart.figure` is the matplotlib figure itself, for other uses.
+
+Records may be dictionaries with the keys operation, provider (or version), dtype, N, gb_s, and, where known, M,
+fraction_of_ceiling, ceiling_gb_s, device, date; or the `Record`s of `quack_tutorial.bench`.
+
+Not covered: error bars, times.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import xml.etree.ElementTree as ElementTree
+from dataclasses import dataclass, field
+from html import escape
+
+from .player import page
+from .theme import LIGHT, SERIES, variable
+
+CEILING = "ceiling"
+MARKERS = "osD^vPXd"
+# Colours that matplotlib draws with stand for the page's own.
+PAPER_COLOURS = {LIGHT[name]: name for name in ("ink", "soft", "line", "paper")}
+PAPER_COLOURS |= {light: f"s{i}" for i, (light, _) in enumerate(SERIES)}
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A matplotlib figure with what it is from; `head` and `rows` are the numbers it shows."""
+
+    figure: object = field(repr=False)
+    title: str
+    summary: str
+    origin: str
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+    def _repr_html_(self) -> str:
+        return page(
+            title=self.title,
+            controls="",
+            caption=f"<p>{escape(self.summary)}</p>",
+            picture=_inline_svg(self.figure, f"{self.title}. {self.summary} The numbers are in the table below."),
+            width=self.figure.get_figwidth() * 72,
+            key=_table(self.head, self.rows),
+            origin=self.origin,
+            data=[self.title, self.rows],
+        )
+
+
+def throughput(records, operation=None, dtype=None, M=None, here=None, title=None) -> Chart:
+    """GB/s over N (in powers of 2) for each provider, with the ceiling: a copy of the same size.
+
+    Only records of the given operation, dtype and M count; `here` are records of the reader's own machine, drawn as open marks.
+    ValueError where nothing is left to draw.
+    """
+    table = _chosen(records, operation, dtype, M)
+    curves = _curves(table)
+    mine = _curves(_chosen(here, operation, dtype, M)) if here else {}
+    mine.pop(CEILING, None)
+    figure, axes = _figure(10.6, 5.0)
+    styles = _styles(curves)
+    for name, points in _ordered(curves):
+        colour, marker = styles[name]
+        x, y = zip(*points)
+        if name == CEILING:
+            axes.plot(x, y, color=LIGHT["ink"], linestyle=(0, (5, 3)), linewidth=1.3, label="copy of the same size")
+        else:
+            ours = name == "ours"
+            axes.plot(x, y, color=colour, marker=marker, markersize=5 if ours else 4, linewidth=2.6 if ours else 1.4,
+                      label=name, zorder=5 if ours else 3)  # fmt: skip
+    for name, points in mine.items():
+        colour, marker = styles.get(name, (LIGHT["ink"], "o"))
+        x, y = zip(*points)
+        axes.plot(x, y, color=colour, marker=marker, markersize=8, linestyle="none", markerfacecolor="none", markeredgewidth=1.6,
+                  label=f"{name}, this machine", zorder=6)  # fmt: skip
+    sizes = sorted({n for points in [*curves.values(), *mine.values()] for n, _ in points})
+    _size_axis(axes, sizes)
+    axes.set_ylim(bottom=0)
+    axes.set_ylabel("GB/s")
+    axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, labelcolor=LIGHT["ink"], fontsize=12)
+    what = _what(table)
+    return Chart(
+        figure,
+        title or f"{what}: throughput over the length of a row",
+        _throughput_summary(curves),
+        _origin(table, here),
+        ("N", *[name for name, _ in _ordered(curves)], *[f"{name}, this machine" for name in mine]),
+        _by_size(sizes, [points for _, points in _ordered(curves)] + list(mine.values())),
+    )
+
+
+def ladder(records, operation=None, dtype=None, N=None, title=None) -> Chart:
+    """One bar for each version of a kernel: its speed as a share of a copy of the same size, in the order of the records.
+
+    ValueError where records of more than one size are left, or none.
+    """
+    table = [r for r in _chosen(records, operation, dtype, None) if N is None or r.get("N") == N]
+    table = [r for r in table if _provider(r) != CEILING]
+    sizes = {(r.get("M"), r.get("N"), r.get("dtype")) for r in table}
+    if len(sizes) != 1:
+        raise ValueError(f"a ladder has one size, the records have {len(sizes)}: choose one by dtype= and N=")
+    shares = [(_provider(r), 100 * _fraction(r), r["gb_s"]) for r in table]
+    figure, axes = _figure(10.6, 0.9 + 0.6 * len(shares))
+    names = [name for name, _, _ in shares]
+    places = range(len(shares))
+    colours = [SERIES[0][0]] * len(shares)
+    axes.barh(list(places), [share for _, share, _ in shares], color=colours, height=0.6)
+    for place, (_, share, _) in zip(places, shares):
+        inside = share > 12
+        axes.text(share + (-1 if inside else 1), place, f"{share:.0f} %", va="center", ha="right" if inside else "left",
+                  color=LIGHT["paper"] if inside else LIGHT["ink"], fontsize=12)  # fmt: skip
+    axes.set_yticks(list(places), names)
+    axes.invert_yaxis()
+    axes.axvline(100, color=LIGHT["ink"], linestyle=(0, (5, 3)), linewidth=1.3)
+    axes.set_xlim(0, max(112, *[share + 10 for _, share, _ in shares]))
+    axes.set_xlabel("% of the speed of a copy of the same size (dashed)")
+    axes.grid(visible=False)
+    axes.grid(axis="x", color=LIGHT["line"], linewidth=0.6)
+    axes.tick_params(axis="y", length=0, labelsize=12, labelcolor=LIGHT["ink"])
+    first, last = shares[0], shares[-1]
+    summary = f"{first[0]}: {first[1]:.0f} %, {last[0]}: {last[1]:.0f} % of the speed of a copy of the same size."
+    if len(shares) == 1:
+        summary = f"{first[0]}: {first[1]:.0f} % of the speed of a copy of the same size."
+    (m, n, kind) = sizes.pop()
+    size = f", {m:,} rows of {n:,} {kind}" if m and n else ""
+    rows = tuple((name, f"{gb_s:,.0f}", f"{share:.1f} %") for name, share, gb_s in shares)
+    head = ("version", "GB/s", "of the copy")
+    return Chart(
+        figure,
+        title or f"{_what(table, False)}: what each version gains{size}",
+        summary,
+        _origin(table, None),
+        head,
+        rows,
+    )
+
+
+# Records -------------------------------------------------------------------------------------------------------------
+
+
+def flat(records) -> list[dict]:
+    """Records as one dictionary for each speed; ceilings among them as provider "ceiling"."""
+    rows = []
+    for record in records:
+        if isinstance(record, dict):
+            rows.append(record)
+            continue
+        for cell in record.cells:
+            common = {"operation": record.operation, "device": record.device, "date": record.date}
+            common |= {"dtype": cell.dtype, "M": cell.M, "N": cell.N, "ceiling_gb_s": cell.ceiling_gb_s}
+            for result in cell.results:
+                if result.status == "ok":
+                    speeds = {"gb_s": result.gb_s, "fraction_of_ceiling": result.fraction_of_ceiling}
+                    rows.append({**common, "provider": result.provider, **speeds})
+    return rows
+
+
+def _provider(row) -> str:
+    return row.get("provider") or row.get("version") or "?"
+
+
+def _chosen(records, operation, dtype, M):
+    wanted = {"operation": operation, "dtype": dtype, "M": M}
+    table = flat(records)
+    kept = [r for r in table if r.get("gb_s") and all(v is None or r.get(k) == v for k, v in wanted.items())]
+    if not kept:
+        told = ", ".join(f"{k} {v}" for k, v in wanted.items() if v is not None) or "a speed"
+        raise ValueError(f"none of {len(table)} records has {told}")
+    for key in ("operation", "dtype"):
+        kinds = {r.get(key) for r in kept}
+        if len(kinds) > 1:
+            raise ValueError(
+                f"the records are of several: {', '.join(map(str, sorted(kinds, key=str)))}; choose one by {key}="
+            )
+    return kept
+
+
+def _fraction(row) -> float:
+    if row.get("fraction_of_ceiling"):
+        return row["fraction_of_ceiling"]
+    if row.get("ceiling_gb_s"):
+        return row["gb_s"] / row["ceiling_gb_s"]
+    raise ValueError(f"the record of {_provider(row)} has neither fraction_of_ceiling nor ceiling_gb_s")
+
+
+def _curves(table) -> dict[str, list[tuple[int, float]]]:
+    curves = {}
+    for r in table:
+        points = curves.setdefault(_provider(r), {})
+        if r["N"] in points:
+            raise ValueError(f"{_provider(r)} has two speeds at N = {r['N']}: choose one by M=")
+        points[r["N"]] = r["gb_s"]
+    if CEILING not in curves:
+        known = {r["N"]: r.get("ceiling_gb_s") or r["gb_s"] / r["fraction_of_ceiling"] for r in table
+                 if r.get("ceiling_gb_s") or r.get("fraction_of_ceiling")}  # fmt: skip
+        if known:
+            curves[CEILING] = known
+    return {name: sorted(points.items()) for name, points in curves.items()}
+
+
+def _ordered(curves):
+    """Ceiling first, then by the speed at the largest size, as the curves end on the right."""
+    return sorted(curves.items(), key=lambda item: (item[0] != CEILING, -item[1][-1][1]))
+
+
+def _styles(curves):
+    """A colour and a mark for each provider that do not depend on who is fast: ours first, others by name."""
+    names = sorted((n for n in curves if n != CEILING), key=lambda n: (n != "ours", n))
+    return {CEILING: (LIGHT["ink"], "")} | {
+        n: (SERIES[i % len(SERIES)][0], MARKERS[i % 8]) for i, n in enumerate(names)
+    }
+
+
+def _throughput_summary(curves) -> str:
+    ceiling = dict(curves.get(CEILING, []))
+    name = "ours" if "ours" in curves else next(n for n, _ in _ordered(curves) if n != CEILING)
+    shares = [gb_s / ceiling[n] for n, gb_s in curves[name] if ceiling.get(n)]
+    if not shares:
+        return f"{len(curves)} implementations."
+    low, high = f"{100 * min(shares):.0f}", f"{100 * max(shares):.0f}"
+    span = f"{low} %" if low == high else f"{low} to {high} %"
+    return f"{name[0].upper() + name[1:]}: {span} of the speed of a copy of the same size."
+
+
+def _by_size(sizes, curves):
+    known = [dict(points) for points in curves]
+    return tuple((f"{n:,}", *[f"{points[n]:,.0f}" if n in points else "" for points in known]) for n in sizes)
+
+
+def _what(table, with_dtype=True) -> str:
+    first = table[0]
+    words = [str(first.get("operation", "")).replace("_", "-"), str(first.get("dtype", "")) if with_dtype else ""]
+    text = ", ".join(word for word in words if word and word != "None") or "kernels"
+    return text[0].upper() + text[1:]
+
+
+def _origin(table, here) -> str:
+    devices = sorted({f"{r['device']}, {r.get('date', 'no date')}" for r in table if r.get("device")})
+    text = f"Measured on {'; '.join(devices)}." if devices else "Measured; the records name no device."
+    if here:
+        own = sorted({str(r["device"]) for r in flat(here) if r.get("device")})
+        text += f" This machine: {', '.join(own) or 'device not named'}."
+    return text
+
+
+# Drawing -------------------------------------------------------------------------------------------------------------
+
+
+def _figure(width, height):
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    figure.patch.set_alpha(0)
+    axes = figure.add_subplot()
+    axes.patch.set_alpha(0)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    for side in ("left", "bottom"):
+        axes.spines[side].set_color(LIGHT["soft"])
+    axes.tick_params(colors=LIGHT["soft"], labelcolor=LIGHT["soft"], labelsize=12)
+    axes.xaxis.label.set_size(12)
+    axes.yaxis.label.set_size(12)
+    axes.xaxis.label.set_color(LIGHT["soft"])
+    axes.yaxis.label.set_color(LIGHT["soft"])
+    axes.set_axisbelow(True)
+    axes.grid(axis="y", color=LIGHT["line"], linewidth=0.6)
+    return figure, axes
+
+
+def _size_axis(axes, sizes):
+    from matplotlib.ticker import FixedLocator, NullLocator
+
+    axes.set_xscale("log", base=2)
+    low, high = min(sizes), max(sizes)
+    ticks = [2**k for k in range(40) if low <= 2**k <= high] or [low]
+    while len(ticks) > 12:
+        ticks = ticks[::-2][::-1]
+    axes.xaxis.set_major_locator(FixedLocator(ticks))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_xticklabels([f"{n // 1024}k" if n >= 1024 and n % 1024 == 0 else str(n) for n in ticks])
+    axes.set_xlabel("N, elements in a row (k = 1024)")
+
+
+def _inline_svg(figure, label: str) -> str:
+    """The figure as an SVG element of an HTML page: no addresses, colours as variables, texts in the page's font."""
+    import matplotlib
+
+    file = io.StringIO()
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": label}):
+        figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
+    root = ElementTree.fromstring(file.getvalue())
+    prefix = f"c{abs(hash_of(label)):x}-"
+    for parent in list(root.iter()):
+        for child in list(parent):
+            if child.tag.rpartition("}")[2] in ("metadata", "style"):
+                parent.remove(child)
+    for node in root.iter():
+        node.tag = node.tag.rpartition("}")[2]
+        for name in list(node.attrib):
+            plain, value = name.rpartition("}")[2], node.attrib.pop(name)
+            node.set(plain, _own(plain, value, prefix))
+        if node.tag == "path" and "style" not in node.attrib and node.get("d") and not node.get("id"):
+            node.set("style", "fill: none")
+    for name in ("width", "height", "version"):
+        root.attrib.pop(name, None)
+    width, height = (f"{inches * 72:.0f}" for inches in figure.get_size_inches())
+    root.attrib |= {"role": "img", "aria-label": label, "width": width, "height": height}
+    return ElementTree.tostring(root, encoding="unicode", short_empty_elements=True)
+
+
+def hash_of(text: str) -> int:
+    """A number that is the same in every process."""
+    from zlib import crc32
+
+    return crc32(text.encode())
+
+
+def _own(name: str, value: str, prefix: str) -> str:
+    if name == "id":
+        return prefix + value
+    if name == "href":
+        return "#" + prefix + value.removeprefix("#")
+    value = re.sub(r"url\(#", f"url(#{prefix}", value)
+    for colour, variable_name in PAPER_COLOURS.items():
+        value = value.replace(colour, variable(variable_name))
+    if name == "style":
+        value = re.sub(r"font: ([^;']*?)'[^;]*", r"font: \1system-ui, sans-serif", value)
+    return value
+
+
+def _table(head, rows) -> str:
+    cells = lambda tag, row: "".join(f"<{tag}>{escape(text)}</{tag}>" for text in row)  # noqa: E731
+    header = "".join(f'<th scope="col">{escape(text)}</th>' for text in head)
+    body = "".join(f"<tr>{cells('td', row)}</tr>" for row in rows)
+    table = f"<table><thead><tr>{header}</tr></thead><tbody>{body}</tbody></table>"
+    return f'<details><summary>The numbers</summary><div class="qt-table">{table}</div></details>'

@@ -1,0 +1,135 @@
+"""`lanes`: a kernel as one warp runs it, instruction by instruction, with what each of the 32 lanes does."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from quack_tutorial.simulator.trace import Op, Space
+
+from .player import Frame, Player
+from .scene import Box, Label, Scene
+from .wording import LANES, NOTHING, active, counted, element, lane_words, offset_in, origin, picked, row, short, verb
+
+PITCH, WIDTH, HEIGHT, LEFT = 22, 20, 19, 62
+CODE_HEIGHT, CODE_ROW, CODE_GLYPHS = 20, 23, 104
+MOST_STEPS, MOST_LINES = 64, 24
+MEMORY = (Op.LOAD, Op.STORE, Op.ATOMIC, Op.ASYNC_COPY)
+SPACES = {Space.GMEM: "global memory", Space.SMEM: "shared memory", Space.DSMEM: "another block's shared memory"}
+SAYS = {
+    Op.BARRIER: "The warp arrives at the block's barrier and waits for the other warps.",
+    Op.BARRIER_RESUME: "All warps have arrived: the warp goes on.",
+    Op.SYNC_WARP: "The lanes of the warp meet: what each wrote before, the others can read now.",
+    Op.VOTE: "The lanes vote: each gives a yes or no, all get the result.",
+    Op.REDUX: "One instruction combines an integer of each lane; all lanes get the result.",
+    Op.ELECT: "The hardware picks one lane.",
+    Op.COMMIT_GROUP: "The asynchronous copies so far become a group that can be waited for.",
+    Op.WAIT_GROUP: "The warp waits until its asynchronous copies have landed.",
+    Op.FENCE: "A fence: writes before it become visible before those after it.",
+    Op.EXIT: "The warp is done.",
+}
+WAITS = (Op.BARRIER, Op.WAIT_GROUP, Op.MBARRIER_WAIT, Op.CLUSTER_WAIT)
+
+
+def lanes(trace, block=0, warp=0, launch=0) -> Player:
+    """Each instruction of a warp in turn: its source line, the lanes that take part, their elements and values.
+
+    Elements are counted from the lowest one that the instruction touches; the caption names it. A vector access shows its
+    first value. The first 64 instructions are drawn. ValueError where the trace has no such warp.
+    """
+    events = picked(trace, launch, block, warp)
+    total, events = len(events), events[:MOST_STEPS]
+    numbers = list(dict.fromkeys(map(int, events["line"])))
+    files = list(dict.fromkeys(trace.lines[n].file for n in numbers))
+    listing = sorted(numbers, key=lambda n: (files.index(trace.lines[n].file), trace.lines[n].number))[:MOST_LINES]
+    thread = warp * LANES
+    rest = f"; the first {MOST_STEPS} of {total} instructions" if total > MOST_STEPS else ""
+    return Player(
+        title="A kernel, lane by lane",
+        scene=_scene(len(listing), thread),
+        frames=tuple(_frame(trace, event, listing) for event in events),
+        origin=origin(trace, launch, f"block {block}", f"warp {warp}{rest}")
+        + " Lines that only compute leave no trace.",
+        key=(("r", "reads"), ("w", "writes"), ("v", "runs"), ("p", "waits"), ("i", "takes no part")),
+    )
+
+
+def _scene(lines: int, thread: int) -> Scene:
+    top = lines * CODE_ROW + 34
+    code = [Box(1, 2 + i * CODE_ROW, LEFT + LANES * PITCH, CODE_HEIGHT, wide=True) for i in range(lines)]
+    rows = [Box(LEFT + i * PITCH + 1, top + r * (HEIGHT + 4), WIDTH, HEIGHT) for r in range(2) for i in range(LANES)]
+    labels = [Label(LEFT + i * PITCH + PITCH / 2, top - 10, str(thread + i), "middle", "small") for i in range(LANES)]
+    labels.append(Label(LEFT - 8, top - 10, "thread", "end", "small"))
+    labels += [
+        Label(LEFT - 8, top + r * (HEIGHT + 4) + HEIGHT / 2, name, "end") for r, name in enumerate(("element", "value"))
+    ]
+    return Scene(LEFT + LANES * PITCH + 2, top + 2 * HEIGHT + 8, tuple(code) + tuple(rows), tuple(labels))
+
+
+def _frame(trace, event, listing) -> Frame:
+    op, on = Op(int(event["op"])), active(event)
+    role = (
+        "w"
+        if op in (Op.STORE, Op.ATOMIC)
+        else "r"
+        if op in (Op.LOAD, Op.SHUFFLE, Op.ASYNC_COPY)
+        else "p"
+        if op in WAITS
+        else "v"
+    )
+    code = "".join(role if n == int(event["line"]) else "-" for n in listing)
+    row_roles = "".join(role if a else "i" for a in on)
+    places, values = _cells(trace, event, op, on)
+    several = len({trace.lines[n].file for n in listing}) > 1
+    texts = [_listed(trace.lines[n], several) for n in listing] + places + values
+    source = trace.line(event)
+    return Frame(_caption(trace, event, op, on), code + row_roles * 2, tuple(texts), source.where, source.text)
+
+
+def _listed(source, with_file: bool) -> str:
+    text = f"{source.where}  {source.text}" if with_file else f"{source.number:>4}  {source.text}"
+    return text if len(text) <= CODE_GLYPHS else text[: CODE_GLYPHS - 1] + "…"
+
+
+def _cells(trace, event, op, on):
+    """Texts of the rows "element" (for a shuffle: the lane read) and "value"."""
+    blank = ["" if a else NOTHING for a in on]
+    addresses, values = row(trace.addresses, event["addresses"]), row(trace.values, event["values"])
+    places = list(blank)
+    if op in MEMORY and addresses is not None:
+        tensor = trace.tensors[int(event["tensor"])]
+        lowest = min(addresses[on])
+        places = [short((a - lowest) // tensor.itemsize) if use else NOTHING for a, use in zip(addresses, on)]
+    elif op == Op.SHUFFLE:
+        places = [f"←{source}" if use else NOTHING for source, use in zip(addresses, on)]
+    shown = list(blank) if values is None else [short(v) if use else NOTHING for v, use in zip(values, on)]
+    return places, shown
+
+
+def _caption(trace, event, op, on) -> str:
+    who = lane_words(on)
+    who = who[0].upper() + who[1:]
+    chosen = np.nonzero(on)[0]
+    addresses = row(trace.addresses, event["addresses"])
+    if op in MEMORY and addresses is not None:
+        tensor = trace.tensors[int(event["tensor"])]
+        first, last = int(chosen[0]), int(chosen[-1])
+        count = int(event["bytes"]) // tensor.itemsize
+        each = f"{counted(count, 'element')} ({int(event['bytes'])} bytes)" + (" each" if len(chosen) > 1 else "")
+        space = "in " + SPACES.get(Space(int(event["space"])), "memory")
+        if op == Op.ASYNC_COPY:
+            space = "from global to shared memory without waiting"
+        text = (
+            f"{who} {verb(event, len(chosen) > 1)} {each} {space}: lane {first} at {element(tensor, addresses[first])}"
+        )
+        if last != first:
+            text += f", lane {last} at {element(tensor, addresses[last])}"
+        lowest = int(chosen[np.argmin(addresses[on])])
+        base = offset_in(tensor, int(addresses[lowest])) // tensor.itemsize
+        return text + "." + (f" Elements are counted from {element(tensor, addresses[lowest])}." if base else "")
+    if op == Op.SHUFFLE:
+        first = int(chosen[0])
+        return f"{who} receive a value of another lane's register: lane {first} that of lane {int(addresses[first])}."
+    if op == Op.BRANCH:
+        others = counted(bin(int(event["arg"]) & 0xFFFFFFFF).count("1"), "lane")
+        return f"The lanes part: {lane_words(on)} go{'es' * (len(chosen) == 1)} in, the other {others} do not and wait."
+    return SAYS.get(op, f"{who}: {op.name.lower().replace('_', ' ')}.")

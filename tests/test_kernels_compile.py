@@ -1,0 +1,202 @@
+"""Every kernel through the real compiler for sm_90a, without a GPU, and what its PTX says: widths, counts, no spills."""
+
+import math
+import re
+import types
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("cutlass", reason="CuTe DSL is not installed")
+
+import cutlass
+
+from quack_tutorial import compiler
+from quack_tutorial.compiler import TensorSpec, ptx, ptx_hash, resources
+from quack_tutorial.kernels.copy import Copy, CopyAsync
+from quack_tutorial.kernels.softmax import MAX_N, Config, Softmax, SoftmaxOnline, SoftmaxThreePass
+
+DTYPES = {"float32": cutlass.Float32, "bfloat16": cutlass.BFloat16, "float16": cutlass.Float16}
+
+
+def row_specs(dtype, N, rows="aligned"):
+    align = 16 if rows == "aligned" else DTYPES[dtype].width // 8
+    return TensorSpec(dtype, ("M", N), ("x_stride", 1), align), TensorSpec(dtype, ("M", N), ("out_stride", 1), align)
+
+
+def count(pattern, text):
+    return len(re.findall(pattern, text))
+
+
+def assert_stays_in_registers(text):
+    assert ".local" not in text
+    used = resources(text)
+    if used is not None:  # where ptxas is installed
+        assert used.spill_store_bytes == used.spill_load_bytes == 0
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("N", (64, 256, 1024, 3000, 4096, 8192, MAX_N))
+def test_softmax_of_aligned_rows_moves_each_element_once_in_128_bit_accesses(N, dtype):
+    kernel = Softmax(DTYPES[dtype], N)
+    text = ptx(kernel, *row_specs(dtype, N))
+    assert count(r"ld\.global", text) == count(r"ld\.global\.v4\.b32", text) == kernel.vectors_per_thread
+    assert count(r"st\.global", text) == count(r"st\.global\.v4\.b32", text) == kernel.vectors_per_thread
+    # One butterfly for the maximum and one for the sum, within warps and, where a row has several, between them.
+    threads = kernel.config.threads_per_row
+    assert count(r"shfl\.sync\.bfly", text) == 2 * int(math.log2(threads))
+    assert count(r"bar(rier)?(\.cta)?\.sync", text) == (1 if threads > 32 else 0)
+    # The maximum and the sum lie side by side, and travel together.
+    assert count(r"st\.shared", text) == count(r"st\.shared\.v2", text) == (1 if threads > 32 else 0)
+    assert_stays_in_registers(text)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("N", (1, 3, 257, 1001, 12289, MAX_N - 1))
+@pytest.mark.parametrize("rows", ("aligned", "congruent", "any"))
+def test_softmax_of_odd_rows_adds_single_accesses_at_the_ends(N, dtype, rows):
+    kernel = Softmax(DTYPES[dtype], N, rows)
+    text = ptx(kernel, *row_specs(dtype, N, rows))
+    wide = kernel.vectors_per_thread if kernel.vector_size > 1 else 0
+    single = kernel.singles_per_thread if kernel.vector_size > 1 else kernel.vectors_per_thread
+    assert count(r"ld\.global\.v4", text) == count(r"st\.global\.v4", text) == wide
+    assert count(r"ld\.global", text) == count(r"st\.global", text) == wide + single
+    assert_stays_in_registers(text)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kernel, reads", ((SoftmaxThreePass(), 3), (SoftmaxOnline(), 2)))
+def test_the_simple_versions_read_x_once_a_pass_one_element_at_a_time(kernel, reads, dtype):
+    text = ptx(kernel, *row_specs(dtype, 1001, "any"))
+    assert count(r"ld\.global\.v\d", text) == 0
+    # Each pass is a loop: unrolled or not, its loads are in a block of code of its own.
+    blocks = [block for block in re.split(r"^\$L\w+:", text, flags=re.M) if "ld.global" in block]
+    assert len(blocks) >= reads
+    assert_stays_in_registers(text)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("N", (1000, 1001, 4096))
+def test_copies_use_the_widest_vector_that_divides_a_row(N, dtype):
+    bits = DTYPES[dtype].width
+    for kernel in (Copy(DTYPES[dtype], N, 0), Copy(DTYPES[dtype], N)):
+        spec = TensorSpec(dtype, ("M", N), ("stride", 1), kernel.vector_size * bits // 8)
+        text = ptx(kernel, spec, spec)
+        expected = r"ld\.global\.v4\.b32" if kernel.vector_size > 1 else r"ld\.global\.b\d+"
+        assert count(r"ld\.global", text) == count(expected, text) == 4
+        assert_stays_in_registers(text)
+    assert kernel.vector_size == (128 // bits if N != 1001 else 1)
+
+
+def test_async_copy_issues_cp_async_of_16_bytes_and_waits():
+    kernel = CopyAsync(cutlass.Float32, 4096)
+    spec = TensorSpec("float32", ("M", 4096), ("stride", 1))
+    text = ptx(kernel, spec, spec)
+    assert count(r"cp\.async\.c[ag]\.shared\.global \[[^\]]*\], \[[^\]]*\], 16", text) == 4
+    assert "ld.global" not in text
+    assert count(r"cp\.async\.commit_group", text) == count(r"cp\.async\.wait_(group|all)", text) == 1
+
+
+def test_async_copy_says_what_cp_async_cannot_move():
+    with pytest.raises(ValueError, match="cp.async moves 4, 8 or 16 bytes; rows of 1001 .* 2 bytes: use Copy"):
+        CopyAsync(cutlass.BFloat16, 1001)
+
+
+def test_row_addresses_are_64_bit_even_when_every_size_is_fixed():
+    spec = TensorSpec("float32", (2**20, 4096), (4096, 1))
+    text = ptx(Softmax(cutlass.Float32, 4096), spec, spec)
+    assert count(r"mul\.wide\.u32|mad\.wide\.u32|mul\.lo\.s64|shl\.b64", text) > 0
+    # 4096 elements of 4 bytes: the block's row times 16384 must not be computed in 32 bits.
+    assert count(r"(mul\.lo\.s32|shl\.b32)\s+%r\d+, %r\d+, (16384|14);", text) == 0
+
+
+@pytest.mark.parametrize("numbers", ((3, 128), (64, 32), (0, 128), (8, 2048), (8, 100)))
+def test_impossible_configurations_are_refused(numbers):
+    with pytest.raises(ValueError, match="powers of 2"):
+        Config(*numbers)
+
+
+def test_sizes_and_promises_softmax_does_not_know_are_refused():
+    for N in (0, MAX_N + 1):
+        with pytest.raises(ValueError, match=f"N must be 1 to {MAX_N}, got {N}"):
+            Softmax(cutlass.Float32, N)
+    with pytest.raises(ValueError, match="got 'odd'"):
+        Softmax(cutlass.Float32, 8, "odd")
+
+
+def test_hash_is_the_same_for_the_same_kernel_and_blind_to_comments_names_and_lines():
+    text = ptx(Softmax(cutlass.Float32, 1024), *row_specs("float32", 1024))
+    again = ptx(Softmax(cutlass.Float32, 1024), *row_specs("float32", 1024))
+    assert ptx_hash(text) == ptx_hash(again)
+    entry = re.search(r"\.entry\s+([\w$]+)", text).group(1)
+    noisy = text.replace(entry, "another_name").replace("ret;", "\t.loc 1 2 3\n /* here */ ret; // end")
+    noisy += "\n.section .debug_str { .b8 1 }\n"
+    assert noisy != text and ptx_hash(noisy) == ptx_hash(text)
+    assert ptx_hash(text.replace("max.f32", "min.f32", 1)) != ptx_hash(text)
+    assert ptx_hash(ptx(Softmax(cutlass.Float32, 1028), *row_specs("float32", 1028))) != ptx_hash(text)
+
+
+def test_ptx_leaves_no_file_behind():
+    ptx(SoftmaxOnline(), *row_specs("float32", 64))
+    assert not list(Path.cwd().glob("*.ptx"))
+
+
+def test_arguments_are_counted():
+    x, out = row_specs("float32", 64)
+    with pytest.raises(TypeError, match="Softmax: argument 'mO' is missing"):
+        ptx(Softmax(cutlass.Float32, 64), x)
+    with pytest.raises(TypeError, match="takes 2 arguments, got 3"):
+        ptx(Softmax(cutlass.Float32, 64), x, out, out)
+
+
+def test_resources_are_none_without_ptxas(monkeypatch):
+    monkeypatch.setattr(compiler.shutil, "which", lambda name: None)
+    assert resources(".target sm_90a") is None
+
+
+def test_another_version_of_the_dsl_is_refused_in_one_sentence(monkeypatch):
+    monkeypatch.setattr(cutlass, "__version__", "4.1.0")
+    with pytest.raises(RuntimeError, match=r"CuTe DSL 4.1.0 is installed .* pip install nvidia-cutlass-dsl==4.8.1"):
+        ptx(SoftmaxOnline(), *row_specs("float32", 64))
+
+
+def test_a_gpu_older_than_hopper_is_named(monkeypatch):
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: (8, 0))
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "NVIDIA A100")
+    with pytest.raises(RuntimeError, match=r"need a Hopper GPU .* this is a NVIDIA A100 \(8.0\)"):
+        compiler.compile_for(SoftmaxOnline(), *row_specs("float32", 64))
+
+
+def fake_tensor(device):
+    return types.SimpleNamespace(
+        shape=(1,), dtype="float32", data_ptr=lambda: 0, is_cuda=device != "cpu", device=device
+    )
+
+
+def test_tensors_on_two_devices_are_refused():
+    with pytest.raises(
+        ValueError, match=r"launch\(SoftmaxOnline\): all tensors must be on one device, got cpu, cuda:0"
+    ):
+        compiler.launch(SoftmaxOnline(), fake_tensor("cuda:0"), fake_tensor("cpu"))
+
+
+def test_a_changed_helper_constant_or_attribute_is_compiled_anew():
+    scale = {"SCALE": 2.0, "cutlass": cutlass}
+    exec("def helper(x): return x * SCALE\ndef host(x): return helper(x)", scale)
+    first = compiler._fingerprint(scale["host"])
+    assert compiler._fingerprint(scale["host"]) == first and hash(first) is not None
+    scale["SCALE"] = 3.0
+    second = compiler._fingerprint(scale["host"])
+    assert second != first
+    exec("def helper(x): return x + SCALE", scale)
+    assert compiler._fingerprint(scale["host"]) != second
+
+    def of(*args):
+        return compiler._fingerprint(Softmax(*args))
+
+    assert of(cutlass.Float32, 64) == of(cutlass.Float32, 64)
+    assert of(cutlass.Float32, 64) != of(cutlass.Float32, 65)
+    assert of(cutlass.Float32, 64) != of(cutlass.BFloat16, 64)
+    assert of(cutlass.Float32, 64) != of(cutlass.Float32, 64, "any")
