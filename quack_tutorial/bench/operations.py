@@ -22,7 +22,7 @@ from quack_tutorial.bench import ours, peers
 
 DTYPES = ("float32", "bfloat16", "float16")
 ITEM_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
-POWERS = (256, 1024, 4096, 8192, 16384, 32768, 65536, 131072, 262144)
+POWERS = (256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072, 262144)
 # One above a power of 2, round decimal sizes, and the vocabularies of GPT-2, Llama 3 and Qwen 2.5.
 ODD_SIZES = (257, 1000, 3000, 5120, 12289, 50257, 128256, 151936)
 

@@ -344,8 +344,10 @@ def _access_words(warp, event, info, lanes, addresses, words, store, unwritten) 
         does = "writes" if store else "reads"
         text = f"Warp {warp}: lane {first} {does} {element(info, addresses[first])}, in bank {min(words) % BANKS}."
     else:
-        wavefronts = max(banks.values())
-        conflict = "no conflict" if wavefronts == 1 else f"{wavefronts} words share a bank: {wavefronts} wavefronts"
+        wavefronts, fewest = max(banks.values()), -(-len(words) // BANKS)
+        conflict = "no conflict" if wavefronts == 1 else f"{wavefronts} wavefronts, as many as {len(words)} words need"
+        if wavefronts > fewest:
+            conflict = f"up to {wavefronts} words in one bank, so {wavefronts} wavefronts where {fewest} would do"
         text = (
             f"Warp {warp}: {lane_words(lanes)} {'write' if store else 'read'} {counted(len(words), 'word')} of {info.name} "
             f"in {counted(len(banks), 'bank')} ({ranges(banks)}); {conflict}."

@@ -1,0 +1,109 @@
+"""The charts of recorded speeds: what they plot and say, for made-up records."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+from tests.figures.test_players import Checker
+
+pytest.importorskip("matplotlib", reason="charts are drawn by matplotlib, which is not installed")
+
+from quack_tutorial.figures import ladder, throughput  # noqa: E402
+from quack_tutorial.figures.charts import flat  # noqa: E402
+
+SIZES = (256, 1024, 16384, 131072)
+
+
+def records(providers=("ours", "eager"), dtype="float32"):
+    """Made-up speeds: a ceiling of 4000 GB/s, ours at 95 %, others slower."""
+    return [
+        {"operation": "softmax", "provider": p, "dtype": dtype, "M": 8192, "N": n, "gb_s": 4000.0 * (0.95 - 0.1 * i),
+         "ceiling_gb_s": 4000.0, "device": "Made-up GPU", "date": "2026-01-02"}
+        for i, p in enumerate(providers) for n in SIZES
+    ]  # fmt: skip
+
+
+def versions():
+    return [
+        {"operation": "softmax", "version": v, "dtype": "float32", "M": 8192, "N": 16384, "gb_s": s,
+         "fraction_of_ceiling": s / 4000, "device": "Made-up GPU", "date": "2026-01-02"}
+        for v, s in (("three passes", 1000.0), ("one read", 3800.0))
+    ]  # fmt: skip
+
+
+def lines(chart):
+    (axes,) = chart.figure.axes
+    return {line.get_label(): list(zip(*map(list, line.get_data()))) for line in axes.lines}
+
+
+def test_throughput_plots_every_provider_and_the_ceiling():
+    chart = throughput(records())
+    plotted = lines(chart)
+    assert set(plotted) == {"copy of the same size", "ours", "eager"}
+    assert plotted["copy of the same size"] == [(n, 4000.0) for n in SIZES]
+    assert plotted["eager"] == [(n, pytest.approx(3400.0)) for n in SIZES]
+    assert chart.figure.axes[0].get_xscale() == "log"
+    assert chart.summary == "Ours: 95 % of the speed of a copy of the same size."
+    assert chart.head == ("N", "ceiling", "ours", "eager")
+    assert chart.rows[0] == ("256", "4,000", "3,800", "3,400")
+
+
+def test_this_machines_points_stand_apart():
+    here = [dict(r, gb_s=2000.0, device="Other GPU") for r in records(("ours",)) if r["N"] == 1024]
+    chart = throughput(records(), here=here)
+    assert lines(chart)["ours, this machine"] == [(1024, 2000.0)]
+    assert chart.origin == "Measured on Made-up GPU, 2026-01-02. This machine: Other GPU."
+
+
+def test_mixed_records_are_refused():
+    with pytest.raises(ValueError, match="several: bfloat16, float32; choose one by dtype="):
+        throughput(records() + records(dtype="bfloat16"))
+    with pytest.raises(ValueError, match="ours has two speeds at N = 256: choose one by M="):
+        throughput(records() + [dict(r, M=32768) for r in records()])
+    with pytest.raises(ValueError, match="none of 8 records has dtype float16"):
+        throughput(records(), dtype="float16")
+    assert len(lines(throughput(records() + [dict(r, M=32768) for r in records()], M=8192))) == 3
+
+
+def test_ladder_has_a_bar_for_each_version_in_their_order():
+    chart = ladder(versions())
+    (axes,) = chart.figure.axes
+    assert [round(bar.get_width(), 6) for bar in axes.patches] == [25.0, 95.0]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["three passes", "one read"]
+    assert axes.yaxis_inverted()
+    assert chart.rows == (("three passes", "1,000", "25.0 %"), ("one read", "3,800", "95.0 %"))
+    with pytest.raises(ValueError, match="a ladder has one size, the records have 2"):
+        ladder(versions() + [dict(r, N=256) for r in versions()])
+
+
+@pytest.mark.parametrize("chart", [throughput(records()), ladder(versions())], ids=["throughput", "ladder"])
+def test_a_chart_follows_the_pages_colours_and_asks_for_nothing(chart):
+    html = chart._repr_html_()
+    assert not re.search(r"https?:|@import|url\((?!#)|@font-face|<image|<metadata", html)
+    svg = html[html.index("<svg") : html.index("</svg>")]
+    # every colour is one of the theme's variables, with a fallback
+    assert set(re.findall(r"#[0-9a-f]{6}", svg)) == set(re.findall(r"var\(--qt-[a-z0-9]+,(#[0-9a-f]{6})\)", svg))
+    assert re.search(r"<text[^>]*>[^<]*%|<text[^>]*>GB/s", svg)  # texts are texts
+    assert "Measured on Made-up GPU, 2026-01-02." in html
+    checked = Checker(html + chart._repr_html_())
+    assert (checked.wrong, checked.open) == ([], [])
+
+
+def test_two_charts_on_a_page_share_no_id():
+    ids = Checker(throughput(records())._repr_html_() + ladder(versions())._repr_html_()).ids
+    assert len(ids) == len(set(ids))
+
+
+def test_recorded_results_can_be_drawn():
+    from tests.bench import synthetic
+
+    table = flat([synthetic.record()])
+    assert {r["provider"] for r in table} >= {"ours"}
+    assert all(r["ceiling_gb_s"] > 0 and r["gb_s"] > 0 and r["device"] for r in table)
+
+
+def test_figures_load_without_matplotlib():
+    script = "import sys, quack_tutorial.figures; print('matplotlib' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"

@@ -1,0 +1,518 @@
+"""The step players: their frames against the trace they are from, and their HTML against what pages can bear."""
+
+import json
+import re
+from html import unescape
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from tests.figures import traces
+
+from quack_tutorial import figures
+from quack_tutorial.figures import Box, Frame, Player, Scene, theme
+from quack_tutorial.figures.grid import coalescing_explorer
+from quack_tutorial.figures.player import as_json, run_lengths
+from quack_tutorial.figures.wording import short
+from quack_tutorial.simulator.trace import Finding, Op
+
+ELEMENTS = re.compile(r"<(\w+)")
+
+
+def racy_finding(trace):
+    store = next(line for line in trace.lines if line.number == 31)
+    load = next(line for line in trace.lines if line.number == 33)
+    sentence = f"Race: thread 0 wrote at {store.where}, thread 32 read at {load.where}, and nothing orders them."
+    return Finding("race", sentence, (store, load), 0, (0, 32), (0,), 4)
+
+
+def gallery():
+    """One figure of each kind."""
+    racy = traces.block_reduce(barrier=False)
+    tile = np.arange(64).reshape(4, 16)
+    return {
+        "lanes": figures.lanes(traces.shuffle_down()[0]),
+        "butterfly": figures.butterfly(traces.butterfly()[0]),
+        "block_reduce": figures.block_reduce(traces.block_reduce()),
+        "coalescing": figures.coalescing(traces.strided(2, repeats=3)),
+        "race": figures.race(racy, racy_finding(racy)),
+        "explorer": coalescing_explorer("Strides", {"stride": (1, 2, 8)}, lambda stride: traces.strided(stride)),
+        "tv_layout": figures.tv_layout(tile // 4, tile % 4),
+    }
+
+
+def script_data(html):
+    """The data that a figure's script is called with, read back from the page."""
+    call = html[html.rindex('})("qt-') :]
+    return json.loads(call[call.index(",") + 1 : call.rindex(");</script>")])
+
+
+def replayed(data, boxes):
+    """Roles and texts of every frame, worked out from the changes as the page's script does."""
+    roles, texts, paths = None, [""] * boxes, {}
+    for frame in data["frames"]:
+        if "r" in frame:
+            runs = re.findall(r"(#\d|[^#\d])(\d*)", frame["r"])
+            roles = "".join(letter[-1] * int(n or 1) for letter, n in runs)
+        for run, text in frame.get("t", {}).items():
+            first, _, n = run.partition("+")
+            for i in range(int(first), int(first) + int(n or 1)):
+                texts[i] = text
+        for name, change in frame.get("i", {}).items():
+            paths[name] = paths[name] + change[1:] if change.startswith("+") else change
+        yield roles, tuple(texts), {name: path for name, path in paths.items() if path}
+
+
+class Checker(HTMLParser):
+    """Collects what a page would meet: ids, tags that are never closed, texts of the SVG."""
+
+    VOID = {"input", "img", "br", "meta", "link", "hr"}
+
+    def __init__(self, html):
+        super().__init__()
+        self.ids, self.open, self.words, self.wrong = [], [], [], []
+        self.feed(html)
+
+    def handle_starttag(self, tag, attributes):
+        self.ids += [value for name, value in attributes if name == "id"]
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        if not self.open or self.open.pop() != tag:
+            self.wrong.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.ids += [value for name, value in attributes if name == "id"]
+
+    def handle_data(self, data):
+        if "text" in self.open:
+            self.words.append(data)
+
+
+# The page ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", gallery())
+def test_a_figure_is_one_piece_of_sound_html_that_asks_for_nothing(name):
+    html = gallery()[name]._repr_html_()
+    assert not re.search(r"https?:|//[a-z]|@import|url\((?!#)|<link|<img|src=", html.replace("// ", ""))
+    checked = Checker(html)
+    assert (checked.wrong, checked.open) == ([], [])
+    assert len(set(checked.ids)) == len(checked.ids)
+    assert html.count("<script>") == html.count("</script>") == 1
+    assert "aria-live" in html and 'type="range"' in html and 'role="img"' in html
+
+
+@pytest.mark.parametrize("name", gallery())
+def test_a_figure_says_what_it_is_from(name):
+    html = gallery()[name]._repr_html_()
+    origin = html[html.index("qt-origin") :]
+    assert "Simulated" in origin or "Computed from the layout" in origin
+
+
+def test_the_same_figure_twice_on_a_page_has_two_ids():
+    figure = gallery()["butterfly"]
+    ids = [i for _ in range(3) for i in Checker(figure._repr_html_()).ids]
+    assert len(set(ids)) == 3
+
+
+def test_texts_cannot_end_the_script_or_become_markup():
+    nasty = "</script><b>&\"' <!-- \u2028 </style>"
+    frame = Frame(nasty, "v", (nasty,), where="a.py:1", source=nasty)
+    player = Player(nasty, Scene(100, 50, (Box(0, 0, 90, 20),)), (frame, frame), nasty, (("v", nasty),))
+    html = player._repr_html_()
+    assert html.count("</script>") == 1 and "<b>&" not in html and "<!--" not in html
+    assert script_data(html)["frames"][0]["c"] == nasty
+    assert script_data(html)["lines"] == [["a.py:1", nasty]]
+    assert nasty in Checker(html).words
+    checked = Checker(html)
+    assert (checked.wrong, checked.open) == ([], [])
+
+
+def test_scripts_hold_nothing_that_ends_a_script_element():
+    for name in ("player.js", "tile.js"):
+        assert "</" not in theme.asset(name) and "<!--" not in theme.asset(name)
+
+
+def test_as_json_is_json():
+    data = {"a": ["</script>", "é", "\u2028", 1.5, None]}
+    assert json.loads(as_json(data)) == data
+    assert "<" not in as_json(data) and "\u2028" not in as_json(data)
+
+
+def test_run_lengths():
+    assert run_lengths("aaarr-") == "a3r2-"
+    assert run_lengths("00001") == "#04#1"
+
+
+@pytest.mark.parametrize("name", [name for name in gallery() if name != "tv_layout"])
+def test_the_changes_give_back_every_frame(name):
+    figure = gallery()[name]
+    data = script_data(figure._repr_html_())
+    assert len(data["frames"]) == len(figure.frames)
+    for frame, row, again in zip(figure.frames, data["frames"], replayed(data, len(figure.scene.boxes))):
+        assert again == (frame.roles, frame.texts, {k: v for k, v in frame.inks.items() if v})
+        assert (row["c"], data["lines"][row["l"]]) == (frame.caption, [frame.where, frame.source])
+
+
+@pytest.mark.parametrize("name", [name for name in gallery() if name != "tv_layout"])
+def test_without_scripts_the_still_frame_is_there_and_coloured(name):
+    figure = gallery()[name]
+    html = figure._repr_html_()
+    page = html[: html.index("<script>")]
+    frame = figure.frames[figure.still]
+    assert unescape(frame.caption) in unescape(page)
+    picture = page[page.index('data-part="boxes"') : page.index('data-part="words"')]
+    assert "".join(re.findall(r'<rect data-r="(.)"', picture)) == frame.roles
+    for role in set(frame.roles) - set("-h"):
+        assert f'<rect data-r="{role}" fill="{theme.ROLES[role][0]}"' in picture
+    words = re.findall(
+        r"<text[^>]*>([^<]*)</text>", page[page.index('data-part="words"') : page.index('data-part="labels"')]
+    )
+    assert tuple(map(unescape, words)) == frame.texts
+
+
+def test_64_steps_of_256_cells_are_small():
+    boxes = tuple(Box(c * 22, r * 22, 20, 20) for r in range(8) for c in range(32))
+    frames = tuple(
+        Frame(
+            f"Warp {k % 8} reads its word.",
+            "".join("r" if i // 32 == k % 8 else "v" for i in range(256)),
+            tuple(str(i + k // 8 if i // 32 <= k % 8 else i) for i in range(256)),
+            "reduce.py:31",
+            "buffer[warp] = value",
+        )
+        for k in range(64)
+    )
+    assert len(Player("Steps", Scene(710, 180, boxes), frames, "Made up.")._repr_html_()) < 75_000
+
+
+@pytest.mark.parametrize("name", gallery())
+def test_figures_are_small(name):
+    assert len(gallery()[name]._repr_html_()) < 100_000
+
+
+def test_a_frame_that_does_not_fit_is_refused():
+    scene = Scene(10, 10, (Box(0, 0, 5, 5),))
+    with pytest.raises(ValueError, match="frame 1 has 2 roles and 1 texts, the scene has 1 boxes"):
+        Player("T", scene, (Frame("", "v", ("",)), Frame("", "vv", ("",))), "")
+    with pytest.raises(ValueError, match=r"frame 0 uses \['z'\]"):
+        Player("T", scene, (Frame("", "z", ("",)),), "")
+    with pytest.raises(ValueError, match="1 frames do not fill the grid"):
+        Player("T", scene, (Frame("", "v", ("",)),), "", axes={"a": ("1", "2")})
+
+
+# Colours -------------------------------------------------------------------------------------------------------------
+
+
+def luminance(colour):
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(a, b):
+    high, low = sorted((luminance(a), luminance(b)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_contrast_of_black_on_white_is_21():
+    assert contrast("#000000", "#ffffff") == pytest.approx(21)
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_every_text_stands_out_from_what_is_behind_it(dark):
+    base = theme.DARK if dark else theme.LIGHT
+    fills = {role: colours[2 if dark else 0] for role, colours in theme.ROLES.items()}
+    for role, fill in fills.items():
+        assert contrast(base["ink"], fill) >= 4.5, role
+    for name in ("paper", "even", "odd"):
+        assert contrast(base["ink"], base[name]) >= 4.5, name
+    assert contrast(base["soft"], base["paper"]) >= 4.5
+    assert contrast(base["soft"], fills["i"]) >= 4.5
+    for pair in theme.SERIES:
+        assert contrast(pair[dark], base["paper"]) >= 3
+    assert contrast(base["paper"], theme.SERIES[0][dark]) >= 4.5  # the numbers inside the ladder's bars
+
+
+# Numbers -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0"),
+        (7, "7"),
+        (-3, "−3"),
+        (1520, "1520"),
+        (12345, "12k"),
+        (0.126, ".13"),
+        (-0.126, "−.13"),
+        (3.14159, "3.14"),
+        (-3.14159, "−3.1"),
+        (99.96, "100"),
+        (-10.7, "−11"),
+        (1e-5, "1e−5"),
+        (2.5e7, "25M"),
+        (float("inf"), "inf"),
+        (float("-inf"), "−inf"),
+        (float("nan"), "nan"),
+    ],
+)
+def test_short_numbers(value, text):
+    assert short(value) == text
+
+
+# Butterfly -----------------------------------------------------------------------------------------------------------
+
+
+def lane_rows(frame):
+    return [frame.texts[i : i + 32] for i in range(0, len(frame.texts), 32)]
+
+
+def numbers(texts):
+    return [float(text.replace("−", "-")) for text in texts]
+
+
+def test_butterfly_shows_what_the_trace_and_the_additions_give():
+    trace, last = traces.butterfly()
+    frames = figures.butterfly(trace).frames
+    assert len(frames) == 1 + 2 * 5
+    held, rows = np.arange(32.0), lane_rows(frames[-1])
+    assert numbers(rows[0]) == held.tolist()
+    for k in range(5):
+        received = held[np.arange(32) ^ (1 << k)]
+        assert numbers(rows[1 + 2 * k]) == received.tolist() == trace.values[k].tolist()
+        held = held + received
+        assert numbers(rows[2 + 2 * k]) == held.tolist()
+    assert held.tolist() == last.tolist() == [496.0] * 32
+    assert frames[-1].roles.endswith("a" * 32)
+    assert frames[-1].caption.endswith("All 32 lanes hold the sum, 496: nobody has to send it round.")
+    assert "Lane i reads lane i xor 4" in frames[5].caption
+    assert "Lane 0 receives 22 from lane 4." in frames[5].caption
+    assert (frames[5].where, frames[5].source[:5]) == ("reduce.py:12", "value")
+
+
+def test_butterfly_of_narrower_groups_names_the_groups():
+    frames = figures.butterfly(traces.butterfly(width=8)[0]).frames
+    assert len(frames) == 7
+    assert frames[-1].caption.endswith("All 32 lanes hold the sum of their group: 4 groups of 8 lanes.")
+
+
+def test_butterfly_finds_a_maximum():
+    held = np.random.default_rng(0).permutation(32) - 16.0
+    trace, _ = traces.butterfly(held, np.maximum)
+    assert "hold the maximum, 15" in figures.butterfly(trace).frames[-1].caption
+    with pytest.raises(ValueError, match="operation '[+]' does not give the numbers"):
+        figures.butterfly(trace, operation="+")
+
+
+def test_a_single_shuffle_says_nothing_of_the_operation():
+    trace, _ = traces.butterfly(width=2)
+    assert len(figures.butterfly(trace).frames) == 2  # no frame with results
+    rows = lane_rows(figures.butterfly(trace, operation="+").frames[-1])
+    assert numbers(rows[2]) == [4 * (i // 2) + 1 for i in range(32)]
+
+
+def test_after_shuffle_down_only_lane_0_has_the_answer():
+    trace, last = traces.shuffle_down()
+    player = figures.butterfly(trace)
+    frame = player.frames[-1]
+    assert frame.roles[-32:] == "a" + "v" * 31
+    assert numbers(lane_rows(frame)[-1]) == last.tolist()
+    assert last[0] == 496 and last[1] != 496
+    assert "Only lane 0 holds the sum, 496" in frame.caption
+    assert "For lanes 16-31 there is none" in player.frames[1].caption
+
+
+def test_broadcast_reads_one_lane():
+    frames = figures.butterfly(traces.broadcast()).frames
+    assert len(frames) == 2
+    assert lane_rows(frames[0])[0] == tuple("8" if i == 3 else "?" for i in range(32))
+    assert lane_rows(frames[1])[1] == ("8",) * 32
+    assert "Each lane reads the lane it names: lane 3. Lane 0 receives 8 from lane 3." == frames[1].caption
+
+
+def test_butterfly_wants_values_and_shuffles():
+    trace, _ = traces.butterfly()
+    bare = type(trace)(**{**vars(trace), "events": trace.events.copy()})
+    bare.events["values"] = -1
+    with pytest.raises(ValueError, match=r"record it with simulate\(..., values=True\)"):
+        figures.butterfly(bare)
+    with pytest.raises(ValueError, match="has 1 series of shuffles, not which=1"):
+        figures.butterfly(trace, which=1)
+    with pytest.raises(ValueError, match="no event of launch 0, block 0, warp 3"):
+        figures.butterfly(trace, warp=3)
+
+
+# Block reduce --------------------------------------------------------------------------------------------------------
+
+
+def test_block_reduce_follows_the_run():
+    player = figures.block_reduce(traces.block_reduce())
+    captions = [frame.caption for frame in player.frames]
+    # first; then shuffles, store, barrier of each warp; then load, shuffles of each warp
+    assert len(captions) == 1 + 4 * 3 + 4 * 2
+    assert captions[1] == "Warp 0: 5 shuffles among all 32 lanes. Lane 0 now holds the sum of the warp: 496."
+    assert captions[2] == "Warp 0: lane 0 writes buffer[0], in bank 0."
+    assert captions[3] == "Warp 0 arrives at the barrier and waits; 1 warp is there."
+    assert captions[12].startswith("Warp 3 arrives last: the barrier opens")
+    assert "Warp 3: all 32 lanes read 4 words of buffer in 4 banks (0-3); no conflict." in captions[13]
+    assert captions[14].endswith("the sum of what the warps stored: 8128.")
+    words = player.frames[-1].texts[4 * 32 :]
+    assert words == ("496", "1520", "2544", "3568")
+    assert player.frames[-1].texts[: 4 * 32] == ("8128",) * 128
+    assert player.frames[-1].roles == "a" * 128 + "v" * 4
+    assert player.frames[9].roles[: 3 * 32] == "p" * 64 + "v" * 32  # two wait while the third has not arrived
+
+
+def test_without_the_barrier_words_are_read_that_nobody_wrote():
+    player = figures.block_reduce(traces.block_reduce(barrier=False))
+    load = player.frames[3]
+    assert "But 3 of them are not written by anyone yet" in load.caption
+    assert load.roles[4 * 32 :] == "rfff"
+    assert "a" not in player.frames[4].roles
+    assert "f" in [role for role, _ in player.key]
+
+
+def test_block_reduce_draws_8_warps_of_16():
+    player = figures.block_reduce(traces.block_reduce(warps=16))
+    assert len(player.scene.boxes) == 8 * 32 + 16
+    assert "8 warps more not drawn" in player.origin
+    assert player.frames[-1].texts[8 * 32 :] == tuple(short(1024 * w + 496) for w in range(16))
+
+
+def test_block_reduce_wants_shared_memory():
+    with pytest.raises(ValueError, match="reads and writes no shared memory"):
+        figures.block_reduce(traces.butterfly()[0])
+    with pytest.raises(ValueError, match="no shared tensor 'buf'; it uses buffer"):
+        figures.block_reduce(traces.block_reduce(), tensor="buf")
+
+
+def test_a_bank_conflict_is_counted():
+    hand = traces.Hand()
+    buffer = hand.smem("tile", (8, 32))
+    line = hand.line(5, "value = tile[lane % 8, 0]")
+    hand.access(0, line, Op.LOAD, 2, buffer, 128 * (np.arange(32) % 8), np.zeros(32))
+    caption = figures.block_reduce(hand.finish()).frames[1].caption
+    assert "8 words of tile in 1 bank (0); up to 8 words in one bank, so 8 wavefronts where 1 would do" in caption
+
+
+# Coalescing ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("stride", "nbytes", "offset", "sectors"),
+    [(1, 4, 0, 4), (2, 4, 0, 8), (8, 4, 0, 32), (4, 16, 0, 16), (0, 4, 0, 1), (1, 4, 1, 5), (32, 4, 0, 32)],
+)
+def test_sectors_of_a_request(stride, nbytes, offset, sectors):
+    (frame,) = figures.coalescing(traces.strided(stride, nbytes, offset=offset)).frames
+    assert frame.roles.count("r") == sectors
+    assert f"in {sectors} sector{'s' * (sectors > 1)}. " in frame.caption
+
+
+def test_coalescing_says_what_is_used():
+    assert "128 bytes would fit in 4; of the 256 bytes moved, 50 % are used." in (
+        figures.coalescing(traces.strided(2)).frames[0].caption
+    )
+    assert "128 bytes cannot be in fewer." in figures.coalescing(traces.strided(1)).frames[0].caption
+    (frame,) = figures.coalescing(traces.strided(0)).frames
+    assert [n.text for n in frame.notes if n.anchor == "middle"] == ["0-31"]
+    assert [n.text for n in frame.notes if n.anchor == "end"] == ["x[0, 0]"]
+
+
+def test_coalescing_has_a_frame_for_each_request():
+    trace = traces.strided(1, repeats=3)
+    player = figures.coalescing(trace, line=7)
+    assert [frame.caption[:14] for frame in player.frames] == ["Request 1 of 3", "Request 2 of 3", "Request 3 of 3"]
+    assert len(figures.coalescing(trace, event=1).frames) == 1
+    with pytest.raises(ValueError, match="no event of launch 0, block 0, warp 0, line 99; its events are on lines 7"):
+        figures.coalescing(trace, line=99)
+
+
+def test_the_explorer_has_a_frame_for_each_point():
+    player = gallery()["explorer"]
+    assert [frame.roles.count("r") for frame in player.frames] == [4, 8, 32]
+    assert player.data()["axes"] == [3] and player.data()["names"] == [("1", "2", "8")]
+    grid = {"a": (1, 2), "b": ("x", "y", "z")}
+    scene = Scene(10, 10, (Box(0, 0, 5, 5),))
+    draw = lambda a, b: Frame(f"{a}{b}", "v", ("",))  # noqa: E731
+    made = figures.explorer("Grid", grid, scene, draw, "Made up.", start={"a": 2, "b": "y"})
+    assert [frame.caption for frame in made.frames] == ["1x", "1y", "1z", "2x", "2y", "2z"]
+    assert made.frames[made.start].caption == "2y"
+
+
+# Lanes, races, tiles -------------------------------------------------------------------------------------------------
+
+
+def test_lanes_go_through_every_instruction():
+    trace, _ = traces.shuffle_down()
+    player = figures.lanes(trace)
+    assert len(player.frames) == len(trace)
+    first = player.frames[0]
+    assert first.texts[:2] == ("  18  value = x[tidx]", "  20  value += cute.arch.shuffle_sync_down(value, 16 >> i)")
+    assert first.roles == "r-" + "r" * 64
+    assert numbers(first.texts[2:34]) == numbers(first.texts[34:]) == list(range(32))
+    assert "4 bytes) each in global memory: lane 0 at x[0], lane 31 at x[31]." in first.caption
+    assert player.frames[1].texts[2] == "←16"
+
+
+def test_lanes_that_take_no_part_are_idle():
+    frame = figures.lanes(traces.block_reduce()).frames[5]
+    assert frame.source == "buffer[warp] = value"
+    assert frame.roles[-32:] == "w" + "i" * 31
+    assert frame.texts[-32:] == ("496", *"·" * 31)
+
+
+def test_a_race_shows_both_threads_and_the_missing_edge():
+    trace = traces.block_reduce(barrier=False)
+    finding = racy_finding(trace)
+    player = figures.race(trace, finding)
+    first = player.frames[0]
+    assert first.caption == str(finding)
+    assert first.inks["missing"] and first.inks["fix"]
+    lit = [text for text, role in zip(first.texts, first.roles) if role in "wr"]
+    assert lit == [" 31  buffer[warp] = value", " 33  value = buffer[lane % warps]"]
+    heads = [label.text for label in player.scene.labels]
+    assert heads == ["thread 0: lane 0 of warp 0", "thread 32: lane 0 of warp 1"]
+    assert player.frames[1].caption == "If thread 0 comes first, thread 32 reads from buffer[0] what thread 0 wrote."
+    assert "missing here: cute.arch.barrier()" in [note.text for note in first.notes]
+
+
+def test_a_race_within_a_warp_wants_a_warp_barrier():
+    trace = traces.block_reduce(barrier=False)
+    finding = racy_finding(trace)
+    within = Finding("race", "Race.", finding.lines, 0, (0, 4), (0,), 1)
+    player = figures.race(trace, within)
+    assert "missing here: cute.arch.sync_warp()" in [note.text for note in player.frames[0].notes]
+
+
+def test_a_race_of_another_run_is_refused():
+    trace = traces.block_reduce(barrier=False)
+    with pytest.raises(ValueError, match="is it this run's"):
+        figures.race(traces.butterfly()[0], racy_finding(trace))
+
+
+def test_a_tile_answers_both_ways():
+    rows, columns = np.indices((4, 16))
+    thread_of, value_of = rows // 2 * 8 + columns // 2, rows % 2 * 2 + columns % 2
+    figure = figures.tv_layout(thread_of, value_of)
+    data = script_data(figure._repr_html_())
+    assert (data["threads"], data["values"], data["columns"]) == (16, 4, 16)
+    assert np.array_equal(np.reshape(data["thread"], (4, 16)), thread_of)
+    assert np.array_equal(np.reshape(data["value"], (4, 16)), value_of)
+    assert figure.holder[9, 2] == (3, 2) and (thread_of[3, 2], value_of[3, 2]) == (9, 2)
+    assert figure.frame().caption == "(thread 0, value 0) → (row 0, column 0)"
+    # neighbouring threads differ in tint, along a row and down a column
+    tint = np.array(list(figure.frame().roles)).reshape(4, 16)
+    assert (tint[0, 1::2][:-1] != tint[0, 2::2]).all() and (tint[1] != tint[2]).all()
+
+
+def test_a_tile_may_have_elements_that_nobody_holds():
+    figure = figures.tv_layout([[0, -1], [1, -1]], [[0, 0], [0, 0]])
+    assert figure.frame().roles[1] == "i"
+    with pytest.raises(ValueError, match="one shape"):
+        figures.tv_layout([[0, 1]], [[0], [1]])
+    with pytest.raises(ValueError, match="no element of the tile belongs to a thread"):
+        figures.tv_layout([[-1]], [[0]])
