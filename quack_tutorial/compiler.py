@@ -23,6 +23,7 @@ import shutil
 import subprocess
 import tempfile
 import types
+from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -345,15 +346,20 @@ def _fingerprint(value, seen=None):
         return _fingerprint(value.__func__, seen), _fingerprint(value.__self__, seen)
     while hasattr(value, "__wrapped__"):  # the DSL's decorators keep there the function as written
         value = value.__wrapped__
-    if isinstance(value, types.ModuleType) or (getattr(value, "__module__", None) or "").split(".")[0] in FOREIGN:
-        return ()
+    if isinstance(value, types.ModuleType):
+        return value.__name__
+    if (getattr(value, "__module__", None) or "").split(".")[0] in FOREIGN:
+        # Fixed while the program runs, but which one it is matters: Float32 or BFloat16, ADD or MAX, fmin or fmax.
+        return value if isinstance(value, Hashable) else (type(value), repr(value))
     if id(value) in seen:
         return ()
     if isinstance(value, types.FunctionType):
         seen.add(id(value))
         referred = [cell.cell_contents for cell in value.__closure__ or ()]
         referred += [value.__globals__[name] for name in _global_names(value.__code__) if name in value.__globals__]
-        return value.__code__, repr(value.__defaults__), tuple(_fingerprint(item, seen) for item in referred)
+        # Compiling a function gives it new code; the DSL keeps the code as written.
+        code = getattr(value, "_original_code", value.__code__)
+        return code, repr(value.__defaults__), tuple(_fingerprint(item, seen) for item in referred)
     if isinstance(value, type):
         seen.add(id(value))
         return value, tuple(_fingerprint(item, seen) for item in vars(value).values() if callable(item))

@@ -1,457 +1,468 @@
-"""Races: accesses to the same bytes that nothing orders, found by happens-before on a finished trace.
+"""Accesses that nothing orders: races, reads before an asynchronous copy has arrived, and clusters taken apart too early.
 
-Each warp has a vector clock; the trace is replayed once. An access happens before another when the second's clock has seen
-the first. Lanes of a warp run in lockstep in the simulator, but the hardware does not promise that, so two lanes are ordered
-only by a sync_warp or a barrier between them.
+Independent of the schedule that the simulator happened to run: `ordering` says what is ordered, this module compares the
+accesses to each byte. First every access is compared with the accesses just before it, which decides for each byte
+whether all is ordered, since order is transitive; only bytes where it is not are compared pair by pair.
 
-| edge                                             | from                                   | to                          |
-|--------------------------------------------------|----------------------------------------|-----------------------------|
-| block barrier, named barriers                    | arrival                                | everyone who goes on        |
-| cluster barrier (not a relaxed arrive)           | arrival                                | everyone who goes on        |
-| mbarrier                                         | arrivals and bytes landed in a phase   | who sees that phase complete |
-| cp.async                                         | its landing                            | the issuer's wait_group     |
-| mbarrier_init_fence and any cluster barrier      | the init                               | uses of that mbarrier       |
-
-Shuffles, votes, redux and elect order no memory. Blocks of different clusters are never ordered in one launch; launches are.
-The search covers the executed paths for the given inputs, so no race found is not a proof. Source: PTX ISA 9.0, memory
-consistency model, asynchronous operations. Not covered: fences with flags in ordinary memory; acquire and release atomics.
+Not covered: paths that were not executed, order made by fences and atomics, proxy fences, launches that overlap.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from quack_tutorial.simulator.trace import FenceKind, Finding, Op, Space, Trace
+from ..simulator.trace import SMEM_BLOCK_BITS, Finding
+from .accesses import SHARED, Accesses, Kind, Role, accesses
+from .ordering import NEVER, Order, replay
+from .race_reports import Race, one_per_cause, report, report_exit, report_start
 
-NEVER = 1 << 60
-_READS = {Op.LOAD}
-_WRITES = {Op.STORE}
-_MBARRIER = {Op.MBARRIER_INIT, Op.MBARRIER_ARRIVE, Op.MBARRIER_EXPECT, Op.MBARRIER_WAIT}
-_NO_MEMORY = {Op.SHUFFLE: "a shuffle", Op.VOTE: "a vote", Op.REDUX: "redux", Op.ELECT: "elect"}
-
-
-@dataclass
-class _Access:
-    """One event's (or one asynchronous transfer's) touching of memory, with what orders it."""
-
-    event: int  # index into trace.events
-    writes: bool
-    atomic: bool
-    agent: int  # clock column that must be seen for this access to be over
-    clock: int  # … from this value on
-    epoch: int  # intra-warp epoch when it is over
-    over_step: int  # step of the issuing warp from which it is over for its own thread
-    seen: np.ndarray  # what the issuer had seen when it began
-    begin_epoch: int
-    warp: int  # dense warp index
-    order: tuple  # (barriers passed, events since): where warps that run the same code are compared
-    kind: str  # "", "cp.async", "transfer" or "mbarrier"
+MOST_ACCESSES = 512  # of one granule that are compared pair by pair
+MOST_PAIRS = 20_000_000
+CHUNK = 1_000_000
+DENSE = 1 << 22  # granules that a table is made for
 
 
-def races(trace: Trace) -> tuple:
-    """The races of a trace as Findings, one a cause: the same two lines on the same tensor are one report."""
-    found = []
-    for launch in range(len(trace.launches)):
-        rows = np.nonzero(trace.events["launch"] == launch)[0]
-        if len(rows):
-            found += _launch_races(trace, rows)
-    return tuple(found)
+def races(trace) -> tuple[Finding, ...]:
+    """What nothing orders in a trace, one finding a cause, launch by launch and in the order of the log.
+
+    A cause is a pair of lines, a hazard and a tensor; a copy that is not waited for, or an mbarrier that is not
+    published, is one cause whatever comes after it.
+    """
+    findings = []
+    for launch in _launches(trace):
+        lifetimes, unstarted = launch.lifetimes()
+        found = [race for race in launch.unordered() if not unstarted & set(race.lines)]
+        findings += lifetimes + [report(trace, launch.order, race) for race in one_per_cause(trace, launch.order, found)]
+    return tuple(findings)
 
 
-def _launch_races(trace: Trace, rows: np.ndarray) -> list:
-    replay = _Replay(trace, rows)
-    accesses, spans = replay.run()
-    conflicts = _conflicts(trace, accesses, spans)
-    return _reports(trace, replay, accesses, conflicts)
+def unordered(trace) -> tuple[Race, ...]:
+    """Every pair of source lines with accesses that conflict and that nothing orders, by hazard and tensor."""
+    return tuple(race for launch in _launches(trace) for race in launch.unordered())
 
 
-class _Replay:
-    """Runs the log once and gives every access its clocks."""
-
-    def __init__(self, trace: Trace, rows: np.ndarray):
-        self.trace, self.rows = trace, rows
-        events = trace.events[rows]
-        pairs = sorted(set(zip(events["block"].tolist(), events["warp"].tolist())))
-        self.warps = {pair: i for i, pair in enumerate(pairs)}
-        self.phases: dict = {}  # (mbarrier address, phase) -> column
-        for e in events[events["op"] == Op.ASYNC_DONE]:
-            self.phases.setdefault(self._phase(e), len(pairs) + len(self.phases))
-        columns = len(pairs) + len(self.phases)
-        self.clocks = np.zeros((len(pairs), columns), np.int32)
-        self.clocks[np.arange(len(pairs)), np.arange(len(pairs))] = 1
-        self.inits = self.clocks.copy()  # also what init fences published
-        self.epochs = [0] * len(pairs)
-        self.since = [0] * len(pairs)
-        self.fenced = [False] * len(pairs)
-
-    def _phase(self, event) -> tuple:
-        return int(self.trace.addresses[event["addresses"]].max()), int(event["arg2"])
-
-    def run(self):
-        """(accesses, spans): spans are (access, lane, first byte, bytes) rows."""
-        trace, rows = self.trace, self.rows
-        accesses, spans = [], []
-        gates = defaultdict(lambda: 0)  # barrier generation or phase -> what its arrivals had seen
-        init_gates = defaultdict(lambda: 0)
-        groups = defaultdict(lambda: ([[]], []))  # warp -> (open group in a list, committed groups)
-        transfers = {}
-        # Plain Python numbers: numpy scalars are slow one at a time.
-        for index, e in zip(rows.tolist(), trace.events[rows].tolist()):
-            step, _, block, warp, _, op, space, _, mask, nbytes, at, source, _, arg, arg2 = e
-            op = Op(op)
-            w = self.warps[(block, warp)]
-            if op in (Op.LOAD, Op.STORE, Op.ATOMIC):
-                access = self._access(index, w, step, op is not Op.LOAD, op is Op.ATOMIC, "")
-                _add_spans(spans, len(accesses), trace.addresses[at], nbytes)
-                accesses.append(access)
-            elif op in _MBARRIER:
-                access = self._access(index, w, step, op is Op.MBARRIER_INIT, op is not Op.MBARRIER_INIT, "mbarrier")
-                access.seen = self.inits[w].copy()
-                _add_spans(spans, len(accesses), trace.addresses[at], 8)
-                accesses.append(access)
-                if op is Op.MBARRIER_ARRIVE:
-                    for address in set(trace.addresses[at].tolist()) - {-1}:
-                        key = ("phase", address, arg2)
-                        gates[key] = np.maximum(
-                            np.maximum(gates[key], gates[("phase", address, arg2 - 1)]), self.clocks[w]
-                        )
-                    self._advance(w, sync=False)
-            elif op is Op.ASYNC_COPY:
-                for row, writes in ((source, False), (at, True)):
-                    access = self._pending(index, w, step, writes, "cp.async")
-                    groups[w][0][0].append(access)
-                    _add_spans(spans, len(accesses), trace.addresses[row], nbytes)
-                    accesses.append(access)
-            elif op is Op.COMMIT_GROUP:
-                group = groups[(w, "bulk") if arg else w]
-                group[1].append(group[0][0])
-                group[0][0] = []
-            elif op is Op.WAIT_GROUP:
-                committed = groups[(w, "bulk") if arg2 else w][1]
-                while len(committed) > arg:
-                    for access in committed.pop(0):
-                        access.clock, access.over_step = int(self.clocks[w, w]), step
-                        access.epoch = self.epochs[w]
-            elif op is Op.STORE_ASYNC:  # one transfer a lane: each is counted by its own block's mbarrier
-                for lane in np.nonzero(trace.addresses[at] >= 0)[0]:
-                    only = np.where(np.arange(32) == lane, trace.addresses[at], -1)
-                    transfer = self._pending(index, w, step, True)
-                    transfers.setdefault((step, int(trace.addresses[source][lane])), []).append(transfer)
-                    _add_spans(spans, len(accesses), only, nbytes)
-                    accesses.append(transfer)
-            elif op is Op.BULK_COPY:
-                for row, writes in ((at, True), (source, False)):
-                    transfer = self._pending(index, w, step, writes)
-                    transfers.setdefault((step, arg2), []).append(transfer)
-                    _add_spans(spans, len(accesses), trace.addresses[row], arg)
-                    accesses.append(transfer)
-                if arg2 < 0:  # counted by a bulk group of this thread
-                    groups[(w, "bulk")][0][0].extend(accesses[-2:])
-            elif op is Op.ASYNC_DONE:
-                mbarrier = int(trace.addresses[at].max())
-                column = self.phases[(mbarrier, arg2)]
-                for access in transfers.get((arg, mbarrier), ()):
-                    access.agent, access.clock = column, 1
-                key = ("phase", mbarrier, arg2)
-                gate = np.array(np.maximum(gates[key], np.zeros(self.clocks.shape[1], np.int32)))
-                gate[column] = 1
-                gates[key] = gate
-            elif op in (Op.BARRIER, Op.BARRIER_ARRIVE):
-                key = ("barrier", block, arg, arg2)
-                gates[key] = np.maximum(gates[key], self.clocks[w])
-                self._advance(w, sync=True)
-            elif op is Op.BARRIER_RESUME:
-                self._acquire(w, gates[("barrier", block, arg, arg2)])
-            elif op is Op.CLUSTER_ARRIVE:
-                key = ("cluster", self._cluster(block), arg2)
-                if not arg:
-                    gates[key] = np.maximum(gates[key], self.clocks[w])
-                if not arg or self.fenced[w]:
-                    init_gates[key] = np.maximum(init_gates[key], self.inits[w])
-                self._advance(w, sync=not arg)
-            elif op is Op.CLUSTER_RESUME:
-                key = ("cluster", self._cluster(block), arg2)
-                self._acquire(w, gates[key])
-                self.inits[w] = np.maximum(self.inits[w], init_gates[key])
-            elif op is Op.MBARRIER_RESUME:
-                if arg2 >= 0:
-                    for address in set(trace.addresses[at].tolist()) - {-1}:
-                        for phase in range(arg2 + 1):
-                            self._acquire(w, gates[("phase", address, phase)])
-            elif op is Op.SYNC_WARP:
-                self.epochs[w] += 1
-            elif op is Op.FENCE and arg == FenceKind.MBARRIER_INIT:
-                self.fenced[w] = True
-        return accesses, spans
-
-    def _cluster(self, block: int) -> tuple:
-        launch = self.trace.launches[int(self.trace.events[self.rows[0]]["launch"])]
-        (gx, gy, _), (cx, cy, cz) = launch.grid, launch.cluster
-        return block % gx // cx, block // gx % gy // cy, block // (gx * gy) // cz
-
-    def _access(self, index, w, step, writes, atomic, kind) -> _Access:
-        clock = int(self.clocks[w, w])
-        self.since[w] += 1
-        order = (self.epochs[w], self.since[w])
-        seen = self.clocks[w].copy()
-        return _Access(index, writes, atomic, w, clock, self.epochs[w], step, seen, self.epochs[w], w, order, kind)
-
-    def _pending(self, index, w, step, writes, kind="transfer") -> _Access:
-        """An asynchronous access: not over until something waits for it."""
-        access = self._access(index, w, step, writes, False, kind)
-        access.clock, access.over_step, access.epoch = NEVER, NEVER, NEVER
-        return access
-
-    def _advance(self, w: int, sync: bool) -> None:
-        """A release: what the warp does from here on is not covered by it."""
-        self.clocks[w, w] += 1
-        self.inits[w, w] += 1
-        if sync:
-            self.epochs[w] += 1
-            self.since[w] = 0
-
-    def _acquire(self, w: int, gate) -> None:
-        self.clocks[w] = np.maximum(self.clocks[w], gate)
-        self.inits[w] = np.maximum(self.inits[w], gate)
+def _launches(trace):
+    for number, geometry in enumerate(trace.launches):
+        chosen = np.nonzero(trace.events["launch"] == number)[0]
+        if len(chosen):
+            yield _Launch(trace, chosen, geometry)
 
 
-def _add_spans(spans: list, access: int, addresses: np.ndarray, nbytes: int) -> None:
-    lanes = np.nonzero(addresses >= 0)[0]
-    block = np.empty((len(lanes), 4), np.int64)
-    block[:, 0], block[:, 1], block[:, 2], block[:, 3] = access, lanes, addresses[lanes], nbytes
-    spans.append(block)
+class _Launch:
+    """One launch's accesses by space, those that are contended, and (once something needs it) their order."""
+
+    def __init__(self, trace, chosen, geometry):
+        self.trace, self.chosen, self.geometry = trace, chosen, geometry
+        self.tables = {shared: accesses(trace, chosen, shared) for shared in (True, False)}
+
+    @cached_property
+    def order(self) -> Order:
+        return replay(self.trace, self.chosen, self.geometry)
+
+    def lifetimes(self):
+        table = self.tables[True]
+        remote = _remote(self.trace, table)
+        return _lifetimes(self.trace, self.order, table.take(remote)) if len(remote) else ([], set())
+
+    def unordered(self) -> list[Race]:
+        found = []
+        for shared, table in self.tables.items():
+            part = _contended(self.trace, table)
+            if len(part.row):
+                found += _Pairs(self.trace, self.order, table, part).grouped(shared)
+        return found
 
 
-def _conflicts(trace: Trace, accesses: list, spans: list) -> dict:
-    """(earlier access, lane, later access, lane) -> first byte and words of unordered pairs with a write, by lines."""
-    if not spans:
-        return {}
-    spans = np.concatenate(spans)
-    space = np.array([_space(trace, a) for a in accesses])
-    result = {}
-    for one in (Space.GMEM, Space.SMEM):
-        part = spans[space[spans[:, 0]] == one]
-        if len(part):
-            _space_conflicts(trace, accesses, part, result)
-    return result
+# ---- which bytes are contended --------------------------------------------------------------------------------------
 
 
-def _space(trace: Trace, access: _Access) -> int:
-    if access.kind == "cp.async":
-        return Space.SMEM if access.writes else Space.GMEM
-    event = trace.events[access.event]
-    space = int(event["space"])
-    if Op(int(event["op"])) is Op.BULK_COPY and not access.writes:
-        return Space.GMEM if space == Space.SMEM else Space.SMEM
-    return Space.SMEM if space in (Space.SMEM, Space.DSMEM) else space
+@dataclass(frozen=True)
+class _Contended:
+    """Granules that more than one thread or agent touches, one of them writing: columns in log order within each."""
+
+    row: np.ndarray  # rows of the access table
+    granule: np.ndarray  # compressed number
+    place: np.ndarray  # address of the granule
+    bytes: int  # of a granule
 
 
-def _space_conflicts(trace, accesses, part, result) -> None:
-    writes = np.array([a.writes or a.atomic for a in accesses])
-    everything = part[:, 2] | part[:, 3]
-    granule = int(np.bitwise_or.reduce(everything))
-    granule = min(granule & -granule, 16)
-    count = part[:, 3] // granule
-    entry = np.repeat(np.arange(len(part)), count)
-    first = np.repeat(part[:, 2] // granule, count)
-    within = np.arange(len(entry)) - np.repeat(np.cumsum(count) - count, count)
-    cell = first + within
-    order = np.argsort(cell, kind="stable")
-    cell, entry = cell[order], entry[order]
-    edges = np.nonzero(np.diff(cell))[0] + 1
-    begins = np.concatenate([[0], edges])
-    ends = np.concatenate([edges, [len(cell)]])
-    access = part[entry, 0]
-    thread = np.array([a.warp for a in accesses])[access] * 32 + part[entry, 1]
-    # Only cells that two threads touch and one writes can race, and cells that an asynchronous copy touches.
-    low, high = np.minimum.reduceat(thread, begins), np.maximum.reduceat(thread, begins)
-    written = np.add.reduceat(writes[access].astype(np.int64), begins) > 0
-    is_async = np.array([a.kind in ("cp.async", "transfer") for a in accesses])
-    touched = np.add.reduceat(is_async[access].astype(np.int64), begins) > 0
-    known: dict = {}
-    for group in np.nonzero(written & ((low != high) | touched))[0]:
-        b, e = begins[group], ends[group]
-        ids, lanes = access[b:e], part[entry[b:e], 1]
-        signature = ids.tobytes() + lanes.tobytes()
-        pairs = known.get(signature)
-        if pairs is None:
-            pairs = known[signature] = _unordered(trace, accesses, ids.tolist(), lanes.tolist())
-        for key, pair in pairs.items():
-            cells, example, address = result.get(key, (set(), pair, int(cell[b]) * granule))
-            cells.add(int(cell[b]) * granule // 4)
-            result[key] = (cells, example, address)
+def _contended(trace, table: Accesses) -> _Contended:
+    none = _Contended(*(np.zeros(0, np.int64),) * 3, 1)
+    writes = table.kind != Kind.READ
+    if not writes.any():
+        return none
+    kept = np.nonzero(_near_writes(table, writes))[0]
+    address, size = table.address[kept], table.size[kept]
+    granule = int(np.gcd(np.gcd.reduce(address), np.gcd.reduce(size)))
+    counts = size // granule
+    row = np.repeat(kept, counts)
+    place = np.repeat(address // granule, counts)
+    if len(row) > len(kept):
+        place = place + np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
+    key, extent = _compress(place, granule)
+    written = np.zeros(extent, bool)
+    written[key[writes[row]]] = True
+    # A granule is contended when some access to it is not by the thread that a first look finds there.
+    events = trace.events[table.event]
+    who = (events["block"].astype(np.int64) << 24 | events["warp"].astype(np.int64) << 8) + table.lane
+    asynchronous = np.isin(table.role, (Role.GROUP, Role.PHASE))
+    who = np.where(asynchronous, -1 - np.arange(len(table)), who)
+    who = who[row]
+    seen = np.zeros(extent, np.int64)
+    seen[key] = who
+    several = np.zeros(extent, bool)
+    several[key[seen[key] != who]] = True
+    keep = (written & several)[key]
+    if not keep.any():
+        return none
+    return _Contended(row[keep], key[keep], place[keep] * granule, granule)
 
 
-def _unordered(trace, accesses, ids, lanes) -> dict:
-    """Unordered conflicting pairs at one cell, one example for each pair of lines."""
-    members: dict = {}
-    for a, lane in zip(ids, lanes):
-        members.setdefault(a, []).append(lane)
-    keys = sorted(members, key=lambda a: accesses[a].event)
-    found = {}
-    for i, x in enumerate(keys):
-        first = accesses[x]
-        if first.writes and not first.atomic and len(members[x]) > 1 and _values_differ(trace, first.event, members[x]):
-            _note(trace, found, accesses, x, members[x][0], x, members[x][1])
-        for y in keys[i + 1 :]:
-            second = accesses[y]
-            if not (first.writes or second.writes) or (first.atomic and second.atomic):
-                continue
-            if first.event == second.event:
-                continue
-            pair = _first_unordered(first, second, members[x], members[y], trace)
-            if pair is None:
-                continue
-            if (
-                first.writes
-                and second.writes
-                and not first.kind
-                and not second.kind
-                and _same_value(trace, first, second, pair)
-            ):
-                continue
-            _note(trace, found, accesses, x, pair[0], y, pair[1])
+def _near_writes(table: Accesses, writes) -> np.ndarray:
+    """Accesses within some 4 KiB page that is written: cheap, and leaves out inputs that are only read."""
+    pages = table.address >> 12
+    last = (table.address + table.size - 1) >> 12
+    dirty = np.unique(np.concatenate([pages[writes], last[writes]]))
+    if (table.size[writes] > 4096).any():  # a bulk copy may cover pages between its first and its last
+        big = np.nonzero(writes & (table.size > 4096))[0]
+        dirty = np.unique(np.concatenate([dirty, *(np.arange(pages[i], last[i] + 1) for i in big)]))
+    near = np.isin(pages, dirty) | np.isin(last, dirty)
+    return near | (table.size > 4096)
+
+
+def _compress(place: np.ndarray, granule: int):
+    """Small numbers for granule numbers, and how many there may be."""
+    low = place.min()
+    if place.max() - low < DENSE:
+        return place - low, int(place.max() - low) + 1
+    block_granules = (1 << SMEM_BLOCK_BITS) // granule
+    blocks, block = np.unique(place // block_granules, return_inverse=True)
+    inside = place % block_granules
+    extent = int(inside.max()) + 1
+    if len(blocks) * extent < 4 * DENSE:
+        return block * extent + inside, len(blocks) * extent
+    found, key = np.unique(place, return_inverse=True)
+    return key, len(found)
+
+
+# ---- comparing accesses ---------------------------------------------------------------------------------------------
+
+
+class _Pairs:
+    """The contended accesses of one space, and which pairs of them nothing orders."""
+
+    def __init__(self, trace, order: Order, table: Accesses, part: _Contended):
+        self.trace, self.order = trace, order
+        events = trace.events
+        event, lane = table.event[part.row], table.lane[part.row]
+        warp = order.warp_of[event]
+        strand = order.strand_of[warp, lane]
+        step = events["step"][event].astype(np.int64)
+        role = table.role[part.row]
+        # Lanes of a strand that touch a granule in one instruction are one row, except those of agents, each on its own.
+        alone = np.isin(role, (Role.GROUP, Role.PHASE))
+        inside = strand - order.strand_of[warp, 0] + 32
+        fine = np.where(alone, 128 + lane, inside) * 8 + role
+        sort = _sorted(part.granule, step - step.min(), fine, lane)
+        self.granule, self.place, self.bytes = part.granule[sort], part.place[sort], part.bytes
+        event, lane, warp, strand, step = event[sort], lane[sort], warp[sort], strand[sort], step[sort]
+        row, fine = part.row[sort], fine[sort]
+        new = np.ones(len(sort), bool)
+        new[1:] = (np.diff(self.granule) != 0) | (np.diff(step) != 0) | (np.diff(fine) != 0)
+        first = np.nonzero(new)[0]
+        last = np.append(first[1:], len(sort)) - 1
+        self.collides = self._collisions(table, row, event, lane, first, last)
+        self.granule, self.place = self.granule[first], self.place[first]
+        self.event, self.warp, self.strand, self.step = event[first], warp[first], strand[first], step[first]
+        self.low, self.high = lane[first], lane[last]
+        self.row = row[first]
+        self.kind, self.role = table.kind[self.row], table.role[self.row]
+        self.address, self.size = table.address[self.row], table.size[self.row]
+        self._completions()
+
+    def _collisions(self, table, row, event, lane, first, last):
+        """Rows whose lanes write the same bytes in one instruction, unless they are known to write the same value."""
+        several = (first != last) & (table.kind[row[first]] == Kind.WRITE)
+        if not several.any():
+            return several
+        value = self._values(table, row, event, lane)
+        differs = np.zeros(len(row), bool)
+        start = np.repeat(first, np.diff(np.append(first, len(row))))
+        same = (value == value[start]) & (table.address[row] == table.address[row[start]])
+        differs = ~same
+        return several & np.logical_or.reduceat(differs, first)
+
+    def _values(self, table, row, event, lane):
+        """The number each row stored as its bits, or one that equals no other where it is not known."""
+        events, tensors = self.trace.events, self.trace.tensors
+        unknown = -1 - np.arange(len(row), dtype=np.int64) - (1 << 62)
+        if not len(self.trace.values):
+            return unknown
+        value_row, tensor = events["values"][event], events["tensor"][event]
+        itemsize = np.array([t.itemsize for t in tensors] + [0])[tensor]
+        known = (value_row >= 0) & (table.role[row] == Role.PLAIN) & (events["bytes"][event] == itemsize)
+        stored = self.trace.values[np.where(known, value_row, 0), lane]
+        bits = np.where(np.isnan(stored), 1, (stored + 0.0).view(np.int64))
+        return np.where(known, bits, unknown)
+
+    def _completions(self) -> None:
+        """When each access is over: a clock entry and the time in it, and a step for its own thread."""
+        order = self.order
+        self.cluster = order.cluster_of[self.strand]
+        self.entry = order.entry_of[self.strand]
+        self.over = self.step.copy()
+        self.own_over = self.step.copy()
+        init = self.role == Role.INIT
+        if init.any():
+            self.entry = np.where(init & (order.init_entry_of[self.strand] >= 0), order.init_entry_of[self.strand], self.entry)
+        for i in np.nonzero(self.role == Role.GROUP)[0]:
+            self.over[i] = self.own_over[i] = order.group_done[int(self.event[i])][self.low[i]]
+        for i in np.nonzero(self.role == Role.PHASE)[0]:
+            done = order.phase_done.get(int(self.event[i]))
+            self.over[i] = self.own_over[i] = NEVER
+            if done is not None and done[self.low[i], 0] >= 0:
+                self.entry[i], self.over[i] = done[self.low[i]]
+        self.offset = order.offsets(self.strand, self.step)
+
+    def ordered(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """Whether each access a is complete before access b, of a later or the same step, begins."""
+        same = (self.warp[a] == self.warp[b]) & (self.low[a] == self.low[b])
+        same &= (self.low[a] == self.high[a]) & (self.low[b] == self.high[b]) & (self.own_over[a] < self.step[b])
+        near = self.cluster[a] == self.cluster[b]
+        known = self.order.clocks[self.offset[b] + np.where(near, self.entry[a], 0)] > self.over[a]
+        return same | (near & known)
+
+    def _racing_granules(self) -> np.ndarray:
+        """Granules where some access is not ordered after those just before it."""
+        breaks = np.ones(len(self.granule), bool)
+        breaks[1:] = (np.diff(self.granule) != 0) | (np.diff(self.kind) != 0) | (self.kind[1:] == Kind.WRITE)
+        start = np.nonzero(breaks)[0]
+        length = np.diff(np.append(start, len(self.granule)))
+        follows = np.nonzero(self.granule[start[1:]] == self.granule[start[:-1]])[0]
+        racing = [np.unique(self.granule[self.collides])]
+        for part in _chunks(length[follows] * length[follows + 1]):
+            runs = follows[part]
+            a, b = _product(start[runs], length[runs], start[runs + 1], length[runs + 1])
+            racing.append(np.unique(self.granule[b[~self.ordered(a, b)]]))
+        return np.unique(np.concatenate(racing))
+
+    def _racing_pairs(self):
+        """(a, b) of unordered conflicting accesses, a logged first, and whether each row reads after an ordered write."""
+        racing = self._racing_granules()
+        initialised = np.zeros(len(self.granule), bool)
+        found_a, found_b = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        begin = np.searchsorted(self.granule, racing)
+        length = np.minimum(np.searchsorted(self.granule, racing, side="right") - begin, MOST_ACCESSES)
+        pairs = length * (length - 1) // 2
+        within = np.cumsum(pairs) <= max(MOST_PAIRS, int(pairs[:1].sum()))
+        begin, length = begin[within], length[within]
+        for part in _chunks(pairs[within]):
+            b = _ranges(begin[part], length[part])
+            before = b - np.repeat(begin[part], length[part])
+            a = _ranges(np.repeat(begin[part], length[part]), before)
+            b = np.repeat(b, before)
+            conflict = (self.kind[a] != self.kind[b]) | (self.kind[a] == Kind.WRITE)
+            a, b = a[conflict], b[conflict]
+            ordered = self.ordered(a, b)
+            initialised[b[ordered & (self.kind[a] != Kind.READ)]] = True
+            found_a.append(a[~ordered])
+            found_b.append(b[~ordered])
+        a, b = np.concatenate(found_a), np.concatenate(found_b)
+        harmless = self._same_value(a, b)
+        alone = np.nonzero(self.collides)[0]
+        return np.concatenate([a[~harmless], alone]), np.concatenate([b[~harmless], alone]), initialised
+
+    def _same_value(self, a, b) -> np.ndarray:
+        """Pairs of stores that are known to write the same value to the same place."""
+        both = (self.kind[a] == Kind.WRITE) & (self.kind[b] == Kind.WRITE) & (self.address[a] == self.address[b])
+        both &= (self.size[a] == self.size[b]) & ~self.collides[a] & ~self.collides[b]
+        if not both.any() or not len(self.trace.values):
+            return np.zeros(len(a), bool)
+        table = Accesses(self.event, self.low, self.address, self.size, self.kind, self.role)
+        value = self._values(table, np.arange(len(self.event)), self.event, self.low)
+        return both & (value[a] == value[b])
+
+    # ---- one report a cause ----
+
+    def grouped(self, shared: bool) -> list[Race]:
+        """The racing pairs, gathered by lines, hazard and tensor; the pair shown spans the widest scope."""
+        a, b, initialised = self._racing_pairs()
+        if not len(a):
+            return []
+        first, second, hazard = self._hazards(a, b, initialised, shared)
+        events = self.trace.events
+        lines = [events["line"][self.event[x]].astype(np.int64) for x in (first, second)]
+        tensor = self._tensors(first, second, shared)
+        block = [events["block"][self.event[x]].astype(np.int64) for x in (first, second)]
+        warp = [events["warp"][self.event[x]].astype(np.int64) for x in (first, second)]
+        scope = np.where(self.cluster[first] != self.cluster[second], 3, np.where(block[0] != block[1], 2, 0))
+        scope = np.where((scope == 0) & (warp[0] != warp[1]), 1, scope)
+        lane = [self.low[first], self.low[second]]
+        clash = (scope == 0) & (lane[0] == lane[1])
+        lane[1] = np.where(clash, self.high[second], lane[1])
+        lane[0] = np.where(clash & (lane[1] == lane[0]), self.high[first], lane[0])
+        threads = [w * 32 + n for w, n in zip(warp, lane)]
+        keys = np.stack([lines[0], lines[1], hazard, tensor], axis=1)
+        _, group, = np.unique(keys, axis=0, return_inverse=True)
+        group = group.reshape(-1)
+        order = np.lexsort((self.place[first], threads[1], threads[0], block[1], block[0], -scope, group))
+        starts = np.nonzero(np.diff(group[order], prepend=-1))[0]
+        ends = np.append(starts[1:], len(order))
+        found = []
+        for start, end in zip(starts, ends):
+            best = order[start]
+            members = order[start:end]
+            here = members[(block[0][members] == block[0][best]) & (block[1][members] == block[1][best])]
+            if scope[best] == 3:
+                here = members
+            found.append(
+                Race(
+                    int(hazard[best]),
+                    tuple(int(self.event[x[best]]) for x in (first, second)),
+                    tuple(int(t[best]) for t in threads),
+                    tuple(int(x[best]) for x in block),
+                    int(scope[best]),
+                    tuple(Kind(int(self.kind[x[best]])) for x in (first, second)),
+                    tuple(Role(int(self.role[x[best]])) for x in (first, second)),
+                    int(self.own_over[first[best]]),
+                    int(tensor[best]),
+                    shared,
+                    _words(self.place[first[here]], self.bytes),
+                    len(np.unique(block[1][members])),
+                    tuple(int(x[best]) for x in lines),
+                    int(self.place[first[best]]),
+                    int(min(self.step[first[members]].min(), self.step[second[members]].min())),
+                )
+            )
+        return sorted(found, key=lambda race: race.step)
+
+    def _hazards(self, a, b, initialised, shared: bool):
+        """Which of each pair comes first in the program, and the hazard: 0 read after write, 1 write after read, 2 two writes.
+
+        The log's order is one schedule's. A read of shared memory that no write is ordered before waits for the other's
+        write; otherwise the access that comes earlier in its own warp comes first.
+        """
+        position = self._positions()
+        at, bt = position[self.event[a]], position[self.event[b]]
+        swap = at > bt
+        read_a, read_b = self.kind[a] == Kind.READ, self.kind[b] == Kind.READ
+        if shared:
+            swap = np.where(read_a & ~initialised[a], True, swap)
+            swap = np.where(read_b & ~initialised[b], False, swap)
+        # The agent of a copy begins in its own thread, so there the log is the program's order.
+        own = (self.warp[a] == self.warp[b]) & (self.role[a] != Role.PLAIN)
+        swap &= ~own
+        first, second = np.where(swap, b, a), np.where(swap, a, b)
+        hazard = np.where(self.kind[second] == Kind.READ, 0, np.where(self.kind[first] == Kind.READ, 1, 2))
+        return first, second, hazard
+
+    def _positions(self) -> np.ndarray:
+        """Each event's place in its own warp's program: how many instructions came before."""
+        warp = self.order.warp_of
+        order = np.argsort(warp, kind="stable")
+        ranked = warp[order]
+        start = np.searchsorted(ranked, ranked)
+        position = np.zeros(len(warp), np.int64)
+        position[order] = np.arange(len(warp)) - start
+        return position
+
+    def _tensors(self, first, second, shared: bool) -> np.ndarray:
+        events = self.trace.events
+        if shared:
+            one, other = events["tensor"][self.event[first]], events["tensor"][self.event[second]]
+            return np.where(one >= 0, one, other).astype(np.int64)
+        return tensor_at(self.trace, self.place[first])
+
+
+def tensor_at(trace, addresses: np.ndarray) -> np.ndarray:
+    """The global tensor that holds each address, -1 for none."""
+    found = np.full(len(addresses), -1, np.int64)
+    for i, tensor in enumerate(trace.tensors):
+        if tensor.space not in SHARED:
+            inside = (addresses >= tensor.base_address) & (addresses < tensor.base_address + tensor.nbytes)
+            found[inside & (found < 0)] = i
     return found
 
 
-def _first_unordered(first, second, lanes_x, lanes_y, trace):
-    if first.warp != second.warp:
-        return None if second.seen[first.agent] >= first.clock else (lanes_x[0], lanes_y[0])
-    began = int(trace.events[second.event]["step"])
-    through_phase = first.kind == "transfer" and second.seen[first.agent] >= first.clock
-    for p in lanes_x:
-        for q in lanes_y:
-            if p == q:
-                over = began > first.over_step or through_phase
-            else:
-                over = second.begin_epoch > first.epoch or through_phase
-            if not over:
-                return p, q
-    return None
+def _sorted(granule, step, fine, lane) -> np.ndarray:
+    """argsort by (granule, step, fine, lane); through one integer each where they fit (fine < 2**11, lane < 2**5)."""
+    if granule.max() >> 23 or step.max() >> 24:
+        return np.lexsort((lane, fine, step, granule))
+    return np.argsort(granule << 40 | step << 16 | fine << 5 | lane, kind="stable")
 
 
-def _note(trace, found, accesses, x, lane_x, y, lane_y) -> None:
-    if (
-        accesses[y].order < accesses[x].order and not accesses[x].kind
-    ):  # as the program has them, not as this run came by them
-        x, lane_x, y, lane_y = y, lane_y, x, lane_x
-    ex, ey = trace.events[accesses[x].event], trace.events[accesses[y].event]
-    key = (frozenset((int(ex["line"]), int(ey["line"]))), int(ex["tensor"]) if accesses[x].kind != "mbarrier" else -2)
-    rank = _rank(accesses[x], accesses[y])
-    old = found.get(key)
-    if old is None or rank < old[0]:
-        found[key] = (rank, x, lane_x, y, lane_y)
+def _words(places: np.ndarray, granule: int) -> int:
+    """Distinct 4-byte words in granules at these addresses."""
+    if granule <= 4:
+        return len(np.unique(places // 4))
+    return len(np.unique(places)) * granule // 4
 
 
-def _rank(first, second) -> tuple:
-    """Which pair stands for two lines: a read after a write tells most, and two warps more than two lanes of one."""
-    hazard = 2 if first.writes and second.writes else (0 if first.writes else 1)
-    return hazard, first.warp == second.warp
+def _ranges(start, length) -> np.ndarray:
+    """start[0], start[0] + 1, … (length[0] of them), then the next."""
+    ends = np.cumsum(length)
+    total = int(ends[-1]) if len(ends) else 0
+    return np.arange(total) - np.repeat(ends - length, length) + np.repeat(start, length)
 
 
-def _values_differ(trace, event: int, lanes: list) -> bool:
-    row = int(trace.events[event]["values"])
-    if row < 0:
-        return False
-    values = trace.values[row][lanes]
-    return not ((values == values[0]) | (np.isnan(values) & np.isnan(values[0]))).all()
+def _product(a_start, a_length, b_start, b_length):
+    """All (a, b) with a in the k-th range of a and b in the k-th range of b."""
+    b = _ranges(b_start, b_length)
+    times = np.repeat(a_length, b_length)
+    return _ranges(np.repeat(a_start, b_length), times), np.repeat(b, times)
 
 
-def _same_value(trace, first, second, pair) -> bool:
-    rows = int(trace.events[first.event]["values"]), int(trace.events[second.event]["values"])
-    if min(rows) < 0:
-        return False
-    a, b = trace.values[rows[0]][pair[0]], trace.values[rows[1]][pair[1]]
-    return bool(a == b or (np.isnan(a) and np.isnan(b)))
+def _chunks(sizes: np.ndarray):
+    """Slices of about CHUNK in total each."""
+    if not len(sizes):
+        return
+    chunk = np.cumsum(sizes) // CHUNK
+    edges = np.nonzero(np.diff(chunk))[0] + 1
+    yield from (slice(i, j) for i, j in zip([0, *edges], [*edges, len(sizes)]))
 
 
-# ---- texts ----------------------------------------------------------------------------------------------------------
+# ---- a block's shared memory exists from its start to its exit ------------------------------------------------------
 
 
-def _reports(trace, replay, accesses, conflicts) -> list:
-    best = {}
-    for key, (cells, example, address) in conflicts.items():
-        old = best.get(key)
-        if old is None or example[0] < old[1][0]:
-            best[key] = (cells | (old[0] if old else set()), example, address)
-        else:
-            old[0].update(cells)
-    return [_report(trace, accesses, *best[key]) for key in sorted(best, key=lambda k: best[k][1][1:])]
+def _remote(trace, table: Accesses) -> np.ndarray:
+    """Rows that touch another block's shared memory, or whose agent touches this one's."""
+    owner = table.address >> SMEM_BLOCK_BITS
+    other = owner != trace.events["block"][table.event]
+    agents = np.isin(table.role, (Role.GROUP, Role.PHASE))
+    counting = (table.role == Role.PHASE) & (table.kind == Kind.READ)  # the mbarrier of a transfer; its bytes are looked at
+    return np.nonzero((other | agents) & ~counting)[0]
 
 
-def _report(trace, accesses, cells, example, address) -> Finding:
-    _, x, lane_x, y, lane_y = example
-    first, second = accesses[x], accesses[y]
-    ex, ey = trace.events[first.event], trace.events[second.event]
-    line_x, line_y = trace.line(ex), trace.line(ey)
-    blocks = int(ex["block"]), int(ey["block"])
-    threads = int(ex["warp"]) * 32 + lane_x, int(ey["warp"]) * 32 + lane_y
-    hazard = {(True, False): "read after write", (False, True): "write after read"}.get(
-        (first.writes, second.writes), "write after write"
-    )
-    memory = "global memory" if _space(trace, first) == Space.GMEM else "shared memory"
-    common = dict(lines=(line_x, line_y), block=blocks[0], threads=threads, addresses=(address,), count=len(cells))
-    if first.kind == "cp.async" and first.writes and not second.writes and first.warp == second.warp:
-        text = (
-            f"Read before arrival: {line_y.where} reads bytes that cp.async ({line_x.where}) is still copying. "
-            "Is cp_async_wait_group missing?"
-        )
-        return Finding("read before arrival", text, **common)
-    if first.kind == "transfer" and first.writes and not second.writes:
-        text = (
-            f"Read before arrival: {line_y.where} reads bytes that the transfer from {line_x.where} has not delivered for sure. "
-            "Is mbarrier_wait missing, or its phase wrong?"
-        )
-        return Finding("read before arrival", text, **common)
-    if first.kind == "mbarrier":
-        text = (
-            f"mbarrier used before its init is published: thread {threads[0]} of block {blocks[0]} initialised it at {line_x.where}, "
-            f"thread {threads[1]} of block {blocks[1]} uses it at {line_y.where}, and nothing orders them. "
-            f"{'Is cute.arch.barrier()' if blocks[0] == blocks[1] else 'Is a cluster barrier'} missing between the two?"
-        )
-        return Finding("mbarrier init not published", text, **common)
-    who = (
-        f"thread {threads[0]} {_verb(first)} at {line_x.where}, thread {threads[1]} {_verb(second)} at {line_y.where}"
-        if blocks[0] == blocks[1]
-        else f"thread {threads[0]} of block {blocks[0]} {_verb(first)} at {line_x.where}, "
-        f"thread {threads[1]} of block {blocks[1]} {_verb(second)} at {line_y.where}"
-    )
-    words = f"{len(cells)} word{'s' * (len(cells) != 1)}"
-    place = f" (block {blocks[0]})" if blocks[0] == blocks[1] else ""
-    text = f"Race ({hazard}) on {memory}, {words}: {who}, and nothing orders them{place}. {_advice(trace, first, second, ex, ey)}"
-    return Finding("race", text, **common)
-
-
-def _verb(access) -> str:
-    return "updated" if access.atomic else "wrote" if access.writes else "read"
-
-
-def _advice(trace, first, second, ex, ey) -> str:
-    if first.kind == "cp.async" and first.clock < NEVER:
-        return "cp_async_wait_group makes a copy visible to the thread that issued it alone. Is cute.arch.barrier() missing after it?"
-    if int(ex["block"]) != int(ey["block"]):
-        launch = trace.launches[int(ex["launch"])]
-        if launch.cluster == (1, 1, 1):
-            return "Blocks of one launch run in any order: give each block its own place, or use an atomic."
-        return "Is a cluster barrier or an mbarrier missing between the two?"
-    note = _shuffle_note(trace, ex, ey)
-    if int(ex["warp"]) == int(ey["warp"]):
-        return f"Is cute.arch.sync_warp() missing between the two?{note}"
-    if not first.writes and second.writes:
-        return f"The buffer is written again before all threads have read it: is cute.arch.barrier() missing before the write?{note}"
-    return f"Is cute.arch.barrier() missing between the two?{note}"
-
-
-def _shuffle_note(trace, ex, ey) -> str:
-    """Whether the second access's warp made the first one too and then a shuffle: perhaps it was meant as a barrier."""
+def _lifetimes(trace, order: Order, table: Accesses):
+    """Findings for accesses to a block that may not have started or may have exited, and the lines of the former."""
+    late, early = {}, {}
     events = trace.events
-    same = (events["launch"] == ey["launch"]) & (events["block"] == ey["block"]) & (events["warp"] == ey["warp"])
-    before = events[same & (events["step"] < ey["step"])]
-    made = np.nonzero(before["line"] == ex["line"])[0]
-    if len(made) == 0:
-        return ""
-    names = [_NO_MEMORY[op] for op in map(Op, before["op"][made[-1] :].tolist()) if op in _NO_MEMORY]
-    return f" ({names[0].capitalize()} between them orders no memory.)" if names else ""
+    warp = order.warp_of[table.event]
+    strand = order.strand_of[warp, table.lane]
+    step = events["step"][table.event].astype(np.int64)
+    owner = (table.address >> SMEM_BLOCK_BITS).astype(np.int64)
+    offset = order.offsets(strand, step)
+    entry, over = order.entry_of[strand].copy(), step.copy()
+    for i in np.nonzero(table.role == Role.GROUP)[0]:
+        over[i] = order.group_done[int(table.event[i])][table.lane[i]]
+    for i in np.nonzero(table.role == Role.PHASE)[0]:
+        done = order.phase_done.get(int(table.event[i]))
+        over[i] = NEVER
+        if done is not None and done[table.lane[i], 0] >= 0:
+            entry[i], over[i] = done[table.lane[i]]
+    for block in np.unique(owner):
+        mine = owner == block
+        if int(block) in order.exits:
+            open_ended = mine & (order.exits[int(block)][entry] <= over)
+            for i in np.nonzero(open_ended)[0]:
+                late.setdefault((int(events["line"][table.event[i]]), int(block) == int(events["block"][table.event[i]])), []).append(i)
+        if int(block) in order.started:
+            unknown = mine & (order.clocks[offset + order.started[int(block)]] < 1)
+            for i in np.nonzero(unknown)[0]:
+                early.setdefault(int(events["line"][table.event[i]]), []).append(i)
+    findings = [report_start(trace, table, rows) for rows in early.values()]
+    findings += [report_exit(trace, table, rows) for rows in late.values()]
+    return findings, set(early)

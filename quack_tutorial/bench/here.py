@@ -12,7 +12,7 @@ PROVIDERS = ("ours", "eager", "compile")
 def this_machine(operation: str, dtype: str, sizes, limit_s: float = 60) -> list[dict]:
     """Measure row lengths `sizes` in about `limit_s` seconds; [] on a machine without a Hopper GPU.
 
-    Each point is {"provider", "M", "N", "gb_s", "fraction_of_ceiling"}; the provider "ceiling" is among them. Sizes
+    Each point is {"operation", "dtype", "provider", "M", "N", "gb_s", "fraction_of_ceiling"}; the provider "ceiling" is among them. Sizes
     that the time does not suffice for are left out. It runs in a process of its own, 7 rounds a size.
     """
     if operation not in OPERATIONS:
@@ -21,12 +21,12 @@ def this_machine(operation: str, dtype: str, sizes, limit_s: float = 60) -> list
         return []
     keys = [CellKey(operation, dtype, default_rows(N), N) for N in sizes]
     found = sweep.measure_cells(keys, PROVIDERS, rounds=7, do_bench=False, limit_s=limit_s)
-    return [point for measured in found if measured.cell for point in points(measured.cell)]
+    return [point for measured in found if measured.cell for point in points(operation, measured.cell)]
 
 
-def points(cell) -> list[dict]:
+def points(operation: str, cell) -> list[dict]:
     """The points of one cell."""
-    size = {"M": cell.M, "N": cell.N}
+    size = {"operation": operation, "dtype": cell.dtype, "M": cell.M, "N": cell.N}
     ceiling = {"provider": "ceiling", **size, "gb_s": cell.ceiling_gb_s, "fraction_of_ceiling": 1.0}
     return [ceiling] + [
         {"provider": r.provider, **size, "gb_s": r.gb_s, "fraction_of_ceiling": r.fraction_of_ceiling}

@@ -120,7 +120,7 @@ class _Run:
     # What is where ---------------------------------------------------------------------------------------------------
 
     def words_top(self) -> float:
-        return TOP + len(self.shown) * LANE_ROW + 50
+        return TOP + len(self.shown) * LANE_ROW + 40
 
     def word_box(self, word: int) -> Box:
         y = self.words_top() + (word // BANKS - self.first_row) * WORD_ROW
@@ -131,20 +131,20 @@ class _Run:
 
     def scene(self) -> Scene:
         boxes = [self.lane_box(w, i) for w in self.shown for i in range(LANES)] + list(map(self.word_box, self.words))
-        top, last = self.words_top(), self.word_box(self.words[-1])
+        top, below = self.words_top(), self.word_box(self.words[-1]).y + WORD_HEIGHT + 9
         labels = [Label(LEFT + i * PITCH + PITCH / 2, TOP - 9, str(i), "middle", "small") for i in range(LANES)]
         labels.append(Label(LEFT - 8, TOP - 9, "lane", "end", "small"))
         labels += [Label(LEFT - 8, self.lane_box(w, 0).y + 6, f"warp {w}", "end", "strong") for w in self.shown]
-        labels += [Label(LEFT + b * PITCH + PITCH / 2, top - 9, str(b), "middle", "small") for b in range(BANKS)]
-        labels.append(Label(LEFT - 8, top - 9, "bank", "end", "small"))
+        labels += [Label(LEFT + b * PITCH + PITCH / 2, below, str(b), "middle", "small") for b in range(BANKS)]
+        labels.append(Label(LEFT - 8, below, "bank", "end", "small"))
         labels.append(Label(LEFT - 8, top + WORD_HEIGHT / 2, "shared", "end", "strong"))
         names = []
         for t in self.tensors:
             info = self.trace.tensors[t]
             shape = " × ".join(map(str, info.shape))
             names.append(f"{info.name}: {shape} {info.dtype}, from word {info.base_address // WORD_BYTES}")
-        labels.append(Label(LEFT + 1, last.y + WORD_HEIGHT + 13, "; ".join(names)))
-        return Scene(LEFT + BANKS * PITCH + 2, last.y + WORD_HEIGHT + 24, tuple(boxes), tuple(labels))
+        labels.append(Label(LEFT + 1, below + 17, "; ".join(names)))
+        return Scene(LEFT + BANKS * PITCH + 2, below + 28, tuple(boxes), tuple(labels))
 
     # Frames ----------------------------------------------------------------------------------------------------------
 

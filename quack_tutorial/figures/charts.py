@@ -47,6 +47,7 @@ class Chart:
             width=self.figure.get_figwidth() * 72,
             key=_table(self.head, self.rows),
             origin=self.origin,
+            least=520,
             data=[self.title, self.rows],
         )
 
@@ -61,7 +62,7 @@ def throughput(records, operation=None, dtype=None, M=None, here=None, title=Non
     curves = _curves(table)
     mine = _curves(_chosen(here, operation, dtype, M)) if here else {}
     mine.pop(CEILING, None)
-    figure, axes = _figure(10.6, 5.0)
+    figure, axes = _figure(10.6, 5.4)
     styles = _styles(curves)
     for name, points in _ordered(curves):
         colour, marker = styles[name]
@@ -81,7 +82,7 @@ def throughput(records, operation=None, dtype=None, M=None, here=None, title=Non
     _size_axis(axes, sizes)
     axes.set_ylim(bottom=0)
     axes.set_ylabel("GB/s")
-    axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, labelcolor=LIGHT["ink"], fontsize=12)
+    figure.legend(loc="outside lower center", ncols=4, frameon=False, labelcolor=LIGHT["ink"], fontsize=12)
     what = _what(table)
     return Chart(
         figure,

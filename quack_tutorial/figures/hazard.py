@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 
 import numpy as np
@@ -59,8 +59,8 @@ def race(trace, finding, launch=0) -> Player:
     picture = _Picture(trace, rows, top, first, second)
     frames = tuple(picture.frames(finding))
     where = f"block {int(first.event['block'])}"
-    key = [("w", "writes"), ("r", "reads"), ("missing", "no edge orders the two"), ("fix", "what would")]
-    key.append(("order", "an order that may happen"))
+    key = [("w", "writes"), ("r", "reads"), ("missing", "no edge orders the two"), ("fix", "what would order them")]
+    key.append(("order", "an order that can happen"))
     if any("p" in frame.roles for frame in frames):
         key.append(("p", "synchronises"))
     return Player(
@@ -236,7 +236,12 @@ class _Picture:
         )
         if fix:
             text = f"With {self.cure()} between the two, all that is above it in either column comes before all that is below it."
-            yield frame(text, second, {"fix": fix, "order": self.between()}, note)
+            yield frame(text, second, {"fix": fix, "order": self.between()}, _without(note))
+
+
+def _without(notes):
+    """The notes of a barrier that is there, not missing."""
+    return tuple(replace(note, text=note.text.removeprefix("missing here: ")) for note in notes)
 
 
 def _outcome(early: _Access, late: _Access, place: str) -> str:

@@ -62,7 +62,7 @@
         roles = data.frames[k].r || roles;
         for (const [run, text] of Object.entries(data.frames[k].t || {})) {
           const [from, count] = run.split("+").map(Number);
-          for (let i = from; i < from + (count || 1); i++) wanted[i] = text;
+          for (let k = 0; k < (count || text.length); k++) wanted[from + k] = count ? text : text[k];
         }
         const changes = data.frames[k].i || {};
         for (const name in changes) {

@@ -2,7 +2,7 @@
 
 The HTML holds an SVG of the opening step, the steps as JSON and a little plain JavaScript. Without scripts the opening
 step and its caption remain. Steps are stored as changes: roles of boxes run-length encoded ("a3r29"), the texts that differ
-from the step before ("0+32" for 32 boxes from the first on), and paths ("+" where one is added to).
+from the step before ("0+32" for the same in 32 boxes from the first on), and paths ("+" where one is added to).
 
 Not covered: playing by itself, animation.
 """
@@ -156,11 +156,13 @@ def key_html(key) -> str:
     return f'<ul class="qt-key">{"".join(items)}</ul>' if items else ""
 
 
-def page(*, title, controls, caption, picture, width, key, origin, script="", data=None, attributes="") -> str:
-    """The HTML of one figure. `script` is the text of a function of (id, data) that brings it to life."""
+def page(
+    *, title, controls, caption, picture, width, key, origin, script="", data=None, attributes="", least=640
+) -> str:
+    """The HTML of one figure. `script` is a function of (id, data), in brackets, that brings it to life."""
     text = as_json(data)
     identifier = f"qt-{sha256((title + text).encode()).hexdigest()[:8]}-{next(_numbers)}"
-    call = f'<script>({_function(script)})("{identifier}",{text});</script>' if script else ""
+    call = f'<script>{_function(script)}("{identifier}",{text});</script>' if script else ""
     return (
         f'<div class="qt-figure" id="{identifier}" role="group" aria-label="{escape(title)}" '
         f'data-lm-suppress-shortcuts="true"><style>{style_sheet()}</style>'
@@ -168,7 +170,7 @@ def page(*, title, controls, caption, picture, width, key, origin, script="", da
         f'<div class="qt-controls" hidden>{controls}</div>'
         f'<div class="qt-caption" aria-live="polite">{caption}</div>'
         f'<div class="qt-picture" tabindex="0" role="group" aria-label="{escape(title)}: the picture"{attributes}>'
-        f'<div style="min-width:{number(min(width, 680))}px;max-width:{number(width)}px">{picture}</div></div>'
+        f'<div style="min-width:{number(min(width, least))}px;max-width:{number(width)}px">{picture}</div></div>'
         f'{key}<div class="qt-origin">{escape(origin)}</div></div>{call}'
     )
 
@@ -180,20 +182,22 @@ def as_json(data) -> str:
 
 
 def run_lengths(roles: str) -> str:
-    """ "aaarr" as "a3r2"; a letter alone stands for itself. Digits as letters are written as "#0"."""
+    """Letters with their repeats counted: "aaar-" as "a3r-"; a digit that is a letter has "#" before it."""
     runs = ((letter, len(list(same))) for letter, same in groupby(roles))
     return "".join(f"{'#' if letter.isdigit() else ''}{letter}{n if n > 1 else ''}" for letter, n in runs)
 
 
-def _text_runs(changed: dict[int, str]) -> dict[str, str]:
-    """{0: "a", 1: "a", 5: "b"} as {"0+2": "a", "5": "b"}."""
-    runs = []
+def _text_runs(changed: dict[int, str]) -> dict[str, str | list[str]]:
+    """{0: "a", 1: "a", 5: "b", 6: "c"} as {"0+2": "a", "5": ["b", "c"]}."""
+    runs = {}
     for i, text in changed.items():
-        if runs and runs[-1][0] + runs[-1][1] == i and runs[-1][2] == text:
-            runs[-1][1] += 1
+        first = next(reversed(runs), None)
+        if first is not None and first + len(runs[first]) == i:
+            runs[first].append(text)
         else:
-            runs.append([i, 1, text])
-    return {f"{first}+{n}" if n > 1 else str(first): text for first, n, text in runs}
+            runs[i] = [text]
+    same = lambda texts: len(texts) > 1 and len(set(texts)) == 1  # noqa: E731
+    return {f"{i}+{len(t)}" if same(t) else str(i): t[0] if same(t) else t for i, t in runs.items()}
 
 
 def _change(old: str, new: str) -> str | None:

@@ -133,9 +133,10 @@ def svg(scene: Scene, frame, inks: tuple[str, ...], label: str) -> str:
         f'<svg {size} height="{number(scene.height)}" role="img" aria-label="{escape(label)}" {font} '
         f'dominant-baseline="central">'
         f'<path class="qt-rules" fill="none" stroke="{LIGHT["line"]}" d="{scene.rules}"/>'
+        f"{drawn(lines)}"  # behind the boxes: an arrow may pass under those between its ends
         f'<g data-part="boxes" fill="{EMPTY[0]}" stroke="{EMPTY[1]}">{"".join(map(_box, scene.boxes, frame.roles))}</g>'
         f'{drawn(areas)}<g data-part="words" fill="{LIGHT["ink"]}" text-anchor="middle">'
-        f"{''.join(map(_word, scene.boxes, frame.roles, frame.texts))}</g>{drawn(lines)}"
+        f"{''.join(map(_word, scene.boxes, frame.roles, frame.texts))}</g>"
         f'<g data-part="labels" fill="{LIGHT["soft"]}">{"".join(map(_label, scene.labels))}</g>'
         f'<g data-part="notes" fill="{LIGHT["ink"]}">{"".join(map(_label, frame.notes))}</g></svg>'
     )

@@ -136,7 +136,7 @@ def _bars(request, shown, pitch, height):
         for x, y, width in pieces:
             inks["odd" if i % 2 else "even"] += rectangle(x + 0.5, y + 3, width - 1, height - 6)
         words = ranges(lanes)
-        if pieces and len(words) * 6 <= pieces[0][2] + 1:
+        if pieces and len(words) * 5 <= pieces[0][2] + 1:
             x, y, width = pieces[0]
             notes.append(Label(x + width / 2, y + height / 2, words, "middle"))
     return inks, notes

@@ -39,7 +39,7 @@ def full(value: float) -> str:
 
 
 def counted(n: int, noun: str, plural: str | None = None) -> str:
-    """ "1 word", "4 words"."""
+    """A number and its noun: "1 word", "4 words"."""
     return f"{n:,} {noun if n == 1 else plural or noun + 's'}"
 
 
@@ -61,7 +61,7 @@ def active(event) -> np.ndarray:
 
 
 def lane_words(lanes: np.ndarray) -> str:
-    """ "all 32 lanes", "lane 0", "lanes 0-7"."""
+    """Lanes in words: "all 32 lanes", "lane 0", "lanes 0-7"."""
     chosen = np.nonzero(lanes)[0]
     if len(chosen) == LANES:
         return "all 32 lanes"

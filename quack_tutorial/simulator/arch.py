@@ -189,7 +189,7 @@ def shuffle_sync(value, offset, mask=FULL_MASK, mask_and_clamp=31, **_):
     return _shuffle(value, offset, ShuffleKind.IDX, mask, mask_and_clamp)
 
 
-def shuffle_sync_up(value, offset, mask=FULL_MASK, mask_and_clamp=31, **_):
+def shuffle_sync_up(value, offset, mask=FULL_MASK, mask_and_clamp=0, **_):
     return _shuffle(value, offset, ShuffleKind.UP, mask, mask_and_clamp)
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from .trace import Finding, Line
 
 MARK = "_rt"  # the global by which a rewritten function's frame is known
+KIND = "_kind_"  # the global that says how it is decorated: "kernel", "jit" or ""
 WARP = 32
 
 

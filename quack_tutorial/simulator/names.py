@@ -13,7 +13,7 @@ from . import arch, asynchronous, cluster, copying, mathops, numeric
 from . import layout as la
 from . import layout_algebra as algebra
 from . import tensor as tn
-from .context import STATE, fail, group, here, not_simulated
+from .context import KIND, STATE, fail, group, here, kernel_frame, not_simulated
 from .control import DynamicRange, constant_number, truth
 from .layout import Layout
 from .memory import Pointer
@@ -205,6 +205,12 @@ def _static(name, function):
     return checked
 
 
+def in_jit() -> bool:
+    """Whether the line that runs is in a decorated function (a helper without @cute.jit is plain Python)."""
+    frame = kernel_frame()
+    return frame is None or bool(frame.f_globals.get(KIND))
+
+
 def const_expr(x):
     """The value, when Python knows it; a dynamic one is refused."""
     if isinstance(x, (Value, TensorSSA)):
@@ -213,6 +219,8 @@ def const_expr(x):
 
 
 def range_constexpr(*bounds):
+    if not in_jit():
+        raise fail("language", "range_constexpr works in @cute.jit and @cute.kernel functions; decorate this helper, or use range")
     return range(*(constant_number(b, "a range_constexpr bound") for b in bounds))
 
 
@@ -449,6 +457,7 @@ CUTLASS = Namespace(
 )
 CUTE.__dict__["typing"] = CUTE
 BUILTINS = {"range": DynamicRange, "print": print_once, "isinstance": is_instance}
+PLAIN_BUILTINS = {"print": print_once, "isinstance": is_instance}  # of a helper without @cute.jit: its range is Python's
 
 
 def by_path(path: str):

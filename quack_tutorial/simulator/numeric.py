@@ -243,7 +243,7 @@ class _Arithmetic:
         raise fail(
             "language",
             "a value known only when the kernel runs is used where Python needs True or False now; "
-            "use `if` on it inside the kernel, or cute.where",
+            "use `if` on it in a @cute.kernel or @cute.jit function (a helper needs @cute.jit for that), or cute.where",
         )
 
     def __index__(self):

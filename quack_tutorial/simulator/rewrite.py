@@ -8,6 +8,8 @@
 | a call                            | the call, or `yield from` it where it can block                    |
 | `with cute.arch.elect_one():`     | a dynamic `if` that one lane takes                                 |
 
+A helper without @cute.jit stays plain Python, as in the DSL: a dynamic `if` in it is refused.
+
 Line numbers stay those of the reader's file. Only source that the reader or this project wrote is read; the DSL's output
 never is. Not covered: try, class and import statements inside a kernel, `global`, `nonlocal`, `yield`.
 """
@@ -95,7 +97,9 @@ def _compile(node, file: str, name: str, free: tuple) -> Rewritten:
     arguments = node.args
     every = arguments.posonlyargs + arguments.args + arguments.kwonlyargs
     parameters = tuple((a.arg, ast.unparse(a.annotation) if a.annotation else "") for a in every)
-    writer = _Writer(file, {a.arg for a in every} | {a.arg for a in (arguments.vararg, arguments.kwarg) if a})
+    names = {a.arg for a in every} | {a.arg for a in (arguments.vararg, arguments.kwarg) if a}
+    kind = _kind(node)
+    writer = (_Writer if kind else _PlainWriter)(file, names)
     statements = writer.function_body(body)
     function = ast.FunctionDef(
         name=name,
@@ -118,7 +122,7 @@ def _compile(node, file: str, name: str, free: tuple) -> Rewritten:
     module = ast.Module([outer], [])
     ast.fix_missing_locations(module)
     code = compile(module, file, "exec")
-    return Rewritten(code, free, parameters, _global_names(code), _kind(node))
+    return Rewritten(code, free, parameters, _global_names(code), kind)
 
 
 def _kind(node) -> str:
@@ -428,6 +432,14 @@ def _at(new, node):
     new.lineno = new.end_lineno = node.lineno
     new.col_offset, new.end_col_offset = node.col_offset, node.col_offset + 1
     return new
+
+
+class _PlainWriter(_Writer):
+    """For helpers without a decorator: the DSL runs them as plain Python while it traces, so only their calls change."""
+
+    visit_If = visit_For = visit_While = visit_With = ast.NodeTransformer.generic_visit
+    visit_Return = visit_Break = visit_Continue = ast.NodeTransformer.generic_visit
+    visit_BoolOp = visit_UnaryOp = visit_Compare = visit_IfExp = ast.NodeTransformer.generic_visit
 
 
 class _Raw:

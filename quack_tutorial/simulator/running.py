@@ -110,7 +110,8 @@ def _races(trace) -> tuple:
 
 
 def _run_host(function, args, kwargs) -> None:
-    target = Mapper().map(function)
+    mapper = Mapper()
+    target = mapper.map(function)
     if not hasattr(type(target), "start_call"):
         raise TypeError(
             f"simulate needs a @cute.jit function or an object with a @cute.jit __call__, got {type(function).__name__}"
@@ -120,8 +121,8 @@ def _run_host(function, args, kwargs) -> None:
     prepared = []
     for i, x in enumerate(args):
         name = names[i] if i < len(names) else f"argument {i}"
-        prepared.append(_argument(x, name, annotations.get(name, ""), space))
-    named = {k: _argument(v, k, annotations.get(k, ""), space) for k, v in kwargs.items()}
+        prepared.append(_argument(x, name, annotations.get(name, ""), space, mapper))
+    named = {k: _argument(v, k, annotations.get(k, ""), space, mapper) for k, v in kwargs.items()}
     if wants_stream and len(args) < len(names) and "stream" not in named:
         named["stream"] = None
     result = control.call(target, *prepared, **named)
@@ -130,12 +131,12 @@ def _run_host(function, args, kwargs) -> None:
             pass
 
 
-def _argument(x, name: str, annotation: str, space: AddressSpace):
+def _argument(x, name: str, annotation: str, space: AddressSpace, mapper: Mapper):
     if is_tensor(x):
         return global_tensor(x, name, space)
     if isinstance(x, (tuple, list)):
-        return type(x)(_argument(v, f"{name}[{i}]", annotation, space) for i, v in enumerate(x))
-    return cross(x, annotation)
+        return type(x)(_argument(v, f"{name}[{i}]", annotation, space, mapper) for i, v in enumerate(x))
+    return cross(mapper.map(x), annotation)
 
 
 def _parameters(function):

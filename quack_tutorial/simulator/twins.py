@@ -15,7 +15,7 @@ import sys
 import types
 
 from . import control, names
-from .context import MARK, STATE, fail
+from .context import KIND, MARK, STATE, fail
 from .control import Pending, call_now
 from .numeric import TYPES, Boolean, Float32, convert, type_of
 from .rewrite import PENDING, rewrite
@@ -118,17 +118,16 @@ class Mapper:
             return kind()
         return names.Missing(f"{type(x).__module__}.{type(x).__name__}")
 
-    def globals_of(self, function, used) -> dict:
+    def globals_of(self, function, used, kind: str) -> dict:
+        builtin = names.BUILTINS if kind else names.PLAIN_BUILTINS
         source = function.__globals__
-        table = {MARK: control, PENDING: Pending, "__builtins__": builtins, "__name__": source.get("__name__")}
+        table = {MARK: control, KIND: kind, PENDING: Pending, "__builtins__": builtins, "__name__": source.get("__name__")}
         for name in used:
             if name in source:
                 value = source[name]
-                table[name] = (
-                    names.BUILTINS.get(name, value) if value is getattr(builtins, name, table) else self.map(value)
-                )
-            elif name in names.BUILTINS:
-                table[name] = names.BUILTINS[name]
+                table[name] = builtin.get(name, value) if value is getattr(builtins, name, table) else self.map(value)
+            elif name in builtin:
+                table[name] = builtin[name]
         return table
 
 
@@ -151,7 +150,7 @@ class SimFunction:
     def _function(self):
         if self._ready is None:
             rewritten, original = self.rewritten, self.original
-            table = self.mapper.globals_of(original, rewritten.globals_used)
+            table = self.mapper.globals_of(original, rewritten.globals_used, rewritten.kind)
             exec(rewritten.code, table)
             cells = dict(zip(original.__code__.co_freevars, original.__closure__ or ()))
             free = [self.mapper.map(cells[name].cell_contents) for name in rewritten.free]

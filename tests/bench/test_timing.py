@@ -77,7 +77,7 @@ def test_ceilings_move_what_the_operation_moves():
 
 
 def test_the_reader_s_points_hold_the_ceiling_and_those_that_ran():
-    points = here.points(synthetic.cell(ours_us=None))
+    points = here.points("softmax", synthetic.cell(ours_us=None))
     assert [point["provider"] for point in points] == ["ceiling", "eager", "quack"]
     assert points[0]["fraction_of_ceiling"] == 1.0
 

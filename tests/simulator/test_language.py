@@ -58,6 +58,20 @@ def test_helpers_classes_and_closures():
     np.testing.assert_array_equal(outputs(k.closure_over(5.0)), np.arange(32) + 5)
 
 
+def test_a_helper_without_a_decorator_is_plain_python():
+    np.testing.assert_array_equal(outputs(k.with_plain_loop), np.arange(32) * 7)
+
+
+def test_a_function_as_a_constexpr_argument():
+    x, out = np.arange(32, dtype=np.float32), np.zeros(32, np.float32)
+    assert run(k.applied, x, out, k.negated).ok
+    np.testing.assert_array_equal(out, -x)
+
+
+def test_shuffle_up_leaves_the_first_lanes_their_own():
+    np.testing.assert_array_equal(outputs(k.from_below), [0, 1, 2, *range(29)])
+
+
 def test_printf_says_thread_and_value():
     result = run(k.prints, np.arange(32, dtype=np.float32), np.zeros(32, np.float32))
     assert result.printed == ("thread 0 has 0.0\n", "thread 1 has 1.0\n")
@@ -83,6 +97,8 @@ REFUSED = {
     k.barrier_in_half_a_warp: "only 16 of the 32 threads of warp 0",
     k.barrier_in_half_a_block: "The block's other warps have finished without reaching it",
     k.shuffle_in_half_a_warp: "its mask names lane 16 of warp 0",
+    k.with_plain_if: "a helper needs @cute.jit for that",
+    k.with_plain_constexpr: "range_constexpr works in @cute.jit",
     k.too_many_threads: "2048 threads; a block has 1 to 1024",
     k.too_much_shared_memory: "Hopper allows 232,448",
     k.endless: "stopped after 2,000 loop steps",

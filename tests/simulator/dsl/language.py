@@ -308,3 +308,71 @@ def past_the_end(x: cute.Tensor, out: cute.Tensor):
 @cute.kernel
 def unknown_name(x: cute.Tensor, out: cute.Tensor):
     cute.arch.issue_clc_query(x)
+
+
+# ---- helpers without a decorator, and functions as arguments --------------------------------------------------------
+
+
+def plain_loop(v):
+    total = v
+    for i in range(3):  # Python's own range: i is 0, 1, 2 while tracing
+        total = total + v * (1.0, 2.0, 3.0)[i]
+    return total
+
+
+@one_warp
+@cute.kernel
+def with_plain_loop(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    out[tidx] = plain_loop(x[tidx])
+
+
+def plain_if(v):
+    if v > 0.0:  # here
+        v = -v
+    return v
+
+
+@two_blocks
+@cute.kernel
+def with_plain_if(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    out[tidx] = plain_if(x[tidx])
+
+
+def plain_constexpr(v):
+    for _ in cutlass.range_constexpr(3):  # here
+        v = v + v
+    return v
+
+
+@two_blocks
+@cute.kernel
+def with_plain_constexpr(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    out[tidx] = plain_constexpr(x[tidx])
+
+
+@cute.jit
+def negated(v):
+    if v > 0.0:
+        v = -v
+    return v
+
+
+@cute.kernel
+def apply_kernel(x: cute.Tensor, out: cute.Tensor, function: cutlass.Constexpr):
+    tidx, _, _ = cute.arch.thread_idx()
+    out[tidx] = function(x[tidx])
+
+
+@cute.jit
+def applied(x: cute.Tensor, out: cute.Tensor, function: cutlass.Constexpr):
+    apply_kernel(x, out, function).launch(grid=[1, 1, 1], block=[32, 1, 1])
+
+
+@one_warp
+@cute.kernel
+def from_below(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    out[tidx] = cute.arch.shuffle_sync_up(x[tidx], 3)

@@ -1,0 +1,144 @@
+"""Every byte range that a thread or an asynchronous agent touched, as columns, from a trace's events.
+
+| role     | who touches memory                                            | touches                       |
+|----------|---------------------------------------------------------------|-------------------------------|
+| `PLAIN`  | the thread itself                                             | what a load or store names    |
+| `GROUP`  | an asynchronous agent that wait_group orders (cp.async, bulk) | its source and its destination |
+| `PHASE`  | an agent that an mbarrier's phase orders (st.async, bulk)     | its source and its destination |
+|          |                                                               | and its mbarrier              |
+| `USE`    | the thread itself, at an mbarrier                             | the mbarrier's 8 bytes        |
+| `INIT`   | the thread that initialises an mbarrier                       | the mbarrier's 8 bytes        |
+
+Not covered: registers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from enum import IntEnum
+
+import numpy as np
+
+from ..simulator.trace import Op, Space
+
+LANES = np.arange(32)
+MBARRIER_BYTES = 8
+
+
+class Kind(IntEnum):
+    """What an access does to its bytes; two reads, or two atomics, never race."""
+
+    READ = 0
+    WRITE = 1
+    ATOMIC = 2
+
+
+class Role(IntEnum):
+    """Who makes the access, hence when it is complete."""
+
+    PLAIN = 0
+    GROUP = 1
+    PHASE = 2
+    USE = 3
+    INIT = 4
+
+
+@dataclass(frozen=True)
+class Accesses:
+    """Columns, one row a lane and byte range; `event` is a row of `trace.events`."""
+
+    event: np.ndarray
+    lane: np.ndarray
+    address: np.ndarray
+    size: np.ndarray
+    kind: np.ndarray
+    role: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.event)
+
+    def take(self, chosen) -> Accesses:
+        return Accesses(*(getattr(self, column.name)[chosen] for column in fields(self)))
+
+
+def lane_bits(masks: np.ndarray) -> np.ndarray:
+    """Which lanes each 32-bit mask names: bool (n, 32)."""
+    return (np.asarray(masks, np.int64)[:, None] >> LANES) & 1 == 1
+
+
+PLAIN_KINDS = {Op.LOAD: Kind.READ, Op.STORE: Kind.WRITE, Op.ATOMIC: Kind.ATOMIC}
+USES = (Op.MBARRIER_ARRIVE, Op.MBARRIER_EXPECT, Op.MBARRIER_WAIT, Op.MBARRIER_RESUME)
+SHARED = (int(Space.SMEM), int(Space.DSMEM))
+
+
+def accesses(trace, chosen: np.ndarray, shared: bool) -> Accesses:
+    """The accesses of the events `chosen` (row numbers of trace.events) to shared, or to global memory."""
+    rows = _Rows(trace, chosen, shared)
+    for op, kind in PLAIN_KINDS.items():
+        rows.add(op, kind, Role.PLAIN)
+    rows.add(Op.ASYNC_COPY, Kind.WRITE, Role.GROUP, shared=True)
+    rows.add(Op.ASYNC_COPY, Kind.READ, Role.GROUP, column="sources", shared=False)
+    rows.add_bulk()
+    rows.add(Op.STORE_ASYNC, Kind.WRITE, Role.PHASE, shared=True)
+    rows.add(Op.STORE_ASYNC, Kind.READ, Role.PHASE, column="sources", shared=True, size=MBARRIER_BYTES)
+    for op in USES:
+        rows.add(op, Kind.READ, Role.USE, shared=True, size=MBARRIER_BYTES)
+    rows.add(Op.MBARRIER_INIT, Kind.WRITE, Role.INIT, shared=True, size=MBARRIER_BYTES)
+    return rows.table()
+
+
+class _Rows:
+    """Collects the columns of `accesses`, op by op."""
+
+    def __init__(self, trace, chosen, shared: bool):
+        self.trace, self.chosen, self.shared = trace, chosen, shared
+        self.ops = trace.events["op"][chosen]
+        self.present = set(np.unique(self.ops).tolist())
+        self.parts = []
+
+    def add(self, op, kind, role, *, column="addresses", shared=None, size=None) -> None:
+        """Rows of one op; `shared` says where this column points when the event's space does not."""
+        if int(op) not in self.present or (shared is not None and shared != self.shared):
+            return
+        at = self.chosen[self.ops == int(op)]
+        events = self.trace.events[at]
+        if shared is None:
+            keep = np.isin(events["space"], SHARED) == self.shared
+            at, events = at[keep], events[keep]
+        keep = events[column] >= 0
+        at, events = at[keep], events[keep]
+        addresses = self.trace.addresses[events[column]]
+        row, lane = np.nonzero(lane_bits(events["mask"]) & (addresses >= 0))
+        sizes = events["bytes"][row].astype(np.int64) if size is None else np.full(len(row), size, np.int64)
+        self.append(at[row], lane, addresses[row, lane], sizes, kind, role)
+
+    def append(self, event, lane, address, size, kind, role) -> None:
+        n = len(event)
+        if n:
+            self.parts.append((event, lane, address, size, np.full(n, int(kind), np.int8), np.full(n, int(role), np.int8)))
+
+    def add_bulk(self) -> None:
+        """A bulk copy's two ends and the mbarrier that counts it; `arg` is its bytes, `arg2` the mbarrier."""
+        if int(Op.BULK_COPY) not in self.present:
+            return
+        at = self.chosen[self.ops == int(Op.BULK_COPY)]
+        events = self.trace.events[at]
+        to_shared = np.isin(events["space"], SHARED)
+        counted = events["arg2"] >= 0
+        for column, kind, here in (("addresses", Kind.WRITE, to_shared), ("sources", Kind.READ, ~to_shared)):
+            for role, ordered in ((Role.PHASE, counted), (Role.GROUP, ~counted)):
+                keep = (here == self.shared) & ordered & (events[column] >= 0)
+                addresses = self.trace.addresses[events[column][keep]]
+                row, lane = np.nonzero(lane_bits(events["mask"][keep]) & (addresses >= 0))
+                self.append(at[keep][row], lane, addresses[row, lane], events["arg"][keep][row], kind, role)
+        if self.shared:
+            keep = np.nonzero(counted)[0]
+            lane = lane_bits(events["mask"][keep]).argmax(axis=1)
+            size = np.full(len(keep), MBARRIER_BYTES, np.int64)
+            self.append(at[keep], lane, events["arg2"][keep], size, Kind.READ, Role.PHASE)
+
+    def table(self) -> Accesses:
+        if not self.parts:
+            empty = np.zeros(0, np.int64)
+            return Accesses(empty, empty, empty, empty, empty.astype(np.int8), empty.astype(np.int8))
+        return Accesses(*(np.concatenate(column) for column in zip(*self.parts)))

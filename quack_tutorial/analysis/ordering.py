@@ -1,0 +1,376 @@
+"""What is ordered before what in one launch: the event log replayed with vector clocks.
+
+Lanes of a warp that take part in the same synchronisations form a *strand*; a warp has one strand unless some lanes
+synchronise alone. A clock belongs to a strand and has one entry for each
+
+| entry            | value T means                                                              |
+|------------------|----------------------------------------------------------------------------|
+| strand           | every lane's events of that strand before step T are ordered before        |
+| mbarrier         | transfers that its phases 0 … T - 1 counted have landed                    |
+| strand's inits   | mbarriers that it initialised before step T are published                  |
+| block            | 1: that block has started                                                  |
+
+Only clusters share clocks: blocks of different clusters are never ordered within a launch. An edge joins what the
+arriving strands knew, and what they did, into the clocks of those that go on: `barrier`, `barrier_arrive`, `sync_warp`,
+`cluster_arrive` (relaxed: only inits before a fence, and that the block has started), and an mbarrier's phase.
+
+Not covered: fences and atomics as a way to order other memory, proxies.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..simulator.trace import FenceKind, Op
+from .accesses import LANES, lane_bits
+
+NEVER = np.iinfo(np.int64).max // 2
+MBARRIER_OPS = (Op.MBARRIER_INIT, Op.MBARRIER_ARRIVE, Op.MBARRIER_RESUME)
+WARP_OPS = (Op.BARRIER, Op.BARRIER_ARRIVE, Op.BARRIER_RESUME, Op.CLUSTER_ARRIVE, Op.CLUSTER_RESUME, Op.SYNC_WARP)
+GROUP_OPS = (Op.ASYNC_COPY, Op.BULK_COPY, Op.COMMIT_GROUP, Op.WAIT_GROUP)
+REPLAYED = (*WARP_OPS, *MBARRIER_OPS, *GROUP_OPS, Op.FENCE, Op.ASYNC_DONE, Op.EXIT)
+
+
+@dataclass
+class MBarrier:
+    """An initialised mbarrier: its clock entry, and what the arrivals of each phase release."""
+
+    entry: int
+    released: dict = field(default_factory=dict)  # phase -> clock
+
+
+@dataclass
+class Cluster:
+    """The clocks' shape in one cluster, and its barrier's generations."""
+
+    blocks: list
+    width: int = 0
+    started: dict = field(default_factory=dict)  # block -> entry
+    inits: dict = field(default_factory=dict)  # strand -> entry
+    mbarriers: dict = field(default_factory=dict)  # address -> MBarrier
+    next_mbarrier: int = 0
+    generations: dict = field(default_factory=dict)
+    fenced: dict = field(default_factory=dict)  # strand -> step of its last mbarrier_init_fence
+
+
+@dataclass(frozen=True)
+class Order:
+    """The result of `replay`. Entries and clock offsets are positions for `clocks[offset + entry]`."""
+
+    steps: int
+    warps: np.ndarray  # (warps, 2): block and warp index
+    warp_of: np.ndarray  # (events of the trace,): row of `warps`, -1 outside the launch
+    strand_of: np.ndarray  # (warps, 32)
+    cluster_of: np.ndarray  # (strands,)
+    entry_of: np.ndarray  # (strands,)
+    init_entry_of: np.ndarray  # (strands,), -1 where it initialises nothing
+    change_keys: np.ndarray
+    change_offsets: np.ndarray
+    clocks: np.ndarray
+    group_done: dict  # event -> (32,) step at which the issuing lane has waited for the copy
+    phase_done: dict  # event -> (32, 2): mbarrier entry and phase that counted the lane's transfer
+    exits: dict  # block -> clock of the whole block at its exit; only blocks whose warps all exited
+    started: dict  # block -> clock entry
+    pending: dict  # event -> (step, n) of a wait_group that came after it and did not cover it
+
+    def offsets(self, strand: np.ndarray, step: np.ndarray) -> np.ndarray:
+        """Where the clock that each strand had at each step begins in `clocks`."""
+        keys = strand.astype(np.int64) * self.steps + step
+        return self.change_offsets[np.searchsorted(self.change_keys, keys, side="right") - 1]
+
+
+def replay(trace, chosen: np.ndarray, launch) -> Order:
+    """Replay the events `chosen` (row numbers, in order, of one launch) and give every strand's clocks."""
+    return _Replay(trace, chosen, launch).run()
+
+
+def cluster_index(launch, blocks: np.ndarray) -> np.ndarray:
+    """The cluster of each linear block index."""
+    (gx, gy, _), (cx, cy, cz) = launch.grid, launch.cluster
+    x, y, z = blocks % gx // cx, blocks // gx % gy // cy, blocks // (gx * gy) // cz
+    return x + (gx // cx) * (y + (gy // cy) * z)
+
+
+class _Replay:
+    """State of one replay."""
+
+    def __init__(self, trace, chosen, launch):
+        self.trace, self.launch = trace, launch
+        self.events = trace.events[chosen]
+        place = self.events["block"].astype(np.int64) << 16 | self.events["warp"]
+        places, self.warp_of = np.unique(place, return_inverse=True)
+        self.warps = np.stack([places >> 16, places & 0xFFFF], axis=1)
+        self.chosen = chosen
+        op = self.events["op"]
+        keep = np.isin(op, [int(o) for o in REPLAYED])
+        keep &= (op != int(Op.FENCE)) | (self.events["arg"] == int(FenceKind.MBARRIER_INIT))
+        self.sync = np.nonzero(keep)[0]
+        self._find_strands()
+        self._shape_clocks()
+
+    # ---- strands ----
+
+    def _find_strands(self) -> None:
+        """Split each warp's lanes by the synchronisations that they take part in."""
+        count = len(self.warps)
+        exists = np.zeros(count, np.uint32)
+        real = self.events["op"] != int(Op.EXIT)  # an exit's mask names lanes that a ragged last warp does not have
+        np.bitwise_or.at(exists, self.warp_of[real], self.events["mask"][real])
+        labels = np.zeros((count, 32), np.int64)
+        labels[~lane_bits(exists)] = 1
+        seen = set()
+        for i in self.sync:
+            event = self.events[i]
+            op, w = int(event["op"]), int(self.warp_of[i])
+            if op in GROUP_OPS or op in (Op.EXIT, Op.ASYNC_DONE):
+                continue
+            for mask in self._masks(event):
+                if mask == exists[w] or (w, mask) in seen:
+                    continue
+                seen.add((w, mask))
+                bits = (mask >> LANES) & 1
+                labels[w] = np.unique(labels[w] * 2 + bits, return_inverse=True)[1]
+        per_warp = labels.max(axis=1) + 1
+        starts = np.cumsum(per_warp) - per_warp
+        self.strand_of = labels + starts[:, None]
+        self.strand_warp = np.repeat(np.arange(count), per_warp)
+
+    def _masks(self, event):
+        """The lanes that synchronise with the same thing: all of the mask, or those at the same mbarrier."""
+        if int(event["op"]) not in MBARRIER_OPS:
+            return [int(event["mask"])]
+        return [sum(1 << int(lane) for lane in lanes) for _, lanes in self._at(event)]
+
+    def _at(self, event):
+        """(mbarrier address, lanes that are at it)."""
+        addresses = self.trace.addresses[int(event["addresses"])]
+        active = lane_bits(event["mask"][None])[0] & (addresses >= 0)
+        lanes = np.nonzero(active)[0]
+        return [(int(a), lanes[addresses[lanes] == a]) for a in np.unique(addresses[lanes])]
+
+    def _strands(self, w: int, lanes=None, mask=None) -> list:
+        if mask is not None:
+            lanes = (int(mask) >> LANES) & 1 == 1
+        row = self.strand_of[w] if lanes is None else self.strand_of[w][lanes]
+        return [int(row[0])] if len(row) and row[0] == row[-1] and (row == row[0]).all() else np.unique(row).tolist()
+
+    # ---- clocks ----
+
+    def _shape_clocks(self) -> None:
+        clusters = cluster_index(self.launch, self.warps[:, 0])
+        self.strand_cluster = clusters[self.strand_warp]
+        count = len(self.strand_cluster)
+        self.clusters = {}
+        self.entry_of = np.zeros(count, np.int64)
+        blocks = self.warps[self.strand_warp, 0]
+        for s in range(count):
+            c = self.clusters.setdefault(int(self.strand_cluster[s]), Cluster([]))
+            self.entry_of[s] = c.width
+            c.width += 1
+            if int(blocks[s]) not in c.blocks:
+                c.blocks.append(int(blocks[s]))
+        self.init_entry_of = np.full(count, -1, np.int64)
+        for i in self.sync[np.isin(self.events["op"][self.sync], [int(o) for o in (*MBARRIER_OPS, Op.ASYNC_DONE)])]:
+            event, w = self.events[i], int(self.warp_of[i])
+            c = self.clusters[int(self.strand_cluster[self.strand_of[w, 0]])]
+            for address, lanes in self._at(event):
+                if int(event["op"]) == Op.MBARRIER_INIT:
+                    c.next_mbarrier += 1  # how many entries to set aside
+                    for s in self._strands(w, lanes):
+                        if s not in c.inits:
+                            c.inits[s] = self.init_entry_of[s] = c.width
+                            c.width += 1
+                elif address not in c.mbarriers:
+                    c.mbarriers[address] = None  # used without an init: one entry as well
+                    c.next_mbarrier += 1
+        for c in self.clusters.values():
+            c.mbarriers = {}
+            c.next_mbarrier, c.width = c.width, c.width + c.next_mbarrier
+            for b in c.blocks:
+                c.started[b] = c.width
+                c.width += 1
+        self.now, self.flat, self.flat_size = [], [], 0
+        self.changes = []  # (strand, step + 1, offset)
+        for s in range(count):
+            c = self.clusters[int(self.strand_cluster[s])]
+            clock = np.zeros(c.width, np.int64)
+            clock[c.started[int(blocks[s])]] = 1
+            self.now.append(clock)
+        for s, clock in enumerate(self.now):
+            self.changes.append((s, 0, self._keep(clock)))
+
+    def _keep(self, clock) -> int:
+        offset = self.flat_size
+        self.flat.append(clock)
+        self.flat_size += len(clock)
+        return offset
+
+    def _release(self, c: Cluster, strands: list, step: int) -> np.ndarray:
+        """What the strands did and knew before `step`."""
+        clock = self.now[strands[0]].copy()
+        for s in strands[1:]:
+            np.maximum(clock, self.now[s], out=clock)
+        for s in strands:
+            clock[self.entry_of[s]] = step
+            if s in c.inits:
+                clock[c.inits[s]] = step
+        return clock
+
+    def _release_relaxed(self, c: Cluster, strands: list) -> np.ndarray:
+        """A relaxed cluster arrive: the strands' fenced mbarrier inits, and which blocks have started."""
+        clock = np.zeros(c.width, np.int64)
+        started = list(c.started.values())
+        for s in strands:
+            clock[started] = np.maximum(clock[started], self.now[s][started])
+            if s in c.inits:
+                clock[c.inits[s]] = max(c.fenced.get(s, 0), clock[c.inits[s]])
+        return clock
+
+    def _acquire(self, strands: list, clock, step: int) -> None:
+        last = new = offset = None
+        for s in strands:
+            if self.now[s] is not last:
+                last = self.now[s]
+                new = np.maximum(last, clock)
+                offset = self._keep(new)
+            self.now[s] = new
+            self.changes.append((s, step + 1, offset))
+
+    # ---- the log ----
+
+    def run(self) -> Order:
+        barriers, groups = {}, {}
+        self.group_done, self.phase_done, self.pending = {}, {}, {}
+        exits, exited = {}, {}
+        for i in self.sync.tolist():
+            event, w = self.events[i], int(self.warp_of[i])
+            op, step = int(event["op"]), int(event["step"])
+            c = self.clusters[int(self.strand_cluster[self.strand_of[w, 0]])]
+            if op in (Op.BARRIER, Op.BARRIER_ARRIVE):
+                key = (int(event["block"]), int(event["arg"]), int(event["arg2"]))
+                _join(barriers, key, self._release(c, self._strands(w, mask=event["mask"]), step))
+            elif op == Op.BARRIER_RESUME:
+                key = (int(event["block"]), int(event["arg"]), int(event["arg2"]))
+                if key in barriers:
+                    self._acquire(self._strands(w, mask=event["mask"]), barriers[key], step)
+            elif op == Op.SYNC_WARP:
+                strands = self._strands(w, mask=event["mask"])
+                self._acquire(strands, self._release(c, strands, step), step)
+            elif op in MBARRIER_OPS:
+                self._at_mbarrier(c, event, w, op, step)
+            elif op == Op.CLUSTER_ARRIVE:
+                strands = self._strands(w, mask=event["mask"])
+                relaxed = int(event["arg"]) == 1
+                clock = self._release_relaxed(c, strands) if relaxed else self._release(c, strands, step)
+                _join(c.generations, int(event["arg2"]), clock)
+            elif op == Op.CLUSTER_RESUME:
+                if int(event["arg2"]) in c.generations:
+                    clock = c.generations[int(event["arg2"])]
+                    self._acquire(self._strands(w, mask=event["mask"]), clock, step)
+            elif op == Op.FENCE:
+                for s in self._strands(w, mask=event["mask"]):
+                    c.fenced[s] = step
+            elif op == Op.ASYNC_DONE:
+                self._landed(c, event)
+            elif op == Op.EXIT:
+                block = int(event["block"])
+                _join(exits, block, self._release(c, self._strands(w), step))
+                exited[block] = exited.get(block, 0) + 1
+            else:
+                self._group(groups, i, event, w, op, step)
+        whole = -(-self.launch.threads // 32)
+        keys = np.array([(s << 40) | (step) for s, step, _ in self.changes], np.int64)
+        order = np.argsort(keys, kind="stable")
+        # The last change of a strand at a step is the one that holds; searchsorted from the right finds it.
+        steps = int(self.events["step"].max()) + 2
+        strand, at = keys[order] >> 40, keys[order] & ((1 << 40) - 1)
+        offsets = np.array([offset for _, _, offset in self.changes], np.int64)[order]
+        warp_of = np.full(len(self.trace.events), -1, np.int64)
+        warp_of[self.chosen] = self.warp_of
+        return Order(
+            steps,
+            self.warps,
+            warp_of,
+            self.strand_of,
+            self.strand_cluster,
+            self.entry_of,
+            self.init_entry_of,
+            strand * steps + at,
+            offsets,
+            np.concatenate(self.flat),
+            self.group_done,
+            self.phase_done,
+            {block: clock for block, clock in exits.items() if exited[block] == whole},
+            {block: entry for c in self.clusters.values() for block, entry in c.started.items()},
+            self.pending,
+        )
+
+    def _mbarrier(self, c: Cluster, address: int, fresh=False) -> MBarrier:
+        if fresh or address not in c.mbarriers:
+            c.mbarriers[address] = MBarrier(c.next_mbarrier)
+            c.next_mbarrier += 1
+        return c.mbarriers[address]
+
+    def _at_mbarrier(self, c: Cluster, event, w: int, op: int, step: int) -> None:
+        phase = int(event["arg2"])
+        for address, lanes in self._at(event):
+            mbarrier = self._mbarrier(c, address, fresh=op == Op.MBARRIER_INIT)
+            strands = self._strands(w, lanes)
+            if op == Op.MBARRIER_ARRIVE:
+                # Who sees the phase complete sees this arrival as well, hence + 1.
+                _join(mbarrier.released, phase, self._release(c, strands, step + 1))
+            elif op == Op.MBARRIER_RESUME and phase >= 0:
+                # Phases complete in order, so a later one has the arrivals of all before it.
+                clock = np.zeros(c.width, np.int64)
+                for p, released in mbarrier.released.items():
+                    if p <= phase:
+                        np.maximum(clock, released, out=clock)
+                clock[mbarrier.entry] = phase + 1
+                self._acquire(strands, clock, step)
+
+    def _landed(self, c: Cluster, event) -> None:
+        """Note which phase counted a transfer; transfers of one instruction to one mbarrier land in lane order."""
+        source = int(np.searchsorted(self.trace.events["step"], int(event["arg"])))
+        issued = self.trace.events[source]
+        address = int(self.trace.addresses[int(event["addresses"])].max())
+        done = self.phase_done.setdefault(source, np.full((32, 2), -1, np.int64))
+        active = lane_bits(issued["mask"][None])[0]
+        if int(issued["op"]) == Op.STORE_ASYNC and issued["sources"] >= 0:
+            active = active & (self.trace.addresses[int(issued["sources"])] == address)
+        waiting = np.nonzero(active & (done[:, 0] < 0))[0]
+        if len(waiting):
+            done[waiting[0]] = self._mbarrier(c, address).entry, int(event["arg2"])
+
+    def _group(self, groups, i: int, event, w: int, op: int, step: int) -> None:
+        """Copies of each lane in commit groups; wait_group(n) completes all but the lane's last n groups."""
+        bulk = op == Op.BULK_COPY or (op == Op.COMMIT_GROUP and event["arg"] == 1)
+        bulk = bulk or (op == Op.WAIT_GROUP and event["arg2"] == 1)
+        if op == Op.BULK_COPY and event["arg2"] >= 0:
+            return
+        committed, copies = groups.setdefault((w, bulk), (np.zeros(32, np.int64), []))
+        lanes = (int(event["mask"]) >> LANES) & 1 == 1
+        if op in (Op.ASYNC_COPY, Op.BULK_COPY):
+            source = int(self.chosen[i])
+            done = self.group_done[source] = np.full(32, NEVER, np.int64)
+            copies.append((source, lanes, committed.copy(), done))
+        elif op == Op.COMMIT_GROUP:
+            committed[lanes] += 1
+        else:
+            allowed = committed - int(event["arg"])
+            for copy in list(copies):
+                source, issuing, group, done = copy
+                done[lanes & issuing & (group < allowed) & (done == NEVER)] = step
+                if (done[issuing] < NEVER).all():
+                    copies.remove(copy)
+                else:
+                    self.pending.setdefault(source, (int(self.chosen[i]), int(event["arg"])))
+
+
+def _join(clocks: dict, key, clock) -> None:
+    held = clocks.get(key)
+    if held is None:
+        clocks[key] = clock
+    else:
+        np.maximum(held, clock, out=held)

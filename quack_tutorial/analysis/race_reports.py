@@ -1,0 +1,295 @@
+"""What `races` says, as a reader should see it: who, where, and what is probably missing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..simulator.trace import SMEM_BLOCK_BITS, FenceKind, Finding, Op
+from .accesses import Kind, Role
+from .ordering import NEVER
+
+HAZARDS = ("read after write", "write after read", "write after write")
+WARP, BLOCK, CLUSTER, GRID = range(4)
+VERBS = {
+    Op.LOAD: "read",
+    Op.STORE: "wrote",
+    Op.ATOMIC: "updated",
+    Op.STORE_ASYNC: "sent by st.async",
+    Op.MBARRIER_INIT: "initialised an mbarrier",
+}
+ASYNCHRONOUS = {Op.ASYNC_COPY: "cp.async", Op.BULK_COPY: "the bulk copy", Op.STORE_ASYNC: "st.async"}
+WAITS = {Role.GROUP: "cp_async_wait_group", Role.PHASE: "mbarrier_wait"}
+EXCHANGES = (Op.SHUFFLE, Op.VOTE, Op.REDUX, Op.ELECT)
+
+
+@dataclass(frozen=True)
+class Race:
+    """A group of unordered pairs and the one to show; `first` of each tuple comes first in the program."""
+
+    hazard: int  # index of HAZARDS
+    events: tuple
+    threads: tuple  # within their blocks
+    blocks: tuple
+    scope: int  # WARP, BLOCK, CLUSTER or GRID: what the two threads share
+    kinds: tuple
+    roles: tuple
+    first_over: int  # step at which the first access was complete for its own thread
+    tensor: int
+    shared: bool
+    words: int
+    block_count: int  # blocks that show it
+    lines: tuple  # rows of trace.lines
+    address: int
+    step: int
+
+    @property
+    def same_thread(self) -> bool:
+        return self.blocks[0] == self.blocks[1] and self.threads[0] == self.threads[1]
+
+    def at_mbarrier(self, k: int) -> bool:
+        """Whether the access is a use of an mbarrier, by the thread or by its transfer."""
+        return self.roles[k] == Role.USE or (self.roles[k] == Role.PHASE and self.kinds[k] == Kind.READ)
+
+    @property
+    def unpublished(self) -> bool:
+        return Role.INIT in self.roles and (self.at_mbarrier(0) or self.at_mbarrier(1))
+
+
+def one_per_cause(trace, order, races: list[Race]) -> list[Race]:
+    """The races without those that the same missing wait, or the same missing publication, explains."""
+    kept, explained = [], set()
+    early = [race for race in races if _too_early(trace, order, race)]
+    for race in early:
+        if (race.lines[0], race.tensor) not in explained:
+            explained.add((race.lines[0], race.tensor))
+            kept.append(race)
+    for race in races:
+        cause = ("init", race.lines[race.roles.index(Role.INIT)]) if race.unpublished else None
+        agents = {(line, race.tensor) for line, role in zip(race.lines, race.roles) if role in WAITS}
+        if _too_early(trace, order, race) or cause in explained or (race.hazard != 1 and agents & explained):
+            continue
+        explained |= {cause} - {None}
+        kept.append(race)
+    return sorted(kept, key=lambda race: race.step)
+
+
+def _too_early(trace, order, race: Race) -> bool:
+    return race.roles[0] in WAITS and race.hazard == 0 and not _waited(trace, order, race)
+
+
+def report(trace, order, race: Race) -> Finding:
+    """The finding for one cause."""
+    events = [trace.events[i] for i in race.events]
+    lines = tuple(trace.line(event) for event in events)
+    kind = "race"
+    if race.unpublished:
+        kind, message = "mbarrier not published", _unpublished(trace, order, race, lines)
+    elif _too_early(trace, order, race):
+        kind, message = "read before arrival", _before_arrival(trace, order, race, events, lines)
+    else:
+        message = _race(trace, order, race, events, lines)
+    block = race.blocks[0] if race.scope < CLUSTER else race.blocks[1]
+    return Finding(kind, message, lines, block, race.threads, (race.address,), race.words)
+
+
+def _race(trace, order, race: Race, events, lines) -> str:
+    space = "shared memory" if race.shared else "global memory"
+    of = "" if race.shared or race.tensor < 0 else f" of {trace.tensors[race.tensor].name}"
+    head = f"Race ({HAZARDS[race.hazard]}) on {space}, {_count(race.words, 'word')}{of}: "
+    if race.events[0] == race.events[1]:
+        verb = "initialise" if race.roles[0] == Role.INIT else "write"
+        return (
+            f"{head}threads {race.threads[0]} and {race.threads[1]} {verb} it in the same instruction, {lines[0].where}, and "
+            f"which of them wins is not defined{_where(race)}. Should one thread do it, or is the index wrong?"
+        )
+    did = [_did(race, k, Op(int(events[k]["op"])), lines[k].where) for k in (0, 1)]
+    return f"{head}{did[0]}, {did[1]}, and nothing orders them{_where(race)}. {_question(trace, order, race, events)}"
+
+
+def _did(race: Race, k: int, op: Op, where: str) -> str:
+    who = f"thread {race.threads[k]}" + (f" of block {race.blocks[k]}" if race.scope >= CLUSTER else "")
+    if race.at_mbarrier(k):
+        return f"{who} used it as an mbarrier at {where}"
+    if op in (Op.ASYNC_COPY, Op.BULK_COPY):
+        name = "cp.async" if op == Op.ASYNC_COPY else "bulk copy"
+        return f"{who}'s {name} {'read' if race.kinds[k] == Kind.READ else 'wrote'} at {where}"
+    return f"{who} {VERBS[op]} at {where}"
+
+
+def _where(race: Race) -> str:
+    if race.scope >= CLUSTER:
+        return ""
+    others = race.block_count - 1
+    also = f", and the same in {_count(others, 'other block')}" if others > 0 else ""
+    return f" (block {race.blocks[0]}{also})"
+
+
+def _question(trace, order, race: Race, events) -> str:
+    agent = race.roles[0] in WAITS
+    if race.scope == GRID:
+        return (
+            "Blocks of different clusters run in any order: let one of them do it, use an atomic, or split the kernel in two."
+            if _has_clusters(trace, events[0])
+            else "Blocks of one launch run in any order: let one of them do it, use an atomic, or split the kernel in two."
+        )
+    if agent and not _waited(trace, order, race):
+        return f"Is {_wait_name(race, events[0])} missing between the two?"
+    if race.scope == CLUSTER:
+        if _relaxed_between(trace, order, race):
+            return "cluster_arrive_relaxed orders no memory: is cluster_arrive() meant?"
+        return "Is a cluster barrier (cluster_arrive, cluster_wait) or an mbarrier missing between the two?"
+    if agent:
+        name = _wait_name(race, events[0])
+        if race.scope == WARP and race.same_thread:
+            return f"Is {name} missing between the two?"
+        barrier = "cute.arch.sync_warp()" if race.scope == WARP else "cute.arch.barrier()"
+        return f"{name} orders a copy only for the thread that made it: is {barrier} missing after it?"
+    if race.scope == WARP:
+        exchange = _exchange_between(trace, order, race)
+        if exchange is not None:
+            return f"{exchange} stands between the two but orders no memory: is cute.arch.sync_warp() missing?"
+        return "Is cute.arch.sync_warp() missing between the two?"
+    if race.hazard == 1:
+        return "Is cute.arch.barrier() missing before the memory is used again?"
+    if race.hazard == 2 and events[0]["line"] == events[1]["line"]:
+        return "Should one thread do it, or is the index wrong?"
+    return "Is cute.arch.barrier() missing between the two?"
+
+
+def _unpublished(trace, order, race: Race, lines) -> str:
+    init = 0 if race.roles[0] == Role.INIT else 1
+    use = 1 - init
+    of = [f" of block {block}" if race.scope >= CLUSTER else "" for block in race.blocks]
+    head = (
+        f"Mbarrier used before its init is published: thread {race.threads[init]}{of[init]} initialised it at "
+        f"{lines[init].where}, thread {race.threads[use]}{of[use]} uses it at {lines[use].where}, and nothing orders them"
+        f"{_where(race)}. "
+    )
+    if race.scope == WARP:
+        return head + "Is cute.arch.sync_warp() or cute.arch.barrier() missing between the two?"
+    if race.scope == BLOCK:
+        return head + "Are mbarrier_init_fence() and cute.arch.barrier() missing between the two?"
+    if _fenced(trace, order, race.events[init]):
+        return head + "Is a cluster barrier (cluster_arrive_relaxed, cluster_wait) missing between the two?"
+    return head + "Are mbarrier_init_fence() and a cluster barrier missing between the two?"
+
+
+def _before_arrival(trace, order, race: Race, events, lines) -> str:
+    op = Op(int(events[0]["op"]))
+    doing = "sending" if op == Op.STORE_ASYNC else "copying"
+    head = f"Read before arrival: {lines[1].where} reads bytes that {ASYNCHRONOUS[op]} ({lines[0].where}) is still {doing}. "
+    name = _wait_name(race, events[0])
+    held = order.pending.get(race.events[0])
+    if race.roles[0] == Role.GROUP and held is not None:
+        wait, allowed = held
+        if allowed and trace.events["step"][wait] < events[1]["step"]:
+            where = trace.line(trace.events[wait]).where
+            return f"{head}{name}({allowed}) at {where} lets {_count(allowed, 'group')} stay under way: is that too many?"
+    return f"{head}Is {name} missing{'' if race.roles[0] == Role.GROUP else ' before the read'}?"
+
+
+def _wait_name(race: Race, event) -> str:
+    if race.roles[0] == Role.PHASE:
+        return "mbarrier_wait"
+    return "cp_async_bulk_wait_group" if int(event["op"]) == Op.BULK_COPY else "cp_async_wait_group"
+
+
+def _waited(trace, order, race: Race) -> bool:
+    """Whether the copy's own thread has waited for it by the time that the program comes to the second access.
+
+    Two warps are compared by how many instructions each has behind it, unless the copy's warp reaches no barrier between
+    copy and wait: then the wait is in its place whatever the other warp does.
+    """
+    if race.roles[0] != Role.GROUP or race.first_over >= NEVER or race.same_thread:
+        return False
+    first, second = race.events
+    warps = order.warp_of
+    wait = int(np.searchsorted(trace.events["step"], race.first_over))
+    own = trace.events["op"][first:wait][warps[first:wait] == warps[first]]
+    if not np.isin(own, (int(Op.BARRIER), int(Op.CLUSTER_ARRIVE))).any():
+        return True
+    return int(np.sum(warps[:wait] == warps[first])) < int(np.sum(warps[:second] == warps[second]))
+
+
+def _has_clusters(trace, event) -> bool:
+    return max(trace.launches[int(event["launch"])].cluster) > 1
+
+
+def _between(trace, order, race: Race):
+    """The events of the second thread's warp between the two, where both are of that warp."""
+    low, high = sorted(race.events)
+    inside = np.arange(low + 1, high)
+    return trace.events[inside[order.warp_of[inside] == order.warp_of[race.events[1]]]]
+
+
+def _exchange_between(trace, order, race: Race) -> str | None:
+    found = _between(trace, order, race)
+    found = found[np.isin(found["op"], [int(op) for op in EXCHANGES])]
+    if not len(found):
+        return None
+    name = {Op.SHUFFLE: "shuffle", Op.VOTE: "vote", Op.REDUX: "redux", Op.ELECT: "elect"}[Op(int(found[-1]["op"]))]
+    return f"The {name} at {trace.line(found[-1]).where}"
+
+
+def _relaxed_between(trace, order, race: Race) -> bool:
+    low, high = sorted(race.events)
+    events = trace.events[low + 1 : high]
+    mine = order.warp_of[low + 1 : high] == order.warp_of[low]
+    return bool(((events["op"] == Op.CLUSTER_ARRIVE) & (events["arg"] == 1) & mine).any())
+
+
+def _fenced(trace, order, event: int) -> bool:
+    later = trace.events[event + 1 :]
+    mine = order.warp_of[event + 1 :] == order.warp_of[event]
+    return bool(((later["op"] == Op.FENCE) & (later["arg"] == FenceKind.MBARRIER_INIT) & mine).any())
+
+
+def report_exit(trace, table, rows) -> Finding:
+    """A block that may exit while its shared memory is still in use; `rows` of one line."""
+    event = trace.events[table.event[rows[0]]]
+    owner = int(table.address[rows[0]] >> SMEM_BLOCK_BITS)
+    here = [i for i in rows if int(table.address[i] >> SMEM_BLOCK_BITS) == owner]
+    issuer = int(event["block"])
+    op, line = Op(int(event["op"])), trace.line(event)
+    nbytes = int(sum(table.size[i] for i in here if trace.events["block"][table.event[i]] == issuer))
+    if owner == issuer and op in ASYNCHRONOUS and table.role[rows[0]] == Role.GROUP:
+        wait = "cp_async_bulk_wait_group" if op == Op.BULK_COPY else "cp_async_wait_group"
+        message = f"Block {owner} may exit while {ASYNCHRONOUS[op]} ({line.where}) still uses its shared memory. Is {wait} missing?"
+    elif owner == issuer:
+        message = (
+            f"Block {owner} may exit while {ASYNCHRONOUS[op]} ({line.where}) still writes {nbytes} bytes of its shared memory. "
+            "Is mbarrier_wait missing?"
+        )
+    elif table.kind[rows[0]] == Kind.READ and table.role[rows[0]] == Role.PLAIN:
+        message = (
+            f"Block {owner} may exit while block {issuer} still reads {nbytes} bytes of its shared memory ({line.where}). "
+            "Is the closing cluster barrier missing?"
+        )
+    else:
+        what = "an arrival" if table.role[rows[0]] == Role.USE else f"{nbytes} bytes"
+        message = (
+            f"Block {owner} may exit while block {issuer} still has {what} in flight to its shared memory ({line.where}). "
+            "Is the closing cluster barrier missing?"
+        )
+    threads = (int(event["warp"]) * 32 + int(table.lane[rows[0]]),)
+    address = (int(table.address[rows[0]]),)
+    return Finding("exit with traffic in flight", message, (line,), owner, threads, address, len(rows))
+
+
+def report_start(trace, table, rows) -> Finding:
+    """A block whose shared memory is used before it is known to have started; `rows` of one line."""
+    event = trace.events[table.event[rows[0]]]
+    owner, issuer = int(table.address[rows[0]] >> SMEM_BLOCK_BITS), int(event["block"])
+    line = trace.line(event)
+    message = (
+        f"Block {owner} may not have started when block {issuer} uses its shared memory ({line.where}). Is the opening cluster "
+        "barrier (cluster_arrive, cluster_wait) missing?"
+    )
+    threads = (int(event["warp"]) * 32 + int(table.lane[rows[0]]),)
+    return Finding("peer not started", message, (line,), owner, threads, (int(table.address[rows[0]]),), len(rows))
+
+
+def _count(n: int, noun: str) -> str:
+    return f"{n} {noun}{'s' * (n != 1)}"

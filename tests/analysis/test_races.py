@@ -1,0 +1,700 @@
+"""Every rule of order both ways: with its edge no finding, without it one that names both lines. Traces by hand."""
+
+import numpy as np
+import pytest
+
+from quack_tutorial.analysis import races
+from quack_tutorial.simulator.trace import Op, Space, Trace
+from tests.analysis.log import Log, at, span
+
+SLOTS = span(0)  # lane i at word i
+
+
+def only(log):
+    """The single finding of a log."""
+    found = races(log.trace())
+    assert len(found) == 1, "\n".join(map(str, found))
+    return found[0]
+
+
+def clean(log):
+    found = races(log.trace())
+    assert not found, "\n".join(map(str, found))
+
+
+def numbers(finding):
+    return tuple(line.number for line in finding.lines)
+
+
+# ---- warps of a block ----
+
+
+def exchange(barrier=True, warps=2):
+    """Each warp's lane 0 writes its slot at line 31, every warp reads all slots at line 35."""
+    log = Log(threads=32 * warps)
+    for warp in range(warps):
+        log.store(31, at(l0=4 * warp), warp=warp)
+    if barrier:
+        log.barrier(33, range(warps))
+    for warp in range(warps):
+        log.load(35, span(0, 4, range(warps)), warp=warp)
+    return log
+
+
+def test_a_block_barrier_orders_its_warps():
+    clean(exchange())
+
+
+def test_without_the_barrier_both_lines_are_named():
+    finding = only(exchange(barrier=False, warps=8))
+    assert str(finding) == (
+        "Race (read after write) on shared memory, 8 words: thread 0 wrote at k.py:31, thread 32 read at k.py:35, and nothing "
+        "orders them (block 0). Is cute.arch.barrier() missing between the two?"
+    )
+    assert (finding.kind, finding.block, finding.threads, finding.count) == ("race", 0, (0, 32), 8)
+
+
+@pytest.mark.parametrize("order", ["forward", "reverse", "alternating"])
+def test_the_report_does_not_depend_on_the_schedule(order):
+    log = Log(threads=64)
+    steps = {w: [lambda w=w: log.store(31, at(l0=4 * w), warp=w), lambda w=w: log.load(35, span(0, 4, range(2)), warp=w)] for w in (0, 1)}
+    turns = {"forward": (0, 0, 1, 1), "reverse": (1, 1, 0, 0), "alternating": (0, 1, 0, 1)}[order]
+    for warp in turns:
+        steps[warp].pop(0)()
+    finding = only(log)
+    assert "(read after write) on shared memory, 2 words: thread 0 wrote at k.py:31, thread 32 read at k.py:35" in str(finding)
+
+
+def test_the_same_race_in_many_blocks_is_one_report():
+    log = Log(grid=3)
+    for block in range(3):
+        log.store(31, at(l0=0), block=block)
+        log.load(35, at(l0=0), block=block, warp=1)
+    finding = only(log)
+    assert "1 word:" in str(finding)
+    assert "(block 0, and the same in 2 other blocks)" in str(finding)
+
+
+@pytest.mark.parametrize("barrier", [True, False])
+def test_a_buffer_used_twice_needs_a_barrier_before_the_second_use(barrier):
+    log = Log()
+    log.store(31, at(l0=0))
+    log.barrier(33)
+    log.load(35, at(l0=0))
+    if barrier:
+        log.barrier(37)
+        log.load(35, at(l0=0), warp=1)  # too late for the first use: see the next test
+    else:
+        log.store(39, at(l0=0))  # a fast warp is at the second use already
+        log.load(35, at(l0=0), warp=1)
+        finding = only(log)
+        assert numbers(finding) == (35, 39)
+        assert str(finding).startswith("Race (write after read) on shared memory, 1 word: thread 32 read at k.py:35, thread 0 wrote")
+        assert str(finding).endswith("Is cute.arch.barrier() missing before the memory is used again?")
+        return
+    clean(log)
+
+
+def test_a_loop_with_both_barriers_is_clean_and_with_one_is_not():
+    for second in (True, False):
+        log = Log()
+        for _ in range(3):
+            for warp in (0, 1):
+                log.store(31, at(l0=4 * warp), warp=warp)
+            log.barrier(33)
+            for warp in (0, 1):
+                log.load(35, span(0, 4, range(2)), warp=warp)
+            if second:
+                log.barrier(36)
+        if second:
+            clean(log)
+        else:
+            assert numbers(only(log)) == (35, 31)
+
+
+def test_two_threads_that_write_the_same_word():
+    log = Log()
+    log.store(31, at(l0=0))
+    log.store(32, at(l5=0), warp=1)
+    finding = only(log)
+    assert "Race (write after write) on shared memory, 1 word: thread 0 wrote at k.py:31, thread 37 wrote at k.py:32" in str(finding)
+    log = Log()
+    log.store(31, at(l0=0))
+    log.barrier(33)
+    log.store(32, at(l5=0), warp=1)
+    clean(log)
+
+
+def test_a_named_barrier_orders_only_those_who_take_part():
+    for waiting in ((0, 1), (0, 2)):
+        log = Log(threads=96)
+        log.store(31, at(l0=0))
+        log.barrier(33, waiting, barrier_id=2)
+        log.load(35, at(l0=0), warp=1)
+        if 1 in waiting:
+            clean(log)
+        else:
+            assert numbers(only(log)) == (31, 35)
+
+
+def test_arriving_releases_and_waiting_acquires():
+    for producer_waits in (True, False):
+        log = Log()
+        log.store(31, at(l0=0))
+        log.barrier(33, warps=(1,), arrive_only=(0,), barrier_id=1)  # warp 0 arrives, warp 1 waits
+        log.load(35, at(l0=0), warp=1)
+        log.store(36, at(l0=64), warp=1)
+        if producer_waits:
+            log.barrier(38, barrier_id=2)
+        log.load(39, at(l0=64))  # warp 0 has not waited for warp 1
+        if producer_waits:
+            clean(log)
+        else:
+            assert numbers(only(log)) == (36, 39)
+
+
+# ---- lanes of a warp ----
+
+
+def test_lanes_of_a_warp_need_a_sync_warp():
+    for between in ("nothing", "sync_warp", "barrier"):
+        log = Log()
+        log.store(3, SLOTS)
+        if between == "sync_warp":
+            log.sync_warp(4)
+        elif between == "barrier":
+            log.barrier(4)
+        log.load(5, SLOTS[::-1])
+        if between == "nothing":
+            assert str(only(log)) == (
+                "Race (read after write) on shared memory, 32 words: thread 0 wrote at k.py:3, thread 31 read at k.py:5, and "
+                "nothing orders them (block 0). Is cute.arch.sync_warp() missing between the two?"
+            )
+        else:
+            clean(log)
+
+
+@pytest.mark.parametrize("op, name", [(Op.SHUFFLE, "shuffle"), (Op.VOTE, "vote"), (Op.REDUX, "redux"), (Op.ELECT, "elect")])
+def test_a_shuffle_is_no_barrier(op, name):
+    log = Log()
+    log.store(3, SLOTS)
+    log.event(4, op)
+    log.load(5, SLOTS[::-1])
+    finding = only(log)
+    assert numbers(finding) == (3, 5)
+    assert str(finding).endswith(
+        f"The {name} at k.py:4 stands between the two but orders no memory: is cute.arch.sync_warp() missing?"
+    )
+
+
+def test_a_lane_is_ordered_with_itself():
+    log = Log()
+    log.store(3, SLOTS)
+    log.load(5, SLOTS)
+    clean(log)
+
+
+def test_sync_warp_orders_only_the_lanes_of_its_mask():
+    for lanes in ((0, 1), (0, 2)):
+        log = Log()
+        log.store(3, at(l0=0))
+        log.sync_warp(4, lanes)
+        log.load(5, at(l1=0))
+        if 1 in lanes:
+            clean(log)
+        else:
+            assert numbers(only(log)) == (3, 5)
+
+
+def test_lanes_that_write_one_word_in_one_instruction():
+    same, mixed = np.full(32, 2.5), np.arange(32.0)
+    for values, racing in ((None, True), (same, False), (mixed, True)):
+        log = Log(values=values is not None)
+        log.store(9, span(0, 0), values=values)
+        if not racing:
+            clean(log)
+            continue
+        finding = only(log)
+        assert numbers(finding) == (9, 9)
+        assert str(finding) == (
+            "Race (write after write) on shared memory, 1 word: threads 0 and 31 write it in the same instruction, k.py:9, and which "
+            "of them wins is not defined (block 0). Should one thread do it, or is the index wrong?"
+        )
+
+
+def test_warps_that_write_the_same_value_do_no_harm():
+    for other, racing in ((2.5, False), (3.0, True)):
+        log = Log(values=True)
+        log.store(9, at(l0=0), values=np.full(32, 2.5))
+        log.store(9, at(l0=0), warp=1, values=np.full(32, other))
+        if racing:
+            assert "Should one thread do it, or is the index wrong?" in str(only(log))
+        else:
+            clean(log)
+
+
+def test_neighbouring_bytes_of_a_word_do_not_race():
+    log = Log()
+    log.store(3, at(l0=0), 2)
+    log.store(3, at(l0=2), 2, warp=1)
+    clean(log)
+    log.load(5, at(l0=0), 4, warp=1)
+    finding = only(log)
+    assert numbers(finding) == (3, 5)
+    assert finding.count == 1
+
+
+def test_words_are_counted_whatever_the_widths():
+    log = Log()
+    log.store(3, span(0, 16), 16)
+    log.load(5, span(2, 2, range(2)), 2, warp=1)  # bytes 2 to 5: two words
+    assert only(log).count == 2
+    log = Log()
+    log.store(3, span(0, 16), 16)
+    log.load(5, span(0, 16), 16, warp=1)
+    assert only(log).count == 128
+
+
+def test_atomics_race_with_plain_accesses_only():
+    log = Log()
+    log.atomic(3, span(0, 0))
+    log.atomic(3, span(0, 0), warp=1)
+    clean(log)
+    log.load(5, at(l0=0), warp=1)
+    finding = only(log)
+    assert numbers(finding) == (3, 5)
+    assert "thread 0 updated at k.py:3, thread 32 read at k.py:5" in str(finding)
+
+
+# ---- blocks and launches ----
+
+
+def test_blocks_of_a_launch_are_never_ordered():
+    log = Log(grid=2)
+    log.store(3, SLOTS, space=Space.GMEM)
+    log.barrier(4)
+    log.load(5, SLOTS, space=Space.GMEM, block=1)
+    assert str(only(log)) == (
+        "Race (read after write) on global memory, 32 words of x: thread 0 of block 0 wrote at k.py:3, thread 0 of block 1 read at "
+        "k.py:5, and nothing orders them. Blocks of one launch run in any order: let one of them do it, use an atomic, or split the "
+        "kernel in two."
+    )
+
+
+def test_launches_are_ordered():
+    log = Log(grid=2)
+    log.store(3, SLOTS, space=Space.GMEM)
+    log.launch()
+    log.load(5, SLOTS, space=Space.GMEM, block=1)
+    clean(log)
+
+
+def test_shared_memory_of_two_blocks_is_not_the_same_memory():
+    log = Log(grid=2)
+    for block in (0, 1):
+        log.store(3, SLOTS, block=block)
+    clean(log)
+
+
+@pytest.mark.parametrize("relaxed, racing", [((), False), ((0,), True), ((1,), False)])
+def test_a_cluster_barrier_orders_what_came_before_unless_its_arrive_is_relaxed(relaxed, racing):
+    log = Log(grid=2, cluster=2)
+    log.cluster_barrier(1)
+    log.store(3, at(l0=0), block=0, owner=1)
+    log.cluster_barrier(4, relaxed=relaxed)
+    log.load(5, at(l0=0), block=1)
+    log.cluster_barrier(6)
+    if not racing:
+        clean(log)
+        return
+    finding = only(log)
+    assert numbers(finding) == (3, 5)
+    assert str(finding).endswith("cluster_arrive_relaxed orders no memory: is cluster_arrive() meant?")
+
+
+def test_without_a_cluster_barrier_peers_race():
+    log = Log(grid=2, cluster=2)
+    log.cluster_barrier(1)
+    log.store(3, at(l0=0), block=0, owner=1)
+    log.load(5, at(l0=0), block=1)
+    assert str(only(log)) == (
+        "Race (read after write) on shared memory, 1 word: thread 0 of block 0 wrote at k.py:3, thread 0 of block 1 read at k.py:5, "
+        "and nothing orders them. Is a cluster barrier (cluster_arrive, cluster_wait) or an mbarrier missing between the two?"
+    )
+
+
+def test_clusters_are_not_ordered_with_each_other():
+    log = Log(grid=4, cluster=2)
+    log.cluster_barrier(1, (0, 1))
+    log.cluster_barrier(1, (2, 3))
+    log.store(3, at(l0=0), space=Space.GMEM, block=1)
+    log.load(5, at(l0=0), space=Space.GMEM, block=2)
+    assert "Blocks of different clusters run in any order" in str(only(log))
+
+
+# ---- the life of a block's shared memory ----
+
+
+def test_a_peer_must_have_started():
+    for opening in (True, False):
+        log = Log(grid=2, cluster=2)
+        if opening:
+            log.cluster_barrier(1, relaxed=(0, 1))  # relaxed is enough: no memory, but everyone is there
+        log.store(3, at(l0=0), block=0, owner=1)
+        log.cluster_barrier(4)
+        if opening:
+            clean(log)
+        else:
+            finding = only(log)
+            assert (finding.kind, numbers(finding), finding.block) == ("peer not started", (3,), 1)
+
+
+@pytest.mark.parametrize("op", [Op.STORE, Op.LOAD, Op.ATOMIC])
+def test_a_peer_must_not_exit_while_its_memory_is_in_use(op):
+    for closing in (True, False):
+        log = Log(grid=2, cluster=2)
+        log.cluster_barrier(1)
+        log.access(3, op, at(l0=0, l1=4), block=0, owner=1)
+        if closing:
+            log.cluster_barrier(4)
+        log.exit(9, 0)
+        log.exit(9, 1)
+        if closing:
+            clean(log)
+            continue
+        finding = only(log)
+        assert (finding.kind, numbers(finding), finding.block) == ("exit with traffic in flight", (3,), 1)
+        doing = "reads 8 bytes of" if op == Op.LOAD else "has 8 bytes in flight to"
+        assert str(finding) == (
+            f"Block 1 may exit while block 0 still {doing} its shared memory (k.py:3). Is the closing cluster barrier missing?"
+        )
+
+
+# ---- cp.async ----
+
+
+def copied(wait=True, barrier=True, reader=0, n=0, commit=True):
+    """Warp 0 copies at line 134; thread `reader` x 32 reads at line 141."""
+    log = Log()
+    log.cp_async(134, SLOTS, SLOTS)
+    if commit:
+        log.commit(135)
+    if wait:
+        log.wait_group(137, n)
+    if barrier:
+        log.barrier(139)
+    log.load(141, SLOTS, warp=reader)
+    return log
+
+
+def test_cp_async_is_there_after_wait_group():
+    clean(copied(barrier=False))
+    clean(copied(reader=1))
+
+
+@pytest.mark.parametrize("reader", [0, 1])
+@pytest.mark.parametrize("change", [dict(wait=False), dict(commit=False)])
+def test_a_copy_that_is_not_waited_for(reader, change):
+    finding = only(copied(reader=reader, **change))
+    assert finding.kind == "read before arrival"
+    assert numbers(finding) == (134, 141)
+    assert str(finding) == (
+        "Read before arrival: k.py:141 reads bytes that cp.async (k.py:134) is still copying. Is cp_async_wait_group missing?"
+    )
+
+
+def test_a_wait_that_lets_the_group_stay_pending():
+    finding = only(copied(n=1))
+    assert finding.kind == "read before arrival"
+    assert str(finding).endswith("cp_async_wait_group(1) at k.py:137 lets 1 group stay under way: is that too many?")
+
+
+def test_another_thread_needs_a_barrier_after_the_wait():
+    finding = only(copied(barrier=False, reader=1))
+    assert (finding.kind, numbers(finding)) == ("race", (134, 141))
+    assert "thread 0's cp.async wrote at k.py:134, thread 32 read at k.py:141" in str(finding)
+    assert str(finding).endswith(
+        "cp_async_wait_group orders a copy only for the thread that made it: is cute.arch.barrier() missing after it?"
+    )
+
+
+def test_groups_complete_oldest_first():
+    for n, first_read in ((1, 4096), (1, 0)):
+        log = Log()
+        for i in (0, 1):
+            log.cp_async(134, span(4096 * i), SLOTS)
+            log.commit(135)
+        log.wait_group(137, n)
+        log.load(141, span(first_read))
+        if first_read:
+            assert only(log).kind == "read before arrival"
+        else:
+            clean(log)
+
+
+def test_two_copies_to_the_same_bytes_are_not_ordered():
+    for wait in (True, False):
+        log = Log()
+        log.cp_async(134, SLOTS, SLOTS)
+        log.commit(135)
+        if wait:
+            log.wait_group(136)
+        log.cp_async(138, SLOTS, SLOTS)
+        if wait:
+            clean(log)
+        else:
+            assert numbers(only(log)) == (134, 138)
+
+
+def test_a_copy_into_a_buffer_that_others_still_read():
+    for barrier in (True, False):
+        log = copied(reader=1)
+        if barrier:
+            log.barrier(142)
+        log.cp_async(143, SLOTS, SLOTS)
+        if barrier:
+            clean(log)
+        else:
+            finding = only(log)
+            assert numbers(finding) == (141, 143)
+            assert "(write after read)" in str(finding)
+            assert "thread 32 read at k.py:141, thread 0's cp.async wrote at k.py:143" in str(finding)
+
+
+# ---- mbarriers ----
+
+
+def reduced_over_a_cluster(wait=True, publish="fence", phase=0, barrier=True, closing=True):
+    """Lane 0 of block 0 sends a word to block 1 (line 88) through an mbarrier, whose block reads it (line 92)."""
+    log = Log(grid=2, cluster=2)
+    for block in (0, 1):
+        log.init(12, block=block)
+        if publish == "fence":
+            log.fence_init(13, [0], block=block)
+    if publish is not None:
+        log.cluster_barrier(14, relaxed=(0, 1) if publish in ("fence", "no fence") else ())
+    log.arrive(20, block=1, arg=4)
+    step = log.st_async(88, at(l0=0), owner=1)
+    log.done(88, step, phase, owner=1)
+    if wait:
+        log.wait(90, block=1)
+        if barrier:
+            log.barrier(91, block=1)
+    log.load(92, at(l5=0), block=1, warp=1)
+    if closing:
+        log.exit(95, 0)
+        log.exit(95, 1)
+    return log
+
+
+@pytest.mark.parametrize("publish", ["fence", "full"])
+def test_st_async_arrives_with_the_phase_of_its_mbarrier(publish):
+    clean(reduced_over_a_cluster(publish=publish))
+
+
+def test_st_async_without_the_wait():
+    finding = only(reduced_over_a_cluster(wait=False, closing=False))
+    assert (finding.kind, numbers(finding)) == ("read before arrival", (88, 92))
+    assert str(finding) == (
+        "Read before arrival: k.py:92 reads bytes that st.async (k.py:88) is still sending. Is mbarrier_wait missing before the read?"
+    )
+
+
+def test_a_transfer_of_the_next_phase_is_not_covered():
+    assert numbers(only(reduced_over_a_cluster(phase=1, closing=False))) == (88, 92)
+
+
+def test_another_warp_needs_its_own_wait_or_a_barrier():
+    assert numbers(only(reduced_over_a_cluster(barrier=False))) == (88, 92)
+
+
+def test_exit_before_a_transfer_has_landed():
+    found = races(reduced_over_a_cluster(wait=False).trace())
+    assert [f.kind for f in found] == ["exit with traffic in flight", "read before arrival"]
+    assert "Block 1 may exit while block 0 still has 4 bytes in flight to its shared memory (k.py:88)" in str(found[0])
+
+
+def test_an_init_without_its_fence_is_not_published_by_a_relaxed_cluster_barrier():
+    finding = only(reduced_over_a_cluster(publish="no fence"))
+    assert finding.kind == "mbarrier not published"
+    assert numbers(finding) == (12, 88)
+    assert "thread 0 of block 1 initialised it at k.py:12, thread 0 of block 0 uses it at k.py:88" in str(finding)
+    assert str(finding).endswith("Are mbarrier_init_fence() and a cluster barrier missing between the two?")
+
+
+def test_within_a_block_an_init_needs_a_barrier():
+    for barrier in (True, False):
+        log = Log()
+        log.init(12)
+        if barrier:
+            log.barrier(13)
+        log.arrive(20, lanes=(3,), warp=1)
+        if barrier:
+            clean(log)
+        else:
+            finding = only(log)
+            assert (finding.kind, numbers(finding)) == ("mbarrier not published", (12, 20))
+            assert str(finding).endswith("Are mbarrier_init_fence() and cute.arch.barrier() missing between the two?")
+
+
+@pytest.mark.parametrize("arrives", [True, False])
+def test_an_arrival_releases_what_its_own_thread_did(arrives):
+    log = Log()
+    log.init(12)
+    log.barrier(13)
+    log.store(30, at(l0=0, l1=4))
+    log.arrive(31, lanes=(0,) if arrives else (1,))
+    log.wait(33, warp=1)
+    log.load(35, at(l0=0), warp=1)  # lane 0's word
+    if arrives:
+        clean(log)
+    else:
+        assert numbers(only(log)) == (30, 35)
+
+
+def test_a_fresh_mbarrier_passed_by_parity_acquires_nothing():
+    log = Log()
+    log.init(12)
+    log.barrier(13)
+    log.store(30, at(l0=0))
+    log.arrive(31)
+    log.wait(33, phase=-1, warp=1)
+    log.load(35, at(l0=0), warp=1)
+    assert numbers(only(log)) == (30, 35)
+
+
+def test_an_mbarrier_in_every_iteration_orders_both_ways():
+    """Producer and consumer with a full and an empty mbarrier; without the arrival on empty the buffer is reused too early."""
+    for empty in (True, False):
+        log = Log()
+        for offset in (1024, 1032):
+            log.init(12, offset=offset)
+        log.barrier(13)
+        for i in range(3):
+            if i and empty:
+                log.wait(28, i - 1, offset=1032)
+            log.store(30, SLOTS)
+            log.sync_warp(31)
+            log.arrive(32, i)
+            log.wait(33, i, warp=1)
+            log.load(35, SLOTS, warp=1)
+            log.sync_warp(36, warp=1)
+            log.arrive(37, i, warp=1, offset=1032)
+        if empty:
+            clean(log)
+        else:
+            finding = only(log)
+            assert numbers(finding) == (35, 30)
+            assert "(write after read)" in str(finding)
+
+
+def test_a_remote_arrival_must_be_seen_before_exit():
+    for seen in (True, False):
+        log = Log(grid=2, cluster=2)
+        log.init(12, block=1)
+        log.fence_init(13, [0], block=1)
+        log.cluster_barrier(14, relaxed=(0, 1))
+        log.arrive(20, block=0, owner=1)
+        if seen:
+            log.wait(21, block=1)
+        log.exit(30, 0)
+        log.exit(30, 1)
+        if seen:
+            clean(log)
+        else:
+            assert str(only(log)) == (
+                "Block 1 may exit while block 0 still has an arrival in flight to its shared memory (k.py:20). "
+                "Is the closing cluster barrier missing?"
+            )
+
+
+# ---- bulk copies ----
+
+
+@pytest.mark.parametrize("wait", [True, False])
+def test_a_bulk_load_arrives_with_its_mbarrier(wait):
+    log = Log()
+    log.init(12)
+    log.barrier(13)
+    log.arrive(20, arg=512)
+    step = log.bulk(21, 0, 0, 512, mbarrier=1024)
+    log.done(21, step)
+    for warp in (0, 1):
+        if wait:
+            log.wait(23, warp=warp)
+        log.load(25, span(256), warp=warp)
+        log.load(26, SLOTS, warp=warp)
+    if wait:
+        clean(log)
+    else:
+        finding = only(log)  # one cause, though two lines read too early
+        assert str(finding) == (
+            "Read before arrival: k.py:25 reads bytes that the bulk copy (k.py:21) is still copying. "
+            "Is mbarrier_wait missing before the read?"
+        )
+
+
+@pytest.mark.parametrize("wait", [True, False])
+def test_a_bulk_store_reads_until_its_group_is_waited_for(wait):
+    log = Log()
+    log.store(20, SLOTS)
+    log.barrier(21)
+    log.bulk(22, 0, 0, 128, store=True)
+    log.commit(23, [0], bulk=True)
+    if wait:
+        log.wait_group(24, 0, [0], bulk=True)
+    log.barrier(25)
+    log.store(26, SLOTS, warp=1)
+    if wait:
+        clean(log)
+    else:
+        finding = only(log)
+        assert numbers(finding) == (22, 26)
+        assert "thread 0's bulk copy read at k.py:22, thread 32 wrote at k.py:26" in str(finding)
+        assert str(finding).endswith("Is cp_async_bulk_wait_group missing between the two?")
+
+
+def test_a_block_must_not_exit_while_a_bulk_store_reads_its_memory():
+    log = Log()
+    log.store(20, SLOTS)
+    log.barrier(21)
+    log.bulk(22, 0, 0, 128, store=True)
+    log.commit(23, [0], bulk=True)
+    log.exit(30)
+    finding = only(log)
+    assert finding.kind == "exit with traffic in flight"
+    assert str(finding).endswith("Is cp_async_bulk_wait_group missing?")
+
+
+# ---- the whole ----
+
+
+def test_a_trace_of_nothing_has_no_findings():
+    assert races(Log().trace()) == ()
+
+
+def test_a_saved_trace_has_the_same_findings(tmp_path):
+    trace = exchange(barrier=False).trace()
+    trace.save(tmp_path / "run.npz")
+    assert [str(f) for f in races(Trace.load(tmp_path / "run.npz"))] == [str(f) for f in races(trace)]
+
+
+def test_many_accesses_take_milliseconds():
+    """16 warps transpose a 128 x 128 tile of floats through shared memory: 32 thousand lane accesses."""
+    from time import perf_counter
+
+    log = Log(threads=512)
+    for i in range(32):
+        for warp in range(16):
+            log.store(3, span(512 * (warp * 8 + i // 4) + 128 * (i % 4)), warp=warp)
+    log.barrier(4, range(16))
+    for i in range(32):
+        for warp in range(16):
+            log.load(5, span(4 * (warp * 8 + i // 4) + 512 * 32 * (i % 4), 512), warp=warp)
+    trace = log.trace()
+    seconds = []
+    for _ in range(5):
+        start = perf_counter()
+        assert races(trace) == ()
+        seconds.append(perf_counter() - start)
+    assert min(seconds) < 0.2  # about 0.02 where nothing else runs
