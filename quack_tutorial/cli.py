@@ -10,7 +10,11 @@ from importlib import import_module
 # name, what it does, module
 COMMANDS = (
     ("doctor", "say where kernels run on this machine, what is missing and how to get it", "machine"),
-    ("simulate", "run a kernel on the simulator, compare it with float64, look for races, count its traffic", "simulate_command"),
+    (
+        "simulate",
+        "run a kernel on the simulator, compare it with float64, look for races, count its traffic",
+        "simulate_command",
+    ),
     ("bench", "time kernels and their peers on this machine's GPU, and keep the times in a record", "bench.command"),
     ("results", "print what the records in book/records say, worst cells first", "bench.results"),
 )

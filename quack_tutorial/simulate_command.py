@@ -135,9 +135,10 @@ def as_text(result: dict) -> str:
     lines += [f"    {text}" for text in result["findings"]]
     moved = result["bytes_read"] + result["bytes_written"]
     lines += [
-        f"  {moved:,} bytes through global memory, {moved / result['minimum_bytes']:.3f} of the minimum {result['minimum_bytes']:,}",
+        f"  {moved:,} bytes through global memory, {moved / result['minimum_bytes']:.3f} of the minimum",
         f"  {result['global_requests']:,} global requests, {result['sectors_per_request']:.2f} sectors each; "
         f"{result['excess_wavefronts']:,} excess wavefronts of {result['shared_wavefronts']:,} in shared memory (a model)",
-        f"  {result['warp_instructions']:,} warp instructions recorded, {result['shuffles']:,} shuffles, {result['barriers']:,} barrier arrivals",
+        f"  {result['warp_instructions']:,} warp instructions recorded, {result['shuffles']:,} of them shuffles, "
+        f"{result['barriers']:,} barrier arrivals",
     ]
     return "\n".join(lines)

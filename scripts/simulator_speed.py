@@ -45,7 +45,8 @@ def main():
     seconds = best_of(lambda: simulate(kernel, x, out))
     warps = 8 * kernel.config.threads_per_block // 32
     print(
-        f"checked, 8 x 4096 fp32: {seconds * 1e3:.0f} ms for {warps} warps, {seconds / warps * 1e3:.2f} ms a warp, traced and checked"
+        f"checked, 8 x 4096 fp32: {seconds * 1e3:.0f} ms for {warps} warps, {seconds / warps * 1e3:.2f} ms a warp, "
+        "traced and searched for races"
     )
     print(f"peak memory of this process: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB")
 

@@ -1,32 +1,35 @@
 """Numbers and findings from a finished trace: pure functions that compute and draw nothing.
 
-| module    | what                                                              |
-|-----------|-------------------------------------------------------------------|
-| `races`   | accesses that nothing orders, by happens-before                   |
-| `traffic` | sectors, bytes, banks, shuffles, barriers, by line and in all     |
+| module                 | what                                                                    |
+|------------------------|-------------------------------------------------------------------------|
+| `races`                | accesses that nothing orders                                            |
+| `race_reports`         | … and how they are said                                                 |
+| `ordering`, `accesses` | what is ordered before what, and who touched which bytes                |
+| `requests`             | sectors and wavefronts of each warp request                             |
+| `traffic`              | sectors, bytes and banks, by line, by tensor and in all                 |
+| `exchange`             | shuffles, barriers, bytes between blocks                                |
+| `table`                | what the counts are handed out in                                       |
 """
 
+from .exchange import Chain, ShuffleGraph, barrier_counts, dsmem_matrix, shuffle_graph
 from .races import races
-from .traffic import (
-    Summary,
-    Table,
-    bank_conflicts,
-    bytes_moved,
-    dsmem_matrix,
-    hot_lines,
-    sectors_per_request,
-    shuffle_graph,
-    summary,
-)
+from .requests import REQUEST, requests
+from .table import Summary, Table
+from .traffic import bank_conflicts, bytes_moved, hot_lines, sectors_per_request, summary
 
 __all__ = [
+    "REQUEST",
+    "Chain",
+    "ShuffleGraph",
     "Summary",
     "Table",
     "bank_conflicts",
+    "barrier_counts",
     "bytes_moved",
     "dsmem_matrix",
     "hot_lines",
     "races",
+    "requests",
     "sectors_per_request",
     "shuffle_graph",
     "summary",

@@ -19,7 +19,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from ..simulator.trace import Op, Space
+from quack_tutorial.simulator.trace import Op, Space
 
 LANES = np.arange(32)
 MBARRIER_BYTES = 8
@@ -115,7 +115,9 @@ class _Rows:
     def append(self, event, lane, address, size, kind, role) -> None:
         n = len(event)
         if n:
-            self.parts.append((event, lane, address, size, np.full(n, int(kind), np.int8), np.full(n, int(role), np.int8)))
+            self.parts.append(
+                (event, lane, address, size, np.full(n, int(kind), np.int8), np.full(n, int(role), np.int8))
+            )
 
     def add_bulk(self) -> None:
         """A bulk copy's two ends and the mbarrier that counts it; `arg` is its bytes, `arg2` the mbarrier."""

@@ -23,7 +23,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..simulator.trace import FenceKind, Op
+from quack_tutorial.simulator.trace import FenceKind, Op
+
 from .accesses import LANES, lane_bits
 
 NEVER = np.iinfo(np.int64).max // 2

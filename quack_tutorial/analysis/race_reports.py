@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..simulator.trace import SMEM_BLOCK_BITS, FenceKind, Finding, Op
+from quack_tutorial.simulator.trace import SMEM_BLOCK_BITS, FenceKind, Finding, Op
+
 from .accesses import Kind, Role
 from .ordering import NEVER
 
@@ -186,7 +187,9 @@ def _before_arrival(trace, order, race: Race, events, lines) -> str:
         wait, allowed = held
         if allowed and trace.events["step"][wait] < events[1]["step"]:
             where = trace.line(trace.events[wait]).where
-            return f"{head}{name}({allowed}) at {where} lets {_count(allowed, 'group')} stay under way: is that too many?"
+            return (
+                f"{head}{name}({allowed}) at {where} lets {_count(allowed, 'group')} stay under way: is that too many?"
+            )
     return f"{head}Is {name} missing{'' if race.roles[0] == Role.GROUP else ' before the read'}?"
 
 
@@ -208,7 +211,7 @@ def _waited(trace, order, race: Race) -> bool:
     warps = order.warp_of
     wait = int(np.searchsorted(trace.events["step"], race.first_over))
     own = trace.events["op"][first:wait][warps[first:wait] == warps[first]]
-    if not np.isin(own, (int(Op.BARRIER), int(Op.CLUSTER_ARRIVE))).any():
+    if not np.isin(own, [int(op) for op in (Op.BARRIER, Op.BARRIER_ARRIVE, Op.CLUSTER_ARRIVE)]).any():
         return True
     return int(np.sum(warps[:wait] == warps[first])) < int(np.sum(warps[:second] == warps[second]))
 

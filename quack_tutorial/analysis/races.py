@@ -14,10 +14,12 @@ from functools import cached_property
 
 import numpy as np
 
-from ..simulator.trace import SMEM_BLOCK_BITS, Finding
-from .accesses import SHARED, Accesses, Kind, Role, accesses
+from quack_tutorial.simulator.trace import SMEM_BLOCK_BITS, Finding
+
+from .accesses import Accesses, Kind, Role, accesses
 from .ordering import NEVER, Order, replay
 from .race_reports import Race, one_per_cause, report, report_exit, report_start
+from .requests import tensor_at
 
 MOST_ACCESSES = 512  # of one granule that are compared pair by pair
 MOST_PAIRS = 20_000_000
@@ -35,7 +37,9 @@ def races(trace) -> tuple[Finding, ...]:
     for launch in _launches(trace):
         lifetimes, unstarted = launch.lifetimes()
         found = [race for race in launch.unordered() if not unstarted & set(race.lines)]
-        findings += lifetimes + [report(trace, launch.order, race) for race in one_per_cause(trace, launch.order, found)]
+        findings += lifetimes + [
+            report(trace, launch.order, race) for race in one_per_cause(trace, launch.order, found)
+        ]
     return tuple(findings)
 
 
@@ -217,7 +221,9 @@ class _Pairs:
         self.own_over = self.step.copy()
         init = self.role == Role.INIT
         if init.any():
-            self.entry = np.where(init & (order.init_entry_of[self.strand] >= 0), order.init_entry_of[self.strand], self.entry)
+            self.entry = np.where(
+                init & (order.init_entry_of[self.strand] >= 0), order.init_entry_of[self.strand], self.entry
+            )
         for i in np.nonzero(self.role == Role.GROUP)[0]:
             self.over[i] = self.own_over[i] = order.group_done[int(self.event[i])][self.low[i]]
         for i in np.nonzero(self.role == Role.PHASE)[0]:
@@ -306,7 +312,10 @@ class _Pairs:
         lane[0] = np.where(clash & (lane[1] == lane[0]), self.high[first], lane[0])
         threads = [w * 32 + n for w, n in zip(warp, lane)]
         keys = np.stack([lines[0], lines[1], hazard, tensor], axis=1)
-        _, group, = np.unique(keys, axis=0, return_inverse=True)
+        (
+            _,
+            group,
+        ) = np.unique(keys, axis=0, return_inverse=True)
         group = group.reshape(-1)
         order = np.lexsort((self.place[first], threads[1], threads[0], block[1], block[0], -scope, group))
         starts = np.nonzero(np.diff(group[order], prepend=-1))[0]
@@ -377,16 +386,6 @@ class _Pairs:
         return tensor_at(self.trace, self.place[first])
 
 
-def tensor_at(trace, addresses: np.ndarray) -> np.ndarray:
-    """The global tensor that holds each address, -1 for none."""
-    found = np.full(len(addresses), -1, np.int64)
-    for i, tensor in enumerate(trace.tensors):
-        if tensor.space not in SHARED:
-            inside = (addresses >= tensor.base_address) & (addresses < tensor.base_address + tensor.nbytes)
-            found[inside & (found < 0)] = i
-    return found
-
-
 def _sorted(granule, step, fine, lane) -> np.ndarray:
     """argsort by (granule, step, fine, lane); through one integer each where they fit (fine < 2**11, lane < 2**5)."""
     if granule.max() >> 23 or step.max() >> 24:
@@ -432,7 +431,9 @@ def _remote(trace, table: Accesses) -> np.ndarray:
     owner = table.address >> SMEM_BLOCK_BITS
     other = owner != trace.events["block"][table.event]
     agents = np.isin(table.role, (Role.GROUP, Role.PHASE))
-    counting = (table.role == Role.PHASE) & (table.kind == Kind.READ)  # the mbarrier of a transfer; its bytes are looked at
+    counting = (table.role == Role.PHASE) & (
+        table.kind == Kind.READ
+    )  # the mbarrier of a transfer; its bytes are looked at
     return np.nonzero((other | agents) & ~counting)[0]
 
 
@@ -458,7 +459,8 @@ def _lifetimes(trace, order: Order, table: Accesses):
         if int(block) in order.exits:
             open_ended = mine & (order.exits[int(block)][entry] <= over)
             for i in np.nonzero(open_ended)[0]:
-                late.setdefault((int(events["line"][table.event[i]]), int(block) == int(events["block"][table.event[i]])), []).append(i)
+                event = events[table.event[i]]
+                late.setdefault((int(event["line"]), int(event["block"]) == block), []).append(i)
         if int(block) in order.started:
             unknown = mine & (order.clocks[offset + order.started[int(block)]] < 1)
             for i in np.nonzero(unknown)[0]:

@@ -507,9 +507,11 @@ def _record_bulk(src, dst, s: int, d: int, nbytes: int, mbar_ptr) -> int:
     recorder = STATE.run.recorder
     if recorder is None:
         return -1
-    spread = lambda tensor, at: np.where(
-        group().active()[0], m.lane_addresses(tensor.iterator, np.full(m.WARP, at)), -1
-    )
+    active = group().active()[0]
+
+    def spread(tensor, at):
+        return np.where(active, m.lane_addresses(tensor.iterator, np.full(m.WARP, at)), -1)
+
     m.tensor_index(recorder, src.iterator.memory)
     barrier = -1 if mbar_ptr is None else int(_lane_rows(mbar_ptr).max())
     return m.record_event(

@@ -220,7 +220,10 @@ def const_expr(x):
 
 def range_constexpr(*bounds):
     if not in_jit():
-        raise fail("language", "range_constexpr works in @cute.jit and @cute.kernel functions; decorate this helper, or use range")
+        raise fail(
+            "language",
+            "range_constexpr works in @cute.jit and @cute.kernel functions; decorate this helper, or use range",
+        )
     return range(*(constant_number(b, "a range_constexpr bound") for b in bounds))
 
 
@@ -457,7 +460,10 @@ CUTLASS = Namespace(
 )
 CUTE.__dict__["typing"] = CUTE
 BUILTINS = {"range": DynamicRange, "print": print_once, "isinstance": is_instance}
-PLAIN_BUILTINS = {"print": print_once, "isinstance": is_instance}  # of a helper without @cute.jit: its range is Python's
+PLAIN_BUILTINS = {
+    "print": print_once,
+    "isinstance": is_instance,
+}  # of a helper without @cute.jit: its range is Python's
 
 
 def by_path(path: str):

@@ -121,7 +121,13 @@ class Mapper:
     def globals_of(self, function, used, kind: str) -> dict:
         builtin = names.BUILTINS if kind else names.PLAIN_BUILTINS
         source = function.__globals__
-        table = {MARK: control, KIND: kind, PENDING: Pending, "__builtins__": builtins, "__name__": source.get("__name__")}
+        table = {
+            MARK: control,
+            KIND: kind,
+            PENDING: Pending,
+            "__builtins__": builtins,
+            "__name__": source.get("__name__"),
+        }
         for name in used:
             if name in source:
                 value = source[name]

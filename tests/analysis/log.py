@@ -169,7 +169,9 @@ class Log:
     def done(self, line, step, phase=0, *, owner=0, mbarrier=1024, block=0, **place):
         """A transfer of the event `step` landed; one call for each lane of it."""
         row = span(mbarrier | owner << SMEM_BLOCK_BITS, 0, [0])
-        self.event(line, Op.ASYNC_DONE, [0], block=block, space=Space.DSMEM, addresses=row, arg=step, arg2=phase, **place)
+        self.event(
+            line, Op.ASYNC_DONE, [0], block=block, space=Space.DSMEM, addresses=row, arg=step, arg2=phase, **place
+        )
 
     def exit(self, line, block=0, warps=(0, 1)):
         for warp in warps:

@@ -88,8 +88,12 @@ def _launch(trace, launch, graph, accesses):
                 graph.edge(last[thread], begin)
             last[thread] = end
 
-            def access(kind, address, size, thing=None, ends=None, begin=begin, end=end, line=line, step=step, lane=lane):
-                row = dict(launch=launch, kind=kind, line=line, begin=begin, ends=ends or [end], thing=thing or (step, lane))
+            def access(
+                kind, address, size, thing=None, ends=None, begin=begin, end=end, line=line, step=step, lane=lane
+            ):
+                row = dict(
+                    launch=launch, kind=kind, line=line, begin=begin, ends=ends or [end], thing=thing or (step, lane)
+                )
                 accesses.append(row | dict(bytes=frozenset(range(int(address), int(address) + size))))
 
             if op in (Op.LOAD, Op.STORE, Op.ATOMIC):

@@ -10,9 +10,15 @@ from tests.simulator.dsl import language as k
 
 pytest.importorskip("cutlass", reason="the CuTe DSL is not installed; it exists for Linux alone")
 
-ACCEPTED = "clamp_at_ten four_ways sum_below_lane lazy_choice guard_by_and with_helper prints two_kernels with_plain_loop from_below".split()
+ACCEPTED = (
+    "clamp_at_ten four_ways sum_below_lane lazy_choice guard_by_and "
+    "with_helper prints two_kernels with_plain_loop from_below"
+).split()
 INTEGER = "floor_divide remainder".split()
-REFUSED = "type_changes list_by_dynamic_index early_return gone_after_if breaks stores_wide misaligned with_plain_if with_plain_constexpr".split()
+REFUSED = (
+    "type_changes list_by_dynamic_index early_return gone_after_if breaks stores_wide misaligned "
+    "with_plain_if with_plain_constexpr"
+).split()
 # The compiler cannot see these; the simulator must.
 ONLY_WHEN_RUN = (
     "barrier_in_half_a_warp barrier_in_half_a_block shuffle_in_half_a_warp too_many_threads too_much_shared_memory endless "
