@@ -25,7 +25,7 @@ import numpy as np
 
 from quack_tutorial.simulator.trace import FenceKind, Op
 
-from .accesses import LANES, lane_bits
+from .accesses import LANES, Role, lane_bits
 
 NEVER = np.iinfo(np.int64).max // 2
 MBARRIER_OPS = (Op.MBARRIER_INIT, Op.MBARRIER_ARRIVE, Op.MBARRIER_RESUME)
@@ -70,8 +70,8 @@ class Order:
     change_keys: np.ndarray
     change_offsets: np.ndarray
     clocks: np.ndarray
-    group_done: dict  # event -> (32,) step at which the issuing lane has waited for the copy
-    phase_done: dict  # event -> (32, 2): mbarrier entry and phase that counted the lane's transfer
+    group_done: dict  # event -> (32,) step at which the issuing lane has waited for the copy, or NEVER
+    phase_done: dict  # event -> (32, 2): mbarrier entry and phase that counted the lane's transfer, or -1
     exits: dict  # block -> clock of the whole block at its exit; only blocks whose warps all exited
     started: dict  # block -> clock entry
     pending: dict  # event -> (step, n) of a wait_group that came after it and did not cover it
@@ -80,6 +80,28 @@ class Order:
         """Where the clock that each strand had at each step begins in `clocks`."""
         keys = strand.astype(np.int64) * self.steps + step
         return self.change_offsets[np.searchsorted(self.change_keys, keys, side="right") - 1]
+
+    def completions(self, event: np.ndarray, lane: np.ndarray, role: np.ndarray, step: np.ndarray):
+        """When each access is over: (clock entry, time in it, step for its own thread)."""
+        strand = self.strand_of[self.warp_of[event], lane]
+        entry, over, own_over = self.entry_of[strand].copy(), step.copy(), step.copy()
+        published = (role == Role.INIT) & (self.init_entry_of[strand] >= 0)
+        entry[published] = self.init_entry_of[strand[published]]
+        for which, done in ((Role.GROUP, self.group_done), (Role.PHASE, self.phase_done)):
+            mine = np.nonzero(role == which)[0]
+            if not len(mine):
+                continue
+            numbers, index = np.unique(event[mine], return_inverse=True)
+            nothing = np.full(32, NEVER) if which == Role.GROUP else np.full((32, 2), -1)
+            table = np.stack([done.get(int(number), nothing) for number in numbers])[index, lane[mine]]
+            if which == Role.GROUP:
+                over[mine] = own_over[mine] = table
+            else:
+                landed = table[:, 0] >= 0
+                own_over[mine] = NEVER  # its own thread is not ordered with it but through the mbarrier
+                over[mine] = np.where(landed, table[:, 1], NEVER)
+                entry[mine] = np.where(landed, table[:, 0], entry[mine])
+        return entry, over, own_over
 
 
 def replay(trace, chosen: np.ndarray, launch) -> Order:
@@ -99,6 +121,7 @@ class _Replay:
 
     def __init__(self, trace, chosen, launch):
         self.trace, self.launch = trace, launch
+        self.places = {}  # row of trace.addresses -> what `_at` found there
         self.events = trace.events[chosen]
         place = self.events["block"].astype(np.int64) << 16 | self.events["warp"]
         places, self.warp_of = np.unique(place, return_inverse=True)
@@ -146,10 +169,15 @@ class _Replay:
 
     def _at(self, event):
         """(mbarrier address, lanes that are at it)."""
-        addresses = self.trace.addresses[int(event["addresses"])]
-        active = lane_bits(event["mask"][None])[0] & (addresses >= 0)
-        lanes = np.nonzero(active)[0]
-        return [(int(a), lanes[addresses[lanes] == a]) for a in np.unique(addresses[lanes])]
+        row = int(event["addresses"])
+        found = self.places.get(row)
+        if found is None:
+            addresses = self.trace.addresses[row]
+            lanes = np.nonzero(lane_bits(event["mask"][None])[0] & (addresses >= 0))[0]
+            here = addresses[lanes]
+            several = np.unique(here) if (here != here[:1]).any() else here[:1]
+            found = self.places[row] = [(int(a), lanes[here == a]) for a in several]
+        return found
 
     def _strands(self, w: int, lanes=None, mask=None) -> list:
         if mask is not None:

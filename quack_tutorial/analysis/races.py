@@ -17,7 +17,7 @@ import numpy as np
 from quack_tutorial.simulator.trace import SMEM_BLOCK_BITS, Finding
 
 from .accesses import Accesses, Kind, Role, accesses
-from .ordering import NEVER, Order, replay
+from .ordering import Order, replay
 from .race_reports import Race, one_per_cause, report, report_exit, report_start
 from .requests import tensor_at
 
@@ -185,7 +185,9 @@ class _Pairs:
         self.row = row[first]
         self.kind, self.role = table.kind[self.row], table.role[self.row]
         self.address, self.size = table.address[self.row], table.size[self.row]
-        self._completions()
+        self.cluster = order.cluster_of[self.strand]
+        self.entry, self.over, self.own_over = order.completions(self.event, self.low, self.role, self.step)
+        self.offset = order.offsets(self.strand, self.step)
 
     def _collisions(self, table, row, event, lane, first, last):
         """Rows whose lanes write the same bytes in one instruction, unless they are known to write the same value."""
@@ -211,27 +213,6 @@ class _Pairs:
         stored = self.trace.values[np.where(known, value_row, 0), lane]
         bits = np.where(np.isnan(stored), 1, (stored + 0.0).view(np.int64))
         return np.where(known, bits, unknown)
-
-    def _completions(self) -> None:
-        """When each access is over: a clock entry and the time in it, and a step for its own thread."""
-        order = self.order
-        self.cluster = order.cluster_of[self.strand]
-        self.entry = order.entry_of[self.strand]
-        self.over = self.step.copy()
-        self.own_over = self.step.copy()
-        init = self.role == Role.INIT
-        if init.any():
-            self.entry = np.where(
-                init & (order.init_entry_of[self.strand] >= 0), order.init_entry_of[self.strand], self.entry
-            )
-        for i in np.nonzero(self.role == Role.GROUP)[0]:
-            self.over[i] = self.own_over[i] = order.group_done[int(self.event[i])][self.low[i]]
-        for i in np.nonzero(self.role == Role.PHASE)[0]:
-            done = order.phase_done.get(int(self.event[i]))
-            self.over[i] = self.own_over[i] = NEVER
-            if done is not None and done[self.low[i], 0] >= 0:
-                self.entry[i], self.over[i] = done[self.low[i]]
-        self.offset = order.offsets(self.strand, self.step)
 
     def ordered(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """Whether each access a is complete before access b, of a later or the same step, begins."""
@@ -446,14 +427,7 @@ def _lifetimes(trace, order: Order, table: Accesses):
     step = events["step"][table.event].astype(np.int64)
     owner = (table.address >> SMEM_BLOCK_BITS).astype(np.int64)
     offset = order.offsets(strand, step)
-    entry, over = order.entry_of[strand].copy(), step.copy()
-    for i in np.nonzero(table.role == Role.GROUP)[0]:
-        over[i] = order.group_done[int(table.event[i])][table.lane[i]]
-    for i in np.nonzero(table.role == Role.PHASE)[0]:
-        done = order.phase_done.get(int(table.event[i]))
-        over[i] = NEVER
-        if done is not None and done[table.lane[i], 0] >= 0:
-            entry[i], over[i] = done[table.lane[i]]
+    entry, over, _ = order.completions(table.event, table.lane, table.role, step)
     for block in np.unique(owner):
         mine = owner == block
         if int(block) in order.exits:

@@ -13,7 +13,8 @@ def this_machine(operation: str, dtype: str, sizes, limit_s: float = 60) -> list
     """Measure row lengths `sizes` in about `limit_s` seconds; [] on a machine without a Hopper GPU.
 
     Each point is {"operation", "dtype", "provider", "M", "N", "gb_s", "fraction_of_ceiling"}; the provider
-    "ceiling" is among them. Sizes that the time does not suffice for are left out. It runs in a process of its own, 7 rounds a size.
+    "ceiling" is among them. Sizes that the time does not suffice for are left out. It runs in a process of its
+    own, 7 rounds a size.
     """
     if operation not in OPERATIONS:
         raise ValueError(f"this_machine: operation {operation!r} is not one of {', '.join(sorted(OPERATIONS))}")
