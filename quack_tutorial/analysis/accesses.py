@@ -1,13 +1,12 @@
-"""Every byte range that a thread or an asynchronous agent touched, as columns, from a trace's events.
+"""Every byte range that a thread or an asynchronous copy touched, as columns, from a trace's events.
 
-| role     | who touches memory                                            | touches                       |
-|----------|---------------------------------------------------------------|-------------------------------|
-| `PLAIN`  | the thread itself                                             | what a load or store names    |
-| `GROUP`  | an asynchronous agent that wait_group orders (cp.async, bulk) | its source and its destination |
-| `PHASE`  | an agent that an mbarrier's phase orders (st.async, bulk)     | its source and its destination |
-|          |                                                               | and its mbarrier              |
-| `USE`    | the thread itself, at an mbarrier                             | the mbarrier's 8 bytes        |
-| `INIT`   | the thread that initialises an mbarrier                       | the mbarrier's 8 bytes        |
+| role     | who touches memory                                             | touches                                     |
+|----------|----------------------------------------------------------------|---------------------------------------------|
+| `PLAIN`  | the thread itself                                              | what a load or store names                  |
+| `GROUP`  | an asynchronous copy that wait_group orders (cp.async, bulk)   | its source and its destination              |
+| `PHASE`  | a transfer that a phase of an mbarrier orders (st.async, bulk) | its source, its destination, the mbarrier   |
+| `USE`    | the thread itself, at an mbarrier                              | the mbarrier's 8 bytes                      |
+| `INIT`   | the thread that initialises an mbarrier                        | the mbarrier's 8 bytes                      |
 
 Not covered: registers.
 """

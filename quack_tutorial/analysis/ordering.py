@@ -12,7 +12,8 @@ synchronise alone. A clock belongs to a strand and has one entry for each
 
 Only clusters share clocks: blocks of different clusters are never ordered within a launch. An edge joins what the
 arriving strands knew, and what they did, into the clocks of those that go on: `barrier`, `barrier_arrive`, `sync_warp`,
-`cluster_arrive` (relaxed: only inits before a fence, and that the block has started), and an mbarrier's phase.
+`cluster_arrive` (relaxed: only inits before a fence, and that the block has started), and an mbarrier's phase: its arrivals,
+and the st.async that it counted, which release what their threads did before; a bulk copy orders its own bytes only.
 
 Not covered: fences and atomics as a way to order other memory, proxies.
 """
@@ -31,7 +32,7 @@ NEVER = np.iinfo(np.int64).max // 2
 MBARRIER_OPS = (Op.MBARRIER_INIT, Op.MBARRIER_ARRIVE, Op.MBARRIER_RESUME)
 WARP_OPS = (Op.BARRIER, Op.BARRIER_ARRIVE, Op.BARRIER_RESUME, Op.CLUSTER_ARRIVE, Op.CLUSTER_RESUME, Op.SYNC_WARP)
 GROUP_OPS = (Op.ASYNC_COPY, Op.BULK_COPY, Op.COMMIT_GROUP, Op.WAIT_GROUP)
-REPLAYED = (*WARP_OPS, *MBARRIER_OPS, *GROUP_OPS, Op.FENCE, Op.ASYNC_DONE, Op.EXIT)
+REPLAYED = (*WARP_OPS, *MBARRIER_OPS, *GROUP_OPS, Op.STORE_ASYNC, Op.FENCE, Op.ASYNC_DONE, Op.EXIT)
 
 
 @dataclass
@@ -163,13 +164,13 @@ class _Replay:
 
     def _masks(self, event):
         """The lanes that synchronise with the same thing: all of the mask, or those at the same mbarrier."""
-        if int(event["op"]) not in MBARRIER_OPS:
+        if int(event["op"]) not in (*MBARRIER_OPS, Op.STORE_ASYNC):
             return [int(event["mask"])]
         return [sum(1 << int(lane) for lane in lanes) for _, lanes in self._at(event)]
 
     def _at(self, event):
         """(mbarrier address, lanes that are at it)."""
-        row = int(event["addresses"])
+        row = int(event["sources" if event["op"] == Op.STORE_ASYNC else "addresses"])
         found = self.places.get(row)
         if found is None:
             addresses = self.trace.addresses[row]
@@ -272,6 +273,7 @@ class _Replay:
     def run(self) -> Order:
         barriers, groups = {}, {}
         self.group_done, self.phase_done, self.pending = {}, {}, {}
+        self.sending = {}  # (event, mbarrier address) -> [what its threads release, lanes whose transfer has not landed]
         exits, exited = {}, {}
         for i in self.sync.tolist():
             event, w = self.events[i], int(self.warp_of[i])
@@ -301,6 +303,10 @@ class _Replay:
             elif op == Op.FENCE:
                 for s in self._strands(w, mask=event["mask"]):
                     c.fenced[s] = step
+            elif op == Op.STORE_ASYNC:
+                for address, lanes in self._at(event):
+                    clock = self._release(c, self._strands(w, lanes), step)
+                    self.sending[(int(self.chosen[i]), address)] = [clock, len(lanes)]
             elif op == Op.ASYNC_DONE:
                 self._landed(c, event)
             elif op == Op.EXIT:
@@ -370,7 +376,13 @@ class _Replay:
             active = active & (self.trace.addresses[int(issued["sources"])] == address)
         waiting = np.nonzero(active & (done[:, 0] < 0))[0]
         if len(waiting):
-            done[waiting[0]] = self._mbarrier(c, address).entry, int(event["arg2"])
+            mbarrier, phase = self._mbarrier(c, address), int(event["arg2"])
+            done[waiting[0]] = mbarrier.entry, phase
+            sent = self.sending.get((source, address))
+            if sent is not None:
+                sent[1] -= 1
+                if sent[1] == 0:
+                    _join(mbarrier.released, phase, sent[0])
 
     def _group(self, groups, i: int, event, w: int, op: int, step: int) -> None:
         """Copies of each lane in commit groups; wait_group(n) completes all but the lane's last n groups."""

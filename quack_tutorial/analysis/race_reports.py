@@ -68,8 +68,8 @@ def one_per_cause(trace, order, races: list[Race]) -> list[Race]:
             kept.append(race)
     for race in races:
         cause = ("init", race.lines[race.roles.index(Role.INIT)]) if race.unpublished else None
-        agents = {(line, race.tensor) for line, role in zip(race.lines, race.roles) if role in WAITS}
-        if _too_early(trace, order, race) or cause in explained or (race.hazard != 1 and agents & explained):
+        copies = {(line, race.tensor) for line, role in zip(race.lines, race.roles) if role in WAITS}
+        if _too_early(trace, order, race) or cause in explained or (race.hazard != 1 and copies & explained):
             continue
         explained |= {cause} - {None}
         kept.append(race)
@@ -128,20 +128,20 @@ def _where(race: Race) -> str:
 
 
 def _question(trace, order, race: Race, events) -> str:
-    agent = race.roles[0] in WAITS
+    copy = race.roles[0] in WAITS
     if race.scope == GRID:
         return (
             "Blocks of different clusters run in any order: let one of them do it, use an atomic, or split the kernel in two."
             if _has_clusters(trace, events[0])
             else "Blocks of one launch run in any order: let one of them do it, use an atomic, or split the kernel in two."
         )
-    if agent and not _waited(trace, order, race):
+    if copy and not _waited(trace, order, race):
         return f"Is {_wait_name(race, events[0])} missing between the two?"
     if race.scope == CLUSTER:
         if _relaxed_between(trace, order, race):
             return "cluster_arrive_relaxed orders no memory: is cluster_arrive() meant?"
         return "Is a cluster barrier (cluster_arrive, cluster_wait) or an mbarrier missing between the two?"
-    if agent:
+    if copy:
         name = _wait_name(race, events[0])
         if race.scope == WARP and race.same_thread:
             return f"Is {name} missing between the two?"

@@ -14,7 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
-from quack_tutorial.simulator.trace import SMEM_BLOCK_BITS, Finding
+from quack_tutorial.simulator.trace import SMEM_BLOCK_BITS, Finding, Op
 
 from .accesses import Accesses, Kind, Role, accesses
 from .ordering import Order, replay
@@ -25,6 +25,7 @@ MOST_ACCESSES = 512  # of one granule that are compared pair by pair
 MOST_PAIRS = 20_000_000
 CHUNK = 1_000_000
 DENSE = 1 << 22  # granules that a table is made for
+PASSES = (Op.BARRIER_RESUME, Op.BARRIER_ARRIVE, Op.CLUSTER_RESUME)
 
 
 def races(trace) -> tuple[Finding, ...]:
@@ -85,7 +86,7 @@ class _Launch:
 
 @dataclass(frozen=True)
 class _Contended:
-    """Granules that more than one thread or agent touches, one of them writing: columns in log order within each."""
+    """Granules that more than one thread or copy touches, one of them writing: columns in log order within each."""
 
     row: np.ndarray  # rows of the access table
     granule: np.ndarray  # compressed number
@@ -166,7 +167,7 @@ class _Pairs:
         strand = order.strand_of[warp, lane]
         step = events["step"][event].astype(np.int64)
         role = table.role[part.row]
-        # Lanes of a strand that touch a granule in one instruction are one row, except those of agents, each on its own.
+        # Lanes of a strand that touch a granule in one instruction are one row; asynchronous copies have a row each.
         alone = np.isin(role, (Role.GROUP, Role.PHASE))
         inside = strand - order.strand_of[warp, 0] + 32
         fine = np.where(alone, 128 + lane, inside) * 8 + role
@@ -333,31 +334,52 @@ class _Pairs:
         """Which of each pair comes first in the program, and the hazard: 0 read after write, 1 write after read, 2 two writes.
 
         The log's order is one schedule's. A read of shared memory that no write is ordered before waits for the other's
-        write; otherwise the access that comes earlier in its own warp comes first.
+        write. Otherwise the access with fewer barriers behind it comes first; with equally many, a warp's k-th read of the
+        bytes comes before another's k+1-th write, and its k-th write before the k+1-th read; else instructions decide.
         """
-        position = self._positions()
-        at, bt = position[self.event[a]], position[self.event[b]]
-        swap = at > bt
+        barriers, since = self._positions()
+        turn = self._turns()
         read_a, read_b = self.kind[a] == Kind.READ, self.kind[b] == Kind.READ
+        mixed = read_a != read_b
+        ranks = (
+            (barriers[self.event[a]], barriers[self.event[b]]),
+            (np.where(mixed, turn[a], 0), np.where(mixed, turn[b], 0)),
+            (since[self.event[a]], since[self.event[b]]),
+        )
+        swap = np.zeros(len(a), bool)
+        for one, other in reversed(ranks):
+            swap = np.where(one == other, swap, one > other)
         if shared:
             swap = np.where(read_a & ~initialised[a], True, swap)
             swap = np.where(read_b & ~initialised[b], False, swap)
-        # The agent of a copy begins in its own thread, so there the log is the program's order.
+        # An asynchronous copy begins in its own thread, so there the log is the program's order.
         own = (self.warp[a] == self.warp[b]) & (self.role[a] != Role.PLAIN)
         swap &= ~own
         first, second = np.where(swap, b, a), np.where(swap, a, b)
         hazard = np.where(self.kind[second] == Kind.READ, 0, np.where(self.kind[first] == Kind.READ, 1, 2))
         return first, second, hazard
 
-    def _positions(self) -> np.ndarray:
-        """Each event's place in its own warp's program: how many instructions came before."""
+    def _positions(self):
+        """Of each event, in its own warp's program: block and cluster barriers behind it, and instructions since."""
         warp = self.order.warp_of
         order = np.argsort(warp, kind="stable")
-        ranked = warp[order]
-        start = np.searchsorted(ranked, ranked)
-        position = np.zeros(len(warp), np.int64)
-        position[order] = np.arange(len(warp)) - start
-        return position
+        ranked, op = warp[order], self.trace.events["op"][order]
+        first = np.searchsorted(ranked, ranked)
+        number = np.arange(len(warp))
+        passed = np.cumsum(np.isin(op, [int(o) for o in PASSES]))
+        last = np.maximum.accumulate(np.where(np.diff(passed, prepend=0) > 0, number, 0))
+        barriers, since = np.zeros(len(warp), np.int64), np.zeros(len(warp), np.int64)
+        barriers[order], since[order] = passed - passed[first], number - np.maximum(last, first)
+        return barriers, since
+
+    def _turns(self) -> np.ndarray:
+        """How often each row's warp has read, or written, the same granule before."""
+        key = (self.granule * len(self.order.warps) + self.warp) * 2 + (self.kind == Kind.READ)
+        order = np.argsort(key, kind="stable")
+        ranked = key[order]
+        turn = np.zeros(len(key), np.int64)
+        turn[order] = np.arange(len(key)) - np.searchsorted(ranked, ranked)
+        return turn
 
     def _tensors(self, first, second, shared: bool) -> np.ndarray:
         events = self.trace.events
@@ -408,14 +430,14 @@ def _chunks(sizes: np.ndarray):
 
 
 def _remote(trace, table: Accesses) -> np.ndarray:
-    """Rows that touch another block's shared memory, or whose agent touches this one's."""
+    """Rows of accesses to another block's shared memory, and of asynchronous copies to any."""
     owner = table.address >> SMEM_BLOCK_BITS
     other = owner != trace.events["block"][table.event]
-    agents = np.isin(table.role, (Role.GROUP, Role.PHASE))
+    copies = np.isin(table.role, (Role.GROUP, Role.PHASE))
     counting = (table.role == Role.PHASE) & (
         table.kind == Kind.READ
     )  # the mbarrier of a transfer; its bytes are looked at
-    return np.nonzero((other | agents) & ~counting)[0]
+    return np.nonzero((other | copies) & ~counting)[0]
 
 
 def _lifetimes(trace, order: Order, table: Accesses):

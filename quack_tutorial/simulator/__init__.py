@@ -11,7 +11,7 @@
 | `tensor`, `copying`, `shared_memory`, `memory` | tensors, copies, and where their bytes are  |
 | `arch`, `mathops`, `asynchronous` | warp and block operations, math, cp.async               |
 | `scheduler`      | launches, batches of blocks, warps and their barriers                   |
-| `trace`, `races` | what happened, and what nothing orders                                  |
+| `trace`          | what happened: one row a warp instruction                               |
 | `arguments`, `loading`, `context` | arguments, imports without the DSL, the current place   |
 
 It is independent and not NVIDIA's; it reads source that the reader or this project wrote, never what the DSL emitted.

@@ -70,6 +70,16 @@ def test_the_report_does_not_depend_on_the_schedule(order):
     )
 
 
+def test_a_read_of_what_nothing_wrote_before_waits_for_the_write():
+    """However many instructions the writing warp has behind it, and the reading one has not."""
+    log = Log()
+    for _ in range(5):
+        log.shuffle(20, 1)
+    log.load(35, at(l0=0), warp=1)
+    log.store(31, at(l0=0))
+    assert numbers(only(log)) == (31, 35)
+
+
 def test_the_same_race_in_many_blocks_is_one_report():
     log = Log(grid=3)
     for block in range(3):
@@ -620,6 +630,30 @@ def test_a_remote_arrival_must_be_seen_before_exit():
             )
 
 
+@pytest.mark.parametrize("transfer", ["st.async", "bulk"])
+def test_st_async_releases_what_its_thread_did_and_a_bulk_copy_does_not(transfer):
+    log = Log(grid=2, cluster=2)
+    for block in (0, 1):
+        log.init(12, block=block)
+        log.fence_init(13, [0], block=block)
+    log.store(14, at(l0=512))
+    log.cluster_barrier(15)
+    log.load(30, at(l0=512))
+    if transfer == "st.async":
+        log.done(31, log.st_async(31, at(l0=0), owner=1), owner=1)
+        log.wait(33, block=1)
+        log.store(35, at(l0=512), block=1, owner=0)
+    else:
+        log.done(31, log.bulk(31, 0, 0, 16, mbarrier=1024))
+        log.wait(33, warp=1)
+        log.store(35, at(l0=512), warp=1)
+    log.cluster_barrier(39)
+    if transfer == "st.async":
+        clean(log)
+    else:
+        assert numbers(only(log)) == (30, 35)
+
+
 # ---- bulk copies ----
 
 
@@ -634,12 +668,13 @@ def test_a_bulk_load_arrives_with_its_mbarrier(wait):
     for warp in (0, 1):
         if wait:
             log.wait(23, warp=warp)
-        log.load(25, span(256), warp=warp)
-        log.load(26, SLOTS, warp=warp)
+        log.load(25, span(128 * warp), warp=warp)
+        log.store(26, span(128 * warp), warp=warp)
+        log.load(27, span(128 * warp), warp=warp)
     if wait:
         clean(log)
     else:
-        finding = only(log)  # one cause, though two lines read too early
+        finding = only(log)  # one cause, though two lines read and one writes too early
         assert str(finding) == (
             "Read before arrival: k.py:25 reads bytes that the bulk copy (k.py:21) is still copying. "
             "Is mbarrier_wait missing before the read?"
