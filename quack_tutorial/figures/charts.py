@@ -152,6 +152,7 @@ def flat(records) -> list[dict]:
             continue
         for cell in record.cells:
             common = {"operation": record.operation, "device": record.device, "date": record.date}
+            common |= {"driver": record.driver, "versions": record.versions}
             common |= {"dtype": cell.dtype, "M": cell.M, "N": cell.N, "ceiling_gb_s": cell.ceiling_gb_s}
             for result in cell.results:
                 if result.status == "ok":
@@ -239,8 +240,18 @@ def _what(table, with_dtype=True) -> str:
     return text[0].upper() + text[1:]
 
 
+def _versions(row) -> list:
+    """The driver and the versions that a record holds, as a caption names them."""
+    names = {"torch": "torch", "triton": "triton", "nvidia-cutlass-dsl": "CuTe DSL", "quack-kernels": "QuACK"}
+    held = row.get("versions") or {}
+    driver = [f"driver {row['driver']}"] if row.get("driver") else []
+    return driver + [f"{name} {held[key]}" for key, name in names.items() if key in held]
+
+
 def _origin(table, here) -> str:
-    devices = sorted({f"{r['device']}, {r.get('date', 'no date')}" for r in table if r.get("device")})
+    devices = sorted(
+        {", ".join([r["device"], *_versions(r), r.get("date", "no date")]) for r in table if r.get("device")}
+    )
     text = f"Measured on {'; '.join(devices)}." if devices else "Measured; the records name no device."
     if here:
         own = sorted({str(r["device"]) for r in flat(here) if r.get("device")})

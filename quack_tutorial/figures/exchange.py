@@ -181,7 +181,7 @@ def _reads(shuffle, kind: ShuffleKind, follow: int, source: int) -> str:
         rule = f"Lane i reads lane i xor {n}."
     if own and kind in (ShuffleKind.UP, ShuffleKind.DOWN):
         outside = np.isin(np.arange(LANES), own)
-        rule += f" For {lane_words(outside)} there is none, and they receive their own value."
+        rule += f" For {lane_words(outside)} there is none: own value."
     if not shuffle.lanes[follow]:
         return rule
     return f"{rule} Lane {follow} receives {full(shuffle.got[follow])} from lane {source}."
@@ -206,8 +206,9 @@ def _holds(whole: Series, shuffle, follow: int, last: bool, holders) -> str:
     value = full(answers.pop()) if len(answers) == 1 else "equal up to rounding"
     if holders.sum() == active(shuffle.event).sum():
         return f"{text} {_capital(lane_words(holders))} hold the {name}, {value}: nobody has to send it round."
-    only = "Only lane" if holders.sum() == 1 else "Only lanes"
-    return f"{text} {only} {', '.join(map(str, np.nonzero(holders)[0]))} holds the {name}, {value}; the others hold parts of it."
+    which = ", ".join(map(str, np.nonzero(holders)[0]))
+    only = f"Only lane {which} holds" if holders.sum() == 1 else f"Only lanes {which} hold"
+    return f"{text} {only} the {name}, {value}; the others lack some values or hold them twice."
 
 
 def _capital(text: str) -> str:

@@ -111,7 +111,8 @@ def _require_all(mask, what: str) -> None:
         raise fail(
             "divergent shuffle",
             f"Divergent {what}: its mask names lane {lane} of warp {warp} (block {int(g.blocks[b])}), which is not here "
-            f"({count} lanes are missing). Move it out of the `if`, or name only the lanes that arrive in mask=.",
+            f"({count} lane{'s are' if count > 1 else ' is'} missing). "
+            "Move it out of the `if`, or name only the lanes that arrive in mask=.",
             block=int(g.blocks[b]),
             threads=(warp * WARP + lane,),
             count=count,
@@ -165,7 +166,7 @@ def _shuffle(value, offset, kind: ShuffleKind, mask, clamp):
         b, w, lane = (int(k[0]) for k in np.nonzero(active & ~from_active))
         g = group()
         warp = w if g.warp < 0 else g.warp
-        if g.exists is None or np.broadcast_to(g.exists, g.shape).reshape(active.shape)[b, w, source[b, w, lane]]:
+        if active[b, w, lane]:
             raise fail(
                 "divergent shuffle",
                 f"Divergent shuffle: lane {lane} of warp {warp} (block {int(g.blocks[b])}) reads lane {int(source[b, w, lane])}, "
@@ -231,7 +232,7 @@ def warp_redux_sync(value, kind: str, mask_and_clamp=FULL_MASK, **flags):
     if value.dtype.is_float:
         raise fail("language", "redux.sync takes 32-bit integers on Hopper; reduce floats by shuffles")
     _require_all(mask_and_clamp, "redux")
-    lanes, named = _lanes(value.a), _mask_of(mask_and_clamp)
+    lanes, named = _lanes(value.a), _mask_of(mask_and_clamp) & _active_lanes()
     bits = lanes.astype(np.uint32)
     inner = np.where(named, lanes, 0)
     if kind in ("max", "min", "umax", "umin"):

@@ -65,7 +65,8 @@ def issue_cp_async(src, dst, width: int, keep) -> None:
         copy.land()
         return
     _record(src, dst, width, lanes, source_index, target_index)
-    g.open_group.append(copy)
+    if lanes is None or lanes.any():  # with every lane predicated off there is nothing to wait for
+        g.open_group.append(copy)
 
 
 def _record(src, dst, width, lanes, source_index, target_index) -> None:

@@ -256,8 +256,11 @@ def mbarrier_expect_tx(mbar_ptr, bytes, peer_cta_rank_in_cluster=None, **_) -> N
 
 
 def _parity(phase) -> int:
-    flat = scalar(phase).a.reshape(-1)
+    g = group()
+    flat = np.broadcast_to(scalar(phase).a, g.shape)[g.active()]
     if (flat != flat[0]).any():
+        if g.warp < 0:
+            raise NeedsWarps
         raise fail("language", "not simulated: lanes of one warp wait for different phases; run this cell on a GPU")
     if int(flat[0]) not in (0, 1):
         raise fail("language", f"an mbarrier is waited for by parity, 0 or 1, not {int(flat[0])}")

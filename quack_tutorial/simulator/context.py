@@ -82,6 +82,7 @@ class Group:
 
 
 class _State:
+    loops: int = 0  # loops of the running kernel that are dynamic
     group: Group | None = None
     run: object = None  # of scheduler.RunState
 

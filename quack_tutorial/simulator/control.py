@@ -6,7 +6,7 @@ import operator
 
 import numpy as np
 
-from .context import STATE, fail, group
+from .context import STATE, fail, group, not_simulated
 from .numeric import Boolean, Int32, TensorSSA, Value, convert, select, type_of
 from .trace import Op
 
@@ -62,6 +62,16 @@ def no_return(at_entry: int) -> None:
         raise fail(
             "language",
             "return inside an `if` or loop that depends on the data is refused by the DSL; set a variable instead",
+        )
+
+
+def changes(container) -> None:
+    """A Python list, dict or object is changed: refused where only some lanes would do so."""
+    if depth() == 0 and STATE.loops == 0:
+        return
+    if isinstance(container, (list, dict)) or hasattr(type(container), "is_twin"):
+        raise not_simulated(
+            "a Python list, dict or object changed inside a dynamic `if` or loop (a register tensor can be)"
         )
 
 
@@ -173,9 +183,9 @@ def choose(condition, yes, no):
     g = group()
     active = g.active()
     if not (active & c).any():
-        return no()
+        return _dynamic(no())
     if not (active & ~c).any():
-        return yes()
+        return _dynamic(yes())
     g.push(c)
     first = yes()
     g.pop()
@@ -183,6 +193,11 @@ def choose(condition, yes, no):
     second = no()
     g.pop()
     return _merge("the conditional expression", c, first, second)
+
+
+def _dynamic(x):
+    """A Python number chosen by a dynamic condition is a dynamic number, whichever way the lanes went."""
+    return convert(x, type_of(x)) if isinstance(x, (bool, int, float)) else x
 
 
 def elect():
@@ -346,6 +361,10 @@ class DynamicRange:
             start, stop, step = bounds
         self.start, self.stop, self.step = (self._plain(b) for b in (start, stop, step))
 
+    def __iter__(self):
+        """In a comprehension the DSL has Python's own range."""
+        return iter(range(self.start, self.stop, self.step))
+
     @staticmethod
     def _plain(bound):
         if isinstance(bound, Value):
@@ -416,6 +435,7 @@ class _Carried:
         return tuple(result)
 
     def finish(self, names, values):
+        STATE.loops -= 1
         if not self.entered:
             return values
         return tuple(Unbound(n, GONE) if isinstance(b, Unbound) else v for n, b, v in zip(names, self.at_entry, values))
@@ -443,6 +463,7 @@ class _RangeLoop(_Carried):
     def __init__(self, bounds: DynamicRange):
         self.bounds = bounds
         self.index = bounds.start
+        STATE.loops += 1
 
     def __iter__(self):
         return self
@@ -472,6 +493,8 @@ class _WhileLoop(_Carried):
             if self.dynamic:
                 return bool(condition)
             return bool(condition)
+        if not self.dynamic:
+            STATE.loops += 1
         self.dynamic = True
         return self._narrow(c)
 
@@ -483,6 +506,9 @@ class _WhileLoop(_Carried):
 
     def leave(self, names, values):
         return super().leave(names, values) if self.dynamic else values
+
+    def finish(self, names, values):
+        return super().finish(names, values) if self.dynamic else values
 
     def no_leaving(self, word):
         if self.dynamic:

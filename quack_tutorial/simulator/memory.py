@@ -176,25 +176,36 @@ def make_registers(dtype: DType, count: int) -> Registers:
 
 
 def _read_registers(pointer: Pointer, offsets: np.ndarray) -> np.ndarray:
+    """A copy: a value that was read stays what it was when the register changes."""
     array = pointer.memory.array
     start = pointer.offset
+    _check_registers(array, start, offsets)
     if isinstance(start, np.ndarray):
         index = np.broadcast_to(start[..., None] + offsets, array.shape[:2] + (len(offsets),))
-        return np.take_along_axis(array, index, axis=2)
-    if len(offsets) == 1:
-        k = start + int(offsets[0])
-        return array[:, :, k : k + 1]
+        return np.take_along_axis(array, np.clip(index, 0, array.shape[2] - 1), axis=2)
     if offsets[-1] - offsets[0] == len(offsets) - 1 and (np.diff(offsets) == 1).all():
-        return array[:, :, start + offsets[0] : start + offsets[0] + len(offsets)]
+        return array[:, :, start + offsets[0] : start + offsets[0] + len(offsets)].copy()
     return array[:, :, start + offsets]
+
+
+def _check_registers(array: np.ndarray, start, offsets: np.ndarray) -> None:
+    low, high = start + int(offsets.min()), start + int(offsets.max())
+    bad = (low < 0) | (high >= array.shape[2])
+    if isinstance(bad, np.ndarray):
+        off = group().lanes_off()
+        bad = (bad if off is None else bad & off).any()
+    if bad:
+        worst = int(np.asarray(low).min()) if np.asarray(low).min() < 0 else int(np.asarray(high).max())
+        raise fail("out of bounds", f"Out of bounds: register {worst} of a register tensor of {array.shape[2]}")
 
 
 def _write_registers(pointer: Pointer, offsets: np.ndarray, new: np.ndarray, keep) -> None:
     array = pointer.memory.array
     start = pointer.offset
+    _check_registers(array, start, offsets)
     if isinstance(start, np.ndarray):
         shape = array.shape[:2] + (len(offsets),)
-        index = np.broadcast_to(start[..., None] + offsets, shape)
+        index = np.clip(np.broadcast_to(start[..., None] + offsets, shape), 0, array.shape[2] - 1)
         if keep is not None:
             new = np.where(keep, new, np.take_along_axis(array, index, axis=2))
         np.put_along_axis(array, index, np.broadcast_to(new, shape), axis=2)

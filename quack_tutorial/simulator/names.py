@@ -297,6 +297,21 @@ def minimum(x, y, **_):
     return _extreme(np.minimum, x, y)
 
 
+def builtin_max(*values, **kwargs):
+    return _builtin(max, maximum, values, kwargs)
+
+
+def builtin_min(*values, **kwargs):
+    return _builtin(min, minimum, values, kwargs)
+
+
+def _builtin(plain, pick, values, kwargs):
+    items = values if len(values) > 1 else tuple(values[0])
+    if kwargs or not any(isinstance(v, (Value, TensorSSA)) for v in items):
+        return plain(*values, **kwargs)
+    return functools.reduce(pick, items)
+
+
 def dynamic_expr(x):
     c = truth(x)
     return x if c is not None else Value(Boolean, np.array([[bool(x)]]))
@@ -459,7 +474,13 @@ CUTLASS = Namespace(
     },
 )
 CUTE.__dict__["typing"] = CUTE
-BUILTINS = {"range": DynamicRange, "print": print_once, "isinstance": is_instance}
+BUILTINS = {
+    "range": DynamicRange,
+    "print": print_once,
+    "isinstance": is_instance,
+    "max": builtin_max,
+    "min": builtin_min,
+}
 PLAIN_BUILTINS = {
     "print": print_once,
     "isinstance": is_instance,

@@ -334,6 +334,8 @@ class TensorSSA(_Arithmetic):
         if isinstance(coord, Value):
             raise fail("language", "a register vector is indexed by a constant; use range_constexpr for the index")
         index = crd2idx(coord, self.shape, _compact(self.shape))
+        if not isinstance(index, int) or not 0 <= index < self.a.shape[-1]:
+            raise fail("out of bounds", f"Out of bounds: element {coord} of a register vector of shape {self.shape}")
         return Value(self.dtype, self.a[..., index])
 
     def reduce(self, op, init_val=None, reduction_profile=0, **_):
@@ -423,7 +425,7 @@ def type_of(x) -> DType | None:
         x = x.item()
     if hasattr(type(x), "_refuse"):  # a name without a value says so itself
         x._refuse()
-    if isinstance(x, int) and not isinstance(x, bool) and not -(2**31) <= x < 2**32:
+    if isinstance(x, int) and not isinstance(x, bool) and not -(2**31) <= x < 2**31:
         return Int64
     return _PYTHON.get(type(x))
 
@@ -434,11 +436,16 @@ def convert_array(a: np.ndarray, source: DType, target: DType) -> np.ndarray:
     if target is Boolean:
         return a != 0
     if target.is_float:
-        return target.round(a)
-    if source.is_float:  # to an integer: toward zero, clamped, NaN is 0, as cvt.rzi.sat does
-        info = np.iinfo(target.carrier)
-        wide = np.nan_to_num(np.trunc(a.astype(np.float64)), nan=0.0, posinf=float(info.max), neginf=float(info.min))
-        return np.clip(wide, float(info.min), float(info.max)).astype(target.carrier)
+        return target.round(a if source.is_float else a.astype(np.float64))  # one rounding: int32 is exact in float64
+    if source.is_float:  # to an integer: toward zero, clamped, NaN is 0 (cvt.rzi); 8 bits are the low ones of 16
+        middle = {Int8: Int16, Uint8: Uint16}.get(target, target)
+        info = np.iinfo(middle.carrier)
+        wide = np.nan_to_num(np.trunc(a.astype(np.float64)), nan=0.0, posinf=np.inf, neginf=-np.inf)
+        inside = np.where((wide >= float(info.min)) & (wide < float(info.max) + 1), wide, 0.0)
+        result = inside.astype(middle.carrier)
+        result = np.where(wide >= float(info.max), middle.carrier.type(info.max), result)
+        result = np.where(wide < float(info.min), middle.carrier.type(info.min), result)
+        return result.astype(target.carrier)
     return a.astype(target.carrier)
 
 
@@ -472,29 +479,28 @@ _RANK = {
 
 
 def promote(x, y, op: str) -> DType:
-    """The type of `x op y`, by the DSL's rules (Python numbers give way; int / int is Float32)."""
+    """The type of `x op y` by the DSL's rules: a Python int counts as Int32, a float as Float32, and nothing gives way."""
     tx, ty = type_of(x), type_of(y)
     if tx is None or ty is None:
         bad = x if tx is None else y
         raise fail("language", f"{op} of a kernel value with {bad!r}: not a number")
-    python_x, python_y = not isinstance(x, _Arithmetic), not isinstance(y, _Arithmetic)
-    if tx is ty:
-        result = tx
-    elif python_x != python_y:
-        typed, loose = (ty, tx) if python_x else (tx, ty)
-        if typed.is_float:
-            result = Float32 if loose.is_float and typed.width < 32 else typed
-        elif loose.is_float:
-            result = Float32
-        else:
-            result = loose if typed is Boolean or (loose is Int64 and typed.width < 64) else typed
-    elif {tx, ty} == {BFloat16, Float16}:
-        result = Float32
-    else:
-        result = max(tx, ty, key=_RANK.get)
-    if op == "/" and not result.is_float:
-        result = Float64 if result.width == 64 else Float32
+    result = _joined(tx, ty)
+    if op == "/" and not result.is_float and not (isinstance(x, TensorSSA) or isinstance(y, TensorSSA)):
+        return Float32  # a vector of integers stays one, and truncates
     return result
+
+
+def _joined(tx: DType, ty: DType) -> DType:
+    if tx is ty:
+        return tx
+    if tx.is_float and ty.is_float:
+        return Float16 if {tx, ty} == {BFloat16, Float16} else max(tx, ty, key=_RANK.get)
+    if not tx.is_float and not ty.is_float:
+        return max(tx, ty, key=_RANK.get)
+    number, integer = (tx, ty) if tx.is_float else (ty, tx)
+    if integer is Boolean or integer.width < number.width or (integer.width == number.width and number is not BFloat16):
+        return number
+    return {16: Float16, 32: Float32, 64: Float64}[integer.width]
 
 
 _COMPARE = {
@@ -551,6 +557,9 @@ def binary(op: str, x, y):
         return wrap(Boolean, _COMPARE[op](ax, ay))
     if op in _ARITHMETIC:
         ax, ay, wrap = operands(x, y, dtype)
+        if op == "/" and not dtype.is_float:
+            safe = np.where(ay == 0, np.ones_like(ay), ay)
+            return wrap(dtype, ((ax - np.fmod(ax, safe)) // safe).astype(dtype.carrier))
         if dtype is Boolean:
             return wrap(Boolean, {"+": np.logical_or, "-": np.logical_xor, "*": np.logical_and}[op](ax, ay))
         result = _ARITHMETIC[op](ax, ay)

@@ -26,6 +26,7 @@ from .context import MARK, NotSimulated, display_name
 
 PENDING = "_Pending"
 TEMP = "_t_"
+INNER = "_inner_"
 
 
 @dataclass(frozen=True)
@@ -78,20 +79,24 @@ def _rewrite(text: str, file: str, first_line: int, name: str, free: tuple) -> R
 
 
 def _find(tree, name: str, first_line: int):
+    if name == "<lambda>":
+        found = [node for node in ast.walk(tree) if isinstance(node, ast.Lambda) and node.lineno == first_line]
+        if len(found) > 1:
+            raise NotSimulated(
+                f"not simulated: {len(found)} lambdas on line {first_line}, which the simulator cannot tell apart"
+            )
+        return found[0] if found else None
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef) and node.name == name:
             # Python counts from the first decorator; once the real DSL has compiled a function, its code counts from `def`.
             if first_line in [node.lineno, *(d.lineno for d in node.decorator_list)]:
                 return node
-        if isinstance(node, ast.Lambda) and name == "<lambda>" and node.lineno == first_line:
-            return node
     return None
 
 
 def _compile(node, file: str, name: str, free: tuple) -> Rewritten:
     if isinstance(node, ast.Lambda):
         body = [ast.copy_location(ast.Return(node.body), node.body)]
-        name = "lambda_"
     else:
         body = node.body
     arguments = node.args
@@ -102,7 +107,7 @@ def _compile(node, file: str, name: str, free: tuple) -> Rewritten:
     writer = (_Writer if kind else _PlainWriter)(file, names)
     statements = writer.function_body(body)
     function = ast.FunctionDef(
-        name=name,
+        name=INNER,  # its own name must not hide a global of that name
         args=_plain_arguments(arguments),
         body=statements,
         decorator_list=[],
@@ -112,7 +117,7 @@ def _compile(node, file: str, name: str, free: tuple) -> Rewritten:
     outer = ast.FunctionDef(
         name="_factory_",
         args=ast.arguments([], [ast.arg(f) for f in free], None, [], [], None, []),
-        body=[function, ast.Return(ast.Name(name, ast.Load()))],
+        body=[function, ast.Return(ast.Name(INNER, ast.Load()))],
         decorator_list=[],
         returns=None,
         type_params=[],
@@ -338,6 +343,24 @@ class _Writer(ast.NodeTransformer):
         wrap = _assign(node.name, self.rt("nested", _load(node.name)))
         return [ast.copy_location(function, node), ast.copy_location(wrap, node)]
 
+    def _stored(self, node, targets):
+        """A statement that stores into a container or an object; what it changes is asked about first."""
+        new = self.generic_visit(node)
+        if not self.depth:
+            return new
+        held = [
+            t.value for target in targets for t in ast.walk(target) if isinstance(t, (ast.Subscript, ast.Attribute))
+        ]
+        held = [h for h in held if isinstance(h, (ast.Name, ast.Attribute))]
+        guards = [ast.Expr(self.rt("changes", _loaded(h))) for h in held]
+        return [_at(guard, node) for guard in guards] + [new]
+
+    def visit_Assign(self, node):
+        return self._stored(node, node.targets)
+
+    def visit_AugAssign(self, node):
+        return self._stored(node, [node.target])
+
     def visit_AnnAssign(self, node):
         if node.value is None:
             return ast.copy_location(ast.Pass(), node)
@@ -449,6 +472,13 @@ class _Raw:
     def mark(node: ast.If) -> ast.If:
         node.test.raw = True
         return node
+
+
+def _loaded(node):
+    """A copy of a name or attribute that reads it."""
+    if isinstance(node, ast.Attribute):
+        return ast.Attribute(copy.deepcopy(node.value), node.attr, ast.Load())
+    return ast.Name(node.id, ast.Load())
 
 
 def _load(name: str) -> ast.Name:

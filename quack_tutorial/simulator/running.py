@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import inspect
+import textwrap
 from dataclasses import dataclass
 
 import numpy as np
 
 from . import control
-from .arguments import AddressSpace, global_tensor, is_tensor
+from .arguments import AddressSpace, as_array, global_tensor, is_tensor
 from .context import STATE, NotSimulated, SimulationError
 from .numeric import Value
 from .scheduler import RunState
-from .trace import Trace, TraceRecorder
+from .trace import Finding, Op, Space, Trace, TraceRecorder
 from .twins import Mapper, cross
 
 # After these the log breaks off in the middle, and what it then seems to say of races follows from them.
@@ -44,9 +45,8 @@ class Run:
             )
         if self.ok:
             return f"{head}; nothing wrong found"
-        return "\n".join(
-            [f"{head}; {len(self.findings)} finding{'s' * (len(self.findings) != 1)}:", *map(str, self.findings)]
-        )
+        wrapped = [textwrap.fill(str(finding), 84, break_long_words=False) for finding in self.findings]
+        return "\n".join([f"{head}; {len(wrapped)} finding{'s' * (len(wrapped) != 1)}:", *wrapped])
 
     __repr__ = __str__
 
@@ -75,8 +75,9 @@ def simulate(
         raise ValueError(f"schedule={schedule!r}: choose one of {', '.join(SCHEDULES)}")
     recorder = TraceRecorder(record_values=values) if check else None
     state = RunState(recorder, schedule, seed, max_steps, blocks, fill)
+    poison = _Poison(function, args, kwargs) if check else None
     outer = STATE.run, STATE.group
-    STATE.run, STATE.group = state, None
+    STATE.run, STATE.group, STATE.loops = state, None, 0
     findings = []
     try:
         with np.errstate(all="ignore"):
@@ -85,7 +86,7 @@ def simulate(
         if not check:
             raise
         findings.append(error.finding)
-    except (ValueError, IndexError, KeyError, AttributeError, TypeError, ZeroDivisionError) as error:
+    except (ValueError, LookupError, AttributeError, TypeError, NameError, ArithmeticError) as error:
         located = _located(error)
         if located is None:
             raise
@@ -100,7 +101,67 @@ def simulate(
         trace = recorder.finish()
         if not any(finding.kind in STOPS for finding in findings):
             findings += _races(trace)
+        if not findings:
+            again = RunState(None, max_steps=max_steps, max_blocks=blocks, fill=fill + 1)
+            findings += poison.reaches(trace, lambda: _silently(again, function, args, kwargs))
     return Run(trace, tuple(findings), tuple(text for _, _, text in state.printed))
+
+
+def _silently(state, function, args, kwargs) -> bool:
+    """Run once more in the fast mode; whether it came to its end."""
+    outer = STATE.run, STATE.group
+    STATE.run, STATE.group, STATE.loops = state, None, 0
+    try:
+        with np.errstate(all="ignore"):
+            _run_host(function, args, kwargs)
+    except (SimulationError, NotSimulated):
+        return False
+    finally:
+        STATE.run, STATE.group = outer
+    return True
+
+
+class _Poison:
+    """Finds results that depend on memory nobody wrote: a second run with other poison must give the same."""
+
+    def __init__(self, function, args, kwargs):
+        named = [*zip((*_parameters(function)[0], *(f"argument {i}" for i in range(len(args)))), args), *kwargs.items()]
+        self.names = [name for name, x in named if is_tensor(x)]
+        self.tensors = [x for _, x in named if is_tensor(x)]
+        self.before = [as_array(x)[0].copy() for x in self.tensors]
+
+    def reaches(self, trace, run_again) -> list:
+        """At most one Finding; the tensors hold the first run's results afterwards."""
+        arrays = [as_array(x)[0] for x in self.tensors]
+        first = [array.copy() for array in arrays]
+        for array, old in zip(arrays, self.before):
+            array[...] = old
+        ended = run_again()
+        second = [array.copy() for array in arrays]
+        for array, result in zip(arrays, first):
+            array[...] = result
+        if not ended:
+            return []
+        for name, x, one, two in zip(self.names, self.tensors, first, second):
+            decode = as_array(x)[1].decode
+            a, b = decode(one), decode(two)
+            differ = (a != b) & ~((a != a) & (b != b))
+            if differ.any():
+                return [self._finding(trace, name, differ)]
+        return []
+
+    def _finding(self, trace, name, differ) -> Finding:
+        at = tuple(int(i[0]) for i in np.nonzero(differ))
+        stores = trace.select(Op.STORE, space=Space.GMEM)
+        lines = tuple(dict.fromkeys(trace.line(event) for event in stores))[-1:]
+        count = int(differ.sum())
+        return Finding(
+            "uninitialised",
+            f"Uninitialised memory: {name}[{', '.join(map(str, at))}] ({count} element{'s' * (count != 1)} in all) "
+            "changes with what unwritten registers or shared memory happen to hold. Is a store, a fill or a default missing?",
+            lines,
+            count=count,
+        )
 
 
 def _races(trace) -> tuple:
@@ -158,7 +219,6 @@ def _text(annotation) -> str:
 def _located(error) -> SimulationError | None:
     """An error that Python raised in the reader's own kernel code, with its line; None if it is not in a kernel."""
     from .context import MARK, line_of
-    from .trace import Finding
 
     traceback, frame, last = error.__traceback__, None, None
     while traceback is not None:

@@ -191,12 +191,15 @@ def run_launch(kernel: KernelCall, launch: LaunchState) -> None:
             name = run.recorder.launches.pop()
             run.recorder.launches.append(Launch(name.kernel, name.grid, name.block, name.cluster, launch.smem_used))
             return
-        run.snapshotting, run.snapshots = True, {}
+        run.snapshotting, run.snapshots, printed = True, {}, len(run.printed)
         try:
             _run_fast(kernel, launch, last)
         except NeedsWarps:
-            for memory, array in run.snapshots.items():
+            for memory, array in reversed(
+                run.snapshots.items()
+            ):  # of two views of one storage, the first saw it unwritten
                 memory.array[...] = array
+            del run.printed[printed:]
             _run_warps(kernel, launch, last)
         finally:
             run.snapshotting, run.snapshots = False, {}
@@ -321,22 +324,32 @@ def _deadlock(launch: LaunchState, warps: list) -> None:
         names = sorted({(int(w.group.blocks[0]), w.group.warp) for w in stuck})
         blocks = sorted({b for b, _ in names})
         which = (
-            f"block {blocks[0]}, warps {_ranges([w for _, w in names])}"
-            if len(blocks) == 1
-            else f"blocks {_ranges(blocks)}"
+            f"block {blocks[0]}, {_warps([w for _, w in names])}" if len(blocks) == 1 else f"blocks {_ranges(blocks)}"
         )
         parts.append(f"{threads} threads wait at {where} for {what} ({which})")
     lines = tuple(w.waiting.line for w in warps)
     block = int(warps[0].group.blocks[0])
     gone = launch.live_warps.get(block, 0) < -(-launch.threads // WARP)
-    tail = " The block's other warps have finished without reaching it." if gone and "barrier" in parts[0] else ""
+    if gone and all("the block barrier" in part for part in parts):
+        raise fail(
+            "divergent barrier",
+            f"Divergent barrier: {'; '.join(parts)}, and the block's other warps have ended without reaching it. A GPU "
+            "then lets the waiting warps go with nothing ordered; make every warp pass the barrier.",
+            lines=tuple(dict.fromkeys(lines)),
+            block=block,
+            count=len(warps),
+        ) from None
     raise fail(
         "deadlock",
-        "Deadlock: " + "; ".join(parts) + "." + tail,
+        "Deadlock: " + "; ".join(parts) + ".",
         lines=tuple(dict.fromkeys(lines)),
         block=block,
         count=len(warps),
     ) from None
+
+
+def _warps(numbers) -> str:
+    return f"warp {numbers[0]}" if len(set(numbers)) == 1 else f"warps {_ranges(numbers)}"
 
 
 def _ranges(numbers) -> str:

@@ -168,10 +168,7 @@ class Tensor:
         """All elements as a register vector; global and shared memory are read as wide as alignment allows."""
         offsets = element_offsets(self.layout)
         width = 1 if isinstance(self.iterator.memory, Registers) else access_width(self)
-        a = read(self.iterator, offsets, width)
-        if isinstance(self.iterator.memory, Registers):
-            a = a.copy()
-        return TensorSSA(self.dtype, a, self.shape)
+        return TensorSSA(self.dtype, read(self.iterator, offsets, width), self.shape)
 
     def store(self, value, **_) -> None:
         """Write a register vector of the same size and type."""
@@ -311,15 +308,14 @@ def make_rmem_tensor_like(tensor, dtype: DType | None = None, **_) -> Tensor:
 
 @lru_cache(maxsize=4096)
 def fragment_layout(layout: Layout) -> Layout:
-    """make_fragment_like: mode 0 compact column-major first, then the rest in the order of their strides; stride 0 stays 0."""
+    """make_fragment_like: compact, modes in the order of their strides; stride 0 stays 0."""
     shape, stride = layout.shape, layout.stride
     if not isinstance(shape, tuple):
         return la.make_layout(shape)
     flat = [(s, d) for s, d in zip(la.flatten(shape), la.flatten(stride))]
-    first = len(la.flatten(shape[0])) if isinstance(shape[0], tuple) else 1
     if any(not isinstance(d, int) for _, d in flat):
         return la.make_layout(shape)
-    order = list(range(first)) + sorted(range(first, len(flat)), key=lambda i: (flat[i][1], i))
+    order = sorted(range(len(flat)), key=lambda i: (flat[i][1], i))
     result, size = [0] * len(flat), 1
     for i in order:
         extent, d = flat[i]

@@ -162,6 +162,7 @@ class SimFunction:
             free = [self.mapper.map(cells[name].cell_contents) for name in rewritten.free]
             function = table.pop("_factory_")(*free)
             function.__defaults__ = tuple(map(self.mapper.map, original.__defaults__ or ())) or None
+            function.__code__ = function.__code__.replace(co_name=self.name)
             function.__kwdefaults__ = {
                 k: self.mapper.map(v) for k, v in (original.__kwdefaults__ or {}).items()
             } or None
@@ -243,6 +244,8 @@ class ModuleTwin:
 
 class Twin:
     """An object of the reader's class: the same attributes, mapped; methods are simulated; writes stay in the twin."""
+
+    is_twin = True
 
     def __init__(self, original, mapper: Mapper):
         object.__setattr__(self, "_original", original)

@@ -95,7 +95,7 @@ REFUSED = {
     k.breaks: "break in a loop that runs on the GPU",
     k.stores_wide: "cannot store Float64 in a Float32 tensor",
     k.barrier_in_half_a_warp: "only 16 of the 32 threads of warp 0",
-    k.barrier_in_half_a_block: "The block's other warps have finished without reaching it",
+    k.barrier_in_half_a_block: "the block's other warps have ended without reaching it",
     k.shuffle_in_half_a_warp: "its mask names lane 16 of warp 0",
     k.with_plain_if: "a helper needs @cute.jit for that",
     k.with_plain_constexpr: "range_constexpr works in @cute.jit",
