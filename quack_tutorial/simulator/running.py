@@ -202,11 +202,12 @@ def _argument(x, name: str, annotation: str, space: AddressSpace, mapper: Mapper
 
 def _parameters(function):
     """Parameter names and annotation texts of the host function, and whether it takes a stream."""
-    target = function if inspect.isfunction(function) or inspect.ismethod(function) else type(function).__call__
+    plain = inspect.isfunction(function)
+    target = function if plain or inspect.ismethod(function) else type(function).__call__
     original = inspect.unwrap(getattr(target, "__func__", target))
     parameters = list(inspect.signature(original).parameters.values())
-    if parameters and parameters[0].name == "self":
-        parameters = parameters[1:]
+    if not plain:
+        parameters = parameters[1:]  # self, whatever it is called
     texts = {p.name: _text(p.annotation) for p in parameters if p.annotation is not inspect.Parameter.empty}
     needs = any(p.name == "stream" and p.default is inspect.Parameter.empty for p in parameters)
     return [p.name for p in parameters], texts, needs

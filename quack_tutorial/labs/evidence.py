@@ -1,0 +1,98 @@
+"""What a trace shows of a submission: who read which column, how often, and what the simulator's findings mean."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from quack_tutorial.analysis.accesses import Kind, accesses
+from quack_tutorial.simulator.trace import Finding, Op, Space, Trace
+
+from .judgement import Diagnosis, Outcome
+
+
+@dataclass(frozen=True)
+class Readers:
+    """Who read each element of a float32 (M, N) first, and how often each was read; -1 where nobody did."""
+
+    thread: np.ndarray  # within the block
+    times: np.ndarray
+
+    @property
+    def warp(self) -> np.ndarray:
+        return np.where(self.thread < 0, -1, self.thread // 32)
+
+    @property
+    def lane(self) -> np.ndarray:
+        return np.where(self.thread < 0, -1, self.thread % 32)
+
+
+def readers(outcome: Outcome, name: str) -> Readers:
+    """The readers of the input `name`, of 4-byte elements."""
+    shape = outcome.case.inputs[name].shape
+    thread, times = np.full(np.prod(shape), -1), np.zeros(np.prod(shape), int)
+    every, start = _touching(outcome, name, Kind.WRITE)
+    who = outcome.trace.events["warp"][every.event].astype(int) * 32 + every.lane
+    first, words = (every.address - start) // 4, every.size // 4
+    for offset in range(int(words.max(initial=0))):
+        part = words > offset
+        element = first[part] + offset
+        np.add.at(times, element, 1)
+        thread[element[::-1]] = who[part][::-1]  # the first to read it wins
+    return Readers(thread.reshape(shape), times.reshape(shape))
+
+
+def stores(outcome: Outcome, name: str) -> tuple:
+    """(how often an element of the output `name` was stored, the source lines that did it)."""
+    every, _ = _touching(outcome, name, Kind.READ)
+    rows = sorted({int(row) for row in outcome.trace.events["line"][every.event]})
+    return len(every), tuple(plain_line(outcome.trace.lines[row]) for row in rows)
+
+
+def _touching(outcome: Outcome, name: str, other: Kind):
+    """(accesses of a tensor but those of the kind `other`, where it starts); none if the kernel never touched it."""
+    trace = outcome.trace
+    called = outcome.parameters[[*outcome.case.inputs, *outcome.case.outputs].index(name)]
+    info = next((t for t in trace.tensors if t.name == called and t.space == Space.GMEM), None)
+    every = accesses(trace, np.arange(len(trace.events)), shared=False)
+    if info is None:
+        return every.take(np.zeros(len(every), bool)), 0
+    inside = (every.address >= info.base_address) & (every.address < info.base_address + info.nbytes)
+    return every.take(inside & (every.kind != other)), info.base_address
+
+
+def barriers_a_warp(trace: Trace) -> int:
+    """The most block barriers that a warp arrived at."""
+    events = trace.select(Op.BARRIER, Op.BARRIER_ARRIVE)
+    if not len(events):
+        return 0
+    return int(np.unique(np.stack([events["block"], events["warp"]]), axis=1, return_counts=True)[1].max())
+
+
+def plain_line(line) -> tuple:
+    """(file, number, text) of a trace's line."""
+    return (line.file, line.number, line.text)
+
+
+def meaning(finding: Finding, bounds: str) -> Diagnosis:
+    """What a finding of the simulator says of the submission."""
+    kind, message = finding.kind, finding.message
+    if kind == "race" and "on global memory" in message:
+        kind = "race on output"
+    elif kind == "race" and "(read after write)" in message:
+        kind = "missing barrier"
+        message += " A warp that is ahead reads what another has not written yet."
+    elif kind == "race":
+        kind = "reused buffer"
+        message += (
+            " The slots are used a second time while a slow warp still needs what they hold from the first: "
+            "give the second use slots of its own."
+        )
+    elif kind in ("deadlock", "divergent barrier"):
+        message += " A barrier under a condition needs the same answer from every thread of the block."
+    elif kind == "uninitialised":
+        message += " Which slots does the last step read, and is each of them written, whatever the number of warps?"
+    elif kind == "out of bounds":
+        message += f" {bounds}"
+    return Diagnosis(kind, message, tuple(map(plain_line, finding.lines)))

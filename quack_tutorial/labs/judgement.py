@@ -1,0 +1,152 @@
+"""The records of grading: what is tried, what came of it, what it means, and what it is worth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from quack_tutorial.simulator.trace import Finding, Trace
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """One run: TARGET(*make)(*inputs, *outputs), the outputs filled with what no right answer holds."""
+
+    name: str
+    make: tuple
+    inputs: dict  # name -> array, in the order of the call
+    outputs: dict
+    schedule: str = "forward"
+    seed: int = 0
+
+    def __str__(self) -> str:
+        shapes = ", ".join(f"{name} {array.shape}" for name, array in self.inputs.items())
+        return f"{shapes}, {', '.join(map(str, self.make))} threads"
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What a run left: its outputs, findings and, in the forward schedule, its trace."""
+
+    case: Case
+    outputs: dict
+    findings: tuple[Finding, ...]
+    trace: Trace | None
+    parameters: tuple  # what the answer calls its inputs and outputs; the trace names tensors so
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """A mistake: its kind, a sentence or two for the student, and (file, number, text) of the lines it concerns."""
+
+    kind: str
+    message: str
+    lines: tuple = ()
+
+
+class Refused(Exception):
+    """A submission that cannot be tried; `diagnosis` says why."""
+
+    def __init__(self, kind: str, message: str, lines: tuple = ()):
+        super().__init__(message)
+        self.diagnosis = Diagnosis(kind, message, lines)
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that is graded; all its points, or none and why."""
+
+    name: str
+    points: int
+    diagnosis: Diagnosis | None = None
+
+    @property
+    def score(self) -> int:
+        return 0 if self.diagnosis else self.points
+
+
+@dataclass(frozen=True)
+class Report:
+    """A graded submission."""
+
+    lab: str
+    file: str
+    seed: int
+    checks: tuple[Check, ...]
+
+    @property
+    def score(self) -> int:
+        return sum(check.score for check in self.checks)
+
+    @property
+    def points(self) -> int:
+        return sum(check.points for check in self.checks)
+
+    @property
+    def full(self) -> bool:
+        return self.score == self.points
+
+    @property
+    def diagnoses(self) -> tuple[Diagnosis, ...]:
+        """Each kind of mistake once, as its first check shows it; the one to mend first first."""
+        found = {}
+        for c in self.checks:
+            if c.diagnosis:
+                found.setdefault(c.diagnosis.kind, c.diagnosis)
+        return tuple(sorted(found.values(), key=lambda d: rank(d.kind)))
+
+    def as_json(self) -> dict:
+        """Plain data: score, and for each check its points and diagnosis."""
+        return {
+            "lab": self.lab,
+            "file": self.file,
+            "seed": self.seed,
+            "score": self.score,
+            "points": self.points,
+            "full_marks": self.full,
+            "checks": [
+                {"name": c.name, "score": c.score, "points": c.points, "kind": c.diagnosis and c.diagnosis.kind}
+                for c in self.checks
+            ],
+            "diagnoses": [
+                {
+                    "kind": d.kind,
+                    "message": d.message,
+                    "lines": [{"file": file, "line": number, "text": text} for file, number, text in d.lines],
+                }
+                for d in self.diagnoses
+            ],
+        }
+
+    def __str__(self) -> str:
+        lines = [f"{self.file}: {self.score} of {self.points} points ({self.lab})"]
+        width = max(len(c.name) for c in self.checks)
+        numbers = {d.kind: i for i, d in enumerate(self.diagnoses, 1)}
+        for c in self.checks:
+            why = f"  see {numbers[c.diagnosis.kind]}: {c.diagnosis.kind}" if c.diagnosis else ""
+            lines.append(f"  {c.name:<{width}}  {c.score}/{c.points}{why}")
+        for d in self.diagnoses:
+            lines.append(f"\n{numbers[d.kind]}. {d.message}")
+            lines += [f"     {file}:{number}:  {text}" for file, number, text in d.lines]
+        return "\n".join(lines)
+
+
+# What makes a wrong number comes before the wrong number; what costs only time comes last.
+LATE = (
+    "launch",
+    "unwritten",
+    "unread",
+    "uninitialised",
+    "neutral",
+    "lost",
+    "index",
+    "no column",
+    "wrong",
+    "ties",
+    "traffic",
+    "exchanges",
+)
+
+
+def rank(kind: str) -> int:
+    """Where a kind of mistake stands in the order of mending."""
+    return next((i for i, start in enumerate(LATE, 1) if kind.startswith(start)), 0)

@@ -1,0 +1,54 @@
+"""Runs an answer on a lab's cases, on the simulator."""
+
+from __future__ import annotations
+
+import inspect
+
+from quack_tutorial.simulator import NotSimulated, simulate
+
+from .judgement import Case, Outcome, Refused
+from .submission import error_at
+
+MAX_STEPS = 50_000  # turns of loops in one case; a right answer takes a few hundred
+
+
+def outcomes(answer: type, cases: list[Case]) -> list[Outcome]:
+    """What each case leaves; Refused if the answer cannot be called as the lab calls it."""
+    _check_signature(answer, cases[0])
+    return [_outcome(answer, case) for case in cases]
+
+
+def _outcome(answer, case: Case) -> Outcome:
+    outputs = {name: array.copy() for name, array in case.outputs.items()}
+    inputs = [array.copy() for array in case.inputs.values()]
+    parameters = tuple(inspect.signature(inspect.unwrap(answer.__call__)).parameters)[1:]
+    how = {"schedule": case.schedule, "seed": case.seed, "max_steps": MAX_STEPS}
+    try:
+        run = simulate(answer(*case.make), *inputs, *outputs.values(), **how)
+    except NotSimulated as error:
+        raise Refused("not simulated", str(error)) from None
+    except MemoryError:
+        raise
+    except BaseException as error:
+        source = inspect.unwrap(answer.__call__).__code__.co_filename
+        raise error_at(error, [source]) from None
+    for finding in run.findings:
+        if finding.kind == "endless":  # so would be the other cases, each as slow to find out
+            raise Refused("endless", finding.message, tuple((x.file, x.number, x.text) for x in finding.lines))
+    return Outcome(case, outputs, run.findings, run.trace if case.schedule == "forward" else None, parameters)
+
+
+def _check_signature(answer, case: Case) -> None:
+    call = answer.__dict__.get("__call__")
+    wanted = (*case.inputs, *case.outputs)
+    if call is None:
+        raise Refused("signature", f"{answer.__name__} needs a @cute.jit method __call__(self, {', '.join(wanted)})")
+    for function, arguments, said in (
+        (answer.__init__, case.make, f"{answer.__name__}({', '.join(map(str, case.make))})"),
+        (inspect.unwrap(call), wanted, f"__call__(self, {', '.join(wanted)})"),
+    ):
+        try:
+            inspect.signature(function).bind(None, *arguments)
+        except TypeError as error:
+            name = f"{answer.__name__}.{function.__name__}"
+            raise Refused("signature", f"{name} cannot be called as {said}: {error}") from None

@@ -1,0 +1,153 @@
+"""The grader: what it says of files that cannot run, what a submission may not do, and what reaches its process."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from quack_tutorial import cli
+from quack_tutorial.labs import block_reduce, sandbox, submission
+from quack_tutorial.labs.grade import grade
+from quack_tutorial.labs.judgement import Refused
+
+SUBMISSIONS = Path(__file__).resolve().parents[2] / "labs/block-reduce/submissions"
+RIGHT = (SUBMISSIONS / "pair.py").read_text(encoding="utf-8")
+HEAD = "import cutlass\nimport cutlass.cute as cute\n"
+
+
+def with_body(lines):
+    """The right answer, its warps' exchange replaced by other lines."""
+    head, _, _ = RIGHT.partition("        value, index = warp_argmax(value, index)\n")
+    return head + "".join(f"        {line}\n" for line in lines.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "says"),
+    [
+        ("class RowArgmax(:\n", "syntax", "answer.py:1: Python cannot read this"),
+        ("(" * 5000, "syntax", "Python cannot read this"),
+        (HEAD, "missing", "answer.py must define the class RowArgmax, and there is none"),
+        (HEAD + "class RowArgMax:\n    pass\n", "missing", "it defines RowArgMax, and capitals count"),
+        (HEAD + "x = 1\nx.y\n", "error", "answer.py:4: AttributeError: 'int' object has no attribute 'y'"),
+        (HEAD + "raise SystemExit\n", "error", "answer.py:3: SystemExit"),
+        ("x = [0] * 10**10\n", "memory", "more than 2048 MiB"),
+        ("def f(n):\n    return f(n)\n\n\nf(1)\n", "error", "RecursionError"),
+        (RIGHT.replace("mIndex: cute.Tensor):", "):"), "signature", "missing a required argument|too many positional"),
+        (RIGHT.replace("self, threads)", "self)"), "signature", "RowArgmax(128)"),
+        (RIGHT.replace("def __call__", "def launch"), "signature", "needs a @cute.jit method __call__"),
+        (RIGHT.replace("(N)", "(unknown)"), "language", "name 'unknown' is not defined"),
+        (with_body("if tidx == 0:\n    mMax[row] = value"), "unwritten", "Nothing is written to mIndex for any row"),
+        (RIGHT.replace("block=[self.threads", "block=[64"), "launch", "launched: 8 blocks of 64"),
+    ],
+)  # fmt: skip
+def test_a_file_that_cannot_be_graded_is_told_why(text, kind, says):
+    report = grade("block-reduce", "answer.py", text)
+    assert not report.full
+    first = report.diagnoses[0]
+    assert "Traceback" not in first.message
+    assert first.kind == kind
+    assert any(words in first.message for words in says.split("|")), first.message
+
+
+def test_loops_without_end_are_stopped():
+    for text, kind, seconds in (
+        ("while True:\n    pass\n", "time", 0.5),
+        (with_body("while tidx >= 0:\n    cute.arch.barrier()"), "endless", 20),
+    ):
+        report = grade("block-reduce", "answer.py", text, seconds=seconds)
+        assert report.diagnoses[0].kind == kind, report
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("from quack_tutorial.kernels.reduce import block_reduce", "none of the package's solves it"),
+        ("import quack_tutorial as qt", "none of the package's solves it"),
+        ("from quack_tutorial.labs import block_reduce", "none of the package's solves it"),
+        ("import numpy as np", "needs cutlass, math and operator only"),
+        ("import os", "needs cutlass, math and operator only"),
+        ("from . import grade", "needs cutlass, math and operator only"),
+        ("from math import *", "name what you use"),
+        ("open('job.json')", "uses open"),
+        ("__import__('os')", "uses __import__"),
+        ("eval('1')", "uses eval"),
+        ("cute.jit.__globals__", "uses __globals__"),
+        ("from operator import attrgetter", "uses attrgetter"),
+        ("import operator\noperator.attrgetter('a')", "uses attrgetter"),
+        ("().__class__.__base__.__subclasses__()", "which a submission may not"),
+    ],
+)
+def test_what_a_submission_may_not_do(line, says):
+    with pytest.raises(Refused) as refused:
+        submission.load("answer.py", HEAD + line + "\n" + RIGHT, "RowArgmax")
+    assert says in str(refused.value)
+    assert str(refused.value).startswith("answer.py:")
+
+
+def test_a_test_of_ones_own_may_use_anything():
+    text = RIGHT + "\n\nif __name__ == '__main__':\n    import numpy\n    open('x')\n"
+    assert submission.load("answer.py", text, "RowArgmax").__name__ == "RowArgmax"
+
+
+def test_no_right_answer_reaches_the_process(tmp_path):
+    cases = block_reduce.cases(3)
+    sandbox.write_job(tmp_path, {"text": ""}, cases)
+    assert {file.name for file in tmp_path.iterdir()} == {"job.json", *(f"{i}.in.npz" for i in range(len(cases)))}
+    for i, case in enumerate(cases):
+        maximum, index = block_reduce.reference(case.inputs["mX"])
+        with np.load(tmp_path / f"{i}.in.npz") as arrays:
+            assert sorted(arrays) == ["mIndex", "mMax", "mX"]
+            assert not (arrays["mMax"] == maximum).any() and not (arrays["mIndex"] == index).any()
+
+
+def test_the_reference_on_rows_done_by_hand():
+    x = np.array([[1, 3, 3], [-2, -1, -5], [-np.inf, -np.inf, -np.inf]], np.float32)
+    maximum, index = block_reduce.reference(x)
+    assert maximum.tolist() == [3, -1, -np.inf]
+    assert index.tolist() == [1, 1, 0]
+
+
+def test_seeds_give_other_rows_of_other_lengths_and_the_edges_are_there():
+    first, second = block_reduce.cases(0), block_reduce.cases(1)
+    assert [c.inputs["mX"].shape for c in first] != [c.inputs["mX"].shape for c in second]
+    for cases in (first, second, block_reduce.cases(77)):
+        at = {c.name: (c.inputs["mX"], c.make[0]) for c in cases}
+        assert at["odd"][0].shape[1] % 2 == 1 and (at["odd"][0] < 0).all()
+        assert at["short"][0].shape[1] < at["short"][1]
+        assert ((at["ties"][0] == at["ties"][0].max(axis=1, keepdims=True)).sum(axis=1) > 1).all()
+        assert np.isneginf(at["infinite"][0][0]).all()
+        assert {c.schedule for c in cases} == {"forward", "reverse", "seeded"}
+        assert not any(np.isnan(c.inputs["mX"]).any() for c in cases)
+
+
+def test_the_command_gives_json_and_an_exit_status(tmp_path, capsys):
+    assert cli.main(["grade", "block-reduce", str(SUBMISSIONS / "pair.py"), "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["score"], report["points"], report["full_marks"], report["diagnoses"]) == (10, 10, True, [])
+    assert cli.main(["grade", "block-reduce", str(SUBMISSIONS / "no_barrier.py"), "--json"]) == 1
+    report = json.loads(capsys.readouterr().out)
+    assert report["score"] == 0
+    assert {check["kind"] for check in report["checks"]} == {"missing barrier"}
+    (diagnosis,) = report["diagnoses"]
+    assert [line["text"] for line in diagnosis["lines"]][0] == "sMax[warp] = value"
+    assert cli.main(["grade", "block-reduce", str(tmp_path / "none.py")]) == 2
+    assert "cannot read" in capsys.readouterr().err
+
+
+def test_labs_are_listed(capsys):
+    assert cli.main(["labs", "list"]) == 0
+    assert "block-reduce: Block reduce" in capsys.readouterr().out
+
+
+def test_grading_needs_neither_the_dsl_nor_torch():
+    script = (
+        "import sys; from quack_tutorial.labs import block_reduce, submission, trial;"
+        f"answer = submission.load('answer.py', {RIGHT!r}, 'RowArgmax');"
+        "checks = block_reduce.judge(trial.outcomes(answer, block_reduce.cases(0)));"
+        "print(sum(c.score for c in checks), sorted({'cutlass', 'cuda', 'torch', 'matplotlib'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout.strip() == "10 []", done.stderr

@@ -1,0 +1,85 @@
+"""The master notebook: nbgrader's metadata, a student version without a solution, and a solution that gets full marks."""
+
+import re
+
+import pytest
+
+from quack_tutorial.labs import LABS, lab, student
+from quack_tutorial.labs.grade import grade
+
+FIELDS = {"grade", "grade_id", "locked", "schema_version", "solution", "task"}
+
+
+@pytest.fixture(params=LABS)
+def master(request, root):
+    return request.param, (root / f"labs/{request.param}/{request.param}.md").read_text(encoding="utf-8")
+
+
+def cells(text):
+    """(nbgrader's metadata, source) of each code cell."""
+    yaml = pytest.importorskip("yaml", reason="the metadata are YAML")
+    for body in re.findall(r"^```\{code-cell\}[^\n]*\n(.*?)^```$", text, re.DOTALL | re.MULTILINE):
+        _, head, source = body.split("---\n", 2)
+        yield yaml.safe_load(head)["nbgrader"], source
+
+
+def test_metadata_are_nbgraders_schema_3(master):
+    name, text = master
+    found = list(cells(text))
+    assert len({meta["grade_id"] for meta, _ in found}) == len(found)
+    for meta, source in found:
+        assert set(meta) == FIELDS | ({"points"} if meta["grade"] else set())
+        assert meta["schema_version"] == 3 and meta["task"] is False
+        assert meta["locked"] is not meta["solution"]
+        assert meta["solution"] == ("### BEGIN SOLUTION" in source)
+        assert meta["grade"] == ("### BEGIN HIDDEN TESTS" in source)
+    points = [meta["points"] for meta, _ in found if meta["grade"]]
+    assert len(points) >= 5 and max(points) <= 3
+
+
+def test_each_check_of_the_lab_has_its_cell_and_its_points(master):
+    name, text = master
+    found = {re.search(rf'check\("{name}", \w+, "(\w+)"\)', source)[1]: meta["points"]
+             for meta, source in cells(text) if "labs.check" in source}  # fmt: skip
+    assert found == lab(name).CHECKS
+
+
+def test_the_masters_solution_gets_full_marks(master):
+    name, text = master
+    report = grade(name, f"{name}.md", text)
+    assert report.full, report
+
+
+def test_no_solution_line_is_in_the_student_version(master):
+    name, text = master
+    given = student.student_version(text)
+    lines = {line.strip() for line in given.splitlines()}
+    secret = student.solution_lines(text)
+    assert len(secret) > 15
+    assert [line for line in secret if line in lines] == []
+    assert "BEGIN" not in given and "seed=2207" not in given
+    # Lines are only taken away, but for the stub that says so.
+    stub = {line for line in lines if line not in {one.strip() for one in text.splitlines()}}
+    assert stub == set(student.STUB)
+
+
+def test_the_student_version_fails_loudly(master):
+    name, text = master
+    report = grade(name, f"{name}.md", student.student_version(text))
+    assert report.score == 0
+    assert "this cell is not filled in yet" in report.diagnoses[0].message
+    assert report.diagnoses[0].lines[0][0] == f"{name}.md"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("### BEGIN SOLUTION\nx\n", "line 1: ### BEGIN SOLUTION has no ### END SOLUTION"),
+        ("### END SOLUTION\n", "line 1: ### END SOLUTION ends nothing"),
+        ("### BEGIN SOLUTION\n### BEGIN HIDDEN TESTS\n", "line 2: ### BEGIN HIDDEN TESTS inside the part that line 1"),
+        ("### BEGIN SOLUTION\n### END HIDDEN TESTS\n", "line 2: ### END HIDDEN TESTS ends nothing"),
+    ],
+)
+def test_marks_without_a_partner_are_refused(text, says):
+    with pytest.raises(ValueError, match=says):
+        student.student_version(text)
