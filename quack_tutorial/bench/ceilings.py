@@ -18,7 +18,19 @@ INPUTS = {"1R": 1, "1R1W": 1, "2R1W": 2}
 STREAMS = {"1R": 1, "1R1W": 2, "2R1W": 3}  # reads and writes in all
 
 # 32-bit words a block, warps: 16 to 128 bytes a thread
-SHAPES = ((256, 2), (512, 2), (512, 4), (1024, 2), (1024, 4), (1024, 8), (2048, 4), (2048, 8), (4096, 4), (4096, 8), (8192, 8))
+SHAPES = (
+    (256, 2),
+    (512, 2),
+    (512, 4),
+    (1024, 2),
+    (1024, 4),
+    (1024, 8),
+    (2048, 4),
+    (2048, 8),
+    (4096, 4),
+    (4096, 8),
+    (8192, 8),
+)
 KEPT = 4  # how many of the sweep's best are timed in turn with the providers; the quickest of them is the ceiling
 HINTS = (("", ""), ("", ".cs"), ("evict_first", ".cs"))  # of loads and stores
 
