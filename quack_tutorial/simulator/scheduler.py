@@ -185,7 +185,7 @@ def run_launch(kernel: KernelCall, launch: LaunchState) -> None:
     try:
         if run.recorder is not None:
             run.recorder.launches.append(
-                Launch(kernel.function.name, launch.grid, launch.block, launch.cluster, int(launch.smem_used))
+                Launch(kernel.function.full_name, launch.grid, launch.block, launch.cluster, int(launch.smem_used))
             )
             _run_warps(kernel, launch, last)
             name = run.recorder.launches.pop()

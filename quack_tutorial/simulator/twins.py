@@ -143,6 +143,7 @@ class SimFunction:
     def __init__(self, original, mapper: Mapper):
         self.original, self.mapper = original, mapper
         self.name = original.__name__
+        self.full_name = original.__qualname__.rpartition("<locals>.")[2]  # Softmax.kernel, for a method
         self._ready = None
 
     @functools.cached_property
