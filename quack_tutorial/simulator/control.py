@@ -490,8 +490,6 @@ class _WhileLoop(_Carried):
     def test(self, condition) -> bool:
         c = truth(condition)
         if c is None:
-            if self.dynamic:
-                return bool(condition)
             return bool(condition)
         if not self.dynamic:
             STATE.loops += 1

@@ -11,7 +11,6 @@ import numpy as np
 from . import control
 from .arguments import AddressSpace, as_array, global_tensor, is_tensor
 from .context import STATE, NotSimulated, SimulationError
-from .numeric import Value
 from .scheduler import RunState
 from .trace import Finding, Op, Space, Trace, TraceRecorder
 from .twins import Mapper, cross
@@ -233,6 +232,3 @@ def _located(error) -> SimulationError | None:
     line = line_of(code.co_filename, frame.tb_lineno, code.co_name)
     message = str(error) or type(error).__name__
     return SimulationError(Finding("language", f"{line.where}: {message}", (line,)))
-
-
-__all__ = ["NotSimulated", "Run", "SimulationError", "Value", "simulate"]
