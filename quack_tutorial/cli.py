@@ -17,6 +17,11 @@ COMMANDS = (
     ),
     ("bench", "time kernels and their peers on this machine's GPU, and keep the times in a record", "bench.command"),
     ("results", "print what the records in book/records say, worst cells first", "bench.results"),
+    (
+        "validate",
+        "compare the simulator with specification, compiler and GPU, and print the tables",
+        "validate.command",
+    ),
     ("grade", "grade a submission to a lab, on the simulator, and say what is wrong with it", "labs.grade"),
     ("labs", "list the labs, try the corpus of submissions, write a student version", "labs.command"),
 )

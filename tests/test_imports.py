@@ -28,6 +28,11 @@ ROOMS = {
     "reference": (set(), set()),
     "simulate_command": ({"analysis", "kernels", "reference", "simulator"}, set()),
     "simulator": ({"analysis"}, set()),
+    # Its kernels are CuTe DSL, as the reader would write it.
+    "validate": (
+        {"analysis", "compiler", "hardware", "kernels", "machine", "reference", "simulator"},
+        {"cutlass", "cuda", "torch"},
+    ),
 }
 # Only where a function needs it, not when the module is loaded.
 LATE = {

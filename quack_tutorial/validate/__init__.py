@@ -1,0 +1,14 @@
+"""Proof that the simulator can be trusted: each suite compares it with something else and gives a table.
+
+| suite        | the simulator against                                                       | needs        |
+|--------------|-----------------------------------------------------------------------------|--------------|
+| `operations` | the specification's values, and those an H200 gave, edge values of every operation | nothing |
+| `agreement`  | itself: random small kernels, fast and in three schedules, bit for bit      | nothing      |
+| `mutation`   | broken kernels: every synchronisation and predicate of every kernel altered | nothing      |
+| `compiled`   | CuTe DSL's compiler: which loads, stores and shuffles are in its PTX        | the DSL      |
+| `device`     | an H200: the kernels' outputs                                               | a Hopper GPU |
+| `counters`   | Nsight Compute's counters of sectors and wavefronts on an H200              | a Hopper GPU |
+| `sanitizer`  | what compute-sanitizer says of kernels with seeded bugs                     | a Hopper GPU |
+
+`report` holds what a suite gives and how it is kept in book/records/validation; `command` is `quack-tutorial validate`.
+"""
