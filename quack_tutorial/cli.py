@@ -16,6 +16,7 @@ COMMANDS = (
         "simulate_command",
     ),
     ("bench", "time kernels and their peers on this machine's GPU, and keep the times in a record", "bench.command"),
+    ("tune", "try every configuration of a kernel on this machine's GPU, and say which to ship", "bench.tune"),
     ("results", "print what the records in book/records say, worst cells first", "bench.results"),
     (
         "validate",

@@ -3,33 +3,43 @@
 | function                          | needs            | gives                                                        |
 |-----------------------------------|------------------|--------------------------------------------------------------|
 | `launch(host_fn, *args)`          | what args are on | runs: CUDA tensors on the GPU, CPU tensors on the simulator  |
-| `compile_for(host_fn, *args)`     | a Hopper GPU     | a callable on CUDA tensors; compiled once, about 5 us a call |
+| `compile_for(host_fn, *args)`     | a Hopper GPU     | a callable on CUDA tensors, compiled once                    |
 | `ptx(host_fn, *args)`             | the DSL          | the PTX text for an architecture                             |
 | `ptx_hash(text)`                  | nothing          | sha256 of what the PTX says, without comments and line info  |
 | `resources(text)`                 | ptxas            | registers, spills and shared memory of a kernel              |
 
 Where an argument stands for a tensor, a `TensorSpec` can describe it: which sizes are fixed when the kernel is compiled
-(ints) and which are known only when it runs (names).
+(ints) and which are known only when it runs (names). None stands for a tensor that the kernel does without.
 
-Not covered: keeping compiled kernels on disk.
+What `compile_for` compiles is kept in memory, and on disk (see `kernel_cache`) under a name made from the kernel's source
+with all it refers to, the specs, the versions of CuTe DSL and Python, the options in the environment, and the processor.
 """
 
 from __future__ import annotations
 
+import enum
 import hashlib
 import inspect
+import os
+import platform
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import types
+import warnings
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import cache
+from importlib import metadata
 from pathlib import Path
+
+from quack_tutorial import kernel_cache
 
 DSL_VERSION = "4.8.1"
 HOPPER = (9, 0)  # compute capability
+HOPPER_ARCH = "sm_90a"
 MAX_ALIGNMENT = 16  # bytes; wider than this no load or store of Hopper asks for
 
 # torch and numpy name -> CuTe DSL name
@@ -74,8 +84,9 @@ def launch(host_fn, *args):
     """Run `host_fn` on `args`: on the GPU where the tensors are CUDA tensors, on the simulator where they are not.
 
     `host_fn` is a @cute.jit function, or an object whose class has a @cute.jit `__call__`. `args` are torch tensors,
-    numpy arrays (simulator only) and scalars, in order; a `stream` parameter is left out. The GPU kernel is compiled
-    for exactly these shapes, strides and alignments the first time, and runs on torch's current stream.
+    numpy arrays (simulator only), None for absent tensors, and scalars, in order; a `stream` parameter is left out. The
+    GPU kernel is compiled for exactly these shapes, strides and alignments the first time, and runs on torch's current
+    stream.
     """
     tensors = [arg for arg in args if _is_array(arg)]
     on_gpu = [bool(getattr(tensor, "is_cuda", False)) for tensor in tensors]
@@ -104,15 +115,93 @@ _compiled = {}
 def compile_for(host_fn, *args):
     """Compile `host_fn` for this GPU and return a callable on CUDA tensors and scalars, in the order of `args`.
 
-    `args` are CUDA tensors (compiled for exactly their shapes, see `spec_of`), `TensorSpec`s and scalars. The result is
-    cached; a host function, helper, global constant or object attribute that changed is compiled anew.
+    `args` are CUDA tensors (compiled for exactly their shapes, see `spec_of`), `TensorSpec`s, None for absent tensors, and
+    scalars: a Python number where the parameter is a number at run time (the value given here does not matter then). The
+    callable takes all of them by position. The result is cached; a host function, helper, global constant or object
+    attribute that changed is compiled anew.
     """
     args = tuple(spec_of(arg) if _is_array(arg) else arg for arg in args)
     key = (_fingerprint(host_fn), _signature_key(host_fn, args))
     if key not in _compiled:
         _require_gpu()
-        _compiled[key] = _Callable(host_fn, _compile(host_fn, args))
+        _compiled[key] = _callable(host_fn, _load_or_compile(host_fn, args, key))
     return _compiled[key]
+
+
+def _load_or_compile(host_fn, args, key, arch=None):
+    """The compiled host function: from disk if it was kept there, else compiled, and kept for the next process.
+
+    A loaded function is quicker to call (it takes arguments by position only, which saves a Python function), and so
+    a fresh one is loaded from its file as well.
+    """
+    name = _kept_name(*key, arch or HOPPER_ARCH) if kernel_cache.folder() else None
+    if name is None or dsl_problem():
+        return _compile(host_fn, args, arch)
+    kept = kernel_cache.find(name)
+    loaded = kept and _load(kept, name)
+    if loaded:
+        return loaded
+    compiled = _compile(host_fn, args, arch)
+    kept = kernel_cache.keep(name, lambda path: compiled.export_to_c(path, function_name=_symbol(name)))
+    return kept and _load(kept, name) or compiled
+
+
+def _kept_name(fingerprint, signature, arch):
+    """The name under which a kernel is kept on disk, or None if it is made from something without a lasting name."""
+    specs = tuple(astuple(item) if isinstance(item, TensorSpec) else item for item in signature)
+    return kernel_cache.key(fingerprint, specs, arch, _environment())
+
+
+_modules = []  # a loaded function's code is its module's
+
+
+def _load(path, name):
+    """The function of a kept file; None, and the file removed, if it cannot be loaded."""
+    from cutlass.cute.runtime import load_module
+
+    try:
+        module = load_module(str(path), enable_tvm_ffi=True)
+        function = getattr(module, _symbol(name))
+    except Exception as error:  # whatever it is, compiling again is the answer
+        warnings.warn(f"{path} cannot be loaded and is removed: {error}", stacklevel=2)
+        kernel_cache.discard(path)
+        return None
+    _modules.append(module)
+    return function
+
+
+def _symbol(name):
+    return f"kernel_{name}"
+
+
+@cache
+def _environment():
+    """What a compiled kernel depends on beside its source: versions, the DSL's options, the processor of the host code."""
+    packages = ("nvidia-cutlass-dsl", "nvidia-cutlass-dsl-libs-cu12", "nvidia-cutlass-dsl-libs-cu13", "apache-tvm-ffi")
+    options = sorted(item for item in os.environ.items() if item[0].startswith("CUTE_DSL_"))
+    return sys.version, *(_version(package) for package in packages), options, platform.machine(), _processor()
+
+
+def _version(package):
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _processor():
+    """What this machine's processor can do, on Linux: home folders are shared between machines that differ in it."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            return next((line for line in file if line.startswith(("flags", "Features"))), "")
+    except OSError:
+        return platform.processor()
+
+
+def _callable(host_fn, compiled):
+    """`compiled` itself where it can be called as it is, which costs least."""
+    adapted = _Callable(host_fn, compiled)
+    return compiled if adapted.has_stream and adapted.all_positional else adapted
 
 
 class _Callable:
@@ -145,7 +234,7 @@ class _Callable:
         current.wait_stream(default)
 
 
-def ptx(host_fn, *args, arch: str = "sm_90a") -> str:
+def ptx(host_fn, *args, arch: str = HOPPER_ARCH) -> str:
     """The PTX of `host_fn` compiled for `arch`; `args` as for `compile_for`. No GPU is needed."""
     args = tuple(spec_of(arg) if _is_array(arg) else arg for arg in args)
     return _compile(host_fn, args, arch, keep_ptx=True).__ptx__
@@ -218,15 +307,16 @@ def dsl_problem() -> str | None:
     return None
 
 
-def gpu_problem() -> str | None:
-    """One sentence on why compiled kernels cannot run here, or None: there is no GPU, or it is older than Hopper."""
+def gpu_problem(device=None) -> str | None:
+    """One sentence on why compiled kernels cannot run on a GPU (torch's current one), or None: there is none, or another."""
     import torch
 
     if not torch.cuda.is_available():
         return "torch sees no CUDA GPU: pass CPU tensors, which run on the simulator."
-    capability = torch.cuda.get_device_capability()
-    if capability < HOPPER:
-        name = torch.cuda.get_device_name()
+    which = () if device is None else (device,)
+    capability = torch.cuda.get_device_capability(*which)
+    if capability != HOPPER:
+        name = torch.cuda.get_device_name(*which)
         return (
             f"These kernels need a Hopper GPU (compute capability 9.0); this is a {name} "
             f"({capability[0]}.{capability[1]}): pass CPU tensors, which run on the simulator."
@@ -238,6 +328,9 @@ def _require_gpu():
     problem = gpu_problem()
     if problem:
         raise RuntimeError(problem)
+
+
+_MISSING = object()
 
 
 def _compile(host_fn, args, arch=None, keep_ptx=False):
@@ -274,13 +367,13 @@ def _compile(host_fn, args, arch=None, keep_ptx=False):
         if parameter.name == "stream":
             call.append(make_fake_stream(use_tvm_ffi_env_stream=True))
             continue
-        arg = next(given, inspect.Parameter.empty)
-        if arg is inspect.Parameter.empty:
+        arg = next(given, _MISSING)
+        if arg is _MISSING:
             if parameter.default is inspect.Parameter.empty:
                 raise TypeError(f"{_name(host_fn)}: argument {parameter.name!r} is missing")
             break
         call.append(fake(arg) if isinstance(arg, TensorSpec) else arg)
-    if next(given, None) is not None:
+    if next(given, _MISSING) is not _MISSING:
         expected = sum(parameter.name != "stream" for parameter in _parameters(host_fn))
         raise TypeError(f"{_name(host_fn)} takes {expected} arguments, got {len(args)}")
     options = [cute.EnableTVMFFI()] + ([cute.GPUArch(arch)] if arch else [])
@@ -342,33 +435,62 @@ def _fingerprint(value, seen=None):
     same object as before, and a cache by identity would run the old kernel.
     """
     seen = set() if seen is None else seen
-    if isinstance(value, types.MethodType):
-        return _fingerprint(value.__func__, seen), _fingerprint(value.__self__, seen)
+    if isinstance(value, (types.MethodType, staticmethod, classmethod)):
+        return _fingerprint(value.__func__, seen), _fingerprint(getattr(value, "__self__", None), seen)
+    if isinstance(value, property):
+        return _fingerprint(value.fget, seen)
     while hasattr(value, "__wrapped__"):  # the DSL's decorators keep there the function as written
         value = value.__wrapped__
     if isinstance(value, types.ModuleType):
-        return value.__name__
-    if (getattr(value, "__module__", None) or "").split(".")[0] in FOREIGN:
+        return value.__name__ if value.__name__.split(".")[0] in FOREIGN else value
+    home = (getattr(value, "__module__", None) or "").split(".")[0]
+    if home in sys.stdlib_module_names and isinstance(value, (type, *FUNCTIONS)):
+        return value
+    if home in FOREIGN:
         # Fixed while the program runs, but which one it is matters: Float32 or BFloat16, ADD or MAX, fmin or fmax.
-        return value if isinstance(value, Hashable) else (type(value), repr(value))
+        return value if isinstance(value, Hashable) else _Unknown(type(value), repr(value))
+    if isinstance(value, (tuple, list)):
+        return type(value), tuple(_fingerprint(item, seen) for item in value)
+    if isinstance(value, dict):
+        return dict, tuple((_fingerprint(k, seen), _fingerprint(v, seen)) for k, v in value.items())
+    if value is None or isinstance(value, (*PLAIN, enum.Enum)):
+        return type(value), value
     if id(value) in seen:
         return ()
+    seen.add(id(value))
     if isinstance(value, types.FunctionType):
-        seen.add(id(value))
-        referred = [cell.cell_contents for cell in value.__closure__ or ()]
-        referred += [value.__globals__[name] for name in _global_names(value.__code__) if name in value.__globals__]
         # Compiling a function gives it new code; the DSL keeps the code as written.
         code = getattr(value, "_original_code", value.__code__)
-        return code, repr(value.__defaults__), tuple(_fingerprint(item, seen) for item in referred)
+        referred = [cell.cell_contents for cell in value.__closure__ or ()]
+        referred += [value.__globals__[name] for name in _global_names(code) if name in value.__globals__]
+        return code, _fingerprint(value.__defaults__, seen), tuple(_fingerprint(item, seen) for item in referred)
     if isinstance(value, type):
-        seen.add(id(value))
-        return value, tuple(_fingerprint(item, seen) for item in vars(value).values() if callable(item))
+        bases = [base for base in value.__bases__ if base is not object]
+        own = [item for name, item in vars(value).items() if _is_code(item) or not name.startswith("__")]
+        return value, tuple(_fingerprint(item, seen) for item in (*bases, *own) if _is_code(item) or _is_plain(item))
     if hasattr(value, "__dict__"):
-        seen.add(id(value))
         return _fingerprint(type(value), seen), tuple((k, _fingerprint(v, seen)) for k, v in vars(value).items())
-    return type(value), value if isinstance(value, (bool, int, float, str)) else repr(value)
+    return value if isinstance(value, FUNCTIONS) else _Unknown(type(value), repr(value))
 
 
+@dataclass(frozen=True)
+class _Unknown:
+    """Stands for an object of which no more is known than how it prints: enough to tell two in this process apart."""
+
+    kind: type
+    text: str
+
+
+def _is_code(item):
+    return callable(item) or isinstance(item, (staticmethod, classmethod, property))
+
+
+def _is_plain(item):
+    return item is None or isinstance(item, PLAIN) or isinstance(item, tuple) and all(map(_is_plain, item))
+
+
+FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, types.WrapperDescriptorType, types.MethodDescriptorType)
+PLAIN = (bool, int, float, complex, str, bytes)
 FOREIGN = ("cutlass", "cuda", "torch", "numpy")  # what comes from there does not change while the program runs
 
 

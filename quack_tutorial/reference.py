@@ -1,26 +1,64 @@
 """The right answers: each operation in float64 on numpy, how far from them a result may be, and how far it is.
 
-| function            | what it gives                                                          |
-|---------------------|------------------------------------------------------------------------|
-| `softmax`           | softmax of the last axis in float64, NaN where torch has NaN           |
-| `round_to`          | float64 values rounded to a dtype, ties to even                        |
-| `ulp_distance`      | how many representable numbers lie between a result and a reference     |
-| `softmax_tolerance` | the ulp that a softmax result may be away, element by element           |
+| function                                       | what it gives                                                      |
+|------------------------------------------------|--------------------------------------------------------------------|
+| `softmax`                                      | softmax of the last axis in float64, NaN where torch has NaN       |
+| `softmax_backward`                             | the gradient of its input, from y and dy                           |
+| `rmsnorm`, `rmsnorm_rstd`                      | RMSNorm with weight, bias, residual; 1 / root mean square          |
+| `rmsnorm_dx`, `rmsnorm_dw`, `rmsnorm_db`       | the gradients of its input, weight and bias                        |
+| `logsumexp`                                    | log(sum(exp(x))) of the last axis                                  |
+| `cross_entropy`, `cross_entropy_backward`      | the loss of each row; the gradient of the logits                   |
+| each of these with `_error`                    | the largest error of a result over what is tolerated: right if <= 1 |
+| `softmax_tolerance`                            | the ulp that a softmax result may be away, element by element      |
+| `round_to`, `ulp`, `ulp_distance`              | rounding, spacing and distance in a dtype                          |
 
-dtypes are named "float32", "float16", "bfloat16". bfloat16 values are kept as the float32 numbers that they are.
+dtypes are named "float32", "float16", "bfloat16" and are those of the result; float32 is compared with the float64
+reference, narrower types with the reference rounded to them. bfloat16 values are kept as the float32 numbers that they
+are. Inputs are taken as they are, exact; so is a log-sum-exp or an rstd that a function is given.
 
-Tolerances, in ulp. Rounding x - max and its product with log2(e) moves exp(x - max) by up to 2 |x - max|; a handful of
-other roundings by 4. The sum of a row is off by half an ulp for each level of a balanced tree of additions, log2(N) / 2,
-and inherits the errors of its terms, each weighted by its share: 2 times the mean of |x - max| under the softmax itself.
-The sum's part is needed: without it, 4 + 2 |x - max|, random rows on an H200 (12 lengths from 256 to 16384, standard
-deviations 1, 4 and 20, 2026-11-21) take torch.softmax to 2.8 times the bound and ours to 1.7; with it, to 1.05 and 0.78.
-Narrow types hold one rounding of a good float32 result: 1.
+Tolerances. Kernels compute in float32 and round once at the end. A result may be as far away as float32 arithmetic
+takes it, which for sums of unlike signs depends on the terms and not on what is left of them, and in a narrow type 1 ulp
+more. eps is 2^-23, twice the error of one rounding.
+
+| operation               | how far float32 arithmetic may be away                                                      |
+|-------------------------|---------------------------------------------------------------------------------------------|
+| softmax                 | 4 + log2(N) / 2 + 2 (|x - max| + mean) ulp                                                   |
+| softmax_backward        | eps |y| (2 |dy| + (2 + log2(N) / 2) sum|y dy|)                                               |
+| rmsnorm                 | 4 ulp of the largest of |x rstd w|, |b| and the result                                      |
+| rmsnorm_rstd            | 4 ulp                                                                                       |
+| rmsnorm_dx              | eps (4 |rstd w dy| + (10 + log2(N) / 2) rstd |x'| mean|x' w dy| + 2 |dresidual|), x' = x rstd |
+| rmsnorm_dw, rmsnorm_db  | eps (4 + log2(M)) sum|dy x'|, eps (1 + log2(M)) sum|dy|                                      |
+| logsumexp               | eps (4 + log2(N) / 2 + |max| + |lse| + 2 mean)                                               |
+| cross_entropy           | that plus eps (|x_target| + |loss|), or 5e-5 of the loss, whichever is more                     |
+| cross_entropy_backward  | eps |dloss| (p (4 + log2(N) / 2 + 2 (|x - lse| + mean) + |lse|) + [target]) + 2^-126 |dloss|  |
+
+Why, softmax: rounding x - max and its product with log2(e) moves exp(x - max) by up to 2 |x - max|; a handful of other
+roundings by 4. The sum of a row is off by half an ulp for each level of a balanced tree of additions, log2(N) / 2,
+and inherits the errors of its terms, each weighted by its share: 2 times the mean of |x - max| under the softmax itself
+("mean" above). The sum's part is needed: without it, 4 + 2 |x - max|, random rows on an H200 (12 lengths from 256 to
+16384, standard deviations 1, 4 and 20, 2026-11-21) take torch.softmax to 2.8 times the bound and ours to 1.7; with it,
+to 1.05 and 0.78. Narrow types hold one rounding of a good float32 result: 1.
+
+Why, the others: each product or sum is half an eps of the term that it belongs to; a reciprocal square root is 2 eps,
+and dx has rstd once in its first term, three times in its second. Sums along a row count as softmax's, relative to the sum
+of the magnitudes. A sum over M rows is taken in runs, one a block, where roundings pile up more than in a tree, so it
+gets a whole eps a doubling. The log-sum-exp is max + log(sum): an error of the sum relative to itself is one of the
+logarithm absolutely, and the addition rounds at the size of the result; a loss near 0 is the difference of two numbers
+of that size, so 5e-5 of it alone would ask for more than float32 holds. A rounded log-sum-exp moves every p by that much
+relative to itself, hence |lse|; and exp may flush what is below 2^-126 to 0. Where a bound is not 0, 2^-148 is added for
+results that have lost digits to underflow.
+
+Not covered: rows whose squares leave the range of float32 in RMSNorm (its kernels do not scale).
 """
 
 import numpy as np
 
 # dtype: bits of the mantissa after the leading one, smallest normal exponent, exponent beyond the largest finite number
 FORMATS = {"float32": (23, -126, 128), "float16": (10, -14, 16), "bfloat16": (7, -126, 128)}
+EPS = 2.0**-23
+FLUSHED = 2.0**-126
+UNDERFLOW = 2.0**-148  # two roundings of numbers below the smallest normal one
+LOSS_RELATIVE = 5e-5
 
 
 def softmax(x):
@@ -84,6 +122,233 @@ def softmax_error(x, result, dtype):
     if dtype != "float32":
         reference = round_to(reference, dtype)
     fraction = ulp_distance(result, reference, dtype) / softmax_tolerance(x, dtype)
+    return float(fraction.max(initial=0.0))
+
+
+def softmax_backward(y, dy):
+    """The gradient of softmax's input in float64: y (dy - sum(dy y)), from its output `y` and the gradient `dy`."""
+    y, dy = _float64(y, dy)
+    return y * (dy - (dy * y).sum(axis=-1, keepdims=True))
+
+
+def softmax_backward_error(y, dy, result, dtype):
+    """The largest error of `result` as the gradient of softmax's input, over what is tolerated."""
+    y, dy = _float64(y, dy)
+    terms = np.abs(dy * y).sum(axis=-1, keepdims=True)
+    bound = EPS * np.abs(y) * (2 * np.abs(dy) + (2 + _tree(y.shape[-1])) * terms)
+    return _largest(result, softmax_backward(y, dy), dtype, bound)
+
+
+def rmsnorm_rstd(x, residual=None, eps=1e-6):
+    """1 / sqrt(mean(h^2) + eps) of the last axis in float64, h = x + residual; shape of x without its last axis."""
+    h = _with_residual(x, residual)
+    return 1.0 / np.sqrt((h * h).mean(axis=-1) + eps)
+
+
+def rmsnorm_rstd_error(x, result, residual=None, eps=1e-6):
+    """The largest error of float32 `result` as 1 / sqrt(mean(h^2) + eps), over what is tolerated."""
+    reference = rmsnorm_rstd(x, residual, eps)
+    return _largest(result, reference, "float32", 4 * ulp(reference, "float32"))
+
+
+def rmsnorm(x, weight=None, bias=None, residual=None, eps=1e-6):
+    """h rstd weight + bias in float64, h = x + residual; weight and bias have the length of the last axis."""
+    h = _with_residual(x, residual)
+    scaled = h * rmsnorm_rstd(h, eps=eps)[..., None]
+    scaled = scaled if weight is None else scaled * _float64(weight)
+    return scaled if bias is None else scaled + _float64(bias)
+
+
+def rmsnorm_error(x, result, dtype, weight=None, bias=None, residual=None, eps=1e-6):
+    """The largest error of `result` as RMSNorm, over what is tolerated."""
+    reference = rmsnorm(x, weight, bias, residual, eps)
+    largest = np.abs(reference)
+    if bias is not None:
+        largest = np.maximum(
+            largest, np.maximum(np.abs(rmsnorm(x, weight, None, residual, eps)), np.abs(_float64(bias)))
+        )
+    return _largest(result, reference, dtype, 4 * ulp(largest, "float32"))
+
+
+def rmsnorm_dx(x, dy, weight=None, dresidual=None, rstd=None, eps=1e-6):
+    """The gradient of RMSNorm's input: rstd (w dy - x' mean(x' w dy)) + dresidual in float64, x' = x rstd.
+
+    `x` is what was normalised (the residual's sum where there is one), `dresidual` the gradient that reaches that sum
+    by other ways, `rstd` what the forward pass saved, of the shape of x without its last axis (None: found from x).
+    """
+    normalised, rstd, wdy = _backward_terms(x, dy, weight, rstd, eps)
+    dx = rstd * (wdy - normalised * (normalised * wdy).mean(axis=-1, keepdims=True))
+    return dx if dresidual is None else dx + _float64(dresidual)
+
+
+def rmsnorm_dx_error(x, dy, result, dtype, weight=None, dresidual=None, rstd=None, eps=1e-6):
+    """The largest error of `result` as the gradient of RMSNorm's input, over what is tolerated."""
+    normalised, scale, wdy = _backward_terms(x, dy, weight, rstd, eps)
+    mean = np.abs(normalised * wdy).mean(axis=-1, keepdims=True)
+    bound = EPS * scale * (4 * np.abs(wdy) + (10 + _tree(wdy.shape[-1])) * np.abs(normalised) * mean)
+    if dresidual is not None:
+        bound = bound + 2 * EPS * np.abs(_float64(dresidual))
+    return _largest(result, rmsnorm_dx(x, dy, weight, dresidual, rstd, eps), dtype, bound)
+
+
+def rmsnorm_dw(x, dy, rstd=None, eps=1e-6):
+    """The gradient of RMSNorm's weight: the sum of dy x rstd over the M rows of (M, N) arrays, in float64, (N,).
+
+    With `rstd` given, (M,), x and dy may be some of the columns.
+    """
+    normalised, _, dy = _backward_terms(x, dy, None, rstd, eps)
+    return (dy * normalised).sum(axis=0)
+
+
+def rmsnorm_dw_error(x, dy, result, dtype, rstd=None, eps=1e-6):
+    """The largest error of `result` as the gradient of RMSNorm's weight, over what is tolerated."""
+    normalised, _, dy = _backward_terms(x, dy, None, rstd, eps)
+    bound = EPS * (4 + np.log2(max(len(dy), 1))) * np.abs(dy * normalised).sum(axis=0)
+    return _largest(result, (dy * normalised).sum(axis=0), dtype, bound)
+
+
+def rmsnorm_db(dy):
+    """The gradient of RMSNorm's bias: the sum of (M, N) `dy` over its rows in float64, (N,)."""
+    return _float64(dy).sum(axis=0)
+
+
+def rmsnorm_db_error(dy, result, dtype):
+    """The largest error of `result` as the gradient of RMSNorm's bias, over what is tolerated."""
+    dy = _float64(dy)
+    bound = EPS * (1 + np.log2(max(len(dy), 1))) * np.abs(dy).sum(axis=0)
+    return _largest(result, dy.sum(axis=0), dtype, bound)
+
+
+def logsumexp(x):
+    """log(sum(exp(x))) of the last axis in float64, as torch.logsumexp: -inf for rows all -inf, +inf for rows with one."""
+    x = _float64(x)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        highest = x.max(axis=-1)
+        finite = np.where(np.isfinite(highest), highest, 0.0)
+        return finite + np.log(np.exp(x - finite[..., None]).sum(axis=-1))
+
+
+def logsumexp_error(x, result):
+    """The largest error of float32 `result` as the log-sum-exp of each row, over what is tolerated."""
+    return _largest(result, logsumexp(x), "float32", _logsumexp_bound(x))
+
+
+def cross_entropy(x, target, ignore_index=-100):
+    """The loss of each row in float64: logsumexp(x) - x[target]; x is (M, N), `target` (M,) integers.
+
+    0 where the target is `ignore_index`; NaN where it is out of range, and, as torch has it, where the row is all -inf
+    or holds NaN or +inf.
+    """
+    x, target = _float64(x), np.asarray(target)
+    valid, picked = _picked(x, target)
+    lse = logsumexp(x)
+    with np.errstate(invalid="ignore"):
+        loss = np.where(valid & np.isfinite(lse), lse - picked, np.nan)
+    return np.where(target == ignore_index, 0.0, loss)
+
+
+def cross_entropy_error(x, target, result, dtype="float32", ignore_index=-100):
+    """The largest error of `result` as the loss of each row, over what is tolerated."""
+    loss = cross_entropy(x, target, ignore_index)
+    _, picked = _picked(_float64(x), np.asarray(target))
+    finite = np.isfinite(loss)
+    magnitudes = np.where(finite, np.abs(loss), 0.0) + np.where(finite & np.isfinite(picked), np.abs(picked), 0.0)
+    bound = np.maximum(LOSS_RELATIVE * np.where(finite, np.abs(loss), 0.0), _logsumexp_bound(x) + EPS * magnitudes)
+    bound = np.where(np.asarray(target) == ignore_index, 0.0, bound)  # an ignored row is exactly 0
+    return _largest(result, loss, dtype, bound)
+
+
+def cross_entropy_backward(x, target, dloss, lse=None, ignore_index=-100):
+    """The gradient of the logits in float64: (exp(x - lse) - [column == target]) dloss; shape of x, (M, N).
+
+    `dloss` is (M,) or a scalar; `lse` (M,) is what the forward pass saved, as it is (None: softmax of x, and so NaN in
+    the rows where softmax is). Rows whose target is `ignore_index` are 0; one out of range equals no column.
+    """
+    x, target = _float64(x), np.asarray(target)
+    p, hit = _probabilities(x, lse), np.arange(x.shape[-1]) == target[:, None]
+    gradient = (p - hit) * np.broadcast_to(_float64(dloss), target.shape)[:, None]
+    return np.where((target == ignore_index)[:, None], 0.0, gradient)
+
+
+def cross_entropy_backward_error(x, target, dloss, result, dtype, lse=None, ignore_index=-100):
+    """The largest error of `result` as the gradient of the logits, over what is tolerated."""
+    x, target = _float64(x), np.asarray(target)
+    p, hit = _probabilities(x, lse), np.arange(x.shape[-1]) == target[:, None]
+    size = np.nan_to_num(logsumexp(x) if lse is None else _float64(lse), nan=0.0, posinf=0.0, neginf=0.0)[:, None]
+    below = np.abs(x - size)
+    below = np.where(np.isfinite(below), below, 0.0)
+    mean = np.nansum(p * below, axis=-1, keepdims=True)
+    relative = 4 + _tree(x.shape[-1]) + 2 * (below + mean) + np.abs(size)
+    scale = np.abs(np.broadcast_to(_float64(dloss), target.shape))[:, None]
+    bound = scale * (EPS * (p * relative + hit) + FLUSHED)
+    bound = np.where((target == ignore_index)[:, None], 0.0, bound)  # an ignored row is exactly 0
+    return _largest(result, cross_entropy_backward(x, target, dloss, lse, ignore_index), dtype, bound)
+
+
+def _float64(*arrays):
+    converted = tuple(np.asarray(array, dtype=np.float64) for array in arrays)
+    return converted if len(converted) > 1 else converted[0]
+
+
+def _tree(count):
+    """The eps that a sum of `count` terms is off, relative to the sum of their magnitudes: half of one a level."""
+    return 0.5 * np.log2(max(count, 1))
+
+
+def _with_residual(x, residual):
+    return _float64(x) if residual is None else _float64(x) + _float64(residual)
+
+
+def _backward_terms(x, dy, weight, rstd, eps):
+    """x rstd, rstd with an axis for the columns, and w dy."""
+    x, dy = _float64(x, dy)
+    rstd = (rmsnorm_rstd(x, eps=eps) if rstd is None else _float64(rstd))[..., None]
+    return x * rstd, rstd, dy if weight is None else dy * _float64(weight)
+
+
+def _logsumexp_bound(x):
+    x, lse = _float64(x), logsumexp(x)
+    with np.errstate(invalid="ignore"):
+        below = np.abs(x - x.max(axis=-1, keepdims=True))
+        mean = np.nansum(softmax(x) * np.where(np.isfinite(below), below, 0.0), axis=-1)
+    sizes = np.abs(x.max(axis=-1)) + np.abs(lse)
+    return EPS * (4 + _tree(x.shape[-1]) + np.where(np.isfinite(sizes), sizes, 0.0) + 2 * mean)
+
+
+def _picked(x, target):
+    """Which targets are columns of x, and x at those (0 elsewhere)."""
+    valid = (target >= 0) & (target < x.shape[-1])
+    found = np.take_along_axis(x, np.where(valid, target, 0)[:, None], axis=-1)[:, 0]
+    return valid, np.where(valid, found, 0.0)
+
+
+def _probabilities(x, lse):
+    if lse is None:
+        return softmax(x)
+    with np.errstate(invalid="ignore", over="ignore"):
+        return np.exp(x - _float64(lse)[:, None])
+
+
+def _largest(result, reference, dtype, bound):
+    """The largest error of `result` over what is tolerated: `bound`, and 1 ulp more in types narrower than float32.
+
+    NaN must be NaN. Infinity counts as the number that follows the largest finite one.
+    """
+    result, reference = _float64(result, reference)
+    if result.shape != reference.shape:
+        raise ValueError(f"the result has shape {result.shape}, the reference {reference.shape}")
+    bound = np.broadcast_to(np.where(np.isnan(bound), 0.0, bound), reference.shape)
+    bound = np.where(bound > 0, bound + UNDERFLOW, 0.0)
+    if dtype != "float32":
+        reference = round_to(reference, dtype)
+        bound = np.where(bound > 0, bound + ulp(reference, dtype), 0.0)
+    limit = np.ldexp(1.0, _format(dtype)[2])
+    with np.errstate(invalid="ignore"):
+        off = np.abs(np.clip(result, -limit, limit) - np.clip(reference, -limit, limit))
+    wrong_nan = np.isnan(result) != np.isnan(reference)
+    right = (result == reference) | (np.isnan(result) & np.isnan(reference))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        fraction = np.where(right, 0.0, np.where(wrong_nan, np.inf, off / bound))
     return float(fraction.max(initial=0.0))
 
 

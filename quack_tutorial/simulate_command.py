@@ -115,12 +115,13 @@ def check_softmax(M: int, N: int, dtype: str, version="final", schedule="forward
 
 def _kernel(version: str, element, N: int):
     from quack_tutorial.kernels import softmax as kernels
+    from quack_tutorial.kernels.layout import VECTOR_BYTES
 
     if version == "three-pass":
         return kernels.SoftmaxThreePass()
     if version == "online":
         return kernels.SoftmaxOnline()
-    aligned = N * element.itemsize % kernels.VECTOR_BYTES == 0
+    aligned = N * element.itemsize % VECTOR_BYTES == 0
     return kernels.Softmax(element, N, rows="aligned" if aligned else "congruent")
 
 

@@ -18,9 +18,10 @@ ROOMS = {
     "analysis": ({"simulator.trace", "hardware"}, set()),
     "bench": ({"hardware", "reference", "kernels", "compiler", "ops", "machine"}, {"torch"}),
     "cli": (set(), set()),
-    "compiler": ({"kernels", "simulator"}, {"cutlass", "cuda", "torch"}),
+    "compiler": ({"kernel_cache", "kernels", "simulator"}, {"cutlass", "cuda", "torch"}),
     "figures": ({"analysis", "simulator.trace", "bench", "hardware"}, {"matplotlib"}),
     "hardware": (set(), set()),
+    "kernel_cache": (set(), set()),
     "kernels": ({"simulator.loading"}, {"cutlass", "cuda"}),  # so that they load where the DSL is not installed
     "labs": ({"analysis", "reference", "simulator", "machine"}, set()),
     "machine": ({"simulator.loading"}, set()),

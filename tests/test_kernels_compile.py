@@ -13,8 +13,11 @@ import cutlass
 
 from quack_tutorial import compiler
 from quack_tutorial.compiler import TensorSpec, ptx, ptx_hash, resources
+from quack_tutorial.kernels.config import MAX_N, Config
 from quack_tutorial.kernels.copy import Copy, CopyAsync
-from quack_tutorial.kernels.softmax import MAX_N, Config, Softmax, SoftmaxOnline, SoftmaxThreePass
+from quack_tutorial.kernels.cross_entropy import CrossEntropy, CrossEntropyBackward, CrossEntropyFused
+from quack_tutorial.kernels.rmsnorm import ColumnSum, RMSNorm, RMSNormBackward
+from quack_tutorial.kernels.softmax import Softmax, SoftmaxBackward, SoftmaxOnline, SoftmaxThreePass
 
 DTYPES = {"float32": cutlass.Float32, "bfloat16": cutlass.BFloat16, "float16": cutlass.Float16}
 
@@ -36,29 +39,32 @@ def assert_stays_in_registers(text):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("N", (64, 256, 1024, 3000, 4096, 8192, MAX_N))
+@pytest.mark.parametrize("N", (64, 256, 1024, 3000, 4096, 8192, 65536, MAX_N))
 def test_softmax_of_aligned_rows_moves_each_element_once_in_128_bit_accesses(N, dtype):
     kernel = Softmax(DTYPES[dtype], N)
     text = ptx(kernel, *row_specs(dtype, N))
-    assert count(r"ld\.global", text) == count(r"ld\.global\.v4\.b32", text) == kernel.vectors_per_thread
-    assert count(r"st\.global", text) == count(r"st\.global\.v4\.b32", text) == kernel.vectors_per_thread
+    assert count(r"ld\.global", text) == count(r"ld\.global\.v4\.b32", text) == kernel.tile.vectors
+    assert count(r"st\.global", text) == count(r"st\.global\.v4\.b32", text) == kernel.tile.vectors
     # One butterfly for the maximum and one for the sum, within warps and, where a row has several, between them.
-    threads = kernel.config.threads_per_row
-    assert count(r"shfl\.sync\.bfly", text) == 2 * int(math.log2(threads))
-    assert count(r"bar(rier)?(\.cta)?\.sync", text) == (1 if threads > 32 else 0)
-    # The maximum and the sum lie side by side, and travel together.
-    assert count(r"st\.shared", text) == count(r"st\.shared\.v2", text) == (1 if threads > 32 else 0)
+    threads, blocks = kernel.config.threads_per_row, kernel.config.blocks_per_row
+    between = int(math.log2(kernel.exchange.width)) if kernel.exchange.needed else 0
+    assert count(r"shfl\.sync\.bfly", text) == 2 * (int(math.log2(min(threads, 32))) + between)
+    # The maximum and the sum lie side by side, and travel together: to shared memory, or to the cluster's blocks.
+    in_block, in_cluster = threads > 32 and blocks == 1, blocks > 1
+    assert count(r"\tbar\.sync|\tbarrier\.sync", text) == in_block
+    assert count(r"st\.shared\.v2", text) == in_block
+    assert count(r"st\.async\S*v2", text) == count(r"barrier\.cluster\.wait", text) == in_cluster
     assert_stays_in_registers(text)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("N", (1, 3, 257, 1001, 12289, MAX_N - 1))
+@pytest.mark.parametrize("N", (1, 3, 257, 1001, 12289, 50257, MAX_N - 1))
 @pytest.mark.parametrize("rows", ("aligned", "congruent", "any"))
 def test_softmax_of_odd_rows_adds_single_accesses_at_the_ends(N, dtype, rows):
-    kernel = Softmax(DTYPES[dtype], N, rows)
-    text = ptx(kernel, *row_specs(dtype, N, rows))
-    wide = kernel.vectors_per_thread if kernel.vector_size > 1 else 0
-    single = kernel.singles_per_thread if kernel.vector_size > 1 else kernel.vectors_per_thread
+    tile = Softmax(DTYPES[dtype], N, rows).tile
+    text = ptx(Softmax(DTYPES[dtype], N, rows), *row_specs(dtype, N, rows))
+    wide = tile.vectors if tile.vector_size > 1 else 0
+    single = tile.singles if tile.vector_size > 1 else tile.vectors
     assert count(r"ld\.global\.v4", text) == count(r"st\.global\.v4", text) == wide
     assert count(r"ld\.global", text) == count(r"st\.global", text) == wide + single
     assert_stays_in_registers(text)
@@ -110,9 +116,21 @@ def test_row_addresses_are_64_bit_even_when_every_size_is_fixed():
     assert count(r"(mul\.lo\.s32|shl\.b32)\s+%r\d+, %r\d+, (16384|14);", text) == 0
 
 
-@pytest.mark.parametrize("numbers", ((3, 128), (64, 32), (0, 128), (8, 2048), (8, 100)))
-def test_impossible_configurations_are_refused(numbers):
-    with pytest.raises(ValueError, match="powers of 2"):
+@pytest.mark.parametrize(
+    "numbers, problem",
+    (
+        ((3, 128), "threads_per_row must be a power of 2 up to 32, or a multiple of 32"),
+        ((48, 96), "threads_per_row must be a power of 2 up to 32, or a multiple of 32"),
+        ((0, 128), "threads_per_row must be a power of 2 up to 32, or a multiple of 32"),
+        ((64, 32), "threads_per_block must be a multiple of 32 and of threads_per_row, 32 to 1024"),
+        ((8, 2048), "threads_per_block must be a multiple of 32 and of threads_per_row, 32 to 1024"),
+        ((8, 100), "threads_per_block must be a multiple of 32 and of threads_per_row, 32 to 1024"),
+        ((64, 64, 3), "blocks_per_row must be 1, 2, 4, 8 or 16"),
+        ((32, 64, 2), "blocks_per_row must be 1, 2, 4, 8 or 16, and 1 where a block has several rows"),
+    ),
+)
+def test_impossible_configurations_are_refused(numbers, problem):
+    with pytest.raises(ValueError, match=problem):
         Config(*numbers)
 
 
@@ -200,3 +218,57 @@ def test_a_changed_helper_constant_or_attribute_is_compiled_anew():
     assert of(cutlass.Float32, 64) != of(cutlass.Float32, 65)
     assert of(cutlass.Float32, 64) != of(cutlass.BFloat16, 64)
     assert of(cutlass.Float32, 64) != of(cutlass.Float32, 64, "any")
+
+
+ROW_KERNELS = {
+    "softmax backward": lambda t, N, rows, m: (SoftmaxBackward(t, N, rows), m("y"), m("dy"), m("dx")),
+    "rmsnorm": lambda t, N, rows, m: (
+        RMSNorm(t, N, rows, weight=cutlass.Float32, bias=t, residual=t, residual_out=t, rstd=True),
+        m("x"), columns("float32", N), columns(m("x").dtype, N), m("r"), m("o"), m("ro"), of_rows("float32"), 1e-6,
+    ),
+    "rmsnorm backward": lambda t, N, rows, m: (
+        RMSNormBackward(t, N, rows, weight=cutlass.Float32),
+        m("x"), columns("float32", N), m("dy"), m("dro"), of_rows("float32"), m("dx"), parts(N), parts(N),
+    ),
+    "cross-entropy": lambda t, N, rows, m: (
+        CrossEntropy(t, N, rows, lse=True), m("x"), of_rows("int64"), of_rows("float32"), of_rows("float32"), -100
+    ),
+    "cross-entropy backward": lambda t, N, rows, m: (
+        CrossEntropyBackward(t, N, rows),
+        m("x"), of_rows("int32"), TensorSpec("float32", ("M",), ("s",), 4), of_rows("float32"), m("dx"), -100,
+    ),
+    "cross-entropy fused": lambda t, N, rows, m: (
+        CrossEntropyFused(t, N, rows), m("x"), of_rows("int64"), of_rows("float32"), None, m("dx"), -100
+    ),
+}  # fmt: skip
+
+
+def columns(dtype, N):
+    return TensorSpec(dtype, (N,), (1,), 16)
+
+
+def of_rows(dtype):
+    return TensorSpec(dtype, ("M",), (1,), 8 if dtype == "int64" else 4)
+
+
+def parts(N):
+    return TensorSpec("float32", ("G", N), (N, 1), 16)
+
+
+@pytest.mark.parametrize("name", ROW_KERNELS)
+@pytest.mark.parametrize(
+    "N, rows", ((1, "any"), (256, "aligned"), (1001, "congruent"), (3000, "aligned"), (131072, "aligned"))
+)
+def test_row_kernels_compile_with_all_their_tensors_and_stay_in_registers(name, N, rows):
+    for dtype in ("float32", "bfloat16"):
+        align = 16 if rows == "aligned" else DTYPES[dtype].width // 8
+
+        def matrix(stride, dtype=dtype, align=align):
+            return TensorSpec(dtype, ("M", N), (stride, 1), align)
+
+        assert_stays_in_registers(ptx(*ROW_KERNELS[name](DTYPES[dtype], N, rows, matrix)))
+
+
+def test_column_sums_compile():
+    for dtype in DTYPES:
+        assert_stays_in_registers(ptx(ColumnSum(1000, DTYPES[dtype]), parts(1000), columns(dtype, 1000)))

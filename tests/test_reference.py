@@ -89,3 +89,173 @@ def test_error_accepts_a_good_softmax_and_refuses_one_wrong_element(dtype):
 def test_unknown_dtype_is_named():
     with pytest.raises(ValueError, match="float32, float16, bfloat16, got 'int8'"):
         reference.ulp(1.0, "int8")
+
+
+# RMSNorm, cross-entropy and the gradients ----------------------------------------------------------------------------
+
+
+def doubles(seed, *shapes):
+    generator = torch.Generator().manual_seed(seed)
+    return tuple(torch.randn(*shape, dtype=torch.float64, generator=generator) for shape in shapes)
+
+
+def test_rmsnorm_by_hand():
+    # mean of squares of (3, 4) is 12.5; with eps 3.5 its root is 4
+    np.testing.assert_allclose(reference.rmsnorm([[3.0, 4.0]], [2.0, 4.0], [1.0, 0.0], eps=3.5), [[2.5, 4.0]])
+    np.testing.assert_allclose(reference.rmsnorm_rstd([[1.0, 1.0]], [[2.0, 3.0]], eps=3.5), [0.25])
+    np.testing.assert_allclose(reference.rmsnorm([[1.0, 1.0]], residual=[[2.0, 3.0]], eps=3.5), [[0.75, 1.0]])
+
+
+def test_gradients_are_those_of_torchs_float64_autograd():
+    x, r, dy, dr, w, b = doubles(1, (5, 33), (5, 33), (5, 33), (5, 33), (33,), (33,))
+    leaves = [t.requires_grad_() for t in (x, r, w, b)]
+    h = x + r
+    out = torch.nn.functional.rms_norm(h, (33,), w, 1e-3) + b
+    np.testing.assert_allclose(reference.rmsnorm(x.detach(), w.detach(), b.detach(), r.detach(), 1e-3), out.detach())
+    grads = [g.numpy() for g in torch.autograd.grad([out, h], leaves, [dy, dr])]
+    h, w = h.detach().numpy(), w.detach().numpy()
+    dx = reference.rmsnorm_dx(h, dy, w, dr, eps=1e-3)
+    np.testing.assert_allclose(dx, grads[0], rtol=1e-12)
+    np.testing.assert_allclose(dx, grads[1], rtol=1e-12)
+    rstd = reference.rmsnorm_rstd(h, eps=1e-3)
+    np.testing.assert_allclose(reference.rmsnorm_dx(h, dy, w, dr, rstd), grads[0], rtol=1e-12)
+    np.testing.assert_allclose(reference.rmsnorm_dw(h, dy, eps=1e-3), grads[2], rtol=1e-12)
+    np.testing.assert_allclose(reference.rmsnorm_dw(h[:, 4:7], dy[:, 4:7], rstd), grads[2][4:7], rtol=1e-12)
+    np.testing.assert_allclose(reference.rmsnorm_db(dy), grads[3], rtol=1e-12)
+
+    (x,) = doubles(2, (5, 33))
+    y = torch.softmax(x.requires_grad_(), -1)
+    (dx,) = torch.autograd.grad(y, x, dy)
+    np.testing.assert_allclose(reference.softmax_backward(y.detach(), dy), dx, rtol=1e-12)
+
+
+def test_cross_entropy_is_torchs_in_float64():
+    x, dloss = doubles(3, (6, 21), (6,))
+    target = torch.tensor([0, 20, -100, 7, 7, 3])
+    loss = torch.nn.functional.cross_entropy(x.requires_grad_(), target, reduction="none")
+    (dx,) = torch.autograd.grad(loss, x, dloss)
+    x = x.detach().numpy()
+    np.testing.assert_allclose(reference.cross_entropy(x, target), loss.detach(), rtol=1e-13)
+    np.testing.assert_allclose(reference.logsumexp(x), torch.logsumexp(torch.tensor(x), 1), rtol=1e-13)
+    for lse in (None, reference.logsumexp(x)):
+        np.testing.assert_allclose(reference.cross_entropy_backward(x, target, dloss, lse), dx, rtol=1e-10, atol=1e-15)
+    only_third = reference.cross_entropy_backward(x, target, 1.0, ignore_index=3)
+    assert not only_third[5].any() and only_third[2].sum() == pytest.approx(
+        1.0
+    )  # -100 is then no column: no 1 taken off
+
+
+@pytest.mark.parametrize("row", ([-INF, -INF], [INF, 0.0], [NAN, 0.0], [-INF, 0.0], [0.0, -INF], [INF, -INF], [0.0]))
+def test_cross_entropy_of_hard_rows_is_torchs(row):
+    x, target = torch.tensor([row], dtype=torch.float64), torch.tensor([0])
+    loss = torch.nn.functional.cross_entropy(x, target, reduction="none")
+    np.testing.assert_array_equal(reference.cross_entropy(x, target), loss)
+    np.testing.assert_array_equal(reference.logsumexp(x), torch.logsumexp(x, 1))
+    assert reference.cross_entropy_error(x, target, loss) == 0.0
+    assert reference.logsumexp_error(x, torch.logsumexp(x, 1)) == 0.0
+    # float64's log-softmax of [0, -inf] by way of exp and log; only what is NaN or infinite must agree to the bit
+    gradient = torch.softmax(x, 1) - torch.eye(len(row), dtype=torch.float64)[:1]
+    np.testing.assert_array_equal(reference.cross_entropy_backward(x, target, 1.0), gradient)
+    assert reference.cross_entropy_backward_error(x, target, 1.0, gradient, "float32") == 0.0
+
+
+def test_targets_out_of_range_and_ignored():
+    x = np.zeros((4, 2))
+    loss = reference.cross_entropy(x, np.array([2, -1, -100, 0]))
+    np.testing.assert_allclose(loss, [NAN, NAN, 0.0, math.log(2)])
+    assert reference.cross_entropy_error(x, np.array([2, -1, -100, 0]), loss) == 0.0
+    almost = loss + np.array([0, 0, 1e-30, 0])
+    assert reference.cross_entropy_error(x, np.array([2, -1, -100, 0]), almost) == INF  # ignored means exactly 0
+    gradient = reference.cross_entropy_backward(x, np.array([2, -1, -100, 0]), 1.0)
+    np.testing.assert_array_equal(gradient, [[0.5, 0.5], [0.5, 0.5], [0, 0], [-0.5, 0.5]])
+
+
+def float32_results(dtype, M, N):
+    """What float32 arithmetic gives for every operation, rounded to `dtype`: {name: (error function, result)}."""
+    generator = torch.Generator().manual_seed(4)
+    narrow = getattr(torch, dtype)
+    x, dy = (torch.randn(M, N, generator=generator).to(narrow) for _ in range(2))
+    w, b = (torch.randn(N, generator=generator) for _ in range(2))
+    target, dloss = torch.randint(N, (M,), generator=generator), torch.randn(M, generator=generator)
+    y = torch.softmax(x.float(), -1).to(narrow)
+    xs, dys, ys = x.float(), dy.float(), y.float()
+    rstd = torch.rsqrt(xs.square().mean(-1) + 1e-6)
+    normalised = xs * rstd[:, None]
+    wdy = w * dys
+    lse = torch.logsumexp(xs, 1)
+    hit = torch.nn.functional.one_hot(target, N)
+    n = [t.double().numpy() for t in (x, dy, y, w, b, rstd, dloss, lse)]
+    X, DY, Y, W, B, RSTD, DLOSS, LSE = n
+    T = target.numpy()
+    ref = reference
+    return {
+        "softmax_backward": (
+            lambda r: ref.softmax_backward_error(Y, DY, r, dtype),
+            (ys * (dys - (ys * dys).sum(-1, keepdim=True))).to(narrow),
+        ),
+        "rmsnorm": (lambda r: ref.rmsnorm_error(X, r, dtype, W, B), (normalised * w + b).to(narrow)),
+        "rstd": (lambda r: ref.rmsnorm_rstd_error(X, r), rstd),
+        "dx": (
+            lambda r: ref.rmsnorm_dx_error(X, DY, r, dtype, W),
+            (rstd[:, None] * (wdy - normalised * (normalised * wdy).mean(-1, keepdim=True))).to(narrow),
+        ),
+        "dw": (lambda r: ref.rmsnorm_dw_error(X, DY, r, dtype, RSTD), (dys * normalised).sum(0).to(narrow)),
+        "db": (lambda r: ref.rmsnorm_db_error(DY, r, dtype), dys.sum(0).to(narrow)),
+        "lse": (lambda r: ref.logsumexp_error(X, r), lse),
+        "loss": (lambda r: ref.cross_entropy_error(X, T, r), lse - xs.gather(1, target[:, None])[:, 0]),
+        "dlogits": (
+            lambda r: ref.cross_entropy_backward_error(X, T, DLOSS, r, dtype, LSE),
+            ((torch.exp(xs - lse[:, None]) - hit) * dloss[:, None]).to(narrow),
+        ),
+    }
+
+
+@pytest.mark.parametrize("dtype", reference.FORMATS)
+@pytest.mark.parametrize("M, N", [(40, 8), (64, 1000), (8, 9001)])
+def test_error_accepts_float32_arithmetic_and_refuses_one_wrong_element(dtype, M, N):
+    for name, (error, result) in float32_results(dtype, M, N).items():
+        good = result.double().numpy()
+        assert error(good) <= 1.0, (name, error(good))
+        assert dtype != "float32" or error(good) > 0, name  # narrow types may hit every rounding
+        flat = np.argmax(np.abs(good))
+        for wrong in (good.flat[flat] * 1.02, NAN, 0.0):
+            bad = good.copy()
+            bad.flat[flat] = wrong
+            assert error(bad) > 1.0, (name, wrong)
+
+
+def test_bounds_follow_the_terms_where_they_cancel():
+    # x = (1, -1), dy = (1, -1 + 2^-20): what is left of dx is a millionth of its terms, and float32 has lost most of it
+    x, dy = np.array([[1.0, -1.0]]), np.array([[1.0, -1.0 + 2**-20]])
+    exact = reference.rmsnorm_dx(x, dy, eps=0.0)
+    assert np.abs(exact).max() < 1e-6
+    assert reference.rmsnorm_dx_error(x, dy, exact + 2**-23, "float32", eps=0.0) < 1
+    assert reference.rmsnorm_dx_error(x, dy, exact + 100 * 2**-23, "float32", eps=0.0) > 1
+    # out = 1 - 1 = 0: an ulp of the terms, not of the smallest number there is
+    assert reference.rmsnorm_error([[1.0]], [[2**-23]], "float32", bias=[-1.0], eps=0.0) == 0.25
+    assert reference.rmsnorm_error([[1.0]], [[2**-23]], "float32", bias=[-0.5], eps=0.0) > 1
+    # the loss of the only class is lse - x = 0
+    assert reference.cross_entropy_error([[1000.0]], np.array([0]), [2.0**-14]) < 1
+    assert reference.cross_entropy_error([[1000.0]], np.array([0]), [2.0**-9]) > 1
+
+
+def test_infinity_is_one_step_beyond_the_largest_number():
+    x, w = np.array([[1.0]]), np.array([65519.0])  # float16 ends at 65504 and rounds to infinity from 65520
+    assert reference.rmsnorm_error(x, [[INF]], "float16", w, eps=0.0) == pytest.approx(1.0, abs=1e-3)
+    assert reference.rmsnorm_error(x, [[-INF]], "float16", w, eps=0.0) > 1
+    assert reference.rmsnorm_error(x, [[INF]], "float16", w / 2, eps=0.0) > 1
+
+
+def test_a_result_of_another_shape_is_refused():
+    with pytest.raises(ValueError, match=r"shape \(2,\), the reference \(3,\)"):
+        reference.rmsnorm_db_error(np.ones((2, 3)), np.ones(2), "float32")
+
+
+def test_a_result_that_underflowed_is_right_to_the_last_digit_there_is():
+    y, dy = np.array([[2.0**-140, 1.0]]), np.array([[0.3, 0.0]])
+    exact = reference.softmax_backward(y, dy)  # 0.3 * 2^-140: float32 has 9 bits for it
+    rounded = np.float32(exact).astype(np.float64)
+    assert rounded[0, 0] != exact[0, 0]
+    assert reference.softmax_backward_error(y, dy, rounded, "float32") <= 1
+    assert reference.softmax_backward_error(y, dy, rounded + [[2.0**-146, 0]], "float32") > 1
+    assert reference.softmax_backward_error(y * 0, dy, rounded, "float32") == INF  # 0 stays exactly 0

@@ -10,29 +10,53 @@ synchronise alone. A clock belongs to a strand and has one entry for each
 | strand's inits   | mbarriers that it initialised before step T are published                  |
 | block            | 1: that block has started                                                  |
 
-Only clusters share clocks: blocks of different clusters are never ordered within a launch. An edge joins what the
-arriving strands knew, and what they did, into the clocks of those that go on: `barrier`, `barrier_arrive`, `sync_warp`,
-`cluster_arrive` (relaxed: only inits before a fence, and that the block has started), and an mbarrier's phase: its arrivals,
-and the st.async that it counted, which release what their threads did before; a bulk copy orders its own bytes only.
+A clock has one such vector a cluster: the strand's own, and those of which it learnt through atomics, which alone order
+blocks of different clusters within a launch. An edge joins what the arriving strands knew, and what they did, into the
+clocks of those that go on: `barrier`, `barrier_arrive`, `sync_warp`, `cluster_arrive` (relaxed: only inits before a fence,
+and that the block has started), and an mbarrier's phase: its arrivals, and the st.async that it counted, which release
+what their threads did before; a bulk copy orders its own bytes only.
 
-Not covered: fences and atomics as a way to order other memory, proxies.
+Atomics (PTX ISA, memory consistency model): an atomic releases what its thread knew and did before the thread's last fence;
+a later atomic on the same address reads from it, directly or through the atomics between, and its thread acquires that at
+its next fence. Both fences must have a scope that holds both threads; atomics are taken to be of gpu scope or wider. One
+that is itself a release or an acquire (bits RELEASE, ACQUIRE of the event's `arg`) needs no fence. With or without fences,
+the earlier atomic itself is ordered before all that the later one's thread does next; for that a clock has an entry for
+each address (vector LOCATIONS). A plain store to the address is not taken to end the chain: where it is ordered with the
+atomics, so is what they release, and where it is not, it races with them.
+
+Where there are bulk copies, each vector has a second half: what a proxy fence (PROXY_ASYNC) has made visible to them. The
+fence copies the first half to the second, and edges join both. mbarrier_init_fence does so for the thread's inits alone.
+
+Not covered: flags that are stored and loaded without atomics; proxies of other memory.
 """
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from quack_tutorial.simulator.trace import FenceKind, Op
 
-from .accesses import LANES, Role, lane_bits
+from .accesses import LANES, SHARED, Role, lane_bits
 
 NEVER = np.iinfo(np.int64).max // 2
 MBARRIER_OPS = (Op.MBARRIER_INIT, Op.MBARRIER_ARRIVE, Op.MBARRIER_RESUME)
 WARP_OPS = (Op.BARRIER, Op.BARRIER_ARRIVE, Op.BARRIER_RESUME, Op.CLUSTER_ARRIVE, Op.CLUSTER_RESUME, Op.SYNC_WARP)
 GROUP_OPS = (Op.ASYNC_COPY, Op.BULK_COPY, Op.COMMIT_GROUP, Op.WAIT_GROUP)
 REPLAYED = (*WARP_OPS, *MBARRIER_OPS, *GROUP_OPS, Op.STORE_ASYNC, Op.FENCE, Op.ASYNC_DONE, Op.EXIT)
+LOCATIONS = -1  # the vector of a clock that has an entry for each address of atomics
+MOST_ATOMICS = 1000  # that are followed one by one where there is no fence
+ACQUIRE, RELEASE = 1, 2  # bits of an atomic's `arg`
+# How far a fence reaches: two threads of one block, of one cluster, or any.
+BLOCK_LEVEL, CLUSTER_LEVEL, GRID_LEVEL = range(3)
+FENCE_LEVEL = {
+    FenceKind.CTA: BLOCK_LEVEL,
+    FenceKind.CLUSTER: CLUSTER_LEVEL,
+    FenceKind.GPU: GRID_LEVEL,
+    FenceKind.SYS: GRID_LEVEL,
+}
 
 
 @dataclass
@@ -47,7 +71,8 @@ class MBarrier:
 class Cluster:
     """The clocks' shape in one cluster, and its barrier's generations."""
 
-    blocks: list
+    number: int
+    blocks: list = field(default_factory=list)
     width: int = 0
     started: dict = field(default_factory=dict)  # block -> entry
     inits: dict = field(default_factory=dict)  # strand -> entry
@@ -76,6 +101,27 @@ class Order:
     exits: dict  # block -> clock of the whole block at its exit; only blocks whose warps all exited
     started: dict  # block -> clock entry
     pending: dict  # event -> (step, n) of a wait_group that came after it and did not cover it
+    width_of: np.ndarray  # (strands,): entries of its cluster's vector (of each half)
+    far: dict  # offset of a strand's clock -> {cluster or LOCATIONS: offset of that vector}
+    locations: np.ndarray  # addresses of atomics that are followed, in order
+
+    def knows_far(self, offset: np.ndarray, vector: np.ndarray, entry: np.ndarray, over: np.ndarray) -> np.ndarray:
+        """Whether the clock at each offset has, in another cluster's vector (or LOCATIONS), an entry beyond `over`."""
+        known = np.zeros(len(offset), bool)
+        if not self.far:
+            return known
+        keys, index = np.unique(np.stack([offset, vector]), axis=1, return_inverse=True)
+        at = np.array([self.far.get(int(o), {}).get(int(v), -1) for o, v in keys.T], np.int64)[index.reshape(-1)]
+        there = at >= 0
+        known[there] = self.clocks[at[there] + entry[there]] > over[there]
+        return known
+
+    def location(self, address: np.ndarray) -> np.ndarray:
+        """The LOCATIONS entry of each address, -1 for none."""
+        if not len(self.locations):
+            return np.full(len(address), -1, np.int64)
+        entry = np.minimum(np.searchsorted(self.locations, address), len(self.locations) - 1)
+        return np.where(self.locations[entry] == address, entry, -1)
 
     def offsets(self, strand: np.ndarray, step: np.ndarray) -> np.ndarray:
         """Where the clock that each strand had at each step begins in `clocks`."""
@@ -128,12 +174,37 @@ class _Replay:
         places, self.warp_of = np.unique(place, return_inverse=True)
         self.warps = np.stack([places >> 16, places & 0xFFFF], axis=1)
         self.chosen = chosen
-        op = self.events["op"]
-        keep = np.isin(op, [int(o) for o in REPLAYED])
-        keep &= (op != int(Op.FENCE)) | (self.events["arg"] == int(FenceKind.MBARRIER_INIT))
+        op, fence = self.events["op"], np.where(self.events["op"] == int(Op.FENCE), self.events["arg"], -1)
+        atomics = op == int(Op.ATOMIC)
+        memory_fences = np.isin(fence, [int(kind) for kind in FENCE_LEVEL])
+        ordering = bool(memory_fences.any() or self.events["arg"][atomics].any())
+        if not ordering:
+            atomics &= self._counters(atomics)
+        # Bulk copies see what threads wrote, data and mbarriers, only after a proxy fence.
+        self.halves = 1 + bool((op == int(Op.BULK_COPY)).any())
+        keep = np.isin(op, [int(o) for o in REPLAYED]) & (op != int(Op.FENCE))
+        keep |= fence == int(FenceKind.MBARRIER_INIT)
+        keep |= (fence == int(FenceKind.PROXY_ASYNC)) & (self.halves == 2)
+        keep |= atomics | (memory_fences & atomics.any())
         self.sync = np.nonzero(keep)[0]
+        used = self.events["addresses"][atomics]
+        self.locations = np.unique(trace.addresses[used][trace.addresses[used] >= 0])
         self._find_strands()
         self._shape_clocks()
+
+    def _counters(self, atomics) -> np.ndarray:
+        """Which atomics to follow where no fence gives them meaning: those on global words that are also read or written
+        plainly, as a counter that is reset at the end is.
+
+        A histogram's thousands are not followed one by one, nor atomics on shared memory: barriers order them with the
+        rest, and a missing one is said more plainly than the order that atomics happen to have.
+        """
+        atomics = atomics & ~np.isin(self.events["space"], SHARED)
+        if int(lane_bits(self.events["mask"][atomics]).sum()) > MOST_ATOMICS:
+            return np.zeros(len(atomics), bool)
+        plain = np.isin(self.events["op"], (int(Op.LOAD), int(Op.STORE)))
+        words = [self.trace.addresses[self.events["addresses"][rows]] >> 4 for rows in (atomics, plain)]
+        return atomics & bool(np.isin(words[1], np.setdiff1d(words[0], -1)).any())
 
     # ---- strands ----
 
@@ -163,7 +234,9 @@ class _Replay:
         self.strand_warp = np.repeat(np.arange(count), per_warp)
 
     def _masks(self, event):
-        """The lanes that synchronise with the same thing: all of the mask, or those at the same mbarrier."""
+        """The lanes that synchronise with the same thing: all of the mask, those at one mbarrier, or each with an atomic."""
+        if int(event["op"]) == Op.ATOMIC:
+            return [1 << int(lane) for lane in LANES if int(event["mask"]) >> int(lane) & 1]
         if int(event["op"]) not in (*MBARRIER_OPS, Op.STORE_ASYNC):
             return [int(event["mask"])]
         return [sum(1 << int(lane) for lane in lanes) for _, lanes in self._at(event)]
@@ -196,7 +269,7 @@ class _Replay:
         self.entry_of = np.zeros(count, np.int64)
         blocks = self.warps[self.strand_warp, 0]
         for s in range(count):
-            c = self.clusters.setdefault(int(self.strand_cluster[s]), Cluster([]))
+            c = self.clusters.setdefault(int(self.strand_cluster[s]), Cluster(int(self.strand_cluster[s])))
             self.entry_of[s] = c.width
             c.width += 1
             if int(blocks[s]) not in c.blocks:
@@ -221,50 +294,64 @@ class _Replay:
             for b in c.blocks:
                 c.started[b] = c.width
                 c.width += 1
-        self.now, self.flat, self.flat_size = [], [], 0
+        self.now, self.flat, self.flat_size, self.far = [], [], 0, {}
+        self.kept = {}  # id of a far vector -> its offset
         self.changes = []  # (strand, step + 1, offset)
         for s in range(count):
             c = self.clusters[int(self.strand_cluster[s])]
-            clock = np.zeros(c.width, np.int64)
-            clock[c.started[int(blocks[s])]] = 1
-            self.now.append(clock)
+            vector = np.zeros(c.width * self.halves, np.int64)
+            vector[c.started[int(blocks[s])]] = 1
+            self.now.append({c.number: vector})
         for s, clock in enumerate(self.now):
-            self.changes.append((s, 0, self._keep(clock)))
+            self.changes.append((s, 0, self._keep(int(self.strand_cluster[s]), clock)))
 
-    def _keep(self, clock) -> int:
-        offset = self.flat_size
-        self.flat.append(clock)
-        self.flat_size += len(clock)
+    def _keep(self, cluster: int, clock) -> int:
+        offset = self._append(clock[cluster])
+        if len(clock) > 1:
+            self.far[offset] = {key: self._keep_far(vector) for key, vector in clock.items() if key != cluster}
         return offset
 
-    def _release(self, c: Cluster, strands: list, step: int) -> np.ndarray:
+    def _keep_far(self, vector) -> int:
+        if id(vector) not in self.kept:  # self.flat keeps it alive, so its id stays its own
+            self.kept[id(vector)] = self._append(vector)
+        return self.kept[id(vector)]
+
+    def _append(self, vector) -> int:
+        offset = self.flat_size
+        self.flat.append(vector)
+        self.flat_size += len(vector)
+        return offset
+
+    def _release(self, c: Cluster, strands: list, step: int) -> dict:
         """What the strands did and knew before `step`."""
-        clock = self.now[strands[0]].copy()
+        clock = dict(self.now[strands[0]])
         for s in strands[1:]:
-            np.maximum(clock, self.now[s], out=clock)
+            clock = _joined(clock, self.now[s])
+        clock[c.number] = own = clock[c.number].copy()
         for s in strands:
-            clock[self.entry_of[s]] = step
+            own[self.entry_of[s]] = step
             if s in c.inits:
-                clock[c.inits[s]] = step
+                own[c.inits[s]] = step
         return clock
 
-    def _release_relaxed(self, c: Cluster, strands: list) -> np.ndarray:
+    def _release_relaxed(self, c: Cluster, strands: list) -> dict:
         """A relaxed cluster arrive: the strands' fenced mbarrier inits, and which blocks have started."""
-        clock = np.zeros(c.width, np.int64)
+        own = np.zeros(c.width * self.halves, np.int64)
         started = list(c.started.values())
         for s in strands:
-            clock[started] = np.maximum(clock[started], self.now[s][started])
+            own[started] = np.maximum(own[started], self.now[s][c.number][started])
             if s in c.inits:
-                clock[c.inits[s]] = max(c.fenced.get(s, 0), clock[c.inits[s]])
-        return clock
+                for entry in [c.inits[s] + half * c.width for half in range(self.halves)]:
+                    own[entry] = max(c.fenced.get(s, 0), own[entry])
+        return {c.number: own}
 
-    def _acquire(self, strands: list, clock, step: int) -> None:
+    def _acquire(self, c: Cluster, strands: list, clock, step: int) -> None:
         last = new = offset = None
         for s in strands:
             if self.now[s] is not last:
                 last = self.now[s]
-                new = np.maximum(last, clock)
-                offset = self._keep(new)
+                new = _joined(last, clock)
+                offset = self._keep(c.number, new)
             self.now[s] = new
             self.changes.append((s, step + 1, offset))
 
@@ -275,6 +362,8 @@ class _Replay:
         self.group_done, self.phase_done, self.pending = {}, {}, {}
         self.sending = {}  # (event, mbarrier address) -> [what its threads release, lanes whose transfer has not landed]
         exits, exited = {}, {}
+        # (address, level, block or cluster or 0) -> what atomics there released; strand -> level -> a clock
+        self.released_at, self.fence_releases, self.read_by = {}, {}, {}
         for i in self.sync.tolist():
             event, w = self.events[i], int(self.warp_of[i])
             op, step = int(event["op"]), int(event["step"])
@@ -285,10 +374,10 @@ class _Replay:
             elif op == Op.BARRIER_RESUME:
                 key = (int(event["block"]), int(event["arg"]), int(event["arg2"]))
                 if key in barriers:
-                    self._acquire(self._strands(w, mask=event["mask"]), barriers[key], step)
+                    self._acquire(c, self._strands(w, mask=event["mask"]), barriers[key], step)
             elif op == Op.SYNC_WARP:
                 strands = self._strands(w, mask=event["mask"])
-                self._acquire(strands, self._release(c, strands, step), step)
+                self._acquire(c, strands, self._release(c, strands, step), step)
             elif op in MBARRIER_OPS:
                 self._at_mbarrier(c, event, w, op, step)
             elif op == Op.CLUSTER_ARRIVE:
@@ -299,10 +388,11 @@ class _Replay:
             elif op == Op.CLUSTER_RESUME:
                 if int(event["arg2"]) in c.generations:
                     clock = c.generations[int(event["arg2"])]
-                    self._acquire(self._strands(w, mask=event["mask"]), clock, step)
+                    self._acquire(c, self._strands(w, mask=event["mask"]), clock, step)
             elif op == Op.FENCE:
-                for s in self._strands(w, mask=event["mask"]):
-                    c.fenced[s] = step
+                self._fence(c, self._strands(w, mask=event["mask"]), FenceKind(int(event["arg"])), step)
+            elif op == Op.ATOMIC:
+                self._atomic(c, event, w, step)
             elif op == Op.STORE_ASYNC:
                 for address, lanes in self._at(event):
                     clock = self._release(c, self._strands(w, lanes), step)
@@ -337,10 +427,65 @@ class _Replay:
             np.concatenate(self.flat),
             self.group_done,
             self.phase_done,
-            {block: clock for block, clock in exits.items() if exited[block] == whole},
+            {
+                block: clock[c.number]
+                for c in self.clusters.values()
+                for block, clock in exits.items()
+                if block in c.started and exited[block] == whole
+            },
             {block: entry for c in self.clusters.values() for block, entry in c.started.items()},
             self.pending,
+            np.array([self.clusters[int(number)].width for number in self.strand_cluster]),
+            self.far,
+            self.locations,
         )
+
+    def _fence(self, c: Cluster, strands: list, kind: FenceKind, step: int) -> None:
+        for s in strands:
+            if kind == FenceKind.MBARRIER_INIT:
+                c.fenced[s] = step
+                if self.halves == 2 and s in c.inits:
+                    own = np.zeros(2 * c.width, np.int64)
+                    own[c.width + c.inits[s]] = step
+                    self._acquire(c, [s], {c.number: own}, step)
+            elif kind == FenceKind.PROXY_ASYNC:
+                clock = self._release(c, [s], step)
+                own = clock[c.number]
+                own[c.width :] = np.maximum(own[c.width :], own[: c.width])
+                own[: c.width] = self.now[s][c.number][: c.width]
+                self._acquire(c, [s], clock, step)
+            else:
+                levels = range(FENCE_LEVEL[kind] + 1)
+                read = [self.read_by[s, level] for level in levels if (s, level) in self.read_by]
+                if read:
+                    self._acquire(c, [s], functools.reduce(_joined, read), step)
+                self.fence_releases.update({(s, level): self._release(c, [s], step) for level in levels})
+
+    def _atomic(self, c: Cluster, event, w: int, step: int) -> None:
+        """Each lane's atomic, one after the other: it reads what those before released, and releases in turn."""
+        addresses, block = self.trace.addresses[int(event["addresses"])], int(event["block"])
+        domains = (block, c.number, 0)
+        for lane in np.nonzero(lane_bits(event["mask"][None])[0] & (addresses >= 0))[0]:
+            s, address = int(self.strand_of[w, lane]), int(addresses[lane])
+            acquired = self._observed(address, step)
+            released = self._release(c, [s], step) if event["arg"] & RELEASE else None
+            for level, domain in enumerate(domains):
+                place = (address, level, domain)
+                if place in self.released_at:
+                    read = self.released_at[place]
+                    self.read_by[s, level] = _joined(self.read_by.get((s, level), {}), read)
+                    if event["arg"] & ACQUIRE:
+                        acquired = _joined(acquired, read)
+                sent = released or self.fence_releases.get((s, level))
+                if sent is not None:
+                    self.released_at[place] = _joined(self.released_at.get(place, {}), sent)
+            self._acquire(c, [s], acquired, step)
+
+    def _observed(self, address: int, step: int) -> dict:
+        """A clock that says: atomics at this address before `step` are seen."""
+        vector = np.zeros(len(self.locations), np.int64)
+        vector[np.searchsorted(self.locations, address)] = step
+        return {LOCATIONS: vector}
 
     def _mbarrier(self, c: Cluster, address: int, fresh=False) -> MBarrier:
         if fresh or address not in c.mbarriers:
@@ -358,12 +503,13 @@ class _Replay:
                 _join(mbarrier.released, phase, self._release(c, strands, step + 1))
             elif op == Op.MBARRIER_RESUME and phase >= 0:
                 # Phases complete in order, so a later one has the arrivals of all before it.
-                clock = np.zeros(c.width, np.int64)
+                own = np.zeros(c.width * self.halves, np.int64)
+                own[mbarrier.entry] = phase + 1
+                clock = {c.number: own}
                 for p, released in mbarrier.released.items():
                     if p <= phase:
-                        np.maximum(clock, released, out=clock)
-                clock[mbarrier.entry] = phase + 1
-                self._acquire(strands, clock, step)
+                        clock = _joined(clock, released)
+                self._acquire(c, strands, clock, step)
 
     def _landed(self, c: Cluster, event) -> None:
         """Note which phase counted a transfer; transfers of one instruction to one mbarrier land in lane order."""
@@ -410,8 +556,16 @@ class _Replay:
 
 
 def _join(clocks: dict, key, clock) -> None:
-    held = clocks.get(key)
-    if held is None:
-        clocks[key] = clock
-    else:
-        np.maximum(held, clock, out=held)
+    clocks[key] = _joined(clocks[key], clock) if key in clocks else clock
+
+
+def _joined(a: dict, b: dict) -> dict:
+    """The clock that knows what either knows; vectors are shared with them where one has nothing to add."""
+    clock = dict(a)
+    for key, vector in b.items():
+        held = clock.get(key)
+        if held is None:
+            clock[key] = vector
+        elif held is not vector:
+            clock[key] = np.maximum(held, vector)
+    return clock

@@ -130,6 +130,9 @@ def _where(race: Race) -> str:
 def _question(trace, order, race: Race, events) -> str:
     copy = race.roles[0] in WAITS
     if race.scope == GRID:
+        missing = _missing_memory_fence(trace, order, race)
+        if missing is not None:
+            return missing
         return (
             "Blocks of different clusters run in any order: let one of them do it, use an atomic, or split the kernel in two."
             if _has_clusters(trace, events[0])
@@ -216,6 +219,31 @@ def _waited(trace, order, race: Race) -> bool:
     return int(np.sum(warps[:wait] == warps[first])) < int(np.sum(warps[:second] == warps[second]))
 
 
+def _missing_memory_fence(trace, order, race: Race) -> str | None:
+    """What to say where atomics on one address stand between the two, but order no other memory for want of a fence."""
+    events = trace.events
+    first, second = (int(np.searchsorted(events["step"], events["step"][i])) for i in race.events)
+    numbers = np.arange(len(events))
+    atomics = (events["op"] == int(Op.ATOMIC)) & (events["launch"] == events["launch"][first])
+    after = numbers[atomics & (events["block"] == race.blocks[0]) & (numbers > first)]
+    before = numbers[atomics & (events["block"] == race.blocks[1]) & (numbers < second)]
+    if race.shared or not len(after) or not len(before):
+        return None
+    places = [set(trace.addresses[events["addresses"][rows]].ravel().tolist()) - {-1} for rows in (after, before)]
+    if not places[0] & places[1]:
+        return None
+    release, acquire = int(after[0]), int(before[-1])
+    fences = np.isin(events["arg"], (int(FenceKind.GPU), int(FenceKind.SYS))) & (events["op"] == int(Op.FENCE))
+    missing = []
+    if not fences[first:release][events["block"][first:release] == race.blocks[0]].any():
+        missing.append(f"before the atomic at {trace.line(events[release]).where}")
+    if not fences[acquire:second][events["block"][acquire:second] == race.blocks[1]].any():
+        missing.append(f"after the atomic at {trace.line(events[acquire]).where}")
+    if not missing:
+        return None
+    return f"An atomic orders no other memory: is cute.arch.fence_acq_rel_gpu() missing {' and '.join(missing)}?"
+
+
 def _has_clusters(trace, event) -> bool:
     return max(trace.launches[int(event["launch"])].cluster) > 1
 
@@ -247,6 +275,28 @@ def _fenced(trace, order, event: int) -> bool:
     later = trace.events[event + 1 :]
     mine = order.warp_of[event + 1 :] == order.warp_of[event]
     return bool(((later["op"] == Op.FENCE) & (later["arg"] == FenceKind.MBARRIER_INIT) & mine).any())
+
+
+def report_proxy(trace, race: Race) -> Finding:
+    """A thread's write that a bulk copy reads with no proxy fence between the two."""
+    lines = tuple(trace.line(trace.events[i]) for i in race.events)
+    if race.roles[0] == Role.INIT:
+        message = (
+            f"Mbarrier used before its init is published: thread {race.threads[0]} initialised it at {lines[0].where}, and "
+            f"the bulk copy at {lines[1].where} counts on it through the async proxy (block {race.blocks[0]}). "
+            f"Is mbarrier_init_fence() missing {_fence_place(race)}?"
+        )
+        return Finding("mbarrier not published", message, lines, race.blocks[0], race.threads, (race.address,), 1)
+    message = (
+        f"Missing proxy fence: the bulk copy at {lines[1].where} reads shared memory that thread {race.threads[0]} wrote at "
+        f"{lines[0].where} ({_count(race.words, 'word')}, block {race.blocks[0]}); the async proxy needs "
+        f"cute.arch.fence_view_async_shared() {_fence_place(race)}."
+    )
+    return Finding("missing proxy fence", message, lines, race.blocks[0], race.threads, (race.address,), race.words)
+
+
+def _fence_place(race: Race) -> str:
+    return "between the two" if race.same_thread else "before the barrier"
 
 
 def report_exit(trace, table, rows) -> Finding:

@@ -4,7 +4,11 @@ Independent of the schedule that the simulator happened to run: `ordering` says 
 accesses to each byte. First every access is compared with the accesses just before it, which decides for each byte
 whether all is ordered, since order is transitive; only bytes where it is not are compared pair by pair.
 
-Not covered: paths that were not executed, order made by fences and atomics, proxy fences, launches that overlap.
+What a bulk copy reads from shared memory must be ordered after what threads wrote there *and* have passed a proxy fence on
+the way: see `_Pairs.unfenced`.
+
+Not covered: paths that were not executed, proxy fences elsewhere (global memory, before a bulk copy overwrites what threads
+wrote), launches that overlap.
 """
 
 from __future__ import annotations
@@ -17,8 +21,8 @@ import numpy as np
 from quack_tutorial.simulator.trace import SMEM_BLOCK_BITS, Finding, Op
 
 from .accesses import Accesses, Kind, Role, accesses
-from .ordering import Order, replay
-from .race_reports import Race, one_per_cause, report, report_exit, report_start
+from .ordering import LOCATIONS, Order, replay
+from .race_reports import Race, one_per_cause, report, report_exit, report_proxy, report_start
 from .requests import tensor_at
 
 MOST_ACCESSES = 512  # of one granule that are compared pair by pair
@@ -41,12 +45,18 @@ def races(trace) -> tuple[Finding, ...]:
         findings += lifetimes + [
             report(trace, launch.order, race) for race in one_per_cause(trace, launch.order, found)
         ]
+        findings += [report_proxy(trace, race) for race in launch.unfenced()]
     return tuple(findings)
 
 
 def unordered(trace) -> tuple[Race, ...]:
     """Every pair of source lines with accesses that conflict and that nothing orders, by hazard and tensor."""
     return tuple(race for launch in _launches(trace) for race in launch.unordered())
+
+
+def unfenced(trace) -> tuple[Race, ...]:
+    """Every pair of source lines with a thread's write and a bulk copy's later read that no proxy fence joins."""
+    return tuple(race for launch in _launches(trace) for race in launch.unfenced())
 
 
 def _launches(trace):
@@ -72,13 +82,21 @@ class _Launch:
         remote = _remote(self.trace, table)
         return _lifetimes(self.trace, self.order, table.take(remote)) if len(remote) else ([], set())
 
+    @cached_property
+    def pairs(self) -> dict:
+        """For shared (True) and global memory: the accesses to contended bytes, where there are any."""
+        parts = {shared: _contended(self.trace, table) for shared, table in self.tables.items()}
+        return {
+            shared: _Pairs(self.trace, self.order, self.tables[shared], part)
+            for shared, part in parts.items()
+            if len(part.row)
+        }
+
     def unordered(self) -> list[Race]:
-        found = []
-        for shared, table in self.tables.items():
-            part = _contended(self.trace, table)
-            if len(part.row):
-                found += _Pairs(self.trace, self.order, table, part).grouped(shared)
-        return found
+        return [race for shared, pairs in self.pairs.items() for race in pairs.grouped(shared)]
+
+    def unfenced(self) -> list[Race]:
+        return self.pairs[True].unfenced() if True in self.pairs else []
 
 
 # ---- which bytes are contended --------------------------------------------------------------------------------------
@@ -189,6 +207,7 @@ class _Pairs:
         self.cluster = order.cluster_of[self.strand]
         self.entry, self.over, self.own_over = order.completions(self.event, self.low, self.role, self.step)
         self.offset = order.offsets(self.strand, self.step)
+        self.location = np.where(self.kind == Kind.ATOMIC, order.location(self.address), -1)
 
     def _collisions(self, table, row, event, lane, first, last):
         """Rows whose lanes write the same bytes in one instruction, unless they are known to write the same value."""
@@ -220,8 +239,17 @@ class _Pairs:
         same = (self.warp[a] == self.warp[b]) & (self.low[a] == self.low[b])
         same &= (self.low[a] == self.high[a]) & (self.low[b] == self.high[b]) & (self.own_over[a] < self.step[b])
         near = self.cluster[a] == self.cluster[b]
-        known = self.order.clocks[self.offset[b] + np.where(near, self.entry[a], 0)] > self.over[a]
-        return same | (near & known)
+        known = near & (self.order.clocks[self.offset[b] + np.where(near, self.entry[a], 0)] > self.over[a])
+        if self.order.far:
+            far = np.nonzero(~near)[0]
+            known[far] = self.order.knows_far(
+                self.offset[b[far]], self.cluster[a[far]], self.entry[a[far]], self.over[a[far]]
+            )
+            seen = np.nonzero(~known & (self.location[a] >= 0))[0]
+            known[seen] = self.order.knows_far(
+                self.offset[b[seen]], np.full(len(seen), LOCATIONS), self.location[a[seen]], self.step[a[seen]]
+            )
+        return same | known
 
     def _racing_granules(self) -> np.ndarray:
         """Granules where some access is not ordered after those just before it."""
@@ -281,6 +309,39 @@ class _Pairs:
         if not len(a):
             return []
         first, second, hazard = self._hazards(a, b, initialised, shared)
+        return self._gathered(first, second, hazard, shared)
+
+    def unfenced(self) -> list[Race]:
+        """Threads' writes that are ordered before a bulk copy's read of them, but with no proxy fence on the way.
+
+        Only writes since a bulk copy last wrote the same bytes count. cp.async writes as a thread does. An mbarrier's init is
+        such a write, which the bulk copy that it counts reads.
+        """
+        bulk = self.trace.events["op"][self.event] == int(Op.BULK_COPY)
+        reads = np.nonzero(bulk & (self.kind == Kind.READ))[0]
+        if not len(reads):
+            return []
+        begin = np.searchsorted(self.granule, self.granule[reads])
+        overwritten = np.maximum.accumulate(np.where(bulk & (self.kind == Kind.WRITE), np.arange(len(bulk)) + 1, 0))
+        begin = np.maximum(begin, overwritten[reads])
+        found_a, found_b = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        for part in _chunks(reads - begin):
+            a = _ranges(begin[part], (reads - begin)[part])
+            b = np.repeat(reads[part], (reads - begin)[part])
+            generic = (
+                (self.kind[a] != Kind.READ) & np.isin(self.role[a], (Role.PLAIN, Role.GROUP, Role.INIT)) & ~bulk[a]
+            )
+            generic &= (self.role[a] == Role.INIT) == (self.role[b] == Role.PHASE)
+            a, b = a[generic], b[generic]
+            ordered = self.ordered(a, b)
+            half = self.order.width_of[self.strand[b]]
+            fenced = self.order.clocks[self.offset[b] + half + self.entry[a]] > self.over[a]
+            found_a.append(a[ordered & ~fenced])
+            found_b.append(b[ordered & ~fenced])
+        first, second = np.concatenate(found_a), np.concatenate(found_b)
+        return self._gathered(first, second, np.zeros(len(first), np.int64), True) if len(first) else []
+
+    def _gathered(self, first, second, hazard, shared: bool) -> list[Race]:
         events = self.trace.events
         lines = [events["line"][self.event[x]].astype(np.int64) for x in (first, second)]
         tensor = self._tensors(first, second, shared)

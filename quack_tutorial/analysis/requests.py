@@ -3,11 +3,26 @@
 | memory | part       | a request of a warp takes                                                             |
 |--------|------------|---------------------------------------------------------------------------------------|
 | global | sector     | every distinct aligned 32 bytes that its lanes touch                                   |
-| shared | wavefront  | as many as the fullest of 32 banks of 4 bytes has distinct words; 8-byte accesses go   |
-|        |            | by half-warps, 16-byte ones by quarter-warps; lanes that read one word share it        |
+| shared | wavefront  | as many as the fullest of 32 banks of 4 bytes has distinct words; lanes that touch one |
+|        |            | word share it                                                                          |
 
-Sources: CUDA C++ Programming Guide, compute capability 5.x and later, global and shared memory. The guide documents the banks
-for 4 bytes; halves and quarters for wider accesses are a model, as are atomics, which count like a store.
+A wavefront serves so many lanes of a request to shared memory, in the order of the lanes:
+
+| bytes a lane | store, cp.async  | load             | load by pairs    |
+|--------------|------------------|------------------|------------------|
+| up to 4      | 32               | 32               | 32               |
+| 8            | 16               | 16               | 32               |
+| 16           | 8                | 8                | 16               |
+
+A load goes by pairs if each lane reads the same address as its neighbour, lane xor 1, or else if each reads the same as lane
+xor 2; a lane that takes no part agrees with every other. cp.async writes shared memory with every lane that executes it,
+also with those whose predicate is false: they write zeros and read nothing.
+
+Sources: CUDA C++ Programming Guide, compute capability 5.x and later, for sectors and banks of 4 bytes. Halves and quarters of
+a warp (cp.async: of 4 and 16 bytes), loads by pairs of lane and lane xor 1, and the zeros of cp.async were measured on an H200
+with Nsight Compute (`quack-tutorial validate counters`). Lane xor 2, and that idle lanes do not matter, are from a note by an
+NVIDIA engineer on compute capability 7.x, forums.developer.nvidia.com/t/unexpected-shared-memory-bank-conflict/77228.
+Models: stores of several lanes to one address, cp.async of 8 bytes, atomics (counted like a store).
 Not covered: bulk copies, which are not made lane by lane; caches; time.
 """
 
@@ -21,6 +36,7 @@ from .accesses import SHARED, lane_bits
 
 SECTOR_BYTES = 32
 BANKS, BANK_BYTES = 32, 4
+LANES = 32
 READ, WRITE, ATOMIC = range(3)
 KIND_NAMES = ("load", "store", "atomic")
 
@@ -62,7 +78,8 @@ def requests(trace: Trace, space: Space = Space.GMEM) -> np.ndarray:
         table["ideal_sectors"] = -(-_distinct_bytes(addresses, width) // SECTOR_BYTES)
     else:
         table["tensor"] = events["tensor"]
-        table["wavefronts"], table["ideal_wavefronts"] = _wavefronts(addresses, width)
+        by_pairs = (events["op"] == int(Op.LOAD)) & _in_pairs(addresses)
+        table["wavefronts"], table["ideal_wavefronts"] = _wavefronts(addresses, width, by_pairs)
     return table
 
 
@@ -90,6 +107,8 @@ def _chosen(trace: Trace, space: Space):
         if space == Space.GMEM:
             rows = np.where(copies, events["sources"], rows)
     event = np.nonzero(here & (rows >= 0))[0]
+    if space == Space.GMEM:  # a cp.async of which every lane fills with zeros reads nothing
+        event = event[(trace.addresses[rows[event]] >= 0).any(axis=1)]
     return event, kind[event], rows[event]
 
 
@@ -108,22 +127,31 @@ def _distinct_bytes(addresses: np.ndarray, width: np.ndarray) -> np.ndarray:
     return np.where(ordered[:, :-1] >= 0, added, 0).sum(axis=1) + np.where(ordered[:, -1] >= 0, width, 0)
 
 
-def _wavefronts(addresses: np.ndarray, width: np.ndarray):
+def _in_pairs(addresses: np.ndarray) -> np.ndarray:
+    """Whether each row's lanes all have the address of lane xor 1, or all that of lane xor 2; idle lanes do not matter."""
+    found = np.zeros(len(addresses), bool)
+    for distance in (1, 2):
+        partner = addresses[:, np.arange(LANES) ^ distance]
+        found |= ((addresses == partner) | (addresses < 0) | (partner < 0)).all(axis=1)
+    return found
+
+
+def _wavefronts(addresses: np.ndarray, width: np.ndarray, by_pairs: np.ndarray):
     """(wavefronts, those without conflicts) of each row."""
     inside = np.where(addresses >= 0, addresses & ((1 << SMEM_BLOCK_BITS) - 1), -1)
     needed, ideal = np.zeros(len(inside), np.int64), np.zeros(len(inside), np.int64)
-    for size in np.unique(width):
-        words = max(1, int(size) // BANK_BYTES)
-        mine = np.nonzero(width == size)[0]
-        # Lanes of one pass: all 32 for up to 4 bytes, a half of them for 8, a quarter for 16.
-        passes = inside[mine].reshape(len(mine) * words, 32 // words)
+    words_of = np.maximum(1, width // BANK_BYTES)
+    lanes_of = np.minimum(LANES, LANES // words_of * np.where(by_pairs, 2, 1))
+    for words, lanes in np.unique(np.stack([words_of, lanes_of], axis=1), axis=0):
+        mine = np.nonzero((words_of == words) & (lanes_of == lanes))[0]
+        passes = inside[mine].reshape(-1, lanes)
         word = passes[:, :, None] // BANK_BYTES + np.where(passes >= 0, 0, -words)[:, :, None] + np.arange(words)
         word = np.sort(word.reshape(len(passes), -1), axis=1)
         fresh = word >= 0
         fresh[:, 1:] &= word[:, 1:] != word[:, :-1]
         where = np.nonzero(fresh)
         banks = np.bincount(where[0] * BANKS + word[where] % BANKS, minlength=len(passes) * BANKS)
-        fullest = banks.reshape(len(mine), words, BANKS).max(axis=2)
+        fullest = banks.reshape(len(mine), -1, BANKS).max(axis=2)
         needed[mine] = fullest.sum(axis=1)
         ideal[mine] = (fullest > 0).sum(axis=1)
     return needed, ideal

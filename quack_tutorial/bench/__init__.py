@@ -3,6 +3,8 @@
 | module          | what it holds                                                                            |
 |-----------------|------------------------------------------------------------------------------------------|
 | `operations`    | the table of operations: bytes, inputs, tolerance, providers, cells                        |
+| `formulas`      | each operation as torch spells it                                                        |
+| `ours`          | how our kernels are set up, the ladders, and the PTX of what is timed                    |
 | `peers`         | how each other implementation is set up                                                  |
 | `plain_kernels` | the vector kernels (read, copy, add) that a ceiling is the fastest of                    |
 | `ceilings`      | the ceiling of one size: the best of those kernels, found by a sweep                     |
@@ -12,7 +14,9 @@
 | `records`       | recorded results: device, versions, samples; read, checked, written                      |
 | `measure`       | one cell: set up, check, time                                                            |
 | `worker`        | the process that measures cells                                                          |
-| `sweep`         | many cells through a worker, started again when a provider takes it down                  |
+| `sweep`         | many cells through workers, one a GPU, started again when a provider takes them down     |
+| `tuning`        | the process that tries configurations of one kernel at one size                          |
+| `tune`          | `quack-tutorial tune`                                                                    |
 | `command`       | `quack-tutorial bench`                                                                   |
 | `results`       | `quack-tutorial results`, and the curves that the book draws                             |
 | `here`          | `this_machine`: the reader's own points beside the recorded ones                         |

@@ -1,7 +1,8 @@
 """The ceiling of one size: the fastest plain vector kernel with the same reads and writes, in the same run.
 
 Launch and drain weigh more on small sizes, so the ceiling is found for each size anew, by a sweep over block sizes,
-warps and cache hints, with torch's own copy or add beside it. A kernel above its ceiling is a fault of the measurement
+warps and cache hints, with torch's own copy or add beside it. Which kernels are the best is remembered in a process for
+sizes of one pattern that are alike; they are timed again in each cell. A kernel above its ceiling is a fault of the measurement
 until shown otherwise: `quack-tutorial results` flags it.
 """
 
@@ -33,6 +34,9 @@ SHAPES = (
 )
 KEPT = 4  # how many of the sweep's best are timed in turn with the providers; the quickest of them is the ceiling
 HINTS = (("", ""), ("", ".cs"), ("evict_first", ".cs"))  # of loads and stores
+ALIKE = 0.05  # sizes of one pattern that differ by less share a sweep within a process
+
+_swept = {}  # (pattern, bytes) -> names of the best kernels
 
 
 def ceiling_candidates(pattern: str, bytes_moved: int, slots: int, pool) -> dict[str, timing.Replay]:
@@ -50,14 +54,24 @@ def ceiling_candidates(pattern: str, bytes_moved: int, slots: int, pool) -> dict
     calls = {}
     for (block, warps), (load, store) in itertools.product(SHAPES, HINTS):
         calls[_name(pattern, block, warps, load, store)] = plain_kernels.plain(pattern, block, warps, load, store)
-    # All of the sweep's graphs stay until the last capture: a pool whose graphs are all gone is no longer one.
-    sweep = {name: timing.capture(call, buffers, short, pool).released() for name, call in calls.items()}
-    rough = {name: timing.rough_us(replay, 3) for name, replay in sweep.items()}
-    chosen = {name: calls[name] for name in sorted(rough, key=rough.get)[:KEPT]}
+    best = best_of_sweep(pattern, bytes_moved)
+    if best is None:
+        # All of the sweep's graphs stay until the last capture: a pool whose graphs are all gone is no longer one.
+        sweep = {name: timing.capture(call, buffers, short, pool).released() for name, call in calls.items()}
+        rough = {name: timing.rough_us(replay, 3) for name, replay in sweep.items()}
+        best = _swept[pattern, bytes_moved] = sorted(rough, key=rough.get)[:KEPT]
+    chosen = {name: calls[name] for name in best}
     own = plain_kernels.torch_own(pattern)
     if own is not None:
         chosen[f"torch {own.__name__}"] = own
     return {name: timing.capture(call, buffers, launches, pool).released() for name, call in chosen.items()}
+
+
+def best_of_sweep(pattern: str, bytes_moved: int) -> list[str] | None:
+    """The names that a sweep of as many bytes, or nearly, found to be the best in this process; None without one."""
+    alike = (size for kind, size in _swept if kind == pattern and abs(size - bytes_moved) <= ALIKE * bytes_moved)
+    nearest = min(alike, key=lambda size: abs(size - bytes_moved), default=None)
+    return None if nearest is None else _swept[pattern, nearest]
 
 
 def _random_words(count):

@@ -1,7 +1,8 @@
 """`quack-tutorial bench`: measure cells on this machine's GPU, show them as they come, keep them in a record.
 
 A sweep may be stopped at any time and gone on with (`--resume`): the record is written after every cell, and cells that
-it holds are skipped. A record holds one machine and one set of versions; others are refused.
+it holds are skipped. A record holds one operation, one machine and one set of versions; others are refused. `all` measures
+every operation, with a record each in the folder that --out names.
 """
 
 from __future__ import annotations
@@ -14,27 +15,32 @@ from pathlib import Path
 
 from quack_tutorial import hardware, machine
 from quack_tutorial.bench import records, results, sweep
-from quack_tutorial.bench.operations import DTYPES, OPERATIONS, CellKey, default_rows, expected_cells
+from quack_tutorial.bench.operations import DTYPES, OPERATIONS, CellKey, default_rows, expected_cells, named, slug
 
 TIMER = (
     "microseconds a launch: CUDA-graph replay of >= 20 launches over rotating buffers of >= 3 x L2, "
     "providers interleaved, one sample a round; do_bench_us: triton.testing.do_bench median"
 )
 QUICK_SIZES = (1024, 4096, 8192, 16384)
+ALL = "all"
 
 
 def add_arguments(parser):
     """Declare what `quack-tutorial bench` takes."""
-    parser.add_argument("operation", nargs="?", default="softmax", choices=sorted(OPERATIONS))
+    names = ", ".join(map(slug, OPERATIONS))
+    parser.add_argument("operation", nargs="?", default=ALL, help=f"{names}; or all of them (default)")
     parser.add_argument("--dtype", help="types, separated by commas (default: all of " + ",".join(DTYPES) + ")")
     parser.add_argument("--n", help="row lengths, separated by commas (default: all of the grid)")
     parser.add_argument("--m", help="numbers of rows, separated by commas (default: what goes with N, and 8192)")
-    parser.add_argument("--providers", help="providers, separated by commas (default: all)")
+    parser.add_argument("--providers", help="providers, separated by commas (default: all that an operation has)")
+    parser.add_argument("--without", help="providers to leave out, separated by commas")
     parser.add_argument("--ladder", action="store_true", help="the versions of the lesson instead of the peers")
-    parser.add_argument("--out", metavar="FILE", help="the record to write; without it results are only shown")
+    parser.add_argument("--out", metavar="FILE", help="the record to write (for several operations: their folder)")
     parser.add_argument("--resume", action="store_true", help="go on with FILE: skip the cells it holds")
     parser.add_argument("--quick", action="store_true", help="4 sizes, 7 rounds, no second timer")
+    parser.add_argument("--gpus", type=int, metavar="K", help="use K GPUs of this host, one cell each")
     parser.add_argument("--limit-s", type=float, metavar="S", help="stop between cells after about S seconds")
+    parser.add_argument("--steps", action="store_true", help="say how long each step of a cell took")
 
 
 def run(args) -> int:
@@ -59,16 +65,21 @@ def run(args) -> int:
 
 
 def measure(args, keys, providers, kept, driver, start=sweep.Worker) -> int:
-    """Measure those of `keys` that the record `kept` lacks, and write each; `start` makes a worker."""
+    """Measure those of `keys` that the records `kept` lack, and write each; `start` makes a worker.
+
+    `providers` maps operations to names of providers, `kept` operations to the records that there are.
+    """
     todo = missing_cells(keys, kept)
-    print(f"{len(keys)} cells, {len(keys) - len(todo)} of them measured before; providers: {', '.join(providers)}")
+    print(f"{len(keys)} cells, {len(keys) - len(todo)} of them measured before; providers:")
+    for operation, names in providers.items():
+        print(f"  {operation}: {', '.join(names)}")
     if not todo:
         return 0
-    began, failed, done, record = time.monotonic(), 0, 0, kept
+    began, failed, done, kept = time.monotonic(), 0, 0, dict(kept)
     started = []  # what a worker says about the device is known when the first one has started
 
-    def start_and_note():
-        worker = start()
+    def start_and_note(**more):
+        worker = start(**more)
         started.append(worker.machine)
         return worker
 
@@ -76,27 +87,48 @@ def measure(args, keys, providers, kept, driver, start=sweep.Worker) -> int:
         if sys.stderr.isatty():
             print(f"\r\033[K{key}: {what}", end="", file=sys.stderr, flush=True)
 
-    rounds = 7 if args.quick else 11
-    found = sweep.measure_cells(todo, providers, rounds, not args.quick, args.limit_s, show, start_and_note)
+    found = sweep.measure_cells(
+        todo,
+        lambda key: providers[key.operation],
+        rounds=7 if args.quick else 11,
+        do_bench=not args.quick,
+        limit_s=args.limit_s,
+        on_step=show,
+        start=start_and_note,
+        gpus=args.gpus,
+    )
     for measured in found:
         show(measured.key, "")
         if measured.cell is None:
             failed += 1
             print(f"{measured.key}: no result: {measured.message}")
             continue
-        fresh = new_record(args, started[0], driver)
-        if kept is not None and fresh.provenance() != kept.provenance():
-            raise records.RecordError(f"{args.out} is of another machine or version ({difference(kept, fresh)})")
-        record = records.with_cell(record or fresh, measured.cell)
+        operation = measured.key.operation
+        fresh, path, record = (
+            new_record(args, operation, started[0], driver),
+            path_of(args, operation),
+            kept.get(operation),
+        )
+        if record is not None and fresh.provenance() != record.provenance():
+            raise records.RecordError(f"{path} is of another machine or version ({difference(record, fresh)})")
+        kept[operation] = records.with_cell(record or fresh, measured.cell)
         done += 1
-        print(f"{describe(fresh, measured.cell)}  [{measured.seconds:.1f} s]", flush=True)
-        if args.out:
-            records.save(record, args.out)
+        steps = ", ".join(f"{what} {seconds:.1f}" for what, seconds in measured.steps.items()) if args.steps else ""
+        print(f"{describe(fresh, measured.cell)}  [{measured.seconds:.1f} s{': ' if steps else ''}{steps}]", flush=True)
+        if path:
+            records.save(kept[operation], path)
     left = len(todo) - done - failed
     print(f"{done} measured, {failed} failed, {left} left, in {time.monotonic() - began:.0f} s.")
     if left and args.out:
         print(f"Go on with: {command_line(args)} --resume")
     return 1 if failed else 0
+
+
+def requested_operations(args) -> tuple[str, ...]:
+    """The operations that the arguments ask for; of all, with --ladder, those that have one."""
+    if args.operation != ALL:
+        return (named(args.operation),)
+    return tuple(name for name, operation in OPERATIONS.items() if operation.ladder or not args.ladder)
 
 
 def requested_cells(args) -> list[CellKey]:
@@ -108,49 +140,73 @@ def requested_cells(args) -> list[CellKey]:
     sizes, rows = numbers(args.n, "--n"), numbers(args.m, "--m")
     if args.quick and not sizes:
         sizes = QUICK_SIZES
+    return [key for operation in requested_operations(args) for key in cells_of(operation, args, dtypes, sizes, rows)]
+
+
+def cells_of(operation: str, args, dtypes, sizes, rows) -> list[CellKey]:
+    """The cells of one operation; all of the grid where neither sizes nor rows are asked for."""
+    grid = expected_cells(operation, args.ladder)
     if not sizes and not rows:
-        return [key for key in expected_cells(args.operation, args.ladder) if key.dtype in dtypes]
-    sizes = sizes or sorted({key.N for key in expected_cells(args.operation, args.ladder)})
-    return [CellKey(args.operation, dtype, M, N) for dtype in dtypes for N in sizes for M in rows or (default_rows(N),)]
+        return [key for key in grid if key.dtype in dtypes]
+    sizes = sizes or sorted({key.N for key in grid})
+    return [CellKey(operation, dtype, M, N) for dtype in dtypes for N in sizes for M in rows or (default_rows(N),)]
 
 
-def requested_providers(args) -> list[str]:
-    """The providers that the arguments ask for; ValueError names those there are."""
-    operation = OPERATIONS[args.operation]
-    known = operation.ladder if args.ladder else operation.providers
-    asked = words(args.providers) or tuple(known)
-    unknown = [name for name in asked if name not in known]
+def requested_providers(args) -> dict[str, list[str]]:
+    """For each operation the providers that the arguments ask for; ValueError names those there are."""
+    wanted, unwanted, found, known = words(args.providers), words(args.without), {}, []
+    for name in requested_operations(args):
+        operation = OPERATIONS[name]
+        there = operation.ladder if args.ladder else operation.providers
+        found[name] = [one for one in there if (not wanted or one in wanted) and one not in unwanted]
+        known += [one for one in there if one not in known]
+    unknown = [one for one in (*wanted, *unwanted) if one not in known]
     if unknown:
         raise ValueError(f"provider {unknown[0]!r} is not one of: {', '.join(known)}")
-    return list(asked)
+    empty = [name for name, names in found.items() if not names]
+    if empty:
+        raise ValueError(f"{empty[0]} has none of the providers that are asked for")
+    return found
 
 
-def opened(args) -> records.Record | None:
-    """The record to go on with, or None for a new one; ValueError where that would overwrite or cannot be."""
+def path_of(args, operation: str) -> Path | None:
+    """Where an operation's record goes: FILE, or FOLDER/operation.json for all; None where nothing is kept."""
+    if not args.out or args.operation != ALL:
+        return Path(args.out) if args.out else None
+    return Path(args.out) / f"{slug(operation)}{'-ladder' if args.ladder else ''}.json"
+
+
+def opened(args) -> dict[str, records.Record]:
+    """The records to go on with, by operation; ValueError where that would overwrite or cannot be."""
     if args.resume and not args.out:
         raise ValueError("--resume goes on with a record: name it with --out FILE")
-    if not args.out or not Path(args.out).exists():
-        return None
-    if not args.resume:
-        raise ValueError(f"{args.out} exists: go on with it with --resume, or name another file")
-    record = records.load(args.out)
-    series = "ladder" if args.ladder else "peers"
-    if (record.operation, record.series) != (args.operation, series):
-        raise ValueError(f"{args.out} holds {record.operation} ({record.series}), not {args.operation} ({series})")
-    return record
+    if args.operation == ALL and args.out and args.out.endswith(".json"):
+        raise ValueError(f"a record holds one operation, so --out must name a folder for all of them, not {args.out}")
+    kept, series = {}, "ladder" if args.ladder else "peers"
+    for operation in requested_operations(args):
+        path = path_of(args, operation)
+        if path is None or not path.exists():
+            continue
+        if not args.resume:
+            raise ValueError(f"{path} exists: go on with it with --resume, or name another file")
+        record = records.load(path)
+        if (record.operation, record.series) != (operation, series):
+            raise ValueError(f"{path} holds {record.operation} ({record.series}), not {operation} ({series})")
+        kept[operation] = record
+    return kept
 
 
-def missing_cells(keys, record) -> list[CellKey]:
-    """Those of `keys` that `record` (or None) does not hold."""
-    held = {record.key(cell) for cell in record.cells} if record else set()
+def missing_cells(keys, kept: dict[str, records.Record]) -> list[CellKey]:
+    """Those of `keys` that the records do not hold."""
+    held = {record.key(cell) for record in kept.values() for cell in record.cells}
     return [key for key in keys if key not in held]
 
 
-def new_record(args, device: dict, driver: str | None) -> records.Record:
+def new_record(args, operation: str, device: dict, driver: str | None) -> records.Record:
     """An empty record of this machine; `device` is what a worker says about it."""
     sheet = hardware.find(device["device"])
     return records.Record(
-        operation=args.operation,
+        operation=operation,
         series="ladder" if args.ladder else "peers",
         device=device["device"],
         driver=driver or "unknown",
@@ -159,21 +215,24 @@ def new_record(args, device: dict, driver: str | None) -> records.Record:
         sms=device["sms"],
         versions=device["versions"],
         date=datetime.datetime.now(datetime.UTC).date().isoformat(),
-        command=command_line(args),
+        command=command_line(args, operation),
         timer=TIMER,
         cells=(),
     )
 
 
-def command_line(args) -> str:
-    """The command that measures what `args` ask for, without folders, which say nothing to a reader."""
-    line = ["quack-tutorial", "bench", args.operation]
-    for option in ("dtype", "n", "m", "providers"):
+def command_line(args, operation: str | None = None) -> str:
+    """The command that measures what `args` ask for, or `operation` of it, without folders, which say nothing to a reader."""
+    line = ["quack-tutorial", "bench", slug(operation or args.operation)]
+    for option in ("dtype", "n", "m", "providers", "without"):
         if getattr(args, option):
             line += [f"--{option}", getattr(args, option)]
     line += [f"--{flag}" for flag in ("ladder", "quick") if getattr(args, flag)]
-    if args.out:
-        line += ["--out", Path(args.out).name]
+    out = path_of(args, operation) if operation else args.out
+    if out:
+        line += ["--out", Path(out).name]
+    if args.gpus:
+        line += ["--gpus", str(args.gpus)]
     return shlex.join(line)
 
 

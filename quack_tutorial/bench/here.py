@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from quack_tutorial import machine
 from quack_tutorial.bench import sweep
-from quack_tutorial.bench.operations import OPERATIONS, CellKey, default_rows
+from quack_tutorial.bench.operations import CellKey, default_rows, named
 
 PROVIDERS = ("ours", "eager", "compile")
 
@@ -16,8 +16,7 @@ def this_machine(operation: str, dtype: str, sizes, limit_s: float = 60) -> list
     "ceiling" is among them. Sizes that the time does not suffice for are left out. It runs in a process of its
     own, 7 rounds a size.
     """
-    if operation not in OPERATIONS:
-        raise ValueError(f"this_machine: operation {operation!r} is not one of {', '.join(sorted(OPERATIONS))}")
+    operation = named(operation)
     if machine.detect().device != "cuda":
         return []
     keys = [CellKey(operation, dtype, default_rows(N), N) for N in sizes]

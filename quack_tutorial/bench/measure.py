@@ -17,8 +17,8 @@ from dataclasses import dataclass
 import torch
 import torch._dynamo
 
-from quack_tutorial import compiler, hardware
-from quack_tutorial.bench import ceilings, correctness, timing
+from quack_tutorial import hardware
+from quack_tutorial.bench import ceilings, correctness, ours, timing
 from quack_tutorial.bench.operations import OPERATIONS, CellKey, bytes_moved
 from quack_tutorial.bench.records import Cell, Result, ok_result, rounded
 from quack_tutorial.bench.statistics import median
@@ -38,11 +38,12 @@ def measure_cell(key: CellKey, providers, rounds=11, do_bench=True, crashed=None
     pool = torch.cuda.graph_pool_handle()
     moved = bytes_moved(key)
 
-    announce("ceiling")
+    announce("inputs")
     first = operation.inputs(key.M, key.N, key.dtype)
     slots = timing.slots_for(sum(t.numel() * t.element_size() for t in first), device.L2_cache_size)
     inputs = [first, *(operation.inputs(key.M, key.N, key.dtype) for _ in range(slots - 1))]
     launches = timing.launches_for(moved, slots)
+    announce("ceiling")
     plain = ceilings.ceiling_candidates(operation.pattern, moved, slots, pool)
 
     own = {"ours", *operation.ladder}
@@ -63,7 +64,7 @@ def measure_cell(key: CellKey, providers, rounds=11, do_bench=True, crashed=None
             torch.cuda.synchronize()  # raises, and so ends this process, if it does not
             refused[name] = Result(name, "unsupported", first_line(error))
             continue
-        problem = correctness.judgement(contender.error, is_ours=name in own)
+        problem = correctness.judgement(contender.error, name in own, key.operation)
         if problem:
             refused[name] = Result(name, "wrong", problem)
         else:
@@ -72,7 +73,7 @@ def measure_cell(key: CellKey, providers, rounds=11, do_bench=True, crashed=None
     announce("timing")
     replays = {("ceiling", name): replay for name, replay in plain.items()}
     replays |= {name: contender.replay for name, contender in ready.items()}
-    samples = timing.interleaved_us(replays, rounds)
+    samples = timing.interleaved_us(replays, timing.rounds_for(moved, launches, rounds))
     best = min(plain, key=lambda name: median(samples["ceiling", name]))
     ceiling_samples = tuple(rounded(sample) for sample in samples["ceiling", best])
     ceiling_gb_s = moved / median(ceiling_samples) / 1e3
@@ -126,17 +127,21 @@ def _prepare(operation, setup, inputs, launches, pool, seed):
     """Set up, capture and check one provider; whatever it raises goes through."""
     call = setup(*inputs[0])
     replay = timing.capture(call, inputs, launches, pool)
-    timing.poison_and_replay(replay)
-    last = (launches - 1) % len(inputs)  # the inputs that the last launch read
-    error = correctness.error_of(operation, inputs[last], replay.outputs[-1], seed)
-    if any(correctness.has_nan(output) for output in replay.outputs[:-1]):
-        error = float("inf")
+    last = inputs[(launches - 1) % len(inputs)]  # what the last launch read
+    if hasattr(call, "fresh"):
+        error = correctness.error_of(operation, last, call.fresh(*last), seed)
+    else:
+        timing.poison_and_replay(replay)
+        error = correctness.error_of(operation, last, replay.outputs[-1], seed)
+        earlier = (output for outputs in replay.outputs[:-1] for output in correctness.as_tuple(outputs))
+        if any(correctness.has_nan(output) for output in earlier):
+            error = float("inf")
     return _Contender(call, replay.released(), error)
 
 
 @functools.cache
 def _ptx_sha256(operation, provider, dtype, N):
-    return compiler.ptx_hash(OPERATIONS[operation].ptx(provider, dtype, N))
+    return ours.ptx_sha256(OPERATIONS[operation].ptx(provider, dtype, N))
 
 
 def first_line(error: Exception, length: int = 160) -> str:

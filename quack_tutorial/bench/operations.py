@@ -4,27 +4,42 @@
 |------------|---------------------------------------------------------------------------------------|
 | pattern    | the reads and writes that its ceiling has: 1R, 1R1W or 2R1W                           |
 | bytes      | what must be moved, however it is done; scratch traffic earns nothing                 |
-| inputs     | fresh random inputs on the GPU                                                        |
-| error      | the largest error over what is tolerated, on sampled rows, against float64            |
+| inputs     | fresh random inputs on the GPU; the first is (M, N)                                   |
+| error      | the largest error over what is tolerated, against float64, on sampled rows and columns |
 | providers  | setup functions, see `peers` and `ours`                                               |
 | ladder     | the versions of the lesson, in the order they are taught                              |
-| ptx        | the PTX of one of our kernels, by provider, dtype and N                               |
+| ptx        | the PTX of our kernels, by provider, dtype and N                                      |
+
+| operation              | inputs                        | outputs  | bytes moved, besides what N or M alone decides    |
+|------------------------|-------------------------------|----------|---------------------------------------------------|
+| softmax                | x                             | y        | 2 MN elements                                     |
+| softmax backward       | y, dy                         | dx       | 3 MN elements                                     |
+| rmsnorm                | x, w (of x's type)            | y        | 2 MN elements                                     |
+| rmsnorm backward       | x, w (float32), dy, rstd      | dx, dw   | 3 MN elements                                     |
+| cross-entropy          | x, target (int64)             | loss     | MN elements, targets and losses: 12 bytes a row   |
+| cross-entropy backward | x, target, dloss, lse         | dx       | 2 MN elements                                     |
+| cross-entropy fused    | x, target                     | loss, dx | 2 MN elements, targets and losses: 12 bytes a row |
+
+On the command line and in file names "-" stands for the blank. RMSNorm's weights are of x's type
+forward, as in torch.nn.RMSNorm, and float32 backward, where their gradient is added up.
 
 Cells: M rows is 32768 up to N = 32768, 16384 up to 131072 and 8192 beyond; and 8192 for every N.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from quack_tutorial.bench import ours, peers
+from quack_tutorial.bench import formulas, ours, peers
+from quack_tutorial.bench.ours import ITEM_BYTES
 
 DTYPES = ("float32", "bfloat16", "float16")
-ITEM_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 POWERS = (256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072, 262144)
 # One above a power of 2, round decimal sizes, and the vocabularies of GPT-2, Llama 3 and Qwen 2.5.
 ODD_SIZES = (257, 1000, 3000, 5120, 12289, 50257, 128256, 151936)
+DEVICE = "cuda"  # where inputs are made
 
 
 @dataclass(frozen=True, order=True)
@@ -48,54 +63,286 @@ class Operation:
     pattern: str
     bytes: Callable[[int, int, int], int]  # M, N, bytes an element
     inputs: Callable[[int, int, str], tuple]  # M, N, dtype
-    error: Callable[[tuple, object, object], float]  # inputs, output, row numbers
-    ptx: Callable[[str, str, int], str]  # provider, dtype, N
+    error: Callable[[tuple, tuple, object, object], float]  # inputs, outputs, row numbers, column numbers
+    ptx: Callable[[str, str, int], list[str]]  # provider, dtype, N
     providers: dict[str, Callable]
     ladder: dict[str, Callable] = field(default_factory=dict)
 
 
-def softmax_torch(x):
-    """Softmax of each row, as torch spells it."""
+# Inputs --------------------------------------------------------------------------------------------------------------
+
+
+def _randn(M, N, dtype):
     import torch
 
-    return torch.nn.functional.softmax(x, dim=-1)
+    return torch.randn(M, N, device=DEVICE, dtype=getattr(torch, dtype))
 
 
 def _softmax_inputs(M, N, dtype):
+    return (_randn(M, N, dtype),)
+
+
+def _softmax_backward_inputs(M, N, dtype):
+    x = _randn(M, N, dtype)
+    y = formulas.softmax(x)
+    y.logits = x  # for those who must run the forward pass first
+    return y, _randn(M, N, dtype)
+
+
+def _rmsnorm_inputs(M, N, dtype):
+    return _randn(M, N, dtype), _randn(1, N, dtype)[0]
+
+
+def _rmsnorm_backward_inputs(M, N, dtype):
     import torch
 
-    return (torch.randn(M, N, device="cuda", dtype=getattr(torch, dtype)),)
+    x, w = _randn(M, N, dtype), _randn(1, N, "float32")[0]
+    rstd = torch.cat([torch.rsqrt(part.float().square().mean(-1) + formulas.EPS) for part in x.split(2048)])
+    return x, w, _randn(M, N, dtype), rstd
 
 
-def _softmax_error(inputs, output, rows):
+def _cross_entropy_inputs(M, N, dtype):
     import torch
 
+    return _randn(M, N, dtype), torch.randint(N, (M,), device=DEVICE)
+
+
+def _cross_entropy_backward_inputs(M, N, dtype):
+    import torch
+
+    x, target = _cross_entropy_inputs(M, N, dtype)
+    # Numbers that every type holds exactly: torch wants the gradient in the type of its loss.
+    dloss = (torch.rand(M, device=DEVICE) + 0.5).bfloat16().float()
+    lse = torch.cat([torch.logsumexp(part.float(), -1) for part in x.split(2048)])
+    return x, target, dloss, lse
+
+
+# Errors --------------------------------------------------------------------------------------------------------------
+
+
+def _softmax_error(inputs, outputs, rows, columns):
     from quack_tutorial import reference
 
-    picked = torch.as_tensor(rows, device=output.device)
-    x, y = (tensor.index_select(0, picked).double().cpu().numpy() for tensor in (inputs[0], output))
-    return reference.softmax_error(x, y, str(output.dtype).removeprefix("torch."))
+    x, y = _at(rows, *inputs, *outputs)
+    return reference.softmax_error(x, y, _dtype(outputs[0]))
 
 
-OPERATIONS = {
-    "softmax": Operation(
-        name="softmax",
-        pattern="1R1W",
-        bytes=lambda M, N, item: 2 * M * N * item,
-        inputs=_softmax_inputs,
-        error=_softmax_error,
-        ptx=ours.softmax_ptx,
+def _softmax_backward_error(inputs, outputs, rows, columns):
+    from quack_tutorial import reference
+
+    return reference.softmax_backward_error(*_at(rows, *inputs, *outputs), _dtype(outputs[0]))
+
+
+def _rmsnorm_error(inputs, outputs, rows, columns):
+    from quack_tutorial import reference
+
+    x, y = _at(rows, inputs[0], outputs[0])
+    return reference.rmsnorm_error(x, y, _dtype(outputs[0]), weight=_numpy(inputs[1]), eps=formulas.EPS)
+
+
+def _rmsnorm_backward_error(inputs, outputs, rows, columns):
+    from quack_tutorial import reference
+
+    x, w, dy, rstd = inputs
+    dx, dw = outputs
+    X, DY, DX, RSTD = _at(rows, x, dy, dx, rstd)
+    error = reference.rmsnorm_dx_error(X, DY, DX, _dtype(dx), weight=_numpy(w), rstd=RSTD)
+    X, DY = (_numpy(tensor[:, _index(columns, tensor)]) for tensor in (x, dy))  # all rows of some columns
+    (DW,) = _at(columns, dw)
+    return max(error, reference.rmsnorm_dw_error(X, DY, DW, _dtype(dw), rstd=_numpy(rstd)))
+
+
+def _cross_entropy_error(inputs, outputs, rows, columns):
+    from quack_tutorial import reference
+
+    x, target, loss = _at(rows, *inputs, outputs[0])
+    return reference.cross_entropy_error(x, target, loss, _dtype(outputs[0]), formulas.IGNORE_INDEX)
+
+
+def _cross_entropy_backward_error(inputs, outputs, rows, columns):
+    from quack_tutorial import reference
+
+    x, target, dloss, lse, dx = _at(rows, *inputs, *outputs)
+    return reference.cross_entropy_backward_error(x, target, dloss, dx, _dtype(outputs[0]), lse)
+
+
+def _cross_entropy_fused_error(inputs, outputs, rows, columns):
+    from quack_tutorial import reference
+
+    x, target, dx = _at(rows, *inputs, outputs[1])
+    of_dx = reference.cross_entropy_backward_error(x, target, 1.0, dx, _dtype(outputs[1]))
+    return max(of_dx, _cross_entropy_error(inputs, outputs, rows, columns))
+
+
+def _at(rows, *tensors):
+    """Those rows of torch tensors as numpy arrays."""
+    return tuple(_numpy(tensor.index_select(0, _index(rows, tensor))) for tensor in tensors)
+
+
+def _index(numbers, tensor):
+    import torch
+
+    return torch.as_tensor(numbers, device=tensor.device)
+
+
+def _numpy(tensor):
+    return (tensor.double() if tensor.is_floating_point() else tensor).cpu().numpy()
+
+
+def _dtype(tensor):
+    return str(tensor.dtype).removeprefix("torch.")
+
+
+# The table -----------------------------------------------------------------------------------------------------------
+
+
+def _torch(forward, backward=None, arrange=None, eager=None):
+    """torch's providers of an operation: eager and compiled; backward: what autograd runs, and the formula compiled."""
+    if backward is None:
+        return {
+            "eager": peers.eager(eager or forward),
+            "compile": peers.compiled(forward),
+            "compile tuned": peers.compiled_tuned(forward),
+        }
+    return {
+        "eager": peers.autograd_backward(eager or forward, arrange),
+        "compile": peers.compiled(backward),
+        "compile tuned": peers.compiled_tuned(backward),
+        "compile autograd": peers.autograd_backward(forward, arrange, peers.compile_default),
+        "compile autograd tuned": peers.autograd_backward(forward, arrange, peers.compile_tuned),
+    }
+
+
+def _operation(name, pattern, bytes, inputs, error, providers):
+    """A row, with ours, its ladder and its PTX; `providers` are the peers."""
+    return Operation(
+        name=name,
+        pattern=pattern,
+        bytes=bytes,
+        inputs=inputs,
+        error=error,
+        ptx=functools.partial(ours.ptx, name),
+        providers={"ours": ours.setup(name), **providers},
+        ladder={version: ours.setup(name, version) for version in ours.versions(name)},
+    )
+
+
+_TABLE = (
+    _operation(
+        "softmax",
+        "1R1W",
+        lambda M, N, item: 2 * M * N * item,
+        _softmax_inputs,
+        _softmax_error,
         providers={
-            "ours": ours.softmax,
-            "eager": peers.eager(softmax_torch),
-            "compile": peers.compiled(softmax_torch),
-            "compile tuned": peers.compiled_tuned(softmax_torch),
+            **_torch(formulas.softmax),
             "quack": peers.quack_softmax,
             "liger": peers.liger_softmax,
         },
-        ladder={version: ours.softmax_version(version) for version in ("three-pass", "online", "one read (final)")},
     ),
-}
+    _operation(
+        "softmax backward",
+        "2R1W",
+        lambda M, N, item: 3 * M * N * item,
+        _softmax_backward_inputs,
+        _softmax_backward_error,
+        providers={
+            **_torch(formulas.softmax, formulas.softmax_backward, lambda y, dy: ((y.logits,), 1, dy)),
+            "quack": peers.quack_softmax_backward,
+            "liger": peers.liger_softmax_backward,
+        },
+    ),
+    _operation(
+        "rmsnorm",
+        "1R1W",
+        lambda M, N, item: 2 * M * N * item,
+        _rmsnorm_inputs,
+        _rmsnorm_error,
+        providers={
+            **_torch(formulas.rmsnorm, eager=formulas.rmsnorm_of_torch),
+            "quack": peers.quack_rmsnorm,
+            "quack tuned": peers.quack_rmsnorm_tuned,
+            "liger": peers.liger_rmsnorm,
+            "cudnn": peers.cudnn_rmsnorm,
+        },
+    ),
+    _operation(
+        "rmsnorm backward",
+        "2R1W",
+        lambda M, N, item: 3 * M * N * item,
+        _rmsnorm_backward_inputs,
+        _rmsnorm_backward_error,
+        providers={
+            **_torch(
+                formulas.rmsnorm,
+                formulas.rmsnorm_backward,
+                lambda x, w, dy, rstd: ((x, w), 2, dy),
+                eager=formulas.rmsnorm_of_torch,
+            ),
+            "quack": peers.quack_rmsnorm_backward,
+            "quack tuned": peers.quack_rmsnorm_backward_tuned,
+            "liger": peers.liger_rmsnorm_backward,
+        },
+    ),
+    _operation(
+        "cross-entropy",
+        "1R",
+        lambda M, N, item: M * N * item + 12 * M,
+        _cross_entropy_inputs,
+        _cross_entropy_error,
+        providers={
+            **_torch(formulas.cross_entropy),
+            "quack": peers.quack_cross_entropy,
+            "liger": peers.liger_cross_entropy,
+        },
+    ),
+    _operation(
+        "cross-entropy backward",
+        "1R1W",
+        lambda M, N, item: 2 * M * N * item,
+        _cross_entropy_backward_inputs,
+        _cross_entropy_backward_error,
+        providers={
+            **_torch(
+                formulas.cross_entropy,
+                formulas.cross_entropy_backward,
+                lambda x, target, dloss, lse: ((x, target), 1, dloss),
+            ),
+            "quack": peers.quack_cross_entropy_backward,
+        },
+    ),
+    _operation(
+        "cross-entropy fused",
+        "1R1W",
+        lambda M, N, item: 2 * M * N * item + 12 * M,
+        _cross_entropy_inputs,
+        _cross_entropy_fused_error,
+        providers={
+            "eager": peers.autograd_fused(formulas.cross_entropy),
+            "compile": peers.compiled(formulas.cross_entropy_fused),
+            "compile tuned": peers.compiled_tuned(formulas.cross_entropy_fused),
+            "compile autograd": peers.autograd_fused(formulas.cross_entropy, peers.compile_default),
+            "compile autograd tuned": peers.autograd_fused(formulas.cross_entropy, peers.compile_tuned),
+            "quack": peers.quack_cross_entropy_fused,
+            "liger": peers.liger_cross_entropy_fused,
+        },
+    ),
+)
+
+OPERATIONS = {operation.name: operation for operation in _TABLE}
+
+
+def slug(operation: str) -> str:
+    """An operation's name for command lines and file names: "rmsnorm backward" -> "rmsnorm-backward"."""
+    return operation.replace(" ", "-")
+
+
+def named(word: str) -> str:
+    """The operation that a command line means, by its name or its slug; ValueError names those there are."""
+    found = {alias: name for name in OPERATIONS for alias in (name, slug(name))}
+    if word not in found:
+        raise ValueError(f"operation {word!r} is not one of {', '.join(map(slug, OPERATIONS))}")
+    return found[word]
 
 
 def default_rows(N: int) -> int:

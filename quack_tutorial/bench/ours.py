@@ -1,54 +1,340 @@
-"""How this package's own kernels are set up for the benchmark, and the PTX of what is timed."""
+"""How this package's own kernels are set up for the benchmark, and the PTX of what is timed.
+
+`OURS` has a row for each operation: the kernels that are launched, with the specs that they are compiled for, and how
+inputs become outputs. `LADDERS` has the versions of a lesson in the order they are taught: a version is another kernel with
+the signature of the last one, and so one line.
+"""
 
 from __future__ import annotations
 
+import functools
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
 
-def softmax(x):
-    """Set up the softmax of `quack_tutorial.ops`."""
-    from quack_tutorial import ops
+from quack_tutorial.bench.formulas import EPS, IGNORE_INDEX
+from quack_tutorial.compiler import DTYPES, MAX_ALIGNMENT, TensorSpec
 
-    return ops.softmax
-
-
-def softmax_ptx(provider: str, dtype: str, N: int) -> str:
-    """The PTX that "ours" (ops.softmax) or a version of the ladder runs for contiguous rows of N; needs no GPU."""
-    from quack_tutorial import compiler
-
-    kernel, x, out = softmax_kernel("one read (final)" if provider == "ours" else provider, dtype, N)
-    return compiler.ptx(kernel, x, out)
+ITEM_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 
 
-def softmax_version(version: str):
-    """Set up one version of the lesson's ladder: "three-pass", "online" or "one read (final)"."""
+@dataclass(frozen=True)
+class Rows:
+    """What kernels are compiled for: the type and length of a row, and the promise about addresses ("aligned", ...)."""
 
-    def setup(x):
-        import torch
+    dtype: str
+    N: int
+    rows: str
 
+    @property
+    def element(self):
+        """The type in CuTe DSL."""
+        return element(self.dtype)
+
+    def matrix(self, name: str) -> TensorSpec:
+        """The spec of an (M, N) tensor; any number of rows, any distance apart."""
+        align = MAX_ALIGNMENT if self.rows == "aligned" else ITEM_BYTES[self.dtype]
+        return TensorSpec(self.dtype, ("M", self.N), (f"{name}_stride", 1), align)
+
+
+def of_rows(name: str, dtype: str = "float32", stride=1) -> TensorSpec:
+    """The spec of an (M,) tensor."""
+    return TensorSpec(dtype, ("M",), (stride,), 8 if dtype == "int64" else 4)
+
+
+def of_columns(r: Rows, dtype: str = "float32") -> TensorSpec:
+    """The spec of an (N,) tensor."""
+    return TensorSpec(dtype, (r.N,), (1,), MAX_ALIGNMENT)
+
+
+def contiguous_rows(dtype: str, N: int) -> Rows:
+    """The rows of contiguous (M, N) tensors."""
+    return Rows(dtype, N, "aligned" if N * ITEM_BYTES[dtype] % MAX_ALIGNMENT == 0 else "congruent")
+
+
+def element(dtype: str):
+    """The type in CuTe DSL: "float32" -> Float32."""
+    from quack_tutorial.kernels import softmax
+
+    return getattr(softmax.cutlass, DTYPES[dtype])
+
+
+def like(x):
+    """An unwritten tensor of the shape, strides and type of x, also where its rows have gaps between them."""
+    import torch
+
+    return torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device=x.device)
+
+
+# The operations ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Ours:
+    """One row of the table. `kernels(rows, config)` lists (host object, specs and scalars); `run(launch, *inputs)`
+    allocates, launches with `launch[i](...)` and returns outputs; `host` makes the kernel that a config is for."""
+
+    kernels: Callable[[Rows, object], list]
+    run: Callable
+
+
+def _softmax(r, config=None):
+    from quack_tutorial.kernels.softmax import Softmax
+
+    return [(Softmax(r.element, r.N, r.rows, config=config), _softmax_specs(r))]
+
+
+def _softmax_specs(r):
+    return r.matrix("x"), r.matrix("out")
+
+
+def _run_softmax(launch, x):
+    out = like(x)
+    launch[0](x, out)
+    return out
+
+
+def _softmax_backward(r, config=None):
+    from quack_tutorial.kernels.softmax import SoftmaxBackward
+
+    kernel = SoftmaxBackward(r.element, r.N, r.rows, config=config)
+    return [(kernel, (r.matrix("y"), r.matrix("dy"), r.matrix("dx")))]
+
+
+def _run_softmax_backward(launch, y, dy):
+    dx = like(y)
+    launch[0](y, dy, dx)
+    return dx
+
+
+def _rmsnorm(r, config=None):
+    from quack_tutorial.kernels.rmsnorm import RMSNorm
+
+    return [(RMSNorm(r.element, r.N, r.rows, weight=r.element, config=config), _rmsnorm_specs(r))]
+
+
+def _rmsnorm_specs(r):
+    return r.matrix("x"), of_columns(r, r.dtype), None, None, r.matrix("out"), None, None, EPS
+
+
+def _run_rmsnorm(launch, x, w):
+    out = like(x)
+    launch[0](x, w, None, None, out, None, None, EPS)
+    return out
+
+
+def _rmsnorm_backward(r, config=None):
+    from quack_tutorial.kernels.rmsnorm import ColumnSum, RMSNormBackward
+
+    parts = TensorSpec("float32", ("G", r.N), (r.N, 1), MAX_ALIGNMENT)
+    kernel = RMSNormBackward(r.element, r.N, r.rows, weight=element("float32"), config=config)
+    specs = (r.matrix("x"), of_columns(r), r.matrix("dy"), None, of_rows("rstd"), r.matrix("dx"), parts, None)
+    return [(kernel, specs), (ColumnSum(r.N, element("float32")), (parts, of_columns(r)))]
+
+
+def _run_rmsnorm_backward(launch, x, w, dy, rstd):
+    import torch
+
+    dx, dw = like(x), torch.empty_like(w)
+    blocks = launch[0].kernel.partial_blocks(_sm_count(x.device))
+    parts = torch.empty(blocks, x.shape[1], dtype=torch.float32, device=x.device)
+    launch[0](x, w, dy, None, rstd, dx, parts, None)
+    launch[1](parts, dw)
+    return dx, dw
+
+
+def _cross_entropy(r, config=None):
+    from quack_tutorial.kernels.cross_entropy import CrossEntropy
+
+    return [(CrossEntropy(r.element, r.N, r.rows, config=config), _cross_entropy_specs(r))]
+
+
+def _cross_entropy_specs(r):
+    return r.matrix("x"), of_rows("target", "int64"), of_rows("loss"), None, IGNORE_INDEX
+
+
+def _run_cross_entropy(launch, x, target):
+    loss = _a_row_each(x)
+    launch[0](x, target, loss, None, IGNORE_INDEX)
+    return loss
+
+
+def _cross_entropy_backward(r, config=None):
+    from quack_tutorial.kernels.cross_entropy import CrossEntropyBackward
+
+    dloss = of_rows("dloss", stride="dloss_stride")
+    specs = (r.matrix("x"), of_rows("target", "int64"), dloss, of_rows("lse"), r.matrix("dx"), IGNORE_INDEX)
+    return [(CrossEntropyBackward(r.element, r.N, r.rows, config=config), specs)]
+
+
+def _run_cross_entropy_backward(launch, x, target, dloss, lse):
+    dx = like(x)
+    launch[0](x, target, dloss, lse, dx, IGNORE_INDEX)
+    return dx
+
+
+def _cross_entropy_fused(r, config=None):
+    from quack_tutorial.kernels.cross_entropy import CrossEntropyFused
+
+    specs = (r.matrix("x"), of_rows("target", "int64"), of_rows("loss"), None, r.matrix("dx"), IGNORE_INDEX)
+    return [(CrossEntropyFused(r.element, r.N, r.rows, config=config), specs)]
+
+
+def _run_cross_entropy_fused(launch, x, target):
+    loss, dx = _a_row_each(x), like(x)
+    launch[0](x, target, loss, None, dx, IGNORE_INDEX)
+    return loss, dx
+
+
+def _a_row_each(x):
+    import torch
+
+    return torch.empty(x.shape[0], dtype=torch.float32, device=x.device)
+
+
+@functools.cache
+def _sm_count(device):
+    import torch
+
+    return torch.cuda.get_device_properties(device).multi_processor_count
+
+
+OURS = {
+    "softmax": Ours(_softmax, _run_softmax),
+    "softmax backward": Ours(_softmax_backward, _run_softmax_backward),
+    "rmsnorm": Ours(_rmsnorm, _run_rmsnorm),
+    "rmsnorm backward": Ours(_rmsnorm_backward, _run_rmsnorm_backward),
+    "cross-entropy": Ours(_cross_entropy, _run_cross_entropy),
+    "cross-entropy backward": Ours(_cross_entropy_backward, _run_cross_entropy_backward),
+    "cross-entropy fused": Ours(_cross_entropy_fused, _run_cross_entropy_fused),
+}
+
+
+# The ladders ---------------------------------------------------------------------------------------------------------
+
+
+def _version(module: str, name: str, specs) -> Callable:
+    """A version of a lesson: the class `name` of kernels.`module`, made without arguments."""
+
+    def kernels(r, config=None):
+        from importlib import import_module
+
+        return [(getattr(import_module(f"quack_tutorial.kernels.{module}"), name)(), specs(r))]
+
+    return kernels
+
+
+def _rmsnorm_step_specs(r):
+    return r.matrix("x"), of_columns(r, r.dtype), r.matrix("out"), EPS
+
+
+def _rmsnorm_vectors(r, config=None):
+    from quack_tutorial.kernels.steps import RMSNormVectors
+
+    return [(RMSNormVectors(r.element, r.N, r.rows), _rmsnorm_step_specs(r))]
+
+
+def _run_rmsnorm_step(launch, x, w):
+    out = like(x)
+    launch[0](x, w, out, EPS)
+    return out
+
+
+def _cross_entropy_step_specs(r):
+    return r.matrix("x"), of_rows("target", "int64"), of_rows("loss")
+
+
+def _run_cross_entropy_step(launch, x, target):
+    loss = _a_row_each(x)
+    launch[0](x, target, loss)
+    return loss
+
+
+FINAL = " (final)"  # the version of this name is the operation's own kernel
+
+LADDERS = {
+    "softmax": {
+        "three-pass": Ours(_version("softmax", "SoftmaxThreePass", _softmax_specs), _run_softmax),
+        "online": Ours(_version("softmax", "SoftmaxOnline", _softmax_specs), _run_softmax),
+        "one read (final)": OURS["softmax"],
+    },
+    "rmsnorm": {
+        "a thread a row": Ours(_version("steps", "RMSNormThread", _rmsnorm_step_specs), _run_rmsnorm_step),
+        "a block a row": Ours(_version("steps", "RMSNormBlock", _rmsnorm_step_specs), _run_rmsnorm_step),
+        "16-byte vectors": Ours(_rmsnorm_vectors, _run_rmsnorm_step),
+        "one read (final)": OURS["rmsnorm"],
+    },
+    "cross-entropy": {
+        "two-pass": Ours(_version("steps", "CrossEntropyTwoPass", _cross_entropy_step_specs), _run_cross_entropy_step),
+        "online": Ours(_version("steps", "CrossEntropyOnline", _cross_entropy_step_specs), _run_cross_entropy_step),
+        "vectors, one rescaling for several (final)": OURS["cross-entropy"],
+    },
+}
+
+
+# Setting up ----------------------------------------------------------------------------------------------------------
+
+
+def versions(operation: str) -> tuple[str, ...]:
+    """The names of the ladder's versions, in the order they are taught; () where there is no ladder."""
+    return tuple(LADDERS.get(operation, ()))
+
+
+def kernels(operation: str, provider: str, r: Rows, config=None) -> list:
+    """What `provider` ("ours" or a version of the ladder) launches: (host object, specs and scalars) for each launch."""
+    return row_of(operation, provider).kernels(r, config)
+
+
+def row_of(operation: str, provider: str) -> Ours:
+    """The table's row of our kernel, or of a version of the ladder."""
+    return OURS[operation] if provider == "ours" else LADDERS[operation][provider]
+
+
+def setup(operation: str, provider: str = "ours", config=None):
+    """A set-up function: compiles for the inputs of a cell, and returns a callable on such inputs that allocates outputs."""
+
+    def compiled(*inputs):
+        x = inputs[0]
+        return callable_for(operation, provider, rows_of(x), config)
+
+    return compiled
+
+
+def callable_for(operation: str, provider: str, r: Rows, config=None):
+    """The operation as a callable on CUDA tensors that allocates its outputs."""
+    launches = [_Launch(kernel, args) for kernel, args in kernels(operation, provider, r, config)]
+    return functools.partial(row_of(operation, provider).run, launches)
+
+
+class _Launch:
+    """A compiled kernel, with the host object that it was compiled from."""
+
+    def __init__(self, kernel, args):
         from quack_tutorial import compiler
 
-        run = compiler.compile_for(*softmax_kernel(version, str(x.dtype).removeprefix("torch."), x.shape[1]))
+        self.kernel, self.run = kernel, compiler.compile_for(kernel, *args)
 
-        def call(x):
-            out = torch.empty_like(x)
-            run(x, out)
-            return out
-
-        return call
-
-    return setup
+    def __call__(self, *args):
+        self.run(*args)
 
 
-def softmax_kernel(version: str, dtype: str, N: int):
-    """The host object of a version and the specs of its x and out, contiguous tensors of any number of rows."""
-    from quack_tutorial.compiler import DTYPES, MAX_ALIGNMENT, TensorSpec
-    from quack_tutorial.kernels import softmax as kernels
+def rows_of(x) -> Rows:
+    """What the addresses of a torch tensor's rows allow to promise, given that outputs are made `like` it."""
+    dtype = str(x.dtype).removeprefix("torch.")
+    steps = x.data_ptr() | x.stride(0) * x.element_size()
+    return Rows(dtype, x.shape[1], "aligned" if steps % MAX_ALIGNMENT == 0 else "congruent")
 
-    element = getattr(kernels.cutlass, DTYPES[dtype])
-    aligned = N * element.width // 8 % MAX_ALIGNMENT == 0
-    align = MAX_ALIGNMENT if aligned else element.width // 8
-    kernel = {
-        "three-pass": kernels.SoftmaxThreePass,
-        "online": kernels.SoftmaxOnline,
-        "one read (final)": lambda: kernels.Softmax(element, N, "aligned" if aligned else "congruent"),
-    }[version]()
-    return kernel, *(TensorSpec(dtype, ("M", N), (stride, 1), align) for stride in ("x_stride", "out_stride"))
+
+def ptx(operation: str, provider: str, dtype: str, N: int) -> list[str]:
+    """The PTX of each kernel that is launched for contiguous rows of N; needs no GPU."""
+    from quack_tutorial import compiler
+
+    return [compiler.ptx(kernel, *args) for kernel, args in kernels(operation, provider, contiguous_rows(dtype, N))]
+
+
+def ptx_sha256(texts: list[str]) -> str:
+    """The hash that a record holds of the PTX of one or several kernels."""
+    from quack_tutorial import compiler
+
+    hashes = [compiler.ptx_hash(text) for text in texts]
+    return hashes[0] if len(hashes) == 1 else hashlib.sha256("\n".join(hashes).encode()).hexdigest()

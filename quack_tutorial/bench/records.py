@@ -50,7 +50,10 @@ class Result:
 
 @dataclass(frozen=True)
 class Cell:
-    """One size: the ceiling and everyone's results. `measured` is the UTC time, `slots` the buffers gone round."""
+    """One size: the ceiling and everyone's results. `measured` is the UTC time, `slots` the buffers gone round.
+
+    `gpu` is the number of the GPU on its host, where several of one host measured a cell each.
+    """
 
     dtype: str
     M: int
@@ -63,6 +66,7 @@ class Cell:
     ceiling_gb_s: float
     ceiling_samples_us: tuple[float, ...]
     results: tuple[Result, ...]
+    gpu: int | None = None
 
     def result(self, provider: str) -> Result | None:
         """The result of `provider`, or None where it was not asked."""
@@ -239,7 +243,8 @@ def _read_result(data, cell, record, where):
 
 
 # What a field may hold, by its annotation; numbers may come as int where a float is meant.
-_KINDS = {"str": str, "int": int, "float": (int, float), "float | None": (int, float), "str | None": str}
+_KINDS = {"str": str, "int": int, "float": (int, float), "float | None": (int, float)}
+_KINDS |= {"str | None": str, "int | None": int}
 
 
 def _build(kind, data, where):
@@ -288,6 +293,6 @@ def _plain(record):
 
 def _compact(cell):
     """A cell as a dictionary, with the fields of results that say nothing left out."""
-    data = asdict(cell)
+    data = {k: v for k, v in asdict(cell).items() if v is not None}
     data["results"] = [{k: v for k, v in r.items() if v not in (None, "", ())} for r in data["results"]]
     return data

@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 from quack_tutorial.bench import records
-from quack_tutorial.bench.operations import OPERATIONS, CellKey, default_rows, expected_cells
+from quack_tutorial.bench.operations import OPERATIONS, CellKey, default_rows, expected_cells, named, slug
 from quack_tutorial.bench.statistics import PASS_HALF_WIDTH, PASS_RATIO, paired_ratio, verdict
 
 OURS = "ours"
@@ -23,7 +23,7 @@ OURS = "ours"
 
 def add_arguments(parser):
     """Declare what `quack-tutorial results` takes."""
-    parser.add_argument("operation", nargs="?", choices=sorted(OPERATIONS), help="one operation (default: all)")
+    parser.add_argument("operation", nargs="?", help=f"{', '.join(map(slug, OPERATIONS))} (default: all)")
     parser.add_argument("--records", metavar="DIR", help="the folder of records (default: book/records)")
     parser.add_argument("--json", action="store_true", help="print a list of cells as JSON")
 
@@ -32,8 +32,9 @@ def run(args) -> int:
     """Print the table; 0, or 1 with one sentence when a record is broken or there is none."""
     folder = Path(args.records) if args.records else records.default_folder()
     try:
-        found = records.load_records(folder, args.operation)
-    except records.RecordError as error:
+        operations = [named(args.operation)] if args.operation else list(OPERATIONS)
+        found = [record for record in records.load_records(folder) if record.operation in operations]
+    except ValueError as error:  # RecordError is one
         print(f"results: {error}", file=sys.stderr)
         return 1
     table = rows(found)
@@ -45,7 +46,7 @@ def run(args) -> int:
             f"results: no cell is measured yet in {folder}; quack-tutorial bench --out FILE measures.", file=sys.stderr
         )
         return 1
-    print(as_text(found, table, sorted({record.operation for record in found})))
+    print(as_text(found, table, operations))
     return 0
 
 
@@ -113,7 +114,30 @@ def all_speeds(cell: records.Cell) -> str:
 
 
 def as_text(found, table, operations) -> str:
-    """The table that `results` prints."""
+    """What `results` prints: a table for each operation that was measured, and how much of the grid there is."""
+    lines = []
+    for operation in operations:
+        own = [row for row in table if row["operation"] == operation]
+        if own:
+            lines += [*(provenance(record) for record in found if record.operation == operation), "", *_table(own), ""]
+    passed = sum(r["verdict"] == "pass" for r in table)
+    lines.append(
+        f"{passed} of {len(table)} cells pass: speed at least {PASS_RATIO} of the best peer, "
+        f"known to {PASS_HALF_WIDTH:.0%}. The columns on the right are ours over each peer."
+    )
+    above = [f"{_size(r)} ({', '.join(r['above_ceiling'])})" for r in table if r["above_ceiling"]]
+    if above:
+        lines.append(f"Above the ceiling, so look into the measurement: {'; '.join(above)}.")
+    rough = sorted({f"{name} {r['dtype']} (up to {e:g})" for r in table for name, e in r["less_accurate"].items()})
+    if rough:
+        lines.append(f"Less accurate than ours may be, yet timed (error over tolerance): {', '.join(rough)}.")
+    for operation in operations:
+        lines += _coverage(found, [row for row in table if row["operation"] == operation], operation)
+    return "\n".join(lines)
+
+
+def _table(table):
+    """The lines of one operation's table."""
     peers = list(dict.fromkeys(name for r in table for name in r["ratios"]))
     head = ["cell", "GB/s", "of ceiling", "of peak", "best peer", "ratio", "+-", "verdict", *peers]
     body = []
@@ -135,25 +159,24 @@ def as_text(found, table, operations) -> str:
                 *[f"{r['ratios'][name]:.3f}" if name in r["ratios"] else "" for name in peers],
             ]
         )
-    lines = [provenance(record) for record in found] + ["", *_columns([head, *body]), ""]
-    passed = sum(r["verdict"] == "pass" for r in table)
-    lines.append(
-        f"{passed} of {len(table)} cells pass: speed at least {PASS_RATIO} of the best peer, "
-        f"known to {PASS_HALF_WIDTH:.0%}. The columns on the right are ours over each peer."
-    )
-    above = [f"{_size(r)} ({', '.join(r['above_ceiling'])})" for r in table if r["above_ceiling"]]
-    if above:
-        lines.append(f"Above the ceiling, so look into the measurement: {'; '.join(above)}.")
-    rough = sorted({f"{name} {r['dtype']} (up to {e:g})" for r in table for name, e in r["less_accurate"].items()})
-    if rough:
-        lines.append(f"Less accurate than ours may be, yet timed (error over tolerance): {', '.join(rough)}.")
-    for operation in operations:
-        missing = missing_cells(found, operation)
-        expected = len(expected_cells(operation))
-        lines.append(f"{operation}: {expected - len(missing)} of {expected} expected cells measured.")
-        if missing:
-            lines.append("Missing: " + "; ".join(f"{key.dtype} {key.M} x {key.N}" for key in missing))
-    return "\n".join(lines)
+    return _columns([head, *body])
+
+
+def _coverage(found, table, operation):
+    """How many of an operation's expected cells are measured and pass, which are missing, and who was left out."""
+    missing, expected = missing_cells(found, operation), expected_cells(operation)
+    on_grid = {(key.dtype, key.M, key.N) for key in expected}
+    passed = sum(row["verdict"] == "pass" and (row["dtype"], row["M"], row["N"]) in on_grid for row in table)
+    measured = len(expected) - len(missing)
+    lines = [f"{operation}: {measured} of {len(expected)} expected cells measured, {passed} pass."]
+    if missing and measured:
+        lines.append("Missing: " + "; ".join(f"{key.dtype} {key.M} x {key.N}" for key in missing))
+    cells = [cell for key, (_, cell) in records.latest_cells(found).items() if key.operation == operation]
+    for provider in OPERATIONS[operation].providers:
+        left_out = sum(cell.result(provider) is None for cell in cells)
+        if left_out:
+            lines.append(f"{provider} was left out of {left_out} of {len(cells)} cells of {operation}.")
+    return lines
 
 
 def missing_cells(found: list[records.Record], operation: str) -> list[CellKey]:
@@ -199,6 +222,7 @@ def provenance(record: records.Record) -> str:
         "nvidia-cutlass-dsl": "CuTe DSL",
         "quack-kernels": "QuACK",
         "liger-kernel": "Liger",
+        "cudnn": "cuDNN",
     }
     versions = ", ".join(f"{name} {record.versions[key]}" for key, name in names.items() if key in record.versions)
     return f"{record.operation} on one {record.device}, driver {record.driver}, {versions}, {record.date}."

@@ -1,12 +1,12 @@
-"""Many cells through one worker process, which is started again when a provider takes it down.
+"""Many cells through worker processes, one a GPU, which are started again when a provider takes them down.
 
-All providers of a cell run in one process. When that process dies or stops answering, the provider it was busy with is
-left out and the cell measured again; the record then says "crashed" for it.
+All providers of a cell run in one process, on one GPU. When that process dies or stops answering, the provider it was
+busy with is left out and the cell measured again; the record then says "crashed" for it. Several GPUs of a host take the
+next cell each as they become free, and share nothing.
 """
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import queue
@@ -16,15 +16,18 @@ import sys
 import tempfile
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 
-from quack_tutorial.bench.operations import CellKey
 from quack_tutorial.bench.peers import MULTI_KERNEL
 from quack_tutorial.bench.records import Cell, Result
 
-SILENCE_S = 180  # no step takes this long; a worker silent for longer hangs
-STEPS = ("ceiling", "timing")  # what a worker announces that is not a provider
+SILENCE_S = 300  # no step takes this long, QuACK's tuning included; a worker silent for longer hangs
+STEPS = ("inputs", "ceiling", "timing", "do_bench", "hashes")  # what a worker announces that is not a provider
+
+
+VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
 class WorkerDied(RuntimeError):
@@ -36,10 +39,13 @@ class WorkerDied(RuntimeError):
 
 
 class Worker:
-    """A worker process. `machine` is what it says about the device."""
+    """A worker process. `machine` is what it says about the device; `gpu` is which of the host's it uses, if it matters."""
 
-    def __init__(self, command=None):
+    def __init__(self, command=None, gpu=None):
         command = command or [sys.executable, "-m", "quack_tutorial.bench.worker"]
+        environment = {**os.environ, MULTI_KERNEL: "1"}
+        if gpu is not None:
+            environment[VISIBLE] = visible_gpu(gpu, os.environ.get(VISIBLE))
         self.errors = tempfile.TemporaryFile("w+", errors="replace")
         self.process = subprocess.Popen(
             command,
@@ -47,7 +53,7 @@ class Worker:
             stdout=subprocess.PIPE,
             stderr=self.errors,
             text=True,
-            env={**os.environ, MULTI_KERNEL: "1"},
+            env=environment,
         )
         self.lines = queue.Queue()
         self.doing = None
@@ -107,55 +113,160 @@ class Worker:
         return (errors or said or [f"the process ended with status {code}"])[-1][:160]
 
 
+def visible_gpu(gpu: int, visible: str | None) -> str:
+    """What CUDA_VISIBLE_DEVICES must say for GPU number `gpu` of those that `visible`, its present value, shows."""
+    if not visible:
+        return str(gpu)
+    shown = [name.strip() for name in visible.split(",")]
+    if gpu >= len(shown):
+        raise RuntimeError(f"GPU {gpu} is asked for, and {VISIBLE}={visible} shows {len(shown)}")
+    return shown[gpu]
+
+
 @dataclass(frozen=True)
 class Measured:
-    """What came of one cell: the cell, or a message on why there is none; and how long it took."""
+    """What came of one cell: the cell, or a message on why there is none; how long it took, in all and by step."""
 
-    key: CellKey
-    cell: Cell | None
+    key: object
+    cell: object | None
     message: str
     seconds: float
+    steps: dict[str, float] = field(default_factory=dict)
 
 
 def measure_cells(
-    keys, providers, rounds=11, do_bench=True, limit_s=None, on_step=lambda key, what: None, start=Worker
+    keys, providers, rounds=11, do_bench=True, limit_s=None, on_step=lambda key, what: None, start=Worker, gpus=None
 ) -> Iterator[Measured]:
-    """Measure `keys` one after another; stops between two when the next would probably end after `limit_s`.
+    """Measure `keys`, on `gpus` GPUs at once (None: one, whichever is the first); results come as they are ready.
 
-    `start` makes a worker. RuntimeError when a worker does not even start.
+    Stops between two cells when the next would probably end after `limit_s`. `start` makes a worker. `providers` are
+    names, or a function from a key to names. RuntimeError when a worker does not even start.
     """
-    started, longest = time.monotonic(), 0.0
-    worker = _start(start)
+    names = providers if callable(providers) else lambda key: providers
+
+    def request(key, crashed):
+        asked = {"cell": asdict(key), "providers": list(names(key)), "rounds": rounds, "do_bench": do_bench}
+        return {**asked, "crashed": crashed}
+
+    def read(data, gpu):
+        return replace(cell_from(data), gpu=gpu)
+
+    yield from attend(keys, request, read, limit_s, on_step, start, gpus)
+
+
+def attend(keys, request, read, limit_s, on_step, start, gpus) -> Iterator[Measured]:
+    """Give each of `keys` to a worker as `request(key, crashed)` and yield what `read(answer, gpu)` makes of it.
+
+    `crashed` maps what took a worker down, as it had announced it, to the reason; such a key is tried again.
+    """
+    attendance = _Attendance(deque(keys), request, read, limit_s, on_step, start)
+    numbers = [None] if gpus is None else range(gpus)
+    threads = [threading.Thread(target=attendance.serve, args=(gpu,), daemon=True) for gpu in numbers]
+    for thread in threads:
+        thread.start()
     try:
-        for key in keys:
-            before = time.monotonic()
-            if limit_s is not None and before - started + longest > limit_s:
-                return
-            cell, message, crashed = None, "", {}
-            while cell is None and not message:
-                request = {"cell": asdict(key), "providers": list(providers), "rounds": rounds}
-                request |= {"do_bench": do_bench, "crashed": crashed}
-                try:
-                    cell = cell_from(worker.measure(request, functools.partial(on_step, key)))
-                except WorkerDied as died:
-                    worker.close()
-                    worker = _start(start)
-                    if died.doing in (None, *STEPS) or died.doing in crashed:
-                        message = f"{died} (while busy with {died.doing or 'starting'})"
-                    else:
-                        crashed = {**crashed, died.doing: str(died)}
-            seconds = time.monotonic() - before
-            longest = max(longest * 0.5, seconds)
-            yield Measured(key, cell, message, seconds)
+        for _ in threads:
+            while (found := attendance.found.get()) is not None:
+                if isinstance(found, Exception):
+                    raise found
+                yield found
     finally:
-        worker.close()
+        attendance.stop()
 
 
-def _start(start):
-    try:
-        return start()
-    except WorkerDied as died:
-        raise RuntimeError(f"the measuring process does not start: {died}") from died
+class _Attendance:
+    """What the threads, one a GPU, share: the keys that are left, and a queue of what was found."""
+
+    def __init__(self, keys, request, read, limit_s, on_step, start):
+        self.keys, self.request, self.read, self.limit_s = keys, request, read, limit_s
+        self.on_step, self.start = on_step, start
+        self.began, self.longest = time.monotonic(), 0.0
+        self.found = queue.Queue()
+        self.lock, self.workers, self.stopped = threading.Lock(), {}, False
+        self.machine = None  # what the first worker says; all must say the same
+
+    def serve(self, gpu):
+        """Measure keys on one GPU until none is left or the time is up; then None in the queue says so."""
+        try:
+            self.begin(gpu)
+            while (key := self.next_key()) is not None:
+                measured = self.measure(key, gpu)
+                with self.lock:
+                    self.longest = max(self.longest * 0.5, measured.seconds)
+                self.found.put(measured)
+        except Exception as error:  # whatever it is, the one who waits for results must hear of it
+            self.found.put(error)
+        finally:
+            self.end(gpu)
+            self.found.put(None)
+
+    def next_key(self):
+        with self.lock:
+            late = self.limit_s is not None and time.monotonic() - self.began + self.longest > self.limit_s
+            return None if self.stopped or late or not self.keys else self.keys.popleft()
+
+    def measure(self, key, gpu):
+        before, clock = time.monotonic(), _Steps()
+        cell, message, crashed = None, "", {}
+
+        def step(what):
+            clock.begin(what)
+            self.on_step(key, what)
+
+        while cell is None and not message:
+            try:
+                cell = self.read(self.workers[gpu].measure(self.request(key, crashed), step), gpu)
+            except WorkerDied as died:
+                self.end(gpu)
+                self.begin(gpu)
+                if died.doing in (None, *STEPS) or died.doing in crashed:
+                    message = f"{died} (while busy with {died.doing or 'starting'})"
+                else:
+                    crashed = {**crashed, died.doing: str(died)}
+        return Measured(key, cell, message, time.monotonic() - before, clock.ended())
+
+    def begin(self, gpu):
+        with self.lock:
+            if self.stopped:
+                raise RuntimeError("stopped")
+        try:
+            worker = self.start() if gpu is None else self.start(gpu=gpu)
+        except WorkerDied as died:
+            raise RuntimeError(f"the measuring process does not start: {died}") from died
+        with self.lock:
+            self.workers[gpu] = worker
+            self.machine = self.machine or worker.machine
+        if worker.machine != self.machine:
+            raise RuntimeError(f"the GPUs of this host are not alike: {self.machine} and {worker.machine}")
+
+    def end(self, gpu):
+        with self.lock:
+            worker = self.workers.pop(gpu, None)
+        if worker is not None:
+            worker.close()
+
+    def stop(self):
+        """End all workers; the threads that wait for them end with them."""
+        with self.lock:
+            self.stopped = True
+        for gpu in list(self.workers):
+            self.end(gpu)
+
+
+class _Steps:
+    """How long each step that a worker announced took, in seconds."""
+
+    def __init__(self):
+        self.seconds, self.doing, self.since = {}, "starting", time.monotonic()
+
+    def begin(self, what):
+        now = time.monotonic()
+        self.seconds[self.doing] = self.seconds.get(self.doing, 0.0) + now - self.since
+        self.doing, self.since = what, now
+
+    def ended(self):
+        self.begin("")
+        return {what: round(seconds, 2) for what, seconds in self.seconds.items()}
 
 
 def cell_from(data: dict) -> Cell:

@@ -18,9 +18,12 @@ from dataclasses import dataclass
 
 import torch
 
+from quack_tutorial.bench.correctness import as_tuple
+
 MIN_LAUNCHES = 20
 MAX_LAUNCHES = 400
 MIN_REPLAYS = 7
+LONG_REPLAY_US = 20_000  # the samples of replays this long hardly differ: fewer of them say as much
 REPLAY_US = 3000  # a replay this long makes the graph's own start vanish
 L2_MULTIPLE = 3
 HEAD_START_CYCLES = 4_000_000  # about 2 ms in which the host gets ahead, so that no graph waits for its launch
@@ -40,7 +43,7 @@ def launches_for(bytes_moved: int, slots: int, bandwidth_gb_s: float = 4000.0) -
 
 @dataclass(frozen=True)
 class Replay:
-    """A captured CUDA graph of `launches` calls, and the outputs of its last `len(slots)` calls.
+    """A captured CUDA graph of `launches` calls, and the outputs of its last `len(slots)` calls, one tensor or a tuple.
 
     The graph knows addresses only: `slots` keeps the inputs that it reads from being freed.
     """
@@ -48,7 +51,7 @@ class Replay:
     graph: torch.cuda.CUDAGraph
     launches: int
     slots: list[tuple[torch.Tensor, ...]]
-    outputs: tuple[torch.Tensor, ...]
+    outputs: tuple
 
     def released(self) -> Replay:
         """The same graph without its outputs, whose memory later captures on the pool may then write over."""
@@ -58,12 +61,16 @@ class Replay:
 def capture(call, slots, launches: int, pool=None) -> Replay:
     """Warm `call` up and capture `launches` calls of it over `slots`, a list of input tuples.
 
-    Each call's output stays allocated until as many others follow as there are slots, so outputs rotate as inputs do.
+    Where `call` has a `prepare`, it is called first with each slot, on the stream of the capture: autograd runs a
+    backward pass on the stream of its forward pass. Each call's output stays allocated until as many others follow as
+    there are slots, so outputs rotate as inputs do.
     `pool` is a memory pool to share with other captures whose replays do not overlap with this one's.
     """
     stream = _capture_stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
+        for slot in slots if hasattr(call, "prepare") else ():
+            call.prepare(*slot)
         for turn in range(3):
             call(*slots[turn % len(slots)])
     torch.cuda.current_stream().wait_stream(stream)
@@ -84,8 +91,9 @@ def _capture_stream():
 
 def poison_and_replay(replay: Replay) -> None:
     """Fill the kept outputs with NaN, then run the graph once and wait for it."""
-    for output in replay.outputs:
-        output.fill_(float("nan"))
+    for outputs in replay.outputs:
+        for output in as_tuple(outputs):
+            output.fill_(float("nan"))
     replay.graph.replay()
     torch.cuda.synchronize()
 
@@ -95,6 +103,11 @@ def interleaved_us(replays: dict[str, Replay], rounds: int = 11) -> dict[str, li
     if rounds < MIN_REPLAYS:
         raise ValueError(f"timing needs at least {MIN_REPLAYS} rounds, got {rounds}")
     return _rounds(replays, rounds)
+
+
+def rounds_for(bytes_moved: int, launches: int, rounds: int, bandwidth_gb_s: float = 4000.0) -> int:
+    """How many of the wanted `rounds` to do with graphs of so many launches: long replays get the least number."""
+    return MIN_REPLAYS if launches * bytes_moved / bandwidth_gb_s / 1e3 > LONG_REPLAY_US else rounds
 
 
 def rough_us(replay: Replay, rounds: int = 3) -> float:
@@ -127,4 +140,4 @@ def do_bench_us(call, inputs) -> float:
     """The median of triton.testing.do_bench for one call, in microseconds."""
     from triton.testing import do_bench
 
-    return do_bench(lambda: call(*inputs), warmup=10, rep=40, return_mode="median") * 1e3
+    return do_bench(lambda: call(*inputs), warmup=5, rep=20, return_mode="median") * 1e3

@@ -19,7 +19,20 @@ from importlib import metadata
 
 
 def main() -> int:
-    """Serve requests until stdin ends."""
+    """Serve requests for cells until stdin ends."""
+
+    def measure(request, announce):
+        from quack_tutorial.bench.measure import measure_cell
+        from quack_tutorial.bench.operations import CellKey
+
+        key = CellKey(**request.pop("cell"))
+        return asdict(measure_cell(key, announce=announce, **request))
+
+    return serve(measure)
+
+
+def serve(measure) -> int:
+    """Answer each request on stdin with what `measure(request, announce)` returns, a dictionary, until stdin ends."""
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
 
@@ -28,15 +41,10 @@ def main() -> int:
 
     import torch
 
-    from quack_tutorial.bench.measure import measure_cell
-    from quack_tutorial.bench.operations import CellKey
-
     torch.set_grad_enabled(False)
     answer(machine=describe())
     for line in sys.stdin:
-        request = json.loads(line)
-        cell = measure_cell(CellKey(**request.pop("cell")), announce=lambda what: answer(doing=what), **request)
-        answer(cell=asdict(cell))
+        answer(cell=measure(json.loads(line), lambda what: answer(doing=what)))
     return 0
 
 
@@ -55,6 +63,8 @@ def describe() -> dict:
         except metadata.PackageNotFoundError:
             continue
     versions["torch"] = torch.__version__
+    if "nvidia-cudnn-frontend" in versions:
+        versions["cudnn"] = str(torch.backends.cudnn.version())
     return {
         "device": device.name,
         "l2_bytes": device.L2_cache_size,

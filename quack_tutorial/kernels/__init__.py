@@ -5,7 +5,14 @@
 | `layout`  | which thread holds which element: row tiles, thread-value layouts, 16-byte alignment   |
 | `copy`    | a 2-D copy in versions: one element a thread, 128-bit vectors, cp.async                |
 | `reduce`  | thread, warp and block reductions; (maximum, sum of exponentials) pairs                |
-| `softmax` | softmax of rows in versions: three reads, two, one                                     |
+| `config`, `tables` | how a kernel spreads rows over threads: what a sweep tries, and what was the fastest      |
+| `rows`    | a row into registers and back, for any length and address: vectors, single elements    |
+| `exchange` | how the warps of a row agree: shared memory in a block, distributed in a cluster      |
+| `pipeline` | rows on their way through shared memory while another is worked on: bulk copies       |
+| `softmax` | softmax of rows in versions: three reads, two, one; its backward                       |
+| `rmsnorm` | RMSNorm with weight, bias and residual; its backward                                   |
+| `cross_entropy` | cross-entropy, its backward, and both in one pass                                |
+| `steps`   | the first versions of RMSNorm and cross-entropy                                        |
 """
 
 from quack_tutorial.simulator.loading import answer_package

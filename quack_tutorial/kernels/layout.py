@@ -42,6 +42,6 @@ def elements_to_boundary(tensor):
     return cutlass.Int32(skipped_bytes) // (tensor.element_type.width // 8)
 
 
-def aligned(tensor):
-    """The same tensor, whose address the caller knows to be a multiple of 16 bytes, as one that vector copies accept."""
-    return cute.make_tensor(tensor.iterator.align(VECTOR_BYTES), tensor.layout)
+def aligned(tensor, nbytes=VECTOR_BYTES):
+    """The same tensor, whose address the caller knows to be a multiple of `nbytes`, as one that vector copies accept."""
+    return cute.make_tensor(tensor.iterator.align(nbytes), tensor.layout)

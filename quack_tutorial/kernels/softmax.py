@@ -9,18 +9,18 @@
 All take float32, float16 or bfloat16, compute in float32, and give what torch gives: a row that is all -inf, or that
 holds NaN or +inf, becomes NaN.
 
-Not covered: rows of more than 16384 elements (they need a cluster of blocks), backward.
+`SoftmaxBackward` is the gradient. `Softmax` and `SoftmaxBackward` take rows of up to 262144 elements.
 """
 
 import math
 import operator
-from dataclasses import dataclass
 
 import cuda.bindings.driver as cuda
 import cutlass
 import cutlass.cute as cute
 
-from quack_tutorial.kernels.layout import VECTOR_BYTES, aligned, elements_to_boundary, tile_at, tiled_copy_rows
+from quack_tutorial.kernels.config import default_config
+from quack_tutorial.kernels.exchange import RowExchange
 from quack_tutorial.kernels.reduce import (
     block_reduce,
     block_softmax_reduce,
@@ -30,8 +30,7 @@ from quack_tutorial.kernels.reduce import (
     thread_reduce,
     warp_reduce,
 )
-
-MAX_N = 16384  # the longest row that the registers of one block hold
+from quack_tutorial.kernels.rows import RowTile
 
 
 class SoftmaxThreePass:
@@ -107,160 +106,83 @@ class SoftmaxOnline:
             mO[row, col] = (exp(mX[row, col].to(cutlass.Float32) - max_row) * scale).to(mO.element_type)
 
 
-@dataclass(frozen=True)
-class Config:
-    """How `Softmax` spreads rows over threads: powers of 2, threads_per_row at most threads_per_block."""
-
-    threads_per_row: int
-    threads_per_block: int
-
-    def __post_init__(self):
-        row, block = self.threads_per_row, self.threads_per_block
-        if row & (row - 1) or block & (block - 1) or not (1 <= row <= block and 32 <= block <= 1024):
-            raise ValueError(f"{self}: both must be powers of 2, 1 <= threads_per_row <= threads_per_block, 32 to 1024")
-
-
-# The fastest of the tried pairs (threads a row, threads a block) on an H200, 32768 rows, 2026-11-21. Aligned rows want
-# little work in each of many threads; the others have single elements to handle and want fewer, busier threads.
-# row bytes up to: (float32, 16 bits) for aligned rows, (float32, 16 bits) for others
-CONFIGS = (
-    (512, ((16, 128), (16, 128)), ((16, 128), (16, 128))),
-    (1024, ((16, 128), (16, 64)), ((16, 128), (16, 128))),
-    (2048, ((32, 64), (64, 128)), ((64, 128), (32, 128))),
-    (4096, ((64, 64), (128, 128)), ((128, 128), (64, 128))),
-    (8192, ((256, 1024), (256, 1024)), ((256, 256), (128, 128))),
-    (16384, ((512, 1024), (256, 512)), ((512, 512), (256, 256))),
-    (32768, ((1024, 1024), (1024, 1024)), ((512, 512), (512, 512))),
-    (65536, ((512, 1024), None), ((512, 512), None)),
-)
-
-
-def default_config(vector_size, vectors, width, aligned):
-    """The measured choice for rows of `vectors` x `vector_size` elements of `width` bits: the table, with fewer threads
-    a row where more than a fifth of their vectors would lie behind the end."""
-    pairs = next(row[1 if aligned else 2] for row in CONFIGS if vectors * vector_size * width // 8 <= row[0])
-    threads_per_row, threads_per_block = pairs[0 if width == 32 else 1]
-    threads = threads_per_row
-    while threads > 1 and vectors < 0.8 * threads * math.ceil(vectors / threads):
-        threads //= 2
-    return Config(threads, threads_per_block if threads == threads_per_row else max(threads, 128))
-
-
 class Softmax:
-    """Softmax that reads the row once and keeps it in registers.
+    """Softmax that reads the row once and keeps it in registers, in those of a cluster where one block has too few.
 
-    `rows` is what the caller knows about addresses, and decides the width of the accesses:
-
-    | rows        | promise                                                        | accesses                              |
-    |-------------|----------------------------------------------------------------|---------------------------------------|
-    | "aligned"   | every row of x and of out starts at a multiple of 16 bytes     | vectors, single elements at the end   |
-    | "congruent" | row m of x and row m of out are equally far from such multiple | vectors, single elements at both ends |
-    | "any"       | nothing                                                        | single elements                       |
-
-    Rows of an odd length that follow each other without gaps are congruent: each starts somewhere else, in x as in out.
+    `rows` is what the caller knows about addresses ("aligned", "congruent" or "any", see `rows`).
     """
 
     def __init__(self, dtype, N, rows="aligned", config=None):
-        if not 1 <= N <= MAX_N:
-            raise ValueError(f"Softmax keeps a row in the registers of one block: N must be 1 to {MAX_N}, got {N}")
-        if rows not in ("aligned", "congruent", "any"):
-            raise ValueError(f'rows must be "aligned", "congruent" or "any", got {rows!r}')
         self.dtype, self.N, self.rows = dtype, N, rows
+        self.config = config or default_config("softmax", dtype.width, N, rows)
+        self.tile = RowTile(dtype, N, rows, self.config)
+        self.exchange = RowExchange(self.config, values=2)
         self.fast_exp = dtype.width < 32
-        self.vector_size = VECTOR_BYTES * 8 // dtype.width
-        if rows == "any" or N < self.vector_size:
-            self.vector_size = 1
-        vectors = N // self.vector_size
-        self.config = config or default_config(self.vector_size, vectors, dtype.width, rows == "aligned")
-        self.vectors_per_thread = math.ceil(vectors / self.config.threads_per_row)
-        # Elements of a row outside its whole vectors, at most: vector_size - 1 at either end.
-        self.singles = 2 * (self.vector_size - 1) if rows == "congruent" else N % self.vector_size
-        self.singles_per_thread = math.ceil(self.singles / self.config.threads_per_row)
 
     @cute.jit
     def __call__(self, mX: cute.Tensor, mO: cute.Tensor, stream: cuda.CUstream):
-        threads = self.config.threads_per_block
-        rows_per_block = threads // self.config.threads_per_row
-        blocks = cute.ceil_div(mX.shape[0], rows_per_block)
-        self.kernel(mX, mO).launch(grid=[blocks, 1, 1], block=[threads, 1, 1], stream=stream)
+        threads, blocks = self.config.threads_per_block, self.config.blocks_per_row
+        grid = self.tile.grid(mX.shape[0])
+        self.kernel(mX, mO).launch(grid=grid, block=[threads, 1, 1], cluster=[1, blocks, 1], stream=stream)
 
     @cute.kernel
     def kernel(self, mX: cute.Tensor, mO: cute.Tensor):
-        N, threads_per_row, vector_size = self.N, self.config.threads_per_row, self.vector_size
-        rows_per_block = self.config.threads_per_block // threads_per_row
-        columns = threads_per_row * vector_size * self.vectors_per_thread  # of the tile; single elements lie beside it
-        tidx, _, _ = cute.arch.thread_idx()
+        tile, exchange = self.tile, self.exchange
         block, _, _ = cute.arch.block_idx()
-        row, lane = tidx // threads_per_row, tidx % threads_per_row  # of this thread in the tile, in the row
-        row_exists = block * rows_per_block + row < mX.shape[0]
-
-        atom = cute.make_copy_atom(
-            cute.nvgpu.CopyUniversalOp(), self.dtype, num_bits_per_copy=vector_size * self.dtype.width
-        )
-        thr_copy = tiled_copy_rows(atom, threads_per_row, rows_per_block, vector_size).get_slice(tidx)
-        gX, gO = tile_at(mX, (rows_per_block, columns), block), tile_at(mO, (rows_per_block, columns), block)
-        tXgX, tXgO = thr_copy.partition_S(gX), thr_copy.partition_D(gO)
-        # A row is `head` single elements up to the first 16-byte boundary, `body` elements in vectors, and the rest.
-        head, body = 0, N - N % vector_size
-        if cutlass.const_expr(self.rows == "congruent" and vector_size > 1):
-            head = elements_to_boundary(gX[row, None])
-            body = (N - head) // vector_size * vector_size
-            tXgX = aligned(thr_copy.partition_S(cute.domain_offset((0, head), gX)))
-            tXgO = aligned(thr_copy.partition_D(cute.domain_offset((0, head), gO)))
-        tXpX = cute.make_rmem_tensor((1, self.vectors_per_thread), cutlass.Boolean)
-        for i in cutlass.range_constexpr(self.vectors_per_thread):
-            tXpX[0, i] = row_exists and (i * threads_per_row + lane) * vector_size < body
+        place = tile.place(mX, block * tile.rows_per_block)
+        opened = exchange.open()
 
         # read MN elements
-        tXrX = cute.make_fragment_like(tXgX)
-        tXrX.fill(-self.dtype.inf)
-        cute.copy(atom, tXgX, tXrX, pred=tXpX)
+        tXrX = tile.load(mX, place, fill=-math.inf)
         x = tXrX.load().to(cutlass.Float32)
-        max_thread = thread_reduce(x, cute.ReductionOp.MAX, -cutlass.Float32.inf)
-        if cutlass.const_expr(self.singles > 0):
-            tSrX = cute.make_rmem_tensor(self.singles_per_thread, self.dtype)
-            tSrX.fill(-self.dtype.inf)
-            for i in cutlass.range_constexpr(self.singles_per_thread):
-                col = single_column(i * threads_per_row + lane, head, body)
-                if row_exists and col < N:
-                    tSrX[i] = gX[row, col]
-            x_singles = tSrX.load().to(cutlass.Float32)
-            max_thread = thread_reduce(x_singles, cute.ReductionOp.MAX, max_thread)
-
         # Every warp scales by its own maximum, so that a row of several warps needs only one exchange.
-        width = min(threads_per_row, 32)
+        width = min(tile.threads_per_row, 32)
+        max_thread = thread_reduce(x, cute.ReductionOp.MAX, -cutlass.Float32.inf)
         max_warp = warp_reduce(max_thread, cute.arch.fmax, width)
-        reference = finite_or_zero(max_warp)
-        y = exp(x - reference, self.fast_exp)
+        y = exp(x - finite_or_zero(max_warp), self.fast_exp)
         sum_thread = thread_reduce(y, cute.ReductionOp.ADD, cutlass.Float32(0.0))
-        if cutlass.const_expr(self.singles > 0):
-            y_singles = exp(x_singles - reference, self.fast_exp)
-            sum_thread = thread_reduce(y_singles, cute.ReductionOp.ADD, sum_thread)
         sum_warp = warp_reduce(sum_thread, operator.add, width)
         scale = 1.0 / sum_warp  # a row all -inf: 0 * inf = NaN
-        if cutlass.const_expr(threads_per_row > 32):
-            slots = cute.make_ordered_layout((rows_per_block, threads_per_row // 32, 2), order=(2, 1, 0))
-            buffer = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, slots, byte_alignment=16)
-            max_row, sum_row = block_softmax_reduce(max_warp, sum_warp, buffer)
+        if cutlass.const_expr(exchange.needed):
+            exchange.ready()
+            max_row, sum_row = exchange.softmax_reduce(max_warp, sum_warp, opened)
             scale = exp(max_warp - max_row) / sum_row
 
         # write MN elements
-        tXrO = cute.make_fragment_like(tXgO)
-        tXrO.store((y * scale).to(self.dtype))
-        cute.copy(atom, tXrO, tXgO, pred=tXpX)
-        if cutlass.const_expr(self.singles > 0):
-            tSrO = cute.make_rmem_tensor(self.singles_per_thread, self.dtype)
-            tSrO.store((y_singles * scale).to(self.dtype))
-            for i in cutlass.range_constexpr(self.singles_per_thread):
-                col = single_column(i * threads_per_row + lane, head, body)
-                if row_exists and col < N:
-                    gO[row, col] = tSrO[i]
+        tXrX.store((y * scale).to(self.dtype))
+        tile.store(tXrX, mO, place)
 
 
-@cute.jit
-def single_column(k, head, body):
-    """The column of a row's k-th element outside its vectors: first those before them, then those after them."""
-    col = k
-    if k >= head:
-        col = k + body
-    return col
+class SoftmaxBackward:
+    """The gradient of softmax: dx = y (dy - sum(dy y)) for each row, from y, which softmax gave, and dy."""
+
+    def __init__(self, dtype, N, rows="aligned", config=None):
+        self.dtype, self.N, self.rows = dtype, N, rows
+        self.config = config or default_config("softmax backward", dtype.width, N, rows)
+        self.tile = RowTile(dtype, N, rows, self.config)
+        self.exchange = RowExchange(self.config)
+
+    @cute.jit
+    def __call__(self, mY: cute.Tensor, mDY: cute.Tensor, mDX: cute.Tensor, stream: cuda.CUstream):
+        threads, blocks = self.config.threads_per_block, self.config.blocks_per_row
+        grid = self.tile.grid(mY.shape[0])
+        self.kernel(mY, mDY, mDX).launch(grid=grid, block=[threads, 1, 1], cluster=[1, blocks, 1], stream=stream)
+
+    @cute.kernel
+    def kernel(self, mY: cute.Tensor, mDY: cute.Tensor, mDX: cute.Tensor):
+        tile, exchange = self.tile, self.exchange
+        block, _, _ = cute.arch.block_idx()
+        place = tile.place(mY, block * tile.rows_per_block)
+        opened = exchange.open()
+
+        # read 2 MN elements
+        tXrY, tXrDY = tile.load(mY, place), tile.load(mDY, place)
+        y, dy = tXrY.load().to(cutlass.Float32), tXrDY.load().to(cutlass.Float32)
+        sum_thread = thread_reduce(y * dy, cute.ReductionOp.ADD, cutlass.Float32(0.0))
+        sum_warp = warp_reduce(sum_thread, operator.add, min(tile.threads_per_row, 32))
+        exchange.ready()
+        sum_row = exchange.reduce(sum_warp, operator.add, 0.0, opened)
+
+        # write MN elements
+        tXrY.store((y * (dy - sum_row)).to(self.dtype))
+        tile.store(tXrY, mDX, place)

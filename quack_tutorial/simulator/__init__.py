@@ -13,6 +13,9 @@
 | `scheduler`      | launches, batches of blocks, warps and their barriers                   |
 | `trace`          | what happened: one row a warp instruction                               |
 | `arguments`, `loading`, `context` | arguments, imports without the DSL, the current place   |
+| `progress`       | the line that a long run shows                                          |
+
+`python -m quack_tutorial.simulator script.py` runs a script that imports cutlass where the DSL is not installed.
 
 It is independent and not NVIDIA's; it reads source that the reader or this project wrote, never what the DSL emitted.
 It tells what a kernel does, not how long it takes.

@@ -5,6 +5,8 @@ Sources: PTX ISA 9.0 (shfl.sync, vote.sync, redux.sync, bar, elect.sync, ex2.app
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from .context import STATE, WARP, NeedsWarps, fail, group, here
@@ -95,8 +97,10 @@ def _mask_of(mask) -> np.ndarray:
 
 def _require_all(mask, what: str) -> None:
     """Every lane that the mask names must arrive: a missing one hangs or returns anything."""
-    named = _mask_of(mask)
     g = group()
+    if g.mask is None:  # every lane that exists is here
+        return
+    named = _mask_of(mask)
     active = _active_lanes()
     exists = None if g.exists is None else np.broadcast_to(g.exists, g.shape).reshape(active.shape)
     executing = active.any(axis=2)
@@ -117,6 +121,11 @@ def _require_all(mask, what: str) -> None:
             threads=(warp * WARP + lane,),
             count=count,
         )
+
+
+@lru_cache(maxsize=1024)
+def _constant_source(kind: ShuffleKind, offset: int, clamp_bits: int) -> np.ndarray:
+    return shuffle_source(kind, offset, clamp_bits)
 
 
 def shuffle_source(kind: ShuffleKind, offset, clamp_bits: int) -> np.ndarray:
@@ -155,15 +164,16 @@ def _shuffle(value, offset, kind: ShuffleKind, mask, clamp):
         shown_offset = int(offset_a.reshape(-1)[0])
     else:
         shown_offset = int(offset)
-        source = np.broadcast_to(shuffle_source(kind, shown_offset, clamp), (1, 1, WARP))
-    lanes = _lanes(value.a)
-    source = np.broadcast_to(source, lanes.shape)
-    got = np.take_along_axis(lanes, source, axis=2)
+        source = _constant_source(kind, shown_offset, clamp)
+    lanes, g = _lanes(value.a), group()
+    got = _from_lanes(lanes, source)
+    if g.mask is None and g.exists is None and STATE.run.recorder is None:
+        return Value(value.dtype, _flat(got))
     active = _active_lanes()
-    from_active = np.take_along_axis(active, source, axis=2)
+    from_active = _from_lanes(active, source)
+    source = np.broadcast_to(source, lanes.shape)
     if not (from_active | ~active).all():
         b, w, lane = (int(k[0]) for k in np.nonzero(active & ~from_active))
-        g = group()
         warp = w if g.warp < 0 else g.warp
         raise fail(
             "divergent shuffle",
@@ -182,6 +192,13 @@ def _shuffle(value, offset, kind: ShuffleKind, mask, clamp):
             arg2=shown_offset,
         )
     return Value(value.dtype, _flat(got))
+
+
+def _from_lanes(lanes: np.ndarray, source: np.ndarray) -> np.ndarray:
+    """What each lane reads: (B, warps, 32) at lanes (32,), the same for all warps, or (B, warps, 32)."""
+    if source.ndim == 1:
+        return np.take(lanes, source, axis=2)
+    return np.take_along_axis(lanes, np.broadcast_to(source, lanes.shape), axis=2)
 
 
 def shuffle_sync(value, offset, mask=FULL_MASK, mask_and_clamp=31, **_):
@@ -212,7 +229,7 @@ def warp_reduction(val, op, *, threads_in_group=32, **_):
 
 def warp_reduction_max(val, *, threads_in_group=32, **_):
     return warp_reduction(
-        val, lambda a, b: fmax(a, b) if a.dtype.is_float else _select_max(a, b), threads_in_group=threads_in_group
+        val, lambda a, b: fmax(a, b) if a.dtype is Float32 else _larger(a, b), threads_in_group=threads_in_group
     )
 
 
@@ -220,8 +237,9 @@ def warp_reduction_sum(val, *, threads_in_group=32, **_):
     return warp_reduction(val, lambda a, b: a + b, threads_in_group=threads_in_group)
 
 
-def _select_max(a, b):
-    return Value(a.dtype, np.maximum(a.a, b.a))
+def _larger(a: Value, b: Value) -> Value:
+    """As cutlass.max is compiled: b where a <= b or b is NaN, else a. So NaN wins, and of two zeros b."""
+    return Value(a.dtype, np.where((a.a <= b.a) | (b.a != b.a), b.a, a.a))
 
 
 def warp_redux_sync(value, kind: str, mask_and_clamp=FULL_MASK, **flags):
@@ -420,15 +438,27 @@ def _signed_zero(result, a, b, larger: bool):
     return np.where(both, zero, result)
 
 
-def fmax(a, b, *, nan=False, **_) -> Value:
-    """The larger number; NaN only where both are NaN (where either is, with nan=True)."""
-    x, y = _f32(a), _f32(b)
-    return Value(Float32, _signed_zero((np.maximum if nan else np.fmax)(x, y), x, y, True))
+def fmax(a, b, *, abs=False, nan=False, ftz=False, **_) -> Value:
+    """The larger number; NaN only where both are NaN (where either is, with nan=True).
+
+    `abs` compares magnitudes and gives the product's sign (.xorsign.abs), `ftz` flushes subnormal numbers.
+    """
+    return _pick(np.maximum if nan else np.fmax, True, a, b, abs, ftz)
 
 
-def fmin(a, b, *, nan=False, **_) -> Value:
+def fmin(a, b, *, abs=False, nan=False, ftz=False, **_) -> Value:
+    return _pick(np.minimum if nan else np.fmin, False, a, b, abs, ftz)
+
+
+def _pick(pick, largest: bool, a, b, magnitudes: bool, ftz: bool) -> Value:
     x, y = _f32(a), _f32(b)
-    return Value(Float32, _signed_zero((np.minimum if nan else np.fmin)(x, y), x, y, False))
+    x, y = (flush(x), flush(y)) if ftz else (x, y)
+    if magnitudes:
+        negative = np.signbit(x) ^ np.signbit(y)
+        x, y = np.abs(x), np.abs(y)
+        result = pick(x, y)
+        return Value(Float32, np.where(negative, -result, result))
+    return Value(Float32, _signed_zero(pick(x, y), x, y, largest))
 
 
 def flush(a: np.ndarray) -> np.ndarray:
@@ -452,12 +482,11 @@ def rcp_approx(a, **_) -> Value:
 
 
 def popc(a, **_) -> Value:
-    bits = scalar(a).a.astype(np.uint32)
-    return Value(Int32, np.bitwise_count(bits).astype(np.int32) if hasattr(np, "bitwise_count") else _popcount(bits))
-
-
-def _popcount(bits):
-    return sum(((bits >> np.uint32(i)) & np.uint32(1)).astype(np.int32) for i in range(32))
+    """The number of bits that are 1, in the type of `a`."""
+    value = scalar(a)
+    bits = value.a.view(f"u{value.dtype.itemsize}").astype(np.uint64)
+    ones = sum((bits >> np.uint64(i)) & np.uint64(1) for i in range(value.dtype.width))
+    return Value(value.dtype, ones.astype(value.dtype.carrier))
 
 
 # ---- atomics --------------------------------------------------------------------------------------------------------
@@ -473,8 +502,8 @@ def _atomic(name: str):
 
 _COMBINE = {
     "add": lambda old, new: old + new,
-    "max": max,
-    "min": min,
+    "max": np.maximum,
+    "min": np.minimum,
     "and": lambda old, new: old & new,
     "or": lambda old, new: old | new,
     "xor": lambda old, new: old ^ new,
@@ -487,10 +516,19 @@ def _run_atomic(name: str, ptr: Pointer, val: Value) -> Value:
 
     g = group()
     dtype: DType = ptr.dtype
+    if dtype.is_float and name not in ("add", "exch"):
+        raise fail(
+            "language", f"atomic_{name} takes integers, not {dtype}; of floats there are atomic_add and atomic_exch"
+        )
+    # PTX ISA, atom: float32 sums in global memory flush subnormal numbers, in shared memory they do not.
+    settled = (
+        flush if dtype is Float32 and name == "add" and ptr.memory.space is Space.GMEM else lambda numbers: numbers
+    )
     zero = np.zeros(1, np.int64)
     flat, index = m._flat_index(ptr, zero)
     lanes = m._lanes(None, 1)
-    m.check(ptr, zero, 1, lanes, Op.ATOMIC)
+    place = None if ptr.view is None else m.Place(ptr.view[1].base)
+    m.check(ptr, zero, 1, lanes, Op.ATOMIC, place)
     m.record(ptr, zero, 1, lanes, Op.ATOMIC, flat, index)
     if ptr.memory.space is Space.GMEM:
         STATE.run.before_write(ptr.memory)
@@ -503,7 +541,8 @@ def _run_atomic(name: str, ptr: Pointer, val: Value) -> Value:
         at = index[b, t]
         before = dtype.decode(flat[at : at + 1])[0]
         old[b, t] = before
-        after = dtype.round(np.array([combine(before, amount[b, t])]))
+        terms = settled(np.array([before])), settled(np.array([amount[b, t]]))
+        after = settled(dtype.round(combine(terms[0], terms[1])))
         flat[at] = dtype.encode(after)[0]
     return Value(dtype, old)
 

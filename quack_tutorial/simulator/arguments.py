@@ -9,7 +9,7 @@ import numpy as np
 from .layout import Layout
 from .memory import GlobalMemory, Pointer
 from .numeric import TYPES, BFloat16, Boolean, DType
-from .tensor import Tensor
+from .tensor import Tensor, make_identity_tensor
 
 _BY_NUMPY = {t.storage: t for t in TYPES.values() if t not in (BFloat16, Boolean)}
 _BY_TORCH = {
@@ -117,7 +117,8 @@ def global_tensor(x, name: str, space: AddressSpace) -> Tensor:
     address = space.place(array, storage)
     memory = GlobalMemory(name, dtype, flat, tuple(shape), stride, address)
     align = min(16, address & -address)
-    return Tensor(Pointer(memory, dtype, 0, align), Layout(_one(shape), _one(stride)))
+    coords = make_identity_tensor(_one(shape))
+    return Tensor(Pointer(memory, dtype, 0, align), Layout(_one(shape), _one(stride)), coords)
 
 
 def _one(values: tuple):

@@ -1,7 +1,7 @@
 """Asynchronous copies: cp.async groups. (Clusters, mbarriers and bulk copies join here.)
 
 In the checked mode a copy's bytes land as late as is legal, when cp.async.wait_group covers its group, so that a kernel which
-reads too early sees old bytes. In the fast mode they land at once.
+reads too early sees old bytes. In the fast mode they land at once. A lane whose predicate is false reads nothing and writes zeros.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ class AsyncCopy:
     target_flat: np.ndarray
     target_index: np.ndarray
     width: int
-    lanes: object
+    lanes: object  # that read
+    writing: object  # those, and the ones that fill with zeros
     where: object  # trace.Line
     warp: int
     block: int
@@ -34,7 +35,9 @@ class AsyncCopy:
     def land(self) -> None:
         index = self.source_index if self.lanes is None else np.where(self.lanes, self.source_index, 0)
         raw = m.gather(self.source_flat, index, self.width)
-        m.scatter(self.target_flat, self.target_index, raw, self.width, self.lanes)
+        if self.lanes is not None:
+            raw = np.where(np.repeat(self.lanes, self.width, axis=2), raw, 0)
+        m.scatter(self.target_flat, self.target_index, raw.astype(self.target_flat.dtype), self.width, self.writing)
 
     def orphaned(self) -> None:
         """The warp has exited with this copy under way."""
@@ -52,20 +55,20 @@ def issue_cp_async(src, dst, width: int, keep) -> None:
     from .tensor import element_offsets
 
     first_s, first_d = (m.starts(element_offsets(t.layout), width) for t in (src, dst))
-    source_flat, source_index = m._flat_index(src.iterator, first_s)
-    target_flat, target_index = m._flat_index(dst.iterator, first_d)
-    lanes = m._lanes(keep, len(first_s))
-    m.check(src.iterator, first_s, width, lanes, Op.LOAD)
-    m.check(dst.iterator, first_d, width, lanes, Op.STORE)
+    source_flat, source_index = m._flat_index(src.pointer, first_s)
+    target_flat, target_index = m._flat_index(dst.pointer, first_d)
+    lanes, writing = m._lanes(keep, len(first_s)), m._lanes(None, len(first_s))
+    m.check(src.pointer, first_s, width, lanes, Op.LOAD, src.place(width))
+    m.check(dst.pointer, first_d, width, writing, Op.STORE)
     g = group()
     copy = AsyncCopy(
-        source_flat, source_index, target_flat, target_index, width, lanes, here(), g.warp, int(g.blocks[0])
+        source_flat, source_index, target_flat, target_index, width, lanes, writing, here(), g.warp, int(g.blocks[0])
     )
     if g.warp < 0:
         copy.land()
         return
     _record(src, dst, width, lanes, source_index, target_index)
-    if lanes is None or lanes.any():  # with every lane predicated off there is nothing to wait for
+    if writing is None or writing.any():
         g.open_group.append(copy)
 
 
@@ -75,13 +78,14 @@ def _record(src, dst, width, lanes, source_index, target_index) -> None:
         return
     g = group()
     line = m.current_line(recorder)
-    tensor = m.tensor_index(recorder, dst.iterator.memory)
-    m.tensor_index(recorder, src.iterator.memory)
+    tensor = m.tensor_index(recorder, dst.pointer.memory)
+    m.tensor_index(recorder, src.pointer.memory)
     chunks = target_index.shape[2]
     spread = lambda a: np.broadcast_to(a, (1, m.WARP, chunks))[0]  # noqa: E731
-    sources = m.lane_addresses(src.iterator, spread(source_index))
-    targets = m.lane_addresses(dst.iterator, spread(target_index))
-    active = spread(g.active()[..., None] if lanes is None else lanes)
+    active = spread(g.active()[..., None])
+    reading = active if lanes is None else spread(lanes)
+    sources = m.lane_addresses(src.pointer, spread(source_index))
+    targets = m.lane_addresses(dst.pointer, spread(target_index))
     for chunk in range(chunks):
         on = active[:, chunk]
         if on.any():
@@ -95,7 +99,7 @@ def _record(src, dst, width, lanes, source_index, target_index) -> None:
                 tensor=tensor,
                 nbytes=width * dst.dtype.itemsize,
                 addresses=np.where(on, targets[:, chunk], -1),
-                sources=np.where(on, sources[:, chunk], -1),
+                sources=np.where(reading[:, chunk], sources[:, chunk], -1) if reading[:, chunk].any() else None,
             )
 
 

@@ -145,13 +145,15 @@ class MBarrier:
     sent: int = 0
     senders: tuple = ()
 
-    def step(self) -> None:
-        """Complete the phase if nothing is pending."""
-        if self.pending == 0 and self.bytes == 0:
-            self.phase += 1
-            self.pending = self.count
-            self.expected = self.sent = 0
-            self.senders = ()
+    def step(self) -> bool:
+        """Complete the phase if nothing is pending; whether it did."""
+        if self.pending or self.bytes:
+            return False
+        self.phase += 1
+        self.pending = self.count
+        self.expected = self.sent = 0
+        self.senders = ()
+        return True
 
 
 def _places(pointer: m.Pointer, peer=None):
@@ -163,6 +165,21 @@ def _places(pointer: m.Pointer, peer=None):
     offset = np.broadcast_to(np.asarray(pointer.offset) * pointer.dtype.itemsize, g.shape)
     for b, t in zip(*np.nonzero(g.active())):
         yield int(rows[b, t]), int(offset[b, t]), b, t
+
+
+def _distinct(pointer: m.Pointer) -> list:
+    """(row, byte offset, active lanes) of the mbarriers that the group names."""
+    g = group()
+    active = g.active()
+    rows = m.group_rows() if pointer.rows is None else pointer.rows
+    offset = np.asarray(pointer.offset) * pointer.dtype.itemsize
+    if offset.size == 1 and rows.shape[-1] == 1:  # one a block
+        lanes = np.broadcast_to(active.sum(axis=1)[:, None], (len(g.blocks), 1))
+        rows = np.broadcast_to(rows, lanes.shape)
+        return [(int(r), int(offset.reshape(-1)[0]), int(n)) for r, n in zip(rows.flat, lanes.flat) if n]
+    keys = np.broadcast_to(rows * g.launch.smem_stride + offset, g.shape)[active]
+    found, lanes = np.unique(keys, return_counts=True)
+    return [(*divmod(int(key), g.launch.smem_stride), int(n)) for key, n in zip(found, lanes)]
 
 
 def _find(row: int, offset: int, what: str) -> MBarrier:
@@ -279,12 +296,12 @@ def mbarrier_wait(mbar_ptr, phase, **_):
     """Wait until the phase of that parity has completed."""
     g = group()
     parity = _parity(phase)
-    barriers = {(row, offset): _find(row, offset, "mbarrier_wait") for row, offset, _, _ in _places(mbar_ptr)}
+    barriers = [_find(row, offset, "mbarrier_wait") for row, offset, _ in _distinct(mbar_ptr)]
     if g.warp < 0:
-        if not all(_done(b, parity) for b in barriers.values()):
+        if not all(_done(b, parity) for b in barriers):
             raise NeedsWarps
         return None
-    return Pending(_wait_for_phase(mbar_ptr, list(barriers.values()), parity))
+    return Pending(_wait_for_phase(mbar_ptr, barriers, parity))
 
 
 def _wait_for_phase(pointer, barriers: list, parity: int):
@@ -319,7 +336,7 @@ def mbarrier_try_wait(mbar_ptr, phase, **_):
     """Whether the phase has completed; other warps run before it says no."""
     g = group()
     parity = _parity(phase)
-    barriers = [_find(row, offset, "mbarrier_try_wait") for row, offset, _, _ in _places(mbar_ptr)]
+    barriers = [_find(row, offset, "mbarrier_try_wait") for row, offset, _ in _distinct(mbar_ptr)]
     done = all(_done(b, parity) for b in barriers)
     if g.warp < 0:
         if not done:
@@ -337,7 +354,29 @@ def _try(pointer, barriers, parity):
     return Value(Boolean, np.array([[True]]))
 
 
-mbarrier_test_wait = mbarrier_try_wait
+def mbarrier_test_wait(mbar_ptr, phase, **_):
+    """Whether the phase has completed, without blocking: False only once nothing else can go on."""
+    g = group()
+    parity = _parity(phase)
+    barriers = [_find(row, offset, "mbarrier_test_wait") for row, offset, _ in _distinct(mbar_ptr)]
+    if g.warp < 0:
+        if not all(_done(b, parity) for b in barriers):
+            raise NeedsWarps
+        return Value(Boolean, np.array([[True]]))
+    return Pending(_test(mbar_ptr, barriers, parity))
+
+
+def _test(pointer, barriers, parity):
+    def ready():
+        return all(_done(b, parity) for b in barriers)
+
+    if not ready():
+        yield Waiting(ready, "an mbarrier (test_wait)", here(), gives_up=True)
+    done = ready()
+    if done:
+        _record(Op.MBARRIER_RESUME, pointer, arg=parity, arg2=_acquired(barriers[0]) if barriers else -1)
+    return Value(Boolean, np.array([[done]]))
+
 
 # ---- asynchronous transfers -----------------------------------------------------------------------------------------
 
@@ -357,7 +396,8 @@ class Transfer:
     launch: object
     group: object
 
-    def land(self) -> None:
+    def land(self) -> bool:
+        """Write and count the bytes; whether that completed the mbarrier's phase."""
         outer, STATE.group = STATE.group, self.group
         try:
             self.move()
@@ -382,7 +422,7 @@ class Transfer:
                     arg=self.step,
                     arg2=barrier.phase,
                 )
-            barrier.step()
+            return barrier.step()
         finally:
             STATE.group = outer
 
@@ -433,6 +473,11 @@ def store_async_dsmem(smem_ptr, value, mbar_ptr, peer_cta_rank, **_) -> None:
             addresses=addresses,
             sources=_lane_rows(mbar_ptr, peer_cta_rank),
         )
+    if g.warp < 0:
+        m.scatter(flat, index[..., :1], raw, len(parts), m._lanes(None, 1))
+        for row, offset, lanes in _distinct(barrier):
+            _landed(_find(row, offset, "store_async_dsmem"), lanes * nbytes)
+        return
     where = here()
     target_rows = np.broadcast_to(target.rows, g.shape)
     for row, offset, b, t in _places(barrier):
@@ -442,6 +487,12 @@ def store_async_dsmem(smem_ptr, value, mbar_ptr, peer_cta_rank, **_) -> None:
         block = int(g.blocks[b])
         move = functools.partial(_store_words, flat, index[b, t].copy(), raw[b, t].copy())
         _issue(Transfer(move, nbytes, row, offset, int(target_rows[b, t]), block, where, step, g.launch, g))
+
+
+def _landed(barrier: MBarrier, nbytes: int) -> None:
+    barrier.bytes -= nbytes
+    barrier.sent += nbytes
+    barrier.step()
 
 
 def _store_words(flat, index, words) -> None:
@@ -480,9 +531,9 @@ def bulk_copy(atom, src, dst, mbar_ptr=None) -> None:
     step = 16 // src.dtype.itemsize
     chunks = np.arange(0, count, step)
     for side, op in ((src, Op.LOAD), (dst, Op.STORE)):
-        m.check(side.iterator, chunks, step, m._lanes(None, len(chunks)), op)
-    source_flat, source_index = m._flat_index(src.iterator, first)
-    target_flat, target_index = m._flat_index(dst.iterator, first)
+        m.check(side.pointer, chunks, step, m._lanes(None, len(chunks)), op, side.place(step))
+    source_flat, source_index = m._flat_index(src.pointer, first)
+    target_flat, target_index = m._flat_index(dst.pointer, first)
     to_shared = dst.memspace is Space.SMEM
     where = here()
     for b, t in zip(*np.nonzero(active)):
@@ -494,7 +545,7 @@ def bulk_copy(atom, src, dst, mbar_ptr=None) -> None:
 
         step_number = _record_bulk(src, dst, s, d, nbytes, mbar_ptr)
         if not to_shared:
-            STATE.run.before_write(dst.iterator.memory)
+            STATE.run.before_write(dst.pointer.memory)
             g.bulk_open.append(move)
             if g.warp < 0:
                 move()
@@ -513,14 +564,14 @@ def _record_bulk(src, dst, s: int, d: int, nbytes: int, mbar_ptr) -> int:
     active = group().active()[0]
 
     def spread(tensor, at):
-        return np.where(active, m.lane_addresses(tensor.iterator, np.full(m.WARP, at)), -1)
+        return np.where(active, m.lane_addresses(tensor.pointer, np.full(m.WARP, at)), -1)
 
-    m.tensor_index(recorder, src.iterator.memory)
+    m.tensor_index(recorder, src.pointer.memory)
     barrier = -1 if mbar_ptr is None else int(_lane_rows(mbar_ptr).max())
     return m.record_event(
         Op.BULK_COPY,
         space=dst.memspace,
-        tensor=m.tensor_index(recorder, dst.iterator.memory),
+        tensor=m.tensor_index(recorder, dst.pointer.memory),
         addresses=spread(dst, d),
         sources=spread(src, s),
         arg=nbytes,

@@ -53,6 +53,7 @@ class Group:
     cluster_generation: int = -1  # of the cluster barrier this group last arrived at
     bulk_open: list = field(default_factory=list)  # bulk stores not yet committed to a group
     bulk_groups: list = field(default_factory=list)
+    every: np.ndarray | None = None  # all lanes on, made when first asked for
 
     @property
     def shape(self) -> tuple:
@@ -65,7 +66,12 @@ class Group:
             mask = self.exists
         elif self.exists is not None:
             mask = mask & self.exists
-        return np.ones(self.shape, bool) if mask is None else np.broadcast_to(mask, self.shape)
+        if mask is None:
+            if self.every is None:
+                self.every = np.ones(self.shape, bool)
+                self.every.flags.writeable = False
+            return self.every
+        return np.broadcast_to(mask, self.shape)
 
     def lanes_off(self):
         """The mask where some lane is off, or None when every lane is on."""

@@ -7,7 +7,9 @@ import operator
 import numpy as np
 
 from .context import STATE, fail, group, not_simulated
+from .memory import Pointer
 from .numeric import Boolean, Int32, TensorSSA, Value, convert, select, type_of
+from .tensor import Tensor
 from .trace import Op
 
 
@@ -66,13 +68,32 @@ def no_return(at_entry: int) -> None:
 
 
 def changes(container) -> None:
-    """A Python list, dict or object is changed: refused where only some lanes would do so."""
+    """A Python list or dict that belongs to another function is changed: refused where only some lanes would do so."""
     if depth() == 0 and STATE.loops == 0:
         return
     if isinstance(container, (list, dict)) or hasattr(type(container), "is_twin"):
-        raise not_simulated(
-            "a Python list, dict or object changed inside a dynamic `if` or loop (a register tensor can be)"
-        )
+        raise not_simulated("a list, dict or object of another function changed inside a dynamic `if` or loop")
+
+
+def copies(values: tuple) -> tuple:
+    """The values, lists and dicts copied: an arm or a pass changes its own, and the names are joined afterwards."""
+    return tuple(_copied(v) for v in values)
+
+
+def _copied(x):
+    if type(x) is list:
+        return [_copied(v) for v in x]
+    return {k: _copied(v) for k, v in x.items()} if type(x) is dict else x
+
+
+def refuse_objects(names, values) -> None:
+    for name, value in zip(names, values):
+        if hasattr(type(value), "is_twin"):
+            raise fail(
+                "language",
+                f"{name} is a Python object that a dynamic `if` or loop changes, which the DSL refuses; keep the value in a "
+                "variable or in a register tensor",
+            )
 
 
 def check_budget() -> None:
@@ -81,7 +102,8 @@ def check_budget() -> None:
     if run.steps > run.max_steps:
         raise fail(
             "endless",
-            f"stopped after {run.max_steps:,} loop steps: does this loop end? (a longer run: simulate(..., max_steps=...))",
+            f"stopped after {run.max_steps:,} loop steps in which no warp came to its end: does this loop end? "
+            "(a longer run: simulate(..., max_steps=...))",
         )
 
 
@@ -223,10 +245,10 @@ def _kind(x) -> str:
 
 
 def _same(x, y) -> bool:
+    if isinstance(x, (Value, TensorSSA, list, dict)) or isinstance(y, (Value, TensorSSA, list, dict)):
+        return x is y and not isinstance(x, (list, dict))
     if x is y:
         return True
-    if isinstance(x, (Value, TensorSSA)) or isinstance(y, (Value, TensorSSA)):
-        return False
     if isinstance(x, tuple) and isinstance(y, tuple):
         return len(x) == len(y) and all(_same(p, q) for p, q in zip(x, y))
     try:
@@ -243,17 +265,43 @@ def _merge(name: str, condition, x, y):
         return Unbound(name, GONE)
     if isinstance(x, tuple) and isinstance(y, tuple) and len(x) == len(y):
         return tuple(_merge(name, condition, p, q) for p, q in zip(x, y))
+    if isinstance(x, (list, dict)):
+        return _each(name, x, y, lambda n, p, q: _dynamic(_merge(n, condition, p, q)))
     check_types(name, x, y)
-    return select(condition, x, y)
+    return x.either(condition, y) if isinstance(x, (Tensor, Pointer)) else select(condition, x, y)
+
+
+def _each(name: str, x, y, join):
+    """join(name, x's element, y's element) for all elements of two lists, or dicts, of one structure."""
+    kind = type(x).__name__
+    if type(x) is not type(y):
+        raise fail("language", f"{name} is a {kind} on one path of a dynamic `if` or loop and {_kind(y)} on the other")
+    here, there = (tuple(c) if isinstance(x, dict) else tuple(range(len(c))) for c in (x, y))
+    if here != there:
+        raise fail(
+            "language",
+            f"{name} has {len(y)} element{'s' * (len(y) != 1)} on one path of a dynamic `if` or loop and {len(x)} on the "
+            f"other; a {kind} keeps its elements there",
+        )
+    joined = {k: join(f"{name}[{k!r}]", x[k], y[k]) for k in here}
+    return joined if isinstance(x, dict) else list(joined.values())
 
 
 def check_types(name: str, x, y) -> None:
+    if isinstance(x, (Tensor, Pointer)) and type(x) is type(y):
+        if x.carried_type != y.carried_type:
+            raise fail(
+                "language",
+                f"{name} changes type in a dynamic `if` or loop: {y.carried_type} and {x.carried_type}; space, layout and "
+                "alignment must stay the same",
+            )
+        return
     tx, ty = type_of(x), type_of(y)
     if tx is None or ty is None:
         raise fail(
             "language",
             f"{name} is {_kind(x)} on one path of a dynamic `if` or loop and {_kind(y)} on the other; "
-            "only numbers and vectors may differ",
+            "only numbers, vectors and tensors of one type may differ",
         )
     vectors = isinstance(x, TensorSSA), isinstance(y, TensorSSA)
     if tx is not ty or vectors[0] != vectors[1] or (all(vectors) and x.a.shape[-1] != y.a.shape[-1]):
@@ -269,8 +317,10 @@ class Branch:
 
     __slots__ = ("condition", "static", "dynamic", "some", "all", "pushed")
 
-    def __init__(self, condition):
+    def __init__(self, condition, constant=False):
         self.condition = truth(condition)
+        if self.condition is None and not constant and STATE.group is not None:
+            self.condition = np.array([[bool(condition)]])  # without const_expr the DSL stages it, known or not
         self.dynamic = self.condition is not None
         self.pushed = False
         if not self.dynamic:
@@ -289,6 +339,10 @@ class Branch:
             active = g.active()[0]
             taken = np.broadcast_to(c, g.shape)[0] & active
             record_event(Op.BRANCH, mask=taken, arg=mask_bits(active & ~taken))
+
+    def carries(self, names, values) -> None:
+        if self.dynamic:
+            refuse_objects(names, values)
 
     def then(self) -> bool:
         if not self.dynamic:
@@ -330,13 +384,17 @@ class Branch:
 
 def _settle(name: str, new, old):
     """A name's value where all lanes took one arm: typed as a join would type it."""
-    if new is old or isinstance(new, Unbound):
+    if isinstance(new, Unbound):
         return new
+    if new is old:
+        return _dynamic(new)
     if type_of(new) is not None and type_of(old) is not None:
         check_types(name, new, old)
         return new if isinstance(new, (Value, TensorSSA)) else convert(new, type_of(new))
     if _same(new, old):
         return new
+    if isinstance(new, (list, dict)):
+        return _each(name, new, old, lambda n, p, q: _dynamic(_settle(n, p, q)))
     if isinstance(new, tuple) and isinstance(old, tuple) and len(new) == len(old):
         return tuple(_settle(name, n, o) for n, o in zip(new, old))
     check_types(name, new, old)
@@ -385,8 +443,12 @@ def loop(iterable):
 class _StaticLoop:
     """Python's own loop over a sequence known while tracing."""
 
+    def carries(self, names, values) -> None:
+        pass
+
     def __init__(self, iterable):
         self.items = iter(iterable)
+        self.depth = depth()
 
     def __iter__(self):
         return self.items
@@ -401,7 +463,19 @@ class _StaticLoop:
     finish = leave
 
     def no_leaving(self, word):
-        pass
+        if depth() != self.depth:
+            raise fail(
+                "language",
+                f"{word} inside an `if` without const_expr is refused by the DSL; `if cutlass.const_expr(...)` may leave a loop "
+                "that is unrolled",
+            )
+
+
+def _typed(x):
+    """A value at a dynamic loop's entry: its Python numbers, also those in lists and dicts, become dynamic."""
+    if isinstance(x, list):
+        return [_typed(v) for v in x]
+    return {k: _typed(v) for k, v in x.items()} if isinstance(x, dict) else _dynamic(x)
 
 
 class _Carried:
@@ -414,10 +488,15 @@ class _Carried:
     def enter(self, names, values):
         check_budget()
         if not self.entered:
-            values = tuple(convert(v, type_of(v)) if isinstance(v, (bool, int, float)) else v for v in values)
+            values = tuple(_typed(v) for v in values)
             self.entered, self.at_entry = True, values
+        # A name that the loop binds first is a new one in every turn.
+        values = tuple(a if isinstance(a, Unbound) else v for a, v in zip(self.at_entry, values))
         self.before = values
-        return values
+        return copies(values)
+
+    def carries(self, names, values) -> None:
+        refuse_objects(names, values)
 
     def leave(self, names, values):
         result = []
@@ -487,14 +566,19 @@ class _RangeLoop(_Carried):
 class _WhileLoop(_Carried):
     dynamic = False
 
-    def test(self, condition) -> bool:
+    def test(self, condition, constant=False) -> bool:
         c = truth(condition)
-        if c is None:
+        if c is None and (constant or STATE.group is None):
             return bool(condition)
+        c = np.array([[bool(condition)]]) if c is None else c
         if not self.dynamic:
             STATE.loops += 1
         self.dynamic = True
         return self._narrow(c)
+
+    def carries(self, names, values) -> None:
+        if self.dynamic:
+            refuse_objects(names, values)
 
     def enter(self, names, values):
         if self.dynamic:

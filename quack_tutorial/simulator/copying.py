@@ -179,20 +179,18 @@ def _thread_layout(layout: Layout, layout_tv: Layout, tiler: tuple, values: int)
 def _partition(tiled: TiledCopy, thread, tensor):
     if not isinstance(tensor, (Tensor, CoordinateTensor)):
         raise fail("language", f"partition_S/partition_D take a tensor, got {type(tensor).__name__}")
-    whole = _thread_layout(tensor.layout, tiled.layout_tv, tiled.tiler_mn, tiled.atom.values)
-    view = tensor.with_layout(whole)
-    return view[(thread, *[None] * (la.rank(whole) - 1))]
+    whole = tensor.relaid(lambda layout: _thread_layout(layout, tiled.layout_tv, tiled.tiler_mn, tiled.atom.values))
+    return whole[(thread, *[None] * (la.rank(whole.layout) - 1))]
 
 
 def _retile(tiled: TiledCopy, tensor):
     """Registers seen as the copy's ((atom values, rest), …)."""
-    values = tiled.atom.values
-    layout = tensor.layout
-    first = layout[0]
-    split = algebra.logical_divide(algebra.coalesce(first), values)
-    others = [layout[i] for i in range(1, la.rank(layout))]
-    new = Layout((split.shape, *[m.shape for m in others]), (split.stride, *[m.stride for m in others]))
-    return tensor.with_layout(new)
+
+    def split(layout: Layout) -> Layout:
+        first, *others = la.modes(layout)
+        return la.join((algebra.logical_divide(algebra.coalesce(first), tiled.atom.values), *others))
+
+    return tensor.relaid(split)
 
 
 # ---- running a copy -------------------------------------------------------------------------------------------------
@@ -226,7 +224,7 @@ def copy(atom, src, dst, *, pred=None, mbar_ptr=None, **_) -> None:
     instructions = count // values
     keep = None if pred is None else _predicate(pred, src, values, instructions)
     for side in (src, dst):
-        if values > 1 and not isinstance(side.iterator.memory, Registers):
+        if values > 1 and not isinstance(side.pointer.memory, Registers):
             offsets = element_offsets(side.layout).reshape(-1, values)
             if (offsets - offsets[:, :1] != np.arange(values)).any():
                 raise fail(
@@ -239,10 +237,10 @@ def copy(atom, src, dst, *, pred=None, mbar_ptr=None, **_) -> None:
 
 
 def _move(src: Tensor, dst: Tensor, width: int, keep) -> None:
-    data = read(src.iterator, element_offsets(src.layout), width, keep)
+    data = read(src.pointer, element_offsets(src.layout), width, keep, src.place(width))
     if src.dtype is not dst.dtype:
         data = dst.dtype.decode(src.dtype.encode(data).view(dst.dtype.storage))
-    write(dst.iterator, element_offsets(dst.layout), data, width, keep)
+    write(dst.pointer, element_offsets(dst.layout), data, width, keep, dst.place(width))
 
 
 def _space(space) -> str:
@@ -278,13 +276,13 @@ def _predicate(pred, src: Tensor, values: int, instructions: int) -> np.ndarray:
         offsets = np.repeat(
             offsets, instructions // len(offsets)
         )  # (M, N) predicates repeat over the values' rest mode
-    return read(pred.iterator, offsets, 1) != 0
+    return read(pred.pointer, offsets, 1) != 0
 
 
 def autovec_copy(src, dst, **_) -> None:
     """Copy as wide as both sides' alignment and contiguity allow."""
     _check_pair(src, dst, "autovec_copy")
-    sides = [access_width(side) for side in (src, dst) if not isinstance(side.iterator.memory, Registers)]
+    sides = [access_width(side) for side in (src, dst) if not isinstance(side.pointer.memory, Registers)]
     _move(src, dst, min(sides) if sides else 1, None)
 
 

@@ -47,7 +47,7 @@ class Basis:
 
     def at(self, count):
         """The coordinate tuple `count` strides from the origin; `count` is an int or an integer array."""
-        result = self.value * count
+        result = count if self.value == 1 else self.value * count
         for place in reversed(self.path):
             result = (0,) * place + (result,)
         return result
@@ -317,6 +317,10 @@ def depth(x) -> int:
 
 def add_coordinates(a, b):
     """The sum of two offsets, or of two coordinate tuples with the shorter one padded by zeros."""
+    if type(a) is int and a == 0:  # most parts of a coordinate; adding 0 to an array would copy it
+        return b
+    if type(b) is int and b == 0:
+        return a
     if type(a) is not tuple and type(b) is not tuple:
         return a + b
     if type(a) is tuple and type(b) is tuple:

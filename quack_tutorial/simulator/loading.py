@@ -1,4 +1,4 @@
-"""Where the DSL is not installed: lets one module or one notebook say `import cutlass`.
+"""Where the DSL is not installed: lets one module, one notebook or one script say `import cutlass`.
 
 The import statement of that module alone is answered with the simulator's names. sys.modules and the import system stay as they
 are: no package or finder named cutlass exists, and nothing but simulated source can use what is answered.
@@ -11,6 +11,7 @@ import importlib.abc
 import importlib.machinery
 import importlib.util
 import sys
+from pathlib import Path
 
 
 def dsl_installed() -> bool:
@@ -47,22 +48,36 @@ class _Loader(importlib.machinery.SourceFileLoader):
 
 
 class KernelFinder(importlib.abc.MetaPathFinder):
-    """Loads the modules of one package of ours so that their `import cutlass` is answered."""
+    """Loads the modules of one package of ours, or those in one folder, so that their `import cutlass` is answered."""
 
-    def __init__(self, package: str):
-        self.package = package
+    def __init__(self, package: str = "", folder: str = ""):
+        self.package, self.folder = package, folder
 
     def find_spec(self, fullname, path=None, target=None):
-        if not fullname.startswith(self.package + "."):
+        if self.package and not fullname.startswith(self.package + "."):
             return None
+        if self.folder and path is None:
+            path = [self.folder]
         spec = importlib.machinery.PathFinder.find_spec(fullname, path)
-        if spec is not None and isinstance(spec.loader, importlib.machinery.SourceFileLoader):
-            spec.loader = _Loader(fullname, spec.origin)
+        if spec is None or not isinstance(spec.loader, importlib.machinery.SourceFileLoader):
+            return None
+        if self.folder and not Path(spec.origin).is_relative_to(self.folder):
+            return None
+        spec.loader = _Loader(fullname, spec.origin)
         return spec
 
 
 def answer_package(package: str) -> None:
     """Answer `import cutlass` in the modules of `package`, where the DSL is not installed."""
-    known = any(isinstance(f, KernelFinder) and f.package == package for f in sys.meta_path)
+    _answer(KernelFinder(package=package))
+
+
+def answer_folder(folder: str) -> None:
+    """Answer `import cutlass` in the modules of a folder (of a script, and beside it), where the DSL is not installed."""
+    _answer(KernelFinder(folder=folder))
+
+
+def _answer(finder: KernelFinder) -> None:
+    known = any(isinstance(f, KernelFinder) and vars(f) == vars(finder) for f in sys.meta_path)
     if not dsl_installed() and not known:
-        sys.meta_path.insert(0, KernelFinder(package))
+        sys.meta_path.insert(0, finder)

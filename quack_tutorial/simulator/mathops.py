@@ -1,7 +1,8 @@
 """cute.math: elementwise functions of numbers and vectors.
 
 float32 results are rounded from float64, so within the bounds the CUDA documentation gives for its own (CUDA C++ Programming
-Guide, mathematical functions); with fastmath=True, exp and exp2 flush subnormals as ex2.approx.ftz does.
+Guide, mathematical functions). With fastmath=True, exp, exp2, log, log2, sqrt and rsqrt flush subnormal numbers, as the
+.approx.ftz instructions do that they are compiled to.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from .arch import flush
+from .context import fail
 from .numeric import Float32, Float64, TensorSSA, Value, binary, convert_array, scalar, type_of
 
 
@@ -17,7 +19,7 @@ def _apply(x, function, fast=None, fastmath=False):
         x = scalar(x)
     dtype = type_of(x)
     if not dtype.is_float:
-        x, dtype = x.to(Float32), Float32
+        raise fail("language", f"a function of cute.math takes floating-point numbers, got {dtype}; convert it first")
     if fastmath and fast is not None and dtype is Float32:
         a = fast(x.a)
     elif dtype.width == 64:
@@ -34,32 +36,45 @@ def exp(x, fastmath=False, **_):
     return _apply(x, np.exp, lambda a: flush(np.exp2(flush(a * LOG2_E))), fastmath)
 
 
+def _flushing(function):
+    """A float64 function between flushed float32 numbers."""
+    return lambda a: flush(function(flush(a).astype(np.float64)).astype(np.float32))
+
+
 def exp2(x, fastmath=False, approx=False, ftz=False, **_):
-    return _apply(x, np.exp2, lambda a: flush(np.exp2(flush(a))), fastmath or approx)
+    return _apply(x, np.exp2, _flushing(np.exp2), fastmath or ftz)
 
 
 def log(x, fastmath=False, **_):
-    return _apply(x, np.log)
+    return _apply(x, np.log, _flushing(np.log), fastmath)
 
 
-def log2(x, fastmath=False, **_):
-    return _apply(x, np.log2)
+def log2(x, fastmath=False, approx=False, ftz=False, **_):
+    return _apply(x, np.log2, _flushing(np.log2), fastmath or ftz)
 
 
 def log10(x, fastmath=False, **_):
     return _apply(x, np.log10)
 
 
-def sqrt(x, fastmath=False, **_):
-    return _apply(x, np.sqrt)
+def _reciprocal_root(a):
+    return 1.0 / np.sqrt(a)
 
 
-def rsqrt(x, fastmath=False, **_):
-    return _apply(x, lambda a: 1.0 / np.sqrt(a))
+def _reciprocal(a):
+    return 1.0 / a
 
 
-def rcp(x, **_):
-    return _apply(x, lambda a: 1.0 / a)
+def sqrt(x, fastmath=False, approx=False, ftz=False, **_):
+    return _apply(x, np.sqrt, _flushing(np.sqrt), fastmath or ftz)
+
+
+def rsqrt(x, fastmath=False, approx=False, ftz=False, **_):
+    return _apply(x, _reciprocal_root, _flushing(_reciprocal_root), fastmath or ftz)
+
+
+def rcp(x, fastmath=False, approx=False, ftz=False, **_):
+    return _apply(x, _reciprocal, _flushing(_reciprocal), ftz)
 
 
 def tanh(x, fastmath=False, **_):

@@ -7,7 +7,8 @@
 | register | (blocks, threads, values)              | one thread                   |
 
 Every access goes through `read` and `write` with static element offsets and a width: they check bounds and alignment,
-record one event per warp instruction in the checked mode, and move the bits. Not covered: caches, timing.
+record one event per warp instruction in the checked mode, and move the bits. Bounds are those of the coordinates where the
+tensor knows them (a `Place`), else those of the addresses. Not covered: caches, timing.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .context import STATE, WARP, fail, group, kernel_frame, line_of
+from .context import STATE, WARP, fail, group, kernel_frame, line_of, not_simulated
 from .numeric import DType, Int64, Value
 from .trace import SMEM_BLOCK_BITS, Op, Space, TensorInfo
 
@@ -114,6 +115,38 @@ class Registers:
     space = Space.NONE
 
 
+@dataclass(eq=False)
+class Either:
+    """What a pointer points into that is one of two, lane by lane: a tensor rebound in a dynamic `if`."""
+
+    condition: np.ndarray  # (B|1, T|1): which lanes have `yes`
+    yes: Pointer
+    no: Pointer
+
+    @property
+    def space(self) -> Space:
+        return self.yes.memory.space
+
+    @property
+    def name(self) -> str:
+        return " or ".join(getattr(p.memory, "name", "registers") for p in (self.yes, self.no))
+
+    def sides(self, pointer: Pointer):
+        """(condition, pointer) of each side that some lane has, executed under its mask."""
+        g = group()
+        for condition, side in ((self.condition, self.yes), (~self.condition, self.no)):
+            if (g.active() & condition).any():
+                g.push(condition)
+                yield condition, side.shifted(pointer.offset, pointer.alignment)
+                g.pop()
+
+    def read(self, pointer: Pointer, offsets, width, keep) -> np.ndarray:
+        result = np.zeros((1, 1, len(offsets)), pointer.dtype.carrier)
+        for condition, side in self.sides(pointer):
+            result = np.where(condition[..., None], read(side, offsets, width, keep), result)
+        return result
+
+
 @dataclass(frozen=True, eq=False)
 class Pointer:
     """A typed pointer: memory, element offset (int or array a lane) and known alignment in bytes."""
@@ -123,6 +156,7 @@ class Pointer:
     offset: object  # int, or int64 array (B|1, T|1): elements of dtype from the memory's start
     alignment: int = 1
     rows: object = None  # shared memory of another block of the cluster: its row, (B|1, T|1)
+    view: object = None  # (layout, coordinates) of the tensor whose first element this is, where they are known
 
     @property
     def value_type(self) -> DType:
@@ -136,17 +170,31 @@ class Pointer:
 
     def __add__(self, count):
         if isinstance(count, Value):
-            return replace(
-                self, offset=self.offset + count.a.astype(np.int64), alignment=min(self.alignment, self.dtype.itemsize)
-            )
-        return replace(
-            self, offset=self.offset + int(count), alignment=_gcd2(self.alignment, int(count) * self.dtype.itemsize)
-        )
+            return self.shifted(count.a.astype(np.int64), min(self.alignment, self.dtype.itemsize))
+        return self.shifted(int(count), _gcd2(self.alignment, int(count) * self.dtype.itemsize))
 
     __radd__ = __add__
 
+    @property
+    def carried_type(self) -> str:
+        """What must not change where a dynamic `if` or loop rebinds the pointer."""
+        where = "distributed " if self.rows is not None else ""
+        return f"{self.dtype} in {where}{SPACE_NAMES[self.memspace]}, aligned to {self.alignment} bytes"
+
+    def either(self, condition: np.ndarray, other: Pointer) -> Pointer:
+        """This pointer where `condition`, else the other."""
+        if self.memory is not other.memory or isinstance(self.memory, Either):
+            return Pointer(Either(condition, self, other), self.dtype, 0, self.alignment)
+        rows = None if self.rows is None else np.where(condition, self.rows, other.rows)
+        same = type(self.offset) is int and type(other.offset) is int and self.offset == other.offset
+        offset = self.offset if same else np.where(condition, self.offset, other.offset)
+        return Pointer(self.memory, self.dtype, offset, self.alignment, rows)
+
     def address(self):
         """The byte address: in global memory, or within the block's shared memory."""
+        if isinstance(self.memory, Either):
+            both = (p.shifted(self.offset, 1).address() for p in (self.memory.yes, self.memory.no))
+            return np.where(self.memory.condition, *both)
         base = self.memory.address if self.memory.space is Space.GMEM else 0
         return base + np.asarray(self.offset, np.int64) * self.dtype.itemsize
 
@@ -156,14 +204,56 @@ class Pointer:
     def align(self, min_align: int, **_) -> Pointer:
         """The first pointer at or after this one whose address is a multiple of `min_align` bytes."""
         gap = -self.address() % min_align
-        return replace(self, offset=self.offset + gap // self.dtype.itemsize, alignment=min_align)
+        if not gap.any():
+            return replace(self, alignment=min_align)
+        return self.shifted(gap // self.dtype.itemsize, min_align)
 
     def shifted(self, offset, alignment: int) -> Pointer:
-        return replace(self, offset=self.offset + offset, alignment=alignment)
+        return Pointer(self.memory, self.dtype, self.offset + offset, alignment, self.rows)
+
+
+SPACE_NAMES = {Space.GMEM: "global memory", Space.SMEM: "shared memory", Space.NONE: "registers"}
 
 
 def _gcd2(a: int, b: int) -> int:
     return int(np.gcd(a, b)) if b else a
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Place:
+    """The coordinates that an access touches in a kernel argument, one entry per dimension: a base (int, or (B|1, T|1)),
+    and how far from it the instruction's lowest and highest elements are (int, or one per instruction)."""
+
+    base: tuple
+    low: tuple | None = None
+    high: tuple | None = None
+
+    def outside(self, shape: tuple):
+        """Which lanes and instructions (…, instructions) leave the shape; None when none does."""
+        bad = None
+        low = self.low or (0,) * len(shape)
+        high = self.high or low
+        for b, lo, hi, extent in zip(self.base, low, high, shape):
+            if _lowest(b) + _lowest(lo) >= 0 and _highest(b) + _highest(hi) < extent:
+                continue
+            b = b[..., None] if isinstance(b, np.ndarray) else np.full((1, 1, 1), b)
+            wrong = (b + lo < 0) | (b + hi >= extent)
+            bad = wrong if bad is None else bad | wrong
+        return bad
+
+    def coordinate(self, shape: tuple, block: int, thread: int, instruction: int) -> tuple:
+        """Where one lane's instruction starts; `shape` is the group's with the instructions."""
+        low = self.low or (0,) * len(self.base)
+        whole = ((b[..., None] if isinstance(b, np.ndarray) else b) + lo for b, lo in zip(self.base, low))
+        return tuple(int(np.broadcast_to(c, shape)[block, thread, instruction]) for c in whole)
+
+
+def _lowest(x):
+    return x.min() if isinstance(x, np.ndarray) else x
+
+
+def _highest(x):
+    return x.max() if isinstance(x, np.ndarray) else x
 
 
 # ---- registers ------------------------------------------------------------------------------------------------------
@@ -223,6 +313,8 @@ def _write_registers(pointer: Pointer, offsets: np.ndarray, new: np.ndarray, kee
 
 def _flat_index(pointer: Pointer, chunk_starts: np.ndarray):
     """The flat array an access indexes and its element indices (B|1, T|1, chunks)."""
+    if isinstance(pointer.memory, Either):
+        raise not_simulated("this use of a tensor that a dynamic `if` rebinds")
     offset = pointer.offset
     index = (offset[..., None] if isinstance(offset, np.ndarray) else np.int64(offset)) + chunk_starts
     if index.ndim == 1:
@@ -251,51 +343,66 @@ def starts(offsets: np.ndarray, width: int) -> np.ndarray:
     return offsets if width == 1 else offsets[::width]
 
 
-def read(pointer: Pointer, offsets: np.ndarray, width: int = 1, keep=None) -> np.ndarray:
+def read(pointer: Pointer, offsets: np.ndarray, width: int = 1, keep=None, place=None) -> np.ndarray:
     """Elements (B|1, T|1, len(offsets)) in the carrier; `width` of them are one instruction. keep: (…, instructions)."""
     if isinstance(pointer.memory, Registers):
         return _read_registers(pointer, offsets)
-    raw = read_raw(pointer, offsets, width, keep, Op.LOAD)
+    if isinstance(pointer.memory, Either):
+        return pointer.memory.read(pointer, offsets, width, keep)
+    raw = read_raw(pointer, offsets, width, keep, Op.LOAD, place)
     return pointer.dtype.decode(raw)
 
 
-def write(pointer: Pointer, offsets: np.ndarray, new: np.ndarray, width: int = 1, keep=None) -> None:
+def write(pointer: Pointer, offsets: np.ndarray, new: np.ndarray, width: int = 1, keep=None, place=None) -> None:
     """Store carrier values (broadcastable to (B, T, len(offsets)))."""
+    if isinstance(pointer.memory, Either):
+        for _, side in pointer.memory.sides(pointer):
+            write(side, offsets, new, width, keep)
+        return
     if isinstance(pointer.memory, Registers):
         lanes = _lanes(keep, len(offsets) // width)
         if lanes is not None and lanes.shape[-1] != 1 and width > 1:
             lanes = np.repeat(lanes, width, axis=-1)
         _write_registers(pointer, offsets, new, lanes)
         return
-    write_raw(pointer, offsets, pointer.dtype.encode(np.asarray(new)), width, keep)
+    write_raw(pointer, offsets, pointer.dtype.encode(np.asarray(new)), width, keep, place)
 
 
-def read_raw(pointer, offsets, width, keep, op) -> np.ndarray:
+def read_raw(pointer, offsets, width, keep, op, place) -> np.ndarray:
     first = starts(offsets, width)
     flat, index = _flat_index(pointer, first)
     lanes = _lanes(keep, len(first))
-    check(pointer, first, width, lanes, op)
+    check(pointer, first, width, lanes, op, place)
     record(pointer, first, width, lanes, op, flat, index)
-    if lanes is not None:
+    if lanes is not None and not lanes.all():
         index = np.where(lanes, index, 0)
     return gather(flat, index, width)
 
 
 def gather(flat, index, width) -> np.ndarray:
     if width == 1:
-        return flat[index]
-    if len(flat) % width == 0 and not (index % width).any():
-        picked = flat.reshape(-1, width)[index // width]
+        return flat.take(index)
+    if not (index & (width - 1)).any():  # ten times as fast as single elements
+        picked = _vectors(flat, width).take(index >> width.bit_length() - 1, axis=0)
     else:
         picked = flat[np.minimum(index[..., None] + np.arange(width), len(flat) - 1)]
     return picked.reshape(picked.shape[:2] + (-1,))
 
 
-def write_raw(pointer, offsets, raw, width, keep) -> None:
+def _vectors(flat: np.ndarray, width: int) -> np.ndarray:
+    """The whole vectors of a flat array, (vectors, width); `width` is a power of 2."""
+    return flat[: len(flat) & -width].reshape(-1, width)
+
+
+# Numbers as wide as a vector: numpy moves one such number faster than the elements it stands for.
+_WIDE = {2: np.int16, 4: np.int32, 8: np.int64, 16: np.complex128}
+
+
+def write_raw(pointer, offsets, raw, width, keep, place) -> None:
     first = starts(offsets, width)
     flat, index = _flat_index(pointer, first)
     lanes = _lanes(keep, len(first))
-    check(pointer, first, width, lanes, Op.STORE)
+    check(pointer, first, width, lanes, Op.STORE, place)
     if STATE.run.recorder is not None:
         shape = group().shape + (len(first), width)
         shown = np.broadcast_to(raw, group().shape + (len(offsets),)).reshape(shape)[..., 0]
@@ -305,52 +412,66 @@ def write_raw(pointer, offsets, raw, width, keep) -> None:
 
 
 def scatter(flat, index, raw, width, lanes) -> None:
-    shape = np.broadcast_shapes(index.shape[:2], raw.shape[:2], (1, 1) if lanes is None else lanes.shape[:2])
-    chunks = index.shape[2]
-    if group().shape != shape:
-        shape = group().shape  # a uniform store is made by every lane
+    shape, chunks = group().shape, index.shape[2]  # a uniform store is made by every lane
     index = np.broadcast_to(index, shape + (chunks,))
     raw = np.broadcast_to(raw, shape + (chunks * width,)).reshape(shape + (chunks, width))
-    if lanes is None:
-        if width > 1 and len(flat) % width == 0 and not (index % width).any():
-            flat.reshape(-1, width)[index // width] = raw
-        else:
-            flat[index[..., None] + np.arange(width)] = raw
-        return
-    lanes = np.broadcast_to(lanes, shape + (chunks,))
-    chosen, raw = index[lanes], raw[lanes]
-    flat[chosen[:, None] + np.arange(width)] = raw
-
-
-def check(pointer: Pointer, first, width: int, lanes, op: Op) -> None:
-    """Raise for the first lane whose access is out of bounds or misaligned."""
-    memory, size = pointer.memory, pointer.dtype.itemsize
-    offset = pointer.offset
-    index = (offset[..., None] if isinstance(offset, np.ndarray) else np.int64(offset)) + first
-    if index.ndim == 1:
-        index = index[None, None, :]
-    if memory.space is Space.GMEM:
-        if memory.dense and pointer.dtype is memory.dtype:
-            bad = (index < 0) | (index > len(memory.array) - width)
-        elif pointer.dtype is memory.dtype:
-            bad = ~memory.inside(index, width)
-        else:
-            bad = (index < 0) | ((index + width) * size > memory.array.nbytes)
-        base = memory.address
+    if lanes is not None and not lanes.all():
+        lanes = np.broadcast_to(lanes, shape + (chunks,))
+        index, raw = index[lanes], raw[lanes]
+    wide = _WIDE.get(width * flat.itemsize)
+    if width > 1 and wide is not None and not (index & (width - 1)).any():
+        vectors = _vectors(flat, width).view(wide)[:, 0]
+        vectors[index >> width.bit_length() - 1] = np.ascontiguousarray(raw).view(wide)[..., 0]
+    elif width > 1:
+        flat[index[..., None] + np.arange(width)] = raw
     else:
-        begin = memory.start // size
-        bad = (index < begin) | ((index + width) * size > memory.start + memory.nbytes)
-        base = 0
+        flat[index] = raw[..., 0]
+
+
+def check(pointer: Pointer, first, width: int, lanes, op: Op, place: Place | None = None) -> None:
+    """Raise for the first lane whose access is out of bounds or misaligned."""
+    memory = pointer.memory
+    known = place is not None and memory.space is Space.GMEM
+    bad = place.outside(memory.shape) if known else _outside(pointer, first, width)
+    if bad is not None and lanes is not None:
+        bad = bad & lanes
+    if bad is not None and bad.any():
+        _out_of_bounds(pointer, _elements(pointer, first), width, bad, op, place if known else None)
+    if width == 1:
+        return
+    base, size = memory.address if memory.space is Space.GMEM else 0, pointer.dtype.itemsize
+    step = width * size
+    if not (first % width).any() and not np.any((base + pointer.offset * size) % step):
+        return
+    index = _elements(pointer, first)
+    bad = (base + index * size) % step != 0
     if lanes is not None:
         bad = bad & lanes
     if bad.any():
-        _out_of_bounds(pointer, index, width, bad, op)
-    if width > 1:
-        bad = ((base + index * size) % (width * size)) != 0
-        if lanes is not None:
-            bad = bad & lanes
-        if bad.any():
-            _misaligned(pointer, index, width, bad, op, base)
+        _misaligned(pointer, index, width, bad, op, base)
+
+
+def _elements(pointer: Pointer, first) -> np.ndarray:
+    """The element indices (B|1, T|1, instructions) at which instructions start."""
+    offset = pointer.offset
+    return (offset[..., None] if isinstance(offset, np.ndarray) else np.full((1, 1, 1), offset, np.int64)) + first
+
+
+def _outside(pointer: Pointer, first, width: int):
+    """Which instructions reach outside their memory, by address; None when none does."""
+    memory, size = pointer.memory, pointer.dtype.itemsize
+    if memory.space is Space.GMEM:
+        begin, end = 0, memory.array.nbytes // size
+        whole = memory.dense or pointer.dtype is not memory.dtype
+    else:
+        begin, end, whole = memory.start // size, (memory.start + memory.nbytes) // size, True
+    offset = pointer.offset
+    if not whole:
+        return ~memory.inside(_elements(pointer, first), width)
+    if _lowest(offset) + first.min() >= begin and _highest(offset) + first.max() + width <= end:
+        return None
+    index = _elements(pointer, first)
+    return (index < begin) | (index + width > end)
 
 
 def _first_lane(bad: np.ndarray):
@@ -361,14 +482,15 @@ def _first_lane(bad: np.ndarray):
     return int(g.blocks[b]), int(g.threads[t]), (b, t, c), int(wide.any(axis=2).sum())
 
 
-def _out_of_bounds(pointer, index, width, bad, op):
+def _out_of_bounds(pointer, index, width, bad, op, known: Place | None):
     block, thread, place, count = _first_lane(bad)
     memory, size = pointer.memory, pointer.dtype.itemsize
-    at = int(np.broadcast_to(index, group().shape + index.shape[2:])[place])
+    shape = group().shape + index.shape[2:]
+    at = int(np.broadcast_to(index, shape)[place])
     verb = "writes" if op == Op.STORE else "reads"
     if memory.space is Space.GMEM:
-        coordinate = ", ".join(str(c) for c in memory.coordinate(at))
-        place_text = f"{memory.name}[{coordinate}]; {memory.name} is {_shape(memory.shape)}"
+        where = memory.coordinate(at) if known is None else known.coordinate(shape, *place)
+        place_text = f"{memory.name}[{', '.join(map(str, where))}]; {memory.name} is {_shape(memory.shape)}"
         advice = "Is the row or column predicate missing?"
     else:
         place_text = f"word {at - memory.start // size} of {memory.name}; it has {memory.nbytes // size}"

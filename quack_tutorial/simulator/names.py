@@ -14,7 +14,7 @@ from . import layout as la
 from . import layout_algebra as algebra
 from . import tensor as tn
 from .context import KIND, STATE, fail, group, here, kernel_frame, not_simulated
-from .control import DynamicRange, constant_number, truth
+from .control import DynamicRange, and_, constant_number, or_, truth
 from .layout import Layout
 from .memory import Pointer
 from .numeric import Boolean, DType, TensorSSA, Value, scalar
@@ -281,20 +281,32 @@ def is_instance(x, kinds) -> bool:
     return False
 
 
-def _extreme(pick, x, y):
+def _extreme(plain, ordered, nan_of_first: bool, x, y):
+    """As the DSL's compiler writes max and min: y where `ordered`, or where one of the two is NaN; else x."""
     if not isinstance(x, (Value, TensorSSA)) and not isinstance(y, (Value, TensorSSA)):
-        return max(x, y) if pick is np.maximum else min(x, y)
+        return plain(x, y)
     dtype = numeric.promote(x, y, "max")
     ax, ay, wrap = numeric.operands(x, y, dtype)
-    return wrap(dtype, pick(ax, ay))
+    nan = ax != ax if nan_of_first else ay != ay
+    return wrap(dtype, np.where(ordered(ax, ay) | nan, ay, ax))
 
 
 def maximum(x, y, **_):
-    return _extreme(np.maximum, x, y)
+    """cutlass.max, and max of two: NaN wins, and of two zeros the second."""
+    return _extreme(max, np.less_equal, False, x, y)
 
 
 def minimum(x, y, **_):
-    return _extreme(np.minimum, x, y)
+    return _extreme(min, np.greater_equal, False, x, y)
+
+
+def math_maximum(x, y, propagate_nan=False, **_):
+    """cute.math.max: a NaN gives way to a number, except with propagate_nan=True."""
+    return _extreme(max, np.less_equal, not propagate_nan, x, y)
+
+
+def math_minimum(x, y, propagate_nan=False, **_):
+    return _extreme(min, np.greater_equal, not propagate_nan, x, y)
 
 
 def builtin_max(*values, **kwargs):
@@ -310,6 +322,23 @@ def _builtin(plain, pick, values, kwargs):
     if kwargs or not any(isinstance(v, (Value, TensorSSA)) for v in items):
         return plain(*values, **kwargs)
     return functools.reduce(pick, items)
+
+
+def builtin_any(items):
+    """any() of a list or tuple, which may hold dynamic conditions; a generator is Python's, as in the DSL."""
+    return _combined(any, or_, items)
+
+
+def builtin_all(items):
+    return _combined(all, and_, items)
+
+
+def _combined(plain, join, items):
+    if not isinstance(items, (list, tuple)) or not any(isinstance(v, (Value, TensorSSA)) for v in items):
+        return plain(items)
+    dynamic = [Value(Boolean, np.array([[bool(v)]])) if truth(v) is None else v for v in items]
+    first = Value(Boolean, truth(dynamic[0]))
+    return functools.reduce(lambda left, right: join(left, lambda: right), dynamic[1:], first)
 
 
 def dynamic_expr(x):
@@ -334,7 +363,7 @@ def ignore(*_, **__):
 _ON_LAYOUT = "zipped_divide logical_divide tiled_divide flat_divide group_modes coalesce select append prepend composition".split()
 _TENSOR = (
     "make_tensor make_identity_tensor make_rmem_tensor make_rmem_tensor_like local_tile domain_offset recast_tensor "
-    "full full_like zeros_like ones_like where elem_less"
+    "full full_like zeros_like ones_like where elem_less any_ all_"
 ).split()
 _LAYOUT = (
     "make_ordered_layout make_identity_layout make_layout_tv raked_product blocked_product logical_product zipped_product "
@@ -353,7 +382,6 @@ def _cute() -> dict:
     for name in _TENSOR:
         members[name] = getattr(tn, name)
     members["make_fragment_like"] = tn.make_rmem_tensor_like
-    members["make_fragment"] = tn.make_rmem_tensor
     for name in "copy autovec_copy basic_copy basic_copy_if make_copy_atom make_tiled_copy make_tiled_copy_tv".split():
         members[name] = getattr(copying, name)
     for name in "exp exp2 log log2 log10 sqrt rsqrt rcp tanh sin cos floor ceil absf isnan fma".split():
@@ -383,8 +411,8 @@ def _cute() -> dict:
         "ReductionOp": Tokens("ADD", "MUL", "MIN", "MAX"),
         "AddressSpace": SPACES,
         "CacheEvictionPriority": Tokens("EVICT_NORMAL", "EVICT_FIRST", "EVICT_LAST", "EVICT_UNCHANGED", "NO_ALLOCATE"),
-        "max": maximum,
-        "min": minimum,
+        "max": math_maximum,
+        "min": math_minimum,
         "runtime": Missing("cutlass.cute.runtime"),
     }
     return members
@@ -420,14 +448,15 @@ ARCH = Namespace(
         "griddepcontrol_launch_dependents": ignore,
     },
 )
-ARCH.__dict__.pop("elect", None)
+for _own in ("elect", "flush", "shuffle_source"):  # the simulator's, not the DSL's
+    ARCH.__dict__.pop(_own, None)
 MATH = Namespace(
     "cute.math",
     {
         n: getattr(mathops, n)
         for n in "exp exp2 log log2 log10 sqrt rsqrt rcp tanh sin cos floor ceil absf isnan fma".split()
     }
-    | {"max": maximum, "min": minimum},
+    | {"max": math_maximum, "min": math_minimum},
 )
 CACHE_LOAD = Tokens("ALWAYS", "GLOBAL", "STREAMING", "LAST_USE", "NONE")
 CACHE_STORE = Tokens("WRITE_BACK", "GLOBAL", "STREAMING", "WRITE_THROUGH", "NONE")
@@ -480,6 +509,8 @@ BUILTINS = {
     "isinstance": is_instance,
     "max": builtin_max,
     "min": builtin_min,
+    "any": builtin_any,
+    "all": builtin_all,
 }
 PLAIN_BUILTINS = {
     "print": print_once,

@@ -14,14 +14,15 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
-from .context import fail, not_simulated
-from .layout import product
+from .context import fail, group, not_simulated
+from .layout import crd2idx, flatten_to_tuple, has_none, make_layout, offsets, product, slice_and_offset
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # one object a type; hashing all fields would cost more than most operations
 class DType:
     """A numeric type: `Float32(x)` converts, `Float32.width` is its bits."""
 
@@ -223,12 +224,19 @@ class _Arithmetic:
         return True if o is None else binary("!=", self, o)
 
     def __pow__(self, o):
-        if isinstance(o, int) and 0 <= o <= 8:
-            result = self
-            for _ in range(o - 1):
-                result = result * self
-            return result if o else self * 0 + 1
-        raise not_simulated("**")
+        """To a constant power up to 7, as it is compiled: 1, a, a², a a², a⁴, a a⁴, a² a⁴, a (a² a⁴)."""
+        if not (self.dtype.is_float and isinstance(o, int) and 0 <= o < 8):
+            raise not_simulated("** of integers, or to a power that is not 0 to 7,")
+        if self.dtype.width == 16:
+            return self.to(Float32) ** o
+        if o == 0:
+            return self._like(self.dtype, np.ones_like(self.a))
+        result = None
+        for bit in (4, 2, 1):
+            if o & bit:
+                factor = self if bit == 1 else self * self if bit == 2 else (self * self) * (self * self)
+                result = factor if result is None else factor * result
+        return result
 
     def __neg__(self):
         return self._like(self.dtype, -self.a if self.dtype is not Boolean else ~self.a)
@@ -313,7 +321,13 @@ class TensorSSA(_Arithmetic):
         return TensorSSA(dtype, a, self.shape)
 
     def to(self, dtype: DType, **_) -> TensorSSA:
+        if dtype is Boolean and self.dtype.is_float:  # the compiled code looks at the bits: -0 is True
+            return TensorSSA(dtype, (self.a != 0) | np.signbit(self.a), self.shape)
         return TensorSSA(dtype, convert_array(self.a, self.dtype, dtype), self.shape)
+
+    def bitcast(self, dtype: DType, **_) -> TensorSSA:
+        """The same bits read as another type of the same width."""
+        return TensorSSA(dtype, Value(self.dtype, self.a).bitcast(dtype).a, self.shape)
 
     def reshape(self, shape) -> TensorSSA:
         if product(shape) != product(self.shape):
@@ -327,19 +341,43 @@ class TensorSSA(_Arithmetic):
         return TensorSSA(self.dtype, a, shape)
 
     def __getitem__(self, coord):
-        from .layout import crd2idx
+        """One value, at a constant or a dynamic coordinate; or, where `coord` has None, a vector of those modes."""
+        layout = make_layout(self.shape)
+        at = _indices(coord)
+        if has_none(coord):
+            if any(isinstance(c, np.ndarray) for c in flatten_to_tuple(at)):
+                raise fail("language", "slicing a register vector at a dynamic coordinate is refused by the DSL")
+            part, first = slice_and_offset(at, layout)
+            index = first + offsets(part)
+            self._check(index, coord)
+            return TensorSSA(self.dtype, self.a[..., index], part.shape)
+        index = crd2idx(at, layout)
+        self._check(index, coord)
+        if not isinstance(index, np.ndarray):
+            return Value(self.dtype, self.a[..., index])
+        lanes = np.broadcast_shapes(index.shape, self.a.shape[:2])
+        inside = np.clip(np.broadcast_to(index, lanes), 0, self.a.shape[-1] - 1)[..., None]
+        return Value(
+            self.dtype, np.take_along_axis(np.broadcast_to(self.a, lanes + self.a.shape[2:]), inside, 2)[..., 0]
+        )
 
-        if coord is None or (isinstance(coord, tuple) and any(c is None for c in coord)):
-            raise not_simulated("slicing a TensorSSA")
-        if isinstance(coord, Value):
-            raise fail("language", "a register vector is indexed by a constant; use range_constexpr for the index")
-        index = crd2idx(coord, self.shape, _compact(self.shape))
-        if not isinstance(index, int) or not 0 <= index < self.a.shape[-1]:
-            raise fail("out of bounds", f"Out of bounds: element {coord} of a register vector of shape {self.shape}")
-        return Value(self.dtype, self.a[..., index])
+    def _check(self, index, coord) -> None:
+        bad = (np.asarray(index) < 0) | (np.asarray(index) >= self.a.shape[-1])
+        if bad.ndim == 2:  # one index a lane: lanes that are switched off read nothing
+            off = group().lanes_off()
+            bad = bad if off is None else bad & off
+        if bad.any():
+            worst = coord if bad.ndim != 2 else int(np.broadcast_to(index, bad.shape)[bad][0])
+            raise fail("out of bounds", f"Out of bounds: element {worst} of a register vector of shape {self.shape}")
 
-    def reduce(self, op, init_val=None, reduction_profile=0, **_):
+    def reduce(self, op, init_val=None, reduction_profile=None, **_):
         """Left fold over the values (all of them, or the modes a profile marks), starting at `init_val`."""
+        if init_val is None or reduction_profile is None:
+            raise fail("language", "reduce needs init_val and reduction_profile (0: over all values)")
+        if str(op) in ("MAX", "MIN") and not self.dtype.is_float:
+            raise fail(
+                "language", f"the DSL refuses reduce({op}) of {self.dtype}; fold the elements with cutlass.max or min"
+            )
         if reduction_profile != 0:
             return _reduce_modes(self, op, init_val, reduction_profile)
         return Value(self.dtype, _fold(self.a, self.dtype, str(op), init_val))
@@ -356,19 +394,13 @@ def _fold(a: np.ndarray, dtype: DType, op: str, init_val) -> np.ndarray:
         if not isinstance(init_val, Value)
         else convert(init_val, dtype).a
     )
-    if op == "MAX" or op == "MIN":
-        result = (a.max if op == "MAX" else a.min)(axis=-1)
-        if init is not None:
-            result = (np.maximum if op == "MAX" else np.minimum)(result, init)
-        return result
-    combine = {"ADD": np.add, "MUL": np.multiply}[op]
-    values = np.moveaxis(a, -1, 0)
-    start = 0
-    result = init
-    if result is None:
-        result, start = values[0], 1
+    combine = {"ADD": np.add, "MUL": np.multiply, "MAX": np.maximum, "MIN": np.minimum}[op]
+    rounds = dtype is BFloat16 and op in ("ADD", "MUL")
+    values = np.moveaxis(a, -1, 0)  # value by value: numpy reduces a short last axis thirty times more slowly
+    result, start = (values[0], 1) if init is None else (init, 0)
     for value in values[start:]:
-        result = dtype.round(combine(result, value)) if dtype is BFloat16 else combine(result, value)
+        result = combine(result, value)
+        result = dtype.round(result) if rounds else result
     return result
 
 
@@ -390,13 +422,19 @@ def _reduce_modes(x: TensorSSA, op, init_val, profile):
     return TensorSSA(x.dtype, a.reshape(a.shape[:2] + (-1,)), keep if len(keep) > 1 else keep[0])
 
 
-def _compact(shape):
-    from .layout import make_layout
-
-    return make_layout(shape).stride
+def _indices(coord):
+    """A coordinate whose dynamic numbers are int64 arrays."""
+    if isinstance(coord, tuple):
+        return tuple(_indices(c) for c in coord)
+    if not isinstance(coord, Value):
+        return coord
+    if not coord.dtype.is_integer:
+        raise fail("language", f"an index must be an integer, got {coord.dtype}")
+    return coord.a.astype(np.int64)
 
 
 def _broadcast(a, shape, target):
+    shape, target = (s if isinstance(s, tuple) else (s,) for s in (shape, target))
     if shape == target:
         return a
     if not isinstance(shape, tuple) or not isinstance(target, tuple) or len(shape) != len(target):
@@ -445,6 +483,9 @@ def convert_array(a: np.ndarray, source: DType, target: DType) -> np.ndarray:
         result = inside.astype(middle.carrier)
         result = np.where(wide >= float(info.max), middle.carrier.type(info.max), result)
         result = np.where(wide < float(info.min), middle.carrier.type(info.min), result)
+        if 64 in (source.width, middle.width):  # PTX ISA, cvt: with 64 bits on either side NaN is the highest bit alone
+            highest = np.array(1 << middle.width - 1, np.uint64).astype(f"u{middle.itemsize}").view(middle.carrier)
+            result = np.where(np.isnan(a), highest, result)
         return result.astype(target.carrier)
     return a.astype(target.carrier)
 
@@ -459,7 +500,18 @@ def convert(x, dtype: DType):
 
 
 def to_array(x, dtype: DType) -> np.ndarray:
-    """A Python number as a (1, 1) array of `dtype`'s carrier."""
+    """A Python number as a (1, 1) array of `dtype`'s carrier; read-only."""
+    return _number(x, dtype) if type(x) in (int, bool) else _new_number(x, dtype)
+
+
+@lru_cache(maxsize=2048, typed=True)
+def _number(x, dtype: DType) -> np.ndarray:
+    result = _new_number(x, dtype)
+    result.flags.writeable = False
+    return result
+
+
+def _new_number(x, dtype: DType) -> np.ndarray:
     if not isinstance(x, (bool, int, float, np.generic)):
         raise fail("language", f"{dtype} needs a number, got {type(x).__name__}")
     if dtype.is_float:
@@ -513,6 +565,8 @@ _COMPARE = {
 }
 _BITS = {"&": np.bitwise_and, "|": np.bitwise_or, "^": np.bitwise_xor}
 _ARITHMETIC = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide}
+_DIRECT = frozenset((Float32, Float64, Int32, Int64, Uint32))
+_DIRECT_OPERATORS = _COMPARE | {"+": np.add, "-": np.subtract, "*": np.multiply}
 PYTHON_OPERATORS = {"+": operator.add, "-": operator.sub, "*": operator.mul}
 
 
@@ -532,6 +586,7 @@ def operands(x, y, dtype):
 
 
 def _common_shape(s, t):
+    s, t = (x if isinstance(x, tuple) else (x,) for x in (s, t))  # a bare extent is a mode like (n,)
     if not isinstance(s, tuple) or not isinstance(t, tuple) or len(s) != len(t):
         raise fail(
             "language", f"shapes {s} and {t} do not match: a TensorSSA broadcasts only equal ranks with modes of 1"
@@ -547,6 +602,10 @@ def as_array(x, dtype: DType) -> np.ndarray:
 
 def binary(op: str, x, y):
     """`x op y` for simulated values, TensorSSA and Python numbers."""
+    if type(x) is Value and type(y) is Value and x.dtype is y.dtype and x.dtype in _DIRECT:
+        direct = _DIRECT_OPERATORS.get(op)  # most operations by far, so without the general case's questions
+        if direct is not None:
+            return Value(Boolean if op in _COMPARE else x.dtype, direct(x.a, y.a))
     if not isinstance(x, (_Arithmetic, int, float, np.generic)) or not isinstance(
         y, (_Arithmetic, int, float, np.generic)
     ):
@@ -558,8 +617,8 @@ def binary(op: str, x, y):
     if op in _ARITHMETIC:
         ax, ay, wrap = operands(x, y, dtype)
         if op == "/" and not dtype.is_float:
-            safe = np.where(ay == 0, np.ones_like(ay), ay)
-            return wrap(dtype, ((ax - np.fmod(ax, safe)) // safe).astype(dtype.carrier))
+            quotient = ax.astype(np.float32) / ay.astype(np.float32)  # a vector's: through float32, then cut off
+            return wrap(dtype, convert_array(quotient, Float32, dtype))
         if dtype is Boolean:
             return wrap(Boolean, {"+": np.logical_or, "-": np.logical_xor, "*": np.logical_and}[op](ax, ay))
         result = _ARITHMETIC[op](ax, ay)
@@ -575,7 +634,7 @@ def binary(op: str, x, y):
     ax, ay, wrap = operands(x, y, dtype)
     if dtype.is_float:
         if op == "//":
-            return wrap(dtype, dtype.round(np.floor(ax / ay)))
+            return wrap(dtype, np.floor(dtype.round(ax / ay)))
         return wrap(dtype, dtype.round(np.fmod(ax, ay)))
     safe = np.where(ay == 0, np.ones_like(ay), ay)  # division by zero is undefined on the GPU too
     return wrap(dtype, np.floor_divide(ax, safe) if op == "//" else np.fmod(ax, safe))

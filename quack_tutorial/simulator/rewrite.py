@@ -2,9 +2,10 @@
 
 | in the source                     | becomes                                                            |
 |-----------------------------------|--------------------------------------------------------------------|
-| `if` on a dynamic condition       | both arms under masks, then a lane-by-lane select of what they set |
+| `if` without const_expr           | both arms under masks, then a lane-by-lane select of what they set |
 | `for i in range(n)`, `while`      | a loop that selects only where lanes have left it                  |
 | `and`, `or`, `not`, `x if c else y` | calls that take the right-hand side as a lambda                   |
+| a list or dict changed in an `if` or loop | a copy in each arm, joined element by element              |
 | a call                            | the call, or `yield from` it where it can block                    |
 | `with cute.arch.elect_one():`     | a dynamic `if` that one lane takes                                 |
 
@@ -183,6 +184,33 @@ def _assigned(nodes) -> list:
     return list(found)
 
 
+MUTATORS = frozenset("append extend insert pop remove clear sort reverse update setdefault popitem".split())
+
+
+def _changed(nodes) -> tuple:
+    """(containers, objects): names whose elements, or whose attributes, the statements change in place."""
+    containers, objects = {}, {}
+    for top in nodes:
+        for node in ast.walk(top):
+            if isinstance(node, (ast.Subscript, ast.Attribute)) and isinstance(node.ctx, ast.Store):
+                root, through = _root(node)
+                (objects if through else containers)[root] = True
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in MUTATORS:
+                root, through = _root(node.func.value)
+                if not through:
+                    containers[root] = True
+    return list(containers), list(objects)
+
+
+def _root(node) -> tuple:
+    """The name at the start of a.b[0].c ("" if there is none), and whether an attribute is on the way."""
+    through = False
+    while isinstance(node, (ast.Subscript, ast.Attribute)):
+        through = through or isinstance(node, ast.Attribute)
+        node = node.value
+    return (node.id if isinstance(node, ast.Name) else ""), through
+
+
 class _Writer(ast.NodeTransformer):
     """Rewrites one function's statements and expressions."""
 
@@ -192,6 +220,7 @@ class _Writer(ast.NodeTransformer):
         self.nested = 0  # inside a lambda or comprehension: no `yield` there
         self.count = 0
         self.joined: dict = {}  # names that joins read, to be bound before the body
+        self.bound = set(parameters)  # names of the function's own
         self.loops: list = []
         self.depth = 0
 
@@ -215,6 +244,7 @@ class _Writer(ast.NodeTransformer):
         return result or [ast.Pass()]
 
     def function_body(self, statements) -> list:
+        self.bound.update(_assigned(statements))
         written = self.body(statements)
         first = statements[0]
         head = [_assign("_depth_", self.rt("depth"))]
@@ -233,24 +263,38 @@ class _Writer(ast.NodeTransformer):
         self.nested -= 1
         return ast.Lambda(ast.arguments([], [], None, [], [], None, []), inner)
 
+    def carried(self, nodes) -> tuple:
+        """(names, containers, objects) of the function's own that the statements bind or change."""
+        containers, objects = ([n for n in found if n in self.bound] for found in _changed(nodes))
+        names = list(dict.fromkeys(_assigned(nodes) + containers))
+        self.joined.update(dict.fromkeys(names + objects))
+        return names, containers, objects
+
     # -- statements
 
     def visit_If(self, node):
-        names = _assigned(node.body + node.orelse)
-        self.joined.update(dict.fromkeys(names))
+        names, containers, objects = self.carried(node.body + node.orelse)
         branch, before, after = self.fresh("b"), self.fresh("s"), self.fresh("t")
         test = self.visit(node.test)
         self.depth += 1
         then, orelse = self.body(node.body), self.body(node.orelse) if node.orelse else [ast.Pass()]
         self.depth -= 1
-        out = [_assign(branch, self.rt("branch", test))]
+        out = [_assign(branch, self.rt("branch", test, *_if_constant(node.test)))]
+        dynamic = ast.Attribute(_load(branch), "dynamic", ast.Load())
+        copied = []  # each arm changes copies of lists and dicts
+        if containers:
+            copied = [ast.Assign([_tuple(containers, ast.Store())], self.rt("copies", _tuple(containers)))]
+        if objects:
+            out.append(ast.Expr(_method(branch, "carries", ast.Constant(tuple(objects)), _tuple(objects))))
         if names:
             out.append(_assign(before, _tuple(names, ast.Load())))
+        if containers:
+            out.append(ast.If(dynamic, copied, []))
         out.append(ast.If(_method(branch, "then"), then, []))
         if names:
             out.append(_assign(after, _tuple(names, ast.Load())))
             restore = ast.Assign([_tuple(names, ast.Store())], _load(before))
-            out.append(ast.If(ast.Attribute(_load(branch), "dynamic", ast.Load()), [restore], []))
+            out.append(ast.If(dynamic, [restore, *copy.deepcopy(copied)], []))
         out.append(ast.If(_method(branch, "otherwise"), orelse, []))
         labels = ast.Constant(tuple(names))
         if names:
@@ -265,22 +309,21 @@ class _Writer(ast.NodeTransformer):
             self.refuse(node.orelse[0], "for … else")
         loop = self.fresh("l")
         head = _assign(loop, self.rt("loop", self.visit(node.iter)))
-        names = [n for n in _assigned(node.body) if n not in _assigned([node.target])]
-        return [
-            _at(s, node) for s in [head, *self._looped(loop, names, node, ast.For(node.target, _load(loop), [], []))]
-        ]
+        names, _, objects = self.carried(node.body)
+        names = [n for n in names if n not in _assigned([node.target])]
+        shell = ast.For(node.target, _load(loop), [], [])
+        return [_at(s, node) for s in [head, *self._looped(loop, names, objects, node, shell)]]
 
     def visit_While(self, node):
         if node.orelse:
             self.refuse(node.orelse[0], "while … else")
         loop = self.fresh("l")
         head = _assign(loop, self.rt("while_"))
-        names = _assigned(node.body)
-        test = _method(loop, "test", self.visit(node.test))
-        return [_at(s, node) for s in [head, *self._looped(loop, names, node, ast.While(test, [], []))]]
+        names, _, objects = self.carried(node.body)
+        test = _method(loop, "test", self.visit(node.test), *_if_constant(node.test))
+        return [_at(s, node) for s in [head, *self._looped(loop, names, objects, node, ast.While(test, [], []))]]
 
-    def _looped(self, loop: str, names: list, node, shell) -> list:
-        self.joined.update(dict.fromkeys(names))
+    def _looped(self, loop: str, names: list, objects: list, node, shell) -> list:
         self.loops.append(loop)
         self.depth += 1
         inner = self.body(node.body)
@@ -293,8 +336,11 @@ class _Writer(ast.NodeTransformer):
                 return ast.Expr(_method(loop, method, labels, _tuple([])))
             return ast.Assign([_tuple(names, ast.Store())], _method(loop, method, labels, _tuple(names, ast.Load())))
 
-        shell.body = [carried("enter"), *inner, carried("leave")]
-        for statement in (shell.body[0], shell.body[-1]):
+        enter = [carried("enter")]
+        if objects:
+            enter.insert(0, ast.Expr(_method(loop, "carries", ast.Constant(tuple(objects)), _tuple(objects))))
+        shell.body = [*enter, *inner, carried("leave")]
+        for statement in (*enter, shell.body[-1]):
             _at(statement, node)
         return [shell, carried("finish")]
 
@@ -344,14 +390,17 @@ class _Writer(ast.NodeTransformer):
         return [ast.copy_location(function, node), ast.copy_location(wrap, node)]
 
     def _stored(self, node, targets):
-        """A statement that stores into a container or an object; what it changes is asked about first."""
+        """A statement that stores into a container or object. Joins know the function's own; others are asked about."""
         new = self.generic_visit(node)
-        if not self.depth:
-            return new
+        stores = [t for target in targets for t in ast.walk(target) if isinstance(t, (ast.Subscript, ast.Attribute))]
+        stores = [t for t in stores if isinstance(t.ctx, ast.Store)]
+        outside = self.parameters if not self.depth else ()  # a caller's, which may be in a dynamic `if` there
         held = [
-            t.value for target in targets for t in ast.walk(target) if isinstance(t, (ast.Subscript, ast.Attribute))
+            t.value
+            for t in stores
+            if isinstance(t.value, (ast.Name, ast.Attribute))
+            and (_root(t)[0] not in self.bound or (_root(t)[0] in outside and isinstance(t, ast.Subscript)))
         ]
-        held = [h for h in held if isinstance(h, (ast.Name, ast.Attribute))]
         guards = [ast.Expr(self.rt("changes", _loaded(h))) for h in held]
         return [_at(guard, node) for guard in guards] + [new]
 
@@ -472,6 +521,12 @@ class _Raw:
     def mark(node: ast.If) -> ast.If:
         node.test.raw = True
         return node
+
+
+def _if_constant(test) -> tuple:
+    """An argument that says so where a condition is a call of const_expr: Python decides, and the DSL stages nothing."""
+    name = ast.unparse(test.func).rpartition(".")[2] if isinstance(test, ast.Call) else ""
+    return (ast.Constant(True),) if name == "const_expr" else ()
 
 
 def _loaded(node):

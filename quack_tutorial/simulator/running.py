@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
+import io
 import textwrap
 from dataclasses import dataclass
 
@@ -67,7 +69,8 @@ def simulate(
     args: numpy arrays, CPU torch tensors (shared, so outputs are written in place), `Array`s, numbers. check=True runs warp by
     warp, records a trace and looks for races; findings are in the result. check=False runs whole blocks in lockstep and raises
     SimulationError at the first wrong access. schedule: "forward", "reverse" or "seeded" order of the warps; values=True records
-    the numbers as well; blocks=k simulates only the first k blocks; fill picks the poison of uninitialised memory.
+    the numbers as well; blocks=k simulates only the first k blocks; fill picks the poison of uninitialised memory;
+    max_steps loop steps without a warp's end are taken for an endless loop. After 2 s a line on stderr tells how far it is.
     Raises NotSimulated for what is outside the subset, TypeError for arguments it cannot take.
     """
     if schedule not in SCHEDULES:
@@ -75,7 +78,7 @@ def simulate(
     recorder = TraceRecorder(record_values=values) if check else None
     state = RunState(recorder, schedule, seed, max_steps, blocks, fill)
     poison = _Poison(function, args, kwargs) if check else None
-    outer = STATE.run, STATE.group
+    outer = STATE.run, STATE.group, STATE.loops
     STATE.run, STATE.group, STATE.loops = state, None, 0
     findings = []
     try:
@@ -93,7 +96,8 @@ def simulate(
             raise located from error
         findings.append(located.finding)
     finally:
-        STATE.run, STATE.group = outer
+        STATE.run, STATE.group, STATE.loops = outer
+        state.progress.close()
     trace = None
     if recorder is not None:
         recorder.printed = [text for _, _, text in state.printed]
@@ -108,15 +112,16 @@ def simulate(
 
 def _silently(state, function, args, kwargs) -> bool:
     """Run once more in the fast mode; whether it came to its end."""
-    outer = STATE.run, STATE.group
+    outer = STATE.run, STATE.group, STATE.loops
     STATE.run, STATE.group, STATE.loops = state, None, 0
     try:
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), contextlib.redirect_stdout(io.StringIO()):  # the first run has printed it all
             _run_host(function, args, kwargs)
     except (SimulationError, NotSimulated):
         return False
     finally:
-        STATE.run, STATE.group = outer
+        STATE.run, STATE.group, STATE.loops = outer
+        state.progress.close()
     return True
 
 
@@ -135,10 +140,12 @@ class _Poison:
         first = [array.copy() for array in arrays]
         for array, old in zip(arrays, self.before):
             array[...] = old
-        ended = run_again()
-        second = [array.copy() for array in arrays]
-        for array, result in zip(arrays, first):
-            array[...] = result
+        try:
+            ended = run_again()
+            second = [array.copy() for array in arrays]
+        finally:  # also where Ctrl-C ends the second run
+            for array, result in zip(arrays, first):
+                array[...] = result
         if not ended:
             return []
         for name, x, one, two in zip(self.names, self.tensors, first, second):

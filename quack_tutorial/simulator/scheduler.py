@@ -19,6 +19,7 @@ import numpy as np
 from .context import STATE, WARP, Group, NeedsWarps, SimulationError, fail
 from .control import constant_number
 from .numeric import Value
+from .progress import Progress
 from .trace import Launch, Op, TraceRecorder
 
 SMEM_LIMIT = (
@@ -26,7 +27,7 @@ SMEM_LIMIT = (
 )
 THREAD_LIMIT = 1024
 CLUSTER_LIMIT = 16
-FAST_LANES = 8192
+FAST_LANES = 16384  # of a batch: fewer cost more Python an element, more gain little
 
 
 @dataclass
@@ -48,7 +49,8 @@ class RunState:
     max_steps: int = 2_000_000
     max_blocks: int | None = None
     fill: int = 0  # which poison uninitialised memory holds
-    steps: int = 0
+    steps: int = 0  # loop steps since a warp or a batch of blocks last came to its end
+    progress: Progress = field(default_factory=Progress)
     line_numbers: dict = field(default_factory=dict)
     snapshots: dict = field(default_factory=dict)
     snapshotting: bool = False
@@ -136,6 +138,7 @@ class Waiting:
     what: object  # str, or a function that gives one when a deadlock is reported
     line: object
     mismatch: object = None  # says what is wrong with an mbarrier's byte count, or ""
+    gives_up: bool = False  # goes on, unready, rather than be part of a deadlock
 
 
 def three(dims, what: str) -> tuple:
@@ -225,6 +228,8 @@ def _run_fast(kernel: KernelCall, launch: LaunchState, last: int) -> None:
         STATE.group = Group(launch, blocks, threads, exists, -1, np.arange(len(blocks)))
         for _ in kernel.function.generator(kernel.args, kernel.kwargs):
             raise NeedsWarps
+        STATE.run.steps = 0
+        STATE.run.progress.update(kernel.function.full_name, min(first + batch, last), last)
 
 
 def _run_warps(kernel: KernelCall, launch: LaunchState, last: int) -> None:
@@ -232,15 +237,16 @@ def _run_warps(kernel: KernelCall, launch: LaunchState, last: int) -> None:
     per_cluster = launch.cluster_size
     order = launch.block_order()
     clusters = list(range(0, last, per_cluster))
+    report = lambda done: run.progress.update(kernel.function.full_name, done * per_cluster, last)  # noqa: E731
     rng = random.Random(run.seed)
     if run.schedule == "reverse":
         clusters.reverse()
     elif run.schedule == "seeded":
         rng.shuffle(clusters)
-    for first in clusters:
+    for done, first in enumerate(clusters):
         blocks = order[first : first + per_cluster]
         launch.open_batch(blocks)
-        _run_cluster(kernel, launch, blocks, rng)
+        _run_cluster(kernel, launch, blocks, rng, lambda part, done=done: report(done + part))
 
 
 class _Warp:
@@ -252,7 +258,8 @@ class _Warp:
         self.group, self.steps, self.waiting = group, steps, None
 
 
-def _run_cluster(kernel: KernelCall, launch: LaunchState, blocks, rng) -> None:
+def _run_cluster(kernel: KernelCall, launch: LaunchState, blocks, rng, report) -> None:
+    """Run one cluster's warps to their ends; `report(part)` hears which part of them has ended."""
     run = STATE.run
     threads, exists = _thread_range(launch)
     warps = []
@@ -266,6 +273,7 @@ def _run_cluster(kernel: KernelCall, launch: LaunchState, blocks, rng) -> None:
             warps.append(_Warp(group, kernel.function.generator(kernel.args, kernel.kwargs)))
     if run.schedule == "reverse":
         warps.reverse()
+    every = len(warps)
     while warps:
         if run.schedule == "seeded":
             rng.shuffle(warps)
@@ -280,11 +288,21 @@ def _run_cluster(kernel: KernelCall, launch: LaunchState, blocks, rng) -> None:
             except StopIteration:
                 _exit(launch, warp)
                 warps.remove(warp)
+                run.steps = 0
+                report(1 - len(warps) / every)
         if not progress:
             if not launch.in_flight:
-                _deadlock(launch, warps)
-            # Asynchronous effects come as late as is legal, one at a time: only now, when every warp waits for something.
-            launch.in_flight.pop(rng.randrange(len(launch.in_flight)) if run.schedule == "seeded" else 0).land()
+                patient = [warp for warp in warps if warp.waiting.gives_up]
+                if not patient:
+                    _deadlock(launch, warps)
+                for warp in patient:
+                    warp.waiting = None
+            # Asynchronous effects come as late as is legal: only now, when every warp waits for something, and one at a time
+            # until one of them completes what a warp may wait for.
+            while launch.in_flight:
+                at = rng.randrange(len(launch.in_flight)) if run.schedule == "seeded" else 0
+                if launch.in_flight.pop(at).land():
+                    break
     for transfer in launch.in_flight:
         transfer.orphaned()
 

@@ -1,20 +1,25 @@
 """Tensors: a pointer (or a coordinate) with a layout, sliced and accessed as CuTe does.
 
 `Tensor` is data in global memory, shared memory or registers. `CoordinateTensor` is what make_identity_tensor gives: its
-elements are coordinates, for predicates. Not covered: swizzled and composed layouts.
+elements are coordinates, for predicates. Beside every view of a kernel argument goes the same view of its coordinates
+(`Tensor.coords`): an access past the end of a row is then seen, although its address lies in the next row. Where the
+coordinates are lost (recast_tensor, arithmetic on the iterator, make_tensor with another layout), addresses decide.
+
+Not covered: swizzled and composed layouts.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
 
 from . import layout as la
 from . import layout_algebra as algebra
-from .context import fail, not_simulated
+from .context import SimulationError, fail, not_simulated
 from .layout import Layout
-from .memory import Pointer, Registers, make_registers, read, write
+from .memory import Place, Pointer, Registers, make_registers, read, write
 from .numeric import Boolean, DType, Int32, TensorSSA, Value, convert, scalar, type_of
 from .trace import Space
 
@@ -36,6 +41,9 @@ def has_none(coord) -> bool:
 
 def is_dynamic(coord) -> bool:
     return isinstance(coord, Value) or (isinstance(coord, tuple) and any(is_dynamic(c) for c in coord))
+
+
+ZERO = np.zeros(1, np.int64)
 
 
 @lru_cache(maxsize=4096)
@@ -77,7 +85,7 @@ def access_width(tensor: Tensor, limit_bytes: int = 16) -> int:
     while (
         width * 2 * size <= limit_bytes
         and run % (width * 2) == 0
-        and tensor.iterator.alignment % (width * 2 * size) == 0
+        and tensor.pointer.alignment % (width * 2 * size) == 0
         and not (offsets[:: width * 2] % (width * 2)).any()
     ):
         width *= 2
@@ -85,13 +93,22 @@ def access_width(tensor: Tensor, limit_bytes: int = 16) -> int:
 
 
 class Tensor:
-    """A tensor a kernel can touch: `.iterator` points, `.layout` maps coordinates to elements."""
+    """A tensor a kernel can touch: `.iterator` points, `.layout` maps coordinates to elements.
 
-    __slots__ = ("iterator", "layout")
+    `coords` gives the coordinate of each element in the kernel argument that the tensor is a view of, None if not known.
+    """
 
-    def __init__(self, iterator: Pointer, layout: Layout):
-        self.iterator = iterator
+    __slots__ = ("pointer", "layout", "coords")
+
+    def __init__(self, pointer: Pointer, layout: Layout, coords: CoordinateTensor | None = None):
+        self.pointer = pointer
         self.layout = layout
+        self.coords = coords
+
+    @property
+    def iterator(self) -> Pointer:
+        """The pointer; it remembers the view, so that make_tensor(t.iterator, t.layout) is t again."""
+        return self.pointer if self.coords is None else replace(self.pointer, view=(self.layout, self.coords))
 
     @property
     def shape(self):
@@ -103,24 +120,49 @@ class Tensor:
 
     @property
     def element_type(self) -> DType:
-        return self.iterator.dtype
+        return self.pointer.dtype
 
     dtype = element_type
 
     @property
     def memspace(self) -> Space:
-        return self.iterator.memory.space
+        return self.pointer.memory.space
 
     def __repr__(self) -> str:
-        name = getattr(self.iterator.memory, "name", "registers")
+        name = getattr(self.pointer.memory, "name", "registers")
         return f"Tensor({name}, {self.element_type}, {self.layout})"
 
-    def with_layout(self, layout: Layout) -> Tensor:
-        return Tensor(self.iterator, layout)
+    @property
+    def carried_type(self) -> str:
+        """What must not change where a dynamic `if` or loop rebinds the tensor."""
+        return f"{self.layout} of {self.pointer.carried_type}"
 
-    def moved(self, offset, layout: Layout, full: Layout | None = None) -> Tensor:
+    def either(self, condition: np.ndarray, other: Tensor) -> Tensor:
+        """This tensor where `condition`, else the other."""
+        pointer = self.pointer.either(condition, other.pointer)
+        mine, theirs = self.coords, other.coords
+        known = pointer.memory is self.pointer.memory and mine is not None and theirs is not None
+        if not known or mine.layout != theirs.layout:
+            return Tensor(pointer, self.layout)
+        base = tuple(a if a is b else np.where(condition, a, b) for a, b in zip(mine.base, theirs.base))
+        return Tensor(pointer, self.layout, CoordinateTensor(base, mine.layout))
+
+    def relaid(self, function) -> Tensor:
+        """The tensor with its layout changed by `function`, a function of a layout."""
+        layout = function(self.layout)
+        return Tensor(self.pointer, layout, None if self.coords is None else _relaid(self.coords, function, layout))
+
+    def place(self, width: int = 1) -> Place | None:
+        """The coordinates that an access of all elements, `width` an instruction, touches."""
+        if self.coords is None:
+            return None
+        return Place(self.coords.base, *coordinate_spans(self.coords.layout, len(self.coords.base), width))
+
+    def moved(
+        self, offset, layout: Layout, full: Layout | None = None, coords: CoordinateTensor | None = None
+    ) -> Tensor:
         """The tensor from `offset` elements on. `full` is the layout that was sliced: its strides bound the alignment."""
-        pointer = self.iterator
+        pointer = self.pointer
         size = pointer.dtype.itemsize
         if isinstance(offset, np.ndarray):
             step = stride_gcd(full or layout) * size
@@ -128,13 +170,25 @@ class Tensor:
         else:
             offset = int(offset)
             align = int(np.gcd(pointer.alignment, offset * size)) if offset else pointer.alignment
-        return Tensor(pointer.shifted(offset, align), layout)
+        return Tensor(pointer.shifted(offset, align), layout, coords)
 
     def __getitem__(self, coord):
         if has_none(coord):
-            sub, offset = la.slice_and_offset(plain(coord), self.layout)
-            return self.moved(offset, sub, _dropped(coord, self.layout))
-        return Value(self.dtype, read(*self._element(coord))[..., 0])
+            at = plain(coord)
+            sub, offset = la.slice_and_offset(at, self.layout)
+            coords = None if self.coords is None else self.coords.sliced(at)
+            return self.moved(offset, sub, _dropped(coord, self.layout), coords)
+        pointer, offsets, place = self._element(coord)
+        return Value(self.dtype, read(pointer, offsets, place=place)[..., 0])
+
+    def _reachable(self) -> None:
+        """The DSL has no plain loads and stores of another block's shared memory."""
+        if self.pointer.rows is not None:
+            raise fail(
+                "language",
+                "a tensor over map_dsmem_ptr has no element access, load or store; copy it with cute.autovec_copy, or send with "
+                "cute.arch.store_async_dsmem",
+            )
 
     def __setitem__(self, coord, value) -> None:
         if has_none(coord):
@@ -147,34 +201,39 @@ class Tensor:
         source = type_of(value)
         if source is None:
             raise fail("language", f"cannot store a {type(value).__name__} in a {self.dtype} tensor")
-        if isinstance(value, Value) and source is not self.dtype and not _widens(source, self.dtype):
+        if not _holds(self.dtype, source):
             raise fail(
                 "language",
-                f"cannot store {source} in a {self.dtype} tensor; convert it: value.to({_dsl_name(self.dtype)})",
+                f"cannot store {source} in a {self.dtype} tensor; convert it: {_dsl_name(self.dtype)}(...)",
             )
-        pointer, offsets = self._element(coord)
-        write(pointer, offsets, convert(value, self.dtype).a[..., None])
+        pointer, offsets, place = self._element(coord)
+        write(pointer, offsets, convert(value, self.dtype).a[..., None], place=place)
 
     def _element(self, coord):
-        offset = la.crd2idx(plain(coord), self.layout.shape, self.layout.stride)
-        pointer = self.iterator
+        self._reachable()
+        at = plain(coord)
+        offset = la.crd2idx(at, self.layout.shape, self.layout.stride)
+        pointer = self.pointer
+        place = None if self.coords is None else Place(self.coords.at(at))
         if isinstance(offset, np.ndarray):
             if isinstance(pointer.memory, Registers) and not isinstance(pointer.offset, np.ndarray):
-                return Pointer(pointer.memory, pointer.dtype, offset + pointer.offset), np.zeros(1, np.int64)
-            return pointer.shifted(offset, 1), np.zeros(1, np.int64)
-        return pointer, np.array([offset], np.int64)
+                return Pointer(pointer.memory, pointer.dtype, offset + pointer.offset), ZERO, None
+            return pointer.shifted(offset, 1), ZERO, place
+        return pointer, np.array([offset], np.int64), place
 
     def load(self, **_) -> TensorSSA:
         """All elements as a register vector; global and shared memory are read as wide as alignment allows."""
+        self._reachable()
         offsets = element_offsets(self.layout)
-        width = 1 if isinstance(self.iterator.memory, Registers) else access_width(self)
-        return TensorSSA(self.dtype, read(self.iterator, offsets, width), self.shape)
+        width = 1 if isinstance(self.pointer.memory, Registers) else access_width(self)
+        return TensorSSA(self.dtype, read(self.pointer, offsets, width, place=self.place(width)), self.shape)
 
     def store(self, value, **_) -> None:
-        """Write a register vector of the same size and type."""
+        """Write a register vector of the same size; its type may be narrower than the tensor's."""
+        self._reachable()
         if not isinstance(value, TensorSSA):
             raise fail("language", f"store takes a TensorSSA, got {type(value).__name__}; use fill for one number")
-        if value.dtype is not self.dtype:
+        if not _holds(self.dtype, value.dtype):
             raise fail(
                 "language",
                 f"cannot store {value.dtype} values in a {self.dtype} tensor; add .to({_dsl_name(self.dtype)})",
@@ -182,13 +241,14 @@ class Tensor:
         offsets = element_offsets(self.layout)
         if len(offsets) != value.a.shape[-1]:
             raise fail("language", f"cannot store {value.shape} in a tensor of shape {self.shape}")
-        width = 1 if isinstance(self.iterator.memory, Registers) else access_width(self)
-        write(self.iterator, offsets, value.a, width)
+        width = 1 if isinstance(self.pointer.memory, Registers) else access_width(self)
+        write(self.pointer, offsets, convert(value, self.dtype).a, width, place=self.place(width))
 
     def fill(self, value) -> None:
+        self._reachable()
         offsets = element_offsets(self.layout)
-        width = 1 if isinstance(self.iterator.memory, Registers) else access_width(self)
-        write(self.iterator, offsets, convert(value, self.dtype).a[..., None], width)
+        width = 1 if isinstance(self.pointer.memory, Registers) else access_width(self)
+        write(self.pointer, offsets, convert(value, self.dtype).a[..., None], width, place=self.place(width))
 
 
 def _dropped(coord, layout: Layout) -> Layout:
@@ -209,8 +269,14 @@ def _dropped(coord, layout: Layout) -> Layout:
     return la.Layout(tuple(shapes), tuple(strides)) if shapes else layout
 
 
-def _widens(source: DType, target: DType) -> bool:
-    return source.kind == target.kind and source.width <= target.width and not (source.is_float and target.width < 32)
+def _holds(target: DType, source: DType) -> bool:
+    """Whether the DSL stores a `source` in a tensor of `target` without a conversion: as wide or wider, of the same kind.
+
+    A Python number counts as Boolean, Int32 or Float32. Signs do not matter, nor which of the 16-bit floats it is.
+    """
+    if target is source or target is Boolean:
+        return target is source
+    return source.is_float == target.is_float and source.width <= target.width
 
 
 def _dsl_name(dtype: DType) -> str:
@@ -239,15 +305,20 @@ class CoordinateTensor:
     def __repr__(self) -> str:
         return f"CoordinateTensor({self.layout})"
 
-    def with_layout(self, layout: Layout) -> CoordinateTensor:
-        return CoordinateTensor(self.base, layout)
+    def relaid(self, function) -> CoordinateTensor:
+        return CoordinateTensor(self.base, function(self.layout))
+
+    def sliced(self, at) -> CoordinateTensor:
+        """The part where the coordinate `at` has None."""
+        sub, offset = la.slice_and_offset(at, self.layout)
+        return CoordinateTensor(_add_coordinates(self.base, offset), sub)
+
+    def at(self, at) -> tuple:
+        """The element at a coordinate: one int or array per dimension."""
+        return _add_coordinates(self.base, la.crd2idx(at, self.layout.shape, self.layout.stride))
 
     def __getitem__(self, coord):
-        if has_none(coord):
-            sub, offset = la.slice_and_offset(plain(coord), self.layout)
-            return CoordinateTensor(_add_coordinates(self.base, offset), sub)
-        offset = la.crd2idx(plain(coord), self.layout.shape, self.layout.stride)
-        return _coordinate_values(_add_coordinates(self.base, offset))
+        return self.sliced(plain(coord)) if has_none(coord) else _coordinate_values(self.at(plain(coord)))
 
 
 def _add_coordinates(base, offset):
@@ -256,7 +327,42 @@ def _add_coordinates(base, offset):
             offset = (offset,) + (0,) * (len(base) - 1)
         offset = offset + (0,) * (len(base) - len(offset))
         return tuple(_add_coordinates(b, o) for b, o in zip(base, offset))
-    return base + offset
+    if type(base) is int and base == 0:
+        return offset
+    return base if type(offset) is int and offset == 0 else base + offset
+
+
+def _relaid(coords: CoordinateTensor, function, layout: Layout) -> CoordinateTensor | None:
+    """The coordinates of a tensor whose layout `function` made `layout`; None where they cannot follow."""
+    try:
+        twin = function(coords.layout)
+    except (ValueError, SimulationError):
+        return None
+    if twin.shape != layout.shape or not _gives_coordinates(twin):
+        return None
+    return CoordinateTensor(coords.base, twin)
+
+
+@lru_cache(maxsize=4096)
+def _gives_coordinates(layout: Layout) -> bool:
+    return all(isinstance(stride, la.Basis) or stride == 0 for stride in la.flatten_to_tuple(layout.stride))
+
+
+@lru_cache(maxsize=4096)
+def coordinate_spans(layout: Layout, dimensions: int, width: int) -> tuple:
+    """(lowest, highest) coordinate of each run of `width` elements, per dimension: an int where all runs have the same."""
+    offsets = la.offsets(layout)
+    columns = offsets.T if offsets.ndim == 2 else ()
+    lows, highs = [], []
+    for i in range(dimensions):
+        runs = columns[i].reshape(-1, width) if i < len(columns) else np.zeros((1, 1), np.int64)
+        lows.append(_single(runs.min(axis=1)))
+        highs.append(_single(runs.max(axis=1)))
+    return tuple(lows), tuple(highs)
+
+
+def _single(a: np.ndarray):
+    return int(a[0]) if (a == a[0]).all() else a
 
 
 def _coordinate_values(coordinate):
@@ -273,6 +379,9 @@ def _coordinate_values(coordinate):
 
 def make_tensor(iterator, layout) -> Tensor:
     layout = as_layout(layout)
+    if isinstance(iterator, Pointer) and iterator.view is not None:
+        known, coords = iterator.view
+        return Tensor(replace(iterator, view=None), layout, coords if layout == known else None)
     if isinstance(iterator, tuple):
         return CoordinateTensor(tuple(plain(c) for c in iterator), layout)
     if not isinstance(iterator, Pointer):
@@ -342,10 +451,10 @@ def local_tile(tensor, tiler, coord, proj=None, **_):
     if proj is not None:
         tiler = tuple(t for t, p in zip(tiler, proj) if p is not None)
         coord = tuple(c for c, p in zip(coord, proj) if p is not None)
-    divided = algebra.zipped_divide(tensor.layout, tiler)
+    view = tensor.relaid(lambda layout: algebra.zipped_divide(layout, tiler))
+    divided = view.layout
     coord = coord if isinstance(coord, tuple) else (coord,)
     missing = la.rank(divided.shape[1]) - len(coord)
-    view = tensor.with_layout(divided)
     inner = (None,) * la.rank(divided.shape[0])
     return view[(inner, coord + (None,) * missing)]
 
@@ -357,7 +466,7 @@ def on_layout(function):
         kwargs.pop("loc", None)
         kwargs.pop("ip", None)
         if isinstance(x, (Tensor, CoordinateTensor)):
-            return x.with_layout(function(x.layout, *args, **kwargs))
+            return x.relaid(lambda layout: function(layout, *args, **kwargs))
         return function(x, *args, **kwargs)
 
     lifted.__name__ = function.__name__
@@ -366,17 +475,19 @@ def on_layout(function):
 
 def domain_offset(coord, tensor):
     """The tensor with its origin moved to `coord`; the shape stays."""
-    offset = la.crd2idx(plain(coord), tensor.layout.shape, tensor.layout.stride)
+    at = plain(coord)
     if isinstance(tensor, CoordinateTensor):
-        return CoordinateTensor(_add_coordinates(tensor.base, offset), tensor.layout)
-    return tensor.moved(offset, tensor.layout, tensor.layout)
+        return CoordinateTensor(tensor.at(at), tensor.layout)
+    offset = la.crd2idx(at, tensor.layout.shape, tensor.layout.stride)
+    coords = None if tensor.coords is None else CoordinateTensor(tensor.coords.at(at), tensor.coords.layout)
+    return tensor.moved(offset, tensor.layout, tensor.layout, coords)
 
 
 def recast_tensor(tensor: Tensor, dtype: DType, *_, **__) -> Tensor:
     old = tensor.dtype.width
-    if isinstance(tensor.iterator.memory, Registers):
+    if isinstance(tensor.pointer.memory, Registers):
         raise not_simulated("recast_tensor of registers")
-    pointer = tensor.iterator
+    pointer = tensor.pointer
     offset = pointer.offset * pointer.dtype.itemsize // dtype.itemsize
     layout = algebra.recast_layout(dtype.width, old, tensor.layout)
     return Tensor(Pointer(pointer.memory, dtype, offset, pointer.alignment, pointer.rows), layout)
@@ -401,20 +512,39 @@ def ones_like(x, dtype=None, **_):
 
 
 def where(condition, x, y, **_):
-    """Element by element `condition ? x : y`; a number stands for a vector of it."""
-    from .numeric import operands, promote
+    """Element by element `condition ? x : y` of one type; a number of that type stands for a vector of it."""
+    from .numeric import operands
 
     if not isinstance(condition, TensorSSA):
-        if isinstance(condition, Value):
-            from .numeric import select
-
-            return select(condition.a, x, y)
-        raise fail("language", "cute.where needs a vector condition")
-    dtype = promote(x, y, "where")
+        raise fail("language", "cute.where needs a vector condition; for one number write `x if condition else y`")
+    if not isinstance(x, TensorSSA) and not isinstance(y, TensorSSA):
+        raise fail("language", "cute.where: at least one of the two choices must be a vector")
+    dtype = type_of(x)
+    if dtype is None or dtype is not type_of(y):
+        raise fail(
+            "language", f"cute.where chooses between values of one type, got {type_of(x)} and {type_of(y)}; convert one"
+        )
     spread = lambda v: v if isinstance(v, TensorSSA) else full(condition.shape, v, dtype)  # noqa: E731
     ax, ay, wrap = operands(spread(x), spread(y), dtype)
-    shape = condition.shape
-    return TensorSSA(dtype, np.where(condition.a, ax, ay), shape)
+    return TensorSSA(dtype, np.where(condition.a, ax, ay), condition.shape)
+
+
+def any_(x: TensorSSA, **_) -> Value:
+    """Whether some value of the vector is not zero."""
+    return Value(Boolean, _truths(x, "any_").any(axis=-1))
+
+
+def all_(x: TensorSSA, **_) -> Value:
+    """Whether no value of the vector is zero."""
+    return Value(Boolean, _truths(x, "all_").all(axis=-1))
+
+
+def _truths(x, name: str) -> np.ndarray:
+    if not isinstance(x, TensorSSA):
+        raise fail(
+            "language", f"cute.{name} takes a vector; combine conditions with `and`, `or`, any([...]) or all([...])"
+        )
+    return x.a != 0
 
 
 def elem_less(left, right, **_):

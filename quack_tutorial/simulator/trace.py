@@ -19,12 +19,14 @@ Not covered: registers (their accesses are not instructions), time, caches.
 from __future__ import annotations
 
 import json
+import zipfile
 from dataclasses import asdict, dataclass, field
 from enum import IntEnum
 from pathlib import Path
 
 import numpy as np
 
+FORMAT_VERSION = 2  # of saved traces; 1 had no version in the file
 SMEM_BLOCK_BITS = 20  # 1 MiB per block; Hopper's blocks have at most 227 KiB
 
 
@@ -183,32 +185,76 @@ class Trace:
         return self.lines[int(event["line"])]
 
     def save(self, path) -> None:
-        """Write the trace as one .npz file that `load` reads back."""
+        """Write the trace as one compressed .npz file that `load` reads back, here or on another machine.
+
+        | array       | type           | what                                                                           |
+        |-------------|----------------|--------------------------------------------------------------------------------|
+        | `version`   | int            | `FORMAT_VERSION`; a change of the columns is a new version                      |
+        | `events`    | `EVENT_DTYPE`  | (n,) one row a warp instruction; its columns are described at `EVENT_DTYPE`     |
+        | `addresses` | int64          | (a, 32) what `events["addresses"]` and `events["sources"]` number, -1 = idle lane |
+        | `values`    | float64        | (v, 32) what `events["values"]` numbers, NaN = idle lane                        |
+        | `tables`    | JSON text      | {"tensors": `TensorInfo`s, "lines": `Line`s, "launches": `Launch`es, "printed": strings} |
+
+        Nothing in it is pickled, so a file from someone else runs no code.
+        """
         tables = {
             "tensors": [asdict(t) for t in self.tensors],
             "lines": [asdict(row) for row in self.lines],
             "launches": [asdict(row) for row in self.launches],
             "printed": list(self.printed),
         }
-        np.savez_compressed(
-            path, events=self.events, addresses=self.addresses, values=self.values, tables=np.array(json.dumps(tables))
-        )
+        with open(path, "wb") as file:  # numpy would add .npz to a bare path
+            np.savez_compressed(
+                file,
+                version=np.array(FORMAT_VERSION),
+                events=self.events,
+                addresses=self.addresses,
+                values=self.values,
+                tables=np.array(json.dumps(tables)),
+            )
 
     @classmethod
     def load(cls, path) -> Trace:
-        """Read a trace that `save` wrote."""
-        with np.load(path, allow_pickle=False) as data:
-            tables = json.loads(str(data["tables"]))
-            tuples = lambda row: {k: tuple(v) if isinstance(v, list) else v for k, v in row.items()}  # noqa: E731
-            return cls(
-                data["events"],
-                data["addresses"],
-                data["values"],
-                tuple(TensorInfo(**tuples(t)) for t in tables["tensors"]),
-                tuple(Line(**row) for row in tables["lines"]),
-                tuple(Launch(**tuples(row)) for row in tables["launches"]),
-                tuple(tables["printed"]),
+        """Read a trace that `save` wrote; ValueError if the file is none, is damaged, or is of another version."""
+        with open(path, "rb") as file:
+            if not zipfile.is_zipfile(file):
+                raise ValueError(f"{path} is not a trace: it is no .npz file")
+            file.seek(0)
+            try:
+                with np.load(file, allow_pickle=False) as data:
+                    found = {name: data[name] for name in data.files}
+                version = int(found.get("version", 1))
+                trace = cls._from_arrays(found) if version == FORMAT_VERSION else None
+            except Exception as error:  # a damaged header fails in numpy, zipfile, zlib, json or tokenize
+                raise ValueError(f"{path} is not a trace, or is damaged: {error}") from error
+        if trace is None:
+            raise ValueError(
+                f"{path} is a trace of format {version}, and this version of the package reads format {FORMAT_VERSION}; "
+                "simulate the kernel again and save it anew"
             )
+        return trace
+
+    @classmethod
+    def _from_arrays(cls, data) -> Trace:
+        tables = json.loads(str(data["tables"]))
+        tuples = lambda row: {k: tuple(v) if isinstance(v, list) else v for k, v in row.items()}  # noqa: E731
+        trace = cls(
+            data["events"],
+            data["addresses"],
+            data["values"],
+            tuple(TensorInfo(**tuples(t)) for t in tables["tensors"]),
+            tuple(Line(**row) for row in tables["lines"]),
+            tuple(Launch(**tuples(row)) for row in tables["launches"]),
+            tuple(tables["printed"]),
+        )
+        if trace.events.dtype != EVENT_DTYPE:
+            raise TypeError("its events have other columns")
+        rows = {"addresses": trace.addresses, "sources": trace.addresses, "values": trace.values}
+        rows |= {"line": trace.lines, "tensor": trace.tensors, "launch": trace.launches}
+        for column, table in rows.items():
+            if len(trace.events) and trace.events[column].max() >= len(table):
+                raise TypeError(f"its events name {column} that it does not hold")
+        return trace
 
 
 @dataclass

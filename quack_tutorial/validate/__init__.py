@@ -12,3 +12,7 @@
 
 `report` holds what a suite gives and how it is kept in book/records/validation; `command` is `quack-tutorial validate`.
 """
+
+from quack_tutorial.simulator.loading import answer_package
+
+answer_package(__name__)  # where the DSL is not installed, the suites' kernels still load, for the simulator alone

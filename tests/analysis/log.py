@@ -78,6 +78,7 @@ class Log:
         return self.access(line, Op.STORE, addresses, nbytes, **place)
 
     def atomic(self, line, addresses, nbytes=4, **place):
+        """`arg` is 1 for an acquire, 2 for a release, 3 for both."""
         return self.access(line, Op.ATOMIC, addresses, nbytes, **place)
 
     # ---- synchronisation ----
@@ -113,6 +114,9 @@ class Log:
 
     def fence_init(self, line, lanes=ALL, **place):
         self.event(line, Op.FENCE, lanes, arg=int(FenceKind.MBARRIER_INIT), **place)
+
+    def fence(self, line, kind=FenceKind.GPU, lanes=ALL, **place):
+        self.event(line, Op.FENCE, lanes, arg=int(kind), **place)
 
     def mbarrier(self, line, op, lanes=(0,), *, block=0, owner=None, offset=1024, arg=0, phase=0, **place):
         owner = block if owner is None else owner

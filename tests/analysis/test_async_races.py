@@ -3,6 +3,7 @@
 import pytest
 
 from quack_tutorial.analysis import races
+from quack_tutorial.simulator.trace import FenceKind
 from tests.analysis.log import Log, at, clean, numbers, only, span
 
 SLOTS = span(0)  # lane i at word i
@@ -278,6 +279,7 @@ def test_st_async_releases_what_its_thread_did_and_a_bulk_copy_does_not(transfer
 def test_a_bulk_load_arrives_with_its_mbarrier(wait):
     log = Log()
     log.init(12)
+    log.fence_init(12, [0])
     log.barrier(13)
     log.arrive(20, arg=512)
     step = log.bulk(21, 0, 0, 512, mbarrier=1024)
@@ -302,6 +304,7 @@ def test_a_bulk_load_arrives_with_its_mbarrier(wait):
 def test_a_bulk_store_reads_until_its_group_is_waited_for(wait):
     log = Log()
     log.store(20, SLOTS)
+    log.fence(20, FenceKind.PROXY_ASYNC)
     log.barrier(21)
     log.bulk(22, 0, 0, 128, store=True)
     log.commit(23, [0], bulk=True)
@@ -321,6 +324,7 @@ def test_a_bulk_store_reads_until_its_group_is_waited_for(wait):
 def test_a_block_must_not_exit_while_a_bulk_store_reads_its_memory():
     log = Log()
     log.store(20, SLOTS)
+    log.fence(20, FenceKind.PROXY_ASYNC)
     log.barrier(21)
     log.bulk(22, 0, 0, 128, store=True)
     log.commit(23, [0], bulk=True)
@@ -328,3 +332,104 @@ def test_a_block_must_not_exit_while_a_bulk_store_reads_its_memory():
     finding = only(log)
     assert finding.kind == "exit with traffic in flight"
     assert str(finding).endswith("Is cp_async_bulk_wait_group missing?")
+
+
+# ---- the async proxy ----
+
+
+@pytest.mark.parametrize("where", ["before the barrier", "after the barrier", "too late", "nowhere"])
+def test_a_bulk_store_sees_threads_writes_only_after_a_proxy_fence(where):
+    """Every writer's fence before the barrier, or the copying thread's after it, is on the way; none, or a later one, is not."""
+    log = Log()
+    for warp in (0, 1):
+        log.store(20, span(128 * warp), warp=warp)
+        if where == "before the barrier":
+            log.fence(21, FenceKind.PROXY_ASYNC, warp=warp)
+    log.barrier(22)
+    if where == "after the barrier":
+        log.fence(23, FenceKind.PROXY_ASYNC, [0])
+    log.bulk(24, 0, 0, 256, store=True)
+    if where == "too late":
+        log.fence(25, FenceKind.PROXY_ASYNC)
+    log.commit(26, [0], bulk=True)
+    log.wait_group(27, 0, [0], bulk=True)
+    if where in ("before the barrier", "after the barrier"):
+        clean(log)
+        return
+    finding = only(log)
+    assert (finding.kind, numbers(finding), finding.count) == ("missing proxy fence", (20, 24), 64)
+    assert str(finding) == (
+        "Missing proxy fence: the bulk copy at k.py:24 reads shared memory that thread 32 wrote at k.py:20 (64 words, "
+        "block 0); the async proxy needs cute.arch.fence_view_async_shared() before the barrier."
+    )
+
+
+def test_the_fence_of_one_warp_publishes_nothing_of_another():
+    log = Log()
+    for warp in (0, 1):
+        log.store(20, span(128 * warp), warp=warp)
+    log.fence(21, FenceKind.PROXY_ASYNC)
+    log.barrier(22)
+    log.bulk(24, 0, 0, 256, store=True)
+    log.commit(26, [0], bulk=True)
+    log.wait_group(27, 0, [0], bulk=True)
+    finding = only(log)
+    assert (finding.kind, finding.threads, finding.count) == ("missing proxy fence", (32, 0), 32)
+
+
+def test_what_a_bulk_copy_wrote_needs_no_proxy_fence():
+    log = Log()
+    log.init(12)
+    log.fence_init(12, [0])
+    log.barrier(13)
+    log.arrive(20, arg=128)
+    log.done(21, log.bulk(21, 0, 0, 128, mbarrier=1024))
+    log.wait(23)
+    log.bulk(24, 0, 4096, 128, store=True)
+    log.commit(26, [0], bulk=True)
+    log.wait_group(27, 0, [0], bulk=True)
+    clean(log)
+
+
+@pytest.mark.parametrize("fence", ["init", "proxy", "of another thread", None])
+def test_a_bulk_copy_counts_on_an_mbarrier_only_after_a_fence(fence):
+    """A barrier publishes the init to the block's threads, but not to the async proxy."""
+    log = Log()
+    log.init(12)
+    if fence == "init":
+        log.fence_init(13, [0])
+    elif fence == "proxy":
+        log.fence(13, FenceKind.PROXY_ASYNC, [0])
+    elif fence == "of another thread":
+        log.fence_init(13, [1])
+    log.barrier(14)
+    log.arrive(20, arg=128, lanes=(2,))
+    log.done(21, log.bulk(21, 0, 0, 128, mbarrier=1024, lane=2))
+    log.wait(23)
+    if fence in ("init", "proxy"):
+        clean(log)
+        return
+    finding = only(log)
+    assert (finding.kind, numbers(finding)) == ("mbarrier not published", (12, 21))
+    assert str(finding) == (
+        "Mbarrier used before its init is published: thread 0 initialised it at k.py:12, and the bulk copy at k.py:21 counts "
+        "on it through the async proxy (block 0). Is mbarrier_init_fence() missing before the barrier?"
+    )
+
+
+@pytest.mark.parametrize("fence", [True, False])
+def test_cp_async_writes_as_a_thread_does(fence):
+    log = Log()
+    log.cp_async(20, SLOTS, SLOTS)
+    log.commit(21)
+    log.wait_group(22)
+    if fence:
+        log.fence(23, FenceKind.PROXY_ASYNC)
+    log.barrier(24)
+    log.bulk(25, 0, 4096, 128, store=True)
+    log.commit(26, [0], bulk=True)
+    log.wait_group(27, 0, [0], bulk=True)
+    if fence:
+        clean(log)
+    else:
+        assert (only(log).kind, numbers(only(log))) == ("missing proxy fence", (20, 25))

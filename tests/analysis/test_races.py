@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from quack_tutorial.analysis import races
-from quack_tutorial.simulator.trace import Op, Space, Trace
+from quack_tutorial.simulator.trace import FenceKind, Op, Space, Trace
 from tests.analysis.log import Log, at, clean, numbers, only, span
 
 SLOTS = span(0)  # lane i at word i
@@ -335,6 +335,102 @@ def test_clusters_are_not_ordered_with_each_other():
     log.store(3, at(l0=0), space=Space.GMEM, block=1)
     log.load(5, at(l0=0), space=Space.GMEM, block=2)
     assert "Blocks of different clusters run in any order" in str(only(log))
+
+
+# ---- fences and atomics ----
+
+
+def last_block(release=FenceKind.GPU, acquire=FenceKind.GPU, bits=(0, 0), reset=False, blocks=3, cluster=1):
+    """Each block writes its part (line 20) and counts itself (23); the last one reads all parts (28)."""
+    log = Log(grid=blocks, cluster=cluster)
+    for block in range(blocks):
+        for warp in (0, 1):
+            log.store(20, span(256 * block + 128 * warp), space=Space.GMEM, block=block, warp=warp)
+        log.barrier(21, block=block)
+        if release is not None:
+            log.fence(22, release, [0], block=block)
+        log.atomic(23, at(l0=8192), space=Space.GMEM, block=block, arg=bits[0] | bits[1])
+        if acquire is not None:
+            log.fence(24, acquire, [0], block=block)
+        log.barrier(25, block=block)
+    for part in range(2 * blocks):
+        log.load(28, span(128 * part), space=Space.GMEM, block=blocks - 1, warp=part % 2)
+    if reset:
+        log.store(30, at(l0=8192), space=Space.GMEM, block=blocks - 1)
+    return log
+
+
+@pytest.mark.parametrize("reset", [True, False])
+@pytest.mark.parametrize("cluster", [1, 3])
+def test_fence_and_atomic_order_the_last_block_after_the_others(cluster, reset):
+    clean(last_block(cluster=cluster, reset=reset))
+    clean(last_block(FenceKind.SYS, FenceKind.SYS, cluster=cluster, reset=reset))
+    clean(last_block(None, None, bits=(1, 2), cluster=cluster, reset=reset))
+
+
+@pytest.mark.parametrize(
+    "release, acquire, says",
+    [
+        (None, FenceKind.GPU, "missing before the atomic at k.py:23?"),
+        (FenceKind.GPU, None, "missing after the atomic at k.py:23?"),
+        (FenceKind.CTA, FenceKind.GPU, "missing before the atomic at k.py:23?"),
+        (FenceKind.GPU, FenceKind.CLUSTER, "missing after the atomic at k.py:23?"),
+        (None, None, "missing before the atomic at k.py:23 and after the atomic at k.py:23?"),
+    ],
+)
+def test_without_either_fence_the_last_block_races(release, acquire, says):
+    finding = only(last_block(release, acquire))
+    assert numbers(finding) == (20, 28)
+    assert "thread 0 of block 0 wrote at k.py:20" in str(finding)
+    assert str(finding).endswith(f"An atomic orders no other memory: is cute.arch.fence_acq_rel_gpu() {says}")
+
+
+def test_a_fence_of_cluster_scope_is_enough_within_a_cluster():
+    clean(last_block(FenceKind.CLUSTER, FenceKind.CLUSTER, cluster=3))
+    assert numbers(only(last_block(FenceKind.CLUSTER, FenceKind.CLUSTER, blocks=4, cluster=2))) == (20, 28)
+
+
+def test_a_release_without_an_acquire_orders_nothing_and_the_other_way_round():
+    for bits in ((1, 0), (0, 2)):
+        assert numbers(only(last_block(None, None, bits))) == (20, 28)
+    clean(last_block(FenceKind.GPU, None, (1, 0)))
+    clean(last_block(None, FenceKind.GPU, (0, 2)))
+
+
+def test_atomics_on_different_addresses_order_nothing():
+    log = Log(grid=2)
+    for block in (0, 1):
+        if block == 0:
+            log.store(20, SLOTS, space=Space.GMEM)
+        log.fence(22, block=block)
+        log.atomic(23, at(l0=8192 + 4 * block), space=Space.GMEM, block=block)
+        log.fence(24, block=block)
+    log.load(28, SLOTS, space=Space.GMEM, block=1)
+    assert numbers(only(log)) == (20, 28)
+
+
+def test_the_atomic_that_came_later_releases_nothing_to_the_earlier():
+    """The order of the atomics decides: block 1 counts itself first, then block 0 writes and counts itself."""
+    log = Log(grid=2)
+    log.atomic(23, at(l0=8192), space=Space.GMEM, block=1)
+    log.fence(24, lanes=[0], block=1)
+    log.store(20, SLOTS, space=Space.GMEM)
+    log.fence(22, lanes=[0])
+    log.atomic(23, at(l0=8192), space=Space.GMEM)
+    log.load(28, at(l0=0), space=Space.GMEM, block=1)
+    assert numbers(only(log)) == (20, 28)
+
+
+def test_a_counter_is_reset_after_every_atomic_on_it_even_without_fences():
+    for by in (1, 0):
+        log = Log(grid=2)
+        log.atomic(23, at(l0=8192), space=Space.GMEM, block=0)
+        log.atomic(23, at(l0=8192), space=Space.GMEM, block=1)
+        log.store(30, at(l0=8192), space=Space.GMEM, block=by)
+        if by:
+            clean(log)
+        else:  # the first to count does not know of the second
+            assert set(numbers(only(log))) == {23, 30}
 
 
 # ---- the life of a block's shared memory ----

@@ -16,6 +16,11 @@ machine = {"device": "Synthetic GPU", "l2_bytes": 62914560, "sms": 132, "version
 print(json.dumps({"machine": machine}), flush=True)
 for line in sys.stdin:
     request = json.loads(line)
+    if "size" in request:
+        print(
+            json.dumps({"cell": synthetic.sweep(request["size"], request["configs"], request["crashed"])}), flush=True
+        )
+        continue
     steps = ["ceiling", *[p for p in request["providers"] if p not in request["crashed"]], "timing"]
     for step in steps:
         print(json.dumps({"doing": step}), flush=True)
@@ -23,7 +28,7 @@ for line in sys.stdin:
             sys.exit("RuntimeError: CUDA error: an illegal memory access was encountered")
     key = request["cell"]
     times = {p: 41.0 for p in request["providers"] if p not in ("ours", *request["crashed"])}
-    cell = synthetic.cell(key["dtype"], key["M"], key["N"], peers_us=times)
+    cell = synthetic.cell(key["dtype"], key["M"], key["N"], peers_us=times, operation=key["operation"])
     crashed = [{"provider": name, "status": "crashed", "message": why} for name, why in request["crashed"].items()]
     data = dataclasses.asdict(cell)
     blank = dataclasses.asdict(cell.results[0]) | {"samples_us": [], "gb_s": None, "fraction_of_ceiling": None}

@@ -14,9 +14,19 @@ def samples(us):
     return [us * wobble for wobble in WOBBLE]
 
 
-def cell(dtype="bfloat16", M=8192, N=4096, ours_us=40.0, peers_us=None, ceiling_us=38.0, refused=(), **more):
+def cell(
+    dtype="bfloat16",
+    M=8192,
+    N=4096,
+    ours_us=40.0,
+    peers_us=None,
+    ceiling_us=38.0,
+    refused=(),
+    operation="softmax",
+    **more,
+):
     """A cell in which ours takes `ours_us` and peers what `peers_us` says; None for ours: unsupported."""
-    moved = bytes_moved(CellKey("softmax", dtype, M, N))
+    moved = bytes_moved(CellKey(operation, dtype, M, N))
     ceiling_samples = tuple(float(f"{s:.5g}") for s in samples(ceiling_us))
     ceiling_gb_s = float(f"{moved / sorted(ceiling_samples)[ROUNDS // 2] / 1e3:.5g}")
     times = {"ours": ours_us, **({"eager": 60.0, "quack": 41.0} if peers_us is None else peers_us)}
@@ -59,3 +69,22 @@ def record(*cells, **more):
         cells=cells,
     )
     return replace(made, **more)
+
+
+def sweep(size, configs, crashed=None):
+    """A sweep of a kernel's configurations in which few threads are quick, and those of 512 a block are refused."""
+    made = []
+    for at, config in enumerate(configs):
+        label = "/".join(map(str, config))
+        if label in (crashed or {}):
+            made.append({"config": list(config), "status": "crashed", "message": crashed[label]})
+        elif config[1] == 512:
+            made.append({"config": list(config), "status": "refused", "message": "RuntimeError: too many resources"})
+        else:
+            us = 10.0 + config[0] / 100 + config[1] / 1000
+            made.append({"config": list(config), "status": "ok", "rough_us": us, "error": 0.5})
+            if at < 6:
+                made[-1]["us"] = us + 0.5
+    moved = bytes_moved(CellKey(size["operation"], size["dtype"], size["M"], size["N"]))
+    more = {"launches": 20, "slots": 1, "rounds": 7, "ceiling": "copy, 2048 words, 4 warps", "ceiling_us": 9.5}
+    return {**size, "bytes_moved": moved, **more, "candidates": made}

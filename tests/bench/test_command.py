@@ -9,15 +9,19 @@ import types
 import pytest
 
 from quack_tutorial.bench import command, records, sweep
-from quack_tutorial.bench.operations import CellKey, expected_cells
+from quack_tutorial.bench.operations import OPERATIONS, CellKey, expected_cells, slug
 from tests.bench import synthetic
 from tests.bench.test_sweep import FAKE, ROOT
 
 
-def parsed(*words):
+def argument_parser():
     parser = argparse.ArgumentParser()
     command.add_arguments(parser)
-    return parser.parse_args(["softmax", *map(str, words)])
+    return parser
+
+
+def parsed(*words):
+    return argument_parser().parse_args(["softmax", *map(str, words)])
 
 
 @pytest.fixture
@@ -64,8 +68,65 @@ def test_sizes_types_and_rows_that_are_asked_for():
 
 
 def test_the_ladder_has_its_own_providers():
-    assert command.requested_providers(parsed("--ladder")) == ["three-pass", "online", "one read (final)"]
-    assert command.requested_providers(parsed("--providers", "ours,eager")) == ["ours", "eager"]
+    assert command.requested_providers(parsed("--ladder")) == {"softmax": ["three-pass", "online", "one read (final)"]}
+    assert command.requested_providers(parsed("--providers", "ours,eager")) == {"softmax": ["ours", "eager"]}
+    without = command.requested_providers(parsed("--without", "liger,compile tuned"))
+    assert without == {"softmax": ["ours", "eager", "compile", "quack"]}
+
+
+def test_all_operations_are_the_default_and_each_has_its_providers():
+    args = argument_parser().parse_args([])
+    assert {key.operation for key in command.requested_cells(args)} == set(OPERATIONS)
+    assert len(command.requested_cells(args)) == len(OPERATIONS) * len(expected_cells("softmax"))
+    providers = command.requested_providers(args)
+    assert "cudnn" in providers["rmsnorm"] and "cudnn" not in providers["softmax"]
+    some = command.requested_providers(argument_parser().parse_args(["--providers", "ours,cudnn"]))
+    assert some["rmsnorm"] == ["ours", "cudnn"] and some["softmax"] == ["ours"]
+
+
+def test_all_operations_go_to_a_folder_and_are_gone_on_with(gpu, tmp_path, capsys):
+    words = [
+        "all",
+        "--dtype",
+        "bfloat16",
+        "--m",
+        "8192",
+        "--n",
+        "256",
+        "--providers",
+        "ours,eager",
+        "--out",
+        str(tmp_path),
+    ]
+    assert command.run(argument_parser().parse_args(words)) == 0
+    names = sorted(path.name for path in tmp_path.glob("*.json"))
+    assert names == sorted(f"{slug(name)}.json" for name in OPERATIONS)
+    record = records.load(tmp_path / "rmsnorm-backward.json")
+    assert record.operation == "rmsnorm backward" and len(record.cells) == 1
+    assert record.command == (
+        "quack-tutorial bench rmsnorm-backward --dtype bfloat16 --n 256 --m 8192 --providers ours,eager "
+        "--out rmsnorm-backward.json"
+    )
+    capsys.readouterr()
+    assert command.run(argument_parser().parse_args(words)) == 1
+    assert "exists: go on with it with --resume" in capsys.readouterr().err
+    assert command.run(argument_parser().parse_args([*words, "--resume"])) == 0
+    assert f"{len(OPERATIONS)} cells, {len(OPERATIONS)} of them measured before" in capsys.readouterr().out
+
+
+def test_a_file_for_all_operations_is_refused(gpu, tmp_path, capsys):
+    assert command.run(argument_parser().parse_args(["--n", "256", "--out", str(tmp_path / "r.json")])) == 1
+    assert "--out must name a folder" in capsys.readouterr().err
+
+
+def test_several_gpus_are_noted_with_each_cell(gpu, tmp_path):
+    out = tmp_path / "r.json"
+    words = ("--dtype", "bfloat16", "--m", "8192", "--n", "256,512,1024,2048,4096", "--gpus", "2", "--out", out)
+    assert command.run(parsed(*words)) == 0
+    record = records.load(out)
+    assert len(record.cells) == 5 and {cell.gpu for cell in record.cells} <= {0, 1}
+    assert record.command.endswith("--gpus 2")
+    assert '"gpu"' not in json.dumps(records._compact(synthetic.cell()))
 
 
 @pytest.mark.parametrize(
@@ -75,6 +136,7 @@ def test_the_ladder_has_its_own_providers():
         (("--n", "1k"), "--n takes positive whole numbers separated by commas, got '1k'"),
         (("--m", "0"), "--m takes positive whole numbers"),
         (("--providers", "nobody"), "provider 'nobody' is not one of: ours, eager"),
+        (("--without", "ours,eager,compile,compile tuned,quack,liger"), "softmax has none of the providers"),
         (("--resume",), "--resume goes on with a record: name it with --out FILE"),
     ],
 )

@@ -11,7 +11,8 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from quack_tutorial.bench import measure, records, timing  # noqa: E402
-from quack_tutorial.bench.operations import OPERATIONS, CellKey, softmax_torch  # noqa: E402
+from quack_tutorial.bench.formulas import softmax as softmax_torch  # noqa: E402
+from quack_tutorial.bench.operations import OPERATIONS, CellKey  # noqa: E402
 from tests.bench import synthetic  # noqa: E402
 
 KEY = CellKey("softmax", "float32", 64, 1000)
@@ -72,7 +73,7 @@ def cell_of(monkeypatch):
             real,
             inputs=lambda M, N, dtype: (torch.randn(M, N, dtype=getattr(torch, dtype)),),
             providers=setups,
-            ptx=lambda provider, dtype, N: f".entry {provider} {dtype} {N}",
+            ptx=lambda provider, dtype, N: [f".entry {provider} {dtype} {N}"],
         )
         monkeypatch.setitem(OPERATIONS, "softmax", made)
         return measure.measure_cell(KEY, list(setups), crashed=crashed, announce=announce)
@@ -99,7 +100,7 @@ def test_providers_that_are_right_are_timed_and_recorded(cell_of, tmp_path):
 def test_a_provider_that_is_not_ours_comes_later_whatever_was_asked(cell_of):
     told = []
     cell_of(eager=provider(softmax_torch), ours=provider(softmax_torch), announce=told.append)
-    assert told == ["ceiling", "ours", "eager", "timing", "ours", "eager"]
+    assert told == ["inputs", "ceiling", "ours", "eager", "timing", "ours", "eager"]
 
 
 def test_wrong_missing_unsupported_and_crashed_are_told_apart(cell_of):

@@ -3,7 +3,7 @@
 import pytest
 
 from quack_tutorial import compiler, hardware
-from quack_tutorial.bench import records
+from quack_tutorial.bench import ours, records, tune
 from quack_tutorial.bench.operations import OPERATIONS
 
 
@@ -31,12 +31,20 @@ def test_published_records_are_whole_small_and_of_a_known_gpu():
         assert path.stat().st_size < 600_000, f"{path} is too large"
 
 
+def test_published_sweeps_can_be_read_and_shown():
+    for path in sorted((records.default_folder() / "tune").glob("*.json")):
+        record = tune.load(path)
+        assert hardware.find(record["device"]) is not None and record["sizes"], path
+        assert path.stat().st_size < 600_000, f"{path} is too large"
+        assert record["operation"] in tune.as_text([record])
+
+
 def test_what_was_timed_is_what_is_shipped():
     if compiler.dsl_problem():
         pytest.skip("CuTe DSL is not installed: the shipped kernels cannot be compiled to compare them")
     stale = []
     for (operation, provider, dtype, N), hashes in timed_kernels().items():
-        if {compiler.ptx_hash(OPERATIONS[operation].ptx(provider, dtype, N))} != hashes:
+        if {ours.ptx_sha256(OPERATIONS[operation].ptx(provider, dtype, N))} != hashes:
             stale.append(f"{operation} {provider} {dtype} N={N}")
     assert not stale, f"these kernels changed since they were timed, measure them again: {', '.join(stale)}"
 
@@ -45,8 +53,8 @@ def test_a_hash_tells_two_kernels_apart_and_not_two_compilations():
     if compiler.dsl_problem():
         pytest.skip("CuTe DSL is not installed: nothing can be compiled")
     ptx = OPERATIONS["softmax"].ptx
-    once, again = (compiler.ptx_hash(ptx("ours", "bfloat16", 1024)) for _ in range(2))
+    once, again = (ours.ptx_sha256(ptx("ours", "bfloat16", 1024)) for _ in range(2))
     assert once == again
-    assert once == compiler.ptx_hash(ptx("one read (final)", "bfloat16", 1024))
-    assert once != compiler.ptx_hash(ptx("ours", "bfloat16", 2048))
-    assert once != compiler.ptx_hash(ptx("online", "bfloat16", 1024))
+    assert once == ours.ptx_sha256(ptx("one read (final)", "bfloat16", 1024))
+    assert once != ours.ptx_sha256(ptx("ours", "bfloat16", 2048))
+    assert once != ours.ptx_sha256(ptx("online", "bfloat16", 1024))

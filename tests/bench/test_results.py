@@ -72,7 +72,10 @@ def test_the_table_names_worst_cells_first_and_what_is_missing(folder, capsys):
     at = {N: next(i for i, line in enumerate(lines) if f"8192 x {N} " in line) for N in (256, 1024, 262144)}
     assert at[262144] < at[1024] < at[256]
     assert "1 of 3 cells pass" in out
-    assert "softmax: 3 of 108 expected cells measured." in out
+    assert "softmax: 3 of 108 expected cells measured, 1 pass." in out
+    assert "rmsnorm backward: 0 of 108 expected cells measured, 0 pass." in out
+    assert "compile tuned was left out of 3 of 3 cells of softmax." in out
+    assert "eager was left out" not in out
     assert "float32 32768 x 4096" in out
 
 
@@ -132,3 +135,27 @@ def test_missing_cells_are_the_grid_less_what_is_held(folder):
     assert CellKey("softmax", "bfloat16", 8192, 256) not in missing
     assert CellKey("softmax", "float16", 8192, 256) in missing
     assert len(missing) == 105
+
+
+def test_each_operation_has_its_table_and_its_count(tmp_path, capsys):
+    backward = synthetic.cell(N=512, operation="rmsnorm backward", peers_us={"eager": 60.0, "compile autograd": 50.0})
+    records.save(synthetic.record(synthetic.cell()), tmp_path / "softmax.json")
+    records.save(synthetic.record(backward, operation="rmsnorm backward"), tmp_path / "rmsnorm-backward.json")
+    assert run(tmp_path) == 0
+    out = capsys.readouterr().out
+    heads = [line for line in out.splitlines() if line.startswith("cell ")]
+    assert len(heads) == 2 and "compile autograd" not in heads[0] and "quack" not in heads[1]
+    assert run(tmp_path, "rmsnorm-backward", "--json") == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    wanted = {
+        "operation": "rmsnorm backward",
+        "dtype": "bfloat16",
+        "M": 8192,
+        "N": 512,
+        "record": "rmsnorm-backward.json",
+    }
+    assert wanted.items() <= row.items()
+    assert row["best_peer"] == "compile autograd" and row["ratio_to_best_peer"] == 1.25
+    assert row["gb_s"] > 0 and 0 < row["fraction_of_ceiling"] < 1
+    assert run(tmp_path, "layernorm") == 1
+    assert "operation 'layernorm' is not one of softmax" in capsys.readouterr().err

@@ -71,3 +71,51 @@ def test_the_worker_is_started_for_multi_kernel(monkeypatch):
     started = sweep.Worker([sys.executable, "-c", script])
     started.close()
     assert started.machine == "1"
+
+
+def test_every_gpu_has_its_own_worker_and_all_cells_come_back(worker):
+    keys = [CellKey("softmax", "bfloat16", 8192, 64 * n) for n in range(1, 9)]
+    seen = []
+
+    def start(gpu):
+        seen.append(gpu)
+        return worker("good")(gpu=gpu)
+
+    found = list(sweep.measure_cells(keys, PROVIDERS, start=start, gpus=3))
+    assert sorted(seen) == [0, 1, 2]
+    assert sorted(measured.key for measured in found) == keys
+    assert all(measured.cell.gpu in (0, 1, 2) for measured in found)
+
+
+def test_with_several_gpus_one_that_does_not_start_is_an_error(worker):
+    with pytest.raises(RuntimeError, match="does not start"):
+        list(sweep.measure_cells(KEYS, PROVIDERS, start=worker("never-starts"), gpus=2))
+
+
+def test_each_worker_sees_one_gpu_of_those_that_there_are(monkeypatch):
+    assert sweep.visible_gpu(1, None) == "1"
+    assert sweep.visible_gpu(1, "GPU-a, GPU-b") == "GPU-b"
+    with pytest.raises(RuntimeError, match="GPU 2 is asked for, and CUDA_VISIBLE_DEVICES=0,1 shows 2"):
+        sweep.visible_gpu(2, "0,1")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,7")
+    script = "import os; print('{\"machine\": \"' + os.environ['CUDA_VISIBLE_DEVICES'] + '\"}', flush=True)"
+    started = sweep.Worker([sys.executable, "-c", script], gpu=1)
+    started.close()
+    assert started.machine == "7"
+
+
+def test_unlike_gpus_are_refused(monkeypatch):
+    script = "import os; print('{\"machine\": \"' + os.environ['CUDA_VISIBLE_DEVICES'] + '\"}', flush=True); input()"
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    with pytest.raises(RuntimeError, match="not alike"):
+        list(
+            sweep.measure_cells(
+                KEYS, PROVIDERS, start=lambda gpu: sweep.Worker([sys.executable, "-c", script], gpu), gpus=2
+            )
+        )
+
+
+def test_it_is_said_how_long_each_step_took(worker):
+    (found,) = sweep.measure_cells(KEYS[:1], PROVIDERS, start=worker("good"))
+    assert list(found.steps) == ["starting", "ceiling", *PROVIDERS, "timing"]
+    assert 0 <= sum(found.steps.values()) <= found.seconds + 0.1

@@ -7,7 +7,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from quack_tutorial.bench import ceilings, here, measure, peers, timing  # noqa: E402
-from quack_tutorial.bench.operations import softmax_torch  # noqa: E402
+from quack_tutorial.bench.formulas import softmax as softmax_torch  # noqa: E402
 from tests.bench import synthetic  # noqa: E402
 
 L2 = 60 * 2**20
@@ -141,3 +141,16 @@ def test_a_replay_keeps_the_inputs_that_its_graph_reads():
     replay = timing.Replay(None, 20, slots, (torch.zeros(1),))
     assert replay.released().slots is slots
     assert replay.released().outputs == ()
+
+
+def test_long_replays_get_fewer_rounds():
+    assert timing.rounds_for(2**30, 20, 11) == 11
+    assert timing.rounds_for(2**33, 20, 11) == timing.MIN_REPLAYS
+
+
+def test_a_sweep_is_shared_by_sizes_of_one_pattern_that_are_alike(monkeypatch):
+    monkeypatch.setattr(ceilings, "_swept", {("1R1W", 1000): ["a"], ("1R1W", 1030): ["b"], ("1R", 5000): ["c"]})
+    assert ceilings.best_of_sweep("1R1W", 1010) == ["a"]
+    assert ceilings.best_of_sweep("1R1W", 1040) == ["b"]
+    assert ceilings.best_of_sweep("1R1W", 1200) is None
+    assert ceilings.best_of_sweep("2R1W", 1000) is None

@@ -17,7 +17,7 @@ from quack_tutorial.kernels.copy import Copy, CopyAsync  # noqa: E402
 from quack_tutorial.kernels.softmax import Softmax, SoftmaxOnline, SoftmaxThreePass  # noqa: E402
 from quack_tutorial.simulator import simulate  # noqa: E402
 from tests.simulator.dsl import language as k  # noqa: E402
-from tests.simulator.dsl.async_copies import AsyncCopy, BulkCopy  # noqa: E402
+from tests.simulator.dsl.async_copies import AsyncCopy, BulkCopy, PartlyOff  # noqa: E402
 from tests.simulator.dsl.cluster import ClusterSum  # noqa: E402
 
 pytestmark = pytest.mark.gpu
@@ -74,6 +74,14 @@ def test_asynchronous_copies_arrive(host):
     x = torch.randn(1, 128, generator=torch.Generator().manual_seed(2))
     gpu, simulated = both(host, x, torch.empty_like(x))
     assert torch.equal(gpu, x) and torch.equal(simulated, x)
+
+
+@pytest.mark.parametrize("below", [0, 5, 32])
+def test_lanes_whose_cp_async_is_off_get_zeros(below):
+    x = torch.arange(1.0, 33.0)[None]
+    gpu, simulated = both(PartlyOff(below), x, torch.empty_like(x))
+    assert torch.equal(gpu, simulated)
+    assert torch.equal(gpu, torch.where(torch.arange(32) < below, x, 0.0))
 
 
 @pytest.mark.parametrize("N", [1, 31, 257, 1000, 4096, 16384])

@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
+from quack_tutorial import analysis
 from quack_tutorial.simulator import SimulationError, simulate
+from quack_tutorial.simulator.trace import Op, Space
 from tests.simulator.dsl import async_copies as a
 from tests.simulator.dsl.cluster import ClusterSum
 
@@ -71,6 +73,20 @@ def test_reading_before_cp_async_lands_shows_old_bytes():
     assert np.isnan(out).any()
     assert simulate(a.AsyncCopy(), x, out).ok
     np.testing.assert_array_equal(out, x)
+
+
+@pytest.mark.parametrize("check", [True, False])
+@pytest.mark.parametrize("below", [0, 5, 32])
+def test_cp_async_fills_with_zeros_where_its_predicate_is_false(below, check):
+    """As compiled: a source size of 0, which reads nothing (PTX ISA, cp.async)."""
+    x, out = np.arange(1, 33, dtype=np.float32)[None], np.zeros((1, 32), np.float32)
+    run = simulate(a.PartlyOff(below), x, out, check=check)
+    assert not check or run.ok
+    np.testing.assert_array_equal(out, np.where(np.arange(32) < below, x, 0))
+    if check:
+        read, written = (analysis.requests(run.trace, space) for space in (Space.GMEM, Space.SMEM))
+        ops = [run.trace.events["op"][table["event"]] == int(Op.ASYNC_COPY) for table in (read, written)]
+        assert read["lanes"][ops[0]].tolist() == [below] * (below > 0) and written["lanes"][ops[1]].tolist() == [32]
 
 
 def test_a_peer_that_does_not_exist_is_said():

@@ -6,6 +6,7 @@ Compiling needs no GPU. Left out where the DSL is not installed (it exists for L
 import numpy as np
 import pytest
 
+from tests.simulator.dsl import acceptance, bounds
 from tests.simulator.dsl import language as k
 
 pytest.importorskip("cutlass", reason="the CuTe DSL is not installed; it exists for Linux alone")
@@ -54,3 +55,51 @@ def test_the_compiler_refuses_it(name):
 def test_classes_and_closures_compile():
     assert ".entry" in compiled(k.Scaler(3.0))
     assert ".entry" in compiled(k.closure_over(5.0))
+
+
+@pytest.mark.parametrize("name", acceptance.ACCEPTED)
+def test_the_compiler_takes_what_the_simulator_runs(name):
+    assert ".entry" in compiled(getattr(acceptance, name))
+
+
+@pytest.mark.parametrize("name", [*acceptance.REFUSED, "list_through_helper"])
+def test_the_compiler_refuses_what_the_simulator_does(name):
+    with pytest.raises(Exception) as raised:
+        compiled(getattr(acceptance, name))
+    assert not isinstance(raised.value, (AssertionError, ImportError))
+
+
+@pytest.mark.parametrize("number", acceptance.STORED)
+def test_the_compiler_stores_the_same_numbers(number):
+    stored = []
+    for dtype in acceptance.TYPES:
+        try:
+            compiled(acceptance.storing(number, dtype))
+        except ValueError as error:
+            assert "mismatch" in str(error)
+        else:
+            stored.append(dtype)
+    assert set(stored) == set(acceptance.STORED[number].split())
+
+
+def test_other_arguments_compile():
+    torch = pytest.importorskip("torch", reason="compiling takes torch tensors")
+    from quack_tutorial.compiler import ptx
+
+    x, out = torch.zeros(64), torch.zeros(512)
+    assert ".entry" in ptx(acceptance.cluster16, x, out, 5)
+    assert ".entry" in ptx(acceptance.optional, x, x, None)
+    assert ".entry" in ptx(acceptance.optional, x, x, x)
+    assert ".entry" in ptx(acceptance.int64_index, x.long(), x.long())
+
+
+@pytest.mark.parametrize("guarded", [True, False])
+@pytest.mark.parametrize(
+    "name", "element element_of_slice in_a_loop tiled tiled_from_an_offset asynchronous atomically".split()
+)
+def test_overrun_rows_compile(name, guarded):
+    torch = pytest.importorskip("torch", reason="compiling takes torch tensors")
+    from quack_tutorial.compiler import ptx
+
+    x = torch.zeros(4, 60)
+    assert ".entry" in ptx(getattr(bounds, name), x, x.clone(), guarded)

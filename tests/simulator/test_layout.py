@@ -9,8 +9,6 @@ import types
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
 
 from quack_tutorial.simulator import layout as basics
 from quack_tutorial.simulator import layout_algebra as algebra
@@ -50,6 +48,9 @@ from quack_tutorial.simulator.layout_algebra import (
     tile_to_shape,
     zipped_divide,
 )
+
+hypothesis = pytest.importorskip("hypothesis", reason="hypothesis, which draws the layouts, is not installed")
+assume, given, settings, st = hypothesis.assume, hypothesis.given, hypothesis.settings, hypothesis.strategies
 
 # (expression, what it prints); `cute` is our functions or CuTe DSL's, L is make_layout, I is make_identity_layout.
 CASES = [

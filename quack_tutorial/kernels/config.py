@@ -1,0 +1,145 @@
+"""How the row-wise kernels spread rows over threads: what a sweep tries, and what was the fastest.
+
+| function         | gives                                                                                        |
+|------------------|----------------------------------------------------------------------------------------------|
+| `candidates`     | the configurations that `quack-tutorial tune` tries for one operation, element width and N   |
+| `default_config` | the one that a kernel takes when it is given none: read from `tables`, made from the sweeps |
+
+Operations are named as in the benchmark: "softmax", "softmax backward", "rmsnorm", and so on.
+"""
+
+import math
+from dataclasses import dataclass
+
+from quack_tutorial.kernels.tables import TABLES
+
+MAX_N = 262144  # the longest row: what the registers of 16 blocks hold
+VECTOR_BITS = 128  # the widest load or store of one thread on Hopper
+
+
+@dataclass(frozen=True)
+class Config:
+    """How a kernel spreads rows over threads.
+
+    `threads_per_row` are threads of one block: a power of 2 up to 32, or a multiple of 32 up to 1024. Several blocks a row
+    form a cluster, which only works where a block has no other row. `in_flight`, of kernels that stream a row, is how
+    many vectors a thread loads before it uses the first; of RMSNorm, how many rows of a block are in shared memory at once,
+    0 for none.
+    """
+
+    threads_per_row: int
+    threads_per_block: int
+    blocks_per_row: int = 1
+    in_flight: int = 0
+
+    def __post_init__(self):
+        row, block = self.threads_per_row, self.threads_per_block
+        if row < 1 or (row & (row - 1) if row <= 32 else row % 32):
+            raise ValueError(f"{self}: threads_per_row must be a power of 2 up to 32, or a multiple of 32")
+        if not 32 <= block <= 1024 or block % 32 or block % row:
+            raise ValueError(f"{self}: threads_per_block must be a multiple of 32 and of threads_per_row, 32 to 1024")
+        if self.blocks_per_row not in (1, 2, 4, 8, 16) or (self.blocks_per_row > 1 and row != block):
+            raise ValueError(f"{self}: blocks_per_row must be 1, 2, 4, 8 or 16, and 1 where a block has several rows")
+
+
+# Registers of row elements a thread holds at most, as vectors of 16 bytes: of one tensor, by operation and element bits.
+MOST_VECTORS = {32: 12, 16: 8}
+MIN_BLOCK_BYTES, MAX_BLOCK_BYTES = 12 * 1024, 128 * 1024  # of a row, in each block of a cluster
+STREAMING = ("cross-entropy", "cross-entropy backward")
+# Rows can come through shared memory: of so many tensors, in one of these numbers of stages.
+PIPELINED = {"rmsnorm": (1, (1,)), "rmsnorm backward": (2, (2, 3, 4, 6))}
+THREADS = (4, 8, 16, 32, 64, 96, 128, 160, 192, 256, 320, 384, 512, 640, 768, 1024)
+
+
+def candidates(operation, width, N, rows="aligned"):
+    """The configurations worth trying for rows of `N` elements of `width` bits; a list of `Config`."""
+    vectors = max(1, N // vector_elements(width, N, rows))
+    if operation in STREAMING:
+        return streaming_candidates(vectors, operation)
+    most = MOST_VECTORS[width] * (1 if operation in ("softmax", "cross-entropy fused") else 0.75)
+    if rows == "any" or N < VECTOR_BITS // width:
+        most *= VECTOR_BITS // width
+    found = []
+    for blocks in (1, 2, 4, 8, 16):
+        block_bytes = N * width // 8 // blocks
+        if blocks > 1 and not MIN_BLOCK_BYTES <= block_bytes <= MAX_BLOCK_BYTES:
+            continue
+        for threads in THREADS:
+            held = math.ceil(vectors / (threads * blocks))
+            if held > most or vectors < 0.8 * held * threads * blocks:
+                continue
+            sizes = {threads} if threads >= 256 or blocks > 1 else {max(threads, 128), 256, 512}
+            found += [Config(threads, block, blocks) for block in sorted(sizes) if block % threads == 0]
+    if operation in PIPELINED and rows == "aligned":
+        found += pipelined_candidates(N, width, *PIPELINED[operation])
+    return found or [Config(32, 32)]
+
+
+def pipelined_candidates(N, width, tensors, stages_tried):
+    """Candidates whose rows come through shared memory, in at most as many stages as an SM has room for."""
+    found = []
+    for blocks in (1, 2, 4, 8, 16):
+        stage_bytes = N * width // 8 // blocks * tensors
+        if N % (blocks * VECTOR_BITS // width) or stage_bytes < 2048:
+            continue
+        for threads in (64, 128, 256, 512, 1024):
+            vectors = N * width // VECTOR_BITS / blocks / threads
+            for stages in stages_tried:
+                if 0.5 < vectors <= 8 and stages * stage_bytes <= 220 * 1024 and (blocks == 1 or stage_bytes > 16384):
+                    found.append(Config(threads, threads, blocks, stages))
+    return found
+
+
+def streaming_candidates(vectors, operation):
+    """Candidates where a row goes past in a loop, or in blocks of their own: any number of threads will do."""
+    found = []
+    for threads in (8, 16, 32, 64, 128, 256, 512):
+        for in_flight in (1, 2, 4, 8):
+            pieces = vectors / (threads * in_flight)
+            if pieces < 0.6 and (threads, in_flight) != (8, 1):
+                continue
+            if operation == "cross-entropy" and pieces > 32:  # a loop of few turns
+                continue
+            if operation == "cross-entropy backward" and pieces > 1.5 and threads * in_flight < 256:  # blocks of 4 KB
+                continue
+            found.append(Config(threads, max(threads, 128), 1, in_flight))
+            if threads < 128 and in_flight > 1:
+                found.append(Config(threads, 256, 1, in_flight))
+    return sorted(set(found), key=lambda config: (config.threads_per_row, config.threads_per_block, config.in_flight))
+
+
+def vector_elements(width, N, rows):
+    """Elements of a vector: 16 bytes, or 1 where rows promise nothing or are shorter."""
+    return 1 if rows == "any" or N < VECTOR_BITS // width else VECTOR_BITS // width
+
+
+def default_config(operation, width, N, rows="aligned"):
+    """The shipped configuration for rows of `N` elements of `width` bits: the table's where it has one that fits."""
+    row_bytes = N * width // 8
+    for measured in (rows, "aligned") if rows != "any" else ():
+        for limit, *numbers in TABLES.get((operation, width, measured), ()):
+            if row_bytes <= limit:
+                config = Config(*numbers)
+                # From a table of other rows or other sizes, not what leaves a thread without a register to spare.
+                near = limit <= 2 * row_bytes if measured == "congruent" else config.threads_per_block < 1024
+                fits = operation not in PIPELINED or not config.in_flight or divides(config, N, width, rows)
+                if fits and (near or measured == rows == "aligned"):
+                    return config
+                break
+    return first_guess(operation, N, vector_elements(width, N, rows))
+
+
+def divides(config, N, width, rows):
+    """Whether rows can come through shared memory: every piece starts and ends where a bulk copy may."""
+    return rows == "aligned" and N % (config.blocks_per_row * VECTOR_BITS // width) == 0
+
+
+def first_guess(operation, N, vector_size):
+    """A configuration where nothing was measured: four vectors a thread, more threads and then more blocks for more."""
+    vectors = max(1, N // vector_size)
+    if operation in STREAMING:
+        threads = min(256, max(8, 1 << (vectors // 4).bit_length()))
+        return Config(threads, max(threads, 128), 1, 4)
+    blocks = next(b for b in (1, 2, 4, 8, 16) if vectors <= 4096 * b or b == 16)
+    threads = next(t for t in (8, 16, 32, 64, 128, 256, 512, 1024) if vectors <= 4 * t * blocks or t == 1024)
+    return Config(threads, threads if blocks > 1 else max(threads, 128), blocks)

@@ -1,0 +1,185 @@
+"""Cross-entropy of each row of an (M, N) tensor of logits with the target class of the row, and its gradient.
+
+    loss = lse - x[target],    lse = log(sum(exp(x))),    dx = (exp(x - lse) - [col == target]) dloss
+
+| kernel                 | reads x | writes                     | the row                                               |
+|------------------------|---------|----------------------------|-------------------------------------------------------|
+| `CrossEntropy`         | once    | loss, lse if asked for     | goes past: nothing of it is needed again              |
+| `CrossEntropyBackward` | once    | dx                         | is cut up: given lse, no element needs another        |
+| `CrossEntropyFused`    | once    | loss and dx for dloss = 1  | stays in registers, as in softmax                     |
+
+A row whose target is `ignore_index` has loss 0 and gradient 0. A target that is no column gives NaN for its row, and is
+never used as an index. All compute in float32. Rows of up to 262144 elements.
+"""
+
+import math
+import operator
+
+import cuda.bindings.driver as cuda
+import cutlass
+import cutlass.cute as cute
+
+from quack_tutorial.kernels.config import default_config
+from quack_tutorial.kernels.exchange import RowExchange
+from quack_tutorial.kernels.reduce import exp, finite_or_zero, thread_reduce, warp_reduce
+from quack_tutorial.kernels.rows import RowTile
+
+
+class CrossEntropy:
+    """The loss alone: every thread keeps a running (maximum, sum) of the vectors that go past it."""
+
+    def __init__(self, dtype, N, rows="aligned", target="int64", lse=False, config=None):
+        self.dtype, self.N, self.rows, self.target, self.lse = dtype, N, rows, target, lse
+        self.config = config or default_config("cross-entropy", dtype.width, N, rows)
+        self.tile = RowTile(dtype, N, rows, self.config, vectors=self.config.in_flight)
+        self.exchange = RowExchange(self.config, values=2)
+
+    @cute.jit
+    def __call__(self, mX, mT, mLoss, mLSE, ignore_index: cutlass.Int64, stream: cuda.CUstream):
+        rows, threads = self.tile.rows_per_block, self.config.threads_per_block
+        self.kernel(mX, mT, mLoss, mLSE, ignore_index).launch(
+            grid=[cute.ceil_div(mX.shape[0], rows), 1, 1], block=[threads, 1, 1], stream=stream
+        )
+
+    @cute.kernel
+    def kernel(self, mX, mT, mLoss, mLSE, ignore_index: cutlass.Int64):
+        tile, exchange = self.tile, self.exchange
+        block, _, _ = cute.arch.block_idx()
+        opened = exchange.open()
+        row, row_exists, _, lane, head, body = tile.place(mX, block * tile.rows_per_block)
+        # On its way before the row is; one thread a row will need it.
+        target, logit = target_of(mX, mT, row, row_exists and lane == 0)
+
+        # read MN elements
+        max_thread, sum_thread = -cutlass.Float32.inf, cutlass.Float32(0.0)
+        for piece in range(tile.pieces):
+            place = row, row_exists, piece, lane, head, body
+            x = self.tile.load(mX, place, fill=-math.inf).load().to(cutlass.Float32)
+            # The chunk's maximum first: then one exponential an element, and one for the sum so far.
+            max_old = max_thread
+            max_thread = thread_reduce(x, cute.ReductionOp.MAX, max_old)
+            reference = finite_or_zero(max_thread)
+            sum_thread = thread_reduce(
+                exp(x - reference, True), cute.ReductionOp.ADD, sum_thread * exp(max_old - reference, True)
+            )
+        width = min(tile.threads_per_row, 32)
+        max_warp = warp_reduce(max_thread, cute.arch.fmax, width)
+        sum_warp = warp_reduce(sum_thread * exp(max_thread - finite_or_zero(max_warp)), operator.add, width)
+        max_row, sum_row = exchange.softmax_reduce(max_warp, sum_warp, opened)
+        if row_exists and lane == 0:
+            lse = max_row + cute.math.log(sum_row)
+            mLoss[row] = loss_of(lse, logit, target, ignore_index)
+            if cutlass.const_expr(mLSE is not None):
+                mLSE[row] = lse
+
+
+class CrossEntropyBackward:
+    """The gradient from lse: every thread does `in_flight` vectors and is done."""
+
+    def __init__(self, dtype, N, rows="aligned", config=None):
+        self.dtype, self.N, self.rows = dtype, N, rows
+        self.config = config or default_config("cross-entropy backward", dtype.width, N, rows)
+        self.tile = RowTile(dtype, N, rows, self.config, vectors=self.config.in_flight)
+        self.fast_exp = dtype.width < 32
+
+    @cute.jit
+    def __call__(self, mX, mT, mDLoss, mLSE, mDX, ignore_index: cutlass.Int64, stream: cuda.CUstream):
+        grid, threads = self.tile.grid(mX.shape[0]), self.config.threads_per_block
+        self.kernel(mX, mT, mDLoss, mLSE, mDX, ignore_index).launch(grid=grid, block=[threads, 1, 1], stream=stream)
+
+    @cute.kernel
+    def kernel(self, mX, mT, mDLoss, mLSE, mDX, ignore_index: cutlass.Int64):
+        tile = self.tile
+        block, _, _ = cute.arch.block_idx()
+        place = row, row_exists, _, _, _, _ = tile.place(mX, block * tile.rows_per_block)
+        # read MN elements
+        tXrX = tile.load(mX, place)
+        lse, dloss, target = cutlass.Float32(0.0), cutlass.Float32(0.0), cutlass.Int64(0)
+        if row_exists:
+            lse, dloss, target = mLSE[row], mDLoss[row], mT[row].to(cutlass.Int64)
+        p = exp(tXrX.load().to(cutlass.Float32) - lse, self.fast_exp)
+        # write MN elements
+        tXrX.store(gradient(tile, place, p, target, dloss, ignore_index).to(self.dtype))
+        tile.store(tXrX, mDX, place)
+
+
+class CrossEntropyFused:
+    """The loss, and the gradient of the sum of losses, in one read and one write."""
+
+    def __init__(self, dtype, N, rows="aligned", lse=False, config=None):
+        self.dtype, self.N, self.rows, self.lse = dtype, N, rows, lse
+        self.config = config or default_config("cross-entropy fused", dtype.width, N, rows)
+        self.tile = RowTile(dtype, N, rows, self.config)
+        self.exchange = RowExchange(self.config, values=2)
+        self.fast_exp = dtype.width < 32
+
+    @cute.jit
+    def __call__(self, mX, mT, mLoss, mLSE, mDX, ignore_index: cutlass.Int64, stream: cuda.CUstream):
+        threads, blocks = self.config.threads_per_block, self.config.blocks_per_row
+        self.kernel(mX, mT, mLoss, mLSE, mDX, ignore_index).launch(
+            grid=self.tile.grid(mX.shape[0]), block=[threads, 1, 1], cluster=[1, blocks, 1], stream=stream
+        )
+
+    @cute.kernel
+    def kernel(self, mX, mT, mLoss, mLSE, mDX, ignore_index: cutlass.Int64):
+        tile, exchange = self.tile, self.exchange
+        block, _, _ = cute.arch.block_idx()
+        place = row, row_exists, piece, lane, _, _ = tile.place(mX, block * tile.rows_per_block)
+        opened = exchange.open()
+        target, logit = target_of(mX, mT, row, row_exists)
+
+        # read MN elements
+        tXrX = tile.load(mX, place, fill=-math.inf)
+        x = tXrX.load().to(cutlass.Float32)
+        width = min(tile.threads_per_row, 32)
+        max_thread = thread_reduce(x, cute.ReductionOp.MAX, -cutlass.Float32.inf)
+        max_warp = warp_reduce(max_thread, cute.arch.fmax, width)
+        y = exp(x - finite_or_zero(max_warp), self.fast_exp)
+        sum_thread = thread_reduce(y, cute.ReductionOp.ADD, cutlass.Float32(0.0))
+        sum_warp = warp_reduce(sum_thread, operator.add, width)
+        exchange.ready()
+        max_row, sum_row = exchange.softmax_reduce(max_warp, sum_warp, opened)
+        if row_exists and lane == 0 and piece == 0:
+            lse = max_row + cute.math.log(sum_row)
+            mLoss[row] = loss_of(lse, logit, target, ignore_index)
+            if cutlass.const_expr(mLSE is not None):
+                mLSE[row] = lse
+        # write MN elements
+        p = y * (exp(max_warp - max_row) / sum_row)
+        tXrX.store(gradient(tile, place, p, target, cutlass.Float32(1.0), ignore_index).to(self.dtype))
+        tile.store(tXrX, mDX, place)
+
+
+@cute.jit
+def target_of(mX: cute.Tensor, mT: cute.Tensor, row, asked):
+    """The target of a row and its logit, where `asked`; the logit is NaN if the target is not one of the columns."""
+    target, logit = cutlass.Int64(-1), cutlass.Float32(math.nan)
+    if asked:
+        target = mT[row].to(cutlass.Int64)
+    if target >= 0 and target < mX.shape[1]:
+        logit = mX[cutlass.Int64(row), target].to(cutlass.Float32)
+    return target, logit
+
+
+@cute.jit
+def loss_of(lse, logit, target, ignore_index):
+    """lse - logit, or 0 where the target is to be ignored."""
+    loss = lse - logit
+    if target == ignore_index:
+        loss = cutlass.Float32(0.0)
+    return loss
+
+
+@cute.jit
+def gradient(tile, place, p, target, dloss, ignore_index):
+    """(p - [column == target]) dloss for this thread's values: NaN if the target is no column, 0 if it is ignored."""
+    if target < 0 or target >= tile.N:
+        dloss = cutlass.Float32(math.nan)
+    dx = cute.make_rmem_tensor(tile.values, cutlass.Float32)
+    dx.store(p)
+    for first in cutlass.range_constexpr(0, tile.values, 8):  # two short loops: the DSL warns of long ones
+        for i in cutlass.range_constexpr(first, min(first + 8, tile.values)):
+            dx[i] = (dx[i] - (tile.column(i, place) == target).to(cutlass.Float32)) * dloss
+    if target == ignore_index:
+        dx.fill(0.0)
+    return dx.load()

@@ -1,0 +1,84 @@
+"""Rows on their way through shared memory: while one is worked on, bulk copies bring the next ones.
+
+    turn          0        1        2        3
+    stage 0    row 0 ... used, free | row 3 on its way ...
+    stage 1    row 1 on its way ... used, free | row 4 ...
+    stage 2    row 2 on its way ............... used, free | ...
+
+A block that goes through rows in a loop would otherwise wait for each row's bytes. One thread starts a bulk copy, and no
+registers wait for what it brings. A stage's mbarrier says when its bytes are there. The exchange of the rows' sums
+says when a stage is free: what a warp brings to turn i, it brings after its last read of turn i - 1.
+
+Bulk copies move multiples of 16 bytes from addresses that are: rows must be "aligned" and pieces of them equal.
+"""
+
+import cutlass
+import cutlass.cute as cute
+
+SMEM_BYTES = 227 * 1024  # shared memory of an SM that blocks can have, on Hopper
+
+
+class RowPipeline:
+    """`stages` rows of `tensors` tensors; a turn's row of each arrives together."""
+
+    def __init__(self, dtype, tile, tensors, stages):
+        self.dtype, self.tile, self.tensors, self.stages = dtype, tile, tensors, stages
+        # Rows on their way while one is worked on. A single stage serves a block that has one row and no next.
+        self.ahead = max(1, stages - 1)
+        if stages and not pipelines(tile):
+            raise ValueError(
+                f"rows of {tile.N} elements in {tile.pieces} pieces, {tile.rows}: bulk copies cannot move them"
+            )
+
+    def resident_blocks(self, sm_count):
+        """How many blocks (clusters, where a row has several) run at once, about: as many as shared memory and half of
+        the threads of an SM allow."""
+        smem_bytes = self.stages * self.tensors * self.tile.width * self.dtype.width // 8
+        config = self.tile.config
+        per_sm = max(1, min(1024 // config.threads_per_block, SMEM_BYTES // max(1, smem_bytes + 2048)))
+        return max(1, sm_count * per_sm // config.blocks_per_row)
+
+    @cute.jit
+    def open(self):
+        """(slots, mbarriers) in shared memory, ready to be written to."""
+        smem = cutlass.memory.SmemAllocator()
+        layout = cute.make_ordered_layout((self.stages, self.tensors, self.tile.width), order=(2, 1, 0))
+        sX = smem.allocate_tensor(self.dtype, layout, byte_alignment=128)
+        mbar = smem.allocate_array(cutlass.Int64, self.stages, byte_alignment=8)
+        if cute.arch.thread_idx()[0] == 0:
+            for stage in cutlass.range_constexpr(self.stages):
+                cute.arch.mbarrier_init(mbar + stage, 1)
+            cute.arch.mbarrier_init_fence()
+        cute.arch.barrier()
+        return sX, mbar
+
+    @cute.jit
+    def fetch(self, opened, tensors, row, piece, turn):
+        """Start the copies of `row` of each tensor for `turn`; the stage must be free."""
+        sX, mbar = opened
+        stage = turn % self.stages
+        if cute.arch.warp_idx() == 0:
+            with cute.arch.elect_one():
+                nbytes = self.tensors * self.tile.width * self.dtype.width // 8
+                cute.arch.mbarrier_arrive_and_expect_tx(mbar + stage, nbytes)
+                for k in cutlass.range_constexpr(self.tensors):
+                    mX = cute.domain_offset((cutlass.Int64(row), piece * self.tile.width), tensors[k])
+                    gX = cute.local_tile(mX, (1, self.tile.width), (0, 0))[0, None]
+                    atom = cute.make_copy_atom(cute.nvgpu.cpasync.CopyBulkG2SOp(), self.dtype)
+                    cute.copy(atom, gX, sX[stage, k, None], mbar_ptr=mbar + stage)
+
+    def wait(self, opened, turn):
+        """Wait for the bytes of `turn`."""
+        _, mbar = opened
+        cute.arch.mbarrier_wait(mbar + turn % self.stages, turn // self.stages % 2)
+
+    def load(self, opened, k, place, turn):
+        """This thread's part of the turn's row of tensor k, as a register tensor, as often as it is asked for."""
+        sX, _ = opened
+        row = cute.make_tensor(sX[turn % self.stages, k, None].iterator, cute.make_layout((1, self.tile.width)))
+        return self.tile.load(row, (0, True, 0, place[3], 0, self.tile.width))
+
+
+def pipelines(tile):
+    """Whether bulk copies can move the pieces of a tile's rows: whole vectors, all pieces equal, one row a block."""
+    return tile.rows == "aligned" and tile.width * tile.pieces == tile.N and tile.rows_per_block == 1

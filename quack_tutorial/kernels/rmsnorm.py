@@ -1,0 +1,286 @@
+"""RMSNorm of each row of an (M, N) tensor, y = h / sqrt(mean(h^2) + eps) * w + b, and its gradient.
+
+| kernel            | reads                        | writes                                                               |
+|-------------------|------------------------------|----------------------------------------------------------------------|
+| `RMSNorm`         | x, and a residual if given   | y, and if asked for the sum h = x + residual and rstd                |
+| `RMSNormBackward` | h, dy, and h's own gradient  | dx, and each block's part of dw and db                               |
+| `ColumnSum`       | the parts                    | dw or db, always added up in the same order                          |
+
+rstd = 1 / sqrt(mean(h^2) + eps) has one number a row; the forward writes it, the backward reads it. All compute in
+float32. Rows of up to 262144 elements.
+"""
+
+import operator
+
+import cuda.bindings.driver as cuda
+import cutlass
+import cutlass.cute as cute
+
+from quack_tutorial.kernels.config import default_config
+from quack_tutorial.kernels.exchange import RowExchange
+from quack_tutorial.kernels.pipeline import RowPipeline
+from quack_tutorial.kernels.reduce import thread_reduce, warp_reduce
+from quack_tutorial.kernels.rows import RowTile
+
+SM_COUNT = 132  # of an H100 or H200 (SXM); on a smaller GPU blocks wait for others, on a larger one SMs stay idle
+
+
+class RMSNorm:
+    """RMSNorm that reads each row once. `weight`, `bias`, `residual`, `residual_out`: their types, None where absent."""
+
+    def __init__(
+        self,
+        dtype,
+        N,
+        rows="aligned",
+        weight=None,
+        bias=None,
+        residual=None,
+        residual_out=None,
+        rstd=False,
+        config=None,
+    ):
+        self.dtype, self.N, self.rows = dtype, N, rows
+        self.weight, self.bias, self.residual, self.residual_out, self.rstd = weight, bias, residual, residual_out, rstd
+        self.config = config or default_config("rmsnorm", dtype.width, N, rows)
+        self.tile = RowTile(dtype, N, rows, self.config)
+        self.exchange = RowExchange(self.config)
+        # The row comes through shared memory if `in_flight` says so; a residual too, if it has its type.
+        tensors = 2 if residual is dtype else 1
+        self.pipeline = RowPipeline(dtype, self.tile, tensors, stages=self.config.in_flight)
+
+    @cute.jit
+    def __call__(self, mX, mW, mB, mR, mO, mRO, mRstd, eps: cutlass.Float32, stream: cuda.CUstream):
+        threads, blocks = self.config.threads_per_block, self.config.blocks_per_row
+        self.kernel(mX, mW, mB, mR, mO, mRO, mRstd, eps).launch(
+            grid=self.tile.grid(mX.shape[0]), block=[threads, 1, 1], cluster=[1, blocks, 1], stream=stream
+        )
+
+    @cute.kernel
+    def kernel(self, mX, mW, mB, mR, mO, mRO, mRstd, eps: cutlass.Float32):
+        tile, exchange, M = self.tile, self.exchange, mX.shape[0]
+        block, _, _ = cute.arch.block_idx()
+        place = row, row_exists, piece, lane, _, _ = tile.place(mX, block * tile.rows_per_block)
+        opened, arriving = exchange.open(), None
+        if cutlass.const_expr(self.pipeline.stages > 0):
+            arriving = self.pipeline.open()
+            self.pipeline.fetch(arriving, (mX, mR), row, piece, 0)
+        # The weights come from L2, on their way before the row has arrived.
+        if cutlass.const_expr(mW is not None):
+            tXrW = tile.load_weight(mW, place, M)
+        if cutlass.const_expr(mB is not None):
+            tXrB = tile.load_weight(mB, place, M)
+
+        # read MN elements (2 MN with a residual)
+        if cutlass.const_expr(self.pipeline.stages > 0):
+            self.pipeline.wait(arriving, 0)
+        tXrX, h = self.load(mX, mR, arriving, place)
+        if cutlass.const_expr(mRO is not None):  # write MN elements
+            tXrRO = cute.make_rmem_tensor(tile.values, mRO.element_type)
+            tXrRO.store(h.to(mRO.element_type))
+            tile.store(tXrRO, mRO, place)
+        squares_thread = thread_reduce(h * h, cute.ReductionOp.ADD, cutlass.Float32(0.0))
+        squares_warp = warp_reduce(squares_thread, operator.add, min(tile.threads_per_row, 32))
+        exchange.ready()
+        squares = exchange.reduce(squares_warp, operator.add, 0.0, opened)
+        rstd = cute.math.rsqrt(squares / tile.N + eps)
+        if cutlass.const_expr(mRstd is not None):
+            if row_exists and lane == 0 and piece == 0:
+                mRstd[row] = rstd
+
+        if cutlass.const_expr(self.pipeline.stages > 0):
+            # From shared memory again, so that the row did not have to stay in registers meanwhile.
+            tXrX, h = self.load(mX, mR, arriving, place)
+        y = h * rstd
+        if cutlass.const_expr(mW is not None):
+            y *= tXrW.load().to(cutlass.Float32)
+        if cutlass.const_expr(mB is not None):
+            y += tXrB.load().to(cutlass.Float32)
+        # write MN elements
+        tXrX.store(y.to(self.dtype))
+        tile.store(tXrX, mO, place)
+
+    @cute.jit
+    def load(self, mX, mR, arriving, place):
+        """This thread's part of its row of x, as registers to be used again, and of h = x + residual, in float32."""
+        if cutlass.const_expr(self.pipeline.stages > 0):
+            tXrX = self.pipeline.load(arriving, 0, place, 0)
+        else:
+            tXrX = self.tile.load(mX, place)
+        h = tXrX.load().to(cutlass.Float32)
+        if cutlass.const_expr(self.residual is not None):
+            if cutlass.const_expr(self.pipeline.stages > 0 and self.pipeline.tensors > 1):
+                h += self.pipeline.load(arriving, 1, place, 0).load().to(cutlass.Float32)
+            else:
+                h += self.tile.load(mR, place).load().to(cutlass.Float32)
+        return tXrX, h
+
+
+class RMSNormBackward:
+    """The gradients of RMSNorm: dx = rstd (w dy - xh mean(w dy xh)) with xh = rstd h, dw = sum of dy xh, db = sum of dy.
+
+    A block goes through rows `parts` apart, so that it can add up its part of dw in registers, and so that in each of its
+    rows a thread has the same columns, also where rows start at odd addresses.
+    """
+
+    def __init__(self, dtype, N, rows="aligned", weight=None, config=None):
+        self.dtype, self.N, self.rows, self.weight = dtype, N, rows, weight
+        self.config = config or default_config("rmsnorm backward", dtype.width, N, rows)
+        self.tile = RowTile(dtype, N, rows, self.config)
+        self.exchange = RowExchange(self.config, stages=2)
+        if self.config.in_flight and not (self.exchange.needed and self.config.in_flight > 1):
+            raise ValueError(
+                f"{self.config}: rows come ahead in two stages or more, freed by an exchange between warps"
+            )
+        self.pipeline = RowPipeline(dtype, self.tile, tensors=2, stages=self.config.in_flight)
+
+    def partial_blocks(self, sm_count=SM_COUNT):
+        """How many parts of dw there should be on a GPU with so many SMs: a multiple of 8, about what runs at once."""
+        return max(8, self.pipeline.resident_blocks(sm_count) // 8 * 8)
+
+    @cute.jit
+    def __call__(self, mX, mW, mDO, mDRO, mRstd, mDX, mDWPart, mDBPart, stream: cuda.CUstream):
+        # Where no part is asked for, a block for every tile of rows.
+        parts = cute.ceil_div(mX.shape[0], self.tile.rows_per_block)
+        if cutlass.const_expr(mDWPart is not None):
+            parts = mDWPart.shape[0]
+        if cutlass.const_expr(mDBPart is not None):
+            parts = mDBPart.shape[0]
+        threads, blocks = self.config.threads_per_block, self.config.blocks_per_row
+        self.kernel(mX, mW, mDO, mDRO, mRstd, mDX, mDWPart, mDBPart).launch(
+            grid=[parts, blocks, 1], block=[threads, 1, 1], cluster=[1, blocks, 1], stream=stream
+        )
+
+    @cute.kernel
+    def kernel(self, mX, mW, mDO, mDRO, mRstd, mDX, mDWPart, mDBPart):
+        tile, exchange = self.tile, self.exchange
+        M = mX.shape[0]
+        part, _, _ = cute.arch.block_idx()
+        parts, _, _ = cute.arch.grid_dim()
+        turns = cute.ceil_div(M - part, parts * tile.rows_per_block)
+        opened = exchange.open()
+        place = tile.place(mX, part, stride=parts)
+        arriving, tXrW = None, None
+        if cutlass.const_expr(self.pipeline.stages > 0):
+            arriving = self.pipeline.open()
+            for turn in cutlass.range_constexpr(self.pipeline.ahead):
+                if turn < turns:
+                    self.pipeline.fetch(arriving, (mX, mDO), part + turn * parts, place[2], turn)
+        if cutlass.const_expr(mW is not None):
+            tXrW = tile.load_weight(mW, place, M)
+        tXrDW = cute.make_rmem_tensor(tile.values, cutlass.Float32)
+        tXrDB = cute.make_rmem_tensor(tile.values, cutlass.Float32)
+        tXrDW.fill(0.0)
+        tXrDB.fill(0.0)
+        exchange.ready()
+
+        for turn in range(turns):
+            place = self.tile.place(mX, part + turn * parts * self.tile.rows_per_block, stride=parts)
+            row, row_exists, piece = place[0], place[1], place[2]
+            rstd = cutlass.Float32(0.0)
+            if row_exists:
+                rstd = mRstd[row]
+            # read 2 MN elements (3 MN with a gradient of h)
+            if cutlass.const_expr(self.pipeline.stages > 0):
+                self.pipeline.wait(arriving, turn)
+            tXrX, tXrDO = self.load(mX, 0, arriving, place, turn), self.load(mDO, 1, arriving, place, turn)
+            x_hat, dy, wdy = self.factors(tXrX, tXrDO, tXrW, rstd)
+            dot_thread = thread_reduce(wdy * x_hat, cute.ReductionOp.ADD, cutlass.Float32(0.0))
+            dot_warp = warp_reduce(dot_thread, operator.add, min(self.tile.threads_per_row, 32))
+            mean = self.exchange.reduce(dot_warp, operator.add, 0.0, opened, turn) / self.tile.N
+            if cutlass.const_expr(self.pipeline.stages > 0):
+                # All warps are here, so all have read turn - 1: its stage is free.
+                ahead = turn + self.pipeline.ahead
+                if ahead < turns:
+                    self.pipeline.fetch(arriving, (mX, mDO), part + ahead * parts, piece, ahead)
+                # From shared memory again, so that the row does not have to stay in registers meanwhile.
+                tXrX, tXrDO = self.load(mX, 0, arriving, place, turn), self.load(mDO, 1, arriving, place, turn)
+                x_hat, dy, wdy = self.factors(tXrX, tXrDO, tXrW, rstd)
+            dx = (wdy - x_hat * mean) * rstd
+            if cutlass.const_expr(mDRO is not None):
+                dx += self.tile.load(mDRO, place).load().to(cutlass.Float32)
+            # write MN elements
+            tXrX.store(dx.to(self.dtype))
+            self.tile.store(tXrX, mDX, place)
+            if cutlass.const_expr(mDWPart is not None):
+                tXrDW.store(tXrDW.load() + dy * x_hat)
+            if cutlass.const_expr(mDBPart is not None):
+                tXrDB.store(tXrDB.load() + dy)
+
+        if cutlass.const_expr(mDWPart is not None):
+            self.write_part(tXrDW, mDWPart, part, place)
+        if cutlass.const_expr(mDBPart is not None):
+            self.write_part(tXrDB, mDBPart, part, place)
+
+    @cute.jit
+    def load(self, mX, k, arriving, place, turn):
+        """This thread's part of its row of tensor k, from shared memory if that is where it arrives."""
+        if cutlass.const_expr(self.pipeline.stages > 0):
+            tXrX = self.pipeline.load(arriving, k, place, turn)
+        else:
+            tXrX = self.tile.load(mX, place)
+        return tXrX
+
+    @cute.jit
+    def factors(self, tXrX, tXrDO, tXrW, rstd):
+        """xh, dy and w dy in float32."""
+        x_hat, dy = tXrX.load().to(cutlass.Float32) * rstd, tXrDO.load().to(cutlass.Float32)
+        wdy = dy
+        if cutlass.const_expr(tXrW is not None):
+            wdy = dy * tXrW.load().to(cutlass.Float32)
+        return x_hat, dy, wdy
+
+    @cute.jit
+    def write_part(self, tXrSum: cute.Tensor, mPart: cute.Tensor, part, place):
+        """Add up what the block's rows of threads hold and write it as row `part` of mPart."""
+        tile = self.tile
+        _, _, piece, lane, head, body = place
+        thread_row = cute.arch.thread_idx()[0] // tile.threads_per_row
+        if cutlass.const_expr(tile.rows_per_block > 1):
+            shape = (tile.rows_per_block, tile.values, tile.threads_per_row)
+            layout = cute.make_ordered_layout(shape, order=(2, 1, 0))
+            sSum = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, layout, byte_alignment=16)
+            for i in cutlass.range_constexpr(tile.values):
+                sSum[thread_row, i, lane] = tXrSum[i]
+            cute.arch.barrier()
+            if thread_row == 0:
+                for other in range(1, tile.rows_per_block):
+                    for i in cutlass.range_constexpr(tile.values):
+                        tXrSum[i] += sSum[other, i, lane]
+        wide = self.rows == "aligned" and tile.N % 4 == 0
+        tile.store(tXrSum, mPart, (part, thread_row == 0, piece, lane, head, body), wide)
+
+
+class ColumnSum:
+    """The sum of each column of a (G, N) float32 tensor, always in the same order, as one row of `dtype`."""
+
+    threads_per_block = 256
+
+    def __init__(self, N, dtype):
+        self.N, self.dtype = N, dtype
+
+    @cute.jit
+    def __call__(self, mPart: cute.Tensor, mOut: cute.Tensor, stream: cuda.CUstream):
+        blocks = cute.ceil_div(self.N, 32)
+        self.kernel(mPart, mOut).launch(grid=[blocks, 1, 1], block=[self.threads_per_block, 1, 1], stream=stream)
+
+    @cute.kernel
+    def kernel(self, mPart: cute.Tensor, mOut: cute.Tensor):
+        block, _, _ = cute.arch.block_idx()
+        lane, warp, warps = cute.arch.lane_idx(), cute.arch.warp_idx(), self.threads_per_block // 32
+        sSum = cutlass.memory.SmemAllocator().allocate_tensor(
+            cutlass.Float32, cute.make_ordered_layout((warps, 32), order=(1, 0)), byte_alignment=16
+        )
+        # A lane has a column, and a warp every eighth row of it.
+        col = block * 32 + lane
+        total = cutlass.Float32(0.0)
+        if col < self.N:
+            for row in cutlass.range(warp, mPart.shape[0], warps, unroll=4):
+                total += mPart[row, col]
+        sSum[warp, lane] = total
+        cute.arch.barrier()
+        if warp == 0 and col < self.N:
+            total = cutlass.Float32(0.0)
+            for other in cutlass.range_constexpr(warps):
+                total += sSum[other, lane]
+            mOut[col] = total.to(self.dtype)

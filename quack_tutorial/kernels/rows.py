@@ -1,0 +1,175 @@
+"""Rows over threads: what all row-wise kernels do to get a row into registers and back, for any N and any address.
+
+`threads_per_row` threads of a block (of each block of a cluster) share a row and keep their part of it in registers:
+
+    | head | vector vector vector ... vector | rest |        a row of N elements
+      ^      ^ 16-byte boundary                ^
+      single elements                          single elements
+
+How much is known about addresses decides the width of the accesses:
+
+| rows        | promise                                                               | accesses                           |
+|-------------|-----------------------------------------------------------------------|------------------------------------|
+| "aligned"   | every row of every tensor starts at a multiple of 16 bytes            | vectors, single elements at the end |
+| "congruent" | in each row all tensors are equally many elements from such multiples | vectors, single elements at both ends |
+| "any"       | nothing                                                               | single elements                    |
+
+Rows of an odd length that follow each other without gaps are congruent: each starts somewhere else, in x as in out.
+
+The single elements are registers behind the vectors, so that a kernel computes with all of them at once.
+"""
+
+import math
+
+import cutlass
+import cutlass.cute as cute
+
+from quack_tutorial.kernels.config import MAX_N
+from quack_tutorial.kernels.layout import VECTOR_BYTES, aligned, elements_to_boundary, tile_at, tiled_copy_rows
+
+ROWS = ("aligned", "congruent", "any")
+
+
+class RowTile:
+    """The part of a row that one thread holds: `values` elements, in `vectors` vectors and `singles` single elements.
+
+    A row is cut into `pieces`, one for each block of a cluster that holds it; or, with `vectors` given, into as many as
+    it takes, which a kernel goes through one after the other, or in blocks that do not know of each other.
+    """
+
+    def __init__(self, dtype, N, rows, config, vectors=None):
+        if not 1 <= N <= MAX_N:
+            raise ValueError(f"a row is kept in the registers of at most 16 blocks: N must be 1 to {MAX_N}, got {N}")
+        if rows not in ROWS:
+            raise ValueError(f'rows must be "aligned", "congruent" or "any", got {rows!r}')
+        self.N, self.rows, self.config = N, rows, config
+        self.threads_per_row = config.threads_per_row
+        self.rows_per_block = config.threads_per_block // config.threads_per_row
+        self.vector_size = widest_vector(dtype, N, rows)
+        in_row, threads = N // self.vector_size, self.threads_per_row  # vectors of a row
+        self.pieces = math.ceil(in_row / (threads * vectors)) if vectors else config.blocks_per_row
+        in_piece = threads * vectors if vectors else math.ceil(in_row / self.pieces)
+        self.width = in_piece * self.vector_size  # columns of a piece; the last may have fewer
+        self.vectors = math.ceil(in_piece / threads)
+        # Elements of a row outside its whole vectors, at most: vector_size - 1 at either end.
+        singles = 2 * (self.vector_size - 1) if rows == "congruent" else N % self.vector_size
+        self.singles = math.ceil(singles / self.threads_per_row)
+        self.values = self.vectors * self.vector_size + self.singles
+        # With nothing left over, no access needs a predicate.
+        self.even = threads * self.vectors == in_piece
+        self.whole = self.even and self.width * self.pieces == N and self.rows_per_block == 1 and not self.singles
+
+    def grid(self, M):
+        """The grid of a kernel with one block for every piece of `rows_per_block` rows."""
+        return [cute.ceil_div(M, self.rows_per_block), self.pieces, 1]
+
+    def place(self, mX, tile_row, stride=1):
+        """Where this thread is: (row, whether it exists, piece of the row, lane in the row, head, body).
+
+        Rows of a block are `stride` apart, the first is `tile_row`; the piece is the block's y index. `head` single
+        elements come before the `body` elements that are in vectors.
+        """
+        tidx, _, _ = cute.arch.thread_idx()
+        row, lane = tile_row + tidx // self.threads_per_row * stride, tidx % self.threads_per_row
+        piece = cute.arch.block_idx()[1] if self.pieces > 1 else 0
+        head, body = 0, self.N - self.N % self.vector_size
+        if self.rows == "congruent" and self.vector_size > 1:
+            head = elements_to_boundary(tile_at(mX, (1, self.N), row)[0, None])
+            body = (self.N - head) // self.vector_size * self.vector_size
+        return row, row < mX.shape[0], piece, lane, head, body
+
+    @cute.jit
+    def load(self, mX: cute.Tensor, place, fill: cutlass.Constexpr = 0.0, wide: cutlass.Constexpr = True):
+        """This thread's part of its row, as a register tensor of `values` elements; `fill` where there is none.
+
+        `wide` says that the rows of mX keep what `rows` promises; without it they are read one element at a time.
+        """
+        row, exists, piece, lane, head, body = place
+        rX = cute.make_rmem_tensor(self.values, mX.element_type)
+        if cutlass.const_expr(not self.whole):
+            rX.fill(mX.element_type(fill))
+        gX = tile_at(mX, (1, self.N), row)
+        for k in cutlass.range_constexpr(self.singles):
+            col = single_column(k * self.threads_per_row + lane, head, body)
+            if exists and piece == 0 and col < self.N:
+                rX[self.vectors * self.vector_size + k] = gX[0, col]
+        atom, tXgX = self.vectors_of(mX, place, wide)
+        cute.copy(atom, tXgX, self.as_vectors(rX, tXgX), pred=self.predicates(tXgX, place))
+        return rX
+
+    def load_weight(self, mW, place, M, fill=0.0):
+        """This thread's part of a vector (N,) that goes with every row, such as a weight; as `load`."""
+        every_row = cute.make_tensor(mW.iterator, cute.make_layout((M, self.N), stride=(0, 1)))
+        return self.load(
+            every_row, place, fill, self.rows == "aligned"
+        )  # a row that starts elsewhere shifts the weight
+
+    @cute.jit
+    def store(self, rX: cute.Tensor, mX: cute.Tensor, place, wide: cutlass.Constexpr = True):
+        """Write this thread's part of its row from a register tensor of `values` elements; `wide` as in `load`."""
+        row, exists, piece, lane, head, body = place
+        gX = tile_at(mX, (1, self.N), row)
+        atom, tXgX = self.vectors_of(mX, place, wide)
+        cute.copy(atom, self.as_vectors(rX, tXgX), tXgX, pred=self.predicates(tXgX, place))
+        for k in cutlass.range_constexpr(self.singles):
+            col = single_column(k * self.threads_per_row + lane, head, body)
+            if exists and piece == 0 and col < self.N:
+                gX[0, col] = rX[self.vectors * self.vector_size + k]
+
+    def column(self, i, place):
+        """The column of this thread's i-th value; beyond the row's end where there is none."""
+        _, _, piece, lane, head, body = place
+        vector, element = i // self.vector_size, i % self.vector_size
+        if vector < self.vectors:
+            in_piece = (vector * self.threads_per_row + lane) * self.vector_size + element
+            return head + piece * self.width + in_piece
+        return single_column((i - self.vectors * self.vector_size) * self.threads_per_row + lane, head, body)
+
+    def vectors_of(self, mX, place, wide):
+        """The copy atom for `mX`, and this thread's vectors in it: ((elements of an atom, atoms), 1, vectors)."""
+        row, _, piece, lane, head, _ = place
+        dtype = mX.element_type
+        bits = dtype.width
+        if wide and self.vector_size > 1:
+            bits = min(self.vector_size * dtype.width, VECTOR_BYTES * 8)
+        atom = cute.make_copy_atom(cute.nvgpu.CopyUniversalOp(), dtype, num_bits_per_copy=bits)
+        thr_copy = tiled_copy_rows(atom, self.threads_per_row, 1, self.vector_size).get_slice(lane)
+        mX = cute.domain_offset((cutlass.Int64(row), head + piece * self.width), mX)
+        columns = self.threads_per_row * self.vectors * self.vector_size
+        tXgX = thr_copy.partition_S(cute.local_tile(mX, (1, columns), (0, 0)))
+        return atom, (aligned(tXgX, bits // 8) if bits > dtype.width else tXgX)
+
+    def as_vectors(self, rX, tXgX):
+        """The registers of the vectors, in the shape of `tXgX`."""
+        return cute.make_tensor(rX.iterator, cute.make_layout(tXgX.shape))
+
+    def predicates(self, tXgX, place):
+        """Which of this thread's vectors are in the row: Booleans (atoms of a vector, 1, vectors); None if all are."""
+        if self.whole:
+            return None
+        _, exists, piece, lane, _, body = place
+        limit = body - piece * self.width
+        if not self.even and self.pieces > 1:
+            limit = cutlass.min(limit, self.width)
+        atoms = cute.size(tXgX, mode=[0, 1])
+        tXpX = cute.make_rmem_tensor((atoms, 1, self.vectors), cutlass.Boolean)
+        for i in range(self.vectors):
+            inside = (i * self.threads_per_row + lane) * self.vector_size < limit
+            for atom in range(atoms):
+                tXpX[atom, 0, i] = exists & inside
+        return tXpX
+
+
+def widest_vector(dtype, N, rows):
+    """Elements of the vectors of a row of N: 16 bytes of `dtype`, or 1 where rows promise nothing or are too short."""
+    size = VECTOR_BYTES * 8 // dtype.width
+    return 1 if rows == "any" or N < size else size
+
+
+@cute.jit
+def single_column(k, head, body):
+    """The column of a row's k-th element outside its vectors: first those before them, then those after them."""
+    col = k
+    if k >= head:
+        col = k + body
+    return col

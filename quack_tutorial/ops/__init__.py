@@ -1,0 +1,26 @@
+"""What a torch user calls: the operations on torch tensors, on the GPU's kernels or on the simulator.
+
+| function                  | computes                                              | gradients of              |
+|---------------------------|-------------------------------------------------------|---------------------------|
+| `softmax`                 | softmax over the last dimension                       | input                     |
+| `rmsnorm`                 | RMSNorm over the last dimension, a residual added first | input, weight, bias, residual |
+| `cross_entropy`           | cross-entropy of rows of logits with class indices    | input                     |
+| `cross_entropy_with_grad` | the losses and the gradient of their sum, in one pass |                           |
+
+CUDA tensors run on kernels that are compiled once for a type and a row length and serve every number of rows; CPU tensors
+run on the simulator, the same kernels. Arguments are checked before anything runs; nothing is copied, converted or
+computed another way behind the caller's back, but for gradients, which autograd may hand over in any layout.
+
+Each operation is registered with `torch.library` (quack_tutorial::softmax and so on) and works in
+`torch.compile(fullgraph=True)`. A call that needs no gradient and is not being compiled goes past torch's dispatcher,
+which would cost as much as the launch. Under `torch.autocast`, softmax (on a GPU) and cross_entropy compute and return
+float32, as torch's do; rmsnorm keeps the type of its input.
+
+Not covered: dropout, label smoothing, class weights, class probabilities as targets.
+"""
+
+from quack_tutorial.ops.cross_entropy import cross_entropy, cross_entropy_with_grad
+from quack_tutorial.ops.rmsnorm import rmsnorm
+from quack_tutorial.ops.softmax import softmax
+
+__all__ = ["cross_entropy", "cross_entropy_with_grad", "rmsnorm", "softmax"]

@@ -1,0 +1,128 @@
+"""What the operations share: tensors as rows, what is known about their addresses, and the kernel's launch."""
+
+from __future__ import annotations
+
+import torch
+
+from quack_tutorial.compiler import DTYPES, MAX_ALIGNMENT, TensorSpec, compile_for
+
+DTYPE_NAMES = {torch.float32: "float32", torch.float16: "float16", torch.bfloat16: "bfloat16"}
+
+
+def dtype_name(op, name, tensor):
+    """ "float32" and so on; TypeError for a type that the kernels do not have."""
+    found = DTYPE_NAMES.get(tensor.dtype)
+    if found is None:
+        raise TypeError(f"{op}: expected {name} of float32, float16 or bfloat16, got {tensor.dtype}")
+    return found
+
+
+def dsl_type(dtype):
+    """The type in CuTe DSL, for a torch type or its name."""
+    from quack_tutorial.kernels import rows as kernels
+
+    return getattr(kernels.cutlass, DTYPES[DTYPE_NAMES.get(dtype, dtype)])
+
+
+def check_last(op, dim, input):
+    """ValueError unless `dim` is the last dimension."""
+    last = max(input.dim(), 1) - 1
+    if dim not in (-1, last):
+        raise ValueError(f"{op}: only the last dimension is supported (dim=-1 or {last}), got dim={dim}")
+
+
+def check_same(op, **tensors):
+    """RuntimeError unless all tensors (None left out) are on one device."""
+    devices = {name: tensor.device for name, tensor in tensors.items() if tensor is not None}
+    if len(set(devices.values())) > 1:
+        where = ", ".join(f"{name} on {device}" for name, device in devices.items())
+        raise RuntimeError(f"{op}: expected all tensors to be on the same device, got {where}")
+
+
+def as_rows(op, input):
+    """`input` as an (M, N) view with contiguous rows; ValueError where only a copy could be."""
+    try:
+        x = input if input.dim() == 2 else input.view(-1, input.shape[-1] if input.dim() else 1)
+    except RuntimeError as error:
+        raise ValueError(
+            f"{op}: the leading dimensions are not rows one stride apart (shape {tuple(input.shape)}, strides "
+            f"{input.stride()}); call .contiguous() first"
+        ) from error
+    if x.stride(1) == 1:
+        return x
+    if x.shape[1] == 1:  # torch gives a dimension of one element any stride
+        return x.as_strided(x.shape, (x.stride(0), 1))
+    raise ValueError(
+        f"{op}: the last dimension must have stride 1, got strides {input.stride()}; call .contiguous() first"
+    )
+
+
+def gradient_rows(gradient, N):
+    """A gradient as an (M, N) matrix, copied if it is not one already: autograd hands over views of any kind."""
+    return gradient.contiguous().view(-1, N)
+
+
+def promise(*matrices):
+    """What is known about the addresses of all rows: "aligned", "congruent" or "any" (see kernels.rows)."""
+    starts, steps, aligned = set(), set(), True
+    for x in matrices:
+        size = x.element_size()
+        start, step = x.data_ptr(), x.stride(0) * size
+        if (start | step) % MAX_ALIGNMENT:
+            aligned = False
+        elements = MAX_ALIGNMENT // size
+        starts.add(start // size % elements)
+        steps.add(step // size % elements)
+    if aligned:
+        return "aligned"
+    same_size = len({x.element_size() for x in matrices}) == 1
+    return "congruent" if same_size and len(starts) == len(steps) == 1 else "any"
+
+
+def matrix_spec(dtype, N, rows, stride):
+    """The spec of an (M, N) matrix of `dtype`, its row stride named `stride`."""
+    align = MAX_ALIGNMENT if rows == "aligned" else torch.empty(0, dtype=getattr(torch, dtype)).element_size()
+    return TensorSpec(dtype, ("M", N), (stride, 1), align)
+
+
+def of_columns(dtype, N):
+    """The spec of an (N,) vector."""
+    return TensorSpec(dtype, (N,), (1,), MAX_ALIGNMENT)
+
+
+def of_rows(dtype, stride: int | str = 1):
+    """The spec of an (M,) vector."""
+    return TensorSpec(dtype, ("M",), (stride,), 8 if dtype == "int64" else 4)
+
+
+def compiled(device, kernel, *specs):
+    """`kernel` as a callable on tensors of `device` ("cuda" or "cpu") in the order of `specs`."""
+    if device == "cpu":
+        from quack_tutorial.simulator import simulate
+
+        return lambda *args: simulate(kernel, *args, check=False)
+    return compile_for(kernel, *specs)
+
+
+def on_device(tensor, run, *args):
+    """Call `run` with the current CUDA device being the tensor's."""
+    if tensor.is_cuda and tensor.device.index != torch.cuda.current_device():
+        with torch.cuda.device(tensor.device):
+            run(*args)
+    else:
+        run(*args)
+
+
+def plain_call(*tensors):
+    """Whether a call may go past the dispatcher: no gradient is asked for, nothing is traced."""
+    if torch.compiler.is_compiling():
+        return False
+    return not (torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors))
+
+
+def autocast_to_float32(input, on=("cuda", "cpu")):
+    """`input`, in float32 where torch.autocast would have it so for this operation on these kinds of devices."""
+    kind = input.device.type
+    if input.dtype in (torch.float16, torch.bfloat16) and kind in on and torch.is_autocast_enabled(kind):
+        return input.float()
+    return input

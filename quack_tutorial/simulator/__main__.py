@@ -1,0 +1,36 @@
+"""Run a script that says `import cutlass` where the CuTe DSL is not installed.
+
+python -m quack_tutorial.simulator script.py [its arguments]
+
+The imports of cutlass in the script, and in modules beside it, are answered with the simulator's names; the script then
+runs its kernels with `quack_tutorial.simulate` or `quack_tutorial.launch`. Where the DSL is installed, the script gets the
+real one, as from `python script.py`. Nothing stays behind: no package or module named cutlass exists at any time.
+"""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from pathlib import Path
+
+from .loading import answer_folder, answer_imports
+
+USAGE = "python -m quack_tutorial.simulator: give it a script, as in `python -m quack_tutorial.simulator kernel.py`"
+
+
+def main(argv) -> None:
+    if not argv or argv[0].startswith("-"):
+        sys.exit(__doc__.strip() if argv else USAGE)
+    script = Path(argv[0])
+    if not script.is_file():
+        sys.exit(f"{USAGE}; there is no file {argv[0]}")
+    sys.argv[:] = argv
+    sys.path[0] = str(script.resolve().parent)
+    answer_folder(sys.path[0])
+    answered = {}
+    answer_imports(answered)
+    runpy.run_path(str(script), init_globals=answered, run_name="__main__")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,56 @@
+"""One line on stderr for a simulation that takes long: how much of the launch is done, rewritten in place.
+
+Shown after `PATIENCE` seconds, in a terminal and in a notebook; nowhere if QUACK_TUTORIAL_PROGRESS=0 is set, which a build
+of the book wants, or if stderr is a file.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+PATIENCE = 2.0  # seconds without a word
+EVERY = 0.2  # seconds between two updates
+
+
+def is_wanted() -> bool:
+    """Whether someone watches stderr."""
+    if os.environ.get("QUACK_TUTORIAL_PROGRESS") == "0" or sys.stderr is None:
+        return False
+    if getattr(sys.stderr, "isatty", lambda: False)():
+        return True
+    return type(sys.stderr).__module__.partition(".")[0] == "ipykernel"
+
+
+class Progress:
+    """The line of one simulate() call."""
+
+    def __init__(self):
+        self.due = time.monotonic() + PATIENCE
+        self.width = 0  # of the line that stands there
+
+    def update(self, name: str, done: float, blocks: int) -> None:
+        """`done` of the launch's `blocks` have been simulated; called often, writes seldom."""
+        now = time.monotonic()
+        if now < self.due:
+            return
+        if not is_wanted():
+            self.due = float("inf")
+            return
+        self.due = now + EVERY
+        text = f"simulating {name}: {int(100 * done / blocks)} % of {blocks:,} block{'s' * (blocks != 1)}"
+        self._write(text)
+        self.width = len(text)
+
+    def close(self) -> None:
+        """Take the line away."""
+        if self.width:
+            self._write("")
+            sys.stderr.write("\r")
+            sys.stderr.flush()
+            self.width = 0
+
+    def _write(self, text: str) -> None:
+        sys.stderr.write("\r" + text.ljust(self.width))
+        sys.stderr.flush()

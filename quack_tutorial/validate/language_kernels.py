@@ -1,0 +1,351 @@
+"""Small kernels, each about one thing that the language or the machine does, with the answer from numpy.
+
+All of them are exact: copies, integers, selections, sums that round nowhere. `KERNELS` is the table; `answer(x)` gives what
+`out` must hold, bit for bit, on the GPU and on the simulator.
+"""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+
+import cutlass
+import cutlass.cute as cute
+import numpy as np
+
+LANES = np.arange(32)
+
+
+def one_warp(kernel):
+    """A host function that runs `kernel(x, out)` with one warp."""
+
+    @cute.jit
+    def host(x: cute.Tensor, out: cute.Tensor):
+        kernel(x, out).launch(grid=[1, 1, 1], block=[32, 1, 1])
+
+    host.__name__ = kernel.__name__
+    return host
+
+
+@one_warp
+@cute.kernel
+def floor_divide(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    out[tidx] = x[tidx] // 4
+
+
+@one_warp
+@cute.kernel
+def remainder(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    out[tidx] = x[tidx] % 4
+
+
+@one_warp
+@cute.kernel
+def branches(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    result = x[tidx]
+    if tidx < 8:
+        result = cutlass.Float32(0.0)
+    elif tidx < 16:
+        result = result + 1.0
+    else:
+        if tidx % 2 == 1:
+            result = -result
+    out[tidx] = result
+
+
+@one_warp
+@cute.kernel
+def loop_to_the_lane(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    total = cutlass.Float32(0.0)
+    for i in range(tidx):
+        total += x[i]
+    out[tidx] = total
+
+
+@one_warp
+@cute.kernel
+def while_halving(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    n, count = x[tidx], cutlass.Int32(0)
+    while n > 1:
+        n = n // 2
+        count += 1
+    out[tidx] = count
+
+
+@one_warp
+@cute.kernel
+def lazy_choice(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    out[tidx] = x[tidx + 1] if tidx < 31 else cutlass.Float32(-1.0)
+
+
+def twice_and_one(v):
+    return v * 2 + 1
+
+
+@one_warp
+@cute.kernel
+def helper(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    out[tidx] = twice_and_one(x[tidx])
+
+
+class Scaler:
+    """A kernel as a class, with its configuration in __init__."""
+
+    def __init__(self, factor):
+        self.factor = factor
+
+    @cute.jit
+    def __call__(self, x: cute.Tensor, out: cute.Tensor):
+        self.kernel(x, out).launch(grid=[1, 1, 1], block=[32, 1, 1])
+
+    @cute.kernel
+    def kernel(self, x: cute.Tensor, out: cute.Tensor):
+        tidx, _, _ = cute.arch.thread_idx()
+        out[tidx] = x[tidx] * self.factor
+
+
+@cute.kernel
+def double(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    out[tidx] = x[tidx] + x[tidx]
+
+
+@cute.jit
+def two_launches(x: cute.Tensor, out: cute.Tensor):
+    double(x, out).launch(grid=[1, 1, 1], block=[32, 1, 1])
+    double(out, out).launch(grid=[1, 1, 1], block=[32, 1, 1])
+
+
+@cute.kernel
+def linear_index(x: cute.Tensor, out: cute.Tensor):
+    tx, ty, _ = cute.arch.thread_idx()
+    bx, by, _ = cute.arch.block_idx()
+    out[((by * 3 + bx) * 4 + ty) * 5 + tx] = x[0] + ((by * 3 + bx) * 4 + ty) * 5 + tx
+
+
+@cute.jit
+def three_dimensions(x: cute.Tensor, out: cute.Tensor):
+    linear_index(x, out).launch(grid=[3, 2, 1], block=[5, 4, 1])
+
+
+@one_warp
+@cute.kernel
+def shuffles(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    v = x[tidx]
+    out[tidx] = cute.arch.shuffle_sync_up(v, 3)
+    out[tidx + 32] = cute.arch.shuffle_sync_down(v, 5)
+    out[tidx + 64] = cute.arch.shuffle_sync_bfly(v, 9)
+    out[tidx + 96] = cute.arch.shuffle_sync(v, (tidx * 7) % 32)
+
+
+def shuffles_answer(x):
+    up, down = np.where(LANES < 3, LANES, LANES - 3), np.where(LANES > 26, LANES, LANES + 5)
+    return np.concatenate([x[up], x[down], x[LANES ^ 9], x[LANES * 7 % 32]])
+
+
+@one_warp
+@cute.kernel
+def votes(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    negative = x[tidx] < 0
+    out[tidx] = cute.arch.vote_ballot_sync(negative)
+    out[tidx + 32] = cutlass.Int32(cute.arch.vote_any_sync(negative))
+    out[tidx + 64] = cutlass.Int32(cute.arch.vote_all_sync(negative))
+
+
+def votes_answer(x):
+    ballot = np.array([sum(1 << int(lane) for lane in LANES[x < 0])], np.uint32).view(np.int32)[0]
+    each = np.array([ballot, (x < 0).any(), (x < 0).all()], np.int32)
+    return np.repeat(each, 32)
+
+
+@one_warp
+@cute.kernel
+def widths(x: cute.Tensor, out: cute.Tensor):
+    """Float32 to bfloat16, to float16, to an integer, and back."""
+    tidx, _, _ = cute.arch.thread_idx()
+    v = x[tidx]
+    out[tidx] = v.to(cutlass.BFloat16).to(cutlass.Float32)
+    out[tidx + 32] = v.to(cutlass.Float16).to(cutlass.Float32)
+    out[tidx + 64] = v.to(cutlass.Int32).to(cutlass.Float32)
+
+
+def widths_answer(x):
+    bits = x.view(np.uint32)
+    rounded = ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16 << 16).astype(np.uint32).view(np.float32)
+    whole = x.astype(np.int32)  # towards zero, and no -0
+    return np.concatenate([rounded, x.astype(np.float16).astype(np.float32), whole.astype(np.float32)])
+
+
+class WarpSum:
+    """Sums of small whole numbers: exact in float32 in whatever order they are added."""
+
+    @cute.jit
+    def __call__(self, x: cute.Tensor, out: cute.Tensor):
+        self.kernel(x, out).launch(grid=[1, 1, 1], block=[128, 1, 1])
+
+    @cute.kernel
+    def kernel(self, x: cute.Tensor, out: cute.Tensor):
+        tidx, _, _ = cute.arch.thread_idx()
+        s = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(4), 16)
+        total = cute.arch.warp_reduction(x[tidx], operator.add)
+        if cute.arch.lane_idx() == 0:
+            s[cute.arch.warp_idx()] = total
+        cute.arch.barrier()
+        out[tidx] = s[0] + s[1] + s[2] + s[3]
+
+
+class AsyncCopy:
+    """128 floats through shared memory with cp.async, one float a thread."""
+
+    @cute.jit
+    def __call__(self, x: cute.Tensor, out: cute.Tensor):
+        self.kernel(x, out).launch(grid=[1, 1, 1], block=[128, 1, 1])
+
+    @cute.kernel
+    def kernel(self, x: cute.Tensor, out: cute.Tensor):
+        tidx, _, _ = cute.arch.thread_idx()
+        s = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout((1, 128)), 16)
+        atom = cute.make_copy_atom(cute.nvgpu.cpasync.CopyG2SOp(), cutlass.Float32, num_bits_per_copy=32)
+        thread, value = cute.make_ordered_layout((1, 128), order=(1, 0)), cute.make_layout((1, 1))
+        thr_copy = cute.make_tiled_copy_tv(atom, thread, value).get_slice(tidx)
+        row = cute.make_tensor(x.iterator, cute.make_layout((1, 128), stride=(128, 1)))
+        cute.copy(atom, thr_copy.partition_S(row), thr_copy.partition_D(s))
+        cute.arch.cp_async_commit_group()
+        cute.arch.cp_async_wait_group(0)
+        cute.arch.barrier()
+        out[tidx] = s[0, 127 - tidx]
+
+
+class BulkCopy:
+    """128 floats through shared memory: a bulk load that an mbarrier counts, a bulk store that a group counts."""
+
+    @cute.jit
+    def __call__(self, x: cute.Tensor, out: cute.Tensor):
+        self.kernel(x, out).launch(grid=[1, 1, 1], block=[64, 1, 1])
+
+    @cute.kernel
+    def kernel(self, x: cute.Tensor, out: cute.Tensor):
+        tidx, _, _ = cute.arch.thread_idx()
+        smem = cutlass.memory.SmemAllocator()
+        mbar = smem.allocate_array(cutlass.Int64, 1, byte_alignment=8)
+        s = smem.allocate_tensor(cutlass.Float32, cute.make_layout(128), byte_alignment=128)
+        if tidx == 0:
+            cute.arch.mbarrier_init(mbar, 1)
+            cute.arch.mbarrier_init_fence()
+        cute.arch.barrier()
+        load = cute.make_copy_atom(cute.nvgpu.cpasync.CopyBulkG2SOp(), cutlass.Float32)
+        store = cute.make_copy_atom(cute.nvgpu.cpasync.CopyBulkS2GOp(), cutlass.Float32)
+        warp = cute.arch.warp_idx()
+        if warp == 0:
+            with cute.arch.elect_one():
+                cute.arch.mbarrier_arrive_and_expect_tx(mbar, 512)
+                cute.copy(load, x, s, mbar_ptr=mbar)
+        cute.arch.mbarrier_wait(mbar, 0)
+        for i in range(tidx, 128, 64):
+            s[i] = -s[i]
+        cute.arch.fence_view_async_shared()
+        cute.arch.barrier()
+        if warp == 0:
+            with cute.arch.elect_one():
+                cute.copy(store, s, out)
+                cute.arch.cp_async_bulk_commit_group()
+                cute.arch.cp_async_bulk_wait_group(0)
+
+
+class ClusterSum:
+    """Small whole numbers summed by a cluster: each block sends its part to every block with st.async."""
+
+    def __init__(self, blocks):
+        self.blocks = blocks
+
+    @cute.jit
+    def __call__(self, x: cute.Tensor, out: cute.Tensor):
+        self.kernel(x, out).launch(grid=[self.blocks, 1, 1], block=[32, 1, 1], cluster=[self.blocks, 1, 1])
+
+    @cute.kernel
+    def kernel(self, x: cute.Tensor, out: cute.Tensor):
+        tidx, _, _ = cute.arch.thread_idx()
+        rank = cute.arch.block_idx_in_cluster()
+        smem = cutlass.memory.SmemAllocator()
+        mbar = smem.allocate_array(cutlass.Int64, 1, byte_alignment=8)
+        slots = smem.allocate_tensor(cutlass.Float32, cute.make_layout(self.blocks), byte_alignment=16)
+        if tidx == 0:
+            cute.arch.mbarrier_init(mbar, 1)
+            cute.arch.mbarrier_init_fence()
+            cute.arch.mbarrier_arrive_and_expect_tx(mbar, 4 * self.blocks)
+        cute.arch.cluster_arrive()
+        cute.arch.cluster_wait()
+        part = cute.arch.warp_reduction(x[rank * 32 + tidx], operator.add)
+        if tidx < self.blocks:
+            cute.arch.store_async_dsmem(slots.iterator + rank, part.bitcast(cutlass.Int32), mbar, tidx)
+        cute.arch.mbarrier_wait(mbar, 0)
+        total = cutlass.Float32(0.0)
+        for i in cutlass.range_constexpr(self.blocks):
+            total += slots[i]
+        out[rank * 32 + tidx] = total
+        cute.arch.cluster_arrive()
+        cute.arch.cluster_wait()
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One row: what it is about, on how many elements of which numpy type, and numpy's answer."""
+
+    about: str
+    host: object
+    answer: object
+    dtype: type = np.float32
+    size: int = 32
+
+    def arrays(self):
+        """Fresh (x, poisoned out): small whole numbers, negative ones among them, halves where they are floats."""
+        x = np.random.default_rng(5).integers(-40, 40, self.size).astype(self.dtype)
+        if self.host is widths:
+            x = (x * np.float32(0.3301)).astype(np.float32)
+        return x, np.full(self.answer(x).shape, 77, self.dtype)
+
+
+def _sum_everywhere(x):
+    return np.full(x.shape, x.sum(), np.float32)
+
+
+def _branches(x):
+    return np.where(LANES < 8, 0, np.where(LANES < 16, x + 1, np.where(LANES % 2 == 1, -x, x))).astype(np.float32)
+
+
+KERNELS = (
+    Kernel("// floors", floor_divide, lambda x: x // 4, np.int32),
+    Kernel("% keeps the dividend's sign", remainder, lambda x: np.fmod(x, 4), np.int32),
+    Kernel("if, elif, else by lane", branches, _branches),
+    Kernel("a loop as long as the lane's number", loop_to_the_lane, lambda x: np.cumsum(x) - x),
+    Kernel(
+        "a while loop that ends lane by lane",
+        while_halving,
+        lambda x: np.array([max(int(v), 1).bit_length() - 1 for v in x], np.int32),
+        np.int32,
+    ),
+    Kernel("a conditional expression is lazy", lazy_choice, lambda x: np.append(x[1:], np.float32(-1))),
+    Kernel("a helper function", helper, lambda x: x * 2 + 1),
+    Kernel("a kernel in a class", Scaler(3.0), lambda x: x * 3),
+    Kernel("two launches in order", two_launches, lambda x: x * 4),
+    Kernel("grid and block of two dimensions", three_dimensions, lambda x: x[0] + np.arange(120, dtype=np.float32)),
+    Kernel("shuffles: up, down, butterfly, by index", shuffles, shuffles_answer),
+    Kernel("votes: ballot, any, all", votes, votes_answer, np.int32),
+    Kernel("conversions: bfloat16, float16, int32", widths, widths_answer),
+    Kernel("a block's sum through shared memory", WarpSum(), _sum_everywhere, size=128),
+    Kernel("cp.async", AsyncCopy(), lambda x: x[::-1], size=128),
+    Kernel("bulk copies and an mbarrier", BulkCopy(), lambda x: -x, size=128),
+    *(
+        Kernel(f"a cluster of {blocks} blocks, st.async", ClusterSum(blocks), _sum_everywhere, size=32 * blocks)
+        for blocks in (2, 4, 8)
+    ),
+)

@@ -1,0 +1,340 @@
+"""Mutants: one edit each of the source of a function that runs on the device, and how to run with one.
+
+| kind      | the edit                                                                                                  |
+|-----------|-----------------------------------------------------------------------------------------------------------|
+| barrier   | a block, warp or cluster barrier (or its arrive, or wait) removed                                         |
+| fence     | a fence removed                                                                                           |
+| mbarrier  | an init, arrive, expect or wait removed; the parity waited for flipped                                    |
+| count     | bytes or arrivals expected: 4 more, 4 fewer                                                               |
+| group     | a commit or a wait of an asynchronous copy removed, or one more group allowed to stay under way           |
+| predicate | what keeps an access inside removed: a condition, one part of an `and`, `pred=`; `<` made `<=`; a loop one longer |
+| index     | an index that keeps what is written to shared memory apart, or the stages of a buffer, replaced by 0      |
+| slot      | an index of what is read from shared memory, that says which of several written values, replaced by 0     |
+| shuffle   | the offset of a shuffle doubled, the width of a warp's reduction halved                                   |
+
+Not covered: two edits at once; host functions and constructors; what is decided when the kernel is compiled.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import linecache
+import tempfile
+import types
+from collections import Counter
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+KINDS = ("barrier", "fence", "mbarrier", "count", "group", "predicate", "index", "slot", "shuffle")
+REMOVED = {
+    "barrier": "barrier",
+    "sync_threads": "barrier",
+    "sync_warp": "barrier",
+    "barrier_arrive": "barrier",
+    "cluster_arrive": "barrier",
+    "cluster_arrive_relaxed": "barrier",
+    "cluster_wait": "barrier",
+    "mbarrier_init": "mbarrier",
+    "mbarrier_arrive": "mbarrier",
+    "mbarrier_arrive_and_expect_tx": "mbarrier",
+    "mbarrier_expect_tx": "mbarrier",
+    "mbarrier_wait": "mbarrier",
+    "cp_async_commit_group": "group",
+    "cp_async_wait_group": "group",
+    "cp_async_bulk_commit_group": "group",
+    "cp_async_bulk_wait_group": "group",
+}
+EXPECTS = ("mbarrier_arrive_and_expect_tx", "mbarrier_expect_tx")
+SHUFFLES = ("shuffle_sync_bfly", "shuffle_sync_up", "shuffle_sync_down")
+WIDTHS = {"warp_reduce": (2, "width"), "warp_reduction": (None, "threads_in_group")}
+ACCESSES = {
+    "copy",
+    "autovec_copy",
+    "store_async_dsmem",
+    "atomic_add",
+    "load",
+    "store",
+    "mbarrier_init",
+    "mbarrier_arrive",
+}
+ACCESSES |= {"mbarrier_arrive_and_expect_tx", "mbarrier_wait"}
+WEAKER = {ast.Lt: ("<", "<="), ast.Gt: (">", ">=")}
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One edit: characters `start` to `end` of the text of `file` become `new`."""
+
+    file: str
+    function: str  # qualified name
+    kind: str
+    edit: str  # what is done, in words
+    start: int
+    end: int
+    new: str
+    first: int  # lines of the mutated statement; of a condition, with what it guards
+    last: int
+    line: int  # of the edit itself
+    column: int
+    ordinal: int = 0
+
+    @property
+    def id(self) -> str:
+        """A name that survives changes elsewhere in the file."""
+        again = f" #{self.ordinal + 1}" if self.ordinal else ""
+        return f"{Path(self.file).stem}.{self.function}: {self.edit}{again}"
+
+    @property
+    def where(self) -> str:
+        return f"{Path(self.file).name}:{self.line}"
+
+    def text(self, source: str) -> str:
+        """The mutated source; every line keeps its number."""
+        new = self.new + "\n" * (source[self.start : self.end].count("\n") - self.new.count("\n"))
+        return source[: self.start] + new + source[self.end :]
+
+
+@functools.cache
+def source_of(file: str) -> str:
+    """The text of a source file, as it was when it was first asked for."""
+    return Path(file).read_text(encoding="utf-8")
+
+
+def mutants_of(file: str) -> list[Mutant]:
+    """Every mutant of the functions of a file, in order of the source."""
+    source = source_of(file)
+    found = []
+    for function, name in functions_in(ast.parse(source)):
+        found += _Places(file, source, function, name).found
+    seen = Counter()
+    numbered = []
+    for mutant in found:
+        key = (mutant.function, mutant.edit)
+        numbered.append(replace(mutant, ordinal=seen[key]))
+        seen[key] += 1
+    return numbered
+
+
+def functions_in(tree):
+    """(function, qualified name) of all that may run on the device: not constructors and other special methods."""
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef):
+            yield node, node.name
+        elif isinstance(node, ast.ClassDef):
+            for item in node.body:
+                if isinstance(item, ast.FunctionDef) and not item.name.startswith("__"):
+                    yield item, f"{node.name}.{item.name}"
+
+
+def call_name(node) -> str:
+    """The last part of the name that is called, or ""."""
+    if not isinstance(node, ast.Call):
+        return ""
+    return getattr(node.func, "attr", None) or getattr(node.func, "id", "")
+
+
+class _Places:
+    """Walks one function and collects its mutants."""
+
+    def __init__(self, file, source, function, name):
+        self.file, self.source, self.name, self.found = file, source, name, []
+        starts = [0]
+        for line in source.splitlines(keepends=True):
+            starts.append(starts[-1] + len(line.encode()))
+        self.starts, self.bytes = starts, source.encode()
+        # Only what is decorated has dynamic conditions; in plain helpers `if` and `range` are Python's.
+        self.device = any("jit" in ast.unparse(d) or "kernel" in ast.unparse(d) for d in function.decorator_list)
+        for statement in function.body:
+            self.statement(statement)
+
+    def add(self, kind, edit, node, new, statement, guarded=False):
+        last = statement.end_lineno
+        if isinstance(statement, (ast.If, ast.For, ast.While, ast.With)) and not guarded:
+            last = statement.body[0].lineno - 1
+        start, end = (
+            self._offset(*at) for at in ((node.lineno, node.col_offset), (node.end_lineno, node.end_col_offset))
+        )
+        self.found.append(
+            Mutant(
+                self.file, self.name, kind, edit, start, end, new, statement.lineno, last, node.lineno, node.col_offset
+            )
+        )
+
+    def _offset(self, line, column) -> int:
+        return len(self.bytes[: self.starts[line - 1] + column].decode())
+
+    def statement(self, node):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+            self.call_statement(node)
+        if isinstance(node, ast.If) and self.device and not _is_constexpr(node.test):
+            if _touches_memory(node.body) and _is_dynamic(node.test):
+                self.add("predicate", f"`if {ast.unparse(node.test)}` always", node.test, "True", node, guarded=True)
+                self.expression(node.test, node, guarded=True)
+        elif isinstance(node, ast.For) and self.device and call_name(node.iter) == "range":
+            stop = node.iter.args[min(1, len(node.iter.args) - 1)]
+            self.add(
+                "predicate", f"loop to {ast.unparse(stop)} one longer", stop, f"({ast.unparse(stop)}) + 1", node, True
+            )
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.stmt):
+                self.statement(child)
+            elif not isinstance(node, (ast.If, ast.For, ast.While)):
+                self.expression(child, node)
+
+    def call_statement(self, node):
+        call, name = node.value, call_name(node.value)
+        said = ast.unparse(call)
+        kind = REMOVED.get(name, "fence" if "fence" in name else None)
+        if kind is not None:
+            self.add(kind, f"{said} removed", node, "pass", node)
+        if name in EXPECTS:
+            for more in ("+ 4", "- 4"):
+                self.add("count", f"{said}: {more} bytes", call.args[1], f"({ast.unparse(call.args[1])}) {more}", node)
+        if name == "mbarrier_init":
+            self.add("count", f"{said}: + 4 arrivals", call.args[1], f"({ast.unparse(call.args[1])}) + 4", node)
+        if name == "mbarrier_wait":
+            parity = call.args[1]
+            self.add("mbarrier", f"{said}: parity flipped", parity, f"(1 - ({ast.unparse(parity)}))", node)
+        if name in ("cp_async_wait_group", "cp_async_bulk_wait_group"):
+            allowed = call.args[0]
+            self.add("group", f"{said}: one group more", allowed, f"({ast.unparse(allowed)}) + 1", node)
+        for keyword in call.keywords:
+            if keyword.arg == "pred":
+                self.add("predicate", f"{said} without pred", keyword.value, "None", node)
+
+    def expression(self, node, statement, guarded=False):
+        """Predicates, indices and shuffles within an expression; what is decided at compile time is left alone."""
+        if _is_constexpr(node) or isinstance(node, (ast.IfExp, ast.Lambda)):
+            return
+        said = ast.unparse(node)
+        if isinstance(node, (ast.BoolOp, ast.Compare)) and not _is_dynamic(node):
+            return
+        if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And):
+            for part in node.values:
+                self.add("predicate", f"`{ast.unparse(part)}` dropped from `{said}`", part, "True", statement, guarded)
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitAnd):
+            for part, other in ((node.left, node.right), (node.right, node.left)):
+                edit = f"`{ast.unparse(part)}` dropped from `{said}`"
+                self.add("predicate", edit, node, f"({ast.unparse(other)})", statement, guarded)
+        elif isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in WEAKER:
+            strict, weak = WEAKER[type(node.ops[0])]
+            left, right = ast.unparse(node.left), ast.unparse(node.comparators[0])
+            edit = f"`{left} {strict} {right}` made `{weak}`"
+            self.add("predicate", edit, node, f"(({left}) {weak} ({right}))", statement, guarded)
+        elif call_name(node) == "elem_less":
+            self.add("predicate", f"`{said}` always", node, "True", statement, guarded)
+        elif isinstance(node, ast.Subscript) and _is_shared(node.value):
+            self.indices(node, statement)
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add) and _is_shared_pointer(node.left):
+            self.add("index", f"`{said}` without its offset", node, ast.unparse(node.left), statement)
+            for part in _addends(node.right):
+                self.add("index", f"`{ast.unparse(part)}` dropped from `{said}`", part, "0", statement)
+        elif call_name(node) == "crd2idx" and isinstance(node.args[0], ast.Tuple):
+            for part in node.args[0].elts:
+                if not isinstance(part, ast.Constant):
+                    self.add("index", f"`{ast.unparse(part)}` made 0 in `{said}`", part, "0", statement)
+        self.shuffles(node, said, statement)
+        for child in ast.iter_child_nodes(node):
+            self.expression(child, statement, guarded)
+
+    def indices(self, node, statement):
+        parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        for part in parts:
+            if not isinstance(part, (ast.Constant, ast.Slice)):
+                separates = isinstance(node.ctx, ast.Store) or "stage" in ast.unparse(part)
+                self.add(
+                    "index" if separates else "slot",
+                    f"`{ast.unparse(part)}` made 0 in `{ast.unparse(node)}`",
+                    part,
+                    "0",
+                    statement,
+                )
+
+    def shuffles(self, node, said, statement):
+        name = call_name(node)
+        keywords = {k.arg: k.value for k in getattr(node, "keywords", ())}
+        if name in SHUFFLES:
+            offset = keywords.get("offset") or node.args[1]
+            self.add("shuffle", f"`{said}`: offset doubled", offset, f"(2 * ({ast.unparse(offset)}))", statement)
+        if name in WIDTHS:
+            position, keyword = WIDTHS[name]
+            width = keywords.get(keyword)
+            if width is None and position is not None and len(node.args) > position:
+                width = node.args[position]
+            if width is not None:
+                new = f"max(1, ({ast.unparse(width)}) // 2)"
+                self.add("shuffle", f"`{said}`: width halved", width, new, statement)
+
+
+def _is_constexpr(node) -> bool:
+    return call_name(node) in ("const_expr", "range_constexpr", "isinstance", "len")
+
+
+def _is_dynamic(node) -> bool:
+    """Whether an expression may differ from thread to thread: made of more than constants and attributes of objects."""
+    if isinstance(node, ast.Attribute):
+        return not isinstance(node.value, (ast.Name, ast.Attribute)) and _is_dynamic(node.value)
+    if isinstance(node, ast.Call):
+        return call_name(node) not in ("len", "min", "max", "isinstance") or any(map(_is_dynamic, node.args))
+    return isinstance(node, ast.Name) or any(map(_is_dynamic, ast.iter_child_nodes(node)))
+
+
+def _touches_memory(body) -> bool:
+    nodes = [node for statement in body for node in ast.walk(statement)]
+    return any(isinstance(node, ast.Subscript) or call_name(node) in ACCESSES for node in nodes)
+
+
+def _is_shared(node) -> bool:
+    """By this project's names: buffer, slots, shared, and sX for the shared part of X."""
+    name = getattr(node, "id", "")
+    return name in ("buffer", "slots", "shared") or (len(name) > 1 and name[0] == "s" and name[1].isupper())
+
+
+def _is_shared_pointer(node) -> bool:
+    return getattr(node, "id", "") == "mbar" or (
+        isinstance(node, ast.Attribute) and node.attr == "iterator" and _is_shared(node.value)
+    )
+
+
+def _addends(node) -> list:
+    return [node.left, node.right] if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add) else []
+
+
+@contextmanager
+def applied(mutant: Mutant, modules):
+    """Run with the mutant: its source is a file of the same name elsewhere, and the functions of that module read from it.
+
+    The simulator reads a function's source from the file that its code names, so that is what changes, and only meanwhile.
+    """
+    source = source_of(mutant.file)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / Path(mutant.file).name
+        path.write_text(mutant.text(source), encoding="utf-8")
+        compile(
+            path.read_text(encoding="utf-8"), str(path), "exec"
+        )  # an edit that is no Python is a fault of this suite
+        functions = [f for module in modules for f in functions_of(module, mutant.file)]
+        codes = [function.__code__ for function in functions]
+        try:
+            for function, code in zip(functions, codes):
+                function.__code__ = code.replace(co_filename=str(path))
+            yield
+        finally:
+            for function, code in zip(functions, codes):
+                function.__code__ = code
+            linecache.checkcache(str(path))
+
+
+def functions_of(module, file: str) -> list:
+    """The functions and methods of a module whose source is `file`."""
+    found = {}
+    for item in list(vars(module).values()):
+        members = vars(item).values() if isinstance(item, type) else (item,)
+        for member in members:
+            function = inspect.unwrap(member) if callable(member) else None
+            if isinstance(function, types.FunctionType) and function.__code__.co_filename == file:
+                found[id(function)] = function
+    return list(found.values())

@@ -1,0 +1,343 @@
+"""What suite `mutation` runs the kernels on: small, ragged, and so chosen that together they execute every line.
+
+Few threads, several rows a block of which the last do not exist, rows that end in the middle of a vector or begin there,
+rows with a gap behind them and without, several warps a row, clusters, several turns of a block. float32 throughout: what
+is mutated does not depend on the type.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from quack_tutorial import reference
+from quack_tutorial.simulator import simulate
+from quack_tutorial.simulator.loading import answer_imports
+
+MAX_STEPS = 200_000
+EPS = 1e-6
+IGNORED = -100
+
+
+@dataclass(frozen=True)
+class Case:
+    """A kernel with inputs: `arguments()` gives fresh ones, `error(arguments)` the largest error over what is tolerated."""
+
+    name: str
+    function: object
+    arguments: object
+    error: object
+
+    def run(self, **how):
+        """(Run, what is wrong with the outputs or ""); the fast mode raises SimulationError at a wrong access."""
+        arguments = self.arguments()
+        run = simulate(self.function, *arguments, max_steps=MAX_STEPS, **how)
+        with np.errstate(all="ignore"):
+            error = self.error(arguments)
+        return run, "" if error <= 1 else "the output is wrong"
+
+
+def cases() -> list[Case]:
+    """All kernels of the package, and those of the tests where this is a checkout."""
+    return [*copies(), *softmaxes(), *rmsnorms(), *cross_entropies(), *steps(), *of_this_suite(), *of_the_tests()]
+
+
+def numbers(seed, *shape, gap=0, spread=1):
+    """Normally distributed float32; `gap` elements lie between rows."""
+    x = np.random.default_rng(seed).standard_normal((*shape[:-1], shape[-1] + gap)).astype(np.float32) * spread
+    return x[..., : shape[-1]]
+
+
+def poisoned(*shape, gap=0):
+    return np.full((*shape[:-1], shape[-1] + gap), 77, np.float32)[..., : shape[-1]]
+
+
+def differs(one, other):
+    return 0.0 if np.array_equal(one, other) else np.inf
+
+
+def configs():
+    """(threads a row, threads a block, blocks a row) with a number of columns, a gap and a promise for each."""
+    return (
+        ((8, 32, 1), 68, 0, "aligned"),
+        ((8, 32, 1), 70, 2, "aligned"),
+        ((8, 32, 1), 71, 0, "congruent"),
+        ((8, 32, 1), 45, 0, "any"),
+        ((64, 128, 1), 516, 4, "aligned"),
+        ((96, 192, 1), 390, 0, "any"),
+        ((64, 64, 1), 256, 0, "congruent"),
+        ((64, 64, 2), 518, 2, "aligned"),
+        ((64, 64, 2), 519, 0, "congruent"),
+        ((96, 96, 2), 1536, 0, "aligned"),
+    )
+
+
+def copies():
+    from quack_tutorial.kernels import copy
+
+    f32 = copy.cutlass.Float32
+    for N in (100, 33):
+        for made in (copy.Copy(f32, N, 0), copy.Copy(f32, N)) + ((copy.CopyAsync(f32, N),) if N % 4 == 0 else ()):
+            name = f"{type(made).__name__}({N}, vectors of {made.vector_size})"
+            arguments = lambda N=N: (numbers(1, 6, N), poisoned(6, N))  # noqa: E731
+            yield Case(name, made, arguments, lambda a: differs(a[0], a[1]))
+
+
+def softmaxes():
+    from quack_tutorial.kernels import softmax
+    from quack_tutorial.kernels.config import Config
+
+    f32 = softmax.cutlass.Float32
+
+    def forward(N, gap, M=5):
+        return lambda: (numbers(2, M, N, gap=gap, spread=4), poisoned(M, N, gap=gap))
+
+    def backward(N, gap, M=5):
+        y = reference.softmax(numbers(2, M, N)).astype(np.float32)
+        return lambda: (_with_gap(y, gap), numbers(3, M, N, gap=gap), poisoned(M, N, gap=gap))
+
+    error = lambda a: reference.softmax_error(*a, "float32")  # noqa: E731
+    for made in (softmax.SoftmaxThreePass(64), softmax.SoftmaxOnline(64)):
+        yield Case(type(made).__name__, made, forward(150, 0, 2), error)
+    for spread, N, gap, rows in configs():
+        config, said = Config(*spread), f"(5 x {N}, {rows}, {spread}, gap {gap})"
+        yield Case("Softmax" + said, softmax.Softmax(f32, N, rows, config), forward(N, gap), error)
+        yield Case(
+            "SoftmaxBackward" + said,
+            softmax.SoftmaxBackward(f32, N, rows, config),
+            backward(N, gap),
+            lambda a: reference.softmax_backward_error(*a, "float32"),
+        )
+
+
+def _with_gap(x, gap):
+    wide = np.full((len(x), x.shape[1] + gap), 55, x.dtype)
+    wide[:, : x.shape[1]] = x
+    return wide[:, : x.shape[1]]
+
+
+def rmsnorms():
+    from quack_tutorial.kernels import rmsnorm
+    from quack_tutorial.kernels.config import Config
+
+    f32 = rmsnorm.cutlass.Float32
+    # One row a block, equal pieces of whole vectors: rows come ahead through shared memory; at last more stages than rows.
+    ahead = (
+        ((64, 64, 1, 2), 400, 0, "aligned"),
+        ((64, 64, 2, 3), 1024, 0, "aligned"),
+        ((64, 64, 1, 3), 256, 0, "aligned"),
+    )
+    for spread, N, gap, rows in configs() + ahead:
+        M = 2 if len(spread) == 4 and N == 256 else 9
+        config, said = Config(*spread), f"({M} x {N}, {rows}, {spread}, gap {gap})"
+        made = rmsnorm.RMSNorm(
+            f32, N, rows, weight=f32, bias=f32, residual=f32, residual_out=f32, rstd=True, config=config
+        )
+        yield Case("RMSNorm" + said, made, _rmsnorm_arguments(M, N, gap), _rmsnorm_error)
+        for parts in (4, 2) if rows == "aligned" else (4,):
+            made = rmsnorm.RMSNormBackward(f32, N, rows, weight=f32, config=config)
+            yield Case(
+                f"RMSNormBackward{said[:-1]}, {parts} parts)",
+                made,
+                _rmsnorm_backward_arguments(M, N, gap, parts),
+                _rmsnorm_backward_error,
+            )
+    for N in (40, 65):
+        arguments = lambda N=N: (numbers(4, 11, N), poisoned(N))  # noqa: E731
+        error = lambda a: reference.rmsnorm_db_error(*a, "float32")  # noqa: E731
+        yield Case(f"ColumnSum(11 x {N})", rmsnorm.ColumnSum(N, f32), arguments, error)
+
+
+def steps():
+    """The first versions of RMSNorm and cross-entropy; a thread that adds up a whole row is exact enough for a short one."""
+    from quack_tutorial.kernels import steps
+
+    f32 = steps.cutlass.Float32
+    for made, N in (
+        (steps.RMSNormThread(), 41),
+        (steps.RMSNormBlock(), 301),
+        (steps.RMSNormVectors(f32, 301, "congruent", threads=64), 301),
+    ):
+        arguments = lambda N=N: (numbers(5, 3, N), numbers(6, N), poisoned(3, N), EPS)  # noqa: E731
+        error = lambda a: reference.rmsnorm_error(a[0], a[2], "float32", weight=a[1], eps=EPS)  # noqa: E731
+        yield Case(f"{type(made).__name__}(3 x {N})", made, arguments, error)
+    for made in (steps.CrossEntropyTwoPass(), steps.CrossEntropyOnline()):
+        arguments = lambda: (numbers(5, 3, 301), np.array([0, 300, 7]), poisoned(3))  # noqa: E731
+        error = lambda a: reference.cross_entropy_error(*a)  # noqa: E731
+        yield Case(f"{type(made).__name__}(3 x 301)", made, arguments, error)
+
+
+def _rmsnorm_arguments(M, N, gap):
+    def arguments():
+        x, w, b, r = numbers(5, M, N, gap=gap), numbers(6, N), numbers(7, N), numbers(8, M, N, gap=gap)
+        return x, w, b, r, poisoned(M, N, gap=gap), poisoned(M, N, gap=gap), poisoned(M), EPS
+
+    return arguments
+
+
+def _rmsnorm_error(a):
+    x, w, b, r, out, residual_out, rstd, _ = a
+    return max(
+        reference.rmsnorm_error(x, out, "float32", weight=w, bias=b, residual=r, eps=EPS),
+        reference.rmsnorm_rstd_error(x, rstd, residual=r, eps=EPS),
+        differs(residual_out, x + r),
+    )
+
+
+def _rmsnorm_backward_arguments(M, N, gap, parts):
+    x = numbers(5, M, N)
+    rstd = reference.rmsnorm_rstd(x, eps=EPS).astype(np.float32)
+
+    def arguments():
+        w, dy, dh = numbers(6, N), numbers(9, M, N, gap=gap), numbers(10, M, N, gap=gap)
+        return _with_gap(x, gap), w, dy, dh, rstd, poisoned(M, N, gap=gap), poisoned(parts, N), poisoned(parts, N)
+
+    return arguments
+
+
+def _rmsnorm_backward_error(a):
+    x, w, dy, dh, rstd, dx, dw, db = a
+    return max(
+        reference.rmsnorm_dx_error(x, dy, dx, "float32", weight=w, dresidual=dh, rstd=rstd),
+        reference.rmsnorm_dw_error(x, dy, dw.astype(np.float64).sum(axis=0), "float32", rstd=rstd),
+        reference.rmsnorm_db_error(dy, db.astype(np.float64).sum(axis=0), "float32"),
+    )
+
+
+def cross_entropies():
+    from quack_tutorial.kernels import cross_entropy
+    from quack_tutorial.kernels.config import Config
+
+    f32 = cross_entropy.cutlass.Float32
+    for spread, N, gap, rows in configs():
+        said = f"(5 x {N}, {rows}, {spread}, gap {gap})"
+        if spread[2] == 1:
+            config = Config(*spread, in_flight=2)
+            made = cross_entropy.CrossEntropy(f32, N, rows, lse=True, config=config)
+            yield Case("CrossEntropy" + said, made, _logits(N, gap, "loss", "lse"), _loss_error)
+            made = cross_entropy.CrossEntropyBackward(f32, N, rows, config=config)
+            yield Case("CrossEntropyBackward" + said, made, _logits(N, gap, "backward"), _gradient_error)
+        made = cross_entropy.CrossEntropyFused(f32, N, rows, lse=True, config=Config(*spread))
+        yield Case("CrossEntropyFused" + said, made, _logits(N, gap, "loss", "lse", "dx"), _fused_error)
+
+
+def _logits(N, gap, *outputs):
+    """Five rows of logits; among the targets one to ignore, one too large (in the last row), one negative."""
+    target = np.array([N - 1, IGNORED, 0, -3, N], np.int64)
+
+    def arguments():
+        x = numbers(11, 5, N, gap=gap, spread=3)
+        lse = reference.logsumexp(x).astype(np.float32)
+        made = {"loss": [poisoned(5)], "lse": [poisoned(5)], "dx": [poisoned(5, N, gap=gap)]}
+        made["backward"] = [numbers(12, 5), lse, *made["dx"]]
+        return x, target.copy(), *(array for name in outputs for array in made[name]), IGNORED
+
+    return arguments
+
+
+def _loss_error(a):
+    of_loss = reference.cross_entropy_error(a[0], a[1], a[2], "float32", IGNORED)
+    return max(of_loss, reference.logsumexp_error(a[0], a[3]))
+
+
+def _gradient_error(a):
+    return _of_gradient(a[0], a[1], a[2], a[4], a[3])
+
+
+def _fused_error(a):
+    return max(_loss_error(a), _of_gradient(a[0], a[1], 1.0, a[4], None))
+
+
+def _of_gradient(x, target, dloss, dx, lse):
+    """Rows whose target is no column are NaN, which the reference does not say."""
+    column = (target >= 0) & (target < x.shape[1]) | (target == IGNORED)
+    if not np.isnan(dx[~column]).all():
+        return np.inf
+    dloss = np.broadcast_to(dloss, target.shape)
+    lse = None if lse is None else lse[column]
+    part = dict(lse=lse, ignore_index=IGNORED)
+    return reference.cross_entropy_backward_error(
+        x[column], target[column], dloss[column], dx[column], "float32", **part
+    )
+
+
+# ---- kernels of this suite and of the tests --------------------------------------------------------------------------
+
+
+def of_this_suite():
+    from quack_tutorial.validate import mutation_kernels
+
+    def spread_over_row(values):
+        return np.repeat(values[:, None], 64, axis=1)
+
+    def pair(x):
+        x = x.astype(np.float64)
+        by_warp = x.reshape(len(x), 2, 32)
+        return by_warp.max(axis=(1, 2)) + np.exp(x - x.max(axis=1, keepdims=True)).sum(axis=1)
+
+    for pairs, wanted in ((False, lambda x: x.sum(axis=1, dtype=np.float64)), (True, pair)):
+        yield Case(
+            f"RowSums({'pairs' * pairs})",
+            mutation_kernels.RowSums(pairs),
+            lambda: (numbers(13, 4, 64), poisoned(4, 64)),
+            lambda a, wanted=wanted: near(a[1], spread_over_row(wanted(a[0]))),
+        )
+    yield Case(
+        "LastBlock",
+        mutation_kernels.LastBlock(),
+        lambda: (numbers(14, 5, 32), poisoned(5), np.zeros(1, np.int32), poisoned(1)),
+        lambda a: max(near(a[3], a[0].sum(dtype=np.float64)), differs(a[2], np.zeros(1, np.int32))),
+    )
+    yield Case(
+        "Handover",
+        mutation_kernels.Handover(),
+        lambda: (numbers(15, 3, 32), poisoned(3, 32)),
+        lambda a: differs(a[1], 2 * a[0][:, ::-1]),
+    )
+    yield Case(
+        "Mirror",
+        mutation_kernels.Mirror(),
+        lambda: (numbers(16, 4, 32), poisoned(4, 32)),
+        lambda a: differs(a[1], a[0][:, ::-1]),
+    )
+
+
+def near(result, wanted):
+    """The largest error over 1e-4; infinite where NaN."""
+    return float(np.nan_to_num(np.abs(result - wanted).max(), nan=np.inf)) / 1e-4
+
+
+def of_the_tests():
+    folder = Path(__file__).resolve().parents[2] / "tests" / "simulator" / "dsl"
+    if not folder.exists():
+        return
+    cluster, async_copies = (_loaded(folder / name) for name in ("cluster.py", "async_copies.py"))
+    x = numbers(0, 3, 512)
+    for blocks in (2, 4):
+        sums = np.repeat(x[:2].astype(np.float64).sum(axis=1, keepdims=True), blocks, axis=1)
+        yield Case(
+            f"ClusterSum({blocks})",
+            cluster.ClusterSum(blocks),
+            lambda blocks=blocks: (x[:2].copy(), poisoned(2, blocks)),
+            lambda a, sums=sums: near(a[1], sums),
+        )
+    moved = lambda a: differs(a[0], a[1])  # noqa: E731
+    yield Case("AsyncCopy()", async_copies.AsyncCopy(), lambda: (numbers(0, 1, 128), poisoned(1, 128)), moved)
+    for N in (512, 32):
+        arguments = lambda N=N: (numbers(0, 3, N), poisoned(3, N))  # noqa: E731
+        yield Case(f"BulkCopy({N})", async_copies.BulkCopy(N), arguments, moved)
+
+
+def _loaded(path: Path):
+    """A module of the checkout's tests, which are not installed with the package."""
+    name = f"{__name__}.{path.stem}"
+    module = types.ModuleType(name)
+    module.__file__ = str(path)
+    answer_imports(module.__dict__)
+    exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), module.__dict__)
+    sys.modules[name] = module
+    return module

@@ -1,0 +1,29 @@
+"""Keeps what other tools say as it came, in the folder that the environment variable `QUACK_VALIDATE_RAW` names, if any."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+_lock = threading.Lock()
+
+
+def keep(name: str, text: str) -> None:
+    """Write `text` as FOLDER/NAME; nothing where no folder is named."""
+    _write(name, text, "w")
+
+
+def add(name: str, text: str) -> None:
+    """The same at the end of the file; from several threads at once, too."""
+    _write(name, text, "a")
+
+
+def _write(name, text, mode):
+    folder = os.environ.get("QUACK_VALIDATE_RAW")
+    if not folder:
+        return
+    with _lock:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        with open(Path(folder, name), mode, encoding="utf-8") as file:
+            file.write(text)

@@ -1,0 +1,181 @@
+"""Every operation of the table on the CPU: its inputs, torch's providers and formulas, and what counts as wrong."""
+
+import functools
+import inspect
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+from quack_tutorial import compiler  # noqa: E402
+from quack_tutorial.bench import correctness, formulas, operations, ours, peers  # noqa: E402
+from quack_tutorial.bench.operations import OPERATIONS, CellKey, bytes_moved  # noqa: E402
+
+M, N = 24, 96
+FORMULAS = {
+    "softmax": formulas.softmax,
+    "softmax backward": formulas.softmax_backward,
+    "rmsnorm": formulas.rmsnorm,
+    "rmsnorm backward": formulas.rmsnorm_backward,
+    "cross-entropy": formulas.cross_entropy,
+    "cross-entropy backward": formulas.cross_entropy_backward,
+    "cross-entropy fused": formulas.cross_entropy_fused,
+}
+
+
+@pytest.fixture(autouse=True)
+def on_the_cpu(monkeypatch):
+    monkeypatch.setattr(operations, "DEVICE", "cpu")
+    torch.manual_seed(0)
+
+
+def error(name, inputs, outputs):
+    return correctness.error_of(OPERATIONS[name], inputs, outputs, seed=1)
+
+
+def test_every_operation_has_a_formula_here():
+    assert list(FORMULAS) == list(OPERATIONS) == list(ours.OURS)
+
+
+@pytest.mark.parametrize("dtype", operations.DTYPES)
+@pytest.mark.parametrize("name", FORMULAS)
+def test_the_formula_and_torch_s_own_are_right(name, dtype):
+    inputs = OPERATIONS[name].inputs(M, N, dtype)
+    assert inputs[0].shape == (M, N) and inputs[0].dtype == getattr(torch, dtype)
+    outputs = FORMULAS[name](*inputs)
+    assert error(name, inputs, outputs) <= 1
+    with torch.no_grad():  # as in the worker
+        call = OPERATIONS[name].providers["eager"](*inputs)
+        if hasattr(call, "prepare"):
+            call.prepare(*inputs)
+        for _ in range(2):  # a backward pass must be able to run again
+            assert error(name, inputs, call(*inputs)) <= correctness.PEER_SLACK
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_one_wrong_element_of_any_output_is_found(name):
+    inputs = OPERATIONS[name].inputs(M, N, "float32")
+    outputs = correctness.as_tuple(FORMULAS[name](*inputs))
+    for output in outputs:
+        kept = output.clone()
+        for wrong in (1.01 * kept.flatten()[0], float("nan")):
+            output.view(-1)[0] = wrong
+            assert error(name, inputs, outputs) > correctness.PEER_SLACK
+            output.copy_(kept)
+    assert error(name, inputs, outputs) <= 1
+
+
+def test_bytes_by_hand():
+    moved = {name: bytes_moved(CellKey(name, "bfloat16", 10, 100)) for name in OPERATIONS}
+    assert moved == {
+        "softmax": 4000,
+        "softmax backward": 6000,
+        "rmsnorm": 4000,
+        "rmsnorm backward": 6000,
+        "cross-entropy": 2120,
+        "cross-entropy backward": 4000,
+        "cross-entropy fused": 4120,
+    }
+
+
+def test_words_of_the_command_line_name_operations():
+    assert operations.named("rmsnorm-backward") == operations.named("rmsnorm backward") == "rmsnorm backward"
+    assert operations.slug("cross-entropy fused") == "cross-entropy-fused"
+    with pytest.raises(ValueError, match="operation 'layernorm' is not one of softmax, softmax-backward, rmsnorm"):
+        operations.named("layernorm")
+
+
+def test_liger_s_fused_kernel_runs_on_copies(monkeypatch):
+    def over_the_logits(x, target, gradients):
+        loss, dx = formulas.cross_entropy_fused(x, target)
+        x.copy_(dx)
+        return loss
+
+    monkeypatch.setattr(peers, "_liger_cross_entropy", over_the_logits)
+    inputs = OPERATIONS["cross-entropy fused"].inputs(M, N, "float32")
+    kept = inputs[0].clone()
+    call = peers.liger_cross_entropy_fused(*inputs)
+    call.prepare(*inputs)
+    call(*inputs), call(*inputs)
+    assert torch.equal(inputs[0], kept)
+    assert error("cross-entropy fused", inputs, call.fresh(*inputs)) <= 1
+
+
+def test_the_quickest_plan_is_taken_and_those_that_refuse_are_passed_over(monkeypatch):
+    times = {"a": 3.0, "b": 1.0, "c": 2.0}
+    monkeypatch.setattr(peers, "_rough_ms", lambda call, inputs: times[call])
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+
+    def refuse():
+        raise RuntimeError("not supported")
+
+    makers = [refuse, *((lambda name=name: name) for name in times)]
+    assert peers.quickest(makers, ()) == "b"
+    with pytest.raises(RuntimeError, match="not supported"):
+        peers.quickest([refuse], ())
+
+
+# Ours ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def dsl():
+    if compiler.dsl_problem():
+        pytest.skip("CuTe DSL is not installed")
+
+
+def all_ours():
+    return [(name, "ours") for name in ours.OURS] + [(name, v) for name in ours.LADDERS for v in ours.versions(name)]
+
+
+@pytest.mark.parametrize("rows", ["aligned", "congruent"])
+@pytest.mark.parametrize("name, provider", all_ours())
+def test_tensors_are_what_the_kernels_are_compiled_for(dsl, monkeypatch, name, provider, rows):
+    monkeypatch.setattr(ours, "_sm_count", lambda device: 4)
+    inputs = OPERATIONS[name].inputs(M, N, "bfloat16")
+    if rows == "congruent":
+        inputs = tuple(apart(tensor) if tensor.dim() == 2 else tensor for tensor in inputs)
+    r = ours.rows_of(inputs[0])
+    assert r == ours.Rows("bfloat16", N, rows)
+    launches = ours.kernels(name, provider, r)
+    seen = []
+    launch = [functools.partial(FakeLaunch, seen, kernel, specs) for kernel, specs in launches]
+    for fake, (kernel, _) in zip(launch, launches, strict=True):
+        fake.kernel = kernel
+    ours.row_of(name, provider).run(launch, *inputs)
+    assert seen == [kernel for kernel, _ in launches]
+
+
+def apart(tensor):
+    """The same numbers in rows one element further apart, so that they start at odd addresses."""
+    wider = torch.empty(tensor.shape[0], tensor.shape[1] + 1, dtype=tensor.dtype)
+    wider[:, :-1] = tensor
+    return wider[:, :-1]
+
+
+def FakeLaunch(seen, kernel, specs, *args):
+    """Compares what is launched with what it was compiled for."""
+    parameters = [
+        name for name in inspect.signature(type(kernel).__call__).parameters if name not in ("self", "stream")
+    ]
+    assert len(specs) == len(args) == len(parameters), type(kernel).__name__
+    sizes = {}
+    for spec, arg, name in zip(specs, args, parameters, strict=True):
+        if not isinstance(spec, compiler.TensorSpec):
+            assert spec == arg and not hasattr(arg, "data_ptr"), name
+            continue
+        assert str(arg.dtype) == f"torch.{spec.dtype}", name
+        for said, is_so in zip((*spec.shape, *spec.stride), (*arg.shape, *arg.stride()), strict=True):
+            known = sizes.setdefault(said, is_so) if isinstance(said, str) else said
+            assert known == is_so, (name, said)
+        steps = [s for said, s in zip(spec.stride, arg.stride(), strict=True) if isinstance(said, str)]
+        assert all(step * arg.element_size() % spec.align == 0 for step in steps) and arg.data_ptr() % spec.align == 0
+    seen.append(kernel)
+
+
+def test_a_hash_of_several_kernels_changes_with_any(monkeypatch):
+    one = ours.ptx_sha256([".entry a"])
+    assert one == compiler.ptx_hash(".entry a")
+    both = ours.ptx_sha256([".entry a\nadd;", ".entry b\nmul;"])
+    assert len(both) == 64 and both != ours.ptx_sha256([".entry a\nadd;", ".entry b\nsub;"])
+    assert both != ours.ptx_sha256([".entry a\nadd;"])

@@ -1,0 +1,925 @@
+"""Kernels at the edge of the language: what the DSL takes and what it refuses, of types, vectors, rebinding, containers.
+
+`ACCEPTED` and `REFUSED` name them; the tests run each on the simulator and hand each to the real compiler.
+"""
+
+from typing import Optional
+
+import cutlass
+import cutlass.cute as cute
+
+from tests.simulator.dsl.language import one_warp
+
+# ---- types ----------------------------------------------------------------------------------------------------------
+
+
+@one_warp
+@cute.kernel
+def where_mixed(x: cute.Tensor, out: cute.Tensor):
+    v = cute.make_tensor(x.iterator, cute.make_layout(4)).load()
+    w = cute.where(v > 0.0, v.to(cutlass.BFloat16), v)
+    out[0] = w[0].to(cutlass.Float32)
+
+
+@one_warp
+@cute.kernel
+def where_with_int(x: cute.Tensor, out: cute.Tensor):
+    v = cute.make_tensor(x.iterator, cute.make_layout(4)).load()
+    w = cute.where(v > 0.0, v, 0)
+    out[0] = w[0]
+
+
+@one_warp
+@cute.kernel
+def where_with_float(x: cute.Tensor, out: cute.Tensor):
+    v = cute.make_tensor(x.iterator, cute.make_layout(4)).load()
+    w = cute.where(v > 0.0, v, 0.0)
+    out[0] = w[0]
+
+
+@one_warp
+@cute.kernel
+def where_bf16_with_float(x: cute.Tensor, out: cute.Tensor):
+    v = cute.make_tensor(x.iterator, cute.make_layout(4)).load().to(cutlass.BFloat16)
+    w = cute.where(v > v, v, 0.0)
+    out[0] = w[0].to(cutlass.Float32)
+
+
+@one_warp
+@cute.kernel
+def where_of_two_numbers(x: cute.Tensor, out: cute.Tensor):
+    v = cute.make_tensor(x.iterator, cute.make_layout(4)).load()
+    w = cute.where(v > 0.0, 1.0, 0.0)
+    out[0] = w[0]
+
+
+@one_warp
+@cute.kernel
+def where_of_one_condition(x: cute.Tensor, out: cute.Tensor):
+    w = cute.where(x[0] > 0.0, x[0], x[1])
+    out[0] = w
+
+
+@one_warp
+@cute.kernel
+def exp_of_int(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    out[tidx] = cute.math.exp(tidx)
+
+
+@one_warp
+@cute.kernel
+def exp_of_ints(x: cute.Tensor, out: cute.Tensor):
+    v = cute.make_tensor(x.iterator, cute.make_layout(4)).load().to(cutlass.Int32)
+    out[0] = cute.math.exp(v)[0]
+
+
+@one_warp
+@cute.kernel
+def sqrt_of_int(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    out[tidx] = cute.math.sqrt(tidx)
+
+
+@one_warp
+@cute.kernel
+def floor_of_int(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    out[tidx] = cute.math.floor(tidx)
+
+
+@one_warp
+@cute.kernel
+def exp_of_bf16(x: cute.Tensor, out: cute.Tensor):
+    out[0] = cute.math.exp(x[0].to(cutlass.BFloat16)).to(cutlass.Float32)
+
+
+# ---- register vectors ------------------------------------------------------------------------------------------------
+
+
+@one_warp
+@cute.kernel
+def vector_at_lane(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    v = cute.make_tensor(x.iterator, cute.make_layout(4)).load()
+    out[tidx] = v[tidx % 4]
+
+
+@one_warp
+@cute.kernel
+def vector_in_range(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    v = cute.make_tensor(x.iterator, cute.make_layout((4, 2))).load()
+    s = cutlass.Float32(0.0)
+    for i in range(4):
+        s += v[i, 0]
+    out[tidx] = s
+
+
+@one_warp
+@cute.kernel
+def vector_slice(x: cute.Tensor, out: cute.Tensor):
+    v = cute.make_tensor(x.iterator, cute.make_layout((4, 2))).load()
+    w = v[None, 1]
+    out[0] = w[2] + w.reduce(cute.ReductionOp.ADD, 0.0, 0)
+
+
+@one_warp
+@cute.kernel
+def vector_sliced_at_lane(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    v = cute.make_tensor(x.iterator, cute.make_layout((4, 2))).load()
+    w = v[None, tidx % 2]
+    out[0] = w[2]
+
+
+@one_warp
+@cute.kernel
+def vector_row(x: cute.Tensor, out: cute.Tensor):
+    v = cute.make_tensor(x.iterator, cute.make_layout((4, 2), stride=(2, 1))).load()
+    w = v[1, None]
+    out[0] = w[0]
+    out[1] = w[1]
+
+
+@one_warp
+@cute.kernel
+def vector_nested_slice(x: cute.Tensor, out: cute.Tensor):
+    v = cute.make_tensor(x.iterator, cute.make_layout(((4, 2), 2))).load()
+    w = v[(None, 1), 1]
+    u = v[None, 0]
+    out[0] = w[0] + u[0]
+
+
+@one_warp
+@cute.kernel
+def vector_past_the_end(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    v = cute.make_tensor(x.iterator, cute.make_layout(4)).load()
+    out[tidx] = v[tidx % 5]
+
+
+@one_warp
+@cute.kernel
+def vector_of_bare_extent(x: cute.Tensor, out: cute.Tensor):
+    v = cute.make_tensor(x.iterator, cute.make_layout((4,))).load()
+    u = cute.make_tensor(x.iterator, cute.make_layout(4)).load()
+    w = v + u
+    out[0] = w[1]
+
+
+# ---- any and all -----------------------------------------------------------------------------------------------------
+
+
+@one_warp
+@cute.kernel
+def any_and_all(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    if any([tidx < 3, tidx > 8]):
+        out[tidx] = x[tidx]
+    if all([tidx < 3, tidx > 8]):
+        out[tidx] = x[tidx]
+
+
+@one_warp
+@cute.kernel
+def any_with_constants(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    if any([False, tidx > 3]):
+        out[tidx] = x[tidx]
+    if all([True, tidx > 3]):
+        out[tidx] = x[tidx]
+
+
+@one_warp
+@cute.kernel
+def any_of_generator(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    if any(tidx > k for k in range(3)):
+        out[tidx] = x[tidx]
+
+
+@one_warp
+@cute.kernel
+def any_of_vector(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    v = cute.make_tensor(x.iterator, cute.make_layout(4)).load()
+    if cute.any_(v > 0.0):
+        out[tidx] = x[tidx]
+    if cute.all_(v > 0.0):
+        out[tidx] = x[tidx]
+
+
+@one_warp
+@cute.kernel
+def all_as_value(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    ok = all([tidx < 3, x[0] > 0.0])
+    out[tidx] = ok.to(cutlass.Float32)
+
+
+# ---- tensors rebound where lanes part ----------------------------------------------------------------------------------
+
+
+@one_warp
+@cute.kernel
+def rebind_registers(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    a = cute.make_rmem_tensor(4, cutlass.Float32)
+    b = cute.make_rmem_tensor(4, cutlass.Float32)
+    a.fill(1.0)
+    b.fill(2.0)
+    r = a
+    if tidx < 16:
+        r = b
+    out[tidx] = r[0]
+
+
+@one_warp
+@cute.kernel
+def rebind_view(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    t = cute.domain_offset((0,), x)
+    if tidx < 16:
+        t = cute.domain_offset((4,), x)
+    out[tidx] = t[tidx % 8]
+
+
+@one_warp
+@cute.kernel
+def rebind_space(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    s = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(32), 16)
+    t = x
+    if tidx < 16:
+        t = s
+    out[tidx] = t[tidx]
+
+
+@one_warp
+@cute.kernel
+def rebind_layout(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    t = cute.make_tensor(x.iterator, cute.make_layout(8))
+    if tidx < 16:
+        t = cute.make_tensor(x.iterator, cute.make_layout(8, stride=2))
+    out[tidx] = t[3]
+
+
+@one_warp
+@cute.kernel
+def rebind_type(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    t = cute.make_rmem_tensor(4, cutlass.Float32)
+    if tidx < 16:
+        t = cute.make_rmem_tensor(4, cutlass.Int32)
+    out[tidx] = cutlass.Float32(t[3])
+
+
+@one_warp
+@cute.kernel
+def rebind_pointer(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    p = x.iterator
+    if tidx < 16:
+        p = x.iterator + 4
+    out[tidx] = cute.make_tensor(p, cute.make_layout(4))[1]
+
+
+@one_warp
+@cute.kernel
+def rebind_alignment(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    t = x
+    for i in range(4):
+        t = cute.domain_offset((1,), t)
+    out[tidx] = t[1]
+
+
+@one_warp
+@cute.kernel
+def swap_in_while(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    a = cute.make_rmem_tensor(4, cutlass.Float32)
+    b = cute.make_rmem_tensor(4, cutlass.Float32)
+    a.fill(1.0)
+    b.fill(2.0)
+    i = tidx
+    while i < 33:
+        t = a
+        a = b
+        b = t
+        a[0] = a[0] + 1.0
+        i += 8
+    out[tidx] = a[0] + b[0] * 10.0
+
+
+@cute.jit
+def pick(a, b, c):
+    r = a
+    if c:
+        r = b
+    return r
+
+
+@one_warp
+@cute.kernel
+def rebind_in_helper(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    a = cute.make_rmem_tensor(4, cutlass.Float32)
+    b = cute.make_rmem_tensor(4, cutlass.Float32)
+    a.fill(1.0)
+    b.fill(2.0)
+    r = pick(a, b, tidx < 16)
+    r[1] = 7.0
+    out[tidx] = a.load().reduce(cute.ReductionOp.ADD, 0.0, 0) * 100.0 + b.load().reduce(cute.ReductionOp.ADD, 0.0, 0)
+
+
+@one_warp
+@cute.kernel
+def rebind_argument(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    t = (x, out)
+    s = t[0]
+    if tidx < 16:
+        s = t[1]
+    s[tidx] = 1.0
+
+
+# ---- lists, dicts and objects changed where lanes part -------------------------------------------------------------------
+
+
+@one_warp
+@cute.kernel
+def list_set(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    held = [x[tidx], x[0]]
+    if tidx < 16:
+        held[0] = held[0] + 1.0
+    out[tidx] = held[0] + held[1]
+
+
+@one_warp
+@cute.kernel
+def list_append(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    held = [x[tidx]]
+    if tidx < 16:
+        held.append(x[0])
+    out[tidx] = held[0]
+
+
+@one_warp
+@cute.kernel
+def dict_set(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    held = {"a": x[tidx]}
+    if tidx < 16:
+        held["a"] = held["a"] + 1.0
+    out[tidx] = held["a"]
+
+
+class Box:
+    def __init__(self, v):
+        self.v = v
+
+
+@one_warp
+@cute.kernel
+def object_set(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    b = Box(x[tidx])
+    if tidx < 16:
+        b.v = b.v + 1.0
+    out[tidx] = b.v
+
+
+@one_warp
+@cute.kernel
+def object_loop(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    b = Box(x[tidx])
+    for i in range(4):
+        b.v = b.v + 1.0
+    out[tidx] = b.v
+
+
+@one_warp
+@cute.kernel
+def list_rebind(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    held = [x[tidx], x[0]]
+    if tidx < 16:
+        held = [held[1], held[0]]
+    out[tidx] = held[0]
+
+
+@one_warp
+@cute.kernel
+def list_alias(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    held = [x[tidx], x[0]]
+    other = held
+    if tidx < 16:
+        held[0] = held[0] + 1.0
+    out[tidx] = other[0]
+
+
+@one_warp
+@cute.kernel
+def list_type_change(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    held = [0, 1]
+    if tidx < 16:
+        held[0] = x[tidx]
+    out[tidx] = cutlass.Float32(held[0])
+
+
+@one_warp
+@cute.kernel
+def list_append_loop(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    held = []
+    for i in range(4):
+        held.append(x[tidx])
+    out[tidx] = held[0]
+
+
+@one_warp
+@cute.kernel
+def list_made_inside(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    if tidx < 16:
+        held = []
+        held.append(x[tidx])
+        out[tidx] = held[0]
+
+
+@one_warp
+@cute.kernel
+def list_in_static_loop(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    held = [0.0, 0.0]
+    if tidx < 16:
+        for k in cutlass.range_constexpr(2):
+            held[k] = x[k]
+    out[tidx] = held[0] + held[1]
+
+
+@cute.jit
+def change(held, x):
+    held[0] = x[0]
+
+
+@one_warp
+@cute.kernel
+def list_through_helper(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    held = [x[tidx]]
+    if tidx < 16:
+        change(held, x)
+    out[tidx] = held[0]
+
+
+@one_warp
+@cute.kernel
+def object_inside(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    if tidx < 16:
+        b = Box(x[tidx])
+        b.v = b.v + 1.0
+        out[tidx] = b.v
+
+
+@one_warp
+@cute.kernel
+def list_static_after(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    held = [0.0, 2]
+    if tidx < 16:
+        held[0] = x[0]
+    for k in cutlass.range_constexpr(held[1]):
+        out[tidx] = held[0]
+
+
+@one_warp
+@cute.kernel
+def list_nested(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    grid = [[0.0, 1.0], [2.0, 3.0]]
+    if tidx < 16:
+        grid[0][1] = x[tidx]
+    out[tidx] = grid[0][1]
+
+
+@one_warp
+@cute.kernel
+def while_list(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    held = [0.0, 1.0]
+    i = tidx
+    while i < 64:
+        held[0] = held[0] + held[1]
+        held[1] = held[1] * 2.0
+        i += 16
+    out[tidx] = held[0]
+
+
+# ---- another block's shared memory ---------------------------------------------------------------------------------------
+
+
+@cute.kernel
+def dsmem_load_kernel(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    s = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(32), 16)
+    s[tidx] = x[tidx]
+    cute.arch.cluster_arrive()
+    cute.arch.cluster_wait()
+    r = cute.make_tensor(cute.arch.map_dsmem_ptr(s.iterator, cutlass.Int32(1)), cute.make_layout(32))
+    out[tidx] = r[tidx]
+
+
+@cute.jit
+def dsmem_load(x: cute.Tensor, out: cute.Tensor):
+    dsmem_load_kernel(x, out).launch(grid=[2, 1, 1], block=[32, 1, 1], cluster=[2, 1, 1])
+
+
+@cute.kernel
+def dsmem_store_kernel(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    s = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(32), 16)
+    cute.arch.cluster_arrive()
+    cute.arch.cluster_wait()
+    r = cute.make_tensor(cute.arch.map_dsmem_ptr(s.iterator, cutlass.Int32(1)), cute.make_layout(32))
+    r[tidx] = x[tidx]
+    cute.arch.cluster_arrive()
+    cute.arch.cluster_wait()
+    out[tidx] = s[tidx]
+
+
+@cute.jit
+def dsmem_store(x: cute.Tensor, out: cute.Tensor):
+    dsmem_store_kernel(x, out).launch(grid=[2, 1, 1], block=[32, 1, 1], cluster=[2, 1, 1])
+
+
+# ---- what the package's kernels do ------------------------------------------------------------------------------------------
+
+
+@cute.kernel
+def optional_kernel(x: cute.Tensor, out: cute.Tensor, w: Optional[cute.Tensor]):  # noqa: UP045, the DSL's documentation
+    tidx, _, _ = cute.arch.thread_idx()
+    v = x[tidx]
+    if cutlass.const_expr(w is not None):
+        v = v * w[tidx]
+    out[tidx] = v
+
+
+@cute.jit
+def optional(x: cute.Tensor, out: cute.Tensor, w: Optional[cute.Tensor] = None):  # noqa: UP045
+    optional_kernel(x, out, w).launch(grid=[1, 1, 1], block=[32, 1, 1])
+
+
+@one_warp
+@cute.kernel
+def fragment_views(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    r = cute.make_rmem_tensor(8, cutlass.Float32)
+    r.fill(0.0)
+    a = cute.make_tensor(r.iterator, cute.make_layout(4))
+    b = cute.make_tensor(r.iterator + 4, cute.make_layout((2, 2)))
+    c = cute.make_tensor(r.iterator + 1, cute.make_layout(3, stride=2))
+    a.fill(1.0)
+    b.store(cute.make_tensor(x.iterator, cute.make_layout((2, 2))).load())
+    c[0] = 9.0
+    s = r.load()
+    t = cutlass.Float32(0.0)
+    for k in cutlass.range_constexpr(8):
+        t = t * 2.0 + s[k]
+    out[tidx] = t + c.load().reduce(cute.ReductionOp.ADD, 0.0, 0)
+
+
+@one_warp
+@cute.kernel
+def fragment_view_dynamic(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    r = cute.make_rmem_tensor(8, cutlass.Float32)
+    r.fill(0.0)
+    b = cute.make_tensor(r.iterator + tidx % 4, cute.make_layout(2))
+    b[0] = x[tidx]
+    b[1] = 3.0
+    out[tidx] = r[1] + r[2]
+
+
+@one_warp
+@cute.kernel
+def stride_zero(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    w = cute.make_tensor(x.iterator, cute.make_layout((4, 8), stride=(0, 1)))
+    v = w[1, None].load()
+    out[tidx] = v[3] + w[tidx % 4, 7]
+
+
+@one_warp
+@cute.kernel
+def unroll_range(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    s = cutlass.Float32(0.0)
+    for i in cutlass.range(0, 8, unroll=4):
+        s += x[i]
+    for i in cutlass.range(4, unroll_full=True):
+        s += x[i]
+    out[tidx] = s
+
+
+@cute.kernel
+def cluster16_kernel(x: cute.Tensor, out: cute.Tensor, iters: cutlass.Int32):
+    tidx, _, _ = cute.arch.thread_idx()
+    rank = cute.arch.block_idx_in_cluster()
+    smem = cutlass.memory.SmemAllocator()
+    mbar = smem.allocate_array(cutlass.Int64, 2)
+    buf = smem.allocate_tensor(cutlass.Float32, cute.make_layout((16, 2)), 16)
+    pairs = smem.allocate_tensor(cutlass.Int64, cute.make_layout((16, 2)), 16)
+    if tidx == 0:
+        for k in cutlass.range_constexpr(2):
+            cute.arch.mbarrier_init(mbar + k, 1)
+    cute.arch.mbarrier_init_fence()
+    cute.arch.cluster_arrive_relaxed()
+    cute.arch.cluster_wait()
+    phase = cutlass.Int32(0)
+    stage = cutlass.Int32(0)
+    total = cutlass.Float32(0.0)
+    for it in range(iters):
+        if tidx == 0:
+            cute.arch.mbarrier_arrive_and_expect_tx(mbar + stage, 16 * 12)
+        if tidx < 16:
+            cute.arch.store_async_dsmem(buf.iterator + (stage * 16 + rank), x[tidx] + rank, mbar + stage, tidx)
+            pair = (cutlass.Float32(1.0), cutlass.Float32(2.0))
+            cute.arch.store_async_dsmem(pairs.iterator + (stage * 16 + rank), pair, mbar + stage, tidx)
+        cute.arch.mbarrier_wait(mbar + stage, phase)
+        for k in range(16):
+            total += buf[k, stage]
+            if pairs[k, stage] != 0x400000003F800000:  # the bits of 1.0 and 2.0
+                total = -cutlass.Float32.inf
+        cute.arch.cluster_arrive()
+        cute.arch.cluster_wait()
+        stage += 1
+        if stage == 2:
+            stage = cutlass.Int32(0)
+            phase = phase ^ 1
+    out[rank * 32 + tidx] = total
+
+
+@cute.jit
+def cluster16(x: cute.Tensor, out: cute.Tensor, iters: cutlass.Int32):
+    cluster16_kernel(x, out, iters).launch(grid=[16, 1, 1], block=[32, 1, 1], cluster=[16, 1, 1])
+
+
+@one_warp
+@cute.kernel
+def int64_index(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    label = x[tidx]
+    out[tidx] = x[label % 7]
+
+
+@cute.kernel
+def grid_stride_kernel(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    block, _, _ = cute.arch.block_idx()
+    blocks, _, _ = cute.arch.grid_dim()
+    threads, _, _ = cute.arch.block_dim()
+    i = block * threads + tidx
+    while i < 128:
+        out[i] = x[i] + blocks
+        i += blocks * threads
+
+
+@cute.jit
+def grid_stride(x: cute.Tensor, out: cute.Tensor):
+    grid_stride_kernel(x, out).launch(grid=[2, 1, 1], block=[32, 1, 1])
+
+
+@cute.jit
+def grid_stride_two_blocks_per_sm(x: cute.Tensor, out: cute.Tensor):
+    """The compiler asks the driver about min_blocks_per_mp, so only a GPU machine can compile it."""
+    grid_stride_kernel(x, out).launch(grid=[2, 1, 1], block=[32, 1, 1], min_blocks_per_mp=2)
+
+
+# ---- plain ifs and loops: without const_expr the DSL stages them, even where Python knows the answer -------------------
+
+
+@one_warp
+@cute.kernel
+def plain_if_new_name(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    a = 3
+    if a > 2:
+        y = x[tidx]
+    out[tidx] = y
+
+
+@one_warp
+@cute.kernel
+def constant_if_new_name(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    a = 3
+    if cutlass.const_expr(a > 5):
+        y = x[0]
+    elif cutlass.const_expr(a > 2):
+        y = x[tidx]
+    else:
+        y = x[1]
+    out[tidx] = y
+
+
+@one_warp
+@cute.kernel
+def const_expr_not_at_the_top(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    if not cutlass.const_expr(False):
+        y = x[tidx]
+    out[tidx] = y
+
+
+@one_warp
+@cute.kernel
+def plain_if_makes_dynamic(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    a, b = 3, 1
+    if a > 5:
+        b = 2
+    for _ in cutlass.range_constexpr(b):
+        out[tidx] = x[tidx]
+
+
+@one_warp
+@cute.kernel
+def plain_if_changes_type(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    a, y = 3, 0
+    if a > 2:
+        y = x[tidx]
+    out[tidx] = y
+
+
+@one_warp
+@cute.kernel
+def plain_if_changes_value(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    a, y = 3, x[tidx]
+    if a > 2:
+        y = y * 2.0
+    out[tidx] = y
+
+
+@one_warp
+@cute.kernel
+def plain_if_returns(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    a = 3
+    if a > 2:
+        return
+    out[tidx] = x[tidx]
+
+
+@one_warp
+@cute.kernel
+def constant_if_returns(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    out[tidx] = x[tidx]
+    if cutlass.const_expr(True):
+        return
+    out[tidx] = x[0]
+
+
+@one_warp
+@cute.kernel
+def plain_if_breaks(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    for i in cutlass.range_constexpr(4):
+        if i == 2:
+            break
+        out[tidx] = x[tidx] + i
+
+
+@one_warp
+@cute.kernel
+def constant_if_breaks(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    for i in cutlass.range_constexpr(4):
+        if cutlass.const_expr(i == 2):
+            break
+        out[tidx] = x[tidx] + i
+
+
+@one_warp
+@cute.kernel
+def plain_while_makes_dynamic(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    n = 3
+    while n > 0:
+        n -= 1
+    for _ in cutlass.range_constexpr(n + 1):
+        out[tidx] = x[tidx]
+
+
+@one_warp
+@cute.kernel
+def reduce_without_init(x: cute.Tensor, out: cute.Tensor):
+    v = cute.make_tensor(x.iterator, cute.make_layout((4, 2))).load()
+    out[0] = v.reduce(cute.ReductionOp.MAX)
+
+
+# ---- what a tensor takes ------------------------------------------------------------------------------------------------
+
+NUMBERS = {
+    "int": lambda x, i: 3,
+    "float": lambda x, i: 1.5,
+    "bool": lambda x, i: True,
+    "Int8": lambda x, i: cutlass.Int8(3),
+    "Int32": lambda x, i: i,
+    "Int64": lambda x, i: cutlass.Int64(3),
+    "Uint32": lambda x, i: cutlass.Uint32(3),
+    "Float16": lambda x, i: x.to(cutlass.Float16),
+    "BFloat16": lambda x, i: x.to(cutlass.BFloat16),
+    "Float32": lambda x, i: x,
+    "Float64": lambda x, i: x.to(cutlass.Float64),
+    "Boolean": lambda x, i: i < 3,
+}
+TYPES = "Float16 BFloat16 Float32 Float64 Int8 Int32 Int64 Uint32 Boolean".split()
+# number: the types that take it, as the DSL 4.8.1 does
+STORED = {
+    "int": "Int32 Int64 Uint32",
+    "float": "Float32 Float64",
+    "bool": "Int8 Int32 Int64 Uint32 Boolean",
+    "Int8": "Int8 Int32 Int64 Uint32",
+    "Int32": "Int32 Int64 Uint32",
+    "Int64": "Int64",
+    "Uint32": "Int32 Int64 Uint32",
+    "Float16": "Float16 BFloat16 Float32 Float64",
+    "BFloat16": "Float16 BFloat16 Float32 Float64",
+    "Float32": "Float32 Float64",
+    "Float64": "Float64",
+    "Boolean": "Int8 Int32 Int64 Uint32 Boolean",
+}
+
+
+def storing(number: str, dtype: str):
+    """A host function that stores the number in an element of a register tensor of the type."""
+    value, element_type = NUMBERS[number], getattr(cutlass, dtype)
+
+    @one_warp
+    @cute.kernel
+    def store(x: cute.Tensor, out: cute.Tensor):
+        tidx, _, _ = cute.arch.thread_idx()
+        r = cute.make_rmem_tensor(1, element_type)
+        r[0] = value(x[tidx], tidx)
+        out[tidx] = x[tidx]
+
+    return store
+
+
+# ---- the two lists ------------------------------------------------------------------------------------------------------
+
+ACCEPTED = (
+    "where_with_float exp_of_bf16 vector_at_lane vector_in_range vector_slice vector_row vector_nested_slice "
+    "vector_of_bare_extent any_and_all any_with_constants any_of_vector all_as_value rebind_registers rebind_view "
+    "rebind_pointer swap_in_while rebind_in_helper rebind_argument list_set dict_set list_rebind list_alias "
+    "list_made_inside list_in_static_loop object_inside list_nested while_list fragment_views fragment_view_dynamic "
+    "stride_zero unroll_range grid_stride vector_past_the_end "
+    "constant_if_new_name plain_if_changes_value constant_if_returns constant_if_breaks"
+).split()
+# name: what the simulator says
+REFUSED = {
+    "where_mixed": "one type, got BFloat16 and Float32",
+    "where_with_int": "one type, got Float32 and Int32",
+    "where_bf16_with_float": "one type, got BFloat16 and Float32",
+    "where_of_two_numbers": "at least one of the two choices must be a vector",
+    "where_of_one_condition": "needs a vector condition",
+    "exp_of_int": "takes floating-point numbers, got Int32",
+    "exp_of_ints": "takes floating-point numbers, got Int32",
+    "sqrt_of_int": "takes floating-point numbers, got Int32",
+    "floor_of_int": "takes floating-point numbers, got Int32",
+    "vector_sliced_at_lane": "slicing a register vector at a dynamic coordinate",
+    "any_of_generator": "where Python needs True or False now",
+    "rebind_space": "t changes type in a dynamic `if` or loop",
+    "rebind_layout": "t changes type in a dynamic `if` or loop",
+    "rebind_type": "t changes type in a dynamic `if` or loop",
+    "rebind_alignment": "t changes type in a dynamic `if` or loop",
+    "list_append": "held has 1 element on one path of a dynamic `if` or loop and 2 on the other",
+    "list_append_loop": "held has 0 elements on one path of a dynamic `if` or loop and 1 on the other",
+    "list_type_change": "held[0] changes type in a dynamic `if` or loop: Int32 and Float32",
+    "list_static_after": "must be known while tracing",
+    "object_set": "b is a Python object that a dynamic `if` or loop changes",
+    "object_loop": "b is a Python object that a dynamic `if` or loop changes",
+    "plain_if_new_name": "y is bound first inside a dynamic `if` or loop",
+    "const_expr_not_at_the_top": "y is bound first inside a dynamic `if` or loop",
+    "plain_if_makes_dynamic": "must be known while tracing",
+    "plain_if_changes_type": "y changes type in a dynamic `if` or loop",
+    "plain_if_returns": "return inside an `if` or loop",
+    "plain_if_breaks": "break inside an `if` without const_expr",
+    "plain_while_makes_dynamic": "must be known while tracing",
+    "reduce_without_init": "reduce needs init_val and reduction_profile",
+    "dsmem_load": "a tensor over map_dsmem_ptr has no element access",
+    "dsmem_store": "a tensor over map_dsmem_ptr has no element access",
+}

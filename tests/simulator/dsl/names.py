@@ -1,0 +1,319 @@
+"""Kernels for names that no other test uses: each writes numbers that a slip in that name would change."""
+
+import cutlass
+import cutlass.cute as cute
+from cutlass import utils
+from cutlass.cute import typing
+
+from tests.simulator.dsl.language import one_warp
+
+
+@one_warp
+@cute.kernel
+def unsigned_types(x: cute.Tensor, out: cute.Tensor):
+    """out (128,): x as Uint8, Uint16, and the quotient by 3 as Uint64, in Int32; then 2 x + 1."""
+    tidx, _, _ = cute.arch.thread_idx()
+    v = x[tidx]
+    out[tidx] = v.to(cutlass.Uint8).to(cutlass.Int32)
+    out[tidx + 32] = v.to(cutlass.Uint16).to(cutlass.Int32)
+    out[tidx + 64] = (v.to(cutlass.Uint64) // cutlass.Uint64(3)).to(cutlass.Int32)
+    out[tidx + 96] = v + cutlass.as_numeric(v) + cutlass.as_numeric(1)
+
+
+@one_warp
+@cute.kernel
+def loops_and_conditions(x: cute.Tensor, out: cute.Tensor):
+    """The sum of the numbers below the lane's; 100 more in lanes below WARP_SIZE / 4."""
+    tidx, _, _ = cute.arch.thread_idx()
+    total = cutlass.Int32(0)
+    for i in cutlass.range(tidx):
+        total += i
+    if cutlass.dynamic_expr(tidx < cute.arch.WARP_SIZE // 4):
+        total += 100
+    out[tidx] = cute.arch.shuffle_sync_bfly(total, 0, mask=cute.arch.FULL_MASK)
+
+
+@one_warp
+@cute.kernel
+def old_range(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    total = cutlass.Int32(0)
+    for i in cutlass.range_dynamic(tidx):
+        total += i
+    out[tidx] = total
+
+
+@one_warp
+@cute.kernel
+def built_ins(x: cute.Tensor, out: cute.Tensor):
+    """How far x is from the lane's number, and marks for which conditions held; says "traced" once."""
+    tidx, _, _ = cute.arch.thread_idx()
+    print("traced")
+    v = x[tidx]
+    total = max(v, tidx) - min(v, tidx)
+    for i in range(3):
+        total += i
+    if any([tidx < 3, tidx > 30]):
+        total += 1000
+    if all([tidx > 3, tidx < 8]):
+        total += 2000
+    if cutlass.const_expr(isinstance(v, cutlass.Int32) and not isinstance(v, cutlass.Float32)):
+        total += 5000
+    out[tidx] = total
+
+
+def annotated(
+    a: cutlass.Numeric,
+    b: cute.Numeric,
+    shape: cute.Shape,
+    stride: cute.Stride,
+    coord: cute.Coord,
+    tile: cute.Tile,
+    tiler: cute.Tiler,
+    ints: cute.IntTuple,
+    pointer: cute.Pointer,
+    layout: cute.Layout,
+    vector: cute.TensorSSA,
+    atom: cute.CopyAtom,
+    tiled: cute.TiledCopy,
+    kind: cute.NumericMeta,
+    also: typing.Tensor,
+):
+    return a + b + shape[0] + stride[0] + coord[0] + tile[0] + tiler[0] + ints[0]
+
+
+@one_warp
+@cute.kernel
+def annotations(x: cute.Tensor, out: cute.Tensor):
+    """The lane's number, twice, and 1 + 2 + … + 6."""
+    tidx, _, _ = cute.arch.thread_idx()
+    out[tidx] = annotated(tidx, tidx, (1,), (2,), (3,), (4,), (5,), (6,), None, None, None, None, None, None, None)
+
+
+@one_warp
+@cute.kernel
+def vectors(x: cute.Tensor, out: cute.Tensor):
+    """Lane 0: x[0:4] + 1 of ones_like, x - x of zeros_like, 3 of full, 5 of full_like, and the size in bytes of 8 numbers."""
+    tidx, _, _ = cute.arch.thread_idx()
+    if tidx == 0:
+        row = cute.make_tensor(x.iterator, cute.make_layout(4))
+        v = row.load()
+        registers = cute.make_rmem_tensor_like(row)
+        registers.store(v + cute.ones_like(v))
+        cute.basic_copy(registers, cute.make_tensor(out.iterator, cute.make_layout(4)))
+        registers.store(cute.zeros_like(v))
+        cute.autovec_copy(registers, cute.make_tensor(out.iterator + 4, cute.make_layout(4)))
+        registers.store(cute.full((4,), 3, cutlass.Int32) + cute.full_like(v, 5))
+        cute.basic_copy(registers, cute.make_tensor(out.iterator + 8, cute.make_layout(4)))
+        out[12] = cute.size_in_bytes(cutlass.Int32, cute.make_layout(8))
+
+
+@one_warp
+@cute.kernel
+def predicated(x: cute.Tensor, out: cute.Tensor):
+    """Lane 0 copies those of eight numbers whose place is below (5)."""
+    tidx, _, _ = cute.arch.thread_idx()
+    if tidx == 0:
+        row = cute.make_tensor(x.iterator, cute.make_layout(8))
+        pred = cute.make_rmem_tensor(8, cutlass.Boolean)
+        for i in cutlass.range_constexpr(8):
+            pred[i] = cute.elem_less((i,), (5,))
+        cute.basic_copy_if(pred, row, cute.make_tensor(out.iterator, cute.make_layout(8)))
+
+
+@one_warp
+@cute.kernel
+def recast(x: cute.Tensor, out: cute.Tensor):
+    """x (Int32) seen as Int16: the low half of each number."""
+    tidx, _, _ = cute.arch.thread_idx()
+    halves = cute.recast_tensor(x, cutlass.Int16)
+    out[tidx] = halves[2 * tidx].to(cutlass.Int32)
+
+
+@one_warp
+@cute.kernel
+def copy_operations(x: cute.Tensor, out: cute.Tensor):
+    """x to registers, to shared memory, to registers, to out, reversed on the way; each with its own copy operation."""
+    tidx, _, _ = cute.arch.thread_idx()
+    s = utils.SmemAllocator().allocate_tensor(cutlass.Int32, cute.make_layout(32), 16)
+    registers = cute.make_rmem_tensor(1, cutlass.Int32)
+    one = cute.make_layout(1)
+    load = cute.make_copy_atom(cute.nvgpu.CopyG2ROp(), cutlass.Int32, num_bits_per_copy=32)
+    put = cute.make_copy_atom(cute.nvgpu.CopyR2SOp(), cutlass.Int32, num_bits_per_copy=32)
+    get = cute.make_copy_atom(cute.nvgpu.CopyS2ROp(), cutlass.Int32, num_bits_per_copy=32)
+    store = cute.make_copy_atom(cute.nvgpu.CopyR2GOp(), cutlass.Int32, num_bits_per_copy=32)
+    cute.copy(load, cute.make_tensor(x.iterator + cute.assume(tidx, divby=1), one), registers)
+    cute.copy(put, registers, cute.make_tensor(s.iterator + tidx, one))
+    cute.arch.sync_threads()
+    cute.copy(get, cute.make_tensor(s.iterator + (31 - tidx), one), registers)
+    cute.copy(store, registers, cute.make_tensor(out.iterator + tidx, one))
+
+
+@one_warp
+@cute.kernel
+def tiled_by_layout(x: cute.Tensor, out: cute.Tensor):
+    """x to out through a tiled copy made from a thread-value layout: lane l takes elements 2 l and 2 l + 1."""
+    tidx, _, _ = cute.arch.thread_idx()
+    atom = cute.make_copy_atom(cute.nvgpu.CopyUniversalOp(), cutlass.Int32, num_bits_per_copy=64)
+    tiled = cute.make_tiled_copy(atom, cute.make_layout((32, 2), stride=(2, 1)), (64,))
+    part = tiled.get_slice(tidx)
+    source = cute.make_tensor(x.iterator, cute.make_layout(64))
+    target = cute.make_tensor(out.iterator, cute.make_layout(64))
+    cute.copy(atom, part.partition_S(source), part.partition_D(target))
+
+
+@one_warp
+@cute.kernel
+def without_effect(x: cute.Tensor, out: cute.Tensor):
+    """x to out, past every fence and hint."""
+    tidx, _, _ = cute.arch.thread_idx()
+    cute.arch.griddepcontrol_wait()
+    v = x[tidx]
+    cute.arch.fence_acq_rel_cta()
+    cute.arch.fence_acq_rel_cluster()
+    cute.arch.fence_acq_rel_gpu()
+    cute.arch.fence_acq_rel_sys()
+    cute.arch.fence_proxy("async.shared", space="cta")
+    cute.arch.griddepcontrol_launch_dependents()
+    out[tidx] = v
+
+
+@cute.kernel
+def ids(out: cute.Tensor):
+    """out (10, 16): a row an answer, a column a block."""
+    tidx, _, _ = cute.arch.thread_idx()
+    bx, by, _ = cute.arch.block_idx()
+    rank_x, rank_y, _ = cute.arch.block_in_cluster_idx()
+    size_x, size_y, _ = cute.arch.block_in_cluster_dim()
+    cluster_x, cluster_y, _ = cute.arch.cluster_idx()
+    clusters_x, clusters_y, _ = cute.arch.cluster_dim()
+    b = by * 4 + bx
+    if tidx == 0:
+        out[0, b] = rank_x
+        out[1, b] = rank_y
+        out[2, b] = size_x
+        out[3, b] = size_y
+        out[4, b] = cluster_x
+        out[5, b] = cluster_y
+        out[6, b] = clusters_x
+        out[7, b] = clusters_y
+        out[8, b] = cute.arch.cluster_size()
+        out[9, b] = cute.arch.block_idx_in_cluster()
+
+
+@cute.jit
+def cluster_ids(out: cute.Tensor):
+    ids(out).launch(grid=[4, 4, 1], block=[32, 1, 1], cluster=[2, 2, 1])
+
+
+@one_warp
+@cute.kernel
+def expected_apart(x: cute.Tensor, out: cute.Tensor):
+    """x (128,) to out (128,) by a bulk copy whose bytes are expected before the arrival, polled with try_wait."""
+    tidx, _, _ = cute.arch.thread_idx()
+    smem = cutlass.memory.SmemAllocator()
+    mbar = smem.allocate_array(cutlass.Int64, 1, byte_alignment=8)
+    s = smem.allocate_tensor(cutlass.Int32, cute.make_layout(128), byte_alignment=128)
+    if tidx == 0:
+        cute.arch.mbarrier_init(mbar, 1)
+        cute.arch.mbarrier_init_fence()
+    cute.arch.barrier()
+    load = cute.make_copy_atom(cute.nvgpu.cpasync.CopyBulkG2SOp(), cutlass.Int32)
+    with cute.arch.elect_one():
+        cute.arch.mbarrier_expect_tx(mbar, 512)
+        cute.copy(load, x, s, mbar_ptr=mbar)
+        cute.arch.mbarrier_arrive(mbar)
+    done = cute.arch.mbarrier_try_wait(mbar, 0)
+    while not done:
+        done = cute.arch.mbarrier_try_wait(mbar, 0)
+    for i in cutlass.range(tidx, 128, 32):
+        out[i] = s[i]
+
+
+@cute.kernel
+def tested_until(x: cute.Tensor, out: cute.Tensor):
+    """Warp 0 polls with test_wait until warp 1 has written and arrived; out (32,) is x, reversed."""
+    tidx, _, _ = cute.arch.thread_idx()
+    smem = cutlass.memory.SmemAllocator()
+    mbar = smem.allocate_array(cutlass.Int64, 1, byte_alignment=8)
+    s = smem.allocate_tensor(cutlass.Int32, cute.make_layout(32), byte_alignment=16)
+    if tidx == 0:
+        cute.arch.mbarrier_init(mbar, 32)
+        cute.arch.mbarrier_init_fence()
+    cute.arch.barrier()
+    if tidx < 32:
+        done = cute.arch.mbarrier_test_wait(mbar, 0)
+        while not done:
+            done = cute.arch.mbarrier_test_wait(mbar, 0)
+        out[tidx] = s[31 - tidx]
+    else:
+        s[tidx - 32] = x[tidx - 32]
+        cute.arch.mbarrier_arrive(mbar)
+
+
+@cute.jit
+def polled(x: cute.Tensor, out: cute.Tensor):
+    tested_until(x, out).launch(grid=[1, 1, 1], block=[64, 1, 1])
+
+
+@one_warp
+@cute.kernel
+def polls_for_ever(x: cute.Tensor, out: cute.Tensor):
+    """Nobody arrives: the loop does not end."""
+    tidx, _, _ = cute.arch.thread_idx()
+    mbar = cutlass.memory.SmemAllocator().allocate_array(cutlass.Int64, 1, byte_alignment=8)
+    if tidx == 0:
+        cute.arch.mbarrier_init(mbar, 1)
+        cute.arch.mbarrier_init_fence()
+    cute.arch.barrier()
+    done = cute.arch.mbarrier_test_wait(mbar, 0)
+    while not done:
+        done = cute.arch.mbarrier_test_wait(mbar, 0)
+    out[tidx] = x[tidx]
+
+
+@one_warp
+@cute.kernel
+def atomic_max_of_floats(x: cute.Tensor, out: cute.Tensor):
+    cute.arch.atomic_max(out.iterator, x[0])
+
+
+@one_warp
+@cute.kernel
+def largest_of_integers(x: cute.Tensor, out: cute.Tensor):
+    v = cute.make_tensor(x.iterator, cute.make_layout(4)).load()
+    out[0] = v.reduce(cute.ReductionOp.MAX, cutlass.Int32(0), 0)
+
+
+class Spaces:
+    """Whether memory is where AddressSpace says, and hints that change nothing."""
+
+    hints = (
+        cute.CacheEvictionPriority.EVICT_FIRST,
+        cute.nvgpu.LoadCacheMode.STREAMING,
+        cute.nvgpu.cpasync.LoadCacheMode.GLOBAL,
+        cute.nvgpu.StoreCacheMode.STREAMING,
+        cute.nvgpu.L2PrefetchSize.SIZE_128B,
+        cute.nvgpu.MemoryOrder.RELAXED,
+        cute.nvgpu.MemoryScope.GPU,
+    )
+
+    @cute.jit
+    def __call__(self, x: cute.Tensor, out: cute.Tensor):
+        self.kernel(x, out).launch(grid=[1, 1, 1], block=[32, 1, 1])
+
+    @cute.kernel
+    def kernel(self, x: cute.Tensor, out: cute.Tensor):
+        tidx, _, _ = cute.arch.thread_idx()
+        s = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Int32, cute.make_layout(32), 16)
+        total = x[tidx]
+        if cutlass.const_expr(x.memspace == cutlass.AddressSpace.gmem):
+            total += 100
+        if cutlass.const_expr(s.memspace == cute.AddressSpace.smem):
+            total += 200
+        if cutlass.const_expr(len(self.hints) == 7):
+            total += 400
+        out[tidx] = total
+
+
+NOT_MODELLED = (cute.core, cute.runtime)  # modules that may be imported, and refuse to be used

@@ -1,0 +1,134 @@
+"""Names that no other test uses, each with an answer worked out by hand; and slips that the edge values found."""
+
+import numpy as np
+import pytest
+
+from quack_tutorial.simulator import NotSimulated, simulate
+from quack_tutorial.simulator import names as namespaces
+from tests.simulator.dsl import names as k
+
+X = np.arange(128, dtype=np.int32) * 70001 - 3
+LANE = np.arange(32)
+SUMS = LANE * (LANE - 1) // 2
+UNTOUCHED = np.full(128, -7, np.int32)
+
+
+def overwritten(*values):
+    """What is left of `UNTOUCHED` after its first elements were written."""
+    out, values = UNTOUCHED.copy(), np.concatenate(values)
+    out[: len(values)] = values
+    return out
+
+
+def low_bits(numbers, width=32):
+    """Python integers as int32, by their low bits."""
+    return np.array([int(n) & (1 << width) - 1 for n in numbers], np.uint32).view(np.int32)
+
+
+# name: what out (128,) holds afterwards
+WANTED = {
+    "unsigned_types": np.concatenate(
+        [
+            low_bits(X[:32], 8),
+            low_bits(X[:32], 16),
+            low_bits([(int(x) % (1 << 64)) // 3 for x in X[:32]]),  # -3 is 2^64 - 3 as Uint64
+            2 * X[:32] + 1,
+        ]
+    ),
+    "loops_and_conditions": overwritten(SUMS + 100 * (LANE < 8)),
+    "old_range": overwritten(SUMS),
+    "built_ins": overwritten(
+        abs(X[:32] - LANE) + 5003 + 1000 * ((LANE < 3) | (LANE > 30)) + 2000 * ((LANE > 3) & (LANE < 8))
+    ),
+    "annotations": overwritten(2 * LANE + 21),
+    "vectors": overwritten(X[:4] + 1, [0] * 4, [8] * 4, [32]),
+    "predicated": overwritten(X[:5]),
+    "recast": overwritten(X[:32].view(np.int16)[::2]),
+    "copy_operations": overwritten(X[31::-1]),
+    "tiled_by_layout": overwritten(X[:64]),
+    "without_effect": overwritten(X[:32]),
+    "expected_apart": X,
+    "polled": overwritten(X[31::-1]),
+}
+
+
+@pytest.mark.parametrize("name", WANTED)
+def test_a_name_does_what_it_says(name):
+    for options in ({"check": False}, {}, {"schedule": "reverse"}, {"schedule": "seeded"}):
+        out = UNTOUCHED.copy()
+        run = simulate(getattr(k, name), X.copy(), out, **options)
+        assert run.ok, run
+        np.testing.assert_array_equal(out, WANTED[name])
+
+
+def test_print_shows_once_however_many_threads_run(capsys):
+    simulate(k.built_ins, X, UNTOUCHED.copy())
+    assert capsys.readouterr().out == "traced\n"
+
+
+def test_address_spaces_and_hints():
+    out = UNTOUCHED.copy()
+    assert simulate(k.Spaces(), X, out).ok
+    np.testing.assert_array_equal(out, overwritten(X[:32] + 700))
+
+
+@pytest.mark.parametrize("check", [False, True])
+def test_where_a_block_is_in_its_cluster(check):
+    """A grid of 4 x 4 blocks in clusters of 2 x 2."""
+    out = np.full((10, 16), -7, np.int32)
+    assert simulate(k.cluster_ids, out, check=check).ok
+    bx, by = np.arange(16) % 4, np.arange(16) // 4
+    two, four = np.full(16, 2), np.full(16, 4)
+    wanted = [bx % 2, by % 2, two, two, bx // 2, by // 2, two, two, four, by % 2 * 2 + bx % 2]
+    np.testing.assert_array_equal(out, wanted)
+
+
+def test_polling_an_mbarrier_that_nobody_arrives_at_is_reported():
+    (finding,) = simulate(k.polls_for_ever, X, UNTOUCHED.copy(), max_steps=500).findings
+    assert finding.kind == "endless"
+
+
+@pytest.mark.parametrize("module", k.NOT_MODELLED)
+def test_modules_that_may_only_be_imported(module):
+    with pytest.raises(NotSimulated, match=r"not simulated: cutlass\.cute\.(core|runtime)\.anything"):
+        namespaces.by_path(getattr(module, "__name__", None) or repr(module)).anything()
+
+
+@pytest.mark.parametrize("name", ["flush", "shuffle_source", "_larger", "elect"])
+def test_the_simulator_s_own_functions_are_not_the_dsl_s(name):
+    assert name not in vars(namespaces.ARCH)
+
+
+def test_what_the_compiler_refuses_is_refused():
+    floats = X.astype(np.float32)
+    (finding,) = simulate(k.atomic_max_of_floats, floats, floats.copy()).findings
+    assert "atomic_max takes integers, not Float32" in finding.message
+    (finding,) = simulate(k.largest_of_integers, X, UNTOUCHED.copy()).findings
+    assert "the DSL refuses reduce(MAX) of Int32" in finding.message
+
+
+def compiler_of_tensors():
+    pytest.importorskip("cutlass", reason="the CuTe DSL is not installed; it exists for Linux alone")
+    torch = pytest.importorskip("torch", reason="compiling takes torch tensors")
+    from quack_tutorial.compiler import ptx
+
+    return ptx, torch
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # range_dynamic, cutlass.utils.SmemAllocator
+def test_the_compiler_takes_them():
+    ptx, torch = compiler_of_tensors()
+    x, out = torch.from_numpy(X.copy()), torch.from_numpy(UNTOUCHED.copy())
+    for name in [*WANTED, "polls_for_ever"]:
+        assert ".entry" in ptx(getattr(k, name), x, out), name
+    assert ".entry" in ptx(k.Spaces(), x, out)
+    assert ".entry" in ptx(k.cluster_ids, torch.zeros(10, 16, dtype=torch.int32))
+
+
+@pytest.mark.parametrize(("name", "dtype"), [("atomic_max_of_floats", "float32"), ("largest_of_integers", "int32")])
+def test_the_compiler_refuses_them(name, dtype):
+    ptx, torch = compiler_of_tensors()
+    x = torch.zeros(128, dtype=getattr(torch, dtype))
+    with pytest.raises(Exception) as raised:  # the DSL has several error classes, none of them documented
+        ptx(getattr(k, name), x, x.clone())
+    assert not isinstance(raised.value, (AssertionError, ImportError))
