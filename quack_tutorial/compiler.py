@@ -11,8 +11,9 @@
 Where an argument stands for a tensor, a `TensorSpec` can describe it: which sizes are fixed when the kernel is compiled
 (ints) and which are known only when it runs (names). None stands for a tensor that the kernel does without.
 
-What `compile_for` compiles is kept in memory, and on disk (see `kernel_cache`) under a name made from the kernel's source
-with all it refers to, the specs, the versions of CuTe DSL and Python, the options in the environment, and the processor.
+What `compile_for` compiles is kept in memory, and on disk where `kernel_cache` is told to, under a name made from the
+kernel's source with all it refers to, the specs, the versions of CuTe DSL and Python, the options in the environment, and the
+processor.
 """
 
 from __future__ import annotations

@@ -8,9 +8,9 @@
 | `keep(key, w)`  | has `w(path)` write a file, and puts it in its place                                |
 | `discard(path)` | removes a file that turned out to be useless                                        |
 
-The folder is `$QUACK_TUTORIAL_CACHE`, or else `quack-tutorial/kernels` in the user's cache folder (`$XDG_CACHE_HOME`, or
-`~/.cache`); `QUACK_TUTORIAL_CACHE=` (empty) turns it off. It can be deleted at any time. A file holds code for the host
-and for the GPU, which is why only files are loaded that belong to the user and that nobody else could have written.
+The folder is `$QUACK_TUTORIAL_CACHE`, such as ~/.cache/quack-tutorial; without that variable nothing is kept, because
+loading a kept kernel has not been tried on a GPU yet. It can be deleted at any time. A file holds code for the host and
+for the GPU, which is why only files are loaded that belong to the user and that nobody else could have written.
 
 A file's name ends with the hash of its content: one rename puts it in place whole, and what is broken is seen.
 """
@@ -41,13 +41,9 @@ NAMED = (
 
 
 def folder() -> Path | None:
-    """Where compiled kernels are kept, or None if the user turned that off; it need not exist yet."""
+    """Where compiled kernels are kept, or None if the user named no place; it need not exist yet."""
     chosen = os.environ.get(VARIABLE)
-    if chosen is not None:
-        return Path(chosen).expanduser() if chosen else None
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    # The XDG specification: what is not an absolute path is to be ignored.
-    return (Path(base) if os.path.isabs(base) else Path("~/.cache").expanduser()) / "quack-tutorial" / "kernels"
+    return Path(chosen).expanduser() if chosen else None
 
 
 class Unnameable(Exception):

@@ -1,0 +1,102 @@
+"""The folder of compiled kernels: names that hold in every process, whole files only, nobody else's files."""
+
+import os
+import subprocess
+import sys
+import warnings
+
+import pytest
+
+from quack_tutorial import kernel_cache
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv(kernel_cache.VARIABLE, str(tmp_path / "kernels"))
+    return tmp_path / "kernels"
+
+
+def write(content):
+    def to(path):
+        with open(path, "wb") as file:
+            file.write(content)
+
+    return to
+
+
+def test_what_is_kept_is_found_whole(folder):
+    assert kernel_cache.find("a" * 32) is None
+    kept = kernel_cache.keep("a" * 32, write(b"code"))
+    assert kernel_cache.find("a" * 32) == kept and kept.read_bytes() == b"code"
+    assert kernel_cache.find("b" * 32) is None
+    assert [path.name for path in folder.iterdir()] == [kept.name]  # nothing half-written stays
+
+
+def test_a_broken_file_is_removed_and_others_files_are_ignored(folder):
+    kept = kernel_cache.keep("a" * 32, write(b"code"))
+    kept.write_bytes(b"cod")
+    assert kernel_cache.find("a" * 32) is None and not kept.exists()
+    if hasattr(os, "getuid"):
+        kept = kernel_cache.keep("a" * 32, write(b"code"))
+        kept.chmod(0o666)
+        assert kernel_cache.find("a" * 32) is None and kept.exists()
+
+
+def test_without_a_folder_nothing_is_kept(monkeypatch):
+    for value in (None, ""):
+        if value is None:
+            monkeypatch.delenv(kernel_cache.VARIABLE, raising=False)
+        else:
+            monkeypatch.setenv(kernel_cache.VARIABLE, value)
+        assert kernel_cache.folder() is None
+        assert kernel_cache.keep("a" * 32, write(b"code")) is None and kernel_cache.find("a" * 32) is None
+
+
+def test_a_folder_that_cannot_be_written_is_named_once(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("not a folder")
+    monkeypatch.setenv(kernel_cache.VARIABLE, str(tmp_path / "file" / "kernels"))
+    with pytest.warns(UserWarning, match="compiled kernels are not kept on disk .* QUACK_TUTORIAL_CACHE"):
+        assert kernel_cache.keep("a" * 32, write(b"code")) is None
+
+
+PARTS = "(1, 'x', 2.5, None, [True, {'k': (b'v',)}], (lambda a: a + 1).__code__, len)"
+
+
+def test_names_are_the_same_in_every_process_and_tell_parts_apart():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        here = kernel_cache.key(*eval(PARTS))
+    script = f"from quack_tutorial import kernel_cache; print(kernel_cache.key(*{PARTS}))"
+    for seed in ("1", "2"):
+        done = subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, text=True, env={**os.environ, "PYTHONHASHSEED": seed}
+        )
+        assert done.stdout.strip() == here, done.stderr
+    different = [(1,), (1.0,), ("1",), (True,), ((1,),), ([1],), ("1", ""), ("", "1"), ((lambda a: a + 2).__code__,)]
+    names = {kernel_cache.key(*parts) for parts in different}
+    assert len(names) == len(different) and None not in names
+
+
+def test_what_has_no_name_in_another_process_has_no_key():
+    assert kernel_cache.key(object()) is None
+    assert kernel_cache.key(lambda: 1) is None
+
+
+def test_a_compiled_kernel_can_be_written_and_a_damaged_one_is_compiled_again(folder, monkeypatch):
+    cutlass = pytest.importorskip("cutlass")
+    from quack_tutorial import compiler
+    from quack_tutorial.kernels.softmax import Softmax
+
+    spec = compiler.TensorSpec("float32", ("M", 64), (64, 1))
+    kernel, args = Softmax(cutlass.Float32, 64), (spec, spec)
+    key = (compiler._fingerprint(kernel), compiler._signature_key(kernel, args))
+    name = compiler._kept_name(*key, "sm_90a")
+    assert name is not None
+    assert compiler._kept_name(compiler._fingerprint(Softmax(cutlass.Float32, 64)), key[1], "sm_90a") == name
+    assert compiler._kept_name(compiler._fingerprint(Softmax(cutlass.Float32, 65)), key[1], "sm_90a") != name
+    damaged = kernel_cache.keep(name, write(b"not an object file"))
+    loaded = []
+    monkeypatch.setattr(compiler, "_load", lambda path, name: loaded.append(path) or None)
+    compiled = compiler._load_or_compile(kernel, args, key, arch="sm_90a")
+    assert callable(compiled) and loaded[0] == damaged
+    assert any(path.read_bytes()[:4] == b"\x7fELF" for path in folder.iterdir() if path != damaged)
