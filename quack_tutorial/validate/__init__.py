@@ -3,7 +3,7 @@
 | suite        | the simulator against                                                       | needs        |
 |--------------|-----------------------------------------------------------------------------|--------------|
 | `operations` | the specification's values, and those an H200 gave, edge values of every operation | nothing |
-| `agreement`  | itself: random small kernels, fast and in three schedules, bit for bit      | nothing      |
+| `agreement`  | itself and numpy: random small kernels, fast and in three schedules, bit for bit | nothing |
 | `mutation`   | broken kernels: every synchronisation and predicate of every kernel altered | nothing      |
 | `compiled`   | CuTe DSL's compiler: which loads, stores and shuffles are in its PTX        | the DSL      |
 | `device`     | an H200: the kernels' outputs                                               | a Hopper GPU |
