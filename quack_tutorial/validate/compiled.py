@@ -5,13 +5,19 @@ The kernels are those of `mutation_cases` (float32) and of `trials` (three types
 | of PTX and trace                                        | what must hold                                                   |
 |---------------------------------------------------------|------------------------------------------------------------------|
 | space, direction and bytes a lane of loads and stores    | the same set, but for the rules below                            |
-| instructions of one such kind, and source lines          | at least as many instructions as lines, but for the rules below  |
-| kinds of shuffles (bfly, idx, up, down)                  | the same set, but for the rules below                            |
+| instructions of one such kind                            | in PTX without loops as many as a thread executes, with loops at |
+|                                                          | least one a source line; but for the rules below                 |
+| shuffles of one kind (bfly, idx, up, down)               | the same; but for the rules below                                 |
+
+What a thread executes is counted for the warp that executes most, line by line: others leave out what their predicates say.
 
 Rules, each of which looks for its reason in the trace or the PTX; what they explain is counted and shown:
 
 - `merged`: shared accesses of one warp to neighbouring addresses may be one instruction, two or four times as wide. Never
   global ones: those must have just the widths that the simulator shows.
+- `not taken`: PTX without loops has more of an access than a thread executes, since this input's predicates keep every thread
+  from some; at least so many of its instructions stand behind a branch or a predicate.
+- `unused`: loads of shared memory that nothing is made of but stores which this input's predicates keep every thread from.
 - `no change`: a line that only ever stores what it has just loaded from there may be left out.
 - `uniform`: shuffles from lane 0, of a number made from thread indices and addresses alone, tell the compiler that a warp's
   lanes agree (`warp_idx`); they move no data, and the simulator needs none.
@@ -20,7 +26,8 @@ Random kernels compute much that reaches no output, which the compiler leaves ou
 the trace, and not the other way round, and shuffles are not compared.
 
 Asynchronous copies and atomics are compared like loads and stores; a bulk copy's bytes are known only when it runs.
-Registers, spills and static shared memory are the compiler's, from ptxas where it is installed.
+Registers and spills are the compiler's, from ptxas where it is installed. Shared memory is what the simulator counts: the
+kernels ask for theirs when they are launched, so that the PTX does not say how much.
 """
 
 from __future__ import annotations
@@ -51,7 +58,8 @@ DIRECTIONS = {
     Op.STORE_ASYNC: "st.async",
 }
 SPACES = {Space.GMEM: "global", Space.SMEM: "shared", Space.DSMEM: "cluster"}
-INSTRUCTION = re.compile(r"^\s*(?:@!?%p\d+\s+)?([a-z][\w.:]*)\s*(.*?);", re.M)
+INSTRUCTION = re.compile(r"^\s*(@!?%p\d+\s+)?([a-z][\w.:]*)\s*(.*?);", re.M)
+LABEL, BRANCH = re.compile(r"^\s*(\$\w+):", re.M), re.compile(r"\bbra(?:\.uni)?\s+(\$\w+)")
 
 
 @dataclass(frozen=True)
@@ -70,20 +78,26 @@ class Subject:
 
 @dataclass
 class Seen:
-    """What a trace shows: access -> source lines, the trace for the rules to look into, kinds of shuffles."""
+    """What a trace shows: access -> source lines, how many of each a thread executes, the trace for the rules to look into,
+    shuffles of each kind, shared memory of a block."""
 
     lines: dict
+    counts: Counter
     trace: object
-    shuffles: set
+    shuffles: Counter
+    smem_bytes: int
 
 
 @dataclass
 class Emitted:
-    """What a PTX text has: access -> number of instructions, kinds of shuffles, and those that are `uniform`."""
+    """What a PTX text has: access -> number of instructions, of those that stand behind a branch or predicate, shuffles of each
+    kind, and those that are `uniform`."""
 
     accesses: Counter
-    shuffles: set
-    uniform: set
+    guarded: Counter
+    shuffles: Counter
+    uniform: Counter
+    loops: bool
 
 
 @dataclass
@@ -92,10 +106,12 @@ class Row:
 
     inputs: int = 0
     agreed: int = 0
+    counted: int = 0  # without loops, so that instructions were counted and not just looked for
     accesses: Counter = field(default_factory=Counter)  # widths that both show
     shuffles: set = field(default_factory=set)
     explained: Counter = field(default_factory=Counter)
     resources: list = field(default_factory=list)
+    smem_bytes: list = field(default_factory=list)
 
 
 def run(sample: bool, progress) -> report.Suite:
@@ -166,12 +182,27 @@ def _spec(argument):
 
 
 def seen(trace) -> Seen:
-    """The distinct accesses of a trace."""
-    lines = defaultdict(set)
+    """The accesses and shuffles of a trace."""
+    lines, of_warp, shuffles = defaultdict(set), defaultdict(Counter), defaultdict(Counter)
     for event in trace.select(*DIRECTIONS):
         lines[_key(event)].add(trace.line(event).where)
-    shuffles = {ShuffleKind(int(kind)).name.lower() for kind in trace.select(Op.SHUFFLE)["arg"]}
-    return Seen(dict(lines), trace, shuffles)
+        of_warp[_key(event), int(event["line"])][_warp(event)] += 1
+    for event in trace.select(Op.SHUFFLE):
+        shuffles[ShuffleKind(int(event["arg"])).name.lower(), int(event["line"])][_warp(event)] += 1
+    smem_bytes = max((launch.smem_bytes for launch in trace.launches), default=0)
+    return Seen(dict(lines), _most(of_warp), trace, _most(shuffles), smem_bytes)
+
+
+def _warp(event):
+    return int(event["launch"]), int(event["block"]), int(event["warp"])
+
+
+def _most(of_warp) -> Counter:
+    """{(what, line): {warp: times}} -> {what: times}, of each line the most that a warp executes it."""
+    counts = Counter()
+    for (what, _), times in of_warp.items():
+        counts[what] += max(times.values())
+    return counts
 
 
 def _key(event):
@@ -185,17 +216,29 @@ def _key(event):
 
 def emitted(text: str) -> Emitted:
     """The accesses and shuffles of a PTX text."""
-    instructions = INSTRUCTION.findall(re.sub(r"//.*", "", text))
-    accesses = Counter(key for name, operands in instructions if (key := access(name, operands)))
-    sources, shuffles, uniform = _definitions(instructions), set(), set()
-    for name, operands in instructions:
+    text = re.sub(r"//.*", "", text)
+    instructions = INSTRUCTION.findall(text)
+    accesses = Counter(key for _, name, operands in instructions if (key := access(name, operands)))
+    sources, shuffles, uniform = _definitions(instructions), Counter(), Counter()
+    for _, name, operands in instructions:
         if name.startswith("shfl.sync."):
             kind = name.split(".")[2]
-            if kind == "idx" and _is_uniform(operands, sources):
-                uniform.add(kind)
-            else:
-                shuffles.add(kind)
-    return Emitted(accesses, shuffles, uniform)
+            (uniform if kind == "idx" and _is_uniform(operands, sources) else shuffles)[kind] += 1
+    guarded, loops = _branches(text)
+    return Emitted(accesses, guarded, shuffles, uniform, loops)
+
+
+def _branches(text):
+    """How many of each access stand behind a branch or a predicate, and whether any branch goes back."""
+    labels = {match[1]: match.start() for match in LABEL.finditer(text)}
+    branches = [(match.start(), labels[match[1]]) for match in BRANCH.finditer(text)]
+    guarded = Counter()
+    for match in INSTRUCTION.finditer(text):
+        predicate, name, operands = match.groups()
+        key = access(name, operands)
+        if key and (predicate or any(branch < match.start() < label for branch, label in branches)):
+            guarded[key] += 1
+    return guarded, any(label < branch for branch, label in branches)
 
 
 def access(name: str, operands: str):
@@ -223,7 +266,7 @@ PTX_SPACES = ("global", "shared", "local")
 def _definitions(instructions):
     """Register -> the instructions that set it, as (name, registers it reads)."""
     sources = defaultdict(list)
-    for name, operands in instructions:
+    for _, name, operands in instructions:
         first, _, rest = operands.partition(",")
         if first.startswith("{"):
             first, _, rest = operands.partition("}")
@@ -255,7 +298,9 @@ def _is_uniform(operands, sources) -> bool:
 
 def compare(shown: Seen, has: Emitted, unused: bool = False) -> list:
     """(sentence, rule or None) for each difference; with `unused` only accesses that the simulator does not show."""
-    found = [] if unused else [*_left_out(shown, has), *_shuffles(shown, has)]
+    found = []
+    if not unused:
+        found += [*(_looked_for if has.loops else _counted)(shown, has), *_shuffles(shown, has)]
     for key in has.accesses.keys() - shown.lines.keys():
         narrower = [k for k in shown.lines if any(_times(k, w) == key for w in (2, 4))]
         rule = "merged" if any(neighbours(shown.trace, k) for k in narrower) else None
@@ -263,27 +308,63 @@ def compare(shown: Seen, has: Emitted, unused: bool = False) -> list:
     return found
 
 
-def _left_out(shown, has):
+def _looked_for(shown, has):
     """Accesses with fewer instructions in the PTX than source lines in the trace."""
     for key, lines in shown.lines.items():
+        if has.accesses[key] < len(lines):
+            yield _fewer(shown, has, key)
+
+
+def _counted(shown, has):
+    """Accesses of which the PTX has more or less than a thread executes."""
+    for key, executed in shown.counts.items():
         count = has.accesses[key]
-        if count >= len(lines):
-            continue
-        wider = any(has.accesses[_times(key, w)] for w in (2, 4))
-        if wider and neighbours(shown.trace, key):
-            rule = "merged"
-        else:
-            rule = "no change" if writes_back(shown.trace, lines) else None
-        where = ", ".join(sorted(lines))
-        yield f"the simulator shows a {_said(key)} at {where}, the PTX has {count or 'none'}", rule
+        if count < executed:
+            yield _fewer(shown, has, key)
+        elif count > executed:
+            rule = "not taken" if has.guarded[key] >= count - executed else None
+            yield f"the PTX has {count} times a {_said(key)}, a thread executes {executed}", rule
+
+
+def _fewer(shown, has, key):
+    """The sentence and the rule for an access of which the PTX has too few."""
+    count, lines = has.accesses[key], shown.lines[key]
+    if _merged(shown, has, key):
+        rule = "merged"
+    elif not has.loops and key[:2] == ("shared", "load") and _stored(shown.trace, key) == count > 0:
+        rule = "unused"
+    else:
+        rule = "no change" if writes_back(shown.trace, lines) else None
+    times = "" if has.loops else f", {shown.counts[key]} a thread"
+    return (
+        f"the simulator shows a {_said(key)} at {', '.join(sorted(lines))}{times}, the PTX has {count or 'none'}",
+        rule,
+    )
+
+
+def _merged(shown, has, key) -> bool:
+    """Whether wider accesses make up for the missing ones: in PTX without loops, byte for byte."""
+    wider = [_times(key, w) for w in (2, 4) if has.accesses[_times(key, w)]]
+    if not wider or not neighbours(shown.trace, key):
+        return False
+    both = [key, *wider]
+    bytes_of = lambda counts: sum(counts[k] * k[2] for k in both)  # noqa: E731
+    return has.loops or bytes_of(has.accesses) == bytes_of(shown.counts)
 
 
 def _shuffles(shown, has):
-    for kind in shown.shuffles ^ has.shuffles:
-        alone = "trace" if kind in shown.shuffles else "PTX"
-        rule = "uniform" if kind in shown.shuffles & has.uniform else None
-        yield f"shuffles of kind {kind} are in the {alone} alone", rule
-    if has.uniform - shown.shuffles:
+    """Kinds that only one side has; in PTX without loops, others than it has instructions, too."""
+    for kind in sorted(shown.shuffles.keys() | has.shuffles.keys()):
+        executed, count = shown.shuffles[kind], has.shuffles[kind]
+        if executed == count or has.loops and executed and count:
+            continue
+        rule = "uniform" if count < executed <= count + has.uniform[kind] else None
+        alone = "trace" if not count else "PTX"
+        if executed and count:
+            yield f"the PTX has {count} shuffles of kind {kind}, a thread executes {executed}", rule
+        else:
+            yield f"shuffles of kind {kind} are in the {alone} alone", rule
+    if has.uniform.keys() - shown.shuffles.keys():
         yield "shuffles of kind idx are in the PTX alone, from lane 0 and of no data", "uniform"
 
 
@@ -318,6 +399,23 @@ def neighbours(trace, key) -> bool:
     return False
 
 
+def _stored(trace, key) -> int:
+    """How often a thread executes such a load of numbers that its warp stores afterwards, in some lanes at least."""
+    times, stores = defaultdict(Counter), defaultdict(list)
+    for event in reversed(trace.select(Op.LOAD, Op.STORE)):
+        values = trace.values[event["values"]]
+        if event["op"] == Op.STORE:
+            stores[_warp(event)].append(values)
+        elif _key(event) == key and any(_same_numbers(values, later) for later in stores[_warp(event)]):
+            times[key, int(event["line"])][_warp(event)] += 1
+    return _most(times)[key]
+
+
+def _same_numbers(loaded, stored) -> bool:
+    lanes = ~np.isnan(stored)
+    return lanes.any() and (loaded[lanes] == stored[lanes]).all()
+
+
 def writes_back(trace, lines) -> bool:
     """Whether each store of these lines follows a load of its own line from the same bytes, and stores the same numbers."""
     loaded, stores = {}, 0
@@ -348,13 +446,15 @@ def _suite(pairs, mismatches, count) -> report.Suite:
         mismatches += [f"{subject.name}: {sentence}" for sentence in wrong]
         row.inputs += 1
         row.agreed += not wrong
+        row.counted += not (has.loops or subject.random)
         row.accesses.update({key: 1 for key in shown.lines if has.accesses[key]})
-        row.shuffles |= shown.shuffles
+        row.shuffles |= shown.shuffles.keys()
         for sentence, rule in differences:
             if rule:
                 row.explained[rule] += 1
                 examples.setdefault(rule, f"explained as {rule}, for instance: {subject.name}: {sentence}")
         row.resources.append(resources)
+        row.smem_bytes.append(shown.smem_bytes)
     table = tuple(_line(family, row) for family, row in rows.items())
     return report.Suite(
         "compiled",
@@ -363,6 +463,7 @@ def _suite(pairs, mismatches, count) -> report.Suite:
             "kernel",
             "inputs",
             "agreed",
+            "counted",
             "global load",
             "global store",
             "shared load",
@@ -372,11 +473,12 @@ def _suite(pairs, mismatches, count) -> report.Suite:
             "explained",
             "registers (ptxas)",
             "spilled bytes (ptxas)",
-            "static shared bytes (ptxas)",
+            "shared bytes (simulated)",
         ),
         table,
         tuple(mismatches),
         (
+            "counted: the PTX has no loop, and as many of each instruction as a thread executes; else each kind was looked for",
             "loads and stores: bytes a lane that PTX and trace both have, over all inputs",
             *examples.values(),
         ),
@@ -396,19 +498,24 @@ def _line(family, row):
         family,
         row.inputs,
         row.agreed,
+        row.counted,
         *(widths(*one) for one in plain),
         "; ".join(others) or "-",
         ", ".join(sorted(row.shuffles)) or "-",
         explained or "-",
         *_resources([one for one in row.resources if one]),
+        _range(row.smem_bytes),
     )
 
 
 def _resources(known):
-    """Registers, spilled bytes and static shared bytes, as `least to most`; a dash where there is no ptxas."""
-    columns = (
-        [one.registers for one in known],
-        [one.spill_store_bytes + one.spill_load_bytes for one in known],
-        [one.smem_bytes for one in known],
-    )
-    return tuple("-" if not c else str(c[0]) if min(c) == max(c) else f"{min(c)} to {max(c)}" for c in columns)
+    """Registers and spilled bytes; a dash where there is no ptxas."""
+    registers = [one.registers for one in known]
+    return _range(registers), _range([one.spill_store_bytes + one.spill_load_bytes for one in known])
+
+
+def _range(numbers) -> str:
+    """`least to most`."""
+    if not numbers:
+        return "-"
+    return str(numbers[0]) if min(numbers) == max(numbers) else f"{min(numbers)} to {max(numbers)}"

@@ -1,39 +1,54 @@
-"""Small random CuTe DSL kernels, from a seed: their source text, and what they compute, without the simulator.
+"""Small random CuTe DSL kernels, from a seed: what they are made of, and their source text.
 
 A program is a tree of the statements below over six variables a thread, three Int32 and three Float32. `source` writes it
-as a kernel, `computed` works it out with numpy, all threads at once. Everything is exact: integers wrap around, floats are
-added and multiplied in a fixed order, one rounding each (a GPU may fuse a product with a sum: its last bits may differ).
+as a kernel; `random_reference` works out what it computes. Everything is exact: integers wrap around, floats are added and
+multiplied in a fixed order, one rounding each (no operation that a compiler might fuse is compared with one).
 
-| statement  | in the kernel                                                                    | where           |
-|------------|----------------------------------------------------------------------------------|-----------------|
-| `Assign`   | an operation on integers or floats, or Int32 made Float32                         | anywhere        |
-| `Load`     | an element of the input if its index, which is computed, is inside                | anywhere        |
-| `If`       | a dynamic `if`, on numbers of the thread, of the warp or of the block             | anywhere        |
-| `For`      | a dynamic `for`, as often as a constant, the thread or the block says             | anywhere        |
-| `Shuffle`  | one of the four, by a warp's 32 lanes                                             | not in part of a warp |
-| `Exchange` | written to shared or global memory, barrier, another thread's read, barrier        | not in part of a block |
+| statement     | in the kernel                                                                   | executed together by  |
+|---------------|---------------------------------------------------------------------------------|-----------------------|
+| `Assign`      | an operation on integers or floats, or Int32 made Float32                        | one thread            |
+| `Load`        | an element of the input if its index, which is computed, is inside               | one thread            |
+| `Atomic`      | added to one of four global counters, which nobody reads                         | one thread            |
+| `If`          | a dynamic `if`, on numbers of the thread, warp, block or cluster                 | one thread            |
+| `For`, `While` | a dynamic loop, as often as a constant, the thread, warp or block says          | one thread            |
+| `Shuffle`     | one of the four, by a warp's 32 lanes                                            | a warp                |
+| `Vote`        | ballot, any, all, or a reduction over the warp by one instruction                | a warp                |
+| `Exchange`    | written to shared or global memory, barrier, another thread's read, barrier       | a warp, some warps, a block |
+| `Handover`    | some warps write and arrive, the others wait and read; the same the other way back | some warps            |
+| `Meeting`     | as `Exchange`, with the next block of the cluster, through global memory         | a cluster             |
+| `Remote`      | as `Exchange`, with a plain store to the next block's shared memory              | a cluster             |
+| `Send`        | st.async to the next block, where an mbarrier waits for it                       | a cluster             |
 
-Race-free by construction: each thread writes its own element of a buffer, reads only after a barrier, and a second barrier
-follows before the buffer can be written again. `source(program, dropped=k)` leaves out barrier k.
+The barriers of an `Exchange` are those of the warp, named ones of just the warps that execute it, or the block's.
+
+Race-free by construction: each thread writes its own element of a buffer, others read it only after a barrier, and a second
+barrier follows before the buffer can be written again; a `Send` has words of its own. `source(program, dropped=k)` leaves
+out barrier k, or, where it is a cluster's and the seed is odd, makes its arrival a relaxed one, which orders no memory.
 """
 
 from __future__ import annotations
 
 import builtins
 import linecache
+import math
+import operator
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from quack_tutorial.simulator.loading import answer_imports
 
+VERSION = 2  # of what is made of a seed: (VERSION, seed) names a program
 INTS, FLOATS = ("a0", "a1", "a2"), ("f0", "f1", "f2")
-PLACES = ("tidx", "lane", "block")  # integers of a thread that programs read and do not write
-THREAD, WARP, BLOCK = range(3)  # what executes a statement as one
+PLACES = ("tidx", "lane", "warp", "block")  # integers of a thread that programs read and do not write
+THREAD, WARP, BLOCK, CLUSTER = range(4)  # what executes a statement as one
 DEPTH = 3
+MOST_BARRIERS = 12
+KEEP = 0.5  # how often an operation changes a variable and does not replace it, so that what was computed is not lost
 BUFFERS = {"sA": "a", "sF": "f", "mT": "f"}  # name -> the variables it holds; mT is global
 SCRATCH = "mT"
+COUNTERS = 4
 
 
 # ---- programs -------------------------------------------------------------------------------------------------------
@@ -59,6 +74,14 @@ class Load:
 
 
 @dataclass(frozen=True)
+class Atomic:
+    """mC[index % 4] += value, atomically."""
+
+    index: str
+    value: str
+
+
+@dataclass(frozen=True)
 class If:
     operation: str
     left: object
@@ -78,6 +101,11 @@ class For:
 
 
 @dataclass(frozen=True)
+class While(For):
+    """The same as a while loop."""
+
+
+@dataclass(frozen=True)
 class Shuffle:
     target: str
     kind: str
@@ -86,8 +114,23 @@ class Shuffle:
 
 
 @dataclass(frozen=True)
+class Vote:
+    """target = kind over the warp's lanes of `left operation right`, or of `left` for a reduction."""
+
+    target: str
+    kind: str
+    left: str
+    operation: str
+    right: object
+
+
+@dataclass(frozen=True)
 class Exchange:
-    """buffer[own] = value; between; barrier `first`; target = buffer[(tidx + shift) % threads]; after; barrier `first + 1`."""
+    """buffer[own] = value; between; barrier `first`; target = buffer[another's]; after; barrier `first + 1`.
+
+    `warps` (first, last + 1) take part, and a thread reads from the one `shift` further among theirs; None: each warp
+    on its own.
+    """
 
     buffer: str
     target: str
@@ -96,11 +139,59 @@ class Exchange:
     between: tuple
     after: tuple
     first: int
+    warps: tuple | None
+
+
+@dataclass(frozen=True)
+class Handover:
+    """The first `producers` warps write the buffer, the others read from it; barriers `first` and `first + 1`."""
+
+    buffer: str
+    target: str
+    value: str
+    shift: int
+    producers: int
+    first: int
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """mT[own] = value; between; cluster barrier `first`; target = mT[the next block's]; cluster barrier `first + 1`."""
+
+    target: str
+    value: str
+    shift: int
+    between: tuple
+    first: int
+
+
+@dataclass(frozen=True)
+class Remote:
+    """the next block's sR[tidx] = value; cluster barrier `first`; target = sR[another's]; cluster barrier `first + 1`."""
+
+    target: str
+    value: str
+    shift: int
+    first: int
+
+
+@dataclass(frozen=True)
+class Send:
+    """The next block's sC[slot, tidx] = value by st.async; wait `first`; target = sC[slot, another's]."""
+
+    target: str
+    value: str
+    shift: int
+    slot: int
+    first: int
 
 
 @dataclass(frozen=True)
 class Program:
-    """`n` elements of input and a column of output each; threads behind the last do not load or store them."""
+    """`n` elements of input and a column of output each; threads behind the last do not load or store them.
+
+    `cluster` blocks form a cluster; `sends` is how many `Send`s there are.
+    """
 
     seed: int
     threads: int
@@ -108,135 +199,288 @@ class Program:
     n: int
     body: tuple
     barriers: int
+    cluster: int = 1
+    sends: int = 0
+
+
+# ---- what statements mean, as the interpreter needs it; numbers are Python's --------------------------------------------
+
+
+def remainder(a: int, b: int) -> int:
+    """C's: it takes the sign of what is divided."""
+    return int(math.fmod(a, b))
+
+
+def larger(a: float, b: float) -> float:
+    """The larger of two numbers; +0 is larger than -0."""
+    return a if (a, math.copysign(1, a)) > (b, math.copysign(1, b)) else b
+
+
+def smaller(a: float, b: float) -> float:
+    return b if larger(a, b) is a else a
 
 
 INT_OPERATIONS = {
-    "+": np.add,
-    "-": np.subtract,
-    "*": np.multiply,
-    "^": np.bitwise_xor,
-    "&": np.bitwise_and,
-    "|": np.bitwise_or,
-    "//": np.floor_divide,  # by a positive number
-    "%": np.fmod,  # by a positive number; takes the sign of what is divided
-    "<<": np.left_shift,
-    ">>": np.right_shift,
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "^": operator.xor,
+    "&": operator.and_,
+    "|": operator.or_,
+    "//": operator.floordiv,  # by a positive number
+    "%": remainder,  # by a positive number
+    "<<": operator.lshift,
+    ">>": operator.rshift,
 }
-
-
-def fmax(a, b):
-    """The larger number, +0 being larger than -0 as the PTX ISA says; numpy's leaves that open."""
-    return np.where((a == 0) & (b == 0), a + b, np.fmax(a, b))
-
-
-def fmin(a, b):
-    """The smaller number, -0 being smaller than +0."""
-    return -fmax(-a, -b)
-
-
-FLOAT_OPERATIONS = {"+": np.add, "-": np.subtract, "*": np.multiply, "fmax": fmax, "fmin": fmin}
-COMPARISONS = {"<": np.less, "<=": np.less_equal, "==": np.equal, "!=": np.not_equal, ">": np.greater}
+FLOAT_OPERATIONS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "fmax": larger, "fmin": smaller}
+COMPARISONS = {
+    "<": operator.lt,
+    "<=": operator.le,
+    "==": operator.eq,
+    "!=": operator.ne,
+    ">": operator.gt,
+}
 SHUFFLES = {
-    "shuffle_sync": lambda lane, by: lane * 0 + by,
-    "shuffle_sync_up": lambda lane, by: np.where(lane < by, lane, lane - by),
-    "shuffle_sync_down": lambda lane, by: np.where(lane + by > 31, lane, lane + by),
+    "shuffle_sync": lambda lane, by: by,
+    "shuffle_sync_up": lambda lane, by: lane if lane < by else lane - by,
+    "shuffle_sync_down": lambda lane, by: lane if lane + by > 31 else lane + by,
     "shuffle_sync_bfly": lambda lane, by: lane ^ by,
 }
+VOTES = {
+    "ballot": lambda lanes: sum(bool(x) << lane for lane, x in enumerate(lanes)),
+    "any": lambda lanes: int(any(lanes)),
+    "all": lambda lanes: int(all(lanes)),
+}
+REDUCTIONS = {
+    "add": sum,
+    "max": max,
+    "min": min,
+    "xor": lambda lanes: _fold(operator.xor, lanes),
+    "and": lambda lanes: _fold(operator.and_, lanes),
+    "or": lambda lanes: _fold(operator.or_, lanes),
+}
+
+
+def _fold(operation, lanes):
+    total = lanes[0]
+    for x in lanes[1:]:
+        total = operation(total, x)
+    return total
+
+
+# ---- drawing --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Where:
+    """Where a statement stands: what executes it as one, which warps (first, last + 1), under which loops."""
+
+    together: int
+    warps: tuple
+    depth: int = 0
+    loops: tuple = ()
+
+    def inner(self, together, warps=None, loop=()):
+        return _Where(together, warps or self.warps, self.depth + 1, (*self.loops, *loop))
+
+    def alone(self):
+        """Where threads go their own ways, and no `if` follows."""
+        return replace(self, together=THREAD, depth=DEPTH)
 
 
 class _Maker:
     """Draws a program's statements."""
 
     def __init__(self, seed):
-        self.random = random.Random(seed)
-        self.barriers = self.loops = 0
+        self.random = random.Random(f"{VERSION} {seed}")
+        self.barriers = self.loops = self.sends = 0
 
     def program(self, seed) -> Program:
-        threads, blocks = self.random.choice((32, 64, 64, 96)), self.random.choice((1, 2, 3))
+        threads = self.random.choice((32, 64, 64, 96, 128))
+        cluster = self.random.choice((1, 1, 2))
+        blocks = self.random.choice((1, 2, 3)) if cluster == 1 else self.random.choice((2, 4))
         n = threads * blocks - self.random.choice((0, 0, 1, 17))
-        self.threads = threads
-        body = self.block(self.random.randint(5, 8), BLOCK, 0, ())
+        self.threads, self.cluster = threads, cluster
+        top = _Where(CLUSTER if cluster > 1 else BLOCK, (0, threads // 32))
+        body = self.block(self.random.randint(6, 10), top)
         # At last one buffer twice, by all threads: its barriers are all needed but the last, and what is read is put out.
         buffer = self.random.choice(list(BUFFERS))
-        body += (self.exchange(0, (), buffer), self.exchange(0, (), buffer))
-        return Program(seed, threads, blocks, n, body, self.barriers)
+        body += (self.exchange(top, buffer), self.exchange(top, buffer))
+        return Program(seed, threads, blocks, n, body, self.barriers, cluster, self.sends)
 
-    def block(self, count, together, depth, loops) -> tuple:
-        return tuple(self.statement(together, depth, loops) for _ in range(count))
+    def block(self, count, where) -> tuple:
+        return tuple(self.statement(where) for _ in range(count))
 
-    def statement(self, together, depth, loops):
-        kinds = ["int", "int", "float", "float", "load"]
-        kinds += ["if", "if", "for"] if depth < DEPTH else []
-        kinds += ["shuffle"] * 2 if together >= WARP else []
-        kinds += ["exchange"] * 3 if together == BLOCK and self.barriers < 6 else []
-        kind = self.random.choice(kinds)
-        if kind == "exchange":
-            return self.exchange(depth, loops)
-        return getattr(self, f"a_{kind}")(together, depth, loops)
+    def statement(self, where):
+        kinds = ["assign_int"] * 2 + ["assign_float"] * 2 + ["load", "atomic"]
+        kinds += ["branch", "loop"] * 2 if where.depth < DEPTH else []
+        kinds += ["shuffle", "vote"] * 2 if where.together >= WARP else []
+        if self.barriers < MOST_BARRIERS:
+            kinds += ["exchange"] * (4 if where.together >= BLOCK else where.together)
+            all_warps = where.together >= BLOCK and where.warps == (0, self.threads // 32)
+            kinds += ["handover"] * 2 * (all_warps and self.threads > 32)
+            kinds += ["meeting", "remote"] * 2 * (where.together == CLUSTER)
+            kinds += ["send"] * 2 * (where.together == CLUSTER and where.depth == 0)
+        return getattr(self, self.random.choice(kinds))(where)
 
-    def a_int(self, together, depth, loops):
+    def two_barriers(self) -> int:
+        self.barriers += 2
+        return self.barriers - 2
+
+    def assign_int(self, where):
         operation = self.random.choice(list(INT_OPERATIONS))
-        left = self.random.choice(INTS + PLACES + loops)
+        target = self.random.choice(INTS)
+        left = target if self.random.random() < KEEP else self.random.choice(INTS + PLACES + where.loops)
         if operation in ("//", "%"):
             right = self.random.randint(2, 9)
         elif operation in ("<<", ">>"):
             right = self.random.randint(1, 7)
         else:
-            right = self.random.choice((*INTS, *PLACES, *loops, self.random.randint(-99, 99)))
-        return Assign(self.random.choice(INTS), operation, left, right)
+            right = self.random.choice((*INTS, *PLACES, *where.loops, self.random.randint(-99, 99)))
+        return Assign(target, operation, left, right)
 
-    def a_float(self, together, depth, loops):
-        target, left = self.random.choice(FLOATS), self.random.choice(FLOATS)
+    def assign_float(self, where):
+        target = self.random.choice(FLOATS)
+        left = target if self.random.random() < KEEP else self.random.choice(FLOATS)
         operation = self.random.choice([*FLOAT_OPERATIONS, "Float32"])
         if operation == "Float32":
-            return Assign(target, operation, self.random.choice(INTS + loops))
+            return Assign(target, operation, self.random.choice(INTS + where.loops))
         if operation == "*":  # by small numbers, so that nothing overflows
             return Assign(target, operation, left, self.random.choice((0.5, -0.75, 0.3, 1.25)))
         return Assign(target, operation, left, self.random.choice((*FLOATS, 0.1, -3.7)))
 
-    def a_load(self, together, depth, loops):
-        return Load(self.random.choice(FLOATS), self.random.choice(PLACES + INTS + loops), self.random.randint(-5, 40))
+    def load(self, where):
+        index = self.random.choice(PLACES + INTS + where.loops)
+        return Load(self.random.choice(FLOATS), index, self.random.randint(-5, 40))
 
-    def a_if(self, together, depth, loops):
-        same = self.random.randint(0, together)  # what the condition is the same for
+    def atomic(self, where):
+        return Atomic(self.random.choice(PLACES + where.loops), self.random.choice(INTS))
+
+    def branch(self, where):
+        same = self.random.randint(THREAD, where.together)  # what the condition is the same for
+        operation = self.random.choice(list(COMPARISONS))
+        inner = orelse = where.inner(same)
         if same == THREAD:
             floats = self.random.random() < 0.3
-            left = self.random.choice(FLOATS if floats else INTS + PLACES[:2] + loops)
+            left = self.random.choice(FLOATS if floats else INTS + PLACES[:2] + where.loops)
             right = self.random.choice(FLOATS) if floats else self.random.choice((*INTS, self.random.randint(0, 40)))
         elif same == WARP:
             left, right = "warp", self.random.randint(0, 2)
+            if where.together >= BLOCK:  # it is known which warps go where, so these can have barriers of their own
+                taken = [COMPARISONS[operation](warp, right) for warp in range(*where.warps)]
+                inner, orelse = (self.of_warps(where, taken, way) for way in (True, False))
         else:
-            left, right = "block", self.random.randint(0, 2)
-        operation = self.random.choice(list(COMPARISONS))
-        body = self.block(self.random.randint(1, 3), same, depth + 1, loops)
-        orelse = self.block(self.random.randint(0, 2), same, depth + 1, loops)
-        return If(operation, left, right, body, orelse)
+            left, right = "cluster" if same == CLUSTER else "block", self.random.randint(0, 1)
+        body = self.block(self.random.randint(1, 3), inner)
+        return If(operation, left, right, body, self.block(self.random.randint(0, 2), orelse))
 
-    def a_for(self, together, depth, loops):
-        same = self.random.randint(0, together)
-        count = {THREAD: "lane", WARP: "warp", BLOCK: self.random.choice(("", "block"))}[same]
+    def of_warps(self, where, taken, way):
+        """What an arm is for the warps that take it: BLOCK if they are neighbours, so that barriers can count them."""
+        here = [warp for warp, went in zip(range(*where.warps), taken) if went == way]
+        if here and here[-1] - here[0] == len(here) - 1:
+            return where.inner(BLOCK, (here[0], here[-1] + 1))
+        return where.inner(WARP)
+
+    def loop(self, where):
+        same = self.random.randint(THREAD, where.together)
+        block = self.random.choice(("", "block"))
+        count = {THREAD: "lane", WARP: "warp", BLOCK: block, CLUSTER: ""}[same]
         self.loops += 1
-        variable = f"k{self.loops}"
-        body = self.block(self.random.randint(1, 3), same, depth + 1, (*loops, variable))
-        return For(variable, count, self.random.randint(2, 3), body)
+        variable, kind = f"k{self.loops}", self.random.choice((For, For, While))
+        body = self.block(self.random.randint(1, 3), where.inner(same, loop=(variable,)))
+        return kind(variable, count, self.random.randint(2, 3), body)
 
-    def a_shuffle(self, together, depth, loops):
+    def shuffle(self, where):
         names = self.random.choice((INTS, FLOATS))
         kind = self.random.choice(list(SHUFFLES))
         return Shuffle(self.random.choice(names), kind, self.random.choice(names), self.random.randint(0, 31))
 
-    def exchange(self, depth, loops, buffer=None):
+    def vote(self, where):
+        right = self.random.choice((*INTS, self.random.randint(-40, 40)))
+        kind, operation = self.random.choice((*VOTES, *REDUCTIONS)), self.random.choice(list(COMPARISONS))
+        return Vote(self.random.choice(INTS), kind, self.random.choice(INTS + PLACES[:2]), operation, right)
+
+    def exchange(self, where, buffer=None):
+        whole = where.together >= BLOCK and (buffer is not None or self.random.random() < 0.75)
         buffer = buffer or self.random.choice(list(BUFFERS))
-        names = INTS if BUFFERS[buffer] == "a" else FLOATS
-        first, self.barriers = self.barriers, self.barriers + 2
-        between, after = (self.block(self.random.randint(0, 2), THREAD, DEPTH, loops) for _ in range(2))
-        target, value = self.random.choice(names), self.random.choice(names)
-        return Exchange(buffer, target, value, self.random.randint(1, self.threads - 1), between, after, first)
+        target, value = self.two_variables(BUFFERS[buffer])
+        warps = where.warps if whole else None
+        shift = self.random.randint(1, (32 * (warps[1] - warps[0]) if warps else 32) - 1)
+        between, after = (self.block(self.random.randint(0, 2), where.alone()) for _ in range(2))
+        return Exchange(buffer, target, value, shift, between, after, self.two_barriers(), warps)
+
+    def handover(self, where):
+        buffer = self.random.choice(list(BUFFERS))
+        producers = self.random.randint(1, where.warps[1] - 1)
+        target, value = self.two_variables(BUFFERS[buffer])
+        return Handover(buffer, target, value, self.random.randint(0, 31), producers, self.two_barriers())
+
+    def meeting(self, where):
+        between = self.block(self.random.randint(0, 2), where.alone())
+        return Meeting(*self.two_variables("f"), self.shift(), between, self.two_barriers())
+
+    def remote(self, where):
+        return Remote(*self.two_variables("a"), self.shift(), self.two_barriers())
+
+    def send(self, where):
+        self.sends, self.barriers = self.sends + 1, self.barriers + 1
+        target, value = self.two_variables(self.random.choice("af"))
+        return Send(target, value, self.shift(), self.sends - 1, self.barriers - 1)
+
+    def shift(self):
+        return self.random.randint(0, self.threads - 1)
+
+    def two_variables(self, kind):
+        return tuple(self.random.choice(INTS if kind == "a" else FLOATS) for _ in range(2))
 
 
 def program(seed: int) -> Program:
-    """The program of a seed, always the same."""
+    """The program of a seed, always the same for one VERSION."""
     return _Maker(seed).program(seed)
+
+
+def kind_of(made: Program, barrier: int) -> str:
+    """What the barrier of this number is; see BARRIERS."""
+    every = [one for one in statements(made.body) if hasattr(one, "first")]
+    match next(one for one in every if one.first == barrier or one.first == barrier - 1 and not isinstance(one, Send)):
+        case Exchange(warps=None):
+            return "of a warp"
+        case Exchange(warps=warps):
+            return "of a block" if warps == (0, made.threads // 32) else "of some warps"
+        case Handover():
+            return "named, arrive and wait"
+        case Send():
+            return "wait for st.async"
+    return "of a cluster, made relaxed" if made.seed % 2 else "of a cluster"
+
+
+BARRIERS = (
+    "of a warp",
+    "of some warps",
+    "named, arrive and wait",
+    "of a block",
+    "of a cluster",
+    "of a cluster, made relaxed",
+    "wait for st.async",
+)
+
+
+def dropped_barrier(made: Program) -> int:
+    """The barrier that the second family leaves out: each kind that the program has is as likely; two of three are such that a
+    read of what was written comes right after them."""
+    draw = random.Random(f"{VERSION} {made.seed} dropped")
+    every = [one for one in statements(made.body) if hasattr(one, "first")]
+    kind = draw.choice(sorted({kind_of(made, one.first) for one in every}))
+    of = draw.choice([one for one in every if kind_of(made, one.first) == kind])
+    return of.first + (not isinstance(of, Send) and draw.random() < 1 / 3)
+
+
+def statements(body):
+    """Every statement of a program, those inside others too."""
+    for statement in body:
+        yield statement
+        for name in ("body", "orelse", "between", "after"):
+            yield from statements(getattr(statement, name, ()))
 
 
 # ---- as source text -------------------------------------------------------------------------------------------------
@@ -247,7 +491,7 @@ import cutlass.cute as cute
 
 
 @cute.kernel
-def kernel(mX: cute.Tensor, mI: cute.Tensor, mT: cute.Tensor, mO: cute.Tensor, mJ: cute.Tensor):
+def kernel(mX: cute.Tensor, mI: cute.Tensor, mT: cute.Tensor, mO: cute.Tensor, mJ: cute.Tensor, mC: cute.Tensor):
     tidx, _, _ = cute.arch.thread_idx()
     block, _, _ = cute.arch.block_idx()
     lane, warp = tidx % 32, tidx // 32
@@ -257,6 +501,22 @@ def kernel(mX: cute.Tensor, mI: cute.Tensor, mT: cute.Tensor, mO: cute.Tensor, m
     sF = smem.allocate_tensor(cutlass.Float32, cute.make_layout({threads}), 16)
     a0, a1, a2 = tidx * 3, cutlass.Int32(5), lane - 7
     f0, f1, f2 = cutlass.Float32(0.5), cutlass.Float32(-1.25), cutlass.Float32(lane)
+"""
+CLUSTER_HEAD = """\
+    rank, cluster = block % {cluster}, block // {cluster}
+    next_rank = (rank + 1) % {cluster}
+    next_block = block - rank + next_rank
+    sR = smem.allocate_tensor(cutlass.Int32, cute.make_layout({threads}), 16)
+    sC = smem.allocate_tensor(cutlass.Int32, cute.make_layout({threads} * {slots}), 16)
+    arrived = smem.allocate_array(cutlass.Int64, {slots}, byte_alignment=8)
+    if tidx == 0:
+        for slot in cutlass.range_constexpr({slots}):
+            cute.arch.mbarrier_init(arrived + slot, 1)
+        cute.arch.mbarrier_init_fence()
+    cute.arch.cluster_arrive()
+    cute.arch.cluster_wait()
+"""
+START = """\
     if own < {n}:
         f0 = mX[own]
         a1 = mI[own]
@@ -272,21 +532,25 @@ TAIL = """\
 
 
 @cute.jit
-def host(mX: cute.Tensor, mI: cute.Tensor, mT: cute.Tensor, mO: cute.Tensor, mJ: cute.Tensor):
-    kernel(mX, mI, mT, mO, mJ).launch(grid=[{blocks}, 1, 1], block=[{threads}, 1, 1])
+def host(mX: cute.Tensor, mI: cute.Tensor, mT: cute.Tensor, mO: cute.Tensor, mJ: cute.Tensor, mC: cute.Tensor):
+    kernel(mX, mI, mT, mO, mJ, mC).launch(grid=[{blocks}, 1, 1], block=[{threads}, 1, 1]{shape})
 """
 
 
 def source(made: Program, dropped: int | None = None) -> str:
     """The kernel as CuTe DSL, with or without barrier `dropped`."""
     body = [line for statement in made.body for line in _lines(statement, made, dropped)]
-    size = {"threads": made.threads, "blocks": made.blocks, "n": made.n}
-    return HEAD.format(**size) + "".join(f"    {line}\n" for line in body) + TAIL.format(**size)
+    size = {"threads": made.threads, "blocks": made.blocks, "n": made.n, "cluster": made.cluster}
+    size |= {"slots": max(1, made.sends), "shape": f", cluster=[{made.cluster}, 1, 1]" if made.cluster > 1 else ""}
+    head = HEAD + (CLUSTER_HEAD if made.cluster > 1 else "") + START
+    return head.format(**size) + "".join(f"    {line}\n" for line in body) + TAIL.format(**size)
 
 
 def _lines(statement, made, dropped) -> list:
-    def inner(statements):
-        lines = [line for one in statements for line in _lines(one, made, dropped)]
+    def text(statements):
+        return [line for one in statements for line in _lines(one, made, dropped)]
+
+    def inner(lines):
         return [f"    {line}" for line in lines or ["pass"]]
 
     match statement:
@@ -300,25 +564,116 @@ def _lines(statement, made, dropped) -> list:
             place = f"{index} + ({offset})"
             # `and` would not keep the second condition from being looked at, but neither touches memory.
             return [f"if {place} >= 0 and {place} < {made.n}:", f"    {target} = mX[{place}]"]
+        case Atomic(index, value):
+            return [f"cute.arch.atomic_add(mC.iterator + {index} % {COUNTERS}, {value})"]
         case If(operation, left, right, body, orelse):
-            lines = [f"if {left} {operation} {right}:", *inner(body)]
-            return [*lines, "else:", *inner(orelse)] if orelse else lines
+            lines = [f"if {left} {operation} {right}:", *inner(text(body))]
+            return [*lines, "else:", *inner(text(orelse))] if orelse else lines
+        case While(variable, count, modulus, body):
+            turns = f"{count} % {modulus}" if count else modulus
+            body = inner([*text(body), f"{variable} = {variable} + 1"])
+            return [f"{variable} = cutlass.Int32(0)", f"while {variable} < {turns}:", *body]
         case For(variable, count, modulus, body):
             turns = f"{count} % {modulus}" if count else modulus
-            return [f"for {variable} in range({turns}):", *inner(body)]
+            return [f"for {variable} in range({turns}):", *inner(text(body))]
         case Shuffle(target, kind, value, offset):
             return [f"{target} = cute.arch.{kind}({value}, {offset})"]
-        case Exchange(buffer, target, value, shift, between, after, first):
-            start, barrier = f"block * {made.threads} + " if buffer == SCRATCH else "", ["cute.arch.barrier()"]
+        case Vote(target, kind, left, operation, right):
+            asked = f"cute.arch.vote_{kind}_sync({left} {operation} {right})"
+            if kind in VOTES:
+                return [f"{target} = {asked if kind == 'ballot' else f'{asked}.to(cutlass.Int32)'}"]
+            return [f'{target} = cute.arch.warp_redux_sync({left}, "{kind}")']
+        case Exchange(buffer, target, value, shift, between, after, first, warps):
+            own, other = _places(buffer, shift, made, warps)
+            barrier = [_barrier(made, warps, first)]
             return [
-                f"{buffer}[{start}tidx] = {value}",
-                *(line for one in between for line in _lines(one, made, dropped)),
+                f"{buffer}[{own}] = {value}",
+                *text(between),
                 *barrier * (dropped != first),
-                f"{target} = {buffer}[{start}(tidx + {shift}) % {made.threads}]",
-                *(line for one in after for line in _lines(one, made, dropped)),
+                f"{target} = {buffer}[{other}]",
+                *text(after),
                 *barrier * (dropped != first + 1),
             ]
+        case Handover(buffer, target, value, shift, producers, first):
+            own, other = _places(buffer, shift, made, (0, producers))
+            full, empty = (f"(barrier_id={_identifier(first + k)}, number_of_threads={made.threads})" for k in (0, 1))
+            has_full, has_empty = dropped != first, dropped != first + 1
+            produce = [f"{buffer}[{own}] = {value}", *[f"cute.arch.barrier_arrive{full}"] * has_full]
+            consume = [*[f"cute.arch.barrier{full}"] * has_full, f"{target} = {buffer}[{other}]"]
+            produce += [f"cute.arch.barrier{empty}"] * has_empty
+            consume += [f"cute.arch.barrier_arrive{empty}"] * has_empty
+            return [f"if warp < {producers}:", *inner(produce), "else:", *inner(consume)]
+        case Meeting(target, value, shift, between, first):
+            other = f"next_block * {made.threads} + (tidx + {shift}) % {made.threads}"
+            met = [_cluster_barrier(made, first + k, dropped) for k in (0, 1)]
+            (arrive, *wait), after = met[0] or [""], met[1]
+            lines = [
+                f"{SCRATCH}[own] = {value}",
+                arrive,
+                *text(between),
+                *wait,
+                f"{target} = {SCRATCH}[{other}]",
+                *after,
+            ]
+            return [line for line in lines if line]
+        case Remote(target, value, shift, first):
+            return [
+                f"word{first} = cute.make_rmem_tensor(1, cutlass.Int32)",
+                f"word{first}[0] = {value}",
+                f"place{first} = cute.arch.map_dsmem_ptr(sR.iterator + tidx, next_rank)",
+                f"cute.autovec_copy(word{first}, cute.make_tensor(place{first}, cute.make_layout(1)))",
+                *_cluster_barrier(made, first, dropped),
+                f"{target} = sR[(tidx + {shift}) % {made.threads}]",
+                *_cluster_barrier(made, first + 1, dropped),
+            ]
+        case Send(target, value, shift, slot, first):
+            floats, start = value in FLOATS, slot * made.threads
+            word = f"{value}.bitcast(cutlass.Int32)" if floats else value
+            received = f"sC[{start} + (tidx + {shift}) % {made.threads}]"
+            if target in FLOATS and floats:
+                received += ".bitcast(cutlass.Float32)"
+            return [
+                "if tidx == 0:",
+                f"    cute.arch.mbarrier_arrive_and_expect_tx(arrived + {slot}, {4 * made.threads})",
+                f"cute.arch.store_async_dsmem(sC.iterator + ({start} + tidx), {word}, arrived + {slot}, next_rank)",
+                *[f"cute.arch.mbarrier_wait(arrived + {slot}, 0)"] * (dropped != first),
+                f"{target} = {received}",
+            ]
     raise TypeError(f"{statement!r} is no statement of a program")
+
+
+def _places(buffer, shift, made, warps):
+    """The index of this thread's element in a buffer, and of the one it reads."""
+    start = f"block * {made.threads} + " if buffer == SCRATCH else ""
+    if warps is None:
+        return f"{start}tidx", f"{start}warp * 32 + (lane + {shift}) % 32"
+    if warps == (0, made.threads // 32):
+        return f"{start}tidx", f"{start}(tidx + {shift}) % {made.threads}"
+    first, count = warps[0] * 32, (warps[1] - warps[0]) * 32
+    return f"{start}tidx", f"{start}{first} + (tidx - {first} + {shift}) % {count}" if first else (
+        f"{start}(tidx + {shift}) % {count}"
+    )
+
+
+def _identifier(first) -> int:
+    """A named barrier of its own for each, so that warps which are apart do not meet; 0 is the block's."""
+    return 1 + first % 15
+
+
+def _barrier(made, warps, first) -> str:
+    if warps is None:
+        return "cute.arch.sync_warp()"
+    if warps == (0, made.threads // 32):
+        return "cute.arch.barrier()"
+    count = (warps[1] - warps[0]) * 32
+    return f"cute.arch.barrier(barrier_id={_identifier(first)}, number_of_threads={count})"
+
+
+def _cluster_barrier(made, index, dropped) -> list:
+    """Arrival and wait; without them, or in odd seeds with an arrival that orders no memory, where it is `dropped`."""
+    if index == dropped and made.seed % 2 == 0:
+        return []
+    return [f"cute.arch.cluster_arrive{'_relaxed' * (index == dropped)}()", "cute.arch.cluster_wait()"]
 
 
 def loaded(made: Program, dropped: int | None = None):
@@ -337,102 +692,12 @@ def forget(host) -> None:
     linecache.cache.pop(getattr(host, "__wrapped__", host).__code__.co_filename, None)
 
 
-# ---- what it computes -----------------------------------------------------------------------------------------------
-
-
 def inputs(made: Program) -> list:
-    """Fresh [mX, mI, mT, mO, mJ]: float32 (n,), int32 (n,), float32 (threads,), outputs float32 (3, n) and int32 (3, n)."""
+    """Fresh [mX, mI, mT, mO, mJ, mC]: float32 (n,), int32 (n,), float32 (threads of all blocks,), outputs float32 (3, n) and
+    int32 (3, n), counters int32 (4,)."""
     rng = np.random.default_rng(made.seed)
     x = rng.standard_normal(made.n).astype(np.float32)
     i = rng.integers(-1000, 1000, made.n, dtype=np.int32)
     scratch = np.zeros(made.threads * made.blocks, np.float32)
-    return [x, i, scratch, np.full((3, made.n), 77, np.float32), np.full((3, made.n), 77, np.int32)]
-
-
-def computed(made: Program, executed: set | None = None) -> list:
-    """[mT, mO, mJ] after the kernel, from the program's statements alone; adds the barriers some block comes to."""
-    x, i, scratch, out_floats, out_ints = inputs(made)
-    state = _State(made, x, scratch, set() if executed is None else executed)
-    inside = state.values["own"] < made.n
-    own = state.values["own"][inside]
-    state.values["f0"][inside] = x[own]
-    state.values["a1"][inside] = i[own]
-    with np.errstate(all="ignore"):
-        state.run(made.body, np.ones_like(inside))
-    for row in range(3):
-        out_floats[row, own] = state.values[FLOATS[row]][inside]
-        out_ints[row, own] = state.values[INTS[row]][inside]
-    return [scratch, out_floats, out_ints]
-
-
-class _State:
-    """The variables of all threads, each (blocks, threads); a statement changes those of `mask`."""
-
-    def __init__(self, made, x, scratch, executed):
-        self.x, self.executed = x, executed
-        tidx = np.tile(np.arange(made.threads, dtype=np.int32), (made.blocks, 1))
-        block = np.repeat(np.arange(made.blocks, dtype=np.int32)[:, None], made.threads, axis=1)
-        lane = tidx % 32
-        same = np.ones_like(tidx)
-        self.values = {
-            "tidx": tidx,
-            "block": block,
-            "lane": lane,
-            "warp": tidx // 32,
-            "own": block * made.threads + tidx,
-            "a0": tidx * 3,
-            "a1": same * 5,
-            "a2": lane - 7,
-            "f0": same * np.float32(0.5),
-            "f1": same * np.float32(-1.25),
-            "f2": lane.astype(np.float32),
-        }
-        for name in FLOATS:
-            self.values[name] = self.values[name].astype(np.float32)
-        self.buffers = {"sA": np.zeros_like(tidx), "sF": np.zeros(tidx.shape, np.float32)}
-        self.buffers[SCRATCH] = scratch.reshape(tidx.shape)
-
-    def operand(self, x, dtype):
-        return self.values[x] if isinstance(x, str) else dtype(x)
-
-    def put(self, target, mask, value):
-        self.values[target] = np.where(mask, value, self.values[target]).astype(self.values[target].dtype)
-
-    def run(self, statements, mask):
-        for statement in statements:
-            self.step(statement, mask)
-
-    def step(self, statement, mask):
-        match statement:
-            case Assign(target, "Float32", left, _):
-                self.put(target, mask, self.values[left].astype(np.float32))
-            case Assign(target, operation, left, right):
-                dtype, table = (np.int32, INT_OPERATIONS) if target in INTS else (np.float32, FLOAT_OPERATIONS)
-                self.put(target, mask, table[operation](self.operand(left, dtype), self.operand(right, dtype)))
-            case Load(target, index, offset):
-                place = self.values[index] + np.int32(offset)
-                inside = mask & (place >= 0) & (place < len(self.x))
-                self.put(target, inside, self.x[np.where(inside, place, 0)])
-            case If(operation, left, right, body, orelse):
-                dtype = np.float32 if left in FLOATS else np.int32
-                taken = COMPARISONS[operation](self.operand(left, dtype), self.operand(right, dtype))
-                self.run(body, mask & taken)
-                self.run(orelse, mask & ~taken)
-            case For(variable, count, modulus, body):
-                turns = self.values[count] % modulus if count else np.full(mask.shape, modulus)
-                for turn in range(modulus):
-                    self.values[variable] = np.full(mask.shape, turn, np.int32)
-                    self.run(body, mask & (turn < turns))
-            case Shuffle(target, kind, value, offset):
-                warps = self.values[value].reshape(-1, 32)
-                source_lane = SHUFFLES[kind](np.arange(32), offset)
-                self.put(target, mask, warps[:, source_lane].reshape(mask.shape))
-            case Exchange(buffer, target, value, shift, between, after, first):
-                self.executed.update({first, first + 1} if mask.any() else ())
-                held = self.buffers[buffer]
-                held[mask] = self.values[value][mask]
-                self.run(between, mask)
-                self.put(target, mask, np.roll(held, -shift, axis=1))
-                self.run(after, mask)
-            case _:
-                raise TypeError(f"{statement!r} is no statement of a program")
+    outputs = np.full((3, made.n), 77, np.float32), np.full((3, made.n), 77, np.int32)
+    return [x, i, scratch, *outputs, np.zeros(COUNTERS, np.int32)]

@@ -1,5 +1,7 @@
 """Suite `compiled`: a sample holds, PTX is read as it is meant, and doctored PTX is found out."""
 
+import re
+
 import pytest
 
 pytest.importorskip("cutlass", reason="CuTe DSL is not installed")
@@ -18,6 +20,8 @@ def test_a_sample_of_the_real_thing():
 def subjects():
     found = {subject.name: subject for subject in compiled.subjects(False)}
     names = ["Copy(100, vectors of 4)", "SoftmaxOnline", "LastBlock", "BulkCopy(512)", "RowSums()"]
+    names += ["CopyAsync(100, vectors of 4)", "CrossEntropy(5 x 71, congruent, (8, 32, 1), gap 0)"]
+    names += ["copy, vectors, float32, 5 x 1000"]
     chosen = [found[name] for name in names]
     return {s.name: (compiled.seen(compiled.simulated(s)), compiled.ptx_of(s)) for s in chosen}
 
@@ -37,6 +41,7 @@ def unexplained(subject, text):
         ("LastBlock", "atom.", "mov.", "global atomic of 4 bytes"),
         ("BulkCopy(512)", "cp.async.bulk.global.shared::cta.bulk_group", "mov.b32", "shared bulk store"),
         ("RowSums()", "ld.shared.b32", "ld.shared.v2.b32", "PTX has a shared load of 8 bytes"),
+        ("RowSums()", "ld.shared.b32", "mov.b32", "shared load of 4 bytes at reduce.py"),
     ],
 )
 def test_doctored_ptx_is_a_mismatch(subjects, name, old, new, said):
@@ -44,6 +49,26 @@ def test_doctored_ptx_is_a_mismatch(subjects, name, old, new, said):
     assert old in text
     assert unexplained(subjects[name], text) == []
     assert any(said in sentence for sentence in unexplained(subjects[name], text.replace(old, new)))
+
+
+def test_in_ptx_without_loops_every_access_and_shuffle_is_counted(subjects):
+    copy, sums = subjects["copy, vectors, float32, 5 x 1000"], subjects["RowSums()"]
+    assert unexplained(copy, copy[1]) == [] and not compiled.emitted(copy[1]).loops
+    (sentence,) = unexplained(copy, copy[1].replace("ld.global.v4.b32", "mov.b32", 1))
+    assert re.search(r"global load of 16 bytes at copy.py:\d+, 4 a thread, the PTX has 3", sentence)
+    # Four more loads, and no branch or predicate that could keep a thread from them.
+    loads = "\n\tld.global.b32 %r1, [%rd1];" * 4
+    sentences = unexplained(sums, re.sub(r"(\s+ret;)", loads + r"\1", sums[1]))
+    assert sentences == ["the PTX has 5 times a global load of 4 bytes, a thread executes 1"]
+    (sentence,) = unexplained(sums, sums[1].replace("shfl.sync.bfly", "mov", 1))
+    assert sentence == "the PTX has 5 shuffles of kind bfly, a thread executes 6"
+
+
+def test_loops_and_what_stands_behind_branches():
+    load, branch = "ld.global.b32 %r1, [%rd1];", "@%p1 bra $L__2;"
+    straight = compiled.emitted(f"{load}\n{branch}\n{load}\n$L__2:\n{load}\n@!%p2 {load}\n")
+    assert (straight.accesses["global", "load", 4], straight.guarded["global", "load", 4]) == (4, 2)
+    assert not straight.loops and compiled.emitted(f"$L__2:\n{load}\n{branch}\n").loops
 
 
 def test_rules_explain_and_are_named(subjects):
@@ -54,6 +79,8 @@ def test_rules_explain_and_are_named(subjects):
     assert rules("SoftmaxOnline") == {"merged", "uniform"}
     assert rules("BulkCopy(512)") == {"no change", "uniform"}
     assert rules("Copy(100, vectors of 4)") == set()
+    assert rules("CopyAsync(100, vectors of 4)") == {"unused", "uniform"}
+    assert rules("CrossEntropy(5 x 71, congruent, (8, 32, 1), gap 0)") == {"not taken"}
 
 
 @pytest.mark.parametrize(
@@ -80,7 +107,7 @@ def test_a_shuffle_is_uniform_only_of_indices_by_lane_0_of_the_whole_warp():
 
     def kinds(operands):
         has = compiled.emitted(head + f"shfl.sync.idx.b32 %r9, {operands};\n")
-        return has.uniform, has.shuffles
+        return set(has.uniform), set(has.shuffles)
 
     assert kinds("%r2, 0, 31, -1") == ({"idx"}, set())
     assert kinds("%r4, 0, 31, -1") == kinds("%r2, 1, 31, -1") == kinds("%r2, 0, 31, 255") == (set(), {"idx"})
