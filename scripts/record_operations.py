@@ -11,105 +11,28 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import json
-import queue
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
-START_S, KERNEL_S = 120, 20  # a worker's first sign of life, and then each kernel
+KERNEL_S = 20
 
 
-def worker(first: int, device: str = "cuda") -> None:
-    """Run the cases from number `first` on; one JSON line each."""
-    import torch
-
+def worker(numbers: range, device: str = "cuda") -> None:
+    """Run these cases; one JSON line each."""
     from quack_tutorial.compiler import launch
-    from quack_tutorial.validate import operations
+    from quack_tutorial.validate import operations, workers
 
     known = operations.cases()
-    torch.zeros(1, device=device)
-    say({"ready": True})
-    for number in range(first, len(known)):
+
+    def bits(number):
         case = known[number]
-        try:
-            x, out = operations.tensors(case, device)
-            launch(case.host, x, out)
-            bits = operations.bits_of(out).reshape(case.out_shape)[:, : case.count]
-            said = {"bits": [operations.packed(row) for row in bits]}
-        except Exception as error:  # the compiler's or the GPU's: it is this case's result
-            said = {"failed": f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"}
-        say({"number": number, **said})
-        if "failed" in said and not alive(device):
-            return  # the CUDA context is lost; a fresh worker goes on
+        x, out = operations.tensors(case, device)
+        launch(case.host, x, out)
+        bits = operations.bits_of(out).reshape(case.out_shape)[:, : case.count]
+        return {"bits": [operations.packed(row) for row in bits]}
 
-
-def alive(device: str) -> bool:
-    """Whether the device still computes."""
-    import torch
-
-    try:
-        torch.zeros(1, device=device).cpu()
-    except Exception:
-        return False
-    return True
-
-
-def say(line: dict) -> None:
-    print(json.dumps(line), flush=True)
-
-
-class Worker:
-    """A worker process and the lines it has said."""
-
-    def __init__(self, first: int):
-        command = [sys.executable, __file__, "--worker", str(first)]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        self.lines = queue.Queue()
-        threading.Thread(target=self._listen, daemon=True).start()
-
-    def _listen(self):
-        for line in self.process.stdout:
-            if line.startswith("{"):  # the rest is the compiler's or the kernel's talk
-                self.lines.put(json.loads(line))
-        self.lines.put(None)
-
-    def next(self, seconds: int):
-        """Its next line; None when it ended, "late" when it took too long."""
-        try:
-            return self.lines.get(timeout=seconds)
-        except queue.Empty:
-            return "late"
-
-    def end(self):
-        self.process.kill()
-        self.process.wait()
-
-
-def results(names: list[str]):
-    """(number, line) of every case, through as many workers as it takes."""
-    number = 0
-    while number < len(names):
-        running = Worker(number)
-        line = running.next(START_S)
-        if not isinstance(line, dict):
-            running.end()
-            raise SystemExit("record_operations: no worker could start on this GPU; see the lines above")
-        while number < len(names):
-            line = running.next(KERNEL_S)
-            if isinstance(line, dict):
-                yield number, line
-            elif line == "late":
-                yield number, {"failed": f"did not come back within {KERNEL_S} s"}
-            elif running.process.wait() != 0:
-                yield number, {"failed": f"its process ended with status {running.process.returncode}"}
-            else:
-                break  # the worker gave up after a failure that it has said
-            number += 1
-            if not isinstance(line, dict):
-                break
-        running.end()
+    workers.work(numbers, bits, device)
 
 
 def where() -> dict:
@@ -136,21 +59,23 @@ def where() -> dict:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--worker", type=int, metavar="FIRST", help=argparse.SUPPRESS)
+    parser.add_argument("--worker", metavar="NUMBERS", help=argparse.SUPPRESS)
     parser.add_argument("--to", type=Path, metavar="FILE", help="where to write (book/records/validation)")
     args = parser.parse_args()
-    if args.worker is not None:
-        worker(args.worker)
-        return 0
     from quack_tutorial import compiler
-    from quack_tutorial.validate import operations
+    from quack_tutorial.validate import operations, workers
+
+    if args.worker is not None:
+        worker(workers.numbers(args.worker))
+        return 0
 
     problem = compiler.dsl_problem() or compiler.gpu_problem()
     if problem:
         print(f"record_operations: {problem}", file=sys.stderr)
         return 1
     known, bits, failed, differences = operations.cases(), {}, {}, []
-    for number, line in results([case.name for case in known]):
+    command = [sys.executable, __file__, "--worker"]
+    for number, line in workers.results(command, range(len(known)), KERNEL_S):
         case = known[number]
         if "failed" in line:
             failed[case.name] = line["failed"]

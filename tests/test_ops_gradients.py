@@ -63,6 +63,14 @@ def test_rmsnorm_with_everything_and_its_gradients(N, dtype):
     assert reference.rmsnorm_db_error(DY, DB, kind) <= 1
 
 
+def test_the_bias_s_gradient_is_not_rounded_to_the_weight_s_type():
+    x, dy = randn(40, 64, dtype=torch.bfloat16), randn(40, 64, dtype=torch.bfloat16, seed=1)
+    w, b = randn(64, dtype=torch.bfloat16, seed=2, grad=True), randn(64, seed=3, grad=True)
+    ops.rmsnorm(x, w, b).backward(dy)
+    assert w.grad.dtype == torch.bfloat16 and b.grad.dtype == torch.float32
+    assert reference.rmsnorm_db_error(*numbers(dy, b.grad), "float32") <= 1
+
+
 @pytest.mark.parametrize("shape", ((0, 5), (5, 0), (2, 3, 16), (7,)))
 def test_rmsnorm_alone_is_torch_s(shape):
     x = randn(*shape, grad=True)
@@ -172,8 +180,9 @@ def operations():
     yield library.rmsnorm, (x, w, None, EPS)
     yield library.rmsnorm, (x, None, None, EPS)
     yield library.add_rmsnorm, (x, r, w, b, EPS)
-    yield library.rmsnorm_backward, (x.detach(), w.detach(), torch.ones(5), r.detach(), None, True)
-    yield library.cross_entropy, (x, target, -100)
+    yield library.rmsnorm_backward, (x.detach(), w.detach(), torch.ones(5), r.detach(), None, b)
+    for reduction in ("mean", "sum", "none"):
+        yield library.cross_entropy, (x, target, -100, reduction)
     yield library.cross_entropy_backward, (x.detach(), target, torch.ones(5), torch.ones(5), -100)
 
 

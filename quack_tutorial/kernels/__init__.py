@@ -12,6 +12,7 @@
 | `softmax` | softmax of rows in versions: three reads, two, one; its backward                       |
 | `rmsnorm` | RMSNorm with weight, bias and residual; its backward                                   |
 | `cross_entropy` | cross-entropy, its backward, and both in one pass                                |
+| `loss`    | the losses of a batch as one number: mean or sum                                       |
 | `steps`   | the first versions of RMSNorm and cross-entropy                                        |
 """
 

@@ -12,11 +12,14 @@ run on the simulator, the same kernels. Arguments are checked before anything ru
 computed another way behind the caller's back, but for gradients, which autograd may hand over in any layout.
 
 Each operation is registered with `torch.library` (quack_tutorial::softmax and so on) and works in
-`torch.compile(fullgraph=True)`. A call that needs no gradient and is not being compiled goes past torch's dispatcher,
-which would cost as much as the launch. Under `torch.autocast`, softmax (on a GPU) and cross_entropy compute and return
-float32, as torch's do; rmsnorm keeps the type of its input.
+`torch.compile(fullgraph=True)`. A call that needs no gradient and is not being traced goes past torch's dispatcher,
+which would cost as much as the launch, and past the checks if there was a call like it before (see `rows`).
 
-Not covered: dropout, label smoothing, class weights, class probabilities as targets.
+Under `torch.autocast`, softmax (on a GPU) and cross_entropy compute and return float32, as torch's do; rmsnorm keeps the
+type of its input.
+
+Not covered: dropout, label smoothing, class weights, class probabilities as targets; forward-mode gradients, gradients of
+gradients, vmap.
 """
 
 from quack_tutorial.ops.cross_entropy import cross_entropy, cross_entropy_with_grad

@@ -1,5 +1,6 @@
 """Cross-entropy on torch tensors, and its gradient."""
 
+import math
 from functools import cache
 
 import torch
@@ -17,20 +18,12 @@ def cross_entropy(input, target, ignore_index=-100, reduction="mean", return_lse
     (loss, lse), lse the (M,) float32 logarithms of the sums of exponentials, without gradient. A target that is no column
     raises IndexError on the CPU; on a GPU, where finding out would mean waiting, its row becomes NaN.
     """
-    input, target = _checked("cross_entropy", input, target)
-    if reduction not in REDUCTIONS:
-        raise ValueError(
-            f"cross_entropy: {reduction!r} is not a valid value for reduction, one of {', '.join(REDUCTIONS)}"
-        )
-    if rows.plain_call(input):
-        loss, lse, _ = _forward(input, target, ignore_index, return_lse, False)
+    input = rows.autocast_to_float32(input)
+    if rows.is_plain(input, target):
+        loss, lse, _ = _forward(input, target, ignore_index, reduction, return_lse, False)
     else:
-        loss, lse = _cross_entropy(input, target, ignore_index)
-    if reduction == "sum":
-        loss = loss.sum()
-    elif reduction == "mean":
-        loss = loss.sum() / (target != ignore_index).sum()
-    loss = loss.to(input.dtype)
+        _check("cross_entropy", input, target, reduction)
+        loss, lse, _ = _cross_entropy(input, target, ignore_index, reduction)
     return (loss, lse.detach()) if return_lse else loss
 
 
@@ -39,12 +32,19 @@ def cross_entropy_with_grad(input, target, ignore_index=-100):
 
     For a training step that knows its loss's weight beforehand; arguments as for `cross_entropy`. autograd does not see it.
     """
-    input, target = _checked("cross_entropy_with_grad", input, target)
-    loss, _, dx = _forward(input.detach(), target, ignore_index, False, True)
+    input = rows.autocast_to_float32(input).detach()
+    _check("cross_entropy_with_grad", input, target)
+    loss = torch.empty(target.shape, dtype=torch.float32, device=input.device)
+    dx = torch.empty_like(input, memory_format=torch.contiguous_format)
+    if len(target):
+        x, target = rows.as_rows("cross_entropy_with_grad", input), target.contiguous()
+        promise = rows.promise(x, dx)
+        run = _kernel(x.device.type, rows.DTYPE_NAMES[x.dtype], _index(target), x.shape[1], promise, False, True)
+        _checked_on_cpu(run, x)(x, target, loss, None, dx, ignore_index)
     return loss, dx
 
 
-def _checked(op, input, target):
+def _check(op, input, target, reduction="none"):
     rows.dtype_name(op, "input", input)
     if input.dim() != 2 or target.dim() != 1 or target.shape[0] != input.shape[0]:
         raise ValueError(
@@ -53,27 +53,54 @@ def _checked(op, input, target):
         )
     if target.dtype not in (torch.int64, torch.int32):
         raise TypeError(f"{op}: expected target of int64 or int32, got {target.dtype}")
+    if reduction not in REDUCTIONS:
+        raise ValueError(f"{op}: {reduction!r} is not a valid value for reduction, one of {', '.join(REDUCTIONS)}")
     rows.check_same(op, input=input, target=target)
-    return rows.autocast_to_float32(input), target
+    if input.shape[1] == 0:
+        raise ValueError(f"{op}: expected at least one class, got input of shape {tuple(input.shape)}")
 
 
-def _forward(input, target, ignore_index, with_lse, with_grad):
-    """(losses, lse or None, gradient of the sum of losses or None)."""
-    M, N = input.shape
-    loss = torch.empty(M, dtype=torch.float32, device=input.device)
-    lse = torch.empty_like(loss) if with_lse else None
-    dx = torch.empty_like(input, memory_format=torch.contiguous_format) if with_grad else None
-    if M == 0:
-        return loss, lse, dx
-    if N == 0:
-        raise ValueError("cross_entropy: expected at least one class, got input of shape " + str(tuple(input.shape)))
-    _check_range(target, N, ignore_index)
-    x, target = rows.as_rows("cross_entropy", input), target.contiguous()
-    promise = rows.promise(x, dx) if with_grad else rows.promise(x)
-    run = _kernel(input.device.type, rows.DTYPE_NAMES[input.dtype], _index(target), N, promise, with_lse, with_grad)
-    outputs = (loss, lse, dx) if with_grad else (loss, lse)
-    rows.on_device(input, run, x, target, *outputs, ignore_index)
-    return loss, lse, dx
+_launches = {}
+
+
+def _forward(input, target, ignore_index, reduction, with_lse, with_scale):
+    """(loss, lse or None, 1 / number of rows that count or None)."""
+    fits = input.dim() == 2 and target.shape == (input.shape[0],)
+    flags = ignore_index, reduction, with_lse, with_scale
+    key = flags, rows.like(input), target.dtype, target.device, fits
+    launch = _launches.get(key)
+    if launch is None:
+        launch = rows.keep(_launches, key, _prepare(input, target, *flags))
+    return launch(input, target)
+
+
+def _prepare(input, target, ignore_index, reduction, with_lse, with_scale):
+    """The launch for tensors like these."""
+    _check("cross_entropy", input, target, reduction)
+    x, dtype, mean = rows.as_rows("cross_entropy", input), rows.DTYPE_NAMES[input.dtype], reduction == "mean"
+    device, index, is_matrix = x.device.type, _index(target), x is input
+    run = _checked_on_cpu(_kernel(device, dtype, index, x.shape[1], rows.promise(x), with_lse, False), x)
+    if reduction != "none":
+        reduce = rows.guarded(_loss_reduction(device, dtype, index if mean else None, with_scale), x.device)
+
+    def launch(input, target):
+        target = target.contiguous()
+        losses = torch.empty_like(target, dtype=torch.float32)
+        lse = torch.empty_like(losses) if with_lse else None
+        M = input.shape[0]
+        if M:
+            run(input if is_matrix else rows.as_rows("cross_entropy", input), target, losses, lse, ignore_index)
+        if reduction == "none":
+            return losses if input.dtype is torch.float32 else losses.to(input.dtype), lse, None
+        loss = input.new_empty(())
+        scale = torch.empty_like(loss, dtype=torch.float32) if with_scale else None
+        if M:
+            reduce(losses, target if mean else None, loss, scale, ignore_index)
+        else:
+            loss.fill_(math.nan if mean else 0.0)
+        return loss, lse, scale
+
+    return launch
 
 
 def _backward(input, target, dloss, lse, ignore_index):
@@ -82,8 +109,8 @@ def _backward(input, target, dloss, lse, ignore_index):
         return dx
     x, target = rows.as_rows("cross_entropy", input), target.contiguous()
     promise = rows.promise(x, dx)
-    run = _backward_kernel(input.device.type, rows.DTYPE_NAMES[input.dtype], _index(target), x.shape[1], promise)
-    rows.on_device(input, run, x, target, dloss.float(), lse, dx, ignore_index)
+    kernel = _backward_kernel(input.device.type, rows.DTYPE_NAMES[input.dtype], _index(target), x.shape[1], promise)
+    rows.guarded(kernel, x.device)(x, target, dloss.float(), lse, dx, ignore_index)
     return dx
 
 
@@ -91,12 +118,19 @@ def _index(target):
     return "int64" if target.dtype == torch.int64 else "int32"
 
 
-def _check_range(target, N, ignore_index):
-    """IndexError for a CPU target that is no column."""
-    if target.device.type == "cpu":
+def _checked_on_cpu(run, x):
+    """`run`, on tensors like x: on the CPU with an IndexError for a target that is no column."""
+    if x.device.type != "cpu":
+        return rows.guarded(run, x.device)
+
+    def checked(x, target, *rest):
+        N, ignore_index = x.shape[1], rest[-1]
         wrong = target[(target != ignore_index) & ((target < 0) | (target >= N))]
         if wrong.numel():
             raise IndexError(f"cross_entropy: target {int(wrong[0])} is out of bounds, there are {N} classes")
+        run(x, target, *rest)
+
+    return checked
 
 
 @cache
@@ -122,9 +156,26 @@ def _backward_kernel(device, dtype, index, N, promise):
     return rows.compiled(device, CrossEntropyBackward(rows.dsl_type(dtype), N, promise), x, *vectors, dx, 0)
 
 
+@cache
+def _loss_reduction(device, dtype, index, with_scale):
+    """The mean over rows that count, with targets of type `index`; the sum if that is None."""
+    from quack_tutorial.compiler import TensorSpec
+    from quack_tutorial.kernels.loss import LossReduction
+
+    target = None if index is None else rows.of_rows(index)
+    # The whole element's alignment: stored in two halves, float32 came back with one of them lost.
+    align = 4 if dtype == "float32" else 2
+    loss, scale = TensorSpec(dtype, (), (), align), TensorSpec("float32", (), (), 4) if with_scale else None
+    kernel = LossReduction(rows.dsl_type(dtype), mean=index is not None)
+    return rows.compiled(device, kernel, rows.of_rows("float32"), target, loss, scale, 0)
+
+
 @torch.library.custom_op("quack_tutorial::cross_entropy", mutates_args=())
-def _cross_entropy(input: torch.Tensor, target: torch.Tensor, ignore_index: int) -> tuple[torch.Tensor, torch.Tensor]:
-    return _forward(input, target, ignore_index, True, False)[:2]
+def _cross_entropy(
+    input: torch.Tensor, target: torch.Tensor, ignore_index: int, reduction: str
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    loss, lse, scale = _forward(input, target, ignore_index, reduction, True, reduction == "mean")
+    return loss, lse, lse.new_empty(0) if scale is None else scale
 
 
 @torch.library.custom_op("quack_tutorial::cross_entropy_backward", mutates_args=())
@@ -135,9 +186,10 @@ def _cross_entropy_backward(
 
 
 @_cross_entropy.register_fake
-def _(input, target, ignore_index):
-    row = input.new_empty((input.shape[0],), dtype=torch.float32)
-    return row, torch.empty_like(row)
+def _(input, target, ignore_index, reduction):
+    loss = input.new_empty((input.shape[0],) if reduction == "none" else ())
+    lse = input.new_empty((input.shape[0],), dtype=torch.float32)
+    return loss, lse, lse.new_empty(() if reduction == "mean" else (0,))
 
 
 @_cross_entropy_backward.register_fake
@@ -146,14 +198,17 @@ def _(input, target, dloss, lse, ignore_index):
 
 
 def _keep(ctx, inputs, output):
-    input, target, ctx.ignore_index = inputs
-    ctx.save_for_backward(input, target, output[1])
-    ctx.mark_non_differentiable(output[1])
+    input, target, ctx.ignore_index, ctx.reduction = inputs
+    ctx.save_for_backward(input, target, *output[1:])
+    ctx.mark_non_differentiable(*output[1:])
 
 
-def _gradient(ctx, dloss, _):
-    input, target, lse = ctx.saved_tensors
-    return _cross_entropy_backward(input, target, dloss, lse, ctx.ignore_index), None, None
+def _gradient(ctx, dloss, *_):
+    input, target, lse, scale = ctx.saved_tensors
+    if ctx.reduction != "none":
+        # One number for all rows, and it stays on the device.
+        dloss = (dloss * scale if ctx.reduction == "mean" else dloss.float()).expand(target.shape)
+    return _cross_entropy_backward(input, target, dloss, lse, ctx.ignore_index), None, None, None
 
 
 _cross_entropy.register_autograd(_gradient, setup_context=_keep)

@@ -15,8 +15,18 @@ def rmsnorm(input, weight=None, bias=None, residual=None, eps=None):
     (result, h), h of the same type, which the next layer takes as its residual. weight and bias are (N,), contiguous, of
     float32, float16 or bfloat16 each. Limits on shapes and addresses as for `softmax`.
     """
-    dtype = rows.dtype_name("rmsnorm", "input", input)
-    N = input.shape[-1] if input.dim() else 1
+    if rows.is_plain(input, weight, bias, residual):
+        out, h, _ = _forward(input, weight, bias, residual, eps, False)
+        return out if residual is None else (out, h)
+    eps = _check(input, weight, bias, residual, eps)
+    if residual is None:
+        return _rmsnorm(input, weight, bias, eps)[0]
+    return _add_rmsnorm(input, residual, weight, bias, eps)[:2]
+
+
+def _check(input, weight, bias, residual, eps):
+    """eps, of what can be computed; TypeError, ValueError or RuntimeError for anything else."""
+    dtype, N = rows.dtype_name("rmsnorm", "input", input), rows.columns(input)
     for name, vector in (("weight", weight), ("bias", bias)):
         if vector is None:
             continue
@@ -31,41 +41,71 @@ def rmsnorm(input, weight=None, bias=None, residual=None, eps=None):
             f"{str(residual.dtype).removeprefix('torch.')}"
         )
     rows.check_same("rmsnorm", input=input, weight=weight, bias=bias, residual=residual)
-    eps = torch.finfo(input.dtype).eps if eps is None else float(eps)
-    if rows.plain_call(input, weight, bias, residual):
-        out, h, _ = _forward(input, weight, bias, residual, eps, False)
-        return out if residual is None else (out, h)
-    if residual is None:
-        return _rmsnorm(input, weight, bias, eps)[0]
-    return _add_rmsnorm(input, residual, weight, bias, eps)[:2]
+    return torch.finfo(input.dtype).eps if eps is None else float(eps)
+
+
+_launches = {}
 
 
 def _forward(input, weight, bias, residual, eps, with_rstd):
     """(result, h or None, rstd or None)."""
-    out = torch.empty_like(input, memory_format=torch.contiguous_format)
-    h = None if residual is None else torch.empty_like(out)
-    N = input.shape[-1] if input.dim() else 1
-    rstd = torch.empty(input.numel() // max(N, 1), dtype=torch.float32, device=input.device) if with_rstd else None
-    if out.numel() == 0:
+    key = eps, with_rstd, rows.like(input), rows.like(weight), rows.like(bias)
+    if residual is not None:
+        key = *key, rows.like(residual), residual.shape == input.shape
+    launch = _launches.get(key)
+    if launch is None:
+        launch = rows.keep(_launches, key, _prepare(input, weight, bias, residual, eps, with_rstd))
+    return launch(input, weight, bias, residual)
+
+
+def _prepare(input, weight, bias, residual, eps, with_rstd):
+    """The launch for tensors like these."""
+    eps = _check(input, weight, bias, residual, eps)
+    N, empty_like = rows.columns(input), rows.contiguous_like(input)
+    if N == 0:
+        return _nothing
+    x, r = (None if given is None else rows.as_rows("rmsnorm", given) for given in (input, residual))
+    names = (None if tensor is None else rows.DTYPE_NAMES[tensor.dtype] for tensor in (input, weight, bias))
+    promise = rows.promise(*(matrix for matrix in (x, r, rows.one_row(x)) if matrix is not None))
+    kernel = _kernel(x.device.type, *names, N, promise, residual is not None, with_rstd)
+    run, is_matrix = rows.guarded(kernel, x.device), x is input and r is residual
+    on_boundary = all(_on_boundary(vector) is vector for vector in (weight, bias))
+
+    def launch(input, weight, bias, residual):
+        out = empty_like(input)
+        h = None if residual is None else torch.empty_like(out)
+        rstd = _row_vector(input) if with_rstd else None
+        if not on_boundary:
+            weight, bias = _on_boundary(weight), _on_boundary(bias)
+        if not input.numel():
+            pass
+        elif is_matrix:
+            run(input, weight, bias, residual, out, h, rstd, eps)
+        else:
+            x, r = (None if given is None else rows.as_rows("rmsnorm", given) for given in (input, residual))
+            run(x, weight, bias, r, out.view(-1, N), None if h is None else h.view(-1, N), rstd, eps)
         return out, h, rstd
-    x, y = rows.as_rows("rmsnorm", input), out.view(-1, N)
-    r = None if residual is None else rows.as_rows("rmsnorm", residual)
-    s = None if residual is None else h.view(-1, N)
-    weight, bias = _on_boundary(weight), _on_boundary(bias)
-    promise = rows.promise(*(matrix for matrix in (x, y, r, s) if matrix is not None))
-    names = (rows.DTYPE_NAMES[v.dtype] if v is not None else None for v in (input, weight, bias))
-    run = _kernel(input.device.type, *names, N, promise, residual is not None, with_rstd)
-    rows.on_device(input, run, x, weight, bias, r, y, s, rstd, eps)
-    return out, h, rstd
+
+    return launch
 
 
-def _backward(h, weight, rstd, dy, dh, with_bias):
+def _nothing(input, weight, bias, residual):
+    """The launch for rows of no elements."""
+    out = torch.empty_like(input, memory_format=torch.contiguous_format)
+    return out, torch.empty_like(out), _row_vector(input)
+
+
+def _row_vector(input):
+    """A new float32 vector with an element for each row."""
+    return torch.empty(input.shape[:-1].numel(), dtype=torch.float32, device=input.device)
+
+
+def _backward(h, weight, rstd, dy, dh, bias):
     """(dx, dw, db): dw and db are empty where there is no weight or no bias."""
-    N = h.shape[-1] if h.dim() else 1
+    N = rows.columns(h)
     dx = torch.empty_like(h, memory_format=torch.contiguous_format)
-    like = {"dtype": torch.float32 if weight is None else weight.dtype, "device": h.device}
-    dw = torch.zeros(N if weight is not None else 0, **like)
-    db = torch.zeros(N if with_bias else 0, **like)
+    new_like = torch.empty_like if dx.numel() else torch.zeros_like
+    dw, db = (h.new_empty(0) if vector is None else new_like(vector) for vector in (weight, bias))
     if dx.numel() == 0:
         return dx, dw, db
     x, out, dy = h.contiguous().view(-1, N), dx.view(-1, N), rows.gradient_rows(dy, N)
@@ -74,15 +114,15 @@ def _backward(h, weight, rstd, dy, dh, with_bias):
     promise = rows.promise(*(matrix for matrix in (x, dy, dh, out) if matrix is not None))
     device, dtype = h.device.type, rows.DTYPE_NAMES[h.dtype]
     weight_name = None if weight is None else rows.DTYPE_NAMES[weight.dtype]
-    kernel, run = _backward_kernel(device, dtype, weight_name, N, promise, dh is not None, with_bias)
+    kernel, run = _backward_kernel(device, dtype, weight_name, N, promise, dh is not None, bias is not None)
     parts = kernel.partial_blocks(_sm_count(h.device))
     part_w, part_b = (
-        torch.empty(parts, N, device=h.device) if given else None for given in (weight is not None, with_bias)
+        torch.empty(parts, N, device=h.device) if vector is not None else None for vector in (weight, bias)
     )
-    rows.on_device(h, run, x, weight, dy, dh, rstd, out, part_w, part_b)
+    rows.guarded(run, h.device)(x, weight, dy, dh, rstd, out, part_w, part_b)
     for part, total in ((part_w, dw), (part_b, db)):
         if part is not None:
-            rows.on_device(h, _column_sum(device, rows.DTYPE_NAMES[total.dtype], N), part, total)
+            rows.guarded(_column_sum(device, rows.DTYPE_NAMES[total.dtype], N), h.device)(part, total)
     return dx, dw, db
 
 
@@ -157,9 +197,9 @@ def _rmsnorm_backward(
     rstd: torch.Tensor,
     dy: torch.Tensor,
     dh: torch.Tensor | None,
-    with_bias: bool,
+    bias: torch.Tensor | None,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    return _backward(h, weight, rstd, dy, dh, with_bias)
+    return _backward(h, weight, rstd, dy, dh, bias)
 
 
 def _fake_forward(input):
@@ -182,11 +222,8 @@ def _(input, residual, weight, bias, eps):
 
 
 @_rmsnorm_backward.register_fake
-def _(h, weight, rstd, dy, dh, with_bias):
-    N = h.shape[-1] if h.dim() else 1
-    vector = torch.float32 if weight is None else weight.dtype
-    dw = h.new_empty((N if weight is not None else 0,), dtype=vector)
-    db = h.new_empty((N if with_bias else 0,), dtype=vector)
+def _(h, weight, rstd, dy, dh, bias):
+    dw, db = (h.new_empty(0) if vector is None else torch.empty_like(vector) for vector in (weight, bias))
     return torch.empty_like(h, memory_format=torch.contiguous_format), dw, db
 
 
@@ -197,7 +234,7 @@ def _keep(ctx, inputs, output):
 
 def _rmsnorm_gradient(ctx, dy, _):
     input, weight, bias, rstd = ctx.saved_tensors
-    dx, dw, db = _rmsnorm_backward(input, weight, rstd, dy, None, bias is not None)
+    dx, dw, db = _rmsnorm_backward(input, weight, rstd, dy, None, bias)
     return dx, _given(weight, dw), _given(bias, db), None
 
 
@@ -208,12 +245,12 @@ def _keep_sum(ctx, inputs, output):
 
 def _add_rmsnorm_gradient(ctx, dy, dh, _):
     h, weight, bias, rstd = ctx.saved_tensors
-    dx, dw, db = _rmsnorm_backward(h, weight, rstd, dy, dh, bias is not None)
+    dx, dw, db = _rmsnorm_backward(h, weight, rstd, dy, dh, bias)
     return dx, dx, _given(weight, dw), _given(bias, db), None
 
 
 def _given(vector, gradient):
-    return None if vector is None else gradient.to(vector.dtype)
+    return None if vector is None else gradient
 
 
 _rmsnorm.register_autograd(_rmsnorm_gradient, setup_context=_keep)

@@ -1,11 +1,22 @@
-"""What the operations share: tensors as rows, what is known about their addresses, and the kernel's launch."""
+"""What the operations share: tensors as rows, what is known about their addresses, and the kernel's launch.
+
+A call like an earlier one costs one look-up in a dictionary beside the launch. An operation checks its arguments, chooses
+the kernel and has it compiled in its `_prepare`, which returns a launch: a function that allocates the outputs and runs the
+kernel, for these arguments and all like them. It is kept under a key of everything that `_prepare` looked at (see `like`).
+How many rows a matrix has is not part of that, so batches of all sizes share a launch; tensors of other ranks have one for
+each shape. At MOST_KEPT launches an operation forgets them all and begins again.
+"""
 
 from __future__ import annotations
+
+from functools import partial
 
 import torch
 
 from quack_tutorial.compiler import DTYPES, MAX_ALIGNMENT, TensorSpec, compile_for
 
+MOST_KEPT = 1024  # launches of one operation; each takes about a kilobyte
+PLAIN = {torch.Tensor, torch.nn.Parameter}  # not their subclasses, which have ideas of their own about operations
 DTYPE_NAMES = {torch.float32: "float32", torch.float16: "float16", torch.bfloat16: "bfloat16"}
 
 
@@ -57,6 +68,23 @@ def as_rows(op, input):
     )
 
 
+def columns(input):
+    """The length of a row."""
+    return input.shape[-1] if input.dim() else 1
+
+
+def one_row(x):
+    """A row of x's type as a new tensor has it: what `promise` needs to know of an output that is not there yet."""
+    return x.new_empty(1, x.shape[1])
+
+
+def contiguous_like(input):
+    """torch.empty_like for tensors like `input`, with a contiguous result; quicker where it would be so anyway."""
+    if input.dim() == 2 and input.stride() == (input.shape[1], 1):
+        return torch.empty_like
+    return partial(torch.empty_like, memory_format=torch.contiguous_format)
+
+
 def gradient_rows(gradient, N):
     """A gradient as an (M, N) matrix, copied if it is not one already: autograd hands over views of any kind."""
     return gradient.contiguous().view(-1, N)
@@ -104,25 +132,51 @@ def compiled(device, kernel, *specs):
     return compile_for(kernel, *specs)
 
 
-def on_device(tensor, run, *args):
-    """Call `run` with the current CUDA device being the tensor's."""
-    if tensor.is_cuda and tensor.device.index != torch.cuda.current_device():
-        with torch.cuda.device(tensor.device):
+def guarded(run, device):
+    """`run`, with the current CUDA device being `device` while it runs, if it could be another one."""
+    if device.type != "cuda" or torch.cuda.device_count() == 1:
+        return run
+
+    def on_device(*args):
+        if torch.cuda.current_device() == device.index:
             run(*args)
-    else:
-        run(*args)
+        else:
+            with torch.cuda.device(device):
+                run(*args)
+
+    return on_device
 
 
-def plain_call(*tensors):
-    """Whether a call may go past the dispatcher: no gradient is asked for, nothing is traced."""
-    if torch.compiler.is_compiling():
+def is_plain(*tensors):
+    """Whether a call may go past the dispatcher: no gradient is asked for, nothing is traced, no tensor is of a subclass."""
+    if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack():
         return False
-    return not (torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors))
+    for tensor in tensors:
+        if tensor is not None and (type(tensor) not in PLAIN or (tensor.requires_grad and torch.is_grad_enabled())):
+            return False
+    return True
+
+
+def like(tensor):
+    """All that a launch depends on in a tensor, or None; of a matrix, not how many rows it has."""
+    if tensor is None:
+        return None
+    shape = tensor.shape[-1] if tensor.dim() == 2 else tensor.shape
+    return tensor.dtype, shape, tensor.stride(), tensor.device, tensor.data_ptr() % MAX_ALIGNMENT
+
+
+def keep(launches, key, launch):
+    """`launch`, kept for calls with the same key."""
+    if len(launches) >= MOST_KEPT:
+        launches.clear()
+    launches[key] = launch
+    return launch
 
 
 def autocast_to_float32(input, on=("cuda", "cpu")):
     """`input`, in float32 where torch.autocast would have it so for this operation on these kinds of devices."""
-    kind = input.device.type
-    if input.dtype in (torch.float16, torch.bfloat16) and kind in on and torch.is_autocast_enabled(kind):
-        return input.float()
+    if input.dtype is torch.bfloat16 or input.dtype is torch.float16:
+        kind = "cuda" if input.is_cuda else "cpu"
+        if torch.is_autocast_enabled(kind) and kind in on:
+            return input.float()
     return input

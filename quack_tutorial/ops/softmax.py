@@ -14,32 +14,58 @@ def softmax(input, dim=-1):
     have stride 1; rows may be any stride apart and start at any address. Raises TypeError, ValueError or RuntimeError
     before anything is launched.
     """
+    input = rows.autocast_to_float32(input, on=("cuda",))
+    if rows.is_plain(input):
+        return _forward(input, dim)
+    _check(input, dim)
+    return _softmax(input)
+
+
+def _check(input, dim):
     rows.dtype_name("softmax", "input", input)
     rows.check_last("softmax", dim, input)
-    input = rows.autocast_to_float32(input, on=("cuda",))
-    return _forward(input) if rows.plain_call(input) else _softmax(input)
 
 
-def _forward(input):
-    output = torch.empty_like(input, memory_format=torch.contiguous_format)
-    if output.numel() == 0:
-        return output
+_launches = {}
+
+
+def _forward(input, dim=-1):
+    key = dim, rows.like(input)
+    launch = _launches.get(key) or rows.keep(_launches, key, _prepare(input, dim))
+    return launch(input)
+
+
+def _prepare(input, dim):
+    """The launch for tensors like `input`."""
+    _check(input, dim)
+    N, empty_like = rows.columns(input), rows.contiguous_like(input)
+    if N == 0:
+        return empty_like
     x = rows.as_rows("softmax", input)
-    out = output if x is input else output.view(x.shape)
-    run = _kernel(input.device.type, rows.DTYPE_NAMES[input.dtype], x.shape[1], rows.promise(x, out))
-    rows.on_device(input, run, x, out)
-    return output
+    kernel = _kernel(x.device.type, rows.DTYPE_NAMES[x.dtype], N, rows.promise(x, rows.one_row(x)))
+    run, is_matrix = rows.guarded(kernel, x.device), x is input
+
+    def launch(input):
+        output = empty_like(input)
+        if input.numel():
+            if is_matrix:
+                run(input, output)
+            else:
+                run(rows.as_rows("softmax", input), output.view(-1, N))
+        return output
+
+    return launch
 
 
 def _backward(y, dy):
     dx = torch.empty_like(y)
     if dx.numel() == 0:
         return dx
-    N = y.shape[-1] if y.dim() else 1
+    N = rows.columns(y)
     y, dy = y.contiguous().view(-1, N), rows.gradient_rows(dy, N)
     out = dx.view(-1, N)
-    run = _backward_kernel(dx.device.type, rows.DTYPE_NAMES[dx.dtype], N, rows.promise(y, dy, out))
-    rows.on_device(dx, run, y, dy, out)
+    kernel = _backward_kernel(dx.device.type, rows.DTYPE_NAMES[dx.dtype], N, rows.promise(y, dy, out))
+    rows.guarded(kernel, dx.device)(y, dy, out)
     return dx
 
 

@@ -3,26 +3,26 @@
 | kernels                         | what both must give                                                                |
 |---------------------------------|------------------------------------------------------------------------------------|
 | `language_kernels`              | numpy's answer, bit for bit                                                         |
-| `subjects` that only move bytes | the float64 answer, bit for bit                                                     |
-| the other `subjects`            | the float64 answer within the tolerance of `reference`, hence each other within two |
+| `trials` that only move bytes | the float64 answer, bit for bit                                                     |
+| the other `trials`            | the float64 answer within the tolerance of `reference`, hence each other within two |
 
 An error is given as a fraction of the tolerance: right if at most 1.
 """
 
 from __future__ import annotations
 
-import multiprocessing
 import os
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 
 from quack_tutorial import compiler
 from quack_tutorial.simulator import simulate
-from quack_tutorial.validate import language_kernels, report
+from quack_tutorial.validate import language_kernels, report, workers
+
+KERNEL_S = 60  # both sides of one kernel, with compiling
 
 
 def where() -> dict:
@@ -162,50 +162,44 @@ def done(job) -> Result:
         return Result(family, name, 0, 0, None, (f"{name}: {type(error).__name__}: {str(error)[:300]}",))
 
 
-def run(sample: bool, progress, workers: int | None = None) -> report.Suite:
-    """Every kernel on both sides. Compiling takes most of the time, on one core: `workers` processes share the kernels."""
+def run(sample: bool, progress, processes: int | None = None) -> report.Suite:
+    """Every kernel on both sides. Compiling takes most of the time, on one core: `processes` share the kernels."""
     wanted = jobs(sample)
-    if workers is None:
-        workers = 1 if sample else max(1, min(12, (os.cpu_count() or 2) - 2))
-    if workers == 1:
+    if processes is None:
+        processes = 1 if sample else max(1, min(12, (os.cpu_count() or 2) - 2))
+    if processes == 1:
         results = []
         for job in wanted:
             progress(job[1])
             results.append(done(job))
         return suite(results)
-    # Fresh processes: CUDA does not survive a fork.
-    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=_begin) as pool:
-        futures = [pool.submit(_numbered, sample, i) for i in range(len(wanted))]
-        return suite([_result(job, future, progress) for job, future in zip(wanted, futures)])
+    command = [sys.executable, "-m", "quack_tutorial.validate.device_worker", "sample" if sample else "all"]
+    results = {}
+
+    def share(first):
+        for number, line in workers.results(command, range(first, len(wanted), processes), KERNEL_S):
+            results[number] = _result(wanted[number], line)
+            progress(f"{len(results)} of {len(wanted)}")
+
+    with ThreadPoolExecutor(processes) as pool:
+        try:
+            list(pool.map(share, range(processes)))
+        except workers.NoWorker as error:
+            return suite([], (f"nothing was compared: {error}",))
+    return suite([results[number] for number in range(len(wanted))])
 
 
-def _begin():
-    import torch
-
-    torch.set_num_threads(1)
-
-
-@cache
-def _jobs_here(sample):
-    return jobs(sample)
-
-
-def _numbered(sample, i) -> Result:
-    """The result of the i-th job; host functions do not travel between processes, numbers do."""
-    return done(_jobs_here(sample)[i])
-
-
-def _result(job, future, progress) -> Result:
+def _result(job, line) -> Result:
+    """What a worker said of a job."""
     family, name, _, _ = job
-    progress(name)
-    try:
-        return future.result()
-    except BrokenProcessPool as error:  # a process died, and took the kernels with it that were not done
-        return Result(family, name, 0, 0, None, (f"{name}: {error}",))
+    if "failed" in line:
+        return Result(family, name, 0, 0, None, (f"{name}: {line['failed']}",))
+    errors = line["errors"] and tuple(line["errors"])
+    return Result(family, name, line["elements"], line["different"], errors, tuple(line["problems"]))
 
 
-def suite(results: list) -> report.Suite:
-    """The table: a row a kernel."""
+def suite(results: list, mismatches: tuple = ()) -> report.Suite:
+    """The table: a row a kernel; `mismatches` beside those of the kernels."""
     families = {}
     for result in results:
         families.setdefault(result.family, []).append(result)
@@ -214,7 +208,7 @@ def suite(results: list) -> report.Suite:
         title="Kernels on the GPU and on the simulator",
         columns=("kernel", "inputs", "agree", "elements", "same bits", "GPU's error", "simulator's error"),
         rows=tuple(_row(family, group) for family, group in families.items()),
-        mismatches=tuple(problem for result in results for problem in result.problems),
+        mismatches=mismatches + tuple(problem for result in results for problem in result.problems),
         notes=(
             "An error is the largest, as a fraction of what is tolerated against float64; exact means bit for bit.",
         ),

@@ -43,7 +43,16 @@ class Case:
 
 def cases() -> list[Case]:
     """All kernels of the package, and those of the tests where this is a checkout."""
-    return [*copies(), *softmaxes(), *rmsnorms(), *cross_entropies(), *steps(), *of_this_suite(), *of_the_tests()]
+    return [
+        *copies(),
+        *softmaxes(),
+        *rmsnorms(),
+        *cross_entropies(),
+        *losses(),
+        *steps(),
+        *of_this_suite(),
+        *of_the_tests(),
+    ]
 
 
 def numbers(seed, *shape, gap=0, spread=1):
@@ -223,6 +232,28 @@ def cross_entropies():
             yield Case("CrossEntropyBackward" + said, made, _logits(N, gap, "backward"), _gradient_error)
         made = cross_entropy.CrossEntropyFused(f32, N, rows, lse=True, config=Config(*spread))
         yield Case("CrossEntropyFused" + said, made, _logits(N, gap, "loss", "lse", "dx"), _fused_error)
+
+
+def losses():
+    """The reduction of a batch's losses."""
+    from quack_tutorial.kernels import loss
+
+    for M, mean in ((10000, True), (40, False)):
+
+        def arguments(M=M, mean=mean):
+            generator = np.random.default_rng(21)
+            target = np.where(generator.random(M) < 0.3, IGNORED, 5)
+            target[-1] = 5  # what a thread reads that has no row left
+            values = np.where(target == IGNORED, 0, generator.random(M)).astype(np.float32)
+            return values, target if mean else None, poisoned(1), poisoned(1) if mean else None, IGNORED
+
+        def error(a, mean=mean):
+            count = np.float64((a[1] != IGNORED).sum()) if mean else 1.0
+            wrong = abs(a[2][0] * count / a[0].sum(dtype=np.float64) - 1) / 1e-6
+            return max(wrong, abs(a[3][0] * count - 1) / 1e-6) if mean else wrong
+
+        kernel = loss.LossReduction(loss.cutlass.Float32, mean)
+        yield Case(f"LossReduction({M}{', mean' if mean else ''})", kernel, arguments, error)
 
 
 def _logits(N, gap, *outputs):

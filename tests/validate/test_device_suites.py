@@ -11,7 +11,15 @@ import pytest
 
 from quack_tutorial.simulator import simulate
 from quack_tutorial.simulator.trace import Space
-from quack_tutorial.validate import access_patterns, counters, differences, language_kernels, sanitizer, seeded_bugs
+from quack_tutorial.validate import (
+    access_patterns,
+    counters,
+    differences,
+    language_kernels,
+    sanitizer,
+    seeded_bugs,
+    workers,
+)
 from tests.simulator.dsl.weights import weights_of_one_block
 
 
@@ -49,17 +57,29 @@ def test_what_agrees_is_a_table_without_mismatches(device):
     assert any(row[5] not in ("exact", "0.00") for row in suite.rows), "no kernel's error was measured"
 
 
-def test_processes_that_share_the_kernels_give_the_same_table(device):
-    """Without a GPU, each process says of each kernel that it cannot be launched."""
+def test_processes_share_the_kernels_and_one_that_hangs_is_a_mismatch(device, monkeypatch):
+    wanted = device.jobs(True)
+
+    lines = [json.loads(json.dumps(dataclasses.asdict(compare(given)))) for _, _, compare, given in wanted]
+    lines[3] = {"failed": "did not come back"}
+
+    def results(command, jobs, each_s):
+        return ((number, lines[number]) for number in jobs)
+
+    monkeypatch.setattr(workers, "results", results)
+    suite = device.run(True, quiet, processes=2)
+    assert suite.mismatches == (f"{wanted[3][1]}: did not come back",)
+    assert [row[0] for row in suite.rows] == list(dict.fromkeys(job[0] for job in wanted))
+    assert sum(row[2] for row in suite.rows) == len(wanted) - 1
+
+
+def test_without_a_gpu_no_worker_starts_and_the_suite_says_so(device):
     from quack_tutorial import compiler
 
     if not compiler.gpu_problem():
-        pytest.skip("there is a GPU: the suite itself shows this")
-    suite = device.run(True, quiet, workers=2)
-    assert [row[0] for row in suite.rows] == list(dict.fromkeys(job[0] for job in device.jobs(True)))
-    names = [job[1] for job in device.jobs(True)]
-    assert len(suite.mismatches) == len(names) == suite.checked
-    assert all(said.startswith(f"{name}: ") for name, said in zip(names, suite.mismatches))
+        pytest.skip("there is a GPU")
+    (mismatch,) = device.run(True, quiet, processes=2).mismatches
+    assert mismatch.startswith("nothing was compared: no worker could start")
 
 
 def device_trials(sample):

@@ -11,7 +11,7 @@ import sys
 import numpy as np
 import pytest
 
-from quack_tutorial.validate import operation_cases, operations, report
+from quack_tutorial.validate import operation_cases, operations, report, workers
 from quack_tutorial.validate import vectors as v
 
 known = functools.cache(operation_cases.cases)
@@ -321,10 +321,10 @@ class FakeWorker:
 
     began = []
 
-    def __init__(self, first):
-        self.at, self.process, self.status = first - 1, self, 0
+    def __init__(self, command, jobs):
+        self.at, self.process, self.status = jobs.start - 1, self, 0
         self.greeted = self.ended = False
-        self.began.append(first)
+        self.began.append(jobs.start)
 
     def next(self, seconds):
         if not self.greeted:
@@ -350,10 +350,10 @@ class FakeWorker:
         pass
 
 
-def test_recording_goes_on_after_kernels_that_fail(script, monkeypatch):
-    monkeypatch.setattr(script, "Worker", FakeWorker)
+def test_work_goes_on_after_kernels_that_fail(monkeypatch):
+    monkeypatch.setattr(workers, "Worker", FakeWorker)
     FakeWorker.began = []
-    said = dict(script.results([f"kernel {i}" for i in range(8)]))
+    said = dict(workers.results([], range(8), 20))
     assert list(said) == list(range(8))
     assert {number: line["failed"] for number, line in said.items() if "failed" in line} == {
         1: "Error: no",
@@ -375,7 +375,7 @@ def test_a_worker_runs_the_kernels_and_says_their_bits(script, monkeypatch, caps
     few = [case for case in known() if case.name in names]
     broken = dataclasses.replace(few[0], host=None)
     monkeypatch.setattr(operations, "cases", lambda: [few[0], broken, *few[1:]])
-    script.worker(0, device="cpu")
+    script.worker(range(len(few) + 1), device="cpu")
     ready, *lines = lines_of(capsys)
     assert ready == {"ready": True} and [line["number"] for line in lines] == list(range(len(few) + 1))
     assert "Error" in lines.pop(1)["failed"]
@@ -394,7 +394,7 @@ def test_recording_writes_the_file_and_says_what_differs(script, monkeypatch, ca
     answers[0][3] = 3
     said = [(0, {"bits": [operations.packed(one) for one in answers]}), (1, {"failed": "CudaError: lost"})]
     monkeypatch.setattr(operations, "cases", lambda: [chosen, failing])
-    monkeypatch.setattr(script, "results", lambda names: said)
+    monkeypatch.setattr(workers, "results", lambda command, jobs, each_s: said)
     monkeypatch.setattr(script, "where", lambda: {"device": "a GPU"})
     monkeypatch.setattr(compiler, "dsl_problem", lambda: None)
     monkeypatch.setattr(compiler, "gpu_problem", lambda: None)

@@ -1,0 +1,530 @@
+"""All operations on a Hopper GPU, forward and backward, against float64: sizes, addresses, hard values, and torch around them.
+
+With QUACK_TUTORIAL_TEST_DEVICE=cpu the same tests run on the simulator, but for those that need a GPU, and without the
+longest rows. Outputs are NaN before a kernel writes them (torch fills new memory so in its deterministic mode), so an
+element that is not written is seen.
+"""
+
+import os
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from quack_tutorial import compiler, ops, reference  # noqa: E402
+
+DEVICE = os.environ.get("QUACK_TUTORIAL_TEST_DEVICE", "cuda")
+ON_GPU = DEVICE == "cuda"
+_problem = ON_GPU and (compiler.dsl_problem() or compiler.gpu_problem())
+if _problem:
+    pytest.skip(f"needs a Hopper GPU and CuTe DSL: {_problem}", allow_module_level=True)
+
+pytestmark = [pytest.mark.gpu] if ON_GPU else []
+gpu_only = pytest.mark.skipif(not ON_GPU, reason="needs a GPU")
+
+F = torch.nn.functional
+INF, NAN, EPS = float("inf"), float("nan"), 1e-6
+F32, BF16, F16 = torch.float32, torch.bfloat16, torch.float16
+IGNORED = -100
+
+
+def name(value):
+    return str(value).removeprefix("torch.")
+
+
+# A kernel is compiled for every line, about a second each: all types at two sizes, the other sizes in turns.
+CASES = [
+    (1, F32),
+    (2, BF16),
+    (3, F16),
+    (31, F32),
+    (257, F32),
+    (257, BF16),
+    (257, F16),
+    (1000, F16),
+    (4096, F32),
+    (4096, BF16),
+    (4096, F16),
+    (12289, BF16),
+    (50257, F32),
+    (50257, BF16),
+    (131072, BF16),
+    (262144, F32),
+    (262144, BF16),
+]
+every_size = pytest.mark.parametrize("N, dtype", [case for case in CASES if ON_GPU or case[0] <= 4096], ids=name)
+
+
+@pytest.fixture(autouse=True)
+def poisoned(request):
+    """New tensors are full of NaN, but for tests that say `clean`."""
+    before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    torch.use_deterministic_algorithms("clean" not in request.fixturenames, warn_only=True)
+    yield
+    torch.use_deterministic_algorithms(before[0], warn_only=before[1])
+
+
+@pytest.fixture
+def clean():
+    """New tensors are as torch gives them."""
+
+
+def randn(*shape, dtype=F32, seed=0, spread=1.0, grad=False):
+    generator = torch.Generator(device=DEVICE).manual_seed(seed)
+    x = (torch.randn(shape, generator=generator, device=DEVICE) * spread).to(dtype)
+    return x.requires_grad_(grad)
+
+
+def targets(M, N, index=torch.int64, ignored=()):
+    generator = torch.Generator(device=DEVICE).manual_seed(M + N)
+    found = torch.randint(0, N, (M,), generator=generator, device=DEVICE).to(index)
+    for row in ignored:
+        found[row] = IGNORED
+    return found
+
+
+def numbers(*tensors):
+    return [None if t is None else t.detach().double().cpu().numpy() for t in tensors]
+
+
+def assert_softmax(x, y):
+    X, Y = numbers(x, y)
+    assert reference.softmax_error(X, Y, name(x.dtype)) <= 1
+
+
+def assert_losses(x, target, losses):
+    """Losses of rows, float32 or x's type."""
+    X, T, L = *numbers(x), target.cpu().numpy(), *numbers(losses)
+    assert reference.cross_entropy_error(X, T, L, name(losses.dtype)) <= 1
+
+
+def test_new_tensors_are_poisoned():
+    x = torch.zeros(3, 5, device=DEVICE)
+    assert torch.empty_like(x).isnan().all() and x.new_empty(()).isnan()
+
+
+@every_size
+def test_softmax_and_its_gradient(N, dtype):
+    for M in (0, 1, 7):
+        x, dy = randn(M, N, dtype=dtype, seed=M, spread=8, grad=True), randn(M, N, dtype=dtype, seed=M + 1)
+        y = ops.softmax(x)
+        y.backward(dy)
+        assert_softmax(x, y)
+        Y, DY, DX = numbers(y, dy, x.grad)
+        assert reference.softmax_backward_error(Y, DY, DX, name(dtype)) <= 1
+        assert torch.equal(ops.softmax(x.detach()), y)
+
+
+def check_rmsnorm(x, w=None, b=None, r=None, seed=10):
+    """The result, the sum and all gradients; in each call with and without autograd."""
+    dy, dh = randn(*x.shape, dtype=x.dtype, seed=seed), randn(*x.shape, dtype=x.dtype, seed=seed + 1)
+    given = [t for t in (x, w, b, r) if t is not None]
+    with torch.no_grad():
+        plain = ops.rmsnorm(x, w, b, r, eps=EPS)
+    out = ops.rmsnorm(*(None if t is None else t.requires_grad_() for t in (x, w, b, r)), eps=EPS)
+    if r is None:
+        assert torch.equal(plain, out)
+        y, h, dh = out, x, None
+        gradients = torch.autograd.grad(y, given, dy)
+    else:
+        assert torch.equal(plain[0], out[0]) and torch.equal(plain[1], out[1])
+        y, h = out
+        gradients = torch.autograd.grad((y, h), given, (dy, dh))
+    kind, (X, W, B, R, Y, H, DY, DH) = name(x.dtype), numbers(x, w, b, r, y, h, dy, dh)
+    assert reference.rmsnorm_error(X, Y, kind, weight=W, bias=B, residual=R, eps=EPS) <= 1
+    rstd = reference.rmsnorm_rstd(X, residual=R, eps=EPS)
+    (DX,) = numbers(gradients[0])
+    assert reference.rmsnorm_dx_error(H, DY, DX, kind, weight=W, dresidual=DH, rstd=rstd) <= 1
+    found = dict(zip([id(t) for t in given], gradients))
+    if r is not None:
+        assert torch.equal(h, x + r) and torch.equal(found[id(r)], gradients[0])
+    if w is not None:
+        assert reference.rmsnorm_dw_error(H, DY, *numbers(found[id(w)]), name(w.dtype), rstd=rstd) <= 1
+    if b is not None:
+        assert reference.rmsnorm_db_error(DY, *numbers(found[id(b)]), name(b.dtype)) <= 1
+
+
+@every_size
+def test_rmsnorm_and_its_gradients(N, dtype):
+    for M in (0, 1, 7):
+        x, r = randn(M, N, dtype=dtype, seed=M), randn(M, N, dtype=dtype, seed=M + 1)
+        check_rmsnorm(x, randn(N, seed=2), randn(N, dtype=dtype, seed=3), r)
+
+
+@pytest.mark.parametrize("N, dtype", [(1000, BF16), (257, F32)], ids=name)
+@pytest.mark.parametrize("vectors", ["", "w", "W", "b", "wB", "Wb", "r", "Wr"])
+def test_rmsnorm_with_what_it_can_be_given(vectors, N, dtype):
+    """w and b are float32, W and B of input's type, r a residual."""
+    weight, bias, residual = (
+        next((randn(N, dtype=F32 if s.islower() else dtype, seed=2) for s in vectors if s.lower() == kind), None)
+        if kind != "r"
+        else (randn(40, N, dtype=dtype, seed=4) if "r" in vectors else None)
+        for kind in "wbr"
+    )
+    check_rmsnorm(randn(40, N, dtype=dtype), weight, bias, residual)
+
+
+@every_size
+def test_cross_entropy_and_its_gradient(N, dtype):
+    for M, ignored in ((0, ()), (1, ()), (7, (2, 5))):
+        x = randn(M, N, dtype=dtype, seed=M, spread=4, grad=True)
+        index = torch.int32 if M == 1 else torch.int64
+        target = targets(M, N, index, ignored)
+        losses, lse = ops.cross_entropy(x, target, reduction="none", return_lse=True)
+        assert_losses(x, target, losses)
+        X, T, LSE = *numbers(x), target.cpu().numpy(), *numbers(lse)
+        assert reference.logsumexp_error(X, LSE) <= 1
+        dloss = randn(M, dtype=dtype, seed=9)
+        (dx,) = torch.autograd.grad(losses, x, dloss)
+        assert (
+            reference.cross_entropy_backward_error(X, T, numbers(dloss)[0], numbers(dx)[0], name(dtype), lse=LSE) <= 1
+        )
+        with torch.no_grad():
+            assert torch.equal(ops.cross_entropy(x, target, reduction="none"), losses)
+            fused = ops.cross_entropy_with_grad(x, target)
+        assert_losses(x, target, fused[0])
+        assert reference.cross_entropy_backward_error(X, T, 1.0, numbers(fused[1])[0], name(dtype)) <= 1
+
+
+@pytest.mark.parametrize("dtype", (F32, BF16, F16), ids=name)
+@pytest.mark.parametrize("reduction", ("mean", "sum"))
+def test_reduced_losses_and_their_gradients(reduction, dtype):
+    N = 257
+    for M in (1, 7, 1500) if ON_GPU else (1, 7):
+        for index in (torch.int64, torch.int32):
+            x = randn(M, N, dtype=dtype, seed=M, grad=True)
+            target = targets(M, N, index, range(0, M - 1, 3))
+            loss = ops.cross_entropy(x, target, reduction=reduction)
+            loss.backward(torch.tensor(2.0, dtype=dtype, device=DEVICE))
+            with torch.no_grad():
+                assert torch.equal(ops.cross_entropy(x, target, reduction=reduction), loss)
+            X = x.detach().double().requires_grad_()
+            wanted = F.cross_entropy(X, target.long(), reduction=reduction)
+            wanted.backward(torch.tensor(2.0, dtype=torch.float64, device=DEVICE))
+            step = {F32: 5e-5, BF16: 2**-7, F16: 2**-10}[dtype]
+            torch.testing.assert_close(loss.double(), wanted.detach(), rtol=step, atol=1e-6)
+            torch.testing.assert_close(
+                x.grad.double(),
+                X.grad,
+                rtol=step,
+                atol=4e-7 if dtype == F32 else 1e-3 / (M if reduction == "mean" else 1),
+            )
+
+
+@gpu_only
+def test_the_mean_of_a_million_losses():
+    M = 2**20 + 3
+    x, target = randn(M, 8, dtype=BF16), targets(M, 8, ignored=range(0, 1000, 7))
+    wanted = F.cross_entropy(x.double(), target)
+    torch.testing.assert_close(ops.cross_entropy(x.float(), target).double(), wanted, rtol=5e-5, atol=0)
+    torch.testing.assert_close(
+        ops.cross_entropy(x.float(), target, reduction="sum").double(), wanted * (target >= 0).sum(), rtol=5e-5, atol=0
+    )
+
+
+def test_a_chain_has_the_gradients_of_torch_in_float64():
+    x, w, target = randn(7, 1000, spread=2, grad=True), randn(1000, seed=1, grad=True), targets(7, 1000)
+    X, W = (t.detach().double().requires_grad_() for t in (x, w))
+    h, r = ops.rmsnorm(ops.softmax(x), w, residual=x, eps=EPS)
+    ops.cross_entropy(h + r, target).backward()
+    R = torch.softmax(X, -1) + X
+    F.cross_entropy(F.rms_norm(R, (1000,), W, EPS) + R, target).backward()
+    torch.testing.assert_close(x.grad.double(), X.grad, rtol=1e-4, atol=1e-7)
+    torch.testing.assert_close(w.grad.double(), W.grad, rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.parametrize("dtype", (F32, BF16), ids=name)
+@pytest.mark.parametrize("offset, gap", ((0, 8), (1, 7), (3, 0), (5, 16)))
+def test_views_at_any_address(offset, gap, dtype):
+    N = 250
+    big, other = randn(7, N + gap + 8, dtype=dtype), randn(7, N + gap + 8, dtype=dtype, seed=1)
+    x, r = big[:, offset : offset + N], other[:, 1 : N + 1]
+    target = targets(8, N)[1:]
+    assert_softmax(x, ops.softmax(x))
+    check_rmsnorm(x.detach(), randn(N + 1)[1:], None, None)
+    out, h = ops.rmsnorm(x, residual=r, eps=EPS)
+    assert torch.equal(h, x + r) and reference.rmsnorm_error(*numbers(x, out), name(dtype), residual=numbers(r)[0]) <= 1
+    assert_losses(x, target, ops.cross_entropy(x, target, reduction="none"))
+    strided = torch.stack((target, target), dim=1)[:, 0]
+    assert torch.equal(ops.cross_entropy(x, strided), ops.cross_entropy(x, target))
+    assert_losses(x, target, ops.cross_entropy_with_grad(x, target)[0])
+    # Gradients of views: autograd hands over what has other strides than the result.
+    leaf = big.clone().requires_grad_()
+    ops.softmax(leaf[:, offset : offset + N]).t().contiguous().square().sum().backward()
+    wanted = big.double().requires_grad_()
+    torch.softmax(wanted[:, offset : offset + N], -1).square().sum().backward()
+    torch.testing.assert_close(
+        leaf.grad.double(), wanted.grad, rtol=1e-5 if dtype == F32 else 2e-2, atol=1e-6 if dtype == F32 else 1e-3
+    )
+
+
+@pytest.mark.parametrize("shape", ((2, 3, 64), (2, 2, 2, 33), (100,), (2, 0, 64), (5, 0)))
+def test_shapes_of_any_rank(shape):
+    x = randn(*shape, grad=True)
+    for ours, theirs in (
+        (ops.softmax, lambda x: torch.softmax(x, -1)),
+        (lambda x: ops.rmsnorm(x, eps=EPS), lambda x: F.rms_norm(x, x.shape[-1:], eps=EPS)),
+    ):
+        out, wanted = ours(x), theirs(x)
+        assert out.shape == x.shape and out.is_contiguous()
+        torch.testing.assert_close(out, wanted)
+        torch.testing.assert_close(ours(x.detach()), wanted.detach())
+        weight = randn(*shape, seed=1)
+        for one, other in zip(torch.autograd.grad(out, x, weight), torch.autograd.grad(wanted, x, weight)):
+            torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("N, dtype", [(5, F32), (257, BF16), (4096, F16), (4096, F32)], ids=name)
+def test_hard_values(N, dtype):
+    largest = torch.finfo(dtype).max
+    x = randn(14, N, dtype=dtype)
+    x[0] = -INF  # a whole row: NaN
+    x[1, : N - 1] = -INF  # all threads but one see only -inf
+    x[2, : N // 2] = -INF  # half of the warps do
+    x[3, N // 2 :] = -INF
+    x[4, N // 3] = INF
+    x[5, N - 1] = NAN
+    x[6] = NAN
+    x[7] = largest
+    x[8] = -largest
+    x[9, 0] = largest
+    x[10] = torch.linspace(-1, 1, N, device=DEVICE) * (60000.0 if dtype == F16 else 1e30)
+    x[11] = torch.linspace(-100, 0, N, device=DEVICE)
+    x[12] = torch.finfo(dtype).tiny / 2
+    x[13, 0], x[13, N - 1] = INF, -INF
+    y = ops.softmax(x)
+    assert_softmax(x, y)
+    assert torch.equal(y.isnan(), torch.softmax(x, -1).isnan())
+    for column in (0, N - 1):
+        target = torch.full((14,), column, device=DEVICE)
+        target[3] = IGNORED
+        losses, lse = ops.cross_entropy(x, target, reduction="none", return_lse=True)
+        wanted = F.cross_entropy(x.double(), target, reduction="none")
+        assert torch.equal(losses.isnan(), wanted.isnan())
+        if dtype != F16:  # a difference of two large float16 numbers is infinite there
+            assert_losses(x, target, losses)
+        assert_losses(x, target, ops.cross_entropy_with_grad(x, target)[0])
+
+
+@pytest.mark.parametrize("N", (257, 4096))
+def test_rows_whose_squares_float16_cannot_hold(N):
+    x = randn(7, N, dtype=F16)
+    x[0], x[1], x[2, 0] = 60000.0, 300.0, 65504.0
+    x[3] = 0.0
+    check_rmsnorm(x, randn(N, seed=1))
+
+
+def test_rmsnorm_of_infinity_and_nan_is_what_the_formula_says():
+    x = randn(5, 257)
+    x[0, 3], x[1, 4], x[2, 5] = INF, NAN, -INF
+    wanted = x * torch.rsqrt((x * x).mean(-1, keepdim=True) + EPS)  # of infinity 0, and NaN where it was
+    torch.testing.assert_close(ops.rmsnorm(x, eps=EPS), wanted, equal_nan=True)
+
+
+@gpu_only
+def test_a_target_that_is_no_column_is_nan_in_its_row_only():
+    for index in (torch.int64, torch.int32):
+        x = randn(6, 257, grad=True)
+        target = torch.tensor([0, 257, 2**31 - 1, -1, IGNORED, 5], device=DEVICE).to(index)
+        losses = ops.cross_entropy(x, target, reduction="none")
+        wrong = torch.tensor([False, True, True, True, False, False], device=DEVICE)
+        assert torch.equal(losses.isnan(), wrong)
+        (dx,) = torch.autograd.grad(losses.sum(), x)
+        assert torch.equal(dx.isnan().all(1), wrong) and torch.equal(dx.isnan().any(1), wrong)
+        assert ops.cross_entropy(x.detach(), target).isnan()
+
+
+def test_what_is_ignored():
+    x = randn(5, 300, grad=True)
+    ignored = torch.full((5,), IGNORED, device=DEVICE)
+    loss = ops.cross_entropy(x, ignored)
+    assert loss.isnan() and ops.cross_entropy(x.detach(), ignored).isnan()
+    assert ops.cross_entropy(x, ignored, reduction="sum") == 0
+    loss.backward()
+    assert (x.grad == 0).all()
+    target = targets(5, 300)
+    target[2] = 7
+    wanted = F.cross_entropy(x.double(), target, ignore_index=7)
+    torch.testing.assert_close(ops.cross_entropy(x, target, ignore_index=7).double(), wanted, rtol=5e-5, atol=0)
+
+
+def results(x, w, target):
+    """Everything that the operations make of the tensors, gradients included."""
+    x, w = x.detach().requires_grad_(), w.detach().requires_grad_()
+    out, h = ops.rmsnorm(x, w, residual=x, eps=EPS)
+    loss = ops.cross_entropy(out, target)
+    y = ops.softmax(h)
+    return [y, out, h, loss, *torch.autograd.grad((loss, y), (x, w), (torch.ones_like(loss), x.detach()))]
+
+
+@pytest.mark.parametrize("N, dtype", [(1000, F32), (4096, BF16)], ids=name)
+def test_the_same_bits_every_run(N, dtype):
+    M = 3001 if ON_GPU else 5
+    x, w, target = randn(M, N, dtype=dtype), randn(N, seed=1), targets(M, N)
+    first = results(x, w, target)
+    for _ in range(3):
+        assert all(torch.equal(one, other) for one, other in zip(results(x, w, target), first))
+
+
+def plain(x, w, target):
+    return ops.softmax(x), ops.rmsnorm(x, w, eps=EPS), ops.cross_entropy(x, target)
+
+
+def assert_plain(x, w, target, found):
+    torch.testing.assert_close(found[0], torch.softmax(x, -1))
+    torch.testing.assert_close(found[1], F.rms_norm(x, x.shape[-1:], w, EPS))
+    torch.testing.assert_close(found[2], F.cross_entropy(x, target), rtol=5e-5, atol=1e-6)
+
+
+@gpu_only
+def test_launches_are_in_the_order_of_torch_s_current_stream(clean):
+    # The input is still being written on the side stream; a launch elsewhere would read zeros.
+    x, fresh, w, target = torch.zeros(1000, 1024, device=DEVICE), randn(1000, 1024), randn(1024), targets(1000, 1024)
+    plain(x, w, target)
+    torch.cuda.synchronize()
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        torch.cuda._sleep(50_000_000)
+        x.copy_(fresh)
+        found = plain(x, w, target)
+    side.synchronize()
+    assert_plain(fresh, w, target, found)
+
+
+@gpu_only
+def test_a_cuda_graph_replays_with_new_inputs(clean):
+    x, w, target = randn(132, 1000), randn(1000, seed=1), targets(132, 1000)
+    plain(x, w, target)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        found = plain(x, w, target)
+    x.copy_(randn(132, 1000, seed=5))
+    target.copy_(targets(132, 999))
+    graph.replay()
+    torch.cuda.synchronize()
+    assert_plain(x, w, target, found)
+
+
+@gpu_only
+def test_tensors_of_another_device_than_the_current_one():
+    if torch.cuda.device_count() < 2:
+        pytest.skip("needs two GPUs")
+    x, w, target = (t.to("cuda:1") for t in (randn(7, 1000), randn(1000), targets(7, 1000)))
+    for _ in range(2):
+        assert_plain(x, w, target, plain(x, w, target))
+        assert torch.cuda.current_device() == 0
+    results(x, w, target)
+
+
+def model(x, w, target):
+    h = ops.rmsnorm(ops.softmax(x), w, eps=EPS)
+    h, r = ops.rmsnorm(h, residual=x)
+    return ops.cross_entropy(h + r, target)
+
+
+def test_a_model_compiles_whole(clean):
+    backend = "inductor" if ON_GPU else "aot_eager"
+    compiled = torch.compile(model, fullgraph=True, backend=backend)
+    for M in (7, 9, 11):  # the second number of rows makes it compile for any
+        x, w, target = randn(M, 1000, grad=True), randn(1000, seed=1, grad=True), targets(M, 1000)
+        torch.testing.assert_close(compiled(x, w, target), model(x, w, target))
+        found = torch.autograd.grad(compiled(x, w, target), (x, w))
+        for one, other in zip(found, torch.autograd.grad(model(x, w, target), (x, w))):
+            torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-7)
+        with torch.no_grad():
+            torch.testing.assert_close(compiled(x, w, target), model(x, w, target))
+
+
+def registered():
+    """Each registered operation with arguments, made late: they are on the device."""
+    x, r, w = randn(5, 64, grad=True), randn(5, 64, seed=1, grad=True), randn(64, seed=2, grad=True)
+    b, ones, target, library = randn(64, seed=3), torch.ones(5, device=DEVICE), targets(5, 64), torch.ops.quack_tutorial
+    yield library.softmax, (x,)
+    yield library.softmax_backward, (ops.softmax(x).detach(), r.detach())
+    yield library.rmsnorm, (x, w, None, EPS)
+    yield library.add_rmsnorm, (x, r, w, b, EPS)
+    yield library.rmsnorm_backward, (x.detach(), w.detach(), ones, r.detach(), None, b)
+    for reduction in ("mean", "sum", "none"):
+        yield library.cross_entropy, (x, target, IGNORED, reduction)
+    yield library.cross_entropy_backward, (x.detach(), target, ones, ones, IGNORED)
+
+
+def test_operations_are_registered_as_torch_wants_them(clean):
+    for operation, args in registered():
+        torch.library.opcheck(operation.default, args)
+
+
+def test_autocast_gives_the_types_that_torch_gives():
+    x, target = randn(5, 64, dtype=BF16), targets(5, 64)
+    for _ in range(2):
+        assert ops.softmax(x).dtype == ops.cross_entropy(x, target).dtype == BF16
+        with torch.autocast(DEVICE, dtype=BF16):
+            y, loss = ops.softmax(x), ops.cross_entropy(x, target)
+            assert (y.dtype, loss.dtype) == (torch.softmax(x, -1).dtype, F.cross_entropy(x, target).dtype)
+            assert ops.rmsnorm(x).dtype == BF16
+            torch.testing.assert_close(loss, F.cross_entropy(x, target), rtol=5e-5, atol=1e-6)
+
+
+CACHED = """
+import time, torch
+from quack_tutorial import ops
+F = torch.nn.functional
+x, w, target = torch.randn(33, 1000, device="cuda"), torch.randn(1000, device="cuda"), torch.arange(33, device="cuda")
+torch.cuda.synchronize()
+start = time.perf_counter()
+y, out, loss = ops.softmax(x), ops.rmsnorm(x, w, eps=1e-6), ops.cross_entropy(x, target)
+torch.cuda.synchronize()
+print(f"{time.perf_counter() - start:.3f}")
+torch.testing.assert_close(y, torch.softmax(x, -1))
+torch.testing.assert_close(out, F.rms_norm(x, (1000,), w, 1e-6))
+torch.testing.assert_close(loss, F.cross_entropy(x, target), rtol=5e-5, atol=1e-6)
+ops.cross_entropy(x.requires_grad_(), target).backward()
+"""
+
+
+@gpu_only
+def test_kernels_kept_on_disk_are_loaded_by_the_next_process(tmp_path):
+    environment = {**os.environ, "QUACK_TUTORIAL_CACHE": str(tmp_path / "kernels")}
+    seconds, files = [], []
+    for _ in range(2):
+        start = time.perf_counter()
+        done = subprocess.run(
+            [sys.executable, "-W", "error::UserWarning:quack_tutorial", "-c", CACHED],
+            capture_output=True,
+            text=True,
+            env=environment,
+        )
+        assert done.returncode == 0, done.stderr
+        seconds.append(float(done.stdout.split()[-1]))
+        files.append(sorted((path.name, path.stat().st_mtime_ns) for path in (tmp_path / "kernels").iterdir()))
+        print(f"process {time.perf_counter() - start:.1f} s, first calls {seconds[-1]:.3f} s")
+    assert len(files[0]) >= 4 and files[0] == files[1], "the second process wrote kernels again"
+    assert seconds[1] < seconds[0]
+
+
+@gpu_only
+def test_more_elements_than_32_bits_count():
+    # 4 GiB each; the last rows are the ones whose offset overflows.
+    N = 65536
+    M = 2**31 // N + 8
+    x = torch.zeros(M, N, dtype=BF16, device=DEVICE)
+    x[-8:] = randn(8, N, dtype=BF16, spread=4)
+    target = targets(M, N)
+    y = ops.softmax(x)
+    assert_softmax(x[-8:], y[-8:])
+    assert all((rows == 1 / N).all() for rows in y[:-8].split(4096))
+    del y
+    losses = ops.cross_entropy(x, target, reduction="none")
+    assert_losses(x[-8:], target[-8:], losses[-8:])
+    torch.testing.assert_close(
+        losses[:-8].float(), torch.full((M - 8,), float(np.log(N)), device=DEVICE), rtol=2**-7, atol=0
+    )
+    assert ops.cross_entropy(x, target).isfinite()
+    del losses
+    _, dx = ops.cross_entropy_with_grad(x, target)
+    X, T, DX = *numbers(x[-8:]), target[-8:].cpu().numpy(), *numbers(dx[-8:])
+    assert reference.cross_entropy_backward_error(X, T, 1.0, DX, "bfloat16") <= 1
