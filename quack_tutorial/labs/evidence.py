@@ -91,6 +91,9 @@ def meaning(finding: Finding, bounds: str) -> Diagnosis:
         )
     elif kind in ("deadlock", "divergent barrier"):
         message += " A barrier under a condition needs the same answer from every thread of the block."
+    elif kind == "divergent shuffle" and "warp_idx() takes" in message:
+        kind = "warp number in if"
+        message += " The warp's number belongs where the thread's is taken, at the top of the kernel."
     elif kind == "uninitialised":
         message += " Which slots does the last step read, and is each of them written, whatever the number of warps?"
     elif kind == "out of bounds":

@@ -61,12 +61,15 @@ def lane_idx(**_):
 
 
 def warp_idx(**_):
+    """The warp's number, which the compiled code takes from lane 0 through a shuffle of the whole warp."""
+    _require_whole_warp("warp_idx()")
     return _int32(group().threads[None, :] // WARP)
 
 
 def make_warp_uniform(value, **_):
     """The first lane's value, for the whole warp (readfirstlane through shfl.idx)."""
     v = scalar(value)
+    _require_whole_warp("make_warp_uniform()")
     wide = _lanes(v.a)
     return Value(Int32, _flat(np.broadcast_to(wide[..., :1], wide.shape)).astype(np.int32))
 
@@ -97,10 +100,49 @@ def _mask_of(mask) -> np.ndarray:
 
 def _require_all(mask, what: str) -> None:
     """Every lane that the mask names must arrive: a missing one hangs or returns anything."""
-    g = group()
-    if g.mask is None:  # every lane that exists is here
+    if _whole():
         return
-    named = _mask_of(mask)
+    found = _missing(_mask_of(mask))
+    if found:
+        block, warp, lane, count = found
+        raise fail(
+            "divergent shuffle",
+            f"Divergent {what}: its mask names lane {lane} of warp {warp} (block {block}), which is not here "
+            f"({count} lane{'s are' if count > 1 else ' is'} missing). "
+            "Move it out of the `if`, or name only the lanes that arrive in mask=.",
+            block=block,
+            threads=(warp * WARP + lane,),
+            count=count,
+        )
+
+
+def _require_whole_warp(what: str) -> None:
+    """All lanes of a warp must be here where the compiled code takes lane 0's value: a missing one hangs the GPU."""
+    if _whole():
+        return
+    found = _missing(np.ones(WARP, bool))
+    if found:
+        block, warp, lane, count = found
+        raise fail(
+            "divergent shuffle",
+            f"Divergent shuffle: {what} takes its value from lane 0 through a shuffle of the whole warp, and lane {lane} of "
+            f"warp {warp} (block {block}) is not here ({count} lane{'s are' if count > 1 else ' is'} missing); a GPU may "
+            "wait for ever. Call it before the `if`, and use its result there.",
+            block=block,
+            threads=(warp * WARP + lane,),
+            count=count,
+        )
+
+
+def _whole() -> bool:
+    """Whether the mask leaves every warp whole: there is none, or it is the same for all threads of a block."""
+    mask = group().mask
+    return mask is None or mask.shape[1] == 1
+
+
+def _missing(named: np.ndarray) -> tuple | None:
+    """(block, warp, lane, how many) of the first executing warp without some existing lane that is named; None if none is."""
+    g = group()
     active = _active_lanes()
     exists = None if g.exists is None else np.broadcast_to(g.exists, g.shape).reshape(active.shape)
     executing = active.any(axis=2)
@@ -108,19 +150,10 @@ def _require_all(mask, what: str) -> None:
     if exists is not None:
         wanted = wanted & exists
     missing = wanted & ~active & executing[..., None]
-    if missing.any():
-        b, w, lane = (int(k[0]) for k in np.nonzero(missing))
-        warp = w if g.warp < 0 else g.warp
-        count = int(missing[b, w].sum())
-        raise fail(
-            "divergent shuffle",
-            f"Divergent {what}: its mask names lane {lane} of warp {warp} (block {int(g.blocks[b])}), which is not here "
-            f"({count} lane{'s are' if count > 1 else ' is'} missing). "
-            "Move it out of the `if`, or name only the lanes that arrive in mask=.",
-            block=int(g.blocks[b]),
-            threads=(warp * WARP + lane,),
-            count=count,
-        )
+    if not missing.any():
+        return None
+    b, w, lane = (int(k[0]) for k in np.nonzero(missing))
+    return int(g.blocks[b]), w if g.warp < 0 else g.warp, lane, int(missing[b, w].sum())
 
 
 @lru_cache(maxsize=1024)

@@ -18,7 +18,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from .context import fail, group, not_simulated
+from .context import STATE, fail, group, not_simulated
 from .layout import crd2idx, flatten_to_tuple, has_none, make_layout, offsets, product, slice_and_offset
 
 
@@ -321,8 +321,12 @@ class TensorSSA(_Arithmetic):
         return TensorSSA(dtype, a, self.shape)
 
     def to(self, dtype: DType, **_) -> TensorSSA:
-        if dtype is Boolean and self.dtype.is_float:  # the compiled code looks at the bits: -0 is True
-            return TensorSSA(dtype, (self.a != 0) | np.signbit(self.a), self.shape)
+        if dtype is Boolean and self.dtype.is_float:
+            raise fail(
+                "language",
+                f".to(Boolean) of a {self.dtype} vector is not simulated: CuTe DSL 4.8.1 compiles it to the opposite, True "
+                "where the number is 0; compare with `!= 0` instead",
+            )
         return TensorSSA(dtype, convert_array(self.a, self.dtype, dtype), self.shape)
 
     def bitcast(self, dtype: DType, **_) -> TensorSSA:
@@ -475,19 +479,44 @@ def convert_array(a: np.ndarray, source: DType, target: DType) -> np.ndarray:
         return a != 0
     if target.is_float:
         return target.round(a if source.is_float else a.astype(np.float64))  # one rounding: int32 is exact in float64
-    if source.is_float:  # to an integer: toward zero, clamped, NaN is 0 (cvt.rzi); 8 bits are the low ones of 16
-        middle = {Int8: Int16, Uint8: Uint16}.get(target, target)
-        info = np.iinfo(middle.carrier)
+    if source.is_float:  # to an integer: toward zero, clamped, NaN is 0 (cvt.rzi)
+        if target.width == 8:
+            _require_inside(a, source, target)
+        info = np.iinfo(target.carrier)
         wide = np.nan_to_num(np.trunc(a.astype(np.float64)), nan=0.0, posinf=np.inf, neginf=-np.inf)
         inside = np.where((wide >= float(info.min)) & (wide < float(info.max) + 1), wide, 0.0)
-        result = inside.astype(middle.carrier)
-        result = np.where(wide >= float(info.max), middle.carrier.type(info.max), result)
-        result = np.where(wide < float(info.min), middle.carrier.type(info.min), result)
-        if 64 in (source.width, middle.width):  # PTX ISA, cvt: with 64 bits on either side NaN is the highest bit alone
-            highest = np.array(1 << middle.width - 1, np.uint64).astype(f"u{middle.itemsize}").view(middle.carrier)
+        result = inside.astype(target.carrier)
+        result = np.where(wide >= float(info.max), target.carrier.type(info.max), result)
+        result = np.where(wide < float(info.min), target.carrier.type(info.min), result)
+        if 64 in (source.width, target.width):  # PTX ISA, cvt: with 64 bits on either side NaN is the highest bit alone
+            highest = np.array(1 << target.width - 1, np.uint64).astype(f"u{target.itemsize}").view(target.carrier)
             result = np.where(np.isnan(a), highest, result)
-        return result.astype(target.carrier)
+        return result
     return a.astype(target.carrier)
+
+
+def _require_inside(a: np.ndarray, source: DType, target: DType) -> None:
+    """Floats beyond an 8-bit integer type: the DSL's compiler leaves the result open, so no number would be right.
+
+    There is no instruction for them. An H200 showed the 16-bit conversion's result when the 8 bits were widened again.
+    Lanes that are switched off convert nothing, whatever they hold.
+    """
+    info = np.iinfo(target.carrier)
+    outside = ~((a > info.min - 1) & (a < info.max + 1))  # NaN, too
+    if not outside.any():
+        return
+    g = STATE.group
+    off = None if g is None else g.lanes_off()
+    if off is not None:
+        outside = outside & (off if a.ndim == 2 else off[..., None])
+        if not outside.any():
+            return
+    value = float(np.broadcast_to(a, outside.shape)[outside][0])
+    raise fail(
+        "undefined conversion",
+        f"Undefined conversion: {source} {value:.9g} does not fit {target} ({info.min} to {info.max}), and the DSL's compiler "
+        "leaves the result undefined; clamp the number first, or convert to Int32",
+    )
 
 
 def convert(x, dtype: DType):

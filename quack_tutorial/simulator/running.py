@@ -24,7 +24,10 @@ SCHEDULES = ("forward", "reverse", "seeded")
 
 @dataclass(frozen=True)
 class Run:
-    """What a simulated run gave: its trace (checked mode), findings, and what cute.printf wrote."""
+    """What a simulated run gave: its trace (checked mode), findings, what cute.printf wrote, shared memory of a block.
+
+    smem_bytes is what a block allocates, gaps for alignment included; of several launches, the most.
+    """
 
     trace: Trace | None
     findings: tuple
@@ -107,7 +110,8 @@ def simulate(
         if not findings:
             again = RunState(None, max_steps=max_steps, max_blocks=blocks, fill=fill + 1)
             findings += poison.reaches(trace, lambda: _silently(again, function, args, kwargs))
-    return Run(trace, tuple(findings), tuple(text for _, _, text in state.printed))
+    printed = tuple(text for _, _, text in state.printed)
+    return Run(trace, tuple(findings), printed, state.smem_bytes)
 
 
 def _silently(state, function, args, kwargs) -> bool:

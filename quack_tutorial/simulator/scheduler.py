@@ -208,6 +208,7 @@ def run_launch(kernel: KernelCall, launch: LaunchState) -> None:
             run.snapshotting, run.snapshots = False, {}
     finally:
         STATE.group = outer
+        run.smem_bytes = max(run.smem_bytes, launch.smem_used)
 
 
 def _thread_range(launch: LaunchState):

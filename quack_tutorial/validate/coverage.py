@@ -32,7 +32,10 @@ BOUNDS = "tests/simulator/test_bounds.py"
 KERNELS = "tests/simulator/test_kernels.py"
 CLUSTER = "tests/simulator/test_cluster.py"
 FILES = {
-    OPERATIONS: ("quack_tutorial/validate/operation_kernels.py", "quack_tutorial/validate/operation_cases.py"),
+    OPERATIONS: (
+        "quack_tutorial/validate/operation_kernels.py",
+        *(f"quack_tutorial/validate/operation_{part}.py" for part in ("numbers", "conversions", "warps")),
+    ),
     MUTATION: ("quack_tutorial/validate/mutation_kernels.py",),
     NAMES: ("tests/simulator/dsl/names.py",),
     LAYOUT: ("tests/simulator/test_layout.py",),

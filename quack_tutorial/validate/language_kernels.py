@@ -197,8 +197,9 @@ class WarpSum:
         tidx, _, _ = cute.arch.thread_idx()
         s = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(4), 16)
         total = cute.arch.warp_reduction(x[tidx], operator.add)
-        if cute.arch.lane_idx() == 0:
-            s[cute.arch.warp_idx()] = total
+        lane, warp = cute.arch.lane_idx(), cute.arch.warp_idx()
+        if lane == 0:
+            s[warp] = total
         cute.arch.barrier()
         out[tidx] = s[0] + s[1] + s[2] + s[3]
 

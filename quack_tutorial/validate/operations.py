@@ -21,7 +21,8 @@ from quack_tutorial.simulator.names import CUTLASS
 from quack_tutorial.validate import operation_kernels as k
 from quack_tutorial.validate import report
 from quack_tutorial.validate import vectors as v
-from quack_tutorial.validate.operation_cases import STORAGE, Bound, Case, Operation, cases, decoded, width_of
+from quack_tutorial.validate.operation import STORAGE, Bound, Case, Operation, decoded, width_of
+from quack_tutorial.validate.operation_cases import cases
 
 SCHEMA = 1
 RECORD = "operations-h200.json"
@@ -256,7 +257,7 @@ def _cells(name: str, row: Row) -> tuple:
 
 LEFT_OUT = (
     "Nothing says what these give, and they are left out: integer division by zero and of the smallest integer by -1, shifts "
-    "by the width or more, which NaN an operation gives."
+    "by the width or more, floats that an 8-bit integer type does not hold, which NaN an operation gives."
 )
 
 

@@ -240,6 +240,21 @@ def shuffle_in_half_a_warp(x: cute.Tensor, out: cute.Tensor, bug: cutlass.Conste
     out[tidx] = value
 
 
+@launched()
+@cute.kernel
+def warp_number_in_half_a_warp(x: cute.Tensor, out: cute.Tensor, bug: cutlass.Constexpr):
+    """The compiled warp_idx() is a shuffle of the whole warp from lane 0."""
+    tidx, _, _ = cute.arch.thread_idx()
+    out[tidx] = x[tidx]
+    if cutlass.const_expr(bug):
+        if tidx % 32 < 16:
+            out[tidx] = x[tidx] + cute.arch.warp_idx()  # here
+    else:
+        warp = cute.arch.warp_idx()
+        if tidx % 32 < 16:
+            out[tidx] = x[tidx] + warp
+
+
 # ---- mbarriers and clusters -----------------------------------------------------------------------------------------
 
 
@@ -387,6 +402,7 @@ CASES = (
     Case(barrier_in_half_a_warp, "a barrier that half of each warp reaches", "divergent barrier"),
     Case(barrier_in_one_warp, "a barrier that one of two warps reaches", "divergent barrier"),
     Case(shuffle_in_half_a_warp, "a shuffle that half of its lanes reach", "divergent shuffle", (32,), 32),
+    Case(warp_number_in_half_a_warp, "warp_idx() where half of each warp is", "divergent shuffle"),
     Case(wrong_byte_count, "an mbarrier that expects more bytes than are sent", "mbarrier byte mismatch"),
     Case(mbarrier_not_published, "a message to an mbarrier that may not be initialised", "mbarrier not initialised"),
     Case(exits_too_early, "a block that ends while a message to it is under way", "exit with traffic in flight"),

@@ -1,8 +1,11 @@
 """What an adversarial reading of the simulator found, each as its smallest failing case."""
 
-import numpy as np
+import re
 
-from quack_tutorial.simulator import simulate
+import numpy as np
+import pytest
+
+from quack_tutorial.simulator import SimulationError, simulate
 from tests.simulator.dsl import found as k
 from tests.simulator.test_language import outputs
 
@@ -26,11 +29,76 @@ def test_a_method_may_have_a_function_s_name():
     np.testing.assert_array_equal(outputs(k.SameName()), LANES * 3)
 
 
-def test_conversions_to_8_bits_take_the_low_byte_of_16():
-    x = np.array([300.0, 1000.0, -1.5] + [0.0] * 29, np.float32)
+def test_conversions_to_8_bits_cut_off_what_fits():
+    x = np.array([127.99, -128.99, -1.5] + [0.0] * 29, np.float32)
     out = np.zeros(32, np.int32)
     assert simulate(k.narrow, x, out).ok
-    np.testing.assert_array_equal(out[:3], [44, -24, -1])
+    np.testing.assert_array_equal(out[:3], [127, -128, -1])
+    x = np.array([255.25, -0.75, 1.5] + [0.0] * 29, np.float32)
+    assert simulate(k.narrow_vector, x, out).ok
+    np.testing.assert_array_equal(out[:3], [255 + 255, 0, 1 + 2])
+
+
+@pytest.mark.parametrize(
+    "host, number, said",
+    [
+        (k.narrow, 128.0, "Float32 128 does not fit Int8 (-128 to 127)"),
+        (k.narrow, -129.0, "Float32 -129 does not fit Int8"),
+        (k.narrow, np.nan, "Float32 nan does not fit Int8"),
+        (k.narrow_vector, np.inf, "Float32 inf does not fit Uint8 (0 to 255)"),
+        (k.narrow_vector, 255.5, "Float32 256 does not fit Uint8"),
+        (k.narrow_vector, -1.0, "Float32 -1 does not fit Uint8"),
+    ],
+)
+def test_conversions_to_8_bits_of_what_does_not_fit_are_refused(host, number, said):
+    x = np.zeros(32, np.float32)
+    x[5] = number
+    (finding,) = simulate(host, x, np.zeros(32, np.int32)).findings
+    assert finding.kind == "undefined conversion" and said in finding.message
+    assert finding.message.startswith("found.py:") and "cutlass." in finding.lines[0].text
+    with pytest.raises(SimulationError, match=re.escape(said)):
+        simulate(host, x, np.zeros(32, np.int32), check=False)
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_lanes_that_are_off_convert_nothing(check):
+    x = np.array([1000.0, np.nan, 200.5, 100.0] + [0.0] * 28, np.float32)
+    out = np.zeros(32, np.int32)
+    assert simulate(k.narrow_where_it_fits, x, out, check=check).ok
+    np.testing.assert_array_equal(out[:4], [-1, -1, 200, 100])
+
+
+def test_a_vector_of_floats_does_not_become_booleans():
+    (finding,) = simulate(k.vector_to_boolean, LANES, np.zeros(32, np.float32)).findings
+    assert ".to(Boolean) of a Float32 vector" in finding.message and "compare with `!= 0` instead" in finding.message
+    assert "# here" in finding.lines[0].text
+
+
+@pytest.mark.parametrize("uniform, name", [(False, "warp_idx()"), (True, "make_warp_uniform()")])
+def test_a_warp_s_number_takes_the_whole_warp(uniform, name):
+    x, out = np.zeros(128, np.float32), np.zeros(128, np.float32)
+    (finding,) = simulate(k.warp_number_of_lane_0, x, out, uniform).findings
+    assert finding.kind == "divergent shuffle" and "# here" in finding.lines[0].text
+    assert f"{name} takes its value from lane 0 through a shuffle of the whole warp" in finding.message
+    assert "lane 1 of warp 0 (block 0) is not here (31 lanes are missing)" in finding.message
+    assert finding.message.endswith("Call it before the `if`, and use its result there.")
+    with pytest.raises(SimulationError, match="shuffle of the whole warp"):
+        simulate(k.warp_number_of_lane_0, x, out, uniform, check=False)
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_a_warp_s_number_in_a_branch_of_whole_warps(check):
+    x, out = np.zeros(40, np.float32), np.zeros((2, 40), np.float32)
+    assert simulate(k.warp_number_of_whole_warps, x, out, check=check).ok
+    wanted = np.where(np.arange(40) >= 32, 1 + 320, 0)
+    np.testing.assert_array_equal(out, [wanted, wanted + 1000 * (np.arange(40) // 32)])
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_a_run_tells_the_shared_memory_of_a_block(check):
+    run = simulate(k.takes_shared_memory, LANES, np.zeros(32, np.float32), check=check)
+    assert run.smem_bytes == 16 + 64 * 4  # of two launches the most; one byte, and a gap up to the next multiple of 16
+    assert simulate(k.swap_registers, LANES, np.zeros(32, np.float32), check=check).smem_bytes == 0
 
 
 def test_a_python_int_does_not_give_way_to_bf16():

@@ -11,7 +11,8 @@ import sys
 import numpy as np
 import pytest
 
-from quack_tutorial.validate import operation_cases, operations, report, workers
+from quack_tutorial.validate import operation as one_operation
+from quack_tutorial.validate import operation_cases, operation_numbers, operations, report, workers
 from quack_tutorial.validate import vectors as v
 
 known = functools.cache(operation_cases.cases)
@@ -124,8 +125,8 @@ def test_shuffles(kind, b, c, lanes):
 
 # ---- bounds ---------------------------------------------------------------------------------------------------------
 
-TWO_ULP = operation_cases.ulps(2, "a document")
-FLUSHING = operation_cases.ulps(2, "a document", flushes=True)
+TWO_ULP = operation_numbers.ulps(2, "a document")
+FLUSHING = operation_numbers.ulps(2, "a document", flushes=True)
 
 
 @pytest.mark.parametrize(
@@ -286,7 +287,7 @@ def test_a_whole_record_is_small(tmp_path):
         for operation in case.operations:
             answers = operation.answers
             if operation.bound is not None:
-                answers = np.array([operation_cases.encoded(case.types[1], float(x)) for x in answers])
+                answers = np.array([one_operation.encoded(case.types[1], float(x)) for x in answers])
             bits[case.key(operation)] = answers.astype(dtype)
     path = tmp_path / "record.json"
     operations.save_record(operations.Record({}, bits, {}), path)
@@ -301,7 +302,37 @@ def test_the_published_record_agrees():
         pytest.skip("no GPU's results are recorded yet")
     suite = operations.run(False, silent)
     assert suite.ok, "\n".join(suite.mismatches)
-    assert not any("record them again" in note for note in suite.notes), suite.notes
+
+
+AWAITED = {"Float32 to Int8", "Float32 to Uint8"}  # recorded with numbers that those types do not hold
+
+
+def test_the_published_record_has_every_operation():
+    if not operations.record_path().exists():
+        pytest.skip("no GPU's results are recorded yet")
+    cases = known()
+    record = operations.load_record(operations.record_path(), cases)
+    missing = {
+        operation.row for case in cases for operation in case.operations if case.key(operation) not in record.bits
+    }
+    if missing == AWAITED:
+        pytest.xfail("the H200's record is older than the present inputs of the conversions to 8 bits")
+    assert not missing
+
+
+def test_conversions_to_8_bits_are_given_what_the_type_holds():
+    found = [case for case in known() if case.name.startswith(("Float32 to Int8", "Float32 to Uint8"))]
+    assert [case.name for case in found] == [
+        "Float32 to Int8",
+        "Float32 to Uint8",
+        "Float32 to Int8, vectors",
+        "Float32 to Uint8, vectors",
+    ]
+    for case in found:
+        info = np.iinfo(np.uint8 if "Uint8" in case.name else np.int8)
+        numbers, answers = case.x.view(np.float32)[0], case.operations[0].answers.view(np.int32)
+        assert (np.trunc(numbers[: case.count]) == answers).all()
+        assert (answers.min(), answers.max()) == (info.min, info.max)
 
 
 # ---- recording ------------------------------------------------------------------------------------------------------

@@ -6,8 +6,9 @@ import cutlass.cute as cute
 def over_block(value, op: cutlass.Constexpr, buffer: cute.Tensor):
     for i in cutlass.range_constexpr(5):
         value = op(value, cute.arch.shuffle_sync_bfly(value, offset=1 << i))
-    if cute.arch.lane_idx() == 0:
-        buffer[cute.arch.warp_idx()] = value
+    lane, warp = cute.arch.lane_idx(), cute.arch.warp_idx()
+    if lane == 0:
+        buffer[warp] = value
     cute.arch.barrier()
     result = buffer[0]
     for w in cutlass.range_constexpr(1, cute.size(buffer)):

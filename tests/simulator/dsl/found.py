@@ -122,3 +122,88 @@ def register_out_of_bounds(x: cute.Tensor, out: cute.Tensor):
     r = cute.make_rmem_tensor((4,), cutlass.Float32)
     r.fill(0.0)
     out[tidx] = r[tidx % 4 - 1]
+
+
+@cute.kernel
+def warp_number_of_lane_0_kernel(x: cute.Tensor, out: cute.Tensor, uniform: cutlass.Constexpr):
+    tidx, _, _ = cute.arch.thread_idx()
+    if tidx % 32 == 0:
+        if cutlass.const_expr(uniform):
+            out[tidx] = x[tidx] + cute.arch.make_warp_uniform(tidx)  # here
+        else:
+            out[tidx] = x[tidx] + cute.arch.warp_idx()  # here
+
+
+@cute.jit
+def warp_number_of_lane_0(x: cute.Tensor, out: cute.Tensor, uniform: cutlass.Constexpr):
+    warp_number_of_lane_0_kernel(x, out, uniform).launch(grid=[2, 1, 1], block=[64, 1, 1])
+
+
+@cute.kernel
+def warp_number_of_whole_warps_kernel(x: cute.Tensor, out: cute.Tensor):
+    """Whole warps in a branch, whole blocks in a branch, and a warp of 8 threads."""
+    tidx, _, _ = cute.arch.thread_idx()
+    block, _, _ = cute.arch.block_idx()
+    number = cutlass.Int32(0)
+    if tidx >= 32:
+        number = cute.arch.warp_idx() + 10 * cute.arch.make_warp_uniform(tidx)
+    if block == 1:
+        number = number + 1000 * cute.arch.warp_idx()
+    out[block, tidx] = x[tidx] + number
+
+
+@cute.jit
+def warp_number_of_whole_warps(x: cute.Tensor, out: cute.Tensor):
+    warp_number_of_whole_warps_kernel(x, out).launch(grid=[2, 1, 1], block=[40, 1, 1])
+
+
+@one_warp
+@cute.kernel
+def narrow_vector(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    r = cute.make_rmem_tensor((2,), cutlass.Float32)
+    r[0] = x[tidx]
+    r[1] = x[tidx] + 0.5
+    narrow = r.load().to(cutlass.Uint8)
+    out[tidx] = cutlass.Int32(narrow[0]) + cutlass.Int32(narrow[1])
+
+
+@one_warp
+@cute.kernel
+def narrow_where_it_fits(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    value = x[tidx]
+    out[tidx] = -1
+    if value < 128.0:
+        out[tidx] = cutlass.Int32(cutlass.Int8(value))
+    if value < 256.0:
+        r = cute.make_rmem_tensor((1,), cutlass.Float32)
+        r[0] = value
+        out[tidx] = cutlass.Int32(r.load().to(cutlass.Uint8)[0])
+
+
+@one_warp
+@cute.kernel
+def vector_to_boolean(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    r = cute.make_rmem_tensor((1,), cutlass.Float32)
+    r[0] = x[tidx]
+    out[tidx] = cutlass.Float32(r.load().to(cutlass.Boolean)[0])  # here
+
+
+@cute.kernel
+def takes_shared_memory_kernel(x: cute.Tensor, out: cute.Tensor, words: cutlass.Constexpr):
+    tidx, _, _ = cute.arch.thread_idx()
+    smem = cutlass.memory.SmemAllocator()
+    flag = smem.allocate_tensor(cutlass.Int8, cute.make_layout(1), 1)
+    s = smem.allocate_tensor(cutlass.Float32, cute.make_layout(words), 16)
+    if tidx == 0:
+        flag[0] = cutlass.Int8(1)
+    s[tidx] = x[tidx]
+    out[tidx] = s[tidx]
+
+
+@cute.jit
+def takes_shared_memory(x: cute.Tensor, out: cute.Tensor):
+    takes_shared_memory_kernel(x, out, 64).launch(grid=[1, 1, 1], block=[32, 1, 1])
+    takes_shared_memory_kernel(x, out, 32).launch(grid=[1, 1, 1], block=[32, 1, 1])
