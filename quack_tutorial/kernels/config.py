@@ -23,7 +23,7 @@ class Config:
 
     `threads_per_row` are threads of one block: a power of 2 up to 32, or a multiple of 32 up to 1024. Several blocks a row
     form a cluster, which only works where a block has no other row. `in_flight`, of kernels that stream a row, is how
-    many vectors a thread loads before it uses the first; of RMSNorm, how many rows of a block are in shared memory at once,
+    many vectors a thread loads before it uses the first; of the others, how many rows of a block are in shared memory at once,
     0 for none.
     """
 
@@ -47,7 +47,13 @@ MOST_VECTORS = {32: 12, 16: 8}
 MIN_BLOCK_BYTES, MAX_BLOCK_BYTES = 12 * 1024, 128 * 1024  # of a row, in each block of a cluster
 STREAMING = ("cross-entropy", "cross-entropy backward")
 # Rows can come through shared memory: of so many tensors, in one of these numbers of stages.
-PIPELINED = {"rmsnorm": (1, (1,)), "rmsnorm backward": (2, (2, 3, 4, 6))}
+PIPELINED = {
+    "rmsnorm": (1, (1,)),
+    "rmsnorm backward": (2, (2, 3, 4, 6)),
+    "softmax": (1, (1,)),
+    "softmax backward": (2, (1,)),
+    "cross-entropy fused": (1, (1,)),
+}
 THREADS = (4, 8, 16, 32, 64, 96, 128, 160, 192, 256, 320, 384, 512, 640, 768, 1024)
 
 
@@ -68,7 +74,7 @@ def candidates(operation, width, N, rows="aligned"):
             held = math.ceil(vectors / (threads * blocks))
             if held > most or vectors < 0.8 * held * threads * blocks:
                 continue
-            sizes = {threads} if threads >= 256 or blocks > 1 else {max(threads, 128), 256, 512}
+            sizes = {threads} if threads >= 256 or blocks > 1 else {max(threads, 64), 128, 256, 512}
             found += [Config(threads, block, blocks) for block in sorted(sizes) if block % threads == 0]
     if operation in PIPELINED and rows == "aligned":
         found += pipelined_candidates(N, width, *PIPELINED[operation])

@@ -21,6 +21,7 @@ import cutlass.cute as cute
 
 from quack_tutorial.kernels.config import default_config
 from quack_tutorial.kernels.exchange import RowExchange
+from quack_tutorial.kernels.pipeline import RowPipeline
 from quack_tutorial.kernels.reduce import exp, finite_or_zero, thread_reduce, warp_reduce
 from quack_tutorial.kernels.rows import RowTile
 
@@ -111,6 +112,8 @@ class CrossEntropyFused:
         self.config = config or default_config("cross-entropy fused", dtype.width, N, rows)
         self.tile = RowTile(dtype, N, rows, self.config)
         self.exchange = RowExchange(self.config, values=2)
+        # The row comes through shared memory if `in_flight` says so.
+        self.pipeline = RowPipeline(dtype, self.tile, tensors=1, stages=self.config.in_flight)
         self.fast_exp = dtype.width < 32
 
     @cute.jit
@@ -125,11 +128,18 @@ class CrossEntropyFused:
         tile, exchange = self.tile, self.exchange
         block, _, _ = cute.arch.block_idx()
         place = row, row_exists, piece, lane, _, _ = tile.place(mX, block * tile.rows_per_block)
-        opened = exchange.open()
+        opened, arriving = exchange.open(), None
+        if cutlass.const_expr(self.pipeline.stages > 0):
+            arriving = self.pipeline.open()
+            self.pipeline.fetch(arriving, (mX,), row, piece, 0)
         target, logit = target_of(mX, mT, row, row_exists)
 
         # read MN elements
-        tXrX = tile.load(mX, place, fill=-math.inf)
+        if cutlass.const_expr(self.pipeline.stages > 0):
+            self.pipeline.wait(arriving, 0)
+            tXrX = self.pipeline.load(arriving, 0, place, 0, fill=-math.inf)
+        else:
+            tXrX = tile.load(mX, place, fill=-math.inf)
         x = tXrX.load().to(cutlass.Float32)
         width = min(tile.threads_per_row, 32)
         max_thread = thread_reduce(x, cute.ReductionOp.MAX, -cutlass.Float32.inf)
@@ -144,6 +154,10 @@ class CrossEntropyFused:
             mLoss[row] = loss_of(lse, logit, target, ignore_index)
             if cutlass.const_expr(mLSE is not None):
                 mLSE[row] = lse
+        if cutlass.const_expr(self.pipeline.stages > 0):
+            # From shared memory again, so that the row did not have to stay in registers meanwhile.
+            tXrX = self.pipeline.load(arriving, 0, place, 0, fill=-math.inf)
+            y = exp(tXrX.load().to(cutlass.Float32) - finite_or_zero(max_warp), self.fast_exp)
         # write MN elements
         p = y * (exp(max_warp - max_row) / sum_row)
         tXrX.store(gradient(tile, place, p, target, cutlass.Float32(1.0), ignore_index).to(self.dtype))

@@ -2,11 +2,16 @@
 
 Every warp brings one value (or a pair) and every thread gets what they make together:
 
-| a row has                  | a warp's values go to                           | and are there after                        |
-|----------------------------|-------------------------------------------------|--------------------------------------------|
-| one warp or less           | nobody                                          |                                            |
-| several warps of a block   | a slot in the block's shared memory             | the block's barrier                        |
-| several blocks             | a slot in every block of the cluster (st.async) | a phase of the receiving block's mbarrier  |
+| a row has                  | values go to                                               | and are there after                 |
+|----------------------------|------------------------------------------------------------|-------------------------------------|
+| one warp or less           | nobody                                                     |                                     |
+| several warps of a block   | each warp's to a slot in the block's shared memory         | the block's barrier                 |
+| several blocks             | each block's to a slot in every block of the cluster       | a phase of the receiving block's    |
+|                            | (st.async)                                                 | mbarrier                            |
+
+A cluster agrees in two steps, first the warps of each block, then the blocks: 16 blocks send each other 16 x 16 messages.
+If each of their 8 warps sent its own, it would be 2048 a row, and on long rows of 16-bit elements they took longer than
+the row did.
 
 A cluster's blocks must not write to a block whose mbarrier is not initialised: `open` says that this block's is, `ready`
 waits for the others', and the loads of the row stand between the two. No block ends before it has all its bytes, so no
@@ -17,43 +22,41 @@ than turn i, so that one barrier a turn is enough. A warp that is ahead cannot w
 that it would have to be two turns ahead, with the barrier of the turn between them.
 """
 
-import math
 import operator
 
 import cutlass
 import cutlass.cute as cute
 
-from quack_tutorial.kernels.reduce import exp, warp_reduce
+from quack_tutorial.kernels.reduce import exp, finite_or_zero, warp_reduce
 
 
 class RowExchange:
-    """The slots of `values` float32 (1 or 2) for every warp of a row, in each block that shares it."""
+    """Slots of `values` float32 (1 or 2): for every warp of a row in its block, and for every block that shares it."""
 
     def __init__(self, config, values=1, stages=1):
         self.values, self.stages, self.blocks = values, stages, config.blocks_per_row
         self.rows = config.threads_per_block // config.threads_per_row
-        self.warps = math.ceil(config.threads_per_row / 32)
-        self.needed = config.threads_per_row > 32 or self.blocks > 1
-        self.slots = self.warps * self.blocks
-        # The lanes that reduce the slots: a power of 2, so that a butterfly works.
-        self.width = min(32, 1 << (self.slots - 1).bit_length())
+        self.warps = (config.threads_per_row + 31) // 32  # of a row in a block
+        self.needed = self.warps > 1 or self.blocks > 1
 
     @cute.jit
     def open(self):
-        """(slots, mbarriers), both None where they are not needed; in a cluster, also announces this block to the others."""
-        buffer, mbar = None, None
-        if cutlass.const_expr(self.needed):
-            smem = cutlass.memory.SmemAllocator()
-            layout = cute.make_ordered_layout((self.stages, self.rows, self.slots, self.values), order=(3, 2, 1, 0))
-            buffer = smem.allocate_tensor(cutlass.Float32, layout, byte_alignment=16)
-            if cutlass.const_expr(self.blocks > 1):
-                mbar = smem.allocate_array(cutlass.Int64, self.stages, byte_alignment=8)
-                if cute.arch.thread_idx()[0] == 0:
-                    for stage in cutlass.range_constexpr(self.stages):
-                        cute.arch.mbarrier_init(mbar + stage, 1)
-                    cute.arch.mbarrier_init_fence()
-                cute.arch.cluster_arrive_relaxed()
-        return buffer, mbar
+        """(slots of warps, slots of blocks, mbarriers), None where not needed; tells a cluster that this block is there."""
+        of_warps, of_blocks, mbar = None, None, None
+        smem = cutlass.memory.SmemAllocator()
+        if cutlass.const_expr(self.warps > 1):
+            layout = cute.make_ordered_layout((self.stages, self.rows, self.warps, self.values), order=(3, 2, 1, 0))
+            of_warps = smem.allocate_tensor(cutlass.Float32, layout, byte_alignment=16)
+        if cutlass.const_expr(self.blocks > 1):
+            layout = cute.make_ordered_layout((self.stages, self.blocks, self.values), order=(2, 1, 0))
+            of_blocks = smem.allocate_tensor(cutlass.Float32, layout, byte_alignment=16)
+            mbar = smem.allocate_array(cutlass.Int64, self.stages, byte_alignment=8)
+            if cute.arch.thread_idx()[0] == 0:
+                for stage in cutlass.range_constexpr(self.stages):
+                    cute.arch.mbarrier_init(mbar + stage, 1)
+                cute.arch.mbarrier_init_fence()
+            cute.arch.cluster_arrive_relaxed()
+        return of_warps, of_blocks, mbar
 
     def ready(self):
         """Wait until every block of the cluster can be written to."""
@@ -61,67 +64,87 @@ class RowExchange:
             cute.arch.cluster_wait()
 
     @cute.jit
-    def share(self, values, opened, turn=0):
-        """Bring this warp's `values` (a tuple) and get everybody's: a tensor (slots, values) of this thread's row."""
-        buffer, mbar = opened
-        lane, warp = cute.arch.lane_idx(), cute.arch.warp_idx()
-        row, slot, stage = warp // self.warps, warp % self.warps, turn % self.stages
-        if cutlass.const_expr(self.blocks == 1):
-            if lane == 0:
-                for k in cutlass.range_constexpr(self.values):
-                    buffer[stage, row, slot, k] = values[k]
-            cute.arch.barrier()
-        else:
-            if cute.arch.thread_idx()[0] == 0:
-                cute.arch.mbarrier_arrive_and_expect_tx(mbar + stage, 4 * self.slots * self.values)
-            # What lanes read in the last turn comes before what one of them sends for all; shuffles order no memory.
-            cute.arch.sync_warp()
-            slot += cute.arch.block_idx_in_cluster() * self.warps
-            target = buffer.iterator + cute.crd2idx((stage, 0, slot, 0), buffer.layout)
-            if lane < self.blocks:  # one lane a block
-                words = tuple(value.bitcast(cutlass.Int32) for value in values)
-                cute.arch.store_async_dsmem(
-                    target.align(4 * self.values), words if self.values > 1 else words[0], mbar + stage, lane
-                )
-            cute.arch.mbarrier_wait(mbar + stage, turn // self.stages % 2)
-        return buffer[stage, row, None, None]
+    def share_warps(self, values, opened, turn=0):
+        """Bring this warp's `values` (a tuple) and get those of all of the row's in this block: a tensor (warps, values)."""
+        of_warps, _, _ = opened
+        lane, warp, stage = cute.arch.lane_idx(), cute.arch.warp_idx(), turn % self.stages
+        row, slot = warp // self.warps, warp % self.warps
+        if lane == 0:
+            for k in cutlass.range_constexpr(self.values):
+                of_warps[stage, row, slot, k] = values[k]
+        cute.arch.barrier()
+        return of_warps[stage, row, None, None]
+
+    @cute.jit
+    def share_blocks(self, values, opened, turn=0):
+        """Send this block's `values` to every block of the cluster and get those of all: a tensor (blocks, values)."""
+        _, of_blocks, mbar = opened
+        stage = turn % self.stages
+        if cute.arch.thread_idx()[0] == 0:
+            cute.arch.mbarrier_arrive_and_expect_tx(mbar + stage, 4 * self.blocks * self.values)
+        own = cute.crd2idx((stage, cute.arch.block_idx_in_cluster(), 0), of_blocks.layout)
+        if cute.arch.thread_idx()[0] < self.blocks:  # a lane of the first warp for each block
+            words = tuple(value.bitcast(cutlass.Int32) for value in values)
+            cute.arch.store_async_dsmem(
+                (of_blocks.iterator + own).align(4 * self.values),
+                words if self.values > 1 else words[0],
+                mbar + stage,
+                cute.arch.thread_idx()[0],
+            )
+        cute.arch.mbarrier_wait(mbar + stage, turn // self.stages % 2)
+        return of_blocks[stage, None, None]
 
     @cute.jit
     def reduce(self, value, op: cutlass.Constexpr, init_val: cutlass.Constexpr, opened, turn=0):
         """One value a warp, reduced over the row; `op` is commutative with `init_val` as its neutral element."""
-        result = value
-        if cutlass.const_expr(self.needed):
-            shared = self.share((value,), opened, turn)
-            result = cutlass.Float32(init_val)
-            for k in cutlass.range_constexpr(math.ceil(self.slots / self.width)):
-                slot = k * self.width + cute.arch.lane_idx() % self.width
-                if slot < self.slots:
-                    result = op(result, shared[slot, 0])
-            result = warp_reduce(result, op, self.width)
-        return result
+        if cutlass.const_expr(self.warps > 1):
+            value = reduce_slots(self.share_warps((value,), opened, turn), op, init_val)
+        if cutlass.const_expr(self.blocks > 1):
+            value = reduce_slots(self.share_blocks((value,), opened, turn), op, init_val)
+        return value
 
     @cute.jit
-    def softmax_reduce(self, max_warp, sum_warp, opened):
+    def softmax_reduce(self, maximum, total, opened):
         """The (max, sum of exponentials) of a row from those of its warps.
 
         The row's sum is NaN if the row is all -inf or holds NaN or +inf, as torch has it.
         """
-        max_row, sum_row = max_warp, sum_warp
-        if cutlass.const_expr(self.needed):
-            shared = self.share((max_warp, sum_warp), opened)
-            parts = math.ceil(self.slots / self.width)
-            pairs = cute.make_rmem_tensor((2, parts), cutlass.Float32)
-            max_row = -cutlass.Float32.inf
-            for k in cutlass.range_constexpr(parts):
-                slot = k * self.width + cute.arch.lane_idx() % self.width
-                pairs[0, k], pairs[1, k] = -cutlass.Float32.inf, cutlass.Float32(0.0)
-                if slot < self.slots:
-                    pairs[0, k], pairs[1, k] = shared[slot, 0], shared[slot, 1]
-                max_row = cute.arch.fmax(max_row, pairs[0, k])
-            max_row = warp_reduce(max_row, cute.arch.fmax, self.width)
-            # All maxima first, then all sums: one exp a slot, where combining pair by pair needs two a step.
-            sum_row = cutlass.Float32(0.0)
-            for k in cutlass.range_constexpr(parts):
-                sum_row += pairs[1, k] * exp(pairs[0, k] - max_row)
-            sum_row = warp_reduce(sum_row, operator.add, self.width)
-        return max_row, sum_row
+        if cutlass.const_expr(self.warps > 1):
+            # What is all -inf here may be a part of a row that is not.
+            part = self.blocks > 1
+            maximum, total = reduce_softmax_slots(self.share_warps((maximum, total), opened), part)
+        if cutlass.const_expr(self.blocks > 1):
+            maximum, total = reduce_softmax_slots(self.share_blocks((maximum, total), opened))
+        return maximum, total
+
+
+def lanes_of(slots):
+    """How many lanes reduce so many slots: a power of 2, so that a butterfly works."""
+    return 1 << (slots - 1).bit_length()
+
+
+@cute.jit
+def reduce_slots(shared: cute.Tensor, op: cutlass.Constexpr, init_val: cutlass.Constexpr):
+    """`op` over at most 32 slots (slots, 1), in every lane."""
+    slots = cute.size(shared, mode=[0])
+    lane = cute.arch.lane_idx() % lanes_of(slots)
+    value = cutlass.Float32(init_val)
+    if lane < slots:
+        value = shared[lane, 0]
+    return warp_reduce(value, op, lanes_of(slots))
+
+
+@cute.jit
+def reduce_softmax_slots(shared: cute.Tensor, part: cutlass.Constexpr = False):
+    """The (max, sum) of at most 32 pairs (slots, 2), in every lane; a `part` of a row may be all -inf, with sum 0."""
+    slots = cute.size(shared, mode=[0])
+    lane = cute.arch.lane_idx() % lanes_of(slots)
+    max_slot, sum_slot = -cutlass.Float32.inf, cutlass.Float32(0.0)
+    if lane < slots:
+        max_slot, sum_slot = shared[lane, 0], shared[lane, 1]
+    # All maxima first, then all sums: one exp a slot, where combining pair by pair needs two a step.
+    maximum = warp_reduce(max_slot, cute.arch.fmax, lanes_of(slots))
+    reference = maximum
+    if cutlass.const_expr(part):
+        reference = finite_or_zero(maximum)
+    return maximum, warp_reduce(sum_slot * exp(max_slot - reference), operator.add, lanes_of(slots))

@@ -72,11 +72,12 @@ class RowPipeline:
         _, mbar = opened
         cute.arch.mbarrier_wait(mbar + turn % self.stages, turn // self.stages % 2)
 
-    def load(self, opened, k, place, turn):
-        """This thread's part of the turn's row of tensor k, as a register tensor, as often as it is asked for."""
+    def load(self, opened, k, place, turn, fill=0.0):
+        """This thread's part of the turn's row of tensor k, as a register tensor, as often as it is asked for; `fill` where
+        there is none."""
         sX, _ = opened
         row = cute.make_tensor(sX[turn % self.stages, k, None].iterator, cute.make_layout((1, self.tile.width)))
-        return self.tile.load(row, (0, True, 0, place[3], 0, self.tile.width))
+        return self.tile.load(row, (0, True, 0, place[3], 0, self.tile.width), fill)
 
 
 def pipelines(tile):

@@ -21,6 +21,7 @@ import cutlass.cute as cute
 
 from quack_tutorial.kernels.config import default_config
 from quack_tutorial.kernels.exchange import RowExchange
+from quack_tutorial.kernels.pipeline import RowPipeline
 from quack_tutorial.kernels.reduce import (
     block_reduce,
     block_softmax_reduce,
@@ -117,6 +118,8 @@ class Softmax:
         self.config = config or default_config("softmax", dtype.width, N, rows)
         self.tile = RowTile(dtype, N, rows, self.config)
         self.exchange = RowExchange(self.config, values=2)
+        # The row comes through shared memory if `in_flight` says so.
+        self.pipeline = RowPipeline(dtype, self.tile, tensors=1, stages=self.config.in_flight)
         self.fast_exp = dtype.width < 32
 
     @cute.jit
@@ -130,10 +133,16 @@ class Softmax:
         tile, exchange = self.tile, self.exchange
         block, _, _ = cute.arch.block_idx()
         place = tile.place(mX, block * tile.rows_per_block)
-        opened = exchange.open()
+        opened, arriving = exchange.open(), None
 
         # read MN elements
-        tXrX = tile.load(mX, place, fill=-math.inf)
+        if cutlass.const_expr(self.pipeline.stages > 0):
+            arriving = self.pipeline.open()
+            self.pipeline.fetch(arriving, (mX,), place[0], place[2], 0)
+            self.pipeline.wait(arriving, 0)
+            tXrX = self.pipeline.load(arriving, 0, place, 0, fill=-math.inf)
+        else:
+            tXrX = tile.load(mX, place, fill=-math.inf)
         x = tXrX.load().to(cutlass.Float32)
         # Every warp scales by its own maximum, so that a row of several warps needs only one exchange.
         width = min(tile.threads_per_row, 32)
@@ -147,6 +156,10 @@ class Softmax:
             exchange.ready()
             max_row, sum_row = exchange.softmax_reduce(max_warp, sum_warp, opened)
             scale = exp(max_warp - max_row) / sum_row
+        if cutlass.const_expr(self.pipeline.stages > 0):
+            # From shared memory again, so that the row did not have to stay in registers meanwhile.
+            tXrX = self.pipeline.load(arriving, 0, place, 0, fill=-math.inf)
+            y = exp(tXrX.load().to(cutlass.Float32) - finite_or_zero(max_warp), self.fast_exp)
 
         # write MN elements
         tXrX.store((y * scale).to(self.dtype))
@@ -161,6 +174,7 @@ class SoftmaxBackward:
         self.config = config or default_config("softmax backward", dtype.width, N, rows)
         self.tile = RowTile(dtype, N, rows, self.config)
         self.exchange = RowExchange(self.config)
+        self.pipeline = RowPipeline(dtype, self.tile, tensors=2, stages=self.config.in_flight)
 
     @cute.jit
     def __call__(self, mY: cute.Tensor, mDY: cute.Tensor, mDX: cute.Tensor, stream: cuda.CUstream):
@@ -173,15 +187,25 @@ class SoftmaxBackward:
         tile, exchange = self.tile, self.exchange
         block, _, _ = cute.arch.block_idx()
         place = tile.place(mY, block * tile.rows_per_block)
-        opened = exchange.open()
+        opened, arriving = exchange.open(), None
 
         # read 2 MN elements
-        tXrY, tXrDY = tile.load(mY, place), tile.load(mDY, place)
+        if cutlass.const_expr(self.pipeline.stages > 0):
+            arriving = self.pipeline.open()
+            self.pipeline.fetch(arriving, (mY, mDY), place[0], place[2], 0)
+            self.pipeline.wait(arriving, 0)
+            tXrY, tXrDY = (self.pipeline.load(arriving, k, place, 0) for k in (0, 1))
+        else:
+            tXrY, tXrDY = tile.load(mY, place), tile.load(mDY, place)
         y, dy = tXrY.load().to(cutlass.Float32), tXrDY.load().to(cutlass.Float32)
         sum_thread = thread_reduce(y * dy, cute.ReductionOp.ADD, cutlass.Float32(0.0))
         sum_warp = warp_reduce(sum_thread, operator.add, min(tile.threads_per_row, 32))
         exchange.ready()
         sum_row = exchange.reduce(sum_warp, operator.add, 0.0, opened)
+        if cutlass.const_expr(self.pipeline.stages > 0):
+            # From shared memory again, so that the rows did not have to stay in registers meanwhile.
+            tXrY, tXrDY = (self.pipeline.load(arriving, k, place, 0) for k in (0, 1))
+            y, dy = tXrY.load().to(cutlass.Float32), tXrDY.load().to(cutlass.Float32)
 
         # write MN elements
         tXrY.store((y * (dy - sum_row)).to(self.dtype))

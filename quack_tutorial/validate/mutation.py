@@ -59,7 +59,7 @@ EQUIVALENT: dict[str, str] = {
     "and -inf adds nothing",
     "cross_entropy.CrossEntropyFused.kernel: `lane == 0` dropped from `row_exists and lane == 0 and (piece == 0)`": SAME_VALUE,
     "cross_entropy.CrossEntropyFused.kernel: `piece == 0` dropped from `row_exists and lane == 0 and (piece == 0)`": SAME_VALUE,
-    "exchange.RowExchange.share: `if lane == 0` always": SAME_VALUE,
+    "exchange.RowExchange.share_warps: `if lane == 0` always": SAME_VALUE,
     "loss.LossReduction.kernel: `if tidx == 0` always": SAME_VALUE,
     "loss.LossReduction.kernel: loop to M one longer": "a thread that starts at row M has no row to add",
     "reduce.block_reduce: `if lane == 0` always": SAME_VALUE,

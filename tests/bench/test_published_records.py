@@ -1,5 +1,8 @@
 """The records in book/records can be read, are small, and were measured with the kernels that the package ships."""
 
+import subprocess
+import sys
+
 import pytest
 
 from quack_tutorial import compiler, hardware
@@ -37,6 +40,11 @@ def test_published_sweeps_can_be_read_and_shown():
         assert hardware.find(record["device"]) is not None and record["sizes"], path
         assert path.stat().st_size < 600_000, f"{path} is too large"
         assert record["operation"] in tune.as_text([record])
+
+
+def test_the_shipped_table_is_what_the_sweeps_give(root):
+    done = subprocess.run([sys.executable, root / "scripts/make_tables.py", "--check"], capture_output=True, text=True)
+    assert done.returncode == 0, f"{done.stdout}{done.stderr} Make it again: python scripts/make_tables.py"
 
 
 def test_what_was_timed_is_what_is_shipped():
