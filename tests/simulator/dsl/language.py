@@ -3,16 +3,9 @@
 import cutlass
 import cutlass.cute as cute
 
+from quack_tutorial.validate.language_kernels import double, floor_divide, one_warp, remainder, twice_and_one
 
-def one_warp(kernel):
-    """A host function that runs `kernel(x, out)` with one warp."""
-
-    @cute.jit
-    def host(x: cute.Tensor, out: cute.Tensor):
-        kernel(x, out).launch(grid=[1, 1, 1], block=[32, 1, 1])
-
-    host.__name__ = kernel.__name__
-    return host
+__all__ = ["double", "floor_divide", "one_warp", "remainder", "twice_and_one"]  # for who imports them from here
 
 
 def two_blocks(kernel):
@@ -24,20 +17,6 @@ def two_blocks(kernel):
 
     host.__name__ = kernel.__name__
     return host
-
-
-@one_warp
-@cute.kernel
-def floor_divide(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    out[tidx] = x[tidx] // 4
-
-
-@one_warp
-@cute.kernel
-def remainder(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    out[tidx] = x[tidx] % 4
 
 
 @one_warp
@@ -101,10 +80,6 @@ def guard_by_and(x: cute.Tensor, out: cute.Tensor):
         out[tidx] = x[tidx]
 
 
-def twice_and_one(v):
-    return v * 2 + 1
-
-
 @one_warp
 @cute.kernel
 def with_helper(x: cute.Tensor, out: cute.Tensor):
@@ -149,12 +124,6 @@ def prints(x: cute.Tensor, out: cute.Tensor):
     tidx, _, _ = cute.arch.thread_idx()
     if tidx < 2:
         cute.printf("thread {} has {}", tidx, x[tidx])
-
-
-@cute.kernel
-def double(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    out[tidx] = x[tidx] + x[tidx]
 
 
 @cute.jit
