@@ -16,7 +16,7 @@ HEAVY = {"cutlass", "cuda", "torch", "matplotlib"}
 ROOMS = {
     "__init__": (set(), set()),
     "analysis": ({"simulator.trace", "hardware"}, set()),
-    "bench": ({"hardware", "reference", "kernels", "compiler", "ops", "machine"}, {"torch"}),
+    "bench": ({"hardware", "reference", "kernels", "compiler", "ops", "machine", "occupancy"}, {"torch"}),
     "cli": (set(), set()),
     "compiler": ({"kernel_cache", "kernels", "simulator"}, {"cutlass", "cuda", "torch"}),
     "figures": ({"analysis", "simulator.trace", "bench", "hardware"}, {"matplotlib"}),
@@ -25,7 +25,8 @@ ROOMS = {
     "kernels": ({"simulator.loading"}, {"cutlass", "cuda"}),  # so that they load where the DSL is not installed
     "labs": ({"analysis", "reference", "simulator", "machine"}, set()),
     "machine": ({"simulator.loading"}, set()),
-    "ops": ({"kernels", "compiler", "simulator"}, {"torch"}),
+    "occupancy": (set(), {"torch", "cutlass"}),
+    "ops": ({"kernels", "compiler", "simulator", "occupancy"}, {"torch"}),
     "reference": (set(), set()),
     "simulate_command": ({"analysis", "kernels", "reference", "simulator"}, set()),
     "simulator": ({"analysis"}, set()),

@@ -47,16 +47,18 @@ def test_views_at_any_address_leave_their_surroundings_alone(N, offset, gap, dty
     assert (big_out == 777.0).all(), "wrote outside the view"
 
 
-@pytest.mark.parametrize("N", (5, 257, 4096))
-def test_hard_values(N):
-    x = rows(9, N, spread=1.0)
+@pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16, torch.float16))
+@pytest.mark.parametrize("N", (5, 257, 4096, 16384))
+def test_hard_values(N, dtype):
+    x = rows(10, N, dtype, spread=1.0)
     x[0] = -INF
     x[1, : N - 1] = -INF
     x[2, N // 2 :] = -INF
     x[3, N // 3] = INF
     x[4, N - 1] = NAN
-    x[5] = torch.finfo(torch.float32).max
+    x[5] = torch.finfo(dtype).max
     x[6] = torch.linspace(-100, 0, N)  # results down to subnormals
+    x[8] = torch.linspace(-120, 0, N)  # blocks of a cluster whose largest results are this small
     x[7, 0], x[7, N - 1] = INF, -INF
     out = ops.softmax(x)
     assert_softmax(x, out)

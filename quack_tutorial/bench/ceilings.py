@@ -28,12 +28,13 @@ SHAPES = (
     (1024, 8),
     (2048, 4),
     (2048, 8),
+    (2048, 16),
     (4096, 4),
     (4096, 8),
     (8192, 8),
 )
 KEPT = 4  # how many of the sweep's best are timed in turn with the providers; the quickest of them is the ceiling
-HINTS = (("", ""), ("", ".cs"), ("evict_first", ".cs"))  # of loads and stores
+HINTS = (("", ""), ("", ".cs"), ("evict_first", ".cs"), ("evict_last", ""))  # of loads and stores
 ALIKE = 0.05  # sizes of one pattern that differ by less share a sweep within a process
 
 _swept = {}  # (pattern, bytes) -> names of the best kernels

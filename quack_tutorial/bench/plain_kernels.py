@@ -7,7 +7,7 @@
 | 2R1W    | add                             | 2 n words read, n written      |
 
 They see memory as 32-bit words, so the dtype of an operation does not matter; each thread moves 16-byte vectors.
-`load` is an eviction policy of triton ("" or "evict_first"), `store` a cache modifier ("" or ".cs").
+`load` is an eviction policy of triton ("", "evict_first" or "evict_last"), `store` a cache modifier ("" or ".cs").
 """
 
 import torch

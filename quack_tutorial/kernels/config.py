@@ -9,7 +9,7 @@ Operations are named as in the benchmark: "softmax", "softmax backward", "rmsnor
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from quack_tutorial.kernels.tables import TABLES
 
@@ -23,8 +23,8 @@ class Config:
 
     `threads_per_row` are threads of one block: a power of 2 up to 32, or a multiple of 32 up to 1024. Several blocks a row
     form a cluster, which only works where a block has no other row. `in_flight`, of kernels that stream a row, is how
-    many vectors a thread loads before it uses the first; of the others, how many rows of a block are in shared memory at once,
-    0 for none.
+    many vectors a thread loads before it uses the first; of the others, how many rows of a block are in shared memory at
+    once, 0 for none. RMSNorm's backward, which goes through rows, takes 1 for one row ahead in registers.
     """
 
     threads_per_row: int
@@ -44,6 +44,7 @@ class Config:
 
 # Registers of row elements a thread holds at most, as vectors of 16 bytes: of one tensor, by operation and element bits.
 MOST_VECTORS = {32: 12, 16: 8}
+MOST_NEXT_ELEMENTS = 16  # of a row that a thread holds while it works on another one
 MIN_BLOCK_BYTES, MAX_BLOCK_BYTES = 12 * 1024, 128 * 1024  # of a row, in each block of a cluster
 STREAMING = ("cross-entropy", "cross-entropy backward")
 # Rows can come through shared memory: of so many tensors, in one of these numbers of stages.
@@ -76,9 +77,16 @@ def candidates(operation, width, N, rows="aligned"):
                 continue
             sizes = {threads} if threads >= 256 or blocks > 1 else {max(threads, 64), 128, 256, 512}
             found += [Config(threads, block, blocks) for block in sorted(sizes) if block % threads == 0]
+    if operation == "rmsnorm backward":
+        found += [replace(c, in_flight=1) for c in found if elements_held(c, N) <= MOST_NEXT_ELEMENTS]
     if operation in PIPELINED and rows == "aligned":
         found += pipelined_candidates(N, width, *PIPELINED[operation])
     return found or [Config(32, 32)]
+
+
+def elements_held(config, N):
+    """How many elements of a row of N a thread has, about."""
+    return math.ceil(N / (config.threads_per_row * config.blocks_per_row))
 
 
 def pipelined_candidates(N, width, tensors, stages_tried):
@@ -91,7 +99,11 @@ def pipelined_candidates(N, width, tensors, stages_tried):
         for threads in (64, 128, 256, 512, 1024):
             vectors = N * width // VECTOR_BITS / blocks / threads
             for stages in stages_tried:
-                if 0.5 < vectors <= 8 and stages * stage_bytes <= 220 * 1024 and (blocks == 1 or stage_bytes > 16384):
+                if (
+                    0.5 < vectors <= (width / 2 if tensors == 1 else 8)
+                    and stages * stage_bytes <= 220 * 1024
+                    and (blocks == 1 or stage_bytes > 16384)
+                ):
                     found.append(Config(threads, threads, blocks, stages))
     return found
 
@@ -128,7 +140,8 @@ def default_config(operation, width, N, rows="aligned"):
                 config = Config(*numbers)
                 # From a table of other rows or other sizes, not what leaves a thread without a register to spare.
                 near = limit <= 2 * row_bytes if measured == "congruent" else config.threads_per_block < 1024
-                fits = operation not in PIPELINED or not config.in_flight or divides(config, N, width, rows)
+                stages = PIPELINED.get(operation, (0, ()))[1]
+                fits = config.in_flight not in stages or divides(config, N, width, rows)
                 if fits and (near or measured == rows == "aligned"):
                     return config
                 break

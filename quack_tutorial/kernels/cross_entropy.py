@@ -22,7 +22,16 @@ import cutlass.cute as cute
 from quack_tutorial.kernels.config import default_config
 from quack_tutorial.kernels.exchange import RowExchange
 from quack_tutorial.kernels.pipeline import RowPipeline
-from quack_tutorial.kernels.reduce import exp, finite_or_zero, thread_reduce, warp_reduce
+from quack_tutorial.kernels.reduce import (
+    exp,
+    exp_flushed,
+    exp_scale,
+    exp_scaled,
+    finite_or_zero,
+    quotient_factors,
+    thread_reduce,
+    warp_reduce,
+)
 from quack_tutorial.kernels.rows import RowTile
 
 
@@ -32,7 +41,8 @@ class CrossEntropy:
     def __init__(self, dtype, N, rows="aligned", target="int64", lse=False, config=None):
         self.dtype, self.N, self.rows, self.target, self.lse = dtype, N, rows, target, lse
         self.config = config or default_config("cross-entropy", dtype.width, N, rows)
-        self.tile = RowTile(dtype, N, rows, self.config, vectors=self.config.in_flight)
+        # Nothing is written that L2 could give up sooner.
+        self.tile = RowTile(dtype, N, rows, self.config, vectors=self.config.in_flight, keep=False)
         self.exchange = RowExchange(self.config, values=2)
 
     @cute.jit
@@ -48,20 +58,22 @@ class CrossEntropy:
         block, _, _ = cute.arch.block_idx()
         opened = exchange.open()
         row, row_exists, _, lane, head, body = tile.place(mX, block * tile.rows_per_block)
-        # On its way before the row is; one thread a row will need it.
-        target, logit = target_of(mX, mT, row, row_exists and lane == 0)
+        # On its way before the row is, and not looked at until the row is on its way too.
+        target, logit = target_of(mT, row, row_exists), cutlass.Float32(math.nan)
 
         # read MN elements
         max_thread, sum_thread = -cutlass.Float32.inf, cutlass.Float32(0.0)
         for piece in range(tile.pieces):
             place = row, row_exists, piece, lane, head, body
             x = self.tile.load(mX, place, fill=-math.inf).load().to(cutlass.Float32)
+            if piece == 0 and lane == 0:
+                logit = logit_of(mX, row, target)
             # The chunk's maximum first: then one exponential an element, and one for the sum so far.
             max_old = max_thread
             max_thread = thread_reduce(x, cute.ReductionOp.MAX, max_old)
             reference = finite_or_zero(max_thread)
             sum_thread = thread_reduce(
-                exp(x - reference, True), cute.ReductionOp.ADD, sum_thread * exp(max_old - reference, True)
+                exp_flushed(x - reference), cute.ReductionOp.ADD, sum_thread * exp_flushed(max_old - reference)
             )
         width = min(tile.threads_per_row, 32)
         max_warp = warp_reduce(max_thread, cute.arch.fmax, width)
@@ -85,23 +97,30 @@ class CrossEntropyBackward:
 
     @cute.jit
     def __call__(self, mX, mT, mDLoss, mLSE, mDX, ignore_index: cutlass.Int64, stream: cuda.CUstream):
-        grid, threads = self.tile.grid(mX.shape[0]), self.config.threads_per_block
-        self.kernel(mX, mT, mDLoss, mLSE, mDX, ignore_index).launch(grid=grid, block=[threads, 1, 1], stream=stream)
+        threads, blocks = self.config.threads_per_block, cute.ceil_div(mX.shape[0], self.tile.rows_per_block)
+        self.kernel(mX, mT, mDLoss, mLSE, mDX, ignore_index).launch(
+            grid=[blocks * self.tile.pieces, 1, 1], block=[threads, 1, 1], stream=stream
+        )
 
     @cute.kernel
     def kernel(self, mX, mT, mDLoss, mLSE, mDX, ignore_index: cutlass.Int64):
         tile = self.tile
+        # Neighbouring blocks do neighbouring pieces: what runs at once lies together in memory.
         block, _, _ = cute.arch.block_idx()
-        place = row, row_exists, _, _, _, _ = tile.place(mX, block * tile.rows_per_block)
+        block, piece = block // tile.pieces, block % tile.pieces
+        place = row, row_exists, _, _, _, _ = tile.place(mX, block * tile.rows_per_block, piece=piece)
         # read MN elements
         tXrX = tile.load(mX, place)
-        lse, dloss, target = cutlass.Float32(0.0), cutlass.Float32(0.0), cutlass.Int64(0)
+        lse, dloss, target = cutlass.Float32(0.0), cutlass.Float32(0.0), target_of(mT, row, row_exists)
         if row_exists:
-            lse, dloss, target = mLSE[row], mDLoss[row], mT[row].to(cutlass.Int64)
+            lse, dloss = mLSE[row], mDLoss[row]
         p = exp(tXrX.load().to(cutlass.Float32) - lse, self.fast_exp)
         # write MN elements
-        tXrX.store(gradient(tile, place, p, target, dloss, ignore_index).to(self.dtype))
+        tXrX.store(gradient(tile, p, dloss, target, ignore_index).to(self.dtype))
         tile.store(tXrX, mDX, place)
+        if tile.holds(target, place) and target != ignore_index:
+            p_target = exp(logit_of(mX, row, target) - lse, self.fast_exp)
+            mDX[cutlass.Int64(row), target] = ((p_target - 1.0) * dloss).to(self.dtype)
 
 
 class CrossEntropyFused:
@@ -114,7 +133,7 @@ class CrossEntropyFused:
         self.exchange = RowExchange(self.config, values=2)
         # The row comes through shared memory if `in_flight` says so.
         self.pipeline = RowPipeline(dtype, self.tile, tensors=1, stages=self.config.in_flight)
-        self.fast_exp = dtype.width < 32
+        self.exp_scale = exp_scale(dtype)
 
     @cute.jit
     def __call__(self, mX, mT, mLoss, mLSE, mDX, ignore_index: cutlass.Int64, stream: cuda.CUstream):
@@ -132,7 +151,7 @@ class CrossEntropyFused:
         if cutlass.const_expr(self.pipeline.stages > 0):
             arriving = self.pipeline.open()
             self.pipeline.fetch(arriving, (mX,), row, piece, 0)
-        target, logit = target_of(mX, mT, row, row_exists)
+        target = target_of(mT, row, row_exists)
 
         # read MN elements
         if cutlass.const_expr(self.pipeline.stages > 0):
@@ -144,35 +163,48 @@ class CrossEntropyFused:
         width = min(tile.threads_per_row, 32)
         max_thread = thread_reduce(x, cute.ReductionOp.MAX, -cutlass.Float32.inf)
         max_warp = warp_reduce(max_thread, cute.arch.fmax, width)
-        y = exp(x - finite_or_zero(max_warp), self.fast_exp)
+        y = exp_scaled(x - finite_or_zero(max_warp), self.exp_scale)
         sum_thread = thread_reduce(y, cute.ReductionOp.ADD, cutlass.Float32(0.0))
         sum_warp = warp_reduce(sum_thread, operator.add, width)
         exchange.ready()
-        max_row, sum_row = exchange.softmax_reduce(max_warp, sum_warp, opened)
+        max_row, scaled_sum = exchange.softmax_reduce(max_warp, sum_warp, opened)
+        sum_row = scaled_sum * 2.0**-self.exp_scale
         if row_exists and lane == 0 and piece == 0:
             lse = max_row + cute.math.log(sum_row)
-            mLoss[row] = loss_of(lse, logit, target, ignore_index)
+            mLoss[row] = loss_of(lse, logit_of(mX, row, target), target, ignore_index)
             if cutlass.const_expr(mLSE is not None):
                 mLSE[row] = lse
         if cutlass.const_expr(self.pipeline.stages > 0):
             # From shared memory again, so that the row did not have to stay in registers meanwhile.
             tXrX = self.pipeline.load(arriving, 0, place, 0, fill=-math.inf)
-            y = exp(tXrX.load().to(cutlass.Float32) - finite_or_zero(max_warp), self.fast_exp)
+            y = exp_scaled(tXrX.load().to(cutlass.Float32) - finite_or_zero(max_warp), self.exp_scale)
         # write MN elements
-        p = y * (exp(max_warp - max_row) / sum_row)
-        tXrX.store(gradient(tile, place, p, target, cutlass.Float32(1.0), ignore_index).to(self.dtype))
+        inverse, scale = quotient_factors(max_warp - max_row, scaled_sum, self.exp_scale if exchange.needed else 0)
+        if cutlass.const_expr(inverse is not None):
+            y *= inverse
+        tXrX.store(gradient(tile, y, scale, target, ignore_index).to(self.dtype))
         tile.store(tXrX, mDX, place)
+        if tile.holds(target, place) and target != ignore_index:
+            p_target = exp(logit_of(mX, row, target) - max_row) / sum_row
+            mDX[cutlass.Int64(row), target] = (p_target - 1.0).to(self.dtype)
 
 
 @cute.jit
-def target_of(mX: cute.Tensor, mT: cute.Tensor, row, asked):
-    """The target of a row and its logit, where `asked`; the logit is NaN if the target is not one of the columns."""
-    target, logit = cutlass.Int64(-1), cutlass.Float32(math.nan)
-    if asked:
+def target_of(mT: cute.Tensor, row, row_exists):
+    """The target of a row, -1 where there is no row. What follows should not look at it before the row is on its way."""
+    target = cutlass.Int64(-1)
+    if row_exists:
         target = mT[row].to(cutlass.Int64)
+    return target
+
+
+@cute.jit
+def logit_of(mX: cute.Tensor, row, target):
+    """The target's logit, NaN if the target is not one of the columns. After the row has been read, a cache has it."""
+    logit = cutlass.Float32(math.nan)
     if target >= 0 and target < mX.shape[1]:
         logit = mX[cutlass.Int64(row), target].to(cutlass.Float32)
-    return target, logit
+    return logit
 
 
 @cute.jit
@@ -185,15 +217,15 @@ def loss_of(lse, logit, target, ignore_index):
 
 
 @cute.jit
-def gradient(tile, place, p, target, dloss, ignore_index):
-    """(p - [column == target]) dloss for this thread's values: NaN if the target is no column, 0 if it is ignored."""
+def gradient(tile, p, scale, target, ignore_index):
+    """p * scale for this thread's values: NaN if the target is no column, 0 if it is ignored.
+
+    The target's own element lacks its -1: who holds it writes it again, which is cheaper than to compare every column.
+    """
     if target < 0 or target >= tile.N:
-        dloss = cutlass.Float32(math.nan)
+        scale = cutlass.Float32(math.nan)
     dx = cute.make_rmem_tensor(tile.values, cutlass.Float32)
-    dx.store(p)
-    for first in cutlass.range_constexpr(0, tile.values, 8):  # two short loops: the DSL warns of long ones
-        for i in cutlass.range_constexpr(first, min(first + 8, tile.values)):
-            dx[i] = (dx[i] - (tile.column(i, place) == target).to(cutlass.Float32)) * dloss
+    dx.store(p * scale)
     if target == ignore_index:
         dx.fill(0.0)
     return dx.load()

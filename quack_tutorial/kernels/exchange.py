@@ -2,16 +2,17 @@
 
 Every warp brings one value (or a pair) and every thread gets what they make together:
 
-| a row has                  | values go to                                               | and are there after                 |
-|----------------------------|------------------------------------------------------------|-------------------------------------|
-| one warp or less           | nobody                                                     |                                     |
-| several warps of a block   | each warp's to a slot in the block's shared memory         | the block's barrier                 |
-| several blocks             | each block's to a slot in every block of the cluster       | a phase of the receiving block's    |
-|                            | (st.async)                                                 | mbarrier                            |
+| a row has                    | values go to                                               | and are there after               |
+|------------------------------|------------------------------------------------------------|-----------------------------------|
+| one warp or less             | nobody                                                     |                                   |
+| several warps of a block     | each warp's to a slot in the block's shared memory         | the block's barrier               |
+| several blocks, up to 32     | each warp's to a slot in every block of the cluster        | a phase of the receiving block's  |
+| warps                        | (st.async)                                                 | mbarrier                          |
+| several blocks, more warps   | each warp's to its block, then each block's to every block | both                              |
 
-A cluster agrees in two steps, first the warps of each block, then the blocks: 16 blocks send each other 16 x 16 messages.
-If each of their 8 warps sent its own, it would be 2048 a row: softmax of 262144 bfloat16 columns then ran at 0.78 of a
-copy's speed on an H200, and runs at 0.92 this way.
+A cluster of many warps agrees in two steps: 16 blocks send each other 16 x 16 messages. If each of their 8 warps sent its
+own, it would be 2048 a row: softmax of 262144 bfloat16 columns then ran at 0.78 of a copy's speed on an H200, and ran at
+0.92 in two steps. Up to 32 warps, whose values one warp can read at once, a single step is quicker.
 
 A cluster's blocks must not write to a block whose mbarrier is not initialised: `open` says that this block's is, `ready`
 waits for the others', and the loads of the row stand between the two. No block ends before it has all its bytes, so no
@@ -38,17 +39,22 @@ class RowExchange:
         self.rows = config.threads_per_block // config.threads_per_row
         self.warps = (config.threads_per_row + 31) // 32  # of a row in a block
         self.needed = self.warps > 1 or self.blocks > 1
+        # Who of a block sends to the cluster: every warp, or one for all of them.
+        self.senders = self.warps if self.warps * self.blocks <= 32 else 1
+        self.in_block = self.warps > 1 and (
+            self.blocks == 1 or self.senders == 1
+        )  # whether warps first agree in the block
 
     @cute.jit
     def open(self):
         """(slots of warps, slots of blocks, mbarriers), None where not needed; tells a cluster that this block is there."""
         of_warps, of_blocks, mbar = None, None, None
         smem = cutlass.memory.SmemAllocator()
-        if cutlass.const_expr(self.warps > 1):
+        if cutlass.const_expr(self.in_block):
             layout = cute.make_ordered_layout((self.stages, self.rows, self.warps, self.values), order=(3, 2, 1, 0))
             of_warps = smem.allocate_tensor(cutlass.Float32, layout, byte_alignment=16)
         if cutlass.const_expr(self.blocks > 1):
-            layout = cute.make_ordered_layout((self.stages, self.blocks, self.values), order=(2, 1, 0))
+            layout = cute.make_ordered_layout((self.stages, self.blocks * self.senders, self.values), order=(2, 1, 0))
             of_blocks = smem.allocate_tensor(cutlass.Float32, layout, byte_alignment=16)
             mbar = smem.allocate_array(cutlass.Int64, self.stages, byte_alignment=8)
             if cute.arch.thread_idx()[0] == 0:
@@ -77,19 +83,24 @@ class RowExchange:
 
     @cute.jit
     def share_blocks(self, values, opened, turn=0):
-        """Send this block's `values` to every block of the cluster and get those of all: a tensor (blocks, values)."""
+        """Send a warp's or a block's `values` to every block of the cluster and get all: a tensor (senders, values)."""
         _, of_blocks, mbar = opened
-        stage = turn % self.stages
+        stage, lane, warp = turn % self.stages, cute.arch.lane_idx(), cute.arch.warp_idx()
         if cute.arch.thread_idx()[0] == 0:
-            cute.arch.mbarrier_arrive_and_expect_tx(mbar + stage, 4 * self.blocks * self.values)
-        own = cute.crd2idx((stage, cute.arch.block_idx_in_cluster(), 0), of_blocks.layout)
-        if cute.arch.thread_idx()[0] < self.blocks:  # a lane of the first warp for each block
+            nbytes = 4 * self.blocks * self.senders * self.values
+            cute.arch.mbarrier_arrive_and_expect_tx(mbar + stage, nbytes)
+        if cutlass.const_expr(not self.in_block):
+            # What lanes read in the last turn comes before what one of them sends for all; shuffles order no memory.
+            cute.arch.sync_warp()
+        slot = cute.arch.block_idx_in_cluster() * self.senders + warp % self.senders
+        own = cute.crd2idx((stage, slot, 0), of_blocks.layout)
+        if warp < self.senders and lane < self.blocks:  # a lane for each block
             words = tuple(value.bitcast(cutlass.Int32) for value in values)
             cute.arch.store_async_dsmem(
                 (of_blocks.iterator + own).align(4 * self.values),
                 words if self.values > 1 else words[0],
                 mbar + stage,
-                cute.arch.thread_idx()[0],
+                lane,
             )
         cute.arch.mbarrier_wait(mbar + stage, turn // self.stages % 2)
         return of_blocks[stage, None, None]
@@ -97,7 +108,7 @@ class RowExchange:
     @cute.jit
     def reduce(self, value, op: cutlass.Constexpr, init_val: cutlass.Constexpr, opened, turn=0):
         """One value a warp, reduced over the row; `op` is commutative with `init_val` as its neutral element."""
-        if cutlass.const_expr(self.warps > 1):
+        if cutlass.const_expr(self.in_block):
             value = reduce_slots(self.share_warps((value,), opened, turn), op, init_val)
         if cutlass.const_expr(self.blocks > 1):
             value = reduce_slots(self.share_blocks((value,), opened, turn), op, init_val)
@@ -109,7 +120,7 @@ class RowExchange:
 
         The row's sum is NaN if the row is all -inf or holds NaN or +inf, as torch has it.
         """
-        if cutlass.const_expr(self.warps > 1):
+        if cutlass.const_expr(self.in_block):
             # What is all -inf here may be a part of a row that is not.
             part = self.blocks > 1
             maximum, total = reduce_softmax_slots(self.share_warps((maximum, total), opened), part)

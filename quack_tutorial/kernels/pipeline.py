@@ -15,6 +15,8 @@ Bulk copies move multiples of 16 bytes from addresses that are: rows must be "al
 import cutlass
 import cutlass.cute as cute
 
+from quack_tutorial.kernels.cache import bulk_copy_evict_last
+
 SMEM_BYTES = 227 * 1024  # shared memory of an SM that blocks can have, on Hopper
 
 
@@ -30,13 +32,12 @@ class RowPipeline:
                 f"rows of {tile.N} elements in {tile.pieces} pieces, {tile.rows}: bulk copies cannot move them"
             )
 
-    def resident_blocks(self, sm_count):
-        """How many blocks (clusters, where a row has several) run at once, about: as many as shared memory and half of
-        the threads of an SM allow."""
+    def resident_clusters(self, clusters):
+        """How many clusters (blocks, where a row has one) run at once, about, on a GPU that runs so many with one block on an
+        SM: as many on each SM as shared memory and half of its threads allow."""
         smem_bytes = self.stages * self.tensors * self.tile.width * self.dtype.width // 8
-        config = self.tile.config
-        per_sm = max(1, min(1024 // config.threads_per_block, SMEM_BYTES // max(1, smem_bytes + 2048)))
-        return max(1, sm_count * per_sm // config.blocks_per_row)
+        threads = self.tile.config.threads_per_block
+        return clusters * max(1, min(1024 // threads, SMEM_BYTES // (smem_bytes + 2048)))
 
     @cute.jit
     def open(self):
@@ -64,8 +65,11 @@ class RowPipeline:
                 for k in cutlass.range_constexpr(self.tensors):
                     mX = cute.domain_offset((cutlass.Int64(row), piece * self.tile.width), tensors[k])
                     gX = cute.local_tile(mX, (1, self.tile.width), (0, 0))[0, None]
-                    atom = cute.make_copy_atom(cute.nvgpu.cpasync.CopyBulkG2SOp(), self.dtype)
-                    cute.copy(atom, gX, sX[stage, k, None], mbar_ptr=mbar + stage)
+                    if cutlass.const_expr(self.tile.keep):
+                        bulk_copy_evict_last(gX, sX[stage, k, None], mbar + stage)
+                    else:
+                        atom = cute.make_copy_atom(cute.nvgpu.cpasync.CopyBulkG2SOp(), self.dtype)
+                        cute.copy(atom, gX, sX[stage, k, None], mbar_ptr=mbar + stage)
 
     def wait(self, opened, turn):
         """Wait for the bytes of `turn`."""

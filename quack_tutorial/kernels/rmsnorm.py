@@ -22,8 +22,6 @@ from quack_tutorial.kernels.pipeline import RowPipeline
 from quack_tutorial.kernels.reduce import thread_reduce, warp_reduce
 from quack_tutorial.kernels.rows import RowTile
 
-SM_COUNT = 132  # of an H100 or H200 (SXM); on a smaller GPU blocks wait for others, on a larger one SMs stay idle
-
 
 class RMSNorm:
     """RMSNorm that reads each row once. `weight`, `bias`, `residual`, `residual_out`: their types, None where absent."""
@@ -128,15 +126,19 @@ class RMSNormBackward:
         self.config = config or default_config("rmsnorm backward", dtype.width, N, rows)
         self.tile = RowTile(dtype, N, rows, self.config)
         self.exchange = RowExchange(self.config, stages=2)
-        if self.config.in_flight and not (self.exchange.needed and self.config.in_flight > 1):
-            raise ValueError(
-                f"{self.config}: rows come ahead in two stages or more, freed by an exchange between warps"
-            )
-        self.pipeline = RowPipeline(dtype, self.tile, tensors=2, stages=self.config.in_flight)
+        # The next row is on its way while one is worked on: one in registers, or more in shared memory.
+        self.next_in_registers = self.config.in_flight == 1
+        if self.config.in_flight > 1 and not self.exchange.needed:
+            raise ValueError(f"{self.config}: a row's place in shared memory is freed by an exchange between warps")
+        stages = 0 if self.next_in_registers else self.config.in_flight
+        self.pipeline = RowPipeline(dtype, self.tile, tensors=2, stages=stages)
 
-    def partial_blocks(self, sm_count=SM_COUNT):
-        """How many parts of dw there should be on a GPU with so many SMs: a multiple of 8, about what runs at once."""
-        return max(8, self.pipeline.resident_blocks(sm_count) // 8 * 8)
+    def partial_blocks(self, clusters):
+        """How many parts of dw there should be on a GPU that runs so many of the kernel's clusters (of its blocks, where a
+        row has one) at once with one block on an SM, see `occupancy`."""
+        parts = self.pipeline.resident_clusters(clusters)
+        # Rows that start anywhere: those of a block start alike if they are a multiple of 8 apart.
+        return max(8, parts // 8 * 8) if self.rows == "congruent" else parts
 
     @cute.jit
     def __call__(self, mX, mW, mDO, mDRO, mRstd, mDX, mDWPart, mDBPart, stream: cuda.CUstream):
@@ -168,6 +170,14 @@ class RMSNormBackward:
                     self.pipeline.fetch(arriving, (mX, mDO), part + turn * parts, place[2], turn)
         if cutlass.const_expr(mW is not None):
             tXrW = tile.load_weight(mW, place, M)
+        next_rstd = cutlass.Float32(0.0)
+        if cutlass.const_expr(self.next_in_registers):
+            next_x = cute.make_rmem_tensor(tile.values, self.dtype)
+            next_dy = cute.make_rmem_tensor(tile.values, mDO.element_type)
+            if turns > 0:
+                next_x.store(tile.load(mX, place).load())
+                next_dy.store(tile.load(mDO, place).load())
+                next_rstd = rstd_of(mRstd, place)
         tXrDW = cute.make_rmem_tensor(tile.values, cutlass.Float32)
         tXrDB = cute.make_rmem_tensor(tile.values, cutlass.Float32)
         tXrDW.fill(0.0)
@@ -175,16 +185,23 @@ class RMSNormBackward:
         exchange.ready()
 
         for turn in range(turns):
-            place = self.tile.place(mX, part + turn * parts * self.tile.rows_per_block, stride=parts)
-            row, row_exists, piece = place[0], place[1], place[2]
-            rstd = cutlass.Float32(0.0)
-            if row_exists:
-                rstd = mRstd[row]
+            step = parts * self.tile.rows_per_block
+            place = self.tile.place(mX, part + turn * step, stride=parts)
             # read 2 MN elements (3 MN with a gradient of h)
-            if cutlass.const_expr(self.pipeline.stages > 0):
-                self.pipeline.wait(arriving, turn)
-            tXrX, tXrDO = self.load(mX, 0, arriving, place, turn), self.load(mDO, 1, arriving, place, turn)
-            x_hat, dy, wdy = self.factors(tXrX, tXrDO, tXrW, rstd)
+            if cutlass.const_expr(self.next_in_registers):
+                rstd = next_rstd
+                x_hat, dy, wdy = self.factors(next_x, next_dy, tXrW, rstd)
+                if turn + 1 < turns:
+                    following = self.tile.place(mX, part + (turn + 1) * step, stride=parts)
+                    next_x.store(self.tile.load(mX, following).load())
+                    next_dy.store(self.tile.load(mDO, following).load())
+                    next_rstd = rstd_of(mRstd, following)
+            else:
+                rstd = rstd_of(mRstd, place)
+                if cutlass.const_expr(self.pipeline.stages > 0):
+                    self.pipeline.wait(arriving, turn)
+                tXrX, tXrDO = self.load(mX, 0, arriving, place, turn), self.load(mDO, 1, arriving, place, turn)
+                x_hat, dy, wdy = self.factors(tXrX, tXrDO, tXrW, rstd)
             dot_thread = thread_reduce(wdy * x_hat, cute.ReductionOp.ADD, cutlass.Float32(0.0))
             dot_warp = warp_reduce(dot_thread, operator.add, min(self.tile.threads_per_row, 32))
             mean = self.exchange.reduce(dot_warp, operator.add, 0.0, opened, turn) / self.tile.N
@@ -192,7 +209,7 @@ class RMSNormBackward:
                 # All warps are here, so all have read turn - 1: its stage is free.
                 ahead = turn + self.pipeline.ahead
                 if ahead < turns:
-                    self.pipeline.fetch(arriving, (mX, mDO), part + ahead * parts, piece, ahead)
+                    self.pipeline.fetch(arriving, (mX, mDO), part + ahead * parts, place[2], ahead)
                 # From shared memory again, so that the row does not have to stay in registers meanwhile.
                 tXrX, tXrDO = self.load(mX, 0, arriving, place, turn), self.load(mDO, 1, arriving, place, turn)
                 x_hat, dy, wdy = self.factors(tXrX, tXrDO, tXrW, rstd)
@@ -200,8 +217,9 @@ class RMSNormBackward:
             if cutlass.const_expr(mDRO is not None):
                 dx += self.tile.load(mDRO, place).load().to(cutlass.Float32)
             # write MN elements
-            tXrX.store(dx.to(self.dtype))
-            self.tile.store(tXrX, mDX, place)
+            tXrDX = cute.make_rmem_tensor(self.tile.values, self.dtype)
+            tXrDX.store(dx.to(self.dtype))
+            self.tile.store(tXrDX, mDX, place)
             if cutlass.const_expr(mDWPart is not None):
                 tXrDW.store(tXrDW.load() + dy * x_hat)
             if cutlass.const_expr(mDBPart is not None):
@@ -251,10 +269,20 @@ class RMSNormBackward:
         tile.store(tXrSum, mPart, (part, thread_row == 0, piece, lane, head, body), wide)
 
 
+@cute.jit
+def rstd_of(mRstd: cute.Tensor, place):
+    """rstd of this thread's row, 0 where there is none."""
+    rstd = cutlass.Float32(0.0)
+    if place[1]:
+        rstd = mRstd[place[0]]
+    return rstd
+
+
 class ColumnSum:
     """The sum of each column of a (G, N) float32 tensor, always in the same order, as one row of `dtype`."""
 
-    threads_per_block = 256
+    threads_per_block = 1024
+    in_flight = 8  # numbers of a thread that are on their way at once
 
     def __init__(self, N, dtype):
         self.N, self.dtype = N, dtype
@@ -271,12 +299,17 @@ class ColumnSum:
         sSum = cutlass.memory.SmemAllocator().allocate_tensor(
             cutlass.Float32, cute.make_ordered_layout((warps, 32), order=(1, 0)), byte_alignment=16
         )
-        # A lane has a column, and a warp every eighth row of it.
-        col = block * 32 + lane
-        total = cutlass.Float32(0.0)
+        # A lane has a column, and a warp every 32nd row of it.
+        col, total, G = block * 32 + lane, cutlass.Float32(0.0), mPart.shape[0]
+        values = cute.make_rmem_tensor(self.in_flight, cutlass.Float32)
         if col < self.N:
-            for row in cutlass.range(warp, mPart.shape[0], warps, unroll=4):
-                total += mPart[row, col]
+            for first in range(warp, G, warps * self.in_flight):
+                # The last row again where there is no other, so that no load waits for a branch.
+                for i in cutlass.range_constexpr(self.in_flight):
+                    values[i] = mPart[cutlass.min(first + i * warps, G - 1), col]
+                for i in cutlass.range_constexpr(self.in_flight):
+                    if first + i * warps < G:
+                        total += values[i]
         sSum[warp, lane] = total
         cute.arch.barrier()
         if warp == 0 and col < self.N:

@@ -24,6 +24,7 @@ import math
 import cutlass
 import cutlass.cute as cute
 
+from quack_tutorial.kernels.cache import load_evict_last
 from quack_tutorial.kernels.config import MAX_N
 from quack_tutorial.kernels.layout import VECTOR_BYTES, aligned, elements_to_boundary, tile_at, tiled_copy_rows
 
@@ -34,15 +35,16 @@ class RowTile:
     """The part of a row that one thread holds: `values` elements, in `vectors` vectors and `singles` single elements.
 
     A row is cut into `pieces`, one for each block of a cluster that holds it; or, with `vectors` given, into as many as
-    it takes, which a kernel goes through one after the other, or in blocks that do not know of each other.
+    it takes, which a kernel goes through one after the other, or in blocks that do not know of each other. `keep` says
+    whether L2 is asked to keep what is loaded, see `cache`.
     """
 
-    def __init__(self, dtype, N, rows, config, vectors=None):
+    def __init__(self, dtype, N, rows, config, vectors=None, keep=True):
         if not 1 <= N <= MAX_N:
             raise ValueError(f"a row is kept in the registers of at most 16 blocks: N must be 1 to {MAX_N}, got {N}")
         if rows not in ROWS:
             raise ValueError(f'rows must be "aligned", "congruent" or "any", got {rows!r}')
-        self.N, self.rows, self.config = N, rows, config
+        self.N, self.rows, self.config, self.keep = N, rows, config, keep
         self.threads_per_row = config.threads_per_row
         self.rows_per_block = config.threads_per_block // config.threads_per_row
         self.vector_size = widest_vector(dtype, N, rows)
@@ -63,15 +65,16 @@ class RowTile:
         """The grid of a kernel with one block for every piece of `rows_per_block` rows."""
         return [cute.ceil_div(M, self.rows_per_block), self.pieces, 1]
 
-    def place(self, mX, tile_row, stride=1):
+    def place(self, mX, tile_row, stride=1, piece=None):
         """Where this thread is: (row, whether it exists, piece of the row, lane in the row, head, body).
 
-        Rows of a block are `stride` apart, the first is `tile_row`; the piece is the block's y index. `head` single
-        elements come before the `body` elements that are in vectors.
+        Rows of a block are `stride` apart, the first is `tile_row`; the piece is the block's y index unless given. `head`
+        single elements come before the `body` elements that are in vectors.
         """
         tidx, _, _ = cute.arch.thread_idx()
         row, lane = tile_row + tidx // self.threads_per_row * stride, tidx % self.threads_per_row
-        piece = cute.arch.block_idx()[1] if self.pieces > 1 else 0
+        if piece is None:
+            piece = cute.arch.block_idx()[1] if self.pieces > 1 else 0
         head, body = 0, self.N - self.N % self.vector_size
         if self.rows == "congruent" and self.vector_size > 1:
             head = elements_to_boundary(tile_at(mX, (1, self.N), row)[0, None])
@@ -79,10 +82,18 @@ class RowTile:
         return row, row < mX.shape[0], piece, lane, head, body
 
     @cute.jit
-    def load(self, mX: cute.Tensor, place, fill: cutlass.Constexpr = 0.0, wide: cutlass.Constexpr = True):
+    def load(
+        self,
+        mX: cute.Tensor,
+        place,
+        fill: cutlass.Constexpr = 0.0,
+        wide: cutlass.Constexpr = True,
+        keep: cutlass.Constexpr = True,
+    ):
         """This thread's part of its row, as a register tensor of `values` elements; `fill` where there is none.
 
-        `wide` says that the rows of mX keep what `rows` promises; without it they are read one element at a time.
+        `wide` says that the rows of mX keep what `rows` promises; without it they are read one element at a time. `keep`
+        says that L2 may be asked to keep what vectors bring, as the tile has it.
         """
         row, exists, piece, lane, head, body = place
         rX = cute.make_rmem_tensor(self.values, mX.element_type)
@@ -94,15 +105,18 @@ class RowTile:
             if exists and piece == 0 and col < self.N:
                 rX[self.vectors * self.vector_size + k] = gX[0, col]
         atom, tXgX = self.vectors_of(mX, place, wide)
-        cute.copy(atom, tXgX, self.as_vectors(rX, tXgX), pred=self.predicates(tXgX, place))
+        tXrX, tXpX = self.as_vectors(rX, tXgX), self.predicates(tXgX, place)
+        if cutlass.const_expr(keep and self.keep and atom_bytes(tXgX) >= 8 and mX.memspace == cute.AddressSpace.gmem):
+            load_evict_last(tXgX, tXrX, tXpX)
+        else:
+            cute.copy(atom, tXgX, tXrX, pred=tXpX)
         return rX
 
     def load_weight(self, mW, place, M, fill=0.0):
         """This thread's part of a vector (N,) that goes with every row, such as a weight; as `load`."""
         every_row = cute.make_tensor(mW.iterator, cute.make_layout((M, self.N), stride=(0, 1)))
-        return self.load(
-            every_row, place, fill, self.rows == "aligned"
-        )  # a row that starts elsewhere shifts the weight
+        # A row that starts elsewhere shifts the weight.
+        return self.load(every_row, place, fill, wide=self.rows == "aligned", keep=False)
 
     @cute.jit
     def store(self, rX: cute.Tensor, mX: cute.Tensor, place, wide: cutlass.Constexpr = True):
@@ -116,14 +130,19 @@ class RowTile:
             if exists and piece == 0 and col < self.N:
                 gX[0, col] = rX[self.vectors * self.vector_size + k]
 
-    def column(self, i, place):
-        """The column of this thread's i-th value; beyond the row's end where there is none."""
-        _, _, piece, lane, head, body = place
-        vector, element = i // self.vector_size, i % self.vector_size
-        if vector < self.vectors:
-            in_piece = (vector * self.threads_per_row + lane) * self.vector_size + element
-            return head + piece * self.width + in_piece
-        return single_column((i - self.vectors * self.vector_size) * self.threads_per_row + lane, head, body)
+    @cute.jit
+    def holds(self, col, place):
+        """Whether this thread has the element of column `col`, which may be any number."""
+        _, exists, piece, lane, head, body = place
+        k, vectors = col - head, self.width // self.vector_size
+        vector = k // self.vector_size - piece * vectors
+        held = k >= 0 and k < body and vector >= 0 and vector < vectors and vector % self.threads_per_row == lane
+        if cutlass.const_expr(self.singles > 0):
+            if k < 0:
+                held = piece == 0 and col >= 0 and col % self.threads_per_row == lane
+            if k >= body:
+                held = piece == 0 and col < self.N and (col - body) % self.threads_per_row == lane
+        return exists and held
 
     def vectors_of(self, mX, place, wide):
         """The copy atom for `mX`, and this thread's vectors in it: ((elements of an atom, atoms), 1, vectors)."""
@@ -158,6 +177,11 @@ class RowTile:
             for atom in range(atoms):
                 tXpX[atom, 0, i] = exists & inside
         return tXpX
+
+
+def atom_bytes(tXgX):
+    """The bytes of one instruction of a copy from `tXgX`, ((elements of an instruction, instructions), ...)."""
+    return cute.size(tXgX, mode=[0, 0]) * tXgX.element_type.width // 8
 
 
 def widest_vector(dtype, N, rows):

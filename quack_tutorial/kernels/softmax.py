@@ -26,8 +26,11 @@ from quack_tutorial.kernels.reduce import (
     block_reduce,
     block_softmax_reduce,
     exp,
+    exp_scale,
+    exp_scaled,
     finite_or_zero,
     online_combine,
+    quotient_factors,
     thread_reduce,
     warp_reduce,
 )
@@ -120,7 +123,7 @@ class Softmax:
         self.exchange = RowExchange(self.config, values=2)
         # The row comes through shared memory if `in_flight` says so.
         self.pipeline = RowPipeline(dtype, self.tile, tensors=1, stages=self.config.in_flight)
-        self.fast_exp = dtype.width < 32
+        self.exp_scale = exp_scale(dtype)
 
     @cute.jit
     def __call__(self, mX: cute.Tensor, mO: cute.Tensor, stream: cuda.CUstream):
@@ -148,18 +151,21 @@ class Softmax:
         width = min(tile.threads_per_row, 32)
         max_thread = thread_reduce(x, cute.ReductionOp.MAX, -cutlass.Float32.inf)
         max_warp = warp_reduce(max_thread, cute.arch.fmax, width)
-        y = exp(x - finite_or_zero(max_warp), self.fast_exp)
+        y = exp_scaled(x - finite_or_zero(max_warp), self.exp_scale)
         sum_thread = thread_reduce(y, cute.ReductionOp.ADD, cutlass.Float32(0.0))
         sum_warp = warp_reduce(sum_thread, operator.add, width)
-        scale = 1.0 / sum_warp  # a row all -inf: 0 * inf = NaN
+        inverse, scale = None, 1.0 / sum_warp  # a row all -inf: 0 * inf = NaN
         if cutlass.const_expr(exchange.needed):
             exchange.ready()
             max_row, sum_row = exchange.softmax_reduce(max_warp, sum_warp, opened)
-            scale = exp(max_warp - max_row) / sum_row
+            inverse, scale = quotient_factors(max_warp - max_row, sum_row, self.exp_scale)
         if cutlass.const_expr(self.pipeline.stages > 0):
             # From shared memory again, so that the row did not have to stay in registers meanwhile.
             tXrX = self.pipeline.load(arriving, 0, place, 0, fill=-math.inf)
-            y = exp(tXrX.load().to(cutlass.Float32) - finite_or_zero(max_warp), self.fast_exp)
+            y = exp_scaled(tXrX.load().to(cutlass.Float32) - finite_or_zero(max_warp), self.exp_scale)
+
+        if cutlass.const_expr(inverse is not None):
+            y *= inverse
 
         # write MN elements
         tXrX.store((y * scale).to(self.dtype))

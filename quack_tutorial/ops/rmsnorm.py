@@ -4,6 +4,7 @@ from functools import cache
 
 import torch
 
+from quack_tutorial.occupancy import clusters_at_once
 from quack_tutorial.ops import rows
 
 
@@ -115,7 +116,7 @@ def _backward(h, weight, rstd, dy, dh, bias):
     device, dtype = h.device.type, rows.DTYPE_NAMES[h.dtype]
     weight_name = None if weight is None else rows.DTYPE_NAMES[weight.dtype]
     kernel, run = _backward_kernel(device, dtype, weight_name, N, promise, dh is not None, bias is not None)
-    parts = kernel.partial_blocks(_sm_count(h.device))
+    parts = kernel.partial_blocks(clusters_at_once(h.device, kernel.config.blocks_per_row))
     part_w, part_b = (
         torch.empty(parts, N, device=h.device) if vector is not None else None for vector in (weight, bias)
     )
@@ -129,10 +130,6 @@ def _backward(h, weight, rstd, dy, dh, bias):
 def _on_boundary(vector):
     """A weight that starts at a multiple of 16 bytes, as the kernels read it: a copy if it is a view that does not."""
     return vector if vector is None or vector.data_ptr() % rows.MAX_ALIGNMENT == 0 else vector.clone()
-
-
-def _sm_count(device):
-    return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 1
 
 
 @cache

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from .context import STATE, WARP, fail, group, kernel_frame, line_of, not_simulated
-from .numeric import DType, Int64, Value
+from .numeric import Boolean, DType, Int64, Value
 from .trace import SMEM_BLOCK_BITS, Op, Space, TensorInfo
 
 LANE_BIT = (np.uint64(1) << np.arange(WARP, dtype=np.uint64)).astype(np.uint64)
@@ -108,7 +108,8 @@ class SharedAllocation:
 
 @dataclass(eq=False)
 class Registers:
-    """A thread's register array, for every thread of the group."""
+    """A thread's register array, for every thread of the group. Pointers to it may be of another type of the same or a
+    greater width: what recast_tensor gives."""
 
     dtype: DType
     array: np.ndarray  # (B, T, values), carrier
@@ -265,8 +266,29 @@ def make_registers(dtype: DType, count: int) -> Registers:
     return Registers(dtype, np.full((blocks, threads, count), fill, dtype.carrier))
 
 
+def check_register_view(pointer: Pointer, dtype: DType) -> None:
+    """Refuse to see registers as `dtype` where that takes a part of a register, or starts in the middle of a number."""
+    made = pointer.memory.dtype
+    if dtype.width < made.width or Boolean in (dtype, made) and dtype is not made:
+        raise not_simulated(f"recast_tensor of {made} registers to {dtype}")
+    if np.any(pointer.offset * pointer.dtype.itemsize % dtype.itemsize):
+        raise fail("misaligned", f"recast_tensor to {dtype}: the registers start in the middle of such a number")
+
+
+def _as_made(pointer: Pointer, offsets: np.ndarray):
+    """A pointer of another type and its offsets as those of the registers' own type, and how many of these make one."""
+    made = pointer.memory.dtype
+    factor = pointer.dtype.itemsize // made.itemsize
+    own = replace(pointer, dtype=made, offset=pointer.offset * factor)
+    return own, (offsets[:, None] * factor + np.arange(factor)).reshape(-1), factor
+
+
 def _read_registers(pointer: Pointer, offsets: np.ndarray) -> np.ndarray:
     """A copy: a value that was read stays what it was when the register changes."""
+    if pointer.dtype is not pointer.memory.dtype:
+        own, places, _ = _as_made(pointer, offsets)
+        raw = own.dtype.encode(_read_registers(own, places))
+        return pointer.dtype.decode(np.ascontiguousarray(raw).view(pointer.dtype.storage))
     array = pointer.memory.array
     start = pointer.offset
     _check_registers(array, start, offsets)
@@ -290,6 +312,13 @@ def _check_registers(array: np.ndarray, start, offsets: np.ndarray) -> None:
 
 
 def _write_registers(pointer: Pointer, offsets: np.ndarray, new: np.ndarray, keep) -> None:
+    if pointer.dtype is not pointer.memory.dtype:
+        own, places, factor = _as_made(pointer, offsets)
+        raw = np.broadcast_to(pointer.dtype.encode(np.asarray(new)), np.shape(new)[:-1] + (len(offsets),))
+        if keep is not None and keep.shape[-1] > 1:
+            keep = np.repeat(keep, factor, axis=-1)
+        _write_registers(own, places, own.dtype.decode(np.ascontiguousarray(raw).view(own.dtype.storage)), keep)
+        return
     array = pointer.memory.array
     start = pointer.offset
     _check_registers(array, start, offsets)
@@ -300,10 +329,14 @@ def _write_registers(pointer: Pointer, offsets: np.ndarray, new: np.ndarray, kee
             new = np.where(keep, new, np.take_along_axis(array, index, axis=2))
         np.put_along_axis(array, index, np.broadcast_to(new, shape), axis=2)
         return
-    whole = len(offsets) == array.shape[2] and (offsets == np.arange(len(offsets))).all()
-    place = slice(None) if whole else start + offsets
+    if (offsets - offsets[0] == np.arange(len(offsets))).all():
+        place = slice(start + int(offsets[0]), start + int(offsets[0]) + len(offsets))
+    else:
+        place = start + offsets
     if keep is None:
         array[:, :, place] = new
+    elif isinstance(place, slice):
+        np.copyto(array[:, :, place], new, where=keep, casting="unsafe")
     else:
         array[:, :, place] = np.where(keep, new, array[:, :, place])
 

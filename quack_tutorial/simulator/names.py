@@ -9,7 +9,7 @@ import functools
 
 import numpy as np
 
-from . import arch, asynchronous, cluster, copying, mathops, numeric
+from . import arch, asynchronous, cluster, copying, mathops, numeric, ptx
 from . import layout as la
 from . import layout_algebra as algebra
 from . import tensor as tn
@@ -444,6 +444,7 @@ ARCH = Namespace(
         "cp_async_commit_group": asynchronous.cp_async_commit_group,
         "cp_async_wait_group": asynchronous.cp_async_wait_group,
         **{name: getattr(cluster, name) for name in _CLUSTER},
+        "inline_ptx": ptx.inline_ptx,
         "griddepcontrol_wait": ignore,
         "griddepcontrol_launch_dependents": ignore,
     },

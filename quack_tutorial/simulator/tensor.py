@@ -19,7 +19,7 @@ from . import layout as la
 from . import layout_algebra as algebra
 from .context import SimulationError, fail, not_simulated
 from .layout import Layout
-from .memory import Place, Pointer, Registers, make_registers, read, write
+from .memory import Place, Pointer, Registers, check_register_view, make_registers, read, write
 from .numeric import Boolean, DType, Int32, TensorSSA, Value, convert, scalar, type_of
 from .trace import Space
 
@@ -484,12 +484,12 @@ def domain_offset(coord, tensor):
 
 
 def recast_tensor(tensor: Tensor, dtype: DType, *_, **__) -> Tensor:
-    old = tensor.dtype.width
-    if isinstance(tensor.pointer.memory, Registers):
-        raise not_simulated("recast_tensor of registers")
+    """The same bytes as elements of another type. Of registers: not of a narrower one than they were made with."""
     pointer = tensor.pointer
+    if isinstance(pointer.memory, Registers):
+        check_register_view(pointer, dtype)
     offset = pointer.offset * pointer.dtype.itemsize // dtype.itemsize
-    layout = algebra.recast_layout(dtype.width, old, tensor.layout)
+    layout = algebra.recast_layout(dtype.width, tensor.dtype.width, tensor.layout)
     return Tensor(Pointer(pointer.memory, dtype, offset, pointer.alignment, pointer.rows), layout)
 
 

@@ -31,6 +31,7 @@ ACCEPTANCE = "tests/simulator/test_acceptance.py"
 BOUNDS = "tests/simulator/test_bounds.py"
 KERNELS = "tests/simulator/test_kernels.py"
 CLUSTER = "tests/simulator/test_cluster.py"
+INLINE_PTX = "tests/simulator/test_inline_ptx.py"
 FILES = {
     OPERATIONS: (
         "quack_tutorial/validate/operation_kernels.py",
@@ -44,6 +45,7 @@ FILES = {
     BOUNDS: ("tests/simulator/dsl/bounds.py",),
     KERNELS: ("tests/simulator/dsl/async_copies.py", "quack_tutorial/kernels/copy.py"),
     CLUSTER: ("tests/simulator/dsl/cluster.py", "tests/simulator/dsl/acceptance.py"),
+    INLINE_PTX: ("tests/simulator/dsl/inline_ptx.py",),
 }
 
 
@@ -149,6 +151,13 @@ TABLE = {
         Line("fence_acq_rel_gpu", ORDER, MUTATION),
         Line("fence_acq_rel_cta fence_acq_rel_cluster fence_acq_rel_sys fence_proxy", ORDER, NAMES),
         Line("fence_view_async_shared", ORDER, KERNELS),
+        Line(
+            "inline_ptx",
+            EXACT,
+            INLINE_PTX,
+            "only createpolicy.fractional, ld.global of .b32, .v2.b32 and .v4.b32, and cp.async.bulk from global to shared "
+            "memory, with or without a cache hint, which changes nothing",
+        ),
         Line("griddepcontrol_wait griddepcontrol_launch_dependents", IGNORED, NAMES, "launches run one after another"),
     ),
     "cute.math": _MATH,

@@ -68,7 +68,8 @@ def test_sizes_types_and_rows_that_are_asked_for():
 
 
 def test_the_ladder_has_its_own_providers():
-    assert command.requested_providers(parsed("--ladder")) == {"softmax": ["three-pass", "online", "one read (final)"]}
+    versions = ["three-pass", "online", "one read", "one read, kept in L2 (final)"]
+    assert command.requested_providers(parsed("--ladder")) == {"softmax": versions}
     assert command.requested_providers(parsed("--providers", "ours,eager")) == {"softmax": ["ours", "eager"]}
     without = command.requested_providers(parsed("--without", "liger,compile tuned"))
     assert without == {"softmax": ["ours", "eager", "compile", "quack"]}

@@ -131,7 +131,7 @@ def all_ours():
 @pytest.mark.parametrize("rows", ["aligned", "congruent"])
 @pytest.mark.parametrize("name, provider", all_ours())
 def test_tensors_are_what_the_kernels_are_compiled_for(dsl, monkeypatch, name, provider, rows):
-    monkeypatch.setattr(ours, "_sm_count", lambda device: 4)
+    monkeypatch.setattr(ours, "clusters_at_once", lambda device, blocks: 4)
     inputs = OPERATIONS[name].inputs(M, N, "bfloat16")
     if rows == "congruent":
         inputs = tuple(apart(tensor) if tensor.dim() == 2 else tensor for tensor in inputs)

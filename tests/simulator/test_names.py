@@ -44,6 +44,11 @@ WANTED = {
     "vectors": overwritten(X[:4] + 1, [0] * 4, [8] * 4, [32]),
     "predicated": overwritten(X[:5]),
     "recast": overwritten(X[:32].view(np.int16)[::2]),
+    "recast_registers": overwritten(
+        np.where(LANE % 2 == 0, low_bits([int(x) << 16 | (int(x) >> 16 & 0xFFFF) for x in X[:32]]), X[32:64]),
+        LANE.astype(np.float32).view(np.int32),
+        np.where(LANE < 16, LANE, 2),
+    ),
     "copy_operations": overwritten(X[31::-1]),
     "tiled_by_layout": overwritten(X[:64]),
     "without_effect": overwritten(X[:32]),

@@ -87,6 +87,14 @@ def test_rules_explain_and_are_named(subjects):
     ("instruction", "operands", "found"),
     [
         ("ld.global.nc.L1::no_allocate.v4.f32", "{%f1, %f2, %f3, %f4}, [%rd1]", ("global", "load", 16)),
+        ("ld.global.L2::cache_hint.v4.b32", "{%r1, %r2, %r3, %r4}, [%rd1], %rd2", ("global", "load", 16)),
+        ("ld.global.L1::evict_last.L2::cache_hint.v2.b32", "{%r1, %r2}, [%rd1], %rd2", ("global", "load", 8)),
+        (
+            "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint",
+            "[%r1], [%rd1], %r2, [%r3], %rd2",
+            ("shared", "bulk load", 0),
+        ),
+        ("createpolicy.fractional.L2::evict_last.b64", "%rd1", None),
         ("st.shared::cluster.b64", "[%r1], %rd2", ("cluster", "store", 8)),
         ("st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.b32", "[%r1]", ("cluster", "st.async", 8)),
         ("cp.async.cg.shared.global", "[%r1], [%rd1], 16, %r2", ("shared", "cp.async", 16)),

@@ -132,6 +132,26 @@ def recast(x: cute.Tensor, out: cute.Tensor):
 
 @one_warp
 @cute.kernel
+def recast_registers(x: cute.Tensor, out: cute.Tensor):
+    """Registers of Int16 and Float32 seen as Int32, read and written: both halves swapped, the bits of a number."""
+    tidx, _, _ = cute.arch.thread_idx()
+    halves = cute.make_rmem_tensor((2, 2), cutlass.Int16)
+    words = cute.recast_tensor(halves, cutlass.Int32)
+    for k in cutlass.range_constexpr(2):
+        words[0, k] = x[tidx + 32 * k]
+    if tidx % 2 == 0:
+        halves[0, 1], halves[1, 1] = halves[1, 0], halves[0, 0]
+    out[tidx] = words[0, 1]
+    number = cute.make_rmem_tensor(1, cutlass.Float32)
+    number[0] = tidx.to(cutlass.Float32)
+    out[tidx + 32] = cute.recast_tensor(number, cutlass.Int32)[0]
+    if tidx >= 16:
+        cute.recast_tensor(number, cutlass.Int32)[0] = 0x40000000
+    out[tidx + 64] = number[0].to(cutlass.Int32)
+
+
+@one_warp
+@cute.kernel
 def copy_operations(x: cute.Tensor, out: cute.Tensor):
     """x to registers, to shared memory, to registers, to out, reversed on the way; each with its own copy operation."""
     tidx, _, _ = cute.arch.thread_idx()

@@ -1,0 +1,27 @@
+"""How many clusters of blocks a GPU runs at once.
+
+The blocks of a cluster share a graphics processing cluster (GPC), which has 16 or 18 SMs, or fewer where some were switched
+off: an H200 of 132 SMs was seen to run 7 clusters of 16 blocks at once, not 8. A kernel whose blocks stay and go through
+rows in a loop must know: with 8 clusters, the last starts when the others are done, and takes as long again.
+"""
+
+import functools
+
+
+@functools.cache
+def clusters_at_once(device, blocks):
+    """How many clusters of `blocks` blocks, with one block on an SM, run at once on `device` (a `torch.device`).
+
+    1 on the CPU, where the simulator runs one after the other. A GPU must be in use already. Source: the driver, which
+    `cutlass.utils.HardwareInfo` asks.
+    """
+    if device.type != "cuda":
+        return 1
+    import torch
+
+    if blocks == 1:
+        return torch.cuda.get_device_properties(device).multi_processor_count
+    from cutlass.utils import HardwareInfo
+
+    with torch.cuda.device(device):
+        return HardwareInfo(torch.cuda.current_device()).get_max_active_clusters(blocks)

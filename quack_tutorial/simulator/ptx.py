@@ -1,0 +1,147 @@
+"""cute.arch.inline_ptx: the few PTX instructions that kernels give by their text, each as the access that it is.
+
+| instruction                                                                             | becomes                          |
+|-----------------------------------------------------------------------------------------|----------------------------------|
+| `createpolicy.fractional.L2::evict_*.b64`                                               | a number; no effect              |
+| `ld.global{.L1::evict_*}{.L2::cache_hint}{.v2, .v4}.b32`                                | one vector load, as of cute.copy |
+| `cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes{.L2::cache_hint}`    | cute.copy with CopyBulkG2SOp     |
+
+Cache hints change nothing: there are no caches here. Sources: PTX ISA 9.0, createpolicy, ld, cp.async.bulk. Not covered: any
+other instruction, `predicate`, `read_write_args`, another block's shared memory as a target.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+
+from . import memory as m
+from .cluster import bulk_copy
+from .context import fail, group, not_simulated
+from .layout import make_layout, size
+from .numeric import Int32, Int64, Value, scalar
+from .tensor import Tensor, contiguous_run, coordinate_spans, make_tensor
+from .trace import Op, Space
+
+POLICY = 0x0CAC4E  # what createpolicy gives: opaque, the same for every policy
+KNOWN = "createpolicy.fractional, ld.global of .b32, .v2.b32 and .v4.b32, cp.async.bulk from global to shared memory"
+CREATE = re.compile(r"createpolicy\.fractional\.L2::evict_(last|first|normal|unchanged)\.b64")
+LOAD = re.compile(
+    r"ld\.global(\.L1::(evict_normal|evict_unchanged|evict_first|evict_last|no_allocate))?"
+    r"(?P<hint>\.L2::cache_hint)?(\.v(?P<words>[24]))?\.b32"
+)
+BULK = re.compile(r"cp\.async\.bulk\.shared::cluster\.global\.mbarrier::complete_tx::bytes(?P<hint>\.L2::cache_hint)?")
+FRACTION = re.compile(r",(1\.0+|0\.0*[1-9]\d*);$")
+
+
+def inline_ptx(ptx_code, *, write_only_types=None, read_only_args=None, read_write_args=None, predicate=None, **_):
+    """One of the instructions above; anything else is refused."""
+    if not isinstance(ptx_code, str):
+        raise fail("language", f"inline_ptx takes the PTX as a string, got {type(ptx_code).__name__}")
+    name, *operands = ptx_code.split() or [""]
+    operands = "".join(operands)
+    if predicate is not None or read_write_args is not None:
+        what = "read_write_args" if predicate is None else "predicate"
+        raise not_simulated(f"inline_ptx of {name} with {what}; without it, known are {KNOWN}")
+    types, args = tuple(write_only_types or ()), tuple(read_only_args or ())
+    if CREATE.fullmatch(name):
+        _expect(name, FRACTION.sub(";", operands), "{$w0};", types, (Int64,), args, 0)
+        return Value(Int64, np.array([[POLICY]], np.int64))
+    if found := LOAD.fullmatch(name):
+        count = int(found["words"] or 1)
+        words = ",".join(f"{{$w{k}}}" for k in range(count))
+        text = f"{words if count == 1 else f'{{{words}}}'},[{{$r0}}]" + (",{$r1};" if found["hint"] else ";")
+        _expect(name, operands, text, types, (Int32,) * count, args, 2 if found["hint"] else 1)
+        _policy(name, args[1:])
+        return _load(name, args[0], count)
+    if found := BULK.fullmatch(name):
+        text = "[{$r0}],[{$r1}],{$r2},[{$r3}]" + (",{$r4};" if found["hint"] else ";")
+        _expect(name, operands, text, types, (), args, 5 if found["hint"] else 4)
+        _policy(name, args[4:])
+        return _bulk(name, *args[:4])
+    raise not_simulated(f"inline_ptx of {name or 'nothing'}; known are {KNOWN}")
+
+
+def _expect(name: str, operands: str, text: str, types: tuple, wanted: tuple, args: tuple, count: int) -> None:
+    """Refuse operands that are not `text`, and other types and numbers of arguments than go with it."""
+    if operands != text:
+        raise not_simulated(f"inline_ptx of {name} with the operands {operands or 'left out'}; known is {text}")
+    if len(types) != len(wanted) or any(a is not b for a, b in zip(types, wanted)):
+        say = lambda some: f"[{', '.join(map(str, some))}]"  # noqa: E731
+        raise fail("language", f"{name} needs write_only_types={say(wanted)}, got {say(types)}")
+    if len(args) != count:
+        raise fail("language", f"{name} needs {count} read_only_args, got {len(args)}")
+
+
+def _policy(name: str, args: tuple) -> None:
+    """What a cache hint must be: a number that createpolicy gave."""
+    for policy in args:
+        made = isinstance(policy, Value) and policy.dtype is Int64
+        if not made or ((policy.a != POLICY) & group().active()).any():
+            raise fail("language", f"the cache policy of {name} must be what createpolicy gave")
+
+
+def _pointer(name: str, pointer, space: Space, what: str) -> m.Pointer:
+    if isinstance(pointer, m.Pointer) and isinstance(pointer.memory, m.Either):
+        raise not_simulated(f"inline_ptx of {name} with a tensor that a dynamic `if` rebinds")
+    if not isinstance(pointer, m.Pointer) or pointer.memspace is not space:
+        got = f"one to {m.SPACE_NAMES[pointer.memspace]}" if isinstance(pointer, m.Pointer) else type(pointer).__name__
+        raise fail("language", f"{name}: {what} must be a pointer to {m.SPACE_NAMES[space]}, got {got}")
+    return pointer
+
+
+def _load(name: str, pointer, count: int):
+    """`count` words from `pointer` in one instruction, whatever the type of its elements."""
+    pointer = _pointer(name, pointer, Space.GMEM, "the address")
+    if 4 * count % pointer.dtype.itemsize:  # elements wider than the access
+        factor = pointer.dtype.itemsize // Int32.itemsize
+        pointer = replace(pointer, dtype=Int32, offset=pointer.offset * factor, view=None)
+    width = 4 * count // pointer.dtype.itemsize
+    raw = m.read_raw(pointer, np.arange(width), width, None, Op.LOAD, _place(pointer, width))
+    words = np.ascontiguousarray(raw).view(np.int32)
+    found = tuple(Value(Int32, words[..., k]) for k in range(count))
+    return found if count > 1 else found[0]
+
+
+def _place(pointer: m.Pointer, width: int) -> m.Place | None:
+    """The coordinates of the first `width` elements from a pointer that remembers its view."""
+    if pointer.view is None:
+        return None
+    layout, coords = pointer.view
+    if size(layout) % width or contiguous_run(layout) % width:
+        return None
+    spans = coordinate_spans(coords.layout, len(coords.base), width)
+    low, high = (tuple(s if isinstance(s, int) else int(s[0]) for s in side) for side in spans)
+    return m.Place(coords.base, low, high)
+
+
+def _bulk(name: str, target, source, nbytes, mbar) -> None:
+    """A bulk copy by each active thread, of as many bytes as it says."""
+    target, mbar = _pointer(name, target, Space.SMEM, "the target"), _pointer(name, mbar, Space.SMEM, "the mbarrier")
+    source = _pointer(name, source, Space.GMEM, "the source")
+    if target.rows is not None or mbar.rows is not None:
+        raise not_simulated(f"inline_ptx of {name} to another block of the cluster")
+    g, amount = group(), scalar(nbytes)
+    if amount.dtype is not Int32:
+        raise fail("language", f"{name}: the number of bytes must be Int32, got {amount.dtype}")
+    for count in np.unique(np.broadcast_to(amount.a, g.shape)[g.active()]).tolist():
+        if count <= 0 or count % 16:
+            raise fail("language", f"a bulk copy moves a multiple of 16 bytes, got {count}")
+        g.push(amount.a == count)
+        bulk_copy(None, _run(source, count, source), _run(target, count, source), mbar)
+        g.pop()
+
+
+def _run(pointer: m.Pointer, nbytes: int, like: m.Pointer) -> Tensor:
+    """The `nbytes` from a pointer as a tensor of elements like another's: the pointer's view, where it is just that."""
+    if pointer.dtype is not like.dtype:
+        offset, left = np.divmod(np.asarray(pointer.offset) * pointer.dtype.itemsize, like.dtype.itemsize)
+        if left.any():
+            raise fail("misaligned", "the target of a bulk copy must be at a multiple of 16 bytes")
+        pointer = replace(pointer, dtype=like.dtype, offset=offset if offset.ndim else int(offset), view=None)
+    count = nbytes // pointer.dtype.itemsize
+    if pointer.view is not None and size(pointer.view[0]) == contiguous_run(pointer.view[0]) == count:
+        return make_tensor(pointer, pointer.view[0])
+    return Tensor(replace(pointer, view=None), make_layout(count))

@@ -1,0 +1,239 @@
+"""PTX by its text: the same result and the same trace as cute.copy, the same checks, and nothing that is not modelled."""
+
+import numpy as np
+import pytest
+
+from quack_tutorial.analysis import bytes_moved, races, sectors_per_request
+from quack_tutorial.simulator import Array, NotSimulated, SimulationError, simulate
+from quack_tutorial.simulator.names import CUTLASS
+from quack_tutorial.simulator.trace import Op
+from tests.simulator.dsl import inline_ptx as k
+
+BF16, FP16, FP32, INT64, INT32 = (getattr(CUTLASS, n) for n in ("BFloat16", "Float16", "Float32", "Int64", "Int32"))
+FACTS = ("launch", "block", "warp", "op", "mask", "space", "tensor", "bytes", "arg", "arg2")
+
+
+def rows(M, N, dtype):
+    """(x, zeros) and the bits of x: any bit pattern, NaNs with payloads among them."""
+    bits = np.random.default_rng(N).integers(0, 1 << dtype.width, (M, N)).astype(f"u{dtype.width // 8}")
+    if dtype is BF16:
+        values = (bits.astype(np.uint32) << 16).view(np.float32)
+        values[np.isnan(values)] = 1.0  # made from numbers, which have no payloads
+        return Array.bf16(values), Array.bf16(np.zeros((M, N), np.float32))
+    return bits.view(f"f{dtype.width // 8}"), np.zeros((M, N), f"f{dtype.width // 8}")
+
+
+def bits(array):
+    numbers = np.ascontiguousarray(array.numpy() if isinstance(array, Array) else array)
+    return numbers.view(f"u{numbers.itemsize}")
+
+
+def facts(trace, *ops):
+    """What the trace says of each event, without source lines."""
+    events = trace.select(*ops)
+    return [
+        (*(int(e[f]) for f in FACTS), trace.addresses[e["addresses"]].tolist(), trace.addresses[e["sources"]].tolist())
+        for e in events
+    ]
+
+
+@pytest.mark.parametrize("words", [1, 2, 4])
+@pytest.mark.parametrize("dtype", [BF16, FP16, FP32], ids=str)
+@pytest.mark.parametrize("how", ["hint", "plain"])
+def test_a_load_is_the_copy_of_its_width(how, dtype, words):
+    N = 64 * words * 32 // dtype.width
+    found = {}
+    for way in ("copy", how):
+        x, out = rows(3, N, dtype)
+        run = simulate(k.Vectors(dtype, words, way), x, out)
+        assert run.ok, run
+        np.testing.assert_array_equal(bits(out), bits(x))
+        found[way] = facts(run.trace), sectors_per_request(run.trace).total, bytes_moved(run.trace).total
+        (load,) = {e[7] for e in found[way][0] if e[3] == Op.LOAD}
+        assert load == 4 * words
+    assert found[how] == found["copy"]
+    x, out = rows(3, N, dtype)
+    simulate(k.Vectors(dtype, words, how), x, out, check=False)
+    np.testing.assert_array_equal(bits(out), bits(x))
+
+
+@pytest.mark.parametrize("dtype", [BF16, FP32], ids=str)
+def test_lanes_that_an_if_leaves_out_read_nothing(dtype):
+    limit, size = 37, 128 // dtype.width
+    traces = {}
+    for how in ("copy", "hint"):
+        for check in (True, False):
+            x, out = rows(2, 64 * size, dtype)
+            run = simulate(k.Vectors(dtype, 4, how, limit), x, out, check=check)
+            assert run.ok, run
+            np.testing.assert_array_equal(bits(out)[:, : limit * size], bits(x)[:, : limit * size])
+            assert not bits(out)[:, limit * size :].any()
+            if check:
+                traces[how] = facts(run.trace, Op.LOAD)
+    assert traces["hint"] == traces["copy"]
+    assert [e[4].bit_count() for e in traces["hint"]] == [32, 5] * 2
+
+
+@pytest.mark.parametrize("dtype", [BF16, FP32], ids=str)
+@pytest.mark.parametrize("check", [True, False])
+def test_slices_of_a_partition_predicated_one_by_one(dtype, check):
+    x, out = rows(3, 76 * 64 // dtype.width, dtype)  # of 128 vectors
+    run = simulate(k.Slices(dtype), x, out, check=check)
+    assert run.ok, run
+    np.testing.assert_array_equal(bits(out), bits(x))
+
+
+@pytest.mark.parametrize("check", [True, False])
+@pytest.mark.parametrize("how", ["copy", "hint"])
+@pytest.mark.parametrize(
+    ("dtype", "words", "columns", "where"),
+    [
+        (FP32, 4, 56, "thread 14 of block 0 reads 16 bytes at x[0, 56]; x is (3, 56)"),
+        (BF16, 2, 56, "thread 14 of block 0 reads 8 bytes at x[0, 56]; x is (3, 56)"),
+    ],
+)
+def test_out_of_bounds_is_named_by_its_coordinate(dtype, words, columns, where, how, check):
+    x, out = rows(3, columns, dtype)
+    assert where in message(k.Vectors(dtype, words, how), x, out, check)
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_an_address_that_is_no_multiple_of_the_width_is_misaligned(check):
+    x, out = rows(1, 1024, BF16)
+    found = message(k.Vectors(BF16, 4, "hint", limit=32, shift=3), x, out, check)
+    assert "Misaligned: thread 0 of block 0 reads 16 bytes of x at an address that is 6 past a multiple of 16" in found
+
+
+def message(kernel, x, out, check=True):
+    if check:
+        (finding,) = simulate(kernel, x, out).findings
+        return finding.message
+    with pytest.raises(SimulationError) as raised:
+        simulate(kernel, x, out, check=False)
+    return str(raised.value)
+
+
+def test_a_bulk_copy_is_the_one_of_cute_copy():
+    found = {}
+    for how in ("copy", "hint"):
+        for check in (False, True):
+            x, out = rows(3, 512, FP32)
+            run = simulate(k.BulkRows(512, how), x, out, check=check)
+            assert run.ok, run
+            np.testing.assert_array_equal(bits(out), bits(x))
+        assert not races(run.trace)
+        found[how] = facts(run.trace), bytes_moved(run.trace).total
+    assert found["hint"] == found["copy"]
+    assert sum(e[3] == Op.BULK_COPY for e in found["hint"][0]) == 3
+
+
+def test_a_bulk_copy_that_nobody_waits_for_is_found():
+    found = {}
+    for how in ("copy", "hint"):
+        x, out = rows(1, 512, FP32)
+        run = simulate(k.BulkRows(512, how, wait=False), x, out)
+        found[how] = [f.kind for f in (*run.findings, *races(run.trace))]
+    assert found["hint"] == found["copy"] and found["hint"]
+
+
+@pytest.mark.parametrize("how", ["copy", "hint"])
+@pytest.mark.parametrize(
+    ("N", "shift", "said"),
+    [
+        (510, 0, "a bulk copy moves a multiple of 16 bytes, got 2040"),
+        (500, 1, "Misaligned: thread 0 of block 0 reads 16 bytes of x"),
+        (512, 4, "Out of bounds: thread 0 of block 0 reads 16 bytes at x[0, 512]; x is (2, 512)"),
+    ],
+)
+def test_a_bulk_copy_is_checked(N, shift, said, how):
+    x, out = rows(2, 512, FP32)
+    assert said in message(k.BulkRows(N, how, shift=shift), x, out)
+
+
+LOAD_2 = "ld.global.v2.b32 {{$w0}, {$w1}}, [{$r0}];"
+HINTED = "ld.global.L2::cache_hint.b32 {$w0}, [{$r0}], {$r1};"
+# what is not simulated: the text, types, arguments, options, and what the one sentence says
+REFUSED = (
+    (
+        "ex2.approx.ftz.f32 {$w0}, {$r0};",
+        [FP32],
+        ["nine"],
+        {},
+        "inline_ptx of ex2.approx.ftz.f32; known are createpolicy",
+    ),
+    ("ld.global.v2.b64 {{$w0}, {$w1}}, [{$r0}];", [INT64] * 2, ["x"], {}, "inline_ptx of ld.global.v2.b64; known are"),
+    ("ld.global.nc.b32 {$w0}, [{$r0}];", [INT32], ["x"], {}, "inline_ptx of ld.global.nc.b32; known are"),
+    ("", [], [], {}, "inline_ptx of nothing; known are"),
+    (LOAD_2, [INT32] * 2, ["x"], {"predicate": True}, "inline_ptx of ld.global.v2.b32 with predicate"),
+    (LOAD_2, [INT32] * 2, ["x"], {"read_write_args": [1]}, "inline_ptx of ld.global.v2.b32 with read_write_args"),
+    (LOAD_2.replace("$w1", "$w0"), [INT32] * 2, ["x"], {}, "with the operands {{$w0},{$w0}},[{$r0}];; known is"),
+    (LOAD_2.replace("r0}", "r0}+8"), [INT32] * 2, ["x"], {}, "with the operands {{$w0},{$w1}},[{$r0}+8];"),
+    (LOAD_2.replace(";", ""), [INT32] * 2, ["x"], {}, "with the operands {{$w0},{$w1}},[{$r0}]; known is"),
+    (LOAD_2 + LOAD_2, [INT32] * 2, ["x"], {}, "with the operands"),
+    ("createpolicy.fractional.L2::evict_last.b64 {$w0}, 0.0;", [INT64], [], {}, "with the operands {$w0},0.0;"),
+)
+WRONG = (
+    (LOAD_2, [INT32], ["x"], "ld.global.v2.b32 needs write_only_types=[Int32, Int32], got [Int32]"),
+    (LOAD_2, [FP32] * 2, ["x"], "ld.global.v2.b32 needs write_only_types=[Int32, Int32], got [Float32, Float32]"),
+    (LOAD_2, [INT32] * 2, ["x", "policy"], "ld.global.v2.b32 needs 1 read_only_args, got 2"),
+    (LOAD_2, [INT32] * 2, ["smem"], "the address must be a pointer to global memory, got one to shared memory"),
+    (LOAD_2, [INT32] * 2, ["nine"], "the address must be a pointer to global memory, got Value"),
+    (HINTED, [INT32], ["x", "nine"], "the cache policy of ld.global.L2::cache_hint.b32 must be what createpolicy gave"),
+    (k.POLICY, [INT32], [], "needs write_only_types=[Int64], got [Int32]"),
+    (k.BULK, [], ["x", "x", "nine", "smem", "policy"], "the target must be a pointer to shared memory"),
+    (k.BULK, [], ["smem", "x", "sixteen", "smem", "policy"], "the number of bytes must be Int32, got Int64"),
+    (k.BULK, [], ["smem", "x", "nine", "smem", "policy"], "a bulk copy moves a multiple of 16 bytes, got 9"),
+)
+
+
+@pytest.mark.parametrize(("text", "types", "args", "options", "said"), REFUSED)
+def test_what_is_not_modelled_is_refused_in_one_sentence(text, types, args, options, said):
+    x, out = rows(1, 64, FP32)
+    with pytest.raises(NotSimulated) as raised:
+        simulate(k.Given(text, types, args, **options), x, out)
+    found = str(raised.value)
+    assert said in found and found.startswith("not simulated: ") and "inline_ptx.py:" in found and "\n" not in found
+
+
+@pytest.mark.parametrize(("text", "types", "args", "said"), WRONG)
+def test_what_does_not_go_with_the_instruction_is_an_error(text, types, args, said):
+    x, out = rows(1, 64, FP32)
+    found = message(k.Given(text, types, args), x, out)
+    assert said in found and "inline_ptx.py:" in found and "\n" not in found
+
+
+@pytest.mark.parametrize("priority", ["last", "first", "normal", "unchanged"])
+@pytest.mark.parametrize("fraction", ["", ", 1.0", ",0.5"])
+def test_policies(priority, fraction):
+    x, out = rows(1, 64, FP32)
+    text = f"createpolicy.fractional.L2::evict_{priority}.b64  {{$w0}}{fraction} ;"
+    assert simulate(k.Given(text, [INT64]), x, out).ok
+
+
+def compiled(kernel, dtype):
+    pytest.importorskip("cutlass", reason="the CuTe DSL is not installed; it exists for Linux alone")
+    torch = pytest.importorskip("torch", reason="compiling takes torch tensors")
+    from quack_tutorial.compiler import ptx
+
+    return ptx(kernel, *(torch.zeros(2, 1024, dtype=getattr(torch, dtype)) for _ in range(2)))
+
+
+@pytest.mark.parametrize("words", [1, 2, 4])
+@pytest.mark.parametrize(("dtype", "name"), [("BFloat16", "bfloat16"), ("Float32", "float32")])
+def test_the_compiler_emits_the_loads_that_the_simulator_shows(words, dtype, name):
+    cutlass = pytest.importorskip("cutlass", reason="the CuTe DSL is not installed; it exists for Linux alone")
+    from quack_tutorial.validate.compiled import emitted
+
+    for how in ("hint", "plain"):
+        text = compiled(k.Vectors(getattr(cutlass, dtype), words, how, limit=9), name)
+        found = emitted(text).accesses
+        assert {key: n for key, n in found.items() if key[1] == "load"} == {("global", "load", 4 * words): 1}
+        assert ("L2::cache_hint" in text) == (how == "hint")
+
+
+def test_the_compiler_emits_the_slices_and_the_bulk_copy():
+    cutlass = pytest.importorskip("cutlass", reason="the CuTe DSL is not installed; it exists for Linux alone")
+    from quack_tutorial.validate.compiled import emitted
+
+    assert emitted(compiled(k.Slices(cutlass.Float32), "float32")).accesses["global", "load", 8] == 4
+    assert emitted(compiled(k.BulkRows(512, "hint"), "float32")).accesses["shared", "bulk load", 0] == 1
