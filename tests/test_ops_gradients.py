@@ -214,3 +214,18 @@ def test_autocast_gives_the_types_that_torch_gives_on_a_cpu():
         assert ops.softmax(x).dtype == torch.softmax(x, -1).dtype == torch.bfloat16
         assert ops.cross_entropy(x, target).dtype == F.cross_entropy(x, target).dtype == torch.float32
         assert ops.rmsnorm(x).dtype == torch.bfloat16
+
+
+def test_a_sum_whose_norm_nobody_uses_has_a_gradient():
+    x, residual = (torch.randn(3, 33, requires_grad=True) for _ in range(2))
+    _, h = ops.rmsnorm(x, None, None, residual)
+    (2 * h).sum().backward()
+    assert torch.equal(x.grad, torch.full_like(x, 2.0)) and torch.equal(residual.grad, x.grad)
+
+
+@pytest.mark.parametrize("call", (ops.softmax, ops.rmsnorm, lambda x: ops.cross_entropy(x, torch.tensor([0, 1]))))
+def test_a_gradient_of_a_gradient_is_refused(call):
+    x = torch.randn(2, 5, requires_grad=True)
+    (dx,) = torch.autograd.grad(call(x).square().sum(), x, create_graph=True)
+    with pytest.raises(RuntimeError, match="once_differentiable|does not require grad"):
+        dx.sum().backward()

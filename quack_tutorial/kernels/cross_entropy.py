@@ -81,7 +81,7 @@ class CrossEntropy:
         max_row, sum_row = exchange.softmax_reduce(max_warp, sum_warp, opened)
         if row_exists and lane == 0:
             lse = max_row + cute.math.log(sum_row)
-            mLoss[row] = loss_of(lse, logit, target, ignore_index)
+            mLoss[row] = loss_of(lse, logit, target, ignore_index).to(mLoss.element_type)
             if cutlass.const_expr(mLSE is not None):
                 mLSE[row] = lse
 

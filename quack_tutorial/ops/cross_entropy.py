@@ -4,6 +4,7 @@ import math
 from functools import cache
 
 import torch
+from torch.autograd.function import once_differentiable
 
 from quack_tutorial.ops import rows
 
@@ -19,8 +20,11 @@ def cross_entropy(input, target, ignore_index=-100, reduction="mean", return_lse
     raises IndexError on the CPU; on a GPU, where finding out would mean waiting, its row becomes NaN.
     """
     input = rows.autocast_to_float32(input)
-    if rows.is_plain(input, target):
+    route = rows.route(input, target)
+    if route == "launch":
         loss, lse, _ = _forward(input, target, ignore_index, reduction, return_lse, False)
+    elif route == "autograd":
+        loss, lse = _CrossEntropy.apply(input, target, ignore_index, reduction)
     else:
         _check("cross_entropy", input, target, reduction)
         loss, lse, _ = _cross_entropy(input, target, ignore_index, reduction)
@@ -39,7 +43,7 @@ def cross_entropy_with_grad(input, target, ignore_index=-100):
     if len(target):
         x, target = rows.as_rows("cross_entropy_with_grad", input), target.contiguous()
         promise = rows.promise(x, dx)
-        run = _kernel(x.device.type, rows.DTYPE_NAMES[x.dtype], _index(target), x.shape[1], promise, False, True)
+        run = _fused_kernel(x.device.type, rows.DTYPE_NAMES[x.dtype], _index(target), x.shape[1], promise)
         _checked_on_cpu(run, x)(x, target, loss, None, dx, ignore_index)
     return loss, dx
 
@@ -79,19 +83,22 @@ def _prepare(input, target, ignore_index, reduction, with_lse, with_scale):
     _check("cross_entropy", input, target, reduction)
     x, dtype, mean = rows.as_rows("cross_entropy", input), rows.DTYPE_NAMES[input.dtype], reduction == "mean"
     device, index, is_matrix = x.device.type, _index(target), x is input
-    run = _checked_on_cpu(_kernel(device, dtype, index, x.shape[1], rows.promise(x), with_lse, False), x)
+    # Losses that are added up stay float32.
+    loss_dtype = input.dtype if reduction == "none" else torch.float32
+    kernel = _kernel(device, dtype, index, x.shape[1], rows.promise(x), with_lse, rows.DTYPE_NAMES[loss_dtype])
+    run = _checked_on_cpu(kernel, x)
     if reduction != "none":
         reduce = rows.guarded(_loss_reduction(device, dtype, index if mean else None, with_scale), x.device)
 
     def launch(input, target):
         target = target.contiguous()
-        losses = torch.empty_like(target, dtype=torch.float32)
-        lse = torch.empty_like(losses) if with_lse else None
+        losses = torch.empty_like(target, dtype=loss_dtype)
+        lse = torch.empty_like(target, dtype=torch.float32) if with_lse else None
         M = input.shape[0]
         if M:
             run(input if is_matrix else rows.as_rows("cross_entropy", input), target, losses, lse, ignore_index)
         if reduction == "none":
-            return losses if input.dtype is torch.float32 else losses.to(input.dtype), lse, None
+            return losses, lse, None
         loss = input.new_empty(())
         scale = torch.empty_like(loss, dtype=torch.float32) if with_scale else None
         if M:
@@ -114,6 +121,33 @@ def _backward(input, target, dloss, lse, ignore_index):
     return dx
 
 
+class _CrossEntropy(torch.autograd.Function):
+    """What autograd sees of a call past the dispatcher."""
+
+    @staticmethod
+    def forward(ctx, input, target, ignore_index, reduction):
+        loss, lse, scale = _forward(input, target, ignore_index, reduction, True, reduction == "mean")
+        ctx.set_materialize_grads(False)
+        ctx.mark_non_differentiable(lse)
+        ctx.ignore_index, ctx.reduction = ignore_index, reduction
+        ctx.save_for_backward(input, target, lse, scale)
+        return loss, lse
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, dloss, _):
+        return _gradient_with(_backward, ctx, dloss)
+
+
+def _gradient_with(backward, ctx, dloss):
+    """The gradients of (input, target, ignore_index, reduction), from what `ctx` holds."""
+    input, target, lse, scale = ctx.saved_tensors
+    if ctx.reduction != "none":
+        # One number for all rows, and it stays on the device.
+        dloss = (dloss * scale if ctx.reduction == "mean" else dloss.float()).expand(target.shape)
+    return backward(input, target, dloss, lse, ctx.ignore_index), None, None, None
+
+
 def _index(target):
     return "int64" if target.dtype == torch.int64 else "int32"
 
@@ -134,17 +168,21 @@ def _checked_on_cpu(run, x):
 
 
 @cache
-def _kernel(device, dtype, index, N, promise, with_lse, with_grad):
-    from quack_tutorial.kernels.cross_entropy import CrossEntropy, CrossEntropyFused
+def _kernel(device, dtype, index, N, promise, with_lse, loss_dtype):
+    from quack_tutorial.kernels.cross_entropy import CrossEntropy
 
-    own, f32 = rows.dsl_type(dtype), rows.of_rows("float32")
+    x, lse = rows.matrix_spec(dtype, N, promise, "x"), rows.of_rows("float32") if with_lse else None
+    kernel = CrossEntropy(rows.dsl_type(dtype), N, promise, target=index, lse=with_lse)
+    return rows.compiled(device, kernel, x, rows.of_rows(index), rows.of_rows(loss_dtype), lse, 0)
+
+
+@cache
+def _fused_kernel(device, dtype, index, N, promise):
+    from quack_tutorial.kernels.cross_entropy import CrossEntropyFused
+
     x, dx = (rows.matrix_spec(dtype, N, promise, name) for name in ("x", "dx"))
-    outputs = (f32, f32 if with_lse else None)
-    if with_grad:
-        kernel = CrossEntropyFused(own, N, promise, lse=with_lse)
-        return rows.compiled(device, kernel, x, rows.of_rows(index), *outputs, dx, 0)
-    kernel = CrossEntropy(own, N, promise, target=index, lse=with_lse)
-    return rows.compiled(device, kernel, x, rows.of_rows(index), *outputs, 0)
+    kernel = CrossEntropyFused(rows.dsl_type(dtype), N, promise)
+    return rows.compiled(device, kernel, x, rows.of_rows(index), rows.of_rows("float32"), None, dx, 0)
 
 
 @cache
@@ -203,12 +241,6 @@ def _keep(ctx, inputs, output):
     ctx.mark_non_differentiable(*output[1:])
 
 
-def _gradient(ctx, dloss, *_):
-    input, target, lse, scale = ctx.saved_tensors
-    if ctx.reduction != "none":
-        # One number for all rows, and it stays on the device.
-        dloss = (dloss * scale if ctx.reduction == "mean" else dloss.float()).expand(target.shape)
-    return _cross_entropy_backward(input, target, dloss, lse, ctx.ignore_index), None, None, None
-
-
-_cross_entropy.register_autograd(_gradient, setup_context=_keep)
+_cross_entropy.register_autograd(
+    lambda ctx, dloss, *_: _gradient_with(_cross_entropy_backward, ctx, dloss), setup_context=_keep
+)

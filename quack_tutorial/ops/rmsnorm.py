@@ -3,6 +3,7 @@
 from functools import cache
 
 import torch
+from torch.autograd.function import once_differentiable
 
 from quack_tutorial.occupancy import clusters_at_once
 from quack_tutorial.ops import rows
@@ -16,9 +17,13 @@ def rmsnorm(input, weight=None, bias=None, residual=None, eps=None):
     (result, h), h of the same type, which the next layer takes as its residual. weight and bias are (N,), contiguous, of
     float32, float16 or bfloat16 each. Limits on shapes and addresses as for `softmax`.
     """
-    if rows.is_plain(input, weight, bias, residual):
-        out, h, _ = _forward(input, weight, bias, residual, eps, False)
+    tensors = input, weight, bias, residual
+    route = rows.route(*tensors)
+    if route == "launch":
+        out, h, _ = _forward(*tensors, eps, False)
         return out if residual is None else (out, h)
+    if route == "autograd":
+        return _RMSNorm.apply(*tensors, eps)
     eps = _check(input, weight, bias, residual, eps)
     if residual is None:
         return _rmsnorm(input, weight, bias, eps)[0]
@@ -125,6 +130,25 @@ def _backward(h, weight, rstd, dy, dh, bias):
         if part is not None:
             rows.guarded(_column_sum(device, rows.DTYPE_NAMES[total.dtype], N), h.device)(part, total)
     return dx, dw, db
+
+
+class _RMSNorm(torch.autograd.Function):
+    """What autograd sees of a call past the dispatcher."""
+
+    @staticmethod
+    def forward(ctx, input, weight, bias, residual, eps):
+        out, h, rstd = _forward(input, weight, bias, residual, eps, True)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(input if residual is None else h, weight, bias, rstd)
+        return out if residual is None else (out, h)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, dy, dh=None):
+        h, weight, bias, rstd = ctx.saved_tensors
+        dy = torch.zeros_like(h) if dy is None else dy
+        dx, dw, db = _backward(h, weight, rstd, dy, dh, bias)
+        return dx, _given(weight, dw), _given(bias, db), dx if ctx.needs_input_grad[3] else None, None
 
 
 def _on_boundary(vector):

@@ -147,14 +147,23 @@ def guarded(run, device):
     return on_device
 
 
-def is_plain(*tensors):
-    """Whether a call may go past the dispatcher: no gradient is asked for, nothing is traced, no tensor is of a subclass."""
-    if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack():
-        return False
+def route(*tensors):
+    """Where a call goes: "dispatcher" if it is traced or transformed or a tensor is of a subclass, past it otherwise; there
+    to "autograd" if that wants to know of it, and else to the "launch"."""
+    if (
+        torch.compiler.is_compiling()
+        or torch._C._len_torch_dispatch_stack()
+        or torch._C._are_functorch_transforms_active()
+    ):
+        return "dispatcher"
+    found = "launch"
     for tensor in tensors:
-        if tensor is not None and (type(tensor) not in PLAIN or (tensor.requires_grad and torch.is_grad_enabled())):
-            return False
-    return True
+        if tensor is not None:
+            if type(tensor) not in PLAIN:
+                return "dispatcher"
+            if tensor.requires_grad and torch.is_grad_enabled():
+                found = "autograd"
+    return found
 
 
 def like(tensor):

@@ -3,6 +3,7 @@
 from functools import cache
 
 import torch
+from torch.autograd.function import once_differentiable
 
 from quack_tutorial.ops import rows
 
@@ -15,8 +16,11 @@ def softmax(input, dim=-1):
     before anything is launched.
     """
     input = rows.autocast_to_float32(input, on=("cuda",))
-    if rows.is_plain(input):
+    route = rows.route(input)
+    if route == "launch":
         return _forward(input, dim)
+    if route == "autograd":
+        return _Softmax.apply(input, dim)
     _check(input, dim)
     return _softmax(input)
 
@@ -67,6 +71,21 @@ def _backward(y, dy):
     kernel = _backward_kernel(dx.device.type, rows.DTYPE_NAMES[dx.dtype], N, rows.promise(y, dy, out))
     rows.guarded(kernel, dx.device)(y, dy, out)
     return dx
+
+
+class _Softmax(torch.autograd.Function):
+    """What autograd sees of a call past the dispatcher."""
+
+    @staticmethod
+    def forward(ctx, input, dim):
+        output = _forward(input, dim)
+        ctx.save_for_backward(output)
+        return output
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, dy):
+        return _backward(ctx.saved_tensors[0], dy), None
 
 
 @cache
