@@ -304,12 +304,12 @@ class ColumnSum:
         values = cute.make_rmem_tensor(self.in_flight, cutlass.Float32)
         if col < self.N:
             for first in range(warp, G, warps * self.in_flight):
-                # The last row again where there is no other, so that no load waits for a branch.
                 for i in cutlass.range_constexpr(self.in_flight):
-                    values[i] = mPart[cutlass.min(first + i * warps, G - 1), col]
-                for i in cutlass.range_constexpr(self.in_flight):
+                    values[i] = 0.0
                     if first + i * warps < G:
-                        total += values[i]
+                        values[i] = mPart[first + i * warps, col]
+                for i in cutlass.range_constexpr(self.in_flight):
+                    total += values[i]
         sSum[warp, lane] = total
         cute.arch.barrier()
         if warp == 0 and col < self.N:

@@ -450,8 +450,10 @@ class _Writer(ast.NodeTransformer):
         args = [self.visit(a) for a in node.args]
         keywords = [ast.keyword(k.arg, self.visit(k.value)) for k in node.keywords]
         method = "call_now" if self.nested else "call"
-        call = ast.Call(ast.Attribute(_load(MARK), method, ast.Load()), [func, *args], keywords)
-        ast.copy_location(call, node)
+        # Python says that a method is called on the line where its name ends: that of the reader's function.
+        called = ast.copy_location(ast.Attribute(_load(MARK), method, ast.Load()), node.func)
+        called.lineno, called.col_offset = node.func.end_lineno, node.func.end_col_offset
+        call = ast.copy_location(ast.Call(called, [func, *args], keywords), node)
         if self.nested:
             return call
         kept = ast.NamedExpr(ast.Name(TEMP, ast.Store()), call)

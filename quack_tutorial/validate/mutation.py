@@ -53,8 +53,6 @@ VALUES = ("slot", "shuffle")  # that break no rule
 # Mutants that no input can tell from the original: id -> why.
 SAME_VALUE = "all threads that then write hold the same value, and write it to the same place"
 EQUIVALENT: dict[str, str] = {
-    "cross_entropy.CrossEntropy.kernel: `lane == 0` dropped from `row_exists and lane == 0`": "the row's other threads load "
-    "what they do not use",
     "cross_entropy.CrossEntropy.kernel: loop to tile.pieces one longer": "a piece behind the row's end has no vector in the row, "
     "and -inf adds nothing",
     "cross_entropy.CrossEntropyFused.kernel: `lane == 0` dropped from `row_exists and lane == 0 and (piece == 0)`": SAME_VALUE,
@@ -74,6 +72,12 @@ EQUIVALENT: dict[str, str] = {
     "row, and nothing is stored",
     "steps.CrossEntropyTwoPass.kernel: `if tidx == 0` always": SAME_VALUE,
     "steps.CrossEntropyOnline.kernel: `if tidx == 0` always": SAME_VALUE,
+    "rmsnorm.ColumnSum.kernel: loop to G one longer": "a warp that starts at row G has no row to add",
+    "rows.RowTile.holds: `k >= 0` dropped from `k >= 0 and k < body and (vector >= 0) and (vector < vectors) and (vector % "
+    "self.threads_per_row == lane)`": "division rounds down, so the vector's number is negative where k is",
+    "rows.RowTile.holds: `col >= 0` dropped from `piece == 0 and col >= 0 and (col % self.threads_per_row == lane)`": "the "
+    "remainder of a negative number is negative, and no lane's",
+    "rows.RowTile.holds: `exists` dropped from `exists and held`": "a row that is not there has the target -1, no column",
     "rmsnorm.ColumnSum.kernel: `warp == 0` dropped from `warp == 0 and col < self.N`": SAME_VALUE,
     "cluster.ClusterSum.kernel: cute.arch.mbarrier_init_fence() removed": "the cluster barrier that follows is not relaxed, so it "
     "publishes the init as it does every write",

@@ -21,6 +21,7 @@ from quack_tutorial.simulator.loading import answer_imports
 MAX_STEPS = 200_000
 EPS = 1e-6
 IGNORED = -100
+MANY_WARPS = (544, 544, 2)  # threads a row, threads a block, blocks a row: 34 warps, that agree in two steps
 
 
 @dataclass(frozen=True)
@@ -121,6 +122,8 @@ def softmaxes():
             backward(N, gap),
             lambda a: reference.softmax_backward_error(*a, "float32"),
         )
+    made = softmax.Softmax(f32, 1000, config=Config(*MANY_WARPS))
+    yield Case(f"Softmax(1 x 1000, {MANY_WARPS})", made, forward(1000, 0, 1), error)
 
 
 def _with_gap(x, gap):
@@ -139,6 +142,9 @@ def rmsnorms():
         ((64, 64, 1, 2), 400, 0, "aligned"),
         ((64, 64, 2, 3), 1024, 0, "aligned"),
         ((64, 64, 1, 3), 256, 0, "aligned"),
+        # The next row comes ahead in registers; there are parts without a row.
+        ((64, 64, 1, 1), 512, 0, "aligned"),
+        ((64, 64, 1, 1), 256, 0, "aligned"),
     )
     for spread, N, gap, rows in configs() + ahead:
         M = 2 if len(spread) == 4 and N == 256 else 9
@@ -155,10 +161,19 @@ def rmsnorms():
                 _rmsnorm_backward_arguments(M, N, gap, parts),
                 _rmsnorm_backward_error,
             )
-    for N in (40, 65):
-        arguments = lambda N=N: (numbers(4, 11, N), poisoned(N))  # noqa: E731
+    # Through shared memory without a word to L2.
+    made = rmsnorm.RMSNormBackward(f32, 400, weight=f32, config=Config(64, 64, 1, 2))
+    made.tile.keep = False
+    arguments = _rmsnorm_backward_arguments(5, 400, 0, 2)
+    yield Case("RMSNormBackward(5 x 400, 2 parts, not kept)", made, arguments, _rmsnorm_backward_error)
+    # More warps than one warp has lanes.
+    made = rmsnorm.RMSNormBackward(f32, 1000, weight=f32, config=Config(*MANY_WARPS))
+    arguments = _rmsnorm_backward_arguments(3, 1000, 0, 1)
+    yield Case(f"RMSNormBackward(3 x 1000, {MANY_WARPS}, 1 part)", made, arguments, _rmsnorm_backward_error)
+    for M, N in ((11, 40), (11, 65), (40, 33)):
+        arguments = lambda M=M, N=N: (numbers(4, M, N), poisoned(N))  # noqa: E731
         error = lambda a: reference.rmsnorm_db_error(*a, "float32")  # noqa: E731
-        yield Case(f"ColumnSum(11 x {N})", rmsnorm.ColumnSum(N, f32), arguments, error)
+        yield Case(f"ColumnSum({M} x {N})", rmsnorm.ColumnSum(N, f32), arguments, error)
 
 
 def steps():
@@ -224,14 +239,15 @@ def cross_entropies():
     f32 = cross_entropy.cutlass.Float32
     for spread, N, gap, rows in configs():
         said = f"(5 x {N}, {rows}, {spread}, gap {gap})"
+        ignored = 3 if rows == "aligned" else IGNORED  # one of the columns, or none
         if spread[2] == 1:
             config = Config(*spread, in_flight=2)
             made = cross_entropy.CrossEntropy(f32, N, rows, lse=True, config=config)
-            yield Case("CrossEntropy" + said, made, _logits(N, gap, "loss", "lse"), _loss_error)
+            yield Case("CrossEntropy" + said, made, _logits(N, gap, ignored, "loss", "lse"), _loss_error)
             made = cross_entropy.CrossEntropyBackward(f32, N, rows, config=config)
-            yield Case("CrossEntropyBackward" + said, made, _logits(N, gap, "backward"), _gradient_error)
+            yield Case("CrossEntropyBackward" + said, made, _logits(N, gap, ignored, "backward"), _gradient_error)
         made = cross_entropy.CrossEntropyFused(f32, N, rows, lse=True, config=Config(*spread))
-        yield Case("CrossEntropyFused" + said, made, _logits(N, gap, "loss", "lse", "dx"), _fused_error)
+        yield Case("CrossEntropyFused" + said, made, _logits(N, gap, ignored, "loss", "lse", "dx"), _fused_error)
 
 
 def losses():
@@ -256,41 +272,41 @@ def losses():
         yield Case(f"LossReduction({M}{', mean' if mean else ''})", kernel, arguments, error)
 
 
-def _logits(N, gap, *outputs):
+def _logits(N, gap, ignored, *outputs):
     """Five rows of logits; among the targets one to ignore, one too large (in the last row), one negative."""
-    target = np.array([N - 1, IGNORED, 0, -3, N], np.int64)
+    target = np.array([N - 1, ignored, 0, -3, N], np.int64)
 
     def arguments():
         x = numbers(11, 5, N, gap=gap, spread=3)
         lse = reference.logsumexp(x).astype(np.float32)
         made = {"loss": [poisoned(5)], "lse": [poisoned(5)], "dx": [poisoned(5, N, gap=gap)]}
         made["backward"] = [numbers(12, 5), lse, *made["dx"]]
-        return x, target.copy(), *(array for name in outputs for array in made[name]), IGNORED
+        return x, target.copy(), *(array for name in outputs for array in made[name]), ignored
 
     return arguments
 
 
 def _loss_error(a):
-    of_loss = reference.cross_entropy_error(a[0], a[1], a[2], "float32", IGNORED)
+    of_loss = reference.cross_entropy_error(a[0], a[1], a[2], "float32", a[-1])
     return max(of_loss, reference.logsumexp_error(a[0], a[3]))
 
 
 def _gradient_error(a):
-    return _of_gradient(a[0], a[1], a[2], a[4], a[3])
+    return _of_gradient(a[0], a[1], a[2], a[4], a[3], a[-1])
 
 
 def _fused_error(a):
-    return max(_loss_error(a), _of_gradient(a[0], a[1], 1.0, a[4], None))
+    return max(_loss_error(a), _of_gradient(a[0], a[1], 1.0, a[4], None, a[-1]))
 
 
-def _of_gradient(x, target, dloss, dx, lse):
+def _of_gradient(x, target, dloss, dx, lse, ignored):
     """Rows whose target is no column are NaN, which the reference does not say."""
-    column = (target >= 0) & (target < x.shape[1]) | (target == IGNORED)
+    column = (target >= 0) & (target < x.shape[1]) | (target == ignored)
     if not np.isnan(dx[~column]).all():
         return np.inf
     dloss = np.broadcast_to(dloss, target.shape)
     lse = None if lse is None else lse[column]
-    part = dict(lse=lse, ignore_index=IGNORED)
+    part = dict(lse=lse, ignore_index=ignored)
     return reference.cross_entropy_backward_error(
         x[column], target[column], dloss[column], dx[column], "float32", **part
     )

@@ -125,3 +125,10 @@ def test_other_schedules_give_the_same_bits(schedule):
     simulate(kernel, x, first)
     simulate(kernel, x, second, schedule=schedule, seed=7)
     assert (first == second).all()
+
+
+def test_a_call_of_several_lines_is_on_the_first_of_them():
+    x = np.zeros((2, 64), np.float32)
+    run = simulate(Softmax(DslType("float32"), 64), x, np.full_like(x, np.nan))
+    texts = [line.text for line in run.trace.lines]
+    assert "found = cute.arch.inline_ptx(" in texts and ")" not in texts

@@ -1,0 +1,29 @@
+"""How many blocks stay on a GPU, and how many parts of a weight's gradient there are therefore."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from quack_tutorial.kernels.config import Config  # noqa: E402
+from quack_tutorial.kernels.rmsnorm import RMSNormBackward, cutlass  # noqa: E402
+from quack_tutorial.occupancy import clusters_at_once  # noqa: E402
+
+
+def test_the_simulator_runs_one_cluster_after_the_other():
+    assert clusters_at_once(torch.device("cpu"), 1) == clusters_at_once(torch.device("cpu"), 16) == 1
+
+
+@pytest.mark.parametrize(
+    "N, rows, config, clusters, parts",
+    (
+        (262144, "aligned", Config(512, 512, 16, 3), 7, 7),  # 192 KB of shared memory a block: one on an SM
+        (65536, "aligned", Config(256, 256, 8, 3), 15, 30),  # 96 KB: two
+        (256, "aligned", Config(32, 512), 132, 264),  # none; half of an SM's 2048 threads
+        # Rows of an odd length that start alike are a multiple of 8 apart.
+        (50257, "congruent", Config(256, 256, 16), 7, 24),
+        (257, "congruent", Config(32, 512), 1, 8),
+    ),
+)
+def test_there_are_as_many_parts_as_run_at_once(N, rows, config, clusters, parts):
+    kernel = RMSNormBackward(cutlass.BFloat16, N, rows, config=config)
+    assert kernel.partial_blocks(clusters) == parts
