@@ -11,12 +11,14 @@ pytest.importorskip("cutlass", reason="CuTe DSL is not installed")
 import cutlass
 
 from quack_tutorial import compiler
+from quack_tutorial.bench import ours
 from quack_tutorial.compiler import TensorSpec, ptx, ptx_hash, resources
 from quack_tutorial.kernels.config import MAX_N, Config
 from quack_tutorial.kernels.copy import Copy, CopyAsync
 from quack_tutorial.kernels.cross_entropy import CrossEntropy, CrossEntropyBackward, CrossEntropyFused
 from quack_tutorial.kernels.rmsnorm import ColumnSum, RMSNorm, RMSNormBackward
 from quack_tutorial.kernels.softmax import Softmax, SoftmaxBackward, SoftmaxOnline, SoftmaxThreePass
+from quack_tutorial.kernels.tables import TABLES
 
 DTYPES = {"float32": cutlass.Float32, "bfloat16": cutlass.BFloat16, "float16": cutlass.Float16}
 
@@ -260,7 +262,8 @@ def parts(N):
 
 @pytest.mark.parametrize("name", ROW_KERNELS)
 @pytest.mark.parametrize(
-    "N, rows", ((1, "any"), (256, "aligned"), (1001, "congruent"), (3000, "aligned"), (131072, "aligned"))
+    "N, rows",
+    ((1, "any"), (256, "aligned"), (512, "aligned"), (1001, "congruent"), (3000, "aligned"), (131072, "aligned")),
 )
 def test_row_kernels_compile_with_all_their_tensors_and_stay_in_registers(name, N, rows):
     for dtype in ("float32", "bfloat16"):
@@ -276,3 +279,13 @@ def test_row_kernels_compile_with_all_their_tensors_and_stay_in_registers(name, 
 def test_column_sums_compile():
     for dtype in DTYPES:
         assert_stays_in_registers(ptx(ColumnSum(1000, DTYPES[dtype]), parts(1000), columns(dtype, 1000)))
+
+
+@pytest.mark.parametrize("operation, bits, rows", TABLES)
+def test_every_line_of_the_shipped_tables_compiles(operation, bits, rows):
+    item = {32: "float32", 16: "bfloat16"}[bits]
+    for row_bytes, *config in TABLES[operation, bits, rows]:
+        for kernel, specs in ours.kernels(
+            operation, "ours", ours.Rows(item, row_bytes * 8 // bits, rows), Config(*config)
+        ):
+            assert ".entry" in ptx(kernel, *specs)

@@ -175,8 +175,8 @@ class RMSNormBackward:
             next_x = cute.make_rmem_tensor(tile.values, self.dtype)
             next_dy = cute.make_rmem_tensor(tile.values, mDO.element_type)
             if turns > 0:
-                next_x.store(tile.load(mX, place).load())
-                next_dy.store(tile.load(mDO, place).load())
+                next_x.store(self.tile.load(mX, place).load())
+                next_dy.store(self.tile.load(mDO, place).load())
                 next_rstd = rstd_of(mRstd, place)
         tXrDW = cute.make_rmem_tensor(tile.values, cutlass.Float32)
         tXrDB = cute.make_rmem_tensor(tile.values, cutlass.Float32)
