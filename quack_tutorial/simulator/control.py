@@ -91,8 +91,8 @@ def refuse_objects(names, values) -> None:
         if hasattr(type(value), "is_twin"):
             raise fail(
                 "language",
-                f"{name} is a Python object that a dynamic `if` or loop changes, which the DSL refuses; keep the value in a "
-                "variable or in a register tensor",
+                f"{name} is a Python object that a dynamic `if` or loop changes, or whose method it calls, which the DSL refuses; "
+                f"keep the value in a variable or in a register tensor, and call a method as self.{name}.… or before",
             )
 
 

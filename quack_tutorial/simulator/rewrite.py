@@ -188,7 +188,8 @@ MUTATORS = frozenset("append extend insert pop remove clear sort reverse update 
 
 
 def _changed(nodes) -> tuple:
-    """(containers, objects): names whose elements, or whose attributes, the statements change in place."""
+    """(containers, objects): names whose elements the statements change in place; and those whose attributes they change, or
+    whose methods they call, which might."""
     containers, objects = {}, {}
     for top in nodes:
         for node in ast.walk(top):
@@ -199,6 +200,9 @@ def _changed(nodes) -> tuple:
                 root, through = _root(node.func.value)
                 if not through:
                     containers[root] = True
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                if isinstance(node.func.value, ast.Name) and node.func.value.id != "self":
+                    objects[node.func.value.id] = True
     return list(containers), list(objects)
 
 
