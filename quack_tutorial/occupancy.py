@@ -1,8 +1,9 @@
 """How many clusters of blocks a GPU runs at once.
 
-The blocks of a cluster share a graphics processing cluster (GPC), which has 16 or 18 SMs, or fewer where some were switched
-off: an H200 of 132 SMs was seen to run 7 clusters of 16 blocks at once, not 8. A kernel whose blocks stay and go through
-rows in a loop must know: with 8 clusters, the last starts when the others are done, and takes as long again.
+The blocks of a cluster share a graphics processing cluster (GPC) of up to 18 SMs, some of which are switched off (NVIDIA, H100
+architecture white paper): an H200 of 132 SMs was seen to run 7 clusters of 16 blocks at once, not 8. A kernel whose blocks
+stay and go through rows in a loop must know: with 8 clusters, the last starts when the others are done, and takes as long
+again.
 """
 
 import functools

@@ -41,9 +41,9 @@ class RowExchange:
         self.needed = self.warps > 1 or self.blocks > 1
         # Who of a block sends to the cluster: every warp, or one for all of them.
         self.senders = self.warps if self.warps * self.blocks <= 32 else 1
-        self.in_block = self.warps > 1 and (
-            self.blocks == 1 or self.senders == 1
-        )  # whether warps first agree in the block
+        # Whether the warps of a block agree among themselves first, or have nobody else.
+        among_themselves = self.blocks == 1 or self.senders == 1
+        self.in_block = self.warps > 1 and among_themselves
 
     @cute.jit
     def open(self):
