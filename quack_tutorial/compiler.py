@@ -31,6 +31,7 @@ import tempfile
 import types
 import warnings
 from collections.abc import Hashable
+from contextlib import contextmanager
 from dataclasses import astuple, dataclass
 from functools import cache
 from importlib import metadata
@@ -41,6 +42,7 @@ from quack_tutorial import kernel_cache
 DSL_VERSION = "4.8.1"
 HOPPER = (9, 0)  # compute capability
 HOPPER_ARCH = "sm_90a"
+PTX_SUFFIX = ".ptx"  # of PTX that is kept beside kernels
 MAX_ALIGNMENT = 16  # bytes; wider than this no load or store of Hopper asks for
 
 # torch and numpy name -> CuTe DSL name
@@ -236,9 +238,18 @@ class _Callable:
 
 
 def ptx(host_fn, *args, arch: str = HOPPER_ARCH) -> str:
-    """The PTX of `host_fn` compiled for `arch`; `args` as for `compile_for`. No GPU is needed."""
+    """The PTX of `host_fn` compiled for `arch`; `args` as for `compile_for`. No GPU is needed. It is kept where kernels are."""
     args = tuple(spec_of(arg) if _is_array(arg) else arg for arg in args)
-    return _compile(host_fn, args, arch, keep_ptx=True).__ptx__
+    name = None
+    if kernel_cache.folder():
+        name = _kept_name(_fingerprint(host_fn), _signature_key(host_fn, args), arch)
+        kept = name and kernel_cache.find(name, PTX_SUFFIX)
+        if kept:
+            return kept.read_text()
+    text = _compile(host_fn, args, arch, keep_ptx=True).__ptx__
+    if name:
+        kernel_cache.keep(name, lambda path: Path(path).write_text(text), PTX_SUFFIX)
+    return text
 
 
 def ptx_hash(text: str) -> str:
@@ -381,11 +392,23 @@ def _compile(host_fn, args, arch=None, keep_ptx=False):
     if not keep_ptx:
         return cute.compile[tuple(options)](host_fn, *call)
     keep = cute.KeepPTX()
-    compiled = cute.compile[(keep, *options)](host_fn, *call)
-    # The DSL hands PTX over through a file, in the current folder unless told otherwise before it was imported.
-    for written in Path(keep.dump_path).parent.glob(Path(keep.dump_path).name + ".*.ptx"):
-        written.unlink(missing_ok=True)
+    # The DSL hands PTX over through a file, in the current folder unless told otherwise before it was imported. The file is
+    # named after the kernel, so that processes which compile the same one at once would read each other's half.
+    with _alone("ptx"):
+        compiled = cute.compile[(keep, *options)](host_fn, *call)
+        for written in Path(keep.dump_path).parent.glob(Path(keep.dump_path).name + ".*.ptx"):
+            written.unlink(missing_ok=True)
     return compiled
+
+
+@contextmanager
+def _alone(name):
+    """Only one of this user's processes is in here at a time."""
+    import fcntl  # where the DSL exists, on Linux, this does too
+
+    with open(Path(tempfile.gettempdir(), f"quack-tutorial-{name}-{os.getuid()}.lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _parameters(host_fn):

@@ -4,7 +4,7 @@
 |-----------------|-------------------------------------------------------------------------------------|
 | `folder()`      | where kernels are kept, or None if they are not                                     |
 | `key(*parts)`   | a name for what a kernel is made from, the same in every process                    |
-| `find(key)`     | the file of a kernel, if there is a whole one of this user's                        |
+| `find(key)`     | the file of a kernel, or of its PTX, if there is a whole one of this user's         |
 | `keep(key, w)`  | has `w(path)` write a file, and puts it in its place                                |
 | `discard(path)` | removes a file that turned out to be useless                                        |
 
@@ -64,22 +64,22 @@ def key(*parts) -> str | None:
     return digest.hexdigest()[:HASH_DIGITS]
 
 
-def find(key: str) -> Path | None:
-    """The whole file that was kept for `key`; None if there is none. A broken one is removed, another user's ignored."""
+def find(key: str, suffix: str = SUFFIX) -> Path | None:
+    """The whole file kept for `key`, with that suffix; None if there is none. A broken one is removed, another user's ignored."""
     where = folder()
     if where is None:
         return None
-    for path in sorted(where.glob(f"{key}-*{SUFFIX}")):
+    for path in sorted(where.glob(f"{key}-*{suffix}")):
         with suppress(OSError):
             if not _only_ours(path):
                 continue
-            if path.name == _file_name(key, path.read_bytes()):
+            if path.name == _file_name(key, path.read_bytes(), suffix):
                 return path
             discard(path)
     return None
 
 
-def keep(key: str, write: Callable[[str], None]) -> Path | None:
+def keep(key: str, write: Callable[[str], object], suffix: str = SUFFIX) -> Path | None:
     """Have `write(path)` write the kernel's file, and put it in its place; None, with a warning, if the folder refuses it."""
     where = folder()
     if where is None:
@@ -87,10 +87,10 @@ def keep(key: str, write: Callable[[str], None]) -> Path | None:
     try:
         where.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=where, prefix="writing-") as private:
-            written = Path(private, f"kernel{SUFFIX}")
+            written = Path(private, f"kernel{suffix}")
             write(str(written))
             written.chmod(0o600)
-            return written.replace(where / _file_name(key, written.read_bytes()))
+            return written.replace(where / _file_name(key, written.read_bytes(), suffix))
     except OSError as error:
         warnings.warn(
             f"compiled kernels are not kept on disk ({error}): set {VARIABLE} to a folder that can be written, or to "
@@ -106,8 +106,8 @@ def discard(path: Path) -> None:
         path.unlink()
 
 
-def _file_name(key: str, content: bytes) -> str:
-    return f"{key}-{hashlib.sha256(content).hexdigest()[:HASH_DIGITS]}{SUFFIX}"
+def _file_name(key: str, content: bytes, suffix: str) -> str:
+    return f"{key}-{hashlib.sha256(content).hexdigest()[:HASH_DIGITS]}{suffix}"
 
 
 def _only_ours(path: Path) -> bool:

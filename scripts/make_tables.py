@@ -11,10 +11,9 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from dataclasses import astuple
 from pathlib import Path
 
-from quack_tutorial.kernels.config import candidates
+from quack_tutorial.kernels.config import candidates, fields
 
 ROOT = Path(__file__).resolve().parents[1]
 TOLERANCE = 0.003
@@ -23,9 +22,9 @@ ITEM_BYTES = {"float32": 4, "bfloat16": 2}
 HEAD = '''"""The shipped configurations of the row-wise kernels, from the sweeps in book/records/tune (`scripts/make_tables.py`).
 
 For (operation, bits of an element, rows): lines of row bytes up to, threads a row, threads a block, blocks a row, in
-flight (see `config.Config`). Each was within {percent} % of the fastest that was tried at every size measured between its
-limit and the line above, on an H200 on {dates}, with 32768 rows (16384 from 64k columns, 8192 from 150k). They hold on an
-H100, whose SMs are the same: with 0.7 of the memory bandwidth, fewer bytes need to be on their way.
+flight, and registers where they are limited (see `config.Config`). Each was within {percent} % of the fastest that was tried at
+every size measured between its limit and the line above, on an H200 on {dates}, with 32768 rows (16384 from 64k columns, 8192
+from 150k). They hold on an H100, whose SMs are the same: with 0.7 of the memory bandwidth, fewer bytes need to be on their way.
 """
 
 TABLES = {{
@@ -36,7 +35,7 @@ def lines(sizes: list, operation: str, rows: str) -> list:
     """(row bytes up to, configuration) of the sizes of one dtype, in ascending order; of what is still a candidate."""
     found, good = [], {}
     for size in sorted(sizes, key=lambda size: size["N"]):
-        tried = {astuple(c) for c in candidates(operation, 8 * ITEM_BYTES[size["dtype"]], size["N"], rows)}
+        tried = {fields(c) for c in candidates(operation, 8 * ITEM_BYTES[size["dtype"]], size["N"], rows)}
         times = {tuple(c["config"]): c["us"] for c in size["candidates"] if "us" in c and tuple(c["config"]) in tried}
         best = min(times.values())
         here = {config: us / best for config, us in times.items() if us <= (1 + TOLERANCE) * best}

@@ -1,5 +1,6 @@
 """Every kernel through the real compiler for sm_90a, without a GPU, and what its PTX says: widths, counts, no spills."""
 
+import multiprocessing
 import re
 import types
 from pathlib import Path
@@ -162,6 +163,26 @@ def test_hash_is_the_same_for_the_same_kernel_and_blind_to_comments_names_and_li
 def test_ptx_leaves_no_file_behind():
     ptx(SoftmaxOnline(), *row_specs("float32", 64))
     assert not list(Path.cwd().glob("*.ptx"))
+
+
+def test_a_limit_on_registers_is_kept():
+    row = row_specs("bfloat16", 131072)
+    for registers, threads in ((80, 768), (72, 896), (64, 1024)):
+        text = ptx(Softmax(cutlass.BFloat16, 131072, config=Config(128, 128, 16, 0, registers)), *row)
+        assert f".maxntid {threads}, 1, 1" in text
+        used = resources(text)
+        assert used is None or used.registers <= registers
+    with pytest.raises(ValueError, match="registers must be 0 or a multiple of 8, 64 to 248"):
+        Config(1024, 1024, 1, 0, 72)
+
+
+def hash_of_softmax(_):
+    return ptx_hash(ptx(SoftmaxOnline(), *row_specs("float32", 64)))
+
+
+def test_processes_that_compile_the_same_kernel_do_not_read_each_others_half():
+    with multiprocessing.get_context("spawn").Pool(4) as pool:
+        assert len(set(pool.map(hash_of_softmax, range(12), chunksize=1))) == 1
 
 
 def test_arguments_are_counted():

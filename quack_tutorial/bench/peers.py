@@ -22,6 +22,8 @@ are captured in CUDA graphs, so that no host time counts. A callable may have
 Inductor reads TORCHINDUCTOR_MULTI_KERNEL when it is imported. The process that measures a cell is started with it set,
 so "compile tuned" is what the advice asks for; "compile" is compiled in the same process with that one setting put back
 (options={"triton.multi_kernel": 0}, everything else at its default). That way all providers of a cell share a process.
+What a peer chooses by timing is timed in that process: compiled code may come from an earlier one, choices may not (so
+autotune_local_cache is off, and `WORKER_ENVIRONMENT` turns the rest off).
 Liger's cross-entropy functions wait for the GPU to count targets, which a graph cannot hold: its kernel is launched as
 they do, with the count known. It computes the gradient with the loss, over the logits, so it has no backward of its own.
 """
@@ -34,6 +36,11 @@ import types
 from quack_tutorial.bench.formulas import EPS, IGNORE_INDEX
 
 MULTI_KERNEL = "TORCHINDUCTOR_MULTI_KERNEL"
+WORKER_ENVIRONMENT = {
+    MULTI_KERNEL: "1",
+    "TORCHINDUCTOR_DISABLE_MULTI_KERNEL_CACHE": "1",
+    "QUACK_FORCE_CACHE_UPDATE": "1",
+}
 
 
 # torch ---------------------------------------------------------------------------------------------------------------
@@ -57,7 +64,9 @@ def compiled_tuned(function):
 def compile_default(function):
     """`function` compiled with the defaults and fixed shapes."""
     import torch
+    from torch._inductor import config
 
+    config.autotune_local_cache = False
     own = with_own_code(function, "compile_default")
     return torch.compile(own, dynamic=False, options={"triton.multi_kernel": 0})
 
@@ -69,6 +78,7 @@ def compile_tuned(function):
 
     if not config.triton.multi_kernel:
         raise RuntimeError(f"compile tuned needs a process started with {MULTI_KERNEL}=1")
+    config.autotune_local_cache = False
     own = with_own_code(function, "compile_tuned")
     return torch.compile(own, dynamic=False, mode="max-autotune-no-cudagraphs")
 

@@ -20,13 +20,11 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 
-from quack_tutorial.bench.peers import MULTI_KERNEL
+from quack_tutorial.bench.peers import WORKER_ENVIRONMENT
 from quack_tutorial.bench.records import Cell, Result
 
 SILENCE_S = 300  # no step takes this long, QuACK's tuning included; a worker silent for longer hangs
 STEPS = ("inputs", "ceiling", "timing", "do_bench", "hashes")  # what a worker announces that is not a provider
-
-
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
@@ -43,7 +41,7 @@ class Worker:
 
     def __init__(self, command=None, gpu=None):
         command = command or [sys.executable, "-m", "quack_tutorial.bench.worker"]
-        environment = {**os.environ, MULTI_KERNEL: "1"}
+        environment = {**os.environ, **WORKER_ENVIRONMENT}
         if gpu is not None:
             environment[VISIBLE] = visible_gpu(gpu, os.environ.get(VISIBLE))
         self.errors = tempfile.TemporaryFile("w+", errors="replace")

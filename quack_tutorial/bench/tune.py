@@ -7,7 +7,7 @@ how the shipped table is made. Times are microseconds a launch, from CUDA-graph 
 
 | of a candidate | is                                                                                                 |
 |----------------|----------------------------------------------------------------------------------------------------|
-| config         | threads a row, threads a block, blocks a row, vectors in flight                                    |
+| config         | threads a row, threads a block, blocks a row, vectors in flight, and registers if they are limited |
 | status         | "ok", "refused" (it raised), "wrong" (its result is) or "crashed" (the process died); with a message |
 | rough_us       | the best of a few short replays                                                                    |
 | us             | the median of at least 7 rounds in turn with the other finalists and the ceiling; finalists only   |
@@ -58,7 +58,10 @@ def add_arguments(parser):
     parser.add_argument("--n", help="row lengths, separated by commas (default: those of the benchmark)")
     parser.add_argument("--m", help="the number of rows (default: what goes with N)")
     parser.add_argument("--rows", choices=ROWS, default="aligned", help="how rows start (default: aligned)")
-    parser.add_argument("--configs", help="try these alone: 32/128/1/0,64/64/1/0 (a row, a block, blocks, in flight)")
+    parser.add_argument(
+        "--configs",
+        help="try these alone: 32/128/1/0,64/64/1/0/80 (threads a row, a block, blocks, in flight, registers)",
+    )
     parser.add_argument("--out", metavar="FILE", help="the file to write; without it results are only shown")
     parser.add_argument("--resume", action="store_true", help="go on with FILE: skip the sizes it holds")
     parser.add_argument("--gpus", type=int, metavar="K", help="use K GPUs of this host, one size each")
@@ -161,30 +164,27 @@ def configs_of(args, size: Size) -> list[tuple]:
     if args.configs:
         return [config_from(word) for word in words(args.configs)]
     width = 8 * ITEM_BYTES[size.dtype]
-    tried = [fields(config) for config in configs.candidates(size.operation, width, size.N, size.rows)]
+    tried = [configs.fields(config) for config in configs.candidates(size.operation, width, size.N, size.rows)]
     return list(dict.fromkeys([*tried, shipped(size)]))
 
 
 def config_from(word: str) -> tuple:
-    """ "32/128/1/0" -> (32, 128, 1, 0); the last two may be left out. ValueError says what is wrong."""
-    from quack_tutorial.kernels.config import Config
+    """ "32/128/1/0" -> (32, 128, 1, 0); the third and what follows may be left out. ValueError says what is wrong."""
+    from quack_tutorial.kernels.config import Config, fields
 
     parts = word.split("/")
-    if not 2 <= len(parts) <= 4 or not all(part.isdigit() for part in parts):
-        raise ValueError(f"--configs takes threads a row/threads a block/blocks a row/in flight, got {word!r}")
+    if not 2 <= len(parts) <= 5 or not all(part.isdigit() for part in parts):
+        raise ValueError(
+            f"--configs takes threads a row/threads a block/blocks a row/in flight/registers, got {word!r}"
+        )
     return fields(Config(*map(int, parts)))
-
-
-def fields(config) -> tuple:
-    """A `Config` as a tuple."""
-    return config.threads_per_row, config.threads_per_block, config.blocks_per_row, config.in_flight
 
 
 def shipped(size: Size) -> tuple:
     """What a kernel of this size chooses when it is told nothing."""
     from quack_tutorial.kernels import config as configs
 
-    return fields(configs.default_config(size.operation, 8 * ITEM_BYTES[size.dtype], size.N, size.rows))
+    return configs.fields(configs.default_config(size.operation, 8 * ITEM_BYTES[size.dtype], size.N, size.rows))
 
 
 # Files ---------------------------------------------------------------------------------------------------------------

@@ -8,21 +8,32 @@ once, made softmax slower. It seems that writes then leave L2 soon and in long r
 and writing less often. A kernel that writes next to nothing gains nothing.
 
 CuTe DSL's copy atoms have hints for L1 only. `cute.arch.inline_ptx` gives the instructions that have one for L2, by the
-PTX ISA 9.0: "createpolicy", "ld" and "cp.async.bulk".
+PTX ISA 9.0: "createpolicy", "ld" and "cp.async.bulk". It also gives a load that a predicate switches off: what the DSL makes of
+a predicate is a branch, and behind a branch the compiler may wait for one load before it comes to the next.
 """
 
 import cutlass
 import cutlass.cute as cute
 
 POLICY = "createpolicy.fractional.L2::evict_last.b64 {$w0};"
-LOADS = {
-    2: "ld.global.L2::cache_hint.v2.b32 {{$w0}, {$w1}}, [{$r0}], {$r1};",
-    4: "ld.global.L2::cache_hint.v4.b32 {{$w0}, {$w1}, {$w2}, {$w3}}, [{$r0}], {$r1};",
-}  # by 32-bit words
 BULK_COPY = (
     "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
     "[{$r0}], [{$r1}], {$r2}, [{$r3}], {$r4};"
 )
+
+
+def load_ptx(count, keep, asks):
+    """The PTX that loads `count` 32-bit words, with the operands (address, policy if `keep`, then if `asks` a predicate and the
+    words to have where that is 0)."""
+    words, hint, policy = ", ".join(f"{{$w{k}}}" for k in range(count)), "", ""
+    if keep:
+        hint, policy = ".L2::cache_hint", ", {$r1}"
+    load = f"ld.global{hint}.v{count}.b32 {{{words}}}, [{{$r0}}]{policy};"
+    if not asks:
+        return load
+    p = 2 if keep else 1
+    moves = " ".join(f"mov.b32 {{$w{k}}}, {{$r{p + 1 + k}}};" for k in range(count))
+    return f"{{ .reg .pred p; setp.ne.b32 p, {{$r{p}}}, 0; {moves} @p {load} }}"
 
 
 def evict_last():
@@ -30,32 +41,25 @@ def evict_last():
     return cute.arch.inline_ptx(POLICY, write_only_types=[cutlass.Int64])
 
 
-@cute.jit
-def load_evict_last(source: cute.Tensor, target: cute.Tensor, pred: cutlass.Constexpr = None):
-    """Copy vectors of 8 or 16 bytes from global memory to registers, and ask L2 to keep them longest.
+def load_vector(source, target, keep, inside=None):
+    """Copy a vector from global memory to registers; with `keep`, ask L2 to keep it longest.
 
-    `source` and `target` are ((elements of a vector, n), 1, m); `pred` has Booleans (n, 1, m): vectors that are switched
-    off keep what `target` has.
+    Both are ((elements, n), 1): n loads of 8 or 16 bytes, one behind the other. Where `inside`, a Boolean, is given and is
+    false, nothing is loaded and `target` stays as it is.
     """
-    policy = evict_last()
-    for j in cutlass.range_constexpr(cute.size(source, mode=[2])):
-        for i in cutlass.range_constexpr(cute.size(source, mode=[0, 1])):
-            vector, words = source[(None, i), 0, j], cute.recast_tensor(target[(None, i), 0, j], cutlass.Int32)
-            if cutlass.const_expr(pred is None):
-                load_words(vector, words, policy)
-            elif pred[i, 0, j]:
-                load_words(vector, words, policy)
-
-
-@cute.jit
-def load_words(vector: cute.Tensor, words: cute.Tensor, policy):
-    """One load instruction: a vector in global memory into as many 32-bit words."""
-    count = cute.size(words)
-    found = cute.arch.inline_ptx(
-        LOADS[count], write_only_types=[cutlass.Int32] * count, read_only_args=[vector.iterator, policy]
-    )
-    for k in cutlass.range_constexpr(count):
-        words[k] = found[k]
+    operands = [evict_last()] if keep else []
+    asked = [] if inside is None else [inside.to(cutlass.Int32)]
+    for i in range(cute.size(source, mode=[0, 1])):
+        words = cute.recast_tensor(target[(None, i), 0], cutlass.Int32)
+        count = cute.size(words)
+        kept = [words[k] for k in range(count)] if asked else []
+        found = cute.arch.inline_ptx(
+            load_ptx(count, keep, bool(asked)),
+            write_only_types=[cutlass.Int32] * count,
+            read_only_args=[source[(None, i), 0].iterator, *operands, *asked, *kept],
+        )
+        for k in range(count):
+            words[k] = found[k]
 
 
 def bulk_copy_evict_last(source, target, mbar):

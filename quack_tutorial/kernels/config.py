@@ -3,6 +3,7 @@
 | function         | gives                                                                                        |
 |------------------|----------------------------------------------------------------------------------------------|
 | `candidates`     | the configurations that `quack-tutorial tune` tries for one operation, element width and N   |
+| `fields`         | a configuration as the numbers that sweeps and tables hold                                   |
 | `default_config` | the one that a kernel takes when it is given none: read from `tables`, made from the sweeps |
 
 Operations are named as in the benchmark: "softmax", "softmax backward", "rmsnorm", and so on.
@@ -15,6 +16,7 @@ from quack_tutorial.kernels.tables import TABLES
 
 MAX_N = 262144  # the longest row: what the registers of 16 blocks hold
 VECTOR_BITS = 128  # the widest load or store of one thread on Hopper
+SM_REGISTERS = 65536  # of an SM, on Hopper
 
 
 @dataclass(frozen=True)
@@ -24,22 +26,34 @@ class Config:
     `threads_per_row` are threads of one block: a power of 2 up to 32, or a multiple of 32 up to 1024. Several blocks a row
     form a cluster, which only works where a block has no other row. `in_flight`, of kernels that stream a row, is how
     many vectors a thread loads before it uses the first; of the others, how many rows of a block are in shared memory at
-    once, 0 for none. RMSNorm's backward, which goes through rows, takes 1 for one row ahead in registers.
+    once, 0 for none. RMSNorm's backward, which goes through rows, takes 1 for one row ahead in registers. `registers`, if
+    not 0, is how many a thread may have: with fewer, more blocks fit on an SM, but what does not fit is spilled to memory.
     """
 
     threads_per_row: int
     threads_per_block: int
     blocks_per_row: int = 1
     in_flight: int = 0
+    registers: int = 0
 
     def __post_init__(self):
-        row, block = self.threads_per_row, self.threads_per_block
+        row, block, registers = self.threads_per_row, self.threads_per_block, self.registers
         if row < 1 or (row & (row - 1) if row <= 32 else row % 32):
             raise ValueError(f"{self}: threads_per_row must be a power of 2 up to 32, or a multiple of 32")
         if not 32 <= block <= 1024 or block % 32 or block % row:
             raise ValueError(f"{self}: threads_per_block must be a multiple of 32 and of threads_per_row, 32 to 1024")
         if self.blocks_per_row not in (1, 2, 4, 8, 16) or (self.blocks_per_row > 1 and row != block):
             raise ValueError(f"{self}: blocks_per_row must be 1, 2, 4, 8 or 16, and 1 where a block has several rows")
+        if registers and not (64 <= registers <= 248 and registers % 8 == 0 and block <= self.most_threads[0]):
+            raise ValueError(
+                f"{self}: registers must be 0 or a multiple of 8, 64 to 248, that the block's threads can have"
+            )
+
+    @property
+    def most_threads(self):
+        """What a launch says of its block's size so that the compiler keeps to `registers`: as many threads as an SM can run with
+        so many, a quarter of its registers for whole warps in each quarter of it; nothing if they are not limited."""
+        return [SM_REGISTERS // 4 // (32 * self.registers) * 128, 1, 1] if self.registers else [0, 0, 0]
 
 
 # Registers of row elements a thread holds at most, as vectors of 16 bytes: of one tensor, by operation and element bits.
@@ -55,7 +69,7 @@ PIPELINED = {
     "softmax backward": (2, (1,)),
     "cross-entropy fused": (1, (1,)),
 }
-THREADS = (4, 8, 16, 32, 64, 96, 128, 160, 192, 256, 320, 384, 512, 640, 768, 1024)
+THREADS = (4, 8, 16, 32, 64, 96, 128, 160, 192, 256, 320, 384, 480, 512, 608, 640, 768, 1024)
 
 
 def candidates(operation, width, N, rows="aligned"):
@@ -79,9 +93,29 @@ def candidates(operation, width, N, rows="aligned"):
             found += [Config(threads, block, blocks) for block in sorted(sizes) if block % threads == 0]
     if operation == "rmsnorm backward":
         found += [replace(c, in_flight=1) for c in found if elements_held(c, N) <= MOST_NEXT_ELEMENTS]
+    found += [limited for c in found if (limited := with_fewer_registers(c, operation, N))]
     if operation in PIPELINED and rows == "aligned":
         found += pipelined_candidates(N, width, *PIPELINED[operation])
     return found or [Config(32, 32)]
+
+
+def with_fewer_registers(config, operation, N):
+    """The configuration with just the registers that its part of a row and 16 more numbers need; None where the compiler takes
+    few anyway, or the row's loop has more to keep."""
+    held = elements_held(config, N) * PIPELINED.get(operation, (1,))[0]
+    registers = max(64, math.ceil(held / 8) * 8 + 16)
+    if operation == "rmsnorm backward" or config.blocks_per_row == 1 or held < 32 or registers > 128:
+        return None
+    try:
+        return replace(config, registers=registers)
+    except ValueError:  # too many for a block of so many threads
+        return None
+
+
+def fields(config):
+    """(threads a row, threads a block, blocks a row, in flight), and the registers if they are limited."""
+    numbers = config.threads_per_row, config.threads_per_block, config.blocks_per_row, config.in_flight
+    return (*numbers, config.registers) if config.registers else numbers
 
 
 def elements_held(config, N):
@@ -99,8 +133,9 @@ def pipelined_candidates(N, width, tensors, stages_tried):
         for threads in (64, 128, 256, 512, 1024):
             vectors = N * width // VECTOR_BITS / blocks / threads
             for stages in stages_tried:
+                # Where 64 threads hold more than 32 elements of two tensors each, their gradients with bias do not fit beside.
                 if (
-                    0.5 < vectors <= (width / 2 if tensors == 1 else 8)
+                    0.5 < vectors <= (width / 2 if tensors == 1 else 8 if threads > 64 else width / 4)
                     and stages * stage_bytes <= 220 * 1024
                     and (blocks == 1 or stage_bytes > 16384)
                 ):

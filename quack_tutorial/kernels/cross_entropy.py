@@ -59,22 +59,17 @@ class CrossEntropy:
         opened = exchange.open()
         row, row_exists, _, lane, head, body = tile.place(mX, block * tile.rows_per_block)
         # On its way before the row is, and not looked at until the row is on its way too.
-        target, logit = target_of(mT, row, row_exists), cutlass.Float32(math.nan)
+        target = target_of(mT, row)
+        cute.arch.sync_warp()  # or the compiler would move that load down to where the target is needed
 
-        # read MN elements
+        # read MN elements: all pieces but the last without looking where the row ends
         max_thread, sum_thread = -cutlass.Float32.inf, cutlass.Float32(0.0)
-        for piece in range(tile.pieces):
+        for piece in range(tile.pieces - 1):
             place = row, row_exists, piece, lane, head, body
-            x = self.tile.load(mX, place, fill=-math.inf).load().to(cutlass.Float32)
-            if piece == 0 and lane == 0:
-                logit = logit_of(mX, row, target)
-            # The chunk's maximum first: then one exponential an element, and one for the sum so far.
-            max_old = max_thread
-            max_thread = thread_reduce(x, cute.ReductionOp.MAX, max_old)
-            reference = finite_or_zero(max_thread)
-            sum_thread = thread_reduce(
-                exp_flushed(x - reference), cute.ReductionOp.ADD, sum_thread * exp_flushed(max_old - reference)
-            )
+            max_thread, sum_thread = self.add_piece(mX, place, tile.vectors, max_thread, sum_thread)
+        place = row, row_exists, tile.pieces - 1, lane, head, body
+        max_thread, sum_thread = self.add_piece(mX, place, tile.certain, max_thread, sum_thread)
+        logit = logit_of(mX, row, target)
         width = min(tile.threads_per_row, 32)
         max_warp = warp_reduce(max_thread, cute.arch.fmax, width)
         sum_warp = warp_reduce(sum_thread * exp(max_thread - finite_or_zero(max_warp)), operator.add, width)
@@ -84,6 +79,16 @@ class CrossEntropy:
             mLoss[row] = loss_of(lse, logit, target, ignore_index).to(mLoss.element_type)
             if cutlass.const_expr(mLSE is not None):
                 mLSE[row] = lse
+
+    @cute.jit
+    def add_piece(self, mX, place, certain: cutlass.Constexpr, max_old, sum_old):
+        """The running (maximum, sum) of this thread with its vectors of one piece, the first `certain` of them in the row."""
+        x = self.tile.load(mX, place, fill=-math.inf, certain=certain).load().to(cutlass.Float32)
+        # The piece's maximum first: then one exponential an element, and one for the sum so far.
+        max_new = thread_reduce(x, cute.ReductionOp.MAX, max_old)
+        reference = finite_or_zero(max_new)
+        scaled = sum_old * exp_flushed(max_old - reference)
+        return max_new, thread_reduce(exp_flushed(x - reference), cute.ReductionOp.ADD, scaled)
 
 
 class CrossEntropyBackward:
@@ -109,17 +114,19 @@ class CrossEntropyBackward:
         block, _, _ = cute.arch.block_idx()
         block, piece = block // tile.pieces, block % tile.pieces
         place = row, row_exists, _, _, _, _ = tile.place(mX, block * tile.rows_per_block, piece=piece)
+        there = existing(row, mX)
+        target, lse, dloss = target_of(mT, row), mLSE[there], mDLoss[there]
+        cute.arch.sync_warp()  # what is loaded above this line the compiler does not move down to where it is needed
         # read MN elements
         tXrX = tile.load(mX, place)
-        lse, dloss, target = cutlass.Float32(0.0), cutlass.Float32(0.0), target_of(mT, row, row_exists)
-        if row_exists:
-            lse, dloss = mLSE[row], mDLoss[row]
+        logit = logit_of(mX, row, target)
+        cute.arch.sync_warp()
         p = exp(tXrX.load().to(cutlass.Float32) - lse, self.fast_exp)
         # write MN elements
         tXrX.store(gradient(tile, p, dloss, target, ignore_index).to(self.dtype))
         tile.store(tXrX, mDX, place)
         if tile.holds(target, place) and target != ignore_index:
-            p_target = exp(logit_of(mX, row, target) - lse, self.fast_exp)
+            p_target = exp(logit - lse, self.fast_exp)
             mDX[cutlass.Int64(row), target] = ((p_target - 1.0) * dloss).to(self.dtype)
 
 
@@ -139,7 +146,11 @@ class CrossEntropyFused:
     def __call__(self, mX, mT, mLoss, mLSE, mDX, ignore_index: cutlass.Int64, stream: cuda.CUstream):
         threads, blocks = self.config.threads_per_block, self.config.blocks_per_row
         self.kernel(mX, mT, mLoss, mLSE, mDX, ignore_index).launch(
-            grid=self.tile.grid(mX.shape[0]), block=[threads, 1, 1], cluster=[1, blocks, 1], stream=stream
+            grid=self.tile.grid(mX.shape[0]),
+            block=[threads, 1, 1],
+            cluster=[1, blocks, 1],
+            stream=stream,
+            max_number_threads=self.config.most_threads,
         )
 
     @cute.kernel
@@ -151,14 +162,17 @@ class CrossEntropyFused:
         if cutlass.const_expr(self.pipeline.stages > 0):
             arriving = self.pipeline.open()
             self.pipeline.fetch(arriving, (mX,), row, piece, 0)
-        target = target_of(mT, row, row_exists)
+        target = target_of(mT, row)
+        cute.arch.sync_warp()  # or the compiler would move that load down to where the target is needed
 
         # read MN elements
         if cutlass.const_expr(self.pipeline.stages > 0):
+            logit = logit_of(mX, row, target)
             self.pipeline.wait(arriving, 0)
             tXrX = self.pipeline.load(arriving, 0, place, 0, fill=-math.inf)
         else:
             tXrX = tile.load(mX, place, fill=-math.inf)
+            logit = logit_of(mX, row, target)
         x = tXrX.load().to(cutlass.Float32)
         width = min(tile.threads_per_row, 32)
         max_thread = thread_reduce(x, cute.ReductionOp.MAX, -cutlass.Float32.inf)
@@ -171,7 +185,7 @@ class CrossEntropyFused:
         sum_row = scaled_sum * 2.0**-self.exp_scale
         if row_exists and lane == 0 and piece == 0:
             lse = max_row + cute.math.log(sum_row)
-            mLoss[row] = loss_of(lse, logit_of(mX, row, target), target, ignore_index)
+            mLoss[row] = loss_of(lse, logit, target, ignore_index)
             if cutlass.const_expr(mLSE is not None):
                 mLSE[row] = lse
         if cutlass.const_expr(self.pipeline.stages > 0):
@@ -185,25 +199,32 @@ class CrossEntropyFused:
         tXrX.store(gradient(tile, y, scale, target, ignore_index).to(self.dtype))
         tile.store(tXrX, mDX, place)
         if tile.holds(target, place) and target != ignore_index:
-            p_target = exp(logit_of(mX, row, target) - max_row) / sum_row
+            p_target = exp(logit - max_row) / sum_row
             mDX[cutlass.Int64(row), target] = (p_target - 1.0).to(self.dtype)
 
 
-@cute.jit
-def target_of(mT: cute.Tensor, row, row_exists):
-    """The target of a row, -1 where there is no row. What follows should not look at it before the row is on its way."""
-    target = cutlass.Int64(-1)
-    if row_exists:
-        target = mT[row].to(cutlass.Int64)
-    return target
+def existing(row, mX):
+    """`row`, or the last row where there is no such row: what is loaded without a branch must be somewhere.
+
+    A load behind a branch is moved down to where its value is needed, and then memory is waited for twice.
+    """
+    return cutlass.min(row, mX.shape[0] - 1)
+
+
+def target_of(mT: cute.Tensor, row):
+    """The target of a row, or of the last one. What follows should not look at it before the row is on its way."""
+    return mT[existing(row, mT)].to(cutlass.Int64)
 
 
 @cute.jit
 def logit_of(mX: cute.Tensor, row, target):
-    """The target's logit, NaN if the target is not one of the columns. After the row has been read, a cache has it."""
-    logit = cutlass.Float32(math.nan)
-    if target >= 0 and target < mX.shape[1]:
-        logit = mX[cutlass.Int64(row), target].to(cutlass.Float32)
+    """The target's logit, NaN if the target is not one of the columns; of the last row where there is no such row."""
+    col, known = cutlass.Int64(0), target >= 0 and target < mX.shape[1]
+    if known:
+        col = target
+    logit = mX[cutlass.Int64(existing(row, mX)), col].to(cutlass.Float32)
+    if not known:
+        logit = cutlass.Float32(math.nan)
     return logit
 
 

@@ -17,6 +17,7 @@ import cutlass
 import cutlass.cute as cute
 
 VECTOR_BYTES = 16  # the widest load or store of one thread on Hopper: 128 bits
+LINE_BYTES = 128  # what a cache line holds, in four sectors of 32 bytes
 
 
 def tiled_copy_rows(atom, threads_per_row, rows_per_block, vector_size):
@@ -36,9 +37,9 @@ def tile_at(mX, tiler, row_block, column_block=0):
     return cute.local_tile(mX, tiler, (0, column_block))
 
 
-def elements_to_boundary(tensor):
-    """How many elements lie between the start of `tensor` and the next address where vectors may begin."""
-    skipped_bytes = tensor.iterator.align(VECTOR_BYTES).toint() - tensor.iterator.toint()
+def elements_to_boundary(tensor, nbytes):
+    """How many elements lie between the start of `tensor` and the next address that is a multiple of `nbytes`."""
+    skipped_bytes = tensor.iterator.align(nbytes).toint() - tensor.iterator.toint()
     return cutlass.Int32(skipped_bytes) // (tensor.element_type.width // 8)
 
 

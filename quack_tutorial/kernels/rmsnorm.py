@@ -51,7 +51,11 @@ class RMSNorm:
     def __call__(self, mX, mW, mB, mR, mO, mRO, mRstd, eps: cutlass.Float32, stream: cuda.CUstream):
         threads, blocks = self.config.threads_per_block, self.config.blocks_per_row
         self.kernel(mX, mW, mB, mR, mO, mRO, mRstd, eps).launch(
-            grid=self.tile.grid(mX.shape[0]), block=[threads, 1, 1], cluster=[1, blocks, 1], stream=stream
+            grid=self.tile.grid(mX.shape[0]),
+            block=[threads, 1, 1],
+            cluster=[1, blocks, 1],
+            stream=stream,
+            max_number_threads=self.config.most_threads,
         )
 
     @cute.kernel
@@ -124,7 +128,7 @@ class RMSNormBackward:
     def __init__(self, dtype, N, rows="aligned", weight=None, config=None):
         self.dtype, self.N, self.rows, self.weight = dtype, N, rows, weight
         self.config = config or default_config("rmsnorm backward", dtype.width, N, rows)
-        self.tile = RowTile(dtype, N, rows, self.config)
+        self.tile = RowTile(dtype, N, rows, self.config, adding=True)
         self.exchange = RowExchange(self.config, stages=2)
         # The next row is on its way while one is worked on: one in registers, or more in shared memory.
         self.next_in_registers = self.config.in_flight == 1
@@ -150,7 +154,11 @@ class RMSNormBackward:
             parts = mDBPart.shape[0]
         threads, blocks = self.config.threads_per_block, self.config.blocks_per_row
         self.kernel(mX, mW, mDO, mDRO, mRstd, mDX, mDWPart, mDBPart).launch(
-            grid=[parts, blocks, 1], block=[threads, 1, 1], cluster=[1, blocks, 1], stream=stream
+            grid=[parts, blocks, 1],
+            block=[threads, 1, 1],
+            cluster=[1, blocks, 1],
+            stream=stream,
+            max_number_threads=self.config.most_threads,
         )
 
     @cute.kernel

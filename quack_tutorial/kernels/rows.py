@@ -17,6 +17,12 @@ How much is known about addresses decides the width of the accesses:
 Rows of an odd length that follow each other without gaps are congruent: each starts somewhere else, in x as in out.
 
 The single elements are registers behind the vectors, so that a kernel computes with all of them at once.
+
+Most vectors are known to be in the row when the kernel is compiled; only the others ask, each load with a predicate of its own.
+Where a block has more places than rows are left, threads without a row load the last one and write nothing.
+
+Memory moves in sectors of 32 bytes, four to a line, and a warp's 512 bytes are 16 sectors only if they start where one does.
+So the pieces of a row are whole lines, and where threads are many enough to have a single element each, the head ends at a line.
 """
 
 import math
@@ -24,9 +30,16 @@ import math
 import cutlass
 import cutlass.cute as cute
 
-from quack_tutorial.kernels.cache import load_evict_last
+from quack_tutorial.kernels.cache import load_vector
 from quack_tutorial.kernels.config import MAX_N
-from quack_tutorial.kernels.layout import VECTOR_BYTES, aligned, elements_to_boundary, tile_at, tiled_copy_rows
+from quack_tutorial.kernels.layout import (
+    LINE_BYTES,
+    VECTOR_BYTES,
+    aligned,
+    elements_to_boundary,
+    tile_at,
+    tiled_copy_rows,
+)
 
 ROWS = ("aligned", "congruent", "any")
 
@@ -36,30 +49,43 @@ class RowTile:
 
     A row is cut into `pieces`, one for each block of a cluster that holds it; or, with `vectors` given, into as many as
     it takes, which a kernel goes through one after the other, or in blocks that do not know of each other. `keep` says
-    whether L2 is asked to keep what is loaded, see `cache`.
+    whether L2 is asked to keep what is loaded, see `cache`. `adding` is for a kernel that adds up columns of many rows: a row
+    that does not exist is `fill`, and the head ends at a multiple of 16 bytes, which comes again sooner than a line.
     """
 
-    def __init__(self, dtype, N, rows, config, vectors=None, keep=True):
+    def __init__(self, dtype, N, rows, config, vectors=None, keep=True, adding=False):
         if not 1 <= N <= MAX_N:
             raise ValueError(f"a row is kept in the registers of at most 16 blocks: N must be 1 to {MAX_N}, got {N}")
         if rows not in ROWS:
             raise ValueError(f'rows must be "aligned", "congruent" or "any", got {rows!r}')
-        self.N, self.rows, self.config, self.keep = N, rows, config, keep
+        self.N, self.rows, self.config, self.keep, self.adding = N, rows, config, keep, adding
         self.threads_per_row = config.threads_per_row
         self.rows_per_block = config.threads_per_block // config.threads_per_row
         self.vector_size = widest_vector(dtype, N, rows)
         in_row, threads = N // self.vector_size, self.threads_per_row  # vectors of a row
         self.pieces = math.ceil(in_row / (threads * vectors)) if vectors else config.blocks_per_row
         in_piece = threads * vectors if vectors else math.ceil(in_row / self.pieces)
+        in_line = LINE_BYTES // VECTOR_BYTES if self.vector_size > 1 else 1
+        if self.pieces > 1 and not config.in_flight:  # bulk copies want equal pieces
+            in_piece = math.ceil(in_piece / in_line) * in_line
         self.width = in_piece * self.vector_size  # columns of a piece; the last may have fewer
         self.vectors = math.ceil(in_piece / threads)
-        # Elements of a row outside its whole vectors, at most: vector_size - 1 at either end.
-        singles = 2 * (self.vector_size - 1) if rows == "congruent" else N % self.vector_size
+        # Elements of a row outside its whole vectors, at most: before the boundary and behind the last vector.
+        singles, self.boundary = N % self.vector_size, VECTOR_BYTES
+        if rows == "congruent" and self.vector_size > 1:
+            in_line *= self.vector_size
+            if not adding and N >= 2 * in_line and threads >= in_line + self.vector_size:
+                self.boundary = LINE_BYTES
+            singles = self.most_before() + self.vector_size - 1
         self.singles = math.ceil(singles / self.threads_per_row)
         self.values = self.vectors * self.vector_size + self.singles
-        # With nothing left over, no access needs a predicate.
-        self.even = threads * self.vectors == in_piece
-        self.whole = self.even and self.width * self.pieces == N and self.rows_per_block == 1 and not self.singles
+        # The last piece's vectors in whatever row, and how many of a thread's vectors are there whoever the thread is.
+        in_last = (N - self.most_before()) // self.vector_size - (self.pieces - 1) * in_piece
+        self.certain = self.vectors if in_last == in_piece == threads * self.vectors else max(0, in_last) // threads
+
+    def most_before(self):
+        """The most single elements that a row can have before its first vector."""
+        return self.boundary // VECTOR_BYTES * self.vector_size - 1 if self.rows == "congruent" else 0
 
     def grid(self, M):
         """The grid of a kernel with one block for every piece of `rows_per_block` rows."""
@@ -77,7 +103,8 @@ class RowTile:
             piece = cute.arch.block_idx()[1] if self.pieces > 1 else 0
         head, body = 0, self.N - self.N % self.vector_size
         if self.rows == "congruent" and self.vector_size > 1:
-            head = elements_to_boundary(tile_at(mX, (1, self.N), row)[0, None])
+            loaded = row if self.adding else cutlass.min(row, mX.shape[0] - 1)
+            head = elements_to_boundary(tile_at(mX, (1, self.N), loaded)[0, None], self.boundary)
             body = (self.N - head) // self.vector_size * self.vector_size
         return row, row < mX.shape[0], piece, lane, head, body
 
@@ -89,27 +116,32 @@ class RowTile:
         fill: cutlass.Constexpr = 0.0,
         wide: cutlass.Constexpr = True,
         keep: cutlass.Constexpr = True,
+        certain: cutlass.Constexpr = None,
     ):
         """This thread's part of its row, as a register tensor of `values` elements; `fill` where there is none.
 
         `wide` says that the rows of mX keep what `rows` promises; without it they are read one element at a time. `keep`
-        says that L2 may be asked to keep what vectors bring, as the tile has it.
+        says that L2 may be asked to keep what vectors bring, as the tile has it. The first `certain` vectors are in the row,
+        if more than in any piece.
         """
         row, exists, piece, lane, head, body = place
+        sure = self.certain if certain is None else certain
+        asks = self.adding and self.rows_per_block > 1  # whether there is such a row
         rX = cute.make_rmem_tensor(self.values, mX.element_type)
-        if cutlass.const_expr(not self.whole):
-            rX.fill(mX.element_type(fill))
+        for k in cutlass.range_constexpr(0 if asks else sure * self.vector_size, self.values):
+            rX[k] = mX.element_type(fill)
+        if cutlass.const_expr(self.rows_per_block > 1 and not self.adding):
+            row = cutlass.min(row, mX.shape[0] - 1)
+            exists = True
         gX = tile_at(mX, (1, self.N), row)
         for k in cutlass.range_constexpr(self.singles):
             col = single_column(k * self.threads_per_row + lane, head, body)
             if exists and piece == 0 and col < self.N:
                 rX[self.vectors * self.vector_size + k] = gX[0, col]
+        place = row, exists, piece, lane, head, body
         atom, tXgX = self.vectors_of(mX, place, wide)
-        tXrX, tXpX = self.as_vectors(rX, tXgX), self.predicates(tXgX, place)
-        if cutlass.const_expr(keep and self.keep and atom_bytes(tXgX) >= 8 and mX.memspace == cute.AddressSpace.gmem):
-            load_evict_last(tXgX, tXrX, tXpX)
-        else:
-            cute.copy(atom, tXgX, tXrX, pred=tXpX)
+        hint = cutlass.const_expr(keep and self.keep and in_words(tXgX))
+        self.copy_vectors(atom, tXgX, self.as_vectors(rX, tXgX), place, sure, asks, hint)
         return rX
 
     def load_weight(self, mW, place, M, fill=0.0):
@@ -124,11 +156,56 @@ class RowTile:
         row, exists, piece, lane, head, body = place
         gX = tile_at(mX, (1, self.N), row)
         atom, tXgX = self.vectors_of(mX, place, wide)
-        cute.copy(atom, self.as_vectors(rX, tXgX), tXgX, pred=self.predicates(tXgX, place))
+        asks = self.rows_per_block > 1
+        self.copy_vectors(atom, self.as_vectors(rX, tXgX), tXgX, place, self.certain, asks, False)
         for k in cutlass.range_constexpr(self.singles):
             col = single_column(k * self.threads_per_row + lane, head, body)
             if exists and piece == 0 and col < self.N:
                 gX[0, col] = rX[self.vectors * self.vector_size + k]
+
+    @cute.jit
+    def copy_vectors(
+        self,
+        atom,
+        source: cute.Tensor,
+        target: cute.Tensor,
+        place,
+        certain: cutlass.Constexpr,
+        asks: cutlass.Constexpr,
+        hint: cutlass.Constexpr,
+    ):
+        """Copy this thread's vectors that are in the row, the first `certain` without looking; none if the row does not exist,
+        where `asks` says to look. With `hint`, L2 is asked to keep what is read."""
+        exists = place[1]
+        if cutlass.const_expr(certain == self.vectors and not hint):
+            if cutlass.const_expr(not asks):
+                cute.copy(atom, source, target)
+            elif exists:
+                cute.copy(atom, source, target)
+        else:
+            # Those with a branch come first: the compiler may wait there for whatever was loaded before it.
+            for i in cutlass.range_constexpr(self.vectors - 1, -1, -1):
+                vector, copied = source[None, None, i], target[None, None, i]
+                if cutlass.const_expr(i < certain and not asks):
+                    if cutlass.const_expr(hint):
+                        load_vector(vector, copied, hint)
+                    else:
+                        cute.copy(atom, vector, copied)
+                elif cutlass.const_expr(in_words(source)):
+                    load_vector(vector, copied, hint, self.inside(i, place, i < certain, asks))
+                elif self.inside(i, place, i < certain, asks):
+                    cute.copy(atom, vector, copied)
+
+    def inside(self, i, place, certain, asks):
+        """Whether this thread's vector i is in the row, a Boolean."""
+        _, exists, piece, lane, _, body = place
+        if certain:
+            return exists
+        limit = body - piece * self.width
+        if self.pieces > 1 and self.width // self.vector_size != self.threads_per_row * self.vectors:
+            limit = cutlass.min(limit, self.width)
+        inside = (i * self.threads_per_row + lane) * self.vector_size < limit
+        return exists & inside if asks else inside
 
     @cute.jit
     def holds(self, col, place):
@@ -162,26 +239,11 @@ class RowTile:
         """The registers of the vectors, in the shape of `tXgX`."""
         return cute.make_tensor(rX.iterator, cute.make_layout(tXgX.shape))
 
-    def predicates(self, tXgX, place):
-        """Which of this thread's vectors are in the row: Booleans (atoms of a vector, 1, vectors); None if all are."""
-        if self.whole:
-            return None
-        _, exists, piece, lane, _, body = place
-        limit = body - piece * self.width
-        if not self.even and self.pieces > 1:
-            limit = cutlass.min(limit, self.width)
-        atoms = cute.size(tXgX, mode=[0, 1])
-        tXpX = cute.make_rmem_tensor((atoms, 1, self.vectors), cutlass.Boolean)
-        for i in range(self.vectors):
-            inside = (i * self.threads_per_row + lane) * self.vector_size < limit
-            for atom in range(atoms):
-                tXpX[atom, 0, i] = exists & inside
-        return tXpX
 
-
-def atom_bytes(tXgX):
-    """The bytes of one instruction of a copy from `tXgX`, ((elements of an instruction, instructions), ...)."""
-    return cute.size(tXgX, mode=[0, 0]) * tXgX.element_type.width // 8
+def in_words(tensor):
+    """Whether a copy of vectors from `tensor` can be one of 32-bit words: in global memory, 8 or 16 bytes an instruction."""
+    nbytes = cute.size(tensor, mode=[0, 0]) * tensor.element_type.width // 8
+    return cutlass.const_expr(nbytes >= 8 and tensor.memspace == cute.AddressSpace.gmem)
 
 
 def widest_vector(dtype, N, rows):

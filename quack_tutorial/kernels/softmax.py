@@ -129,7 +129,13 @@ class Softmax:
     def __call__(self, mX: cute.Tensor, mO: cute.Tensor, stream: cuda.CUstream):
         threads, blocks = self.config.threads_per_block, self.config.blocks_per_row
         grid = self.tile.grid(mX.shape[0])
-        self.kernel(mX, mO).launch(grid=grid, block=[threads, 1, 1], cluster=[1, blocks, 1], stream=stream)
+        self.kernel(mX, mO).launch(
+            grid=grid,
+            block=[threads, 1, 1],
+            cluster=[1, blocks, 1],
+            stream=stream,
+            max_number_threads=self.config.most_threads,
+        )
 
     @cute.kernel
     def kernel(self, mX: cute.Tensor, mO: cute.Tensor):
@@ -186,7 +192,13 @@ class SoftmaxBackward:
     def __call__(self, mY: cute.Tensor, mDY: cute.Tensor, mDX: cute.Tensor, stream: cuda.CUstream):
         threads, blocks = self.config.threads_per_block, self.config.blocks_per_row
         grid = self.tile.grid(mY.shape[0])
-        self.kernel(mY, mDY, mDX).launch(grid=grid, block=[threads, 1, 1], cluster=[1, blocks, 1], stream=stream)
+        self.kernel(mY, mDY, mDX).launch(
+            grid=grid,
+            block=[threads, 1, 1],
+            cluster=[1, blocks, 1],
+            stream=stream,
+            max_number_threads=self.config.most_threads,
+        )
 
     @cute.kernel
     def kernel(self, mY: cute.Tensor, mDY: cute.Tensor, mDX: cute.Tensor):

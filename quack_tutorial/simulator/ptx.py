@@ -4,10 +4,12 @@
 |-----------------------------------------------------------------------------------------|----------------------------------|
 | `createpolicy.fractional.L2::evict_*.b64`                                               | a number; no effect              |
 | `ld.global{.L1::evict_*}{.L2::cache_hint}{.v2, .v4}.b32`                                | one vector load, as of cute.copy |
+| `{ .reg .pred p; setp.ne.b32 p, {$r1}, 0; mov.b32 {$w0}, {$r2}; @p ld.global... }`      | the same, where p; else the movs |
 | `cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes{.L2::cache_hint}`    | cute.copy with CopyBulkG2SOp     |
 
-Cache hints change nothing: there are no caches here. Sources: PTX ISA 9.0, createpolicy, ld, cp.async.bulk. Not covered: any
-other instruction, `predicate`, `read_write_args`, another block's shared memory as a target.
+Cache hints change nothing: there are no caches here. The operands of the third form are those of its load, then the
+predicate, an Int32, and the words of the threads where that is 0. Sources: PTX ISA 9.0, createpolicy, ld, setp,
+cp.async.bulk. Not covered: any other instruction, `predicate`, `read_write_args`, another block's shared memory as a target.
 """
 
 from __future__ import annotations
@@ -26,6 +28,9 @@ from .tensor import Tensor, contiguous_run, coordinate_spans, make_tensor
 from .trace import Op, Space
 
 POLICY = 0x0CAC4E  # what createpolicy gives: opaque, the same for every policy
+ASKING = re.compile(
+    r"{ \.reg \.pred p; setp\.ne\.b32 p, {\$r\d}, 0; (mov\.b32 {\$w\d}, {\$r\d}; )+@p (?P<load>ld\.[^;]+;) }"
+)
 KNOWN = "createpolicy.fractional, ld.global of .b32, .v2.b32 and .v4.b32, cp.async.bulk from global to shared memory"
 CREATE = re.compile(r"createpolicy\.fractional\.L2::evict_(last|first|normal|unchanged)\.b64")
 LOAD = re.compile(
@@ -46,6 +51,8 @@ def inline_ptx(ptx_code, *, write_only_types=None, read_only_args=None, read_wri
         what = "read_write_args" if predicate is None else "predicate"
         raise not_simulated(f"inline_ptx of {name} with {what}; without it, known are {KNOWN}")
     types, args = tuple(write_only_types or ()), tuple(read_only_args or ())
+    if asking := ASKING.fullmatch(" ".join(ptx_code.split())):
+        return _load_if(ptx_code, asking["load"], types, args)
     if CREATE.fullmatch(name):
         _expect(name, FRACTION.sub(";", operands), "{$w0};", types, (Int64,), args, 0)
         return Value(Int64, np.array([[POLICY]], np.int64))
@@ -62,6 +69,26 @@ def inline_ptx(ptx_code, *, write_only_types=None, read_only_args=None, read_wri
         _policy(name, args[4:])
         return _bulk(name, *args[:4])
     raise not_simulated(f"inline_ptx of {name or 'nothing'}; known are {KNOWN}")
+
+
+def _load_if(code: str, load: str, types: tuple, args: tuple):
+    """A load by the threads whose predicate is not 0; the others get the words that go with it."""
+    count, p = len(types), len(args) - 1 - len(types)
+    moves = " ".join(f"mov.b32 {{$w{k}}}, {{$r{p + 1 + k}}};" for k in range(count))
+    text = f"{{ .reg .pred p; setp.ne.b32 p, {{$r{p}}}, 0; {moves} @p {load} }}"
+    if p < 1 or " ".join(code.split()) != text:
+        raise not_simulated(f"inline_ptx of {' '.join(code.split())}; known is {text}")
+    asked, *others = (scalar(arg) for arg in args[p:])
+    if any(value.dtype is not Int32 for value in (asked, *others)):
+        raise fail("language", "the predicate and the words of a load that is asked must be Int32")
+    g, there, found = group(), asked.a != 0, tuple(others)
+    g.push(there)
+    if g.active().any():
+        found = inline_ptx(load, write_only_types=types, read_only_args=args[:p])
+        found = found if count > 1 else (found,)
+    g.pop()
+    chosen = tuple(Value(Int32, np.where(there, one.a, other.a)) for one, other in zip(found, others))
+    return chosen if count > 1 else chosen[0]
 
 
 def _expect(name: str, operands: str, text: str, types: tuple, wanted: tuple, args: tuple, count: int) -> None:

@@ -58,7 +58,8 @@ DIRECTIONS = {
     Op.STORE_ASYNC: "st.async",
 }
 SPACES = {Space.GMEM: "global", Space.SMEM: "shared", Space.DSMEM: "cluster"}
-INSTRUCTION = re.compile(r"^\s*(@!?%p\d+\s+)?([a-z][\w.:]*)\s*(.*?);", re.M)
+INSTRUCTION = re.compile(r"^\s*(@!?%?p\d*\s+)?([a-z][\w.:]*)\s*(.*?);", re.M)
+BLOCK = re.compile(r"^\s*{ (\.reg .*;) }$", re.M)  # several instructions on one line, with registers of their own
 LABEL, BRANCH = re.compile(r"^\s*(\$\w+):", re.M), re.compile(r"\bbra(?:\.uni)?\s+(\$\w+)")
 
 
@@ -216,7 +217,7 @@ def _key(event):
 
 def emitted(text: str) -> Emitted:
     """The accesses and shuffles of a PTX text."""
-    text = re.sub(r"//.*", "", text)
+    text = BLOCK.sub(lambda block: block[1].replace("; ", ";\n"), re.sub(r"//.*", "", text))
     instructions = INSTRUCTION.findall(text)
     accesses = Counter(key for _, name, operands in instructions if (key := access(name, operands)))
     sources, shuffles, uniform = _definitions(instructions), Counter(), Counter()

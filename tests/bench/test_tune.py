@@ -54,7 +54,7 @@ def test_the_sizes_of_the_benchmark_are_the_default_and_rows_keep_their_promise(
 def test_what_is_shipped_is_always_tried(gpu, monkeypatch):
     monkeypatch.setattr(configs, "default_config", lambda *args: Config(8, 64))
     size = tune.Size("softmax", "bfloat16", 8192, 4096, "aligned")
-    assert tune.configs_of(parsed("softmax"), size) == [*map(tune.fields, TRIED), (8, 64, 1, 0)]
+    assert tune.configs_of(parsed("softmax"), size) == [*map(configs.fields, TRIED), (8, 64, 1, 0)]
     assert tune.configs_of(parsed("softmax", "--configs", "32/64,128/128/2/4"), size) == [
         (32, 64, 1, 0),
         (128, 128, 2, 4),
@@ -224,6 +224,6 @@ def test_rows_that_cannot_keep_the_promise_are_refused(tuning):
 
 def test_a_made_up_sweep_is_what_the_command_reads():
     size = tune.Size("softmax", "bfloat16", 32768, 256, "aligned")
-    entry = synthetic.sweep(vars(size), [tune.fields(config) for config in TRIED])
+    entry = synthetic.sweep(vars(size), [configs.fields(config) for config in TRIED])
     assert tune.loss(entry, (16, 128, 1, 0)) == 0.0
     assert tune.loss(entry, (256, 512, 1, 0)) is None and tune.loss(entry, (1, 32, 1, 0)) is None

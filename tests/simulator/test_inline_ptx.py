@@ -39,7 +39,7 @@ def facts(trace, *ops):
 
 @pytest.mark.parametrize("words", [1, 2, 4])
 @pytest.mark.parametrize("dtype", [BF16, FP16, FP32], ids=str)
-@pytest.mark.parametrize("how", ["hint", "plain"])
+@pytest.mark.parametrize("how", ["hint", "plain", "asked", "asked hint"])
 def test_a_load_is_the_copy_of_its_width(how, dtype, words):
     N = 64 * words * 32 // dtype.width
     found = {}
@@ -55,6 +55,23 @@ def test_a_load_is_the_copy_of_its_width(how, dtype, words):
     x, out = rows(3, N, dtype)
     simulate(k.Vectors(dtype, words, how), x, out, check=False)
     np.testing.assert_array_equal(bits(out), bits(x))
+
+
+@pytest.mark.parametrize("limit", [37, 32, 0])
+@pytest.mark.parametrize("words", [1, 2, 4])
+@pytest.mark.parametrize("how", ["asked", "asked hint"])
+def test_lanes_whose_predicate_is_off_read_nothing_and_keep_their_words(how, words, limit):
+    size, traces = words * 32 // BF16.width, {}
+    for way in ("copy", how):
+        for check in (True, False):
+            x, out = rows(2, 64 * size, BF16)
+            run = simulate(k.Vectors(BF16, words, way, limit, fill=3.0), x, out, check=check)
+            assert run.ok, run
+            np.testing.assert_array_equal(bits(out)[:, : limit * size], bits(x)[:, : limit * size])
+            assert (bits(out)[:, limit * size :] == np.float32(3.0).view(np.uint32)).all()
+            if check:
+                traces[way] = facts(run.trace, Op.LOAD)
+    assert traces[how] == traces["copy"]
 
 
 @pytest.mark.parametrize("dtype", [BF16, FP32], ids=str)
@@ -153,7 +170,11 @@ def test_a_bulk_copy_is_checked(N, shift, said, how):
 LOAD_2 = "ld.global.v2.b32 {{$w0}, {$w1}}, [{$r0}];"
 HINTED = "ld.global.L2::cache_hint.b32 {$w0}, [{$r0}], {$r1};"
 # what is not simulated: the text, types, arguments, options, and what the one sentence says
+ASKED = k.asked(2, hint=False)
 REFUSED = (
+    (ASKED.replace("$r3", "$r2"), [INT32] * 2, ["x", "nine", "nine", "nine"], {}, "; known is { .reg .pred p;"),
+    (ASKED, [INT32] * 2, ["x", "nine", "nine"], {}, "; known is { .reg .pred p;"),
+    (ASKED.replace("@p", "@!p"), [INT32] * 2, ["x", "nine", "nine", "nine"], {}, "inline_ptx of {"),
     (
         "ex2.approx.ftz.f32 {$w0}, {$r0};",
         [FP32],
@@ -179,6 +200,18 @@ WRONG = (
     (LOAD_2, [INT32] * 2, ["smem"], "the address must be a pointer to global memory, got one to shared memory"),
     (LOAD_2, [INT32] * 2, ["nine"], "the address must be a pointer to global memory, got Value"),
     (HINTED, [INT32], ["x", "nine"], "the cache policy of ld.global.L2::cache_hint.b32 must be what createpolicy gave"),
+    (
+        ASKED,
+        [INT32] * 2,
+        ["x", "sixteen", "nine", "nine"],
+        "the predicate and the words of a load that is asked must be",
+    ),
+    (
+        ASKED,
+        [INT32] * 2,
+        ["smem", "nine", "nine", "nine"],
+        "the address must be a pointer to global memory, got one to",
+    ),
     (k.POLICY, [INT32], [], "needs write_only_types=[Int64], got [Int32]"),
     (k.BULK, [], ["x", "x", "nine", "smem", "policy"], "the target must be a pointer to shared memory"),
     (k.BULK, [], ["smem", "x", "sixteen", "smem", "policy"], "the number of bytes must be Int32, got Int64"),
@@ -224,11 +257,11 @@ def test_the_compiler_emits_the_loads_that_the_simulator_shows(words, dtype, nam
     cutlass = pytest.importorskip("cutlass", reason="the CuTe DSL is not installed; it exists for Linux alone")
     from quack_tutorial.validate.compiled import emitted
 
-    for how in ("hint", "plain"):
+    for how in ("hint", "plain", "asked", "asked hint"):
         text = compiled(k.Vectors(getattr(cutlass, dtype), words, how, limit=9), name)
         found = emitted(text).accesses
         assert {key: n for key, n in found.items() if key[1] == "load"} == {("global", "load", 4 * words): 1}
-        assert ("L2::cache_hint" in text) == (how == "hint")
+        assert ("L2::cache_hint" in text) == how.endswith("hint")
 
 
 def test_the_compiler_emits_the_slices_and_the_bulk_copy():

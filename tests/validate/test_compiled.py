@@ -71,6 +71,13 @@ def test_loops_and_what_stands_behind_branches():
     assert not straight.loops and compiled.emitted(f"$L__2:\n{load}\n{branch}\n").loops
 
 
+def test_a_block_on_one_line_is_the_instructions_in_it():
+    load = "ld.global.v2.b32 {%r1, %r2}, [%rd1];"
+    block = "\t{ .reg .pred p; setp.ne.b32 p, %r5, 0; mov.b32 %r1, %r3; mov.b32 %r2, %r4; @p " + load + " }\n"
+    found = compiled.emitted(f"{load}\n{block}")
+    assert (found.accesses["global", "load", 8], found.guarded["global", "load", 8]) == (2, 1)
+
+
 def test_rules_explain_and_are_named(subjects):
     def rules(name):
         shown, text = subjects[name]

@@ -20,18 +20,27 @@ BULK = (
 )
 
 
+def asked(words, hint):
+    """The PTX of a load by those whose predicate is not 0; the others get other words."""
+    targets, p = ", ".join(f"{{$w{k}}}" for k in range(words)), 2 if hint else 1
+    moves = " ".join(f"mov.b32 {{$w{k}}}, {{$r{p + 1 + k}}};" for k in range(words))
+    vector, targets = (f".v{words}", f"{{{targets}}}") if words > 1 else ("", targets)
+    load = f"ld.global{'.L2::cache_hint' if hint else ''}{vector}.b32 {targets}, [{{$r0}}]{', {$r1}' if hint else ''};"
+    return f"{{ .reg .pred p; setp.ne.b32 p, {{$r{p}}}, 0; {moves} @p {load} }}"
+
+
 def evict_last():
     return cute.arch.inline_ptx(POLICY, write_only_types=[cutlass.Int64])
 
 
 class Vectors:
-    """Each row of x to out, a vector of 32-bit words a thread: `how` is "copy", "hint" or "plain".
+    """Each row of x to out, a vector of 32-bit words a thread: `how` is "copy", "hint", "plain", "asked" or "asked hint".
 
-    Threads at or past `limit` vectors of a row do nothing; `shift` moves a load by elements.
+    Threads at or past `limit` vectors of a row load nothing and write `fill`; `shift` moves a load by elements.
     """
 
-    def __init__(self, dtype, words, how, limit=None, shift=0):
-        self.dtype, self.words, self.how, self.limit, self.shift = dtype, words, how, limit, shift
+    def __init__(self, dtype, words, how, limit=None, shift=0, fill=0.0):
+        self.dtype, self.words, self.how, self.limit, self.shift, self.fill = dtype, words, how, limit, shift, fill
         self.size = words * 32 // dtype.width
 
     @cute.jit
@@ -48,10 +57,12 @@ class Vectors:
         if cutlass.const_expr(self.shift > 0):
             source = cute.local_tile(cute.domain_offset((0, self.shift), x), (1, self.size), (row, tidx))
         registers = cute.make_rmem_tensor((1, self.size), self.dtype)
-        registers.fill(0.0)
+        registers.fill(self.dtype(self.fill))
         pred = cute.make_rmem_tensor((1, 1), cutlass.Boolean)
         pred[0, 0] = True if cutlass.const_expr(self.limit is None) else tidx < self.limit
-        if cutlass.const_expr(self.limit is None):
+        if cutlass.const_expr(self.how.startswith("asked")):
+            self.load_asked(source[0, None], registers[0, None], pred[0, 0])
+        elif cutlass.const_expr(self.limit is None):
             self.load(atom, source[0, None], registers[0, None])
         elif pred[0, 0]:
             self.load(atom, source[0, None], registers[0, None])
@@ -70,6 +81,15 @@ class Vectors:
             found = cute.arch.inline_ptx(texts[self.words], write_only_types=types, read_only_args=args)
             for k in cutlass.range_constexpr(self.words):
                 words[k] = found if self.words == 1 else found[k]
+
+    def load_asked(self, source, registers, pred):
+        words, hint = cute.recast_tensor(registers, cutlass.Int32), self.how == "asked hint"
+        args = [source.iterator, *([evict_last()] if hint else []), pred.to(cutlass.Int32)]
+        args += [words[k] for k in range(self.words)]
+        types = [cutlass.Int32] * self.words
+        found = cute.arch.inline_ptx(asked(self.words, hint), write_only_types=types, read_only_args=args)
+        for k in range(self.words):
+            words[k] = found if self.words == 1 else found[k]
 
 
 class Slices:
