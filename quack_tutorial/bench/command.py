@@ -2,20 +2,25 @@
 
 A sweep may be stopped at any time and gone on with (`--resume`): the record is written after every cell, and cells that
 it holds are skipped. A record holds one operation, one machine and one set of versions; others are refused. `all` measures
-every operation, with a record each in the folder that --out names.
+every operation, with a record each in the folder that --out names. With `--prepare K` everything is compiled first, in K
+processes a GPU: the more cells, the more time that saves.
 """
 
 from __future__ import annotations
 
 import datetime
+import os
 import shlex
 import sys
+import tempfile
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 from quack_tutorial import hardware, machine
-from quack_tutorial.bench import records, results, sweep
+from quack_tutorial.bench import prepare, records, results, sweep
 from quack_tutorial.bench.operations import DTYPES, OPERATIONS, CellKey, default_rows, expected_cells, named, slug
+from quack_tutorial.kernel_cache import VARIABLE as KEPT
 
 TIMER = (
     "microseconds a launch: CUDA-graph replay of >= 20 launches over rotating buffers of >= 3 x L2, "
@@ -39,6 +44,7 @@ def add_arguments(parser):
     parser.add_argument("--resume", action="store_true", help="go on with FILE: skip the cells it holds")
     parser.add_argument("--quick", action="store_true", help="4 sizes, 7 rounds, no second timer")
     parser.add_argument("--gpus", type=int, metavar="K", help="use K GPUs of this host, one cell each")
+    parser.add_argument("--prepare", type=int, metavar="K", help="compile everything first, in K processes a GPU")
     parser.add_argument("--limit-s", type=float, metavar="S", help="stop between cells after about S seconds")
     parser.add_argument("--steps", action="store_true", help="say how long each step of a cell took")
 
@@ -51,6 +57,8 @@ def run(args) -> int:
         print(f"bench measures on a Hopper GPU, and there is none to use here: {why}.", file=sys.stderr)
         return 1
     try:
+        if args.prepare is not None and args.prepare < 1:
+            raise ValueError(f"--prepare takes a number of processes, 1 or more, got {args.prepare}")
         keys = requested_cells(args)
         providers = requested_providers(args)
         kept = opened(args)
@@ -58,7 +66,8 @@ def run(args) -> int:
         print(f"bench: {error}", file=sys.stderr)
         return 1
     try:
-        return measure(args, keys, providers, kept, here.driver)
+        with kernels_kept(args):
+            return measure(args, keys, providers, kept, here.driver)
     except (RuntimeError, records.RecordError) as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1
@@ -75,6 +84,11 @@ def measure(args, keys, providers, kept, driver, start=sweep.Worker) -> int:
         print(f"  {operation}: {', '.join(names)}")
     if not todo:
         return 0
+    limit_s = args.limit_s
+    if args.prepare:
+        preparing = time.monotonic()
+        print(prepared(args, todo, providers, start), flush=True)
+        limit_s = None if limit_s is None else limit_s - (time.monotonic() - preparing)
     began, failed, done, kept = time.monotonic(), 0, 0, dict(kept)
     started = []  # what a worker says about the device is known when the first one has started
 
@@ -92,7 +106,7 @@ def measure(args, keys, providers, kept, driver, start=sweep.Worker) -> int:
         lambda key: providers[key.operation],
         rounds=7 if args.quick else 11,
         do_bench=not args.quick,
-        limit_s=args.limit_s,
+        limit_s=limit_s,
         on_step=show,
         start=start_and_note,
         gpus=args.gpus,
@@ -122,6 +136,28 @@ def measure(args, keys, providers, kept, driver, start=sweep.Worker) -> int:
     if left and args.out:
         print(f"Go on with: {command_line(args)} --resume")
     return 1 if failed else 0
+
+
+@contextmanager
+def kernels_kept(args):
+    """With --prepare our kernels are kept on disk too: in the user's folder, or in one for as long as this takes."""
+    if not args.prepare or KEPT in os.environ:
+        yield
+        return
+    with tempfile.TemporaryDirectory(prefix="quack-tutorial-") as folder:
+        os.environ[KEPT] = folder
+        try:
+            yield
+        finally:
+            del os.environ[KEPT]
+
+
+def prepared(args, keys, providers, start=sweep.Worker) -> str:
+    """Compile what `keys` need, in at most half of the time that there is; a sentence on what came of it."""
+    jobs = prepare.jobs_of(keys, lambda key: providers[key.operation])
+    limit_s = None if args.limit_s is None else args.limit_s / 2
+    own = None if start is sweep.Worker else start  # a worker that measures is not one that compiles
+    return prepare.prepare(jobs, args.prepare, args.gpus, limit_s, start=own)
 
 
 def requested_operations(args) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """A worker that measures nothing: it speaks the protocol, with made-up times, and dies or hangs where it is told to.
 
-Run as `python fake_worker.py BEHAVIOUR`: "good", "dies-at:PROVIDER", "dies-at-ceiling", "never-starts".
+Run as `python fake_worker.py BEHAVIOUR`: "good", "dies-at:PROVIDER", "dies-at-ceiling", "refuses", "never-starts".
 """
 
 import dataclasses
@@ -20,6 +20,12 @@ for line in sys.stdin:
         print(
             json.dumps({"cell": synthetic.sweep(request["size"], request["configs"], request["crashed"])}), flush=True
         )
+        continue
+    if "provider" in request:
+        print(json.dumps({"doing": request["provider"]}), flush=True)
+        if behaviour == f"dies-at:{request['provider']}":
+            sys.exit("RuntimeError: CUDA error: an illegal memory access was encountered")
+        print(json.dumps({"cell": {"problem": "refused" if behaviour == "refuses" else ""}}), flush=True)
         continue
     steps = ["ceiling", *[p for p in request["providers"] if p not in request["crashed"]], "timing"]
     for step in steps:

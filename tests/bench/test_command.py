@@ -3,11 +3,13 @@
 import argparse
 import functools
 import json
+import os
 import sys
 import types
 
 import pytest
 
+from quack_tutorial import kernel_cache
 from quack_tutorial.bench import command, records, sweep
 from quack_tutorial.bench.operations import OPERATIONS, CellKey, expected_cells, slug
 from tests.bench import synthetic
@@ -144,6 +146,17 @@ def test_several_gpus_are_noted_with_each_cell(gpu, tmp_path):
 def test_what_makes_no_sense_is_said(gpu, capsys, words, sentence):
     assert command.run(parsed(*words)) == 1
     assert sentence in capsys.readouterr().err
+
+
+def test_the_command_prepares_and_then_measures(gpu, tmp_path, capsys):
+    words = ("--dtype", "bfloat16", "--m", "8192", "--n", "256,512", "--prepare", "2", "--out", tmp_path / "r.json")
+    assert command.run(parsed(*words)) == 0
+    said = capsys.readouterr().out
+    # ours, compile, compile tuned, quack and liger at two sizes
+    assert "10 of 10 programs prepared in " in said and "2 measured, 0 failed, 0 left" in said
+    assert command.run(parsed("--prepare", "0")) == 1
+    assert "--prepare takes a number of processes, 1 or more, got 0" in capsys.readouterr().err
+    assert kernel_cache.VARIABLE not in os.environ
 
 
 def test_a_sweep_is_written_and_gone_on_with(gpu, tmp_path, capsys):
