@@ -31,7 +31,9 @@ SHAPES = (
     (2048, 16),
     (4096, 4),
     (4096, 8),
+    (4096, 16),
     (8192, 8),
+    (8192, 16),
 )
 KEPT = 4  # how many of the sweep's best are timed in turn with the providers; the quickest of them is the ceiling
 HINTS = (("", ""), ("", ".cs"), ("evict_first", ".cs"), ("evict_last", ""))  # of loads and stores

@@ -2,7 +2,7 @@
 
 A row-wise kernel touches every byte once, so nothing that it reads is worth keeping. The hint is not about that. What L2
 has no room for goes to memory: read bytes are dropped, written ones must be written back. With `evict_last` on the loads,
-L2 gives up what was written before what was read, and the same kernel runs 2 to 4 % faster ("one read" and "one read, kept in
+L2 gives up what was written before what was read, and the same kernel runs 1.5 to 4.4 % faster ("one read" and "one read, kept in
 L2" in `book/records/rmsnorm-ladder.json` and `softmax-ladder.json`); `evict_first`, which sounds right for bytes that are used
 once, made softmax slower. It seems that writes then leave L2 soon and in long runs, so that memory turns around between reading
 and writing less often. A kernel that writes next to nothing gains nothing.
