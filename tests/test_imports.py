@@ -16,7 +16,10 @@ HEAVY = {"cutlass", "cuda", "torch", "matplotlib"}
 ROOMS = {
     "__init__": (set(), set()),
     "analysis": ({"simulator.trace", "hardware"}, set()),
-    "bench": ({"hardware", "reference", "kernels", "compiler", "kernel_cache", "ops", "machine", "occupancy"}, {"torch"}),
+    "bench": (
+        {"hardware", "reference", "kernels", "compiler", "kernel_cache", "ops", "machine", "occupancy"},
+        {"torch"},
+    ),
     "cli": (set(), set()),
     "compiler": ({"kernel_cache", "kernels", "simulator"}, {"cutlass", "cuda", "torch"}),
     "figures": ({"analysis", "simulator.trace", "bench", "hardware"}, {"matplotlib"}),
