@@ -62,13 +62,14 @@ class CrossEntropy:
         target = target_of(mT, row)
         cute.arch.sync_warp()  # or the compiler would move that load down to where the target is needed
 
-        # read MN elements: all pieces but the last without looking where the row ends
+        # read MN elements: pieces that every row has whole without looking where it ends, then the last one or two
         max_thread, sum_thread = -cutlass.Float32.inf, cutlass.Float32(0.0)
-        for piece in range(tile.pieces - 1):
+        for piece in range(tile.whole_pieces):
             place = row, row_exists, piece, lane, head, body
             max_thread, sum_thread = self.add_piece(mX, place, tile.vectors, max_thread, sum_thread)
-        place = row, row_exists, tile.pieces - 1, lane, head, body
-        max_thread, sum_thread = self.add_piece(mX, place, tile.certain, max_thread, sum_thread)
+        for piece in cutlass.range_constexpr(tile.whole_pieces, tile.pieces):
+            place = row, row_exists, piece, lane, head, body
+            max_thread, sum_thread = self.add_piece(mX, place, tile.certain, max_thread, sum_thread)
         logit = logit_of(mX, row, target)
         width = min(tile.threads_per_row, 32)
         max_warp = warp_reduce(max_thread, cute.arch.fmax, width)

@@ -79,9 +79,12 @@ class RowTile:
             singles = self.most_before() + self.vector_size - 1
         self.singles = math.ceil(singles / self.threads_per_row)
         self.values = self.vectors * self.vector_size + self.singles
-        # The last piece's vectors in whatever row, and how many of a thread's vectors are there whoever the thread is.
-        in_last = (N - self.most_before()) // self.vector_size - (self.pieces - 1) * in_piece
+        # Of the vectors that every row has: the last piece's, how many of a thread's are there whoever the thread is, and how
+        # many pieces before the last one are there whole.
+        in_any = (N - self.most_before()) // self.vector_size
+        in_last = in_any - (self.pieces - 1) * in_piece
         self.certain = self.vectors if in_last == in_piece == threads * self.vectors else max(0, in_last) // threads
+        self.whole_pieces = min(self.pieces - 1, in_any // in_piece)
 
     def most_before(self):
         """The most single elements that a row can have before its first vector."""

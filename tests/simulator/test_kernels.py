@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from quack_tutorial import reference
+from quack_tutorial.kernels.config import Config
 from quack_tutorial.kernels.copy import Copy, CopyAsync
+from quack_tutorial.kernels.cross_entropy import CrossEntropy
 from quack_tutorial.kernels.softmax import Softmax, SoftmaxOnline, SoftmaxThreePass
 from quack_tutorial.simulator import Array, simulate
 from quack_tutorial.simulator.names import CUTLASS
@@ -87,6 +89,19 @@ def test_softmax_takes_rows_with_a_gap_and_unaligned_rows():
     run = simulate(Softmax(DslType("float32"), 257, rows="any"), x, out)
     assert run.ok, run
     assert np.abs(out - reference.softmax(x)).max() < 1e-6
+
+
+@pytest.mark.parametrize("N", [513, 2559, 2563, 2569, 2591])
+def test_rows_that_start_anywhere_may_end_in_the_piece_before_the_last(N):
+    rows = 2 * 32 + 1  # of odd lengths: one has as many elements before its first vector as there can be
+    x = np.random.default_rng(N).standard_normal((rows, N)).astype(np.float32)
+    target, loss, lse = np.arange(rows) * 37 % N, *(np.full(rows, np.nan, np.float32) for _ in range(2))
+    kernel = CrossEntropy(DslType("float32"), N, "congruent", lse=True, config=Config(64, 128, 1, 2))
+    assert kernel.tile.pieces - kernel.tile.whole_pieces in (1, 2)
+    run = simulate(kernel, x, target, loss, lse, -100)
+    assert run.ok, run
+    want = reference.logsumexp(x)
+    assert np.abs(lse - want).max() < 1e-5 and np.abs(loss - (want - x[np.arange(rows), target])).max() < 1e-5
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
