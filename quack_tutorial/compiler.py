@@ -149,6 +149,23 @@ def _load_or_compile(host_fn, args, key, arch=None):
     return kept and _load(kept, name) or compiled
 
 
+@contextmanager
+def kernels_kept():
+    """What is compiled in here, or by processes started in here, is kept on disk: where the user wants it, else for as long as
+    this takes."""
+    if kernel_cache.folder():
+        yield
+        return
+    with tempfile.TemporaryDirectory(prefix="quack-tutorial-") as folder:
+        before = os.environ.get(kernel_cache.VARIABLE)
+        os.environ[kernel_cache.VARIABLE] = folder
+        try:
+            yield
+        finally:
+            del os.environ[kernel_cache.VARIABLE]
+            os.environ.update({} if before is None else {kernel_cache.VARIABLE: before})
+
+
 def _kept_name(fingerprint, signature, arch):
     """The name under which a kernel is kept on disk, or None if it is made from something without a lasting name."""
     specs = tuple(astuple(item) if isinstance(item, TensorSpec) else item for item in signature)
@@ -245,10 +262,10 @@ def ptx(host_fn, *args, arch: str = HOPPER_ARCH) -> str:
         name = _kept_name(_fingerprint(host_fn), _signature_key(host_fn, args), arch)
         kept = name and kernel_cache.find(name, PTX_SUFFIX)
         if kept:
-            return kept.read_text()
+            return kept.read_text(encoding="utf-8")
     text = _compile(host_fn, args, arch, keep_ptx=True).__ptx__
     if name:
-        kernel_cache.keep(name, lambda path: Path(path).write_text(text), PTX_SUFFIX)
+        kernel_cache.keep(name, lambda path: Path(path).write_text(text, encoding="utf-8"), PTX_SUFFIX)
     return text
 
 
@@ -394,7 +411,7 @@ def _compile(host_fn, args, arch=None, keep_ptx=False):
     keep = cute.KeepPTX()
     # The DSL hands PTX over through a file, in the current folder unless told otherwise before it was imported. The file is
     # named after the kernel, so that processes which compile the same one at once would read each other's half.
-    with _alone("ptx"):
+    with _alone():
         compiled = cute.compile[(keep, *options)](host_fn, *call)
         for written in Path(keep.dump_path).parent.glob(Path(keep.dump_path).name + ".*.ptx"):
             written.unlink(missing_ok=True)
@@ -402,11 +419,11 @@ def _compile(host_fn, args, arch=None, keep_ptx=False):
 
 
 @contextmanager
-def _alone(name):
+def _alone():
     """Only one of this user's processes is in here at a time."""
     import fcntl  # where the DSL exists, on Linux, this does too
 
-    with open(Path(tempfile.gettempdir(), f"quack-tutorial-{name}-{os.getuid()}.lock"), "w") as lock:
+    with open(Path(tempfile.gettempdir(), f"quack-tutorial-ptx-{os.getuid()}.lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 

@@ -17,7 +17,7 @@ ROOMS = {
     "__init__": (set(), set()),
     "analysis": ({"simulator.trace", "hardware"}, set()),
     "bench": (
-        {"hardware", "reference", "kernels", "compiler", "kernel_cache", "ops", "machine", "occupancy"},
+        {"hardware", "reference", "kernels", "compiler", "ops", "machine", "occupancy"},
         {"torch"},
     ),
     "cli": (set(), set()),

@@ -7,7 +7,7 @@ import warnings
 
 import pytest
 
-from quack_tutorial import kernel_cache
+from quack_tutorial import compiler, kernel_cache
 
 
 @pytest.fixture
@@ -100,3 +100,18 @@ def test_a_compiled_kernel_can_be_written_and_a_damaged_one_is_compiled_again(fo
     compiled = compiler._load_or_compile(kernel, args, key, arch="sm_90a")
     assert callable(compiled) and loaded[0] == damaged
     assert any(path.read_bytes()[:4] == b"\x7fELF" for path in folder.iterdir() if path != damaged)
+
+
+def test_without_a_folder_of_the_users_one_is_there_for_as_long_as_it_takes(monkeypatch, tmp_path):
+    for before in (None, ""):
+        monkeypatch.delenv(kernel_cache.VARIABLE, raising=False)
+        if before is not None:
+            monkeypatch.setenv(kernel_cache.VARIABLE, before)
+        with compiler.kernels_kept():
+            folder = kernel_cache.folder()
+            assert folder.is_dir()
+        assert not folder.exists() and os.environ.get(kernel_cache.VARIABLE) == before
+    monkeypatch.setenv(kernel_cache.VARIABLE, str(tmp_path))
+    with compiler.kernels_kept():
+        assert kernel_cache.folder() == tmp_path
+    assert tmp_path.exists()

@@ -33,11 +33,11 @@ def count(pattern, text):
     return len(re.findall(pattern, text))
 
 
-def assert_stays_in_registers(text, spill_bytes=0):
+def assert_stays_in_registers(text, spilled=0):
     assert ".local" not in text
     used = resources(text)
     if used is not None:  # where ptxas is installed
-        assert max(used.spill_store_bytes, used.spill_load_bytes) <= spill_bytes
+        assert used.spill_store_bytes == used.spill_load_bytes == spilled
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -281,6 +281,10 @@ def parts(N):
     return TensorSpec("float32", ("G", N), (N, 1), 16)
 
 
+# Bytes a thread: with a bias and the gradient of h as well, one number has no register left.
+SPILLED = {("rmsnorm backward", "bfloat16", 131072): 4}
+
+
 @pytest.mark.parametrize("name", ROW_KERNELS)
 @pytest.mark.parametrize(
     "N, rows",
@@ -293,8 +297,8 @@ def test_row_kernels_compile_with_all_their_tensors_and_stay_in_registers(name, 
         def matrix(stride, dtype=dtype, align=align):
             return TensorSpec(dtype, ("M", N), (stride, 1), align)
 
-        # With all tensors at once one value or two may not fit.
-        assert_stays_in_registers(ptx(*ROW_KERNELS[name](DTYPES[dtype], N, rows, matrix)), spill_bytes=8)
+        spilled = SPILLED.get((name, dtype, N), 0)
+        assert_stays_in_registers(ptx(*ROW_KERNELS[name](DTYPES[dtype], N, rows, matrix)), spilled)
 
 
 def test_column_sums_compile():

@@ -9,18 +9,16 @@ processes a GPU: the more cells, the more time that saves.
 from __future__ import annotations
 
 import datetime
-import os
 import shlex
 import sys
-import tempfile
 import time
-from contextlib import contextmanager
+from contextlib import nullcontext
 from pathlib import Path
 
 from quack_tutorial import hardware, machine
 from quack_tutorial.bench import prepare, records, results, sweep
 from quack_tutorial.bench.operations import DTYPES, OPERATIONS, CellKey, default_rows, expected_cells, named, slug
-from quack_tutorial.kernel_cache import VARIABLE as KEPT
+from quack_tutorial.compiler import kernels_kept
 
 TIMER = (
     "microseconds a launch: CUDA-graph replay of >= 20 launches over rotating buffers of >= 3 x L2, "
@@ -66,7 +64,7 @@ def run(args) -> int:
         print(f"bench: {error}", file=sys.stderr)
         return 1
     try:
-        with kernels_kept(args):
+        with kernels_kept() if args.prepare else nullcontext():
             return measure(args, keys, providers, kept, here.driver)
     except (RuntimeError, records.RecordError) as error:
         print(f"bench: {error}", file=sys.stderr)
@@ -136,20 +134,6 @@ def measure(args, keys, providers, kept, driver, start=sweep.Worker) -> int:
     if left and args.out:
         print(f"Go on with: {command_line(args)} --resume")
     return 1 if failed else 0
-
-
-@contextmanager
-def kernels_kept(args):
-    """With --prepare our kernels are kept on disk too: in the user's folder, or in one for as long as this takes."""
-    if not args.prepare or KEPT in os.environ:
-        yield
-        return
-    with tempfile.TemporaryDirectory(prefix="quack-tutorial-") as folder:
-        os.environ[KEPT] = folder
-        try:
-            yield
-        finally:
-            del os.environ[KEPT]
 
 
 def prepared(args, keys, providers, start=sweep.Worker) -> str:

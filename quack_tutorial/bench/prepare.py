@@ -1,9 +1,8 @@
 """Compile what cells need before they are measured, in many processes at once; what is compiled is kept on disk.
 
-Measuring must be alone on a GPU, compiling need not be: a cell's providers keep one CPU busy for longer than the GPU. With
-`bench --prepare K`, K processes a GPU first set every provider of every cell up and call it once. torch.compile, triton,
-QuACK and this package keep what they compiled; the worker that measures then finds it there. Nothing that is chosen by
-timing is kept, see `peers`.
+Measuring must be alone on a GPU, compiling need not be. With `bench --prepare K`, K processes a GPU first set every provider
+of every cell up and call it once. torch.compile, triton, QuACK and this package keep what they compiled; the worker that
+measures then finds it there. Nothing that is chosen by timing is kept, see `peers`.
 
 | not prepared           | because                                                        |
 |------------------------|----------------------------------------------------------------|

@@ -412,7 +412,7 @@ def test_a_cuda_graph_replays_with_new_inputs(clean):
 @gpu_only
 def test_tensors_of_another_device_than_the_current_one():
     if torch.cuda.device_count() < 2:
-        pytest.skip("needs two GPUs")
+        pytest.skip("tensors of a GPU that is not the current one need a second GPU, and torch sees one")
     x, w, target = (t.to("cuda:1") for t in (randn(7, 1000), randn(1000), targets(7, 1000)))
     for _ in range(2):
         assert_plain(x, w, target, plain(x, w, target))

@@ -77,7 +77,7 @@ def test_ctrl_c_stops_an_endless_kernel_and_the_next_run_works(check):
             simulate(language.endless, X, np.zeros(128, np.float32), check=check, max_steps=10**6)
         finally:
             over.set()
-    assert time.monotonic() - start < 20
+    assert time.monotonic() - start < 5
     assert STATE.run is None and STATE.group is None and STATE.loops == 0
     out = np.zeros(32, np.float32)
     assert simulate(language.two_kernels, X[:32], out).ok

@@ -77,7 +77,7 @@ def test_without_a_gpu_no_worker_starts_and_the_suite_says_so(device):
     from quack_tutorial import compiler
 
     if not compiler.gpu_problem():
-        pytest.skip("there is a GPU")
+        pytest.skip("this is what a machine without a GPU says, and here is one")
     (mismatch,) = device.run(True, quiet, processes=2).mismatches
     assert mismatch.startswith("nothing was compared: no worker could start")
 
