@@ -1,4 +1,16 @@
-"""What rewritten code calls: branches and loops under masks, lazy and/or, calls that may block."""
+"""What rewritten code calls: branches and loops under masks, lazy and/or, calls that may block.
+
+| section    | what it has                                                                                   |
+|------------|-----------------------------------------------------------------------------------------------|
+| (first)    | names that no path has set, what a dynamic `if` must not do, the limit on steps               |
+| calls      | calls of functions that may block, and of those that must not                                 |
+| conditions | truth, and/or/not, comparisons and `a if c else b`, of Python values and of one a lane        |
+| joins      | one value from those of two arms, and the DSL's rules on their types                          |
+| `Branch`   | a dynamic `if`: each arm under its mask, then the joins                                       |
+| loops      | `range` and `while`, unrolled or under masks, with the variables that they carry              |
+
+`rewrite` says which calls stand for which statements.
+"""
 
 from __future__ import annotations
 
