@@ -43,6 +43,7 @@ DSL_VERSION = "4.8.1"
 HOPPER = (9, 0)  # compute capability
 HOPPER_ARCH = "sm_90a"
 PTX_SUFFIX = ".ptx"  # of PTX that is kept beside kernels
+DUMP_FOLDER = "CUTE_DSL_DUMP_DIR"  # the environment's name for where CuTe DSL writes files, PTX among them
 MAX_ALIGNMENT = 16  # bytes; wider than this no load or store of Hopper asks for
 
 # torch and numpy name -> CuTe DSL name
@@ -198,7 +199,7 @@ def _symbol(name):
 def _environment():
     """What a compiled kernel depends on beside its source: versions, the DSL's options, the processor of the host code."""
     packages = ("nvidia-cutlass-dsl", "nvidia-cutlass-dsl-libs-cu12", "nvidia-cutlass-dsl-libs-cu13", "apache-tvm-ffi")
-    options = sorted(item for item in os.environ.items() if item[0].startswith("CUTE_DSL_"))
+    options = sorted(item for item in os.environ.items() if item[0].startswith("CUTE_DSL_") and item[0] != DUMP_FOLDER)
     return sys.version, *(_version(package) for package in packages), options, platform.machine(), _processor()
 
 
@@ -409,7 +410,7 @@ def _compile(host_fn, args, arch=None, keep_ptx=False):
     if not keep_ptx:
         return cute.compile[tuple(options)](host_fn, *call)
     keep = cute.KeepPTX()
-    # The DSL hands PTX over through a file, in the current folder unless told otherwise before it was imported. The file is
+    # The DSL hands PTX over through a file, in the current folder unless DUMP_FOLDER named one before it was imported. It is
     # named after the kernel, so that processes which compile the same one at once would read each other's half.
     with _alone():
         compiled = cute.compile[(keep, *options)](host_fn, *call)
@@ -420,10 +421,11 @@ def _compile(host_fn, args, arch=None, keep_ptx=False):
 
 @contextmanager
 def _alone():
-    """Only one of this user's processes is in here at a time."""
+    """Of this user's processes that hand PTX over in one folder, only one is in here at a time."""
     import fcntl  # where the DSL exists, on Linux, this does too
 
-    with open(Path(tempfile.gettempdir(), f"quack-tutorial-ptx-{os.getuid()}.lock"), "w") as lock:
+    folder = os.environ.get(DUMP_FOLDER) or tempfile.gettempdir()
+    with open(Path(folder, f"quack-tutorial-ptx-{os.getuid()}.lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 

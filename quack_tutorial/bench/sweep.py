@@ -22,6 +22,7 @@ from dataclasses import asdict, dataclass, field, replace
 
 from quack_tutorial.bench.peers import WORKER_ENVIRONMENT
 from quack_tutorial.bench.records import Cell, Result
+from quack_tutorial.compiler import DUMP_FOLDER
 
 SILENCE_S = 300  # no step takes this long, QuACK's tuning included; a worker silent for longer hangs
 STEPS = ("inputs", "ceiling", "timing", "do_bench", "hashes")  # what a worker announces that is not a provider
@@ -41,7 +42,9 @@ class Worker:
 
     def __init__(self, command=None, gpu=None):
         command = command or [sys.executable, "-m", "quack_tutorial.bench.worker"]
-        environment = {**os.environ, **WORKER_ENVIRONMENT}
+        # A folder of its own for PTX: in a common one, workers that compile would wait for each other.
+        self.dumped = tempfile.TemporaryDirectory(prefix="quack-tutorial-")
+        environment = {**os.environ, **WORKER_ENVIRONMENT, DUMP_FOLDER: self.dumped.name}
         if gpu is not None:
             environment[VISIBLE] = visible_gpu(gpu, os.environ.get(VISIBLE))
         self.errors = tempfile.TemporaryFile("w+", errors="replace")
@@ -81,6 +84,7 @@ class Worker:
         """End the process."""
         self.process.kill()
         self.process.wait()
+        self.dumped.cleanup()
         for pipe in (self.process.stdin, self.process.stdout, self.errors):
             try:
                 pipe.close()
