@@ -1,7 +1,10 @@
 """Every kernel through the real compiler for sm_90a, without a GPU, and what its PTX says: widths, counts, no spills."""
 
 import multiprocessing
+import os
 import re
+import subprocess
+import sys
 import types
 from pathlib import Path
 
@@ -183,6 +186,26 @@ def hash_of_softmax(_):
 def test_processes_that_compile_the_same_kernel_do_not_read_each_others_half():
     with multiprocessing.get_context("spawn").Pool(4) as pool:
         assert len(set(pool.map(hash_of_softmax, range(12), chunksize=1))) == 1
+
+
+def test_a_folder_for_the_dsl_s_files_is_used_and_left_empty_and_changes_no_kernel_s_name(tmp_path):
+    code = "from tests.test_kernels_compile import *; print(hash_of_softmax(0), compiler._environment())"
+    environment = {**os.environ, compiler.DUMP_FOLDER: str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert done.stdout.split() == f"{hash_of_softmax(0)} {compiler._environment()}".split(), done.stderr
+    assert not list(tmp_path.glob("*.ptx")) and list(tmp_path.glob("*.lock"))
+
+
+@pytest.mark.parametrize("N", (3000, 3001, 50257))
+def test_weights_of_16_bits_come_in_vectors_wherever_rows_begin(N):
+    """Loads of single elements are those at a row's ends, in x and in the weight, and those of the weight's last vector."""
+    r = ours.Rows("bfloat16", N, "congruent")
+    kernel = RMSNorm(cutlass.BFloat16, N, "congruent", weight=cutlass.BFloat16)
+    text = ptx(kernel, r.matrix("x"), columns("bfloat16", N), None, None, r.matrix("out"), None, None, 1e-6)
+    tile = kernel.tile
+    last = (tile.vectors - tile.certain_next) * (N % 8)
+    assert count(r"ld\.global\.b16", text) == 2 * tile.singles + last
+    assert count(r"ld\.global\S*\.v4", text) == 3 * tile.vectors
 
 
 def test_arguments_are_counted():

@@ -178,7 +178,8 @@ def default_config(operation, width, N, rows="aligned"):
                 stages = PIPELINED.get(operation, (0, ()))[1]
                 fits = config.in_flight not in stages or divides(config, N, width, rows)
                 if fits and (near or measured == rows == "aligned"):
-                    return config
+                    # Rows that start anywhere take more registers than aligned ones: what is enough for these may not be.
+                    return config if measured == rows else replace(config, registers=0)
                 break
     return first_guess(operation, N, vector_elements(width, N, rows))
 

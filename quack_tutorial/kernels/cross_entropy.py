@@ -23,6 +23,7 @@ from quack_tutorial.kernels.config import default_config
 from quack_tutorial.kernels.exchange import RowExchange
 from quack_tutorial.kernels.pipeline import RowPipeline
 from quack_tutorial.kernels.reduce import (
+    as_float32,
     exp,
     exp_flushed,
     exp_scale,
@@ -70,21 +71,22 @@ class CrossEntropy:
         for piece in cutlass.range_constexpr(tile.whole_pieces, tile.pieces):
             place = row, row_exists, piece, lane, head, body
             max_thread, sum_thread = self.add_piece(mX, place, tile.certain, max_thread, sum_thread)
-        logit = logit_of(mX, row, target)
+        col = column_of(target, tile.N)
+        logit = logit_of(mX, row, col)
         width = min(tile.threads_per_row, 32)
         max_warp = warp_reduce(max_thread, cute.arch.fmax, width)
         sum_warp = warp_reduce(sum_thread * exp(max_thread - finite_or_zero(max_warp)), operator.add, width)
         max_row, sum_row = exchange.softmax_reduce(max_warp, sum_warp, opened)
         if row_exists and lane == 0:
             lse = max_row + cute.math.log(sum_row)
-            mLoss[row] = loss_of(lse, logit, target, ignore_index).to(mLoss.element_type)
+            mLoss[row] = loss_of(lse, logit, col, target == ignore_index).to(mLoss.element_type)
             if cutlass.const_expr(mLSE is not None):
                 mLSE[row] = lse
 
     @cute.jit
     def add_piece(self, mX, place, certain: cutlass.Constexpr, max_old, sum_old):
         """The running (maximum, sum) of this thread with its vectors of one piece, the first `certain` of them in the row."""
-        x = self.tile.load(mX, place, fill=-math.inf, certain=certain).load().to(cutlass.Float32)
+        x = as_float32(self.tile.load(mX, place, fill=-math.inf, certain=certain))
         # The piece's maximum first: then one exponential an element, and one for the sum so far.
         max_new = thread_reduce(x, cute.ReductionOp.MAX, max_old)
         reference = finite_or_zero(max_new)
@@ -114,21 +116,18 @@ class CrossEntropyBackward:
         # Neighbouring blocks do neighbouring pieces: what runs at once lies together in memory.
         block, _, _ = cute.arch.block_idx()
         block, piece = block // tile.pieces, block % tile.pieces
-        place = row, row_exists, _, _, _, _ = tile.place(mX, block * tile.rows_per_block, piece=piece)
-        there = existing(row, mX)
+        place = tile.place(mX, block * tile.rows_per_block, piece=piece)
+        row, there = place[0], existing(place[0], mX)
         target, lse, dloss = target_of(mT, row), mLSE[there], mDLoss[there]
         cute.arch.sync_warp()  # what is loaded above this line the compiler does not move down to where it is needed
         # read MN elements
         tXrX = tile.load(mX, place)
-        logit = logit_of(mX, row, target)
-        cute.arch.sync_warp()
         p = exp(tXrX.load().to(cutlass.Float32) - lse, self.fast_exp)
+        col = column_of(target, tile.N)
+        p = less_one_at(tile, p, col, place)
         # write MN elements
-        tXrX.store(gradient(tile, p, dloss, target, ignore_index).to(self.dtype))
+        tXrX.store(gradient(tile, p, dloss, col, target == ignore_index).to(self.dtype))
         tile.store(tXrX, mDX, place)
-        if tile.holds(target, place) and target != ignore_index:
-            p_target = exp(logit - lse, self.fast_exp)
-            mDX[cutlass.Int64(row), target] = ((p_target - 1.0) * dloss).to(self.dtype)
 
 
 class CrossEntropyFused:
@@ -168,12 +167,12 @@ class CrossEntropyFused:
 
         # read MN elements
         if cutlass.const_expr(self.pipeline.stages > 0):
-            logit = logit_of(mX, row, target)
+            logit = logit_of(mX, row, column_of(target, tile.N))
             self.pipeline.wait(arriving, 0)
             tXrX = self.pipeline.load(arriving, 0, place, 0, fill=-math.inf)
         else:
             tXrX = tile.load(mX, place, fill=-math.inf)
-            logit = logit_of(mX, row, target)
+            logit = logit_of(mX, row, column_of(target, tile.N))
         x = tXrX.load().to(cutlass.Float32)
         width = min(tile.threads_per_row, 32)
         max_thread = thread_reduce(x, cute.ReductionOp.MAX, -cutlass.Float32.inf)
@@ -184,9 +183,11 @@ class CrossEntropyFused:
         exchange.ready()
         max_row, scaled_sum = exchange.softmax_reduce(max_warp, sum_warp, opened)
         sum_row = scaled_sum * 2.0**-self.exp_scale
+        # Once more, rather than to keep more than the target in registers meanwhile.
+        col, ignored = column_of(target, tile.N), target == ignore_index
         if row_exists and lane == 0 and piece == 0:
             lse = max_row + cute.math.log(sum_row)
-            mLoss[row] = loss_of(lse, logit, target, ignore_index)
+            mLoss[row] = loss_of(lse, logit, col, ignored)
             if cutlass.const_expr(mLSE is not None):
                 mLSE[row] = lse
         if cutlass.const_expr(self.pipeline.stages > 0):
@@ -197,11 +198,12 @@ class CrossEntropyFused:
         inverse, scale = quotient_factors(max_warp - max_row, scaled_sum, self.exp_scale if exchange.needed else 0)
         if cutlass.const_expr(inverse is not None):
             y *= inverse
-        tXrX.store(gradient(tile, y, scale, target, ignore_index).to(self.dtype))
+        tXrX.store(gradient(tile, y, scale, col, ignored).to(self.dtype))
         tile.store(tXrX, mDX, place)
-        if tile.holds(target, place) and target != ignore_index:
+        # Who holds the target's column writes it again: cheaper than to compare every column of a long row.
+        if tile.holds(col, place) and not ignored:
             p_target = exp(logit - max_row) / sum_row
-            mDX[cutlass.Int64(row), target] = (p_target - 1.0).to(self.dtype)
+            mDX[cutlass.Int64(row), col] = (p_target - 1.0).to(self.dtype)
 
 
 def existing(row, mX):
@@ -218,36 +220,49 @@ def target_of(mT: cute.Tensor, row):
 
 
 @cute.jit
-def logit_of(mX: cute.Tensor, row, target):
-    """The target's logit, NaN if the target is not one of the columns; of the last row where there is no such row."""
-    col, known = cutlass.Int64(0), target >= 0 and target < mX.shape[1]
-    if known:
-        col = target
-    logit = mX[cutlass.Int64(existing(row, mX)), col].to(cutlass.Float32)
-    if not known:
-        logit = cutlass.Float32(math.nan)
-    return logit
+def column_of(target, N: cutlass.Constexpr):
+    """The target as a 32-bit column, -1 if it is none."""
+    col = cutlass.Int32(-1)
+    if target >= 0 and target < N:
+        col = target.to(cutlass.Int32)
+    return col
 
 
 @cute.jit
-def loss_of(lse, logit, target, ignore_index):
-    """lse - logit, or 0 where the target is to be ignored."""
+def logit_of(mX: cute.Tensor, row, col):
+    """The logit of column `col`, of column 0 if that is -1; of the last row where there is no such row."""
+    return mX[cutlass.Int64(existing(row, mX)), cutlass.max(col, 0)].to(cutlass.Float32)
+
+
+@cute.jit
+def loss_of(lse, logit, col, ignored):
+    """lse - logit; NaN where the target is no column, 0 where it is to be ignored."""
     loss = lse - logit
-    if target == ignore_index:
+    if col < 0:
+        loss = cutlass.Float32(math.nan)
+    if ignored:
         loss = cutlass.Float32(0.0)
     return loss
 
 
 @cute.jit
-def gradient(tile, p, scale, target, ignore_index):
-    """p * scale for this thread's values: NaN if the target is no column, 0 if it is ignored.
+def less_one_at(tile, p, col, place):
+    """p, this thread's values of a row, less 1 where the row's column `col` is."""
+    less = cute.make_rmem_tensor(tile.values, cutlass.Float32)
+    less.store(p)
+    for k in cutlass.range_constexpr(tile.values):
+        if tile.is_at(k, col, place):
+            less[k] = less[k] - 1.0
+    return less.load()
 
-    The target's own element lacks its -1: who holds it writes it again, which is cheaper than to compare every column.
-    """
-    if target < 0 or target >= tile.N:
+
+@cute.jit
+def gradient(tile, p, scale, col, ignored):
+    """p * scale for this thread's values: NaN if the target is no column, 0 if it is ignored."""
+    if col < 0:
         scale = cutlass.Float32(math.nan)
     dx = cute.make_rmem_tensor(tile.values, cutlass.Float32)
     dx.store(p * scale)
-    if target == ignore_index:
+    if ignored:
         dx.fill(0.0)
     return dx.load()

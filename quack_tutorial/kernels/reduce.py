@@ -24,6 +24,21 @@ import cutlass.cute as cute
 LOG2_E = 1.4426950408889634
 
 
+def as_float32(tensor):
+    """The values of a register tensor in float32, as a TensorSSA.
+
+    A bfloat16 is the upper half of a float32. Taken from words of two, each costs one instruction: a shift for the lower, a
+    mask for the upper. What the compiler makes of a conversion takes the upper one out first and then shifts it.
+    """
+    if tensor.element_type is not cutlass.BFloat16 or cute.size(tensor) % 2:
+        return tensor.load().to(cutlass.Float32)
+    words, count = cute.recast_tensor(tensor, cutlass.Int32), cute.size(tensor) // 2
+    values = cute.make_rmem_tensor(2 * count, cutlass.Int32)
+    for k in range(count):
+        values[2 * k], values[2 * k + 1] = words[k] << 16, words[k] & -65536
+    return cute.recast_tensor(values, cutlass.Float32).load()
+
+
 def thread_reduce(x, op: cutlass.Constexpr, init_val):
     """Reduce all values of the TensorSSA `x` that one thread holds; `op` is a cute.ReductionOp."""
     return x.reduce(op, init_val=init_val, reduction_profile=0)

@@ -67,16 +67,21 @@ class RMSNorm:
         if cutlass.const_expr(self.pipeline.stages > 0):
             arriving = self.pipeline.open()
             self.pipeline.fetch(arriving, (mX, mR), row, piece, 0)
-        # The weights come from L2, on their way before the row has arrived.
-        if cutlass.const_expr(mW is not None):
+        # The weights come from L2, on their way before the row has arrived; those that are shifted are waited for: after it.
+        tXrW = tXrB = None
+        if cutlass.const_expr(mW is not None and not tile.shifts(mW)):
             tXrW = tile.load_weight(mW, place, M)
-        if cutlass.const_expr(mB is not None):
+        if cutlass.const_expr(mB is not None and not tile.shifts(mB)):
             tXrB = tile.load_weight(mB, place, M)
 
         # read MN elements (2 MN with a residual)
         if cutlass.const_expr(self.pipeline.stages > 0):
             self.pipeline.wait(arriving, 0)
         tXrX, h = self.load(mX, mR, arriving, place)
+        if cutlass.const_expr(mW is not None and tile.shifts(mW)):
+            tXrW = tile.load_weight(mW, place, M)
+        if cutlass.const_expr(mB is not None and tile.shifts(mB)):
+            tXrB = tile.load_weight(mB, place, M)
         if cutlass.const_expr(mRO is not None):  # write MN elements
             tXrRO = cute.make_rmem_tensor(tile.values, mRO.element_type)
             tXrRO.store(h.to(mRO.element_type))

@@ -72,7 +72,8 @@ class RowTile:
         self.vectors = math.ceil(in_piece / threads)
         # Elements of a row outside its whole vectors, at most: before the boundary and behind the last vector.
         singles, self.boundary = N % self.vector_size, VECTOR_BYTES
-        if rows == "congruent" and self.vector_size > 1:
+        self.has_head = rows == "congruent" and self.vector_size > 1
+        if self.has_head:
             in_line *= self.vector_size
             if not adding and N >= 2 * in_line and threads >= in_line + self.vector_size:
                 self.boundary = LINE_BYTES
@@ -84,6 +85,7 @@ class RowTile:
         in_any = (N - self.most_before()) // self.vector_size
         in_last = in_any - (self.pieces - 1) * in_piece
         self.certain = self.vectors if in_last == in_piece == threads * self.vectors else max(0, in_last) // threads
+        self.certain_next = max(0, in_last - 1) // threads  # as `certain`, of vectors that begin one later
         self.whole_pieces = min(self.pieces - 1, in_any // in_piece)
 
     def most_before(self):
@@ -105,7 +107,7 @@ class RowTile:
         if piece is None:
             piece = cute.arch.block_idx()[1] if self.pieces > 1 else 0
         head, body = 0, self.N - self.N % self.vector_size
-        if self.rows == "congruent" and self.vector_size > 1:
+        if self.has_head:
             loaded = row if self.adding else cutlass.min(row, mX.shape[0] - 1)
             head = elements_to_boundary(tile_at(mX, (1, self.N), loaded)[0, None], self.boundary)
             body = (self.N - head) // self.vector_size * self.vector_size
@@ -136,22 +138,74 @@ class RowTile:
         if cutlass.const_expr(self.rows_per_block > 1 and not self.adding):
             row = cutlass.min(row, mX.shape[0] - 1)
             exists = True
-        gX = tile_at(mX, (1, self.N), row)
-        for k in cutlass.range_constexpr(self.singles):
-            col = single_column(k * self.threads_per_row + lane, head, body)
-            if exists and piece == 0 and col < self.N:
-                rX[self.vectors * self.vector_size + k] = gX[0, col]
         place = row, exists, piece, lane, head, body
+        self.load_singles(rX, mX, place)
         atom, tXgX = self.vectors_of(mX, place, wide)
         hint = cutlass.const_expr(keep and self.keep and in_words(tXgX))
         self.copy_vectors(atom, tXgX, self.as_vectors(rX, tXgX), place, sure, asks, hint)
         return rX
 
-    def load_weight(self, mW, place, M, fill=0.0):
-        """This thread's part of a vector (N,) that goes with every row, such as a weight; as `load`."""
+    @cute.jit
+    def load_singles(self, rX: cute.Tensor, mX: cute.Tensor, place):
+        """Read this thread's single elements of its row into the last values of `rX`."""
+        row, exists, piece, lane, head, body = place
+        gX = tile_at(mX, (1, self.N), row)
+        for k in cutlass.range_constexpr(self.singles):
+            col = single_column(k * self.threads_per_row + lane, head, body)
+            if exists and piece == 0 and col < self.N:
+                rX[self.vectors * self.vector_size + k] = gX[0, col]
+
+    def load_weight(self, mW, place, M):
+        """This thread's part of a vector (N,) that goes with every row, such as a weight; as `load`. Its address is a multiple
+        of 16 bytes."""
         every_row = cute.make_tensor(mW.iterator, cute.make_layout((M, self.N), stride=(0, 1)))
+        if self.shifts(mW):
+            return self.load_shifted(every_row, place)
         # A row that starts elsewhere shifts the weight.
-        return self.load(every_row, place, fill, wide=self.rows == "aligned", keep=False)
+        return self.load(every_row, place, wide=self.rows == "aligned", keep=False)
+
+    def shifts(self, mW):
+        """Whether a weight is loaded in vectors though it starts elsewhere than rows: float32 is quicker without."""
+        return self.has_head and mW.element_type.width == 16
+
+    @cute.jit
+    def load_shifted(self, mW: cute.Tensor, place):
+        """`load` of a 16-bit tensor whose rows are aligned, where those of the others are not: a vector of the row lies in two
+        neighbouring vectors of this tensor."""
+        row, _, piece, lane, head, body = place
+        size = self.vector_size
+        shift, half_size = head % size, size // 2  # words of two elements
+        rW = cute.make_rmem_tensor(self.values, mW.element_type)
+        rW.fill(0.0)
+        self.load_singles(rW, mW, place)
+        both = cute.make_rmem_tensor((2 * size, self.vectors), mW.element_type)
+        both.fill(0.0)
+        for k in cutlass.range_constexpr(2):
+            start = head - shift + k * size
+            # The last of the second ones may not be whole.
+            end, certain = (body, self.certain) if k == 0 else (self.N // size * size - start, self.certain_next)
+            at = row, True, piece, lane, start, end
+            atom, tXgW = self.vectors_of(mW, at, True)
+            layout = cute.make_layout(tXgW.shape, stride=((1, 0), 0, 2 * size))
+            target = cute.make_tensor(both.iterator + k * size, layout)
+            self.copy_vectors(atom, tXgW, target, at, certain, False, False)
+        words = cute.recast_tensor(both, cutlass.Int32)
+        gW = tile_at(mW, (1, self.N), row)
+        for i in cutlass.range_constexpr(self.certain_next, self.vectors if self.N % size else 0):
+            col = head - shift + piece * self.width + (i * self.threads_per_row + lane + 1) * size
+            if col == self.N // size * size:
+                tail = cute.make_rmem_tensor(size, mW.element_type)
+                tail.fill(0.0)
+                for k in cutlass.range_constexpr(self.N % size):
+                    tail[k] = gW[0, col + k]
+                tail = cute.recast_tensor(tail, cutlass.Int32)
+                for k in cutlass.range_constexpr(half_size):
+                    words[half_size + k, i] = tail[k]
+        shift_elements(words, shift)
+        for i in cutlass.range_constexpr(self.vectors):
+            for k in cutlass.range_constexpr(size):
+                rW[i * size + k] = both[k, i]
+        return rW
 
     @cute.jit
     def store(self, rX: cute.Tensor, mX: cute.Tensor, place, wide: cutlass.Constexpr = True):
@@ -224,6 +278,19 @@ class RowTile:
                 held = piece == 0 and col < self.N and (col - body) % self.threads_per_row == lane
         return exists and held
 
+    def is_at(self, k, col, place):
+        """Whether this thread's value k is the one in column `col`, a Boolean; of values that the row does not have, anything."""
+        _, _, piece, lane, head, body = place
+        single = k - self.vectors * self.vector_size
+        if single >= 0:
+            return single_column(single * self.threads_per_row + lane, head, body) == col
+        vector = k // self.vector_size * self.threads_per_row
+        # The same number for every k but for a constant.
+        return (
+            col - head - piece * self.width - lane * self.vector_size
+            == vector * self.vector_size + k % self.vector_size
+        )
+
     def vectors_of(self, mX, place, wide):
         """The copy atom for `mX`, and this thread's vectors in it: ((elements of an atom, atoms), 1, vectors)."""
         row, _, piece, lane, head, _ = place
@@ -241,6 +308,24 @@ class RowTile:
     def as_vectors(self, rX, tXgX):
         """The registers of the vectors, in the shape of `tXgX`."""
         return cute.make_tensor(rX.iterator, cute.make_layout(tXgX.shape))
+
+
+@cute.jit
+def shift_elements(words: cute.Tensor, shift):
+    """Move 16-bit elements to the front by `shift` (less than half of them), in each column of words of two.
+
+    With masks, since of an `if` around so many moves the compiler makes a branch.
+    """
+    count, columns = words.shape
+    for i in cutlass.range_constexpr(columns):
+        for bit in cutlass.range_constexpr((count // 2).bit_length() - 1):
+            step = count // 4 >> bit
+            mask = -(shift // (2 * step) % 2)
+            for k in cutlass.range_constexpr(count - step):
+                words[k, i] = words[k, i] ^ (words[k, i] ^ words[k + step, i]) & mask
+        for k in cutlass.range_constexpr(count // 2):
+            pair = words[k + 1, i].to(cutlass.Int64) << 32 | words[k, i].to(cutlass.Int64) & 0xFFFFFFFF
+            words[k, i] = (pair >> shift % 2 * 16).to(cutlass.Int32)
 
 
 def in_words(tensor):

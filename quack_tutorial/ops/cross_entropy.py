@@ -82,28 +82,25 @@ def _prepare(input, target, ignore_index, reduction, with_lse, with_scale):
     """The launch for tensors like these."""
     _check("cross_entropy", input, target, reduction)
     x, dtype, mean = rows.as_rows("cross_entropy", input), rows.DTYPE_NAMES[input.dtype], reduction == "mean"
-    device, index, is_matrix = x.device.type, _index(target), x is input
+    kept = None if reduction == "none" else (mean, with_scale)
+    kernel = _kernel(x.device.type, dtype, _index(target), x.shape[1], rows.promise(x), with_lse, kept)
+    run, is_matrix = _checked_on_cpu(kernel, x), x is input
     # Losses that are added up stay float32.
     loss_dtype = input.dtype if reduction == "none" else torch.float32
-    kernel = _kernel(device, dtype, index, x.shape[1], rows.promise(x), with_lse, rows.DTYPE_NAMES[loss_dtype])
-    run = _checked_on_cpu(kernel, x)
-    if reduction != "none":
-        reduce = rows.guarded(_loss_reduction(device, dtype, index if mean else None, with_scale), x.device)
+    number = input.new_empty(())  # empty_like is quicker than new_empty
 
     def launch(input, target):
         target = target.contiguous()
         losses = torch.empty_like(target, dtype=loss_dtype)
         lse = torch.empty_like(target, dtype=torch.float32) if with_lse else None
-        M = input.shape[0]
-        if M:
-            run(input if is_matrix else rows.as_rows("cross_entropy", input), target, losses, lse, ignore_index)
-        if reduction == "none":
-            return losses, lse, None
-        loss = input.new_empty(())
-        scale = torch.empty_like(loss, dtype=torch.float32) if with_scale else None
-        if M:
-            reduce(losses, target if mean else None, loss, scale, ignore_index)
-        else:
+        loss, scale, out = losses, None, ()
+        if reduction != "none":
+            loss = torch.empty_like(number)
+            scale = torch.empty_like(number, dtype=torch.float32) if with_scale else None
+            out = loss, scale
+        if input.shape[0]:
+            run(input if is_matrix else rows.as_rows("cross_entropy", input), target, losses, lse, *out, ignore_index)
+        elif out:
             loss.fill_(math.nan if mean else 0.0)
         return loss, lse, scale
 
@@ -168,12 +165,22 @@ def _checked_on_cpu(run, x):
 
 
 @cache
-def _kernel(device, dtype, index, N, promise, with_lse, loss_dtype):
+def _kernel(device, dtype, index, N, promise, with_lse, reduced=None):
+    """The losses of rows; where `reduced` is (mean, with_scale), their mean or sum as well."""
+    from quack_tutorial.compiler import TensorSpec
     from quack_tutorial.kernels.cross_entropy import CrossEntropy
+    from quack_tutorial.kernels.loss import LossReduction, ReducedCrossEntropy
 
-    x, lse = rows.matrix_spec(dtype, N, promise, "x"), rows.of_rows("float32") if with_lse else None
     kernel = CrossEntropy(rows.dsl_type(dtype), N, promise, target=index, lse=with_lse)
-    return rows.compiled(device, kernel, x, rows.of_rows(index), rows.of_rows(loss_dtype), lse, 0)
+    x, lse = rows.matrix_spec(dtype, N, promise, "x"), rows.of_rows("float32") if with_lse else None
+    if not reduced:
+        return rows.compiled(device, kernel, x, rows.of_rows(index), rows.of_rows(dtype), lse, 0)
+    mean, with_scale = reduced
+    # The whole element's alignment: stored in two halves, float32 came back with one of them lost.
+    align = 4 if dtype == "float32" else 2
+    out = TensorSpec(dtype, (), (), align), TensorSpec("float32", (), (), 4) if with_scale else None
+    both = ReducedCrossEntropy(kernel, LossReduction(rows.dsl_type(dtype), mean))
+    return rows.compiled(device, both, x, rows.of_rows(index), rows.of_rows("float32"), lse, *out, 0)
 
 
 @cache
@@ -192,20 +199,6 @@ def _backward_kernel(device, dtype, index, N, promise):
     x, dx = (rows.matrix_spec(dtype, N, promise, name) for name in ("x", "dx"))
     vectors = (rows.of_rows(index), rows.of_rows("float32", "dloss_stride"), rows.of_rows("float32"))
     return rows.compiled(device, CrossEntropyBackward(rows.dsl_type(dtype), N, promise), x, *vectors, dx, 0)
-
-
-@cache
-def _loss_reduction(device, dtype, index, with_scale):
-    """The mean over rows that count, with targets of type `index`; the sum if that is None."""
-    from quack_tutorial.compiler import TensorSpec
-    from quack_tutorial.kernels.loss import LossReduction
-
-    target = None if index is None else rows.of_rows(index)
-    # The whole element's alignment: stored in two halves, float32 came back with one of them lost.
-    align = 4 if dtype == "float32" else 2
-    loss, scale = TensorSpec(dtype, (), (), align), TensorSpec("float32", (), (), 4) if with_scale else None
-    kernel = LossReduction(rows.dsl_type(dtype), mean=index is not None)
-    return rows.compiled(device, kernel, rows.of_rows("float32"), target, loss, scale, 0)
 
 
 @torch.library.custom_op("quack_tutorial::cross_entropy", mutates_args=())

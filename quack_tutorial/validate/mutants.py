@@ -215,7 +215,7 @@ class _Places:
         if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And):
             for part in node.values:
                 self.add("predicate", f"`{ast.unparse(part)}` dropped from `{said}`", part, "True", statement, guarded)
-        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitAnd):
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitAnd) and not _of_words(node):
             for part, other in ((node.left, node.right), (node.right, node.left)):
                 edit = f"`{ast.unparse(part)}` dropped from `{said}`"
                 self.add("predicate", edit, node, f"({ast.unparse(other)})", statement, guarded)
@@ -285,6 +285,16 @@ def _is_dynamic(node) -> bool:
 def _touches_memory(body) -> bool:
     nodes = [node for statement in body for node in ast.walk(statement)]
     return any(isinstance(node, ast.Subscript) or call_name(node) in ACCESSES for node in nodes)
+
+
+def _of_words(node) -> bool:
+    """Whether `a & b` is arithmetic, not a predicate: with a number, or with what `^` gives."""
+    sides = (side.operand if isinstance(side, ast.UnaryOp) else side for side in (node.left, node.right))
+    return any(isinstance(side, ast.Constant) or _is_xor(side) for side in sides)
+
+
+def _is_xor(node) -> bool:
+    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitXor)
 
 
 def _is_shared(node) -> bool:

@@ -171,6 +171,12 @@ def rmsnorms():
     made = rmsnorm.RMSNormBackward(f32, 1000, weight=f32, config=Config(*MANY_WARPS))
     arguments = _rmsnorm_backward_arguments(3, 1000, 0, 1)
     yield Case(f"RMSNormBackward(3 x 1000, {MANY_WARPS}, 1 part)", made, arguments, _rmsnorm_backward_error)
+    # Weights of 16 bits are shifted to where rows begin; the last vector of 301 is not whole.
+    f16 = rmsnorm.cutlass.Float16
+    for spread, N, gap in (((8, 32, 1), 70, 1), ((32, 64, 1), 301, 0), ((32, 32, 2), 520, 3)):
+        made = rmsnorm.RMSNorm(f16, N, "congruent", weight=f16, config=Config(*spread))
+        said = f"RMSNorm(9 x {N}, float16, congruent, {spread}, gap {gap})"
+        yield Case(said, made, _half_rmsnorm_arguments(9, N, gap), _half_rmsnorm_error)
     for M, N in ((11, 40), (11, 65), (40, 33)):
         arguments = lambda M=M, N=N: (numbers(4, M, N), poisoned(N))  # noqa: E731
         error = lambda a: reference.rmsnorm_db_error(*a, "float32")  # noqa: E731
@@ -213,6 +219,22 @@ def _rmsnorm_error(a):
     )
 
 
+def _half_rmsnorm_arguments(M, N, gap):
+    def arguments():
+        x, w, out = (
+            _with_gap(numbers(5, M, N).astype(np.float16), gap),
+            numbers(6, N),
+            np.full((M, N + gap), np.nan, np.float16),
+        )
+        return x, w.astype(np.float16), None, None, out[:, :N], None, None, EPS
+
+    return arguments
+
+
+def _half_rmsnorm_error(a):
+    return reference.rmsnorm_error(a[0], a[4], "float16", weight=a[1], eps=EPS)
+
+
 def _rmsnorm_backward_arguments(M, N, gap, parts):
     x = numbers(5, M, N)
     rstd = reference.rmsnorm_rstd(x, eps=EPS).astype(np.float32)
@@ -239,7 +261,7 @@ def cross_entropies():
 
     f32 = cross_entropy.cutlass.Float32
     for spread, N, gap, rows in configs():
-        said = f"(5 x {N}, {rows}, {spread}, gap {gap})"
+        said = f"(6 x {N}, {rows}, {spread}, gap {gap})"
         ignored = 3 if rows == "aligned" else IGNORED  # one of the columns, or none
         if spread[2] == 1:
             config = Config(*spread, in_flight=2)
@@ -274,14 +296,14 @@ def losses():
 
 
 def _logits(N, gap, ignored, *outputs):
-    """Five rows of logits; among the targets one to ignore, one too large, one negative; the last row's is a column."""
-    target = np.array([N, ignored, 0, -3, N - 1], np.int64)
+    """Six rows of logits; among the targets one to ignore, one too large, one negative; the last row's is a column."""
+    target = np.array([N, ignored, 0, -3, N // 2, N - 1], np.int64)
 
     def arguments():
-        x = numbers(11, 5, N, gap=gap, spread=3)
+        x = numbers(11, 6, N, gap=gap, spread=3)
         lse = reference.logsumexp(x).astype(np.float32)
-        made = {"loss": [poisoned(5)], "lse": [poisoned(5)], "dx": [poisoned(5, N, gap=gap)]}
-        made["backward"] = [numbers(12, 5), lse, *made["dx"]]
+        made = {"loss": [poisoned(6)], "lse": [poisoned(6)], "dx": [poisoned(6, N, gap=gap)]}
+        made["backward"] = [numbers(12, 6), lse, *made["dx"]]
         return x, target.copy(), *(array for name in outputs for array in made[name]), ignored
 
     return arguments
