@@ -7,6 +7,7 @@
 | `ours`          | how our kernels are set up, the ladders, and the PTX of what is timed                    |
 | `peers`         | how each other implementation is set up                                                  |
 | `plain_kernels` | the vector kernels (read, copy, add) that a ceiling is the fastest of                    |
+| `plain_tile`    | our kernels' own tiles without the arithmetic, for the ceilings as well                  |
 | `ceilings`      | the ceiling of one size: the best of those kernels, found by a sweep                     |
 | `correctness`   | float64 reference on sampled rows, before anything is timed                              |
 | `timing`        | CUDA-graph replays over rotating buffers, providers interleaved                          |
@@ -14,6 +15,7 @@
 | `records`       | recorded results: device, versions, samples; read, checked, written                      |
 | `measure`       | one cell: set up, check, time                                                            |
 | `worker`        | the process that measures cells                                                          |
+| `prepare`       | compiles what cells need, in many processes, before they are measured                    |
 | `sweep`         | many cells through workers, one a GPU, started again when a provider takes them down     |
 | `tuning`        | the process that tries configurations of one kernel at one size                          |
 | `tune`          | `quack-tutorial tune`                                                                    |

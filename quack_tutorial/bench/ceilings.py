@@ -1,9 +1,9 @@
 """The ceiling of one size: the fastest plain vector kernel with the same reads and writes, in the same run.
 
 Launch and drain weigh more on small sizes, so the ceiling is found for each size anew, by a sweep over block sizes,
-warps and cache hints, with torch's own copy or add beside it. Which kernels are the best is remembered in a process for
-sizes of one pattern that are alike; they are timed again in each cell. A kernel above its ceiling is a fault of the measurement
-until shown otherwise: `quack-tutorial results` flags it.
+warps and cache hints, with torch's own copy or add beside it, and our kernel's own tile without its arithmetic. Which plain
+kernels are the best is remembered in a process for sizes of one pattern that are alike; they are timed again in each cell. A
+kernel above its ceiling is a fault of the measurement until shown otherwise: `quack-tutorial results` flags it.
 """
 
 from __future__ import annotations
@@ -68,6 +68,16 @@ def ceiling_candidates(pattern: str, bytes_moved: int, slots: int, pool) -> dict
     if own is not None:
         chosen[f"torch {own.__name__}"] = own
     return {name: timing.capture(call, buffers, launches, pool).released() for name, call in chosen.items()}
+
+
+def own_tile(operation: str, inputs, launches: int, pool) -> dict[str, timing.Replay]:
+    """The operation's own tile without its arithmetic, captured on the cell's `inputs`; none where it has no such tile."""
+    from quack_tutorial.bench import plain_tile
+
+    if operation not in plain_tile.READS:
+        return {}
+    name, call = plain_tile.setup(operation, inputs[0][0])
+    return {name: timing.capture(call, inputs, launches, pool).released()}
 
 
 def best_of_sweep(pattern: str, bytes_moved: int) -> list[str] | None:

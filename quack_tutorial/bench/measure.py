@@ -45,6 +45,7 @@ def measure_cell(key: CellKey, providers, rounds=11, do_bench=True, crashed=None
     launches = timing.launches_for(moved, slots)
     announce("ceiling")
     plain = ceilings.ceiling_candidates(operation.pattern, moved, slots, pool)
+    plain |= ceilings.own_tile(operation.name, inputs, launches, pool)
 
     own = {"ours", *operation.ladder}
     # Ours first: QuACK changes classes of CuTe DSL when it is imported. (With QuACK 0.6.5 our PTX stays the same.)

@@ -7,6 +7,7 @@
 | `reduce`  | thread, warp and block reductions; (maximum, sum of exponentials) pairs                |
 | `config`, `tables` | how a kernel spreads rows over threads: what a sweep tries, and what was the fastest      |
 | `rows`    | a row into registers and back, for any length and address: vectors, single elements    |
+| `tile_copy` | the reads and writes of a row-wise kernel without its arithmetic                    |
 | `exchange` | how the warps of a row agree: shared memory in a block, distributed in a cluster      |
 | `pipeline` | rows on their way through shared memory while another is worked on: bulk copies       |
 | `softmax` | softmax of rows in versions: three reads, two, one; its backward                       |

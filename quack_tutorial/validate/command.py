@@ -14,6 +14,7 @@ from quack_tutorial.validate import report
 SUITES = (
     ("operations", "nothing"),
     ("agreement", "nothing"),
+    ("rows", "nothing"),
     ("mutation", "nothing"),
     ("compiled", "dsl"),
     ("device", "gpu"),

@@ -6,7 +6,7 @@ import types
 
 import pytest
 
-from quack_tutorial.bench import prepare, sweep
+from quack_tutorial.bench import plain_tile, prepare, sweep
 from quack_tutorial.bench.operations import CellKey
 from quack_tutorial.bench.prepare import Job
 from tests.bench.test_sweep import FAKE, ROOT
@@ -87,6 +87,7 @@ def compiling(monkeypatch):
     )
     monkeypatch.setitem(prepare.OPERATIONS, "softmax", operation)
     monkeypatch.setattr(prepare, "WAIT_S", 0)
+    monkeypatch.setattr(plain_tile, "setup", lambda operation, x: said.append(("tile", operation)))
     for name in ("synchronize", "empty_cache"):
         monkeypatch.setattr(torch.cuda, name, lambda: None)
 
@@ -100,7 +101,7 @@ def compiling(monkeypatch):
 
 def test_a_provider_is_set_up_and_called_and_the_ptx_of_ours_is_made(compiling):
     inputs = (8, 256, "float32")
-    assert compiling("ours") == ("", [inputs, ("ours", "float32", 256)])
+    assert compiling("ours") == ("", [inputs, ("ours", "float32", 256), ("tile", "softmax")])
     assert compiling("compile") == ("ValueError: no such thing", [])
 
 

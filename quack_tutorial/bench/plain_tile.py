@@ -1,0 +1,39 @@
+"""The reads and writes of one of our kernels without its arithmetic: a ceiling with the kernel's own spread of rows.
+
+The plain kernels of `plain_kernels` see words in a row and know nothing of an operation. Where a kernel of ours was above all of
+them, its spread of rows over threads moved memory faster than theirs; this one has that spread, and should be faster still.
+"""
+
+from quack_tutorial.bench import ours
+
+# How many of the operation's inputs are matrices that a block's rows are read from once, at their beginning. Not here: RMSNorm
+# backward, whose blocks go through rows, and cross-entropy's loss, which writes no matrix.
+READS = {"softmax": 1, "softmax backward": 2, "rmsnorm": 1, "cross-entropy backward": 1, "cross-entropy fused": 1}
+
+
+def name_of(config) -> str:
+    """What a record calls it: the threads of a row and of a block, and the blocks of a row."""
+    return f"own tile, {config.threads_per_row} of {config.threads_per_block} threads, {config.blocks_per_row} blocks"
+
+
+def made(operation: str, r: ours.Rows):
+    """(the kernel, its specs) for rows like `r`."""
+    from quack_tutorial.kernels.tile_copy import TileCopy
+
+    kernel = TileCopy(operation, r.element, r.N, r.rows, READS[operation])
+    return kernel, (r.matrix("x"), r.matrix("y") if kernel.reads == 2 else None, r.matrix("out"))
+
+
+def setup(operation: str, x):
+    """(name, callable on the operation's inputs) for inputs like the first, `x`; compiles."""
+    from quack_tutorial import compiler
+
+    kernel, specs = made(operation, ours.rows_of(x))
+    run = compiler.compile_for(kernel, *specs)
+
+    def call(*inputs):
+        out = ours.like(inputs[0])
+        run(inputs[0], inputs[1] if kernel.reads == 2 else None, out)
+        return out
+
+    return name_of(kernel.config), call

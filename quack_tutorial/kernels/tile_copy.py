@@ -1,0 +1,41 @@
+"""The reads and writes of a row-wise kernel without its arithmetic: out = x, or x + y, with the kernel's own tile.
+
+What is left of a kernel's time is what its memory takes, with just this spread of rows over threads.
+"""
+
+from dataclasses import replace
+
+import cuda.bindings.driver as cuda
+import cutlass
+import cutlass.cute as cute
+
+from quack_tutorial.kernels.config import STREAMING, default_config
+from quack_tutorial.kernels.rows import RowTile
+
+
+class TileCopy:
+    """out = x, or with `reads` = 2 x + y, of (M, N) matrices, with the tile that `operation` has for such rows."""
+
+    def __init__(self, operation, dtype, N, rows, reads=1):
+        config = default_config(operation, dtype.width, N, rows)
+        vectors = config.in_flight if operation in STREAMING else None
+        # A row that the kernel has in shared memory is in registers here.
+        self.config = replace(config, in_flight=0, registers=0)
+        self.tile, self.reads = RowTile(dtype, N, rows, self.config, vectors=vectors), reads
+
+    @cute.jit
+    def __call__(self, mX, mY, mO, stream: cuda.CUstream):
+        threads = self.config.threads_per_block
+        self.kernel(mX, mY, mO).launch(grid=self.tile.grid(mX.shape[0]), block=[threads, 1, 1], stream=stream)
+
+    @cute.kernel
+    def kernel(self, mX, mY, mO):
+        tile = self.tile
+        block, _, _ = cute.arch.block_idx()
+        place = tile.place(mX, block * tile.rows_per_block)
+        # read MN elements, or 2 MN
+        tXrX = tile.load(mX, place)
+        if cutlass.const_expr(self.reads == 2):
+            tXrX.store((tXrX.load() + tile.load(mY, place).load()).to(mX.element_type))
+        # write MN elements
+        tile.store(tXrX, mO, place)

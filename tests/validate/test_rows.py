@@ -1,0 +1,93 @@
+"""Suite `rows`: a sample holds, its cases cover what they should, and planted faults are found."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from quack_tutorial.kernels.config import Config
+from quack_tutorial.kernels.rows import ROWS, RowTile
+from quack_tutorial.kernels.tables import TABLES
+from quack_tutorial.validate import rows
+
+SEEDS = range(120)  # at most; each test stops at the first that shows what it looks for
+
+
+def first_wrong(wanted=lambda case: True):
+    """The first of `SEEDS` whose case is wanted and not right, with what is wrong."""
+    for seed in SEEDS:
+        case = rows.random_case(seed)
+        if wanted(case) and (problems := rows.try_case(case)[1]):
+            return seed, problems
+    return None
+
+
+def test_a_sample_of_the_real_thing():
+    found = rows.run(True, lambda what: None)
+    assert found.ok, found
+    assert [row[0] for row in found.rows] == list(rows.SETUPS)
+    assert sum(row[2] for row in found.rows) == rows.SAMPLE_SEEDS
+    assert sum(row[1] for row in found.rows) >= rows.SAMPLE_LINES
+    assert all(0 < row[3] <= 1 for row in found.rows if row[1] + row[2])
+
+
+def test_every_line_of_the_tables_is_a_case():
+    cases = rows.shipped_cases()
+    assert len(cases) == 2 * sum(map(len, TABLES.values()))
+    for (operation, bits, kind), lines in TABLES.items():
+        dtype = {32: "float32", 16: "float16"}[bits]
+        tried = [case.config for case in cases if (case.operation, case.dtype, case.rows) == (operation, dtype, kind)]
+        assert set(tried) == {Config(*numbers) for _, *numbers in lines}
+
+
+def test_random_cases_cover_kinds_of_rows_types_and_spreads():
+    cases = [rows.random_case(seed) for seed in range(400)]
+    assert {(c.operation, c.dtype, c.rows) for c in cases} == {
+        (operation, dtype, kind) for operation in rows.SETUPS for dtype in ("float32", "float16") for kind in ROWS
+    }
+    assert {c.config.blocks_per_row for c in cases} == {1, 2, 4}
+    assert any(c.config.threads_per_block > c.config.threads_per_row for c in cases)
+    assert cases[7] == rows.random_case(7)
+    for case in cases:
+        if case.rows == "aligned":
+            vector = 16 // np.dtype(case.dtype).itemsize
+            assert case.before % vector == case.after % vector == (case.N + case.gap) % vector == 0
+
+
+def test_a_vector_taken_for_certain_that_is_not_is_found(monkeypatch):
+    monkeypatch.setattr(RowTile, "most_before", lambda tile: 0)
+    seed, problems = first_wrong(lambda case: case.rows == "congruent")
+    assert problems
+    assert problems[0] in rows.reproduce(seed) and str(rows.random_case(seed)) in rows.reproduce(seed)
+
+
+def test_a_row_that_ends_too_late_is_found(monkeypatch):
+    def inside(tile, i, place, certain, asks):
+        row, exists, piece, lane, head, body = place
+        return right(tile, i, (row, exists, piece, lane, head, body + tile.vector_size), certain, asks)
+
+    right = RowTile.inside
+    monkeypatch.setattr(RowTile, "inside", inside)
+    assert first_wrong(lambda case: case.operation == "softmax")
+
+
+def test_what_is_written_between_rows_is_found():
+    case = replace(rows.random_case(0), M=3, N=10, before=5, gap=2, dtype="float32")
+    for column in (10, 11):
+        matrices = rows.Matrices(case, np.random.default_rng(0))
+        matrix = matrices.new(case.before)
+        assert not matrices.touched()
+        np.lib.stride_tricks.as_strided(matrix, (3, 12), matrix.strides)[1, column] = 0
+        assert matrices.touched()
+
+
+def test_what_a_kernel_refuses_is_said():
+    case = replace(rows.random_case(0), operation="softmax", N=262145, rows="any")
+    error, problems = rows.try_case(case)
+    assert error == np.inf and "N must be 1 to 262144" in problems[0]
+
+
+@pytest.mark.parametrize("target", (-3, 10, 17))
+def test_a_gradient_that_is_a_number_where_the_target_is_no_column_is_wrong(target):
+    x = np.zeros((1, 10), np.float32)
+    assert rows._gradient_error(x, np.array([target]), np.ones(1), x, None) == np.inf
