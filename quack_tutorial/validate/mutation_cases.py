@@ -46,6 +46,7 @@ def cases() -> list[Case]:
     """All kernels of the package, and those of the tests where this is a checkout."""
     return [
         *copies(),
+        *tile_copies(),
         *softmaxes(),
         *rmsnorms(),
         *cross_entropies(),
@@ -96,6 +97,26 @@ def copies():
             name = f"{type(made).__name__}({N}, vectors of {made.vector_size})"
             arguments = lambda N=N: (numbers(1, 6, N), poisoned(6, N))  # noqa: E731
             yield Case(name, made, arguments, lambda a: differs(a[0], a[1]))
+
+
+def tile_copies():
+    """Of rows that begin anywhere, and of the sum of two."""
+    from quack_tutorial.kernels import tile_copy
+
+    f32 = tile_copy.cutlass.Float32
+    for operation, N, gap, rows, reads in (
+        ("softmax", 70, 2, "aligned", 1),
+        ("softmax backward", 301, 0, "congruent", 2),
+        ("cross-entropy backward", 5003, 0, "congruent", 1),
+    ):
+        made = tile_copy.TileCopy(operation, f32, N, rows, reads)
+
+        def arguments(N=N, gap=gap, reads=reads):
+            x, y = numbers(13, 5, N, gap=gap), numbers(14, 5, N, gap=gap)
+            return x, y if reads == 2 else None, poisoned(5, N, gap=gap)
+
+        error = lambda a: differs(a[2], a[0] if a[1] is None else a[0] + a[1])  # noqa: E731
+        yield Case(f"TileCopy(5 x {N}, {rows}, {operation})", made, arguments, error)
 
 
 def softmaxes():
