@@ -24,7 +24,8 @@ TARGET = "RowArgmax"
 CHECKS = {"maximum": 2, "index": 2, "ties": 1, "edges": 2, "order": 2, "traffic": 1}
 UNWRITTEN = -7  # an index that no answer has
 EXCESS = 1.1  # bytes, as a multiple of the least
-RACES = ("missing barrier", "reused buffer", "race on output")  # where there are several, the first explains the others
+# Where there are several, the first explains the others.
+RACES = ("same slot", "missing barrier", "reused buffer", "race on output")
 
 
 def reference(x: np.ndarray) -> tuple:

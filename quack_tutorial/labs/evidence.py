@@ -83,6 +83,9 @@ def meaning(finding: Finding, bounds: str) -> Diagnosis:
     elif kind == "race" and "(read after write)" in message:
         kind = "missing barrier"
         message += " A warp that is ahead reads what another has not written yet."
+    elif kind == "race" and "(write after write)" in message and len(set(map(plain_line, finding.lines))) == 1:
+        kind = "same slot"
+        message += " Two threads store to one slot here: each warp needs a slot of its own, and one lane that stores."
     elif kind == "race":
         kind = "reused buffer"
         message += (

@@ -163,6 +163,8 @@ class _Poison:
     def _finding(self, trace, name, differ) -> Finding:
         at = tuple(int(i[0]) for i in np.nonzero(differ))
         stores = trace.select(Op.STORE, space=Space.GMEM)
+        named = [row for row, info in enumerate(trace.tensors) if info.name == name]
+        stores = stores[np.isin(stores["tensor"], named)]
         lines = tuple(dict.fromkeys(trace.line(event) for event in stores))[-1:]
         count = int(differ.sum())
         return Finding(

@@ -289,7 +289,7 @@ def cross_entropies():
             made = cross_entropy.CrossEntropy(f32, N, rows, lse=True, config=config)
             yield Case("CrossEntropy" + said, made, _logits(N, gap, ignored, "loss", "lse"), _loss_error)
             made = cross_entropy.CrossEntropyBackward(f32, N, rows, config=config)
-            yield Case("CrossEntropyBackward" + said, made, _logits(N, gap, ignored, "backward"), _gradient_error)
+            yield Case("CrossEntropyBackward" + said, made, _logits(N, gap, ignored, "backward"), _backward_error)
         made = cross_entropy.CrossEntropyFused(f32, N, rows, lse=True, config=Config(*spread))
         yield Case("CrossEntropyFused" + said, made, _logits(N, gap, ignored, "loss", "lse", "dx"), _fused_error)
 
@@ -335,15 +335,15 @@ def _loss_error(a):
     return max(of_loss, reference.logsumexp_error(a[0], a[3]))
 
 
-def _gradient_error(a):
-    return _of_gradient(a[0], a[1], a[2], a[4], a[3], a[-1])
+def _backward_error(a):
+    return gradient_error(a[0], a[1], a[2], a[4], a[3], a[-1])
 
 
 def _fused_error(a):
-    return max(_loss_error(a), _of_gradient(a[0], a[1], 1.0, a[4], None, a[-1]))
+    return max(_loss_error(a), gradient_error(a[0], a[1], 1.0, a[4], None, a[-1]))
 
 
-def _of_gradient(x, target, dloss, dx, lse, ignored):
+def gradient_error(x, target, dloss, dx, lse, ignored):
     """Rows whose target is no column are NaN, which the reference does not say."""
     column = (target >= 0) & (target < x.shape[1]) | (target == ignored)
     if not np.isnan(dx[~column]).all():
@@ -351,9 +351,8 @@ def _of_gradient(x, target, dloss, dx, lse, ignored):
     dloss = np.broadcast_to(dloss, target.shape)
     lse = None if lse is None else lse[column]
     part = dict(lse=lse, ignore_index=ignored)
-    return reference.cross_entropy_backward_error(
-        x[column], target[column], dloss[column], dx[column], "float32", **part
-    )
+    of = x[column], target[column], dloss[column], dx[column], str(x.dtype)
+    return reference.cross_entropy_backward_error(*of, **part)
 
 
 # ---- kernels of this suite and of the tests --------------------------------------------------------------------------

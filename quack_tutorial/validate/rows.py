@@ -24,9 +24,9 @@ from quack_tutorial.kernels.config import Config, candidates
 from quack_tutorial.kernels.tables import TABLES
 from quack_tutorial.simulator import simulate
 from quack_tutorial.validate import report
+from quack_tutorial.validate.mutation_cases import EPS, IGNORED, gradient_error
 
 SEEDS, SAMPLE_SEEDS, SAMPLE_LINES = 2000, 40, 6
-IGNORED, EPS = -100, 1e-6
 POISON = 55
 THREADS = (4, 8, 16, 32, 64, 96, 128, 160, 256)
 MOST_HELD = 64  # elements of a row that a thread holds in a random case
@@ -197,14 +197,19 @@ class Matrices:
 
     def vector(self, dtype):
         """A vector (N,) at a multiple of 16 bytes."""
-        dtype = np.dtype(dtype)
-        flat = np.full(self.case.N + 2 * VECTOR_BYTES // dtype.itemsize, np.nan, dtype)
-        vector = flat[-flat.ctypes.data % VECTOR_BYTES // dtype.itemsize :][: self.case.N]
+        vector = at_boundary((self.case.N,), dtype)
         vector[...] = self.rng.standard_normal(self.case.N)
         return vector
 
     def touched(self) -> bool:
         return any((flat[~inside] != POISON).any() for flat, inside in self.made)
+
+
+def at_boundary(shape, dtype):
+    """An array to be written, which is NaN, at a multiple of 16 bytes."""
+    count, dtype = int(np.prod(shape)), np.dtype(dtype)
+    flat = np.full(count + VECTOR_BYTES, np.nan, dtype)
+    return flat[-flat.ctypes.data % VECTOR_BYTES // dtype.itemsize :][:count].reshape(shape)
 
 
 def try_case(case: Case) -> tuple[float, list[str]]:
@@ -284,7 +289,7 @@ def _rmsnorm_backward(case, matrices, rng):
     parts = 8 if case.rows == "congruent" else int(rng.integers(1, 9))
     dw, db = (np.full((parts, case.N), np.nan, np.float32) if rng.random() < 0.8 else None for _ in range(2))
     if case.N % 4 == 0 and case.rows == "aligned":  # where parts are written in vectors, they begin where vectors may
-        dw, db = (None if one is None else _at_boundary(one) for one in (dw, db))
+        dw, db = (None if one is None else at_boundary(one.shape, "float32") for one in (dw, db))
     types = None if weight is None else _type(weight)
     kernel = RMSNormBackward(_type(case.dtype), case.N, case.rows, weight=types, config=case.config)
 
@@ -297,11 +302,6 @@ def _rmsnorm_backward(case, matrices, rng):
         return max(found)
 
     return kernel, (h, w, dy, None, rstd, dx, dw, db), error
-
-
-def _at_boundary(matrix):
-    flat = np.full(matrix.size + VECTOR_BYTES, np.nan, np.float32)
-    return flat[-flat.ctypes.data % VECTOR_BYTES // 4 :][: matrix.size].reshape(matrix.shape)
 
 
 def _cross_entropy(case, matrices, rng):
@@ -319,7 +319,7 @@ def _cross_entropy_backward(case, matrices, rng):
     x, target, dx = matrices.given(3.0), _targets(case, rng), matrices.output()
     dloss, lse = rng.standard_normal(case.M).astype(np.float32), reference.logsumexp(x).astype(np.float32)
     kernel = CrossEntropyBackward(_type(case.dtype), case.N, case.rows, case.config)
-    return kernel, (x, target, dloss, lse, dx, IGNORED), lambda: _gradient_error(x, target, dloss, dx, lse)
+    return kernel, (x, target, dloss, lse, dx, IGNORED), lambda: gradient_error(x, target, dloss, dx, lse, IGNORED)
 
 
 def _cross_entropy_fused(case, matrices, rng):
@@ -330,7 +330,7 @@ def _cross_entropy_fused(case, matrices, rng):
     kernel = CrossEntropyFused(_type(case.dtype), case.N, case.rows, True, case.config)
 
     def error():
-        return max(_loss_error(x, target, loss, lse), _gradient_error(x, target, np.ones(case.M), dx, None))
+        return max(_loss_error(x, target, loss, lse), gradient_error(x, target, 1.0, dx, None, IGNORED))
 
     return kernel, (x, target, loss, lse, dx, IGNORED), error
 
@@ -348,16 +348,6 @@ def _targets(case, rng):
 def _loss_error(x, target, loss, lse):
     of_lse = 0.0 if lse is None else reference.logsumexp_error(x, lse)
     return max(reference.cross_entropy_error(x, target, loss, "float32", IGNORED), of_lse)
-
-
-def _gradient_error(x, target, dloss, dx, lse):
-    """Rows whose target is no column are NaN, which the reference does not say."""
-    column = (target >= 0) & (target < x.shape[1]) | (target == IGNORED)
-    if not np.isnan(dx[~column]).all():
-        return np.inf
-    lse = None if lse is None else lse[column]
-    of = x[column], target[column], dloss[column], dx[column], str(x.dtype)
-    return reference.cross_entropy_backward_error(*of, lse=lse, ignore_index=IGNORED)
 
 
 SETUPS = {

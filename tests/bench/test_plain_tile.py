@@ -11,6 +11,7 @@ pytest.importorskip("torch", reason="torch is not installed")
 from quack_tutorial.bench import ours, plain_tile
 from quack_tutorial.bench.operations import OPERATIONS
 from quack_tutorial.compiler import ptx
+from quack_tutorial.kernels.config import Config
 from quack_tutorial.simulator import simulate
 
 
@@ -44,7 +45,5 @@ def test_it_has_the_reads_and_writes_of_the_operation_s_ceiling(operation):
 
 
 def test_its_name_says_how_rows_are_spread():
-    kernel, _ = plain_tile.made("softmax", ours.contiguous_rows("float32", 262144))
-    c = kernel.config
-    wanted = f"own tile, {c.threads_per_row} of {c.threads_per_block} threads, {c.blocks_per_row} blocks"
-    assert plain_tile.name_of(c) == wanted
+    assert plain_tile.name_of(Config(32, 128)) == "own tile, 32 of 128 threads, 1 blocks"
+    assert plain_tile.name_of(Config(256, 256, 16)) == "own tile, 256 of 256 threads, 16 blocks"

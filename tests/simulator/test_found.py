@@ -125,6 +125,12 @@ def test_unwritten_memory_that_reaches_a_result_is_found():
     np.testing.assert_array_equal(out, LANES)  # the first run's results stay
 
 
+def test_unwritten_memory_is_found_at_the_store_of_the_tensor_that_it_reaches():
+    (finding,) = simulate(k.unwritten_and_written, np.zeros(32, np.float32), np.zeros(32, np.float32)).findings
+    assert finding.message.startswith("Uninitialised memory: out[0]")
+    assert [line.text.strip() for line in finding.lines] == ["out[tidx] = r[0]"]
+
+
 def test_a_register_out_of_bounds_is_found():
     (finding,) = simulate(k.register_out_of_bounds, LANES, np.zeros(32, np.float32)).findings
     assert finding.message.endswith("Out of bounds: register -1 of a register tensor of 4")

@@ -115,6 +115,19 @@ def unwritten_register(x: cute.Tensor, out: cute.Tensor):
     out[tidx] = cute.arch.fmax(r[0], r[1])
 
 
+@cute.kernel
+def unwritten_and_written_kernel(out: cute.Tensor, other: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    r = cute.make_rmem_tensor((1,), cutlass.Float32)
+    out[tidx] = r[0]
+    other[tidx] = cutlass.Float32(tidx)
+
+
+@cute.jit
+def unwritten_and_written(out: cute.Tensor, other: cute.Tensor):
+    unwritten_and_written_kernel(out, other).launch(grid=[1, 1, 1], block=[32, 1, 1])
+
+
 @one_warp
 @cute.kernel
 def register_out_of_bounds(x: cute.Tensor, out: cute.Tensor):
