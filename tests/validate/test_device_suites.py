@@ -1,4 +1,11 @@
-"""The suites that need a GPU, as far as they go without one: the simulator's side, and what is made of the tools' output."""
+"""The suites that need a GPU, as far as they go without one: the simulator's side, and what is made of the tools' output.
+
+| section     | suite, and what is played by stand-ins                                                   |
+|-------------|------------------------------------------------------------------------------------------|
+| device      | `device`: the process that runs kernels on the GPU                                       |
+| counters    | `counters`: Nsight Compute and its tables                                                |
+| seeded bugs | `sanitizer`: compute-sanitizer and its words; the simulator's part is the real one       |
+"""
 
 import dataclasses
 import json
