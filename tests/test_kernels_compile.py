@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import types
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -48,11 +49,19 @@ def assert_stays_in_registers(text, spilled=0):
 def test_softmax_of_aligned_rows_moves_each_element_once_in_128_bit_accesses(N, dtype):
     kernel = Softmax(DTYPES[dtype], N)
     text = ptx(kernel, *row_specs(dtype, N))
-    bulk = kernel.pipeline.stages > 0  # then the row comes through shared memory, and is read from there twice
-    loads = (0 if bulk else kernel.tile.vectors, 2 * kernel.tile.vectors if bulk else 0)
+    bulk = kernel.pipeline.stages > 0
+    if bulk:  # then the row comes through shared memory, and is read from there twice, 16 elements at a time, in loops
+        vectors = 16 // kernel.tile.vector_size
+        first = vectors * (
+            2 if kernel.pipeline.part.whole_pieces else 1
+        )  # in the loop, and in the last piece behind it
+        loads, stores = (0, first + vectors), vectors
+        assert count(r"cp\.async\.bulk\.shared", text) == 1
+    else:
+        loads, stores = (kernel.tile.vectors, 0), kernel.tile.vectors
     assert (count(r"ld\.global", text), count(r"ld\.shared\.v4\.b32", text)) == loads
     assert count(r"ld\.global", text) == count(r"ld\.global\S*\.v4\.b32", text)
-    assert count(r"st\.global", text) == count(r"st\.global\.v4\.b32", text) == kernel.tile.vectors
+    assert count(r"st\.global", text) == count(r"st\.global\.v4\.b32", text) == stores
     # One butterfly for the maximum and one for the sum: within warps, between the warps of a block, between blocks.
     threads, exchange, blocks = kernel.config.threads_per_row, kernel.exchange, kernel.config.blocks_per_row
     warps = exchange.warps if exchange.in_block else 1
@@ -136,11 +145,25 @@ def test_row_addresses_are_64_bit_even_when_every_size_is_fixed():
         ((8, 100), "threads_per_block must be a multiple of 32 and of threads_per_row, 32 to 1024"),
         ((64, 64, 3), "blocks_per_row must be 1, 2, 4, 8 or 16"),
         ((32, 64, 2), "blocks_per_row must be 1, 2, 4, 8 or 16, and 1 where a block has several rows"),
+        ((64, 64, 1, 0, 0, 2), "rows_each must be 1, or more where one warp has a row"),
+        ((32, 32, 2, 0, 0, 2), "rows_each must be 1, or more where one warp has a row"),
+        ((32, 32, 1, 0, 0, 0), "rows_each must be 1, or more where one warp has a row"),
     ),
 )
 def test_impossible_configurations_are_refused(numbers, problem):
     with pytest.raises(ValueError, match=problem):
         Config(*numbers)
+
+
+def test_several_rows_a_thread_are_for_rmsnorm_of_rows_that_want_the_same_weights():
+    several = Config(32, 32, rows_each=2)
+    assert RMSNorm(cutlass.Float32, 512, config=several).tile.rows_each == 2
+    with pytest.raises(ValueError, match="rows that start anywhere each want the weights elsewhere"):
+        RMSNorm(cutlass.Float32, 513, "congruent", config=several)
+    streaming = CrossEntropy, CrossEntropyBackward
+    for kernel in (Softmax, SoftmaxBackward, CrossEntropyFused, *streaming):
+        with pytest.raises(ValueError, match="in this kernel a thread has a part of one row, so rows_each must be 1"):
+            kernel(cutlass.Float32, 512, config=replace(several, in_flight=4 if kernel in streaming else 0))
 
 
 def test_sizes_and_promises_softmax_does_not_know_are_refused():

@@ -9,6 +9,7 @@ processes a GPU: the more cells, the more time that saves.
 from __future__ import annotations
 
 import datetime
+import functools
 import shlex
 import sys
 import time
@@ -83,15 +84,16 @@ def measure(args, keys, providers, kept, driver, start=sweep.Worker) -> int:
     if not todo:
         return 0
     limit_s = args.limit_s
+    refuse = functools.partial(refuse_others, args, dict(kept), driver)
     if args.prepare:
         preparing = time.monotonic()
-        print(prepared(args, todo, providers, start), flush=True)
+        print(prepared(args, todo, providers, refuse, start), flush=True)
         limit_s = None if limit_s is None else limit_s - (time.monotonic() - preparing)
     began, failed, done, kept = time.monotonic(), 0, 0, dict(kept)
     started = []  # what a worker says about the device is known when the first one has started
 
     def start_and_note(**more):
-        worker = start(**more)
+        worker = started_unless(refuse, start, **more)
         started.append(worker.machine)
         return worker
 
@@ -121,8 +123,6 @@ def measure(args, keys, providers, kept, driver, start=sweep.Worker) -> int:
             path_of(args, operation),
             kept.get(operation),
         )
-        if record is not None and fresh.provenance() != record.provenance():
-            raise records.RecordError(f"{path} is of another machine or version ({difference(record, fresh)})")
         kept[operation] = records.with_cell(record or fresh, measured.cell)
         done += 1
         steps = ", ".join(f"{what} {seconds:.1f}" for what, seconds in measured.steps.items()) if args.steps else ""
@@ -136,12 +136,34 @@ def measure(args, keys, providers, kept, driver, start=sweep.Worker) -> int:
     return 1 if failed else 0
 
 
-def prepared(args, keys, providers, start=sweep.Worker) -> str:
+def refuse_others(args, kept, driver: str | None, machine: dict) -> None:
+    """RecordError if a record of `kept` is of another machine or version than `machine`, which a worker says it is."""
+    for operation, record in kept.items():
+        fresh = new_record(args, operation, machine, driver)
+        if fresh.provenance() != record.provenance():
+            path = path_of(args, operation)
+            raise records.RecordError(f"{path} is of another machine or version ({difference(record, fresh)})")
+
+
+def started_unless(refuse, start, **more):
+    """A worker, ended again if `refuse` raises for its machine: nothing is compiled or measured that could not be kept."""
+    worker = start(**more)
+    try:
+        refuse(worker.machine)
+    except records.RecordError:
+        worker.close()
+        raise
+    return worker
+
+
+def prepared(args, keys, providers, refuse=lambda machine: None, start=sweep.Worker) -> str:
     """Compile what `keys` need, in at most half of the time that there is; a sentence on what came of it."""
     jobs = prepare.jobs_of(keys, lambda key: providers[key.operation])
     limit_s = None if args.limit_s is None else args.limit_s / 2
-    own = None if start is sweep.Worker else start  # a worker that measures is not one that compiles
-    return prepare.prepare(jobs, args.prepare, args.gpus, limit_s, start=own)
+    # A worker that measures is not one that compiles.
+    start = functools.partial(sweep.Worker, prepare.COMMAND) if start is sweep.Worker else start
+    start = functools.partial(started_unless, refuse, start)
+    return prepare.prepare(jobs, args.prepare, args.gpus, limit_s, start=start)
 
 
 def requested_operations(args) -> tuple[str, ...]:

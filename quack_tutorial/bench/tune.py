@@ -7,7 +7,7 @@ how the shipped table is made. Times are microseconds a launch, from CUDA-graph 
 
 | of a candidate | is                                                                                                 |
 |----------------|----------------------------------------------------------------------------------------------------|
-| config         | threads a row, threads a block, blocks a row, vectors in flight, and registers if they are limited |
+| config         | threads a row, threads a block, blocks a row, vectors in flight, registers if limited, rows a thread if several |
 | status         | "ok", "refused" (it raised), "wrong" (its result is) or "crashed" (the process died); with a message |
 | rough_us       | the best of a few short replays                                                                    |
 | us             | the median of at least 7 rounds in turn with the other finalists and the ceiling; finalists only   |
@@ -60,7 +60,7 @@ def add_arguments(parser):
     parser.add_argument("--rows", choices=ROWS, default="aligned", help="how rows start (default: aligned)")
     parser.add_argument(
         "--configs",
-        help="try these alone: 32/128/1/0,64/64/1/0/80 (threads a row, a block, blocks, in flight, registers)",
+        help="try these alone: 32/128/1/0,64/64/1/0/80 (threads a row, a block, blocks, in flight, registers, rows a thread)",
     )
     parser.add_argument("--out", metavar="FILE", help="the file to write; without it results are only shown")
     parser.add_argument("--resume", action="store_true", help="go on with FILE: skip the sizes it holds")
@@ -173,9 +173,9 @@ def config_from(word: str) -> tuple:
     from quack_tutorial.kernels.config import Config, fields
 
     parts = word.split("/")
-    if not 2 <= len(parts) <= 5 or not all(part.isdigit() for part in parts):
+    if not 2 <= len(parts) <= 6 or not all(part.isdigit() for part in parts):
         raise ValueError(
-            f"--configs takes threads a row/threads a block/blocks a row/in flight/registers, got {word!r}"
+            f"--configs takes threads a row/threads a block/blocks a row/in flight/registers/rows a thread, got {word!r}"
         )
     return fields(Config(*map(int, parts)))
 

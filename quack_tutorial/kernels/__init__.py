@@ -10,6 +10,7 @@
 | `tile_copy` | the reads and writes of a row-wise kernel without its arithmetic                    |
 | `exchange` | how the warps of a row agree: shared memory in a block, distributed in a cluster      |
 | `pipeline` | rows on their way through shared memory while another is worked on: bulk copies       |
+| `online`  | a row's maximum and sum of exponentials in one pass, a few vectors at a time            |
 | `softmax` | softmax of rows in versions: three reads, two, one; its backward                       |
 | `rmsnorm` | RMSNorm with weight, bias and residual; its backward                                   |
 | `cross_entropy` | cross-entropy, its backward, and both in one pass                                |

@@ -28,6 +28,7 @@ class Config:
     many vectors a thread loads before it uses the first; of the others, how many rows of a block are in shared memory at
     once, 0 for none. RMSNorm's backward, which goes through rows, takes 1 for one row ahead in registers. `registers`, if
     not 0, is how many a thread may have: with fewer, more blocks fit on an SM, but what does not fit is spilled to memory.
+    `rows_each`, of RMSNorm where no two warps share a row, is how many rows a thread has a part of: it loads the weights once.
     """
 
     threads_per_row: int
@@ -35,6 +36,7 @@ class Config:
     blocks_per_row: int = 1
     in_flight: int = 0
     registers: int = 0
+    rows_each: int = 1
 
     def __post_init__(self):
         row, block, registers = self.threads_per_row, self.threads_per_block, self.registers
@@ -44,6 +46,8 @@ class Config:
             raise ValueError(f"{self}: threads_per_block must be a multiple of 32 and of threads_per_row, 32 to 1024")
         if self.blocks_per_row not in (1, 2, 4, 8, 16) or (self.blocks_per_row > 1 and row != block):
             raise ValueError(f"{self}: blocks_per_row must be 1, 2, 4, 8 or 16, and 1 where a block has several rows")
+        if self.rows_each < 1 or (self.rows_each > 1 and (row > 32 or self.blocks_per_row > 1)):
+            raise ValueError(f"{self}: rows_each must be 1, or more where one warp has a row")
         if registers and not (64 <= registers <= 248 and registers % 8 == 0 and block <= self.most_threads[0]):
             raise ValueError(
                 f"{self}: registers must be 0 or a multiple of 8, 64 to 248, that the block's threads can have"
@@ -58,6 +62,7 @@ class Config:
 
 # Registers of row elements a thread holds at most, as vectors of 16 bytes: of one tensor, by operation and element bits.
 MOST_VECTORS = {32: 12, 16: 8}
+MOST_ELEMENTS = 128  # of several rows that a thread has a part of
 MOST_NEXT_ELEMENTS = 16  # of a row that a thread holds while it works on another one
 MIN_BLOCK_BYTES, MAX_BLOCK_BYTES = 12 * 1024, 128 * 1024  # of a row, in each block of a cluster
 STREAMING = ("cross-entropy", "cross-entropy backward")
@@ -69,6 +74,8 @@ PIPELINED = {
     "softmax backward": (2, (1,)),
     "cross-entropy fused": (1, (1,)),
 }
+READ_AGAIN = ("softmax", "cross-entropy fused")  # from shared memory, a few vectors at a time
+MOST_AGAIN = 32  # vectors of a row that a thread reads there
 THREADS = (4, 8, 16, 32, 64, 96, 128, 160, 192, 256, 320, 384, 480, 512, 608, 640, 768, 1024)
 
 
@@ -94,9 +101,18 @@ def candidates(operation, width, N, rows="aligned"):
     if operation == "rmsnorm backward":
         found += [replace(c, in_flight=1) for c in found if elements_held(c, N) <= MOST_NEXT_ELEMENTS]
     found += [limited for c in found if (limited := with_fewer_registers(c, operation, N))]
+    if operation == "rmsnorm" and rows == "aligned":
+        found += [more for c in found for more in with_more_rows(c, N)]
     if operation in PIPELINED and rows == "aligned":
-        found += pipelined_candidates(N, width, *PIPELINED[operation])
+        found += pipelined_candidates(operation, N, width)
     return found or [Config(32, 32)]
+
+
+def with_more_rows(config, N):
+    """The configuration with 2, 4 and 8 rows a thread, which share the weights that it loads, where they fit into registers."""
+    if config.threads_per_row > 32 or config.blocks_per_row > 1 or config.registers:
+        return []
+    return [replace(config, rows_each=each) for each in (2, 4, 8) if elements_held(config, N) * each <= MOST_ELEMENTS]
 
 
 def with_fewer_registers(config, operation, N):
@@ -113,8 +129,11 @@ def with_fewer_registers(config, operation, N):
 
 
 def fields(config):
-    """(threads a row, threads a block, blocks a row, in flight), and the registers if they are limited."""
+    """(threads a row, threads a block, blocks a row, in flight), the registers if they are limited, and the rows of a thread if
+    they are several."""
     numbers = config.threads_per_row, config.threads_per_block, config.blocks_per_row, config.in_flight
+    if config.rows_each > 1:
+        return *numbers, config.registers, config.rows_each
     return (*numbers, config.registers) if config.registers else numbers
 
 
@@ -123,22 +142,23 @@ def elements_held(config, N):
     return math.ceil(N / (config.threads_per_row * config.blocks_per_row))
 
 
-def pipelined_candidates(N, width, tensors, stages_tried):
+def pipelined_candidates(operation, N, width):
     """Candidates whose rows come through shared memory, in at most as many stages as an SM has room for."""
-    found = []
+    tensors, stages_tried = PIPELINED[operation]
+    found, again = [], operation in READ_AGAIN
     for blocks in (1, 2, 4, 8, 16):
         stage_bytes = N * width // 8 // blocks * tensors
-        if N % (blocks * VECTOR_BITS // width) or stage_bytes < 2048:
+        if N % (blocks * VECTOR_BITS // width) or stage_bytes < 2048 or (blocks > 1 and stage_bytes <= 16384):
             continue
-        for threads in (64, 128, 256, 512, 1024):
+        for threads in (64, 128, 192, 256, 320, 384, 512, 640, 768, 1024):
             vectors = N * width // VECTOR_BITS / blocks / threads
+            # Where 64 threads hold more than 32 elements of two tensors each, their gradients with bias do not fit beside.
+            most = width / 2 if tensors == 1 else 8 if threads > 64 else width / 4
+            if not 0.5 < vectors <= (MOST_AGAIN if again else most):
+                continue
             for stages in stages_tried:
-                # Where 64 threads hold more than 32 elements of two tensors each, their gradients with bias do not fit beside.
-                if (
-                    0.5 < vectors <= (width / 2 if tensors == 1 else 8 if threads > 64 else width / 4)
-                    and stages * stage_bytes <= 220 * 1024
-                    and (blocks == 1 or stage_bytes > 16384)
-                ):
+                # What is read again takes few registers, so that several blocks share an SM, if they fit into its memory.
+                if stages * stage_bytes <= (110 if again else 220) * 1024:
                     found.append(Config(threads, threads, blocks, stages))
     return found
 
@@ -178,8 +198,9 @@ def default_config(operation, width, N, rows="aligned"):
                 stages = PIPELINED.get(operation, (0, ()))[1]
                 fits = config.in_flight not in stages or divides(config, N, width, rows)
                 if fits and (near or measured == rows == "aligned"):
-                    # Rows that start anywhere take more registers than aligned ones: what is enough for these may not be.
-                    return config if measured == rows else replace(config, registers=0)
+                    # Rows that start anywhere take more registers than aligned ones: what is enough for these may not be; and each
+                    # wants the weights elsewhere.
+                    return config if measured == rows else replace(config, registers=0, rows_each=1)
                 break
     return first_guess(operation, N, vector_elements(width, N, rows))
 

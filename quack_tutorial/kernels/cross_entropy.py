@@ -21,11 +21,11 @@ import cutlass.cute as cute
 
 from quack_tutorial.kernels.config import default_config
 from quack_tutorial.kernels.exchange import RowExchange
+from quack_tutorial.kernels.online import online_max_sum, warp_max_sum
 from quack_tutorial.kernels.pipeline import RowPipeline
 from quack_tutorial.kernels.reduce import (
     as_float32,
     exp,
-    exp_flushed,
     exp_scale,
     exp_scaled,
     finite_or_zero,
@@ -58,40 +58,22 @@ class CrossEntropy:
         tile, exchange = self.tile, self.exchange
         block, _, _ = cute.arch.block_idx()
         opened = exchange.open()
-        row, row_exists, _, lane, head, body = tile.place(mX, block * tile.rows_per_block)
+        place = row, row_exists, _, lane, _, _ = tile.place(mX, block * tile.rows_per_block)
         # On its way before the row is, and not looked at until the row is on its way too.
         target = target_of(mT, row)
         cute.arch.sync_warp()  # or the compiler would move that load down to where the target is needed
 
-        # read MN elements: pieces that every row has whole without looking where it ends, then the last one or two
-        max_thread, sum_thread = -cutlass.Float32.inf, cutlass.Float32(0.0)
-        for piece in range(tile.whole_pieces):
-            place = row, row_exists, piece, lane, head, body
-            max_thread, sum_thread = self.add_piece(mX, place, tile.vectors, max_thread, sum_thread)
-        for piece in cutlass.range_constexpr(tile.whole_pieces, tile.pieces):
-            place = row, row_exists, piece, lane, head, body
-            max_thread, sum_thread = self.add_piece(mX, place, tile.certain, max_thread, sum_thread)
+        # read MN elements
+        max_thread, sum_thread = online_max_sum(tile, mX, place)
         col = column_of(target, tile.N)
         logit = logit_of(mX, row, col)
-        width = min(tile.threads_per_row, 32)
-        max_warp = warp_reduce(max_thread, cute.arch.fmax, width)
-        sum_warp = warp_reduce(sum_thread * exp(max_thread - finite_or_zero(max_warp)), operator.add, width)
+        max_warp, sum_warp = warp_max_sum(max_thread, sum_thread, min(tile.threads_per_row, 32), self.dtype)
         max_row, sum_row = exchange.softmax_reduce(max_warp, sum_warp, opened)
         if row_exists and lane == 0:
             lse = max_row + cute.math.log(sum_row)
             mLoss[row] = loss_of(lse, logit, col, target == ignore_index).to(mLoss.element_type)
             if cutlass.const_expr(mLSE is not None):
                 mLSE[row] = lse
-
-    @cute.jit
-    def add_piece(self, mX, place, certain: cutlass.Constexpr, max_old, sum_old):
-        """The running (maximum, sum) of this thread with its vectors of one piece, the first `certain` of them in the row."""
-        x = as_float32(self.tile.load(mX, place, fill=-math.inf, certain=certain))
-        # The piece's maximum first: then one exponential an element, and one for the sum so far.
-        max_new = thread_reduce(x, cute.ReductionOp.MAX, max_old)
-        reference = finite_or_zero(max_new)
-        scaled = sum_old * exp_flushed(max_old - reference)
-        return max_new, thread_reduce(exp_flushed(x - reference), cute.ReductionOp.ADD, scaled)
 
 
 class CrossEntropyBackward:
@@ -158,7 +140,7 @@ class CrossEntropyFused:
         tile, exchange = self.tile, self.exchange
         block, _, _ = cute.arch.block_idx()
         place = row, row_exists, piece, lane, _, _ = tile.place(mX, block * tile.rows_per_block)
-        opened, arriving = exchange.open(), None
+        opened, width = exchange.open(), min(tile.threads_per_row, 32)
         if cutlass.const_expr(self.pipeline.stages > 0):
             arriving = self.pipeline.open()
             self.pipeline.fetch(arriving, (mX,), row, piece, 0)
@@ -169,17 +151,18 @@ class CrossEntropyFused:
         if cutlass.const_expr(self.pipeline.stages > 0):
             logit = logit_of(mX, row, column_of(target, tile.N))
             self.pipeline.wait(arriving, 0)
-            tXrX = self.pipeline.load(arriving, 0, place, 0, fill=-math.inf)
+            part, sX = self.pipeline.part, self.pipeline.row(arriving, 0, 0)
+            max_thread, sum_thread = online_max_sum(part, sX, self.pipeline.place(None, lane), self.exp_scale)
+            max_warp, sum_warp = warp_max_sum(max_thread, sum_thread, width, self.dtype)
         else:
             tXrX = tile.load(mX, place, fill=-math.inf)
             logit = logit_of(mX, row, column_of(target, tile.N))
-        x = tXrX.load().to(cutlass.Float32)
-        width = min(tile.threads_per_row, 32)
-        max_thread = thread_reduce(x, cute.ReductionOp.MAX, -cutlass.Float32.inf)
-        max_warp = warp_reduce(max_thread, cute.arch.fmax, width)
-        y = exp_scaled(x - finite_or_zero(max_warp), self.exp_scale)
-        sum_thread = thread_reduce(y, cute.ReductionOp.ADD, cutlass.Float32(0.0))
-        sum_warp = warp_reduce(sum_thread, operator.add, width)
+            x = tXrX.load().to(cutlass.Float32)
+            max_thread = thread_reduce(x, cute.ReductionOp.MAX, -cutlass.Float32.inf)
+            max_warp = warp_reduce(max_thread, cute.arch.fmax, width)
+            y = exp_scaled(x - finite_or_zero(max_warp), self.exp_scale)
+            sum_thread = thread_reduce(y, cute.ReductionOp.ADD, cutlass.Float32(0.0))
+            sum_warp = warp_reduce(sum_thread, operator.add, width)
         exchange.ready()
         max_row, scaled_sum = exchange.softmax_reduce(max_warp, sum_warp, opened)
         sum_row = scaled_sum * 2.0**-self.exp_scale
@@ -190,20 +173,33 @@ class CrossEntropyFused:
             mLoss[row] = loss_of(lse, logit, col, ignored)
             if cutlass.const_expr(mLSE is not None):
                 mLSE[row] = lse
-        if cutlass.const_expr(self.pipeline.stages > 0):
-            # From shared memory again, so that the row did not have to stay in registers meanwhile.
-            tXrX = self.pipeline.load(arriving, 0, place, 0, fill=-math.inf)
-            y = exp_scaled(tXrX.load().to(cutlass.Float32) - finite_or_zero(max_warp), self.exp_scale)
         # write MN elements
-        inverse, scale = quotient_factors(max_warp - max_row, scaled_sum, self.exp_scale if exchange.needed else 0)
-        if cutlass.const_expr(inverse is not None):
-            y *= inverse
-        tXrX.store(gradient(tile, y, scale, col, ignored).to(self.dtype))
-        tile.store(tXrX, mDX, place)
+        if cutlass.const_expr(self.pipeline.stages > 0):
+            held = self.write_again(sX, mDX, place, max_row, 1.0 / scaled_sum, col, ignored)
+        else:
+            inverse, scale = quotient_factors(max_warp - max_row, scaled_sum, self.exp_scale if exchange.needed else 0)
+            if cutlass.const_expr(inverse is not None):
+                y *= inverse
+            tXrX.store(gradient(tile, y, scale, col, ignored).to(self.dtype))
+            tile.store(tXrX, mDX, place)
+            held = tile.holds(col, place)
         # Who holds the target's column writes it again: cheaper than to compare every column of a long row.
-        if tile.holds(col, place) and not ignored:
+        if held and not ignored:
             p_target = exp(logit - max_row) / sum_row
             mDX[cutlass.Int64(row), col] = (p_target - 1.0).to(self.dtype)
+
+    @cute.jit
+    def write_again(self, sX, mDX, place, max_row, scale, col, ignored):
+        """Read the row again, from shared memory, and write exp(x - max_row) * scale; whether this thread wrote column `col`."""
+        mPart, piece, lane = self.pipeline.part_of(mDX, place), place[2], place[3]
+        for step in range(self.pipeline.part.pieces):
+            here = self.pipeline.place(step, lane)
+            rX = self.pipeline.part.load(sX, here)
+            p = exp_scaled(as_float32(rX) - max_row, self.exp_scale)
+            rX.store(gradient(self.pipeline.part, p, scale, col, ignored).to(self.dtype))
+            self.pipeline.part.store(rX, mPart, here)
+        local = col - piece * self.tile.width
+        return self.pipeline.part.holds(local, self.pipeline.place(local // self.pipeline.part.width, lane))
 
 
 def existing(row, mX):

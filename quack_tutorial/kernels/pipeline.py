@@ -9,15 +9,23 @@ A block that goes through rows in a loop would otherwise wait for each row's byt
 registers wait for what it brings. A stage's mbarrier says when its bytes are there. The exchange of the rows' sums
 says when a stage is free: what a warp brings to turn i, it brings after its last read of turn i - 1.
 
+A block that has one row takes one stage. It gains by what its registers need not hold: where threads read the row twice from
+shared memory, `AT_ONCE` elements at a time, they take 32 registers for 80, more blocks fit on an SM, and while some of them
+exchange their sums others load and store. Softmax of 262144 bfloat16 columns went from 0.92 to 0.99 of a copy's speed on an H200.
+
 Bulk copies move multiples of 16 bytes from addresses that are: rows must be "aligned" and pieces of them equal.
 """
+
+from dataclasses import replace
 
 import cutlass
 import cutlass.cute as cute
 
 from quack_tutorial.kernels.cache import bulk_copy_evict_last
+from quack_tutorial.kernels.rows import RowTile
 
 SMEM_BYTES = 227 * 1024  # shared memory of an SM that blocks can have, on Hopper
+AT_ONCE = 16  # elements of a row in shared memory that a thread has in registers when it goes through it
 
 
 class RowPipeline:
@@ -31,6 +39,11 @@ class RowPipeline:
             raise ValueError(
                 f"rows of {tile.N} elements in {tile.pieces} pieces, {tile.rows}: bulk copies cannot move them"
             )
+        # A block's part of a row, gone through a few vectors at a time.
+        one_block = replace(tile.config, blocks_per_row=1, in_flight=0)
+        self.part = (
+            RowTile(dtype, tile.width, "aligned", one_block, vectors=AT_ONCE // tile.vector_size) if stages else None
+        )
 
     def resident_clusters(self, clusters):
         """How many clusters (blocks, where a row has one) run at once, about, on a GPU that runs so many with one block on an
@@ -79,9 +92,20 @@ class RowPipeline:
     def load(self, opened, k, place, turn, fill=0.0):
         """This thread's part of the turn's row of tensor k, as a register tensor, as often as it is asked for; `fill` where
         there is none."""
+        return self.tile.load(self.row(opened, k, turn), self.place(0, place[3]), fill)
+
+    def row(self, opened, k, turn):
+        """The block's part of the turn's row of tensor k, in shared memory: (1, width)."""
         sX, _ = opened
-        row = cute.make_tensor(sX[turn % self.stages, k, None].iterator, cute.make_layout((1, self.tile.width)))
-        return self.tile.load(row, (0, True, 0, place[3], 0, self.tile.width), fill)
+        return cute.make_tensor(sX[turn % self.stages, k, None].iterator, cute.make_layout((1, self.tile.width)))
+
+    def place(self, piece, lane):
+        """Where `piece` of that part is, as a place of `part`."""
+        return 0, True, piece, lane, 0, self.tile.width
+
+    def part_of(self, mX, place):
+        """The same part of the row in global memory: mX from where it begins, so that it is in row 0."""
+        return cute.domain_offset((cutlass.Int64(place[0]), place[2] * self.tile.width), mX)
 
 
 def pipelines(tile):

@@ -44,6 +44,15 @@ def thread_reduce(x, op: cutlass.Constexpr, init_val):
     return x.reduce(op, init_val=init_val, reduction_profile=0)
 
 
+def thread_max(tensor, init_val):
+    """The maximum of `init_val` and all values of a register tensor, in float32. Values of 16 bits are compared as they are, two
+    in one instruction."""
+    if tensor.element_type.width == 32:
+        return thread_reduce(tensor.load(), cute.ReductionOp.MAX, init_val)
+    largest = thread_reduce(tensor.load(), cute.ReductionOp.MAX, -tensor.element_type.inf)
+    return cute.arch.fmax(init_val, tensor.element_type(largest).to(cutlass.Float32))
+
+
 @cute.jit
 def warp_reduce(value, op: cutlass.Constexpr, width: cutlass.Constexpr = 32):
     """Reduce over groups of `width` neighbouring lanes (a power of 2); every lane gets its group's result."""
@@ -88,6 +97,33 @@ def exp_flushed(x, scale=0):
     they do not matter.
     """
     return cute.math.exp2(x * LOG2_E + scale if scale else x * LOG2_E, fastmath=True)
+
+
+def exp_terms(tensor, reference):
+    """e^(x - reference) for each x of a register tensor, the terms of a sum of which only the logarithm is needed.
+
+    For 16 bits a term is two instructions: x log2(e) - reference log2(e) in one, and 2 to that. Rounding reference log2(e) moves
+    the logarithm by less than half a unit in the last place of `reference`.
+    """
+    x = as_float32(tensor)
+    if tensor.element_type.width == 32:
+        return exp_flushed(x - reference)
+    factor, shift = exponent_factors(reference, tensor.element_type)
+    return cute.math.exp2(x * factor - shift, fastmath=True)
+
+
+@cute.jit
+def exponent_factors(reference, dtype: cutlass.Constexpr):
+    """(f, s) with e^(x - reference) = 2^(x f - s) for x of a 16-bit type, as far as a sum's logarithm can tell.
+
+    A bfloat16 of 2^14 or more is 128 or more from its neighbours, so that e or 2 to the difference is 1 where there is none, and
+    else far below what the sum can see; with e, s might not be finite.
+    """
+    factor, shift = cutlass.Float32(LOG2_E), reference * LOG2_E
+    if cutlass.const_expr(dtype is cutlass.BFloat16):
+        if reference >= 16384.0 or reference <= -16384.0:
+            factor, shift = cutlass.Float32(1.0), reference
+    return factor, shift
 
 
 def exp_scale(dtype):

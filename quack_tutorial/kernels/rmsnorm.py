@@ -41,7 +41,9 @@ class RMSNorm:
         self.dtype, self.N, self.rows = dtype, N, rows
         self.weight, self.bias, self.residual, self.residual_out, self.rstd = weight, bias, residual, residual_out, rstd
         self.config = config or default_config("rmsnorm", dtype.width, N, rows)
-        self.tile = RowTile(dtype, N, rows, self.config)
+        if self.config.rows_each > 1 and rows != "aligned":
+            raise ValueError(f"{self.config}: rows that start anywhere each want the weights elsewhere")
+        self.tile = RowTile(dtype, N, rows, self.config, several=True)
         self.exchange = RowExchange(self.config)
         # The row comes through shared memory if `in_flight` says so; a residual too, if it has its type.
         tensors = 2 if residual is dtype else 1
@@ -62,11 +64,11 @@ class RMSNorm:
     def kernel(self, mX, mW, mB, mR, mO, mRO, mRstd, eps: cutlass.Float32):
         tile, exchange, M = self.tile, self.exchange, mX.shape[0]
         block, _, _ = cute.arch.block_idx()
-        place = row, row_exists, piece, lane, _, _ = tile.place(mX, block * tile.rows_per_block)
-        opened, arriving = exchange.open(), None
+        places = tile.places(mX, block)
+        opened, arriving, place = exchange.open(), None, places[0]
         if cutlass.const_expr(self.pipeline.stages > 0):
             arriving = self.pipeline.open()
-            self.pipeline.fetch(arriving, (mX, mR), row, piece, 0)
+            self.pipeline.fetch(arriving, (mX, mR), place[0], place[2], 0)
         # The weights come from L2, on their way before the row has arrived; those that are shifted are waited for: after it.
         tXrW = tXrB = None
         if cutlass.const_expr(mW is not None and not tile.shifts(mW)):
@@ -77,35 +79,38 @@ class RMSNorm:
         # read MN elements (2 MN with a residual)
         if cutlass.const_expr(self.pipeline.stages > 0):
             self.pipeline.wait(arriving, 0)
-        tXrX, h = self.load(mX, mR, arriving, place)
+        loaded = [self.load(mX, mR, arriving, at) for at in places]
         if cutlass.const_expr(mW is not None and tile.shifts(mW)):
             tXrW = tile.load_weight(mW, place, M)
         if cutlass.const_expr(mB is not None and tile.shifts(mB)):
             tXrB = tile.load_weight(mB, place, M)
-        if cutlass.const_expr(mRO is not None):  # write MN elements
-            tXrRO = cute.make_rmem_tensor(tile.values, mRO.element_type)
-            tXrRO.store(h.to(mRO.element_type))
-            tile.store(tXrRO, mRO, place)
-        squares_thread = thread_reduce(h * h, cute.ReductionOp.ADD, cutlass.Float32(0.0))
-        squares_warp = warp_reduce(squares_thread, operator.add, min(tile.threads_per_row, 32))
-        exchange.ready()
-        squares = exchange.reduce(squares_warp, operator.add, 0.0, opened)
-        rstd = cute.math.rsqrt(squares / tile.N + eps)
-        if cutlass.const_expr(mRstd is not None):
-            if row_exists and lane == 0 and piece == 0:
-                mRstd[row] = rstd
+        for k in cutlass.range_constexpr(tile.rows_each):
+            place = row, row_exists, piece, lane, _, _ = places[k]
+            tXrX, h = loaded[k]
+            if cutlass.const_expr(mRO is not None):  # write MN elements
+                tXrRO = cute.make_rmem_tensor(tile.values, mRO.element_type)
+                tXrRO.store(h.to(mRO.element_type))
+                tile.store(tXrRO, mRO, place)
+            squares_thread = thread_reduce(h * h, cute.ReductionOp.ADD, cutlass.Float32(0.0))
+            squares_warp = warp_reduce(squares_thread, operator.add, min(tile.threads_per_row, 32))
+            exchange.ready()
+            squares = exchange.reduce(squares_warp, operator.add, 0.0, opened)
+            rstd = cute.math.rsqrt(squares / tile.N + eps)
+            if cutlass.const_expr(mRstd is not None):
+                if row_exists and lane == 0 and piece == 0:
+                    mRstd[row] = rstd
 
-        if cutlass.const_expr(self.pipeline.stages > 0):
-            # From shared memory again, so that the row did not have to stay in registers meanwhile.
-            tXrX, h = self.load(mX, mR, arriving, place)
-        y = h * rstd
-        if cutlass.const_expr(mW is not None):
-            y *= tXrW.load().to(cutlass.Float32)
-        if cutlass.const_expr(mB is not None):
-            y += tXrB.load().to(cutlass.Float32)
-        # write MN elements
-        tXrX.store(y.to(self.dtype))
-        tile.store(tXrX, mO, place)
+            if cutlass.const_expr(self.pipeline.stages > 0):
+                # From shared memory again, so that the row did not have to stay in registers meanwhile.
+                tXrX, h = self.load(mX, mR, arriving, place)
+            y = h * rstd
+            if cutlass.const_expr(mW is not None):
+                y *= tXrW.load().to(cutlass.Float32)
+            if cutlass.const_expr(mB is not None):
+                y += tXrB.load().to(cutlass.Float32)
+            # write MN elements
+            tXrX.store(y.to(self.dtype))
+            tile.store(tXrX, mO, place)
 
     @cute.jit
     def load(self, mX, mR, arriving, place):

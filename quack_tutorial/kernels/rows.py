@@ -53,7 +53,7 @@ class RowTile:
     that does not exist is `fill`, and the head ends at a multiple of 16 bytes, which comes again sooner than a line.
     """
 
-    def __init__(self, dtype, N, rows, config, vectors=None, keep=True, adding=False):
+    def __init__(self, dtype, N, rows, config, vectors=None, keep=True, adding=False, several=False):
         if not 1 <= N <= MAX_N:
             raise ValueError(f"a row is kept in the registers of at most 16 blocks: N must be 1 to {MAX_N}, got {N}")
         if rows not in ROWS:
@@ -61,6 +61,10 @@ class RowTile:
         self.N, self.rows, self.config, self.keep, self.adding = N, rows, config, keep, adding
         self.threads_per_row = config.threads_per_row
         self.rows_per_block = config.threads_per_block // config.threads_per_row
+        self.rows_each = config.rows_each
+        if self.rows_each > 1 and not several:
+            raise ValueError(f"{config}: in this kernel a thread has a part of one row, so rows_each must be 1")
+        self.several_rows = self.rows_per_block * self.rows_each > 1  # then a block may have places without a row
         self.vector_size = widest_vector(dtype, N, rows)
         in_row, threads = N // self.vector_size, self.threads_per_row  # vectors of a row
         self.pieces = math.ceil(in_row / (threads * vectors)) if vectors else config.blocks_per_row
@@ -93,8 +97,13 @@ class RowTile:
         return self.boundary // VECTOR_BYTES * self.vector_size - 1 if self.rows == "congruent" else 0
 
     def grid(self, M):
-        """The grid of a kernel with one block for every piece of `rows_per_block` rows."""
-        return [cute.ceil_div(M, self.rows_per_block), self.pieces, 1]
+        """The grid of a kernel with one block for every piece of `rows_per_block` rows, or of `rows_each` times as many."""
+        return [cute.ceil_div(M, self.rows_per_block * self.rows_each), self.pieces, 1]
+
+    def places(self, mX, block):
+        """Where this thread is in each of its `rows_each` rows, see `place`; `rows_per_block` rows apart."""
+        first = block * (self.rows_per_block * self.rows_each)
+        return [self.place(mX, first + k * self.rows_per_block if k else first) for k in range(self.rows_each)]
 
     def place(self, mX, tile_row, stride=1, piece=None):
         """Where this thread is: (row, whether it exists, piece of the row, lane in the row, head, body).
@@ -131,11 +140,11 @@ class RowTile:
         """
         row, exists, piece, lane, head, body = place
         sure = self.certain if certain is None else certain
-        asks = self.adding and self.rows_per_block > 1  # whether there is such a row
+        asks = self.adding and self.several_rows  # whether there is such a row
         rX = cute.make_rmem_tensor(self.values, mX.element_type)
         for k in cutlass.range_constexpr(0 if asks else sure * self.vector_size, self.values):
             rX[k] = mX.element_type(fill)
-        if cutlass.const_expr(self.rows_per_block > 1 and not self.adding):
+        if cutlass.const_expr(self.several_rows and not self.adding):
             row = cutlass.min(row, mX.shape[0] - 1)
             exists = True
         place = row, exists, piece, lane, head, body
@@ -158,7 +167,7 @@ class RowTile:
     def load_weight(self, mW, place, M):
         """This thread's part of a vector (N,) that goes with every row, such as a weight; as `load`. Its address is a multiple
         of 16 bytes."""
-        every_row = cute.make_tensor(mW.iterator, cute.make_layout((M, self.N), stride=(0, 1)))
+        every_row = rows_of(mW, M)
         if self.shifts(mW):
             return self.load_shifted(every_row, place)
         # A row that starts elsewhere shifts the weight.
@@ -213,7 +222,7 @@ class RowTile:
         row, exists, piece, lane, head, body = place
         gX = tile_at(mX, (1, self.N), row)
         atom, tXgX = self.vectors_of(mX, place, wide)
-        asks = self.rows_per_block > 1
+        asks = self.several_rows
         self.copy_vectors(atom, self.as_vectors(rX, tXgX), tXgX, place, self.certain, asks, False)
         for k in cutlass.range_constexpr(self.singles):
             col = single_column(k * self.threads_per_row + lane, head, body)
@@ -308,6 +317,11 @@ class RowTile:
     def as_vectors(self, rX, tXgX):
         """The registers of the vectors, in the shape of `tXgX`."""
         return cute.make_tensor(rX.iterator, cute.make_layout(tXgX.shape))
+
+
+def rows_of(mW, M):
+    """A vector (N,) as M rows, all of them the same."""
+    return cute.make_tensor(mW.iterator, cute.make_layout((M, mW.shape[0]), stride=(0, 1)))
 
 
 @cute.jit

@@ -21,8 +21,10 @@ import cutlass.cute as cute
 
 from quack_tutorial.kernels.config import default_config
 from quack_tutorial.kernels.exchange import RowExchange
+from quack_tutorial.kernels.online import online_max_sum, warp_max_sum
 from quack_tutorial.kernels.pipeline import RowPipeline
 from quack_tutorial.kernels.reduce import (
+    as_float32,
     block_reduce,
     block_softmax_reduce,
     exp,
@@ -111,7 +113,8 @@ class SoftmaxOnline:
 
 
 class Softmax:
-    """Softmax that reads the row once and keeps it in registers, in those of a cluster where one block has too few.
+    """Softmax that reads the row once and keeps it in registers, in those of a cluster where one block has too few; or in shared
+    memory, if `in_flight` of the configuration says so.
 
     `rows` is what the caller knows about addresses ("aligned", "congruent" or "any", see `rows`).
     """
@@ -121,7 +124,6 @@ class Softmax:
         self.config = config or default_config("softmax", dtype.width, N, rows)
         self.tile = RowTile(dtype, N, rows, self.config)
         self.exchange = RowExchange(self.config, values=2)
-        # The row comes through shared memory if `in_flight` says so.
         self.pipeline = RowPipeline(dtype, self.tile, tensors=1, stages=self.config.in_flight)
         self.exp_scale = exp_scale(dtype)
 
@@ -142,16 +144,20 @@ class Softmax:
         tile, exchange = self.tile, self.exchange
         block, _, _ = cute.arch.block_idx()
         place = tile.place(mX, block * tile.rows_per_block)
-        opened, arriving = exchange.open(), None
-
+        opened = exchange.open()
         # read MN elements
         if cutlass.const_expr(self.pipeline.stages > 0):
             arriving = self.pipeline.open()
             self.pipeline.fetch(arriving, (mX,), place[0], place[2], 0)
             self.pipeline.wait(arriving, 0)
-            tXrX = self.pipeline.load(arriving, 0, place, 0, fill=-math.inf)
+            self.in_shared_memory(arriving, mO, place, opened)
         else:
-            tXrX = tile.load(mX, place, fill=-math.inf)
+            self.in_registers(tile.load(mX, place, fill=-math.inf), mO, place, opened)
+
+    @cute.jit
+    def in_registers(self, tXrX, mO, place, opened):
+        """Softmax of a row that the threads have in registers, `tXrX`."""
+        tile, exchange = self.tile, self.exchange
         x = tXrX.load().to(cutlass.Float32)
         # Every warp scales by its own maximum, so that a row of several warps needs only one exchange.
         width = min(tile.threads_per_row, 32)
@@ -165,17 +171,31 @@ class Softmax:
             exchange.ready()
             max_row, sum_row = exchange.softmax_reduce(max_warp, sum_warp, opened)
             inverse, scale = quotient_factors(max_warp - max_row, sum_row, self.exp_scale)
-        if cutlass.const_expr(self.pipeline.stages > 0):
-            # From shared memory again, so that the row did not have to stay in registers meanwhile.
-            tXrX = self.pipeline.load(arriving, 0, place, 0, fill=-math.inf)
-            y = exp_scaled(tXrX.load().to(cutlass.Float32) - finite_or_zero(max_warp), self.exp_scale)
-
         if cutlass.const_expr(inverse is not None):
             y *= inverse
 
         # write MN elements
         tXrX.store((y * scale).to(self.dtype))
         tile.store(tXrX, mO, place)
+
+    @cute.jit
+    def in_shared_memory(self, arriving, mO, place, opened):
+        """Softmax of a row whose parts the blocks have in shared memory: read twice from there, a few vectors at a time."""
+        exchange, pipeline, lane = self.exchange, self.pipeline, place[3]
+        sX, mPart = pipeline.row(arriving, 0, 0), pipeline.part_of(mO, place)
+        max_thread, sum_thread = online_max_sum(pipeline.part, sX, pipeline.place(None, lane), self.exp_scale)
+        max_row, sum_row = warp_max_sum(max_thread, sum_thread, min(self.tile.threads_per_row, 32), self.dtype)
+        if cutlass.const_expr(exchange.needed):
+            exchange.ready()
+            max_row, sum_row = exchange.softmax_reduce(max_row, sum_row, opened)
+        scale = 1.0 / sum_row
+
+        # write MN elements
+        for step in range(self.pipeline.part.pieces):
+            here = self.pipeline.place(step, lane)
+            rX = self.pipeline.part.load(sX, here)
+            rX.store((exp_scaled(as_float32(rX) - max_row, self.exp_scale) * scale).to(self.dtype))
+            self.pipeline.part.store(rX, mPart, here)
 
 
 class SoftmaxBackward:

@@ -21,7 +21,7 @@ class TileCopy:
         vectors = config.in_flight if operation in STREAMING else None
         # A row that the kernel has in shared memory is in registers here.
         self.config = replace(config, in_flight=0, registers=0)
-        self.tile, self.reads = RowTile(dtype, N, rows, self.config, vectors=vectors), reads
+        self.tile, self.reads = RowTile(dtype, N, rows, self.config, vectors=vectors, several=True), reads
 
     @cute.jit
     def __call__(self, mX, mY, mO, stream: cuda.CUstream):
@@ -32,10 +32,13 @@ class TileCopy:
     def kernel(self, mX, mY, mO):
         tile = self.tile
         block, _, _ = cute.arch.block_idx()
-        place = tile.place(mX, block * tile.rows_per_block)
+        places, rows = tile.places(mX, block), []
         # read MN elements, or 2 MN
-        tXrX = tile.load(mX, place)
-        if cutlass.const_expr(self.reads == 2):
-            tXrX.store((tXrX.load() + tile.load(mY, place).load()).to(mX.element_type))
+        for place in places:
+            tXrX = tile.load(mX, place)
+            if cutlass.const_expr(self.reads == 2):
+                tXrX.store((tXrX.load() + tile.load(mY, place).load()).to(mX.element_type))
+            rows.append(tXrX)
         # write MN elements
-        tile.store(tXrX, mO, place)
+        for k in cutlass.range_constexpr(tile.rows_each):
+            tile.store(rows[k], mO, places[k])

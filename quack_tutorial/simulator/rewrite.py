@@ -270,7 +270,8 @@ class _Writer(ast.NodeTransformer):
     def carried(self, nodes) -> tuple:
         """(names, containers, objects) of the function's own that the statements bind or change."""
         containers, objects = ([n for n in found if n in self.bound] for found in _changed(nodes))
-        names = list(dict.fromkeys(_assigned(nodes) + containers))
+        # The DSL does not carry `_`: it may be a number before and a tensor after.
+        names = [name for name in dict.fromkeys(_assigned(nodes) + containers) if name != "_"]
         self.joined.update(dict.fromkeys(names + objects))
         return names, containers, objects
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from quack_tutorial import reference
-from quack_tutorial.kernels.config import Config, candidates
+from quack_tutorial.kernels.config import PIPELINED, Config, candidates
 from quack_tutorial.kernels.tables import TABLES
 from quack_tutorial.simulator import simulate
 from quack_tutorial.validate import report
@@ -115,13 +115,16 @@ def shipped_cases() -> list[Case]:
         vector = VECTOR_BYTES * 8 // bits
         for row_bytes, *numbers in lines:
             config, longest = Config(*numbers), row_bytes * 8 // bits
-            # Rows that come through shared memory are cut into equal pieces of whole vectors.
-            through = config.in_flight and operation not in ("cross-entropy", "cross-entropy backward")
+            through = comes_through_shared_memory(config, operation)
             step = vector * config.blocks_per_row if through else vector if rows == "aligned" else 1
             for N in (longest, longest - step):
                 gap = 1 if rows == "congruent" and N % vector == 0 else 0
                 before = 3 if rows == "congruent" else 0
-                M = 1 if N > 60_000 else min(config.threads_per_block // config.threads_per_row + 1, 5)
+                M = (
+                    1
+                    if N > 60_000
+                    else min(config.threads_per_block // config.threads_per_row + 1, 5 * config.rows_each)
+                )
                 found.append(Case(operation, dtype, M, N, rows, config, before, before, gap, len(found)))
     return found
 
@@ -133,9 +136,11 @@ def random_case(seed: int) -> Case:
     rows = str(rng.choice(["aligned", "congruent", "any"]))
     vector = VECTOR_BYTES // np.dtype(dtype).itemsize
     N = int(rng.choice([rng.integers(1, 40), rng.integers(40, 400), rng.integers(400, 2600)]))
-    config = random_config(rng, operation, N)
+    config = random_config(rng, operation, N, rows)
     turn = config.threads_per_row * config.blocks_per_row * vector  # elements of a vector a thread
-    if N > turn and rng.random() < 0.5:  # where the last vectors are there for all threads, or just not
+    if comes_through_shared_memory(config, operation):
+        N = max(1, N // (vector * config.blocks_per_row)) * vector * config.blocks_per_row
+    elif N > turn and rng.random() < 0.5:  # where the last vectors are there for all threads, or just not
         N = N // turn * turn + int(rng.integers(-2, vector + 2))
     before, after, gap = (int(rng.integers(0, high)) for high in (65, 65, 6))
     if rows == "aligned":
@@ -147,20 +152,36 @@ def random_case(seed: int) -> Case:
     return Case(operation, dtype, M, N, rows, config, before, after, gap, seed)
 
 
-def random_config(rng, operation: str, N: int) -> Config:
+def random_config(rng, operation: str, N: int, rows: str) -> Config:
     """Any configuration that leaves a thread few enough elements; now and then one that a sweep would try."""
     streams = operation in ("cross-entropy", "cross-entropy backward")
     if rng.random() < 0.2:
         tried = [c for c in candidates(operation, 32, N) if c.threads_per_block <= 256 and (streams or not c.in_flight)]
+        tried = [c for c in tried if c.rows_each == 1 or rows == "aligned"]
         if tried:
             return tried[rng.integers(len(tried))]
+    through = rows == "aligned" and operation in PIPELINED and rng.random() < 0.4
+    several = rows == "aligned" and operation == "rmsnorm" and not through and N <= MOST_HELD * 8
     while True:
         threads, blocks = int(rng.choice(THREADS)), 1 if streams else int(rng.choice([1, 1, 1, 2, 4]))
-        block = threads * int(rng.choice([1, 2, 4])) if blocks == 1 else threads
+        block = threads * int(rng.choice([1, 2, 4])) if blocks == 1 and not through else threads
         ahead = operation == "rmsnorm backward" and rng.random() < 0.3
         in_flight = int(rng.choice([1, 2, 4])) if streams else int(ahead)
-        if block % 32 == 0 and block <= 512 and N <= MOST_HELD * threads * blocks:
-            return Config(threads, block, blocks, in_flight)
+        each = 1
+        if through:
+            in_flight = int(rng.choice(PIPELINED[operation][1][:2]))
+            if in_flight > 1 and threads <= 32 and blocks == 1:  # nothing would say when a stage is free
+                continue
+        elif several and rng.random() < 0.8:
+            threads, blocks, each = int(rng.choice(THREADS[:4])), 1, int(rng.choice([2, 3, 4]))
+            block = 32 * int(rng.choice([1, 2, 4]))
+        if block % 32 == 0 and block <= 512 and N * each <= MOST_HELD * threads * blocks:
+            return Config(threads, block, blocks, in_flight, rows_each=each)
+
+
+def comes_through_shared_memory(config: Config, operation: str) -> bool:
+    """Whether rows do, which are then cut into equal pieces of whole vectors."""
+    return operation in PIPELINED and config.in_flight in PIPELINED[operation][1]
 
 
 # ---- one case ---------------------------------------------------------------------------------------------------------

@@ -201,6 +201,10 @@ def test_other_versions_are_not_mixed_into_a_record(gpu, tmp_path, capsys):
     gpu["version"] = "9.9"
     assert command.run(parsed("--n", "4096", *words, "--resume")) == 1
     assert "another machine or version (torch 0.0 there, 9.9 here)" in capsys.readouterr().err
+    assert command.run(parsed("--n", "4096", "--prepare", "2", *words, "--resume")) == 1
+    said = capsys.readouterr()
+    assert "another machine or version (torch 0.0 there, 9.9 here)" in said.err
+    assert "prepared" not in said.out  # it is not compiled for first
     assert len(records.load(out).cells) == 1
 
 

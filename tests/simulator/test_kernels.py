@@ -6,7 +6,7 @@ import pytest
 from quack_tutorial import reference
 from quack_tutorial.kernels.config import Config
 from quack_tutorial.kernels.copy import Copy, CopyAsync
-from quack_tutorial.kernels.cross_entropy import CrossEntropy
+from quack_tutorial.kernels.cross_entropy import CrossEntropy, CrossEntropyFused
 from quack_tutorial.kernels.softmax import Softmax, SoftmaxOnline, SoftmaxThreePass
 from quack_tutorial.simulator import Array, simulate
 from quack_tutorial.simulator.names import CUTLASS
@@ -147,3 +147,59 @@ def test_a_call_of_several_lines_is_on_the_first_of_them():
     run = simulate(Softmax(DslType("float32"), 64), x, np.full_like(x, np.nan))
     texts = [line.text for line in run.trace.lines]
     assert "found = cute.arch.inline_ptx(" in texts and ")" not in texts
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("config", [Config(32, 32, 1, 1), Config(96, 96, 1, 1), Config(64, 64, 4, 1)])
+def test_rows_read_again_from_shared_memory_are_right_for_hard_values(config, dtype):
+    N, inf = 2080, np.inf  # 65 vectors a block at least: whole pieces, and a last one that is not
+    values = np.random.default_rng(5).standard_normal((8, N))
+    values[0] = -inf
+    values[1, : N - 1] = -inf  # all threads but one see only -inf
+    values[2, 5], values[3, 7] = np.nan, inf
+    values[4] = np.linspace(-3e4, 3e4, N)
+    values[5] = np.linspace(-120, 0, N)  # results down to subnormals
+    values[6] = 60000.0
+    x, exact = make(values, dtype)
+    out = poisoned((8, N), dtype)
+    run = simulate(Softmax(DslType(dtype), N, config=config), x, out)
+    assert run.ok, run
+    wanted, got = reference.softmax(exact), numbers(out)
+    assert np.isnan(got[[0, 2, 3]]).all()
+    whole = [1, 4, 5, 6, 7]
+    distance = reference.ulp_distance(got[whole], wanted[whole], dtype)
+    assert (distance <= reference.softmax_tolerance(exact[whole], dtype)).all()
+
+    loss, dx, target = np.full(8, np.nan, np.float32), poisoned((8, N), dtype), np.arange(8) * 297 % N
+    target[7] = -100
+    run = simulate(CrossEntropyFused(DslType(dtype), N, config=config), x, target, loss, None, dx, -100)
+    assert run.ok, run
+    assert reference.cross_entropy_error(exact, target, loss, "float32", -100) <= 1
+    assert np.isnan(numbers(dx)[[0, 2, 3]]).all() and (numbers(dx)[7] == 0).all()
+    assert reference.cross_entropy_backward_error(exact, target, 1.0, numbers(dx), dtype) <= 1
+
+
+@pytest.mark.parametrize("dtype", ("bfloat16", "float16"))
+def test_the_loss_of_large_logits(dtype):
+    """Where the factor of the exponent changes, and where the product with log2(e) would not be finite."""
+    N, largest = 1000, 3.38e38 if dtype == "bfloat16" else 65504.0
+    rng = np.random.default_rng(6)
+    rows = [rng.standard_normal(N) for _ in range(12)]
+    rows[0][100:] = -largest  # masked columns
+    rows[1][:] = -largest
+    rows[2][:] = largest
+    rows[3][5] = largest
+    rows[4][:] = np.where(np.arange(N) % 3, largest, -largest)
+    for row, middle in zip(rows[5:10], (16384, -16384, 16000, 30000, -30000)):
+        row[:] = middle + rng.integers(-3, 4, N) * 64
+    rows[10][: N - 8] = -np.inf
+    rows[11][:] = np.linspace(-300, 300, N)
+    x, exact = make(np.array(rows), dtype)
+    for config in (None, Config(8, 128, 1, 4), Config(64, 64, 1, 1)):
+        for target in (np.zeros(12, np.int64), np.full(12, N - 1)):
+            loss, lse = np.full(12, np.nan, np.float32), np.full(12, np.nan, np.float32)
+            kernel = CrossEntropy(DslType(dtype), N, lse=True, config=config)
+            run = simulate(kernel, x, target, loss, lse, -100)
+            assert run.ok, run
+            assert reference.logsumexp_error(exact, lse) <= 1
+            assert reference.cross_entropy_error(exact, target, loss, "float32", -100) <= 1

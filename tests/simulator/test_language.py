@@ -41,6 +41,10 @@ def test_loops_with_bounds_that_differ_between_lanes():
     np.testing.assert_array_equal(outputs(k.halvings, dtype=np.int32), [0] + [int(np.log2(i)) for i in range(1, 32)])
 
 
+def test_what_is_thrown_away_may_change_its_type():
+    np.testing.assert_array_equal(outputs(k.throws_away), [i * (i - 1) / 2 for i in range(32)])
+
+
 def test_a_conditional_expression_is_lazy():
     np.testing.assert_array_equal(outputs(k.lazy_choice), [i if i < 31 else -1 for i in range(32)])
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from quack_tutorial.kernels.config import Config
+from quack_tutorial.kernels.config import PIPELINED, Config
 from quack_tutorial.kernels.rows import ROWS, RowTile
 from quack_tutorial.kernels.tables import TABLES
 from quack_tutorial.validate import rows
@@ -47,6 +47,12 @@ def test_random_cases_cover_kinds_of_rows_types_and_spreads():
     }
     assert {c.config.blocks_per_row for c in cases} == {1, 2, 4}
     assert any(c.config.threads_per_block > c.config.threads_per_row for c in cases)
+    through = {
+        (c.operation, c.config.in_flight) for c in cases if rows.comes_through_shared_memory(c.config, c.operation)
+    }
+    assert through == {(name, stages) for name, (_, some) in PIPELINED.items() for stages in some[:2]}
+    assert {c.config.rows_each for c in cases if c.operation == "rmsnorm"} == {1, 2, 3, 4}
+    assert {c.config.rows_each for c in cases if c.operation != "rmsnorm" or c.rows != "aligned"} == {1}
     assert cases[7] == rows.random_case(7)
     for case in cases:
         if case.rows == "aligned":
@@ -91,3 +97,18 @@ def test_what_a_kernel_refuses_is_said():
 def test_a_gradient_that_is_a_number_where_the_target_is_no_column_is_wrong(target):
     x = np.zeros((1, 10), np.float32)
     assert rows.gradient_error(x, np.array([target]), 1.0, x, None, rows.IGNORED) == np.inf
+
+
+def test_a_last_block_with_too_few_rows_is_looked_at_where_a_thread_has_several(monkeypatch):
+    config = Config(32, 32, rows_each=4)
+    case = replace(rows.random_case(0), operation="rmsnorm", rows="aligned", dtype="float32", M=3, N=200, config=config)
+    case = replace(case, before=0, after=0, gap=0)
+    assert not rows.try_case(case)[1]
+    made = RowTile.__init__
+
+    def forgetful(tile, *args, **named):
+        made(tile, *args, **named)
+        tile.several_rows = tile.rows_per_block > 1
+
+    monkeypatch.setattr(RowTile, "__init__", forgetful)
+    assert "Out of bounds" in rows.try_case(case)[1][0]

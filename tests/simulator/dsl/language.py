@@ -345,3 +345,18 @@ def applied(x: cute.Tensor, out: cute.Tensor, function: cutlass.Constexpr):
 def from_below(x: cute.Tensor, out: cute.Tensor):
     tidx, _, _ = cute.arch.thread_idx()
     out[tidx] = cute.arch.shuffle_sync_up(x[tidx], 3)
+
+
+@one_warp
+@cute.kernel
+def throws_away(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()  # `_` is a number here
+    total = cutlass.Float32(0.0)
+    for i in range(tidx):
+        values, _ = (
+            cute.make_rmem_tensor(2, cutlass.Float32),
+            cute.make_rmem_tensor(2, cutlass.Float32),
+        )  # and a tensor here
+        values[0] = x[i]
+        total += values[0]
+    out[tidx] = total
