@@ -191,6 +191,24 @@ def test_ptx_leaves_no_file_behind():
     assert not list(Path.cwd().glob("*.ptx"))
 
 
+@pytest.mark.parametrize("N", (1000, 128256, 131072))
+@pytest.mark.parametrize("operation", ("rmsnorm", "rmsnorm backward"))
+def test_the_mean_of_a_row_takes_no_division(operation, N):
+    """A division is a call, and in a loop what is in registers around it may be spilled."""
+    kernel, specs = ours.kernels(operation, "ours", ours.contiguous_rows("bfloat16", N))[0]
+    assert "div.rn" not in ptx(kernel, *specs)
+
+
+@pytest.mark.parametrize("spread", ((512, 512, 8, 3), (256, 256, 16, 4), (320, 320, 16, 3)))
+def test_rows_that_threads_do_not_share_evenly_cost_no_spills(spread):
+    for N in (128256, 131072):
+        rows = ours.contiguous_rows("bfloat16", N)
+        kernel, specs = ours.kernels("rmsnorm backward", "ours", rows, Config(*spread))[0]
+        text = ptx(kernel, *specs)
+        assert_stays_in_registers(text)
+        assert count(r"@p st\.global\.v4\.b32", text) >= kernel.tile.vectors - kernel.tile.certain
+
+
 def test_a_limit_on_registers_is_kept():
     row = row_specs("bfloat16", 131072)
     for registers, threads in ((80, 768), (72, 896), (64, 1024)):

@@ -8,8 +8,9 @@ once, made softmax slower. It seems that writes then leave L2 soon and in long r
 and writing less often. A kernel that writes next to nothing gains nothing.
 
 CuTe DSL's copy atoms have hints for L1 only. `cute.arch.inline_ptx` gives the instructions that have one for L2, by the
-PTX ISA 9.0: "createpolicy", "ld" and "cp.async.bulk". It also gives a load that a predicate switches off: what the DSL makes of
-a predicate is a branch, and behind a branch the compiler may wait for one load before it comes to the next.
+PTX ISA 9.0: "createpolicy", "ld", "st" and "cp.async.bulk". It also gives a load and a store that a predicate switches off: what
+the DSL makes of a predicate is a branch. Behind a branch the compiler may wait for one load before it comes to the next; and
+before a branch in a loop it keeps more in registers.
 """
 
 import cutlass
@@ -60,6 +61,19 @@ def load_vector(source, target, keep, inside=None):
         )
         for k in range(count):
             words[k] = found[k]
+
+
+def store_vector(source, target, inside):
+    """Copy a vector from registers to global memory where `inside`, a Boolean, is true; shapes as in `load_vector`."""
+    for i in range(cute.size(source, mode=[0, 1])):
+        words = cute.recast_tensor(source[(None, i), 0], cutlass.Int32)
+        count = cute.size(words)
+        values = ", ".join(f"{{$r{2 + k}}}" for k in range(count))
+        store = f"@p st.global.v{count}.b32 [{{$r0}}], {{{values}}};"
+        cute.arch.inline_ptx(
+            f"{{ .reg .pred p; setp.ne.b32 p, {{$r1}}, 0; {store} }}",
+            read_only_args=[target[(None, i), 0].iterator, inside.to(cutlass.Int32), *(words[k] for k in range(count))],
+        )
 
 
 def bulk_copy_evict_last(source, target, mbar):

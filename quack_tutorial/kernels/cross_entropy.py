@@ -121,7 +121,7 @@ class CrossEntropyFused:
         self.tile = RowTile(dtype, N, rows, self.config)
         self.exchange = RowExchange(self.config, values=2)
         # The row comes through shared memory if `in_flight` says so.
-        self.pipeline = RowPipeline(dtype, self.tile, tensors=1, stages=self.config.in_flight)
+        self.pipeline = RowPipeline(dtype, self.tile, tensors=1, stages=self.config.in_flight, in_parts=True)
         self.exp_scale = exp_scale(dtype)
 
     @cute.jit
@@ -151,7 +151,7 @@ class CrossEntropyFused:
         if cutlass.const_expr(self.pipeline.stages > 0):
             logit = logit_of(mX, row, column_of(target, tile.N))
             self.pipeline.wait(arriving, 0)
-            part, sX = self.pipeline.part, self.pipeline.row(arriving, 0, 0)
+            part, sX = self.pipeline.part, self.pipeline.row(arriving)
             max_thread, sum_thread = online_max_sum(part, sX, self.pipeline.place(None, lane), self.exp_scale)
             max_warp, sum_warp = warp_max_sum(max_thread, sum_thread, width, self.dtype)
         else:

@@ -29,9 +29,13 @@ AT_ONCE = 16  # elements of a row in shared memory that a thread has in register
 
 
 class RowPipeline:
-    """`stages` rows of `tensors` tensors; a turn's row of each arrives together."""
+    """`stages` rows of `tensors` tensors; a turn's row of each arrives together.
 
-    def __init__(self, dtype, tile, tensors, stages):
+    Threads take their part of a row to registers as a whole, with `load`; or, with `in_parts`, go through the `row` with the tile
+    `part`, a few vectors at a time.
+    """
+
+    def __init__(self, dtype, tile, tensors, stages, in_parts=False):
         self.dtype, self.tile, self.tensors, self.stages = dtype, tile, tensors, stages
         # Rows on their way while one is worked on. A single stage serves a block that has one row and no next.
         self.ahead = max(1, stages - 1)
@@ -39,16 +43,16 @@ class RowPipeline:
             raise ValueError(
                 f"rows of {tile.N} elements in {tile.pieces} pieces, {tile.rows}: bulk copies cannot move them"
             )
-        # A block's part of a row, gone through a few vectors at a time.
-        one_block = replace(tile.config, blocks_per_row=1, in_flight=0)
-        self.part = (
-            RowTile(dtype, tile.width, "aligned", one_block, vectors=AT_ONCE // tile.vector_size) if stages else None
-        )
+        # What threads read as a whole ends in zeros, as long as all of them together read: none has to ask where the row ends.
+        self.width = tile.width if in_parts else tile.threads_per_row * tile.vectors * tile.vector_size
+        if stages and in_parts:
+            one_block = replace(tile.config, blocks_per_row=1, in_flight=0)
+            self.part = RowTile(dtype, tile.width, "aligned", one_block, vectors=AT_ONCE // tile.vector_size)
 
     def resident_clusters(self, clusters):
         """How many clusters (blocks, where a row has one) run at once, about, on a GPU that runs so many with one block on an
         SM: as many on each SM as shared memory and half of its threads allow."""
-        smem_bytes = self.stages * self.tensors * self.tile.width * self.dtype.width // 8
+        smem_bytes = self.stages * self.tensors * self.width * self.dtype.width // 8
         threads = self.tile.config.threads_per_block
         return clusters * max(1, min(1024 // threads, SMEM_BYTES // (smem_bytes + 2048)))
 
@@ -56,13 +60,18 @@ class RowPipeline:
     def open(self):
         """(slots, mbarriers) in shared memory, ready to be written to."""
         smem = cutlass.memory.SmemAllocator()
-        layout = cute.make_ordered_layout((self.stages, self.tensors, self.tile.width), order=(2, 1, 0))
+        layout = cute.make_ordered_layout((self.stages, self.tensors, self.width), order=(2, 1, 0))
         sX = smem.allocate_tensor(self.dtype, layout, byte_alignment=128)
         mbar = smem.allocate_array(cutlass.Int64, self.stages, byte_alignment=8)
         if cute.arch.thread_idx()[0] == 0:
             for stage in cutlass.range_constexpr(self.stages):
                 cute.arch.mbarrier_init(mbar + stage, 1)
             cute.arch.mbarrier_init_fence()
+        rest = self.width - self.tile.width
+        for slot in cutlass.range_constexpr(self.stages * self.tensors if rest else 0):
+            tail = cute.make_tensor(sX.iterator + slot * self.width + self.tile.width, cute.make_layout(rest))
+            for i in range(cute.arch.thread_idx()[0], rest, self.tile.threads_per_row):
+                tail[i] = self.dtype(0.0)
         cute.arch.barrier()
         return sX, mbar
 
@@ -78,26 +87,29 @@ class RowPipeline:
                 for k in cutlass.range_constexpr(self.tensors):
                     mX = cute.domain_offset((cutlass.Int64(row), piece * self.tile.width), tensors[k])
                     gX = cute.local_tile(mX, (1, self.tile.width), (0, 0))[0, None]
+                    target = cute.make_tensor(sX[stage, k, None].iterator, cute.make_layout(self.tile.width))
                     if cutlass.const_expr(self.tile.keep):
-                        bulk_copy_evict_last(gX, sX[stage, k, None], mbar + stage)
+                        bulk_copy_evict_last(gX, target, mbar + stage)
                     else:
                         atom = cute.make_copy_atom(cute.nvgpu.cpasync.CopyBulkG2SOp(), self.dtype)
-                        cute.copy(atom, gX, sX[stage, k, None], mbar_ptr=mbar + stage)
+                        cute.copy(atom, gX, target, mbar_ptr=mbar + stage)
 
     def wait(self, opened, turn):
         """Wait for the bytes of `turn`."""
         _, mbar = opened
         cute.arch.mbarrier_wait(mbar + turn % self.stages, turn // self.stages % 2)
 
-    def load(self, opened, k, place, turn, fill=0.0):
-        """This thread's part of the turn's row of tensor k, as a register tensor, as often as it is asked for; `fill` where
-        there is none."""
-        return self.tile.load(self.row(opened, k, turn), self.place(0, place[3]), fill)
-
-    def row(self, opened, k, turn):
-        """The block's part of the turn's row of tensor k, in shared memory: (1, width)."""
+    def load(self, opened, k, place, turn):
+        """This thread's part of the turn's row of tensor k, as a register tensor, as often as it is asked for; 0 where there is
+        none."""
         sX, _ = opened
-        return cute.make_tensor(sX[turn % self.stages, k, None].iterator, cute.make_layout((1, self.tile.width)))
+        row = cute.make_tensor(sX[turn % self.stages, k, None].iterator, cute.make_layout((1, self.width)))
+        return self.tile.load(row, (0, True, 0, place[3], 0, self.width), certain=self.tile.vectors)
+
+    def row(self, opened):
+        """The block's part of the only row, in shared memory: (1, width)."""
+        sX, _ = opened
+        return cute.make_tensor(sX.iterator, cute.make_layout((1, self.tile.width)))
 
     def place(self, piece, lane):
         """Where `piece` of that part is, as a place of `part`."""

@@ -95,7 +95,7 @@ class RMSNorm:
             squares_warp = warp_reduce(squares_thread, operator.add, min(tile.threads_per_row, 32))
             exchange.ready()
             squares = exchange.reduce(squares_warp, operator.add, 0.0, opened)
-            rstd = cute.math.rsqrt(squares / tile.N + eps)
+            rstd = cute.math.rsqrt(squares * (1.0 / tile.N) + eps)
             if cutlass.const_expr(mRstd is not None):
                 if row_exists and lane == 0 and piece == 0:
                     mRstd[row] = rstd
@@ -222,7 +222,7 @@ class RMSNormBackward:
                 x_hat, dy, wdy = self.factors(tXrX, tXrDO, tXrW, rstd)
             dot_thread = thread_reduce(wdy * x_hat, cute.ReductionOp.ADD, cutlass.Float32(0.0))
             dot_warp = warp_reduce(dot_thread, operator.add, min(self.tile.threads_per_row, 32))
-            mean = self.exchange.reduce(dot_warp, operator.add, 0.0, opened, turn) / self.tile.N
+            mean = self.exchange.reduce(dot_warp, operator.add, 0.0, opened, turn) * (1.0 / self.tile.N)
             if cutlass.const_expr(self.pipeline.stages > 0):
                 # All warps are here, so all have read turn - 1: its stage is free.
                 ahead = turn + self.pipeline.ahead

@@ -30,7 +30,7 @@ import math
 import cutlass
 import cutlass.cute as cute
 
-from quack_tutorial.kernels.cache import load_vector
+from quack_tutorial.kernels.cache import load_vector, store_vector
 from quack_tutorial.kernels.config import MAX_N
 from quack_tutorial.kernels.layout import (
     LINE_BYTES,
@@ -50,7 +50,8 @@ class RowTile:
     A row is cut into `pieces`, one for each block of a cluster that holds it; or, with `vectors` given, into as many as
     it takes, which a kernel goes through one after the other, or in blocks that do not know of each other. `keep` says
     whether L2 is asked to keep what is loaded, see `cache`. `adding` is for a kernel that adds up columns of many rows: a row
-    that does not exist is `fill`, and the head ends at a multiple of 16 bytes, which comes again sooner than a line.
+    that does not exist is `fill`, the head ends at a multiple of 16 bytes, which comes again sooner than a line, and there is no
+    branch around a store, in a loop whose sums take most registers.
     """
 
     def __init__(self, dtype, N, rows, config, vectors=None, keep=True, adding=False, several=False):
@@ -259,6 +260,8 @@ class RowTile:
                         cute.copy(atom, vector, copied)
                 elif cutlass.const_expr(in_words(source)):
                     load_vector(vector, copied, hint, self.inside(i, place, i < certain, asks))
+                elif cutlass.const_expr(self.adding and in_words(target)):
+                    store_vector(vector, copied, self.inside(i, place, i < certain, asks))
                 elif self.inside(i, place, i < certain, asks):
                     cute.copy(atom, vector, copied)
 

@@ -124,7 +124,7 @@ class Softmax:
         self.config = config or default_config("softmax", dtype.width, N, rows)
         self.tile = RowTile(dtype, N, rows, self.config)
         self.exchange = RowExchange(self.config, values=2)
-        self.pipeline = RowPipeline(dtype, self.tile, tensors=1, stages=self.config.in_flight)
+        self.pipeline = RowPipeline(dtype, self.tile, tensors=1, stages=self.config.in_flight, in_parts=True)
         self.exp_scale = exp_scale(dtype)
 
     @cute.jit
@@ -182,7 +182,7 @@ class Softmax:
     def in_shared_memory(self, arriving, mO, place, opened):
         """Softmax of a row whose parts the blocks have in shared memory: read twice from there, a few vectors at a time."""
         exchange, pipeline, lane = self.exchange, self.pipeline, place[3]
-        sX, mPart = pipeline.row(arriving, 0, 0), pipeline.part_of(mO, place)
+        sX, mPart = pipeline.row(arriving), pipeline.part_of(mO, place)
         max_thread, sum_thread = online_max_sum(pipeline.part, sX, pipeline.place(None, lane), self.exp_scale)
         max_row, sum_row = warp_max_sum(max_thread, sum_thread, min(self.tile.threads_per_row, 32), self.dtype)
         if cutlass.const_expr(exchange.needed):

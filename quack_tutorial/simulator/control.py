@@ -100,7 +100,7 @@ def _copied(x):
 
 def refuse_objects(names, values) -> None:
     for name, value in zip(names, values):
-        if hasattr(type(value), "is_twin"):
+        if hasattr(type(value), "is_twin") or isinstance(value, str):
             raise fail(
                 "language",
                 f"{name} is a Python object that a dynamic `if` or loop changes, or whose method it calls, which the DSL refuses; "

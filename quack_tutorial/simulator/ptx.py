@@ -5,11 +5,13 @@
 | `createpolicy.fractional.L2::evict_*.b64`                                               | a number; no effect              |
 | `ld.global{.L1::evict_*}{.L2::cache_hint}{.v2, .v4}.b32`                                | one vector load, as of cute.copy |
 | `{ .reg .pred p; setp.ne.b32 p, {$r1}, 0; mov.b32 {$w0}, {$r2}; @p ld.global... }`      | the same, where p; else the movs |
+| `{ .reg .pred p; setp.ne.b32 p, {$r1}, 0; @p st.global.v2 or .v4 ... }`                 | one vector store, where p        |
 | `cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes{.L2::cache_hint}`    | cute.copy with CopyBulkG2SOp     |
 
 Cache hints change nothing: there are no caches here. The operands of the third form are those of its load, then the
-predicate, an Int32, and the words of the threads where that is 0. Sources: PTX ISA 9.0, createpolicy, ld, setp,
-cp.async.bulk. Not covered: any other instruction, `predicate`, `read_write_args`, another block's shared memory as a target.
+predicate, an Int32, and the words of the threads where that is 0; those of the fourth the address, the predicate and the
+words. Sources: PTX ISA 9.0, createpolicy, ld, st, setp, cp.async.bulk. Not covered: any other instruction, `predicate`,
+`read_write_args`, another block's shared memory as a target.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ POLICY = 0x0CAC4E  # what createpolicy gives: opaque, the same for every policy
 ASKING = re.compile(
     r"{ \.reg \.pred p; setp\.ne\.b32 p, {\$r\d}, 0; (mov\.b32 {\$w\d}, {\$r\d}; )+@p (?P<load>ld\.[^;]+;) }"
 )
+STORING = re.compile(r"{ \.reg \.pred p; setp\.ne\.b32 p, {\$r1}, 0; @p st\.global\.v[24]\.b32 [^;]+; }")
 KNOWN = "createpolicy.fractional, ld.global of .b32, .v2.b32 and .v4.b32, cp.async.bulk from global to shared memory"
 CREATE = re.compile(r"createpolicy\.fractional\.L2::evict_(last|first|normal|unchanged)\.b64")
 LOAD = re.compile(
@@ -53,6 +56,8 @@ def inline_ptx(ptx_code, *, write_only_types=None, read_only_args=None, read_wri
     types, args = tuple(write_only_types or ()), tuple(read_only_args or ())
     if asking := ASKING.fullmatch(" ".join(ptx_code.split())):
         return _load_if(ptx_code, asking["load"], types, args)
+    if STORING.fullmatch(" ".join(ptx_code.split())):
+        return _store_if(ptx_code, types, args)
     if CREATE.fullmatch(name):
         _expect(name, FRACTION.sub(";", operands), "{$w0};", types, (Int64,), args, 0)
         return Value(Int64, np.array([[POLICY]], np.int64))
@@ -78,9 +83,7 @@ def _load_if(code: str, load: str, types: tuple, args: tuple):
     text = f"{{ .reg .pred p; setp.ne.b32 p, {{$r{p}}}, 0; {moves} @p {load} }}"
     if p < 1 or " ".join(code.split()) != text:
         raise not_simulated(f"inline_ptx of {' '.join(code.split())}; known is {text}")
-    asked, *others = (scalar(arg) for arg in args[p:])
-    if any(value.dtype is not Int32 for value in (asked, *others)):
-        raise fail("language", "the predicate and the words of a load that is asked must be Int32")
+    asked, *others = _words(args[p:])
     g, there, found = group(), asked.a != 0, tuple(others)
     g.push(there)
     if g.active().any():
@@ -89,6 +92,29 @@ def _load_if(code: str, load: str, types: tuple, args: tuple):
     g.pop()
     chosen = tuple(Value(Int32, np.where(there, one.a, other.a)) for one, other in zip(found, others))
     return chosen if count > 1 else chosen[0]
+
+
+def _store_if(code: str, types: tuple, args: tuple) -> None:
+    """A store of the words of the threads whose predicate is not 0."""
+    count = len(args) - 2
+    words = ", ".join(f"{{$r{2 + k}}}" for k in range(count))
+    text = f"{{ .reg .pred p; setp.ne.b32 p, {{$r1}}, 0; @p st.global.v{count}.b32 [{{$r0}}], {{{words}}}; }}"
+    if types or " ".join(code.split()) != text:
+        raise not_simulated(f"inline_ptx of {' '.join(code.split())}; known is, without write_only_types, {text}")
+    asked, *values = _words(args[1:])
+    g = group()
+    g.push(asked.a != 0)
+    if g.active().any():
+        _store(args[0], values)
+    g.pop()
+
+
+def _words(args) -> list:
+    """A predicate and the words that go with it, all of them Int32."""
+    found = [scalar(arg) for arg in args]
+    if any(value.dtype is not Int32 for value in found):
+        raise fail("language", "the predicate and the words of an access that is asked must be Int32")
+    return found
 
 
 def _expect(name: str, operands: str, text: str, types: tuple, wanted: tuple, args: tuple, count: int) -> None:
@@ -119,13 +145,25 @@ def _pointer(name: str, pointer, space: Space, what: str) -> m.Pointer:
     return pointer
 
 
-def _load(name: str, pointer, count: int):
-    """`count` words from `pointer` in one instruction, whatever the type of its elements."""
+def _access(name: str, pointer, count: int):
+    """(the pointer, its elements in `count` words) of one instruction, whatever the type of its elements."""
     pointer = _pointer(name, pointer, Space.GMEM, "the address")
     if 4 * count % pointer.dtype.itemsize:  # elements wider than the access
         factor = pointer.dtype.itemsize // Int32.itemsize
         pointer = replace(pointer, dtype=Int32, offset=pointer.offset * factor, view=None)
-    width = 4 * count // pointer.dtype.itemsize
+    return pointer, 4 * count // pointer.dtype.itemsize
+
+
+def _store(pointer, values: list) -> None:
+    """The words `values` to `pointer` in one instruction."""
+    pointer, width = _access(f"st.global.v{len(values)}.b32", pointer, len(values))
+    words = np.stack([np.broadcast_to(value.a, group().shape) for value in values], axis=-1).astype(np.int32)
+    m.write_raw(pointer, np.arange(width), words.view(pointer.dtype.storage), width, None, _place(pointer, width))
+
+
+def _load(name: str, pointer, count: int):
+    """`count` words from `pointer` in one instruction."""
+    pointer, width = _access(name, pointer, count)
     raw = m.read_raw(pointer, np.arange(width), width, None, Op.LOAD, _place(pointer, width))
     words = np.ascontiguousarray(raw).view(np.int32)
     found = tuple(Value(Int32, words[..., k]) for k in range(count))

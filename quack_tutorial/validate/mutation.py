@@ -54,9 +54,6 @@ VALUES = ("slot", "shuffle")  # that break no rule
 SAME_VALUE = "all threads that then write hold the same value, and write it to the same place"
 FOR_THE_COMPILER = "it keeps loads above it from being moved down, and orders nothing that two threads share"
 A_COLUMN_OR_NONE = "the caller's column is one of the row's, or -1"
-BEHIND_THE_VECTORS = (
-    "a column behind the vectors is looked for among the single elements as well, and that answer counts"
-)
 EQUIVALENT: dict[str, str] = {
     "cross_entropy.CrossEntropy.kernel: cute.arch.sync_warp() removed": FOR_THE_COMPILER,
     "cross_entropy.CrossEntropyBackward.kernel: cute.arch.sync_warp() removed": FOR_THE_COMPILER,
@@ -76,14 +73,9 @@ EQUIVALENT: dict[str, str] = {
     "steps.CrossEntropyTwoPass.kernel: `if tidx == 0` always": SAME_VALUE,
     "steps.CrossEntropyOnline.kernel: `if tidx == 0` always": SAME_VALUE,
     "rmsnorm.ColumnSum.kernel: loop to G one longer": "a warp that starts at row G has no row to add",
-    "rows.RowTile.holds: `k < body` dropped from `k >= 0 and k < body and (vector >= 0) and (vector < vectors) and (vector % "
-    "self.threads_per_row == lane)`": BEHIND_THE_VECTORS,
-    "rows.RowTile.holds: `k < body` made `<=`": BEHIND_THE_VECTORS,
     "rows.RowTile.holds: `col < self.N` dropped from `piece == 0 and col < self.N and ((col - body) % self.threads_per_row == "
     "lane)`": A_COLUMN_OR_NONE,
     "rows.RowTile.holds: `col < self.N` made `<=`": A_COLUMN_OR_NONE,
-    "rows.RowTile.holds: `k >= 0` dropped from `k >= 0 and k < body and (vector >= 0) and (vector < vectors) and (vector % "
-    "self.threads_per_row == lane)`": "division rounds down, so the vector's number is negative where k is",
     "rows.RowTile.holds: `col >= 0` dropped from `piece == 0 and col >= 0 and (col % self.threads_per_row == lane)`": "the "
     "remainder of a negative number is negative, and no lane's",
     "rmsnorm.ColumnSum.kernel: `warp == 0` dropped from `warp == 0 and col < self.N`": SAME_VALUE,

@@ -88,6 +88,10 @@ def configs():
     )
 
 
+# Rows that are read again from shared memory, in more than one part, the last of them not whole: spread and columns.
+READ_AGAIN = (((32, 32, 1, 1), 1240), ((64, 64, 2, 1), 2200))
+
+
 def copies():
     from quack_tutorial.kernels import copy
 
@@ -144,6 +148,9 @@ def softmaxes():
             backward(N, gap),
             lambda a: reference.softmax_backward_error(*a, "float32"),
         )
+    for spread, N in READ_AGAIN:
+        made = softmax.Softmax(f32, N, config=Config(*spread))
+        yield Case(f"Softmax(2 x {N}, {spread})", made, forward(N, 0, 2), error)
     made = softmax.Softmax(f32, 1000, config=Config(*MANY_WARPS))
     yield Case(f"Softmax(1 x 1000, {MANY_WARPS})", made, forward(1000, 0, 1), error)
 
@@ -183,6 +190,12 @@ def rmsnorms():
                 _rmsnorm_backward_arguments(M, N, gap, parts),
                 _rmsnorm_backward_error,
             )
+    # A thread has parts of two rows, and the last block one row too few.
+    several = (8, 32, 1, 0, 0, 2)
+    made = rmsnorm.RMSNorm(
+        f32, 64, weight=f32, bias=f32, residual=f32, residual_out=f32, rstd=True, config=Config(*several)
+    )
+    yield Case(f"RMSNorm(15 x 64, {several})", made, _rmsnorm_arguments(15, 64, 0), _rmsnorm_error)
     # Through shared memory without a word to L2.
     made = rmsnorm.RMSNormBackward(f32, 400, weight=f32, config=Config(64, 64, 1, 2))
     made.tile.keep = False
@@ -292,6 +305,10 @@ def cross_entropies():
             yield Case("CrossEntropyBackward" + said, made, _logits(N, gap, ignored, "backward"), _backward_error)
         made = cross_entropy.CrossEntropyFused(f32, N, rows, lse=True, config=Config(*spread))
         yield Case("CrossEntropyFused" + said, made, _logits(N, gap, ignored, "loss", "lse", "dx"), _fused_error)
+    for spread, N in READ_AGAIN:
+        made = cross_entropy.CrossEntropyFused(f32, N, lse=True, config=Config(*spread))
+        arguments = _logits(N, 0, IGNORED, "loss", "lse", "dx")
+        yield Case(f"CrossEntropyFused(6 x {N}, {spread})", made, arguments, _fused_error)
 
 
 def losses():

@@ -74,6 +74,35 @@ def test_lanes_whose_predicate_is_off_read_nothing_and_keep_their_words(how, wor
     assert traces[how] == traces["copy"]
 
 
+@pytest.mark.parametrize("limit", [64, 37, 32, 0])
+@pytest.mark.parametrize("words", [2, 4])
+@pytest.mark.parametrize("dtype", [BF16, FP16, FP32], ids=str)
+def test_a_store_is_the_copy_by_the_lanes_whose_predicate_is_on(dtype, words, limit):
+    size, traces = words * 32 // dtype.width, {}
+    for how in ("copy", "asked"):
+        for check in (True, False):
+            x, out = rows(3, 64 * size, dtype)
+            run = simulate(k.Stores(dtype, words, how, limit), x, out, check=check)
+            assert run.ok, run
+            np.testing.assert_array_equal(bits(out)[:, : limit * size], bits(x)[:, : limit * size])
+            assert not bits(out)[:, limit * size :].any()
+            if check:
+                traces[how] = facts(run.trace, Op.STORE), bytes_moved(run.trace).total
+    assert traces["asked"] == traces["copy"]
+
+
+@pytest.mark.parametrize("check", [True, False])
+@pytest.mark.parametrize("how", ["copy", "asked"])
+def test_a_store_is_checked(how, check):
+    x, out = rows(3, 56, FP32)
+    said = "Out of bounds: thread 14 of block 0 writes 16 bytes at out[0, 56]; out is (3, 56)"
+    assert said in message(k.Stores(FP32, 4, how, 15), x, out, check)
+    assert simulate(k.Stores(FP32, 4, how, 14), x, out, check=check).ok
+    x, out = rows(1, 1024, BF16)
+    said = "Misaligned: thread 0 of block 0 writes 16 bytes of out at an address that is 6 past a multiple of 16"
+    assert said in message(k.Stores(BF16, 4, how, 32, shift=3), x, out, check)
+
+
 @pytest.mark.parametrize("dtype", [BF16, FP32], ids=str)
 def test_lanes_that_an_if_leaves_out_read_nothing(dtype):
     limit, size = 37, 128 // dtype.width
@@ -171,7 +200,13 @@ LOAD_2 = "ld.global.v2.b32 {{$w0}, {$w1}}, [{$r0}];"
 HINTED = "ld.global.L2::cache_hint.b32 {$w0}, [{$r0}], {$r1};"
 # what is not simulated: the text, types, arguments, options, and what the one sentence says
 ASKED = k.asked(2, hint=False)
+STORED = k.stored(2)
 REFUSED = (
+    (STORED.replace("$r3", "$r2"), [], ["x", "nine", "nine", "nine"], {}, "; known is, without write_only_types, {"),
+    (STORED, [], ["x", "nine", "nine"], {}, "; known is, without write_only_types, {"),
+    (STORED, [INT32], ["x", "nine", "nine", "nine"], {}, "; known is, without write_only_types, {"),
+    (STORED.replace("@p", "@!p"), [], ["x", "nine", "nine", "nine"], {}, "inline_ptx of {"),
+    (STORED.replace(".b32 [", ".b64 ["), [], ["x", "nine", "nine", "nine"], {}, "inline_ptx of {"),
     (ASKED.replace("$r3", "$r2"), [INT32] * 2, ["x", "nine", "nine", "nine"], {}, "; known is { .reg .pred p;"),
     (ASKED, [INT32] * 2, ["x", "nine", "nine"], {}, "; known is { .reg .pred p;"),
     (ASKED.replace("@p", "@!p"), [INT32] * 2, ["x", "nine", "nine", "nine"], {}, "inline_ptx of {"),
@@ -194,6 +229,18 @@ REFUSED = (
     ("createpolicy.fractional.L2::evict_last.b64 {$w0}, 0.0;", [INT64], [], {}, "with the operands {$w0},0.0;"),
 )
 WRONG = (
+    (
+        STORED,
+        [],
+        ["x", "nine", "nine", "sixteen"],
+        "the predicate and the words of an access that is asked must be Int32",
+    ),
+    (
+        STORED,
+        [],
+        ["smem", "nine", "nine", "nine"],
+        "st.global.v2.b32: the address must be a pointer to global memory, got",
+    ),
     (LOAD_2, [INT32], ["x"], "ld.global.v2.b32 needs write_only_types=[Int32, Int32], got [Int32]"),
     (LOAD_2, [FP32] * 2, ["x"], "ld.global.v2.b32 needs write_only_types=[Int32, Int32], got [Float32, Float32]"),
     (LOAD_2, [INT32] * 2, ["x", "policy"], "ld.global.v2.b32 needs 1 read_only_args, got 2"),
@@ -204,7 +251,7 @@ WRONG = (
         ASKED,
         [INT32] * 2,
         ["x", "sixteen", "nine", "nine"],
-        "the predicate and the words of a load that is asked must be",
+        "the predicate and the words of an access that is asked must be",
     ),
     (
         ASKED,
@@ -262,6 +309,18 @@ def test_the_compiler_emits_the_loads_that_the_simulator_shows(words, dtype, nam
         found = emitted(text).accesses
         assert {key: n for key, n in found.items() if key[1] == "load"} == {("global", "load", 4 * words): 1}
         assert ("L2::cache_hint" in text) == how.endswith("hint")
+
+
+@pytest.mark.parametrize("words", [2, 4])
+@pytest.mark.parametrize(("dtype", "name"), [("BFloat16", "bfloat16"), ("Float32", "float32")])
+def test_the_compiler_emits_the_store_that_the_simulator_shows(words, dtype, name):
+    cutlass = pytest.importorskip("cutlass", reason="the CuTe DSL is not installed; it exists for Linux alone")
+    from quack_tutorial.validate.compiled import emitted
+
+    text = compiled(k.Stores(getattr(cutlass, dtype), words, "asked", limit=9), name)
+    found = emitted(text).accesses
+    assert {key: n for key, n in found.items() if key[1] == "store"} == {("global", "store", 4 * words): 1}
+    assert f"@p st.global.v{words}.b32" in text
 
 
 def test_the_compiler_emits_the_slices_and_the_bulk_copy():

@@ -92,6 +92,47 @@ class Vectors:
             words[k] = found if self.words == 1 else found[k]
 
 
+def stored(words):
+    """The PTX of a store by those whose predicate is not 0."""
+    values = ", ".join(f"{{$r{2 + k}}}" for k in range(words))
+    return f"{{ .reg .pred p; setp.ne.b32 p, {{$r1}}, 0; @p st.global.v{words}.b32 [{{$r0}}], {{{values}}}; }}"
+
+
+class Stores:
+    """Each row of x to out, a vector of `words` 32-bit words a thread, by the first `limit` threads: `how` is "copy" or "asked".
+
+    `shift` moves a store by elements.
+    """
+
+    def __init__(self, dtype, words, how, limit, shift=0):
+        self.dtype, self.words, self.how, self.limit, self.shift = dtype, words, how, limit, shift
+        self.size = words * 32 // dtype.width
+
+    @cute.jit
+    def __call__(self, x: cute.Tensor, out: cute.Tensor):
+        self.kernel(x, out).launch(grid=[x.shape[0], 1, 1], block=[64, 1, 1])
+
+    @cute.kernel
+    def kernel(self, x: cute.Tensor, out: cute.Tensor):
+        tidx, _, _ = cute.arch.thread_idx()
+        row, _, _ = cute.arch.block_idx()
+        atom = cute.make_copy_atom(cute.nvgpu.CopyUniversalOp(), self.dtype, num_bits_per_copy=32 * self.words)
+        registers = cute.make_rmem_tensor((1, self.size), self.dtype)
+        registers.fill(self.dtype(0.0))
+        if (tidx + 1) * self.size <= x.shape[1]:
+            cute.copy(atom, cute.local_tile(x, (1, self.size), (row, tidx))[0, None], registers[0, None])
+        if cutlass.const_expr(self.shift > 0):
+            out = cute.domain_offset((0, self.shift), out)
+        target = cute.local_tile(out, (1, self.size), (row, tidx))[0, None]
+        if cutlass.const_expr(self.how == "asked"):
+            words = cute.recast_tensor(registers[0, None], cutlass.Int32)
+            asked = (tidx < self.limit).to(cutlass.Int32)
+            args = [target.iterator, asked, *(words[k] for k in range(self.words))]
+            cute.arch.inline_ptx(stored(self.words), read_only_args=args)
+        elif tidx < self.limit:
+            cute.copy(atom, registers[0, None], target)
+
+
 class Slices:
     """A row of x to out as the kernels' rows are: ((elements, n), 1, m) slices, each predicated by registers (n, 1, m)."""
 

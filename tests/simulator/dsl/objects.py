@@ -1,5 +1,6 @@
 """Kernels that call methods of plain Python objects, for test_objects_in_dynamic_code.py."""
 
+import cutlass
 import cutlass.cute as cute
 
 
@@ -54,3 +55,11 @@ class Before(Kernel):
         first = reader.first(mX)
         if tidx > 3:
             mX[0, tidx] = first
+
+
+class OfAString(Kernel):
+    @cute.kernel
+    def kernel(self, mX):
+        reader, tidx = "abc", cute.arch.thread_idx()[0]
+        if tidx > 3:
+            mX[0, tidx] = cutlass.Float32(len(reader.upper()))
