@@ -1,9 +1,10 @@
 """The shipped configurations of the row-wise kernels, from the sweeps in book/records/tune (`scripts/make_tables.py`).
 
 For (operation, bits of an element, rows): lines of row bytes up to, threads a row, threads a block, blocks a row, in
-flight, and registers where they are limited (see `config.Config`). Each was within 0.3 % of the fastest that was tried at
-every size measured between its limit and the line above, on an H200 on 2026-11-21, with 32768 rows (16384 from 64k columns, 8192
-from 150k). They hold on an H100, whose SMs are the same: with 0.7 of the memory bandwidth, fewer bytes need to be on their way.
+flight, registers (0: no limit) and rows a thread where they are several (see `config.Config`). Each was within 0.3 % of
+the fastest that was tried at every size measured between its limit and the line above, on an H200 on 2026-11-21, with 32768 rows
+(16384 from 64k columns, 8192 from 150k). They hold on an H100, whose SMs are the same: with 0.7 of the memory bandwidth, fewer
+bytes need to be on their way.
 """
 
 TABLES = {
