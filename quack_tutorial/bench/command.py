@@ -161,7 +161,7 @@ def prepared(args, keys, providers, refuse=lambda machine: None, start=sweep.Wor
     jobs = prepare.jobs_of(keys, lambda key: providers[key.operation])
     limit_s = None if args.limit_s is None else args.limit_s / 2
     # A worker that measures is not one that compiles.
-    start = functools.partial(sweep.Worker, prepare.COMMAND) if start is sweep.Worker else start
+    start = prepare.start_worker if start is sweep.Worker else start
     start = functools.partial(started_unless, refuse, start)
     return prepare.prepare(jobs, args.prepare, args.gpus, limit_s, start=start)
 

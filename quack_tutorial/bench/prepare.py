@@ -27,7 +27,7 @@ from quack_tutorial.bench.operations import OPERATIONS, CellKey
 
 NOT_KEPT = ("eager", "cudnn", "quack tuned")
 FOR_ANY_ROWS = ("ours", "quack", "liger")  # besides the versions of a ladder: not compiled for a number of rows
-COMMAND = [sys.executable, "-m", "quack_tutorial.bench.prepare"]
+start_worker = functools.partial(sweep.Worker, [sys.executable, "-m", "quack_tutorial.bench.prepare"])
 ATTEMPTS, WAIT_S = 20, 1.0  # when others have the GPU's memory
 
 
@@ -56,11 +56,12 @@ def jobs_of(keys, providers: Callable[[CellKey], list]) -> list[Job]:
     return sorted(found, key=lambda job: not job.provider.endswith("tuned"))
 
 
-def prepare(jobs, processes: int, gpus: int | None, limit_s=None, on_step=lambda job, what: None, start=None) -> str:
+def prepare(
+    jobs, processes: int, gpus: int | None, limit_s=None, on_step=lambda job, what: None, start=start_worker
+) -> str:
     """Do `jobs` with so many processes a GPU, and return a sentence on what came of them. A job that fails is no error: the
     provider will say so when it is measured."""
     count, began, done, problems = gpus or 1, time.monotonic(), 0, []
-    start = start or functools.partial(sweep.Worker, COMMAND)
 
     def start_on(gpu):
         return start(gpu=gpu % count) if gpus else start()

@@ -7,7 +7,7 @@ how the shipped table is made. Times are microseconds a launch, from CUDA-graph 
 
 | of a candidate | is                                                                                                 |
 |----------------|----------------------------------------------------------------------------------------------------|
-| config         | threads a row, threads a block, blocks a row, vectors in flight, registers if limited, rows a thread if several |
+| config         | the numbers of `config.fields`: threads a row, a block, blocks a row, in flight, registers, rows   |
 | status         | "ok", "refused" (it raised), "wrong" (its result is) or "crashed" (the process died); with a message |
 | rough_us       | the best of a few short replays                                                                    |
 | us             | the median of at least 7 rounds in turn with the other finalists and the ceiling; finalists only   |

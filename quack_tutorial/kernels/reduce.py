@@ -103,7 +103,7 @@ def exp_terms(tensor, reference):
     """e^(x - reference) for each x of a register tensor, the terms of a sum of which only the logarithm is needed.
 
     For 16 bits a term is two instructions: x log2(e) - reference log2(e) in one, and 2 to that. Rounding reference log2(e) moves
-    the logarithm by less than half a unit in the last place of `reference`.
+    the logarithm by up to 2^-24 |reference|, no more than rounding it to float32 afterwards may.
     """
     x = as_float32(tensor)
     if tensor.element_type.width == 32:

@@ -34,7 +34,10 @@ ASKING = re.compile(
     r"{ \.reg \.pred p; setp\.ne\.b32 p, {\$r\d}, 0; (mov\.b32 {\$w\d}, {\$r\d}; )+@p (?P<load>ld\.[^;]+;) }"
 )
 STORING = re.compile(r"{ \.reg \.pred p; setp\.ne\.b32 p, {\$r1}, 0; @p st\.global\.v[24]\.b32 [^;]+; }")
-KNOWN = "createpolicy.fractional, ld.global of .b32, .v2.b32 and .v4.b32, cp.async.bulk from global to shared memory"
+KNOWN = (
+    "createpolicy.fractional, ld.global of .b32, .v2.b32 and .v4.b32, st.global of .v2.b32 and .v4.b32 under a predicate, "
+    "cp.async.bulk from global to shared memory"
+)
 CREATE = re.compile(r"createpolicy\.fractional\.L2::evict_(last|first|normal|unchanged)\.b64")
 LOAD = re.compile(
     r"ld\.global(\.L1::(evict_normal|evict_unchanged|evict_first|evict_last|no_allocate))?"
@@ -54,10 +57,11 @@ def inline_ptx(ptx_code, *, write_only_types=None, read_only_args=None, read_wri
         what = "read_write_args" if predicate is None else "predicate"
         raise not_simulated(f"inline_ptx of {name} with {what}; without it, known are {KNOWN}")
     types, args = tuple(write_only_types or ()), tuple(read_only_args or ())
-    if asking := ASKING.fullmatch(" ".join(ptx_code.split())):
-        return _load_if(ptx_code, asking["load"], types, args)
-    if STORING.fullmatch(" ".join(ptx_code.split())):
-        return _store_if(ptx_code, types, args)
+    plain = " ".join(ptx_code.split())
+    if asking := ASKING.fullmatch(plain):
+        return _load_if(plain, asking["load"], types, args)
+    if STORING.fullmatch(plain):
+        return _store_if(plain, types, args)
     if CREATE.fullmatch(name):
         _expect(name, FRACTION.sub(";", operands), "{$w0};", types, (Int64,), args, 0)
         return Value(Int64, np.array([[POLICY]], np.int64))
@@ -81,8 +85,8 @@ def _load_if(code: str, load: str, types: tuple, args: tuple):
     count, p = len(types), len(args) - 1 - len(types)
     moves = " ".join(f"mov.b32 {{$w{k}}}, {{$r{p + 1 + k}}};" for k in range(count))
     text = f"{{ .reg .pred p; setp.ne.b32 p, {{$r{p}}}, 0; {moves} @p {load} }}"
-    if p < 1 or " ".join(code.split()) != text:
-        raise not_simulated(f"inline_ptx of {' '.join(code.split())}; known is {text}")
+    if p < 1 or code != text:
+        raise not_simulated(f"inline_ptx of {code}; known is {text}")
     asked, *others = _words(args[p:])
     g, there, found = group(), asked.a != 0, tuple(others)
     g.push(there)
@@ -99,8 +103,8 @@ def _store_if(code: str, types: tuple, args: tuple) -> None:
     count = len(args) - 2
     words = ", ".join(f"{{$r{2 + k}}}" for k in range(count))
     text = f"{{ .reg .pred p; setp.ne.b32 p, {{$r1}}, 0; @p st.global.v{count}.b32 [{{$r0}}], {{{words}}}; }}"
-    if types or " ".join(code.split()) != text:
-        raise not_simulated(f"inline_ptx of {' '.join(code.split())}; known is, without write_only_types, {text}")
+    if types or code != text:
+        raise not_simulated(f"inline_ptx of {code}; known is, without write_only_types, {text}")
     asked, *values = _words(args[1:])
     g = group()
     g.push(asked.a != 0)

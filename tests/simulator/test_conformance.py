@@ -13,7 +13,7 @@ pytest.importorskip("cutlass", reason="the CuTe DSL is not installed; it exists 
 
 ACCEPTED = (
     "clamp_at_ten four_ways sum_below_lane lazy_choice guard_by_and "
-    "with_helper prints two_kernels with_plain_loop from_below"
+    "with_helper prints two_kernels with_plain_loop from_below throws_away"
 ).split()
 INTEGER = "floor_divide remainder".split()
 REFUSED = (

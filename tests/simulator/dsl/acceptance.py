@@ -1,6 +1,18 @@
 """Kernels at the edge of the language: what the DSL takes and what it refuses, of types, vectors, rebinding, containers.
 
-`ACCEPTED` and `REFUSED` name them; the tests run each on the simulator and hand each to the real compiler.
+| section                                          | asks                                                                        |
+|--------------------------------------------------|-----------------------------------------------------------------------------|
+| types                                            | what `where` and the functions of `cute.math` take                          |
+| register vectors                                 | which elements and slices a lane may ask for, and when                      |
+| any and all                                      | of what, and where Python needs the answer                                  |
+| tensors rebound where lanes part                 | which differences a dynamic `if` or loop may join                           |
+| lists, dicts and objects changed where lanes part | the same of Python's containers                                            |
+| another block's shared memory                    | how it may be reached                                                       |
+| what the package's kernels do                    | views of registers, unrolled ranges, optional tensors, clusters of 16       |
+| plain ifs and loops                              | what the DSL stages though Python knows the answer                          |
+| what a tensor takes                              | which numbers may be stored in which types                                  |
+
+`ACCEPTED` and `REFUSED`, at the end, name them; the tests run each on the simulator and hand each to the real compiler.
 """
 
 from typing import Optional
