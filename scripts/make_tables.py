@@ -2,13 +2,15 @@
 
 python scripts/make_tables.py [--check]
 
-Sizes that follow each other share a line while one configuration is within `TOLERANCE` of the fastest at each of them. With
---check nothing is written; the exit status says whether the file is what the sweeps give.
+A size may have been swept with several numbers of rows; a configuration is as good there as where it loses most. Sizes that
+follow each other share a line while one configuration is within `TOLERANCE` of the best at each of them. With --check nothing
+is written; the exit status says whether the file is what the sweeps give.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import sys
 from pathlib import Path
@@ -21,11 +23,10 @@ ITEM_BYTES = {"float32": 4, "bfloat16": 2}
 
 HEAD = '''"""The shipped configurations of the row-wise kernels, from the sweeps in book/records/tune (`scripts/make_tables.py`).
 
-For (operation, bits of an element, rows): lines of row bytes up to, threads a row, threads a block, blocks a row, in
-flight, registers (0: no limit) and rows a thread where they are several (see `config.Config`). Each was within {percent} % of
-the fastest that was tried at every size measured between its limit and the line above, on an H200 on {dates}, with 32768 rows
-(16384 from 64k columns, 8192 from 150k). They hold on an H100, whose SMs are the same: with 0.7 of the memory bandwidth, fewer
-bytes need to be on their way.
+For (operation, bits of an element, rows): lines of row bytes up to, and the fields of `config.Config` as far as they are not
+the default. Each was within {percent} % of the best that was tried at every size measured between its limit and the line above,
+on an H200 on {dates}, with 32768 rows (16384 from 64k columns, 8192 from 150k) and, of short rows, with 8192.
+They hold on an H100, whose SMs are the same: with 0.7 of the memory bandwidth, fewer bytes need to be on their way.
 """
 
 TABLES = {{
@@ -35,18 +36,28 @@ TABLES = {{
 def lines(sizes: list, operation: str, rows: str) -> list:
     """(row bytes up to, configuration) of the sizes of one dtype, in ascending order; of what is still a candidate."""
     found, good = [], {}
-    for size in sorted(sizes, key=lambda size: size["N"]):
-        tried = {fields(c) for c in candidates(operation, 8 * ITEM_BYTES[size["dtype"]], size["N"], rows)}
-        times = {tuple(c["config"]): c["us"] for c in size["candidates"] if "us" in c and tuple(c["config"]) in tried}
-        best = min(times.values())
-        here = {config: us / best for config, us in times.items() if us <= (1 + TOLERANCE) * best}
+    for N, swept in itertools.groupby(sorted(sizes, key=lambda size: size["N"]), key=lambda size: size["N"]):
+        losses = most_lost(list(swept), operation, rows)
+        least = min(losses.values())
+        here = {config: loss / least for config, loss in losses.items() if loss <= (1 + TOLERANCE) * least}
         both = {config: max(good[config], here[config]) for config in here if config in good}
-        limit = size["N"] * ITEM_BYTES[size["dtype"]]
         if both:
             found.pop()
         good = both or here
-        found.append((limit, *min(good, key=good.get)))
+        found.append((N * ITEM_BYTES[sizes[0]["dtype"]], *min(good, key=good.get)))
     return found
+
+
+def most_lost(swept: list, operation: str, rows: str) -> dict:
+    """configuration -> its time over the fastest, in that of the sweeps of one size where it loses most; of those timed in each,
+    or if there is none, in the first."""
+    lost = []
+    for size in swept:
+        tried = {fields(c) for c in candidates(operation, 8 * ITEM_BYTES[size["dtype"]], size["N"], rows)}
+        times = {tuple(c["config"]): c["us"] for c in size["candidates"] if "us" in c and tuple(c["config"]) in tried}
+        lost.append({config: us / min(times.values()) for config, us in times.items()})
+    in_each = {config: max(here[config] for here in lost) for config in lost[0] if all(config in here for here in lost)}
+    return in_each or lost[0]
 
 
 def text(sweeps: list) -> str:

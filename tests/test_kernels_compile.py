@@ -148,11 +148,24 @@ def test_row_addresses_are_64_bit_even_when_every_size_is_fixed():
         ((64, 64, 1, 0, 0, 2), "rows_each must be 1, or more where one warp has a row"),
         ((32, 32, 2, 0, 0, 2), "rows_each must be 1, or more where one warp has a row"),
         ((32, 32, 1, 0, 0, 0), "rows_each must be 1, or more where one warp has a row"),
+        ((32, 32, 1, 0, 0, 1, 3), "together must be 0, 1, 2, 4, 8 or 16, and 0 where several blocks have a row"),
+        ((32, 32, 2, 0, 0, 1, 1), "together must be 0, 1, 2, 4, 8 or 16, and 0 where several blocks have a row"),
     ),
 )
 def test_impossible_configurations_are_refused(numbers, problem):
     with pytest.raises(ValueError, match=problem):
         Config(*numbers)
+
+
+def test_a_launch_has_the_cluster_of_its_configuration():
+    assert Config(128, 128).cluster is None
+    assert Config(128, 128, 4).cluster == [1, 4, 1]
+    assert Config(128, 128, together=1).cluster == [1, 1, 1]
+    assert Config(128, 128, together=2).cluster == [2, 1, 1]
+    with pytest.raises(ValueError, match="a block goes through rows of its own, so together must be 0 or 1"):
+        RMSNormBackward(cutlass.Float32, 512, config=Config(128, 128, together=2))
+    with pytest.raises(ValueError, match="a block whose row is copied to it must have one, so together must be 0 or 1"):
+        Softmax(cutlass.Float32, 4096, config=Config(128, 128, 1, 1, together=2))
 
 
 def test_several_rows_a_thread_are_for_rmsnorm_of_rows_that_want_the_same_weights():

@@ -95,6 +95,7 @@ def measure_cell(key: CellKey, providers, rounds=11, do_bench=True, crashed=None
                 do_bench_us=rounded(timing.do_bench_us(ready[name].call, first)) if do_bench else None,
                 error=rounded(ready[name].error, 3),
                 ptx_sha256=_ptx_sha256(key.operation, name, key.dtype, key.N) if name in own else None,
+                config=ours.config_label(key.operation, name, key.dtype, key.N) if name in own else None,
             )
         )
     inputs = first = plain = ready = contender = replays = None  # or empty_cache could give nothing back

@@ -341,6 +341,14 @@ def ptx(operation: str, provider: str, dtype: str, N: int) -> list[str]:
     return [compiler.ptx(kernel, *args) for kernel, args in kernels(operation, provider, contiguous_rows(dtype, N))]
 
 
+def config_label(operation: str, provider: str, dtype: str, N: int) -> str | None:
+    """The configuration of the kernel for contiguous rows of N, as in `tune`; None of a version that has none."""
+    from quack_tutorial.kernels.config import fields, label
+
+    config = getattr(kernels(operation, provider, contiguous_rows(dtype, N))[0][0], "config", None)
+    return None if config is None else label(fields(config))
+
+
 def ptx_sha256(texts: list[str]) -> str:
     """The hash that a record holds of the PTX of one or several kernels."""
     from quack_tutorial import compiler

@@ -14,7 +14,8 @@ READS = {"softmax": 1, "softmax backward": 2, "rmsnorm": 1, "cross-entropy backw
 
 def name_of(config) -> str:
     """What a record calls it: the threads of a row and of a block, and the blocks of a row."""
-    return f"own tile, {config.threads_per_row} of {config.threads_per_block} threads, {config.blocks_per_row} blocks"
+    launched = f", {config.together} together" if config.together else ""
+    return f"own tile, {config.threads_per_row} of {config.threads_per_block} threads, {config.blocks_per_row} blocks{launched}"
 
 
 def made(operation: str, r: ours.Rows):

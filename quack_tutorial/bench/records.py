@@ -33,7 +33,10 @@ class RecordError(ValueError):
 
 @dataclass(frozen=True)
 class Result:
-    """One provider in one cell. Times are microseconds a launch; `error` is the largest over what is tolerated."""
+    """One provider in one cell. Times are microseconds a launch; `error` is the largest over what is tolerated.
+
+    Of our kernels, `config` is how rows were spread and blocks launched, the numbers of `kernels.config.fields`.
+    """
 
     provider: str
     status: str
@@ -46,6 +49,7 @@ class Result:
     percent_of_datasheet: float | None = None
     error: float | None = None
     ptx_sha256: str | None = None
+    config: str | None = None
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ how the shipped table is made. Times are microseconds a launch, from CUDA-graph 
 
 | of a candidate | is                                                                                                 |
 |----------------|----------------------------------------------------------------------------------------------------|
-| config         | the numbers of `config.fields`: threads a row, a block, blocks a row, in flight, registers, rows   |
+| config         | the numbers of `config.fields`: threads a row, a block, blocks a row, in flight, and so on         |
 | status         | "ok", "refused" (it raised), "wrong" (its result is) or "crashed" (the process died); with a message |
 | rough_us       | the best of a few short replays                                                                    |
 | us             | the median of at least 7 rounds in turn with the other finalists and the ceiling; finalists only   |
@@ -30,6 +30,7 @@ from quack_tutorial.bench import sweep
 from quack_tutorial.bench.command import numbers, words
 from quack_tutorial.bench.operations import ODD_SIZES, POWERS, default_rows, named, slug
 from quack_tutorial.bench.ours import ITEM_BYTES, contiguous_rows
+from quack_tutorial.kernels.config import label
 
 SCHEMA = 1
 ROWS = ("aligned", "congruent")
@@ -60,7 +61,7 @@ def add_arguments(parser):
     parser.add_argument("--rows", choices=ROWS, default="aligned", help="how rows start (default: aligned)")
     parser.add_argument(
         "--configs",
-        help="try these alone: 32/128/1/0,64/64/1/0/80 (threads a row, a block, blocks, in flight, registers, rows a thread)",
+        help="try these alone: 32/128/1/0,64/64/1/0/80 (the fields of kernels.config.Config, the last as far as they are wanted)",
     )
     parser.add_argument("--out", metavar="FILE", help="the file to write; without it results are only shown")
     parser.add_argument("--resume", action="store_true", help="go on with FILE: skip the sizes it holds")
@@ -173,9 +174,9 @@ def config_from(word: str) -> tuple:
     from quack_tutorial.kernels.config import Config, fields
 
     parts = word.split("/")
-    if not 2 <= len(parts) <= 6 or not all(part.isdigit() for part in parts):
+    if not 2 <= len(parts) <= 7 or not all(part.isdigit() for part in parts):
         raise ValueError(
-            f"--configs takes threads a row/threads a block/blocks a row/in flight/registers/rows a thread, got {word!r}"
+            f"--configs takes threads a row/threads a block/blocks a row/in flight/registers/rows a thread/together, got {word!r}"
         )
     return fields(Config(*map(int, parts)))
 
@@ -297,9 +298,9 @@ def best_lines(size: Size, entry: dict, seconds: float | None = None) -> list[st
         mark = "  shipped" if tuple(candidate["config"]) == shipped(size) else ""
         gb_s = entry["bytes_moved"] / us / 1e3
         lines.append(
-            f"  {_label(candidate['config']):<14} {us:10.2f} us {gb_s:6.0f} GB/s {entry['ceiling_us'] / us:6.3f}{mark}"
+            f"  {label(candidate['config']):<14} {us:10.2f} us {gb_s:6.0f} GB/s {entry['ceiling_us'] / us:6.3f}{mark}"
         )
-    lines += [f"  {_label(c['config']):<14} {c['status']}: {c['message']}" for c in failed[:PRINTED]]
+    lines += [f"  {label(c['config']):<14} {c['status']}: {c['message']}" for c in failed[:PRINTED]]
     return lines
 
 
@@ -328,10 +329,6 @@ def _line(record, entry):
         return f"{size:<16} {row_bytes:>9}  nothing ran: {entry['candidates'][0]['message']}"
     best, lost = ranked[0], loss(entry, chosen)
     of_ceiling = entry["ceiling_us"] / best.get("us", best["rough_us"])
-    others = ", ".join(f"{_label(c['config'])} +{c['us'] / best['us'] - 1:.1%}" for c in ranked[1:4] if "us" in c)
+    others = ", ".join(f"{label(c['config'])} +{c['us'] / best['us'] - 1:.1%}" for c in ranked[1:4] if "us" in c)
     text = "not run" if lost is None else f"{lost:.1%}"
-    return f"{size:<16} {row_bytes:>9}  {_label(best['config']):<14} {of_ceiling:>10.3f}  {_label(chosen):<14} {text:>7}  {others}"
-
-
-def _label(config):
-    return "/".join(map(str, config))
+    return f"{size:<16} {row_bytes:>9}  {label(best['config']):<14} {of_ceiling:>10.3f}  {label(chosen):<14} {text:>7}  {others}"

@@ -10,7 +10,7 @@ Operations are named as in the benchmark: "softmax", "softmax backward", "rmsnor
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 
 from quack_tutorial.kernels.tables import TABLES
 
@@ -29,6 +29,8 @@ class Config:
     once, 0 for none. RMSNorm's backward, which goes through rows, takes 1 for one row ahead in registers. `registers`, if
     not 0, is how many a thread may have: with fewer, more blocks fit on an SM, but what does not fit is spilled to memory.
     `rows_each`, of RMSNorm where no two warps share a row, is how many rows a thread has a part of: it loads the weights once.
+    `together`, where a row has one block, is how many blocks of different rows are launched as a cluster, 0 for none: they have
+    nothing to tell each other, but a GPU starts clusters, even of one block, at another pace than blocks.
     """
 
     threads_per_row: int
@@ -37,6 +39,7 @@ class Config:
     in_flight: int = 0
     registers: int = 0
     rows_each: int = 1
+    together: int = 0
 
     def __post_init__(self):
         row, block, registers = self.threads_per_row, self.threads_per_block, self.registers
@@ -48,10 +51,19 @@ class Config:
             raise ValueError(f"{self}: blocks_per_row must be 1, 2, 4, 8 or 16, and 1 where a block has several rows")
         if self.rows_each < 1 or (self.rows_each > 1 and (row > 32 or self.blocks_per_row > 1)):
             raise ValueError(f"{self}: rows_each must be 1, or more where one warp has a row")
+        if self.together not in (0, 1, 2, 4, 8, 16) or (self.together and self.blocks_per_row > 1):
+            raise ValueError(f"{self}: together must be 0, 1, 2, 4, 8 or 16, and 0 where several blocks have a row")
         if registers and not (64 <= registers <= 248 and registers % 8 == 0 and block <= self.most_threads[0]):
             raise ValueError(
                 f"{self}: registers must be 0 or a multiple of 8, 64 to 248, that the block's threads can have"
             )
+
+    @property
+    def cluster(self):
+        """What a launch says of clusters: the blocks that share a row, or those of different rows; None for blocks on their own."""
+        if self.blocks_per_row > 1:
+            return [1, self.blocks_per_row, 1]
+        return [self.together, 1, 1] if self.together else None
 
     @property
     def most_threads(self):
@@ -74,6 +86,7 @@ PIPELINED = {
     "softmax backward": (2, (1,)),
     "cross-entropy fused": (1, (1,)),
 }
+MOST_BYTES_PACED = 16 * 1024  # of a row
 READ_AGAIN = ("softmax", "cross-entropy fused")  # from shared memory, a few vectors at a time
 MOST_AGAIN = 32  # vectors of a row that a thread reads there
 THREADS = (4, 8, 16, 32, 64, 96, 128, 160, 192, 256, 320, 384, 480, 512, 608, 640, 768, 1024)
@@ -83,7 +96,7 @@ def candidates(operation, width, N, rows="aligned"):
     """The configurations worth trying for rows of `N` elements of `width` bits; a list of `Config`."""
     vectors = max(1, N // vector_elements(width, N, rows))
     if operation in STREAMING:
-        return streaming_candidates(vectors, operation)
+        return launched_otherwise(streaming_candidates(vectors, operation), operation, N * width // 8)
     most = MOST_VECTORS[width] * (1 if operation in ("softmax", "cross-entropy fused") else 0.75)
     if rows == "any" or N < VECTOR_BITS // width:
         most *= VECTOR_BITS // width
@@ -105,7 +118,25 @@ def candidates(operation, width, N, rows="aligned"):
         found += [more for c in found for more in with_more_rows(c, N)]
     if operation in PIPELINED and rows == "aligned":
         found += pipelined_candidates(operation, N, width)
-    return found or [Config(32, 32)]
+    return launched_otherwise(found or [Config(32, 32)], operation, N * width // 8)
+
+
+def launched_otherwise(found, operation, row_bytes):
+    """Each of `found` with every number of blocks together that is worth trying for such rows."""
+    return [replace(config, together=together) for config in found for together in pace(operation, config, row_bytes)]
+
+
+def pace(operation, config, row_bytes):
+    """The values of `together` worth trying, the usual one first. Clusters of one block are the right pace for most kernels; for
+    rows that go past, whose blocks are small and many, they are too slow. The longer the row, the less it matters."""
+    if config.blocks_per_row > 1:
+        return (0,)
+    usual, other = (0, 1) if operation in STREAMING else (1, 0)
+    if row_bytes > MOST_BYTES_PACED:
+        return (usual,)
+    # A pair may have a block without a row: not where a block goes through rows, or lets one be copied before it looks.
+    alone = operation == "rmsnorm backward" or (operation not in STREAMING and config.in_flight)
+    return (usual, other) if alone else (usual, other, 2)
 
 
 def with_more_rows(config, N):
@@ -129,12 +160,15 @@ def with_fewer_registers(config, operation, N):
 
 
 def fields(config):
-    """(threads a row, threads a block, blocks a row, in flight), the registers if they are limited, and the rows of a thread if
-    they are several."""
-    numbers = config.threads_per_row, config.threads_per_block, config.blocks_per_row, config.in_flight
-    if config.rows_each > 1:
-        return *numbers, config.registers, config.rows_each
-    return (*numbers, config.registers) if config.registers else numbers
+    """The numbers of `config` in the order of its fields: the first four, and what follows as far as it is not the default."""
+    numbers, defaults = astuple(config), astuple(Config(32, 32))
+    last = max((k for k in range(4, len(numbers)) if numbers[k] != defaults[k]), default=3)
+    return numbers[: last + 1]
+
+
+def label(numbers):
+    """A configuration's numbers in a few characters: "32/128/1/0"."""
+    return "/".join(map(str, numbers))
 
 
 def elements_held(config, N):
@@ -218,4 +252,4 @@ def first_guess(operation, N, vector_size):
         return Config(threads, max(threads, 128), 1, 4)
     blocks = next(b for b in (1, 2, 4, 8, 16) if vectors <= 4096 * b or b == 16)
     threads = next(t for t in (8, 16, 32, 64, 128, 256, 512, 1024) if vectors <= 4 * t * blocks or t == 1024)
-    return Config(threads, threads if blocks > 1 else max(threads, 128), blocks)
+    return Config(threads, threads, blocks) if blocks > 1 else Config(threads, max(threads, 128), together=1)

@@ -48,9 +48,11 @@ class CrossEntropy:
 
     @cute.jit
     def __call__(self, mX, mT, mLoss, mLSE, ignore_index: cutlass.Int64, stream: cuda.CUstream):
-        rows, threads = self.tile.rows_per_block, self.config.threads_per_block
         self.kernel(mX, mT, mLoss, mLSE, ignore_index).launch(
-            grid=[cute.ceil_div(mX.shape[0], rows), 1, 1], block=[threads, 1, 1], stream=stream
+            grid=[self.tile.blocks(mX.shape[0]), 1, 1],
+            block=[self.config.threads_per_block, 1, 1],
+            cluster=self.config.cluster,
+            stream=stream,
         )
 
     @cute.kernel
@@ -87,9 +89,11 @@ class CrossEntropyBackward:
 
     @cute.jit
     def __call__(self, mX, mT, mDLoss, mLSE, mDX, ignore_index: cutlass.Int64, stream: cuda.CUstream):
-        threads, blocks = self.config.threads_per_block, cute.ceil_div(mX.shape[0], self.tile.rows_per_block)
         self.kernel(mX, mT, mDLoss, mLSE, mDX, ignore_index).launch(
-            grid=[blocks * self.tile.pieces, 1, 1], block=[threads, 1, 1], stream=stream
+            grid=[self.tile.blocks(mX.shape[0]) * self.tile.pieces, 1, 1],
+            block=[self.config.threads_per_block, 1, 1],
+            cluster=self.config.cluster,
+            stream=stream,
         )
 
     @cute.kernel
@@ -126,11 +130,11 @@ class CrossEntropyFused:
 
     @cute.jit
     def __call__(self, mX, mT, mLoss, mLSE, mDX, ignore_index: cutlass.Int64, stream: cuda.CUstream):
-        threads, blocks = self.config.threads_per_block, self.config.blocks_per_row
+        threads = self.config.threads_per_block
         self.kernel(mX, mT, mLoss, mLSE, mDX, ignore_index).launch(
             grid=self.tile.grid(mX.shape[0]),
             block=[threads, 1, 1],
-            cluster=[1, blocks, 1],
+            cluster=self.config.cluster,
             stream=stream,
             max_number_threads=self.config.most_threads,
         )

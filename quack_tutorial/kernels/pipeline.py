@@ -43,6 +43,10 @@ class RowPipeline:
             raise ValueError(
                 f"rows of {tile.N} elements in {tile.pieces} pieces, {tile.rows}: bulk copies cannot move them"
             )
+        if stages and tile.config.together > 1:
+            raise ValueError(
+                f"{tile.config}: a block whose row is copied to it must have one, so together must be 0 or 1"
+            )
         # What threads read as a whole ends in zeros, as long as all of them together read: none has to ask where the row ends.
         self.width = tile.width if in_parts else tile.threads_per_row * tile.vectors * tile.vector_size
         if stages and in_parts:

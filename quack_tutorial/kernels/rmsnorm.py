@@ -51,11 +51,11 @@ class RMSNorm:
 
     @cute.jit
     def __call__(self, mX, mW, mB, mR, mO, mRO, mRstd, eps: cutlass.Float32, stream: cuda.CUstream):
-        threads, blocks = self.config.threads_per_block, self.config.blocks_per_row
+        threads = self.config.threads_per_block
         self.kernel(mX, mW, mB, mR, mO, mRO, mRstd, eps).launch(
             grid=self.tile.grid(mX.shape[0]),
             block=[threads, 1, 1],
-            cluster=[1, blocks, 1],
+            cluster=self.config.cluster,
             stream=stream,
             max_number_threads=self.config.most_threads,
         )
@@ -138,6 +138,8 @@ class RMSNormBackward:
     def __init__(self, dtype, N, rows="aligned", weight=None, config=None):
         self.dtype, self.N, self.rows, self.weight = dtype, N, rows, weight
         self.config = config or default_config("rmsnorm backward", dtype.width, N, rows)
+        if self.config.together > 1:
+            raise ValueError(f"{self.config}: a block goes through rows of its own, so together must be 0 or 1")
         self.tile = RowTile(dtype, N, rows, self.config, adding=True)
         self.exchange = RowExchange(self.config, stages=2)
         # The next row is on its way while one is worked on: one in registers, or more in shared memory.
@@ -162,11 +164,11 @@ class RMSNormBackward:
             parts = mDWPart.shape[0]
         if cutlass.const_expr(mDBPart is not None):
             parts = mDBPart.shape[0]
-        threads, blocks = self.config.threads_per_block, self.config.blocks_per_row
+        threads = self.config.threads_per_block
         self.kernel(mX, mW, mDO, mDRO, mRstd, mDX, mDWPart, mDBPart).launch(
-            grid=[parts, blocks, 1],
+            grid=[parts, self.config.blocks_per_row, 1],
             block=[threads, 1, 1],
-            cluster=[1, blocks, 1],
+            cluster=self.config.cluster,
             stream=stream,
             max_number_threads=self.config.most_threads,
         )

@@ -65,7 +65,8 @@ class RowTile:
         self.rows_each = config.rows_each
         if self.rows_each > 1 and not several:
             raise ValueError(f"{config}: in this kernel a thread has a part of one row, so rows_each must be 1")
-        self.several_rows = self.rows_per_block * self.rows_each > 1  # then a block may have places without a row
+        # Then a block may have places without a row.
+        self.several_rows = self.rows_per_block * self.rows_each > 1 or config.together > 1
         self.vector_size = widest_vector(dtype, N, rows)
         in_row, threads = N // self.vector_size, self.threads_per_row  # vectors of a row
         self.pieces = math.ceil(in_row / (threads * vectors)) if vectors else config.blocks_per_row
@@ -97,9 +98,14 @@ class RowTile:
         """The most single elements that a row can have before its first vector."""
         return self.boundary // VECTOR_BYTES * self.vector_size - 1 if self.rows == "congruent" else 0
 
+    def blocks(self, M):
+        """How many blocks M rows take, if a block has all pieces of its rows: whole clusters of them."""
+        together = max(1, self.config.together)
+        return cute.ceil_div(M, self.rows_per_block * self.rows_each * together) * together
+
     def grid(self, M):
         """The grid of a kernel with one block for every piece of `rows_per_block` rows, or of `rows_each` times as many."""
-        return [cute.ceil_div(M, self.rows_per_block * self.rows_each), self.pieces, 1]
+        return [self.blocks(M), self.pieces, 1]
 
     def places(self, mX, block):
         """Where this thread is in each of its `rows_each` rows, see `place`; `rows_per_block` rows apart."""

@@ -129,12 +129,12 @@ class Softmax:
 
     @cute.jit
     def __call__(self, mX: cute.Tensor, mO: cute.Tensor, stream: cuda.CUstream):
-        threads, blocks = self.config.threads_per_block, self.config.blocks_per_row
+        threads = self.config.threads_per_block
         grid = self.tile.grid(mX.shape[0])
         self.kernel(mX, mO).launch(
             grid=grid,
             block=[threads, 1, 1],
-            cluster=[1, blocks, 1],
+            cluster=self.config.cluster,
             stream=stream,
             max_number_threads=self.config.most_threads,
         )
@@ -210,12 +210,12 @@ class SoftmaxBackward:
 
     @cute.jit
     def __call__(self, mY: cute.Tensor, mDY: cute.Tensor, mDX: cute.Tensor, stream: cuda.CUstream):
-        threads, blocks = self.config.threads_per_block, self.config.blocks_per_row
+        threads = self.config.threads_per_block
         grid = self.tile.grid(mY.shape[0])
         self.kernel(mY, mDY, mDX).launch(
             grid=grid,
             block=[threads, 1, 1],
-            cluster=[1, blocks, 1],
+            cluster=self.config.cluster,
             stream=stream,
             max_number_threads=self.config.most_threads,
         )

@@ -25,8 +25,12 @@ class TileCopy:
 
     @cute.jit
     def __call__(self, mX, mY, mO, stream: cuda.CUstream):
-        threads = self.config.threads_per_block
-        self.kernel(mX, mY, mO).launch(grid=self.tile.grid(mX.shape[0]), block=[threads, 1, 1], stream=stream)
+        self.kernel(mX, mY, mO).launch(
+            grid=self.tile.grid(mX.shape[0]),
+            block=[self.config.threads_per_block, 1, 1],
+            cluster=self.config.cluster,
+            stream=stream,
+        )
 
     @cute.kernel
     def kernel(self, mX, mY, mO):

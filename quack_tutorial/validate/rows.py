@@ -120,11 +120,8 @@ def shipped_cases() -> list[Case]:
             for N in (longest, longest - step):
                 gap = 1 if rows == "congruent" and N % vector == 0 else 0
                 before = 3 if rows == "congruent" else 0
-                M = (
-                    1
-                    if N > 60_000
-                    else min(config.threads_per_block // config.threads_per_row + 1, 5 * config.rows_each)
-                )
+                in_cluster = config.threads_per_block // config.threads_per_row * max(1, config.together)
+                M = 1 if N > 60_000 else min(in_cluster + 1, 5 * config.rows_each)
                 found.append(Case(operation, dtype, M, N, rows, config, before, before, gap, len(found)))
     return found
 
@@ -176,7 +173,9 @@ def random_config(rng, operation: str, N: int, rows: str) -> Config:
             threads, blocks, each = int(rng.choice(THREADS[:4])), 1, int(rng.choice([2, 3, 4]))
             block = 32 * int(rng.choice([1, 2, 4]))
         if block % 32 == 0 and block <= 512 and N * each <= MOST_HELD * threads * blocks:
-            return Config(threads, block, blocks, in_flight, rows_each=each)
+            pairs = blocks == 1 and not through and operation != "rmsnorm backward"
+            together = int(rng.choice([0, 1, 2, 4] if pairs else [0, 1])) if blocks == 1 else 0
+            return Config(threads, block, blocks, in_flight, rows_each=each, together=together)
 
 
 def comes_through_shared_memory(config: Config, operation: str) -> bool:

@@ -15,14 +15,14 @@ def published():
 
 
 def timed_kernels():
-    """(operation, provider, dtype, N) -> the hashes that records state for it."""
+    """(operation, provider, dtype, N) -> the (hash, configuration) that records state for it."""
     stated = {}
     for record in published():
         for cell in record.cells:
             for result in cell.results:
                 if result.ptx_sha256:
                     key = (record.operation, result.provider, cell.dtype, cell.N)
-                    stated.setdefault(key, set()).add(result.ptx_sha256)
+                    stated.setdefault(key, set()).add((result.ptx_sha256, result.config))
     return stated
 
 
@@ -51,8 +51,10 @@ def test_what_was_timed_is_what_is_shipped():
     if compiler.dsl_problem():
         pytest.skip("CuTe DSL is not installed: the shipped kernels cannot be compiled to compare them")
     stale = []
-    for (operation, provider, dtype, N), hashes in timed_kernels().items():
-        if {ours.ptx_sha256(OPERATIONS[operation].ptx(provider, dtype, N))} != hashes:
+    for (operation, provider, dtype, N), timed in timed_kernels().items():
+        # The configuration too: how blocks are launched is not in the PTX.
+        shipped = ours.config_label(operation, provider, dtype, N)
+        if {(ours.ptx_sha256(OPERATIONS[operation].ptx(provider, dtype, N)), shipped)} != timed:
             stale.append(f"{operation} {provider} {dtype} N={N}")
     assert not stale, f"these kernels changed since they were timed, measure them again: {', '.join(stale)}"
 

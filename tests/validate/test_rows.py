@@ -53,6 +53,10 @@ def test_random_cases_cover_kinds_of_rows_types_and_spreads():
     assert through == {(name, stages) for name, (_, some) in PIPELINED.items() for stages in some[:2]}
     assert {c.config.rows_each for c in cases if c.operation == "rmsnorm"} == {1, 2, 3, 4}
     assert {c.config.rows_each for c in cases if c.operation != "rmsnorm" or c.rows != "aligned"} == {1}
+    together = {(c.operation, c.config.together) for c in cases if c.config.blocks_per_row == 1}
+    assert together >= {
+        (name, k) for name in rows.SETUPS for k in ((0, 1) if name == "rmsnorm backward" else (0, 1, 2, 4))
+    }
     assert cases[7] == rows.random_case(7)
     for case in cases:
         if case.rows == "aligned":
@@ -99,8 +103,10 @@ def test_a_gradient_that_is_a_number_where_the_target_is_no_column_is_wrong(targ
     assert rows.gradient_error(x, np.array([target]), 1.0, x, None, rows.IGNORED) == np.inf
 
 
-def test_a_last_block_with_too_few_rows_is_looked_at_where_a_thread_has_several(monkeypatch):
-    config = Config(32, 32, rows_each=4)
+@pytest.mark.parametrize(
+    "config", (Config(32, 32, rows_each=4), Config(32, 32, together=2), Config(64, 64, together=4))
+)
+def test_a_last_block_without_rows_for_all_its_places_is_looked_at(monkeypatch, config):
     case = replace(rows.random_case(0), operation="rmsnorm", rows="aligned", dtype="float32", M=3, N=200, config=config)
     case = replace(case, before=0, after=0, gap=0)
     assert not rows.try_case(case)[1]
