@@ -222,6 +222,31 @@ def test_rows_that_threads_do_not_share_evenly_cost_no_spills(spread):
         assert count(r"@p st\.global\.v4\.b32", text) >= kernel.tile.vectors - kernel.tile.certain
 
 
+@pytest.mark.parametrize(
+    "N, spread", ((262144, (512, 512, 16, 1)), (151936, (320, 320, 16, 1)), (128256, (512, 512, 8, 1)))
+)
+def test_a_row_that_leaves_shared_memory_for_registers_fits_there(N, spread):
+    kernel, specs = ours.kernels("rmsnorm backward", "ours", ours.contiguous_rows("float32", N), Config(*spread))[0]
+    assert kernel.leaves and kernel.weights.stages == 1
+    text = ptx(kernel, *specs)
+    assert_stays_in_registers(text)
+    assert count(r"cp\.async\.bulk\.shared", text) >= 3  # x and dy of two places in the code, and the weights
+
+
+def test_a_row_leaves_shared_memory_only_where_a_bulk_copy_brings_it_and_registers_hold_it_once():
+    def made(dtype, N, rows="aligned", weight=None, config=(32, 32, 1, 1)):
+        return RMSNormBackward(dtype, N, rows, weight, Config(*config))
+
+    assert not made(cutlass.Float32, 512).leaves  # 16 elements a thread: two rows fit into registers
+    assert made(cutlass.Float32, 516).leaves
+    assert not made(cutlass.Float32, 517, "congruent").leaves
+    assert not made(cutlass.Float32, 516 + 4, config=(32, 32, 4, 1)).leaves
+    # Weights of 16 bits, and pieces of rows that are no multiple of 16 bytes of them: these stay in registers.
+    assert made(cutlass.Float32, 516, weight=cutlass.Float32).weights.stages == 1
+    assert made(cutlass.Float32, 516, weight=cutlass.BFloat16).weights.stages == 0
+    assert made(cutlass.Float32, 520, weight=cutlass.BFloat16).weights.stages == 1
+
+
 def test_a_limit_on_registers_is_kept():
     row = row_specs("bfloat16", 131072)
     for registers, threads in ((80, 768), (72, 896), (64, 1024)):

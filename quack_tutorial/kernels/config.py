@@ -26,8 +26,9 @@ class Config:
     `threads_per_row` are threads of one block: a power of 2 up to 32, or a multiple of 32 up to 1024. Several blocks a row
     form a cluster, which only works where a block has no other row. `in_flight`, of kernels that stream a row, is how
     many vectors a thread loads before it uses the first; of the others, how many rows of a block are in shared memory at
-    once, 0 for none. RMSNorm's backward, which goes through rows, takes 1 for one row ahead in registers. `registers`, if
-    not 0, is how many a thread may have: with fewer, more blocks fit on an SM, but what does not fit is spilled to memory.
+    once, 0 for none. RMSNorm's backward, which goes through rows, takes 1 for one row ahead while another is in registers: in
+    registers too where both fit, else in shared memory. `registers`, if not 0, is how many a thread may have: with fewer, more
+    blocks fit on an SM, but what does not fit is spilled to memory.
     `rows_each`, of RMSNorm where no two warps share a row, is how many rows a thread has a part of: it loads the weights once.
     `together`, where a row has one block, is how many blocks of different rows are launched as a cluster, 0 for none: they have
     nothing to tell each other, but a GPU starts clusters, even of one block, at another pace than blocks.
@@ -76,6 +77,7 @@ class Config:
 MOST_VECTORS = {32: 12, 16: 8}
 MOST_ELEMENTS = 128  # of several rows that a thread has a part of
 MOST_NEXT_ELEMENTS = 16  # of a row that a thread holds while it works on another one
+MOST_BESIDE = 24  # registers of a thread that hold no elements
 MIN_BLOCK_BYTES, MAX_BLOCK_BYTES = 12 * 1024, 128 * 1024  # of a row, in each block of a cluster
 STREAMING = ("cross-entropy", "cross-entropy backward")
 # Rows can come through shared memory: of so many tensors, in one of these numbers of stages.
@@ -194,7 +196,18 @@ def pipelined_candidates(operation, N, width):
                 # What is read again takes few registers, so that several blocks share an SM, if they fit into its memory.
                 if stages * stage_bytes <= (110 if again else 220) * 1024:
                     found.append(Config(threads, threads, blocks, stages))
+            one = Config(threads, threads, blocks, 1)
+            if operation == "rmsnorm backward" and leaves_for_registers(one, N, stage_bytes):
+                found.append(one)
     return found
+
+
+def leaves_for_registers(config, N, stage_bytes):
+    """Whether RMSNorm's backward can have a row of x and dy in registers, beside the sums of dw, and float32 weights and the next
+    row in shared memory."""
+    held = elements_held(config, N)
+    in_registers = 3 * held + MOST_BESIDE <= SM_REGISTERS // config.threads_per_block
+    return held > MOST_NEXT_ELEMENTS and in_registers and stage_bytes + 4 * N // config.blocks_per_row <= 220 * 1024
 
 
 def streaming_candidates(vectors, operation):

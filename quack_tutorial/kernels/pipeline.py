@@ -53,12 +53,15 @@ class RowPipeline:
             one_block = replace(tile.config, blocks_per_row=1, in_flight=0)
             self.part = RowTile(dtype, tile.width, "aligned", one_block, vectors=AT_ONCE // tile.vector_size)
 
-    def resident_clusters(self, clusters):
+    def smem_bytes(self):
+        """How much shared memory of a block the rows take."""
+        return self.stages * self.tensors * self.width * self.dtype.width // 8 if self.stages else 0
+
+    def resident_clusters(self, clusters, beside=0):
         """How many clusters (blocks, where a row has one) run at once, about, on a GPU that runs so many with one block on an
-        SM: as many on each SM as shared memory and half of its threads allow."""
-        smem_bytes = self.stages * self.tensors * self.width * self.dtype.width // 8
+        SM: as many on each SM as half of its threads allow, and shared memory, of which a block takes `beside` bytes more."""
         threads = self.tile.config.threads_per_block
-        return clusters * max(1, min(1024 // threads, SMEM_BYTES // (smem_bytes + 2048)))
+        return clusters * max(1, min(1024 // threads, SMEM_BYTES // (self.smem_bytes() + beside + 2048)))
 
     @cute.jit
     def open(self):

@@ -16,11 +16,12 @@ import cuda.bindings.driver as cuda
 import cutlass
 import cutlass.cute as cute
 
-from quack_tutorial.kernels.config import default_config
+from quack_tutorial.kernels.config import MOST_NEXT_ELEMENTS, default_config, elements_held
 from quack_tutorial.kernels.exchange import RowExchange
-from quack_tutorial.kernels.pipeline import RowPipeline
+from quack_tutorial.kernels.layout import VECTOR_BYTES
+from quack_tutorial.kernels.pipeline import RowPipeline, pipelines
 from quack_tutorial.kernels.reduce import thread_reduce, warp_reduce
-from quack_tutorial.kernels.rows import RowTile
+from quack_tutorial.kernels.rows import RowTile, rows_of
 
 
 class RMSNorm:
@@ -142,17 +143,23 @@ class RMSNormBackward:
             raise ValueError(f"{self.config}: a block goes through rows of its own, so together must be 0 or 1")
         self.tile = RowTile(dtype, N, rows, self.config, adding=True)
         self.exchange = RowExchange(self.config, stages=2)
-        # The next row is on its way while one is worked on: one in registers, or more in shared memory.
-        self.next_in_registers = self.config.in_flight == 1
+        # The next row is on its way while one is worked on: one in registers, or more in shared memory. Or one there, whose place
+        # the row that is worked on leaves for registers, where a thread has more of a row than its registers hold twice.
+        long = pipelines(self.tile) and elements_held(self.config, N) > MOST_NEXT_ELEMENTS
+        self.leaves = self.config.in_flight == 1 and long
+        self.next_in_registers = self.config.in_flight == 1 and not long
         if self.config.in_flight > 1 and not self.exchange.needed:
             raise ValueError(f"{self.config}: a row's place in shared memory is freed by an exchange between warps")
         stages = 0 if self.next_in_registers else self.config.in_flight
         self.pipeline = RowPipeline(dtype, self.tile, tensors=2, stages=stages)
+        # Such a thread has no registers for the weights either: they stay in shared memory, if a bulk copy can bring them there.
+        copied = self.leaves and weight is not None and self.tile.width * weight.width % (8 * VECTOR_BYTES) == 0
+        self.weights = RowPipeline(weight, self.tile, tensors=1, stages=int(copied))
 
     def partial_blocks(self, clusters):
         """How many parts of dw there should be on a GPU that runs so many of the kernel's clusters (of its blocks, where a
         row has one) at once with one block on an SM, see `occupancy`."""
-        parts = self.pipeline.resident_clusters(clusters)
+        parts = self.pipeline.resident_clusters(clusters, self.weights.smem_bytes())
         # Rows that start anywhere: those of a block start alike if they are a multiple of 8 apart.
         return max(8, parts // 8 * 8) if self.rows == "congruent" else parts
 
@@ -182,13 +189,17 @@ class RMSNormBackward:
         turns = cute.ceil_div(M - part, parts * tile.rows_per_block)
         opened = exchange.open()
         place = tile.place(mX, part, stride=parts)
-        arriving, tXrW = None, None
+        arriving, weights, tXrW = None, None, None
         if cutlass.const_expr(self.pipeline.stages > 0):
             arriving = self.pipeline.open()
             for turn in cutlass.range_constexpr(self.pipeline.ahead):
                 if turn < turns:
                     self.pipeline.fetch(arriving, (mX, mDO), part + turn * parts, place[2], turn)
-        if cutlass.const_expr(mW is not None):
+        if cutlass.const_expr(self.weights.stages > 0):
+            weights = self.weights.open()
+            self.weights.fetch(weights, (rows_of(mW, 1),), 0, place[2], 0)
+            self.weights.wait(weights, 0)
+        elif cutlass.const_expr(mW is not None):
             tXrW = tile.load_weight(mW, place, M)
         next_rstd = cutlass.Float32(0.0)
         if cutlass.const_expr(self.next_in_registers):
@@ -221,11 +232,20 @@ class RMSNormBackward:
                 if cutlass.const_expr(self.pipeline.stages > 0):
                     self.pipeline.wait(arriving, turn)
                 tXrX, tXrDO = self.load(mX, 0, arriving, place, turn), self.load(mDO, 1, arriving, place, turn)
-                x_hat, dy, wdy = self.factors(tXrX, tXrDO, tXrW, rstd)
+                if cutlass.const_expr(self.leaves):
+                    cute.arch.barrier()  # all threads have their part of the row, and its place is free
+                    if turn + 1 < turns:
+                        self.pipeline.fetch(arriving, (mX, mDO), part + (turn + 1) * parts, place[2], turn + 1)
+                x_hat, dy, wdy = self.factors(tXrX, tXrDO, self.weight_of(tXrW, weights, place), rstd)
+                if cutlass.const_expr(
+                    self.leaves
+                ):  # before the sums meet: then neither dy nor the weights are needed after
+                    self.add(tXrDW, mDWPart, dy * x_hat)
+                    self.add(tXrDB, mDBPart, dy)
             dot_thread = thread_reduce(wdy * x_hat, cute.ReductionOp.ADD, cutlass.Float32(0.0))
             dot_warp = warp_reduce(dot_thread, operator.add, min(self.tile.threads_per_row, 32))
             mean = self.exchange.reduce(dot_warp, operator.add, 0.0, opened, turn) * (1.0 / self.tile.N)
-            if cutlass.const_expr(self.pipeline.stages > 0):
+            if cutlass.const_expr(self.pipeline.stages > 0 and not self.leaves):
                 # All warps are here, so all have read turn - 1: its stage is free.
                 ahead = turn + self.pipeline.ahead
                 if ahead < turns:
@@ -240,10 +260,9 @@ class RMSNormBackward:
             tXrDX = cute.make_rmem_tensor(self.tile.values, self.dtype)
             tXrDX.store(dx.to(self.dtype))
             self.tile.store(tXrDX, mDX, place)
-            if cutlass.const_expr(mDWPart is not None):
-                tXrDW.store(tXrDW.load() + dy * x_hat)
-            if cutlass.const_expr(mDBPart is not None):
-                tXrDB.store(tXrDB.load() + dy)
+            if cutlass.const_expr(not self.leaves):
+                self.add(tXrDW, mDWPart, dy * x_hat)
+                self.add(tXrDB, mDBPart, dy)
 
         if cutlass.const_expr(mDWPart is not None):
             self.write_part(tXrDW, mDWPart, part, place)
@@ -258,6 +277,16 @@ class RMSNormBackward:
         else:
             tXrX = self.tile.load(mX, place)
         return tXrX
+
+    def weight_of(self, tXrW, weights, place):
+        """This thread's weights, from shared memory if that is where they stay."""
+        return tXrW if weights is None else self.weights.load(weights, 0, place, 0)
+
+    @cute.jit
+    def add(self, tXrSum: cute.Tensor, mPart, values):
+        """Add `values` to a sum of columns, if it is asked for."""
+        if cutlass.const_expr(mPart is not None):
+            tXrSum.store(tXrSum.load() + values)
 
     @cute.jit
     def factors(self, tXrX, tXrDO, tXrW, rstd):

@@ -201,6 +201,11 @@ def rmsnorms():
     made.tile.keep = False
     arguments = _rmsnorm_backward_arguments(5, 400, 0, 2)
     yield Case("RMSNormBackward(5 x 400, 2 parts, not kept)", made, arguments, _rmsnorm_backward_error)
+    # A row leaves its place in shared memory for registers, and the weights stay there; three turns, and none for the last block.
+    for spread, N, parts in (((32, 32, 1, 1), 640, 2), ((32, 32, 1, 1), 640, 6), ((64, 64, 2, 1), 2560, 2)):
+        made = rmsnorm.RMSNormBackward(f32, N, weight=f32, config=Config(*spread))
+        arguments = _rmsnorm_backward_arguments(5, N, 0, parts)
+        yield Case(f"RMSNormBackward(5 x {N}, {spread}, {parts} parts)", made, arguments, _rmsnorm_backward_error)
     # More warps than one warp has lanes.
     made = rmsnorm.RMSNormBackward(f32, 1000, weight=f32, config=Config(*MANY_WARPS))
     arguments = _rmsnorm_backward_arguments(3, 1000, 0, 1)

@@ -135,7 +135,7 @@ def random_case(seed: int) -> Case:
     N = int(rng.choice([rng.integers(1, 40), rng.integers(40, 400), rng.integers(400, 2600)]))
     config = random_config(rng, operation, N, rows)
     turn = config.threads_per_row * config.blocks_per_row * vector  # elements of a vector a thread
-    if comes_through_shared_memory(config, operation):
+    if comes_through_shared_memory(config, operation) or (operation == "rmsnorm backward" and config.in_flight == 1):
         N = max(1, N // (vector * config.blocks_per_row)) * vector * config.blocks_per_row
     elif N > turn and rng.random() < 0.5:  # where the last vectors are there for all threads, or just not
         N = N // turn * turn + int(rng.integers(-2, vector + 2))
@@ -166,7 +166,8 @@ def random_config(rng, operation: str, N: int, rows: str) -> Config:
         in_flight = int(rng.choice([1, 2, 4])) if streams else int(ahead)
         each = 1
         if through:
-            in_flight = int(rng.choice(PIPELINED[operation][1][:2]))
+            stages = PIPELINED[operation][1][:2]
+            in_flight = int(rng.choice((1, *stages) if operation == "rmsnorm backward" else stages))
             if in_flight > 1 and threads <= 32 and blocks == 1:  # nothing would say when a stage is free
                 continue
         elif several and rng.random() < 0.8:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from quack_tutorial.kernels.config import PIPELINED, Config
+from quack_tutorial.kernels.config import PIPELINED, Config, elements_held
 from quack_tutorial.kernels.rows import ROWS, RowTile
 from quack_tutorial.kernels.tables import TABLES
 from quack_tutorial.validate import rows
@@ -57,6 +57,13 @@ def test_random_cases_cover_kinds_of_rows_types_and_spreads():
     assert together >= {
         (name, k) for name in rows.SETUPS for k in ((0, 1) if name == "rmsnorm backward" else (0, 1, 2, 4))
     }
+    assert any(
+        c.operation == "rmsnorm backward"
+        and c.rows == "aligned"
+        and c.config.in_flight == 1
+        and elements_held(c.config, c.N) > 16
+        for c in cases
+    )
     assert cases[7] == rows.random_case(7)
     for case in cases:
         if case.rows == "aligned":
