@@ -237,9 +237,8 @@ class RMSNormBackward:
                     if turn + 1 < turns:
                         self.pipeline.fetch(arriving, (mX, mDO), part + (turn + 1) * parts, place[2], turn + 1)
                 x_hat, dy, wdy = self.factors(tXrX, tXrDO, self.weight_of(tXrW, weights, place), rstd)
-                if cutlass.const_expr(
-                    self.leaves
-                ):  # before the sums meet: then neither dy nor the weights are needed after
+                if cutlass.const_expr(self.leaves):
+                    # Before the sums meet: then neither dy nor the weights are needed after.
                     self.add(tXrDW, mDWPart, dy * x_hat)
                     self.add(tXrDB, mDBPart, dy)
             dot_thread = thread_reduce(wdy * x_hat, cute.ReductionOp.ADD, cutlass.Float32(0.0))
