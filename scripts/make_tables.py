@@ -3,8 +3,9 @@
 python scripts/make_tables.py [--check]
 
 A size may have been swept with several numbers of rows; a configuration is as good there as where it loses most. Sizes that
-follow each other share a line while one configuration is within `TOLERANCE` of the best at each of them. With --check nothing
-is written; the exit status says whether the file is what the sweeps give.
+follow each other share a line while one configuration is within `TOLERANCE` of the best at each of them, and none is more than
+`config.NEAR` times the one before it. With --check nothing is written; the exit status says whether the file is what the
+sweeps give.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import json
 import sys
 from pathlib import Path
 
-from quack_tutorial.kernels.config import candidates, fields
+from quack_tutorial.kernels.config import NEAR, candidates, fields
 
 ROOT = Path(__file__).resolve().parents[1]
 TOLERANCE = 0.003
@@ -25,8 +26,9 @@ HEAD = '''"""The shipped configurations of the row-wise kernels, from the sweeps
 
 For (operation, bits of an element, rows): lines of row bytes up to, and the fields of `config.Config` as far as they are not
 the default. Each was within {percent} % of the best that was tried at every size measured between its limit and the line above,
-on an H200 on {dates}, with 32768 rows (16384 from 64k columns, 8192 from 150k) and, of short rows, with 8192.
-They hold on an H100, whose SMs are the same: with 0.7 of the memory bandwidth, fewer bytes need to be on their way.
+on an H200 on {dates}, with 32768 rows (16384 from 64k columns, 8192 from 150k) and, of short rows, with 8192; the
+best of two numbers of rows is what loses least in the worse of them. They hold on an H100, whose SMs are the same: with 0.7 of
+the memory bandwidth, fewer bytes need to be on their way.
 """
 
 TABLES = {{
@@ -41,23 +43,30 @@ def lines(sizes: list, operation: str, rows: str) -> list:
         least = min(losses.values())
         here = {config: loss / least for config, loss in losses.items() if loss <= (1 + TOLERANCE) * least}
         both = {config: max(good[config], here[config]) for config in here if config in good}
-        if both:
+        limit = N * ITEM_BYTES[sizes[0]["dtype"]]
+        share = both and limit <= NEAR * found[-1][0]
+        if share:
             found.pop()
-        good = both or here
-        found.append((N * ITEM_BYTES[sizes[0]["dtype"]], *min(good, key=good.get)))
+        good = both if share else here
+        found.append((limit, *min(good, key=good.get)))
     return found
 
 
 def most_lost(swept: list, operation: str, rows: str) -> dict:
-    """configuration -> its time over the fastest, in that of the sweeps of one size where it loses most; of those timed in each,
-    or if there is none, in the first."""
+    """configuration -> its time over the fastest, in that of the sweeps of one size where it loses most; of those timed in each.
+    ValueError if there is none."""
     lost = []
     for size in swept:
         tried = {fields(c) for c in candidates(operation, 8 * ITEM_BYTES[size["dtype"]], size["N"], rows)}
         times = {tuple(c["config"]): c["us"] for c in size["candidates"] if "us" in c and tuple(c["config"]) in tried}
         lost.append({config: us / min(times.values()) for config, us in times.items()})
     in_each = {config: max(here[config] for here in lost) for config in lost[0] if all(config in here for here in lost)}
-    return in_each or lost[0]
+    if not in_each:
+        size = f"{operation} {swept[0]['dtype']} N={swept[0]['N']} {rows}"
+        raise ValueError(
+            f"{size}: no configuration was timed with every number of rows; tune it again with one list of --configs"
+        )
+    return in_each
 
 
 def text(sweeps: list) -> str:

@@ -22,7 +22,7 @@ from quack_tutorial.bench.records import rounded
 from quack_tutorial.bench.statistics import median
 from quack_tutorial.bench.worker import serve
 
-FINALISTS, CLOSE = (4, 12), 1.02  # the best few, and up to so many that are nearly as good, are timed in turn
+FINALISTS, CLOSE = (6, 12), 1.02  # the best few, and up to so many that are nearly as good, are timed in turn
 CHECKED_ELEMENTS = 1 << 16
 HOPELESS = 1.5  # times the best so far: no second look at such a configuration
 

@@ -47,6 +47,15 @@ def test_the_shipped_table_is_what_the_sweeps_give(root):
     assert done.returncode == 0, f"{done.stdout}{done.stderr} Make it again: python scripts/make_tables.py"
 
 
+def test_what_is_shipped_was_among_the_best_of_its_sweep():
+    for path in sorted((records.default_folder() / "tune").glob("*.json")):
+        record = tune.load(path)
+        for entry in record["sizes"]:
+            size = tune.size_of(record, entry)
+            timed = [tuple(candidate["config"]) for candidate in entry["candidates"] if "us" in candidate]
+            assert tune.shipped(size) in timed, f"{size}: {tune.shipped(size)} is shipped"
+
+
 def test_what_was_timed_is_what_is_shipped():
     if compiler.dsl_problem():
         pytest.skip("CuTe DSL is not installed: the shipped kernels cannot be compiled to compare them")

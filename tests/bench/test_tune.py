@@ -209,10 +209,21 @@ def test_candidates_are_checked_timed_and_the_best_timed_again(tuning, rows):
     }
     assert by[192]["status"] == "crashed" and "192/192/1/0" not in told
     finalists = sorted((entry["us"], entry["config"][0]) for entry in found["candidates"] if "us" in entry)
-    assert finalists == [(14.0, 96), (15.0, 64), (16.0, 32), (17.0, 16)]
+    assert finalists == [(14.0, 96), (15.0, 64), (16.0, 32), (17.0, 16), (18.0, 8), (19.0, 4)]
     assert by[1]["rough_us"] == 20.0 and 0 < by[1]["error"] <= 1
     assert found["ceiling_us"] == 9.0 and found["bytes_moved"] == 2 * 64 * 256 * 4
     assert told[:3] == ["inputs", "ceiling", "1/32/1/0"] and told[-1] == "timing"
+
+
+def test_more_are_timed_again_where_they_are_nearly_as_good(tuning):
+    tuning, calls = tuning
+    from quack_tutorial.bench import formulas
+
+    calls |= {n: timed(10.0 + i / 40, formulas.softmax) for i, n in enumerate((1, 2, 4, 8, 16, 32, 64, 96, 128, 160))}
+    size = {"operation": "softmax", "dtype": "float32", "M": 64, "N": 256, "rows": "aligned"}
+    found = tuning.measure_size(size, [(n, max(32, n), 1, 0) for n in calls])
+    timed_again = [entry["config"][0] for entry in found["candidates"] if "us" in entry]
+    assert timed_again == [1, 2, 4, 8, 16, 32, 64, 96, 128]  # up to 10.2, 2 % more than the best
 
 
 def test_rows_that_cannot_keep_the_promise_are_refused(tuning):
