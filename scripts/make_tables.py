@@ -77,7 +77,8 @@ def text(sweeps: list) -> str:
             sizes = [size for size in sweep["sizes"] if size["dtype"] == dtype]
             if sizes:
                 tables[sweep["operation"], item * 8, sweep["rows"]] = lines(sizes, sweep["operation"], sweep["rows"])
-    dates = " and ".join(sorted({str(sweep["date"])[:10] for sweep in sweeps}))
+    # A file has the date when it was begun, a size its own if it came later.
+    dates = " and ".join(sorted({size.get("date", sweep["date"]) for sweep in sweeps for size in sweep["sizes"]}))
     out = [HEAD.format(percent=100 * TOLERANCE, dates=dates)]
     for key in sorted(tables):
         operation, bits, rows = key

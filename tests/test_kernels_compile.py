@@ -150,6 +150,7 @@ def test_row_addresses_are_64_bit_even_when_every_size_is_fixed():
         ((32, 32, 1, 0, 0, 0), "rows_each must be 1, or more where one warp has a row"),
         ((32, 32, 1, 0, 0, 1, 3), "together must be 0, 1, 2, 4, 8 or 16, and 0 where several blocks have a row"),
         ((32, 32, 2, 0, 0, 1, 1), "together must be 0, 1, 2, 4, 8 or 16, and 0 where several blocks have a row"),
+        ((32, 32, 1, 0, 0, 1, 0, 2), "past_l1 must be 0 or 1"),
     ),
 )
 def test_impossible_configurations_are_refused(numbers, problem):
@@ -406,6 +407,41 @@ def test_row_kernels_compile_with_all_their_tensors_and_stay_in_registers(name, 
 def test_column_sums_compile():
     for dtype in DTYPES:
         assert_stays_in_registers(ptx(ColumnSum(1000, DTYPES[dtype]), parts(1000), columns(dtype, 1000)))
+
+
+def test_a_column_sum_is_launched_early_and_waits_before_it_reads():
+    backward = ROW_KERNELS["rmsnorm backward"](
+        cutlass.Float32, 256, "aligned", lambda s: TensorSpec("float32", ("M", 256), (s, 1))
+    )
+    text = ptx(*backward)
+    assert text.index("griddepcontrol.launch_dependents") < text.index("ld.global")
+    text = ptx(ColumnSum(256, cutlass.Float32), parts(256), columns("float32", 256))
+    assert text.index("griddepcontrol.wait") < text.index("ld.global")
+
+
+@pytest.mark.parametrize("rows", ("aligned", "congruent"))
+def test_every_load_of_the_loss_has_the_hint_of_its_configuration(rows):
+    for past_l1, loads, policies in (
+        (0, r"ld\.global\.L2::cache_hint\.v4", 1),
+        (1, r"ld\.global\.L1::no_allocate\.v4", 0),
+    ):
+        config = Config(32, 128, 1, 4, past_l1=past_l1)
+        (kernel, specs), *_ = ours.kernels("cross-entropy", "ours", ours.Rows("bfloat16", 1024, rows), config)
+        text = ptx(kernel, *specs)
+        assert count(loads, text) == count(r"ld\.global\S*\.v4", text) > 0
+        assert (count(r"createpolicy\S*L2::evict_first", text) > 0) == (policies > 0)
+        assert "evict_last" not in text
+
+
+def test_few_values_are_compared_with_the_target_without_branches():
+    def branches(dtype, N):
+        (kernel, specs), *_ = ours.kernels("cross-entropy backward", "ours", ours.Rows(dtype, N, "aligned"))
+        return kernel.tile.values, count(r"\bbra\b", ptx(kernel, *specs))
+
+    for dtype in DTYPES:
+        assert branches(dtype, 256) == (8, 1)  # whether there is such a row
+    values, found = branches("float32", 1024)
+    assert found > values == 16
 
 
 @pytest.mark.parametrize("operation, bits, rows", TABLES)

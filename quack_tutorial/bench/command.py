@@ -202,7 +202,9 @@ def requested_providers(args) -> dict[str, list[str]]:
         there = operation.ladder if args.ladder else operation.providers
         found[name] = [one for one in there if (not wanted or one in wanted) and one not in unwanted]
         known += [one for one in there if one not in known]
-    unknown = [one for one in (*wanted, *unwanted) if one not in known]
+    # What another operation has is left out of this one already.
+    anywhere = {one for operation in OPERATIONS.values() for one in (*operation.providers, *operation.ladder)}
+    unknown = [one for one in wanted if one not in known] + [one for one in unwanted if one not in anywhere]
     if unknown:
         raise ValueError(f"provider {unknown[0]!r} is not one of: {', '.join(known)}")
     empty = [name for name, names in found.items() if not names]

@@ -251,7 +251,7 @@ def _without_hint(row):
     def kernels(r, config=None):
         launches = row.kernels(r, config)
         for kernel, _ in launches:
-            kernel.tile.keep = False
+            kernel.tile.hint = None
         return launches
 
     return replace(row, kernels=kernels)

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import functools
 import os
+import random
 import sys
 import time
 from collections.abc import Callable
@@ -52,7 +53,9 @@ def jobs_of(keys, providers: Callable[[CellKey], list]) -> list[Job]:
             if name not in NOT_KEPT and compiled not in seen:
                 seen.add(compiled)
                 found.append(Job(key, name))
-    # What takes longest first, so that the end does not wait for one of them.
+    # What takes longest first, so that the end does not wait for one of them; large and small inputs mixed, so that the
+    # processes do not wait for each other's memory.
+    random.Random(0).shuffle(found)
     return sorted(found, key=lambda job: not job.provider.endswith("tuned"))
 
 

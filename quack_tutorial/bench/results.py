@@ -128,9 +128,13 @@ def as_text(found, table, operations) -> str:
     above = [f"{_size(r)} ({', '.join(r['above_ceiling'])})" for r in table if r["above_ceiling"]]
     if above:
         lines.append(f"Above the ceiling, so look into the measurement: {'; '.join(above)}.")
-    rough = sorted({f"{name} {r['dtype']} (up to {e:g})" for r in table for name, e in r["less_accurate"].items()})
+    rough = {}
+    for r in table:
+        for name, error in r["less_accurate"].items():
+            rough[name, r["dtype"]] = max(error, rough.get((name, r["dtype"]), 0))
     if rough:
-        lines.append(f"Less accurate than ours may be, yet timed (error over tolerance): {', '.join(rough)}.")
+        said = ", ".join(f"{name} {dtype} (up to {error:g})" for (name, dtype), error in sorted(rough.items()))
+        lines.append(f"Less accurate than ours may be, yet timed (error over tolerance): {said}.")
     for operation in operations:
         lines += _coverage(found, [row for row in table if row["operation"] == operation], operation)
     return "\n".join(lines)
@@ -170,13 +174,32 @@ def _coverage(found, table, operation):
     measured = len(expected) - len(missing)
     lines = [f"{operation}: {measured} of {len(expected)} expected cells measured, {passed} pass."]
     if missing and measured:
-        lines.append("Missing: " + "; ".join(f"{key.dtype} {key.M} x {key.N}" for key in missing))
+        lines.append("Missing: " + "; ".join(_in_words(missing, expected)))
     cells = [cell for key, (_, cell) in records.latest_cells(found).items() if key.operation == operation]
     for provider in OPERATIONS[operation].providers:
         left_out = sum(cell.result(provider) is None for cell in cells)
         if left_out:
             lines.append(f"{provider} was left out of {left_out} of {len(cells)} cells of {operation}.")
     return lines
+
+
+def _in_words(cells, grid):
+    """Cells of one operation, a number of rows after the other: "8192 rows: float32 all; bfloat16 and float16 256, 512"."""
+
+    def sizes(keys):
+        found = {}
+        for key in keys:
+            found.setdefault((key.M, key.dtype), []).append(key.N)
+        return found
+
+    everything, rows = sizes(grid), {}
+    for (M, dtype), found in sizes(cells).items():
+        numbers = "all" if found == everything[M, dtype] else ", ".join(map(str, found))
+        rows.setdefault(M, {}).setdefault(numbers, []).append(dtype)
+    return [
+        f"{M} rows: " + "; ".join(f"{' and '.join(dtypes)} {numbers}" for numbers, dtypes in alike.items())
+        for M, alike in rows.items()
+    ]
 
 
 def missing_cells(found: list[records.Record], operation: str) -> list[CellKey]:

@@ -16,6 +16,7 @@ how the shipped table is made. Times are microseconds a launch, from CUDA-graph 
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import functools
 import json
@@ -123,7 +124,7 @@ def tune(args, sizes, kept, driver, start=None) -> int:
         fresh = new_record(args, started[0], driver)
         if record is not None and provenance(record) != provenance(fresh):
             raise ValueError(f"{args.out} is of another machine or version; tune into another file")
-        entry = {k: v for k, v in found.cell.items() if k not in ("operation", "rows")}
+        entry = {k: v for k, v in found.cell.items() if k not in ("operation", "rows")} | {"date": fresh["date"]}
         record = {**(record or fresh), "sizes": [*(record or fresh)["sizes"], entry]}
         done += 1
         print("\n".join(best_lines(found.key, found.cell, found.seconds)), flush=True)
@@ -173,11 +174,9 @@ def config_from(word: str) -> tuple:
     """ "32/128/1/0" -> (32, 128, 1, 0); the third and what follows may be left out. ValueError says what is wrong."""
     from quack_tutorial.kernels.config import Config, fields
 
-    parts = word.split("/")
-    if not 2 <= len(parts) <= 7 or not all(part.isdigit() for part in parts):
-        raise ValueError(
-            f"--configs takes threads a row/threads a block/blocks a row/in flight/registers/rows a thread/together, got {word!r}"
-        )
+    parts, names = word.split("/"), [field.name for field in dataclasses.fields(Config)]
+    if not 2 <= len(parts) <= len(names) or not all(part.isdigit() for part in parts):
+        raise ValueError(f"--configs takes {'/'.join(names)}, two or more of them, got {word!r}")
     return fields(Config(*map(int, parts)))
 
 

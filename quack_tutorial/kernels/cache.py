@@ -1,11 +1,19 @@
-"""Loads that tell the L2 cache which bytes to keep: those that were read, rather than those that were written.
+"""Loads that tell the caches which bytes to keep.
+
+| hint          | asks                            | used by                                                      |
+|---------------|---------------------------------|--------------------------------------------------------------|
+| `EVICT_LAST`  | L2 to give up last what is read | kernels that write about as much as they read                |
+| `EVICT_FIRST` | L2 to give it up first          | cross-entropy's loss, which writes next to nothing           |
+| `PAST_L1`     | L1 not to have it at all        | the same, where `Config.past_l1` says so: in most of its rows |
 
 A row-wise kernel touches every byte once, so nothing that it reads is worth keeping. The hint is not about that. What L2
 has no room for goes to memory: read bytes are dropped, written ones must be written back. With `evict_last` on the loads,
 L2 gives up what was written before what was read, and the same kernel runs 1.5 to 4.4 % faster ("one read" and "one read, kept in
 L2" in `book/records/rmsnorm-ladder.json` and `softmax-ladder.json`); `evict_first`, which sounds right for bytes that are used
 once, made softmax slower. It seems that writes then leave L2 soon and in long runs, so that memory turns around between reading
-and writing less often. A kernel that writes next to nothing gains nothing.
+and writing less often. A kernel that writes next to nothing gains nothing by it, but up to 4 % by `EVICT_FIRST` (16-bit rows of
+256 columns) and 1 to 5 % by `PAST_L1`, if its launch is chosen with it: with another's, 16-bit rows of up to 1024 columns were up
+to 5 % slower (`STANDING.md`).
 
 CuTe DSL's copy atoms have hints for L1 only. `cute.arch.inline_ptx` gives the instructions that have one for L2, by the
 PTX ISA 9.0: "createpolicy", "ld", "st" and "cp.async.bulk". It also gives a load and a store that a predicate switches off: what
@@ -16,46 +24,51 @@ before a branch in a loop it keeps more in registers.
 import cutlass
 import cutlass.cute as cute
 
-POLICY = "createpolicy.fractional.L2::evict_last.b64 {$w0};"
+EVICT_LAST, EVICT_FIRST, PAST_L1 = "evict_last", "evict_first", "past L1"
+POLICY = "createpolicy.fractional.L2::{priority}.b64 {{$w0}};"
 BULK_COPY = (
     "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
     "[{$r0}], [{$r1}], {$r2}, [{$r3}], {$r4};"
 )
 
 
-def load_ptx(count, keep, asks):
-    """The PTX that loads `count` 32-bit words, with the operands (address, policy if `keep`, then if `asks` a predicate and the
-    words to have where that is 0)."""
-    words, hint, policy = ", ".join(f"{{$w{k}}}" for k in range(count)), "", ""
-    if keep:
-        hint, policy = ".L2::cache_hint", ", {$r1}"
-    load = f"ld.global{hint}.v{count}.b32 {{{words}}}, [{{$r0}}]{policy};"
+def load_ptx(count, hint, asks):
+    """The PTX that loads `count` 32-bit words, with the operands (address, policy if `hint` is for L2, then if `asks` a predicate
+    and the words to have where that is 0)."""
+    words, policy = ", ".join(f"{{$w{k}}}" for k in range(count)), ", {$r1}" if is_policy(hint) else ""
+    level = {None: "", PAST_L1: ".L1::no_allocate"}.get(hint, ".L2::cache_hint")
+    load = f"ld.global{level}.v{count}.b32 {{{words}}}, [{{$r0}}]{policy};"
     if not asks:
         return load
-    p = 2 if keep else 1
+    p = 2 if policy else 1
     moves = " ".join(f"mov.b32 {{$w{k}}}, {{$r{p + 1 + k}}};" for k in range(count))
     return f"{{ .reg .pred p; setp.ne.b32 p, {{$r{p}}}, 0; {moves} @p {load} }}"
 
 
-def evict_last():
-    """The policy, an opaque number that is an operand of the loads: what L2 is to give up last."""
-    return cute.arch.inline_ptx(POLICY, write_only_types=[cutlass.Int64])
+def is_policy(hint):
+    """Whether a hint is one for L2, which goes to a load as an operand."""
+    return hint in (EVICT_LAST, EVICT_FIRST)
 
 
-def load_vector(source, target, keep, inside=None):
-    """Copy a vector from global memory to registers; with `keep`, ask L2 to keep it longest.
+def policy_of(hint):
+    """The opaque number that is an operand of a load with a hint for L2."""
+    return cute.arch.inline_ptx(POLICY.format(priority=hint), write_only_types=[cutlass.Int64])
+
+
+def load_vector(source, target, hint, inside=None):
+    """Copy a vector from global memory to registers, with a hint or None.
 
     Both are ((elements, n), 1): n loads of 8 or 16 bytes, one behind the other. Where `inside`, a Boolean, is given and is
     false, nothing is loaded and `target` stays as it is.
     """
-    operands = [evict_last()] if keep else []
+    operands = [policy_of(hint)] if is_policy(hint) else []
     asked = [] if inside is None else [inside.to(cutlass.Int32)]
     for i in range(cute.size(source, mode=[0, 1])):
         words = cute.recast_tensor(target[(None, i), 0], cutlass.Int32)
         count = cute.size(words)
         kept = [words[k] for k in range(count)] if asked else []
         found = cute.arch.inline_ptx(
-            load_ptx(count, keep, bool(asked)),
+            load_ptx(count, hint, bool(asked)),
             write_only_types=[cutlass.Int32] * count,
             read_only_args=[source[(None, i), 0].iterator, *operands, *asked, *kept],
         )
@@ -82,4 +95,6 @@ def bulk_copy_evict_last(source, target, mbar):
     Both are tensors of one mode without gaps, at multiples of 16 bytes; the bytes are counted at `mbar`. For one thread.
     """
     nbytes = cutlass.Int32(cute.size(source) * source.element_type.width // 8)
-    cute.arch.inline_ptx(BULK_COPY, read_only_args=[target.iterator, source.iterator, nbytes, mbar, evict_last()])
+    cute.arch.inline_ptx(
+        BULK_COPY, read_only_args=[target.iterator, source.iterator, nbytes, mbar, policy_of(EVICT_LAST)]
+    )

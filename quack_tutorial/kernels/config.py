@@ -32,6 +32,7 @@ class Config:
     `rows_each`, of RMSNorm where no two warps share a row, is how many rows a thread has a part of: it loads the weights once.
     `together`, where a row has one block, is how many blocks of different rows are launched as a cluster, 0 for none: they have
     nothing to tell each other, but a GPU starts clusters, even of one block, at another pace than blocks.
+    `past_l1` is 1 where L1 is asked not to have what is loaded, 0 where the kernel asks L2 for something, see `cache`.
     """
 
     threads_per_row: int
@@ -41,6 +42,7 @@ class Config:
     registers: int = 0
     rows_each: int = 1
     together: int = 0
+    past_l1: int = 0
 
     def __post_init__(self):
         row, block, registers = self.threads_per_row, self.threads_per_block, self.registers
@@ -54,6 +56,8 @@ class Config:
             raise ValueError(f"{self}: rows_each must be 1, or more where one warp has a row")
         if self.together not in (0, 1, 2, 4, 8, 16) or (self.together and self.blocks_per_row > 1):
             raise ValueError(f"{self}: together must be 0, 1, 2, 4, 8 or 16, and 0 where several blocks have a row")
+        if self.past_l1 not in (0, 1):
+            raise ValueError(f"{self}: past_l1 must be 0 or 1")
         if registers and not (64 <= registers <= 248 and registers % 8 == 0 and block <= self.most_threads[0]):
             raise ValueError(
                 f"{self}: registers must be 0 or a multiple of 8, 64 to 248, that the block's threads can have"
@@ -99,7 +103,10 @@ def candidates(operation, width, N, rows="aligned"):
     """The configurations worth trying for rows of `N` elements of `width` bits; a list of `Config`."""
     vectors = max(1, N // vector_elements(width, N, rows))
     if operation in STREAMING:
-        return launched_otherwise(streaming_candidates(vectors, operation), operation, N * width // 8)
+        found = launched_otherwise(streaming_candidates(vectors, operation), operation, N * width // 8)
+        if operation == "cross-entropy":
+            found += [replace(config, past_l1=1) for config in found]
+        return found
     most = MOST_VECTORS[width] * (1 if operation in ("softmax", "cross-entropy fused") else 0.75)
     if rows == "any" or N < VECTOR_BITS // width:
         most *= VECTOR_BITS // width
@@ -196,9 +203,13 @@ def pipelined_candidates(operation, N, width):
             continue
         for threads in (64, 128, 192, 256, 320, 384, 512, 640, 768, 1024):
             vectors = N * width // VECTOR_BITS / blocks / threads
-            # Where 64 threads hold more than 32 elements of two tensors each, their gradients with bias do not fit beside.
-            most = width / 2 if tensors == 1 else 8 if threads > 64 else width / 4
+            # Where 64 threads, or those of RMSNorm's backward in many blocks, hold more than 32 elements of two tensors each, the
+            # gradients with bias do not fit beside.
+            few = threads <= 64 or (operation == "rmsnorm backward" and blocks >= 8)
+            most = width / 2 if tensors == 1 else width / 4 if few else 8
             if not 0.5 < vectors <= (MOST_AGAIN if again else most):
+                continue
+            if operation == "rmsnorm backward" and not sums_fit(Config(threads, threads, blocks), N):
                 continue
             for stages in stages_tried:
                 # What is read again takes few registers, so that several blocks share an SM, if they fit into its memory.
@@ -210,12 +221,18 @@ def pipelined_candidates(operation, N, width):
     return found
 
 
+def sums_fit(config, N):
+    """Whether a thread of RMSNorm's backward has registers for its part of a row and for the sums of dw and db."""
+    return 3 * elements_held(config, N) + MOST_BESIDE <= SM_REGISTERS // config.threads_per_block
+
+
 def leaves_for_registers(config, N, stage_bytes):
     """Whether RMSNorm's backward can have a row of x and dy in registers, beside the sums of dw, and float32 weights and the next
     row in shared memory."""
     held = elements_held(config, N)
-    in_registers = 3 * held + MOST_BESIDE <= SM_REGISTERS // config.threads_per_block
-    return held > MOST_NEXT_ELEMENTS and in_registers and stage_bytes + 4 * N // config.blocks_per_row <= 220 * 1024
+    return (
+        held > MOST_NEXT_ELEMENTS and sums_fit(config, N) and stage_bytes + 4 * N // config.blocks_per_row <= 220 * 1024
+    )
 
 
 def streaming_candidates(vectors, operation):

@@ -19,6 +19,7 @@ import cuda.bindings.driver as cuda
 import cutlass
 import cutlass.cute as cute
 
+from quack_tutorial.kernels.cache import EVICT_FIRST
 from quack_tutorial.kernels.config import default_config
 from quack_tutorial.kernels.exchange import RowExchange
 from quack_tutorial.kernels.online import online_max_sum, warp_max_sum
@@ -43,7 +44,7 @@ class CrossEntropy:
         self.dtype, self.N, self.rows, self.target, self.lse = dtype, N, rows, target, lse
         self.config = config or default_config("cross-entropy", dtype.width, N, rows)
         # Nothing is written that L2 could give up sooner.
-        self.tile = RowTile(dtype, N, rows, self.config, vectors=self.config.in_flight, keep=False)
+        self.tile = RowTile(dtype, N, rows, self.config, vectors=self.config.in_flight, hint=EVICT_FIRST)
         self.exchange = RowExchange(self.config, values=2)
 
     @cute.jit
@@ -250,8 +251,13 @@ def less_one_at(tile, p, col, place):
     """p, this thread's values of a row, less 1 where the row's column `col` is."""
     less = cute.make_rmem_tensor(tile.values, cutlass.Float32)
     less.store(p)
+    # Branches become tables of jumps. A few values are done sooner without; with more, jumps are what keeps the compiler from
+    # moving loads down to where their values are needed.
+    few = tile.vectors <= 2 and tile.values == tile.certain * tile.vector_size
     for k in cutlass.range_constexpr(tile.values):
-        if tile.is_at(k, col, place):
+        if cutlass.const_expr(few):
+            less[k] = less[k] - cutlass.Float32(tile.is_at(k, col, place))
+        elif tile.is_at(k, col, place):
             less[k] = less[k] - 1.0
     return less.load()
 

@@ -21,7 +21,7 @@ from dataclasses import replace
 import cutlass
 import cutlass.cute as cute
 
-from quack_tutorial.kernels.cache import bulk_copy_evict_last
+from quack_tutorial.kernels.cache import EVICT_LAST, bulk_copy_evict_last
 from quack_tutorial.kernels.rows import RowTile
 
 SMEM_BYTES = 227 * 1024  # shared memory of an SM that blocks can have, on Hopper
@@ -95,7 +95,7 @@ class RowPipeline:
                     mX = cute.domain_offset((cutlass.Int64(row), piece * self.tile.width), tensors[k])
                     gX = cute.local_tile(mX, (1, self.tile.width), (0, 0))[0, None]
                     target = cute.make_tensor(sX[stage, k, None].iterator, cute.make_layout(self.tile.width))
-                    if cutlass.const_expr(self.tile.keep):
+                    if cutlass.const_expr(self.tile.hint == EVICT_LAST):
                         bulk_copy_evict_last(gX, target, mbar + stage)
                     else:
                         atom = cute.make_copy_atom(cute.nvgpu.cpasync.CopyBulkG2SOp(), self.dtype)

@@ -184,6 +184,7 @@ class RMSNormBackward:
     def kernel(self, mX, mW, mDO, mDRO, mRstd, mDX, mDWPart, mDBPart):
         tile, exchange = self.tile, self.exchange
         M = mX.shape[0]
+        cute.arch.griddepcontrol_launch_dependents()  # the sum of the parts may be launched: it waits for them
         part, _, _ = cute.arch.block_idx()
         parts, _, _ = cute.arch.grid_dim()
         turns = cute.ceil_div(M - part, parts * tile.rows_per_block)
@@ -338,7 +339,10 @@ class ColumnSum:
     @cute.jit
     def __call__(self, mPart: cute.Tensor, mOut: cute.Tensor, stream: cuda.CUstream):
         blocks = cute.ceil_div(self.N, 32)
-        self.kernel(mPart, mOut).launch(grid=[blocks, 1, 1], block=[self.threads_per_block, 1, 1], stream=stream)
+        # Launched before the kernel ahead of it on the stream has ended, if that says so.
+        self.kernel(mPart, mOut).launch(
+            grid=[blocks, 1, 1], block=[self.threads_per_block, 1, 1], stream=stream, use_pdl=True
+        )
 
     @cute.kernel
     def kernel(self, mPart: cute.Tensor, mOut: cute.Tensor):
@@ -347,6 +351,7 @@ class ColumnSum:
         sSum = cutlass.memory.SmemAllocator().allocate_tensor(
             cutlass.Float32, cute.make_ordered_layout((warps, 32), order=(1, 0)), byte_alignment=16
         )
+        cute.arch.griddepcontrol_wait()  # until that kernel has ended, and its writes are here
         # A lane has a column, and a warp every 32nd row of it.
         col, total, G = block * 32 + lane, cutlass.Float32(0.0), mPart.shape[0]
         values = cute.make_rmem_tensor(self.in_flight, cutlass.Float32)

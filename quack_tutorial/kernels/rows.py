@@ -30,7 +30,7 @@ import math
 import cutlass
 import cutlass.cute as cute
 
-from quack_tutorial.kernels.cache import load_vector, store_vector
+from quack_tutorial.kernels.cache import EVICT_LAST, PAST_L1, load_vector, store_vector
 from quack_tutorial.kernels.config import MAX_N
 from quack_tutorial.kernels.layout import (
     LINE_BYTES,
@@ -47,19 +47,20 @@ ROWS = ("aligned", "congruent", "any")
 class RowTile:
     """The part of a row that one thread holds: `values` elements, in `vectors` vectors and `singles` single elements.
 
-    A row is cut into `pieces`, one for each block of a cluster that holds it; or, with `vectors` given, into as many as
-    it takes, which a kernel goes through one after the other, or in blocks that do not know of each other. `keep` says
-    whether L2 is asked to keep what is loaded, see `cache`. `adding` is for a kernel that adds up columns of many rows: a row
-    that does not exist is `fill`, the head ends at a multiple of 16 bytes, which comes again sooner than a line, and there is no
-    branch around a store, in a loop whose sums take most registers.
+    A row is cut into `pieces`, one for each block of a cluster that holds it; or, with `vectors` given, into as many as it takes,
+    which a kernel goes through one after the other, or in blocks that do not know of each other. `hint` is what the caches are
+    asked of what is loaded, see `cache`, if the configuration does not say `PAST_L1`. `adding` is for a kernel that adds up columns
+    of many rows: a row that does not exist is `fill`, the head ends at a multiple of 16 bytes, which comes again sooner than a
+    line, and there is no branch around a store, in a loop whose sums take most registers.
     """
 
-    def __init__(self, dtype, N, rows, config, vectors=None, keep=True, adding=False, several=False):
+    def __init__(self, dtype, N, rows, config, vectors=None, hint=EVICT_LAST, adding=False, several=False):
         if not 1 <= N <= MAX_N:
             raise ValueError(f"a row is kept in the registers of at most 16 blocks: N must be 1 to {MAX_N}, got {N}")
         if rows not in ROWS:
             raise ValueError(f'rows must be "aligned", "congruent" or "any", got {rows!r}')
-        self.N, self.rows, self.config, self.keep, self.adding = N, rows, config, keep, adding
+        self.N, self.rows, self.config, self.adding = N, rows, config, adding
+        self.hint = PAST_L1 if config.past_l1 else hint
         self.threads_per_row = config.threads_per_row
         self.rows_per_block = config.threads_per_block // config.threads_per_row
         self.rows_each = config.rows_each
@@ -136,13 +137,13 @@ class RowTile:
         place,
         fill: cutlass.Constexpr = 0.0,
         wide: cutlass.Constexpr = True,
-        keep: cutlass.Constexpr = True,
+        hinted: cutlass.Constexpr = True,
         certain: cutlass.Constexpr = None,
     ):
         """This thread's part of its row, as a register tensor of `values` elements; `fill` where there is none.
 
-        `wide` says that the rows of mX keep what `rows` promises; without it they are read one element at a time. `keep`
-        says that L2 may be asked to keep what vectors bring, as the tile has it. The first `certain` vectors are in the row,
+        `wide` says that the rows of mX keep what `rows` promises; without it they are read one element at a time. `hinted`
+        says that the caches may be asked what the tile asks of what vectors bring. The first `certain` vectors are in the row,
         if more than in any piece.
         """
         row, exists, piece, lane, head, body = place
@@ -157,7 +158,7 @@ class RowTile:
         place = row, exists, piece, lane, head, body
         self.load_singles(rX, mX, place)
         atom, tXgX = self.vectors_of(mX, place, wide)
-        hint = cutlass.const_expr(keep and self.keep and in_words(tXgX))
+        hint = self.hint if hinted and in_words(tXgX) else None
         self.copy_vectors(atom, tXgX, self.as_vectors(rX, tXgX), place, sure, asks, hint)
         return rX
 
@@ -178,7 +179,7 @@ class RowTile:
         if self.shifts(mW):
             return self.load_shifted(every_row, place)
         # A row that starts elsewhere shifts the weight.
-        return self.load(every_row, place, wide=self.rows == "aligned", keep=False)
+        return self.load(every_row, place, wide=self.rows == "aligned", hinted=False)
 
     def shifts(self, mW):
         """Whether a weight is loaded in vectors though it starts elsewhere than rows: float32 is quicker without."""
@@ -204,7 +205,7 @@ class RowTile:
             atom, tXgW = self.vectors_of(mW, at, True)
             layout = cute.make_layout(tXgW.shape, stride=((1, 0), 0, 2 * size))
             target = cute.make_tensor(both.iterator + k * size, layout)
-            self.copy_vectors(atom, tXgW, target, at, certain, False, False)
+            self.copy_vectors(atom, tXgW, target, at, certain, False, None)
         words = cute.recast_tensor(both, cutlass.Int32)
         gW = tile_at(mW, (1, self.N), row)
         for i in cutlass.range_constexpr(self.certain_next, self.vectors if self.N % size else 0):
@@ -230,7 +231,7 @@ class RowTile:
         gX = tile_at(mX, (1, self.N), row)
         atom, tXgX = self.vectors_of(mX, place, wide)
         asks = self.several_rows
-        self.copy_vectors(atom, self.as_vectors(rX, tXgX), tXgX, place, self.certain, asks, False)
+        self.copy_vectors(atom, self.as_vectors(rX, tXgX), tXgX, place, self.certain, asks, None)
         for k in cutlass.range_constexpr(self.singles):
             col = single_column(k * self.threads_per_row + lane, head, body)
             if exists and piece == 0 and col < self.N:
@@ -248,9 +249,9 @@ class RowTile:
         hint: cutlass.Constexpr,
     ):
         """Copy this thread's vectors that are in the row, the first `certain` without looking; none if the row does not exist,
-        where `asks` says to look. With `hint`, L2 is asked to keep what is read."""
+        where `asks` says to look. `hint` is for what is read, or None."""
         exists = place[1]
-        if cutlass.const_expr(certain == self.vectors and not hint):
+        if cutlass.const_expr(certain == self.vectors and hint is None):
             if cutlass.const_expr(not asks):
                 cute.copy(atom, source, target)
             elif exists:
@@ -260,7 +261,7 @@ class RowTile:
             for i in cutlass.range_constexpr(self.vectors - 1, -1, -1):
                 vector, copied = source[None, None, i], target[None, None, i]
                 if cutlass.const_expr(i < certain and not asks):
-                    if cutlass.const_expr(hint):
+                    if cutlass.const_expr(hint is not None):
                         load_vector(vector, copied, hint)
                     else:
                         cute.copy(atom, vector, copied)

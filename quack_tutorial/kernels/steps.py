@@ -93,7 +93,7 @@ class RMSNormVectors:
 
     def __init__(self, dtype, N, rows="aligned", threads=256):
         self.dtype, self.N, self.threads = dtype, N, threads
-        self.tile = RowTile(dtype, N, rows, Config(threads, threads), vectors=2, keep=False)
+        self.tile = RowTile(dtype, N, rows, Config(threads, threads), vectors=2, hint=None)
 
     @cute.jit
     def __call__(self, mX, mW, mO, eps: cutlass.Float32, stream: cuda.CUstream):

@@ -337,6 +337,15 @@ def sync_warp(mask=FULL_MASK, **_):
     record_event(Op.SYNC_WARP)
 
 
+def griddepcontrol_wait(**_):
+    """Until the kernels before this one on the stream have ended: here they always have, see `memory.check`."""
+    g = group()
+    if g.early is not None:
+        g.early &= ~g.active()
+        g.early = g.early if g.early.any() else None
+    record_event(Op.FENCE, arg=int(FenceKind.GPU))  # what they wrote is seen after it
+
+
 # ---- block barriers -------------------------------------------------------------------------------------------------
 
 

@@ -54,6 +54,11 @@ class Group:
     bulk_open: list = field(default_factory=list)  # bulk stores not yet committed to a group
     bulk_groups: list = field(default_factory=list)
     every: np.ndarray | None = None  # all lanes on, made when first asked for
+    early: np.ndarray | None = None  # lanes that the kernel before this one may not have ended for, None = no lane
+
+    def __post_init__(self):
+        if self.launch.use_pdl:
+            self.early = np.ones(self.shape, bool)
 
     @property
     def shape(self) -> tuple:

@@ -462,8 +462,10 @@ def scatter(flat, index, raw, width, lanes) -> None:
 
 
 def check(pointer: Pointer, first, width: int, lanes, op: Op, place: Place | None = None) -> None:
-    """Raise for the first lane whose access is out of bounds or misaligned."""
+    """Raise for the first lane whose access is out of bounds or misaligned, or comes before the kernel ahead has ended."""
     memory = pointer.memory
+    if STATE.group is not None and STATE.group.early is not None and memory.space is Space.GMEM:
+        _check_early(memory, STATE.group, op)
     known = place is not None and memory.space is Space.GMEM
     bad = place.outside(memory.shape) if known else _outside(pointer, first, width)
     if bad is not None and lanes is not None:
@@ -552,6 +554,24 @@ def _misaligned(pointer, index, width, bad, op, base):
         threads=(thread,),
         addresses=(at,),
         count=count,
+    )
+
+
+def _check_early(memory, threads, op) -> None:
+    """Raise for the first lane that has not waited for the kernel before its own."""
+    early = threads.early & threads.active()
+    if not early.any():
+        return
+    row, lane = np.argwhere(early)[0]
+    block, thread = int(threads.blocks[row]), int(threads.threads[lane])
+    verb = "writes" if op == Op.STORE else "reads"
+    raise fail(
+        "early access",
+        f"Early access: thread {thread} of block {block} {verb} {memory.name} before griddepcontrol_wait. With "
+        "use_pdl=True a kernel may start while the one before it on the stream still writes: wait first.",
+        block=block,
+        threads=(thread,),
+        count=int(early.sum()),
     )
 
 

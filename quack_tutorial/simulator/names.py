@@ -445,7 +445,6 @@ ARCH = Namespace(
         "cp_async_wait_group": asynchronous.cp_async_wait_group,
         **{name: getattr(cluster, name) for name in _CLUSTER},
         "inline_ptx": ptx.inline_ptx,
-        "griddepcontrol_wait": ignore,
         "griddepcontrol_launch_dependents": ignore,
     },
 )

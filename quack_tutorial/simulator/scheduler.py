@@ -102,6 +102,7 @@ class LaunchState:
     mbarriers: dict = field(default_factory=dict)  # (row, byte offset) -> mbarrier.MBarrier
     in_flight: list = field(default_factory=list)  # asynchronous transfers that have not landed, oldest first
     smem_used: int = 0
+    use_pdl: bool = False  # may start before the kernel ahead of it on the stream has ended
 
     @property
     def cluster_size(self) -> int:
@@ -161,8 +162,8 @@ class KernelCall:
     def __init__(self, function, args, kwargs):
         self.function, self.args, self.kwargs = function, args, kwargs
 
-    def launch(self, grid=(1, 1, 1), block=(1, 1, 1), cluster=None, smem=None, stream=None, **unknown):
-        harmless = {"min_blocks_per_mp", "max_number_threads", "use_pdl", "cooperative", "loc", "ip"}
+    def launch(self, grid=(1, 1, 1), block=(1, 1, 1), cluster=None, smem=None, stream=None, use_pdl=False, **unknown):
+        harmless = {"min_blocks_per_mp", "max_number_threads", "cooperative", "loc", "ip"}
         for name in set(unknown) - harmless:
             raise fail("launch", f"not simulated: launch({name}=...); run this cell on a GPU")
         grid, block = three(grid, "grid"), three(block, "block")
@@ -178,7 +179,7 @@ class KernelCall:
             raise fail("launch", f"grid={grid} has no blocks; skip the launch when there is nothing to do")
         if smem is not None and isinstance(smem, int) and smem > SMEM_LIMIT:
             raise fail("launch", f"smem={smem:,} bytes; a Hopper block has at most {SMEM_LIMIT:,}")
-        run_launch(self, LaunchState(grid, block, cluster, blocks, threads))
+        run_launch(self, LaunchState(grid, block, cluster, blocks, threads, use_pdl=bool(use_pdl)))
 
 
 def run_launch(kernel: KernelCall, launch: LaunchState) -> None:

@@ -351,7 +351,7 @@ class TraceRecorder:
 class Finding:
     """Something wrong that a run or an analysis of its trace found: data first, `str()` is the sentence."""
 
-    kind: str  # "race", "out of bounds", "misaligned", "deadlock", "divergent barrier", "read before arrival", ...
+    kind: str  # "race", "out of bounds", "misaligned", "deadlock", "divergent barrier", "read before arrival", "early access", ...
     message: str  # one sentence: what, where, what to do
     lines: tuple  # of Line, most telling first
     block: int = -1

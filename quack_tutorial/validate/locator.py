@@ -112,7 +112,7 @@ class Locator:
         """The pairs of places that a finding says nothing orders; None is a block's start or exit."""
         if finding.kind == "exit with traffic in flight":
             return [(place, None) for place in places]
-        if finding.kind in ("peer not started", "mbarrier not initialised"):
+        if finding.kind in ("peer not started", "mbarrier not initialised", "early access"):
             return [(None, place) for place in places]
         if finding.kind in UNORDERED and len(places) == 2:
             return [places]

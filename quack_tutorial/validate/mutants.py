@@ -37,6 +37,7 @@ REMOVED = {
     "cluster_arrive": "barrier",
     "cluster_arrive_relaxed": "barrier",
     "cluster_wait": "barrier",
+    "griddepcontrol_wait": "barrier",
     "mbarrier_init": "mbarrier",
     "mbarrier_arrive": "mbarrier",
     "mbarrier_arrive_and_expect_tx": "mbarrier",

@@ -198,7 +198,7 @@ def rmsnorms():
     yield Case(f"RMSNorm(15 x 64, {several})", made, _rmsnorm_arguments(15, 64, 0), _rmsnorm_error)
     # Through shared memory without a word to L2.
     made = rmsnorm.RMSNormBackward(f32, 400, weight=f32, config=Config(64, 64, 1, 2))
-    made.tile.keep = False
+    made.tile.hint = None
     arguments = _rmsnorm_backward_arguments(5, 400, 0, 2)
     yield Case("RMSNormBackward(5 x 400, 2 parts, not kept)", made, arguments, _rmsnorm_backward_error)
     # A row leaves its place in shared memory for registers, and the weights stay there; three turns, and none for the last block.

@@ -75,6 +75,8 @@ def test_the_ladder_has_its_own_providers():
     assert command.requested_providers(parsed("--providers", "ours,eager")) == {"softmax": ["ours", "eager"]}
     without = command.requested_providers(parsed("--without", "liger,compile tuned"))
     assert without == {"softmax": ["ours", "eager", "compile", "quack"]}
+    of_another = command.requested_providers(parsed("--without", "cudnn,quack tuned,eager"))
+    assert of_another == {"softmax": ["ours", "compile", "compile tuned", "quack", "liger"]}
 
 
 def test_all_operations_are_the_default_and_each_has_its_providers():
@@ -139,6 +141,7 @@ def test_several_gpus_are_noted_with_each_cell(gpu, tmp_path):
         (("--n", "1k"), "--n takes positive whole numbers separated by commas, got '1k'"),
         (("--m", "0"), "--m takes positive whole numbers"),
         (("--providers", "nobody"), "provider 'nobody' is not one of: ours, eager"),
+        (("--without", "nobody"), "provider 'nobody' is not one of: ours, eager"),
         (("--without", "ours,eager,compile,compile tuned,quack,liger"), "softmax has none of the providers"),
         (("--resume",), "--resume goes on with a record: name it with --out FILE"),
     ],

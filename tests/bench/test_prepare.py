@@ -25,8 +25,10 @@ def test_what_does_not_depend_on_the_number_of_rows_is_compiled_once_and_what_is
     names = ["ours", "online", "eager", "compile", "compile tuned", "quack", "quack tuned", "cudnn"]
     jobs = prepare.jobs_of(KEYS, lambda key: names)
     tuned = [Job(key, "compile tuned") for key in KEYS]
-    assert jobs[:2] == tuned
-    assert jobs[2:] == [Job(KEYS[0], n) for n in ("ours", "online", "compile", "quack")] + [Job(KEYS[1], "compile")]
+    assert set(jobs[:2]) == set(tuned)
+    others = [Job(KEYS[0], n) for n in ("ours", "online", "compile", "quack")] + [Job(KEYS[1], "compile")]
+    assert len(jobs) == 7 and set(jobs[2:]) == set(others)
+    assert jobs == prepare.jobs_of(KEYS, lambda key: names)
 
 
 def test_all_jobs_are_done_on_all_gpus(worker):

@@ -79,6 +79,7 @@ def test_a_sweep_is_kept_gone_on_with_and_shown(gpu, tmp_path, capsys):
     record = tune.load(out)
     assert [entry["N"] for entry in record["sizes"]] == [256, 512]
     assert record["device"] == "Synthetic GPU" and record["versions"] == {"torch": "0.0"} and record["date"]
+    assert all(entry["date"] >= record["date"] for entry in record["sizes"])
     assert "gpu" not in record["sizes"][0] and record["sizes"][1]["gpu"] in (0, 1)
 
     assert tune.run(parsed("--show", out)) == 0

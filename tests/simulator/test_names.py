@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from quack_tutorial.simulator import NotSimulated, simulate
+from quack_tutorial.simulator import NotSimulated, SimulationError, simulate
 from quack_tutorial.simulator import names as namespaces
 from tests.simulator.dsl import names as k
 
@@ -64,6 +64,21 @@ def test_a_name_does_what_it_says(name):
         run = simulate(getattr(k, name), X.copy(), out, **options)
         assert run.ok, run
         np.testing.assert_array_equal(out, WANTED[name])
+
+
+def test_a_kernel_that_may_start_early_waits_before_it_touches_global_memory():
+    for options in ({"check": False}, {}, {"schedule": "reverse"}):
+        for wait, use_pdl in (("all", True), ("", False)):
+            out = UNTOUCHED.copy()
+            assert simulate(k.launched_early, X, out, wait, use_pdl, **options).ok
+            np.testing.assert_array_equal(out, overwritten(X[:32]))
+    for wait, thread, count in (("", 0, 32), ("half", 16, 16)):
+        (finding,) = simulate(k.launched_early, X, UNTOUCHED.copy(), wait).findings
+        assert (finding.kind, finding.threads, finding.count) == ("early access", (thread,), count)
+        assert f"thread {thread} of block 0 reads x before griddepcontrol_wait" in finding.message
+        assert finding.lines[0].text == "out[tidx] = x[tidx]"
+        with pytest.raises(SimulationError, match=f"thread {thread} of block 0 reads x before griddepcontrol_wait"):
+            simulate(k.launched_early, X, UNTOUCHED.copy(), wait, check=False)
 
 
 def test_print_shows_once_however_many_threads_run(capsys):

@@ -182,6 +182,24 @@ def tiled_by_layout(x: cute.Tensor, out: cute.Tensor):
     cute.copy(atom, part.partition_S(source), part.partition_D(target))
 
 
+@cute.kernel
+def waits_for_the_kernel_before(x: cute.Tensor, out: cute.Tensor, wait: cutlass.Constexpr):
+    """x to out; with `wait` "all" after the wait, "half" where only half of the lanes have waited, "" without."""
+    tidx, _, _ = cute.arch.thread_idx()
+    if cutlass.const_expr(wait == "all"):
+        cute.arch.griddepcontrol_wait()
+    if cutlass.const_expr(wait == "half"):
+        if tidx < 16:
+            cute.arch.griddepcontrol_wait()
+            out[tidx] = x[tidx]
+    out[tidx] = x[tidx]
+
+
+@cute.jit
+def launched_early(x: cute.Tensor, out: cute.Tensor, wait: cutlass.Constexpr, use_pdl: cutlass.Constexpr = True):
+    waits_for_the_kernel_before(x, out, wait).launch(grid=[1, 1, 1], block=[32, 1, 1], use_pdl=use_pdl)
+
+
 @one_warp
 @cute.kernel
 def without_effect(x: cute.Tensor, out: cute.Tensor):
