@@ -39,7 +39,9 @@ def add_arguments(parser):
     parser.add_argument("--providers", help="providers, separated by commas (default: all that an operation has)")
     parser.add_argument("--without", help="providers to leave out, separated by commas")
     parser.add_argument("--ladder", action="store_true", help="the versions of the lesson instead of the peers")
-    parser.add_argument("--out", metavar="FILE", help="the record to write (for several operations: their folder)")
+    parser.add_argument(
+        "--out", metavar="FILE", help="the record to write, or the folder of several operations' records"
+    )
     parser.add_argument("--resume", action="store_true", help="go on with FILE: skip the cells it holds")
     parser.add_argument("--quick", action="store_true", help="4 sizes, 7 rounds, no second timer")
     parser.add_argument("--gpus", type=int, metavar="K", help="use K GPUs of this host, one cell each")
@@ -214,8 +216,9 @@ def requested_providers(args) -> dict[str, list[str]]:
 
 
 def path_of(args, operation: str) -> Path | None:
-    """Where an operation's record goes: FILE, or FOLDER/operation.json for all; None where nothing is kept."""
-    if not args.out or args.operation != ALL:
+    """Where an operation's record goes: FILE, or FOLDER/operation.json for all or if there is that folder; None where nothing is
+    kept."""
+    if not args.out or (args.operation != ALL and not Path(args.out).is_dir()):
         return Path(args.out) if args.out else None
     return Path(args.out) / f"{slug(operation)}{'-ladder' if args.ladder else ''}.json"
 

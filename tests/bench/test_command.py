@@ -134,6 +134,14 @@ def test_several_gpus_are_noted_with_each_cell(gpu, tmp_path):
     assert '"gpu"' not in json.dumps(records._compact(synthetic.cell()))
 
 
+def test_one_operation_goes_into_a_folder_that_is_there(gpu, tmp_path):
+    words = ("--dtype", "float32", "--n", "256", "--out", tmp_path)
+    assert command.run(parsed(*words)) == 0
+    assert command.run(parsed(*words, "--resume")) == 0
+    record = records.load(tmp_path / "softmax.json")
+    assert [cell.N for cell in record.cells] == [256] and "--out softmax.json" in record.command
+
+
 @pytest.mark.parametrize(
     "words, sentence",
     [
