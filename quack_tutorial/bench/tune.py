@@ -3,7 +3,8 @@
 A sweep is a JSON file of one operation and one promise about rows (see `kernels.config` for both), one size a line: the
 configurations that were tried, each with its median or the reason why it has none, and the time of the plain kernel with
 the same reads and writes. `--show` reads such files and compares the best with what `default_config` chooses now: that is
-how the shipped table is made. Times are microseconds a launch, from CUDA-graph replays over rotating buffers.
+how the shipped table is made. A size has a date of its own where the file was begun before. Times are microseconds a launch,
+from CUDA-graph replays over rotating buffers.
 
 | of a candidate | is                                                                                                 |
 |----------------|----------------------------------------------------------------------------------------------------|

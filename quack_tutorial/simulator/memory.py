@@ -465,7 +465,7 @@ def check(pointer: Pointer, first, width: int, lanes, op: Op, place: Place | Non
     """Raise for the first lane whose access is out of bounds or misaligned, or comes before the kernel ahead has ended."""
     memory = pointer.memory
     if STATE.group is not None and STATE.group.early is not None and memory.space is Space.GMEM:
-        _check_early(memory, STATE.group, op)
+        _check_early(memory, STATE.group, lanes, op)
     known = place is not None and memory.space is Space.GMEM
     bad = place.outside(memory.shape) if known else _outside(pointer, first, width)
     if bad is not None and lanes is not None:
@@ -557,9 +557,9 @@ def _misaligned(pointer, index, width, bad, op, base):
     )
 
 
-def _check_early(memory, threads, op) -> None:
-    """Raise for the first lane that has not waited for the kernel before its own."""
-    early = threads.early & threads.active()
+def _check_early(memory, threads, lanes, op) -> None:
+    """Raise for the first lane that has not itself waited for the kernel before its own."""
+    early = threads.early & threads.active() if lanes is None else threads.early & lanes.any(axis=-1)
     if not early.any():
         return
     row, lane = np.argwhere(early)[0]

@@ -158,7 +158,12 @@ TABLE = {
             "only createpolicy.fractional, ld.global of .b32, .v2.b32 and .v4.b32, and cp.async.bulk from global to shared "
             "memory, with or without a cache hint, which changes nothing",
         ),
-        Line("griddepcontrol_wait", ORDER, NAMES, "global memory before it is an error where the launch says use_pdl"),
+        Line(
+            "griddepcontrol_wait",
+            ORDER,
+            NAMES,
+            "for the thread that calls it: where the launch says use_pdl, global memory before it is an error",
+        ),
         Line("griddepcontrol_launch_dependents", IGNORED, NAMES, "launches run one after another"),
     ),
     "cute.math": _MATH,

@@ -184,7 +184,8 @@ def tiled_by_layout(x: cute.Tensor, out: cute.Tensor):
 
 @cute.kernel
 def waits_for_the_kernel_before(x: cute.Tensor, out: cute.Tensor, wait: cutlass.Constexpr):
-    """x to out; with `wait` "all" after the wait, "half" where only half of the lanes have waited, "" without."""
+    """x to out; with `wait` "all" after the wait, "half" where only half of the lanes have waited, "reads" where only those
+    load and all have waited before they store, "" without."""
     tidx, _, _ = cute.arch.thread_idx()
     if cutlass.const_expr(wait == "all"):
         cute.arch.griddepcontrol_wait()
@@ -192,7 +193,19 @@ def waits_for_the_kernel_before(x: cute.Tensor, out: cute.Tensor, wait: cutlass.
         if tidx < 16:
             cute.arch.griddepcontrol_wait()
             out[tidx] = x[tidx]
-    out[tidx] = x[tidx]
+    if cutlass.const_expr(wait == "reads"):
+        if tidx < 16:
+            cute.arch.griddepcontrol_wait()
+        value = cute.make_rmem_tensor(1, x.element_type)
+        value.fill(0)
+        pred = cute.make_rmem_tensor(1, cutlass.Boolean)
+        pred[0] = tidx < 16
+        atom = cute.make_copy_atom(cute.nvgpu.CopyUniversalOp(), x.element_type)
+        cute.copy(atom, cute.make_tensor(x.iterator + tidx, cute.make_layout(1)), value, pred=pred)
+        cute.arch.griddepcontrol_wait()
+        out[tidx] = value[0]
+    else:
+        out[tidx] = x[tidx]
 
 
 @cute.jit
