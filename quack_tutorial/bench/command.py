@@ -1,9 +1,9 @@
 """`quack-tutorial bench`: measure cells on this machine's GPU, show them as they come, keep them in a record.
 
 A sweep may be stopped at any time and gone on with (`--resume`): the record is written after every cell, and cells that
-it holds are skipped. A record holds one operation, one machine and one set of versions; others are refused. `all` measures
-every operation, with a record each in the folder that --out names. With `--prepare K` everything is compiled first, in K
-processes a GPU: the more cells, the more time that saves.
+it holds are skipped. A record holds one operation, one machine and one set of versions; others are refused. Several
+operations, or `all` of them, have a record each in the folder that --out names. With `--prepare K` everything is compiled
+first, in K processes a GPU: the more cells, the more time that saves.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import functools
 import shlex
 import sys
 import time
+from collections import Counter
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -27,15 +28,18 @@ TIMER = (
 )
 QUICK_SIZES = (1024, 4096, 8192, 16384)
 ALL = "all"
+GRID_ROWS = "grid"
 
 
 def add_arguments(parser):
     """Declare what `quack-tutorial bench` takes."""
     names = ", ".join(map(slug, OPERATIONS))
-    parser.add_argument("operation", nargs="?", default=ALL, help=f"{names}; or all of them (default)")
+    parser.add_argument("operation", nargs="?", default=ALL, help=f"{names}; several with commas, or all (default)")
     parser.add_argument("--dtype", help="types, separated by commas (default: all of " + ",".join(DTYPES) + ")")
     parser.add_argument("--n", help="row lengths, separated by commas (default: all of the grid)")
-    parser.add_argument("--m", help="numbers of rows, separated by commas (default: what goes with N, and 8192)")
+    parser.add_argument(
+        "--m", help=f"numbers of rows, separated by commas, or {GRID_ROWS}: what goes with N (default: that and 8192)"
+    )
     parser.add_argument("--providers", help="providers, separated by commas (default: all that an operation has)")
     parser.add_argument("--without", help="providers to leave out, separated by commas")
     parser.add_argument("--ladder", action="store_true", help="the versions of the lesson instead of the peers")
@@ -47,7 +51,7 @@ def add_arguments(parser):
     parser.add_argument("--gpus", type=int, metavar="K", help="use K GPUs of this host, one cell each")
     parser.add_argument("--prepare", type=int, metavar="K", help="compile everything first, in K processes a GPU")
     parser.add_argument("--limit-s", type=float, metavar="S", help="stop between cells after about S seconds")
-    parser.add_argument("--steps", action="store_true", help="say how long each step of a cell took")
+    parser.add_argument("--steps", action="store_true", help="say how long each step of a cell took, and all together")
 
 
 def run(args) -> int:
@@ -91,7 +95,7 @@ def measure(args, keys, providers, kept, driver, start=sweep.Worker) -> int:
         preparing = time.monotonic()
         print(prepared(args, todo, providers, refuse, start), flush=True)
         limit_s = None if limit_s is None else limit_s - (time.monotonic() - preparing)
-    began, failed, done, kept = time.monotonic(), 0, 0, dict(kept)
+    began, failed, done, kept, steps = time.monotonic(), 0, 0, dict(kept), Counter()
     started = []  # what a worker says about the device is known when the first one has started
 
     def start_and_note(**more):
@@ -120,6 +124,7 @@ def measure(args, keys, providers, kept, driver, start=sweep.Worker) -> int:
             print(f"{measured.key}: no result: {measured.message}")
             continue
         operation = measured.key.operation
+        refuse_without_ours(measured)
         fresh, path, record = (
             new_record(args, operation, started[0], driver),
             path_of(args, operation),
@@ -127,15 +132,31 @@ def measure(args, keys, providers, kept, driver, start=sweep.Worker) -> int:
         )
         kept[operation] = records.with_cell(record or fresh, measured.cell)
         done += 1
-        steps = ", ".join(f"{what} {seconds:.1f}" for what, seconds in measured.steps.items()) if args.steps else ""
-        print(f"{describe(fresh, measured.cell)}  [{measured.seconds:.1f} s{': ' if steps else ''}{steps}]", flush=True)
+        steps.update(measured.steps)
+        each = f": {in_steps(measured.steps)}" if args.steps else ""
+        print(f"{describe(fresh, measured.cell)}  [{measured.seconds:.1f} s{each}]", flush=True)
         if path:
             records.save(kept[operation], path)
     left = len(todo) - done - failed
     print(f"{done} measured, {failed} failed, {left} left, in {time.monotonic() - began:.0f} s.")
+    if args.steps:
+        print(f"Seconds in all: {in_steps(dict(steps.most_common()))}")
     if left and args.out:
         print(f"Go on with: {command_line(args)} --resume")
     return 1 if failed else 0
+
+
+def in_steps(seconds: dict[str, float]) -> str:
+    """How long each step took, in words."""
+    return ", ".join(f"{what} {time:.1f}" for what, time in seconds.items())
+
+
+def refuse_without_ours(measured) -> None:
+    """RuntimeError if a kernel of this package lacks what it imports: the cell would say nothing."""
+    own = ("ours", *OPERATIONS[measured.key.operation].ladder)
+    for result in measured.cell.results:
+        if result.provider in own and result.status == "missing":
+            raise RuntimeError(f"what our own kernels need is not here ({result.message})")
 
 
 def refuse_others(args, kept, driver: str | None, machine: dict) -> None:
@@ -171,7 +192,7 @@ def prepared(args, keys, providers, refuse=lambda machine: None, start=sweep.Wor
 def requested_operations(args) -> tuple[str, ...]:
     """The operations that the arguments ask for; of all, with --ladder, those that have one."""
     if args.operation != ALL:
-        return (named(args.operation),)
+        return tuple(dict.fromkeys(map(named, args.operation.split(","))))
     return tuple(name for name, operation in OPERATIONS.items() if operation.ladder or not args.ladder)
 
 
@@ -181,7 +202,7 @@ def requested_cells(args) -> list[CellKey]:
     unknown = [dtype for dtype in dtypes if dtype not in DTYPES]
     if unknown:
         raise ValueError(f"dtype {unknown[0]!r} is not one of {', '.join(DTYPES)}")
-    sizes, rows = numbers(args.n, "--n"), numbers(args.m, "--m")
+    sizes, rows = numbers(args.n, "--n"), () if args.m == GRID_ROWS else numbers(args.m, "--m")
     if args.quick and not sizes:
         sizes = QUICK_SIZES
     return [key for operation in requested_operations(args) for key in cells_of(operation, args, dtypes, sizes, rows)]
@@ -190,7 +211,7 @@ def requested_cells(args) -> list[CellKey]:
 def cells_of(operation: str, args, dtypes, sizes, rows) -> list[CellKey]:
     """The cells of one operation; all of the grid where neither sizes nor rows are asked for."""
     grid = expected_cells(operation, args.ladder)
-    if not sizes and not rows:
+    if not sizes and not args.m:
         return [key for key in grid if key.dtype in dtypes]
     sizes = sizes or sorted({key.N for key in grid})
     return [CellKey(operation, dtype, M, N) for dtype in dtypes for N in sizes for M in rows or (default_rows(N),)]
@@ -215,10 +236,15 @@ def requested_providers(args) -> dict[str, list[str]]:
     return found
 
 
+def several(args) -> bool:
+    """Whether the arguments ask for more than one operation, each of which has a record of its own."""
+    return args.operation == ALL or "," in args.operation
+
+
 def path_of(args, operation: str) -> Path | None:
-    """Where an operation's record goes: FILE, or FOLDER/operation.json for all or if there is that folder; None where nothing is
-    kept."""
-    if not args.out or (args.operation != ALL and not Path(args.out).is_dir()):
+    """Where an operation's record goes: FILE, or FOLDER/operation.json for several or if there is that folder; None where
+    nothing is kept."""
+    if not args.out or not (several(args) or Path(args.out).is_dir()):
         return Path(args.out) if args.out else None
     return Path(args.out) / f"{slug(operation)}{'-ladder' if args.ladder else ''}.json"
 
@@ -227,8 +253,8 @@ def opened(args) -> dict[str, records.Record]:
     """The records to go on with, by operation; ValueError where that would overwrite or cannot be."""
     if args.resume and not args.out:
         raise ValueError("--resume goes on with a record: name it with --out FILE")
-    if args.operation == ALL and args.out and args.out.endswith(".json"):
-        raise ValueError(f"a record holds one operation, so --out must name a folder for all of them, not {args.out}")
+    if several(args) and args.out and args.out.endswith(".json"):
+        raise ValueError(f"a record holds one operation, so --out must name a folder for several, not {args.out}")
     kept, series = {}, "ladder" if args.ladder else "peers"
     for operation in requested_operations(args):
         path = path_of(args, operation)

@@ -48,7 +48,7 @@ def jobs_of(keys, providers: Callable[[CellKey], list]) -> list[Job]:
     found, seen = [], set()
     for key in keys:
         for name in providers(key):
-            any_rows = name in FOR_ANY_ROWS or name in OPERATIONS[key.operation].ladder
+            any_rows = name in FOR_ANY_ROWS or is_own(Job(key, name))
             compiled = (key.operation, key.dtype, key.N, name, None if any_rows else key.M)
             if name not in NOT_KEPT and compiled not in seen:
                 seen.add(compiled)
@@ -59,11 +59,16 @@ def jobs_of(keys, providers: Callable[[CellKey], list]) -> list[Job]:
     return sorted(found, key=lambda job: not job.provider.endswith("tuned"))
 
 
+def is_own(job: Job) -> bool:
+    """Whether it is a kernel of this package that is to be compiled."""
+    return job.provider == "ours" or job.provider in OPERATIONS[job.key.operation].ladder
+
+
 def prepare(
     jobs, processes: int, gpus: int | None, limit_s=None, on_step=lambda job, what: None, start=start_worker
 ) -> str:
     """Do `jobs` with so many processes a GPU, and return a sentence on what came of them. A job that fails is no error: the
-    provider will say so when it is measured."""
+    provider will say so when it is measured. But RuntimeError where what our own kernels import is not there."""
     count, began, done, problems = gpus or 1, time.monotonic(), 0, []
 
     def start_on(gpu):
@@ -75,6 +80,8 @@ def prepare(
     for found in sweep.attend(jobs, request, lambda data, gpu: data, limit_s, on_step, start_on, processes * count):
         done += 1
         problem = found.message or found.cell["problem"]
+        if is_own(found.key) and problem.startswith(("ImportError", "ModuleNotFoundError")):
+            raise RuntimeError(f"what our own kernels need is not here ({problem})")
         problems += [f"{found.key}: {problem}"] if problem else []
     said = f"{done} of {len(jobs)} programs prepared in {time.monotonic() - began:.0f} s"
     return f"{said}; {len(problems)} refused, the first: {problems[0]}" if problems else f"{said}."
@@ -118,7 +125,7 @@ def _call_once(key: CellKey, name: str) -> None:
     from quack_tutorial.bench import plain_tile
 
     operation = OPERATIONS[key.operation]
-    own = name == "ours" or name in operation.ladder
+    own = is_own(Job(key, name))
     inputs = operation.inputs(key.M, key.N, key.dtype)
     call = {**operation.providers, **operation.ladder}[name](*inputs)
     if hasattr(call, "prepare"):

@@ -1,6 +1,7 @@
 """A worker that measures nothing: it speaks the protocol, with made-up times, and dies or hangs where it is told to.
 
-Run as `python fake_worker.py BEHAVIOUR`: "good", "dies-at:PROVIDER", "dies-at-ceiling", "refuses", "never-starts".
+Run as `python fake_worker.py BEHAVIOUR`: "good", "dies-at:PROVIDER", "dies-at-ceiling", "refuses", "lacks-ours",
+"never-starts".
 """
 
 import dataclasses
@@ -9,6 +10,7 @@ import sys
 
 from tests.bench import synthetic
 
+MISSING = "ImportError: libruntime.so: cannot open shared object file"
 behaviour = sys.argv[1]
 if behaviour == "never-starts":
     sys.exit("ImportError: no module named torch")
@@ -25,7 +27,9 @@ for line in sys.stdin:
         print(json.dumps({"doing": request["provider"]}), flush=True)
         if behaviour == f"dies-at:{request['provider']}":
             sys.exit("RuntimeError: CUDA error: an illegal memory access was encountered")
-        print(json.dumps({"cell": {"problem": "refused" if behaviour == "refuses" else ""}}), flush=True)
+        lacks = request["provider"] == "ours" and behaviour == "lacks-ours"
+        problem = "refused" if behaviour == "refuses" else MISSING if lacks else ""
+        print(json.dumps({"cell": {"problem": problem}}), flush=True)
         continue
     steps = ["ceiling", *[p for p in request["providers"] if p not in request["crashed"]], "timing"]
     for step in steps:
@@ -42,4 +46,6 @@ for line in sys.stdin:
         *data["results"],
         *(blank | {"iqr_us": None, "percent_of_datasheet": None, "error": None} | c for c in crashed),
     ]
+    if behaviour == "lacks-ours":
+        data["results"][0] |= {"provider": "ours", "status": "missing", "message": MISSING}
     print(json.dumps({"cell": data}), flush=True)

@@ -11,7 +11,7 @@ import pytest
 
 from quack_tutorial import kernel_cache
 from quack_tutorial.bench import command, records, sweep
-from quack_tutorial.bench.operations import OPERATIONS, CellKey, expected_cells, slug
+from quack_tutorial.bench.operations import OPERATIONS, CellKey, default_rows, expected_cells, slug
 from tests.bench import synthetic
 from tests.bench.test_sweep import FAKE, ROOT
 
@@ -67,6 +67,24 @@ def test_sizes_types_and_rows_that_are_asked_for():
     keys = command.requested_cells(parsed("--dtype", "float32", "--n", "1024", "--m", "1,2"))
     assert [key.M for key in keys] == [1, 2]
     assert {key.N for key in command.requested_cells(parsed("--quick"))} == set(command.QUICK_SIZES)
+
+
+def test_several_operations_are_measured_in_their_order_without_twice():
+    args = parsed("--m", "grid")
+    args.operation = "cross-entropy,softmax,cross-entropy"
+    assert list(dict.fromkeys(key.operation for key in command.requested_cells(args))) == ["cross-entropy", "softmax"]
+    assert command.several(args) and not command.several(parsed())
+    args.out = "one.json"
+    with pytest.raises(ValueError, match="a record holds one operation"):
+        command.opened(args)
+    args.operation = "softmax,speed"
+    with pytest.raises(ValueError, match="operation 'speed' is not one of"):
+        command.requested_cells(args)
+
+
+def test_rows_of_the_grid_are_those_that_go_with_each_size():
+    keys = command.requested_cells(parsed("--m", "grid"))
+    assert len(keys) == 57 and {(key.N, key.M) for key in keys} == {(key.N, default_rows(key.N)) for key in keys}
 
 
 def test_the_ladder_has_its_own_providers():
@@ -232,6 +250,25 @@ def test_cells_without_a_result_are_named_and_the_exit_is_1(gpu, tmp_path, capsy
     said = capsys.readouterr().out
     assert "softmax float32 32768 x 256: no result: RuntimeError: CUDA error" in said
     assert "0 measured, 1 failed, 0 left" in said
+
+
+@pytest.mark.parametrize("prepare", [(), ("--prepare", "1")])
+def test_without_what_our_own_kernels_import_nothing_is_measured(gpu, tmp_path, capsys, prepare):
+    gpu["behaviour"] = "lacks-ours"
+    out = tmp_path / "r.json"
+    assert command.run(parsed("--dtype", "float32", "--n", "256", "--out", out, *prepare)) == 1
+    said = capsys.readouterr()
+    assert said.err == (
+        "bench: what our own kernels need is not here (ImportError: libruntime.so: cannot open shared object file)\n"
+    )
+    assert "GB/s" not in said.out and not out.exists()
+
+
+def test_the_time_of_all_steps_together(gpu, tmp_path, capsys):
+    words = ("--dtype", "float32", "--n", "256,512", "--steps", "--out", tmp_path / "r.json")
+    assert command.run(parsed(*words)) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[-1].startswith("Seconds in all: ") and {"ours", "timing"} <= set(said[-1].replace(",", "").split())
 
 
 def test_the_recorded_command_names_no_folder(tmp_path):
