@@ -8,6 +8,7 @@ import warnings
 import pytest
 
 from quack_tutorial import compiler, kernel_cache
+from quack_tutorial.kernels.config import candidates
 
 
 @pytest.fixture
@@ -84,7 +85,6 @@ def test_what_has_no_name_in_another_process_has_no_key():
 
 def test_a_compiled_kernel_can_be_written_and_a_damaged_one_is_compiled_again(folder, monkeypatch):
     cutlass = pytest.importorskip("cutlass")
-    from quack_tutorial import compiler
     from quack_tutorial.kernels.softmax import Softmax
 
     spec = compiler.TensorSpec("float32", ("M", 64), (64, 1))
@@ -100,6 +100,56 @@ def test_a_compiled_kernel_can_be_written_and_a_damaged_one_is_compiled_again(fo
     compiled = compiler._load_or_compile(kernel, args, key, arch="sm_90a")
     assert callable(compiled) and loaded[0] == damaged
     assert any(path.read_bytes()[:4] == b"\x7fELF" for path in folder.iterdir() if path != damaged)
+
+
+def test_what_is_compiled_ahead_is_found_where_the_place_is_the_same(folder, monkeypatch):
+    cutlass = pytest.importorskip("cutlass")
+    from quack_tutorial.kernels.softmax import Softmax
+
+    spec = compiler.TensorSpec("float32", ("M", 64), (64, 1))
+    kernel = Softmax(cutlass.Float32, 64)
+
+    def at(place):
+        monkeypatch.setenv(compiler.PLACE, place)
+        compiler._environment.cache_clear()
+
+    try:
+        at("here")
+        assert compiler.precompile(kernel, spec, spec) and not compiler.precompile(kernel, spec, spec)
+        assert sorted(path.suffix for path in folder.iterdir()) == [".o", ".ptx"]
+        assert next(folder.glob("*.o")).read_bytes()[:4] == b"\x7fELF"
+        monkeypatch.setattr(compiler, "_processor", lambda: "another one")
+        at("here")
+        with monkeypatch.context() as compiles:
+            compiles.setattr(compiler, "_compile", lambda *args, **more: pytest.fail("it was kept"))
+            assert ".entry" in compiler.ptx(kernel, spec, spec)
+        at("there")
+        assert compiler.precompile(kernel, spec, spec)
+        monkeypatch.delenv(kernel_cache.VARIABLE)
+        with pytest.raises(ValueError, match="set QUACK_TUTORIAL_CACHE to a folder"):
+            compiler.precompile(kernel, spec, spec)
+    finally:
+        monkeypatch.undo()
+        compiler._environment.cache_clear()
+
+
+def test_the_script_that_compiles_ahead_says_what_it_lacks(root, tmp_path):
+    pytest.importorskip("cutlass")
+    script = [sys.executable, root / "scripts/precompile.py"]
+
+    def run(*words, **variables):
+        others = {name: value for name, value in os.environ.items() if not name.startswith("QUACK_TUTORIAL")}
+        return subprocess.run([*script, *words], env={**others, **variables}, capture_output=True, text=True)
+
+    assert run("softmax").stderr == "precompile: set QUACK_TUTORIAL_CACHE and QUACK_TUTORIAL_CACHE_PLACE first\n"
+    place = {kernel_cache.VARIABLE: str(tmp_path), compiler.PLACE: "here"}
+    assert "operation 'sortmax' is not one of softmax" in run("sortmax", **place).stderr
+    words = ("rmsnorm-backward", "--candidates", "32", "--dtype", "bfloat16", "--processes", "1")
+    done = run(*words, **place)
+    tried = candidates("rmsnorm backward", 16, 32)
+    assert f"{len(tried)} of {len(tried)} programs" in done.stdout, done.stderr
+    # The sum of dw's parts is one more.
+    assert len(list(tmp_path.glob("*.o"))) == len(tried) + 1
 
 
 def test_without_a_folder_of_the_users_one_is_there_for_as_long_as_it_takes(monkeypatch, tmp_path):

@@ -234,6 +234,26 @@ def test_a_row_that_leaves_shared_memory_for_registers_fits_there(N, spread):
     assert count(r"cp\.async\.bulk\.shared", text) == 5  # x and dy in two places of the code, and the weights
 
 
+@pytest.mark.parametrize(
+    "dtype, N, spread",
+    (("bfloat16", 1024, (32, 256, 1, 3)), ("bfloat16", 1000, (64, 256, 1, 2)), ("float32", 3000, (128, 256, 1, 3))),
+)
+def test_several_rows_that_arrive_together_stay_in_registers_and_their_sums_meet_in_their_places(dtype, N, spread):
+    kernel, specs = ours.kernels("rmsnorm backward", "ours", ours.contiguous_rows(dtype, N), Config(*spread))[0]
+    assert kernel.neighbours
+    text = ptx(kernel, *specs)
+    assert_stays_in_registers(text)
+    assert (
+        count(r"cp\.async\.bulk\.shared", text) == 2 * spread[3]
+    )  # x and dy: of the first turns, and of those that follow
+    # One barrier at the start, two for the sums, and one a turn where warps share a row; a row of one warp waits for nobody.
+    alone = spread[0] == 32
+    assert count(r"(bar|barrier)(\.cta)?\.sync", text) == 3 + (not alone)
+    assert (count(r"bar\.warp\.sync", text) > 0) == alone
+    shared = spread[3] * 2 * spread[1] // spread[0] * kernel.pipeline.width * kernel.dtype.width // 8
+    assert kernel.pipeline.smem_bytes() == shared >= 4 * N * spread[1] // spread[0]
+
+
 def test_a_row_leaves_shared_memory_only_where_a_bulk_copy_brings_it_and_registers_hold_it_once():
     def made(dtype, N, rows="aligned", weight=None, config=(32, 32, 1, 1)):
         return RMSNormBackward(dtype, N, rows, weight, Config(*config))

@@ -5,6 +5,7 @@
 | `races`                | accesses that nothing orders                                            |
 | `race_reports`         | … and how they are said                                                 |
 | `ordering`, `accesses` | what is ordered before what, and who touched which bytes                |
+| `unwritten`            | reads of shared memory that nobody has written                          |
 | `requests`             | sectors and wavefronts of each warp request                             |
 | `traffic`              | sectors, bytes and banks, by line, by tensor and in all                 |
 | `exchange`             | shuffles, barriers, bytes between blocks                                |

@@ -21,15 +21,17 @@ import random
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from quack_tutorial.bench import sweep
-from quack_tutorial.bench.operations import OPERATIONS, CellKey
+from quack_tutorial.bench.operations import DEVICE, OPERATIONS, CellKey, bytes_moved
 
 NOT_KEPT = ("eager", "cudnn", "quack tuned")
 FOR_ANY_ROWS = ("ours", "quack", "liger")  # besides the versions of a ladder: not compiled for a number of rows
+FEW_ROWS = 1024  # which take no memory worth waiting for
 start_worker = functools.partial(sweep.Worker, [sys.executable, "-m", "quack_tutorial.bench.prepare"])
-ATTEMPTS, WAIT_S = 20, 1.0  # when others have the GPU's memory
+ATTEMPTS, WAIT_S = 60, 1.0  # when others have the GPU's memory
+MEMORY = 3  # what a provider takes of it, at most, in times of what the operation reads and writes
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ def jobs_of(keys, providers: Callable[[CellKey], list]) -> list[Job]:
             compiled = (key.operation, key.dtype, key.N, name, None if any_rows else key.M)
             if name not in NOT_KEPT and compiled not in seen:
                 seen.add(compiled)
-                found.append(Job(key, name))
+                found.append(Job(replace(key, M=min(key.M, FEW_ROWS)) if any_rows else key, name))
     # What takes longest first, so that the end does not wait for one of them; large and small inputs mixed, so that the
     # processes do not wait for each other's memory.
     random.Random(0).shuffle(found)
@@ -107,16 +109,25 @@ def compile_one(request: dict, announce) -> dict:
     torch._dynamo.reset()
     for _ in range(ATTEMPTS):
         try:
+            _reserve(MEMORY * bytes_moved(key))
             _call_once(key, name)
             return {"problem": ""}
-        except torch.OutOfMemoryError as error:
-            problem = first_line(error)
         except Exception as error:  # a provider may raise anything; what matters is that the GPU still answers
-            torch.cuda.synchronize()
-            return {"problem": first_line(error)}
+            problem = first_line(error)
+            if "OutOfMemoryError" not in problem:  # inductor has its own error around torch's
+                torch.cuda.synchronize()
+                return {"problem": problem}
         torch.cuda.empty_cache()
         time.sleep(WAIT_S)
     return {"problem": problem}
+
+
+def _reserve(nbytes: int) -> None:
+    """Have so much of the GPU's memory, or torch's OutOfMemoryError: torch keeps what was freed for what comes next. Without it
+    many processes would each have a part of what they need, and wait for the rest."""
+    import torch
+
+    torch.empty(nbytes, dtype=torch.uint8, device=DEVICE)
 
 
 def _call_once(key: CellKey, name: str) -> None:

@@ -99,9 +99,19 @@ class Record:
         """Which cell of the grid `cell` is."""
         return CellKey(self.operation, cell.dtype, cell.M, cell.N)
 
+    @property
+    def days(self) -> str:
+        """When its cells were measured: a day, or the first and the last. `date` is when it was begun."""
+        return first_to_last([cell.measured[:10] for cell in self.cells] or [self.date])
+
     def provenance(self) -> tuple:
         """What must agree for cells to belong in one record."""
         return (self.operation, self.series, self.device, self.driver, tuple(sorted(self.versions.items())))
+
+
+def first_to_last(days) -> str:
+    """Days in ISO format as a caption says them: "2026-01-02", or "2026-01-02 to 2026-01-05"."""
+    return " to ".join(sorted({min(days), max(days)}))
 
 
 def rounded(value: float, digits: int = DIGITS) -> float:

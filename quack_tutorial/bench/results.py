@@ -248,7 +248,7 @@ def provenance(record: records.Record) -> str:
         "cudnn": "cuDNN",
     }
     versions = ", ".join(f"{name} {record.versions[key]}" for key, name in names.items() if key in record.versions)
-    return f"{record.operation} on one {record.device}, driver {record.driver}, {versions}, {record.date}."
+    return f"{record.operation} on one {record.device}, driver {record.driver}, {versions}, {record.days}."
 
 
 def _size(row):

@@ -17,6 +17,8 @@ import xml.etree.ElementTree as ElementTree
 from dataclasses import dataclass, field
 from html import escape
 
+from quack_tutorial.bench.records import first_to_last
+
 from .player import page
 from .theme import LIGHT, SERIES, variable
 
@@ -151,7 +153,7 @@ def flat(records) -> list[dict]:
             rows.append(record)
             continue
         for cell in record.cells:
-            common = {"operation": record.operation, "device": record.device, "date": record.date}
+            common = {"operation": record.operation, "device": record.device, "date": cell.measured[:10]}
             common |= {"driver": record.driver, "versions": record.versions}
             common |= {"dtype": cell.dtype, "M": cell.M, "N": cell.N, "ceiling_gb_s": cell.ceiling_gb_s}
             for result in cell.results:
@@ -249,9 +251,11 @@ def _versions(row) -> list:
 
 
 def _origin(table, here) -> str:
-    devices = sorted(
-        {", ".join([r["device"], *_versions(r), r.get("date", "no date")]) for r in table if r.get("device")}
-    )
+    days = {}  # by device and versions
+    for r in table:
+        if r.get("device"):
+            days.setdefault(", ".join([r["device"], *_versions(r)]), []).append(r.get("date", "no date"))
+    devices = sorted(f"{device}, {first_to_last(found)}" for device, found in days.items())
     text = f"Measured on {'; '.join(devices)}." if devices else "Measured; the records name no device."
     if here:
         own = sorted({str(r["device"]) for r in flat(here) if r.get("device")})

@@ -128,6 +128,8 @@ def candidates(operation, width, N, rows="aligned"):
         found += [more for c in found for more in with_more_rows(c, N)]
     if operation in PIPELINED and rows == "aligned":
         found += pipelined_candidates(operation, N, width)
+    if operation == "rmsnorm backward" and rows == "aligned":
+        found += several_pipelined_candidates(N, width)
     return launched_otherwise(found or [Config(32, 32)], operation, N * width // 8)
 
 
@@ -224,6 +226,28 @@ def pipelined_candidates(operation, N, width):
 def sums_fit(config, N):
     """Whether a thread of RMSNorm's backward has registers for its part of a row and for the sums of dw and db."""
     return 3 * elements_held(config, N) + MOST_BESIDE <= SM_REGISTERS // config.threads_per_block
+
+
+def registers_of_block(config, N):
+    """How many registers a block of RMSNorm's backward takes, about, where its several rows come through shared memory."""
+    return (4 * elements_held(config, N) + 64) * config.threads_per_block
+
+
+def several_pipelined_candidates(N, width):
+    """Candidates for RMSNorm's backward whose blocks have several rows in each of their stages: fewer parts of dw to add up, and
+    rows of one warp wait for nobody."""
+    found = []
+    for threads in (8, 16, 32, 64, 128, 256):
+        vectors = N * width / VECTOR_BITS / threads
+        if N % (VECTOR_BITS // width) or vectors < 0.8 * math.ceil(vectors):
+            continue
+        for rows in (2, 4, 8, 16, 32):
+            if not 128 <= threads * rows <= 512:
+                continue
+            spread, row_bytes = Config(threads, threads * rows), 2 * N * width // 8
+            if elements_held(spread, N) <= 32 and registers_of_block(spread, N) <= SM_REGISTERS:
+                found += [replace(spread, in_flight=s) for s in (2, 3, 4) if s * rows * row_bytes <= 200 * 1024]
+    return found
 
 
 def leaves_for_registers(config, N, stage_bytes):

@@ -9,6 +9,10 @@ A block that goes through rows in a loop would otherwise wait for each row's byt
 registers wait for what it brings. A stage's mbarrier says when its bytes are there. The exchange of the rows' sums
 says when a stage is free: what a warp brings to turn i, it brings after its last read of turn i - 1.
 
+A block may have several rows in a turn, neighbours in memory. Then each has a place of its own in a stage, and an mbarrier for
+the warps that share it, or for the warp that has several: `groups` of warps, which wait for nobody else. A row of one warp is read
+when that warp is, which `sync_warp` says.
+
 A block that has one row takes one stage. It gains by what its registers need not hold: where threads read the row twice from
 shared memory, `AT_ONCE` elements at a time, they take 32 registers for 80, more blocks fit on an SM, and while some of them
 exchange their sums others load and store. Softmax of 262144 bfloat16 columns went from 0.92 to 0.99 of a copy's speed on an H200.
@@ -29,17 +33,20 @@ AT_ONCE = 16  # elements of a row in shared memory that a thread has in register
 
 
 class RowPipeline:
-    """`stages` rows of `tensors` tensors; a turn's row of each arrives together.
+    """`stages` turns' rows of `tensors` tensors; a turn's row of each arrives together. `several` allows several rows a block.
 
     Threads take their part of a row to registers as a whole, with `load`; or, with `in_parts`, go through the `row` with the tile
     `part`, a few vectors at a time.
     """
 
-    def __init__(self, dtype, tile, tensors, stages, in_parts=False):
+    def __init__(self, dtype, tile, tensors, stages, in_parts=False, several=False):
         self.dtype, self.tile, self.tensors, self.stages = dtype, tile, tensors, stages
         # Rows on their way while one is worked on. A single stage serves a block that has one row and no next.
         self.ahead = max(1, stages - 1)
-        if stages and not pipelines(tile):
+        threads, of_row = tile.config.threads_per_block, tile.threads_per_row
+        self.rows, self.rows_of_group = tile.rows_per_block, max(1, 32 // of_row)
+        self.groups, self.warps = max(1, threads // max(32, of_row)), max(1, of_row // 32)  # in a block, in a group
+        if stages and not pipelines(tile, several):
             raise ValueError(
                 f"rows of {tile.N} elements in {tile.pieces} pieces, {tile.rows}: bulk copies cannot move them"
             )
@@ -55,7 +62,7 @@ class RowPipeline:
 
     def smem_bytes(self):
         """How much shared memory of a block the rows take."""
-        return self.stages * self.tensors * self.width * self.dtype.width // 8 if self.stages else 0
+        return self.stages * self.tensors * self.rows * self.width * self.dtype.width // 8 if self.stages else 0
 
     def resident_clusters(self, clusters, beside=0):
         """How many clusters (blocks, where a row has one) run at once, about, on a GPU that runs so many with one block on an
@@ -67,51 +74,76 @@ class RowPipeline:
     def open(self):
         """(slots, mbarriers) in shared memory, ready to be written to."""
         smem = cutlass.memory.SmemAllocator()
-        layout = cute.make_ordered_layout((self.stages, self.tensors, self.width), order=(2, 1, 0))
+        layout = cute.make_ordered_layout((self.stages, self.tensors, self.rows, self.width), order=(3, 2, 1, 0))
         sX = smem.allocate_tensor(self.dtype, layout, byte_alignment=128)
-        mbar = smem.allocate_array(cutlass.Int64, self.stages, byte_alignment=8)
+        mbar = smem.allocate_array(cutlass.Int64, self.stages * self.groups, byte_alignment=8)
         if cute.arch.thread_idx()[0] == 0:
-            for stage in cutlass.range_constexpr(self.stages):
-                cute.arch.mbarrier_init(mbar + stage, 1)
+            for number in cutlass.range_constexpr(self.stages * self.groups):
+                cute.arch.mbarrier_init(mbar + number, 1)
             cute.arch.mbarrier_init_fence()
         rest = self.width - self.tile.width
-        for slot in cutlass.range_constexpr(self.stages * self.tensors if rest else 0):
+        for slot in cutlass.range_constexpr(self.stages * self.tensors * self.rows if rest else 0):
             tail = cute.make_tensor(sX.iterator + slot * self.width + self.tile.width, cute.make_layout(rest))
-            for i in range(cute.arch.thread_idx()[0], rest, self.tile.threads_per_row):
+            for i in range(cute.arch.thread_idx()[0], rest, self.tile.config.threads_per_block):
                 tail[i] = self.dtype(0.0)
         cute.arch.barrier()
         return sX, mbar
 
     @cute.jit
     def fetch(self, opened, tensors, row, piece, turn):
-        """Start the copies of `row` of each tensor for `turn`; the stage must be free."""
+        """Start the copies of `row` of each tensor for `turn`, and of those that a block has beside it; the stage must be free."""
         sX, mbar = opened
-        stage = turn % self.stages
-        if cute.arch.warp_idx() == 0:
+        stage, group = turn % self.stages, self.group()
+        if cute.arch.warp_idx() == group * self.warps:
             with cute.arch.elect_one():
                 nbytes = self.tensors * self.tile.width * self.dtype.width // 8
-                cute.arch.mbarrier_arrive_and_expect_tx(mbar + stage, nbytes)
-                for k in cutlass.range_constexpr(self.tensors):
-                    mX = cute.domain_offset((cutlass.Int64(row), piece * self.tile.width), tensors[k])
-                    gX = cute.local_tile(mX, (1, self.tile.width), (0, 0))[0, None]
-                    target = cute.make_tensor(sX[stage, k, None].iterator, cute.make_layout(self.tile.width))
-                    if cutlass.const_expr(self.tile.hint == EVICT_LAST):
-                        bulk_copy_evict_last(gX, target, mbar + stage)
-                    else:
-                        atom = cute.make_copy_atom(cute.nvgpu.cpasync.CopyBulkG2SOp(), self.dtype)
-                        cute.copy(atom, gX, target, mbar_ptr=mbar + stage)
+                if cutlass.const_expr(self.rows == 1):
+                    cute.arch.mbarrier_arrive_and_expect_tx(mbar + stage, nbytes)
+                    self.copy_row(sX, (stage, 0), tensors, row, piece, mbar + stage)
+                else:
+                    first = row + group * self.rows_of_group
+                    there = cutlass.max(0, cutlass.min(self.rows_of_group, tensors[0].shape[0] - first))
+                    arrived = mbar + (stage * self.groups + group)
+                    cute.arch.mbarrier_arrive_and_expect_tx(arrived, nbytes * there)
+                    for k in cutlass.range_constexpr(self.rows_of_group):
+                        if k < there:
+                            place = stage, group * self.rows_of_group + k
+                            self.copy_row(sX, place, tensors, first + k, piece, arrived)
+
+    @cute.jit
+    def copy_row(self, sX, place, tensors, row, piece, mbar):
+        """Start the copies of one row of each tensor to its `place`, (stage, row of the block). For one thread."""
+        for k in cutlass.range_constexpr(self.tensors):
+            mX = cute.domain_offset((cutlass.Int64(row), piece * self.tile.width), tensors[k])
+            gX = cute.local_tile(mX, (1, self.tile.width), (0, 0))[0, None]
+            target = cute.make_tensor(sX[place[0], k, place[1], None].iterator, cute.make_layout(self.tile.width))
+            if cutlass.const_expr(self.tile.hint == EVICT_LAST):
+                bulk_copy_evict_last(gX, target, mbar)
+            else:
+                atom = cute.make_copy_atom(cute.nvgpu.cpasync.CopyBulkG2SOp(), self.dtype)
+                cute.copy(atom, gX, target, mbar_ptr=mbar)
+
+    def group(self):
+        """Which of the block's groups of warps this thread is in."""
+        return cute.arch.warp_idx() // self.warps if self.groups > 1 else 0
 
     def wait(self, opened, turn):
         """Wait for the bytes of `turn`."""
         _, mbar = opened
-        cute.arch.mbarrier_wait(mbar + turn % self.stages, turn // self.stages % 2)
+        stage = turn % self.stages
+        at = stage if self.groups == 1 else stage * self.groups + self.group()
+        cute.arch.mbarrier_wait(mbar + at, turn // self.stages % 2)
 
     def load(self, opened, k, place, turn):
         """This thread's part of the turn's row of tensor k, as a register tensor, as often as it is asked for; 0 where there is
         none."""
         sX, _ = opened
-        row = cute.make_tensor(sX[turn % self.stages, k, None].iterator, cute.make_layout((1, self.width)))
-        return self.tile.load(row, (0, True, 0, place[3], 0, self.width), certain=self.tile.vectors)
+        row_of_block, exists = 0, True
+        if self.rows > 1:
+            row_of_block, exists = cute.arch.thread_idx()[0] // self.tile.threads_per_row, place[1]
+        at = sX[turn % self.stages, k, row_of_block, None]
+        row = cute.make_tensor(at.iterator, cute.make_layout((1, self.width)))
+        return self.tile.load(row, (0, exists, 0, place[3], 0, self.width), certain=self.tile.vectors)
 
     def row(self, opened):
         """The block's part of the only row, in shared memory: (1, width)."""
@@ -127,6 +159,8 @@ class RowPipeline:
         return cute.domain_offset((cutlass.Int64(place[0]), place[2] * self.tile.width), mX)
 
 
-def pipelines(tile):
-    """Whether bulk copies can move the pieces of a tile's rows: whole vectors, all pieces equal, one row a block."""
-    return tile.rows == "aligned" and tile.width * tile.pieces == tile.N and tile.rows_per_block == 1
+def pipelines(tile, several=False):
+    """Whether bulk copies can move the pieces of a tile's rows: whole vectors, all pieces equal, one row a block or `several`."""
+    if several or tile.rows_per_block == 1:
+        return tile.rows == "aligned" and tile.width * tile.pieces == tile.N
+    return False

@@ -16,7 +16,13 @@ import cuda.bindings.driver as cuda
 import cutlass
 import cutlass.cute as cute
 
-from quack_tutorial.kernels.config import MOST_NEXT_ELEMENTS, default_config, elements_held
+from quack_tutorial.kernels.config import (
+    MOST_NEXT_ELEMENTS,
+    SM_REGISTERS,
+    default_config,
+    elements_held,
+    registers_of_block,
+)
 from quack_tutorial.kernels.exchange import RowExchange
 from quack_tutorial.kernels.layout import VECTOR_BYTES
 from quack_tutorial.kernels.pipeline import RowPipeline, pipelines
@@ -148,10 +154,11 @@ class RMSNormBackward:
         long = pipelines(self.tile) and elements_held(self.config, N) > MOST_NEXT_ELEMENTS
         self.leaves = self.config.in_flight == 1 and long
         self.next_in_registers = self.config.in_flight == 1 and not long
-        if self.config.in_flight > 1 and not self.exchange.needed:
-            raise ValueError(f"{self.config}: a row's place in shared memory is freed by an exchange between warps")
         stages = 0 if self.next_in_registers else self.config.in_flight
-        self.pipeline = RowPipeline(dtype, self.tile, tensors=2, stages=stages)
+        self.pipeline = RowPipeline(dtype, self.tile, tensors=2, stages=stages, several=True)
+        # Several rows that arrive together are neighbours in memory.
+        self.neighbours = stages > 0 and self.tile.rows_per_block > 1
+        self.rstd_ahead = self.neighbours  # a turn ahead: a warp that waits for nobody would wait for it
         # Such a thread has no registers for the weights either: they stay in shared memory, if a bulk copy can bring them there.
         copied = self.leaves and weight is not None and self.tile.width * weight.width % (8 * VECTOR_BYTES) == 0
         self.weights = RowPipeline(weight, self.tile, tensors=1, stages=int(copied))
@@ -160,6 +167,8 @@ class RMSNormBackward:
         """How many parts of dw there should be on a GPU that runs so many of the kernel's clusters (of its blocks, where a
         row has one) at once with one block on an SM, see `occupancy`."""
         parts = self.pipeline.resident_clusters(clusters, self.weights.smem_bytes())
+        if self.neighbours:
+            parts = min(parts, clusters * max(1, SM_REGISTERS // registers_of_block(self.config, self.N)))
         # Rows that start anywhere: those of a block start alike if they are a multiple of 8 apart.
         return max(8, parts // 8 * 8) if self.rows == "congruent" else parts
 
@@ -188,14 +197,16 @@ class RMSNormBackward:
         part, _, _ = cute.arch.block_idx()
         parts, _, _ = cute.arch.grid_dim()
         turns = cute.ceil_div(M - part, parts * tile.rows_per_block)
+        if cutlass.const_expr(self.neighbours):
+            turns = cute.ceil_div(M - part * tile.rows_per_block, parts * tile.rows_per_block)
         opened = exchange.open()
-        place = tile.place(mX, part, stride=parts)
+        place = self.place(mX, part, parts, 0)
         arriving, weights, tXrW = None, None, None
         if cutlass.const_expr(self.pipeline.stages > 0):
             arriving = self.pipeline.open()
             for turn in cutlass.range_constexpr(self.pipeline.ahead):
                 if turn < turns:
-                    self.pipeline.fetch(arriving, (mX, mDO), part + turn * parts, place[2], turn)
+                    self.fetch(arriving, mX, mDO, part, parts, place, turn)
         if cutlass.const_expr(self.weights.stages > 0):
             weights = self.weights.open()
             self.weights.fetch(weights, (rows_of(mW, 1),), 0, place[2], 0)
@@ -210,6 +221,8 @@ class RMSNormBackward:
                 next_x.store(self.tile.load(mX, place).load())
                 next_dy.store(self.tile.load(mDO, place).load())
                 next_rstd = rstd_of(mRstd, place)
+        elif cutlass.const_expr(self.rstd_ahead):
+            next_rstd = rstd_of(mRstd, place)
         tXrDW = cute.make_rmem_tensor(tile.values, cutlass.Float32)
         tXrDB = cute.make_rmem_tensor(tile.values, cutlass.Float32)
         tXrDW.fill(0.0)
@@ -217,26 +230,29 @@ class RMSNormBackward:
         exchange.ready()
 
         for turn in range(turns):
-            step = parts * self.tile.rows_per_block
-            place = self.tile.place(mX, part + turn * step, stride=parts)
+            place = self.place(mX, part, parts, turn)
             # read 2 MN elements (3 MN with a gradient of h)
             if cutlass.const_expr(self.next_in_registers):
                 rstd = next_rstd
                 x_hat, dy, wdy = self.factors(next_x, next_dy, tXrW, rstd)
                 if turn + 1 < turns:
-                    following = self.tile.place(mX, part + (turn + 1) * step, stride=parts)
+                    following = self.place(mX, part, parts, turn + 1)
                     next_x.store(self.tile.load(mX, following).load())
                     next_dy.store(self.tile.load(mDO, following).load())
                     next_rstd = rstd_of(mRstd, following)
             else:
-                rstd = rstd_of(mRstd, place)
+                if cutlass.const_expr(self.rstd_ahead):
+                    rstd = next_rstd
+                    next_rstd = rstd_of(mRstd, self.place(mX, part, parts, turn + 1))
+                else:
+                    rstd = rstd_of(mRstd, place)
                 if cutlass.const_expr(self.pipeline.stages > 0):
                     self.pipeline.wait(arriving, turn)
                 tXrX, tXrDO = self.load(mX, 0, arriving, place, turn), self.load(mDO, 1, arriving, place, turn)
                 if cutlass.const_expr(self.leaves):
                     cute.arch.barrier()  # all threads have their part of the row, and its place is free
                     if turn + 1 < turns:
-                        self.pipeline.fetch(arriving, (mX, mDO), part + (turn + 1) * parts, place[2], turn + 1)
+                        self.fetch(arriving, mX, mDO, part, parts, place, turn + 1)
                 x_hat, dy, wdy = self.factors(tXrX, tXrDO, self.weight_of(tXrW, weights, place), rstd)
                 if cutlass.const_expr(self.leaves):
                     # Before the sums meet: then neither dy nor the weights are needed after.
@@ -246,10 +262,12 @@ class RMSNormBackward:
             dot_warp = warp_reduce(dot_thread, operator.add, min(self.tile.threads_per_row, 32))
             mean = self.exchange.reduce(dot_warp, operator.add, 0.0, opened, turn) * (1.0 / self.tile.N)
             if cutlass.const_expr(self.pipeline.stages > 0 and not self.leaves):
-                # All warps are here, so all have read turn - 1: its stage is free.
+                # All warps of the row are here, so all have read turn - 1: its stage is free.
+                if cutlass.const_expr(not self.exchange.needed):
+                    cute.arch.sync_warp()
                 ahead = turn + self.pipeline.ahead
                 if ahead < turns:
-                    self.pipeline.fetch(arriving, (mX, mDO), part + ahead * parts, place[2], ahead)
+                    self.fetch(arriving, mX, mDO, part, parts, place, ahead)
                 # From shared memory again, so that the row does not have to stay in registers meanwhile.
                 tXrX, tXrDO = self.load(mX, 0, arriving, place, turn), self.load(mDO, 1, arriving, place, turn)
                 x_hat, dy, wdy = self.factors(tXrX, tXrDO, tXrW, rstd)
@@ -265,9 +283,23 @@ class RMSNormBackward:
                 self.add(tXrDB, mDBPart, dy)
 
         if cutlass.const_expr(mDWPart is not None):
-            self.write_part(tXrDW, mDWPart, part, place)
+            self.write_part(tXrDW, mDWPart, part, place, arriving)
         if cutlass.const_expr(mDBPart is not None):
-            self.write_part(tXrDB, mDBPart, part, place)
+            self.write_part(tXrDB, mDBPart, part, place, arriving)
+
+    def place(self, mX, part, parts, turn):
+        """Where this thread is in its row of a turn, see `RowTile.place`."""
+        rows = self.tile.rows_per_block
+        if self.neighbours:
+            return self.tile.place(mX, (part + turn * parts) * rows)
+        return self.tile.place(mX, part + turn * (parts * rows), stride=parts)
+
+    def fetch(self, arriving, mX, mDO, part, parts, place, turn):
+        """Start the copies of the rows of a turn."""
+        row = part + turn * parts
+        if self.neighbours:
+            row *= self.tile.rows_per_block
+        self.pipeline.fetch(arriving, (mX, mDO), row, place[2], turn)
 
     @cute.jit
     def load(self, mX, k, arriving, place, turn):
@@ -298,8 +330,35 @@ class RMSNormBackward:
         return x_hat, dy, wdy
 
     @cute.jit
-    def write_part(self, tXrSum: cute.Tensor, mPart: cute.Tensor, part, place):
+    def write_part(self, tXrSum: cute.Tensor, mPart: cute.Tensor, part, place, arriving):
         """Add up what the block's rows of threads hold and write it as row `part` of mPart."""
+        if cutlass.const_expr(self.neighbours):
+            self.write_sums(tXrSum, mPart, part, place, arriving)
+        else:
+            self.write_first(tXrSum, mPart, part, place)
+
+    @cute.jit
+    def write_sums(self, tXrSum: cute.Tensor, mPart: cute.Tensor, part, place, arriving):
+        """Add them up, a column in one thread, where rows came through shared memory: it has room for every row's."""
+        sX, rows = arriving[0], self.tile.rows_per_block
+        threads, N = self.config.threads_per_block, self.tile.N
+        tidx, _, _ = cute.arch.thread_idx()
+        thread_row = tidx // self.tile.threads_per_row
+        room = cute.make_tensor(sX.iterator, cute.make_layout(rows * N * cutlass.Float32.width // self.dtype.width))
+        sums = cute.make_ordered_layout((rows, N), order=(1, 0))
+        sSum = cute.make_tensor(cute.recast_tensor(room, cutlass.Float32).iterator, sums)
+        cute.arch.barrier()  # no thread reads there any more
+        self.tile.store(tXrSum, sSum, (thread_row, True, 0, place[3], 0, N))
+        cute.arch.barrier()
+        for col in range(tidx, N, threads):
+            total = cutlass.Float32(0.0)
+            for row in cutlass.range_constexpr(rows):
+                total += sSum[row, col]
+            mPart[part, col] = total
+
+    @cute.jit
+    def write_first(self, tXrSum: cute.Tensor, mPart: cute.Tensor, part, place):
+        """Add them up in the threads of the first row, which have its columns in registers."""
         tile = self.tile
         _, _, piece, lane, head, body = place
         thread_row = cute.arch.thread_idx()[0] // tile.threads_per_row

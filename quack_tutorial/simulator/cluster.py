@@ -523,7 +523,7 @@ def bulk_copy(atom, src, dst, mbar_ptr=None) -> None:
     count = len(element_offsets(src.layout))
     first = np.zeros(1, np.int64)
     active = g.active()
-    if active.reshape(len(g.blocks), -1).sum(axis=1).max() > 1:
+    if active.reshape(len(g.blocks), -1, m.WARP).sum(axis=2).max() > 1:
         raise fail(
             "language", "every active thread issues a bulk copy; let one do it: with cute.arch.elect_one() in one warp"
         )

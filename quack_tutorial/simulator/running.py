@@ -162,15 +162,22 @@ class _Poison:
 
     def _finding(self, trace, name, differ) -> Finding:
         at = tuple(int(i[0]) for i in np.nonzero(differ))
+        from ..analysis.unwritten import unwritten_reads
+
         stores = trace.select(Op.STORE, space=Space.GMEM)
         named = [row for row, info in enumerate(trace.tensors) if info.name == name]
         stores = stores[np.isin(stores["tensor"], named)]
         lines = tuple(dict.fromkeys(trace.line(event) for event in stores))[-1:]
         count = int(differ.sum())
+        reads = unwritten_reads(trace)
+        why = "registers happen to hold. Is a store, a fill or a default missing?"
+        if reads:
+            why = f"shared memory happens to hold: {reads[0]}, and nothing has written that. Is a store missing?"
+            lines = (reads[0].line, *(line for line in lines if line != reads[0].line))
         return Finding(
             "uninitialised",
             f"Uninitialised memory: {name}[{', '.join(map(str, at))}] ({count} element{'s' * (count != 1)} in all) "
-            "changes with what unwritten registers or shared memory happen to hold. Is a store, a fill or a default missing?",
+            f"changes with what unwritten {why}",
             lines,
             count=count,
         )

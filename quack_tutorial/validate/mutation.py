@@ -17,7 +17,7 @@ with float64. It is *detected* if a finding of a checked run locates it, which i
    that the mutated statement works on in the unaltered log;
 4. what uses it (kinds predicate and index): the finding says that memory is touched wrongly, and a line of it computes with
    what the mutated statement computes: names are followed through assignments, arguments and results. `uninitialised`
-   names only the last store, so this does not hold for it.
+   names who read and who stored last, not who should have written, so this does not hold for it.
 
 Everything else is *wrong output only* (the outputs differ, perhaps with a finding elsewhere) or *survived* (neither). A
 survivor must be in `EQUIVALENT` with the reason why no input could tell it from the original; one that is not is a mismatch,
@@ -68,7 +68,7 @@ EQUIVALENT: dict[str, str] = {
     "reduce.block_softmax_reduce: `if lane == 0` always": SAME_VALUE,
     "rmsnorm.RMSNorm.kernel: `lane == 0` dropped from `row_exists and lane == 0 and (piece == 0)`": SAME_VALUE,
     "rmsnorm.RMSNorm.kernel: `piece == 0` dropped from `row_exists and lane == 0 and (piece == 0)`": SAME_VALUE,
-    "rmsnorm.RMSNormBackward.write_part: `if thread_row == 0` always": "the other rows of threads add up what only the first "
+    "rmsnorm.RMSNormBackward.write_first: `if thread_row == 0` always": "the other rows of threads add up what only the first "
     "one stores",
     "steps.CrossEntropyTwoPass.kernel: `if tidx == 0` always": SAME_VALUE,
     "steps.CrossEntropyOnline.kernel: `if tidx == 0` always": SAME_VALUE,

@@ -206,6 +206,12 @@ def rmsnorms():
         made = rmsnorm.RMSNormBackward(f32, N, weight=f32, config=Config(*spread))
         arguments = _rmsnorm_backward_arguments(5, N, 0, parts)
         yield Case(f"RMSNormBackward(5 x {N}, {spread}, {parts} parts)", made, arguments, _rmsnorm_backward_error)
+    # Several rows in a stage: of a warp each, of half a warp, of two warps; the last block's last row is not there.
+    for spread, N in (((32, 64, 1, 2), 128), ((16, 64, 1, 3), 200), ((64, 128, 1, 2), 400)):
+        made = rmsnorm.RMSNormBackward(f32, N, weight=f32, config=Config(*spread))
+        M = 5 * spread[1] // spread[0] - 1
+        arguments = _rmsnorm_backward_arguments(M, N, 4, 2)
+        yield Case(f"RMSNormBackward({M} x {N}, {spread}, 2 parts)", made, arguments, _rmsnorm_backward_error)
     # More warps than one warp has lanes.
     made = rmsnorm.RMSNormBackward(f32, 1000, weight=f32, config=Config(*MANY_WARPS))
     arguments = _rmsnorm_backward_arguments(3, 1000, 0, 1)

@@ -161,15 +161,14 @@ def random_config(rng, operation: str, N: int, rows: str) -> Config:
     several = rows == "aligned" and operation == "rmsnorm" and not through and N <= MOST_HELD * 8
     while True:
         threads, blocks = int(rng.choice(THREADS)), 1 if streams else int(rng.choice([1, 1, 1, 2, 4]))
-        block = threads * int(rng.choice([1, 2, 4])) if blocks == 1 and not through else threads
+        several_rows = blocks == 1 and (not through or operation == "rmsnorm backward")
+        block = threads * int(rng.choice([1, 2, 4])) if several_rows else threads
         ahead = operation == "rmsnorm backward" and rng.random() < 0.3
         in_flight = int(rng.choice([1, 2, 4])) if streams else int(ahead)
         each = 1
         if through:
             stages = PIPELINED[operation][1][:2]
             in_flight = int(rng.choice((1, *stages) if operation == "rmsnorm backward" else stages))
-            if in_flight > 1 and threads <= 32 and blocks == 1:  # nothing would say when a stage is free
-                continue
         elif several and rng.random() < 0.8:
             threads, blocks, each = int(rng.choice(THREADS[:4])), 1, int(rng.choice([2, 3, 4]))
             block = 32 * int(rng.choice([1, 2, 4]))

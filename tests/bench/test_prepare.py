@@ -26,7 +26,8 @@ def test_what_does_not_depend_on_the_number_of_rows_is_compiled_once_and_what_is
     jobs = prepare.jobs_of(KEYS, lambda key: names)
     tuned = [Job(key, "compile tuned") for key in KEYS]
     assert set(jobs[:2]) == set(tuned)
-    others = [Job(KEYS[0], n) for n in ("ours", "online", "compile", "quack")] + [Job(KEYS[1], "compile")]
+    few = CellKey("softmax", "bfloat16", 1024, 256)
+    others = [Job(few, n) for n in ("ours", "online", "quack")] + [Job(key, "compile") for key in KEYS]
     assert len(jobs) == 7 and set(jobs[2:]) == set(others)
     assert jobs == prepare.jobs_of(KEYS, lambda key: names)
 
@@ -82,11 +83,13 @@ def compiling(monkeypatch):
         said.append(what)
         return []
 
-    providers = {"ours": Provider([]), "quack": Provider([torch.OutOfMemoryError("full")] * 2), "liger": None}
+    within = RuntimeError("OutOfMemoryError: CUDA out of memory")  # as inductor puts it
+    providers = {"ours": Provider([]), "quack": Provider([torch.OutOfMemoryError("full"), within]), "liger": None}
     providers["compile"] = Provider([ValueError("no such thing")])
     operation = types.SimpleNamespace(
-        inputs=lambda M, N, dtype: ((M, N, dtype),), providers=providers, ladder={}, ptx=ptx
+        inputs=lambda M, N, dtype: ((M, N, dtype),), providers=providers, ladder={}, ptx=ptx, bytes=lambda M, N, item: 9
     )
+    monkeypatch.setattr(prepare, "DEVICE", "cpu")
     monkeypatch.setitem(prepare.OPERATIONS, "softmax", operation)
     monkeypatch.setattr(prepare, "WAIT_S", 0)
     monkeypatch.setattr(plain_tile, "setup", lambda operation, x: said.append(("tile", operation)))
@@ -112,6 +115,22 @@ def test_a_full_gpu_is_waited_for(compiling, monkeypatch):
     monkeypatch.setattr(prepare, "ATTEMPTS", 1)
     monkeypatch.setitem(prepare.OPERATIONS["softmax"].providers, "quack", full)
     assert compiling("quack") == ("OutOfMemoryError: full", [])
+
+
+def test_memory_is_there_before_a_provider_is_set_up(compiling, monkeypatch):
+    import torch
+
+    waited, real = [], torch.empty
+
+    def empty(nbytes, **more):
+        waited.append(nbytes)
+        if len(waited) < 3:
+            raise torch.OutOfMemoryError("others have it")
+        return real(nbytes, **more)
+
+    monkeypatch.setattr(torch, "empty", empty)
+    assert compiling("ours")[0] == ""
+    assert waited == [3 * 9] * 3
 
 
 def full(x):

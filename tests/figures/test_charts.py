@@ -10,8 +10,10 @@ from tests.figures.test_players import Checker
 
 pytest.importorskip("matplotlib", reason="charts are drawn by matplotlib, which is not installed")
 
+from quack_tutorial.bench import results
 from quack_tutorial.figures import ladder, throughput
 from quack_tutorial.figures.charts import flat
+from tests.bench import synthetic
 
 SIZES = (256, 1024, 16384, 131072)
 
@@ -48,6 +50,23 @@ def test_throughput_plots_every_provider_and_the_ceiling():
     assert chart.summary == "Ours: 95 % of the speed of a copy of the same size."
     assert chart.head == ("N", "ceiling", "ours", "eager")
     assert chart.rows[0] == ("256", "4,000", "3,800", "3,400")
+
+
+def test_the_days_are_those_of_the_cells_that_are_drawn():
+    table = records()
+    for row in table:
+        row["date"] = "2026-01-05" if row["N"] == 256 else "2026-01-03" if row["N"] == 1024 else "2026-01-02"
+    assert throughput(table).origin == "Measured on Made-up GPU, 2026-01-02 to 2026-01-05."
+    cells = [
+        synthetic.cell(N=256, measured="2026-01-04T23:59:59+00:00"),
+        synthetic.cell(N=512, measured="2026-01-06T00:00:00+00:00"),
+    ]
+    record = synthetic.record(*cells)
+    assert record.days == "2026-01-04 to 2026-01-06" and results.provenance(record).endswith(
+        ", 2026-01-04 to 2026-01-06."
+    )
+    assert {row["date"] for row in flat([record]) if row["N"] == 256} == {"2026-01-04"}
+    assert synthetic.record().days == record.date
 
 
 def test_this_machines_points_stand_apart():

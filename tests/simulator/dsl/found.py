@@ -130,6 +130,17 @@ def unwritten_and_written(out: cute.Tensor, other: cute.Tensor):
 
 @one_warp
 @cute.kernel
+def unwritten_slot(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    slots = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(40), 16)
+    slots[tidx] = x[tidx]
+    cute.arch.sync_warp()
+    neighbour = slots[tidx + 1]
+    out[tidx] = neighbour
+
+
+@one_warp
+@cute.kernel
 def register_out_of_bounds(x: cute.Tensor, out: cute.Tensor):
     tidx, _, _ = cute.arch.thread_idx()
     r = cute.make_rmem_tensor((4,), cutlass.Float32)

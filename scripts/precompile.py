@@ -1,0 +1,108 @@
+"""Compile kernels for a Hopper GPU on a machine without one, so that the GPU need not wait for them.
+
+    export QUACK_TUTORIAL_CACHE=kernels QUACK_TUTORIAL_CACHE_PLACE=h200
+    python scripts/precompile.py rmsnorm softmax [--ladder] [--candidates 1024,4096 --dtype bfloat16]
+
+Copy the folder to the GPU's machine and set both variables there: `bench`, `tune` and `ops` then load what it holds. The place is
+any word; it stands for what a kept kernel otherwise depends on (the processor, the exact Python), so use one for machines with the
+same kind of processor, minor version of Python and CuTe DSL. Without sizes it compiles what ships, for all of the benchmark's rows,
+with the tiles of the ceilings; with --candidates what a sweep of these sizes tries.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
+from quack_tutorial import compiler, kernel_cache
+from quack_tutorial.bench import ours, plain_tile
+from quack_tutorial.bench.command import numbers, words
+from quack_tutorial.bench.operations import DTYPES, OPERATIONS, expected_cells, named, slug
+
+
+def jobs(args) -> list[tuple]:
+    """(operation, provider, dtype, N, rows, config or None) of each program."""
+    dtypes = words(args.dtype) or DTYPES
+    found = []
+    for operation in map(named, args.operations):
+        cells = {(key.dtype, key.N): None for key in expected_cells(operation, args.ladder) if key.dtype in dtypes}
+        providers = tuple(OPERATIONS[operation].ladder) if args.ladder else ("ours",)
+        if args.candidates:
+            found += [
+                (operation, "ours", dtype, N, ours.contiguous_rows(dtype, N).rows, config)
+                for dtype in dtypes
+                for N in numbers(args.candidates, "--candidates")
+                for config in tried(operation, dtype, N)
+            ]
+            continue
+        found += [
+            (operation, provider, dtype, N, ours.contiguous_rows(dtype, N).rows, None)
+            for dtype, N in cells
+            for provider in providers
+        ]
+    return found
+
+
+def tried(operation: str, dtype: str, N: int) -> list:
+    """What a sweep of rows of N tries."""
+    from quack_tutorial.kernels.config import candidates
+
+    return candidates(operation, 8 * ours.ITEM_BYTES[dtype], N, ours.contiguous_rows(dtype, N).rows)
+
+
+def start() -> None:
+    """In each process, before CuTe DSL is imported: a folder of its own for what the DSL writes."""
+    os.environ[compiler.DUMP_FOLDER] = tempfile.mkdtemp(prefix="precompile-")
+
+
+def compile_one(job: tuple) -> str:
+    """Compile one program; what went wrong, or nothing."""
+    operation, provider, dtype, N, rows, config = job
+    try:
+        r = ours.Rows(dtype, N, rows)
+        for kernel, args in ours.kernels(operation, provider, r, config):
+            compiler.precompile(kernel, *args)
+        if provider == "ours" and config is None and operation in plain_tile.READS:
+            kernel, specs = plain_tile.made(operation, r)
+            compiler.precompile(kernel, *specs)
+    except Exception as error:  # a configuration may be refused: the rest is compiled all the same
+        return f"{operation} {dtype} {N} {provider} {config or ''}: {type(error).__name__}: {error}"
+    return ""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("operations", nargs="+", help=", ".join(map(slug, OPERATIONS)))
+    parser.add_argument("--ladder", action="store_true", help="the versions of the lesson")
+    parser.add_argument("--candidates", metavar="N,...", help="what a sweep of rows of N tries")
+    parser.add_argument("--dtype", help="types, separated by commas (default: all)")
+    parser.add_argument("--processes", type=int, default=os.cpu_count(), help="how many at once (default: one a core)")
+    args = parser.parse_args()
+    missing = [name for name in (kernel_cache.VARIABLE, compiler.PLACE) if not os.environ.get(name)]
+    problem = f"set {' and '.join(missing)} first" if missing else compiler.dsl_problem()
+    if problem:
+        print(f"precompile: {problem}", file=sys.stderr)
+        return 1
+    try:
+        todo = jobs(args)
+    except ValueError as error:
+        print(f"precompile: {error}", file=sys.stderr)
+        return 1
+    began, problems = time.monotonic(), []
+    with ProcessPoolExecutor(args.processes, get_context("spawn"), start) as pool:
+        for done, problem in enumerate(pool.map(compile_one, todo), 1):
+            problems += [problem] if problem else []
+            if done % 50 == 0 or done == len(todo):
+                print(f"{done} of {len(todo)} programs, {time.monotonic() - began:.0f} s", flush=True)
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    return 1 if problems and not args.candidates else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
