@@ -2,18 +2,24 @@
 
 Launch and drain weigh more on small sizes, so the ceiling is found for each size anew, by a sweep over block sizes,
 warps and cache hints, with torch's own copy or add beside it, and our kernel's own tile without its arithmetic. Which plain
-kernels are the best is remembered in a process for sizes of one pattern that are alike; they are timed again in each cell. A
-kernel above its ceiling is a fault of the measurement until shown otherwise: `quack-tutorial results` flags it.
+kernels are the best is remembered for sizes of one pattern that are alike, in a process and by the workers of one run, which
+tell each other through a file; they are timed again in each cell. A kernel above its ceiling is a fault of the measurement until
+shown otherwise: `quack-tutorial results` flags it.
 """
 
 from __future__ import annotations
 
 import itertools
+import json
 import math
+import os
+from contextlib import suppress
+from pathlib import Path
 
 import torch
 
 from quack_tutorial.bench import timing
+from quack_tutorial.bench.sweep import SWEEPS
 
 INPUTS = {"1R": 1, "1R1W": 1, "2R1W": 2}
 STREAMS = {"1R": 1, "1R1W": 2, "2R1W": 3}  # reads and writes in all
@@ -62,7 +68,8 @@ def ceiling_candidates(pattern: str, bytes_moved: int, slots: int, pool) -> dict
         # All of the sweep's graphs stay until the last capture: a pool whose graphs are all gone is no longer one.
         sweep = {name: timing.capture(call, buffers, short, pool).released() for name, call in calls.items()}
         rough = {name: timing.rough_us(replay, 3) for name, replay in sweep.items()}
-        best = _swept[pattern, bytes_moved] = sorted(rough, key=rough.get)[:KEPT]
+        best = sorted(rough, key=rough.get)[:KEPT]
+        remember_sweep(pattern, bytes_moved, best)
     chosen = {name: calls[name] for name in best}
     own = plain_kernels.torch_own(pattern)
     if own is not None:
@@ -80,8 +87,21 @@ def own_tile(operation: str, inputs, launches: int, pool) -> dict[str, timing.Re
     return {name: timing.capture(call, inputs, launches, pool).released()}
 
 
+def remember_sweep(pattern: str, bytes_moved: int, best: list[str]) -> None:
+    """Keep what a sweep found, for this process and for the others of its run."""
+    _swept[pattern, bytes_moved] = best
+    if path := os.environ.get(SWEEPS):
+        with open(path, "a", encoding="utf-8") as file:  # one write of a line: those of others are not in between
+            file.write(json.dumps([pattern, bytes_moved, best]) + "\n")
+
+
 def best_of_sweep(pattern: str, bytes_moved: int) -> list[str] | None:
-    """The names that a sweep of as many bytes, or nearly, found to be the best in this process; None without one."""
+    """The names that a sweep of as many bytes, or nearly, found to be the best in this process or its run; None without one."""
+    if path := os.environ.get(SWEEPS):
+        with suppress(OSError, ValueError):  # there is none yet, or its last line is just being written
+            for line in Path(path).read_text(encoding="utf-8").splitlines():
+                kind, size, best = json.loads(line)
+                _swept.setdefault((kind, size), best)
     alike = (size for kind, size in _swept if kind == pattern and abs(size - bytes_moved) <= ALIKE * bytes_moved)
     nearest = min(alike, key=lambda size: abs(size - bytes_moved), default=None)
     return None if nearest is None else _swept[pattern, nearest]

@@ -55,10 +55,11 @@ def jobs_of(keys, providers: Callable[[CellKey], list]) -> list[Job]:
             if name not in NOT_KEPT and compiled not in seen:
                 seen.add(compiled)
                 found.append(Job(replace(key, M=min(key.M, FEW_ROWS)) if any_rows else key, name))
-    # What takes longest first, so that the end does not wait for one of them; large and small inputs mixed, so that the
-    # processes do not wait for each other's memory.
+    # One of ours first: without what it imports there is nothing to prepare for. Then what takes longest, so that the end does
+    # not wait for one of them; large and small inputs mixed, so that the processes do not wait for each other's memory.
     random.Random(0).shuffle(found)
-    return sorted(found, key=lambda job: not job.provider.endswith("tuned"))
+    first = next(filter(is_own, found), None)
+    return sorted(found, key=lambda job: (job != first, not job.provider.endswith("tuned")))
 
 
 def is_own(job: Job) -> bool:

@@ -18,6 +18,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 
 from quack_tutorial.bench.peers import WORKER_ENVIRONMENT
@@ -27,6 +28,7 @@ from quack_tutorial.compiler import DUMP_FOLDER
 SILENCE_S = 300  # no step takes this long, QuACK's tuning included; a worker silent for longer hangs
 STEPS = ("inputs", "ceiling", "timing", "do_bench", "hashes")  # what a worker announces that is not a provider
 VISIBLE = "CUDA_VISIBLE_DEVICES"
+SWEEPS = "QUACK_TUTORIAL_BENCH_SWEEPS"  # the environment's name for the file in which workers tell each other, see `ceilings`
 
 
 class WorkerDied(RuntimeError):
@@ -153,7 +155,19 @@ def measure_cells(
     def read(data, gpu):
         return replace(cell_from(data), gpu=gpu)
 
-    yield from attend(keys, request, read, limit_s, on_step, start, gpus)
+    with one_file_of_sweeps():
+        yield from attend(keys, request, read, limit_s, on_step, start, gpus)
+
+
+@contextmanager
+def one_file_of_sweeps():
+    """Workers that are started in here have one file in which they tell each other what the ceilings' sweeps found."""
+    with tempfile.TemporaryDirectory(prefix="quack-tutorial-") as folder:
+        os.environ[SWEEPS] = f"{folder}/sweeps"
+        try:
+            yield
+        finally:
+            del os.environ[SWEEPS]
 
 
 def attend(keys, request, read, limit_s, on_step, start, gpus) -> Iterator[Measured]:

@@ -10,8 +10,8 @@ registers wait for what it brings. A stage's mbarrier says when its bytes are th
 says when a stage is free: what a warp brings to turn i, it brings after its last read of turn i - 1.
 
 A block may have several rows in a turn, neighbours in memory. Then each has a place of its own in a stage, and an mbarrier for
-the warps that share it, or for the warp that has several: `groups` of warps, which wait for nobody else. A row of one warp is read
-when that warp is, which `sync_warp` says.
+the warps that share it, or for the warp that has several: `groups` of warps, which wait for nobody else. Where a warp has rows to
+itself, their places are free once its lanes have read them, which `sync_warp` sees to.
 
 A block that has one row takes one stage. It gains by what its registers need not hold: where threads read the row twice from
 shared memory, `AT_ONCE` elements at a time, they take 32 registers for 80, more blocks fit on an SM, and while some of them

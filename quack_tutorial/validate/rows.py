@@ -157,7 +157,12 @@ def random_config(rng, operation: str, N: int, rows: str) -> Config:
         tried = [c for c in tried if c.rows_each == 1 or rows == "aligned"]
         if tried:
             return tried[rng.integers(len(tried))]
-    through = rows == "aligned" and operation in PIPELINED and rng.random() < 0.4
+    # RMSNorm's backward has more ways to do it.
+    through = (
+        rows == "aligned"
+        and operation in PIPELINED
+        and rng.random() < (0.8 if operation == "rmsnorm backward" else 0.4)
+    )
     several = rows == "aligned" and operation == "rmsnorm" and not through and N <= MOST_HELD * 8
     while True:
         threads, blocks = int(rng.choice(THREADS)), 1 if streams else int(rng.choice([1, 1, 1, 2, 4]))
@@ -169,6 +174,11 @@ def random_config(rng, operation: str, N: int, rows: str) -> Config:
         if through:
             stages = PIPELINED[operation][1][:2]
             in_flight = int(rng.choice((1, *stages) if operation == "rmsnorm backward" else stages))
+            if (
+                operation == "rmsnorm backward" and N <= MOST_HELD * 8 and rng.random() < 0.6
+            ):  # several rows a warp, or one
+                threads, blocks, in_flight = int(rng.choice(THREADS[:4])), 1, int(rng.choice(stages))
+                block = 32 * int(rng.choice([1, 2, 4]))
         elif several and rng.random() < 0.8:
             threads, blocks, each = int(rng.choice(THREADS[:4])), 1, int(rng.choice([2, 3, 4]))
             block = 32 * int(rng.choice([1, 2, 4]))

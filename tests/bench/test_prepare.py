@@ -25,10 +25,10 @@ def test_what_does_not_depend_on_the_number_of_rows_is_compiled_once_and_what_is
     names = ["ours", "online", "eager", "compile", "compile tuned", "quack", "quack tuned", "cudnn"]
     jobs = prepare.jobs_of(KEYS, lambda key: names)
     tuned = [Job(key, "compile tuned") for key in KEYS]
-    assert set(jobs[:2]) == set(tuned)
+    assert jobs[0].provider in ("ours", "online") and set(jobs[1:3]) == set(tuned)
     few = CellKey("softmax", "bfloat16", 1024, 256)
     others = [Job(few, n) for n in ("ours", "online", "quack")] + [Job(key, "compile") for key in KEYS]
-    assert len(jobs) == 7 and set(jobs[2:]) == set(others)
+    assert len(jobs) == 7 and {jobs[0], *jobs[3:]} == set(others)
     assert jobs == prepare.jobs_of(KEYS, lambda key: names)
 
 

@@ -1,12 +1,13 @@
 """The arithmetic of the timer, and how its peers are set up; what needs a GPU is measured on one, not here."""
 
+import os
 import sys
 
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-from quack_tutorial.bench import ceilings, here, measure, peers, timing  # noqa: E402
+from quack_tutorial.bench import ceilings, here, measure, peers, sweep, timing  # noqa: E402
 from quack_tutorial.bench.formulas import softmax as softmax_torch  # noqa: E402
 from tests.bench import synthetic  # noqa: E402
 
@@ -154,3 +155,20 @@ def test_a_sweep_is_shared_by_sizes_of_one_pattern_that_are_alike(monkeypatch):
     assert ceilings.best_of_sweep("1R1W", 1040) == ["b"]
     assert ceilings.best_of_sweep("1R1W", 1200) is None
     assert ceilings.best_of_sweep("2R1W", 1000) is None
+
+
+def test_workers_of_one_run_tell_each_other_what_their_sweeps_found(monkeypatch):
+    monkeypatch.setattr(ceilings, "_swept", {})
+    ceilings.remember_sweep("1R", 7, ["alone"])
+    with sweep.one_file_of_sweeps():
+        assert ceilings.best_of_sweep("1R1W", 1000) is None
+        ceilings.remember_sweep("1R1W", 1000, ["a", "b"])
+        # Another worker, in a process of its own, which is writing a second line.
+        monkeypatch.setattr(ceilings, "_swept", {("2R1W", 50): ["own"]})
+        with open(os.environ[sweep.SWEEPS], "a") as file:
+            file.write('["1R", 3000,')
+        assert ceilings.best_of_sweep("1R1W", 1010) == ["a", "b"]
+        assert ceilings.best_of_sweep("2R1W", 50) == ["own"] and ceilings.best_of_sweep("1R", 3000) is None
+        assert ceilings.best_of_sweep("1R", 7) is None
+    assert sweep.SWEEPS not in os.environ
+    assert ceilings.best_of_sweep("1R1W", 1000) == ["a", "b"]

@@ -64,6 +64,10 @@ def test_random_cases_cover_kinds_of_rows_types_and_spreads():
         and elements_held(c.config, c.N) > 16
         for c in cases
     )
+    # Several rows in a stage: of a part of a warp each, of a warp, of several warps.
+    spreads = [c.config for c in cases if c.operation == "rmsnorm backward" and c.config.in_flight > 1]
+    several = {np.sign(s.threads_per_row - 32) for s in spreads if s.threads_per_block > s.threads_per_row}
+    assert several == {-1, 0, 1}
     assert cases[7] == rows.random_case(7)
     for case in cases:
         if case.rows == "aligned":
