@@ -21,54 +21,44 @@ from multiprocessing import get_context
 
 from quack_tutorial import compiler, kernel_cache
 from quack_tutorial.bench import ours, plain_tile
-from quack_tutorial.bench.command import numbers, words
-from quack_tutorial.bench.operations import DTYPES, OPERATIONS, expected_cells, named, slug
+from quack_tutorial.bench.command import numbers
+from quack_tutorial.bench.operations import OPERATIONS, expected_cells, named, requested_dtypes, slug
+from quack_tutorial.kernels.config import candidates
 
 
 def jobs(args) -> list[tuple]:
-    """(operation, provider, dtype, N, rows, config or None) of each program."""
-    dtypes = words(args.dtype) or DTYPES
-    found = []
+    """(operation, provider, dtype, N, config or None for what ships) of each program."""
+    dtypes, sizes, found = requested_dtypes(args.dtype), numbers(args.candidates, "--candidates"), []
     for operation in map(named, args.operations):
-        cells = {(key.dtype, key.N): None for key in expected_cells(operation, args.ladder) if key.dtype in dtypes}
         providers = tuple(OPERATIONS[operation].ladder) if args.ladder else ("ours",)
-        if args.candidates:
-            found += [
-                (operation, "ours", dtype, N, ours.contiguous_rows(dtype, N).rows, config)
-                for dtype in dtypes
-                for N in numbers(args.candidates, "--candidates")
-                for config in tried(operation, dtype, N)
-            ]
-            continue
-        found += [
-            (operation, provider, dtype, N, ours.contiguous_rows(dtype, N).rows, None)
-            for dtype, N in cells
-            for provider in providers
-        ]
+        if sizes:
+            tried = [(dtype, N, config) for dtype in dtypes for N in sizes for config in tried_at(operation, dtype, N)]
+        else:
+            cells = dict.fromkeys((key.dtype, key.N) for key in expected_cells(operation, args.ladder))
+            tried = [(dtype, N, None) for dtype, N in cells if dtype in dtypes]
+        found += [(operation, provider, *one) for one in tried for provider in providers]
     return found
 
 
-def tried(operation: str, dtype: str, N: int) -> list:
+def tried_at(operation: str, dtype: str, N: int) -> list:
     """What a sweep of rows of N tries."""
-    from quack_tutorial.kernels.config import candidates
-
     return candidates(operation, 8 * ours.ITEM_BYTES[dtype], N, ours.contiguous_rows(dtype, N).rows)
 
 
-def start() -> None:
-    """In each process, before CuTe DSL is imported: a folder of its own for what the DSL writes."""
-    os.environ[compiler.DUMP_FOLDER] = tempfile.mkdtemp(prefix="precompile-")
+def start(folder: str) -> None:
+    """In each process, before CuTe DSL is imported: a place of its own in `folder` for what the DSL writes."""
+    os.environ[compiler.DUMP_FOLDER] = tempfile.mkdtemp(dir=folder)
 
 
 def compile_one(job: tuple) -> str:
     """Compile one program; what went wrong, or nothing."""
-    operation, provider, dtype, N, rows, config = job
+    operation, provider, dtype, N, config = job
     try:
-        r = ours.Rows(dtype, N, rows)
-        for kernel, args in ours.kernels(operation, provider, r, config):
+        rows = ours.contiguous_rows(dtype, N)
+        for kernel, args in ours.kernels(operation, provider, rows, config):
             compiler.precompile(kernel, *args)
         if provider == "ours" and config is None and operation in plain_tile.READS:
-            kernel, specs = plain_tile.made(operation, r)
+            kernel, specs = plain_tile.made(operation, rows)
             compiler.precompile(kernel, *specs)
     except Exception as error:  # a configuration may be refused: the rest is compiled all the same
         return f"{operation} {dtype} {N} {provider} {config or ''}: {type(error).__name__}: {error}"
@@ -89,12 +79,19 @@ def main() -> int:
         print(f"precompile: {problem}", file=sys.stderr)
         return 1
     try:
+        if args.processes < 1:
+            raise ValueError(f"--processes takes 1 or more, got {args.processes}")
+        if args.ladder and args.candidates:
+            raise ValueError("--candidates are of what ships: leave --ladder out")
         todo = jobs(args)
     except ValueError as error:
         print(f"precompile: {error}", file=sys.stderr)
         return 1
     began, problems = time.monotonic(), []
-    with ProcessPoolExecutor(args.processes, get_context("spawn"), start) as pool:
+    with (
+        tempfile.TemporaryDirectory(prefix="precompile-") as folder,
+        ProcessPoolExecutor(args.processes, get_context("spawn"), start, (folder,)) as pool,
+    ):
         for done, problem in enumerate(pool.map(compile_one, todo), 1):
             problems += [problem] if problem else []
             if done % 50 == 0 or done == len(todo):

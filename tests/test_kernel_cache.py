@@ -143,7 +143,14 @@ def test_the_script_that_compiles_ahead_says_what_it_lacks(root, tmp_path):
 
     assert run("softmax").stderr == "precompile: set QUACK_TUTORIAL_CACHE and QUACK_TUTORIAL_CACHE_PLACE first\n"
     place = {kernel_cache.VARIABLE: str(tmp_path), compiler.PLACE: "here"}
-    assert "operation 'sortmax' is not one of softmax" in run("sortmax", **place).stderr
+    for words, said in (
+        (("sortmax",), "operation 'sortmax' is not one of softmax"),
+        (("softmax", "--dtype", "float8"), "dtype 'float8' is not one of float32"),
+        (("softmax", "--processes", "0"), "--processes takes 1 or more, got 0"),
+        (("softmax", "--ladder", "--candidates", "64"), "leave --ladder out"),
+    ):
+        done = run(*words, **place)
+        assert done.returncode == 1 and done.stderr.startswith("precompile: ") and said in done.stderr
     words = ("rmsnorm-backward", "--candidates", "32", "--dtype", "bfloat16", "--processes", "1")
     done = run(*words, **place)
     tried = candidates("rmsnorm backward", 16, 32)

@@ -70,6 +70,17 @@ USES = (Op.MBARRIER_ARRIVE, Op.MBARRIER_EXPECT, Op.MBARRIER_WAIT, Op.MBARRIER_RE
 SHARED = (int(Space.SMEM), int(Space.DSMEM))
 
 
+def granules(table: Accesses) -> tuple[int, np.ndarray, np.ndarray]:
+    """Every access in pieces of equal size: their bytes, the row of the table that each is of, and its address over the bytes."""
+    size = int(np.gcd(np.gcd.reduce(table.address), np.gcd.reduce(table.size)))
+    counts = table.size // size
+    row = np.repeat(np.arange(len(table)), counts)
+    place = np.repeat(table.address // size, counts)
+    if len(row) > len(table):
+        place = place + np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return size, row, place
+
+
 def accesses(trace, chosen: np.ndarray, shared: bool) -> Accesses:
     """The accesses of the events `chosen` (row numbers of trace.events) to shared, or to global memory."""
     rows = _Rows(trace, chosen, shared)

@@ -20,7 +20,7 @@ import numpy as np
 
 from quack_tutorial.simulator.trace import SMEM_BLOCK_BITS, Finding, Op
 
-from .accesses import Accesses, Kind, Role, accesses
+from .accesses import Accesses, Kind, Role, accesses, granules
 from .ordering import LOCATIONS, Order, replay
 from .race_reports import Race, one_per_cause, report, report_exit, report_proxy, report_start
 from .requests import tensor_at
@@ -118,13 +118,8 @@ def _contended(trace, table: Accesses) -> _Contended:
     if not writes.any():
         return none
     kept = np.nonzero(_near_writes(table, writes))[0]
-    address, size = table.address[kept], table.size[kept]
-    granule = int(np.gcd(np.gcd.reduce(address), np.gcd.reduce(size)))
-    counts = size // granule
-    row = np.repeat(kept, counts)
-    place = np.repeat(address // granule, counts)
-    if len(row) > len(kept):
-        place = place + np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
+    granule, row, place = granules(table.take(kept))
+    row = kept[row]
     key, extent = _compress(place, granule)
     written = np.zeros(extent, bool)
     written[key[writes[row]]] = True

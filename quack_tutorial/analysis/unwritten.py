@@ -1,4 +1,4 @@
-"""Reads of shared memory that nobody has written: where a result comes from that changes with what memory happened to hold.
+"""Reads of shared memory that nobody has written: where a result may come from that changes with what memory held.
 
 In the order in which the simulator ran the launch; a read that might have come first in another order is a race, see `races`.
 Not covered: registers, which a trace does not have.
@@ -12,7 +12,7 @@ import numpy as np
 
 from quack_tutorial.simulator.trace import SMEM_BLOCK_BITS, Line
 
-from .accesses import Kind, Role, accesses
+from .accesses import Kind, Role, accesses, granules
 
 
 @dataclass(frozen=True)
@@ -46,11 +46,7 @@ def _of_launch(trace, table):
     )
     if not len(table):
         return
-    granule = int(np.gcd(np.gcd.reduce(table.address), np.gcd.reduce(table.size)))
-    counts = table.size // granule
-    row = np.repeat(np.arange(len(table)), counts)
-    place = np.repeat(table.address // granule, counts)
-    place += np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
+    _, row, place = granules(table)
     _, place = np.unique(place, return_inverse=True)
     written = np.full(place.max() + 1, np.iinfo(np.int64).max)
     writes = table.kind[row] == Kind.WRITE

@@ -19,7 +19,17 @@ from pathlib import Path
 
 from quack_tutorial import hardware, machine
 from quack_tutorial.bench import prepare, records, results, sweep
-from quack_tutorial.bench.operations import DTYPES, OPERATIONS, CellKey, default_rows, expected_cells, named, slug
+from quack_tutorial.bench.operations import (
+    DTYPES,
+    OPERATIONS,
+    CellKey,
+    default_rows,
+    expected_cells,
+    is_own,
+    named,
+    requested_dtypes,
+    slug,
+)
 from quack_tutorial.compiler import kernels_kept
 
 TIMER = (
@@ -148,14 +158,13 @@ def measure(args, keys, providers, kept, driver, start=sweep.Worker) -> int:
 
 def in_steps(seconds: dict[str, float]) -> str:
     """How long each step took, in words."""
-    return ", ".join(f"{what} {time:.1f}" for what, time in seconds.items())
+    return ", ".join(f"{step} {taken:.1f}" for step, taken in seconds.items())
 
 
 def refuse_without_ours(measured) -> None:
     """RuntimeError if a kernel of this package lacks what it imports: the cell would say nothing."""
-    own = ("ours", *OPERATIONS[measured.key.operation].ladder)
     for result in measured.cell.results:
-        if result.provider in own and result.status == "missing":
+        if is_own(measured.key.operation, result.provider) and result.status == "missing":
             raise RuntimeError(f"what our own kernels need is not here ({result.message})")
 
 
@@ -198,10 +207,7 @@ def requested_operations(args) -> tuple[str, ...]:
 
 def requested_cells(args) -> list[CellKey]:
     """The cells that the arguments ask for, in the order of the grid; ValueError says what makes no sense."""
-    dtypes = words(args.dtype) or (("float32", "bfloat16") if args.ladder else DTYPES)
-    unknown = [dtype for dtype in dtypes if dtype not in DTYPES]
-    if unknown:
-        raise ValueError(f"dtype {unknown[0]!r} is not one of {', '.join(DTYPES)}")
+    dtypes = requested_dtypes(args.dtype, ("float32", "bfloat16") if args.ladder else DTYPES)
     sizes, rows = numbers(args.n, "--n"), () if args.m == GRID_ROWS else numbers(args.m, "--m")
     if args.quick and not sizes:
         sizes = QUICK_SIZES

@@ -345,6 +345,20 @@ def named(word: str) -> str:
     return found[word]
 
 
+def is_own(operation: str, provider: str) -> bool:
+    """Whether a provider is a kernel of this package: ours, or a version of the ladder."""
+    return provider == "ours" or provider in OPERATIONS[operation].ladder
+
+
+def requested_dtypes(text: str | None, default=DTYPES) -> tuple[str, ...]:
+    """The types in a list separated by commas, or `default`; ValueError names those there are."""
+    found = tuple(word.strip() for word in (text or "").split(",") if word.strip()) or tuple(default)
+    unknown = [dtype for dtype in found if dtype not in DTYPES]
+    if unknown:
+        raise ValueError(f"dtype {unknown[0]!r} is not one of {', '.join(DTYPES)}")
+    return found
+
+
 def default_rows(N: int) -> int:
     """The number of rows that goes with N columns, so that a tensor is 32 MiB to 8 GiB of float32."""
     if N <= 32768:

@@ -24,14 +24,14 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 
 from quack_tutorial.bench import sweep
-from quack_tutorial.bench.operations import DEVICE, OPERATIONS, CellKey, bytes_moved
+from quack_tutorial.bench.operations import DEVICE, OPERATIONS, CellKey, bytes_moved, is_own
 
 NOT_KEPT = ("eager", "cudnn", "quack tuned")
 FOR_ANY_ROWS = ("ours", "quack", "liger")  # besides the versions of a ladder: not compiled for a number of rows
 FEW_ROWS = 1024  # which take no memory worth waiting for
 start_worker = functools.partial(sweep.Worker, [sys.executable, "-m", "quack_tutorial.bench.prepare"])
 ATTEMPTS, WAIT_S = 60, 1.0  # when others have the GPU's memory
-MEMORY = 3  # what a provider takes of it, at most, in times of what the operation reads and writes
+MEMORY = 3  # what is reserved for a provider, in times of what the operation reads and writes
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def jobs_of(keys, providers: Callable[[CellKey], list]) -> list[Job]:
     found, seen = [], set()
     for key in keys:
         for name in providers(key):
-            any_rows = name in FOR_ANY_ROWS or is_own(Job(key, name))
+            any_rows = name in FOR_ANY_ROWS or is_own(key.operation, name)
             compiled = (key.operation, key.dtype, key.N, name, None if any_rows else key.M)
             if name not in NOT_KEPT and compiled not in seen:
                 seen.add(compiled)
@@ -58,13 +58,8 @@ def jobs_of(keys, providers: Callable[[CellKey], list]) -> list[Job]:
     # One of ours first: without what it imports there is nothing to prepare for. Then what takes longest, so that the end does
     # not wait for one of them; large and small inputs mixed, so that the processes do not wait for each other's memory.
     random.Random(0).shuffle(found)
-    first = next(filter(is_own, found), None)
+    first = next((job for job in found if is_own(job.key.operation, job.provider)), None)
     return sorted(found, key=lambda job: (job != first, not job.provider.endswith("tuned")))
-
-
-def is_own(job: Job) -> bool:
-    """Whether it is a kernel of this package that is to be compiled."""
-    return job.provider == "ours" or job.provider in OPERATIONS[job.key.operation].ladder
 
 
 def prepare(
@@ -83,7 +78,8 @@ def prepare(
     for found in sweep.attend(jobs, request, lambda data, gpu: data, limit_s, on_step, start_on, processes * count):
         done += 1
         problem = found.message or found.cell["problem"]
-        if is_own(found.key) and problem.startswith(("ImportError", "ModuleNotFoundError")):
+        own = is_own(found.key.key.operation, found.key.provider)
+        if own and problem.startswith(("ImportError", "ModuleNotFoundError")):
             raise RuntimeError(f"what our own kernels need is not here ({problem})")
         problems += [f"{found.key}: {problem}"] if problem else []
     said = f"{done} of {len(jobs)} programs prepared in {time.monotonic() - began:.0f} s"
@@ -137,7 +133,7 @@ def _call_once(key: CellKey, name: str) -> None:
     from quack_tutorial.bench import plain_tile
 
     operation = OPERATIONS[key.operation]
-    own = is_own(Job(key, name))
+    own = is_own(key.operation, name)
     inputs = operation.inputs(key.M, key.N, key.dtype)
     call = {**operation.providers, **operation.ladder}[name](*inputs)
     if hasattr(call, "prepare"):

@@ -30,7 +30,7 @@ from pathlib import Path
 from quack_tutorial import machine
 from quack_tutorial.bench import sweep
 from quack_tutorial.bench.command import numbers, words
-from quack_tutorial.bench.operations import ODD_SIZES, POWERS, default_rows, named, slug
+from quack_tutorial.bench.operations import ODD_SIZES, POWERS, default_rows, named, requested_dtypes, slug
 from quack_tutorial.bench.ours import ITEM_BYTES, contiguous_rows
 from quack_tutorial.kernels.config import label
 
@@ -141,10 +141,7 @@ def tune(args, sizes, kept, driver, start=None) -> int:
 def requested_sizes(args) -> list[Size]:
     """The sizes that the arguments ask for; those that no contiguous rows promise `aligned` are left out of the default."""
     operation = named(args.operation)
-    dtypes = words(args.dtype) or DTYPES
-    unknown = [dtype for dtype in dtypes if dtype not in ITEM_BYTES]
-    if unknown:
-        raise ValueError(f"dtype {unknown[0]!r} is not one of {', '.join(ITEM_BYTES)}")
+    dtypes = requested_dtypes(args.dtype, DTYPES)
     asked, rows = numbers(args.n, "--n"), numbers(args.m, "--m")
     sizes = [
         Size(operation, dtype, M, N, args.rows)

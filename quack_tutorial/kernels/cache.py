@@ -12,7 +12,7 @@ L2 gives up what was written before what was read, and the same kernel runs 1.5 
 L2" in `book/records/rmsnorm-ladder.json` and `softmax-ladder.json`); `evict_first`, which sounds right for bytes that are used
 once, made softmax slower. It seems that writes then leave L2 soon and in long runs, so that memory turns around between reading
 and writing less often. A kernel that writes next to nothing gains nothing by it, but up to 4 % by `EVICT_FIRST` (16-bit rows of
-256 columns) and 1 to 5 % by `PAST_L1`, if its launch is chosen with it: with another's, 16-bit rows of up to 1024 columns were up
+256 columns) and up to 5 % by `PAST_L1`, if its launch is chosen with it: with another's, 16-bit rows of up to 1024 columns were up
 to 5 % slower (`STANDING.md`).
 
 CuTe DSL's copy atoms have hints for L1 only. `cute.arch.inline_ptx` gives the instructions that have one for L2, by the

@@ -161,23 +161,23 @@ class _Poison:
         return []
 
     def _finding(self, trace, name, differ) -> Finding:
-        at = tuple(int(i[0]) for i in np.nonzero(differ))
         from ..analysis.unwritten import unwritten_reads
 
+        at = tuple(int(i[0]) for i in np.nonzero(differ))
         stores = trace.select(Op.STORE, space=Space.GMEM)
         named = [row for row, info in enumerate(trace.tensors) if info.name == name]
         stores = stores[np.isin(stores["tensor"], named)]
         lines = tuple(dict.fromkeys(trace.line(event) for event in stores))[-1:]
         count = int(differ.sum())
         reads = unwritten_reads(trace)
-        why = "registers happen to hold. Is a store, a fill or a default missing?"
-        if reads:
-            why = f"shared memory happens to hold: {reads[0]}, and nothing has written that. Is a store missing?"
+        why = "Is a fill or a default missing?"
+        if reads:  # what registers hold may still be the cause: a trace does not have them
+            why = f"In shared memory, {reads[0]}, which nothing has written: is a store missing?"
             lines = (reads[0].line, *(line for line in lines if line != reads[0].line))
         return Finding(
             "uninitialised",
             f"Uninitialised memory: {name}[{', '.join(map(str, at))}] ({count} element{'s' * (count != 1)} in all) "
-            f"changes with what unwritten {why}",
+            f"changes with what unwritten {'memory happens' if reads else 'registers happen'} to hold. {why}",
             lines,
             count=count,
         )

@@ -157,33 +157,27 @@ def random_config(rng, operation: str, N: int, rows: str) -> Config:
         tried = [c for c in tried if c.rows_each == 1 or rows == "aligned"]
         if tried:
             return tried[rng.integers(len(tried))]
-    # RMSNorm's backward has more ways to do it.
-    through = (
-        rows == "aligned"
-        and operation in PIPELINED
-        and rng.random() < (0.8 if operation == "rmsnorm backward" else 0.4)
-    )
+    backward = operation == "rmsnorm backward"  # which has more ways to have rows come through shared memory
+    through = rows == "aligned" and operation in PIPELINED and rng.random() < (0.8 if backward else 0.4)
     several = rows == "aligned" and operation == "rmsnorm" and not through and N <= MOST_HELD * 8
     while True:
         threads, blocks = int(rng.choice(THREADS)), 1 if streams else int(rng.choice([1, 1, 1, 2, 4]))
-        several_rows = blocks == 1 and (not through or operation == "rmsnorm backward")
+        several_rows = blocks == 1 and (not through or backward)
         block = threads * int(rng.choice([1, 2, 4])) if several_rows else threads
-        ahead = operation == "rmsnorm backward" and rng.random() < 0.3
+        ahead = backward and rng.random() < 0.3
         in_flight = int(rng.choice([1, 2, 4])) if streams else int(ahead)
         each = 1
         if through:
             stages = PIPELINED[operation][1][:2]
-            in_flight = int(rng.choice((1, *stages) if operation == "rmsnorm backward" else stages))
-            if (
-                operation == "rmsnorm backward" and N <= MOST_HELD * 8 and rng.random() < 0.6
-            ):  # several rows a warp, or one
+            in_flight = int(rng.choice((1, *stages) if backward else stages))
+            if backward and N <= MOST_HELD * 8 and rng.random() < 0.6:  # several rows a warp, or one
                 threads, blocks, in_flight = int(rng.choice(THREADS[:4])), 1, int(rng.choice(stages))
                 block = 32 * int(rng.choice([1, 2, 4]))
         elif several and rng.random() < 0.8:
             threads, blocks, each = int(rng.choice(THREADS[:4])), 1, int(rng.choice([2, 3, 4]))
             block = 32 * int(rng.choice([1, 2, 4]))
         if block % 32 == 0 and block <= 512 and N * each <= MOST_HELD * threads * blocks:
-            pairs = blocks == 1 and not through and operation != "rmsnorm backward"
+            pairs = blocks == 1 and not through and not backward
             together = int(rng.choice([0, 1, 2, 4] if pairs else [0, 1])) if blocks == 1 else 0
             return Config(threads, block, blocks, in_flight, rows_each=each, together=together)
 

@@ -122,7 +122,7 @@ def test_unwritten_memory_that_reaches_a_result_is_found():
     out = np.zeros(32, np.float32)
     (finding,) = simulate(k.unwritten_register, LANES, out).findings
     assert finding.kind == "uninitialised" and "out[0] (8 elements in all)" in finding.message
-    assert finding.message.endswith("registers happen to hold. Is a store, a fill or a default missing?")
+    assert finding.message.endswith("registers happen to hold. Is a fill or a default missing?")
     np.testing.assert_array_equal(out, LANES)  # the first run's results stay
 
 
@@ -136,8 +136,9 @@ def test_unwritten_shared_memory_is_found_at_the_read_of_it():
     (finding,) = simulate(k.unwritten_slot, LANES, np.zeros(32, np.float32)).findings
     first = finding.lines[0].where
     assert finding.message == (
-        "Uninitialised memory: out[31] (1 element in all) changes with what unwritten shared memory happens to hold: "
-        f"thread 31 of block 0 reads element 32 of slots at {first}, and nothing has written that. Is a store missing?"
+        "Uninitialised memory: out[31] (1 element in all) changes with what unwritten memory happens to hold. "
+        f"In shared memory, thread 31 of block 0 reads element 32 of slots at {first}, which nothing has written: is a store "
+        "missing?"
     )
     assert [line.text.strip() for line in finding.lines] == ["neighbour = slots[tidx + 1]", "out[tidx] = neighbour"]
 
