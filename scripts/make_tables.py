@@ -2,10 +2,10 @@
 
 python scripts/make_tables.py [--check]
 
-A size may have been swept with several numbers of rows; a configuration is as good there as where it loses most. Sizes that
-follow each other share a line while one configuration is within `TOLERANCE` of the best at each of them, and none is more than
-`config.NEAR` times the one before it. With --check nothing is written; the exit status says whether the file is what the
-sweeps give.
+A length may have been swept with several numbers of rows, and with both types of 16 bits; a configuration is as good there as
+where it loses most. Lengths that follow each other share a line while one configuration is within `TOLERANCE` of the best at
+each of them, and none is more than `config.NEAR` times the one before it. With --check nothing is written; the exit status says
+whether the file is what the sweeps give.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import statistics
 import sys
 from pathlib import Path
 
@@ -20,15 +21,15 @@ from quack_tutorial.kernels.config import NEAR, candidates, fields
 
 ROOT = Path(__file__).resolve().parents[1]
 TOLERANCE = 0.003
-ITEM_BYTES = {"float32": 4, "bfloat16": 2}
+ITEM_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 
 HEAD = '''"""The shipped configurations of the row-wise kernels, from the sweeps in book/records/tune (`scripts/make_tables.py`).
 
 For (operation, bits of an element, rows): lines of row bytes up to, and the fields of `config.Config` as far as they are not
 the default. Each was within {percent} % of the best that was tried at every size measured between its limit and the line above,
-on an H200 on {dates}, with 32768 rows (16384 from 64k columns, 8192 from 150k) and, of short rows, with 8192; the
-best of two numbers of rows is what loses least in the worse of them. They hold on an H100, whose SMs are the same: with 0.7 of
-the memory bandwidth, fewer bytes need to be on their way.
+on an H200 on {dates}, with 32768 rows (16384 from 64k columns, 8192 from 150k) and, of short rows, with 8192; of
+several sweeps of a length, by rows or by type, the best is what loses least in the worst of them. They hold on an H100, whose
+SMs are the same: with 0.7 of the memory bandwidth, fewer bytes need to be on their way.
 """
 
 TABLES = {{
@@ -36,7 +37,7 @@ TABLES = {{
 
 
 def lines(sizes: list, operation: str, rows: str) -> list:
-    """(row bytes up to, configuration) of the sizes of one dtype, in ascending order; of what is still a candidate."""
+    """(row bytes up to, configuration) of the sizes of types of one width, in ascending order; of what is still a candidate."""
     found, good = [], {}
     for N, swept in itertools.groupby(sorted(sizes, key=lambda size: size["N"]), key=lambda size: size["N"]):
         losses = most_lost(list(swept), operation, rows)
@@ -53,28 +54,43 @@ def lines(sizes: list, operation: str, rows: str) -> list:
 
 
 def most_lost(swept: list, operation: str, rows: str) -> dict:
-    """configuration -> its time over the fastest, in that of the sweeps of one size where it loses most; of those timed in each.
-    ValueError if there is none."""
-    lost = []
-    for size in swept:
-        tried = {fields(c) for c in candidates(operation, 8 * ITEM_BYTES[size["dtype"]], size["N"], rows)}
-        times = {tuple(c["config"]): c["us"] for c in size["candidates"] if "us" in c and tuple(c["config"]) in tried}
-        lost.append({config: us / min(times.values()) for config, us in times.items()})
-    in_each = {config: max(here[config] for here in lost) for config in lost[0] if all(config in here for here in lost)}
-    if not in_each:
-        size = f"{operation} {swept[0]['dtype']} N={swept[0]['N']} {rows}"
-        raise ValueError(
-            f"{size}: no configuration was timed with every number of rows; tune it again with one list of --configs"
-        )
-    return in_each
+    """configuration -> its time over the fastest, in that of the sweeps of one N where it loses most; of those timed in each, or
+    if there is none, of those timed roughly. ValueError if there is none at all."""
+    for timed in (_times, _rough_times):
+        lost = []
+        for size in swept:
+            tried = {fields(c) for c in candidates(operation, 8 * ITEM_BYTES[size["dtype"]], size["N"], rows)}
+            times = {config: us for config, us in timed(size).items() if config in tried}
+            lost.append({config: us / min(times.values()) for config, us in times.items()})
+        in_each = {
+            config: max(here[config] for here in lost) for config in lost[0] if all(config in here for here in lost)
+        }
+        if in_each:
+            return in_each
+    raise ValueError(
+        f"{operation} {swept[0]['dtype']} N={swept[0]['N']} {rows}: no configuration was timed with every number of rows"
+    )
+
+
+def _times(size: dict) -> dict:
+    """configuration -> microseconds, of a sweep's finalists."""
+    return {tuple(c["config"]): c["us"] for c in size["candidates"] if "us" in c}
+
+
+def _rough_times(size: dict) -> dict:
+    """configuration -> microseconds, of all that ran; those that were no finalists as much over their rough time as these were."""
+    finalists = _times(size)
+    ran = {tuple(c["config"]): c["rough_us"] for c in size["candidates"] if c["status"] == "ok"}
+    over = statistics.median(us / ran[config] for config, us in finalists.items())
+    return {config: finalists.get(config, over * rough) for config, rough in ran.items()}
 
 
 def text(sweeps: list) -> str:
     """The module."""
     tables = {}
     for sweep in sweeps:
-        for dtype, item in ITEM_BYTES.items():
-            sizes = [size for size in sweep["sizes"] if size["dtype"] == dtype]
+        for item in sorted(set(ITEM_BYTES.values())):
+            sizes = [size for size in sweep["sizes"] if ITEM_BYTES[size["dtype"]] == item]
             if sizes:
                 tables[sweep["operation"], item * 8, sweep["rows"]] = lines(sizes, sweep["operation"], sweep["rows"])
     # A file has the date when it was begun, a size its own if it came later.

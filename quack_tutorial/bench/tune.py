@@ -38,6 +38,8 @@ SCHEMA = 1
 ROWS = ("aligned", "congruent")
 DTYPES = ("float32", "bfloat16")  # float16 is as wide as bfloat16
 PRINTED = 5
+# What a sweep uses: the versions of peers say nothing about it.
+USED = ("python", "torch", "cuda", "triton", "nvidia-cutlass-dsl")
 
 
 @dataclass(frozen=True)
@@ -220,9 +222,8 @@ def new_record(args, device: dict, driver: str | None) -> dict:
 
 def provenance(record: dict) -> tuple:
     """What must agree for sizes to belong in one file."""
-    return tuple(
-        json.dumps(record[name], sort_keys=True) for name in ("operation", "rows", "device", "driver", "versions")
-    )
+    used = {name: record["versions"].get(name) for name in USED}
+    return (*(record[name] for name in ("operation", "rows", "device", "driver")), tuple(used.items()))
 
 
 def save(record: dict, path) -> None:

@@ -81,6 +81,7 @@ class Config:
 MOST_VECTORS = {32: 12, 16: 8}
 MOST_ELEMENTS = 128  # of several rows that a thread has a part of
 MOST_NEXT_ELEMENTS = 16  # of a row that a thread holds while it works on another one
+MOST_BYTES_AHEAD = 8192  # of rows whose 1 / rms RMSNorm's backward fetches a turn ahead
 MOST_BESIDE = 24  # registers of a thread that hold no elements
 MIN_BLOCK_BYTES, MAX_BLOCK_BYTES = 12 * 1024, 128 * 1024  # of a row, in each block of a cluster
 STREAMING = ("cross-entropy", "cross-entropy backward")

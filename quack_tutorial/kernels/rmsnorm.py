@@ -17,6 +17,7 @@ import cutlass
 import cutlass.cute as cute
 
 from quack_tutorial.kernels.config import (
+    MOST_BYTES_AHEAD,
     MOST_NEXT_ELEMENTS,
     SM_REGISTERS,
     default_config,
@@ -158,7 +159,8 @@ class RMSNormBackward:
         self.pipeline = RowPipeline(dtype, self.tile, tensors=2, stages=stages, several=True)
         # Several rows that arrive together are neighbours in memory.
         self.neighbours = stages > 0 and self.tile.rows_per_block > 1
-        self.rstd_ahead = self.neighbours  # a turn ahead: a warp that waits for nobody would wait for it
+        # rstd is on its way a turn ahead where rows are short: a turn would wait for it. Longer rows are slower so.
+        self.rstd_ahead = self.neighbours and N * dtype.width // 8 <= MOST_BYTES_AHEAD
         # Such a thread has no registers for the weights either: they stay in shared memory, if a bulk copy can bring them there.
         copied = self.leaves and weight is not None and self.tile.width * weight.width % (8 * VECTOR_BYTES) == 0
         self.weights = RowPipeline(weight, self.tile, tensors=1, stages=int(copied))
@@ -394,10 +396,12 @@ class ColumnSum:
 
     def __init__(self, N, dtype):
         self.N, self.dtype = N, dtype
+        # Columns of a block. Where they are few there are more blocks so, each of which reads a sector of a row and not a line.
+        self.columns = 32 if N > 1024 else 8
 
     @cute.jit
     def __call__(self, mPart: cute.Tensor, mOut: cute.Tensor, stream: cuda.CUstream):
-        blocks = cute.ceil_div(self.N, 32)
+        blocks = cute.ceil_div(self.N, self.columns)
         # Launched before the kernel ahead of it on the stream has ended, if that says so.
         self.kernel(mPart, mOut).launch(
             grid=[blocks, 1, 1], block=[self.threads_per_block, 1, 1], stream=stream, use_pdl=True
@@ -408,23 +412,28 @@ class ColumnSum:
         block, _, _ = cute.arch.block_idx()
         lane, warp, warps = cute.arch.lane_idx(), cute.arch.warp_idx(), self.threads_per_block // 32
         sSum = cutlass.memory.SmemAllocator().allocate_tensor(
-            cutlass.Float32, cute.make_ordered_layout((warps, 32), order=(1, 0)), byte_alignment=16
+            cutlass.Float32, cute.make_ordered_layout((warps, self.columns), order=(1, 0)), byte_alignment=16
         )
         cute.arch.griddepcontrol_wait()  # until that kernel has ended, and its writes are here
-        # A lane has a column, and a warp every 32nd row of it.
-        col, total, G = block * 32 + lane, cutlass.Float32(0.0), mPart.shape[0]
+        # A lane has a column, and neighbouring lanes of a column neighbouring rows.
+        lanes = 32 // self.columns
+        of_block, first_row, rows = lane // lanes, warp * lanes + lane % lanes, warps * lanes
+        col, total, G = block * self.columns + of_block, cutlass.Float32(0.0), mPart.shape[0]
         values = cute.make_rmem_tensor(self.in_flight, cutlass.Float32)
         if col < self.N:
-            for first in range(warp, G, warps * self.in_flight):
+            for first in range(first_row, G, rows * self.in_flight):
                 for i in cutlass.range_constexpr(self.in_flight):
                     values[i] = 0.0
-                    if first + i * warps < G:
-                        values[i] = mPart[first + i * warps, col]
+                    if first + i * rows < G:
+                        values[i] = mPart[first + i * rows, col]
                 for i in cutlass.range_constexpr(self.in_flight):
                     total += values[i]
-        sSum[warp, lane] = total
+        total = warp_reduce(total, operator.add, lanes)
+        if lane % lanes == 0:
+            sSum[warp, of_block] = total
         cute.arch.barrier()
-        if warp == 0 and col < self.N:
+        col = block * self.columns + lane
+        if warp == 0 and lane < self.columns and col < self.N:
             total = cutlass.Float32(0.0)
             for other in cutlass.range_constexpr(warps):
                 total += sSum[other, lane]

@@ -78,7 +78,8 @@ EQUIVALENT: dict[str, str] = {
     "rows.RowTile.holds: `col < self.N` made `<=`": A_COLUMN_OR_NONE,
     "rows.RowTile.holds: `col >= 0` dropped from `piece == 0 and col >= 0 and (col % self.threads_per_row == lane)`": "the "
     "remainder of a negative number is negative, and no lane's",
-    "rmsnorm.ColumnSum.kernel: `warp == 0` dropped from `warp == 0 and col < self.N`": SAME_VALUE,
+    "rmsnorm.ColumnSum.kernel: `if lane % lanes == 0` always": SAME_VALUE,
+    "rmsnorm.ColumnSum.kernel: `warp == 0` dropped from `warp == 0 and lane < self.columns and (col < self.N)`": SAME_VALUE,
     "cluster.ClusterSum.kernel: cute.arch.mbarrier_init_fence() removed": "the cluster barrier that follows is not relaxed, so it "
     "publishes the init as it does every write",
     "cluster.ClusterSum.kernel: `if tidx == 0` always #2": SAME_VALUE,
