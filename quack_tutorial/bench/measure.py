@@ -21,7 +21,9 @@ from quack_tutorial import hardware
 from quack_tutorial.bench import ceilings, correctness, ours, timing
 from quack_tutorial.bench.operations import OPERATIONS, CellKey, bytes_moved
 from quack_tutorial.bench.records import Cell, Result, ok_result, rounded
-from quack_tutorial.bench.statistics import median
+from quack_tutorial.bench.statistics import is_sure, median, paired_ratio
+
+MOST_TIMINGS = 4  # of a cell whose ratio to the best peer is not sure after the first
 
 
 def measure_cell(key: CellKey, providers, rounds=11, do_bench=True, crashed=None, announce=lambda what: None) -> Cell:
@@ -74,7 +76,7 @@ def measure_cell(key: CellKey, providers, rounds=11, do_bench=True, crashed=None
     announce("timing")
     replays = {("ceiling", name): replay for name, replay in plain.items()}
     replays |= {name: contender.replay for name, contender in ready.items()}
-    samples = timing.interleaved_us(replays, timing.rounds_for(moved, launches, rounds))
+    samples = _samples(replays, timing.rounds_for(moved, launches, rounds), own)
     best = min(plain, key=lambda name: median(samples["ceiling", name]))
     ceiling_samples = tuple(rounded(sample) for sample in samples["ceiling", best])
     ceiling_gb_s = moved / median(ceiling_samples) / 1e3
@@ -139,6 +141,23 @@ def _prepare(operation, setup, inputs, launches, pool, seed):
         if any(correctness.has_nan(output) for output in earlier):
             error = float("inf")
     return _Contender(call, replay.released(), error)
+
+
+def _samples(replays, rounds, own):
+    """Times of so many rounds, and of as many again, up to `MOST_TIMINGS`, until it is sure how ours compare with the best peer."""
+    samples = timing.interleaved_us(replays, rounds)
+    for _ in range(MOST_TIMINGS - 1):
+        if _are_sure(samples, own):
+            break
+        samples = {name: [*samples[name], *more] for name, more in timing.interleaved_us(replays, rounds).items()}
+    return samples
+
+
+def _are_sure(samples, own):
+    """Whether each of ours has a ratio to the best peer that is known well enough, if there is a peer."""
+    peers = [name for name in samples if name not in own and not isinstance(name, tuple)]  # a tuple is of the ceiling
+    best = min(peers, key=lambda name: median(samples[name]), default=None)
+    return best is None or all(is_sure(paired_ratio(samples[name], samples[best])) for name in own & samples.keys())
 
 
 @functools.cache

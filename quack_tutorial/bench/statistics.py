@@ -49,8 +49,13 @@ def paired_ratio(times, other_times, seed: int = 0) -> Ratio:
     return Ratio(float(np.median(ratios)), float(high - low) / 2)
 
 
+def is_sure(ratio: Ratio) -> bool:
+    """Whether the confidence interval is narrow enough for a verdict."""
+    return ratio.half_width <= PASS_HALF_WIDTH
+
+
 def verdict(ratio: Ratio) -> str:
     """ "pass", "slower", or "unsure" when the confidence interval is too wide to say."""
-    if ratio.half_width > PASS_HALF_WIDTH:
+    if not is_sure(ratio):
         return "unsure"
     return "pass" if ratio.median >= PASS_RATIO else "slower"

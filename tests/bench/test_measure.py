@@ -98,6 +98,22 @@ def test_providers_that_are_right_are_timed_and_recorded(cell_of, tmp_path):
     assert records.load(tmp_path / "r.json").cells == (cell,)
 
 
+@pytest.mark.parametrize("spread, timings", [(0.0, 1), (0.2, measure.MOST_TIMINGS)])
+def test_a_cell_is_timed_again_while_its_ratio_is_not_sure(cell_of, monkeypatch, spread, timings):
+    done = []
+
+    def times(replays, rounds):
+        done.append(rounds)
+        wide = [1 + spread * (turn % 2) for turn in range(rounds)]
+        return {name: [TIMES.get(name, 38.0) * (w if name == "eager" else 1) for w in wide] for name in replays}
+
+    monkeypatch.setattr(timing, "interleaved_us", times)
+    cell = cell_of(ours=provider(softmax_torch), eager=provider(softmax_torch))
+    assert done == [synthetic.ROUNDS] * timings
+    assert {len(result.samples_us) for result in cell.results} == {timings * synthetic.ROUNDS}
+    assert len(cell.ceiling_samples_us) == timings * synthetic.ROUNDS
+
+
 def test_a_provider_that_is_not_ours_comes_later_whatever_was_asked(cell_of):
     told = []
     cell_of(eager=provider(softmax_torch), ours=provider(softmax_torch), announce=told.append)
