@@ -349,6 +349,12 @@ def config_label(operation: str, provider: str, dtype: str, N: int) -> str | Non
     return None if config is None else label(fields(config))
 
 
+def shipped(operation: str, provider: str, dtype: str, N: int) -> tuple[str, str | None]:
+    """(hash of the PTX, configuration) of what ships for contiguous rows of N, as a record holds them. The configuration too: how
+    blocks are launched is not in the PTX."""
+    return ptx_sha256(ptx(operation, provider, dtype, N)), config_label(operation, provider, dtype, N)
+
+
 def ptx_sha256(texts: list[str]) -> str:
     """The hash that a record holds of the PTX of one or several kernels."""
     from quack_tutorial import compiler

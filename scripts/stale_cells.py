@@ -1,0 +1,75 @@
+"""Say which cells of the records are to be measured again, and why; with --drop take them out, for `bench --resume`.
+
+    python scripts/stale_cells.py [--drop] [FOLDER]
+
+| why       | what it means                                                                                   |
+|-----------|-------------------------------------------------------------------------------------------------|
+| changed   | a kernel of this package that was timed, or its configuration, is not what ships now             |
+| unsure    | the speed ratio to the best peer is not known to 1 %                                             |
+
+Needs CuTe DSL, which compiles what ships, and no GPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from quack_tutorial import compiler
+from quack_tutorial.bench import ours, records, results
+
+
+def why(record: records.Record, cell: records.Cell) -> str:
+    """Why a cell is to be measured again; nothing if it is not."""
+    for result in cell.results:
+        if result.ptx_sha256 and (result.ptx_sha256, result.config) != shipped(
+            record.operation, result.provider, cell.dtype, cell.N
+        ):
+            return "changed"
+    if record.series == "peers" and results.row(record, cell)["verdict"] == "unsure":
+        return "unsure"
+    return ""
+
+
+@functools.cache
+def shipped(operation: str, provider: str, dtype: str, N: int) -> tuple:
+    """What `ours.shipped` gives, compiled once for all numbers of rows."""
+    return ours.shipped(operation, provider, dtype, N)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", nargs="?", type=Path, default=records.default_folder(), help="default: book/records")
+    parser.add_argument("--drop", action="store_true", help="take them out of the records")
+    args = parser.parse_args()
+    problem = compiler.dsl_problem()
+    if not problem and not args.folder.is_dir():
+        problem = f"{args.folder} is no folder: name one that holds records"
+    if problem:
+        print(f"stale_cells: {problem}", file=sys.stderr)
+        return 1
+    found = 0
+    try:
+        for record in records.load_records(args.folder) + records.load_records(args.folder, series="ladder"):
+            reasons = [(cell, why(record, cell)) for cell in record.cells]
+            for cell, reason in reasons:
+                if reason:
+                    found += 1
+                    print(f"{record.key(cell)}{' (ladder)' * (record.series == 'ladder')}: {reason}")
+            kept = tuple(cell for cell, reason in reasons if not reason)
+            if args.drop and not kept:
+                Path(record.path).unlink()
+            elif args.drop and len(kept) < len(record.cells):
+                records.save(replace(record, cells=kept), record.path)
+    except records.RecordError as error:
+        print(f"stale_cells: {error}", file=sys.stderr)
+        return 1
+    print(f"{found} cells {'taken out' if args.drop else 'to be measured again'}.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,66 @@
+"""scripts/stale_cells.py on made-up records: what is to be measured again, and what is left when it is taken out."""
+
+import importlib.util
+import sys
+from dataclasses import replace
+
+import pytest
+
+from quack_tutorial.bench import records
+from tests.bench import synthetic
+
+SHIPPED = "a" * 64, "32/128/1/0"
+
+
+@pytest.fixture
+def script(root, monkeypatch):
+    """The script as a module that finds CuTe DSL and believes that `SHIPPED` ships for every cell."""
+    spec = importlib.util.spec_from_file_location("stale_cells", root / "scripts/stale_cells.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    monkeypatch.setattr(module, "shipped", lambda *which: SHIPPED)
+    monkeypatch.setattr(module.compiler, "dsl_problem", lambda: "")
+    return module
+
+
+def timed(N, ptx_sha256=SHIPPED[0], config=SHIPPED[1], wobble=0.0):
+    """A cell whose own kernel was such a one; `wobble` is how much every other sample of the peer takes longer."""
+    made = synthetic.cell(N=N, peers_us={"eager": 60.0})
+    ours, eager = made.results
+    ours = replace(ours, ptx_sha256=ptx_sha256, config=config)
+    moved, slower = made.bytes_moved, [60.0 * (1 + wobble * (turn % 2)) for turn in range(synthetic.ROUNDS)]
+    eager = records.ok_result("eager", slower, moved, made.ceiling_gb_s, 4800, error=0.5)
+    return replace(made, results=(ours, eager))
+
+
+def run(script, monkeypatch, *arguments):
+    monkeypatch.setattr(sys, "argv", ["stale_cells.py", *map(str, arguments)])
+    return script.main()
+
+
+def test_changed_and_unsure_cells_are_named_and_taken_out(script, monkeypatch, tmp_path, capsys):
+    kept, other, launched, unsure = (
+        timed(1024),
+        timed(2048, ptx_sha256="b" * 64),
+        timed(4096, config="32/128/1/0/0/1/1"),
+        timed(8192, wobble=0.2),
+    )
+    records.save(synthetic.record(kept, other, launched, unsure), tmp_path / "softmax.json")
+    records.save(synthetic.record(other), tmp_path / "old.json")
+    assert run(script, monkeypatch, tmp_path) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(": ")[1] for line in lines[:-1]] == ["changed", "changed", "changed", "unsure"]
+    assert lines[-1] == "4 cells to be measured again."
+    assert len(records.load(tmp_path / "softmax.json").cells) == 4  # only said
+    assert run(script, monkeypatch, tmp_path, "--drop") == 0
+    assert records.load(tmp_path / "softmax.json").cells == (kept,)
+    assert not (tmp_path / "old.json").exists()  # a record holds one cell or more
+    assert capsys.readouterr().out.endswith("4 cells taken out.\n")
+
+
+def test_what_cannot_be_read_is_one_sentence(script, monkeypatch, tmp_path, capsys):
+    assert run(script, monkeypatch, tmp_path / "nowhere") == 1
+    assert "is no folder" in capsys.readouterr().err
+    (tmp_path / "softmax.json").write_text("{")
+    assert run(script, monkeypatch, tmp_path) == 1
+    assert "not JSON" in capsys.readouterr().err
