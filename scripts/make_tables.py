@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-import statistics
 import sys
 from pathlib import Path
 
@@ -54,35 +53,18 @@ def lines(sizes: list, operation: str, rows: str) -> list:
 
 
 def most_lost(swept: list, operation: str, rows: str) -> dict:
-    """configuration -> its time over the fastest, in that of the sweeps of one N where it loses most; of those timed in each, or
-    if there is none, of those timed roughly. ValueError if there is none at all."""
-    for timed in (_times, _rough_times):
-        lost = []
-        for size in swept:
-            tried = {fields(c) for c in candidates(operation, 8 * ITEM_BYTES[size["dtype"]], size["N"], rows)}
-            times = {config: us for config, us in timed(size).items() if config in tried}
-            lost.append({config: us / min(times.values()) for config, us in times.items()})
-        in_each = {
-            config: max(here[config] for here in lost) for config in lost[0] if all(config in here for here in lost)
-        }
-        if in_each:
-            return in_each
-    raise ValueError(
-        f"{operation} {swept[0]['dtype']} N={swept[0]['N']} {rows}: no configuration was timed with every number of rows"
-    )
-
-
-def _times(size: dict) -> dict:
-    """configuration -> microseconds, of a sweep's finalists."""
-    return {tuple(c["config"]): c["us"] for c in size["candidates"] if "us" in c}
-
-
-def _rough_times(size: dict) -> dict:
-    """configuration -> microseconds, of all that ran; those that were no finalists as much over their rough time as these were."""
-    finalists = _times(size)
-    ran = {tuple(c["config"]): c["rough_us"] for c in size["candidates"] if c["status"] == "ok"}
-    over = statistics.median(us / ran[config] for config, us in finalists.items())
-    return {config: finalists.get(config, over * rough) for config, rough in ran.items()}
+    """configuration -> its time over the fastest, in that of the sweeps of one N where it loses most; of those timed in each.
+    ValueError if there is none."""
+    lost = []
+    for size in swept:
+        tried = {fields(c) for c in candidates(operation, 8 * ITEM_BYTES[size["dtype"]], size["N"], rows)}
+        times = {tuple(c["config"]): c["us"] for c in size["candidates"] if "us" in c and tuple(c["config"]) in tried}
+        lost.append({config: us / min(times.values()) for config, us in times.items()})
+    in_each = {config: max(here[config] for here in lost) for config in lost[0] if all(config in here for here in lost)}
+    if not in_each:
+        size = f"{operation} {swept[0]['dtype']} N={swept[0]['N']} {rows}"
+        raise ValueError(f"{size}: no configuration was timed in every sweep; tune it again with one list of --configs")
+    return in_each
 
 
 def text(sweeps: list) -> str:

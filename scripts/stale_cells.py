@@ -13,7 +13,6 @@ Needs CuTe DSL, which compiles what ships, and no GPU.
 from __future__ import annotations
 
 import argparse
-import functools
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -25,19 +24,12 @@ from quack_tutorial.bench import ours, records, results
 def why(record: records.Record, cell: records.Cell) -> str:
     """Why a cell is to be measured again; nothing if it is not."""
     for result in cell.results:
-        if result.ptx_sha256 and (result.ptx_sha256, result.config) != shipped(
-            record.operation, result.provider, cell.dtype, cell.N
-        ):
+        which = record.operation, result.provider, cell.dtype, cell.N
+        if result.ptx_sha256 and (result.ptx_sha256, result.config) != ours.shipped(*which):
             return "changed"
     if record.series == "peers" and results.row(record, cell)["verdict"] == "unsure":
         return "unsure"
     return ""
-
-
-@functools.cache
-def shipped(operation: str, provider: str, dtype: str, N: int) -> tuple:
-    """What `ours.shipped` gives, compiled once for all numbers of rows."""
-    return ours.shipped(operation, provider, dtype, N)
 
 
 def main() -> int:

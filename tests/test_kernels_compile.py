@@ -243,9 +243,8 @@ def test_several_rows_that_arrive_together_stay_in_registers_and_their_sums_meet
     assert kernel.neighbours
     text = ptx(kernel, *specs)
     assert_stays_in_registers(text)
-    assert (
-        count(r"cp\.async\.bulk\.shared", text) == 2 * spread[3]
-    )  # x and dy: of the first turns, and of those that follow
+    # x and dy: of the first turns, and of those that follow.
+    assert count(r"cp\.async\.bulk\.shared", text) == 2 * spread[3]
     # One barrier at the start, two for the sums, and one a turn where warps share a row; a row of one warp waits for nobody.
     alone = spread[0] == 32
     assert count(r"(bar|barrier)(\.cta)?\.sync", text) == 3 + (not alone)

@@ -29,6 +29,7 @@ from quack_tutorial.bench.operations import (
     named,
     requested_dtypes,
     slug,
+    words,
 )
 from quack_tutorial.compiler import kernels_kept
 
@@ -335,11 +336,6 @@ def describe(record, cell) -> str:
     row = results.row(record, cell)
     others = "; ".join(f"{r.provider}: {r.status}, {r.message}" for r in cell.results if r.status != "ok")
     return f"{head} {results.sentence(row)}; {ceiling}" + (f"; {others}" if others else "")
-
-
-def words(text) -> tuple[str, ...]:
-    """The words of a list separated by commas; none for None."""
-    return tuple(word.strip() for word in (text or "").split(",") if word.strip())
 
 
 def numbers(text, option) -> tuple[int, ...]:

@@ -7,7 +7,6 @@ the timing; one that breaks the CUDA context ends the process, and `sweep` measu
 from __future__ import annotations
 
 import datetime
-import functools
 import gc
 import os
 import re
@@ -19,7 +18,7 @@ import torch._dynamo
 
 from quack_tutorial import hardware
 from quack_tutorial.bench import ceilings, correctness, ours, timing
-from quack_tutorial.bench.operations import OPERATIONS, CellKey, bytes_moved
+from quack_tutorial.bench.operations import OPERATIONS, CellKey, bytes_moved, is_own
 from quack_tutorial.bench.records import Cell, Result, ok_result, rounded
 from quack_tutorial.bench.statistics import is_sure, median, paired_ratio
 
@@ -49,7 +48,7 @@ def measure_cell(key: CellKey, providers, rounds=11, do_bench=True, crashed=None
     plain = ceilings.ceiling_candidates(operation.pattern, moved, slots, pool)
     plain |= ceilings.own_tile(operation.name, inputs, launches, pool)
 
-    own = {"ours", *operation.ladder}
+    own = {name for name in providers if is_own(key.operation, name)}
     # Ours first: QuACK changes classes of CuTe DSL when it is imported. (With QuACK 0.6.5 our PTX stays the same.)
     providers = sorted(providers, key=lambda name: name not in own)
     refused, ready = {}, {}
@@ -87,6 +86,7 @@ def measure_cell(key: CellKey, providers, rounds=11, do_bench=True, crashed=None
             results.append(refused[name])
             continue
         announce(name)
+        ptx_sha256, config = ours.shipped(key.operation, name, key.dtype, key.N) if name in own else (None, None)
         results.append(
             ok_result(
                 name,
@@ -96,8 +96,8 @@ def measure_cell(key: CellKey, providers, rounds=11, do_bench=True, crashed=None
                 sheet.bandwidth_gb_s if sheet else None,
                 do_bench_us=rounded(timing.do_bench_us(ready[name].call, first)) if do_bench else None,
                 error=rounded(ready[name].error, 3),
-                ptx_sha256=_ptx_sha256(key.operation, name, key.dtype, key.N) if name in own else None,
-                config=ours.config_label(key.operation, name, key.dtype, key.N) if name in own else None,
+                ptx_sha256=ptx_sha256,
+                config=config,
             )
         )
     inputs = first = plain = ready = contender = replays = None  # or empty_cache could give nothing back
@@ -158,11 +158,6 @@ def _are_sure(samples, own):
     peers = [name for name in samples if name not in own and not isinstance(name, tuple)]  # a tuple is of the ceiling
     best = min(peers, key=lambda name: median(samples[name]), default=None)
     return best is None or all(is_sure(paired_ratio(samples[name], samples[best])) for name in own & samples.keys())
-
-
-@functools.cache
-def _ptx_sha256(operation, provider, dtype, N):
-    return ours.ptx_sha256(OPERATIONS[operation].ptx(provider, dtype, N))
 
 
 def first_line(error: Exception, length: int = 160) -> str:

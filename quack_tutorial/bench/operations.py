@@ -350,9 +350,14 @@ def is_own(operation: str, provider: str) -> bool:
     return provider == "ours" or provider in OPERATIONS[operation].ladder
 
 
+def words(text: str | None) -> tuple[str, ...]:
+    """The words of a list separated by commas; none for None."""
+    return tuple(word.strip() for word in (text or "").split(",") if word.strip())
+
+
 def requested_dtypes(text: str | None, default=DTYPES) -> tuple[str, ...]:
     """The types in a list separated by commas, or `default`; ValueError names those there are."""
-    found = tuple(word.strip() for word in (text or "").split(",") if word.strip()) or tuple(default)
+    found = words(text) or tuple(default)
     unknown = [dtype for dtype in found if dtype not in DTYPES]
     if unknown:
         raise ValueError(f"dtype {unknown[0]!r} is not one of {', '.join(DTYPES)}")

@@ -349,6 +349,7 @@ def config_label(operation: str, provider: str, dtype: str, N: int) -> str | Non
     return None if config is None else label(fields(config))
 
 
+@functools.cache
 def shipped(operation: str, provider: str, dtype: str, N: int) -> tuple[str, str | None]:
     """(hash of the PTX, configuration) of what ships for contiguous rows of N, as a record holds them. The configuration too: how
     blocks are launched is not in the PTX."""

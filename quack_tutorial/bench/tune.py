@@ -29,8 +29,8 @@ from pathlib import Path
 
 from quack_tutorial import machine
 from quack_tutorial.bench import sweep
-from quack_tutorial.bench.command import numbers, words
-from quack_tutorial.bench.operations import ODD_SIZES, POWERS, default_rows, named, requested_dtypes, slug
+from quack_tutorial.bench.command import numbers
+from quack_tutorial.bench.operations import ODD_SIZES, POWERS, default_rows, named, requested_dtypes, slug, words
 from quack_tutorial.bench.ours import ITEM_BYTES, contiguous_rows
 from quack_tutorial.kernels.config import label
 
@@ -38,8 +38,8 @@ SCHEMA = 1
 ROWS = ("aligned", "congruent")
 DTYPES = ("float32", "bfloat16")  # float16 is as wide as bfloat16
 PRINTED = 5
-# What a sweep uses: the versions of peers say nothing about it.
-USED = ("python", "torch", "cuda", "triton", "nvidia-cutlass-dsl")
+# What a sweep uses, and a file says the version of. The peers take no part in one.
+USED = ("quack-tutorial", "python", "torch", "cuda", "triton", "nvidia-cutlass-dsl")
 
 
 @dataclass(frozen=True)
@@ -213,6 +213,7 @@ def new_record(args, device: dict, driver: str | None) -> dict:
         "operation": named(args.operation),
         "rows": args.rows,
         **device,
+        "versions": {name: version for name, version in device["versions"].items() if name in USED},
         "driver": driver or "unknown",
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "command": command_line(args),
@@ -222,8 +223,9 @@ def new_record(args, device: dict, driver: str | None) -> dict:
 
 def provenance(record: dict) -> tuple:
     """What must agree for sizes to belong in one file."""
-    used = {name: record["versions"].get(name) for name in USED}
-    return (*(record[name] for name in ("operation", "rows", "device", "driver")), tuple(used.items()))
+    return tuple(
+        json.dumps(record[name], sort_keys=True) for name in ("operation", "rows", "device", "driver", "versions")
+    )
 
 
 def save(record: dict, path) -> None:

@@ -159,7 +159,7 @@ class RMSNormBackward:
         self.pipeline = RowPipeline(dtype, self.tile, tensors=2, stages=stages, several=True)
         # Several rows that arrive together are neighbours in memory.
         self.neighbours = stages > 0 and self.tile.rows_per_block > 1
-        # rstd is on its way a turn ahead where rows are short: a turn would wait for it. Longer rows are slower so.
+        # rstd is on its way a turn ahead where rows are short: a turn would wait for it. Rows of 12 KB are slower so.
         self.rstd_ahead = self.neighbours and N * dtype.width // 8 <= MOST_BYTES_AHEAD
         # Such a thread has no registers for the weights either: they stay in shared memory, if a bulk copy can bring them there.
         copied = self.leaves and weight is not None and self.tile.width * weight.width % (8 * VECTOR_BYTES) == 0

@@ -14,7 +14,8 @@ MISSING = "ImportError: libruntime.so: cannot open shared object file"
 behaviour = sys.argv[1]
 if behaviour == "never-starts":
     sys.exit("ImportError: no module named torch")
-machine = {"device": "Synthetic GPU", "l2_bytes": 62914560, "sms": 132, "versions": {"torch": sys.argv[2]}}
+versions = {"torch": sys.argv[2], "quack-kernels": "0.0"}
+machine = {"device": "Synthetic GPU", "l2_bytes": 62914560, "sms": 132, "versions": versions}
 print(json.dumps({"machine": machine}), flush=True)
 for line in sys.stdin:
     request = json.loads(line)

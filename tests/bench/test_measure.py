@@ -56,6 +56,7 @@ def cell_of(monkeypatch):
     monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: None)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
     monkeypatch.setattr(timing, "capture", host_capture)
+    monkeypatch.setattr(measure.ours, "shipped", lambda *which: ("a" * 64, f"of {which[1]}"))
     monkeypatch.setattr(timing, "do_bench_us", lambda call, inputs: 50.0)
     monkeypatch.setattr(measure.ceilings, "ceiling_candidates", lambda *args: {"plain copy": None})
     monkeypatch.setattr(measure.ceilings, "own_tile", lambda *args: {"torch copy": None})
@@ -74,7 +75,6 @@ def cell_of(monkeypatch):
             real,
             inputs=lambda M, N, dtype: (torch.randn(M, N, dtype=getattr(torch, dtype)),),
             providers=setups,
-            ptx=lambda provider, dtype, N: [f".entry {provider} {dtype} {N}"],
         )
         monkeypatch.setitem(OPERATIONS, "softmax", made)
         return measure.measure_cell(KEY, list(setups), crashed=crashed, announce=announce)
@@ -91,7 +91,8 @@ def test_providers_that_are_right_are_timed_and_recorded(cell_of, tmp_path):
     assert ours.percent_of_datasheet == pytest.approx(100 * ours.gb_s / 4800, rel=1e-3)
     assert ours.do_bench_us == 50
     assert 0 < ours.error <= 1
-    assert len(ours.ptx_sha256) == 64 and cell.result("eager").ptx_sha256 is None
+    assert (ours.ptx_sha256, ours.config) == ("a" * 64, "of ours")
+    assert cell.result("eager").ptx_sha256 is None and cell.result("eager").config is None
     assert cell.ceiling == "plain copy"  # the faster of the two
     assert cell.slots * 64 * 1000 * 4 >= 3 * 100_000 and cell.launches % cell.slots == 0
     records.save(synthetic.record(cell), tmp_path / "r.json")

@@ -2,6 +2,7 @@
 
 import _thread
 import io
+import signal
 import sys
 import threading
 import time
@@ -62,8 +63,16 @@ def test_a_notebook_s_stderr_is_watched(monkeypatch):
     assert "100 % of 2 blocks" in written(monkeypatch, stream)
 
 
+@pytest.fixture
+def interrupts():
+    """Python's own answer to Ctrl-C: a shell that starts the tests in the background has it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.parametrize("check", [True, False])
-def test_ctrl_c_stops_an_endless_kernel_and_the_next_run_works(check):
+def test_ctrl_c_stops_an_endless_kernel_and_the_next_run_works(check, interrupts):
     over = threading.Event()
 
     def press():  # again and again: Python loses an interrupt that falls into a finaliser
