@@ -161,7 +161,7 @@ class RMSNormBackward:
         self.neighbours = stages > 0 and self.tile.rows_per_block > 1
         # rstd is on its way a turn ahead where rows are short: a turn would wait for it. Rows of 12 KB are slower so.
         self.rstd_ahead = self.neighbours and N * dtype.width // 8 <= MOST_BYTES_AHEAD
-        # Such a thread has no registers for the weights either: they stay in shared memory, if a bulk copy can bring them there.
+        # Where rows leave for registers, none is left for weights: these stay in shared memory if a bulk copy can bring them there.
         copied = self.leaves and weight is not None and self.tile.width * weight.width % (8 * VECTOR_BYTES) == 0
         self.weights = RowPipeline(weight, self.tile, tensors=1, stages=int(copied))
 
