@@ -1,11 +1,12 @@
 """Say which cells of the records are to be measured again, and why; with --drop take them out, for `bench --resume`.
 
-    python scripts/stale_cells.py [--drop] [FOLDER]
+    python scripts/stale_cells.py [--why changed,unsure,cached] [--operation cross-entropy] [--drop] [FOLDER]
 
 | why       | what it means                                                                                   |
 |-----------|-------------------------------------------------------------------------------------------------|
 | changed   | a kernel of this package that was timed, or its configuration, is not what ships now             |
 | unsure    | the speed ratio to the best peer is not known to 1 %                                             |
+| cached    | the launches went round so few inputs that some of them may have been found in L2                |
 
 Needs CuTe DSL, which compiles what ships, and no GPU.
 """
@@ -19,6 +20,9 @@ from pathlib import Path
 
 from quack_tutorial import compiler
 from quack_tutorial.bench import ours, records, results
+from quack_tutorial.bench.operations import slug
+
+REASONS = ("changed", "unsure", "cached")
 
 
 def why(record: records.Record, cell: records.Cell) -> str:
@@ -29,15 +33,22 @@ def why(record: records.Record, cell: records.Cell) -> str:
             return "changed"
     if record.series == "peers" and results.row(record, cell)["verdict"] == "unsure":
         return "unsure"
-    return ""
+    return "cached" if record.cached(cell) else ""
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", nargs="?", type=Path, default=records.default_folder(), help="default: book/records")
+    parser.add_argument(
+        "--why", default=",".join(REASONS), help="only these reasons, separated by commas (default: all)"
+    )
+    parser.add_argument("--operation", help="only this operation (default: all)")
     parser.add_argument("--drop", action="store_true", help="take them out of the records")
     args = parser.parse_args()
+    wanted = args.why.split(",")
     problem = compiler.dsl_problem()
+    if not problem and (unknown := [reason for reason in wanted if reason not in REASONS]):
+        problem = f"--why {unknown[0]}: expected {', '.join(REASONS)}"
     if not problem and not args.folder.is_dir():
         problem = f"{args.folder} is no folder: name one that holds records"
     if problem:
@@ -46,7 +57,9 @@ def main() -> int:
     found = 0
     try:
         for record in records.load_records(args.folder) + records.load_records(args.folder, series="ladder"):
-            reasons = [(cell, why(record, cell)) for cell in record.cells]
+            if args.operation not in (None, slug(record.operation)):
+                continue
+            reasons = [(cell, reason if (reason := why(record, cell)) in wanted else "") for cell in record.cells]
             for cell, reason in reasons:
                 if reason:
                     found += 1

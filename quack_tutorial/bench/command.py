@@ -34,7 +34,7 @@ from quack_tutorial.bench.operations import (
 from quack_tutorial.compiler import kernels_kept
 
 TIMER = (
-    "microseconds a launch: CUDA-graph replay of >= 20 launches over rotating buffers of >= 3 x L2, "
+    "microseconds a launch: CUDA-graph replay of >= 20 launches over rotating inputs of >= 16 x L2, "
     "providers interleaved, one sample a round; do_bench_us: triton.testing.do_bench median"
 )
 QUICK_SIZES = (1024, 4096, 8192, 16384)

@@ -40,6 +40,7 @@ POWERS = (256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072, 262144)
 # One above a power of 2, round decimal sizes, and the vocabularies of GPT-2, Llama 3 and Qwen 2.5.
 ODD_SIZES = (257, 1000, 3000, 5120, 12289, 50257, 128256, 151936)
 DEVICE = "cuda"  # where inputs are made
+L2_MULTIPLE = 16  # what launches go round is so many times as large as L2, or more, see `timing`
 
 
 @dataclass(frozen=True, order=True)
@@ -381,6 +382,11 @@ def expected_cells(operation: str, ladder: bool = False) -> tuple[CellKey, ...]:
         for N in sorted(POWERS + ODD_SIZES)
         for M in sorted({default_rows(N), 8192}, reverse=True)
     )
+
+
+def matrices_bytes(key: CellKey) -> int:
+    """The bytes of the (M, N) matrices among the cell's inputs."""
+    return int(OPERATIONS[key.operation].pattern[0]) * key.M * key.N * ITEM_BYTES[key.dtype]
 
 
 def bytes_moved(key: CellKey) -> int:

@@ -18,7 +18,7 @@ import math
 from dataclasses import MISSING, asdict, dataclass, fields, replace
 from pathlib import Path
 
-from quack_tutorial.bench.operations import ITEM_BYTES, OPERATIONS, CellKey, bytes_moved
+from quack_tutorial.bench.operations import ITEM_BYTES, L2_MULTIPLE, OPERATIONS, CellKey, bytes_moved, matrices_bytes
 from quack_tutorial.bench.statistics import interquartile_range, median
 
 SCHEMA = 1
@@ -98,6 +98,11 @@ class Record:
     def key(self, cell: Cell) -> CellKey:
         """Which cell of the grid `cell` is."""
         return CellKey(self.operation, cell.dtype, cell.M, cell.N)
+
+    def cached(self, cell: Cell) -> bool:
+        """Whether the cell's launches went round so few inputs that some of them may have been found in L2, see `timing`."""
+        inputs = cell.slots * matrices_bytes(self.key(cell))
+        return inputs < 0.99 * L2_MULTIPLE * self.l2_bytes  # what goes with the matrices is an input too
 
     @property
     def days(self) -> str:

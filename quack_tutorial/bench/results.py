@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 from quack_tutorial.bench import records
-from quack_tutorial.bench.operations import OPERATIONS, CellKey, default_rows, expected_cells, named, slug
+from quack_tutorial.bench.operations import L2_MULTIPLE, OPERATIONS, CellKey, default_rows, expected_cells, named, slug
 from quack_tutorial.bench.statistics import PASS_HALF_WIDTH, PASS_RATIO, paired_ratio, verdict
 
 OURS = "ours"
@@ -59,7 +59,8 @@ def rows(found: list[records.Record]) -> list[dict]:
 def row(record: records.Record, cell: records.Cell) -> dict:
     """What a cell says about ours: GB/s, fraction of the ceiling, and paired speed ratios to each peer and the best.
 
-    `above_ceiling` lists providers faster than the ceiling, which is a fault of the measurement until shown otherwise.
+    `above_ceiling` lists providers faster than the ceiling, which is a fault of the measurement until shown otherwise; `cached`
+    says that some of the inputs may have been found in L2.
     """
     ours = cell.result(OURS)
     peers = [r for r in cell.results if r.status == "ok" and r.provider != OURS]
@@ -86,6 +87,7 @@ def row(record: records.Record, cell: records.Cell) -> dict:
         "refused": {r.provider: f"{r.status}: {r.message}" for r in cell.results if r.status != "ok"},
         "less_accurate": {r.provider: r.error for r in peers if (r.error or 0) > 1},
         "above_ceiling": [r.provider for r in cell.results if (r.fraction_of_ceiling or 0) > 1],
+        "cached": record.cached(cell),
         "device": record.device,
         "record": Path(record.path).name,
     }
@@ -125,6 +127,12 @@ def as_text(found, table, operations) -> str:
         f"{passed} of {len(table)} cells pass: speed at least {PASS_RATIO} of the best peer, "
         f"known to {PASS_HALF_WIDTH:.0%}. The columns on the right are ours over each peer."
     )
+    cached = sum(r["cached"] for r in table)
+    if cached:
+        lines.append(
+            f"{cached} of them went round less than {L2_MULTIPLE} x L2 of inputs, of which kernels that do not ask L2 to keep what "
+            "they read may have found some there: measure them again."
+        )
     above = [f"{_size(r)} ({', '.join(r['above_ceiling'])})" for r in table if r["above_ceiling"]]
     if above:
         lines.append(f"Above the ceiling, so look into the measurement: {'; '.join(above)}.")

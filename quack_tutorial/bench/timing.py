@@ -1,8 +1,11 @@
 """Times of GPU work that can be compared: CUDA-graph replays over rotating buffers, providers taking turns.
 
 One sample is one replay of a graph of at least 20 launches, divided by their number: no host time, and the events'
-resolution spread over many launches. Launches go round buffers that together are at least 3 x L2, so that no input is
-found in the cache. In every round each provider is replayed once, the first one another each round; sample i of two
+resolution spread over many launches. Launches go round buffers that together are at least `L2_MULTIPLE` x L2, so that next to
+nothing of an input is found in the cache. That takes more than it seems: what a kernel asked L2 to give up last stays there while
+kernels that ask for nothing go by, the same buffers in turn, and these read it. Softmax of 32768 x 1024 bfloat16 without the hint
+took 34.1 us with 3 x L2, 34.6 us with 40 x L2, and 34.7 us with 3 x L2 after cudaCtxResetPersistingL2Cache; with the hint 33.6 us
+each time (an H200, 2026-11-22). In every round each provider is replayed once, the first one another each round; sample i of two
 providers can therefore be paired (see `statistics`).
 
 The second timer, `do_bench_us`, is triton.testing.do_bench: events around single launches, cache overwritten before
@@ -19,18 +22,18 @@ from dataclasses import dataclass
 import torch
 
 from quack_tutorial.bench.correctness import as_tuple
+from quack_tutorial.bench.operations import L2_MULTIPLE
 
 MIN_LAUNCHES = 20
 MAX_LAUNCHES = 400
 MIN_REPLAYS = 7
 LONG_REPLAY_US = 20_000  # the samples of replays this long hardly differ: fewer of them say as much
 REPLAY_US = 3000  # a replay this long makes the graph's own start vanish
-L2_MULTIPLE = 3
 HEAD_START_CYCLES = 4_000_000  # about 2 ms in which the host gets ahead, so that no graph waits for its launch
 
 
 def slots_for(input_bytes: int, l2_bytes: int) -> int:
-    """How many inputs of `input_bytes` to go round, so that together they are at least 3 x L2."""
+    """How many inputs of `input_bytes` to go round, so that together they are at least `L2_MULTIPLE` x L2."""
     return max(1, math.ceil(L2_MULTIPLE * l2_bytes / max(input_bytes, 1)))
 
 

@@ -46,6 +46,8 @@ class CrossEntropy:
         # Nothing is written that L2 could give up sooner.
         self.tile = RowTile(dtype, N, rows, self.config, vectors=self.config.in_flight, hint=EVICT_FIRST)
         self.exchange = RowExchange(self.config, values=2)
+        # Rows that are one piece of many values a thread, whose sum would else be a long chain of additions.
+        self.chains = 4 if dtype.width == 16 and 1024 <= 2 * N <= 4096 else 1
 
     @cute.jit
     def __call__(self, mX, mT, mLoss, mLSE, ignore_index: cutlass.Int64, stream: cuda.CUstream):
@@ -67,7 +69,7 @@ class CrossEntropy:
         cute.arch.sync_warp()  # or the compiler would move that load down to where the target is needed
 
         # read MN elements
-        max_thread, sum_thread = online_max_sum(tile, mX, place)
+        max_thread, sum_thread = online_max_sum(tile, mX, place, None, self.chains)
         col = column_of(target, tile.N)
         logit = logit_of(mX, row, col)
         max_warp, sum_warp = warp_max_sum(max_thread, sum_thread, min(tile.threads_per_row, 32), self.dtype)
@@ -182,7 +184,10 @@ class CrossEntropyFused:
         if cutlass.const_expr(self.pipeline.stages > 0):
             held = self.write_again(sX, mDX, place, max_row, 1.0 / scaled_sum, col, ignored)
         else:
-            inverse, scale = quotient_factors(max_warp - max_row, scaled_sum, self.exp_scale if exchange.needed else 0)
+            if cutlass.const_expr(exchange.needed):
+                inverse, scale = quotient_factors(max_warp - max_row, scaled_sum, self.exp_scale)
+            else:
+                inverse, scale = None, cute.arch.rcp_approx(scaled_sum)
             if cutlass.const_expr(inverse is not None):
                 y *= inverse
             tXrX.store(gradient(tile, y, scale, col, ignored).to(self.dtype))

@@ -92,9 +92,11 @@ class RMSNorm:
             tXrW = tile.load_weight(mW, place, M)
         if cutlass.const_expr(mB is not None and tile.shifts(mB)):
             tXrB = tile.load_weight(mB, place, M)
+        # All rows' sums before the first result: the next row's sum would wait for its stores.
+        rstds = []
         for k in cutlass.range_constexpr(tile.rows_each):
             place = row, row_exists, piece, lane, _, _ = places[k]
-            tXrX, h = loaded[k]
+            _, h = loaded[k]
             if cutlass.const_expr(mRO is not None):  # write MN elements
                 tXrRO = cute.make_rmem_tensor(tile.values, mRO.element_type)
                 tXrRO.store(h.to(mRO.element_type))
@@ -107,7 +109,10 @@ class RMSNorm:
             if cutlass.const_expr(mRstd is not None):
                 if row_exists and lane == 0 and piece == 0:
                     mRstd[row] = rstd
+            rstds.append(rstd)
 
+        for k in cutlass.range_constexpr(tile.rows_each):
+            place, (tXrX, h), rstd = places[k], loaded[k], rstds[k]
             if cutlass.const_expr(self.pipeline.stages > 0):
                 # From shared memory again, so that the row did not have to stay in registers meanwhile.
                 tXrX, h = self.load(mX, mR, arriving, place)
@@ -159,6 +164,9 @@ class RMSNormBackward:
         self.pipeline = RowPipeline(dtype, self.tile, tensors=2, stages=stages, several=True)
         # Several rows that arrive together are neighbours in memory.
         self.neighbours = stages > 0 and self.tile.rows_per_block > 1
+        # Where all of a row is in vectors, threads add up the sums of the block's rows through shared memory.
+        several = self.tile.rows_per_block > 1
+        self.sums = several and rows == "aligned" and self.tile.singles == 0 and self.tile.vector_size >= 4
         # rstd is on its way a turn ahead where rows are short: a turn would wait for it. Rows of 12 KB are slower so.
         self.rstd_ahead = self.neighbours and N * dtype.width // 8 <= MOST_BYTES_AHEAD
         # Where rows leave for registers, none is left for weights: these stay in shared memory if a bulk copy can bring them there.
@@ -334,29 +342,50 @@ class RMSNormBackward:
     @cute.jit
     def write_part(self, tXrSum: cute.Tensor, mPart: cute.Tensor, part, place, arriving):
         """Add up what the block's rows of threads hold and write it as row `part` of mPart."""
-        if cutlass.const_expr(self.neighbours):
+        if cutlass.const_expr(self.sums):
             self.write_sums(tXrSum, mPart, part, place, arriving)
         else:
             self.write_first(tXrSum, mPart, part, place)
 
     @cute.jit
     def write_sums(self, tXrSum: cute.Tensor, mPart: cute.Tensor, part, place, arriving):
-        """Add them up, a column in one thread, where rows came through shared memory: it has room for every row's."""
-        sX, rows = arriving[0], self.tile.rows_per_block
-        threads, N = self.config.threads_per_block, self.tile.N
+        """Add them up, four columns in one thread, through shared memory: where the rows were, if they were there."""
+        rows, threads, N = self.tile.rows_per_block, self.config.threads_per_block, self.tile.N
         tidx, _, _ = cute.arch.thread_idx()
         thread_row = tidx // self.tile.threads_per_row
-        room = cute.make_tensor(sX.iterator, cute.make_layout(rows * N * cutlass.Float32.width // self.dtype.width))
-        sums = cute.make_ordered_layout((rows, N), order=(1, 0))
-        sSum = cute.make_tensor(cute.recast_tensor(room, cutlass.Float32).iterator, sums)
-        cute.arch.barrier()  # no thread reads there any more
-        self.tile.store(tXrSum, sSum, (thread_row, True, 0, place[3], 0, N))
+        # A thread's vectors are `quads` of four sums each. The first quads of all vectors are neighbours, then come the others, so
+        # that the lanes that write one each, and those that read neighbouring columns, use all banks.
+        quads, size = self.tile.vector_size // 4, self.tile.vector_size
+        apart = N // quads + self.gap()
+        layout = cute.make_layout((4, quads, N // size, rows), stride=(1, apart, 4, quads * apart))
+        if cutlass.const_expr(self.neighbours):
+            room = cute.make_tensor(arriving[0].iterator, cute.make_layout(cute.cosize(layout) * 32 // self.dtype.width))
+            sSum = cute.make_tensor(cute.recast_tensor(room, cutlass.Float32).iterator, layout)
+            cute.arch.barrier()  # no thread reads there any more
+        else:
+            sSum = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, layout, byte_alignment=16)
+        rSum = cute.make_tensor(tXrSum.iterator, cute.make_layout((4, quads, self.tile.vectors)))
+        for i in cutlass.range_constexpr(self.tile.vectors):
+            vector = i * self.tile.threads_per_row + place[3]
+            if vector < N // size:
+                for k in cutlass.range_constexpr(quads):
+                    cute.autovec_copy(rSum[None, k, i], sSum[None, k, vector, thread_row])
         cute.arch.barrier()
-        for col in range(tidx, N, threads):
-            total = cutlass.Float32(0.0)
+        gPart = cute.make_tensor(cute.domain_offset((part, 0), mPart).iterator.align(16), cute.make_layout((4, N // 4)))
+        for k in range(tidx, N // 4, threads):
+            total = cute.make_rmem_tensor(4, cutlass.Float32)
+            total.fill(0.0)
             for row in cutlass.range_constexpr(rows):
-                total += sSum[row, col]
-            mPart[part, col] = total
+                of_row = cute.make_rmem_tensor(4, cutlass.Float32)
+                cute.autovec_copy(sSum[None, k % quads, k // quads, row], of_row)
+                total.store(total.load() + of_row.load())
+            cute.autovec_copy(total, gPart[None, k])
+
+    def gap(self):
+        """How many numbers lie between the first quads of a row's sums and the second ones, and behind these; none where they come
+        to lie in the rows' places and these have no room for 32 more than a row."""
+        room = self.pipeline.smem_bytes() // (4 * self.tile.rows_per_block)
+        return 0 if self.neighbours and room < self.tile.N + 32 else 128 // self.tile.vector_size
 
     @cute.jit
     def write_first(self, tXrSum: cute.Tensor, mPart: cute.Tensor, part, place):

@@ -222,6 +222,11 @@ def rmsnorms():
         made = rmsnorm.RMSNorm(f16, N, "congruent", weight=f16, config=Config(*spread))
         said = f"RMSNorm(9 x {N}, float16, congruent, {spread}, gap {gap})"
         yield Case(said, made, _half_rmsnorm_arguments(9, N, gap), _half_rmsnorm_error)
+    # A vector of 16 bits has two quads of sums, and a row so short has no room for gaps between them.
+    for spread, N, said in (((8, 32), 64, "(8, 32, 1)"), ((2, 32, 1, 2), 8, "(2, 32, 1, 2)")):
+        made = rmsnorm.RMSNormBackward(f16, N, weight=f32, config=Config(*spread))
+        arguments = _half_rmsnorm_backward_arguments(9, N, 2)
+        yield Case(f"RMSNormBackward(9 x {N}, float16, {said}, 2 parts)", made, arguments, _half_rmsnorm_backward_error)
     for M, N in ((11, 40), (140, 65), (40, 1030)):
         arguments = lambda M=M, N=N: (numbers(4, M, N), poisoned(N))  # noqa: E731
         error = lambda a: reference.rmsnorm_db_error(*a, "float32")  # noqa: E731
@@ -291,10 +296,23 @@ def _rmsnorm_backward_arguments(M, N, gap, parts):
     return arguments
 
 
-def _rmsnorm_backward_error(a):
+def _half_rmsnorm_backward_arguments(M, N, parts):
+    def arguments():
+        x, w, dy, dh, rstd, dx, dw, db = _rmsnorm_backward_arguments(M, N, 0, parts)()
+        x, dy, dh, dx = (one.astype(np.float16) for one in (x, dy, dh, dx))
+        return x, w, dy, dh, reference.rmsnorm_rstd(x, eps=EPS).astype(np.float32), dx, dw, db
+
+    return arguments
+
+
+def _half_rmsnorm_backward_error(a):
+    return _rmsnorm_backward_error(a, "float16")
+
+
+def _rmsnorm_backward_error(a, dtype="float32"):
     x, w, dy, dh, rstd, dx, dw, db = a
     return max(
-        reference.rmsnorm_dx_error(x, dy, dx, "float32", weight=w, dresidual=dh, rstd=rstd),
+        reference.rmsnorm_dx_error(x, dy, dx, dtype, weight=w, dresidual=dh, rstd=rstd),
         reference.rmsnorm_dw_error(x, dy, dw.astype(np.float64).sum(axis=0), "float32", rstd=rstd),
         reference.rmsnorm_db_error(dy, db.astype(np.float64).sum(axis=0), "float32"),
     )

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from quack_tutorial.bench import records
+from quack_tutorial.bench import records, results
 from tests.bench import synthetic
 
 SHIPPED = "a" * 64, "32/128/1/0"
@@ -23,9 +23,9 @@ def script(root, monkeypatch):
     return module
 
 
-def timed(N, ptx_sha256=SHIPPED[0], config=SHIPPED[1], wobble=0.0):
+def timed(N, ptx_sha256=SHIPPED[0], config=SHIPPED[1], wobble=0.0, **more):
     """A cell whose own kernel was such a one; `wobble` is how much every other sample of the peer takes longer."""
-    made = synthetic.cell(N=N, peers_us={"eager": 60.0})
+    made = synthetic.cell(N=N, peers_us={"eager": 60.0}, **{"slots": 100} | more)
     ours, eager = made.results
     ours = replace(ours, ptx_sha256=ptx_sha256, config=config)
     moved, slower = made.bytes_moved, [60.0 * (1 + wobble * (turn % 2)) for turn in range(synthetic.ROUNDS)]
@@ -64,3 +64,24 @@ def test_what_cannot_be_read_is_one_sentence(script, monkeypatch, tmp_path, caps
     (tmp_path / "softmax.json").write_text("{")
     assert run(script, monkeypatch, tmp_path) == 1
     assert "not JSON" in capsys.readouterr().err
+
+
+def test_cells_whose_inputs_may_have_been_in_a_cache_are_taken_out_for_one_operation(
+    script, monkeypatch, tmp_path, capsys
+):
+    l2 = synthetic.record(timed(1024)).l2_bytes
+    enough = -(-16 * l2 // (8192 * 4096 * 2))  # of matrices of 8192 x 4096 bfloat16
+    few = timed(4096, slots=enough - 1)
+    many, fewer = (timed(4096, slots=slots, operation="rmsnorm") for slots in (enough, enough - 1))
+    softmax, other = synthetic.record(few), synthetic.record(many, replace(fewer, dtype="float16"), operation="rmsnorm")
+    records.save(softmax, tmp_path / "softmax.json")
+    records.save(other, tmp_path / "rmsnorm.json")
+    assert not results.row(other, many)["cached"] and results.row(other, fewer)["cached"]
+    assert "1 of them went round less than 16 x L2" in results.as_text([softmax], results.rows([softmax]), ["softmax"])
+    assert run(script, monkeypatch, "--why", "changed,unsure", tmp_path) == 0
+    assert capsys.readouterr().out == "0 cells to be measured again.\n"
+    assert run(script, monkeypatch, "--drop", "--why", "cached", "--operation", "rmsnorm", tmp_path) == 0
+    assert records.load(tmp_path / "rmsnorm.json").cells == (many,)
+    assert records.load(tmp_path / "softmax.json").cells == (few,)
+    assert run(script, monkeypatch, "--why", "old", tmp_path) == 1
+    assert "--why old: expected changed, unsure, cached" in capsys.readouterr().err

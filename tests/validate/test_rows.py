@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from quack_tutorial.kernels.config import PIPELINED, Config, elements_held
+from quack_tutorial.kernels.rmsnorm import RMSNormBackward
 from quack_tutorial.kernels.rows import ROWS, RowTile
 from quack_tutorial.kernels.tables import TABLES
 from quack_tutorial.validate import rows
@@ -129,3 +130,19 @@ def test_a_last_block_without_rows_for_all_its_places_is_looked_at(monkeypatch, 
 
     monkeypatch.setattr(RowTile, "__init__", forgetful)
     assert "Out of bounds" in rows.try_case(case)[1][0]
+
+
+@pytest.mark.parametrize(
+    "dtype, N, spread, gap",
+    (
+        ("float16", 512, (8, 32, 1, 3), 16),  # in the places of rows that came through shared memory
+        ("float16", 8, (1, 32, 1, 2), 0),  # there too, where rows so short leave no room for gaps
+        ("float16", 264, (32, 64), 16),  # in shared memory of their own
+        ("float32", 264, (32, 64), 32),
+    ),
+)
+def test_sums_of_a_block_meet_in_shared_memory_with_and_without_gaps(dtype, N, spread, gap):
+    case = rows.Case("rmsnorm backward", dtype, 7, N, "aligned", Config(*spread), 0, 0, 0, 7)
+    assert rows.try_case(case)[1] == []
+    kernel = RMSNormBackward(rows._type(dtype), N, config=case.config)
+    assert kernel.sums and kernel.gap() == gap
