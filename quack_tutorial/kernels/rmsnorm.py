@@ -359,7 +359,7 @@ class RMSNormBackward:
         apart = N // quads + self.gap()
         layout = cute.make_layout((4, quads, N // size, rows), stride=(1, apart, 4, quads * apart))
         if cutlass.const_expr(self.neighbours):
-            room = cute.make_tensor(arriving[0].iterator, cute.make_layout(cute.cosize(layout) * 32 // self.dtype.width))
+            room = cute.make_tensor(arriving[0].iterator, cute.make_layout(quads * cute.cosize(layout)))
             sSum = cute.make_tensor(cute.recast_tensor(room, cutlass.Float32).iterator, layout)
             cute.arch.barrier()  # no thread reads there any more
         else:
