@@ -8,7 +8,7 @@
 | unsure    | the speed ratio to the best peer is not known to 1 %                                             |
 | cached    | the launches went round so few inputs that some of them may have been found in L2                |
 
-Needs CuTe DSL, which compiles what ships, and no GPU.
+"changed" needs CuTe DSL, which compiles what ships; no reason needs a GPU.
 """
 
 from __future__ import annotations
@@ -20,20 +20,27 @@ from pathlib import Path
 
 from quack_tutorial import compiler
 from quack_tutorial.bench import ours, records, results
-from quack_tutorial.bench.operations import slug
-
-REASONS = ("changed", "unsure", "cached")
+from quack_tutorial.bench.operations import named, words
 
 
-def why(record: records.Record, cell: records.Cell) -> str:
-    """Why a cell is to be measured again; nothing if it is not."""
-    for result in cell.results:
-        which = record.operation, result.provider, cell.dtype, cell.N
-        if result.ptx_sha256 and (result.ptx_sha256, result.config) != ours.shipped(*which):
-            return "changed"
-    if record.series == "peers" and results.row(record, cell)["verdict"] == "unsure":
-        return "unsure"
-    return "cached" if record.cached(cell) else ""
+def changed(record: records.Record, cell: records.Cell) -> bool:
+    return any(
+        (result.ptx_sha256, result.config) != ours.shipped(record.operation, result.provider, cell.dtype, cell.N)
+        for result in cell.results
+        if result.ptx_sha256
+    )
+
+
+def unsure(record: records.Record, cell: records.Cell) -> bool:
+    return record.series == "peers" and results.row(record, cell)["verdict"] == "unsure"
+
+
+REASONS = {"changed": changed, "unsure": unsure, "cached": records.Record.cached}
+
+
+def why(record: records.Record, cell: records.Cell, wanted) -> str:
+    """The first of the `wanted` reasons why a cell is to be measured again; nothing if it is not."""
+    return next((reason for reason in REASONS if reason in wanted and REASONS[reason](record, cell)), "")
 
 
 def main() -> int:
@@ -45,8 +52,8 @@ def main() -> int:
     parser.add_argument("--operation", help="only this operation (default: all)")
     parser.add_argument("--drop", action="store_true", help="take them out of the records")
     args = parser.parse_args()
-    wanted = args.why.split(",")
-    problem = compiler.dsl_problem()
+    wanted = words(args.why)
+    problem = compiler.dsl_problem() if "changed" in wanted else ""
     if not problem and (unknown := [reason for reason in wanted if reason not in REASONS]):
         problem = f"--why {unknown[0]}: expected {', '.join(REASONS)}"
     if not problem and not args.folder.is_dir():
@@ -56,10 +63,11 @@ def main() -> int:
         return 1
     found = 0
     try:
+        operation = named(args.operation) if args.operation else None
         for record in records.load_records(args.folder) + records.load_records(args.folder, series="ladder"):
-            if args.operation not in (None, slug(record.operation)):
+            if operation not in (None, record.operation):
                 continue
-            reasons = [(cell, reason if (reason := why(record, cell)) in wanted else "") for cell in record.cells]
+            reasons = [(cell, why(record, cell, wanted)) for cell in record.cells]
             for cell, reason in reasons:
                 if reason:
                     found += 1
@@ -69,7 +77,7 @@ def main() -> int:
                 Path(record.path).unlink()
             elif args.drop and len(kept) < len(record.cells):
                 records.save(replace(record, cells=kept), record.path)
-    except records.RecordError as error:
+    except ValueError as error:  # RecordError is one
         print(f"stale_cells: {error}", file=sys.stderr)
         return 1
     print(f"{found} cells {'taken out' if args.drop else 'to be measured again'}.")

@@ -21,6 +21,7 @@ from quack_tutorial import hardware, machine
 from quack_tutorial.bench import prepare, records, results, sweep
 from quack_tutorial.bench.operations import (
     DTYPES,
+    L2_MULTIPLE,
     OPERATIONS,
     CellKey,
     default_rows,
@@ -34,7 +35,7 @@ from quack_tutorial.bench.operations import (
 from quack_tutorial.compiler import kernels_kept
 
 TIMER = (
-    "microseconds a launch: CUDA-graph replay of >= 20 launches over rotating inputs of >= 16 x L2, "
+    f"microseconds a launch: CUDA-graph replay of >= 20 launches over rotating inputs of >= {L2_MULTIPLE} x L2, "
     "providers interleaved, one sample a round; do_bench_us: triton.testing.do_bench median"
 )
 QUICK_SIZES = (1024, 4096, 8192, 16384)

@@ -69,7 +69,7 @@ class CrossEntropy:
         cute.arch.sync_warp()  # or the compiler would move that load down to where the target is needed
 
         # read MN elements
-        max_thread, sum_thread = online_max_sum(tile, mX, place, None, self.chains)
+        max_thread, sum_thread = online_max_sum(tile, mX, place, chains=self.chains)
         col = column_of(target, tile.N)
         logit = logit_of(mX, row, col)
         max_warp, sum_warp = warp_max_sum(max_thread, sum_thread, min(tile.threads_per_row, 32), self.dtype)

@@ -54,8 +54,8 @@ def thread_max(tensor, init_val):
 
 
 def thread_sum(x, chains):
-    """The sum of the values of the TensorSSA `x` that one thread holds, added up in `chains` parts at a time: an addition takes
-    four cycles, in which others can begin."""
+    """The sum of the values of the TensorSSA `x` that one thread holds, added up in `chains` parts at a time, so that an
+    addition need not wait for the one before it."""
     count = cute.size(x.shape)
     parts = [x[k] for k in range(min(chains, count))]
     for k in range(chains, count):

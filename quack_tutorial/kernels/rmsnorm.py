@@ -162,10 +162,10 @@ class RMSNormBackward:
         self.next_in_registers = self.config.in_flight == 1 and not long
         stages = 0 if self.next_in_registers else self.config.in_flight
         self.pipeline = RowPipeline(dtype, self.tile, tensors=2, stages=stages, several=True)
-        # Several rows that arrive together are neighbours in memory.
-        self.neighbours = stages > 0 and self.tile.rows_per_block > 1
-        # Where all of a row is in vectors, threads add up the sums of the block's rows through shared memory.
         several = self.tile.rows_per_block > 1
+        # Several rows that arrive together are neighbours in memory.
+        self.neighbours = stages > 0 and several
+        # Where all of a row is in vectors, threads add up the sums of the block's rows through shared memory.
         self.sums = several and rows == "aligned" and self.tile.singles == 0 and self.tile.vector_size >= 4
         # rstd is on its way a turn ahead where rows are short: a turn would wait for it. Rows of 12 KB are slower so.
         self.rstd_ahead = self.neighbours and N * dtype.width // 8 <= MOST_BYTES_AHEAD

@@ -85,3 +85,13 @@ def test_cells_whose_inputs_may_have_been_in_a_cache_are_taken_out_for_one_opera
     assert records.load(tmp_path / "softmax.json").cells == (few,)
     assert run(script, monkeypatch, "--why", "old", tmp_path) == 1
     assert "--why old: expected changed, unsure, cached" in capsys.readouterr().err
+    assert run(script, monkeypatch, "--operation", "softmaxx", tmp_path) == 1
+    assert "operation 'softmaxx' is not one of" in capsys.readouterr().err
+
+
+def test_a_cell_with_several_reasons_is_found_by_each(script, monkeypatch, tmp_path, capsys):
+    both = timed(1024, ptx_sha256="b" * 64, wobble=0.2, slots=1)
+    records.save(synthetic.record(both), tmp_path / "softmax.json")
+    for reason in ("changed", "unsure", "cached"):
+        assert run(script, monkeypatch, "--why", reason, tmp_path) == 0
+        assert capsys.readouterr().out.splitlines()[0].endswith(f": {reason}")
