@@ -6,7 +6,7 @@
 |-----------|-------------------------------------------------------------------------------------------------|
 | changed   | a kernel of this package that was timed, or its configuration, is not what ships now             |
 | unsure    | the speed ratio to the best peer is not known to 1 %                                             |
-| cached    | the launches went round so few inputs that some of them may have been found in L2                |
+| cached    | some inputs may have been found in L2: too few went round, or it was not cleared before a sample |
 
 "changed" needs CuTe DSL, which compiles what ships; no reason needs a GPU.
 """

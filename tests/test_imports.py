@@ -18,7 +18,7 @@ ROOMS = {
     "analysis": ({"simulator.trace", "hardware"}, set()),
     "bench": (
         {"hardware", "reference", "kernels", "compiler", "ops", "machine", "occupancy"},
-        {"torch"},
+        {"cuda", "torch"},  # the driver, since torch has no call that releases what L2 keeps
     ),
     "cli": (set(), set()),
     "compiler": ({"kernel_cache", "kernels", "simulator"}, {"cutlass", "cuda", "torch"}),

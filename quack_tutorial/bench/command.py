@@ -20,6 +20,7 @@ from pathlib import Path
 from quack_tutorial import hardware, machine
 from quack_tutorial.bench import prepare, records, results, sweep
 from quack_tutorial.bench.operations import (
+    BEFORE,
     DTYPES,
     L2_MULTIPLE,
     OPERATIONS,
@@ -36,7 +37,8 @@ from quack_tutorial.compiler import kernels_kept
 
 TIMER = (
     f"microseconds a launch: CUDA-graph replay of >= 20 launches over rotating inputs of >= {L2_MULTIPLE} x L2, "
-    "providers interleaved, one sample a round; do_bench_us: triton.testing.do_bench median"
+    f"before each sample {BEFORE}, providers interleaved, one sample a round; "
+    "do_bench_us: triton.testing.do_bench median"
 )
 QUICK_SIZES = (1024, 4096, 8192, 16384)
 ALL = "all"

@@ -18,7 +18,7 @@ import torch._dynamo
 
 from quack_tutorial import hardware
 from quack_tutorial.bench import ceilings, correctness, ours, timing
-from quack_tutorial.bench.operations import OPERATIONS, CellKey, bytes_moved, is_own
+from quack_tutorial.bench.operations import BEFORE, OPERATIONS, CellKey, bytes_moved, is_own
 from quack_tutorial.bench.records import Cell, Result, ok_result, rounded
 from quack_tutorial.bench.statistics import is_sure, median, paired_ratio
 
@@ -115,6 +115,7 @@ def measure_cell(key: CellKey, providers, rounds=11, do_bench=True, crashed=None
         ceiling_gb_s=rounded(ceiling_gb_s),
         ceiling_samples_us=ceiling_samples,
         results=tuple(results),
+        before=BEFORE,
     )
 
 

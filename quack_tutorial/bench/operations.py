@@ -41,6 +41,7 @@ POWERS = (256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072, 262144)
 ODD_SIZES = (257, 1000, 3000, 5120, 12289, 50257, 128256, 151936)
 DEVICE = "cuda"  # where inputs are made
 L2_MULTIPLE = 16  # what launches go round is so many times as large as L2, or more, see `timing`
+BEFORE = "L2 cleared, one replay"  # what precedes each sample, see `timing`
 
 
 @dataclass(frozen=True, order=True)

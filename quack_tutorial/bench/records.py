@@ -18,7 +18,15 @@ import math
 from dataclasses import MISSING, asdict, dataclass, fields, replace
 from pathlib import Path
 
-from quack_tutorial.bench.operations import ITEM_BYTES, L2_MULTIPLE, OPERATIONS, CellKey, bytes_moved, matrices_bytes
+from quack_tutorial.bench.operations import (
+    BEFORE,
+    ITEM_BYTES,
+    L2_MULTIPLE,
+    OPERATIONS,
+    CellKey,
+    bytes_moved,
+    matrices_bytes,
+)
 from quack_tutorial.bench.statistics import interquartile_range, median
 
 SCHEMA = 1
@@ -56,7 +64,8 @@ class Result:
 class Cell:
     """One size: the ceiling and everyone's results. `measured` is the UTC time, `slots` the buffers gone round.
 
-    `gpu` is the number of the GPU on its host, where several of one host measured a cell each.
+    `gpu` is the number of the GPU on its host, where several of one host measured a cell each. `before` is what preceded each
+    sample, None where that was nothing.
     """
 
     dtype: str
@@ -71,6 +80,7 @@ class Cell:
     ceiling_samples_us: tuple[float, ...]
     results: tuple[Result, ...]
     gpu: int | None = None
+    before: str | None = None
 
     def result(self, provider: str) -> Result | None:
         """The result of `provider`, or None where it was not asked."""
@@ -100,9 +110,11 @@ class Record:
         return CellKey(self.operation, cell.dtype, cell.M, cell.N)
 
     def cached(self, cell: Cell) -> bool:
-        """Whether the cell's launches went round so few inputs that some of them may have been found in L2, see `timing`."""
+        """Whether some of the cell's inputs may have been found in L2: its launches went round too few of them, or L2 was not
+        cleared before a sample, see `timing`."""
         inputs = cell.slots * matrices_bytes(self.key(cell))
-        return inputs < 0.99 * L2_MULTIPLE * self.l2_bytes  # what goes with the matrices is an input too
+        few = inputs < 0.99 * L2_MULTIPLE * self.l2_bytes  # what goes with the matrices is an input too
+        return few or cell.before != BEFORE
 
     @property
     def days(self) -> str:

@@ -130,8 +130,8 @@ def as_text(found, table, operations) -> str:
     cached = sum(r["cached"] for r in table)
     if cached:
         lines.append(
-            f"{cached} of them went round less than {L2_MULTIPLE} x L2 of inputs, of which kernels that do not ask L2 to keep what "
-            "they read may have found some there: measure them again."
+            f"{cached} of them were measured without clearing L2 before each sample, or went round less than {L2_MULTIPLE} x L2 of "
+            "inputs: some may have been found there, so measure them again."
         )
     above = [f"{_size(r)} ({', '.join(r['above_ceiling'])})" for r in table if r["above_ceiling"]]
     if above:

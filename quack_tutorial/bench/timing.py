@@ -1,12 +1,19 @@
 """Times of GPU work that can be compared: CUDA-graph replays over rotating buffers, providers taking turns.
 
 One sample is one replay of a graph of at least 20 launches, divided by their number: no host time, and the events'
-resolution spread over many launches. Launches go round buffers that together are at least `L2_MULTIPLE` x L2, so that next to
-nothing of an input is found in the cache. That takes more than it seems: what a kernel asked L2 to give up last stays there while
-kernels that ask for nothing go by, the same buffers in turn, and these read it. Softmax of 32768 x 1024 bfloat16 without the hint
-took 34.1 us with 3 x L2, 34.6 us with 40 x L2, and 34.7 us with 3 x L2 after cudaCtxResetPersistingL2Cache; with the hint 33.6 us
-each time (an H200, 2026-11-22). In every round each provider is replayed once, the first one another each round; sample i of two
-providers can therefore be paired (see `statistics`).
+resolution spread over many launches. In every round each provider is replayed once, the first one another each round, forwards
+and backwards in turn; sample i of two providers can therefore be paired (see `statistics`).
+
+Nothing should be found in L2 that another kernel left there. That takes three things:
+
+- Inputs of `L2_MULTIPLE` x L2 to go round: what a launch leaves is gone before its inputs come again.
+- `clear_l2` before each sample: where a kernel asks L2 to keep its bytes, or to give them up first, what another one left may stay
+  and be read.
+- A replay before the timed one: what is still to be written when a sample begins is the kernel's own, as if it ran all the time.
+
+Softmax of 32768 x 1024 bfloat16 without the hint took 34.1 us with 3 x L2, 34.6 us with 40 x L2, and 34.7 us with 3 x L2 after
+the driver's reset of kept lines; with the hint 33.6 us each time. With 16 x L2 and that reset alone, our cross-entropy loss of
+32768 x 8192 bfloat16 took 116.5 us after one provider and 118.3 us after another, round by round (H200s, 2026-11-22).
 
 The second timer, `do_bench_us`, is triton.testing.do_bench: events around single launches, cache overwritten before
 each. It includes what the launch costs the GPU's front end and is there to cross-check, not to rank.
@@ -29,7 +36,7 @@ MAX_LAUNCHES = 400
 MIN_REPLAYS = 7
 LONG_REPLAY_US = 20_000  # the samples of replays this long hardly differ: fewer of them say as much
 REPLAY_US = 3000  # a replay this long makes the graph's own start vanish
-HEAD_START_CYCLES = 4_000_000  # about 2 ms in which the host gets ahead, so that no graph waits for its launch
+CLEARED = 4  # times L2 that are read to clear it
 
 
 def slots_for(input_bytes: int, l2_bytes: int) -> int:
@@ -121,22 +128,39 @@ def rough_us(replay: Replay, rounds: int = 3) -> float:
 def _rounds(replays, rounds):
     names = list(replays)
     samples = {name: [] for name in names}
-    for name in names:
-        replays[name].graph.replay()
-    torch.cuda.synchronize()
     for turn in range(rounds):
-        order = names[turn % len(names) :] + names[: turn % len(names)]
-        events = {name: [torch.cuda.Event(enable_timing=True) for _ in range(2)] for name in order}
-        torch.cuda._sleep(HEAD_START_CYCLES)
-        for name in order:
-            start, end = events[name]
+        step = -1 if turn % 2 else 1
+        for k in range(len(names)):
+            name = names[(turn + step * k) % len(names)]
+            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            clear_l2()
+            replays[name].graph.replay()  # also gives the host time to get ahead
             start.record()
             replays[name].graph.replay()
             end.record()
-        torch.cuda.synchronize()
-        for name, (start, end) in events.items():
+            torch.cuda.synchronize()
             samples[name].append(start.elapsed_time(end) * 1e3 / replays[name].launches)
     return samples
+
+
+def clear_l2() -> None:
+    """Wait for the GPU, have L2 treat lines that a kernel asked it to keep as any others, and read other bytes into it."""
+    import cuda.bindings.driver as cuda
+
+    torch.cuda.synchronize()
+    (status,) = cuda.cuCtxResetPersistingL2Cache()
+    if status != cuda.CUresult.CUDA_SUCCESS:
+        raise RuntimeError(
+            f"cuCtxResetPersistingL2Cache failed with {status.name}: what kernels left in L2 would be timed too"
+        )
+    _other_bytes(torch.cuda.current_device()).sum()
+
+
+@functools.cache
+def _other_bytes(device: int):
+    """Zeros that are nobody's input, `CLEARED` x L2 of them."""
+    l2_bytes = torch.cuda.get_device_properties(device).L2_cache_size
+    return torch.zeros(CLEARED * l2_bytes // 4, device=torch.device("cuda", device))
 
 
 def do_bench_us(call, inputs) -> float:

@@ -263,7 +263,7 @@ def leaves_for_registers(config, N, stage_bytes):
 def streaming_candidates(vectors, operation):
     """Candidates where a row goes past in a loop, or in blocks of their own: any number of threads will do."""
     found = []
-    for threads in (8, 16, 32, 64, 128, 256, 512):
+    for threads in (8, 16, 32, 64, 128, 256, 512, 1024):
         for in_flight in (1, 2, 4, 8):
             pieces = vectors / (threads * in_flight)
             if pieces < 0.6 and (threads, in_flight) != (8, 1):

@@ -46,8 +46,6 @@ class CrossEntropy:
         # Nothing is written that L2 could give up sooner.
         self.tile = RowTile(dtype, N, rows, self.config, vectors=self.config.in_flight, hint=EVICT_FIRST)
         self.exchange = RowExchange(self.config, values=2)
-        # Rows that are one piece of many values a thread, whose sum would else be a long chain of additions.
-        self.chains = 4 if dtype.width == 16 and 1024 <= 2 * N <= 4096 else 1
 
     @cute.jit
     def __call__(self, mX, mT, mLoss, mLSE, ignore_index: cutlass.Int64, stream: cuda.CUstream):
@@ -69,7 +67,7 @@ class CrossEntropy:
         cute.arch.sync_warp()  # or the compiler would move that load down to where the target is needed
 
         # read MN elements
-        max_thread, sum_thread = online_max_sum(tile, mX, place, chains=self.chains)
+        max_thread, sum_thread = online_max_sum(tile, mX, place)
         col = column_of(target, tile.N)
         logit = logit_of(mX, row, col)
         max_warp, sum_warp = warp_max_sum(max_thread, sum_thread, min(tile.threads_per_row, 32), self.dtype)

@@ -19,26 +19,24 @@ from quack_tutorial.kernels.reduce import (
     finite_or_zero,
     thread_max,
     thread_reduce,
-    thread_sum,
     warp_reduce,
 )
 
 
 @cute.jit
-def online_max_sum(tile, mX, place, scale: cutlass.Constexpr = None, chains: cutlass.Constexpr = 1):
+def online_max_sum(tile, mX, place, scale: cutlass.Constexpr = None):
     """This thread's (max, sum of exp(x - max)) of its row of mX, whose pieces, all of them, are this thread's to go through.
 
     With `scale` the terms are those of `exp_scaled`; without it, for a sum of which only the logarithm is needed, of `exp_terms`.
-    `chains` is how many sums of a piece's terms a thread has going at once.
     """
     max_thread, sum_thread = -cutlass.Float32.inf, cutlass.Float32(0.0)
     # Pieces that every row has whole without looking where it ends, then the last one or two.
     for piece in range(tile.whole_pieces):
         at = in_piece(place, piece)
-        max_thread, sum_thread = add_piece(tile, mX, at, tile.vectors, scale, chains, max_thread, sum_thread)
+        max_thread, sum_thread = add_piece(tile, mX, at, tile.vectors, scale, max_thread, sum_thread)
     for piece in cutlass.range_constexpr(tile.whole_pieces, tile.pieces):
         at = in_piece(place, piece)
-        max_thread, sum_thread = add_piece(tile, mX, at, tile.certain, scale, chains, max_thread, sum_thread)
+        max_thread, sum_thread = add_piece(tile, mX, at, tile.certain, scale, max_thread, sum_thread)
     return max_thread, sum_thread
 
 
@@ -49,9 +47,7 @@ def in_piece(place, piece):
 
 
 @cute.jit
-def add_piece(
-    tile, mX, place, certain: cutlass.Constexpr, scale: cutlass.Constexpr, chains: cutlass.Constexpr, max_old, sum_old
-):
+def add_piece(tile, mX, place, certain: cutlass.Constexpr, scale: cutlass.Constexpr, max_old, sum_old):
     """The pair with this thread's vectors of one piece, the first `certain` of them in the row."""
     rX = tile.load(mX, place, fill=-math.inf, certain=certain)
     # The piece's maximum first: then one exponential an element, and one for the sum so far.
@@ -62,8 +58,6 @@ def add_piece(
         terms = exp_terms(rX, reference)
     else:
         terms = exp_scaled(as_float32(rX) - reference, scale)
-    if cutlass.const_expr(chains > 1):
-        return max_new, scaled + thread_sum(terms, chains)
     return max_new, thread_reduce(terms, cute.ReductionOp.ADD, scaled)
 
 

@@ -2,7 +2,7 @@
 
 | level  | function         | values travel through            | cost for one value                            |
 |--------|------------------|----------------------------------|-----------------------------------------------|
-| thread | `thread_reduce`, `thread_sum` | registers           | one operation an element                      |
+| thread | `thread_reduce`  | registers                        | one operation an element                      |
 | warp   | `warp_reduce`    | shuffles                         | log2(width) shuffles, no memory, no barrier   |
 | block  | `block_reduce`   | shared memory, one slot a warp   | a write, a barrier, a read, log2(warps) shuffles |
 | block  | `block_softmax_reduce` | the same, (max, sum) together | the same, once instead of twice               |
@@ -51,18 +51,6 @@ def thread_max(tensor, init_val):
         return thread_reduce(tensor.load(), cute.ReductionOp.MAX, init_val)
     largest = thread_reduce(tensor.load(), cute.ReductionOp.MAX, -tensor.element_type.inf)
     return cute.arch.fmax(init_val, tensor.element_type(largest).to(cutlass.Float32))
-
-
-def thread_sum(x, chains):
-    """The sum of the values of the TensorSSA `x` that one thread holds, added up in `chains` parts at a time, so that an
-    addition need not wait for the one before it."""
-    count = cute.size(x.shape)
-    parts = [x[k] for k in range(min(chains, count))]
-    for k in range(chains, count):
-        parts[k % chains] = parts[k % chains] + x[k]
-    while len(parts) > 1:
-        parts = [*parts[2:], parts[0] + parts[1]]
-    return parts[0]
 
 
 @cute.jit

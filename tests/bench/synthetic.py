@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from quack_tutorial.bench.operations import CellKey, bytes_moved
+from quack_tutorial.bench.operations import BEFORE, CellKey, bytes_moved
 from quack_tutorial.bench.records import Cell, Record, Result, ok_result
 
 ROUNDS = 11
@@ -44,6 +44,7 @@ def cell(
         measured="2020-01-01T00:00:00+00:00",
         launches=75,
         slots=3,
+        before=BEFORE,
         ceiling="copy, 2048 words, 4 warps",
         ceiling_gb_s=ceiling_gb_s,
         ceiling_samples_us=ceiling_samples,

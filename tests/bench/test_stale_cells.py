@@ -73,11 +73,16 @@ def test_cells_whose_inputs_may_have_been_in_a_cache_are_taken_out_for_one_opera
     enough = -(-16 * l2 // (8192 * 4096 * 2))  # of matrices of 8192 x 4096 bfloat16
     few = timed(4096, slots=enough - 1)
     many, fewer = (timed(4096, slots=slots, operation="rmsnorm") for slots in (enough, enough - 1))
-    softmax, other = synthetic.record(few), synthetic.record(many, replace(fewer, dtype="float16"), operation="rmsnorm")
+    dirty = timed(8192, slots=enough, operation="rmsnorm", before=None)
+    softmax = synthetic.record(few)
+    other = synthetic.record(many, replace(fewer, dtype="float16"), dirty, operation="rmsnorm")
     records.save(softmax, tmp_path / "softmax.json")
     records.save(other, tmp_path / "rmsnorm.json")
-    assert not results.row(other, many)["cached"] and results.row(other, fewer)["cached"]
-    assert "1 of them went round less than 16 x L2" in results.as_text([softmax], results.rows([softmax]), ["softmax"])
+    assert [results.row(other, cell)["cached"] for cell in (many, fewer, dirty)] == [False, True, True]
+    assert (
+        "1 of them were measured without clearing L2 before each sample, or went round less than 16 x L2"
+        in results.as_text([softmax], results.rows([softmax]), ["softmax"])
+    )
     assert run(script, monkeypatch, "--why", "changed,unsure", tmp_path) == 0
     assert capsys.readouterr().out == "0 cells to be measured again.\n"
     assert run(script, monkeypatch, "--drop", "--why", "cached", "--operation", "rmsnorm", tmp_path) == 0

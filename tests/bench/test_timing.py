@@ -94,7 +94,7 @@ class Clock:
     """A GPU's clock for `timing`: replays take what they say, and everything that happens is noted in order."""
 
     def __init__(self, monkeypatch):
-        self.now_ms, self.order = 0.0, []
+        self.now_ms, self.order, self.cleared = 0.0, [], []
         clock = self
 
         class Event:
@@ -110,15 +110,17 @@ class Clock:
         monkeypatch.setattr(torch.cuda, "Event", Event)
         monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
         monkeypatch.setattr(torch.cuda, "_sleep", lambda cycles: None)
+        monkeypatch.setattr(timing, "clear_l2", lambda: clock.cleared.append(len(clock.order)))
 
     def replay(self, name, ms, launches):
-        """A graph that takes `ms` on a clock that slows down by 1 % a round."""
+        """A graph that takes twice as long after another one, and `ms` after itself, on a clock that slows down by 1 % a round."""
         clock = self
 
         class Graph:
             def replay(self):
                 clock.order.append(name)
-                clock.now_ms += ms * (1 + 0.01 * ((len(clock.order) - 1) // 3))
+                again = clock.order[-2:] == [name, name]
+                clock.now_ms += (1 if again else 2) * ms * (1 + 0.01 * ((len(clock.order) - 1) // 6))
 
         return timing.Replay(Graph(), launches, [], ())
 
@@ -127,14 +129,32 @@ def test_rounds_take_turns_begin_with_another_each_and_give_microseconds_a_launc
     clock = Clock(monkeypatch)
     replays = {"a": clock.replay("a", 2.0, 20), "b": clock.replay("b", 4.0, 20), "c": clock.replay("c", 1.0, 10)}
     samples = timing.interleaved_us(replays, 7)
-    warm_up, rounds = clock.order[:3], [clock.order[i : i + 3] for i in range(3, 24, 3)]
-    assert warm_up == ["a", "b", "c"]
-    assert rounds[:4] == [["a", "b", "c"], ["b", "c", "a"], ["c", "a", "b"], ["a", "b", "c"]]
+    rounds = ["".join(clock.order[i : i + 6]) for i in range(0, 42, 6)]
+    assert rounds == ["aabbcc", "bbaacc", "ccaabb", "aaccbb", "bbccaa", "ccbbaa", "aabbcc"]
+    assert clock.cleared == list(range(0, 42, 2))
     assert {len(found) for found in samples.values()} == {7}
-    assert samples["a"][0] == pytest.approx(2.0 * 1.01 * 1e3 / 20)
-    assert samples["c"][6] == pytest.approx(1.0 * 1.07 * 1e3 / 10)
+    assert samples["a"][0] == pytest.approx(2.0 * 1e3 / 20)
+    assert samples["b"][6] == pytest.approx(4.0 * 1.06 * 1e3 / 20)
     # The clock drifts, and the ratio within a round does not.
-    assert [b / a for a, b in zip(samples["a"], samples["b"], strict=True)] == pytest.approx([2.0] * 7)
+    assert [c / a for a, c in zip(samples["a"], samples["c"], strict=True)] == pytest.approx([1.0] * 7)
+
+
+def test_l2_is_cleared_by_a_reset_and_then_by_reading_other_bytes(monkeypatch):
+    driver = pytest.importorskip("cuda.bindings.driver", reason="cuda-bindings is not installed")
+    done = []
+    bytes_read = type("Bytes", (), {"sum": lambda self: done.append("read")})()
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: done.append("synchronize"))
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
+    monkeypatch.setattr(timing, "_other_bytes", {1: bytes_read}.get)
+    monkeypatch.setattr(
+        driver, "cuCtxResetPersistingL2Cache", lambda: (done.append("reset"), driver.CUresult(status))[1:]
+    )
+    status = 0
+    timing.clear_l2()
+    assert done == ["synchronize", "reset", "read"]
+    status = 801
+    with pytest.raises(RuntimeError, match="cuCtxResetPersistingL2Cache failed with CUDA_ERROR_NOT_SUPPORTED"):
+        timing.clear_l2()
 
 
 def test_a_replay_keeps_the_inputs_that_its_graph_reads():
