@@ -115,7 +115,7 @@ def measure_cell(key: CellKey, providers, rounds=11, do_bench=True, crashed=None
         ceiling_gb_s=rounded(ceiling_gb_s),
         ceiling_samples_us=ceiling_samples,
         results=tuple(results),
-        before=BEFORE,
+        before=BEFORE if timing.clear_l2() else None,
     )
 
 

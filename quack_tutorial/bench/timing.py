@@ -143,17 +143,15 @@ def _rounds(replays, rounds):
     return samples
 
 
-def clear_l2() -> None:
-    """Wait for the GPU, have L2 treat lines that a kernel asked it to keep as any others, and read other bytes into it."""
+def clear_l2() -> bool:
+    """Wait for the GPU, have L2 treat lines that a kernel asked it to keep as any others, and read other bytes into it; False if
+    the driver refuses the second, as it may for a part of a shared GPU."""
     import cuda.bindings.driver as cuda
 
     torch.cuda.synchronize()
     (status,) = cuda.cuCtxResetPersistingL2Cache()
-    if status != cuda.CUresult.CUDA_SUCCESS:
-        raise RuntimeError(
-            f"cuCtxResetPersistingL2Cache failed with {status.name}: what kernels left in L2 would be timed too"
-        )
     _other_bytes(torch.cuda.current_device()).sum()
+    return status == cuda.CUresult.CUDA_SUCCESS
 
 
 @functools.cache

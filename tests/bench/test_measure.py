@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from quack_tutorial.bench import measure, records, timing  # noqa: E402
 from quack_tutorial.bench.formulas import softmax as softmax_torch  # noqa: E402
-from quack_tutorial.bench.operations import OPERATIONS, CellKey  # noqa: E402
+from quack_tutorial.bench.operations import BEFORE, OPERATIONS, CellKey  # noqa: E402
 from tests.bench import synthetic  # noqa: E402
 
 KEY = CellKey("softmax", "float32", 64, 1000)
@@ -56,6 +56,7 @@ def cell_of(monkeypatch):
     monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: None)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
     monkeypatch.setattr(timing, "capture", host_capture)
+    monkeypatch.setattr(timing, "clear_l2", lambda: True)
     monkeypatch.setattr(measure.ours, "shipped", lambda *which: ("a" * 64, f"of {which[1]}"))
     monkeypatch.setattr(timing, "do_bench_us", lambda call, inputs: 50.0)
     monkeypatch.setattr(measure.ceilings, "ceiling_candidates", lambda *args: {"plain copy": None})
@@ -82,7 +83,13 @@ def cell_of(monkeypatch):
     return measured
 
 
-def test_providers_that_are_right_are_timed_and_recorded(cell_of, tmp_path):
+def cell_of_a_gpu_that_keeps(cell_of, monkeypatch):
+    """A cell of a GPU whose driver does not release what L2 keeps."""
+    monkeypatch.setattr(timing, "clear_l2", lambda: False)
+    return cell_of(ours=provider(softmax_torch))
+
+
+def test_providers_that_are_right_are_timed_and_recorded(cell_of, monkeypatch, tmp_path):
     cell = cell_of(ours=provider(softmax_torch), eager=provider(softmax_torch))
     ours = cell.result("ours")
     assert ours.status == "ok"
@@ -95,6 +102,7 @@ def test_providers_that_are_right_are_timed_and_recorded(cell_of, tmp_path):
     assert cell.result("eager").ptx_sha256 is None and cell.result("eager").config is None
     assert cell.ceiling == "plain copy"  # the faster of the two
     assert cell.slots * 64 * 1000 * 4 >= 3 * 100_000 and cell.launches % cell.slots == 0
+    assert cell.before == BEFORE and cell_of_a_gpu_that_keeps(cell_of, monkeypatch).before is None
     records.save(synthetic.record(cell), tmp_path / "r.json")
     assert records.load(tmp_path / "r.json").cells == (cell,)
 
