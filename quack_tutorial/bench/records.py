@@ -65,7 +65,7 @@ class Cell:
     """One size: the ceiling and everyone's results. `measured` is the UTC time, `slots` the buffers gone round.
 
     `gpu` is the number of the GPU on its host, where several of one host measured a cell each. `before` is what preceded each
-    sample, None where that was nothing.
+    sample, None where L2 was not cleared.
     """
 
     dtype: str

@@ -4,16 +4,16 @@ One sample is one replay of a graph of at least 20 launches, divided by their nu
 resolution spread over many launches. In every round each provider is replayed once, the first one another each round, forwards
 and backwards in turn; sample i of two providers can therefore be paired (see `statistics`).
 
-Nothing should be found in L2 that another kernel left there. That takes three things:
+What other kernels left in L2 should make no difference. That takes three things:
 
 - Inputs of `L2_MULTIPLE` x L2 to go round: what a launch leaves is gone before its inputs come again.
-- `clear_l2` before each sample: where a kernel asks L2 to keep its bytes, or to give them up first, what another one left may stay
-  and be read.
+- `clear_l2` before each sample: bytes that a kernel asked L2 to keep stay while kernels that ask for nothing go by, the same inputs
+  in turn, and these read them.
 - A replay before the timed one: what is still to be written when a sample begins is the kernel's own, as if it ran all the time.
 
 Softmax of 32768 x 1024 bfloat16 without the hint took 34.1 us with 3 x L2, 34.6 us with 40 x L2, and 34.7 us with 3 x L2 after
 the driver's reset of kept lines; with the hint 33.6 us each time. With 16 x L2 and that reset alone, our cross-entropy loss of
-32768 x 8192 bfloat16 took 116.5 us after one provider and 118.3 us after another, round by round (H200s, 2026-11-22).
+32768 x 8192 bfloat16 took 116.5 us after a plain read and 118.3 us after torch's own, it is not known why (H200s, 2026-11-22).
 
 The second timer, `do_bench_us`, is triton.testing.do_bench: events around single launches, cache overwritten before
 each. It includes what the launch costs the GPU's front end and is there to cross-check, not to rank.
@@ -144,8 +144,10 @@ def _rounds(replays, rounds):
 
 
 def clear_l2() -> bool:
-    """Wait for the GPU, have L2 treat lines that a kernel asked it to keep as any others, and read other bytes into it; False if
-    the driver refuses the second, as it may for a part of a shared GPU."""
+    """Wait for the GPU, have L2 treat lines that a kernel asked it to keep as any others, and read other bytes into it.
+
+    False if the driver does not release such lines, as may be on a part of a shared GPU.
+    """
     import cuda.bindings.driver as cuda
 
     torch.cuda.synchronize()

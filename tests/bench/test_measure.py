@@ -83,13 +83,13 @@ def cell_of(monkeypatch):
     return measured
 
 
-def cell_of_a_gpu_that_keeps(cell_of, monkeypatch):
-    """A cell of a GPU whose driver does not release what L2 keeps."""
+def test_a_cell_says_whether_l2_could_be_cleared(cell_of, monkeypatch):
+    assert cell_of(ours=provider(softmax_torch)).before == BEFORE
     monkeypatch.setattr(timing, "clear_l2", lambda: False)
-    return cell_of(ours=provider(softmax_torch))
+    assert cell_of(ours=provider(softmax_torch)).before is None
 
 
-def test_providers_that_are_right_are_timed_and_recorded(cell_of, monkeypatch, tmp_path):
+def test_providers_that_are_right_are_timed_and_recorded(cell_of, tmp_path):
     cell = cell_of(ours=provider(softmax_torch), eager=provider(softmax_torch))
     ours = cell.result("ours")
     assert ours.status == "ok"
@@ -102,7 +102,6 @@ def test_providers_that_are_right_are_timed_and_recorded(cell_of, monkeypatch, t
     assert cell.result("eager").ptx_sha256 is None and cell.result("eager").config is None
     assert cell.ceiling == "plain copy"  # the faster of the two
     assert cell.slots * 64 * 1000 * 4 >= 3 * 100_000 and cell.launches % cell.slots == 0
-    assert cell.before == BEFORE and cell_of_a_gpu_that_keeps(cell_of, monkeypatch).before is None
     records.save(synthetic.record(cell), tmp_path / "r.json")
     assert records.load(tmp_path / "r.json").cells == (cell,)
 
