@@ -152,23 +152,6 @@ def _load_or_compile(host_fn, args, key, arch=None):
     return kept and _load(kept, name) or compiled
 
 
-@contextmanager
-def kernels_kept():
-    """What is compiled in here, or by processes started in here, is kept on disk: where the user wants it, else for as long as
-    this takes."""
-    if kernel_cache.folder():
-        yield
-        return
-    with tempfile.TemporaryDirectory(prefix="quack-tutorial-") as folder:
-        before = os.environ.get(kernel_cache.VARIABLE)
-        os.environ[kernel_cache.VARIABLE] = folder
-        try:
-            yield
-        finally:
-            del os.environ[kernel_cache.VARIABLE]
-            os.environ.update({} if before is None else {kernel_cache.VARIABLE: before})
-
-
 def _kept_name(fingerprint, signature, arch):
     """The name under which a kernel is kept on disk, or None if it is made from something without a lasting name."""
     specs = tuple(astuple(item) if isinstance(item, TensorSpec) else item for item in signature)

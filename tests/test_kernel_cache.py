@@ -157,18 +157,3 @@ def test_the_script_that_compiles_ahead_says_what_it_lacks(root, tmp_path):
     assert f"{len(tried)} of {len(tried)} programs" in done.stdout, done.stderr
     # The sum of dw's parts is one more.
     assert len(list(tmp_path.glob("*.o"))) == len(tried) + 1
-
-
-def test_without_a_folder_of_the_users_one_is_there_for_as_long_as_it_takes(monkeypatch, tmp_path):
-    for before in (None, ""):
-        monkeypatch.delenv(kernel_cache.VARIABLE, raising=False)
-        if before is not None:
-            monkeypatch.setenv(kernel_cache.VARIABLE, before)
-        with compiler.kernels_kept():
-            folder = kernel_cache.folder()
-            assert folder.is_dir()
-        assert not folder.exists() and os.environ.get(kernel_cache.VARIABLE) == before
-    monkeypatch.setenv(kernel_cache.VARIABLE, str(tmp_path))
-    with compiler.kernels_kept():
-        assert kernel_cache.folder() == tmp_path
-    assert tmp_path.exists()

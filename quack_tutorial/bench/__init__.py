@@ -15,7 +15,7 @@
 | `records`       | recorded results: device, versions, samples; read, checked, written                      |
 | `measure`       | one cell: set up, check, time                                                            |
 | `worker`        | the process that measures cells                                                          |
-| `prepare`       | compiles what cells need, in many processes, before they are measured                    |
+| `turns`         | several workers on one GPU: one has it, others compile                                   |
 | `sweep`         | many cells through workers, one a GPU, started again when a provider takes them down     |
 | `tuning`        | the process that tries configurations of one kernel at one size                          |
 | `tune`          | `quack-tutorial tune`                                                                    |

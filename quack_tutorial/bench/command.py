@@ -2,8 +2,8 @@
 
 A sweep may be stopped at any time and gone on with (`--resume`): the record is written after every cell, and cells that
 it holds are skipped. A record holds one operation, one machine and one set of versions; others are refused. Several
-operations, or `all` of them, have a record each in the folder that --out names. With `--prepare K` everything is compiled
-first, in K processes a GPU: the more cells, the more time that saves.
+operations, or `all` of them, have a record each in the folder that --out names. With `--workers K` there are K processes a
+GPU, of which one measures while others compile (see `turns`).
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ import shlex
 import sys
 import time
 from collections import Counter
-from contextlib import nullcontext
 from pathlib import Path
 
 from quack_tutorial import hardware, machine
-from quack_tutorial.bench import prepare, records, results, sweep
+from quack_tutorial.bench import records, results, sweep
 from quack_tutorial.bench.operations import (
     BEFORE,
     DTYPES,
@@ -33,7 +32,6 @@ from quack_tutorial.bench.operations import (
     slug,
     words,
 )
-from quack_tutorial.compiler import kernels_kept
 
 TIMER = (
     f"microseconds a launch: CUDA-graph replay of >= 20 launches over rotating inputs of >= {L2_MULTIPLE} x L2, "
@@ -63,7 +61,9 @@ def add_arguments(parser):
     parser.add_argument("--resume", action="store_true", help="go on with FILE: skip the cells it holds")
     parser.add_argument("--quick", action="store_true", help="4 sizes, 7 rounds, no second timer")
     parser.add_argument("--gpus", type=int, metavar="K", help="use K GPUs of this host, one cell each")
-    parser.add_argument("--prepare", type=int, metavar="K", help="compile everything first, in K processes a GPU")
+    parser.add_argument(
+        "--workers", type=int, default=1, metavar="K", help="K processes a GPU: one measures, others compile"
+    )
     parser.add_argument("--limit-s", type=float, metavar="S", help="stop between cells after about S seconds")
     parser.add_argument("--steps", action="store_true", help="say how long each step of a cell took, and all together")
 
@@ -76,8 +76,8 @@ def run(args) -> int:
         print(f"bench measures on a Hopper GPU, and there is none to use here: {why}.", file=sys.stderr)
         return 1
     try:
-        if args.prepare is not None and args.prepare < 1:
-            raise ValueError(f"--prepare takes a number of processes, 1 or more, got {args.prepare}")
+        if args.workers < 1:
+            raise ValueError(f"--workers takes a number of processes, 1 or more, got {args.workers}")
         keys = requested_cells(args)
         providers = requested_providers(args)
         kept = opened(args)
@@ -85,8 +85,7 @@ def run(args) -> int:
         print(f"bench: {error}", file=sys.stderr)
         return 1
     try:
-        with kernels_kept() if args.prepare else nullcontext():
-            return measure(args, keys, providers, kept, here.driver)
+        return measure(args, keys, providers, kept, here.driver)
     except (RuntimeError, records.RecordError) as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1
@@ -103,12 +102,7 @@ def measure(args, keys, providers, kept, driver, start=sweep.Worker) -> int:
         print(f"  {operation}: {', '.join(names)}")
     if not todo:
         return 0
-    limit_s = args.limit_s
     refuse = functools.partial(refuse_others, args, dict(kept), driver)
-    if args.prepare:
-        preparing = time.monotonic()
-        print(prepared(args, todo, providers, refuse, start), flush=True)
-        limit_s = None if limit_s is None else limit_s - (time.monotonic() - preparing)
     began, failed, done, kept, steps = time.monotonic(), 0, 0, dict(kept), Counter()
     started = []  # what a worker says about the device is known when the first one has started
 
@@ -126,10 +120,11 @@ def measure(args, keys, providers, kept, driver, start=sweep.Worker) -> int:
         lambda key: providers[key.operation],
         rounds=7 if args.quick else 11,
         do_bench=not args.quick,
-        limit_s=limit_s,
+        limit_s=args.limit_s,
         on_step=show,
         start=start_and_note,
         gpus=args.gpus,
+        workers=args.workers,
     )
     for measured in found:
         show(measured.key, "")
@@ -190,16 +185,6 @@ def started_unless(refuse, start, **more):
         worker.close()
         raise
     return worker
-
-
-def prepared(args, keys, providers, refuse=lambda machine: None, start=sweep.Worker) -> str:
-    """Compile what `keys` need, in at most half of the time that there is; a sentence on what came of it."""
-    jobs = prepare.jobs_of(keys, lambda key: providers[key.operation])
-    limit_s = None if args.limit_s is None else args.limit_s / 2
-    # A worker that measures is not one that compiles.
-    start = prepare.start_worker if start is sweep.Worker else start
-    start = functools.partial(started_unless, refuse, start)
-    return prepare.prepare(jobs, args.prepare, args.gpus, limit_s, start=start)
 
 
 def requested_operations(args) -> tuple[str, ...]:
@@ -316,6 +301,8 @@ def command_line(args, operation: str | None = None) -> str:
         line += ["--out", Path(out).name]
     if args.gpus:
         line += ["--gpus", str(args.gpus)]
+    if args.workers > 1:
+        line += ["--workers", str(args.workers)]
     return shlex.join(line)
 
 

@@ -17,7 +17,7 @@ import torch
 import torch._dynamo
 
 from quack_tutorial import hardware
-from quack_tutorial.bench import ceilings, correctness, ours, timing
+from quack_tutorial.bench import ceilings, correctness, ours, timing, turns
 from quack_tutorial.bench.operations import BEFORE, OPERATIONS, CellKey, bytes_moved, is_own
 from quack_tutorial.bench.records import Cell, Result, ok_result, rounded
 from quack_tutorial.bench.statistics import is_sure, median, paired_ratio
@@ -31,6 +31,7 @@ def measure_cell(key: CellKey, providers, rounds=11, do_bench=True, crashed=None
     `announce` is told what is about to happen, so that the parent knows whom a crash belongs to.
     """
     torch._dynamo.reset()  # its caches of other shapes would make it compile for dynamic ones, or give up
+    turns.give_while_compiling(turns.mine())
     operation, crashed = OPERATIONS[key.operation], crashed or {}
     setups = {**operation.providers, **operation.ladder}
     device = torch.cuda.get_device_properties()
@@ -64,6 +65,8 @@ def measure_cell(key: CellKey, providers, rounds=11, do_bench=True, crashed=None
             continue
         except Exception as error:  # a peer may raise anything; what matters is that the GPU still answers
             torch.cuda.synchronize()  # raises, and so ends this process, if it does not
+            if turns.shared() and "OutOfMemoryError" in first_line(error):  # inductor has its own error around torch's
+                raise  # the other workers have the memory: alone this provider may run
             refused[name] = Result(name, "unsupported", first_line(error))
             continue
         problem = correctness.judgement(contender.error, name in own, key.operation)

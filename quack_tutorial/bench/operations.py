@@ -385,9 +385,10 @@ def expected_cells(operation: str, ladder: bool = False) -> tuple[CellKey, ...]:
     )
 
 
-def matrices_bytes(key: CellKey) -> int:
-    """The bytes of the (M, N) matrices among the cell's inputs."""
-    return int(OPERATIONS[key.operation].pattern[0]) * key.M * key.N * ITEM_BYTES[key.dtype]
+def bytes_read(key: CellKey) -> int:
+    """The bytes of the cell's inputs, within 1 %: what the operation moves less the (M, N) matrix that it writes."""
+    writes = OPERATIONS[key.operation].pattern.count("W")
+    return bytes_moved(key) - writes * key.M * key.N * ITEM_BYTES[key.dtype]
 
 
 def bytes_moved(key: CellKey) -> int:

@@ -25,7 +25,7 @@ from quack_tutorial.bench.operations import (
     OPERATIONS,
     CellKey,
     bytes_moved,
-    matrices_bytes,
+    bytes_read,
 )
 from quack_tutorial.bench.statistics import interquartile_range, median
 
@@ -65,7 +65,7 @@ class Cell:
     """One size: the ceiling and everyone's results. `measured` is the UTC time, `slots` the buffers gone round.
 
     `gpu` is the number of the GPU on its host, where several of one host measured a cell each. `before` is what preceded each
-    sample, None where L2 was not cleared.
+    sample, None where L2 was not cleared. `workers` is how many processes had the GPU in turns (see `turns`), None for one alone.
     """
 
     dtype: str
@@ -81,6 +81,7 @@ class Cell:
     results: tuple[Result, ...]
     gpu: int | None = None
     before: str | None = None
+    workers: int | None = None
 
     def result(self, provider: str) -> Result | None:
         """The result of `provider`, or None where it was not asked."""
@@ -112,8 +113,7 @@ class Record:
     def cached(self, cell: Cell) -> bool:
         """Whether some of the cell's inputs may have been found in L2: its launches went round too few of them, or L2 was not
         cleared before a sample, see `timing`."""
-        inputs = cell.slots * matrices_bytes(self.key(cell))
-        few = inputs < 0.99 * L2_MULTIPLE * self.l2_bytes  # what goes with the matrices is an input too
+        few = cell.slots * bytes_read(self.key(cell)) < 0.99 * L2_MULTIPLE * self.l2_bytes
         return few or cell.before != BEFORE
 
     @property

@@ -23,11 +23,14 @@ from dataclasses import asdict, dataclass, field, replace
 
 from quack_tutorial.bench.peers import WORKER_ENVIRONMENT
 from quack_tutorial.bench.records import Cell, Result
+from quack_tutorial.bench.turns import LOCK
 from quack_tutorial.compiler import DUMP_FOLDER
 
 SILENCE_S = 300  # no step takes this long, QuACK's tuning included; a worker silent for longer hangs
-STEPS = ("inputs", "ceiling", "timing", "do_bench", "hashes")  # what a worker announces that is not a provider
+WAITING = "waiting"  # for a worker that has the GPU
+STEPS = (WAITING, "inputs", "ceiling", "timing", "do_bench", "hashes")  # what a worker announces that is not a provider
 VISIBLE = "CUDA_VISIBLE_DEVICES"
+COMPILE_THREADS = "TORCHINDUCTOR_COMPILE_THREADS"
 SWEEPS = "QUACK_TUTORIAL_BENCH_SWEEPS"  # the environment's name for the file in which workers tell each other, see `ceilings`
 
 
@@ -40,13 +43,14 @@ class WorkerDied(RuntimeError):
 
 
 class Worker:
-    """A worker process. `machine` is what it says about the device; `gpu` is which of the host's it uses, if it matters."""
+    """A worker process. `machine` is what it says about the device; `gpu` is which of the host's it uses, if it matters;
+    `more` is added to its environment."""
 
-    def __init__(self, command=None, gpu=None):
+    def __init__(self, command=None, gpu=None, more=None):
         command = command or [sys.executable, "-m", "quack_tutorial.bench.worker"]
         # A folder of its own for PTX: in a common one, workers that compile would wait for each other.
         self.dumped = tempfile.TemporaryDirectory(prefix="quack-tutorial-")
-        environment = {**os.environ, **WORKER_ENVIRONMENT, DUMP_FOLDER: self.dumped.name}
+        environment = {**os.environ, **WORKER_ENVIRONMENT, **(more or {}), DUMP_FOLDER: self.dumped.name}
         if gpu is not None:
             environment[VISIBLE] = visible_gpu(gpu, os.environ.get(VISIBLE))
         self.errors = tempfile.TemporaryFile("w+", errors="replace")
@@ -139,9 +143,18 @@ class Measured:
 
 
 def measure_cells(
-    keys, providers, rounds=11, do_bench=True, limit_s=None, on_step=lambda key, what: None, start=Worker, gpus=None
+    keys,
+    providers,
+    rounds=11,
+    do_bench=True,
+    limit_s=None,
+    on_step=lambda key, what: None,
+    start=Worker,
+    gpus=None,
+    workers=1,
 ) -> Iterator[Measured]:
-    """Measure `keys`, on `gpus` GPUs at once (None: one, whichever is the first); results come as they are ready.
+    """Measure `keys`, on `gpus` GPUs at once (None: one, whichever is the first) with so many `workers` each, which take turns
+    (see `turns`); results come as they are ready.
 
     Stops between two cells when the next would probably end after `limit_s`. `start` makes a worker. `providers` are
     names, or a function from a key to names. RuntimeError when a worker does not even start.
@@ -152,20 +165,32 @@ def measure_cells(
         asked = {"cell": asdict(key), "providers": list(names(key)), "rounds": rounds, "do_bench": do_bench}
         return {**asked, "crashed": crashed}
 
-    def read(data, gpu):
-        return replace(cell_from(data), gpu=gpu)
+    count = gpus or 1
 
-    with one_file_of_sweeps():
-        yield from attend(keys, request, read, limit_s, on_step, start, gpus)
+    def read(data, place):
+        return replace(
+            cell_from(data), gpu=None if gpus is None else place % count, workers=workers if workers > 1 else None
+        )
+
+    def start_at(gpu):  # counts the places of all GPUs
+        threads = max(1, (os.cpu_count() or 1) // (workers * count))
+        more = {LOCK: f"{folder}/gpu{gpu % count}", COMPILE_THREADS: str(threads)}
+        return start(gpu=gpu % count, more=more)
+
+    with one_folder() as folder:
+        if workers == 1:
+            yield from attend(keys, request, read, limit_s, on_step, start, gpus)
+        else:
+            yield from attend(keys, request, read, limit_s, on_step, start_at, workers * count)
 
 
 @contextmanager
-def one_file_of_sweeps():
-    """Workers that are started in here have one file in which they tell each other what the ceilings' sweeps found."""
+def one_folder():
+    """A folder for the workers that are started in here, with a file in which they tell each other what ceilings' sweeps found."""
     with tempfile.TemporaryDirectory(prefix="quack-tutorial-") as folder:
         os.environ[SWEEPS] = f"{folder}/sweeps"
         try:
-            yield
+            yield folder
         finally:
             del os.environ[SWEEPS]
 
@@ -235,7 +260,8 @@ class _Attendance:
             except WorkerDied as died:
                 self.end(gpu)
                 self.begin(gpu)
-                if died.doing in (None, *STEPS) or died.doing in crashed:
+                full = "OutOfMemoryError" in str(died)  # see `measure`: it is not the provider's fault
+                if died.doing in (None, *STEPS) or died.doing in crashed or full:
                     message = f"{died} (while busy with {died.doing or 'starting'})"
                 else:
                     crashed = {**crashed, died.doing: str(died)}

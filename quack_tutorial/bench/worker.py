@@ -5,6 +5,8 @@
 | (start)                                                     | {"machine": {...}}                                   |
 | {"cell": {...}, "providers": [...], "rounds": ..., ...}     | {"doing": provider} ..., then {"cell": {...}}        |
 
+"doing" is also "waiting", while another worker has the GPU (see `turns`).
+
 It is started with TORCHINDUCTOR_MULTI_KERNEL=1 (see `peers`). What the providers print goes to stderr.
 """
 
@@ -16,6 +18,8 @@ import platform
 import sys
 from dataclasses import asdict
 from importlib import metadata
+
+from quack_tutorial.bench.sweep import WAITING
 
 
 def main() -> int:
@@ -35,16 +39,30 @@ def serve(measure) -> int:
     """Answer each request on stdin with what `measure(request, announce)` returns, a dictionary, until stdin ends."""
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
+    doing = [WAITING]
 
     def answer(**message):
         answers.write(json.dumps(message) + "\n")
 
+    def announce(what):
+        doing[:] = [what]
+        answer(doing=what)
+
     import torch
 
+    from quack_tutorial.bench import turns
+
     torch.set_grad_enabled(False)
-    answer(machine=describe())
+    turn = turns.mine()
+    with turn:
+        machine = describe()
+    answer(machine=machine)
+    turn.tell = lambda waiting: answer(doing=WAITING if waiting else doing[0])
     for line in sys.stdin:
-        answer(cell=measure(json.loads(line), lambda what: answer(doing=what)))
+        doing[:] = [WAITING]
+        with turn:
+            cell = measure(json.loads(line), announce)
+        answer(cell=cell)
     return 0
 
 

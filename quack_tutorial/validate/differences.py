@@ -7,11 +7,9 @@
 | `LEFT_OUT` | makes loads only where their value is used | it lies between the loads whose value can matter and all         |
 | `EMPTY`    | executes loads in which no lane takes part | the kernel has cp.async, to which the assembler adds three loads |
 |            |                                            | for nobody, and the number is no larger than that allows         |
-| `BULK`     | lets bulk copies into shared memory and    | it is of wavefronts of shared loads or stores, larger than       |
-|            | warps that use it wait for each other      | simulated by at most 2 %, and the kernel has such copies         |
 
-A load's value cannot matter if its warp does nothing visible afterwards, or if nothing that its block stores changes when the
-tensor that it reads does. Everything else that differs is a mismatch.
+A load's value cannot matter if its warp does nothing visible afterwards, or if its block stores the same in global memory when
+this warp finds NaN there. Everything else that differs is a mismatch.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ from functools import cached_property
 import numpy as np
 
 from quack_tutorial import compiler
-from quack_tutorial.simulator import simulate
+from quack_tutorial.simulator import memory, simulate
 from quack_tutorial.simulator.trace import Op, Space
 
 MERGED = "the compiler makes neighbouring accesses one, as wide as the PTX has them"
@@ -31,11 +29,6 @@ LEFT_OUT = "the compiler makes loads only where their value is used"
 EMPTY = (
     "instructions in which no lane takes part are executed, too; the assembler adds three loads for nobody to cp.async"
 )
-BULK = (
-    "bulk copies write into shared memory while warps use the same banks; how many wavefronts that adds varies from run to "
-    "run (here at most 2 %)"
-)
-BULK_EXCESS = 0.02  # of 1,360 wavefronts an H200 added 9 in one run and 13 in another
 EMPTY_LOADS = 3  # a warp, in the SASS of CUDA 13 for sm_90a
 VISIBLE = (Op.STORE, Op.ATOMIC, Op.BULK_COPY, Op.STORE_ASYNC, Op.SHUFFLE, Op.VOTE, Op.REDUX, Op.ASYNC_COPY)
 WIDEST = 16
@@ -54,24 +47,15 @@ class Rules:
         name, quantity, number = str(comparison.quantity), comparison.quantity, comparison.counted
         if number == self.merged_numbers[name] and self.new_widths(quantity) <= self.ptx_widths(quantity):
             return MERGED
-        if self.bulk_may_add(comparison):
-            return BULK
-        if not quantity.kind.startswith("loads"):
+        most = comparison.simulated + EMPTY_LOADS * self.warps * self.uses_cp_async
+        if not quantity.kind.startswith("loads") or number > most:
             return ""
-        least = self.needed_numbers[name]
+        least = (self.needed_numbers if quantity.space == Space.GMEM else self.seen_numbers)[name]
         if least <= number <= comparison.simulated:
             return LEFT_OUT
         if self.uses_cp_async and (quantity.what, quantity.space) == ("requests", Space.SMEM):
-            most = comparison.simulated + EMPTY_LOADS * self.warps
-            return EMPTY if least <= number <= most else ""
+            return EMPTY if least <= number else ""
         return ""
-
-    def bulk_may_add(self, comparison) -> bool:
-        """Whether the number is so little larger than simulated that bulk copies at the same time may be why."""
-        quantity, more = comparison.quantity, comparison.counted - comparison.simulated
-        if (quantity.what, quantity.space) != ("wavefronts", Space.SMEM) or quantity.kind not in ("loads", "stores"):
-            return False
-        return 0 < more <= BULK_EXCESS * comparison.simulated and self.uses_bulk_loads
 
     @cached_property
     def merged_numbers(self) -> dict:
@@ -82,17 +66,16 @@ class Rules:
         return merged(self.trace)
 
     @cached_property
+    def seen_numbers(self) -> dict:
+        return self.counted(seen(self.trace))
+
+    @cached_property
     def needed_numbers(self) -> dict:
         return self.counted(needed(self.case, self.trace))
 
     @property
     def uses_cp_async(self) -> bool:
         return bool((self.trace.events["op"] == int(Op.ASYNC_COPY)).any())
-
-    @property
-    def uses_bulk_loads(self) -> bool:
-        events = self.trace.events
-        return bool(((events["op"] == int(Op.BULK_COPY)) & (events["space"] == int(Space.SMEM))).any())
 
     @property
     def warps(self) -> int:
@@ -173,17 +156,57 @@ def _continues(trace, first, second) -> bool:
     return bool((b[on] == a[on] + wide // 2).all() and (a[on] % wide == 0).all())
 
 
-def needed(case, trace):
-    """The trace without the loads whose value cannot matter (see the module)."""
+def seen(trace):
+    """The trace without the loads of warps that do nothing visible afterwards."""
     events = trace.events
-    loads = events["op"] == int(Op.LOAD)
-    drop = loads & ~_something_visible_follows(events)
-    if all(launch.cluster == (1, 1, 1) for launch in trace.launches) and len(trace.launches) == 1:
-        for at, tensor in _tensors_of(case.arguments(), trace).items():
-            inside = loads & (events["space"] == int(Space.GMEM)) & (events["tensor"] == tensor)
-            if inside.any():
-                drop |= inside & ~np.isin(events["block"], _blocks_that_change(case, at))
+    return replace(trace, events=events[(events["op"] != int(Op.LOAD)) | _something_visible_follows(events)])
+
+
+def needed(case, trace):
+    """The trace without the loads whose value cannot matter (see the module), of global memory alone by what NaN changes."""
+    events = seen(trace).events
+    if len(trace.launches) > 1 or trace.launches[0].cluster != (1, 1, 1):
+        return replace(trace, events=events)
+    loads = (events["op"] == int(Op.LOAD)) & (events["space"] == int(Space.GMEM))
+    usual, drop = _stored(trace), np.zeros(len(events), bool)
+    for line, warp in sorted(set(zip(events["line"][loads].tolist(), events["warp"][loads].tolist()))):
+        other = _stored_with_nan(case, line, warp)
+        same = [block for block in usual if usual[block] == other.get(block)]
+        drop |= loads & (events["line"] == line) & (events["warp"] == warp) & np.isin(events["block"], same)
     return replace(trace, events=events[~drop])
+
+
+def _stored_with_nan(case, line: int, warp: int) -> dict:
+    """`_stored` of a run in which what this warp of every block loads at this line is NaN; nothing if it loads other than
+    floating-point numbers there."""
+    usual, made = memory.read_raw, []
+
+    def read_raw(pointer, offsets, width, keep, op, place):
+        raw, recorder = usual(pointer, offsets, width, keep, op, place), memory.STATE.run.recorder
+        here = recorder is not None and pointer.memory.space is Space.GMEM
+        if not here or (memory.current_line(recorder), memory.group().warp) != (line, warp):
+            return raw
+        made.append(pointer.dtype.is_float)
+        return pointer.dtype.encode(np.full(raw.shape, np.nan)) if made[-1] else raw
+
+    memory.read_raw = read_raw
+    try:
+        trace = simulate(case.host, *case.arguments()).trace
+    finally:
+        memory.read_raw = usual
+    return _stored(trace) if made and all(made) else {}
+
+
+def _stored(trace) -> dict:
+    """{block: what it stores in global memory, in order}."""
+    found = {}
+    kinds = [int(op) for op in (Op.STORE, Op.ATOMIC, Op.BULK_COPY)]
+    events = trace.events[np.isin(trace.events["op"], kinds) & (trace.events["space"] == int(Space.GMEM))]
+    for event in events:
+        values = trace.values[event["values"]].tobytes() if event["values"] >= 0 else b""
+        what = (event["warp"], event["line"], event["mask"], trace.addresses[event["addresses"]].tobytes(), values)
+        found.setdefault(int(event["block"]), []).append(what)
+    return found
 
 
 def _something_visible_follows(events) -> np.ndarray:
@@ -201,47 +224,3 @@ def _by_warp(events):
     for i, key in enumerate(unique):
         rows = np.nonzero(inverse.ravel() == i)[0]
         yield tuple(key), rows[np.argsort(events["step"][rows], kind="stable")]
-
-
-def _tensors_of(arguments, trace) -> dict:
-    """{position of an argument of floating-point numbers: row of trace.tensors}; both lie in memory in this order."""
-    known = [i for i, tensor in enumerate(trace.tensors) if tensor.space == Space.GMEM]
-    known.sort(key=lambda i: trace.tensors[i].base_address)
-    found = {}
-    for at, argument in enumerate(arguments):
-        if not hasattr(argument, "shape"):
-            continue
-        if known and trace.tensors[known[0]].shape == tuple(argument.shape):
-            tensor = known.pop(0)
-            if "float" in str(argument.dtype):
-                found[at] = tensor
-    return {} if known else found
-
-
-def _blocks_that_change(case, at) -> list:
-    """The blocks that store other values when argument `at` holds other numbers."""
-    before, after = case.arguments(), case.arguments()
-    after[at][...] = after[at] * 0.5 + 1
-    trace = simulate(case.host, *before).trace
-    simulate(case.host, *after)
-    blocks = set()
-    for position, tensor in _tensors_of(case.arguments(), trace).items():
-        info = trace.tensors[tensor]
-        changed = _bytes(before[position]) != _bytes(after[position])
-        events = trace.events[
-            (trace.events["tensor"] == tensor) & np.isin(trace.events["op"], [int(Op.STORE), int(Op.ATOMIC)])
-        ]
-        for event in events:
-            offsets = trace.addresses[event["addresses"]]
-            offsets = offsets[offsets >= 0] - info.base_address
-            if any(changed[o : o + int(event["bytes"])].any() for o in offsets):
-                blocks.add(int(event["block"]))
-    return sorted(blocks)
-
-
-def _bytes(argument) -> np.ndarray:
-    if not isinstance(argument, np.ndarray):
-        import torch
-
-        argument = argument.contiguous().view(torch.uint8).numpy()
-    return np.ascontiguousarray(argument).reshape(-1).view(np.uint8)

@@ -1,6 +1,6 @@
 """A worker that measures nothing: it speaks the protocol, with made-up times, and dies or hangs where it is told to.
 
-Run as `python fake_worker.py BEHAVIOUR`: "good", "dies-at:PROVIDER", "dies-at-ceiling", "refuses", "lacks-ours",
+Run as `python fake_worker.py BEHAVIOUR`: "good", "dies-at:PROVIDER", "dies-at-ceiling", "full-at:PROVIDER", "lacks-ours",
 "never-starts".
 """
 
@@ -24,19 +24,13 @@ for line in sys.stdin:
             json.dumps({"cell": synthetic.sweep(request["size"], request["configs"], request["crashed"])}), flush=True
         )
         continue
-    if "provider" in request:
-        print(json.dumps({"doing": request["provider"]}), flush=True)
-        if behaviour == f"dies-at:{request['provider']}":
-            sys.exit("RuntimeError: CUDA error: an illegal memory access was encountered")
-        lacks = request["provider"] == "ours" and behaviour == "lacks-ours"
-        problem = "refused" if behaviour == "refuses" else MISSING if lacks else ""
-        print(json.dumps({"cell": {"problem": problem}}), flush=True)
-        continue
     steps = ["ceiling", *[p for p in request["providers"] if p not in request["crashed"]], "timing"]
     for step in steps:
         print(json.dumps({"doing": step}), flush=True)
         if behaviour in (f"dies-at:{step}", f"dies-at-{step}"):
             sys.exit("RuntimeError: CUDA error: an illegal memory access was encountered")
+        if behaviour == f"full-at:{step}":
+            sys.exit("torch.OutOfMemoryError: CUDA out of memory.")
     key = request["cell"]
     times = {p: 41.0 for p in request["providers"] if p not in ("ours", *request["crashed"])}
     cell = synthetic.cell(key["dtype"], key["M"], key["N"], peers_us=times, operation=key["operation"])

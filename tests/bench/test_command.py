@@ -3,13 +3,11 @@
 import argparse
 import functools
 import json
-import os
 import sys
 import types
 
 import pytest
 
-from quack_tutorial import kernel_cache
 from quack_tutorial.bench import command, records, sweep
 from quack_tutorial.bench.operations import OPERATIONS, CellKey, default_rows, expected_cells, slug
 from tests.bench import synthetic
@@ -177,15 +175,25 @@ def test_what_makes_no_sense_is_said(gpu, capsys, words, sentence):
     assert sentence in capsys.readouterr().err
 
 
-def test_the_command_prepares_and_then_measures(gpu, tmp_path, capsys):
-    words = ("--dtype", "bfloat16", "--m", "8192", "--n", "256,512", "--prepare", "2", "--out", tmp_path / "r.json")
+def test_several_workers_may_share_a_gpu(gpu, tmp_path, capsys):
+    words = (
+        "--dtype",
+        "bfloat16",
+        "--m",
+        "8192",
+        "--n",
+        "256,512,1024",
+        "--workers",
+        "2",
+        "--out",
+        tmp_path / "r.json",
+    )
     assert command.run(parsed(*words)) == 0
-    said = capsys.readouterr().out
-    # ours, compile, compile tuned, quack and liger at two sizes
-    assert "10 of 10 programs prepared in " in said and "2 measured, 0 failed, 0 left" in said
-    assert command.run(parsed("--prepare", "0")) == 1
-    assert "--prepare takes a number of processes, 1 or more, got 0" in capsys.readouterr().err
-    assert kernel_cache.VARIABLE not in os.environ
+    assert "3 measured, 0 failed, 0 left" in capsys.readouterr().out
+    record = records.load(tmp_path / "r.json")
+    assert [cell.workers for cell in record.cells] == [2, 2, 2] and record.command.endswith("--workers 2")
+    assert command.run(parsed("--workers", "0")) == 1
+    assert "--workers takes a number of processes, 1 or more, got 0" in capsys.readouterr().err
 
 
 def test_a_sweep_is_written_and_gone_on_with(gpu, tmp_path, capsys):
@@ -230,10 +238,6 @@ def test_other_versions_are_not_mixed_into_a_record(gpu, tmp_path, capsys):
     gpu["version"] = "9.9"
     assert command.run(parsed("--n", "4096", *words, "--resume")) == 1
     assert "another machine or version (torch 0.0 there, 9.9 here)" in capsys.readouterr().err
-    assert command.run(parsed("--n", "4096", "--prepare", "2", *words, "--resume")) == 1
-    said = capsys.readouterr()
-    assert "another machine or version (torch 0.0 there, 9.9 here)" in said.err
-    assert "prepared" not in said.out  # it is not compiled for first
     assert len(records.load(out).cells) == 1
 
 
@@ -252,11 +256,10 @@ def test_cells_without_a_result_are_named_and_the_exit_is_1(gpu, tmp_path, capsy
     assert "0 measured, 1 failed, 0 left" in said
 
 
-@pytest.mark.parametrize("prepare", [(), ("--prepare", "1")])
-def test_without_what_our_own_kernels_import_nothing_is_measured(gpu, tmp_path, capsys, prepare):
+def test_without_what_our_own_kernels_import_nothing_is_measured(gpu, tmp_path, capsys):
     gpu["behaviour"] = "lacks-ours"
     out = tmp_path / "r.json"
-    assert command.run(parsed("--dtype", "float32", "--n", "256", "--out", out, *prepare)) == 1
+    assert command.run(parsed("--dtype", "float32", "--n", "256", "--out", out)) == 1
     said = capsys.readouterr()
     assert said.err == (
         "bench: what our own kernels need is not here (ImportError: libruntime.so: cannot open shared object file)\n"

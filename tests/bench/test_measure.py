@@ -145,6 +145,16 @@ def test_wrong_missing_unsupported_and_crashed_are_told_apart(cell_of):
     assert said["other"] == ("crashed", "no answer in 180 s")
 
 
+@pytest.mark.parametrize(
+    "error", [torch.OutOfMemoryError("CUDA"), RuntimeError("InductorError: OutOfMemoryError: CUDA")]
+)
+def test_memory_that_other_workers_have_is_no_provider_s_refusal(cell_of, monkeypatch, error):
+    assert cell_of(ours=provider(softmax_torch), quack=raising(error)).result("quack").status == "unsupported"
+    monkeypatch.setattr(measure.turns, "shared", lambda: True)
+    with pytest.raises(type(error), match="CUDA"):
+        cell_of(ours=provider(softmax_torch), quack=raising(error))
+
+
 def test_an_output_that_is_not_written_is_wrong(cell_of):
     def half(x):
         y = softmax_torch(x)

@@ -8,6 +8,7 @@ import pytest
 
 from quack_tutorial.bench import sweep
 from quack_tutorial.bench.operations import CellKey
+from quack_tutorial.bench.turns import LOCK
 
 FAKE = Path(__file__).with_name("fake_worker.py")
 ROOT = FAKE.parents[2]
@@ -42,6 +43,27 @@ def test_a_death_that_belongs_to_no_provider_costs_the_cell_and_the_sweep_goes_o
     found = list(sweep.measure_cells(KEYS, PROVIDERS, start=worker("dies-at-timing")))
     assert [measured.cell for measured in found] == [None, None]
     assert "illegal memory access" in found[0].message and "busy with timing" in found[0].message
+
+
+def test_a_provider_for_which_others_left_no_memory_costs_the_cell(worker):
+    (found,) = sweep.measure_cells(KEYS[:1], PROVIDERS, start=worker("full-at:eager"), workers=2)
+    assert found.cell is None and "torch.OutOfMemoryError: CUDA out of memory. (while busy with eager)" in found.message
+
+
+def test_workers_of_a_gpu_share_its_lock_and_the_processors(worker, monkeypatch):
+    keys = [CellKey("softmax", "bfloat16", 8192, 64 * n) for n in range(1, 9)]
+    monkeypatch.setattr(sweep.os, "cpu_count", lambda: 24)
+    seen = []
+
+    def start(gpu, more):
+        seen.append((gpu, more[LOCK], more[sweep.COMPILE_THREADS]))
+        return worker("good")(gpu=gpu, more=more)
+
+    found = list(sweep.measure_cells(keys, PROVIDERS, start=start, gpus=2, workers=3))
+    assert sorted(measured.key for measured in found) == keys
+    assert {(measured.cell.gpu, measured.cell.workers) for measured in found} <= {(0, 3), (1, 3)}
+    assert sorted(gpu for gpu, _, _ in seen) == [0, 0, 0, 1, 1, 1]
+    assert len({lock for _, lock, _ in seen}) == 2 and {threads for *_, threads in seen} == {"4"}
 
 
 def test_a_worker_that_does_not_start_says_why(worker):

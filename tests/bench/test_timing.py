@@ -178,7 +178,7 @@ def test_a_sweep_is_shared_by_sizes_of_one_pattern_that_are_alike(monkeypatch):
 def test_workers_of_one_run_tell_each_other_what_their_sweeps_found(monkeypatch):
     monkeypatch.setattr(ceilings, "_swept", {})
     ceilings.remember_sweep("1R", 7, ["alone"])
-    with sweep.one_file_of_sweeps():
+    with sweep.one_folder():
         assert ceilings.best_of_sweep("1R1W", 1000) is None
         ceilings.remember_sweep("1R1W", 1000, ["a", "b"])
         # Another worker, in a process of its own, which is writing a second line.

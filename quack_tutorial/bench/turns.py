@@ -1,0 +1,103 @@
+"""Several workers on one GPU: one at a time has it, and leaves it to the others while torch compiles.
+
+Most of a cell's time goes into compiling, which needs no GPU; measuring must be alone on it. With `bench --workers K` each GPU
+has K workers and a file, which `LOCK` names in their environment. Who holds the file's lock may use the GPU:
+
+| a worker                                            | holds the lock |
+|-----------------------------------------------------|----------------|
+| measures a cell                                     | yes            |
+| in it, from the start to the end of a compilation   | no             |
+| in that, puts a compiled kernel on the GPU          | yes            |
+| waits for the next cell                             | no             |
+
+A provider that chooses by timing does so when its kernels are first called, and so alone. Without `LOCK` all of this does nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable
+
+LOCK = "QUACK_TUTORIAL_BENCH_LOCK"
+
+
+class Turn:
+    """A worker's hold on its GPU: `with turn:` has it, `give` and `take` leave it to others in between."""
+
+    def __init__(self, path: str | None, finish: Callable = lambda: None):
+        """`path` is the file to lock, None if nobody else uses the GPU; `finish` waits for what this process gave it to do."""
+        self.file, self.finish = open(path, "w") if path else None, finish
+        self.held, self.tell = False, lambda waiting: None
+
+    def take(self) -> None:
+        """Wait for the GPU; `tell` is told when waiting begins and ends."""
+        if self.file and not self.held:
+            self._wait()
+        self.held = True
+
+    def _wait(self):
+        import fcntl
+
+        try:
+            fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self.tell(True)
+            fcntl.flock(self.file, fcntl.LOCK_EX)
+            self.tell(False)
+
+    def give(self) -> None:
+        """Leave the GPU to others, once what it was given to do is done."""
+        if self.file and self.held:
+            import fcntl
+
+            self.finish()
+            fcntl.flock(self.file, fcntl.LOCK_UN)
+        self.held = False
+
+    def __enter__(self) -> Turn:
+        self.take()
+        return self
+
+    def __exit__(self, *problem) -> None:
+        self.give()
+
+
+@functools.cache
+def mine() -> Turn:
+    """This process's turn."""
+    import torch
+
+    return Turn(os.environ.get(LOCK), torch.cuda.synchronize)
+
+
+def shared() -> bool:
+    """Whether other workers use this worker's GPU."""
+    return mine().file is not None
+
+
+def give_while_compiling(turn: Turn) -> None:
+    """Have torch.compile leave the GPU to others while it compiles; to be called again after `torch._dynamo.reset`."""
+    if turn.file is None:
+        return
+    from torch._dynamo.callback import CallbackTrigger, callback_handler
+    from torch._inductor.runtime.triton_heuristics import CachingAutotuner
+
+    kinds = (CallbackTrigger.DYNAMO, CallbackTrigger.LAZY_BACKWARD)  # others choose by timing
+    callback_handler.register_start_callback(lambda about: turn.give() if about.callback_trigger in kinds else None)
+    callback_handler.register_end_callback(lambda about: turn.take() if about.callback_trigger in kinds else None)
+    if not hasattr(CachingAutotuner._make_launchers, "__wrapped__"):
+        CachingAutotuner._make_launchers = _alone(CachingAutotuner._make_launchers, turn)
+
+
+def _alone(function, turn):
+    """`function`, which puts something on the GPU, with the GPU for itself; afterwards it belongs to whom it did before."""
+
+    @functools.wraps(function)
+    def call(*args, **more):
+        if turn.held:
+            return function(*args, **more)
+        with turn:
+            return function(*args, **more)
+
+    return call

@@ -1,0 +1,115 @@
+"""One worker at a time has the GPU, and others have it while it compiles."""
+
+import importlib
+import os
+import subprocess
+import sys
+import threading
+import time
+import types
+
+import pytest
+
+from quack_tutorial.bench import turns
+from quack_tutorial.bench.turns import Turn
+
+
+def test_who_comes_second_waits_until_the_first_is_done(tmp_path):
+    path, finished = str(tmp_path / "gpu0"), []
+    first = Turn(path, lambda: finished.append(time.monotonic()))
+    script = (
+        "import sys, time; from quack_tutorial.bench.turns import Turn\n"
+        "print('waits', flush=True)\n"
+        "with Turn(sys.argv[1]): print('has it', time.monotonic(), flush=True)"
+    )
+    with first:
+        other = subprocess.Popen([sys.executable, "-c", script, path], stdout=subprocess.PIPE, text=True)
+        assert other.stdout.readline() == "waits\n"
+        time.sleep(0.5)  # long enough for it to take what is not held
+    said = other.stdout.readline().split()
+    assert other.wait(30) == 0 and said[:2] == ["has", "it"]
+    assert float(said[2]) >= finished[0]  # the GPU had done its work by then
+
+
+def test_who_waits_says_so(tmp_path):
+    path, said = str(tmp_path / "gpu0"), []
+    turn, other = Turn(path), Turn(path)
+    turn.tell = said.append
+    with turn:
+        assert said == []
+    other.take()
+    threading.Timer(0.2, other.give).start()
+    with turn:
+        assert said == [True, False]
+
+
+def test_a_turn_ends_with_the_process_that_has_it(tmp_path):
+    path = str(tmp_path / "gpu0")
+    script = "import os, sys; from quack_tutorial.bench.turns import Turn; Turn(sys.argv[1]).take(); os._exit(1)"
+    assert subprocess.run([sys.executable, "-c", script, path], timeout=60).returncode == 1
+    with Turn(path) as turn:
+        assert turn.held
+
+
+def test_alone_a_turn_is_nothing(monkeypatch):
+    with Turn(None, lambda: pytest.fail("nobody waits for the GPU")) as turn:
+        assert turn.held
+    turns.give_while_compiling(turn)  # changes nothing of torch, which may not be there
+
+
+@pytest.fixture
+def torch_alone(monkeypatch):
+    """torch with an autotuner of its own, and without callbacks."""
+    torch = pytest.importorskip("torch")
+    triton_heuristics = importlib.import_module("torch._inductor.runtime.triton_heuristics")
+
+    said = []
+    stand_in = types.SimpleNamespace(_make_launchers=lambda self: said.append(self.turn.held))
+    monkeypatch.setattr(triton_heuristics, "CachingAutotuner", stand_in)
+    importlib.import_module("torch._dynamo").reset()
+    yield torch, stand_in, said
+    torch._dynamo.reset()
+
+
+def test_others_have_the_gpu_while_torch_compiles(torch_alone, tmp_path):
+    torch, autotuner, said = torch_alone
+    turn, during = Turn(str(tmp_path / "gpu0")), []
+
+    def backend(graph, inputs):
+        during.append(turn.held)
+        autotuner._make_launchers(types.SimpleNamespace(turn=turn))
+        during.append(turn.held)
+        return lambda *inputs: (during.append(turn.held), graph(*inputs))[1]
+
+    turns.give_while_compiling(turn)
+    turns.give_while_compiling(turn)  # as for a second cell: the autotuner is changed once
+    with turn:
+        compiled = torch.compile(lambda x: x + 1, backend=backend)
+        assert compiled(torch.zeros(3)).tolist() == [1, 1, 1]
+        assert during == [False, False, True]  # compiling, after a kernel was put on the GPU, running
+        assert said == [True]  # as it was put there
+        autotuner._make_launchers(types.SimpleNamespace(turn=turn))
+        assert said == [True, True] and turn.held
+    assert not turn.held
+
+
+def test_what_is_chosen_by_timing_is_chosen_alone(torch_alone, tmp_path):
+    from torch._dynamo.callback import CallbackTrigger, callback_handler
+
+    turn = Turn(str(tmp_path / "gpu0"))
+    turns.give_while_compiling(turn)
+    with turn:
+        for kind in CallbackTrigger:
+            with callback_handler.install_callbacks(kind, "0/0"):
+                assert turn.held == (kind not in (CallbackTrigger.DYNAMO, CallbackTrigger.LAZY_BACKWARD))
+            assert turn.held
+
+
+def test_the_environment_names_the_lock(monkeypatch, tmp_path):
+    pytest.importorskip("torch")
+    for value in (None, str(tmp_path / "gpu0")):
+        turns.mine.cache_clear()
+        monkeypatch.delenv(turns.LOCK, raising=False) if value is None else monkeypatch.setenv(turns.LOCK, value)
+        assert turns.shared() == (value is not None)
+    turns.mine.cache_clear()
+    assert os.path.exists(tmp_path / "gpu0")
