@@ -334,16 +334,28 @@ def vote_uni_sync(pred, mask=FULL_MASK, **_):
 
 def sync_warp(mask=FULL_MASK, **_):
     _require_all(mask, "sync_warp")
+    _one_waited_for_all(32)
     record_event(Op.SYNC_WARP)
 
 
 def griddepcontrol_wait(**_):
-    """Until the kernels before this one on the stream have ended: here they always have, see `memory.check`."""
+    """Until the kernels before this one on the stream have ended: here they always have, see `memory.check`.
+
+    What they wrote is then visible to the whole grid (PTX ISA, griddepcontrol): others of the block may use it too once a
+    barrier has told them.
+    """
     g = group()
     if g.early is not None:
         g.early &= ~g.active()
-        g.early = g.early if g.early.any() else None
     record_event(Op.FENCE, arg=int(FenceKind.GPU))  # what they wrote is seen after it
+
+
+def _one_waited_for_all(threads: int) -> None:
+    """After a barrier of so many neighbouring lanes: where one of them has waited for the kernels before, all have."""
+    g = group()
+    if g.early is not None:
+        lanes = g.early.reshape(len(g.blocks), -1, threads)
+        lanes &= (lanes | ~g.active().reshape(lanes.shape)).all(axis=2, keepdims=True)
 
 
 # ---- block barriers -------------------------------------------------------------------------------------------------
@@ -386,6 +398,7 @@ def barrier(*, barrier_id=None, number_of_threads=None, **_):
     if g.warp < 0:
         if count is not None and count != g.shape[1]:
             raise NeedsWarps
+        _one_waited_for_all(g.shape[1])
         return None
     return Pending(_wait_at_barrier(g, identifier, count))
 
@@ -414,6 +427,8 @@ def _arrive(g, identifier: int, count):
     launch, block = g.launch, int(g.blocks[0])
     bar = launch.barriers.setdefault((block, identifier), Barrier())
     bar.arrived += 1
+    if g.early is not None and (g.active() & ~g.early).any():
+        bar.waited.add(bar.generation)
     wanted = (-(-launch.threads // WARP)) if count is None else count // WARP
     generation = bar.generation
     if bar.arrived >= wanted:
@@ -434,6 +449,8 @@ def _wait_at_barrier(g, identifier: int, count):
             "the block barrier" if identifier == 0 else f"barrier {identifier}",
             line,
         )
+    if g.early is not None and generation in bar.waited:
+        g.early &= ~g.active()
     record_event(Op.BARRIER_RESUME, arg=identifier, arg2=generation)
 
 

@@ -558,7 +558,7 @@ def _misaligned(pointer, index, width, bad, op, base):
 
 
 def _check_early(memory, threads, lanes, op) -> None:
-    """Raise for the first lane that has not itself waited for the kernel before its own."""
+    """Raise for the first lane that has neither waited for the kernel before its own nor met one that has."""
     early = threads.early & threads.active() if lanes is None else threads.early & lanes.any(axis=-1)
     if not early.any():
         return
@@ -568,7 +568,8 @@ def _check_early(memory, threads, lanes, op) -> None:
     raise fail(
         "early access",
         f"Early access: thread {thread} of block {block} {verb} {memory.name} before griddepcontrol_wait. With "
-        "use_pdl=True a kernel may start while the one before it on the stream still writes: wait first.",
+        "use_pdl=True a kernel may start while the one before it on the stream still writes: wait first, or pass a barrier "
+        "after a thread that has waited.",
         block=block,
         threads=(thread,),
         count=int(early.sum()),

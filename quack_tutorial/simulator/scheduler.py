@@ -37,6 +37,7 @@ class Barrier:
     generation: int = 0
     arrived: int = 0
     waiting: dict = field(default_factory=dict)  # warp -> Line
+    waited: set = field(default_factory=set)  # generations in which one has arrived that waited for the kernels before
 
 
 @dataclass

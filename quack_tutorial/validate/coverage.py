@@ -162,7 +162,8 @@ TABLE = {
             "griddepcontrol_wait",
             ORDER,
             NAMES,
-            "for the thread that calls it: where the launch says use_pdl, global memory before it is an error",
+            "for the thread that calls it, and for those that meet it at a block barrier or sync_warp afterwards: where the "
+            "launch says use_pdl, global memory before that is an error",
         ),
         Line("griddepcontrol_launch_dependents", IGNORED, NAMES, "launches run one after another"),
     ),

@@ -86,6 +86,21 @@ def test_a_kernel_that_may_start_early_waits_before_it_touches_global_memory():
             simulate(k.launched_early, X, UNTOUCHED.copy(), wait, check=False)
 
 
+def test_one_may_wait_for_the_kernel_before_and_tell_the_others_at_a_barrier():
+    for options in ({"check": False}, {}, {"schedule": "reverse"}, {"schedule": "seeded"}):
+        out = UNTOUCHED.copy()
+        assert simulate(k.one_launched_early, X, out, "block", **options).ok
+        np.testing.assert_array_equal(out, overwritten(X[:64]))
+    for how, schedule, thread, count in (("warp", "forward", 32, 32), ("before", "reverse", 1, 31)):
+        (finding,) = simulate(k.one_launched_early, X, UNTOUCHED.copy(), how, schedule=schedule).findings
+        assert (finding.kind, finding.threads, finding.count) == ("early access", (thread,), count)
+    for how in ("warp", "before"):
+        with pytest.raises(
+            SimulationError, match="before griddepcontrol_wait.*or pass a barrier after a thread that has"
+        ):
+            simulate(k.one_launched_early, X, UNTOUCHED.copy(), how, check=False)
+
+
 def test_print_shows_once_however_many_threads_run(capsys):
     simulate(k.built_ins, X, UNTOUCHED.copy())
     assert capsys.readouterr().out == "traced\n"

@@ -208,6 +208,27 @@ def waits_for_the_kernel_before(x: cute.Tensor, out: cute.Tensor, wait: cutlass.
         out[tidx] = x[tidx]
 
 
+@cute.kernel
+def one_waits_for_the_kernel_before(x: cute.Tensor, out: cute.Tensor, how: cutlass.Constexpr):
+    """x to out by 64 threads. Thread 0 waits; the others meet it at a block barrier ("block"), in its warp ("warp"), or at a
+    barrier that it passed before it waited ("before")."""
+    tidx, _, _ = cute.arch.thread_idx()
+    if cutlass.const_expr(how == "before"):
+        cute.arch.sync_threads()
+    if tidx == 0:
+        cute.arch.griddepcontrol_wait()
+    if cutlass.const_expr(how == "block"):
+        cute.arch.sync_threads()
+    if cutlass.const_expr(how == "warp"):
+        cute.arch.sync_warp()
+    out[tidx] = x[tidx]
+
+
+@cute.jit
+def one_launched_early(x: cute.Tensor, out: cute.Tensor, how: cutlass.Constexpr):
+    one_waits_for_the_kernel_before(x, out, how).launch(grid=[1, 1, 1], block=[64, 1, 1], use_pdl=True)
+
+
 @cute.jit
 def launched_early(x: cute.Tensor, out: cute.Tensor, wait: cutlass.Constexpr, use_pdl: cutlass.Constexpr = True):
     waits_for_the_kernel_before(x, out, wait).launch(grid=[1, 1, 1], block=[32, 1, 1], use_pdl=use_pdl)
