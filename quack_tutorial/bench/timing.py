@@ -12,8 +12,8 @@ What other kernels left in L2 should make no difference. That takes three things
 - A replay before the timed one: what is still to be written when a sample begins is the kernel's own, as if it ran all the time.
 
 Softmax of 32768 x 1024 bfloat16 without the hint took 34.1 us with 3 x L2, 34.6 us with 40 x L2, and 34.7 us with 3 x L2 after
-the driver's reset of kept lines; with the hint 33.6 us each time. With 16 x L2 and that reset alone, our cross-entropy loss of
-32768 x 8192 bfloat16 took 116.5 us after a plain read and 118.3 us after torch's own, it is not known why (H200s, 2026-11-22).
+the driver's reset of kept lines; with the hint 33.6 us each time. With 16 x L2 our cross-entropy loss of 32768 x 8192 bfloat16 took
+118.7 us after a plain read and 120.0 us after torch's own, which writes, and 118.3 us after both with L2 cleared (H200s).
 
 The second timer, `do_bench_us`, is triton.testing.do_bench: events around single launches, cache overwritten before
 each. It includes what the launch costs the GPU's front end and is there to cross-check, not to rank.
