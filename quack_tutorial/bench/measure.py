@@ -21,6 +21,7 @@ from quack_tutorial.bench import ceilings, correctness, ours, timing, turns
 from quack_tutorial.bench.operations import BEFORE, OPERATIONS, CellKey, bytes_moved, is_own
 from quack_tutorial.bench.records import Cell, Result, ok_result, rounded
 from quack_tutorial.bench.statistics import is_sure, median, paired_ratio
+from quack_tutorial.bench.sweep import is_out_of_memory
 
 MOST_TIMINGS = 4  # of a cell whose ratio to the best peer is not sure after the first
 
@@ -65,7 +66,7 @@ def measure_cell(key: CellKey, providers, rounds=11, do_bench=True, crashed=None
             continue
         except Exception as error:  # a peer may raise anything; what matters is that the GPU still answers
             torch.cuda.synchronize()  # raises, and so ends this process, if it does not
-            if turns.shared() and "OutOfMemoryError" in first_line(error):  # inductor has its own error around torch's
+            if turns.shared() and is_out_of_memory(first_line(error)):
                 raise  # the other workers have the memory: alone this provider may run
             refused[name] = Result(name, "unsupported", first_line(error))
             continue

@@ -113,7 +113,7 @@ class Record:
     def cached(self, cell: Cell) -> bool:
         """Whether some of the cell's inputs may have been found in L2: its launches went round too few of them, or L2 was not
         cleared before a sample, see `timing`."""
-        few = cell.slots * bytes_read(self.key(cell)) < 0.99 * L2_MULTIPLE * self.l2_bytes
+        few = cell.slots * bytes_read(self.key(cell)) < 0.999 * L2_MULTIPLE * self.l2_bytes
         return few or cell.before != BEFORE
 
     @property

@@ -27,8 +27,16 @@ from quack_tutorial.bench.turns import LOCK
 from quack_tutorial.compiler import DUMP_FOLDER
 
 SILENCE_S = 300  # no step takes this long, QuACK's tuning included; a worker silent for longer hangs
-WAITING = "waiting"  # for a worker that has the GPU
-STEPS = (WAITING, "inputs", "ceiling", "timing", "do_bench", "hashes")  # what a worker announces that is not a provider
+STARTING, WAITING = "starting", "waiting"  # for a worker that has the GPU
+STEPS = (
+    STARTING,
+    WAITING,
+    "inputs",
+    "ceiling",
+    "timing",
+    "do_bench",
+    "hashes",
+)  # what a worker announces that is not a provider
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 COMPILE_THREADS = "TORCHINDUCTOR_COMPILE_THREADS"
 SWEEPS = "QUACK_TUTORIAL_BENCH_SWEEPS"  # the environment's name for the file in which workers tell each other, see `ceilings`
@@ -50,7 +58,9 @@ class Worker:
         command = command or [sys.executable, "-m", "quack_tutorial.bench.worker"]
         # A folder of its own for PTX: in a common one, workers that compile would wait for each other.
         self.dumped = tempfile.TemporaryDirectory(prefix="quack-tutorial-")
-        environment = {**os.environ, **WORKER_ENVIRONMENT, **(more or {}), DUMP_FOLDER: self.dumped.name}
+        # Nor do they find in each other's folders what inductor chose by timing.
+        own = {DUMP_FOLDER: self.dumped.name, "TORCHINDUCTOR_CACHE_DIR": f"{self.dumped.name}/inductor"}
+        environment = {**os.environ, **WORKER_ENVIRONMENT, **(more or {}), **own}
         if gpu is not None:
             environment[VISIBLE] = visible_gpu(gpu, os.environ.get(VISIBLE))
         self.errors = tempfile.TemporaryFile("w+", errors="replace")
@@ -66,7 +76,7 @@ class Worker:
         self.doing = None
         threading.Thread(target=self._read, daemon=True).start()
         try:
-            self.machine = self._next()["machine"]
+            self.machine = self._answer("machine")
         except WorkerDied:
             self.close()
             raise
@@ -79,12 +89,7 @@ class Worker:
             self.process.stdin.flush()
         except OSError:
             raise WorkerDied(self._reason(), None) from None
-        while True:
-            message = self._next()
-            if "cell" in message:
-                return message["cell"]
-            self.doing = message["doing"]
-            on_step(self.doing)
+        return self._answer("cell", on_step)
 
     def close(self):
         """End the process."""
@@ -102,9 +107,19 @@ class Worker:
             self.lines.put(line)
         self.lines.put(None)
 
+    def _answer(self, name, on_step=lambda what: None):
+        """The message of this name, after others that say what is being done."""
+        while True:
+            message = self._next()
+            if name in message:
+                return message[name]
+            self.doing = message["doing"]
+            on_step(self.doing)
+
     def _next(self):
         try:
-            line = self.lines.get(timeout=SILENCE_S)
+            # Who waits for the GPU is silent for as long as another has it, and that one is watched.
+            line = self.lines.get(timeout=None if self.doing == WAITING else SILENCE_S)
         except queue.Empty:
             self.process.kill()
             raise WorkerDied(f"no answer in {SILENCE_S} s", self.doing) from None
@@ -119,6 +134,11 @@ class Worker:
         said = [line.strip() for line in self.errors.read().splitlines() if line.strip()]
         errors = [line for line in said if re.match(r"[\w.]*(Error|Exception)\b", line)]
         return (errors or said or [f"the process ended with status {code}"])[-1][:160]
+
+
+def is_out_of_memory(message: str) -> bool:
+    """Whether an error's text says that memory ran out: torch's, the driver's, Triton's and cuDNN's differ."""
+    return re.search(r"out ?_?of ?_?memory|alloc_failed", message, re.IGNORECASE) is not None
 
 
 def visible_gpu(gpu: int, visible: str | None) -> str:
@@ -260,7 +280,7 @@ class _Attendance:
             except WorkerDied as died:
                 self.end(gpu)
                 self.begin(gpu)
-                full = "OutOfMemoryError" in str(died)  # see `measure`: it is not the provider's fault
+                full = is_out_of_memory(str(died))  # see `measure`: it is not the provider's fault
                 if died.doing in (None, *STEPS) or died.doing in crashed or full:
                     message = f"{died} (while busy with {died.doing or 'starting'})"
                 else:
@@ -299,7 +319,7 @@ class _Steps:
     """How long each step that a worker announced took, in seconds."""
 
     def __init__(self):
-        self.seconds, self.doing, self.since = {}, "starting", time.monotonic()
+        self.seconds, self.doing, self.since = {}, STARTING, time.monotonic()
 
     def begin(self, what):
         now = time.monotonic()

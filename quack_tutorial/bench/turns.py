@@ -7,10 +7,10 @@ has K workers and a file, which `LOCK` names in their environment. Who holds the
 |-----------------------------------------------------|----------------|
 | measures a cell                                     | yes            |
 | in it, from the start to the end of a compilation   | no             |
-| in that, puts a compiled kernel on the GPU          | yes            |
+| in that, puts a kernel on the GPU or times one      | yes            |
 | waits for the next cell                             | no             |
 
-A provider that chooses by timing does so when its kernels are first called, and so alone. Without `LOCK` all of this does nothing.
+So what chooses by timing does so alone, most of it when its kernels are first called. Without `LOCK` all of this does nothing.
 """
 
 from __future__ import annotations
@@ -81,17 +81,24 @@ def give_while_compiling(turn: Turn) -> None:
     if turn.file is None:
         return
     from torch._dynamo.callback import CallbackTrigger, callback_handler
-    from torch._inductor.runtime.triton_heuristics import CachingAutotuner
+    from torch._inductor.codegen.triton import TritonScheduling
+    from torch._inductor.runtime import benchmarking, triton_heuristics
 
     kinds = (CallbackTrigger.DYNAMO, CallbackTrigger.LAZY_BACKWARD)  # others choose by timing
     callback_handler.register_start_callback(lambda about: turn.give() if about.callback_trigger in kinds else None)
     callback_handler.register_end_callback(lambda about: turn.take() if about.callback_trigger in kinds else None)
-    if not hasattr(CachingAutotuner._make_launchers, "__wrapped__"):
-        CachingAutotuner._make_launchers = _alone(CachingAutotuner._make_launchers, turn)
+    uses_the_gpu = (
+        (triton_heuristics.CachingAutotuner, "_make_launchers"),
+        (TritonScheduling, "benchmark_codegened_module"),  # what a fusion is worth
+        (type(benchmarking.benchmarker), "benchmark_gpu"),
+    )
+    for owner, name in uses_the_gpu:
+        if not hasattr(getattr(owner, name), "_quack_tutorial_alone"):
+            setattr(owner, name, _alone(getattr(owner, name), turn))
 
 
 def _alone(function, turn):
-    """`function`, which puts something on the GPU, with the GPU for itself; afterwards it belongs to whom it did before."""
+    """`function`, which uses the GPU, with the GPU for itself; afterwards it belongs to whom it did before."""
 
     @functools.wraps(function)
     def call(*args, **more):
@@ -100,4 +107,5 @@ def _alone(function, turn):
         with turn:
             return function(*args, **more)
 
+    call._quack_tutorial_alone = True
     return call

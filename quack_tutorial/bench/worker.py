@@ -19,7 +19,7 @@ import sys
 from dataclasses import asdict
 from importlib import metadata
 
-from quack_tutorial.bench.sweep import WAITING
+from quack_tutorial.bench.sweep import STARTING, WAITING
 
 
 def main() -> int:
@@ -39,7 +39,7 @@ def serve(measure) -> int:
     """Answer each request on stdin with what `measure(request, announce)` returns, a dictionary, until stdin ends."""
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
-    doing = [WAITING]
+    doing = [STARTING]
 
     def answer(**message):
         answers.write(json.dumps(message) + "\n")
@@ -54,12 +54,12 @@ def serve(measure) -> int:
 
     torch.set_grad_enabled(False)
     turn = turns.mine()
+    turn.tell = lambda waiting: answer(doing=WAITING if waiting else doing[0])
     with turn:
         machine = describe()
     answer(machine=machine)
-    turn.tell = lambda waiting: answer(doing=WAITING if waiting else doing[0])
     for line in sys.stdin:
-        doing[:] = [WAITING]
+        doing[:] = [STARTING]
         with turn:
             cell = measure(json.loads(line), announce)
         answer(cell=cell)

@@ -334,7 +334,7 @@ def vote_uni_sync(pred, mask=FULL_MASK, **_):
 
 def sync_warp(mask=FULL_MASK, **_):
     _require_all(mask, "sync_warp")
-    _one_waited_for_all(32)
+    _one_waited_for_all(WARP, _mask_of(mask))
     record_event(Op.SYNC_WARP)
 
 
@@ -350,12 +350,14 @@ def griddepcontrol_wait(**_):
     record_event(Op.FENCE, arg=int(FenceKind.GPU))  # what they wrote is seen after it
 
 
-def _one_waited_for_all(threads: int) -> None:
-    """After a barrier of so many neighbouring lanes: where one of them has waited for the kernels before, all have."""
+def _one_waited_for_all(threads: int, named=True) -> None:
+    """After a barrier of so many neighbouring lanes, or of those named among them: where one of them has waited for the kernels
+    before, all of them have."""
     g = group()
     if g.early is not None:
-        lanes = g.early.reshape(len(g.blocks), -1, threads)
-        lanes &= (lanes | ~g.active().reshape(lanes.shape)).all(axis=2, keepdims=True)
+        met = g.active().reshape(len(g.blocks), -1, threads) & named
+        early = g.early.reshape(met.shape)
+        early &= ~(met & (met & ~early).any(axis=2, keepdims=True))
 
 
 # ---- block barriers -------------------------------------------------------------------------------------------------

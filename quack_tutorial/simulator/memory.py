@@ -568,8 +568,8 @@ def _check_early(memory, threads, lanes, op) -> None:
     raise fail(
         "early access",
         f"Early access: thread {thread} of block {block} {verb} {memory.name} before griddepcontrol_wait. With "
-        "use_pdl=True a kernel may start while the one before it on the stream still writes: wait first, or pass a barrier "
-        "after a thread that has waited.",
+        "use_pdl=True a kernel may start while the one before it on the stream still writes: wait first, or meet a "
+        "thread that has waited at a block barrier or a sync_warp.",
         block=block,
         threads=(thread,),
         count=int(early.sum()),

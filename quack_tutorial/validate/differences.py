@@ -9,7 +9,7 @@
 |            |                                            | for nobody, and the number is no larger than that allows         |
 
 A load's value cannot matter if its warp does nothing visible afterwards, or if its block stores the same in global memory when
-this warp finds NaN there. Everything else that differs is a mismatch.
+this warp finds NaN or an infinity there. Everything else that differs is a mismatch.
 """
 
 from __future__ import annotations
@@ -163,21 +163,23 @@ def seen(trace):
 
 
 def needed(case, trace):
-    """The trace without the loads whose value cannot matter (see the module), of global memory alone by what NaN changes."""
+    """The trace without the loads whose value cannot matter (see the module); which change nothing, of global memory alone."""
     events = seen(trace).events
     if len(trace.launches) > 1 or trace.launches[0].cluster != (1, 1, 1):
         return replace(trace, events=events)
     loads = (events["op"] == int(Op.LOAD)) & (events["space"] == int(Space.GMEM))
     usual, drop = _stored(trace), np.zeros(len(events), bool)
     for line, warp in sorted(set(zip(events["line"][loads].tolist(), events["warp"][loads].tolist()))):
-        other = _stored_with_nan(case, line, warp)
-        same = [block for block in usual if usual[block] == other.get(block)]
-        drop |= loads & (events["line"] == line) & (events["warp"] == warp) & np.isin(events["block"], same)
+        same = set(usual)
+        for value in (np.nan, np.inf, -np.inf):  # a maximum ignores the first and the last, a minimum the first two
+            other = _stored_with(value, case, line, warp) if same else {}
+            same = {block for block in same if usual[block] == other.get(block)}
+        drop |= loads & (events["line"] == line) & (events["warp"] == warp) & np.isin(events["block"], sorted(same))
     return replace(trace, events=events[~drop])
 
 
-def _stored_with_nan(case, line: int, warp: int) -> dict:
-    """`_stored` of a run in which what this warp of every block loads at this line is NaN; nothing if it loads other than
+def _stored_with(value: float, case, line: int, warp: int) -> dict:
+    """`_stored` of a run in which what this warp of every block loads at this line is `value`; nothing if it loads other than
     floating-point numbers there."""
     usual, made = memory.read_raw, []
 
@@ -187,7 +189,7 @@ def _stored_with_nan(case, line: int, warp: int) -> dict:
         if not here or (memory.current_line(recorder), memory.group().warp) != (line, warp):
             return raw
         made.append(pointer.dtype.is_float)
-        return pointer.dtype.encode(np.full(raw.shape, np.nan)) if made[-1] else raw
+        return pointer.dtype.encode(np.full(raw.shape, value)) if made[-1] else raw
 
     memory.read_raw = read_raw
     try:

@@ -83,6 +83,14 @@ def cell_of(monkeypatch):
     return measured
 
 
+def test_a_cell_begins_with_what_leaves_the_gpu_to_others(cell_of, monkeypatch):
+    order = []
+    monkeypatch.setattr(torch._dynamo, "reset", lambda: order.append("reset"))  # which forgets all callbacks
+    monkeypatch.setattr(measure.turns, "give_while_compiling", lambda turn: order.append(turn))
+    cell_of(ours=provider(softmax_torch))
+    assert order == ["reset", measure.turns.mine()]
+
+
 def test_a_cell_says_whether_l2_could_be_cleared(cell_of, monkeypatch):
     assert cell_of(ours=provider(softmax_torch)).before == BEFORE
     monkeypatch.setattr(timing, "clear_l2", lambda: False)

@@ -33,6 +33,15 @@ def error(name, inputs, outputs):
     return correctness.error_of(OPERATIONS[name], inputs, outputs, seed=1)
 
 
+def test_the_bytes_of_inputs_are_known(monkeypatch):
+    """Within what a weight has: a cell that goes round as many inputs as `timing` asks for is not taken for one of too few."""
+    monkeypatch.setattr(operations, "DEVICE", "meta")
+    for name, operation in OPERATIONS.items():
+        for key in operations.expected_cells(name):
+            nbytes = sum(t.numel() * t.element_size() for t in operation.inputs(key.M, key.N, key.dtype))
+            assert 0.999 * nbytes < operations.bytes_read(key) <= nbytes, key
+
+
 def test_every_operation_has_a_formula_here():
     assert list(FORMULAS) == list(OPERATIONS) == list(ours.OURS)
 

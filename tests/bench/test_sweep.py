@@ -77,6 +77,43 @@ def test_a_silent_worker_is_given_up(monkeypatch):
         list(sweep.measure_cells(KEYS, PROVIDERS, start=lambda: sweep.Worker(["sleep", "30"])))
 
 
+def test_who_waits_for_the_gpu_may_be_silent(monkeypatch):
+    monkeypatch.setattr(sweep, "SILENCE_S", 0.5)
+    lines = [
+        '{"doing": "waiting"}',
+        "",
+        '{"doing": "starting"}',
+        '{"machine": 1}',
+        '{"doing": "waiting"}',
+        "",
+        '{"cell": 2}',
+    ]
+    script = f"import time\nfor line in {lines}: print(line, flush=True) if line else time.sleep(1.5)\ninput()"
+    started = sweep.Worker([sys.executable, "-c", script])
+    assert started.machine == 1 and started.measure({}) == 2
+    started.close()
+    silent = lines[:3] + [""]
+    script = f"import time\nfor line in {silent}: print(line, flush=True) if line else time.sleep(1.5)"
+    with pytest.raises(sweep.WorkerDied, match="no answer in 0.5 s"):
+        sweep.Worker([sys.executable, "-c", script])
+
+
+@pytest.mark.parametrize(
+    "message, full",
+    [
+        ("torch.OutOfMemoryError: CUDA out of memory.", True),
+        ("InductorError: OutOfMemoryError: CUDA", True),
+        ("RuntimeError: Triton Error [CUDA]: out of memory", True),
+        ("RuntimeError: CUDA_ERROR_OUT_OF_MEMORY", True),
+        ("cudnnGraphNotSupportedError: CUDNN_STATUS_ALLOC_FAILED", True),
+        ("OutOfResources: out of resource: shared memory, Required: 300000", False),
+        ("RuntimeError: CUDA error: an illegal memory access was encountered", False),
+    ],
+)
+def test_every_way_to_say_that_memory_ran_out_is_known(message, full):
+    assert sweep.is_out_of_memory(message) == full
+
+
 def test_the_limit_ends_it_between_cells(worker):
     assert list(sweep.measure_cells(KEYS, PROVIDERS, limit_s=-1, start=worker("good"))) == []
     assert len(list(sweep.measure_cells(KEYS, PROVIDERS, limit_s=60, start=worker("good")))) == 2

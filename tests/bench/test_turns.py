@@ -1,12 +1,12 @@
 """One worker at a time has the GPU, and others have it while it compiles."""
 
 import importlib
+import json
 import os
 import subprocess
 import sys
 import threading
 import time
-import types
 
 import pytest
 
@@ -16,7 +16,12 @@ from quack_tutorial.bench.turns import Turn
 
 def test_who_comes_second_waits_until_the_first_is_done(tmp_path):
     path, finished = str(tmp_path / "gpu0"), []
-    first = Turn(path, lambda: finished.append(time.monotonic()))
+
+    def finish():
+        time.sleep(0.3)  # as the GPU may be busy for a while yet
+        finished.append(time.monotonic())
+
+    first = Turn(path, finish)
     script = (
         "import sys, time; from quack_tutorial.bench.turns import Turn\n"
         "print('waits', flush=True)\n"
@@ -61,36 +66,63 @@ def test_alone_a_turn_is_nothing(monkeypatch):
 def torch_alone(monkeypatch):
     """torch with an autotuner of its own, and without callbacks."""
     torch = pytest.importorskip("torch")
-    triton_heuristics = importlib.import_module("torch._inductor.runtime.triton_heuristics")
-
+    heuristics, codegen, benchmarking = (
+        importlib.import_module(f"torch._inductor.{name}")
+        for name in ("runtime.triton_heuristics", "codegen.triton", "runtime.benchmarking")
+    )
     said = []
-    stand_in = types.SimpleNamespace(_make_launchers=lambda self: said.append(self.turn.held))
-    monkeypatch.setattr(triton_heuristics, "CachingAutotuner", stand_in)
+
+    class StandIn:
+        def _make_launchers(self, turn):
+            said.append(turn.held)
+
+        benchmark_codegened_module = benchmark_gpu = _make_launchers
+
+    monkeypatch.setattr(heuristics, "CachingAutotuner", type("Autotuner", (StandIn,), {}))
+    monkeypatch.setattr(codegen, "TritonScheduling", type("Scheduling", (StandIn,), {}))
+    monkeypatch.setattr(benchmarking, "benchmarker", type("Benchmarker", (StandIn,), {})())
+    uses = (
+        lambda turn: heuristics.CachingAutotuner()._make_launchers(turn),
+        lambda turn: codegen.TritonScheduling().benchmark_codegened_module(turn),
+        lambda turn: benchmarking.benchmarker.benchmark_gpu(turn),
+    )
     importlib.import_module("torch._dynamo").reset()
-    yield torch, stand_in, said
+    yield torch, uses, said
     torch._dynamo.reset()
 
 
 def test_others_have_the_gpu_while_torch_compiles(torch_alone, tmp_path):
-    torch, autotuner, said = torch_alone
+    torch, uses, said = torch_alone
     turn, during = Turn(str(tmp_path / "gpu0")), []
 
     def backend(graph, inputs):
-        during.append(turn.held)
-        autotuner._make_launchers(types.SimpleNamespace(turn=turn))
+        for use in uses:
+            during.append(turn.held)
+            use(turn)
         during.append(turn.held)
         return lambda *inputs: (during.append(turn.held), graph(*inputs))[1]
 
     turns.give_while_compiling(turn)
-    turns.give_while_compiling(turn)  # as for a second cell: the autotuner is changed once
+    turns.give_while_compiling(turn)  # as for a second cell: torch is changed once
     with turn:
         compiled = torch.compile(lambda x: x + 1, backend=backend)
         assert compiled(torch.zeros(3)).tolist() == [1, 1, 1]
-        assert during == [False, False, True]  # compiling, after a kernel was put on the GPU, running
-        assert said == [True]  # as it was put there
-        autotuner._make_launchers(types.SimpleNamespace(turn=turn))
-        assert said == [True, True] and turn.held
+        assert during == [False] * 4 + [True]  # compiling, and between what needs the GPU; then running
+        assert said == [True] * 3  # as a kernel was put on the GPU, or timed there
+        for use in uses:
+            use(turn)
+        assert said == [True] * 6 and turn.held
     assert not turn.held
+
+
+def test_inductor_has_what_is_changed_of_it():
+    """The names that `give_while_compiling` changes, in the torch that is here."""
+    pytest.importorskip("torch")
+    benchmarking = importlib.import_module("torch._inductor.runtime.benchmarking")
+    autotuner = importlib.import_module("torch._inductor.runtime.triton_heuristics").CachingAutotuner
+    scheduling = importlib.import_module("torch._inductor.codegen.triton").TritonScheduling
+    assert callable(autotuner._make_launchers) and callable(scheduling.benchmark_codegened_module)
+    assert callable(type(benchmarking.benchmarker).benchmark_gpu)
 
 
 def test_what_is_chosen_by_timing_is_chosen_alone(torch_alone, tmp_path):
@@ -113,3 +145,45 @@ def test_the_environment_names_the_lock(monkeypatch, tmp_path):
         assert turns.shared() == (value is not None)
     turns.mine.cache_clear()
     assert os.path.exists(tmp_path / "gpu0")
+
+
+WORKER = """
+import sys, torch
+torch.cuda.synchronize = lambda: None  # there may be no GPU
+from quack_tutorial.bench import turns, worker
+worker.describe = lambda: {"held": turns.mine().held}
+
+def measure(request, announce):
+    announce("inputs")
+    turns.mine().give()
+    turns.mine().take()
+    return {"held": turns.mine().held}
+
+sys.exit(worker.serve(measure))
+"""
+
+
+def test_a_worker_has_the_gpu_while_it_measures_and_says_when_it_waits(tmp_path):
+    pytest.importorskip("torch")
+    path = str(tmp_path / "gpu0")
+    turn = Turn(path)
+    turn.take()
+    pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, turns.LOCK: path})
+    with subprocess.Popen([sys.executable, "-c", WORKER], **pipes) as process:
+
+        def said():
+            return json.loads(process.stdout.readline())
+
+        assert said() == {"doing": "waiting"}
+        turn.give()
+        assert [said(), said()] == [{"doing": "starting"}, {"machine": {"held": True}}]
+        turn.take()  # it does not have the GPU between two cells
+        process.stdin.write('{"cell": 1}\n')
+        process.stdin.flush()
+        assert said() == {"doing": "waiting"}
+        turn.give()
+        assert [said(), said(), said()] == [{"doing": "starting"}, {"doing": "inputs"}, {"cell": {"held": True}}]
+        turn.take()
+        process.stdin.close()
+    turn.give()
+    assert process.returncode == 0

@@ -91,12 +91,18 @@ def test_one_may_wait_for_the_kernel_before_and_tell_the_others_at_a_barrier():
         out = UNTOUCHED.copy()
         assert simulate(k.one_launched_early, X, out, "block", **options).ok
         np.testing.assert_array_equal(out, overwritten(X[:64]))
-    for how, schedule, thread, count in (("warp", "forward", 32, 32), ("before", "reverse", 1, 31)):
+    for how, schedule, thread, count in (
+        ("warp", "forward", 32, 32),
+        ("half", "forward", 16, 16),
+        ("named", "forward", 16, 16),
+        ("before", "reverse", 1, 31),
+        ("twice", "reverse", 32, 32),
+    ):
         (finding,) = simulate(k.one_launched_early, X, UNTOUCHED.copy(), how, schedule=schedule).findings
-        assert (finding.kind, finding.threads, finding.count) == ("early access", (thread,), count)
-    for how in ("warp", "before"):
+        assert (finding.kind, finding.threads, finding.count) == ("early access", (thread,), count), how
+    for how in ("warp", "half", "named", "before"):
         with pytest.raises(
-            SimulationError, match="before griddepcontrol_wait.*or pass a barrier after a thread that has"
+            SimulationError, match="before griddepcontrol_wait.*a thread that has waited at a block barrier"
         ):
             simulate(k.one_launched_early, X, UNTOUCHED.copy(), how, check=False)
 

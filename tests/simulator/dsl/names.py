@@ -210,18 +210,31 @@ def waits_for_the_kernel_before(x: cute.Tensor, out: cute.Tensor, wait: cutlass.
 
 @cute.kernel
 def one_waits_for_the_kernel_before(x: cute.Tensor, out: cute.Tensor, how: cutlass.Constexpr):
-    """x to out by 64 threads. Thread 0 waits; the others meet it at a block barrier ("block"), in its warp ("warp"), or at a
-    barrier that it passed before it waited ("before")."""
+    """x to out by 64 threads. Thread 0 waits; the others meet it at a block barrier ("block"), in its warp ("warp"), half of them
+    there ("half", and "named" where all arrive), or at a barrier that it passed before it waited ("before", and "twice" where
+    it comes to the next one while they have not gone on)."""
     tidx, _, _ = cute.arch.thread_idx()
-    if cutlass.const_expr(how == "before"):
+    if cutlass.const_expr(how == "before" or how == "twice"):
         cute.arch.sync_threads()
     if tidx == 0:
         cute.arch.griddepcontrol_wait()
+    if cutlass.const_expr(how == "half"):
+        if tidx % 32 < 16:
+            cute.arch.sync_warp(mask=0xFFFF)
+    if cutlass.const_expr(how == "named"):
+        cute.arch.sync_warp(mask=0xFFFF)
     if cutlass.const_expr(how == "block"):
         cute.arch.sync_threads()
     if cutlass.const_expr(how == "warp"):
         cute.arch.sync_warp()
-    out[tidx] = x[tidx]
+    if cutlass.const_expr(how == "twice"):
+        if tidx < 32:
+            cute.arch.barrier_arrive(barrier_id=0, number_of_threads=64)
+        else:
+            out[tidx] = x[tidx]
+            cute.arch.barrier(barrier_id=0, number_of_threads=64)
+    else:
+        out[tidx] = x[tidx]
 
 
 @cute.jit
