@@ -69,7 +69,7 @@ class Operation:
     ptx: Callable[[str, str, int], list[str]]  # provider, dtype, N
     providers: dict[str, Callable]
     ladder: dict[str, Callable] = field(default_factory=dict)
-    beside: int = 0  # bytes a row of inputs that are vectors (M,)
+    row_bytes: int = 0  # bytes a row of the inputs that have one number a row
 
 
 # Inputs --------------------------------------------------------------------------------------------------------------
@@ -216,7 +216,7 @@ def _torch(forward, backward=None, arrange=None, eager=None):
     }
 
 
-def _operation(name, pattern, bytes, inputs, error, providers, beside=0):
+def _operation(name, pattern, bytes, inputs, error, providers, row_bytes=0):
     """A row, with ours, its ladder and its PTX; `providers` are the peers."""
     return Operation(
         name=name,
@@ -227,7 +227,7 @@ def _operation(name, pattern, bytes, inputs, error, providers, beside=0):
         ptx=functools.partial(ours.ptx, name),
         providers={"ours": ours.setup(name), **providers},
         ladder={version: ours.setup(name, version) for version in ours.versions(name)},
-        beside=beside,
+        row_bytes=row_bytes,
     )
 
 
@@ -276,7 +276,7 @@ _TABLE = (
         lambda M, N, item: 3 * M * N * item,
         _rmsnorm_backward_inputs,
         _rmsnorm_backward_error,
-        beside=4,
+        row_bytes=4,
         providers={
             **_torch(
                 formulas.rmsnorm,
@@ -295,7 +295,7 @@ _TABLE = (
         lambda M, N, item: M * N * item + 12 * M,
         _cross_entropy_inputs,
         _cross_entropy_error,
-        beside=8,
+        row_bytes=8,
         providers={
             **_torch(formulas.cross_entropy),
             "quack": peers.quack_cross_entropy,
@@ -308,7 +308,7 @@ _TABLE = (
         lambda M, N, item: 2 * M * N * item,
         _cross_entropy_backward_inputs,
         _cross_entropy_backward_error,
-        beside=16,
+        row_bytes=16,
         providers={
             **_torch(
                 formulas.cross_entropy,
@@ -324,7 +324,7 @@ _TABLE = (
         lambda M, N, item: 2 * M * N * item + 12 * M,
         _cross_entropy_inputs,
         _cross_entropy_fused_error,
-        beside=8,
+        row_bytes=8,
         providers={
             "eager": peers.autograd_fused(formulas.cross_entropy),
             "compile": peers.compiled(formulas.cross_entropy_fused),
@@ -394,7 +394,7 @@ def expected_cells(operation: str, ladder: bool = False) -> tuple[CellKey, ...]:
 def bytes_read(key: CellKey) -> int:
     """The bytes of the cell's inputs, but for a vector (N,) such as a weight."""
     operation = OPERATIONS[key.operation]
-    return int(operation.pattern[0]) * key.M * key.N * ITEM_BYTES[key.dtype] + operation.beside * key.M
+    return int(operation.pattern[0]) * key.M * key.N * ITEM_BYTES[key.dtype] + operation.row_bytes * key.M
 
 
 def bytes_moved(key: CellKey) -> int:

@@ -28,15 +28,8 @@ from quack_tutorial.compiler import DUMP_FOLDER
 
 SILENCE_S = 300  # no step takes this long, QuACK's tuning included; a worker silent for longer hangs
 STARTING, WAITING = "starting", "waiting"  # for a worker that has the GPU
-STEPS = (
-    STARTING,
-    WAITING,
-    "inputs",
-    "ceiling",
-    "timing",
-    "do_bench",
-    "hashes",
-)  # what a worker announces that is not a provider
+# What a worker announces that is not a provider.
+STEPS = (STARTING, WAITING, "inputs", "ceiling", "timing", "do_bench", "hashes")
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 COMPILE_THREADS = "TORCHINDUCTOR_COMPILE_THREADS"
 SWEEPS = "QUACK_TUTORIAL_BENCH_SWEEPS"  # the environment's name for the file in which workers tell each other, see `ceilings`
@@ -57,7 +50,7 @@ class Worker:
     def __init__(self, command=None, gpu=None, more=None):
         command = command or [sys.executable, "-m", "quack_tutorial.bench.worker"]
         # A folder of its own for PTX: in a common one, workers that compile would wait for each other.
-        self.dumped = tempfile.TemporaryDirectory(prefix="quack-tutorial-")
+        self.dumped = tempfile.TemporaryDirectory(prefix="quack-tutorial-", ignore_cleanup_errors=True)
         # Nor do they find in each other's folders what inductor chose by timing.
         own = {DUMP_FOLDER: self.dumped.name, "TORCHINDUCTOR_CACHE_DIR": f"{self.dumped.name}/inductor"}
         environment = {**os.environ, **WORKER_ENVIRONMENT, **(more or {}), **own}

@@ -1,5 +1,14 @@
 """cute.arch: who a thread is, warp-wide exchanges, barriers, atomics, approximate arithmetic.
 
+| section               | what it has                                                                          |
+|-----------------------|--------------------------------------------------------------------------------------|
+| who a thread is       | indices and sizes of threads, blocks, grid and cluster                               |
+| warp-wide exchange    | shuffles, reductions over a warp, votes, `sync_warp`; which lanes must be there      |
+| the kernel before     | `griddepcontrol_wait`, and who learns of it at a barrier                             |
+| block barriers        | `sync_threads`, named barriers, fences                                               |
+| arithmetic            | maxima, minima and approximate functions                                             |
+| atomics               | on global and shared memory                                                          |
+
 Sources: PTX ISA 9.0 (shfl.sync, vote.sync, redux.sync, bar, elect.sync, ex2.approx), CUDA C++ Programming Guide.
 """
 
@@ -18,6 +27,8 @@ from .trace import FenceKind, Op, ShuffleKind, Space
 
 FULL_MASK = 0xFFFFFFFF
 WARP_SIZE = 32
+
+# ---- who a thread is ------------------------------------------------------------------------------------------------
 
 
 def _int32(a) -> Value:
@@ -336,6 +347,9 @@ def sync_warp(mask=FULL_MASK, **_):
     _require_all(mask, "sync_warp")
     _one_waited_for_all(WARP, _mask_of(mask))
     record_event(Op.SYNC_WARP)
+
+
+# ---- the kernel before ----------------------------------------------------------------------------------------------
 
 
 def griddepcontrol_wait(**_):

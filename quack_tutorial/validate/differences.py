@@ -8,8 +8,8 @@
 | `EMPTY`    | executes loads in which no lane takes part | the kernel has cp.async, to which the assembler adds three loads |
 |            |                                            | for nobody, and the number is no larger than that allows         |
 
-A load's value cannot matter if its warp does nothing visible afterwards, or if its block stores the same in global memory when
-this warp finds NaN or an infinity there. Everything else that differs is a mismatch.
+A load's value cannot matter if its warp does nothing visible afterwards, or if its block stores the same when this warp finds NaN
+or an infinity there. Everything else that differs is a mismatch.
 """
 
 from __future__ import annotations
@@ -165,50 +165,48 @@ def seen(trace):
 def needed(case, trace):
     """The trace without the loads whose value cannot matter (see the module); which change nothing, of global memory alone."""
     events = seen(trace).events
-    if len(trace.launches) > 1 or trace.launches[0].cluster != (1, 1, 1):
+    atomic = (events["op"] == int(Op.ATOMIC)).any()  # what it leaves is not looked at
+    if atomic or len(trace.launches) > 1 or trace.launches[0].cluster != (1, 1, 1):
         return replace(trace, events=events)
     loads = (events["op"] == int(Op.LOAD)) & (events["space"] == int(Space.GMEM))
-    usual, drop = _stored(trace), np.zeros(len(events), bool)
+    usual, drop = _stored(case), np.zeros(len(events), bool)
     for line, warp in sorted(set(zip(events["line"][loads].tolist(), events["warp"][loads].tolist()))):
         same = set(usual)
         for value in (np.nan, np.inf, -np.inf):  # a maximum ignores the first and the last, a minimum the first two
-            other = _stored_with(value, case, line, warp) if same else {}
+            other = _stored(case, value, (line, warp)) if same else {}
             same = {block for block in same if usual[block] == other.get(block)}
         drop |= loads & (events["line"] == line) & (events["warp"] == warp) & np.isin(events["block"], sorted(same))
     return replace(trace, events=events[~drop])
 
 
-def _stored_with(value: float, case, line: int, warp: int) -> dict:
-    """`_stored` of a run in which what this warp of every block loads at this line is `value`; nothing if it loads other than
-    floating-point numbers there."""
-    usual, made = memory.read_raw, []
+def _stored(case, value: float = 0.0, changed: tuple = ()) -> dict:
+    """{block: what its warps write in global and shared memory, in order}; with `changed`, (line, warp), what they write when that
+    warp finds `value` in all that it loads from global memory there; nothing if that is no floating-point number."""
+    read_raw, scatter, loaded, found = memory.read_raw, memory.scatter, [], {}
 
-    def read_raw(pointer, offsets, width, keep, op, place):
-        raw, recorder = usual(pointer, offsets, width, keep, op, place), memory.STATE.run.recorder
+    def read(pointer, offsets, width, keep, op, place):
+        raw, recorder = read_raw(pointer, offsets, width, keep, op, place), memory.STATE.run.recorder
         here = recorder is not None and pointer.memory.space is Space.GMEM
-        if not here or (memory.current_line(recorder), memory.group().warp) != (line, warp):
+        if not here or (memory.current_line(recorder), memory.group().warp) != changed:
             return raw
-        made.append(pointer.dtype.is_float)
-        return pointer.dtype.encode(np.full(raw.shape, value)) if made[-1] else raw
+        loaded.append(pointer.dtype.is_float)
+        return pointer.dtype.encode(np.full(raw.shape, value)) if loaded[-1] else raw
 
-    memory.read_raw = read_raw
+    def write(flat, index, raw, width, lanes):
+        group = memory.group()
+        shape = (*group.shape, index.shape[2])
+        on = np.ones(shape, bool) if lanes is None else np.broadcast_to(lanes, shape)
+        values = np.broadcast_to(raw, (*group.shape, index.shape[2] * width)).reshape(*shape, width)
+        what = group.warp, np.broadcast_to(index, shape)[on].tobytes(), values[on].tobytes()
+        found.setdefault(int(group.blocks[0]), []).append(what)
+        scatter(flat, index, raw, width, lanes)
+
+    memory.read_raw, memory.scatter = read, write
     try:
-        trace = simulate(case.host, *case.arguments()).trace
+        simulate(case.host, *case.arguments())
     finally:
-        memory.read_raw = usual
-    return _stored(trace) if made and all(made) else {}
-
-
-def _stored(trace) -> dict:
-    """{block: what it stores in global memory, in order}."""
-    found = {}
-    kinds = [int(op) for op in (Op.STORE, Op.ATOMIC, Op.BULK_COPY)]
-    events = trace.events[np.isin(trace.events["op"], kinds) & (trace.events["space"] == int(Space.GMEM))]
-    for event in events:
-        values = trace.values[event["values"]].tobytes() if event["values"] >= 0 else b""
-        what = (event["warp"], event["line"], event["mask"], trace.addresses[event["addresses"]].tobytes(), values)
-        found.setdefault(int(event["block"]), []).append(what)
-    return found
+        memory.read_raw, memory.scatter = read_raw, scatter
+    return found if all(loaded) and bool(loaded) == bool(changed) else {}
 
 
 def _something_visible_follows(events) -> np.ndarray:

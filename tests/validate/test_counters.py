@@ -11,7 +11,7 @@ import pytest
 from quack_tutorial.simulator import simulate
 from quack_tutorial.simulator.trace import Space
 from quack_tutorial.validate import access_patterns, counters, differences
-from tests.simulator.dsl.weights import weights_of_one_block
+from tests.simulator.dsl.weights import last_of_four, weights_of_one_block
 from tests.validate.stand_ins import quiet, stand_in
 
 NCU_CSV = """==PROF== Connected to process 4242 (/usr/bin/python3.12)
@@ -274,6 +274,16 @@ def test_loads_that_change_no_output_of_their_block_can_be_left_out():
     trace = simulate(case.host, *case.arguments()).trace
     assert counters.counted(trace)["global loads and cp.async: requests"] == 4
     assert counters.counted(differences.needed(case, trace))["global loads and cp.async: requests"] == 1
+
+
+def test_a_load_is_needed_wherever_in_a_vector_its_value_is_stored():
+    x, out = np.arange(32, dtype=np.float32), np.zeros(128, np.float32)
+    case = counters.Case("vector", "vector", last_of_four, lambda: (x.copy(), out.copy()))
+    run = simulate(case.host, *(arguments := case.arguments()))
+    assert run.ok and (arguments[1].reshape(32, 4)[:, 3] == x).all()
+    found = [counters.counted(trace) for trace in (run.trace, differences.needed(case, run.trace))]
+    assert [numbers["global stores: requests"] for numbers in found] == [1, 1]  # one vector a thread
+    assert [numbers["global loads and cp.async: requests"] for numbers in found] == [1, 1]
 
 
 def test_a_run_is_compared_again_from_what_it_kept(monkeypatch, tmp_path):

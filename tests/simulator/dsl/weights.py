@@ -1,4 +1,4 @@
-"""A kernel whose blocks all load weights and of which one uses them."""
+"""Kernels whose loads matter in some blocks, or in some places, only."""
 
 import cutlass
 import cutlass.cute as cute
@@ -18,3 +18,18 @@ def weights_kernel(x: cute.Tensor, out: cute.Tensor):
 @cute.jit
 def weights_of_one_block(x: cute.Tensor, out: cute.Tensor):
     weights_kernel(x, out).launch(grid=[4, 1, 1], block=[32, 1, 1])
+
+
+@cute.kernel
+def _last_of_four(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    four = cute.make_rmem_tensor(4, cutlass.Float32)
+    four.fill(0.0)
+    four[3] = x[tidx]
+    cute.autovec_copy(four, cute.make_tensor((out.iterator + 4 * tidx).align(16), cute.make_layout(4)))
+
+
+@cute.jit
+def last_of_four(x: cute.Tensor, out: cute.Tensor):
+    """Each of 32 threads stores 0, 0, 0 and its number of x, as one vector."""
+    _last_of_four(x, out).launch(grid=[1, 1, 1], block=[32, 1, 1])
