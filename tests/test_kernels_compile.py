@@ -169,6 +169,18 @@ def test_a_launch_has_the_cluster_of_its_configuration():
         Softmax(cutlass.Float32, 4096, config=Config(128, 128, 1, 1, together=2))
 
 
+def test_rows_that_start_anywhere_are_copied_for_a_kernel_that_goes_through_rows_that_start_alike():
+    RMSNormBackward(cutlass.Float16, 1001, "congruent", config=Config(128, 128, 1, 3))
+    with pytest.raises(ValueError, match="so past_l1 must be 0"):
+        RMSNormBackward(cutlass.Float16, 1001, "congruent", config=Config(128, 128, 1, 3, past_l1=1))
+    with pytest.raises(ValueError, match="bulk copies cannot move them"):  # two rows a block
+        RMSNormBackward(cutlass.Float16, 1001, "congruent", config=Config(128, 256, 1, 3))
+    with pytest.raises(ValueError, match="bulk copies cannot move them"):  # the last piece may be empty
+        RMSNormBackward(cutlass.Float16, 33, "congruent", config=Config(32, 32, 4, 3))
+    with pytest.raises(ValueError, match="bulk copies cannot move them"):
+        RMSNorm(cutlass.Float16, 1001, "congruent", config=Config(128, 128, 1, 1))
+
+
 def test_several_rows_a_thread_are_for_rmsnorm_of_rows_that_want_the_same_weights():
     several = Config(32, 32, rows_each=2)
     assert RMSNorm(cutlass.Float32, 512, config=several).tile.rows_each == 2
@@ -421,6 +433,21 @@ def test_row_kernels_compile_with_all_their_tensors_and_stay_in_registers(name, 
 
         spilled = SPILLED.get((name, dtype, N), 0)
         assert_stays_in_registers(ptx(*ROW_KERNELS[name](DTYPES[dtype], N, rows, matrix)), spilled)
+
+
+@pytest.mark.parametrize("N", (1001, 3001, 12289, 50257))
+def test_rmsnorm_backward_of_rows_that_start_anywhere_stays_in_registers(N):
+    """With a weight and its gradient alone; with a bias and the gradient of h as well the longer ones spill."""
+    for dtype in ("float32", "bfloat16", "float16"):
+
+        def matrix(stride, dtype=dtype):
+            return TensorSpec(dtype, ("M", N), (stride, 1), DTYPES[dtype].width // 8)
+
+        kernel, x, w, dy, _, rstd, dx, dw, _ = ROW_KERNELS["rmsnorm backward"](DTYPES[dtype], N, "congruent", matrix)
+        text = ptx(kernel, x, w, dy, None, rstd, dx, dw, None)
+        assert_stays_in_registers(text)
+        copied = "cp.async.bulk.shared" in text
+        assert copied == (kernel.config.in_flight > 1)
 
 
 def test_column_sums_compile():

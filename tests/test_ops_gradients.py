@@ -41,11 +41,11 @@ def test_softmax_gradient(N, dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=name)
-@pytest.mark.parametrize("N", SIZES)
-def test_rmsnorm_with_everything_and_its_gradients(N, dtype):
-    x, r = randn(5, N, dtype=dtype, grad=True), randn(5, N, dtype=dtype, seed=1, grad=True)
+@pytest.mark.parametrize("M, N", [*((5, N) for N in SIZES), (40, 1001)])  # the last: copied, several rows a block
+def test_rmsnorm_with_everything_and_its_gradients(M, N, dtype):
+    x, r = randn(M, N, dtype=dtype, grad=True), randn(M, N, dtype=dtype, seed=1, grad=True)
     w, b = randn(N, seed=2, grad=True), randn(N, dtype=dtype, seed=3, grad=True)
-    dy, dh = randn(5, N, dtype=dtype, seed=4), randn(5, N, dtype=dtype, seed=5)
+    dy, dh = randn(M, N, dtype=dtype, seed=4), randn(M, N, dtype=dtype, seed=5)
     y, h = ops.rmsnorm(x, w, b, r, eps=EPS)
     with torch.no_grad():
         same_y, same_h = ops.rmsnorm(x, w, b, r, eps=EPS)

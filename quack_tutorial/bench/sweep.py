@@ -2,7 +2,8 @@
 
 All providers of a cell run in one process, on one GPU. When that process dies or stops answering, the provider it was
 busy with is left out and the cell measured again; the record then says "crashed" for it. Several GPUs of a host take the
-next cell each as they become free, and share nothing.
+next cell each as they become free, and share nothing. Several workers of a GPU share its memory: a cell for which there may not be
+enough beside those that are being measured waits.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 
+from quack_tutorial import hardware
 from quack_tutorial.bench.peers import WORKER_ENVIRONMENT
 from quack_tutorial.bench.records import Cell, Result
 from quack_tutorial.bench.turns import LOCK
@@ -33,6 +35,10 @@ STEPS = (STARTING, WAITING, "inputs", "ceiling", "timing", "do_bench", "hashes")
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 COMPILE_THREADS = "TORCHINDUCTOR_COMPILE_THREADS"
 SWEEPS = "QUACK_TUTORIAL_BENCH_SWEEPS"  # the environment's name for the file in which workers tell each other, see `ceilings`
+
+
+# GPU memory of a cell, at most, for each element of its matrix: of torch's eager backward in 16 bits, with copies in float32.
+BYTES_AN_ELEMENT = 32
 
 
 class WorkerDied(RuntimeError):
@@ -190,11 +196,17 @@ def measure_cells(
         more = {LOCK: f"{folder}/gpu{gpu % count}", COMPILE_THREADS: str(threads)}
         return start(gpu=gpu % count, more=more)
 
+    def fits(key, place, running, machine):
+        gpu = hardware.find(machine["device"])
+        beside = [other for at, other in running.items() if at % count == place % count]
+        needed = BYTES_AN_ELEMENT * sum(cell.M * cell.N for cell in [key, *beside])
+        return not beside or gpu is None or needed <= gpu.memory_gb * 1e9
+
     with one_folder() as folder:
         if workers == 1:
             yield from attend(keys, request, read, limit_s, on_step, start, gpus)
         else:
-            yield from attend(keys, request, read, limit_s, on_step, start_at, workers * count)
+            yield from attend(keys, request, read, limit_s, on_step, start_at, workers * count, fits)
 
 
 @contextmanager
@@ -208,12 +220,13 @@ def one_folder():
             del os.environ[SWEEPS]
 
 
-def attend(keys, request, read, limit_s, on_step, start, gpus) -> Iterator[Measured]:
+def attend(keys, request, read, limit_s, on_step, start, gpus, fits=lambda *_: True) -> Iterator[Measured]:
     """Give each of `keys` to a worker as `request(key, crashed)` and yield what `read(answer, gpu)` makes of it.
 
-    `crashed` maps what took a worker down, as it had announced it, to the reason; such a key is tried again.
+    `crashed` maps what took a worker down, as it had announced it, to the reason; such a key is tried again. A key waits as long
+    as not `fits(key, gpu, running, machine)`, with the keys that are `running`, by GPU.
     """
-    attendance = _Attendance(deque(keys), request, read, limit_s, on_step, start)
+    attendance = _Attendance(deque(keys), request, read, limit_s, on_step, start, fits)
     numbers = [None] if gpus is None else range(gpus)
     threads = [threading.Thread(target=attendance.serve, args=(gpu,), daemon=True) for gpu in numbers]
     for thread in threads:
@@ -231,33 +244,50 @@ def attend(keys, request, read, limit_s, on_step, start, gpus) -> Iterator[Measu
 class _Attendance:
     """What the threads, one a GPU, share: the keys that are left, and a queue of what was found."""
 
-    def __init__(self, keys, request, read, limit_s, on_step, start):
+    def __init__(self, keys, request, read, limit_s, on_step, start, fits):
         self.keys, self.request, self.read, self.limit_s = keys, request, read, limit_s
-        self.on_step, self.start = on_step, start
+        self.on_step, self.start, self.fits = on_step, start, fits
         self.began, self.longest = time.monotonic(), 0.0
         self.found = queue.Queue()
-        self.lock, self.workers, self.stopped = threading.Lock(), {}, False
+        self.lock, self.workers, self.running, self.stopped = threading.Condition(), {}, {}, False
         self.machine = None  # what the first worker says; all must say the same
 
     def serve(self, gpu):
         """Measure keys on one GPU until none is left or the time is up; then None in the queue says so."""
         try:
             self.begin(gpu)
-            while (key := self.next_key()) is not None:
+            while (key := self.next_key(gpu)) is not None:
                 measured = self.measure(key, gpu)
                 with self.lock:
                     self.longest = max(self.longest * 0.5, measured.seconds)
+                self.leave(gpu)
                 self.found.put(measured)
         except Exception as error:  # whatever it is, the one who waits for results must hear of it
             self.found.put(error)
         finally:
             self.end(gpu)
+            self.leave(gpu)
             self.found.put(None)
 
-    def next_key(self):
+    def next_key(self, gpu):
+        """The first key that fits, once there is one; None if none is left, or time."""
         with self.lock:
-            late = self.limit_s is not None and time.monotonic() - self.began + self.longest > self.limit_s
-            return None if self.stopped or late or not self.keys else self.keys.popleft()
+            while True:
+                late = self.limit_s is not None and time.monotonic() - self.began + self.longest > self.limit_s
+                if self.stopped or late or not self.keys:
+                    return None
+                key = next((key for key in self.keys if self.fits(key, gpu, self.running, self.machine)), None)
+                if key is not None:
+                    self.keys.remove(key)
+                    self.running[gpu] = key
+                    return key
+                self.lock.wait()
+
+    def leave(self, gpu):
+        """No key is running on the GPU any more: those who wait for it look again."""
+        with self.lock:
+            self.running.pop(gpu, None)
+            self.lock.notify_all()
 
     def measure(self, key, gpu):
         before, clock = time.monotonic(), _Steps()
@@ -304,6 +334,7 @@ class _Attendance:
         """End all workers; the threads that wait for them end with them."""
         with self.lock:
             self.stopped = True
+            self.lock.notify_all()
         for gpu in list(self.workers):
             self.end(gpu)
 

@@ -8,9 +8,11 @@ has K workers and a file, which `LOCK` names in their environment. Who holds the
 | measures a cell                                     | yes            |
 | in it, from the start to the end of a compilation   | no             |
 | in that, puts a kernel on the GPU or times one      | yes            |
+| in either, has Triton compile a kernel              | no             |
 | waits for the next cell                             | no             |
 
-So what chooses by timing does so alone, most of it when its kernels are first called. Without `LOCK` all of this does nothing.
+So what chooses by timing does so alone, most of it when its kernels are first called: then each that is tried is compiled first,
+which takes longer than to time it. Without `LOCK` all of this does nothing.
 """
 
 from __future__ import annotations
@@ -77,7 +79,7 @@ def shared() -> bool:
 
 
 def give_while_compiling(turn: Turn) -> None:
-    """Have torch.compile leave the GPU to others while it compiles; to be called again after `torch._dynamo.reset`."""
+    """Have torch.compile and Triton leave the GPU to others while they compile; to be called again after `torch._dynamo.reset`."""
     if turn.file is None:
         return
     from torch._dynamo.callback import CallbackTrigger, callback_handler
@@ -93,19 +95,46 @@ def give_while_compiling(turn: Turn) -> None:
         (type(benchmarking.benchmarker), "benchmark_gpu"),
     )
     for owner, name in uses_the_gpu:
-        if not hasattr(getattr(owner, name), "_quack_tutorial_alone"):
-            setattr(owner, name, _alone(getattr(owner, name), turn))
+        _replace(owner, name, _alone, turn)
+    try:
+        import triton
+    except ImportError:  # torch of a machine without a GPU
+        return
+    for owner in (triton, triton.compiler):  # torch asks the one, kernels that are called the other
+        _replace(owner, "compile", _meanwhile, turn)
+
+
+def _replace(owner, name, changed, turn):
+    """Put `changed(function, turn)` in the place of a function, once."""
+    function = getattr(owner, name)
+    if not hasattr(function, "_quack_tutorial_turn"):
+        function = functools.wraps(function)(changed(function, turn))
+        function._quack_tutorial_turn = turn
+        setattr(owner, name, function)
 
 
 def _alone(function, turn):
     """`function`, which uses the GPU, with the GPU for itself; afterwards it belongs to whom it did before."""
 
-    @functools.wraps(function)
     def call(*args, **more):
         if turn.held:
             return function(*args, **more)
         with turn:
             return function(*args, **more)
 
-    call._quack_tutorial_alone = True
+    return call
+
+
+def _meanwhile(function, turn):
+    """`function`, which does not use the GPU, while others have it; afterwards it belongs to whom it did before."""
+
+    def call(*args, **more):
+        if not turn.held:
+            return function(*args, **more)
+        turn.give()
+        try:
+            return function(*args, **more)
+        finally:
+            turn.take()
+
     return call

@@ -87,12 +87,15 @@ def store_vector(source, target, inside):
         )
 
 
-def bulk_copy_evict_last(source, target, mbar):
-    """Start a bulk copy from global to shared memory of as many bytes as `source` has, and ask L2 to keep them longest.
+def bulk_copy_evict_last(source, target, mbar, count=None):
+    """Start a bulk copy from global to shared memory of the first `count` elements of `source`, by default of all, and ask L2 to
+    keep them longest.
 
-    Both are tensors of one mode without gaps, at multiples of 16 bytes; the bytes are counted at `mbar`. For one thread.
+    Both are tensors of one mode without gaps, at multiples of 16 bytes, and so many bytes are copied; they are counted at `mbar`.
+    For one thread.
     """
-    nbytes = cutlass.Int32(cute.size(source) * source.element_type.width // 8)
+    count = cute.size(source) if count is None else count
+    nbytes = cutlass.Int32(count * (source.element_type.width // 8))
     cute.arch.inline_ptx(
         BULK_COPY, read_only_args=[target.iterator, source.iterator, nbytes, mbar, policy_of(EVICT_LAST)]
     )

@@ -83,6 +83,7 @@ MOST_ELEMENTS = 128  # of several rows that a thread has a part of
 MOST_NEXT_ELEMENTS = 16  # of a row that a thread holds while it works on another one
 MOST_BYTES_AHEAD = 8192  # of rows whose 1 / rms RMSNorm's backward fetches a turn ahead
 MOST_BESIDE = 24  # registers of a thread that hold no elements
+MOST_HELD_ANYWHERE = 40  # elements of a thread of RMSNorm's backward whose rows start anywhere and are copied
 MIN_BLOCK_BYTES, MAX_BLOCK_BYTES = 12 * 1024, 128 * 1024  # of a row, in each block of a cluster
 STREAMING = ("cross-entropy", "cross-entropy backward")
 # Rows can come through shared memory: of so many tensors, in one of these numbers of stages.
@@ -127,8 +128,8 @@ def candidates(operation, width, N, rows="aligned"):
     found += [limited for c in found if (limited := with_fewer_registers(c, operation, N))]
     if operation == "rmsnorm" and rows == "aligned":
         found += [more for c in found for more in with_more_rows(c, N)]
-    if operation in PIPELINED and rows == "aligned":
-        found += pipelined_candidates(operation, N, width)
+    if operation in PIPELINED and (rows == "aligned" or (operation, rows) == ("rmsnorm backward", "congruent")):
+        found += pipelined_candidates(operation, N, width, rows)
     if operation == "rmsnorm backward" and rows == "aligned":
         found += several_pipelined_candidates(N, width)
     return launched_otherwise(found or [Config(32, 32)], operation, N * width // 8)
@@ -196,13 +197,15 @@ def elements_held(config, N):
     return math.ceil(N / (config.threads_per_row * config.blocks_per_row))
 
 
-def pipelined_candidates(operation, N, width):
+def pipelined_candidates(operation, N, width, rows):
     """Candidates whose rows come through shared memory, in at most as many stages as an SM has room for."""
     tensors, stages_tried = PIPELINED[operation]
     found, again = [], operation in READ_AGAIN
     for blocks in (1, 2, 4, 8, 16):
         stage_bytes = N * width // 8 // blocks * tensors
-        if N % (blocks * VECTOR_BITS // width) or stage_bytes < 2048 or (blocks > 1 and stage_bytes <= 16384):
+        if stage_bytes < 2048 or (blocks > 1 and stage_bytes <= 16384):
+            continue
+        if rows == "aligned" and not divides(Config(32, 32, blocks), N, width):
             continue
         for threads in (64, 128, 192, 256, 320, 384, 512, 640, 768, 1024):
             vectors = N * width // VECTOR_BITS / blocks / threads
@@ -212,21 +215,25 @@ def pipelined_candidates(operation, N, width):
             most = width / 2 if tensors == 1 else width / 4 if few else 8
             if not 0.5 < vectors <= (MOST_AGAIN if again else most):
                 continue
-            if operation == "rmsnorm backward" and not sums_fit(Config(threads, threads, blocks), N):
+            if operation == "rmsnorm backward" and not sums_fit(Config(threads, threads, blocks), N, rows):
                 continue
             for stages in stages_tried:
                 # What is read again takes few registers, so that several blocks share an SM, if they fit into its memory.
                 if stages * stage_bytes <= (110 if again else 220) * 1024:
                     found.append(Config(threads, threads, blocks, stages))
             one = Config(threads, threads, blocks, 1)
-            if operation == "rmsnorm backward" and leaves_for_registers(one, N, stage_bytes):
+            if operation == "rmsnorm backward" and rows == "aligned" and leaves_for_registers(one, N, stage_bytes):
                 found.append(one)
     return found
 
 
-def sums_fit(config, N):
-    """Whether a thread of RMSNorm's backward has registers for its part of a row and for the sums of dw and db."""
-    return 3 * elements_held(config, N) + MOST_BESIDE <= SM_REGISTERS // config.threads_per_block
+def sums_fit(config, N, rows="aligned"):
+    """Whether a thread of RMSNorm's backward has registers for its part of a row and for the sums of dw and db. Rows that start
+    anywhere take more: with 48 elements a thread those with a bias and a gradient of h spill 3 KB a thread, with 24 0.3 KB."""
+    held = elements_held(config, N)
+    if rows != "aligned" and held > MOST_HELD_ANYWHERE:
+        return False
+    return 3 * held + MOST_BESIDE <= SM_REGISTERS // config.threads_per_block
 
 
 def registers_of_block(config, N):
@@ -293,7 +300,8 @@ def default_config(operation, width, N, rows="aligned"):
                 # From a table of other rows or other sizes, not what leaves a thread without a register to spare.
                 near = limit <= NEAR * row_bytes if measured == "congruent" else config.threads_per_block < 1024
                 stages = PIPELINED.get(operation, (0, ()))[1]
-                fits = config.in_flight not in stages or divides(config, N, width, rows)
+                arrives = measured == rows and (rows == "congruent" or divides(config, N, width))  # in shared memory
+                fits = config.in_flight not in stages or arrives
                 if fits and (near or measured == rows == "aligned"):
                     # Rows that start anywhere take more registers than aligned ones: what is enough for these may not be; and each
                     # wants the weights elsewhere.
@@ -302,9 +310,9 @@ def default_config(operation, width, N, rows="aligned"):
     return first_guess(operation, N, vector_elements(width, N, rows))
 
 
-def divides(config, N, width, rows):
-    """Whether rows can come through shared memory: every piece starts and ends where a bulk copy may."""
-    return rows == "aligned" and N % (config.blocks_per_row * VECTOR_BITS // width) == 0
+def divides(config, N, width):
+    """Whether aligned rows can come through shared memory: every piece starts and ends where a bulk copy may."""
+    return N % (config.blocks_per_row * VECTOR_BITS // width) == 0
 
 
 def first_guess(operation, N, vector_size):

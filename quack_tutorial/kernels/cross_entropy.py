@@ -147,8 +147,8 @@ class CrossEntropyFused:
         place = row, row_exists, piece, lane, _, _ = tile.place(mX, block * tile.rows_per_block)
         opened, width = exchange.open(), min(tile.threads_per_row, 32)
         if cutlass.const_expr(self.pipeline.stages > 0):
-            arriving = self.pipeline.open()
-            self.pipeline.fetch(arriving, (mX,), row, piece, 0)
+            arriving = self.pipeline.open(place)
+            self.pipeline.fetch(arriving, (mX,), row, place, 0)
         target = target_of(mT, row)
         cute.arch.sync_warp()  # or the compiler would move that load down to where the target is needed
 

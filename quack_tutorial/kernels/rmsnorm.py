@@ -75,8 +75,8 @@ class RMSNorm:
         places = tile.places(mX, block)
         opened, arriving, place = exchange.open(), None, places[0]
         if cutlass.const_expr(self.pipeline.stages > 0):
-            arriving = self.pipeline.open()
-            self.pipeline.fetch(arriving, (mX, mR), place[0], place[2], 0)
+            arriving = self.pipeline.open(place)
+            self.pipeline.fetch(arriving, (mX, mR), place[0], place, 0)
         # The weights come from L2, on their way before the row has arrived; those that are shifted are waited for: after it.
         tXrW = tXrB = None
         if cutlass.const_expr(mW is not None and not tile.shifts(mW)):
@@ -157,7 +157,7 @@ class RMSNormBackward:
         self.exchange = RowExchange(self.config, stages=2)
         # The next row is on its way while one is worked on: one in registers, or more in shared memory. Or one there, whose place
         # the row that is worked on leaves for registers, where a thread has more of a row than its registers hold twice.
-        long = pipelines(self.tile) and elements_held(self.config, N) > MOST_NEXT_ELEMENTS
+        long = rows == "aligned" and pipelines(self.tile) and elements_held(self.config, N) > MOST_NEXT_ELEMENTS
         self.leaves = self.config.in_flight == 1 and long
         self.next_in_registers = self.config.in_flight == 1 and not long
         stages = 0 if self.next_in_registers else self.config.in_flight
@@ -213,13 +213,14 @@ class RMSNormBackward:
         place = self.place(mX, part, parts, 0)
         arriving, weights, tXrW = None, None, None
         if cutlass.const_expr(self.pipeline.stages > 0):
-            arriving = self.pipeline.open()
+            arriving = self.pipeline.open(place)
+            self.pipeline.fetch_singles(arriving, (mX, mDO), place)
             for turn in cutlass.range_constexpr(self.pipeline.ahead):
                 if turn < turns:
                     self.fetch(arriving, mX, mDO, part, parts, place, turn)
         if cutlass.const_expr(self.weights.stages > 0):
-            weights = self.weights.open()
-            self.weights.fetch(weights, (rows_of(mW, 1),), 0, place[2], 0)
+            weights = self.weights.open(place)
+            self.weights.fetch(weights, (rows_of(mW, 1),), 0, place, 0)
             self.weights.wait(weights, 0)
         elif cutlass.const_expr(mW is not None):
             tXrW = tile.load_weight(mW, place, M)
@@ -257,6 +258,7 @@ class RMSNormBackward:
                 else:
                     rstd = rstd_of(mRstd, place)
                 if cutlass.const_expr(self.pipeline.stages > 0):
+                    self.pipeline.fetch_singles(arriving, (mX, mDO), self.place(mX, part, parts, turn + 1))
                     self.pipeline.wait(arriving, turn)
                 tXrX, tXrDO = self.load(mX, 0, arriving, place, turn), self.load(mDO, 1, arriving, place, turn)
                 if cutlass.const_expr(self.leaves):
@@ -309,7 +311,7 @@ class RMSNormBackward:
         row = part + turn * parts
         if self.neighbours:
             row *= self.tile.rows_per_block
-        self.pipeline.fetch(arriving, (mX, mDO), row, place[2], turn)
+        self.pipeline.fetch(arriving, (mX, mDO), row, place, turn)
 
     @cute.jit
     def load(self, mX, k, arriving, place, turn):

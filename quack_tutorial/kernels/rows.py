@@ -90,7 +90,7 @@ class RowTile:
         # Of the vectors that every row has: the last piece's, how many of a thread's are there whoever the thread is, and how
         # many pieces before the last one are there whole.
         in_any = (N - self.most_before()) // self.vector_size
-        in_last = in_any - (self.pieces - 1) * in_piece
+        self.in_last = in_last = in_any - (self.pieces - 1) * in_piece
         self.certain = self.vectors if in_last == in_piece == threads * self.vectors else max(0, in_last) // threads
         self.certain_next = max(0, in_last - 1) // threads  # as `certain`, of vectors that begin one later
         self.whole_pieces = min(self.pieces - 1, in_any // in_piece)
@@ -139,12 +139,13 @@ class RowTile:
         wide: cutlass.Constexpr = True,
         hinted: cutlass.Constexpr = True,
         certain: cutlass.Constexpr = None,
+        singles: cutlass.Constexpr = True,
     ):
         """This thread's part of its row, as a register tensor of `values` elements; `fill` where there is none.
 
         `wide` says that the rows of mX keep what `rows` promises; without it they are read one element at a time. `hinted`
         says that the caches may be asked what the tile asks of what vectors bring. The first `certain` vectors are in the row,
-        if more than in any piece.
+        if more than in any piece. Without `singles` the single elements are `fill` too.
         """
         row, exists, piece, lane, head, body = place
         sure = self.certain if certain is None else certain
@@ -156,7 +157,8 @@ class RowTile:
             row = cutlass.min(row, mX.shape[0] - 1)
             exists = True
         place = row, exists, piece, lane, head, body
-        self.load_singles(rX, mX, place)
+        if cutlass.const_expr(singles):
+            self.load_singles(rX, mX, place)
         atom, tXgX = self.vectors_of(mX, place, wide)
         hint = self.hint if hinted and in_words(tXgX) else None
         self.copy_vectors(atom, tXgX, self.as_vectors(rX, tXgX), place, sure, asks, hint)

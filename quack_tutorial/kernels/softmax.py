@@ -147,8 +147,8 @@ class Softmax:
         opened = exchange.open()
         # read MN elements
         if cutlass.const_expr(self.pipeline.stages > 0):
-            arriving = self.pipeline.open()
-            self.pipeline.fetch(arriving, (mX,), place[0], place[2], 0)
+            arriving = self.pipeline.open(place)
+            self.pipeline.fetch(arriving, (mX,), place[0], place, 0)
             self.pipeline.wait(arriving, 0)
             self.in_shared_memory(arriving, mO, place, opened)
         else:
@@ -229,8 +229,8 @@ class SoftmaxBackward:
 
         # read 2 MN elements
         if cutlass.const_expr(self.pipeline.stages > 0):
-            arriving = self.pipeline.open()
-            self.pipeline.fetch(arriving, (mY, mDY), place[0], place[2], 0)
+            arriving = self.pipeline.open(place)
+            self.pipeline.fetch(arriving, (mY, mDY), place[0], place, 0)
             self.pipeline.wait(arriving, 0)
             tXrY, tXrDY = (self.pipeline.load(arriving, k, place, 0) for k in (0, 1))
         else:

@@ -179,7 +179,20 @@ def size_in_bytes(dtype: DType, layout, **_):
 
 
 def make_layout(shape, stride=None, **_):
-    return la.make_layout(shape) if stride is None else Layout(shape, stride)
+    shape = _same_in_all(shape)
+    return la.make_layout(shape) if stride is None else Layout(shape, _same_in_all(stride))
+
+
+def _same_in_all(numbers):
+    """Nested numbers of a layout, those known only when the kernel runs as what they are in all of the running threads."""
+    if isinstance(numbers, tuple):
+        return tuple(map(_same_in_all, numbers))
+    if not isinstance(numbers, Value):
+        return numbers
+    of_threads = np.unique(np.broadcast_to(numbers.a, group().shape)[group().active()])
+    if len(of_threads) > 1:
+        raise not_simulated("a layout that is not the same in all threads")
+    return int(of_threads[0])
 
 
 def slice_(x, coord, **_):

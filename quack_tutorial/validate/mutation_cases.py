@@ -227,6 +227,12 @@ def rmsnorms():
         made = rmsnorm.RMSNormBackward(f16, N, weight=f32, config=Config(*spread))
         arguments = _half_rmsnorm_backward_arguments(9, N, 2)
         yield Case(f"RMSNormBackward(9 x {N}, float16, {said}, 2 parts)", made, arguments, _half_rmsnorm_backward_error)
+    # Rows that start anywhere, more than their 8 blocks have stages: of one block, and of two.
+    for spread, M, N in (((32, 32, 1, 2), 26, 301), ((32, 32, 2, 3), 34, 523)):
+        made = rmsnorm.RMSNormBackward(f16, N, "congruent", weight=f32, config=Config(*spread))
+        arguments = _half_rmsnorm_backward_arguments(M, N, 8)
+        said = f"RMSNormBackward({M} x {N}, float16, congruent, {spread}, 8 parts)"
+        yield Case(said, made, arguments, _half_rmsnorm_backward_error)
     for M, N in ((11, 40), (140, 65), (40, 1030)):
         arguments = lambda M=M, N=N: (numbers(4, M, N), poisoned(N))  # noqa: E731
         error = lambda a: reference.rmsnorm_db_error(*a, "float32")  # noqa: E731

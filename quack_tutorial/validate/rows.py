@@ -116,12 +116,15 @@ def shipped_cases() -> list[Case]:
         for row_bytes, *numbers in lines:
             config, longest = Config(*numbers), row_bytes * 8 // bits
             through = comes_through_shared_memory(config, operation)
-            step = vector * config.blocks_per_row if through else vector if rows == "aligned" else 1
-            for N in (longest, longest - step):
+            step = vector * config.blocks_per_row if through else vector
+            for N in (longest, longest - (step if rows == "aligned" else 1)):
                 gap = 1 if rows == "congruent" and N % vector == 0 else 0
                 before = 3 if rows == "congruent" else 0
                 in_cluster = config.threads_per_block // config.threads_per_row * max(1, config.together)
                 M = 1 if N > 60_000 else min(in_cluster + 1, 5 * config.rows_each)
+                if through and rows == "congruent":
+                    # A block goes through more rows than it has stages, and they start alike.
+                    M, gap = config.in_flight + 2, -N % vector
                 found.append(Case(operation, dtype, M, N, rows, config, before, before, gap, len(found)))
     return found
 
@@ -135,7 +138,8 @@ def random_case(seed: int) -> Case:
     N = int(rng.choice([rng.integers(1, 40), rng.integers(40, 400), rng.integers(400, 2600)]))
     config = random_config(rng, operation, N, rows)
     turn = config.threads_per_row * config.blocks_per_row * vector  # elements of a vector a thread
-    if comes_through_shared_memory(config, operation) or (operation == "rmsnorm backward" and config.in_flight == 1):
+    through = comes_through_shared_memory(config, operation)
+    if rows != "congruent" and (through or (operation == "rmsnorm backward" and config.in_flight == 1)):
         N = max(1, N // (vector * config.blocks_per_row)) * vector * config.blocks_per_row
     elif N > turn and rng.random() < 0.5:  # where the last vectors are there for all threads, or just not
         N = N // turn * turn + int(rng.integers(-2, vector + 2))
@@ -146,6 +150,8 @@ def random_case(seed: int) -> Case:
     elif rows == "congruent":
         after = before + vector * (after % 9)
     M = int(rng.integers(1, 12))
+    if through and rows == "congruent":  # more rows than its 8 blocks have stages
+        M += 8 * config.in_flight
     return Case(operation, dtype, M, N, rows, config, before, after, gap, seed)
 
 
@@ -158,19 +164,21 @@ def random_config(rng, operation: str, N: int, rows: str) -> Config:
         if tried:
             return tried[rng.integers(len(tried))]
     backward = operation == "rmsnorm backward"  # which has more ways to have rows come through shared memory
-    through = rows == "aligned" and operation in PIPELINED and rng.random() < (0.8 if backward else 0.4)
+    copied = rows == "aligned" and operation in PIPELINED or rows == "congruent" and backward and N >= 512
+    through = copied and rng.random() < (0.8 if backward else 0.4)
     several = rows == "aligned" and operation == "rmsnorm" and not through and N <= MOST_HELD * 8
     while True:
         threads, blocks = int(rng.choice(THREADS)), 1 if streams else int(rng.choice([1, 1, 1, 2, 4]))
-        several_rows = blocks == 1 and (not through or backward)
+        several_rows = blocks == 1 and (not through or (backward and rows == "aligned"))
         block = threads * int(rng.choice([1, 2, 4])) if several_rows else threads
         ahead = backward and rng.random() < 0.3
         in_flight = int(rng.choice([1, 2, 4])) if streams else int(ahead)
         each = 1
         if through:
             stages = PIPELINED[operation][1][:2]
-            in_flight = int(rng.choice((1, *stages) if backward else stages))
-            if backward and N <= MOST_HELD * 8 and rng.random() < 0.6:  # several rows a warp, or one
+            in_flight = int(rng.choice((1, *stages) if backward and rows == "aligned" else stages))
+            if backward and rows == "aligned" and N <= MOST_HELD * 8 and rng.random() < 0.6:
+                # Several rows a warp, or one.
                 threads, blocks, in_flight = int(rng.choice(THREADS[:4])), 1, int(rng.choice(stages))
                 block = 32 * int(rng.choice([1, 2, 4]))
         elif several and rng.random() < 0.8:
@@ -310,7 +318,10 @@ def _rmsnorm_backward(case, matrices, rng):
     h, w = matrices.given(), None if weight is None else matrices.vector(weight)
     dy, dx = matrices.given(), matrices.output()
     rstd = reference.rmsnorm_rstd(h, eps=EPS).astype(np.float32)
-    parts = 8 if case.rows == "congruent" else int(rng.integers(1, 9))
+    parts = int(rng.integers(1, 9))
+    if case.rows == "congruent":  # a block's rows must start alike
+        vector = VECTOR_BYTES // np.dtype(case.dtype).itemsize
+        parts = 8 if (case.N + case.gap) % vector else 1
     dw, db = (np.full((parts, case.N), np.nan, np.float32) if rng.random() < 0.8 else None for _ in range(2))
     if case.N % 4 == 0 and case.rows == "aligned":  # where parts are written in vectors, they begin where vectors may
         dw, db = (None if one is None else at_boundary(one.shape, "float32") for one in (dw, db))

@@ -1,7 +1,7 @@
 """A worker that measures nothing: it speaks the protocol, with made-up times, and dies or hangs where it is told to.
 
 Run as `python fake_worker.py BEHAVIOUR`: "good", "dies-at:PROVIDER", "dies-at-ceiling", "full-at:PROVIDER", "lacks-ours",
-"never-starts".
+"never-starts", "h200" (as "good", on a GPU whose memory is known).
 """
 
 import dataclasses
@@ -15,7 +15,8 @@ behaviour = sys.argv[1]
 if behaviour == "never-starts":
     sys.exit("ImportError: no module named torch")
 versions = {"torch": sys.argv[2], "quack-kernels": "0.0"}
-machine = {"device": "Synthetic GPU", "l2_bytes": 62914560, "sms": 132, "versions": versions}
+device = "NVIDIA H200" if behaviour == "h200" else "Synthetic GPU"
+machine = {"device": device, "l2_bytes": 62914560, "sms": 132, "versions": versions}
 print(json.dumps({"machine": machine}), flush=True)
 for line in sys.stdin:
     request = json.loads(line)

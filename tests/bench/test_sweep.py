@@ -2,6 +2,8 @@
 
 import functools
 import sys
+import threading
+from collections import deque
 from pathlib import Path
 
 import pytest
@@ -64,6 +66,42 @@ def test_workers_of_a_gpu_share_its_lock_and_the_processors(worker, monkeypatch)
     assert {(measured.cell.gpu, measured.cell.workers) for measured in found} <= {(0, 3), (1, 3)}
     assert sorted(gpu for gpu, _, _ in seen) == [0, 0, 0, 1, 1, 1]
     assert len({lock for _, lock, _ in seen}) == 2 and {threads for *_, threads in seen} == {"4"}
+
+
+def test_what_does_not_fit_beside_the_others_waits_and_what_comes_after_it_does_not():
+    keys = deque(["large", "as large", "small"])
+    attendance = sweep._Attendance(keys, *[None] * 5, lambda key, gpu, running, machine: key == "small" or not running)
+    assert attendance.next_key(0) == "large" and attendance.next_key(1) == "small"
+    found = []
+    waiting = threading.Thread(target=lambda: found.append(attendance.next_key(2)))
+    waiting.start()
+    attendance.leave(1)
+    waiting.join(0.3)
+    assert waiting.is_alive() and not found
+    attendance.leave(0)
+    waiting.join()
+    assert found == ["as large"] and attendance.next_key(0) is None
+
+
+def test_large_cells_of_workers_that_share_a_gpu_are_measured_one_after_the_other(worker):
+    dtypes = ("bfloat16", "float16", "float32")
+    keys = [CellKey("softmax", dtype, 16384, 262144) for dtype in dtypes]  # 137 GB each, where an H200 has 141
+    running, most = set(), []
+
+    def step(key, what):
+        running.add(key)
+        most.append(len(running))
+        if what == "timing":  # the last
+            running.discard(key)
+
+    found = sweep.measure_cells(keys, PROVIDERS, start=worker("h200"), workers=3, on_step=step)
+    assert sorted(measured.key for measured in found) == sorted(keys) and set(most) == {1}
+
+
+def test_a_cell_too_large_to_share_a_gpu_is_measured_alone(worker):
+    keys = [CellKey("softmax", dtype, 262144, 262144) for dtype in ("float32", "bfloat16")]
+    found = sweep.measure_cells(keys, PROVIDERS, start=worker("h200"), workers=2)
+    assert sorted(measured.key for measured in found) == sorted(keys)
 
 
 def test_a_worker_that_does_not_start_says_why(worker):

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+import types
 
 import pytest
 
@@ -113,6 +114,30 @@ def test_others_have_the_gpu_while_torch_compiles(torch_alone, tmp_path):
             use(turn)
         assert said == [True] * 6 and turn.held
     assert not turn.held
+
+
+def test_others_have_the_gpu_while_triton_compiles(torch_alone, monkeypatch, tmp_path):
+    _, uses, _ = torch_alone
+    turn, during = Turn(str(tmp_path / "gpu0")), []
+
+    def compile_kernel(source):
+        during.append(turn.held)
+        if source == "wrong":
+            raise ValueError(source)
+        return source.upper()
+
+    triton = types.SimpleNamespace(compile=compile_kernel, compiler=types.SimpleNamespace(compile=compile_kernel))
+    monkeypatch.setitem(sys.modules, "triton", triton)
+    turns.give_while_compiling(turn)
+    turns.give_while_compiling(turn)
+    assert triton.compile("a") == "A" and not turn.held
+    with turn:
+        assert triton.compile("b") == "B" and turn.held  # as in what torch tries when a kernel is first called
+        assert triton.compiler.compile("c") == "C" and turn.held  # as in a kernel of a peer that is first called
+        with pytest.raises(ValueError):
+            triton.compile("wrong")
+        assert turn.held
+    assert during == [False] * 4
 
 
 def test_inductor_has_what_is_changed_of_it():

@@ -129,6 +129,17 @@ def test_what_is_not_modelled_is_named():
         run(k.unknown_name, np.zeros(32, np.float32), np.zeros(32, np.float32))
 
 
+def test_a_layout_may_be_known_only_when_the_kernel_runs():
+    x, out = np.arange(128, dtype=np.float32), np.zeros(32, np.float32)
+    assert not run(k.layout_of_the_block, x, out).findings
+    assert out[:4].tolist() == [16, 18, 20, 22] and out[8:12].tolist() == [8] * 4
+
+
+def test_a_layout_for_each_thread_is_not_simulated():
+    with pytest.raises(NotSimulated, match=r"a layout that is not the same in all threads \(language.py:\d+\)"):
+        run(k.layout_of_each_thread, np.zeros(32, np.float32), np.zeros(32, np.float32))
+
+
 def test_source_that_cannot_be_read_is_said():
     scope = {"__name__": "__main__"}
     exec("def host(x):\n    pass\n", scope)

@@ -360,3 +360,23 @@ def throws_away(x: cute.Tensor, out: cute.Tensor):
         values[0] = x[i]
         total += values[0]
     out[tidx] = total
+
+
+@one_warp
+@cute.kernel
+def layout_of_the_block(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    bidx, _, _ = cute.arch.block_idx()
+    rows = cutlass.min(cutlass.Int32(4), x.shape[0] - bidx * 100)
+    if tidx < 4:
+        grid = cute.make_tensor(x.iterator, cute.make_layout((rows, 2), stride=(rows - 2, 16)))
+        out[tidx] = grid[tidx, 1]
+        out[tidx + 8] = cutlass.Float32(cute.size(grid))
+
+
+@one_warp
+@cute.kernel
+def layout_of_each_thread(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    mine = cute.make_tensor(x.iterator, cute.make_layout(tidx + 1))  # here
+    out[tidx] = mine[0]
