@@ -103,7 +103,7 @@ def measure(args, keys, providers, kept, driver, start=sweep.Worker) -> int:
     if not todo:
         return 0
     refuse = functools.partial(refuse_others, args, dict(kept), driver)
-    began, failed, done, kept, steps = time.monotonic(), 0, 0, dict(kept), Counter()
+    began, failed, done, kept, steps, held = time.monotonic(), 0, 0, dict(kept), Counter(), 0.0
     started = []  # what a worker says about the device is known when the first one has started
 
     def start_and_note(**more):
@@ -142,22 +142,24 @@ def measure(args, keys, providers, kept, driver, start=sweep.Worker) -> int:
         kept[operation] = records.with_cell(record or fresh, measured.cell)
         done += 1
         steps.update(measured.steps)
-        each = f": {in_steps(measured.steps)}" if args.steps else ""
+        held += measured.held
+        each = f": {in_steps(measured.steps, measured.held)}" if args.steps else ""
         print(f"{describe(fresh, measured.cell)}  [{measured.seconds:.1f} s{each}]", flush=True)
         if path:
             records.save(kept[operation], path)
     left = len(todo) - done - failed
     print(f"{done} measured, {failed} failed, {left} left, in {time.monotonic() - began:.0f} s.")
     if args.steps:
-        print(f"Seconds in all: {in_steps(dict(steps.most_common()))}")
+        print(f"Seconds in all: {in_steps(dict(steps.most_common()), held)}")
     if left and args.out:
         print(f"Go on with: {command_line(args)} --resume")
     return 1 if failed else 0
 
 
-def in_steps(seconds: dict[str, float]) -> str:
-    """How long each step took, in words."""
-    return ", ".join(f"{step} {taken:.1f}" for step, taken in seconds.items())
+def in_steps(seconds: dict[str, float], held: float) -> str:
+    """How long each step took, in words, and for how long a GPU was held that workers share."""
+    words = ", ".join(f"{step} {taken:.1f}" for step, taken in seconds.items())
+    return f"{words}; {held:.1f} of it with the GPU" if held else words
 
 
 def refuse_without_ours(measured) -> None:

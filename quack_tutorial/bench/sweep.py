@@ -51,7 +51,7 @@ class WorkerDied(RuntimeError):
 
 class Worker:
     """A worker process. `machine` is what it says about the device; `gpu` is which of the host's it uses, if it matters;
-    `more` is added to its environment."""
+    `more` is added to its environment. `held` is for how many seconds of the last cell it had a GPU that it shares."""
 
     def __init__(self, command=None, gpu=None, more=None):
         command = command or [sys.executable, "-m", "quack_tutorial.bench.worker"]
@@ -111,6 +111,7 @@ class Worker:
         while True:
             message = self._next()
             if name in message:
+                self.held = message.get("held", 0.0)
                 return message[name]
             self.doing = message["doing"]
             on_step(self.doing)
@@ -152,13 +153,15 @@ def visible_gpu(gpu: int, visible: str | None) -> str:
 
 @dataclass(frozen=True)
 class Measured:
-    """What came of one cell: the cell, or a message on why there is none; how long it took, in all and by step."""
+    """What came of one cell: the cell, or a message on why there is none; how long it took, in all and by step; and for how much of
+    that its worker had a GPU that it shares."""
 
     key: object
     cell: object | None
     message: str
     seconds: float
     steps: dict[str, float] = field(default_factory=dict)
+    held: float = 0.0
 
 
 def measure_cells(
@@ -291,7 +294,7 @@ class _Attendance:
 
     def measure(self, key, gpu):
         before, clock = time.monotonic(), _Steps()
-        cell, message, crashed = None, "", {}
+        cell, message, crashed, held = None, "", {}, 0.0
 
         def step(what):
             clock.begin(what)
@@ -299,7 +302,8 @@ class _Attendance:
 
         while cell is None and not message:
             try:
-                cell = self.read(self.workers[gpu].measure(self.request(key, crashed), step), gpu)
+                worker = self.workers[gpu]
+                cell, held = self.read(worker.measure(self.request(key, crashed), step), gpu), worker.held
             except WorkerDied as died:
                 self.end(gpu)
                 self.begin(gpu)
@@ -308,7 +312,7 @@ class _Attendance:
                     message = f"{died} (while busy with {died.doing or 'starting'})"
                 else:
                     crashed = {**crashed, died.doing: str(died)}
-        return Measured(key, cell, message, time.monotonic() - before, clock.ended())
+        return Measured(key, cell, message, time.monotonic() - before, clock.ended(), held)
 
     def begin(self, gpu):
         with self.lock:

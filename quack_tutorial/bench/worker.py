@@ -59,10 +59,10 @@ def serve(measure) -> int:
         machine = describe()
     answer(machine=machine)
     for line in sys.stdin:
-        doing[:] = [STARTING]
+        doing[:], before = [STARTING], turn.seconds
         with turn:
             cell = measure(json.loads(line), announce)
-        answer(cell=cell)
+        answer(cell=cell, held=round(turn.seconds - before, 2))
     return 0
 
 

@@ -57,6 +57,18 @@ def test_a_turn_ends_with_the_process_that_has_it(tmp_path):
         assert turn.held
 
 
+def test_a_turn_says_how_long_it_was_held(tmp_path):
+    turn, began = Turn(str(tmp_path / "gpu0")), time.monotonic()
+    for _ in range(2):
+        with turn:
+            time.sleep(0.1)
+        time.sleep(0.2)
+    assert 0.2 <= turn.seconds <= time.monotonic() - began - 0.4
+    with Turn(None) as alone:
+        time.sleep(0.01)
+    assert alone.seconds == 0  # it shares with nobody
+
+
 def test_alone_a_turn_is_nothing(monkeypatch):
     with Turn(None, lambda: pytest.fail("nobody waits for the GPU")) as turn:
         assert turn.held
@@ -207,7 +219,9 @@ def test_a_worker_has_the_gpu_while_it_measures_and_says_when_it_waits(tmp_path)
         process.stdin.flush()
         assert said() == {"doing": "waiting"}
         turn.give()
-        assert [said(), said(), said()] == [{"doing": "starting"}, {"doing": "inputs"}, {"cell": {"held": True}}]
+        assert [said(), said()] == [{"doing": "starting"}, {"doing": "inputs"}]
+        answer = said()
+        assert answer["cell"] == {"held": True} and 0 <= answer["held"] < 5  # not the time that it waited
         turn.take()
         process.stdin.close()
     turn.give()
