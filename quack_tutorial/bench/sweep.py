@@ -35,9 +35,8 @@ STEPS = (STARTING, WAITING, "inputs", "ceiling", "timing", "do_bench", "hashes")
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 COMPILE_THREADS = "TORCHINDUCTOR_COMPILE_THREADS"
 SWEEPS = "QUACK_TUTORIAL_BENCH_SWEEPS"  # the environment's name for the file in which workers tell each other, see `ceilings`
-
-
-# GPU memory of a cell, at most, for each element of its matrix: of torch's eager backward in 16 bits, with copies in float32.
+# GPU memory that a cell may take for each element of its matrix, reckoned, not measured: eager's backward in 16 bits has three
+# matrices of them and up to six in float32.
 BYTES_AN_ELEMENT = 32
 
 
