@@ -437,7 +437,7 @@ def test_row_kernels_compile_with_all_their_tensors_and_stay_in_registers(name, 
 
 @pytest.mark.parametrize("N", (1001, 3001, 12289, 50257))
 def test_rmsnorm_backward_of_rows_that_start_anywhere_stays_in_registers(N):
-    """With a weight and its gradient alone; with a bias and the gradient of h as well the longer ones spill."""
+    """With a weight and its gradient; with a bias and the gradient of h as well the longest spill a few."""
     for dtype in ("float32", "bfloat16", "float16"):
 
         def matrix(stride, dtype=dtype):
@@ -446,6 +446,10 @@ def test_rmsnorm_backward_of_rows_that_start_anywhere_stays_in_registers(N):
         kernel, x, w, dy, _, rstd, dx, dw, _ = ROW_KERNELS["rmsnorm backward"](DTYPES[dtype], N, "congruent", matrix)
         text = ptx(kernel, x, w, dy, None, rstd, dx, dw, None)
         assert_stays_in_registers(text)
+        if kernel.config.in_flight > 1:
+            all_of_them = ptx(*ROW_KERNELS["rmsnorm backward"](DTYPES[dtype], N, "congruent", matrix))
+            used = resources(all_of_them)
+            assert used is None or used.spill_store_bytes <= 128
         copied = "cp.async.bulk.shared" in text
         assert copied == (kernel.config.in_flight > 1)
 

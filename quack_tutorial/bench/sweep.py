@@ -3,7 +3,7 @@
 All providers of a cell run in one process, on one GPU. When that process dies or stops answering, the provider it was
 busy with is left out and the cell measured again; the record then says "crashed" for it. Several GPUs of a host take the
 next cell each as they become free, and share nothing. Several workers of a GPU share its memory: a cell for which there may not be
-enough beside those that are being measured waits.
+enough beside those that are being measured waits. One that runs out of it all the same is measured again, alone on its GPU.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ STEPS = (STARTING, WAITING, "inputs", "ceiling", "timing", "do_bench", "hashes")
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 COMPILE_THREADS = "TORCHINDUCTOR_COMPILE_THREADS"
 SWEEPS = "QUACK_TUTORIAL_BENCH_SWEEPS"  # the environment's name for the file in which workers tell each other, see `ceilings`
-# GPU memory that a cell may take for each element of its matrix, reckoned, not measured: eager's backward in 16 bits has three
-# matrices of them and up to six in float32.
-BYTES_AN_ELEMENT = 32
+# GPU memory that a cell may take: so much, and so much for each element of its matrix. Torch's allocator held at most 49 bytes an
+# element of large matrices (RMSNorm's backward, 16 bits, 8192 x 151936, an H200) and 5 to 15 GB for those below 2^29 elements.
+BYTES_A_CELL, BYTES_AN_ELEMENT = 6e9, 56
 
 
 class WorkerDied(RuntimeError):
@@ -152,8 +152,8 @@ def visible_gpu(gpu: int, visible: str | None) -> str:
 
 @dataclass(frozen=True)
 class Measured:
-    """What came of one cell: the cell, or a message on why there is none; how long it took, in all and by step; and for how much of
-    that its worker had a GPU that it shares."""
+    """What came of one cell: the cell, or a message on why there is none; how long it took, in all and by step; for how much of
+    that its worker had a GPU that it shares; and whether memory ran out."""
 
     key: object
     cell: object | None
@@ -161,6 +161,7 @@ class Measured:
     seconds: float
     steps: dict[str, float] = field(default_factory=dict)
     held: float = 0.0
+    full: bool = False
 
 
 def measure_cells(
@@ -198,11 +199,13 @@ def measure_cells(
         more = {LOCK: f"{folder}/gpu{gpu % count}", COMPILE_THREADS: str(threads)}
         return start(gpu=gpu % count, more=more)
 
-    def fits(key, place, running, machine):
+    def fits(key, place, running, machine, alone):
         gpu = hardware.find(machine["device"])
-        beside = [other for at, other in running.items() if at % count == place % count]
-        needed = BYTES_AN_ELEMENT * sum(cell.M * cell.N for cell in [key, *beside])
-        return not beside or gpu is None or needed <= gpu.memory_gb * 1e9
+        cells = [key, *(other for at, other in running.items() if at % count == place % count)]
+        if len(cells) == 1 or alone.intersection(cells):
+            return len(cells) == 1
+        needed = sum(BYTES_A_CELL + BYTES_AN_ELEMENT * cell.M * cell.N for cell in cells)
+        return gpu is None or needed <= gpu.memory_gb * 1e9
 
     with one_folder() as folder:
         if workers == 1:
@@ -226,7 +229,8 @@ def attend(keys, request, read, limit_s, on_step, start, gpus, fits=lambda *_: T
     """Give each of `keys` to a worker as `request(key, crashed)` and yield what `read(answer, gpu)` makes of it.
 
     `crashed` maps what took a worker down, as it had announced it, to the reason; such a key is tried again. A key waits as long
-    as not `fits(key, gpu, running, machine)`, with the keys that are `running`, by GPU.
+    as not `fits(key, gpu, running, machine, alone)`, with the keys that are `running`, by GPU, and those that ran out of memory
+    beside others.
     """
     attendance = _Attendance(deque(keys), request, read, limit_s, on_step, start, fits)
     numbers = [None] if gpus is None else range(gpus)
@@ -252,6 +256,7 @@ class _Attendance:
         self.began, self.longest = time.monotonic(), 0.0
         self.found = queue.Queue()
         self.lock, self.workers, self.running, self.stopped = threading.Condition(), {}, {}, False
+        self.alone = set()  # keys that ran out of memory: they are tried once more
         self.machine = None  # what the first worker says; all must say the same
 
     def serve(self, gpu):
@@ -262,8 +267,13 @@ class _Attendance:
                 measured = self.measure(key, gpu)
                 with self.lock:
                     self.longest = max(self.longest * 0.5, measured.seconds)
+                    again = measured.full and key not in self.alone
+                    if again:
+                        self.alone.add(key)
+                        self.keys.append(key)
                 self.leave(gpu)
-                self.found.put(measured)
+                if not again:
+                    self.found.put(measured)
         except Exception as error:  # whatever it is, the one who waits for results must hear of it
             self.found.put(error)
         finally:
@@ -278,7 +288,9 @@ class _Attendance:
                 late = self.limit_s is not None and time.monotonic() - self.began + self.longest > self.limit_s
                 if self.stopped or late or not self.keys:
                     return None
-                key = next((key for key in self.keys if self.fits(key, gpu, self.running, self.machine)), None)
+                key = next(
+                    (key for key in self.keys if self.fits(key, gpu, self.running, self.machine, self.alone)), None
+                )
                 if key is not None:
                     self.keys.remove(key)
                     self.running[gpu] = key
@@ -293,7 +305,7 @@ class _Attendance:
 
     def measure(self, key, gpu):
         before, clock = time.monotonic(), _Steps()
-        cell, message, crashed, held = None, "", {}, 0.0
+        cell, message, crashed, held, full = None, "", {}, 0.0, False
 
         def step(what):
             clock.begin(what)
@@ -306,12 +318,14 @@ class _Attendance:
             except WorkerDied as died:
                 self.end(gpu)
                 self.begin(gpu)
-                full = is_out_of_memory(str(died))  # see `measure`: it is not the provider's fault
+                full = (
+                    is_out_of_memory(str(died)) and key not in self.alone
+                )  # it is not the provider's fault, see `measure`
                 if died.doing in (None, *STEPS) or died.doing in crashed or full:
                     message = f"{died} (while busy with {died.doing or 'starting'})"
                 else:
                     crashed = {**crashed, died.doing: str(died)}
-        return Measured(key, cell, message, time.monotonic() - before, clock.ended(), held)
+        return Measured(key, cell, message, time.monotonic() - before, clock.ended(), held, full)
 
     def begin(self, gpu):
         with self.lock:

@@ -83,7 +83,7 @@ MOST_ELEMENTS = 128  # of several rows that a thread has a part of
 MOST_NEXT_ELEMENTS = 16  # of a row that a thread holds while it works on another one
 MOST_BYTES_AHEAD = 8192  # of rows whose 1 / rms RMSNorm's backward fetches a turn ahead
 MOST_BESIDE = 24  # registers of a thread that hold no elements
-MOST_HELD_ANYWHERE = 40  # elements of a thread of RMSNorm's backward whose rows start anywhere and are copied
+MOST_HELD_ANYWHERE = 64  # elements of a thread of RMSNorm's backward whose rows start anywhere and are copied
 MIN_BLOCK_BYTES, MAX_BLOCK_BYTES = 12 * 1024, 128 * 1024  # of a row, in each block of a cluster
 STREAMING = ("cross-entropy", "cross-entropy backward")
 # Rows can come through shared memory: of so many tensors, in one of these numbers of stages.
@@ -229,7 +229,7 @@ def pipelined_candidates(operation, N, width, rows):
 
 def sums_fit(config, N, rows="aligned"):
     """Whether a thread of RMSNorm's backward has registers for its part of a row and for the sums of dw and db. Rows that start
-    anywhere take more: with 48 elements a thread those with a bias and a gradient of h spill 3 KB a thread, with 24 0.3 KB."""
+    anywhere take more: with 64 elements a thread those with a bias and a gradient of h spill 120 bytes a thread."""
     held = elements_held(config, N)
     if rows != "aligned" and held > MOST_HELD_ANYWHERE:
         return False

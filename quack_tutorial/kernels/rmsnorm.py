@@ -162,6 +162,8 @@ class RMSNormBackward:
         self.next_in_registers = self.config.in_flight == 1 and not long
         stages = 0 if self.next_in_registers else self.config.in_flight
         self.pipeline = RowPipeline(dtype, self.tile, tensors=2, stages=stages, several=True)
+        # Rows that start anywhere take most registers, so the end of a turn goes through a thread's part a vector at a time.
+        self.in_parts = stages > 0 and self.tile.has_head
         several = self.tile.rows_per_block > 1
         # Several rows that arrive together are neighbours in memory.
         self.neighbours = stages > 0 and several
@@ -282,22 +284,47 @@ class RMSNormBackward:
                     self.fetch(arriving, mX, mDO, part, parts, place, ahead)
                 # From shared memory again, so that the row does not have to stay in registers meanwhile.
                 tXrX, tXrDO = self.load(mX, 0, arriving, place, turn), self.load(mDO, 1, arriving, place, turn)
-                x_hat, dy, wdy = self.factors(tXrX, tXrDO, tXrW, rstd)
-            dx = (wdy - x_hat * mean) * rstd
-            if cutlass.const_expr(mDRO is not None):
-                dx += self.tile.load(mDRO, place).load().to(cutlass.Float32)
+                if cutlass.const_expr(not self.in_parts):
+                    x_hat, dy, wdy = self.factors(tXrX, tXrDO, tXrW, rstd)
             # write MN elements
-            tXrDX = cute.make_rmem_tensor(self.tile.values, self.dtype)
-            tXrDX.store(dx.to(self.dtype))
-            self.tile.store(tXrDX, mDX, place)
-            if cutlass.const_expr(not self.leaves):
-                self.add(tXrDW, mDWPart, dy * x_hat)
-                self.add(tXrDB, mDBPart, dy)
+            if cutlass.const_expr(self.in_parts):
+                sums = tXrDW, mDWPart, tXrDB, mDBPart
+                self.finish(tXrX, tXrDO, tXrW, sums, mDRO, mDX, place, rstd, mean)
+            else:
+                dx = (wdy - x_hat * mean) * rstd
+                if cutlass.const_expr(mDRO is not None):
+                    dx += self.tile.load(mDRO, place).load().to(cutlass.Float32)
+                tXrDX = cute.make_rmem_tensor(self.tile.values, self.dtype)
+                tXrDX.store(dx.to(self.dtype))
+                self.tile.store(tXrDX, mDX, place)
+                if cutlass.const_expr(not self.leaves):
+                    self.add(tXrDW, mDWPart, dy * x_hat)
+                    self.add(tXrDB, mDBPart, dy)
 
         if cutlass.const_expr(mDWPart is not None):
             self.write_part(tXrDW, mDWPart, part, place, arriving)
         if cutlass.const_expr(mDBPart is not None):
             self.write_part(tXrDB, mDBPart, part, place, arriving)
+
+    @cute.jit
+    def finish(self, tXrX, tXrDO, tXrW, sums, mDRO, mDX, place, rstd, mean):
+        """Write a turn's dx and add to the sums, one part of the row after the other, so that few numbers need registers."""
+        tile, (tXrDW, mDWPart, tXrDB, mDBPart) = self.tile, sums
+        tXrDX, tXrDRO = cute.make_rmem_tensor(tile.values, self.dtype), None
+        if cutlass.const_expr(mDRO is not None):
+            tXrDRO = cute.make_rmem_tensor(tile.values, mDRO.element_type)
+            tXrDRO.fill(0.0)
+        for i in cutlass.range_constexpr(tile.vectors + 1):
+            w = tile.part(tXrW, i) if tXrW is not None else None
+            x_hat, dy, wdy = self.factors(tile.part(tXrX, i), tile.part(tXrDO, i), w, rstd)
+            dx = (wdy - x_hat * mean) * rstd
+            if cutlass.const_expr(mDRO is not None):
+                tile.load_part(tXrDRO, mDRO, i, place)
+                dx += tile.part(tXrDRO, i).load().to(cutlass.Float32)
+            tile.part(tXrDX, i).store(dx.to(self.dtype))
+            tile.store_part(tXrDX, mDX, i, place)
+            self.add(tile.part(tXrDW, i), mDWPart, dy * x_hat)
+            self.add(tile.part(tXrDB, i), mDBPart, dy)
 
     def place(self, mX, part, parts, turn):
         """Where this thread is in its row of a turn, see `RowTile.place`."""

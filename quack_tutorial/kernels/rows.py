@@ -229,15 +229,45 @@ class RowTile:
     @cute.jit
     def store(self, rX: cute.Tensor, mX: cute.Tensor, place, wide: cutlass.Constexpr = True):
         """Write this thread's part of its row from a register tensor of `values` elements; `wide` as in `load`."""
-        row, exists, piece, lane, head, body = place
-        gX = tile_at(mX, (1, self.N), row)
+        gX = tile_at(mX, (1, self.N), place[0])
         atom, tXgX = self.vectors_of(mX, place, wide)
         asks = self.several_rows
         self.copy_vectors(atom, self.as_vectors(rX, tXgX), tXgX, place, self.certain, asks, None)
+        self.store_singles(rX, gX, place)
+
+    @cute.jit
+    def store_singles(self, rX: cute.Tensor, gX: cute.Tensor, place):
+        """Write this thread's single elements of its row `gX`, (1, N), from the last values of `rX`."""
+        row, exists, piece, lane, head, body = place
         for k in cutlass.range_constexpr(self.singles):
             col = single_column(k * self.threads_per_row + lane, head, body)
             if exists and piece == 0 and col < self.N:
                 gX[0, col] = rX[self.vectors * self.vector_size + k]
+
+    def part(self, rX, i):
+        """The registers of vector i; of the single elements if i is the number of vectors."""
+        first, size = i * self.vector_size, self.singles if i == self.vectors else self.vector_size
+        return cute.make_tensor(rX.iterator + first, cute.make_layout(size))
+
+    @cute.jit
+    def load_part(self, rX: cute.Tensor, mX: cute.Tensor, i: cutlass.Constexpr, place):
+        """`load` of one part alone, see `part`, into the registers of all; those of what is not in the row stay as they are."""
+        if cutlass.const_expr(i == self.vectors):
+            self.load_singles(rX, mX, place)
+        else:
+            atom, tXgX = self.vectors_of(mX, place, True)
+            self.copy_vector(
+                i, atom, tXgX, self.as_vectors(rX, tXgX), place, self.certain, self.several_rows, self.hint
+            )
+
+    @cute.jit
+    def store_part(self, rX: cute.Tensor, mX: cute.Tensor, i: cutlass.Constexpr, place):
+        """`store` of one part alone, see `part`, from the registers of all."""
+        if cutlass.const_expr(i == self.vectors):
+            self.store_singles(rX, tile_at(mX, (1, self.N), place[0]), place)
+        else:
+            atom, tXgX = self.vectors_of(mX, place, True)
+            self.copy_vector(i, atom, self.as_vectors(rX, tXgX), tXgX, place, self.certain, self.several_rows, None)
 
     @cute.jit
     def copy_vectors(
@@ -261,18 +291,33 @@ class RowTile:
         else:
             # Those with a branch come first: the compiler may wait there for whatever was loaded before it.
             for i in cutlass.range_constexpr(self.vectors - 1, -1, -1):
-                vector, copied = source[None, None, i], target[None, None, i]
-                if cutlass.const_expr(i < certain and not asks):
-                    if cutlass.const_expr(hint is not None):
-                        load_vector(vector, copied, hint)
-                    else:
-                        cute.copy(atom, vector, copied)
-                elif cutlass.const_expr(in_words(source)):
-                    load_vector(vector, copied, hint, self.inside(i, place, i < certain, asks))
-                elif cutlass.const_expr(self.adding and in_words(target)):
-                    store_vector(vector, copied, self.inside(i, place, i < certain, asks))
-                elif self.inside(i, place, i < certain, asks):
-                    cute.copy(atom, vector, copied)
+                self.copy_vector(i, atom, source, target, place, certain, asks, hint)
+
+    @cute.jit
+    def copy_vector(
+        self,
+        i: cutlass.Constexpr,
+        atom,
+        source: cute.Tensor,
+        target: cute.Tensor,
+        place,
+        certain: cutlass.Constexpr,
+        asks: cutlass.Constexpr,
+        hint: cutlass.Constexpr,
+    ):
+        """Copy this thread's vector i if it is in the row; as `copy_vectors`."""
+        vector, copied = source[None, None, i], target[None, None, i]
+        if cutlass.const_expr(i < certain and not asks):
+            if cutlass.const_expr(hint is not None):
+                load_vector(vector, copied, hint)
+            else:
+                cute.copy(atom, vector, copied)
+        elif cutlass.const_expr(in_words(source)):
+            load_vector(vector, copied, hint, self.inside(i, place, i < certain, asks))
+        elif cutlass.const_expr(self.adding and in_words(target)):
+            store_vector(vector, copied, self.inside(i, place, i < certain, asks))
+        elif self.inside(i, place, i < certain, asks):
+            cute.copy(atom, vector, copied)
 
     def inside(self, i, place, certain, asks):
         """Whether this thread's vector i is in the row, a Boolean."""

@@ -47,9 +47,22 @@ def test_a_death_that_belongs_to_no_provider_costs_the_cell_and_the_sweep_goes_o
     assert "illegal memory access" in found[0].message and "busy with timing" in found[0].message
 
 
-def test_a_provider_for_which_others_left_no_memory_costs_the_cell(worker):
+def test_a_cell_for_which_others_left_no_memory_is_measured_again_alone(worker):
+    started = []
+
+    def start(gpu, more):
+        started.append(gpu)
+        return worker("full-at:eager" if len(started) <= 2 else "good")(gpu=gpu, more=more)
+
+    (found,) = sweep.measure_cells(KEYS[:1], PROVIDERS, start=start, workers=2)
+    assert len(started) >= 3 and found.cell.result("eager").status == "ok"
+
+
+def test_a_provider_that_has_too_little_memory_alone_is_recorded(worker):
     (found,) = sweep.measure_cells(KEYS[:1], PROVIDERS, start=worker("full-at:eager"), workers=2)
-    assert found.cell is None and "torch.OutOfMemoryError: CUDA out of memory. (while busy with eager)" in found.message
+    result = found.cell.result("eager")
+    assert (result.status, result.message) == ("crashed", "torch.OutOfMemoryError: CUDA out of memory.")
+    assert found.cell.result("ours").status == "ok"
 
 
 def test_workers_of_a_gpu_share_its_lock_and_the_processors(worker, monkeypatch):
@@ -70,7 +83,7 @@ def test_workers_of_a_gpu_share_its_lock_and_the_processors(worker, monkeypatch)
 
 def test_what_does_not_fit_beside_the_others_waits_and_what_comes_after_it_does_not():
     keys = deque(["large", "as large", "small"])
-    attendance = sweep._Attendance(keys, *[None] * 5, lambda key, gpu, running, machine: key == "small" or not running)
+    attendance = sweep._Attendance(keys, *[None] * 5, lambda key, gpu, running, *_: key == "small" or not running)
     assert attendance.next_key(0) == "large" and attendance.next_key(1) == "small"
     found = []
     waiting = threading.Thread(target=lambda: found.append(attendance.next_key(2)))

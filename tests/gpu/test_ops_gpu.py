@@ -168,6 +168,16 @@ def test_rmsnorm_with_what_it_can_be_given(vectors, N, dtype):
     check_rmsnorm(randn(40, N, dtype=dtype), weight, bias, residual)
 
 
+LONG = [(1001, BF16), (3001, F32), (12289, F16), (50257, BF16)] if ON_GPU else [(1001, BF16)]
+
+
+@pytest.mark.parametrize("N, dtype", LONG, ids=name)
+def test_rmsnorm_s_gradients_where_a_block_has_many_rows(N, dtype):
+    M = 4_000_000 // N if ON_GPU else 40
+    x, r = randn(M, N, dtype=dtype), randn(M, N, dtype=dtype, seed=1)
+    check_rmsnorm(x, randn(N, seed=2), randn(N, dtype=dtype, seed=3), r)
+
+
 @every_size
 def test_cross_entropy_and_its_gradient(N, dtype):
     for M, ignored in ((0, ()), (1, ()), (7, (2, 5))):
