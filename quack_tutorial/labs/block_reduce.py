@@ -44,6 +44,9 @@ def cases(seed: int = 0) -> list[Case]:
     plain[np.arange(8), _spread(rng, plain.shape[1], 4)] = 20 + rng.random(8)  # each warp wins some rows
     tied = rng.integers(0, 4, (6, 64 * int(rng.integers(3, 6))))
     tied[:2] = 1  # nothing but ties
+    # The first of two equals in the higher warp, and in the higher lane.
+    tied[2, [32 + int(rng.integers(32)), 64 + int(rng.integers(32))]] = 9
+    tied[3, [16 + int(rng.integers(16)), 64 + int(rng.integers(16))]] = 9
     odd = -1 - 3 * rng.random((4, 256 + 1 + 2 * int(rng.integers(1, 60))))
     short = -1 - 3 * rng.random((3, 1 + 2 * int(rng.integers(18, 45))))
     short[1] = np.abs(short[1])
@@ -51,6 +54,9 @@ def cases(seed: int = 0) -> list[Case]:
     infinite[1, int(rng.integers(33, 60))] = -5.0
     infinite[2, [40, 63]] = np.inf
     large = rng.standard_normal((2, 1024))
+    long = rng.standard_normal((1, 2**16 + 1 + 2 * int(rng.integers(1, 60))))  # columns beyond 16 bits
+    long[0, -1 - int(rng.integers(1, 100))] = 9
+    tiny = rng.standard_normal((2, int(rng.integers(2, 31))))
 
     def case(name, x, threads, schedule="forward", turn=0):
         M = len(x)
@@ -64,6 +70,9 @@ def cases(seed: int = 0) -> list[Case]:
         case("short", short, 256),
         case("infinite", infinite, 64),
         case("large", large, 256),
+        case("long", long, 256),
+        case("tiny", tiny, 64),
+        case("tiny", tiny[:, :1], 64),
         case("random", plain[:2], 128, "reverse"),
         case("random", plain[4:6], 128, "seeded", 1),
         case("ties", tied[1:4], 64, "seeded", 2),
@@ -91,24 +100,30 @@ def judge(outcomes: list[Outcome]) -> list[Check]:
     by_check = {"order": next((mistake for outcome in outcomes for mistake in findings(outcome)), None)}
     losing = [v for v in views if v.readers and not v.outcome.findings and len(v.wrong_rows)]
     for name, chosen in (
-        ("maximum", ("random", "large")),
-        ("index", ("random", "large")),
+        ("maximum", ("random", "large", "long")),
+        ("index", ("random", "large", "long")),
         ("ties", ("ties",)),
-        ("edges", ("odd", "short", "infinite")),
+        ("edges", ("odd", "short", "infinite", "tiny")),
     ):
         here = [v for v in views if v.case.name in chosen]
         # A race or a wrong access explains the numbers, so they are read only where there is none.
         found = next((mistake for v in here for mistake in findings(v.outcome)), None)
-        by_check[name] = found or next(wrong_numbers(name, here, losing), None)
+        found = found or next(wrong_numbers(name, here, losing), None)
+        # Which of two equals wins says nothing where a part of the row is left out.
+        by_check[name] = by_check["maximum"] if found and found.kind == "ties" and losing else found
     large = next(outcome for outcome in outcomes if outcome.case.name == "large")
     by_check["traffic"] = next(iter(findings(large)), None) or next(wasted(large), None)
+    if not any((v.maximum == v.right_maximum).any() for v in views):  # order and thrift of no answer
+        by_check = {name: found or by_check["maximum"] for name, found in by_check.items()}
     return [Check(name, points, by_check[name]) for name, points in CHECKS.items()]
 
 
 def findings(outcome: Outcome) -> list[Diagnosis]:
     """What the simulator found in a run, the most telling first."""
-    advice = "Columns end at N, and N need not be a multiple of the block."
-    said = [evidence.meaning(finding, advice) for finding in outcome.findings]
+    columns, rows = ("Columns end at N, and N need not be a multiple of the block.", "Each block has one row.")
+    advice = dict.fromkeys(outcome.parameters, rows) | {outcome.parameters[0]: columns}
+    slots = "A block has threads // 32 warps, numbered from 0."
+    said = [evidence.meaning(finding, advice, slots) for finding in outcome.findings]
     return sorted(said, key=lambda d: RACES.index(d.kind) if d.kind in RACES else -1)
 
 
@@ -161,7 +176,13 @@ def wrong_numbers(check: str, views: list[View], losing: list[View]) -> Iterator
 def geometry(views: list[View]) -> Iterator[Diagnosis]:
     """Launches other than one of M blocks of the threads asked for."""
     for v in views:
-        seen = [(one.blocks, one.threads) for one in v.outcome.trace.launches] if v.outcome.trace is not None else []
+        if v.outcome.trace is None:
+            continue
+        seen = [(one.blocks, one.threads) for one in v.outcome.trace.launches]
+        if not seen and not v.outcome.findings:
+            yield Diagnosis(
+                "launch", "No kernel is launched: `__call__` has to end with `.launch(grid=..., block=...)`."
+            )
         if seen and seen != [(len(v.x), v.case.make[0])]:
             said = ", ".join(f"{blocks} blocks of {threads}" for blocks, threads in seen)
             text = f"The task is one launch of one block a row: {len(v.x)} blocks of {v.case.make[0]} threads; launched: {said}."
@@ -207,10 +228,16 @@ def wrong_maxima(views: list[View], losing: list[View]) -> Iterator[Diagnosis]:
         yield Diagnosis("wrong maximum", f"In {v.row(r)} the answer {v.maximum[r]:g} is none of the row's numbers.")
     if losing:
         yield from lost(losing)
+    c = v.right_index[r]
     yield Diagnosis(
         "wrong maximum",
         f"In {v.row(r)} the maximum is {v.right_maximum[r]:g}, in column {v.right_index[r]}; the answer is {v.maximum[r]:g}"
-        + (f". Thread {v.readers.thread[r, v.right_index[r]]} read that column." if v.readers else "."),
+        + (
+            f". Lane {v.readers.lane[r, c]} of warp {v.readers.warp[r, c]} read that column. Which lanes have exchanged with which "
+            "after the last round (lanes 1, 2, 4, 8 and 16 apart have to), and which slots has the last step read?"
+            if v.readers
+            else "."
+        ),
     )
 
 
@@ -220,6 +247,18 @@ def lost(views: list[View]) -> Iterator[Diagnosis]:
         if all(_best(v, (v.readers.lane & bit) == 0) for v in views):
             gone = [lane for lane in range(32) if lane & bit]
             yield _lost(views[0], "lane", gone, f"No round exchanges lanes that are {bit} apart.")
+        for apart in (None, 4, 2, 1):  # None: half of the warps
+            kept = [
+                ((v.readers.lane | v.readers.warp * 32) & (bit | 32 * (apart or v.case.make[0] // 64))) == 0
+                for v in views
+            ]
+            if all(_best(v, k) for v, k in zip(views, kept)):
+                gone = [lane for lane in range(32) if lane & bit]
+                warps = f"{apart}" if apart else "half their number"
+                advice = (
+                    f"No round exchanges lanes that are {bit} apart, and the last step no warps that are {warps} apart."
+                )
+                yield _lost(views[0], "lane", gone, advice)
     for who, advice in (
         ("warp", "Do all warps write a slot, and does the last step read every slot?"),
         ("lane", "Which lanes have exchanged with which, after the last round?"),
@@ -306,6 +345,7 @@ def other_number(wrong: list) -> Iterator[Diagnosis]:
     at = [(v, r, int(v.readers.thread[r, v.right_index[r]])) for v, r in wrong]
     answer = f"In {v.row(r)} the maximum is in column {v.right_index[r]}, and the answer is {v.index[r]}: "
     for name, number in (
+        ("the lowest 16 bits of the column", lambda v, r, t: (v.right_index[r] + 2**15) % 2**16 - 2**15),
         ("the thread's number", lambda v, r, t: t),
         ("the lane's number", lambda v, r, t: t % 32),
         ("the warp's number", lambda v, r, t: t // 32),

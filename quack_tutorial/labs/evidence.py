@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -75,8 +76,8 @@ def plain_line(line) -> tuple:
     return (line.file, line.number, line.text)
 
 
-def meaning(finding: Finding, bounds: str) -> Diagnosis:
-    """What a finding of the simulator says of the submission."""
+def meaning(finding: Finding, advice: dict, slots: str) -> Diagnosis:
+    """What a finding of the simulator says of the submission; out of bounds, with `advice` on the tensor, or that on `slots`."""
     kind, message = finding.kind, finding.message
     if kind == "race" and "on global memory" in message:
         kind = "race on output"
@@ -100,5 +101,6 @@ def meaning(finding: Finding, bounds: str) -> Diagnosis:
     elif kind == "uninitialised":
         message += " Which slots does the last step read, and is each of them written, whatever the number of warps?"
     elif kind == "out of bounds":
-        message += f" {bounds}"
+        tensor = next((name for name in advice if re.search(rf"\b{re.escape(name)}\b", message)), None)
+        message += f" {advice.get(tensor, slots)}"
     return Diagnosis(kind, message, tuple(map(plain_line, finding.lines)))

@@ -27,14 +27,20 @@ def add_arguments(parser) -> None:
 def run(args) -> int:
     """Grade and print; returns the exit status."""
     try:
-        text = args.file.read_bytes()
+        if args.file.exists() and not args.file.is_file():
+            raise OSError(None, "it is no file")
+        with args.file.open("rb") as file:
+            text = file.read(MAX_BYTES + 1)
     except OSError as error:
         print(f"grade: cannot read {args.file}: {error.strerror}", file=sys.stderr)
         return 2
-    if len(text) > MAX_BYTES or args.seed < 0 or args.seconds <= 0:
-        print("grade: a submission has at most 1 MiB, --seed is not negative, --seconds is above 0", file=sys.stderr)
+    if len(text) > MAX_BYTES or args.seed < 0 or not 0 < args.seconds < float("inf"):
+        print(
+            "grade: a submission has at most 1 MiB, --seed is not negative, --seconds is a number above 0",
+            file=sys.stderr,
+        )
         return 2
-    report = grade(args.lab, args.file.name, text.decode("utf-8", "replace"), args.seed, args.seconds)
+    report = grade(args.lab, args.file.name, text.decode("utf-8-sig", "replace"), args.seed, args.seconds)
     print(json.dumps(report.as_json(), indent=2) if args.json else report)
     return 0 if report.full else 1
 

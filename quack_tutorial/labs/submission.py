@@ -1,8 +1,9 @@
 """A student's file: which statements of it count, what they may use, and loading them.
 
 A .py file counts as it is. Of a notebook (.ipynb, or MyST .md) the imports of the DSL, functions, classes and constants
-count, in the order of the cells; tests, plots and prints do not. A submission may import cutlass, math and operator. That,
-and no way to a file, to the interpreter or to another module, is what keeps it from the grader; its process has limits, too.
+count, in the order of the cells; tests, plots and prints do not. A constant calls at most float, int, math or cutlass.
+A submission may import cutlass, math and operator. That, and no way to a file, to the interpreter or to another module,
+is what keeps it from the grader; its process has limits, too.
 
 `import cutlass` is answered with the simulator's names whether or not the DSL is installed, so that a grade is the same
 everywhere.
@@ -24,7 +25,11 @@ IMPORTS = ("cutlass", "cuda", "math", "operator", "__future__")
 REFUSED_NAMES = frozenset(
     "open exec eval compile getattr setattr delattr globals locals vars breakpoint input exit quit help memoryview".split()
 )
-REFUSED_ATTRIBUTES = frozenset(["attrgetter", "methodcaller"])
+# Ways from an object to the interpreter's frames, or to an attribute that only a string names.
+REFUSED_ATTRIBUTES = REFUSED_NAMES | frozenset(
+    "attrgetter methodcaller format format_map with_traceback gi_frame gi_code gi_yieldfrom cr_frame cr_code cr_await ag_frame "
+    "ag_code ag_await tb_frame tb_next f_back f_globals f_locals f_builtins f_code".split()
+)
 DUNDERS = frozenset(["__init__", "__call__", "__post_init__", "__name__"])
 
 
@@ -75,8 +80,9 @@ def load(file: str, text: str, target: str):
     if not isinstance(found, type):
         near = [name for name in namespace if name.lower() == target.lower()]
         hint = f"; it defines {near[0]}, and capitals count" if near else ""
-        what = "something else of that name" if found is not None else "none"
-        raise Refused("missing", f"{file} must define the class {target}, and there is {what}{hint}")
+        if found is not None:
+            hint = f"; {target} is a {type(found).__name__} there: make it a class"
+        raise Refused("missing", f"{file} must define the class {target}{hint or ', and there is none'}")
     return found
 
 
@@ -138,9 +144,16 @@ def _counts(node, known: set) -> bool:
         known.add(node.name)
         return True
     if isinstance(node, ast.Assign) and all(isinstance(t, (ast.Name, ast.Tuple)) for t in node.targets):
-        if all(not isinstance(n, ast.Call) for n in ast.walk(node.value)):
-            return True
+        return _is_constant(node.value)
+    if isinstance(node, ast.AnnAssign) and node.value:
+        return _is_constant(node.value)
     return False
+
+
+def _is_constant(value) -> bool:
+    """Whether nothing is called in an expression but what makes a number."""
+    called = [ast.unparse(n.func).partition(".")[0] for n in ast.walk(value) if isinstance(n, ast.Call)]
+    return all(name in ("float", "int", "bool", "math", "cutlass") for name in called)
 
 
 def _refusal(node) -> str | None:
@@ -160,10 +173,11 @@ def _refusal(node) -> str | None:
                 )
     used = [a.name for a in node.names] if isinstance(node, ast.ImportFrom) else []
     used += [node.id] if isinstance(node, ast.Name) else [node.attr] if isinstance(node, ast.Attribute) else []
+    used += node.kwd_attrs if isinstance(node, ast.MatchClass) else []
     for name in used:
         if name == "*":
             return "imports *; name what you use"
-        if name in REFUSED_ATTRIBUTES or (isinstance(node, ast.Name) and name in REFUSED_NAMES):
+        if name in REFUSED_ATTRIBUTES:
             return f"uses {name}, which a submission may not; a kernel has no need of it"
         if name.startswith("__") and name not in DUNDERS and node.__class__ is not ast.ImportFrom:
             return f"uses {name}, which a submission may not; a kernel has no need of it"

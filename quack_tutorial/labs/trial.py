@@ -41,7 +41,7 @@ def _outcome(answer, case: Case) -> Outcome:
 def _check_signature(answer, case: Case) -> None:
     call = answer.__dict__.get("__call__")
     wanted = (*case.inputs, *case.outputs)
-    if call is None:
+    if not callable(call) or inspect.unwrap(call) is call:
         raise Refused("signature", f"{answer.__name__} needs a @cute.jit method __call__(self, {', '.join(wanted)})")
     for function, arguments, said in (
         (answer.__init__, case.make, f"{answer.__name__}({', '.join(map(str, case.make))})"),
@@ -52,3 +52,7 @@ def _check_signature(answer, case: Case) -> None:
         except TypeError as error:
             name = f"{answer.__name__}.{function.__name__}"
             raise Refused("signature", f"{name} cannot be called as {said}: {error}") from None
+    if len(inspect.signature(inspect.unwrap(call)).parameters) <= len(wanted):
+        raise Refused(
+            "signature", f"{answer.__name__}.__call__ has to name its parameters: __call__(self, {', '.join(wanted)})"
+        )

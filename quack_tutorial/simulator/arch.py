@@ -43,35 +43,35 @@ def _split(linear: np.ndarray, dims: tuple) -> tuple:
     return _int32(linear % x), _int32(linear // x % y), _int32(linear // (x * y))
 
 
-def thread_idx(**_):
+def thread_idx(loc=None, ip=None):
     g = group()
     return _split(g.threads[None, :], g.launch.block)
 
 
-def block_idx(**_):
+def block_idx(loc=None, ip=None):
     g = group()
     return _split(g.blocks[:, None], g.launch.grid)
 
 
-def block_dim(**_):
+def block_dim(loc=None, ip=None):
     return tuple(_int32(d) for d in group().launch.block)
 
 
-def grid_dim(**_):
+def grid_dim(loc=None, ip=None):
     return tuple(_int32(d) for d in group().launch.grid)
 
 
-def cluster_dim(**_):
+def cluster_dim(loc=None, ip=None):
     """The number of clusters along each dimension of the grid."""
     launch = group().launch
     return tuple(_int32(g // c) for g, c in zip(launch.grid, launch.cluster))
 
 
-def lane_idx(**_):
+def lane_idx(loc=None, ip=None):
     return _int32(group().threads[None, :] % WARP)
 
 
-def warp_idx(**_):
+def warp_idx(loc=None, ip=None):
     """The warp's number, which the compiled code takes from lane 0 through a shuffle of the whole warp."""
     _require_whole_warp("warp_idx()")
     return _int32(group().threads[None, :] // WARP)
@@ -245,19 +245,19 @@ def _from_lanes(lanes: np.ndarray, source: np.ndarray) -> np.ndarray:
     return np.take_along_axis(lanes, np.broadcast_to(source, lanes.shape), axis=2)
 
 
-def shuffle_sync(value, offset, mask=FULL_MASK, mask_and_clamp=31, **_):
+def shuffle_sync(value, offset, mask=FULL_MASK, mask_and_clamp=31, loc=None, ip=None):
     return _shuffle(value, offset, ShuffleKind.IDX, mask, mask_and_clamp)
 
 
-def shuffle_sync_up(value, offset, mask=FULL_MASK, mask_and_clamp=0, **_):
+def shuffle_sync_up(value, offset, mask=FULL_MASK, mask_and_clamp=0, loc=None, ip=None):
     return _shuffle(value, offset, ShuffleKind.UP, mask, mask_and_clamp)
 
 
-def shuffle_sync_down(value, offset, mask=FULL_MASK, mask_and_clamp=31, **_):
+def shuffle_sync_down(value, offset, mask=FULL_MASK, mask_and_clamp=31, loc=None, ip=None):
     return _shuffle(value, offset, ShuffleKind.DOWN, mask, mask_and_clamp)
 
 
-def shuffle_sync_bfly(value, offset, mask=FULL_MASK, mask_and_clamp=31, **_):
+def shuffle_sync_bfly(value, offset, mask=FULL_MASK, mask_and_clamp=31, loc=None, ip=None):
     return _shuffle(value, offset, ShuffleKind.BFLY, mask, mask_and_clamp)
 
 
@@ -325,25 +325,25 @@ def _all_lanes(x, dtype) -> Value:
     return Value(dtype, _flat(np.repeat(x[..., None], WARP, axis=2)))
 
 
-def vote_ballot_sync(pred, mask=FULL_MASK, **_):
+def vote_ballot_sync(pred, mask=FULL_MASK, loc=None, ip=None):
     bits = lambda yes, on: ((yes & on).astype(np.uint64) << np.arange(WARP, dtype=np.uint64)).sum(axis=2)  # noqa: E731
     return _all_lanes(_vote(pred, mask, bits).astype(np.uint32).view(np.int32), Int32)
 
 
-def vote_any_sync(pred, mask=FULL_MASK, **_):
+def vote_any_sync(pred, mask=FULL_MASK, loc=None, ip=None):
     return _all_lanes(_vote(pred, mask, lambda yes, on: (yes & on).any(axis=2)), Boolean)
 
 
-def vote_all_sync(pred, mask=FULL_MASK, **_):
+def vote_all_sync(pred, mask=FULL_MASK, loc=None, ip=None):
     return _all_lanes(_vote(pred, mask, lambda yes, on: (yes | ~on).all(axis=2)), Boolean)
 
 
-def vote_uni_sync(pred, mask=FULL_MASK, **_):
+def vote_uni_sync(pred, mask=FULL_MASK, loc=None, ip=None):
     uniform = lambda yes, on: (yes | ~on).all(axis=2) | ~(yes & on).any(axis=2)  # noqa: E731
     return _all_lanes(_vote(pred, mask, uniform), Boolean)
 
 
-def sync_warp(mask=FULL_MASK, **_):
+def sync_warp(mask=FULL_MASK, loc=None, ip=None):
     _require_all(mask, "sync_warp")
     _one_waited_for_all(WARP, _mask_of(mask))
     record_event(Op.SYNC_WARP)
@@ -352,7 +352,7 @@ def sync_warp(mask=FULL_MASK, **_):
 # ---- the kernel before ----------------------------------------------------------------------------------------------
 
 
-def griddepcontrol_wait(**_):
+def griddepcontrol_wait(loc=None, ip=None):
     """Until the kernels before this one on the stream have ended: here they always have, see `memory.check`.
 
     What they wrote is then visible to the whole grid (PTX ISA, griddepcontrol): others of the block may use it too once a
@@ -403,7 +403,7 @@ def _whole_warps(what: str) -> None:
         raise NeedsWarps
 
 
-def barrier(*, barrier_id=None, number_of_threads=None, **_):
+def barrier(*, barrier_id=None, number_of_threads=None, loc=None, ip=None):
     """bar.sync: the warp waits until the block's warps (or `number_of_threads`) have arrived."""
     g = group()
     identifier = _barrier_id(barrier_id)
@@ -419,7 +419,7 @@ def barrier(*, barrier_id=None, number_of_threads=None, **_):
     return Pending(_wait_at_barrier(g, identifier, count))
 
 
-def sync_threads(**_):
+def sync_threads(loc=None, ip=None):
     return barrier()
 
 
@@ -470,7 +470,7 @@ def _wait_at_barrier(g, identifier: int, count):
     record_event(Op.BARRIER_RESUME, arg=identifier, arg2=generation)
 
 
-def barrier_arrive(*, barrier_id=None, number_of_threads=None, aligned=True, **_):
+def barrier_arrive(*, barrier_id=None, number_of_threads=None, aligned=True, loc=None, ip=None):
     """bar.arrive: count this warp in without waiting."""
     g = group()
     if number_of_threads is None:

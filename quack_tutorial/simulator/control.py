@@ -73,10 +73,14 @@ def depth() -> int:
 
 def no_return(at_entry: int) -> None:
     if depth() != at_entry:
-        raise fail(
-            "language",
-            "return inside an `if` or loop that depends on the data is refused by the DSL; set a variable instead",
-        )
+        refuse_return()
+
+
+def refuse_return() -> None:
+    raise fail(
+        "language",
+        "return inside an `if` or loop that depends on the data is refused by the DSL; set a variable instead",
+    )
 
 
 def changes(container) -> None:
@@ -100,7 +104,7 @@ def _copied(x):
 
 def refuse_objects(names, values) -> None:
     for name, value in zip(names, values):
-        if hasattr(type(value), "is_twin") or isinstance(value, str):
+        if hasattr(type(value), "is_twin") or hasattr(type(value), "is_python_object") or isinstance(value, str):
             raise fail(
                 "language",
                 f"{name} is a Python object that a dynamic `if` or loop changes, or whose method it calls, which the DSL refuses; "
@@ -476,11 +480,14 @@ class _StaticLoop:
 
     def no_leaving(self, word):
         if depth() != self.depth:
-            raise fail(
-                "language",
-                f"{word} inside an `if` without const_expr is refused by the DSL; `if cutlass.const_expr(...)` may leave a loop "
-                "that is unrolled",
-            )
+            self.refuse_leaving(word)
+
+    def refuse_leaving(self, word):
+        raise fail(
+            "language",
+            f"{word} inside an `if` without const_expr is refused by the DSL; `if cutlass.const_expr(...)` may leave a loop "
+            "that is unrolled",
+        )
 
 
 def _typed(x):
@@ -532,6 +539,9 @@ class _Carried:
         return tuple(Unbound(n, GONE) if isinstance(b, Unbound) else v for n, b, v in zip(names, self.at_entry, values))
 
     def no_leaving(self, word):
+        self.refuse_leaving(word)
+
+    def refuse_leaving(self, word):
         raise fail(
             "language",
             f"{word} in a loop that runs on the GPU is refused by the DSL; use range_constexpr, or a condition in `while`",

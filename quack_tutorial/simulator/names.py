@@ -5,6 +5,7 @@ Nothing here imports, wraps or replaces the DSL. A name that is not modelled is 
 
 from __future__ import annotations
 
+import difflib
 import functools
 
 import numpy as np
@@ -61,7 +62,8 @@ class Namespace:
     def __getattr__(self, name):
         if name.startswith("__"):
             raise AttributeError(name)
-        return Missing(f"{self._path}.{name}")
+        near = difflib.get_close_matches(name, self.__dict__, 1, 0.85)
+        return Missing(f"{self._path}.{name}" + (f" (did you mean {near[0]}?)" if near else ""))
 
     def __repr__(self) -> str:
         return f"<simulated {self._path}>"

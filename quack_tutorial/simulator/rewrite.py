@@ -289,6 +289,8 @@ class _Writer(ast.NodeTransformer):
         copied = []  # each arm changes copies of lists and dicts
         if containers:
             copied = [ast.Assign([_tuple(containers, ast.Store())], self.rt("copies", _tuple(containers)))]
+        # What leaves is refused whatever the condition says in this run: the DSL does not know it.
+        leaves = [self._refused(left) for left in _leaving(node.body + node.orelse)]
         if objects:
             out.append(ast.Expr(_method(branch, "carries", ast.Constant(tuple(objects)), _tuple(objects))))
         if names:
@@ -307,7 +309,17 @@ class _Writer(ast.NodeTransformer):
             out.append(ast.Assign([_tuple(names, ast.Store())], join))
         else:
             out.append(ast.Expr(_method(branch, "join", labels, _tuple([]), _tuple([]), _tuple([]))))
-        return [_at(statement, node) for statement in out]
+        out = [_at(statement, node) for statement in out]
+        out[1:1] = [ast.copy_location(ast.If(dynamic, [statement], []), statement) for statement in leaves[:1]]
+        return out
+
+    def _refused(self, node):
+        """A statement, at `node`'s place, that refuses to leave a function or a loop there."""
+        if isinstance(node, ast.Return):
+            refusal = self.rt("refuse_return")
+        else:
+            refusal = _method(self.loops[-1], "refuse_leaving", ast.Constant(type(node).__name__.lower()))
+        return ast.copy_location(ast.Expr(refusal), node)
 
     def visit_For(self, node):
         if node.orelse:
@@ -504,6 +516,17 @@ class _Writer(ast.NodeTransformer):
         return node
 
     visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _comprehension
+
+
+def _leaving(statements) -> list:
+    """The statements among these, or in `if`s among them, that leave the function or the loop around them."""
+    found = []
+    for statement in statements:
+        if isinstance(statement, (ast.Return, ast.Break, ast.Continue)):
+            found.append(statement)
+        elif isinstance(statement, ast.If):
+            found += _leaving(statement.body + statement.orelse)
+    return found
 
 
 def _at(new, node):

@@ -18,6 +18,8 @@ from .tensor import Tensor, as_layout
 class SmemAllocator:
     """Hands out shared memory from the block's start; every thread of a block must ask in the same order."""
 
+    is_python_object = True  # to the DSL, which refuses its methods inside a dynamic `if` or loop
+
     def allocate_tensor(self, element_type: DType, layout, byte_alignment=1, swizzle=None, **_) -> Tensor:
         if swizzle is not None:
             raise fail("language", "not simulated: a swizzled shared tensor; run this cell on a GPU")

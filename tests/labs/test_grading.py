@@ -1,6 +1,7 @@
 """The grader: what it says of files that cannot run, what a submission may not do, and what reaches its process."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -38,6 +39,11 @@ def with_body(lines):
         (RIGHT.replace("mIndex: cute.Tensor):", "):"), "signature", "missing a required argument|too many positional"),
         (RIGHT.replace("self, threads)", "self)"), "signature", "RowArgmax(128)"),
         (RIGHT.replace("def __call__", "def launch"), "signature", "needs a @cute.jit method __call__"),
+        (HEAD + "def RowArgmax(threads):\n    pass\n", "missing", "RowArgmax is a function there: make it a class"),
+        (RIGHT.replace("(self, mX: cute.Tensor, mMax: cute.Tensor, mIndex: cute.Tensor):\n        self.k",
+                       "(self, *tensors):\n        mX, mMax, mIndex = tensors\n        self.k"),
+         "signature", "has to name its parameters"),
+        (RIGHT.replace(".launch(grid", "\n        dict(grid"), "launch", "No kernel is launched"),
         (RIGHT.replace("(N)", "(unknown)"), "language", "name 'unknown' is not defined"),
         (with_body("if tidx == 0:\n    mMax[row] = value"), "unwritten", "Nothing is written to mIndex for any row"),
         (RIGHT.replace("block=[self.threads", "block=[64"), "launch", "launched: 8 blocks of 64"),
@@ -78,6 +84,10 @@ def test_loops_without_end_are_stopped():
         ("from operator import attrgetter", "uses attrgetter"),
         ("import operator\noperator.attrgetter('a')", "uses attrgetter"),
         ("().__class__.__base__.__subclasses__()", "which a submission may not"),
+        ("(x for x in ()).gi_frame", "uses gi_frame"),
+        ("math = cutlass.open", "uses open"),
+        ("'{0.__globals__}'.format(print)", "uses format"),
+        ("match 1:\n    case int(real=1, __class__=c):\n        pass", "uses __class__"),
     ],
 )
 def test_what_a_submission_may_not_do(line, says):
@@ -90,6 +100,25 @@ def test_what_a_submission_may_not_do(line, says):
 def test_a_test_of_ones_own_may_use_anything():
     text = RIGHT + "\n\nif __name__ == '__main__':\n    import numpy\n    open('x')\n"
     assert submission.load("answer.py", text, "RowArgmax").__name__ == "RowArgmax"
+
+
+def test_a_notebook_keeps_its_constants_and_leaves_its_tests():
+    head, found, tail = RIGHT.partition("-cutlass.Float32.inf")
+    text = f"```{{code-cell}}\nLEAST = -float('inf')\nWARP: int = 32\nplot = draw(1)\n{head}LEAST{tail}\n```\n"
+    assert found and grade("block-reduce", "answer.md", text.replace("% warps", "% (warps * WARP // 32)")).full
+
+
+def test_files_that_are_not_plain(tmp_path, capsys):
+    marked = tmp_path / "marked.py"
+    marked.write_bytes(b"\xef\xbb\xbf" + RIGHT.encode())  # as some editors begin a file
+    assert cli.main(["grade", "block-reduce", str(marked)]) == 0
+    capsys.readouterr()
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    assert cli.main(["grade", "block-reduce", str(pipe)]) == 2
+    assert f"cannot read {pipe}: it is no file" in capsys.readouterr().err
+    assert cli.main(["grade", "block-reduce", str(marked), "--seconds", "inf"]) == 2
+    assert "--seconds is a number above 0" in capsys.readouterr().err
 
 
 def test_no_right_answer_reaches_the_process(tmp_path):

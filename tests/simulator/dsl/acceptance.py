@@ -796,6 +796,37 @@ def plain_if_returns(x: cute.Tensor, out: cute.Tensor):
 
 @one_warp
 @cute.kernel
+def untaken_if_returns(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    if tidx >= 32:
+        return
+    out[tidx] = x[tidx]
+
+
+@one_warp
+@cute.kernel
+def untaken_if_breaks(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    for i in cutlass.range_constexpr(4):
+        if tidx >= 32:
+            if tidx >= 64:
+                break
+        out[tidx] = x[tidx] + i
+
+
+@one_warp
+@cute.kernel
+def untaken_if_allocates(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    smem = cutlass.memory.SmemAllocator()
+    if tidx >= 32:
+        buffer = smem.allocate_tensor(cutlass.Float32, cute.make_layout(32), 16)
+        buffer[tidx] = x[tidx]
+    out[tidx] = x[tidx]
+
+
+@one_warp
+@cute.kernel
 def constant_if_returns(x: cute.Tensor, out: cute.Tensor):
     tidx, _, _ = cute.arch.thread_idx()
     out[tidx] = x[tidx]
@@ -930,6 +961,9 @@ REFUSED = {
     "plain_if_changes_type": "y changes type in a dynamic `if` or loop",
     "plain_if_returns": "return inside an `if` or loop",
     "plain_if_breaks": "break inside an `if` without const_expr",
+    "untaken_if_returns": "return inside an `if` or loop",
+    "untaken_if_breaks": "break inside an `if` without const_expr",
+    "untaken_if_allocates": "smem is a Python object that a dynamic `if` or loop changes",
     "plain_while_makes_dynamic": "must be known while tracing",
     "reduce_without_init": "reduce needs init_val and reduction_profile",
     "dsmem_load": "a tensor over map_dsmem_ptr has no element access",
