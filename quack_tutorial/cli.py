@@ -4,6 +4,7 @@ A command's module has `add_arguments(parser)` and `run(args) -> exit status`, a
 """
 
 import argparse
+import os
 import sys
 from importlib import import_module
 
@@ -46,7 +47,15 @@ def main(argv=None):
     if argv and not argv[0].startswith("-") and argv[0] not in modules:
         parser.error(f"there is no command {argv[0]!r}")
     args = parser.parse_args(argv)
-    return import_module(f"quack_tutorial.{modules[args.command]}").run(args)
+    if hasattr(sys.stdout, "reconfigure"):  # a notebook's has not
+        sys.stdout.reconfigure(errors="backslashreplace")  # for a name that the terminal's encoding does not have
+    try:
+        status = import_module(f"quack_tutorial.{modules[args.command]}").run(args)
+        sys.stdout.flush()
+    except BrokenPipeError:  # who read the output, `head` say, has had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    return status
 
 
 if __name__ == "__main__":

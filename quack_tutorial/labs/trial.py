@@ -39,7 +39,7 @@ def _outcome(answer, case: Case) -> Outcome:
 
 
 def _check_signature(answer, case: Case) -> None:
-    call = answer.__dict__.get("__call__")
+    call = next((vars(base)["__call__"] for base in answer.__mro__ if "__call__" in vars(base)), None)
     wanted = (*case.inputs, *case.outputs)
     if not callable(call) or inspect.unwrap(call) is call:
         raise Refused("signature", f"{answer.__name__} needs a @cute.jit method __call__(self, {', '.join(wanted)})")

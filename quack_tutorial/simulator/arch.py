@@ -110,10 +110,13 @@ def _mask_of(mask) -> np.ndarray:
 
 
 def _require_all(mask, what: str) -> None:
-    """Every lane that the mask names must arrive: a missing one hangs or returns anything."""
+    """Every lane that the mask names must arrive, and no other: a missing one hangs or returns anything, another gets anything."""
+    named = _mask_of(mask)
+    if not named.all():
+        _require_named(named, what)
     if _whole():
         return
-    found = _missing(_mask_of(mask))
+    found = _missing(named)
     if found:
         block, warp, lane, count = found
         raise fail(
@@ -124,6 +127,23 @@ def _require_all(mask, what: str) -> None:
             block=block,
             threads=(warp * WARP + lane,),
             count=count,
+        )
+
+
+def _require_named(named: np.ndarray, what: str) -> None:
+    """Every lane that is here must be in the mask."""
+    g = group()
+    here = np.broadcast_to(g.active(), g.shape).reshape(g.shape[0], -1, WARP) & ~named
+    if here.any():
+        block, warp, lane = (int(i) for i in np.argwhere(here)[0])
+        first = int(g.threads[0])
+        raise fail(
+            "divergent shuffle",
+            f"Divergent {what}: lane {lane} of warp {first // WARP + warp} executes it, and its mask does not name that lane: "
+            "the result is undefined. Name every lane that comes here in mask=, or let only those come that it names.",
+            block=int(g.blocks[block]),
+            threads=(first + warp * WARP + lane,),
+            count=int(here[block].sum()),
         )
 
 

@@ -102,6 +102,11 @@ def test_a_test_of_ones_own_may_use_anything():
     assert submission.load("answer.py", text, "RowArgmax").__name__ == "RowArgmax"
 
 
+def test_an_answer_may_inherit_what_it_is_made_of():
+    text = RIGHT.replace("class RowArgmax:", "class Base:") + "\n\nclass RowArgmax(Base):\n    pass\n"
+    assert grade("block-reduce", "answer.py", text).full
+
+
 def test_a_notebook_keeps_its_constants_and_leaves_its_tests():
     head, found, tail = RIGHT.partition("-cutlass.Float32.inf")
     text = f"```{{code-cell}}\nLEAST = -float('inf')\nWARP: int = 32\nplot = draw(1)\n{head}LEAST{tail}\n```\n"
@@ -164,6 +169,20 @@ def test_the_command_gives_json_and_an_exit_status(tmp_path, capsys):
     assert [line["text"] for line in diagnosis["lines"]][0] == "sMax[warp] = value"
     assert cli.main(["grade", "block-reduce", str(tmp_path / "none.py")]) == 2
     assert "cannot read" in capsys.readouterr().err
+
+
+def test_a_report_that_nobody_reads_to_its_end_or_in_another_encoding(tmp_path):
+    answer = tmp_path / "Müller.py"
+    answer.write_text(RIGHT, encoding="utf-8")
+    command = [sys.executable, "-m", "quack_tutorial.cli", "grade", "block-reduce", str(answer)]
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert (done.returncode, done.stderr) == (0, "") and done.stdout.startswith("M\\xfcller.py: 10 of 10 points")
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True)
+    os.close(write)
+    assert done.stderr == ""
 
 
 def test_labs_are_listed(capsys):
