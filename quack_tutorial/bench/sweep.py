@@ -36,7 +36,7 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"
 COMPILE_THREADS = "TORCHINDUCTOR_COMPILE_THREADS"
 SWEEPS = "QUACK_TUTORIAL_BENCH_SWEEPS"  # the environment's name for the file in which workers tell each other, see `ceilings`
 # GPU memory that a cell may take: so much, and so much for each element of its matrix. Torch's allocator held at most 49 bytes an
-# element of large matrices (RMSNorm's backward, 16 bits, 8192 x 151936, an H200) and 5 to 15 GB for those below 2^29 elements.
+# element of large matrices (RMSNorm's backward, 16 bits, 8192 x 151936, an H200) and 5 to 15 GB for those of at most 2^28 elements.
 BYTES_A_CELL, BYTES_AN_ELEMENT = 6e9, 56
 
 
@@ -153,7 +153,7 @@ def visible_gpu(gpu: int, visible: str | None) -> str:
 @dataclass(frozen=True)
 class Measured:
     """What came of one cell: the cell, or a message on why there is none; how long it took, in all and by step; for how much of
-    that its worker had a GPU that it shares; and whether memory ran out."""
+    that its worker had a GPU that it shares; and whether memory ran out, so that it is to be tried again."""
 
     key: object
     cell: object | None
@@ -267,12 +267,11 @@ class _Attendance:
                 measured = self.measure(key, gpu)
                 with self.lock:
                     self.longest = max(self.longest * 0.5, measured.seconds)
-                    again = measured.full and key not in self.alone
-                    if again:
+                    if measured.full:
                         self.alone.add(key)
                         self.keys.append(key)
                 self.leave(gpu)
-                if not again:
+                if not measured.full:
                     self.found.put(measured)
         except Exception as error:  # whatever it is, the one who waits for results must hear of it
             self.found.put(error)

@@ -248,11 +248,8 @@ def lost(views: list[View]) -> Iterator[Diagnosis]:
             gone = [lane for lane in range(32) if lane & bit]
             yield _lost(views[0], "lane", gone, f"No round exchanges lanes that are {bit} apart.")
         for apart in (None, 4, 2, 1):  # None: half of the warps
-            kept = [
-                ((v.readers.lane | v.readers.warp * 32) & (bit | 32 * (apart or v.case.make[0] // 64))) == 0
-                for v in views
-            ]
-            if all(_best(v, k) for v, k in zip(views, kept)):
+            halves = [apart or v.case.make[0] // 64 for v in views]
+            if all(_best(v, ((v.readers.lane & bit) | (v.readers.warp & half)) == 0) for v, half in zip(views, halves)):
                 gone = [lane for lane in range(32) if lane & bit]
                 warps = f"{apart}" if apart else "half their number"
                 advice = (

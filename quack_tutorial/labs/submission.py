@@ -25,10 +25,10 @@ IMPORTS = ("cutlass", "cuda", "math", "operator", "__future__")
 REFUSED_NAMES = frozenset(
     "open exec eval compile getattr setattr delattr globals locals vars breakpoint input exit quit help memoryview".split()
 )
-# Ways from an object to the interpreter's frames, or to an attribute that only a string names.
-REFUSED_ATTRIBUTES = REFUSED_NAMES | frozenset(
-    "attrgetter methodcaller format format_map with_traceback gi_frame gi_code gi_yieldfrom cr_frame cr_code cr_await ag_frame "
-    "ag_code ag_await tb_frame tb_next f_back f_globals f_locals f_builtins f_code".split()
+# Ways from an object to the interpreter's frames, or to an attribute that only a string names; and what modules could give.
+REFUSED_ATTRIBUTES = frozenset(
+    "attrgetter methodcaller format format_map gi_frame gi_code gi_yieldfrom cr_frame cr_code cr_await ag_frame ag_code ag_await "
+    "tb_frame tb_next f_back f_globals f_locals f_builtins f_code open exec eval compile".split()
 )
 DUNDERS = frozenset(["__init__", "__call__", "__post_init__", "__name__"])
 
@@ -177,7 +177,7 @@ def _refusal(node) -> str | None:
     for name in used:
         if name == "*":
             return "imports *; name what you use"
-        if name in REFUSED_ATTRIBUTES:
+        if name in REFUSED_ATTRIBUTES or (isinstance(node, ast.Name) and name in REFUSED_NAMES):
             return f"uses {name}, which a submission may not; a kernel has no need of it"
         if name.startswith("__") and name not in DUNDERS and node.__class__ is not ast.ImportFrom:
             return f"uses {name}, which a submission may not; a kernel has no need of it"

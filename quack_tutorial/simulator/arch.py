@@ -131,19 +131,18 @@ def _require_all(mask, what: str) -> None:
 
 
 def _require_named(named: np.ndarray, what: str) -> None:
-    """Every lane that is here must be in the mask."""
-    g = group()
-    here = np.broadcast_to(g.active(), g.shape).reshape(g.shape[0], -1, WARP) & ~named
-    if here.any():
-        block, warp, lane = (int(i) for i in np.argwhere(here)[0])
-        first = int(g.threads[0])
+    """Every lane that is here must be in the mask: without, the result is undefined, of shuffles and votes as of sync_warp
+    (NVIDIA's CUDA C++ guidelines for robust and safety-critical programming, rule 2.3)."""
+    found = _first(_active_lanes() & ~named)
+    if found:
+        block, warp, lane, count = found
         raise fail(
             "divergent shuffle",
-            f"Divergent {what}: lane {lane} of warp {first // WARP + warp} executes it, and its mask does not name that lane: "
+            f"Divergent {what}: lane {lane} of warp {warp} executes it, and its mask does not name that lane: "
             "the result is undefined. Name every lane that comes here in mask=, or let only those come that it names.",
-            block=int(g.blocks[block]),
-            threads=(first + warp * WARP + lane,),
-            count=int(here[block].sum()),
+            block=block,
+            threads=(warp * WARP + lane,),
+            count=count,
         )
 
 
@@ -180,11 +179,16 @@ def _missing(named: np.ndarray) -> tuple | None:
     wanted = np.broadcast_to(named, active.shape)
     if exists is not None:
         wanted = wanted & exists
-    missing = wanted & ~active & executing[..., None]
-    if not missing.any():
+    return _first(wanted & ~active & executing[..., None])
+
+
+def _first(lanes: np.ndarray) -> tuple | None:
+    """(block, warp, lane, how many of that warp) of the first True of (blocks, warps, 32); None if there is none."""
+    if not lanes.any():
         return None
-    b, w, lane = (int(k[0]) for k in np.nonzero(missing))
-    return int(g.blocks[b]), w if g.warp < 0 else g.warp, lane, int(missing[b, w].sum())
+    g = group()
+    b, w, lane = (int(k[0]) for k in np.nonzero(lanes))
+    return int(g.blocks[b]), w if g.warp < 0 else g.warp, lane, int(lanes[b, w].sum())
 
 
 @lru_cache(maxsize=1024)

@@ -26,11 +26,11 @@ from .trace import Space
 class Missing:
     """A name that the simulator does not model; it may stand in an annotation, and any use of it is refused."""
 
-    def __init__(self, path: str):
-        self._path = path
+    def __init__(self, path: str, hint: str = ""):
+        self._path, self._hint = path, hint
 
     def __call__(self, *_, **__):
-        raise not_simulated(self._path)
+        raise not_simulated(self._path + self._hint)
 
     def __getattr__(self, name):
         if name.startswith("__"):
@@ -63,7 +63,7 @@ class Namespace:
         if name.startswith("__"):
             raise AttributeError(name)
         near = difflib.get_close_matches(name, self.__dict__, 1, 0.85)
-        return Missing(f"{self._path}.{name}" + (f" (did you mean {near[0]}?)" if near else ""))
+        return Missing(f"{self._path}.{name}", f" (did you mean {near[0]}?)" if near else "")
 
     def __repr__(self) -> str:
         return f"<simulated {self._path}>"

@@ -289,8 +289,6 @@ class _Writer(ast.NodeTransformer):
         copied = []  # each arm changes copies of lists and dicts
         if containers:
             copied = [ast.Assign([_tuple(containers, ast.Store())], self.rt("copies", _tuple(containers)))]
-        # What leaves is refused whatever the condition says in this run: the DSL does not know it.
-        leaves = [self._refused(left) for left in _leaving(node.body + node.orelse)]
         if objects:
             out.append(ast.Expr(_method(branch, "carries", ast.Constant(tuple(objects)), _tuple(objects))))
         if names:
@@ -310,7 +308,9 @@ class _Writer(ast.NodeTransformer):
         else:
             out.append(ast.Expr(_method(branch, "join", labels, _tuple([]), _tuple([]), _tuple([]))))
         out = [_at(statement, node) for statement in out]
-        out[1:1] = [ast.copy_location(ast.If(dynamic, [statement], []), statement) for statement in leaves[:1]]
+        # What leaves is refused whatever the condition says in this run: the DSL does not know it.
+        for left in _leaving(node.body + node.orelse)[:1]:
+            out.insert(1, ast.copy_location(ast.If(dynamic, [self._refused(left)], []), left))
         return out
 
     def _refused(self, node):
@@ -518,14 +518,16 @@ class _Writer(ast.NodeTransformer):
     visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _comprehension
 
 
-def _leaving(statements) -> list:
-    """The statements among these, or in `if`s among them, that leave the function or the loop around them."""
+def _leaving(statements, kinds=(ast.Return, ast.Break, ast.Continue)) -> list:
+    """The statements among these, or within them, that leave the function or the loop around them."""
     found = []
     for statement in statements:
-        if isinstance(statement, (ast.Return, ast.Break, ast.Continue)):
+        if isinstance(statement, kinds):
             found.append(statement)
         elif isinstance(statement, ast.If):
-            found += _leaving(statement.body + statement.orelse)
+            found += _leaving(statement.body + statement.orelse, kinds)
+        elif isinstance(statement, (ast.For, ast.While)):
+            found += _leaving(statement.body, ast.Return)  # break and continue leave that loop only
     return found
 
 

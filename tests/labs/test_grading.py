@@ -100,6 +100,8 @@ def test_what_a_submission_may_not_do(line, says):
 def test_a_test_of_ones_own_may_use_anything():
     text = RIGHT + "\n\nif __name__ == '__main__':\n    import numpy\n    open('x')\n"
     assert submission.load("answer.py", text, "RowArgmax").__name__ == "RowArgmax"
+    text = RIGHT.replace("self.threads = threads", "self.threads, self.input, self.help = threads, 1, 2")
+    assert submission.load("answer.py", text, "RowArgmax").__name__ == "RowArgmax"  # names of its own are free
 
 
 def test_an_answer_may_inherit_what_it_is_made_of():

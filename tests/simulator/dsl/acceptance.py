@@ -805,6 +805,17 @@ def untaken_if_returns(x: cute.Tensor, out: cute.Tensor):
 
 @one_warp
 @cute.kernel
+def untaken_loop_returns(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    if tidx >= 32:
+        for i in cutlass.range_constexpr(2):
+            out[tidx] = x[tidx] + i
+            return
+    out[tidx] = x[tidx]
+
+
+@one_warp
+@cute.kernel
 def untaken_if_breaks(x: cute.Tensor, out: cute.Tensor):
     tidx, _, _ = cute.arch.thread_idx()
     for i in cutlass.range_constexpr(4):
@@ -962,6 +973,7 @@ REFUSED = {
     "plain_if_returns": "return inside an `if` or loop",
     "plain_if_breaks": "break inside an `if` without const_expr",
     "untaken_if_returns": "return inside an `if` or loop",
+    "untaken_loop_returns": "return inside an `if` or loop",
     "untaken_if_breaks": "break inside an `if` without const_expr",
     "untaken_if_allocates": "smem is a Python object that a dynamic `if` or loop changes",
     "plain_while_makes_dynamic": "must be known while tracing",
