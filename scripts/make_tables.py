@@ -26,9 +26,9 @@ HEAD = '''"""The shipped configurations of the row-wise kernels, from the sweeps
 
 For (operation, bits of an element, rows): lines of row bytes up to, and the fields of `config.Config` as far as they are not
 the default. Each was within {percent} % of the best that was tried at every size measured between its limit and the line above,
-on an H200 on {dates}, with 32768 rows (16384 from 64k columns, 8192 from 150k) and, of short rows, with 8192; of
-several sweeps of a length, by rows or by type, the best is what loses least in the worst of them. They hold on an H100, whose
-SMs are the same: with 0.7 of the memory bandwidth, fewer bytes need to be on their way.
+on an H200 on {dates}, with 32768 rows (16384 from 64k columns, 8192 from 150k)
+and, of short rows, with 8192; of several sweeps of a length, by rows or by type, the best is what loses least in the worst of
+them. They hold on an H100, whose SMs are the same: with 0.7 of the memory bandwidth, fewer bytes need to be on their way.
 """
 
 TABLES = {{
@@ -76,7 +76,7 @@ def text(sweeps: list) -> str:
             if sizes:
                 tables[sweep["operation"], item * 8, sweep["rows"]] = lines(sizes, sweep["operation"], sweep["rows"])
     # A file has the date when it was begun, a size its own if it came later.
-    dates = " and ".join(sorted({size.get("date", sweep["date"]) for sweep in sweeps for size in sweep["sizes"]}))
+    dates = ", ".join(sorted({size.get("date", sweep["date"]) for sweep in sweeps for size in sweep["sizes"]}))
     out = [HEAD.format(percent=100 * TOLERANCE, dates=dates)]
     for key in sorted(tables):
         operation, bits, rows = key

@@ -17,6 +17,7 @@ from quack_tutorial.kernels.tables import TABLES
 MAX_N = 262144  # the longest row: what the registers of 16 blocks hold
 VECTOR_BITS = 128  # the widest load or store of one thread on Hopper
 SM_REGISTERS = 65536  # of an SM, on Hopper
+SM_BLOCKS = 32  # that an SM runs at once, on Hopper
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,9 @@ class Config:
 # Registers of row elements a thread holds at most, as vectors of 16 bytes: of one tensor, by operation and element bits.
 MOST_VECTORS = {32: 12, 16: 8}
 MOST_ELEMENTS = 128  # of several rows that a thread has a part of
+MOST_LIGHT_ELEMENTS = (
+    8  # of a thread of RMSNorm's backward that leaves registers for as many blocks as its threads allow
+)
 MOST_NEXT_ELEMENTS = 16  # of a row that a thread holds while it works on another one
 MOST_BYTES_AHEAD = 8192  # of rows whose 1 / rms RMSNorm's backward fetches a turn ahead
 MOST_BESIDE = 24  # registers of a thread that hold no elements
@@ -237,8 +241,21 @@ def sums_fit(config, N, rows="aligned"):
 
 
 def registers_of_block(config, N):
-    """How many registers a block of RMSNorm's backward takes, about, where its several rows come through shared memory."""
-    return (4 * elements_held(config, N) + 64) * config.threads_per_block
+    """How many registers a block of RMSNorm's backward takes, about: 109 to 128 a thread with 16 elements, 158 to 167 with 24."""
+    return (4 * elements_held(config, N) + 60) * config.threads_per_block
+
+
+def most_blocks(config, N, stages):
+    """How many blocks of RMSNorm's backward an SM has registers for, about, where that decides; else as many as an SM can have.
+
+    It does not where one row at a time comes through shared memory. Nor, as measured, where rows do not and have several blocks
+    each, or threads that hold little: more blocks than run at once are faster there.
+    """
+    several = config.threads_per_block > config.threads_per_row
+    light = config.blocks_per_row > 1 or elements_held(config, N) <= MOST_LIGHT_ELEMENTS
+    if (stages and not several) or (not stages and light):
+        return SM_BLOCKS
+    return max(1, SM_REGISTERS // registers_of_block(config, N))
 
 
 def several_pipelined_candidates(N, width):

@@ -19,10 +19,9 @@ import cutlass.cute as cute
 from quack_tutorial.kernels.config import (
     MOST_BYTES_AHEAD,
     MOST_NEXT_ELEMENTS,
-    SM_REGISTERS,
     default_config,
     elements_held,
-    registers_of_block,
+    most_blocks,
 )
 from quack_tutorial.kernels.exchange import RowExchange
 from quack_tutorial.kernels.layout import VECTOR_BYTES
@@ -179,8 +178,7 @@ class RMSNormBackward:
         """How many parts of dw there should be on a GPU that runs so many of the kernel's clusters (of its blocks, where a
         row has one) at once with one block on an SM, see `occupancy`."""
         parts = self.pipeline.resident_clusters(clusters, self.weights.smem_bytes())
-        if self.neighbours:
-            parts = min(parts, clusters * max(1, SM_REGISTERS // registers_of_block(self.config, self.N)))
+        parts = min(parts, clusters * most_blocks(self.config, self.N, self.pipeline.stages))
         # Rows that start anywhere: those of a block start alike if they are a multiple of 8 apart.
         return max(8, parts // 8 * 8) if self.rows == "congruent" else parts
 
