@@ -22,13 +22,7 @@ def test_the_simulator_runs_one_cluster_after_the_other():
         (1024, "aligned", Config(64, 256, 1, 3), 132, 264),  # 48 KB, but as few registers as two blocks can have
         (1000, "aligned", Config(64, 256, 1, 1), 132, 264),  # 128 registers a thread: two
         (257, "congruent", Config(16, 128), 132, 528),  # as many: four
-        (
-            50257,
-            "congruent",
-            Config(128, 128, 16),
-            7,
-            56,
-        ),  # as many, but in clusters, which are faster with more than fit
+        (50257, "congruent", Config(128, 128, 16), 7, 56),  # more than fit, which is faster for clusters
         # Rows of an odd length that start alike are a multiple of 8 apart.
         (50257, "congruent", Config(256, 256, 16), 7, 24),
         (257, "congruent", Config(32, 512), 1, 8),

@@ -81,9 +81,7 @@ class Config:
 # Registers of row elements a thread holds at most, as vectors of 16 bytes: of one tensor, by operation and element bits.
 MOST_VECTORS = {32: 12, 16: 8}
 MOST_ELEMENTS = 128  # of several rows that a thread has a part of
-MOST_LIGHT_ELEMENTS = (
-    8  # of a thread of RMSNorm's backward that leaves registers for as many blocks as its threads allow
-)
+MOST_LIGHT_ELEMENTS = 8  # of a thread of RMSNorm's backward whose registers keep no block from an SM
 MOST_NEXT_ELEMENTS = 16  # of a row that a thread holds while it works on another one
 MOST_BYTES_AHEAD = 8192  # of rows whose 1 / rms RMSNorm's backward fetches a turn ahead
 MOST_BESIDE = 24  # registers of a thread that hold no elements
@@ -246,14 +244,16 @@ def registers_of_block(config, N):
 
 
 def most_blocks(config, N, stages):
-    """How many blocks of RMSNorm's backward an SM has registers for, about, where that decides; else as many as an SM can have.
+    """How many blocks of RMSNorm's backward an SM should have at most: what it has registers for, about, where that matters.
 
-    It does not where one row at a time comes through shared memory. Nor, as measured, where rows do not and have several blocks
-    each, or threads that hold little: more blocks than run at once are faster there.
+    It does not where one row at a time comes through shared memory, in `stages`, whose room decides. Without stages it does not
+    where threads hold little; nor where rows have several blocks, of which more than fit were faster or even.
     """
-    several = config.threads_per_block > config.threads_per_row
-    light = config.blocks_per_row > 1 or elements_held(config, N) <= MOST_LIGHT_ELEMENTS
-    if (stages and not several) or (not stages and light):
+    if stages:
+        by_registers = config.threads_per_block > config.threads_per_row
+    else:
+        by_registers = config.blocks_per_row == 1 and elements_held(config, N) > MOST_LIGHT_ELEMENTS
+    if not by_registers:
         return SM_BLOCKS
     return max(1, SM_REGISTERS // registers_of_block(config, N))
 
