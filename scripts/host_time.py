@@ -3,9 +3,10 @@
 python scripts/host_time.py --out host_time.json
 
 The input is small, 128 x 256, so that the GPU is done with a call before the next is made; what is measured is how long
-Python is busy. A measurement is `--calls` calls between two synchronisations; the table shows the median of `--repeats` of
-them. "until done" is the same with the wait for the GPU at the end: where it is much larger, the GPU did not keep up and the
-time is the GPU's. A call with gradient is the forward pass and torch.autograd.grad.
+Python is busy. A measurement is `--calls` calls between two synchronisations; the table shows the median of `--repeats`
+of them, each a round of everything that is measured. "until done" is the same with the wait for the GPU at the end: where
+it is much larger, the GPU did not keep up and the time is the GPU's. A call with gradient is the forward pass and
+torch.autograd.grad.
 
 With QUACK_TUTORIAL_CACHE set our kernels are loaded from disk, which makes a launch cheaper than that of a kernel compiled
 in the process; the record says which it was.
@@ -100,35 +101,47 @@ def synchronize(device):
         torch.cuda.synchronize()
 
 
-def measure(call, calls: int, repeats: int, device: str) -> dict:
-    """Microseconds of a call, medians over the repeats."""
-    for _ in range(min(calls, 100)):
+def once(call, calls: int, device: str) -> tuple[float, float]:
+    """Microseconds of a call, until the last has returned and until the GPU is done."""
+    synchronize(device)
+    start = time.perf_counter()
+    for _ in range(calls):
         call()
-    host, done = [], []
+    called = time.perf_counter()
+    synchronize(device)
+    return (called - start) / calls * 1e6, (time.perf_counter() - start) / calls * 1e6
+
+
+def measure(subjects: list[tuple[dict, object]], calls: int, repeats: int, device: str):
+    """The measurements, one dictionary each: what was called, with the medians over the repeats.
+
+    A repeat goes once round all of them: what slows the host for a second falls on one repeat of several calls, not on
+    all repeats of one.
+    """
+    taken = [[] for _ in subjects]
     gc.collect()
     gc.disable()
     try:
         for _ in range(repeats):
-            synchronize(device)
-            start = time.perf_counter()
-            for _ in range(calls):
-                call()
-            called = time.perf_counter()
-            synchronize(device)
-            host.append((called - start) / calls * 1e6)
-            done.append((time.perf_counter() - start) / calls * 1e6)
+            for (_, call), times in zip(subjects, taken, strict=True):
+                for _ in range(min(calls, 20)):
+                    call()
+                times.append(once(call, calls, device))
     finally:
         gc.enable()
-    return {
-        "host_us": round(statistics.median(host), 3),
-        "host_us_least": round(min(host), 3),
-        "host_us_most": round(max(host), 3),
-        "until_done_us": round(statistics.median(done), 3),
-    }
+    for (row, _), times in zip(subjects, taken, strict=True):
+        host, done = zip(*times, strict=True)
+        yield {
+            **row,
+            "host_us": round(statistics.median(host), 3),
+            "host_us_least": round(min(host), 3),
+            "host_us_most": round(max(host), 3),
+            "until_done_us": round(statistics.median(done), 3),
+        }
 
 
-def rows(known: dict, dtype, calls: int, repeats: int, device: str):
-    """The measurements, one dictionary each, as they are made."""
+def subjects(known: dict, dtype, device: str):
+    """(what it is, the call) of everything that is measured in a type; a call of another's that fails has its error."""
     name = str(dtype).removeprefix("torch.")
     x = torch.randn(M, N, device=device).to(dtype)
     scale = {
@@ -137,13 +150,7 @@ def rows(known: dict, dtype, calls: int, repeats: int, device: str):
         "softmax kernel": kernel_alone(dtype, device),
     }
     for what, call in scale.items():
-        yield {
-            "operation": what,
-            "provider": "",
-            "dtype": name,
-            "gradient": False,
-            **measure(call, calls, repeats, device),
-        }
+        yield {"operation": what, "provider": "", "dtype": name, "gradient": False}, call
     for provider, functions in known.items():
         for operation, function in functions.items():
             args = arguments(operation, dtype, device)
@@ -151,11 +158,13 @@ def rows(known: dict, dtype, calls: int, repeats: int, device: str):
                 row = {"operation": operation, "provider": provider, "dtype": name, "gradient": gradient}
                 try:
                     call = with_gradient(function, args) if gradient else lambda f=function, args=args: f(*args)
-                    yield {**row, **measure(call, calls, repeats, device)}
+                    for _ in range(3):
+                        call()
+                    yield row, call
                 except Exception as error:  # another implementation's, which is then said to fail
                     if provider == "ours":
                         raise
-                    yield {**row, "failed": f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"}
+                    yield row, f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
 
 
 def provenance(args) -> dict:
@@ -219,12 +228,14 @@ def main():
         f"{'operation':20s} {'provider':12s} {'dtype':9s} {'gradient':9s} {'host':>8s} {'least':>8s} {'most':>8s} {'done':>8s}"
     )
     known = providers()
-    for dtype in args.dtype:
-        for row in rows(known, getattr(torch, dtype), args.calls, args.repeats, args.device):
-            record["measurements"].append(row)
-            figures = row.get("failed") or " ".join(f"{row[key]:8.2f}" for key in FIGURES)
-            kind = "with" if row["gradient"] else ""
-            print(f"{row['operation']:20s} {row['provider']:12s} {row['dtype']:9s} {kind:9s} {figures}", flush=True)
+    found = [one for dtype in args.dtype for one in subjects(known, getattr(torch, dtype), args.device)]
+    failed = [{**row, "failed": error} for row, error in found if isinstance(error, str)]
+    ran = [(row, call) for row, call in found if not isinstance(call, str)]
+    for row in failed + list(measure(ran, args.calls, args.repeats, args.device)):
+        record["measurements"].append(row)
+        figures = row.get("failed") or " ".join(f"{row[key]:8.2f}" for key in FIGURES)
+        kind = "with" if row["gradient"] else ""
+        print(f"{row['operation']:20s} {row['provider']:12s} {row['dtype']:9s} {kind:9s} {figures}")
     if args.out:
         args.out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 

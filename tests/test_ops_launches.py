@@ -167,7 +167,7 @@ def test_another_current_device_is_changed_for_the_launch_only(monkeypatch):
             current[0] = self.before
 
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    monkeypatch.setattr(torch.cuda, "current_device", lambda: current[0])
+    monkeypatch.setattr(torch._C, "_cuda_getDevice", lambda: current[0], raising=False)
     monkeypatch.setattr(torch.cuda, "device", Device)
     for index in (0, 1):
         rows.guarded(lambda: log.append(current[0]), torch.device("cuda", index))()

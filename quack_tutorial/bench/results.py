@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from pathlib import Path
 
 from quack_tutorial.bench import records
@@ -19,6 +20,7 @@ from quack_tutorial.bench.operations import L2_MULTIPLE, OPERATIONS, CellKey, de
 from quack_tutorial.bench.statistics import PASS_HALF_WIDTH, PASS_RATIO, paired_ratio, verdict
 
 OURS = "ours"
+MOST_NAMED = 6  # cells in a sentence; more are counted
 
 
 def add_arguments(parser):
@@ -133,9 +135,14 @@ def as_text(found, table, operations) -> str:
             f"{cached} of them were measured without clearing L2 before each sample, or went round less than {L2_MULTIPLE} x L2 of "
             "inputs: some may have been found there, so measure them again."
         )
-    above = [f"{_size(r)} ({', '.join(r['above_ceiling'])})" for r in table if r["above_ceiling"]]
+    above = [r for r in table if r["above_ceiling"]]
     if above:
-        lines.append(f"Above the ceiling, so look into the measurement: {'; '.join(above)}.")
+        said = "; ".join(f"{_size(r)} ({', '.join(r['above_ceiling'])})" for r in above)
+        if len(above) > MOST_NAMED:
+            counts = Counter(r["operation"] for r in above)
+            said = ", ".join(f"{operation} in {count} cells" for operation, count in counts.items())
+            said += "; where it is ours the table has a !, and --json names all in above_ceiling"
+        lines.append(f"Above the ceiling, so look into the measurement: {said}.")
     rough = {}
     for r in table:
         for name, error in r["less_accurate"].items():

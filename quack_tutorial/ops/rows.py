@@ -12,6 +12,8 @@ from __future__ import annotations
 from functools import partial
 
 import torch
+from torch._C import _are_functorch_transforms_active, _len_torch_dispatch_stack
+from torch.compiler import is_compiling
 
 from quack_tutorial.compiler import DTYPES, MAX_ALIGNMENT, TensorSpec, compile_for
 
@@ -137,8 +139,11 @@ def guarded(run, device):
     if device.type != "cuda" or torch.cuda.device_count() == 1:
         return run
 
+    # torch.cuda.current_device also asks whether CUDA has been started, which a tensor on it has done.
+    current_device, index = torch._C._cuda_getDevice, device.index
+
     def on_device(*args):
-        if torch.cuda.current_device() == device.index:
+        if current_device() == index:
             run(*args)
         else:
             with torch.cuda.device(device):
@@ -150,11 +155,7 @@ def guarded(run, device):
 def route(*tensors):
     """Where a call goes: "dispatcher" if it is traced or transformed or a tensor is of a subclass, past it otherwise; there
     to "autograd" if that wants to know of it, and else to the "launch"."""
-    if (
-        torch.compiler.is_compiling()
-        or torch._C._len_torch_dispatch_stack()
-        or torch._C._are_functorch_transforms_active()
-    ):
+    if is_compiling() or _len_torch_dispatch_stack() or _are_functorch_transforms_active():
         return "dispatcher"
     found = "launch"
     for tensor in tensors:
@@ -170,8 +171,9 @@ def like(tensor):
     """All that a launch depends on in a tensor, or None; of a matrix, not how many rows it has."""
     if tensor is None:
         return None
-    shape = tensor.shape[-1] if tensor.dim() == 2 else tensor.shape
-    return tensor.dtype, shape, tensor.stride(), tensor.device, tensor.data_ptr() % MAX_ALIGNMENT
+    shape = tensor.shape
+    columns = shape[-1] if len(shape) == 2 else shape
+    return tensor.dtype, columns, tensor.stride(), tensor.device, tensor.data_ptr() % MAX_ALIGNMENT
 
 
 def keep(launches, key, launch):

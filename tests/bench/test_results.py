@@ -90,6 +90,16 @@ def test_a_fraction_above_one_is_flagged(tmp_path, capsys):
     assert "Above the ceiling, so look into the measurement: softmax bfloat16 8192 x 4096 (ours)" in out
 
 
+def test_many_fractions_above_one_are_counted(tmp_path, capsys):
+    cells = [synthetic.cell(N=N, ours_us=40.0, ceiling_us=41.0) for N in (256, 512, 1024, 2048, 4096, 8192, 16384)]
+    records.save(synthetic.record(*cells), tmp_path / "r.json")
+    assert run(tmp_path) == 0
+    out = capsys.readouterr().out
+    assert (
+        "Above the ceiling, so look into the measurement: softmax in 7 cells; where it is ours the table has a !" in out
+    )
+
+
 def test_a_peer_that_is_less_accurate_is_named_once_with_its_largest_error(tmp_path, capsys):
     cells = []
     for N, error in ((256, 3.0), (512, 5.0), (1024, 4.0)):
