@@ -22,6 +22,34 @@ def kept(monkeypatch):
     return dictionaries
 
 
+@pytest.fixture(autouse=True)
+def kept_backward(monkeypatch):
+    """The launches of each operation's gradient, none at first."""
+    dictionaries = {name: {} for name in NAMES}
+    for name, launches in dictionaries.items():
+        monkeypatch.setattr(import_module(f"quack_tutorial.ops.{name}"), "_backward_launches", launches)
+    return dictionaries
+
+
+def assert_gradients(ours, theirs, *inputs, gradient=None):
+    """That both functions have the same gradients of those inputs that can have one, for the result's `gradient`."""
+    leaves = [x.detach().clone(memory_format=torch.preserve_format).requires_grad_() for x in inputs]
+    found = []
+    for function in (ours, theirs):
+        out = function(*leaves)
+        found.append(torch.autograd.grad(out, leaves, torch.ones_like(out) if gradient is None else gradient))
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def assert_all_gradients(x, w, target, gradient=None):
+    N = x.shape[-1]
+    assert_gradients(ops.softmax, lambda x: torch.softmax(x, -1), x, gradient=gradient)
+    assert_gradients(ops.rmsnorm, lambda x, w: F.rms_norm(x, (N,), w), x, w, gradient=gradient)
+    if target is not None:
+        assert_gradients(lambda x: ops.cross_entropy(x, target), lambda x: F.cross_entropy(x, target), x)
+
+
 def randn(*shape, dtype=torch.float32):
     return torch.randn(shape, generator=torch.Generator().manual_seed(0)).to(dtype)
 
@@ -35,6 +63,65 @@ def test_any_number_of_rows_shares_one_launch(kept):
         torch.testing.assert_close(ops.rmsnorm(x, residual=r[:M])[1], x + r[:M])
         torch.testing.assert_close(ops.cross_entropy(x, target), F.cross_entropy(x, target), equal_nan=True)
     assert [len(kept[name]) for name in NAMES] == [1, 2, 1]
+
+
+def test_gradients_of_any_number_of_rows_share_one_launch(kept_backward):
+    w = randn(40)
+    for M in (3, 9, 1):
+        assert_all_gradients(randn(M, 40), w, torch.arange(M))
+    assert [len(kept_backward[name]) for name in NAMES] == [1, 1, 1]
+
+
+@pytest.mark.parametrize("N", (40, 33, 1))
+def test_gradients_for_one_row_say_nothing_about_gradients_for_others(N, kept_backward):
+    # With one row the stride of the rows of dy does not matter; with more it is what separates them, or 0 for one repeated.
+    storage, w = randn(40 * N), randn(N)
+    for M in (1, 5, 1, 3):
+        for stride in (N + 3, 2 * N, 0, N):
+            assert_all_gradients(randn(M, N), w, None, gradient=storage.as_strided((M, N), (stride, 1)))
+        assert_all_gradients(randn(M, N), w, None, gradient=randn(N, M).t())
+    assert [len(kept_backward[name]) for name in NAMES] == [1, 1, 0]
+
+
+def test_gradients_of_other_ranks_and_addresses_have_launches_of_their_own(kept_backward):
+    w, big = randn(64), randn(6, 80)
+    views = (randn(2, 3, 64), randn(3, 2, 64), big[0, :64], big[1, 1:65], big[2, 2:66], randn(2, 1, 64))
+    for _ in range(2):
+        for x in views:
+            assert_all_gradients(x, w, None)
+            assert_all_gradients(x, big[0, 1:65], None)
+            assert_all_gradients(x, w, None, gradient=x.expand(x.shape))
+    assert len(kept_backward["softmax"]) >= len(views) - 1
+
+
+def test_logits_with_gaps_have_gradients(kept_backward):
+    big, target = randn(6, 80), torch.arange(6)
+    for x in (big[:, :64], big[:, 1:65], big[:, :1], big[:1, 3:7]):
+        leaf = x.detach().requires_grad_()
+        (ours,) = torch.autograd.grad(ops.cross_entropy(leaf, target[: len(x)] % x.shape[1]), leaf)
+        (theirs,) = torch.autograd.grad(F.cross_entropy(leaf, target[: len(x)] % x.shape[1]), leaf)
+        torch.testing.assert_close(ours, theirs)
+
+
+def test_gradients_of_nothing():
+    for shape in ((0, 24), (3, 0), (0, 0), (2, 0, 5)):
+        x, w = torch.empty(shape, requires_grad=True), torch.ones(shape[-1], requires_grad=True)
+        assert torch.autograd.grad(ops.softmax(x).sum(), x)[0].shape == shape
+        dx, dw = torch.autograd.grad(ops.rmsnorm(x, w).sum(), (x, w))
+        assert dx.shape == shape and not dw.any() and dw.shape == w.shape
+    x = torch.empty(0, 7, requires_grad=True)
+    assert torch.autograd.grad(ops.cross_entropy(x, torch.arange(0), reduction="sum"), x)[0].shape == (0, 7)
+
+
+def test_the_sums_of_gradients_stay_float32_where_new_tensors_are_not():
+    x, w = randn(3, 40).requires_grad_(), randn(40).requires_grad_()
+    torch.set_default_dtype(torch.float64)
+    try:
+        ours = torch.autograd.grad(ops.rmsnorm(x, w).sum(), (x, w))
+    finally:
+        torch.set_default_dtype(torch.float32)
+    for one, other in zip(ours, torch.autograd.grad(F.rms_norm(x, (40,), w).sum(), (x, w)), strict=True):
+        torch.testing.assert_close(one, other)
 
 
 def test_the_first_call_may_have_no_rows(kept):

@@ -4,7 +4,6 @@ import math
 from functools import cache
 
 import torch
-from torch.autograd.function import once_differentiable
 
 from quack_tutorial.ops import rows
 
@@ -65,6 +64,7 @@ def _check(op, input, target, reduction="none"):
 
 
 _launches = {}
+_backward_launches = {}
 
 
 def _forward(input, target, ignore_index, reduction, with_lse, with_scale):
@@ -108,14 +108,28 @@ def _prepare(input, target, ignore_index, reduction, with_lse, with_scale):
 
 
 def _backward(input, target, dloss, lse, ignore_index):
-    dx = torch.empty_like(input, memory_format=torch.contiguous_format)
-    if dx.numel() == 0:
+    key = rows.like(input), target.dtype
+    launch = _backward_launches.get(key)
+    if launch is None:
+        launch = rows.keep(_backward_launches, key, _prepare_backward(input, target))
+    return launch(input, target, dloss, lse, ignore_index)
+
+
+def _prepare_backward(input, target):
+    """The launch for tensors like these."""
+    x, empty_like = rows.as_rows("cross_entropy", input), rows.contiguous_like(input)
+    promise = rows.promise(x, rows.one_row(x))
+    kernel = _backward_kernel(x.device.type, rows.DTYPE_NAMES[x.dtype], _index(target), x.shape[1], promise)
+    run, is_matrix = rows.guarded(kernel, x.device), x is input
+
+    def launch(input, target, dloss, lse, ignore_index):
+        dx = empty_like(input)
+        if input.shape[0]:
+            x = input if is_matrix else rows.as_rows("cross_entropy", input)
+            run(x, target.contiguous(), dloss.float(), lse, dx, ignore_index)
         return dx
-    x, target = rows.as_rows("cross_entropy", input), target.contiguous()
-    promise = rows.promise(x, dx)
-    kernel = _backward_kernel(input.device.type, rows.DTYPE_NAMES[input.dtype], _index(target), x.shape[1], promise)
-    rows.guarded(kernel, x.device)(x, target, dloss.float(), lse, dx, ignore_index)
-    return dx
+
+    return launch
 
 
 class _CrossEntropy(torch.autograd.Function):
@@ -131,7 +145,7 @@ class _CrossEntropy(torch.autograd.Function):
         return loss, lse
 
     @staticmethod
-    @once_differentiable
+    @rows.once_differentiable
     def backward(ctx, dloss, _):
         return _gradient_with(_backward, ctx, dloss)
 

@@ -3,7 +3,6 @@
 from functools import cache
 
 import torch
-from torch.autograd.function import once_differentiable
 
 from quack_tutorial.occupancy import clusters_at_once
 from quack_tutorial.ops import rows
@@ -51,6 +50,7 @@ def _check(input, weight, bias, residual, eps):
 
 
 _launches = {}
+_backward_launches = {}
 
 
 def _forward(input, weight, bias, residual, eps, with_rstd):
@@ -107,29 +107,53 @@ def _row_vector(input):
 
 
 def _backward(h, weight, rstd, dy, dh, bias):
-    """(dx, dw, db): dw and db are empty where there is no weight or no bias."""
-    N = rows.columns(h)
-    dx = torch.empty_like(h, memory_format=torch.contiguous_format)
-    new_like = torch.empty_like if dx.numel() else torch.zeros_like
-    dw, db = (h.new_empty(0) if vector is None else new_like(vector) for vector in (weight, bias))
-    if dx.numel() == 0:
-        return dx, dw, db
-    x, out, dy = h.contiguous().view(-1, N), dx.view(-1, N), rows.gradient_rows(dy, N)
-    dh = None if dh is None else rows.gradient_rows(dh, N)
-    weight = _on_boundary(weight)
-    promise = rows.promise(*(matrix for matrix in (x, dy, dh, out) if matrix is not None))
-    device, dtype = h.device.type, rows.DTYPE_NAMES[h.dtype]
-    weight_name = None if weight is None else rows.DTYPE_NAMES[weight.dtype]
-    kernel, run = _backward_kernel(device, dtype, weight_name, N, promise, dh is not None, bias is not None)
-    parts = kernel.partial_blocks(clusters_at_once(h.device, kernel.config.blocks_per_row))
-    part_w, part_b = (
-        torch.empty(parts, N, device=h.device) if vector is not None else None for vector in (weight, bias)
-    )
-    rows.guarded(run, h.device)(x, weight, dy, dh, rstd, out, part_w, part_b)
-    for part, total in ((part_w, dw), (part_b, db)):
-        if part is not None:
-            rows.guarded(_column_sum(device, rows.DTYPE_NAMES[total.dtype], N), h.device)(part, total)
-    return dx, dw, db
+    """(dx, dw, db): dw and db are None where there is no weight or no bias."""
+    if not h.numel():
+        dw, db = (None if vector is None else torch.zeros_like(vector) for vector in (weight, bias))
+        return torch.empty_like(h, memory_format=torch.contiguous_format), dw, db
+    matrices = h, dy, dh
+    key = *map(rows.like, matrices), rows.like(weight), rows.like(bias)
+    launch = _backward_launches.get(key)
+    if launch is None:
+        if not all(map(rows.is_plain, matrices)):
+            h, dy, dh = map(rows.plain, matrices)
+            return _backward(h, weight, rstd, dy, dh, bias)
+        launch = rows.keep(_backward_launches, key, _prepare_backward(h, weight, dy, dh, bias))
+    return launch(h, weight, rstd, dy, dh, bias)
+
+
+def _prepare_backward(h, weight, dy, dh, bias):
+    """The launch for tensors like these, of which h, dy and dh are plain and have elements."""
+    N, empty_like, device = rows.columns(h), rows.contiguous_like(h), h.device
+    matrices = [matrix.view(-1, N) for matrix in (h, dy, dh) if matrix is not None]
+    promise = rows.promise(*matrices, rows.one_row(matrices[0]))
+    names = (None if tensor is None else rows.DTYPE_NAMES[tensor.dtype] for tensor in (h, weight))
+    kernel, run = _backward_kernel(device.type, *names, N, promise, dh is not None, bias is not None)
+    parts = kernel.partial_blocks(clusters_at_once(device, kernel.config.blocks_per_row))
+    run, are_matrices, on_boundary = rows.guarded(run, device), h.dim() == 2, _on_boundary(weight) is weight
+    adds = [
+        None if vector is None else rows.guarded(_column_sum(device.type, rows.DTYPE_NAMES[vector.dtype], N), device)
+        for vector in (weight, bias)
+    ]
+
+    def launch(h, weight, rstd, dy, dh, bias):
+        dx, vectors = empty_like(h), (weight, bias)
+        w = weight if on_boundary else _on_boundary(weight)
+        all_parts = [
+            None if vector is None else torch.empty(parts, N, dtype=torch.float32, device=device) for vector in vectors
+        ]
+        if are_matrices:
+            run(h, w, dy, dh, rstd, dx, *all_parts)
+        else:
+            x, g, gh, out = (None if tensor is None else tensor.view(-1, N) for tensor in (h, dy, dh, dx))
+            run(x, w, g, gh, rstd, out, *all_parts)
+        totals = [None if vector is None else torch.empty_like(vector) for vector in vectors]
+        for add, vector_parts, total in zip(adds, all_parts, totals, strict=True):
+            if add:
+                add(vector_parts, total)
+        return dx, *totals
+
+    return launch
 
 
 class _RMSNorm(torch.autograd.Function):
@@ -143,12 +167,12 @@ class _RMSNorm(torch.autograd.Function):
         return out if residual is None else (out, h)
 
     @staticmethod
-    @once_differentiable
+    @rows.once_differentiable
     def backward(ctx, dy, dh=None):
         h, weight, bias, rstd = ctx.saved_tensors
         dy = torch.zeros_like(h) if dy is None else dy
         dx, dw, db = _backward(h, weight, rstd, dy, dh, bias)
-        return dx, _given(weight, dw), _given(bias, db), dx if ctx.needs_input_grad[3] else None, None
+        return dx, dw, db, dx if ctx.needs_input_grad[3] else None, None
 
 
 def _on_boundary(vector):
@@ -220,7 +244,8 @@ def _rmsnorm_backward(
     dh: torch.Tensor | None,
     bias: torch.Tensor | None,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    return _backward(h, weight, rstd, dy, dh, bias)
+    dx, *totals = _backward(h, weight, rstd, dy, dh, bias)
+    return dx, *(h.new_empty(0) if total is None else total for total in totals)
 
 
 def _fake_forward(input):

@@ -1,10 +1,10 @@
 """What the operations share: tensors as rows, what is known about their addresses, and the kernel's launch.
 
 A call like an earlier one costs one look-up in a dictionary beside the launch. An operation checks its arguments, chooses
-the kernel and has it compiled in its `_prepare`, which returns a launch: a function that allocates the outputs and runs the
-kernel, for these arguments and all like them. It is kept under a key of everything that `_prepare` looked at (see `like`).
-How many rows a matrix has is not part of that, so batches of all sizes share a launch; tensors of other ranks have one for
-each shape. At MOST_KEPT launches an operation forgets them all and begins again.
+the kernel and has it compiled in its `_prepare`, its gradient in its `_prepare_backward`. Both return a launch: a function
+that allocates the outputs and runs the kernel, for these arguments and all like them. It is kept under a key of everything
+that they looked at (see `like`). How many rows a matrix has is not part of that, so batches of all sizes share a launch;
+tensors of other ranks have one for each shape. At MOST_KEPT launches an operation forgets them all and begins again.
 """
 
 from __future__ import annotations
@@ -87,9 +87,16 @@ def contiguous_like(input):
     return partial(torch.empty_like, memory_format=torch.contiguous_format)
 
 
-def gradient_rows(gradient, N):
-    """A gradient as an (M, N) matrix, copied if it is not one already: autograd hands over views of any kind."""
-    return gradient.contiguous().view(-1, N)
+def is_plain(tensor):
+    """Whether `tensor` and all like it (see `like`) are contiguous, or None; a matrix of one row may only happen to be so."""
+    if tensor is None:
+        return True
+    return tensor.stride() == (max(tensor.shape[1], 1), 1) if tensor.dim() == 2 else tensor.is_contiguous()
+
+
+def plain(tensor):
+    """`tensor` if it is plain, else one that is, with its elements."""
+    return tensor if is_plain(tensor) else tensor.contiguous().view(-1).view(tensor.shape)
 
 
 def promise(*matrices):
@@ -182,6 +189,16 @@ def keep(launches, key, launch):
         launches.clear()
     launches[key] = launch
     return launch
+
+
+def once_differentiable(backward):
+    """torch's own, whose bookkeeping is left out where no gradient of the gradient can be asked for."""
+    of_torch = torch.autograd.function.once_differentiable(backward)
+
+    def called(ctx, *gradients):
+        return of_torch(ctx, *gradients) if torch.is_grad_enabled() else backward(ctx, *gradients)
+
+    return called
 
 
 def autocast_to_float32(input, on=("cuda", "cpu")):

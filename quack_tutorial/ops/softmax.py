@@ -3,7 +3,6 @@
 from functools import cache
 
 import torch
-from torch.autograd.function import once_differentiable
 
 from quack_tutorial.ops import rows
 
@@ -31,6 +30,7 @@ def _check(input, dim):
 
 
 _launches = {}
+_backward_launches = {}
 
 
 def _forward(input, dim=-1):
@@ -62,15 +62,35 @@ def _prepare(input, dim):
 
 
 def _backward(y, dy):
-    dx = torch.empty_like(y)
-    if dx.numel() == 0:
+    key = rows.like(y), rows.like(dy)
+    launch = _backward_launches.get(key)
+    if launch is None:
+        if not (rows.is_plain(y) and rows.is_plain(dy)):
+            return _backward(rows.plain(y), rows.plain(dy))
+        launch = rows.keep(_backward_launches, key, _prepare_backward(y, dy))
+    return launch(y, dy)
+
+
+def _prepare_backward(y, dy):
+    """The launch for plain tensors like these."""
+    N, empty_like = rows.columns(y), rows.contiguous_like(y)
+    if N == 0:
+        return lambda y, dy: empty_like(y)
+    x = y.view(-1, N)
+    promise = rows.promise(x, dy.view(-1, N), rows.one_row(x))
+    kernel = _backward_kernel(y.device.type, rows.DTYPE_NAMES[y.dtype], N, promise)
+    run, are_matrices = rows.guarded(kernel, y.device), y.dim() == 2
+
+    def launch(y, dy):
+        dx = empty_like(y)
+        if dx.numel():
+            if are_matrices:
+                run(y, dy, dx)
+            else:
+                run(y.view(-1, N), dy.view(-1, N), dx.view(-1, N))
         return dx
-    N = rows.columns(y)
-    y, dy = y.contiguous().view(-1, N), rows.gradient_rows(dy, N)
-    out = dx.view(-1, N)
-    kernel = _backward_kernel(dx.device.type, rows.DTYPE_NAMES[dx.dtype], N, rows.promise(y, dy, out))
-    rows.guarded(kernel, dx.device)(y, dy, out)
-    return dx
+
+    return launch
 
 
 class _Softmax(torch.autograd.Function):
@@ -83,7 +103,7 @@ class _Softmax(torch.autograd.Function):
         return output
 
     @staticmethod
-    @once_differentiable
+    @rows.once_differentiable
     def backward(ctx, dy):
         return _backward(ctx.saved_tensors[0], dy), None
 
