@@ -1,7 +1,8 @@
 """`throughput` and `ladder`: recorded speeds as charts that follow the page's light or dark colours.
 
 matplotlib draws; its SVG is put into the page with every colour named as a CSS variable and every text left as text, in the
-page's font. The numbers stand below as a table. `Chart.figure` is the matplotlib figure itself, for other uses.
+page's font, for a wide column and for a phone's, of which the page shows one. The numbers stand below as a table. `Chart.figure`
+is the matplotlib figure itself, for other uses.
 
 Records may be dictionaries with the keys operation, provider (or version), dtype, N, gb_s, and, where known, M,
 fraction_of_ceiling, ceiling_gb_s, device, date; or the `Record`s of `quack_tutorial.bench`.
@@ -14,7 +15,9 @@ from __future__ import annotations
 import io
 import re
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from html import escape
 
 from quack_tutorial.bench.records import first_to_last
@@ -24,6 +27,7 @@ from .theme import LIGHT, SERIES, variable
 
 CEILING = "ceiling"
 MARKERS = "osD^vPXd"
+WIDE, NARROW = 10.6, 4.5  # inches of 72 pixels
 # Colours that matplotlib draws with stand for the page's own.
 PAPER_COLOURS = {LIGHT[name]: name for name in ("ink", "soft", "line", "paper")}
 PAPER_COLOURS |= {light: f"s{i}" for i, (light, _) in enumerate(SERIES)}
@@ -31,25 +35,32 @@ PAPER_COLOURS |= {light: f"s{i}" for i, (light, _) in enumerate(SERIES)}
 
 @dataclass(frozen=True)
 class Chart:
-    """A matplotlib figure with what it is from; `head` and `rows` are the numbers it shows."""
+    """What `draw` draws, a matplotlib figure of the width it is given, and what it is from; `head` and `rows` are its numbers."""
 
-    figure: object = field(repr=False)
+    draw: Callable[[float], object] = field(repr=False)
     title: str
     summary: str
     origin: str
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
 
+    @cached_property
+    def figure(self):
+        """The matplotlib figure for a wide column."""
+        return self.draw(WIDE)
+
     def _repr_html_(self) -> str:
+        label = f"{self.title}. {self.summary} The numbers are in the table below."
+        wide, narrow = _inline_svg(self.figure, label), _inline_svg(self.draw(NARROW), label)
         return page(
             title=self.title,
             controls="",
             caption=f"<p>{escape(self.summary)}</p>",
-            picture=_inline_svg(self.figure, f"{self.title}. {self.summary} The numbers are in the table below."),
-            width=self.figure.get_figwidth() * 72,
+            picture=f'<div class="qt-wide">{wide}</div><div class="qt-narrow">{narrow}</div>',
+            width=WIDE * 72,
             key=_table(self.head, self.rows),
             origin=self.origin,
-            least=520,
+            least=280,
             data=[self.title, self.rows],
         )
 
@@ -64,30 +75,37 @@ def throughput(records, operation=None, dtype=None, M=None, here=None, title=Non
     curves = _curves(table)
     mine = _curves(_chosen(here, operation, dtype, M)) if here else {}
     mine.pop(CEILING, None)
-    figure, axes = _figure(10.6, 5.4)
     styles = _styles(curves)
-    for name, points in _ordered(curves):
-        colour, marker = styles[name]
-        x, y = zip(*points)
-        if name == CEILING:
-            axes.plot(x, y, color=LIGHT["ink"], linestyle=(0, (5, 3)), linewidth=1.3, label="copy of the same size")
-        else:
-            ours = name == "ours"
-            axes.plot(x, y, color=colour, marker=marker, markersize=5 if ours else 4, linewidth=2.6 if ours else 1.4,
-                      label=name, zorder=5 if ours else 3)  # fmt: skip
-    for name, points in mine.items():
-        colour, marker = styles.get(name, (LIGHT["ink"], "o"))
-        x, y = zip(*points)
-        axes.plot(x, y, color=colour, marker=marker, markersize=8, linestyle="none", markerfacecolor="none", markeredgewidth=1.6,
-                  label=f"{name}, this machine", zorder=6)  # fmt: skip
     sizes = sorted({n for points in [*curves.values(), *mine.values()] for n, _ in points})
-    _size_axis(axes, sizes)
-    axes.set_ylim(bottom=0)
-    axes.set_ylabel("GB/s")
-    figure.legend(loc="outside lower center", ncols=4, frameon=False, labelcolor=LIGHT["ink"], fontsize=12)
+
+    def draw(width):
+        figure, axes = _figure(width, 5.4)
+        for name, points in _ordered(curves):
+            colour, marker = styles[name]
+            x, y = zip(*points)
+            if name == CEILING:
+                axes.plot(x, y, color=LIGHT["ink"], linestyle=(0, (5, 3)), linewidth=1.3, label="copy of the same size")
+            else:
+                ours = name == "ours"
+                axes.plot(x, y, color=colour, marker=marker, markersize=5 if ours else 4, linewidth=2.6 if ours else 1.4,
+                          label=name, zorder=5 if ours else 3)  # fmt: skip
+        for name, points in mine.items():
+            colour, marker = styles.get(name, (LIGHT["ink"], "o"))
+            x, y = zip(*points)
+            open_mark = {"linestyle": "none", "markerfacecolor": "none", "markeredgewidth": 1.6}
+            axes.plot(
+                x, y, color=colour, marker=marker, markersize=8, label=f"{name}, this machine", zorder=6, **open_mark
+            )
+        _size_axis(axes, sizes, 12 if width == WIDE else 6)
+        axes.set_ylim(bottom=0)
+        axes.set_ylabel("GB/s")
+        columns = 4 if width == WIDE else 2
+        figure.legend(loc="outside lower center", ncols=columns, frameon=False, labelcolor=LIGHT["ink"], fontsize=12)
+        return figure
+
     what = _what(table)
     return Chart(
-        figure,
+        draw,
         title or f"{what}: throughput over the length of a row",
         _throughput_summary(curves),
         _origin(table, here),
@@ -107,23 +125,29 @@ def ladder(records, operation=None, dtype=None, N=None, title=None) -> Chart:
     if len(sizes) != 1:
         raise ValueError(f"a ladder has one size, the records have {len(sizes)}: choose one by dtype= and N=")
     shares = [(_provider(r), 100 * _fraction(r), r["gb_s"]) for r in table]
-    figure, axes = _figure(10.6, 0.9 + 0.6 * len(shares))
     names = [name for name, _, _ in shares]
     places = range(len(shares))
-    colours = [SERIES[0][0]] * len(shares)
-    axes.barh(list(places), [share for _, share, _ in shares], color=colours, height=0.6)
-    for place, (_, share, _) in zip(places, shares):
-        inside = share > 12
-        axes.text(share + (-1 if inside else 1), place, f"{share:.0f} %", va="center", ha="right" if inside else "left",
-                  color=LIGHT["paper"] if inside else LIGHT["ink"], fontsize=12)  # fmt: skip
-    axes.set_yticks(list(places), names)
-    axes.invert_yaxis()
-    axes.axvline(100, color=LIGHT["ink"], linestyle=(0, (5, 3)), linewidth=1.3)
-    axes.set_xlim(0, max(112, *[share + 10 for _, share, _ in shares]))
-    axes.set_xlabel("% of the speed of a copy of the same size (dashed)")
-    axes.grid(visible=False)
-    axes.grid(axis="x", color=LIGHT["line"], linewidth=0.6)
-    axes.tick_params(axis="y", length=0, labelsize=12, labelcolor=LIGHT["ink"])
+
+    def draw(width):
+        figure, axes = _figure(width, 0.9 + (0.6 if width == WIDE else 0.8) * len(shares))
+        colours = [SERIES[0][0]] * len(shares)
+        axes.barh(list(places), [share for _, share, _ in shares], color=colours, height=0.6 if width == WIDE else 0.45)
+        for place, (name, share, _) in zip(places, shares):
+            inside = share > 12 if width == WIDE else share > 25
+            axes.text(share + (-1 if inside else 1), place, f"{share:.0f} %", va="center", ha="right" if inside else "left",
+                      color=LIGHT["paper"] if inside else LIGHT["ink"], fontsize=12)  # fmt: skip
+            if width != WIDE:  # a name beside its bar would leave little of the bar
+                axes.text(0, place - 0.28, name, va="bottom", color=LIGHT["ink"], fontsize=12)
+        axes.set_yticks(list(places), names if width == WIDE else [""] * len(shares))
+        axes.set_ylim(len(shares) - 0.5, -0.5 if width == WIDE else -0.75)
+        axes.axvline(100, color=LIGHT["ink"], linestyle=(0, (5, 3)), linewidth=1.3)
+        axes.set_xlim(0, max(112, *[share + 10 for _, share, _ in shares]))
+        axes.set_xlabel("% of the speed of a copy of the same size (dashed)")
+        axes.grid(visible=False)
+        axes.grid(axis="x", color=LIGHT["line"], linewidth=0.6)
+        axes.tick_params(axis="y", length=0, labelsize=12, labelcolor=LIGHT["ink"])
+        return figure
+
     first, last = shares[0], shares[-1]
     summary = f"{first[0]}: {first[1]:.0f} %, {last[0]}: {last[1]:.0f} % of the speed of a copy of the same size."
     if len(shares) == 1:
@@ -133,7 +157,7 @@ def ladder(records, operation=None, dtype=None, N=None, title=None) -> Chart:
     rows = tuple((name, f"{gb_s:,.0f}", f"{share:.1f} %") for name, share, gb_s in shares)
     head = ("version", "GB/s", "of the copy")
     return Chart(
-        figure,
+        draw,
         title or f"{_what(table, False)}: what each version gains{size}",
         summary,
         _origin(table, None),
@@ -239,7 +263,7 @@ def _what(table, with_dtype=True) -> str:
     first = table[0]
     words = [str(first.get("operation", "")).replace("_", "-"), str(first.get("dtype", "")) if with_dtype else ""]
     text = ", ".join(word for word in words if word and word != "None") or "kernels"
-    return text[0].upper() + text[1:]
+    return (text[0].upper() + text[1:]).replace("Rmsnorm", "RMSNorm")
 
 
 def _versions(row) -> list:
@@ -287,13 +311,13 @@ def _figure(width, height):
     return figure, axes
 
 
-def _size_axis(axes, sizes):
+def _size_axis(axes, sizes, most):
     from matplotlib.ticker import FixedLocator, NullLocator
 
     axes.set_xscale("log", base=2)
     low, high = min(sizes), max(sizes)
     ticks = [2**k for k in range(40) if low <= 2**k <= high] or [low]
-    while len(ticks) > 12:
+    while len(ticks) > most:
         ticks = ticks[::-2][::-1]
     axes.xaxis.set_major_locator(FixedLocator(ticks))
     axes.xaxis.set_minor_locator(NullLocator())
@@ -306,10 +330,11 @@ def _inline_svg(figure, label: str) -> str:
     import matplotlib
 
     file = io.StringIO()
-    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": label}):
+    salt = f"{label} {figure.get_figwidth()}"
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": salt}):
         figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
     root = ElementTree.fromstring(file.getvalue())
-    prefix = f"c{abs(hash_of(label)):x}-"
+    prefix = f"c{abs(hash_of(salt)):x}-"
     for parent in list(root.iter()):
         for child in list(parent):
             if child.tag.rpartition("}")[2] in ("metadata", "style"):

@@ -52,6 +52,27 @@ def test_throughput_plots_every_provider_and_the_ceiling():
     assert chart.rows[0] == ("256", "4,000", "3,800", "3,400")
 
 
+@pytest.mark.parametrize("chart", (throughput(records()), ladder(versions())), ids=("throughput", "ladder"))
+def test_a_phone_has_a_drawing_of_its_own(chart):
+    html = chart._repr_html_()
+    wide, narrow = (
+        re.search(rf'<div class="qt-{kind}"><svg.*?</svg>', html, re.DOTALL)[0] for kind in ("wide", "narrow")
+    )
+    width = [int(re.search(r'<svg[^>]* width="(\d+)"', drawing)[1]) for drawing in (wide, narrow)]
+    assert width == [763, 324]
+    names = set(re.findall(r' id="([^"]+)"', wide)) & set(re.findall(r' id="([^"]+)"', narrow))
+    assert not names  # a reference in one must not find the other, which is not shown
+    texts = [set(re.findall(r"<text[^>]*>([^<]+)</text>", drawing)) for drawing in (wide, narrow)]
+    said = {"ours", "eager", "GB/s"} if chart.head[0] == "N" else {"three passes", "one read", "25 %", "95 %"}
+    assert said <= texts[0] & texts[1]
+
+
+def test_operations_are_called_by_their_names():
+    made = [{**row, "operation": "rmsnorm backward"} for row in versions()]
+    assert ladder(made).title.startswith("RMSNorm backward: ")
+    assert throughput(records()).title.startswith("Softmax, float32: ")
+
+
 def test_the_days_are_those_of_the_cells_that_are_drawn():
     table = records()
     for row in table:
