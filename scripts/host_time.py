@@ -112,24 +112,24 @@ def once(call, calls: int, device: str) -> tuple[float, float]:
     return (called - start) / calls * 1e6, (time.perf_counter() - start) / calls * 1e6
 
 
-def measure(subjects: list[tuple[dict, object]], calls: int, repeats: int, device: str):
+def measure(found: list[tuple[dict, object]], calls: int, repeats: int, device: str):
     """The measurements, one dictionary each: what was called, with the medians over the repeats.
 
     A repeat goes once round all of them: what slows the host for a second falls on one repeat of several calls, not on
     all repeats of one.
     """
-    taken = [[] for _ in subjects]
+    taken = [[] for _ in found]
     gc.collect()
     gc.disable()
     try:
         for _ in range(repeats):
-            for (_, call), times in zip(subjects, taken, strict=True):
+            for (_, call), times in zip(found, taken, strict=True):
                 for _ in range(min(calls, 20)):
                     call()
                 times.append(once(call, calls, device))
     finally:
         gc.enable()
-    for (row, _), times in zip(subjects, taken, strict=True):
+    for (row, _), times in zip(found, taken, strict=True):
         host, done = zip(*times, strict=True)
         yield {
             **row,

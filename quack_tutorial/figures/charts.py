@@ -35,9 +35,9 @@ PAPER_COLOURS |= {light: f"s{i}" for i, (light, _) in enumerate(SERIES)}
 
 @dataclass(frozen=True)
 class Chart:
-    """What `draw` draws, a matplotlib figure of the width it is given, and what it is from; `head` and `rows` are its numbers."""
+    """What `draw` draws, a matplotlib figure, wide or narrow, and what it is from; `head` and `rows` are the numbers it shows."""
 
-    draw: Callable[[float], object] = field(repr=False)
+    draw: Callable[[bool], object] = field(repr=False)
     title: str
     summary: str
     origin: str
@@ -47,11 +47,11 @@ class Chart:
     @cached_property
     def figure(self):
         """The matplotlib figure for a wide column."""
-        return self.draw(WIDE)
+        return self.draw(True)
 
     def _repr_html_(self) -> str:
         label = f"{self.title}. {self.summary} The numbers are in the table below."
-        wide, narrow = _inline_svg(self.figure, label), _inline_svg(self.draw(NARROW), label)
+        wide, narrow = _inline_svg(self.figure, label), _inline_svg(self.draw(False), label)
         return page(
             title=self.title,
             controls="",
@@ -78,8 +78,8 @@ def throughput(records, operation=None, dtype=None, M=None, here=None, title=Non
     styles = _styles(curves)
     sizes = sorted({n for points in [*curves.values(), *mine.values()] for n, _ in points})
 
-    def draw(width):
-        figure, axes = _figure(width, 5.4)
+    def draw(wide):
+        figure, axes = _figure(wide, 5.4)
         for name, points in _ordered(curves):
             colour, marker = styles[name]
             x, y = zip(*points)
@@ -96,10 +96,10 @@ def throughput(records, operation=None, dtype=None, M=None, here=None, title=Non
             axes.plot(
                 x, y, color=colour, marker=marker, markersize=8, label=f"{name}, this machine", zorder=6, **open_mark
             )
-        _size_axis(axes, sizes, 12 if width == WIDE else 6)
+        _size_axis(axes, sizes, 12 if wide else 6)
         axes.set_ylim(bottom=0)
         axes.set_ylabel("GB/s")
-        columns = 4 if width == WIDE else 2
+        columns = 4 if wide else 2
         figure.legend(loc="outside lower center", ncols=columns, frameon=False, labelcolor=LIGHT["ink"], fontsize=12)
         return figure
 
@@ -128,18 +128,18 @@ def ladder(records, operation=None, dtype=None, N=None, title=None) -> Chart:
     names = [name for name, _, _ in shares]
     places = range(len(shares))
 
-    def draw(width):
-        figure, axes = _figure(width, 0.9 + (0.6 if width == WIDE else 0.8) * len(shares))
+    def draw(wide):
+        figure, axes = _figure(wide, 0.9 + (0.6 if wide else 0.8) * len(shares))
         colours = [SERIES[0][0]] * len(shares)
-        axes.barh(list(places), [share for _, share, _ in shares], color=colours, height=0.6 if width == WIDE else 0.45)
+        axes.barh(list(places), [share for _, share, _ in shares], color=colours, height=0.6 if wide else 0.45)
         for place, (name, share, _) in zip(places, shares):
-            inside = share > 12 if width == WIDE else share > 25
+            inside = share > (12 if wide else 25)
             axes.text(share + (-1 if inside else 1), place, f"{share:.0f} %", va="center", ha="right" if inside else "left",
                       color=LIGHT["paper"] if inside else LIGHT["ink"], fontsize=12)  # fmt: skip
-            if width != WIDE:  # a name beside its bar would leave little of the bar
+            if not wide:  # a name beside its bar would leave little of the bar
                 axes.text(0, place - 0.28, name, va="bottom", color=LIGHT["ink"], fontsize=12)
-        axes.set_yticks(list(places), names if width == WIDE else [""] * len(shares))
-        axes.set_ylim(len(shares) - 0.5, -0.5 if width == WIDE else -0.75)
+        axes.set_yticks(list(places), names if wide else [""] * len(shares))
+        axes.set_ylim(len(shares) - 0.5, -0.5 if wide else -0.75)
         axes.axvline(100, color=LIGHT["ink"], linestyle=(0, (5, 3)), linewidth=1.3)
         axes.set_xlim(0, max(112, *[share + 10 for _, share, _ in shares]))
         axes.set_xlabel("% of the speed of a copy of the same size (dashed)")
@@ -290,10 +290,10 @@ def _origin(table, here) -> str:
 # Drawing -------------------------------------------------------------------------------------------------------------
 
 
-def _figure(width, height):
+def _figure(wide, height):
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width, height), layout="constrained")
+    figure = Figure(figsize=(WIDE if wide else NARROW, height), layout="constrained")
     figure.patch.set_alpha(0)
     axes = figure.add_subplot()
     axes.patch.set_alpha(0)

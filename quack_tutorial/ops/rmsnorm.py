@@ -115,15 +115,15 @@ def _backward(h, weight, rstd, dy, dh, bias):
     key = *map(rows.like, matrices), rows.like(weight), rows.like(bias)
     launch = _backward_launches.get(key)
     if launch is None:
-        if not all(map(rows.is_plain, matrices)):
-            h, dy, dh = map(rows.plain, matrices)
+        if not all(map(rows.is_packed, matrices)):
+            h, dy, dh = map(rows.packed, matrices)
             return _backward(h, weight, rstd, dy, dh, bias)
         launch = rows.keep(_backward_launches, key, _prepare_backward(h, weight, dy, dh, bias))
     return launch(h, weight, rstd, dy, dh, bias)
 
 
 def _prepare_backward(h, weight, dy, dh, bias):
-    """The launch for tensors like these, of which h, dy and dh are plain and have elements."""
+    """The launch for tensors like these, of which h, dy and dh are packed and have elements."""
     N, empty_like, device = rows.columns(h), rows.contiguous_like(h), h.device
     matrices = [matrix.view(-1, N) for matrix in (h, dy, dh) if matrix is not None]
     promise = rows.promise(*matrices, rows.one_row(matrices[0]))

@@ -87,16 +87,16 @@ def contiguous_like(input):
     return partial(torch.empty_like, memory_format=torch.contiguous_format)
 
 
-def is_plain(tensor):
-    """Whether `tensor` and all like it (see `like`) are contiguous, or None; a matrix of one row may only happen to be so."""
+def is_packed(tensor):
+    """Whether `tensor` and all like it (see `like`) are contiguous; a matrix of one row may only happen to be so. None is."""
     if tensor is None:
         return True
     return tensor.stride() == (max(tensor.shape[1], 1), 1) if tensor.dim() == 2 else tensor.is_contiguous()
 
 
-def plain(tensor):
-    """`tensor` if it is plain, else one that is, with its elements."""
-    return tensor if is_plain(tensor) else tensor.contiguous().view(-1).view(tensor.shape)
+def packed(tensor):
+    """`tensor` if it is packed, else one that is, with its elements."""
+    return tensor if is_packed(tensor) else tensor.contiguous().view(-1).view(tensor.shape)
 
 
 def promise(*matrices):

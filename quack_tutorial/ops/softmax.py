@@ -65,14 +65,14 @@ def _backward(y, dy):
     key = rows.like(y), rows.like(dy)
     launch = _backward_launches.get(key)
     if launch is None:
-        if not (rows.is_plain(y) and rows.is_plain(dy)):
-            return _backward(rows.plain(y), rows.plain(dy))
+        if not (rows.is_packed(y) and rows.is_packed(dy)):
+            return _backward(rows.packed(y), rows.packed(dy))
         launch = rows.keep(_backward_launches, key, _prepare_backward(y, dy))
     return launch(y, dy)
 
 
 def _prepare_backward(y, dy):
-    """The launch for plain tensors like these."""
+    """The launch for packed tensors like these."""
     N, empty_like = rows.columns(y), rows.contiguous_like(y)
     if N == 0:
         return lambda y, dy: empty_like(y)
