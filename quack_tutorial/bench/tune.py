@@ -30,7 +30,16 @@ from pathlib import Path
 from quack_tutorial import machine
 from quack_tutorial.bench import sweep
 from quack_tutorial.bench.command import numbers
-from quack_tutorial.bench.operations import ODD_SIZES, POWERS, default_rows, named, requested_dtypes, slug, words
+from quack_tutorial.bench.operations import (
+    ODD_SIZES,
+    POWERS,
+    SWEPT_TOO,
+    default_rows,
+    named,
+    requested_dtypes,
+    slug,
+    words,
+)
 from quack_tutorial.bench.ours import ITEM_BYTES, contiguous_rows
 from quack_tutorial.kernels.config import label
 
@@ -60,7 +69,9 @@ def add_arguments(parser):
     """Declare what `quack-tutorial tune` takes."""
     parser.add_argument("operation", nargs="?", help="the operation whose kernel is tuned")
     parser.add_argument("--dtype", help="types, separated by commas (default: " + ",".join(DTYPES) + ")")
-    parser.add_argument("--n", help="row lengths, separated by commas (default: those of the benchmark)")
+    parser.add_argument(
+        "--n", help="row lengths, separated by commas (default: those of the benchmark and some between)"
+    )
     parser.add_argument("--m", help="the number of rows (default: what goes with N)")
     parser.add_argument("--rows", choices=ROWS, default="aligned", help="how rows start (default: aligned)")
     parser.add_argument(
@@ -148,7 +159,7 @@ def requested_sizes(args) -> list[Size]:
     sizes = [
         Size(operation, dtype, M, N, args.rows)
         for dtype in dtypes
-        for N in asked or sorted(POWERS + ODD_SIZES)
+        for N in asked or sorted(POWERS + ODD_SIZES + SWEPT_TOO)
         for M in rows or (default_rows(N),)
         if args.rows == "congruent" or contiguous_rows(dtype, N).rows == "aligned"
     ]

@@ -1,0 +1,65 @@
+"""The rules of `kernels.config` about what is launched together, and what the recorded sweeps say of them."""
+
+import json
+from dataclasses import replace
+from statistics import median
+
+from quack_tutorial.bench import records
+from quack_tutorial.bench.ours import ITEM_BYTES
+from quack_tutorial.kernels.config import (
+    LEAST_CLUSTER_BYTES,
+    TENSORS,
+    Config,
+    candidates,
+    cluster_bytes,
+    default_config,
+    of_table,
+    starts_in_time,
+)
+
+
+def pairs():
+    """(KB that a cluster moves, clusters started in a microsecond, time over that without clusters) of the recorded sweeps."""
+    for path in (records.default_folder() / "tune").glob("*-aligned.json"):
+        sweep = json.loads(path.read_text())
+        for size in sweep["sizes"] if sweep["operation"] in TENSORS else ():
+            row_bytes = size["N"] * ITEM_BYTES[size["dtype"]]
+            timed = {
+                Config(*c["config"]): c.get("us", c["rough_us"]) for c in size["candidates"] if c["status"] == "ok"
+            }
+            for config, us in timed.items():
+                alone = timed.get(replace(config, together=0))
+                if config.together and alone:
+                    moved = cluster_bytes(sweep["operation"], config, row_bytes)
+                    started = size["M"] * row_bytes * TENSORS[sweep["operation"]] / moved / us
+                    yield moved / 1024, started, us / alone
+
+
+def test_the_sweeps_say_how_fast_clusters_start():
+    found = list(pairs())
+    assert 380 < max(started for _, started, _ in found) < 410
+    little = [slower for moved, _, slower in found if moved < 13]
+    assert len(little) > 200
+    assert sum(slower > 1 for slower in little) / len(little) > 0.98
+    assert median(slower for moved, _, slower in found if moved < 5) > 2
+    enough = [slower for moved, _, slower in found if moved * 1024 >= LEAST_CLUSTER_BYTES]
+    assert 0.99 < median(enough) < 1.01
+
+
+def test_what_ships_starts_in_time():
+    for operation in TENSORS:
+        for width in (16, 32):
+            for N in range(8, 8193, 8):
+                config = default_config(operation, width, N)
+                assert starts_in_time(operation, config, N * width // 8), (operation, width, N, config)
+                of_line = of_table(operation, width, N, "aligned")
+                assert replace(config, together=of_line.together) == of_line
+
+
+def test_blocks_of_short_rows_are_launched_on_their_own():
+    assert of_table("softmax", 16, 64, "aligned").together
+    assert default_config("softmax", 16, 64).together == 0
+    for N in (64, 1024):
+        found = candidates("softmax", 16, N)
+        assert all(starts_in_time("softmax", config, 2 * N) for config in found)
+        assert {config.together for config in found} == {0, 1, 2}
