@@ -3,9 +3,10 @@
 python scripts/make_tables.py [--check]
 
 A length may have been swept with several numbers of rows, and with both types of 16 bits; a configuration is as good there as
-where it loses most. Lengths that follow each other share a line while one configuration is within `TOLERANCE` of the best at
-each of them, and none is more than `config.NEAR` times the one before it. With --check nothing is written; the exit status says
-whether the file is what the sweeps give.
+where it loses most. Lengths of the benchmark that follow each other share a configuration while one is within `TOLERANCE` of the
+best at each of them, and none is more than `config.NEAR` times the one before it. A length between them takes the configuration of
+the next longer one where that is within `TOLERANCE`, and its own best otherwise. With --check nothing is written; the exit status
+says whether the file is what the sweeps give.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import json
 import sys
 from pathlib import Path
 
+from quack_tutorial.bench.operations import SWEPT_TOO
 from quack_tutorial.kernels.config import NEAR, candidates, fields
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -37,19 +39,44 @@ TABLES = {{
 
 def lines(sizes: list, operation: str, rows: str) -> list:
     """(row bytes up to, configuration) of the sizes of types of one width, in ascending order; of what is still a candidate."""
-    found, good = [], {}
-    for N, swept in itertools.groupby(sorted(sizes, key=lambda size: size["N"]), key=lambda size: size["N"]):
-        losses = most_lost(list(swept), operation, rows)
-        least = min(losses.values())
-        here = {config: loss / least for config, loss in losses.items() if loss <= (1 + TOLERANCE) * least}
-        both = {config: max(good[config], here[config]) for config in here if config in good}
-        limit = N * ITEM_BYTES[sizes[0]["dtype"]]
-        share = both and limit <= NEAR * found[-1][0]
-        if share:
+    item = ITEM_BYTES[sizes[0]["dtype"]]
+    swept = {N: list(of_N) for N, of_N in itertools.groupby(sorted(sizes, key=by_length), by_length)}
+    good = {N: within_tolerance(most_lost(of_N, operation, rows)) for N, of_N in swept.items()}
+    chosen = shared({N: configs for N, configs in good.items() if N not in SWEPT_TOO})
+    for N in sorted(set(good) & set(SWEPT_TOO), reverse=True):
+        longer = min((n for n in chosen if n > N), default=None)
+        of_longer = chosen.get(longer)
+        chosen[N] = of_longer if of_longer in good[N] else min(good[N], key=good[N].get)
+    found = []
+    for N in sorted(chosen):
+        if found and found[-1][1] == chosen[N] and N * item <= NEAR * found[-1][0]:
             found.pop()
-        good = both if share else here
-        found.append((limit, *min(good, key=good.get)))
-    return found
+        found.append((N * item, chosen[N]))
+    return [(limit, *config) for limit, config in found]
+
+
+def by_length(size: dict) -> int:
+    """The length of a sweep's rows."""
+    return size["N"]
+
+
+def within_tolerance(losses: dict) -> dict:
+    """Those that lose little against the one that loses least, with how much."""
+    least = min(losses.values())
+    return {config: loss / least for config, loss in losses.items() if loss <= (1 + TOLERANCE) * least}
+
+
+def shared(good: dict) -> dict:
+    """N -> configuration, the same for lengths that follow each other while one is within the tolerance at all of them."""
+    runs = []  # of lengths, with what is good at each of them
+    for N in sorted(good):
+        lengths, both = runs[-1] if runs else ([], {})
+        both = {config: max(both[config], good[N][config]) for config in good[N] if config in both}
+        if both and N <= NEAR * lengths[-1]:
+            runs[-1] = [*lengths, N], both
+        else:
+            runs.append(([N], good[N]))
+    return {N: min(both, key=both.get) for lengths, both in runs for N in lengths}
 
 
 def most_lost(swept: list, operation: str, rows: str) -> dict:

@@ -35,7 +35,7 @@ ROOMS = {
     "simulator": ({"analysis"}, set()),
     # Its kernels are CuTe DSL, as the reader would write it.
     "validate": (
-        {"analysis", "compiler", "hardware", "kernels", "machine", "reference", "simulator"},
+        {"analysis", "compiler", "hardware", "kernels", "machine", "ops", "reference", "simulator"},
         {"cutlass", "cuda", "torch"},
     ),
 }

@@ -39,8 +39,8 @@ DTYPES = ("float32", "bfloat16", "float16")
 POWERS = (256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072, 262144)
 # One above a power of 2, round decimal sizes, and the vocabularies of GPT-2, Llama 3 and Qwen 2.5.
 ODD_SIZES = (257, 1000, 3000, 5120, 12289, 50257, 128256, 151936)
-# What a sweep has besides: shorter rows, as of a head of attention, and half as long again as a power of 2, as of many models.
-SWEPT_TOO = (64, 128, 384, 768, 1536, 3072, 6144, 12288, 24576, 49152, 98304, 196608)
+# What a sweep has besides: shorter rows, as of a head of attention; half as long again as a power of 2, and others of many models.
+SWEPT_TOO = (64, 128, 384, 768, 1280, 1536, 3072, 3584, 6144, 7168, 12288, 24576, 49152, 98304, 196608)
 DEVICE = "cuda"  # where inputs are made
 L2_MULTIPLE = 16  # what launches go round is so many times as large as L2, or more, see `timing`
 BEFORE = "L2 cleared, one replay"  # what precedes each sample, see `timing`

@@ -9,6 +9,7 @@
 | `device`     | an H200: the kernels' outputs                                               | a Hopper GPU |
 | `counters`   | Nsight Compute's counters of sectors and wavefronts on an H200              | a Hopper GPU |
 | `sanitizer`  | what compute-sanitizer says of kernels with seeded bugs                     | a Hopper GPU |
+| `shipped`    | nothing: what compute-sanitizer says of the kernels that ship                | a Hopper GPU |
 
 `report` holds what a suite gives and how it is kept in book/records/validation; `command` is `quack-tutorial validate`.
 """

@@ -20,6 +20,7 @@ SUITES = (
     ("device", "gpu"),
     ("counters", "gpu"),
     ("sanitizer", "gpu"),
+    ("shipped", "gpu"),
 )
 
 

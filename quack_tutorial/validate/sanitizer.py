@@ -23,6 +23,7 @@ from quack_tutorial.validate.seeded_bugs import CASES
 TIMEOUT_S = 40
 LAUNCHED = "now launching"  # the worker says so when all that is slow about starting is behind it
 ALL_CORRECT = "all-correct"
+WORKER = "quack_tutorial.validate.sanitizer_worker"
 TOOLS = {
     "memcheck": ("--report-api-errors", "no"),
     "racecheck": (),
@@ -106,22 +107,34 @@ def _begins_a_report(line: str) -> bool:
     return bool(line) and not line[0].isspace() and line[0] != "=" and not line.startswith((*NOT_A_REPORT, "and "))
 
 
+def first_report(lines: list) -> int:
+    """Where compute-sanitizer's first report begins in all the lines of an output; their number if there is none."""
+    found = (k for k, line in enumerate(lines) if line.startswith(BANNER))
+    return next((k for k in found if _begins_a_report(lines[k].removeprefix(BANNER))), len(lines))
+
+
 def sanitized(sanitizer: str, tool: str, name: str) -> str:
     """What one tool says of one case of the worker (see `said_by`)."""
-    command = [sanitizer, "--tool", tool, *TOOLS[tool], "--print-limit", "5", sys.executable]
-    command += ["-m", "quack_tutorial.validate.sanitizer_worker", name]
-    text = _output(command, TIMEOUT_S * (3 if name == ALL_CORRECT else 1))
+    timeout_s = TIMEOUT_S * (3 if name == ALL_CORRECT else 1)
+    # Line numbers in the compiled kernels.
+    return said_by(output_of(sanitizer, tool, WORKER, (name,), timeout_s, {"CUTE_DSL_LINEINFO": "1"}))
+
+
+def output_of(sanitizer: str, tool: str, worker: str, words: tuple, timeout_s: float, extra: dict | None = None) -> str:
+    """What one tool and the module `worker`, told `words`, print together; `extra` is added to the environment."""
+    command = [sanitizer, "--tool", tool, *TOOLS[tool], "--print-limit", "5", sys.executable, "-m", worker, *words]
+    text = _output(command, timeout_s, extra)
     if "nrecogni" in text and "initcheck-address-space" in text:  # before CUDA 13 it knows global memory only
         command = [part for part in command if part not in TOOLS["initcheck"]]
-        text = _output(command, TIMEOUT_S)
-    raw.add("sanitizer.log", f"#### {tool} {name}\n{text}\n")
-    return said_by(text)
+        text = _output(command, timeout_s, extra)
+    raw.add("sanitizer.log", f"#### {tool} {words[0]}\n{text}\n")
+    return text
 
 
-def _output(command, timeout_s) -> str:
+def _output(command, timeout_s, extra=None) -> str:
     """What a command and its children say; they are ended after `timeout_s`."""
-    # Each tensor an allocation of its own, or memcheck would see one large one; line numbers in the compiled kernels.
-    extra = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1", "CUTE_DSL_LINEINFO": "1"}
+    # Each tensor an allocation of its own, or memcheck would see one large one.
+    extra = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1", **(extra or {})}
     process = subprocess.Popen(
         command,
         stdout=subprocess.PIPE,

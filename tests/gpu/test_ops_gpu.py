@@ -36,19 +36,26 @@ def name(value):
     return str(value).removeprefix("torch.")
 
 
-# A kernel is compiled for every line, about a second each: all types at two sizes, the other sizes in turns.
+# A kernel is compiled for every line, about a second each: all types at two sizes, the other sizes in turns; some are short, or
+# between those of the benchmark.
 CASES = [
     (1, F32),
     (2, BF16),
     (3, F16),
     (31, F32),
+    (64, BF16),
     (257, F32),
     (257, BF16),
     (257, F16),
+    (320, F32),
+    (768, BF16),
     (1000, F16),
+    (1536, F16),
+    (3072, F32),
     (4096, F32),
     (4096, BF16),
     (4096, F16),
+    (6144, BF16),
     (12289, BF16),
     (50257, F32),
     (50257, BF16),
@@ -328,11 +335,15 @@ def test_rows_whose_squares_float16_cannot_hold(N):
     check_rmsnorm(x, randn(N, seed=1))
 
 
-def test_rmsnorm_of_infinity_and_nan_is_what_the_formula_says():
-    x = randn(5, 257)
+@pytest.mark.parametrize("eps", (EPS, 0.0))
+@pytest.mark.parametrize("residual", (False, True))
+def test_rmsnorm_of_infinity_and_nan_is_what_the_formula_says(residual, eps):
+    x = randn(7, 257)
     x[0, 3], x[1, 4], x[2, 5] = INF, NAN, -INF
-    wanted = x * torch.rsqrt((x * x).mean(-1, keepdim=True) + EPS)  # of infinity 0, and NaN where it was
-    torch.testing.assert_close(ops.rmsnorm(x, eps=EPS), wanted, equal_nan=True)
+    x[3], x[4] = 0.0, 2e19  # whose squares float32 cannot hold
+    wanted = x * torch.rsqrt((x * x).mean(-1, keepdim=True) + eps)  # of infinity 0, and NaN where it was
+    found = ops.rmsnorm(x, residual=torch.zeros_like(x), eps=eps)[0] if residual else ops.rmsnorm(x, eps=eps)
+    torch.testing.assert_close(found, wanted, equal_nan=True)
 
 
 @gpu_only
