@@ -31,3 +31,20 @@ def test_the_simulator_runs_one_cluster_after_the_other():
 def test_there_are_as_many_parts_as_run_at_once(N, rows, config, clusters, parts):
     kernel = RMSNormBackward(cutlass.BFloat16, N, rows, config=config)
     assert kernel.partial_blocks(clusters) == parts
+
+
+@pytest.mark.parametrize(
+    "N, rows, config, M, parts",
+    (
+        (262144, "aligned", Config(512, 512, 16, 3), 1, 1),
+        (262144, "aligned", Config(512, 512, 16, 3), 100, 7),
+        (256, "aligned", Config(32, 512), 33, 3),  # 16 rows in a block
+        (257, "congruent", Config(16, 128), 1, 8),  # the rows of a block start alike
+        (257, "congruent", Config(16, 128), 65, 16),
+        (50257, "congruent", Config(128, 128, 16), 3, 3),  # one row each
+        (50257, "congruent", Config(128, 128, 16), 8192, 56),
+    ),
+)
+def test_a_few_rows_have_no_more_parts_than_blocks_with_a_row(N, rows, config, M, parts):
+    kernel = RMSNormBackward(cutlass.BFloat16, N, rows, config=config)
+    assert kernel.parts_of(M, kernel.partial_blocks(7 if config.cluster else 132)) == parts

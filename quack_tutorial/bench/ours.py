@@ -138,8 +138,8 @@ def _run_rmsnorm_backward(launch, x, w, dy, rstd):
 
     dx, dw = like(x), torch.empty_like(w)
     kernel = launch[0].kernel
-    blocks = kernel.partial_blocks(clusters_at_once(x.device, kernel.config.blocks_per_row))
-    parts = torch.empty(blocks, x.shape[1], dtype=torch.float32, device=x.device)
+    most = kernel.partial_blocks(clusters_at_once(x.device, kernel.config.blocks_per_row))
+    parts = torch.empty(kernel.parts_of(x.shape[0], most), x.shape[1], dtype=torch.float32, device=x.device)
     launch[0](x, w, dy, None, rstd, dx, parts, None)
     launch[1](parts, dw)
     return dx, dw

@@ -29,6 +29,8 @@ from quack_tutorial.kernels.pipeline import RowPipeline, pipelines
 from quack_tutorial.kernels.reduce import thread_reduce, warp_reduce
 from quack_tutorial.kernels.rows import RowTile, rows_of
 
+ALIKE = 8  # rows that start anywhere start alike if so many, or a multiple of it, lie between
+
 
 class RMSNorm:
     """RMSNorm that reads each row once. `weight`, `bias`, `residual`, `residual_out`: their types, None where absent."""
@@ -177,12 +179,18 @@ class RMSNormBackward:
         self.weights = RowPipeline(weight, self.tile, tensors=1, stages=int(copied))
 
     def partial_blocks(self, clusters):
-        """How many parts of dw there should be on a GPU that runs so many of the kernel's clusters (of its blocks, where a
-        row has one) at once with one block on an SM, see `occupancy`."""
+        """How many parts of dw there should be at most on a GPU that runs so many of the kernel's clusters (of its blocks,
+        where a row has one) at once with one block on an SM, see `occupancy`."""
         parts = self.pipeline.resident_clusters(clusters, self.weights.smem_bytes())
         parts = min(parts, clusters * most_blocks(self.config, self.N, self.pipeline.stages))
-        # Rows that start anywhere: those of a block start alike if they are a multiple of 8 apart.
-        return max(8, parts // 8 * 8) if self.rows == "congruent" else parts
+        return max(ALIKE, parts // ALIKE * ALIKE) if self.rows == "congruent" else parts
+
+    def parts_of(self, M, most):
+        """How many of `most` parts of dw M rows need, so that each block has a row."""
+        blocks = -(-M // self.tile.rows_per_block)
+        if self.rows == "congruent" and self.tile.rows_per_block > 1:
+            blocks += -blocks % ALIKE
+        return min(most, blocks)
 
     @cute.jit
     def __call__(self, mX, mW, mDO, mDRO, mRstd, mDX, mDWPart, mDBPart, stream: cuda.CUstream):
