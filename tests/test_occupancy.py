@@ -30,7 +30,7 @@ def test_the_simulator_runs_one_cluster_after_the_other():
 )
 def test_there_are_as_many_parts_as_run_at_once(N, rows, config, clusters, parts):
     kernel = RMSNormBackward(cutlass.BFloat16, N, rows, config=config)
-    assert kernel.partial_blocks(clusters) == parts
+    assert kernel.most_parts(clusters) == parts
 
 
 @pytest.mark.parametrize(
@@ -47,4 +47,4 @@ def test_there_are_as_many_parts_as_run_at_once(N, rows, config, clusters, parts
 )
 def test_a_few_rows_have_no_more_parts_than_blocks_with_a_row(N, rows, config, M, parts):
     kernel = RMSNormBackward(cutlass.BFloat16, N, rows, config=config)
-    assert kernel.parts_of(M, kernel.partial_blocks(7 if config.cluster else 132)) == parts
+    assert kernel.parts_of(M, kernel.most_parts(7 if config.cluster else 132)) == parts

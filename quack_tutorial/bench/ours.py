@@ -138,7 +138,7 @@ def _run_rmsnorm_backward(launch, x, w, dy, rstd):
 
     dx, dw = like(x), torch.empty_like(w)
     kernel = launch[0].kernel
-    most = kernel.partial_blocks(clusters_at_once(x.device, kernel.config.blocks_per_row))
+    most = kernel.most_parts(clusters_at_once(x.device, kernel.config.blocks_per_row))
     parts = torch.empty(kernel.parts_of(x.shape[0], most), x.shape[1], dtype=torch.float32, device=x.device)
     launch[0](x, w, dy, None, rstd, dx, parts, None)
     launch[1](parts, dw)

@@ -178,7 +178,7 @@ class RMSNormBackward:
         copied = self.leaves and weight is not None and self.tile.width * weight.width % (8 * VECTOR_BYTES) == 0
         self.weights = RowPipeline(weight, self.tile, tensors=1, stages=int(copied))
 
-    def partial_blocks(self, clusters):
+    def most_parts(self, clusters):
         """How many parts of dw there should be at most on a GPU that runs so many of the kernel's clusters (of its blocks,
         where a row has one) at once with one block on an SM, see `occupancy`."""
         parts = self.pipeline.resident_clusters(clusters, self.weights.smem_bytes())

@@ -129,7 +129,7 @@ def _prepare_backward(h, weight, dy, dh, bias):
     promise = rows.promise(*matrices, rows.one_row(matrices[0]))
     names = (None if tensor is None else rows.DTYPE_NAMES[tensor.dtype] for tensor in (h, weight))
     kernel, run = _backward_kernel(device.type, *names, N, promise, dh is not None, bias is not None)
-    most = kernel.partial_blocks(clusters_at_once(device, kernel.config.blocks_per_row))
+    most = kernel.most_parts(clusters_at_once(device, kernel.config.blocks_per_row))
     run, are_matrices, on_boundary = rows.guarded(run, device), h.dim() == 2, _on_boundary(weight) is weight
     adds = [
         None if vector is None else rows.guarded(_column_sum(device.type, rows.DTYPE_NAMES[vector.dtype], N), device)

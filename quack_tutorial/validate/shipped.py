@@ -1,4 +1,4 @@
-"""The kernels that ship, as torch users call them, watched by compute-sanitizer's four tools, which may report nothing.
+"""The kernels that ship, as torch users call them, watched by compute-sanitizer's four tools, which must report nothing.
 
 | call                      | what runs                                                                              |
 |---------------------------|----------------------------------------------------------------------------------------|

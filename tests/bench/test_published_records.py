@@ -2,12 +2,14 @@
 
 import subprocess
 import sys
+from collections import defaultdict
 
 import pytest
 
 from quack_tutorial import compiler, hardware
 from quack_tutorial.bench import ours, records, tune
 from quack_tutorial.bench.operations import OPERATIONS
+from quack_tutorial.kernels.config import candidates, fields
 
 
 def published():
@@ -50,10 +52,26 @@ def test_the_shipped_table_is_what_the_sweeps_give(root):
 def test_what_is_shipped_was_among_the_best_of_its_sweep():
     for path in sorted((records.default_folder() / "tune").glob("*.json")):
         record = tune.load(path)
+        by_length = defaultdict(list)
         for entry in record["sizes"]:
-            size = tune.size_of(record, entry)
-            timed = [tuple(candidate["config"]) for candidate in entry["candidates"] if "us" in candidate]
-            assert tune.shipped(size) in timed, f"{size}: {tune.shipped(size)} is shipped"
+            by_length[entry["N"], tune.ITEM_BYTES[entry["dtype"]]].append(entry)
+        for entries in by_length.values():
+            size = tune.size_of(record, entries[0])
+            lost = [losses_of_candidates(tune.size_of(record, entry), entry) for entry in entries]
+            in_all = set.intersection(*map(set, lost))
+            shipped = tune.shipped(size)
+            assert shipped in in_all, f"{size}: {shipped} is shipped, which was not timed"
+            worst = {config: max(here[config] for here in lost) for config in in_all}
+            assert worst[shipped] <= 1.003 * min(worst.values()), f"{size}: {shipped} is shipped"
+
+
+def losses_of_candidates(size, entry):
+    """configuration -> its time over the least, of those timed that are candidates still."""
+    bits = 8 * tune.ITEM_BYTES[size.dtype]
+    offered = {fields(config) for config in candidates(size.operation, bits, size.N, size.rows)}
+    timed = {tuple(candidate["config"]): candidate["us"] for candidate in entry["candidates"] if "us" in candidate}
+    times = {config: us for config, us in timed.items() if config in offered}
+    return {config: us / min(times.values()) for config, us in times.items()}
 
 
 def test_what_was_timed_is_what_is_shipped():
