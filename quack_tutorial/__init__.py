@@ -16,7 +16,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "start": "quack_tutorial.machine",
     "launch": "quack_tutorial.compiler",
-    "simulate": "quack_tutorial.simulator",
+    "simulate": "quack_tutorial.simulation",
 }
 
 __all__ = ["__version__", *_HOMES]

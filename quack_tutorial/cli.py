@@ -18,12 +18,7 @@ COMMANDS = (
     ),
     ("bench", "time kernels and their peers on this machine's GPU, and keep the times in a record", "bench.command"),
     ("tune", "try every configuration of a kernel on this machine's GPU, and say which to ship", "bench.tune"),
-    ("results", "print what the records in book/records say, worst cells first", "bench.results"),
-    (
-        "validate",
-        "compare the simulator with specification, compiler and GPU, and print the tables",
-        "validate.command",
-    ),
+    ("results", "print what the records in quack_tutorial/records/bench say, worst cells first", "bench.results"),
     ("grade", "grade a submission to a lab, on the simulator, and say what is wrong with it", "labs.grade"),
     ("labs", "list the labs, try the corpus of submissions, write a student version", "labs.command"),
 )

@@ -99,7 +99,7 @@ def launch(host_fn, *args):
     if not tensors:
         raise TypeError(f"launch({_name(host_fn)}): no argument is a torch tensor or a numpy array")
     if not any(on_gpu):
-        from quack_tutorial.simulator import simulate
+        from quack_tutorial.simulation import simulate
 
         simulate(host_fn, *args, check=False)
         return

@@ -73,7 +73,8 @@ def run(args) -> int:
 def check_softmax(M: int, N: int, dtype: str, version="final", schedule="forward", seed=0) -> dict:
     """Softmax of random (M, N) rows on the simulator: error against float64, findings, requests and bytes, as a dict."""
     from quack_tutorial import analysis
-    from quack_tutorial.simulator import Array, simulate
+    from quack_tutorial.simulation import simulate
+    from quack_tutorial.simulator import Array
     from quack_tutorial.simulator.names import CUTLASS
 
     values = np.random.default_rng(seed).standard_normal((M, N)) * 4
@@ -114,15 +115,16 @@ def check_softmax(M: int, N: int, dtype: str, version="final", schedule="forward
 
 
 def _kernel(version: str, element, N: int):
-    from quack_tutorial.kernels import softmax as kernels
+    from quack_tutorial.kernels import softmax as ladder
     from quack_tutorial.kernels.layout import VECTOR_BYTES
+    from quack_tutorial.kernels.tuned.softmax import Softmax
 
     if version == "three-pass":
-        return kernels.SoftmaxThreePass()
+        return ladder.SoftmaxThreePass()
     if version == "online":
-        return kernels.SoftmaxOnline()
+        return ladder.SoftmaxOnline()
     aligned = N * element.itemsize % VECTOR_BYTES == 0
-    return kernels.Softmax(element, N, rows="aligned" if aligned else "congruent")
+    return Softmax(element, N, rows="aligned" if aligned else "congruent")
 
 
 def as_text(result: dict) -> str:

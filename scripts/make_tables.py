@@ -1,4 +1,4 @@
-"""Make quack_tutorial/kernels/tables.py from the sweeps in book/records/tune.
+"""Make quack_tutorial/kernels/tuned/tables.py from the sweeps in quack_tutorial/records/tune.
 
 python scripts/make_tables.py [--check]
 
@@ -18,13 +18,13 @@ import sys
 from pathlib import Path
 
 from quack_tutorial.bench.operations import SWEPT_TOO
-from quack_tutorial.kernels.config import NEAR, candidates, fields
+from quack_tutorial.kernels.tuned.config import NEAR, candidates, fields
 
 ROOT = Path(__file__).resolve().parents[1]
 TOLERANCE = 0.003
 ITEM_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 
-HEAD = '''"""The shipped configurations of the row-wise kernels, from the sweeps in book/records/tune (`scripts/make_tables.py`).
+HEAD = '''"""The shipped configurations of the row-wise kernels, from the sweeps in records/tune (`scripts/make_tables.py`).
 
 For (operation, bits of an element, rows): lines of row bytes up to, and the fields of `config.Config` as far as they are not
 the default. In sweeps on an H200 ({dates}), with 32768 rows (16384 from 64k columns,
@@ -118,8 +118,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="only say whether the file is what the sweeps give")
     args = parser.parse_args()
-    path = ROOT / "quack_tutorial/kernels/tables.py"
-    made = text([json.loads(sweep.read_text()) for sweep in sorted((ROOT / "book/records/tune").glob("*.json"))])
+    path = ROOT / "quack_tutorial/kernels/tuned/tables.py"
+    made = text(
+        [json.loads(sweep.read_text()) for sweep in sorted((ROOT / "quack_tutorial/records/tune").glob("*.json"))]
+    )
     if not args.check:
         path.write_text(made)
         return 0

@@ -23,7 +23,7 @@ from quack_tutorial import compiler, kernel_cache
 from quack_tutorial.bench import ours, plain_tile
 from quack_tutorial.bench.command import numbers
 from quack_tutorial.bench.operations import OPERATIONS, expected_cells, named, requested_dtypes, slug
-from quack_tutorial.kernels.config import candidates
+from quack_tutorial.kernels.tuned.config import candidates
 
 
 def jobs(args) -> list[tuple]:

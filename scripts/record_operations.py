@@ -2,7 +2,7 @@
 
 python scripts/record_operations.py
 
-Writes book/records/validation/operations-h200.json, which `quack-tutorial validate operations` compares the simulator
+Writes quack_tutorial/records/validation/operations-h200.json, which `python -m validation operations` compares the simulator
 with. A worker process runs the kernels one after another; when one fails, or does not come back, that is recorded as its
 result and a fresh worker goes on with the next.
 """
@@ -21,7 +21,7 @@ KERNEL_S = 20
 def worker(numbers: range, device: str = "cuda") -> None:
     """Run these cases; one JSON line each."""
     from quack_tutorial.compiler import launch
-    from quack_tutorial.validate import operations, workers
+    from validation import operations, workers
 
     known = operations.cases()
 
@@ -60,10 +60,10 @@ def where() -> dict:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--worker", metavar="NUMBERS", help=argparse.SUPPRESS)
-    parser.add_argument("--to", type=Path, metavar="FILE", help="where to write (book/records/validation)")
+    parser.add_argument("--to", type=Path, metavar="FILE", help="where to write (quack_tutorial/records/validation)")
     args = parser.parse_args()
     from quack_tutorial import compiler
-    from quack_tutorial.validate import operations, workers
+    from validation import operations, workers
 
     if args.worker is not None:
         worker(workers.numbers(args.worker))

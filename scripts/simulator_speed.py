@@ -11,8 +11,9 @@ import numpy as np
 
 from quack_tutorial.analysis import races
 from quack_tutorial.kernels.copy import Copy
-from quack_tutorial.kernels.softmax import Softmax
-from quack_tutorial.simulator import Array, simulate
+from quack_tutorial.kernels.tuned.softmax import Softmax
+from quack_tutorial.simulation import simulate
+from quack_tutorial.simulator import Array
 from quack_tutorial.simulator.names import CUTLASS
 
 CLUSTER_N = 131_072  # float32: a cluster of 8 blocks holds the row

@@ -4,9 +4,8 @@ import json
 from dataclasses import replace
 from statistics import median
 
-from quack_tutorial.bench import records
 from quack_tutorial.bench.ours import ITEM_BYTES
-from quack_tutorial.kernels.config import (
+from quack_tutorial.kernels.tuned.config import (
     LEAST_CLUSTER_BYTES,
     TENSORS,
     Config,
@@ -16,11 +15,12 @@ from quack_tutorial.kernels.config import (
     of_table,
     starts_in_time,
 )
+from quack_tutorial.records import FOLDER
 
 
 def pairs():
     """(KB that a cluster moves, clusters started in a microsecond, time over that without clusters) of the recorded sweeps."""
-    for path in (records.default_folder() / "tune").glob("*-aligned.json"):
+    for path in (FOLDER / "tune").glob("*-aligned.json"):
         sweep = json.loads(path.read_text())
         for size in sweep["sizes"] if sweep["operation"] in TENSORS else ():
             row_bytes = size["N"] * ITEM_BYTES[size["dtype"]]

@@ -8,7 +8,7 @@ import warnings
 import pytest
 
 from quack_tutorial import compiler, kernel_cache
-from quack_tutorial.kernels.config import candidates
+from quack_tutorial.kernels.tuned.config import candidates
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def test_what_has_no_name_in_another_process_has_no_key():
 
 def test_a_compiled_kernel_can_be_written_and_a_damaged_one_is_compiled_again(folder, monkeypatch):
     cutlass = pytest.importorskip("cutlass")
-    from quack_tutorial.kernels.softmax import Softmax
+    from quack_tutorial.kernels.tuned.softmax import Softmax
 
     spec = compiler.TensorSpec("float32", ("M", 64), (64, 1))
     kernel, args = Softmax(cutlass.Float32, 64), (spec, spec)
@@ -104,7 +104,7 @@ def test_a_compiled_kernel_can_be_written_and_a_damaged_one_is_compiled_again(fo
 
 def test_what_is_compiled_ahead_is_found_where_the_place_is_the_same(folder, monkeypatch):
     cutlass = pytest.importorskip("cutlass")
-    from quack_tutorial.kernels.softmax import Softmax
+    from quack_tutorial.kernels.tuned.softmax import Softmax
 
     spec = compiler.TensorSpec("float32", ("M", 64), (64, 1))
     kernel = Softmax(cutlass.Float32, 64)

@@ -18,12 +18,13 @@ import cutlass
 from quack_tutorial import compiler
 from quack_tutorial.bench import ours
 from quack_tutorial.compiler import TensorSpec, ptx, ptx_hash, resources
-from quack_tutorial.kernels.config import MAX_N, Config
 from quack_tutorial.kernels.copy import Copy, CopyAsync
-from quack_tutorial.kernels.cross_entropy import CrossEntropy, CrossEntropyBackward, CrossEntropyFused
-from quack_tutorial.kernels.rmsnorm import ColumnSum, RMSNorm, RMSNormBackward
-from quack_tutorial.kernels.softmax import Softmax, SoftmaxBackward, SoftmaxOnline, SoftmaxThreePass
-from quack_tutorial.kernels.tables import TABLES
+from quack_tutorial.kernels.softmax import SoftmaxOnline, SoftmaxThreePass
+from quack_tutorial.kernels.tuned.config import MAX_N, Config
+from quack_tutorial.kernels.tuned.cross_entropy import CrossEntropy, CrossEntropyBackward, CrossEntropyFused
+from quack_tutorial.kernels.tuned.rmsnorm import ColumnSum, RMSNorm, RMSNormBackward
+from quack_tutorial.kernels.tuned.softmax import Softmax, SoftmaxBackward
+from quack_tutorial.kernels.tuned.tables import TABLES
 
 DTYPES = {"float32": cutlass.Float32, "bfloat16": cutlass.BFloat16, "float16": cutlass.Float16}
 

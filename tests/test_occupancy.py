@@ -4,8 +4,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from quack_tutorial.kernels.config import Config  # noqa: E402
-from quack_tutorial.kernels.rmsnorm import RMSNormBackward, cutlass  # noqa: E402
+from quack_tutorial.kernels.tuned.config import Config  # noqa: E402
+from quack_tutorial.kernels.tuned.rmsnorm import RMSNormBackward, cutlass  # noqa: E402
 from quack_tutorial.occupancy import clusters_at_once  # noqa: E402
 
 

@@ -40,7 +40,7 @@ def test_views_at_any_address_leave_their_surroundings_alone(N, offset, gap, dty
     assert_softmax(x, ops.softmax(x))
     big_out = torch.full_like(big_x, 777.0)
     out = big_out[:, offset : offset + N]
-    promise = import_module("quack_tutorial.ops.rows").promise(x, out)
+    promise = import_module("quack_tutorial.ops.launches").promise(x, out)
     import_module("quack_tutorial.ops.softmax")._kernel("cpu", str(dtype).removeprefix("torch."), N, promise)(x, out)
     assert_softmax(x, out)
     big_out[:, offset : offset + N] = 777.0

@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")
 from quack_tutorial import ops  # noqa: E402
 
 F = torch.nn.functional
-rows = import_module("quack_tutorial.ops.rows")
+rows = import_module("quack_tutorial.ops.launches")
 NAMES = ("softmax", "rmsnorm", "cross_entropy")
 
 

@@ -18,7 +18,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from quack_tutorial.simulator.trace import Op, Space
+from quack_tutorial.trace import Op, Space
 
 LANES = np.arange(32)
 MBARRIER_BYTES = 8

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from quack_tutorial.simulator.trace import SMEM_BLOCK_BITS, Op, ShuffleKind, Space, Trace
+from quack_tutorial.trace import SMEM_BLOCK_BITS, Op, ShuffleKind, Space, Trace
 
 from .accesses import LANES, lane_bits
 from .ordering import cluster_index

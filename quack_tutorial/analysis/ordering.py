@@ -37,7 +37,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from quack_tutorial.simulator.trace import FenceKind, Op
+from quack_tutorial.trace import FenceKind, Op
 
 from .accesses import LANES, SHARED, Role, lane_bits
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from quack_tutorial.simulator.trace import SMEM_BLOCK_BITS, FenceKind, Finding, Op
+from quack_tutorial.trace import SMEM_BLOCK_BITS, FenceKind, Finding, Op
 
 from .accesses import Kind, Role
 from .ordering import NEVER

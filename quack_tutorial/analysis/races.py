@@ -18,7 +18,7 @@ from functools import cached_property
 
 import numpy as np
 
-from quack_tutorial.simulator.trace import SMEM_BLOCK_BITS, Finding, Op
+from quack_tutorial.trace import SMEM_BLOCK_BITS, Finding, Op
 
 from .accesses import Accesses, Kind, Role, accesses, granules
 from .ordering import LOCATIONS, Order, replay

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from quack_tutorial.simulator.trace import Op, Space, Trace
+from quack_tutorial.trace import Op, Space, Trace
 
 from .accesses import Kind, accesses
 from .requests import KIND_NAMES, requests, tensor_at

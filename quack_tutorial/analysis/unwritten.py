@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from quack_tutorial.simulator.trace import SMEM_BLOCK_BITS, Line
+from quack_tutorial.trace import SMEM_BLOCK_BITS, Line
 
 from .accesses import Kind, Role, accesses, granules
 

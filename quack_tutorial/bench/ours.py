@@ -80,7 +80,7 @@ class Ours:
 
 
 def _softmax(r, config=None):
-    from quack_tutorial.kernels.softmax import Softmax
+    from quack_tutorial.kernels.tuned.softmax import Softmax
 
     return [(Softmax(r.element, r.N, r.rows, config=config), _softmax_specs(r))]
 
@@ -96,7 +96,7 @@ def _run_softmax(launch, x):
 
 
 def _softmax_backward(r, config=None):
-    from quack_tutorial.kernels.softmax import SoftmaxBackward
+    from quack_tutorial.kernels.tuned.softmax import SoftmaxBackward
 
     kernel = SoftmaxBackward(r.element, r.N, r.rows, config=config)
     return [(kernel, (r.matrix("y"), r.matrix("dy"), r.matrix("dx")))]
@@ -109,7 +109,7 @@ def _run_softmax_backward(launch, y, dy):
 
 
 def _rmsnorm(r, config=None):
-    from quack_tutorial.kernels.rmsnorm import RMSNorm
+    from quack_tutorial.kernels.tuned.rmsnorm import RMSNorm
 
     return [(RMSNorm(r.element, r.N, r.rows, weight=r.element, config=config), _rmsnorm_specs(r))]
 
@@ -125,7 +125,7 @@ def _run_rmsnorm(launch, x, w):
 
 
 def _rmsnorm_backward(r, config=None):
-    from quack_tutorial.kernels.rmsnorm import ColumnSum, RMSNormBackward
+    from quack_tutorial.kernels.tuned.rmsnorm import ColumnSum, RMSNormBackward
 
     parts = TensorSpec("float32", ("G", r.N), (r.N, 1), MAX_ALIGNMENT)
     kernel = RMSNormBackward(r.element, r.N, r.rows, weight=element("float32"), config=config)
@@ -146,7 +146,7 @@ def _run_rmsnorm_backward(launch, x, w, dy, rstd):
 
 
 def _cross_entropy(r, config=None):
-    from quack_tutorial.kernels.cross_entropy import CrossEntropy
+    from quack_tutorial.kernels.tuned.cross_entropy import CrossEntropy
 
     return [(CrossEntropy(r.element, r.N, r.rows, config=config), _cross_entropy_specs(r))]
 
@@ -162,7 +162,7 @@ def _run_cross_entropy(launch, x, target):
 
 
 def _cross_entropy_backward(r, config=None):
-    from quack_tutorial.kernels.cross_entropy import CrossEntropyBackward
+    from quack_tutorial.kernels.tuned.cross_entropy import CrossEntropyBackward
 
     dloss = of_rows("dloss", stride="dloss_stride")
     specs = (r.matrix("x"), of_rows("target", "int64"), dloss, of_rows("lse"), r.matrix("dx"), IGNORE_INDEX)
@@ -176,7 +176,7 @@ def _run_cross_entropy_backward(launch, x, target, dloss, lse):
 
 
 def _cross_entropy_fused(r, config=None):
-    from quack_tutorial.kernels.cross_entropy import CrossEntropyFused
+    from quack_tutorial.kernels.tuned.cross_entropy import CrossEntropyFused
 
     specs = (r.matrix("x"), of_rows("target", "int64"), of_rows("loss"), None, r.matrix("dx"), IGNORE_INDEX)
     return [(CrossEntropyFused(r.element, r.N, r.rows, config=config), specs)]
@@ -224,7 +224,7 @@ def _rmsnorm_step_specs(r):
 
 
 def _rmsnorm_vectors(r, config=None):
-    from quack_tutorial.kernels.steps import RMSNormVectors
+    from quack_tutorial.kernels.rmsnorm import RMSNormVectors
 
     return [(RMSNormVectors(r.element, r.N, r.rows), _rmsnorm_step_specs(r))]
 
@@ -267,15 +267,19 @@ LADDERS = {
         "one read, kept in L2 (final)": OURS["softmax"],
     },
     "rmsnorm": {
-        "a thread a row": Ours(_version("steps", "RMSNormThread", _rmsnorm_step_specs), _run_rmsnorm_step),
-        "a block a row": Ours(_version("steps", "RMSNormBlock", _rmsnorm_step_specs), _run_rmsnorm_step),
+        "a thread a row": Ours(_version("rmsnorm", "RMSNormThread", _rmsnorm_step_specs), _run_rmsnorm_step),
+        "a block a row": Ours(_version("rmsnorm", "RMSNormBlock", _rmsnorm_step_specs), _run_rmsnorm_step),
         "16-byte vectors": Ours(_rmsnorm_vectors, _run_rmsnorm_step),
         "one read": _without_hint(OURS["rmsnorm"]),
         "one read, kept in L2 (final)": OURS["rmsnorm"],
     },
     "cross-entropy": {
-        "two-pass": Ours(_version("steps", "CrossEntropyTwoPass", _cross_entropy_step_specs), _run_cross_entropy_step),
-        "online": Ours(_version("steps", "CrossEntropyOnline", _cross_entropy_step_specs), _run_cross_entropy_step),
+        "two-pass": Ours(
+            _version("cross_entropy", "CrossEntropyTwoPass", _cross_entropy_step_specs), _run_cross_entropy_step
+        ),
+        "online": Ours(
+            _version("cross_entropy", "CrossEntropyOnline", _cross_entropy_step_specs), _run_cross_entropy_step
+        ),
         "vectors, one rescaling for several (final)": OURS["cross-entropy"],
     },
 }
@@ -343,7 +347,7 @@ def ptx(operation: str, provider: str, dtype: str, N: int) -> list[str]:
 
 def config_label(operation: str, provider: str, dtype: str, N: int) -> str | None:
     """The configuration of the kernel for contiguous rows of N, as in `tune`; None of a version that has none."""
-    from quack_tutorial.kernels.config import fields, label
+    from quack_tutorial.kernels.tuned.config import fields, label
 
     config = getattr(kernels(operation, provider, contiguous_rows(dtype, N))[0][0], "config", None)
     return None if config is None else label(fields(config))

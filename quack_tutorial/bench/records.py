@@ -1,4 +1,4 @@
-"""Recorded results: what was measured, on what, with which versions, and every sample; as JSON in book/records.
+"""Recorded results: what was measured, on what, with which versions, and every sample; as JSON in quack_tutorial/records/bench.
 
 | class    | is                                                                                          |
 |----------|---------------------------------------------------------------------------------------------|
@@ -28,6 +28,7 @@ from quack_tutorial.bench.operations import (
     bytes_read,
 )
 from quack_tutorial.bench.statistics import interquartile_range, median
+from quack_tutorial.records import FOLDER
 
 SCHEMA = 1
 STATUSES = ("ok", "unsupported", "wrong", "missing", "crashed")
@@ -180,7 +181,7 @@ def load(path) -> Record:
 
 
 def load_records(folder=None, operation: str | None = None, series: str = "peers") -> list[Record]:
-    """All records of a folder (book/records if left out) of one series, oldest first; other operations left out."""
+    """All records of a folder (quack_tutorial/records/bench if left out) of one series, oldest first; other operations left out."""
     folder = Path(folder) if folder is not None else default_folder()
     records = [load(path) for path in sorted(folder.glob("*.json"))]
     records = [r for r in records if r.series == series and operation in (None, r.operation)]
@@ -188,8 +189,8 @@ def load_records(folder=None, operation: str | None = None, series: str = "peers
 
 
 def default_folder() -> Path:
-    """book/records of the checkout that this package is in."""
-    return Path(__file__).resolve().parents[2] / "book" / "records"
+    """quack_tutorial/records/bench of the checkout that this package is in."""
+    return FOLDER / "bench"
 
 
 def latest_cells(records: list[Record]) -> dict[CellKey, tuple[Record, Cell]]:

@@ -26,7 +26,9 @@ MOST_NAMED = 6  # cells in a sentence; more are counted
 def add_arguments(parser):
     """Declare what `quack-tutorial results` takes."""
     parser.add_argument("operation", nargs="?", help=f"{', '.join(map(slug, OPERATIONS))} (default: all)")
-    parser.add_argument("--records", metavar="DIR", help="the folder of records (default: book/records)")
+    parser.add_argument(
+        "--records", metavar="DIR", help="the folder of records (default: quack_tutorial/records/bench)"
+    )
     parser.add_argument("--json", action="store_true", help="print a list of cells as JSON")
 
 

@@ -41,7 +41,7 @@ from quack_tutorial.bench.operations import (
     words,
 )
 from quack_tutorial.bench.ours import ITEM_BYTES, contiguous_rows
-from quack_tutorial.kernels.config import label
+from quack_tutorial.kernels.tuned.config import label
 
 SCHEMA = 1
 ROWS = ("aligned", "congruent")
@@ -172,7 +172,7 @@ def requested_sizes(args) -> list[Size]:
 
 def configs_of(args, size: Size) -> list[tuple]:
     """What is tried at a size: what was asked for, or the candidates; and in any case what is shipped."""
-    from quack_tutorial.kernels import config as configs
+    from quack_tutorial.kernels.tuned import config as configs
 
     if args.configs:
         return [config_from(word) for word in words(args.configs)]
@@ -183,7 +183,7 @@ def configs_of(args, size: Size) -> list[tuple]:
 
 def config_from(word: str) -> tuple:
     """ "32/128/1/0" -> (32, 128, 1, 0); the third and what follows may be left out. ValueError says what is wrong."""
-    from quack_tutorial.kernels.config import Config, fields
+    from quack_tutorial.kernels.tuned.config import Config, fields
 
     parts, names = word.split("/"), [field.name for field in dataclasses.fields(Config)]
     if not 2 <= len(parts) <= len(names) or not all(part.isdigit() for part in parts):
@@ -193,7 +193,7 @@ def config_from(word: str) -> tuple:
 
 def shipped(size: Size) -> tuple:
     """What a kernel of this size chooses when it is told nothing."""
-    from quack_tutorial.kernels import config as configs
+    from quack_tutorial.kernels.tuned import config as configs
 
     return configs.fields(configs.default_config(size.operation, 8 * ITEM_BYTES[size.dtype], size.N, size.rows))
 

@@ -34,7 +34,7 @@ def main() -> int:
 
 def measure_size(size: dict, configs, crashed=None, rounds=7, announce=lambda what: None) -> dict:
     """Try `configs` (tuples of `Config`'s fields) at one size: {"operation", "dtype", "M", "N", "rows"}."""
-    from quack_tutorial.kernels.config import Config, label
+    from quack_tutorial.kernels.tuned.config import Config, label
 
     key = CellKey(size["operation"], size["dtype"], size["M"], size["N"])
     operation, moved, crashed = OPERATIONS[key.operation], bytes_moved(key), crashed or {}

@@ -7,7 +7,7 @@ from difflib import SequenceMatcher
 
 import numpy as np
 
-from quack_tutorial.simulator.trace import Op
+from quack_tutorial.trace import Op
 
 from .player import Frame, Player
 from .scene import Box, Label, Scene, arrow, line

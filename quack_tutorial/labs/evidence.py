@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from quack_tutorial.analysis.accesses import Kind, accesses
-from quack_tutorial.simulator.trace import Finding, Op, Space, Trace
+from quack_tutorial.trace import Finding, Op, Space, Trace
 
 from .judgement import Diagnosis, Outcome
 

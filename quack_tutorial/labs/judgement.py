@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from quack_tutorial.simulator.trace import Finding, Trace
+from quack_tutorial.trace import Finding, Trace
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from quack_tutorial.simulator.trace import Finding, Line, Trace
+from quack_tutorial.trace import Finding, Line, Trace
 
 from .judgement import Case, Outcome, Refused
 

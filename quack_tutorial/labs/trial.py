@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 
-from quack_tutorial.simulator import NotSimulated, simulate
+from quack_tutorial.simulation import simulate
+from quack_tutorial.simulator import NotSimulated
 
 from .judgement import Case, Outcome, Refused
 from .submission import error_at

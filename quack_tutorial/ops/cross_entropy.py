@@ -5,7 +5,7 @@ from functools import cache
 
 import torch
 
-from quack_tutorial.ops import rows
+from quack_tutorial.ops import launches
 
 REDUCTIONS = ("mean", "sum", "none")
 
@@ -18,8 +18,8 @@ def cross_entropy(input, target, ignore_index=-100, reduction="mean", return_lse
     (loss, lse), lse the (M,) float32 logarithms of the sums of exponentials, without gradient. A target that is no column
     raises IndexError on the CPU; on a GPU, where finding out would mean waiting, its row becomes NaN.
     """
-    input = rows.autocast_to_float32(input)
-    route = rows.route(input, target)
+    input = launches.autocast_to_float32(input)
+    route = launches.route(input, target)
     if route == "launch":
         loss, lse, _ = _forward(input, target, ignore_index, reduction, return_lse, False)
     elif route == "autograd":
@@ -35,20 +35,20 @@ def cross_entropy_with_grad(input, target, ignore_index=-100):
 
     For a training step that knows its loss's weight beforehand; arguments as for `cross_entropy`. autograd does not see it.
     """
-    input = rows.autocast_to_float32(input).detach()
+    input = launches.autocast_to_float32(input).detach()
     _check("cross_entropy_with_grad", input, target)
     loss = torch.empty(target.shape, dtype=torch.float32, device=input.device)
     dx = torch.empty_like(input, memory_format=torch.contiguous_format)
     if len(target):
-        x, target = rows.as_rows("cross_entropy_with_grad", input), target.contiguous()
-        promise = rows.promise(x, dx)
-        run = _fused_kernel(x.device.type, rows.DTYPE_NAMES[x.dtype], _index(target), x.shape[1], promise)
+        x, target = launches.as_rows("cross_entropy_with_grad", input), target.contiguous()
+        promise = launches.promise(x, dx)
+        run = _fused_kernel(x.device.type, launches.DTYPE_NAMES[x.dtype], _index(target), x.shape[1], promise)
         _checked_on_cpu(run, x)(x, target, loss, None, dx, ignore_index)
     return loss, dx
 
 
 def _check(op, input, target, reduction="none"):
-    rows.dtype_name(op, "input", input)
+    launches.dtype_name(op, "input", input)
     if input.dim() != 2 or target.dim() != 1 or target.shape[0] != input.shape[0]:
         raise ValueError(
             f"{op}: expected input of shape (M, N) and target of shape (M,), got {tuple(input.shape)} and "
@@ -58,7 +58,7 @@ def _check(op, input, target, reduction="none"):
         raise TypeError(f"{op}: expected target of int64 or int32, got {target.dtype}")
     if reduction not in REDUCTIONS:
         raise ValueError(f"{op}: {reduction!r} is not a valid value for reduction, one of {', '.join(REDUCTIONS)}")
-    rows.check_same(op, input=input, target=target)
+    launches.check_same(op, input=input, target=target)
     if input.shape[1] == 0:
         raise ValueError(f"{op}: expected at least one class, got input of shape {tuple(input.shape)}")
 
@@ -71,19 +71,19 @@ def _forward(input, target, ignore_index, reduction, with_lse, with_scale):
     """(loss, lse or None, 1 / number of rows that count or None)."""
     fits = input.dim() == 2 and target.shape == (input.shape[0],)
     flags = ignore_index, reduction, with_lse, with_scale
-    key = flags, rows.like(input), target.dtype, target.device, fits
+    key = flags, launches.like(input), target.dtype, target.device, fits
     launch = _launches.get(key)
     if launch is None:
-        launch = rows.keep(_launches, key, _prepare(input, target, *flags))
+        launch = launches.keep(_launches, key, _prepare(input, target, *flags))
     return launch(input, target)
 
 
 def _prepare(input, target, ignore_index, reduction, with_lse, with_scale):
     """The launch for tensors like these."""
     _check("cross_entropy", input, target, reduction)
-    x, dtype, mean = rows.as_rows("cross_entropy", input), rows.DTYPE_NAMES[input.dtype], reduction == "mean"
+    x, dtype, mean = launches.as_rows("cross_entropy", input), launches.DTYPE_NAMES[input.dtype], reduction == "mean"
     kept = None if reduction == "none" else (mean, with_scale)
-    kernel = _kernel(x.device.type, dtype, _index(target), x.shape[1], rows.promise(x), with_lse, kept)
+    kernel = _kernel(x.device.type, dtype, _index(target), x.shape[1], launches.promise(x), with_lse, kept)
     run, is_matrix = _checked_on_cpu(kernel, x), x is input
     # Losses that are added up stay float32.
     loss_dtype = input.dtype if reduction == "none" else torch.float32
@@ -99,7 +99,14 @@ def _prepare(input, target, ignore_index, reduction, with_lse, with_scale):
             scale = torch.empty_like(number, dtype=torch.float32) if with_scale else None
             out = loss, scale
         if input.shape[0]:
-            run(input if is_matrix else rows.as_rows("cross_entropy", input), target, losses, lse, *out, ignore_index)
+            run(
+                input if is_matrix else launches.as_rows("cross_entropy", input),
+                target,
+                losses,
+                lse,
+                *out,
+                ignore_index,
+            )
         elif out:
             loss.fill_(math.nan if mean else 0.0)
         return loss, lse, scale
@@ -108,24 +115,24 @@ def _prepare(input, target, ignore_index, reduction, with_lse, with_scale):
 
 
 def _backward(input, target, dloss, lse, ignore_index):
-    key = rows.like(input), target.dtype
+    key = launches.like(input), target.dtype
     launch = _backward_launches.get(key)
     if launch is None:
-        launch = rows.keep(_backward_launches, key, _prepare_backward(input, target))
+        launch = launches.keep(_backward_launches, key, _prepare_backward(input, target))
     return launch(input, target, dloss, lse, ignore_index)
 
 
 def _prepare_backward(input, target):
     """The launch for tensors like these."""
-    x, empty_like = rows.as_rows("cross_entropy", input), rows.contiguous_like(input)
-    promise = rows.promise(x, rows.one_row(x))
-    kernel = _backward_kernel(x.device.type, rows.DTYPE_NAMES[x.dtype], _index(target), x.shape[1], promise)
-    run, is_matrix = rows.guarded(kernel, x.device), x is input
+    x, empty_like = launches.as_rows("cross_entropy", input), launches.contiguous_like(input)
+    promise = launches.promise(x, launches.one_row(x))
+    kernel = _backward_kernel(x.device.type, launches.DTYPE_NAMES[x.dtype], _index(target), x.shape[1], promise)
+    run, is_matrix = launches.guarded(kernel, x.device), x is input
 
     def launch(input, target, dloss, lse, ignore_index):
         dx = empty_like(input)
         if input.shape[0]:
-            x = input if is_matrix else rows.as_rows("cross_entropy", input)
+            x = input if is_matrix else launches.as_rows("cross_entropy", input)
             run(x, target.contiguous(), dloss.float(), lse, dx, ignore_index)
         return dx
 
@@ -145,7 +152,7 @@ class _CrossEntropy(torch.autograd.Function):
         return loss, lse
 
     @staticmethod
-    @rows.once_differentiable
+    @launches.once_differentiable
     def backward(ctx, dloss, _):
         return _gradient_with(_backward, ctx, dloss)
 
@@ -166,7 +173,7 @@ def _index(target):
 def _checked_on_cpu(run, x):
     """`run`, on tensors like x: on the CPU with an IndexError for a target that is no column."""
     if x.device.type != "cpu":
-        return rows.guarded(run, x.device)
+        return launches.guarded(run, x.device)
 
     def checked(x, target, *rest):
         N, ignore_index = x.shape[1], rest[-1]
@@ -182,37 +189,37 @@ def _checked_on_cpu(run, x):
 def _kernel(device, dtype, index, N, promise, with_lse, reduced=None):
     """The losses of rows; where `reduced` is (mean, with_scale), their mean or sum as well."""
     from quack_tutorial.compiler import TensorSpec
-    from quack_tutorial.kernels.cross_entropy import CrossEntropy
-    from quack_tutorial.kernels.loss import LossReduction, ReducedCrossEntropy
+    from quack_tutorial.kernels.tuned.cross_entropy import CrossEntropy
+    from quack_tutorial.kernels.tuned.loss import LossReduction, ReducedCrossEntropy
 
-    kernel = CrossEntropy(rows.dsl_type(dtype), N, promise, target=index, lse=with_lse)
-    x, lse = rows.matrix_spec(dtype, N, promise, "x"), rows.of_rows("float32") if with_lse else None
+    kernel = CrossEntropy(launches.dsl_type(dtype), N, promise, target=index, lse=with_lse)
+    x, lse = launches.matrix_spec(dtype, N, promise, "x"), launches.of_rows("float32") if with_lse else None
     if not reduced:
-        return rows.compiled(device, kernel, x, rows.of_rows(index), rows.of_rows(dtype), lse, 0)
+        return launches.compiled(device, kernel, x, launches.of_rows(index), launches.of_rows(dtype), lse, 0)
     mean, with_scale = reduced
     # The whole element's alignment: stored in two halves, float32 came back with one of them lost.
     align = 4 if dtype == "float32" else 2
     out = TensorSpec(dtype, (), (), align), TensorSpec("float32", (), (), 4) if with_scale else None
-    both = ReducedCrossEntropy(kernel, LossReduction(rows.dsl_type(dtype), mean))
-    return rows.compiled(device, both, x, rows.of_rows(index), rows.of_rows("float32"), lse, *out, 0)
+    both = ReducedCrossEntropy(kernel, LossReduction(launches.dsl_type(dtype), mean))
+    return launches.compiled(device, both, x, launches.of_rows(index), launches.of_rows("float32"), lse, *out, 0)
 
 
 @cache
 def _fused_kernel(device, dtype, index, N, promise):
-    from quack_tutorial.kernels.cross_entropy import CrossEntropyFused
+    from quack_tutorial.kernels.tuned.cross_entropy import CrossEntropyFused
 
-    x, dx = (rows.matrix_spec(dtype, N, promise, name) for name in ("x", "dx"))
-    kernel = CrossEntropyFused(rows.dsl_type(dtype), N, promise)
-    return rows.compiled(device, kernel, x, rows.of_rows(index), rows.of_rows("float32"), None, dx, 0)
+    x, dx = (launches.matrix_spec(dtype, N, promise, name) for name in ("x", "dx"))
+    kernel = CrossEntropyFused(launches.dsl_type(dtype), N, promise)
+    return launches.compiled(device, kernel, x, launches.of_rows(index), launches.of_rows("float32"), None, dx, 0)
 
 
 @cache
 def _backward_kernel(device, dtype, index, N, promise):
-    from quack_tutorial.kernels.cross_entropy import CrossEntropyBackward
+    from quack_tutorial.kernels.tuned.cross_entropy import CrossEntropyBackward
 
-    x, dx = (rows.matrix_spec(dtype, N, promise, name) for name in ("x", "dx"))
-    vectors = (rows.of_rows(index), rows.of_rows("float32", "dloss_stride"), rows.of_rows("float32"))
-    return rows.compiled(device, CrossEntropyBackward(rows.dsl_type(dtype), N, promise), x, *vectors, dx, 0)
+    x, dx = (launches.matrix_spec(dtype, N, promise, name) for name in ("x", "dx"))
+    vectors = (launches.of_rows(index), launches.of_rows("float32", "dloss_stride"), launches.of_rows("float32"))
+    return launches.compiled(device, CrossEntropyBackward(launches.dsl_type(dtype), N, promise), x, *vectors, dx, 0)
 
 
 @torch.library.custom_op("quack_tutorial::cross_entropy", mutates_args=())

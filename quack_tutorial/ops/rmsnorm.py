@@ -5,7 +5,7 @@ from functools import cache
 import torch
 
 from quack_tutorial.occupancy import clusters_at_once
-from quack_tutorial.ops import rows
+from quack_tutorial.ops import launches
 
 
 def rmsnorm(input, weight=None, bias=None, residual=None, eps=None):
@@ -17,7 +17,7 @@ def rmsnorm(input, weight=None, bias=None, residual=None, eps=None):
     float32, float16 or bfloat16 each. Limits on shapes and addresses as for `softmax`.
     """
     tensors = input, weight, bias, residual
-    route = rows.route(*tensors)
+    route = launches.route(*tensors)
     if route == "launch":
         out, h, _ = _forward(*tensors, eps, False)
         return out if residual is None else (out, h)
@@ -31,11 +31,11 @@ def rmsnorm(input, weight=None, bias=None, residual=None, eps=None):
 
 def _check(input, weight, bias, residual, eps):
     """eps, of what can be computed; TypeError, ValueError or RuntimeError for anything else."""
-    dtype, N = rows.dtype_name("rmsnorm", "input", input), rows.columns(input)
+    dtype, N = launches.dtype_name("rmsnorm", "input", input), launches.columns(input)
     for name, vector in (("weight", weight), ("bias", bias)):
         if vector is None:
             continue
-        rows.dtype_name("rmsnorm", name, vector)
+        launches.dtype_name("rmsnorm", name, vector)
         if vector.shape != (N,):
             raise ValueError(f"rmsnorm: expected {name} of shape ({N},), got {tuple(vector.shape)}")
         if not vector.is_contiguous():
@@ -45,7 +45,7 @@ def _check(input, weight, bias, residual, eps):
             f"rmsnorm: expected a residual like input, {tuple(input.shape)} of {dtype}, got {tuple(residual.shape)} of "
             f"{str(residual.dtype).removeprefix('torch.')}"
         )
-    rows.check_same("rmsnorm", input=input, weight=weight, bias=bias, residual=residual)
+    launches.check_same("rmsnorm", input=input, weight=weight, bias=bias, residual=residual)
     return torch.finfo(input.dtype).eps if eps is None else float(eps)
 
 
@@ -55,26 +55,26 @@ _backward_launches = {}
 
 def _forward(input, weight, bias, residual, eps, with_rstd):
     """(result, h or None, rstd or None)."""
-    key = eps, with_rstd, rows.like(input), rows.like(weight), rows.like(bias)
+    key = eps, with_rstd, launches.like(input), launches.like(weight), launches.like(bias)
     if residual is not None:
-        key = *key, rows.like(residual), residual.shape == input.shape
+        key = *key, launches.like(residual), residual.shape == input.shape
     launch = _launches.get(key)
     if launch is None:
-        launch = rows.keep(_launches, key, _prepare(input, weight, bias, residual, eps, with_rstd))
+        launch = launches.keep(_launches, key, _prepare(input, weight, bias, residual, eps, with_rstd))
     return launch(input, weight, bias, residual)
 
 
 def _prepare(input, weight, bias, residual, eps, with_rstd):
     """The launch for tensors like these."""
     eps = _check(input, weight, bias, residual, eps)
-    N, empty_like = rows.columns(input), rows.contiguous_like(input)
+    N, empty_like = launches.columns(input), launches.contiguous_like(input)
     if N == 0:
         return _nothing
-    x, r = (None if given is None else rows.as_rows("rmsnorm", given) for given in (input, residual))
-    names = (None if tensor is None else rows.DTYPE_NAMES[tensor.dtype] for tensor in (input, weight, bias))
-    promise = rows.promise(*(matrix for matrix in (x, r, rows.one_row(x)) if matrix is not None))
+    x, r = (None if given is None else launches.as_rows("rmsnorm", given) for given in (input, residual))
+    names = (None if tensor is None else launches.DTYPE_NAMES[tensor.dtype] for tensor in (input, weight, bias))
+    promise = launches.promise(*(matrix for matrix in (x, r, launches.one_row(x)) if matrix is not None))
     kernel = _kernel(x.device.type, *names, N, promise, residual is not None, with_rstd)
-    run, is_matrix = rows.guarded(kernel, x.device), x is input and r is residual
+    run, is_matrix = launches.guarded(kernel, x.device), x is input and r is residual
     on_boundary = all(_on_boundary(vector) is vector for vector in (weight, bias))
 
     def launch(input, weight, bias, residual):
@@ -88,7 +88,7 @@ def _prepare(input, weight, bias, residual, eps, with_rstd):
         elif is_matrix:
             run(input, weight, bias, residual, out, h, rstd, eps)
         else:
-            x, r = (None if given is None else rows.as_rows("rmsnorm", given) for given in (input, residual))
+            x, r = (None if given is None else launches.as_rows("rmsnorm", given) for given in (input, residual))
             run(x, weight, bias, r, out.view(-1, N), None if h is None else h.view(-1, N), rstd, eps)
         return out, h, rstd
 
@@ -112,27 +112,29 @@ def _backward(h, weight, rstd, dy, dh, bias):
         dw, db = (None if vector is None else torch.zeros_like(vector) for vector in (weight, bias))
         return torch.empty_like(h, memory_format=torch.contiguous_format), dw, db
     matrices = h, dy, dh
-    key = *map(rows.like, matrices), rows.like(weight), rows.like(bias)
+    key = *map(launches.like, matrices), launches.like(weight), launches.like(bias)
     launch = _backward_launches.get(key)
     if launch is None:
-        if not all(map(rows.is_packed, matrices)):
-            h, dy, dh = map(rows.packed, matrices)
+        if not all(map(launches.is_packed, matrices)):
+            h, dy, dh = map(launches.packed, matrices)
             return _backward(h, weight, rstd, dy, dh, bias)
-        launch = rows.keep(_backward_launches, key, _prepare_backward(h, weight, dy, dh, bias))
+        launch = launches.keep(_backward_launches, key, _prepare_backward(h, weight, dy, dh, bias))
     return launch(h, weight, rstd, dy, dh, bias)
 
 
 def _prepare_backward(h, weight, dy, dh, bias):
     """The launch for tensors like these, of which h, dy and dh are packed and have elements."""
-    N, empty_like, device = rows.columns(h), rows.contiguous_like(h), h.device
+    N, empty_like, device = launches.columns(h), launches.contiguous_like(h), h.device
     matrices = [matrix.view(-1, N) for matrix in (h, dy, dh) if matrix is not None]
-    promise = rows.promise(*matrices, rows.one_row(matrices[0]))
-    names = (None if tensor is None else rows.DTYPE_NAMES[tensor.dtype] for tensor in (h, weight))
+    promise = launches.promise(*matrices, launches.one_row(matrices[0]))
+    names = (None if tensor is None else launches.DTYPE_NAMES[tensor.dtype] for tensor in (h, weight))
     kernel, run = _backward_kernel(device.type, *names, N, promise, dh is not None, bias is not None)
     most = kernel.most_parts(clusters_at_once(device, kernel.config.blocks_per_row))
-    run, are_matrices, on_boundary = rows.guarded(run, device), h.dim() == 2, _on_boundary(weight) is weight
+    run, are_matrices, on_boundary = launches.guarded(run, device), h.dim() == 2, _on_boundary(weight) is weight
     adds = [
-        None if vector is None else rows.guarded(_column_sum(device.type, rows.DTYPE_NAMES[vector.dtype], N), device)
+        None
+        if vector is None
+        else launches.guarded(_column_sum(device.type, launches.DTYPE_NAMES[vector.dtype], N), device)
         for vector in (weight, bias)
     ]
 
@@ -168,7 +170,7 @@ class _RMSNorm(torch.autograd.Function):
         return out if residual is None else (out, h)
 
     @staticmethod
-    @rows.once_differentiable
+    @launches.once_differentiable
     def backward(ctx, dy, dh=None):
         h, weight, bias, rstd = ctx.saved_tensors
         dy = torch.zeros_like(h) if dy is None else dy
@@ -178,47 +180,49 @@ class _RMSNorm(torch.autograd.Function):
 
 def _on_boundary(vector):
     """A weight that starts at a multiple of 16 bytes, as the kernels read it: a copy if it is a view that does not."""
-    return vector if vector is None or vector.data_ptr() % rows.MAX_ALIGNMENT == 0 else vector.clone()
+    return vector if vector is None or vector.data_ptr() % launches.MAX_ALIGNMENT == 0 else vector.clone()
 
 
 @cache
 def _kernel(device, dtype, weight, bias, N, promise, residual, rstd):
-    from quack_tutorial.kernels.rmsnorm import RMSNorm
+    from quack_tutorial.kernels.tuned.rmsnorm import RMSNorm
 
     def type_of(name):
-        return None if name is None else rows.dsl_type(name)
+        return None if name is None else launches.dsl_type(name)
 
     def matrix(name, given=True):
-        return rows.matrix_spec(dtype, N, promise, name) if given else None
+        return launches.matrix_spec(dtype, N, promise, name) if given else None
 
     own = type_of(dtype)
     added = own if residual else None
     kernel = RMSNorm(own, N, promise, type_of(weight), type_of(bias), added, added, rstd)
-    vectors = (None if name is None else rows.of_columns(name, N) for name in (weight, bias))
+    vectors = (None if name is None else launches.of_columns(name, N) for name in (weight, bias))
     specs = (matrix("x"), *vectors, matrix("r", residual), matrix("out"), matrix("h", residual))
-    return rows.compiled(device, kernel, *specs, rows.of_rows("float32") if rstd else None, 0.0)
+    return launches.compiled(device, kernel, *specs, launches.of_rows("float32") if rstd else None, 0.0)
 
 
 @cache
 def _backward_kernel(device, dtype, weight, N, promise, dh, with_bias):
     from quack_tutorial.compiler import TensorSpec
-    from quack_tutorial.kernels.rmsnorm import RMSNormBackward
+    from quack_tutorial.kernels.tuned.rmsnorm import RMSNormBackward
 
-    kernel = RMSNormBackward(rows.dsl_type(dtype), N, promise, None if weight is None else rows.dsl_type(weight))
-    x, dy, dx = (rows.matrix_spec(dtype, N, promise, name) for name in ("x", "dy", "dx"))
-    parts = TensorSpec("float32", ("G", N), (N, 1), rows.MAX_ALIGNMENT)
-    specs = (x, rows.of_columns(weight, N) if weight else None, dy)
-    specs += (rows.matrix_spec(dtype, N, promise, "dh") if dh else None, rows.of_rows("float32"), dx)
-    return kernel, rows.compiled(device, kernel, *specs, parts if weight else None, parts if with_bias else None)
+    kernel = RMSNormBackward(
+        launches.dsl_type(dtype), N, promise, None if weight is None else launches.dsl_type(weight)
+    )
+    x, dy, dx = (launches.matrix_spec(dtype, N, promise, name) for name in ("x", "dy", "dx"))
+    parts = TensorSpec("float32", ("G", N), (N, 1), launches.MAX_ALIGNMENT)
+    specs = (x, launches.of_columns(weight, N) if weight else None, dy)
+    specs += (launches.matrix_spec(dtype, N, promise, "dh") if dh else None, launches.of_rows("float32"), dx)
+    return kernel, launches.compiled(device, kernel, *specs, parts if weight else None, parts if with_bias else None)
 
 
 @cache
 def _column_sum(device, dtype, N):
     from quack_tutorial.compiler import TensorSpec
-    from quack_tutorial.kernels.rmsnorm import ColumnSum
+    from quack_tutorial.kernels.tuned.rmsnorm import ColumnSum
 
-    parts = TensorSpec("float32", ("G", N), (N, 1), rows.MAX_ALIGNMENT)
-    return rows.compiled(device, ColumnSum(N, rows.dsl_type(dtype)), parts, rows.of_columns(dtype, N))
+    parts = TensorSpec("float32", ("G", N), (N, 1), launches.MAX_ALIGNMENT)
+    return launches.compiled(device, ColumnSum(N, launches.dsl_type(dtype)), parts, launches.of_columns(dtype, N))
 
 
 @torch.library.custom_op("quack_tutorial::rmsnorm", mutates_args=())

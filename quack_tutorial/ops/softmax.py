@@ -4,7 +4,7 @@ from functools import cache
 
 import torch
 
-from quack_tutorial.ops import rows
+from quack_tutorial.ops import launches
 
 
 def softmax(input, dim=-1):
@@ -14,8 +14,8 @@ def softmax(input, dim=-1):
     have stride 1; rows may be any stride apart and start at any address. Raises TypeError, ValueError or RuntimeError
     before anything is launched.
     """
-    input = rows.autocast_to_float32(input, on=("cuda",))
-    route = rows.route(input)
+    input = launches.autocast_to_float32(input, on=("cuda",))
+    route = launches.route(input)
     if route == "launch":
         return _forward(input, dim)
     if route == "autograd":
@@ -25,8 +25,8 @@ def softmax(input, dim=-1):
 
 
 def _check(input, dim):
-    rows.dtype_name("softmax", "input", input)
-    rows.check_last("softmax", dim, input)
+    launches.dtype_name("softmax", "input", input)
+    launches.check_last("softmax", dim, input)
 
 
 _launches = {}
@@ -34,20 +34,20 @@ _backward_launches = {}
 
 
 def _forward(input, dim=-1):
-    key = dim, rows.like(input)
-    launch = _launches.get(key) or rows.keep(_launches, key, _prepare(input, dim))
+    key = dim, launches.like(input)
+    launch = _launches.get(key) or launches.keep(_launches, key, _prepare(input, dim))
     return launch(input)
 
 
 def _prepare(input, dim):
     """The launch for tensors like `input`."""
     _check(input, dim)
-    N, empty_like = rows.columns(input), rows.contiguous_like(input)
+    N, empty_like = launches.columns(input), launches.contiguous_like(input)
     if N == 0:
         return empty_like
-    x = rows.as_rows("softmax", input)
-    kernel = _kernel(x.device.type, rows.DTYPE_NAMES[x.dtype], N, rows.promise(x, rows.one_row(x)))
-    run, is_matrix = rows.guarded(kernel, x.device), x is input
+    x = launches.as_rows("softmax", input)
+    kernel = _kernel(x.device.type, launches.DTYPE_NAMES[x.dtype], N, launches.promise(x, launches.one_row(x)))
+    run, is_matrix = launches.guarded(kernel, x.device), x is input
 
     def launch(input):
         output = empty_like(input)
@@ -55,31 +55,31 @@ def _prepare(input, dim):
             if is_matrix:
                 run(input, output)
             else:
-                run(rows.as_rows("softmax", input), output.view(-1, N))
+                run(launches.as_rows("softmax", input), output.view(-1, N))
         return output
 
     return launch
 
 
 def _backward(y, dy):
-    key = rows.like(y), rows.like(dy)
+    key = launches.like(y), launches.like(dy)
     launch = _backward_launches.get(key)
     if launch is None:
-        if not (rows.is_packed(y) and rows.is_packed(dy)):
-            return _backward(rows.packed(y), rows.packed(dy))
-        launch = rows.keep(_backward_launches, key, _prepare_backward(y, dy))
+        if not (launches.is_packed(y) and launches.is_packed(dy)):
+            return _backward(launches.packed(y), launches.packed(dy))
+        launch = launches.keep(_backward_launches, key, _prepare_backward(y, dy))
     return launch(y, dy)
 
 
 def _prepare_backward(y, dy):
     """The launch for packed tensors like these."""
-    N, empty_like = rows.columns(y), rows.contiguous_like(y)
+    N, empty_like = launches.columns(y), launches.contiguous_like(y)
     if N == 0:
         return lambda y, dy: empty_like(y)
     x = y.view(-1, N)
-    promise = rows.promise(x, dy.view(-1, N), rows.one_row(x))
-    kernel = _backward_kernel(y.device.type, rows.DTYPE_NAMES[y.dtype], N, promise)
-    run, are_matrices = rows.guarded(kernel, y.device), y.dim() == 2
+    promise = launches.promise(x, dy.view(-1, N), launches.one_row(x))
+    kernel = _backward_kernel(y.device.type, launches.DTYPE_NAMES[y.dtype], N, promise)
+    run, are_matrices = launches.guarded(kernel, y.device), y.dim() == 2
 
     def launch(y, dy):
         dx = empty_like(y)
@@ -103,25 +103,25 @@ class _Softmax(torch.autograd.Function):
         return output
 
     @staticmethod
-    @rows.once_differentiable
+    @launches.once_differentiable
     def backward(ctx, dy):
         return _backward(ctx.saved_tensors[0], dy), None
 
 
 @cache
 def _kernel(device, dtype, N, promise):
-    from quack_tutorial.kernels.softmax import Softmax
+    from quack_tutorial.kernels.tuned.softmax import Softmax
 
-    specs = (rows.matrix_spec(dtype, N, promise, name) for name in ("x_stride", "out_stride"))
-    return rows.compiled(device, Softmax(rows.dsl_type(dtype), N, promise), *specs)
+    specs = (launches.matrix_spec(dtype, N, promise, name) for name in ("x_stride", "out_stride"))
+    return launches.compiled(device, Softmax(launches.dsl_type(dtype), N, promise), *specs)
 
 
 @cache
 def _backward_kernel(device, dtype, N, promise):
-    from quack_tutorial.kernels.softmax import SoftmaxBackward
+    from quack_tutorial.kernels.tuned.softmax import SoftmaxBackward
 
-    specs = (rows.matrix_spec(dtype, N, promise, name) for name in ("y_stride", "dy_stride", "dx_stride"))
-    return rows.compiled(device, SoftmaxBackward(rows.dsl_type(dtype), N, promise), *specs)
+    specs = (launches.matrix_spec(dtype, N, promise, name) for name in ("y_stride", "dy_stride", "dx_stride"))
+    return launches.compiled(device, SoftmaxBackward(launches.dsl_type(dtype), N, promise), *specs)
 
 
 @torch.library.custom_op("quack_tutorial::softmax", mutates_args=())

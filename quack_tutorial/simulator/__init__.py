@@ -2,7 +2,6 @@
 
 | module           | what                                                                    |
 |------------------|-------------------------------------------------------------------------|
-| `running`        | `simulate` and its result                                               |
 | `rewrite`        | kernel source -> generators that run in lockstep                        |
 | `control`        | branches, loops and calls of rewritten code                             |
 | `twins`, `names` | the reader's objects and the DSL's names, as the simulator sees them    |
@@ -11,7 +10,6 @@
 | `tensor`, `copying`, `shared_memory`, `memory` | tensors, copies, and where their bytes are  |
 | `arch`, `mathops`, `asynchronous` | warp and block operations, math, cp.async               |
 | `scheduler`      | launches, batches of blocks, warps and their barriers                   |
-| `trace`          | what happened: one row a warp instruction                               |
 | `arguments`, `loading`, `context` | arguments, imports without the DSL, the current place   |
 | `progress`       | the line that a long run shows                                          |
 
@@ -23,7 +21,5 @@ It tells what a kernel does, not how long it takes.
 
 from .arguments import Array
 from .context import NotSimulated, SimulationError
-from .running import Run, simulate
-from .trace import Finding, Trace
 
-__all__ = ["Array", "Finding", "NotSimulated", "Run", "SimulationError", "Trace", "simulate"]
+__all__ = ["Array", "NotSimulated", "SimulationError"]

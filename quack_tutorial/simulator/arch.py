@@ -18,12 +18,13 @@ from functools import lru_cache
 
 import numpy as np
 
+from quack_tutorial.trace import FenceKind, Op, ShuffleKind, Space
+
 from .context import STATE, WARP, NeedsWarps, fail, group, here
 from .control import Pending, call_now, constant_number
 from .memory import Pointer, record_event
 from .numeric import Boolean, DType, Float32, Int32, TensorSSA, Value, convert, scalar
 from .scheduler import Barrier, Waiting
-from .trace import FenceKind, Op, ShuffleKind, Space
 
 FULL_MASK = 0xFFFFFFFF
 WARP_SIZE = 32

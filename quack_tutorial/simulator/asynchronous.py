@@ -10,11 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from quack_tutorial.trace import Op, Space
+
 from . import memory as m
 from .context import STATE, fail, group
 from .control import constant_number
 from .numeric import Value
-from .trace import Op, Space
 
 
 @dataclass

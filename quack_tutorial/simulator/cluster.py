@@ -18,13 +18,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from quack_tutorial.trace import FenceKind, Op, Space
+
 from . import memory as m
 from .context import STATE, NeedsWarps, fail, group, here
 from .control import Pending, constant_number
 from .numeric import Boolean, Int32, Value, scalar
 from .scheduler import Barrier, Waiting
 from .tensor import element_offsets
-from .trace import FenceKind, Op, Space
 
 # ---- who a block is -------------------------------------------------------------------------------------------------
 

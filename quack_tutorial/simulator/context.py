@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from .trace import Finding, Line
+from quack_tutorial.trace import Finding, Line
 
 MARK = "_rt"  # the global by which a rewritten function's frame is known
 KIND = "_kind_"  # the global that says how it is decorated: "kernel", "jit" or ""

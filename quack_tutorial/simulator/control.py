@@ -18,11 +18,12 @@ import operator
 
 import numpy as np
 
+from quack_tutorial.trace import Op
+
 from .context import STATE, fail, group, not_simulated
 from .memory import Pointer
 from .numeric import Boolean, Int32, TensorSSA, Value, convert, select, type_of
 from .tensor import Tensor
-from .trace import Op
 
 
 class Pending:

@@ -11,6 +11,8 @@ from functools import lru_cache
 
 import numpy as np
 
+from quack_tutorial.trace import Space
+
 from . import layout as la
 from . import layout_algebra as algebra
 from .asynchronous import issue_cp_async
@@ -21,7 +23,6 @@ from .layout import Layout
 from .memory import Registers, read, write
 from .numeric import DType, Value
 from .tensor import CoordinateTensor, Tensor, access_width, element_offsets
-from .trace import Space
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from quack_tutorial.trace import SMEM_BLOCK_BITS, Op, Space, TensorInfo
+
 from .context import STATE, WARP, fail, group, kernel_frame, line_of, not_simulated
 from .numeric import Boolean, DType, Int64, Value
-from .trace import SMEM_BLOCK_BITS, Op, Space, TensorInfo
 
 LANE_BIT = (np.uint64(1) << np.arange(WARP, dtype=np.uint64)).astype(np.uint64)
 

@@ -10,6 +10,8 @@ import functools
 
 import numpy as np
 
+from quack_tutorial.trace import Space
+
 from . import arch, asynchronous, cluster, copying, mathops, numeric, ptx
 from . import layout as la
 from . import layout_algebra as algebra
@@ -20,7 +22,6 @@ from .layout import Layout
 from .memory import Pointer
 from .numeric import Boolean, DType, TensorSSA, Value, scalar
 from .shared_memory import SmemAllocator
-from .trace import Space
 
 
 class Missing:

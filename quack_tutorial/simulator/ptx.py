@@ -21,13 +21,14 @@ from dataclasses import replace
 
 import numpy as np
 
+from quack_tutorial.trace import Op, Space
+
 from . import memory as m
 from .cluster import bulk_copy
 from .context import fail, group, not_simulated
 from .layout import make_layout, size
 from .numeric import Int32, Int64, Value, scalar
 from .tensor import Tensor, contiguous_run, coordinate_spans, make_tensor
-from .trace import Op, Space
 
 POLICY = 0x0CAC4E  # what createpolicy gives: opaque, the same for every policy
 ASKING = re.compile(

@@ -16,11 +16,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from quack_tutorial.trace import Launch, Op, TraceRecorder
+
 from .context import STATE, WARP, Group, NeedsWarps, SimulationError, fail
 from .control import constant_number
 from .numeric import Value
 from .progress import Progress
-from .trace import Launch, Op, TraceRecorder
 
 SMEM_LIMIT = (
     232_448  # bytes a block may use on Hopper (227 KiB); CUDA C++ Programming Guide, table of compute capabilities

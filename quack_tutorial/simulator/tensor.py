@@ -15,13 +15,14 @@ from functools import lru_cache
 
 import numpy as np
 
+from quack_tutorial.trace import Space
+
 from . import layout as la
 from . import layout_algebra as algebra
 from .context import SimulationError, fail, not_simulated
 from .layout import Layout
 from .memory import Place, Pointer, Registers, check_register_view, make_registers, read, write
 from .numeric import Boolean, DType, Int32, TensorSSA, Value, convert, scalar, type_of
-from .trace import Space
 
 
 def plain(coord):

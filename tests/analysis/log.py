@@ -3,7 +3,7 @@
 import numpy as np
 
 from quack_tutorial.analysis import races
-from quack_tutorial.simulator.trace import (
+from quack_tutorial.trace import (
     SMEM_BLOCK_BITS,
     FenceKind,
     Launch,

@@ -5,7 +5,7 @@ Shares nothing with the package's detector but the trace. For tiny traces only.
 
 from dataclasses import dataclass
 
-from quack_tutorial.simulator.trace import FenceKind, Op, Space
+from quack_tutorial.trace import FenceKind, Op, Space
 
 REACH = {FenceKind.CTA: 0, FenceKind.CLUSTER: 1, FenceKind.GPU: 2, FenceKind.SYS: 2}  # block, cluster, any two threads
 ACQUIRE, RELEASE = 1, 2

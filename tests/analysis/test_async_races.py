@@ -3,7 +3,7 @@
 import pytest
 
 from quack_tutorial.analysis import races
-from quack_tutorial.simulator.trace import FenceKind
+from quack_tutorial.trace import FenceKind
 from tests.analysis.log import Log, at, clean, numbers, only, span
 
 SLOTS = span(0)  # lane i at word i

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from quack_tutorial.analysis.races import unfenced, unordered
-from quack_tutorial.simulator.trace import FenceKind, Op, Space
+from quack_tutorial.trace import FenceKind, Op, Space
 from tests.analysis.log import Log, at
 from tests.analysis.oracle import racing_lines, unfenced_lines
 

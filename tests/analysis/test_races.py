@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from quack_tutorial.analysis import races
-from quack_tutorial.simulator.trace import FenceKind, Op, Space, Trace
+from quack_tutorial.trace import FenceKind, Op, Space, Trace
 from tests.analysis.log import Log, at, clean, numbers, only, span
 
 SLOTS = span(0)  # lane i at word i

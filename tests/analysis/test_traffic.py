@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from quack_tutorial import analysis
-from quack_tutorial.simulator.trace import Op, ShuffleKind, Space
+from quack_tutorial.trace import Op, ShuffleKind, Space
 from tests.analysis.log import Log, at, span
 
 G = dict(space=Space.GMEM)

@@ -1,7 +1,7 @@
 """Reads of shared memory that nobody wrote before, on traces by hand."""
 
 from quack_tutorial.analysis.unwritten import unwritten_reads
-from quack_tutorial.simulator.trace import Space
+from quack_tutorial.trace import Space
 from tests.analysis.log import Log, at, span
 
 

@@ -1,4 +1,4 @@
-"""The records in book/records can be read, are small, and were measured with the kernels that the package ships."""
+"""The records in quack_tutorial/records/bench can be read, are small, and were measured with the kernels that the package ships."""
 
 import subprocess
 import sys
@@ -9,7 +9,7 @@ import pytest
 from quack_tutorial import compiler, hardware
 from quack_tutorial.bench import ours, records, tune
 from quack_tutorial.bench.operations import OPERATIONS
-from quack_tutorial.kernels.config import candidates, fields
+from quack_tutorial.kernels.tuned.config import candidates, fields
 
 
 def published():

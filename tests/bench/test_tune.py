@@ -9,8 +9,8 @@ import types
 import pytest
 
 from quack_tutorial.bench import sweep, tune
-from quack_tutorial.kernels import config as configs
-from quack_tutorial.kernels.config import Config
+from quack_tutorial.kernels.tuned import config as configs
+from quack_tutorial.kernels.tuned.config import Config
 from tests.bench import synthetic
 from tests.bench.test_sweep import FAKE, ROOT
 

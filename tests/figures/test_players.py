@@ -13,7 +13,7 @@ from quack_tutorial.figures import Box, Frame, Player, Scene, theme
 from quack_tutorial.figures.grid import coalescing_explorer
 from quack_tutorial.figures.player import as_json, run_lengths
 from quack_tutorial.figures.wording import short
-from quack_tutorial.simulator.trace import Finding, Op
+from quack_tutorial.trace import Finding, Op
 from tests.figures import traces
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from quack_tutorial.simulator.trace import (
+from quack_tutorial.trace import (
     SMEM_BLOCK_BITS,
     Launch,
     Op,

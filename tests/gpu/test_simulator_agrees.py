@@ -14,8 +14,9 @@ if PROBLEM:
 import cutlass  # noqa: E402
 
 from quack_tutorial.kernels.copy import Copy, CopyAsync  # noqa: E402
-from quack_tutorial.kernels.softmax import Softmax, SoftmaxOnline, SoftmaxThreePass  # noqa: E402
-from quack_tutorial.simulator import simulate  # noqa: E402
+from quack_tutorial.kernels.softmax import SoftmaxOnline, SoftmaxThreePass  # noqa: E402
+from quack_tutorial.kernels.tuned.softmax import Softmax  # noqa: E402
+from quack_tutorial.simulation import simulate  # noqa: E402
 from tests.simulator.dsl import language as k  # noqa: E402
 from tests.simulator.dsl.async_copies import AsyncCopy, BulkCopy, PartlyOff  # noqa: E402
 from tests.simulator.dsl.cluster import ClusterSum  # noqa: E402

@@ -45,7 +45,7 @@ POISON = 777.0  # no softmax has it
 def run(x, out):
     """Softmax of the rows of x into out, without ops' own output."""
     name = str(x.dtype).removeprefix("torch.")
-    promise = import_module("quack_tutorial.ops.rows").promise(x, out)
+    promise = import_module("quack_tutorial.ops.launches").promise(x, out)
     import_module("quack_tutorial.ops.softmax")._kernel("cuda", name, x.shape[1], promise)(x, out)
 
 

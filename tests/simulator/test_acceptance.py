@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from quack_tutorial.simulator import NotSimulated, simulate
+from quack_tutorial.simulation import simulate
+from quack_tutorial.simulator import NotSimulated
 from tests.simulator.dsl import acceptance as k
 from tests.simulator.test_language import outputs
 

@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from quack_tutorial.simulator import SimulationError, copying, simulate
+from quack_tutorial.simulation import simulate
+from quack_tutorial.simulator import SimulationError, copying
 from quack_tutorial.simulator import layout as la
 from quack_tutorial.simulator import layout_algebra as algebra
 from quack_tutorial.simulator import tensor as tn

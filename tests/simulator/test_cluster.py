@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from quack_tutorial import analysis
-from quack_tutorial.simulator import SimulationError, simulate
-from quack_tutorial.simulator.trace import Op, Space
+from quack_tutorial.simulation import simulate
+from quack_tutorial.simulator import SimulationError
+from quack_tutorial.trace import Op, Space
 from tests.simulator.dsl import async_copies as a
 from tests.simulator.dsl.cluster import ClusterSum
 

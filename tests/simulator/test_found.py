@@ -5,7 +5,8 @@ import re
 import numpy as np
 import pytest
 
-from quack_tutorial.simulator import SimulationError, simulate
+from quack_tutorial.simulation import simulate
+from quack_tutorial.simulator import SimulationError
 from tests.simulator.dsl import found as k
 from tests.simulator.test_language import outputs
 

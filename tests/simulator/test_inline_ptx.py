@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from quack_tutorial.analysis import bytes_moved, races, sectors_per_request
-from quack_tutorial.simulator import Array, NotSimulated, SimulationError, simulate
+from quack_tutorial.simulation import simulate
+from quack_tutorial.simulator import Array, NotSimulated, SimulationError
 from quack_tutorial.simulator.names import CUTLASS
-from quack_tutorial.simulator.trace import Op
+from quack_tutorial.trace import Op
 from tests.simulator.dsl import inline_ptx as k
 
 BF16, FP16, FP32, INT64, INT32 = (getattr(CUTLASS, n) for n in ("BFloat16", "Float16", "Float32", "Int64", "Int32"))
@@ -302,7 +303,7 @@ def compiled(kernel, dtype):
 @pytest.mark.parametrize(("dtype", "name"), [("BFloat16", "bfloat16"), ("Float32", "float32")])
 def test_the_compiler_emits_the_loads_that_the_simulator_shows(words, dtype, name):
     cutlass = pytest.importorskip("cutlass", reason="the CuTe DSL is not installed; it exists for Linux alone")
-    from quack_tutorial.validate.compiled import emitted
+    from validation.compiled import emitted
 
     for how in ("hint", "plain", "asked", "asked hint"):
         text = compiled(k.Vectors(getattr(cutlass, dtype), words, how, limit=9), name)
@@ -315,7 +316,7 @@ def test_the_compiler_emits_the_loads_that_the_simulator_shows(words, dtype, nam
 @pytest.mark.parametrize(("dtype", "name"), [("BFloat16", "bfloat16"), ("Float32", "float32")])
 def test_the_compiler_emits_the_store_that_the_simulator_shows(words, dtype, name):
     cutlass = pytest.importorskip("cutlass", reason="the CuTe DSL is not installed; it exists for Linux alone")
-    from quack_tutorial.validate.compiled import emitted
+    from validation.compiled import emitted
 
     text = compiled(k.Stores(getattr(cutlass, dtype), words, "asked", limit=9), name)
     found = emitted(text).accesses
@@ -325,7 +326,7 @@ def test_the_compiler_emits_the_store_that_the_simulator_shows(words, dtype, nam
 
 def test_the_compiler_emits_the_slices_and_the_bulk_copy():
     cutlass = pytest.importorskip("cutlass", reason="the CuTe DSL is not installed; it exists for Linux alone")
-    from quack_tutorial.validate.compiled import emitted
+    from validation.compiled import emitted
 
     assert emitted(compiled(k.Slices(cutlass.Float32), "float32")).accesses["global", "load", 8] == 4
     assert emitted(compiled(k.BulkRows(512, "hint"), "float32")).accesses["shared", "bulk load", 0] == 1

@@ -4,13 +4,15 @@ import numpy as np
 import pytest
 
 from quack_tutorial import reference
-from quack_tutorial.kernels.config import Config
 from quack_tutorial.kernels.copy import Copy, CopyAsync
-from quack_tutorial.kernels.cross_entropy import CrossEntropy, CrossEntropyFused
-from quack_tutorial.kernels.softmax import Softmax, SoftmaxOnline, SoftmaxThreePass
-from quack_tutorial.simulator import Array, simulate
+from quack_tutorial.kernels.softmax import SoftmaxOnline, SoftmaxThreePass
+from quack_tutorial.kernels.tuned.config import Config
+from quack_tutorial.kernels.tuned.cross_entropy import CrossEntropy, CrossEntropyFused
+from quack_tutorial.kernels.tuned.softmax import Softmax
+from quack_tutorial.simulation import simulate
+from quack_tutorial.simulator import Array
 from quack_tutorial.simulator.names import CUTLASS
-from quack_tutorial.simulator.trace import Op, Space
+from quack_tutorial.trace import Op, Space
 
 DTYPES = ("float32", "bfloat16", "float16")
 SIZES = ((1, 1), (3, 2), (2, 7), (5, 31), (3, 33), (2, 257), (4, 1000), (2, 4096))

@@ -10,7 +10,8 @@ import time
 import numpy as np
 import pytest
 
-from quack_tutorial.simulator import progress, simulate
+from quack_tutorial.simulation import simulate
+from quack_tutorial.simulator import progress
 from quack_tutorial.simulator.context import STATE
 from tests.simulator.dsl import bounds, language
 
@@ -94,7 +95,7 @@ def test_ctrl_c_stops_an_endless_kernel_and_the_next_run_works(check, interrupts
 
 
 def test_ctrl_c_in_the_second_run_leaves_the_first_run_s_results(monkeypatch):
-    from quack_tutorial.simulator import running
+    from quack_tutorial import simulation as running
 
     def interrupted(*_):
         out[:] = -1

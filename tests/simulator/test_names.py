@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from quack_tutorial.simulator import NotSimulated, SimulationError, simulate
+from quack_tutorial.simulation import simulate
+from quack_tutorial.simulator import NotSimulated, SimulationError
 from quack_tutorial.simulator import names as namespaces
 from tests.simulator.dsl import names as k
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from quack_tutorial import compiler
-from quack_tutorial.simulator import simulate
+from quack_tutorial.simulation import simulate
 from tests.simulator.dsl import objects as k
 
 KERNELS = ((k.OfALocal, True), (k.OfAParameter, True), (k.OfAString, True), (k.OfSelf, False), (k.Before, False))

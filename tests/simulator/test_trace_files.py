@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from quack_tutorial import analysis, figures
-from quack_tutorial.simulator import Trace, simulate
-from quack_tutorial.simulator.trace import FORMAT_VERSION
+from quack_tutorial.simulation import simulate
+from quack_tutorial.trace import FORMAT_VERSION, Trace
 from tests.simulator.dsl import language
 from tests.simulator.dsl.cluster import ClusterSum
 

@@ -3,7 +3,7 @@
 import cutlass
 import cutlass.cute as cute
 
-from quack_tutorial.validate.language_kernels import double, floor_divide, one_warp, remainder, twice_and_one
+from validation.language_kernels import double, floor_divide, one_warp, remainder, twice_and_one
 
 __all__ = ["double", "floor_divide", "one_warp", "remainder", "twice_and_one"]  # for who imports them from here
 

@@ -1,0 +1,149 @@
+"""The tables of the book's page "How far to trust the simulator", from the recorded suites.
+
+| function      | gives                                                                            |
+|---------------|----------------------------------------------------------------------------------|
+| `overview`    | a row a suite: how much was compared, how much disagreed, where and when         |
+| `suite(name)` | one suite: a sentence, its table, its notes, what did not agree                  |
+| `coverage`    | the names of the DSL that the simulator answers, folded, namespace by namespace  |
+
+Each shows itself as HTML in a notebook and as text elsewhere; a table scrolls in its own box. A suite without a record says so.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+
+from quack_tutorial.records import suite as report
+from quack_tutorial.records.suite import SUITES
+
+LONG = 12  # rows or notes; more are folded
+SENTENCE = 24  # characters; a cell with more is one
+NOT_RECORDED = "not recorded"
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A piece of the page, as HTML and as text."""
+
+    html: str
+    text: str
+
+    def _repr_html_(self) -> str:
+        return self.html
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def recorded(name: str, folder=None) -> report.Suite | None:
+    """The record of a suite, None where there is none; raises ReportError where it cannot be read."""
+    path = Path(folder or report.default_folder(), f"{name}.json")
+    return report.load(path) if path.exists() else None
+
+
+def overview(folder=None) -> Shown:
+    """A row a suite, in the order of `python -m validation --list`."""
+    columns = ("suite", "compared", "disagreed", "compares", "recorded")
+    rows = []
+    for name, _ in SUITES:
+        kept = recorded(name, folder)
+        if kept is None:
+            rows.append((name, "", "", "", NOT_RECORDED))
+        else:
+            rows.append((name, kept.checked, len(kept.mismatches), kept.title, _place(kept)))
+    return Shown(table(columns, rows), "\n".join("  ".join(map(_cell, row)) for row in rows))
+
+
+def suite(name: str, folder=None) -> Shown:
+    """What one suite found, or that it is not recorded; KeyError for a name that is no suite's."""
+    dict(SUITES)[name]
+    kept = recorded(name, folder)
+    if kept is None:
+        said = f"{name}: {NOT_RECORDED}. `python -m validation {name} --record` runs it."
+        return Shown(f"<p>{_inline(said)}</p>", said)
+    parts = [f"<p>{_inline(_sentence(kept))}</p>", folded(table(kept.columns, kept.rows), "Table", len(kept.rows))]
+    parts += [_list("Did not agree", kept.mismatches), _list("Notes", kept.notes)]
+    return Shown("\n".join(parts), str(kept))
+
+
+def coverage() -> Shown:
+    """What the simulator answers: first what the words mean, then the tables, each folded under its namespace."""
+    from quack_tutorial.simulator import coverage as names
+
+    text = names.markdown()
+    first, *sections = re.split(r"^### ", text, flags=re.M)
+    parts = [_from_markdown(first)]
+    for section in sections:
+        title, _, rest = section.partition("\n")
+        parts.append(folded(_from_markdown(rest), title.strip(), LONG + 1))
+    return Shown("\n".join(parts), text)
+
+
+def _sentence(kept) -> str:
+    disagreed = len(kept.mismatches)
+    said = "all agreed" if not disagreed else f"{disagreed:,} did not agree"
+    return f"{kept.checked:,} compared, {said}. {_place(kept)}; repeat it: `python -m validation {kept.name}`"
+
+
+def _place(kept) -> str:
+    """When, and on what: the GPU where there was one."""
+    where = kept.where or {}
+    versions = [where["device"]] if "device" in where else []
+    names = {"cuda": "CUDA", "dsl": "CuTe DSL", "numpy": "numpy"}
+    versions += [f"{shown} {where[key]}" for key, shown in names.items() if where.get(key)]
+    return ", ".join([kept.date, *versions])
+
+
+def table(columns, rows) -> str:
+    """An HTML table in a box of its own that scrolls; numbers stand at the right, `text` in backticks is code."""
+    head = "".join(f'<th scope="col">{_inline(column)}</th>' for column in columns)
+    body = "".join("<tr>" + "".join(_data(cell) for cell in row) + "</tr>" for row in rows)
+    return (
+        '<div style="overflow-x: auto" tabindex="0" role="region" aria-label="table">'
+        f'<table class="table"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+    )
+
+
+def _data(cell) -> str:
+    number = isinstance(cell, (int, float)) and not isinstance(cell, bool)
+    # Sentences keep a readable width on a phone, where the box scrolls.
+    style = "text-align: right" if number else "min-width: 14em" if len(_cell(cell)) > SENTENCE else ""
+    attribute = f' style="{style}"' if style else ""
+    return f"<td{attribute}>{_inline(_cell(cell))}</td>"
+
+
+def _cell(cell) -> str:
+    return f"{cell:,}" if isinstance(cell, int) and not isinstance(cell, bool) else str(cell)
+
+
+def _inline(text) -> str:
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(str(text), quote=False))
+
+
+def folded(html: str, title: str, length: int) -> str:
+    """The piece as it is, or behind its title if it is long."""
+    if length <= LONG:
+        return html
+    count = f"{title} ({length} rows)" if title == "Table" else title
+    return f"<details><summary>{escape(count)}</summary>{html}</details>"
+
+
+def _list(title, sentences) -> str:
+    if not sentences:
+        return ""
+    items = "".join(f"<li>{_inline(sentence)}</li>" for sentence in sentences)
+    long = sum(map(len, sentences)) > 100 * LONG or len(sentences) > LONG
+    opened = "" if long else " open"
+    return f"<details{opened}><summary>{title} ({len(sentences)})</summary><ul>{items}</ul></details>"
+
+
+def _from_markdown(text: str) -> str:
+    """The pipe tables in a Markdown text, as HTML."""
+    lines = [line.strip() for line in text.splitlines() if line.strip().startswith("|")]
+    if len(lines) < 2:
+        return ""
+    head, _rule, *rows = ([cell.strip() for cell in line.strip("|").split("|")] for line in lines)
+    return table(head, rows)

@@ -1,0 +1,14 @@
+"""The kernels as they ship: the last rung of each ladder, with what makes it the fastest.
+
+| module         | what is in it                                                                           |
+|----------------|-----------------------------------------------------------------------------------------|
+| `softmax`, `rmsnorm`, `cross_entropy` | the kernels and their gradients                                  |
+| `row_tile`     | a row into registers and back, for any length and address: vectors, single elements     |
+| `row_exchange` | how the warps of a row agree: shared memory in a block, distributed in a cluster        |
+| `row_pipeline` | rows on their way through shared memory while another is worked on: bulk copies         |
+| `online`       | a row's maximum and sum of exponentials in one pass, a few vectors at a time            |
+| `cache_hints`  | loads that tell the caches which bytes to keep                                          |
+| `loss`         | the losses of a batch as one number: mean or sum                                        |
+| `tile_copy`    | the reads and writes of a row-wise kernel without its arithmetic                        |
+| `config`, `tables` | how a kernel spreads rows over threads: what a sweep tries, and what was the fastest |
+"""

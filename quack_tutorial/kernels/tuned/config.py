@@ -1,0 +1,380 @@
+"""How the row-wise kernels spread rows over threads: what a sweep tries, and what was the fastest.
+
+| function         | gives                                                                                        |
+|------------------|----------------------------------------------------------------------------------------------|
+| `candidates`     | the configurations that `quack-tutorial tune` tries for one operation, element width and N   |
+| `fields`         | a configuration as the numbers that sweeps and tables hold                                   |
+| `default_config` | the one that a kernel takes when it is given none: read from `tables`, made from the sweeps |
+
+Operations are named as in the benchmark: "softmax", "softmax backward", "rmsnorm", and so on.
+"""
+
+import math
+from dataclasses import astuple, dataclass, replace
+
+from quack_tutorial.kernels.tuned.tables import TABLES
+
+MAX_N = 262144  # the longest row: what the registers of 16 blocks hold
+VECTOR_BITS = 128  # the widest load or store of one thread on Hopper
+SM_REGISTERS = 65536  # of an SM, on Hopper
+SM_BLOCKS = 32  # that an SM runs at once, on Hopper
+
+
+@dataclass(frozen=True)
+class Config:
+    """How a kernel spreads rows over threads.
+
+    `threads_per_row` are threads of one block: a power of 2 up to 32, or a multiple of 32 up to 1024. Several blocks a row
+    form a cluster, which only works where a block has no other row. `in_flight`, of kernels that stream a row, is how
+    many vectors a thread loads before it uses the first; of the others, how many rows of a block are in shared memory at
+    once, 0 for none. RMSNorm's backward, which goes through rows, takes 1 for one row ahead while another is in registers: in
+    registers too where both fit, else in shared memory. `registers`, if not 0, is how many a thread may have: with fewer, more
+    blocks fit on an SM, but what does not fit is spilled to memory.
+    `rows_each`, of RMSNorm where no two warps share a row, is how many rows a thread has a part of: it loads the weights once.
+    `together`, where a row has one block, is how many blocks of different rows are launched as a cluster, 0 for none: they have
+    nothing to tell each other, but a GPU starts clusters, even of one block, at another pace than blocks.
+    `past_l1` is 1 where L1 is asked not to have what is loaded, 0 where the kernel asks L2 for something, see `cache`.
+    """
+
+    threads_per_row: int
+    threads_per_block: int
+    blocks_per_row: int = 1
+    in_flight: int = 0
+    registers: int = 0
+    rows_each: int = 1
+    together: int = 0
+    past_l1: int = 0
+
+    def __post_init__(self):
+        row, block, registers = self.threads_per_row, self.threads_per_block, self.registers
+        if row < 1 or (row & (row - 1) if row <= 32 else row % 32):
+            raise ValueError(f"{self}: threads_per_row must be a power of 2 up to 32, or a multiple of 32")
+        if not 32 <= block <= 1024 or block % 32 or block % row:
+            raise ValueError(f"{self}: threads_per_block must be a multiple of 32 and of threads_per_row, 32 to 1024")
+        if self.blocks_per_row not in (1, 2, 4, 8, 16) or (self.blocks_per_row > 1 and row != block):
+            raise ValueError(f"{self}: blocks_per_row must be 1, 2, 4, 8 or 16, and 1 where a block has several rows")
+        if self.rows_each < 1 or (self.rows_each > 1 and (row > 32 or self.blocks_per_row > 1)):
+            raise ValueError(f"{self}: rows_each must be 1, or more where one warp has a row")
+        if self.together not in (0, 1, 2, 4, 8, 16) or (self.together and self.blocks_per_row > 1):
+            raise ValueError(f"{self}: together must be 0, 1, 2, 4, 8 or 16, and 0 where several blocks have a row")
+        if self.past_l1 not in (0, 1):
+            raise ValueError(f"{self}: past_l1 must be 0 or 1")
+        if registers and not (64 <= registers <= 248 and registers % 8 == 0 and block <= self.most_threads[0]):
+            raise ValueError(
+                f"{self}: registers must be 0 or a multiple of 8, 64 to 248, that the block's threads can have"
+            )
+
+    @property
+    def cluster(self):
+        """What a launch says of clusters: the blocks that share a row, or those of different rows; None for blocks on their own."""
+        if self.blocks_per_row > 1:
+            return [1, self.blocks_per_row, 1]
+        return [self.together, 1, 1] if self.together else None
+
+    @property
+    def most_threads(self):
+        """What a launch says of its block's size so that the compiler keeps to `registers`: as many threads as an SM can run with
+        so many, a quarter of its registers for whole warps in each quarter of it; nothing if they are not limited."""
+        return [SM_REGISTERS // 4 // (32 * self.registers) * 128, 1, 1] if self.registers else [0, 0, 0]
+
+
+# Registers of row elements a thread holds at most, as vectors of 16 bytes: of one tensor, by operation and element bits.
+MOST_VECTORS = {32: 12, 16: 8}
+MOST_ELEMENTS = 128  # of several rows that a thread has a part of
+MOST_LIGHT_ELEMENTS = 8  # of a thread of RMSNorm's backward whose registers keep no block from an SM
+MOST_NEXT_ELEMENTS = 16  # of a row that a thread holds while it works on another one
+MOST_BYTES_AHEAD = 8192  # of rows whose 1 / rms RMSNorm's backward fetches a turn ahead
+MOST_BESIDE = 24  # registers of a thread that hold no elements
+MOST_HELD_ANYWHERE = 64  # elements of a thread of RMSNorm's backward whose rows start anywhere and are copied
+MIN_BLOCK_BYTES, MAX_BLOCK_BYTES = 12 * 1024, 128 * 1024  # of a row, in each block of a cluster
+STREAMING = ("cross-entropy", "cross-entropy backward")
+# Rows can come through shared memory: of so many tensors, in one of these numbers of stages.
+PIPELINED = {
+    "rmsnorm": (1, (1,)),
+    "rmsnorm backward": (2, (2, 3, 4, 6)),
+    "softmax": (1, (1,)),
+    "softmax backward": (2, (1,)),
+    "cross-entropy fused": (1, (1,)),
+}
+MOST_BYTES_TOGETHER = 16 * 1024  # of a row, whose blocks are launched in several ways
+# As long as a row and read or written by its block. RMSNorm's backward is not here: its blocks go through rows.
+TENSORS = {
+    "rmsnorm": 2,
+    "softmax": 2,
+    "softmax backward": 3,
+    "cross-entropy": 1,
+    "cross-entropy backward": 2,
+    "cross-entropy fused": 2,
+}
+LEAST_CLUSTER_BYTES = 15 * 1024  # that a cluster reads and writes, see `starts_in_time`
+NEAR = 2  # what was measured is trusted for rows of down to 1 / NEAR of their length, where these start anywhere
+READ_AGAIN = ("softmax", "cross-entropy fused")  # from shared memory, a few vectors at a time
+MOST_AGAIN = 32  # vectors of a row that a thread reads there
+THREADS = (4, 8, 16, 32, 64, 96, 128, 160, 192, 256, 320, 384, 480, 512, 608, 640, 768, 1024)
+
+
+def candidates(operation, width, N, rows="aligned"):
+    """The configurations worth trying for rows of `N` elements of `width` bits; a list of `Config`."""
+    vectors = max(1, N // vector_elements(width, N, rows))
+    if operation in STREAMING:
+        found = launched_otherwise(streaming_candidates(vectors, operation), operation, N * width // 8)
+        if operation == "cross-entropy":
+            found += [replace(config, past_l1=1) for config in found]
+        return found
+    most = MOST_VECTORS[width] * (1 if operation in ("softmax", "cross-entropy fused") else 0.75)
+    if rows == "any" or N < VECTOR_BITS // width:
+        most *= VECTOR_BITS // width
+    found = []
+    for blocks in (1, 2, 4, 8, 16):
+        block_bytes = N * width // 8 // blocks
+        if blocks > 1 and not MIN_BLOCK_BYTES <= block_bytes <= MAX_BLOCK_BYTES:
+            continue
+        for threads in THREADS:
+            held = math.ceil(vectors / (threads * blocks))
+            if held > most or vectors < 0.8 * held * threads * blocks:
+                continue
+            sizes = {threads} if threads >= 256 or blocks > 1 else {max(threads, 64), 128, 256, 512}
+            found += [Config(threads, block, blocks) for block in sorted(sizes) if block % threads == 0]
+    if operation == "rmsnorm backward":
+        found += [replace(c, in_flight=1) for c in found if elements_held(c, N) <= MOST_NEXT_ELEMENTS]
+    found += [limited for c in found if (limited := with_fewer_registers(c, operation, N))]
+    if operation == "rmsnorm" and rows == "aligned":
+        found += [more for c in found for more in with_more_rows(c, N)]
+    if operation in PIPELINED and (rows == "aligned" or (operation, rows) == ("rmsnorm backward", "congruent")):
+        found += pipelined_candidates(operation, N, width, rows)
+    if operation == "rmsnorm backward" and rows == "aligned":
+        found += several_pipelined_candidates(N, width)
+    return launched_otherwise(found or [Config(32, 32)], operation, N * width // 8)
+
+
+def launched_otherwise(found, operation, row_bytes):
+    """Each of `found` with every number of blocks together that is worth trying for such rows."""
+    return [
+        replace(config, together=together)
+        for config in found
+        for together in together_tried(operation, config, row_bytes)
+        if starts_in_time(operation, replace(config, together=together), row_bytes)
+    ]
+
+
+def together_tried(operation, config, row_bytes):
+    """The values of `together` worth trying, the usual one first.
+
+    A GPU starts clusters of one block at a pace that is too slow for rows that go past, whose blocks are small and many. Long
+    rows are tried with the usual one alone: at 4096 columns the best of each were within 3 %, at 256 within 9 %.
+    """
+    if config.blocks_per_row > 1:
+        return (0,)
+    usual, other = (0, 1) if operation in STREAMING else (1, 0)
+    if row_bytes > MOST_BYTES_TOGETHER:
+        return (usual,)
+    # A pair may have a block without a row: not where a block goes through rows, or lets one be copied before it looks.
+    alone = operation == "rmsnorm backward" or (operation not in STREAMING and config.in_flight)
+    return (usual, other) if alone else (usual, other, 2)
+
+
+def starts_in_time(operation, config, row_bytes):
+    """Whether a launch keeps up with the memory: blocks on their own do, and clusters of blocks of different rows that move enough.
+
+    In the recorded sweeps of aligned rows an H200 started at most 400 such clusters in a microsecond, whether of one block or of
+    two, so one in 2.5 ns, in which 4.8 TB/s are 12 KB. Where a cluster moved less than 13 KB, blocks on their own were faster in
+    98 of 100 pairs of configurations, and with less than 5 KB they took half the time.
+    """
+    enough = not config.together or operation not in TENSORS
+    return enough or cluster_bytes(operation, config, row_bytes) >= LEAST_CLUSTER_BYTES
+
+
+def cluster_bytes(operation, config, row_bytes):
+    """What the blocks of different rows that are launched together read and write, but for what they read once for all rows."""
+    of_row = row_bytes * config.rows_each
+    if operation == "cross-entropy backward":  # a row has as many blocks as it takes
+        of_row /= math.ceil(row_bytes / (config.threads_per_row * config.in_flight * VECTOR_BITS // 8))
+    return of_row * (config.threads_per_block // config.threads_per_row) * config.together * TENSORS[operation]
+
+
+def with_more_rows(config, N):
+    """The configuration with 2, 4 and 8 rows a thread, which share the weights that it loads, where they fit into registers."""
+    if config.threads_per_row > 32 or config.blocks_per_row > 1 or config.registers:
+        return []
+    return [replace(config, rows_each=each) for each in (2, 4, 8) if elements_held(config, N) * each <= MOST_ELEMENTS]
+
+
+def with_fewer_registers(config, operation, N):
+    """The configuration with just the registers that its part of a row and 16 more numbers need; None where the compiler takes
+    few anyway, or the row's loop has more to keep."""
+    held = elements_held(config, N) * PIPELINED.get(operation, (1,))[0]
+    registers = max(64, math.ceil(held / 8) * 8 + 16)
+    if operation == "rmsnorm backward" or config.blocks_per_row == 1 or held < 32 or registers > 128:
+        return None
+    try:
+        return replace(config, registers=registers)
+    except ValueError:  # too many for a block of so many threads
+        return None
+
+
+def fields(config):
+    """The numbers of `config` in the order of its fields: the first four, and what follows as far as it is not the default."""
+    numbers, defaults = astuple(config), astuple(Config(32, 32))
+    last = max((k for k in range(4, len(numbers)) if numbers[k] != defaults[k]), default=3)
+    return numbers[: last + 1]
+
+
+def label(numbers):
+    """A configuration's numbers in a few characters: "32/128/1/0"."""
+    return "/".join(map(str, numbers))
+
+
+def elements_held(config, N):
+    """How many elements of a row of N a thread has, about."""
+    return math.ceil(N / (config.threads_per_row * config.blocks_per_row))
+
+
+def pipelined_candidates(operation, N, width, rows):
+    """Candidates whose rows come through shared memory, in at most as many stages as an SM has room for."""
+    tensors, stages_tried = PIPELINED[operation]
+    found, again = [], operation in READ_AGAIN
+    for blocks in (1, 2, 4, 8, 16):
+        stage_bytes = N * width // 8 // blocks * tensors
+        if stage_bytes < 2048 or (blocks > 1 and stage_bytes <= 16384):
+            continue
+        if rows == "aligned" and not divides(Config(32, 32, blocks), N, width):
+            continue
+        for threads in (64, 128, 192, 256, 320, 384, 512, 640, 768, 1024):
+            vectors = N * width // VECTOR_BITS / blocks / threads
+            # Where 64 threads, or those of RMSNorm's backward in many blocks, hold more than 32 elements of two tensors each, the
+            # gradients with bias do not fit beside.
+            few = threads <= 64 or (operation == "rmsnorm backward" and blocks >= 8)
+            most = width / 2 if tensors == 1 else width / 4 if few else 8
+            if not 0.5 < vectors <= (MOST_AGAIN if again else most):
+                continue
+            if operation == "rmsnorm backward" and not sums_fit(Config(threads, threads, blocks), N, rows):
+                continue
+            for stages in stages_tried:
+                # What is read again takes few registers, so that several blocks share an SM, if they fit into its memory.
+                if stages * stage_bytes <= (110 if again else 220) * 1024:
+                    found.append(Config(threads, threads, blocks, stages))
+            one = Config(threads, threads, blocks, 1)
+            if operation == "rmsnorm backward" and rows == "aligned" and leaves_for_registers(one, N, stage_bytes):
+                found.append(one)
+    return found
+
+
+def sums_fit(config, N, rows="aligned"):
+    """Whether a thread of RMSNorm's backward has registers for its part of a row and for the sums of dw and db. Rows that start
+    anywhere take more: with 64 elements a thread those with a bias and a gradient of h spill 120 bytes a thread."""
+    held = elements_held(config, N)
+    if rows != "aligned" and held > MOST_HELD_ANYWHERE:
+        return False
+    return 3 * held + MOST_BESIDE <= SM_REGISTERS // config.threads_per_block
+
+
+def registers_of_block(config, N):
+    """How many registers a block of RMSNorm's backward takes, about: 109 to 128 a thread with 16 elements, 158 to 167 with 24."""
+    return (4 * elements_held(config, N) + 60) * config.threads_per_block
+
+
+def most_blocks(config, N, stages):
+    """How many blocks of RMSNorm's backward an SM should have at most: what it has registers for, about, where that matters.
+
+    It does not where one row at a time comes through shared memory, in `stages`, whose room decides. Without stages it does not
+    where threads hold little; nor where rows have several blocks, of which more than fit were faster or even.
+    """
+    if stages:
+        by_registers = config.threads_per_block > config.threads_per_row
+    else:
+        by_registers = config.blocks_per_row == 1 and elements_held(config, N) > MOST_LIGHT_ELEMENTS
+    if not by_registers:
+        return SM_BLOCKS
+    return max(1, SM_REGISTERS // registers_of_block(config, N))
+
+
+def several_pipelined_candidates(N, width):
+    """Candidates for RMSNorm's backward whose blocks have several rows in each of their stages: fewer parts of dw to add up, and
+    rows of one warp wait for nobody."""
+    found = []
+    for threads in (8, 16, 32, 64, 128, 256):
+        vectors = N * width / VECTOR_BITS / threads
+        if N % (VECTOR_BITS // width) or vectors < 0.8 * math.ceil(vectors):
+            continue
+        for rows in (2, 4, 8, 16, 32):
+            if not 128 <= threads * rows <= 512:
+                continue
+            spread, row_bytes = Config(threads, threads * rows), 2 * N * width // 8
+            if elements_held(spread, N) <= 32 and registers_of_block(spread, N) <= SM_REGISTERS:
+                found += [replace(spread, in_flight=s) for s in (2, 3, 4) if s * rows * row_bytes <= 200 * 1024]
+    return found
+
+
+def leaves_for_registers(config, N, stage_bytes):
+    """Whether RMSNorm's backward can have a row of x and dy in registers, beside the sums of dw, and float32 weights and the next
+    row in shared memory."""
+    held = elements_held(config, N)
+    return (
+        held > MOST_NEXT_ELEMENTS and sums_fit(config, N) and stage_bytes + 4 * N // config.blocks_per_row <= 220 * 1024
+    )
+
+
+def streaming_candidates(vectors, operation):
+    """Candidates where a row goes past in a loop, or in blocks of their own: any number of threads will do."""
+    found = []
+    for threads in (8, 16, 32, 64, 128, 256, 512, 1024):
+        for in_flight in (1, 2, 4, 8):
+            pieces = vectors / (threads * in_flight)
+            if pieces < 0.6 and (threads, in_flight) != (8, 1):
+                continue
+            if operation == "cross-entropy" and pieces > 32:  # a loop of few turns
+                continue
+            if operation == "cross-entropy backward" and pieces > 1.5 and threads * in_flight < 256:  # blocks of 4 KB
+                continue
+            found.append(Config(threads, max(threads, 128), 1, in_flight))
+            if threads < 128 and in_flight > 1:
+                found.append(Config(threads, 256, 1, in_flight))
+    return sorted(set(found), key=lambda config: (config.threads_per_row, config.threads_per_block, config.in_flight))
+
+
+def vector_elements(width, N, rows):
+    """Elements of a vector: 16 bytes, or 1 where rows promise nothing or are shorter."""
+    return 1 if rows == "any" or N < VECTOR_BITS // width else VECTOR_BITS // width
+
+
+def default_config(operation, width, N, rows="aligned"):
+    """The shipped configuration for rows of `N` elements of `width` bits: the table's where it has one that fits. It may be of
+    longer rows, and blocks that move less are launched on their own where clusters of them would start too late."""
+    config = of_table(operation, width, N, rows) or first_guess(operation, N, vector_elements(width, N, rows))
+    return config if starts_in_time(operation, config, N * width // 8) else replace(config, together=0)
+
+
+def of_table(operation, width, N, rows):
+    """The table's configuration; None where it has none that fits."""
+    row_bytes = N * width // 8
+    for measured in (rows, "aligned") if rows != "any" else ():
+        for limit, *numbers in TABLES.get((operation, width, measured), ()):
+            if row_bytes <= limit:
+                config = Config(*numbers)
+                # From a table of other rows or other sizes, not what leaves a thread without a register to spare.
+                near = limit <= NEAR * row_bytes if measured == "congruent" else config.threads_per_block < 1024
+                stages = PIPELINED.get(operation, (0, ()))[1]
+                arrives = measured == rows and (rows == "congruent" or divides(config, N, width))  # in shared memory
+                fits = config.in_flight not in stages or arrives
+                if fits and (near or measured == rows == "aligned"):
+                    # Rows that start anywhere take more registers than aligned ones: what is enough for these may not be; and each
+                    # wants the weights elsewhere.
+                    return config if measured == rows else replace(config, registers=0, rows_each=1)
+                break
+    return None
+
+
+def divides(config, N, width):
+    """Whether aligned rows can come through shared memory: every piece starts and ends where a bulk copy may."""
+    return N % (config.blocks_per_row * VECTOR_BITS // width) == 0
+
+
+def first_guess(operation, N, vector_size):
+    """A configuration where nothing was measured: four vectors a thread, more threads and then more blocks for more."""
+    vectors = max(1, N // vector_size)
+    if operation in STREAMING:
+        threads = min(256, max(8, 1 << (vectors // 4).bit_length()))
+        return Config(threads, max(threads, 128), 1, 4)
+    blocks = next(b for b in (1, 2, 4, 8, 16) if vectors <= 4096 * b or b == 16)
+    threads = next(t for t in (8, 16, 32, 64, 128, 256, 512, 1024) if vectors <= 4 * t * blocks or t == 1024)
+    return Config(threads, threads, blocks) if blocks > 1 else Config(threads, max(threads, 128), together=1)

@@ -1,0 +1,277 @@
+"""Cross-entropy of each row of an (M, N) tensor of logits with the target class of the row, and its gradient.
+
+    loss = lse - x[target],    lse = log(sum(exp(x))),    dx = (exp(x - lse) - [col == target]) dloss
+
+| kernel                 | reads x | writes                     | the row                                               |
+|------------------------|---------|----------------------------|-------------------------------------------------------|
+| `CrossEntropy`         | once    | loss, lse if asked for     | goes past: nothing of it is needed again              |
+| `CrossEntropyBackward` | once    | dx                         | is cut up: given lse, no element needs another        |
+| `CrossEntropyFused`    | once    | loss and dx for dloss = 1  | stays in registers, as in softmax                     |
+
+A row whose target is `ignore_index` has loss 0 and gradient 0. A target that is no column gives NaN for its row, and is
+never used as an index. All compute in float32. Rows of up to 262144 elements.
+"""
+
+import math
+import operator
+
+import cuda.bindings.driver as cuda
+import cutlass
+import cutlass.cute as cute
+
+from quack_tutorial.kernels.reduce import (
+    as_float32,
+    exp,
+    exp_scale,
+    exp_scaled,
+    finite_or_zero,
+    quotient_factors,
+    thread_reduce,
+    warp_reduce,
+)
+from quack_tutorial.kernels.tuned.cache_hints import EVICT_FIRST
+from quack_tutorial.kernels.tuned.config import default_config
+from quack_tutorial.kernels.tuned.online import online_max_sum, warp_max_sum
+from quack_tutorial.kernels.tuned.row_exchange import RowExchange
+from quack_tutorial.kernels.tuned.row_pipeline import RowPipeline
+from quack_tutorial.kernels.tuned.row_tile import RowTile
+
+
+class CrossEntropy:
+    """The loss alone: every thread keeps a running (maximum, sum) of the vectors that go past it."""
+
+    def __init__(self, dtype, N, rows="aligned", target="int64", lse=False, config=None):
+        self.dtype, self.N, self.rows, self.target, self.lse = dtype, N, rows, target, lse
+        self.config = config or default_config("cross-entropy", dtype.width, N, rows)
+        # Nothing is written that L2 could give up sooner.
+        self.tile = RowTile(dtype, N, rows, self.config, vectors=self.config.in_flight, hint=EVICT_FIRST)
+        self.exchange = RowExchange(self.config, values=2)
+
+    @cute.jit
+    def __call__(self, mX, mT, mLoss, mLSE, ignore_index: cutlass.Int64, stream: cuda.CUstream):
+        self.kernel(mX, mT, mLoss, mLSE, ignore_index).launch(
+            grid=[self.tile.blocks(mX.shape[0]), 1, 1],
+            block=[self.config.threads_per_block, 1, 1],
+            cluster=self.config.cluster,
+            stream=stream,
+        )
+
+    @cute.kernel
+    def kernel(self, mX, mT, mLoss, mLSE, ignore_index: cutlass.Int64):
+        tile, exchange = self.tile, self.exchange
+        block, _, _ = cute.arch.block_idx()
+        opened = exchange.open()
+        place = row, row_exists, _, lane, _, _ = tile.place(mX, block * tile.rows_per_block)
+        # On its way before the row is, and not looked at until the row is on its way too.
+        target = target_of(mT, row)
+        cute.arch.sync_warp()  # or the compiler would move that load down to where the target is needed
+
+        # read MN elements
+        max_thread, sum_thread = online_max_sum(tile, mX, place)
+        col = column_of(target, tile.N)
+        logit = logit_of(mX, row, col)
+        max_warp, sum_warp = warp_max_sum(max_thread, sum_thread, min(tile.threads_per_row, 32), self.dtype)
+        max_row, sum_row = exchange.softmax_reduce(max_warp, sum_warp, opened)
+        if row_exists and lane == 0:
+            lse = max_row + cute.math.log(sum_row)
+            mLoss[row] = loss_of(lse, logit, col, target == ignore_index).to(mLoss.element_type)
+            if cutlass.const_expr(mLSE is not None):
+                mLSE[row] = lse
+
+
+class CrossEntropyBackward:
+    """The gradient from lse: every thread does `in_flight` vectors and is done."""
+
+    def __init__(self, dtype, N, rows="aligned", config=None):
+        self.dtype, self.N, self.rows = dtype, N, rows
+        self.config = config or default_config("cross-entropy backward", dtype.width, N, rows)
+        self.tile = RowTile(dtype, N, rows, self.config, vectors=self.config.in_flight)
+        self.fast_exp = dtype.width < 32
+
+    @cute.jit
+    def __call__(self, mX, mT, mDLoss, mLSE, mDX, ignore_index: cutlass.Int64, stream: cuda.CUstream):
+        self.kernel(mX, mT, mDLoss, mLSE, mDX, ignore_index).launch(
+            grid=[self.tile.blocks(mX.shape[0]) * self.tile.pieces, 1, 1],
+            block=[self.config.threads_per_block, 1, 1],
+            cluster=self.config.cluster,
+            stream=stream,
+        )
+
+    @cute.kernel
+    def kernel(self, mX, mT, mDLoss, mLSE, mDX, ignore_index: cutlass.Int64):
+        tile = self.tile
+        # Neighbouring blocks do neighbouring pieces: what runs at once lies together in memory.
+        block, _, _ = cute.arch.block_idx()
+        block, piece = block // tile.pieces, block % tile.pieces
+        place = tile.place(mX, block * tile.rows_per_block, piece=piece)
+        row, there = place[0], existing(place[0], mX)
+        target, lse, dloss = target_of(mT, row), mLSE[there], mDLoss[there]
+        cute.arch.sync_warp()  # what is loaded above this line the compiler does not move down to where it is needed
+        # read MN elements
+        tXrX = tile.load(mX, place)
+        p = exp(tXrX.load().to(cutlass.Float32) - lse, self.fast_exp)
+        col = column_of(target, tile.N)
+        p = less_one_at(tile, p, col, place)
+        # write MN elements
+        tXrX.store(gradient(tile, p, dloss, col, target == ignore_index).to(self.dtype))
+        tile.store(tXrX, mDX, place)
+
+
+class CrossEntropyFused:
+    """The loss, and the gradient of the sum of losses, in one read and one write."""
+
+    def __init__(self, dtype, N, rows="aligned", lse=False, config=None):
+        self.dtype, self.N, self.rows, self.lse = dtype, N, rows, lse
+        self.config = config or default_config("cross-entropy fused", dtype.width, N, rows)
+        self.tile = RowTile(dtype, N, rows, self.config)
+        self.exchange = RowExchange(self.config, values=2)
+        # The row comes through shared memory if `in_flight` says so.
+        self.pipeline = RowPipeline(dtype, self.tile, tensors=1, stages=self.config.in_flight, in_parts=True)
+        self.exp_scale = exp_scale(dtype)
+
+    @cute.jit
+    def __call__(self, mX, mT, mLoss, mLSE, mDX, ignore_index: cutlass.Int64, stream: cuda.CUstream):
+        threads = self.config.threads_per_block
+        self.kernel(mX, mT, mLoss, mLSE, mDX, ignore_index).launch(
+            grid=self.tile.grid(mX.shape[0]),
+            block=[threads, 1, 1],
+            cluster=self.config.cluster,
+            stream=stream,
+            max_number_threads=self.config.most_threads,
+        )
+
+    @cute.kernel
+    def kernel(self, mX, mT, mLoss, mLSE, mDX, ignore_index: cutlass.Int64):
+        tile, exchange = self.tile, self.exchange
+        block, _, _ = cute.arch.block_idx()
+        place = row, row_exists, piece, lane, _, _ = tile.place(mX, block * tile.rows_per_block)
+        opened, width = exchange.open(), min(tile.threads_per_row, 32)
+        if cutlass.const_expr(self.pipeline.stages > 0):
+            arriving = self.pipeline.open(place)
+            self.pipeline.fetch(arriving, (mX,), row, place, 0)
+        target = target_of(mT, row)
+        cute.arch.sync_warp()  # or the compiler would move that load down to where the target is needed
+
+        # read MN elements
+        if cutlass.const_expr(self.pipeline.stages > 0):
+            logit = logit_of(mX, row, column_of(target, tile.N))
+            self.pipeline.wait(arriving, 0)
+            part, sX = self.pipeline.part, self.pipeline.row(arriving)
+            max_thread, sum_thread = online_max_sum(part, sX, self.pipeline.place(None, lane), self.exp_scale)
+            max_warp, sum_warp = warp_max_sum(max_thread, sum_thread, width, self.dtype)
+        else:
+            tXrX = tile.load(mX, place, fill=-math.inf)
+            logit = logit_of(mX, row, column_of(target, tile.N))
+            x = tXrX.load().to(cutlass.Float32)
+            max_thread = thread_reduce(x, cute.ReductionOp.MAX, -cutlass.Float32.inf)
+            max_warp = warp_reduce(max_thread, cute.arch.fmax, width)
+            y = exp_scaled(x - finite_or_zero(max_warp), self.exp_scale)
+            sum_thread = thread_reduce(y, cute.ReductionOp.ADD, cutlass.Float32(0.0))
+            sum_warp = warp_reduce(sum_thread, operator.add, width)
+        exchange.ready()
+        max_row, scaled_sum = exchange.softmax_reduce(max_warp, sum_warp, opened)
+        sum_row = scaled_sum * 2.0**-self.exp_scale
+        # Once more, rather than to keep more than the target in registers meanwhile.
+        col, ignored = column_of(target, tile.N), target == ignore_index
+        if row_exists and lane == 0 and piece == 0:
+            lse = max_row + cute.math.log(sum_row)
+            mLoss[row] = loss_of(lse, logit, col, ignored)
+            if cutlass.const_expr(mLSE is not None):
+                mLSE[row] = lse
+        # write MN elements
+        if cutlass.const_expr(self.pipeline.stages > 0):
+            held = self.write_again(sX, mDX, place, max_row, 1.0 / scaled_sum, col, ignored)
+        else:
+            if cutlass.const_expr(exchange.needed):
+                inverse, scale = quotient_factors(max_warp - max_row, scaled_sum, self.exp_scale)
+            else:
+                inverse, scale = None, cute.arch.rcp_approx(scaled_sum)
+            if cutlass.const_expr(inverse is not None):
+                y *= inverse
+            tXrX.store(gradient(tile, y, scale, col, ignored).to(self.dtype))
+            tile.store(tXrX, mDX, place)
+            held = tile.holds(col, place)
+        # Who holds the target's column writes it again: cheaper than to compare every column of a long row.
+        if held and not ignored:
+            p_target = exp(logit - max_row) / sum_row
+            mDX[cutlass.Int64(row), col] = (p_target - 1.0).to(self.dtype)
+
+    @cute.jit
+    def write_again(self, sX, mDX, place, max_row, scale, col, ignored):
+        """Read the row again, from shared memory, and write exp(x - max_row) * scale; whether this thread wrote column `col`."""
+        mPart, piece, lane = self.pipeline.part_of(mDX, place), place[2], place[3]
+        for step in range(self.pipeline.part.pieces):
+            here = self.pipeline.place(step, lane)
+            rX = self.pipeline.part.load(sX, here)
+            p = exp_scaled(as_float32(rX) - max_row, self.exp_scale)
+            rX.store(gradient(self.pipeline.part, p, scale, col, ignored).to(self.dtype))
+            self.pipeline.part.store(rX, mPart, here)
+        local = col - piece * self.tile.width
+        return self.pipeline.part.holds(local, self.pipeline.place(local // self.pipeline.part.width, lane))
+
+
+def existing(row, mX):
+    """`row`, or the last row where there is no such row: what is loaded without a branch must be somewhere.
+
+    A load behind a branch is moved down to where its value is needed, and then memory is waited for twice.
+    """
+    return cutlass.min(row, mX.shape[0] - 1)
+
+
+def target_of(mT: cute.Tensor, row):
+    """The target of a row, or of the last one. What follows should not look at it before the row is on its way."""
+    return mT[existing(row, mT)].to(cutlass.Int64)
+
+
+@cute.jit
+def column_of(target, N: cutlass.Constexpr):
+    """The target as a 32-bit column, -1 if it is none."""
+    col = cutlass.Int32(-1)
+    if target >= 0 and target < N:
+        col = target.to(cutlass.Int32)
+    return col
+
+
+@cute.jit
+def logit_of(mX: cute.Tensor, row, col):
+    """The logit of column `col`, of column 0 if that is -1; of the last row where there is no such row."""
+    return mX[cutlass.Int64(existing(row, mX)), cutlass.max(col, 0)].to(cutlass.Float32)
+
+
+@cute.jit
+def loss_of(lse, logit, col, ignored):
+    """lse - logit; NaN where the target is no column, 0 where it is to be ignored."""
+    loss = lse - logit
+    if col < 0:
+        loss = cutlass.Float32(math.nan)
+    if ignored:
+        loss = cutlass.Float32(0.0)
+    return loss
+
+
+@cute.jit
+def less_one_at(tile, p, col, place):
+    """p, this thread's values of a row, less 1 where the row's column `col` is."""
+    less = cute.make_rmem_tensor(tile.values, cutlass.Float32)
+    less.store(p)
+    # Branches become tables of jumps. A few values are done sooner without; with more, jumps are what keeps the compiler from
+    # moving loads down to where their values are needed.
+    few = tile.vectors <= 2 and tile.values == tile.certain * tile.vector_size
+    for k in cutlass.range_constexpr(tile.values):
+        if cutlass.const_expr(few):
+            less[k] = less[k] - cutlass.Float32(tile.is_at(k, col, place))
+        elif tile.is_at(k, col, place):
+            less[k] = less[k] - 1.0
+    return less.load()
+
+
+@cute.jit
+def gradient(tile, p, scale, col, ignored):
+    """p * scale for this thread's values: NaN if the target is no column, 0 if it is ignored."""
+    if col < 0:
+        scale = cutlass.Float32(math.nan)
+    dx = cute.make_rmem_tensor(tile.values, cutlass.Float32)
+    dx.store(p * scale)
+    if ignored:
+        dx.fill(0.0)
+    return dx.load()

@@ -1,0 +1,215 @@
+"""Rows on their way through shared memory: while one is worked on, bulk copies bring the next ones.
+
+    turn          0        1        2        3
+    stage 0    row 0 ... used, free | row 3 on its way ...
+    stage 1    row 1 on its way ... used, free | row 4 ...
+    stage 2    row 2 on its way ............... used, free | ...
+
+A block that goes through rows in a loop would otherwise wait for each row's bytes. One thread starts a bulk copy, and no
+registers wait for what it brings. A stage's mbarrier says when its bytes are there. The exchange of the rows' sums
+says when a stage is free: what a warp brings to turn i, it brings after its last read of turn i - 1.
+
+A block may have several rows in a turn, neighbours in memory. Then each has a place of its own in a stage, and an mbarrier for
+the warps that share it, or for the warp that has several: `groups` of warps, which wait for nobody else. Where a warp has rows to
+itself, their places are free once its lanes have read them, which `sync_warp` sees to.
+
+A block that has one row takes one stage. It gains by what its registers need not hold: where threads read the row twice from
+shared memory, `AT_ONCE` elements at a time, they take 32 registers for 80, more blocks fit on an SM, and while some of them
+exchange their sums others load and store. Softmax of 262144 bfloat16 columns went from 0.92 to 0.99 of a copy's speed on an H200.
+
+Bulk copies move multiples of 16 bytes from addresses that are: "aligned" rows whose pieces are equal. Of rows that start anywhere
+they bring the vectors, from the first such address on, if a block's rows all start alike (then each element has the same
+place in every turn). The few others, which no copy can bring, come to registers, a turn ahead as well:
+
+    | head | vector vector vector ... vector | rest |
+      registers        shared memory           registers
+"""
+
+from dataclasses import replace
+
+import cutlass
+import cutlass.cute as cute
+
+from quack_tutorial.kernels.layout import VECTOR_BYTES
+from quack_tutorial.kernels.tuned.cache_hints import EVICT_LAST, bulk_copy_evict_last
+from quack_tutorial.kernels.tuned.row_tile import RowTile
+
+SMEM_BYTES = 227 * 1024  # shared memory of an SM that blocks can have, on Hopper
+AT_ONCE = 16  # elements of a row in shared memory that a thread has in registers when it goes through it
+
+
+class RowPipeline:
+    """`stages` turns' rows of `tensors` tensors; a turn's row of each arrives together. `several` allows several rows a block.
+
+    Where a method asks for the `place` of this thread in a row (see `RowTile.place`), any row of the block will do.
+
+    Threads take their part of a row to registers as a whole, with `load`; or, with `in_parts`, go through the `row` with the tile
+    `part`, a few vectors at a time.
+    """
+
+    def __init__(self, dtype, tile, tensors, stages, in_parts=False, several=False):
+        self.dtype, self.tile, self.tensors, self.stages = dtype, tile, tensors, stages
+        # Rows on their way while one is worked on. A single stage serves a block that has one row and no next.
+        self.ahead = max(1, stages - 1)
+        threads, of_row = tile.config.threads_per_block, tile.threads_per_row
+        self.rows, self.rows_of_group = tile.rows_per_block, max(1, 32 // of_row)
+        self.groups, self.warps = max(1, threads // max(32, of_row)), max(1, of_row // 32)  # in a block, in a group
+        if stages and not pipelines(tile, several):
+            raise ValueError(
+                f"rows of {tile.N} elements in {tile.pieces} pieces, {tile.rows}: bulk copies cannot move them"
+            )
+        if stages and tile.has_head and tile.hint != EVICT_LAST:
+            raise ValueError(
+                f"{tile.config}: rows that start anywhere are copied with a hint for L2, so past_l1 must be 0"
+            )
+        if stages and tile.config.together > 1:
+            raise ValueError(
+                f"{tile.config}: a block whose row is copied to it must have one, so together must be 0 or 1"
+            )
+        # What threads read as a whole ends in zeros, as long as all of them together read: none has to ask where the row ends.
+        self.width = tile.width if in_parts else tile.threads_per_row * tile.vectors * tile.vector_size
+        if stages and in_parts:
+            one_block = replace(tile.config, blocks_per_row=1, in_flight=0)
+            self.part = RowTile(dtype, tile.width, "aligned", one_block, vectors=AT_ONCE // tile.vector_size)
+
+    def smem_bytes(self):
+        """How much shared memory of a block the rows take."""
+        return self.stages * self.tensors * self.rows * self.width * self.dtype.width // 8 if self.stages else 0
+
+    def resident_clusters(self, clusters, beside=0):
+        """How many clusters (blocks, where a row has one) run at once, about, on a GPU that runs so many with one block on an
+        SM: as many on each SM as half of its threads allow, and shared memory, of which a block takes `beside` bytes more."""
+        threads = self.tile.config.threads_per_block
+        return clusters * max(1, min(1024 // threads, SMEM_BYTES // (self.smem_bytes() + beside + 2048)))
+
+    @cute.jit
+    def open(self, place):
+        """(slots, mbarriers) in shared memory, ready to be written to, and the registers of each tensor's single elements: this
+        turn's and those of the next."""
+        smem = cutlass.memory.SmemAllocator()
+        layout = cute.make_ordered_layout((self.stages, self.tensors, self.rows, self.width), order=(3, 2, 1, 0))
+        sX = smem.allocate_tensor(self.dtype, layout, byte_alignment=128)
+        mbar = smem.allocate_array(cutlass.Int64, self.stages * self.groups, byte_alignment=8)
+        if cute.arch.thread_idx()[0] == 0:
+            for number in cutlass.range_constexpr(self.stages * self.groups):
+                cute.arch.mbarrier_init(mbar + number, 1)
+            cute.arch.mbarrier_init_fence()
+        filled = self.tile.has_head or self.width > self.tile.width
+        for slot in cutlass.range_constexpr(self.stages * self.tensors * self.rows if filled else 0):
+            copied = self.copied(place)
+            tail = cute.make_tensor(sX.iterator + slot * self.width + copied, cute.make_layout(self.width))
+            for i in range(cute.arch.thread_idx()[0], self.width - copied, self.tile.config.threads_per_block):
+                tail[i] = self.dtype(0.0)
+        both = range(2 if self.tile.has_head else 0)
+        singles = [[cute.make_rmem_tensor(self.tile.values, self.dtype) for _ in range(self.tensors)] for _ in both]
+        for k in cutlass.range_constexpr(self.tensors if self.tile.has_head else 0):
+            singles[1][k].fill(0.0)
+        cute.arch.barrier()
+        return sX, mbar, singles
+
+    def copied(self, place):
+        """How many elements of its part of a row a block gets from bulk copies."""
+        if self.tile.has_head:
+            return cutlass.min(self.tile.width, place[5] - place[2] * self.tile.width)
+        return self.tile.width
+
+    @cute.jit
+    def fetch(self, opened, tensors, row, place, turn):
+        """Start the copies of `row` of each tensor for `turn`, and of those that a block has beside it; the stage must be free."""
+        sX, mbar, _ = opened
+        stage, group = turn % self.stages, self.group()
+        if cute.arch.warp_idx() == group * self.warps:
+            with cute.arch.elect_one():
+                nbytes = self.tensors * self.copied(place) * (self.dtype.width // 8)
+                if cutlass.const_expr(self.rows == 1):
+                    cute.arch.mbarrier_arrive_and_expect_tx(mbar + stage, nbytes)
+                    self.copy_row(sX, (stage, 0), tensors, row, place, mbar + stage)
+                else:
+                    first = row + group * self.rows_of_group
+                    there = cutlass.max(0, cutlass.min(self.rows_of_group, tensors[0].shape[0] - first))
+                    arrived = mbar + (stage * self.groups + group)
+                    cute.arch.mbarrier_arrive_and_expect_tx(arrived, nbytes * there)
+                    for k in cutlass.range_constexpr(self.rows_of_group):
+                        if k < there:
+                            slot = stage, group * self.rows_of_group + k
+                            self.copy_row(sX, slot, tensors, first + k, place, arrived)
+
+    @cute.jit
+    def copy_row(self, sX, slot, tensors, row, place, mbar):
+        """Start the copies of one row of each tensor to its `slot`, (stage, row of the block). For one thread."""
+        for k in cutlass.range_constexpr(self.tensors):
+            mX = cute.domain_offset((cutlass.Int64(row), place[4] + place[2] * self.tile.width), tensors[k])
+            gX = cute.local_tile(mX, (1, self.tile.width), (0, 0))[0, None]
+            if cutlass.const_expr(self.tile.has_head):
+                gX = cute.make_tensor(gX.iterator.align(VECTOR_BYTES), gX.layout)
+            target = cute.make_tensor(sX[slot[0], k, slot[1], None].iterator, cute.make_layout(self.tile.width))
+            if cutlass.const_expr(self.tile.hint == EVICT_LAST):
+                bulk_copy_evict_last(gX, target, mbar, self.copied(place))
+            else:
+                atom = cute.make_copy_atom(cute.nvgpu.cpasync.CopyBulkG2SOp(), self.dtype)
+                cute.copy(atom, gX, target, mbar_ptr=mbar)
+
+    def group(self):
+        """Which of the block's groups of warps this thread is in."""
+        return cute.arch.warp_idx() // self.warps if self.groups > 1 else 0
+
+    @cute.jit
+    def fetch_singles(self, opened, tensors, place):
+        """What this thread has of single elements becomes the turn's, and those of the row at `place` are loaded for the next.
+
+        Called in each turn, and before the first one for that.
+        """
+        _, _, singles = opened
+        for k in cutlass.range_constexpr(self.tensors if self.tile.has_head else 0):
+            now, coming = singles[0][k], singles[1][k]
+            now.store(coming.load())
+            coming.fill(0.0)
+            self.tile.load_singles(coming, tensors[k], place)
+
+    def wait(self, opened, turn):
+        """Wait for the bytes of `turn`."""
+        _, mbar, _ = opened
+        stage = turn % self.stages
+        at = stage if self.groups == 1 else stage * self.groups + self.group()
+        cute.arch.mbarrier_wait(mbar + at, turn // self.stages % 2)
+
+    def load(self, opened, k, place, turn):
+        """This thread's part of the turn's row of tensor k, as a register tensor, as often as it is asked for; 0 where there is
+        none."""
+        sX, _, singles = opened
+        row_of_block, exists = 0, True
+        if self.rows > 1:
+            row_of_block, exists = cute.arch.thread_idx()[0] // self.tile.threads_per_row, place[1]
+        slot = sX[turn % self.stages, k, row_of_block, None]
+        row = cute.make_tensor(slot.iterator, cute.make_layout((1, self.width)))
+        at = 0, exists, 0, place[3], 0, self.width
+        rX = self.tile.load(row, at, certain=self.tile.vectors, singles=False)
+        for i in range(self.tile.values - self.tile.singles, self.tile.values):
+            rX[i] = singles[0][k][i]
+        return rX
+
+    def row(self, opened):
+        """The block's part of the only row, in shared memory: (1, width)."""
+        sX, _, _ = opened
+        return cute.make_tensor(sX.iterator, cute.make_layout((1, self.tile.width)))
+
+    def place(self, piece, lane):
+        """Where `piece` of that part is, as a place of `part`."""
+        return 0, True, piece, lane, 0, self.tile.width
+
+    def part_of(self, mX, place):
+        """The same part of the row in global memory: mX from where it begins, so that it is in row 0."""
+        return cute.domain_offset((cutlass.Int64(place[0]), place[2] * self.tile.width), mX)
+
+
+def pipelines(tile, several=False):
+    """Whether bulk copies can move the pieces of a tile's rows: whole vectors, all pieces equal, one row a block or `several`.
+
+    Of rows that start anywhere: one row a block, of a kernel whose blocks go through rows that start alike (`adding`), and each
+    piece has vectors wherever the row starts.
+    """
+    if tile.has_head:
+        return tile.adding and tile.rows_per_block == 1 and tile.in_last > 0
+    if several or tile.rows_per_block == 1:
+        return tile.rows == "aligned" and tile.width * tile.pieces == tile.N
+    return False

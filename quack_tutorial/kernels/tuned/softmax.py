@@ -1,0 +1,165 @@
+"""Softmax of each row of an (M, N) tensor as it ships, y = exp(x - max) / sum(exp(x - max)), and its gradient.
+
+`Softmax` is the last rung of the ladder in `kernels.softmax`. Both take float32, float16 or bfloat16 rows of up to 262144
+elements, compute in float32, and give what torch gives: a row that is all -inf, or that holds NaN or +inf, becomes NaN.
+"""
+
+import math
+import operator
+
+import cuda.bindings.driver as cuda
+import cutlass
+import cutlass.cute as cute
+
+from quack_tutorial.kernels.reduce import (
+    as_float32,
+    exp_scale,
+    exp_scaled,
+    finite_or_zero,
+    quotient_factors,
+    thread_reduce,
+    warp_reduce,
+)
+from quack_tutorial.kernels.tuned.config import default_config
+from quack_tutorial.kernels.tuned.online import online_max_sum, warp_max_sum
+from quack_tutorial.kernels.tuned.row_exchange import RowExchange
+from quack_tutorial.kernels.tuned.row_pipeline import RowPipeline
+from quack_tutorial.kernels.tuned.row_tile import RowTile
+
+
+class Softmax:
+    """Softmax that reads the row once and keeps it in registers, in those of a cluster where one block has too few; or in shared
+    memory, if `in_flight` of the configuration says so.
+
+    `rows` is what the caller knows about addresses ("aligned", "congruent" or "any", see `rows`).
+    """
+
+    def __init__(self, dtype, N, rows="aligned", config=None):
+        self.dtype, self.N, self.rows = dtype, N, rows
+        self.config = config or default_config("softmax", dtype.width, N, rows)
+        self.tile = RowTile(dtype, N, rows, self.config)
+        self.exchange = RowExchange(self.config, values=2)
+        self.pipeline = RowPipeline(dtype, self.tile, tensors=1, stages=self.config.in_flight, in_parts=True)
+        self.exp_scale = exp_scale(dtype)
+
+    @cute.jit
+    def __call__(self, mX: cute.Tensor, mO: cute.Tensor, stream: cuda.CUstream):
+        threads = self.config.threads_per_block
+        grid = self.tile.grid(mX.shape[0])
+        self.kernel(mX, mO).launch(
+            grid=grid,
+            block=[threads, 1, 1],
+            cluster=self.config.cluster,
+            stream=stream,
+            max_number_threads=self.config.most_threads,
+        )
+
+    @cute.kernel
+    def kernel(self, mX: cute.Tensor, mO: cute.Tensor):
+        tile, exchange = self.tile, self.exchange
+        block, _, _ = cute.arch.block_idx()
+        place = tile.place(mX, block * tile.rows_per_block)
+        opened = exchange.open()
+        # read MN elements
+        if cutlass.const_expr(self.pipeline.stages > 0):
+            arriving = self.pipeline.open(place)
+            self.pipeline.fetch(arriving, (mX,), place[0], place, 0)
+            self.pipeline.wait(arriving, 0)
+            self.in_shared_memory(arriving, mO, place, opened)
+        else:
+            self.in_registers(tile.load(mX, place, fill=-math.inf), mO, place, opened)
+
+    @cute.jit
+    def in_registers(self, tXrX, mO, place, opened):
+        """Softmax of a row that the threads have in registers, `tXrX`."""
+        tile, exchange = self.tile, self.exchange
+        x = tXrX.load().to(cutlass.Float32)
+        # Every warp scales by its own maximum, so that a row of several warps needs only one exchange.
+        width = min(tile.threads_per_row, 32)
+        max_thread = thread_reduce(x, cute.ReductionOp.MAX, -cutlass.Float32.inf)
+        max_warp = warp_reduce(max_thread, cute.arch.fmax, width)
+        y = exp_scaled(x - finite_or_zero(max_warp), self.exp_scale)
+        sum_thread = thread_reduce(y, cute.ReductionOp.ADD, cutlass.Float32(0.0))
+        sum_warp = warp_reduce(sum_thread, operator.add, width)
+        inverse, scale = None, 1.0 / sum_warp  # a row all -inf: 0 * inf = NaN
+        if cutlass.const_expr(exchange.needed):
+            exchange.ready()
+            max_row, sum_row = exchange.softmax_reduce(max_warp, sum_warp, opened)
+            inverse, scale = quotient_factors(max_warp - max_row, sum_row, self.exp_scale)
+        if cutlass.const_expr(inverse is not None):
+            y *= inverse
+
+        # write MN elements
+        tXrX.store((y * scale).to(self.dtype))
+        tile.store(tXrX, mO, place)
+
+    @cute.jit
+    def in_shared_memory(self, arriving, mO, place, opened):
+        """Softmax of a row whose parts the blocks have in shared memory: read twice from there, a few vectors at a time."""
+        exchange, pipeline, lane = self.exchange, self.pipeline, place[3]
+        sX, mPart = pipeline.row(arriving), pipeline.part_of(mO, place)
+        max_thread, sum_thread = online_max_sum(pipeline.part, sX, pipeline.place(None, lane), self.exp_scale)
+        max_row, sum_row = warp_max_sum(max_thread, sum_thread, min(self.tile.threads_per_row, 32), self.dtype)
+        if cutlass.const_expr(exchange.needed):
+            exchange.ready()
+            max_row, sum_row = exchange.softmax_reduce(max_row, sum_row, opened)
+        scale = 1.0 / sum_row
+
+        # write MN elements
+        for step in range(self.pipeline.part.pieces):
+            here = self.pipeline.place(step, lane)
+            rX = self.pipeline.part.load(sX, here)
+            rX.store((exp_scaled(as_float32(rX) - max_row, self.exp_scale) * scale).to(self.dtype))
+            self.pipeline.part.store(rX, mPart, here)
+
+
+class SoftmaxBackward:
+    """The gradient of softmax: dx = y (dy - sum(dy y)) for each row, from y, which softmax gave, and dy."""
+
+    def __init__(self, dtype, N, rows="aligned", config=None):
+        self.dtype, self.N, self.rows = dtype, N, rows
+        self.config = config or default_config("softmax backward", dtype.width, N, rows)
+        self.tile = RowTile(dtype, N, rows, self.config)
+        self.exchange = RowExchange(self.config)
+        self.pipeline = RowPipeline(dtype, self.tile, tensors=2, stages=self.config.in_flight)
+
+    @cute.jit
+    def __call__(self, mY: cute.Tensor, mDY: cute.Tensor, mDX: cute.Tensor, stream: cuda.CUstream):
+        threads = self.config.threads_per_block
+        grid = self.tile.grid(mY.shape[0])
+        self.kernel(mY, mDY, mDX).launch(
+            grid=grid,
+            block=[threads, 1, 1],
+            cluster=self.config.cluster,
+            stream=stream,
+            max_number_threads=self.config.most_threads,
+        )
+
+    @cute.kernel
+    def kernel(self, mY: cute.Tensor, mDY: cute.Tensor, mDX: cute.Tensor):
+        tile, exchange = self.tile, self.exchange
+        block, _, _ = cute.arch.block_idx()
+        place = tile.place(mY, block * tile.rows_per_block)
+        opened, arriving = exchange.open(), None
+
+        # read 2 MN elements
+        if cutlass.const_expr(self.pipeline.stages > 0):
+            arriving = self.pipeline.open(place)
+            self.pipeline.fetch(arriving, (mY, mDY), place[0], place, 0)
+            self.pipeline.wait(arriving, 0)
+            tXrY, tXrDY = (self.pipeline.load(arriving, k, place, 0) for k in (0, 1))
+        else:
+            tXrY, tXrDY = tile.load(mY, place), tile.load(mDY, place)
+        y, dy = tXrY.load().to(cutlass.Float32), tXrDY.load().to(cutlass.Float32)
+        sum_thread = thread_reduce(y * dy, cute.ReductionOp.ADD, cutlass.Float32(0.0))
+        sum_warp = warp_reduce(sum_thread, operator.add, min(tile.threads_per_row, 32))
+        exchange.ready()
+        sum_row = exchange.reduce(sum_warp, operator.add, 0.0, opened)
+        if cutlass.const_expr(self.pipeline.stages > 0):
+            # From shared memory again, so that the rows did not have to stay in registers meanwhile.
+            tXrY, tXrDY = (self.pipeline.load(arriving, k, place, 0) for k in (0, 1))
+            y, dy = tXrY.load().to(cutlass.Float32), tXrDY.load().to(cutlass.Float32)
+
+        # write MN elements
+        tXrY.store((y * (dy - sum_row)).to(self.dtype))
+        tile.store(tXrY, mDX, place)

@@ -1,0 +1,48 @@
+"""The reads and writes of a row-wise kernel without its arithmetic: out = x, or x + y, with the kernel's own tile.
+
+What is left of a kernel's time is what its memory takes, with just this spread of rows over threads.
+"""
+
+from dataclasses import replace
+
+import cuda.bindings.driver as cuda
+import cutlass
+import cutlass.cute as cute
+
+from quack_tutorial.kernels.tuned.config import STREAMING, default_config
+from quack_tutorial.kernels.tuned.row_tile import RowTile
+
+
+class TileCopy:
+    """out = x, or with `reads` = 2 x + y, of (M, N) matrices, with the tile that `operation` has for such rows."""
+
+    def __init__(self, operation, dtype, N, rows, reads=1):
+        config = default_config(operation, dtype.width, N, rows)
+        vectors = config.in_flight if operation in STREAMING else None
+        # A row that the kernel has in shared memory is in registers here.
+        self.config = replace(config, in_flight=0, registers=0)
+        self.tile, self.reads = RowTile(dtype, N, rows, self.config, vectors=vectors, several=True), reads
+
+    @cute.jit
+    def __call__(self, mX, mY, mO, stream: cuda.CUstream):
+        self.kernel(mX, mY, mO).launch(
+            grid=self.tile.grid(mX.shape[0]),
+            block=[self.config.threads_per_block, 1, 1],
+            cluster=self.config.cluster,
+            stream=stream,
+        )
+
+    @cute.kernel
+    def kernel(self, mX, mY, mO):
+        tile = self.tile
+        block, _, _ = cute.arch.block_idx()
+        places, rows = tile.places(mX, block), []
+        # read MN elements, or 2 MN
+        for place in places:
+            tXrX = tile.load(mX, place)
+            if cutlass.const_expr(self.reads == 2):
+                tXrX.store((tXrX.load() + tile.load(mY, place).load()).to(mX.element_type))
+            rows.append(tXrX)
+        # write MN elements
+        for k in cutlass.range_constexpr(tile.rows_each):
+            tile.store(rows[k], mO, places[k])

@@ -1,0 +1,210 @@
+"""What the operations share: tensors as rows, what is known about their addresses, and the kernel's launch.
+
+A call like an earlier one costs one look-up in a dictionary beside the launch. An operation checks its arguments, chooses
+the kernel and has it compiled in its `_prepare`, its gradient in its `_prepare_backward`. Both return a launch: a function
+that allocates the outputs and runs the kernel, for these arguments and all like them. It is kept under a key of everything
+that they looked at (see `like`). How many rows a matrix has is not part of that, so batches of all sizes share a launch;
+tensors of other ranks have one for each shape. At MOST_KEPT launches an operation forgets them all and begins again.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import torch
+from torch._C import _are_functorch_transforms_active, _len_torch_dispatch_stack
+from torch.compiler import is_compiling
+
+from quack_tutorial.compiler import DTYPES, MAX_ALIGNMENT, TensorSpec, compile_for
+
+MOST_KEPT = 1024  # launches of one operation; each takes about a kilobyte
+PLAIN = {torch.Tensor, torch.nn.Parameter}  # not their subclasses, which have ideas of their own about operations
+DTYPE_NAMES = {torch.float32: "float32", torch.float16: "float16", torch.bfloat16: "bfloat16"}
+
+
+def dtype_name(op, name, tensor):
+    """ "float32" and so on; TypeError for a type that the kernels do not have."""
+    found = DTYPE_NAMES.get(tensor.dtype)
+    if found is None:
+        raise TypeError(f"{op}: expected {name} of float32, float16 or bfloat16, got {tensor.dtype}")
+    return found
+
+
+def dsl_type(dtype):
+    """The type in CuTe DSL, for a torch type or its name."""
+    from quack_tutorial.kernels.tuned import row_tile as kernels
+
+    return getattr(kernels.cutlass, DTYPES[DTYPE_NAMES.get(dtype, dtype)])
+
+
+def check_last(op, dim, input):
+    """ValueError unless `dim` is the last dimension."""
+    last = max(input.dim(), 1) - 1
+    if dim not in (-1, last):
+        raise ValueError(f"{op}: only the last dimension is supported (dim=-1 or {last}), got dim={dim}")
+
+
+def check_same(op, **tensors):
+    """RuntimeError unless all tensors (None left out) are on one device."""
+    devices = {name: tensor.device for name, tensor in tensors.items() if tensor is not None}
+    if len(set(devices.values())) > 1:
+        where = ", ".join(f"{name} on {device}" for name, device in devices.items())
+        raise RuntimeError(f"{op}: expected all tensors to be on the same device, got {where}")
+
+
+def as_rows(op, input):
+    """`input` as an (M, N) view with contiguous rows; ValueError where only a copy could be."""
+    try:
+        x = input if input.dim() == 2 else input.view(-1, input.shape[-1] if input.dim() else 1)
+    except RuntimeError as error:
+        raise ValueError(
+            f"{op}: the leading dimensions are not rows one stride apart (shape {tuple(input.shape)}, strides "
+            f"{input.stride()}); call .contiguous() first"
+        ) from error
+    if x.stride(1) == 1:
+        return x
+    if x.shape[1] == 1:  # torch gives a dimension of one element any stride
+        return x.as_strided(x.shape, (x.stride(0), 1))
+    raise ValueError(
+        f"{op}: the last dimension must have stride 1, got strides {input.stride()}; call .contiguous() first"
+    )
+
+
+def columns(input):
+    """The length of a row."""
+    return input.shape[-1] if input.dim() else 1
+
+
+def one_row(x):
+    """A row of x's type as a new tensor has it: what `promise` needs to know of an output that is not there yet."""
+    return x.new_empty(1, x.shape[1])
+
+
+def contiguous_like(input):
+    """torch.empty_like for tensors like `input`, with a contiguous result; quicker where it would be so anyway."""
+    if input.dim() == 2 and input.stride() == (input.shape[1], 1):
+        return torch.empty_like
+    return partial(torch.empty_like, memory_format=torch.contiguous_format)
+
+
+def is_packed(tensor):
+    """Whether `tensor` and all like it (see `like`) are contiguous; a matrix of one row may only happen to be so. None is."""
+    if tensor is None:
+        return True
+    return tensor.stride() == (max(tensor.shape[1], 1), 1) if tensor.dim() == 2 else tensor.is_contiguous()
+
+
+def packed(tensor):
+    """`tensor` if it is packed, else one that is, with its elements."""
+    return tensor if is_packed(tensor) else tensor.contiguous().view(-1).view(tensor.shape)
+
+
+def promise(*matrices):
+    """What is known about the addresses of all rows: "aligned", "congruent" or "any" (see kernels.rows)."""
+    starts, steps, aligned = set(), set(), True
+    for x in matrices:
+        size = x.element_size()
+        start, step = x.data_ptr(), x.stride(0) * size
+        if (start | step) % MAX_ALIGNMENT:
+            aligned = False
+        elements = MAX_ALIGNMENT // size
+        starts.add(start // size % elements)
+        steps.add(step // size % elements)
+    if aligned:
+        return "aligned"
+    same_size = len({x.element_size() for x in matrices}) == 1
+    return "congruent" if same_size and len(starts) == len(steps) == 1 else "any"
+
+
+def matrix_spec(dtype, N, rows, stride):
+    """The spec of an (M, N) matrix of `dtype`, its row stride named `stride`."""
+    align = MAX_ALIGNMENT if rows == "aligned" else torch.empty(0, dtype=getattr(torch, dtype)).element_size()
+    return TensorSpec(dtype, ("M", N), (stride, 1), align)
+
+
+def of_columns(dtype, N):
+    """The spec of an (N,) vector."""
+    return TensorSpec(dtype, (N,), (1,), MAX_ALIGNMENT)
+
+
+def of_rows(dtype, stride: int | str = 1):
+    """The spec of an (M,) vector."""
+    return TensorSpec(dtype, ("M",), (stride,), 8 if dtype == "int64" else 4)
+
+
+def compiled(device, kernel, *specs):
+    """`kernel` as a callable on tensors of `device` ("cuda" or "cpu") in the order of `specs`."""
+    if device == "cpu":
+        from quack_tutorial.simulation import simulate
+
+        return lambda *args: simulate(kernel, *args, check=False)
+    return compile_for(kernel, *specs)
+
+
+def guarded(run, device):
+    """`run`, with the current CUDA device being `device` while it runs, if it could be another one."""
+    if device.type != "cuda" or torch.cuda.device_count() == 1:
+        return run
+
+    # torch.cuda.current_device also asks whether CUDA has been started, which a tensor on it has done.
+    current_device, index = torch._C._cuda_getDevice, device.index
+
+    def on_device(*args):
+        if current_device() == index:
+            run(*args)
+        else:
+            with torch.cuda.device(device):
+                run(*args)
+
+    return on_device
+
+
+def route(*tensors):
+    """Where a call goes: "dispatcher" if it is traced or transformed or a tensor is of a subclass, past it otherwise; there
+    to "autograd" if that wants to know of it, and else to the "launch"."""
+    if is_compiling() or _len_torch_dispatch_stack() or _are_functorch_transforms_active():
+        return "dispatcher"
+    found = "launch"
+    for tensor in tensors:
+        if tensor is not None:
+            if type(tensor) not in PLAIN:
+                return "dispatcher"
+            if tensor.requires_grad and torch.is_grad_enabled():
+                found = "autograd"
+    return found
+
+
+def like(tensor):
+    """All that a launch depends on in a tensor, or None; of a matrix, not how many rows it has."""
+    if tensor is None:
+        return None
+    shape = tensor.shape
+    columns = shape[-1] if len(shape) == 2 else shape
+    return tensor.dtype, columns, tensor.stride(), tensor.device, tensor.data_ptr() % MAX_ALIGNMENT
+
+
+def keep(launches, key, launch):
+    """`launch`, kept for calls with the same key."""
+    if len(launches) >= MOST_KEPT:
+        launches.clear()
+    launches[key] = launch
+    return launch
+
+
+def once_differentiable(backward):
+    """torch's own, whose bookkeeping is left out where no gradient of the gradient can be asked for."""
+    of_torch = torch.autograd.function.once_differentiable(backward)
+
+    def called(ctx, *gradients):
+        return of_torch(ctx, *gradients) if torch.is_grad_enabled() else backward(ctx, *gradients)
+
+    return called
+
+
+def autocast_to_float32(input, on=("cuda", "cpu")):
+    """`input`, in float32 where torch.autocast would have it so for this operation on these kinds of devices."""
+    if input.dtype is torch.bfloat16 or input.dtype is torch.float16:
+        kind = "cuda" if input.is_cuda else "cpu"
+        if torch.is_autocast_enabled(kind) and kind in on:
+            return input.float()
+    return input

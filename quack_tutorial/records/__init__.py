@@ -1,0 +1,13 @@
+"""What was measured or compared, as JSON, and what reads it.
+
+| folder        | holds                                                                         |
+|---------------|-------------------------------------------------------------------------------|
+| `bench/`      | times of kernels and their peers                                              |
+| `tune/`       | sweeps of configurations                                                      |
+| `host/`       | what a call costs on the host                                                 |
+| `validation/` | how the simulator compares with specification, compiler and GPU; see `suite`  |
+"""
+
+from pathlib import Path
+
+FOLDER = Path(__file__).parent

@@ -1,0 +1,254 @@
+"""`simulate`: run a host function and its kernels on numpy, and say what happened."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import io
+import textwrap
+from dataclasses import dataclass
+
+import numpy as np
+
+from quack_tutorial.simulator import control
+from quack_tutorial.simulator.arguments import AddressSpace, as_array, global_tensor, is_tensor
+from quack_tutorial.simulator.context import STATE, NotSimulated, SimulationError
+from quack_tutorial.simulator.scheduler import RunState
+from quack_tutorial.simulator.twins import Mapper, cross
+from quack_tutorial.trace import Finding, Op, Space, Trace, TraceRecorder
+
+# After these the log breaks off in the middle, and what it then seems to say of races follows from them.
+STOPS = {"deadlock", "divergent barrier", "divergent shuffle", "endless", "language", "launch"}
+SCHEDULES = ("forward", "reverse", "seeded")
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a simulated run gave: its trace (checked mode), findings, what cute.printf wrote, shared memory of a block.
+
+    smem_bytes is what a block allocates, gaps for alignment included; of several launches, the most.
+    """
+
+    trace: Trace | None
+    findings: tuple
+    printed: tuple
+    smem_bytes: int = 0
+
+    @property
+    def ok(self) -> bool:
+        """No finding: for these inputs and the paths they take."""
+        return not self.findings
+
+    def __str__(self) -> str:
+        head = "simulated"
+        if self.trace is not None and self.trace.launches:
+            launch = self.trace.launches[-1]
+            head = (
+                f"simulated {launch.kernel}: {launch.blocks} block{'s' * (launch.blocks != 1)} of {launch.threads} threads, "
+                f"{len(self.trace):,} warp instructions"
+            )
+        if self.ok:
+            return f"{head}; nothing wrong found"
+        wrapped = [textwrap.fill(str(finding), 84, break_long_words=False) for finding in self.findings]
+        return "\n".join([f"{head}; {len(wrapped)} finding{'s' * (len(wrapped) != 1)}:", *wrapped])
+
+    __repr__ = __str__
+
+
+def simulate(
+    function,
+    *args,
+    check=True,
+    schedule="forward",
+    seed=0,
+    values=False,
+    blocks=None,
+    max_steps=2_000_000,
+    fill=0,
+    **kwargs,
+) -> Run:
+    """Run a @cute.jit host function, or an object with a @cute.jit __call__, on the simulator.
+
+    args: numpy arrays, CPU torch tensors (shared, so outputs are written in place), `Array`s, numbers. check=True runs warp by
+    warp, records a trace and looks for races; findings are in the result. check=False runs whole blocks in lockstep and raises
+    SimulationError at the first wrong access. schedule: "forward", "reverse" or "seeded" order of the warps; values=True records
+    the numbers as well; blocks=k simulates only the first k blocks; fill picks the poison of uninitialised memory;
+    max_steps loop steps without a warp's end are taken for an endless loop. After 2 s a line on stderr tells how far it is.
+    Raises NotSimulated for what is outside the subset, TypeError for arguments it cannot take.
+    """
+    if schedule not in SCHEDULES:
+        raise ValueError(f"schedule={schedule!r}: choose one of {', '.join(SCHEDULES)}")
+    recorder = TraceRecorder(record_values=values) if check else None
+    state = RunState(recorder, schedule, seed, max_steps, blocks, fill)
+    poison = _Poison(function, args, kwargs) if check else None
+    outer = STATE.run, STATE.group, STATE.loops
+    STATE.run, STATE.group, STATE.loops = state, None, 0
+    findings = []
+    try:
+        with np.errstate(all="ignore"):
+            _run_host(function, args, kwargs)
+    except SimulationError as error:
+        if not check:
+            raise
+        findings.append(error.finding)
+    except (ValueError, LookupError, AttributeError, TypeError, NameError, ArithmeticError) as error:
+        located = _located(error)
+        if located is None:
+            raise
+        if not check:
+            raise located from error
+        findings.append(located.finding)
+    finally:
+        STATE.run, STATE.group, STATE.loops = outer
+        state.progress.close()
+    trace = None
+    if recorder is not None:
+        recorder.printed = [text for _, _, text in state.printed]
+        trace = recorder.finish()
+        if not any(finding.kind in STOPS for finding in findings):
+            findings += _races(trace)
+        if not findings:
+            again = RunState(None, max_steps=max_steps, max_blocks=blocks, fill=fill + 1)
+            findings += poison.reaches(trace, lambda: _silently(again, function, args, kwargs))
+    printed = tuple(text for _, _, text in state.printed)
+    return Run(trace, tuple(findings), printed, state.smem_bytes)
+
+
+def _silently(state, function, args, kwargs) -> bool:
+    """Run once more in the fast mode; whether it came to its end."""
+    outer = STATE.run, STATE.group, STATE.loops
+    STATE.run, STATE.group, STATE.loops = state, None, 0
+    try:
+        with np.errstate(all="ignore"), contextlib.redirect_stdout(io.StringIO()):  # the first run has printed it all
+            _run_host(function, args, kwargs)
+    except (SimulationError, NotSimulated):
+        return False
+    finally:
+        STATE.run, STATE.group, STATE.loops = outer
+        state.progress.close()
+    return True
+
+
+class _Poison:
+    """Finds results that depend on memory nobody wrote: a second run with other poison must give the same."""
+
+    def __init__(self, function, args, kwargs):
+        named = [*zip((*_parameters(function)[0], *(f"argument {i}" for i in range(len(args)))), args), *kwargs.items()]
+        self.names = [name for name, x in named if is_tensor(x)]
+        self.tensors = [x for _, x in named if is_tensor(x)]
+        self.before = [as_array(x)[0].copy() for x in self.tensors]
+
+    def reaches(self, trace, run_again) -> list:
+        """At most one Finding; the tensors hold the first run's results afterwards."""
+        arrays = [as_array(x)[0] for x in self.tensors]
+        first = [array.copy() for array in arrays]
+        for array, old in zip(arrays, self.before):
+            array[...] = old
+        try:
+            ended = run_again()
+            second = [array.copy() for array in arrays]
+        finally:  # also where Ctrl-C ends the second run
+            for array, result in zip(arrays, first):
+                array[...] = result
+        if not ended:
+            return []
+        for name, x, one, two in zip(self.names, self.tensors, first, second):
+            decode = as_array(x)[1].decode
+            a, b = decode(one), decode(two)
+            differ = (a != b) & ~((a != a) & (b != b))
+            if differ.any():
+                return [self._finding(trace, name, differ)]
+        return []
+
+    def _finding(self, trace, name, differ) -> Finding:
+        from quack_tutorial.analysis.unwritten import unwritten_reads
+
+        at = tuple(int(i[0]) for i in np.nonzero(differ))
+        stores = trace.select(Op.STORE, space=Space.GMEM)
+        named = [row for row, info in enumerate(trace.tensors) if info.name == name]
+        stores = stores[np.isin(stores["tensor"], named)]
+        lines = tuple(dict.fromkeys(trace.line(event) for event in stores))[-1:]
+        count = int(differ.sum())
+        reads = unwritten_reads(trace)
+        why = "Is a fill or a default missing?"
+        if reads:  # what registers hold may still be the cause: a trace does not have them
+            why = f"In shared memory, {reads[0]}, which nothing has written: is a store missing?"
+            lines = (reads[0].line, *(line for line in lines if line != reads[0].line))
+        return Finding(
+            "uninitialised",
+            f"Uninitialised memory: {name}[{', '.join(map(str, at))}] ({count} element{'s' * (count != 1)} in all) "
+            f"changes with what unwritten {'memory happens' if reads else 'registers happen'} to hold. {why}",
+            lines,
+            count=count,
+        )
+
+
+def _races(trace) -> tuple:
+    from quack_tutorial.analysis import races
+
+    return races(trace)
+
+
+def _run_host(function, args, kwargs) -> None:
+    mapper = Mapper()
+    target = mapper.map(function)
+    if not hasattr(type(target), "start_call"):
+        raise TypeError(
+            f"simulate needs a @cute.jit function or an object with a @cute.jit __call__, got {type(function).__name__}"
+        )
+    names, annotations, wants_stream = _parameters(function)
+    space = AddressSpace()
+    prepared = []
+    for i, x in enumerate(args):
+        name = names[i] if i < len(names) else f"argument {i}"
+        prepared.append(_argument(x, name, annotations.get(name, ""), space, mapper))
+    named = {k: _argument(v, k, annotations.get(k, ""), space, mapper) for k, v in kwargs.items()}
+    if wants_stream and len(args) < len(names) and "stream" not in named:
+        named["stream"] = None
+    result = control.call(target, *prepared, **named)
+    if type(result) is control.Pending:
+        for _ in result.steps:
+            pass
+
+
+def _argument(x, name: str, annotation: str, space: AddressSpace, mapper: Mapper):
+    if is_tensor(x):
+        return global_tensor(x, name, space)
+    if isinstance(x, (tuple, list)):
+        return type(x)(_argument(v, f"{name}[{i}]", annotation, space, mapper) for i, v in enumerate(x))
+    return cross(mapper.map(x), annotation)
+
+
+def _parameters(function):
+    """Parameter names and annotation texts of the host function, and whether it takes a stream."""
+    plain = inspect.isfunction(function)
+    target = function if plain or inspect.ismethod(function) else type(function).__call__
+    original = inspect.unwrap(getattr(target, "__func__", target))
+    parameters = list(inspect.signature(original).parameters.values())
+    if not plain:
+        parameters = parameters[1:]  # self, whatever it is called
+    texts = {p.name: _text(p.annotation) for p in parameters if p.annotation is not inspect.Parameter.empty}
+    needs = any(p.name == "stream" and p.default is inspect.Parameter.empty for p in parameters)
+    return [p.name for p in parameters], texts, needs
+
+
+def _text(annotation) -> str:
+    return annotation if isinstance(annotation, str) else getattr(annotation, "__name__", None) or str(annotation)
+
+
+def _located(error) -> SimulationError | None:
+    """An error that Python raised in the reader's own kernel code, with its line; None if it is not in a kernel."""
+    from quack_tutorial.simulator.context import MARK, line_of
+
+    traceback, frame, last = error.__traceback__, None, None
+    while traceback is not None:
+        if MARK in traceback.tb_frame.f_globals:
+            frame = traceback
+        last, traceback = traceback, traceback.tb_next
+    layouts = last.tb_frame.f_globals.get("__name__", "").rpartition(".")[2].startswith("layout")
+    if frame is None or not (last is frame or (layouts and isinstance(error, ValueError))):
+        return None  # a fault of the simulator's own is not the kernel's
+    code = frame.tb_frame.f_code
+    line = line_of(code.co_filename, frame.tb_lineno, code.co_name)
+    message = str(error) or type(error).__name__
+    return SimulationError(Finding("language", f"{line.where}: {message}", (line,)))

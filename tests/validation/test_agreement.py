@@ -1,0 +1,193 @@
+"""Suite `agreement`: a sample holds, the generator covers what it should, and planted faults are found."""
+
+import ast
+import operator
+
+import numpy as np
+import pytest
+
+from quack_tutorial.simulation import simulate
+from validation import agreement, compiled, random_kernels, random_reference
+from validation.random_kernels import (
+    Assign,
+    Exchange,
+    Handover,
+    If,
+    Meeting,
+    Program,
+    Remote,
+    Send,
+    Shuffle,
+    Vote,
+)
+
+SEEDS = range(60)  # at most; each test stops at the first that shows what it looks for
+
+
+def test_a_sample_of_the_real_thing():
+    found = agreement.run(True, lambda what: None)
+    assert found.ok, found
+    rows = {row[0]: row[1:4] for row in found.rows}
+    for name, _ in agreement.RUNS:
+        assert rows[f"as made, {name}"] == (agreement.SAMPLE_SEEDS, 0, 0)
+    number, differ, reported = rows["without a barrier of a block"]
+    assert number == reported > differ > 0
+    assert sum(number for number, _, _ in rows.values()) == found.checked == 5 * agreement.SAMPLE_SEEDS
+
+
+def first_mismatch(family):
+    """The first thing that is wrong in one of `SEEDS`."""
+    tally = agreement.Tally()
+    for seed in SEEDS:
+        family(random_kernels.program(seed), tally)
+        if tally.mismatches:
+            return tally.mismatches[0]
+    return ""
+
+
+@pytest.mark.parametrize(
+    ("table", "operation", "wrong"),
+    [
+        ("INT_OPERATIONS", "%", np.mod),
+        ("FLOAT_OPERATIONS", "-", operator.add),
+        ("COMPARISONS", "<=", operator.lt),
+        ("SHUFFLES", "shuffle_sync_up", lambda lane, by: max(lane - by, 0)),
+        ("VOTES", "any", all),
+        ("REDUCTIONS", "min", max),
+    ],
+)
+def test_where_simulator_and_reference_differ_it_is_said_and_how_to_reproduce_it(table, operation, wrong, monkeypatch):
+    monkeypatch.setitem(getattr(random_kernels, table), operation, wrong)
+    mismatch = first_mismatch(agreement.as_made)
+    assert "fast against the reference: m" in mismatch and ", expected " in mismatch
+    seed = int(mismatch.split()[1])
+    assert f"seed {seed} of generator {random_kernels.VERSION}: " in mismatch and f"reproduce({seed})" in mismatch
+    text = agreement.reproduce(seed)
+    assert "@cute.kernel" in text and "without barrier " in text and "against the reference" in text
+
+
+def test_a_race_that_nobody_reports_is_a_mismatch(monkeypatch):
+    class Silent:
+        findings = ()
+
+    simulated = agreement._simulated
+    monkeypatch.setattr(agreement, "_simulated", lambda *how: (Silent, simulated(*how)[1]))
+    mismatch = first_mismatch(agreement.without_a_barrier)
+    assert "without barrier " in mismatch and "forward, reverse, seeded reports nothing" in mismatch
+
+
+def test_a_finding_where_nothing_is_wrong_is_a_mismatch(monkeypatch):
+    class Loud:
+        findings = ("Race: none",)
+
+    simulated = agreement._simulated
+    monkeypatch.setattr(agreement, "_simulated", lambda *how: (Loud, simulated(*how)[1]))
+    assert "fast: reports Race: none" in first_mismatch(agreement.as_made)
+
+
+def test_what_the_simulator_raises_is_a_mismatch(monkeypatch):
+    def refuses(*args, **how):
+        raise TypeError("no")
+
+    monkeypatch.setattr(agreement, "simulate", refuses)
+    tally = agreement.Tally()
+    agreement.try_seed(3, tally)
+    assert "the simulator raises TypeError: no" in tally.mismatches[0]
+
+
+def test_programs_depend_on_the_seed_alone_and_a_dropped_barrier_changes_nothing_else():
+    texts = [random_kernels.source(random_kernels.program(seed)) for seed in SEEDS]
+    assert texts == [random_kernels.source(random_kernels.program(seed)) for seed in SEEDS]
+    assert len(set(texts)) == len(texts)
+    for seed, text in zip(SEEDS, texts):
+        ast.parse(text)
+        made = random_kernels.program(seed)
+        lines = text.splitlines()
+        for k in range(made.barriers):
+            without = random_kernels.source(made, k).splitlines()
+            ast.parse("\n".join(without))
+            relaxed = [line for line in without if "cluster_arrive_relaxed" in line]
+            if random_kernels.kind_of(made, k).endswith("relaxed"):
+                assert len(without) == len(lines) and len(relaxed) == 1
+            else:
+                removed = 2 if random_kernels.kind_of(made, k) in ("of a cluster", "named, arrive and wait") else 1
+                assert len(lines) - removed <= len(without) < len(lines) and not relaxed
+
+
+def test_the_compiler_is_given_every_statement_and_every_kind_of_barrier():
+    programs = [random_kernels.program(seed) for seed in range(compiled.RANDOM)]
+    kinds = {type(statement) for made in programs for statement in random_kernels.statements(made.body)}
+    assert kinds >= {*agreement.FEATURES.values(), Exchange, Meeting}
+    barriers = {random_kernels.kind_of(made, k) for made in programs for k in range(made.barriers)}
+    assert barriers == set(random_kernels.BARRIERS)
+
+
+def by_hand(*body, threads=64, blocks=1, cluster=1, sends=0):
+    """A program of these statements; its outputs on the simulator, checked, and of the reference, which must be equal."""
+    made = Program(0, threads, blocks, threads * blocks, body, 8, cluster, sends)
+    arguments = random_kernels.inputs(made)
+    run = simulate(random_kernels.loaded(made), *arguments)
+    assert run.ok, run
+    wanted = random_reference.computed(made)
+    assert agreement.differences(arguments[2:], wanted) == []
+    return made, wanted
+
+
+def test_two_warps_turn_their_numbers_around_by_one_and_add_1_where_the_lane_is_below_2():
+    exchange = Exchange("sA", "a0", "a0", 1, (), (), 0, (0, 2))
+    _, outputs = by_hand(exchange, If("<", "lane", 2, (Assign("a0", "+", "a0", 1),), ()))
+    assert (outputs[2][0] == np.roll(np.arange(64) * 3, -1) + (np.arange(64) % 32 < 2)).all()
+
+
+def test_the_last_two_of_three_warps_turn_around_among_themselves_and_the_first_alone():
+    among = Exchange("sA", "a0", "a0", 5, (), (), 0, (1, 3))
+    alone = Exchange("sA", "a0", "a0", 7, (), (), 2, None)
+    made, outputs = by_hand(If(">", "warp", 0, (among,), (alone,)), threads=96)
+    numbers = np.arange(96) * 3
+    assert (outputs[2][0] == np.concatenate([np.roll(numbers[:32], -7), np.roll(numbers[32:], -5)])).all()
+    assert "barrier(barrier_id=1, number_of_threads=64)" in random_kernels.source(made)
+
+
+def test_warps_that_arrive_and_warps_that_wait():
+    _, outputs = by_hand(Handover("sA", "a0", "a0", 3, 1, 0), threads=96)
+    numbers = np.arange(96) * 3
+    received = np.roll(numbers[:32], -3)
+    assert (outputs[2][0] == np.concatenate([numbers[:32], received, received])).all()
+
+
+@pytest.mark.parametrize(
+    "statement", [Meeting("f2", "f2", 1, (), 0), Remote("a0", "a0", 1, 0), Send("a0", "a0", 1, 0, 0)]
+)
+def test_blocks_of_a_cluster_swap_what_they_have(statement):
+    before = Assign("a0", "+", "a0", "block") if statement.target == "a0" else Assign("f2", "Float32", "block")
+    _, outputs = by_hand(before, statement, threads=32, blocks=4, cluster=2, sends=1)
+    block, lane = np.repeat([0, 1, 2, 3], 32), np.tile(np.arange(32), 4)
+    if statement.target == "f2":
+        # The next block's number comes from global memory, where this block's may be anywhere in a row of 32.
+        assert (outputs[1][2] == (block ^ 1)).all()
+    else:
+        assert (outputs[2][0] == (lane + 1) % 32 * 3 + (block ^ 1)).all()
+
+
+def test_lanes_vote_and_shuffle():
+    _, outputs = by_hand(
+        Vote("a0", "ballot", "lane", "<", 3),
+        Vote("a1", "max", "lane", "<", 0),
+        Assign("a2", "+", "lane", 0),
+        Shuffle("a2", "shuffle_sync_down", "a2", 30),
+        threads=32,
+    )
+    assert (outputs[2][0] == 7).all() and (outputs[2][1] == 31).all()
+    assert outputs[2][2].tolist() == [30, 31, *range(2, 32)]
+
+
+def test_the_reference_says_who_waits_for_nobody():
+    exchange = Exchange("sA", "a0", "a0", 1, (), (), 0, (0, 2))
+    made = Program(0, 64, 1, 64, (If("<", "lane", 2, (exchange,), ()),), 2)
+    with pytest.raises(RuntimeError, match=r"threads wait at \[\('warps', 0, 0, 0\)\] and nobody comes"):
+        random_reference.computed(made)
+
+
+def test_of_two_zeros_the_positive_one_is_larger():
+    assert np.signbit([random_kernels.larger(-0.0, 0.0), random_kernels.larger(0.0, -0.0)]).tolist() == [False, False]
+    assert np.signbit([random_kernels.smaller(-0.0, 0.0), random_kernels.smaller(0.0, -0.0)]).tolist() == [True, True]

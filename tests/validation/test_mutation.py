@@ -1,0 +1,322 @@
+"""The suite `mutation`: the edits it makes, when a finding counts, what it calls a mismatch, and a sample of the real thing."""
+
+import ast
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from quack_tutorial.trace import Finding, Line
+from validation import mutation, mutation_cases, mutation_kernels
+from validation.locator import Flow, Locator
+from validation.mutants import Mutant, applied, functions_of, mutants_of
+from validation.mutation import DETECTED, SURVIVED, WRONG, Verdict
+
+KERNEL = """import cutlass
+import cutlass.cute as cute
+
+
+class Sum:
+    def __init__(self, n):
+        if n < 3 and n > 1:
+            self.n = n
+
+    @cute.kernel
+    def kernel(self, mX, mO):
+        tidx, _, _ = cute.arch.thread_idx()
+        if cutlass.const_expr(self.n > 3 and self.wide):
+            tidx += 1
+        if tidx < self.n and tidx != 7:
+            buffer[self.n, tidx] = mX[tidx]
+        cute.arch.mbarrier_arrive_and_expect_tx(
+            mbar,
+            4 * self.n,
+        )
+        cute.arch.barrier()
+        cute.arch.mbarrier_wait(mbar + stage, tidx % 2)
+        cute.copy(atom, mX, mO, pred=tXpX)
+        cute.arch.cp_async_wait_group(1)
+        cute.arch.fence_view_async_shared()
+        for i in range(tidx, self.n, 32):
+            mO[i] = warp_reduce(buffer[tidx], max, 32)
+        for i in cutlass.range_constexpr(self.n):
+            mO[i] = cute.arch.shuffle_sync_bfly(mX[i], offset=1 << i)
+"""
+
+
+@pytest.fixture
+def kernel(tmp_path):
+    path = tmp_path / "sum.py"
+    path.write_text(KERNEL)
+    return path
+
+
+def test_every_kind_of_step_is_altered(kernel):
+    said = {(m.kind, m.edit) for m in mutants_of(str(kernel))}
+    expect = "cute.arch.mbarrier_arrive_and_expect_tx(mbar, 4 * self.n)"
+    assert said == {
+        ("predicate", "`if tidx < self.n and tidx != 7` always"),
+        ("predicate", "`tidx < self.n` dropped from `tidx < self.n and tidx != 7`"),
+        ("predicate", "`tidx != 7` dropped from `tidx < self.n and tidx != 7`"),
+        ("predicate", "`tidx < self.n` made `<=`"),
+        ("index", "`self.n` made 0 in `buffer[self.n, tidx]`"),
+        ("index", "`tidx` made 0 in `buffer[self.n, tidx]`"),
+        ("mbarrier", f"{expect} removed"),
+        ("count", f"{expect}: + 4 bytes"),
+        ("count", f"{expect}: - 4 bytes"),
+        ("barrier", "cute.arch.barrier() removed"),
+        ("mbarrier", "cute.arch.mbarrier_wait(mbar + stage, tidx % 2) removed"),
+        ("mbarrier", "cute.arch.mbarrier_wait(mbar + stage, tidx % 2): parity flipped"),
+        ("index", "`mbar + stage` without its offset"),
+        ("predicate", "cute.copy(atom, mX, mO, pred=tXpX) without pred"),
+        ("group", "cute.arch.cp_async_wait_group(1) removed"),
+        ("group", "cute.arch.cp_async_wait_group(1): one group more"),
+        ("fence", "cute.arch.fence_view_async_shared() removed"),
+        ("predicate", "loop to self.n one longer"),
+        ("slot", "`tidx` made 0 in `buffer[tidx]`"),
+        ("shuffle", "`warp_reduce(buffer[tidx], max, 32)`: width halved"),
+        ("shuffle", "`cute.arch.shuffle_sync_bfly(mX[i], offset=1 << i)`: offset doubled"),
+    }
+
+
+def test_a_mutant_is_one_edit_that_keeps_every_line_where_it_was(kernel):
+    original = KERNEL.splitlines()
+    for mutant in mutants_of(str(kernel)):
+        text = mutant.text(KERNEL)
+        ast.parse(text)
+        lines = text.splitlines()
+        assert len(lines) == len(original)
+        changed = [n for n, (a, b) in enumerate(zip(original, lines), 1) if a != b]
+        assert changed and mutant.line <= changed[0] and changed[-1] <= max(mutant.last, mutant.line + 3), mutant.id
+
+
+def test_names_of_mutants_tell_them_apart_and_survive_changes_elsewhere(kernel):
+    names = [m.id for m in mutants_of(str(kernel))]
+    assert len(set(names)) == len(names)
+    moved = kernel.with_name("moved") / "sum.py"
+    moved.parent.mkdir()
+    moved.write_text("# a line more\n" + KERNEL)
+    assert [m.id for m in mutants_of(str(moved))] == names
+
+
+# ---- on real kernels ------------------------------------------------------------------------------------------------
+
+FILE = mutation_kernels.__file__
+
+
+def case(name):
+    return next(c for c in mutation_cases.of_this_suite() if c.name == name)
+
+
+def mutant(name, edit, ordinal=0):
+    function = name.partition("(")[0] + ".kernel"
+    return next(m for m in mutants_of(FILE) if (m.function, m.edit, m.ordinal) == (function, edit, ordinal))
+
+
+def tried(name, edit, ordinal=0):
+    base = mutation.baseline(case(name), {FILE})
+    assert not base.problems
+    return mutation.tried(mutant(name, edit, ordinal), [base], [mutation_kernels], Locator([FILE]))
+
+
+@pytest.mark.parametrize("name", ["RowSums()", "RowSums(pairs)", "LastBlock", "Handover", "Mirror"])
+def test_the_unaltered_kernels_are_right_in_every_way(name):
+    assert mutation.baseline(case(name), set()).problems == []
+
+
+@pytest.mark.parametrize("ordinal", [0, 1])
+def test_a_fence_of_the_last_block_pattern_is_missed(ordinal):
+    """The fence before the atomic, or the one after it: the race is between the write and the read that they stand between."""
+    verdict = tried("LastBlock", "cute.arch.fence_acq_rel_gpu() removed", ordinal)
+    assert (verdict.outcome, verdict.how) == (DETECTED, "between")
+    where = ("before", "after")[ordinal]
+    assert (
+        f"An atomic orders no other memory: is cute.arch.fence_acq_rel_gpu() missing {where} the atomic" in verdict.said
+    )
+
+
+@pytest.mark.parametrize("ordinal", [0, 1])
+def test_a_sync_warp_is_missed_on_either_side(ordinal):
+    verdict = tried("Mirror", "cute.arch.sync_warp() removed", ordinal)
+    assert (verdict.outcome, verdict.how) == (DETECTED, "between")
+
+
+def test_a_mutant_that_only_computes_something_else_is_not_detected():
+    verdict = tried("Mirror", "`31 - lane` made 0 in `sX[warp, 31 - lane]`")
+    assert verdict.outcome == WRONG
+    assert verdict.said == "Mirror, forward: the output is wrong"
+
+
+def test_a_mutant_that_changes_nothing_survives_every_way():
+    verdict = tried("LastBlock", "`if lane == 0` always", 1)
+    assert (verdict.outcome, verdict.cases) == (SURVIVED, ["LastBlock"])
+
+
+def test_the_functions_have_their_own_source_again_afterwards():
+    before = [f.__code__ for f in functions_of(mutation_kernels, FILE)]
+    assert len(before) == 9  # four host functions, four kernels, a constructor
+    removed = mutant("Mirror", "cute.arch.sync_warp() removed")
+    with pytest.raises(RuntimeError), applied(removed, [mutation_kernels]):
+        during = [f.__code__.co_filename for f in functions_of(mutation_kernels, FILE)]
+        assert during == []  # all of them are read from elsewhere
+        raise RuntimeError
+    assert [f.__code__ for f in functions_of(mutation_kernels, FILE)] == before
+
+
+# ---- when a finding counts ------------------------------------------------------------------------------------------
+
+
+def located(name, edit, kind, texts, ordinal=0):
+    """Whether a finding of this kind that names the lines with these texts locates the mutant."""
+    source = Path(FILE).read_text().splitlines()
+    numbers = [1 + next(n for n, line in enumerate(source) if text in line) for text in texts]
+    lines = tuple(Line(FILE, number, "", "kernel") for number in numbers)
+    base = mutation.baseline(case(name), {FILE})
+    return Locator([FILE]).located(Finding(kind, "", lines), mutant(name, edit, ordinal), base.log)
+
+
+def test_two_lines_count_only_if_the_place_is_executed_between_them():
+    full = "cute.arch.barrier(barrier_id=1, number_of_threads=64) removed"
+    write, read = "sX[lane] = mX[row, lane] * 2.0", "mO[row, lane] = sX[31 - lane]"
+    assert located("Handover", full, "race", [write, read]) == "between"
+    assert located("Handover", full, "race", ["lane, warp = cute.arch", read]) == ""  # computes: no warp's log has it
+    fence, part, loaded = "cute.arch.fence_acq_rel_gpu() removed", "mPart[block] = total", "mX[block, lane], operator"
+    assert located("LastBlock", fence, "race", [part, "part = mPart[lane]"]) == "between"
+    assert located("LastBlock", fence, "race", [loaded, part]) == ""  # both come before it
+
+
+def test_a_wait_that_never_ends_counts_for_what_works_on_the_same_barrier():
+    full = "cute.arch.barrier_arrive(barrier_id=1, number_of_threads=64) removed"
+    assert located("Handover", full, "deadlock", ["cute.arch.barrier(barrier_id=1"]) == "object"
+    assert located("Handover", full, "deadlock", ["number_of_threads=64)  # empty"]) == ""
+    assert located("Handover", full, "race", ["cute.arch.barrier(barrier_id=1"]) == ""
+
+
+def test_a_condition_is_located_by_what_it_guards():
+    guard = "`if lane < blocks` always"
+    assert located("LastBlock", guard, "out of bounds", ["part = mPart[lane]"]) == "line"
+    assert located("LastBlock", guard, "out of bounds", ["mO[0] = total"]) == ""
+    assert located("LastBlock", guard, "uninitialised", ["mO[0] = total"]) == ""
+
+
+def test_what_is_used_is_followed_through_calls_and_results(tmp_path):
+    file = tmp_path / "flow.py"
+    file.write_text(
+        "def inside(col, n):\n"
+        "    limit = n\n"
+        "    return col < limit\n"
+        "def kernel(mX, mO):\n"
+        "    p = inside(mX, 4)\n"
+        "    other = mX\n"
+        "    save(mO, p)\n"
+        "def save(mO, keep):\n"
+        "    one = 1\n"
+        "    mO[one] = keep\n"
+    )
+    (edit,) = mutants_of(str(file))
+    used = {number for _, number in Flow([str(file)]).used_by(edit)}
+    assert used == {3, 5, 7, 10}
+
+
+def test_an_altered_argument_is_followed_into_its_own_parameter_alone(tmp_path):
+    file = tmp_path / "flow.py"
+    file.write_text(
+        "@cute.kernel\n"
+        "def kernel(mX, mO, n):\n"
+        "    got = load(mX, mO[n], mX and n)\n"
+        "def load(mX, place, asked):\n"
+        "    here = place\n"
+        "    if asked:\n"
+        "        here = mX[0]\n"
+        "    there = mX\n"
+        "    return 0\n"
+    )
+    edit = next(m for m in mutants_of(str(file)) if m.edit == "`n` dropped from `mX and n`")
+    used = {number for _, number in Flow([str(file)]).used_by(edit)}
+    assert used == {3, 6, 7}
+
+
+# ---- what the suite says --------------------------------------------------------------------------------------------
+
+
+def verdict(outcome, name="k", kind="barrier"):
+    return Verdict(Mutant("k.py", name, kind, "x removed", 0, 1, "", 1, 1, 1, 0), outcome, said="so")
+
+
+def suite(*verdicts, problems=()):
+    return mutation._suite(list(verdicts), list(problems), 1, complete=True)
+
+
+@pytest.fixture(autouse=True)
+def one_equivalent(request, monkeypatch):
+    if "suite" in request.node.name:
+        monkeypatch.setattr(mutation, "EQUIVALENT", {"k.same: x removed": "it does nothing"})
+
+
+def test_suite_lists_equivalent_mutants_and_leaves_them_out_of_the_score():
+    found = suite(*[verdict(DETECTED, f"k{i}") for i in range(20)], verdict(SURVIVED, "same"))
+    assert found.ok
+    assert any("k.same: x removed: it does nothing" in note for note in found.notes)
+    assert any(note.startswith("score 100.0% of 21") for note in found.notes)
+
+
+def test_suite_does_not_pass_with_a_survivor_that_is_not_listed():
+    found = suite(*[verdict(DETECTED, f"k{i}") for i in range(40)], verdict(SURVIVED, "same"), verdict(SURVIVED))
+    assert [m.partition(" survived")[0] for m in found.mismatches] == ["k.py:1 k.k: x removed:"]
+
+
+def test_suite_does_not_pass_with_an_equivalent_mutant_that_was_found_out_or_is_gone():
+    (mismatch,) = suite(verdict(DETECTED, "same")).mismatches
+    assert "listed as equivalent, but detected" in mismatch
+    (mismatch,) = suite(verdict(DETECTED)).mismatches
+    assert mismatch == "k.same: x removed: listed as equivalent, but there is no such mutant"
+
+
+def test_suite_does_not_pass_below_the_least_score_or_with_a_report_on_a_correct_kernel():
+    found = suite(*[verdict(DETECTED, f"k{i}") for i in range(9)], verdict(WRONG), verdict(SURVIVED, "same"))
+    assert found.mismatches == ("the score is 90.0%; at least 95% was expected",)
+    # What breaks no rule is counted, but not in this score.
+    found = suite(verdict(DETECTED), verdict(WRONG, "s", "shuffle"), verdict(SURVIVED, "same"))
+    assert found.ok
+    assert any("50.0% of 3 with them" in note for note in found.notes)
+    assert suite(verdict(SURVIVED, "same"), problems=["kernel unaltered: Race"]).mismatches == (
+        "kernel unaltered: Race",
+    )
+
+
+def test_a_sample_of_the_real_thing():
+    found = mutation.run(True, lambda what: None)
+    assert found.ok, found
+    assert found.checked == mutation.SAMPLE
+    total = dict(zip(found.columns, found.rows[-1]))
+    # Of all kinds, those that break no rule as well; and a mutant may need a case that is not in the sample.
+    assert total["detected"] >= 0.7 * mutation.SAMPLE
+
+
+def test_every_kernel_of_the_package_has_a_case():
+    """A new kernel without one would not be mutated."""
+    kernels = Path(mutation.__file__).parents[1] / "kernels"
+    classes = Counter()
+    for file in kernels.glob("*.py"):
+        for node in ast.parse(file.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and "cute.kernel" in ast.unparse(node):
+                classes[node.name] = 0
+    for made in mutation_cases.cases():
+        name = type(made.function).__name__
+        if name in classes:
+            classes[name] += 1
+        assert all(array.dtype != np.float64 for array in made.arguments() if isinstance(array, np.ndarray))
+    assert not [name for name, count in classes.items() if not count]
+
+
+@pytest.mark.parametrize("name", ["RowSums()", "RowSums(pairs)", "LastBlock", "Handover", "Mirror"])
+def test_the_suite_s_own_kernels_are_what_the_compiler_takes(name):
+    pytest.importorskip("cutlass", reason="CuTe DSL is not installed")
+    from quack_tutorial.compiler import TensorSpec, ptx
+
+    made = case(name)
+    specs = [TensorSpec(x.dtype.name, x.shape, tuple(s // x.itemsize for s in x.strides)) for x in made.arguments()]
+    text = ptx(made.function, *specs)
+    expected = {"LastBlock": ("fence.acq_rel.gpu", 2), "Mirror": ("bar.warp.sync", 1)}.get(name, ("bar.sync", 1))
+    assert text.count(expected[0]) >= expected[1]

@@ -1,0 +1,464 @@
+"""The suite `operations`: its specification by hand, that the simulator keeps it, that a wrong simulator would be seen, and
+the record of a GPU's results."""
+
+import dataclasses
+import functools
+import importlib.util
+import json
+import math
+import sys
+
+import numpy as np
+import pytest
+
+from quack_tutorial.records import suite as report
+from validation import operation as one_operation
+from validation import operation_cases, operation_numbers, operations, workers
+from validation import vectors as v
+
+known = functools.cache(operation_cases.cases)
+
+
+def silent(_):
+    pass
+
+
+@pytest.fixture
+def unrecorded(monkeypatch, tmp_path):
+    """As if no GPU had been asked yet; gives the path where its record would be."""
+    path = tmp_path / operations.RECORD
+    monkeypatch.setattr(operations, "record_path", lambda: path)
+    return path
+
+
+# ---- the specification, by hand -------------------------------------------------------------------------------------
+
+f32 = v.F32.encode
+
+
+@pytest.mark.parametrize(
+    ("format", "number", "bits"),
+    [
+        (v.F32, 1.0, 0x3F800000),
+        (v.F32, -0.0, 0x80000000),
+        (v.F32, 1 + 2.0**-24, 0x3F800000),  # a tie goes to the even neighbour, below or above
+        (v.F32, 1 + 3 * 2.0**-24, 0x3F800002),
+        (v.F32, 2.0**-149, 0x00000001),
+        (v.F32, 2.0**-150, 0x00000000),
+        (v.F32, 2.0**-150 * 1.5, 0x00000001),
+        (v.F32, 2.0**128 - 2.0**103, 0x7F800000),  # halfway to the next power of two: infinity
+        (v.F32, 2.0**128 - 2.0**103 - 2.0**76, 0x7F7FFFFF),
+        (v.F16, 65519.996, 0x7BFF),
+        (v.F16, 65520.0, 0x7C00),
+        (v.F16, 2.0**-14 - 2.0**-25, 0x0400),  # the largest subnormal number and half a step: a normal one
+        (v.BF16, 1 + 2.0**-8, 0x3F80),
+        (v.BF16, 1 + 3 * 2.0**-8, 0x3F82),
+        (v.BF16, 1 + 2.0**-8 + 2.0**-40, 0x3F81),  # rounded once: by way of float32 it would be 0x3F80
+        (v.F64, 0.1, 0x3FB999999999999A),
+    ],
+)
+def test_rounding_to_nearest_even(format, number, bits):
+    assert format.encode(number) == bits
+
+
+def test_every_float16_survives_decoding_and_encoding():
+    bits = np.arange(1 << 16, dtype=np.uint16)
+    numbers = bits.view(np.float16).astype(np.float64)
+    kept = ~np.isnan(numbers)
+    np.testing.assert_array_equal([v.F16.decode(b) for b in bits[kept]], numbers[kept])
+    np.testing.assert_array_equal([v.F16.encode(float(x)) for x in numbers[kept]], bits[kept])
+
+
+def test_arithmetic_rounds_once_and_keeps_signed_zeros():
+    assert f32(v.fma(1 + 2.0**-12, 1 + 2.0**-12, -1.0)) == f32(2.0**-11 + 2.0**-24)  # a*b rounded first: 2^-11
+    assert math.copysign(1, v.add(-0.0, -0.0)) == -1 and math.copysign(1, v.add(1.0, -1.0)) == 1
+    assert v.divide(-1.0, 0.0) == -math.inf and math.isnan(v.divide(0.0, 0.0)) and math.isnan(v.multiply(math.inf, 0.0))
+    assert v.remainder(-7.0, 4.0) == -3.0 and v.truncated_remainder(-7, 4) == -3
+    assert math.copysign(1, v.floor(-0.0)) == -1 and v.floor(-0.5) == -1 and math.copysign(1, v.ceil(-0.5)) == -1
+
+
+def test_max_and_min():
+    plus, minus, nan = 0.0, -0.0, math.nan
+    assert math.copysign(1, v.largest(minus, plus)) == 1 and math.copysign(1, v.smallest(plus, minus)) == -1
+    assert v.largest(nan, 2.0) == 2.0 and v.smallest(2.0, nan) == 2.0 and math.isnan(v.largest(nan, 2.0, nan=True))
+    assert v.xorsign(-3.0, 2.0, v.largest) == -3.0 and v.xorsign(-3.0, -2.0, v.smallest) == 2.0
+    assert v.flushed(-(2.0**-127)) == 0 and v.flushed(2.0**-126) == 2.0**-126
+
+
+@pytest.mark.parametrize(
+    ("number", "width", "signed", "wide_source", "wanted"),
+    [
+        (-1.9, 32, True, False, -1),
+        (3e9, 32, True, False, 2**31 - 1),
+        (-1.0, 32, False, False, 0),
+        (math.inf, 16, True, False, 32767),
+        (math.nan, 32, True, False, 0),
+        (math.nan, 64, True, False, -(2**63)),
+        (math.nan, 64, False, False, 2**63),
+        (math.nan, 32, True, True, -(2**31)),
+    ],
+)
+def test_float_to_integer(number, width, signed, wide_source, wanted):
+    assert v.float_to_integer(number, width, signed, wide_source) == wanted
+
+
+@pytest.mark.parametrize(
+    ("kind", "b", "c", "lanes"),
+    [
+        ("up", 1, 0x0000, [0, *range(31)]),
+        ("down", 30, 0x001F, [30, 31, *range(2, 32)]),
+        ("bfly", 31, 0x001F, list(range(31, -1, -1))),
+        ("idx", 5, 0x181F, [lane // 8 * 8 + 5 for lane in range(32)]),  # groups of 8
+        ("up", 2, 0x1C00, [lane if lane % 4 < 2 else lane - 2 for lane in range(32)]),  # groups of 4
+        ("down", 1, 0x1E1F, [lane + (lane % 2 == 0) for lane in range(32)]),  # pairs
+        (
+            "bfly",
+            4,
+            0x0007,
+            [lane ^ 4 if lane < 8 else lane if lane & 4 == 0 or lane > 7 else lane for lane in range(32)],
+        ),
+        ("idx", 9, 0x0007, list(range(32))),  # lane 9 is above the clamp: everyone keeps its own
+    ],
+)
+def test_shuffles(kind, b, c, lanes):
+    assert [v.shuffled(kind, lane, b, c) for lane in range(32)] == lanes
+
+
+# ---- bounds ---------------------------------------------------------------------------------------------------------
+
+TWO_ULP = operation_numbers.ulps(2, "a document")
+FLUSHING = operation_numbers.ulps(2, "a document", flushes=True)
+
+
+@pytest.mark.parametrize(
+    ("bound", "truth", "got", "right"),
+    [
+        (TWO_ULP, 1.0, 1 + 2 * 2.0**-23, True),
+        (TWO_ULP, 1.0, 1 + 3 * 2.0**-23, False),
+        (TWO_ULP, 1.0 + 2.0**-24, 1 - 1.9 * 2.0**-23, True),  # counted from the rounded result, here 1
+        (TWO_ULP, 1.0 + 2.0**-24, 1 + 3.1 * 2.0**-23, False),
+        (TWO_ULP, math.nan, math.nan, True),
+        (TWO_ULP, math.nan, 1.0, False),
+        (TWO_ULP, 1.0, math.nan, False),
+        (TWO_ULP, -math.inf, -math.inf, True),
+        (TWO_ULP, 0.0, -0.0, False),
+        (TWO_ULP, 2.0**128, math.inf, True),
+        (TWO_ULP, 2.0**127, math.inf, False),
+        (TWO_ULP, 2.0**-130, 2.0**-130, True),
+        (FLUSHING, 2.0**-130, 0.0, True),
+        (FLUSHING, -(2.0**-130), 0.0, False),
+        (FLUSHING, 2.0**-130, 2.0**-130, False),
+        (FLUSHING, 2.0**-120, 0.0, False),
+    ],
+)
+def test_what_a_bound_allows(bound, truth, got, right):
+    assert operations.within(bound, 0.0, truth, got) is right
+
+
+# ---- the suite ------------------------------------------------------------------------------------------------------
+
+
+def test_the_simulator_keeps_the_specification(unrecorded):
+    suite = operations.run(False, silent)
+    assert suite.mismatches == ()
+    assert suite.checked > 200_000 and len(suite.rows) > 150
+    assert all(row[2] == row[3] > 0 and row[4] == "not recorded" for row in suite.rows)
+    assert suite.notes[0].startswith("No H200's results: operations-h200.json is missing")
+
+
+def test_a_sample_is_part_of_it(unrecorded):
+    suite = operations.run(True, silent)
+    assert suite.ok and 0 < suite.checked < 150_000
+
+
+def test_every_row_is_in_the_record_s_keys_once():
+    keys = [case.key(operation) for case in known() for operation in case.operations]
+    assert len(keys) == len(set(keys))
+    assert all(len(operation.answers) == case.count for case in known() for operation in case.operations)
+
+
+@pytest.fixture
+def one_case(unrecorded, monkeypatch):
+    """A suite of one case, 8 operations on pairs of 32-bit integers; gives the case and the record's path."""
+    chosen = next(case for case in known() if case.name == "Int32 ring")
+    monkeypatch.setattr(operations, "cases", lambda sample: [chosen])
+    return chosen, unrecorded
+
+
+WRONG_SUM = (
+    "Int32 ring, a + b of 0 (0x00000000), 2 (0x00000002): "
+    "expected 2 (0x00000002), {} gives 3 (0x00000003) (1 of 349 differ)"
+)
+
+
+def test_one_wrong_bit_is_seen_and_named(one_case, monkeypatch):
+    out = operations.simulated(one_case[0])
+    out[0, 3] ^= 1
+    monkeypatch.setattr(operations, "simulated", lambda case: out)
+    suite = operations.run(False, silent)
+    assert suite.mismatches == (WRONG_SUM.format("the simulator"),)
+    assert suite.rows[0] == ("a + b", "Int32", 349, 348, "not recorded", "exact")
+
+
+def test_a_kernel_that_the_simulator_refuses_is_a_mismatch(one_case, monkeypatch):
+    def refuse(case):
+        raise RuntimeError("no such thing")
+
+    monkeypatch.setattr(operations, "simulated", refuse)
+    suite = operations.run(False, silent)
+    assert suite.mismatches == ("Int32 ring: the simulator raises RuntimeError: no such thing",)
+    assert suite.rows[0][2:4] == (349, 0)
+
+
+def test_a_nan_is_as_good_as_another_but_not_as_a_number():
+    case = next(case for case in known() if case.name == "Float32 arithmetic")
+    operation, got = case.operations[0], case.operations[0].answers.copy()
+    nan = int(np.nonzero(v.F32.is_nan(got))[0][0])
+    got[nan] = 0xFFFFFFFF
+    assert operations.agreeing(operation, case, got).all()
+    moves = dataclasses.replace(operation, moves_bits=True)
+    assert not operations.agreeing(moves, case, got)[nan]
+    got[nan] = 0x7F800000
+    assert not operations.agreeing(operation, case, got)[nan]
+
+
+# ---- what a GPU gave ------------------------------------------------------------------------------------------------
+
+
+def recorded(case, path, change=None, failed=None):
+    """Write a record with the specified answers, one of them changed."""
+    bits = {case.key(operation): operation.answers.copy() for operation in case.operations}
+    if change:
+        change(bits)
+    where = {"device": "a GPU", "date": "2026-01-01"}
+    operations.save_record(operations.Record(where, bits, failed or {}), path)
+
+
+def test_the_record_is_compared(one_case):
+    case, path = one_case
+    recorded(case, path)
+    suite = operations.run(False, silent)
+    assert suite.ok and suite.notes == (operations.LEFT_OUT,) and suite.where["recorded device"] == "a GPU"
+    assert all(row[2] == row[3] == row[4] for row in suite.rows)
+
+
+def test_a_gpu_that_differs_is_seen(one_case):
+    case, path = one_case
+
+    def change(bits):
+        bits[case.key(case.operations[0])][3] = 3
+
+    recorded(case, path, change)
+    suite = operations.run(False, silent)
+    against = WRONG_SUM.replace(
+        "expected 2 (0x00000002), {} gives 3 (0x00000003)", "expected 3 (0x00000003), {} gives 2 (0x00000002)"
+    )
+    assert suite.mismatches == (WRONG_SUM.format("the H200"), "against the H200: " + against.format("the simulator"))
+    assert suite.rows[0][2:5] == (349, 349, 348)
+
+
+def test_a_record_of_other_inputs_is_not_used(one_case, monkeypatch):
+    case, path = one_case
+    recorded(case, path, failed={"some kernel": "CudaError: lost"})
+    x = case.x.copy()
+    x[0, 5] += 1
+    monkeypatch.setattr(operations, "simulated", lambda _: operations.poisoned(case))
+    monkeypatch.setattr(operations, "cases", lambda sample: [dataclasses.replace(case, x=x)])
+    suite = operations.run(False, silent)
+    assert all(row[4] == "not recorded" for row in suite.rows)
+    assert suite.notes == (
+        operations.LEFT_OUT,
+        "On the GPU, some kernel failed: CudaError: lost",
+        "8 operations are not in operations-h200.json, or with other inputs; record them again.",
+    )
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"schema": 0}', '{"schema": 1, "where": {}, "failed": {}}'])
+def test_a_broken_record_says_what_to_do(one_case, text):
+    case, path = one_case
+    path.write_text(text)
+    with pytest.raises(report.ReportError, match="record it again with scripts/record_operations.py"):
+        operations.load_record(path, [case])
+
+
+def test_a_whole_record_is_small(tmp_path):
+    bits = {}
+    for case in known():
+        dtype = operations.STORAGE[case.types[1]][0]
+        for operation in case.operations:
+            answers = operation.answers
+            if operation.bound is not None:
+                answers = np.array([one_operation.encoded(case.types[1], float(x)) for x in answers])
+            bits[case.key(operation)] = answers.astype(dtype)
+    path = tmp_path / "record.json"
+    operations.save_record(operations.Record({}, bits, {}), path)
+    assert path.stat().st_size < 300_000
+    again = operations.load_record(path, known())
+    assert again.bits.keys() == bits.keys()
+    assert all((again.bits[key] == bits[key]).all() for key in bits)
+
+
+def test_the_published_record_agrees():
+    suite = operations.run(False, silent)
+    assert suite.ok, "\n".join(suite.mismatches)
+
+
+def test_the_published_record_has_every_operation():
+    cases = known()
+    record = operations.load_record(operations.record_path(), cases)
+    missing = {
+        operation.row for case in cases for operation in case.operations if case.key(operation) not in record.bits
+    }
+    assert not missing
+
+
+def test_conversions_to_8_bits_are_given_what_the_type_holds():
+    found = [case for case in known() if case.name.startswith(("Float32 to Int8", "Float32 to Uint8"))]
+    assert [case.name for case in found] == [
+        "Float32 to Int8",
+        "Float32 to Uint8",
+        "Float32 to Int8, vectors",
+        "Float32 to Uint8, vectors",
+    ]
+    for case in found:
+        info = np.iinfo(np.uint8 if "Uint8" in case.name else np.int8)
+        numbers, answers = case.x.view(np.float32)[0], case.operations[0].answers.view(np.int32)
+        assert (np.trunc(numbers[: case.count]) == answers).all()
+        assert (answers.min(), answers.max()) == (info.min, info.max)
+
+
+# ---- recording ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def script(root):
+    path = root / "scripts" / "record_operations.py"
+    spec = importlib.util.spec_from_file_location("record_operations", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+class FakeWorker:
+    """A worker that fails in the ways that workers do: number 1 says so, 2 dies, 4 hangs, 5 loses the GPU."""
+
+    began = []
+
+    def __init__(self, command, jobs):
+        self.at, self.process, self.status = jobs.start - 1, self, 0
+        self.greeted = self.ended = False
+        self.began.append(jobs.start)
+
+    def next(self, seconds):
+        if not self.greeted:
+            self.greeted = True
+            return {"ready": True}
+        self.at += 1
+        if self.ended or self.at == 2:
+            self.status = 0 if self.ended else -11
+            return None
+        if self.at == 4:
+            return "late"
+        self.ended = self.at == 5
+        return {"number": self.at, **({"failed": "Error: no"} if self.at in (1, 5) else {"bits": []})}
+
+    def wait(self):
+        return self.status
+
+    @property
+    def returncode(self):
+        return self.status
+
+    def end(self):
+        pass
+
+
+def test_work_goes_on_after_kernels_that_fail(monkeypatch):
+    monkeypatch.setattr(workers, "Worker", FakeWorker)
+    FakeWorker.began = []
+    said = dict(workers.results([], range(8), 20))
+    assert list(said) == list(range(8))
+    assert {number: line["failed"] for number, line in said.items() if "failed" in line} == {
+        1: "Error: no",
+        2: "its process ended with status -11",
+        4: "did not come back within 20 s",
+        5: "Error: no",
+    }
+    assert FakeWorker.began == [0, 3, 5, 6]
+
+
+def lines_of(capsys):
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_a_worker_runs_the_kernels_and_says_their_bits(script, monkeypatch, capsys):
+    """On CPU tensors, which the simulator runs: the way from a case through launch to its line is the GPU's."""
+    pytest.importorskip("torch", reason="launching takes torch tensors")
+    names = ("Float32 to BFloat16", "BFloat16 to Float32", "Int8 ring", "named barriers", "Int64 to Float64")
+    few = [case for case in known() if case.name in names]
+    broken = dataclasses.replace(few[0], host=None)
+    monkeypatch.setattr(operations, "cases", lambda: [few[0], broken, *few[1:]])
+    script.worker(range(len(few) + 1), device="cpu")
+    ready, *lines = lines_of(capsys)
+    assert ready == {"ready": True} and [line["number"] for line in lines] == list(range(len(few) + 1))
+    assert "Error" in lines.pop(1)["failed"]
+    for case, line in zip(few, lines, strict=True):
+        for operation, text in zip(case.operations, line["bits"], strict=True):
+            got = operations.unpacked(text, operations.STORAGE[case.types[1]][0])
+            assert operations.agreeing(operation, case, got).all(), case.name
+
+
+def test_recording_writes_the_file_and_says_what_differs(script, monkeypatch, capsys, tmp_path):
+    from quack_tutorial import compiler
+
+    chosen = next(case for case in known() if case.name == "Int32 ring")
+    failing = dataclasses.replace(chosen, name="another")
+    answers = [operation.answers.copy() for operation in chosen.operations]
+    answers[0][3] = 3
+    said = [(0, {"bits": [operations.packed(one) for one in answers]}), (1, {"failed": "CudaError: lost"})]
+    monkeypatch.setattr(operations, "cases", lambda: [chosen, failing])
+    monkeypatch.setattr(workers, "results", lambda command, jobs, each_s: said)
+    monkeypatch.setattr(script, "where", lambda: {"device": "a GPU"})
+    monkeypatch.setattr(compiler, "dsl_problem", lambda: None)
+    monkeypatch.setattr(compiler, "gpu_problem", lambda: None)
+    path = tmp_path / "record.json"
+    monkeypatch.setattr(sys, "argv", ["record_operations.py", "--to", str(path)])
+    assert script.main() == 0
+    failed, difference, summary = capsys.readouterr().out.splitlines()
+    assert failed == "FAILED another: CudaError: lost" and difference == WRONG_SUM.format("the GPU")
+    assert summary.startswith("2,792 results of 8 operations, 1 of 2 kernels failed, 1 operations differ")
+    record = operations.load_record(path, [chosen])
+    assert record.where == {"device": "a GPU"} and record.failed == {"another": "CudaError: lost"}
+    assert record.bits[chosen.key(chosen.operations[0])][3] == 3
+
+
+def test_recording_without_a_gpu_says_why(script, monkeypatch, capsys):
+    from quack_tutorial import compiler
+
+    monkeypatch.setattr(compiler, "dsl_problem", lambda: "CuTe DSL is not installed.")
+    monkeypatch.setattr(sys, "argv", ["record_operations.py"])
+    assert script.main() == 1
+    assert capsys.readouterr().err == "record_operations: CuTe DSL is not installed.\n"
+
+
+def test_every_kernel_compiles():
+    pytest.importorskip("cutlass", reason="the CuTe DSL is not installed; it exists for Linux alone")
+    pytest.importorskip("torch", reason="compiling takes torch tensors")
+    from quack_tutorial import compiler
+
+    refused = []
+    for case in known():
+        try:
+            assert ".entry" in compiler.ptx(case.host, *operations.tensors(case))
+        except Exception as error:  # the DSL has several error classes, none of them documented
+            refused.append(f"{case.name}: {type(error).__name__}: {str(error)[:200]}")
+    assert refused == []
+
+
+def test_bits_go_to_torch_and_back():
+    torch = pytest.importorskip("torch", reason="the GPU takes torch tensors")
+    for name in operations.STORAGE:
+        case = next(case for case in known() if case.types[0] == name)
+        x, out = operations.tensors(case)
+        assert x.dtype == getattr(torch, operations.STORAGE[name][1])
+        assert (operations.bits_of(x) == case.x).all() and (operations.bits_of(out) == operations.poisoned(case)).all()

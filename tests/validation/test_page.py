@@ -1,0 +1,113 @@
+"""The page "How far to trust the simulator": made from records alone, honest where there is none, readable on a phone."""
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from quack_tutorial.figures import suites as page
+from quack_tutorial.records import suite as report
+from quack_tutorial.simulator import coverage
+from validation import command
+
+KEPT = report.Suite(
+    name="counters",
+    title="Requests <and> sectors",
+    columns=("kernels", "number", "equal"),
+    rows=(("copy & paste", 12345, 7), ("softmax", 2, 1)),
+    mismatches=("softmax: simulated 3, counted 4",),
+    notes=("`a_metric` is what is counted",),
+    checked=12347,
+    date="2026-01-02",
+    where={"device": "NVIDIA H200", "dsl": "4.8.1", "python": "3.12"},
+)
+
+
+class Balanced(HTMLParser):
+    """Fails at a tag that is closed in the wrong place, and keeps the words."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.words = [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+
+def words(html):
+    parser = Balanced()
+    parser.feed(html)
+    parser.close()
+    assert parser.open == []
+    return parser.words
+
+
+@pytest.fixture
+def folder(tmp_path):
+    report.save(KEPT, tmp_path)
+    return tmp_path
+
+
+def test_the_overview_has_every_suite_and_says_what_is_not_recorded(folder):
+    shown = words(page.overview(folder).html)
+    for name, _ in command.SUITES:
+        assert name in shown
+    assert shown.count("not recorded") == len(command.SUITES) - 1
+    assert "Requests <and> sectors" in shown and "12,347" in shown
+    assert "2026-01-02, NVIDIA H200, CuTe DSL 4.8.1" in shown
+
+
+def test_a_suite_shows_its_numbers_mismatches_and_notes(folder):
+    shown = page.suite("counters", folder)
+    said = words(shown.html)
+    assert "copy & paste" in said and "12,345" in said
+    assert said[0].startswith("12,347 compared, 1 did not agree. 2026-01-02, NVIDIA H200")
+    assert "softmax: simulated 3, counted 4" in said
+    assert "a_metric" in said and "<code>a_metric</code>" in shown.html
+    assert repr(shown) == str(KEPT)
+
+
+def test_a_suite_without_a_record_says_how_to_make_one(tmp_path):
+    said = "device: not recorded. `python -m validation device --record` runs it."
+    shown = page.suite("device", tmp_path)
+    assert "".join(words(shown.html)) == said.replace("`", "") and repr(shown) == said
+    with pytest.raises(KeyError):
+        page.suite("nonsense", tmp_path)
+
+
+def test_a_broken_record_is_not_shown_as_a_missing_one(tmp_path):
+    (tmp_path / "device.json").write_text("{")
+    with pytest.raises(report.ReportError, match="cannot be read"):
+        page.suite("device", tmp_path)
+
+
+def test_tables_scroll_in_a_box_and_long_ones_are_folded():
+    short = page.folded(page.table(("a",), [("b",)]), "Table", 1)
+    assert short.startswith('<div style="overflow-x: auto"') and "<details>" not in short
+    rows = [(f"row {i}", i) for i in range(page.LONG + 1)]
+    assert f"<summary>Table ({len(rows)} rows)</summary>" in page.folded(
+        page.table(("a", "n"), rows), "Table", len(rows)
+    )
+
+
+def test_the_coverage_shows_every_name():
+    shown = page.coverage()
+    text = " ".join(words(shown.html))
+    for space, name, *_ in coverage.rows():
+        assert re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text), f"{space}.{name}"
+    assert shown.html.count("<table") == shown.html.count("overflow-x: auto") == 1 + len(coverage.TABLE)
+
+
+def test_the_page_shows_every_suite_and_types_no_number_into_its_prose(root):
+    text = (root / "book" / "trust.md").read_text(encoding="utf-8")
+    for name, _ in command.SUITES:
+        assert f'page.suite("{name}")' in text
+    prose = re.sub(r"^---.*?^---|^```.*?^```|^    .*?$|`[^`]*`", "", text, flags=re.M | re.S)
+    numbers = [number for number in re.findall(r"\d+", prose) if number != "16"]  # 16 bits are a type, not a result
+    assert numbers == []

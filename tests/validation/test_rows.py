@@ -1,0 +1,148 @@
+"""Suite `rows`: a sample holds, its cases cover what they should, and planted faults are found."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from quack_tutorial.kernels.tuned.config import PIPELINED, Config, elements_held
+from quack_tutorial.kernels.tuned.rmsnorm import RMSNormBackward
+from quack_tutorial.kernels.tuned.row_tile import ROWS, RowTile
+from quack_tutorial.kernels.tuned.tables import TABLES
+from validation import rows
+
+SEEDS = range(120)  # at most; each test stops at the first that shows what it looks for
+
+
+def first_wrong(wanted=lambda case: True):
+    """The first of `SEEDS` whose case is wanted and not right, with what is wrong."""
+    for seed in SEEDS:
+        case = rows.random_case(seed)
+        if wanted(case) and (problems := rows.try_case(case)[1]):
+            return seed, problems
+    return None
+
+
+def test_a_sample_of_the_real_thing():
+    found = rows.run(True, lambda what: None)
+    assert found.ok, found
+    assert [row[0] for row in found.rows] == list(rows.SETUPS)
+    assert sum(row[2] for row in found.rows) == rows.SAMPLE_SEEDS
+    assert sum(row[1] for row in found.rows) >= rows.SAMPLE_LINES
+    assert all(0 < row[3] <= 1 for row in found.rows if row[1] + row[2])
+
+
+def test_every_line_of_the_tables_is_a_case():
+    cases = rows.shipped_cases()
+    assert len(cases) == 2 * sum(map(len, TABLES.values()))
+    for (operation, bits, kind), lines in TABLES.items():
+        dtype = {32: "float32", 16: "float16"}[bits]
+        tried = [case.config for case in cases if (case.operation, case.dtype, case.rows) == (operation, dtype, kind)]
+        assert set(tried) == {Config(*numbers) for _, *numbers in lines}
+
+
+def test_random_cases_cover_kinds_of_rows_types_and_spreads():
+    cases = [rows.random_case(seed) for seed in range(400)]
+    assert {(c.operation, c.dtype, c.rows) for c in cases} == {
+        (operation, dtype, kind) for operation in rows.SETUPS for dtype in ("float32", "float16") for kind in ROWS
+    }
+    assert {c.config.blocks_per_row for c in cases} == {1, 2, 4}
+    assert any(c.config.threads_per_block > c.config.threads_per_row for c in cases)
+    through = {
+        (c.operation, c.config.in_flight) for c in cases if rows.comes_through_shared_memory(c.config, c.operation)
+    }
+    assert through == {(name, stages) for name, (_, some) in PIPELINED.items() for stages in some[:2]}
+    assert {c.config.rows_each for c in cases if c.operation == "rmsnorm"} == {1, 2, 3, 4}
+    assert {c.config.rows_each for c in cases if c.operation != "rmsnorm" or c.rows != "aligned"} == {1}
+    together = {(c.operation, c.config.together) for c in cases if c.config.blocks_per_row == 1}
+    assert together >= {
+        (name, k) for name in rows.SETUPS for k in ((0, 1) if name == "rmsnorm backward" else (0, 1, 2, 4))
+    }
+    assert any(
+        c.operation == "rmsnorm backward"
+        and c.rows == "aligned"
+        and c.config.in_flight == 1
+        and elements_held(c.config, c.N) > 16
+        for c in cases
+    )
+    # Several rows in a stage: of a part of a warp each, of a warp, of several warps.
+    spreads = [c.config for c in cases if c.operation == "rmsnorm backward" and c.config.in_flight > 1]
+    several = {np.sign(s.threads_per_row - 32) for s in spreads if s.threads_per_block > s.threads_per_row}
+    assert several == {-1, 0, 1}
+    assert cases[7] == rows.random_case(7)
+    for case in cases:
+        if case.rows == "aligned":
+            vector = 16 // np.dtype(case.dtype).itemsize
+            assert case.before % vector == case.after % vector == (case.N + case.gap) % vector == 0
+
+
+def test_a_vector_taken_for_certain_that_is_not_is_found(monkeypatch):
+    monkeypatch.setattr(RowTile, "most_before", lambda tile: 0)
+    seed, problems = first_wrong(lambda case: case.rows == "congruent")
+    assert problems
+    assert problems[0] in rows.reproduce(seed) and str(rows.random_case(seed)) in rows.reproduce(seed)
+
+
+def test_a_row_that_ends_too_late_is_found(monkeypatch):
+    def inside(tile, i, place, certain, asks):
+        row, exists, piece, lane, head, body = place
+        return right(tile, i, (row, exists, piece, lane, head, body + tile.vector_size), certain, asks)
+
+    right = RowTile.inside
+    monkeypatch.setattr(RowTile, "inside", inside)
+    assert first_wrong(lambda case: case.operation == "softmax")
+
+
+def test_what_is_written_between_rows_is_found():
+    case = replace(rows.random_case(0), M=3, N=10, before=5, gap=2, dtype="float32")
+    for column in (10, 11):
+        matrices = rows.Matrices(case, np.random.default_rng(0))
+        matrix = matrices.new(case.before)
+        assert not matrices.touched()
+        np.lib.stride_tricks.as_strided(matrix, (3, 12), matrix.strides)[1, column] = 0
+        assert matrices.touched()
+
+
+def test_what_a_kernel_refuses_is_said():
+    case = replace(rows.random_case(0), operation="softmax", N=262145, rows="any")
+    error, problems = rows.try_case(case)
+    assert error == np.inf and "N must be 1 to 262144" in problems[0]
+
+
+@pytest.mark.parametrize("target", (-3, 10, 17))
+def test_a_gradient_that_is_a_number_where_the_target_is_no_column_is_wrong(target):
+    x = np.zeros((1, 10), np.float32)
+    assert rows.gradient_error(x, np.array([target]), 1.0, x, None, rows.IGNORED) == np.inf
+
+
+@pytest.mark.parametrize(
+    "config", (Config(32, 32, rows_each=4), Config(32, 32, together=2), Config(64, 64, together=4))
+)
+def test_a_last_block_without_rows_for_all_its_places_is_looked_at(monkeypatch, config):
+    case = replace(rows.random_case(0), operation="rmsnorm", rows="aligned", dtype="float32", M=3, N=200, config=config)
+    case = replace(case, before=0, after=0, gap=0)
+    assert not rows.try_case(case)[1]
+    made = RowTile.__init__
+
+    def forgetful(tile, *args, **named):
+        made(tile, *args, **named)
+        tile.several_rows = tile.rows_per_block > 1
+
+    monkeypatch.setattr(RowTile, "__init__", forgetful)
+    assert "Out of bounds" in rows.try_case(case)[1][0]
+
+
+@pytest.mark.parametrize(
+    "dtype, N, spread, gap",
+    (
+        ("float16", 512, (8, 32, 1, 3), 16),  # in the places of rows that came through shared memory
+        ("float16", 8, (1, 32, 1, 2), 0),  # there too, where rows so short leave no room for gaps
+        ("float16", 264, (32, 64), 16),  # in shared memory of their own
+        ("float32", 264, (32, 64), 32),
+    ),
+)
+def test_sums_of_a_block_meet_in_shared_memory_with_and_without_gaps(dtype, N, spread, gap):
+    case = rows.Case("rmsnorm backward", dtype, 7, N, "aligned", Config(*spread), 0, 0, 0, 7)
+    assert rows.try_case(case)[1] == []
+    kernel = RMSNormBackward(rows._type(dtype), N, config=case.config)
+    assert kernel.sums and kernel.gap() == gap

@@ -1,0 +1,172 @@
+"""Suite `sanitizer` without a GPU: a stand-in plays compute-sanitizer; the simulator's part is the real one."""
+
+import dataclasses
+import sys
+
+import pytest
+
+from quack_tutorial.simulation import simulate
+from tests.validation.stand_ins import quiet, stand_in
+from validation import sanitizer, seeded_bugs
+
+
+@pytest.mark.parametrize("case", seeded_bugs.CASES, ids=lambda case: case.name)
+def test_the_simulator_names_the_bug_and_only_the_bug(case):
+    said, wrong = sanitizer.simulated(case)
+    assert not wrong and not sanitizer.silent(case)
+    assert said.startswith(case.kind or "nothing: ")
+
+
+def test_a_bug_that_is_missed_is_a_mismatch():
+    by_name = {case.name: case for case in seeded_bugs.CASES}
+    _, (other,) = sanitizer.simulated(dataclasses.replace(by_name["missing_barrier"], kind="deadlock"))
+    assert other.startswith("missing_barrier: expected deadlock at the lines marked `# here`; Race (read after write)")
+    _, (nothing,) = sanitizer.simulated(dataclasses.replace(by_name["uninitialised_global"], kind="uninitialised"))
+    assert nothing.endswith("nothing was found")
+
+
+def test_false_alarms_are_mismatches_in_every_order(monkeypatch):
+    def with_the_bug(host, x, out, bug, **options):
+        return simulate(host, x, out, True, **options)
+
+    monkeypatch.setattr(sanitizer, "simulate", with_the_bug)
+    race, overrun = (
+        next(case for case in seeded_bugs.CASES if case.name == n) for n in ("missing_barrier", "past_the_allocation")
+    )
+    assert [said.count("Race (read after write)") for said in sanitizer.silent(race)] == [
+        1,
+        1,
+        1,
+    ]  # the fast mode sees none
+    assert [said.count("Out of bounds") for said in sanitizer.silent(overrun)] == [1, 1, 1, 1]
+
+
+def test_the_sample_asks_the_simulator_alone():
+    suite = sanitizer.run(True, quiet)
+    assert suite.ok and suite.checked == 5 * len(seeded_bugs.CASES)
+    assert {row[2] for row in suite.rows} == {"not asked"}
+    assert suite.rows[-1][1].startswith(f"nothing, of {len(seeded_bugs.CASES)} of {len(seeded_bugs.CASES)}")
+
+
+MEMCHECK = """========= COMPUTE-SANITIZER
+========= Invalid __global__ read of size 4 bytes
+=========     at kernel_cutlass_kernel_0+0x110 in /x/quack_tutorial/validate/seeded_bugs.py:134
+=========     by thread (60,0,0) in block (0,0,0)
+=========     Access at 0x7f6c1a8000f0 is out of bounds
+=========     and is 1 bytes after the nearest allocation at 0x7f6c1a800000 of size 240 bytes
+=========
+========= Invalid __global__ read of size 4 bytes
+=========     at kernel_cutlass_kernel_0+0x110 in /x/quack_tutorial/validate/seeded_bugs.py:134
+=========     by thread (61,0,0) in block (0,0,0)
+========= ERROR SUMMARY: 4 errors
+"""
+MISALIGNED = """========= COMPUTE-SANITIZER
+========= Invalid __global__ read of size 16 bytes
+=========     at kernel_cutlass_kernel_0+0x110
+=========     by thread (1,0,0) in block (0,0,0)
+=========     Access at 0x7f6c1a800004 is misaligned
+========= ERROR SUMMARY: 31 errors
+"""
+RACECHECK = """========= COMPUTE-SANITIZER
+========= Error: Race reported between Write access at kernel_cutlass_kernel_0+0x90 in /x/seeded_bugs.py:40
+=========     and Read access at kernel_cutlass_kernel_0+0xa0 in /x/seeded_bugs.py:43 [256 hazards]
+=========
+========= RACECHECK SUMMARY: 1 hazard displayed (1 error, 0 warnings)
+"""
+SYNCCHECK = """some line of the program
+========= COMPUTE-SANITIZER
+========= Barrier error detected. Divergent thread(s) in warp.
+=========     at kernel_cutlass_kernel_0+0xb0 in /x/seeded_bugs.py:210
+=========     by thread (0,0,0) in block (0,0,0)
+========= ERROR SUMMARY: 16 errors
+"""
+INITCHECK = """========= COMPUTE-SANITIZER
+========= Uninitialized __global__ memory read of size 4 bytes
+=========     at kernel_cutlass_kernel_0+0x70
+=========     by thread (31,0,0) in block (0,0,0)
+=========     Address 0x7f3c7ec000fc
+========= ERROR SUMMARY: 64 errors
+"""
+
+
+@pytest.mark.parametrize(
+    "text, said",
+    [
+        (MEMCHECK, "Invalid __global__ read of size 4 bytes (line 134)"),
+        (MISALIGNED, "Invalid __global__ read of size 16 bytes, misaligned"),
+        (RACECHECK, "Race reported between Write access and Read access (lines 40 and 43)"),
+        (SYNCCHECK, "Barrier error detected. Divergent thread(s) in warp (line 210)"),
+        (INITCHECK, "Uninitialized __global__ memory read of size 4 bytes"),
+        ("========= COMPUTE-SANITIZER\n========= ERROR SUMMARY: 0 errors\n", ""),
+        ("========= COMPUTE-SANITIZER\n========= RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)\n", ""),
+        ("========= COMPUTE-SANITIZER\n========= ERROR SUMMARY: 3 errors\n", "(3 errors without a report)"),
+        ("========= COMPUTE-SANITIZER\n========= Did not end in 30 s\n", "Did not end in 30 s"),
+        ("Segmentation fault\n", "(no summary: Segmentation fault)"),
+        ("", "(no summary: no output)"),
+    ],
+)
+def test_what_compute_sanitizer_says_becomes_one_line(text, said):
+    assert sanitizer.said_by(text) == said
+
+
+def test_a_process_that_hangs_is_ended_with_its_children(monkeypatch):
+    child = "import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)']); "
+    text = sanitizer._output([sys.executable, "-c", child + "print('now launching', flush=True); time.sleep(60)"], 2)
+    assert sanitizer.said_by(text) == "Did not end in 2 s"
+    text = sanitizer._output([sys.executable, "-c", "import time; time.sleep(60)"], 1)
+    assert sanitizer.said_by(text) == "Did not start in 1 s"
+
+
+COMPUTE_SANITIZER = """
+if "--initcheck-address-space" in args:
+    sys.exit("Error: unrecognised option '--initcheck-address-space'")
+assert os.environ["PYTORCH_NO_CUDA_MEMORY_CACHING"] == "1"
+assert args[-2] == "validation.sanitizer_worker"
+print("========= COMPUTE-SANITIZER")
+if args[args.index("--tool") + 1] == "initcheck":
+    print("========= Uninitialized __global__ memory read of size 4 bytes")
+print("========= ERROR SUMMARY: 1 errors" if "initcheck" in args else "========= ERROR SUMMARY: 0 errors")
+"""
+
+
+def test_compute_sanitizer_is_asked_and_its_words_kept(monkeypatch, tmp_path):
+    script = stand_in(monkeypatch, tmp_path, "compute-sanitizer", COMPUTE_SANITIZER)
+    monkeypatch.setenv("QUACK_VALIDATE_RAW", str(tmp_path / "kept"))
+    assert sanitizer.sanitized(str(script), "memcheck", "missing_barrier") == ""
+    said = sanitizer.sanitized(str(script), "initcheck", "missing_barrier")  # also where it knows only global memory
+    assert said == "Uninitialized __global__ memory read of size 4 bytes"
+    kept = (tmp_path / "kept" / "sanitizer.log").read_text()
+    assert "#### memcheck missing_barrier" in kept and "Uninitialized" in kept
+
+
+def test_without_compute_sanitizer_one_sentence_says_so(monkeypatch):
+    monkeypatch.setattr(sanitizer.shutil, "which", lambda _: None)
+    suite = sanitizer.run(False, quiet)
+    assert suite.mismatches == ("compute-sanitizer was not asked: it is not on the PATH",)
+    assert {row[2] for row in suite.rows} == {"not asked"}
+
+
+def test_both_sides_stand_in_one_table(monkeypatch):
+    says = {
+        name: dict.fromkeys(sanitizer.TOOLS, "")
+        for name in (sanitizer.ALL_CORRECT, *(c.name for c in seeded_bugs.CASES))
+    }
+    says["missing_barrier"]["racecheck"] = "Race reported"
+    monkeypatch.setattr(sanitizer, "asked", lambda progress: (says, ""))
+    suite = sanitizer.run(False, quiet)
+    assert suite.ok
+    assert suite.rows[0][2] == "racecheck: Race reported" and {row[2] for row in suite.rows[1:]} == {"nothing"}
+    assert "tools 1." in suite.notes[0]
+
+
+def test_the_sanitizers_worker_runs_one_bug_or_all_kernels_without(no_gpu_needed, monkeypatch):
+    from quack_tutorial import compiler
+    from validation import sanitizer_worker
+
+    launched = []
+    monkeypatch.setattr(compiler, "launch", lambda host, x, out, bug: launched.append((host.__name__, bug)))
+    assert sanitizer_worker.main("missing_barrier") == 0
+    assert launched == [("missing_barrier", True)]
+    launched.clear()
+    assert sanitizer_worker.main(sanitizer.ALL_CORRECT) == 0
+    assert launched == [(case.name, False) for case in seeded_bugs.CASES]

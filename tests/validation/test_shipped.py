@@ -1,0 +1,123 @@
+"""Suite `shipped` without a GPU: a stand-in plays compute-sanitizer, and the simulator the kernels."""
+
+import pytest
+
+from quack_tutorial.kernels.tuned.tables import TABLES
+from tests.validation.stand_ins import quiet, stand_in
+from validation import shipped
+
+
+def test_every_line_of_every_table_is_watched():
+    for (operation, bits, _), lines in TABLES.items():
+        dtype = {32: "float32", 16: "bfloat16"}[bits]
+        watched = [
+            {N for of, _, N in shipped.cases(name) if of == dtype}
+            for name, call in shipped.CALLS.items()
+            if operation in call.operations
+        ]
+        assert watched and all(line[0] * 8 // bits in sizes for sizes in watched for line in lines)
+
+
+REPORT = """========= Invalid __global__ read of size 16 bytes
+=========     at kernel_cutlass_kernel_0+0x110
+"""
+WHOLE = """========= COMPUTE-SANITIZER
+now launching float32 16 x 1
+{first}now launching float32 16 x 3
+{second}{end}========= ERROR SUMMARY: {errors} errors
+"""
+DONE = shipped.ALL_DONE + "\n"
+
+
+@pytest.mark.parametrize(
+    "first, second, end, wrong",
+    [
+        ("", "", DONE, ""),
+        (REPORT, "", DONE, "Invalid __global__ read of size 16 bytes (float32 16 x 1)"),
+        ("", REPORT, DONE, "Invalid __global__ read of size 16 bytes (float32 16 x 3)"),
+        ("", "", "", "ended early (float32 16 x 3)"),
+    ],
+)
+def test_a_report_is_named_with_its_case(first, second, end, wrong):
+    text = WHOLE.format(first=first, second=second, end=end, errors=int(bool(first + second)))
+    assert shipped.what_is_wrong(text) == wrong
+
+
+def test_a_worker_that_does_not_start_says_so():
+    assert shipped.what_is_wrong("ImportError: no torch\n").endswith("(before the first launch)")
+
+
+COMPUTE_SANITIZER = """
+assert os.environ["PYTORCH_NO_CUDA_MEMORY_CACHING"] == "1"
+worker, call, tool = args[-3:]
+assert worker == "validation.shipped_worker" and tool == args[1]
+print("========= COMPUTE-SANITIZER")
+print("now launching float32 16 x 1")
+wrong = call == "softmax" and "racecheck" in args
+if wrong:
+    print("========= Error: Race reported between Write access and Read access")
+if call != "rmsnorm":
+    print("{done}")
+print("========= ERROR SUMMARY: 1 errors" if wrong else "========= ERROR SUMMARY: 0 errors")
+"""
+
+
+def test_each_call_has_a_line_and_what_is_reported_is_a_mismatch(monkeypatch, tmp_path):
+    from quack_tutorial import compiler
+
+    monkeypatch.setattr(compiler, "dsl_problem", lambda: "")
+    monkeypatch.setattr(compiler, "gpu_problem", lambda: "")
+    stand_in(monkeypatch, tmp_path, "compute-sanitizer", COMPUTE_SANITIZER.replace("{done}", shipped.ALL_DONE))
+    suite = shipped.run(False, quiet)
+    assert [row[:2] for row in suite.rows] == [(name, len(shipped.cases(name))) for name in shipped.CALLS]
+    said = {row[0]: row[2:] for row in suite.rows}
+    race = "Race reported between Write access and Read access (float32 16 x 1)"
+    assert said["softmax"] == ("nothing", race, "nothing", "nothing")
+    assert set(said["rmsnorm"]) == {"ended early (float32 16 x 1)"} and set(said["cross_entropy"]) == {"nothing"}
+    assert len(suite.mismatches) == 5 and f"softmax, racecheck: {race}" in suite.mismatches
+    assert suite.checked == 4 * len(shipped.CALLS)  # the stand-in launches one case each
+    sample = shipped.run(True, quiet)
+    assert {row[3:] for row in sample.rows} == {("not asked",) * 3} and len(sample.mismatches) == 1
+
+
+def test_without_compute_sanitizer_one_sentence_says_so(monkeypatch):
+    monkeypatch.setattr(shipped.shutil, "which", lambda _: None)
+    suite = shipped.run(False, quiet)
+    assert suite.mismatches == ("compute-sanitizer was not asked: it is not on the PATH",)
+
+
+@pytest.mark.parametrize("name", shipped.CALLS)
+def test_the_worker_makes_a_call_at_each_of_its_cases(name, monkeypatch, capsys):
+    pytest.importorskip("torch")
+    from quack_tutorial.ops import launches
+    from validation import shipped_worker
+
+    launched, of_simulator = [], launches.compiled
+
+    def compiled(device, kernel, *specs):
+        run = of_simulator(device, kernel, *specs)
+        return lambda *args: (launched.append(type(kernel).__name__), run(*args))
+
+    monkeypatch.setattr(launches, "compiled", compiled)
+    monkeypatch.setattr(shipped, "cases", lambda *_: [("float32", 3, 23), ("bfloat16", 2, 72)])
+    assert shipped_worker.main(name, "memcheck", "cpu") == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "now launching float32 3 x 23",
+        "now launching bfloat16 2 x 72",
+        shipped.ALL_DONE,
+    ]
+    forward, kernels = {
+        "softmax": ("Softmax", {"Softmax", "SoftmaxBackward"}),
+        "rmsnorm": ("RMSNorm", {"RMSNorm", "RMSNormBackward", "ColumnSum"}),
+        "rmsnorm with all": ("RMSNorm", {"RMSNorm", "RMSNormBackward", "ColumnSum"}),
+        "cross_entropy": ("CrossEntropy", {"CrossEntropy", "ReducedCrossEntropy", "CrossEntropyBackward"}),
+        "cross_entropy_with_grad": ("CrossEntropyFused", {"CrossEntropyFused"}),
+    }[name]
+    assert set(launched) == kernels and launched.count(forward) in (2, 4)
+
+
+def test_synccheck_sees_one_row_of_those_that_many_blocks_share():
+    for name in shipped.CALLS:
+        fewer = [(all_, few) for all_, few in zip(shipped.cases(name), shipped.cases(name, "synccheck")) if all_ != few]
+        assert all(all_[::2] == few[::2] and few[1] == 1 and few[2] > 32768 for all_, few in fewer)
+        assert bool(fewer) == (name != "cross_entropy")  # which takes one block a row
