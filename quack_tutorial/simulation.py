@@ -26,13 +26,15 @@ SCHEDULES = ("forward", "reverse", "seeded")
 class Run:
     """What a simulated run gave: its trace (checked mode), findings, what cute.printf wrote, shared memory of a block.
 
-    smem_bytes is what a block allocates, gaps for alignment included; of several launches, the most.
+    smem_bytes is what a block allocates, gaps for alignment included; of several launches, the most. An observation is
+    worth knowing and no fault: a result that depends on the order of atomics.
     """
 
     trace: Trace | None
     findings: tuple
     printed: tuple
     smem_bytes: int = 0
+    observations: tuple = ()
 
     @property
     def ok(self) -> bool:
@@ -48,7 +50,8 @@ class Run:
                 f"{len(self.trace):,} warp instructions"
             )
         if self.ok:
-            return f"{head}; nothing wrong found"
+            seen = [textwrap.fill(text, 84, break_long_words=False) for text in self.observations]
+            return "\n".join([f"{head}; nothing wrong found", *seen])
         wrapped = [textwrap.fill(str(finding), 84, break_long_words=False) for finding in self.findings]
         return "\n".join([f"{head}; {len(wrapped)} finding{'s' * (len(wrapped) != 1)}:", *wrapped])
 
@@ -83,7 +86,7 @@ def simulate(
     poison = _Poison(function, args, kwargs) if check else None
     outer = STATE.run, STATE.group, STATE.loops
     STATE.run, STATE.group, STATE.loops = state, None, 0
-    findings = []
+    findings, observations = [], ()
     try:
         with np.errstate(all="ignore"):
             _run_host(function, args, kwargs)
@@ -108,10 +111,15 @@ def simulate(
         if not any(finding.kind in STOPS for finding in findings):
             findings += _races(trace)
         if not findings:
-            again = RunState(None, max_steps=max_steps, max_blocks=blocks, fill=fill + 1)
-            findings += poison.reaches(trace, lambda: _silently(again, function, args, kwargs))
+            options = {"max_steps": max_steps, "max_blocks": blocks, "fill": fill + 1}
+            quick = RunState(None, **options)
+            same_order = RunState(TraceRecorder(), schedule, seed, **options)
+            found, observations = poison.reaches(
+                trace, *(lambda state=state: _silently(state, function, args, kwargs) for state in (quick, same_order))
+            )
+            findings += found
     printed = tuple(text for _, _, text in state.printed)
-    return Run(trace, tuple(findings), printed, state.smem_bytes)
+    return Run(trace, tuple(findings), printed, state.smem_bytes, observations)
 
 
 def _silently(state, function, args, kwargs) -> bool:
@@ -138,8 +146,22 @@ class _Poison:
         self.tensors = [x for _, x in named if is_tensor(x)]
         self.before = [as_array(x)[0].copy() for x in self.tensors]
 
-    def reaches(self, trace, run_again) -> list:
-        """At most one Finding; the tensors hold the first run's results afterwards."""
+    def reaches(self, trace, run_quickly, run_in_the_same_order) -> tuple[list, tuple]:
+        """(findings, observations), at most one of both; the tensors hold the first run's results afterwards.
+
+        The quick run has no order of warps. Where it gives another result, one in the order of the first run says which of the
+        two is the cause: what unwritten memory held, or the order.
+        """
+        differing = self._differing(run_quickly)
+        if differing is None:
+            return [], ()
+        confirmed = self._differing(run_in_the_same_order)
+        if confirmed is None:
+            return [], (_order_matters(*differing),)
+        return [self._finding(trace, *confirmed)], ()
+
+    def _differing(self, run_again):
+        """(name, which elements) of the first tensor that another run leaves with other values; None if there is none."""
         arrays = [as_array(x)[0] for x in self.tensors]
         first = [array.copy() for array in arrays]
         for array, old in zip(arrays, self.before):
@@ -151,14 +173,14 @@ class _Poison:
             for array, result in zip(arrays, first):
                 array[...] = result
         if not ended:
-            return []
+            return None
         for name, x, one, two in zip(self.names, self.tensors, first, second):
             decode = as_array(x)[1].decode
             a, b = decode(one), decode(two)
             differ = (a != b) & ~((a != a) & (b != b))
             if differ.any():
-                return [self._finding(trace, name, differ)]
-        return []
+                return name, differ
+        return None
 
     def _finding(self, trace, name, differ) -> Finding:
         from quack_tutorial.analysis.unwritten import unwritten_reads
@@ -181,6 +203,16 @@ class _Poison:
             lines,
             count=count,
         )
+
+
+def _order_matters(name, differ) -> str:
+    """What is said where a result depends on the order in which warps came, but on nothing unwritten."""
+    at = ", ".join(str(int(i[0])) for i in np.nonzero(differ))
+    count = int(differ.sum())
+    return (
+        f"{name}[{at}] ({count} element{'s' * (count != 1)} in all) depends on the order in which warps come, as sums of "
+        "floating-point atomics do: the last bits may differ from run to run."
+    )
 
 
 def _races(trace) -> tuple:

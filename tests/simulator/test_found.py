@@ -127,6 +127,18 @@ def test_unwritten_memory_that_reaches_a_result_is_found():
     np.testing.assert_array_equal(out, LANES)  # the first run's results stay
 
 
+def test_a_sum_that_depends_on_the_order_of_atomics_is_observed_and_no_fault():
+    x = np.float32(10.0) ** (np.arange(128) % 17 - 8)  # sums of far apart numbers round differently in each order
+    out = np.zeros(1, np.float32)
+    run = simulate(k.atomic_sum, x, out, schedule="reverse")
+    assert run.ok
+    (observation,) = run.observations
+    assert observation.startswith("out[0] (1 element in all) depends on the order in which warps come")
+    assert observation in " ".join(str(run).split())
+    whole = simulate(k.atomic_sum, np.ones(128, np.float32), np.zeros(1, np.float32), schedule="reverse")
+    assert whole.ok and whole.observations == ()  # exact in any order
+
+
 def test_unwritten_memory_is_found_at_the_store_of_the_tensor_that_it_reaches():
     (finding,) = simulate(k.unwritten_and_written, np.zeros(32, np.float32), np.zeros(32, np.float32)).findings
     assert finding.message.startswith("Uninitialised memory: out[0]")

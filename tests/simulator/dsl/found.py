@@ -231,3 +231,14 @@ def takes_shared_memory_kernel(x: cute.Tensor, out: cute.Tensor, words: cutlass.
 def takes_shared_memory(x: cute.Tensor, out: cute.Tensor):
     takes_shared_memory_kernel(x, out, 64).launch(grid=[1, 1, 1], block=[32, 1, 1])
     takes_shared_memory_kernel(x, out, 32).launch(grid=[1, 1, 1], block=[32, 1, 1])
+
+
+@cute.kernel
+def atomic_sum_kernel(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    cute.arch.atomic_add(out.iterator, x[tidx])
+
+
+@cute.jit
+def atomic_sum(x: cute.Tensor, out: cute.Tensor):
+    atomic_sum_kernel(x, out).launch(grid=[1, 1, 1], block=[128, 1, 1])
