@@ -12,8 +12,8 @@ import numpy as np
 
 from quack_tutorial.simulator import control
 from quack_tutorial.simulator.arguments import AddressSpace, as_array, global_tensor, is_tensor
-from quack_tutorial.simulator.context import STATE, NotSimulated, SimulationError
-from quack_tutorial.simulator.scheduler import RunState
+from quack_tutorial.simulator.context import MARK, STATE, NotSimulated, SimulationError, fail, line_of, not_simulated
+from quack_tutorial.simulator.scheduler import KernelCall, RunState
 from quack_tutorial.simulator.twins import Mapper, cross
 from quack_tutorial.trace import Finding, Op, Space, Trace, TraceRecorder
 
@@ -98,7 +98,7 @@ def simulate(
         located = _located(error)
         if located is None:
             raise
-        if not check:
+        if not check or isinstance(located, NotSimulated):
             raise located from error
         findings.append(located.finding)
     finally:
@@ -238,9 +238,20 @@ def _run_host(function, args, kwargs) -> None:
     if wants_stream and len(args) < len(names) and "stream" not in named:
         named["stream"] = None
     result = control.call(target, *prepared, **named)
+    if isinstance(result, KernelCall):
+        name = result.function.name
+        raise fail(
+            "launch",
+            f"{name} is a @cute.kernel: simulate a @cute.jit function that calls {name}(...).launch(grid=..., block=...)",
+        )
     if type(result) is control.Pending:
         for _ in result.steps:
             pass
+    for call in STATE.run.kernel_calls:
+        if not call.launched:
+            name = call.function.name
+            text = f"{name}(...) does not run by itself: write {name}(...).launch(grid=..., block=...)"
+            raise fail("launch", text, lines=(call.line,))
 
 
 def _argument(x, name: str, annotation: str, space: AddressSpace, mapper: Mapper):
@@ -268,19 +279,32 @@ def _text(annotation) -> str:
     return annotation if isinstance(annotation, str) else getattr(annotation, "__name__", None) or str(annotation)
 
 
-def _located(error) -> SimulationError | None:
-    """An error that Python raised in the reader's own kernel code, with its line; None if it is not in a kernel."""
-    from quack_tutorial.simulator.context import MARK, line_of
+# What a number is asked for that is one already, and what to write.
+ALREADY = {"item": "it is a number already", "numpy": "it is a number already", "astype": "write .to(cutlass.Float32)"}
 
+
+def _located(error) -> Exception | None:
+    """An error that Python raised in the reader's own kernel code, with its line; None if it is not in a kernel.
+
+    What the simulator's own code or objects are the cause of is never a finding: it becomes `NotSimulated`.
+    """
     traceback, frame, last = error.__traceback__, None, None
     while traceback is not None:
         if MARK in traceback.tb_frame.f_globals:
             frame = traceback
         last, traceback = traceback, traceback.tb_next
-    layouts = last.tb_frame.f_globals.get("__name__", "").rpartition(".")[2].startswith("layout")
-    if frame is None or not (last is frame or (layouts and isinstance(error, ValueError))):
-        return None  # a fault of the simulator's own is not the kernel's
+    if frame is None:
+        return None
     code = frame.tb_frame.f_code
     line = line_of(code.co_filename, frame.tb_lineno, code.co_name)
     message = str(error) or type(error).__name__
+    asked = type(getattr(error, "obj", None))
+    if isinstance(error, AttributeError) and asked.__module__.startswith("quack_tutorial."):
+        if error.name not in ALREADY:
+            return not_simulated(f".{error.name} of a {asked.__name__}", line)
+        message = f".{error.name} is numpy's and torch's; of a value in a kernel, {ALREADY[error.name]}"
+    else:
+        layouts = last.tb_frame.f_globals.get("__name__", "").rpartition(".")[2].startswith("layout")
+        if not (last is frame or (layouts and isinstance(error, ValueError))):
+            return not_simulated(f"what this line asks for: {type(error).__name__}: {message}", line)
     return SimulationError(Finding("language", f"{line.where}: {message}", (line,)))

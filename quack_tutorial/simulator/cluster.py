@@ -21,7 +21,7 @@ import numpy as np
 from quack_tutorial.trace import FenceKind, Op, Space
 
 from . import memory as m
-from .context import STATE, NeedsWarps, fail, group, here
+from .context import STATE, NeedsWarps, fail, group, here, not_simulated
 from .control import Pending, constant_number
 from .numeric import Boolean, Int32, Value, scalar
 from .scheduler import Barrier, Waiting
@@ -279,7 +279,7 @@ def _parity(phase) -> int:
     if (flat != flat[0]).any():
         if g.warp < 0:
             raise NeedsWarps
-        raise fail("language", "not simulated: lanes of one warp wait for different phases; run this cell on a GPU")
+        raise not_simulated("lanes of one warp that wait for different phases")
     if int(flat[0]) not in (0, 1):
         raise fail("language", f"an mbarrier is waited for by parity, 0 or 1, not {int(flat[0])}")
     return int(flat[0])

@@ -142,7 +142,12 @@ def fail(kind: str, message: str, *, lines: tuple = (), **facts) -> SimulationEr
     return SimulationError(Finding(kind, text, tuple(lines), **facts))
 
 
-def not_simulated(name: str) -> NotSimulated:
-    where = here()
-    place = f" ({where.where})" if where.number else ""
-    return NotSimulated(f"not simulated: {name}{place}; run this cell on a GPU")
+def not_simulated(name: str, line: Line | None = None) -> NotSimulated:
+    """What is raised for something that the simulator does not have; in a notebook it says that a GPU has it."""
+    line = line or here()
+    place = f" ({line.where})" if line.number else ""
+    return NotSimulated(f"not simulated: {name}{place}{'; run this cell on a GPU' if _in_notebook() else ''}")
+
+
+def _in_notebook() -> bool:
+    return "IPython" in sys.modules and sys.modules["IPython"].get_ipython() is not None

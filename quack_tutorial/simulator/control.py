@@ -15,12 +15,13 @@
 from __future__ import annotations
 
 import operator
+import types
 
 import numpy as np
 
 from quack_tutorial.trace import Op
 
-from .context import STATE, fail, group, not_simulated
+from .context import STATE, SimulationError, fail, group, not_simulated
 from .memory import Pointer
 from .numeric import Boolean, Int32, TensorSSA, Value, convert, select, type_of
 from .tensor import Tensor
@@ -132,7 +133,40 @@ def call(function, *args, **kwargs):
     start = getattr(type(function), "start_call", None)
     if start is not None:
         return start(function, args, kwargs)
-    return function(*args, **kwargs)
+    try:
+        return function(*args, **kwargs)
+    except (TypeError, SimulationError) as error:
+        raise _explained(error, function, args) from error
+
+
+# What Python's own functions of numbers are called where a number is known only when the kernel runs.
+INSTEAD = {
+    int: "x.to(cutlass.Int32)",
+    float: "x.to(cutlass.Float32)",
+    bool: "x != 0",
+    round: "cute.math.floor(x + 0.5)",
+}
+
+
+def _explained(error, function, args) -> Exception:
+    """What a reader is told of a call that failed: the same error, unless it is about the call itself."""
+    from . import mathops  # which imports this module
+
+    module = getattr(function, "__module__", None) or type(function).__module__
+    name = getattr(function, "__name__", type(function).__name__)
+    python = function in INSTEAD if isinstance(function, (type, types.BuiltinFunctionType)) else False
+    if any(isinstance(x, (Value, TensorSSA)) for x in args) and (python or module in ("math", "numpy")):
+        instead = INSTEAD[function] if python else f"cute.math.{name}(x)"
+        has = python or hasattr(mathops, name)
+        return fail(
+            "language",
+            f"{'' if python else module + '.'}{name} takes numbers that Python has now, and this one is known only when the "
+            f"kernel runs{f': write {instead}' if has else ''}",
+        )
+    in_call = error.__traceback__.tb_next is None or error.__traceback__.tb_next.tb_next is None
+    if isinstance(error, TypeError) and module.startswith("quack_tutorial.simulator") and in_call:
+        return not_simulated(f"{name} as it is called here: {error}")
+    return error
 
 
 def call_now(function, *args, **kwargs):

@@ -23,7 +23,7 @@ import linecache
 from dataclasses import dataclass
 from functools import lru_cache
 
-from .context import MARK, NotSimulated, display_name
+from .context import MARK, NotSimulated, display_name, line_of, not_simulated
 
 PENDING = "_Pending"
 TEMP = "_t_"
@@ -231,7 +231,7 @@ class _Writer(ast.NodeTransformer):
     # -- helpers
 
     def refuse(self, node, what: str):
-        raise NotSimulated(f"not simulated: {what} ({display_name(self.file)}:{node.lineno}); run this cell on a GPU")
+        raise not_simulated(what, line_of(self.file, node.lineno, ""))
 
     def fresh(self, stem: str) -> str:
         self.count += 1

@@ -18,7 +18,7 @@ import numpy as np
 
 from quack_tutorial.trace import Launch, Op, TraceRecorder
 
-from .context import STATE, WARP, Group, NeedsWarps, SimulationError, fail
+from .context import STATE, WARP, Group, NeedsWarps, SimulationError, fail, here, not_simulated
 from .control import constant_number
 from .numeric import Value
 from .progress import Progress
@@ -58,6 +58,7 @@ class RunState:
     snapshotting: bool = False
     printed: list = field(default_factory=list)
     notes: list = field(default_factory=list)
+    kernel_calls: list = field(default_factory=list)
     smem_bytes: int = 0
 
     def poison(self, dtype):
@@ -163,11 +164,14 @@ class KernelCall:
 
     def __init__(self, function, args, kwargs):
         self.function, self.args, self.kwargs = function, args, kwargs
+        self.line, self.launched = here(), False
+        STATE.run.kernel_calls.append(self)
 
     def launch(self, grid=(1, 1, 1), block=(1, 1, 1), cluster=None, smem=None, stream=None, use_pdl=False, **unknown):
+        self.launched = True
         harmless = {"min_blocks_per_mp", "max_number_threads", "cooperative", "loc", "ip"}
         for name in set(unknown) - harmless:
-            raise fail("launch", f"not simulated: launch({name}=...); run this cell on a GPU")
+            raise not_simulated(f"launch({name}=...)")
         grid, block = three(grid, "grid"), three(block, "block")
         cluster = three(cluster, "cluster") if cluster is not None else (1, 1, 1)
         threads, blocks, per_cluster = (int(np.prod(d)) for d in (block, grid, cluster))

@@ -7,7 +7,7 @@ import re
 import numpy as np
 
 from . import layout as la
-from .context import STATE, fail, group, here
+from .context import STATE, fail, group, here, not_simulated
 from .control import constant_number
 from .memory import Pointer, SharedAllocation
 from .numeric import DType, Uint8
@@ -22,7 +22,7 @@ class SmemAllocator:
 
     def allocate_tensor(self, element_type: DType, layout, byte_alignment=1, swizzle=None, **_) -> Tensor:
         if swizzle is not None:
-            raise fail("language", "not simulated: a swizzled shared tensor; run this cell on a GPU")
+            raise not_simulated("a swizzled shared tensor")
         layout = as_layout(layout)
         pointer = self._place(
             element_type, la.cosize(layout), byte_alignment, la.flatten(layout.shape), la.flatten(layout.stride)

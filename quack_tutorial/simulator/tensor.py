@@ -174,6 +174,7 @@ class Tensor:
         return Tensor(pointer.shifted(offset, align), layout, coords)
 
     def __getitem__(self, coord):
+        refuse_slices(coord)
         if has_none(coord):
             at = plain(coord)
             sub, offset = la.slice_and_offset(at, self.layout)
@@ -320,6 +321,15 @@ class CoordinateTensor:
 
     def __getitem__(self, coord):
         return self.sliced(plain(coord)) if has_none(coord) else _coordinate_values(self.at(plain(coord)))
+
+
+def refuse_slices(coord) -> None:
+    """CuTe has no slices; what a reader who knows numpy means has another name."""
+    if isinstance(coord, slice) or isinstance(coord, tuple) and any(isinstance(c, slice) for c in coord):
+        raise fail(
+            "language",
+            "a CuTe tensor takes no slices: None keeps a whole mode, as in mX[row, None]; cute.local_tile cuts a tile",
+        )
 
 
 def _add_coordinates(base, offset):

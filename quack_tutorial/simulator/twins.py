@@ -11,11 +11,12 @@ import builtins
 import enum
 import functools
 import inspect
+import re
 import sys
 import types
 
 from . import control, names
-from .context import KIND, MARK, STATE, fail
+from .context import KIND, MARK, STATE, fail, kernel_frame
 from .control import Pending, call_now
 from .numeric import TYPES, Boolean, Float32, convert, type_of
 from .rewrite import PENDING, rewrite
@@ -174,7 +175,12 @@ class SimFunction:
         """The body as a generator; its return value is the call's."""
         if self.kind == "kernel":
             args, kwargs = self.typed(args, kwargs)
-        return self._function()(*args, **kwargs)
+        function = self._function()
+        try:
+            return function(*args, **kwargs)
+        except TypeError as error:  # of the call: the body begins when the generator is asked
+            said = re.sub(r"^\S*_inner_(?=\()", self.name, str(error))
+            raise (fail("language", said) if kernel_frame() else TypeError(said)) from None
 
     def typed(self, args, kwargs):
         """Numbers that cross into a kernel become dynamic, unless the parameter is a Constexpr."""

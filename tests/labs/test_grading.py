@@ -43,7 +43,7 @@ def with_body(lines):
         (RIGHT.replace("(self, mX: cute.Tensor, mMax: cute.Tensor, mIndex: cute.Tensor):\n        self.k",
                        "(self, *tensors):\n        mX, mMax, mIndex = tensors\n        self.k"),
          "signature", "has to name its parameters"),
-        (RIGHT.replace(".launch(grid", "\n        dict(grid"), "launch", "No kernel is launched"),
+        (RIGHT.replace(".launch(grid", "\n        dict(grid"), "launch", "does not run by itself"),
         (RIGHT.replace("(N)", "(unknown)"), "language", "name 'unknown' is not defined"),
         (with_body("if tidx == 0:\n    mMax[row] = value"), "unwritten", "Nothing is written to mIndex for any row"),
         (RIGHT.replace("block=[self.threads", "block=[64"), "launch", "launched: 8 blocks of 64"),

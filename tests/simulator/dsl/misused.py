@@ -1,0 +1,76 @@
+"""Kernels that CuTe DSL would not take, each for one reason, and calls that launch nothing."""
+
+import math
+
+import cutlass
+import cutlass.cute as cute
+import numpy as np
+
+from tests.simulator.dsl.language import one_warp
+
+
+@cute.kernel
+def copy_kernel(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    out[tidx] = x[tidx]
+
+
+@cute.jit
+def never_launched(x: cute.Tensor, out: cute.Tensor):
+    copy_kernel(x, out)
+
+
+@cute.jit
+def an_argument_short(x: cute.Tensor, out: cute.Tensor):
+    copy_kernel(x).launch(grid=[1, 1, 1], block=[32, 1, 1])
+
+
+@one_warp
+@cute.kernel
+def numpy_exp(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    out[tidx] = np.exp(x[tidx])
+
+
+@one_warp
+@cute.kernel
+def math_exp(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    out[tidx] = math.exp(x[tidx])
+
+
+@one_warp
+@cute.kernel
+def int_of_index(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    out[tidx] = x[int(tidx)]
+
+
+@one_warp
+@cute.kernel
+def item(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    out[tidx] = x[tidx].item()
+
+
+@one_warp
+@cute.kernel
+def sliced(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    first = x[0:4]
+    out[tidx] = first[0]
+
+
+@one_warp
+@cute.kernel
+def unknown_attribute(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    out[tidx] = cutlass.Float32((x.iterator + tidx).dereferenced())
+
+
+@one_warp
+@cute.kernel
+def unknown_argument(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    cute.arch.barrier(1)
+    out[tidx] = x[tidx]

@@ -1,0 +1,62 @@
+"""What a reader is told of a kernel that the DSL would not take, or that the simulator does not have: where, and what to write."""
+
+import numpy as np
+import pytest
+
+from quack_tutorial.simulation import simulate
+from quack_tutorial.simulator import NotSimulated
+from quack_tutorial.simulator.loading import answer_package
+
+answer_package("tests.simulator.dsl")
+
+from tests.simulator.dsl import misused  # noqa: E402
+
+X = np.arange(32, dtype=np.float32)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "kind", "text", "message"),
+    [
+        ("never_launched", "launch", "copy_kernel(x, out)", "write copy_kernel(...).launch(grid=..., block=...)"),
+        (
+            "an_argument_short",
+            "language",
+            "copy_kernel(x).launch(",
+            "copy_kernel() missing 1 required positional argument: 'out'",
+        ),
+        ("numpy_exp", "language", "np.exp(x[tidx])", "numpy.exp takes numbers that Python has now"),
+        ("math_exp", "language", "math.exp(x[tidx])", "write cute.math.exp(x)"),
+        ("int_of_index", "language", "x[int(tidx)]", "write x.to(cutlass.Int32)"),
+        ("item", "language", ".item()", "it is a number already"),
+        ("sliced", "language", "x[0:4]", "a CuTe tensor takes no slices: None keeps a whole mode"),
+    ],
+)
+def test_a_misuse_is_a_finding_at_its_line(kernel, kind, text, message):
+    (finding,) = simulate(getattr(misused, kernel), X, X.copy()).findings
+    assert finding.kind == kind and message in finding.message
+    assert text in finding.lines[0].text and "misused.py:" in finding.message
+
+
+def test_a_kernel_alone_is_not_simulated():
+    (finding,) = simulate(misused.copy_kernel, X, X.copy()).findings
+    assert finding.kind == "launch"
+    assert finding.message.startswith("copy_kernel is a @cute.kernel: simulate a @cute.jit function that calls")
+
+
+@pytest.mark.parametrize(
+    ("kernel", "message"),
+    [
+        ("unknown_attribute", "not simulated: .dereferenced of a Pointer"),
+        ("unknown_argument", "not simulated: barrier as it is called here: barrier() takes 0 positional"),
+    ],
+)
+def test_what_the_simulator_lacks_is_never_a_finding(kernel, message):
+    with pytest.raises(NotSimulated, match="misused.py:") as raised:
+        simulate(getattr(misused, kernel), X, X.copy())
+    assert str(raised.value).startswith(message)
+    assert "GPU" not in str(raised.value)  # which is said in a notebook only
+
+
+def test_arguments_of_the_host_function_are_counted_by_its_own_name():
+    with pytest.raises(TypeError, match=r"^never_launched\(\) missing 1 required positional argument: 'out'$"):
+        simulate(misused.never_launched, X)
