@@ -18,7 +18,15 @@ from quack_tutorial.simulator.twins import Mapper, cross
 from quack_tutorial.trace import Finding, Op, Space, Trace, TraceRecorder
 
 # After these the log breaks off in the middle, and what it then seems to say of races follows from them.
-STOPS = {"deadlock", "divergent barrier", "divergent shuffle", "endless", "language", "launch"}
+STOPS = {
+    "deadlock",
+    "divergent barrier",
+    "divergent shuffle",
+    "endless",
+    "language",
+    "launch",
+    "mbarrier initialised again",
+}
 SCHEDULES = ("forward", "reverse", "seeded")
 
 

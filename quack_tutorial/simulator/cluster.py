@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from quack_tutorial.trace import FenceKind, Op, Space
+from quack_tutorial.trace import FenceKind, Line, Op, Space
 
 from . import memory as m
 from .context import STATE, NeedsWarps, fail, group, here, not_simulated
@@ -140,6 +140,8 @@ class MBarrier:
 
     count: int
     pending: int
+    block: int
+    line: Line  # of its mbarrier_init
     phase: int = 0
     bytes: int = 0  # expected minus arrived: signed
     expected: int = 0
@@ -221,10 +223,22 @@ def mbarrier_init(mbar_ptr, cnt, **_) -> None:
     if not 1 <= count < 1 << 20:
         raise fail("language", f"mbarrier_init: the arrival count must be 1 to {(1 << 20) - 1}, got {count}")
     _record(Op.MBARRIER_INIT, mbar_ptr, arg=count)
+    made = set()  # by this instruction: several lanes that say the same thing at once are let pass
     for row, offset, _, _ in _places(mbar_ptr):
         if offset % 8:
             raise fail("misaligned", f"an mbarrier needs 8-byte alignment; this one is at shared byte {offset}")
-        group().launch.mbarriers[(row, offset)] = MBarrier(count, count)
+        launch = group().launch
+        block, before = int(launch.row_blocks[row]), launch.mbarriers.get((row, offset))
+        if before is not None and before.block == block and (row, offset) not in made:
+            raise fail(
+                "mbarrier initialised again",
+                f"mbarrier_init of an mbarrier that block {block} has initialised already ({before.line.where}): its phase and "
+                "counts would be lost under those who wait. Initialise it once, by one thread, before the first use.",
+                lines=(here(), before.line),
+                block=block,
+            )
+        launch.mbarriers[(row, offset)] = MBarrier(count, count, block, here())
+        made.add((row, offset))
 
 
 def mbarrier_init_fence(**_) -> None:

@@ -139,6 +139,13 @@ def test_a_sum_that_depends_on_the_order_of_atomics_is_observed_and_no_fault():
     assert whole.ok and whole.observations == ()  # exact in any order
 
 
+def test_an_mbarrier_that_is_initialised_again_is_found():
+    (finding,) = simulate(k.init_twice, LANES, np.zeros(32, np.float32)).findings
+    assert finding.kind == "mbarrier initialised again"
+    assert "mbarrier_init of an mbarrier that block 0 has initialised already" in finding.message
+    assert [line.text for line in finding.lines] == ["cute.arch.mbarrier_init(mbar, 32)"] * 2
+
+
 def test_unwritten_memory_is_found_at_the_store_of_the_tensor_that_it_reaches():
     (finding,) = simulate(k.unwritten_and_written, np.zeros(32, np.float32), np.zeros(32, np.float32)).findings
     assert finding.message.startswith("Uninitialised memory: out[0]")

@@ -242,3 +242,22 @@ def atomic_sum_kernel(x: cute.Tensor, out: cute.Tensor):
 @cute.jit
 def atomic_sum(x: cute.Tensor, out: cute.Tensor):
     atomic_sum_kernel(x, out).launch(grid=[1, 1, 1], block=[128, 1, 1])
+
+
+@cute.kernel
+def init_twice_kernel(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    mbar = cutlass.memory.SmemAllocator().allocate_array(cutlass.Int64, 1)
+    for turn in cutlass.range_constexpr(2):
+        if tidx == 0:
+            cute.arch.mbarrier_init(mbar, 32)
+            cute.arch.mbarrier_init_fence()
+        cute.arch.barrier()
+        cute.arch.mbarrier_arrive(mbar)
+        cute.arch.mbarrier_wait(mbar, 0)
+    out[tidx] = x[tidx]
+
+
+@cute.jit
+def init_twice(x: cute.Tensor, out: cute.Tensor):
+    init_twice_kernel(x, out).launch(grid=[2, 1, 1], block=[32, 1, 1])
