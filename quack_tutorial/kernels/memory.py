@@ -1,0 +1,296 @@
+"""The memory hierarchy, measured: one small kernel a question. `bench/memory.py` times them on a GPU.
+
+| kernel           | the question                                                                              |
+|------------------|-------------------------------------------------------------------------------------------|
+| `PointerChase`   | how long one load takes: of global memory (L1, L2 or HBM), of shared memory, of a peer's  |
+| `Chain`          | how long one shuffle, or one multiply-add, takes                                          |
+| `Stream`         | how fast all SMs read, by the width of a load and the bytes that each thread has in flight |
+| `Strided`        | what a warp's request costs when its lanes are apart, or start off a sector's boundary    |
+| `SharedReads`    | what a bank conflict costs                                                                |
+| `SharedStream`   | how fast an SM reads its own shared memory, or that of another block of its cluster       |
+| `Barriers`       | how long the threads of a block, or of a cluster, wait for each other                     |
+| `PingPong`       | how long 4 bytes take to the shared memory of another block, and back                     |
+
+Loads that nobody needs are left out by the compiler, so each kernel writes a sum, or where its chain ended.
+
+Not covered: writes (`copy` has them), texture and constant memory, atomics, TMA.
+"""
+
+import cuda.bindings.driver as cuda
+import cutlass
+import cutlass.cute as cute
+
+
+class PointerChase:
+    """One thread follows a chain of indices: the address of each load is what the load before it brought.
+
+    mNext (n,) int32 holds, for each place, the next one; mO (1,) int32 gets where the chain is after `steps` loads.
+    `space`: "global"; "shared", where the chain is copied to shared memory first; or "peer", to that of another block.
+    """
+
+    def __init__(self, n, space="global", threads=128):
+        if space not in ("global", "shared", "peer"):
+            raise ValueError(f"PointerChase: space is global, shared or peer, not {space!r}")
+        self.n, self.space, self.threads = n, space, threads
+
+    @cute.jit
+    def __call__(self, mNext: cute.Tensor, mO: cute.Tensor, steps: cutlass.Int32, stream: cuda.CUstream):
+        blocks = 2 if self.space == "peer" else 1
+        self.kernel(mNext, mO, steps).launch(
+            grid=[blocks, 1, 1], block=[self.threads, 1, 1], cluster=[blocks, 1, 1], stream=stream
+        )
+
+    @cute.kernel
+    def kernel(self, mNext: cute.Tensor, mO: cute.Tensor, steps: cutlass.Int32):
+        tidx, _, _ = cute.arch.thread_idx()
+        bidx, _, _ = cute.arch.block_idx()
+        if cutlass.const_expr(self.space != "global"):
+            sNext = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Int32, cute.make_layout(self.n), 16)
+            for i in range(tidx, self.n, self.threads):
+                sNext[i] = mNext[i]
+            cute.arch.barrier()
+        if cutlass.const_expr(self.space == "peer"):
+            cute.arch.cluster_arrive()
+            cute.arch.cluster_wait()
+        if tidx == 0 and bidx == 0:
+            at = cutlass.Int32(0)
+            if cutlass.const_expr(self.space == "global"):
+                for _ in range(steps):
+                    at = mNext[at]
+            elif cutlass.const_expr(self.space == "shared"):
+                for _ in range(steps):
+                    at = sNext[at]
+            else:
+                there = cute.arch.map_dsmem_ptr(sNext.iterator, 1)
+                rAt = cute.make_rmem_tensor(1, cutlass.Int32)
+                for _ in range(steps):
+                    cute.autovec_copy(cute.make_tensor(there + at, cute.make_layout(1)), rAt)
+                    at = rAt[0]
+            mO[0] = at
+        if cutlass.const_expr(self.space == "peer"):
+            # A block's shared memory is gone when it exits: the peer stays until the chain has ended.
+            cute.arch.cluster_arrive()
+            cute.arch.cluster_wait()
+
+
+class Chain:
+    """One warp takes `steps` operations, each on what the one before gave: "shuffle" or "multiply-add"."""
+
+    def __init__(self, operation):
+        if operation not in ("shuffle", "multiply-add"):
+            raise ValueError(f"Chain: the operation is shuffle or multiply-add, not {operation!r}")
+        self.operation = operation
+
+    @cute.jit
+    def __call__(self, mX: cute.Tensor, mO: cute.Tensor, steps: cutlass.Int32, stream: cuda.CUstream):
+        self.kernel(mX, mO, steps).launch(grid=[1, 1, 1], block=[32, 1, 1], stream=stream)
+
+    @cute.kernel
+    def kernel(self, mX: cute.Tensor, mO: cute.Tensor, steps: cutlass.Int32):
+        lane = cute.arch.lane_idx()
+        value = mX[lane]
+        factor = mX[0]
+        for _ in range(steps):
+            if cutlass.const_expr(self.operation == "shuffle"):
+                value = cute.arch.shuffle_sync_bfly(value, offset=1)
+            else:
+                value = value * factor + factor
+        mO[lane] = value
+
+
+class Stream:
+    """All blocks read mX (n,) float32 `turns` times, `in_flight` loads of `vector_bytes` a thread at once, and add it up.
+
+    mO (blocks, threads) float32 gets each thread's sum. n is a multiple of `chunk`. In turn t a block reads the pieces that
+    block b - t had before, so that what one SM has in its L1 is not what it reads next.
+    """
+
+    def __init__(self, vector_bytes=16, in_flight=4, threads=256):
+        self.vector_size, self.in_flight, self.threads = vector_bytes // 4, in_flight, threads
+        self.chunk = self.vector_size * in_flight * threads
+
+    @cute.jit
+    def __call__(self, mX: cute.Tensor, mO: cute.Tensor, turns: cutlass.Int32, stream: cuda.CUstream):
+        self.kernel(mX, mO, turns).launch(grid=[mO.shape[0], 1, 1], block=[self.threads, 1, 1], stream=stream)
+
+    @cute.kernel
+    def kernel(self, mX: cute.Tensor, mO: cute.Tensor, turns: cutlass.Int32):
+        tidx, _, _ = cute.arch.thread_idx()
+        bidx, _, _ = cute.arch.block_idx()
+        blocks, _, _ = cute.arch.grid_dim()
+        chunks = cutlass.Int32(mX.shape[0] // self.chunk)
+        vector = cute.make_layout(self.vector_size)
+        rX = cute.make_rmem_tensor(cute.make_layout((self.vector_size, self.in_flight)), cutlass.Float32)
+        total = cutlass.Float32(0.0)
+        for turn in range(turns):
+            for chunk in range((bidx + turn) % blocks, chunks, blocks):
+                # read `chunk` elements
+                for i in cutlass.range_constexpr(self.in_flight):
+                    at = cutlass.Int64(chunk) * self.chunk + (i * self.threads + tidx) * self.vector_size
+                    gX = cute.make_tensor((mX.iterator + at).align(4 * self.vector_size), vector)
+                    cute.autovec_copy(gX, rX[None, i])
+                total += rX.load().reduce(cute.ReductionOp.ADD, cutlass.Float32(0.0), 0)
+        mO[bidx, tidx] = total
+
+
+class Strided:
+    """Lanes read words `stride` apart, from word `offset` on, 8 requests a warp in flight; mO (blocks, threads) gets sums.
+
+    mX (n,) float32; `requests` of each warp in all, a multiple of 8. Two requests of the grid never share a word.
+    """
+
+    in_flight = 8
+
+    def __init__(self, stride=1, offset=0, threads=256):
+        self.stride, self.offset, self.threads = stride, offset, threads
+
+    @cute.jit
+    def __call__(self, mX: cute.Tensor, mO: cute.Tensor, requests: cutlass.Int32, stream: cuda.CUstream):
+        self.kernel(mX, mO, requests).launch(grid=[mO.shape[0], 1, 1], block=[self.threads, 1, 1], stream=stream)
+
+    @cute.kernel
+    def kernel(self, mX: cute.Tensor, mO: cute.Tensor, requests: cutlass.Int32):
+        tidx, _, _ = cute.arch.thread_idx()
+        bidx, _, _ = cute.arch.block_idx()
+        blocks, _, _ = cute.arch.grid_dim()
+        rX = cute.make_rmem_tensor(self.in_flight, cutlass.Float32)
+        total = cutlass.Float32(0.0)
+        for first in range(0, requests, self.in_flight):
+            # read `in_flight` elements a thread
+            for i in cutlass.range_constexpr(self.in_flight):
+                place = (cutlass.Int64(first + i) * blocks + bidx) * self.threads + tidx
+                rX[i] = mX[place * self.stride + self.offset]
+            total += rX.load().reduce(cute.ReductionOp.ADD, cutlass.Float32(0.0), 0)
+        mO[bidx, tidx] = total
+
+
+class SharedReads:
+    """One block of 1024 threads: in each of `steps`, the lanes of a warp read words of shared memory `stride` apart."""
+
+    threads, words = 1024, 8192
+
+    def __init__(self, stride):
+        self.stride = stride
+
+    @cute.jit
+    def __call__(self, mX: cute.Tensor, mO: cute.Tensor, steps: cutlass.Int32, stream: cuda.CUstream):
+        self.kernel(mX, mO, steps).launch(grid=[1, 1, 1], block=[self.threads, 1, 1], stream=stream)
+
+    @cute.kernel
+    def kernel(self, mX: cute.Tensor, mO: cute.Tensor, steps: cutlass.Int32):
+        tidx, _, _ = cute.arch.thread_idx()
+        sX = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(self.words), 16)
+        for i in range(tidx, self.words, self.threads):
+            sX[i] = mX[i]
+        cute.arch.barrier()
+        total = cutlass.Float32(0.0)
+        first = cute.arch.lane_idx() * self.stride
+        for step in range(steps):
+            total += sX[(first + step) % self.words]
+        mO[tidx] = total
+
+
+class SharedStream:
+    """Each block reads `steps` vectors of 16 bytes a thread: from its own shared memory, or from a `peer` of its cluster of 2."""
+
+    words = 8192
+
+    def __init__(self, peer=False, threads=1024, in_flight=4):
+        self.peer, self.threads, self.in_flight = peer, threads, in_flight
+
+    @cute.jit
+    def __call__(self, mX: cute.Tensor, mO: cute.Tensor, steps: cutlass.Int32, stream: cuda.CUstream):
+        self.kernel(mX, mO, steps).launch(
+            grid=[mO.shape[0], 1, 1], block=[self.threads, 1, 1], cluster=[2 if self.peer else 1, 1, 1], stream=stream
+        )
+
+    @cute.kernel
+    def kernel(self, mX: cute.Tensor, mO: cute.Tensor, steps: cutlass.Int32):
+        tidx, _, _ = cute.arch.thread_idx()
+        bidx, _, _ = cute.arch.block_idx()
+        sX = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(self.words), 16)
+        for i in range(tidx, self.words, self.threads):
+            sX[i] = mX[i]
+        cute.arch.barrier()
+        source = sX.iterator
+        if cutlass.const_expr(self.peer):
+            cute.arch.cluster_arrive()
+            cute.arch.cluster_wait()
+            source = cute.arch.map_dsmem_ptr(sX.iterator, bidx % 2 ^ 1)
+        rX = cute.make_rmem_tensor(cute.make_layout((4, self.in_flight)), cutlass.Float32)
+        total = cutlass.Float32(0.0)
+        for step in range(0, steps, self.in_flight):
+            for i in cutlass.range_constexpr(self.in_flight):
+                at = (tidx + step + i) * 4 % self.words
+                cute.autovec_copy(cute.make_tensor((source + at).align(16), cute.make_layout(4)), rX[None, i])
+            total += rX.load().reduce(cute.ReductionOp.ADD, cutlass.Float32(0.0), 0)
+        mO[bidx, tidx] = total
+        if cutlass.const_expr(self.peer):
+            cute.arch.cluster_arrive()
+            cute.arch.cluster_wait()
+
+
+class Barriers:
+    """`steps` barriers of one block of `threads`, or of a cluster of `blocks` blocks; mO (1,) int32 gets the number."""
+
+    def __init__(self, threads=256, blocks=1):
+        self.threads, self.blocks = threads, blocks
+
+    @cute.jit
+    def __call__(self, mO: cute.Tensor, steps: cutlass.Int32, stream: cuda.CUstream):
+        self.kernel(mO, steps).launch(
+            grid=[self.blocks, 1, 1], block=[self.threads, 1, 1], cluster=[self.blocks, 1, 1], stream=stream
+        )
+
+    @cute.kernel
+    def kernel(self, mO: cute.Tensor, steps: cutlass.Int32):
+        tidx, _, _ = cute.arch.thread_idx()
+        bidx, _, _ = cute.arch.block_idx()
+        passed = cutlass.Int32(0)
+        for _ in range(steps):
+            if cutlass.const_expr(self.blocks > 1):
+                cute.arch.cluster_arrive()
+                cute.arch.cluster_wait()
+            else:
+                cute.arch.barrier()
+            passed += 1
+        if tidx == 0 and bidx == 0:
+            mO[0] = passed
+
+
+class PingPong:
+    """Two blocks of one warp: 4 bytes go to the other's shared memory with st.async, and come back; `steps` round trips.
+
+    mO (1,) int32 gets the number that went to and fro, one more each time it is sent.
+    """
+
+    @cute.jit
+    def __call__(self, mO: cute.Tensor, steps: cutlass.Int32, stream: cuda.CUstream):
+        self.kernel(mO, steps).launch(grid=[2, 1, 1], block=[32, 1, 1], cluster=[2, 1, 1], stream=stream)
+
+    @cute.kernel
+    def kernel(self, mO: cute.Tensor, steps: cutlass.Int32):
+        lane = cute.arch.lane_idx()
+        rank = cute.arch.block_idx_in_cluster()
+        smem = cutlass.memory.SmemAllocator()
+        ball = smem.allocate_tensor(cutlass.Int32, cute.make_layout(1), 16)
+        mbar = smem.allocate_array(cutlass.Int64, 1, byte_alignment=8)
+        if lane == 0:
+            ball[0] = cutlass.Int32(0)
+            cute.arch.mbarrier_init(mbar, 1)
+            cute.arch.mbarrier_init_fence()
+        # Nobody sends before the other's mbarrier is there.
+        cute.arch.cluster_arrive()
+        cute.arch.cluster_wait()
+        for step in range(steps):
+            if lane == 0:
+                cute.arch.mbarrier_arrive_and_expect_tx(mbar, 4)  # of the next ball to come
+                if rank == 0:
+                    cute.arch.store_async_dsmem(ball.iterator, ball[0] + 1, mbar, 1)
+            cute.arch.mbarrier_wait(mbar, step % 2)
+            if lane == 0 and rank == 1:
+                cute.arch.store_async_dsmem(ball.iterator, ball[0] + 1, mbar, 0)
+        if lane == 0 and rank == 0:
+            mO[0] = ball[0]
+        cute.arch.cluster_arrive()
+        cute.arch.cluster_wait()
