@@ -101,7 +101,7 @@ def points():
 
     number = empty(1, dtype=torch.int32)
     x = torch.randn(STREAM_BYTES // 4, device="cuda")
-    steps = 4096
+    steps = 65536
 
     def latency(name, *tensors, count=steps, each=None):
         return Point("latency", name, {}, lambda k: run[name](*tensors, k * count), each or count, True)
@@ -118,16 +118,15 @@ def points():
     yield latency("ping-pong", number)
     for nbytes in FOOTPRINTS:
         chain = _chain(nbytes)
-        # Once around what the caches can hold, so that it is there; a long chain is never there again.
-        run["chase global"](chain, number, min(nbytes // 128, 1 << 20))
-        yield Point(
-            "chase",
-            str(nbytes),
-            {"bytes": nbytes},
-            lambda k, c=chain: run["chase global"](c, number, k * 8192),
-            8192,
-            True,
-        )
+
+        def follow(k, chain=chain):
+            run["chase global"](chain, number, k * 8192)
+
+        def once_around(chain=chain, lines=nbytes // 128):
+            run["chase global"](chain, number, lines)
+
+        warm = once_around if nbytes <= 64 << 20 else None  # what is longer is never there again
+        yield Point("chase", str(nbytes), {"bytes": nbytes}, follow, 8192, True, warm)
     for width in WIDTHS:
         for loads in LOADS:
             kernel = of[f"stream {width} x {loads}"]
@@ -153,7 +152,7 @@ def points():
             "stride",
             f"{stride} + {offset}",
             {"stride_words": stride, "offset_words": offset, "requests": requests * sums.numel() // 32},
-            lambda k, n=f"strided {stride} + {offset}", r=requests: run[n](x, sums, r),
+            lambda k, n=f"strided {stride} + {offset}", s=sums, r=requests: run[n](x, s, r),
             requests * sums.numel() // 32,
             False,
         )
@@ -164,7 +163,7 @@ def points():
             str(stride),
             {"stride_words": stride},
             lambda k, n=f"conflict {stride}", o=out: run[n](x, o, k * steps),
-            steps * 32,
+            steps * 32 * kernels.SharedReads.in_flight,
             True,
         )
     sums = empty(SMS, 1024)
@@ -233,6 +232,13 @@ def measure() -> dict:
     return {**describe(), "points": rows}
 
 
+def as_json(record: dict) -> str:
+    """The record, a line a point."""
+    head = json.dumps({key: value for key, value in record.items() if key != "points"}, indent=1)
+    points = ",\n".join(f"  {json.dumps(point)}" for point in record["points"])
+    return f'{head[:-2]},\n "points": [\n{points}\n ]\n}}\n'
+
+
 def add_arguments(parser):
     """Declare what `quack-tutorial memory` takes."""
     parser.add_argument("--out", help="keep the record in this file")
@@ -250,10 +256,11 @@ def run(args) -> int:
     gpu = hardware.find(record["device"])
     record["datasheet_gb_s"] = gpu.bandwidth_gb_s if gpu else None
     if args.out:
-        Path(args.out).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        Path(args.out).write_text(as_json(record), encoding="utf-8")
     for point in record["points"]:
         ns = statistics.median(point["samples_ns"])
-        # A unit of a stream is a byte, and bytes a nanosecond are GB/s.
-        value = f"{1 / ns:10.1f} GB/s" if point["series"] in ("in flight", "level") else f"{ns:10.2f} ns"
+        # A unit of a stream is a byte, of a stride a request of 128 bytes; bytes a nanosecond are GB/s.
+        gb_s = {"in flight": 1, "level": 1, "stride": 128}.get(point["series"])
+        value = f"{gb_s / ns:10.1f} GB/s" if gb_s else f"{ns:10.2f} ns"
         print(f"{point['series']:10} {point['name']:20} {value}")
     return 0

@@ -101,9 +101,11 @@ class Chain:
 class Stream:
     """All blocks read mX (n,) float32 `turns` times, `in_flight` loads of `vector_bytes` a thread at once, and add it up.
 
-    mO (blocks, threads) float32 gets each thread's sum. n is a multiple of `chunk`. In turn t a block reads the pieces that
-    block b - t had before, so that what one SM has in its L1 is not what it reads next.
+    mO (blocks, threads) float32 gets each thread's sum. n is a multiple of `chunk`. In each turn a block reads the pieces that
+    another had before, so that what an SM has in its L1 is not what it reads next.
     """
+
+    shift = 61
 
     def __init__(self, vector_bytes=16, in_flight=4, threads=256):
         self.vector_size, self.in_flight, self.threads = vector_bytes // 4, in_flight, threads
@@ -123,7 +125,7 @@ class Stream:
         rX = cute.make_rmem_tensor(cute.make_layout((self.vector_size, self.in_flight)), cutlass.Float32)
         total = cutlass.Float32(0.0)
         for turn in range(turns):
-            for chunk in range((bidx + turn) % blocks, chunks, blocks):
+            for chunk in range((bidx + turn * self.shift) % blocks, chunks, blocks):
                 # read `chunk` elements
                 for i in cutlass.range_constexpr(self.in_flight):
                     at = cutlass.Int64(chunk) * self.chunk + (i * self.threads + tidx) * self.vector_size
@@ -165,9 +167,9 @@ class Strided:
 
 
 class SharedReads:
-    """One block of 1024 threads: in each of `steps`, the lanes of a warp read words of shared memory `stride` apart."""
+    """One block of 1024 threads: in each of `steps`, a warp makes 16 requests whose lanes read words `stride` apart."""
 
-    threads, words = 1024, 8192
+    threads, words, in_flight = 1024, 8192, 16
 
     def __init__(self, stride):
         self.stride = stride
@@ -183,10 +185,13 @@ class SharedReads:
         for i in range(tidx, self.words, self.threads):
             sX[i] = mX[i]
         cute.arch.barrier()
+        rX = cute.make_rmem_tensor(self.in_flight, cutlass.Float32)
         total = cutlass.Float32(0.0)
-        first = cute.arch.lane_idx() * self.stride
         for step in range(steps):
-            total += sX[(first + step) % self.words]
+            first = cute.arch.lane_idx() * self.stride + step % 4096
+            for i in cutlass.range_constexpr(self.in_flight):
+                rX[i] = sX[first + 32 * i]
+            total += rX.load().reduce(cute.ReductionOp.ADD, cutlass.Float32(0.0), 0)
         mO[tidx] = total
 
 

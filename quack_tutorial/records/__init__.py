@@ -5,6 +5,7 @@
 | `bench/`      | times of kernels and their peers                                              |
 | `tune/`       | sweeps of configurations                                                      |
 | `host/`       | what a call costs on the host                                                 |
+| `memory/`     | latencies and bandwidths of the memory hierarchy                              |
 | `validation/` | how the simulator compares with specification, compiler and GPU; see `suite`  |
 """
 

@@ -77,7 +77,7 @@ def test_shared_reads_have_the_conflicts_that_they_should(stride, ways):
     run = simulate(kernel, numbers, out, 3)
     assert run.ok
     first = np.arange(kernel.threads) % 32 * stride
-    np.testing.assert_allclose(out, sum(numbers[(first + k) % kernel.words] for k in range(3)), rtol=1e-5)
+    np.testing.assert_allclose(out, sum(numbers[first + k + 32 * i] for k in range(3) for i in range(16)), rtol=1e-5)
     assert set(requests_of(run, Space.SMEM)["wavefronts"]) == {ways}
 
 
