@@ -22,7 +22,8 @@ ROOMS = {
     ),
     "cli": (set(), set()),
     "compiler": ({"kernel_cache", "kernels", "simulation"}, {"cutlass", "cuda", "torch"}),
-    "figures": ({"analysis", "trace", "bench", "hardware", "records", "simulator.coverage"}, {"matplotlib"}),
+    "cost": ({"hardware", "records"}, set()),
+    "figures": ({"analysis", "trace", "bench", "cost", "hardware", "records", "simulator.coverage"}, {"matplotlib"}),
     "hardware": (set(), set()),
     "kernel_cache": (set(), set()),
     "kernels": ({"simulator.loading"}, {"cutlass", "cuda"}),  # so that they load where the DSL is not installed

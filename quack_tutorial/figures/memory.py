@@ -1,0 +1,217 @@
+"""Charts of the memory hierarchy as it was measured, see `records.memory`, and the roofline.
+
+| function    | draws                                                                        |
+|-------------|------------------------------------------------------------------------------|
+| `latency`   | nanoseconds a load over the bytes that a chain of loads goes through          |
+| `in_flight` | GB/s over the bytes in flight on an SM, measured and as Little's law has it   |
+| `stride`    | useful GB/s over the words between neighbouring lanes                         |
+| `conflicts` | nanoseconds a request of shared memory over the words between lanes           |
+| `roofline`  | what arithmetic a byte is worth, and where this book's kernels stand          |
+"""
+
+from __future__ import annotations
+
+from quack_tutorial.cost import little_gb_s
+
+from .charts import MARKERS, Chart, _figure
+from .theme import LIGHT, SERIES
+
+REQUEST_BYTES = 128  # 32 lanes, 4 bytes each
+
+
+def size(nbytes: int) -> str:
+    """4096 -> "4 KiB"."""
+    for unit in ("B", "KiB", "MiB"):
+        if nbytes < 1024:
+            return f"{nbytes} {unit}"
+        nbytes //= 1024
+    return f"{nbytes} GiB"
+
+
+def latency(hierarchy) -> Chart:
+    """Nanoseconds a load of one thread that follows a chain, over the chain's bytes; shared memory as lines beside it."""
+    points = hierarchy.series("chase")
+    sizes = [point.facts["bytes"] for point in points]
+    lines = {"a peer's shared memory": hierarchy.latency_ns("peer"), "shared memory": hierarchy.latency_ns("shared")}
+
+    def draw(wide):
+        figure, axes = _figure(wide, 4.6)
+        axes.plot(sizes, [p.ns for p in points], color=SERIES[0][0], marker="o", markersize=4, label="global memory")
+        for (name, ns), (colour, _) in zip(lines.items(), SERIES[1:]):
+            axes.axhline(ns, color=colour, linestyle=(0, (5, 3)), linewidth=1.4, label=name)
+        axes.set_xscale("log", base=2)
+        ticks = sizes[:: 4 if wide else 8]
+        axes.set_xticks(ticks, [size(n) for n in ticks])
+        axes.minorticks_off()
+        axes.set_ylim(bottom=0)
+        axes.set_xlabel("bytes that the chain goes through")
+        axes.set_ylabel("ns a load")
+        figure.legend(
+            loc="outside lower center", ncols=3 if wide else 1, frameon=False, fontsize=12, labelcolor=LIGHT["ink"]
+        )
+        return figure
+
+    levels = ", ".join(f"{level} {hierarchy.latency_ns(level):.0f} ns" for level in ("L1", "L2", "HBM"))
+    return Chart(
+        draw,
+        "How long one load takes",
+        f"{levels}; shared memory {lines['shared memory']:.0f} ns, a peer's {lines[next(iter(lines))]:.0f} ns.",
+        hierarchy.origin,
+        ("bytes", "ns a load"),
+        tuple((size(n), f"{p.ns:.1f}") for n, p in zip(sizes, points)),
+    )
+
+
+def in_flight(hierarchy) -> Chart:
+    """GB/s of reads from HBM over the bytes in flight on an SM, a mark a width of load, and Little's law as a line."""
+    points = hierarchy.series("in flight")
+    peak, wait = hierarchy.bandwidth_gb_s("HBM"), hierarchy.latency_ns("HBM")
+    xs = sorted({p.facts["bytes_in_flight_per_sm"] for p in points})
+    law = [min(peak, little_gb_s(x, wait, hierarchy.sms)) for x in xs]
+    widths = sorted({p.facts["vector_bytes"] for p in points})
+
+    def draw(wide):
+        figure, axes = _figure(wide, 5.0)
+        axes.plot(xs, law, color=LIGHT["ink"], linestyle=(0, (5, 3)), linewidth=1.4, label="Little's law")
+        for width, (colour, _), mark in zip(widths, SERIES, MARKERS):
+            mine = [p for p in points if p.facts["vector_bytes"] == width]
+            x, y = [p.facts["bytes_in_flight_per_sm"] for p in mine], [p.gb_s for p in mine]
+            axes.plot(x, y, color=colour, marker=mark, linestyle="none", markersize=6, label=f"loads of {width} bytes")
+        axes.set_xscale("log", base=2)
+        ticks = xs[:: 1 if wide else 3]
+        axes.set_xticks(ticks, [size(n) for n in ticks])
+        axes.minorticks_off()
+        axes.set_ylim(bottom=0)
+        axes.set_xlabel("bytes in flight on an SM")
+        axes.set_ylabel("GB/s")
+        figure.legend(
+            loc="outside lower center", ncols=4 if wide else 2, frameon=False, fontsize=12, labelcolor=LIGHT["ink"]
+        )
+        return figure
+
+    share = f" ({peak / hierarchy.datasheet_gb_s:.0%} of the datasheet's)" if hierarchy.datasheet_gb_s else ""
+    return Chart(
+        draw,
+        "Bytes in flight decide the bandwidth",
+        f"The fastest stream reads {peak:,.0f} GB/s{share}.",
+        hierarchy.origin,
+        ("bytes a load", "loads a thread", "threads an SM", "bytes in flight", "Little's law, GB/s", "measured, GB/s"),
+        tuple(
+            (
+                str(p.facts["vector_bytes"]),
+                str(p.facts["loads"]),
+                f"{p.facts['threads_per_sm']:,}",
+                f"{p.facts['bytes_in_flight_per_sm']:,}",
+                f"{law[xs.index(p.facts['bytes_in_flight_per_sm'])]:,.0f}",
+                f"{p.gb_s:,.0f}",
+            )
+            for p in points
+        ),
+    )
+
+
+def stride(hierarchy) -> Chart:
+    """Useful GB/s of warps whose lanes read words so far apart; neighbouring words that start off a sector's boundary beside it."""
+    points = hierarchy.series("stride")
+    apart = [p for p in points if p.facts["offset_words"] == 0]
+    shifted = [p for p in points if p.facts["offset_words"]]
+
+    def draw(wide):
+        figure, axes = _figure(wide, 4.4)
+        names = [str(p.facts["stride_words"]) for p in apart] + [
+            f"1, from word {p.facts['offset_words']}" for p in shifted
+        ]
+        values = [REQUEST_BYTES / p.ns for p in (*apart, *shifted)]
+        colours = [SERIES[0][0]] * len(apart) + [SERIES[1][0]] * len(shifted)
+        places = range(len(names))
+        axes.barh(places, values, color=colours, height=0.65)
+        axes.set_yticks(places, names)
+        axes.invert_yaxis()
+        axes.grid(axis="y", visible=False)
+        axes.set_xlabel("GB/s of the words that were asked for")
+        axes.set_ylabel("words between lanes")
+        for place, value in zip(places, values):
+            axes.annotate(f" {value:,.0f}", (value, place), va="center", color=LIGHT["ink"], fontsize=11)
+        axes.set_xlim(right=1.15 * max(values))
+        return figure
+
+    one, eight = REQUEST_BYTES / apart[0].ns, next(REQUEST_BYTES / p.ns for p in apart if p.facts["stride_words"] == 8)
+    return Chart(
+        draw,
+        "What lanes that are apart cost",
+        f"Neighbouring words: {one:,.0f} GB/s. Every eighth: {eight:,.0f}, since each word brings its sector of 32 bytes along.",
+        hierarchy.origin,
+        ("words between lanes", "first word", "ns a request", "useful GB/s"),
+        tuple(
+            (str(p.facts["stride_words"]), str(p.facts["offset_words"]), f"{p.ns:.4f}", f"{REQUEST_BYTES / p.ns:,.0f}")
+            for p in points
+        ),
+    )
+
+
+def conflicts(hierarchy) -> Chart:
+    """Nanoseconds that a request of shared memory takes on one SM, over the words between lanes."""
+    points = hierarchy.series("conflict")
+
+    def draw(wide):
+        figure, axes = _figure(wide, 3.8)
+        places = range(len(points))
+        axes.bar(places, [p.ns for p in points], color=SERIES[0][0], width=0.65)
+        axes.set_xticks(places, [p.name for p in points])
+        axes.set_xlabel("words between lanes")
+        axes.set_ylabel("ns a request")
+        for place, point in zip(places, points):
+            axes.annotate(
+                f"{point.ns:.2f}", (place, point.ns), ha="center", va="bottom", color=LIGHT["ink"], fontsize=11
+            )
+        return figure
+
+    return Chart(
+        draw,
+        "What a bank conflict costs",
+        f"{points[0].ns:.2f} ns without a conflict; {max(p.ns for p in points):.1f} ns where all lanes meet in one bank.",
+        hierarchy.origin,
+        ("words between lanes", "ns a request"),
+        tuple((p.name, f"{p.ns:.2f}") for p in points),
+    )
+
+
+def roofline(hierarchy, operations: dict, peak_gflop_s: float, source: str) -> Chart:
+    """Arithmetic rates over arithmetic intensity: the measured bandwidth as the slope, the datasheet's rate as the roof.
+
+    `operations`: name -> floating-point operations a byte; `source` says where the rate is from.
+    """
+    peak = hierarchy.bandwidth_gb_s("HBM")
+    ridge = peak_gflop_s / peak
+
+    def draw(wide):
+        figure, axes = _figure(wide, 4.8)
+        xs = [2**-4, ridge, 2**8]
+        axes.plot(xs, [min(peak_gflop_s, peak * x) for x in xs], color=LIGHT["ink"], linewidth=2)
+        for (name, x), (colour, _), mark in zip(operations.items(), SERIES, MARKERS):
+            axes.plot(
+                [x],
+                [peak * x],
+                color=colour,
+                marker=mark,
+                linestyle="none",
+                markersize=8,
+                label=f"{name}: {x:g} a byte",
+            )
+        axes.set_xscale("log", base=2)
+        axes.set_yscale("log", base=10)
+        axes.set_xlabel("floating-point operations a byte of HBM")
+        axes.set_ylabel("GFLOP/s")
+        figure.legend(
+            loc="outside lower center", ncols=3 if wide else 1, frameon=False, fontsize=12, labelcolor=LIGHT["ink"]
+        )
+        return figure
+
+    return Chart(
+        draw,
+        "Roofline",
+        f"Below {ridge:.0f} operations a byte the memory decides, above it the arithmetic.",
+        f"Bandwidth: {hierarchy.origin} Arithmetic: {source}",
+        ("", "operations a byte", "GFLOP/s at the memory's speed"),
+        tuple((name, f"{x:g}", f"{peak * x:,.0f}") for name, x in operations.items()),
+    )

@@ -1,0 +1,83 @@
+"""The recorded measurements of the memory hierarchy: latencies, bandwidths, strides, conflicts; see `bench/memory.py`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+from quack_tutorial.records import FOLDER
+
+
+@dataclass(frozen=True)
+class Point:
+    """One thing that was timed: what it is, and the median of its samples in ns a unit (a step, a request or a byte)."""
+
+    series: str
+    name: str
+    facts: dict
+    ns: float
+
+    @property
+    def gb_s(self) -> float:
+        """GB/s, where the unit is a byte: bytes a nanosecond."""
+        return 1 / self.ns
+
+
+@dataclass(frozen=True)
+class Hierarchy:
+    """What one GPU's memory takes. Latencies in ns, bandwidths in GB/s (1 GB = 1e9 bytes)."""
+
+    device: str
+    driver: str
+    date: str
+    versions: dict
+    sms: int
+    datasheet_gb_s: float | None
+    points: tuple[Point, ...]
+
+    def series(self, name: str) -> tuple[Point, ...]:
+        """The points of a series, in the order of the record; KeyError where there is none."""
+        found = tuple(point for point in self.points if point.series == name)
+        if not found:
+            raise KeyError(f"no series {name!r}; there are {', '.join(dict.fromkeys(p.series for p in self.points))}")
+        return found
+
+    def point(self, series: str, name: str) -> Point:
+        """One point by its name; KeyError where there is none."""
+        for point in self.series(series):
+            if point.name == name:
+                return point
+        raise KeyError(
+            f"series {series!r} has no point {name!r}; it has {', '.join(p.name for p in self.series(series))}"
+        )
+
+    def latency_ns(self, level: str) -> float:
+        """How long one load takes: "shared", "peer" (another block's shared memory), "L1", "L2" or "HBM"."""
+        if level in ("shared", "peer"):
+            return self.point("latency", f"chase {level}").ns
+        # A chain of 64 KiB fits into L1, one of 8 MiB into L2, one of 1 GiB into neither.
+        return self.point("chase", str({"L1": 64 << 10, "L2": 8 << 20, "HBM": 1 << 30}[level])).ns
+
+    def bandwidth_gb_s(self, level: str) -> float:
+        """How fast all SMs together read: "shared", "peer", "L2" or "HBM" (the fastest stream that was measured)."""
+        if level == "HBM":
+            return max(point.gb_s for point in self.series("in flight"))
+        return self.point("level", {"shared": "shared stream", "peer": "peer stream", "L2": "L2"}[level]).gb_s
+
+    @property
+    def origin(self) -> str:
+        """Where the numbers are from, as a caption says it."""
+        return f"Measured on {self.device}, driver {self.driver}, CuTe DSL {self.versions['nvidia-cutlass-dsl']}, {self.date} UTC."
+
+
+def load(path=None) -> Hierarchy:
+    """The record in `path`; by default that of the H200 which comes with the package."""
+    kept = json.loads(Path(path or FOLDER / "memory" / "h200.json").read_text(encoding="utf-8"))
+    points = []
+    for row in kept["points"]:
+        series, name, samples = row.pop("series"), row.pop("name"), row.pop("samples_ns")
+        points.append(Point(series, name, row, median(samples)))
+    fields = ("device", "driver", "date", "versions", "sms", "datasheet_gb_s")
+    return Hierarchy(*(kept[field] for field in fields), tuple(points))
