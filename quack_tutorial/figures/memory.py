@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from quack_tutorial.cost import little_gb_s
+from quack_tutorial.cost import little_gb_s, needed_bytes
 
 from .charts import MARKERS, Chart, _figure
 from .theme import LIGHT, SERIES
@@ -67,12 +67,21 @@ def in_flight(hierarchy) -> Chart:
     points = hierarchy.series("in flight")
     peak, wait = hierarchy.bandwidth_gb_s("HBM"), hierarchy.latency_ns("HBM")
     xs = sorted({p.facts["bytes_in_flight_per_sm"] for p in points})
+    bend = needed_bytes(peak, wait, hierarchy.sms)
     law = [min(peak, little_gb_s(x, wait, hierarchy.sms)) for x in xs]
     widths = sorted({p.facts["vector_bytes"] for p in points})
 
     def draw(wide):
         figure, axes = _figure(wide, 5.0)
-        axes.plot(xs, law, color=LIGHT["ink"], linestyle=(0, (5, 3)), linewidth=1.4, label="Little's law")
+        line = sorted([*xs, bend])
+        axes.plot(
+            line,
+            [min(peak, little_gb_s(x, wait, hierarchy.sms)) for x in line],
+            color=LIGHT["ink"],
+            linestyle=(0, (5, 3)),
+            linewidth=1.4,
+            label="Little's law",
+        )
         for width, (colour, _), mark in zip(widths, SERIES, MARKERS):
             mine = [p for p in points if p.facts["vector_bytes"] == width]
             x, y = [p.facts["bytes_in_flight_per_sm"] for p in mine], [p.gb_s for p in mine]
@@ -191,12 +200,12 @@ def roofline(hierarchy, operations: dict, peak_gflop_s: float, source: str) -> C
         for (name, x), (colour, _), mark in zip(operations.items(), SERIES, MARKERS):
             axes.plot(
                 [x],
-                [peak * x],
+                [min(peak_gflop_s, peak * x)],
                 color=colour,
                 marker=mark,
                 linestyle="none",
                 markersize=8,
-                label=f"{name}: {x:g} a byte",
+                label=f"{name}: {x:.3g} a byte",
             )
         axes.set_xscale("log", base=2)
         axes.set_yscale("log", base=10)
@@ -212,6 +221,6 @@ def roofline(hierarchy, operations: dict, peak_gflop_s: float, source: str) -> C
         "Roofline",
         f"Below {ridge:.0f} operations a byte the memory decides, above it the arithmetic.",
         f"Bandwidth: {hierarchy.origin} Arithmetic: {source}",
-        ("", "operations a byte", "GFLOP/s at the memory's speed"),
-        tuple((name, f"{x:g}", f"{peak * x:,.0f}") for name, x in operations.items()),
+        ("", "operations a byte", "GFLOP/s at most"),
+        tuple((name, f"{x:.3g}", f"{min(peak_gflop_s, peak * x):,.0f}") for name, x in operations.items()),
     )

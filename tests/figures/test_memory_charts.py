@@ -1,0 +1,41 @@
+"""The charts of the memory hierarchy show the record's own numbers."""
+
+import pytest
+
+pytest.importorskip("matplotlib")
+
+from quack_tutorial.figures import memory as charts
+from quack_tutorial.records import memory
+
+H200 = memory.load()
+
+
+@pytest.mark.parametrize("chart", [charts.latency, charts.in_flight, charts.stride, charts.conflicts])
+def test_a_chart_has_a_row_for_each_point_and_says_where_it_is_from(chart):
+    made = chart(H200)
+    series = {"latency": "chase", "in_flight": "in flight", "stride": "stride", "conflicts": "conflict"}[chart.__name__]
+    assert len(made.rows) == len(H200.series(series))
+    html = made._repr_html_()
+    assert (
+        html.count("<svg") == 2
+        and "Measured on NVIDIA H200" in html
+        and "http" not in html.replace("http://www.w3.org", "")
+    )
+
+
+def test_the_roof_bounds_what_is_far_right():
+    made = charts.roofline(H200, {"far left": 0.5, "far right": 1000}, 67_000, "a page.")
+    peak = H200.bandwidth_gb_s("HBM")
+    assert [row[2] for row in made.rows] == [f"{peak / 2:,.0f}", "67,000"]
+    line = made.figure.axes[0].lines[0]
+    assert max(line.get_ydata()) == 67_000
+
+
+def test_littles_law_bends_where_the_bandwidth_is_reached():
+    line = charts.in_flight(H200).figure.axes[0].lines[0]
+    x, y = line.get_data()
+    assert y[-1] == H200.bandwidth_gb_s("HBM") and y[0] == pytest.approx(H200.sms * x[0] / H200.latency_ns("HBM"))
+
+
+def test_sizes_are_named():
+    assert [charts.size(n) for n in (512, 4096, 3 << 20, 4 << 30)] == ["512 B", "4 KiB", "3 MiB", "4 GiB"]
