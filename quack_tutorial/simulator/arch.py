@@ -28,6 +28,11 @@ from .scheduler import Barrier, Waiting
 
 FULL_MASK = 0xFFFFFFFF
 WARP_SIZE = 32
+# Functions that take here every argument that the DSL's API reference gives them: any other is the caller's mistake.
+WHOLE = frozenset(
+    "thread_idx block_idx block_dim grid_dim lane_idx warp_idx shuffle_sync shuffle_sync_up shuffle_sync_down "
+    "shuffle_sync_bfly vote_ballot_sync vote_any_sync vote_all_sync sync_threads sync_warp".split()
+)
 
 # ---- who a thread is ------------------------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@
 
 from __future__ import annotations
 
+import inspect
 import operator
 import types
 
@@ -150,7 +151,7 @@ INSTEAD = {
 
 def _explained(error, function, args) -> Exception:
     """What a reader is told of a call that failed: the same error, unless it is about the call itself."""
-    from . import mathops  # which imports this module
+    from . import arch, mathops  # which import this module
 
     module = getattr(function, "__module__", None) or type(function).__module__
     name = getattr(function, "__name__", type(function).__name__)
@@ -163,6 +164,9 @@ def _explained(error, function, args) -> Exception:
             f"{'' if python else module + '.'}{name} takes numbers that Python has now, and this one is known only when the "
             f"kernel runs{f': write {instead}' if has else ''}",
         )
+    if isinstance(error, TypeError) and error.__traceback__.tb_next is None and name in arch.WHOLE:
+        takes = ", ".join(p for p in inspect.signature(function).parameters if p not in ("loc", "ip"))
+        return fail("language", f"{error}; it takes {takes or 'no arguments'}")
     in_call = error.__traceback__.tb_next is None or error.__traceback__.tb_next.tb_next is None
     if isinstance(error, TypeError) and module.startswith("quack_tutorial.simulator") and in_call:
         return not_simulated(f"{name} as it is called here: {error}")

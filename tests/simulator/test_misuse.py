@@ -28,6 +28,13 @@ X = np.arange(32, dtype=np.float32)
         ("math_exp", "language", "math.exp(x[tidx])", "write cute.math.exp(x)"),
         ("int_of_index", "language", "x[int(tidx)]", "write x.to(cutlass.Int32)"),
         ("item", "language", ".item()", "it is a number already"),
+        (
+            "width_of_a_shuffle",
+            "language",
+            "width=16",
+            "unexpected keyword argument 'width'; it takes value, offset, mask",
+        ),
+        ("shuffle_without_offset", "language", "(x[tidx])", "missing 1 required positional argument: 'offset'"),
         ("sliced", "language", "x[0:4]", "a CuTe tensor takes no slices: None keeps a whole mode"),
     ],
 )

@@ -55,6 +55,20 @@ def item(x: cute.Tensor, out: cute.Tensor):
 
 @one_warp
 @cute.kernel
+def width_of_a_shuffle(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    out[tidx] = cute.arch.shuffle_sync_bfly(x[tidx], offset=1, width=16)
+
+
+@one_warp
+@cute.kernel
+def shuffle_without_offset(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    out[tidx] = cute.arch.shuffle_sync(x[tidx])
+
+
+@one_warp
+@cute.kernel
 def sliced(x: cute.Tensor, out: cute.Tensor):
     tidx, _, _ = cute.arch.thread_idx()
     first = x[0:4]
