@@ -66,6 +66,8 @@ def test_the_check_finds_what_it_looks_for(root, tmp_path):
         <body><h1>Bad</h1><img src="https://example.org/outside.png"><a href="gone.html">gone</a>
         <img src="gone.png" alt="gone"><div style="width: 900px">wide</div>
         <p style="color: #ccc; background: #fff">faint</p>
+        <form class="qt-predict" data-predict="1"><label>Guess <input></label></form>
+        <details open data-predict="1"><summary>Answer</summary>42</details>
         <script>console.error("said"); undefinedFunction()</script></body></html>""",
         encoding="utf-8",
     )
@@ -77,6 +79,7 @@ def test_the_check_finds_what_it_looks_for(root, tmp_path):
     assert ("console", "undefinedFunction is not defined") in found
     assert {("missing", "/gone.png"), ("missing", "/gone.html")} <= found
     assert {("accessibility", "image-alt (critical)"), ("accessibility", "color-contrast (serious)")} <= found
+    assert ("prediction", "1") in found
     # Wider than a phone, not wider than a desktop: once for each colour scheme.
     overflows = Counter(f["width"] for f in answer["findings"] if f["kind"] == "overflow")
     assert overflows == {390: 2}

@@ -1,14 +1,43 @@
-// Mends what a screen reader or a keyboard would stumble over in the theme's own markup.
 document.addEventListener("DOMContentLoaded", () => {
+  const all = (selector, root = document) => [...root.querySelectorAll(selector)];
+
+  // Mends what a screen reader or a keyboard would stumble over in the theme's own markup.
   // A label that hides the visible text: voice control could not find the button by the words that it shows.
-  for (const node of document.querySelectorAll("summary[aria-label], button.search-button-field[aria-label]")) {
-    node.removeAttribute("aria-label");
-  }
+  for (const node of all("summary[aria-label], button.search-button-field[aria-label]")) node.removeAttribute("aria-label");
+
   // A box that scrolls must be reachable by keyboard.
-  for (const box of document.querySelectorAll(".pst-scrollable-table-container, .cell_output .text_html")) {
-    if (box.scrollWidth <= box.clientWidth) continue;
-    box.tabIndex = 0;
-    box.setAttribute("role", "region");
-    box.setAttribute("aria-label", box.matches(".text_html") ? "Figure, scrolls sideways" : "Table, scrolls sideways");
+  function mendBoxes(root) {
+    for (const box of all(".pst-scrollable-table-container, .cell_output .text_html, .qt-table", root)) {
+      if (box.scrollWidth <= box.clientWidth || box.tabIndex === 0) continue;
+      box.tabIndex = 0;
+      box.setAttribute("role", "region");
+      box.setAttribute("aria-label", box.matches(".text_html") ? "Figure, scrolls sideways" : "Table, scrolls sideways");
+    }
+  }
+  mendBoxes(document);
+  document.addEventListener("toggle", (event) => mendBoxes(event.target), true);
+
+  // Predict, then reveal: a form opens the fold of the same number and shows the guess beside the answer. One that has no
+  // answer right below it keeps the guess for the form that has. Nothing is kept outside the page.
+  for (const form of all("form.qt-predict")) {
+    const number = `[data-predict="${form.dataset.predict}"]`;
+    const input = form.querySelector("input"), others = all("form" + number).filter((other) => other !== form);
+    const answer = document.querySelector("details" + number);
+    const later = others.length && form === document.querySelector("form" + number);
+    form.hidden = false;
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      const guess = input.value.trim();
+      if (later) {
+        for (const other of others) other.querySelector("input").value = guess;
+        form.querySelector("button").textContent = guess ? "Kept: the answer comes below" : "Keep it for later";
+        return;
+      }
+      const note = answer.querySelector(".qt-predicted");
+      note.hidden = !guess;
+      note.textContent = `Your prediction: ${guess}`;
+      answer.open = true;
+      answer.querySelector("summary").focus();
+    });
   }
 });

@@ -4,7 +4,7 @@
 //
 // Prints one JSON object: {pages: [...], findings: [{page, scheme, width, kind, text}]}. The kinds are "outside request",
 // "console", "missing" (a request or link to a file that is not there), "accessibility" (axe-core, serious and critical),
-// "overflow" (the page scrolls sideways) and "search". The exit status says only whether the check itself ran.
+// "overflow" (the page scrolls sideways), "prediction" (an answer that is not folded until it is asked for) and "search". The exit status says only whether the check itself ran.
 
 import { createReadStream, existsSync, mkdirSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { createServer } from "node:http";
@@ -110,6 +110,26 @@ async function accessibility(page, axe) {
     .map((rule) => `${rule.id} (${rule.impact}): ${rule.help}; ` + rule.nodes.slice(0, 3).map((n) => n.html.slice(0, 160)).join(" | "));
 }
 
+// Answers every prediction as a reader does, then opens whatever is still folded, so that the other checks see it.
+async function predictions(page, report) {
+  const early = await page.evaluate(() => /^(not yet|right)\b|your guess: None/m.exec(document.querySelector("main")?.innerText ?? "")?.[0]);
+  if (early) report("prediction", `the page shows "${early}"`);
+  for (const form of await page.locator("form.qt-predict").all()) {
+    const number = await form.getAttribute("data-predict");
+    const answer = page.locator(`details[data-predict="${number}"]`);
+    if ((await answer.count()) !== 1 || (await answer.evaluate((node) => node.open))) {
+      report("prediction", `${number}: its answer is not there once and folded`);
+      continue;
+    }
+    await form.locator("input").fill("a guess");
+    await form.locator("input").press("Enter");
+    const opened = await answer.evaluate((node) => node.open && node.querySelector(".qt-predicted").textContent);
+    const later = !opened && (await page.locator(`form[data-predict="${number}"]`).count()) === 2;
+    if (!later && opened !== "Your prediction: a guess") report("prediction", `${number}: the button does not reveal the answer`);
+  }
+  await page.$$eval("details", (all) => all.forEach((node) => { node.open = true; }));
+}
+
 async function search(page, base, word, report) {
   await page.goto(`${base}/index.html`);
   await page.waitForURL((url) => !url.pathname.endsWith("/index.html"));
@@ -148,6 +168,7 @@ async function main() {
           await page.goto(`${server.base}/${current}`, { waitUntil: "load" });
           await page.evaluate(() => window.MathJax?.startup?.promise);
           await page.addStyleTag({ content: STILL });
+          await predictions(page, report);
           const wide = await page.evaluate(overflowing);
           if (wide) report("overflow", wide);
           for (const text of await accessibility(page, axe)) report("accessibility", text);
