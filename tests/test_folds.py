@@ -6,9 +6,9 @@ import sys
 import pytest
 
 pytest.importorskip("myst_nb", reason="myst-nb is not installed, whose pages are tested")
-from docutils import nodes  # noqa: E402
-from docutils.frontend import get_default_settings  # noqa: E402
-from docutils.utils import new_document  # noqa: E402
+from docutils import nodes
+from docutils.frontend import get_default_settings
+from docutils.utils import new_document
 
 
 @pytest.fixture(scope="module")
