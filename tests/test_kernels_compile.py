@@ -19,6 +19,7 @@ from quack_tutorial import compiler
 from quack_tutorial.bench import ours
 from quack_tutorial.compiler import TensorSpec, ptx, ptx_hash, resources
 from quack_tutorial.kernels.copy import Copy, CopyAsync
+from quack_tutorial.kernels.reduce import ClusterReduce
 from quack_tutorial.kernels.softmax import SoftmaxOnline, SoftmaxThreePass
 from quack_tutorial.kernels.tuned.config import MAX_N, Config
 from quack_tutorial.kernels.tuned.cross_entropy import CrossEntropy, CrossEntropyBackward, CrossEntropyFused
@@ -111,6 +112,18 @@ def test_copies_use_the_widest_vector_that_divides_a_row(N, dtype):
         assert count(r"ld\.global", text) == count(expected, text) == 4
         assert_stays_in_registers(text)
     assert kernel.vector_size == (128 // bits if N != 1001 else 1)
+
+
+@pytest.mark.parametrize("blocks", (2, 4, 16))
+def test_a_cluster_reduce_sends_one_word_a_block_and_waits_at_an_mbarrier(blocks):
+    spec = TensorSpec("float32", ("M", 1001), (1001, 1), 4), TensorSpec("float32", ("M", blocks), (blocks, 1), 4)
+    text = ptx(ClusterReduce(blocks=blocks), *spec)
+    assert count(r"\bmapa", text) == 2  # of the slot and of the mbarrier
+    assert count(r"st\.async\S*\.b32", text) == count(r"mbarrier\.try_wait", text) == 1
+    assert count(r"mbarrier\.arrive\.expect_tx", text) == 1
+    assert count(r"fence\.mbarrier_init", text) == count(r"barrier\.cluster\.arrive\.relaxed", text) == 1
+    assert count(r"barrier\.cluster\.wait", text) == 1
+    assert_stays_in_registers(text)
 
 
 def test_async_copy_issues_cp_async_of_16_bytes_and_waits():

@@ -1,11 +1,12 @@
-"""Reductions, one level of the hierarchy at a time: thread, warp, block.
+"""Reductions, one level of the hierarchy at a time: thread, warp, block, cluster.
 
-| level  | function         | values travel through            | cost for one value                            |
-|--------|------------------|----------------------------------|-----------------------------------------------|
-| thread | `thread_reduce`  | registers                        | one operation an element                      |
-| warp   | `warp_reduce`    | shuffles                         | log2(width) shuffles, no memory, no barrier   |
-| block  | `block_reduce`   | shared memory, one slot a warp   | a write, a barrier, a read, log2(warps) shuffles |
-| block  | `block_softmax_reduce` | the same, (max, sum) together | the same, once instead of twice               |
+| level   | function         | values travel through            | cost for one value                            |
+|---------|------------------|----------------------------------|-----------------------------------------------|
+| thread  | `thread_reduce`  | registers                        | one operation an element                      |
+| warp    | `warp_reduce`    | shuffles                         | log2(width) shuffles, no memory, no barrier   |
+| block   | `block_reduce`   | shared memory, one slot a warp   | a write, a barrier, a read, log2(warps) shuffles |
+| block   | `block_softmax_reduce` | the same, (max, sum) together | the same, once instead of twice               |
+| cluster | `cluster_reduce` | a slot for each block in every block | a message a block, a wait, log2(blocks) shuffles |
 
 Every thread that takes part gets the result. `op` combines two values and must be commutative.
 
@@ -13,11 +14,15 @@ Softmax needs the maximum m of a row and the sum of exp(x - m). The pair of a lo
 parts: m = max(m_a, m_b), s = s_a exp(m_a - m) + s_b exp(m_b - m). A part that is all -inf has m = -inf, and -inf - -inf
 is NaN: subtract `finite_or_zero(m)` instead, then exp gives the right 0.
 
-Not covered: clusters (several blocks a row).
+`ClusterReduce` is all four levels in one kernel.
+
+Not covered: several values a message, messages from every warp, a cluster that exchanges in every turn of a loop:
+`tuned/row_exchange.py` has them.
 """
 
 import operator
 
+import cuda.bindings.driver as cuda
 import cutlass
 import cutlass.cute as cute
 
@@ -186,3 +191,75 @@ def block_softmax_reduce(max_warp, sum_warp, buffer: cute.Tensor):
     # All maxima first, then all sums: one exp a lane, where combining pair by pair needs two a step.
     sum_row = warp_reduce(sum_slot * exp(max_slot - max_row), operator.add, width=warps_per_row)
     return max_row, sum_row
+
+
+@cute.jit
+def open_mbarrier(mbar):
+    """Initialise this block's mbarrier for one arrival, and tell the cluster; `cluster_wait` must follow before a message.
+
+    The fence publishes the mbarrier to the other blocks, so the arrival need order nothing else: it is relaxed.
+    """
+    if cute.arch.thread_idx()[0] == 0:
+        cute.arch.mbarrier_init(mbar, 1)
+        cute.arch.mbarrier_init_fence()
+    cute.arch.cluster_arrive_relaxed()
+
+
+@cute.jit
+def cluster_reduce(value, op: cutlass.Constexpr, slots: cute.Tensor, mbar, phase: cutlass.Constexpr = 0):
+    """Reduce one Float32 a block over a cluster; `slots` is shared memory of (blocks,), `mbar` from `open_mbarrier`.
+
+    All threads of a block pass the block's value; blocks is a power of 2, at most 32. A second call on the same slots waits
+    for the other phase, and needs a cluster barrier between the two: a fast block would overwrite what a slow one has not
+    read, and its bytes would count for the slow one's first phase.
+    """
+    blocks, rank = cute.size(slots), cute.arch.block_idx_in_cluster()
+    tidx, _, _ = cute.arch.thread_idx()
+    if tidx == 0:
+        cute.arch.mbarrier_arrive_and_expect_tx(mbar, 4 * blocks)
+    if tidx < blocks:  # thread p sends to block p, its own included
+        word = value.bitcast(cutlass.Int32)
+        cute.arch.store_async_dsmem(slots.iterator + rank, word, mbar, tidx)
+    cute.arch.mbarrier_wait(mbar, phase)
+    return warp_reduce(slots[cute.arch.lane_idx() % blocks], op, width=blocks)
+
+
+class ClusterReduce:
+    """Each row of an (M, N) tensor, reduced by the `blocks` blocks of a cluster; mO (M, blocks) gets what each ends up with.
+
+    `op` is commutative with `init_val` as its neutral element; blocks and threads_per_block / 32 are powers of 2.
+    """
+
+    def __init__(self, op=operator.add, init_val=0.0, blocks=4, threads_per_block=256):
+        self.op, self.init_val, self.blocks, self.threads_per_block = op, init_val, blocks, threads_per_block
+
+    @cute.jit
+    def __call__(self, mX: cute.Tensor, mO: cute.Tensor, stream: cuda.CUstream):
+        self.kernel(mX, mO).launch(
+            grid=[mX.shape[0] * self.blocks, 1, 1],
+            block=[self.threads_per_block, 1, 1],
+            cluster=[self.blocks, 1, 1],
+            stream=stream,
+        )
+
+    @cute.kernel
+    def kernel(self, mX: cute.Tensor, mO: cute.Tensor):
+        tidx, _, _ = cute.arch.thread_idx()
+        bidx, _, _ = cute.arch.block_idx()
+        row, rank = cutlass.Int64(bidx // self.blocks), cute.arch.block_idx_in_cluster()
+        threads, N = self.threads_per_block, mX.shape[1]
+        smem = cutlass.memory.SmemAllocator()
+        buffer = smem.allocate_tensor(cutlass.Float32, cute.make_layout((1, threads // 32)), 16)
+        slots = smem.allocate_tensor(cutlass.Float32, cute.make_layout(self.blocks), 16)
+        mbar = smem.allocate_array(cutlass.Int64, 1, byte_alignment=8)
+        open_mbarrier(mbar)
+        # read MN elements
+        value = cutlass.Float32(self.init_val)
+        for col in range(rank * threads + tidx, N, self.blocks * threads):
+            value = self.op(value, mX[row, col].to(cutlass.Float32))
+        value = block_reduce(warp_reduce(value, self.op), self.op, buffer)
+        cute.arch.cluster_wait()  # every block's mbarrier is there
+        value = cluster_reduce(value, self.op, slots, mbar)
+        # write M x blocks elements
+        if tidx == 0:
+            mO[row, rank] = value
