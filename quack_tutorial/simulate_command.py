@@ -1,13 +1,20 @@
-"""`quack-tutorial simulate softmax --m 8 --n 4096 --dtype bf16`: run a kernel of the package on the simulator and judge it.
+"""`quack-tutorial simulate`: a kernel of the reader's own file, or one of the package, on the simulator.
 
-It compares with float64, looks for races and wrong accesses, and counts traffic from the trace. Exit status: 0 when right and
-clean, 1 when not, 2 when the words make no sense. The numbers of `--json` are the printed ones. It tells no times.
+| words                                              | what happens                                                         |
+|----------------------------------------------------|----------------------------------------------------------------------|
+| `FILE.py[:function] [ARGUMENT ...] [--html PAGE]`   | runs it (see `script`): findings, traffic, a page with pictures      |
+| `softmax --m 8 --n 4096 --dtype bf16`               | runs the package's and compares with float64 as well                 |
+
+Exit status: 0 when right and clean, 1 when not, 2 when the words make no sense or something is not simulated. The numbers of
+`--json` are the printed ones. It tells no times.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
+from pathlib import Path
 
 import numpy as np
 
@@ -23,11 +30,32 @@ DTYPES = {
 }
 VERSIONS = ("final", "online", "three-pass")
 MAX_M = 4096  # rows; a trace of more would not fit in memory
+EXAMPLES = """\
+a file of your own:
+  quack-tutorial simulate kernel.py --html page.html
+  quack-tutorial simulate kernel.py:softmax x=bf16:8x4096 out=bf16:8x4096:nan 4096
+  quack-tutorial simulate 'kernel.py:Softmax(4096)' x=f32:8x4096 out=f32:8x4096:nan
+
+The first runs the file as a script and checks every launch in it. A tensor is TYPE:SHAPE, and VALUES after another colon:
+random (if left out), arange, nan or a number."""
 
 
 def add_arguments(parser) -> None:
     """The command's words."""
-    parser.add_argument("operation", choices=["softmax"], help="the operation")
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.description = "Run a kernel on the simulator: findings, traffic, pictures."
+    parser.epilog = EXAMPLES
+    parser.add_argument("target", help="FILE.py, FILE.py:function, or softmax for the package's own")
+    parser.add_argument(
+        "arguments",
+        nargs="*",
+        metavar="ARGUMENT",
+        help="for a file: a number, or a tensor as x=f32:8x4096 or out=bf16:8:nan",
+    )
+    parser.add_argument("--html", metavar="PAGE", help="write findings, tables and pictures to an HTML page")
+    parser.add_argument(
+        "--blocks", type=_at_least_one, metavar="K", help="simulate the first K blocks of each launch alone"
+    )
     parser.add_argument("--m", type=_at_least_one, default=8, metavar="ROWS", help="rows (default 8)")
     parser.add_argument("--n", type=_at_least_one, default=4096, metavar="COLUMNS", help="columns (default 4096)")
     parser.add_argument("--dtype", choices=sorted(DTYPES), default="fp32", help="of input and output (default fp32)")
@@ -42,8 +70,6 @@ def add_arguments(parser) -> None:
 
 
 def _at_least_one(text: str) -> int:
-    import argparse
-
     try:
         number = int(text)
     except ValueError:
@@ -55,6 +81,63 @@ def _at_least_one(text: str) -> int:
 
 def run(args) -> int:
     """Simulate, judge, print; returns the exit status."""
+    if args.target == "softmax":
+        return _run_softmax(args)
+    from quack_tutorial.script import Unusable, run_file
+
+    if ".py" not in args.target:
+        print(f"simulate: {args.target!r} is neither a file (FILE.py, FILE.py:function) nor softmax", file=sys.stderr)
+        return 2
+    options = {"schedule": args.schedule, "blocks": args.blocks, "values": args.html is not None}
+    try:
+        outcome = run_file(args.target, args.arguments, args.seed, **options)
+    except Unusable as error:
+        print(f"simulate: {error}", file=sys.stderr)
+        return 2
+    if args.json:
+        print(json.dumps(_as_dict(outcome), indent=2))
+    else:
+        for sentence in (*map(_with_traffic, outcome.runs), *outcome.tensors):
+            print(sentence)
+    if args.html:
+        from quack_tutorial.figures import report
+
+        page = report(outcome.runs, Path(args.target.partition(":")[0]).name, outcome.ended, outcome.tensors)
+        Path(args.html).write_text(page, encoding="utf-8")
+    if outcome.ended:
+        print(f"simulate: {outcome.ended}", file=sys.stderr)
+        return 2 if outcome.ended.startswith("not simulated") else 1
+    return 0 if all(one.ok for one in outcome.runs) else 1
+
+
+def _with_traffic(run) -> str:
+    from quack_tutorial import analysis
+
+    if run.trace is None or not len(run.trace):
+        return str(run)
+    return f"{run}\n{_traffic(analysis.summary(run.trace))}"
+
+
+def _as_dict(outcome) -> dict:
+    from quack_tutorial import analysis
+
+    runs = [
+        {
+            "simulated": True,
+            "clean": run.ok,
+            "findings": [str(finding) for finding in run.findings],
+            "observations": list(run.observations),
+            **(analysis.summary(run.trace) if run.trace is not None else {}),
+        }
+        for run in outcome.runs
+    ]
+    return {"runs": runs, "tensors": list(outcome.tensors), "ended": outcome.ended}
+
+
+def _run_softmax(args) -> int:
+    if args.arguments or args.html or args.blocks:
+        print("simulate: ARGUMENT, --html and --blocks are for a file; softmax takes --m and --n", file=sys.stderr)
+        return 2
     if args.m > MAX_M:
         print(
             f"simulate: --m {args.m} is more than {MAX_M} rows, whose trace would not fit in memory; take fewer",
@@ -136,12 +219,16 @@ def as_text(result: dict) -> str:
     ]
     lines.append("  clean: no race, wrong access or deadlock found" if result["clean"] else "  findings:")
     lines += [f"    {text}" for text in result["findings"]]
+    return "\n".join([*lines, _traffic(result)])
+
+
+def _traffic(result: dict) -> str:
     moved = result["bytes_read"] + result["bytes_written"]
-    lines += [
-        f"  {moved:,} bytes through global memory, {moved / result['minimum_bytes']:.3f} of the minimum",
+    share = f", {moved / result['minimum_bytes']:.3f} of the minimum" if "minimum_bytes" in result else ""
+    return (
+        f"  {moved:,} bytes through global memory{share}\n"
         f"  {result['global_requests']:,} global requests, {result['sectors_per_request']:.2f} sectors each; "
-        f"{result['excess_wavefronts']:,} excess wavefronts of {result['shared_wavefronts']:,} in shared memory (a model)",
+        f"{result['excess_wavefronts']:,} excess wavefronts of {result['shared_wavefronts']:,} in shared memory (a model)\n"
         f"  {result['warp_instructions']:,} warp instructions recorded, {result['shuffles']:,} of them shuffles, "
-        f"{result['barriers']:,} barrier arrivals",
-    ]
-    return "\n".join(lines)
+        f"{result['barriers']:,} barrier arrivals"
+    )

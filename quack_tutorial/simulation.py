@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from quack_tutorial.simulator import control
+from quack_tutorial.simulator import control, host
 from quack_tutorial.simulator.arguments import AddressSpace, as_array, global_tensor, is_tensor
 from quack_tutorial.simulator.context import MARK, STATE, NotSimulated, SimulationError, fail, line_of, not_simulated
 from quack_tutorial.simulator.scheduler import KernelCall, RunState
@@ -19,6 +19,7 @@ from quack_tutorial.trace import Finding, Op, Space, Trace, TraceRecorder
 
 # After these the log breaks off in the middle, and what it then seems to say of races follows from them.
 STOPS = {
+    "barrier count",
     "deadlock",
     "divergent barrier",
     "divergent shuffle",
@@ -87,6 +88,14 @@ def simulate(
     max_steps loop steps without a warp's end are taken for an endless loop. After 2 s a line on stderr tells how far it is.
     Raises NotSimulated for what is outside the subset, TypeError for arguments it cannot take.
     """
+    if WATCHED:
+        watch = WATCHED.pop()
+        try:
+            run = simulate(function, *args, **{"max_steps": max_steps, "fill": fill} | watch.options, **kwargs)
+        finally:
+            WATCHED.append(watch)
+        watch.runs.append(run)
+        return run
     if schedule not in SCHEDULES:
         raise ValueError(f"schedule={schedule!r}: choose one of {', '.join(SCHEDULES)}")
     recorder = TraceRecorder(record_values=values) if check else None
@@ -128,6 +137,32 @@ def simulate(
             findings += found
     printed = tuple(text for _, _, text in state.printed)
     return Run(trace, tuple(findings), printed, state.smem_bytes, observations)
+
+
+@dataclass(frozen=True)
+class _Watch:
+    runs: list
+    options: dict
+
+
+WATCHED: list = []  # of _Watch, innermost last
+
+
+@contextlib.contextmanager
+def watched(**options):
+    """A list that gets all runs which the code inside makes, each checked, with these options of `simulate`.
+
+    Whatever runs a kernel counts: simulate, launch (on CPU tensors), and in a file that was loaded for simulation a @cute.jit
+    function called by itself or through cute.compile. A finding does not raise: the code goes on, as it would on a GPU.
+    """
+    watch = _Watch([], options)
+    WATCHED.append(watch)
+    host.DIRECT.append(simulate)
+    try:
+        yield watch.runs
+    finally:
+        host.DIRECT.pop()
+        WATCHED.remove(watch)
 
 
 def _silently(state, function, args, kwargs) -> bool:

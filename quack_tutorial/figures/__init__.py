@@ -9,6 +9,7 @@
 | `race`         | two accesses that nothing orders, and the barrier that would         | a trace and a finding         |
 | `tv_layout`    | which thread holds which element of a tile, both ways                | two arrays                    |
 | `explorer`     | a precomputed grid of pictures behind sliders                        | frames                        |
+| `report`       | one HTML page of some runs: findings, tables and the pictures above  | what `simulate` returned      |
 | `throughput`   | GB/s over N for several implementations, and the copy ceiling        | recorded results              |
 | `ladder`       | the versions of a kernel, each as a share of the copy ceiling        | recorded results              |
 
@@ -25,6 +26,7 @@ from .grid import explorer
 from .hazard import race
 from .lane_view import lanes
 from .player import Frame, Player
+from .report import report
 from .scene import Box, Label, Scene
 from .sectors import coalescing
 from .tile import tv_layout
@@ -42,6 +44,7 @@ __all__ = [
     "ladder",
     "lanes",
     "race",
+    "report",
     "throughput",
     "tv_layout",
 ]

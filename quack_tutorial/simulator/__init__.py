@@ -11,6 +11,7 @@
 | `arch`, `mathops`, `asynchronous` | warp and block operations, math, cp.async               |
 | `scheduler`      | launches, batches of blocks, warps and their barriers                   |
 | `arguments`, `loading`, `context` | arguments, imports without the DSL, the current place   |
+| `host`           | what a file that is simulated calls outside its kernels                 |
 | `progress`       | the line that a long run shows                                          |
 
 `python -m quack_tutorial.simulator script.py` runs a script that imports cutlass where the DSL is not installed.

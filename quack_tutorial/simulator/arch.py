@@ -472,15 +472,36 @@ def _barrier_id(barrier_id) -> int:
 def _arrive(g, identifier: int, count):
     launch, block = g.launch, int(g.blocks[0])
     bar = launch.barriers.setdefault((block, identifier), Barrier())
+    wanted = (-(-launch.threads // WARP)) if count is None else count // WARP
+    if bar.arrived and bar.wanted != wanted:
+        raise fail(
+            "barrier count",
+            f"{_barrier_name(identifier)} counts two ways: warp {g.warp} of block {block} comes with {wanted * WARP} threads, and "
+            f"{bar.first.where} came with {bar.wanted * WARP} before. All who wait or arrive at a barrier must give one count.",
+            lines=(here(), bar.first),
+            block=block,
+        )
+    if not bar.arrived:
+        bar.wanted, bar.first = wanted, here()
     bar.arrived += 1
     if g.early is not None and (g.active() & ~g.early).any():
         bar.waited.add(bar.generation)
-    wanted = (-(-launch.threads // WARP)) if count is None else count // WARP
     generation = bar.generation
     if bar.arrived >= wanted:
         bar.generation += 1
         bar.arrived = 0
     return bar, generation
+
+
+def _barrier_name(identifier: int) -> str:
+    return "The block barrier" if identifier == 0 else f"Barrier {identifier}"
+
+
+def _awaited(identifier: int, bar: Barrier) -> str:
+    """What is said of a barrier at which warps wait for ever."""
+    if identifier == 0:
+        return "the block barrier"
+    return f"barrier {identifier}, which counts {bar.wanted * WARP} threads: {bar.arrived * WARP} have come"
 
 
 def _wait_at_barrier(g, identifier: int, count):
@@ -492,7 +513,7 @@ def _wait_at_barrier(g, identifier: int, count):
     while bar.generation == generation:
         yield Waiting(
             lambda: bar.generation != generation,
-            "the block barrier" if identifier == 0 else f"barrier {identifier}",
+            lambda: _awaited(identifier, bar),
             line,
         )
     if g.early is not None and generation in bar.waited:

@@ -31,6 +31,7 @@ ACCEPTANCE = "tests/simulator/test_acceptance.py"
 BOUNDS = "tests/simulator/test_bounds.py"
 KERNELS = "tests/simulator/test_kernels.py"
 CLUSTER = "tests/simulator/test_cluster.py"
+SCRIPT = "tests/test_script.py"
 INLINE_PTX = "tests/simulator/test_inline_ptx.py"
 FILES = {
     OPERATIONS: (
@@ -45,6 +46,7 @@ FILES = {
     BOUNDS: ("tests/simulator/dsl/bounds.py",),
     KERNELS: ("tests/simulator/dsl/async_copies.py", "quack_tutorial/kernels/copy.py"),
     CLUSTER: ("tests/simulator/dsl/cluster.py", "tests/simulator/dsl/acceptance.py"),
+    SCRIPT: ("tests/test_script.py",),
     INLINE_PTX: ("tests/simulator/dsl/inline_ptx.py",),
 }
 
@@ -110,8 +112,10 @@ TABLE = {
         Line("AddressSpace", EXACT, NAMES, "gmem, smem, rmem"),
         Line("assume", IGNORED, NAMES, "a promise that accesses are checked against anyway"),
         Line("CacheEvictionPriority", IGNORED, NAMES, "a cache hint"),
-        Line("core runtime", REFUSED, NAMES),
+        Line("compile", EXACT, SCRIPT, "in a file that runs on the simulator: see `script`"),
+        Line("core", REFUSED, NAMES),
     ),
+    "cutlass.cute.runtime": (Line("from_dlpack", EXACT, SCRIPT, "also of numpy arrays"),),
     "cute.arch": (
         Line("thread_idx block_idx", EXACT, LANGUAGE),
         Line("lane_idx warp_idx", EXACT, CLUSTER),

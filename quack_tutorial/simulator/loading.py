@@ -1,7 +1,8 @@
 """Where the DSL is not installed: lets one module, one notebook or one script say `import cutlass`.
 
 The import statement of that module alone is answered with the simulator's names. sys.modules and the import system stay as they
-are: no package or finder named cutlass exists, and nothing but simulated source can use what is answered.
+are: no package or finder named cutlass exists, and nothing but simulated source can use what is answered. A file that is
+loaded only to be simulated (`quack-tutorial simulate FILE.py`) is answered also where the DSL is installed: always=True.
 """
 
 from __future__ import annotations
@@ -21,37 +22,48 @@ def dsl_installed() -> bool:
 def answering_import(name, globals=None, locals=None, fromlist=(), level=0):
     """__import__ that answers cutlass (and cuda, for stream annotations) where they are missing."""
     top = name.partition(".")[0]
-    if level == 0 and top == "cutlass" and not dsl_installed():
-        from . import names
-
-        return names.by_path(name) if fromlist else names.CUTLASS
-    if level == 0 and top == "cuda" and importlib.util.find_spec("cuda") is None:
-        from . import names
-
-        return names.Missing(name if fromlist else "cuda")
+    if level == 0 and top in ("cutlass", "cuda") and importlib.util.find_spec(top) is None:
+        return _answer_for(name, fromlist)
     return builtins.__import__(name, globals, locals, fromlist, level)
 
 
-def answer_imports(namespace: dict) -> None:
-    """Let code that runs in `namespace` (a notebook's user namespace) import cutlass. Does nothing where it is installed."""
-    if dsl_installed():
+def simulating_import(name, globals=None, locals=None, fromlist=(), level=0):
+    """__import__ that answers cutlass and cuda wherever it runs."""
+    if level == 0 and name.partition(".")[0] in ("cutlass", "cuda"):
+        return _answer_for(name, fromlist)
+    return builtins.__import__(name, globals, locals, fromlist, level)
+
+
+def _answer_for(name: str, fromlist):
+    from . import names
+
+    if name.partition(".")[0] == "cutlass":
+        return names.by_path(name) if fromlist else names.CUTLASS
+    return names.Missing(name if fromlist else "cuda")
+
+
+def answer_imports(namespace: dict, always=False) -> None:
+    """Let code that runs in `namespace` (a notebook's user namespace) import cutlass. Where it is installed, only if always."""
+    if dsl_installed() and not always:
         return
     table = dict(vars(builtins))
-    table["__import__"] = answering_import
+    table["__import__"] = simulating_import if always else answering_import
     namespace["__builtins__"] = table
 
 
 class _Loader(importlib.machinery.SourceFileLoader):
+    always = False
+
     def exec_module(self, module):
-        answer_imports(module.__dict__)
+        answer_imports(module.__dict__, self.always)
         super().exec_module(module)
 
 
 class KernelFinder(importlib.abc.MetaPathFinder):
     """Loads the modules of one package of ours, or those in one folder, so that their `import cutlass` is answered."""
 
-    def __init__(self, package: str = "", folder: str = ""):
-        self.package, self.folder = package, folder
+    def __init__(self, package: str = "", folder: str = "", always=False):
+        self.package, self.folder, self.always = package, folder, always
 
     def find_spec(self, fullname, path=None, target=None):
         if self.package and not fullname.startswith(self.package + "."):
@@ -61,9 +73,10 @@ class KernelFinder(importlib.abc.MetaPathFinder):
         spec = importlib.machinery.PathFinder.find_spec(fullname, path)
         if spec is None or not isinstance(spec.loader, importlib.machinery.SourceFileLoader):
             return None
-        if self.folder and not Path(spec.origin).is_relative_to(self.folder):
+        if self.folder and not (Path(spec.origin).is_relative_to(self.folder) and "site-packages" not in spec.origin):
             return None
         spec.loader = _Loader(fullname, spec.origin)
+        spec.loader.always = self.always
         return spec
 
 
@@ -72,12 +85,15 @@ def answer_package(package: str) -> None:
     _answer(KernelFinder(package=package))
 
 
-def answer_folder(folder: str) -> None:
+def answer_folder(folder: str, always=False) -> None:
     """Answer `import cutlass` in the modules of a folder (of a script, and beside it), where the DSL is not installed."""
-    _answer(KernelFinder(folder=folder))
+    _answer(KernelFinder(folder=folder, always=always))
 
 
 def _answer(finder: KernelFinder) -> None:
     known = any(isinstance(f, KernelFinder) and vars(f) == vars(finder) for f in sys.meta_path)
-    if not dsl_installed() and not known:
-        sys.meta_path.insert(0, finder)
+    if (finder.always or not dsl_installed()) and not known:
+        default = (
+            importlib.machinery.PathFinder
+        )  # before it, and after those who want to see a module first, as pytest does
+        sys.meta_path.insert(sys.meta_path.index(default) if default in sys.meta_path else 0, finder)

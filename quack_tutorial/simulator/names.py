@@ -12,7 +12,7 @@ import numpy as np
 
 from quack_tutorial.trace import Space
 
-from . import arch, asynchronous, cluster, copying, mathops, numeric, ptx
+from . import arch, asynchronous, cluster, copying, host, mathops, numeric, ptx
 from . import layout as la
 from . import layout_algebra as algebra
 from . import tensor as tn
@@ -113,11 +113,14 @@ def _decorator(kind: str):
 
         @functools.wraps(function)
         def refused(*args, **kwargs):
+            if host.DIRECT:
+                return host.call(refused, args, kwargs)
             raise NoDsl(
                 f"{function.__name__} is a @cute.{kind} function and the CuTe DSL is not installed here; run it with "
                 "quack_tutorial.launch(...) or quack_tutorial.simulate(...)"
             )
 
+        refused.decorated_as = kind
         return refused
 
     return decorate
@@ -429,7 +432,8 @@ def _cute() -> dict:
         "CacheEvictionPriority": Tokens("EVICT_NORMAL", "EVICT_FIRST", "EVICT_LAST", "EVICT_UNCHANGED", "NO_ALLOCATE"),
         "max": math_maximum,
         "min": math_minimum,
-        "runtime": Missing("cutlass.cute.runtime"),
+        "compile": host.compile_,
+        "runtime": Namespace("cutlass.cute.runtime", {"from_dlpack": host.from_dlpack}),
     }
     return members
 

@@ -36,8 +36,9 @@ class Barrier:
     """A block barrier: who has arrived in this generation."""
 
     generation: int = 0
-    arrived: int = 0
-    waiting: dict = field(default_factory=dict)  # warp -> Line
+    arrived: int = 0  # warps
+    wanted: int = 0  # warps that this generation counts, as its first one said
+    first: object = None  # trace.Line where that one came
     waited: set = field(default_factory=set)  # generations in which one has arrived that waited for the kernels before
 
 
