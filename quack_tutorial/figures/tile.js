@@ -5,7 +5,7 @@
   function start(root) {
     root.dataset.ready = "";
     const picture = root.querySelector(".qt-picture");
-    const boxes = root.querySelector('[data-part="boxes"]').children;
+    const [boxes, table] = [...root.querySelectorAll('[data-part="boxes"]')].map((part) => part.children);
     const [thread, value] = root.querySelectorAll("input[type=range]");
     const outputs = root.querySelectorAll("output");
     const sentence = root.querySelector(".qt-caption p");
@@ -16,6 +16,12 @@
       for (let i = 0; i < boxes.length; i++) {
         boxes[i].classList.toggle("qt-own", data.thread[i] === chosen && i !== at);
         boxes[i].classList.toggle("qt-at", i === at);
+      }
+      // The table has a row of boxes for each thread, and shows the same element.
+      for (let i = 0; table && i < table.length; i++) {
+        const here = at >= 0 && i === data.thread[at] * data.values + data.value[at];
+        table[i].classList.toggle("qt-own", Math.floor(i / data.values) === chosen && !here);
+        table[i].classList.toggle("qt-at", here);
       }
     }
 
@@ -53,7 +59,12 @@
 
     const indexOf = (event) => {
       const i = Array.prototype.indexOf.call(boxes, event.target);
+      const entry = table ? Array.prototype.indexOf.call(table, event.target) : -1;
       if (i >= 0 && i !== at) point(i);
+      if (entry >= 0) {
+        stand(Math.floor(entry / data.values), entry % data.values);
+        ask();
+      }
     };
     picture.addEventListener("pointerover", indexOf);
     picture.addEventListener("click", indexOf);

@@ -11,9 +11,11 @@ from .scene import Box, Label, Scene, svg
 from .theme import asset
 
 MOST_CELLS = 2048
+MOST_IN_TABLE = 160
 TINTS = 8
-WIDE, NARROW, HEIGHT = 22, 15, 28  # boxes with thread and value in them, and without
-LEFT, TOP = 28, 26
+ROOMY, WIDE, NARROW, HEIGHT = 36, 22, 15, 32  # boxes with thread and value in them, and without
+LEFT, TOP = 32, 26
+ENTRY, ROW = 46, 24  # a box of the table
 
 
 class TileFigure:
@@ -24,7 +26,7 @@ class TileFigure:
         self.title, self.origin = title, origin
         rows, columns = thread_of.shape
         self.texts_shown = columns <= 32
-        self.pitch = WIDE if self.texts_shown else NARROW
+        self.pitch = ROOMY if columns <= 16 else WIDE if self.texts_shown else NARROW
         self.holder = {}
         for r in range(rows):
             for c in range(columns):
@@ -32,13 +34,15 @@ class TileFigure:
                     self.holder.setdefault((int(thread_of[r, c]), int(value_of[r, c])), (r, c))
         if not self.holder:
             raise ValueError("no element of the tile belongs to a thread")
+        self.threads, self.values = int(thread_of.max()) + 1, int(value_of.max()) + 1
+        self.table_shown = columns <= 16 and self.values <= 8 and self.threads * self.values <= MOST_IN_TABLE
 
     def data(self) -> dict:
         """What the page's script gets."""
         return {
             "columns": self.thread_of.shape[1],
-            "threads": int(self.thread_of.max()) + 1,
-            "values": int(self.value_of.max()) + 1,
+            "threads": self.threads,
+            "values": self.values,
             "thread": self.thread_of.ravel().tolist(),
             "value": self.value_of.ravel().tolist(),
         }
@@ -60,31 +64,48 @@ class TileFigure:
         labels += [
             Label(LEFT - 6, TOP + r * height + height / 2, str(r), "end", "small") for r in range(0, rows, every)
         ]
-        labels.append(Label(LEFT - 6, TOP - 9, "col", "end", "small"))
         labels += self._cells() if self.texts_shown else []
         return Scene(LEFT + columns * self.pitch + 2, TOP + rows * height + 4, boxes, tuple(labels))
 
     def _cells(self) -> list[Label]:
-        """The thread of each element and, smaller below it, which of its values."""
-        labels = []
+        """The thread of each element and, below it, which of its values."""
+        labels, (t, v) = [], ("T", "V") if self.pitch == ROOMY else ("", "")
         for (r, c), thread in np.ndenumerate(self.thread_of):
             if thread >= 0:
-                x, y = LEFT + c * WIDE + WIDE / 2, TOP + r * HEIGHT
-                labels.append(Label(x, y + 10, str(thread), "middle", "cell"))
-                labels.append(Label(x, y + 20, str(self.value_of[r, c]), "middle", "tiny"))
+                x, y = LEFT + c * self.pitch + self.pitch / 2, TOP + r * HEIGHT
+                labels.append(Label(x, y + 10, f"{t}{thread}", "middle", "cell"))
+                labels.append(Label(x, y + 22, f"{v}{self.value_of[r, c]}", "middle", "tiny"))
         return labels
+
+    def table(self) -> tuple[Scene, Frame]:
+        """The same the other way round: a row a thread, a column a value, in each box its element."""
+        boxes, labels, roles = [], [], ""
+        labels += [Label(LEFT + v * ENTRY + ENTRY / 2, TOP - 9, f"V{v}", "middle", "small") for v in range(self.values)]
+        for t in range(self.threads):
+            y = TOP + t * ROW
+            labels.append(Label(LEFT - 6, y + ROW / 2, f"T{t}", "end", "small"))
+            for v in range(self.values):
+                x = LEFT + v * ENTRY
+                boxes.append(Box(x + 1, y + 1, ENTRY - 2, ROW - 2))
+                roles += tint(t) if (t, v) in self.holder else "i"
+                if (t, v) in self.holder:
+                    row, column = self.holder[t, v]
+                    labels.append(Label(x + ENTRY / 2, y + ROW / 2, f"{row}, {column}", "middle", "cell"))
+        size = LEFT + self.values * ENTRY + 2, TOP + self.threads * ROW + 4
+        return Scene(*size, tuple(boxes), tuple(labels)), Frame("", roles, ("",) * len(boxes))
 
     def frame(self) -> Frame:
         """The static picture: every element, in its thread's tint."""
         thread = self.thread_of.ravel()
-        # Shifted every 8 threads, so that rows of 8, 16 or 32 threads differ from the next row too.
-        roles = "".join("i" if t < 0 else str((t + t // TINTS * 3) % TINTS) for t in thread)
+        roles = "".join("i" if t < 0 else tint(int(t)) for t in thread)
         t, v = min(self.holder)
         row, column = self.holder[t, v]
         return Frame(sentence(t, v, row, column), roles, ("",) * thread.size)
 
     def key(self):
         """What is in the boxes."""
+        if self.table_shown:
+            return (("0", "T thread, V which of its values; in the table row and column of the element"),)
         return (("0", "above the thread, below which of its values; a tint is a thread's"),) if self.texts_shown else ()
 
     def _repr_html_(self) -> str:
@@ -93,14 +114,25 @@ class TileFigure:
         controls = slider("Thread", data["threads"], thread, str(thread)) + slider(
             "Value", data["values"], value, str(value)
         )
+        picture = svg(
+            scene, frame, (), f"{self.title}. Rows and columns of the tile, each element with its thread and value."
+        )
+        width = scene.width
+        if self.table_shown:
+            other, held = self.table()
+            below = svg(other, held, (), "The same by thread and value: the row and column of each one's element.")
+            picture = (
+                f'<div class="qt-pair"><div style="width:{scene.width}px">{picture}</div>'
+                f'<div style="width:{other.width}px">{below}</div></div>'
+            )
+            width += other.width + 24
         return page(
             title=self.title,
             controls=controls,
             caption=f"<p>{escape(frame.caption)}</p>",
-            picture=svg(
-                scene, frame, (), f"{self.title}. Rows and columns of the tile, each element with its thread and value."
-            ),
-            width=scene.width,
+            picture=picture,
+            width=width,
+            least=min(scene.width, 640),
             key=key_html(self.key()),
             origin=self.origin,
             script=asset("tile.js"),
@@ -123,6 +155,11 @@ def tv_layout(thread_of, value_of, title="Who holds what: thread and value of ea
     if thread_of.size > MOST_CELLS:
         raise ValueError(f"a tile of {thread_of.size} elements is too much to look at: pass at most {MOST_CELLS}")
     return TileFigure(thread_of, value_of, title, origin or "Computed from the layout, not from a run.")
+
+
+def tint(thread: int) -> str:
+    """A thread's tint, shifted every 8 threads, so that rows of 8, 16 or 32 threads differ from the next row too."""
+    return str((thread + thread // TINTS * 3) % TINTS)
 
 
 def sentence(thread: int, value: int, row: int, column: int) -> str:

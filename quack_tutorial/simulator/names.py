@@ -276,7 +276,10 @@ def _flat_args(args):
 
 
 def print_once(*args, **kwargs):
-    """Python's print runs while the DSL traces, so it shows once a line however many threads run."""
+    """Python's print runs while the DSL traces: in a kernel it shows once a line, however many threads run."""
+    if STATE.group is None:  # a host function, which runs once
+        print(*args, **kwargs)
+        return
     run, line = STATE.run, here()
     key = ("print", line.file, line.number)
     if key not in run.line_numbers:

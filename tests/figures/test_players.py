@@ -507,6 +507,19 @@ def test_a_tile_answers_both_ways():
     assert (tint[0, 1::2][:-1] != tint[0, 2::2]).all() and (tint[1] != tint[2]).all()
 
 
+def test_a_small_tile_has_a_table_of_the_other_direction():
+    rows, columns = np.indices((4, 8))
+    figure = figures.tv_layout(rows // 2 * 4 + columns // 2, rows % 2 * 2 + columns % 2)
+    scene, frame = figure.table()
+    assert len(scene.boxes) == 8 * 4 == len(frame.roles)
+    entries = [label.text for label in scene.labels if label.kind == "cell"]
+    assert entries[6 * 4 + 1] == "2, 5"  # thread 6, value 1
+    assert frame.roles[6 * 4] == figure.frame().roles[2 * 8 + 5]
+    html = figure._repr_html_()
+    assert html.count('<g data-part="boxes"') == 2 and 'class="qt-pair"' in html
+    assert figures.tv_layout(*np.indices((20, 16)))._repr_html_().count('<g data-part="boxes"') == 1
+
+
 def test_a_tile_may_have_elements_that_nobody_holds():
     figure = figures.tv_layout([[0, -1], [1, -1]], [[0, 0], [0, 0]])
     assert figure.frame().roles[1] == "i"

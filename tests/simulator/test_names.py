@@ -114,6 +114,11 @@ def test_print_shows_once_however_many_threads_run(capsys):
     assert capsys.readouterr().out == "traced\n"
 
 
+def test_print_in_a_host_function_shows_every_time(capsys):
+    simulate(k.counts_to_three)
+    assert capsys.readouterr().out == "0\n1\n2\n"
+
+
 def test_address_spaces_and_hints():
     out = UNTOUCHED.copy()
     assert simulate(k.Spaces(), X, out).ok

@@ -402,3 +402,9 @@ class Spaces:
 
 
 NOT_MODELLED = (cute.core, cute.runtime)  # modules that may be imported, and refuse to be used
+
+
+@cute.jit
+def counts_to_three():
+    for i in cutlass.range_constexpr(3):
+        print(i)

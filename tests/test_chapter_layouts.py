@@ -1,0 +1,77 @@
+"""Chapter 2 says what the compiler says: its kernels and layouts through the real DSL, without a GPU."""
+
+import importlib.util
+import json
+import subprocess
+import sys
+
+import pytest
+
+QUOTED = {  # what the chapter quotes, and the kernel that the compiler says it of
+    "named_in_if": ("name 'value' is not defined", "must be defined before"),
+    "changes_type": ("TYPE_UNSTABLE_JOIN", "`total` has type `Int32` on one path and `Float32` on"),
+    "returns_early": ("UNSUP_EARLY_EXIT",),
+}
+ASK = """
+import contextlib, io, json
+from quack_tutorial import compiler
+
+said = {}
+for kernel in (named_in_if, changes_type, returns_early):
+    vector = compiler.TensorSpec("float32", (32,), (1,))
+    try:
+        compiler.ptx(on_warp(kernel), vector, vector)
+        said[kernel.__name__] = "compiled"
+    except Exception as error:
+        said[kernel.__name__] = str(error)
+
+def printed(run):
+    text = io.StringIO()
+    with contextlib.redirect_stdout(text):
+        run()
+    return text.getvalue()
+
+both = [[printed(f), printed(lambda: qt.simulate(f))] for f in (layouts, compose, divide, make_tv, show)]
+tile = torch.zeros(4, 8, dtype=torch.int32)
+x, tall = torch.zeros(8, 128), torch.zeros(128, 8)
+ptx = [compiler.ptx(*args) for args in (
+    (sign, tile, tile, patches), (TileCopy(), x, x), (TransposeSolved(), x, tall), (Wider(), x, x),
+    (power, torch.zeros(32), torch.zeros(32), 3))]
+print("answer", json.dumps({"said": said, "both": both, "ptx": ptx}))
+"""
+
+
+@pytest.fixture(scope="module")
+def answer(root, tmp_path_factory):
+    if importlib.util.find_spec("cutlass") is None or importlib.util.find_spec("torch") is None:
+        pytest.skip("CuTe DSL or torch is not installed")
+    notebook = json.loads((root / "notebooks/02-layouts.ipynb").read_text(encoding="utf-8"))
+    cells = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    file = tmp_path_factory.mktemp("chapter") / "chapter.py"
+    file.write_text("\n\n".join([*cells, ASK]), encoding="utf-8")
+    done = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, timeout=300, cwd=root)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout.rpartition("answer ")[2])
+
+
+@pytest.mark.parametrize("kernel", QUOTED)
+def test_the_compiler_complains_as_the_chapter_says(answer, kernel):
+    # without the colours of a terminal, and its lines joined
+    words = " ".join(answer["said"][kernel].split())
+    for part in QUOTED[kernel]:
+        assert part in words
+
+
+def test_layouts_print_the_same_through_both(answer):
+    for ours, theirs in answer["both"]:
+        assert ours == theirs and ours.strip()
+
+
+def test_the_kernels_compile_to_what_the_chapter_says(answer):
+    sign, copy, transpose, wider, power = answer["ptx"]
+    places = [line.split("[")[1].split("]")[0].partition("+")[2] for line in sign.splitlines() if "st.global" in line]
+    assert sorted({int(place or 0) for place in places}) == [0, 4, 32, 36]
+    assert copy.count("ld.global.v4.b32") == 2 and copy.count("st.global.v4.b32") == 2
+    assert transpose.count("ld.global.v4.b32") == 2 and transpose.count("st.global.b32") == 8
+    assert wider.count("ld.global.v4.b32") == 2
+    assert power.count("mul.rn.f32") + power.count("mul.f32") == 2
