@@ -127,6 +127,8 @@ def simulate(
         trace = recorder.finish()
         if not any(finding.kind in STOPS for finding in findings):
             findings += _races(trace)
+            # A block that reads too early may end too early as well: the read is the cause.
+            findings.sort(key=lambda finding: finding.kind != "read before arrival")
         if not findings:
             options = {"max_steps": max_steps, "max_blocks": blocks, "fill": fill + 1}
             quick = RunState(None, **options)

@@ -299,8 +299,8 @@ def wrong_byte_count(x: cute.Tensor, out: cute.Tensor, bug: cutlass.Constexpr):
     row = cute.make_tensor(x.iterator, cute.make_layout(64))
     if cute.arch.warp_idx() == 0:
         with cute.arch.elect_one():
-            cute.arch.mbarrier_arrive_and_expect_tx(mbar, expected)
-            cute.copy(load, row, s, mbar_ptr=mbar)  # here
+            cute.arch.mbarrier_arrive_and_expect_tx(mbar, expected)  # here
+            cute.copy(load, row, s, mbar_ptr=mbar)
     cute.arch.mbarrier_wait(mbar, 0)  # here
     out[tidx] = s[tidx]
 

@@ -193,7 +193,42 @@ def _before_arrival(trace, order, race: Race, events, lines) -> str:
             return (
                 f"{head}{name}({allowed}) at {where} lets {_count(allowed, 'group')} stay under way: is that too many?"
             )
-    return f"{head}Is {name} missing{'' if race.roles[0] == Role.GROUP else ' before the read'}?"
+    passed = _passed_too_soon(trace, race, events) if race.roles[0] == Role.PHASE else None
+    return f"{head}{passed or f'Is {name} missing' + ('' if race.roles[0] == Role.GROUP else ' before the read') + '?'}"
+
+
+def _passed_too_soon(trace, race: Race, events) -> str | None:
+    """What to say where the reading warp has waited at the mbarrier that counts the bytes, and was let pass before they came."""
+    sent, read = events
+    if int(sent["op"]) == Op.STORE_ASYNC:
+        owner = int(trace.addresses[int(events[1]["addresses"])].max()) >> SMEM_BLOCK_BITS
+        counting = [int(a) for a in trace.addresses[int(sent["sources"])] if a >> SMEM_BLOCK_BITS == owner]
+    else:
+        counting = [int(sent["arg2"])]
+    if not counting:
+        return None
+    before = trace.events[(trace.events["launch"] == read["launch"]) & (trace.events["step"] < read["step"])]
+    before = before[before["addresses"] >= 0]
+    here = before[(trace.addresses[before["addresses"]] == counting[0]).any(axis=1)]
+    waits = here[here["op"] == int(Op.MBARRIER_RESUME)]
+    waits = waits[(waits["block"] == read["block"]) & (waits["warp"] == read["warp"])]
+    if not len(waits):
+        return None
+    wait, where = waits[-1], trace.line(waits[-1]).where
+    arrivals = here[(here["op"] == int(Op.MBARRIER_ARRIVE)) & (here["step"] < wait["step"])]
+    running = int(arrivals[-1]["arg2"]) if len(arrivals) else int(wait["arg2"]) + 1
+    if wait["arg2"] < running:
+        return (
+            f"mbarrier_wait at {where} was passed by phase {wait['arg2']}, complete since before; these bytes count for phase "
+            f"{running}: wait for parity {running % 2}."
+        )
+    said = here[np.isin(here["op"], (int(Op.MBARRIER_ARRIVE), int(Op.MBARRIER_EXPECT))) & (here["arg"] > 0)]
+    if not len(said):
+        return f"mbarrier_wait at {where} waited for arrivals alone: does no expect_tx say how many bytes come?"
+    return (
+        f"mbarrier_wait at {where} was over as soon as the {said[-1]['arg']} bytes had come that {trace.line(said[-1]).where} "
+        "expects: does it count all that is sent?"
+    )
 
 
 def _wait_name(race: Race, event) -> str:

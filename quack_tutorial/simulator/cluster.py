@@ -24,7 +24,7 @@ from . import memory as m
 from .context import STATE, NeedsWarps, fail, group, here, not_simulated
 from .control import Pending, constant_number
 from .numeric import Boolean, Int32, Value, scalar
-from .scheduler import Barrier, Waiting
+from .scheduler import Barrier, Waiting, ranges
 from .tensor import element_offsets
 
 # ---- who a block is -------------------------------------------------------------------------------------------------
@@ -146,7 +146,8 @@ class MBarrier:
     bytes: int = 0  # expected minus arrived: signed
     expected: int = 0
     sent: int = 0
-    senders: tuple = ()
+    senders: tuple = ()  # (Line, block) of each transfer that has landed
+    expecting: tuple = ()  # Lines that said how many bytes to expect
 
     def step(self) -> bool:
         """Complete the phase if nothing is pending; whether it did."""
@@ -155,8 +156,14 @@ class MBarrier:
         self.phase += 1
         self.pending = self.count
         self.expected = self.sent = 0
-        self.senders = ()
+        self.senders = self.expecting = ()
         return True
+
+    def expect(self, nbytes: int) -> None:
+        self.bytes += nbytes
+        self.expected += nbytes
+        if nbytes:
+            self.expecting += (here(),)
 
 
 def _places(pointer: m.Pointer, peer=None):
@@ -190,10 +197,12 @@ def _find(row: int, offset: int, what: str) -> MBarrier:
     found = launch.mbarriers.get((row, offset))
     if found is None:
         block = int(launch.row_blocks[row])
+        own = len(group().blocks) == 1 and int(group().blocks[0]) == block
+        barrier = "cute.arch.barrier()" if own else "a cluster barrier (cluster_arrive, cluster_wait)"
         raise fail(
             "mbarrier not initialised",
-            f"{what} uses an mbarrier of block {block} that is not initialised yet. mbarrier_init by one thread, then "
-            "mbarrier_init_fence, and a barrier (across blocks: a cluster barrier) must come first.",
+            f"{what} uses an mbarrier of block {block} that is not initialised yet. mbarrier_init by one thread of that block, "
+            f"mbarrier_init_fence and {barrier} must come first.",
             block=block,
         )
     return found
@@ -264,8 +273,7 @@ def _arrive(name: str, pointer, peer, count, nbytes) -> None:
         barrier = _find(row, offset, name)
         phase = barrier.phase if phase is None else phase
         amount, arrivals = _amount(nbytes, b, t), _amount(count, b, t)
-        barrier.bytes += amount
-        barrier.expected += amount
+        barrier.expect(amount)
         if arrivals > barrier.pending:
             raise fail(
                 "mbarrier arrivals",
@@ -280,10 +288,7 @@ def _arrive(name: str, pointer, peer, count, nbytes) -> None:
 
 def mbarrier_expect_tx(mbar_ptr, bytes, peer_cta_rank_in_cluster=None, **_) -> None:
     for row, offset, b, t in _places(mbar_ptr, peer_cta_rank_in_cluster):
-        barrier = _find(row, offset, "mbarrier_expect_tx")
-        amount = _amount(bytes, b, t)
-        barrier.bytes += amount
-        barrier.expected += amount
+        _find(row, offset, "mbarrier_expect_tx").expect(_amount(bytes, b, t))
     _record(Op.MBARRIER_EXPECT, mbar_ptr, peer_cta_rank_in_cluster, arg=int(scalar(bytes).a.reshape(-1)[0]))
 
 
@@ -333,14 +338,30 @@ def _wait_for_phase(pointer, barriers: list, parity: int):
     def mismatch():
         for b in barriers:
             if not _done(b, parity) and b.pending == 0 and b.bytes:
-                sent = ", ".join(sorted(set(b.senders))) or line.where
-                said = f"expect_tx said {b.expected} bytes, {b.sent} were sent ({sent})"
-                return f"mbarrier byte mismatch: {said}; phase {b.phase} never ends."
+                return _mismatch(b, line)
         return ""
 
     while not ready():
         yield Waiting(ready, state, line, mismatch)
     _record(Op.MBARRIER_RESUME, pointer, arg=parity, arg2=_acquired(barriers[0]) if barriers else -1)
+
+
+def _mismatch(barrier: MBarrier, wait: Line):
+    """(what, lines): bytes that were said and bytes that came, where the one will never be the other."""
+    said = tuple(dict.fromkeys(barrier.expecting))
+    sent = tuple(dict.fromkeys(line for line, _ in barrier.senders))
+    blocks = sorted({block for _, block in barrier.senders})
+    places = ", ".join(line.where for line in sent)
+    came = f"{barrier.sent} came" + (f", from {_blocks(blocks)} ({places})" if sent else "")
+    text = (
+        f"mbarrier byte mismatch: block {barrier.block} expects {barrier.expected} bytes in phase {barrier.phase}, and {came}; "
+        f"the wait at {wait.where} never ends."
+    )
+    return text, (*said, wait)
+
+
+def _blocks(blocks) -> str:
+    return f"block{'s' * (len(blocks) > 1)} {ranges(blocks)}"
 
 
 def _count(n: int, noun: str) -> str:
@@ -419,7 +440,7 @@ class Transfer:
             barrier = _find(self.row, self.offset, f"the transfer from {self.where.where}")
             barrier.bytes -= self.nbytes
             barrier.sent += self.nbytes
-            barrier.senders += (self.where.where,)
+            barrier.senders += ((self.where, self.issued_by),)
             recorder = STATE.run.recorder
             if recorder is not None:
                 line = recorder.line(self.where.file, self.where.number, self.where.text, self.where.function)
@@ -443,11 +464,13 @@ class Transfer:
 
     def check_target_alive(self, launch, block: int) -> None:
         if int(launch.row_blocks[self.target_row]) == block:
+            same = [t for t in launch.in_flight if t.target_row == self.target_row]
+            nbytes, senders = sum(t.nbytes for t in same), sorted({t.issued_by for t in same})
             raise fail(
                 "exit with traffic in flight",
-                f"Block {block} exited while block {self.issued_by} still had {self.nbytes} bytes in flight to its shared memory "
-                f"({self.where.where}). Is the closing cluster barrier missing?",
-                lines=(self.where,),
+                f"Block {block} exited with {nbytes} bytes still in flight to its shared memory, sent by {_blocks(senders)}. "
+                "Let it wait at the mbarrier that counts them before it ends.",
+                lines=tuple(dict.fromkeys(t.where for t in same)),
                 block=block,
             )
 
@@ -480,6 +503,8 @@ def store_async_dsmem(smem_ptr, value, mbar_ptr, peer_cta_rank, **_) -> None:
     if STATE.run.recorder is not None:
         lanes = g.active()[0]
         addresses = np.where(lanes, m.lane_addresses(words, index[0, :, 0]), -1)
+        first_word = smem_ptr.dtype if smem_ptr.dtype.width == 32 else Int32
+        values = first_word.decode(raw[0, :, 0].astype(np.int32).view(first_word.storage)).astype(np.float64)
         step = m.record_event(
             Op.STORE_ASYNC,
             space=Space.DSMEM,
@@ -487,6 +512,7 @@ def store_async_dsmem(smem_ptr, value, mbar_ptr, peer_cta_rank, **_) -> None:
             nbytes=nbytes,
             addresses=addresses,
             sources=_lane_rows(mbar_ptr, peer_cta_rank),
+            values=np.where(lanes, values, np.nan),
         )
     if g.warp < 0:
         m.scatter(flat, index[..., :1], raw, len(parts), m._lanes(None, 1))

@@ -142,7 +142,7 @@ class Waiting:
     ready: object
     what: object  # str, or a function that gives one when a deadlock is reported
     line: object
-    mismatch: object = None  # says what is wrong with an mbarrier's byte count, or ""
+    mismatch: object = None  # (what is wrong with an mbarrier's byte count, the lines), or ""
     gives_up: bool = False  # goes on, unready, rather than be part of a deadlock
 
 
@@ -334,10 +334,11 @@ def _deadlock(launch: LaunchState, warps: list) -> None:
     for warp in warps:
         if warp.waiting.mismatch is not None and warp.waiting.mismatch():
             STATE.group = warp.group
+            text, lines = warp.waiting.mismatch()
             raise fail(
                 "mbarrier byte mismatch",
-                warp.waiting.mismatch(),
-                lines=(warp.waiting.line,),
+                text,
+                lines=lines,
                 block=int(warp.group.blocks[0]),
             )
     by_place = {}
@@ -351,7 +352,7 @@ def _deadlock(launch: LaunchState, warps: list) -> None:
         names = sorted({(int(w.group.blocks[0]), w.group.warp) for w in stuck})
         blocks = sorted({b for b, _ in names})
         which = (
-            f"block {blocks[0]}, {_warps([w for _, w in names])}" if len(blocks) == 1 else f"blocks {_ranges(blocks)}"
+            f"block {blocks[0]}, {_warps([w for _, w in names])}" if len(blocks) == 1 else f"blocks {ranges(blocks)}"
         )
         parts.append(f"{threads} threads wait at {where} for {what} ({which})")
     lines = tuple(w.waiting.line for w in warps)
@@ -376,10 +377,10 @@ def _deadlock(launch: LaunchState, warps: list) -> None:
 
 
 def _warps(numbers) -> str:
-    return f"warp {numbers[0]}" if len(set(numbers)) == 1 else f"warps {_ranges(numbers)}"
+    return f"warp {numbers[0]}" if len(set(numbers)) == 1 else f"warps {ranges(numbers)}"
 
 
-def _ranges(numbers) -> str:
+def ranges(numbers) -> str:
     numbers = sorted(set(numbers))
     parts, start = [], None
     for i, n in enumerate(numbers):

@@ -1,5 +1,7 @@
 """Clusters: a row sum through distributed shared memory, right in both modes, and what is said when a step is missing."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -8,7 +10,9 @@ from quack_tutorial.simulation import simulate
 from quack_tutorial.simulator import SimulationError
 from quack_tutorial.trace import Op, Space
 from tests.simulator.dsl import async_copies as a
-from tests.simulator.dsl.cluster import ClusterSum
+from tests.simulator.dsl.cluster import ClusterSum, Exchange
+
+X = np.arange(1, 5, dtype=np.float32)
 
 
 def rows(M=2, N=4096):
@@ -33,8 +37,10 @@ BUGS = {
         "mbarrier not initialised",
         "store_async_dsmem uses an mbarrier of block 2 that is not initialised yet",
     ),
-    "no wait": ("exit with traffic in flight", "still had 4 bytes in flight to its shared memory"),
-    "too many bytes": ("mbarrier byte mismatch", "expect_tx said 36 bytes, 32 were sent (cluster.py:"),
+    "too many bytes": (
+        "mbarrier byte mismatch",
+        "expects 36 bytes in phase 0, and 32 came, from blocks 0, 2 (cluster.py:",
+    ),
     "no arrival": ("deadlock", "an mbarrier (phase 0: 1 arrival and -32 bytes outstanding)"),
 }
 
@@ -46,6 +52,59 @@ def test_a_missing_step_is_found(bug):
     finding = simulate(ClusterSum(2, bug), x, np.zeros((2, 2), np.float32)).findings[0]
     assert finding.kind == kind, finding
     assert text in finding.message
+
+
+# The five classic faults of chapter 6: each report says what was waited for and what came, at the guilty line.
+FAULTS = {
+    "too many bytes": (
+        "mbarrier_arrive_and_expect_tx(mbar, nbytes)",
+        r"block 0 expects 32 bytes in phase 0, and 16 came, from blocks 0-3 \(cluster.py:\d+\); the wait at cluster.py:\d+ never",
+    ),
+    "own rank missing": (
+        "mbarrier_arrive_and_expect_tx(mbar, nbytes)",
+        r"block 0 expects 16 bytes in phase 0, and 12 came, from blocks 1-3 \(cluster.py:\d+\); the wait at cluster.py:\d+ never",
+    ),
+    "too few bytes": (
+        "store_async_dsmem",
+        r"mbarrier_wait at cluster.py:\d+ was over as soon as the 4 bytes had come that cluster.py:\d+ expects: does it count all",
+    ),
+    "phase reused": (
+        "store_async_dsmem",
+        r"mbarrier_wait at cluster.py:\d+ was passed by phase 0, complete since before; these bytes count for phase 1: wait for "
+        "parity 1",
+    ),
+    "no wait": ("store_async_dsmem", r"is still sending\. Is mbarrier_wait missing before the read\?"),
+    "no opening barrier": (
+        "store_async_dsmem",
+        r"an mbarrier of block 1 that is not initialised yet\..* and a cluster barrier \(cluster_arrive, cluster_wait\) must come",
+    ),
+    "block gone": (
+        "store_async_dsmem",
+        r"Block 3 exited with 4 bytes still in flight to its shared memory, sent by block 3\. Let it wait at the mbarrier",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_classic_fault_is_named_by_what_came_and_where(fault):
+    text, message = FAULTS[fault]
+    finding = simulate(Exchange(fault), X, np.zeros((4, 2), np.float32)).findings[0]
+    assert text in finding.lines[0].text
+    assert re.search(message, finding.message), finding
+
+
+@pytest.mark.parametrize("schedule", ["forward", "reverse", "seeded"])
+def test_without_the_fault_there_is_no_finding(schedule):
+    out = np.zeros((4, 2), np.float32)
+    run = simulate(Exchange(), X, out, schedule=schedule)
+    assert run.ok, run
+    np.testing.assert_array_equal(out, [[10, 30]] * 4)  # 1 + 2 + 3 + 4 and 1 + 4 + 9 + 16
+
+
+def test_a_message_s_values_are_in_the_trace():
+    run = simulate(Exchange(), X, np.zeros((4, 2), np.float32), values=True)
+    sends = run.trace.select(Op.STORE_ASYNC)
+    assert sorted(run.trace.values[sends["values"]][:, 0]) == [1, 1, 2, 3, 4, 4, 9, 16]
 
 
 def test_bulk_copies_both_ways():

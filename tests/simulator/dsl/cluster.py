@@ -58,3 +58,56 @@ class ClusterSum:
         if cutlass.const_expr(self.bug == "no wait"):
             cute.arch.cluster_arrive()
             cute.arch.cluster_wait()
+
+
+class Exchange:
+    """Four blocks of one warp each sum one number a block, and then its square, through the same slots; mO (4, 2).
+
+    `fault` makes one of the mistakes that chapter 6 shows.
+    """
+
+    def __init__(self, fault=""):
+        self.fault = fault
+
+    @cute.jit
+    def __call__(self, mX: cute.Tensor, mO: cute.Tensor):
+        self.kernel(mX, mO).launch(grid=[4, 1, 1], block=[32, 1, 1], cluster=[4, 1, 1])
+
+    @cute.kernel
+    def kernel(self, mX: cute.Tensor, mO: cute.Tensor):
+        rank = cute.arch.block_idx_in_cluster()
+        smem = cutlass.memory.SmemAllocator()
+        slots = smem.allocate_tensor(cutlass.Float32, cute.make_layout(4), 16)
+        mbar = smem.allocate_array(cutlass.Int64, 1, byte_alignment=8)
+        if cute.arch.lane_idx() == 0:
+            cute.arch.mbarrier_init(mbar, 1)
+            cute.arch.mbarrier_init_fence()
+        if cutlass.const_expr(self.fault != "no opening barrier"):
+            cute.arch.cluster_arrive()
+            cute.arch.cluster_wait()
+        else:
+            cute.arch.sync_warp()
+        value = mX[rank]
+        for turn in cutlass.range_constexpr(1 if self.fault == "block gone" else 2):
+            total = self.exchange(value, slots, mbar, 0 if self.fault == "phase reused" else turn)
+            if cute.arch.lane_idx() == 0:
+                mO[rank, turn] = total
+            value = value * value
+            if cutlass.const_expr(turn == 0 and self.fault != "block gone"):
+                cute.arch.cluster_arrive()
+                cute.arch.cluster_wait()
+
+    @cute.jit
+    def exchange(self, value, slots: cute.Tensor, mbar, phase: cutlass.Constexpr):
+        lane, rank = cute.arch.lane_idx(), cute.arch.block_idx_in_cluster()
+        nbytes = {"too many bytes": 32, "too few bytes": 4}.get(self.fault, 16)
+        if lane == 0:
+            cute.arch.mbarrier_arrive_and_expect_tx(mbar, nbytes)
+        if lane < 4 and (lane != rank or cutlass.const_expr(self.fault != "own rank missing")):
+            cute.arch.store_async_dsmem(slots.iterator + rank, value.bitcast(cutlass.Int32), mbar, lane)
+        total = value
+        if cutlass.const_expr(self.fault != "block gone"):
+            if cutlass.const_expr(self.fault != "no wait"):
+                cute.arch.mbarrier_wait(mbar, phase)
+            total = cute.arch.warp_reduction(slots[lane % 4], operator.add, threads_in_group=4)
+        return total
