@@ -18,6 +18,11 @@ COMMANDS = (
     ),
     ("bench", "time kernels and their peers on this machine's GPU, and keep the times in a record", "bench.command"),
     ("memory", "time the memory hierarchy of this machine's GPU: latencies, bandwidths, conflicts", "bench.memory"),
+    (
+        "model",
+        "train a small transformer with each implementation of its norms and loss, on this machine's GPU",
+        "bench.training",
+    ),
     ("tune", "try every configuration of a kernel on this machine's GPU, and say which to ship", "bench.tune"),
     ("results", "print what the records in quack_tutorial/records/bench say, worst cells first", "bench.results"),
     ("grade", "grade a submission to a lab, on the simulator, and say what is wrong with it", "labs.grade"),

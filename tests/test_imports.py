@@ -17,7 +17,7 @@ ROOMS = {
     "__init__": (set(), set()),
     "analysis": ({"trace", "hardware"}, set()),
     "bench": (
-        {"hardware", "reference", "kernels", "compiler", "ops", "machine", "occupancy", "records"},
+        {"hardware", "reference", "kernels", "compiler", "ops", "model", "machine", "occupancy", "records"},
         {"cuda", "torch"},  # the driver, since torch has no call that releases what L2 keeps
     ),
     "cli": (set(), set()),
@@ -29,8 +29,10 @@ ROOMS = {
     "kernels": ({"simulator.loading"}, {"cutlass", "cuda"}),  # so that they load where the DSL is not installed
     "labs": ({"analysis", "reference", "simulation", "simulator", "trace", "machine"}, set()),
     "machine": ({"simulator.loading"}, set()),
+    "model": ({"ops"}, {"torch"}),
     "occupancy": (set(), {"torch", "cutlass"}),
     "ops": ({"kernels", "compiler", "simulation", "occupancy"}, {"torch"}),
+    "parallel": ({"ops"}, {"torch"}),
     "pytest_plugin": ({"simulation", "simulator"}, set()),
     "records": (set(), set()),
     "reference": (set(), set()),

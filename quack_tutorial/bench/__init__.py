@@ -21,6 +21,7 @@
 | `tune`          | `quack-tutorial tune`                                                                    |
 | `command`       | `quack-tutorial bench`                                                                   |
 | `results`       | `quack-tutorial results`, and the curves that the book draws                             |
+| `training`      | `quack-tutorial model`: a small transformer trained with each implementation             |
 | `here`          | `this_machine`: the reader's own points beside the recorded ones                         |
 
 A cell is an operation, a dtype, M rows and N columns. GB/s are 1e9 bytes a second of what the operation must move.

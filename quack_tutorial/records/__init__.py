@@ -6,6 +6,7 @@
 | `tune/`       | sweeps of configurations                                                      |
 | `host/`       | what a call costs on the host                                                 |
 | `memory/`     | latencies and bandwidths of the memory hierarchy                              |
+| `model/`      | losses, step times and memory of a small transformer's training               |
 | `validation/` | how the simulator compares with specification, compiler and GPU; see `suite`  |
 """
 

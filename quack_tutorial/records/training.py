@@ -1,0 +1,88 @@
+"""The recorded training of a small transformer with each implementation of its norms and loss; see `bench/training.py`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+from quack_tutorial.records import FOLDER
+
+
+def settled_ms(step_ms) -> float:
+    """The median of the second half of the steps, when all is compiled and tuned."""
+    return median(step_ms[len(step_ms) // 2 :])
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One implementation: the loss and the milliseconds of each step, the most bytes allocated, kernels launched a step."""
+
+    name: str
+    losses: tuple[float, ...]
+    step_ms: tuple[float, ...]
+    peak_bytes: int
+    standing_bytes: int
+    kernels: int | None
+
+    @property
+    def ms(self) -> float:
+        """Milliseconds a step, once all is compiled."""
+        return settled_ms(self.step_ms)
+
+
+@dataclass(frozen=True)
+class Training:
+    """What was trained on one GPU; `failed` says of the variants that have no times why."""
+
+    device: str
+    driver: str
+    date: str
+    versions: dict
+    sizes: dict
+    variants: tuple[Variant, ...]
+    failed: dict[str, str]
+
+    def variant(self, name: str) -> Variant:
+        """One variant by its name; KeyError where there is none."""
+        for variant in self.variants:
+            if variant.name == name:
+                return variant
+        raise KeyError(f"no variant {name!r}; there are {', '.join(v.name for v in self.variants)}")
+
+    def farthest(self, name: str, other: str = "stock") -> float:
+        """The largest difference between the losses of two variants at the same step."""
+        return max(abs(a - b) for a, b in zip(self.variant(name).losses, self.variant(other).losses, strict=True))
+
+    @property
+    def origin(self) -> str:
+        """Where the numbers are from, as a caption says it."""
+        names = {"torch": "torch", "nvidia-cutlass-dsl": "CuTe DSL", "quack-kernels": "QuACK", "liger-kernel": "Liger"}
+        versions = ", ".join(f"{name} {self.versions[key]}" for key, name in names.items() if key in self.versions)
+        return f"Measured on {self.device}, driver {self.driver}, {versions}, {self.date} UTC."
+
+    @property
+    def what(self) -> str:
+        """The model and its data in a sentence."""
+        s = self.sizes
+        return (
+            f"{s['layers']} layers of width {s['width']:,}, {s['vocabulary']:,} tokens, {s['B']} x {s['T']:,} of them "
+            f"a step, activations {s['dtype']}, {s['steps']} steps."
+        )
+
+
+def load(path=None) -> Training | None:
+    """The record in `path`, by default that of the H200 which comes with the package; None where there is none yet."""
+    path = Path(path or FOLDER / "model" / "h200.json")
+    if not path.exists():
+        return None
+    kept = json.loads(path.read_text(encoding="utf-8"))
+    variants, failed = [], {}
+    for found in kept["variants"]:
+        if found.pop("status") == "ok":
+            variants.append(Variant(**found | {key: tuple(found[key]) for key in ("losses", "step_ms")}))
+        else:
+            failed[found["name"]] = found["message"]
+    fields = ("device", "driver", "date", "versions", "sizes")
+    return Training(*(kept[field] for field in fields), tuple(variants), failed)

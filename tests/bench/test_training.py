@@ -1,0 +1,100 @@
+"""`quack-tutorial model`: what a variant leaves in the record, and what the chapter reads from it."""
+
+import json
+import sys
+import types
+from dataclasses import replace
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from quack_tutorial import cli  # noqa: E402
+from quack_tutorial.bench import training  # noqa: E402
+from quack_tutorial.records import training as records  # noqa: E402
+
+SMALL = training.Sizes(256, width=32, layers=1, heads=2, hidden=32, dtype="float32", B=1, T=8, steps=12)
+HEAD = {
+    "device": "NVIDIA H200",
+    "driver": "0.0",
+    "versions": {"torch": "0.0"},
+    "sizes": {**training.asdict(SMALL)},
+    "date": "2026-01-02 03:04",
+}
+
+
+def variant(name, losses=(3.0, 2.0, 1.0, 1.0), step_ms=(90.0, 9.0, 4.0, 6.0)):
+    memory = {"standing_bytes": 10**9, "peak_bytes": 3 * 10**9, "kernels": 700}
+    return {"name": name, "status": "ok", "losses": list(losses), "step_ms": list(step_ms), **memory}
+
+
+def test_a_variant_keeps_a_loss_and_a_time_a_step():
+    stock = training.train_variant("stock", SMALL, "cpu")
+    ours = training.train_variant("ours", replace(SMALL, steps=2), "cpu")
+    assert len(stock["losses"]) == len(stock["step_ms"]) == SMALL.steps
+    assert stock["losses"][0] == pytest.approx(ours["losses"][0], abs=1e-4)
+    assert all(ms > 0 for ms in stock["step_ms"])
+
+
+def test_every_variant_names_operations_that_the_model_has():
+    from quack_tutorial import model
+
+    assert all(hasattr(model, which) for which, _ in training.VARIANTS.values())
+
+
+def test_a_record_is_read_as_it_was_written(tmp_path):
+    failed = {"name": "Liger", "status": "failed", "message": "no such module"}
+    record = HEAD | {"variants": [variant("stock"), variant("ours", (3.0, 2.0, 1.5, 1.0), (80, 8, 3.0, 5.0)), failed]}
+    path = tmp_path / "h200.json"
+    path.write_text(training.as_json(record))
+    assert json.loads(path.read_text()) == record
+    found = records.load(path)
+    assert [v.name for v in found.variants] == ["stock", "ours"] and found.failed == {"Liger": "no such module"}
+    assert found.variant("stock").ms == 5.0 and found.farthest("ours") == 0.5
+    assert "NVIDIA H200" in found.origin and "12 steps" in found.what
+    with pytest.raises(KeyError, match="there are stock, ours"):
+        found.variant("QuACK")
+
+
+def test_the_chapters_charts_say_what_the_record_says_or_that_there_is_none(tmp_path):
+    pytest.importorskip("matplotlib")
+    from quack_tutorial.figures import training as charts
+
+    path = tmp_path / "h200.json"
+    assert records.load(path) is None
+    for chart in (charts.losses, charts.costs):
+        assert "Not yet measured" in chart(None).html
+    path.write_text(training.as_json(HEAD | {"variants": [variant("stock"), variant("ours", step_ms=(9, 9, 3, 3))]}))
+    found = records.load(path)
+    assert charts.costs(found).rows[1] == ("ours", "3.00", "3.00", "1.00", "700")
+    assert "Quickest: ours, 3.0 ms" in charts.costs(found)._repr_html_()
+    assert "Measured on NVIDIA H200" in charts.losses(found)._repr_html_()
+
+
+def test_a_process_that_ends_badly_leaves_its_last_words():
+    python = (sys.executable, "-c", "raise RuntimeError('the GPU is gone')")
+    found = training.in_own_process("ours", SMALL, python)
+    assert found == {"name": "ours", "status": "failed", "message": "RuntimeError: the GPU is gone"}
+
+
+def test_the_command_goes_on_where_a_record_stopped(tmp_path, monkeypatch, capsys):
+    found = types.SimpleNamespace(device="cuda", driver="0.0")
+    monkeypatch.setattr(training.machine, "detect", lambda: found)
+    machine = {"device": "NVIDIA H200", "versions": {"torch": "0.0"}}
+    monkeypatch.setattr(training, "in_own_process", lambda name, sizes: variant(name) | {"machine": dict(machine)})
+    out = tmp_path / "h200.json"
+    assert cli.main(["model", "--out", str(out), "--only", "ours"]) == 0
+    assert cli.main(["model", "--out", str(out), "--only", "stock"]) == 0
+    assert [v.name for v in records.load(out).variants] == ["stock", "ours"]
+    machine["versions"] = {"torch": "0.1"}  # other versions begin a new record
+    assert cli.main(["model", "--out", str(out), "--only", "QuACK"]) == 0
+    assert [v.name for v in records.load(out).variants] == ["QuACK"]
+    assert "ours: 5.00 ms a step, 3.00 GB at most, loss 3.000 to 1.000" in capsys.readouterr().out
+
+
+def test_the_command_refuses_what_it_cannot_do(monkeypatch, capsys):
+    found = types.SimpleNamespace(device="cpu", reason="this machine has no NVIDIA GPU.")
+    monkeypatch.setattr(training.machine, "detect", lambda: found)
+    assert cli.main(["model"]) == 2 and "no NVIDIA GPU" in capsys.readouterr().err
+    assert cli.main(["model", "--only", "tinygrad"]) == 2 and "there are stock;" in capsys.readouterr().err
+    assert cli.main(["model", "--steps", "3"]) == 2 and "11 are the least" in capsys.readouterr().err
