@@ -5,6 +5,7 @@
 | `lanes`        | a kernel, instruction by instruction, for the 32 lanes of a warp      | a trace                       |
 | `butterfly`    | who reads whom in a warp's shuffles, and who ends with the answer    | a trace with values           |
 | `block_reduce` | warps, shared-memory words in their banks, stores, loads, barriers   | a trace with values           |
+| `cluster_exchange` | blocks of a cluster, their messages, each mbarrier's phase, arrivals, bytes | a trace with values     |
 | `coalescing`   | which bytes of which sectors each request of a line touches          | a trace                       |
 | `race`         | two accesses that nothing orders, and the barrier that would         | a trace and a finding         |
 | `tv_layout`    | which thread holds which element of a tile, both ways                | two arrays                    |
@@ -16,11 +17,12 @@
 All but the last two need nothing but numpy; these two need matplotlib. Each returns an object that notebooks show by
 `_repr_html_`: one self-contained piece of HTML that works in a published page, without a kernel and without a network.
 
-Not covered: the roofline, the traffic meter, clusters.
+Not covered: the roofline, the traffic meter.
 """
 
 from .block import block_reduce
 from .charts import ladder, throughput
+from .cluster import cluster_exchange
 from .exchange import butterfly
 from .grid import explorer
 from .hazard import race
@@ -39,6 +41,7 @@ __all__ = [
     "Scene",
     "block_reduce",
     "butterfly",
+    "cluster_exchange",
     "coalescing",
     "explorer",
     "ladder",

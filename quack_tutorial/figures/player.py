@@ -111,6 +111,7 @@ class Player:
             origin=self.origin,
             script=asset("player.js"),
             data=self.data(),
+            least=640 if self.scene.shrinks else self.scene.width,
         )
 
     def _controls(self) -> str:

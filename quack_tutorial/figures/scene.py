@@ -43,7 +43,7 @@ class Box:
 
 @dataclass(frozen=True)
 class Label:
-    """A text that stays; `anchor` is start, middle or end, `kind` is "" or "strong" or "small" or "code"."""
+    """A text that stays; `anchor` is start, middle or end, `kind` is "", "strong", "small", "head" or "code"."""
 
     x: float
     y: float
@@ -54,13 +54,19 @@ class Label:
 
 @dataclass(frozen=True)
 class Scene:
-    """The part of a picture that no step changes. Sizes are in CSS pixels; `rules` is a path of faint lines."""
+    """The part of a picture that no step changes. Sizes are in CSS pixels; `rules` is a path of faint lines.
+
+    `font` is the size of its texts. A scene that `shrinks` is drawn smaller on narrow pages, down to 640 pixels; one that does not
+    scrolls in its box.
+    """
 
     width: float
     height: float
     boxes: tuple[Box, ...]
     labels: tuple[Label, ...] = ()
     rules: str = ""
+    font: float = 10
+    shrinks: bool = True
 
 
 def number(x: float) -> str:
@@ -127,7 +133,7 @@ def svg(scene: Scene, frame, inks: tuple[str, ...], label: str) -> str:
     areas = [name for name in inks if INKS[name][3]]
     lines = [name for name in inks if not INKS[name][3]]
     drawn = lambda names: "".join(_ink(name, frame.inks.get(name, "")) for name in names)  # noqa: E731
-    font = 'font-family="system-ui,sans-serif" font-size="10"'
+    font = f'font-family="system-ui,sans-serif" font-size="{number(scene.font)}"'
     size = f'viewBox="0 0 {number(scene.width)} {number(scene.height)}" width="{number(scene.width)}"'
     return (
         f'<svg {size} height="{number(scene.height)}" role="img" aria-label="{escape(label)}" {font} '

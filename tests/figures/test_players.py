@@ -32,6 +32,7 @@ def gallery():
         "lanes": figures.lanes(traces.shuffle_down()[0]),
         "butterfly": figures.butterfly(traces.butterfly()[0]),
         "block_reduce": figures.block_reduce(traces.block_reduce()),
+        "cluster_exchange": figures.cluster_exchange(traces.cluster()),
         "coalescing": figures.coalescing(traces.strided(2, repeats=3)),
         "race": figures.race(racy, racy_finding(racy)),
         "explorer": coalescing_explorer("Strides", {"stride": (1, 2, 8)}, lambda stride: traces.strided(stride)),
@@ -395,6 +396,73 @@ def test_a_bank_conflict_is_counted():
     hand.access(0, line, Op.LOAD, 2, buffer, 128 * (np.arange(32) % 8), np.zeros(32))
     caption = figures.block_reduce(hand.finish()).frames[1].caption
     assert "8 words of tile in 1 bank (0); up to 8 words in one bank, so 8 wavefronts where 1 would do" in caption
+
+
+# Cluster -------------------------------------------------------------------------------------------------------------
+
+
+def named_texts(player, frame):
+    """What each block's boxes say, by the labels of their rows: block 0's are the first of its column."""
+    tops = {round(label.y - 12): label.text for label in player.scene.labels if label.anchor == "end"}
+    rows = {}
+    for box, text in zip(player.scene.boxes, frame.texts):
+        rows.setdefault(tops[round(box.y)], []).append(text)
+    return rows
+
+
+def test_the_cluster_player_counts_what_the_mbarriers_count():
+    player = figures.cluster_exchange(traces.cluster())
+    captions = [frame.caption for frame in player.frames]
+    armed = captions.index(
+        "Block 3 arrives at its mbarrier and has it expect 16 bytes: 0 arrivals pending, 16 bytes to come."
+    )
+    rows = named_texts(player, player.frames[armed])
+    assert (rows["phase"], rows["arrivals pending"], rows["bytes to come"]) == (
+        ["0"] * 4,
+        ["1", "1", "1", "0"],
+        ["0", "0", "0", "16"],
+    )
+    sent = next(
+        i for i, text in enumerate(captions) if "sends 4 to slots[3] of blocks 0-3: 4 messages of 4 bytes." in text
+    )
+    assert player.frames[sent].inks["order"].count("M") == 2 * 4 and not player.frames[sent].inks["thin"]
+    landed = [frame for frame in player.frames if frame.caption.startswith("The bytes that block")]
+    left = [named_texts(player, frame)["bytes to come"] for frame in landed[:3]]
+    assert left == [["12"] * 4, ["8"] * 4, ["4"] * 4]  # 4 bytes from each block, one block's after the other's
+    assert "Phase 0 of block 0 is complete: no arrival is pending, and no byte to come." in landed[3].caption
+    rows = named_texts(player, landed[3])
+    assert rows["phase"] == ["1", "0", "0", "0"] and rows["arrivals pending"] == ["1", "0", "0", "0"]
+    last = named_texts(player, player.frames[-1])
+    assert last["slots"] == ["1", "4", "9", "16"] * 4 and last["writes"] == ["30"] * 4 and last["phase"] == ["2"] * 4
+    assert player.start == len(player.frames) - 1 and captions[-1] == "All blocks have ended."
+
+
+def test_the_cluster_player_shows_how_far_a_faulty_run_came():
+    player = figures.cluster_exchange(traces.cluster("own rank missing"))
+    rows = named_texts(player, player.frames[-1])
+    assert rows["bytes to come"] == ["4"] * 4 and rows["warps"] == ["waits, parity 0"] * 4
+    assert player.frames[-1].caption == "The run stops here: the report says why."
+    early = figures.cluster_exchange(traces.cluster("no wait")).frames
+    assert any("Nothing has arrived in 4 of them: it gets what was there before." in frame.caption for frame in early)
+
+
+def test_the_cluster_player_wants_a_cluster():
+    with pytest.raises(ValueError, match="the launch has no clusters"):
+        figures.cluster_exchange(traces.block_reduce())
+    with pytest.raises(ValueError, match="no block reaches a tensor 'slot' of another; it reaches slots"):
+        figures.cluster_exchange(traces.cluster(), tensor="slot")
+    with pytest.raises(ValueError, match="block 1 is not the first of a cluster"):
+        figures.cluster_exchange(traces.cluster(), first_block=1)
+
+
+def test_the_cluster_player_s_texts_are_large_enough_wherever_they_are_shown():
+    html = figures.cluster_exchange(traces.cluster())._repr_html_()
+    width = figures.cluster_exchange(traces.cluster()).scene.width
+    assert (
+        f'style="min-width:{width:.0f}px' in html
+        and 'font-size="12"' in html
+        and "qt-small" not in html.split("</style>")[1]
+    )
 
 
 # Coalescing ----------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Traces built by hand: what a butterfly, a block reduction and strided requests leave behind, event by event."""
+"""Traces built by hand, event by event: a butterfly, a block reduction, strided requests; and a cluster's, simulated."""
 
 import numpy as np
 
@@ -146,3 +146,15 @@ def strided(stride, nbytes=4, op=Op.LOAD, offset=0, repeats=1):
     for repeat in range(repeats):
         hand.access(0, line, op, Space.GMEM, x, BASE + 4 * (LANES * stride + offset + 32 * repeat), nbytes=nbytes)
     return hand.finish()
+
+
+def cluster(fault=""):
+    """Four blocks that exchange 1, 2, 3, 4 and then their squares: the one trace here that the simulator makes."""
+    from quack_tutorial.simulation import simulate
+    from quack_tutorial.simulator.loading import answer_package
+
+    answer_package("tests.simulator.dsl")
+    from tests.simulator.dsl.cluster import Exchange
+
+    x = np.arange(1, 5, dtype=np.float32)
+    return simulate(Exchange(fault), x, np.zeros((4, 2), np.float32), values=True).trace
