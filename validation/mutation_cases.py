@@ -138,7 +138,7 @@ def softmaxes():
         return lambda: (_with_gap(y, gap), numbers(3, M, N, gap=gap), poisoned(M, N, gap=gap))
 
     error = lambda a: reference.softmax_error(*a, "float32")  # noqa: E731
-    for made in (lessons.SoftmaxThreePass(64), lessons.SoftmaxOnline(64)):
+    for made in (lessons.SoftmaxThreePass(64), lessons.SoftmaxOnline(64), lessons.SoftmaxVectors(f32, 150, 64)):
         yield Case(type(made).__name__, made, forward(150, 0, 2), error)
     for spread, N, gap, rows in configs():
         config, said = Config(*spread), f"(5 x {N}, {rows}, {spread}, gap {gap})"
@@ -248,7 +248,8 @@ def steps():
     for made, N in (
         (rmsnorm.RMSNormThread(), 41),
         (rmsnorm.RMSNormBlock(), 301),
-        (rmsnorm.RMSNormVectors(f32, 301, "congruent", threads=64), 301),
+        (rmsnorm.RMSNormVectors(f32, 302, threads_per_block=64), 302),
+        (rmsnorm.RMSNormCluster(f32, 1004, block_bytes=2048), 1004),
     ):
         arguments = lambda N=N: (numbers(5, 3, N), numbers(6, N), poisoned(3, N), EPS)  # noqa: E731
         error = lambda a: reference.rmsnorm_error(a[0], a[2], "float32", weight=a[1], eps=EPS)  # noqa: E731

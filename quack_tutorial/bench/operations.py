@@ -37,6 +37,7 @@ from quack_tutorial.bench.ours import ITEM_BYTES
 
 DTYPES = ("float32", "bfloat16", "float16")
 POWERS = (256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072, 262144)
+LADDER_SIZES = (1024, 4096, 8192, 16384, 32768, 131072)
 # One above a power of 2, round decimal sizes, and the vocabularies of GPT-2, Llama 3 and Qwen 2.5.
 ODD_SIZES = (257, 1000, 3000, 5120, 12289, 50257, 128256, 151936)
 # What a sweep has besides: shorter rows, as of a head of attention; half as long again as a power of 2, and others of many models.
@@ -382,9 +383,9 @@ def default_rows(N: int) -> int:
 
 
 def expected_cells(operation: str, ladder: bool = False) -> tuple[CellKey, ...]:
-    """Every cell that a full record holds; for the ladder two types and the powers of 2 alone."""
+    """Every cell that a full record holds; for the ladder two types and `LADDER_SIZES`."""
     if ladder:
-        return tuple(CellKey(operation, t, default_rows(N), N) for t in ("float32", "bfloat16") for N in POWERS)
+        return tuple(CellKey(operation, t, default_rows(N), N) for t in ("float32", "bfloat16") for N in LADDER_SIZES)
     return tuple(
         CellKey(operation, dtype, M, N)
         for dtype in DTYPES

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from quack_tutorial.bench.formulas import EPS, IGNORE_INDEX
 from quack_tutorial.compiler import DTYPES, MAX_ALIGNMENT, TensorSpec
@@ -208,31 +208,82 @@ OURS = {
 # The ladders ---------------------------------------------------------------------------------------------------------
 
 
-def _version(module: str, name: str, specs) -> Callable:
-    """A version of a lesson: the class `name` of kernels.`module`, made without arguments."""
+FINAL = "what ships"  # the last rung of every ladder: the operation's own kernel
 
-    def kernels(r, config=None):
-        from importlib import import_module
 
-        return [(getattr(import_module(f"quack_tutorial.kernels.{module}"), name)(), specs(r))]
+def _ladder(module: str, table: str, specs, run, last: Ours) -> dict[str, Ours]:
+    """The versions of a lesson: those of `table` in kernels.`module`, by name, and what ships.
 
-    return kernels
+    A version is made from (type, N) and takes `specs(rows)`; `run` allocates its outputs and launches it.
+    """
+    names = LADDER_NAMES[module, table]
+
+    def version(name):
+        def kernels(r, config=None):
+            from importlib import import_module
+
+            make = getattr(import_module(f"quack_tutorial.kernels.{module}"), table)[name]
+            return [(make(r.element, r.N), specs(r))]
+
+        return Ours(kernels, run)
+
+    return {name: version(name) for name in names} | {FINAL: last}
+
+
+# What `LADDER` and `BACKWARD_LADDER` of a lesson hold, as long as nobody may import CuTe DSL; a test compares the two.
+_ROW_RUNGS = ("vectors", "registers", "rows", "async", "cluster")
+LADDER_NAMES = {
+    ("softmax", "LADDER"): ("three-pass", "online", *_ROW_RUNGS),
+    ("rmsnorm", "LADDER"): ("thread", "block", *_ROW_RUNGS),
+    ("rmsnorm", "BACKWARD_LADDER"): ("atomics", "parts", "pipelined"),
+    ("cross_entropy", "LADDER"): ("two-pass", "online", "vectors", "in flight", "rows"),
+    ("cross_entropy", "BACKWARD_LADDER"): ("elements", "vectors", "tiles"),
+}
 
 
 def _rmsnorm_step_specs(r):
     return r.matrix("x"), of_columns(r, r.dtype), r.matrix("out"), EPS
 
 
-def _rmsnorm_vectors(r, config=None):
-    from quack_tutorial.kernels.rmsnorm import RMSNormVectors
-
-    return [(RMSNormVectors(r.element, r.N, r.rows), _rmsnorm_step_specs(r))]
-
-
 def _run_rmsnorm_step(launch, x, w):
     out = like(x)
     launch[0](x, w, out, EPS)
     return out
+
+
+def _rmsnorm_backward_ladder():
+    """The versions with their sum over the parts of dw, where dw has parts."""
+
+    def version(name):
+        def kernels(r, config=None):
+            from quack_tutorial.kernels.rmsnorm import BACKWARD_LADDER
+            from quack_tutorial.kernels.tuned.rmsnorm import ColumnSum
+
+            parts = TensorSpec("float32", ("G", r.N), (r.N, 1), MAX_ALIGNMENT)
+            kernel = BACKWARD_LADDER[name](r.element, r.N)
+            specs = (r.matrix("x"), of_columns(r), r.matrix("dy"), of_rows("rstd"), r.matrix("dx"), parts)
+            finish = [(ColumnSum(r.N, element("float32")), (parts, of_columns(r)))] if kernel.finishes_dw else []
+            return [(kernel, specs), *finish]
+
+        return Ours(kernels, _run_rmsnorm_backward_step)
+
+    names = LADDER_NAMES["rmsnorm", "BACKWARD_LADDER"]
+    return {name: version(name) for name in names} | {FINAL: OURS["rmsnorm backward"]}
+
+
+def _run_rmsnorm_backward_step(launch, x, w, dy, rstd):
+    import torch
+
+    dx, kernel = like(x), launch[0].kernel
+    count = kernel.parts_of(x.shape[0], clusters_at_once(x.device, 1))
+    make = torch.empty if kernel.finishes_dw else torch.zeros
+    parts = make(count, x.shape[1], dtype=torch.float32, device=x.device)
+    launch[0](x, w, dy, rstd, dx, parts)
+    if not kernel.finishes_dw:
+        return dx, parts[0]
+    dw = torch.empty_like(w)
+    launch[1](parts, dw)
+    return dx, dw
 
 
 def _cross_entropy_step_specs(r):
@@ -245,43 +296,30 @@ def _run_cross_entropy_step(launch, x, target):
     return loss
 
 
-def _without_hint(row):
-    """The same kernel, whose loads ask nothing of L2."""
-
-    def kernels(r, config=None):
-        launches = row.kernels(r, config)
-        for kernel, _ in launches:
-            kernel.tile.hint = None
-        return launches
-
-    return replace(row, kernels=kernels)
+def _cross_entropy_backward_step_specs(r):
+    return r.matrix("x"), of_rows("target", "int64"), of_rows("dloss"), of_rows("lse"), r.matrix("dx")
 
 
-FINAL = " (final)"  # the version of this name is the operation's own kernel
+def _run_cross_entropy_backward_step(launch, x, target, dloss, lse):
+    dx = like(x)
+    launch[0](x, target, dloss, lse, dx)
+    return dx
+
 
 LADDERS = {
-    "softmax": {
-        "three-pass": Ours(_version("softmax", "SoftmaxThreePass", _softmax_specs), _run_softmax),
-        "online": Ours(_version("softmax", "SoftmaxOnline", _softmax_specs), _run_softmax),
-        "one read": _without_hint(OURS["softmax"]),
-        "one read, kept in L2 (final)": OURS["softmax"],
-    },
-    "rmsnorm": {
-        "a thread a row": Ours(_version("rmsnorm", "RMSNormThread", _rmsnorm_step_specs), _run_rmsnorm_step),
-        "a block a row": Ours(_version("rmsnorm", "RMSNormBlock", _rmsnorm_step_specs), _run_rmsnorm_step),
-        "16-byte vectors": Ours(_rmsnorm_vectors, _run_rmsnorm_step),
-        "one read": _without_hint(OURS["rmsnorm"]),
-        "one read, kept in L2 (final)": OURS["rmsnorm"],
-    },
-    "cross-entropy": {
-        "two-pass": Ours(
-            _version("cross_entropy", "CrossEntropyTwoPass", _cross_entropy_step_specs), _run_cross_entropy_step
-        ),
-        "online": Ours(
-            _version("cross_entropy", "CrossEntropyOnline", _cross_entropy_step_specs), _run_cross_entropy_step
-        ),
-        "vectors, one rescaling for several (final)": OURS["cross-entropy"],
-    },
+    "softmax": _ladder("softmax", "LADDER", _softmax_specs, _run_softmax, OURS["softmax"]),
+    "rmsnorm": _ladder("rmsnorm", "LADDER", _rmsnorm_step_specs, _run_rmsnorm_step, OURS["rmsnorm"]),
+    "rmsnorm backward": _rmsnorm_backward_ladder(),
+    "cross-entropy": _ladder(
+        "cross_entropy", "LADDER", _cross_entropy_step_specs, _run_cross_entropy_step, OURS["cross-entropy"]
+    ),
+    "cross-entropy backward": _ladder(
+        "cross_entropy",
+        "BACKWARD_LADDER",
+        _cross_entropy_backward_step_specs,
+        _run_cross_entropy_backward_step,
+        OURS["cross-entropy backward"],
+    ),
 }
 
 

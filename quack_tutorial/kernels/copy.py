@@ -19,7 +19,7 @@ import cuda.bindings.driver as cuda
 import cutlass
 import cutlass.cute as cute
 
-from quack_tutorial.kernels.layout import VECTOR_BYTES, tile_at, tiled_copy_rows
+from quack_tutorial.kernels.layout import SHARED_BYTES, VECTOR_BYTES, tile_at, tiled_copy_rows
 
 
 class Copy:
@@ -64,12 +64,7 @@ class CopyAsync:
 
     def __init__(self, dtype, N, threads_per_row=32, threads_per_block=128, unroll=4):
         self.dtype, self.N = dtype, N
-        self.vector_size = widest_vector(dtype, N, VECTOR_BYTES)
-        if self.vector_size * dtype.width < 32:
-            raise ValueError(
-                f"cp.async moves 4, 8 or 16 bytes; rows of {N} elements of {dtype.width} bits allow vectors of "
-                f"{self.vector_size * dtype.width // 8} bytes: use Copy"
-            )
+        self.vector_size = async_vector(dtype, N)
         self.threads_per_row, self.threads_per_block = threads_per_row, threads_per_block
         self.tiler = (threads_per_block // threads_per_row, threads_per_row * self.vector_size * unroll)
 
@@ -111,6 +106,27 @@ def widest_vector(dtype, N, vector_bytes):
     return math.gcd(N, max(1, vector_bytes * 8 // dtype.width))
 
 
+def async_vector(dtype, N):
+    """Elements of the widest vector that divides a row of N and that cp.async can move; ValueError where there is none."""
+    vector_size = widest_vector(dtype, N, VECTOR_BYTES)
+    if vector_size * dtype.width < 32:
+        raise ValueError(
+            f"cp.async moves 4, 8 or 16 bytes; rows of {N} elements of {dtype.width} bits allow vectors of "
+            f"{vector_size * dtype.width // 8} bytes: use a version that loads into registers"
+        )
+    return vector_size
+
+
+def refuse_large_tile(dtype, tiler):
+    """ValueError where a tile (rows, columns) of `dtype` is more than a block's shared memory, the slots of its warps aside."""
+    nbytes = tiler[0] * tiler[1] * dtype.width // 8
+    if nbytes > SHARED_BYTES - 1024:
+        raise ValueError(
+            f"a tile of {tiler[0]} x {tiler[1]} elements is {nbytes} bytes, and a block has {SHARED_BYTES} of shared memory: "
+            f"use a version in which the blocks of a cluster share a row"
+        )
+
+
 @cute.jit
 def inside(tXcX: cute.Tensor, shape: cutlass.Constexpr):
     """Which vectors of this thread lie in a tensor of `shape`: Booleans (rows, vectors), from their first coordinates."""
@@ -120,3 +136,14 @@ def inside(tXcX: cute.Tensor, shape: cutlass.Constexpr):
         for vector in cutlass.range_constexpr(vectors):
             tXpX[row, vector] = cute.elem_less(tXcX[0, row, vector], shape)
     return tXpX
+
+
+@cute.jit
+def copy_columns(source: cute.Tensor, target: cute.Tensor, tXcX: cute.Tensor, N: cutlass.Constexpr):
+    """Copy this thread's elements one at a time, those of columns below N; the three tensors have the same layout.
+
+    For what is moved once a block, and may have another type than the vectors of the tile were chosen for.
+    """
+    for k in cutlass.range_constexpr(cute.size(tXcX)):
+        if tXcX[k][1] < N:
+            target[k] = source[k].to(target.element_type)

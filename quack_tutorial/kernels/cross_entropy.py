@@ -1,14 +1,30 @@
-"""Cross-entropy of each row of an (M, N) tensor of logits with the target class of the row, in versions.
+"""Cross-entropy of each row of an (M, N) tensor of logits with the row's target class, and its gradient: two ladders of versions.
 
-| version                 | a row belongs to | reads x | accesses      | the step it adds                                      |
-|-------------------------|------------------|---------|---------------|-------------------------------------------------------|
-| `CrossEntropyTwoPass`   | one block        | 2 times | one element   | the maximum, then the sum                             |
-| `CrossEntropyOnline`    | one block        | once    | one element   | both at once, rescaled when the maximum grows         |
-| `tuned.cross_entropy.CrossEntropy` | lanes or a block | once | 16 bytes | vectors, rescaled once for several                 |
+Each version changes one thing in the one before it. The loss is log(sum(exp(x))) - x[target]: the row has to be read and nothing
+of it kept, so that no version needs registers for a whole row, or a cluster.
 
-All take float32, float16 or bfloat16 and compute in float32.
+| loss                   | the change                                          | reads x | where it stops paying       |
+|------------------------|-----------------------------------------------------|---------|-----------------------------|
+| `CrossEntropyTwoPass`  | one block a row: the maximum, then the sum          | twice   | everywhere: two reads       |
+| `CrossEntropyOnline`   | both in one pass                                    | once    | two exponentials an element |
+| `CrossEntropyVectors`  | 16 bytes a load, predicated; rescaled once a vector | once    | one load in flight a thread |
+| `CrossEntropyInFlight` | four vectors on their way, one rescaling for all    | once    | short rows: idle threads    |
+| `CrossEntropyRows`     | several rows a block, or lanes of a warp            | once    | tuning is left              |
+| `tuned` CrossEntropy   | sizes from sweeps, cheaper exponentials             | once    | ships                       |
 
-Not covered: ignore_index, log-sum-exp; the final kernel has them.
+With the log-sum-exp of the forward pass, the gradient of a logit is dloss (exp(x - lse) - [column = target]): no reduction at all.
+
+| gradient                                   | the change                                              |
+|--------------------------------------------|---------------------------------------------------------|
+| `CrossEntropyBackwardElements`             | one block a row, one element a thread                   |
+| `CrossEntropyBackwardVectors`              | 16 bytes a load, several on their way                   |
+| `CrossEntropyBackwardTiles`                | a grid of tiles: as many blocks for a row as it is long |
+| `tuned.cross_entropy.CrossEntropyBackward` | sizes read off sweeps, hints to L2                      |
+
+All take float32, float16 or bfloat16 and compute in float32; targets are columns. A vector divides a row, so rows of odd length get
+vectors of one element.
+
+Not covered: ignore_index, targets out of range, the fused kernel that gives loss and gradient at once; the final kernels have them.
 """
 
 import operator
@@ -17,12 +33,16 @@ import cuda.bindings.driver as cuda
 import cutlass
 import cutlass.cute as cute
 
+from quack_tutorial.kernels.copy import inside, widest_vector
+from quack_tutorial.kernels.layout import VECTOR_BYTES, threads_for, tile_at, tiled_copy_rows
 from quack_tutorial.kernels.reduce import (
     block_reduce,
     block_softmax_reduce,
+    combine_lanes,
     exp,
     finite_or_zero,
     online_combine,
+    thread_reduce,
     warp_reduce,
 )
 
@@ -59,7 +79,7 @@ class CrossEntropyTwoPass:
 
 
 class CrossEntropyOnline:
-    """Cross-entropy with one block a row that reads the row once, rescaling the sum with every element."""
+    """As `CrossEntropyTwoPass`, but the maximum and the sum are found in one pass: the sum is rescaled with every element."""
 
     threads = 256
 
@@ -78,9 +98,211 @@ class CrossEntropyOnline:
         for col in range(tidx, N, self.threads):
             x = mX[row, col].to(cutlass.Float32)
             max_thread, sum_thread = online_combine(max_thread, sum_thread, x, cutlass.Float32(1.0))
-        max_warp = warp_reduce(max_thread, cute.arch.fmax)
-        sum_warp = warp_reduce(sum_thread * exp(max_thread - finite_or_zero(max_warp)), operator.add)
-        max_row, sum_row = block_softmax_reduce(max_warp, sum_warp, buffer)
+        max_row, sum_row = block_softmax_reduce(*combine_lanes(max_thread, sum_thread), buffer)
         if tidx == 0:
             logit = mX[row, mT[row]].to(cutlass.Float32)
             mLoss[row] = max_row + cute.math.log(sum_row) - logit
+
+
+class CrossEntropyVectors:
+    """As `CrossEntropyOnline`, but a thread moves a vector of 16 bytes at a time, and rescales the sum once for its elements."""
+
+    unroll = 1
+
+    def __init__(self, dtype, N, threads_per_block=256):
+        self.dtype, self.N, self.threads_per_block = dtype, N, threads_per_block
+        self.vector_size = widest_vector(dtype, N, VECTOR_BYTES)
+        self.tiler = (1, threads_per_block * self.vector_size * self.unroll)
+
+    @cute.jit
+    def __call__(self, mX, mT, mLoss, stream: cuda.CUstream):
+        threads = [self.threads_per_block, 1, 1]
+        self.kernel(mX, mT, mLoss).launch(grid=[mX.shape[0], 1, 1], block=threads, stream=stream)
+
+    @cute.kernel
+    def kernel(self, mX, mT, mLoss):
+        tidx, _, _ = cute.arch.thread_idx()
+        row, _, _ = cute.arch.block_idx()
+        bits = self.vector_size * self.dtype.width
+        atom = cute.make_copy_atom(cute.nvgpu.CopyUniversalOp(), self.dtype, num_bits_per_copy=bits)
+        thr_copy = tiled_copy_rows(atom, self.threads_per_block, 1, self.vector_size).get_slice(tidx)
+        mC = cute.make_identity_tensor(mX.shape)
+        slots = cute.make_ordered_layout((1, self.threads_per_block // 32, 2), order=(2, 1, 0))
+        buffer = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, slots, 16)
+
+        # read MN elements
+        max_thread, sum_thread = -cutlass.Float32.inf, cutlass.Float32(0.0)
+        for tile in range(cute.ceil_div(self.N, self.tiler[1])):
+            tXgX = thr_copy.partition_S(tile_at(mX, self.tiler, row, tile))
+            tXcX = thr_copy.partition_S(cute.local_tile(mC, self.tiler, (row, tile)))
+            tXrX = cute.make_fragment_like(tXgX)
+            tXrX.fill(-self.dtype.inf)
+            cute.copy(atom, tXgX, tXrX, pred=inside(tXcX, mX.shape))
+            x = tXrX.load().to(cutlass.Float32)
+            max_new = thread_reduce(x, cute.ReductionOp.MAX, max_thread)
+            reference = finite_or_zero(max_new)
+            sum_old = sum_thread * exp(max_thread - reference)
+            sum_thread = thread_reduce(exp(x - reference), cute.ReductionOp.ADD, sum_old)
+            max_thread = max_new
+        max_row, sum_row = block_softmax_reduce(*combine_lanes(max_thread, sum_thread), buffer)
+        if tidx == 0:
+            logit = mX[cutlass.Int64(row), mT[row]].to(cutlass.Float32)
+            mLoss[row] = max_row + cute.math.log(sum_row) - logit
+
+
+class CrossEntropyInFlight(CrossEntropyVectors):
+    """As `CrossEntropyVectors`, but a thread asks for four vectors before it uses the first; the same source, another number."""
+
+    unroll = 4
+
+
+class CrossEntropyRows:
+    """As `CrossEntropyInFlight`, but a short row has fewer threads, down to 8 lanes of a warp, and a block has several rows."""
+
+    unroll = 4
+
+    def __init__(self, dtype, N, threads_per_row=None, threads_per_block=None):
+        self.dtype, self.N = dtype, N
+        self.threads_per_row = threads_per_row or min(256, threads_for(N))
+        self.threads_per_block = threads_per_block or max(128, self.threads_per_row)
+        self.vector_size = widest_vector(dtype, N, VECTOR_BYTES)
+        self.rows = self.threads_per_block // self.threads_per_row
+        self.tiler = (self.rows, self.threads_per_row * self.vector_size * self.unroll)
+
+    @cute.jit
+    def __call__(self, mX, mT, mLoss, stream: cuda.CUstream):
+        blocks = cute.ceil_div(mX.shape[0], self.rows)
+        threads = [self.threads_per_block, 1, 1]
+        self.kernel(mX, mT, mLoss).launch(grid=[blocks, 1, 1], block=threads, stream=stream)
+
+    @cute.kernel
+    def kernel(self, mX, mT, mLoss):
+        tidx, _, _ = cute.arch.thread_idx()
+        block, _, _ = cute.arch.block_idx()
+        bits = self.vector_size * self.dtype.width
+        atom = cute.make_copy_atom(cute.nvgpu.CopyUniversalOp(), self.dtype, num_bits_per_copy=bits)
+        thr_copy = tiled_copy_rows(atom, self.threads_per_row, self.rows, self.vector_size).get_slice(tidx)
+        mC = cute.make_identity_tensor(mX.shape)
+
+        # read MN elements
+        max_thread, sum_thread = -cutlass.Float32.inf, cutlass.Float32(0.0)
+        for tile in range(cute.ceil_div(self.N, self.tiler[1])):
+            tXgX = thr_copy.partition_S(tile_at(mX, self.tiler, block, tile))
+            tXcX = thr_copy.partition_S(cute.local_tile(mC, self.tiler, (block, tile)))
+            tXrX = cute.make_fragment_like(tXgX)
+            tXrX.fill(-self.dtype.inf)
+            cute.copy(atom, tXgX, tXrX, pred=inside(tXcX, mX.shape))
+            x = tXrX.load().to(cutlass.Float32)
+            max_new = thread_reduce(x, cute.ReductionOp.MAX, max_thread)
+            reference = finite_or_zero(max_new)
+            sum_old = sum_thread * exp(max_thread - reference)
+            sum_thread = thread_reduce(exp(x - reference), cute.ReductionOp.ADD, sum_old)
+            max_thread = max_new
+        max_row, sum_row = combine_lanes(max_thread, sum_thread, min(self.threads_per_row, 32))
+        if cutlass.const_expr(self.threads_per_row > 32):
+            slots = cute.make_ordered_layout((self.rows, self.threads_per_row // 32, 2), order=(2, 1, 0))
+            buffer = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, slots, 16)
+            max_row, sum_row = block_softmax_reduce(max_row, sum_row, buffer)
+        row = cutlass.Int64(block) * self.rows + tidx // self.threads_per_row
+        if tidx % self.threads_per_row == 0 and row < mX.shape[0]:
+            logit = mX[row, mT[row]].to(cutlass.Float32)
+            mLoss[row] = max_row + cute.math.log(sum_row) - logit
+
+
+LADDER = {
+    "two-pass": lambda dtype, N: CrossEntropyTwoPass(),
+    "online": lambda dtype, N: CrossEntropyOnline(),
+    "vectors": CrossEntropyVectors,
+    "in flight": CrossEntropyInFlight,
+    "rows": CrossEntropyRows,
+}
+
+
+class CrossEntropyBackwardElements:
+    """The gradient of the logits with one block a row, one element a thread at a time."""
+
+    threads = 256
+
+    @cute.jit
+    def __call__(self, mX, mT, mDLoss, mLse, mDX, stream: cuda.CUstream):
+        threads = [self.threads, 1, 1]
+        self.kernel(mX, mT, mDLoss, mLse, mDX).launch(grid=[mX.shape[0], 1, 1], block=threads, stream=stream)
+
+    @cute.kernel
+    def kernel(self, mX, mT, mDLoss, mLse, mDX):
+        N, tidx = mX.shape[1], cute.arch.thread_idx()[0]
+        row = cutlass.Int64(cute.arch.block_idx()[0])
+        target, dloss, lse = mT[row].to(cutlass.Int32), mDLoss[row], mLse[row]
+        # read MN elements; write MN elements
+        for col in range(tidx, N, self.threads):
+            gradient = exp(mX[row, col].to(cutlass.Float32) - lse)
+            if col == target:
+                gradient -= 1.0
+            mDX[row, col] = (gradient * dloss).to(mDX.element_type)
+
+
+class CrossEntropyBackwardVectors:
+    """As `CrossEntropyBackwardElements`, but a thread moves vectors of 16 bytes, `unroll` of them at a time."""
+
+    def __init__(self, dtype, N, threads_per_block=256, unroll=4):
+        self.dtype, self.N, self.threads_per_block = dtype, N, threads_per_block
+        self.vector_size = widest_vector(dtype, N, VECTOR_BYTES)
+        self.tiler = (1, threads_per_block * self.vector_size * unroll)
+
+    @cute.jit
+    def __call__(self, mX, mT, mDLoss, mLse, mDX, stream: cuda.CUstream):
+        threads = [self.threads_per_block, 1, 1]
+        self.kernel(mX, mT, mDLoss, mLse, mDX).launch(grid=[mX.shape[0], 1, 1], block=threads, stream=stream)
+
+    @cute.kernel
+    def kernel(self, mX, mT, mDLoss, mLse, mDX):
+        row, _, _ = cute.arch.block_idx()
+        target, dloss, lse = mT[row].to(cutlass.Int32), mDLoss[row], mLse[row]
+        for tile in range(cute.ceil_div(self.N, self.tiler[1])):
+            self.tile_gradient(mX, target, dloss, lse, mDX, row, tile)
+
+    @cute.jit
+    def tile_gradient(self, mX, target, dloss, lse, mDX, row, tile):
+        """The gradient of one tile of a row."""
+        tidx, _, _ = cute.arch.thread_idx()
+        gX, gDX = tile_at(mX, self.tiler, row, tile), tile_at(mDX, self.tiler, row, tile)
+        cX = cute.local_tile(cute.make_identity_tensor(mX.shape), self.tiler, (row, tile))
+        bits = self.vector_size * self.dtype.width
+        atom = cute.make_copy_atom(cute.nvgpu.CopyUniversalOp(), self.dtype, num_bits_per_copy=bits)
+        thr_copy = tiled_copy_rows(atom, self.threads_per_block, 1, self.vector_size).get_slice(tidx)
+        tXgX, tXgDX, tXcX = thr_copy.partition_S(gX), thr_copy.partition_D(gDX), thr_copy.partition_S(cX)
+        tXpX = inside(tXcX, mX.shape)
+        # read MN elements
+        tXrX = cute.make_fragment_like(tXgX)
+        tXrX.fill(-self.dtype.inf)
+        cute.copy(atom, tXgX, tXrX, pred=tXpX)
+        gradient = cute.make_rmem_tensor(tXrX.layout, cutlass.Float32)
+        gradient.store(exp(tXrX.load().to(cutlass.Float32) - lse))
+        for k in cutlass.range_constexpr(cute.size(gradient)):
+            if tXcX[k][1] == target:
+                gradient[k] = gradient[k] - 1.0
+        # write MN elements
+        tXrX.store((gradient.load() * dloss).to(self.dtype))
+        cute.copy(atom, tXrX, tXgDX, pred=tXpX)
+
+
+class CrossEntropyBackwardTiles(CrossEntropyBackwardVectors):
+    """As `CrossEntropyBackwardVectors`, but every tile has a block of its own: a long row keeps many SMs busy at once."""
+
+    @cute.jit
+    def __call__(self, mX, mT, mDLoss, mLse, mDX, stream: cuda.CUstream):
+        tiles, threads = cute.ceil_div(self.N, self.tiler[1]), [self.threads_per_block, 1, 1]
+        self.kernel(mX, mT, mDLoss, mLse, mDX).launch(grid=[mX.shape[0], tiles, 1], block=threads, stream=stream)
+
+    @cute.kernel
+    def kernel(self, mX, mT, mDLoss, mLse, mDX):
+        row, tile, _ = cute.arch.block_idx()
+        target, dloss, lse = mT[row].to(cutlass.Int32), mDLoss[row], mLse[row]
+        self.tile_gradient(mX, target, dloss, lse, mDX, row, tile)
+
+
+BACKWARD_LADDER = {
+    "elements": lambda dtype, N: CrossEntropyBackwardElements(),
+    "vectors": CrossEntropyBackwardVectors,
+    "tiles": CrossEntropyBackwardTiles,
+}

@@ -18,6 +18,28 @@ import cutlass.cute as cute
 
 VECTOR_BYTES = 16  # the widest load or store of one thread on Hopper: 128 bits
 LINE_BYTES = 128  # what a cache line holds, in four sectors of 32 bytes
+SHARED_BYTES = 227 * 1024  # the shared memory that one block may have
+MOST_THREADS = 1024  # in a block
+MOST_ELEMENTS = 128  # of a row that a thread can hold; of its 64 to 255 registers, others do the arithmetic
+
+
+def threads_for(columns, elements=32):
+    """How many threads share `columns` elements so that each has about `elements` of them: a power of 2, 8 to 1024."""
+    return min(MOST_THREADS, max(8, 1 << (-(-columns // elements) - 1).bit_length()))
+
+
+def row_tiler(columns, vector_size, threads_per_row, rows=1):
+    """The tile (rows, columns) in which each thread has whole vectors, enough of them for `columns` elements a row.
+
+    Raises ValueError where a thread would have to hold more than `MOST_ELEMENTS`.
+    """
+    vectors = -(-columns // (vector_size * threads_per_row))
+    if vectors * vector_size > MOST_ELEMENTS:
+        raise ValueError(
+            f"{columns} elements on {threads_per_row} threads are {vectors * vector_size} each, and a thread holds up to "
+            f"{MOST_ELEMENTS}: use more threads, or a version that shares a row among the blocks of a cluster"
+        )
+    return rows, vectors * vector_size * threads_per_row
 
 
 def tiled_copy_rows(atom, threads_per_row, rows_per_block, vector_size):
@@ -46,3 +68,8 @@ def elements_to_boundary(tensor, nbytes):
 def aligned(tensor, nbytes=VECTOR_BYTES):
     """The same tensor, whose address the caller knows to be a multiple of `nbytes`, as one that vector copies accept."""
     return cute.make_tensor(tensor.iterator.align(nbytes), tensor.layout)
+
+
+def as_rows(tensor, columns, rows=1):
+    """A vector of `columns` elements as (rows, columns), the same in every row, that a TiledCopy of rows can partition."""
+    return cute.make_tensor(tensor.iterator, cute.make_layout((rows, columns), stride=(0, 1)))

@@ -7,6 +7,7 @@
 | block   | `block_reduce`   | shared memory, one slot a warp   | a write, a barrier, a read, log2(warps) shuffles |
 | block   | `block_softmax_reduce` | the same, (max, sum) together | the same, once instead of twice               |
 | cluster | `cluster_reduce` | a slot for each block in every block | a message a block, a wait, log2(blocks) shuffles |
+| cluster | `cluster_softmax_reduce` | the same, (max, sum) together | the same, once instead of twice             |
 
 Every thread that takes part gets the result. `op` combines two values and must be commutative.
 
@@ -16,7 +17,7 @@ is NaN: subtract `finite_or_zero(m)` instead, then exp gives the right 0.
 
 `ClusterReduce` is all four levels in one kernel.
 
-Not covered: several values a message, messages from every warp, a cluster that exchanges in every turn of a loop:
+Not covered: messages from every warp, a cluster that exchanges in every turn of a loop:
 `tuned/row_exchange.py` has them.
 """
 
@@ -176,7 +177,7 @@ def online_combine(max_a, sum_a, max_b, sum_b):
 def block_softmax_reduce(max_warp, sum_warp, buffer: cute.Tensor):
     """The (max, sum) of a row from the pairs of its warps, in one exchange; `buffer` is (rows, warps_per_row, 2).
 
-    The row's sum is NaN if the row is all -inf or holds NaN or +inf, as torch has it.
+    Of a row that is all -inf the sum is 0, as for any part of a row.
     """
     warps_per_row = cute.size(buffer, mode=[1])
     lane, warp = cute.arch.lane_idx(), cute.arch.warp_idx()
@@ -187,10 +188,17 @@ def block_softmax_reduce(max_warp, sum_warp, buffer: cute.Tensor):
     cute.arch.barrier()
     max_slot = buffer[row, lane % warps_per_row, 0]
     sum_slot = buffer[row, lane % warps_per_row, 1]
-    max_row = warp_reduce(max_slot, cute.arch.fmax, width=warps_per_row)
-    # All maxima first, then all sums: one exp a lane, where combining pair by pair needs two a step.
-    sum_row = warp_reduce(sum_slot * exp(max_slot - max_row), operator.add, width=warps_per_row)
-    return max_row, sum_row
+    return combine_lanes(max_slot, sum_slot, warps_per_row)
+
+
+@cute.jit
+def combine_lanes(max_lane, sum_lane, width: cutlass.Constexpr = 32):
+    """The (max, sum) of the pairs of `width` neighbouring lanes, in each of them.
+
+    All maxima first, then all sums: one exp a lane, where combining pair by pair needs two a step.
+    """
+    max_all = warp_reduce(max_lane, cute.arch.fmax, width)
+    return max_all, warp_reduce(sum_lane * exp(max_lane - finite_or_zero(max_all)), operator.add, width)
 
 
 @cute.jit
@@ -222,6 +230,21 @@ def cluster_reduce(value, op: cutlass.Constexpr, slots: cute.Tensor, mbar, phase
         cute.arch.store_async_dsmem(slots.iterator + rank, word, mbar, tidx)
     cute.arch.mbarrier_wait(mbar, phase)
     return warp_reduce(slots[cute.arch.lane_idx() % blocks], op, width=blocks)
+
+
+@cute.jit
+def cluster_softmax_reduce(max_block, sum_block, slots: cute.Tensor, mbar):
+    """The (max, sum) of a row from the pairs of its blocks, in one exchange; as `cluster_reduce`, with `slots` (blocks, 2)."""
+    blocks, rank = cute.size(slots, mode=[0]), cute.arch.block_idx_in_cluster()
+    tidx, _, _ = cute.arch.thread_idx()
+    if tidx == 0:
+        cute.arch.mbarrier_arrive_and_expect_tx(mbar, 8 * blocks)
+    if tidx < blocks:
+        pair = max_block.bitcast(cutlass.Int32), sum_block.bitcast(cutlass.Int32)
+        cute.arch.store_async_dsmem((slots.iterator + 2 * rank).align(8), pair, mbar, tidx)
+    cute.arch.mbarrier_wait(mbar, 0)
+    lane = cute.arch.lane_idx() % blocks
+    return combine_lanes(slots[lane, 0], slots[lane, 1], blocks)
 
 
 class ClusterReduce:

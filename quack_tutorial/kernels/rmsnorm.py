@@ -1,15 +1,31 @@
-"""RMSNorm of each row of an (M, N) tensor, y = x / sqrt(mean(x^2) + eps) * w, in versions.
+"""RMSNorm of each row of an (M, N) tensor, y = x / sqrt(mean(x^2) + eps) * w, and its gradient: two ladders of versions.
 
-| version                 | a row belongs to | reads x | accesses      | the step it adds                                      |
-|-------------------------|------------------|---------|---------------|-------------------------------------------------------|
-| `RMSNormThread`         | one thread       | 2 times | one element   | the formula; 32 lanes read 32 rows: nothing coalesced |
-| `RMSNormBlock`          | one block        | 2 times | one element   | lanes read neighbours; a block reduce                 |
-| `RMSNormVectors`        | one block        | 2 times | 16 bytes      | vectors, several on their way                         |
-| `tuned.rmsnorm.RMSNorm` | lanes or blocks  | once    | 16 bytes      | the row stays in registers                            |
+Each version changes one thing in the one before it.
 
-All take float32, float16 or bfloat16 and compute in float32.
+| forward                 | the change                                             | reads x | where it stops paying             |
+|-------------------------|--------------------------------------------------------|---------|-----------------------------------|
+| `RMSNormThread`         | one thread a row: the formula; 32 lanes read 32 rows   | twice   | everywhere: nothing is coalesced  |
+| `RMSNormBlock`          | one block a row: lanes read neighbours; a block reduce | twice   | 4 bytes a load                    |
+| `RMSNormVectors`        | 16 bytes a load, several on their way, predicated      | twice   | still two reads                   |
+| `RMSNormRegisters`      | the row stays in registers                             | once    | short rows: blocks with few bytes |
+| `RMSNormRows`           | several rows a block, or lanes of a warp               | once    | long rows: registers run out      |
+| `RMSNormAsync`          | cp.async into shared memory                            | once    | rows longer than shared memory    |
+| `RMSNormCluster`        | the blocks of a cluster share a row                    | once    | tuning is left                    |
+| `tuned.rmsnorm.RMSNorm` | sizes from sweeps, odd rows in vectors, hints to L2    | once    | ships                             |
 
-Not covered: residual and bias; the final kernel has them.
+With xhat = x rstd, the gradients are dx = rstd (w dy - xhat mean(w dy xhat)) and dw = sum over the rows of dy xhat.
+
+| backward                        | the change                                             | dw                                 |
+|---------------------------------|--------------------------------------------------------|------------------------------------|
+| `RMSNormBackwardAtomics`        | one block a row, in registers                          | N atomic additions a row           |
+| `RMSNormBackwardParts`          | as many blocks as run at once, each has many rows      | in registers, written once a block |
+| `RMSNormBackwardPipelined`      | cp.async brings the next row while this one is reduced | the same                           |
+| `tuned.rmsnorm.RMSNormBackward` | sizes read off sweeps, clusters, bulk copies           | the same; ships                    |
+
+All take float32, float16 or bfloat16 and compute in float32; backward, w and dw are float32. A vector divides a row, so rows of odd
+length get vectors of one element.
+
+Not covered: residual and bias, rows whose addresses do not allow such vectors; the final kernels have them.
 """
 
 import operator
@@ -18,9 +34,16 @@ import cuda.bindings.driver as cuda
 import cutlass
 import cutlass.cute as cute
 
-from quack_tutorial.kernels.reduce import block_reduce, thread_reduce, warp_reduce
-from quack_tutorial.kernels.tuned.config import Config
-from quack_tutorial.kernels.tuned.row_tile import RowTile
+from quack_tutorial.kernels.copy import async_vector, copy_columns, inside, refuse_large_tile, widest_vector
+from quack_tutorial.kernels.layout import (
+    VECTOR_BYTES,
+    as_rows,
+    row_tiler,
+    threads_for,
+    tile_at,
+    tiled_copy_rows,
+)
+from quack_tutorial.kernels.reduce import block_reduce, cluster_reduce, open_mbarrier, thread_reduce, warp_reduce
 
 
 class RMSNormThread:
@@ -50,7 +73,7 @@ class RMSNormThread:
 
 
 class RMSNormBlock:
-    """RMSNorm with one block a row, one element a thread at a time."""
+    """As `RMSNormThread`, but a block shares the row: neighbouring lanes read neighbouring elements."""
 
     threads = 256
 
@@ -78,33 +101,520 @@ class RMSNormBlock:
 
 
 class RMSNormVectors:
-    """RMSNorm with one block a row, two 16-byte vectors a thread at a time."""
+    """As `RMSNormBlock`, but a thread moves vectors of 16 bytes, `unroll` of them at a time."""
 
-    def __init__(self, dtype, N, rows="aligned", threads=256):
-        self.dtype, self.N, self.threads = dtype, N, threads
-        self.tile = RowTile(dtype, N, rows, Config(threads, threads), vectors=2, hint=None)
+    def __init__(self, dtype, N, threads_per_block=256, unroll=4):
+        self.dtype, self.N, self.threads_per_block = dtype, N, threads_per_block
+        self.vector_size = widest_vector(dtype, N, VECTOR_BYTES)
+        self.tiler = (1, threads_per_block * self.vector_size * unroll)
 
     @cute.jit
     def __call__(self, mX, mW, mO, eps: cutlass.Float32, stream: cuda.CUstream):
-        self.kernel(mX, mW, mO, eps).launch(grid=[mX.shape[0], 1, 1], block=[self.threads, 1, 1], stream=stream)
+        threads = [self.threads_per_block, 1, 1]
+        self.kernel(mX, mW, mO, eps).launch(grid=[mX.shape[0], 1, 1], block=threads, stream=stream)
 
     @cute.kernel
     def kernel(self, mX, mW, mO, eps: cutlass.Float32):
-        slots = cute.make_layout((1, self.threads // 32))
-        buffer = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, slots, byte_alignment=16)
-        row, row_exists, _, lane, head, body = self.tile.place(mX, cute.arch.block_idx()[0])
+        tidx, _, _ = cute.arch.thread_idx()
+        row, _, _ = cute.arch.block_idx()
+        tiles = cute.ceil_div(self.N, self.tiler[1])
+        bits = self.vector_size * self.dtype.width
+        atom = cute.make_copy_atom(cute.nvgpu.CopyUniversalOp(), self.dtype, num_bits_per_copy=bits)
+        thr_copy = tiled_copy_rows(atom, self.threads_per_block, 1, self.vector_size).get_slice(tidx)
+        mC, mW = cute.make_identity_tensor(mX.shape), as_rows(mW, self.N)
+        slots = cute.make_layout((1, self.threads_per_block // 32))
+        buffer = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, slots, 16)
+
         # read MN elements
         squares = cutlass.Float32(0.0)
-        for piece in range(self.tile.pieces):
-            place = row, row_exists, piece, lane, head, body
-            x = self.tile.load(mX, place).load().to(cutlass.Float32)
+        for tile in range(tiles):
+            tXgX = thr_copy.partition_S(tile_at(mX, self.tiler, row, tile))
+            tXpX = inside(thr_copy.partition_S(cute.local_tile(mC, self.tiler, (row, tile))), mX.shape)
+            tXrX = cute.make_fragment_like(tXgX)
+            tXrX.fill(0.0)
+            cute.copy(atom, tXgX, tXrX, pred=tXpX)
+            x = tXrX.load().to(cutlass.Float32)
             squares = thread_reduce(x * x, cute.ReductionOp.ADD, squares)
         squares = block_reduce(warp_reduce(squares, operator.add), operator.add, buffer)
         rstd = cute.math.rsqrt(squares / self.N + eps)
         # read MN elements; write MN elements
-        for piece in range(self.tile.pieces):
-            place = row, row_exists, piece, lane, head, body
-            tXrX = self.tile.load(mX, place)
-            w = self.tile.load_weight(mW, place, mX.shape[0]).load().to(cutlass.Float32)
-            tXrX.store((tXrX.load().to(cutlass.Float32) * rstd * w).to(self.dtype))
-            self.tile.store(tXrX, mO, place)
+        for tile in range(tiles):
+            tXgX = thr_copy.partition_S(tile_at(mX, self.tiler, row, tile))
+            tXgW = thr_copy.partition_S(cute.local_tile(mW, self.tiler, (0, tile)))
+            tXgO = thr_copy.partition_D(tile_at(mO, self.tiler, row, tile))
+            tXpX = inside(thr_copy.partition_S(cute.local_tile(mC, self.tiler, (row, tile))), mX.shape)
+            tXrX, tXrW = cute.make_fragment_like(tXgX), cute.make_fragment_like(tXgX)
+            tXrX.fill(0.0)
+            tXrW.fill(0.0)
+            cute.copy(atom, tXgX, tXrX, pred=tXpX)
+            cute.copy(atom, tXgW, tXrW, pred=tXpX)
+            y = tXrX.load().to(cutlass.Float32) * rstd * tXrW.load().to(cutlass.Float32)
+            tXrX.store(y.to(self.dtype))
+            cute.copy(atom, tXrX, tXgO, pred=tXpX)
+
+
+class RMSNormRegisters:
+    """As `RMSNormVectors`, but the tile is the whole row: read once, and kept in registers until it is written."""
+
+    def __init__(self, dtype, N, threads_per_block=None):
+        self.dtype, self.N = dtype, N
+        self.threads_per_block = threads_per_block or max(128, threads_for(N))
+        self.vector_size = widest_vector(dtype, N, VECTOR_BYTES)
+        self.tiler = row_tiler(N, self.vector_size, self.threads_per_block)
+
+    @cute.jit
+    def __call__(self, mX, mW, mO, eps: cutlass.Float32, stream: cuda.CUstream):
+        threads = [self.threads_per_block, 1, 1]
+        self.kernel(mX, mW, mO, eps).launch(grid=[mX.shape[0], 1, 1], block=threads, stream=stream)
+
+    @cute.kernel
+    def kernel(self, mX, mW, mO, eps: cutlass.Float32):
+        tidx, _, _ = cute.arch.thread_idx()
+        row, _, _ = cute.arch.block_idx()
+        gX, gO = tile_at(mX, self.tiler, row), tile_at(mO, self.tiler, row)
+        gW = cute.local_tile(as_rows(mW, self.N), self.tiler, (0, 0))
+        cX = cute.local_tile(cute.make_identity_tensor(mX.shape), self.tiler, (row, 0))
+        bits = self.vector_size * self.dtype.width
+        atom = cute.make_copy_atom(cute.nvgpu.CopyUniversalOp(), self.dtype, num_bits_per_copy=bits)
+        thr_copy = tiled_copy_rows(atom, self.threads_per_block, 1, self.vector_size).get_slice(tidx)
+        tXgX, tXgW, tXgO = thr_copy.partition_S(gX), thr_copy.partition_S(gW), thr_copy.partition_D(gO)
+        tXpX = inside(thr_copy.partition_S(cX), mX.shape)
+        slots = cute.make_layout((1, self.threads_per_block // 32))
+        buffer = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, slots, 16)
+
+        # read MN elements
+        tXrX, tXrW = cute.make_fragment_like(tXgX), cute.make_fragment_like(tXgX)
+        tXrX.fill(0.0)
+        tXrW.fill(0.0)
+        cute.copy(atom, tXgX, tXrX, pred=tXpX)
+        cute.copy(atom, tXgW, tXrW, pred=tXpX)  # from L2, on its way with the row
+        x = tXrX.load().to(cutlass.Float32)
+
+        squares = thread_reduce(x * x, cute.ReductionOp.ADD, cutlass.Float32(0.0))
+        squares = block_reduce(warp_reduce(squares, operator.add), operator.add, buffer)
+        rstd = cute.math.rsqrt(squares / self.N + eps)
+
+        # write MN elements
+        tXrX.store((x * rstd * tXrW.load().to(cutlass.Float32)).to(self.dtype))
+        cute.copy(atom, tXrX, tXgO, pred=tXpX)
+
+
+class RMSNormRows:
+    """As `RMSNormRegisters`, but a block has several rows where one would give its threads little to load.
+
+    A row of 1024 elements belongs to one warp, a shorter one to 16 or 8 lanes of it: no shared memory, no barrier.
+    """
+
+    def __init__(self, dtype, N, threads_per_row=None, threads_per_block=None):
+        self.dtype, self.N = dtype, N
+        self.threads_per_row = threads_per_row or threads_for(N)
+        self.threads_per_block = threads_per_block or max(128, self.threads_per_row)
+        self.vector_size = widest_vector(dtype, N, VECTOR_BYTES)
+        self.rows = self.threads_per_block // self.threads_per_row
+        self.tiler = row_tiler(N, self.vector_size, self.threads_per_row, self.rows)
+
+    @cute.jit
+    def __call__(self, mX, mW, mO, eps: cutlass.Float32, stream: cuda.CUstream):
+        blocks = cute.ceil_div(mX.shape[0], self.rows)
+        threads = [self.threads_per_block, 1, 1]
+        self.kernel(mX, mW, mO, eps).launch(grid=[blocks, 1, 1], block=threads, stream=stream)
+
+    @cute.kernel
+    def kernel(self, mX, mW, mO, eps: cutlass.Float32):
+        tidx, _, _ = cute.arch.thread_idx()
+        block, _, _ = cute.arch.block_idx()
+        gX, gO = tile_at(mX, self.tiler, block), tile_at(mO, self.tiler, block)
+        # Every row of the tile has the same weights: a stride of 0 from one to the next.
+        gW = cute.local_tile(as_rows(mW, self.N, self.rows), self.tiler, (0, 0))
+        cX = cute.local_tile(cute.make_identity_tensor(mX.shape), self.tiler, (block, 0))
+        bits = self.vector_size * self.dtype.width
+        atom = cute.make_copy_atom(cute.nvgpu.CopyUniversalOp(), self.dtype, num_bits_per_copy=bits)
+        thr_copy = tiled_copy_rows(atom, self.threads_per_row, self.rows, self.vector_size).get_slice(tidx)
+        tXgX, tXgW, tXgO = thr_copy.partition_S(gX), thr_copy.partition_S(gW), thr_copy.partition_D(gO)
+        tXpX = inside(thr_copy.partition_S(cX), mX.shape)
+
+        # read MN elements
+        tXrX, tXrW = cute.make_fragment_like(tXgX), cute.make_fragment_like(tXgX)
+        tXrX.fill(0.0)
+        tXrW.fill(0.0)
+        cute.copy(atom, tXgX, tXrX, pred=tXpX)
+        cute.copy(atom, tXgW, tXrW, pred=tXpX)
+        x = tXrX.load().to(cutlass.Float32)
+
+        squares = thread_reduce(x * x, cute.ReductionOp.ADD, cutlass.Float32(0.0))
+        squares = warp_reduce(squares, operator.add, min(self.threads_per_row, 32))
+        if cutlass.const_expr(self.threads_per_row > 32):
+            slots = cute.make_ordered_layout((self.rows, self.threads_per_row // 32), order=(1, 0))
+            buffer = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, slots, 16)
+            squares = block_reduce(squares, operator.add, buffer)
+        rstd = cute.math.rsqrt(squares / self.N + eps)
+
+        # write MN elements
+        tXrX.store((x * rstd * tXrW.load().to(cutlass.Float32)).to(self.dtype))
+        cute.copy(atom, tXrX, tXgO, pred=tXpX)
+
+
+class RMSNormAsync:
+    """As `RMSNormRows`, but cp.async brings the tile into shared memory, and no register waits for a byte that travels."""
+
+    def __init__(self, dtype, N, threads_per_row=None, threads_per_block=None):
+        self.dtype, self.N = dtype, N
+        self.threads_per_row = threads_per_row or threads_for(N)
+        self.threads_per_block = threads_per_block or max(128, self.threads_per_row)
+        self.vector_size = async_vector(dtype, N)
+        self.rows = self.threads_per_block // self.threads_per_row
+        self.tiler = row_tiler(N, self.vector_size, self.threads_per_row, self.rows)
+        refuse_large_tile(dtype, self.tiler)
+
+    @cute.jit
+    def __call__(self, mX, mW, mO, eps: cutlass.Float32, stream: cuda.CUstream):
+        blocks = cute.ceil_div(mX.shape[0], self.rows)
+        threads = [self.threads_per_block, 1, 1]
+        self.kernel(mX, mW, mO, eps).launch(grid=[blocks, 1, 1], block=threads, stream=stream)
+
+    @cute.kernel
+    def kernel(self, mX, mW, mO, eps: cutlass.Float32):
+        tidx, _, _ = cute.arch.thread_idx()
+        block, _, _ = cute.arch.block_idx()
+        gX, gO = tile_at(mX, self.tiler, block), tile_at(mO, self.tiler, block)
+        gW = cute.local_tile(as_rows(mW, self.N, self.rows), self.tiler, (0, 0))
+        cX = cute.local_tile(cute.make_identity_tensor(mX.shape), self.tiler, (block, 0))
+        smem = cutlass.memory.SmemAllocator()
+        sX = smem.allocate_tensor(self.dtype, cute.make_ordered_layout(self.tiler, order=(1, 0)), VECTOR_BYTES)
+        bits = self.vector_size * self.dtype.width
+        atom_async = cute.make_copy_atom(cute.nvgpu.cpasync.CopyG2SOp(), self.dtype, num_bits_per_copy=bits)
+        atom = cute.make_copy_atom(cute.nvgpu.CopyUniversalOp(), self.dtype, num_bits_per_copy=bits)
+        thr_copy = tiled_copy_rows(atom, self.threads_per_row, self.rows, self.vector_size).get_slice(tidx)
+        tXgX, tXgW = thr_copy.partition_S(gX), thr_copy.partition_S(gW)
+        tXsX, tXgO = thr_copy.partition_D(sX), thr_copy.partition_D(gO)
+        tXpX = inside(thr_copy.partition_S(cX), mX.shape)
+
+        # read MN elements
+        tXrX, tXrW = cute.make_fragment_like(tXgX), cute.make_fragment_like(tXgX)
+        tXrX.fill(0.0)
+        tXrW.fill(0.0)
+        cute.copy(atom_async, tXgX, tXsX, pred=tXpX)
+        cute.arch.cp_async_commit_group()
+        cute.copy(atom, tXgW, tXrW, pred=tXpX)
+        cute.arch.cp_async_wait_group(0)
+        # A thread reads back the vectors that it copied itself, so its own wait is enough: no barrier.
+        cute.copy(atom, tXsX, tXrX, pred=tXpX)
+        x = tXrX.load().to(cutlass.Float32)
+
+        squares = thread_reduce(x * x, cute.ReductionOp.ADD, cutlass.Float32(0.0))
+        squares = warp_reduce(squares, operator.add, min(self.threads_per_row, 32))
+        if cutlass.const_expr(self.threads_per_row > 32):
+            slots = cute.make_ordered_layout((self.rows, self.threads_per_row // 32), order=(1, 0))
+            buffer = smem.allocate_tensor(cutlass.Float32, slots, 16)
+            squares = block_reduce(squares, operator.add, buffer)
+        rstd = cute.math.rsqrt(squares / self.N + eps)
+
+        # write MN elements
+        tXrX.store((x * rstd * tXrW.load().to(cutlass.Float32)).to(self.dtype))
+        cute.copy(atom, tXrX, tXgO, pred=tXpX)
+
+
+class RMSNormCluster:
+    """As `RMSNormAsync`, but the blocks of a cluster share a row of more than `block_bytes`, each with a part of its columns."""
+
+    def __init__(self, dtype, N, block_bytes=64 * 1024):
+        self.dtype, self.N = dtype, N
+        self.blocks_per_row = 1 << (-(-N * dtype.width // 8 // block_bytes) - 1).bit_length()
+        columns = -(-N // self.blocks_per_row)
+        # A block of a cluster has one row, or a part of one.
+        self.threads_per_row = max(128, threads_for(columns)) if self.blocks_per_row > 1 else threads_for(columns)
+        self.threads_per_block = max(128, self.threads_per_row)
+        self.vector_size = async_vector(dtype, N)
+        self.rows = self.threads_per_block // self.threads_per_row
+        self.tiler = row_tiler(columns, self.vector_size, self.threads_per_row, self.rows)
+        refuse_large_tile(dtype, self.tiler)
+
+    @cute.jit
+    def __call__(self, mX, mW, mO, eps: cutlass.Float32, stream: cuda.CUstream):
+        blocks = cute.ceil_div(mX.shape[0], self.rows) * self.blocks_per_row
+        cluster = [self.blocks_per_row, 1, 1] if self.blocks_per_row > 1 else None
+        threads = [self.threads_per_block, 1, 1]
+        self.kernel(mX, mW, mO, eps).launch(grid=[blocks, 1, 1], block=threads, cluster=cluster, stream=stream)
+
+    @cute.kernel
+    def kernel(self, mX, mW, mO, eps: cutlass.Float32):
+        tidx, _, _ = cute.arch.thread_idx()
+        block, _, _ = cute.arch.block_idx()
+        # Neighbouring blocks share a row: this one has the tile `rank` of its columns.
+        row_tile, rank = block // self.blocks_per_row, block % self.blocks_per_row
+        gX, gO = tile_at(mX, self.tiler, row_tile, rank), tile_at(mO, self.tiler, row_tile, rank)
+        gW = cute.local_tile(as_rows(mW, self.N, self.rows), self.tiler, (0, rank))
+        cX = cute.local_tile(cute.make_identity_tensor(mX.shape), self.tiler, (row_tile, rank))
+        smem = cutlass.memory.SmemAllocator()
+        sX = smem.allocate_tensor(self.dtype, cute.make_ordered_layout(self.tiler, order=(1, 0)), VECTOR_BYTES)
+        bits = self.vector_size * self.dtype.width
+        atom_async = cute.make_copy_atom(cute.nvgpu.cpasync.CopyG2SOp(), self.dtype, num_bits_per_copy=bits)
+        atom = cute.make_copy_atom(cute.nvgpu.CopyUniversalOp(), self.dtype, num_bits_per_copy=bits)
+        thr_copy = tiled_copy_rows(atom, self.threads_per_row, self.rows, self.vector_size).get_slice(tidx)
+        tXgX, tXgW = thr_copy.partition_S(gX), thr_copy.partition_S(gW)
+        tXsX, tXgO = thr_copy.partition_D(sX), thr_copy.partition_D(gO)
+        tXpX = inside(thr_copy.partition_S(cX), mX.shape)
+        if cutlass.const_expr(self.blocks_per_row > 1):
+            mbar = smem.allocate_array(cutlass.Int64, 1, byte_alignment=8)
+            open_mbarrier(mbar)
+
+        # read MN elements
+        tXrX, tXrW = cute.make_fragment_like(tXgX), cute.make_fragment_like(tXgX)
+        tXrX.fill(0.0)
+        tXrW.fill(0.0)
+        cute.copy(atom_async, tXgX, tXsX, pred=tXpX)
+        cute.arch.cp_async_commit_group()
+        cute.copy(atom, tXgW, tXrW, pred=tXpX)
+        cute.arch.cp_async_wait_group(0)
+        cute.copy(atom, tXsX, tXrX, pred=tXpX)
+        x = tXrX.load().to(cutlass.Float32)
+
+        squares = thread_reduce(x * x, cute.ReductionOp.ADD, cutlass.Float32(0.0))
+        squares = warp_reduce(squares, operator.add, min(self.threads_per_row, 32))
+        if cutlass.const_expr(self.threads_per_row > 32):
+            slots = cute.make_ordered_layout((self.rows, self.threads_per_row // 32), order=(1, 0))
+            buffer = smem.allocate_tensor(cutlass.Float32, slots, 16)
+            squares = block_reduce(squares, operator.add, buffer)
+            if cutlass.const_expr(self.blocks_per_row > 1):
+                cluster_buffer = smem.allocate_tensor(cutlass.Float32, cute.make_layout(self.blocks_per_row), 16)
+                cute.arch.cluster_wait()  # every block's mbarrier is there
+                squares = cluster_reduce(squares, operator.add, cluster_buffer, mbar)
+        rstd = cute.math.rsqrt(squares / self.N + eps)
+
+        # write MN elements
+        tXrX.store((x * rstd * tXrW.load().to(cutlass.Float32)).to(self.dtype))
+        cute.copy(atom, tXrX, tXgO, pred=tXpX)
+
+
+LADDER = {
+    "thread": lambda dtype, N: RMSNormThread(),
+    "block": lambda dtype, N: RMSNormBlock(),
+    "vectors": RMSNormVectors,
+    "registers": RMSNormRegisters,
+    "rows": RMSNormRows,
+    "async": RMSNormAsync,
+    "cluster": RMSNormCluster,
+}
+
+
+class RMSNormBackwardAtomics:
+    """dx and dw with one block a row: it reads the row of x and dy once, and adds its row's part to dw with atomics.
+
+    mDWPart is (1, N) and must be 0 before. The order of the additions changes from run to run, and with it dw's last bits.
+    """
+
+    finishes_dw = False  # dw is mDWPart's only row
+
+    def __init__(self, dtype, N, threads_per_block=None):
+        self.dtype, self.N = dtype, N
+        self.threads_per_block = threads_per_block or max(128, threads_for(N, elements=16))
+        self.vector_size = widest_vector(dtype, N, VECTOR_BYTES)
+        self.tiler = row_tiler(N, self.vector_size, self.threads_per_block)
+
+    def parts_of(self, M, sms):
+        """How many rows mDWPart has, for M rows of x on a GPU of `sms` SMs."""
+        return 1
+
+    @cute.jit
+    def __call__(self, mX, mW, mDO, mRstd, mDX, mDWPart, stream: cuda.CUstream):
+        self.kernel(mX, mW, mDO, mRstd, mDX, mDWPart).launch(
+            grid=[mX.shape[0], 1, 1], block=[self.threads_per_block, 1, 1], stream=stream
+        )
+
+    @cute.kernel
+    def kernel(self, mX, mW, mDO, mRstd, mDX, mDWPart):
+        tidx, _, _ = cute.arch.thread_idx()
+        row, _, _ = cute.arch.block_idx()
+        gX, gDO, gDX = (tile_at(m, self.tiler, row) for m in (mX, mDO, mDX))
+        gW = cute.local_tile(as_rows(mW, self.N), self.tiler, (0, 0))
+        cX = cute.local_tile(cute.make_identity_tensor((1, self.N)), self.tiler, (0, 0))
+        bits = self.vector_size * self.dtype.width
+        atom = cute.make_copy_atom(cute.nvgpu.CopyUniversalOp(), self.dtype, num_bits_per_copy=bits)
+        thr_copy = tiled_copy_rows(atom, self.threads_per_block, 1, self.vector_size).get_slice(tidx)
+        tXgX, tXgDO, tXgDX = thr_copy.partition_S(gX), thr_copy.partition_S(gDO), thr_copy.partition_D(gDX)
+        tXcX = thr_copy.partition_S(cX)
+        tXpX = inside(tXcX, (1, self.N))
+        slots = cute.make_layout((1, self.threads_per_block // 32))
+        buffer = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, slots, 16)
+
+        # read 2 MN elements
+        tXrX, tXrDO = cute.make_fragment_like(tXgX), cute.make_fragment_like(tXgX)
+        tXrX.fill(0.0)
+        tXrDO.fill(0.0)
+        cute.copy(atom, tXgX, tXrX, pred=tXpX)
+        cute.copy(atom, tXgDO, tXrDO, pred=tXpX)
+        tXrW = cute.make_rmem_tensor(tXrX.layout, cutlass.Float32)
+        tXrW.fill(0.0)
+        copy_columns(thr_copy.partition_S(gW), tXrW, tXcX, self.N)
+
+        rstd = mRstd[row]
+        xhat, dy = tXrX.load().to(cutlass.Float32) * rstd, tXrDO.load().to(cutlass.Float32)
+        wdy = dy * tXrW.load()
+        dot = warp_reduce(thread_reduce(xhat * wdy, cute.ReductionOp.ADD, cutlass.Float32(0.0)), operator.add)
+        mean = block_reduce(dot, operator.add, buffer) / self.N
+
+        # write MN elements; add MN elements to dw
+        tXrX.store(((wdy - xhat * mean) * rstd).to(self.dtype))
+        cute.copy(atom, tXrX, tXgDX, pred=tXpX)
+        tXrDW = cute.make_rmem_tensor(tXrX.layout, cutlass.Float32)
+        tXrDW.store(dy * xhat)
+        for k in cutlass.range_constexpr(cute.size(tXcX)):
+            column = tXcX[k][1]
+            if column < self.N:
+                cute.arch.atomic_add(mDWPart.iterator + column, tXrDW[k])
+
+
+class RMSNormBackwardParts:
+    """As `RMSNormBackwardAtomics`, but with as many blocks as run at once: each goes through many rows and keeps its part of dw.
+
+    The part stays in registers and is written once, as a row of mDWPart; `tuned.rmsnorm.ColumnSum` adds up the rows, always in
+    the same order, so that dw has the same bits in every run. The weights are read once a block.
+    """
+
+    finishes_dw = True  # dw is the sum of mDWPart's rows
+
+    def __init__(self, dtype, N, threads_per_block=None):
+        self.dtype, self.N = dtype, N
+        self.threads_per_block = threads_per_block or max(128, threads_for(N, elements=16))
+        self.vector_size = widest_vector(dtype, N, VECTOR_BYTES)
+        self.tiler = row_tiler(N, self.vector_size, self.threads_per_block)
+
+    def parts_of(self, M, sms):
+        """How many rows mDWPart has, and how many blocks run, for M rows of x on a GPU of `sms` SMs."""
+        return min(M, sms * max(1, 1024 // self.threads_per_block))
+
+    @cute.jit
+    def __call__(self, mX, mW, mDO, mRstd, mDX, mDWPart, stream: cuda.CUstream):
+        self.kernel(mX, mW, mDO, mRstd, mDX, mDWPart).launch(
+            grid=[mDWPart.shape[0], 1, 1], block=[self.threads_per_block, 1, 1], stream=stream
+        )
+
+    @cute.kernel
+    def kernel(self, mX, mW, mDO, mRstd, mDX, mDWPart):
+        tidx, _, _ = cute.arch.thread_idx()
+        part, _, _ = cute.arch.block_idx()
+        parts, _, _ = cute.arch.grid_dim()
+        gW = cute.local_tile(as_rows(mW, self.N), self.tiler, (0, 0))
+        cX = cute.local_tile(cute.make_identity_tensor((1, self.N)), self.tiler, (0, 0))
+        bits = self.vector_size * self.dtype.width
+        atom = cute.make_copy_atom(cute.nvgpu.CopyUniversalOp(), self.dtype, num_bits_per_copy=bits)
+        thr_copy = tiled_copy_rows(atom, self.threads_per_block, 1, self.vector_size).get_slice(tidx)
+        tXcX = thr_copy.partition_S(cX)
+        tXpX = inside(tXcX, (1, self.N))  # the same in every row
+        slots = cute.make_ordered_layout((2, 1, self.threads_per_block // 32), order=(2, 1, 0))
+        buffer = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, slots, 16)
+
+        tXrX = cute.make_fragment_like(thr_copy.partition_S(tile_at(mX, self.tiler, part)))
+        tXrDO = cute.make_fragment_like(tXrX)
+        tXrX.fill(0.0)
+        tXrDO.fill(0.0)
+        tXrW, tXrDW = (cute.make_rmem_tensor(tXrX.layout, cutlass.Float32) for _ in range(2))
+        tXrW.fill(0.0)
+        tXrDW.fill(0.0)
+        copy_columns(thr_copy.partition_S(gW), tXrW, tXcX, self.N)
+
+        for row in range(part, mX.shape[0], parts):
+            # read 2 MN elements
+            cute.copy(atom, thr_copy.partition_S(tile_at(mX, self.tiler, row)), tXrX, pred=tXpX)
+            cute.copy(atom, thr_copy.partition_S(tile_at(mDO, self.tiler, row)), tXrDO, pred=tXpX)
+            rstd = mRstd[row]
+            xhat, dy = tXrX.load().to(cutlass.Float32) * rstd, tXrDO.load().to(cutlass.Float32)
+            wdy = dy * tXrW.load()
+            dot = warp_reduce(thread_reduce(xhat * wdy, cute.ReductionOp.ADD, cutlass.Float32(0.0)), operator.add)
+            # Two sets of slots: with one barrier a row, only the set of the row before may still be read.
+            turn = (row - part) // parts % 2
+            mean = block_reduce(dot, operator.add, buffer[turn, None, None]) / self.N
+            tXrDW.store(tXrDW.load() + dy * xhat)
+            # write MN elements
+            tXrX.store(((wdy - xhat * mean) * rstd).to(self.dtype))
+            cute.copy(atom, tXrX, thr_copy.partition_D(tile_at(mDX, self.tiler, row)), pred=tXpX)
+
+        gDW = cute.local_tile(as_rows(mDWPart[part, None], self.N), self.tiler, (0, 0))
+        copy_columns(tXrDW, thr_copy.partition_D(gDW), tXcX, self.N)
+
+
+class RMSNormBackwardPipelined:
+    """As `RMSNormBackwardParts`, but cp.async brings the next row into shared memory while this one is reduced."""
+
+    finishes_dw = True
+
+    def __init__(self, dtype, N, threads_per_block=None):
+        self.dtype, self.N = dtype, N
+        self.threads_per_block = threads_per_block or max(128, threads_for(N, elements=16))
+        self.vector_size = async_vector(dtype, N)
+        self.tiler = row_tiler(N, self.vector_size, self.threads_per_block)
+        refuse_large_tile(dtype, (4, self.tiler[1]))  # two rows of x and two of dy
+
+    def parts_of(self, M, sms):
+        """How many rows mDWPart has, and how many blocks run, for M rows of x on a GPU of `sms` SMs."""
+        return min(M, sms * max(1, 1024 // self.threads_per_block))
+
+    @cute.jit
+    def __call__(self, mX, mW, mDO, mRstd, mDX, mDWPart, stream: cuda.CUstream):
+        self.kernel(mX, mW, mDO, mRstd, mDX, mDWPart).launch(
+            grid=[mDWPart.shape[0], 1, 1], block=[self.threads_per_block, 1, 1], stream=stream
+        )
+
+    @cute.kernel
+    def kernel(self, mX, mW, mDO, mRstd, mDX, mDWPart):
+        tidx, _, _ = cute.arch.thread_idx()
+        part, _, _ = cute.arch.block_idx()
+        parts, _, _ = cute.arch.grid_dim()
+        gW = cute.local_tile(as_rows(mW, self.N), self.tiler, (0, 0))
+        cX = cute.local_tile(cute.make_identity_tensor((1, self.N)), self.tiler, (0, 0))
+        bits = self.vector_size * self.dtype.width
+        atom_async = cute.make_copy_atom(cute.nvgpu.cpasync.CopyG2SOp(), self.dtype, num_bits_per_copy=bits)
+        atom = cute.make_copy_atom(cute.nvgpu.CopyUniversalOp(), self.dtype, num_bits_per_copy=bits)
+        thr_copy = tiled_copy_rows(atom, self.threads_per_block, 1, self.vector_size).get_slice(tidx)
+        tXcX = thr_copy.partition_S(cX)
+        tXpX = inside(tXcX, (1, self.N))
+        smem = cutlass.memory.SmemAllocator()
+        stages = cute.make_ordered_layout((2, self.tiler[1]), order=(1, 0))
+        sX = smem.allocate_tensor(self.dtype, stages, VECTOR_BYTES)
+        sDO = smem.allocate_tensor(self.dtype, stages, VECTOR_BYTES)
+        slots = cute.make_ordered_layout((2, 1, self.threads_per_block // 32), order=(2, 1, 0))
+        buffer = smem.allocate_tensor(cutlass.Float32, slots, 16)
+
+        tXrX = cute.make_fragment_like(thr_copy.partition_S(tile_at(mX, self.tiler, part)))
+        tXrDO = cute.make_fragment_like(tXrX)
+        tXrX.fill(0.0)
+        tXrDO.fill(0.0)
+        tXrW, tXrDW = (cute.make_rmem_tensor(tXrX.layout, cutlass.Float32) for _ in range(2))
+        tXrW.fill(0.0)
+        tXrDW.fill(0.0)
+        # read 2 MN elements, from here on a row ahead
+        for m, s in ((mX, sX), (mDO, sDO)):
+            tXgX = thr_copy.partition_S(tile_at(m, self.tiler, part))
+            cute.copy(atom_async, tXgX, thr_copy.partition_D(tile_at(s, self.tiler, 0)), pred=tXpX)
+        cute.arch.cp_async_commit_group()
+        copy_columns(thr_copy.partition_S(gW), tXrW, tXcX, self.N)
+
+        for row in range(part, mX.shape[0], parts):
+            turn = (row - part) // parts % 2
+            if row + parts < mX.shape[0]:
+                for m, s in ((mX, sX), (mDO, sDO)):
+                    tXgX = thr_copy.partition_S(tile_at(m, self.tiler, row + parts))
+                    cute.copy(atom_async, tXgX, thr_copy.partition_D(tile_at(s, self.tiler, 1 - turn)), pred=tXpX)
+            cute.arch.cp_async_commit_group()  # an empty group after the last row, so that the count below holds
+            cute.arch.cp_async_wait_group(1)  # all groups but the newest: this row is there
+            cute.copy(atom, thr_copy.partition_S(tile_at(sX, self.tiler, turn)), tXrX, pred=tXpX)
+            cute.copy(atom, thr_copy.partition_S(tile_at(sDO, self.tiler, turn)), tXrDO, pred=tXpX)
+            rstd = mRstd[row]
+            xhat, dy = tXrX.load().to(cutlass.Float32) * rstd, tXrDO.load().to(cutlass.Float32)
+            wdy = dy * tXrW.load()
+            dot = warp_reduce(thread_reduce(xhat * wdy, cute.ReductionOp.ADD, cutlass.Float32(0.0)), operator.add)
+            mean = block_reduce(dot, operator.add, buffer[turn, None, None]) / self.N
+            tXrDW.store(tXrDW.load() + dy * xhat)
+            # write MN elements
+            tXrX.store(((wdy - xhat * mean) * rstd).to(self.dtype))
+            cute.copy(atom, tXrX, thr_copy.partition_D(tile_at(mDX, self.tiler, row)), pred=tXpX)
+
+        gDW = cute.local_tile(as_rows(mDWPart[part, None], self.N), self.tiler, (0, 0))
+        copy_columns(tXrDW, thr_copy.partition_D(gDW), tXcX, self.N)
+
+
+BACKWARD_LADDER = {
+    "atomics": RMSNormBackwardAtomics,
+    "parts": RMSNormBackwardParts,
+    "pipelined": RMSNormBackwardPipelined,
+}

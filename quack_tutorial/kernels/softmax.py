@@ -1,13 +1,22 @@
-"""Softmax of each row of an (M, N) tensor, y = exp(x - max) / sum(exp(x - max)), in versions.
+"""Softmax of each row of an (M, N) tensor, y = exp(x - max) / sum(exp(x - max)): a ladder of versions.
 
-| version            | reads x | the step it adds                                                      |
-|--------------------|---------|-----------------------------------------------------------------------|
-| `SoftmaxThreePass` | 3 times | one block a row: maximum, then sum, then output                       |
-| `SoftmaxOnline`    | 2 times | maximum and sum in one pass, rescaling the sum when the maximum grows |
-| `tuned.softmax.Softmax` | once | the row stays in registers; 16-byte vectors; several rows a block    |
+Each version changes one thing in the one before it.
 
-All take float32, float16 or bfloat16, compute in float32, and give what torch gives: a row that is all -inf, or that
-holds NaN or +inf, becomes NaN.
+| version                 | the change                                             | reads x | where it stops paying             |
+|-------------------------|--------------------------------------------------------|---------|-----------------------------------|
+| `SoftmaxThreePass`      | one block a row: maximum, then sum, then output        | 3 times | everywhere: three reads           |
+| `SoftmaxOnline`         | maximum and sum in one pass                            | twice   | two exponentials an element       |
+| `SoftmaxVectors`        | 16 bytes a load, predicated; rescaled once for several | twice   | still two reads                   |
+| `SoftmaxRegisters`      | the row stays in registers                             | once    | short rows: blocks with few bytes |
+| `SoftmaxRows`           | several rows a block, or lanes of a warp               | once    | long rows: registers run out      |
+| `SoftmaxAsync`          | cp.async into shared memory                            | once    | rows longer than shared memory    |
+| `SoftmaxCluster`        | the blocks of a cluster share a row                    | once    | tuning is left                    |
+| `tuned.softmax.Softmax` | sizes from sweeps, odd rows in vectors, hints to L2    | once    | ships                             |
+
+All take float32, float16 or bfloat16, compute in float32, and give what torch gives: a row that is all -inf, or that holds
+NaN or +inf, becomes NaN. A vector divides a row, so rows of odd length get vectors of one element.
+
+Not covered: rows whose addresses do not allow such vectors; the final kernel has them.
 """
 
 import operator
@@ -16,12 +25,24 @@ import cuda.bindings.driver as cuda
 import cutlass
 import cutlass.cute as cute
 
+from quack_tutorial.kernels.copy import async_vector, inside, refuse_large_tile, widest_vector
+from quack_tutorial.kernels.layout import (
+    VECTOR_BYTES,
+    row_tiler,
+    threads_for,
+    tile_at,
+    tiled_copy_rows,
+)
 from quack_tutorial.kernels.reduce import (
     block_reduce,
     block_softmax_reduce,
+    cluster_softmax_reduce,
+    combine_lanes,
     exp,
     finite_or_zero,
     online_combine,
+    open_mbarrier,
+    thread_reduce,
     warp_reduce,
 )
 
@@ -80,20 +101,319 @@ class SoftmaxOnline:
         row, _, _ = cute.arch.block_idx()
         row = cutlass.Int64(row)
         threads, N = self.threads_per_block, mX.shape[1]
-        smem = cutlass.memory.SmemAllocator()
-        buffer = smem.allocate_tensor(
-            cutlass.Float32, cute.make_ordered_layout((1, threads // 32, 2), order=(2, 1, 0)), 16
-        )
+        slots = cute.make_ordered_layout((1, threads // 32, 2), order=(2, 1, 0))
+        buffer = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, slots, 16)
 
         # read MN elements
         max_thread, sum_thread = -cutlass.Float32.inf, cutlass.Float32(0.0)
         for col in range(tidx, N, threads):
             x = mX[row, col].to(cutlass.Float32)
             max_thread, sum_thread = online_combine(max_thread, sum_thread, x, cutlass.Float32(1.0))
-        max_warp = warp_reduce(max_thread, cute.arch.fmax)
-        sum_warp = warp_reduce(sum_thread * exp(max_thread - finite_or_zero(max_warp)), operator.add)
-        max_row, sum_row = block_softmax_reduce(max_warp, sum_warp, buffer)
+        max_row, sum_row = block_softmax_reduce(*combine_lanes(max_thread, sum_thread), buffer)
         # read MN elements; write MN elements
         scale = 1.0 / sum_row
         for col in range(tidx, N, threads):
             mO[row, col] = (exp(mX[row, col].to(cutlass.Float32) - max_row) * scale).to(mO.element_type)
+
+
+class SoftmaxVectors:
+    """As `SoftmaxOnline`, but a thread moves vectors of 16 bytes, `unroll` of them at a time.
+
+    A TiledCopy says which vectors of a tile are whose, and predicates which of them lie in the row. Of several elements at once
+    the maximum comes first, then the sum is rescaled once for all of them: one exponential an element instead of two.
+    """
+
+    def __init__(self, dtype, N, threads_per_block=256, unroll=4):
+        self.dtype, self.N, self.threads_per_block = dtype, N, threads_per_block
+        self.vector_size = widest_vector(dtype, N, VECTOR_BYTES)
+        self.tiler = (1, threads_per_block * self.vector_size * unroll)
+
+    @cute.jit
+    def __call__(self, mX: cute.Tensor, mO: cute.Tensor, stream: cuda.CUstream):
+        threads = self.threads_per_block
+        self.kernel(mX, mO).launch(grid=[mX.shape[0], 1, 1], block=[threads, 1, 1], stream=stream)
+
+    @cute.kernel
+    def kernel(self, mX: cute.Tensor, mO: cute.Tensor):
+        tidx, _, _ = cute.arch.thread_idx()
+        row, _, _ = cute.arch.block_idx()
+        tiles = cute.ceil_div(self.N, self.tiler[1])
+        bits = self.vector_size * self.dtype.width
+        atom = cute.make_copy_atom(cute.nvgpu.CopyUniversalOp(), self.dtype, num_bits_per_copy=bits)
+        thr_copy = tiled_copy_rows(atom, self.threads_per_block, 1, self.vector_size).get_slice(tidx)
+        mC = cute.make_identity_tensor(mX.shape)
+        slots = cute.make_ordered_layout((1, self.threads_per_block // 32, 2), order=(2, 1, 0))
+        buffer = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, slots, 16)
+
+        # read MN elements
+        max_thread, sum_thread = -cutlass.Float32.inf, cutlass.Float32(0.0)
+        for tile in range(tiles):
+            tXgX = thr_copy.partition_S(tile_at(mX, self.tiler, row, tile))
+            tXcX = thr_copy.partition_S(cute.local_tile(mC, self.tiler, (row, tile)))
+            tXrX = cute.make_fragment_like(tXgX)
+            tXrX.fill(-self.dtype.inf)
+            cute.copy(atom, tXgX, tXrX, pred=inside(tXcX, mX.shape))
+            x = tXrX.load().to(cutlass.Float32)
+            max_new = thread_reduce(x, cute.ReductionOp.MAX, max_thread)
+            reference = finite_or_zero(max_new)
+            sum_old = sum_thread * exp(max_thread - reference)
+            sum_thread = thread_reduce(exp(x - reference), cute.ReductionOp.ADD, sum_old)
+            max_thread = max_new
+        max_row, sum_row = block_softmax_reduce(*combine_lanes(max_thread, sum_thread), buffer)
+        # read MN elements; write MN elements
+        scale = 1.0 / sum_row
+        for tile in range(tiles):
+            tXgX = thr_copy.partition_S(tile_at(mX, self.tiler, row, tile))
+            tXgO = thr_copy.partition_D(tile_at(mO, self.tiler, row, tile))
+            tXpX = inside(thr_copy.partition_S(cute.local_tile(mC, self.tiler, (row, tile))), mX.shape)
+            tXrX = cute.make_fragment_like(tXgX)
+            tXrX.fill(-self.dtype.inf)
+            cute.copy(atom, tXgX, tXrX, pred=tXpX)
+            tXrX.store((exp(tXrX.load().to(cutlass.Float32) - max_row) * scale).to(self.dtype))
+            cute.copy(atom, tXrX, tXgO, pred=tXpX)
+
+
+class SoftmaxRegisters:
+    """As `SoftmaxVectors`, but the tile is the whole row: read once, and kept in registers until it is written."""
+
+    def __init__(self, dtype, N, threads_per_block=None):
+        self.dtype, self.N = dtype, N
+        self.threads_per_block = threads_per_block or max(128, threads_for(N))
+        self.vector_size = widest_vector(dtype, N, VECTOR_BYTES)
+        self.tiler = row_tiler(N, self.vector_size, self.threads_per_block)
+
+    @cute.jit
+    def __call__(self, mX: cute.Tensor, mO: cute.Tensor, stream: cuda.CUstream):
+        threads = self.threads_per_block
+        self.kernel(mX, mO).launch(grid=[mX.shape[0], 1, 1], block=[threads, 1, 1], stream=stream)
+
+    @cute.kernel
+    def kernel(self, mX: cute.Tensor, mO: cute.Tensor):
+        tidx, _, _ = cute.arch.thread_idx()
+        row, _, _ = cute.arch.block_idx()
+        gX, gO = tile_at(mX, self.tiler, row), tile_at(mO, self.tiler, row)
+        cX = cute.local_tile(cute.make_identity_tensor(mX.shape), self.tiler, (row, 0))
+        bits = self.vector_size * self.dtype.width
+        atom = cute.make_copy_atom(cute.nvgpu.CopyUniversalOp(), self.dtype, num_bits_per_copy=bits)
+        thr_copy = tiled_copy_rows(atom, self.threads_per_block, 1, self.vector_size).get_slice(tidx)
+        tXgX, tXgO = thr_copy.partition_S(gX), thr_copy.partition_D(gO)
+        tXpX = inside(thr_copy.partition_S(cX), mX.shape)
+        slots = cute.make_ordered_layout((1, self.threads_per_block // 32, 2), order=(2, 1, 0))
+        buffer = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, slots, 16)
+
+        # read MN elements
+        tXrX = cute.make_fragment_like(tXgX)
+        tXrX.fill(-self.dtype.inf)
+        cute.copy(atom, tXgX, tXrX, pred=tXpX)
+        x = tXrX.load().to(cutlass.Float32)
+
+        # Each warp scales by its own maximum, so that its terms need no second exponential after the exchange.
+        max_thread = thread_reduce(x, cute.ReductionOp.MAX, -cutlass.Float32.inf)
+        max_warp = warp_reduce(max_thread, cute.arch.fmax)
+        y = exp(x - finite_or_zero(max_warp))
+        sum_thread = thread_reduce(y, cute.ReductionOp.ADD, cutlass.Float32(0.0))
+        max_row, sum_row = block_softmax_reduce(max_warp, warp_reduce(sum_thread, operator.add), buffer)
+
+        # write MN elements
+        tXrX.store((y * (exp(max_warp - max_row) / sum_row)).to(self.dtype))
+        cute.copy(atom, tXrX, tXgO, pred=tXpX)
+
+
+class SoftmaxRows:
+    """As `SoftmaxRegisters`, but a block has several rows where one would give its threads little to load.
+
+    A row of 1024 elements belongs to one warp, a shorter one to 16 or 8 lanes of it: no shared memory, no barrier.
+    """
+
+    def __init__(self, dtype, N, threads_per_row=None, threads_per_block=None):
+        self.dtype, self.N = dtype, N
+        self.threads_per_row = threads_per_row or threads_for(N)
+        self.threads_per_block = threads_per_block or max(128, self.threads_per_row)
+        self.vector_size = widest_vector(dtype, N, VECTOR_BYTES)
+        self.rows = self.threads_per_block // self.threads_per_row
+        self.tiler = row_tiler(N, self.vector_size, self.threads_per_row, self.rows)
+
+    @cute.jit
+    def __call__(self, mX: cute.Tensor, mO: cute.Tensor, stream: cuda.CUstream):
+        blocks = cute.ceil_div(mX.shape[0], self.rows)
+        self.kernel(mX, mO).launch(grid=[blocks, 1, 1], block=[self.threads_per_block, 1, 1], stream=stream)
+
+    @cute.kernel
+    def kernel(self, mX: cute.Tensor, mO: cute.Tensor):
+        tidx, _, _ = cute.arch.thread_idx()
+        block, _, _ = cute.arch.block_idx()
+        gX, gO = tile_at(mX, self.tiler, block), tile_at(mO, self.tiler, block)
+        cX = cute.local_tile(cute.make_identity_tensor(mX.shape), self.tiler, (block, 0))
+        bits = self.vector_size * self.dtype.width
+        atom = cute.make_copy_atom(cute.nvgpu.CopyUniversalOp(), self.dtype, num_bits_per_copy=bits)
+        thr_copy = tiled_copy_rows(atom, self.threads_per_row, self.rows, self.vector_size).get_slice(tidx)
+        tXgX, tXgO = thr_copy.partition_S(gX), thr_copy.partition_D(gO)
+        tXpX = inside(thr_copy.partition_S(cX), mX.shape)
+
+        # read MN elements
+        tXrX = cute.make_fragment_like(tXgX)
+        tXrX.fill(-self.dtype.inf)
+        cute.copy(atom, tXgX, tXrX, pred=tXpX)
+        x = tXrX.load().to(cutlass.Float32)
+
+        width = min(self.threads_per_row, 32)
+        max_thread = thread_reduce(x, cute.ReductionOp.MAX, -cutlass.Float32.inf)
+        max_warp = warp_reduce(max_thread, cute.arch.fmax, width)
+        y = exp(x - finite_or_zero(max_warp))
+        sum_thread = thread_reduce(y, cute.ReductionOp.ADD, cutlass.Float32(0.0))
+        sum_warp = warp_reduce(sum_thread, operator.add, width)
+        scale = 1.0 / sum_warp
+        if cutlass.const_expr(self.threads_per_row > 32):
+            slots = cute.make_ordered_layout((self.rows, self.threads_per_row // 32, 2), order=(2, 1, 0))
+            buffer = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, slots, 16)
+            max_row, sum_row = block_softmax_reduce(max_warp, sum_warp, buffer)
+            scale = exp(max_warp - max_row) / sum_row
+
+        # write MN elements
+        tXrX.store((y * scale).to(self.dtype))
+        cute.copy(atom, tXrX, tXgO, pred=tXpX)
+
+
+class SoftmaxAsync:
+    """As `SoftmaxRows`, but cp.async brings the tile into shared memory, and no register waits for a byte that travels."""
+
+    def __init__(self, dtype, N, threads_per_row=None, threads_per_block=None):
+        self.dtype, self.N = dtype, N
+        self.threads_per_row = threads_per_row or threads_for(N)
+        self.threads_per_block = threads_per_block or max(128, self.threads_per_row)
+        self.vector_size = async_vector(dtype, N)
+        self.rows = self.threads_per_block // self.threads_per_row
+        self.tiler = row_tiler(N, self.vector_size, self.threads_per_row, self.rows)
+        refuse_large_tile(dtype, self.tiler)
+
+    @cute.jit
+    def __call__(self, mX: cute.Tensor, mO: cute.Tensor, stream: cuda.CUstream):
+        blocks = cute.ceil_div(mX.shape[0], self.rows)
+        self.kernel(mX, mO).launch(grid=[blocks, 1, 1], block=[self.threads_per_block, 1, 1], stream=stream)
+
+    @cute.kernel
+    def kernel(self, mX: cute.Tensor, mO: cute.Tensor):
+        tidx, _, _ = cute.arch.thread_idx()
+        block, _, _ = cute.arch.block_idx()
+        gX, gO = tile_at(mX, self.tiler, block), tile_at(mO, self.tiler, block)
+        cX = cute.local_tile(cute.make_identity_tensor(mX.shape), self.tiler, (block, 0))
+        smem = cutlass.memory.SmemAllocator()
+        sX = smem.allocate_tensor(self.dtype, cute.make_ordered_layout(self.tiler, order=(1, 0)), VECTOR_BYTES)
+        bits = self.vector_size * self.dtype.width
+        atom_async = cute.make_copy_atom(cute.nvgpu.cpasync.CopyG2SOp(), self.dtype, num_bits_per_copy=bits)
+        atom = cute.make_copy_atom(cute.nvgpu.CopyUniversalOp(), self.dtype, num_bits_per_copy=bits)
+        thr_copy = tiled_copy_rows(atom, self.threads_per_row, self.rows, self.vector_size).get_slice(tidx)
+        tXgX, tXsX, tXgO = thr_copy.partition_S(gX), thr_copy.partition_D(sX), thr_copy.partition_D(gO)
+        tXpX = inside(thr_copy.partition_S(cX), mX.shape)
+
+        # read MN elements
+        cute.copy(atom_async, tXgX, tXsX, pred=tXpX)
+        cute.arch.cp_async_commit_group()
+        cute.arch.cp_async_wait_group(0)
+        # A thread reads back the vectors that it copied itself, so its own wait is enough: no barrier.
+        tXrX = cute.make_fragment_like(tXgX)
+        tXrX.fill(-self.dtype.inf)
+        cute.copy(atom, tXsX, tXrX, pred=tXpX)
+        x = tXrX.load().to(cutlass.Float32)
+
+        width = min(self.threads_per_row, 32)
+        max_thread = thread_reduce(x, cute.ReductionOp.MAX, -cutlass.Float32.inf)
+        max_warp = warp_reduce(max_thread, cute.arch.fmax, width)
+        y = exp(x - finite_or_zero(max_warp))
+        sum_thread = thread_reduce(y, cute.ReductionOp.ADD, cutlass.Float32(0.0))
+        sum_warp = warp_reduce(sum_thread, operator.add, width)
+        scale = 1.0 / sum_warp
+        if cutlass.const_expr(self.threads_per_row > 32):
+            slots = cute.make_ordered_layout((self.rows, self.threads_per_row // 32, 2), order=(2, 1, 0))
+            buffer = smem.allocate_tensor(cutlass.Float32, slots, 16)
+            max_row, sum_row = block_softmax_reduce(max_warp, sum_warp, buffer)
+            scale = exp(max_warp - max_row) / sum_row
+
+        # write MN elements
+        tXrX.store((y * scale).to(self.dtype))
+        cute.copy(atom, tXrX, tXgO, pred=tXpX)
+
+
+class SoftmaxCluster:
+    """As `SoftmaxAsync`, but the blocks of a cluster share a row of more than `block_bytes`, each with a part of its columns."""
+
+    def __init__(self, dtype, N, block_bytes=64 * 1024):
+        self.dtype, self.N = dtype, N
+        self.blocks_per_row = 1 << (-(-N * dtype.width // 8 // block_bytes) - 1).bit_length()
+        columns = -(-N // self.blocks_per_row)
+        # A block of a cluster has one row, or a part of one.
+        self.threads_per_row = max(128, threads_for(columns)) if self.blocks_per_row > 1 else threads_for(columns)
+        self.threads_per_block = max(128, self.threads_per_row)
+        self.vector_size = async_vector(dtype, N)
+        self.rows = self.threads_per_block // self.threads_per_row
+        self.tiler = row_tiler(columns, self.vector_size, self.threads_per_row, self.rows)
+        refuse_large_tile(dtype, self.tiler)
+
+    @cute.jit
+    def __call__(self, mX: cute.Tensor, mO: cute.Tensor, stream: cuda.CUstream):
+        blocks = cute.ceil_div(mX.shape[0], self.rows) * self.blocks_per_row
+        cluster = [self.blocks_per_row, 1, 1] if self.blocks_per_row > 1 else None
+        threads = [self.threads_per_block, 1, 1]
+        self.kernel(mX, mO).launch(grid=[blocks, 1, 1], block=threads, cluster=cluster, stream=stream)
+
+    @cute.kernel
+    def kernel(self, mX: cute.Tensor, mO: cute.Tensor):
+        tidx, _, _ = cute.arch.thread_idx()
+        block, _, _ = cute.arch.block_idx()
+        # Neighbouring blocks share a row: this one has the tile `rank` of its columns.
+        row_tile, rank = block // self.blocks_per_row, block % self.blocks_per_row
+        gX, gO = tile_at(mX, self.tiler, row_tile, rank), tile_at(mO, self.tiler, row_tile, rank)
+        cX = cute.local_tile(cute.make_identity_tensor(mX.shape), self.tiler, (row_tile, rank))
+        smem = cutlass.memory.SmemAllocator()
+        sX = smem.allocate_tensor(self.dtype, cute.make_ordered_layout(self.tiler, order=(1, 0)), VECTOR_BYTES)
+        bits = self.vector_size * self.dtype.width
+        atom_async = cute.make_copy_atom(cute.nvgpu.cpasync.CopyG2SOp(), self.dtype, num_bits_per_copy=bits)
+        atom = cute.make_copy_atom(cute.nvgpu.CopyUniversalOp(), self.dtype, num_bits_per_copy=bits)
+        thr_copy = tiled_copy_rows(atom, self.threads_per_row, self.rows, self.vector_size).get_slice(tidx)
+        tXgX, tXsX, tXgO = thr_copy.partition_S(gX), thr_copy.partition_D(sX), thr_copy.partition_D(gO)
+        tXpX = inside(thr_copy.partition_S(cX), mX.shape)
+        if cutlass.const_expr(self.blocks_per_row > 1):
+            mbar = smem.allocate_array(cutlass.Int64, 1, byte_alignment=8)
+            open_mbarrier(mbar)
+
+        # read MN elements
+        cute.copy(atom_async, tXgX, tXsX, pred=tXpX)
+        cute.arch.cp_async_commit_group()
+        cute.arch.cp_async_wait_group(0)
+        tXrX = cute.make_fragment_like(tXgX)
+        tXrX.fill(-self.dtype.inf)
+        cute.copy(atom, tXsX, tXrX, pred=tXpX)
+        x = tXrX.load().to(cutlass.Float32)
+
+        width = min(self.threads_per_row, 32)
+        max_thread = thread_reduce(x, cute.ReductionOp.MAX, -cutlass.Float32.inf)
+        max_warp = warp_reduce(max_thread, cute.arch.fmax, width)
+        y = exp(x - finite_or_zero(max_warp))
+        sum_thread = thread_reduce(y, cute.ReductionOp.ADD, cutlass.Float32(0.0))
+        sum_warp = warp_reduce(sum_thread, operator.add, width)
+        scale = 1.0 / sum_warp
+        if cutlass.const_expr(self.threads_per_row > 32):
+            slots = cute.make_ordered_layout((self.rows, self.threads_per_row // 32, 2), order=(2, 1, 0))
+            buffer = smem.allocate_tensor(cutlass.Float32, slots, 16)
+            max_row, sum_row = block_softmax_reduce(max_warp, sum_warp, buffer)
+            if cutlass.const_expr(self.blocks_per_row > 1):
+                slots = cute.make_ordered_layout((self.blocks_per_row, 2), order=(1, 0))
+                cluster_buffer = smem.allocate_tensor(cutlass.Float32, slots, 16)
+                cute.arch.cluster_wait()  # every block's mbarrier is there
+                max_row, sum_row = cluster_softmax_reduce(max_row, sum_row, cluster_buffer, mbar)
+            scale = exp(max_warp - max_row) / sum_row
+
+        # write MN elements
+        tXrX.store((y * scale).to(self.dtype))
+        cute.copy(atom, tXrX, tXgO, pred=tXpX)
+
+
+LADDER = {
+    "three-pass": lambda dtype, N: SoftmaxThreePass(),
+    "online": lambda dtype, N: SoftmaxOnline(),
+    "vectors": SoftmaxVectors,
+    "registers": SoftmaxRegisters,
+    "rows": SoftmaxRows,
+    "async": SoftmaxAsync,
+    "cluster": SoftmaxCluster,
+}

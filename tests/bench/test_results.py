@@ -24,7 +24,7 @@ def folder(tmp_path):
     slower = synthetic.cell(N=1024, ours_us=42.0, peers_us={"eager": 60.0, "quack": 41.0})
     refused = synthetic.cell(N=262144, ours_us=None, refused=(Result("liger", "missing", "ModuleNotFoundError"),))
     records.save(synthetic.record(faster, slower, refused), tmp_path / "softmax.json")
-    steps = {"three-pass": 90.0, "online": 70.0, "one read, kept in L2 (final)": 40.0}
+    steps = {"three-pass": 90.0, "online": 70.0, "what ships": 40.0}
     step = synthetic.cell(N=4096, peers_us=steps)
     ladder = synthetic.cell(N=4096, results=tuple(r for r in step.results if r.provider != "ours"))
     records.save(synthetic.record(ladder, series="ladder"), tmp_path / "ladder.json")
@@ -141,7 +141,7 @@ def test_curves_take_the_row_count_that_goes_with_n(folder):
 def test_the_ladder_comes_in_the_order_it_is_taught(folder):
     found = records.load_records(folder, series="ladder")
     steps = results.ladder(found, "softmax", "bfloat16", 4096)
-    assert [step["version"] for step in steps] == ["three-pass", "online", "one read, kept in L2 (final)"]
+    assert [step["version"] for step in steps] == ["three-pass", "online", "what ships"]
     assert steps[0]["fraction_of_ceiling"] == pytest.approx(38 / 90, rel=1e-3)
     assert results.ladder(found, "softmax", "bfloat16", 8192) == []
 
