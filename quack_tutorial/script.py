@@ -63,7 +63,7 @@ class Outcome:
 def run_file(target: str, words=(), seed=0, **options) -> Outcome:
     """Simulate what `target` names on the arguments in `words`; Unusable for what cannot be run.
 
-    `options` are simulate's: schedule, values, blocks.
+    `options` are simulate's: schedule, values, blocks, dynamic.
     """
     file, _, expression = target.partition(".py:")
     file = Path(file if target.endswith(".py") else f"{file}.py")

@@ -56,6 +56,11 @@ def add_arguments(parser) -> None:
     parser.add_argument(
         "--blocks", type=_at_least_one, metavar="K", help="simulate the first K blocks of each launch alone"
     )
+    parser.add_argument(
+        "--dynamic",
+        action="store_true",
+        help="extents of tensors are known only when the kernel runs, as of those that CuTe DSL is passed directly",
+    )
     parser.add_argument("--m", type=_at_least_one, default=8, metavar="ROWS", help="rows (default 8)")
     parser.add_argument("--n", type=_at_least_one, default=4096, metavar="COLUMNS", help="columns (default 4096)")
     parser.add_argument("--dtype", choices=sorted(DTYPES), default="fp32", help="of input and output (default fp32)")
@@ -89,6 +94,7 @@ def run(args) -> int:
         print(f"simulate: {args.target!r} is neither a file (FILE.py, FILE.py:function) nor softmax", file=sys.stderr)
         return 2
     options = {"schedule": args.schedule, "blocks": args.blocks, "values": args.html is not None}
+    options |= {"dynamic": True} if args.dynamic else {}
     try:
         outcome = run_file(args.target, args.arguments, args.seed, **options)
     except Unusable as error:
@@ -135,8 +141,11 @@ def _as_dict(outcome) -> dict:
 
 
 def _run_softmax(args) -> int:
-    if args.arguments or args.html or args.blocks:
-        print("simulate: ARGUMENT, --html and --blocks are for a file; softmax takes --m and --n", file=sys.stderr)
+    if args.arguments or args.html or args.blocks or args.dynamic:
+        print(
+            "simulate: ARGUMENT, --html, --blocks and --dynamic are for a file; softmax takes --m and --n",
+            file=sys.stderr,
+        )
         return 2
     if args.m > MAX_M:
         print(

@@ -77,6 +77,7 @@ def simulate(
     blocks=None,
     max_steps=2_000_000,
     fill=0,
+    dynamic=(),
     **kwargs,
 ) -> Run:
     """Run a @cute.jit host function, or an object with a @cute.jit __call__, on the simulator.
@@ -86,12 +87,18 @@ def simulate(
     SimulationError at the first wrong access. schedule: "forward", "reverse" or "seeded" order of the warps; values=True records
     the numbers as well; blocks=k simulates only the first k blocks; fill picks the poison of uninitialised memory;
     max_steps loop steps without a warp's end are taken for an endless loop. After 2 s a line on stderr tells how far it is.
+
+    Extents and strides are known while compiling, as `launch` compiles them. Not those that a tensor from CuTe DSL's from_dlpack
+    was marked with (mark_layout_dynamic, mark_compact_shape_dynamic), nor the modes of dynamic={"x": (0,)}; dynamic=True takes
+    every tensor as CuTe DSL takes one that is passed directly: it knows of a stride of 1, and of strides of 0.
+
     Raises NotSimulated for what is outside the subset, TypeError for arguments it cannot take.
     """
     if WATCHED:
         watch = WATCHED.pop()
         try:
-            run = simulate(function, *args, **{"max_steps": max_steps, "fill": fill} | watch.options, **kwargs)
+            options = {"max_steps": max_steps, "fill": fill, "dynamic": dynamic} | watch.options
+            run = simulate(function, *args, **options, **kwargs)
         finally:
             WATCHED.append(watch)
         watch.runs.append(run)
@@ -106,7 +113,7 @@ def simulate(
     findings, observations = [], ()
     try:
         with np.errstate(all="ignore"):
-            _run_host(function, args, kwargs)
+            _run_host(function, args, kwargs, dynamic)
     except SimulationError as error:
         if not check:
             raise
@@ -134,7 +141,11 @@ def simulate(
             quick = RunState(None, **options)
             same_order = RunState(TraceRecorder(), schedule, seed, **options)
             found, observations = poison.reaches(
-                trace, *(lambda state=state: _silently(state, function, args, kwargs) for state in (quick, same_order))
+                trace,
+                *(
+                    lambda state=state: _silently(state, function, args, kwargs, dynamic)
+                    for state in (quick, same_order)
+                ),
             )
             findings += found
     printed = tuple(text for _, _, text in state.printed)
@@ -167,13 +178,13 @@ def watched(**options):
         WATCHED.remove(watch)
 
 
-def _silently(state, function, args, kwargs) -> bool:
+def _silently(state, function, args, kwargs, dynamic) -> bool:
     """Run once more in the fast mode; whether it came to its end."""
     outer = STATE.run, STATE.group, STATE.loops
     STATE.run, STATE.group, STATE.loops = state, None, 0
     try:
         with np.errstate(all="ignore"), contextlib.redirect_stdout(io.StringIO()):  # the first run has printed it all
-            _run_host(function, args, kwargs)
+            _run_host(function, args, kwargs, dynamic)
     except (SimulationError, NotSimulated):
         return False
     finally:
@@ -266,7 +277,7 @@ def _races(trace) -> tuple:
     return races(trace)
 
 
-def _run_host(function, args, kwargs) -> None:
+def _run_host(function, args, kwargs, dynamic=()) -> None:
     mapper = Mapper()
     target = mapper.map(function)
     if not hasattr(type(target), "start_call"):
@@ -274,12 +285,12 @@ def _run_host(function, args, kwargs) -> None:
             f"simulate needs a @cute.jit function or an object with a @cute.jit __call__, got {type(function).__name__}"
         )
     names, annotations, wants_stream = _parameters(function)
-    space = AddressSpace()
+    arguments = _Arguments(mapper, dynamic)
     prepared = []
     for i, x in enumerate(args):
         name = names[i] if i < len(names) else f"argument {i}"
-        prepared.append(_argument(x, name, annotations.get(name, ""), space, mapper))
-    named = {k: _argument(v, k, annotations.get(k, ""), space, mapper) for k, v in kwargs.items()}
+        prepared.append(arguments.argument(x, name, annotations.get(name, "")))
+    named = {k: arguments.argument(v, k, annotations.get(k, "")) for k, v in kwargs.items()}
     if wants_stream and len(args) < len(names) and "stream" not in named:
         named["stream"] = None
     result = control.call(target, *prepared, **named)
@@ -299,12 +310,19 @@ def _run_host(function, args, kwargs) -> None:
             raise fail("launch", text, lines=(call.line,))
 
 
-def _argument(x, name: str, annotation: str, space: AddressSpace, mapper: Mapper):
-    if is_tensor(x):
-        return global_tensor(x, name, space)
-    if isinstance(x, (tuple, list)):
-        return type(x)(_argument(v, f"{name}[{i}]", annotation, space, mapper) for i, v in enumerate(x))
-    return cross(mapper.map(x), annotation)
+class _Arguments:
+    """Turns what simulate is given into what the host function gets."""
+
+    def __init__(self, mapper: Mapper, dynamic):
+        self.mapper, self.dynamic, self.space = mapper, dynamic, AddressSpace()
+
+    def argument(self, x, name: str, annotation: str):
+        if is_tensor(x):
+            dynamic = self.dynamic.get(name, ()) if isinstance(self.dynamic, dict) else self.dynamic
+            return global_tensor(x, name, self.space, dynamic)
+        if isinstance(x, (tuple, list)):
+            return type(x)(self.argument(v, f"{name}[{i}]", annotation) for i, v in enumerate(x))
+        return cross(self.mapper.map(x), annotation)
 
 
 def _parameters(function):

@@ -130,6 +130,31 @@ def test_a_file_that_launches_nothing_says_what_it_has(tmp_path):
         run_file(str(path))
 
 
+MARKED = """
+import cutlass, cutlass.cute as cute, numpy as np
+from cutlass.cute.runtime import from_dlpack
+
+@cute.jit
+def layout_of(x: cute.Tensor):
+    print(x.layout)
+
+x = np.zeros((3, 8), np.float32)
+layout_of(x)
+layout_of(from_dlpack(x))
+layout_of(from_dlpack(x).mark_compact_shape_dynamic(mode=0))
+compiled = cute.compile(layout_of, from_dlpack(x).mark_compact_shape_dynamic(mode=1))
+compiled(x)
+cute.compile(layout_of, x)(from_dlpack(x))
+"""
+
+
+def test_what_a_script_marks_as_dynamic_is_dynamic(tmp_path, capsys):
+    (tmp_path / "marked.py").write_text(MARKED)
+    run_file(str(tmp_path / "marked.py"))
+    wanted = ["(?,?):(?{i64},1)", "(3,8):(8,1)", "(?,8):(8,1)", "(3,?):(?{i64},1)", "(?,?):(?{i64},1)"]
+    assert capsys.readouterr().out.split() == wanted
+
+
 def test_tensors_of_the_command_line():
     rng = np.random.default_rng(0)
     assert argument("7", rng) == 7 and argument("1e-5", rng) == 1e-5 and argument("none", rng) is None

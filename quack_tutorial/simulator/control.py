@@ -25,7 +25,7 @@ from quack_tutorial.trace import Op
 from .context import STATE, SimulationError, fail, group, not_simulated
 from .memory import Pointer
 from .numeric import Boolean, Int32, TensorSSA, Value, convert, select, type_of
-from .tensor import Tensor
+from .tensor import Tensor, shown
 
 
 class Pending:
@@ -138,6 +138,11 @@ def call(function, *args, **kwargs):
         return function(*args, **kwargs)
     except (TypeError, SimulationError) as error:
         raise _explained(error, function, args) from error
+
+
+def extents(x, name: str):
+    """`x.shape` or `x.stride`, with what is known only when the kernel runs as values."""
+    return shown(getattr(x, name))
 
 
 # What Python's own functions of numbers are called where a number is known only when the kernel runs.
@@ -255,8 +260,8 @@ def compare(names, *values):
 def choose(condition, yes, no):
     """`yes() if condition else no()`: lazy, under masks when the condition is dynamic."""
     c = truth(condition)
-    if c is None:
-        return yes() if condition else no()
+    if c is None or STATE.group is None:  # in a host function, there is one of everything
+        return yes() if (condition if c is None else c.all()) else no()
     g = group()
     active = g.active()
     if not (active & c).any():
@@ -376,10 +381,10 @@ class Branch:
         self.condition = truth(condition)
         if self.condition is None and not constant and STATE.group is not None:
             self.condition = np.array([[bool(condition)]])  # without const_expr the DSL stages it, known or not
-        self.dynamic = self.condition is not None
+        self.dynamic = self.condition is not None and STATE.group is not None
         self.pushed = False
-        if not self.dynamic:
-            self.static = bool(condition)
+        if not self.dynamic:  # known while tracing; or in a host function, which runs once
+            self.static = bool(condition if self.condition is None else self.condition.all())
             return
         g = group()
         off = g.lanes_off()

@@ -4,9 +4,11 @@
 |-------------------------------------------------|-------------------------------------------------------------------|
 | `host(x, out)`, `Softmax()(x, out)`             | a simulated run, where runs are watched (`simulation.watched`)    |
 | `run = cute.compile(host, x, out)`; `run(x, out)` | nothing; the same run                                           |
-| `from_dlpack(x)`                                | the tensor, as a kernel argument                                  |
+| `from_dlpack(x).mark_layout_dynamic()`          | the tensor, and what is known of it while compiling               |
 
-Without a watch a call of a @cute.jit function is refused, with what to write instead: see `names`.
+As in CuTe DSL a tensor without from_dlpack has a layout that is known only when the kernel runs, and what was compiled keeps what
+it knew of its tensors when it is called with others. Without a watch a call of a @cute.jit function is refused, with what to
+write instead: see `names`.
 """
 
 from __future__ import annotations
@@ -14,17 +16,19 @@ from __future__ import annotations
 import inspect
 import types
 
+from .arguments import HostTensor, is_tensor
+
 DIRECT: list = []  # what runs a kernel where it is called by itself: `simulate`, put here by simulation.watched
 
 
 def call(function, args, kwargs):
     """Run a decorated function, or the method of an object, that was called outside of a kernel."""
     if not _is_method(function):
-        DIRECT[-1](function, *args, **kwargs)
+        DIRECT[-1](function, *args, dynamic=True, **kwargs)
         return
     instance, *args = args
     whole = instance if function.__name__ == "__call__" else types.MethodType(function, instance)
-    DIRECT[-1](whole, *args, **kwargs)
+    DIRECT[-1](whole, *args, dynamic=True, **kwargs)
 
 
 def _is_method(function) -> bool:
@@ -49,8 +53,18 @@ class Compiled:
         else:
             given = dict(zip([p.name for p in parameters], args)) | kwargs
         whole = {name: compiled[name] for name in fixed if name in compiled} | given
+        whole = {name: _as_compiled(x, compiled.get(name)) for name, x in whole.items()}
         positional = [whole.pop(p.name) for p in parameters if p.name in whole and p.kind is not p.KEYWORD_ONLY]
-        DIRECT[-1](self.function, *positional, **whole)
+        DIRECT[-1](self.function, *positional, dynamic=True, **whole)
+
+
+def _as_compiled(x, compiled):
+    """An argument with what the compiler knew of the one in its place."""
+    if not isinstance(compiled, HostTensor) or not is_tensor(x):
+        return x.tensor if isinstance(x, HostTensor) and is_tensor(compiled) else x
+    result = HostTensor(x.tensor if isinstance(x, HostTensor) else x)
+    result.known = compiled.known
+    return result
 
 
 def _is_plain(function) -> bool:
@@ -70,6 +84,6 @@ class _Compile:
 compile_ = _Compile()
 
 
-def from_dlpack(tensor, assumed_align=None, **_):
-    """The tensor itself: numpy arrays and CPU torch tensors are kernel arguments as they are."""
-    return tensor
+def from_dlpack(tensor, assumed_align=None, **_) -> HostTensor:
+    """The tensor (numpy's, or torch's on the CPU) with all its extents known, until it is marked."""
+    return HostTensor(tensor, assumed_align)

@@ -17,7 +17,10 @@ instead of an offset, which is what an identity tensor needs for its predicates.
 
 Names and results are CuTe DSL's. Composition, tiles and inverses are in layout_algebra.py.
 
-Not covered: swizzles, composed layouts, shapes that are not plain integers.
+An extent or stride may be an `Extent`, known only when the kernel runs, as ? in what CuTe prints: it has a number here all the
+same, but no layout is simplified because of it.
+
+Not covered: swizzles, composed layouts.
 
 Source: https://docs.nvidia.com/cutlass/latest/media/docs/cpp/cute/01_layout.html.
 """
@@ -27,10 +30,91 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import zip_longest
+from math import gcd
 
 import numpy as np
 
 cached = lru_cache(maxsize=8192)
+
+
+class Extent(int):
+    """An extent or stride that the compiler does not know; it knows that it is a multiple of `div`, and its bits.
+
+    It is a number in arithmetic and in < or >; it equals no plain number, so that nothing is dropped for being 1 or merged for
+    fitting. Written ?, ?{div=4} or ?{i64 div=4}.
+    """
+
+    def __new__(cls, value: int, div: int = 1, bits: int = 32):
+        self = super().__new__(cls, value)
+        self.div, self.bits = div, bits
+        return self
+
+    def _key(self) -> tuple:
+        return int(self), self.div, self.bits
+
+    def __eq__(self, other) -> bool:
+        return type(other) is Extent and self._key() == other._key()
+
+    def __ne__(self, other) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(("?", *self._key()))
+
+    def __mul__(self, other):
+        if not isinstance(other, int):
+            return NotImplemented
+        bits = max(self.bits, other.bits) if type(other) is Extent else self.bits
+        return Extent(int(self) * int(other), self.div * divisor(other), bits) if other else 0
+
+    __rmul__ = __mul__
+
+    def __add__(self, other):
+        if not isinstance(other, int):
+            return NotImplemented
+        return Extent(int(self) + int(other), gcd(self.div, divisor(other)), self.bits)
+
+    __radd__ = __add__
+
+    def __sub__(self, other):
+        return self + -other
+
+    def __rsub__(self, other):
+        return -self + other
+
+    def __neg__(self):
+        return Extent(-int(self), self.div, self.bits)
+
+    def __floordiv__(self, other):
+        if not isinstance(other, int):
+            return NotImplemented
+        whole = type(other) is int and self.div % other == 0
+        return Extent(int(self) // int(other), self.div // other if whole else 1, self.bits)
+
+    def __rfloordiv__(self, other):
+        return Extent(other // int(self), 1, self.bits)
+
+    def __mod__(self, other):
+        return Extent(int(self) % int(other), 1, self.bits)
+
+    def __rmod__(self, other):
+        return Extent(other % int(self), 1, self.bits)
+
+    def __str__(self) -> str:
+        facts = ["i64"] * (self.bits == 64) + [f"div={self.div}"] * (self.div != 1)
+        return f"?{{{' '.join(facts)}}}" if facts else "?"
+
+    __repr__ = __str__
+
+
+def divisor(x: int) -> int:
+    """What a number is known to be a multiple of."""
+    return x.div if type(x) is Extent else abs(x)
+
+
+def is_static(x) -> bool:
+    """Whether all numbers of a nested tuple are known while compiling."""
+    return all(map(is_static, x)) if type(x) is tuple else type(x) is not Extent
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +256,7 @@ def _plain(x):
         return x
     if not isinstance(x, (int, np.integer)):
         raise ValueError(f"shapes and strides are made of integers, got {x!r}")
-    return int(x)
+    return x if type(x) is Extent else int(x)
 
 
 def _compact(shape, step: int = 1):
@@ -386,7 +470,7 @@ def offsets(layout: Layout) -> np.ndarray:
     """Every offset in colexicographic order, int64, read-only: (size,), or (size, coordinates) for basis strides."""
     if any(isinstance(d, Basis) for _, d in leaves(layout)):
         n = size(layout)
-        columns = flatten_to_tuple(layout(np.arange(n)))
+        columns = flatten_to_tuple(layout(np.arange(n, dtype=np.int64)))
         result = np.stack([np.broadcast_to(c, (n,)) for c in columns], axis=1).astype(np.int64)
     else:
         result = np.zeros(1, np.int64)

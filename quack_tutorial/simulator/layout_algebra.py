@@ -38,6 +38,7 @@ from .layout import (
     cosize,
     get,
     has_none,
+    is_static,
     join,
     leaves,
     make_layout,
@@ -70,7 +71,7 @@ def _coalesced(pairs) -> list[tuple]:
     for s, d in pairs:
         if s == 1:
             continue
-        if result and result[-1][0] * result[-1][1] == d:
+        if result and is_static((s, d, result[-1])) and result[-1][0] * result[-1][1] == d:
             result[-1] = (result[-1][0] * s, result[-1][1])
         else:
             result.append((s, d))
@@ -160,7 +161,7 @@ def _composed(lhs: Layout, domain, shape: int, stride: int) -> Layout:
             result.append((kept, step * d))
             rest //= kept
         step = max(1, step // s)
-    if rest > 1 or not result:
+    if rest > 1 or not result or not is_static(rest):
         result.append((rest, step * domain[-1][1]))
     return _flat_layout(result)
 

@@ -137,7 +137,7 @@ def size(x, mode=(), **_):
     shape = layout.shape if isinstance(layout, (Layout, TensorSSA)) else layout
     for m in mode or ():
         shape = shape[m] if isinstance(shape, tuple) else shape
-    return _product(shape)
+    return tn.shown(_product(shape))
 
 
 def _product(shape):
@@ -164,7 +164,7 @@ def shape(x, mode=(), **_):
     result = _shape_of(x)
     for m in (mode,) if isinstance(mode, int) else mode or ():
         result = result[m]
-    return result
+    return tn.shown(result)
 
 
 def ceil_div(x, y, **_):
@@ -177,7 +177,7 @@ def ceil_div(x, y, **_):
 
 
 def cosize(x, **_):
-    return la.cosize(x.layout if isinstance(x, tn.Tensor) else x)
+    return tn.shown(la.cosize(x.layout if isinstance(x, tn.Tensor) else x))
 
 
 def size_in_bytes(dtype: DType, layout, **_):
@@ -185,20 +185,8 @@ def size_in_bytes(dtype: DType, layout, **_):
 
 
 def make_layout(shape, stride=None, **_):
-    shape = _same_in_all(shape)
-    return la.make_layout(shape) if stride is None else Layout(shape, _same_in_all(stride))
-
-
-def _same_in_all(numbers):
-    """Nested numbers of a layout, those known only when the kernel runs as what they are in all of the running threads."""
-    if isinstance(numbers, tuple):
-        return tuple(map(_same_in_all, numbers))
-    if not isinstance(numbers, Value):
-        return numbers
-    of_threads = np.unique(np.broadcast_to(numbers.a, group().shape)[group().active()])
-    if len(of_threads) > 1:
-        raise not_simulated("a layout that is not the same in all threads")
-    return int(of_threads[0])
+    shape = tn.hidden(shape)
+    return la.make_layout(shape) if stride is None else Layout(shape, tn.hidden(stride))
 
 
 def slice_(x, coord, **_):
@@ -210,15 +198,16 @@ def slice_(x, coord, **_):
 
 
 def crd2idx(coord, layout, **_):
+    layout = tn.as_layout(layout)
     result = la.crd2idx(tn.plain(coord), layout.shape, layout.stride)
-    return Value(numeric.Int32, result.astype(np.int32)) if isinstance(result, np.ndarray) else result
+    return Value(numeric.Int32, result.astype(np.int32)) if isinstance(result, np.ndarray) else tn.shown(result)
 
 
 def _static(name, function):
     def checked(*args, **kwargs):
         kwargs.pop("loc", None)
         kwargs.pop("ip", None)
-        return function(*args, **kwargs)
+        return tn.shown(function(*map(tn.hidden, args), **{k: tn.hidden(v) for k, v in kwargs.items()}))
 
     checked.__name__ = name
     return checked

@@ -478,6 +478,15 @@ class _Writer(ast.NodeTransformer):
         new = ast.IfExp(is_value, _load(TEMP), ast.YieldFrom(ast.Attribute(_load(TEMP), "steps", ast.Load())))
         return ast.fix_missing_locations(ast.copy_location(new, node))
 
+    def visit_Attribute(self, node):
+        node = self.generic_visit(node)
+        if node.attr not in ("shape", "stride") or not isinstance(node.ctx, ast.Load):
+            return node
+        asked = self.rt(
+            "extents", node.value, ast.Constant(node.attr)
+        )  # of a tensor or layout, perhaps: what ? is there
+        return ast.fix_missing_locations(ast.copy_location(asked, node))
+
     def visit_BoolOp(self, node):
         method = "and_" if isinstance(node.op, ast.And) else "or_"
         result = self.visit(node.values[0])

@@ -19,10 +19,10 @@ from quack_tutorial.trace import Space
 
 from . import layout as la
 from . import layout_algebra as algebra
-from .context import SimulationError, fail, not_simulated
+from .context import STATE, SimulationError, fail, not_simulated
 from .layout import Layout
 from .memory import Place, Pointer, Registers, check_register_view, make_registers, read, write
-from .numeric import Boolean, DType, Int32, TensorSSA, Value, convert, scalar, type_of
+from .numeric import Boolean, DType, Int32, Int64, TensorSSA, Value, convert, scalar, type_of
 
 
 def plain(coord):
@@ -73,15 +73,50 @@ def stride_gcd(layout: Layout) -> int:
     result = 0
     for stride, shape in zip(la.flatten_to_tuple(layout.stride), la.flatten_to_tuple(layout.shape)):
         if shape != 1 and isinstance(stride, int):
-            result = int(np.gcd(result, stride))
+            result = int(np.gcd(result, la.divisor(stride)))
     return result
+
+
+@lru_cache(maxsize=4096)
+def as_promised(layout: Layout) -> Layout:
+    """The layout with strides of which nothing holds but what the compiler knows: multiples of their divisors, far apart."""
+
+    def stride(x):
+        if isinstance(x, tuple):
+            return tuple(map(stride, x))
+        return x.div * 1_048_577 if type(x) is la.Extent else x
+
+    return layout if la.is_static(layout.stride) else Layout(layout.shape, stride(layout.stride))
+
+
+def hidden(x):
+    """Numbers of a shape or stride that are known only when the kernel runs, as extents: they are the same in all threads."""
+    if isinstance(x, tuple):
+        return tuple(map(hidden, x))
+    if isinstance(x, list):
+        return tuple(map(hidden, x))
+    if not isinstance(x, Value):
+        return x
+    g = STATE.group
+    of_threads = np.unique(x.a if g is None else np.broadcast_to(x.a, g.shape)[g.active()])
+    if len(of_threads) > 1:
+        raise not_simulated("a layout that is not the same in all threads")
+    return la.Extent(int(of_threads[0]), 1, 64 if x.dtype.width == 64 else 32)
+
+
+def shown(x):
+    """A shape, stride or coordinate as the kernel sees it: what is known only when it runs is a value."""
+    if type(x) is tuple:
+        return x if la.is_static(x) else tuple(map(shown, x))
+    return Value(Int64 if x.bits == 64 else Int32, np.array([[int(x)]])) if type(x) is la.Extent else x
 
 
 def access_width(tensor: Tensor, limit_bytes: int = 16) -> int:
     """Elements per instruction that alignment and contiguity allow: what .load(), .store() and autovec_copy use."""
     size = tensor.dtype.itemsize
-    run = contiguous_run(tensor.layout)
-    offsets = element_offsets(tensor.layout)
+    layout = as_promised(tensor.layout)
+    run = contiguous_run(layout)
+    offsets = element_offsets(layout)
     width = 1
     while (
         width * 2 * size <= limit_bytes
@@ -169,8 +204,9 @@ class Tensor:
             step = stride_gcd(full or layout) * size
             align = int(np.gcd(pointer.alignment, step)) if step else pointer.alignment
         else:
+            known = la.divisor(offset) * size
             offset = int(offset)
-            align = int(np.gcd(pointer.alignment, offset * size)) if offset else pointer.alignment
+            align = int(np.gcd(pointer.alignment, known)) if offset or known else pointer.alignment
         return Tensor(pointer.shifted(offset, align), layout, coords)
 
     def __getitem__(self, coord):
@@ -382,7 +418,7 @@ def _coordinate_values(coordinate):
         return values if len(values) > 1 else values[0]
     if isinstance(coordinate, np.ndarray):
         return Value(Int32, coordinate.astype(np.int32))
-    return int(coordinate)
+    return shown(coordinate) if type(coordinate) is la.Extent else int(coordinate)
 
 
 # ---- construction ---------------------------------------------------------------------------------------------------
@@ -400,7 +436,8 @@ def make_tensor(iterator, layout) -> Tensor:
     return Tensor(iterator, layout)
 
 
-def make_identity_tensor(shape) -> CoordinateTensor:
+def make_identity_tensor(shape, **_) -> CoordinateTensor:
+    shape = hidden(shape)
     shape = shape if isinstance(shape, tuple) else (shape,)
     zero = lambda s: tuple(zero(p) for p in s) if isinstance(s, tuple) else 0  # noqa: E731
     return CoordinateTensor(zero(shape), la.make_identity_layout(shape))
@@ -408,6 +445,12 @@ def make_identity_tensor(shape) -> CoordinateTensor:
 
 def make_rmem_tensor(layout_or_shape, dtype: DType, **_) -> Tensor:
     layout = as_layout(layout_or_shape)
+    if not la.is_static(layout.shape):
+        raise fail(
+            "language",
+            f"registers need a shape known while tracing, and this one is {layout.shape}, where ? is known only when the kernel "
+            "runs; cut a static tile first, for example with cute.local_tile",
+        )
     return Tensor(Pointer(make_registers(dtype, la.cosize(layout)), dtype, 0, 16), layout)
 
 
@@ -452,8 +495,8 @@ def fragment_layout(layout: Layout) -> Layout:
 def as_layout(x) -> Layout:
     if isinstance(x, Layout):
         return x
-    if isinstance(x, (int, tuple)):
-        return la.make_layout(x)
+    if isinstance(x, (int, tuple, Value)):
+        return la.make_layout(hidden(x))
     raise fail("language", f"a layout or a shape is needed, got {type(x).__name__}")
 
 
@@ -471,14 +514,15 @@ def local_tile(tensor, tiler, coord, proj=None, **_):
 
 
 def on_layout(function):
-    """Lift a layout function to tensors: the pointer stays, the layout changes."""
+    """Lift a layout function to tensors (the pointer stays, the layout changes) and to numbers known when the kernel runs."""
 
     def lifted(x, *args, **kwargs):
         kwargs.pop("loc", None)
         kwargs.pop("ip", None)
+        args, kwargs = tuple(map(hidden, args)), {k: hidden(v) for k, v in kwargs.items()}
         if isinstance(x, (Tensor, CoordinateTensor)):
             return x.relaid(lambda layout: function(layout, *args, **kwargs))
-        return function(x, *args, **kwargs)
+        return shown(function(hidden(x), *args, **kwargs))
 
     lifted.__name__ = function.__name__
     return lifted
