@@ -138,6 +138,12 @@ def _question(trace, order, race: Race, events) -> str:
             if _has_clusters(trace, events[0])
             else "Blocks of one launch run in any order: let one of them do it, use an atomic, or split the kernel in two."
         )
+    if race.roles[0] == Role.PHASE and race.hazard == 2 and race.address >> SMEM_BLOCK_BITS != race.blocks[1]:
+        owner = race.address >> SMEM_BLOCK_BITS
+        return (
+            f"Only block {owner}, which gets them, can wait for the first: let a cluster barrier stand after its mbarrier_wait and "
+            "before the second, or give the second its own place and mbarrier."
+        )
     if copy and not _waited(trace, order, race):
         return f"Is {_wait_name(race, events[0])} missing between the two?"
     if race.scope == CLUSTER:

@@ -12,7 +12,7 @@ from .player import Frame, Player
 from .scene import Box, Label, Scene, arrow
 from .wording import active, counted, element, full, origin, picked, ranges, row, short
 
-LEFT, TOP, GAP, HEIGHT, FONT = 106, 30, 8, 24, 12
+LEFT, TOP, GAP, HEIGHT, FONT = 114, 30, 8, 24, 12
 WIDTH, SLOT_WIDTH, ARROWS = 132, 33, 74
 PER_ROW = WIDTH // SLOT_WIDTH
 MOST_BLOCKS, MOST_WORDS, WORD_BYTES = 8, 32, 4

@@ -74,6 +74,10 @@ FAULTS = {
         "parity 1",
     ),
     "no wait": ("store_async_dsmem", r"is still sending\. Is mbarrier_wait missing before the read\?"),
+    "no barrier between": (
+        "store_async_dsmem",
+        r"Race \(write after write\).* Only block \d, which gets them, can wait for the first: let a cluster barrier stand after",
+    ),
     "no opening barrier": (
         "store_async_dsmem",
         r"an mbarrier of block 1 that is not initialised yet\..* and a cluster barrier \(cluster_arrive, cluster_wait\) must come",
