@@ -1,49 +1,81 @@
 """Labs: assignments whose wrong answers get a diagnosis instead of a failed assertion. No GPU is needed.
 
-| module         | what                                                                              |
-|----------------|-----------------------------------------------------------------------------------|
-| `judgement`    | cases, outcomes, diagnoses, checks, reports: the records that pass between modules |
-| `submission`   | a student's file: what it may hold, and loading it                                |
-| `trial`        | runs a submission on a lab's cases, on the simulator                              |
-| `worker`       | … in a process of its own                                                         |
-| `sandbox`      | starts that process, with limits, and reads back what it found                    |
-| `evidence`     | a trace -> who read which column, and what findings mean                          |
-| `block_reduce` | the lab `block-reduce`: its cases, its right answers, its diagnoses               |
-| `grade`        | `quack-tutorial grade`                                                            |
-| `command`      | `quack-tutorial labs`                                                             |
-| `corpus`       | submissions whose diagnosis is known, and disguises of them                       |
-| `student`      | a master notebook -> the student's                                                |
+A lab is a folder `labs/<name>/` of the repository: the master notebook `<name>.md`, `lab.py` (cases, right answers, what a
+wrong one shows) and `answers.toml` (answers whose diagnosis is known, as edits of the notebook's solution).
+
+| module       | what                                                                              |
+|--------------|-----------------------------------------------------------------------------------|
+| `judgement`  | cases, outcomes, diagnoses, checks, reports: the records that pass between modules |
+| `submission` | a student's file: what it may hold, and loading it                                |
+| `trial`      | runs a submission on a lab's cases, on the simulator                              |
+| `worker`     | … in a process of its own                                                         |
+| `sandbox`    | starts that process, with limits, and reads back what it found                    |
+| `evidence`   | a trace -> who read which column, and what findings mean                          |
+| `diagnoses`  | the mistakes that many labs look for, and the order in which a lab asks for them  |
+| `grade`      | `quack-tutorial grade`                                                            |
+| `command`    | `quack-tutorial labs`                                                             |
+| `corpus`     | answers whose diagnosis is known, and disguises of them                           |
+| `student`    | a master notebook -> the student's                                                |
 
 A submission's process holds inputs only. The right answers are computed in the grader's, from float64, after it has ended.
 """
 
-from importlib import import_module
+from __future__ import annotations
 
-# A lab is a module with NAME, TITLE, TARGET, cases(seed), judge(outcomes) and CHECKS.
-LABS = {"block-reduce": "block_reduce"}
+import functools
+import importlib.util
+import os
+from pathlib import Path
+
+
+def folders() -> dict:
+    """{name: folder} of the labs: where QUACK_TUTORIAL_LABS says, else the repository's, and the one that this process is in."""
+    root = os.environ.get("QUACK_TUTORIAL_LABS") or Path(__file__).resolve().parents[2] / "labs"
+    found = {file.parent.name: file.parent for file in sorted(Path(root).glob("*/lab.py"))}
+    return {Path.cwd().name: Path.cwd()} | found if (Path.cwd() / "lab.py").is_file() else found
 
 
 def lab(name: str):
-    """The module of the lab of that name; a ValueError that lists the labs if there is none."""
-    if name not in LABS:
-        raise ValueError(f"there is no lab {name!r}; there is {', '.join(LABS)}")
-    return import_module(f"{__name__}.{LABS[name]}")
+    """The module of a lab; a ValueError that lists the labs if there is none of that name.
+
+    It has TITLE, TARGET (a class), FUNCTIONS, CHECKS ({check: points}) and cases(seed); `diagnoses.judge` says what else.
+    """
+    found = folders()
+    if name not in found:
+        raise ValueError(
+            f"there is no lab {name!r}; there is {', '.join(found) or 'none: QUACK_TUTORIAL_LABS names them'}"
+        )
+    return _loaded(name, found[name] / "lab.py")
+
+
+@functools.lru_cache
+def _loaded(name: str, file: Path):
+    spec = importlib.util.spec_from_file_location(f"quack_tutorial_lab_{name.replace('-', '_')}", file)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.NAME = name
+    module.TARGET, module.FUNCTIONS = getattr(module, "TARGET", ""), getattr(module, "FUNCTIONS", ())
+    return module
+
+
+def targets(module) -> tuple:
+    """The names that a lab asks for: a class if it asks for a kernel, and functions of plain Python."""
+    return tuple(filter(None, (module.TARGET, *module.FUNCTIONS)))
 
 
 def check(name: str, answer, *parts: str, seed: int = 0) -> None:
-    """Try a class in the notebook where it stands; AssertionError with the diagnosis if one of the checks `parts` fails.
+    """Try a class or function in the notebook where it stands; AssertionError with the diagnosis if a check of `parts` fails.
 
     Without `parts` all of the lab's checks count. The command `quack-tutorial grade` does the same from outside.
     """
-    from . import trial
+    from . import diagnoses, trial
 
     module = lab(name)
-    cases = module.cases(seed)
-    failed = [
-        one
-        for one in module.judge(trial.outcomes(answer, cases))
-        if one.diagnosis and one.name in (parts or module.CHECKS)
-    ]
+    asked = answer.__name__ if answer.__name__ in module.FUNCTIONS else ""
+    parts = parts or tuple(name for name in module.CHECKS if (name == asked) == bool(asked))
+    cases = [case for case in module.cases(seed) if case.target == asked]
+    checks = diagnoses.judge(module, trial.outcomes({answer.__name__: answer}, cases))
+    failed = [one for one in checks if one.diagnosis and one.name in parts]
     if failed:
         raise AssertionError(f"{failed[0].name}: {failed[0].diagnosis.message}")
-    print("right:", ", ".join(parts or module.CHECKS))
+    print("right:", ", ".join(parts))

@@ -1,14 +1,22 @@
-"""Submissions whose diagnosis is known, and disguises of them: what is said must be about the mistake, not the file.
+"""Answers whose diagnosis is known, and disguises of them: what is said must be about the mistake, not the file.
 
-A lab's folder holds submissions/ and in it expected.json: for each file either what makes it right, or the kind of its first
-diagnosis and words that the sentence must hold.
+A lab's answers.toml has a table for each answer: `right`, what it does differently, or `kind` and `says`, the kind of its first
+diagnosis and words that its sentence must hold (`compiler`: what the real compiler says of it, too). What the answer is:
+
+    edit = '''          lines taken from and put into the notebook's solution (or the answer that `of` names), as in a diff:
+     context              the lines that begin with a space or - must be there once, one after the other;
+    -old line             several such places are parted by a line @@
+    +new line
+    '''
+    text = '''…'''    or a whole program
 """
 
 from __future__ import annotations
 
 import ast
 import builtins
-import json
+import re
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,42 +24,82 @@ from pathlib import Path
 from .grade import grade
 from .judgement import Report
 
+IMPORTS = "import cutlass\nimport cutlass.cute as cute\n\n\n"
+
 
 @dataclass(frozen=True)
 class Trial:
-    """A submission as it was tried, and whether it got what it should."""
+    """An answer as it was tried, and whether it got what it should."""
 
-    file: str
+    name: str
     disguise: str
     wanted: str
     got: str
     ok: bool
 
 
-def disguises(text: str, target: str) -> dict:
-    """The submission under other names, in another format, and as it is with another seed: name -> (text, seed)."""
-    return {"as it is": (text, 0), "renamed": (renamed(text, target), 0), "reformatted, seed 1": (reformatted(text), 1)}
+def answers(folder: Path) -> dict:
+    """{name: (text, what answers.toml says of it)}, the notebook's own solution first."""
+    tables = tomllib.loads((folder / "answers.toml").read_text(encoding="utf-8"))
+    found = {"solution": (solution(folder), {"right": "the notebook's"})}
+    for name, table in tables.items():
+        try:
+            text = table["text"] if "text" in table else edited(found[table.get("of", "solution")][0], table["edit"])
+        except (KeyError, ValueError) as error:
+            raise ValueError(f"{folder.name}/answers.toml: {name}: {error}") from None
+        found[name] = (text, table)
+    return found
 
 
-def trials(folder: Path, lab: str, target: str, only=None) -> Iterator[Trial]:
-    """Grade each submission in each disguise; `only` names the disguises to try."""
-    expected = json.loads((folder / "submissions/expected.json").read_text(encoding="utf-8"))
-    for file, wanted in expected.items():
-        text = (folder / "submissions" / file).read_text(encoding="utf-8")
-        for disguise, (source, seed) in disguises(text, target).items():
-            if only is None or disguise in only:
-                yield judged(grade(lab, "answer.py", source, seed), file, disguise, wanted)
+def solution(folder: Path) -> str:
+    """The program that the cells with a solution of the folder's notebook make."""
+    master = (folder / f"{folder.name}.md").read_text(encoding="utf-8")
+    cells = re.findall(r"^```\{code-cell\}[^\n]*\n---\n.*?^---\n(.*?)^```$", master, re.DOTALL | re.MULTILINE)
+    kept = [re.sub(r"(?m)^ *### (BEGIN|END) SOLUTION\n", "", cell) for cell in cells if "### BEGIN SOLUTION" in cell]
+    return IMPORTS + "\n\n".join(kept)
 
 
-def judged(report: Report, file: str, disguise: str, wanted: dict) -> Trial:
+def edited(text: str, edit: str) -> str:
+    """The text with an edit made; a ValueError if a place of it is not there, or twice."""
+    for part in re.split(r"(?m)^@@.*\n", edit):
+        lines = part.splitlines(keepends=True)
+        if any(line[0] not in " -+\n" for line in lines):
+            raise ValueError(f"a line of the edit begins with none of space, - and +: {part}")
+        old = "".join(line[1:] or "\n" for line in lines if line[0] != "+")
+        new = "".join(line[1:] or "\n" for line in lines if line[0] != "-")
+        found = [m.start() for m in re.finditer(rf"(?m)^(?={re.escape(old)})", text)]
+        if len(found) != 1:
+            raise ValueError(f"this is there {len(found)} times:\n{old}")
+        text = text[: found[0]] + new + text[found[0] + len(old) :]
+    return text
+
+
+def disguises(text: str, targets: tuple) -> dict:
+    """The answer under other names, in another format, and as it is with another seed: name -> (text, seed)."""
+    return {
+        "as it is": (text, 0),
+        "renamed": (renamed(text, targets), 0),
+        "reformatted, seed 1": (reformatted(text), 1),
+    }
+
+
+def trials(folder: Path, targets: tuple, only=None, names=None) -> Iterator[Trial]:
+    """Grade each answer in each disguise; `only` names the disguises to try, `names` the answers."""
+    for name, (text, wanted) in answers(folder).items():
+        for disguise, (source, seed) in disguises(text, targets).items():
+            if (only is None or disguise in only) and (names is None or name in names):
+                yield judged(grade(folder.name, "answer.py", source, seed), name, disguise, wanted)
+
+
+def judged(report: Report, name: str, disguise: str, wanted: dict) -> Trial:
     """Whether a report says what is expected."""
     if "right" in wanted:
         got = report.diagnoses[0].message if report.diagnoses else "full marks"
-        return Trial(file, disguise, "full marks", got, report.full)
+        return Trial(name, disguise, "full marks", got, report.full)
     first = report.diagnoses[0] if report.diagnoses else None
     ok = first is not None and first.kind == wanted["kind"] and wanted["says"] in first.message
     got = "full marks" if first is None else first.kind if ok else f"{first.kind}: {first.message}"
-    return Trial(file, disguise, wanted["kind"], got, ok)
+    return Trial(name, disguise, wanted["kind"], got, ok)
 
 
 def reformatted(text: str) -> str:
@@ -61,8 +109,8 @@ def reformatted(text: str) -> str:
     return "# Reformatted.\n\n\n" + "\n\n".join(narrow) + "\n"
 
 
-def renamed(text: str, target: str) -> str:
-    """The same program with every name of its own replaced, but the class that the lab asks for."""
+def renamed(text: str, targets: tuple) -> str:
+    """The same program with every name of its own replaced, but those that the lab asks for."""
     tree = ast.parse(text)
     own = {}
     for node in ast.walk(tree):
@@ -73,7 +121,7 @@ def renamed(text: str, target: str) -> str:
         if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Store):
             found = [node.id if isinstance(node, ast.Name) else node.attr]
         own.update({name: f"renamed_{len(own)}" for name in found if name not in own})
-    for kept in [target, "self", *dir(builtins), *[name for name in own if name.startswith("__")]]:
+    for kept in [*targets, "self", *dir(builtins), *[name for name in own if name.startswith("__")]]:
         own.pop(kept, None)
     outside = {a.asname or a.name.partition(".")[0] for n in ast.walk(tree) if isinstance(n, (ast.Import, ast.ImportFrom))
                for a in n.names}  # fmt: skip

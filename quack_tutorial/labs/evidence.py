@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from quack_tutorial.analysis.accesses import Kind, accesses
+from quack_tutorial.analysis.requests import requests
 from quack_tutorial.trace import Finding, Op, Space, Trace
 
 from .judgement import Diagnosis, Outcome
@@ -15,7 +16,7 @@ from .judgement import Diagnosis, Outcome
 
 @dataclass(frozen=True)
 class Readers:
-    """Who read each element of a float32 (M, N) first, and how often each was read; -1 where nobody did."""
+    """Who read each element of an input first, and how often each was read; -1 where nobody did."""
 
     thread: np.ndarray  # within the block
     times: np.ndarray
@@ -30,18 +31,31 @@ class Readers:
 
 
 def readers(outcome: Outcome, name: str) -> Readers:
-    """The readers of the input `name`, of 4-byte elements."""
-    shape = outcome.case.inputs[name].shape
-    thread, times = np.full(np.prod(shape), -1), np.zeros(np.prod(shape), int)
+    """The readers of the input `name`."""
+    array = outcome.case.inputs[name]
+    thread, times = np.full(array.size, -1), np.zeros(array.size, int)
     every, start = _touching(outcome, name, Kind.WRITE)
     who = outcome.trace.events["warp"][every.event].astype(int) * 32 + every.lane
-    first, words = (every.address - start) // 4, every.size // 4
+    first, words = (every.address - start) // array.itemsize, every.size // array.itemsize
     for offset in range(int(words.max(initial=0))):
         part = words > offset
         element = first[part] + offset
         np.add.at(times, element, 1)
         thread[element[::-1]] = who[part][::-1]  # the first to read it wins
-    return Readers(thread.reshape(shape), times.reshape(shape))
+    return Readers(thread.reshape(array.shape), times.reshape(array.shape))
+
+
+def sectors(outcome: Outcome, name: str) -> tuple:
+    """(sectors a request to the tensor `name`, as few as its bytes could do with, the source lines), over all its requests."""
+    trace, called = outcome.trace, _called(outcome, name)
+    here = [i for i, t in enumerate(trace.tensors) if t.name == called and t.space == Space.GMEM]
+    table = requests(trace)
+    table = table[np.isin(table["tensor"], here)]
+    if not len(table):
+        return 0.0, 0.0, ()
+    worst = table[table["sectors"] > 2 * table["ideal_sectors"]]
+    lines = tuple(plain_line(trace.lines[row]) for row in sorted({int(row) for row in worst["line"]}))
+    return float(table["sectors"].mean()), float(table["ideal_sectors"].mean()), lines
 
 
 def stores(outcome: Outcome, name: str) -> tuple:
@@ -54,13 +68,18 @@ def stores(outcome: Outcome, name: str) -> tuple:
 def _touching(outcome: Outcome, name: str, other: Kind):
     """(accesses of a tensor but those of the kind `other`, where it starts); none if the kernel never touched it."""
     trace = outcome.trace
-    called = outcome.parameters[[*outcome.case.inputs, *outcome.case.outputs].index(name)]
+    called = _called(outcome, name)
     info = next((t for t in trace.tensors if t.name == called and t.space == Space.GMEM), None)
     every = accesses(trace, np.arange(len(trace.events)), shared=False)
     if info is None:
         return every.take(np.zeros(len(every), bool)), 0
     inside = (every.address >= info.base_address) & (every.address < info.base_address + info.nbytes)
     return every.take(inside & (every.kind != other)), info.base_address
+
+
+def _called(outcome: Outcome, name: str) -> str:
+    """What the answer calls a tensor of the lab."""
+    return outcome.parameters[[*outcome.case.inputs, *outcome.case.outputs].index(name)]
 
 
 def barriers_a_warp(trace: Trace) -> int:

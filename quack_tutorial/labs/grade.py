@@ -9,7 +9,7 @@ import json
 import sys
 from pathlib import Path
 
-from . import LABS, lab, sandbox
+from . import diagnoses, folders, lab, sandbox
 from .judgement import Check, Refused, Report
 
 MAX_BYTES = 2**20
@@ -17,7 +17,7 @@ MAX_BYTES = 2**20
 
 def add_arguments(parser) -> None:
     """The command's words."""
-    parser.add_argument("lab", choices=sorted(LABS), help="the lab")
+    parser.add_argument("lab", choices=sorted(folders()), help="the lab")
     parser.add_argument("file", type=Path, help="the submission: .py, .ipynb or MyST .md")
     parser.add_argument("--seed", type=int, default=0, help="of the inputs; a term can have its own (default 0)")
     parser.add_argument("--seconds", type=float, default=sandbox.SECONDS, help="time limit (default %(default)g)")
@@ -49,7 +49,8 @@ def grade(name: str, file: str, text: str, seed: int = 0, seconds: float = sandb
     """The report on a submission's text; `file` says how to read it and how to name its lines."""
     module = lab(name)
     try:
-        checks = module.judge(sandbox.outcomes(file, text, module.TARGET, module.cases(seed), seconds))
+        asked = module.TARGET, module.FUNCTIONS
+        checks = diagnoses.judge(module, sandbox.outcomes(file, text, *asked, module.cases(seed), seconds))
     except Refused as refused:
         checks = [Check(check, points, refused.diagnosis) for check, points in module.CHECKS.items()]
     return Report(name, file, seed, tuple(checks))

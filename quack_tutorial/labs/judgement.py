@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from quack_tutorial.trace import Finding, Trace
 
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """One run: TARGET(*make)(*inputs, *outputs), the outputs filled with what no right answer holds."""
+    """One run: TARGET(*make)(*inputs, *outputs), the outputs filled with what no right answer holds.
+
+    Where the lab asks for functions, a case is one call of one: target(*make), and what it returns is the output "answer".
+    """
 
     name: str
     make: tuple
-    inputs: dict  # name -> array, in the order of the call
-    outputs: dict
+    inputs: dict = field(default_factory=dict)  # name -> array, in the order of the call
+    outputs: dict = field(default_factory=dict)
     schedule: str = "forward"
     seed: int = 0
-
-    def __str__(self) -> str:
-        shapes = ", ".join(f"{name} {array.shape}" for name, array in self.inputs.items())
-        return f"{shapes}, {', '.join(map(str, self.make))} threads"
+    launch: tuple | None = None  # (blocks, threads) that the task asks for
+    how: str = ""  # how a sentence says what it was made with: "with 128 threads"
+    target: str = ""  # the function, where there are several
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,20 +133,8 @@ class Report:
 
 
 # What makes a wrong number comes before the wrong number; what costs only time comes last.
-LATE = (
-    "launch",
-    "unwritten",
-    "unread",
-    "uninitialised",
-    "neutral",
-    "lost",
-    "index",
-    "no column",
-    "wrong",
-    "ties",
-    "traffic",
-    "exchanges",
-)
+LATE = ("launch", "unwritten", "unread", "uninitialised", "neutral", "lost", "index", "no column", "wrong", "ties",
+        "traffic", "exchanges")  # fmt: skip
 
 
 def rank(kind: str) -> int:

@@ -14,6 +14,7 @@ import numpy as np
 from quack_tutorial.trace import Finding, Line, Trace
 
 from .judgement import Case, Outcome, Refused
+from .trial import plain
 
 SECONDS = 30.0
 MEMORY_BYTES = 2 * 2**30
@@ -21,14 +22,13 @@ PACKAGE_ROOT = Path(__file__).resolve().parents[2]
 
 
 def outcomes(
-    file: str, text: str, target: str, cases: list[Case], seconds=SECONDS, memory=MEMORY_BYTES
+    file: str, text: str, target: str, functions: tuple, cases: list[Case], seconds=SECONDS, memory=MEMORY_BYTES
 ) -> list[Outcome]:
-    """Run a submission's `target` on the cases in a process of its own; Refused if that gives no outcomes."""
+    """Run a submission's class `target` and its functions on the cases, in a process of its own; Refused if nothing comes back."""
     with tempfile.TemporaryDirectory(prefix="lab-") as name:
         folder = Path(name)
-        write_job(
-            folder, {"file": file, "text": text, "target": target, "seconds": seconds, "memory_bytes": memory}, cases
-        )
+        job = {"file": file, "text": text, "target": target, "functions": functions}
+        write_job(folder, job | {"seconds": seconds, "memory_bytes": memory}, cases)
         try:
             done = subprocess.run(
                 [sys.executable, "-m", "quack_tutorial.labs.worker", name],
@@ -76,7 +76,8 @@ def write_job(folder: Path, job: dict, cases: list[Case]) -> None:
     words = []
     for i, case in enumerate(cases):
         np.savez(folder / f"{i}.in.npz", **case.inputs, **case.outputs)
-        how = {"name": case.name, "make": case.make, "schedule": case.schedule, "seed": case.seed}
+        how = {"name": case.name, "make": case.make, "schedule": case.schedule, "seed": case.seed,
+               "target": case.target}  # fmt: skip
         words.append(how | {"inputs": list(case.inputs), "outputs": list(case.outputs)})
     (folder / "job.json").write_text(json.dumps(job | {"cases": words}), encoding="utf-8")
 
@@ -91,6 +92,8 @@ def read_outcomes(folder: Path, result: dict, cases: list[Case], memory: int) ->
     for i, (case, words) in enumerate(zip(cases, result["outcomes"], strict=True)):
         with np.load(folder / f"{i}.out.npz", allow_pickle=False) as arrays:
             outputs = {name: arrays[name] for name in case.outputs}
+        if case.target:
+            outputs = {"answer": None if words["answer"] is None else plain(words["answer"])}
         path = folder / f"{i}.trace.npz"
         trace = Trace.load(path) if path.exists() else None
         found.append(Outcome(case, outputs, tuple(map(_finding, words["findings"])), trace, tuple(words["parameters"])))

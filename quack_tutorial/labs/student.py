@@ -10,20 +10,22 @@ import re
 SOLUTION = ("### BEGIN SOLUTION", "### END SOLUTION")
 HIDDEN = ("### BEGIN HIDDEN TESTS", "### END HIDDEN TESTS")
 STUB = ("# YOUR CODE HERE", "raise RuntimeError('this cell is not filled in yet')")
+PROSE_STUB = ("YOUR ANSWER HERE",)
 
 
 def student_version(text: str) -> str:
     """The text with each solution replaced by the stub and hidden tests removed; a ValueError if a mark has no partner."""
-    kept, inside, opened = [], None, 0
+    kept, inside, opened, in_code = [], None, 0, False
     for number, line in enumerate(text.splitlines(), 1):
         mark = line.strip()
+        in_code = not in_code if line.startswith("```") else in_code
         if mark in (SOLUTION[0], HIDDEN[0]):
             if inside:
                 raise ValueError(f"line {number}: {mark} inside the part that line {opened} begins")
             inside, opened = (SOLUTION if mark == SOLUTION[0] else HIDDEN), number
             if inside is SOLUTION:
                 indent = line[: len(line) - len(line.lstrip())]
-                kept += [indent + stub for stub in STUB]
+                kept += [indent + stub for stub in (STUB if in_code else PROSE_STUB)]
         elif mark in (SOLUTION[1], HIDDEN[1]):
             if inside is None or mark != inside[1]:
                 raise ValueError(f"line {number}: {mark} ends nothing")

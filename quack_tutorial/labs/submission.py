@@ -16,6 +16,7 @@ import builtins
 import json
 import linecache
 import re
+from types import FunctionType
 
 from quack_tutorial.simulator import names
 
@@ -64,8 +65,11 @@ def _code_of_myst(text: str) -> str:
     return "\n".join(kept) + "\n"
 
 
-def load(file: str, text: str, target: str):
-    """The class `target` of a submission, checked and executed; Refused says what stands against it."""
+def load(file: str, text: str, target: str, functions=()) -> dict:
+    """{name: what it is} of the class and the functions that a lab asks for; Refused says what stands against the file.
+
+    A function that is not there is a Refused in the result: the rest counts all the same.
+    """
     pieces = [(name, *_checked(name, source, notebook)) for name, source, notebook in parts(file, text)]
     namespace = {"__name__": "submission", "__builtins__": dict(vars(builtins), __import__=_import)}
     for name, source, tree in pieces:
@@ -76,14 +80,23 @@ def load(file: str, text: str, target: str):
             raise
         except BaseException as error:  # SystemExit and KeyboardInterrupt are the student's, too
             raise error_at(error, [one[0] for one in pieces]) from None
-    found = namespace.get(target)
-    if not isinstance(found, type):
-        near = [name for name in namespace if name.lower() == target.lower()]
-        hint = f"; it defines {near[0]}, and capitals count" if near else ""
-        if found is not None:
-            hint = f"; {target} is a {type(found).__name__} there: make it a class"
-        raise Refused("missing", f"{file} must define the class {target}{hint or ', and there is none'}")
+    found = {name: _asked_for(file, namespace, name, FunctionType) for name in functions}
+    if target:
+        found[target] = _asked_for(file, namespace, target, type)
+        if isinstance(found[target], Refused):
+            raise found[target]
     return found
+
+
+def _asked_for(file: str, namespace: dict, target: str, kind):
+    found, what = namespace.get(target), "class" if kind is type else "function"
+    if isinstance(found, kind):
+        return found
+    near = [name for name in namespace if name.lower() == target.lower()]
+    hint = f"; it defines {near[0]}, and capitals count" if near else ""
+    if found is not None:
+        hint = f"; {target} is a {type(found).__name__} there: make it a {what}"
+    return Refused("missing", f"{file} must define the {what} {target}{hint or ', and there is none'}")
 
 
 def error_at(error: BaseException, files: list) -> Refused:

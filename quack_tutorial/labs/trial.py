@@ -6,6 +6,7 @@ import inspect
 
 from quack_tutorial.simulation import simulate
 from quack_tutorial.simulator import NotSimulated
+from quack_tutorial.trace import Finding, Line
 
 from .judgement import Case, Outcome, Refused
 from .submission import error_at
@@ -13,10 +14,46 @@ from .submission import error_at
 MAX_STEPS = 50_000  # turns of loops in one case; a right answer takes a few hundred
 
 
-def outcomes(answer: type, cases: list[Case]) -> list[Outcome]:
-    """What each case leaves; Refused if the answer cannot be called as the lab calls it."""
-    _check_signature(answer, cases[0])
-    return [_outcome(answer, case) for case in cases]
+def outcomes(answers: dict, cases: list[Case]) -> list[Outcome]:
+    """What each case leaves of the answers, {name: class or function}; Refused if one cannot be called as the lab calls it."""
+    kernels = [case for case in cases if not case.target]
+    answer = next((found for found in answers.values() if isinstance(found, type)), None)
+    if kernels:
+        _check_signature(answer, kernels[0])
+    return [_returned(answers[case.target], case) if case.target else _outcome(answer, case) for case in cases]
+
+
+def _returned(function, case: Case) -> Outcome:
+    """What a function of plain Python returns, or a finding of what it raised: the other functions count all the same."""
+    if isinstance(function, Refused):
+        return Outcome(case, {"answer": None}, (_told(function.diagnosis, case.target),), None, ())
+    file = inspect.unwrap(function).__code__.co_filename
+    try:
+        return Outcome(case, {"answer": plain(function(*case.make))}, (), None, ())
+    except MemoryError:
+        raise
+    except BaseException as error:
+        told = error.diagnosis if isinstance(error, Refused) else error_at(error, [file]).diagnosis
+        return Outcome(case, {"answer": None}, (_told(told, case.target),), None, ())
+
+
+def _told(diagnosis, function: str) -> Finding:
+    return Finding(diagnosis.kind, diagnosis.message, tuple(Line(*line, function) for line in diagnosis.lines))
+
+
+def plain(value, depth: int = 0):
+    """A returned number, string or nested tuple of such, as what JSON can carry; Refused for anything else."""
+    if isinstance(value, (tuple, list)) and depth < 4 and len(value) <= 4096:
+        return tuple(plain(one, depth + 1) for one in value)
+    if type(value) is str and len(value) <= 200 or type(value) in (bool, float):
+        return value
+    if type(value) is int and abs(value) < 2**100:
+        return value
+    if value is None:
+        raise Refused("wrong type", "the function returns nothing; does each path end with `return`?")
+    raise Refused(
+        "wrong type", f"the function returns a {type(value).__name__}, and numbers or tuples of them are asked for"
+    )
 
 
 def _outcome(answer, case: Case) -> Outcome:

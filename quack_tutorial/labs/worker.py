@@ -32,14 +32,16 @@ def main(folder: Path) -> None:
 
 def run(folder: Path, job: dict) -> dict:
     """Try the submission on each case; outputs and traces go into files, findings into the result."""
-    answer = submission.load(job["file"], job["text"], job["target"])
+    answers = submission.load(job["file"], job["text"], job["target"], job["functions"])
     cases = [read_case(folder, i, words) for i, words in enumerate(job["cases"])]
     results = []
-    for i, outcome in enumerate(trial.outcomes(answer, cases)):
+    for i, outcome in enumerate(trial.outcomes(answers, cases)):
+        returned = outcome.outputs.pop("answer", None)
         np.savez(folder / f"{i}.out.npz", **outcome.outputs)
         if outcome.trace is not None:
             outcome.trace.save(folder / f"{i}.trace.npz")
-        results.append({"findings": [asdict(f) for f in outcome.findings], "parameters": outcome.parameters})
+        findings = [asdict(f) for f in outcome.findings]
+        results.append({"findings": findings, "parameters": outcome.parameters, "answer": returned})
     return {"outcomes": results}
 
 
@@ -48,7 +50,7 @@ def read_case(folder: Path, i: int, words: dict) -> Case:
     with np.load(folder / f"{i}.in.npz", allow_pickle=False) as arrays:
         inputs = {name: arrays[name] for name in words.pop("inputs")}
         outputs = {name: arrays[name] for name in words.pop("outputs")}
-    return Case(**words | {"make": tuple(words["make"])}, inputs=inputs, outputs=outputs)
+    return Case(**words | {"make": trial.plain(words["make"])}, inputs=inputs, outputs=outputs)
 
 
 def limit(seconds: float, memory_bytes: int) -> None:

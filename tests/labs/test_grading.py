@@ -4,18 +4,17 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from quack_tutorial import cli
-from quack_tutorial.labs import block_reduce, sandbox, submission
+from quack_tutorial.labs import corpus, folders, lab, sandbox, submission, trial
 from quack_tutorial.labs.grade import grade
-from quack_tutorial.labs.judgement import Refused
+from quack_tutorial.labs.judgement import Case, Refused
 
-SUBMISSIONS = Path(__file__).resolve().parents[2] / "labs/block-reduce/submissions"
-RIGHT = (SUBMISSIONS / "pair.py").read_text(encoding="utf-8")
+LAB = lab("block-reduce")
+RIGHT = corpus.answers(folders()["block-reduce"])["solution"][0]
 HEAD = "import cutlass\nimport cutlass.cute as cute\n"
 
 
@@ -40,8 +39,8 @@ def with_body(lines):
         (RIGHT.replace("self, threads)", "self)"), "signature", "RowArgmax(128)"),
         (RIGHT.replace("def __call__", "def launch"), "signature", "needs a @cute.jit method __call__"),
         (HEAD + "def RowArgmax(threads):\n    pass\n", "missing", "RowArgmax is a function there: make it a class"),
-        (RIGHT.replace("(self, mX: cute.Tensor, mMax: cute.Tensor, mIndex: cute.Tensor):\n        self.k",
-                       "(self, *tensors):\n        mX, mMax, mIndex = tensors\n        self.k"),
+        (RIGHT.replace("(self, mX: cute.Tensor, mMax: cute.Tensor, mIndex: cute.Tensor):\n        M",
+                       "(self, *tensors):\n        mX, mMax, mIndex = tensors\n        M"),
          "signature", "has to name its parameters"),
         (RIGHT.replace(".launch(grid", "\n        dict(grid"), "launch", "does not run by itself"),
         (RIGHT.replace("(N)", "(unknown)"), "language", "name 'unknown' is not defined"),
@@ -61,7 +60,7 @@ def test_a_file_that_cannot_be_graded_is_told_why(text, kind, says):
 def test_loops_without_end_are_stopped():
     for text, kind, seconds in (
         ("while True:\n    pass\n", "time", 0.5),
-        (with_body("while tidx >= 0:\n    cute.arch.barrier()"), "endless", 20),
+        (with_body("while tidx >= 0:\n    cute.arch.barrier()"), "endless", 60),
     ):
         report = grade("block-reduce", "answer.py", text, seconds=seconds)
         assert report.diagnoses[0].kind == kind, report
@@ -99,9 +98,11 @@ def test_what_a_submission_may_not_do(line, says):
 
 def test_a_test_of_ones_own_may_use_anything():
     text = RIGHT + "\n\nif __name__ == '__main__':\n    import numpy\n    open('x')\n"
-    assert submission.load("answer.py", text, "RowArgmax").__name__ == "RowArgmax"
+    assert submission.load("answer.py", text, "RowArgmax")["RowArgmax"].__name__ == "RowArgmax"
     text = RIGHT.replace("self.threads = threads", "self.threads, self.input, self.help = threads, 1, 2")
-    assert submission.load("answer.py", text, "RowArgmax").__name__ == "RowArgmax"  # names of its own are free
+    assert (
+        submission.load("answer.py", text, "RowArgmax")["RowArgmax"].__name__ == "RowArgmax"
+    )  # names of its own are free
 
 
 def test_an_answer_may_inherit_what_it_is_made_of():
@@ -129,27 +130,29 @@ def test_files_that_are_not_plain(tmp_path, capsys):
 
 
 def test_no_right_answer_reaches_the_process(tmp_path):
-    cases = block_reduce.cases(3)
+    cases = LAB.cases(3)
     sandbox.write_job(tmp_path, {"text": ""}, cases)
     assert {file.name for file in tmp_path.iterdir()} == {"job.json", *(f"{i}.in.npz" for i in range(len(cases)))}
     for i, case in enumerate(cases):
-        maximum, index = block_reduce.reference(case.inputs["mX"])
+        if case.target:
+            continue
+        right = LAB.right(case)
         with np.load(tmp_path / f"{i}.in.npz") as arrays:
             assert sorted(arrays) == ["mIndex", "mMax", "mX"]
-            assert not (arrays["mMax"] == maximum).any() and not (arrays["mIndex"] == index).any()
+            assert not any((arrays[name] == right[name]).any() for name in right)
 
 
 def test_the_reference_on_rows_done_by_hand():
     x = np.array([[1, 3, 3], [-2, -1, -5], [-np.inf, -np.inf, -np.inf]], np.float32)
-    maximum, index = block_reduce.reference(x)
-    assert maximum.tolist() == [3, -1, -np.inf]
-    assert index.tolist() == [1, 1, 0]
+    right = LAB.right(Case("by hand", (64,), {"mX": x}))
+    assert right["mMax"].tolist() == [3, -1, -np.inf]
+    assert right["mIndex"].tolist() == [1, 1, 0]
 
 
 def test_seeds_give_other_rows_of_other_lengths_and_the_edges_are_there():
-    first, second = block_reduce.cases(0), block_reduce.cases(1)
+    first, second, third = ([c for c in LAB.cases(seed) if not c.target] for seed in (0, 1, 77))
     assert [c.inputs["mX"].shape for c in first] != [c.inputs["mX"].shape for c in second]
-    for cases in (first, second, block_reduce.cases(77)):
+    for cases in (first, second, third):
         at = {c.name: (c.inputs["mX"], c.make[0]) for c in cases}
         assert at["odd"][0].shape[1] % 2 == 1 and (at["odd"][0] < 0).all()
         assert at["short"][0].shape[1] < at["short"][1]
@@ -160,13 +163,16 @@ def test_seeds_give_other_rows_of_other_lengths_and_the_edges_are_there():
 
 
 def test_the_command_gives_json_and_an_exit_status(tmp_path, capsys):
-    assert cli.main(["grade", "block-reduce", str(SUBMISSIONS / "pair.py"), "--json"]) == 0
+    right, wrong = tmp_path / "right.py", tmp_path / "wrong.py"
+    right.write_text(RIGHT, encoding="utf-8")
+    wrong.write_text(RIGHT.replace("        cute.arch.barrier()\n", ""), encoding="utf-8")
+    assert cli.main(["grade", "block-reduce", str(right), "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
-    assert (report["score"], report["points"], report["full_marks"], report["diagnoses"]) == (10, 10, True, [])
-    assert cli.main(["grade", "block-reduce", str(SUBMISSIONS / "no_barrier.py"), "--json"]) == 1
+    assert (report["score"], report["points"], report["full_marks"], report["diagnoses"]) == (11, 11, True, [])
+    assert cli.main(["grade", "block-reduce", str(wrong), "--json"]) == 1
     report = json.loads(capsys.readouterr().out)
-    assert report["score"] == 0
-    assert {check["kind"] for check in report["checks"]} == {"missing barrier"}
+    assert report["score"] == 1  # of the prediction
+    assert {check["kind"] for check in report["checks"]} == {None, "missing barrier"}
     (diagnosis,) = report["diagnoses"]
     assert [line["text"] for line in diagnosis["lines"]][0] == "sMax[warp] = value"
     assert cli.main(["grade", "block-reduce", str(tmp_path / "none.py")]) == 2
@@ -179,7 +185,7 @@ def test_a_report_that_nobody_reads_to_its_end_or_in_another_encoding(tmp_path):
     command = [sys.executable, "-m", "quack_tutorial.cli", "grade", "block-reduce", str(answer)]
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
-    assert (done.returncode, done.stderr) == (0, "") and done.stdout.startswith("M\\xfcller.py: 10 of 10 points")
+    assert (done.returncode, done.stderr) == (0, "") and done.stdout.startswith("M\\xfcller.py: 11 of 11 points")
     read, write = os.pipe()
     os.close(read)
     done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True)
@@ -192,12 +198,29 @@ def test_labs_are_listed(capsys):
     assert "block-reduce: Block reduce" in capsys.readouterr().out
 
 
+def test_functions_count_apart_from_the_kernel_and_from_each_other():
+    for old, new, kind in (
+        ("return 4 * M * N + 8 * M", "return 1 / 0", "error"),
+        ("return 4 * M * N + 8 * M", "pass", "wrong type"),
+        ("def least_bytes", "def most_bytes", "missing"),
+    ):
+        report = grade("block-reduce", "answer.py", RIGHT.replace(old, new))
+        assert (report.score, [d.kind for d in report.diagnoses]) == (10, [kind])
+
+
+def test_what_a_function_may_return():
+    assert trial.plain([1, (2.5, "x"), True]) == (1, (2.5, "x"), True)
+    for value in (None, {}, 2**200, "x" * 300, [[[[[1]]]]], object()):
+        with pytest.raises(Refused, match="the function returns"):
+            trial.plain(value)
+
+
 def test_grading_needs_neither_the_dsl_nor_torch():
     script = (
-        "import sys; from quack_tutorial.labs import block_reduce, submission, trial;"
-        f"answer = submission.load('answer.py', {RIGHT!r}, 'RowArgmax');"
-        "checks = block_reduce.judge(trial.outcomes(answer, block_reduce.cases(0)));"
+        "import sys; from quack_tutorial.labs import diagnoses, lab, submission, trial; module = lab('block-reduce');"
+        f"answers = submission.load('answer.py', {RIGHT!r}, module.TARGET, module.FUNCTIONS);"
+        "checks = diagnoses.judge(module, trial.outcomes(answers, module.cases(0)));"
         "print(sum(c.score for c in checks), sorted({'cutlass', 'cuda', 'torch', 'matplotlib'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert done.stdout.strip() == "10 []", done.stderr
+    assert done.stdout.strip() == "11 []", done.stderr

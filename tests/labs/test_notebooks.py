@@ -1,18 +1,19 @@
 """The master notebook: nbgrader's metadata, a student version without a solution, and a solution that gets full marks."""
 
+import json
 import re
 
 import pytest
 
-from quack_tutorial.labs import LABS, lab, student
+from quack_tutorial.labs import lab, student
 from quack_tutorial.labs.grade import grade
 
 FIELDS = {"grade", "grade_id", "locked", "schema_version", "solution", "task"}
 
 
-@pytest.fixture(params=LABS)
-def master(request, root):
-    return request.param, (root / f"labs/{request.param}/{request.param}.md").read_text(encoding="utf-8")
+@pytest.fixture
+def master(name, folder):
+    return name, (folder / f"{name}.md").read_text(encoding="utf-8")
 
 
 def cells(text):
@@ -44,6 +45,21 @@ def test_each_check_of_the_lab_has_its_cell_and_its_points(master):
     assert found == lab(name).CHECKS
 
 
+def test_a_question_is_answered_in_words_and_has_a_rubric(master):
+    _, text = master
+    meta, answer = re.search(r'^\+\+\+ (\{"nbgrader".*\})\n(.*)\Z', text, re.DOTALL | re.MULTILINE).groups()
+    meta = json.loads(meta)["nbgrader"]
+    assert meta["grade"] and meta["solution"] and not meta["locked"] and meta["grade_id"] == "explain"
+    assert f"{meta['points']} points:" in answer and "### BEGIN SOLUTION" in answer
+
+
+def test_it_says_what_for_how_long_and_after_which_chapter(master):
+    _, text = master
+    start = text.partition("```")[0]
+    assert re.search(r"In this lab you .*\n\n- ", start)
+    assert re.search(r"It takes about \d+ minutes", start) and re.search(r"Chapters? \d", start)
+
+
 def test_the_masters_solution_gets_full_marks(master):
     name, text = master
     report = grade(name, f"{name}.md", text)
@@ -60,14 +76,14 @@ def test_no_solution_line_is_in_the_student_version(master):
     assert "BEGIN" not in given and "seed=2207" not in given
     # Lines are only taken away, but for the stub that says so.
     stub = {line for line in lines if line not in {one.strip() for one in text.splitlines()}}
-    assert stub == set(student.STUB)
+    assert stub == {*student.STUB, *student.PROSE_STUB}
 
 
 def test_the_student_version_fails_loudly(master):
     name, text = master
     report = grade(name, f"{name}.md", student.student_version(text))
     assert report.score == 0
-    assert "this cell is not filled in yet" in report.diagnoses[0].message
+    assert all("this cell is not filled in yet" in diagnosis.message for diagnosis in report.diagnoses)
     assert report.diagnoses[0].lines[0][0] == f"{name}.md"
 
 

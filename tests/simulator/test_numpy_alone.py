@@ -100,7 +100,7 @@ def test_a_sample_of_the_tests_passes(root):
     [
         (["doctor"], "CuTe DSL        none"),
         (["simulate", "softmax", "--m", "2", "--n", "512"], "clean: no race, wrong access or deadlock found"),
-        (["grade", "block-reduce", "labs/block-reduce/submissions/pair.py"], "10 of 10 points"),
+        (["grade", "block-reduce", "labs/block-reduce/block-reduce.md"], "11 of 11 points"),
     ],
 )
 def test_the_commands_run(words, wanted, root):

@@ -1,0 +1,186 @@
+"""The lab `butterfly`: each row's largest number lowered to its second largest, a row to each group of `width` lanes.
+
+Neither book nor package solves it: a pair (best, second) has to be merged in each round, and every lane needs the result.
+
+    ClipToSecond(width)(mX, mY)   mX and mY float32 (M, N)
+
+width is 8, 16 or 32 lanes, a block has 128 threads; any M of at least 1, any N of at least 2; x may hold infinities and no NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from quack_tutorial.labs import diagnoses
+from quack_tutorial.labs.diagnoses import View
+from quack_tutorial.labs.judgement import Case, Diagnosis, Outcome
+
+TITLE = "Butterfly: the two largest numbers of a row"
+TARGET = "ClipToSecond"
+FUNCTIONS = ("shuffles",)
+CHECKS = {"shuffles": 1, "warps": 2, "groups": 2, "edges": 2, "order": 1, "traffic": 1}
+LOOKS = {"warps": ("random", "large"), "groups": ("groups",), "edges": ("ragged", "negative", "tiny", "ties")}
+TRAFFIC = "large"
+EDGES = "Columns end at N and rows at M: some lanes have no column in the last step, and some no row in the last block."
+ADVICE = {"mX": EDGES, "mY": EDGES}
+THREADS = 128
+
+
+def right(case: Case) -> dict:
+    """Each row with its largest number lowered to the second largest."""
+    x = case.inputs["mX"].astype(np.float64)
+    return {"mY": np.minimum(x, np.sort(x, axis=1)[:, -2:-1])}
+
+
+def cases(seed: int = 0) -> list[Case]:
+    """Random and adversarial rows; another seed gives other numbers and other N."""
+    rng = np.random.default_rng([seed, 4])
+    odd = 33 + 2 * int(rng.integers(1, 20))
+    ties = rng.integers(0, 3, (9, 50)).astype(float)
+    ties[0] = 1
+    infinite = rng.standard_normal((4, odd))
+    infinite[1, 5] = infinite[2, [3, 4]] = np.inf
+    infinite[3] = -np.inf
+
+    def case(name, x, width, schedule="forward"):
+        M = len(x)
+        outputs = {"mY": np.full(x.shape, np.nan, np.float32)}
+        launch = (-(-M // (THREADS // width)), THREADS)
+        inputs, how = {"mX": x.astype(np.float32)}, f"with {width} lanes a row"
+        return Case(name, (width,), inputs, outputs, schedule, seed * 101 + 1, launch, how)
+
+    def normal(M, N):
+        x = rng.standard_normal((M, N)) * 3
+        x[::2, 0] += 20  # lane 0 holds the largest of every other row
+        return x
+
+    return [
+        *(Case("shuffles", (width,), target="shuffles") for width in (2, 8, 16, 32)),
+        case("random", normal(8, 96), 32),
+        case("large", normal(4, 256), 32),
+        case("groups", normal(16, 32), 8),
+        case("groups", normal(16, 48), 16),
+        case("ragged", normal(5, odd), 32),
+        case("ragged", normal(19, 21), 8),
+        case("negative", -4 - abs(normal(8, odd)), 16),
+        case("tiny", normal(3, 2), 32),
+        case("tiny", normal(17, 5), 8),
+        case("ties", ties, 16),
+        case("ties", infinite, 32),
+        case("random", normal(6, 70), 32, "reverse"),
+        case("groups", normal(9, 20), 8, "seeded"),
+    ]
+
+
+# What wrong numbers show ----------------------------------------------------------------------------------------------
+
+
+def explain(check: str, views: list[View], every: list[View]) -> Iterator[Diagnosis]:
+    """What is wrong with the numbers that a check looks at, the most telling first."""
+    wrong = [v for v in views if v.wrong.any()]
+    if not wrong:
+        return
+    v = wrong[0]
+    r = int(np.argmax(v.wrong))
+    bad = np.nonzero(v.got["mY"][r] != v.right["mY"][r])[0]
+    order = np.argsort(-v.x[r], kind="stable")
+    best, second = v.x[r, order[0]], v.x[r, order[1]]
+    where = f"In {v.row(r)} the largest numbers are {best:g} and {second:g}"
+
+    def clipped(at):  # whether all outputs are clipped at such numbers (M, 1) or (M, N)
+        return all((v.got["mY"] == np.minimum(v.x, at(v)).astype(np.float32)).all() for v in wrong)
+
+    if clipped(lambda v: np.inf):
+        yield Diagnosis(
+            "counted twice",
+            f"{where}, and nothing is clipped: the largest came out as its own second. A number may enter the pair once only. "
+            "Does a lane meet the same partner in two rounds, or a merge take one number into both places?",
+        )
+    if clipped(lambda v: np.maximum(np.sort(v.x, axis=1)[:, -2:-1], 0)):
+        yield Diagnosis(
+            "neutral",
+            f"{where}, and column {bad[0]} is clipped at 0, which is not in the row. It comes from a start value or from lanes "
+            "without a column: neutral for a maximum is -inf, which no number is below.",
+        )
+    narrow = [v for v in wrong if v.case.make[0] < 32]
+    if narrow and len(narrow) == len(wrong) and clipped(of_warp):
+        yield Diagnosis(
+            "mixed rows",
+            f"{where}; it is clipped at {v.got['mY'][r].max():g}, the second largest of all rows of the warp. A row has "
+            f"{v.case.make[0]} lanes here: a round of offset {v.case.make[0]} or more brings another row's numbers.",
+        )
+    forward = [v for v in wrong if v.readers]
+    for bit in (1, 2, 4, 8, 16):
+        if forward and all((v.got["mY"] == np.minimum(v.x, of_half(v, bit)).astype(np.float32)).all() for v in forward):
+            yield Diagnosis(
+                "lost lanes",
+                f"{where}, and lanes {bit} apart clip at different numbers: no round exchanges lanes that are {bit} apart, so each "
+                "knows one half of the row only. Which lanes has lane 0 heard of after each round?",
+            )
+    if forward and lane_0_is_right([v for v in every if v.readers]):
+        f = forward[0]
+        at = np.argwhere(f.got["mY"] != f.right["mY"])
+        lane, column = group_lane(f)[tuple(at[0])], at[0][1]
+        yield Diagnosis(
+            "only lane 0",
+            f"Where lane 0 of a row holds its largest number, that is clipped right; in {f.row(at[0][0])} lane {lane} holds "
+            f"it, in column {column}, and clips it at {f.got['mY'][tuple(at[0])]:g}: every lane of the row needs the pair, and "
+            "only lane 0 has it. A butterfly leaves it in all, or lane 0 hands it out.",
+        )
+    lanes = group_lane(v)[r] if v.readers else None
+    said = f", read by lanes {lanes[order[0]]} and {lanes[order[1]]} of the group" if v.readers else ""
+    yield Diagnosis(
+        "wrong second",
+        f"{where}{said}; column {bad[0]} holds {v.x[r, bad[0]]:g} and the answer there is {v.got['mY'][r, bad[0]]:g}. "
+        "Where two pairs meet, the second largest of the four can be either pair's best or either pair's second.",
+    )
+
+
+def predict(name: str, outcomes: list[Outcome]) -> Iterator[Diagnosis]:
+    """What a wrong number of shuffles shows."""
+    for o in outcomes:
+        width, got = o.case.make[0], o.outputs["answer"]
+        if got != 2 * (width.bit_length() - 1):
+            text = (
+                f"shuffles({width}) returns {got}. After a round a lane knows of 2 lanes, and each round doubles that: how many "
+                f"rounds until it knows of {width}? Two numbers travel in each."
+            )
+            yield Diagnosis("wrong prediction", text)
+
+
+def lane_0_is_right(views: list[View]) -> bool:
+    """Whether in every row whose largest number lane 0 read, and in some such row, that number is clipped right."""
+    right, seen = True, 0
+    for v in views:
+        clipped = (v.right["mY"] != v.x) & (group_lane(v) == 0)
+        right, seen = right and bool((v.got["mY"] == v.right["mY"])[clipped].all()), seen + clipped.sum()
+    return right and seen > 1
+
+
+def group_lane(v: View) -> np.ndarray:
+    """(M, N) the lane within its row's group that read each column."""
+    return v.readers.lane % v.case.make[0]
+
+
+def of_warp(v: View) -> np.ndarray:
+    """(M, 1) the second largest number of all rows of a row's warp."""
+    rows = 32 // v.case.make[0]
+    warps = [v.x[i : i + rows] for i in range(0, len(v.x), rows)]
+    return np.concatenate([np.full((len(part), 1), np.sort(part, axis=None)[-2]) for part in warps])
+
+
+def of_half(v: View, bit: int) -> np.ndarray:
+    """(M, N) the second largest number that lanes of the same `bit` as a column's read."""
+    low = (group_lane(v) & bit) == 0
+    halves = [np.sort(np.where(part, v.x, -np.inf), axis=1)[:, -2:-1] for part in (low, ~low)]
+    return np.where(low, *halves)
+
+
+def waste(outcome: Outcome) -> Iterator[Diagnosis]:
+    """More bytes or waiting than the task needs."""
+    yield from diagnoses.read_again(outcome, "mX", "Keep the lane's numbers in registers until they are clipped.")
+    yield from diagnoses.scattered(outcome, "mX", "mY")
+    yield from diagnoses.written_again(outcome)
+    yield from diagnoses.barriers(outcome, 0, "the lanes of a row are in one warp, and a shuffle waits for them.")

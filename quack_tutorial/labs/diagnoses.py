@@ -1,0 +1,284 @@
+"""What many labs look for in a kernel's outcomes, and the order in which a lab asks for it.
+
+| function       | finds                                                                        |
+|----------------|------------------------------------------------------------------------------|
+| `findings`     | races, deadlocks, wrong accesses, misuse of the language: what the simulator found |
+| `wrong_launch` | another grid or block than the task's                                         |
+| `unwritten`    | outputs that nothing is written to                                           |
+| `unread`       | input that no thread reads                                                   |
+| `lost`         | lanes or warps whose part of the row never reaches the answer                 |
+| `read_again`, `scattered`, `written_again`, `idle_warps`, `barriers` | waste                  |
+
+The first mistake found explains the others, so each check is told one. Of a lab's module `judge` uses
+
+    CHECKS = {check: points}            those in LOOKS, and besides "order" (no finding in any case) and "traffic"
+    LOOKS = {check: names of cases}     whose numbers count; the first one's diagnosis stands for a kernel that is wrong everywhere
+    TRAFFIC = name of the case whose waste counts
+    right(case) -> {output: array}      computed from float64
+    explain(check, views, every)        yields what the wrong numbers of some views show; every: all of the lab's views
+    waste(outcome)                      yields what is read, written or waited for too often
+    ADVICE = {tensor: what to say of an access out of its bounds}, SLOTS the same of shared memory
+    TOLERANCE = {output: (relative, absolute)}
+
+and, for each of FUNCTIONS, which are checks of the same name, `predict(function, outcomes)`: what wrong returns show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from . import evidence
+from .judgement import Case, Check, Diagnosis, Outcome
+
+EXCESS = 1.1  # bytes, as a multiple of the least
+# Where there are several, the first explains the others.
+RACES = ("same slot", "missing barrier", "reused buffer", "race on output")
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """An outcome beside what is right, and who read what (in the forward schedule)."""
+
+    outcome: Outcome
+    right: dict  # output -> array
+    wrong: np.ndarray  # (M,) whether a row of any output is wrong
+    readers: evidence.Readers | None
+
+    @property
+    def case(self) -> Case:
+        return self.outcome.case
+
+    @property
+    def x(self) -> np.ndarray:
+        """The first input."""
+        return next(iter(self.case.inputs.values()))
+
+    @property
+    def got(self) -> dict:
+        return self.outcome.outputs
+
+    def row(self, r: int) -> str:
+        """Where the reader finds a row: its number, the shape and what the case was made with."""
+        return f"row {r} of x {self.x.shape} {self.case.how}".rstrip()
+
+
+def judge(module, outcomes: list[Outcome]) -> list[Check]:
+    """Each check's points, or the first mistake that costs them."""
+    by_check = _of_functions(module, outcomes)
+    kernels = [o for o in outcomes if not o.case.target]
+    if kernels:
+        by_check |= _of_kernel(module, kernels)
+    return [Check(name, points, by_check.get(name)) for name, points in module.CHECKS.items()]
+
+
+def _of_functions(module, outcomes: list[Outcome]) -> dict:
+    by_check = {}
+    for name in module.FUNCTIONS:
+        here = [o for o in outcomes if o.case.target == name]
+        raised = [f for o in here for f in o.findings]
+        told = (Diagnosis(f.kind, f.message, tuple(map(evidence.plain_line, f.lines))) for f in raised)
+        by_check[name] = next(told, None) or (next(module.predict(name, here), None) if here else None)
+    return by_check
+
+
+def _of_kernel(module, outcomes: list[Outcome]) -> dict:
+    views = [view(module, outcome) for outcome in outcomes]
+    launch = next(wrong_launch(views), None)
+    if launch:  # whatever else is found follows from it
+        return {name: launch for name in module.CHECKS if name not in module.FUNCTIONS}
+    by_check = {"order": next((mistake for o in outcomes for mistake in findings(module, o)), None)}
+    for name, chosen in module.LOOKS.items():
+        here = [v for v in views if v.case.name in chosen]
+        # A race or a wrong access explains the numbers, so they are read only where there is none.
+        found = next((mistake for v in here for mistake in findings(module, v.outcome)), None)
+        by_check[name] = found or next(_wrong_numbers(module, name, here, views), None)
+    if "traffic" in module.CHECKS:
+        looked = next(o for o in outcomes if o.case.name == module.TRAFFIC)
+        by_check["traffic"] = next(findings(module, looked), None) or next(module.waste(looked), None)
+    if all(v.wrong.all() for v in views):  # order and thrift of no answer
+        by_check = {name: found or by_check[next(iter(module.LOOKS))] for name, found in by_check.items()}
+    return by_check
+
+
+def view(module, outcome: Outcome) -> View:
+    """The outcome with what is right, computed here."""
+    right = module.right(outcome.case)
+    wrong = np.zeros(len(next(iter(right.values()))), bool)
+    for name, expected in right.items():
+        relative, absolute = getattr(module, "TOLERANCE", {}).get(name, (0, 0))
+        with np.errstate(invalid="ignore"):
+            close = np.isclose(outcome.outputs[name].astype(np.float64), expected, relative, absolute, equal_nan=True)
+        wrong |= ~close.reshape(len(wrong), -1).all(axis=1)
+    first = next(iter(outcome.case.inputs))
+    who = evidence.readers(outcome, first) if outcome.trace is not None and not outcome.findings else None
+    return View(outcome, right, wrong, who)
+
+
+def _wrong_numbers(module, check: str, views: list[View], every: list[View]) -> Iterator[Diagnosis]:
+    yield from unwritten(views)
+    yield from unread([v for v in views if v.readers])
+    yield from module.explain(check, views, every)
+
+
+def findings(module, outcome: Outcome) -> Iterator[Diagnosis]:
+    """What the simulator found in a run, the most telling first."""
+    called = dict(zip([*outcome.case.inputs, *outcome.case.outputs], outcome.parameters))
+    advice = {called[name]: text for name, text in module.ADVICE.items()}
+    said = [evidence.meaning(finding, advice, getattr(module, "SLOTS", "")) for finding in outcome.findings]
+    yield from sorted(said, key=lambda d: RACES.index(d.kind) if d.kind in RACES else -1)
+
+
+def wrong_launch(views: list[View]) -> Iterator[Diagnosis]:
+    """Launches other than the one that the task asks for."""
+    for v in views:
+        if v.outcome.trace is None:
+            continue
+        seen = [(one.blocks, one.threads) for one in v.outcome.trace.launches]
+        if not seen and not v.outcome.findings:
+            text = "No kernel is launched: `__call__` has to end with `.launch(grid=..., block=...)`."
+            yield Diagnosis("launch", text)
+        if seen and seen != [v.case.launch]:
+            said = ", ".join(f"{blocks} blocks of {threads}" for blocks, threads in seen)
+            blocks, threads = v.case.launch
+            text = (
+                f"The task is one launch of {blocks} blocks of {threads} threads for x {v.x.shape}; launched: {said}."
+            )
+            yield Diagnosis("launch", text)
+
+
+def unwritten(views: list[View]) -> Iterator[Diagnosis]:
+    """Outputs that still hold what they were filled with."""
+    for v in views:
+        for name, filled in v.case.outputs.items():
+            got = v.got[name]
+            bad = (got == filled) | ((got != got) & (filled != filled))
+            if v.readers and bad.any() and evidence.stores(v.outcome, name)[0] < bad.size:
+                at = np.argwhere(bad)[0].tolist()
+                place = "row {}" if len(at) == 1 else "row {}, column {}"
+                where = place.format(*at) if not bad.all() else "any row"
+                yield Diagnosis("unwritten", f"Nothing is written to {name} for {where} of x {v.x.shape}.")
+
+
+def unread(views: list[View]) -> Iterator[Diagnosis]:
+    """Columns that no thread reads: the answer cannot depend on them."""
+    for v in views:
+        row, column = np.nonzero(v.readers.times == 0)
+        if len(row):
+            part = column[row == row[0]]
+            many = f"columns {part[0]} to {part[-1]}" if len(part) > 1 else f"column {part[0]}"
+            text = f"{len(part)} of {v.x.shape[1]} columns are never read in {v.row(int(row[0]))}: {many}."
+            yield Diagnosis("unread columns", text)
+
+
+# Lost lanes and warps -------------------------------------------------------------------------------------------------
+
+
+def lost(views: list[View], matches: Callable, shown: Callable) -> Iterator[Diagnosis]:
+    """Answers that are, in every row, those of all warps (or lanes) but some.
+
+    matches(view, kept): whether the answers are right for the elements kept (M, N) alone; shown(view, who) says what one wrong
+    row shows, `who` being "lane" or "warp".
+    """
+    if not views:
+        return
+
+    def told(who, gone, advice):
+        word = f"{who}{'s' * (len(gone) > 1)} {ranges(gone)}" + ("" if who == "warp" else " of each warp")
+        text = f"What {word} read never reaches the answer. {shown(views[0], who)} {advice}".rstrip()
+        return Diagnosis(f"lost {who}s", text)
+
+    for bit in (16, 8, 4, 2, 1):  # the answer is lane 0's, and this round would have brought it the others'
+        gone = [lane for lane in range(32) if lane & bit]
+        if all(matches(v, (v.readers.lane & bit) == 0) for v in views):
+            yield told("lane", gone, f"No round exchanges lanes that are {bit} apart.")
+        for apart in (None, 4, 2, 1):  # None: half of the warps
+            halves = [apart or v.case.launch[1] // 64 for v in views]
+            if all(matches(v, ((v.readers.lane & bit) | (v.readers.warp & h)) == 0) for v, h in zip(views, halves)):
+                warps = f"{apart}" if apart else "half their number"
+                first = f"No round exchanges lanes that are {bit} apart"
+                yield told("lane", gone, f"{first}, and the last step no warps that are {warps} apart.")
+    for who, count, advice in (
+        ("warp", 0, "Do all warps write a slot, and does the last step read every slot?"),
+        ("lane", 32, "Which lanes have exchanged with which, after the last round?"),
+    ):
+        numbers = [count or v.case.launch[1] // 32 for v in views]
+        for k in range(-max(numbers), max(numbers)):  # negative: counted from the end
+            for alone in (False, True):
+                gone = [[i for i in range(n) if (i == k % n) != alone] for n in numbers]
+                if not all(-n <= k < n and 0 < len(g) < n for g, n in zip(gone, numbers)):
+                    continue
+                if all(matches(v, ~np.isin(getattr(v.readers, who), g)) for v, g in zip(views, gone)):
+                    yield told(who, gone[0], advice)
+
+
+def ranges(numbers: list) -> str:
+    """[1, 2, 3, 5] -> '1 to 3, 5'."""
+    runs = []
+    for n in numbers:
+        if runs and n == runs[-1][1] + 1:
+            runs[-1][1] = n
+        else:
+            runs.append([n, n])
+    return ", ".join(str(a) if a == b else f"{a} to {b}" for a, b in runs)
+
+
+# Waste ----------------------------------------------------------------------------------------------------------------
+
+
+def read_again(outcome: Outcome, name: str, advice: str, most: float = EXCESS) -> Iterator[Diagnosis]:
+    """An input that is asked for more often than the task needs."""
+    times = evidence.readers(outcome, name).times.mean()
+    if times > most:
+        shape = outcome.case.inputs[name].shape
+        text = f"The kernel asks for {name[1:].lower()} {times:.2f} times ({name} {shape}); once is enough. {advice}"
+        yield Diagnosis("traffic: read again", text.strip())
+
+
+def scattered(outcome: Outcome, *names: str) -> Iterator[Diagnosis]:
+    """Requests whose lanes reach far more sectors than their bytes fill."""
+    for name in names:
+        each, least, lines = evidence.sectors(outcome, name)
+        if each > 2 * least and each - least > 2:
+            yield Diagnosis(
+                "traffic: scattered",
+                f"Each request of a warp to {name} touches {each:.3g} sectors of 32 bytes, where {least:.3g} hold what it asks "
+                "for: neighbouring lanes are far apart. Lane l should read beside lane l - 1, in every step.",
+                lines,
+            )
+
+
+def written_again(outcome: Outcome) -> Iterator[Diagnosis]:
+    """Outputs that are stored more often than they have elements."""
+    for name, array in outcome.case.outputs.items():
+        stores, lines = evidence.stores(outcome, name)
+        if stores > 2 * array.size:
+            each = "a row" if array.ndim == 1 else "an element"
+            text = f"{name} is written {stores / array.size:g} times {each}; one thread is enough."
+            yield Diagnosis("traffic: written again", text, lines)
+
+
+def idle_warps(outcome: Outcome, name: str) -> Iterator[Diagnosis]:
+    """A block of which some warps read nothing, though there is enough for all."""
+    who = evidence.readers(outcome, name)
+    warps = outcome.case.launch[1] // 32
+    busy = np.unique(who.warp[who.warp >= 0]).tolist()
+    if 0 < len(busy) < warps:
+        idle = [w for w in range(warps) if w not in busy]
+        yield Diagnosis(
+            "traffic: idle warps",
+            f"Warp{'s' * (len(busy) > 1)} {ranges(busy)} of each block read{'s' * (len(busy) == 1)} all of {name} "
+            f"{outcome.case.inputs[name].shape}, and warp{'s' * (len(idle) > 1)} {ranges(idle)} nothing. Bytes in flight come "
+            "from all of a block's warps: give each thread its share of the row.",
+        )
+
+
+def barriers(outcome: Outcome, most: int, advice: str) -> Iterator[Diagnosis]:
+    """More waiting than the task needs."""
+    waits = evidence.barriers_a_warp(outcome.trace)
+    if waits > most:
+        enough = ("none is needed", "one is enough")[most] if most < 2 else f"{most} are enough"
+        said = f"{waits} barriers" if waits > 1 else "a barrier"
+        yield Diagnosis("exchanges", f"Each warp waits at {said}, and {enough}: {advice}")
