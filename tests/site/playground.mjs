@@ -1,0 +1,79 @@
+// Uses the layout playground as a reader would, by mouse and keyboard, and prints what it saw as JSON.
+//
+//   node playground.mjs FOLDER [--chromium PATH]      FOLDER holds page.html and the site's _static
+import { createRequire } from "node:module";
+import { readFileSync } from "node:fs";
+import { resolve } from "node:path";
+import { chromium } from "playwright-core";
+
+const folder = resolve(process.argv[2]), chosen = process.argv.indexOf("--chromium");
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const browser = await chromium.launch({
+  executablePath: chosen > 0 ? process.argv[chosen + 1] : "/usr/bin/chromium",
+  args: ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-sync", "--disable-background-networking",
+    "--disable-component-update"],
+});
+const seen = { errors: [], violations: [], overflow: [] };
+
+async function open(scheme, width, hash = "") {
+  const page = await browser.newPage({ viewport: { width, height: 844 }, colorScheme: scheme });
+  page.on("console", (message) => message.type() === "error" && seen.errors.push(message.text()));
+  page.on("pageerror", (error) => seen.errors.push(error.message));
+  await page.addInitScript((theme) => addEventListener("DOMContentLoaded", () => { document.documentElement.dataset.theme = theme; }), scheme);
+  await page.goto(`file://${folder}/page.html${hash}`);
+  await page.waitForSelector("#layout-algebra[data-ready]");
+  return page;
+}
+const said = (page, half) => page.locator(`#${half} .pg-sentence`).allTextContents();
+const boxes = (page, label) => page.locator(`[aria-label^="${label}"] [data-i]`);
+
+for (const scheme of ["light", "dark"]) {
+  for (const width of [1280, 390]) {
+    const page = await open(scheme, width);
+    await page.evaluate(axe);
+    const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"], preload: false }));
+    for (const rule of violations) if (["serious", "critical"].includes(rule.impact)) seen.violations.push(`${scheme} ${width} ${rule.id}: ${rule.nodes[0].html.slice(0, 200)}`);
+    if (await page.evaluate(() => document.documentElement.scrollWidth > document.documentElement.clientWidth)) seen.overflow.push(`${scheme} ${width}`);
+    await page.close();
+  }
+}
+
+const page = await open("light", 1280);
+await page.fill("#pg-a", "(2,2):(1,4)");
+seen.typed = await page.textContent("#layout-algebra .pg-result");
+await boxes(page, "The layout").nth(1).click();
+seen.clicked = (await said(page, "layout-algebra"))[0];
+await page.focus('[aria-label^="The layout"]');
+await page.keyboard.press("ArrowDown");
+seen.arrow = (await said(page, "layout-algebra"))[0];
+await boxes(page, "The memory: from").nth(2).click();
+seen.hole = (await said(page, "layout-algebra"))[0];
+await page.fill("#pg-a", "(4,8");
+seen.wrong = await page.textContent("#layout-algebra .pg-error");
+await page.selectOption("#pg-open-a", { label: "Cut into tiles (chapter 2)" });
+seen.divided = await page.textContent("#layout-algebra .pg-result");
+seen.code = await page.textContent("#layout-algebra pre");
+
+await page.selectOption("#pg-open-b", { label: "Chapter 2: patches of 2 x 2" });
+await boxes(page, "The tile").nth(2 * 8 + 5).click();
+seen.tile = (await said(page, "threads-and-values"))[0];
+await page.focus("#pg-thread");
+await page.keyboard.press("ArrowRight");
+seen.next = (await said(page, "threads-and-values"))[0];
+await page.selectOption("#pg-open-b", { label: "Chapter 2: the fault, values wider than the atom" });
+seen.fault = (await said(page, "threads-and-values"))[1];
+await page.selectOption("#pg-open-b", { label: "Chapter 5: columns of shared memory, bank conflicts" });
+seen.banks = (await said(page, "threads-and-values"))[1];
+await page.fill("#pg-swz", "5,0,5");
+seen.swizzled = (await said(page, "threads-and-values"))[1];
+seen.address = await page.evaluate(() => location.hash);
+
+// The address alone brings all of it back.
+const again = await open("light", 1280, seen.address);
+seen.back = (await said(again, "threads-and-values"))[1];
+const ragged = await open("light", 390, "#x=(6,1000):(1000,1)&t=(4,32):(32,1)&v=(1,8)&tile=4,1024&item=2&at=1,0");
+seen.ragged = await ragged.locator("#threads-and-values .pg-facts li").last().textContent();
+const hostile = await open("light", 1280, "#a=%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E&x=%3Cb%3E&op=nonsense");
+seen.hostile = [await hostile.locator("#layout-algebra .pg-error").textContent(), await hostile.locator("img").count()];
+console.log(JSON.stringify(seen));
+await browser.close();

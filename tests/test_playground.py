@@ -1,0 +1,437 @@
+"""The layout playground computes what the package computes: book/static/layout.js against the simulator's algebra and traces.
+
+Needs Node.js, and is skipped where there is none. The page itself is tested with the others, in test_site.py.
+"""
+
+import contextlib
+import importlib.util
+import io
+import json
+import random
+import re
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+
+from quack_tutorial.analysis import requests
+from quack_tutorial.analysis.requests import READ, _in_pairs, _wavefronts
+from quack_tutorial.figures.theme import ROLES
+from quack_tutorial.simulator import layout as la
+from quack_tutorial.simulator import layout_algebra as algebra
+from quack_tutorial.simulator.layout import Layout, text
+from quack_tutorial.simulator.loading import answer_imports
+from tests.test_site import find_chromium, missing_tool, skip_unless_required
+
+CASES = 2000
+RUN = """
+const L = require(process.argv[1]);
+const cases = JSON.parse(require("fs").readFileSync(0, "utf8"));
+const kernel = (spec) => { const c = L.tiledCopy(spec); return { code: L.codeOfCopy(spec, c), places: c.places }; };
+const asked = (spec) => {
+  const c = L.tiledCopy(spec), all = [];
+  for (let warp = 0; warp < c.warps; warp++) for (let i = 0; i < c.instructions; i++) {
+    const lanes = L.request(c, warp, i), cost = L.sectors(lanes, c.bytes);
+    if (lanes.length) all.push([lanes.length, cost.bytes, cost.sectors, cost.least]);
+  }
+  return all;
+};
+const operate = (name, a, b) => { const r = L.operate(name, a, b); return [r.code, L.text(r.layout)]; };
+const answers = cases.map(([expression]) => {
+  try { return new Function("L", "t", "kernel", "asked", "operate", "return " + expression)(L, L.text, kernel, asked, operate); }
+  catch (error) { if (error instanceof L.LayoutError) return "refused"; throw error; }
+});
+console.log(JSON.stringify(answers));
+"""
+
+
+@pytest.fixture(scope="module")
+def ask(root):
+    """A function from JavaScript expressions, which see `L` and `t`, to their values; "refused" where one says no."""
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("Node.js is not installed")
+
+    def evaluate(expressions):
+        command = [node, "-e", RUN, str(root / "book/static/layout.js")]
+        text_in = json.dumps([[e] for e in expressions])
+        done = subprocess.run(command, input=text_in, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr[-2000:]
+        return json.loads(done.stdout)
+
+    return evaluate
+
+
+# Random layouts ------------------------------------------------------------------------------------------------------
+
+
+def random_shape(rng, depth=2):
+    if depth == 0 or rng.random() < 0.45:
+        return rng.choice((1, 2, 2, 3, 4, 4, 5, 6, 8, 16))
+    return tuple(random_shape(rng, depth - 1) for _ in range(rng.randint(1, 3)))
+
+
+def random_layout(rng):
+    """Compact in some order, compact with gaps, or with any strides."""
+    shape = random_shape(rng)
+    extents = la.flatten_to_tuple(shape)
+    if rng.random() < 0.25:
+        strides = [rng.choice((0, 1, 2, 3, 4, 8, 16, 12)) for _ in extents]
+    else:
+        order = list(range(len(extents)))
+        if rng.random() < 0.6:
+            rng.shuffle(order)
+        strides, step = [0] * len(extents), rng.choice((1, 1, 1, 2))
+        for i in order:
+            strides[i] = step
+            step *= extents[i] * rng.choice((1, 1, 1, 2))
+    numbers = iter(strides)
+
+    def nest(part):
+        return tuple(map(nest, part)) if isinstance(part, tuple) else next(numbers)
+
+    return Layout(shape, nest(shape))
+
+
+def random_tiler(rng, layout):
+    if rng.random() < 0.5 and isinstance(layout.shape, tuple):
+        parts = rng.randint(1, len(layout.shape))
+        return tuple(rng.choice((1, 2, 3, 4, Layout(2, 1), Layout(2, 2), Layout((2, 2), (1, 4)))) for _ in range(parts))
+    return random_layout(rng)
+
+
+def written(x):
+    """A layout or tiler as a reader types it."""
+    return f"({','.join(map(written, x))})" if isinstance(x, tuple) else str(x)
+
+
+def answer(function, *args):
+    try:
+        return text_of(function(*args))
+    except ValueError:
+        return "refused"
+
+
+def text_of(x):
+    return text(x) if isinstance(x, tuple) else str(x)
+
+
+def test_thousands_of_random_layouts(ask):
+    rng = random.Random(30)
+    expressions, expected, kinds = [], [], []
+    lay = lambda x: f"L.parseLayout('{written(x)}')"  # noqa: E731
+    tile = lambda x: f"L.parseTiler('{written(x)}')"  # noqa: E731
+
+    def case(kind, expression, result):
+        kinds.append(kind)
+        expressions.append(expression)
+        expected.append(result)
+
+    for _ in range(CASES):
+        a, b = random_layout(rng), random_layout(rng)
+        tiler, n = random_tiler(rng, a), rng.choice((1, 8, 24, 64, 100))
+        index = rng.randrange(2 * la.size(a))
+        case("offset", f"L.offset({lay(a)}, {index})", a(index))
+        case("size", f"[L.size({lay(a)}), L.cosize({lay(a)})]", [la.size(a), la.cosize(a)])
+        for name, js in (
+            ("coalesce", "coalesce"), ("right_inverse", "rightInverse"), ("left_inverse", "leftInverse")
+        ):  # fmt: skip
+            case(name, f"t(L.{js}({lay(a)}))", answer(getattr(algebra, name), a))
+        case("complement", f"t(L.complement({lay(a)}, {n}))", answer(algebra.complement, a, n))
+        case("composition", f"t(L.composition({lay(a)}, {tile(tiler)}))", answer(algebra.composition, a, tiler))
+        case("divide", f"t(L.logicalDivide({lay(a)}, {tile(tiler)}))", answer(algebra.logical_divide, a, tiler))
+        case("zipped", f"t(L.zippedDivide({lay(a)}, {tile(tiler)}))", answer(algebra.zipped_divide, a, tiler))
+        for name, js in (
+            ("logical_product", "logicalProduct"), ("blocked_product", "blockedProduct"), ("raked_product", "rakedProduct")
+        ):  # fmt: skip
+            case(name, f"t(L.{js}({lay(a)}, {lay(b)}))", answer(getattr(algebra, name), a, b))
+        case("tv", f"L.makeLayoutTV({lay(a)}, {lay(b)}).map(t)", tv_answer(a, b))
+        case("vector", f"L.maxCommonVector({lay(a)}, {lay(b)})", vector_answer(a, b))
+    answers = ask(expressions)
+    wrong = [(e, x, y) for e, x, y in zip(expressions, expected, answers) if x != y]
+    assert not wrong, f"{len(wrong)} of {len(expressions)}: {wrong[:5]}"
+    # Each function gave a layout often enough for the comparison to say something.
+    for kind in set(kinds):
+        given = sum(k == kind and x != "refused" for k, x in zip(kinds, expected))
+        assert given > CASES / 20, (kind, given)
+
+
+def tv_answer(a, b):
+    try:
+        tiler, tv = algebra.make_layout_tv(a, b)
+    except ValueError:
+        return "refused"
+    return [text_of(tiler), str(tv)]
+
+
+def vector_answer(a, b):
+    try:
+        return algebra.max_common_vector(a, b)
+    except ValueError:
+        return "refused"
+
+
+def test_swizzles_flip_the_bits_that_they_should(ask):
+    """Against a bit-by-bit definition: bit M + i of the result is bit M + i xor bit M + S + i, for the B lowest i."""
+    rng = random.Random(3)
+    cases = []
+    for _ in range(500):
+        bits = rng.randint(0, 4)
+        base, shift = rng.randint(0, 5), rng.randint(bits, 6)
+        cases.append((bits, base, shift, rng.randrange(1 << 16)))
+
+    def by_bit(bits, base, shift, at):
+        digits = [int(c) for c in f"{at:024b}"[::-1]]
+        flipped = list(digits)
+        for i in range(base, base + bits):
+            flipped[i] = digits[i] ^ digits[i + shift]
+        return sum(digit << i for i, digit in enumerate(flipped))
+
+    answers = ask([f"L.swizzle([{b}, {m}, {s}], {at})" for b, m, s, at in cases])
+    assert answers == [by_bit(*case) for case in cases]
+    typed = [f"L.parseSwizzle('{text}')" for text in ("2,0,1", "3, 2", "<3,2,3>")]
+    assert ask(typed) == ["refused", "refused", [3, 2, 3]]
+
+
+@pytest.mark.parametrize(
+    ("typed", "shown"),
+    [("(4,8):(8,1)", "(4,8):(8,1)"), (" ( 4 , (2,4) ) ", "(4,(2,4)):(1,(4,8))"), ("7", "7:1"), ("1", "1:0"),
+     ("(4,8", "refused"), ("4:", "refused"), ("(4,8):8", "refused"), ("(0,2)", "refused"), ("x", "refused"),
+     ("4 5", "refused"), ("", "refused"), ("-4:1", "refused")],
+)  # fmt: skip
+def test_what_a_reader_types_is_read_or_refused(ask, typed, shown):
+    assert ask([f"t(L.parseLayout({json.dumps(typed)}))"]) == [shown]
+
+
+# Copies --------------------------------------------------------------------------------------------------------------
+
+
+def test_wavefronts_are_the_package_s(ask):
+    rng = np.random.default_rng(2)
+    addresses, width, loads = [], [], []
+    for _ in range(600):
+        nbytes = int(rng.choice((1, 2, 4, 8, 16)))
+        stride = int(rng.choice((0, 1, 2, 3, 8, 32, 33)))
+        row = np.arange(32) * stride * nbytes if rng.random() < 0.6 else rng.integers(0, 64, 32) * nbytes
+        if rng.random() < 0.3:
+            row = row[np.arange(32) & ~int(rng.choice((1, 2)))]
+        row = np.where(rng.random(32) < rng.choice((0, 0, 0.3)), -1, row)
+        addresses.append(row)
+        width.append(nbytes)
+        loads.append(bool(rng.random() < 0.5))
+    addresses, width = np.array(addresses), np.array(width)
+    by_pairs = np.array(loads) & _in_pairs(addresses)
+    needed, least = _wavefronts(addresses, width, by_pairs)
+    lanes = [[{"lane": i, "address": int(a)} for i, a in enumerate(row) if a >= 0] for row in addresses]
+    calls = zip(lanes, width.tolist(), loads)
+    answers = ask([f"L.wavefronts({json.dumps(row)}, {w}, {json.dumps(load)})" for row, w, load in calls])
+    assert [(a["wavefronts"], a["least"]) for a in answers] == list(zip(needed.tolist(), least.tolist()))
+
+
+COPIES = [  # tensor, thread layout, value layout, tile, bytes of an element
+    ("(8,128):(128,1)", "(4,8):(8,1)", "(1,4)", (4, 64), 4),
+    ("(8,128):(128,1)", "(4,8):(8,1)", "(1,8)", (4, 64), 4),
+    ("(8,128):(128,1)", "(4,8)", "(1,4)", (4, 32), 4),
+    ("(8,64):(64,1)", "(2,32):(32,1)", "(1,2)", (2, 64), 8),
+    ("(16,64):(64,1)", "(4,8):(8,1)", "(1,8)", (4, 64), 2),
+    ("(64,8):(1,64)", "(8,4)", "(4,1)", (32, 8), 4),
+    ("(12,40):(40,1)", "(4,8):(8,1)", "(1,4)", (4, 32), 4),
+    ("(5,130):(130,1)", "(2,32):(32,1)", "(1,2)", (2, 128), 4),
+    ("(8,8):(16,2)", "(2,4):(4,1)", "(2,2):(2,1)", (4, 8), 4),
+    ("1000:1", "64:1", "4:1", (512,), 4),
+]
+DTYPES = {2: "float16", 4: "float32", 8: "float64"}
+
+
+def spec(tensor, thread, value, tile, item, block=(0, 0)):
+    return (
+        f"{{tensor: L.parseLayout('{tensor}'), thread: L.parseLayout('{thread}'), value: L.parseLayout('{value}'), "
+        f"tile: {list(tile)}, item: {item}, bits: 0, block: {list(block)}}}"
+    )
+
+
+@pytest.mark.parametrize("case", COPIES, ids=lambda case: f"{case[0]} {case[1]} {case[2]}")
+def test_a_copy_s_code_runs_and_asks_for_what_the_page_says(ask, case, tmp_path):
+    """The kernel that the page shows is run on the simulator; every request's sectors are those that the page counts."""
+    from quack_tutorial.simulation import simulate
+
+    tensor, thread, value, tile, item = case
+    (page,) = ask([f"kernel({spec(*case)})"])
+    layout = parsed(tensor)
+    strides = la.as_tuple(layout.stride)
+    # (8,8):(16,2) has gaps: a view of something larger
+    memory = np.arange(la.cosize(layout), dtype=DTYPES[item])
+    x = np.lib.stride_tricks.as_strided(memory, la.as_tuple(layout.shape), [d * item for d in strides])
+    out = np.lib.stride_tricks.as_strided(np.zeros_like(memory), x.shape, x.strides)
+    file = tmp_path / "shown.py"
+    file.write_text(
+        "\n".join(["import cutlass", "import cutlass.cute as cute", "", "", *page["code"], ""]), encoding="utf-8"
+    )
+    run = simulate(loaded(file).copy, x, out)
+    assert run.ok, run
+    np.testing.assert_array_equal(out, x)
+
+    table = requests(run.trace)
+    table = table[table["kind"] == READ]
+    places = [(i, j) for i in range(page["places"][0]) for j in range((*page["places"], 1)[1])]
+    counted = ask([f"asked({spec(*case, block=list(place))})" for place in places])
+    pages = sorted(tuple(one) for block in counted for one in block)
+    ours = sorted(zip(*(table[name].tolist() for name in ("lanes", "bytes", "sectors", "ideal_sectors"))))
+    assert pages == ours
+
+
+def parsed(layout):
+    shape, _, stride = layout.partition(":")
+    return la.make_layout(eval(shape), stride=eval(stride) if stride else None)
+
+
+def loaded(file):
+    """The module in a file, whose `import cutlass` the simulator answers where the DSL is not installed."""
+    spec = importlib.util.spec_from_file_location("shown_by_the_playground", file)
+    module = importlib.util.module_from_spec(spec)
+    answer_imports(module.__dict__)
+    exec(compile(file.read_text(encoding="utf-8"), str(file), "exec"), module.__dict__)
+    return module
+
+
+# What is ready to open -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def ready(root):
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("Node.js is not installed")
+    show = "globalThis.window = {}; console.log(JSON.stringify(require(process.argv[1])))"
+    command = [node, "-e", show, str(root / "book/static/playground.js")]
+    return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
+def operation(fields):
+    return (
+        "operate("
+        + ", ".join(json.dumps(fields.get(key, other)) for key, other in (("op", "none"), ("a", ""), ("b", "")))
+        + ")"
+    )
+
+
+def test_every_layout_that_is_ready_to_open_opens(ask, ready):
+    results = ask([operation(fields) for _, fields in ready["LAYOUTS"]])
+    assert "refused" not in results and results[4][1] == "((2,4),(2,2)):((8,1),(16,4))"
+    for name, fields in ready["COPIES"]:
+        (problem,) = ask([f"L.tiledCopy({spec_of_fields(fields)}).problem"])
+        assert problem is None, (name, problem)
+
+
+def spec_of_fields(fields):
+    tile = [int(n) for n in fields["tile"].split(",")] if "tile" in fields else None
+    block = [int(n) for n in fields.get("at", "0,0").split(",")]
+    swizzle = f"L.parseSwizzle({json.dumps(fields['swz'])})" if "swz" in fields else "null"
+    return (
+        f"{{tensor: L.parseLayout({json.dumps(fields['x'])}), thread: L.parseLayout({json.dumps(fields['t'])}), "
+        f"value: L.parseLayout({json.dumps(fields['v'])}), tile: {json.dumps(tile)}, block: {block}, "
+        f"item: {fields.get('item', 4)}, bits: {fields.get('bits', 0)}, swizzle: {swizzle}}}"
+    )
+
+
+@pytest.mark.parametrize(("name", "nbytes", "options"), [
+    ("kernels/copy.py: Copy, float32", 4, {}),
+    ("kernels/copy.py: Copy(vector_bytes=0), float32", 4, {"vector_bytes": 0}),
+    ("kernels/copy.py: Copy, bfloat16, rows of 1000", 2, {}),
+    ("kernels/copy.py: Copy, float32, odd rows of 77", 4, {}),
+])  # fmt: skip
+def test_the_book_s_copies_are_the_package_s(ready, name, nbytes, options):
+    """Thread and value layouts and tile that are ready to open, against those that the kernel's class works out."""
+    pytest.importorskip("cutlass")
+    from quack_tutorial.kernels.copy import Copy
+
+    class Dtype:
+        width = 8 * nbytes
+
+    fields = dict(ready["COPIES"])[name]
+    columns = parsed(fields["x"]).shape[1]
+    kernel = Copy(Dtype, columns, **options)
+    rows = kernel.threads_per_block // kernel.threads_per_row
+    assert parsed(fields["t"]) == la.make_ordered_layout((rows, kernel.threads_per_row), order=(1, 0))
+    assert parsed(fields["v"]) == la.make_layout((1, kernel.vector_size))
+    assert tuple(int(n) for n in fields["tile"].split(",")) == kernel.tiler
+    assert int(fields.get("item", 4)) == nbytes
+
+
+def test_chapter_2_s_layouts_are_the_chapter_s(root, ready):
+    chapter = (root / "notebooks/02-layouts.md").read_text(encoding="utf-8")
+    copies = dict(ready["COPIES"])
+    for name in ("patches of 2 x 2", "TileCopy", "the fault, values wider than the atom", "a column-major tensor"):
+        for key in ("t", "v"):
+            layout = parsed(copies[f"Chapter 2: {name}"][key])
+            plain = layout == la.make_layout(layout.shape)
+            code = f"cute.make_layout({layout.shape}" + (")" if plain else f", stride={layout.stride})")
+            assert code in chapter, (name, code)
+
+
+def test_the_code_of_an_operation_gives_its_layout(ask, ready, tmp_path):
+    """What the page shows under a result, run on the simulator, prints that result."""
+    from quack_tutorial.simulation import simulate
+
+    cases = [f for _, f in ready["LAYOUTS"] if f.get("op") != "swizzle"]
+    cases += [{"a": "(4,(2,4)):(2,(1,8))", "op": op} for op in ("coalesce", "right_inverse", "left_inverse")]
+    cases += [
+        {"a": "(4,8):(8,1)", "op": "logical_divide", "b": "(2:1,4:2)"},
+        {"a": "4", "op": "logical_product", "b": "3"},
+    ]
+    answers = ask([operation(fields) for fields in cases])
+    for number, (code, expected) in enumerate(answers):
+        lines = ["import cutlass.cute as cute", "", "", "@cute.jit", "def show():", *(f"    {line}" for line in code)]
+        last = code[-1].partition(" =")[0]
+        file = tmp_path / f"shown{number}.py"
+        file.write_text("\n".join([*lines, f"    print({last})", ""]), encoding="utf-8")
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            assert simulate(loaded(file).show).ok
+        assert printed.getvalue().strip() == expected, code
+
+
+def test_colours_are_the_figures_own(root):
+    css = (root / "book/static/playground.css").read_text(encoding="utf-8")
+    light, dark = css.split('html[data-theme="dark"]')[:2]
+    for tint in "01234567":
+        for part, (fill, line) in ((light, ROLES[tint][:2]), (dark, ROLES[tint][2:])):
+            assert f"--pg-{tint}: {fill};" in part and f"--pg-{tint}-line: {line};" in part
+
+
+# In a browser --------------------------------------------------------------------------------------------------------
+
+
+def test_the_playground_by_mouse_and_keyboard(root, tmp_path):
+    lack = missing_tool(root)
+    if lack:
+        skip_unless_required(lack)
+    shutil.copytree(root / "book/static", tmp_path / "_static")
+    source = (root / "book/layout-playground.md").read_text(encoding="utf-8")
+    raw = "\n".join(re.findall(r"```\{raw\} html\n(.*?)```", source, re.DOTALL)).replace("../_static", "_static")
+    (tmp_path / "page.html").write_text(
+        '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Layouts</title>'
+        f'<meta name="viewport" content="width=device-width"></head><body><main><h1>Layouts</h1>{raw}</main></body></html>',
+        encoding="utf-8",
+    )
+    command = ["node", str(root / "tests/site/playground.mjs"), str(tmp_path), "--chromium", find_chromium()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-2000:]
+    seen = json.loads(done.stdout)
+    assert not seen["errors"] and not seen["violations"] and not seen["overflow"], seen
+    assert seen["typed"] == "(2,2):(1,4) 4 elements, offsets 0 to 5, no offset twice, some never."
+    assert seen["clicked"] == "Number 2 is coordinate (0,1), row 0 and column 1 here → offset 4."
+    assert seen["arrow"] == "Number 3 is coordinate (1,1), row 1 and column 1 here → offset 5."
+    assert seen["hole"] == "Offset 2 → nobody lies there."
+    assert seen["wrong"] == "“)” is missing at the end"
+    assert seen["divided"].startswith("((2,4),(2,2)):((8,1),(16,4)) 32 elements")
+    assert seen["code"].splitlines()[-1] == "R = cute.zipped_divide(A, B)"
+    assert seen["tile"].startswith("(thread 6, value 1) → (row 2, column 5) of the tile")
+    assert seen["next"].startswith("(thread 7, value 1) → (row 2, column 7) of the tile")
+    assert "16 bytes each, in 32 sectors of 32 bytes. 16 would do: 50 % of the traffic is needed." in seen["fault"]
+    assert seen["banks"].endswith("32 wavefronts, where 1 would do: 32 different words lie in bank 0.")
+    assert seen["swizzled"].endswith("1 wavefront: no bank is asked for two words at a time.")
+    assert seen["back"] == seen["swizzled"] and "swz=5,0,5" in seen["address"]
+    assert seen["ragged"] == "Tile: (1,0) of (2,1); 262 vectors outside the tensor, switched off by a predicate"
+    assert seen["hostile"][1] == 0 and seen["hostile"][0]
