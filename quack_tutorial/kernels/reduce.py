@@ -214,12 +214,19 @@ def open_mbarrier(mbar):
 
 
 @cute.jit
-def cluster_reduce(value, op: cutlass.Constexpr, slots: cute.Tensor, mbar, phase: cutlass.Constexpr = 0):
-    """Reduce one Float32 a block over a cluster; `slots` is shared memory of (blocks,), `mbar` from `open_mbarrier`.
+def cluster_reduce(
+    value,
+    op: cutlass.Constexpr,
+    slots: cute.Tensor,
+    mbar,
+    phase: cutlass.Constexpr = 0,
+):
+    """Reduce one Float32 a block over a cluster; `slots` is shared memory of (blocks,).
 
-    All threads of a block pass the block's value; blocks is a power of 2, at most 32. A second call on the same slots waits
-    for the other phase, and needs a cluster barrier between the two: a fast block would overwrite what a slow one has not
-    read, and its bytes would count for the slow one's first phase.
+    All threads of a block pass the block's value; blocks is a power of 2, at most 16.
+    A second call on the same slots waits for the other phase, and needs a cluster
+    barrier between the two: a fast block would overwrite what a slow one has not read,
+    and its bytes would count for the slow one's first phase.
     """
     blocks, rank = cute.size(slots), cute.arch.block_idx_in_cluster()
     tidx, _, _ = cute.arch.thread_idx()

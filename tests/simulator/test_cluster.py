@@ -10,7 +10,7 @@ from quack_tutorial.simulation import simulate
 from quack_tutorial.simulator import SimulationError
 from quack_tutorial.trace import Op, Space
 from tests.simulator.dsl import async_copies as a
-from tests.simulator.dsl.cluster import ClusterSum, Exchange
+from tests.simulator.dsl.cluster import ClusterSum, Exchange, ReadEarly
 
 X = np.arange(1, 5, dtype=np.float32)
 
@@ -109,6 +109,14 @@ def test_a_message_s_values_are_in_the_trace():
     run = simulate(Exchange(), X, np.zeros((4, 2), np.float32), values=True)
     sends = run.trace.select(Op.STORE_ASYNC)
     assert sorted(run.trace.values[sends["values"]][:, 0]) == [1, 1, 2, 3, 4, 4, 9, 16]
+
+
+def test_a_read_before_the_wait_is_legal_and_stale():
+    """What chapter 6 says of it; `tests/gpu/test_cluster_reduce_gpu.py` asks a GPU the same."""
+    out = np.zeros(2, np.float32)
+    run = simulate(ReadEarly(), np.zeros(4, np.int32), out, 3)
+    assert not run.ok and {finding.kind for finding in run.findings} <= {"race", "read before arrival"}
+    assert out.tolist() == [7, 8]
 
 
 def test_bulk_copies_both_ways():
