@@ -5,6 +5,10 @@
 | `start`    | says in one sentence where kernels run on this machine, and why                   |
 | `launch`   | runs a kernel: CUDA tensors through the real DSL, others on the simulator         |
 | `simulate` | runs a kernel on the simulator, warp by warp, and returns its trace and findings  |
+| `check`    | compares a result with what is wanted, and says where it is wrong                 |
+| `time`     | times a kernel on this machine's GPU, beside a copy and the datasheet             |
+| `recorded` | the recorded speeds of an operation at one size                                   |
+| `analysis`, `figures`, `reference` | the modules of these names                                |
 
 Each is loaded when it is first used: importing the package loads neither torch, nor CuTe DSL, nor matplotlib.
 """
@@ -17,16 +21,22 @@ _HOMES = {
     "start": "quack_tutorial.machine",
     "launch": "quack_tutorial.compiler",
     "simulate": "quack_tutorial.simulation",
+    "check": "quack_tutorial.notebook",
+    "time": "quack_tutorial.notebook",
+    "recorded": "quack_tutorial.notebook",
 }
+_MODULES = ("analysis", "figures", "reference")
 
-__all__ = ["__version__", *_HOMES]
+__all__ = ["__version__", *_HOMES, *_MODULES]
 
 
 def __getattr__(name):
+    if name in _MODULES:
+        return import_module(f"quack_tutorial.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'quack_tutorial' has no attribute {name!r}; it has {', '.join(_HOMES)}")
     return getattr(import_module(_HOMES[name]), name)
 
 
 def __dir__():
-    return sorted([*globals(), *_HOMES])
+    return sorted([*globals(), *_HOMES, *_MODULES])

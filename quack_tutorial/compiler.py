@@ -86,13 +86,27 @@ def spec_of(tensor) -> TensorSpec:
     return TensorSpec(_dtype_name(tensor), tuple(tensor.shape), tuple(tensor.stride()), align)
 
 
-def launch(host_fn, *args):
+def dynamic_spec_of(tensor, name) -> TensorSpec:
+    """As `spec_of`, but sizes and strides are known only when the kernel runs, apart from a stride of 1 or 0.
+
+    This is what CuTe DSL makes of a torch tensor that is passed to it directly. `name` tells this tensor's sizes from others'.
+    """
+    spec = spec_of(tensor)
+    shape = tuple(f"{name}_size{k}" for k in range(len(spec.shape)))
+    stride = tuple(step if step in (0, 1) else f"{name}_stride{k}" for k, step in enumerate(spec.stride))
+    steps = [step * tensor.element_size() for step in spec.stride if step not in (0, 1)]
+    align = min([spec.align, *(step & -step for step in steps)])
+    return TensorSpec(spec.dtype, shape, stride, align)
+
+
+def launch(host_fn, *args, dynamic=False):
     """Run `host_fn` on `args`: on the GPU where the tensors are CUDA tensors, on the simulator where they are not.
 
     `host_fn` is a @cute.jit function, or an object whose class has a @cute.jit `__call__`. `args` are torch tensors,
     numpy arrays (simulator only), None for absent tensors, and scalars, in order; a `stream` parameter is left out. The
-    GPU kernel is compiled for exactly these shapes, strides and alignments the first time, and runs on torch's current
-    stream.
+    kernel is compiled for exactly these shapes, strides and alignments, once for each combination, and runs on torch's current
+    stream. With `dynamic` it is compiled once for all sizes and strides, which it then knows only as it runs, as CuTe DSL
+    compiles for a torch tensor that is passed to it directly.
     """
     tensors = [arg for arg in args if _is_array(arg)]
     on_gpu = [bool(getattr(tensor, "is_cuda", False)) for tensor in tensors]
@@ -101,7 +115,7 @@ def launch(host_fn, *args):
     if not any(on_gpu):
         from quack_tutorial.simulation import simulate
 
-        simulate(host_fn, *args, check=False)
+        simulate(host_fn, *args, check=False, dynamic=True if dynamic else ())
         return
     devices = {str(getattr(tensor, "device", "numpy")) for tensor in tensors}
     if len(devices) > 1:
@@ -111,8 +125,11 @@ def launch(host_fn, *args):
         )
     import torch
 
+    specs = args
+    if dynamic:
+        specs = tuple(dynamic_spec_of(arg, f"t{k}") if _is_array(arg) else arg for k, arg in enumerate(args))
     with torch.cuda.device(tensors[0].device):
-        compile_for(host_fn, *args)(*args)
+        compile_for(host_fn, *specs)(*args)
 
 
 _compiled = {}

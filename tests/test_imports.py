@@ -30,6 +30,7 @@ ROOMS = {
     "labs": ({"analysis", "reference", "simulation", "simulator", "trace", "machine"}, set()),
     "machine": ({"simulator.loading"}, set()),
     "model": ({"ops"}, {"torch"}),
+    "notebook": ({"bench", "compiler", "hardware"}, set()),
     "occupancy": (set(), {"torch", "cutlass"}),
     "ops": ({"kernels", "compiler", "simulation", "occupancy"}, {"torch"}),
     "parallel": ({"ops"}, {"torch"}),

@@ -236,7 +236,7 @@ LADDER_NAMES = {
     ("softmax", "LADDER"): ("three-pass", "online", *_ROW_RUNGS),
     ("rmsnorm", "LADDER"): ("thread", "block", *_ROW_RUNGS),
     ("rmsnorm", "BACKWARD_LADDER"): ("atomics", "parts", "pipelined"),
-    ("cross_entropy", "LADDER"): ("two-pass", "online", "vectors", "in flight", "rows"),
+    ("cross_entropy", "LADDER"): ("two-pass", "online", "vectors", "in flight", "rows", "fast exp"),
     ("cross_entropy", "BACKWARD_LADDER"): ("elements", "vectors", "tiles"),
 }
 

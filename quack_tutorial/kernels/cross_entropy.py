@@ -9,8 +9,9 @@ of it kept, so that no version needs registers for a whole row, or a cluster.
 | `CrossEntropyOnline`   | both in one pass                                    | once    | two exponentials an element |
 | `CrossEntropyVectors`  | 16 bytes a load, predicated; rescaled once a vector | once    | one load in flight a thread |
 | `CrossEntropyInFlight` | four vectors on their way, one rescaling for all    | once    | short rows: idle threads    |
-| `CrossEntropyRows`     | several rows a block, or lanes of a warp            | once    | tuning is left              |
-| `tuned` CrossEntropy   | sizes from sweeps, cheaper exponentials             | once    | ships                       |
+| `CrossEntropyRows`     | several rows a block, or lanes of a warp            | once    | 16 bits: arithmetic         |
+| `CrossEntropyFastExp`  | an exponential of three instructions                | once    | tuning is left              |
+| `tuned` CrossEntropy   | sizes from sweeps, two instructions an exponential  | once    | ships                       |
 
 With the log-sum-exp of the forward pass, the gradient of a logit is dloss (exp(x - lse) - [column = target]): no reduction at all.
 
@@ -40,6 +41,7 @@ from quack_tutorial.kernels.reduce import (
     block_softmax_reduce,
     combine_lanes,
     exp,
+    exp_flushed,
     finite_or_zero,
     online_combine,
     thread_reduce,
@@ -160,6 +162,7 @@ class CrossEntropyRows:
     """As `CrossEntropyInFlight`, but a short row has fewer threads, down to 8 lanes of a warp, and a block has several rows."""
 
     unroll = 4
+    exp = staticmethod(exp)
 
     def __init__(self, dtype, N, threads_per_row=None, threads_per_block=None):
         self.dtype, self.N = dtype, N
@@ -195,8 +198,8 @@ class CrossEntropyRows:
             x = tXrX.load().to(cutlass.Float32)
             max_new = thread_reduce(x, cute.ReductionOp.MAX, max_thread)
             reference = finite_or_zero(max_new)
-            sum_old = sum_thread * exp(max_thread - reference)
-            sum_thread = thread_reduce(exp(x - reference), cute.ReductionOp.ADD, sum_old)
+            sum_old = sum_thread * self.exp(max_thread - reference)
+            sum_thread = thread_reduce(self.exp(x - reference), cute.ReductionOp.ADD, sum_old)
             max_thread = max_new
         max_row, sum_row = combine_lanes(max_thread, sum_thread, min(self.threads_per_row, 32))
         if cutlass.const_expr(self.threads_per_row > 32):
@@ -209,12 +212,22 @@ class CrossEntropyRows:
             mLoss[row] = max_row + cute.math.log(sum_row) - logit
 
 
+class CrossEntropyFastExp(CrossEntropyRows):
+    """As `CrossEntropyRows`, but with the hardware's 2^x: e^x in three instructions, and 0 where it is below 2^-126.
+
+    Only the logarithm of the sum is wanted, and the sum holds a 1: neither the last bits of a term nor a tiny one are seen in it.
+    """
+
+    exp = staticmethod(exp_flushed)
+
+
 LADDER = {
     "two-pass": lambda dtype, N: CrossEntropyTwoPass(),
     "online": lambda dtype, N: CrossEntropyOnline(),
     "vectors": CrossEntropyVectors,
     "in flight": CrossEntropyInFlight,
     "rows": CrossEntropyRows,
+    "fast exp": CrossEntropyFastExp,
 }
 
 

@@ -1,0 +1,231 @@
+"""What a notebook's cell asks for in one line: is it right, how fast is it, what was recorded.
+
+| function   | what it gives                                                                             |
+|------------|-------------------------------------------------------------------------------------------|
+| `check`    | a sentence: right, or where the largest error is and what stood there                      |
+| `time`     | a kernel's time on this machine's GPU, beside a copy and the datasheet; elsewhere a sentence |
+| `recorded` | the recorded speeds of one operation, dtype and size, with device and date                  |
+
+Importing this module loads neither torch nor CuTe DSL.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import dataclass
+
+import numpy as np
+
+WIDTH = 84  # of what is printed, so that it fits beside the page's margins
+RELATIVE = {"float32": 1e-5, "float16": 2e-3, "bfloat16": 1e-2, "float64": 1e-12}
+
+
+def check(result, wanted, tolerance=None) -> bool:
+    """Compare `result` with `wanted`, tensors or arrays of one shape, and say how it went; True where all is right.
+
+    NaN must be NaN. `tolerance` is the largest error allowed, absolute, a number or an array of that shape. Without it, it goes
+    with the result's dtype: for float32 1e-5 of the largest finite magnitude of `wanted`, for float16 2e-3, for bfloat16 1e-2,
+    for integers 0.
+    """
+    dtype, got, want = _dtype(result), _numbers(result), _numbers(wanted)
+    if got.shape != want.shape:
+        print(f"Wrong: the result has shape {got.shape}, {want.shape} is wanted.")
+        return False
+    finite = np.isfinite(want)
+    largest = float(np.abs(want[finite]).max(initial=0.0))
+    allowed = np.broadcast_to(
+        RELATIVE.get(dtype, 0.0) * largest if tolerance is None else _numbers(tolerance), want.shape
+    )
+    with np.errstate(invalid="ignore"):
+        error = np.where((got == want) | (np.isnan(got) & np.isnan(want)), 0.0, np.abs(got - want))
+    error = np.where(np.isnan(error), np.inf, error)
+    wrong = error > allowed
+    if not wrong.any():
+        print(f"Right: all {got.size:,} numbers; largest error {error.max(initial=0.0):.2g}.")
+        return True
+    at = np.unravel_index(np.argmax(np.where(wrong, error, -1.0)), got.shape)
+    place = f" at {tuple(map(int, at))}" if at else ""
+    worst = f"The worst is{place}: {got[at]:.9g}, and {want[at]:.9g} is wanted."
+    print(textwrap.fill(f"Wrong: {int(wrong.sum()):,} of {got.size:,} numbers. {worst}", WIDTH))
+    return False
+
+
+@dataclass(frozen=True)
+class Timing:
+    """A kernel's time: microseconds a launch, GB/s of `nbytes`, beside a plain copy of as many bytes on the same GPU."""
+
+    us: float
+    nbytes: int
+    copy_gb_s: float
+    device: str
+    datasheet_gb_s: float | None
+
+    @property
+    def gb_s(self) -> float:
+        """Bytes that must be moved over the time, in 1e9 bytes a second."""
+        return self.nbytes / self.us / 1e3
+
+    @property
+    def of_copy(self) -> float:
+        """The speed as a fraction of the copy's."""
+        return self.gb_s / self.copy_gb_s
+
+    def __str__(self) -> str:
+        peak = ""
+        if self.datasheet_gb_s:
+            peak = f" and {self.gb_s / self.datasheet_gb_s:.0%} of the datasheet's {self.datasheet_gb_s:,.0f} GB/s"
+        text = f"{self.us:,.1f} us on this {self.device}: {self.gb_s:,.0f} GB/s, {self.of_copy:.0%} of a plain copy here{peak}."
+        return textwrap.fill(text, WIDTH)
+
+    __repr__ = __str__
+
+
+@dataclass(frozen=True)
+class NotTimed:
+    """Why there is no time; prints as one sentence, and is false where a Timing is true."""
+
+    why: str
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __str__(self) -> str:
+        return textwrap.fill(f"Not timed: {self.why}.", WIDTH)
+
+    __repr__ = __str__
+
+
+def time(kernel, *args, nbytes=None) -> Timing | NotTimed:
+    """The time of `kernel(*args)` on this machine's GPU; `args` as for `launch`.
+
+    `nbytes` is what the kernel must move; None counts each tensor once, which is right where each is either read or written.
+    Inputs go round so that none is found in L2, launches are replayed from a CUDA graph, and the median counts (`bench.timing`).
+    Where the tensors are not on a Hopper GPU the answer says so: the simulator is not a timing model.
+    """
+    tensors = [arg for arg in args if hasattr(arg, "is_cuda")]
+    if not tensors or not all(tensor.is_cuda for tensor in tensors):
+        return NotTimed("the tensors are not on a GPU, and the simulator is not a timing model")
+    from quack_tutorial.compiler import gpu_problem
+
+    if problem := gpu_problem():
+        return NotTimed(problem.rstrip("."))
+    import torch
+
+    from quack_tutorial import hardware
+    from quack_tutorial.bench import timing
+    from quack_tutorial.bench.statistics import median
+    from quack_tutorial.compiler import compile_for
+
+    held = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+    nbytes = held if nbytes is None else nbytes
+    properties = torch.cuda.get_device_properties(tensors[0].device)
+    count = timing.slots_for(held, properties.L2_cache_size)
+    slots = [args] + [tuple(arg.clone() if hasattr(arg, "is_cuda") else arg for arg in args) for _ in range(count - 1)]
+    compiled = compile_for(kernel, *args)
+    launches = timing.launches_for(nbytes, count)
+    half = max(1, nbytes // 8)
+    pairs = [
+        tuple(torch.empty(half, dtype=torch.float32, device=tensors[0].device) for _ in range(2)) for _ in range(count)
+    ]
+    replays = {
+        "kernel": timing.capture(compiled, slots, launches),
+        "copy": timing.capture(lambda source, target: target.copy_(source), pairs, launches),
+    }
+    samples = timing.interleaved_us(replays, timing.MIN_REPLAYS)
+    gpu = hardware.find(properties.name)
+    return Timing(
+        us=median(samples["kernel"]),
+        nbytes=nbytes,
+        copy_gb_s=8 * half / median(samples["copy"]) / 1e3,
+        device=properties.name,
+        datasheet_gb_s=gpu.bandwidth_gb_s if gpu else None,
+    )
+
+
+@dataclass(frozen=True)
+class Speed:
+    """One recorded speed: GB/s, microseconds a launch, fractions of a plain kernel of the same reads and writes and of the peak."""
+
+    name: str
+    gb_s: float
+    us: float
+    of_copy: float
+    of_peak: float | None
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """The recorded speeds of one cell: `recorded["ours"].gb_s`, `recorded.names`; false where nothing is recorded."""
+
+    what: str
+    speeds: tuple[Speed, ...]
+    provenance: str
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Who was timed: implementations, or the versions of a ladder in the order they are taught."""
+        return tuple(speed.name for speed in self.speeds)
+
+    def __bool__(self) -> bool:
+        return bool(self.speeds)
+
+    def __getitem__(self, name) -> Speed:
+        for speed in self.speeds:
+            if speed.name == name:
+                return speed
+        raise KeyError(f"{name!r} is not recorded for {self.what}; there are {', '.join(self.names) or 'none'}")
+
+    def __str__(self) -> str:
+        if not self.speeds:
+            return f"{self.what}: not recorded yet."
+        width = max(map(len, self.names))
+        lines = [f"{self.what}, and the share of a plain kernel with the same reads and writes"]
+        for speed in self.speeds:
+            peak = "" if speed.of_peak is None else f"  {speed.of_peak:4.0%} of the datasheet's peak"
+            lines.append(
+                f"{speed.name:{width}}  {speed.us:9,.1f} us  {speed.gb_s:5,.0f} GB/s  {speed.of_copy:4.0%}{peak}"
+            )
+        return "\n".join([*lines, textwrap.fill(self.provenance, WIDTH)])
+
+    __repr__ = __str__
+
+
+def recorded(operation: str, dtype: str, N: int, M: int | None = None, ladder: bool = False) -> Recorded:
+    """The recorded speeds of `operation` ("softmax", "rmsnorm backward", ...) on M rows of N; M None is what goes with N.
+
+    With `ladder` the versions of the lesson, else ours and the other implementations. A size that is not recorded gives an
+    empty answer that says so; an unknown operation is a ValueError that names those there are.
+    """
+    from quack_tutorial.bench import records, results
+    from quack_tutorial.bench.operations import OPERATIONS, CellKey, default_rows, named
+    from quack_tutorial.bench.statistics import median
+
+    key = CellKey(named(operation), dtype, M or default_rows(N), N)
+    found = records.latest_cells(records.load_records(operation=key.operation, series="ladder" if ladder else "peers"))
+    if key not in found:
+        return Recorded(str(key), (), "")
+    record, cell = found[key]
+    by_name = {result.provider: result for result in cell.results if result.status == "ok"}
+    order = [name for name in OPERATIONS[key.operation].ladder if name in by_name] if ladder else list(by_name)
+    speeds = tuple(
+        Speed(
+            name,
+            by_name[name].gb_s,
+            median(by_name[name].samples_us),
+            by_name[name].fraction_of_ceiling,
+            None if by_name[name].percent_of_datasheet is None else by_name[name].percent_of_datasheet / 100,
+        )
+        for name in order
+    )
+    return Recorded(str(key), speeds, results.provenance(record))
+
+
+def _numbers(values):
+    if hasattr(values, "detach"):
+        values = values.detach().cpu()
+        values = values.double().numpy() if values.is_floating_point() else values.numpy()
+    return np.asarray(values).astype(np.float64)
+
+
+def _dtype(values) -> str:
+    return str(getattr(values, "dtype", "float64")).removeprefix("torch.")

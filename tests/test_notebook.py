@@ -1,0 +1,94 @@
+"""What a notebook's cell asks in one line: check, time, recorded; and the dynamic way to launch."""
+
+import numpy as np
+import pytest
+
+import quack_tutorial as qt
+from quack_tutorial import notebook
+
+
+def test_check_says_right_with_the_largest_error(capsys):
+    wanted = np.array([1.0, 2.0, np.nan], np.float64)
+    assert qt.check((wanted + 1e-6).astype(np.float32), wanted)
+    assert capsys.readouterr().out.startswith("Right: all 3 numbers; largest error ")
+
+
+def test_check_names_the_worst_place(capsys):
+    result = np.arange(6, dtype=np.float32).reshape(2, 3)
+    wanted = result.astype(np.float64).copy()
+    wanted[1, 2], wanted[0, 1] = 7.0, 1.5
+    assert not qt.check(result, wanted)
+    assert capsys.readouterr().out == "Wrong: 2 of 6 numbers. The worst is at (1, 2): 5, and 7 is wanted.\n"
+
+
+def test_check_is_exact_for_integers_and_takes_a_tolerance(capsys):
+    assert not qt.check(np.array([3]), np.array([4]))
+    assert qt.check(np.array([3.0]), np.array([4.0]), tolerance=1.0)
+    assert not qt.check(np.zeros(2, np.float32), np.array([0.0, np.nan]))
+    assert not qt.check(np.zeros(2), np.zeros(3))
+    assert "the result has shape (2,), (3,) is wanted" in capsys.readouterr().out
+
+
+def test_check_takes_torch_tensors():
+    torch = pytest.importorskip("torch")
+    assert qt.check(torch.ones(3, dtype=torch.bfloat16), torch.ones(3, dtype=torch.float64) * 1.004)
+
+
+def test_without_a_gpu_a_kernel_is_not_timed_and_says_why():
+    timing = qt.time(None, np.zeros(4))
+    assert not timing and str(timing) == (
+        "Not timed: the tensors are not on a GPU, and the simulator is not a timing model."
+    )
+
+
+def test_a_timing_reads_as_a_sentence():
+    timing = notebook.Timing(us=100.0, nbytes=400_000_000, copy_gb_s=4200.0, device="NVIDIA H200", datasheet_gb_s=4800)
+    assert timing.gb_s == 4000 and abs(timing.of_copy - 0.952) < 1e-3
+    assert " ".join(str(timing).split()) == (
+        "100.0 us on this NVIDIA H200: 4,000 GB/s, 95% of a plain copy here and 83% of the datasheet's 4,800 GB/s."
+    )
+
+
+def test_recorded_speeds_are_the_records(root):
+    import json
+
+    data = json.loads((root / "quack_tutorial/records/bench/softmax-ladder.json").read_text())
+    cell = next(c for c in data["cells"] if (c["dtype"], c["N"]) == ("float32", 4096))
+    speeds = qt.recorded("softmax", "float32", N=4096, ladder=True)
+    assert speeds.names == tuple(r["provider"] for r in cell["results"] if r["status"] == "ok")
+    for result in cell["results"]:
+        speed = speeds[result["provider"]]
+        assert (speed.gb_s, speed.of_copy) == (result["gb_s"], result["fraction_of_ceiling"])
+        assert speed.us == sorted(result["samples_us"])[len(result["samples_us"]) // 2]
+    assert "NVIDIA H200" in str(speeds) and "three-pass" in str(speeds)
+    with pytest.raises(
+        KeyError, match="'fourth' is not recorded for softmax float32 32768 x 4096; there are three-pass"
+    ):
+        speeds["fourth"]
+
+
+def test_what_is_not_recorded_is_false_and_says_so():
+    speeds = qt.recorded("rmsnorm backward", "float32", N=12345)
+    assert not speeds and str(speeds) == "rmsnorm backward float32 32768 x 12345: not recorded yet."
+    with pytest.raises(ValueError, match="operation 'sofmax' is not one of softmax"):
+        qt.recorded("sofmax", "float32", N=4096)
+
+
+def test_launch_with_sizes_that_are_known_as_it_runs():
+    pytest.importorskip("torch")
+    from quack_tutorial.kernels.softmax import SoftmaxOnline
+
+    x = np.random.default_rng(0).standard_normal((3, 100)).astype(np.float32)
+    out = np.empty_like(x)
+    qt.launch(SoftmaxOnline(64), x, out, dynamic=True)
+    assert qt.reference.softmax_error(x, out, "float32") <= 1
+
+
+def test_a_dynamic_spec_keeps_what_the_dsl_keeps():
+    torch = pytest.importorskip("torch")
+    from quack_tutorial import compiler
+
+    x = torch.zeros(4, 12)[:, :9]
+    spec = compiler.dynamic_spec_of(x, "t0")
+    assert (spec.shape, spec.stride) == (("t0_size0", "t0_size1"), ("t0_stride0", 1))
+    assert spec.align == 16  # the address's alignment or the rows' distance of 48 bytes, whichever is less
