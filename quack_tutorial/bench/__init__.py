@@ -21,6 +21,8 @@
 | `tune`          | `quack-tutorial tune`                                                                    |
 | `command`       | `quack-tutorial bench`                                                                   |
 | `results`       | `quack-tutorial results`, and the curves that the book draws                             |
+| `cheats`        | a dozen ways to fool a benchmark, and the checks that catch them                         |
+| `pitfalls`      | `quack-tutorial pitfalls`: a kernel timed in ways that mislead, and in ways that do not  |
 | `training`      | `quack-tutorial model`: a small transformer trained with each implementation             |
 | `here`          | `this_machine`: the reader's own points beside the recorded ones                         |
 

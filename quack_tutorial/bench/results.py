@@ -5,6 +5,8 @@
 | `rows`          | a dictionary for each measured cell: ours against every peer, paired within the cell      |
 | `throughput`    | GB/s over N of every provider, and of the ceiling                                         |
 | `ladder`        | the versions of a lesson and what each reaches                                            |
+| `speedups`      | how many times as fast as a baseline an implementation is, cell by cell                    |
+| `fast_p`        | the share of cells in which it is right and more than p times as fast                     |
 | `provenance`    | device, versions and date in one sentence, for captions                                   |
 """
 
@@ -17,7 +19,7 @@ from pathlib import Path
 
 from quack_tutorial.bench import records
 from quack_tutorial.bench.operations import L2_MULTIPLE, OPERATIONS, CellKey, default_rows, expected_cells, named, slug
-from quack_tutorial.bench.statistics import PASS_HALF_WIDTH, PASS_RATIO, paired_ratio, verdict
+from quack_tutorial.bench.statistics import PASS_HALF_WIDTH, PASS_RATIO, median, paired_ratio, verdict
 
 OURS = "ours"
 MOST_NAMED = 6  # cells in a sentence; more are counted
@@ -252,6 +254,31 @@ def ladder(found, operation: str, dtype: str, N: int) -> list[dict]:
                 if r is not None and r.status == "ok"
             ]
     return []
+
+
+def speedups(found, provider: str, baseline: str, operation: str | None = None) -> dict[CellKey, float]:
+    """How many times as fast as `baseline` a provider is, paired, in each cell that asked both; 0 where it is wrong or refuses.
+
+    Cells whose baseline has no time are left out. `baseline` may be "best peer": the fastest of the others, ours left out.
+    """
+    gains = {}
+    for key, (_, cell) in records.latest_cells(found).items():
+        own, others = cell.result(provider), [r for r in cell.results if r.status == "ok" and r.provider != provider]
+        if baseline == "best peer":
+            base = max((r for r in others if r.provider != OURS), key=lambda r: r.gb_s, default=None)
+        else:
+            base = next((r for r in others if r.provider == baseline), None)
+        if own is None or base is None or (operation and key.operation != operation):
+            continue
+        ratios = [b / a for a, b in zip(own.samples_us, base.samples_us)]
+        gains[key] = median(ratios) if own.status == "ok" else 0.0
+    return gains
+
+
+def fast_p(gains, p: float) -> float:
+    """The share of speed-ups above p: KernelBench's fast_p (Ouyang et al. 2025), where a wrong result counts as 0."""
+    gains = list(gains)
+    return sum(gain > p for gain in gains) / len(gains)
 
 
 def provenance(record: records.Record) -> str:

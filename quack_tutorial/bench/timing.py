@@ -144,9 +144,9 @@ def _rounds(replays, rounds):
 
 
 def clear_l2() -> bool:
-    """Wait for the GPU, have L2 treat lines that a kernel asked it to keep as any others, and read other bytes into it.
+    """Wait for the GPU, have L2 treat kept lines as any others, and read other bytes into it.
 
-    False if the driver does not release such lines, as may be on a part of a shared GPU.
+    Kept are lines that a kernel asked L2 to keep. False if the driver does not release them, as may be on a part of a shared GPU.
     """
     import cuda.bindings.driver as cuda
 

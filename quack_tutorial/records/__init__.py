@@ -7,6 +7,7 @@
 | `host/`       | what a call costs on the host                                                 |
 | `memory/`     | latencies and bandwidths of the memory hierarchy                              |
 | `model/`      | losses, step times and memory of a small transformer's training               |
+| `pitfalls/`   | one kernel timed in ways that mislead, and in ways that do not                |
 | `validation/` | how the simulator compares with specification, compiler and GPU; see `suite`  |
 """
 

@@ -175,3 +175,22 @@ def test_each_operation_has_its_table_and_its_count(tmp_path, capsys):
     assert row["gb_s"] > 0 and 0 < row["fraction_of_ceiling"] < 1
     assert run(tmp_path, "layernorm") == 1
     assert "operation 'layernorm' is not one of softmax" in capsys.readouterr().err
+
+
+def test_fast_p_counts_what_is_right_and_more_than_p_times_as_fast():
+    cells = [
+        synthetic.cell(N=256, ours_us=10.0, peers_us={"eager": 30.0, "quack": 11.0}),
+        synthetic.cell(N=512, ours_us=10.0, peers_us={"eager": 15.0, "quack": 9.0}),
+        synthetic.cell(N=1024, ours_us=None, peers_us={"eager": 15.0, "quack": 9.0}),
+    ]
+    found = [synthetic.record(*cells)]
+    against_eager = results.speedups(found, "ours", "eager")
+    assert {key.N: round(gain, 3) for key, gain in against_eager.items()} == {256: 3.0, 512: 1.5, 1024: 0.0}
+    assert [results.fast_p(against_eager.values(), p) for p in (0, 1, 1.6, 3.1)] == [2 / 3, 2 / 3, 1 / 3, 0]
+    best = results.speedups(found, "ours", "best peer")
+    assert {key.N: round(gain, 3) for key, gain in best.items()} == {256: 1.1, 512: 0.9, 1024: 0.0}
+    assert results.speedups(found, "ours", "nobody") == {} == results.speedups(found, "ours", "eager", "rmsnorm")
+    assert (
+        round(results.speedups(found, "quack", "best peer")[synthetic.CellKey("softmax", "bfloat16", 8192, 256)], 3)
+        == 2.727
+    )
