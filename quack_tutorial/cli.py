@@ -28,6 +28,7 @@ COMMANDS = (
         "time one kernel in ways that mislead and in ways that do not, on this machine's GPU",
         "bench.pitfalls",
     ),
+    ("profile", "count with Nsight Compute what our kernels and others do, on this machine's GPU", "bench.profile"),
     ("tune", "try every configuration of a kernel on this machine's GPU, and say which to ship", "bench.tune"),
     ("results", "print what the records in quack_tutorial/records/bench say, worst cells first", "bench.results"),
     ("grade", "grade a submission to a lab, on the simulator, and say what is wrong with it", "labs.grade"),

@@ -1,0 +1,33 @@
+"""What is read of Nsight Compute's table, and the cases that are profiled."""
+
+import pytest
+
+from quack_tutorial.bench import profile
+from quack_tutorial.bench.operations import OPERATIONS
+
+
+def table(kernel="softmax_kernel", **values):
+    names = ["ID", "Kernel Name", *profile.METRICS.values()]
+    row = ["0", kernel, *(values.get(name, "1") for name in profile.METRICS)]
+    quoted = (",".join(f'"{cell}"' for cell in line) for line in (names, [""] * len(names), row))
+    return "==PROF== Connected\n" + "\n".join(quoted)
+
+
+def test_a_launch_has_its_name_and_every_metric():
+    (launch,) = profile.parse(table(time_us="5,140,000", dram_read_bytes="8589934592", registers="n/a"))
+    assert launch["kernel"] == "softmax_kernel"
+    assert launch["time_us"] == 5140.0 and launch["dram_read_bytes"] == 8589934592
+    assert launch["registers"] is None and set(launch) == {"kernel", *profile.METRICS}
+
+
+def test_no_table_says_why():
+    with pytest.raises(profile.NotProfiled, match="may not read the GPU's counters"):
+        profile.parse("==ERROR== ERR_NVGPUCTRPERM - no")
+    with pytest.raises(profile.NotProfiled, match="the last line said: ImportError: no quack"):
+        profile.parse("", "Traceback\nImportError: no quack")
+
+
+@pytest.mark.parametrize("case", profile.CASES, ids=str)
+def test_each_case_is_one_that_the_benchmark_knows(case):
+    operation = OPERATIONS[case.operation]
+    assert case.provider in {**operation.providers, **operation.ladder}
