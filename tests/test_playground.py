@@ -433,5 +433,10 @@ def test_the_playground_by_mouse_and_keyboard(root, tmp_path):
     assert seen["banks"].endswith("32 wavefronts, where 1 would do: 32 different words lie in bank 0.")
     assert seen["swizzled"].endswith("1 wavefront: no bank is asked for two words at a time.")
     assert seen["back"] == seen["swizzled"] and "swz=5,0,5" in seen["address"]
+    assert seen["lane"].startswith("(thread 7, value 0) → (row 7, column 0) of the tile")
+    assert seen["misaligned"] == [
+        "A copy of 128 bits is refused: value 0 of thread 0 starts at byte 4, no multiple of 16. Below, 32 bits.",
+        "Vector width: up to 32 bits: value 0 of thread 0 starts at byte 4, no multiple of 8",
+    ]
     assert seen["ragged"] == "Tile: (1,0) of (2,1); 262 vectors outside the tensor, switched off by a predicate"
     assert seen["hostile"][1] == 0 and seen["hostile"][0]

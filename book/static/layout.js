@@ -345,6 +345,8 @@
     }
     let widest = 1;
     while (2 * widest * item <= 16 && values % (2 * widest) === 0 && !broken(2 * widest)) widest *= 2;
+    // Why no wider copy fits; null for 16 bytes.
+    const limit = 2 * widest * item > 16 ? null : values % (2 * widest) ? `a thread has ${values} value${values > 1 ? "s" : ""}` : broken(2 * widest);
     const wanted = bits ? bits / 8 / item : widest;
     let problem = null;
     if (wanted < 1) problem = `${bits} bits do not hold an element of ${item} bytes`;
@@ -362,7 +364,7 @@
       }
     }
     return {
-      unit, tv, extents, places, block: at, repeats, threads, values, held, widest, vector, problem, ragged, straddles, skipped,
+      unit, tv, extents, places, block: at, repeats, threads, values, held, widest, limit, vector, problem, ragged, straddles, skipped,
       instructions: held[0].length / vector, warps: ceilDiv(threads, WARP), bytes: vector * item,
     };
   }

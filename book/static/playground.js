@@ -133,7 +133,7 @@
 
   // A grid of boxes, row by row; `cell(r, c)` gives [class, lines of text].
   function grid(rows, columns, label, cell, nameOfRow = (r) => r) {
-    const pitch = columns <= 16 ? 38 : columns <= 32 ? 26 : 14, roomy = columns <= 32;
+    const pitch = columns <= 16 ? 38 : columns <= 32 ? 22 : 14, roomy = columns <= 32;
     const sample = cell(0, 0)[1].length, height = roomy ? (sample > 1 ? 34 : 26) : 14, left = 34, top = 20;
     let body = "";
     for (let c = 0; c < columns; c += roomy ? 1 : 8) body += word(left + c * pitch + pitch / 2, 10, c, "soft");
@@ -302,6 +302,7 @@
       return [`t${tint(t)}${copy.held[t][k].inside ? "" : " outside"}`, columns <= 16 ? [`T${t}`, `V${k}`] : [t, k]];
     });
     second.columns = columns;
+    second.vector = copy.vector;
     second.fromBox = (i) => { const [t, k] = holder.get(i) || [0, 0]; change({ thread: String(t), value: String(k) }); };
 
     bound("thread", copy.threads);
@@ -341,11 +342,10 @@
       }
     }
     const unit = shared ? "wavefront" : "sector";
-    const why = copy.widest * spec.item >= 16 ? "the widest there is" : `the widest copy of these layouts${copy.widest < copy.values ? "" : ", a thread has no more"}`;
     const lines = [
       ["TV layout", `${L.text(copy.tv)}, which covers ${L.text(copy.unit)} of the tile's ${L.text(copy.extents)}`],
       ["Each thread", `${many(copy.values, "value")}${copy.held[0].length > copy.values ? ` x ${copy.held[0].length / copy.values} repeats` : ""}, in ${many(copy.instructions, "instruction")} of ${many(copy.bytes, "byte")}`],
-      ["Vector width", `up to ${8 * copy.widest * spec.item} bits, ${why}`],
+      ["Vector width", `up to ${8 * copy.widest * spec.item} bits${copy.limit ? `: ${copy.limit}` : ", the widest there is"}`],
       ["The whole tile", `${many(asked, "byte")} in ${many(moved, unit)}; ${least} would do${moved > least ? `, so ${(moved / least).toPrecision(2)} times the least` : ""}`],
       ["Tile", `${L.text(copy.block)} of ${L.text(copy.places)}; ` + (copy.skipped || copy.straddles
         ? `${many(copy.skipped, "vector")} outside the tensor, switched off by a predicate` + (copy.straddles ? `; ${copy.straddles} lie across its edge, so a narrower copy is needed` : "")
@@ -402,7 +402,7 @@
         while (m < bytes.length && bytes[m] === bytes[m - 1] + 1 && touched.get(row).get(bytes[m]).map((one) => one.lane).join() === key) m++;
         const x = left + (bytes[n] % across) * perByte, w = (m - n) * perByte;
         const own = here.some((one) => one.thread === thread);
-        body += `<rect x="${(x + 0.5).toFixed(1)}" y="${y + 4}" width="${(w - 1).toFixed(1)}" height="${height - 8}" class="lane ${here[0].lane % 2 ? "odd" : "even"}${own ? " own" : ""}"/>`;
+        body += `<rect x="${(x + 0.5).toFixed(1)}" y="${y + 4}" width="${(w - 1).toFixed(1)}" height="${height - 8}" class="lane ${here[0].lane % 2 ? "odd" : "even"}${own ? " own" : ""}" data-t="${here[0].thread}"/>`;
         const label = here.length > 1 ? `${here[0].lane}+` : String(here[0].lane);
         if (label.length * 6.5 <= w + 1) body += word((x + w / 2).toFixed(1), y + height / 2, label, "onbar");
         n = m;
@@ -421,7 +421,11 @@
     for (const key of Object.keys(fresh)) if (controls[key] && controls[key].type !== "range" && controls[key].value !== state[key]) controls[key].value = state[key];
     if (touched(HALVES[0])) showLayout();
     if (touched(HALVES[1])) showCopy();
-    history.replaceState(null, "", addressOf());
+    try {
+      history.replaceState(null, "", addressOf());
+    } catch {
+      // A browser that is asked too often for a new address refuses; the next change brings it up to date.
+    }
   }
   function show() {
     for (const [key, input] of Object.entries(controls)) if (input.type !== "range") input.value = state[key];
@@ -456,6 +460,10 @@
     answering(first.grid, () => first.columns, (i) => first.fromBox(i));
     answering(first.memory, () => first.across, (i) => first.fromMemory(i));
     answering(second.tile, () => second.columns, (i) => second.fromBox(i));
+    second.memory.addEventListener("click", (event) => {
+      const t = event.target.getAttribute("data-t");
+      if (t !== null) change({ thread: t, value: String(Number(controls.i.value) * second.vector) });
+    });
     readAddress();
     show();
     addEventListener("hashchange", () => { if (readAddress()) show(); });

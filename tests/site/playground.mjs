@@ -68,6 +68,14 @@ await page.fill("#pg-swz", "5,0,5");
 seen.swizzled = (await said(page, "threads-and-values"))[1];
 seen.address = await page.evaluate(() => location.hash);
 
+await page.locator('[aria-label^="The memory that"] [data-t="7"]').first().click();
+seen.lane = (await said(page, "threads-and-values"))[0];
+await page.fill("#pg-base", "4");
+await page.selectOption("#pg-open-b", { label: "Chapter 2: TileCopy" });
+await page.fill("#pg-base", "4");
+await page.selectOption("#pg-bits", "128");
+seen.misaligned = [await page.textContent("#threads-and-values .pg-error"), await page.locator("#threads-and-values .pg-facts li").nth(2).textContent()];
+
 // The address alone brings all of it back.
 const again = await open("light", 1280, seen.address);
 seen.back = (await said(again, "threads-and-values"))[1];
