@@ -15,10 +15,9 @@ Every sample is microseconds a launch. "large" is 32768 x 4096 bfloat16, "small"
 
 from __future__ import annotations
 
-import contextlib
+import ctypes
 import datetime
 import itertools
-import subprocess
 import sys
 import time
 from dataclasses import dataclass
@@ -31,7 +30,6 @@ SIZES = {"large": (32768, 4096), "small": (128, 256)}
 LAUNCHES = 50  # of the timers that do not use a graph
 MOST_SLOTS = 64  # of the small matrix, which no cache need be cleared for
 SECONDS = 5.0  # that each work of `clock` goes on
-CLOCK_QUERY = "clocks.sm,power.draw,temperature.gpu"
 
 
 @dataclass(frozen=True)
@@ -243,6 +241,7 @@ def clocks():
             for _ in range(launches):
                 work()
             end.record()
+            time.sleep(0.1)  # in the midst of it
             state = gpu_state()
             torch.cuda.synchronize()
             us = start.elapsed_time(end) * 1e3 / launches
@@ -250,13 +249,23 @@ def clocks():
 
 
 def gpu_state() -> dict:
-    """The SM's clock in MHz, the power in W and the temperature in degrees C, as nvidia-smi has them; nothing without it."""
-    with contextlib.suppress(OSError, ValueError, subprocess.SubprocessError):
-        words = ["nvidia-smi", f"--query-gpu={CLOCK_QUERY}", "--format=csv,noheader,nounits", "--id=0"]
-        done = subprocess.run(words, capture_output=True, text=True, timeout=5, check=True)
-        mhz, watts, degrees = map(float, done.stdout.split(","))
-        return {"sm_mhz": mhz, "watts": watts, "celsius": degrees}
-    return {}
+    """The SM's clock in MHz, the power in W and the temperature in degrees C of the first GPU, as NVML has them; or nothing."""
+    nvml = machine.load_nvml()
+    if nvml is None or nvml.nvmlInit_v2() != 0:
+        return {}
+    handle, value = ctypes.c_void_p(), ctypes.c_uint()
+    nvml.nvmlDeviceGetHandleByIndex_v2(ctypes.c_uint(0), ctypes.byref(handle))
+    questions = {
+        "sm_mhz": (nvml.nvmlDeviceGetClockInfo, (ctypes.c_int(1),), 1),  # NVML_CLOCK_SM
+        "watts": (nvml.nvmlDeviceGetPowerUsage, (), 1000),
+        "celsius": (nvml.nvmlDeviceGetTemperature, (ctypes.c_int(0),), 1),  # NVML_TEMPERATURE_GPU
+    }
+    found = {}
+    for name, (ask, which, unit) in questions.items():
+        if ask(handle, *which, ctypes.byref(value)) == 0:
+            found[name] = value.value / unit
+    nvml.nvmlShutdown()
+    return found
 
 
 SERIES = {"timer": timers, "L2": l2, "hint": hints, "stream": stream, "itself": itself, "clock": clocks}

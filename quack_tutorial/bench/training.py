@@ -91,7 +91,7 @@ def train_variant(name: str, sizes: Sizes, device: str = "cuda") -> dict:
     found["step_ms"] = [_rounded(ms) for ms in clock.intervals_ms()]
     found["standing_bytes"] = peak.get("standing")
     found["peak_bytes"] = torch.cuda.max_memory_allocated() if device == "cuda" else None
-    found["kernels"] = _kernels(lambda: model.train(run, data[:1], sizes.lr)) if device == "cuda" else None
+    found["kernels"] = _kernels(run, data, sizes.lr) if device == "cuda" else None
     return found
 
 
@@ -119,15 +119,24 @@ class _Clock:
         return [earlier.elapsed_time(later) for earlier, later in pairs]
 
 
-def _kernels(step):
+def _kernels(run, data, lr):
     """How many kernels a step launches, as torch's profiler counts them; None where it sees none."""
     import torch
     from torch.profiler import ProfilerActivity, profile
 
-    try:
-        with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as seen:
-            step()
+    from quack_tutorial import model
+
+    seen = profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])
+
+    def before_step(step):
+        if step == 1:  # the optimizer is new, and makes its moments in the first one
             torch.cuda.synchronize()
+            seen.start()
+
+    try:
+        model.train(run, data[:2], lr, before_step)
+        torch.cuda.synchronize()
+        seen.stop()
         kinds = [event.name for event in seen.events() if event.device_type.name == "CUDA"]
     except RuntimeError:
         return None
@@ -161,20 +170,21 @@ def run(args) -> int:
         print(f"model: {found.reason}", file=sys.stderr)
         return 2
     sizes = Sizes(steps=args.steps)
-    record = None
+    record, trained = None, []
     for name in names:
-        variant = in_own_process(name, sizes)
-        described = variant.pop("machine", None)
+        trained.append(in_own_process(name, sizes))
+        described = trained[-1].pop("machine", None)
+        print(sentence(trained[-1]), flush=True)
         if described:
             record = merged(args.out, described | {"driver": found.driver, "sizes": asdict(sizes)}, record)
-        print(sentence(variant), flush=True)
-        if record is None:
+        if record is None:  # nothing has said yet what machine this is
             continue
-        record["variants"] = [v for v in record["variants"] if v["name"] != name] + [variant]
-        record["variants"].sort(key=lambda v: list(VARIANTS).index(v["name"]))
+        again = {variant["name"] for variant in trained}
+        kept = [v for v in record["variants"] if v["name"] not in again]
+        record["variants"] = sorted(kept + trained, key=lambda v: list(VARIANTS).index(v["name"]))
         if args.out:
             Path(args.out).write_text(as_json(record), encoding="utf-8")
-    return 0
+    return int(any(variant["status"] != "ok" for variant in trained))
 
 
 def merged(out, head: dict, record: dict | None) -> dict:

@@ -92,6 +92,22 @@ def test_the_command_goes_on_where_a_record_stopped(tmp_path, monkeypatch, capsy
     assert "ours: 5.00 ms a step, 3.00 GB at most, loss 3.000 to 1.000" in capsys.readouterr().out
 
 
+def test_a_variant_that_failed_is_in_the_record(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(training.machine, "detect", lambda: types.SimpleNamespace(device="cuda", driver="0.0"))
+    machine = {"device": "NVIDIA H200", "versions": {"torch": "0.0"}}
+
+    def trained(name, sizes):
+        failed = {"name": name, "status": "failed", "message": "ImportError: no quack"}
+        return failed if name == "QuACK" else variant(name) | {"machine": dict(machine)}
+
+    monkeypatch.setattr(training, "in_own_process", trained)
+    out = tmp_path / "h200.json"
+    assert cli.main(["model", "--out", str(out), "--only", "QuACK", "--only", "ours"]) == 1
+    found = records.load(out)
+    assert [v.name for v in found.variants] == ["ours"] and found.failed == {"QuACK": "ImportError: no quack"}
+    assert "QuACK: failed (ImportError: no quack)" in capsys.readouterr().out
+
+
 def test_the_command_refuses_what_it_cannot_do(monkeypatch, capsys):
     found = types.SimpleNamespace(device="cpu", reason="this machine has no NVIDIA GPU.")
     monkeypatch.setattr(training.machine, "detect", lambda: found)
