@@ -13,9 +13,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from quack_tutorial.labs import diagnoses
+from quack_tutorial.labs import diagnoses, evidence
 from quack_tutorial.labs.diagnoses import View
 from quack_tutorial.labs.judgement import Case, Diagnosis, Outcome
+from quack_tutorial.trace import Op, Space
 
 TITLE = "Block reduce: the maximum of a row and its column"
 TARGET = "RowArgmax"
@@ -100,6 +101,8 @@ def explain(check: str, views: list[View], every: list[View]) -> Iterator[Diagno
     # Which warps or lanes are left out shows only in many rows: in all whose maximum is wrong.
     losing = [v for v in every if v.readers and len(wrong_rows(v))]
     yield from wrong_maxima(views, losing)
+    if check == "index":
+        yield from index_in_float(views)
     if check != "maximum":
         for found in wrong_indices(views, [v for v in views if v.readers]):
             if (
@@ -180,6 +183,12 @@ def wrong_indices(views: list[View], forward: list[View]) -> Iterator[Diagnosis]
             "Nothing is greater than a start of -inf: on equal values the lower index must win there, too.",
         )
         return
+    if all(v.got["mIndex"][r] == v.x.shape[1] for v, r in wrong):
+        yield Diagnosis(
+            "index never taken",
+            f"In {v.row(r)} the maximum is right, and the index is {got}, N, which no column has: the index did not come in with "
+            "the winner. Is the maximum replaced before a line compares with it? Then nothing is greater than it any more.",
+        )
     yield from other_number([(v, r) for v, r in wrong if v.readers])
     text = f"In {v.row(r)} the maximum is in column {column}; the answer is column {got}, "
     yield Diagnosis(
@@ -206,6 +215,27 @@ def predict(name: str, outcomes: list[Outcome]) -> Iterator[Diagnosis]:
 def inside(v: View, r: int) -> bool:
     """Whether the answered index is a column."""
     return 0 <= v.got["mIndex"][r] < v.x.shape[1]
+
+
+def index_in_float(views: list[View]) -> Iterator[Diagnosis]:
+    """Column numbers kept in shared memory as float32: x has no whole numbers here."""
+    for v in views:
+        if v.readers is None:
+            continue
+        trace = v.outcome.trace
+        floats = [i for i, t in enumerate(trace.tensors) if t.space == Space.SMEM and t.dtype == "Float32"]
+        stores = trace.select(Op.STORE, space=Space.SMEM)
+        stores = stores[np.isin(stores["tensor"], floats) & (stores["values"] >= 0)]
+        for line in np.unique(stores["line"]):
+            held = trace.values[stores["values"][stores["line"] == line]]
+            held = held[~np.isnan(held)]
+            if len(held) and (held == np.rint(held)).all() and (held != 0).any():
+                yield Diagnosis(
+                    "index in float32",
+                    "Shared memory holds column numbers as float32, which has 24 bits: column 16777217 would come back as "
+                    "16777216. Keep the index in a type that holds every column.",
+                    (evidence.plain_line(trace.lines[line]),),
+                )
 
 
 def tie(v: View, r: int) -> Diagnosis:
@@ -236,6 +266,8 @@ def other_number(wrong: list) -> Iterator[Diagnosis]:
         ("the thread's number", lambda v, r, c, t: t),
         ("the lane's number", lambda v, r, c, t: t % 32),
         ("the warp's number", lambda v, r, c, t: t // 32),
+        ("the number of the first thread of the winner's warp", lambda v, r, c, t: t // 32 * 32),
+        ("0, as the number of a thread or lane that writes", lambda v, r, c, t: 0),
         ("the step of the thread's loop", lambda v, r, c, t: c // v.case.make[0]),
         ("the position in the whole of x", lambda v, r, c, t: r * v.x.shape[1] + c),
     ):
@@ -263,5 +295,7 @@ def waste(outcome: Outcome) -> Iterator[Diagnosis]:
     """More bytes or barriers than the task needs."""
     advice = "Carry the index along with the maximum, instead of looking for it in a second pass."
     yield from diagnoses.read_again(outcome, "mX", advice)
+    yield from diagnoses.idle_warps(outcome, "mX")
+    yield from diagnoses.scattered(outcome, "mX")
     yield from diagnoses.written_again(outcome)
     yield from diagnoses.barriers(outcome, 1, "the maximum and its index can travel together.")

@@ -63,6 +63,13 @@ def targets(module) -> tuple:
     return tuple(filter(None, (module.TARGET, *module.FUNCTIONS)))
 
 
+class NotYet(AssertionError):
+    """A check that fails; a notebook shows its sentence without a traceback, which would show our code and not the student's."""
+
+    def _render_traceback_(self):
+        return str(self).splitlines()
+
+
 def check(name: str, answer, *parts: str, seed: int = 0) -> None:
     """Try a class or function in the notebook where it stands; AssertionError with the diagnosis if a check of `parts` fails.
 
@@ -77,5 +84,6 @@ def check(name: str, answer, *parts: str, seed: int = 0) -> None:
     checks = diagnoses.judge(module, trial.outcomes({answer.__name__: answer}, cases))
     failed = [one for one in checks if one.diagnosis and one.name in parts]
     if failed:
-        raise AssertionError(f"{failed[0].name}: {failed[0].diagnosis.message}")
+        lines = (f"    {file}:{number}:  {text}" for file, number, text in failed[0].diagnosis.lines)
+        raise NotYet("\n".join([f"{failed[0].name}: {failed[0].diagnosis.message}", *lines]))
     print("right:", ", ".join(parts))

@@ -5,7 +5,7 @@
 | `list`    | prints each lab, what it asks for and what its checks are worth                                   |
 | `check`   | grades the corpus of answers, disguised too; exit status 1 if one is told something else          |
 | `show`    | prints an answer of the corpus, as a file that `grade` takes                                      |
-| `student` | writes a lab's notebook without its solutions and hidden tests                                    |
+| `student` | writes a lab's notebook, .md or .ipynb, without its solutions and hidden tests                    |
 
 The labs are in the repository's folder labs/, which an installed package does not have: QUACK_TUTORIAL_LABS names it.
 """
@@ -50,7 +50,15 @@ def run(args) -> int:
     if args.what == "show":
         return show(found[args.lab], args.file)
     master = (found[args.lab] / f"{args.lab}.md").read_text(encoding="utf-8")
-    Path(args.file).write_text(student.student_version(master), encoding="utf-8")
+    given = student.student_version(master)
+    if args.file.endswith(".ipynb"):
+        try:
+            import jupytext
+        except ImportError:
+            print("labs: a .ipynb needs jupytext (pip install jupytext); .md needs nothing", file=sys.stderr)
+            return 2
+        given = jupytext.writes(jupytext.reads(given, "md:myst"), "ipynb")
+    Path(args.file).write_text(given, encoding="utf-8")
     print(f"wrote {args.file}")
     return 0
 

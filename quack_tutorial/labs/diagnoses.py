@@ -35,7 +35,7 @@ from .judgement import Case, Check, Diagnosis, Outcome
 
 EXCESS = 1.1  # bytes, as a multiple of the least
 # Where there are several, the first explains the others.
-RACES = ("same slot", "missing barrier", "reused buffer", "race on output")
+RACES = ("same slot", "two stores", "missing barrier", "reused buffer", "race on output")
 
 
 @dataclass(frozen=True, eq=False)

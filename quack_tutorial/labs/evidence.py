@@ -106,6 +106,12 @@ def meaning(finding: Finding, advice: dict, slots: str) -> Diagnosis:
     elif kind == "race" and "(write after write)" in message and len(set(map(plain_line, finding.lines))) == 1:
         kind = "same slot"
         message += " Two threads store to one slot here: each warp needs a slot of its own, and one lane that stores."
+    elif kind == "race" and "(write after write)" in message:
+        kind = "two stores"
+        message += (
+            " Both lines store to one slot, and which comes last is up to the schedule. A slot that is stored before it is read "
+            "needs no start value; where it does, a barrier has to part the two."
+        )
     elif kind == "race":
         kind = "reused buffer"
         message += (

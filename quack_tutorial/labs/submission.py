@@ -1,9 +1,10 @@
 """A student's file: which statements of it count, what they may use, and loading them.
 
-A .py file counts as it is. Of a notebook (.ipynb, or MyST .md) the imports of the DSL, functions, classes and constants
-count, in the order of the cells; tests, plots and prints do not. A constant calls at most float, int, math or cutlass.
-A submission may import cutlass, math and operator. That, and no way to a file, to the interpreter or to another module,
-is what keeps it from the grader; its process has limits, too.
+A .py file counts as it is. Of a notebook (.ipynb, or MyST .md) every statement is executed in the order of the cells, without
+magics and shell lines; one that fails outside of functions and classes, as tests and plots do here, is left out and named where a
+later line misses what it would have made.
+A submission may import cutlass, math and operator, and of a few more modules what IMPORTED lists. That, and no way to a file, to
+the interpreter or to another module, is what keeps it from the grader; its process has limits, too.
 
 `import cutlass` is answered with the simulator's names whether or not the DSL is installed, so that a grade is the same
 everywhere.
@@ -13,16 +14,28 @@ from __future__ import annotations
 
 import ast
 import builtins
+import dataclasses
+import functools
+import io
 import json
 import linecache
+import math
 import re
-from types import FunctionType
+import sys
+import tokenize
+from types import FunctionType, ModuleType, SimpleNamespace
 
 from quack_tutorial.simulator import names
 
 from .judgement import Refused
 
 IMPORTS = ("cutlass", "cuda", "math", "operator", "__future__")
+# Of these modules a submission gets so much.
+IMPORTED = {
+    "numpy": SimpleNamespace(inf=math.inf, nan=math.nan, pi=math.pi, e=math.e),
+    "dataclasses": SimpleNamespace(dataclass=dataclasses.dataclass, field=dataclasses.field),
+    "functools": SimpleNamespace(partial=functools.partial, reduce=functools.reduce),
+}
 REFUSED_NAMES = frozenset(
     "open exec eval compile getattr setattr delattr globals locals vars breakpoint input exit quit help memoryview".split()
 )
@@ -44,25 +57,27 @@ def parts(file: str, text: str) -> list:
             raise Refused("unreadable", f"{file} is not a notebook: it holds no list of cells") from None
         return [(f"cell {i}", "".join(source), True) for i, source in enumerate(code, 1)]
     if file.endswith(".md"):
-        return [(file, _code_of_myst(text), True)]
+        return [(file, cell, True) for cell in _cells_of_myst(text)]
     return [(file, text, False)]
 
 
-def _code_of_myst(text: str) -> str:
-    """The code cells of a MyST notebook, all other lines empty, so that line numbers stay."""
-    kept, part = [], "prose"  # then "options" (:key: lines), "yaml" (between two ---), "code"
-    for line in text.splitlines():
+def _cells_of_myst(text: str) -> list:
+    """The code cells of a MyST notebook, each after as many empty lines as the file has before it, so that line numbers stay."""
+    cells, kept, part = [], [], "prose"  # then "options" (:key: lines), "yaml" (between two ---), "code"
+    for number, line in enumerate(text.splitlines()):
         code = ""
         if part == "prose":
-            part = "options" if line.startswith("```{code-cell}") else part
+            if line.startswith("```{code-cell}"):
+                part, kept = "options", [""] * number
         elif line.startswith("```"):
             part = "prose"
+            cells.append("\n".join(kept) + "\n")
         elif line == "---" and part in ("options", "yaml"):
             part = "yaml" if part == "options" else "code"
         elif part == "code" or (part == "options" and line and not line.startswith(":")):
             part, code = "code", line
         kept.append(code)
-    return "\n".join(kept) + "\n"
+    return cells
 
 
 def load(file: str, text: str, target: str, functions=()) -> dict:
@@ -70,16 +85,30 @@ def load(file: str, text: str, target: str, functions=()) -> dict:
 
     A function that is not there is a Refused in the result: the rest counts all the same.
     """
-    pieces = [(name, *_checked(name, source, notebook)) for name, source, notebook in parts(file, text)]
+    pieces = [(name, *_checked(name, source, notebook), notebook) for name, source, notebook in parts(file, text)]
     namespace = {"__name__": "submission", "__builtins__": dict(vars(builtins), __import__=_import)}
-    for name, source, tree in pieces:
-        linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)  # where simulate reads it
-        try:
-            exec(compile(tree, name, "exec"), namespace)
-        except MemoryError:
-            raise
-        except BaseException as error:  # SystemExit and KeyboardInterrupt are the student's, too
-            raise error_at(error, [one[0] for one in pieces]) from None
+    sys.modules.setdefault("submission", ModuleType("submission"))  # where dataclass looks
+    shown = {}
+    dropped = {}  # name that a statement would have bound -> where it is and why it is left out
+    for name, source, tree, notebook in pieces:
+        lines = shown.setdefault(name, [])  # a MyST file's cells follow one another in it
+        lines += source.splitlines(keepends=True)[len(lines) :]
+        linecache.cache[name] = (sum(map(len, lines)), None, lines, name)  # where simulate reads it
+        for body in [[statement] for statement in tree.body] if notebook else [tree.body]:
+            try:
+                left_out = notebook and _left_out(body[0])
+                if left_out:
+                    raise Refused("left out", left_out)
+                exec(compile(ast.Module(body, []), name, "exec"), namespace)
+            except MemoryError:
+                raise
+            except BaseException as error:  # SystemExit and KeyboardInterrupt are the student's, too
+                refused = error if isinstance(error, Refused) else error_at(error, [one[0] for one in pieces])
+                if not notebook or isinstance(body[0], DEFINITIONS):
+                    raise _with_cause(refused, error, dropped) from None
+                reason = left_out or f"{type(error).__name__}: {error}"
+                dropped.update(dict.fromkeys(_bound(body[0]), f"{name}:{body[0].lineno} is left out here ({reason})"))
+    namespace["__dropped__"] = dropped
     found = {name: _asked_for(file, namespace, name, FunctionType) for name in functions}
     if target:
         found[target] = _asked_for(file, namespace, target, type)
@@ -113,19 +142,28 @@ def error_at(error: BaseException, files: list) -> Refused:
     return Refused("error", f"{where[0]}:{where[1]}: {what}", ((*where, text),))
 
 
+def _with_cause(refused: Refused, error, dropped: dict) -> Refused:
+    """The refusal, with the statement that was left out where a name is missing for that."""
+    why = dropped.get(getattr(error, "name", None)) if isinstance(error, NameError) else None
+    told = refused.diagnosis
+    return Refused(told.kind, f"{told.message}; {why}", told.lines) if why else refused
+
+
 def _import(name, globals=None, locals=None, fromlist=(), level=0):
     top = name.partition(".")[0]
     if top == "cutlass":
         return names.by_path(name) if fromlist else names.CUTLASS
     if top == "cuda":
         return names.Missing(name if fromlist else "cuda")
+    if name in IMPORTED:
+        return IMPORTED[name]
     return builtins.__import__(name, globals, locals, fromlist, level)
 
 
 def _checked(name: str, source: str, notebook: bool):
     """The source, and the tree of what counts of it."""
     if notebook:
-        source = re.sub(r"(?m)^\s*[%!].*$", "", source)
+        source = without_magics(source)
     try:
         tree = ast.parse(source, name)
     except SyntaxError as error:
@@ -133,40 +171,76 @@ def _checked(name: str, source: str, notebook: bool):
         raise Refused("syntax", f"{name}:{line[1]}: Python cannot read this: {error.msg}", (line,)) from None
     except (RecursionError, MemoryError, ValueError) as error:
         raise Refused("syntax", f"{name}: Python cannot read this: {error or 'it is nested too deeply'}") from None
-    known = set()
-    tree.body = [s for s in tree.body if not _is_main_guard(s) and (not notebook or _counts(s, known))]
-    for node in ast.walk(tree):
-        reason = _refusal(node)
-        if reason:
-            text = source.splitlines()[node.lineno - 1].strip()
-            raise Refused("refused", f"{name}:{node.lineno}: {reason}", ((name, node.lineno, text),))
+    tree.body = [s for s in tree.body if not _is_main_guard(s)]
+    for statement in tree.body:
+        if (
+            notebook
+            and not isinstance(statement, (ast.FunctionDef, ast.ClassDef))
+            and not _imports_the_package(statement)
+        ):
+            continue  # a refused one is left out
+        for node in ast.walk(statement):
+            reason = _refusal(node)
+            if reason:
+                text = source.splitlines()[node.lineno - 1].strip()
+                raise Refused("refused", f"{name}:{node.lineno}: {reason}", ((name, node.lineno, text),))
     return source, tree
+
+
+MAGIC = re.compile(r"\s*(%|!|\?|[\w.]+\?{1,2}\s*$|[\w, ]+=\s*[%!])")
+RUNS_ITS_CELL = ("%%time", "%%timeit", "%%capture", "%%prun")
+
+
+def without_magics(source: str) -> str:
+    """A cell's Python: IPython's magics, shell lines and questions become empty lines, where a statement could begin."""
+    lines = source.splitlines()
+    first = next((i for i, line in enumerate(lines) if line.strip()), 0)
+    if lines and lines[first].startswith("%%") and not lines[first].startswith(RUNS_ITS_CELL):
+        return "\n" * len(lines)
+    kept = []
+    for line in lines:
+        magic = MAGIC.match(line) is not None and not _inside_a_statement(kept)
+        kept.append("" if magic else line)
+    return "\n".join(kept) + "\n"
+
+
+def _inside_a_statement(lines: list) -> bool:
+    """Whether the lines end within brackets, a string or after a backslash."""
+    if lines and lines[-1].endswith("\\"):
+        return True
+    try:
+        list(tokenize.generate_tokens(io.StringIO("\n".join(lines) + "\n").readline))
+    except tokenize.TokenError:
+        return True
+    except SyntaxError:  # of indentation
+        return False
+    return False
 
 
 def _is_main_guard(node) -> bool:
     return isinstance(node, ast.If) and ast.unparse(node.test).replace("'", '"') == '__name__ == "__main__"'
 
 
-def _counts(node, known: set) -> bool:
-    """Whether a notebook's statement is part of the submission; adds the names it binds to `known`."""
-    if isinstance(node, (ast.Import, ast.ImportFrom)):
-        modules = [a.name for a in node.names] if isinstance(node, ast.Import) else [node.module or ""]
-        known.update((a.asname or a.name).partition(".")[0] for a in node.names)
-        return any(m.partition(".")[0] in IMPORTS or m.startswith("quack_tutorial.kernels") for m in modules)
-    if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-        known.add(node.name)
-        return True
-    if isinstance(node, ast.Assign) and all(isinstance(t, (ast.Name, ast.Tuple)) for t in node.targets):
-        return _is_constant(node.value)
-    if isinstance(node, ast.AnnAssign) and node.value:
-        return _is_constant(node.value)
-    return False
+DEFINITIONS = (ast.FunctionDef, ast.ClassDef)
 
 
-def _is_constant(value) -> bool:
-    """Whether nothing is called in an expression but what makes a number."""
-    called = [ast.unparse(n.func).partition(".")[0] for n in ast.walk(value) if isinstance(n, ast.Call)]
-    return all(name in ("float", "int", "bool", "math", "cutlass") for name in called)
+def _imports_the_package(node) -> bool:
+    """Whether a statement imports one of the package's kernels, which is told in a notebook, too."""
+    return isinstance(node, ast.ImportFrom) and (node.module or "").startswith("quack_tutorial.kernels")
+
+
+def _left_out(statement) -> str | None:
+    """Why a statement of a notebook is not executed, or None."""
+    if isinstance(statement, DEFINITIONS):
+        return None
+    return next(filter(None, map(_refusal, ast.walk(statement))), None)
+
+
+def _bound(statement) -> list:
+    """The names that a statement would bind."""
+    names = [n.id for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+    imported = [a for n in ast.walk(statement) if isinstance(n, (ast.Import, ast.ImportFrom)) for a in n.names]
+    return names + [(a.asname or a.name).partition(".")[0] for a in imported]
 
 
 def _refusal(node) -> str | None:
@@ -179,7 +253,7 @@ def _refusal(node) -> str | None:
                     f"imports {module}. The lab asks for your own kernel, and none of the package's solves it; "
                     "write the helpers you need in this file"
                 )
-            if module.partition(".")[0] not in IMPORTS:
+            if module.partition(".")[0] not in IMPORTS and module not in IMPORTED:
                 return (
                     f"imports {module}. A submission needs cutlass, math and operator only; "
                     'put tests of your own below `if __name__ == "__main__":`'

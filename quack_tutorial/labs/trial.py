@@ -68,12 +68,23 @@ def _outcome(answer, case: Case) -> Outcome:
     except MemoryError:
         raise
     except BaseException as error:
-        source = inspect.unwrap(answer.__call__).__code__.co_filename
-        raise error_at(error, [source]) from None
+        raise error_at(error, _files(answer)) from None
     for finding in run.findings:
         if finding.kind == "endless":  # so would be the other cases, each as slow to find out
-            raise Refused("endless", finding.message, tuple((x.file, x.number, x.text) for x in finding.lines))
+            shapes = ", ".join(f"{name} {array.shape}" for name, array in case.inputs.items())
+            text = (
+                f"stopped after {MAX_STEPS:,} turns of loops with {shapes} {case.how}, where a right answer takes a few hundred. "
+                "Does this loop end? If it does, one thread walks a whole row: give each thread its share."
+            )
+            raise Refused("endless", text, tuple((x.file, x.number, x.text) for x in finding.lines))
     return Outcome(case, outputs, run.findings, run.trace if case.schedule == "forward" else None, parameters)
+
+
+def _files(answer) -> set:
+    """The files or cells that the answer's functions are from: those of the names that its code can see."""
+    seen = inspect.unwrap(answer.__call__).__globals__.values()
+    found = [*(f for x in seen for f in (vars(x).values() if isinstance(x, type) else [x])), *vars(answer).values()]
+    return {inspect.unwrap(f).__code__.co_filename for f in found if inspect.isfunction(f)}
 
 
 def _check_signature(answer, case: Case) -> None:

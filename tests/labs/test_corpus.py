@@ -101,9 +101,9 @@ def code_of(root):
     """(name, source) of the package's kernels and of each chapter's code, without its calls and imports of the package."""
     files = [*(root / "quack_tutorial/kernels").glob("[a-z]*.py"), *(root / "notebooks").glob("*.md")]
     for file in sorted(files):
-        ((_, source, _),) = submission.parts(file.name, file.read_text(encoding="utf-8"))
+        cells = submission.parts(file.name, file.read_text(encoding="utf-8"))
         kept, known = [], set()
-        for node in ast.parse(source).body:
+        for node in [node for _, source, _ in cells for node in ast.parse(source).body]:
             defines = isinstance(node, (ast.FunctionDef, ast.ClassDef))
             constant = isinstance(node, ast.Assign) and not any(isinstance(n, ast.Call) for n in ast.walk(node.value))
             if defines or constant:

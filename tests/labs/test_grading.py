@@ -4,11 +4,12 @@ import json
 import os
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
 
-from quack_tutorial import cli
+from quack_tutorial import cli, labs
 from quack_tutorial.labs import corpus, folders, lab, sandbox, submission, trial
 from quack_tutorial.labs.grade import grade
 from quack_tutorial.labs.judgement import Case, Refused
@@ -72,7 +73,7 @@ def test_loops_without_end_are_stopped():
         ("from quack_tutorial.kernels.reduce import block_reduce", "none of the package's solves it"),
         ("import quack_tutorial as qt", "none of the package's solves it"),
         ("from quack_tutorial.labs import block_reduce", "none of the package's solves it"),
-        ("import numpy as np", "needs cutlass, math and operator only"),
+        ("import numpy.random", "needs cutlass, math and operator only"),
         ("import os", "needs cutlass, math and operator only"),
         ("from . import grade", "needs cutlass, math and operator only"),
         ("from math import *", "name what you use"),
@@ -114,6 +115,64 @@ def test_a_notebook_keeps_its_constants_and_leaves_its_tests():
     head, found, tail = RIGHT.partition("-cutlass.Float32.inf")
     text = f"```{{code-cell}}\nLEAST = -float('inf')\nWARP: int = 32\nplot = draw(1)\n{head}LEAST{tail}\n```\n"
     assert found and grade("block-reduce", "answer.md", text.replace("% warps", "% (warps * WARP // 32)")).full
+
+
+def cell(source):
+    return f"```{{code-cell}}\n{source}\n```\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "old", "new"),
+    [
+        ("!ls\n%matplotlib inline\n\nhelp?\n?help\nfiles = !ls", "[lane % warps]", "[(lane\n            % warps)]"),
+        ("%%time\nLEAST = -float('inf')", "-cutlass.Float32.inf", "LEAST"),
+        ("%%bash\nls -l | wc", "value = -", "value = 0.0 - "),
+        ("SIZES = [32, 64]\nWARP = SIZES[0]", "threads // 32", "threads // WARP"),
+        ("WARP = max(range(33))", "threads // 32", "threads // WARP"),
+        ("def lanes():\n    return 32\nWARP = lanes()", "threads // 32", "threads // WARP"),
+        ("if True:\n    WARP = 32\nelse:\n    WARP = 64", "threads // 32", "threads // WARP"),
+        ("for WARP in (8, 16, 32):\n    pass", "threads // 32", "threads // WARP"),
+        ("import numpy as np\nx = np.random.randn(4)\nLEAST = -np.inf", "-cutlass.Float32.inf", "LEAST"),
+        ("from dataclasses import dataclass\n@dataclass(frozen=True)\nclass Sizes:\n    warp: int = 32\nS = Sizes()",
+         "threads // 32", "threads // S.warp"),
+        ("import matplotlib.pyplot as plt\nplt.plot([1])\nopen('x').read()\nassert 1 > 2", "value = -", "value = 0.0 - "),
+    ],
+)  # fmt: skip
+def test_a_notebook_is_loaded_as_jupyter_would(before, old, new):
+    assert old in RIGHT
+    report = grade("block-reduce", "answer.md", cell(before) + cell(RIGHT.replace(old, new)))
+    assert report.full, report
+
+
+def test_what_a_notebook_left_out_is_named_where_it_is_missing():
+    text = cell("import os\nWARP = os.cpu_count()") + cell(
+        RIGHT.replace("class RowArgmax:", "class RowArgmax:\n    w = WARP")
+    )
+    (first,) = grade("block-reduce", "answer.md", text).diagnoses
+    assert "NameError: name 'WARP' is not defined; answer.md:3 is left out here (NameError: name 'os'" in first.message
+
+
+def test_two_hundred_thousand_empty_lines_are_read_in_no_time():
+    start = time.monotonic()
+    source = submission.without_magics("\n" * 200_000 + "%time\n" + "x = 1\n")
+    assert source.strip() == "x = 1" and len(source.splitlines()) == 200_002 and time.monotonic() - start < 5
+
+
+def test_an_error_in_a_helper_is_told_at_the_helpers_line():
+    text = RIGHT.replace("class RowArgmax:", "def rounds(slots):\n    return slots // 0\n\n\nclass RowArgmax:")
+    (first,) = grade("block-reduce", "answer.py", text.replace("= threads\n", "= threads + rounds(4)\n")).diagnoses
+    assert first.lines[0][2] == "return slots // 0"
+
+
+def test_a_failed_check_is_a_sentence_without_a_traceback():
+    with pytest.raises(labs.NotYet) as raised:
+        labs.check("block-reduce", least_bytes, "least_bytes")
+    assert raised.value._render_traceback_() == str(raised.value).splitlines()
+    assert str(raised.value).startswith("least_bytes: least_bytes(1, 1) returns 8: one output of two")
+
+
+def least_bytes(M, N):
+    return 4 * M * N + 4 * M
 
 
 def test_files_that_are_not_plain(tmp_path, capsys):
