@@ -119,9 +119,10 @@ def run(args) -> int:
 def _with_traffic(run) -> str:
     from quack_tutorial import analysis
 
+    printed = "".join(run.printed)
     if run.trace is None or not len(run.trace):
-        return str(run)
-    return f"{run}\n{_traffic(analysis.summary(run.trace))}"
+        return f"{printed}{run}"
+    return f"{printed}{run}\n{_traffic(analysis.summary(run.trace))}"
 
 
 def _as_dict(outcome) -> dict:

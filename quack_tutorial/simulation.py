@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from quack_tutorial.simulator import control, host
+from quack_tutorial.simulator import control, gaps, host
 from quack_tutorial.simulator.arguments import AddressSpace, as_array, global_tensor, is_tensor
 from quack_tutorial.simulator.context import MARK, STATE, NotSimulated, SimulationError, fail, line_of, not_simulated
 from quack_tutorial.simulator.scheduler import KernelCall, RunState
@@ -118,11 +118,15 @@ def simulate(
         if not check:
             raise
         findings.append(error.finding)
+    except NotSimulated as error:
+        raise _with_all_gaps(error, function) from None
     except (ValueError, LookupError, AttributeError, TypeError, NameError, ArithmeticError) as error:
         located = _located(error)
         if located is None:
             raise
-        if not check or isinstance(located, NotSimulated):
+        if isinstance(located, NotSimulated):
+            raise _with_all_gaps(located, function) from error
+        if not check:
             raise located from error
         findings.append(located.finding)
     finally:
@@ -176,6 +180,14 @@ def watched(**options):
     finally:
         host.DIRECT.pop()
         WATCHED.remove(watch)
+
+
+def _with_all_gaps(error: NotSimulated, function) -> NotSimulated:
+    """The same, and what else of the kernel is not simulated, so that one reading tells whether it is worth a change."""
+    said = str(error)
+    others = [f"{name} ({line.where})" for name, line in gaps.lacking(function, Mapper())]
+    others = [other for other in others if other not in said]
+    return NotSimulated(f"{said}; nor {', '.join(others)}") if others else error
 
 
 def _silently(state, function, args, kwargs, dynamic) -> bool:
@@ -291,7 +303,7 @@ def _run_host(function, args, kwargs, dynamic=()) -> None:
         name = names[i] if i < len(names) else f"argument {i}"
         prepared.append(arguments.argument(x, name, annotations.get(name, "")))
     named = {k: arguments.argument(v, k, annotations.get(k, "")) for k, v in kwargs.items()}
-    if wants_stream and len(args) < len(names) and "stream" not in named:
+    if wants_stream and "stream" not in named and "stream" not in names[: len(args)]:
         named["stream"] = None
     result = control.call(target, *prepared, **named)
     if isinstance(result, KernelCall):

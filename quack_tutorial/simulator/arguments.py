@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .context import STATE
 from .layout import Extent, Layout
-from .memory import GlobalMemory, Pointer
+from .memory import LOWEST_ADDRESS, GlobalMemory, Pointer
 from .numeric import TYPES, BFloat16, Boolean, DType
 from .tensor import Tensor, make_identity_tensor
 
@@ -194,7 +195,7 @@ class AddressSpace:
     """Gives each storage a simulated base address, 512-byte aligned as the CUDA allocator's are."""
 
     def __init__(self):
-        self.next = 1 << 28
+        self.next = LOWEST_ADDRESS
         self.bases: dict = {}
 
     def place(self, array: np.ndarray, storage_address: int) -> int:
@@ -226,6 +227,8 @@ def global_tensor(x, name: str, space: AddressSpace, dynamic=()) -> Tensor:
     storage = x.untyped_storage().data_ptr() if hasattr(x, "untyped_storage") else _root(array)
     address = space.place(array, storage)
     memory = GlobalMemory(name, dtype, flat, tuple(shape), stride, address)
+    if STATE.run is not None:
+        STATE.run.arguments.append(memory)
     align = min(16, address & -address, known.align or 16)
     layout = known.layout(_one(shape), _one(stride)) if array.shape else Layout(_one(shape), _one(stride))
     return Tensor(Pointer(memory, dtype, 0, align), layout, make_identity_tensor(layout.shape))

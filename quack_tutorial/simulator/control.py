@@ -14,6 +14,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import operator
 import types
@@ -134,6 +135,8 @@ def call(function, *args, **kwargs):
     start = getattr(type(function), "start_call", None)
     if start is not None:
         return start(function, args, kwargs)
+    if function is functools.partial:
+        return Partial(args[0], args[1:], kwargs)
     try:
         return function(*args, **kwargs)
     except (TypeError, SimulationError) as error:
@@ -143,6 +146,16 @@ def call(function, *args, **kwargs):
 def extents(x, name: str):
     """`x.shape` or `x.stride`, with what is known only when the kernel runs as values."""
     return shown(getattr(x, name))
+
+
+class Partial:
+    """functools.partial of a function that is simulated."""
+
+    def __init__(self, function, args, kwargs):
+        self.function, self.args, self.kwargs = function, args, kwargs
+
+    def start_call(self, args, kwargs):
+        return call(self.function, *self.args, *args, **{**self.kwargs, **kwargs})
 
 
 # What Python's own functions of numbers are called where a number is known only when the kernel runs.

@@ -32,6 +32,7 @@ BOUNDS = "tests/simulator/test_bounds.py"
 KERNELS = "tests/simulator/test_kernels.py"
 CLUSTER = "tests/simulator/test_cluster.py"
 SCRIPT = "tests/test_script.py"
+OTHERS = "tests/simulator/test_others.py"
 INLINE_PTX = "tests/simulator/test_inline_ptx.py"
 FILES = {
     OPERATIONS: (
@@ -46,6 +47,7 @@ FILES = {
     BOUNDS: ("tests/simulator/dsl/bounds.py",),
     KERNELS: ("tests/simulator/dsl/async_copies.py", "quack_tutorial/kernels/copy.py"),
     CLUSTER: ("tests/simulator/dsl/cluster.py", "tests/simulator/dsl/acceptance.py"),
+    OTHERS: ("tests/simulator/dsl/others.py",),
     SCRIPT: ("tests/test_script.py",),
     INLINE_PTX: ("tests/simulator/dsl/inline_ptx.py",),
 }
@@ -113,6 +115,12 @@ TABLE = {
         Line("assume", IGNORED, NAMES, "a promise that accesses are checked against anyway"),
         Line("CacheEvictionPriority", IGNORED, NAMES, "a cache hint"),
         Line("compile", EXACT, SCRIPT, "in a file that runs on the simulator: see `script`"),
+        Line(
+            "idx2crd repeat_like filter_zeros local_partition is_static flatten_to_tuple make_ptr recast_ptr",
+            EXACT,
+            OTHERS,
+        ),
+        Line("struct", EXACT, OTHERS, "MemRange, Align, scalars, structs in structs"),
         Line("core", REFUSED, NAMES),
     ),
     "cutlass.cute.runtime": (Line("from_dlpack", EXACT, SCRIPT, "also of numpy arrays"),),
@@ -179,8 +187,14 @@ TABLE = {
         Line("MemoryOrder MemoryScope", IGNORED, NAMES),
     ),
     "cute.nvgpu.cpasync": (Line("CopyG2SOp CopyBulkG2SOp CopyBulkS2GOp", EXACT, KERNELS), _HINTS),
+    "cutlass.cutlass_dsl": (
+        _TYPES,
+        Line("dsl_user_op", EXACT, OTHERS),
+        Line("T", EXACT, OTHERS, "the types that llvm.inline_asm gives"),
+    ),
     "built-in functions": (
         Line("range max min any all isinstance", EXACT, NAMES),
+        Line("type", EXACT, OTHERS, "of a value its DSL type"),
         Line("print", EXACT, NAMES, "while tracing: once, however many threads run"),
     ),
 }

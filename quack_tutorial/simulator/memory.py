@@ -22,6 +22,8 @@ from quack_tutorial.trace import SMEM_BLOCK_BITS, Op, Space, TensorInfo
 from .context import STATE, WARP, fail, group, kernel_frame, line_of, not_simulated
 from .numeric import Boolean, DType, Int64, Value
 
+LOWEST_ADDRESS = 1 << 28  # of global memory, see arguments.AddressSpace
+CLUSTER_SHIFT = 20  # bits of an offset in shared memory below the block's rank
 LANE_BIT = (np.uint64(1) << np.arange(WARP, dtype=np.uint64)).astype(np.uint64)
 
 
@@ -200,6 +202,23 @@ class Pointer:
         base = self.memory.address if self.memory.space is Space.GMEM else 0
         return base + np.asarray(self.offset, np.int64) * self.dtype.itemsize
 
+    max_alignment = property(lambda self: self.alignment)
+
+    @property
+    def llvm_ptr(self) -> Pointer:
+        """The pointer itself: what inline assembly takes."""
+        return self
+
+    def recast(self, dtype: DType) -> Pointer:
+        """The same address as a pointer to another type."""
+        if isinstance(self.memory, Registers):
+            check_register_view(self, dtype)
+        at = np.asarray(self.offset) * self.dtype.itemsize
+        if (at % dtype.itemsize).any():
+            raise fail("misaligned", f"a pointer to {dtype} must be at a multiple of {dtype.itemsize} bytes")
+        offset = at // dtype.itemsize
+        return Pointer(self.memory, dtype, offset if offset.ndim else int(offset), self.alignment, self.rows)
+
     def toint(self, **_) -> Value:
         return Value(Int64, np.atleast_2d(self.address()))
 
@@ -212,6 +231,41 @@ class Pointer:
 
     def shifted(self, offset, alignment: int) -> Pointer:
         return Pointer(self.memory, self.dtype, self.offset + offset, alignment, self.rows)
+
+
+def pointer_at(dtype: DType, address, space=None, align=None) -> Pointer:
+    """A pointer to `dtype` at a byte address (a Value or a number) in a kernel argument or in the block's shared memory.
+
+    In shared memory the address is an offset, and above it, for another block of the cluster, one more than its rank.
+    """
+    at = address.a.astype(np.int64) if isinstance(address, Value) else np.full((1, 1), int(address), np.int64)
+    lanes = np.broadcast_to(at, group().shape)[group().active()]
+    first, rows = int(lanes[0]), None
+    if space is not Space.SMEM and first >= LOWEST_ADDRESS:
+        memories = [(memory, memory.address, memory.array.nbytes) for memory in STATE.run.arguments]
+    elif space is Space.GMEM:
+        raise fail("out of bounds", f"Out of bounds: {first} is no address in global memory")
+    else:
+        rank = at >> CLUSTER_SHIFT
+        at = at & ((1 << CLUSTER_SHIFT) - 1)
+        first = int(np.broadcast_to(at, group().shape)[group().active()][0])
+        if (rank > 0).any():
+            size = group().launch.cluster_size
+            rows = np.where(rank > 0, group_rows() // size * size + rank - 1, group_rows())
+        memories = [(memory, memory.start, memory.nbytes) for memory in group().launch.allocations.values()]
+    for memory, start, nbytes in memories:
+        if start <= first < start + max(nbytes, 1):
+            base = 0 if memory.space is Space.SMEM else memory.address
+            if (lanes_misaligned := (at - base) % dtype.itemsize).any():
+                raise fail(
+                    "misaligned",
+                    f"a pointer to {dtype} is {int(lanes_misaligned.max())} bytes off a multiple of its size",
+                )
+            offset = (at - base) // dtype.itemsize
+            return Pointer(
+                memory, dtype, int(offset[0, 0]) if offset.size == 1 else offset, align or dtype.itemsize, rows
+            )
+    raise fail("out of bounds", f"Out of bounds: the address {first} belongs to no tensor that the kernel was given")
 
 
 SPACE_NAMES = {Space.GMEM: "global memory", Space.SMEM: "shared memory", Space.NONE: "registers"}

@@ -12,14 +12,14 @@ import numpy as np
 
 from quack_tutorial.trace import Space
 
-from . import arch, asynchronous, cluster, copying, host, mathops, numeric, ptx
+from . import arch, assembly, asynchronous, cluster, copying, host, mathops, numeric, ptx, shapes, structs
 from . import layout as la
 from . import layout_algebra as algebra
 from . import tensor as tn
 from .context import KIND, STATE, fail, group, here, kernel_frame, not_simulated
 from .control import DynamicRange, and_, constant_number, or_, truth
 from .layout import Layout
-from .memory import Pointer
+from .memory import Pointer, pointer_at
 from .numeric import Boolean, DType, TensorSSA, Value, scalar
 from .shared_memory import SmemAllocator
 
@@ -63,6 +63,8 @@ class Namespace:
     def __getattr__(self, name):
         if name.startswith("__"):
             raise AttributeError(name)
+        if self is CUTE and name in OLDER:
+            return OLDER[name]
         near = difflib.get_close_matches(name, self.__dict__, 1, 0.85)
         return Missing(f"{self._path}.{name}", f" (did you mean {near[0]}?)" if near else "")
 
@@ -133,6 +135,8 @@ def size(x, mode=(), **_):
     """Number of elements, of a mode if given."""
     if isinstance(mode, int):
         mode = (mode,)
+    if isinstance(x, copying.TiledCopy):
+        return x.size
     layout = x.layout if isinstance(x, (tn.Tensor, tn.CoordinateTensor)) else x
     shape = layout.shape if isinstance(layout, (Layout, TensorSSA)) else layout
     for m in mode or ():
@@ -242,6 +246,10 @@ def printf(*args, end="\n", **_):
     first, rest = args[0], args[1:]
     if not isinstance(first, str):
         first, rest = " ".join("{}" for _ in args), args
+    if STATE.group is None:  # a host function runs once
+        row = [a.a.item() if isinstance(a, Value) else a for a in _flat_args(rest)]
+        STATE.run.printed.append((-1, -1, _formatted(first, row) + end))
+        return
     g = group()
     active = g.active()
     columns = [
@@ -249,8 +257,11 @@ def printf(*args, end="\n", **_):
     ]
     for b, t in zip(*np.nonzero(active)):
         row = [c[b, t].item() if isinstance(c, np.ndarray) else c for c in columns]
-        text = first % tuple(row) if "%" in first and "{}" not in first else first.format(*row)
-        STATE.run.printed.append((int(g.blocks[b]), int(g.threads[t]), text + end))
+        STATE.run.printed.append((int(g.blocks[b]), int(g.threads[t]), _formatted(first, row) + end))
+
+
+def _formatted(text: str, row) -> str:
+    return text % tuple(row) if "%" in text and "{}" not in text else text.format(*row)
 
 
 def _flat_args(args):
@@ -265,15 +276,31 @@ def _flat_args(args):
 
 
 def print_once(*args, **kwargs):
-    """Python's print runs while the DSL traces: in a kernel it shows once a line, however many threads run."""
-    if STATE.group is None:  # a host function, which runs once
-        print(*args, **kwargs)
-        return
-    run, line = STATE.run, here()
+    """Python's print runs while the DSL traces: once in every pass of an unrolled loop, however many threads run."""
+    run, line, g = STATE.run, here(), STATE.group
     key = ("print", line.file, line.number)
-    if key not in run.line_numbers:
-        run.line_numbers[key] = -1
-        print(*args, **kwargs)
+    first = run.line_numbers.setdefault(key, g)  # the group that came here first speaks for all
+    if first is not g or (STATE.loops and run.line_numbers.get((*key, "in a loop"))):
+        return
+    run.line_numbers[(*key, "in a loop")] = STATE.loops > 0
+    print(*args, **kwargs)
+
+
+def type_of_value(x, *rest):
+    """type(x): of a value its DSL type, so that type(x)(0) is a value of the same type."""
+    return x.dtype if not rest and isinstance(x, Value) else type(x, *rest)
+
+
+def recast_ptr(ptr, swizzle_=None, dtype=None, **_):
+    """The same address as a pointer to another type."""
+    if swizzle_ is not None:
+        raise not_simulated("recast_ptr with a swizzle")
+    return ptr if dtype is None else ptr.recast(dtype)
+
+
+def make_ptr(dtype, value, mem_space=None, *, assumed_align=None, **_):
+    """A pointer from an address, which must be that of something the kernel was given or has allocated."""
+    return pointer_at(dtype, value, mem_space, assumed_align)
 
 
 def is_instance(x, kinds) -> bool:
@@ -331,7 +358,7 @@ def builtin_min(*values, **kwargs):
 def _builtin(plain, pick, values, kwargs):
     items = values if len(values) > 1 else tuple(values[0])
     if kwargs or not any(isinstance(v, (Value, TensorSSA)) for v in items):
-        return plain(*values, **kwargs)
+        return plain(items, **kwargs)
     return functools.reduce(pick, items)
 
 
@@ -379,8 +406,12 @@ _TENSOR = (
 _LAYOUT = (
     "make_ordered_layout make_identity_layout make_layout_tv raked_product blocked_product logical_product zipped_product "
     "complement right_inverse left_inverse recast_layout product product_each shape_div tile_to_shape is_congruent depth get dice "
+    "flatten_to_tuple "
     "max_common_vector max_common_layout"
 ).split()
+
+
+_SHAPES = (shapes.idx2crd, shapes.repeat_like, shapes.filter_zeros, shapes.local_partition, shapes.is_static)
 
 
 def _cute() -> dict:
@@ -390,6 +421,9 @@ def _cute() -> dict:
     members |= {t.name: t for t in numeric.TYPES.values()}
     for function in (size, rank, shape, ceil_div, cosize, size_in_bytes, make_layout, slice_, crd2idx, printf, assume):
         members[function.__name__] = function
+    for function in (*_SHAPES, recast_ptr, make_ptr):
+        members[function.__name__] = function
+    members["struct"] = structs.struct
     for name in _TENSOR:
         members[name] = getattr(tn, name)
     members["make_fragment_like"] = tn.make_rmem_tensor_like
@@ -493,6 +527,37 @@ NVGPU = Namespace(
         "MemoryScope": Tokens("CTA", "CLUSTER", "GPU", "SYS"),
     },
 )
+OLDER = {"make_fragment": tn.make_rmem_tensor}  # names in cute of releases before 4.8
+_T = {"i1": "Boolean", "i8": "Int8", "i16": "Int16", "i32": "Int32", "i64": "Int64"}
+_T |= {"f16": "Float16", "bf16": "BFloat16", "f32": "Float32", "f64": "Float64"}
+
+
+def _type_maker(name: str):
+    return lambda *_, **__: numeric.TYPES[name]
+
+
+def dsl_user_op(function):
+    return function
+
+
+class ResultTypes:
+    """T.i32() and so on: what an asm gives."""
+
+    def __init__(self):
+        for short, name in _T.items():
+            setattr(self, short, _type_maker(name))
+
+
+T = ResultTypes()
+LLVM = Namespace(
+    "llvm",
+    {
+        "inline_asm": assembly.inline_asm,
+        "extractvalue": assembly.extractvalue,
+        "AsmDialect": Tokens("AD_ATT", "AD_Intel"),
+        "StructType": Namespace("llvm.StructType", {"get_literal": assembly.literal_struct}),
+    },
+)
 CUTE = Namespace("cute", _cute())
 CUTLASS = Namespace(
     "cutlass",
@@ -512,6 +577,16 @@ CUTLASS = Namespace(
         "memory": Namespace("cutlass.memory", {"SmemAllocator": SmemAllocator}),
         "utils": Namespace("cutlass.utils", {"SmemAllocator": SmemAllocator}),
         "AddressSpace": SPACES,
+        "cutlass_dsl": Namespace(
+            "cutlass.cutlass_dsl", {"T": T, "dsl_user_op": dsl_user_op, **{t.name: t for t in numeric.TYPES.values()}}
+        ),
+        "_mlir": Namespace(
+            "cutlass._mlir",
+            {
+                "dialects": Namespace("cutlass._mlir.dialects", {"llvm": LLVM}),
+                "extras": Namespace("cutlass._mlir.extras", {"types": T}),
+            },
+        ),
     },
 )
 CUTE.__dict__["typing"] = CUTE
@@ -519,6 +594,7 @@ BUILTINS = {
     "range": DynamicRange,
     "print": print_once,
     "isinstance": is_instance,
+    "type": type_of_value,
     "max": builtin_max,
     "min": builtin_min,
     "any": builtin_any,
@@ -527,6 +603,7 @@ BUILTINS = {
 PLAIN_BUILTINS = {
     "print": print_once,
     "isinstance": is_instance,
+    "type": type_of_value,
 }  # of a helper without @cute.jit: its range is Python's
 
 
@@ -547,7 +624,7 @@ def by_name(module: str, name: str):
     elif "cpasync" in module:
         places = (CPASYNC, NVGPU)
     else:
-        places = (CUTLASS, CUTE, NVGPU, CPASYNC, ARCH, CUTLASS.memory)
+        places = (CUTLASS, CUTE, NVGPU, CPASYNC, ARCH, CUTLASS.memory, CUTLASS.cutlass_dsl, LLVM)
     for place in places:
         if name in place.__dict__:
             return place.__dict__[name]

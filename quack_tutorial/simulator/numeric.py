@@ -63,6 +63,10 @@ class DType:
         return Value(self, np.full((1, 1), np.inf, self.carrier))
 
     @property
+    def zero(self):
+        return Value(self, np.zeros((1, 1), self.carrier))
+
+    @property
     def nan(self):
         return Value(self, np.full((1, 1), np.nan, self.carrier))
 
@@ -293,6 +297,10 @@ class Value(_Arithmetic):
     @property
     def width(self) -> int:
         return self.dtype.width
+
+    def ir_value(self, **_) -> Value:
+        """The value itself: what inline assembly takes."""
+        return self
 
     def __repr__(self) -> str:
         flat = self.a.reshape(-1)

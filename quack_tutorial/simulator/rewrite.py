@@ -26,6 +26,7 @@ from functools import lru_cache
 from .context import MARK, NotSimulated, display_name, line_of, not_simulated
 
 PENDING = "_Pending"
+TYPE = "_type"  # Python's own, whatever the kernel calls so
 TEMP = "_t_"
 INNER = "_inner_"
 
@@ -127,7 +128,7 @@ def _compile(node, file: str, name: str, free: tuple) -> Rewritten:
         ast.copy_location(new, node)
     module = ast.Module([outer], [])
     ast.fix_missing_locations(module)
-    code = compile(module, file, "exec")
+    code = compile(module, file, "exec", dont_inherit=True)  # of our own future statements
     return Rewritten(code, free, parameters, _global_names(code), kind)
 
 
@@ -437,7 +438,9 @@ class _Writer(ast.NodeTransformer):
         self.refuse(node, "try inside a kernel")
 
     def visit_ClassDef(self, node):
-        self.refuse(node, "a class inside a kernel")
+        if [ast.unparse(d).rpartition(".")[2] for d in node.decorator_list] != ["struct"]:
+            self.refuse(node, "a class inside a kernel")
+        return node  # annotations alone, as they are
 
     def visit_Import(self, node):
         self.refuse(node, "import inside a kernel")
@@ -474,7 +477,7 @@ class _Writer(ast.NodeTransformer):
         if self.nested:
             return call
         kept = ast.NamedExpr(ast.Name(TEMP, ast.Store()), call)
-        is_value = ast.Compare(ast.Call(_load("type"), [kept], []), [ast.IsNot()], [_load(PENDING)])
+        is_value = ast.Compare(ast.Call(_load(TYPE), [kept], []), [ast.IsNot()], [_load(PENDING)])
         new = ast.IfExp(is_value, _load(TEMP), ast.YieldFrom(ast.Attribute(_load(TEMP), "steps", ast.Load())))
         return ast.fix_missing_locations(ast.copy_location(new, node))
 

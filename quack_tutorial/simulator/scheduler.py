@@ -60,6 +60,7 @@ class RunState:
     printed: list = field(default_factory=list)
     notes: list = field(default_factory=list)
     kernel_calls: list = field(default_factory=list)
+    arguments: list = field(default_factory=list)  # memory.GlobalMemory of each tensor
     smem_bytes: int = 0
 
     def poison(self, dtype):

@@ -12,6 +12,7 @@ from .control import constant_number
 from .memory import Pointer, SharedAllocation
 from .numeric import DType, Uint8
 from .scheduler import SMEM_LIMIT
+from .structs import Struct
 from .tensor import Tensor, as_layout
 
 
@@ -34,12 +35,23 @@ class SmemAllocator:
         return self._place(element_type, count, byte_alignment, (count,), (1,))
 
     def allocate(self, size_or_type, byte_alignment=1, **_) -> Pointer:
+        if isinstance(size_or_type, Struct):
+            return self._place_struct(size_or_type, byte_alignment)
         if isinstance(size_or_type, DType):
             return self._place(size_or_type, 1, byte_alignment, (1,), (1,))
         count = constant_number(size_or_type, "the size")
         return self._place(Uint8, count, byte_alignment, (count,), (1,))
 
-    def _place(self, dtype: DType, count: int, byte_alignment: int, shape, stride) -> Pointer:
+    def _place_struct(self, struct: Struct, byte_alignment) -> object:
+        g = group()
+        align = max(constant_number(byte_alignment, "byte_alignment"), struct.alignment)
+        g.smem_top = start = -(-g.smem_top // align) * align
+        placed = struct.place(lambda dtype, n, align, name: self._place(dtype, n, align, (n,), (1,), name))
+        g.smem_top = start + struct.nbytes
+        g.launch.smem_used = max(g.launch.smem_used, g.smem_top)
+        return placed
+
+    def _place(self, dtype: DType, count: int, byte_alignment: int, shape, stride, name="") -> Pointer:
         g = group()
         launch = g.launch
         align = max(constant_number(byte_alignment, "byte_alignment"), dtype.itemsize)
@@ -56,7 +68,7 @@ class SmemAllocator:
         if allocation is None:
             shape = shape if isinstance(shape, tuple) else (shape,)
             stride = stride if isinstance(stride, tuple) else (stride,)
-            allocation = SharedAllocation(_name(), dtype, shape, stride, start, nbytes)
+            allocation = SharedAllocation(name or _name(), dtype, shape, stride, start, nbytes)
             launch.allocations[(start, nbytes, dtype)] = allocation
         self._poison(allocation)
         return Pointer(allocation, dtype, start // dtype.itemsize, min(align & -align, 128))

@@ -513,7 +513,7 @@ def local_tile(tensor, tiler, coord, proj=None, **_):
     return view[(inner, coord + (None,) * missing)]
 
 
-def on_layout(function):
+def on_layout(function, name=""):
     """Lift a layout function to tensors (the pointer stays, the layout changes) and to numbers known when the kernel runs."""
 
     def lifted(x, *args, **kwargs):
@@ -524,7 +524,7 @@ def on_layout(function):
             return x.relaid(lambda layout: function(layout, *args, **kwargs))
         return shown(function(hidden(x), *args, **kwargs))
 
-    lifted.__name__ = function.__name__
+    lifted.__name__ = name or function.__name__
     return lifted
 
 

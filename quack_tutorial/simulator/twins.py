@@ -15,11 +15,11 @@ import re
 import sys
 import types
 
-from . import control, names
+from . import control, names, structs
 from .context import KIND, MARK, STATE, fail, kernel_frame
 from .control import Pending, call_now
 from .numeric import TYPES, Boolean, Float32, convert, type_of
-from .rewrite import PENDING, rewrite
+from .rewrite import PENDING, TYPE, rewrite
 from .scheduler import KernelCall
 
 _HERE = __name__.rpartition(".")[0]
@@ -45,7 +45,17 @@ def _is_foreign(module: str | None) -> bool:
     if top == __name__.partition(".")[0]:
         return False
     file = getattr(sys.modules.get(top), "__file__", None) or ""
-    return "site-packages" in file or "dist-packages" in file
+    if "site-packages" not in file and "dist-packages" not in file:
+        return False
+    return not _uses_the_dsl(sys.modules.get(module))  # an installed library's kernels are simulated like the reader's
+
+
+def _uses_the_dsl(module) -> bool:
+    """Whether a module has imported something of the DSL's by name."""
+    for value in vars(module).values() if module is not None else ():
+        if isinstance(value, names.Namespace) or isinstance(value, types.ModuleType) and _is_dsl(value.__name__):
+            return True
+    return False
 
 
 class Mapper:
@@ -71,7 +81,7 @@ class Mapper:
         if isinstance(x, enum.Enum):
             return x
         if isinstance(x, functools.partial):
-            return _Partial(
+            return control.Partial(
                 self.map(x.func), tuple(map(self.map, x.args)), {k: self.map(v) for k, v in x.keywords.items()}
             )
         if isinstance(x, types.FunctionType):
@@ -114,6 +124,8 @@ class Mapper:
         return SimClass(cls, self)
 
     def _dsl_instance(self, x):
+        if type(x).__name__ == "struct":
+            return structs.twin_of(x)
         kind = names.by_name(type(x).__module__, type(x).__name__)
         if isinstance(kind, types.FunctionType):  # a copy operation: its class makes an equal one
             return kind()
@@ -126,6 +138,7 @@ class Mapper:
             MARK: control,
             KIND: kind,
             PENDING: Pending,
+            TYPE: type,
             "__builtins__": builtins,
             "__name__": source.get("__name__"),
         }
@@ -229,14 +242,6 @@ class Bound:
     @property
     def generator(self):
         return lambda args, kwargs: self.function.generator((self.instance, *args), kwargs)
-
-
-class _Partial:
-    def __init__(self, function, args, kwargs):
-        self.function, self.args, self.kwargs = function, args, kwargs
-
-    def start_call(self, args, kwargs):
-        return control.call(self.function, *self.args, *args, **{**self.kwargs, **kwargs})
 
 
 class ModuleTwin:

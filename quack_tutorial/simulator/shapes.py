@@ -1,0 +1,63 @@
+"""Functions of shapes and layouts that kernels ask beside the layout algebra: coordinates of an index, repeats, partitions."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from . import layout as la
+from . import layout_algebra as algebra
+from . import tensor as tn
+from .context import not_simulated
+from .layout import Layout
+from .numeric import Int32, Value
+
+
+def repeat_like(x, target, **_):
+    """`x` for every number of a nested tuple."""
+    return tuple(repeat_like(x, part) for part in target) if isinstance(target, tuple) else x
+
+
+def filter_zeros(x, **_):
+    """A layout, or a tensor, with an extent of 1 where its stride is 0."""
+
+    def walk(shape, stride):
+        if isinstance(shape, tuple):
+            return tuple(map(walk, shape, stride))
+        return 1 if stride == 0 else shape
+
+    return tn.on_layout(lambda layout: Layout(walk(layout.shape, layout.stride), layout.stride), "filter_zeros")(x)
+
+
+def idx2crd(idx, shape, **_):
+    """The coordinate in a shape of a column-major index."""
+
+    def values(x):
+        if isinstance(x, tuple):
+            return tuple(map(values, x))
+        return Value(Int32, x.astype(np.int32)) if isinstance(x, np.ndarray) else tn.shown(x)
+
+    shape = shape.shape if isinstance(shape, Layout) else tn.hidden(shape)
+    return values(la.idx2crd(tn.plain(idx), shape))
+
+
+def local_partition(target, tiler, index, proj=None, **_):
+    """What one thread of a layout of threads has of a tensor: an element of each tile as large as the layout."""
+    if proj is not None:
+        raise not_simulated("local_partition with proj")
+    tiler = tn.as_layout(tiler)
+    tile = la.as_tuple(la.product_each(tiler.shape))
+    # A layout of threads says by its strides which of them has which place: an index is undone mode by mode.
+    place = tuple(
+        index // d % n if d else 0 for n, d in zip(la.flatten_to_tuple(tiler.shape), la.flatten_to_tuple(tiler.stride))
+    )
+    view = target.relaid(lambda layout: algebra.zipped_divide(layout, tile))
+    return view[(place, (None,) * la.rank(view.layout.shape[1]))]
+
+
+def is_static(x, **_) -> bool:
+    """Whether all of it is known while tracing."""
+    if isinstance(x, (tn.Tensor, tn.CoordinateTensor)):
+        x = x.layout
+    if isinstance(x, Layout):
+        return la.is_static(x.shape) and la.is_static(x.stride)
+    return not any(isinstance(part, Value) for part in la.flatten_to_tuple(x))

@@ -1,0 +1,219 @@
+"""Kernels as public repositories write them: inline assembly, structs of shared memory, partials, pointers made of addresses."""
+
+import functools
+
+import cutlass
+import cutlass.cute as cute
+from cutlass import Float32, Int32, cutlass_dsl
+from cutlass._mlir.dialects import llvm
+from cutlass.cutlass_dsl import dsl_user_op
+
+T = cutlass_dsl.T
+SIDE_EFFECTS = {"has_side_effects": True, "is_align_stack": False, "asm_dialect": llvm.AsmDialect.AD_ATT}
+
+
+@cutlass_dsl.dsl_user_op
+def mapa(ptr: cute.Pointer, rank: Int32, *, loc=None, ip=None) -> Int32:
+    """The cluster's address of the same place in another block."""
+    return Int32(
+        llvm.inline_asm(
+            T.i32(),
+            [ptr.toint(loc=loc, ip=ip).ir_value(loc=loc, ip=ip), Int32(rank).ir_value(loc=loc, ip=ip)],
+            "mapa.shared::cluster.u32 $0, $1, $2;",
+            "=r,r,r",
+            **SIDE_EFFECTS,
+        )
+    )
+
+
+@dsl_user_op
+def send(value: Float32, ptr: cute.Pointer, mbar: cute.Pointer, rank: Int32, *, loc=None, ip=None):
+    place = mapa(ptr, rank, loc=loc, ip=ip).ir_value(loc=loc, ip=ip)
+    barrier = mapa(mbar, rank, loc=loc, ip=ip).ir_value(loc=loc, ip=ip)
+    llvm.inline_asm(
+        None,
+        [place, Float32(value).ir_value(loc=loc, ip=ip), barrier],
+        "st.async.shared::cluster.mbarrier::complete_tx::bytes.f32 [$0], $1, [$2];",
+        "r,f,r",
+        **SIDE_EFFECTS,
+    )
+
+
+@dsl_user_op
+def exp2_fast(a: Float32, *, loc=None, ip=None) -> Float32:
+    text = "ex2.approx.ftz.f32 $0, $1;"
+    return Float32(llvm.inline_asm(T.f32(), [Float32(a).ir_value(loc=loc, ip=ip)], text, "=f,f", **SIDE_EFFECTS))
+
+
+@dsl_user_op
+def load_four(ptr: cute.Pointer, wanted: Int32, *, loc=None, ip=None):
+    """Four words where `wanted`, else zeros."""
+    words = llvm.inline_asm(
+        llvm.StructType.get_literal([T.i32()] * 4),
+        [ptr.toint(loc=loc, ip=ip).ir_value(loc=loc, ip=ip), Int32(wanted).ir_value(loc=loc, ip=ip)],
+        """{
+            .reg .pred p;
+            setp.ne.s32 p, $5, 0;
+            mov.b32 $0, 0; mov.b32 $1, 0; mov.b32 $2, 0; mov.b32 $3, 0;
+            @p ld.global.v4.b32 {$0, $1, $2, $3}, [$4];
+        }""",
+        "=r,=r,=r,=r,l,r",
+        **SIDE_EFFECTS,
+    )
+    return tuple(Int32(llvm.extractvalue(T.i32(), words, [i], loc=loc, ip=ip)) for i in range(4))
+
+
+@dsl_user_op
+def between(a: Float32, low: Float32, high: Float32, *, loc=None, ip=None) -> Float32:
+    """`a` brought between two bounds, through a register of its own."""
+    return Float32(
+        llvm.inline_asm(
+            T.f32(),
+            [Float32(x).ir_value(loc=loc, ip=ip) for x in (a, low, high)],
+            "{ .reg .f32 t; max.f32 t, $1, $2; min.f32 $0, t, $3; }",
+            "=f,f,f,f",
+            **SIDE_EFFECTS,
+        )
+    )
+
+
+@dsl_user_op
+def clock(*, loc=None, ip=None) -> Int32:
+    return Int32(llvm.inline_asm(T.i32(), [], "mov.u32 $0, %clock;", "=r", **SIDE_EFFECTS))
+
+
+@cute.kernel
+def swap_kernel(x: cute.Tensor, out: cute.Tensor):
+    """Two blocks of a cluster exchange 2 ^ x."""
+    tidx, _, _ = cute.arch.thread_idx()
+    bidx, _, _ = cute.arch.block_idx()
+    smem = cutlass.memory.SmemAllocator()
+    box = smem.allocate_tensor(Float32, cute.make_layout(32))
+    mbar = smem.allocate_array(cutlass.Int64, 1)
+    rank = cute.arch.block_idx_in_cluster()
+    if tidx == 0:
+        cute.arch.mbarrier_init(mbar, 1)
+        cute.arch.mbarrier_init_fence()
+    cute.arch.cluster_arrive_relaxed()
+    cute.arch.cluster_wait()
+    if tidx == 0:
+        cute.arch.mbarrier_arrive_and_expect_tx(mbar, 128)
+    send(exp2_fast(x[bidx, tidx]), box.iterator + tidx, mbar, 1 - rank)
+    cute.arch.mbarrier_wait(mbar, 0)
+    out[bidx, tidx] = box[tidx]
+    cute.arch.cluster_arrive()
+    cute.arch.cluster_wait()
+
+
+@cute.jit
+def swap(x: cute.Tensor, out: cute.Tensor):
+    swap_kernel(x, out).launch(grid=[2, 1, 1], block=[32, 1, 1], cluster=[2, 1, 1])
+
+
+@cute.kernel
+def four_kernel(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    words = load_four(x.iterator + 4 * tidx, Int32(tidx < 5))
+    for i in cutlass.range_constexpr(4):
+        out[4 * tidx + i] = between(words[i].bitcast(Float32), 3.0, 17.5)
+
+
+@cute.jit
+def four(x: cute.Tensor, out: cute.Tensor):
+    four_kernel(x, out).launch(grid=[1, 1, 1], block=[8, 1, 1])
+
+
+@cute.kernel
+def clock_kernel(x: cute.Tensor):
+    x[0] = Float32(clock())
+
+
+@cute.jit
+def ask_the_clock(x: cute.Tensor):
+    clock_kernel(x).launch(grid=[1, 1, 1], block=[1, 1, 1])
+
+
+def scaled(factor, x):
+    return factor * x
+
+
+@cute.struct
+class Storage:
+    mbar: cute.struct.MemRange[cutlass.Int64, 2]
+    flag: cutlass.Int32
+    sX: cute.struct.Align[cute.struct.MemRange[cutlass.Float32, 64], 128]
+
+
+@cute.kernel
+def reversed_kernel(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    storage = cutlass.memory.SmemAllocator().allocate(Storage)
+    sX = storage.sX.get_tensor(cute.make_layout(64))
+    sX[tidx] = x[tidx]
+    cute.arch.sync_threads()
+    twice = functools.partial(scaled, 2.0)
+    type = x.element_type  # a name of Python's that a kernel may use
+    words = cute.make_ptr(
+        cutlass.Float32, out.iterator.toint() + cutlass.Int64(tidx) * 4, cute.AddressSpace.gmem, assumed_align=4
+    )
+    one = cute.make_tensor(cute.recast_ptr(cute.recast_ptr(words, dtype=Int32), dtype=Float32), 1)
+    one[0] = twice(sX[63 - tidx]) + max(float(a) for a in (0, 1)) - type(1.0)
+
+
+@cute.jit
+def in_reverse(x: cute.Tensor, out: cute.Tensor, *, stream):
+    cute.printf("{} elements", cute.size(x))
+    reversed_kernel(x, out).launch(grid=[1, 1, 1], block=[64, 1, 1], stream=stream)
+
+
+@cute.kernel
+def storage_kernel():
+    @cute.struct
+    class Inner:
+        small: cute.struct.MemRange[cutlass.Int8, 3]
+        wide: cute.struct.MemRange[cutlass.Int64, 2]
+
+    storage = cutlass.memory.SmemAllocator().allocate(Inner)
+    print(Storage.size_in_bytes(), Inner.size_in_bytes(), storage.wide.data_ptr().value_type)
+    for i in cutlass.range_constexpr(2):
+        print("pass", i)
+
+
+@cute.jit
+def print_sizes():
+    storage_kernel().launch(grid=[1, 1, 1], block=[64, 1, 1])
+
+
+@cute.kernel
+def shapes_kernel(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    mine = cute.local_partition(x, cute.make_ordered_layout((2, 4), order=(1, 0)), tidx)
+    row, column = cute.idx2crd(tidx, (2, 4))
+    kind = type(x[0, 0])
+    out[tidx, 0] = mine[1, 1]
+    out[tidx, 1] = kind(row)
+    out[tidx, 2] = kind(column)
+    out[tidx, 3] = cutlass.Float32.zero + Float32(cute.size(cute.filter_zeros(cute.make_layout((4, 2), stride=(1, 0)))))
+
+
+@cute.jit
+def shapes(x: cute.Tensor, out: cute.Tensor):
+    print(cute.repeat_like(1, (2, (3, 4))), cute.flatten_to_tuple((1, (2, 3))), cute.is_static(x.layout))
+    shapes_kernel(x, out).launch(grid=[1, 1, 1], block=[8, 1, 1])
+
+
+def helper(x):
+    cute.nvgpu.tcgen05.commit(x)
+
+
+@cute.kernel
+def unknown_kernel(x: cute.Tensor):
+    cute.make_swizzle(1, 2, 3)
+    cute.arch.clock64()
+    helper(x)
+
+
+class Unknown:
+    @cute.jit
+    def __call__(self, x: cute.Tensor):
+        unknown_kernel(x).launch(grid=[1, 1, 1], block=[32, 1, 1])

@@ -1,0 +1,116 @@
+"""Other people's kernels: what they use beyond this book's, and all that is missing said at once."""
+
+import sys
+
+import numpy as np
+import pytest
+
+from quack_tutorial.simulation import simulate
+from quack_tutorial.simulator import NotSimulated
+from quack_tutorial.simulator.arguments import HostTensor
+from quack_tutorial.simulator.loading import answer_package
+
+answer_package("tests.simulator.dsl")
+
+from tests.simulator.dsl import others as k  # noqa: E402
+
+
+def test_blocks_exchange_through_mapa_and_st_async_in_inline_assembly():
+    x = np.random.default_rng(0).standard_normal((2, 32)).astype(np.float32)
+    out = np.zeros_like(x)
+    for check in (True, False):
+        run = simulate(k.swap, x, out, check=check)
+        assert run.ok and np.allclose(out, np.exp2(x[::-1]), rtol=1e-6)
+
+
+def test_a_vector_load_under_a_predicate_and_registers_of_one_asm():
+    x, out = np.arange(32, dtype=np.float32), np.zeros(32, np.float32)
+    run = simulate(k.four, x, out)
+    assert run.ok, run
+    assert (out == np.clip(np.where(np.arange(32) < 20, x, 0), 3, 17.5)).all()
+    short = simulate(k.four, x[:16].copy(), out)
+    assert short.findings[0].kind == "out of bounds"  # thread 4 reads four words at x[16]
+
+
+def test_an_instruction_that_is_not_known_is_named():
+    with pytest.raises(NotSimulated, match=r"not simulated: inline_asm with the operand %clock \(.*others.py:"):
+        simulate(k.ask_the_clock, np.zeros(1, np.float32))
+
+
+def test_structs_partials_pointers_and_a_stream_by_keyword():
+    x, out = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+    for named in ({}, {"stream": None}):
+        run = simulate(k.in_reverse, x, out, **named)
+        assert run.ok and (out == 2 * x[::-1]).all() and run.printed == ("64 elements\n",)
+    assert run.smem_bytes == 384
+
+
+def test_sizes_of_structs_and_a_print_in_every_pass(capsys):
+    simulate(k.print_sizes)
+    assert capsys.readouterr().out == "384 24 Int64\npass 0\npass 1\n"
+
+
+def test_shapes(capsys):
+    x, out = np.arange(32, dtype=np.float32).reshape(4, 8), np.zeros((8, 4), np.float32)
+    assert simulate(k.shapes, x, out).ok
+    t = np.arange(8)
+    wanted = [x[2 + t // 4, 4 + t % 4], t % 2, t // 2, np.full(8, 4)]
+    assert (out == np.stack(wanted, axis=1)).all()
+    assert capsys.readouterr().out == "(1, (1, 1)) (1, 2, 3) True\n"
+
+
+def test_the_compiler_takes_and_prints_the_same(capfd):
+    cute = pytest.importorskip("cutlass.cute", reason="the CuTe DSL is not installed")
+    torch = pytest.importorskip("torch")
+    from cutlass.cute.runtime import from_dlpack
+
+    x, square = (from_dlpack(torch.zeros(shape), assumed_align=16) for shape in ((64,), (8, 8)))
+    cute.compile(k.print_sizes)
+    cute.compile(k.shapes, square, square)
+    assert capfd.readouterr().out == "384 24 Int64\npass 0\npass 1\n(1, (1, 1)) (1, 2, 3) True\n"
+    driver = pytest.importorskip("cuda.bindings.driver", reason="CUDA's Python bindings are not installed")
+    cute.compile(k.in_reverse, x, x, stream=driver.CUstream(0))
+    cute.compile(k.swap, square, square)
+    cute.compile(k.four, x, x)
+
+
+def test_all_gaps_of_a_kernel_are_named_at_once():
+    with pytest.raises(NotSimulated) as raised:
+        simulate(k.Unknown(), np.zeros(32, np.float32))
+    said = str(raised.value)
+    assert said.count("others.py:") == 3
+    for name in ("cute.make_swizzle", "cute.arch.clock64", "cute.nvgpu.tcgen05.commit"):
+        assert name in said and "GPU" not in said
+
+
+def test_the_kernels_of_an_installed_library_are_simulated(tmp_path, monkeypatch):
+    folder = tmp_path / "site-packages" / "somebodys_kernels"
+    folder.mkdir(parents=True)
+    (folder / "__init__.py").write_text(
+        "from quack_tutorial.simulator import names\n"
+        "cutlass, cute = names.CUTLASS, names.CUTE\n"
+        "@cute.kernel\n"
+        "def add_kernel(x: cute.Tensor):\n"
+        "    tidx, _, _ = cute.arch.thread_idx()\n"
+        "    x[tidx] = x[tidx] + 1.0\n"
+        "@cute.jit\n"
+        "def add(x: cute.Tensor):\n"
+        "    add_kernel(x).launch(grid=[1, 1, 1], block=[32, 1, 1])\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path / "site-packages"))
+    import somebodys_kernels
+
+    x = np.zeros(32, np.float32)
+    assert simulate(somebodys_kernels.add, x).ok and (x == 1).all()
+    monkeypatch.delitem(sys.modules, "somebodys_kernels")
+
+
+def test_a_name_of_an_older_release_still_means_what_it_did():
+    from quack_tutorial.simulator.names import CUTE
+
+    assert CUTE.make_fragment is CUTE.make_rmem_tensor and "not simulated" not in repr(CUTE.make_fragment)
+
+
+def test_a_marked_tensor_is_an_argument_of_such_kernels():
+    x, out = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+    assert simulate(k.in_reverse, HostTensor(x).mark_layout_dynamic(), out).ok and out[0] == 126
