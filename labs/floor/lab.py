@@ -1,0 +1,145 @@
+"""The lab `floor`: the least bytes and the least time of kernels that the student has not seen yet.
+
+Functions of plain Python. What a wrong number shows is in MISTAKES: the formula that gives it, and what that formula forgets.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from quack_tutorial.labs.judgement import Case, Diagnosis, Outcome
+
+TITLE = "Floor: the bytes that must move, and the time they take"
+FUNCTIONS = (
+    "softmax_bytes",
+    "rmsnorm_backward_bytes",
+    "cross_entropy_bytes",
+    "time_us",
+    "bytes_in_flight",
+    "is_memory_bound",
+)
+CHECKS = {"softmax_bytes": 1, "rmsnorm_backward_bytes": 2, "cross_entropy_bytes": 1, "time_us": 1, "bytes_in_flight": 1,
+          "is_memory_bound": 2}  # fmt: skip
+
+RIGHT = {
+    "softmax_bytes": lambda M, N, itemsize: 2 * M * N * itemsize,
+    "rmsnorm_backward_bytes": lambda M, N, itemsize: 3 * M * N * itemsize + 4 * M + 8 * N,
+    "cross_entropy_bytes": lambda M, N, itemsize: M * N * itemsize + 12 * M,
+    "time_us": lambda nbytes, gb_s: nbytes / gb_s / 1e3,
+    "bytes_in_flight": lambda latency_ns, gb_s: latency_ns * gb_s,
+    "is_memory_bound": lambda flops, nbytes, tflop_s, gb_s: flops / nbytes < 1e3 * tflop_s / gb_s,
+}
+
+BITS = "That is 8 times the answer: bits, where bytes are asked for."
+SHORT = "It forgets how wide a number is: bytes are asked for, not numbers."
+# (function, kind, the formula, what it forgets)
+MISTAKES = (
+    ("softmax_bytes", "two reads", lambda M, N, s: 3 * M * N * s,
+     "That reads x twice and writes y once. A second read is needed only if a row does not stay on chip after the first: in "
+     "registers or shared memory it can."),
+    ("softmax_bytes", "three reads", lambda M, N, s: 4 * M * N * s,
+     "That is a read for the maximum, one for the sum and one for the quotients. What is on chip already need not be read again."),
+    ("softmax_bytes", "write forgotten", lambda M, N, s: M * N * s, "The result has to be written as well, as large as x."),
+    ("softmax_bytes", "numbers, not bytes", lambda M, N, s: 2 * M * N, SHORT),
+    ("rmsnorm_backward_bytes", "an input forgotten", lambda M, N, s: 2 * M * N * s + 4 * M + 8 * N,
+     "That moves two tensors of shape (M, N). Which three does the backward pass touch?"),
+    ("rmsnorm_backward_bytes", "two reads", lambda M, N, s: 5 * M * N * s + 4 * M + 8 * N,
+     "That reads x and dy twice: once for the row's sum, once for dx. Between the two they can stay on chip."),
+    ("rmsnorm_backward_bytes", "small tensors forgotten", lambda M, N, s: 3 * M * N * s,
+     "The large tensors are right. One number a row and two of each column travel, too: few, but the task counts them."),
+    ("rmsnorm_backward_bytes", "dw forgotten", lambda M, N, s: 3 * M * N * s + 4 * M + 4 * N,
+     "One of the small tensors is missing: w is read, and its gradient has to be written."),
+    ("rmsnorm_backward_bytes", "type of the small tensors", lambda M, N, s: 3 * M * N * s + s * M + 2 * s * N,
+     "w, dw and rstd are float32 whatever x is."),
+    ("rmsnorm_backward_bytes", "a weight for each row", lambda M, N, s: 3 * M * N * s + 4 * M + 8 * M * N,
+     "That reads w and writes dw once for each row. All rows share one w, which caches keep, and one dw."),
+    ("cross_entropy_bytes", "gradient counted", lambda M, N, s: 2 * M * N * s + 12 * M,
+     "That writes a tensor as large as the logits. The forward pass writes one number a row."),
+    ("cross_entropy_bytes", "two reads", lambda M, N, s: 2 * M * N * s + 12 * M,
+     "That reads the logits twice. Maximum and sum can be found in one pass."),
+    ("cross_entropy_bytes", "type of the target", lambda M, N, s: M * N * s + 8 * M,
+     "The targets are int64, of 8 bytes each, and the losses float32."),
+    ("cross_entropy_bytes", "small tensors forgotten", lambda M, N, s: M * N * s,
+     "A target a row is read, and a loss a row is written."),
+    ("cross_entropy_bytes", "one-hot targets", lambda M, N, s: M * N * s + 8 * M * N + 4 * M,
+     "A target is one number a row, not one a column."),
+    ("time_us", "GiB", lambda b, g: b / g / 2**30 * 1e6, "That divides by 2**30: 1 GB/s is 1e9 bytes a second here, as elsewhere."),
+    ("time_us", "unit", lambda b, g: b / g / 1e6, "That is in milliseconds; the name says microseconds."),
+    ("time_us", "unit", lambda b, g: b / g / 1e9, "That is in seconds; the name says microseconds."),
+    ("time_us", "unit", lambda b, g: b / g, "That is in nanoseconds: 1 GB/s is one byte a nanosecond. The name says microseconds."),
+    ("time_us", "upside down", lambda b, g: g / b, "Twice the bandwidth should take half the time; here it takes twice."),
+    ("bytes_in_flight", "unit", lambda t, g: t * g * 1e9, "The latency is in nanoseconds, and 1 GB/s is one byte a nanosecond."),
+    ("bytes_in_flight", "upside down", lambda t, g: g / t,
+     "A longer latency needs more bytes under way, not fewer: in each nanosecond of waiting the memory could have delivered."),
+    ("bytes_in_flight", "upside down", lambda t, g: t / g,
+     "A faster memory needs more bytes under way, not fewer, to have an answer ready in each nanosecond."),
+    ("bytes_in_flight", "round trip", lambda t, g: 2 * t * g,
+     "The latency is from the request to the data already: nothing has to be doubled."),
+    ("is_memory_bound", "upside down", lambda f, b, p, g: f / b > 1e3 * p / g,
+     "A kernel of few operations a byte waits for memory; this says so of one with many."),
+    ("is_memory_bound", "tera and giga", lambda f, b, p, g: f / b < p / g,
+     "The peak is in tera (1e12) and the bandwidth in giga (1e9): without the factor between, nearly everything looks bound by "
+     "arithmetic."),
+    ("is_memory_bound", "always", lambda f, b, p, g: True, "Not every kernel is: a product of large matrices is not."),
+    ("is_memory_bound", "always", lambda f, b, p, g: False, "Some kernels are: a copy does no arithmetic at all."),
+)  # fmt: skip
+BITS_OF = ("softmax_bytes", "rmsnorm_backward_bytes", "cross_entropy_bytes", "bytes_in_flight")
+
+
+def cases(seed: int = 0) -> list[Case]:
+    """Shapes and rates by hand and at random."""
+    rng = np.random.default_rng([seed, 1])
+    shapes = [(1, 1, 4), (32768, 65536, 4), (8192, 4096, 2)]
+    shapes += [(int(rng.integers(2, 5000)), int(rng.integers(2, 5000)), itemsize) for itemsize in (2, 4)]
+    rates = [
+        (10**9, 1000.0),
+        (2 * 4096 * 4096 * 4, 4000.0),
+        (int(rng.integers(10**6, 10**9)), float(rng.integers(500, 8000))),
+    ]
+    waits = [(500.0, 1000.0), (800.0, 4000.0), (float(rng.integers(300, 900)), float(rng.integers(500, 8000)))]
+    # A copy, a softmax, an RMSNorm, a product of two 4096 x 4096 matrices, and each side of the ridge of an H200.
+    kernels = [(0, 8), (5, 8), (7, 6), (2 * 4096**3, 3 * 4096**2 * 2), (13, 1), (14, 1), (int(rng.integers(1, 9)), 8)]
+    return [
+        *(Case(name, shape, target=name) for name in FUNCTIONS[:3] for shape in shapes),
+        *(Case("time", rate, target="time_us") for rate in rates),
+        *(Case("waits", wait, target="bytes_in_flight") for wait in waits),
+        *(Case("bound", (*kernel, 67.0, 4800.0), target="is_memory_bound") for kernel in kernels),
+    ]
+
+
+def predict(name: str, outcomes: list[Outcome]) -> Iterator[Diagnosis]:
+    """What a function's wrong numbers show."""
+    wrong = next((o for o in outcomes if not _is(o, RIGHT[name](*o.case.make))), None)
+    if wrong is None:
+        return
+    answer = wrong.outputs["answer"]
+    said = f"{answer:,}" if isinstance(answer, (int, float)) and not isinstance(answer, bool) else repr(answer)
+    call = f"{name}({', '.join(f'{x:g}' if isinstance(x, float) else str(x) for x in wrong.case.make)}) returns {said}."
+    if not isinstance(answer, (int, float)):
+        yield Diagnosis("wrong type", f"{call} A number is asked for.")
+        return
+    for function, kind, formula, forgotten in MISTAKES:
+        if function == name and all(_is(o, formula(*o.case.make)) for o in outcomes):
+            yield Diagnosis(kind, f"{call} {forgotten}")
+    if name in BITS_OF and all(_is(o, 8 * RIGHT[name](*o.case.make)) for o in outcomes):
+        yield Diagnosis("bits", f"{call} {BITS}")
+    yield Diagnosis("wrong prediction", f"{call} {HINTS[name]}")
+
+
+def _is(outcome: Outcome, number) -> bool:
+    answer = outcome.outputs["answer"]
+    return isinstance(answer, (int, float)) and math.isclose(answer, number, rel_tol=1e-9)
+
+
+SIZES = "Count for each tensor: how many numbers, of how many bytes, read or written how often."
+HINTS = {
+    "softmax_bytes": SIZES,
+    "rmsnorm_backward_bytes": SIZES,
+    "cross_entropy_bytes": SIZES,
+    "time_us": "1 GB/s is 1e9 bytes in 1e6 microseconds.",
+    "bytes_in_flight": "If a request takes t to answer and g bytes arrive in each unit of time, how many are under way?",
+    "is_memory_bound": "Which takes longer at these rates, the arithmetic or the bytes?",
+}
