@@ -10,7 +10,7 @@ import time
 import numpy as np
 
 from quack_tutorial.analysis import races
-from quack_tutorial.kernels.copy import Copy
+from quack_tutorial.kernels.copy import CopyVectors
 from quack_tutorial.kernels.tuned.softmax import Softmax
 from quack_tutorial.simulation import simulate
 from quack_tutorial.simulator import Array
@@ -53,7 +53,7 @@ def row(name: str, measured: float, unit: str, target: float | None) -> None:
 
 def fast() -> None:
     x = np.zeros((1, 256), np.float32)
-    floor = best_of(lambda: simulate(Copy(CUTLASS.Float32, 256), x, x.copy(), check=False), 50)
+    floor = best_of(lambda: simulate(CopyVectors(CUTLASS.Float32, 256), x, x.copy(), check=False), 50)
     row("floor of a launch, copy 1 x 256 fp32", floor * 1e3, "ms", 1)
     for M, N, dtype, target in FAST:
         kernel, x, out = arguments(M, N, dtype)

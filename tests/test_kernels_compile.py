@@ -18,7 +18,7 @@ import cutlass
 from quack_tutorial import compiler
 from quack_tutorial.bench import ours
 from quack_tutorial.compiler import TensorSpec, ptx, ptx_hash, resources
-from quack_tutorial.kernels.copy import Copy, CopyAsync
+from quack_tutorial.kernels.copy import LADDER as COPIES
 from quack_tutorial.kernels.reduce import ClusterReduce
 from quack_tutorial.kernels.softmax import SoftmaxOnline, SoftmaxThreePass
 from quack_tutorial.kernels.tuned.config import MAX_N, Config
@@ -101,17 +101,29 @@ def test_the_simple_versions_read_x_once_a_pass_one_element_at_a_time(kernel, re
     assert_stays_in_registers(text)
 
 
+COPY_ACCESSES = {  # loads of one element, loads of 16 bytes, cp.async of 16 bytes; for N of whole vectors, and for any other
+    "thread": lambda elements: ((elements, 0, 0), (elements, 0, 0)),
+    "coalesced": lambda elements: ((elements, 0, 0), (elements, 0, 0)),
+    "vectors": lambda elements: ((0, 4, 0), (elements, 0, 0)),
+    "any row": lambda elements: ((0, 4, 0), (2, 4, 0)),
+    "async": lambda elements: ((0, 0, 4), (2, 0, 4)),
+}
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("N", (1000, 1001, 4096))
-def test_copies_use_the_widest_vector_that_divides_a_row(N, dtype):
+@pytest.mark.parametrize("version", COPIES)
+def test_a_lane_of_each_copy_moves_64_bytes_as_wide_as_its_version_says(version, dtype):
     bits = DTYPES[dtype].width
-    for kernel in (Copy(DTYPES[dtype], N, 0), Copy(DTYPES[dtype], N)):
-        spec = TensorSpec(dtype, ("M", N), ("stride", 1), kernel.vector_size * bits // 8)
-        text = ptx(kernel, spec, spec)
-        expected = r"ld\.global\.v4\.b32" if kernel.vector_size > 1 else r"ld\.global\.b\d+"
-        assert count(r"ld\.global", text) == count(expected, text) == 4
+    for N, (single, wide, copied) in zip((4096, 1001), COPY_ACCESSES[version](64 * 8 // bits), strict=True):
+        spec = TensorSpec(dtype, ("M", N), ("stride", 1), 16 if N == 4096 else bits // 8)
+        text = ptx(COPIES[version](DTYPES[dtype], N), spec, spec)
+        assert count(r"ld\.global\.b\d+", text) == single
+        assert count(r"ld\.global\.v4\.b32", text) == wide
+        assert count(r"st\.global\.v4\.b32", text) == wide + copied
+        assert count(r"st\.global", text) == single + wide + copied
+        assert count(r"cp\.async\.c[ag]\.shared\.global \[[^\]]*\], \[[^\]]*\], 16", text) == copied
+        assert count(r"cp\.async\.commit_group", text) == count(r"cp\.async\.wait_(group|all)", text) == copied
         assert_stays_in_registers(text)
-    assert kernel.vector_size == (128 // bits if N != 1001 else 1)
 
 
 @pytest.mark.parametrize("blocks", (2, 4, 16))
@@ -126,18 +138,9 @@ def test_a_cluster_reduce_sends_one_word_a_block_and_waits_at_an_mbarrier(blocks
     assert_stays_in_registers(text)
 
 
-def test_async_copy_issues_cp_async_of_16_bytes_and_waits():
-    kernel = CopyAsync(cutlass.Float32, 4096)
-    spec = TensorSpec("float32", ("M", 4096), ("stride", 1))
-    text = ptx(kernel, spec, spec)
-    assert count(r"cp\.async\.c[ag]\.shared\.global \[[^\]]*\], \[[^\]]*\], 16", text) == 4
-    assert "ld.global" not in text
-    assert count(r"cp\.async\.commit_group", text) == count(r"cp\.async\.wait_(group|all)", text) == 1
-
-
-def test_async_copy_says_what_cp_async_cannot_move():
-    with pytest.raises(ValueError, match="cp.async moves 4, 8 or 16 bytes; rows of 1001 .* 2 bytes: use Copy"):
-        CopyAsync(cutlass.BFloat16, 1001)
+def test_a_vector_is_the_widest_that_divides_a_row():
+    sizes = {N: COPIES["vectors"](cutlass.BFloat16, N).vector_size for N in (4096, 1004, 1002, 1001)}
+    assert sizes == {4096: 8, 1004: 4, 1002: 2, 1001: 1}
 
 
 def test_row_addresses_are_64_bit_even_when_every_size_is_fixed():

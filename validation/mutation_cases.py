@@ -97,8 +97,9 @@ def copies():
 
     f32 = copy.cutlass.Float32
     for N in (100, 33):
-        for made in (copy.Copy(f32, N, 0), copy.Copy(f32, N)) + ((copy.CopyAsync(f32, N),) if N % 4 == 0 else ()):
-            name = f"{type(made).__name__}({N}, vectors of {made.vector_size})"
+        for make in copy.LADDER.values():
+            made = make(f32, N)
+            name = f"{make.__name__}({N})"
             arguments = lambda N=N: (numbers(1, 6, N), poisoned(6, N))  # noqa: E731
             yield Case(name, made, arguments, lambda a: differs(a[0], a[1]))
 

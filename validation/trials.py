@@ -20,6 +20,7 @@ from quack_tutorial import reference
 from quack_tutorial.kernels import copy
 from quack_tutorial.kernels import softmax as lessons
 from quack_tutorial.kernels.tuned import cross_entropy, rmsnorm, softmax
+from validation.staged_copy import StagedCopy
 
 POISON = 77.0
 EPS = 1e-6
@@ -87,9 +88,11 @@ def rows_for(N) -> int:
 
 
 def copies(dtype, N):
-    versions = {"elements": copy.Copy(element(dtype), N, 0), "vectors": copy.Copy(element(dtype), N)}
+    made = element(dtype)
+    versions = {"elements": copy.CopyVectors(made, N, 0), "vectors": copy.CopyVectors(made, N)}
+    versions |= {name: make(made, N) for name, make in copy.LADDER.items() if make is not copy.CopyVectors}
     if N * getattr(torch, dtype).itemsize % 4 == 0:
-        versions["cp.async"] = copy.CopyAsync(element(dtype), N)
+        versions["cp.async"] = StagedCopy(made, N)
     for version, host in versions.items():
         yield Trial(
             f"copy, {version}",

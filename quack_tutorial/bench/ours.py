@@ -79,6 +79,19 @@ class Ours:
     run: Callable
 
 
+def _copy(r, config=None):
+    """Softmax's tile without its arithmetic."""
+    from quack_tutorial.kernels.tuned.tile_copy import TileCopy
+
+    return [(TileCopy("softmax", r.element, r.N, r.rows), (r.matrix("x"), None, r.matrix("out")))]
+
+
+def _run_copy(launch, x):
+    out = like(x)
+    launch[0](x, None, out)
+    return out
+
+
 def _softmax(r, config=None):
     from quack_tutorial.kernels.tuned.softmax import Softmax
 
@@ -195,6 +208,7 @@ def _a_row_each(x):
 
 
 OURS = {
+    "copy": Ours(_copy, _run_copy),
     "softmax": Ours(_softmax, _run_softmax),
     "softmax backward": Ours(_softmax_backward, _run_softmax_backward),
     "rmsnorm": Ours(_rmsnorm, _run_rmsnorm),
@@ -233,6 +247,7 @@ def _ladder(module: str, table: str, specs, run, last: Ours) -> dict[str, Ours]:
 # What `LADDER` and `BACKWARD_LADDER` of a lesson hold, as long as nobody may import CuTe DSL; a test compares the two.
 _ROW_RUNGS = ("vectors", "registers", "rows", "async", "cluster")
 LADDER_NAMES = {
+    ("copy", "LADDER"): ("thread", "coalesced", "vectors", "any row", "async"),
     ("softmax", "LADDER"): ("three-pass", "online", *_ROW_RUNGS),
     ("rmsnorm", "LADDER"): ("thread", "block", *_ROW_RUNGS),
     ("rmsnorm", "BACKWARD_LADDER"): ("atomics", "parts", "pipelined"),
@@ -307,6 +322,7 @@ def _run_cross_entropy_backward_step(launch, x, target, dloss, lse):
 
 
 LADDERS = {
+    "copy": _ladder("copy", "LADDER", _softmax_specs, _run_softmax, OURS["copy"]),
     "softmax": _ladder("softmax", "LADDER", _softmax_specs, _run_softmax, OURS["softmax"]),
     "rmsnorm": _ladder("rmsnorm", "LADDER", _rmsnorm_step_specs, _run_rmsnorm_step, OURS["rmsnorm"]),
     "rmsnorm backward": _rmsnorm_backward_ladder(),

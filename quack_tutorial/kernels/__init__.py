@@ -5,7 +5,7 @@ Each module imports cutlass; this package does not, so naming it costs nothing.
 | module    | what is in it                                                                          |
 |-----------|----------------------------------------------------------------------------------------|
 | `layout`  | which thread holds which element: row tiles, thread-value layouts, 16-byte alignment   |
-| `copy`    | a 2-D copy in versions: one element a thread, 128-bit vectors, cp.async                |
+| `copy`    | a 2-D copy in versions: coalesced, 128-bit vectors, of unaligned rows, cp.async        |
 | `reduce`  | thread, warp and block reductions; (maximum, sum of exponentials) pairs                |
 | `softmax` | softmax of rows in versions                                                            |
 | `rmsnorm` | RMSNorm with a weight in versions                                                      |

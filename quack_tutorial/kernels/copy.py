@@ -1,16 +1,20 @@
-"""A copy of an (M, N) tensor, the simplest kernel that is bound by memory, in versions.
+"""A copy of an (M, N) tensor, the simplest kernel that is bound by memory, as a ladder: each version changes one thing.
 
-| version                | one instruction of a thread moves | coalesced | vectorised | through       |
-|------------------------|-----------------------------------|-----------|------------|---------------|
-| `Copy(vector_bytes=0)` | one element                       | yes       | no         | registers     |
-| `Copy()`               | 16 bytes                          | yes       | yes        | registers     |
-| `CopyAsync()`          | 16 bytes, cp.async                | yes       | yes        | shared memory |
+| version          | what it changes                        | one instruction of a lane moves  | sectors a request, float32    |
+|------------------|----------------------------------------|----------------------------------|-------------------------------|
+| `CopyThread`     | a lane has 64 neighbouring bytes       | one element                      | 32                            |
+| `CopyCoalesced`  | a lane's elements are a warp apart     | one element                      | 4                             |
+| `CopyVectors`    | a lane's element is a vector           | 16 bytes, if they divide a row   | 16                            |
+| `CopyUnaligned`  | vectors begin at a 16-byte boundary    | 16 bytes in every row            | 16, or 17 in an unaligned row |
+| `CopyAsync`      | loads end in shared memory, in groups  | 16 bytes in every row, cp.async  | as above                      |
 
-A block copies a tile of `rows_per_block` x `columns_per_block` elements, and predicates keep it inside the tensor, so
-any M and N work. A vector must not straddle the end of a row: where N is not a number of whole vectors, the widest
-vector that divides N is taken instead. Rows start at multiples of that vector; rows without a gap between them do.
+In all of them a warp has 2 KiB of a row, a lane has 64 bytes in flight, predicates keep both inside the tensor, and any M, N and
+type of 16 or 32 bits work. The last two ask that each row of x and of out begins equally far from a 16-byte boundary, as it does in
+contiguous tensors of one shape.
 
-Not covered: bulk copies (TMA), which one thread issues for a whole block.
+`LADDER` maps a version's name to what makes it, from the type of an element and N.
+
+Not covered: bulk copies (TMA), which one thread issues for a whole block; hints to the caches (`tuned/cache_hints.py`).
 """
 
 import math
@@ -19,24 +23,107 @@ import cuda.bindings.driver as cuda
 import cutlass
 import cutlass.cute as cute
 
-from quack_tutorial.kernels.layout import SHARED_BYTES, VECTOR_BYTES, tile_at, tiled_copy_rows
+from quack_tutorial.kernels.layout import (
+    SHARED_BYTES,
+    VECTOR_BYTES,
+    aligned,
+    elements_to_boundary,
+    tile_at,
+    tiled_copy_rows,
+)
+
+LANES = 32
+LANE_BYTES = 64  # that each lane has in flight, however they are cut
 
 
-class Copy:
-    """Copy through registers with vectors of up to `vector_bytes` bytes (0: single elements)."""
+class CopyThread:
+    """Each lane copies 64 neighbouring bytes of a row, one element at a time, as a loop on a CPU would.
 
-    def __init__(self, dtype, N, vector_bytes=VECTOR_BYTES, threads_per_row=32, threads_per_block=128, unroll=4):
-        self.dtype, self.N = dtype, N
-        self.vector_size = widest_vector(dtype, N, vector_bytes)
-        self.threads_per_row, self.threads_per_block = threads_per_row, threads_per_block
-        # Each thread has `unroll` loads in flight before it stores the first.
-        self.tiler = (threads_per_block // threads_per_row, threads_per_row * self.vector_size * unroll)
+    Gains: it is right. Stops paying at once: the lanes of a request are 64 bytes apart, so each brings a sector of its own.
+    """
+
+    def __init__(self, dtype, N, threads_per_block=128):
+        self.N, self.threads_per_block = N, threads_per_block
+        self.elements = LANE_BYTES * 8 // dtype.width  # of a lane
+        self.tiler = (threads_per_block // LANES, LANES * self.elements)
 
     @cute.jit
     def __call__(self, mX: cute.Tensor, mO: cute.Tensor, stream: cuda.CUstream):
+        self.kernel(mX, mO).launch(
+            grid=grid_of(mX.shape, self.tiler), block=[self.threads_per_block, 1, 1], stream=stream
+        )
+
+    @cute.kernel
+    def kernel(self, mX: cute.Tensor, mO: cute.Tensor):
+        lane, warp = cute.arch.lane_idx(), cute.arch.warp_idx()
+        row_block, column_block, _ = cute.arch.block_idx()
         rows, columns = self.tiler
-        grid = [cute.ceil_div(mX.shape[0], rows), cute.ceil_div(self.N, columns), 1]
-        self.kernel(mX, mO).launch(grid=grid, block=[self.threads_per_block, 1, 1], stream=stream)
+        row = cutlass.Int64(row_block) * rows + warp
+        first = column_block * columns + lane * self.elements
+        rX = cute.make_rmem_tensor(self.elements, mX.element_type)
+        # read MN elements
+        for i in cutlass.range_constexpr(self.elements):
+            if row < mX.shape[0] and first + i < self.N:
+                rX[i] = mX[row, first + i]
+        # write MN elements
+        for i in cutlass.range_constexpr(self.elements):
+            if row < mX.shape[0] and first + i < self.N:
+                mO[row, first + i] = rX[i]
+
+
+class CopyCoalesced:
+    """As `CopyThread`, but a lane's elements are 32 apart: in each request, neighbouring lanes have neighbouring elements.
+
+    Gains: 4 sectors a request instead of 32 (2 of 16-bit elements), and all of their bytes are used. Stops paying: an element an
+    instruction, with its own address and predicate, so the warp has to issue many.
+    """
+
+    def __init__(self, dtype, N, threads_per_block=128):
+        self.N, self.threads_per_block = N, threads_per_block
+        self.elements = LANE_BYTES * 8 // dtype.width
+        self.tiler = (threads_per_block // LANES, LANES * self.elements)
+
+    @cute.jit
+    def __call__(self, mX: cute.Tensor, mO: cute.Tensor, stream: cuda.CUstream):
+        self.kernel(mX, mO).launch(
+            grid=grid_of(mX.shape, self.tiler), block=[self.threads_per_block, 1, 1], stream=stream
+        )
+
+    @cute.kernel
+    def kernel(self, mX: cute.Tensor, mO: cute.Tensor):
+        lane, warp = cute.arch.lane_idx(), cute.arch.warp_idx()
+        row_block, column_block, _ = cute.arch.block_idx()
+        rows, columns = self.tiler
+        row = cutlass.Int64(row_block) * rows + warp
+        first = column_block * columns + lane
+        rX = cute.make_rmem_tensor(self.elements, mX.element_type)
+        # read MN elements
+        for i in cutlass.range_constexpr(self.elements):
+            if row < mX.shape[0] and first + i * LANES < self.N:
+                rX[i] = mX[row, first + i * LANES]
+        # write MN elements
+        for i in cutlass.range_constexpr(self.elements):
+            if row < mX.shape[0] and first + i * LANES < self.N:
+                mO[row, first + i * LANES] = rX[i]
+
+
+class CopyVectors:
+    """As `CopyCoalesced`, but through a TiledCopy whose unit is a vector of up to `vector_bytes` (0: single elements).
+
+    Gains: a quarter of the instructions, an eighth of 16-bit elements. Stops paying: a vector must not straddle the end of a row
+    and must begin at a multiple of its size, so its length is the widest that divides N: one element where N is odd.
+    """
+
+    def __init__(self, dtype, N, vector_bytes=VECTOR_BYTES, threads_per_block=128):
+        self.dtype, self.N, self.threads_per_block = dtype, N, threads_per_block
+        self.vector_size = widest_vector(dtype, N, vector_bytes)
+        self.tiler = (threads_per_block // LANES, LANES * LANE_BYTES * 8 // dtype.width)
+
+    @cute.jit
+    def __call__(self, mX: cute.Tensor, mO: cute.Tensor, stream: cuda.CUstream):
+        self.kernel(mX, mO).launch(
+            grid=grid_of(mX.shape, self.tiler), block=[self.threads_per_block, 1, 1], stream=stream
+        )
 
     @cute.kernel
     def kernel(self, mX: cute.Tensor, mO: cute.Tensor):
@@ -46,10 +133,9 @@ class Copy:
         gO = tile_at(mO, self.tiler, row_block, column_block)
         cX = cute.local_tile(cute.make_identity_tensor(mX.shape), self.tiler, (row_block, column_block))
 
-        atom = cute.make_copy_atom(
-            cute.nvgpu.CopyUniversalOp(), self.dtype, num_bits_per_copy=self.vector_size * self.dtype.width
-        )
-        tiled_copy = tiled_copy_rows(atom, self.threads_per_row, self.tiler[0], self.vector_size)
+        bits = self.vector_size * self.dtype.width
+        atom = cute.make_copy_atom(cute.nvgpu.CopyUniversalOp(), self.dtype, num_bits_per_copy=bits)
+        tiled_copy = tiled_copy_rows(atom, LANES, self.tiler[0], self.vector_size)
         thr_copy = tiled_copy.get_slice(tidx)
         tXgX, tXgO, tXcX = thr_copy.partition_S(gX), thr_copy.partition_D(gO), thr_copy.partition_S(cX)
         tXpX = inside(tXcX, mX.shape)
@@ -59,46 +145,116 @@ class Copy:
         cute.copy(atom, tXrX, tXgO, pred=tXpX)  # write MN elements
 
 
-class CopyAsync:
-    """Copy through shared memory: cp.async writes there without passing through registers."""
+class CopyUnaligned:
+    """As `CopyVectors`, but a row's vectors begin at its first 16-byte boundary; what is left at its ends goes one by one.
 
-    def __init__(self, dtype, N, threads_per_row=32, threads_per_block=128, unroll=4):
-        self.dtype, self.N = dtype, N
-        self.vector_size = async_vector(dtype, N)
-        self.threads_per_row, self.threads_per_block = threads_per_row, threads_per_block
-        self.tiler = (threads_per_block // threads_per_row, threads_per_row * self.vector_size * unroll)
+    Gains: vectors of 16 bytes whatever N is. Stops paying: in short rows, of which the ends are much. Where rows are known to be
+    aligned the compiler leaves all of it out.
+    """
+
+    def __init__(self, dtype, N, threads_per_block=128):
+        self.dtype, self.N, self.threads_per_block = dtype, N, threads_per_block
+        self.vector_size = VECTOR_BYTES * 8 // dtype.width
+        self.tiler = (threads_per_block // LANES, LANES * LANE_BYTES * 8 // dtype.width)
 
     @cute.jit
     def __call__(self, mX: cute.Tensor, mO: cute.Tensor, stream: cuda.CUstream):
-        rows, columns = self.tiler
-        grid = [cute.ceil_div(mX.shape[0], rows), cute.ceil_div(self.N, columns), 1]
-        self.kernel(mX, mO).launch(grid=grid, block=[self.threads_per_block, 1, 1], stream=stream)
+        self.kernel(mX, mO).launch(
+            grid=grid_of(mX.shape, self.tiler), block=[self.threads_per_block, 1, 1], stream=stream
+        )
 
     @cute.kernel
     def kernel(self, mX: cute.Tensor, mO: cute.Tensor):
-        tidx, _, _ = cute.arch.thread_idx()
+        lane, warp = cute.arch.lane_idx(), cute.arch.warp_idx()
         row_block, column_block, _ = cute.arch.block_idx()
-        gX = tile_at(mX, self.tiler, row_block, column_block)
-        gO = tile_at(mO, self.tiler, row_block, column_block)
-        cX = cute.local_tile(cute.make_identity_tensor(mX.shape), self.tiler, (row_block, column_block))
-        smem_layout = cute.make_ordered_layout(self.tiler, order=(1, 0))
-        sX = cutlass.memory.SmemAllocator().allocate_tensor(self.dtype, smem_layout, byte_alignment=VECTOR_BYTES)
+        rows, columns = self.tiler
+        row = row_block * rows + warp
+        # A row is `head` elements, `body` in whole vectors, and a rest: 3 | 4 4 4 4 4 4 | 2.
+        head, body = head_and_body(mX, row, self.N, self.vector_size)
+        gX = cute.local_tile(aligned(row_from(mX, row, head)), (1, columns), (0, column_block))
+        gO = cute.local_tile(aligned(row_from(mO, row, head)), (1, columns), (0, column_block))
+        cX = cute.local_tile(cute.make_identity_tensor(mX.shape), (1, columns), (0, column_block))
 
-        bits = self.vector_size * self.dtype.width
+        atom = cute.make_copy_atom(cute.nvgpu.CopyUniversalOp(), self.dtype, num_bits_per_copy=VECTOR_BYTES * 8)
+        thr_copy = tiled_copy_rows(atom, LANES, 1, self.vector_size).get_slice(lane)
+        tXgX, tXgO, tXcX = thr_copy.partition_S(gX), thr_copy.partition_D(gO), thr_copy.partition_S(cX)
+        tXpX = inside(tXcX, (mX.shape[0] - row, body))  # coordinates count from (row, head)
+
+        tXrX = cute.make_fragment_like(tXgX)
+        cute.copy(atom, tXgX, tXrX, pred=tXpX)  # read MN elements, with the ends
+        if column_block == 0 and row < mX.shape[0]:
+            copy_ends(mX, mO, row, lane, head, head + body)
+        cute.copy(atom, tXrX, tXgO, pred=tXpX)  # write MN elements, with the ends
+
+
+class CopyAsync:
+    """As `CopyUnaligned`, but cp.async brings the vectors to shared memory, a group of one a lane at a time.
+
+    Gains: no register waits for a load, so more bytes can be in flight than registers could hold. Stops paying: a copy has
+    registers to spare, and the way through shared memory is one more way to go.
+    """
+
+    def __init__(self, dtype, N, threads_per_block=128):
+        self.dtype, self.N, self.threads_per_block = dtype, N, threads_per_block
+        self.vector_size = VECTOR_BYTES * 8 // dtype.width
+        self.tiler = (threads_per_block // LANES, LANES * LANE_BYTES * 8 // dtype.width)
+
+    @cute.jit
+    def __call__(self, mX: cute.Tensor, mO: cute.Tensor, stream: cuda.CUstream):
+        self.kernel(mX, mO).launch(
+            grid=grid_of(mX.shape, self.tiler), block=[self.threads_per_block, 1, 1], stream=stream
+        )
+
+    @cute.kernel
+    def kernel(self, mX: cute.Tensor, mO: cute.Tensor):
+        lane, warp = cute.arch.lane_idx(), cute.arch.warp_idx()
+        row_block, column_block, _ = cute.arch.block_idx()
+        rows, columns = self.tiler
+        row = row_block * rows + warp
+        head, body = head_and_body(mX, row, self.N, self.vector_size)
+        gX = cute.local_tile(aligned(row_from(mX, row, head)), (1, columns), (0, column_block))
+        gO = cute.local_tile(aligned(row_from(mO, row, head)), (1, columns), (0, column_block))
+        cX = cute.local_tile(cute.make_identity_tensor(mX.shape), (1, columns), (0, column_block))
+        smem_layout = cute.make_ordered_layout(self.tiler, order=(1, 0))
+        smem = cutlass.memory.SmemAllocator().allocate_tensor(self.dtype, smem_layout, byte_alignment=VECTOR_BYTES)
+        sX = cute.local_tile(smem, (1, columns), (warp, 0))
+
+        bits = VECTOR_BYTES * 8
         atom_async = cute.make_copy_atom(cute.nvgpu.cpasync.CopyG2SOp(), self.dtype, num_bits_per_copy=bits)
         atom = cute.make_copy_atom(cute.nvgpu.CopyUniversalOp(), self.dtype, num_bits_per_copy=bits)
-        tiled_copy = tiled_copy_rows(atom, self.threads_per_row, self.tiler[0], self.vector_size)
-        thr_copy = tiled_copy.get_slice(tidx)
-        tXgX, tXsX, tXgO = thr_copy.partition_S(gX), thr_copy.partition_D(sX), thr_copy.partition_D(gO)
-        tXpX = inside(thr_copy.partition_S(cX), mX.shape)
+        thr_copy = tiled_copy_rows(atom, LANES, 1, self.vector_size).get_slice(lane)
+        tXgX, tXsX = thr_copy.partition_S(gX), thr_copy.partition_D(sX)
+        tXgO, tXcX = thr_copy.partition_D(gO), thr_copy.partition_S(cX)
+        tXpX = inside(tXcX, (mX.shape[0] - row, body))  # coordinates count from (row, head)
 
-        cute.copy(atom_async, tXgX, tXsX, pred=tXpX)  # read MN elements
-        cute.arch.cp_async_commit_group()
-        cute.arch.cp_async_wait_group(0)
-        # A thread reads back the bytes it copied itself, so its own wait is enough; for another's, a barrier too.
+        vectors = cutlass.const_expr(cute.size(tXgX, mode=[2]))
+        for i in cutlass.range_constexpr(vectors):
+            # read MN elements, with the ends
+            cute.copy(atom_async, tXgX[None, None, i], tXsX[None, None, i], pred=tXpX[None, i])
+            cute.arch.cp_async_commit_group()
+        if column_block == 0 and row < mX.shape[0]:
+            copy_ends(mX, mO, row, lane, head, head + body)
         tXrX = cute.make_fragment_like(tXgX)
-        cute.copy(atom, tXsX, tXrX)
-        cute.copy(atom, tXrX, tXgO, pred=tXpX)  # write MN elements
+        for i in cutlass.range_constexpr(vectors):
+            # A lane reads back what it copied itself, so its own wait is enough; for another's, a barrier too.
+            cute.arch.cp_async_wait_group(vectors - 1 - i)
+            cute.copy(atom, tXsX[None, None, i], tXrX[None, None, i])
+            # write MN elements, with the ends
+            cute.copy(atom, tXrX[None, None, i], tXgO[None, None, i], pred=tXpX[None, i])
+
+
+LADDER = {
+    "thread": CopyThread,
+    "coalesced": CopyCoalesced,
+    "vectors": CopyVectors,
+    "any row": CopyUnaligned,
+    "async": CopyAsync,
+}
+
+
+def grid_of(shape, tiler):
+    """Blocks down and along a tensor of `shape` (M, N), each with a tile of `tiler` (rows, columns)."""
+    return [cute.ceil_div(shape[0], tiler[0]), cute.ceil_div(shape[1], tiler[1]), 1]
 
 
 def widest_vector(dtype, N, vector_bytes):
@@ -147,3 +303,24 @@ def copy_columns(source: cute.Tensor, target: cute.Tensor, tXcX: cute.Tensor, N:
     for k in cutlass.range_constexpr(cute.size(tXcX)):
         if tXcX[k][1] < N:
             target[k] = source[k].to(target.element_type)
+
+
+def row_from(mX, row, column):
+    """The part of mX that begins at (row, column); the address is computed in 64 bits."""
+    return cute.domain_offset((cutlass.Int64(row), column), mX)
+
+
+def head_and_body(mX, row, N, vector_size):
+    """(elements before the first 16-byte boundary of a row, elements in whole vectors behind it)."""
+    head = cutlass.min(elements_to_boundary(row_from(mX, row, 0), VECTOR_BYTES), N)
+    return head, (N - head) // vector_size * vector_size
+
+
+@cute.jit
+def copy_ends(mX: cute.Tensor, mO: cute.Tensor, row, lane, head, tail):
+    """Copy the elements of a row before column `head` and from column `tail` on, one a lane; both are fewer than a vector's."""
+    row = cutlass.Int64(row)
+    if lane < head:
+        mO[row, lane] = mX[row, lane]
+    if tail + lane < mX.shape[1]:
+        mO[row, tail + lane] = mX[row, tail + lane]

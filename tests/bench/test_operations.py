@@ -13,6 +13,7 @@ from quack_tutorial.bench.operations import OPERATIONS, CellKey, bytes_moved  # 
 
 M, N = 24, 96
 FORMULAS = {
+    "copy": formulas.copy,
     "softmax": formulas.softmax,
     "softmax backward": formulas.softmax_backward,
     "rmsnorm": formulas.rmsnorm,
@@ -77,6 +78,7 @@ def test_one_wrong_element_of_any_output_is_found(name):
 def test_bytes_by_hand():
     moved = {name: bytes_moved(CellKey(name, "bfloat16", 10, 100)) for name in OPERATIONS}
     assert moved == {
+        "copy": 4000,
         "softmax": 4000,
         "softmax backward": 6000,
         "rmsnorm": 4000,
@@ -90,7 +92,9 @@ def test_bytes_by_hand():
 def test_words_of_the_command_line_name_operations():
     assert operations.named("rmsnorm-backward") == operations.named("rmsnorm backward") == "rmsnorm backward"
     assert operations.slug("cross-entropy fused") == "cross-entropy-fused"
-    with pytest.raises(ValueError, match="operation 'layernorm' is not one of softmax, softmax-backward, rmsnorm"):
+    with pytest.raises(
+        ValueError, match="operation 'layernorm' is not one of copy, softmax, softmax-backward, rmsnorm"
+    ):
         operations.named("layernorm")
 
 

@@ -185,13 +185,9 @@ def test_launch_compiles_for_the_tensors_it_is_given():
             out = torch.full_like(x, POISON)
             compiler.launch(kernel, x, out)
             assert_softmax(x, out)
-        for kernel in (
-            copy.Copy(cutlass.Float32, N, 0),
-            copy.Copy(cutlass.Float32, N),
-            copy.CopyAsync(cutlass.Float32, N),
-        ):
+        for make in copy.LADDER.values():
             out = torch.full_like(x, POISON)
-            compiler.launch(kernel, x, out)
+            compiler.launch(make(cutlass.Float32, N), x, out)
             assert torch.equal(out, x)
 
 
@@ -229,4 +225,4 @@ def test_refuses_tensors_on_two_devices():
 
     x = torch.zeros(4, 8, device="cuda")
     with pytest.raises(ValueError, match="one device, got cpu, cuda:0"):
-        compiler.launch(copy.Copy(cutlass.Float32, 8), x, torch.zeros(4, 8))
+        compiler.launch(copy.CopyVectors(cutlass.Float32, 8), x, torch.zeros(4, 8))

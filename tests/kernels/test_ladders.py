@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from quack_tutorial import reference
-from quack_tutorial.kernels import cross_entropy, rmsnorm, softmax
+from quack_tutorial.kernels import copy, cross_entropy, rmsnorm, softmax
 from quack_tutorial.simulation import simulate
 from tests.simulator.test_kernels import DslType, make, numbers, poisoned
 
@@ -127,6 +127,6 @@ def test_rows_that_do_not_fit_are_refused_in_a_sentence():
 def test_the_benchmark_names_the_versions_there_are():
     from quack_tutorial.bench import ours
 
-    modules = {"softmax": softmax, "rmsnorm": rmsnorm, "cross_entropy": cross_entropy}
+    modules = {"copy": copy, "softmax": softmax, "rmsnorm": rmsnorm, "cross_entropy": cross_entropy}
     for (module, table), names in ours.LADDER_NAMES.items():
         assert tuple(getattr(modules[module], table)) == names

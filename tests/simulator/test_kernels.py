@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from quack_tutorial import reference
-from quack_tutorial.kernels.copy import Copy, CopyAsync
+from quack_tutorial import analysis, reference
+from quack_tutorial.kernels.copy import LADDER as COPIES
 from quack_tutorial.kernels.softmax import SoftmaxOnline, SoftmaxThreePass
 from quack_tutorial.kernels.tuned.config import Config
 from quack_tutorial.kernels.tuned.cross_entropy import CrossEntropy, CrossEntropyFused
@@ -107,11 +107,11 @@ def test_rows_that_start_anywhere_may_end_in_the_piece_before_the_last(N):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("kernel", [Copy, CopyAsync])
-def test_copy_moves_every_bit(kernel, dtype):
+@pytest.mark.parametrize("version", COPIES)
+def test_copies_move_every_bit(version, dtype):
     bits = {"float32": np.uint32, "bfloat16": np.uint16, "float16": np.uint16}[dtype]
     rng = np.random.default_rng(3)
-    for M, N in ((1, 2), (3, 1000), (9, 96), (2, 4098)):
+    for M, N in ((1, 1), (1, 2), (5, 31), (3, 1000), (9, 96), (3, 1001), (2, 4098)):
         raw = rng.integers(0, np.iinfo(bits).max, (M, N), bits)  # all patterns: NaN payloads and subnormals too
         dsl = DslType(dtype)
         x = Array(raw, dsl) if dtype == "bfloat16" else raw.view(dtype)
@@ -119,8 +119,40 @@ def test_copy_moves_every_bit(kernel, dtype):
         target = Array(out, dsl) if dtype == "bfloat16" else out.view(dtype)
         for check in (False, True):
             out[...] = 0
-            assert simulate(kernel(dsl, N), x, target, check=check).ok
+            assert simulate(COPIES[version](dsl, N), x, target, check=check).ok
             assert (out == raw).all()
+
+
+@pytest.mark.parametrize("version", ["thread", "coalesced", "any row", "async"])
+def test_copies_take_rows_that_begin_anywhere_with_a_gap_between_them(version):
+    whole = np.random.default_rng(3).standard_normal((9, 300)).astype(np.float32)
+    target = np.zeros_like(whole)
+    run = simulate(COPIES[version](DslType("float32"), 257), whole[:, 3:260], target[:, 3:260])
+    assert run.ok, run
+    assert (target[:, 3:260] == whole[:, 3:260]).all()
+    target[:, 3:260] = 0
+    assert not target.any()
+
+
+@pytest.mark.parametrize(
+    "version, N, requests, sectors",
+    [
+        ("thread", 2048, 64, 32),
+        ("coalesced", 2048, 64, 4),
+        ("vectors", 2048, 16, 16),
+        ("any row", 2048, 16, 16),
+        ("async", 2048, 16, 16),
+        ("vectors", 511, 16, None),  # single elements: 16 requests for 511 columns
+    ],
+)
+def test_sectors_of_each_copy_by_hand(version, N, requests, sectors):
+    """One row of 512 elements a warp; 32 lanes of 16 bytes are 16 sectors, of 4 bytes 4, and 64 bytes apart 32."""
+    x = np.zeros((1, N), np.float32)
+    trace = simulate(COPIES[version](DslType("float32"), N), x, x.copy()).trace
+    loads = analysis.requests(trace)
+    loads = loads[loads["kind"] == 0]
+    assert len(loads) == requests
+    assert sectors is None or set(loads["sectors"]) == {sectors}
 
 
 def test_the_final_softmax_reads_once_and_writes_once():

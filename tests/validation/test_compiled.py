@@ -19,8 +19,8 @@ def test_a_sample_of_the_real_thing():
 @pytest.fixture(scope="module")
 def subjects():
     found = {subject.name: subject for subject in compiled.subjects(False)}
-    names = ["Copy(100, vectors of 4)", "SoftmaxOnline", "LastBlock", "BulkCopy(512)", "RowSums()"]
-    names += ["CopyAsync(100, vectors of 4)", "CrossEntropy(6 x 71, congruent, (8, 32, 1), gap 0)"]
+    names = ["CopyVectors(100)", "SoftmaxOnline", "LastBlock", "BulkCopy(512)", "RowSums()"]
+    names += ["copy, cp.async, float32, 5 x 31", "CrossEntropy(6 x 71, congruent, (8, 32, 1), gap 0)"]
     names += ["copy, vectors, float32, 5 x 1000"]
     chosen = [found[name] for name in names]
     return {s.name: (compiled.seen(compiled.simulated(s)), compiled.ptx_of(s)) for s in chosen}
@@ -33,9 +33,9 @@ def unexplained(subject, text):
 @pytest.mark.parametrize(
     ("name", "old", "new", "said"),
     [
-        ("Copy(100, vectors of 4)", "ld.global.v4.b32", "ld.global.v2.b32", "PTX has a global load of 8 bytes"),
-        ("Copy(100, vectors of 4)", "st.global.v4.b32", "st.global.v8.b32", "PTX has a global store of 32 bytes"),
-        ("Copy(100, vectors of 4)", "st.global.v4.b32", "mov.b32", "global store of 16 bytes at copy.py"),
+        ("CopyVectors(100)", "ld.global.v4.b32", "ld.global.v2.b32", "PTX has a global load of 8 bytes"),
+        ("CopyVectors(100)", "st.global.v4.b32", "st.global.v8.b32", "PTX has a global store of 32 bytes"),
+        ("CopyVectors(100)", "st.global.v4.b32", "mov.b32", "global store of 16 bytes at copy.py"),
         ("SoftmaxOnline", "st.shared.v2.b32", "mov.b32", "shared store of 4 bytes at reduce.py"),
         ("SoftmaxOnline", "shfl.sync.bfly", "shfl.sync.down", "shuffles of kind down are in the PTX alone"),
         ("LastBlock", "atom.", "mov.", "global atomic of 4 bytes"),
@@ -85,8 +85,8 @@ def test_rules_explain_and_are_named(subjects):
 
     assert rules("SoftmaxOnline") == {"merged", "uniform"}
     assert rules("BulkCopy(512)") == {"no change", "uniform"}
-    assert rules("Copy(100, vectors of 4)") == set()
-    assert rules("CopyAsync(100, vectors of 4)") == {"unused", "uniform"}
+    assert rules("CopyVectors(100)") == set()
+    assert rules("copy, cp.async, float32, 5 x 31") == {"unused", "uniform"}
     assert rules("CrossEntropy(6 x 71, congruent, (8, 32, 1), gap 0)") == {"not taken"}
 
 
