@@ -5,6 +5,7 @@
 | `bench/`      | times of kernels and their peers                                              |
 | `tune/`       | sweeps of configurations                                                      |
 | `host/`       | what a call costs on the host                                                 |
+| `listings/`   | PTX and SASS of a kernel; see `listings`                                      |
 | `memory/`     | latencies and bandwidths of the memory hierarchy                              |
 | `model/`      | losses, step times and memory of a small transformer's training               |
 | `pitfalls/`   | one kernel timed in ways that mislead, and in ways that do not                |
