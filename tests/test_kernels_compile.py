@@ -26,6 +26,7 @@ from quack_tutorial.kernels.tuned.cross_entropy import CrossEntropy, CrossEntrop
 from quack_tutorial.kernels.tuned.rmsnorm import ColumnSum, RMSNorm, RMSNormBackward
 from quack_tutorial.kernels.tuned.softmax import Softmax, SoftmaxBackward
 from quack_tutorial.kernels.tuned.tables import TABLES
+from quack_tutorial.records import listings
 
 DTYPES = {"float32": cutlass.Float32, "bfloat16": cutlass.BFloat16, "float16": cutlass.Float16}
 
@@ -519,3 +520,11 @@ def test_every_line_of_the_shipped_tables_compiles(operation, bits, rows):
             operation, "ours", ours.Rows(item, row_bytes * 8 // bits, rows), Config(*config)
         ):
             assert ".entry" in ptx(kernel, *specs)
+
+
+def test_the_recorded_listing_is_what_is_compiled():
+    listing = listings.load("copy-vectors")
+    spec = TensorSpec(listing.dtype, ("M", listing.N), ("stride", 1))
+    text = ptx(COPIES["vectors"](DTYPES[listing.dtype], listing.N), spec, spec)
+    assert ptx_hash("\n".join(listing.ptx)) == ptx_hash(text), "the copy changed: run scripts/record_listing.py again"
+    assert sum(".E.128" in line for line in listing.sass) == count(r"(ld|st)\.global\.v4", text) == 8

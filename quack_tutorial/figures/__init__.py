@@ -9,6 +9,7 @@
 | `coalescing`   | which bytes of which sectors each request of a line touches          | a trace                       |
 | `race`         | two accesses that nothing orders, and the barrier that would         | a trace and a finding         |
 | `tv_layout`    | which thread holds which element of a tile, both ways                | two arrays                    |
+| `strides`      | a warp's request for any stride, width and offset, behind sliders    | the rule that requests follow |
 | `explorer`     | a precomputed grid of pictures behind sliders                        | frames                        |
 | `report`       | one HTML page of some runs: findings, tables and the pictures above  | what `simulate` returned      |
 | `throughput`   | GB/s over N for several implementations, and the copy ceiling        | recorded results              |
@@ -31,6 +32,7 @@ from .player import Frame, Player
 from .report import report
 from .scene import Box, Label, Scene
 from .sectors import coalescing
+from .stride_explorer import strides
 from .tile import tv_layout
 
 __all__ = [
@@ -48,6 +50,7 @@ __all__ = [
     "lanes",
     "race",
     "report",
+    "strides",
     "throughput",
     "tv_layout",
 ]
