@@ -9,7 +9,7 @@ import numpy as np
 from quack_tutorial.trace import Op, Space
 
 from .player import Frame, Player
-from .scene import Box, Label, Scene, arrow
+from .scene import PHONE, Box, Label, Scene, folded, lane_numbers, link
 from .shuffles import read_series, series
 from .wording import (
     LANES,
@@ -31,6 +31,10 @@ LANE_HEIGHT, LANE_ROW = 18, 32
 WORD_HEIGHT, WORD_ROW = 20, 26
 LEFT, TOP = 62, 28
 MOST_WARPS, MOST_WORDS, BANKS, WORD_BYTES = 8, 256, 32, 4
+ORDER = (
+    " Between barriers the simulator ran one warp after the other; a GPU interleaves them."
+    " Banks are a model: word number modulo 32."
+)
 
 
 def block_reduce(trace, block=0, tensor=None, operation=None, first_warp=0, launch=0) -> Player:
@@ -57,11 +61,10 @@ def block_reduce(trace, block=0, tensor=None, operation=None, first_warp=0, laun
     hidden = run.warps - len(run.shown)
     more = "" if not hidden else f"; {counted(hidden, 'warp')} more not drawn"
     return Player(
-        title=f"A block of {counted(run.warps, 'warp')} through shared memory",
+        title=f"{run.name}: {counted(run.warps, 'warp')} meet in shared memory",
         scene=run.scene(),
         frames=tuple(run.frames),
-        still=-1,
-        origin=origin(trace, launch, f"block {block}{more}. Banks are a model: word number modulo 32"),
+        origin=origin(trace, launch, f"block {block}{more}") + ORDER,
         key=tuple(key),
     )
 
@@ -110,12 +113,20 @@ class _Run:
             numbers += range(start, start - (-info.nbytes // WORD_BYTES))
         self.words = sorted(set(numbers))
         self.first_row = self.words[0] // BANKS
+        self.name = self._name()
         self.lane_texts = {w: [""] * LANES for w in self.shown}
         self.lane_roles = {w: "v" * LANES for w in self.shown}
         self.word_texts = dict.fromkeys(self.words, "")
-        self.written, self.status, self.waiting = set(), {}, {}
+        self.written, self.waiting = set(), {}
         self.loaded = {}  # warp: what its lanes last read from shared memory
         self.unsure = set()  # warps that read words which nobody had written
+
+    def _name(self) -> str:
+        """The function that first touches shared memory."""
+        touches = np.isin(self.events["op"], [Op.LOAD, Op.STORE, Op.ATOMIC]) & np.isin(
+            self.events["tensor"], self.tensors
+        )
+        return self.trace.line(self.events[touches][0]).function
 
     # What is where ---------------------------------------------------------------------------------------------------
 
@@ -134,7 +145,9 @@ class _Run:
         top, below = self.words_top(), self.word_box(self.words[-1]).y + WORD_HEIGHT + 9
         labels = [Label(LEFT + i * PITCH + PITCH / 2, TOP - 9, str(i), "middle", "small") for i in range(LANES)]
         labels.append(Label(LEFT - 8, TOP - 9, "lane", "end", "small"))
-        labels += [Label(LEFT - 8, self.lane_box(w, 0).y + 6, f"warp {w}", "end", "strong") for w in self.shown]
+        labels += [
+            Label(LEFT - 8, self.lane_box(w, 0).y + LANE_HEIGHT / 2, f"warp {w}", "end", "strong") for w in self.shown
+        ]
         labels += [Label(LEFT + b * PITCH + PITCH / 2, below, str(b), "middle", "small") for b in range(BANKS)]
         labels.append(Label(LEFT - 8, below, "bank", "end", "small"))
         labels.append(Label(LEFT - 8, top + WORD_HEIGHT / 2, "shared", "end", "strong"))
@@ -144,7 +157,26 @@ class _Run:
             shape = " × ".join(map(str, info.shape))
             names.append(f"{info.name}: {shape} {info.dtype}, from word {info.base_address // WORD_BYTES}")
         labels.append(Label(LEFT + 1, below + 17, "; ".join(names)))
-        return Scene(LEFT + BANKS * PITCH + 2, below + 28, tuple(boxes), tuple(labels))
+        narrow = self.narrow("; ".join(names))
+        return Scene(LEFT + BANKS * PITCH + 2, below + 28, tuple(boxes), tuple(labels), narrow=narrow)
+
+    def narrow(self, names) -> Scene:
+        boxes, labels, y = [], lane_numbers(24) + [Label(2, 8, "lanes 0 to 15, below them 16 to 31")], 32
+        for warp in self.shown:
+            labels.append(Label(2, y + 7, f"warp {warp}", kind="strong"))
+            boxes += folded(y + 15, LANE_HEIGHT)
+            y += 2 * LANE_HEIGHT + 24
+        y += 14
+        labels += [
+            Label(2, y, "shared: banks 0 to 15, below them 16 to 31", kind="strong"),
+            Label(2, y + 16, names),
+        ]
+        y += 26
+        for r in range(self.words[-1] // BANKS - self.first_row + 1):
+            banks = folded(y, WORD_HEIGHT)
+            boxes += [banks[w % BANKS] for w in self.words if w // BANKS - self.first_row == r]
+            y += 2 * WORD_HEIGHT + 6
+        return Scene(PHONE, y + 4, tuple(boxes), tuple(labels))
 
     # Frames ----------------------------------------------------------------------------------------------------------
 
@@ -162,12 +194,7 @@ class _Run:
         if event is not None:
             line = self.trace.line(event)
             where, source = line.where, line.text
-        notes = tuple(
-            Label(LEFT - 8, self.lane_box(w, 0).y + 18, self.status[w], "end", "small")
-            for w in self.shown
-            if self.status.get(w)
-        )
-        self.frames.append(Frame(caption, letters, texts, where, source, inks or {}, notes))
+        self.frames.append(Frame(caption, letters, texts, where, source, inks or {}))
 
     def play(self):
         self._at_first()
@@ -286,16 +313,14 @@ class _Run:
             )
 
     def _arrows(self, warp, touched, store) -> str:
-        paths, drawn = [], set()
+        links, drawn = [], set()
         for lane, run in touched.items():
             if run[0] in drawn:
                 continue  # lanes that read the same word get it by one broadcast: one arrow
             drawn.add(run[0])
-            lane_box, word = self.lane_box(warp, lane), self.word_box(run[0])
-            below = lane_box.x + WIDTH / 2, lane_box.y + LANE_HEIGHT + 1
-            above = word.x + WIDTH / 2, word.y - 1
-            paths.append(arrow(*below, *above) if store else arrow(*above, *below))
-        return "".join(paths)
+            ends = self.shown.index(warp) * LANES + int(lane), len(self.shown) * LANES + self.words.index(run[0])
+            links.append(link(*ends) if store else link(*reversed(ends)))
+        return "".join(links)
 
     def _barrier(self, warp, event, opens):
         place = (int(event["arg"]), int(event["arg2"]))
@@ -315,7 +340,6 @@ class _Run:
             return
         if warp not in self.lane_roles:
             return
-        self.status[warp] = "waits"
         self.lane_roles[warp] = "p" * LANES
         self.frame(
             f"Warp {warp} arrives at {name} and waits; {counted(len(here), 'warp')} {'is' if len(here) == 1 else 'are'} there.",
@@ -325,7 +349,6 @@ class _Run:
     def _release(self, event) -> bool:
         here = self.waiting.pop((int(event["arg"]), int(event["arg2"])), [])
         for warp in here:
-            self.status.pop(warp, None)
             if warp in self.lane_roles:
                 self.lane_roles[warp] = "v" * LANES
         return bool(here)

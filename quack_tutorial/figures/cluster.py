@@ -61,8 +61,6 @@ def cluster_exchange(trace, first_block=0, tensor=None, launch=0) -> Player:
         title=f"A cluster of {counted(len(blocks), 'block')} through distributed shared memory",
         scene=run.scene(),
         frames=tuple(run.frames),
-        still=-1,
-        start=len(run.frames) - 1,
         origin=origin(trace, launch, "messages land as late as they may: the simulator's choice"),
         key=tuple(key),
     )
@@ -210,7 +208,7 @@ class _Run:
                 number = f" [{k}]" if several and name == "phase" else ""
                 labels.append(Label(LEFT - 10, rows[name, k] + HEIGHT / 2, f"{text}{number}", "end"))
         width = LEFT + len(self.blocks) * (WIDTH + GAP) - GAP + 2
-        return Scene(width, rows["end"], tuple(b for _, b in self.boxes()), tuple(labels), font=FONT, shrinks=False)
+        return Scene(width, rows["end"], tuple(b for _, b in self.boxes()), tuple(labels), font=FONT)
 
     # Frames ----------------------------------------------------------------------------------------------------------
 

@@ -6,9 +6,8 @@ import numpy as np
 
 from quack_tutorial.trace import Op, ShuffleKind
 
-from .player import Frame, Player
-from .scene import Box, Label, Scene, arrow
-from .scene import line as stroke
+from .player import Frame, Player, Reads
+from .scene import PHONE, Box, Label, Scene, folded, lane_numbers, link
 from .shuffles import Series, read_series, series
 from .wording import LANES, NOTHING, active, counted, full, lane_words, origin, picked, row, short
 
@@ -28,7 +27,8 @@ def butterfly(trace, block=0, warp=0, line=None, which=0, operation=None, follow
 
     `line` keeps the shuffles of one source line; a warp's shuffles are taken in series (until another event comes between or
     an offset comes again) and `which` picks one of them. `operation` is "+", "max" or "min"; left out, it is found from the
-    numbers. `follow` is the lane whose way is drawn strongly. ValueError where the trace has no such shuffle or no values.
+    numbers. `follow` is the lane whose way is drawn strongly at first; a click on another follows that. ValueError where the trace
+    has no such shuffle or no values.
     """
     events = picked(trace, launch, block, warp)
     if line is not None:
@@ -44,19 +44,19 @@ def butterfly(trace, block=0, warp=0, line=None, which=0, operation=None, follow
     kind = ShuffleKind(int(chosen[0]["arg"]))
     frames = _frames(trace, whole, follow, kind)
     key = [
-        ("r", f"lane {follow} and the lane it reads"),
-        ("read", f"what lane {follow} reads"),
+        ("r", "the lane that is followed, and the one it reads"),
+        ("read", "what it reads"),
         ("thin", "the other lanes"),
     ]
     if kind != ShuffleKind.IDX:
-        key.append(("p", f"first values that lane {follow} holds a share of"))
+        key.append(("p", "first values that it holds a share of"))
     if whole.holders().any():
         key.append(("a", "holds the answer"))
     return Player(
-        title=f"Who reads whom: {counted(len(chosen), 'shuffle')} of one warp",
+        title=f"{trace.line(chosen[0]).function}: who reads whom in {counted(len(chosen), 'shuffle')}",
         scene=scene,
         frames=tuple(frames),
-        still=-1,
+        follow=follow,
         origin=origin(trace, launch, f"block {block}", f"warp {warp}"),
         key=tuple(key),
     )
@@ -92,7 +92,19 @@ def _scene(whole: Series) -> Scene:
     labels = [Label(LEFT + i * PITCH + PITCH / 2, TOP - 9, str(i), "middle", "small") for i in range(LANES)]
     labels.append(Label(LEFT - 8, TOP - 9, "lane", "end", "small"))
     labels += [Label(LEFT - 8, y + HEIGHT / 2, name, "end", "strong" if name == "holds" else "") for name, y in rows]
-    return Scene(LEFT + LANES * PITCH + 2, rows[-1][1] + HEIGHT + 4, boxes, tuple(labels))
+    return Scene(LEFT + LANES * PITCH + 2, rows[-1][1] + HEIGHT + 4, boxes, tuple(labels), narrow=_narrow(rows))
+
+
+def _narrow(rows) -> Scene:
+    boxes, labels, y = [], lane_numbers(24), 14
+    for name, _ in rows:
+        gap = 22 if name == "at first" else 46 if name == "received" else 16
+        y += gap
+        words = name + (": lanes 0 to 15, below them 16 to 31" if name == "at first" else "")
+        labels.append(Label(2, 8 if name == "at first" else y - 8, words, "start", "strong" if name == "holds" else ""))
+        boxes += folded(y, HEIGHT)
+        y += 2 * HEIGHT + 2
+    return Scene(PHONE, y + 4, tuple(boxes), tuple(labels))
 
 
 def _texts(values, known, lanes) -> list[str]:
@@ -105,12 +117,12 @@ def _frames(trace, whole: Series, follow: int, kind: ShuffleKind):
     rows = [(_texts(whole.shuffles[0].before, whole.shuffles[0].before_known, lanes), _plain(lanes))]
     total = len(_rows(whole))
 
-    def frame(caption, event, inks=None, roles=None):
+    def frame(caption, event, inks=None, roles=None, reads=None):
         shown = [r[1] for r in rows] if roles is None else roles
         texts = [text for r in rows for text in r[0]] + blank * (total - len(rows))
         letters = "".join(shown) + "-" * LANES * (total - len(rows))
         source = trace.line(event)
-        return Frame(caption, letters, tuple(texts), source.where, source.text, inks or {})
+        return Frame(caption, letters, tuple(texts), source.where, source.text, inks or {}, reads=reads)
 
     first = whole.shuffles[0]
     share = "" if kind == ShuffleKind.IDX else f" Follow lane {follow}."
@@ -123,12 +135,17 @@ def _frames(trace, whole: Series, follow: int, kind: ShuffleKind):
         held_row = len(rows) - 1
         rows.append((_texts(shuffle.got, shuffle.lanes, shuffle.lanes), _plain(shuffle.lanes)))
         source = int(shuffle.source[follow])
-        thin, strong = _lines(whole, held_row, shuffle, follow)
+        thin, strong = _lines(held_row, shuffle, follow)
         done = {"thin": done["thin"] + thin, "read": done["read"] + strong}
         marked = [r[1] for r in rows]
         marked[held_row] = _marked(marked[held_row], [source], "r")
         marked[-1] = _marked(marked[-1], [follow], "r")
-        yield frame(_reads(shuffle, kind, follow, source), shuffle.event, done, marked)
+        rule = _rule(shuffle, kind)
+        reads = Reads(tuple(map(int, shuffle.source)), held_row, len(rows) - 1, len(rule))
+        got = (
+            f" Lane {follow} receives {full(shuffle.got[follow])} from lane {source}." if shuffle.lanes[follow] else ""
+        )
+        yield frame(rule + got, shuffle.event, done, marked, reads)
         if not _shows_after(whole, k):
             continue
         last = k == len(whole.shuffles) - 1
@@ -155,18 +172,17 @@ def _marked(roles: str, places, role: str) -> str:
     return "".join(letters)
 
 
-def _lines(whole: Series, held_row: int, shuffle, follow: int) -> tuple[str, str]:
-    """Lines from the lanes that are read to those that read, and the arrow of the lane that is followed."""
-    rows = _rows(whole)
-    y0, y1 = rows[held_row][1] + HEIGHT + 1, rows[held_row + 1][1] - 2
-    x = lambda lane: LEFT + lane * PITCH + PITCH / 2  # noqa: E731
-    lanes = [i for i in np.nonzero(shuffle.lanes)[0] if i != follow]
-    thin = "".join(stroke(x(int(shuffle.source[i])), y0, x(i), y1) for i in lanes)
-    strong = arrow(x(int(shuffle.source[follow])), y0, x(follow), y1) if shuffle.lanes[follow] else ""
-    return thin, strong
+def _lines(held_row: int, shuffle, follow: int) -> tuple[str, str]:
+    """Links from the lanes that are read to those that read, and that of the lane that is followed."""
+    pairs = [
+        link(held_row * LANES + int(shuffle.source[i]), (held_row + 1) * LANES + int(i))
+        for i in np.nonzero(shuffle.lanes)[0]
+    ]
+    strong = [p for p, i in zip(pairs, np.nonzero(shuffle.lanes)[0]) if i == follow]
+    return "".join(pairs), "".join(strong)
 
 
-def _reads(shuffle, kind: ShuffleKind, follow: int, source: int) -> str:
+def _rule(shuffle, kind: ShuffleKind) -> str:
     n = int(shuffle.event["arg2"])
     lanes = np.nonzero(shuffle.lanes)[0]
     own = [i for i in lanes if shuffle.source[i] == i]
@@ -182,9 +198,7 @@ def _reads(shuffle, kind: ShuffleKind, follow: int, source: int) -> str:
     if own and kind in (ShuffleKind.UP, ShuffleKind.DOWN):
         outside = np.isin(np.arange(LANES), own)
         rule += f" For {lane_words(outside)} there is none: own value."
-    if not shuffle.lanes[follow]:
-        return rule
-    return f"{rule} Lane {follow} receives {full(shuffle.got[follow])} from lane {source}."
+    return rule
 
 
 def _holds(whole: Series, shuffle, follow: int, last: bool, holders) -> str:

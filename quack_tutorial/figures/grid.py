@@ -21,7 +21,7 @@ def explorer(title, axes, scene, draw, origin, key=(), start=None) -> Player:
     if first not in points:
         raise ValueError(f"{title}: start={start} is not on the grid")
     shown = {name: tuple(map(str, values)) for name, values in axes.items()}
-    return Player(title, scene, frames, origin, tuple(key), points.index(first), points.index(first), shown)
+    return Player(title, scene, frames, origin, tuple(key), points.index(first), shown)
 
 
 def coalescing_explorer(title, axes, trace_of, line=None, start=None) -> Player:

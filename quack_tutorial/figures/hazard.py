@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections import Counter
+from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 import numpy as np
@@ -10,12 +11,12 @@ import numpy as np
 from quack_tutorial.trace import Op
 
 from .player import Frame, Player
-from .scene import Box, Label, Scene, arrow, line
+from .scene import PHONE, Box, Label, Scene, line, link
 from .wording import LANES, active, element, origin, picked, row
 
-COLUMN, BETWEEN, LEFT, TOP, HEIGHT, ROW, FIX = 320, 96, 4, 34, 24, 31, 30
+COLUMN, BETWEEN, LEFT, TOP, HEIGHT, ROW = 350, 48, 4, 34, 24, 31
 AROUND = 3  # rows shown before and after the two accesses
-GLYPH = 6.65
+GLYPH = 6.95
 WRITES = (Op.STORE, Op.ATOMIC)
 SYNCS = (Op.BARRIER, Op.SYNC_WARP, Op.CLUSTER_WAIT)
 
@@ -56,11 +57,17 @@ def race(trace, finding, launch=0) -> Player:
     ]
     low, high = max(0, min(top) - AROUND), min(len(rows), max(top) + AROUND + 1)
     rows, top = rows[low:high], [t - low for t in top]
-    picture = _Picture(trace, rows, top, first, second)
+    picture = _Picture(trace, rows, top, first, second, _calls(columns))
     frames = tuple(picture.frames(finding))
     where = f"block {int(first.event['block'])}"
-    key = [("w", "writes"), ("r", "reads"), ("missing", "no edge orders the two"), ("fix", "what would order them")]
-    key.append(("order", "an order that can happen"))
+    key = [
+        ("w", "writes"),
+        ("r", "reads"),
+        ("missing", "nothing orders the two"),
+        ("order", "an order that can happen"),
+    ]
+    if top[0] != top[1]:
+        key += [("f", "missing"), ("a", "orders them")]
     if any("p" in frame.roles for frame in frames):
         key.append(("p", "synchronises"))
     return Player(
@@ -70,6 +77,7 @@ def race(trace, finding, launch=0) -> Player:
         origin=origin(trace, launch, where)
         + " Time runs downwards within a column; nothing is said about time between the two.",
         key=tuple(key),
+        start=0,
     )
 
 
@@ -115,12 +123,16 @@ def _epoch(events, access) -> int:
 
 
 def _steps(trace, access, launch):
-    """The events of an access's warp, one group for each run of the same line; resumes and branches left out."""
+    """The events of an access's warp; resumes and branches left out.
+
+    The shuffles of one line are one group, until an offset comes again: two calls of a reduction stay two.
+    """
     events = picked(trace, launch, int(access.event["block"]), int(access.event["warp"]))
     groups = []
     for event in events[~np.isin(events["op"], [Op.BARRIER_RESUME, Op.BRANCH, Op.EXIT])]:
-        same = groups and groups[-1][-1]["line"] == event["line"] and event["op"] == groups[-1][-1]["op"] == Op.SHUFFLE
-        if same:
+        last = groups[-1] if groups else None
+        same = last and last[-1]["line"] == event["line"] and event["op"] == last[-1]["op"] == Op.SHUFFLE
+        if same and event["arg2"] not in [e["arg2"] for e in last]:
             groups[-1].append(event)
         else:
             groups.append([event])
@@ -145,43 +157,64 @@ def _holds(group, access) -> bool:
 
 @dataclass(frozen=True)
 class _Picture:
-    """Where the boxes of a race are, and its frames. `top` are the rows of the two accesses."""
+    """Where the boxes of a race are, and its frames.
+
+    `top` are the rows of the two accesses, `calls` says of each event's step how often its line had come before and will in
+    all. The barrier that is missing has a box in each column, before the later of the two rows.
+    """
 
     trace: object
     rows: list
     top: list
     first: _Access
     second: _Access
+    calls: dict
 
-    def y(self, r: int) -> float:
-        return TOP + r * ROW + (FIX if r >= max(self.top) and self.top[0] != self.top[1] else 0)
+    @property
+    def fixed(self) -> bool:
+        return self.top[0] != self.top[1]
 
     def cells(self):
         return [(r, k) for r, pair in enumerate(self.rows) for k in (0, 1) if pair[k] is not None]
 
-    def box(self, r: int, k: int) -> Box:
-        return Box(LEFT + k * (COLUMN + BETWEEN), self.y(r), COLUMN, HEIGHT, wide=True)
+    def at(self, k: int) -> int:
+        """The number of an access's box."""
+        return self.cells().index((self.top[k], k))
+
+    def below(self, r: int) -> int:
+        return r + (self.fixed and r >= max(self.top))
+
+    def boxes(self, place) -> tuple[Box, ...]:
+        """`place(row, column)` gives a corner and a width."""
+        rows = [(self.below(r), k) for r, k in self.cells()] + [(max(self.top), k) for k in (0, 1) if self.fixed]
+        return tuple(Box(*corner, width, HEIGHT, wide=True) for *corner, width in (place(r, k) for r, k in rows))
 
     def scene(self) -> Scene:
-        labels = []
-        for k, access in enumerate((self.first, self.second)):
-            text = f"thread {access.thread}: lane {access.lane} of warp {int(access.event['warp'])}"
-            labels.append(Label(LEFT + k * (COLUMN + BETWEEN) + COLUMN / 2, 13, text, "middle", "strong"))
-        rules = "".join(
-            line(
-                LEFT + k * (COLUMN + BETWEEN) + 12, TOP - 10, LEFT + k * (COLUMN + BETWEEN) + 12, self.y(len(self.rows))
-            )
-            for k in (0, 1)
-        )
-        boxes = tuple(self.box(r, k) for r, k in self.cells())
-        return Scene(LEFT * 2 + 2 * COLUMN + BETWEEN, self.y(len(self.rows)) + 4, boxes, tuple(labels), rules)
+        end = TOP + self.below(len(self.rows)) * ROW
+        x = (LEFT, LEFT + COLUMN + BETWEEN)
+        boxes = self.boxes(lambda r, k: (x[k], TOP + r * ROW, COLUMN))
+        labels = tuple(Label(x[k] + COLUMN / 2, 13, self.head(k), "middle", "strong") for k in (0, 1))
+        rules = "".join(line(x[k] + 12, TOP - 10, x[k] + 12, end) for k in (0, 1))
+        return Scene(LEFT * 2 + 2 * COLUMN + BETWEEN, end + 4, boxes, labels, rules, narrow=self.narrow())
+
+    def narrow(self) -> Scene:
+        stack = TOP + self.below(len(self.rows)) * ROW
+        boxes = self.boxes(lambda r, k: (1, k * stack + TOP + r * ROW, PHONE - 20))
+        labels = tuple(Label(1, k * stack + 16, self.head(k), kind="strong") for k in (0, 1))
+        return Scene(PHONE, 2 * stack, boxes, labels)
+
+    def head(self, k: int) -> str:
+        access = (self.first, self.second)[k]
+        return f"thread {access.thread}: lane {access.lane} of warp {int(access.event['warp'])}"
 
     def text(self, group) -> str:
         source = self.trace.line(group[0])
-        times = f"  ({len(group)} times)" if len(group) > 1 else ""
-        room = int((COLUMN - 14) / GLYPH) - len(times)
-        whole = f"{source.number:>3}  {source.text}"
-        return (whole if len(whole) <= room else whole[: room - 1] + "…") + times
+        nth, total = self.calls[int(group[0]["step"])]
+        shuffles = group[0]["op"] == Op.SHUFFLE
+        note = f"  ×{len(group)}" if shuffles else f"  {_nth(nth)} time:" if total > 1 else ""
+        whole = f"{source.where}{note}  {source.text}"
+        room = int((COLUMN - 14) / GLYPH)
+        return whole if len(whole) <= room else whole[: room - 1] + "…"
 
     def roles(self) -> str:
         letters = []
@@ -191,57 +224,43 @@ class _Picture:
             letters.append(("w" if access.writes else "r") if r == self.top[k] else "p" if op in SYNCS else "-")
         return "".join(letters)
 
-    def between(self) -> dict[str, str]:
-        """The arrow from the first access to the second."""
-        y0, y1 = (self.y(t) + HEIGHT / 2 for t in self.top)
-        return arrow(LEFT + COLUMN + 4, y0, LEFT + COLUMN + BETWEEN - 4, y1, 8)
-
-    def back(self) -> str:
-        y0, y1 = (self.y(t) + HEIGHT / 2 for t in self.top)
-        return arrow(LEFT + COLUMN + BETWEEN - 4, y1, LEFT + COLUMN + 4, y0, 8)
-
-    def fix(self):
-        """The barrier that is missing, as a path and its note; nothing where both are in the same row."""
-        if self.top[0] == self.top[1]:
-            return "", ()
-        y = self.y(max(self.top)) - (ROW - HEIGHT) - FIX / 2 + 4
-        left, right = LEFT, LEFT + 2 * COLUMN + BETWEEN
-        middle = LEFT + COLUMN / 2
-        path = line(left, y, right, y)
-        return path, (Label(middle, y - 8, f"missing here: {self.cure()}", "middle", "strong"),)
-
     def cure(self) -> str:
         same_warp = self.first.event["warp"] == self.second.event["warp"]
         return "cute.arch.sync_warp()" if same_warp else "cute.arch.barrier()"
 
     def frames(self, finding):
         texts = tuple(self.text(self.rows[r][k]) for r, k in self.cells())
-        roles = self.roles()
         first, second = self.first, self.second
-        fix, note = self.fix()
+        there, back = link(self.at(0), self.at(1)), link(self.at(1), self.at(0))
         tensor = self.trace.tensors[int(first.event["tensor"])]
         place = element(tensor, first.address)
-        middle = Label(LEFT + COLUMN + BETWEEN / 2, min(map(self.y, self.top)) - 1, "no order", "middle", "strong")
 
-        def frame(caption, access, inks, notes=()):
+        def frame(caption, access, inks, cure="", role="h"):
             source = self.trace.line(access.event)
-            return Frame(caption, roles, texts, source.where, source.text, inks, notes)
+            more = 2 if self.fixed else 0
+            return Frame(caption, self.roles() + role * more, texts + (cure,) * more, source.where, source.text, inks)
 
-        yield frame(str(finding), first, {"missing": self.between(), "fix": fix}, (middle, *note))
-        yield frame(
-            f"If thread {first.thread} comes first, {_outcome(first, second, place)}", first, {"order": self.between()}
-        )
-        yield frame(
-            f"If thread {second.thread} comes first, {_outcome(second, first, place)}", second, {"order": self.back()}
-        )
-        if fix:
+        yield frame(str(finding), first, {"missing": there}, f"missing: {self.cure()}", "f")
+        yield frame(f"If thread {first.thread} comes first, {_outcome(first, second, place)}", first, {"order": there})
+        yield frame(f"If thread {second.thread} comes first, {_outcome(second, first, place)}", second, {"order": back})
+        if self.fixed:
             text = f"With {self.cure()} between the two, all that is above it in either column comes before all that is below it."
-            yield frame(text, second, {"fix": fix, "order": self.between()}, _without(note))
+            late = self.top[0] > self.top[1]
+            yield frame(text, second, {"order": back if late else there}, self.cure(), "a")
 
 
-def _without(notes):
-    """The notes of a barrier that is there, not missing."""
-    return tuple(replace(note, text=note.text.removeprefix("missing here: ")) for note in notes)
+def _nth(n: int) -> str:
+    return {1: "1st", 2: "2nd", 3: "3rd"}.get(n, f"{n}th")
+
+
+def _calls(columns) -> dict[int, tuple[int, int]]:
+    """For the step of each group: the how-manieth of its line and operation it is in its warp, of how many."""
+    found = {}
+    for column in columns:
+        keys = [(int(g[0]["line"]), int(g[0]["op"])) for g in column]
+        for i, (group, key) in enumerate(zip(column, keys)):
+            found[int(group[0]["step"])] = keys[: i + 1].count(key), Counter(keys)[key]
+    return found
 
 
 def _outcome(early: _Access, late: _Access, place: str) -> str:

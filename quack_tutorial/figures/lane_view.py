@@ -7,11 +7,12 @@ import numpy as np
 from quack_tutorial.trace import Op, Space
 
 from .player import Frame, Player
-from .scene import Box, Label, Scene
+from .scene import PHONE, Box, Label, Scene, folded
 from .wording import LANES, NOTHING, active, counted, element, lane_words, offset_in, origin, picked, row, short, verb
 
 PITCH, WIDTH, HEIGHT, LEFT = 22, 20, 19, 62
-CODE_HEIGHT, CODE_ROW, CODE_GLYPHS = 20, 23, 104
+CODE_HEIGHT, CODE_ROW, CODE_GLYPHS = 20, 23, 108
+COUNTED = 10_000  # from here on, element numbers do not fit a box
 MOST_STEPS, MOST_LINES = 64, 24
 MEMORY = (Op.LOAD, Op.STORE, Op.ATOMIC, Op.ASYNC_COPY)
 SPACES = {Space.GMEM: "global memory", Space.SMEM: "shared memory", Space.DSMEM: "another block's shared memory"}
@@ -33,8 +34,9 @@ WAITS = (Op.BARRIER, Op.WAIT_GROUP, Op.MBARRIER_WAIT, Op.CLUSTER_WAIT)
 def lanes(trace, block=0, warp=0, launch=0) -> Player:
     """Each instruction of a warp in turn: its source line, the lanes that take part, their elements and values.
 
-    Elements are counted from the lowest one that the instruction touches; the caption names it. A vector access shows its
-    first value. The first 64 instructions are drawn. ValueError where the trace has no such warp.
+    Elements have their number in the whole tensor, row after row; from 10,000 on they are counted from the lowest that the
+    instruction touches, which the caption names. A vector access shows its first value. The first 64 instructions are drawn.
+    ValueError where the trace has no such warp.
     """
     events = picked(trace, launch, block, warp)
     total, events = len(events), events[:MOST_STEPS]
@@ -43,13 +45,15 @@ def lanes(trace, block=0, warp=0, launch=0) -> Player:
     listing = sorted(numbers, key=lambda n: (files.index(trace.lines[n].file), trace.lines[n].number))[:MOST_LINES]
     thread = warp * LANES
     rest = f"; the first {MOST_STEPS} of {total} instructions" if total > MOST_STEPS else ""
+    moves = [i for i, e in enumerate(events) if Op(int(e["op"])) in (*MEMORY, Op.SHUFFLE)]
     return Player(
-        title="A kernel, lane by lane",
+        title=f"{trace.line(events[0]).function}, lane by lane: warp {warp} of block {block}",
         scene=_scene(len(listing), thread),
         frames=tuple(_frame(trace, event, listing) for event in events),
         origin=origin(trace, launch, f"block {block}", f"warp {warp}{rest}")
         + " Lines that only compute leave no trace.",
         key=(("r", "reads"), ("w", "writes"), ("v", "runs"), ("p", "waits"), ("i", "takes no part")),
+        start=moves[-1] if moves else -1,
     )
 
 
@@ -62,7 +66,26 @@ def _scene(lines: int, thread: int) -> Scene:
     labels += [
         Label(LEFT - 8, top + r * (HEIGHT + 4) + HEIGHT / 2, name, "end") for r, name in enumerate(("element", "value"))
     ]
-    return Scene(LEFT + LANES * PITCH + 2, top + 2 * HEIGHT + 8, tuple(code) + tuple(rows), tuple(labels))
+    return Scene(
+        LEFT + LANES * PITCH + 2,
+        top + 2 * HEIGHT + 8,
+        tuple(code) + tuple(rows),
+        tuple(labels),
+        narrow=_narrow(lines, thread),
+    )
+
+
+def _narrow(lines: int, thread: int) -> Scene:
+    y = lines * CODE_ROW + 12
+    boxes = [Box(1, 2 + i * CODE_ROW, PHONE - 2, CODE_HEIGHT, wide=True) for i in range(lines)]
+    labels = [
+        Label(2, y, f"threads {thread} to {thread + 15}, below them {thread + 16} to {thread + 31}", kind="small")
+    ]
+    for name in ("element", "value"):
+        labels.append(Label(2, y + 18, name))
+        boxes += folded(y + 27, HEIGHT)
+        y += 2 * HEIGHT + 22
+    return Scene(PHONE, y + 12, tuple(boxes), tuple(labels))
 
 
 def _frame(trace, event, listing) -> Frame:
@@ -79,14 +102,13 @@ def _frame(trace, event, listing) -> Frame:
     code = "".join(role if n == int(event["line"]) else "-" for n in listing)
     row_roles = "".join(role if a else "i" for a in on)
     places, values = _cells(trace, event, op, on)
-    several = len({trace.lines[n].file for n in listing}) > 1
-    texts = [_listed(trace.lines[n], several) for n in listing] + places + values
+    texts = [_listed(trace.lines[n]) for n in listing] + places + values
     source = trace.line(event)
     return Frame(_caption(trace, event, op, on), code + row_roles * 2, tuple(texts), source.where, source.text)
 
 
-def _listed(source, with_file: bool) -> str:
-    text = f"{source.where}  {source.text}" if with_file else f"{source.number:>4}  {source.text}"
+def _listed(source) -> str:
+    text = f"{source.where}  {source.text}"
     return text if len(text) <= CODE_GLYPHS else text[: CODE_GLYPHS - 1] + "…"
 
 
@@ -97,12 +119,19 @@ def _cells(trace, event, op, on):
     places = list(blank)
     if op in MEMORY and addresses is not None:
         tensor = trace.tensors[int(event["tensor"])]
-        lowest = min(addresses[on])
-        places = [short((a - lowest) // tensor.itemsize) if use else NOTHING for a, use in zip(addresses, on)]
+        base = _base(tensor, addresses[on])
+        index = [offset_in(tensor, int(a)) // tensor.itemsize - base for a in addresses]
+        places = [short(i) if use else NOTHING for i, use in zip(index, on)]
     elif op == Op.SHUFFLE:
         places = [f"←{source}" if use else NOTHING for source, use in zip(addresses, on)]
     shown = list(blank) if values is None else [short(v) if use else NOTHING for v, use in zip(values, on)]
     return places, shown
+
+
+def _base(tensor, addresses) -> int:
+    """The element that numbers are counted from: 0, unless the numbers would be too long."""
+    index = [offset_in(tensor, int(a)) // tensor.itemsize for a in addresses]
+    return min(index) if max(index) >= COUNTED else 0
 
 
 def _caption(trace, event, op, on) -> str:
@@ -124,7 +153,7 @@ def _caption(trace, event, op, on) -> str:
         if last != first:
             text += f", lane {last} at {element(tensor, addresses[last])}"
         lowest = int(chosen[np.argmin(addresses[on])])
-        base = offset_in(tensor, int(addresses[lowest])) // tensor.itemsize
+        base = _base(tensor, addresses[on])
         return text + "." + (f" Elements are counted from {element(tensor, addresses[lowest])}." if base else "")
     if op == Op.SHUFFLE:
         first = int(chosen[0])

@@ -1,8 +1,9 @@
 """A step player: one picture that a reader steps through, as a single piece of HTML.
 
 The HTML holds an SVG of the opening step, the steps as JSON and a little plain JavaScript. Without scripts the opening
-step and its caption remain. Steps are stored as changes: roles of boxes run-length encoded ("a3r29"), the texts that differ
-from the step before ("0+32" for the same in 32 boxes from the first on), and paths ("+" where one is added to).
+step and its caption remain; that is the finished picture, and *Next* goes from it to step 1. Steps are stored as changes: roles
+of boxes run-length encoded ("a3r29"), the texts that differ from the step before ("0+32" for the same in 32 boxes from the first
+on), and inks ("+" where one is added to). Where the figure is narrow, the script moves the boxes to their places in `scene.narrow`.
 
 Not covered: playing by itself, animation.
 """
@@ -24,7 +25,10 @@ _numbers = count(1)  # the same picture may be shown twice on one page
 
 @dataclass(frozen=True)
 class Frame:
-    """One step. `roles` has a letter for each box (see `theme`), `texts` a text; `inks` are paths, `notes` more texts."""
+    """One step. `roles` has a letter for each box (see `theme`), `texts` a text; `inks` are paths or links, `notes` more texts.
+
+    `reads` is for players that follow a lane: which lane each one reads in this step.
+    """
 
     caption: str
     roles: str
@@ -33,6 +37,17 @@ class Frame:
     source: str = ""
     inks: dict[str, str] = field(default_factory=dict)
     notes: tuple[Label, ...] = ()
+    reads: Reads | None = None
+
+
+@dataclass(frozen=True)
+class Reads:
+    """Which lane each lane reads; in which rows of 32 boxes (`held`, `got`); how long the caption is that names no lane."""
+
+    source: tuple[int, ...]
+    held: int
+    got: int
+    rule: int
 
 
 @dataclass(frozen=True)
@@ -40,8 +55,9 @@ class Player:
     """Frames over one scene.
 
     `key` explains what is drawn: pairs of a role or the name of an ink, and words. `origin` says what the picture is from.
-    `start` is the frame shown at first; `still` the one in the SVG itself, for where scripts do not run. `axes` maps a
-    slider's name to its values' names, for frames in the order of `itertools.product`; None gives one slider of steps.
+    `start` is the frame shown at first, also where scripts do not run: left out, the last. `axes` maps a slider's name to its
+    values' names, for frames in the order of `itertools.product`; None gives one slider of steps. `follow` is the lane whose way
+    is drawn, in frames with `reads`; the reader can choose another.
     ValueError for frames that do not fit the scene or the axes.
     """
 
@@ -50,13 +66,16 @@ class Player:
     frames: tuple[Frame, ...]
     origin: str
     key: tuple[tuple[str, str], ...] = ()
-    start: int = 0
-    still: int = 0
+    start: int = -1
     axes: dict[str, tuple[str, ...]] | None = None
+    follow: int | None = None
 
     def __post_init__(self):
         if not self.frames:
             raise ValueError(f"{self.title}: a player needs at least one frame")
+        object.__setattr__(self, "start", range(len(self.frames))[self.start])
+        if self.scene.narrow and len(self.scene.narrow.boxes) != len(self.scene.boxes):
+            raise ValueError(f"{self.title}: the narrow scene has other boxes than the wide one")
         for i, frame in enumerate(self.frames):
             if not len(frame.roles) == len(frame.texts) == len(self.scene.boxes):
                 raise ValueError(
@@ -84,7 +103,9 @@ class Player:
                 row["i"] = {name: _change(inks.get(name, ""), new.get(name, "")) for name in {**inks, **new}}
                 row["i"] = {name: change for name, change in row["i"].items() if change is not None}
             if frame.notes:
-                row["n"] = [[number(n.x), number(n.y), n.text, n.anchor, n.kind] for n in frame.notes]
+                row["n"] = _labels(frame.notes)
+            if frame.reads:
+                row["f"] = [list(frame.reads.source), frame.reads.held, frame.reads.got, frame.reads.rule]
             roles, texts, inks = frame.roles, frame.texts, new
             frames.append(row)
         axes = [len(names) for names in self.axes.values()] if self.axes else None
@@ -95,10 +116,13 @@ class Player:
             "start": self.start,
             "axes": axes,
             "names": names,
+            "follow": self.follow,
+            "wide": _geometry(self.scene) if self.scene.narrow else None,
+            "narrow": _geometry(self.scene.narrow) if self.scene.narrow else None,
         }
 
     def _repr_html_(self) -> str:
-        frame = self.frames[self.still]
+        frame = self.frames[self.start]
         inks = tuple(name for name in INKS if any(f.inks.get(name) for f in self.frames))
         picture = svg(self.scene, frame, inks, f"{self.title}. The text above describes the step that is shown.")
         return page(
@@ -111,7 +135,8 @@ class Player:
             origin=self.origin,
             script=asset("player.js"),
             data=self.data(),
-            least=640 if self.scene.shrinks else self.scene.width,
+            attributes="" if self.follow is None else " data-follow",
+            least=self.scene.narrow.width if self.scene.narrow else self.scene.width,
         )
 
     def _controls(self) -> str:
@@ -123,7 +148,10 @@ class Player:
         if len(self.frames) == 1:
             return ""
         buttons = '<button type="button" data-go="-1">Back</button><button type="button" data-go="1">Next</button>'
-        return buttons + slider("Step", len(self.frames), self.start, f"{self.start + 1} of {len(self.frames)}")
+        steps = buttons + slider("Step", len(self.frames), self.start, f"{self.start + 1} of {len(self.frames)}")
+        if self.follow is None:
+            return steps
+        return f'{steps}<label>Follow lane <input type="number" min="0" max="31" value="{self.follow}"></label>'
 
 
 def slider(name: str, values: int, at: int, shown: str) -> str:
@@ -174,6 +202,16 @@ def page(
         f'<div style="min-width:{number(min(width, least))}px;max-width:{number(width)}px">{picture}</div></div>'
         f'{key}<div class="qt-origin">{escape(origin)}</div></div>{call}'
     )
+
+
+def _labels(labels) -> list:
+    return [[number(n.x), number(n.y), n.text, n.anchor, n.kind] for n in labels]
+
+
+def _geometry(scene: Scene) -> list:
+    """Width, height, places of boxes, labels and rules, for the script to move everything to."""
+    boxes = [float(number(x)) for b in scene.boxes for x in (b.x, b.y, b.width, b.height)]
+    return [scene.width, scene.height, boxes, _labels(scene.labels), scene.rules]
 
 
 def as_json(data) -> str:

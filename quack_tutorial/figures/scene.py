@@ -3,6 +3,9 @@
 A `Scene` is what stays; a `player.Frame` says what its boxes hold and how they look at one step. The SVG carries light
 colours as attributes, so that it can be read where scripts and style sheets are stripped; the style sheet overrides them.
 
+A scene may bring a `narrow` one of the same boxes for phones: 32 lanes folded into 2 x 16, columns stacked. An ink is a path,
+or links between boxes ("3>40 "), which are drawn wherever those boxes are.
+
 Not covered: anything that a step moves, except `inks` (one path each) and `notes` (texts with a place).
 """
 
@@ -15,7 +18,8 @@ from .theme import LIGHT, ROLES
 
 EMPTY = ROLES["-"]
 NARROW = 44  # text is squeezed into boxes narrower than this
-GLYPH = 6.1  # width of a digit at the size of box texts
+GLYPH = 6.9  # width of a digit at the size of box texts
+PHONE = 324  # width of a narrow scene
 
 # Lines that steps redraw: (light colour, width, dashes, filled)
 INKS = {
@@ -56,8 +60,7 @@ class Label:
 class Scene:
     """The part of a picture that no step changes. Sizes are in CSS pixels; `rules` is a path of faint lines.
 
-    `font` is the size of its texts. A scene that `shrinks` is drawn smaller on narrow pages, down to 640 pixels; one that does not
-    scrolls in its box.
+    `font` is the size of its texts; `narrow` is the scene of the same boxes for phones, without which a picture scrolls there.
     """
 
     width: float
@@ -65,8 +68,8 @@ class Scene:
     boxes: tuple[Box, ...]
     labels: tuple[Label, ...] = ()
     rules: str = ""
-    font: float = 10
-    shrinks: bool = True
+    font: float = 11.5
+    narrow: Scene | None = None
 
 
 def number(x: float) -> str:
@@ -84,6 +87,32 @@ def arrow(x0: float, y0: float, x1: float, y1: float, head: float = 5) -> str:
     return f"M{number(x0)} {number(y0)}L{end}M{a} {b}L{end}L{c} {d}"
 
 
+def link(start: int, end: int) -> str:
+    """An ink's piece from one box to another, by their numbers."""
+    return f"{start}>{end} "
+
+
+def drawn(ink: str, boxes, head: bool = True) -> str:
+    """An ink as a path: links become lines between the boxes, with heads or without; player.js does the same."""
+    if not ink[:1].isdigit():
+        return ink
+    return "".join(_linked(boxes[int(a)], boxes[int(b)], head) for a, b in (pair.split(">") for pair in ink.split()))
+
+
+def _linked(a: Box, b: Box, head: bool) -> str:
+    """From edge to edge: sideways between columns of code, round the right side in one column, else downwards or upwards."""
+    if a.wide and b.wide and a.x == b.x:
+        x, y0, y1 = a.x + a.width + 2, a.y + a.height / 2, b.y + b.height / 2
+        return line(x, y0, x + 12, y0) + line(x + 12, y0, x + 12, y1) + arrow(x + 12, y1, x, y1, 5)
+    if a.wide and b.wide:
+        x0, x1 = (a.x + a.width + 3, b.x - 3) if a.x < b.x else (a.x - 3, b.x + b.width + 3)
+        ends = x0, a.y + a.height / 2, x1, b.y + b.height / 2
+    else:
+        y0, y1 = (a.y + a.height + 1, b.y - 2) if a.y < b.y else (a.y - 1, b.y + b.height + 1)
+        ends = a.x + a.width / 2, y0, b.x + b.width / 2, y1
+    return (arrow if head else line)(*ends)
+
+
 def rectangle(x: float, y: float, width: float, height: float) -> str:
     """A closed path."""
     return f"M{number(x)} {number(y)}h{number(width)}v{number(height)}h{number(-width)}z"
@@ -92,6 +121,16 @@ def rectangle(x: float, y: float, width: float, height: float) -> str:
 def line(x0: float, y0: float, x1: float, y1: float) -> str:
     """A straight path."""
     return f"M{number(x0)} {number(y0)}L{number(x1)} {number(y1)}"
+
+
+def folded(top: float, height: float) -> list[Box]:
+    """A row of 32 boxes as two of 16 for a phone, and 2 pixels between them."""
+    return [Box(2 + i % 16 * 20, top + i // 16 * (height + 2), 19, height) for i in range(32)]
+
+
+def lane_numbers(y: float) -> list[Label]:
+    """What stands above the first folded row."""
+    return [Label(2 + i * 20 + 9.5, y, str(i), "middle", "small") for i in range(16)]
 
 
 def _squeeze(text: str, box: Box) -> str:
@@ -132,16 +171,17 @@ def svg(scene: Scene, frame, inks: tuple[str, ...], label: str) -> str:
     """The SVG of a scene with one frame drawn in; `inks` names the paths that any frame uses."""
     areas = [name for name in inks if INKS[name][3]]
     lines = [name for name in inks if not INKS[name][3]]
-    drawn = lambda names: "".join(_ink(name, frame.inks.get(name, "")) for name in names)  # noqa: E731
+    paths = {name: drawn(ink, scene.boxes, name != "thin") for name, ink in frame.inks.items()}
+    shown = lambda names: "".join(_ink(name, paths.get(name, "")) for name in names)  # noqa: E731
     font = f'font-family="system-ui,sans-serif" font-size="{number(scene.font)}"'
     size = f'viewBox="0 0 {number(scene.width)} {number(scene.height)}" width="{number(scene.width)}"'
     return (
         f'<svg {size} height="{number(scene.height)}" role="img" aria-label="{escape(label)}" {font} '
         f'dominant-baseline="central">'
         f'<path class="qt-rules" fill="none" stroke="{LIGHT["line"]}" d="{scene.rules}"/>'
-        f"{drawn(lines)}"  # behind the boxes: an arrow may pass under those between its ends
+        f"{shown(lines)}"  # behind the boxes: an arrow may pass under those between its ends
         f'<g data-part="boxes" fill="{EMPTY[0]}" stroke="{EMPTY[1]}">{"".join(map(_box, scene.boxes, frame.roles))}</g>'
-        f'{drawn(areas)}<g data-part="words" fill="{LIGHT["ink"]}" text-anchor="middle">'
+        f'{shown(areas)}<g data-part="words" fill="{LIGHT["ink"]}" text-anchor="middle">'
         f"{''.join(map(_word, scene.boxes, frame.roles, frame.texts))}</g>"
         f'<g data-part="labels" fill="{LIGHT["soft"]}">{"".join(map(_label, scene.labels))}</g>'
         f'<g data-part="notes" fill="{LIGHT["ink"]}">{"".join(map(_label, frame.notes))}</g></svg>'

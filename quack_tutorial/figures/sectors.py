@@ -47,6 +47,7 @@ def coalescing(
         frames=tuple(_frame(trace, request, rows, i, total) for i, request in enumerate(requests)),
         origin=origin(trace, launch, *where) + " Numbers in the bars are lanes; a row is 128 bytes, 4 sectors of 32.",
         key=key,
+        start=0,
     )
 
 
@@ -136,7 +137,7 @@ def _bars(request, shown, pitch, height):
         for x, y, width in pieces:
             inks["odd" if i % 2 else "even"] += rectangle(x + 0.5, y + 3, width - 1, height - 6)
         words = ranges(lanes)
-        if pieces and len(words) * 5 <= pieces[0][2] + 1:
+        if pieces and len(words) * 5.3 <= pieces[0][2] + 2:
             x, y, width = pieces[0]
             notes.append(Label(x + width / 2, y + height / 2, words, "middle"))
     return inks, notes

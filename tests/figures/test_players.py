@@ -160,7 +160,7 @@ def test_without_scripts_the_still_frame_is_there_and_coloured(name):
     figure = gallery()[name]
     html = figure._repr_html_()
     page = html[: html.index("<script>")]
-    frame = figure.frames[figure.still]
+    frame = figure.frames[figure.start]
     assert unescape(frame.caption) in unescape(page)
     picture = page[page.index('<g data-part="boxes"') : page.index('<g data-part="words"')]
     assert "".join(re.findall(r'<rect data-r="(.)"', picture)) == frame.roles
@@ -184,7 +184,7 @@ def test_64_steps_of_256_cells_are_small():
         )
         for k in range(64)
     )
-    assert len(Player("Steps", Scene(710, 180, boxes), frames, "Made up.")._repr_html_()) < 80_000
+    assert len(Player("Steps", Scene(710, 180, boxes), frames, "Made up.")._repr_html_()) < 84_000
 
 
 @pytest.mark.parametrize("name", gallery())
@@ -517,7 +517,8 @@ def test_lanes_go_through_every_instruction():
     player = figures.lanes(trace)
     assert len(player.frames) == len(trace)
     first = player.frames[0]
-    assert first.texts[:2] == ("  18  value = x[tidx]", "  20  value += cute.arch.shuffle_sync_down(value, 16 >> i)")
+    shuffle = "reduce.py:20  value += cute.arch.shuffle_sync_down(value, 16 >> i)"
+    assert first.texts[:2] == ("reduce.py:18  value = x[tidx]", shuffle)
     assert first.roles == "r-" + "r" * 64
     assert numbers(first.texts[2:34]) == numbers(first.texts[34:]) == list(range(32))
     assert "4 bytes) each in global memory: lane 0 at x[0], lane 31 at x[31]." in first.caption
@@ -537,13 +538,20 @@ def test_a_race_shows_both_threads_and_the_missing_edge():
     player = figures.race(trace, finding)
     first = player.frames[0]
     assert first.caption == str(finding)
-    assert first.inks["missing"] and first.inks["fix"]
     lit = [text for text, role in zip(first.texts, first.roles) if role in "wr"]
-    assert lit == [" 31  buffer[warp] = value", " 33  value = buffer[lane % warps]"]
+    assert lit == ["reduce.py:31  buffer[warp] = value", "reduce.py:33  value = buffer[lane % warps]"]
+    store, load = (first.roles.index(role) for role in "wr")
+    assert first.inks == {"missing": f"{store}>{load} "}
+    assert player.frames[2].inks == {"order": f"{load}>{store} "}
     heads = [label.text for label in player.scene.labels]
     assert heads == ["thread 0: lane 0 of warp 0", "thread 32: lane 0 of warp 1"]
     assert player.frames[1].caption == "If thread 0 comes first, thread 32 reads from buffer[0] what thread 0 wrote."
-    assert "missing here: cute.arch.barrier()" in [note.text for note in first.notes]
+    assert (first.texts[-2:], first.roles[-2:]) == (("missing: cute.arch.barrier()",) * 2, "ff")
+    assert (player.frames[-1].texts[-2:], player.frames[-1].roles[-2:]) == (("cute.arch.barrier()",) * 2, "aa")
+    for scene in (player.scene, player.scene.narrow):
+        for k, row in ((0, store), (1, load)):  # in its column, and before the later of the two accesses
+            barrier, access = scene.boxes[k - 2], scene.boxes[row]
+            assert barrier.x == access.x and (barrier.y < access.y) == (row == load)
 
 
 def test_a_race_within_a_warp_wants_a_warp_barrier():
@@ -551,7 +559,60 @@ def test_a_race_within_a_warp_wants_a_warp_barrier():
     finding = racy_finding(trace)
     within = Finding("race", "Race.", finding.lines, 0, (0, 4), (0,), 1)
     player = figures.race(trace, within)
-    assert "missing here: cute.arch.sync_warp()" in [note.text for note in player.frames[0].notes]
+    assert player.frames[0].texts[-1] == "missing: cute.arch.sync_warp()"
+
+
+def test_two_calls_of_a_line_are_kept_apart():
+    hand = traces.Hand(warps=2)
+    buffer = hand.smem("buffer", (2,))
+    store, load, shuffle = (
+        hand.line(31, "buffer[warp] = value"),
+        hand.line(33, "value = buffer[0]"),
+        hand.line(61, "swap"),
+    )
+    zero = np.where(np.arange(32) == 0, 0, -1)
+    for warp in (0, 1):
+        for _ in range(2):
+            hand.butterfly(warp, shuffle, np.arange(32.0), width=4)
+            hand.access(warp, store, Op.STORE, 2, buffer, zero + 4 * warp * (zero == 0), np.ones(32))
+            hand.access(warp, load, Op.LOAD, 2, buffer, 0 * np.arange(32), np.ones(32))
+    trace = hand.finish()
+    lines = [next(line for line in trace.lines if line.number == n) for n in (31, 33)]
+    texts = figures.race(trace, Finding("race", "Race.", tuple(lines), 0, (0, 32), (0,), 1)).frames[0].texts
+    assert "reduce.py:61  ×2  swap" in texts and not any("×4" in text for text in texts)
+    assert "reduce.py:33  1st time:  value = buffer[0]" in texts
+
+
+def test_elements_have_their_number_in_the_tensor():
+    for start, shown in ((64, ["64", "65"]), (20_000, ["0", "1"])):
+        hand = traces.Hand()
+        line = hand.line(7, "value = x[i]")
+        tensor = hand.gmem("x", (1, 40_000))
+        hand.access(0, line, Op.LOAD, 1, tensor, traces.BASE + 4 * (start + np.arange(32)), np.zeros(32))
+        frame = figures.lanes(hand.finish()).frames[0]
+        assert list(frame.texts[1:3]) == shown
+        assert ("counted from x[0, 20000]" in frame.caption) == (start == 20_000)
+
+
+def test_narrow_pictures_fit_a_phone_and_hold_the_same_boxes():
+    for name in ("lanes", "butterfly", "block_reduce", "race"):
+        scene = gallery()[name].scene
+        assert len(scene.narrow.boxes) == len(scene.boxes)
+        assert scene.narrow.width <= 326
+        for box in scene.narrow.boxes:
+            assert box.x >= 0 and box.x + box.width <= scene.narrow.width and box.y + box.height <= scene.narrow.height
+        corners = {(box.x, box.y) for box in scene.narrow.boxes}
+        assert len(corners) == len(scene.boxes)
+
+
+def test_a_picture_opens_finished():
+    assert gallery()["butterfly"].start == 10
+    assert gallery()["lanes"].frames[gallery()["lanes"].start].source.startswith("value += cute.arch.shuffle")
+
+
+def test_figures_have_titles_of_their_own():
+    assert figures.lanes(traces.block_reduce(), warp=1).title == "kernel, lane by lane: warp 1 of block 0"
+    assert figures.block_reduce(traces.block_reduce()).title == "kernel: 4 warps meet in shared memory"
 
 
 def test_a_race_of_another_run_is_refused():

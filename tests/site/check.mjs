@@ -4,7 +4,8 @@
 //
 // Prints one JSON object: {pages: [...], findings: [{page, scheme, width, kind, text}]}. The kinds are "outside request",
 // "console", "missing" (a request or link to a file that is not there), "accessibility" (axe-core, serious and critical),
-// "overflow" (the page scrolls sideways), "prediction" (an answer that is not folded until it is asked for) and "search". The exit status says only whether the check itself ran.
+// "overflow" (the page scrolls sideways), "prediction" (an answer that is not folded until it is asked for), "player" (one that does not play, or text under 11 px) and
+// "search". The exit status says only whether the check itself ran.
 
 import { createReadStream, existsSync, mkdirSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { createServer } from "node:http";
@@ -130,6 +131,42 @@ async function predictions(page, report) {
   await page.$$eval("details", (all) => all.forEach((node) => { node.open = true; }));
 }
 
+// Plays every step player to its end: Next from the finished picture is step 1, arrow keys go on, End finishes; every text
+// can be read; where a lane can be followed, another one is.
+async function players(page, report) {
+  for (const figure of await page.locator(".qt-figure").all()) {
+    const title = await figure.locator(".qt-title").innerText();
+    const told = (text) => report("player", `${title}: ${text}`);
+    const smallest = await figure.evaluate((root) => {
+      const svg = root.querySelector(".qt-picture svg");
+      const scale = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
+      const texts = [...svg.querySelectorAll("text")].filter((text) => text.textContent.trim());
+      return Math.min(...texts.map((text) => parseFloat(getComputedStyle(text).fontSize) * scale));
+    });
+    if (smallest < 10.95) told(`text of ${smallest.toFixed(1)} px`);
+    const next = figure.locator('button[data-go="1"]');
+    if (!(await next.count())) continue;
+    const output = figure.locator("output").first();
+    const steps = Number((await output.innerText()).split(" of ")[1]);
+    await next.focus();
+    await page.keyboard.press("End");
+    await next.click();
+    for (let step = 1; step <= steps; step++) {
+      if ((await output.innerText()) !== `${step} of ${steps}`) told(`shows ${await output.innerText()} at step ${step}`);
+      if (!(await figure.locator(".qt-caption p").innerText())) told(`says nothing at step ${step}`);
+      if (step < steps) await page.keyboard.press("ArrowRight");
+    }
+    const lane = figure.locator("input[type=number]");
+    if (await lane.count()) {
+      await page.keyboard.press("Home");
+      await page.keyboard.press("ArrowRight");
+      await figure.locator('[data-part="boxes"] rect').nth(5).click();
+      const words = await figure.locator(".qt-caption p").innerText();
+      if ((await lane.inputValue()) !== "5" || !words.includes("Lane 5 receives")) told("does not follow lane 5");
+    }
+  }
+}
+
 async function search(page, base, word, report) {
   await page.goto(`${base}/index.html`);
   await page.waitForURL((url) => !url.pathname.endsWith("/index.html"));
@@ -169,6 +206,7 @@ async function main() {
           await page.evaluate(() => window.MathJax?.startup?.promise);
           await page.addStyleTag({ content: STILL });
           await predictions(page, report);
+          await players(page, report);
           const wide = await page.evaluate(overflowing);
           if (wide) report("overflow", wide);
           for (const text of await accessibility(page, axe)) report("accessibility", text);
