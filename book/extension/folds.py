@@ -123,7 +123,7 @@ class FoldCells(SphinxPostTransform):
 
     def run(self, **kwargs):
         for cell in [c for c in self.document.findall(nodes.container) if c.get("exec_count") and part(c, "source")]:
-            part(cell, "source").append(html(f'<span class="qt-cell">cell {cell["exec_count"]}</span>'))
+            part(cell, "source").append(html(f'<span class="qt-number">cell {cell["exec_count"]}</span>'))
         for cell in [c for c in self.document.findall(nodes.container) if c.get("hide_mode")]:
             mode = cell.attributes.pop("hide_mode")
             asked = cell["prompt_show"]

@@ -140,7 +140,7 @@ def stride(hierarchy) -> Chart:
         axes.set_xlabel("GB/s of the words that were asked for")
         axes.set_ylabel("words between lanes")
         for place, value in zip(places, values):
-            axes.annotate(f" {value:,.0f}", (value, place), va="center", color=LIGHT["ink"], fontsize=11)
+            axes.annotate(f" {value:,.0f}", (value, place), va="center", color=LIGHT["ink"], fontsize=11.5)
         axes.set_xlim(right=1.15 * max(values))
         return figure
 
@@ -171,7 +171,7 @@ def conflicts(hierarchy) -> Chart:
         axes.set_ylabel("ns a request")
         for place, point in zip(places, points):
             axes.annotate(
-                f"{point.ns:.2f}", (place, point.ns), ha="center", va="bottom", color=LIGHT["ink"], fontsize=11
+                f"{point.ns:.2f}", (place, point.ns), ha="center", va="bottom", color=LIGHT["ink"], fontsize=11.5
             )
         return figure
 

@@ -76,7 +76,7 @@ def costs(training) -> Chart | Shown:
         axes.barh([p + 0.19 for p in places], gigabytes, height=0.36, color=SERIES[1][0], label="GB at most")
         for place, variant in zip(places, variants):
             for value, at in ((variant.ms, -0.19), (variant.peak_bytes / 1e9, 0.19)):
-                axes.annotate(f" {value:.1f}", (value, place + at), va="center", color=LIGHT["ink"], fontsize=11)
+                axes.annotate(f" {value:.1f}", (value, place + at), va="center", color=LIGHT["ink"], fontsize=11.5)
         axes.set_yticks(places, [v.name if wide else v.name.replace(", ", ",\n") for v in variants])
         axes.set_ylim(len(variants) - 0.5, -0.5)
         axes.set_xlim(right=1.15 * max([v.ms for v in variants] + gigabytes))

@@ -134,11 +134,11 @@ async function predictions(page, report) {
 // Plays every step player to its end: Next from the finished picture is step 1, arrow keys go on, End finishes; every text
 // can be read; where a lane can be followed, another one is.
 async function players(page, report) {
-  for (const figure of await page.locator(".qt-figure").all()) {
+  for (const figure of await page.locator(".qt-figure:not(.qt-thumb)").all()) {
     const title = await figure.locator(".qt-title").innerText();
     const told = (text) => report("player", `${title}: ${text}`);
     const smallest = await figure.evaluate((root) => {
-      const svg = root.querySelector(".qt-picture svg");
+      const svg = [...root.querySelectorAll(".qt-picture svg")].find((drawn) => drawn.getBoundingClientRect().width);
       const scale = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
       const texts = [...svg.querySelectorAll("text")].filter((text) => text.textContent.trim());
       return Math.min(...texts.map((text) => parseFloat(getComputedStyle(text).fontSize) * scale));

@@ -1,0 +1,73 @@
+"""The directive `chapters`: every chapter of _toc.yml with its question, its minutes and a picture that it draws itself.
+
+All of it is read from the chapter: its title, its first paragraph, "takes about 40 minutes" or "an hour", and its first
+figure, or that of the cell tagged `thumbnail`. So a chapter needs nothing but its line in _toc.yml.
+"""
+
+import re
+from html import escape
+
+from docutils import nodes
+from sphinx.transforms.post_transforms import SphinxPostTransform
+from sphinx.util.docutils import SphinxDirective
+
+MINUTES = re.compile(r"takes about (an hour|\d+)")
+PICTURE = re.compile(r'<svg [^>]*viewBox="[^"]*"[^>]*>.*?</svg>', re.DOTALL)
+CARD = """<li><a href="{link}"><span class="qt-figure qt-thumb" aria-hidden="true">{picture}</span>
+<strong>{title}</strong> <small>{minutes}</small><span>{question}</span></a></li>
+"""
+
+
+class chapters(nodes.General, nodes.Element):
+    """Where the list of chapters goes."""
+
+
+class Chapters(SphinxDirective):
+    def run(self):
+        return [chapters()]
+
+
+class ListChapters(SphinxPostTransform):
+    default_priority = 5
+    formats = ("html",)
+
+    def run(self, **kwargs):
+        for node in list(self.document.findall(chapters)):
+            names = [n for n in self.env.toctree_includes[self.env.docname] if n.startswith("notebooks/")]
+            cards = "".join(CARD.format(**card(self.app, self.env.docname, name)) for name in names)
+            node.replace_self(nodes.raw("", f'<ol class="qt-chapters">\n{cards}</ol>', format="html"))
+
+
+def card(app, here, name):
+    """What CARD wants to know of a chapter."""
+    page = app.env.get_doctree(name)
+    paragraphs = [p.astext().replace("\n", " ") for p in page.findall(nodes.paragraph)]
+    found = MINUTES.search(" ".join(paragraphs[:12]))
+    minutes = f"{60 if found[1] == 'an hour' else found[1]} minutes" if found else ""
+    return {
+        "link": app.builder.get_relative_uri(here, name),
+        "title": escape(next(page.findall(nodes.title)).astext()),
+        "question": escape(paragraphs[0]),
+        "minutes": minutes,
+        "picture": picture(page),
+    }
+
+
+def picture(page):
+    """The drawing of a chapter's figure, without its words."""
+    tagged = [cell for cell in page.findall(nodes.container) if "tag_thumbnail" in cell["classes"]]
+    drawn = [
+        raw.astext() for part in (tagged or [page]) for raw in part.findall(nodes.raw) if "qt-picture" in raw.astext()
+    ]
+    if not drawn:
+        return ""
+    svg = PICTURE.search(drawn[0], drawn[0].index("qt-picture"))[0]
+    svg = re.sub(r"<text.*?</text>|<style.*?</style>|<title.*?</title>", "", svg, flags=re.DOTALL)
+    return re.sub(r' (?:role|aria-label)="[^"]*"', "", svg)
+
+
+def setup(app):
+    app.add_node(chapters)
+    app.add_directive("chapters", Chapters)
+    app.add_post_transform(ListChapters)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,46 @@
+"""The front page's picture is drawn from a run, and the README shows the same."""
+
+import importlib.util
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def front(root):
+    spec = importlib.util.spec_from_file_location("front", root / "book/front.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_readmes_picture_is_current(root, front):
+    drawn = front.as_svg(front.race())
+    assert (root / "book/static/race.svg").read_text(encoding="utf-8") == drawn, "run `python book/front.py`"
+
+
+def test_the_picture_names_the_lines_of_the_race(front):
+    first = front.race().frames[0]
+    assert "read after write" in first.caption and "missing: cute.arch.barrier()" in first.texts
+    assert [text.split("  ", 1)[1] for text, role in zip(first.texts, first.roles) if role == "w"] == [
+        "buffer[warp] = total"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "links"),
+    [
+        ("A warp has 32 lanes, and a warp is a warp.", ["warp", "lanes"]),
+        ("Bank conflicts are not banks.", ["Bank conflicts", "banks"]),
+        ("The memory-bound warp-wide subwarp", ["memory-bound"]),
+        ("global memory", ["global memory"]),
+    ],
+)
+def test_the_first_use_of_a_word_is_linked(root, text, links):
+    pytest.importorskip("sphinx", reason="Sphinx is not installed, which links the words")
+    spec = importlib.util.spec_from_file_location("terms", root / "book/extension/terms.py")
+    terms = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(terms)
+    known = terms.entries(str(root / "book/glossary.md"))
+    pieces = list(terms.linked(text, terms.pattern_of(known), known, set(), "glossary.html"))
+    assert [piece.astext() for piece in pieces if piece.tagname == "reference"] == links
+    assert "".join(piece.astext() for piece in pieces) == text
