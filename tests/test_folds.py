@@ -1,6 +1,7 @@
 """What folds.py makes of a page: which nodes are folded, under which word, and where the inputs stand."""
 
 import importlib.util
+import re
 import sys
 
 import pytest
@@ -96,3 +97,10 @@ def test_a_dropdown_becomes_a_fold(folds):
     note = nodes.admonition("", nodes.title("", "Hint"), text("Think."), classes=["dropdown"])
     (fold,) = folded(folds, note).findall(folds.Fold)
     assert (fold["label"], fold.astext()) == ("Hint", "Think.")
+
+
+def test_an_exercise_without_its_lines_shows_nothing(folds):
+    open_ones = [cell("# your lines", "wrong", exec_count=7), cell("judge()", "a not yet\nb right", exec_count=8)]
+    page = folded(folds, *open_ones, cell("solved", "it is not yet simple", exec_count=9))
+    assert not re.search("wrong|right", page.astext()) and "not yet simple" in page.astext()
+    assert "cell 7" in page.astext()

@@ -22,6 +22,7 @@ LABELS = {"all": "Solution", "input": "Code", "output": "Output"}  # of what hid
 GUESS = re.compile(r"guess = [^#]*(?:# *(?P<unit>.*))?")
 FORM = """<form class="qt-predict" data-predict="{n}" hidden>
 <label>{label} <input type="text" autocomplete="off"></label> {unit}<button type="submit">{button}</button></form>"""
+UNSOLVED = re.compile(r"^(\S+ )?not yet\b", re.MULTILINE)  # what an exercise prints before it is solved
 KEPT = '<p class="qt-predicted" data-predict="{n}" hidden></p>'
 
 
@@ -115,7 +116,7 @@ class FoldPredictions(SphinxPostTransform):
 class FoldCells(SphinxPostTransform):
     """Folds what the tags hide-cell, hide-input and hide-output hide, and admonitions of the class dropdown.
 
-    Beside that, each cell shows its number, by which a finding names it.
+    Beside that, each cell shows its number, by which a finding names it, and an exercise that is not solved yet shows no output.
     """
 
     default_priority = 191  # before MyST-NB's own at 199, which finds nothing left to do
@@ -123,6 +124,11 @@ class FoldCells(SphinxPostTransform):
 
     def run(self, **kwargs):
         for cell in [c for c in self.document.findall(nodes.container) if c.get("exec_count") and part(c, "source")]:
+            output = part(cell, "output")
+            if output is not None and (
+                "# your line" in part(cell, "source").astext() or UNSOLVED.search(output.astext())
+            ):
+                cell.remove(output)
             part(cell, "source").append(html(f'<span class="qt-number">cell {cell["exec_count"]}</span>'))
         for cell in [c for c in self.document.findall(nodes.container) if c.get("hide_mode")]:
             mode = cell.attributes.pop("hide_mode")
