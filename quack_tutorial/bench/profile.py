@@ -199,7 +199,7 @@ def run(args) -> int:
         "driver": found.driver,
         "ncu": version.strip().splitlines()[-1] if version else None,
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M"),
-        "command": "quack-tutorial profile" + (f" --out {args.out}" if args.out else ""),
+        "command": "quack-tutorial profile" + (f" --out {Path(args.out).name}" if args.out else ""),
         "cases": kept,
     }
     if args.out:

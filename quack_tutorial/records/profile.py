@@ -1,0 +1,64 @@
+"""What Nsight Compute counted of our kernels and of others': the record that `quack-tutorial profile` makes, read."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+FILE = Path(__file__).parent / "profile" / "h200.json"
+
+
+@dataclass(frozen=True)
+class Profiled:
+    """One implementation at one size: its launches, each a dictionary of counters, and the source that was generated for it."""
+
+    operation: str
+    provider: str
+    dtype: str
+    M: int
+    N: int
+    launches: tuple[dict, ...]
+    source: str | None
+
+    def total(self, name) -> float:
+        """A counter added over the launches, such as "dram_read_bytes"."""
+        return sum(launch[name] for launch in self.launches)
+
+    def of_main(self, name) -> float:
+        """A counter of the longest launch, such as "registers"."""
+        return max(self.launches, key=lambda launch: launch["time_us"])[name]
+
+
+@dataclass(frozen=True)
+class Profile:
+    """The record: `profile("softmax", "quack", 131072)`, `profile.of(operation, N)`, and where it comes from in `origin`."""
+
+    cases: tuple[Profiled, ...]
+    origin: str
+
+    def of(self, operation, N) -> tuple[Profiled, ...]:
+        """All implementations of an operation at one length of a row, in the order they were profiled."""
+        return tuple(case for case in self.cases if (case.operation, case.N) == (operation, N))
+
+    def __call__(self, operation, provider, N) -> Profiled:
+        for case in self.of(operation, N):
+            if case.provider == provider:
+                return case
+        there = ", ".join(case.provider for case in self.of(operation, N)) or "nobody"
+        raise KeyError(f"{provider!r} is not profiled for {operation} of rows of {N}; {there} is")
+
+
+def load(path=FILE) -> Profile:
+    """Read a record; FileNotFoundError where there is none."""
+    data = json.loads(Path(path).read_text(encoding="utf-8"))
+    cases = tuple(
+        Profiled(**kept["case"], launches=tuple(kept["launches"]), source=kept["source"]) for kept in data["cases"]
+    )
+    versions = data["versions"]
+    origin = (
+        f"Counted on one {data['device']}, {data['date'][:10]}, by Nsight Compute ({data['ncu']}), driver {data['driver']}, "
+        f"torch {versions['torch']}, triton {versions['triton']}, "
+        f"QuACK {versions['quack-kernels']}, Liger {versions['liger-kernel']}."
+    )
+    return Profile(cases, origin)
