@@ -336,24 +336,23 @@ def spec_of_fields(fields):
 
 
 @pytest.mark.parametrize(("name", "nbytes", "options"), [
-    ("kernels/copy.py: Copy, float32", 4, {}),
-    ("kernels/copy.py: Copy(vector_bytes=0), float32", 4, {"vector_bytes": 0}),
-    ("kernels/copy.py: Copy, bfloat16, rows of 1000", 2, {}),
-    ("kernels/copy.py: Copy, float32, odd rows of 77", 4, {}),
+    ("kernels/copy.py: CopyVectors, float32", 4, {}),
+    ("kernels/copy.py: CopyVectors(vector_bytes=0), float32", 4, {"vector_bytes": 0}),
+    ("kernels/copy.py: CopyVectors, bfloat16, rows of 1000", 2, {}),
+    ("kernels/copy.py: CopyVectors, float32, odd rows of 77", 4, {}),
 ])  # fmt: skip
 def test_the_book_s_copies_are_the_package_s(ready, name, nbytes, options):
     """Thread and value layouts and tile that are ready to open, against those that the kernel's class works out."""
     pytest.importorskip("cutlass")
-    from quack_tutorial.kernels.copy import Copy
+    from quack_tutorial.kernels.copy import LANES, CopyVectors
 
     class Dtype:
         width = 8 * nbytes
 
     fields = dict(ready["COPIES"])[name]
     columns = parsed(fields["x"]).shape[1]
-    kernel = Copy(Dtype, columns, **options)
-    rows = kernel.threads_per_block // kernel.threads_per_row
-    assert parsed(fields["t"]) == la.make_ordered_layout((rows, kernel.threads_per_row), order=(1, 0))
+    kernel = CopyVectors(Dtype, columns, **options)
+    assert parsed(fields["t"]) == la.make_ordered_layout((kernel.tiler[0], LANES), order=(1, 0))
     assert parsed(fields["v"]) == la.make_layout((1, kernel.vector_size))
     assert tuple(int(n) for n in fields["tile"].split(",")) == kernel.tiler
     assert int(fields.get("item", 4)) == nbytes
