@@ -139,7 +139,7 @@ def misplaced(call: str, make: tuple, shape: tuple, strides: tuple) -> Iterator[
         yield Diagnosis(
             "scattered",
             f"{said}: lane 1 is {apart(int(first[1] - first[0]))} from lane 0, so a request of the first warp touches {found} "
-            f"sectors; {least} would do. Neighbouring lanes should read neighbouring vectors of a row, one request after the other.",
+            f"sectors; {least} would do. Neighbouring lanes should read neighbouring vectors of a row, in each request.",
         )
 
 

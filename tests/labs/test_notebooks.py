@@ -35,7 +35,7 @@ def test_metadata_are_nbgraders_schema_3(master):
         assert meta["solution"] == ("### BEGIN SOLUTION" in source)
         assert meta["grade"] == ("### BEGIN HIDDEN TESTS" in source)
     points = [meta["points"] for meta, _ in found if meta["grade"]]
-    assert len(points) >= 5 and max(points) <= 3
+    assert len(points) >= 3 and max(points) <= 3
 
 
 def test_each_check_of_the_lab_has_its_cell_and_its_points(master):
