@@ -50,6 +50,7 @@ book: $(BUILT)
 $(BUILT): $(INSTALLED) $(PAGES) $(CODE)
 	@echo "Running the chapters and building the site ..."
 	@rm -rf _build/html
+	@$(BIN)/python scripts/browser_runtime.py fetch
 	QUACK_TUTORIAL_PROGRESS=0 $(BIN)/jupyter-book build . --all --quiet -W -n --keep-going
 	@touch $@
 

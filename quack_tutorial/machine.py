@@ -134,6 +134,8 @@ def find_gpu():
 
 def load_nvml():
     """NVIDIA's management library, which comes with the driver, or None."""
+    if sys.platform == "emscripten":  # where any library can be opened, and none is there
+        return None
     names = ["nvml.dll"] if sys.platform == "win32" else ["libnvidia-ml.so.1"]
     for name in names:
         try:
@@ -232,6 +234,13 @@ def judge(
 
 def find_problems(system, gpu, compute_capability, driver_trouble, hidden, torch, torch_cuda, dsl):
     """Yield a `Problem` for each thing between this machine and kernels on its GPU, the one to mend first first."""
+    if system == "Emscripten":
+        yield Problem(
+            "this page runs Python in your browser",
+            "operating system",
+            "every chapter runs here; compiling for a GPU and measured times need the notebook on a machine with a Hopper GPU.",
+        )
+        return
     if system != "Linux":
         name = {"Darwin": "macOS"}.get(system, system)
         yield Problem(

@@ -20,6 +20,7 @@ ROOMS = {
         {"hardware", "reference", "kernels", "compiler", "ops", "model", "machine", "occupancy", "records"},
         {"cuda", "torch"},  # the driver, since torch has no call that releases what L2 keeps
     ),
+    "browser": ({"simulator"}, set()),
     "cli": (set(), set()),
     "compiler": ({"kernel_cache", "kernels", "simulation"}, {"cutlass", "cuda", "torch"}),
     "cost": ({"hardware", "records"}, set()),

@@ -1,5 +1,8 @@
-"""What the site needs beyond Jupyter Book's settings: launch buttons only where they work, notebooks to download."""
+"""What the site needs beyond Jupyter Book's settings: launch buttons only where they work, notebooks to download, and what
+runs a chapter's cells in the page, where `scripts/browser_runtime.py fetch` has brought it."""
 
+import importlib.util
+import json
 import shutil
 from pathlib import Path
 
@@ -21,8 +24,36 @@ def offer_notebook(app, pagename, templatename, context, doctree):
     context["ipynb_source"] = f"{pagename}.ipynb"
 
 
+def browser_runtime(app):
+    """scripts/browser_runtime.py, or None where the parts that it fetches are not here."""
+    spec = importlib.util.spec_from_file_location("browser_runtime", Path(app.srcdir, "scripts/browser_runtime.py"))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module if module.available() else None
+
+
+def pack_runtime(app):
+    """Put Python, numpy and the package beside the pages, before they are written: they name its size."""
+    runtime = browser_runtime(app)
+    if runtime and app.builder.format == "html":
+        runtime.pack(Path(app.outdir, "runtime"))
+
+
+def offer_running(app, pagename, templatename, context, doctree):
+    """Give a chapter the button Run in this page."""
+    manifest = Path(app.outdir, "runtime/manifest.json")
+    if doctree is None or not pagename.startswith("notebooks/") or not manifest.exists():
+        return
+    size = json.loads(manifest.read_text(encoding="utf-8"))["bytes"]
+    context["metatags"] = f'{context.get("metatags", "")}\n<meta name="qt-runtime-bytes" content="{size}">'
+    app.add_css_file("run.css")
+    app.add_js_file("run.js")
+
+
 def setup(app):
     app.connect("config-inited", hide_launch_buttons_without_repository)
     # Before the theme draws its buttons (priority 501), or it would not know of the notebook.
     app.connect("html-page-context", offer_notebook, priority=400)
+    app.connect("builder-inited", pack_runtime)
+    app.connect("html-page-context", offer_running, priority=400)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

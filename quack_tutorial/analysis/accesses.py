@@ -20,7 +20,7 @@ import numpy as np
 
 from quack_tutorial.trace import Op, Space
 
-LANES = np.arange(32)
+LANES = np.arange(32, dtype=np.int64)
 MBARRIER_BYTES = 8
 
 
@@ -70,14 +70,19 @@ USES = (Op.MBARRIER_ARRIVE, Op.MBARRIER_EXPECT, Op.MBARRIER_WAIT, Op.MBARRIER_RE
 SHARED = (int(Space.SMEM), int(Space.DSMEM))
 
 
+def repeat(values, times) -> np.ndarray:
+    """Each value as often as `times` says; numpy counts in the machine's own integers, which have 32 bits in a browser."""
+    return np.repeat(values, np.asarray(times, np.intp))
+
+
 def granules(table: Accesses) -> tuple[int, np.ndarray, np.ndarray]:
     """Every access in pieces of equal size: their bytes, the row of the table that each is of, and its address over the bytes."""
     size = int(np.gcd(np.gcd.reduce(table.address), np.gcd.reduce(table.size)))
     counts = table.size // size
-    row = np.repeat(np.arange(len(table)), counts)
-    place = np.repeat(table.address // size, counts)
+    row = repeat(np.arange(len(table), dtype=np.int64), counts)
+    place = repeat(table.address // size, counts)
     if len(row) > len(table):
-        place = place + np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
+        place = place + np.arange(len(row), dtype=np.int64) - repeat(np.cumsum(counts) - counts, counts)
     return size, row, place
 
 

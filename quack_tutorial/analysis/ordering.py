@@ -39,7 +39,7 @@ import numpy as np
 
 from quack_tutorial.trace import FenceKind, Op
 
-from .accesses import LANES, SHARED, Role, lane_bits
+from .accesses import LANES, SHARED, Role, lane_bits, repeat
 
 NEVER = np.iinfo(np.int64).max // 2
 MBARRIER_OPS = (Op.MBARRIER_INIT, Op.MBARRIER_ARRIVE, Op.MBARRIER_RESUME)
@@ -139,7 +139,7 @@ class Order:
             if not len(mine):
                 continue
             numbers, index = np.unique(event[mine], return_inverse=True)
-            nothing = np.full(32, NEVER) if which == Role.GROUP else np.full((32, 2), -1)
+            nothing = np.full(32, NEVER) if which == Role.GROUP else np.full((32, 2), -1, np.int64)
             table = np.stack([done.get(int(number), nothing) for number in numbers])[index, lane[mine]]
             if which == Role.GROUP:
                 over[mine] = own_over[mine] = table
@@ -231,7 +231,7 @@ class _Replay:
         per_warp = labels.max(axis=1) + 1
         starts = np.cumsum(per_warp) - per_warp
         self.strand_of = labels + starts[:, None]
-        self.strand_warp = np.repeat(np.arange(count), per_warp)
+        self.strand_warp = repeat(np.arange(count, dtype=np.int64), per_warp)
 
     def _masks(self, event):
         """The lanes that synchronise with the same thing: all of the mask, those at one mbarrier, or each with an atomic."""

@@ -264,7 +264,7 @@ def _missing_memory_fence(trace, order, race: Race) -> str | None:
     """What to say where atomics on one address stand between the two, but order no other memory for want of a fence."""
     events = trace.events
     first, second = (int(np.searchsorted(events["step"], events["step"][i])) for i in race.events)
-    numbers = np.arange(len(events))
+    numbers = np.arange(len(events), dtype=np.int64)
     atomics = (events["op"] == int(Op.ATOMIC)) & (events["launch"] == events["launch"][first])
     after = numbers[atomics & (events["block"] == race.blocks[0]) & (numbers > first)]
     before = numbers[atomics & (events["block"] == race.blocks[1]) & (numbers < second)]
@@ -292,7 +292,7 @@ def _has_clusters(trace, event) -> bool:
 def _between(trace, order, race: Race):
     """The events of the second thread's warp between the two, where both are of that warp."""
     low, high = sorted(race.events)
-    inside = np.arange(low + 1, high)
+    inside = np.arange(low + 1, high, dtype=np.int64)
     return trace.events[inside[order.warp_of[inside] == order.warp_of[race.events[1]]]]
 
 

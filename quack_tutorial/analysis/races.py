@@ -20,7 +20,7 @@ import numpy as np
 
 from quack_tutorial.trace import SMEM_BLOCK_BITS, Finding, Op
 
-from .accesses import Accesses, Kind, Role, accesses, granules
+from .accesses import Accesses, Kind, Role, accesses, granules, repeat
 from .ordering import LOCATIONS, Order, replay
 from .race_reports import Race, one_per_cause, report, report_exit, report_proxy, report_start
 from .requests import tensor_at
@@ -127,7 +127,7 @@ def _contended(trace, table: Accesses) -> _Contended:
     events = trace.events[table.event]
     who = (events["block"].astype(np.int64) << 24 | events["warp"].astype(np.int64) << 8) + table.lane
     asynchronous = np.isin(table.role, (Role.GROUP, Role.PHASE))
-    who = np.where(asynchronous, -1 - np.arange(len(table)), who)
+    who = np.where(asynchronous, -1 - np.arange(len(table), dtype=np.int64), who)
     who = who[row]
     seen = np.zeros(extent, np.int64)
     seen[key] = who
@@ -146,7 +146,7 @@ def _near_writes(table: Accesses, writes) -> np.ndarray:
     dirty = np.unique(np.concatenate([pages[writes], last[writes]]))
     if (table.size[writes] > 4096).any():  # a bulk copy may cover pages between its first and its last
         big = np.nonzero(writes & (table.size > 4096))[0]
-        dirty = np.unique(np.concatenate([dirty, *(np.arange(pages[i], last[i] + 1) for i in big)]))
+        dirty = np.unique(np.concatenate([dirty, *(np.arange(pages[i], last[i] + 1, dtype=np.int64) for i in big)]))
     near = np.isin(pages, dirty) | np.isin(last, dirty)
     return near | (table.size > 4096)
 
@@ -211,7 +211,7 @@ class _Pairs:
             return several
         value = self._values(table, row, event, lane)
         differs = np.zeros(len(row), bool)
-        start = np.repeat(first, np.diff(np.append(first, len(row))))
+        start = repeat(first, np.diff(np.append(first, len(row))))
         same = (value == value[start]) & (table.address[row] == table.address[row[start]])
         differs = ~same
         return several & np.logical_or.reduceat(differs, first)
@@ -223,7 +223,7 @@ class _Pairs:
         if not len(self.trace.values):
             return unknown
         value_row, tensor = events["values"][event], events["tensor"][event]
-        itemsize = np.array([t.itemsize for t in tensors] + [0])[tensor]
+        itemsize = np.array([t.itemsize for t in tensors] + [0], np.int64)[tensor]
         known = (value_row >= 0) & (table.role[row] == Role.PLAIN) & (events["bytes"][event] == itemsize)
         stored = self.trace.values[np.where(known, value_row, 0), lane]
         bits = np.where(np.isnan(stored), 1, (stored + 0.0).view(np.int64))
@@ -272,9 +272,9 @@ class _Pairs:
         begin, length = begin[within], length[within]
         for part in _chunks(pairs[within]):
             b = _ranges(begin[part], length[part])
-            before = b - np.repeat(begin[part], length[part])
-            a = _ranges(np.repeat(begin[part], length[part]), before)
-            b = np.repeat(b, before)
+            before = b - repeat(begin[part], length[part])
+            a = _ranges(repeat(begin[part], length[part]), before)
+            b = repeat(b, before)
             conflict = (self.kind[a] != self.kind[b]) | (self.kind[a] == Kind.WRITE)
             a, b = a[conflict], b[conflict]
             ordered = self.ordered(a, b)
@@ -293,7 +293,7 @@ class _Pairs:
         if not both.any() or not len(self.trace.values):
             return np.zeros(len(a), bool)
         table = Accesses(self.event, self.low, self.address, self.size, self.kind, self.role)
-        value = self._values(table, np.arange(len(self.event)), self.event, self.low)
+        value = self._values(table, np.arange(len(self.event), dtype=np.int64), self.event, self.low)
         return both & (value[a] == value[b])
 
     # ---- one report a cause ----
@@ -317,12 +317,14 @@ class _Pairs:
         if not len(reads):
             return []
         begin = np.searchsorted(self.granule, self.granule[reads])
-        overwritten = np.maximum.accumulate(np.where(bulk & (self.kind == Kind.WRITE), np.arange(len(bulk)) + 1, 0))
+        overwritten = np.maximum.accumulate(
+            np.where(bulk & (self.kind == Kind.WRITE), np.arange(len(bulk), dtype=np.int64) + 1, 0)
+        )
         begin = np.maximum(begin, overwritten[reads])
         found_a, found_b = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         for part in _chunks(reads - begin):
             a = _ranges(begin[part], (reads - begin)[part])
-            b = np.repeat(reads[part], (reads - begin)[part])
+            b = repeat(reads[part], (reads - begin)[part])
             generic = (
                 (self.kind[a] != Kind.READ) & np.isin(self.role[a], (Role.PLAIN, Role.GROUP, Role.INIT)) & ~bulk[a]
             )
@@ -421,7 +423,7 @@ class _Pairs:
         order = np.argsort(warp, kind="stable")
         ranked, op = warp[order], self.trace.events["op"][order]
         first = np.searchsorted(ranked, ranked)
-        number = np.arange(len(warp))
+        number = np.arange(len(warp), dtype=np.int64)
         passed = np.cumsum(np.isin(op, [int(o) for o in PASSES]))
         last = np.maximum.accumulate(np.where(np.diff(passed, prepend=0) > 0, number, 0))
         barriers, since = np.zeros(len(warp), np.int64), np.zeros(len(warp), np.int64)
@@ -434,7 +436,7 @@ class _Pairs:
         order = np.argsort(key, kind="stable")
         ranked = key[order]
         turn = np.zeros(len(key), np.int64)
-        turn[order] = np.arange(len(key)) - np.searchsorted(ranked, ranked)
+        turn[order] = np.arange(len(key), dtype=np.int64) - np.searchsorted(ranked, ranked)
         return turn
 
     def _tensors(self, first, second, shared: bool) -> np.ndarray:
@@ -463,14 +465,14 @@ def _ranges(start, length) -> np.ndarray:
     """start[0], start[0] + 1, … (length[0] of them), then the next."""
     ends = np.cumsum(length)
     total = int(ends[-1]) if len(ends) else 0
-    return np.arange(total) - np.repeat(ends - length, length) + np.repeat(start, length)
+    return np.arange(total, dtype=np.int64) - repeat(ends - length, length) + repeat(start, length)
 
 
 def _product(a_start, a_length, b_start, b_length):
     """All (a, b) with a in the k-th range of a and b in the k-th range of b."""
     b = _ranges(b_start, b_length)
-    times = np.repeat(a_length, b_length)
-    return _ranges(np.repeat(a_start, b_length), times), np.repeat(b, times)
+    times = repeat(a_length, b_length)
+    return _ranges(repeat(a_start, b_length), times), repeat(b, times)
 
 
 def _chunks(sizes: np.ndarray):

@@ -131,7 +131,7 @@ def _in_pairs(addresses: np.ndarray) -> np.ndarray:
     """Whether each row's lanes all have the address of lane xor 1, or all that of lane xor 2; idle lanes do not matter."""
     found = np.zeros(len(addresses), bool)
     for distance in (1, 2):
-        partner = addresses[:, np.arange(LANES) ^ distance]
+        partner = addresses[:, np.arange(LANES, dtype=np.int64) ^ distance]
         found |= ((addresses == partner) | (addresses < 0) | (partner < 0)).all(axis=1)
     return found
 
@@ -145,12 +145,16 @@ def _wavefronts(addresses: np.ndarray, width: np.ndarray, by_pairs: np.ndarray):
     for words, lanes in np.unique(np.stack([words_of, lanes_of], axis=1), axis=0):
         mine = np.nonzero((words_of == words) & (lanes_of == lanes))[0]
         passes = inside[mine].reshape(-1, lanes)
-        word = passes[:, :, None] // BANK_BYTES + np.where(passes >= 0, 0, -words)[:, :, None] + np.arange(words)
+        word = (
+            passes[:, :, None] // BANK_BYTES
+            + np.where(passes >= 0, 0, -words)[:, :, None]
+            + np.arange(words, dtype=np.int64)
+        )
         word = np.sort(word.reshape(len(passes), -1), axis=1)
         fresh = word >= 0
         fresh[:, 1:] &= word[:, 1:] != word[:, :-1]
         where = np.nonzero(fresh)
-        banks = np.bincount(where[0] * BANKS + word[where] % BANKS, minlength=len(passes) * BANKS)
+        banks = np.bincount((where[0] * BANKS + word[where] % BANKS).astype(np.intp), minlength=len(passes) * BANKS)
         fullest = banks.reshape(len(mine), -1, BANKS).max(axis=2)
         needed[mine] = fullest.sum(axis=1)
         ideal[mine] = (fullest > 0).sum(axis=1)

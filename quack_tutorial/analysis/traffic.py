@@ -69,7 +69,7 @@ def bytes_moved(trace: Trace) -> Table:
 
     Bytes that the lanes ask for, bulk copies included; an atomic reads and writes.
     """
-    every = accesses(trace, np.arange(len(trace.events)), shared=False)
+    every = accesses(trace, np.arange(len(trace.events), dtype=np.int64), shared=False)
     tensor = tensor_at(trace, every.address)
     rows = []
     total = {"read": 0, "written": 0, "moved": 0, "touched": 0}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from quack_tutorial import machine
-from quack_tutorial.bench import sweep
 from quack_tutorial.bench.operations import CellKey, default_rows, named
 
 PROVIDERS = ("ours", "eager", "compile")
@@ -19,6 +18,8 @@ def this_machine(operation: str, dtype: str, sizes, limit_s: float = 60) -> list
     operation = named(operation)
     if machine.detect().device != "cuda":
         return []
+    from quack_tutorial.bench import sweep  # starts processes, which a browser has not
+
     keys = [CellKey(operation, dtype, default_rows(N), N) for N in sizes]
     found = sweep.measure_cells(keys, PROVIDERS, rounds=7, do_bench=False, limit_s=limit_s)
     return [point for measured in found if measured.cell for point in points(operation, measured.cell)]

@@ -57,7 +57,7 @@ def ranges(numbers) -> str:
 
 def active(event) -> np.ndarray:
     """Which of the 32 lanes took part."""
-    return (int(event["mask"]) >> np.arange(LANES)) & 1 == 1
+    return (int(event["mask"]) >> np.arange(LANES, dtype=np.int64)) & 1 == 1
 
 
 def lane_words(lanes: np.ndarray) -> str:

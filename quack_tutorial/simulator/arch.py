@@ -112,7 +112,7 @@ def _active_lanes() -> np.ndarray:
 def _mask_of(mask) -> np.ndarray:
     if isinstance(mask, Value):
         mask = int(mask.a.reshape(-1)[0])
-    return ((constant_number(mask, "the shuffle mask") & 0xFFFFFFFF) >> np.arange(WARP)) & 1 == 1
+    return ((constant_number(mask, "the shuffle mask") & 0xFFFFFFFF) >> np.arange(WARP, dtype=np.int64)) & 1 == 1
 
 
 def _require_all(mask, what: str) -> None:
@@ -204,7 +204,7 @@ def _constant_source(kind: ShuffleKind, offset: int, clamp_bits: int) -> np.ndar
 
 def shuffle_source(kind: ShuffleKind, offset, clamp_bits: int) -> np.ndarray:
     """The lane each lane reads, by the PTX ISA's shfl pseudo-code; out-of-range lanes read themselves. (…, 32)."""
-    lane = np.arange(WARP)
+    lane = np.arange(WARP, dtype=np.int64)
     clamp, segment = clamp_bits & 31, (clamp_bits >> 8) & 31
     max_lane = (lane & segment) | (clamp & ~segment & 31)
     min_lane = lane & segment

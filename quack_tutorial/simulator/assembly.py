@@ -272,7 +272,7 @@ class _Machine:
         count = next((int(part[1]) for part in parts if part in ("v2", "v4")), 1)
         where, what = operands if base == "st" else operands[::-1]
         names = [name.strip() for name in what.strip("<>").split(",")]
-        space, offsets = _space(parts), np.arange(count)
+        space, offsets = _space(parts), np.arange(count, dtype=np.int64)
         pointer = self.pointer(where, dtype, space)
         if pointer.rows is not None and "shared::cluster" not in parts:
             raise fail("language", f"{base}.shared takes this block's own shared memory; another's is .shared::cluster")

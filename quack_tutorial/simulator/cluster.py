@@ -570,7 +570,7 @@ def bulk_copy(atom, src, dst, mbar_ptr=None) -> None:
         )
     # 16 bytes at a time, as the alignment that the instruction asks for
     step = 16 // src.dtype.itemsize
-    chunks = np.arange(0, count, step)
+    chunks = np.arange(0, count, step, dtype=np.int64)
     for side, op in ((src, Op.LOAD), (dst, Op.STORE)):
         m.check(side.pointer, chunks, step, m._lanes(None, len(chunks)), op, side.place(step))
     source_flat, source_index = m._flat_index(src.pointer, first)

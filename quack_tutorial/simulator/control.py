@@ -302,7 +302,7 @@ def elect():
     g = group()
     active = g.active().reshape(len(g.blocks), -1, 32)
     first = active.argmax(axis=2)
-    chosen = (np.arange(32) == first[..., None]) & active
+    chosen = (np.arange(32, dtype=np.int64) == first[..., None]) & active
     record_event(Op.ELECT)
     return Value(Boolean, chosen.reshape(g.shape))
 

@@ -227,7 +227,7 @@ def copy(atom, src, dst, *, pred=None, mbar_ptr=None, **_) -> None:
     for side in (src, dst):
         if values > 1 and not isinstance(side.pointer.memory, Registers):
             offsets = element_offsets(side.layout).reshape(-1, values)
-            if (offsets - offsets[:, :1] != np.arange(values)).any():
+            if (offsets - offsets[:, :1] != np.arange(values, dtype=np.int64)).any():
                 raise fail(
                     "language", f"a {atom.bits}-bit copy needs {values} neighbouring values, but {side} puts them apart"
                 )

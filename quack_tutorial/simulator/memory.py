@@ -335,7 +335,7 @@ def _as_made(pointer: Pointer, offsets: np.ndarray):
     made = pointer.memory.dtype
     factor = pointer.dtype.itemsize // made.itemsize
     own = replace(pointer, dtype=made, offset=pointer.offset * factor)
-    return own, (offsets[:, None] * factor + np.arange(factor)).reshape(-1), factor
+    return own, (offsets[:, None] * factor + np.arange(factor, dtype=np.int64)).reshape(-1), factor
 
 
 def _read_registers(pointer: Pointer, offsets: np.ndarray) -> np.ndarray:
@@ -384,7 +384,7 @@ def _write_registers(pointer: Pointer, offsets: np.ndarray, new: np.ndarray, kee
             new = np.where(keep, new, np.take_along_axis(array, index, axis=2))
         np.put_along_axis(array, index, np.broadcast_to(new, shape), axis=2)
         return
-    if (offsets - offsets[0] == np.arange(len(offsets))).all():
+    if (offsets - offsets[0] == np.arange(len(offsets), dtype=np.int64)).all():
         place = slice(start + int(offsets[0]), start + int(offsets[0]) + len(offsets))
     else:
         place = start + offsets
@@ -474,7 +474,7 @@ def gather(flat, index, width) -> np.ndarray:
     if len(flat) >= width and not (index & (width - 1)).any():
         picked = _vectors(flat, width).take(index >> width.bit_length() - 1, axis=0)
     else:
-        picked = flat[np.minimum(index[..., None] + np.arange(width), len(flat) - 1)]
+        picked = flat[np.minimum(index[..., None] + np.arange(width, dtype=np.int64), len(flat) - 1)]
     return picked.reshape(picked.shape[:2] + (-1,))
 
 
@@ -512,7 +512,7 @@ def scatter(flat, index, raw, width, lanes) -> None:
         vectors = _vectors(flat, width).view(wide)[:, 0]
         vectors[index >> width.bit_length() - 1] = np.ascontiguousarray(raw).view(wide)[..., 0]
     elif width > 1:
-        flat[index[..., None] + np.arange(width)] = raw
+        flat[index[..., None] + np.arange(width, dtype=np.int64)] = raw
     else:
         flat[index] = raw[..., 0]
 

@@ -163,13 +163,20 @@ def _store(pointer, values: list) -> None:
     """The words `values` to `pointer` in one instruction."""
     pointer, width = _access(f"st.global.v{len(values)}.b32", pointer, len(values))
     words = np.stack([np.broadcast_to(value.a, group().shape) for value in values], axis=-1).astype(np.int32)
-    m.write_raw(pointer, np.arange(width), words.view(pointer.dtype.storage), width, None, _place(pointer, width))
+    m.write_raw(
+        pointer,
+        np.arange(width, dtype=np.int64),
+        words.view(pointer.dtype.storage),
+        width,
+        None,
+        _place(pointer, width),
+    )
 
 
 def _load(name: str, pointer, count: int):
     """`count` words from `pointer` in one instruction."""
     pointer, width = _access(name, pointer, count)
-    raw = m.read_raw(pointer, np.arange(width), width, None, Op.LOAD, _place(pointer, width))
+    raw = m.read_raw(pointer, np.arange(width, dtype=np.int64), width, None, Op.LOAD, _place(pointer, width))
     words = np.ascontiguousarray(raw).view(np.int32)
     found = tuple(Value(Int32, words[..., k]) for k in range(count))
     return found if count > 1 else found[0]

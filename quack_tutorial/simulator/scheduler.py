@@ -116,7 +116,7 @@ class LaunchState:
     def block_order(self) -> np.ndarray:
         """Linear block indices, cluster by cluster and by rank within each."""
         (gx, gy, gz), (cx, cy, cz) = self.grid, self.cluster
-        linear = np.arange(gx * gy * gz).reshape(gz // cz, cz, gy // cy, cy, gx // cx, cx)
+        linear = np.arange(gx * gy * gz, dtype=np.int64).reshape(gz // cz, cz, gy // cy, cy, gx // cx, cx)
         return linear.transpose(0, 2, 4, 1, 3, 5).ravel()
 
     def shared_flat(self, dtype) -> np.ndarray:
@@ -222,7 +222,7 @@ def run_launch(kernel: KernelCall, launch: LaunchState) -> None:
 
 def _thread_range(launch: LaunchState):
     padded = -(-launch.threads // WARP) * WARP
-    threads = np.arange(padded)
+    threads = np.arange(padded, dtype=np.int64)
     exists = None if padded == launch.threads else (threads < launch.threads)[None, :]
     return threads, exists
 
@@ -235,7 +235,7 @@ def _run_fast(kernel: KernelCall, launch: LaunchState, last: int) -> None:
     for first in range(0, last, batch):
         blocks = order[first : first + batch]
         launch.open_batch(blocks)
-        STATE.group = Group(launch, blocks, threads, exists, -1, np.arange(len(blocks)))
+        STATE.group = Group(launch, blocks, threads, exists, -1, np.arange(len(blocks), dtype=np.int64))
         for _ in kernel.function.generator(kernel.args, kernel.kwargs):
             raise NeedsWarps
         STATE.run.steps = 0

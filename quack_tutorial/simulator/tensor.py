@@ -61,7 +61,7 @@ def contiguous_run(layout: Layout) -> int:
     while run > 1:
         if n % run == 0:
             rows = offsets.reshape(-1, run)
-            if (rows - rows[:, :1] == np.arange(run)).all():
+            if (rows - rows[:, :1] == np.arange(run, dtype=np.int64)).all():
                 return run
         run -= 1
     return 1

@@ -19,13 +19,13 @@ GMEM = 1 << 32  # where the global tensor `x` begins
 
 
 def lanes_mask(lanes) -> int:
-    return sum(1 << lane for lane in lanes)
+    return sum(1 << int(lane) for lane in lanes)
 
 
 def span(start, stride=4, lanes=ALL):
     """Addresses start, start + stride, … for these lanes in turn."""
     row = np.full(32, -1, np.int64)
-    row[list(lanes)] = start + stride * np.arange(len(lanes))
+    row[list(lanes)] = start + stride * np.arange(len(lanes), dtype=np.int64)
     return row
 
 
@@ -143,7 +143,7 @@ class Log:
         lanes = np.nonzero(row >= 0)[0]
         facts = dict(space=Space.SMEM, tensor=0, nbytes=nbytes, block=block)
         facts["addresses"] = np.where(row >= 0, row | block << SMEM_BLOCK_BITS, -1)
-        facts["sources"] = np.where(source >= 0, source + GMEM, -1)
+        facts["sources"] = np.where(source >= 0, np.asarray(source, np.int64) + GMEM, -1)
         return self.event(line, Op.ASYNC_COPY, lanes, **facts, **place)
 
     def commit(self, line, lanes=ALL, *, bulk=False, **place):

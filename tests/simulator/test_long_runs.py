@@ -72,6 +72,7 @@ def interrupts():
     signal.signal(signal.SIGINT, before)
 
 
+@pytest.mark.skipif(sys.platform == "emscripten", reason="a browser starts no threads")
 @pytest.mark.parametrize("check", [True, False])
 def test_ctrl_c_stops_an_endless_kernel_and_the_next_run_works(check, interrupts):
     over = threading.Event()

@@ -11,6 +11,7 @@ import textwrap
 
 import pytest
 
+pytestmark = pytest.mark.skipif(sys.platform == "emscripten", reason="a browser starts no processes")
 HIDDEN = {
     "cutlass": "nvidia-cutlass-dsl",
     "cuda": "cuda-python",

@@ -7,27 +7,16 @@
 // "overflow" (the page scrolls sideways), "prediction" (an answer that is not folded until it is asked for), "player" (one that does not play, or text under 11 px) and
 // "search". The exit status says only whether the check itself ran.
 
-import { createReadStream, existsSync, mkdirSync, readdirSync, readFileSync, statSync } from "node:fs";
-import { createServer } from "node:http";
+import { existsSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { extname, join, resolve, sep } from "node:path";
-import { chromium } from "playwright-core";
+import { join, resolve } from "node:path";
+
+import { fileOf, launch, serve, watch } from "./site.mjs";
 
 const SCHEMES = ["light", "dark"];
 const WIDTHS = [1280, 390];
 // Half-way through a change of colour, axe would measure a contrast that nobody sees for long.
 const STILL = "*, ::before, ::after { transition: none !important; animation: none !important }";
-const TYPES = {
-  ".css": "text/css",
-  ".html": "text/html; charset=utf-8",
-  ".js": "text/javascript",
-  ".json": "application/json",
-  ".png": "image/png",
-  ".svg": "image/svg+xml",
-  ".woff": "font/woff",
-  ".woff2": "font/woff2",
-};
-
 function readArguments(words) {
   const options = { site: null, chromium: "/usr/bin/chromium", search: null, screenshots: null };
   for (let i = 0; i < words.length; i++) {
@@ -36,25 +25,6 @@ function readArguments(words) {
   }
   if (!options.site || !existsSync(options.site)) throw new Error(`no site at ${options.site}`);
   return options;
-}
-
-// The file that a path of the site names, or null.
-function fileOf(site, path) {
-  let file = resolve(site, "." + decodeURIComponent(path));
-  if (file !== site && !file.startsWith(site + sep)) return null;
-  if (existsSync(file) && statSync(file).isDirectory()) file = join(file, "index.html");
-  return existsSync(file) ? file : null;
-}
-
-async function serve(site) {
-  const server = createServer((request, response) => {
-    const file = fileOf(site, new URL(request.url, "http://localhost").pathname);
-    if (!file) return response.writeHead(404).end();
-    response.writeHead(200, { "content-type": TYPES[extname(file)] ?? "application/octet-stream" });
-    createReadStream(file).pipe(response);
-  });
-  await new Promise((ready) => server.listen(0, "127.0.0.1", ready));
-  return { base: `http://127.0.0.1:${server.address().port}`, close: () => server.close() };
 }
 
 // Pages that show something: index.html only leads on to the first page, and is visited by the search.
@@ -68,22 +38,6 @@ function htmlPages(site, folder = "") {
     if (entry.isDirectory()) return entry.name.startsWith("_") ? [] : htmlPages(site, path + "/");
     return entry.name.endsWith(".html") && shows(join(site, path)) ? [path] : [];
   });
-}
-
-// Reports whatever the page asks for outside the site, refuses it, and reports errors on its console.
-async function watch(context, base, report) {
-  await context.route("**/*", (route) => {
-    const url = route.request().url();
-    if (url.startsWith(base) || /^(data|blob):/.test(url)) return route.continue();
-    report("outside request", url);
-    return route.abort();
-  });
-  await context.routeWebSocket("**/*", (socket) => report("outside request", socket.url()));
-  const page = await context.newPage();
-  page.on("console", (message) => message.type() === "error" && report("console", message.text()));
-  page.on("pageerror", (error) => report("console", error.message));
-  page.on("response", (response) => response.status() >= 400 && report("missing", response.url().slice(base.length)));
-  return page;
 }
 
 // Elements that reach past the right edge and are not inside something that scrolls by itself.
@@ -189,11 +143,7 @@ async function main() {
   const pages = htmlPages(options.site);
   const findings = [];
   const server = await serve(options.site);
-  const browser = await chromium.launch({
-    executablePath: options.chromium,
-    args: ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
-      "--disable-background-networking", "--disable-component-update", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"],
-  });
+  const browser = await launch(options.chromium);
   try {
     for (const scheme of SCHEMES) {
       for (const width of WIDTHS) {

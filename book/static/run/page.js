@@ -1,0 +1,194 @@
+// The cells of a page, made editable: each in its place, run in order by one worker.
+
+import { makeEditor } from "./editor.js";
+import { show } from "./output.js";
+
+const KEPT = `quack-tutorial:${location.pathname}`; // the reader's own texts, by the book's text that they replace
+
+// What a click needs from the page that is open.
+let page;
+
+export async function open(bar, base) {
+  const words = bar.querySelector("[role=status]");
+  page = { bar, words, base, worker: null, running: null, queue: [], kept: readKept(), cells: [] };
+  const address = new URL(`../_sources/${location.pathname.split("/").slice(-2).join("/")}`, base);
+  startWorker(performance.now());
+  page.notebook = await (await fetch(address.href.replace(/\.html$/, ".ipynb"))).json();
+  const sources = page.notebook.cells.filter((cell) => cell.cell_type === "code" && !text(cell).includes("google.colab"));
+  page.cells = sources.map((source, i) => ({ number: i + 1, source, built: text(source), state: "new" }));
+  for (const node of document.querySelectorAll("article.bd-article div.cell")) placeIn(node);
+  bar.insertAdjacentHTML(
+    "beforeend",
+    `<span class="qt-run-buttons"><button type="button" data-do="all">Run all cells</button>
+    <button type="button" data-do="stop" disabled>Stop</button>
+    <button type="button" data-do="download">Download as notebook</button></span>`,
+  );
+  const actions = { all: () => run(page.cells.at(-1)), stop, download };
+  for (const button of bar.querySelectorAll("[data-do]")) button.addEventListener("click", actions[button.dataset.do]);
+  // For tests, and for the console.
+  window.quackCells = { run: (n) => run(page.cells.at(n - 1)), change, state: (n) => page.cells[n - 1].state, idle };
+  next();
+}
+
+const text = (cell) => [cell.source].flat().join("");
+const idle = () => page.isReady && !page.running && !page.queue.length;
+
+// Cells: those of the notebook, with or without a place on the page ------------------------------------------------------
+
+function placeIn(node) {
+  const input = node.querySelector("div.cell_input");
+  // The output of an answer stands below its cell, in a fold.
+  if (!input) return adopt(page.last, node);
+  const cell = (page.last = page.cells[Number(input.querySelector(".qt-cell").textContent.match(/\d+/)[0]) - 1]);
+  adopt(cell, node);
+  Object.assign(cell, { node, mayFail: node.matches(".tag_raises-exception") });
+  input.querySelector("div[class*=highlight-]").hidden = true;
+  cell.editor = makeEditor({
+    parent: input,
+    text: page.kept[cell.built] ?? cell.built,
+    label: `Code of cell ${cell.number}`,
+    run: () => run(cell),
+    changed: () => keep(cell),
+  });
+  const tools = document.createElement("div");
+  tools.className = "qt-cell-tools";
+  tools.innerHTML = `<button type="button">Run</button> <button type="button">Reset</button> <span></span>`;
+  [cell.runButton, cell.resetButton, cell.words] = tools.children;
+  cell.runButton.setAttribute("aria-label", `Run cell ${cell.number}`);
+  cell.runButton.title = "Ctrl-Enter; runs the cells above first that have not run";
+  cell.resetButton.setAttribute("aria-label", `Reset cell ${cell.number} to the book's text`);
+  cell.runButton.addEventListener("click", () => (page.running === cell ? stop() : run(cell)));
+  cell.resetButton.addEventListener("click", () => (cell.editor.set(cell.built), keep(cell), cell.editor.focus()));
+  input.append(tools);
+  cell.resetButton.hidden = cell.editor.text() === cell.built;
+}
+
+function adopt(cell, node) {
+  cell.output = node.querySelector("div.cell_output");
+  cell.figures = cell.output ? [...cell.output.querySelectorAll(":scope > .output.text_html")] : [];
+}
+
+function mark(cell, state, words = "") {
+  cell.state = state;
+  page.bar.querySelector("[data-do=stop]").disabled = !page.running;
+  if (!cell.node) return;
+  cell.node.dataset.qtState = state;
+  cell.words.textContent = words;
+  cell.runButton.textContent = state === "running" ? "Stop" : "Run";
+}
+
+// What the reader changed ---------------------------------------------------------------------------------------------
+
+function readKept() {
+  try {
+    return JSON.parse(localStorage.getItem(KEPT)) ?? {};
+  } catch {
+    return {};
+  }
+}
+
+function keep(cell) {
+  const text = cell.editor.text();
+  if (text === cell.built) delete page.kept[cell.built];
+  else page.kept[cell.built] = text;
+  cell.resetButton.hidden = text === cell.built;
+  if (cell.state === "done" && cell.ran !== text) mark(cell, "changed", "changed since it ran");
+  try {
+    if (Object.keys(page.kept).length) localStorage.setItem(KEPT, JSON.stringify(page.kept));
+    else localStorage.removeItem(KEPT);
+  } catch {
+    // a browser that keeps nothing: the texts last as long as the page
+  }
+}
+
+function change(number, old, by) {
+  const { editor } = page.cells[number - 1];
+  if (!editor.text().includes(old)) throw new Error(`cell ${number} has no ${old}`);
+  editor.set(editor.text().replace(old, by));
+  keep(page.cells[number - 1]);
+}
+
+function download() {
+  for (const cell of page.cells) if (cell.node) cell.source.source = cell.editor.text();
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([JSON.stringify(page.notebook, null, 1)], { type: "application/x-ipynb+json" }));
+  link.download = location.pathname.split("/").at(-1).replace(/\.html$/, ".ipynb");
+  link.click();
+  URL.revokeObjectURL(link.href);
+}
+
+// Running -----------------------------------------------------------------------------------------------------------
+
+// Ask for a cell: those above it come first that have not run as they stand.
+function run(cell) {
+  cell.isAsked = true;
+  const above = page.cells.slice(0, cell.number - 1).filter((one) => !["done", "queued", "running"].includes(one.state));
+  for (const one of [...above, cell]) {
+    if (page.queue.includes(one) || page.running === one) continue;
+    page.queue.push(one);
+    mark(one, "queued", "waits");
+  }
+  if (!page.worker) startWorker(performance.now());
+  next();
+}
+
+function next() {
+  if (!page.isReady || page.running || !page.queue.length) return;
+  const cell = page.queue.shift();
+  page.running = cell;
+  cell.ran = cell.node ? cell.editor.text() : cell.built;
+  cell.pieces = [];
+  cell.started = performance.now();
+  mark(cell, "running", "runs");
+  page.worker.postMessage({ cell: cell.number, source: cell.ran });
+}
+
+function finished(cell, ok) {
+  page.running = null;
+  if (cell.node) show(cell);
+  cell.isAsked = false;
+  const took = (performance.now() - cell.started) / 1000;
+  const seconds = took < 0.1 ? "under 0.1 s" : `${took.toFixed(1)} s`;
+  const failed = !ok && cell.node && !cell.mayFail;
+  mark(cell, failed ? "failed" : "done", failed ? "stopped at the error" : seconds);
+  if (failed && page.queue.length) {
+    for (const one of page.queue.splice(0)) mark(one, "new", `not run: cell ${cell.number} above it failed`);
+  }
+  next();
+}
+
+// The worker ----------------------------------------------------------------------------------------------------------
+
+function startWorker(began) {
+  page.isReady = false;
+  page.worker = new Worker(new URL("worker.js", import.meta.url), { type: "module" });
+  page.worker.onmessage = ({ data }) => answered(data, began);
+  page.worker.onerror = (event) => answered({ failed: event.message || "the worker did not start" }, began);
+  page.worker.postMessage({ runtime: new URL("../runtime/", page.base).href });
+}
+
+function answered(data, began) {
+  if (data.stage) page.words.textContent = `${data.stage} …`;
+  else if (data.ready) {
+    page.isReady = true;
+    page.bar.dataset.readyMs = Math.round(performance.now() - began);
+    page.words.textContent = "Every cell can be changed now. Ctrl-Enter runs it, after those above it that have not run.";
+    next();
+  } else if (data.failed) {
+    stop();
+    page.words.textContent = `Python stopped: ${data.failed}. The next run starts it again.`;
+  } else if (data.kind) page.cells[data.cell - 1].pieces.push([data.kind, data.text]);
+  else finished(page.cells[data.cell - 1], data.done);
+}
+
+// Ends Python whatever it is doing; the next run starts it again, with all cells to be run anew.
+function stop() {
+  page.worker?.terminate();
+  page.worker = null;
+  const stopped = page.running;
+  page.running = null;
+  page.queue = [];
+  for (const cell of page.cells) if (cell.state !== "new") mark(cell, "new");
+  if (stopped) mark(stopped, "new", "stopped");
+  page.words.textContent = "Stopped. The next run starts Python again, from the first cell.";
+}

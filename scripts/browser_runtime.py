@@ -1,0 +1,155 @@
+"""Fetches what runs the book's cells in a web page, and packs it into a folder of the site.
+
+    python scripts/browser_runtime.py fetch   # into .runtime/, once; where a part cannot be had, one line says so
+    python scripts/browser_runtime.py pack _build/html/runtime
+
+| part     | from                                                                                  |
+|----------|---------------------------------------------------------------------------------------|
+| Pyodide  | npm, `pyodide@0.29.3`: CPython for WebAssembly                                        |
+| numpy    | PYODIDE_WHEELS (a folder), ../shared/pyodide, or Pyodide's own distribution           |
+| package  | this checkout: modules, styles, scripts and the records that chapters show            |
+
+Each fetched file is checked against its sha256. With PYODIDE_WHEELS=official only the file of Pyodide's distribution will do:
+what is published takes that one. The site is built by Sphinx, which packs (book/extension/book_site.py).
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import urllib.request
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+CACHE = ROOT / ".runtime"
+PYODIDE = "0.29.3"
+PYODIDE_SHA256 = "924f3167d6bf5e553bda392615eaa82edd82a9cffc32a1cc49853a926b148c5c"  # of the package on npm
+PYODIDE_FILES = ("pyodide.mjs", "pyodide.asm.js", "pyodide.asm.wasm", "python_stdlib.zip", "pyodide-lock.json")
+NUMPY = "numpy-2.2.5-cp313-cp313-pyodide_2025_0_wasm32.whl"
+OFFICIAL = f"https://cdn.jsdelivr.net/pyodide/v{PYODIDE}/full/{NUMPY}"
+NUMPY_SHA256 = {
+    "6eaab6a7bb658d71ebe702911a3deab715323642462eb41b65565ca6a7cc23f1": "Pyodide's distribution",
+    "be1aee57f9855e51543bc342aa7a4eb881552887d7ddd6df58fce1f43360f8de": "the same with its modules compiled: not for publishing",
+}
+# What the wheel leaves out: the proof suites' records, and those of tuning and of the host.
+LEFT_OUT = ("records/tune/", "records/validation/", "records/host/")
+
+
+class Unavailable(Exception):
+    """A part cannot be had here; says which, and why."""
+
+
+def fetch(cache=CACHE, wheels=None):
+    """Bring Pyodide and numpy into `cache`, where they are not there yet. Raises Unavailable."""
+    cache.mkdir(exist_ok=True)
+    stamp = cache / f"pyodide-{PYODIDE}"
+    if not stamp.exists():
+        partial = Path(tempfile.mkdtemp(dir=cache))
+        try:
+            _unpack_pyodide(partial)
+            partial.rename(stamp)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+    _numpy(cache, wheels if wheels is not None else os.environ.get("PYODIDE_WHEELS", ""))
+
+
+def _unpack_pyodide(folder):
+    npm = shutil.which("npm")
+    if npm is None:
+        raise Unavailable("npm, which fetches Pyodide, is not installed")
+    command = [npm, "pack", f"pyodide@{PYODIDE}", "--silent", "--pack-destination", str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder)
+    if done.returncode:
+        why = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+        raise Unavailable(f"npm cannot fetch pyodide@{PYODIDE} ({why})")
+    (archive,) = folder.glob("*.tgz")
+    if _sha256(archive) != PYODIDE_SHA256:
+        raise Unavailable(f"what npm gives for pyodide@{PYODIDE} has another sha256 than {PYODIDE_SHA256[:12]}")
+    with tarfile.open(archive) as tar:
+        for name in PYODIDE_FILES:
+            (folder / name).write_bytes(tar.extractfile(f"package/{name}").read())
+    archive.unlink()
+
+
+def _numpy(cache, wheels):
+    official = wheels == "official"
+    kept = cache / NUMPY
+    if kept.exists() and _is_numpy(kept, official):
+        return
+    folders = [] if official else [Path(wheels)] if wheels else [ROOT.parent / "shared" / "pyodide"]
+    for folder in folders:
+        if (folder / NUMPY).exists() and _is_numpy(folder / NUMPY, official):
+            shutil.copyfile(folder / NUMPY, kept)
+            return
+    try:
+        with urllib.request.urlopen(OFFICIAL, timeout=30) as answer:
+            kept.write_bytes(answer.read())
+    except OSError as error:
+        raise Unavailable(
+            f"numpy for Pyodide is not in {folders[0] if folders else 'reach'}, nor at {OFFICIAL} ({error})"
+        ) from None
+    if not _is_numpy(kept, official=True):
+        kept.unlink()
+        raise Unavailable(f"{OFFICIAL} has another sha256 than the one that Pyodide {PYODIDE} names")
+
+
+def _is_numpy(path, official):
+    digest = _sha256(path)
+    return digest in NUMPY_SHA256 and (not official or digest == next(iter(NUMPY_SHA256)))
+
+
+def _sha256(path):
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def available(cache=CACHE):
+    """Whether everything that was to be fetched is there."""
+    return (cache / f"pyodide-{PYODIDE}").is_dir() and (cache / NUMPY).exists()
+
+
+def pack(folder, cache=CACHE):
+    """Put Pyodide, numpy, the package's wheel and a manifest of them into `folder`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in PYODIDE_FILES:
+        shutil.copyfile(cache / f"pyodide-{PYODIDE}" / name, folder / name)
+    shutil.copyfile(cache / NUMPY, folder / NUMPY)
+    # The wheel's name changes with what is in it, so that no browser keeps an old one.
+    wheel = folder / "quack_tutorial.zip"
+    write_wheel(wheel)
+    wheel = wheel.rename(folder / f"quack_tutorial-{_sha256(wheel)[:12]}.whl")
+    parts = [*PYODIDE_FILES, NUMPY, wheel.name]
+    manifest = {"numpy": NUMPY, "package": wheel.name, "bytes": sum((folder / part).stat().st_size for part in parts)}
+    (folder / "manifest.json").write_text(json.dumps(manifest) + "\n", encoding="utf-8")
+
+
+def write_wheel(path):
+    """The package as one zip file: the same bytes for the same sources."""
+    package = ROOT / "quack_tutorial"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as wheel:
+        for file in sorted(package.rglob("*")):
+            name = file.relative_to(package).as_posix()
+            if file.suffix in (".py", ".json", ".js", ".css", ".svg", ".html") and not name.startswith(LEFT_OUT):
+                entry = zipfile.ZipInfo(f"quack_tutorial/{name}", (1980, 1, 1, 0, 0, 0))
+                entry.compress_type = zipfile.ZIP_DEFLATED
+                wheel.writestr(entry, file.read_bytes())
+
+
+def main(argv):
+    if argv[1:] == ["fetch"]:
+        try:
+            fetch()
+        except Unavailable as why:
+            print(f"The site is built without its button Run in this page: {why}.")
+    elif len(argv) == 3 and argv[1] == "pack":
+        pack(Path(argv[2]))
+    else:
+        sys.exit(__doc__)
+
+
+if __name__ == "__main__":
+    main(sys.argv)

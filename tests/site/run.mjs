@@ -1,0 +1,89 @@
+// Opens a chapter as a reader would, starts "Run in this page", and does what the steps say.
+//
+//   node run.mjs SITE PAGE STEPS [--chromium PATH]
+//
+// STEPS is a JSON list of
+//   {"run": N}                        run cell N (0: all cells), and wait until it is done
+//   {"replace": [N, TEXT, BY]}        change the text of cell N
+//   {"reload": true}                  load the page again and start Python again
+//   {"stop": N}                       run cell N, ask for a stop after a second, say how long that took
+// and the answer one JSON object: {ready_ms, bytes, requests_before, cells: [{number, state, text, figures, alive, took}], stopped_ms,
+// findings}, `findings` as in check.mjs. A cell's `alive` counts its players that a script has brought to life.
+
+import { statSync } from "node:fs";
+import { resolve } from "node:path";
+
+import { fileOf, launch, serve, watch } from "./site.mjs";
+
+const [site, path, steps, , chromium = "/usr/bin/chromium"] = process.argv.slice(2);
+const LONG = { timeout: 240_000 };
+
+// What each cell shows now; an answer's output stands in a node of its own, after the cell's.
+const cellsOf = (nodes) => {
+  const cells = [];
+  for (const node of nodes) {
+    if (node.querySelector(".cell_input")) {
+      const took = node.querySelector(".qt-cell-tools span")?.textContent;
+      const number = Number(node.querySelector(".qt-cell").textContent.match(/\d+/)[0]);
+      cells.push({ number, state: node.dataset.qtState ?? "new", text: "", figures: 0, alive: 0, took });
+    }
+    const cell = cells.at(-1);
+    cell.text += [...node.querySelectorAll(".cell_output .output:not(.text_html)")].map((part) => part.textContent).join("");
+    cell.figures += node.querySelectorAll(".cell_output .output.text_html").length;
+    cell.alive += node.querySelectorAll(".cell_output [data-ready]").length;
+  }
+  return cells;
+};
+
+async function begin(page) {
+  await page.click(".qt-start");
+  await page.waitForSelector(".qt-run-bar[data-ready-ms]", { timeout: 90_000 });
+  await page.waitForFunction(() => window.quackCells);
+}
+
+async function main() {
+  const server = await serve(resolve(site));
+  const browser = await launch(chromium);
+  const findings = [], fetched = new Set();
+  try {
+    const context = await browser.newContext({ viewport: { width: 1280, height: 844 } });
+    const page = await watch(context, server.base, (kind, text) => findings.push({ kind, text }));
+    page.on("dialog", (dialog) => dialog.accept());
+    context.on("request", (request) => fetched.add(new URL(request.url()).pathname));
+    await page.goto(`${server.base}/${path}`, { waitUntil: "load" });
+    const before = [...fetched].filter((name) => /runtime|_static\/run\//.test(name));
+    await begin(page);
+    const answer = { ready_ms: Number(await page.getAttribute(".qt-run-bar", "data-ready-ms")), requests_before: before };
+    for (const step of JSON.parse(steps)) {
+      if (step.reload) {
+        await page.reload({ waitUntil: "load" });
+        await begin(page);
+      } else if (step.replace) {
+        const [number, text, by] = step.replace;
+        await page.evaluate(([n, old, next]) => window.quackCells.change(n, old, next), [number, text, by]);
+      } else if (step.run !== undefined) {
+        await page.evaluate((n) => window.quackCells.run(n), step.run);
+        await page.waitForFunction(() => window.quackCells.idle(), null, LONG);
+      } else if (step.stop) {
+        await page.evaluate((n) => window.quackCells.run(n), step.stop);
+        await page.waitForFunction((n) => window.quackCells.state(n) === "running", step.stop, LONG);
+        await page.waitForTimeout(500);
+        const began = Date.now();
+        await page.click('[data-do="stop"]');
+        await page.waitForFunction(() => !document.querySelector("[data-qt-state=running]"));
+        answer.stopped_ms = Date.now() - began;
+      }
+    }
+    answer.cells = await page.$$eval("article.bd-article div.cell", cellsOf);
+    answer.bytes = [...fetched].map((name) => fileOf(resolve(site), name)).filter((file) => file && /runtime/.test(file))
+      .reduce((sum, file) => sum + statSync(file).size, 0);
+    console.log(JSON.stringify({ ...answer, findings }));
+  } catch (error) {
+    throw new Error(`${error.message}\n${JSON.stringify(findings)}`);
+  } finally {
+    await browser.close();
+    server.close();
+  }
+}
+
+await main();

@@ -1,0 +1,63 @@
+// A built site on a port of this machine, and a browser that sees nothing else.
+
+import { createReadStream, existsSync, statSync } from "node:fs";
+import { createServer } from "node:http";
+import { extname, join, resolve, sep } from "node:path";
+import { chromium } from "playwright-core";
+
+const TYPES = {
+  ".css": "text/css",
+  ".html": "text/html; charset=utf-8",
+  ".ipynb": "application/json",
+  ".js": "text/javascript",
+  ".json": "application/json",
+  ".mjs": "text/javascript",
+  ".png": "image/png",
+  ".svg": "image/svg+xml",
+  ".wasm": "application/wasm",
+  ".woff": "font/woff",
+  ".woff2": "font/woff2",
+};
+
+// The file that a path of the site names, or null.
+export function fileOf(site, path) {
+  let file = resolve(site, "." + decodeURIComponent(path));
+  if (file !== site && !file.startsWith(site + sep)) return null;
+  if (existsSync(file) && statSync(file).isDirectory()) file = join(file, "index.html");
+  return existsSync(file) ? file : null;
+}
+
+export async function serve(site) {
+  const server = createServer((request, response) => {
+    const file = fileOf(site, new URL(request.url, "http://localhost").pathname);
+    if (!file) return response.writeHead(404).end();
+    response.writeHead(200, { "content-type": TYPES[extname(file)] ?? "application/octet-stream" });
+    createReadStream(file).pipe(response);
+  });
+  await new Promise((ready) => server.listen(0, "127.0.0.1", ready));
+  return { base: `http://127.0.0.1:${server.address().port}`, close: () => server.close() };
+}
+
+export function launch(executablePath) {
+  return chromium.launch({
+    executablePath,
+    args: ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
+      "--disable-background-networking", "--disable-component-update", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"],
+  });
+}
+
+// Reports whatever the page asks for outside the site, refuses it, and reports errors on its console.
+export async function watch(context, base, report) {
+  await context.route("**/*", (route) => {
+    const url = route.request().url();
+    if (url.startsWith(base) || /^(data|blob):/.test(url)) return route.continue();
+    report("outside request", url);
+    return route.abort();
+  });
+  await context.routeWebSocket("**/*", (socket) => report("outside request", socket.url()));
+  const page = await context.newPage();
+  page.on("console", (message) => message.type() === "error" && report("console", message.text()));
+  page.on("pageerror", (error) => report("console", error.message));
+  page.on("response", (response) => response.status() >= 400 && report("missing", response.url().slice(base.length)));
+  return page;
+}
