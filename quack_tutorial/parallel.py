@@ -58,9 +58,11 @@ class _VocabularyParallel(torch.autograd.Function):
         of_rank = torch.where(here, local, IGNORED)
         _, lse = ops.cross_entropy(logits.detach(), of_rank, IGNORED, "none", return_lse=True)
         own = torch.where(here, local, 0)
-        picked = logits.detach().gather(1, own[:, None])[:, 0].float() * here  # 0 where the target is elsewhere
-        pairs = [torch.empty(2, len(target), device=logits.device) for _ in range(dist.get_world_size(group))]
-        dist.all_gather(pairs, torch.stack((lse, picked)), group=group)
+        picked = logits.detach().gather(1, own[:, None])[:, 0].float()
+        picked = torch.where(here, picked, 0.0)
+        pair, ranks = torch.stack((lse, picked)), dist.get_world_size(group)
+        pairs = [torch.empty_like(pair) for _ in range(ranks)]
+        dist.all_gather(pairs, pair, group=group)
         pairs = torch.stack(pairs)
         lse = combined(pairs[:, 0])
         ctx.save_for_backward(logits, torch.where(target == IGNORED, IGNORED, own), here, lse)
@@ -69,8 +71,9 @@ class _VocabularyParallel(torch.autograd.Function):
     @staticmethod
     def backward(ctx, dloss):
         logits, own, here, lse = ctx.saved_tensors
-        # read M n elements; write M n elements. Rows whose target is elsewhere took column 0 for it: written again.
+        # read M n elements; write M n elements
         dx = torch.ops.quack_tutorial.cross_entropy_backward(logits, own, dloss, lse, IGNORED)
+        # Rows whose target is elsewhere took column 0 for it: it is written again.
         first = (logits[:, 0].float() - lse).exp() * dloss
         dx[:, 0] = torch.where(here | (own == IGNORED), dx[:, 0], first.to(dx.dtype))
         return dx, None, None
@@ -100,6 +103,8 @@ def check(M: int = 32, N: int = 512, dtype=torch.float32, seed: int = 0) -> dict
     whole = (4 * torch.randn(M, N, generator=draw)).to(dtype)
     target = torch.randint(N, (M,), generator=draw)
     target[0] = IGNORED
+    # As a mask leaves it: of two ranks the first has nothing of row 1, and not its first column of row 2.
+    whole[1, : N // 2], whole[2, 0], target[1:3] = -torch.inf, -torch.inf, N - 1
     weight = torch.rand(M, generator=draw)
     part = whole.chunk(world, dim=1)[rank].contiguous().to(device).requires_grad_()
     loss = cross_entropy(part, target.to(device))
