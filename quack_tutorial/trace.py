@@ -83,8 +83,13 @@ class FenceKind(IntEnum):
     GPU = 2
     SYS = 3
     MBARRIER_INIT = 4
-    PROXY_ASYNC = 5
+    PROXY_ASYNC = 5  # of shared and global memory
+    PROXY_ASYNC_SHARED = 6
+    PROXY_ASYNC_GLOBAL = 7
 
+
+# What a WAIT_GROUP waits for (its `arg2`): cp.async groups, bulk groups, or that bulk groups have read their sources.
+COPY_WAIT, BULK_WAIT, READ_WAIT = range(3)
 
 EVENT_DTYPE = np.dtype(
     [

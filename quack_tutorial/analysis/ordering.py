@@ -24,10 +24,11 @@ the earlier atomic itself is ordered before all that the later one's thread does
 each address (vector LOCATIONS). A plain store to the address is not taken to end the chain: where it is ordered with the
 atomics, so is what they release, and where it is not, it races with them.
 
-Where there are bulk copies, each vector has a second half: what a proxy fence (PROXY_ASYNC) has made visible to them. The
-fence copies the first half to the second, and edges join both. mbarrier_init_fence does so for the thread's inits alone.
+Where there are bulk copies, each vector has two more parts: what proxy fences have made visible to them, in shared memory
+(PROXY_ASYNC_SHARED), in global memory (PROXY_ASYNC_GLOBAL), or both (PROXY_ASYNC). A fence copies the first part to another,
+and edges join each. mbarrier_init_fence does so for the thread's inits alone.
 
-Not covered: flags that are stored and loaded without atomics; proxies of other memory.
+Not covered: flags that are stored and loaded without atomics.
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from quack_tutorial.trace import FenceKind, Op
+from quack_tutorial.trace import COPY_WAIT, READ_WAIT, FenceKind, Op
 
-from .accesses import LANES, SHARED, Role, lane_bits, repeat
+from .accesses import LANES, SHARED, Kind, Role, lane_bits, repeat
 
 NEVER = np.iinfo(np.int64).max // 2
 MBARRIER_OPS = (Op.MBARRIER_INIT, Op.MBARRIER_ARRIVE, Op.MBARRIER_RESUME)
@@ -56,6 +57,13 @@ FENCE_LEVEL = {
     FenceKind.CLUSTER: CLUSTER_LEVEL,
     FenceKind.GPU: GRID_LEVEL,
     FenceKind.SYS: GRID_LEVEL,
+}
+
+SHARED_PART, GLOBAL_PART = 1, 2  # of a vector: what bulk copies see there
+PROXY_PARTS = {
+    FenceKind.PROXY_ASYNC: (SHARED_PART, GLOBAL_PART),
+    FenceKind.PROXY_ASYNC_SHARED: (SHARED_PART,),
+    FenceKind.PROXY_ASYNC_GLOBAL: (GLOBAL_PART,),
 }
 
 
@@ -97,11 +105,12 @@ class Order:
     change_offsets: np.ndarray
     clocks: np.ndarray
     group_done: dict  # event -> (32,) step at which the issuing lane has waited for the copy, or NEVER
+    group_read: dict  # the same of a bulk copy's source, where the lane waited for that alone
     phase_done: dict  # event -> (32, 2): mbarrier entry and phase that counted the lane's transfer, or -1
     exits: dict  # block -> clock of the whole block at its exit; only blocks whose warps all exited
     started: dict  # block -> clock entry
     pending: dict  # event -> (step, n) of a wait_group that came after it and did not cover it
-    width_of: np.ndarray  # (strands,): entries of its cluster's vector (of each half)
+    width_of: np.ndarray  # (strands,): entries of its cluster's vector (of each part)
     far: dict  # offset of a strand's clock -> {cluster or LOCATIONS: offset of that vector}
     locations: np.ndarray  # addresses of atomics that are followed, in order
 
@@ -128,7 +137,7 @@ class Order:
         keys = strand.astype(np.int64) * self.steps + step
         return self.change_offsets[np.searchsorted(self.change_keys, keys, side="right") - 1]
 
-    def completions(self, event: np.ndarray, lane: np.ndarray, role: np.ndarray, step: np.ndarray):
+    def completions(self, event: np.ndarray, lane: np.ndarray, role: np.ndarray, step: np.ndarray, kind: np.ndarray):
         """When each access is over: (clock entry, time in it, step for its own thread)."""
         strand = self.strand_of[self.warp_of[event], lane]
         entry, over, own_over = self.entry_of[strand].copy(), step.copy(), step.copy()
@@ -142,6 +151,8 @@ class Order:
             nothing = np.full(32, NEVER) if which == Role.GROUP else np.full((32, 2), -1, np.int64)
             table = np.stack([done.get(int(number), nothing) for number in numbers])[index, lane[mine]]
             if which == Role.GROUP:
+                read = np.stack([self.group_read.get(int(number), nothing) for number in numbers])[index, lane[mine]]
+                table = np.where(kind[mine] == Kind.READ, np.minimum(table, read), table)
                 over[mine] = own_over[mine] = table
             else:
                 landed = table[:, 0] >= 0
@@ -181,10 +192,10 @@ class _Replay:
         if not ordering:
             atomics &= self._counters(atomics)
         # Bulk copies see what threads wrote, data and mbarriers, only after a proxy fence.
-        self.halves = 1 + bool((op == int(Op.BULK_COPY)).any())
+        self.parts = 3 if (op == int(Op.BULK_COPY)).any() else 1
         keep = np.isin(op, [int(o) for o in REPLAYED]) & (op != int(Op.FENCE))
         keep |= fence == int(FenceKind.MBARRIER_INIT)
-        keep |= (fence == int(FenceKind.PROXY_ASYNC)) & (self.halves == 2)
+        keep |= np.isin(fence, [int(kind) for kind in PROXY_PARTS]) & (self.parts == 3)
         keep |= atomics | (memory_fences & atomics.any())
         self.sync = np.nonzero(keep)[0]
         used = self.events["addresses"][atomics]
@@ -299,7 +310,7 @@ class _Replay:
         self.changes = []  # (strand, step + 1, offset)
         for s in range(count):
             c = self.clusters[int(self.strand_cluster[s])]
-            vector = np.zeros(c.width * self.halves, np.int64)
+            vector = np.zeros(c.width * self.parts, np.int64)
             vector[c.started[int(blocks[s])]] = 1
             self.now.append({c.number: vector})
         for s, clock in enumerate(self.now):
@@ -336,12 +347,12 @@ class _Replay:
 
     def _release_relaxed(self, c: Cluster, strands: list) -> dict:
         """A relaxed cluster arrive: the strands' fenced mbarrier inits, and which blocks have started."""
-        own = np.zeros(c.width * self.halves, np.int64)
+        own = np.zeros(c.width * self.parts, np.int64)
         started = list(c.started.values())
         for s in strands:
             own[started] = np.maximum(own[started], self.now[s][c.number][started])
             if s in c.inits:
-                for entry in [c.inits[s] + half * c.width for half in range(self.halves)]:
+                for entry in [c.inits[s] + part * c.width for part in range(self.parts)]:
                     own[entry] = max(c.fenced.get(s, 0), own[entry])
         return {c.number: own}
 
@@ -359,7 +370,7 @@ class _Replay:
 
     def run(self) -> Order:
         barriers, groups = {}, {}
-        self.group_done, self.phase_done, self.pending = {}, {}, {}
+        self.group_done, self.phase_done, self.pending, self.group_read = {}, {}, {}, {}
         self.sending = {}  # (event, mbarrier address) -> [what its threads release, lanes whose transfer has not landed]
         exits, exited = {}, {}
         # (address, level, block or cluster or 0) -> what atomics there released; strand -> level -> a clock
@@ -426,6 +437,7 @@ class _Replay:
             offsets,
             np.concatenate(self.flat),
             self.group_done,
+            self.group_read,
             self.phase_done,
             {
                 block: clock[c.number]
@@ -444,14 +456,16 @@ class _Replay:
         for s in strands:
             if kind == FenceKind.MBARRIER_INIT:
                 c.fenced[s] = step
-                if self.halves == 2 and s in c.inits:
-                    own = np.zeros(2 * c.width, np.int64)
-                    own[c.width + c.inits[s]] = step
+                if self.parts == 3 and s in c.inits:
+                    own = np.zeros(3 * c.width, np.int64)
+                    own[SHARED_PART * c.width + c.inits[s]] = step
                     self._acquire(c, [s], {c.number: own}, step)
-            elif kind == FenceKind.PROXY_ASYNC:
+            elif kind in PROXY_PARTS:
                 clock = self._release(c, [s], step)
                 own = clock[c.number]
-                own[c.width :] = np.maximum(own[c.width :], own[: c.width])
+                for part in PROXY_PARTS[kind]:
+                    there = slice(part * c.width, (part + 1) * c.width)
+                    own[there] = np.maximum(own[there], own[: c.width])
                 own[: c.width] = self.now[s][c.number][: c.width]
                 self._acquire(c, [s], clock, step)
             else:
@@ -503,7 +517,7 @@ class _Replay:
                 _join(mbarrier.released, phase, self._release(c, strands, step + 1))
             elif op == Op.MBARRIER_RESUME and phase >= 0:
                 # Phases complete in order, so a later one has the arrivals of all before it.
-                own = np.zeros(c.width * self.halves, np.int64)
+                own = np.zeros(c.width * self.parts, np.int64)
                 own[mbarrier.entry] = phase + 1
                 clock = {c.number: own}
                 for p, released in mbarrier.released.items():
@@ -533,7 +547,7 @@ class _Replay:
     def _group(self, groups, i: int, event, w: int, op: int, step: int) -> None:
         """Copies of each lane in commit groups; wait_group(n) completes all but the lane's last n groups."""
         bulk = op == Op.BULK_COPY or (op == Op.COMMIT_GROUP and event["arg"] == 1)
-        bulk = bulk or (op == Op.WAIT_GROUP and event["arg2"] == 1)
+        bulk = bulk or (op == Op.WAIT_GROUP and event["arg2"] != COPY_WAIT)
         if op == Op.BULK_COPY and event["arg2"] >= 0:
             return
         committed, copies = groups.setdefault((w, bulk), (np.zeros(32, np.int64), []))
@@ -548,6 +562,10 @@ class _Replay:
             allowed = committed - int(event["arg"])
             for copy in list(copies):
                 source, issuing, group, done = copy
+                if event["arg2"] == READ_WAIT:
+                    read = self.group_read.setdefault(source, np.full(32, NEVER, np.int64))
+                    read[lanes & issuing & (group < allowed) & (read == NEVER)] = step
+                    continue
                 done[lanes & issuing & (group < allowed) & (done == NEVER)] = step
                 if (done[issuing] < NEVER).all():
                     copies.remove(copy)

@@ -145,7 +145,7 @@ def _question(trace, order, race: Race, events) -> str:
             "before the second, or give the second its own place and mbarrier."
         )
     if copy and not _waited(trace, order, race):
-        return f"Is {_wait_name(race, events[0])} missing between the two?"
+        return _read_alone(trace, order, race) or f"Is {_wait_name(race, events[0])} missing between the two?"
     if race.scope == CLUSTER:
         if _relaxed_between(trace, order, race):
             return "cluster_arrive_relaxed orders no memory: is cluster_arrive() meant?"
@@ -153,7 +153,7 @@ def _question(trace, order, race: Race, events) -> str:
     if copy:
         name = _wait_name(race, events[0])
         if race.scope == WARP and race.same_thread:
-            return f"Is {name} missing between the two?"
+            return _read_alone(trace, order, race) or f"Is {name} missing between the two?"
         barrier = "cute.arch.sync_warp()" if race.scope == WARP else "cute.arch.barrier()"
         return f"{name} orders a copy only for the thread that made it: is {barrier} missing after it?"
     if race.scope == WARP:
@@ -199,8 +199,20 @@ def _before_arrival(trace, order, race: Race, events, lines) -> str:
             return (
                 f"{head}{name}({allowed}) at {where} lets {_count(allowed, 'group')} stay under way: is that too many?"
             )
-    passed = _passed_too_soon(trace, race, events) if race.roles[0] == Role.PHASE else None
+    passed = _passed_too_soon(trace, race, events) if race.roles[0] == Role.PHASE else _read_alone(trace, order, race)
     return f"{head}{passed or f'Is {name} missing' + ('' if race.roles[0] == Role.GROUP else ' before the read') + '?'}"
+
+
+def _read_alone(trace, order, race: Race) -> str | None:
+    """What to say where a bulk store was waited for with read=True, and its written bytes are used."""
+    read = order.group_read.get(race.events[0])
+    if race.roles[0] != Role.GROUP or race.kinds[0] == Kind.READ or read is None or (read >= NEVER).all():
+        return None
+    wait = trace.events[int(np.searchsorted(trace.events["step"], read.min()))]
+    return (
+        f"cp_async_bulk_wait_group(..., read=True) at {trace.line(wait).where} waits until the copy has read shared memory; "
+        "what it writes is there after one without read=True."
+    )
 
 
 def _passed_too_soon(trace, race: Race, events) -> str | None:
@@ -328,10 +340,13 @@ def report_proxy(trace, race: Race) -> Finding:
             f"Is mbarrier_init_fence() missing {_fence_place(race)}?"
         )
         return Finding("mbarrier not published", message, lines, race.blocks[0], race.threads, (race.address,), 1)
+    space, fence = "shared memory", "fence_view_async_shared()"
+    if not race.shared:
+        space, fence = f"{trace.tensors[race.tensor].name} in global memory", 'fence_proxy("async.global")'
     message = (
-        f"Missing proxy fence: the bulk copy at {lines[1].where} reads shared memory that thread {race.threads[0]} wrote at "
+        f"Missing proxy fence: the bulk copy at {lines[1].where} reads {space} that thread {race.threads[0]} wrote at "
         f"{lines[0].where} ({_count(race.words, 'word')}, block {race.blocks[0]}); the async proxy needs "
-        f"cute.arch.fence_view_async_shared() {_fence_place(race)}."
+        f"cute.arch.{fence} {_fence_place(race)}."
     )
     return Finding("missing proxy fence", message, lines, race.blocks[0], race.threads, (race.address,), race.words)
 

@@ -4,11 +4,11 @@ Independent of the schedule that the simulator happened to run: `ordering` says 
 accesses to each byte. First every access is compared with the accesses just before it, which decides for each byte
 whether all is ordered, since order is transitive; only bytes where it is not are compared pair by pair.
 
-What a bulk copy reads from shared memory must be ordered after what threads wrote there *and* have passed a proxy fence on
-the way: see `_Pairs.unfenced`.
+What a bulk copy reads must be ordered after what threads wrote there *and* have passed a proxy fence of that memory on the
+way: see `_Pairs.unfenced`.
 
-Not covered: paths that were not executed, proxy fences elsewhere (global memory, before a bulk copy overwrites what threads
-wrote), launches that overlap.
+Not covered: paths that were not executed, proxy fences before a bulk copy overwrites what threads wrote, or between clusters;
+launches that overlap.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 from quack_tutorial.trace import SMEM_BLOCK_BITS, Finding, Op
 
 from .accesses import Accesses, Kind, Role, accesses, granules, repeat
-from .ordering import LOCATIONS, Order, replay
+from .ordering import GLOBAL_PART, LOCATIONS, SHARED_PART, Order, replay
 from .race_reports import Race, one_per_cause, report, report_exit, report_proxy, report_start
 from .requests import tensor_at
 
@@ -45,7 +45,7 @@ def races(trace) -> tuple[Finding, ...]:
         findings += lifetimes + [
             report(trace, launch.order, race) for race in one_per_cause(trace, launch.order, found)
         ]
-        findings += [report_proxy(trace, race) for race in launch.unfenced()]
+        findings += [report_proxy(trace, race) for race in launch.unfenced() + launch.unfenced_in_global_memory()]
     return tuple(findings)
 
 
@@ -96,7 +96,10 @@ class _Launch:
         return [race for shared, pairs in self.pairs.items() for race in pairs.grouped(shared)]
 
     def unfenced(self) -> list[Race]:
-        return self.pairs[True].unfenced() if True in self.pairs else []
+        return self.pairs[True].unfenced(shared=True) if True in self.pairs else []
+
+    def unfenced_in_global_memory(self) -> list[Race]:
+        return self.pairs[False].unfenced(shared=False) if False in self.pairs else []
 
 
 # ---- which bytes are contended --------------------------------------------------------------------------------------
@@ -200,7 +203,7 @@ class _Pairs:
         self.kind, self.role = table.kind[self.row], table.role[self.row]
         self.address, self.size = table.address[self.row], table.size[self.row]
         self.cluster = order.cluster_of[self.strand]
-        self.entry, self.over, self.own_over = order.completions(self.event, self.low, self.role, self.step)
+        self.entry, self.over, self.own_over = order.completions(self.event, self.low, self.role, self.step, self.kind)
         self.offset = order.offsets(self.strand, self.step)
         self.location = np.where(self.kind == Kind.ATOMIC, order.location(self.address), -1)
 
@@ -306,7 +309,7 @@ class _Pairs:
         first, second, hazard = self._hazards(a, b, initialised, shared)
         return self._gathered(first, second, hazard, shared)
 
-    def unfenced(self) -> list[Race]:
+    def unfenced(self, shared: bool) -> list[Race]:
         """Threads' writes that are ordered before a bulk copy's read of them, but with no proxy fence on the way.
 
         Only writes since a bulk copy last wrote the same bytes count. cp.async writes as a thread does. An mbarrier's init is
@@ -328,15 +331,18 @@ class _Pairs:
             generic = (
                 (self.kind[a] != Kind.READ) & np.isin(self.role[a], (Role.PLAIN, Role.GROUP, Role.INIT)) & ~bulk[a]
             )
-            generic &= (self.role[a] == Role.INIT) == (self.role[b] == Role.PHASE)
+            if shared:
+                generic &= (self.role[a] == Role.INIT) == (self.role[b] == Role.PHASE)
+            else:
+                generic &= self.cluster[a] == self.cluster[b]
             a, b = a[generic], b[generic]
             ordered = self.ordered(a, b)
-            half = self.order.width_of[self.strand[b]]
-            fenced = self.order.clocks[self.offset[b] + half + self.entry[a]] > self.over[a]
+            part = self.order.width_of[self.strand[b]] * (SHARED_PART if shared else GLOBAL_PART)
+            fenced = self.order.clocks[self.offset[b] + part + self.entry[a]] > self.over[a]
             found_a.append(a[ordered & ~fenced])
             found_b.append(b[ordered & ~fenced])
         first, second = np.concatenate(found_a), np.concatenate(found_b)
-        return self._gathered(first, second, np.zeros(len(first), np.int64), True) if len(first) else []
+        return self._gathered(first, second, np.zeros(len(first), np.int64), shared) if len(first) else []
 
     def _gathered(self, first, second, hazard, shared: bool) -> list[Race]:
         events = self.trace.events
@@ -507,7 +513,7 @@ def _lifetimes(trace, order: Order, table: Accesses):
     step = events["step"][table.event].astype(np.int64)
     owner = (table.address >> SMEM_BLOCK_BITS).astype(np.int64)
     offset = order.offsets(strand, step)
-    entry, over, _ = order.completions(table.event, table.lane, table.role, step)
+    entry, over, _ = order.completions(table.event, table.lane, table.role, step, table.kind)
     for block in np.unique(owner):
         mine = owner == block
         if int(block) in order.exits:

@@ -546,7 +546,16 @@ fence_acq_rel_cta = _fence(FenceKind.CTA)
 fence_acq_rel_cluster = _fence(FenceKind.CLUSTER)
 fence_acq_rel_gpu = _fence(FenceKind.GPU)
 fence_acq_rel_sys = _fence(FenceKind.SYS)
-fence_view_async_shared = fence_proxy = _fence(FenceKind.PROXY_ASYNC)
+fence_view_async_shared = _fence(FenceKind.PROXY_ASYNC_SHARED)
+
+
+def fence_proxy(kind="async", *_, **__) -> None:
+    """fence.proxy: what threads did before is seen by bulk copies after it, in the memory that `kind` names or in all."""
+    if "async" not in str(kind):
+        return
+    kinds = {"shared": FenceKind.PROXY_ASYNC_SHARED, "global": FenceKind.PROXY_ASYNC_GLOBAL}
+    record_event(Op.FENCE, arg=int(next((k for word, k in kinds.items() if word in str(kind)), FenceKind.PROXY_ASYNC)))
+
 
 # ---- arithmetic -----------------------------------------------------------------------------------------------------
 

@@ -314,7 +314,7 @@ class _Machine:
         elif opcode in ("fence.acq_rel.cluster", "fence.sc.cluster"):
             arch.fence_acq_rel_cluster()
         elif opcode.startswith("fence.proxy.async"):
-            arch.fence_proxy()
+            arch.fence_proxy(opcode)
         elif opcode == "fence.mbarrier_init.release.cluster":
             cluster.mbarrier_init_fence()
         elif opcode == "cp.async.commit_group":

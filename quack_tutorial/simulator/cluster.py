@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from quack_tutorial.trace import FenceKind, Line, Op, Space
+from quack_tutorial.trace import BULK_WAIT, READ_WAIT, FenceKind, Line, Op, Space
 
 from . import memory as m
 from .context import STATE, NeedsWarps, fail, group, here, not_simulated
@@ -551,6 +551,26 @@ def _require_alive(row: int, where) -> None:
         )
 
 
+@dataclass(eq=False)
+class BulkMove:
+    """One bulk copy's bytes: read, then written, each as late as is legal."""
+
+    source_flat: np.ndarray
+    source: int
+    target_flat: np.ndarray
+    target: int
+    count: int
+    data: np.ndarray | None = None
+
+    def read(self) -> None:
+        if self.data is None:
+            self.data = self.source_flat[self.source : self.source + self.count].copy()
+
+    def write(self) -> None:
+        self.read()
+        self.target_flat[self.target : self.target + self.count] = self.data
+
+
 def bulk_copy(atom, src, dst, mbar_ptr=None) -> None:
     """cp.async.bulk by each active thread: a contiguous run between global and shared memory."""
     g = group()
@@ -581,21 +601,21 @@ def bulk_copy(atom, src, dst, mbar_ptr=None) -> None:
         s = int(np.broadcast_to(source_index, g.shape + (1,))[b, t, 0])
         d = int(np.broadcast_to(target_index, g.shape + (1,))[b, t, 0])
 
-        def move(s=s, d=d):
-            target_flat[d : d + count] = source_flat[s : s + count]
-
+        move = BulkMove(source_flat, s, target_flat, d, count)
         step_number = _record_bulk(src, dst, s, d, nbytes, mbar_ptr)
         if not to_shared:
             STATE.run.before_write(dst.pointer.memory)
             g.bulk_open.append(move)
             if g.warp < 0:
-                move()
+                move.write()
             continue
         if mbar_ptr is None:
             raise fail("language", "a bulk copy to shared memory needs mbar_ptr=, which counts its bytes")
         row, offset = next((r, o) for r, o, bb, tt in _places(mbar_ptr) if (bb, tt) == (b, t))
         _find(row, offset, "the bulk copy")
-        _issue(Transfer(move, nbytes, row, offset, int(g.rows[b]), int(g.blocks[b]), where, step_number, g.launch, g))
+        _issue(
+            Transfer(move.write, nbytes, row, offset, int(g.rows[b]), int(g.blocks[b]), where, step_number, g.launch, g)
+        )
 
 
 def _record_bulk(src, dst, s: int, d: int, nbytes: int, mbar_ptr) -> int:
@@ -628,11 +648,19 @@ def cp_async_bulk_commit_group(**_) -> None:
 
 
 def cp_async_bulk_wait_group(group_count, read=None, **_) -> None:
-    """Wait until at most that many bulk groups are under way."""
+    """Wait until at most that many bulk groups are under way; with read=True, until the others have read their sources.
+
+    What has been read need not be in global memory yet: it may come there when the launch ends.
+    """
     g = group()
     keep = constant_number(group_count, "cp_async_bulk_wait_group's count")
-    m.record_event(Op.WAIT_GROUP, arg=keep, arg2=1)
+    m.record_event(Op.WAIT_GROUP, arg=keep, arg2=READ_WAIT if read else BULK_WAIT)
+    if g.warp < 0:
+        return
+    if read:
+        for move in [move for moves in g.bulk_groups[: max(0, len(g.bulk_groups) - keep)] for move in moves]:
+            move.read()
+        return
     while len(g.bulk_groups) > keep:
         for move in g.bulk_groups.pop(0):
-            if g.warp >= 0:
-                move()
+            move.write()

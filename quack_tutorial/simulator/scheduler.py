@@ -106,6 +106,7 @@ class LaunchState:
     cluster_barriers: dict = field(default_factory=dict)  # first row of the cluster -> Barrier
     mbarriers: dict = field(default_factory=dict)  # (row, byte offset) -> mbarrier.MBarrier
     in_flight: list = field(default_factory=list)  # asynchronous transfers that have not landed, oldest first
+    late: list = field(default_factory=list)  # bulk stores that end with the launch
     smem_used: int = 0
     use_pdl: bool = False  # may start before the kernel ahead of it on the stream has ended
 
@@ -257,6 +258,8 @@ def _run_warps(kernel: KernelCall, launch: LaunchState, last: int) -> None:
         blocks = order[first : first + per_cluster]
         launch.open_batch(blocks)
         _run_cluster(kernel, launch, blocks, rng, lambda part, done=done: report(done + part))
+    for move in launch.late:
+        move.write()
 
 
 class _Warp:
@@ -320,6 +323,8 @@ def _run_cluster(kernel: KernelCall, launch: LaunchState, blocks, rng, report) -
 def _exit(launch: LaunchState, warp: _Warp) -> None:
     block = int(warp.group.blocks[0])
     launch.live_warps[block] -= 1
+    # A bulk store that was waited for only until it had read its source: the launch's end waits for the rest.
+    launch.late += [move for moves in warp.group.bulk_groups for move in moves if move.data is not None]
     for transfer in warp.group.open_group + [c for group in warp.group.pending for c in group]:
         transfer.orphaned()
     if launch.live_warps[block] == 0:

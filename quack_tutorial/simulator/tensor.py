@@ -19,7 +19,7 @@ from quack_tutorial.trace import Space
 
 from . import layout as la
 from . import layout_algebra as algebra
-from .context import STATE, SimulationError, fail, not_simulated
+from .context import STATE, SimulationError, fail, group, not_simulated
 from .layout import Layout
 from .memory import Place, Pointer, Registers, check_register_view, make_registers, read, write
 from .numeric import Boolean, DType, Int32, Int64, TensorSSA, Value, convert, scalar, type_of
@@ -45,6 +45,7 @@ def is_dynamic(coord) -> bool:
 
 
 ZERO = np.zeros(1, np.int64)
+INT32_MOST = 2**31 - 1
 
 
 @lru_cache(maxsize=4096)
@@ -214,6 +215,7 @@ class Tensor:
         if has_none(coord):
             at = plain(coord)
             sub, offset = la.slice_and_offset(at, self.layout)
+            self._require_32_bits(coord, offset)
             coords = None if self.coords is None else self.coords.sliced(at)
             return self.moved(offset, sub, _dropped(coord, self.layout), coords)
         pointer, offsets, place = self._element(coord)
@@ -247,10 +249,30 @@ class Tensor:
         pointer, offsets, place = self._element(coord)
         write(pointer, offsets, convert(value, self.dtype).a[..., None], place=place)
 
+    def _require_32_bits(self, coord, offset) -> None:
+        """An offset that is computed in 32 bits must fit: CuTe DSL 4.8.1 does so unless a coordinate or a stride has 64."""
+        if not isinstance(offset, np.ndarray) or not reaches_far(self.layout) or _is_wide(coord):
+            return
+        g = group()
+        far = (np.abs(offset) > INT32_MOST) & g.active()
+        if far.any():
+            b, t = (int(i[0]) for i in np.nonzero(far))
+            raise fail(
+                "overflow",
+                f"Overflow: thread {int(g.threads[t])} of block {int(g.blocks[b])} computes the offset "
+                f"{int(np.broadcast_to(offset, g.shape)[b, t]):,} in {getattr(self.pointer.memory, 'name', 'registers')}, which "
+                f"does not fit 32 bits: the layout {self.layout} is static and the coordinate Int32. Convert the coordinate to "
+                "Int64, or compile with a dynamic layout, whose strides have 64 bits.",
+                block=int(g.blocks[b]),
+                threads=(int(g.threads[t]),),
+                count=int(far.sum()),
+            )
+
     def _element(self, coord):
         self._reachable()
         at = plain(coord)
         offset = la.crd2idx(at, self.layout.shape, self.layout.stride)
+        self._require_32_bits(coord, offset)
         pointer = self.pointer
         place = None if self.coords is None else Place(self.coords.at(at))
         if isinstance(offset, np.ndarray):
@@ -287,6 +309,21 @@ class Tensor:
         offsets = element_offsets(self.layout)
         width = 1 if isinstance(self.pointer.memory, Registers) else access_width(self)
         write(self.pointer, offsets, convert(value, self.dtype).a[..., None], width, place=self.place(width))
+
+
+@lru_cache(maxsize=4096)
+def reaches_far(layout: Layout) -> bool:
+    """Whether some offset needs more than 32 bits and the strides do not say so."""
+    strides = [d for n, d in zip(la.flatten_to_tuple(layout.shape), la.flatten_to_tuple(layout.stride)) if n != 1]
+    if any(isinstance(d, la.Basis) or d > INT32_MOST or getattr(d, "bits", 32) == 64 for d in strides):
+        return False
+    return la.cosize(layout) > INT32_MOST
+
+
+def _is_wide(coord) -> bool:
+    if isinstance(coord, tuple):
+        return any(map(_is_wide, coord))
+    return isinstance(coord, Value) and coord.dtype.width == 64
 
 
 def _dropped(coord, layout: Layout) -> Layout:

@@ -149,8 +149,8 @@ class Log:
     def commit(self, line, lanes=ALL, *, bulk=False, **place):
         self.event(line, Op.COMMIT_GROUP, lanes, arg=int(bulk), **place)
 
-    def wait_group(self, line, n=0, lanes=ALL, *, bulk=False, **place):
-        self.event(line, Op.WAIT_GROUP, lanes, arg=n, arg2=int(bulk), **place)
+    def wait_group(self, line, n=0, lanes=ALL, *, bulk=False, read=False, **place):
+        self.event(line, Op.WAIT_GROUP, lanes, arg=n, arg2=2 if read else int(bulk), **place)
 
     def st_async(self, line, addresses, *, owner, mbarrier=1024, nbytes=4, block=0, **place):
         """Returns the step, for `done`."""

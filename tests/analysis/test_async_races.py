@@ -3,7 +3,7 @@
 import pytest
 
 from quack_tutorial.analysis import races
-from quack_tutorial.trace import FenceKind
+from quack_tutorial.trace import FenceKind, Space
 from tests.analysis.log import Log, at, clean, numbers, only, span
 
 SLOTS = span(0)  # lane i at word i
@@ -319,6 +319,55 @@ def test_a_bulk_store_reads_until_its_group_is_waited_for(wait):
         assert numbers(finding) == (22, 26)
         assert "thread 0's bulk copy read at k.py:22, thread 32 wrote at k.py:26" in str(finding)
         assert str(finding).endswith("Is cp_async_bulk_wait_group missing between the two?")
+
+
+@pytest.mark.parametrize("read", [True, False])
+def test_what_a_bulk_store_wrote_is_there_after_a_wait_for_writes_alone(read):
+    log = Log()
+    log.store(20, SLOTS)
+    log.fence(20, FenceKind.PROXY_ASYNC)
+    log.barrier(21)
+    log.bulk(22, 0, 0, 128, store=True)
+    log.commit(23, [0], bulk=True)
+    log.wait_group(24, 0, [0], bulk=True, read=read)
+    log.load(25, span(0, 4, [0]), space=Space.GMEM)
+    log.barrier(26)
+    log.store(27, SLOTS, warp=1)  # shared memory has been read either way
+    if not read:
+        clean(log)
+        return
+    finding = only(log)
+    assert numbers(finding) == (22, 25)
+    assert str(finding).endswith(
+        "cp_async_bulk_wait_group(..., read=True) at k.py:24 waits until the copy has read shared memory; what it writes is "
+        "there after one without read=True."
+    )
+
+
+@pytest.mark.parametrize(
+    "fence", [None, FenceKind.PROXY_ASYNC_SHARED, FenceKind.PROXY_ASYNC_GLOBAL, FenceKind.PROXY_ASYNC]
+)
+def test_a_bulk_load_of_what_threads_wrote_to_global_memory_needs_a_proxy_fence(fence):
+    log = Log()
+    log.init(18, lanes=[0])
+    log.fence_init(19)
+    log.store(20, span(0), space=Space.GMEM)
+    if fence is not None:
+        log.fence(21, fence)
+    log.barrier(22)
+    step = log.bulk(23, 0, 0, 128, mbarrier=1024)
+    log.arrive(24)
+    log.done(23, step)
+    log.wait(25)
+    log.barrier(26)
+    log.exit(27)
+    if fence in (FenceKind.PROXY_ASYNC_GLOBAL, FenceKind.PROXY_ASYNC):
+        clean(log)
+        return
+    finding = only(log)
+    assert finding.kind == "missing proxy fence" and numbers(finding) == (20, 23)
+    assert "reads x in global memory that thread 0 wrote at k.py:20" in str(finding)
+    assert 'cute.arch.fence_proxy("async.global")' in str(finding)
 
 
 def test_a_block_must_not_exit_while_a_bulk_store_reads_its_memory():

@@ -40,6 +40,22 @@ def test_conversions_to_8_bits_cut_off_what_fits():
     np.testing.assert_array_equal(out[:3], [255 + 255, 0, 1 + 2])
 
 
+@pytest.mark.parametrize("how", ["element", "row", "tile", "wide"])
+def test_an_offset_beyond_32_bits_of_a_static_layout(how):
+    kept = np.empty(2**31 + 64, np.uint8)  # never touched but at its ends: the system gives no memory for the rest
+    x = np.lib.stride_tricks.as_strided(kept, (3, 64), (2**30, 1))
+    run = simulate(k.FarRows(how), x)
+    if how == "wide":
+        assert run.ok, run
+    else:
+        (finding,) = run.findings
+        assert finding.kind == "overflow"
+        assert (
+            "thread 0 of block 2 computes the offset 2,147,483,648 in x, which does not fit 32 bits" in finding.message
+        )
+    assert simulate(k.FarRows(how), x, dynamic=True).ok
+
+
 @pytest.mark.parametrize(
     "host, number, said",
     [
@@ -166,3 +182,25 @@ def test_unwritten_shared_memory_is_found_at_the_read_of_it():
 def test_a_register_out_of_bounds_is_found():
     (finding,) = simulate(k.register_out_of_bounds, LANES, np.zeros(32, np.float32)).findings
     assert finding.message.endswith("Out of bounds: register -1 of a register tensor of 4")
+
+
+def test_who_waits_and_who_arrives_at_a_named_barrier_must_give_one_count():
+    x, out = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+    assert simulate(k.TwoCounts(64), x, out).ok
+    for schedule, first, second in (("forward", 64, 96), ("reverse", 96, 64)):
+        (finding,) = simulate(k.TwoCounts(96), x, out, schedule=schedule).findings
+        assert finding.kind == "barrier count"
+        assert f"comes with {second} threads" in finding.message and f"came with {first} before" in finding.message
+
+
+@pytest.mark.parametrize("read", [True, False])
+def test_a_bulk_store_that_was_read_is_not_yet_written(read):
+    x, out, again = np.arange(1, 33, dtype=np.float32), np.zeros(32, np.float32), np.zeros(1, np.float32)
+    run = simulate(k.StoredAndRead(read), x, out, again)
+    assert (out == x).all()  # when the launch has ended
+    if not read:
+        assert run.ok and again[0] == 1, run
+        return
+    (finding,) = run.findings
+    assert again[0] == 0 and finding.kind == "read before arrival"
+    assert "waits until the copy has read shared memory" in finding.message

@@ -261,3 +261,74 @@ def init_twice_kernel(x: cute.Tensor, out: cute.Tensor):
 @cute.jit
 def init_twice(x: cute.Tensor, out: cute.Tensor):
     init_twice_kernel(x, out).launch(grid=[2, 1, 1], block=[32, 1, 1])
+
+
+class FarRows:
+    """Row b of x to b, by one of four ways to say where it is."""
+
+    def __init__(self, how):
+        self.how = how
+
+    @cute.jit
+    def __call__(self, x: cute.Tensor):
+        self.kernel(x).launch(grid=[3, 1, 1], block=[64, 1, 1])
+
+    @cute.kernel
+    def kernel(self, x: cute.Tensor):
+        tidx, _, _ = cute.arch.thread_idx()
+        row, _, _ = cute.arch.block_idx()
+        value = cutlass.Uint8(row)
+        if cutlass.const_expr(self.how == "element"):
+            x[row, tidx] = value
+        elif cutlass.const_expr(self.how == "row"):
+            x[row, None][tidx] = value
+        elif cutlass.const_expr(self.how == "tile"):
+            tile = cute.local_tile(x, (1, 64), (row, 0))
+            tile[0, tidx] = value
+        else:
+            x[cutlass.Int64(row), tidx] = value
+
+
+class TwoCounts:
+    """One warp arrives at barrier 1 for 64 threads, the other waits there for `wanted`."""
+
+    def __init__(self, wanted):
+        self.wanted = wanted
+
+    @cute.jit
+    def __call__(self, x: cute.Tensor, out: cute.Tensor):
+        self.kernel(x, out).launch(grid=[1, 1, 1], block=[64, 1, 1])
+
+    @cute.kernel
+    def kernel(self, x: cute.Tensor, out: cute.Tensor):
+        tidx, _, _ = cute.arch.thread_idx()
+        out[tidx] = x[tidx]
+        if tidx < 32:
+            cute.arch.barrier_arrive(barrier_id=1, number_of_threads=64)
+        else:
+            cute.arch.barrier(barrier_id=1, number_of_threads=self.wanted)
+
+
+class StoredAndRead:
+    """A bulk store of 32 floats, waited for, and read again: `read` is what the wait says."""
+
+    def __init__(self, read):
+        self.read = read
+
+    @cute.jit
+    def __call__(self, x: cute.Tensor, out: cute.Tensor, again: cute.Tensor):
+        self.kernel(x, out, again).launch(grid=[1, 1, 1], block=[32, 1, 1])
+
+    @cute.kernel
+    def kernel(self, x: cute.Tensor, out: cute.Tensor, again: cute.Tensor):
+        tidx, _, _ = cute.arch.thread_idx()
+        sX = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(32), 16)
+        sX[tidx] = x[tidx]
+        cute.arch.fence_view_async_shared()
+        cute.arch.sync_warp()
+        if tidx == 0:
+            atom = cute.make_copy_atom(cute.nvgpu.cpasync.CopyBulkS2GOp(), cutlass.Float32)
+            cute.copy(atom, sX, out)
+            cute.arch.cp_async_bulk_commit_group()
+            cute.arch.cp_async_bulk_wait_group(0, read=self.read)
+            again[0] = out[0]
