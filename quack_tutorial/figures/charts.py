@@ -77,12 +77,15 @@ def throughput(records, operation=None, dtype=None, M=None, here=None, title=Non
     mine.pop(CEILING, None)
     styles = _styles(curves)
     sizes = sorted({n for points in [*curves.values(), *mine.values()] for n, _ in points})
+    asked = {n for points in curves.values() for n, _ in points}
 
     def draw(wide):
         figure, axes = _figure(wide, 5.4)
         for name, points in _ordered(curves):
             colour, marker = styles[name]
-            x, y = zip(*points)
+            speed = dict(points)
+            x = [n for n in sizes if n in asked]
+            y = [speed.get(n, float("nan")) for n in x]  # a line has a gap where there is no value
             if name == CEILING:
                 axes.plot(x, y, color=LIGHT["ink"], linestyle=(0, (5, 3)), linewidth=1.3, label="copy of the same size")
             else:

@@ -52,6 +52,13 @@ def test_throughput_plots_every_provider_and_the_ceiling():
     assert chart.rows[0] == ("256", "4,000", "3,800", "3,400")
 
 
+def test_a_line_has_a_gap_where_nothing_was_measured():
+    missing = [r for r in records() if (r["provider"], r["N"]) != ("eager", 1024)]
+    drawn = lines(throughput(missing))["eager"]
+    assert [n for n, _ in drawn] == list(SIZES)
+    assert [speed != speed for _, speed in drawn] == [False, True, False, False]  # NaN: no line to it and none from it
+
+
 @pytest.mark.parametrize("chart", (throughput(records()), ladder(versions())), ids=("throughput", "ladder"))
 def test_a_phone_has_a_drawing_of_its_own(chart):
     html = chart._repr_html_()
