@@ -1,4 +1,4 @@
-"""The built book in a real browser: both colour schemes, desktop and phone, nothing fetched from outside.
+"""The built book in a real browser: both colour schemes, desktop and phone, nothing fetched from outside, light and quick.
 
 `tests/site/check.mjs` looks, this file judges. Where Chromium, Node.js or the built site is missing the test is skipped
 and says which; with SITE_TEST=required, as in .ci/run, that is a failure instead.
@@ -42,7 +42,7 @@ def check(root, site, *options):
     if lack:
         skip_unless_required(lack)
     command = ["node", str(root / "tests/site/check.mjs"), str(site), "--chromium", find_chromium(), *options]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=1800)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -55,6 +55,7 @@ def test_every_page_works_in_both_schemes_and_widths(root):
     contents = yaml.safe_load((root / "_toc.yml").read_text(encoding="utf-8"))
     pages = [contents["root"], *(chapter["file"] for chapter in contents["chapters"])]
     assert {f"{page}.html" for page in pages} <= set(answer["pages"])
+    assert {weight["page"] for weight in answer["weights"]} == set(answer["pages"])
     told = [f"{f['page']}, {f['scheme']}, {f['width']} px: {f['kind']}: {f['text']}" for f in answer["findings"]]
     assert not told, "\n" + "\n".join(told)
 

@@ -2,19 +2,23 @@
 //
 //   node check.mjs SITE [--chromium PATH] [--search WORD] [--screenshots FOLDER]
 //
-// Prints one JSON object: {pages: [...], findings: [{page, scheme, width, kind, text}]}. The kinds are "outside request",
-// "console", "missing" (a request or link to a file that is not there), "accessibility" (axe-core, serious and critical),
-// "overflow" (the page scrolls sideways), "prediction" (an answer that is not folded until it is asked for), "player" (one that does not play, or text under 11 px) and
-// "search". The exit status says only whether the check itself ran.
+// Prints one JSON object: {pages: [...], weights: [{page, kb, seconds}], findings: [{page, scheme, width, kind, text}]}. The
+// kinds are "outside request", "console", "missing" (a request or link to a file that is not there), "accessibility"
+// (axe-core, serious and critical), "overflow" (the page scrolls sideways), "prediction" (an answer that is not folded until
+// it is asked for), "player" (one that does not play, or text under 11 px), "weight" (over 700 KB compressed with all that the
+// page asks for, or text after more than 3 s at 1.6 Mbit/s) and "search". The exit status says only whether the check ran.
 
 import { existsSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { join, resolve } from "node:path";
+import { extname, join, resolve } from "node:path";
+import { gzipSync } from "node:zlib";
 
-import { fileOf, launch, serve, watch } from "./site.mjs";
+import { compressible, fileOf, launch, serve, TYPES, watch } from "./site.mjs";
 
 const SCHEMES = ["light", "dark"];
 const WIDTHS = [1280, 390];
+const MOST_KB = 700, MOST_SECONDS = 3;
+const SLOW = { offline: false, latency: 150, downloadThroughput: 1.6e6 / 8, uploadThroughput: 0.75e6 / 8 }; // bytes a second
 // Half-way through a change of colour, axe would measure a contrast that nobody sees for long.
 const STILL = "*, ::before, ::after { transition: none !important; animation: none !important }";
 function readArguments(words) {
@@ -121,6 +125,29 @@ async function players(page, report) {
   }
 }
 
+// How heavy a page is with everything that it asks for, and how long its text takes on a slow line with nothing cached.
+async function weight(browser, site, base, path, report) {
+  const context = await browser.newContext({ viewport: { width: 390, height: 844 } });
+  const page = await context.newPage();
+  const files = new Set();
+  page.on("request", (request) => request.url().startsWith(base) && files.add(new URL(request.url()).pathname));
+  const line = await context.newCDPSession(page);
+  await line.send("Network.enable");
+  await line.send("Network.emulateNetworkConditions", SLOW);
+  await page.goto(`${base}/${path}`, { waitUntil: "networkidle", timeout: 60000 });
+  const painted = await page.evaluate(() => performance.getEntriesByName("first-contentful-paint")[0]?.startTime / 1000);
+  if (!(painted <= MOST_SECONDS)) report("weight", `its text takes ${painted?.toFixed(1)} s at 1.6 Mbit/s`);
+  const sizes = [...files].map((name) => {
+    const file = fileOf(site, name), bytes = file ? readFileSync(file) : Buffer.alloc(0);
+    return [file && compressible(TYPES[extname(file)] ?? "") ? gzipSync(bytes).length : bytes.length, name];
+  });
+  const kb = sizes.reduce((sum, [bytes]) => sum + bytes, 0) / 1000;
+  const heaviest = sizes.sort(([a], [b]) => b - a).slice(0, 3).map(([bytes, name]) => `${name} ${Math.round(bytes / 1000)}`);
+  if (kb > MOST_KB) report("weight", `${Math.round(kb)} KB compressed, most of all ${heaviest.join(", ")}`);
+  await context.close();
+  return { page: path, kb: Math.round(kb), seconds: Number(painted?.toFixed(2)) };
+}
+
 async function search(page, base, word, report) {
   await page.goto(`${base}/index.html`);
   await page.waitForURL((url) => !url.pathname.endsWith("/index.html"));
@@ -141,10 +168,14 @@ async function main() {
   const options = readArguments(process.argv.slice(2));
   const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
   const pages = htmlPages(options.site);
-  const findings = [];
+  const findings = [], weights = [];
   const server = await serve(options.site);
   const browser = await launch(options.chromium);
   try {
+    for (const path of pages) {
+      const report = (kind, text) => findings.push({ page: path, scheme: "light", width: 390, kind, text });
+      weights.push(await weight(browser, options.site, server.base, path, report));
+    }
     for (const scheme of SCHEMES) {
       for (const width of WIDTHS) {
         const context = await browser.newContext({ colorScheme: scheme, viewport: { width, height: 844 } });
@@ -177,7 +208,7 @@ async function main() {
     await browser.close();
     server.close();
   }
-  console.log(JSON.stringify({ pages, findings }));
+  console.log(JSON.stringify({ pages, weights, findings }));
 }
 
 await main();

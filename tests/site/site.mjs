@@ -3,9 +3,10 @@
 import { createReadStream, existsSync, statSync } from "node:fs";
 import { createServer } from "node:http";
 import { extname, join, resolve, sep } from "node:path";
+import { createGzip } from "node:zlib";
 import { chromium } from "playwright-core";
 
-const TYPES = {
+export const TYPES = {
   ".css": "text/css",
   ".html": "text/html; charset=utf-8",
   ".ipynb": "application/json",
@@ -27,12 +28,16 @@ export function fileOf(site, path) {
   return existsSync(file) ? file : null;
 }
 
+export const compressible = (type) => /^text|javascript|json|svg/.test(type);
+
 export async function serve(site) {
   const server = createServer((request, response) => {
     const file = fileOf(site, new URL(request.url, "http://localhost").pathname);
     if (!file) return response.writeHead(404).end();
-    response.writeHead(200, { "content-type": TYPES[extname(file)] ?? "application/octet-stream" });
-    createReadStream(file).pipe(response);
+    const type = TYPES[extname(file)] ?? "application/octet-stream";
+    if (!compressible(type)) return createReadStream(file).pipe(response.writeHead(200, { "content-type": type }));
+    response.writeHead(200, { "content-type": type, "content-encoding": "gzip" });
+    return createReadStream(file).pipe(createGzip()).pipe(response);
   });
   await new Promise((ready) => server.listen(0, "127.0.0.1", ready));
   return { base: `http://127.0.0.1:${server.address().port}`, close: () => server.close() };
