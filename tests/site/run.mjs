@@ -24,7 +24,7 @@ const cellsOf = (nodes) => {
   for (const node of nodes) {
     if (node.querySelector(".cell_input")) {
       const took = node.querySelector(".qt-cell-tools span")?.textContent;
-      const number = Number(node.querySelector(".qt-cell").textContent.match(/\d+/)[0]);
+      const number = Number(node.querySelector(".qt-number").textContent.match(/\d+/)[0]);
       cells.push({ number, state: node.dataset.qtState ?? "new", text: "", figures: 0, alive: 0, took });
     }
     const cell = cells.at(-1);

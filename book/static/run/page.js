@@ -39,7 +39,7 @@ function placeIn(node) {
   const input = node.querySelector("div.cell_input");
   // The output of an answer stands below its cell, in a fold.
   if (!input) return adopt(page.last, node);
-  const cell = (page.last = page.cells[Number(input.querySelector(".qt-cell").textContent.match(/\d+/)[0]) - 1]);
+  const cell = (page.last = page.cells[Number(input.querySelector(".qt-number").textContent.match(/\d+/)[0]) - 1]);
   adopt(cell, node);
   Object.assign(cell, { node, mayFail: node.matches(".tag_raises-exception") });
   input.querySelector("div[class*=highlight-]").hidden = true;
