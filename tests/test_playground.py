@@ -4,6 +4,7 @@ Needs Node.js, and is skipped where there is none. The page itself is tested wit
 """
 
 import contextlib
+import importlib
 import importlib.util
 import io
 import json
@@ -335,27 +336,30 @@ def spec_of_fields(fields):
     )
 
 
-@pytest.mark.parametrize(("name", "nbytes", "options"), [
-    ("kernels/copy.py: CopyVectors, float32", 4, {}),
-    ("kernels/copy.py: CopyVectors(vector_bytes=0), float32", 4, {"vector_bytes": 0}),
-    ("kernels/copy.py: CopyVectors, bfloat16, rows of 1000", 2, {}),
-    ("kernels/copy.py: CopyVectors, float32, odd rows of 77", 4, {}),
-])  # fmt: skip
-def test_the_book_s_copies_are_the_package_s(ready, name, nbytes, options):
+def test_the_book_s_copies_are_the_package_s(ready):
     """Thread and value layouts and tile that are ready to open, against those that the kernel's class works out."""
     pytest.importorskip("cutlass")
-    from quack_tutorial.kernels.copy import LANES, CopyVectors
-
-    class Dtype:
-        width = 8 * nbytes
-
-    fields = dict(ready["COPIES"])[name]
-    columns = parsed(fields["x"]).shape[1]
-    kernel = CopyVectors(Dtype, columns, **options)
-    assert parsed(fields["t"]) == la.make_ordered_layout((kernel.tiler[0], LANES), order=(1, 0))
-    assert parsed(fields["v"]) == la.make_layout((1, kernel.vector_size))
-    assert tuple(int(n) for n in fields["tile"].split(",")) == kernel.tiler
-    assert int(fields.get("item", 4)) == nbytes
+    widths = {"float32": 32, "bfloat16": 16}
+    names = re.compile(r"kernels/(\w+)\.py: (\w+)(?:\(vector_bytes=(\d+)\))?, (\w+), rows of (\d+)")
+    compared = 0
+    for name, fields in ready["COPIES"]:
+        if not (found := names.match(name)):
+            continue
+        module, cls, vector_bytes, dtype, columns = found.groups()
+        options = {"vector_bytes": int(vector_bytes)} if vector_bytes else {}
+        kind = type("Dtype", (), {"width": widths[dtype]})
+        make = getattr(importlib.import_module(f"quack_tutorial.kernels.{module}"), cls)
+        kernel = make(kind, int(columns), **options)
+        rows = kernel.tiler[0]
+        per_row = kernel.threads_per_block // rows
+        ordered = la.make_ordered_layout((rows, per_row), order=(1, 0))
+        assert parsed(fields["t"]).shape == ordered.shape, name
+        assert la.offsets(parsed(fields["t"])).tolist() == la.offsets(ordered).tolist(), name
+        assert parsed(fields["v"]) == la.make_layout((1, kernel.vector_size)), name
+        assert tuple(int(n) for n in fields["tile"].split(",")) == kernel.tiler, name
+        assert parsed(fields["x"]).shape[1] == int(columns) and int(fields.get("item", 4)) == widths[dtype] // 8, name
+        compared += 1
+    assert compared == 8
 
 
 def test_chapter_2_s_layouts_are_the_chapter_s(root, ready):
