@@ -20,6 +20,7 @@ class Readers:
 
     thread: np.ndarray  # within the block
     times: np.ndarray
+    block: np.ndarray
 
     @property
     def warp(self) -> np.ndarray:
@@ -33,7 +34,7 @@ class Readers:
 def readers(outcome: Outcome, name: str) -> Readers:
     """The readers of the input `name`."""
     array = outcome.case.inputs[name]
-    thread, times = np.full(array.size, -1), np.zeros(array.size, int)
+    thread, block, times = np.full(array.size, -1), np.full(array.size, -1), np.zeros(array.size, int)
     every, start = _touching(outcome, name, Kind.WRITE)
     who = outcome.trace.events["warp"][every.event].astype(int) * 32 + every.lane
     first, words = (every.address - start) // array.itemsize, every.size // array.itemsize
@@ -42,7 +43,8 @@ def readers(outcome: Outcome, name: str) -> Readers:
         element = first[part] + offset
         np.add.at(times, element, 1)
         thread[element[::-1]] = who[part][::-1]  # the first to read it wins
-    return Readers(thread.reshape(array.shape), times.reshape(array.shape))
+        block[element[::-1]] = outcome.trace.events["block"][every.event][part][::-1]
+    return Readers(*(found.reshape(array.shape) for found in (thread, times, block)))
 
 
 def sectors(outcome: Outcome, name: str) -> tuple:
@@ -105,7 +107,12 @@ def meaning(finding: Finding, advice: dict, slots: str) -> Diagnosis:
         message += " A warp that is ahead reads what another has not written yet."
     elif kind == "race" and "(write after write)" in message and len(set(map(plain_line, finding.lines))) == 1:
         kind = "same slot"
-        message += " Two threads store to one slot here: each warp needs a slot of its own, and one lane that stores."
+        sent = "st.async" in message
+        message += (
+            " Two blocks send to one slot here: each sender needs a slot of its own."
+            if sent
+            else " Two threads store to one slot here: each warp needs a slot of its own, and one lane that stores."
+        )
     elif kind == "race" and "(write after write)" in message:
         kind = "two stores"
         message += (

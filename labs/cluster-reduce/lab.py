@@ -1,0 +1,170 @@
+"""The lab `cluster-reduce`: the maximum of each row and its lowest column, a row to the blocks of a cluster.
+
+Neither book nor package solves it: a block's message is a pair of 8 bytes, and the pairs are compared, not added.
+
+    ClusterArgmax(blocks)(mX, mMax, mIndex)   mX float32 (M, N), mMax float32 (M,), mIndex int32 (M,)
+
+blocks is 2, 4 or 8, each of one warp; any N of at least 1; x may hold infinities and no NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from quack_tutorial.labs import diagnoses
+from quack_tutorial.labs.diagnoses import View
+from quack_tutorial.labs.judgement import Case, Diagnosis, Outcome
+
+TITLE = "Cluster reduce: a row to several blocks"
+TARGET = "ClusterArgmax"
+FUNCTIONS = ("bytes_expected",)
+CHECKS = {"bytes_expected": 1, "maximum": 2, "index": 2, "edges": 2, "order": 2, "traffic": 1}
+LOOKS = {"maximum": ("random", "large"), "index": ("random", "large"), "edges": ("odd", "short", "ties", "infinite")}
+TRAFFIC = "large"
+ROWS = "Each cluster has one row, and blocks are numbered through all clusters."
+ADVICE = {
+    "mX": f"Columns end at N, and N need not be a multiple of the cluster's lanes. {ROWS}",
+    "mMax": ROWS,
+    "mIndex": ROWS,
+}
+SLOTS = "A block has a slot for each block of the cluster, numbered by rank from 0."
+UNWRITTEN = -7
+
+
+def right(case: Case) -> dict:
+    """The maximum of each row and its lowest column, by numpy in float64."""
+    wide = case.inputs["mX"].astype(np.float64)
+    return {"mMax": wide.max(axis=1).astype(np.float32), "mIndex": wide.argmax(axis=1).astype(np.int32)}
+
+
+def cases(seed: int = 0) -> list[Case]:
+    """Rows whose maximum is in each of the blocks, and rows too short for all of them."""
+    rng = np.random.default_rng([seed, 6])
+    random = rng.standard_normal((8, 256)) * 3
+    random[np.arange(8), np.arange(8) * 32 + rng.integers(0, 32, 8)] = 20 + rng.random(8)  # each block wins a row
+    odd = -1 - 3 * rng.random((3, 129 + 2 * int(rng.integers(1, 60))))
+    ties = rng.integers(0, 3, (4, 128)).astype(float)
+    infinite = np.full((2, 70), -np.inf)
+    infinite[1, 40] = -3
+
+    def case(name, x, blocks, schedule="forward"):
+        M = len(x)
+        outputs = {"mMax": np.full(M, np.nan, np.float32), "mIndex": np.full(M, UNWRITTEN, np.int32)}
+        inputs, how = {"mX": x.astype(np.float32)}, f"with {blocks} blocks a cluster"
+        return Case(name, (blocks,), inputs, outputs, schedule, seed * 101 + 3, (M * blocks, 32), how)
+
+    return [
+        *(Case("bytes", (blocks,), target="bytes_expected") for blocks in (2, 4, 8)),
+        case("random", random, 4),
+        case("random", random, 8),
+        case("large", random[:2], 2),
+        case("odd", odd, 4),
+        case("short", odd[:, : 1 + int(rng.integers(30))], 4),
+        case("ties", ties, 4),
+        case("infinite", infinite, 2),
+        case("random", random[:2], 4, "reverse"),
+        case("odd", odd[:2], 8, "seeded"),
+    ]
+
+
+# What wrong numbers show ----------------------------------------------------------------------------------------------
+
+
+def explain(check: str, views: list[View], every: list[View]) -> Iterator[Diagnosis]:
+    """What is wrong with the numbers that a check looks at, the most telling first."""
+    losing = [v for v in every if v.readers and (v.got["mMax"] != v.right["mMax"]).any()]
+    wrong = [(v, int(r)) for v in views for r in np.nonzero(v.got["mMax"] != v.right["mMax"])[0]]
+    if wrong:
+        v, r = wrong[0]
+        yield from foreign(wrong)
+        yield from lost_ranks(losing)
+        yield Diagnosis(
+            "wrong maximum",
+            f"In {v.row(r)} the maximum is {v.right['mMax'][r]:g}, in column {v.right['mIndex'][r]}; the answer is "
+            f"{v.got['mMax'][r]:g}. Which block read that column, and where did its pair go?",
+        )
+    rows = [(v, int(r)) for v in views for r in np.nonzero(v.got["mIndex"] != v.right["mIndex"])[0]]
+    if check != "maximum" and rows:
+        v, r = rows[0]
+        got, column = int(v.got["mIndex"][r]), int(v.right["mIndex"][r])
+        if 0 <= got < v.x.shape[1] and v.x[r, got] == v.right["mMax"][r]:
+            yield Diagnosis(
+                "ties",
+                f"In {v.row(r)} columns {column} and {got} both hold the maximum {v.right['mMax'][r]:g}. The lower one "
+                "is asked for, "
+                "within a lane, between lanes and between blocks.",
+            )
+        yield Diagnosis(
+            "wrong index",
+            f"In {v.row(r)} the maximum is right and in column {column}; the answer is {got}. Value and index of a block have to "
+            "travel together, to the same slot of the same block.",
+        )
+
+
+def foreign(wrong: list) -> Iterator[Diagnosis]:
+    """Maxima that the row does not hold."""
+    found = [(v, r) for v, r in wrong if not (v.x[r] == v.got["mMax"][r]).any()]
+    if found and all(v.got["mMax"][r] > v.right["mMax"][r] for v, r in found):
+        v, r = found[0]
+        yield Diagnosis(
+            "neutral",
+            f"In {v.row(r)} all numbers are below {v.got['mMax'][r]:g}, which is the answer. It comes from a start "
+            "value or from lanes "
+            "without a column: neutral for a maximum is -inf.",
+        )
+
+
+def lost_ranks(views: list[View]) -> Iterator[Diagnosis]:
+    """Answers without the columns that some ranks read."""
+    if not views:
+        return
+
+    def gone(k, alone):
+        found = []
+        for v in views:
+            blocks = v.case.make[0]
+            rank = v.readers.block % blocks
+            kept = (rank == k % blocks) if alone else (rank != k % blocks)
+            found.append(kept.any() and (np.where(kept, v.x, -np.inf).max(axis=1) == v.got["mMax"]).all())
+        return all(found)
+
+    for k in (0, 1, 2, 3, -1):
+        for alone in (True, False):
+            if gone(k, alone):
+                v = views[0]
+                r = int(np.argmax(v.got["mMax"] != v.right["mMax"]))
+                rank = int(v.readers.block[r, v.right["mIndex"][r]]) % v.case.make[0]
+                text = f"Only what rank {k % v.case.make[0]} read reaches the answer" if alone else (
+                    f"What rank {k % v.case.make[0]} read never reaches the answer")  # fmt: skip
+                yield Diagnosis(
+                    "lost ranks",
+                    f"{text}. In {v.row(r)} rank {rank} read the maximum {v.right['mMax'][r]:g}; the answer is "
+                    f"{v.got['mMax'][r]:g}. "
+                    "Who sends to whom, its own block included, and which slots does the last step read?",
+                )
+
+
+def predict(name: str, outcomes: list[Outcome]) -> Iterator[Diagnosis]:
+    """What a wrong number of bytes shows."""
+    wrong = next((o for o in outcomes if o.outputs["answer"] != 8 * o.case.make[0]), None)
+    if wrong is None:
+        return
+    call = f"bytes_expected({wrong.case.make[0]}) returns {wrong.outputs['answer']}."
+    for formula, why in (
+        (lambda blocks: 4 * blocks, "A message is a pair: a float32 and an int32."),
+        (lambda blocks: 8 * (blocks - 1), "A block sends to itself as well."),
+        (lambda blocks: 2 * blocks, "Bytes are counted, not words."),
+        (lambda blocks: 64 * blocks, "Bytes are counted, not bits."),
+    ):
+        if all(o.outputs["answer"] == formula(o.case.make[0]) for o in outcomes):
+            yield Diagnosis("wrong prediction", f"{call} {why}")
+    yield Diagnosis("wrong prediction", f"{call} How many messages come, of how many bytes?")
+
+
+def waste(outcome: Outcome) -> Iterator[Diagnosis]:
+    """More bytes than the task needs."""
+    yield from diagnoses.read_again(outcome, "mX", "Each block reads its own part of the row.")
+    yield from diagnoses.scattered(outcome, "mX")
+    yield from diagnoses.written_again(outcome)
