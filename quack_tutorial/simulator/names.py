@@ -283,7 +283,9 @@ def print_once(*args, **kwargs):
     if first is not g or (STATE.loops and run.line_numbers.get((*key, "in a loop"))):
         return
     run.line_numbers[(*key, "in a loop")] = STATE.loops > 0
-    print(*args, **kwargs)
+    # In one piece: a notebook may send what stands there at any moment, and a page puts a line's end between two messages.
+    sep = " " if kwargs.get("sep") is None else kwargs["sep"]
+    print(sep.join(map(str, args)), **kwargs)
 
 
 def type_of_value(x, *rest):

@@ -1,5 +1,7 @@
 """Names that no other test uses, each with an answer worked out by hand; and slips that the edge values found."""
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -117,6 +119,13 @@ def test_print_shows_once_however_many_threads_run(capsys):
 def test_print_in_a_host_function_shows_every_time(capsys):
     simulate(k.counts_to_three)
     assert capsys.readouterr().out == "0\n1\n2\n"
+
+
+def test_print_writes_a_line_in_one_piece(monkeypatch):
+    written = []
+    monkeypatch.setattr(sys.stdout, "write", written.append)
+    simulate(k.prints_apart)
+    assert written == ["a-1", "!\n", "b 2", "\n"]
 
 
 def test_address_spaces_and_hints():

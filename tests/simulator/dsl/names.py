@@ -408,3 +408,9 @@ NOT_MODELLED = (cute.core, cute.runtime)  # modules that may be imported, and re
 def counts_to_three():
     for i in cutlass.range_constexpr(3):
         print(i)
+
+
+@cute.jit
+def prints_apart():
+    print("a", 1, sep="-", end="!\n")
+    print("b", 2)
