@@ -13,7 +13,8 @@ from sphinx.util.docutils import SphinxDirective
 
 MINUTES = re.compile(r"takes about (an hour|\d+)")
 PICTURE = re.compile(r'<svg [^>]*viewBox="[^"]*"[^>]*>.*?</svg>', re.DOTALL)
-CARD = """<li><a href="{link}"><span class="qt-figure qt-thumb" aria-hidden="true">{picture}</span>
+THUMB = '<span class="qt-figure qt-thumb" aria-hidden="true">{}</span>'
+CARD = """<li><a href="{link}">{picture}
 <strong>{title}</strong> <small>{minutes}</small><span>{question}</span></a></li>
 """
 
@@ -49,12 +50,12 @@ def card(app, here, name):
         "title": escape(next(page.findall(nodes.title)).astext()),
         "question": escape(paragraphs[0]),
         "minutes": minutes,
-        "picture": picture(page),
+        "picture": THUMB.format(drawing) if (drawing := picture(page)) else "",
     }
 
 
 def picture(page):
-    """The drawing of a chapter's figure, without its words."""
+    """The drawing of a chapter's figure, without its words; nothing where it draws none yet."""
     tagged = [cell for cell in page.findall(nodes.container) if "tag_thumbnail" in cell["classes"]]
     drawn = [
         raw.astext() for part in (tagged or [page]) for raw in part.findall(nodes.raw) if "qt-picture" in raw.astext()

@@ -71,7 +71,7 @@ async function accessibility(page, axe) {
 
 // Answers every prediction as a reader does, then opens whatever is still folded, so that the other checks see it.
 async function predictions(page, report) {
-  const early = await page.evaluate(() => /^(not yet|right)\b|your guess: None/m.exec(document.querySelector("main")?.innerText ?? "")?.[0]);
+  const early = await page.evaluate(() => /^(\S+ )?not yet\b|your guess: None/m.exec(document.querySelector("main")?.innerText ?? "")?.[0]);
   if (early) report("prediction", `the page shows "${early}"`);
   for (const form of await page.locator("form.qt-predict").all()) {
     const number = await form.getAttribute("data-predict");
