@@ -7,6 +7,7 @@
 | `unwritten`    | outputs that nothing is written to                                           |
 | `unread`       | input that no thread reads                                                   |
 | `lost`         | lanes or warps whose part of the row never reaches the answer                 |
+| `by_formula`   | numbers that another formula gives                                            |
 | `read_again`, `scattered`, `written_again`, `idle_warps`, `barriers` | waste                  |
 
 The first mistake found explains the others, so each check is told one. Of a lab's module `judge` uses
@@ -171,6 +172,27 @@ def unread(views: list[View]) -> Iterator[Diagnosis]:
             many = f"columns {part[0]} to {part[-1]}" if len(part) > 1 else f"column {part[0]}"
             text = f"{len(part)} of {v.x.shape[1]} columns are never read in {v.row(int(row[0]))}: {many}."
             yield Diagnosis("unread columns", text)
+
+
+def by_formula(views: list[View], name: str, formulas, tolerance: tuple) -> Iterator[Diagnosis]:
+    """Wrong outputs `name` that are, in all views, those of another formula: (kind, formula(case) -> array, what it says)."""
+    wrong = [v for v in views if v.wrong.any()]
+    if not wrong:
+        return
+    v = wrong[0]
+    for kind, formula, said in formulas:
+        with np.errstate(all="ignore"):
+            same = all(np.allclose(o.got[name], formula(o.case), *tolerance, equal_nan=True) for o in views)
+        if same:
+            yield Diagnosis(kind, f"{first_wrong(v, name, tolerance)} {said}")
+
+
+def first_wrong(v: View, name: str, tolerance: tuple = (0, 0)) -> str:
+    """The first wrong element of an output, as a sentence."""
+    got, right = v.got[name].astype(np.float64), v.right[name]
+    at = tuple(np.argwhere(~np.isclose(got, right, *tolerance, equal_nan=True))[0].tolist())
+    where = f", column {at[1]}" if len(at) > 1 else ""
+    return f"In {v.row(at[0])}{where} {name} is {got[at]:.6g}, and {right[at]:.6g} is right."
 
 
 # Lost lanes and warps -------------------------------------------------------------------------------------------------
