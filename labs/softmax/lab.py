@@ -1,0 +1,194 @@
+"""The lab `softmax`: the log-sum-exp of each row, in one pass over it.
+
+Neither book nor package solves it alone: they divide by the sum, here its logarithm is asked for, of rows that a block reads once.
+
+    LogSumExp(threads)(mX, mLse)   mX float32 (M, N), mLse float32 (M,)
+
+threads is 64 or 128, a block a row; any N of at least 1; x may hold -inf, also in whole rows, and no NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from quack_tutorial.labs import diagnoses
+from quack_tutorial.labs.diagnoses import View
+from quack_tutorial.labs.judgement import Case, Diagnosis, Outcome
+
+TITLE = "Softmax: the log-sum-exp of a row, read once"
+TARGET = "LogSumExp"
+FUNCTIONS = ("rescale",)
+CHECKS = {"rescale": 1, "plain": 2, "shifted": 2, "infinite": 2, "order": 1, "traffic": 2}
+LOOKS = {"plain": ("plain", "odd"), "shifted": ("high", "low", "rising", "falling"), "infinite": ("infinite", "short")}
+TRAFFIC = "plain"
+ROWS = "Each block has one row."
+ADVICE = {"mX": "Columns end at N, and N need not be a multiple of the block.", "mLse": ROWS}
+SLOTS = "A block has threads // 32 warps, numbered from 0."
+TOLERANCE = {"mLse": (2e-6, 2e-5)}
+
+
+def lse(x: np.ndarray, axis: int = 1) -> np.ndarray:
+    """log(sum(exp(x))) in float64, -inf where all of x is."""
+    x = x.astype(np.float64)
+    largest = x.max(axis=axis, keepdims=True)
+    with np.errstate(divide="ignore"):
+        return np.log(np.exp(x - np.where(np.isinf(largest), 0, largest)).sum(axis=axis)) + np.where(
+            np.isinf(largest), 0, largest
+        ).squeeze(axis)
+
+
+def right(case: Case) -> dict:
+    """The log-sum-exp in float64."""
+    return {"mLse": lse(case.inputs["mX"])}
+
+
+def cases(seed: int = 0) -> list[Case]:
+    """Rows that rise, fall, lie high or low, and hold -inf."""
+    rng = np.random.default_rng([seed, 8])
+    odd = 257 + 2 * int(rng.integers(1, 60))
+    slope = np.linspace(0, 300, 512)[None] + rng.random((2, 512))
+    infinite = rng.standard_normal((5, 200))
+    infinite[0] = -np.inf
+    infinite[1, 1:] = -np.inf
+    infinite[2, ::64] = -np.inf  # a thread's every number
+    infinite[3, :150] = -np.inf
+
+    def case(name, x, threads, schedule="forward"):
+        M = len(x)
+        inputs, outputs = {"mX": x.astype(np.float32)}, {"mLse": np.full(M, np.nan, np.float32)}
+        how = f"with {threads} threads"
+        return Case(name, (threads,), inputs, outputs, schedule, seed * 101 + 5, (M, threads), how)
+
+    def normal(M, N):
+        return rng.standard_normal((M, N)) * 3
+
+    return [
+        *(Case("rescale", pair, target="rescale") for pair in ((1.0, 1.0), (-3.0, 2.0), (0.0, 80.0), (-500.0, 500.0))),
+        case("plain", normal(4, 512), 128),
+        case("odd", normal(3, odd), 128),
+        case("high", 200 + normal(2, 256), 64),
+        case("low", -300 + normal(2, 256), 64),
+        case("rising", slope, 128),
+        case("falling", slope[:, ::-1], 64),
+        case("infinite", infinite, 64),
+        case("short", normal(3, int(rng.integers(2, 31))), 64),
+        case("plain", normal(2, 512), 128, "reverse"),
+        case("odd", normal(1, odd), 64, "seeded"),
+    ]
+
+
+# What wrong numbers show ----------------------------------------------------------------------------------------------
+
+
+def own(case: Case, fold) -> np.ndarray:
+    """`fold` over the (M, threads, steps) numbers of each thread, -inf where a thread has no column."""
+    x, threads = case.inputs["mX"].astype(np.float64), case.make[0]
+    steps = -(-x.shape[1] // threads)
+    filled = np.full((len(x), threads * steps), -np.inf)
+    filled[:, : x.shape[1]] = x
+    return fold(filled.reshape(len(x), steps, threads).transpose(0, 2, 1))
+
+
+def unscaled(parts: np.ndarray) -> np.ndarray:
+    """The parts' sums added as they are, each relative to its own maximum."""
+    largest = parts.max(axis=2)
+    sums = np.exp(parts - np.where(np.isinf(largest), 0, largest)[:, :, None]).sum(axis=2)
+    return np.log(sums.sum(axis=1)) + largest.max(axis=1)
+
+
+def never_rescaled(parts: np.ndarray) -> np.ndarray:
+    """A thread's running sum, to which each exp(x - maximum so far) is added without scaling what is there."""
+    running = np.maximum.accumulate(parts, axis=2)
+    return unscaled_sums(np.exp(parts - np.where(np.isinf(running), 0, running)).sum(axis=2), running[:, :, -1])
+
+
+def unscaled_sums(sums: np.ndarray, largest: np.ndarray) -> np.ndarray:
+    """Sums of threads, scaled to the row's maximum."""
+    top = largest.max(axis=1, keepdims=True)
+    return np.log((sums * np.exp(largest - top)).sum(axis=1)) + top[:, 0]
+
+
+SCALE = "A sum of exp(x - m) belongs to its m: before two are added, both are brought to the larger m, times exp(m - larger)."
+FORMULAS = (
+    ("rescaling forgotten", lambda c: own(c, never_rescaled),
+     f"It is as if a thread's sum were not scaled when its maximum grows. {SCALE}"),
+    ("rescaling forgotten", lambda c: own(c, unscaled),
+     f"It is as if the sums of threads, each relative to a maximum of its own, were added as they are. {SCALE}"),
+    ("maximum forgotten", lambda c: lse(c.inputs["mX"]) - c.inputs["mX"].max(axis=1),
+     "That is log(sum(exp(x - max))): the maximum has to be added again."),
+    ("logarithm forgotten", lambda c: np.exp(lse(c.inputs["mX"]) - c.inputs["mX"].max(axis=1)),
+     "That is the sum itself, relative to the maximum: its logarithm is asked for, and the maximum added."),
+    ("logarithm to base 2", lambda c: (lse(c.inputs["mX"]) - c.inputs["mX"].max(axis=1)) / np.log(2) + c.inputs["mX"].max(axis=1),
+     "It is as if the logarithm were to base 2: log2 needs a factor ln 2."),
+    ("maximum alone", lambda c: c.inputs["mX"].max(axis=1), "That is the maximum: the sum is missing."),
+)  # fmt: skip
+REGULAR = ("plain", "odd", "rising", "falling")
+
+
+def explain(check: str, views: list[View], every: list[View]) -> Iterator[Diagnosis]:
+    """What is wrong with the numbers that a check looks at, the most telling first."""
+    wrong = [v for v in views if v.wrong.any()]
+    if not wrong:
+        return
+    forward = [v for v in every if v.readers]
+    yield from diagnoses.by_formula([v for v in forward if v.case.name in REGULAR], "mLse", FORMULAS, (1e-4, 1e-3))
+    v = wrong[0]
+    r = int(np.argmax(v.wrong))
+    got, told = v.got["mLse"][r], diagnoses.first_wrong(v, "mLse", TOLERANCE["mLse"])
+    if np.isnan(got) and np.isneginf(v.x[r]).any():
+        yield Diagnosis(
+            "minus infinity",
+            f"{told} The row holds -inf, and a part of it may hold nothing else: a lane, a warp, or the whole. Then its "
+            "maximum is -inf, "
+            "and -inf minus -inf is NaN. What may be subtracted instead, so that the part's sum is 0?",
+        )
+    if np.isposinf(got) or (np.isneginf(got) and np.isfinite(v.right["mLse"][r])):
+        high = np.isposinf(got)
+        yield Diagnosis(
+            "no shift",
+            f"{told} The row's numbers are near {np.median(v.x[r]):.0f}: exp of that "
+            f"{'is beyond' if high else 'is 0 in'} float32. "
+            "Subtract the row's maximum before exp, and add it again after log.",
+        )
+    yield from diagnoses.lost([v for v in forward if v.wrong.any() and v.case.name in REGULAR], matches, shown)
+    near = [v for v in forward if v.case.name in ("plain", "odd")]
+    if all(np.abs(v.got["mLse"] - v.right["mLse"]).max() < 0.02 for v in near):
+        yield Diagnosis(
+            "not exact", f"{told} That is near, and float32 can do better: which step rounds, or is approximate?"
+        )
+    yield Diagnosis("wrong number", f"{told} Which numbers has each maximum, and each sum, seen?")
+
+
+def matches(v: View, kept: np.ndarray) -> bool:
+    """Whether the answers are those of the elements kept."""
+    if not kept.any(axis=1).all():
+        return False
+    return bool(np.allclose(lse(np.where(kept, v.x, -np.inf)), v.got["mLse"], 1e-5, 1e-4))
+
+
+def shown(v: View, who: str) -> str:
+    """What one wrong row shows."""
+    return diagnoses.first_wrong(v, "mLse", TOLERANCE["mLse"])
+
+
+def predict(name: str, outcomes: list[Outcome]) -> Iterator[Diagnosis]:
+    """What a wrong factor shows."""
+    for o in outcomes:
+        old, new = o.case.make
+        got = o.outputs["answer"]
+        if not isinstance(got, (int, float)) or not np.isclose(got, np.exp(old - new), rtol=1e-9):
+            upside = isinstance(got, (int, float)) and np.isclose(got, np.exp(min(new - old, 700)), rtol=1e-9)
+            why = "That is the inverse" if upside else "exp(x - old) times what is exp(x - new)"
+            text = f"rescale({old:g}, {new:g}) returns {got}. {why}: with a larger maximum each term is smaller."
+            yield Diagnosis("wrong prediction", text)
+
+
+def waste(outcome: Outcome) -> Iterator[Diagnosis]:
+    """More bytes or waiting than the task needs."""
+    yield from diagnoses.read_again(outcome, "mX", "Keep the numbers, or carry maximum and sum along together.")
+    yield from diagnoses.idle_warps(outcome, "mX")
+    yield from diagnoses.scattered(outcome, "mX")
+    yield from diagnoses.written_again(outcome)
+    yield from diagnoses.barriers(outcome, 1, "maximum and sum can travel together.")
