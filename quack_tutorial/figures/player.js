@@ -16,7 +16,7 @@
     const picture = root.querySelector(".qt-picture"), svg = picture.querySelector("svg");
     const texts = Array.from(words, (word) => word.textContent);
     const attribute = (node, values) => { for (const name in values) node.setAttribute(name, values[name]); };
-    let at = 0, paths = {}, roles = [], lane = data.follow, places = null;
+    let at = 0, paths = {}, roles = [], lane = data.follow, places = null, opening = true;
 
     // "a3r2" -> a a a r r; "#" stands before a digit that is a letter.
     function letters(runs) {
@@ -176,12 +176,16 @@
       caption.style.minHeight = Math.max(...heights) + "px";
     }
 
-    // The finished picture comes first; from there, Next leads to step 1.
     function go(to) {
       if (!caption.style.minHeight) reserve();
-      const last = data.frames.length - 1;
-      const bounded = to > last && at === last && !data.axes ? 0 : Math.max(0, Math.min(last, to));
+      opening = false;
+      const bounded = Math.max(0, Math.min(data.frames.length - 1, to));
       if (bounded !== at) show(bounded);
+    }
+
+    // From the finished picture, which is shown first, and from the end, Next leads to step 1.
+    function next() {
+      go((opening && at) || at === data.frames.length - 1 ? 0 : at + 1);
     }
 
     // Moves everything to where it is in the narrow picture or the wide one.
@@ -210,7 +214,7 @@
       paint();
     }
 
-    for (const button of buttons) button.addEventListener("click", () => go(at + Number(button.dataset.go)));
+    for (const button of buttons) button.addEventListener("click", () => (button.dataset.go > 0 ? next() : go(at - 1)));
     for (const slider of sliders) {
       slider.addEventListener("input", () => {
         let to = 0;
@@ -224,11 +228,11 @@
         // A slider moves by itself; a picture wider than its box scrolls.
         if (event.target.matches("input") || (within && within.scrollWidth > within.clientWidth + 4)) return;
         if (event.altKey || event.ctrlKey || event.metaKey) return;
-        const keys = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: data.frames.length - 1 };
+        const keys = { ArrowLeft: () => go(at - 1), ArrowRight: next, Home: () => go(0), End: () => go(data.frames.length - 1) };
         if (!(event.key in keys)) return;
         event.preventDefault();
         event.stopPropagation();
-        go(keys[event.key]);
+        keys[event.key]();
       });
     }
     if (chosen) {

@@ -89,8 +89,8 @@ async function predictions(page, report) {
   await page.$$eval("details", (all) => all.forEach((node) => { node.open = true; }));
 }
 
-// Plays every step player to its end: Next from the finished picture is step 1, arrow keys go on, End finishes; every text
-// can be read; where a lane can be followed, another one is.
+// Plays every step player to its end: Next from the picture that is shown first is step 1, arrow keys go on; every
+// text can be read; where a lane can be followed, another one is.
 async function players(page, report) {
   for (const figure of await page.locator(".qt-figure:not(.qt-thumb)").all()) {
     const title = await figure.locator(".qt-title").innerText();
@@ -107,8 +107,7 @@ async function players(page, report) {
     const output = figure.locator("output").first();
     const steps = Number((await output.innerText()).split(" of ")[1]);
     await next.focus();
-    await page.keyboard.press("End");
-    await next.click();
+    if (!(await output.innerText()).startsWith("1 of")) await next.click();
     for (let step = 1; step <= steps; step++) {
       if ((await output.innerText()) !== `${step} of ${steps}`) told(`shows ${await output.innerText()} at step ${step}`);
       if (!(await figure.locator(".qt-caption p").innerText())) told(`says nothing at step ${step}`);
