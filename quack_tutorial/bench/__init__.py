@@ -25,6 +25,7 @@
 | `pitfalls`      | `quack-tutorial pitfalls`: a kernel timed in ways that mislead, and in ways that do not  |
 | `training`      | `quack-tutorial model`: a small transformer trained with each implementation             |
 | `profile`       | `quack-tutorial profile`: Nsight Compute's counters, kept as a record                    |
+| `levels`        | `quack-tutorial levels`: the kernels of chapter 14                                       |
 | `here`          | `this_machine`: the reader's own points beside the recorded ones                         |
 
 A cell is an operation, a dtype, M rows and N columns. GB/s are 1e9 bytes a second of what the operation must move.

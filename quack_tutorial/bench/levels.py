@@ -1,0 +1,99 @@
+"""`quack-tutorial levels`: the kernels of chapter 14 beside the softmax that ships and a copy, on this machine's GPU.
+
+Each is launched many times in a CUDA graph, one after the other, so that a kernel that overlaps with the one ahead of it can.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import sys
+from pathlib import Path
+
+from quack_tutorial import hardware, machine
+
+SIZES = (("float32", 32768, 1024), ("float32", 32768, 2048), ("bfloat16", 32768, 2048))
+SMEM_BYTES = 227 * 1024
+ROUNDS = 11
+
+
+def kernels(r, sms) -> dict:
+    """The kernels for rows `r`: name -> (host object, specs)."""
+    from quack_tutorial.bench import ours
+    from quack_tutorial.kernels.levels import LoadComputeStore, WarpTile
+
+    template = LoadComputeStore(r.element, r.N, blocks=1)
+    held = template.stages * template.consumers * r.N * r.element.width // 8
+    blocks = sms * max(1, min(8, SMEM_BYTES // (held + 2048)))
+    ((shipped, specs),) = ours.kernels("softmax", "ours", r)
+    return {
+        "warp tile": (WarpTile(r.element, r.N), specs),
+        "template": (LoadComputeStore(r.element, r.N, blocks), specs),
+        "overlapping": (LoadComputeStore(r.element, r.N, blocks, overlaps=True), specs),
+        "what ships": (shipped, specs),
+    }
+
+
+def measure(dtype, M, N) -> dict:
+    """Samples in microseconds a launch of each kernel and of a copy of as many bytes, and the largest error of each."""
+    import torch
+
+    from quack_tutorial import compiler, reference
+    from quack_tutorial.bench import ours, timing
+
+    device = torch.cuda.get_device_properties()
+    x = torch.randn(M, N, device="cuda", dtype=getattr(torch, dtype))
+    nbytes = 2 * x.numel() * x.element_size()
+    count = timing.slots_for(nbytes // 2, device.L2_cache_size)
+    slots = [(x, torch.empty_like(x))] + [(torch.randn_like(x), torch.empty_like(x)) for _ in range(count - 1)]
+    launches = timing.launches_for(nbytes, count)
+    replays, errors = {"copy": timing.capture(lambda x, out: out.copy_(x), slots, launches)}, {}
+    for name, (host, specs) in kernels(ours.contiguous_rows(dtype, N), device.multi_processor_count).items():
+        compiled = compiler.compile_for(host, *specs)
+        slots[0][1].fill_(float("nan"))
+        compiled(*slots[0])
+        rows = slice(0, 64)
+        errors[name] = reference.softmax_error(
+            x[rows].double().cpu().numpy(), slots[0][1][rows].double().cpu().numpy(), dtype
+        )
+        replays[name] = timing.capture(compiled, slots, launches)
+    samples = timing.interleaved_us(replays, ROUNDS)
+    kept = {name: [float(f"{us:.5g}") for us in taken] for name, taken in samples.items()}
+    return {"dtype": dtype, "M": M, "N": N, "bytes_moved": nbytes, "samples_us": kept, "errors": errors}
+
+
+def add_arguments(parser):
+    """Declare what `quack-tutorial levels` takes."""
+    parser.add_argument("--out", help="keep the record in this file")
+
+
+def run(args) -> int:
+    """Measure and print; 2 without a Hopper GPU."""
+    from quack_tutorial.bench.statistics import median
+    from quack_tutorial.bench.worker import describe
+
+    found = machine.detect()
+    if found.device != "cuda":
+        print(f"levels: {found.reason}", file=sys.stderr)
+        return 2
+    cells = []
+    for size in SIZES:
+        cells.append(measure(*size))
+        for name, taken in cells[-1]["samples_us"].items():
+            us = median(taken)
+            gb_s, error = cells[-1]["bytes_moved"] / us / 1e3, cells[-1]["errors"].get(name, 0)
+            print(
+                f"{size[0]} {size[1]} x {size[2]}: {name:12} {us:8.2f} us {gb_s:6.0f} GB/s, {error:.2f} of the tolerance"
+            )
+    gpu = hardware.find(describe()["device"])
+    record = {
+        **describe(),
+        "driver": found.driver,
+        "datasheet_gb_s": gpu.bandwidth_gb_s if gpu else None,
+        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M"),
+        "command": "quack-tutorial levels" + (f" --out {Path(args.out).name}" if args.out else ""),
+        "cells": cells,
+    }
+    if args.out:
+        Path(args.out).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    return 0
