@@ -152,6 +152,7 @@ def simulate(
                 ),
             )
             findings += found
+        observations = (*state.notes, *observations)
     printed = tuple(text for _, _, text in state.printed)
     return Run(trace, tuple(findings), printed, state.smem_bytes, observations)
 

@@ -665,6 +665,7 @@ def _run_atomic(name: str, ptr: Pointer, val: Value) -> Value:
     place = None if ptr.view is None else m.Place(ptr.view[1].base)
     m.check(ptr, zero, 1, lanes, Op.ATOMIC, place)
     m.record(ptr, zero, 1, lanes, Op.ATOMIC, flat, index)
+    writes, changed = STATE.run.writes, False
     if ptr.memory.space is Space.GMEM:
         STATE.run.before_write(ptr.memory)
     index = np.broadcast_to(index[..., 0], g.shape)
@@ -678,7 +679,9 @@ def _run_atomic(name: str, ptr: Pointer, val: Value) -> Value:
         old[b, t] = before
         terms = settled(np.array([before])), settled(np.array([amount[b, t]]))
         after = settled(dtype.round(combine(terms[0], terms[1])))
+        changed = changed or after[0] != before
         flat[at] = dtype.encode(after)[0]
+    STATE.run.writes = writes + bool(changed)  # one that changes nothing, as in a spin on a flag, is none
     return Value(dtype, old)
 
 

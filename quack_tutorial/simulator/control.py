@@ -23,7 +23,7 @@ import numpy as np
 
 from quack_tutorial.trace import Op
 
-from .context import STATE, SimulationError, fail, group, not_simulated
+from .context import STATE, SimulationError, fail, group, here, not_simulated
 from .memory import Pointer
 from .numeric import Boolean, Int32, TensorSSA, Value, convert, select, type_of
 from .tensor import Tensor, shown
@@ -644,6 +644,8 @@ class _RangeLoop(_Carried):
 
 class _WhileLoop(_Carried):
     dynamic = False
+    idle = 0  # passes in a row that changed neither a variable nor memory
+    writes = -1
 
     def test(self, condition, constant=False) -> bool:
         c = truth(condition)
@@ -660,13 +662,28 @@ class _WhileLoop(_Carried):
             refuse_objects(names, values)
 
     def enter(self, names, values):
+        self.writes = STATE.run.writes
         if self.dynamic:
             return super().enter(names, values)
         check_budget()
         return values
 
     def leave(self, names, values):
-        return super().leave(names, values) if self.dynamic else values
+        if not self.dynamic:
+            return values
+        result = super().leave(names, values)
+        idle = STATE.run.writes == self.writes and all(map(_unchanged, self.before, result))
+        self.idle = self.idle + 1 if idle else 0
+        return result
+
+    def spins(self) -> bool:
+        return self.idle > 1
+
+    def turn(self):
+        """What the warp yields: it goes on at once, when the others have had their turns."""
+        from .scheduler import Waiting
+
+        return Waiting(lambda: True, "a value that nobody changes", here(), spins=True)
 
     def finish(self, names, values):
         return super().finish(names, values) if self.dynamic else values
@@ -674,6 +691,16 @@ class _WhileLoop(_Carried):
     def no_leaving(self, word):
         if self.dynamic:
             super().no_leaving(word)
+
+
+def _unchanged(old, new) -> bool:
+    if old is new:
+        return True
+    if isinstance(old, (Value, TensorSSA)) and type(old) is type(new):
+        return old.dtype is new.dtype and np.array_equal(old.a, new.a)
+    if isinstance(old, (tuple, list)) and type(old) is type(new) and len(old) == len(new):
+        return all(map(_unchanged, old, new))
+    return isinstance(old, (int, float)) and type(old) is type(new) and old == new
 
 
 while_ = _WhileLoop

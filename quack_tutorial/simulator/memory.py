@@ -367,6 +367,7 @@ def _check_registers(array: np.ndarray, start, offsets: np.ndarray) -> None:
 
 
 def _write_registers(pointer: Pointer, offsets: np.ndarray, new: np.ndarray, keep) -> None:
+    STATE.run.writes += 1
     if pointer.dtype is not pointer.memory.dtype:
         own, places, factor = _as_made(pointer, offsets)
         raw = np.broadcast_to(pointer.dtype.encode(np.asarray(new)), np.shape(new)[:-1] + (len(offsets),))

@@ -339,7 +339,11 @@ class _Writer(ast.NodeTransformer):
         head = _assign(loop, self.rt("while_"))
         names, _, objects = self.carried(node.body)
         test = _method(loop, "test", self.visit(node.test), *_if_constant(node.test))
-        return [_at(s, node) for s in [head, *self._looped(loop, names, objects, node, ast.While(test, [], []))]]
+        looped = self._looped(loop, names, objects, node, ast.While(test, [], []))
+        # Where a pass has changed nothing, others get a turn: they may write what the loop waits for.
+        turn = ast.If(_method(loop, "spins"), [ast.Expr(ast.Yield(_method(loop, "turn")))], [])
+        looped[0].body.append(_at(turn, node))
+        return [_at(s, node) for s in [head, *looped]]
 
     def _looped(self, loop: str, names: list, objects: list, node, shell) -> list:
         self.loops.append(loop)

@@ -62,6 +62,7 @@ class RunState:
     kernel_calls: list = field(default_factory=list)
     arguments: list = field(default_factory=list)  # memory.GlobalMemory of each tensor
     smem_bytes: int = 0
+    writes: int = 0  # stores so far: a loop that makes none and changes no variable waits for someone else's
 
     def poison(self, dtype):
         """What uninitialised registers and shared memory hold: NaN, or a large odd integer."""
@@ -70,6 +71,7 @@ class RunState:
         return False if dtype.kind == "b" else (0x5A if dtype.width == 8 else 0x5A5A) + self.fill
 
     def before_write(self, memory) -> None:
+        self.writes += 1
         if self.snapshotting and memory not in self.snapshots and hasattr(memory, "address"):
             self.snapshots[memory] = memory.array.copy()
 
@@ -84,6 +86,9 @@ class RunState:
         except Exception:
             pass
         return "cell"
+
+
+OF_A_BATCH = "row_blocks shared views poisoned barriers cluster_barriers mbarriers in_flight".split()
 
 
 @dataclass
@@ -108,6 +113,7 @@ class LaunchState:
     in_flight: list = field(default_factory=list)  # asynchronous transfers that have not landed, oldest first
     late: list = field(default_factory=list)  # bulk stores that end with the launch
     smem_used: int = 0
+    cooperative: bool = False  # all blocks run at the same time
     use_pdl: bool = False  # may start before the kernel ahead of it on the stream has ended
 
     @property
@@ -136,6 +142,15 @@ class LaunchState:
         self.poisoned = set()
         self.barriers = {}
 
+    def put_aside(self) -> dict:
+        """What belongs to the blocks that run now, for `take_up`; the next blocks get memory of their own."""
+        aside = {name: getattr(self, name) for name in OF_A_BATCH}
+        self.shared, self.views = None, {}
+        return aside
+
+    def take_up(self, aside: dict) -> None:
+        vars(self).update(aside)
+
 
 @dataclass
 class Waiting:
@@ -146,6 +161,7 @@ class Waiting:
     line: object
     mismatch: object = None  # (what is wrong with an mbarrier's byte count, the lines), or ""
     gives_up: bool = False  # goes on, unready, rather than be part of a deadlock
+    spins: bool = False  # asks again and again for what another warp, or another block, is to write
 
 
 def three(dims, what: str) -> tuple:
@@ -172,7 +188,8 @@ class KernelCall:
 
     def launch(self, grid=(1, 1, 1), block=(1, 1, 1), cluster=None, smem=None, stream=None, use_pdl=False, **unknown):
         self.launched = True
-        harmless = {"min_blocks_per_mp", "max_number_threads", "cooperative", "loc", "ip"}
+        cooperative = bool(unknown.pop("cooperative", False))
+        harmless = {"min_blocks_per_mp", "max_number_threads", "loc", "ip"}
         for name in set(unknown) - harmless:
             raise not_simulated(f"launch({name}=...)")
         grid, block = three(grid, "grid"), three(block, "block")
@@ -188,7 +205,8 @@ class KernelCall:
             raise fail("launch", f"grid={grid} has no blocks; skip the launch when there is nothing to do")
         if smem is not None and isinstance(smem, int) and smem > SMEM_LIMIT:
             raise fail("launch", f"smem={smem:,} bytes; a Hopper block has at most {SMEM_LIMIT:,}")
-        run_launch(self, LaunchState(grid, block, cluster, blocks, threads, use_pdl=bool(use_pdl)))
+        state = LaunchState(grid, block, cluster, blocks, threads, use_pdl=bool(use_pdl), cooperative=cooperative)
+        run_launch(self, state)
 
 
 def run_launch(kernel: KernelCall, launch: LaunchState) -> None:
@@ -254,25 +272,69 @@ def _run_warps(kernel: KernelCall, launch: LaunchState, last: int) -> None:
         clusters.reverse()
     elif run.schedule == "seeded":
         rng.shuffle(clusters)
+    spinning = []  # (what belongs to them, their steps) of clusters that wait for another one
     for done, first in enumerate(clusters):
         blocks = order[first : first + per_cluster]
         launch.open_batch(blocks)
-        _run_cluster(kernel, launch, blocks, rng, lambda part, done=done: report(done + part))
+        steps = _run_cluster(kernel, launch, blocks, rng, lambda part, done=done: report(done + part))
+        waiting = next(steps, None)
+        if spinning:
+            aside = launch.put_aside()
+            spinning = _turns(launch, spinning)[0]
+            launch.take_up(aside)
+        if waiting is not None:
+            _says_who_waits(kernel, launch, waiting)
+            spinning.append((launch.put_aside(), steps))
+    while spinning:
+        before = run.writes, len(spinning)
+        spinning, warps, progress = _turns(launch, spinning)
+        if spinning and not progress and before == (run.writes, len(spinning)):
+            STATE.group = warps[0].group
+            _deadlock(launch, warps)
     for move in launch.late:
         move.write()
+
+
+def _turns(launch: LaunchState, spinning: list) -> tuple:
+    """Let each of the clusters go on: (those that still wait, their warps, whether any warp came further)."""
+    left, warps, progress = [], [], False
+    for aside, steps in spinning:
+        launch.take_up(aside)
+        waiting = next(steps, None)
+        if waiting is not None:
+            progress = progress or waiting[0]
+            warps += waiting[1]
+            left.append((launch.put_aside(), steps))
+    return left, warps, progress
+
+
+def _says_who_waits(kernel: KernelCall, launch: LaunchState, waiting) -> None:
+    """That a block waits for one that has not started: what a GPU need not do at the same time unless it is asked to."""
+    warp = next(warp for warp in waiting[1] if warp.waiting.spins)
+    if launch.cooperative or launch.blocks == launch.cluster_size:
+        return
+    text = (
+        f"{warp.waiting.line.where}: block {int(warp.group.blocks[0])} of {kernel.function.full_name} waits for a block that may "
+        "start after it; that all blocks run at the same time is promised by launch(..., cooperative=True) alone."
+    )
+    if not STATE.run.notes:
+        STATE.run.notes.append(text)
 
 
 class _Warp:
     """A warp's generator and what it waits for."""
 
-    __slots__ = ("group", "steps", "waiting")
+    __slots__ = ("group", "steps", "waiting", "loops")
 
     def __init__(self, group, steps):
-        self.group, self.steps, self.waiting = group, steps, None
+        self.group, self.steps, self.waiting, self.loops = group, steps, None, 0
 
 
-def _run_cluster(kernel: KernelCall, launch: LaunchState, blocks, rng, report) -> None:
-    """Run one cluster's warps to their ends; `report(part)` hears which part of them has ended."""
+def _run_cluster(kernel: KernelCall, launch: LaunchState, blocks, rng, report):
+    """Run one cluster's warps to their ends; `report(part)` hears which part of them has ended.
+
+    Yields (whether a warp came further since the last time, the warps) where all wait, and some for another block.
+    """
     run = STATE.run
     threads, exists = _thread_range(launch)
     warps = []
@@ -286,7 +348,7 @@ def _run_cluster(kernel: KernelCall, launch: LaunchState, blocks, rng, report) -
             warps.append(_Warp(group, kernel.function.generator(kernel.args, kernel.kwargs)))
     if run.schedule == "reverse":
         warps.reverse()
-    every = len(warps)
+    every, further, loops = len(warps), False, STATE.loops
     while warps:
         if run.schedule == "seeded":
             rng.shuffle(warps)
@@ -294,16 +356,26 @@ def _run_cluster(kernel: KernelCall, launch: LaunchState, blocks, rng, report) -
         for warp in list(warps):
             if warp.waiting is not None and not warp.waiting.ready():
                 continue
-            progress = True
-            STATE.group = warp.group
+            spun = warp.waiting is not None and warp.waiting.spins
+            STATE.group, STATE.loops = warp.group, warp.loops
             try:
                 warp.waiting = next(warp.steps)
+                warp.loops = STATE.loops
+                progress = progress or not (spun and warp.waiting.spins)
             except StopIteration:
+                progress = True
                 _exit(launch, warp)
                 warps.remove(warp)
                 run.steps = 0
                 report(1 - len(warps) / every)
+            finally:
+                STATE.loops = loops
+        further = further or progress
         if not progress:
+            if not launch.in_flight and any(warp.waiting.spins for warp in warps):
+                yield further, list(warps)
+                further = False
+                continue
             if not launch.in_flight:
                 patient = [warp for warp in warps if warp.waiting.gives_up]
                 if not patient:

@@ -204,3 +204,35 @@ def test_a_bulk_store_that_was_read_is_not_yet_written(read):
     (finding,) = run.findings
     assert again[0] == 0 and finding.kind == "read before arrival"
     assert "waits until the copy has read shared memory" in finding.message
+
+
+@pytest.mark.parametrize("schedule", ["forward", "reverse", "seeded"])
+@pytest.mark.parametrize("backwards", [False, True])
+def test_a_block_that_waits_for_another_gives_it_a_turn(schedule, backwards):
+    flags, sums = np.zeros(4, np.int32), np.zeros(4, np.int32)
+    run = simulate(k.Handover(backwards), flags, sums, schedule=schedule)
+    assert run.ok and sums.tolist() == [0, 1, 3, 6], run
+    if schedule != "seeded":
+        assert bool(run.observations) == (backwards == (schedule == "forward"))
+        for text in run.observations:
+            assert "promised by launch(..., cooperative=True) alone" in text and "found.py:" in text
+    flags[:] = sums[:] = 0
+    assert not simulate(k.Handover(backwards, cooperative=True), flags, sums, schedule=schedule).observations
+
+
+def test_a_fast_run_falls_back_where_blocks_wait_for_each_other():
+    flags, sums = np.zeros(4, np.int32), np.zeros(4, np.int32)
+    simulate(k.Handover(backwards=True), flags, sums, check=False)
+    assert sums.tolist() == [0, 1, 3, 6]
+
+
+def test_a_flag_that_nobody_sets_is_a_deadlock():
+    (finding,) = simulate(k.Handover(forgets=True), np.zeros(4, np.int32), np.zeros(4, np.int32)).findings
+    assert finding.kind == "deadlock" and finding.lines[0].text.startswith("while ready == 0")
+    assert "3 threads wait at" in finding.message and "for a value that nobody changes (blocks 1-3)" in finding.message
+
+
+@pytest.mark.parametrize("schedule", ["forward", "reverse"])
+def test_a_warp_that_spins_lets_the_others_run(schedule):
+    out = np.zeros(2, np.int32)
+    assert simulate(k.FlagOfAWarp(), out, schedule=schedule).ok and out.tolist() == [7, 7]

@@ -332,3 +332,56 @@ class StoredAndRead:
             cute.arch.cp_async_bulk_commit_group()
             cute.arch.cp_async_bulk_wait_group(0, read=self.read)
             again[0] = out[0]
+
+
+class Handover:
+    """Block b adds its number to what block b - 1 (or, backwards, b + 1) hands over by a flag in global memory."""
+
+    def __init__(self, backwards=False, cooperative=False, forgets=False):
+        self.backwards, self.cooperative, self.forgets = backwards, cooperative, forgets
+
+    @cute.jit
+    def __call__(self, flags: cute.Tensor, sums: cute.Tensor):
+        self.kernel(flags, sums).launch(grid=[4, 1, 1], block=[32, 1, 1], cooperative=self.cooperative)
+
+    @cute.kernel
+    def kernel(self, flags: cute.Tensor, sums: cute.Tensor):
+        tidx, _, _ = cute.arch.thread_idx()
+        bidx, _, _ = cute.arch.block_idx()
+        turn = bidx
+        if cutlass.const_expr(self.backwards):
+            turn = 3 - bidx
+        if tidx == 0:
+            if turn > 0:
+                ready = cutlass.Int32(0)
+                while ready == 0:
+                    ready = cute.arch.atomic_add(flags.iterator + (turn - 1), cutlass.Int32(0))
+                cute.arch.fence_acq_rel_gpu()
+                sums[turn] = sums[turn - 1] + turn
+            if cutlass.const_expr(not self.forgets):
+                cute.arch.fence_acq_rel_gpu()
+                cute.arch.atomic_add(flags.iterator + turn, cutlass.Int32(1))
+
+
+class FlagOfAWarp:
+    """Warp 1 spins on a flag in shared memory that warp 0 sets."""
+
+    @cute.jit
+    def __call__(self, out: cute.Tensor):
+        self.kernel(out).launch(grid=[2, 1, 1], block=[64, 1, 1])
+
+    @cute.kernel
+    def kernel(self, out: cute.Tensor):
+        tidx, _, _ = cute.arch.thread_idx()
+        bidx, _, _ = cute.arch.block_idx()
+        flag = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Int32, cute.make_layout(1))
+        if tidx == 0:
+            flag[0] = 0
+        cute.arch.barrier()
+        if tidx == 63:
+            seen = cutlass.Int32(0)
+            while seen == 0:
+                seen = cute.arch.atomic_add(flag.iterator, cutlass.Int32(0))
+            out[bidx] = seen
+        if tidx == 0:
+            cute.arch.atomic_add(flag.iterator, cutlass.Int32(7))
