@@ -12,7 +12,16 @@ import numpy as np
 
 from quack_tutorial.simulator import control, gaps, host
 from quack_tutorial.simulator.arguments import AddressSpace, as_array, global_tensor, is_tensor
-from quack_tutorial.simulator.context import MARK, STATE, NotSimulated, SimulationError, fail, line_of, not_simulated
+from quack_tutorial.simulator.context import (
+    MARK,
+    PACKAGE,
+    STATE,
+    NotSimulated,
+    SimulationError,
+    fail,
+    line_of,
+    not_simulated,
+)
 from quack_tutorial.simulator.scheduler import KernelCall, RunState
 from quack_tutorial.simulator.twins import Mapper, cross
 from quack_tutorial.trace import Finding, Op, Space, Trace, TraceRecorder
@@ -28,6 +37,7 @@ STOPS = {
     "launch",
     "mbarrier initialised again",
 }
+MOST_FRAGMENTS = 8  # register tensors that are tried one by one for what reaches a result
 SCHEDULES = ("forward", "reverse", "seeded")
 
 
@@ -142,15 +152,12 @@ def simulate(
             findings.sort(key=lambda finding: finding.kind != "read before arrival")
         if not findings:
             options = {"max_steps": max_steps, "max_blocks": blocks, "fill": fill + 1}
-            quick = RunState(None, **options)
-            same_order = RunState(TraceRecorder(), schedule, seed, **options)
-            found, observations = poison.reaches(
-                trace,
-                *(
-                    lambda state=state: _silently(state, function, args, kwargs, dynamic)
-                    for state in (quick, same_order)
-                ),
-            )
+            again = lambda state: _silently(state, function, args, kwargs, dynamic)  # noqa: E731
+
+            def in_order(**looks_for):
+                return again(RunState(TraceRecorder(), schedule, seed, **options, **looks_for))
+
+            found, observations = poison.reaches(trace, lambda: again(RunState(None, **options)), in_order)
             findings += found
         observations = (*state.notes, *observations)
     printed = tuple(text for _, _, text in state.printed)
@@ -215,7 +222,7 @@ class _Poison:
         self.tensors = [x for _, x in named if is_tensor(x)]
         self.before = [as_array(x)[0].copy() for x in self.tensors]
 
-    def reaches(self, trace, run_quickly, run_in_the_same_order) -> tuple[list, tuple]:
+    def reaches(self, trace, run_quickly, run_in_order) -> tuple[list, tuple]:
         """(findings, observations), at most one of both; the tensors hold the first run's results afterwards.
 
         The quick run has no order of warps. Where it gives another result, one in the order of the first run says which of the
@@ -224,10 +231,19 @@ class _Poison:
         differing = self._differing(run_quickly)
         if differing is None:
             return [], ()
-        confirmed = self._differing(run_in_the_same_order)
+        confirmed = self._differing(run_in_order)
         if confirmed is None:
             return [], (_order_matters(*differing),)
-        return [self._finding(trace, *confirmed)], ()
+        return [self._finding(trace, self._fragment(run_in_order), *confirmed)], ()
+
+    def _fragment(self, run_in_order):
+        """(the line that makes the fragment whose unwritten registers reach a result, the first line that reads them) or None."""
+        unwritten = {}
+        self._differing(lambda: run_in_order(unwritten=unwritten))
+        for made in list(unwritten)[:MOST_FRAGMENTS]:
+            if self._differing(lambda made=made: run_in_order(poisoned=made)) is not None:
+                return made, unwritten[made]
+        return None
 
     def _differing(self, run_again):
         """(name, which elements) of the first tensor that another run leaves with other values; None if there is none."""
@@ -251,7 +267,7 @@ class _Poison:
                 return name, differ
         return None
 
-    def _finding(self, trace, name, differ) -> Finding:
+    def _finding(self, trace, fragment, name, differ) -> Finding:
         from quack_tutorial.analysis.unwritten import unwritten_reads
 
         at = tuple(int(i[0]) for i in np.nonzero(differ))
@@ -262,16 +278,29 @@ class _Poison:
         count = int(differ.sum())
         reads = unwritten_reads(trace)
         why = "Is a fill or a default missing?"
-        if reads:  # what registers hold may still be the cause: a trace does not have them
+        if fragment is not None:
+            made, read = fragment
+            why = (
+                f"{_fragment_name(made)} ({made.where}) is read at {read.where} before all of it is written: is a fill or a "
+                "default missing?"
+            )
+            lines = tuple(dict.fromkeys((read, made, *lines)))
+        elif reads:  # what registers hold may still be the cause: a trace does not have them
             why = f"In shared memory, {reads[0]}, which nothing has written: is a store missing?"
             lines = (reads[0].line, *(line for line in lines if line != reads[0].line))
         return Finding(
             "uninitialised",
             f"Uninitialised memory: {name}[{', '.join(map(str, at))}] ({count} element{'s' * (count != 1)} in all) "
-            f"changes with what unwritten {'memory happens' if reads else 'registers happen'} to hold. {why}",
+            f"changes with what unwritten {'memory happens' if reads and fragment is None else 'registers happen'} to hold. {why}",
             lines,
             count=count,
         )
+
+
+def _fragment_name(made) -> str:
+    """The variable that a register tensor is assigned to, as the kernel's line has it."""
+    name, equals, _ = made.text.partition("=")
+    return name.strip() if equals and name.strip().isidentifier() else "a register tensor"
 
 
 def _order_matters(name, differ) -> str:
@@ -364,15 +393,18 @@ def _located(error) -> Exception | None:
 
     What the simulator's own code or objects are the cause of is never a finding: it becomes `NotSimulated`.
     """
-    traceback, frame, last = error.__traceback__, None, None
+    traceback, frame, reader, last = error.__traceback__, None, None, None
     while traceback is not None:
         if MARK in traceback.tb_frame.f_globals:
             frame = traceback
+            if not traceback.tb_frame.f_code.co_filename.startswith(PACKAGE):
+                reader = traceback
         last, traceback = traceback, traceback.tb_next
     if frame is None:
         return None
-    code = frame.tb_frame.f_code
-    line = line_of(code.co_filename, frame.tb_lineno, code.co_name)
+    inner = _line_at(frame)
+    # What goes wrong inside a function of this package is said at the line that called it.
+    line = inner if reader is None or reader is frame else _line_at(reader)
     message = str(error) or type(error).__name__
     asked = type(getattr(error, "obj", None))
     if isinstance(error, AttributeError) and asked.__module__.startswith("quack_tutorial."):
@@ -383,4 +415,10 @@ def _located(error) -> Exception | None:
         layouts = last.tb_frame.f_globals.get("__name__", "").rpartition(".")[2].startswith("layout")
         if not (last is frame or (layouts and isinstance(error, ValueError))):
             return not_simulated(f"what this line asks for: {type(error).__name__}: {message}", line)
-    return SimulationError(Finding("language", f"{line.where}: {message}", (line,)))
+    within = "" if line is inner else f" (in {inner.function}, {inner.where})"
+    return SimulationError(Finding("language", f"{line.where}: {message}{within}", tuple(dict.fromkeys((line, inner)))))
+
+
+def _line_at(traceback):
+    code = traceback.tb_frame.f_code
+    return line_of(code.co_filename, traceback.tb_lineno, code.co_name)

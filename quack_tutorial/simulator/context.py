@@ -7,13 +7,16 @@ warp. Dynamic values are arrays of shape (blocks or 1, threads or 1), so that un
 from __future__ import annotations
 
 import linecache
+import os
 import sys
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 
 from quack_tutorial.trace import Finding, Line
 
+PACKAGE = str(Path(__file__).resolve().parents[1]) + os.sep
 MARK = "_rt"  # the global by which a rewritten function's frame is known
 KIND = "_kind_"  # the global that says how it is decorated: "kernel", "jit" or ""
 WARP = 32
@@ -135,10 +138,28 @@ def here() -> Line:
     return line_of(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
 
 
+def _caller_of_the_package() -> Line | None:
+    """Where the reader's kernel has called the function of this package that runs now; None where it runs none."""
+    frame, inner = kernel_frame(), None
+    while frame is not None:
+        if MARK in frame.f_globals:
+            if not frame.f_code.co_filename.startswith(PACKAGE):
+                return line_of(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name) if inner else None
+            inner = frame
+        frame = frame.f_back
+    return None
+
+
 def fail(kind: str, message: str, *, lines: tuple = (), **facts) -> SimulationError:
-    """An error at the current line: `file.py:12: message`."""
-    lines = lines or (here(),)
-    text = message if not lines[0].number else f"{lines[0].where}: {message}"
+    """An error at the current line: `file.py:12: message`. Inside a function of this package, at the line that called it."""
+    where = ""
+    if not lines:
+        lines = (here(),)
+        caller = _caller_of_the_package()
+        if caller is not None:
+            where = f" (in {lines[0].function}, {lines[0].where})"
+            lines = (caller, *lines)
+    text = message if not lines[0].number else f"{lines[0].where}: {message}{where}"
     return SimulationError(Finding(kind, text, tuple(lines), **facts))
 
 

@@ -192,6 +192,8 @@ def leaves(layout: Layout) -> tuple[tuple, ...]:
 
 def text(x) -> str:
     """A nested tuple as CuTe prints it: (4,(2,3))."""
+    if isinstance(x, np.ndarray):
+        return "?"  # one number a thread
     return f"({','.join(map(text, x))})" if isinstance(x, tuple) else str(x)
 
 

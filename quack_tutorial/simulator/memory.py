@@ -19,7 +19,7 @@ import numpy as np
 
 from quack_tutorial.trace import SMEM_BLOCK_BITS, Op, Space, TensorInfo
 
-from .context import STATE, WARP, fail, group, kernel_frame, line_of, not_simulated
+from .context import STATE, WARP, fail, group, here, kernel_frame, line_of, not_simulated
 from .numeric import Boolean, DType, Int64, Value
 
 LOWEST_ADDRESS = 1 << 28  # of global memory, see arguments.AddressSpace
@@ -116,6 +116,8 @@ class Registers:
 
     dtype: DType
     array: np.ndarray  # (B, T, values), carrier
+    line: object = None  # trace.Line where they were made, in a run that looks for unwritten ones
+    written: np.ndarray | None = None  # (B, T, values), in such a run
     space = Space.NONE
 
 
@@ -316,9 +318,13 @@ def _highest(x):
 
 
 def make_registers(dtype: DType, count: int) -> Registers:
-    blocks, threads = group().shape
-    fill = STATE.run.poison(dtype)
-    return Registers(dtype, np.full((blocks, threads, count), fill, dtype.carrier))
+    shape = (*group().shape, count)
+    run = STATE.run
+    if run.unwritten is None and run.poisoned is None:
+        return Registers(dtype, np.full(shape, run.poison(dtype), dtype.carrier))
+    line = here()
+    changed = run.poisoned is None or run.poisoned == line
+    return Registers(dtype, np.full(shape, run.poison(dtype, changed), dtype.carrier), line, np.zeros(shape, bool))
 
 
 def check_register_view(pointer: Pointer, dtype: DType) -> None:
@@ -347,12 +353,26 @@ def _read_registers(pointer: Pointer, offsets: np.ndarray) -> np.ndarray:
     array = pointer.memory.array
     start = pointer.offset
     _check_registers(array, start, offsets)
+    if pointer.memory.written is not None:
+        _note_unwritten(pointer.memory, start, offsets)
     if isinstance(start, np.ndarray):
         index = np.broadcast_to(start[..., None] + offsets, array.shape[:2] + (len(offsets),))
         return np.take_along_axis(array, np.clip(index, 0, array.shape[2] - 1), axis=2)
     if offsets[-1] - offsets[0] == len(offsets) - 1 and (np.diff(offsets) == 1).all():
         return array[:, :, start + offsets[0] : start + offsets[0] + len(offsets)].copy()
     return array[:, :, start + offsets]
+
+
+def _note_unwritten(memory: Registers, start, offsets: np.ndarray) -> None:
+    """Keep the line of the first read of registers that no store has reached, in a run that looks for them."""
+    run = STATE.run
+    if run.unwritten is None or memory.line in run.unwritten:
+        return
+    index = np.asarray(start)[..., None] + offsets
+    index = np.broadcast_to(index, memory.array.shape[:2] + (len(offsets),))
+    unwritten = ~np.take_along_axis(memory.written, np.clip(index, 0, memory.array.shape[2] - 1), axis=2)
+    if (unwritten.any(axis=2) & group().active()).any():
+        run.unwritten[memory.line] = here()
 
 
 def _check_registers(array: np.ndarray, start, offsets: np.ndarray) -> None:
@@ -378,6 +398,11 @@ def _write_registers(pointer: Pointer, offsets: np.ndarray, new: np.ndarray, kee
     array = pointer.memory.array
     start = pointer.offset
     _check_registers(array, start, offsets)
+    if pointer.memory.written is not None:
+        index = np.broadcast_to(np.asarray(start)[..., None] + offsets, array.shape[:2] + (len(offsets),)).copy()
+        on = np.broadcast_to(True if keep is None else keep, index.shape)
+        held = np.take_along_axis(pointer.memory.written, index, axis=2)
+        np.put_along_axis(pointer.memory.written, index, held | on, axis=2)
     if isinstance(start, np.ndarray):
         shape = array.shape[:2] + (len(offsets),)
         index = np.clip(np.broadcast_to(start[..., None] + offsets, shape), 0, array.shape[2] - 1)

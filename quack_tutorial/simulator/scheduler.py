@@ -62,13 +62,18 @@ class RunState:
     kernel_calls: list = field(default_factory=list)
     arguments: list = field(default_factory=list)  # memory.GlobalMemory of each tensor
     smem_bytes: int = 0
+    unwritten: dict | None = (
+        None  # Line of a fragment -> Line of the first read of what no store has reached, if looked for
+    )
+    poisoned: object = None  # the Line of the only fragment that holds other poison than with the fill before
     writes: int = 0  # stores so far: a loop that makes none and changes no variable waits for someone else's
 
-    def poison(self, dtype):
+    def poison(self, dtype, changed=True):
         """What uninitialised registers and shared memory hold: NaN, or a large odd integer."""
+        fill = self.fill if changed else self.fill - 1
         if dtype.is_float:
-            return np.nan if self.fill == 0 else 7.25
-        return False if dtype.kind == "b" else (0x5A if dtype.width == 8 else 0x5A5A) + self.fill
+            return np.nan if fill == 0 else 7.25
+        return False if dtype.kind == "b" else (0x5A if dtype.width == 8 else 0x5A5A) + fill
 
     def before_write(self, memory) -> None:
         self.writes += 1

@@ -1,11 +1,13 @@
 """Kernels that CuTe DSL would not take, each for one reason, and calls that launch nothing."""
 
 import math
+import operator
 
 import cutlass
 import cutlass.cute as cute
 import numpy as np
 
+from quack_tutorial.kernels.reduce import block_reduce
 from tests.simulator.dsl.language import one_warp
 
 
@@ -88,3 +90,46 @@ def unknown_argument(x: cute.Tensor, out: cute.Tensor):
     tidx, _, _ = cute.arch.thread_idx()
     cute.arch.barrier(1)
     out[tidx] = x[tidx]
+
+
+@cute.kernel
+def part_of_a_block_kernel(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    buffer = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout((1, 1)))
+    if tidx < 8:
+        out[tidx] = block_reduce(x[tidx], operator.add, buffer)
+
+
+@cute.jit
+def part_of_a_block(x: cute.Tensor, out: cute.Tensor):
+    part_of_a_block_kernel(x, out).launch(grid=[1, 1, 1], block=[32, 1, 1])
+
+
+@cute.kernel
+def wrong_buffer_kernel(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    buffer = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(1))
+    out[tidx] = block_reduce(x[tidx], operator.add, buffer)
+
+
+@cute.jit
+def wrong_buffer(x: cute.Tensor, out: cute.Tensor):
+    wrong_buffer_kernel(x, out).launch(grid=[1, 1, 1], block=[32, 1, 1])
+
+
+@cute.kernel
+def two_fragments_kernel(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    rA = cute.make_rmem_tensor(4, cutlass.Float32)
+    rB = cute.make_rmem_tensor(4, cutlass.Float32)
+    for i in cutlass.range_constexpr(4):
+        rA[i] = x[tidx]
+        if i + tidx < 34:
+            rB[i] = x[tidx]
+    both = rA.load() + rB.load()
+    out[tidx] = both.reduce(cute.ReductionOp.ADD, init_val=0.0, reduction_profile=0)
+
+
+@cute.jit
+def two_fragments(x: cute.Tensor, out: cute.Tensor):
+    two_fragments_kernel(x, out).launch(grid=[1, 1, 1], block=[32, 1, 1])
