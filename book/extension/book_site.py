@@ -24,6 +24,10 @@ def offer_notebook(app, pagename, templatename, context, doctree):
     context["ipynb_source"] = f"{pagename}.ipynb"
 
 
+# They measure and train with torch itself, which no page can hold.
+NEED_TORCH = ("notebooks/10-measuring", "notebooks/13-into-a-model")
+
+
 def browser_runtime(app):
     """scripts/browser_runtime.py, or None where the parts that it fetches are not here."""
     spec = importlib.util.spec_from_file_location("browser_runtime", Path(app.srcdir, "scripts/browser_runtime.py"))
@@ -42,7 +46,7 @@ def pack_runtime(app):
 def offer_running(app, pagename, templatename, context, doctree):
     """Give a chapter the button Run in this page."""
     manifest = Path(app.outdir, "runtime/manifest.json")
-    if doctree is None or not pagename.startswith("notebooks/") or not manifest.exists():
+    if doctree is None or not pagename.startswith("notebooks/") or pagename in NEED_TORCH or not manifest.exists():
         return
     size = json.loads(manifest.read_text(encoding="utf-8"))["bytes"]
     context["metatags"] = f'{context.get("metatags", "")}\n<meta name="qt-runtime-bytes" content="{size}">'

@@ -6,8 +6,10 @@
 //   {"run": N}                        run cell N (0: all cells), and wait until it is done
 //   {"replace": [N, TEXT, BY]}        change the text of cell N
 //   {"reload": true}                  load the page again and start Python again
+//   {"choose": [LABEL, VALUE]}        set the control of that label, in the sandbox
+//   {"link": true}                    copy the link, and open it in a fresh profile
 //   {"stop": N}                       run cell N, ask for a stop after a second, say how long that took
-// and the answer one JSON object: {ready_ms, bytes, requests_before, cells: [{number, state, text, figures, alive, took}], stopped_ms,
+// and the answer one JSON object: {players (alive in the built page), ready_ms, bytes, requests_before, cells: [{number, state, text, figures, alive, took}], stopped_ms,
 // findings}, `findings` as in check.mjs. A cell's `alive` counts its players that a script has brought to life.
 
 import { statSync } from "node:fs";
@@ -47,13 +49,14 @@ async function main() {
   const findings = [], fetched = new Set();
   try {
     const context = await browser.newContext({ viewport: { width: 1280, height: 844 } });
-    const page = await watch(context, server.base, (kind, text) => findings.push({ kind, text }));
+    let page = await watch(context, server.base, (kind, text) => findings.push({ kind, text }));
     page.on("dialog", (dialog) => dialog.accept());
     context.on("request", (request) => fetched.add(new URL(request.url()).pathname));
     await page.goto(`${server.base}/${path}`, { waitUntil: "load" });
     const before = [...fetched].filter((name) => /runtime|_static\/run\//.test(name));
+    const players = await page.locator(".cell_output [data-ready]").count();
     await begin(page);
-    const answer = { ready_ms: Number(await page.getAttribute(".qt-run-bar", "data-ready-ms")), requests_before: before };
+    const answer = { players, ready_ms: Number(await page.getAttribute(".qt-run-bar", "data-ready-ms")), requests_before: before };
     for (const step of JSON.parse(steps)) {
       if (step.reload) {
         await page.reload({ waitUntil: "load" });
@@ -61,6 +64,21 @@ async function main() {
       } else if (step.replace) {
         const [number, text, by] = step.replace;
         await page.evaluate(([n, old, next]) => window.quackCells.change(n, old, next), [number, text, by]);
+      } else if (step.choose) {
+        const [label, value] = step.choose, control = page.getByLabel(label, { exact: true });
+        if (await control.evaluate((node) => node.tagName === "SELECT")) await control.selectOption(value);
+        else await control.fill(value);
+        await control.dispatchEvent("change");
+        await page.waitForTimeout(300);
+      } else if (step.link) {
+        await page.click('[data-do="link"]');
+        await page.waitForFunction(() => location.hash.startsWith("#cells="));
+        const address = page.url(), fresh = await browser.newContext();
+        page = await watch(fresh, server.base, (kind, text) => findings.push({ kind, text }));
+        await page.goto(address, { waitUntil: "load" });
+        await page.waitForSelector(".qt-editor");
+        answer.linked = await page.$$eval(".qt-editor", (boxes) => boxes.map((box) => box.value));
+        await begin(page);
       } else if (step.run !== undefined) {
         await page.evaluate((n) => window.quackCells.run(n), step.run);
         await page.waitForFunction(() => window.quackCells.idle(), null, LONG);

@@ -1,12 +1,24 @@
-// A box of code to type in: as tall as its text, Tab indents, Ctrl-Enter runs. Escape, then Tab, leaves it.
+// A box of code to type in: as tall as its text, Tab indents, Ctrl-Enter runs. Escape, then Tab, leaves it. The text that is
+// typed has no colour of its own; the coloured copy lies under it, and scrolls with it.
+
+import { coloured } from "./colours.js";
 
 export function makeEditor({ parent, text, label, run, changed }) {
   const box = document.createElement("textarea");
   Object.assign(box, { className: "qt-editor", value: text, spellcheck: false, autocapitalize: "off", wrap: "off" });
   box.setAttribute("aria-label", label);
   box.setAttribute("autocomplete", "off");
-  parent.append(box);
-  const fit = () => (box.rows = box.value.split("\n").length);
+  const both = document.createElement("div"), copy = document.createElement("pre");
+  both.className = "qt-code highlight";
+  copy.setAttribute("aria-hidden", "true");
+  both.append(copy, box);
+  parent.append(both);
+  const fit = () => {
+    box.rows = box.value.split("\n").length;
+    copy.innerHTML = coloured(box.value);
+    copy.scrollLeft = box.scrollLeft;
+  };
+  box.addEventListener("scroll", () => (copy.scrollLeft = box.scrollLeft));
   let leaving = false;
   box.addEventListener("input", () => (fit(), changed()));
   box.addEventListener("keydown", (event) => {

@@ -1,6 +1,7 @@
 // The cells of a page, made editable: each in its place, run in order by one worker.
 
 import { makeEditor } from "./editor.js";
+import * as link from "./link.js";
 import { show } from "./output.js";
 
 const KEPT = `quack-tutorial:${location.pathname}`; // the reader's own texts, by the book's text that they replace
@@ -8,26 +9,40 @@ const KEPT = `quack-tutorial:${location.pathname}`; // the reader's own texts, b
 // What a click needs from the page that is open.
 let page;
 
-export async function open(bar, base) {
-  const words = bar.querySelector("[role=status]");
-  page = { bar, words, base, worker: null, running: null, queue: [], kept: readKept(), cells: [] };
-  const address = new URL(`../_sources/${location.pathname.split("/").slice(-2).join("/")}`, base);
+export async function start(bar, base) {
+  const opened = open(bar, base);
   startWorker(performance.now());
-  page.notebook = await (await fetch(address.href.replace(/\.html$/, ".ipynb"))).json();
-  const sources = page.notebook.cells.filter((cell) => cell.cell_type === "code" && !text(cell).includes("google.colab"));
-  page.cells = sources.map((source, i) => ({ number: i + 1, source, built: text(source), state: "new" }));
-  for (const node of document.querySelectorAll("article.bd-article div.cell")) placeIn(node);
-  bar.insertAdjacentHTML(
-    "beforeend",
-    `<span class="qt-run-buttons"><button type="button" data-do="all">Run all cells</button>
-    <button type="button" data-do="stop" disabled>Stop</button>
-    <button type="button" data-do="download">Download as notebook</button></span>`,
-  );
-  const actions = { all: () => run(page.cells.at(-1)), stop, download };
-  for (const button of bar.querySelectorAll("[data-do]")) button.addEventListener("click", actions[button.dataset.do]);
-  // For tests, and for the console.
-  window.quackCells = { run: (n) => run(page.cells.at(n - 1)), change, state: (n) => page.cells[n - 1].state, idle };
+  await opened;
   next();
+}
+
+// Make the cells editable, once; the worker is not started by that.
+export function open(bar, base) {
+  if (!page) {
+    const words = bar.querySelector("[role=status]");
+    page = { bar, words, base, worker: null, running: null, queue: [], kept: readKept(), cells: [] };
+    page.opened = prepare();
+  }
+  return page.opened;
+}
+
+async function prepare() {
+  const address = new URL(`../_sources/${location.pathname.split("/").slice(-2).join("/")}`, page.base);
+  page.notebook = await (await fetch(address.href.replace(/\.html$/, ".ipynb"))).json();
+  const linked = await link.read(location.hash);
+  const sources = page.notebook.cells.filter((cell) => cell.cell_type === "code" && !text(cell).includes("google.colab"));
+  page.cells = sources.map((source, i) => ({ number: i + 1, source, built: text(source), state: "new", linked: linked[i + 1] }));
+  for (const node of document.querySelectorAll("article.bd-article div.cell")) placeIn(node);
+  const buttons = { all: "Run all cells", stop: "Stop", link: "Copy link", download: "Download as notebook" };
+  const html = Object.entries(buttons).map(([name, words]) => `<button type="button" data-do="${name}">${words}</button>`);
+  page.bar.insertAdjacentHTML("beforeend", `<span class="qt-run-buttons">${html.join(" ")}</span>`);
+  const actions = { all: () => run(page.cells.at(-1)), stop, link: copyLink, download };
+  for (const button of page.bar.querySelectorAll("[data-do]")) button.addEventListener("click", actions[button.dataset.do]);
+  page.bar.querySelector("[data-do=stop]").disabled = true;
+  if (location.pathname.endsWith("/sandbox.html")) (await import("./sandbox.js")).addControls(page.cells, set);
+  // For tests, and for the console.
+  const change = (n, old, by) => set(page.cells[n - 1], page.cells[n - 1].editor.text().replace(old, () => by));
+  window.quackCells = { run: (n) => run(page.cells.at(n - 1)), change, state: (n) => page.cells[n - 1].state, idle };
 }
 
 const text = (cell) => [cell.source].flat().join("");
@@ -45,7 +60,7 @@ function placeIn(node) {
   input.querySelector("div[class*=highlight-]").hidden = true;
   cell.editor = makeEditor({
     parent: input,
-    text: page.kept[cell.built] ?? cell.built,
+    text: cell.linked ?? page.kept[cell.built] ?? cell.built,
     label: `Code of cell ${cell.number}`,
     run: () => run(cell),
     changed: () => keep(cell),
@@ -58,7 +73,7 @@ function placeIn(node) {
   cell.runButton.title = "Ctrl-Enter; runs the cells above first that have not run";
   cell.resetButton.setAttribute("aria-label", `Reset cell ${cell.number} to the book's text`);
   cell.runButton.addEventListener("click", () => (page.running === cell ? stop() : run(cell)));
-  cell.resetButton.addEventListener("click", () => (cell.editor.set(cell.built), keep(cell), cell.editor.focus()));
+  cell.resetButton.addEventListener("click", () => (set(cell, cell.built), cell.editor.focus()));
   input.append(tools);
   cell.resetButton.hidden = cell.editor.text() === cell.built;
 }
@@ -101,11 +116,17 @@ function keep(cell) {
   }
 }
 
-function change(number, old, by) {
-  const { editor } = page.cells[number - 1];
-  if (!editor.text().includes(old)) throw new Error(`cell ${number} has no ${old}`);
-  editor.set(editor.text().replace(old, by));
-  keep(page.cells[number - 1]);
+function set(cell, text) {
+  cell.editor.set(text);
+  keep(cell);
+}
+
+async function copyLink() {
+  const changed = page.cells.filter((cell) => cell.node && cell.editor.text() !== cell.built);
+  const hash = await link.write(Object.fromEntries(changed.map((cell) => [cell.number, cell.editor.text()])));
+  history.replaceState(null, "", changed.length ? hash : location.pathname);
+  const copied = await navigator.clipboard?.writeText(location.href).then(() => true, () => false);
+  page.words.textContent = `${copied ? "Copied" : "The address of this page is the link now"}: it carries the cells that you changed.`;
 }
 
 function download() {
@@ -133,7 +154,7 @@ function run(cell) {
 }
 
 function next() {
-  if (!page.isReady || page.running || !page.queue.length) return;
+  if (!page.isReady || !page.cells.length || page.running || !page.queue.length) return;
   const cell = page.queue.shift();
   page.running = cell;
   cell.ran = cell.node ? cell.editor.text() : cell.built;
@@ -161,6 +182,7 @@ function finished(cell, ok) {
 
 function startWorker(began) {
   page.isReady = false;
+  page.bar.querySelector(".qt-start")?.remove();
   page.worker = new Worker(new URL("worker.js", import.meta.url), { type: "module" });
   page.worker.onmessage = ({ data }) => answered(data, began);
   page.worker.onerror = (event) => answered({ failed: event.message || "the worker did not start" }, began);
