@@ -1,3 +1,5 @@
+import cutlass.cute as cute
+
 THREADS = 64
 
 

@@ -1,3 +1,6 @@
+import cutlass
+import cutlass.cute as cute
+
 WARPS = 2
 
 

@@ -1,3 +1,9 @@
+import operator
+
+import cutlass
+import cutlass.cute as cute
+
+
 @cute.jit
 def all_lanes(value, op: cutlass.Constexpr):
     for i in cutlass.range_constexpr(5):
