@@ -8,8 +8,9 @@ export function makeEditor({ parent, text, label, run, changed }) {
   Object.assign(box, { className: "qt-editor", value: text, spellcheck: false, autocapitalize: "off", wrap: "off" });
   box.setAttribute("aria-label", label);
   box.setAttribute("autocomplete", "off");
-  const both = document.createElement("div"), copy = document.createElement("pre");
+  const both = document.createElement("div"), copy = document.createElement("div");
   both.className = "qt-code highlight";
+  copy.className = "qt-colours";
   copy.setAttribute("aria-hidden", "true");
   both.append(copy, box);
   parent.append(both);

@@ -26,7 +26,7 @@ async function start(runtime) {
   python.unpackArchive(await book, "wheel", packages);
   const tell = (kind, text) => postMessage({ cell: session.cell, kind, text });
   session = { cell: 0, python: python.pyimport("quack_tutorial.browser.session").start(tell) };
-  python.runPython("import quack_tutorial.simulation, quack_tutorial.analysis, quack_tutorial.figures");
+  python.runPython("import quack_tutorial.simulation");
   postMessage({ ready: true });
 }
 
