@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 FILE = Path(__file__).parent / "profile" / "h200.json"
+ITEM_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,26 @@ class Profiled:
     def total(self, name) -> float:
         """A counter added over the launches, such as "dram_read_bytes"."""
         return sum(launch[name] for launch in self.launches)
+
+    @property
+    def matrix_bytes(self) -> int:
+        """The M x N input, in bytes: the unit in which HBM's reads and writes say what a kernel does."""
+        return self.M * self.N * ITEM_BYTES[self.dtype]
+
+    @property
+    def reads(self) -> float:
+        """How many times the matrix was read from HBM."""
+        return self.total("dram_read_bytes") / self.matrix_bytes
+
+    @property
+    def writes(self) -> float:
+        """How many times as many bytes were written to HBM."""
+        return self.total("dram_write_bytes") / self.matrix_bytes
+
+    def lines(self, *words) -> str:
+        """The lines of the generated source that hold one of `words`, without their indentation."""
+        found = (line.strip() for line in (self.source or "").splitlines())
+        return "\n".join(line for line in found if any(word in line for word in words))
 
     def of_main(self, name) -> float:
         """A counter of the longest launch, such as "registers"."""
@@ -55,9 +76,9 @@ def load(path=FILE) -> Profile:
     cases = tuple(
         Profiled(**kept["case"], launches=tuple(kept["launches"]), source=kept["source"]) for kept in data["cases"]
     )
-    versions = data["versions"]
+    versions, ncu = data["versions"], data["ncu"].removeprefix("Version ").split(" ")[0]
     origin = (
-        f"Counted on one {data['device']}, {data['date'][:10]}, by Nsight Compute ({data['ncu']}), driver {data['driver']}, "
+        f"Counted on one {data['device']}, {data['date'][:10]}, by Nsight Compute {ncu}, driver {data['driver']}, "
         f"torch {versions['torch']}, triton {versions['triton']}, "
         f"QuACK {versions['quack-kernels']}, Liger {versions['liger-kernel']}."
     )

@@ -1,0 +1,234 @@
+"""What Nsight Compute counted, as charts and tables: from a record of `quack-tutorial profile`, see `records.profile`.
+
+| function   | shows                                                                                      |
+|------------|--------------------------------------------------------------------------------------------|
+| `memory`   | registers, L1, L2 and HBM, with the bytes that crossed between them, for one or two kernels  |
+| `counters` | a table: a row a counter, a column an implementation                                        |
+| `stalls`   | of the cycles between two instructions of a warp, how many it waited for what               |
+
+A case is shown by its longest launch, or all its launches added up where bytes are meant; those recorded have one each.
+"""
+
+from __future__ import annotations
+
+from html import escape
+
+from quack_tutorial import cost
+
+from .charts import Chart, _figure
+from .suites import Shown, table
+from .theme import LIGHT, SERIES
+
+SECTOR_BYTES = 32
+SCHEDULERS = 4  # of an SM: each issues at most one instruction a cycle
+LOAD, STORE, SPILL = SERIES[0][0], SERIES[1][0], SERIES[7][0]
+COUNTERS = {  # name: (what the table calls it, how it is written)
+    "time_us": ("time, us", "{:,.0f}"),
+    "reads": ("HBM reads, in matrices", "{:.2f}"),
+    "writes": ("HBM writes, in matrices", "{:.2f}"),
+    "dram_percent": ("HBM busy, %", "{:.1f}"),
+    "issue_percent": ("issue slots used, %", "{:.1f}"),
+    "instructions": ("instructions of warps", "{:,.0f}"),
+    "l1_load_requests": ("load requests", "{:,.0f}"),
+    "l1_load_sectors": ("sectors of loads", "{:,.0f}"),
+    "local_load_sectors": ("sectors of local loads", "{:,.0f}"),
+    "local_store_sectors": ("sectors of local stores", "{:,.0f}"),
+    "registers": ("registers a thread", "{:.0f}"),
+    "smem_bytes": ("shared memory a block, bytes", "{:,.0f}"),
+    "threads": ("threads a block", "{:,.0f}"),
+    "blocks": ("blocks", "{:,.0f}"),
+    "fits": ("blocks that fit an SM (computed)", "{}"),
+    "warps": ("warps on an SM (counted)", "{:.1f}"),
+}
+STALLS = {  # what the chart calls it: the counters that it adds up
+    "loads (long scoreboard)": ("long_scoreboard",),
+    "smem, special functions (short scoreboard)": ("short_scoreboard",),
+    "barrier": ("barrier",),
+    "full queues (LG and MIO throttle)": ("lg_throttle", "mio_throttle"),
+    "arithmetic latency (wait)": ("wait",),
+    "busy arithmetic (math pipe throttle)": ("math_pipe_throttle",),
+}
+REST = "issues, is ready, or rest"
+
+
+def blocks_that_fit(case) -> int:
+    """How many blocks of the case's kernel an SM holds at once, by threads, registers and shared memory."""
+    threads, registers, smem_bytes = (int(case.of_main(name)) for name in ("threads", "registers", "smem_bytes"))
+    return cost.blocks_per_sm(threads, registers, max(0, smem_bytes - cost.RESERVED_SMEM_BYTES))
+
+
+def counters(profile, cases, names) -> Shown:
+    """A table of `names`, keys of COUNTERS, for each case."""
+    head = ("", *(case.provider for case in cases))
+    rows = [(COUNTERS[name][0], *(COUNTERS[name][1].format(_value(case, name)) for case in cases)) for name in names]
+    widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
+    text = "\n".join(
+        "  ".join(
+            cell.ljust(width) if i == 0 else cell.rjust(width) for i, (cell, width) in enumerate(zip(row, widths))
+        )
+        for row in (head, *rows)
+    )
+    what = f"{_what(cases[0])}. {profile.origin}"
+    return Shown(f"{table(head, rows)}<p><small>{escape(what)}</small></p>", f"{text}\n{what}")
+
+
+def memory(profile, *cases, title=None) -> Chart:
+    """The memory chart: what crossed from HBM to the registers and back, an arrow as wide as its bytes."""
+    most = max(total for case in cases for _, edge in _edges(case) for _, total, _ in edge)
+
+    def draw(wide):
+        figure, axes = _figure(wide, 5.2 if wide else 5.6)
+        axes.set_axis_off()
+        for i, case in enumerate(cases):
+            _draw_hierarchy(axes, 10 * i, case, most, wide)
+        axes.set_xlim(-0.5, 10 * len(cases) - 0.5)
+        axes.set_ylim(-0.4, 14.6)
+        return figure
+
+    rows = tuple(
+        (case.provider, place, kind, f"{total / 1e9:.2f}", f"{total / case.matrix_bytes:.2f}")
+        for case in cases
+        for place, edge in _edges(case)
+        for kind, total, _ in edge
+    )
+    said = ", ".join(f"{case.provider} {case.reads:.2f} and {case.writes:.2f}" for case in cases)
+    spilled = " In red: spilled registers." if any(case.total("local_store_sectors") for case in cases) else ""
+    return Chart(
+        draw,
+        title or f"Memory chart: {_what(cases[0])}",
+        f"HBM reads and writes, as multiples of the matrix: {said}. "
+        f"Up are loads, down stores; at L2 the sectors that it looked up.{spilled}",
+        profile.origin,
+        ("kernel", "between", "", "GB", "of the matrix"),
+        rows,
+    )
+
+
+def stalls(profile, cases, title=None) -> Chart:
+    """Bars of the cycles between two instructions of a warp, by what it waited for."""
+    parts = [_cycles(case) for case in cases]
+
+    def draw(wide):
+        figure, axes = _figure(wide, (2.1 if wide else 2.9) + 0.55 * len(cases))
+        places = range(len(cases))
+        left = [0.0] * len(cases)
+        colours = (*(SERIES[i][0] for i in (0, 1, 7, 3, 2, 6)), LIGHT["line"])
+        for reason, colour in zip((*STALLS, REST), colours):
+            values = [part[reason] for part in parts]
+            axes.barh(places, values, left=left, height=0.6, color=colour, label=reason)
+            left = [at + value for at, value in zip(left, values)]
+        for place, total in zip(places, left):
+            axes.annotate(f" {total:.0f}", (total, place), va="center", color=LIGHT["ink"], fontsize=11.5)
+        axes.set_yticks(places, [case.provider if wide else case.provider.replace(" ", "\n") for case in cases])
+        axes.invert_yaxis()
+        axes.set_xlim(0, 1.1 * max(left))
+        axes.grid(axis="y", visible=False)
+        axes.set_xlabel("cycles from one instruction of a warp to its next" if wide else "cycles between instructions")
+        figure.legend(
+            loc="outside lower center", ncols=2 if wide else 1, frameon=False, fontsize=12, labelcolor=LIGHT["ink"]
+        )
+        return figure
+
+    most = [max(STALLS, key=part.get).split(" (")[0] for part in parts]
+    said = ", ".join(f"{case.provider} for {reason}" for case, reason in zip(cases, most))
+    return Chart(
+        draw,
+        title or f"What warps wait for: {_what(cases[0])}",
+        f"Most of the waiting: {said}.",
+        profile.origin,
+        ("kernel", *STALLS, REST, "in all"),
+        tuple(
+            (case.provider, *(f"{cycles:.2f}" for cycles in part.values()), f"{sum(part.values()):.2f}")
+            for case, part in zip(cases, parts)
+        ),
+    )
+
+
+def _what(case) -> str:
+    return f"{case.operation}, {case.dtype}, {case.M:,} x {case.N:,}"
+
+
+def _value(case, name):
+    if name in ("reads", "writes"):
+        return getattr(case, name)
+    return blocks_that_fit(case) if name == "fits" else case.of_main(name)
+
+
+def _cycles(case) -> dict[str, float]:
+    """By reason; together they are a scheduler's warps over the instructions that it issues in a cycle."""
+    of = {reason: sum(case.of_main(f"stall_{name}") for name in names) for reason, names in STALLS.items()}
+    whole = case.of_main("warps") / SCHEDULERS / (case.of_main("issue_percent") / 100)
+    return of | {REST: max(0.0, whole - sum(of.values()))}
+
+
+def _edges(case):
+    """(between what, ((kind, bytes, colour), ...)) from the registers down to HBM."""
+    sectors = {name: SECTOR_BYTES * case.total(name) for name in SECTORS}
+    spills = (
+        ("spilled, loads", sectors["local_load_sectors"], SPILL),
+        ("spilled, stores", sectors["local_store_sectors"], SPILL),
+    )
+    return (
+        (
+            "registers and L1",
+            (
+                ("loads", sectors["l1_load_sectors"], LOAD),
+                ("stores", sectors["l1_store_sectors"], STORE),
+                *(spill for spill in spills if spill[1]),
+            ),
+        ),
+        (
+            "L1 and L2",
+            (("loads", sectors["l2_sectors_read"], LOAD), ("stores", sectors["l2_sectors_written"], STORE)),
+        ),
+        (
+            "L2 and HBM",
+            (("loads", case.total("dram_read_bytes"), LOAD), ("stores", case.total("dram_write_bytes"), STORE)),
+        ),
+    )
+
+
+SECTORS = (
+    "l1_load_sectors",
+    "l1_store_sectors",
+    "local_load_sectors",
+    "local_store_sectors",
+    "l2_sectors_read",
+    "l2_sectors_written",
+)
+
+
+def _draw_hierarchy(axes, x, case, most, wide):
+    """Four boxes from the registers down to HBM; between them an arrow up for loads and one down for stores."""
+    from matplotlib.patches import FancyArrow, Rectangle
+
+    names = ("registers", "L1", f"L2, {case.of_main('l2_hit_percent'):.0f} % hits", "HBM")
+    axes.text(x + 4.5, 14, case.provider, ha="center", va="bottom", color=LIGHT["ink"], fontsize=13, weight="bold")
+    for level, name in enumerate(names):
+        y = 12.4 - 4 * level
+        axes.add_patch(Rectangle((x, y), 9, 1.2, facecolor=LIGHT["paper"], edgecolor=LIGHT["soft"], linewidth=1.2))
+        axes.text(x + 4.5, y + 0.6, name, ha="center", va="center", color=LIGHT["ink"], fontsize=12)
+    for level, (_, edge) in enumerate(_edges(case)):
+        top, bottom = 12.3 - 4 * level, 9.7 - 4 * level
+        for i, (kind, total, colour) in enumerate(edge):
+            at = x + 9 * (i + 0.5) / len(edge) - 0.8
+            width = max(0.06, 1.3 * total / most)
+            start, length = (bottom, 2.6) if "loads" in kind else (top, -2.6)
+            axes.add_patch(
+                FancyArrow(
+                    at,
+                    start,
+                    0,
+                    length,
+                    width=width,
+                    head_width=width + 0.5,
+                    head_length=0.5,
+                    length_includes_head=True,
+                    color=colour,
+                    linewidth=0,
+                )  # fmt: skip
+            )
+            many = len(edge) > 2 and not wide
+            text = f"{total / 1e9:.1f}" if many else f"{total / 1e9:.1f} GB"
+            beside = at + width / 2 + 0.35
+            axes.text(beside, top - 1.3, text, ha="left", va="center", color=LIGHT["ink"], fontsize=11.5)
