@@ -14,26 +14,33 @@
 | `report`       | one HTML page of some runs: findings, tables and the pictures above  | what `simulate` returned      |
 | `throughput`   | GB/s over N for several implementations, and the copy ceiling        | recorded results              |
 | `ladder`       | the versions of a kernel, each as a share of the copy ceiling        | recorded results              |
+| `climb`        | every version at every size, of the copy and of the peak             | recorded results              |
+| `rung`         | one version: cost model, measured times, registers, spills           | records                       |
+| `code_diff`    | the lines that change from one version to the next                   | their source                  |
+| `heat_map`     | a sweep of configurations, two of their numbers as rows and columns  | a recorded sweep              |
 
-All but the last two need nothing but numpy; these two need matplotlib. Each returns an object that notebooks show by
+`throughput`, `ladder` and `climb` need matplotlib, the others nothing but numpy. Each returns an object that notebooks show by
 `_repr_html_`: one self-contained piece of HTML that works in a published page, without a kernel and without a network.
 
 Not covered: the roofline, the traffic meter.
 """
 
 from .block import block_reduce
-from .charts import ladder, throughput
+from .charts import climb, ladder, throughput
 from .cluster import cluster_exchange
+from .code import code_diff
 from .exchange import butterfly
 from .grid import explorer
 from .hazard import race
 from .lane_view import lanes
 from .player import Frame, Player
 from .report import report
+from .rungs import rung
 from .scene import Box, Label, Scene
 from .sectors import coalescing
 from .stride_explorer import strides
 from .tile import tv_layout
+from .tuning import heat_map
 
 __all__ = [
     "Box",
@@ -43,13 +50,17 @@ __all__ = [
     "Scene",
     "block_reduce",
     "butterfly",
+    "climb",
     "cluster_exchange",
     "coalescing",
+    "code_diff",
     "explorer",
+    "heat_map",
     "ladder",
     "lanes",
     "race",
     "report",
+    "rung",
     "strides",
     "throughput",
     "tv_layout",

@@ -1,4 +1,4 @@
-"""`throughput` and `ladder`: recorded speeds as charts that follow the page's light or dark colours.
+"""`throughput`, `ladder` and `climb`: recorded speeds as charts that follow the page's light or dark colours.
 
 matplotlib draws; its SVG is put into the page with every colour named as a CSS variable and every text left as text, in the
 page's font, for a wide column and for a phone's, of which the page shows one. The numbers stand below as a table. `Chart.figure`
@@ -169,6 +169,61 @@ def ladder(records, operation=None, dtype=None, N=None, title=None) -> Chart:
     )
 
 
+def climb(records, operation, dtype, title=None) -> Chart:
+    """Every version of a ladder at every size: as a share of the plain kernel's speed above, of the datasheet's peak below.
+
+    A line a size, a place on the axis a version, in the order of the records. ValueError where nothing is left to draw.
+    """
+    table = [r for r in _chosen(records, operation, dtype, None) if _provider(r) != CEILING]
+    sizes = sorted({r["N"] for r in table})
+    versions = list(dict.fromkeys(_provider(r) for r in table))
+    share = {(_provider(r), r["N"]): 100 * _fraction(r) for r in table}
+    peak = {(_provider(r), r["N"]): r.get("percent_of_datasheet") for r in table}
+    panels = [("% of the copy", share)] + ([("% of the peak", peak)] if all(peak.values()) else [])
+
+    def draw(wide):
+        figure, first = _figure(wide, 7.2 if wide else 8.0)
+        first.remove()
+        drawn = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
+        for axes, (label, values) in zip(drawn, panels):
+            _style(axes)
+            for n, (colour, _), mark in zip(sizes, SERIES, MARKERS):
+                at = [i for i, version in enumerate(versions) if (version, n) in values]
+                y = [values[versions[i], n] for i in at]
+                name = f"N = {n:,}" if axes is drawn[0] else None
+                axes.plot(at, y, color=colour, marker=mark, markersize=5, linewidth=1.5, label=name)
+            axes.axhline(100, color=LIGHT["ink"], linestyle=(0, (5, 3)), linewidth=1.3)
+            axes.set_ylim(0, 108)
+            axes.set_ylabel(label)
+        drawn[-1].set_xticks(
+            range(len(versions)), versions, rotation=0 if wide else 60, ha="center" if wide else "right"
+        )
+        figure.legend(
+            loc="outside lower center",
+            ncols=len(sizes) if wide else 2,
+            frameon=False,
+            labelcolor=LIGHT["ink"],
+            fontsize=12,
+        )
+        return figure
+
+    def cell(version, n):
+        if (version, n) not in share:
+            return ""
+        of_peak = peak[version, n]
+        return f"{share[version, n]:.0f} %" + (f" ({of_peak:.0f} %)" if of_peak else "")
+
+    low, high = min(share.values()), max(share.values())
+    return Chart(
+        draw,
+        title or f"{_what(table)}: every version at every size",
+        f"From {low:.0f} to {high:.0f} % of the speed of a plain kernel with the same reads and writes (dashed).",
+        _origin(table, None),
+        ("of the copy (of the peak)", *[f"N = {n:,}" for n in sizes]),
+        tuple((version, *[cell(version, n) for n in sizes]) for version in versions),
+    )
+
+
 # Records -------------------------------------------------------------------------------------------------------------
 
 
@@ -186,6 +241,7 @@ def flat(records) -> list[dict]:
             for result in cell.results:
                 if result.status == "ok":
                     speeds = {"gb_s": result.gb_s, "fraction_of_ceiling": result.fraction_of_ceiling}
+                    speeds["percent_of_datasheet"] = result.percent_of_datasheet
                     rows.append({**common, "provider": result.provider, **speeds})
     return rows
 
@@ -299,6 +355,11 @@ def _figure(wide, height):
     figure = Figure(figsize=(WIDE if wide else NARROW, height), layout="constrained")
     figure.patch.set_alpha(0)
     axes = figure.add_subplot()
+    _style(axes)
+    return figure, axes
+
+
+def _style(axes):
     axes.patch.set_alpha(0)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
@@ -311,7 +372,6 @@ def _figure(wide, height):
     axes.yaxis.label.set_color(LIGHT["soft"])
     axes.set_axisbelow(True)
     axes.grid(axis="y", color=LIGHT["line"], linewidth=0.6)
-    return figure, axes
 
 
 def _size_axis(axes, sizes, most):

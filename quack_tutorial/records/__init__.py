@@ -4,6 +4,7 @@
 |---------------|-------------------------------------------------------------------------------|
 | `bench/`      | times of kernels and their peers                                              |
 | `tune/`       | sweeps of configurations                                                      |
+| `compiled/`   | registers and spills of the ladders' versions; see `compiled`                 |
 | `host/`       | what a call costs on the host                                                 |
 | `listings/`   | PTX and SASS of a kernel; see `listings`                                      |
 | `memory/`     | latencies and bandwidths of the memory hierarchy                              |

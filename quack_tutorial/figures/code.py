@@ -1,0 +1,114 @@
+"""`code_diff`: what changes from one version of a kernel to the next, read from their source when it is drawn.
+
+Only lines that differ are shown, under the name of the method they stand in. Docstrings, and lines that are only a
+comment, take no part.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import inspect
+import textwrap
+from html import escape
+from pathlib import Path
+
+from .player import page
+from .theme import asset
+
+
+def code_diff(old, new) -> Shown:
+    """The lines of `new` that are not in `old` ("+"), and the other way round ("-"); two classes, or two functions."""
+    before, after = methods(old), methods(new)
+    parts, added, removed = [], 0, 0
+    for name in dict.fromkeys([*after, *before]):
+        rows = changed_lines(before.get(name, []), after.get(name, []))
+        if rows:
+            parts.append((name, rows))
+            added += sum(sign == "+" for sign, _ in rows)
+            removed += sum(sign == "-" for sign, _ in rows)
+    title = f"{old.__name__} becomes {new.__name__}"
+    return Shown(title, f"{removed} lines go, {added} come.", origin(old, new), parts)
+
+
+class Shown:
+    """The difference as HTML for a page and as text elsewhere; `parts` are (method, [(sign, line), ...])."""
+
+    def __init__(self, title, summary, where, parts):
+        self.title, self.summary, self.where, self.parts = title, summary, where, parts
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f'<div class="qt-in">{escape(name)}</div>' + "".join(_row(sign, line) for sign, line in lines)
+            for name, lines in self.parts
+        )
+        return page(
+            title=self.title,
+            controls="",
+            caption=f"<p>{escape(self.summary)}</p>",
+            picture=f'<style>{asset("ladder.css")}</style><div class="qt-diff">{rows}</div>',
+            width=840,
+            key="",
+            origin=self.where,
+            least=280,
+            data=[self.title, self.summary],
+        )
+
+    def __repr__(self) -> str:
+        lines = [self.title]
+        for name, rows in self.parts:
+            lines += [f"  {name}", *(f"{sign} {line}" for sign, line in rows)]
+        return "\n".join(lines)
+
+
+def changed_lines(before: list[str], after: list[str]) -> list[tuple[str, str]]:
+    """[("-", line), ("+", line), (" ", "...")]: the dots stand for lines that both have, between two changes."""
+    rows = []
+    for tag, i, j, k, m in difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+        if tag == "equal":
+            if rows:
+                rows.append((" ", "\N{MIDLINE HORIZONTAL ELLIPSIS}"))
+            continue
+        rows += [("-", line) for line in before[i:j]] + [("+", line) for line in after[k:m]]
+    return rows[:-1] if rows and rows[-1][0] == " " else rows
+
+
+def methods(thing) -> dict[str, list[str]]:
+    """The lines of each method of a class, or of the one function, without docstrings and lines that are only a comment."""
+    source = textwrap.dedent(inspect.getsource(thing))
+    lines, top = source.splitlines(), ast.parse(source).body[0]
+    nodes = [node for node in ast.walk(top) if isinstance(node, ast.FunctionDef)]
+    if isinstance(top, ast.ClassDef):
+        nodes = [node for node in top.body if isinstance(node, ast.FunctionDef)]
+    found = {}
+    for node in nodes:
+        doc = node.body[0]
+        skipped = range(0)
+        if ast.get_docstring(node) is not None:
+            skipped = range(doc.lineno, doc.end_lineno + 1)
+        numbers = [n for n in range(node.lineno, node.end_lineno + 1) if n not in skipped]
+        body = textwrap.dedent("\n".join(lines[n - 1] for n in numbers)).splitlines()
+        found[node.name] = [line for line in body if line.strip() and not line.lstrip().startswith("#")]
+    return found
+
+
+def origin(old, new) -> str:
+    """ "quack_tutorial/kernels/softmax.py, from line 69 and from line 110"."""
+    places = {}
+    for thing in (old, new):
+        path = Path(inspect.getsourcefile(thing))
+        name = (
+            "/".join(path.parts[path.parts.index("quack_tutorial") :]) if "quack_tutorial" in path.parts else path.name
+        )
+        places.setdefault(name, []).append(inspect.getsourcelines(thing)[1])
+    told = [f"{name}, {' and '.join(f'from line {n}' for n in numbers)}" for name, numbers in places.items()]
+    return f"Read from {'; '.join(told)}. Lines that both have are left out."
+
+
+def _row(sign: str, line: str) -> str:
+    indent = len(line) - len(line.lstrip())
+    words = {"+": "added", "-": "removed", " ": "unchanged lines"}[sign]
+    return (
+        f'<div class="qt-row" data-d="{sign.strip()}" style="--in:{indent}"><span aria-hidden="true">{sign}</span>'
+        f'<span class="qt-said">{words}: </span><code>{escape(line.strip())}</code></div>'
+    )

@@ -1,0 +1,97 @@
+"""Compile the ladders and keep what ptxas says of each version: registers a thread, bytes spilled, shared memory.
+
+    python scripts/record_resources.py [softmax rmsnorm rmsnorm-backward ...] [--out FILE]
+
+It needs CuTe DSL and ptxas, and no GPU. Of several kernels that a version launches, the first counts. An operation that is named
+replaces what the file holds of it; `quack_tutorial/records/compiled.py` says what an entry is and reads it.
+"""
+
+import argparse
+import datetime
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from quack_tutorial import compiler
+from quack_tutorial.bench import ours
+from quack_tutorial.bench.operations import LADDER_SIZES, named
+from quack_tutorial.records import compiled
+
+DTYPES = ("float32", "bfloat16")
+TENSORS = {"rmsnorm backward": 2}  # that are read by tiles; of the others, one
+STAGES = {"pipelined": 2}  # tiles of each in shared memory, where a version has more than one
+
+
+def entry(operation, version, dtype, N) -> dict | None:
+    """What the compiler says of one version at one size; None where the version refuses it."""
+    try:
+        kernel, args = ours.kernels(operation, version, ours.contiguous_rows(dtype, N))[0]
+    except ValueError:
+        return None
+    text = compiler.ptx(kernel, *args)
+    found = compiler.resources(text)
+    threads = threads_of(kernel)
+    rows, columns = getattr(kernel, "tiler", (1, threads))
+    tile = TENSORS.get(operation, 1) * rows * min(columns, N) * ours.ITEM_BYTES[dtype]
+    return {
+        "operation": operation,
+        "version": version,
+        "dtype": dtype,
+        "N": N,
+        "threads": threads,
+        "loads": len(re.findall(r"\bld\.global", text)),
+        "registers": found.registers,
+        "spilled": found.spill_store_bytes,
+        "in_flight": tile,
+        "smem": tile * STAGES.get(version, 1) if "cp.async" in text else 0,
+        "ptx_sha256": compiler.ptx_hash(text),
+    }
+
+
+def threads_of(kernel) -> int:
+    """The threads of a block: an attribute of most versions, 128 of the one that has a thread a row."""
+    return getattr(kernel, "threads_per_block", None) or getattr(kernel, "threads", 128)
+
+
+def ptxas_version() -> str:
+    said = subprocess.run(["ptxas", "--version"], capture_output=True, text=True).stdout
+    return re.search(r"V([\d.]+)", said).group(1)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("operations", nargs="*", help=f"default: {', '.join(ours.LADDERS)}")
+    parser.add_argument("--out", type=Path, default=compiled.FILE)
+    args = parser.parse_args()
+    problem = compiler.dsl_problem() or (None if shutil.which("ptxas") else "ptxas is not installed")
+    if problem:
+        print(f"record_resources: {problem}", file=sys.stderr)
+        return 1
+    operations = [named(operation) for operation in args.operations] or list(ours.LADDERS)
+    old = json.loads(args.out.read_text())["entries"] if args.out.exists() else []
+    entries = [held for held in old if held["operation"] not in operations]
+    for operation in operations:
+        for version in ours.versions(operation):
+            if version == ours.FINAL:
+                continue
+            found = [entry(operation, version, dtype, N) for dtype in DTYPES for N in LADDER_SIZES]
+            entries += [one for one in found if one]
+            print(operation, version, flush=True)
+            record = {
+                "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+                "arch": compiler.HOPPER_ARCH,
+                "versions": {"ptxas": ptxas_version(), "nvidia-cutlass-dsl": compiler.DSL_VERSION},
+                "command": " ".join(["python", "scripts/record_resources.py", *map(str, args.operations)]),
+            }
+            lines = ",\n".join(" " + json.dumps(one) for one in entries)
+            head = json.dumps(record, indent=1)[:-2]
+            args.out.parent.mkdir(exist_ok=True)
+            args.out.write_text(f'{head},\n "entries": [\n{lines}\n ]\n}}\n', encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,131 @@
+"""The figures of a ladder: the difference in code, the table of a rung, a sweep as a heat map, the climb."""
+
+import json
+import re
+
+import pytest
+
+from quack_tutorial.figures import code_diff, heat_map, rung
+from tests.figures.test_players import Checker
+
+
+class Before:
+    """A version."""
+
+    def go(self, x):
+        """Doc of before."""
+        # the same comment
+        y = 2 * x
+        return y + 1
+
+    def same(self):
+        return 1
+
+
+class After:
+    """Another version."""
+
+    def go(self, x):
+        """Doc of after."""
+        y = 3 * x
+        if x:
+            y += 1
+        return y + 1
+
+    def same(self):
+        return 1
+
+    def new(self):
+        return 2
+
+
+def test_a_difference_has_the_changed_lines_alone():
+    diff = code_diff(Before, After)
+    assert diff.parts == [
+        ("go", [("-", "    y = 2 * x"), ("+", "    y = 3 * x"), ("+", "    if x:"), ("+", "        y += 1")]),
+        ("new", [("+", "def new(self):"), ("+", "    return 2")]),
+    ]
+    assert "1 lines go, 5 come" in diff.summary and "test_rungs.py, from line" in diff.where
+    text = diff._repr_html_()
+    Checker(text)
+    assert "if x:" in text and "Doc of" not in text and 'data-d="+"' in text
+
+
+def test_lines_between_two_changes_are_dots():
+    from quack_tutorial.figures.code import changed_lines
+
+    assert [sign for sign, _ in changed_lines(list("abcd"), list("xbcy"))] == ["-", "+", " ", "-", "+"]
+
+
+def test_each_version_of_a_ladder_differs_from_the_one_before():
+    from quack_tutorial.kernels import rmsnorm, softmax
+
+    for module, last in ((softmax, "SoftmaxCluster"), (rmsnorm, "RMSNormCluster")):
+        versions = [name for name in vars(module) if name.startswith(last[:7]) and "Backward" not in name]
+        assert versions[-1] == last and len(versions) == 7
+        for old, new in zip(versions, versions[1:]):
+            assert code_diff(getattr(module, old), getattr(module, new)).parts
+
+
+def test_a_rung_shows_the_records(root):
+    folder = root / "quack_tutorial/records"
+    bench = json.loads((folder / "bench/softmax-ladder.json").read_text())
+    (cell,) = [c for c in bench["cells"] if (c["dtype"], c["N"]) == ("float32", 4096)]
+    (held,) = [r for r in cell["results"] if r["provider"] == "registers"]
+    shown = rung("softmax", "registers", sizes=(4096,), dtypes=("float32",))
+    ((dtype, N, model, us, copy, peak, registers, spilled),) = shown.rows
+    assert (dtype, N) == ("float32", "4,096")
+    assert float(us) == pytest.approx(sorted(held["samples_us"])[len(held["samples_us"]) // 2], abs=0.2)
+    assert copy == f"{100 * held['fraction_of_ceiling']:.0f} %" and peak == f"{held['percent_of_datasheet']:.0f} %"
+    # One read and one write of 32,768 rows at a little less than the datasheet's 4,800 GB/s.
+    floor = 2 * 32768 * 4096 * 4 / 4800e3
+    assert floor < float(model) < 1.2 * floor
+    Checker(shown._repr_html_())
+
+
+def test_the_model_is_slower_with_more_bytes_and_fewer_in_flight():
+    def model(version, moved, dtype="float32"):
+        return float(rung("softmax", version, moved, sizes=(16384,), dtypes=(dtype,)).rows[0][2].replace(",", ""))
+
+    assert model("registers", 2.0) == pytest.approx(2 * model("registers", 1.0), rel=0.01)
+    assert model("three-pass", 1.0) > model("registers", 1.0)
+    assert model("three-pass", 1.0, "bfloat16") == model("three-pass", 1.0)  # half the bytes, half of them in flight
+
+
+def test_a_rung_that_is_not_measured_says_so():
+    (row,) = rung("softmax", "vectors", sizes=(64,), dtypes=("float32",)).rows
+    assert row[3] == "not yet measured"
+
+
+def test_a_heat_map_has_the_best_of_each_place(root):
+    sweep = json.loads((root / "quack_tutorial/records/tune/rmsnorm-aligned.json").read_text())
+    (size,) = [s for s in sweep["sizes"] if (s["dtype"], s["M"], s["N"]) == ("float32", 32768, 32768)]
+    shown = heat_map("rmsnorm", "float32", 32768, columns="blocks a row")
+    wanted = max(
+        size["ceiling_us"] / (c.get("us") or c["rough_us"])
+        for c in size["candidates"]
+        if c["status"] == "ok" and c["config"][0] == 512 and c["config"][2] == 4
+    )
+    assert shown.places[512, 4] == wanted and shown.places[shown.best] == max(shown.places.values())
+    text = shown._repr_html_()
+    Checker(text)
+    assert len(re.findall("<td data-best", text)) == 1
+    with pytest.raises(ValueError, match="no sweep"):
+        heat_map("rmsnorm", "float32", 3)
+
+
+def test_a_climb_has_every_version_at_every_size():
+    pytest.importorskip("matplotlib", reason="charts are drawn by matplotlib, which is not installed")
+    from quack_tutorial.figures import climb
+
+    rows = [
+        {"operation": "softmax", "provider": name, "dtype": "float32", "M": 8, "N": N, "gb_s": 4000 * share,
+         "fraction_of_ceiling": share, "percent_of_datasheet": 80 * share, "device": "Made-up GPU", "date": "2026-01-02"}
+        for name, share in (("first", 0.25), ("second", 0.5)) for N in (64, 128) if (name, N) != ("second", 128)
+    ]  # fmt: skip
+    chart = climb(rows, "softmax", "float32")
+    above, below = chart.figure.axes
+    assert [list(line.get_ydata()) for line in above.lines[:2]] == [[25, 50], [25]]
+    assert [list(line.get_ydata()) for line in below.lines[:2]] == [[20, 40], [20]]
+    assert chart.rows == (("first", "25 % (20 %)", "25 % (20 %)"), ("second", "50 % (40 %)", ""))
+    Checker(chart._repr_html_())

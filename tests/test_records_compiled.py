@@ -1,0 +1,49 @@
+"""The record of registers and spills: of the same kernels that were timed."""
+
+import json
+
+import pytest
+
+from quack_tutorial.records import compiled
+
+
+@pytest.mark.parametrize("operation", ("softmax", "rmsnorm"))
+def test_what_was_compiled_is_what_was_timed(root, operation):
+    bench = json.loads((root / f"quack_tutorial/records/bench/{operation}-ladder.json").read_text())
+    ladders, same = compiled.load(), 0
+    for cell in bench["cells"]:
+        for result in cell["results"]:
+            entry = ladders.find(operation, result["provider"], cell["dtype"], cell["N"])
+            if entry and result.get("ptx_sha256"):
+                assert entry.ptx_sha256 == result["ptx_sha256"], (result["provider"], cell["dtype"], cell["N"])
+                same += 1
+    assert same > 40
+
+
+def test_nsight_compute_counted_the_same_registers():
+    from quack_tutorial.records import profile
+
+    ladders = compiled.load()
+    for case in profile.load().cases:
+        if entry := ladders.find(case.operation, case.provider, case.dtype, case.N):
+            assert case.of_main("registers") == entry.registers
+
+
+def test_what_is_not_recorded_is_none():
+    assert compiled.load().find("softmax", "online", "float32", 3) is None
+    assert "ptxas" in compiled.load().origin
+
+
+def test_the_kernels_still_compile_to_what_is_recorded():
+    pytest.importorskip("cutlass", reason="CuTe DSL is not installed")
+    from quack_tutorial import compiler
+    from quack_tutorial.bench import ours
+
+    for operation, version in (("softmax", "cluster"), ("rmsnorm", "block"), ("rmsnorm backward", "parts")):
+        kernel, args = ours.kernels(operation, version, ours.contiguous_rows("float32", 1024))[0]
+        held = compiled.load().find(operation, version, "float32", 1024)
+        text = compiler.ptx(kernel, *args)
+        assert compiler.ptx_hash(text) == held.ptx_sha256
+        found = compiler.resources(text)
+        if found is not None:
+            assert (found.registers, found.spill_store_bytes) == (held.registers, held.spilled)
