@@ -1,0 +1,194 @@
+"""The lab `cross-entropy`: the loss with smoothed labels and its gradient, from one read of the logits.
+
+Neither book nor package solves it: their labels are not smoothed.
+
+    SmoothedLoss(lanes)(mX, mT, mLoss, mDx)   mX and mDx float32 (M, N), mT int32 (M,), mLoss float32 (M,)
+
+lanes is 32, a row to a block of one warp. A target of -100 means that the row is ignored: its loss and gradient are 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from quack_tutorial.labs import diagnoses
+from quack_tutorial.labs.diagnoses import View
+from quack_tutorial.labs.judgement import Case, Diagnosis, Outcome
+
+TITLE = "Cross-entropy: smoothed labels, loss and gradient from one read"
+TARGET = "SmoothedLoss"
+FUNCTIONS = ("least_bytes",)
+CHECKS = {"least_bytes": 1, "loss": 2, "gradient": 2, "ignored": 2, "shifted": 1, "order": 1, "traffic": 1}
+LOOKS = {"loss": ("plain", "odd"), "gradient": ("plain", "odd"), "ignored": ("ignored",), "shifted": ("shifted",)}
+TRAFFIC = "plain"
+SMOOTHING, IGNORED = 0.1, -100
+COLUMNS = "Columns run from 0 to N - 1, N need not be a multiple of 32, and a target of -100 is no column."
+ADVICE = {"mX": COLUMNS, "mDx": COLUMNS, "mT": "Each block has one row.", "mLoss": "Each block has one row."}
+TOLERANCE = {"mLoss": (1e-5, 1e-4), "mDx": (1e-4, 5e-6)}
+
+
+def parts(case: Case) -> tuple:
+    """(x, log-sum-exp, logit of the target or 0, ignored, which column is the target) in float64; all but x (M, 1) or (M, N)."""
+    x, target = case.inputs["mX"].astype(np.float64), case.inputs["mT"][:, None]
+    largest = x.max(axis=1, keepdims=True)
+    lse = largest + np.log(np.exp(x - largest).sum(axis=1, keepdims=True))
+    hit = np.arange(x.shape[1]) == target
+    return x, lse, (x * hit).sum(axis=1, keepdims=True), target == IGNORED, hit
+
+
+def right(case: Case) -> dict:
+    """Loss and gradient in float64."""
+    x, lse, logit, ignored, hit = parts(case)
+    loss = lse - (1 - SMOOTHING) * logit - SMOOTHING * x.mean(axis=1, keepdims=True)
+    gradient = np.exp(x - lse) - (1 - SMOOTHING) * hit - SMOOTHING / x.shape[1]
+    return {"mLoss": np.where(ignored, 0, loss)[:, 0], "mDx": np.where(ignored, 0, gradient)}
+
+
+def cases(seed: int = 0) -> list[Case]:
+    """Rows of even and odd length, targets everywhere, ignored rows, rows that lie high."""
+    rng = np.random.default_rng([seed, 9])
+
+    def case(name, M, N, shift=0.0, ignore=(), schedule="forward"):
+        x = (rng.standard_normal((M, N)) * 2 + shift).astype(np.float32)
+        target = rng.integers(0, N, M).astype(np.int32)
+        target[-1] = N - 1
+        # Lane 0, which writes the loss, has a target in one case only: what never reaches it is missed in all others.
+        target = np.where(target % 32 == 0, np.where(target + 1 < N, target + 1, target - 1), target).astype(np.int32)
+        target[0] = 0 if name == "shifted" else target[0]
+        target[list(ignore)] = IGNORED
+        outputs = {"mLoss": np.full(M, np.nan, np.float32), "mDx": np.full((M, N), np.nan, np.float32)}
+        return Case(name, (32,), {"mX": x, "mT": target}, outputs, schedule, seed, (M, 32))
+
+    odd = 65 + 2 * int(rng.integers(1, 30))
+    return [
+        *(
+            Case("bytes", shape, target="least_bytes")
+            for shape in ((1, 1), (4096, 32000), (int(rng.integers(2, 99)), 77))
+        ),
+        case("plain", 4, 128),
+        case("odd", 4, odd),
+        case("odd", 3, int(rng.integers(3, 31))),
+        case("ignored", 5, odd, ignore=(0, 1, 3)),
+        case("shifted", 3, 96, shift=200.0),
+        case("odd", 2, odd, schedule="reverse"),
+    ]
+
+
+# What wrong numbers show ----------------------------------------------------------------------------------------------
+
+
+def loss_with(logit=1 - SMOOTHING, mean=SMOOTHING, zero=True, lse=lambda x, lse: lse):
+    """The loss with other weights of the target's logit and of the mean."""
+
+    def formula(case):
+        x, sums, at, ignored, _ = parts(case)
+        loss = lse(x, sums) - logit * at - mean * x.mean(axis=1, keepdims=True)
+        return np.where(ignored & zero, 0, loss)[:, 0]
+
+    return formula
+
+
+def gradient_with(hit=1 - SMOOTHING, even=SMOOTHING, sign=1, zero=True, scale=lambda M: 1):
+    """The gradient with other parts subtracted."""
+
+    def formula(case):
+        x, sums, _, ignored, at = parts(case)
+        gradient = sign * (np.exp(x - sums) - hit * at - even / x.shape[1]) / scale(len(x))
+        return np.where(ignored & zero, 0, gradient)
+
+    return formula
+
+
+def by_lane(case: Case) -> np.ndarray:
+    """The loss where a lane's number is compared with the target, in every step."""
+    x, lse, _, ignored, _ = parts(case)
+    hits = np.arange(x.shape[1]) % 32 == case.inputs["mT"][:, None]
+    loss = lse - (1 - SMOOTHING) * (x * hits).sum(axis=1, keepdims=True) - SMOOTHING * x.mean(axis=1, keepdims=True)
+    return np.where(ignored, 0, loss)[:, 0]
+
+
+def shifted(x, lse):
+    return lse - x.max(axis=1, keepdims=True)
+
+
+IGNORE = "It is as if the row counted: for a target of -100 it does not, and -100 must not be looked up."
+LOSSES = (
+    ("ignored row counted", loss_with(zero=False), IGNORE),
+    ("logit before the shift", loss_with(lse=shifted),
+     "The maximum is missing: the sum is of exp(x - max), and the target's logit is not shifted. Add the maximum, or "
+     "shift both."),
+    ("smoothing forgotten", loss_with(1, 0), "It is as if the label were sharp: a tenth of it belongs to all columns evenly."),
+    ("smoothing forgotten", loss_with(1, SMOOTHING),
+     "As if the target kept its whole weight: what the others get is taken from it."),
+    ("mean forgotten", loss_with(mean=0), "The part of all columns is missing: a tenth of the mean of x."),
+    ("sum, not mean", lambda c: np.where(parts(c)[3], 0, parts(c)[1] - (1 - SMOOTHING) * parts(c)[2]
+                                         - SMOOTHING * parts(c)[0].sum(axis=1, keepdims=True))[:, 0],
+     "It is as if the tenth were given to each column, not shared among them: the mean is the sum over N."),
+    ("target in the wrong place", by_lane,
+     "It is as if the lane's number were the column: lane l has columns l, l + 32, and so on; only one of them is the target."),
+    ("target forgotten", loss_with(logit=0),
+     "The target's logit never comes in: which lane has it, and do the others learn of it?"),
+)  # fmt: skip
+GRADIENTS = (
+    ("ignored row counted", gradient_with(zero=False), IGNORE),
+    ("sign", gradient_with(sign=-1), "That has the opposite sign: the loss grows where a wrong logit does."),
+    ("target forgotten", gradient_with(hit=0), "That is without the target: nine tenths are subtracted in its column."),
+    ("smoothing forgotten", gradient_with(hit=1, even=0), "It is as if the label were sharp: each column has a share of a tenth."),
+    ("smoothing forgotten", gradient_with(even=0), "The even part of the label is missing: a tenth, shared by the N columns."),
+    ("smoothing forgotten", gradient_with(hit=1), "It is as if the target kept its whole weight."),
+    ("divided by M", gradient_with(scale=lambda M: M), "As if the loss were the mean over the rows: each row's own is asked for."),
+)  # fmt: skip
+
+
+def explain(check: str, views: list[View], every: list[View]) -> Iterator[Diagnosis]:
+    """What is wrong with the numbers that a check looks at, the most telling first."""
+    outputs = {"loss": ("mLoss",), "gradient": ("mDx",)}.get(check, ("mLoss", "mDx"))
+    for name in outputs:
+        wrong = [v for v in views if not _close(v, name).all()]
+        if not wrong:
+            continue
+        v = wrong[0]
+        formulas = {"mLoss": LOSSES, "mDx": GRADIENTS}[name]
+        # Where rows lie high, float32 overflows before a formula shows.
+        known = [o for o in every if o.readers and o.case.name != "shifted"]
+        yield from diagnoses.by_formula(
+            [o for o in known if not _close(o, name).all()] or known, name, formulas, TOLERANCE[name]
+        )
+        told = diagnoses.first_wrong(v, name, TOLERANCE[name])
+        if not np.isfinite(v.got[name]).all():
+            yield Diagnosis(
+                "no shift",
+                f"{told} Rows may lie at 200, and exp(89) is beyond float32: subtract the row's maximum before exp.",
+            )
+        yield Diagnosis(f"wrong {'loss' if name == 'mLoss' else 'gradient'}", told)
+
+
+def _close(v: View, name: str) -> np.ndarray:
+    relative, absolute = TOLERANCE[name]
+    return np.isclose(v.got[name], v.right[name], relative, absolute)
+
+
+def predict(name: str, outcomes: list[Outcome]) -> Iterator[Diagnosis]:
+    """What a wrong number of bytes shows."""
+    wrong = next((o for o in outcomes if o.outputs["answer"] != 8 * o.case.make[0] * (o.case.make[1] + 1)), None)
+    if wrong is None:
+        return
+    call = f"least_bytes({', '.join(map(str, wrong.case.make))}) returns {wrong.outputs['answer']}."
+    for formula, why in (
+        (lambda M, N: 12 * M * N + 8 * M, "x is read twice there: once is enough if a row stays in registers."),
+        (lambda M, N: 8 * M * N, "A target a row is read, too, and a loss written."),
+        (lambda M, N: 4 * M * N + 8 * M, "The gradient is written, as large as x."),
+    ):
+        if all(o.outputs["answer"] == formula(*o.case.make) for o in outcomes):
+            yield Diagnosis("wrong prediction", f"{call} {why}")
+    yield Diagnosis("wrong prediction", f"{call} Which tensors are read and written, of how many numbers of 4 bytes?")
+
+
+def waste(outcome: Outcome) -> Iterator[Diagnosis]:
+    """More bytes or waiting than the task needs."""
+    yield from diagnoses.read_again(outcome, "mX", "Keep the lane's logits in registers for the gradient.", 1.25)
+    yield from diagnoses.scattered(outcome, "mX", "mDx")
+    yield from diagnoses.written_again(outcome)
+    yield from diagnoses.barriers(outcome, 0, "a row belongs to one warp.")
