@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import io
+import re
 import textwrap
 from dataclasses import dataclass
 
@@ -384,6 +385,10 @@ def _text(annotation) -> str:
     return annotation if isinstance(annotation, str) else getattr(annotation, "__name__", None) or str(annotation)
 
 
+# Objects of the simulator's, in what Python says of an operation that they do not have.
+OURS = re.compile(
+    r"'(Pointer|Tensor|CoordinateTensor|Layout|TiledCopy|ThrCopy|CopyAtom|SmemAllocator|Placed|Range|Struct)'"
+)
 # What a number is asked for that is one already, and what to write.
 ALREADY = {"item": "it is a number already", "numpy": "it is a number already", "astype": "write .to(cutlass.Float32)"}
 
@@ -411,6 +416,8 @@ def _located(error) -> Exception | None:
         if error.name not in ALREADY:
             return not_simulated(f".{error.name} of a {asked.__name__}", line)
         message = f".{error.name} is numpy's and torch's; of a value in a kernel, {ALREADY[error.name]}"
+    elif isinstance(error, TypeError) and OURS.search(message):
+        return not_simulated(message, line)
     else:
         layouts = last.tb_frame.f_globals.get("__name__", "").rpartition(".")[2].startswith("layout")
         if not (last is frame or (layouts and isinstance(error, ValueError))):

@@ -616,6 +616,21 @@ def rcp_approx(a, **_) -> Value:
     return Value(Float32, flush(np.float32(1) / flush(_f32(a))))
 
 
+def clz(a, **_) -> Value:
+    """The number of zeros above the highest bit that is 1."""
+    value = scalar(a)
+    bits = value.a.view(f"u{value.dtype.itemsize}").astype(np.uint64)
+    width = value.dtype.width
+    used = sum((bits >> np.uint64(i) != 0).astype(np.int32) for i in range(width))
+    return Value(Int32, (width - used).astype(np.int32))
+
+
+def activemask(**_) -> Value:
+    """The lanes that run here, as bits."""
+    bits = (_active_lanes().astype(np.uint64) << np.arange(WARP, dtype=np.uint64)).sum(axis=2)
+    return _all_lanes(bits.astype(np.uint32).view(np.int32), Int32)
+
+
 def popc(a, **_) -> Value:
     """The number of bits that are 1, in the type of `a`."""
     value = scalar(a)
@@ -628,8 +643,8 @@ def popc(a, **_) -> Value:
 
 
 def _atomic(name: str):
-    def atomic(ptr: Pointer, val, **_):
-        return _run_atomic(name, ptr, scalar(val))
+    def atomic(ptr: Pointer, val, *, sem=None, **_):
+        return _run_atomic(name, ptr, scalar(val), sem)
 
     atomic.__name__ = f"atomic_{name}"
     return atomic
@@ -646,12 +661,21 @@ _COMBINE = {
 }
 
 
-def _run_atomic(name: str, ptr: Pointer, val: Value) -> Value:
+# What the analysis takes an atomic to do beside its own: acquire, release.
+_SEMANTICS = {"acquire": 1, "release": 2, "acq_rel": 3}
+
+
+def atomic_cas(ptr: Pointer, *, cmp, val, sem=None, **_) -> Value:
+    """`val` where the element is `cmp`; what it was before."""
+    return _run_atomic("cas", ptr, scalar(val), sem, convert(cmp, ptr.dtype).a)
+
+
+def _run_atomic(name: str, ptr: Pointer, val: Value, sem=None, wanted=None) -> Value:
     from . import memory as m
 
     g = group()
     dtype: DType = ptr.dtype
-    if dtype.is_float and name not in ("add", "exch"):
+    if dtype.is_float and name not in ("add", "exch", "cas"):
         raise fail(
             "language", f"atomic_{name} takes integers, not {dtype}; of floats there are atomic_add and atomic_exch"
         )
@@ -664,7 +688,8 @@ def _run_atomic(name: str, ptr: Pointer, val: Value) -> Value:
     lanes = m._lanes(None, 1)
     place = None if ptr.view is None else m.Place(ptr.view[1].base)
     m.check(ptr, zero, 1, lanes, Op.ATOMIC, place)
-    m.record(ptr, zero, 1, lanes, Op.ATOMIC, flat, index)
+    word = str(sem).rpartition(".")[2].lower()  # a string, or a member of an enumeration
+    m.record(ptr, zero, 1, lanes, Op.ATOMIC, flat, index, arg=_SEMANTICS.get(word, 0))
     writes, changed = STATE.run.writes, False
     if ptr.memory.space is Space.GMEM:
         STATE.run.before_write(ptr.memory)
@@ -672,13 +697,17 @@ def _run_atomic(name: str, ptr: Pointer, val: Value) -> Value:
     amount = np.broadcast_to(convert(val, dtype).a, g.shape)
     active = g.active()
     old = np.zeros(g.shape, dtype.carrier)
-    combine = _COMBINE[name]
+    combine = _COMBINE.get(name)
+    wanted = None if wanted is None else np.broadcast_to(wanted, g.shape)
     for b, t in zip(*np.nonzero(active)):  # lane order: one legal order
         at = index[b, t]
         before = dtype.decode(flat[at : at + 1])[0]
         old[b, t] = before
         terms = settled(np.array([before])), settled(np.array([amount[b, t]]))
-        after = settled(dtype.round(combine(terms[0], terms[1])))
+        if wanted is not None:
+            after = terms[1] if before == wanted[b, t] else terms[0]
+        else:
+            after = settled(dtype.round(combine(terms[0], terms[1])))
         changed = changed or after[0] != before
         flat[at] = dtype.encode(after)[0]
     STATE.run.writes = writes + bool(changed)  # one that changes nothing, as in a spin on a flag, is none

@@ -140,6 +140,7 @@ TABLE = {
         Line("vote_ballot_sync vote_any_sync vote_all_sync vote_uni_sync", EXACT, OPERATIONS),
         Line("warp_redux_sync warp_reduction warp_reduction_sum warp_reduction_max", EXACT, OPERATIONS),
         Line("fmax fmin popc", EXACT, OPERATIONS),
+        Line("clz activemask atomic_cas", EXACT, OTHERS),
         Line("exp exp2 rcp_approx", BOUND, OPERATIONS),
         Line(
             "atomic_add atomic_max atomic_min atomic_and atomic_or atomic_xor atomic_exch",

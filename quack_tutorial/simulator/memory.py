@@ -20,7 +20,7 @@ import numpy as np
 from quack_tutorial.trace import SMEM_BLOCK_BITS, Op, Space, TensorInfo
 
 from .context import STATE, WARP, fail, group, here, kernel_frame, line_of, not_simulated
-from .numeric import Boolean, DType, Int64, Value
+from .numeric import Boolean, DType, Int64, Value, convert
 
 LOWEST_ADDRESS = 1 << 28  # of global memory, see arguments.AddressSpace
 CLUSTER_SHIFT = 20  # bits of an offset in shared memory below the block's rank
@@ -180,6 +180,16 @@ class Pointer:
         return self.shifted(int(count), _gcd2(self.alignment, int(count) * self.dtype.itemsize))
 
     __radd__ = __add__
+
+    def __sub__(self, count):
+        return self + -count
+
+    def load(self) -> Value:
+        """The element that it points to."""
+        return Value(self.dtype, read(self, np.zeros(1, np.int64))[..., 0])
+
+    def store(self, value) -> None:
+        write(self, np.zeros(1, np.int64), convert(value, self.dtype).a[..., None])
 
     @property
     def carried_type(self) -> str:
@@ -696,7 +706,7 @@ def lane_addresses(pointer: Pointer, index: np.ndarray) -> np.ndarray:
     return (launch.row_blocks[row] << SMEM_BLOCK_BITS) | (inside * size)
 
 
-def record(pointer, first, width, lanes, op, flat, index, shown=None) -> None:
+def record(pointer, first, width, lanes, op, flat, index, shown=None, arg=0) -> None:
     """One trace row per instruction (per `width` elements) of the executing warp."""
     recorder = STATE.run.recorder
     if recorder is None:
@@ -729,6 +739,7 @@ def record(pointer, first, width, lanes, op, flat, index, shown=None) -> None:
             nbytes=width * pointer.dtype.itemsize,
             addresses=np.where(on, addresses[:, chunk], -1),
             values=values,
+            arg=arg,
         )
 
 

@@ -109,7 +109,7 @@ def shown(x):
     """A shape, stride or coordinate as the kernel sees it: what is known only when it runs is a value."""
     if type(x) is tuple:
         return x if la.is_static(x) else tuple(map(shown, x))
-    return Value(Int64 if x.bits == 64 else Int32, np.array([[int(x)]])) if type(x) is la.Extent else x
+    return convert(int(x), Int64 if x.bits == 64 else Int32) if type(x) is la.Extent else x
 
 
 def access_width(tensor: Tensor, limit_bytes: int = 16) -> int:

@@ -134,6 +134,15 @@ def test_with_static_rows_the_compiler_gives_tile_1_the_rows_of_tile_0():
     assert moved == x.nbytes
 
 
+def test_an_extent_is_a_value_of_its_own_type():
+    from quack_tutorial.simulator.layout import Extent
+    from quack_tutorial.simulator.tensor import shown
+
+    for bits, name in ((32, "int32"), (64, "int64")):
+        value = shown(Extent(5, 1, bits))
+        assert value.a.dtype == name and str(value.dtype).lower() == name
+
+
 def test_registers_need_static_extents():
     (finding,) = simulate(k.fragment, np.zeros((3, 256), np.float32), dynamic=True).findings
     assert "registers need a shape known while tracing, and this one is (?,)" in finding.message

@@ -54,6 +54,7 @@ def test_a_kernel_alone_is_not_simulated():
     ("kernel", "message"),
     [
         ("unknown_attribute", "not simulated: .dereferenced of a Pointer"),
+        ("pointer_operator", "not simulated: unsupported operand type(s) for @: 'Pointer' and 'int'"),
         ("unknown_argument", "not simulated: barrier as it is called here: barrier() takes 0 positional"),
     ],
 )

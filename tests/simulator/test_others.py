@@ -71,6 +71,8 @@ def test_the_compiler_takes_and_prints_the_same(capfd):
     driver = pytest.importorskip("cuda.bindings.driver", reason="CUDA's Python bindings are not installed")
     cute.compile(k.in_reverse, x, x, stream=driver.CUstream(0))
     cute.compile(k.swap, square, square)
+    numbers = [from_dlpack(torch.zeros(shape, dtype=torch.int32)) for shape in ((1,), (2,), (32, 2))]
+    cute.compile(k.locked, *numbers)
     cute.compile(k.four, x, x)
 
 
@@ -109,6 +111,14 @@ def test_a_name_of_an_older_release_still_means_what_it_did():
     from quack_tutorial.simulator.names import CUTE
 
     assert CUTE.make_fragment is CUTE.make_rmem_tensor and "not simulated" not in repr(CUTE.make_fragment)
+
+
+def test_a_lock_of_atomics_that_acquire_and_release():
+    for schedule in ("forward", "reverse"):
+        lock, total, out = np.zeros(1, np.int32), np.zeros(2, np.int32), np.zeros((32, 2), np.int32)
+        run = simulate(k.locked, lock, total, out, schedule=schedule)
+        assert run.ok and lock[0] == 0 and total.tolist() == [3, 0], run
+        assert (out[:12, 0] == 0xFFF).all() and out[:9, 1].tolist() == [32, 31, 30, 30, 29, 29, 29, 29, 28]
 
 
 def test_a_marked_tensor_is_an_argument_of_such_kernels():

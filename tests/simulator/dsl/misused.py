@@ -133,3 +133,13 @@ def two_fragments_kernel(x: cute.Tensor, out: cute.Tensor):
 @cute.jit
 def two_fragments(x: cute.Tensor, out: cute.Tensor):
     two_fragments_kernel(x, out).launch(grid=[1, 1, 1], block=[32, 1, 1])
+
+
+@cute.kernel
+def pointer_operator_kernel(x: cute.Tensor, out: cute.Tensor):
+    out[0] = cute.make_tensor(x.iterator @ 1, 1)[0]
+
+
+@cute.jit
+def pointer_operator(x: cute.Tensor, out: cute.Tensor):
+    pointer_operator_kernel(x, out).launch(grid=[1, 1, 1], block=[32, 1, 1])

@@ -217,3 +217,27 @@ class Unknown:
     @cute.jit
     def __call__(self, x: cute.Tensor):
         unknown_kernel(x).launch(grid=[1, 1, 1], block=[32, 1, 1])
+
+
+@cute.kernel
+def lock_kernel(lock: cute.Tensor, total: cute.Tensor, out: cute.Tensor):
+    """Each block adds 1 to a total that a lock guards, taken and given back by atomics that acquire and release."""
+    tidx, _, _ = cute.arch.thread_idx()
+    bidx, _, _ = cute.arch.block_idx()
+    if tidx < 12:
+        out[tidx, 0] = cute.arch.activemask()
+    out[tidx, 1] = cute.arch.clz(tidx)
+    if tidx == 0:
+        held = cutlass.Int32(1)
+        while held != 0:
+            held = cute.arch.atomic_cas(
+                lock.iterator, cmp=cutlass.Int32(0), val=cutlass.Int32(1), sem="acquire", scope="gpu"
+            )
+        place = (total.iterator + 1) - 1
+        place.store(place.load() + 1)
+        cute.arch.atomic_exch(lock.iterator, cutlass.Int32(0), sem="release", scope="gpu")
+
+
+@cute.jit
+def locked(lock: cute.Tensor, total: cute.Tensor, out: cute.Tensor):
+    lock_kernel(lock, total, out).launch(grid=[3, 1, 1], block=[32, 1, 1])
