@@ -19,12 +19,13 @@ PAGES := _config.yml _toc.yml $(shell find book notebooks -type f ! -name '*.ipy
 CODE := $(shell find quack_tutorial -type f ! -name '*.pyc')
 
 .DEFAULT_GOAL := help
-.PHONY: help book serve test lab notebooks check-notebooks lint site-tools constraints clean
+.PHONY: help book serve test test-slow test-all lab notebooks check-notebooks lint site-tools constraints clean
 
 help:
 	@echo "make book             install into .venv, run every chapter, build the site into _build/html"
 	@echo "make serve            build if needed, then serve the site on http://127.0.0.1:$(PORT)"
-	@echo "make test             install into .venv, run the tests (make test ARGS='-k layout')"
+	@echo "make test             install into .venv, run the quick tests (make test ARGS='-k layout')"
+	@echo "make test-all         all tests, those that take minutes too"
 	@echo "make lab              open the chapters in JupyterLab"
 	@echo "make notebooks        write notebooks/*.ipynb from notebooks/*.md"
 	@echo "make check-notebooks  fail if a notebook differs from its source"
@@ -59,7 +60,12 @@ serve: $(BUILT)
 	@$(BIN)/python -m http.server --bind 127.0.0.1 --directory _build/html $(PORT)
 
 test: $(INSTALLED)
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n auto -m "not slow" $(ARGS)
+
+test-slow: $(INSTALLED)
+	$(BIN)/python -m pytest -n auto -m slow $(ARGS)
+
+test-all: test test-slow
 
 lab: .venv/installed-lab
 	$(BIN)/jupyter lab --notebook-dir=notebooks

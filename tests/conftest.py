@@ -1,4 +1,4 @@
-"""What the tests share: the project's root."""
+"""What the tests share: the project's root, and which of them `make test` leaves to `make test-all`."""
 
 from pathlib import Path
 
@@ -9,3 +9,25 @@ import pytest
 def root():
     """The project's root folder."""
     return Path(__file__).resolve().parent.parent
+
+
+# What takes minutes: whole corpora, proof suites, every line of the shipped tables, browsers. The start of a test's id.
+SLOW = (
+    "tests/labs/",
+    "tests/validation/",
+    "tests/test_site.py",
+    "tests/test_playground.py",
+    "tests/test_run_in_page.py",
+    "tests/bench/test_published_records.py::test_what_was_timed_is_what_is_shipped",
+    "tests/test_kernels_compile.py::test_every_line_of_the_shipped_tables_compiles",
+    "tests/test_kernels_compile.py::test_softmax_of_odd_rows",
+    "tests/test_kernel_cache.py",
+    "tests/simulator/test_acceptance.py",
+    "tests/simulator/test_long_runs.py",
+)
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.nodeid.startswith(SLOW):
+            item.add_marker(pytest.mark.slow)
