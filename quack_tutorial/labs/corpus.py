@@ -15,9 +15,11 @@ from __future__ import annotations
 
 import ast
 import builtins
+import os
 import re
 import tomllib
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -84,11 +86,20 @@ def disguises(text: str, targets: tuple) -> dict:
 
 
 def trials(folder: Path, targets: tuple, only=None, names=None) -> Iterator[Trial]:
-    """Grade each answer in each disguise; `only` names the disguises to try, `names` the answers."""
-    for name, (text, wanted) in answers(folder).items():
-        for disguise, (source, seed) in disguises(text, targets).items():
-            if (only is None or disguise in only) and (names is None or name in names):
-                yield judged(grade(folder.name, "answer.py", source, seed), name, disguise, wanted)
+    """Grade each answer in each disguise, as many at a time as there are cores; `only` names the disguises, `names` the answers."""
+    tried = [
+        (name, disguise, source, seed, wanted)
+        for name, (text, wanted) in answers(folder).items()
+        for disguise, (source, seed) in disguises(text, targets).items()
+        if (only is None or disguise in only) and (names is None or name in names)
+    ]
+
+    def told(one) -> Trial:
+        name, disguise, source, seed, wanted = one
+        return judged(grade(folder.name, "answer.py", source, seed), name, disguise, wanted)
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # a submission has a process of its own
+        yield from pool.map(told, tried)
 
 
 def judged(report: Report, name: str, disguise: str, wanted: dict) -> Trial:
