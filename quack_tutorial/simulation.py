@@ -285,7 +285,7 @@ class _Poison:
                 f"{_fragment_name(made)} ({made.where}) is read at {read.where} before all of it is written: is a fill or a "
                 "default missing?"
             )
-            lines = tuple(dict.fromkeys((read, made, *lines)))
+            lines = (read,)
         elif reads:  # what registers hold may still be the cause: a trace does not have them
             why = f"In shared memory, {reads[0]}, which nothing has written: is a store missing?"
             lines = (reads[0].line, *(line for line in lines if line != reads[0].line))

@@ -139,10 +139,9 @@ def test_unwritten_memory_that_reaches_a_result_is_found():
     out = np.zeros(32, np.float32)
     (finding,) = simulate(k.unwritten_register, LANES, out).findings
     assert finding.kind == "uninitialised" and "out[0] (8 elements in all)" in finding.message
-    made, read = (line.where for line in reversed(finding.lines[:2]))
-    assert finding.message.endswith(
-        f"registers happen to hold. r ({made}) is read at {read} before all of it is written: is a fill or a default missing?"
-    )
+    (read,) = finding.lines
+    assert "registers happen to hold. r (found.py:" in finding.message
+    assert f"is read at {read.where} before all of it is written" in finding.message
     np.testing.assert_array_equal(out, LANES)  # the first run's results stay
 
 
@@ -168,11 +167,7 @@ def test_an_mbarrier_that_is_initialised_again_is_found():
 def test_unwritten_memory_is_found_at_the_store_of_the_tensor_that_it_reaches():
     (finding,) = simulate(k.unwritten_and_written, np.zeros(32, np.float32), np.zeros(32, np.float32)).findings
     assert finding.message.startswith("Uninitialised memory: out[0]")
-    texts = [line.text.strip() for line in finding.lines]
-    assert texts == [
-        "out[tidx] = r[0]",
-        "r = cute.make_rmem_tensor((1,), cutlass.Float32)",
-    ]  # its read, which is the store
+    assert [line.text.strip() for line in finding.lines] == ["out[tidx] = r[0]"]
 
 
 def test_unwritten_shared_memory_is_found_at_the_read_of_it():
