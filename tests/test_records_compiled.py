@@ -7,9 +7,10 @@ import pytest
 from quack_tutorial.records import compiled
 
 
-@pytest.mark.parametrize("operation", ("softmax", "rmsnorm"))
+@pytest.mark.parametrize("operation", ("softmax", "rmsnorm", "cross-entropy", "cross-entropy backward"))
 def test_what_was_compiled_is_what_was_timed(root, operation):
-    bench = json.loads((root / f"quack_tutorial/records/bench/{operation}-ladder.json").read_text())
+    file = f"{operation.replace(' ', '-')}-ladder.json"
+    bench = json.loads((root / "quack_tutorial/records/bench" / file).read_text())
     ladders, same = compiled.load(), 0
     for cell in bench["cells"]:
         for result in cell["results"]:
@@ -17,7 +18,7 @@ def test_what_was_compiled_is_what_was_timed(root, operation):
             if entry and result.get("ptx_sha256"):
                 assert entry.ptx_sha256 == result["ptx_sha256"], (result["provider"], cell["dtype"], cell["N"])
                 same += 1
-    assert same > 40
+    assert same >= 30
 
 
 def test_nsight_compute_counted_the_same_registers():
