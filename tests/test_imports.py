@@ -24,13 +24,17 @@ ROOMS = {
     "cli": (set(), set()),
     "compiler": ({"kernel_cache", "kernels", "simulation"}, {"cutlass", "cuda", "torch"}),
     "cost": ({"hardware", "records"}, set()),
-    "figures": ({"analysis", "trace", "bench", "cost", "hardware", "records", "simulator.coverage"}, {"matplotlib"}),
+    "figures": (
+        {"analysis", "trace", "bench", "cost", "hardware", "mutants", "records", "simulator.coverage"},
+        {"matplotlib"},
+    ),
     "hardware": (set(), set()),
     "kernel_cache": (set(), set()),
     "kernels": ({"simulator.loading"}, {"cutlass", "cuda"}),  # so that they load where the DSL is not installed
     "labs": ({"analysis", "reference", "simulation", "simulator", "trace", "machine"}, set()),
     "machine": ({"simulator.loading"}, set()),
     "model": ({"ops"}, {"torch"}),
+    "mutants": ({"simulation", "simulator"}, set()),
     "notebook": ({"bench", "compiler", "hardware"}, set()),
     "occupancy": (set(), {"torch", "cutlass"}),
     "ops": ({"kernels", "compiler", "simulation", "occupancy"}, {"torch"}),

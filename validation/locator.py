@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
+from quack_tutorial.mutants import Mutant, call_name, functions_in, source_of
 from quack_tutorial.trace import Op
-from validation.mutants import Mutant, call_name, functions_in, source_of
 
 # ---- what an unaltered kernel does -----------------------------------------------------------------------------------
 

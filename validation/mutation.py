@@ -36,10 +36,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from quack_tutorial.mutants import KINDS, Mutant, applied, mutants_of
 from quack_tutorial.records import suite as report
 from quack_tutorial.simulator import NotSimulated, SimulationError
 from validation.locator import Locator, Log
-from validation.mutants import KINDS, Mutant, applied, mutants_of
 from validation.mutation_cases import Case, cases
 
 LEAST_SCORE = 0.95

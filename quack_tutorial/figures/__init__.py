@@ -5,6 +5,7 @@
 | `lanes`        | a kernel, instruction by instruction, for the 32 lanes of a warp      | a trace                       |
 | `butterfly`    | who reads whom in a warp's shuffles, and who ends with the answer    | a trace with values           |
 | `block_reduce` | warps, shared-memory words in their banks, stores, loads, barriers   | a trace with values           |
+| `break_it`     | a kernel whose lines open to show what breaking them does             | `mutants.outcomes`            |
 | `cluster_exchange` | blocks of a cluster, their messages, each mbarrier's phase, arrivals, bytes | a trace with values     |
 | `coalescing`   | which bytes of which sectors each request of a line touches          | a trace                       |
 | `race`         | two accesses that nothing orders, and the barrier that would         | a trace and a finding         |
@@ -26,6 +27,7 @@ Not covered: the roofline, the traffic meter.
 """
 
 from .block import block_reduce
+from .breakage import break_it
 from .charts import climb, ladder, throughput
 from .cluster import cluster_exchange
 from .code import code_diff
@@ -49,6 +51,7 @@ __all__ = [
     "Player",
     "Scene",
     "block_reduce",
+    "break_it",
     "butterfly",
     "climb",
     "cluster_exchange",

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from quack_tutorial.mutants import Mutant, applied, functions_of, mutants_of
 from quack_tutorial.trace import Finding, Line
 from validation import mutation, mutation_cases, mutation_kernels
 from validation.locator import Flow, Locator
-from validation.mutants import Mutant, applied, functions_of, mutants_of
 from validation.mutation import DETECTED, SURVIVED, WRONG, Verdict
 
 KERNEL = """import cutlass

@@ -12,6 +12,9 @@
 | slot      | an index of what is read from shared memory, that says which of several written values, replaced by 0     |
 | shuffle   | the offset of a shuffle doubled, the width of a warp's reduction halved                                   |
 
+`outcomes` runs a kernel with each of its mutants and says what the simulator then finds: the book's "break it" pictures. The proof
+suite `validation.mutation` asks of every mutant of the package's kernels whether a finding names its place.
+
 Not covered: two edits at once; host functions and constructors; what is decided when the kernel is compiled.
 """
 
@@ -22,11 +25,18 @@ import functools
 import inspect
 import linecache
 import tempfile
+import textwrap
 import types
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+
+import numpy as np
+
+from quack_tutorial.simulation import simulate
+from quack_tutorial.simulator import NotSimulated, SimulationError
+from quack_tutorial.simulator.context import display_name
 
 KINDS = ("barrier", "fence", "mbarrier", "count", "group", "predicate", "index", "slot", "shuffle")
 REMOVED = {
@@ -100,8 +110,9 @@ class Mutant:
 
 @functools.cache
 def source_of(file: str) -> str:
-    """The text of a source file, as it was when it was first asked for."""
-    return Path(file).read_text(encoding="utf-8")
+    """The text of a source file, or of a notebook's cell, as it was when it was first asked for."""
+    path = Path(file)
+    return path.read_text(encoding="utf-8") if path.exists() else "".join(linecache.getlines(file))
 
 
 def mutants_of(file: str) -> list[Mutant]:
@@ -315,8 +326,10 @@ def _addends(node) -> list:
 
 
 @contextmanager
-def applied(mutant: Mutant, modules):
-    """Run with the mutant: its source is a file of the same name elsewhere, and the functions of that module read from it.
+def applied(mutant: Mutant, modules=(), functions=None):
+    """Run with the mutant: its source is a file of the same name elsewhere, and the functions of its module read from it.
+
+    The functions are those of `modules` that the file has, or `functions`.
 
     The simulator reads a function's source from the file that its code names, so that is what changes, and only meanwhile.
     """
@@ -327,7 +340,8 @@ def applied(mutant: Mutant, modules):
         compile(
             path.read_text(encoding="utf-8"), str(path), "exec"
         )  # an edit that is no Python is a fault of this suite
-        functions = [f for module in modules for f in functions_of(module, mutant.file)]
+        if functions is None:
+            functions = [f for module in modules for f in functions_of(module, mutant.file)]
         codes = [function.__code__ for function in functions]
         try:
             for function, code in zip(functions, codes):
@@ -349,3 +363,75 @@ def functions_of(module, file: str) -> list:
             if isinstance(function, types.FunctionType) and function.__code__.co_filename == file:
                 found[id(function)] = function
     return list(found.values())
+
+
+# ---- what becomes of a kernel ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one edit makes of a kernel: the line it is on (from 1, in the function's source), the edit, and what then happens."""
+
+    line: int
+    edit: str
+    found: bool  # whether the simulator has a finding
+    wrong: bool  # whether the results differ
+    said: str
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A function's source and the outcome of every edit of it."""
+
+    name: str
+    source: tuple[str, ...]
+    outcomes: tuple[Outcome, ...]
+
+
+def outcomes(kernel, arguments, function=None) -> Broken:
+    """Run `kernel` on `arguments()`, fresh each time, once for each edit of `function`; ValueError if unaltered it is not clean.
+
+    `function` is a method of the kernel's class by name ("kernel", unless said otherwise), or a function that it calls.
+    """
+    device = getattr(type(kernel), function or "kernel") if isinstance(function or "kernel", str) else function
+    device = inspect.unwrap(device)
+    file, first = device.__code__.co_filename, device.__code__.co_firstlineno
+    args = arguments()
+    run = simulate(kernel, *args)
+    if not run.ok:
+        raise ValueError(f"the kernel to be broken is not clean itself: {run}")
+    wanted = [np.copy(array) for array in _arrays(args)]
+    lines = textwrap.dedent(
+        "".join(inspect.getblock(source_of(file).splitlines(keepends=True)[first - 1 :]))
+    ).splitlines()
+    # A cell's code knows its functions by their own names, a module's by their qualified ones.
+    mine = [m for m in mutants_of(file) if first <= m.line < first + len(lines)]
+    found = []
+    for mutant in mine:
+        with applied(mutant, functions=[device]):
+            found.append(_outcome(mutant, first, kernel, arguments(), wanted))
+    return Broken(device.__qualname__, tuple(lines), tuple(found))
+
+
+def _outcome(mutant, first, kernel, args, wanted) -> Outcome:
+    at = mutant.line - first + 1
+    try:
+        run = simulate(kernel, *args)
+    except (NotSimulated, SimulationError, TypeError, ValueError) as error:
+        return Outcome(
+            at, mutant.edit, True, True, str(error).replace(Path(mutant.file).name, display_name(mutant.file))
+        )
+    differ = [np.count_nonzero(~((a == b) | ((a != a) & (b != b)))) for a, b in zip(_arrays(args), wanted)]
+    if run.findings:
+        said = "\n".join(str(finding) for finding in run.findings)
+        said = said.replace(Path(mutant.file).name + ":", display_name(mutant.file) + ":")
+        return Outcome(at, mutant.edit, True, any(differ), said)
+    if any(differ):
+        return Outcome(at, mutant.edit, False, True, f"No rule is broken, but {sum(differ):,} results are wrong.")
+    return Outcome(
+        at, mutant.edit, False, False, "Nothing shows: on these inputs the results are right, and no rule is broken."
+    )
+
+
+def _arrays(args) -> list:
+    return [np.asarray(arg.numpy() if hasattr(arg, "numpy") else arg) for arg in args if hasattr(arg, "shape")]

@@ -1,0 +1,60 @@
+"""What becomes of a kernel when one of its steps is removed or altered, and the picture of it."""
+
+import operator
+import re
+
+import numpy as np
+import pytest
+
+from quack_tutorial import figures, mutants
+from quack_tutorial.kernels import reduce
+from tests.simulator.dsl import broken_block
+
+X = np.random.default_rng(0).integers(-9, 9, (2, 512)).astype(np.float32)
+
+
+def arguments():
+    return X.copy(), np.full((2, 2), np.nan, np.float32)
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    return mutants.outcomes(reduce.ClusterReduce(operator.add, 0.0, 2, 64), arguments, reduce.cluster_reduce)
+
+
+def test_a_helper_s_edits_are_tried_one_by_one(cluster):
+    assert cluster.name == "cluster_reduce" and cluster.source[0] == "@cute.jit"
+    said = {outcome.edit: outcome for outcome in cluster.outcomes}
+    wait = next(outcome for edit, outcome in said.items() if edit.endswith("mbarrier_wait(mbar, phase) removed"))
+    assert wait.found and "cute.arch.mbarrier_wait(mbar, phase)" in cluster.source[wait.line - 1]
+    fewer = next(outcome for edit, outcome in said.items() if "- 4 bytes" in edit)
+    assert fewer.found and "bytes" in fewer.said
+    assert len(cluster.outcomes) >= 6 and sum(outcome.found for outcome in cluster.outcomes) >= 5
+
+
+def test_without_its_barrier_the_block_races():
+    broken = mutants.outcomes(
+        broken_block.BlockSum(), lambda: (np.arange(128, dtype=np.float32), np.zeros(128, np.float32))
+    )
+    (barrier,) = [outcome for outcome in broken.outcomes if "barrier() removed" in outcome.edit]
+    assert barrier.found and "Race" in barrier.said and "broken_block.py:" in barrier.said
+    assert broken.source[barrier.line - 1].strip() == "cute.arch.barrier()"
+
+
+def test_the_kernel_is_itself_again_afterwards(cluster):
+    again = mutants.outcomes(reduce.ClusterReduce(operator.add, 0.0, 2, 64), arguments, reduce.cluster_reduce)
+    assert again == cluster
+
+
+def test_a_kernel_that_is_broken_already_is_refused():
+    with pytest.raises(ValueError, match="the kernel to be broken is not clean itself"):
+        mutants.outcomes(broken_block.BlockSum(), lambda: (np.zeros(64, np.float32), np.zeros(128, np.float32)))
+
+
+def test_the_picture_has_every_line_and_opens_those_that_can_be_broken(cluster):
+    html = figures.break_it(cluster)._repr_html_()
+    lines = {outcome.line for outcome in cluster.outcomes}
+    assert html.count("<summary>") == len(lines) and html.count("<code>") == len(cluster.source)
+    assert html.count("<dt>") == len(cluster.outcomes)
+    assert "<script" not in html and not re.search(r"<(?!/?(style|div|p|code|details|summary|dl|dt|dd)\b)", html)
+    assert "cluster_reduce: what each edit of it leads to" in str(figures.break_it(cluster))
