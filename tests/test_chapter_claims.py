@@ -48,6 +48,60 @@ def test_softmax_cluster_pays_at_131072():
     assert qt.recorded("softmax", "float32", N=131072)["ours"].of_copy > 0.9
 
 
+def norm(version, dtype, N, operation="rmsnorm"):
+    return share(version, dtype, N, operation)
+
+
+def test_rmsnorm_one_thread_a_row_is_wrong_in_float32_and_slow_in_bfloat16():
+    assert "thread" not in qt.recorded("rmsnorm", "float32", N=4096, ladder=True).names
+    assert all(norm("thread", "bfloat16", N) < 0.1 < norm("block", "bfloat16", N) - 0.2 for N in ROWS)
+
+
+def test_rmsnorm_vectors_pay_while_l2_answers():
+    for N in ROWS:
+        assert norm("vectors", "float32", N) < 0.75 or N <= 8192
+    assert norm("vectors", "float32", 4096) > 0.85
+
+
+def test_rmsnorm_rows_and_async_do_not_pay():
+    for dtype in ("float32", "bfloat16"):
+        for N in ROWS:
+            assert norm("rows", dtype, N) < norm("registers", dtype, N) + 0.01
+            assert norm("async", dtype, N) < norm("rows", dtype, N) + 0.01
+    found = [compiled.load().find("rmsnorm", name, "float32", 1024).registers for name in ("registers", "rows")]
+    assert found[1] > 1.8 * found[0]
+
+
+def test_rmsnorm_backward_parts_beat_atomics_until_they_spill():
+    for dtype in ("float32", "bfloat16"):
+        for N in (1024, 4096, 8192):
+            gain = norm("parts", dtype, N, "rmsnorm backward") / norm("atomics", dtype, N, "rmsnorm backward")
+            assert gain > 4
+        spilled = [compiled.load().find("rmsnorm backward", "parts", dtype, N).spilled for N in (8192, 16384)]
+        assert spilled[0] == 0 < spilled[1]
+
+
+def test_rmsnorm_backward_pipelined_pays_for_middle_rows_of_bfloat16():
+    def gain(dtype, N):
+        return norm("pipelined", dtype, N, "rmsnorm backward") - norm("parts", dtype, N, "rmsnorm backward")
+
+    assert gain("bfloat16", 4096) > 0.05 and gain("bfloat16", 8192) > 0.05
+    assert gain("bfloat16", 1024) < 0 and gain("float32", 1024) < 0
+    assert abs(gain("float32", 4096)) < 0.02
+
+
+def test_the_sweeps_heuristic():
+    from quack_tutorial.figures import heat_map
+
+    for dtype, width in (("float32", 4), ("bfloat16", 2)):
+        for N in (1024, 4096, 8192, 32768, 131072):
+            loads, blocks = heat_map("rmsnorm", dtype, N, "loads a thread", "blocks a row").best
+            assert 2 <= loads <= 8 and N * width / blocks <= 32 * 1024
+    places = heat_map("rmsnorm", "float32", 32768, columns="blocks a row").places
+    for threads in (640, 768):
+        assert max(share for (t, _), share in places.items() if t == threads) < places[512, 4] - 0.04
+
+
 # Chapter 9 -----------------------------------------------------------------------------------------------------------
 
 
