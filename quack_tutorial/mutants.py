@@ -24,6 +24,7 @@ import ast
 import functools
 import inspect
 import linecache
+import re
 import tempfile
 import textwrap
 import types
@@ -418,19 +419,23 @@ def _outcome(mutant, first, kernel, args, wanted) -> Outcome:
     try:
         run = simulate(kernel, *args)
     except (NotSimulated, SimulationError, TypeError, ValueError) as error:
-        return Outcome(
-            at, mutant.edit, True, True, str(error).replace(Path(mutant.file).name, display_name(mutant.file))
-        )
+        return Outcome(at, mutant.edit, True, True, _shown(str(error), mutant))
     differ = [np.count_nonzero(~((a == b) | ((a != a) & (b != b)))) for a, b in zip(_arrays(args), wanted)]
     if run.findings:
         said = "\n".join(str(finding) for finding in run.findings)
-        said = said.replace(Path(mutant.file).name + ":", display_name(mutant.file) + ":")
-        return Outcome(at, mutant.edit, True, any(differ), said)
+        return Outcome(at, mutant.edit, True, any(differ), _shown(said, mutant))
     if any(differ):
         return Outcome(at, mutant.edit, False, True, f"No rule is broken, but {sum(differ):,} results are wrong.")
     return Outcome(
         at, mutant.edit, False, False, "Nothing shows: on these inputs the results are right, and no rule is broken."
     )
+
+
+def _shown(text: str, mutant) -> str:
+    """Files by their names alone, cells as the reader knows them."""
+    text = re.sub(r"[^\s()]*/(\w+\.py)", r"\1", text)
+    known = display_name(mutant.file)
+    return text if known == mutant.file else text.replace(Path(mutant.file).name + ":", known + ":")
 
 
 def _arrays(args) -> list:
