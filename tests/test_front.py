@@ -44,3 +44,19 @@ def test_the_first_use_of_a_word_is_linked(root, text, links):
     pieces = list(terms.linked(text, terms.pattern_of(known), known, set(), "glossary.html"))
     assert [piece.astext() for piece in pieces if piece.tagname == "reference"] == links
     assert "".join(piece.astext() for piece in pieces) == text
+
+
+def test_a_card_passes_over_figures_without_a_drawing(root):
+    pytest.importorskip("sphinx", reason="Sphinx is not installed, which draws the cards")
+    from docutils import nodes
+
+    spec = importlib.util.spec_from_file_location("contents", root / "book/extension/contents.py")
+    contents = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(contents)
+    table = nodes.raw("", '<div class="qt-picture"><table></table></div>', format="html")
+    chart = nodes.raw("", '<div class="qt-picture"><svg viewBox="0 0 1 1"><path/></svg></div>', format="html")
+    page = nodes.section()
+    page += table
+    assert contents.picture(page) == ""
+    page += chart
+    assert contents.picture(page) == '<svg viewBox="0 0 1 1"><path/></svg>'

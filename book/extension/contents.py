@@ -57,13 +57,12 @@ def card(app, here, name):
 def picture(page):
     """The drawing of a chapter's figure, without its words; nothing where it draws none yet."""
     tagged = [cell for cell in page.findall(nodes.container) if "tag_thumbnail" in cell["classes"]]
-    drawn = [
-        raw.astext() for part in (tagged or [page]) for raw in part.findall(nodes.raw) if "qt-picture" in raw.astext()
-    ]
+    texts = [raw.astext() for part in (tagged or [page]) for raw in part.findall(nodes.raw)]
+    found = [PICTURE.search(text, text.index("qt-picture")) for text in texts if "qt-picture" in text]
+    drawn = [svg[0] for svg in found if svg]  # a figure may be a table
     if not drawn:
         return ""
-    svg = PICTURE.search(drawn[0], drawn[0].index("qt-picture"))[0]
-    svg = re.sub(r"<text.*?</text>|<style.*?</style>|<title.*?</title>", "", svg, flags=re.DOTALL)
+    svg = re.sub(r"<text.*?</text>|<style.*?</style>|<title.*?</title>", "", drawn[0], flags=re.DOTALL)
     return re.sub(r' (?:role|aria-label)="[^"]*"', "", svg)
 
 
