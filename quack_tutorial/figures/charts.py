@@ -188,10 +188,9 @@ def climb(records, operation, dtype, title=None) -> Chart:
         for axes, (label, values) in zip(drawn, panels):
             _style(axes)
             for n, (colour, _), mark in zip(sizes, SERIES, MARKERS):
-                at = [i for i, version in enumerate(versions) if (version, n) in values]
-                y = [values[versions[i], n] for i in at]
+                y = [values.get((version, n), float("nan")) for version in versions]  # a gap where there is none
                 name = f"N = {n:,}" if axes is drawn[0] else None
-                axes.plot(at, y, color=colour, marker=mark, markersize=5, linewidth=1.5, label=name)
+                axes.plot(range(len(versions)), y, color=colour, marker=mark, markersize=5, linewidth=1.5, label=name)
             axes.axhline(100, color=LIGHT["ink"], linestyle=(0, (5, 3)), linewidth=1.3)
             axes.set_ylim(0, 108)
             axes.set_ylabel(label)
@@ -211,7 +210,7 @@ def climb(records, operation, dtype, title=None) -> Chart:
         if (version, n) not in share:
             return ""
         of_peak = peak[version, n]
-        return f"{share[version, n]:.0f} %" + (f" ({of_peak:.0f} %)" if of_peak else "")
+        return f"{share[version, n]:.0f}\u00a0%" + (f"\u00a0({of_peak:.0f}\u00a0%)" if of_peak else "")
 
     low, high = min(share.values()), max(share.values())
     return Chart(
