@@ -135,7 +135,7 @@ class LoadComputeStore:
 
     @cute.jit
     def consume(self, mX, mO, sX, full, empty, block, warp):
-        """A consumer warp: wait for the tile, take its row to registers, hand the stage back, compute, store."""
+        """A consumer warp: for each tile wait for its bytes, compute its row, store, and hand the stage back."""
         M, lane = mX.shape[0], cute.arch.lane_idx()
         bits = self.vector_size * self.dtype.width
         atom = cute.make_copy_atom(cute.nvgpu.CopyUniversalOp(), self.dtype, num_bits_per_copy=bits)
