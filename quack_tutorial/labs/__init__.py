@@ -16,6 +16,7 @@ wrong one shows) and `answers.toml` (answers whose diagnosis is known, as edits 
 | `command`    | `quack-tutorial labs`                                                             |
 | `corpus`     | answers whose diagnosis is known, and disguises of them                           |
 | `student`    | a master notebook -> the student's                                                |
+| `release`    | the students' copies of all labs                                                  |
 
 A submission's process holds inputs only. The right answers are computed in the grader's, from float64, after it has ended.
 """
@@ -25,14 +26,18 @@ from __future__ import annotations
 import functools
 import importlib.util
 import os
+import zlib
 from pathlib import Path
+
+FILES = ("lab.py", "lab.packed")  # a student's copy has the second
 
 
 def folders() -> dict:
     """{name: folder} of the labs: where QUACK_TUTORIAL_LABS says, else the repository's, and the one that this process is in."""
     root = os.environ.get("QUACK_TUTORIAL_LABS") or Path(__file__).resolve().parents[2] / "labs"
-    found = {file.parent.name: file.parent for file in sorted(Path(root).glob("*/lab.py"))}
-    return {Path.cwd().name: Path.cwd()} | found if (Path.cwd() / "lab.py").is_file() else found
+    found = {file.parent.name: file.parent for file in sorted(Path(root).glob("*/lab.p*")) if file.name in FILES}
+    here = Path.cwd()
+    return {here.name: here} | found if any((here / file).is_file() for file in FILES) else found
 
 
 def lab(name: str):
@@ -45,17 +50,27 @@ def lab(name: str):
         raise ValueError(
             f"there is no lab {name!r}; there is {', '.join(found) or 'none: QUACK_TUTORIAL_LABS names them'}"
         )
-    return _loaded(name, found[name] / "lab.py")
+    return _loaded(name, next(found[name] / file for file in FILES if (found[name] / file).is_file()))
 
 
 @functools.lru_cache
 def _loaded(name: str, file: Path):
-    spec = importlib.util.spec_from_file_location(f"quack_tutorial_lab_{name.replace('-', '_')}", file)
+    spec = importlib.util.spec_from_file_location(
+        f"quack_tutorial_lab_{name.replace('-', '_')}", file.with_suffix(".py")
+    )
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    if file.suffix == ".py":
+        spec.loader.exec_module(module)
+    else:
+        exec(zlib.decompress(file.read_bytes()), vars(module))
     module.NAME = name
     module.TARGET, module.FUNCTIONS = getattr(module, "TARGET", ""), getattr(module, "FUNCTIONS", ())
     return module
+
+
+def pack(source: bytes) -> bytes:
+    """A lab's lab.py as its lab.packed."""
+    return zlib.compress(source, 9)
 
 
 def targets(module) -> tuple:

@@ -1,4 +1,4 @@
-"""`quack-tutorial labs list`, `labs check`, `labs show LAB ANSWER`, `labs student LAB FILE`.
+"""`quack-tutorial labs list`, `labs check`, `labs show LAB ANSWER`, `labs student LAB FILE`, `labs release DIR`.
 
 | command   | does                                                                                             |
 |-----------|--------------------------------------------------------------------------------------------------|
@@ -6,6 +6,7 @@
 | `check`   | grades the corpus of answers, disguised too; exit status 1 if one is told something else          |
 | `show`    | prints an answer of the corpus, as a file that `grade` takes                                      |
 | `student` | writes a lab's notebook, .md or .ipynb, without its solutions and hidden tests                    |
+| `release` | writes the students' copies of all labs into a folder                                            |
 
 The labs are in the repository's folder labs/, which an installed package does not have: QUACK_TUTORIAL_LABS names it.
 """
@@ -16,13 +17,15 @@ import sys
 import time
 from pathlib import Path
 
-from . import corpus, folders, lab, student, targets
+from . import corpus, folders, lab, release, student, targets
 
 
 def add_arguments(parser) -> None:
     """The command's words."""
-    parser.add_argument("what", choices=["list", "check", "show", "student"], help="what to do")
-    parser.add_argument("lab", nargs="?", choices=sorted(folders()), help="the lab (default: all)")
+    parser.add_argument("what", choices=["list", "check", "show", "student", "release"], help="what to do")
+    parser.add_argument(
+        "lab", nargs="?", help=f"the lab (default: all), or the folder to write: {', '.join(folders())}"
+    )
     parser.add_argument(
         "file", nargs="?", help="the answer to show or check; where `student` writes the notebook (.md)"
     )
@@ -32,6 +35,11 @@ def add_arguments(parser) -> None:
 def run(args) -> int:
     """Do it; returns the exit status."""
     found = folders()
+    if args.what == "release":
+        return kit(args)
+    if args.lab and args.lab not in found:
+        print(f"labs: there is no lab {args.lab!r}; there is {', '.join(found) or 'none'}", file=sys.stderr)
+        return 2
     names = [args.lab] if args.lab else list(found)
     if not found:
         print("labs: no labs here; QUACK_TUTORIAL_LABS names the repository's labs/", file=sys.stderr)
@@ -53,13 +61,29 @@ def run(args) -> int:
     given = student.student_version(master)
     if args.file.endswith(".ipynb"):
         try:
-            import jupytext
+            given = release.notebook(args.lab, given)
         except ImportError:
             print("labs: a .ipynb needs jupytext (pip install jupytext); .md needs nothing", file=sys.stderr)
             return 2
-        given = jupytext.writes(jupytext.reads(given, "md:myst"), "ipynb")
     Path(args.file).write_text(given, encoding="utf-8")
     print(f"wrote {args.file}")
+    return 0
+
+
+def kit(args) -> int:
+    """The commands that take a folder; returns the exit status."""
+    if not args.lab:
+        print(f"labs: name a folder: quack-tutorial labs {args.what} FOLDER", file=sys.stderr)
+        return 2
+    try:
+        files = release.release(Path(args.lab))
+    except (ValueError, OSError) as error:
+        print(f"labs: {error}", file=sys.stderr)
+        return 2
+    except ImportError:
+        print("labs: the notebooks are written with jupytext (pip install jupytext)", file=sys.stderr)
+        return 2
+    print(f"wrote {len(files)} files; {args.lab}/README.md is where a student starts")
     return 0
 
 

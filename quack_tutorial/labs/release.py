@@ -1,0 +1,87 @@
+"""`quack-tutorial labs release DIR`: the student's copies of all labs, and nothing that is the instructor's.
+
+    DIR/README.md               what to do, a line a lab
+    DIR/<lab>/<lab>.ipynb       the notebook, with a stub for each solution and without hidden tests
+    DIR/<lab>/lab.packed        what the notebook's checks need: lab.py, packed
+
+The checks of a notebook compare with right answers, so they hold some: of the labs that ask for a number, the formula. They are
+packed so that nobody reads them by accident. Whoever unpacks them finds those formulas, but no kernel, and not the seed that
+`autograde` uses.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from pathlib import Path
+
+from . import folders, lab, pack, student, targets
+
+README = """\
+# Labs
+
+Each folder is a lab. Open its notebook in JupyterLab (`jupyter lab` in this folder), fill in the cells that say
+`YOUR CODE HERE`, and run the cell below each: it says what is right, or what went wrong and in which of your lines. You can run
+the checks as often as you like. No GPU is needed.
+
+| lab | you hand in | after chapter | minutes | points |
+|---|---|---|---|---|
+{rows}
+
+- The notebooks need Python 3.11 or newer with the package `quack-tutorial` and JupyterLab. Your instructor says where to get them.
+- The same checks from a terminal, in a lab's folder: `quack-tutorial grade LAB LAB.ipynb`.
+- The grade comes from the same checks, with other numbers and other sizes. An answer made for the numbers shown here will fail.
+- What you hand in may import cutlass, math and operator only, and each lab asks for your own kernel: one imported from the
+  package is refused. Cells with plots and tests of your own can stay; they are left out.
+- The last cell asks for an explanation in words. A person reads it. The points above are without it.
+- `lab.packed` belongs to the checks. Leave it where it is.
+- Hand in the notebook under its own name: `LAB.ipynb`.
+"""
+
+
+def release(folder: Path) -> list[Path]:
+    """Write the students' copies into an empty folder; the files written. A ValueError says why not."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ValueError(f"{folder} is there and not empty; name a new folder, so that nobody's work is written over")
+    files, rows = {}, []
+    for name, home in folders().items():
+        master = (home / f"{name}.md").read_text(encoding="utf-8")
+        files[folder / name / f"{name}.ipynb"] = notebook(name, student.student_version(master)).encode()
+        files[folder / name / "lab.packed"] = pack((home / "lab.py").read_bytes())
+        rows.append(row(name, master))
+    rows = "\n".join(text for _, text in sorted(rows))
+    files[folder / "README.md"] = README.format(rows=rows).encode()
+    for file, content in files.items():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
+    return list(files)
+
+
+def row(name: str, master: str) -> tuple:
+    """(number of the chapter that comes before, the lab's line in the README)."""
+    minutes, chapters = about(master)
+    hand_in = ", ".join(f"`{target}`" for target in targets(lab(name)))
+    points = sum(lab(name).CHECKS.values())
+    line = f"| [{name}]({name}/{name}.ipynb) | {hand_in} | {' and '.join(map(str, chapters))} | {minutes} | {points} |"
+    return chapters, line
+
+
+def about(master: str) -> tuple[int, list[int]]:
+    """Minutes that a lab takes, and the chapters that come before it, as its notebook's first cell says."""
+    head = master.partition("```{code-cell}")[0]
+    minutes = int(re.search(r"It takes about (\d+) minutes", head)[1])
+    before = re.search(r"Chapters? ([\d and,]+) comes? before it", head)[1]
+    return minutes, [int(number) for number in re.findall(r"\d+", before)]
+
+
+def notebook(name: str, text: str) -> str:
+    """A MyST notebook as .ipynb, the same bytes each time; an ImportError without jupytext."""
+    import jupytext
+
+    cells = jupytext.reads(text, fmt="md:myst")
+    cells.metadata.pop("jupytext", None)
+    for place, cell in enumerate(cells.cells):
+        cell["id"] = hashlib.sha256(f"{name}/{place}".encode()).hexdigest()[:12]
+    cells.nbformat, cells.nbformat_minor = 4, 5
+    return json.dumps(cells, indent=1, ensure_ascii=False) + "\n"
