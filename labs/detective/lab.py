@@ -1,0 +1,261 @@
+"""The lab `detective`: five recorded profiles of softmax, what is wrong with each, and the counter that proves it.
+
+Functions of plain Python. The profiles are those of `quack_tutorial.records.profile`, under letters instead of names. What a wrong
+number shows is in MISTAKES; what a wrong verdict overlooks is said with the counters themselves.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from quack_tutorial import cost
+from quack_tutorial.labs.judgement import Case, Diagnosis, Outcome
+from quack_tutorial.records import profile
+
+TITLE = "Detective: five profiles, what is wrong, and the counter that proves it"
+FUNCTIONS = ("times_read", "bytes_bound", "stored_away", "warps_that_fit", "verdict")
+CHECKS = {"times_read": 1, "bytes_bound": 1, "stored_away": 2, "warps_that_fit": 3, "verdict": 3}
+
+PROFILED = {
+    "A": ("compile", 131072),
+    "B": ("liger", 65536),
+    "C": ("quack", 131072),
+    "D": ("eager", 131072),
+    "E": ("ours", 131072),
+}
+# charge -> the counters that prove it
+CHARGES = {
+    "reads again": ("dram_read_bytes",),
+    "writes again": ("dram_write_bytes",),
+    "spills": ("local_store_sectors", "local_load_sectors"),
+    "few warps": ("warps",),
+    "nothing": ("dram_percent",),
+}
+GUILT = {"A": "reads again", "B": "spills", "C": "few warps", "D": "reads again", "E": "nothing"}
+FEW_WARPS = 16
+SHOWN = ("time_us", "dram_read_bytes", "dram_write_bytes", "dram_percent", "l2_hit_percent", "l1_load_requests", "l1_load_sectors",
+         "l1_store_sectors", "local_load_sectors", "local_store_sectors", "issue_percent", "warps", "blocks", "threads",
+         "registers", "smem_bytes", "stall_long_scoreboard")  # fmt: skip
+
+
+@functools.lru_cache
+def suspects() -> dict:
+    """{letter: what was counted}."""
+    counted = profile.load()
+    return {letter: counted("softmax", *which) for letter, which in PROFILED.items()}
+
+
+def profiles() -> None:
+    """Print the five profiles, a counter a line."""
+    cases = suspects()
+    print(f"{'':22}" + "".join(f"{letter:>16}" for letter in cases))
+    for size in ("M", "N"):
+        print(f"{size:22}" + "".join(f"{getattr(case, size):16,}" for case in cases.values()))
+    for name in SHOWN:
+        values = [case.of_main(name) for case in cases.values()]
+        print(f"{name:22}" + "".join(f"{v:16,.0f}" if v == int(v) else f"{v:16,.1f}" for v in values))
+
+
+SM_WARPS, SM_REGISTERS, SM_SMEM, SM_BLOCKS, AT_ONCE, RESERVED = 64, 65536, 228 * 1024, 32, 256, 1024
+
+
+def fits(registers, smem_bytes, threads, *, without="") -> int:
+    """The warps of whole blocks that an SM holds, as someone counts who leaves one rule out."""
+    warps = threads // 32
+    each = registers * 32 if without == "units" else -(-registers * 32 // AT_ONCE) * AT_ONCE
+    limits = {
+        "warps": SM_WARPS // warps,
+        "registers": SM_REGISTERS // each // warps,
+        "smem": SM_SMEM // max(1, smem_bytes + (without != "reserve") * RESERVED),
+        "blocks": SM_BLOCKS,
+    }
+    limits.pop(without, None)
+    return min(limits.values()) * warps
+
+
+RIGHT = {
+    "times_read": lambda read, M, N: read / (4 * M * N),
+    "bytes_bound": lambda read, written, M, N: 8 * M * N / (read + written),
+    "stored_away": lambda sectors, blocks, threads: sectors * 8 / (blocks * threads),
+    "warps_that_fit": lambda registers, smem, threads: cost.blocks_per_sm(threads, registers, smem) * threads // 32,
+}
+
+LIMIT = "Each limit gives a number of blocks, and the lowest counts."
+# (function, kind, the formula, what it forgets)
+MISTAKES = (
+    ("times_read", "numbers, not bytes", lambda r, M, N: r / (M * N),
+     "That is bytes for each number of the matrix. How many bytes does one reading of it take?"),
+    ("times_read", "another type", lambda r, M, N: r / (2 * M * N), "The matrix is float32: a number has 4 bytes."),
+    ("times_read", "upside down", lambda r, M, N: 4 * M * N / r, "A kernel that reads more should get a larger number."),
+    ("times_read", "rounded", lambda r, M, N: r // (4 * M * N),
+     "The fraction is evidence too: 1.02 and 1.98 are different stories. Do not round."),
+    ("times_read", "rounded", lambda r, M, N: round(r / (4 * M * N)),
+     "The fraction is evidence too: 1.02 and 1.98 are different stories. Do not round."),
+    ("bytes_bound", "upside down", lambda r, w, M, N: (r + w) / (8 * M * N),
+     "That is how many times the least bytes were moved. A kernel that moves twice as many can have half the speed."),
+    ("bytes_bound", "writes forgotten", lambda r, w, M, N: 4 * M * N / r,
+     "That looks at reads alone. HBM carries both, and what is written takes time as well."),
+    ("bytes_bound", "half of the floor", lambda r, w, M, N: 4 * M * N / (r + w),
+     "The least is the matrix twice: x is read once, y is written once."),
+    ("bytes_bound", "numbers, not bytes", lambda r, w, M, N: 2 * M * N / (r + w),
+     "That puts numbers over bytes. How many bytes has a float32?"),
+    ("stored_away", "sectors for numbers", lambda s, b, t: s / (b * t),
+     "That takes a sector for one register. A sector has 32 bytes, a register 4: how many registers fit?"),
+    ("stored_away", "bytes for registers", lambda s, b, t: 32 * s / (b * t),
+     "Those are bytes. A register has 4 of them."),
+    ("stored_away", "sectors for bytes", lambda s, b, t: s / 4 / (b * t),
+     "That takes a sector for a byte. It has 32."),
+    ("stored_away", "of a block", lambda s, b, t: s * 8 / b, "That is what a block stored away. A thread is asked for."),
+    ("stored_away", "of all blocks", lambda s, b, t: s * 8 / t,
+     "That divides by the threads of one block, while the counter adds up all blocks."),
+    ("stored_away", "of a warp", lambda s, b, t: s * 8 / (b * t / 32), "That is what a warp stored away. It has 32 threads."),
+    ("warps_that_fit", "blocks, not warps", lambda r, s, t: fits(r, s, t) // (t // 32),
+     "Those are blocks, and warps are asked for: how many has a block?"),
+    ("warps_that_fit", "threads, not warps", lambda r, s, t: fits(r, s, t) * 32, "Those are threads. A warp has 32."),
+    ("warps_that_fit", "shared memory forgotten", lambda r, s, t: fits(r, s, t, without="smem"),
+     f"Shared memory runs out before. {LIMIT}"),
+    ("warps_that_fit", "registers forgotten", lambda r, s, t: fits(r, s, t, without="registers"),
+     f"Registers run out before. {LIMIT}"),
+    ("warps_that_fit", "slots of warps forgotten", lambda r, s, t: fits(r, s, t, without="warps"),
+     "An SM has room for 64 warps, whatever they leave of registers and shared memory."),
+    ("warps_that_fit", "slots of blocks forgotten", lambda r, s, t: fits(r, s, t, without="blocks"),
+     "An SM has room for 32 blocks, however small they are."),
+    ("warps_that_fit", "units forgotten", lambda r, s, t: fits(r, s, t, without="units"),
+     "A warp gets its registers in units of 256: 32 threads of 227 take 7,424 and not 7,264."),
+    ("warps_that_fit", "reserve forgotten", lambda r, s, t: fits(r, s, t, without="reserve"),
+     "Each block takes 1 KiB of shared memory besides its own."),
+    ("warps_that_fit", "parts of blocks",
+     lambda r, s, t: min(64, 65536 // (-(-r * 32 // 256) * 256), 228 * 1024 // (s + 1024) * (t // 32), 32 * (t // 32)),
+     "That counts warps of blocks that do not fit as a whole. A block starts when there is room for all of it."),
+)  # fmt: skip
+
+HINTS = {
+    "times_read": "What has the kernel read, and how much is one reading of the float32 matrix?",
+    "bytes_bound": "The copy moves the matrix once in and once out. If this kernel is as fast a byte, what "
+    "share of the copy's speed does it get?",
+    "stored_away": "From sectors to bytes, from bytes to registers, from all threads of all blocks to one.",
+    "warps_that_fit": f"{LIMIT} A block fits as a whole or not at all.",
+}
+
+
+def cases(seed: int = 0) -> list[Case]:
+    """The suspects' counters, and others at random."""
+    rng = np.random.default_rng([seed, 10])
+    read, bound, stored, fit = [], [], [], []
+    for case in suspects().values():
+        size = case.M, case.N
+        read.append((int(case.total("dram_read_bytes")), *size))
+        bound.append((int(case.total("dram_read_bytes")), int(case.total("dram_write_bytes")), *size))
+        stored.append(tuple(int(case.of_main(name)) for name in ("local_store_sectors", "blocks", "threads")))
+        fit.append(tuple(int(case.of_main(name)) for name in ("registers", "smem_bytes", "threads")))
+    M, N = (int(n) for n in rng.integers(1000, 9000, 2))
+    read.append((int(4 * M * N * rng.uniform(1.1, 3.9)), M, N))
+    bound.append((*(int(4 * M * N * x) for x in rng.uniform(1.1, 3.9, 2)), M, N))
+    stored.append((int(rng.integers(1, 64)) * 64 * M, M, 256))
+    # One register a unit too many, blocks of a warp, blocks of which parts would fit, shared memory to the last byte.
+    fit += [(227, 0, 32), (16, 0, 32), (48, 1240, 320), (32, 57 * 1024, 256), (32, 0, 1024)]
+    fit.append((int(rng.integers(33, 128)), int(rng.integers(0, 48)) * 1024, 32 * int(rng.integers(2, 17))))
+    inputs = {"times_read": read, "bytes_bound": bound, "stored_away": stored, "warps_that_fit": fit}
+    inputs["verdict"] = [(letter,) for letter in PROFILED]
+    return [Case(name, make, target=name) for name, makes in inputs.items() for make in makes]
+
+
+def predict(name: str, outcomes: list[Outcome]) -> Iterator[Diagnosis]:
+    """What a function's wrong answers show."""
+    if name == "verdict":
+        for o in outcomes:
+            yield from judged(o.case.make[0], o.outputs["answer"])
+        return
+    wrong = next((o for o in outcomes if not _is(o, RIGHT[name](*o.case.make))), None)
+    if wrong is None:
+        return
+    answer = wrong.outputs["answer"]
+    number = isinstance(answer, (int, float)) and not isinstance(answer, bool)
+    call = f"{name}({', '.join(map(str, wrong.case.make))}) returns {f'{answer:,.6g}' if number else repr(answer)}."
+    if not number:
+        yield Diagnosis("wrong type", f"{call} A number is asked for.")
+        return
+    for function, kind, formula, forgotten in MISTAKES:
+        if function == name and all(_is(o, formula(*o.case.make)) for o in outcomes):
+            yield Diagnosis(kind, f"{call} {forgotten}")
+    yield Diagnosis("wrong number", f"{call} {HINTS[name]}")
+
+
+def _is(outcome: Outcome, number) -> bool:
+    answer = outcome.outputs["answer"]
+    return isinstance(answer, (int, float)) and math.isclose(answer, number, rel_tol=1e-9)
+
+
+# Verdicts -------------------------------------------------------------------------------------------------------------
+
+# What a counter shows instead of the charge, where a student may take it for the proof.
+NO_PROOF = {
+    "time_us": "A long time is what has to be explained.",
+    "dram_percent": "HBM is as busy with bytes that are needed as with others.",
+    "l2_hit_percent": "Stores count as hits, too, so that a share of hits says little of reads.",
+    "l1_load_requests": "That is what warps asked for: caches may answer it, and HBM never hear of it.",
+    "l1_load_sectors": "That is what warps asked for: caches may answer it, and HBM never hear of it.",
+    "registers": "Many registers may be a cause. Whether an SM ran out of them shows in what it held.",
+    "smem_bytes": "Much shared memory may be a cause. Whether an SM ran out of it shows in what it held.",
+    "stall_long_scoreboard": "Every memory-bound kernel waits for loads most of the time.",
+    "dram_write_bytes": "More is written than the output, but a counter of HBM does not know who wrote it.",
+}
+DEFAULT = "Which counter would be another one in a kernel without this fault, and for no other reason?"
+
+
+def judged(letter: str, answer) -> Iterator[Diagnosis]:
+    """What is wrong with a verdict (charge, counter) on one of the suspects."""
+    said = f'verdict("{letter}") returns {answer!r}.'
+    if not (isinstance(answer, (tuple, list)) and len(answer) == 2 and all(isinstance(x, str) for x in answer)):
+        yield Diagnosis(
+            "wrong type", f"{said} A pair of strings is asked for: the charge, and the counter that proves it."
+        )
+        return
+    charge, counter = answer
+    case = suspects()[letter]
+    if charge not in CHARGES:
+        yield Diagnosis("unknown charge", f"{said} The charges are {', '.join(map(repr, CHARGES))}.")
+    elif charge != GUILT[letter]:
+        yield from alibi(said, letter, charge, case)
+    elif counter not in SHOWN:
+        yield Diagnosis("unknown counter", f"{said} There is no counter of that name among the profiles' lines.")
+    elif counter not in CHARGES[charge]:
+        value = case.of_main(counter)
+        yield Diagnosis(
+            "no proof",
+            f"{said} The charge is right, but {counter}, {value:,.6g}, does not prove it. {NO_PROOF.get(counter, DEFAULT)}",
+        )
+
+
+def alibi(said: str, letter: str, charge: str, case) -> Iterator[Diagnosis]:
+    """Why a charge does not hold, by the counter that would prove it."""
+    gigabytes = case.matrix_bytes / 1e9
+    if charge == "reads again":
+        read = case.total("dram_read_bytes") / 1e9
+        text = f"HBM was read for {read:.2f} GB, and the matrix has {gigabytes:.2f}: {case.reads:.2f} times."
+        yield Diagnosis("alibi: reads", f"{said} {text} What else is out of line?")
+    if charge == "writes again" and case.writes < 1.1:
+        text = f"HBM was written {case.total('dram_write_bytes') / 1e9:.2f} GB, and the output has {gigabytes:.2f}."
+        yield Diagnosis("alibi: writes", f"{said} {text} What else is out of line?")
+    elif charge == "writes again":
+        own = 32 * case.total("l1_store_sectors") / 1e9
+        text = (
+            f"HBM was indeed written {case.writes:.2f} times as much as the output has. But the kernel's own stores to its output "
+            f"are {own:.2f} GB, once. So that is a consequence: what else does it store?"
+        )
+        yield Diagnosis("symptom", f"{said} {text}")
+    if charge == "spills":
+        yield Diagnosis("alibi: spills", f"{said} Its local_store_sectors are 0: no register was ever stored away.")
+    if charge == "few warps":
+        text = f"An SM held {case.of_main('warps'):.1f} of 64 warps, and fewer than {FEW_WARPS} are few here."
+        yield Diagnosis("alibi: warps", f"{said} {text} More do not help where HBM is busy; look at its bytes.")
+    if charge == "nothing":
+        text = (
+            "One of its counters is out of line. Compare bytes with the size of the matrix, local sectors with 0, and warps with "
+            f"{FEW_WARPS}."
+        )
+        yield Diagnosis("acquitted", f"{said} {text}")
