@@ -17,6 +17,7 @@ wrong one shows) and `answers.toml` (answers whose diagnosis is known, as edits 
 | `corpus`     | answers whose diagnosis is known, and disguises of them                           |
 | `student`    | a master notebook -> the student's                                                |
 | `release`    | the students' copies of all labs                                                  |
+| `autograde`  | a folder of submissions -> grades.csv, grades.json                                |
 
 A submission's process holds inputs only. The right answers are computed in the grader's, from float64, after it has ended.
 """

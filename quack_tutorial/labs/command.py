@@ -1,4 +1,5 @@
-"""`quack-tutorial labs list`, `labs check`, `labs show LAB ANSWER`, `labs student LAB FILE`, `labs release DIR`.
+"""`quack-tutorial labs list`, `labs check`, `labs show LAB ANSWER`, `labs student LAB FILE`,
+`labs release DIR`, `labs autograde FOLDER`.
 
 | command   | does                                                                                             |
 |-----------|--------------------------------------------------------------------------------------------------|
@@ -7,6 +8,7 @@
 | `show`    | prints an answer of the corpus, as a file that `grade` takes                                      |
 | `student` | writes a lab's notebook, .md or .ipynb, without its solutions and hidden tests                    |
 | `release` | writes the students' copies of all labs into a folder                                            |
+| `autograde` | grades FOLDER/<student>/<lab>.ipynb, .md or .py; goes on where it was stopped                  |
 
 The labs are in the repository's folder labs/, which an installed package does not have: QUACK_TUTORIAL_LABS names it.
 """
@@ -17,25 +19,28 @@ import sys
 import time
 from pathlib import Path
 
-from . import corpus, folders, lab, release, student, targets
+from . import autograde, corpus, folders, lab, release, sandbox, student, targets
 
 
 def add_arguments(parser) -> None:
     """The command's words."""
-    parser.add_argument("what", choices=["list", "check", "show", "student", "release"], help="what to do")
-    parser.add_argument(
-        "lab", nargs="?", help=f"the lab (default: all), or the folder to write: {', '.join(folders())}"
-    )
+    parser.add_argument("what", choices=["list", "check", "show", "student", "release", "autograde"], help="what to do")
+    parser.add_argument("lab", nargs="?", help=f"the lab (default: all), or the folder: {', '.join(folders())}")
     parser.add_argument(
         "file", nargs="?", help="the answer to show or check; where `student` writes the notebook (.md)"
     )
+    parser.add_argument(
+        "--seed", type=int, help="autograde: of the inputs (default: a random one, kept with the grades)"
+    )
+    parser.add_argument("--seconds", type=float, default=sandbox.SECONDS, help="autograde: for each file (%(default)g)")
+    parser.add_argument("--trusted", action="store_true", help="autograde: who wrote the submissions may run code here")
     parser.add_argument("--sample", action="store_true", help="check each lab's first answers only, as they are")
 
 
 def run(args) -> int:
     """Do it; returns the exit status."""
     found = folders()
-    if args.what == "release":
+    if args.what in ("release", "autograde"):
         return kit(args)
     if args.lab and args.lab not in found:
         print(f"labs: there is no lab {args.lab!r}; there is {', '.join(found) or 'none'}", file=sys.stderr)
@@ -75,6 +80,11 @@ def kit(args) -> int:
     if not args.lab:
         print(f"labs: name a folder: quack-tutorial labs {args.what} FOLDER", file=sys.stderr)
         return 2
+    if args.what == "autograde":
+        if (args.seed or 0) < 0 or not 0 < args.seconds < float("inf"):
+            print("labs: --seed is not negative, --seconds is a number above 0", file=sys.stderr)
+            return 2
+        return autograde.run(Path(args.lab), args.seed, args.seconds, args.trusted)
     try:
         files = release.release(Path(args.lab))
     except (ValueError, OSError) as error:

@@ -26,23 +26,31 @@ def add_arguments(parser) -> None:
 
 def run(args) -> int:
     """Grade and print; returns the exit status."""
+    if args.seed < 0 or not 0 < args.seconds < float("inf"):
+        print("grade: --seed is not negative, --seconds is a number above 0", file=sys.stderr)
+        return 2
     try:
-        if args.file.exists() and not args.file.is_file():
-            raise OSError(None, "it is no file")
-        with args.file.open("rb") as file:
-            text = file.read(MAX_BYTES + 1)
-    except OSError as error:
-        print(f"grade: cannot read {args.file}: {error.strerror}", file=sys.stderr)
+        text = read(args.file)
+    except Refused as refused:
+        print(f"grade: {refused}", file=sys.stderr)
         return 2
-    if len(text) > MAX_BYTES or args.seed < 0 or not 0 < args.seconds < float("inf"):
-        print(
-            "grade: a submission has at most 1 MiB, --seed is not negative, --seconds is a number above 0",
-            file=sys.stderr,
-        )
-        return 2
-    report = grade(args.lab, args.file.name, text.decode("utf-8-sig", "replace"), args.seed, args.seconds)
+    report = grade(args.lab, args.file.name, text, args.seed, args.seconds)
     print(json.dumps(report.as_json(), indent=2) if args.json else report)
     return 0 if report.full else 1
+
+
+def read(file: Path) -> str:
+    """A submission's text; Refused if it is no plain file of at most 1 MiB."""
+    try:
+        if file.exists() and not file.is_file():  # a pipe would never end
+            raise OSError(None, "it is no file")
+        with file.open("rb") as content:
+            text = content.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise Refused("unreadable", f"cannot read {file}: {error.strerror}") from None
+    if len(text) > MAX_BYTES:
+        raise Refused("unreadable", f"{file} is larger than 1 MiB, the most that a submission may have")
+    return text.decode("utf-8-sig", "replace")
 
 
 def grade(name: str, file: str, text: str, seed: int = 0, seconds: float = sandbox.SECONDS) -> Report:

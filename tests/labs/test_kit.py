@@ -1,5 +1,6 @@
 """What a course runs on: the students' copies, a folder of submissions graded, the pages that tell students what to mend."""
 
+import csv
 import json
 import os
 import shutil
@@ -10,12 +11,12 @@ import zlib
 import pytest
 
 from quack_tutorial import cli
-from quack_tutorial.labs import corpus, folders, student
+from quack_tutorial.labs import autograde, corpus, folders, student
 from quack_tutorial.labs.grade import grade
 
 
-def solved(folder, name):
-    """The text of a lab's solution, as a file."""
+def solved(name):
+    """The text of a lab's solution."""
     return corpus.answers(folders()[name])["solution"][0]
 
 
@@ -96,3 +97,122 @@ def test_the_stub_of_a_released_notebook_is_graded_with_a_sentence(released):
     file = released / "floor" / "floor.ipynb"
     report = grade("floor", file.name, file.read_text(encoding="utf-8"))
     assert report.score == 0 and "not filled in yet" in report.diagnoses[0].message
+
+
+# Autograde --------------------------------------------------------------------------------------------------------------
+
+
+def rows(folder):
+    """grades.csv as {(student, lab): row}."""
+    with (folder / "grades.csv").open(encoding="utf-8", newline="") as file:
+        return {(row["student"], row["lab"]): row for row in csv.DictReader(file)}
+
+
+@pytest.fixture
+def class_of_six(tmp_path):
+    """Submissions as they come: right, wrong, no notebook, binary, twice, a pipe, and a name that is no lab's."""
+    right = solved("floor")
+    files = {
+        "ada/floor.py": right.encode(),
+        "bob/floor.py": right.replace("read + written", "2 * read + written").encode(),
+        "cyd/floor.ipynb": b"{",
+        "dan/floor.py": bytes(range(256)),
+        "eve/floor.py": right.encode(),
+        "eve/floor.md": right.encode(),
+        "fay/floor (1).py": right.encode(),
+    }
+    for name, content in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(content)
+    (tmp_path / "gus").mkdir()
+    os.mkfifo(tmp_path / "gus" / "floor.py")
+    return tmp_path
+
+
+def test_a_folder_is_graded_whatever_is_in_it(class_of_six, capsys):
+    assert cli.main(["labs", "autograde", str(class_of_six), "--seed", "5"]) == 0
+    said = capsys.readouterr()
+    assert "submissions run as this user" in said.err and "Traceback" not in said.err + said.out
+    assert "not graded: fay/floor (1).py, which is named as no lab is" in said.err
+    assert {
+        student: (row["points"], row["of"], row["verdict"]) for (student, _), row in rows(class_of_six).items()
+    } == {
+        "ada": ("8", "8", "full marks"),
+        "bob": ("7", "8", "two reads"),
+        "cyd": ("0", "8", "unreadable"),
+        "dan": ("0", "8", "syntax"),
+        "eve": ("0", "8", "two files"),
+        "gus": ("0", "8", "unreadable"),
+    }
+    reports = json.loads((class_of_six / "grades.json").read_text(encoding="utf-8"))
+    (bob,) = (entry for entry in reports if entry["student"] == "bob")
+    assert "second read is needed only if" in bob["diagnoses"][0]["message"] and bob["seed"] == 5
+
+
+def test_a_second_run_grades_what_has_changed_and_keeps_what_a_person_wrote(class_of_six, capsys, monkeypatch):
+    command = ["labs", "autograde", str(class_of_six), "--trusted"]
+    calls = []
+    monkeypatch.setattr(autograde, "graded", lambda *a, real=autograde.graded: calls.append(a[0]) or real(*a))
+    assert cli.main(command) == 0
+    assert sorted(calls) == ["ada", "bob", "cyd", "dan", "eve", "gus"]
+    first = rows(class_of_six)
+    table = (class_of_six / "grades.csv").read_text(encoding="utf-8")
+    marked = table.replace("two reads,,,", "two reads,2.5,1,a good explanation")
+    (class_of_six / "grades.csv").write_text(marked, encoding="utf-8")
+    log = class_of_six / "grades.jsonl"
+    log.write_text(log.read_text(encoding="utf-8")[:-40], encoding="utf-8")  # killed while it wrote its last line
+    (class_of_six / "dan" / "floor.py").write_text(solved("floor"), encoding="utf-8")
+    lost = calls[-1]
+    calls.clear()
+    assert cli.main(command) == 0
+    assert set(calls) <= {"ada", "bob", "cyd", "dan", "eve", "gus"} and "dan" in calls and len(calls) <= 2, (
+        calls,
+        lost,
+    )
+    second = rows(class_of_six)
+    bob = second.pop(("bob", "floor"))
+    assert (bob["manual"], bob["late_days"], bob["comment"]) == ("2.5", "1", "a good explanation")
+    assert second.pop(("dan", "floor"))["points"] == "8"
+    assert all(first[who] == row for who, row in second.items())
+    assert "submissions run as this user" not in capsys.readouterr().err
+
+
+def test_nothing_is_lost_when_it_is_killed_midway(tmp_path):
+    for i in range(6):
+        (tmp_path / f"s{i}").mkdir()
+        (tmp_path / f"s{i}" / "floor.py").write_text(solved("floor"), encoding="utf-8")
+    command = [sys.executable, "-m", "quack_tutorial.cli", "labs", "autograde", str(tmp_path), "--trusted"]
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    running.stdout.readline()
+    assert running.stdout.readline().startswith("[1/6")
+    running.kill()
+    running.wait()
+    running.stdout.close()
+    done = (tmp_path / "grades.jsonl").read_text(encoding="utf-8").count("\n")
+    assert 1 <= done < 6
+    said = subprocess.run(command, capture_output=True, text=True).stdout
+    assert f"6 submissions, {done} graded already" in said
+    assert {row["points"] for row in rows(tmp_path).values()} == {"8"}
+
+
+def test_a_grader_that_fails_is_told_apart_and_tried_again(class_of_six, monkeypatch, capsys):
+    def fails(*_):
+        raise KeyError("\x1b[2J forged")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(autograde, "grade", fails)
+        assert cli.main(["labs", "autograde", str(class_of_six), "--trusted"]) == 1
+    assert "\x1b" not in capsys.readouterr().out
+    assert rows(class_of_six)["ada", "floor"]["verdict"].startswith("not graded (KeyError")
+    assert cli.main(["labs", "autograde", str(class_of_six), "--trusted"]) == 0
+    assert rows(class_of_six)["ada", "floor"]["verdict"] == "full marks"
+
+
+def test_what_no_spreadsheet_may_take_for_a_formula():
+    assert autograde.cell("=1+1") == "'=1+1" and autograde.cell("-2.5") == "-2.5" and autograde.cell(3) == 3
+
+
+def test_a_folder_without_submissions_is_told(tmp_path, capsys):
+    for folder in (tmp_path, tmp_path / "none"):
+        assert cli.main(["labs", "autograde", str(folder)]) == 2
+        assert "holds no" in capsys.readouterr().err

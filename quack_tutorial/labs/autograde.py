@@ -1,0 +1,205 @@
+"""`quack-tutorial labs autograde FOLDER`: grade FOLDER/<student>/<lab>.ipynb (or .md, .py), several at a time.
+
+| file in FOLDER | what                                                                                          |
+|----------------|-----------------------------------------------------------------------------------------------|
+| `grades.jsonl` | a line for each submission, written as soon as it is graded; a later run does not grade it again |
+| `grades.json`  | all reports                                                                                   |
+| `grades.csv`   | student, lab, points, of, verdict; and manual, late_days, comment, which are the instructor's |
+
+A submission is graded again when its file, the lab or the seed has changed. What the instructor wrote into grades.csv stays.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import os
+import secrets
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+
+from . import FILES, folders, lab
+from .grade import grade, read
+from .judgement import Check, Refused, Report
+
+BOUNDARY = (
+    "autograde: submissions run as this user, each in a process with limits on time and memory and a filter of names, which a "
+    "determined student can pass: run this in a container, or say --trusted."
+)
+COLUMNS = ("student", "lab", "points", "of", "verdict")
+MANUAL = ("manual", "late_days", "comment")
+
+
+def run(folder: Path, seed: int | None, seconds: float, trusted: bool, jobs: int | None = None) -> int:
+    """Grade what is not graded yet; 0 when all is, 1 if the grader failed on a file, 2 for an empty folder, 130 if interrupted."""
+    found, strays = submissions(folder)
+    if not found:
+        print(f"autograde: {folder} holds no FOLDER/<student>/<lab>.ipynb, .md or .py", file=sys.stderr)
+        return 2
+    if not trusted:
+        print(BOUNDARY, file=sys.stderr)
+    log = folder / "grades.jsonl"
+    known = {(entry["student"], entry["lab"]): entry for entry in logged(log)}
+    if seed is None:  # one for all, and the same when the command is run again
+        seed = next((entry["seed"] for entry in known.values()), secrets.randbelow(10**6))
+    keys = {who: digest(who[1], files, seed, seconds) for who, files in found.items()}
+    todo = [who for who in found if known.get(who, {}).get("digest") != keys[who]]
+    print(f"{len(found)} submissions, {len(found) - len(todo)} graded already, seed {seed}", flush=True)
+    start, status, lock = time.monotonic(), 0, threading.Lock()
+    pool = ThreadPoolExecutor(jobs or os.cpu_count())  # each submission has a process of its own
+    try:
+        with log.open("a", encoding="utf-8") as out:
+            if log.stat().st_size and not log.read_bytes().endswith(b"\n"):  # a run was killed while it wrote this line
+                out.write("\n")
+
+            def one(who):
+                entry = graded(*who, found[who], seed, seconds) | {"digest": keys[who]}
+                if "failed" not in entry:
+                    with lock:
+                        out.write(json.dumps(entry) + "\n")
+                        out.flush()
+                return who, entry
+
+            for count, future in enumerate(as_completed([pool.submit(one, who) for who in todo]), 1):
+                who, entry = future.result()
+                known[who] = entry
+                status = 1 if "failed" in entry else status
+                left = (time.monotonic() - start) / count * (len(todo) - count)
+                points = f"{entry['score']} of {entry['points']}"
+                print(
+                    f"[{count}/{len(todo)}, {left:.0f} s left] {who[0]} {who[1]}: {points}, {entry['verdict']}",
+                    flush=True,
+                )
+    except KeyboardInterrupt:
+        pool.shutdown(wait=False, cancel_futures=True)
+        print(f"\nautograde: stopped; what is graded is in {log}, and the same command goes on", file=sys.stderr)
+        status = 130
+    entries = [known[who] for who in sorted(found) if known.get(who, {}).get("digest") == keys[who]]
+    write_tables(folder, entries)
+    for stray in strays:
+        print(f"autograde: not graded: {stray}", file=sys.stderr)
+    print(f"wrote {folder / 'grades.csv'} and grades.json: {len(entries)} of {len(found)} submissions")
+    pool.shutdown()
+    return status
+
+
+def submissions(folder: Path) -> tuple[dict, list[str]]:
+    """({(student, lab): its files}, a sentence for each file and folder that is no submission)."""
+    found, strays = {}, []
+    for home in sorted(folder.iterdir()) if folder.is_dir() else []:
+        if home.is_symlink() or not home.is_dir() or home.name.startswith("."):
+            continue
+        before = len(found)
+        for file in sorted(home.iterdir()):
+            if file.stem in folders() and file.suffix in (".ipynb", ".md", ".py"):
+                found.setdefault((clean(home.name), file.stem), []).append(file)
+            elif file.suffix in (".ipynb", ".py", ".md") and file.name != "README.md":
+                strays.append(f"{clean(home.name)}/{clean(file.name)}, which is named as no lab is")
+        if len(found) == before:
+            strays.append(f"{clean(home.name)}, who has handed in nothing")
+    return found, strays
+
+
+def digest(name: str, files: list[Path], seed: int, seconds: float) -> str:
+    """What a grade depends on: the files, the lab, the seed, the time."""
+    home = folders()[name]
+    state = hashlib.sha256(json.dumps([seed, seconds, [file.name for file in files]]).encode())
+    for file in [*files, *(home / one for one in FILES)]:
+        if file.is_file() and not file.is_symlink():
+            with file.open("rb") as content:
+                state.update(content.read(2**21))
+    return state.hexdigest()
+
+
+def graded(student: str, name: str, files: list[Path], seed: int, seconds: float) -> dict:
+    """The entry of one submission: its report, and a verdict in a few words. It never raises."""
+    try:
+        try:
+            if len(files) > 1:
+                names = " and ".join(file.name for file in files)
+                raise Refused("two files", f"{names} are both there; hand in one of them")
+            if files[0].is_symlink():
+                raise Refused("unreadable", f"{files[0].name} is a link, not a file")
+            report = grade(name, files[0].name, read(files[0]), seed, seconds)
+        except Refused as refused:
+            checks = [Check(check, points, refused.diagnosis) for check, points in lab(name).CHECKS.items()]
+            report = Report(name, files[0].name, seed, tuple(checks))
+        verdict = "full marks" if report.full else report.diagnoses[0].kind
+        entry = report.as_json()
+    except Exception as error:  # forged results, a mistake of ours: the others have to be graded all the same
+        points = sum(lab(name).CHECKS.values())
+        entry = {"lab": name, "file": files[0].name, "seed": seed, "score": 0, "points": points, "full_marks": False}
+        message = "The grader could not finish with this file. A person will look at it; the points are not final."
+        entry |= {"checks": [], "diagnoses": [{"kind": "not graded", "message": message, "lines": []}]}
+        entry["failed"] = clean(f"{type(error).__name__}: {error}")[:200]
+        verdict = f"not graded ({entry['failed']})"
+    return {"student": student, **scrubbed(entry), "verdict": clean(verdict)}
+
+
+def logged(log: Path) -> list[dict]:
+    """The entries of an earlier run, without a line that it did not finish."""
+    entries = []
+    for line in log.read_text(encoding="utf-8").splitlines() if log.exists() else []:
+        try:
+            entry = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(entry, dict) and {"student", "lab", "digest", "seed"} <= set(entry):
+            entries.append(entry)
+    return entries
+
+
+def write_tables(folder: Path, entries: list[dict]) -> None:
+    """grades.json and grades.csv, each replaced as a whole."""
+    by_hand = manual(folder)
+    replace(folder / "grades.json", json.dumps(entries, indent=1) + "\n")
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow([*COLUMNS, *MANUAL])
+    for entry in entries:
+        values = [entry["student"], entry["lab"], entry["score"], entry["points"], entry["verdict"]]
+        notes = by_hand.get((cell(entry["student"]), entry["lab"]), {})
+        table.writerow([*map(cell, values), *(cell(notes.get(column) or "") for column in MANUAL)])
+    replace(folder / "grades.csv", text.getvalue())
+
+
+def manual(folder: Path) -> dict:
+    """{(student, lab): the row} of grades.csv, as the instructor left it."""
+    file = folder / "grades.csv"
+    if not file.exists():
+        return {}
+    with file.open(encoding="utf-8-sig", newline="") as rows:
+        return {(row.get("student"), row.get("lab")): row for row in csv.DictReader(rows)}
+
+
+def replace(file: Path, text: str) -> None:
+    """Write a file so that at any moment the old one or the new one is there, whole."""
+    new = file.with_name(file.name + ".new")
+    new.write_text(text, encoding="utf-8")
+    os.replace(new, file)
+
+
+def cell(value):
+    """A value that no spreadsheet takes for a formula: points of -1 stay a number."""
+    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@") and not value[1:].replace(".", "", 1).isdigit():
+        return "'" + value
+    return value
+
+
+def clean(text: str) -> str:
+    """Without control characters, which a terminal would obey."""
+    return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
+
+
+def scrubbed(value):
+    """An entry whose texts are clean."""
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, dict):
+        return {key: scrubbed(part) for key, part in value.items()}
+    return [scrubbed(part) for part in value] if isinstance(value, list) else value
