@@ -129,12 +129,15 @@ def stalls(profile, cases, title=None) -> Chart:
         )
         return figure
 
-    most = [max(STALLS, key=part.get).split(" (")[0] for part in parts]
-    said = ", ".join(f"{case.provider} for {reason}" for case, reason in zip(cases, most))
+    most = [max(STALLS, key=part.get) for part in parts]
+    said = ", ".join(
+        f"{case.provider} {part[reason] / sum(part.values()):.0%} for {reason.split(' (')[0]}"
+        for case, part, reason in zip(cases, parts, most)
+    )
     return Chart(
         draw,
         title or f"What warps wait for: {_what(cases[0])}",
-        f"Most of the waiting: {said}.",
+        f"What takes most of a warp's cycles: {said}.",
         profile.origin,
         ("kernel", *STALLS, REST, "in all"),
         tuple(

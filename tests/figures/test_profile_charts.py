@@ -76,7 +76,7 @@ def test_stalls_add_up_to_the_cycles_between_instructions():
     (row,) = made.rows
     # 40 warps on 4 schedulers, one instruction in two cycles: each warp issues every 20 cycles.
     assert row == ("a", "12.00", "0.00", "3.00", "2.00", "0.00", "0.00", "3.00", "20.00")
-    assert "a for loads" in made.summary
+    assert "a 60% for loads" in made.summary
 
 
 def test_blocks_that_fit_do_not_count_the_reserved_kilobyte_twice():
