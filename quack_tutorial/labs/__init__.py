@@ -18,6 +18,7 @@ wrong one shows) and `answers.toml` (answers whose diagnosis is known, as edits 
 | `student`    | a master notebook -> the student's                                                |
 | `release`    | the students' copies of all labs                                                  |
 | `autograde`  | a folder of submissions -> grades.csv, grades.json                                |
+| `feedback`   | grades.json -> a page for each student                                            |
 
 A submission's process holds inputs only. The right answers are computed in the grader's, from float64, after it has ended.
 """

@@ -92,7 +92,7 @@ def submissions(folder: Path) -> tuple[dict, list[str]]:
     """({(student, lab): its files}, a sentence for each file and folder that is no submission)."""
     found, strays = {}, []
     for home in sorted(folder.iterdir()) if folder.is_dir() else []:
-        if home.is_symlink() or not home.is_dir() or home.name.startswith("."):
+        if home.is_symlink() or not home.is_dir() or home.name.startswith(".") or home.name == "feedback":
             continue
         before = len(found)
         for file in sorted(home.iterdir()):

@@ -1,14 +1,15 @@
 """`quack-tutorial labs list`, `labs check`, `labs show LAB ANSWER`, `labs student LAB FILE`,
-`labs release DIR`, `labs autograde FOLDER`.
+`labs release DIR`, `labs autograde FOLDER`, `labs feedback FOLDER`.
 
-| command   | does                                                                                             |
-|-----------|--------------------------------------------------------------------------------------------------|
-| `list`    | prints each lab, what it asks for and what its checks are worth                                   |
-| `check`   | grades the corpus of answers, disguised too; exit status 1 if one is told something else          |
-| `show`    | prints an answer of the corpus, as a file that `grade` takes                                      |
-| `student` | writes a lab's notebook, .md or .ipynb, without its solutions and hidden tests                    |
-| `release` | writes the students' copies of all labs into a folder                                            |
-| `autograde` | grades FOLDER/<student>/<lab>.ipynb, .md or .py; goes on where it was stopped                  |
+| command     | does                                                                                             |
+|-------------|--------------------------------------------------------------------------------------------------|
+| `list`      | prints each lab, what it asks for and what its checks are worth                                   |
+| `check`     | grades the corpus of answers, disguised too; exit status 1 if one is told something else          |
+| `show`      | prints an answer of the corpus, as a file that `grade` takes                                      |
+| `student`   | writes a lab's notebook, .md or .ipynb, without its solutions and hidden tests                    |
+| `release`   | writes the students' copies of all labs into a folder                                            |
+| `autograde` | grades FOLDER/<student>/<lab>.ipynb, .md or .py; goes on where it was stopped                    |
+| `feedback`  | writes FOLDER/feedback/<student>.html from the grades                                            |
 
 The labs are in the repository's folder labs/, which an installed package does not have: QUACK_TUTORIAL_LABS names it.
 """
@@ -19,12 +20,14 @@ import sys
 import time
 from pathlib import Path
 
-from . import autograde, corpus, folders, lab, release, sandbox, student, targets
+from . import autograde, corpus, feedback, folders, lab, release, sandbox, student, targets
 
 
 def add_arguments(parser) -> None:
     """The command's words."""
-    parser.add_argument("what", choices=["list", "check", "show", "student", "release", "autograde"], help="what to do")
+    parser.add_argument(
+        "what", choices=["list", "check", "show", "student", "release", "autograde", "feedback"], help="what to do"
+    )
     parser.add_argument("lab", nargs="?", help=f"the lab (default: all), or the folder: {', '.join(folders())}")
     parser.add_argument(
         "file", nargs="?", help="the answer to show or check; where `student` writes the notebook (.md)"
@@ -40,7 +43,7 @@ def add_arguments(parser) -> None:
 def run(args) -> int:
     """Do it; returns the exit status."""
     found = folders()
-    if args.what in ("release", "autograde"):
+    if args.what in ("release", "autograde", "feedback"):
         return kit(args)
     if args.lab and args.lab not in found:
         print(f"labs: there is no lab {args.lab!r}; there is {', '.join(found) or 'none'}", file=sys.stderr)
@@ -86,14 +89,15 @@ def kit(args) -> int:
             return 2
         return autograde.run(Path(args.lab), args.seed, args.seconds, args.trusted)
     try:
-        files = release.release(Path(args.lab))
+        files = (release.release if args.what == "release" else feedback.feedback)(Path(args.lab))
     except (ValueError, OSError) as error:
         print(f"labs: {error}", file=sys.stderr)
         return 2
     except ImportError:
         print("labs: the notebooks are written with jupytext (pip install jupytext)", file=sys.stderr)
         return 2
-    print(f"wrote {len(files)} files; {args.lab}/README.md is where a student starts")
+    start = f"README.md in {args.lab} is where a student starts" if args.what == "release" else f"{args.lab}/feedback"
+    print(f"wrote {len(files)} files: {start}")
     return 0
 
 

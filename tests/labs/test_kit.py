@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import zlib
+from html.parser import HTMLParser
 
 import pytest
 
@@ -216,3 +217,52 @@ def test_a_folder_without_submissions_is_told(tmp_path, capsys):
     for folder in (tmp_path, tmp_path / "none"):
         assert cli.main(["labs", "autograde", str(folder)]) == 2
         assert "holds no" in capsys.readouterr().err
+
+
+# Feedback ---------------------------------------------------------------------------------------------------------------
+
+
+class Tags(HTMLParser):
+    """The tags of a page, and its text."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.text = [], ""
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def test_a_page_says_what_is_wrong_and_where_and_nothing_in_it_is_alive(tmp_path, capsys):
+    evil = "<script>alert(1)</script>&amp;"
+    (tmp_path / "Zoë <b>").mkdir()
+    text = solved("block-reduce").replace("        cute.arch.barrier()\n", "")
+    text = text.replace("sMax[warp] = value\n", f"sMax[warp] = value  # {evil}\n")
+    (tmp_path / "Zoë <b>" / "block-reduce.py").write_text(text, encoding="utf-8")
+    assert cli.main(["labs", "autograde", str(tmp_path), "--trusted"]) == 0
+    table = (tmp_path / "grades.csv").read_text(encoding="utf-8")
+    (tmp_path / "grades.csv").write_text(table.replace("barrier,,,", "barrier,2,1,Read <this>"), encoding="utf-8")
+    assert cli.main(["labs", "feedback", str(tmp_path)]) == 0
+    content = (tmp_path / "feedback" / "Zoë <b>.html").read_text(encoding="utf-8")
+    page = Tags(content)
+    assert {tag for tag, _ in page.tags} <= {"html", "meta", "title", "style", "h1", "h2", "p", "b", "span", "table", "tr", "th",
+                                             "td", "ol", "li", "pre"}  # fmt: skip
+    assert not any({"src", "href", "style", "onclick"} & set(attrs) for _, attrs in page.tags)
+    assert "Labs: Zoë <b>" in page.text and "1 of 11 points" in page.text and evil in page.text
+    assert "Points by hand: 2" in page.text and "Late days used: 1" in page.text and "Comment: Read <this>" in page.text
+    assert "see 1: missing barrier" in page.text and "url(" not in content and "prefers-color-scheme: dark" in content
+    capsys.readouterr()
+    assert cli.main(["labs", "autograde", str(tmp_path)]) == 0  # the folder of pages is no student
+    assert "feedback" not in capsys.readouterr().err
+
+
+def test_feedback_without_grades_is_told(tmp_path, capsys):
+    assert cli.main(["labs", "feedback", str(tmp_path)]) == 2
+    assert "labs autograde" in capsys.readouterr().err
+    (tmp_path / "grades.json").write_text("[1]", encoding="utf-8")
+    assert cli.main(["labs", "feedback", str(tmp_path)]) == 2
+    assert "not what autograde writes" in capsys.readouterr().err
