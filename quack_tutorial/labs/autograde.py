@@ -24,8 +24,8 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 from . import FILES, folders, lab
-from .grade import grade, read
-from .judgement import Check, Refused, Report
+from .grade import grade, nothing, read
+from .judgement import Refused
 
 BOUNDARY = (
     "autograde: submissions run as this user, each in a process with limits on time and memory and a filter of names, which a "
@@ -127,8 +127,7 @@ def graded(student: str, name: str, files: list[Path], seed: int, seconds: float
                 raise Refused("unreadable", f"{files[0].name} is a link, not a file")
             report = grade(name, files[0].name, read(files[0]), seed, seconds)
         except Refused as refused:
-            checks = [Check(check, points, refused.diagnosis) for check, points in lab(name).CHECKS.items()]
-            report = Report(name, files[0].name, seed, tuple(checks))
+            report = nothing(name, files[0].name, seed, refused)
         verdict = "full marks" if report.full else report.diagnoses[0].kind
         entry = report.as_json()
     except Exception as error:  # forged results, a mistake of ours: the others have to be graded all the same

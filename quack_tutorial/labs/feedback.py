@@ -21,9 +21,10 @@ STYLE = """
 body { margin: 0 auto; max-width: 46rem; padding: 1.5rem 1rem 4rem; background: var(--paper); color: var(--ink);
   font: 1rem/1.55 system-ui, sans-serif; overflow-wrap: anywhere; }
 h1 { font-size: 1.5rem; } h2 { font-size: 1.2rem; margin-top: 2.5rem; border-top: 1px solid var(--line); padding-top: 1.2rem; }
-table { border-collapse: collapse; } td, th { padding: .2rem 1.2rem .2rem 0; text-align: left; vertical-align: top; }
-th { color: var(--soft); font-weight: 500; } td.number { text-align: right; font-variant-numeric: tabular-nums; }
-pre { background: var(--code); padding: .6rem .8rem; overflow-x: auto; font-size: .88rem; border-radius: 4px; }
+table { border-collapse: collapse; } td, th { padding: .2rem 1rem .2rem 0; text-align: left; vertical-align: top; }
+th { color: var(--soft); font-weight: 500; } th, td.number { white-space: nowrap; }
+td.number { text-align: right; font-variant-numeric: tabular-nums; }
+pre { background: var(--code); padding: .6rem .8rem; white-space: pre-wrap; font-size: .88rem; border-radius: 4px; }
 .good { color: var(--good); } .bad { color: var(--bad); } .soft { color: var(--soft); }
 """
 
@@ -54,7 +55,7 @@ def page(student: str, entries: list[dict], notes: dict) -> str:
     return (
         f'<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n<meta name="viewport" content="width=device-width">\n'
         f"<title>Labs: {escape(student)}</title>\n<style>{STYLE}</style>\n<h1>Labs: {escape(student)}</h1>\n"
-        "<p>Each diagnosis names the first thing to mend. Mend it, run the check in your notebook, then read the next.</p>\n"
+        "<p>Mend what a lab's first diagnosis says, run the checks in your notebook again, then read on.</p>\n"
         f"{body}</html>\n"
     )
 

@@ -266,3 +266,30 @@ def test_feedback_without_grades_is_told(tmp_path, capsys):
     (tmp_path / "grades.json").write_text("[1]", encoding="utf-8")
     assert cli.main(["labs", "feedback", str(tmp_path)]) == 2
     assert "not what autograde writes" in capsys.readouterr().err
+
+
+# Gradescope -------------------------------------------------------------------------------------------------------------
+
+
+def test_gradescope_gets_a_test_for_each_check_and_is_never_left_without(tmp_path, capsys):
+    answer, out = tmp_path / "floor.py", tmp_path / "results.json"
+    answer.write_text(solved("floor").replace("read + written", "2 * read + written"), encoding="utf-8")
+    assert cli.main(["grade", "--gradescope", "--results", str(out), "floor", str(answer)]) == 0
+    results = json.loads(out.read_text(encoding="utf-8"))
+    assert [(t["name"], t["score"], t["max_score"], t["status"]) for t in results["tests"]] == [
+        ("softmax_bytes", 0, 1, "failed"),
+        ("rmsnorm_backward_bytes", 2, 2, "passed"),
+        ("cross_entropy_bytes", 1, 1, "passed"),
+        ("time_us", 1, 1, "passed"),
+        ("bytes_in_flight", 1, 1, "passed"),
+        ("is_memory_bound", 2, 2, "passed"),
+    ]
+    assert "A second read is needed only if" in results["tests"][0]["output"]
+    assert results["output"] == "7 of 8 points (floor)"
+    assert cli.main(["grade", "--gradescope", "--results", str(out), "floor", str(tmp_path / "none.py")]) == 0
+    results = json.loads(out.read_text(encoding="utf-8"))
+    assert sum(t["score"] for t in results["tests"]) == 0 and "cannot read" in results["tests"][0]["output"]
+    assert results["tests"][1]["output"] == "unreadable: as above"
+    capsys.readouterr()
+    assert cli.main(["grade", "--gradescope", "--results", str(tmp_path / "no" / "r"), "floor", str(answer)]) == 2
+    assert "cannot write" in capsys.readouterr().err
