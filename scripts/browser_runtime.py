@@ -9,6 +9,9 @@
 | numpy    | PYODIDE_WHEELS (a folder), ../shared/pyodide, or Pyodide's own distribution           |
 | package  | this checkout: modules, styles, scripts and the records that chapters show            |
 
+Packing starts Python once in Node.js, and keeps its memory and the modules' bytecode: a page need not do that again
+(`scripts/browser_image.mjs`).
+
 Each fetched file is checked against its sha256. With PYODIDE_WHEELS=official only the file of Pyodide's distribution will do:
 what is published takes that one. The site is built by Sphinx, which packs (book/extension/book_site.py).
 """
@@ -108,22 +111,27 @@ def _sha256(path):
 
 
 def available(cache=CACHE):
-    """Whether everything that was to be fetched is there."""
-    return (cache / f"pyodide-{PYODIDE}").is_dir() and (cache / NUMPY).exists()
+    """Whether everything that was to be fetched is there, and Node.js to prepare it."""
+    return (cache / f"pyodide-{PYODIDE}").is_dir() and (cache / NUMPY).exists() and shutil.which("node") is not None
 
 
 def pack(folder, cache=CACHE):
-    """Put Pyodide, numpy, the package's wheel and a manifest of them into `folder`."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Put Pyodide, numpy, the package and Python's memory after its start into `folder`, with a manifest of them."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
     for name in PYODIDE_FILES:
         shutil.copyfile(cache / f"pyodide-{PYODIDE}" / name, folder / name)
-    shutil.copyfile(cache / NUMPY, folder / NUMPY)
-    # The wheel's name changes with what is in it, so that no browser keeps an old one.
-    wheel = folder / "quack_tutorial.zip"
-    write_wheel(wheel)
-    wheel = wheel.rename(folder / f"quack_tutorial-{_sha256(wheel)[:12]}.whl")
-    parts = [*PYODIDE_FILES, NUMPY, wheel.name]
-    manifest = {"numpy": NUMPY, "package": wheel.name, "bytes": sum((folder / part).stat().st_size for part in parts)}
+    shutil.copyfile(cache / NUMPY, folder / "numpy.whl")
+    write_wheel(folder / "package.whl")
+    image = Path(__file__).with_name("browser_image.mjs")
+    subprocess.run(["node", str(image), str(folder), "numpy.whl", "package.whl"], check=True)
+    # A file's name changes with what is in it, so that no browser keeps an old one.
+    parts = {"numpy": "numpy.whl", "package": "package.whl", "image": "image.bin", "wasm": "wasm.bin"}
+    for part, name in parts.items():
+        stem, _, suffix = name.partition(".")
+        parts[part] = f"{stem}-{_sha256(folder / name)[:12]}.{suffix}"
+        (folder / name).rename(folder / parts[part])
+    manifest = {**parts, "bytes": sum(file.stat().st_size for file in folder.iterdir())}
     (folder / "manifest.json").write_text(json.dumps(manifest) + "\n", encoding="utf-8")
 
 

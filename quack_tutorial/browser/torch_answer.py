@@ -671,7 +671,7 @@ class Generator:
 
     def manual_seed(self, seed):
         self.seed = seed
-        self._words = np.random.RandomState(seed & 0xFFFFFFFF)._bit_generator
+        self._words = None  # made for the first number: loading numpy.random takes a while in a page
         self._second = None  # of a pair of normal numbers
         return self
 
@@ -680,6 +680,8 @@ class Generator:
 
     def words(self, count):
         """That many whole numbers of 32 bits."""
+        if self._words is None:
+            self._words = np.random.RandomState(self.seed & 0xFFFFFFFF)._bit_generator
         return self._words.random_raw(count).astype(np.uint64)
 
     def uniform(self, count):

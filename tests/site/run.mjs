@@ -9,7 +9,7 @@
 //   {"choose": [LABEL, VALUE]}        set the control of that label, in the sandbox
 //   {"link": true}                    copy the link, and open it in a fresh profile
 //   {"stop": N}                       run cell N, ask for a stop after a second, say how long that took
-// and the answer one JSON object: {players (alive in the built page), ready_ms, bytes, requests_before, cells: [{number, state, text, figures, alive, took}], stopped_ms,
+// and the answer one JSON object: {players (alive in the built page), ready_ms, took_ms: {step}, bytes, requests_before, cells: [{number, state, text, figures, alive, took}], stopped_ms,
 // findings}, `findings` as in check.mjs. A cell's `alive` counts its players that a script has brought to life.
 
 import { statSync } from "node:fs";
@@ -56,7 +56,8 @@ async function main() {
     const before = [...fetched].filter((name) => /runtime|_static\/run\//.test(name));
     const players = await page.locator(".cell_output [data-ready]").count();
     await begin(page);
-    const answer = { players, ready_ms: Number(await page.getAttribute(".qt-run-bar", "data-ready-ms")), requests_before: before };
+    const said = async (name) => JSON.parse(await page.getAttribute(".qt-run-bar", name));
+    const answer = { players, ready_ms: await said("data-ready-ms"), took_ms: await said("data-took-ms"), requests_before: before };
     for (const step of JSON.parse(steps)) {
       if (step.reload) {
         await page.reload({ waitUntil: "load" });

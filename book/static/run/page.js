@@ -194,6 +194,7 @@ function answered(data, began) {
   else if (data.ready) {
     page.isReady = true;
     page.bar.dataset.readyMs = Math.round(performance.now() - began);
+    page.bar.dataset.tookMs = JSON.stringify(data.took);
     page.words.textContent = "Every cell can be changed now. Ctrl-Enter runs it, after those above it that have not run.";
     next();
   } else if (data.failed) {

@@ -1,33 +1,61 @@
 // Python in a web worker: one session, whose cells the page sends one at a time.
 //
 // in:  {runtime} (once, the folder's address), then {cell, source}
-// out: {stage}, {ready}, {failed}; for a cell {cell, kind, text} for each piece of output, then {cell, done: ok}
+// out: {stage}, {ready, took: ms of each step}, {failed}; for a cell {cell, kind, text} for each piece of output, then {cell, done: ok}
 
 let session;
 
-async function bytes(address) {
+async function get(address) {
   const answer = await fetch(address);
   if (!answer.ok) throw new Error(`${address} cannot be fetched (${answer.status})`);
-  return answer.arrayBuffer();
+  return answer;
+}
+
+const bytes = async (address) => (await get(address)).arrayBuffer();
+
+async function unzipped(address, type) {
+  const stream = (await get(address)).body.pipeThrough(new DecompressionStream("gzip"));
+  return new Response(stream, { headers: { "content-type": type } });
+}
+
+// Python as it was kept after its start, or started anew where a browser does not take that. The files that are kept zipped
+// come under a name of their own.
+async function load(runtime, { wasm, image }) {
+  const plain = self.fetch, address = new URL(wasm, runtime);
+  self.fetch = (what, ...more) => (String(what).endsWith("pyodide.asm.wasm") ? unzipped(address, "application/wasm") : plain(what, ...more));
+  const memory = unzipped(new URL(image, runtime), "").then((answer) => answer.arrayBuffer());
+  const { loadPyodide } = await import(new URL("pyodide.mjs", runtime));
+  try {
+    return await loadPyodide({ indexURL: runtime, _loadSnapshot: await memory });
+  } catch (error) {
+    console.error(`Python starts from nothing: ${error}`);
+    return loadPyodide({ indexURL: runtime });
+  }
 }
 
 async function start(runtime) {
   const say = (stage) => postMessage({ stage });
   const manifest = await (await fetch(new URL("manifest.json", runtime), { cache: "no-cache" })).json();
+  const took = {};
+  let last = performance.now();
+  const lap = (step) => ((took[step] = Math.round(performance.now() - last)), (last = performance.now()));
   // The wheels are on their way while Python starts.
   const numpy = bytes(new URL(manifest.numpy, runtime)), book = bytes(new URL(manifest.package, runtime));
   say("Loading Python");
-  const { loadPyodide } = await import(new URL("pyodide.mjs", runtime));
-  const python = await loadPyodide({ indexURL: runtime });
+  const python = await load(runtime, manifest);
+  lap("python");
   say("Loading numpy");
   const packages = { extractDir: python.runPython("import site; site.getsitepackages()[0]") };
   python.unpackArchive(await numpy, "wheel", packages);
+  python.runPython("import numpy");
+  lap("numpy");
   say("Loading the simulator");
   python.unpackArchive(await book, "wheel", packages);
   const tell = (kind, text) => postMessage({ cell: session.cell, kind, text });
   session = { cell: 0, python: python.pyimport("quack_tutorial.browser.session").start(tell) };
   python.runPython("import quack_tutorial.simulation");
-  postMessage({ ready: true });
+  lap("simulator");
+  postMessage({ ready: true, took });
 }
 
 onmessage = async ({ data }) => {
