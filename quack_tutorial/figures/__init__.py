@@ -11,6 +11,7 @@
 | `race`         | two accesses that nothing orders, and the barrier that would         | a trace and a finding         |
 | `tv_layout`    | which thread holds which element of a tile, both ways                | two arrays                    |
 | `strides`      | a warp's request for any stride, width and offset, behind sliders    | the rule that requests follow |
+| `occupancy`    | what fits on an SM, and the bandwidth it allows, behind sliders      | the recorded memory hierarchy |
 | `explorer`     | a precomputed grid of pictures behind sliders                        | frames                        |
 | `report`       | one HTML page of some runs: findings, tables and the pictures above  | what `simulate` returned      |
 | `throughput`   | GB/s over N for several implementations, and the copy ceiling        | recorded results              |
@@ -35,6 +36,7 @@ from .exchange import butterfly
 from .grid import explorer
 from .hazard import race
 from .lane_view import lanes
+from .occupancy import occupancy
 from .player import Frame, Player
 from .report import report
 from .rungs import rung
@@ -61,6 +63,7 @@ __all__ = [
     "heat_map",
     "ladder",
     "lanes",
+    "occupancy",
     "race",
     "report",
     "rung",
