@@ -133,7 +133,7 @@ def findings(module, outcome: Outcome) -> Iterator[Diagnosis]:
 
 
 def wrong_launch(views: list[View]) -> Iterator[Diagnosis]:
-    """Launches other than the one that the task asks for."""
+    """Launches other than the one that the task asks for, where it asks for one."""
     for v in views:
         if v.outcome.trace is None:
             continue
@@ -141,7 +141,7 @@ def wrong_launch(views: list[View]) -> Iterator[Diagnosis]:
         if not seen and not v.outcome.findings:
             text = "No kernel is launched: `__call__` has to end with `.launch(grid=..., block=...)`."
             yield Diagnosis("launch", text)
-        if seen and seen != [v.case.launch]:
+        if seen and v.case.launch and seen != [v.case.launch]:
             said = ", ".join(f"{blocks} blocks of {threads}" for blocks, threads in seen)
             blocks, threads = v.case.launch
             text = (

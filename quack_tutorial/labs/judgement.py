@@ -20,7 +20,7 @@ class Case:
     outputs: dict = field(default_factory=dict)
     schedule: str = "forward"
     seed: int = 0
-    launch: tuple | None = None  # (blocks, threads) that the task asks for
+    launch: tuple | None = None  # (blocks, threads) that the task asks for; None: any
     how: str = ""  # how a sentence says what it was made with: "with 128 threads"
     target: str = ""  # the function, where there are several
 

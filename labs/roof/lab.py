@@ -1,0 +1,222 @@
+"""The lab `roof`: each row over the mean of its magnitudes, as near to the speed of a copy as it gets.
+
+Neither book nor package solves it. Blocks, threads and rows a block are the student's to choose.
+
+    AbsMeanScale(N)(mX, mY)   mX and mY float32 (M, N), y = x / mean(|x|), the mean being the row's
+
+N is a multiple of 4, from 4 to 8192; no row is all 0. Without a GPU bytes are graded, in bands; `race` measures on a Hopper GPU.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from quack_tutorial.analysis import requests
+from quack_tutorial.labs import diagnoses, evidence
+from quack_tutorial.labs.diagnoses import View
+from quack_tutorial.labs.judgement import Case, Diagnosis, Outcome
+
+TITLE = "Race to the roof: each row over its mean magnitude, at the speed of a copy"
+TARGET = "AbsMeanScale"
+FUNCTIONS = ("share_of_copy", "possible")
+BANDS = (50, 70, 85, 95)  # percent of a copy: of its bytes on the simulator, of its speed on a GPU
+CHECKS = {"share_of_copy": 1, "possible": 1, "plain": 2, "odd": 2, "order": 1} | {f"bytes_{band}": 1 for band in BANDS}
+LOOKS = {"plain": ("plain", "tall"), "odd": ("odd", "short")} | {f"bytes_{band}": ("plain",) for band in BANDS}
+ADVICE = dict.fromkeys(("mX", "mY"), "Rows end at M and columns at N, and N need not be a multiple of the block.")
+SLOTS = "A block has as many warps as you launch it with, numbered from 0."
+TOLERANCE = {"mY": (2e-5, 1e-6)}
+RACE_SHAPE = (32768, 4096)
+
+
+def scaled(case: Case, scale) -> np.ndarray:
+    """x over `scale` of its rows, a function of x (M, N) in float64."""
+    x = case.inputs["mX"].astype(np.float64)
+    return x / scale(x).reshape(len(x), 1)
+
+
+def right(case: Case) -> dict:
+    """The result in float64."""
+    return {"mY": scaled(case, lambda x: np.abs(x).mean(axis=1))}
+
+
+def cases(seed: int = 0) -> list[Case]:
+    """Rows that fill vectors and blocks and rows that do not, of sizes apart."""
+    rng = np.random.default_rng([seed, 11])
+
+    def case(name, M, N, schedule="forward"):
+        x = (rng.standard_normal((M, N)) + 0.3) * (1 + np.arange(M))[:, None]
+        outputs = {"mY": np.full((M, N), np.nan, np.float32)}
+        return Case(name, (N,), {"mX": x.astype(np.float32)}, outputs, schedule, seed * 101 + 3, None, f"with N = {N}")
+
+    odd = 516 + 8 * int(rng.integers(1, 40))
+    shares = [
+        (10**9, 1000.0, 2000.0),
+        (8 * 4096 * 4096, 40.0, 4000.0),
+        (int(rng.integers(10**6, 10**9)), 100.0, 3500.0),
+    ]
+    times = [
+        (10**9, 1000.0, 4800.0),
+        (10**9, 100.0, 4800.0),
+        (8 * 4096 * 4096, 27.9, 4800.0),
+        (8 * 4096 * 4096, 28.0, 4800.0),
+    ]
+    return [
+        *(Case("share", one, target="share_of_copy") for one in shares),
+        *(Case("possible", one, target="possible") for one in times),
+        case("plain", 4, 1024),
+        case("tall", 37, 128),
+        case("odd", 3, odd),
+        case("short", 5, 4 * int(rng.integers(1, 16))),
+        case("plain", 2, 1024, "reverse"),
+        case("odd", 2, odd, "seeded"),
+    ]
+
+
+# What wrong numbers show ----------------------------------------------------------------------------------------------
+
+FORMULAS = (
+    ("sign kept", lambda c: scaled(c, lambda x: x.mean(axis=1)),
+     "That is x over the mean of x, in which positive and negative numbers cancel. Magnitudes are asked for."),
+    ("sum, not mean", lambda c: scaled(c, lambda x: np.abs(x).sum(axis=1)),
+     "That is x over the sum of the magnitudes. What makes a mean of a sum?"),
+    ("root of squares", lambda c: scaled(c, lambda x: np.sqrt((x * x).mean(axis=1))),
+     "That is x over the root of the mean square. Here magnitudes are averaged, not squares."),
+    ("largest, not mean", lambda c: scaled(c, lambda x: np.abs(x).max(axis=1)),
+     "That is x over the largest magnitude. Their mean is asked for."),
+    ("upside down", lambda c: scaled(c, lambda x: 1 / np.abs(x).mean(axis=1)),
+     "That is x times the mean. It has to be divided."),
+    ("magnitude written", lambda c: np.abs(scaled(c, lambda x: np.abs(x).mean(axis=1))),
+     "The magnitudes are right, and the signs are gone: |x| is for the mean only, and y is of x."),
+    ("unscaled", lambda c: scaled(c, lambda x: np.ones(len(x))), "That is x itself: a copy, and the roof of this race."),
+)  # fmt: skip
+
+
+def explain(check: str, views: list[View], every: list[View]) -> Iterator[Diagnosis]:
+    """What is wrong with the numbers; of bands, what is moved beyond the least."""
+    wrong = [v for v in views if v.wrong.any()]
+    if wrong:
+        yield from diagnoses.by_formula([v for v in every if v.readers], "mY", FORMULAS, (1e-4, 1e-4))
+        told = diagnoses.first_wrong(wrong[0], "mY", TOLERANCE["mY"])
+        ratio = wrong[0].right["mY"] / wrong[0].got["mY"]
+        if np.isfinite(ratio).all() and (np.ptp(ratio, axis=1) < 1e-3 * np.abs(ratio).max(axis=1)).all():
+            factors = ", ".join(f"{r:.3g}" for r in ratio[:4, 0])
+            text = (
+                f"{told} Each row is right but for one factor: {factors} in the first rows. So it was divided by the mean of other "
+                "numbers than the row's, or of a part. Which numbers reach it, from which lanes and warps?"
+            )
+            yield Diagnosis("wrong mean", text)
+        yield Diagnosis("wrong number", f"{told} Has each thread the same mean, and is each number divided once?")
+    elif check.startswith("bytes_"):
+        yield from beyond(int(check.removeprefix("bytes_")), next(v for v in views if v.readers).outcome)
+
+
+def beyond(band: int, outcome: Outcome) -> Iterator[Diagnosis]:
+    """What keeps a kernel out of a band of bytes."""
+    least, moved = 2 * outcome.case.inputs["mX"].nbytes, 32 * int(requests(outcome.trace)["sectors"].sum())
+    share = 100 * least / moved
+    if share >= band:
+        return
+    reached = max((b for b in BANDS if b <= share), default=0)
+    shape = outcome.case.inputs["mX"].shape
+    have = (
+        f"The band of {reached} % is reached, that of {band} % is not"
+        if reached
+        else f"The band of {band} % is not reached"
+    )
+    text = f"{have}: {least:,} bytes are the least for x {shape}, and the kernel's sectors have {moved:,}, so it has {share:.0f} %."
+    for found in (
+        diagnoses.read_again(outcome, "mX", "Where could a row stay until its mean is known?", 1.02),
+        diagnoses.scattered(outcome, "mX", "mY"),
+    ):
+        for one in found:
+            yield Diagnosis(one.kind, f"{text} {one.message}", one.lines)
+    stores, lines = evidence.stores(outcome, "mY")
+    if stores > outcome.case.outputs["mY"].size:
+        again = f"y is stored {stores / outcome.case.outputs['mY'].size:.3g} times."
+        yield Diagnosis(
+            "traffic: written again", f"{text} {again} Global memory is no place for what is needed again soon.", lines
+        )
+    yield Diagnosis("traffic: sectors", f"{text} Which sectors does a warp touch that it does not use whole?")
+
+
+WRONG_NUMBERS = (
+    ("share_of_copy", "upside down", lambda b, us, c: c * us * 1e3 / b, "A faster kernel should get a larger share."),
+    ("share_of_copy", "percent", lambda b, us, c: b / us / 10 / c, "That is in percent: 1 stands for the copy's speed here."),
+    ("share_of_copy", "unit", lambda b, us, c: b / us / c, "1 GB/s is 1e9 bytes in 1e6 microseconds: a factor is missing."),
+    ("share_of_copy", "unit", lambda b, us, c: b / us / 1e6 / c, "1 GB/s is 1e9 bytes in 1e6 microseconds: a factor too many."),
+    ("share_of_copy", "one way", lambda b, us, c: b / us / 2e3 / c, "nbytes has both ways already, reading and writing."),
+    ("possible", "upside down", lambda b, us, p: b / us / 1e3 > p, "A long time is always possible; too short a one is not."),
+    ("possible", "always", lambda b, us, p: True, "A kernel faster than its bytes allow has not moved them."),
+    ("possible", "always", lambda b, us, p: False, "A copy takes the time that this calls impossible."),
+    ("possible", "unit", lambda b, us, p: b / us <= p, "1 GB/s is 1e9 bytes in 1e6 microseconds: a factor is missing."),
+    ("possible", "one way", lambda b, us, p: b / us / 2e3 <= p, "nbytes has both ways, and the peak is of both together."),
+)  # fmt: skip
+RIGHT = {"share_of_copy": lambda b, us, c: b / us / 1e3 / c, "possible": lambda b, us, p: b / us / 1e3 <= p}
+
+
+def predict(name: str, outcomes: list[Outcome]) -> Iterator[Diagnosis]:
+    """What wrong shares and verdicts on times show."""
+
+    def same(o, number):
+        answer = o.outputs["answer"]
+        return isinstance(answer, (int, float)) and math.isclose(answer, number, rel_tol=1e-9)
+
+    wrong = next((o for o in outcomes if not same(o, RIGHT[name](*o.case.make))), None)
+    if wrong is None:
+        return
+    call = f"{name}({', '.join(f'{x:g}' for x in wrong.case.make)}) returns {wrong.outputs['answer']!r}."
+    for function, kind, formula, text in WRONG_NUMBERS:
+        if function == name and all(same(o, formula(*o.case.make)) for o in outcomes):
+            yield Diagnosis(kind, f"{call} {text}")
+    yield Diagnosis("wrong prediction", f"{call} How many GB/s is that, and what are they compared with?")
+
+
+# The race -------------------------------------------------------------------------------------------------------------
+
+
+def band(gb_s: float, copy_gb_s: float, peak_gb_s: float | None) -> str:
+    """The sentence on a measured speed: its band, or why it does not count."""
+    roof = peak_gb_s or 1.25 * copy_gb_s  # where the datasheet is not known, no kernel is this much better than a copy
+    if gb_s > roof:
+        return (
+            f"Refused: {gb_s:,.0f} GB/s, and the memory has {roof:,.0f}. A kernel that is faster than its bytes allow has not "
+            "moved them: does each launch read all of x, and write all of y?"
+        )
+    share = 100 * gb_s / copy_gb_s
+    reached = max((b for b in BANDS if b <= share), default=0)
+    following = next((b for b in BANDS if b > share), None)
+    have = f"the band of {reached} %" if reached else "below the first band"
+    return f"{share:.0f} % of the copy: {have}" + (
+        f"; the next begins at {following} %." if following else ", the highest there is."
+    )
+
+
+def race(kernel_class) -> str:
+    """Measure the class on this machine's GPU, and say its band; without a Hopper GPU say what is missing."""
+    import quack_tutorial as qt
+    from quack_tutorial.compiler import gpu_problem
+
+    if problem := gpu_problem():
+        return (
+            f"No race here: {problem.partition(': pass ')[0]}. Nothing is lost: correctness and bytes are graded without a GPU. "
+            "What is missing is the time, and so whether enough bytes are under way at once. Any Hopper GPU tells it, here."
+        )
+    import torch
+
+    M, N = RACE_SHAPE
+    x = torch.randn(M, N, device="cuda")
+    y = torch.full_like(x, math.nan)
+    kernel = kernel_class(N)
+    time = qt.time(kernel, x, y)
+    if not time:
+        return str(time)
+    # The last launch counts, on numbers that no launch has seen.
+    x.copy_(torch.randn_like(x))
+    y.fill_(math.nan)
+    qt.launch(kernel, x, y)
+    if not torch.allclose(y, x / x.abs().mean(dim=1, keepdim=True), 1e-4, 1e-5):
+        return "Refused: the numbers of the kernel that was timed are wrong."
+    return f"{time}\n{band(time.gb_s, time.copy_gb_s, time.datasheet_gb_s)}"

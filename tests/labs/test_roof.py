@@ -1,0 +1,33 @@
+"""The lab roof's race: bands of a copy's speed, and what a machine without a GPU is told."""
+
+import pytest
+
+from quack_tutorial.labs import lab
+
+
+@pytest.mark.parametrize(
+    ("gb_s", "says"),
+    [
+        (1999, "50 % of the copy: below the first band; the next begins at 50 %."),
+        (2000, "50 % of the copy: the band of 50 %; the next begins at 70 %."),
+        (3200, "80 % of the copy: the band of 70 %; the next begins at 85 %."),
+        (3400, "85 % of the copy: the band of 85 %; the next begins at 95 %."),
+        (4100, "102 % of the copy: the band of 95 %, the highest there is."),
+    ],
+)
+def test_a_speed_has_its_band(gb_s, says):
+    assert lab("roof").band(gb_s, 4000, 4800) == says
+
+
+def test_a_kernel_faster_than_its_bytes_allow_is_refused():
+    band = lab("roof").band
+    assert band(4801, 4000, 4800).startswith("Refused: 4,801 GB/s, and the memory has 4,800.")
+    assert not band(4799, 4000, 4800).startswith("Refused")
+    assert band(5001, 4000, None).startswith("Refused") and not band(4999, 4000, None).startswith("Refused")
+
+
+def test_without_a_gpu_the_race_says_what_is_missing(monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    told = lab("roof").race(None)
+    assert told.startswith("No race here: torch sees no CUDA GPU. Nothing is lost")
+    assert "What is missing is the time" in told
