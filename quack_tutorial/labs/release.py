@@ -16,7 +16,7 @@ import json
 import re
 from pathlib import Path
 
-from . import folders, lab, pack, student, targets
+from . import corpus, folders, lab, pack, student, targets
 
 README = """\
 # Labs
@@ -25,9 +25,7 @@ Each folder is a lab. Open its notebook in JupyterLab (`jupyter lab` in this fol
 `YOUR CODE HERE`, and run the cell below each: it says what is right, or what went wrong and in which of your lines. You can run
 the checks as often as you like. No GPU is needed.
 
-| lab | you hand in | after chapter | minutes | points |
-|---|---|---|---|---|
-{rows}
+{labs}
 
 - The notebooks need Python 3.11 or newer with the package `quack-tutorial` and JupyterLab. Your instructor says where to get them.
 - The same checks from a terminal, in a lab's folder: `quack-tutorial grade LAB LAB.ipynb`.
@@ -44,27 +42,42 @@ def release(folder: Path) -> list[Path]:
     """Write the students' copies into an empty folder; the files written. A ValueError says why not."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ValueError(f"{folder} is there and not empty; name a new folder, so that nobody's work is written over")
-    files, rows = {}, []
+    files = {}
     for name, home in folders().items():
         master = (home / f"{name}.md").read_text(encoding="utf-8")
         files[folder / name / f"{name}.ipynb"] = notebook(name, student.student_version(master)).encode()
         files[folder / name / "lab.packed"] = pack((home / "lab.py").read_bytes())
-        rows.append(row(name, master))
-    rows = "\n".join(text for _, text in sorted(rows))
-    files[folder / "README.md"] = README.format(rows=rows).encode()
+    files[folder / "README.md"] = README.format(labs=overview("[{0}]({0}/{0}.ipynb)")).encode()
     for file, content in files.items():
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(content)
     return list(files)
 
 
-def row(name: str, master: str) -> tuple:
-    """(number of the chapter that comes before, the lab's line in the README)."""
-    minutes, chapters = about(master)
-    hand_in = ", ".join(f"`{target}`" for target in targets(lab(name)))
-    points = sum(lab(name).CHECKS.values())
-    line = f"| [{name}]({name}/{name}.ipynb) | {hand_in} | {' and '.join(map(str, chapters))} | {minutes} | {points} |"
-    return chapters, line
+def overview(title: str = "{0}") -> str:
+    """The labs as a Markdown table, in the order of their chapters; `title` is how a name is written."""
+    rows = []
+    for name, home in folders().items():
+        minutes, chapters = about((home / f"{name}.md").read_text(encoding="utf-8"))
+        hand_in = ", ".join(f"`{target}`" for target in targets(lab(name)))
+        after, points = " and ".join(map(str, chapters)), sum(lab(name).CHECKS.values())
+        rows.append((chapters, f"| {title.format(name)} | {hand_in} | {after} | {minutes} | {points} |"))
+    head = ["| lab | you hand in | after chapter | minutes | points |", "|---|---|---|---|---|"]
+    return "\n".join(head + [row for _, row in sorted(rows)])
+
+
+def mistakes() -> str:
+    """What the wrong answers of each lab's corpus are told, as MyST: each kind of mistake once."""
+    parts = []
+    for name, home in folders().items():
+        told = {}
+        for _, wanted in corpus.answers(home).values():
+            if "kind" in wanted:
+                told.setdefault(wanted["kind"], wanted["says"])
+        chapters = about((home / f"{name}.md").read_text(encoding="utf-8"))[1]
+        lines = [f"- **{kind}**: {says.replace('*', chr(92) + '*')}" for kind, says in told.items()]
+        parts.append((chapters, f":::{{dropdown}} {lab(name).TITLE}\n" + "\n".join(lines) + "\n:::"))
+    return "\n\n".join(text for _, text in sorted(parts))
 
 
 def about(master: str) -> tuple[int, list[int]]:

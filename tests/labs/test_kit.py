@@ -2,7 +2,9 @@
 
 import csv
 import json
+import math
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -12,7 +14,7 @@ from html.parser import HTMLParser
 import pytest
 
 from quack_tutorial import cli
-from quack_tutorial.labs import autograde, corpus, folders, student
+from quack_tutorial.labs import autograde, corpus, folders, release, student
 from quack_tutorial.labs.grade import grade
 
 
@@ -293,3 +295,51 @@ def test_gradescope_gets_a_test_for_each_check_and_is_never_left_without(tmp_pat
     capsys.readouterr()
     assert cli.main(["grade", "--gradescope", "--results", str(tmp_path / "no" / "r"), "floor", str(answer)]) == 2
     assert "cannot write" in capsys.readouterr().err
+
+
+# Syllabus ---------------------------------------------------------------------------------------------------------------
+
+
+def minutes_of_chapters(root):
+    """{number: minutes} that the chapters give for themselves."""
+    words = {"about an hour": 60}
+    for file in sorted((root / "notebooks").glob("[0-9]*.md")):
+        head = file.read_text(encoding="utf-8").partition("```{code-cell}")[0]
+        said = re.search(r"takes (about an hour|about (\d+)(?: minutes)?)", head)
+        yield int(file.name[:2]), words.get(said[1]) or int(said[2])
+
+
+@pytest.mark.parametrize("weeks", [12, 6])
+def test_the_weeks_hold_every_chapter_and_lab_and_their_hours_add_up(root, weeks):
+    text = (root / "book/syllabus.md").read_text(encoding="utf-8")
+    part = text.partition({12: "## Twelve weeks", 6: "## Six weeks"}[weeks])[2].partition("\n## ")[0]
+    table = [[cell.strip() for cell in line.split("|")[1:-1]] for line in part.splitlines() if re.match(r"\| \d", line)]
+    chapters, taken = dict(minutes_of_chapters(root)), {name: 0 for name in folders()}
+    after = {}
+    for name, folder in folders().items():
+        taken[name], after[name] = release.about((folder / f"{name}.md").read_text(encoding="utf-8"))
+    seen, given = [], []
+    for week, (number, read, labs, hours, _) in enumerate(table, 1):
+        own = [int(n) for n in re.findall(r"notebooks/(\d\d)-", read)]
+        names = [name for name in labs.split(", ") if name]
+        seen, given = seen + own, given + names
+        assert int(number) == week
+        assert all(max(after[name]) in seen for name in names), names
+        minutes = sum(chapters[n] for n in own) + sum(taken[name] for name in names)
+        assert float(hours) == math.ceil(minutes / 30) / 2, (week, minutes)
+    assert len(table) == weeks and seen == sorted(chapters)
+    assert sorted(given) == sorted(folders()), "give the new lab a week in book/syllabus.md"
+
+
+def test_every_kind_of_mistake_is_listed(name, folder):
+    text = release.mistakes()
+    kinds = {wanted["kind"] for _, wanted in corpus.answers(folder).values() if "kind" in wanted}
+    assert all(f"- **{kind}**: " in text for kind in kinds)
+
+
+def test_the_commands_of_the_syllabus_are_there(root):
+    text = (root / "book/syllabus.md").read_text(encoding="utf-8")
+    for line in re.findall(r"^quack-tutorial (labs \w+)", text, re.MULTILINE):
+        with pytest.raises(SystemExit) as left:
+            cli.main([*line.split(), "--help"])
+        assert left.value.code == 0
