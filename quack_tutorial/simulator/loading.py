@@ -93,7 +93,8 @@ def answer_folder(folder: str, always=False) -> None:
 def _answer(finder: KernelFinder) -> None:
     known = any(isinstance(f, KernelFinder) and vars(f) == vars(finder) for f in sys.meta_path)
     if (finder.always or not dsl_installed()) and not known:
-        default = (
-            importlib.machinery.PathFinder
-        )  # before it, and after those who want to see a module first, as pytest does
-        sys.meta_path.insert(sys.meta_path.index(default) if default in sys.meta_path else 0, finder)
+        # Our own modules before everybody: pytest, for which this distribution is a plugin, would load them itself to rewrite their
+        # asserts. Those of a folder before Python's own finder, but after pytest, which wants to see test files first.
+        default = importlib.machinery.PathFinder
+        last = not finder.package and default in sys.meta_path
+        sys.meta_path.insert(sys.meta_path.index(default) if last else 0, finder)
