@@ -21,6 +21,9 @@ CHAPTERS = (
     "04-warp-reduce",
     "05-block-reduce",
     "06-cluster-reduce",
+    "08-softmax",
+    "12-case-files",
+    "14-where-next",
     "sandbox",
 )
 

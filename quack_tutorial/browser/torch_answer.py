@@ -375,6 +375,11 @@ class Tensor:
         y = np.exp(x - np.max(x, dim, keepdims=True))
         return _as(y / np.sum(y, dim, keepdims=True), self.dtype)
 
+    def log_softmax(self, dim):
+        x = _wide(self)
+        x = x - np.max(x, dim, keepdims=True)
+        return _as(x - np.log(np.sum(np.exp(x), dim, keepdims=True)), self.dtype)
+
     def gather(self, dim, index):
         return self._same(np.take_along_axis(self.bits, index.bits, dim))
 

@@ -59,6 +59,8 @@ MAKERS = {
     "in place": lambda t: _in_place(t),
     "masked": lambda t: t.arange(4.0).masked_fill(t.arange(4) > 2, -math.inf),
     "logsumexp": lambda t: t.full((2, 3), -math.inf).logsumexp(1),
+    "log_softmax": lambda t: t.log_softmax(t.zeros(2, 8), -1),
+    "log_softmax of large numbers": lambda t: t.log_softmax(t.tensor([[1000.0, 0.0], [-1000.0, 0.0]]).double(), -1),
     "manual seed, few": lambda t: _seeded(t).randn(7),
     "rand": lambda t: _seeded(t).rand(9),
     "randint": lambda t: _seeded(t).randint(100, (9,)),

@@ -18,7 +18,7 @@ async function unzipped(address, type) {
   return new Response(stream, { headers: { "content-type": type } });
 }
 
-// Python as it was kept after its start, or started anew where a browser does not take that. The files that are kept zipped
+// Python as it was kept after its start, or started anew where that does not arrive whole. The files that are kept zipped
 // come under a name of their own.
 async function load(runtime, { wasm, image }) {
   const plain = self.fetch, address = new URL(wasm, runtime);
