@@ -23,7 +23,8 @@ README = """\
 
 Each folder is a lab. Open its notebook in JupyterLab (`jupyter lab` in this folder), fill in the cells that say
 `YOUR CODE HERE`, and run the cell below each: it says what is right, or what went wrong and in which of your lines. You can run
-the checks as often as you like. No GPU is needed.
+the checks as often as you like. No GPU is needed, but for a race
+that one lab offers.
 
 {labs}
 
@@ -61,7 +62,7 @@ def overview(title: str = "{0}") -> str:
         minutes, chapters = about((home / f"{name}.md").read_text(encoding="utf-8"))
         hand_in = ", ".join(f"`{target}`" for target in targets(lab(name)))
         after, points = " and ".join(map(str, chapters)), sum(lab(name).CHECKS.values())
-        rows.append((chapters, f"| {title.format(name)} | {hand_in} | {after} | {minutes} | {points} |"))
+        rows.append((chapters[::-1], f"| {title.format(name)} | {hand_in} | {after} | {minutes} | {points} |"))
     head = ["| lab | you hand in | after chapter | minutes | points |", "|---|---|---|---|---|"]
     return "\n".join(head + [row for _, row in sorted(rows)])
 
@@ -76,7 +77,7 @@ def mistakes() -> str:
                 told.setdefault(wanted["kind"], wanted["says"])
         chapters = about((home / f"{name}.md").read_text(encoding="utf-8"))[1]
         lines = [f"- **{kind}**: {says.replace('*', chr(92) + '*')}" for kind, says in told.items()]
-        parts.append((chapters, f":::{{dropdown}} {lab(name).TITLE}\n" + "\n".join(lines) + "\n:::"))
+        parts.append((chapters[::-1], f":::{{dropdown}} {lab(name).TITLE}\n" + "\n".join(lines) + "\n:::"))
     return "\n\n".join(text for _, text in sorted(parts))
 
 
