@@ -396,22 +396,31 @@ def outcomes(kernel, arguments, function=None) -> Broken:
     """
     device = getattr(type(kernel), function or "kernel") if isinstance(function or "kernel", str) else function
     device = inspect.unwrap(device)
-    file, first = device.__code__.co_filename, device.__code__.co_firstlineno
+    file = device.__code__.co_filename
+    first, last = _lines_of(device)
     args = arguments()
     run = simulate(kernel, *args)
     if not run.ok:
         raise ValueError(f"the kernel to be broken is not clean itself: {run}")
     wanted = [np.copy(array) for array in _arrays(args)]
-    lines = textwrap.dedent(
-        "".join(inspect.getblock(source_of(file).splitlines(keepends=True)[first - 1 :]))
-    ).splitlines()
-    # A cell's code knows its functions by their own names, a module's by their qualified ones.
-    mine = [m for m in mutants_of(file) if first <= m.line < first + len(lines)]
+    lines = textwrap.dedent("\n".join(source_of(file).splitlines()[first - 1 : last])).splitlines()
+    mine = [m for m in mutants_of(file) if first <= m.line <= last]
     found = []
     for mutant in mine:
         with applied(mutant, functions=[device]):
             found.append(_outcome(mutant, first, kernel, arguments(), wanted))
     return Broken(device.__qualname__, tuple(lines), tuple(found))
+
+
+def _lines_of(function) -> tuple[int, int]:
+    """The first and the last line of a function in its file, decorators included; its code may begin at either of them."""
+    code = function.__code__
+    for node in ast.walk(ast.parse(source_of(code.co_filename))):
+        if isinstance(node, ast.FunctionDef) and node.name == function.__name__:
+            first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+            if first <= code.co_firstlineno <= node.end_lineno:
+                return first, node.end_lineno
+    raise ValueError(f"{function.__name__} is not in {code.co_filename}")
 
 
 def _outcome(mutant, first, kernel, args, wanted) -> Outcome:

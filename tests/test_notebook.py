@@ -70,7 +70,7 @@ def test_recorded_speeds_are_the_records(root):
 def test_what_is_not_recorded_is_false_and_says_so():
     speeds = qt.recorded("rmsnorm backward", "float32", N=12345)
     assert not speeds and str(speeds) == "rmsnorm backward float32 32768 x 12345: not recorded yet."
-    with pytest.raises(ValueError, match="operation 'sofmax' is not one of softmax"):
+    with pytest.raises(ValueError, match="operation 'sofmax' is not one of copy, softmax"):
         qt.recorded("sofmax", "float32", N=4096)
 
 

@@ -86,7 +86,7 @@ def test_the_reader_s_points_hold_the_ceiling_and_those_that_ran():
 def test_without_a_gpu_there_are_no_points(monkeypatch):
     monkeypatch.setattr(here.machine, "detect", lambda: type("Machine", (), {"device": "cpu"}))
     assert here.this_machine("softmax", "float32", [1024]) == []
-    with pytest.raises(ValueError, match="operation 'sofmax' is not one of softmax"):
+    with pytest.raises(ValueError, match="operation 'sofmax' is not one of copy, softmax"):
         here.this_machine("sofmax", "float32", [1024])
 
 

@@ -153,7 +153,9 @@ def test_polling_an_mbarrier_that_nobody_arrives_at_is_reported():
 @pytest.mark.parametrize("module", k.NOT_MODELLED)
 def test_modules_that_may_only_be_imported(module):
     with pytest.raises(NotSimulated, match=r"not simulated: cutlass\.cute\.(core|runtime)\.anything"):
-        namespaces.by_path(getattr(module, "__name__", None) or repr(module)).anything()
+        # The real module has a name; what stands for it where the DSL is missing shows it.
+        path = getattr(module, "__name__", None) or repr(module).strip("<>").split()[-1]
+        namespaces.by_path(path).anything()
 
 
 @pytest.mark.parametrize("name", ["flush", "shuffle_source", "_larger", "elect"])
