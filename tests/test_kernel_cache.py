@@ -144,7 +144,7 @@ def test_the_script_that_compiles_ahead_says_what_it_lacks(root, tmp_path):
     assert run("softmax").stderr == "precompile: set QUACK_TUTORIAL_CACHE and QUACK_TUTORIAL_CACHE_PLACE first\n"
     place = {kernel_cache.VARIABLE: str(tmp_path), compiler.PLACE: "here"}
     for words, said in (
-        (("sortmax",), "operation 'sortmax' is not one of softmax"),
+        (("sortmax",), "operation 'sortmax' is not one of copy, softmax"),
         (("softmax", "--dtype", "float8"), "dtype 'float8' is not one of float32"),
         (("softmax", "--processes", "0"), "--processes takes 1 or more, got 0"),
         (("softmax", "--ladder", "--candidates", "64"), "leave --ladder out"),

@@ -183,7 +183,7 @@ def needed(case, trace):
 def _stored(case, value: float = 0.0, changed: tuple = ()) -> dict:
     """{block: what its warps write in global and shared memory, in order}; with `changed`, (line, warp), what they write when that
     warp finds `value` in all that it loads from global memory there; nothing if that is no floating-point number."""
-    read_raw, scatter, loaded, found = memory.read_raw, memory.scatter, [], {}
+    read_raw, scatter, loaded, found, runs = memory.read_raw, memory.scatter, [], {}, []
 
     def read(pointer, offsets, width, keep, op, place):
         raw, recorder = read_raw(pointer, offsets, width, keep, op, place), memory.STATE.run.recorder
@@ -199,7 +199,11 @@ def _stored(case, value: float = 0.0, changed: tuple = ()) -> dict:
         on = np.ones(shape, bool) if lanes is None else np.broadcast_to(lanes, shape)
         values = np.broadcast_to(raw, (*group.shape, index.shape[2] * width)).reshape(*shape, width)
         what = group.warp, np.broadcast_to(index, shape)[on].tobytes(), values[on].tobytes()
-        found.setdefault(int(group.blocks[0]), []).append(what)
+        runs.append(memory.STATE.run)
+        if (
+            runs[-1] is runs[0]
+        ):  # where NaN is written there is a second run, which looks for reads of what nobody wrote
+            found.setdefault(int(group.blocks[0]), []).append(what)
         scatter(flat, index, raw, width, lanes)
 
     memory.read_raw, memory.scatter = read, write
