@@ -109,9 +109,14 @@ async function players(page, report) {
     const told = (text) => report("player", `${title}: ${text}`);
     const smallest = await figure.evaluate((root) => {
       const svg = [...root.querySelectorAll(".qt-picture svg")].find((drawn) => drawn.getBoundingClientRect().width);
+      const size = (text) => parseFloat(getComputedStyle(text).fontSize);
+      if (!svg) { // a table, or code
+        const words = [...root.querySelectorAll("td, th, code, pre, p")].filter((text) => text.textContent.trim());
+        return Math.min(...words.map(size));
+      }
       const scale = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
       const texts = [...svg.querySelectorAll("text")].filter((text) => text.textContent.trim());
-      return Math.min(...texts.map((text) => parseFloat(getComputedStyle(text).fontSize) * scale));
+      return Math.min(...texts.map((text) => size(text) * scale));
     });
     if (smallest < 10.95) told(`text of ${smallest.toFixed(1)} px`);
     const next = figure.locator('button[data-go="1"]');
