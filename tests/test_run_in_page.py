@@ -86,7 +86,7 @@ def test_a_chapter_runs_to_its_end_with_the_built_pages_numbers(reader, chapter)
     assert [*built] == [cell["number"] for cell in answer["cells"]]
     for cell in answer["cells"]:
         source, shown = built[cell["number"]]
-        unsolved = "# your line" in source  # of such a cell the book shows no output
+        unsolved = "# your line" in source or "not yet" in cell["text"]  # of such a cell the book shows no output
         if not unsolved and "matplotlib" not in cell["text"]:
             assert comparable(cell["text"]) == comparable(shown), f"cell {cell['number']}"
     assert sum(cell["alive"] for cell in answer["cells"]) >= answer["players"]
