@@ -86,7 +86,8 @@ def test_a_chapter_runs_to_its_end_with_the_built_pages_numbers(reader, chapter)
     assert [*built] == [cell["number"] for cell in answer["cells"]]
     for cell in answer["cells"]:
         source, shown = built[cell["number"]]
-        unsolved = "# your line" in source or "not yet" in cell["text"]  # of such a cell the book shows no output
+        # Of an exercise that is not solved the book shows no output, by the rule of book/extension/folds.py.
+        unsolved = "# your line" in source or re.search(r"^(\S+ )?not yet\b", cell["text"], re.MULTILINE)
         if not unsolved and "matplotlib" not in cell["text"]:
             assert comparable(cell["text"]) == comparable(shown), f"cell {cell['number']}"
     assert sum(cell["alive"] for cell in answer["cells"]) >= answer["players"]
