@@ -135,7 +135,7 @@ class LoadComputeStore:
 
     @cute.jit
     def consume(self, mX, mO, sX, full, empty, block, warp):
-        """A consumer warp: for each tile wait for its bytes, compute its row, store, and hand the stage back."""
+        """A consumer warp: for each tile take its row into registers, hand the stage back, compute and store."""
         M, lane = mX.shape[0], cute.arch.lane_idx()
         bits = self.vector_size * self.dtype.width
         atom = cute.make_copy_atom(cute.nvgpu.CopyUniversalOp(), self.dtype, num_bits_per_copy=bits)
@@ -145,21 +145,20 @@ class LoadComputeStore:
         for tile in range(block, cute.ceil_div(M, self.consumers), self.blocks):
             turn = (tile - block) // self.blocks
             stage, row = turn % self.stages, tile * self.consumers + warp
+            slot = cute.make_tensor(sX[stage, warp, None].iterator, cute.make_layout((1, self.N), stride=(self.N, 1)))
+            tXsX = thr_copy.partition_S(cute.local_tile(slot, self.tiler, (0, 0)))
+            tXrX = cute.make_fragment_like(tXsX)
+            tXrX.fill(-self.dtype.inf)
             cute.arch.mbarrier_wait(full + stage, turn // self.stages % 2)
             if row < M:
-                slot = cute.make_tensor(
-                    sX[stage, warp, None].iterator, cute.make_layout((1, self.N), stride=(self.N, 1))
-                )
-                tXsX = thr_copy.partition_S(cute.local_tile(slot, self.tiler, (0, 0)))
-                tXrX = cute.make_fragment_like(tXsX)
-                tXrX.fill(-self.dtype.inf)
                 cute.copy(atom, tXsX, tXrX, pred=tXpX)
-                # write MN elements
-                tXrX.store(self.compute(tXrX.load().to(cutlass.Float32)).to(self.dtype))
-                cute.copy(atom, tXrX, thr_copy.partition_D(tile_at(mO, self.tiler, row)), pred=tXpX)
             cute.arch.sync_warp()
             if lane == 0:
                 cute.arch.mbarrier_arrive(empty + stage)
+            if row < M:
+                # write MN elements
+                tXrX.store(self.compute(tXrX.load().to(cutlass.Float32)).to(self.dtype))
+                cute.copy(atom, tXrX, thr_copy.partition_D(tile_at(mO, self.tiler, row)), pred=tXpX)
 
 
 def vector_of(dtype, N):
