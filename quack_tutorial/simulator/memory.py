@@ -556,8 +556,10 @@ def scatter(flat, index, raw, width, lanes) -> None:
 def check(pointer: Pointer, first, width: int, lanes, op: Op, place: Place | None = None) -> None:
     """Raise for the first lane whose access is out of bounds or misaligned, or comes before the kernel ahead has ended."""
     memory = pointer.memory
-    if STATE.group is not None and STATE.group.early is not None and memory.space is Space.GMEM:
-        _check_early(memory, STATE.group, lanes, op)
+    if STATE.group is not None and memory.space is Space.GMEM:
+        if STATE.group.early is not None:
+            _check_early(memory, STATE.group, lanes, op)
+        STATE.group.launch.touch(memory, op)
     known = place is not None and memory.space is Space.GMEM
     bad = place.outside(memory.shape) if known else _outside(pointer, first, width)
     if bad is not None and lanes is not None:
@@ -650,18 +652,31 @@ def _misaligned(pointer, index, width, bad, op, base):
 
 
 def _check_early(memory, threads, lanes, op) -> None:
-    """Raise for the first lane that has neither waited for the kernel before its own nor met one that has."""
+    """Raise for the first lane that has neither waited for the kernel before its own nor met one that has, unless that kernel is
+    known and leaves `memory` alone."""
     early = threads.early & threads.active() if lanes is None else threads.early & lanes.any(axis=-1)
     if not early.any():
         return
+    if threads.launch.ahead is None:
+        why = (
+            "With use_pdl=True a kernel may start while the one before it on the stream still writes: wait first, or meet a "
+            "thread that has waited at a block barrier or a sync_warp. (What that kernel never touches needs no wait; launch "
+            "both in one @cute.jit function, and the simulator knows.)"
+        )
+    else:
+        ahead = threads.launch.disturbed_by(memory, op)
+        if ahead is None:
+            return
+        why = (
+            f"With use_pdl=True this kernel may start while {ahead.name}, which uses {memory.name}, still runs: wait first, or "
+            "meet a thread that has waited at a block barrier or a sync_warp."
+        )
     row, lane = np.argwhere(early)[0]
     block, thread = int(threads.blocks[row]), int(threads.threads[lane])
     verb = "writes" if op == Op.STORE else "reads"
     raise fail(
         "early access",
-        f"Early access: thread {thread} of block {block} {verb} {memory.name} before griddepcontrol_wait. With "
-        "use_pdl=True a kernel may start while the one before it on the stream still writes: wait first, or meet a "
-        "thread that has waited at a block barrier or a sync_warp.",
+        f"Early access: thread {thread} of block {block} {verb} {memory.name} before griddepcontrol_wait. {why}",
         block=block,
         threads=(thread,),
         count=int(early.sum()),

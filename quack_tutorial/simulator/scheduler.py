@@ -60,6 +60,7 @@ class RunState:
     printed: list = field(default_factory=list)
     notes: list = field(default_factory=list)
     kernel_calls: list = field(default_factory=list)
+    may_still_run: list | None = None  # the launches that may run as the next one starts; None = not known
     arguments: list = field(default_factory=list)  # memory.GlobalMemory of each tensor
     smem_bytes: int = 0
     unwritten: dict | None = (
@@ -120,6 +121,22 @@ class LaunchState:
     smem_used: int = 0
     cooperative: bool = False  # all blocks run at the same time
     use_pdl: bool = False  # may start before the kernel ahead of it on the stream has ended
+    name: str = ""
+    ahead: list | None = field(default_factory=list)  # launches that may still run as this one starts; None = not known
+    touched: dict = field(default_factory=dict)  # id -> (memory, whether it was written) of global memory
+
+    def touch(self, memory, op: Op) -> None:
+        """Note that this launch reads or writes `memory`."""
+        if op is not Op.LOAD or id(memory) not in self.touched:
+            self.touched[id(memory)] = memory, op is not Op.LOAD
+
+    def disturbed_by(self, memory, op: Op):
+        """The launch ahead that writes `memory`, or uses it where `op` writes; None where there is none."""
+        for launch in reversed(self.ahead):
+            for other, written in launch.touched.values():
+                if (written or op is not Op.LOAD) and np.may_share_memory(other.array, memory.array):
+                    return launch
+        return None
 
     @property
     def cluster_size(self) -> int:
@@ -210,8 +227,14 @@ class KernelCall:
             raise fail("launch", f"grid={grid} has no blocks; skip the launch when there is nothing to do")
         if smem is not None and isinstance(smem, int) and smem > SMEM_LIMIT:
             raise fail("launch", f"smem={smem:,} bytes; a Hopper block has at most {SMEM_LIMIT:,}")
-        state = LaunchState(grid, block, cluster, blocks, threads, use_pdl=bool(use_pdl), cooperative=cooperative)
+        run, name = STATE.run, self.function.name
+        state = LaunchState(
+            grid, block, cluster, blocks, threads, use_pdl=bool(use_pdl), cooperative=cooperative, name=name
+        )
+        state.ahead = run.may_still_run if state.use_pdl else []
         run_launch(self, state)
+        # Launched with use_pdl, it may itself have started before those ahead of it ended.
+        run.may_still_run = None if state.ahead is None else [*state.ahead, state]
 
 
 def run_launch(kernel: KernelCall, launch: LaunchState) -> None:

@@ -240,3 +240,19 @@ def test_a_flag_that_nobody_sets_is_a_deadlock():
 def test_a_warp_that_spins_lets_the_others_run(schedule):
     out = np.zeros(2, np.int32)
     assert simulate(k.FlagOfAWarp(), out, schedule=schedule).ok and out.tolist() == [7, 7]
+
+
+def test_what_the_kernel_ahead_never_writes_may_be_read_before_the_wait():
+    def run(*choice):
+        tensors = LANES.copy(), LANES + 1, np.zeros(32, np.float32), np.zeros(32, np.float32)
+        return simulate(k.Overlapping(*choice), *tensors), tensors[-1]
+
+    for chain in (1, 3):
+        found, out = run("", chain)
+        assert found.ok, found
+        np.testing.assert_array_equal(out, (LANES + 1) * 2 * LANES)
+        for early, verb, tensor in (("reads", "reads", "y"), ("writes", "writes", "x")):
+            (finding,) = run(early, chain)[0].findings
+            assert finding.kind == "early access"
+            assert f"thread 0 of block 0 {verb} {tensor} before griddepcontrol_wait" in finding.message
+            assert f"while double, which uses {tensor}, still runs" in finding.message

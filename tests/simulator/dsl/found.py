@@ -385,3 +385,37 @@ class FlagOfAWarp:
             out[bidx] = seen
         if tidx == 0:
             cute.arch.atomic_add(flag.iterator, cutlass.Int32(7))
+
+
+class Overlapping:
+    """y = 2 x, then out = w y by a kernel that may start early; `early` is what it touches before it waits."""
+
+    def __init__(self, early, chain=1):
+        self.early, self.chain = early, chain
+
+    @cute.jit
+    def __call__(self, x: cute.Tensor, w: cute.Tensor, y: cute.Tensor, out: cute.Tensor):
+        self.double(x, y).launch(grid=[1, 1, 1], block=[32, 1, 1])
+        for _ in range(self.chain - 1):  # each touches nothing, and waits for nobody
+            self.idle().launch(grid=[1, 1, 1], block=[32, 1, 1], use_pdl=True)
+        self.scale(x, w, y, out).launch(grid=[1, 1, 1], block=[32, 1, 1], use_pdl=True)
+
+    @cute.kernel
+    def double(self, x: cute.Tensor, y: cute.Tensor):
+        lane = cute.arch.lane_idx()
+        y[lane] = 2 * x[lane]
+
+    @cute.kernel
+    def idle(self):
+        cute.arch.griddepcontrol_launch_dependents()
+
+    @cute.kernel
+    def scale(self, x: cute.Tensor, w: cute.Tensor, y: cute.Tensor, out: cute.Tensor):
+        lane = cute.arch.lane_idx()
+        factor = w[lane]  # which nobody writes
+        if cutlass.const_expr(self.early == "reads"):
+            factor = y[lane]
+        if cutlass.const_expr(self.early == "writes"):
+            x[lane] = 0.0
+        cute.arch.griddepcontrol_wait()
+        out[lane] = factor * y[lane]
