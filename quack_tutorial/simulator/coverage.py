@@ -81,8 +81,8 @@ TABLE = {
         Line("Constexpr", ANNOTATION, BOUNDS),
         Line("Numeric", ANNOTATION, NAMES),
     ),
-    "cutlass.memory": (Line("SmemAllocator", EXACT, OPERATIONS, "no swizzles"),),
-    "cutlass.utils": (Line("SmemAllocator", EXACT, NAMES, "no swizzles"),),
+    "cutlass.memory": (Line("SmemAllocator", EXACT, OPERATIONS, "swizzles as composed layouts"),),
+    "cutlass.utils": (Line("SmemAllocator", EXACT, NAMES, "swizzles as composed layouts"),),
     "cute": (
         Line("jit kernel", EXACT, LANGUAGE),
         _TYPES,
@@ -120,6 +120,7 @@ TABLE = {
             EXACT,
             OTHERS,
         ),
+        Line("make_swizzle make_composed_layout", EXACT, OTHERS, "of a plain layout, for a tensor in shared memory"),
         Line("struct", EXACT, OTHERS, "MemRange, Align, scalars, structs in structs"),
         Line("core", REFUSED, NAMES),
     ),

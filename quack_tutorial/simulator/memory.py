@@ -163,6 +163,9 @@ class Pointer:
     alignment: int = 1
     rows: object = None  # shared memory of another block of the cluster: its row, (B|1, T|1)
     view: object = None  # (layout, coordinates) of the tensor whose first element this is, where they are known
+    swizzle: object = (
+        None  # (Swizzle, first element of the tensor that it permutes): `offset` counts before it is applied
+    )
 
     @property
     def value_type(self) -> DType:
@@ -199,12 +202,14 @@ class Pointer:
 
     def either(self, condition: np.ndarray, other: Pointer) -> Pointer:
         """This pointer where `condition`, else the other."""
+        if self.swizzle != other.swizzle:
+            raise not_simulated("a tensor that a dynamic `if` rebinds to one of another swizzle")
         if self.memory is not other.memory or isinstance(self.memory, Either):
             return Pointer(Either(condition, self, other), self.dtype, 0, self.alignment)
         rows = None if self.rows is None else np.where(condition, self.rows, other.rows)
         same = type(self.offset) is int and type(other.offset) is int and self.offset == other.offset
         offset = self.offset if same else np.where(condition, self.offset, other.offset)
-        return Pointer(self.memory, self.dtype, offset, self.alignment, rows)
+        return Pointer(self.memory, self.dtype, offset, self.alignment, rows, swizzle=self.swizzle)
 
     def address(self):
         """The byte address: in global memory, or within the block's shared memory."""
@@ -242,7 +247,7 @@ class Pointer:
         return self.shifted(gap // self.dtype.itemsize, min_align)
 
     def shifted(self, offset, alignment: int) -> Pointer:
-        return Pointer(self.memory, self.dtype, self.offset + offset, alignment, self.rows)
+        return Pointer(self.memory, self.dtype, self.offset + offset, alignment, self.rows, swizzle=self.swizzle)
 
 
 def pointer_at(dtype: DType, address, space=None, align=None) -> Pointer:
@@ -445,6 +450,7 @@ def _flat_index(pointer: Pointer, chunk_starts: np.ndarray):
         index = index[None, None, :]
     if pointer.memory.space is Space.GMEM:
         return pointer.memory.flat(pointer.dtype), index
+    index = _swizzled(pointer, index)
     launch = group().launch
     rows = group_rows() if pointer.rows is None else pointer.rows
     return launch.shared_flat(pointer.dtype), index + (rows * (launch.smem_stride // pointer.dtype.itemsize))[..., None]
@@ -568,6 +574,12 @@ def check(pointer: Pointer, first, width: int, lanes, op: Op, place: Place | Non
         _out_of_bounds(pointer, _elements(pointer, first), width, bad, op, place if known else None)
     if width == 1:
         return
+    if pointer.swizzle is not None and width > pointer.swizzle[0].run:
+        raise fail(
+            "language",
+            f"a copy of {width} elements at once from {memory.name}: its swizzle {pointer.swizzle[0]} keeps only "
+            f"{pointer.swizzle[0].run} together",
+        )
     base, size = memory.address if memory.space is Space.GMEM else 0, pointer.dtype.itemsize
     step = width * size
     if not (first % width).any() and not np.any((base + pointer.offset * size) % step):
@@ -583,7 +595,16 @@ def check(pointer: Pointer, first, width: int, lanes, op: Op, place: Place | Non
 def _elements(pointer: Pointer, first) -> np.ndarray:
     """The element indices (B|1, T|1, instructions) at which instructions start."""
     offset = pointer.offset
-    return (offset[..., None] if isinstance(offset, np.ndarray) else np.full((1, 1, 1), offset, np.int64)) + first
+    offset = offset[..., None] if isinstance(offset, np.ndarray) else np.full((1, 1, 1), offset, np.int64)
+    return _swizzled(pointer, offset + first)
+
+
+def _swizzled(pointer: Pointer, index):
+    """The elements at which those counted by the layout lie."""
+    if pointer.swizzle is None:
+        return index
+    swizzle, origin = pointer.swizzle
+    return origin + swizzle(index - origin)
 
 
 def _outside(pointer: Pointer, first, width: int):
@@ -595,6 +616,9 @@ def _outside(pointer: Pointer, first, width: int):
     else:
         begin, end, whole = memory.start // size, (memory.start + memory.nbytes) // size, True
     offset = pointer.offset
+    if pointer.swizzle is not None:
+        index = _elements(pointer, first)
+        return (index < begin) | (index + width > end)
     if not whole:
         return ~memory.inside(_elements(pointer, first), width)
     if _lowest(offset) + first.min() >= begin and _highest(offset) + first.max() + width <= end:

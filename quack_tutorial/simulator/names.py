@@ -12,7 +12,7 @@ import numpy as np
 
 from quack_tutorial.trace import Space
 
-from . import arch, assembly, asynchronous, cluster, copying, host, mathops, numeric, ptx, shapes, structs
+from . import arch, assembly, asynchronous, cluster, copying, host, mathops, numeric, ptx, shapes, structs, swizzle
 from . import layout as la
 from . import layout_algebra as algebra
 from . import tensor as tn
@@ -138,7 +138,7 @@ def size(x, mode=(), **_):
     if isinstance(x, copying.TiledCopy):
         return x.size
     layout = x.layout if isinstance(x, (tn.Tensor, tn.CoordinateTensor)) else x
-    shape = layout.shape if isinstance(layout, (Layout, TensorSSA)) else layout
+    shape = layout.shape if isinstance(layout, (Layout, TensorSSA, swizzle.ComposedLayout)) else layout
     for m in mode or ():
         shape = shape[m] if isinstance(shape, tuple) else shape
     return tn.shown(_product(shape))
@@ -423,7 +423,7 @@ def _cute() -> dict:
     members |= {t.name: t for t in numeric.TYPES.values()}
     for function in (size, rank, shape, ceil_div, cosize, size_in_bytes, make_layout, slice_, crd2idx, printf, assume):
         members[function.__name__] = function
-    for function in (*_SHAPES, recast_ptr, make_ptr):
+    for function in (*_SHAPES, recast_ptr, make_ptr, swizzle.make_swizzle, swizzle.make_composed_layout):
         members[function.__name__] = function
     members["struct"] = structs.struct
     for name in _TENSOR:

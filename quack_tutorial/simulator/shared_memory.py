@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from .memory import Pointer, SharedAllocation
 from .numeric import DType, Uint8
 from .scheduler import SMEM_LIMIT
 from .structs import Struct
+from .swizzle import ComposedLayout
 from .tensor import Tensor, as_layout
 
 
@@ -23,11 +25,15 @@ class SmemAllocator:
 
     def allocate_tensor(self, element_type: DType, layout, byte_alignment=1, swizzle=None, **_) -> Tensor:
         if swizzle is not None:
-            raise not_simulated("a swizzled shared tensor")
-        layout = as_layout(layout)
-        pointer = self._place(
-            element_type, la.cosize(layout), byte_alignment, la.flatten(layout.shape), la.flatten(layout.stride)
-        )
+            raise not_simulated("allocate_tensor(swizzle=...)")
+        composed = layout if isinstance(layout, ComposedLayout) else None
+        layout = as_layout(composed.outer if composed else layout)
+        count = composed.reach if composed else la.cosize(layout)
+        pointer = self._place(element_type, count, byte_alignment, la.flatten(layout.shape), la.flatten(layout.stride))
+        if composed:
+            pointer = replace(
+                pointer, offset=pointer.offset + composed.offset, swizzle=(composed.inner, pointer.offset)
+            )
         return Tensor(pointer, layout)
 
     def allocate_array(self, element_type: DType, num_elems=1, *, byte_alignment=1, **_) -> Pointer:

@@ -5,7 +5,7 @@ elements are coordinates, for predicates. Beside every view of a kernel argument
 (`Tensor.coords`): an access past the end of a row is then seen, although its address lies in the next row. Where the
 coordinates are lost (recast_tensor, arithmetic on the iterator, make_tensor with another layout), addresses decide.
 
-Not covered: swizzled and composed layouts.
+Of composed layouts only a swizzle of a plain layout, in shared memory (`swizzle`).
 """
 
 from __future__ import annotations
@@ -122,6 +122,7 @@ def access_width(tensor: Tensor, limit_bytes: int = 16) -> int:
     while (
         width * 2 * size <= limit_bytes
         and run % (width * 2) == 0
+        and (tensor.pointer.swizzle is None or width * 2 <= tensor.pointer.swizzle[0].run)
         and tensor.pointer.alignment % (width * 2 * size) == 0
         and not (offsets[:: width * 2] % (width * 2)).any()
     ):
@@ -145,6 +146,8 @@ class Tensor:
     @property
     def iterator(self) -> Pointer:
         """The pointer; it remembers the view, so that make_tensor(t.iterator, t.layout) is t again."""
+        if self.pointer.swizzle is not None:
+            raise not_simulated("the iterator of a tensor whose layout has a swizzle")
         return self.pointer if self.coords is None else replace(self.pointer, view=(self.layout, self.coords))
 
     @property
@@ -578,6 +581,8 @@ def domain_offset(coord, tensor):
 def recast_tensor(tensor: Tensor, dtype: DType, *_, **__) -> Tensor:
     """The same bytes as elements of another type. Of registers: not of a narrower one than they were made with."""
     pointer = tensor.pointer
+    if pointer.swizzle is not None:
+        raise not_simulated("recast_tensor of a tensor whose layout has a swizzle")
     if isinstance(pointer.memory, Registers):
         check_register_view(pointer, dtype)
     offset = pointer.offset * pointer.dtype.itemsize // dtype.itemsize

@@ -5,6 +5,7 @@ import sys
 import numpy as np
 import pytest
 
+from quack_tutorial.analysis import bank_conflicts
 from quack_tutorial.simulation import simulate
 from quack_tutorial.simulator import NotSimulated
 from quack_tutorial.simulator.arguments import HostTensor
@@ -81,7 +82,7 @@ def test_all_gaps_of_a_kernel_are_named_at_once():
         simulate(k.Unknown(), np.zeros(32, np.float32))
     said = str(raised.value)
     assert said.count("others.py:") == 3
-    for name in ("cute.make_swizzle", "cute.arch.clock64", "cute.nvgpu.tcgen05.commit"):
+    for name in ("cute.make_tiled_mma", "cute.arch.clock64", "cute.nvgpu.tcgen05.commit"):
         assert name in said and "GPU" not in said
 
 
@@ -124,3 +125,43 @@ def test_a_lock_of_atomics_that_acquire_and_release():
 def test_a_marked_tensor_is_an_argument_of_such_kernels():
     x, out = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
     assert simulate(k.in_reverse, HostTensor(x).mark_layout_dynamic(), out).ok and out[0] == 126
+
+
+@pytest.mark.parametrize("how, parameters, conflicts", [("elements", (5, 0, 5), 0), ("vectors", (3, 2, 3), 96)])
+def test_a_swizzled_tile_is_transposed(how, parameters, conflicts):
+    x, out = np.arange(1024, dtype=np.float32).reshape(32, 32), np.zeros((32, 32), np.float32)
+    for check in (True, False):
+        out[:] = 0
+        run = simulate(k.Transpose(how, parameters), x, out, check=check)
+        assert run.ok, run
+        np.testing.assert_array_equal(out, x.T)
+    banks = bank_conflicts(simulate(k.Transpose(how, parameters), x, out).trace)
+    assert sum(banks.column("excess")) == conflicts
+
+
+def test_a_vector_wider_than_a_swizzle_keeps_together_is_refused_or_narrowed():
+    x, out = np.arange(1024, dtype=np.float32).reshape(32, 32), np.zeros((32, 32), np.float32)
+    run = simulate(k.Transpose("vectors", (5, 0, 5)), x, out)
+    assert run.ok, run
+    np.testing.assert_array_equal(out, x.T)
+
+
+def test_composed_layouts_are_the_compiler_s(capsys):
+    simulate(k.ComposedNumbers())
+    ours = capsys.readouterr().out
+    assert ours.startswith("S<3,2,3> o 0 o (8,16):(16,1) [0, 19, ")
+    cute = pytest.importorskip("cutlass.cute", reason="the CuTe DSL is not installed")
+    cute.compile(k.ComposedNumbers())
+    assert capsys.readouterr().out == ours
+
+
+def test_the_compiler_stores_swizzled_vectors_whole():
+    pytest.importorskip("cutlass", reason="the CuTe DSL is not installed")
+    torch = pytest.importorskip("torch")
+    from quack_tutorial.compiler import ptx
+
+    tensors = [torch.zeros(32, 32) for _ in range(2)]
+    wide = ptx(k.Transpose("vectors", (3, 2, 3)), *tensors)
+    narrow = ptx(k.Transpose("vectors", (5, 0, 5)), *tensors)
+    assert wide.count("st.shared.v4") == 8 and "st.shared.v" not in narrow
+    assert ".entry" in ptx(k.Transpose(), *tensors)

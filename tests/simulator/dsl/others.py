@@ -208,7 +208,7 @@ def helper(x):
 
 @cute.kernel
 def unknown_kernel(x: cute.Tensor):
-    cute.make_swizzle(1, 2, 3)
+    cute.make_tiled_mma(1, 2, 3)
     cute.arch.clock64()
     helper(x)
 
@@ -241,3 +241,44 @@ def lock_kernel(lock: cute.Tensor, total: cute.Tensor, out: cute.Tensor):
 @cute.jit
 def locked(lock: cute.Tensor, total: cute.Tensor, out: cute.Tensor):
     lock_kernel(lock, total, out).launch(grid=[3, 1, 1], block=[32, 1, 1])
+
+
+class Transpose:
+    """A (32, 32) tile through shared memory, swizzled so that neither its rows nor its columns meet in a bank."""
+
+    def __init__(self, how="elements", parameters=(5, 0, 5)):
+        self.how, self.parameters = how, parameters
+
+    @cute.jit
+    def __call__(self, x: cute.Tensor, out: cute.Tensor):
+        self.kernel(x, out).launch(grid=[1, 1, 1], block=[32, 1, 1])
+
+    @cute.kernel
+    def kernel(self, x: cute.Tensor, out: cute.Tensor):
+        lane = cute.arch.lane_idx()
+        plain = cute.make_layout((32, 32), stride=(32, 1))
+        layout = cute.make_composed_layout(cute.make_swizzle(*self.parameters), 0, plain)
+        sX = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, layout, byte_alignment=128)
+        if cutlass.const_expr(self.how == "vectors"):
+            for i in cutlass.range_constexpr(8):
+                tile = (4 * i + lane // 8, lane % 8)
+                cute.autovec_copy(cute.local_tile(x, (1, 4), tile), cute.local_tile(sX, (1, 4), tile))
+        else:
+            for i in cutlass.range_constexpr(cute.size(layout, mode=[0])):
+                row = sX[i, None]
+                row[lane] = x[i, lane]
+        cute.arch.sync_warp()
+        for i in cutlass.range_constexpr(32):
+            out[i, lane] = sX[lane, i]
+
+
+class ComposedNumbers:
+    """What swizzles make of offsets, as the tracing Python sees it."""
+
+    @cute.jit
+    def __call__(self):
+        for parameters in ((3, 2, 3), (2, 4, 3), (5, 0, 5), (1, 3, -2)):
+            layout = cute.make_composed_layout(
+                cute.make_swizzle(*parameters), 0, cute.make_layout((8, 16), stride=(16, 1))
+            )
+            print(layout if parameters[2] > 0 else parameters, [layout((i, 3 * i % 16)) for i in range(8)])
