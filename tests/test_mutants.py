@@ -2,6 +2,9 @@
 
 import operator
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -39,6 +42,30 @@ def test_without_its_barrier_the_block_races():
     (barrier,) = [outcome for outcome in broken.outcomes if "barrier() removed" in outcome.edit]
     assert barrier.found and "Race" in barrier.said and "broken_block.py:" in barrier.said
     assert broken.source[barrier.line - 1].strip() == "cute.arch.barrier()"
+
+
+IN_A_NOTEBOOK = """
+from IPython.core.interactiveshell import InteractiveShell
+from ipykernel.compiler import XCachingCompiler
+
+shell = InteractiveShell.instance(compiler_class=XCachingCompiler)
+for cell in {cells!r}:
+    shell.run_cell(cell, store_history=True).raise_error()
+"""
+BREAKS = """
+from quack_tutorial import mutants
+broken = mutants.outcomes(BlockSum(), lambda: (np.arange(128, dtype=np.float32), np.zeros(128, np.float32)))
+print(next(outcome.said for outcome in broken.outcomes if "barrier() removed" in outcome.edit))
+"""
+
+
+def test_a_notebooks_cell_is_called_by_its_number():
+    pytest.importorskip("ipykernel", reason="ipykernel is not installed, which runs notebooks")
+    first = "import numpy as np\nfrom quack_tutorial.simulator.loading import answer_imports\nanswer_imports(globals())"
+    cells = [first, Path(broken_block.__file__).read_text(encoding="utf-8"), BREAKS]
+    script = IN_A_NOTEBOOK.format(cells=cells)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert "cell 2:" in done.stdout and "cell:" not in done.stdout, done.stdout + done.stderr
 
 
 def test_the_kernel_is_itself_again_afterwards(cluster):

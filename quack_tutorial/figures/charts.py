@@ -32,6 +32,54 @@ WIDE, NARROW = 10.6, 4.5  # inches of 72 pixels
 PAPER_COLOURS = {LIGHT[name]: name for name in ("ink", "soft", "line", "paper")}
 PAPER_COLOURS |= {light: f"s{i}" for i, (light, _) in enumerate(SERIES)}
 
+# Where the published book has the code of a version, by operation: a chapter's page and its section.
+SECTIONS = {
+    "copy": {
+        "thread": "03-coalesced-loads.html#the-ladder",
+        "coalesced": "03-coalesced-loads.html#the-ladder",
+        "vectors": "03-coalesced-loads.html#bytes-and-who-is-inside",
+        "any row": "03-coalesced-loads.html#odd-rows",
+        "async": "03-coalesced-loads.html#asynchronous-copies",
+    },
+    "softmax": {
+        "three-pass": "08-softmax.html#three-passes",
+        "online": "08-softmax.html#online",
+        "vectors": "08-softmax.html#vectors",
+        "registers": "08-softmax.html#registers",
+        "rows": "08-softmax.html#rows",
+        "async": "08-softmax.html#async",
+        "cluster": "08-softmax.html#cluster",
+    },
+    "rmsnorm": {
+        "thread": "07-rmsnorm.html#one-thread-a-row",
+        "block": "07-rmsnorm.html#a-block-a-row",
+        "vectors": "07-rmsnorm.html#vectors",
+        "registers": "07-rmsnorm.html#registers",
+        **dict.fromkeys(("rows", "async", "cluster"), "07-rmsnorm.html#rows-async-cluster"),
+    },
+    "rmsnorm backward": dict.fromkeys(
+        ("atomics", "parts", "pipelined"), "07-rmsnorm.html#backward-where-dw-is-added-up"
+    ),
+    "cross-entropy": {
+        "two-pass": "09-cross-entropy.html#two-passes",
+        "online": "09-cross-entropy.html#online",
+        "vectors": "09-cross-entropy.html#vectors",
+        "in flight": "09-cross-entropy.html#in-flight",
+        "rows": "09-cross-entropy.html#rows",
+        "fast exp": "09-cross-entropy.html#arithmetic-in-the-way",
+    },
+    "cross-entropy backward": dict.fromkeys(
+        ("elements", "vectors", "tiles"), "09-cross-entropy.html#the-gradient-in-five-lines"
+    ),
+}
+SHIPS = "../book/what-ships.html#reading-a-kernel-that-ships"
+
+
+def code_links(operation, versions) -> dict[str, str]:
+    """The addresses of those versions' code that `SECTIONS` knows."""
+    known = SECTIONS.get(operation, {}) | {"what ships": SHIPS}
+    return {version: known[version] for version in versions if version in known}
+
 
 @dataclass(frozen=True)
 class Chart:
@@ -43,6 +91,7 @@ class Chart:
     origin: str
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    links: dict[str, str] = field(default_factory=dict)  # a version's name: the address of its code
 
     @cached_property
     def figure(self):
@@ -58,7 +107,7 @@ class Chart:
             caption=f"<p>{escape(self.summary)}</p>",
             picture=f'<div class="qt-wide">{wide}</div><div class="qt-narrow">{narrow}</div>',
             width=WIDE * 72,
-            key=_table(self.head, self.rows),
+            key=_links(self.links) + _table(self.head, self.rows),
             origin=self.origin,
             least=280,
             data=[self.title, self.rows],
@@ -120,7 +169,8 @@ def throughput(records, operation=None, dtype=None, M=None, here=None, title=Non
 def ladder(records, operation=None, dtype=None, N=None, title=None) -> Chart:
     """One bar for each version of a kernel: its speed as a share of a copy of the same size, in the order of the records.
 
-    ValueError where records of more than one size are left, or none.
+    A bar leads to the section with its version's code, see `SECTIONS`. ValueError where records of more than one size are left,
+    or none.
     """
     table = [r for r in _chosen(records, operation, dtype, None) if N is None or r.get("N") == N]
     table = [r for r in table if _provider(r) != CEILING]
@@ -129,12 +179,14 @@ def ladder(records, operation=None, dtype=None, N=None, title=None) -> Chart:
         raise ValueError(f"a ladder has one size, the records have {len(sizes)}: choose one by dtype= and N=")
     shares = [(_provider(r), 100 * _fraction(r), r["gb_s"]) for r in table]
     names = [name for name, _, _ in shares]
-    places = range(len(shares))
+    places, links = range(len(shares)), code_links(table[0]["operation"], names)
 
     def draw(wide):
         figure, axes = _figure(wide, 0.9 + (0.6 if wide else 0.8) * len(shares))
         colours = [SERIES[0][0]] * len(shares)
-        axes.barh(list(places), [share for _, share, _ in shares], color=colours, height=0.6 if wide else 0.45)
+        bars = axes.barh(list(places), [share for _, share, _ in shares], color=colours, height=0.6 if wide else 0.45)
+        for bar, name in zip(bars, names):
+            bar.set_url(links.get(name))
         for place, (name, share, _) in zip(places, shares):
             inside = share > (12 if wide else 25)
             axes.text(share + (-1 if inside else 1), place, f"{share:.0f} %", va="center", ha="right" if inside else "left",
@@ -166,19 +218,25 @@ def ladder(records, operation=None, dtype=None, N=None, title=None) -> Chart:
         _origin(table, None),
         head,
         rows,
+        links,
     )
 
 
-def climb(records, operation, dtype, title=None) -> Chart:
+def climb(records, operation, dtype, title=None, versions=None) -> Chart:
     """Every version of a ladder at every size: as a share of the plain kernel's speed above, of the datasheet's peak below.
 
-    A line a size, a place on the axis a version, in the order of the records. ValueError where nothing is left to draw.
+    A line a size, a place on the axis a version, in the order of the records. `versions` are those to draw (left out: all).
+    A point leads to the section with its version's code, see `SECTIONS`. ValueError where nothing is left to draw.
     """
     table = [r for r in _chosen(records, operation, dtype, None) if _provider(r) != CEILING]
+    table = [r for r in table if versions is None or _provider(r) in versions]
+    if not table:
+        raise ValueError(f"none of the versions {', '.join(versions)} is recorded")
     sizes = sorted({r["N"] for r in table})
     versions = list(dict.fromkeys(_provider(r) for r in table))
     share = {(_provider(r), r["N"]): 100 * _fraction(r) for r in table}
     peak = {(_provider(r), r["N"]): r.get("percent_of_datasheet") for r in table}
+    links = code_links(operation, versions)
     panels = [("% of the copy", share)] + ([("% of the peak", peak)] if all(peak.values()) else [])
 
     def draw(wide):
@@ -191,6 +249,10 @@ def climb(records, operation, dtype, title=None) -> Chart:
                 y = [values.get((version, n), float("nan")) for version in versions]  # a gap where there is none
                 name = f"N = {n:,}" if axes is drawn[0] else None
                 axes.plot(range(len(versions)), y, color=colour, marker=mark, markersize=5, linewidth=1.5, label=name)
+                here = [(i, value) for i, value in enumerate(y) if value == value and versions[i] in links]
+                if here:
+                    points = axes.scatter(*zip(*here), s=60, color=colour, marker=mark, zorder=4)
+                    points.set_urls([links[versions[i]] for i, _ in here])
             axes.axhline(100, color=LIGHT["ink"], linestyle=(0, (5, 3)), linewidth=1.3)
             axes.set_ylim(0, 108)
             axes.set_ylabel(label)
@@ -220,6 +282,7 @@ def climb(records, operation, dtype, title=None) -> Chart:
         _origin(table, None),
         ("of the copy (of the peak)", *[f"N = {n:,}" for n in sizes]),
         tuple((version, *[cell(version, n) for n in sizes]) for version in versions),
+        links,
     )
 
 
@@ -396,7 +459,7 @@ def _inline_svg(figure, label: str) -> str:
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": salt}):
         figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
     root = ElementTree.fromstring(file.getvalue())
-    prefix = f"c{abs(hash_of(salt)):x}-"
+    prefix, linked = f"c{abs(hash_of(salt)):x}-", False
     for parent in list(root.iter()):
         for child in list(parent):
             if child.tag.rpartition("}")[2] in ("metadata", "style"):
@@ -405,13 +468,17 @@ def _inline_svg(figure, label: str) -> str:
         node.tag = node.tag.rpartition("}")[2]
         for name in list(node.attrib):
             plain, value = name.rpartition("}")[2], node.attrib.pop(name)
-            node.set(plain, _own(plain, value, prefix))
+            node.set(plain, value if node.tag == "a" else _own(plain, value, prefix))
+        if node.tag == "a":  # a reader without a mouse has the same links below the drawing
+            node.set("tabindex", "-1")
+            node.attrib.pop("target", None)
+            linked = True
         if node.tag == "path" and "style" not in node.attrib and node.get("d") and not node.get("id"):
             node.set("style", "fill: none")
     for name in ("width", "height", "version"):
         root.attrib.pop(name, None)
     width, height = (f"{inches * 72:.0f}" for inches in figure.get_size_inches())
-    root.attrib |= {"role": "img", "aria-label": label, "width": width, "height": height}
+    root.attrib |= {"role": "group" if linked else "img", "aria-label": label, "width": width, "height": height}
     return ElementTree.tostring(root, encoding="unicode", short_empty_elements=True)
 
 
@@ -433,6 +500,11 @@ def _own(name: str, value: str, prefix: str) -> str:
     if name == "style":
         value = re.sub(r"font: ([^;']*?)'[^;]*", r"font: \1system-ui, sans-serif", value)
     return value
+
+
+def _links(links) -> str:
+    names = ", ".join(f'<a href="{escape(address)}">{escape(name)}</a>' for name, address in links.items())
+    return f'<p class="qt-links">The code of each version: {names}.</p>' if links else ""
 
 
 def _table(head, rows) -> str:

@@ -26,6 +26,12 @@ SAYS = {
     Op.COMMIT_GROUP: "The asynchronous copies so far become a group that can be waited for.",
     Op.WAIT_GROUP: "The warp waits until its asynchronous copies have landed.",
     Op.FENCE: "A fence: writes before it become visible before those after it.",
+    Op.MBARRIER_INIT: "A lane sets an mbarrier up for so many arrivals.",
+    Op.MBARRIER_ARRIVE: "A lane arrives at an mbarrier, and goes on.",
+    Op.MBARRIER_WAIT: "The warp waits until a phase of an mbarrier is complete.",
+    Op.MBARRIER_RESUME: "The phase is complete: the warp goes on.",
+    Op.BULK_COPY: "One lane starts a bulk copy: the copy engine moves the bytes, and the warp goes on.",
+    Op.ASYNC_DONE: "A copy that was started before has landed.",
     Op.EXIT: "The warp is done.",
 }
 WAITS = (Op.BARRIER, Op.WAIT_GROUP, Op.MBARRIER_WAIT, Op.CLUSTER_WAIT)

@@ -126,8 +126,22 @@ def line_of(file: str, number: int, function: str) -> Line:
 def display_name(file: str) -> str:
     """A source file's name as a reader knows it: notebook cells become `cell N`."""
     if "ipykernel_" in file or file.startswith("<ipython-input-"):
-        return STATE.run.cell_name(file) if STATE.run is not None else "cell"
+        return cell_name(file)
     return file
+
+
+def cell_name(file: str) -> str:
+    """`cell N` for the source file that a notebook's kernel gave its Nth cell, by which the page numbers it too."""
+    try:
+        from IPython import get_ipython
+
+        shell = get_ipython()
+        for number, name in enumerate(shell.compile._filename_map and shell.user_ns["In"]):
+            if name and shell.compile.get_code_name(name, name, number) == file:
+                return f"cell {number}"
+    except Exception:
+        pass
+    return "cell"
 
 
 def here() -> Line:

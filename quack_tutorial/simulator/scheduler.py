@@ -81,18 +81,6 @@ class RunState:
         if self.snapshotting and memory not in self.snapshots and hasattr(memory, "address"):
             self.snapshots[memory] = memory.array.copy()
 
-    def cell_name(self, file: str) -> str:
-        try:
-            from IPython import get_ipython
-
-            shell = get_ipython()
-            for number, name in enumerate(shell.compile._filename_map and shell.user_ns["In"]):
-                if name and shell.compile.get_code_name(name, name, number) == file:
-                    return f"cell {number}"
-        except Exception:
-            pass
-        return "cell"
-
 
 OF_A_BATCH = "row_blocks shared views poisoned barriers cluster_barriers mbarriers in_flight".split()
 

@@ -11,7 +11,7 @@ from tests.figures.test_players import Checker
 pytest.importorskip("matplotlib", reason="charts are drawn by matplotlib, which is not installed")
 
 from quack_tutorial.bench import results
-from quack_tutorial.figures import ladder, throughput
+from quack_tutorial.figures import climb, ladder, throughput
 from quack_tutorial.figures.charts import flat
 from tests.bench import synthetic
 
@@ -157,3 +157,37 @@ def test_figures_load_without_matplotlib():
     script = "import sys, quack_tutorial.figures; print('matplotlib' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_a_version_leads_to_the_section_with_its_code(root):
+    from docutils.nodes import make_id
+
+    from quack_tutorial.bench.operations import OPERATIONS
+    from quack_tutorial.figures.charts import SECTIONS, SHIPS
+
+    for operation, sections in SECTIONS.items():
+        assert set(sections) | {"what ships"} == set(OPERATIONS[operation].ladder)
+        for address in [*sections.values(), SHIPS]:
+            page, _, section = address.partition(".html#")
+            text = (root / "notebooks" / f"{page}.md").resolve().read_text(encoding="utf-8")
+            assert section in {make_id(line.lstrip("# ")) for line in text.splitlines() if line.startswith("#")}, (
+                address
+            )
+
+
+@pytest.mark.parametrize("draw", (ladder, climb), ids=("ladder", "climb"))
+def test_points_and_bars_are_links_for_the_mouse_and_names_for_the_keyboard(draw):
+    made = [{**row, "version": name} for row, name in zip(versions(), ("three-pass", "not taught"))]
+    chart = draw(made, "softmax", "float32")
+    html = chart._repr_html_()
+    assert chart.links == {"three-pass": "08-softmax.html#three-passes"}
+    drawn = re.findall(r"<a ([^>]*)>", html[: html.index('class="qt-links"')])
+    assert drawn and set(drawn) == {'href="08-softmax.html#three-passes" tabindex="-1"'}
+    assert '<a href="08-softmax.html#three-passes">three-pass</a>' in html and 'role="img"' not in html
+
+
+def test_the_climb_can_stop_half_way():
+    chart = climb(versions(), "softmax", "float32", versions=("three passes",))
+    assert [row[0] for row in chart.rows] == ["three passes"]
+    with pytest.raises(ValueError, match="none of the versions cluster is recorded"):
+        climb(versions(), "softmax", "float32", versions=("cluster",))

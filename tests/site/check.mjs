@@ -55,10 +55,17 @@ function overflowing() {
   return `${document.documentElement.scrollWidth} px wide at ${edge} px: ${names.slice(0, 4).join(", ") || "(no one element)"}`;
 }
 
+// Links to files that are not there, and to places of this site's pages that they do not have.
 async function brokenLinks(page, site, base) {
-  const links = await page.$$eval("a[href]", (anchors) => anchors.map((a) => a.href));
-  const inside = links.filter((link) => link.startsWith(base)).map((link) => new URL(link));
-  return [...new Set(inside.filter((url) => !fileOf(site, url.pathname)).map((url) => url.pathname))];
+  const links = await page.$$eval("a[href]", (all) => all.map((a) => new URL(a.getAttribute("href"), document.baseURI).href));
+  const inside = [...new Set(links)].filter((link) => link.startsWith(base)).map((link) => new URL(link));
+  const wrong = inside.flatMap((url) => {
+    const file = fileOf(site, url.pathname), place = decodeURIComponent(url.hash.slice(1));
+    if (!file) return [url.pathname];
+    if (!place || !file.endsWith(".html")) return [];
+    return readFileSync(file, "utf8").includes(`id="${place}"`) ? [] : [url.pathname + url.hash];
+  });
+  return [...new Set(wrong)];
 }
 
 async function accessibility(page, axe) {
