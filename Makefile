@@ -15,7 +15,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 TORCH := $(shell sed -n '/^torch==/p' constraints.txt)
 INSTALLED := .venv/installed-$(subst $(comma),-,$(EXTRAS))
 BUILT := _build/html/.built
-PAGES := _config.yml _toc.yml $(shell find book notebooks -type f ! -name '*.ipynb' ! -path '*/.*')
+PAGES := _config.yml _toc.yml $(shell find book notebooks labs -type f ! -name '*.ipynb' ! -path '*/.*')
 CODE := $(shell find quack_tutorial -type f ! -name '*.pyc')
 
 .DEFAULT_GOAL := help
@@ -94,4 +94,4 @@ constraints: .venv/installed-lab
 	@cp .venv/constraints constraints.txt
 
 clean:
-	rm -rf _build .venv
+	rm -rf _build .venv book/labs

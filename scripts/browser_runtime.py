@@ -7,7 +7,7 @@
 |----------|---------------------------------------------------------------------------------------|
 | Pyodide  | npm, `pyodide@0.29.3`: CPython for WebAssembly                                        |
 | numpy    | PYODIDE_WHEELS (a folder), ../shared/pyodide, or Pyodide's own distribution           |
-| package  | this checkout: modules, styles, scripts and the records that chapters show            |
+| package  | this checkout: modules, styles, scripts, the records that chapters show, labs' checks |
 
 Packing starts Python once in Node.js, and keeps its memory and the modules' bytecode: a page need not do that again
 (`scripts/browser_image.mjs`).
@@ -27,6 +27,8 @@ import tempfile
 import urllib.request
 import zipfile
 from pathlib import Path
+
+from quack_tutorial import labs
 
 ROOT = Path(__file__).resolve().parent.parent
 CACHE = ROOT / ".runtime"
@@ -83,8 +85,10 @@ def _unpack_pyodide(folder):
 def _numpy(cache, wheels):
     official = wheels == "official"
     kept = cache / NUMPY
-    if kept.exists() and _is_numpy(kept, official):
-        return
+    if kept.exists():
+        if _is_numpy(kept, official):
+            return
+        kept.unlink()  # another file than asked for is not packed, though no other may come
     folders = [] if official else [Path(wheels)] if wheels else [ROOT.parent / "shared" / "pyodide"]
     for folder in folders:
         if (folder / NUMPY).exists() and _is_numpy(folder / NUMPY, official):
@@ -137,16 +141,20 @@ def pack(folder, cache=CACHE):
 
 
 def write_wheel(path):
-    """The package as one zip file: the same bytes for the same sources."""
-    package = ROOT / "quack_tutorial"
+    """The package as one zip file, and beside it each lab's lab.packed: the same bytes for the same sources."""
+    package, files = ROOT / "quack_tutorial", {}
+    for file in sorted(package.rglob("*")):
+        name = file.relative_to(package).as_posix()
+        is_left_out = name.startswith(LEFT_OUT) and name not in SHOWN
+        if file.suffix in (".py", ".json", ".js", ".css", ".svg", ".html") and not is_left_out:
+            files[f"quack_tutorial/{name}"] = file.read_bytes()
+    for file in sorted(ROOT.glob("labs/*/lab.py")):
+        files[f"labs/{file.parent.name}/lab.packed"] = labs.pack(file.read_bytes())
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as wheel:
-        for file in sorted(package.rglob("*")):
-            name = file.relative_to(package).as_posix()
-            is_left_out = name.startswith(LEFT_OUT) and name not in SHOWN
-            if file.suffix in (".py", ".json", ".js", ".css", ".svg", ".html") and not is_left_out:
-                entry = zipfile.ZipInfo(f"quack_tutorial/{name}", (1980, 1, 1, 0, 0, 0))
-                entry.compress_type = zipfile.ZIP_DEFLATED
-                wheel.writestr(entry, file.read_bytes())
+        for name, content in files.items():
+            entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            wheel.writestr(entry, content)
 
 
 def main(argv):

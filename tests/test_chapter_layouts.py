@@ -35,7 +35,7 @@ both = [[printed(f), printed(lambda: qt.simulate(f))] for f in (layouts, compose
 tile = torch.zeros(4, 8, dtype=torch.int32)
 x, tall = torch.zeros(8, 128), torch.zeros(128, 8)
 ptx = [compiler.ptx(*args) for args in (
-    (sign, tile, tile, patches), (TileCopy(), x, x), (TransposeSolved(), x, tall), (Wider(), x, x),
+    (sign, tile, tile, patches), (TileCopy(), x, x), (Transpose(), x, tall), (Wider(), x, x),
     (power, torch.zeros(32), torch.zeros(32), 3))]
 print("answer", json.dumps({"said": said, "both": both, "ptx": ptx}))
 """

@@ -1,16 +1,24 @@
-"""Chapters run in the page, in a real browser: the same findings and numbers as the built page, and what a reader may do.
+"""Chapters and labs run in the page, in a real browser: the same findings and numbers as the built page, what a reader may
+do, and what a student hands in.
 
 `tests/site/run.mjs` does what a reader does, this file judges. Skipped where the site was built without
 the parts that run Python in a page; where the site or a browser is missing, SITE_TEST=required makes that a failure.
 """
 
+import ast
+import gzip
+import io
 import json
 import re
 import subprocess
+import zipfile
+import zlib
 from html import unescape
 
 import pytest
 
+from quack_tutorial.labs import folders, release, student
+from quack_tutorial.labs.grade import grade
 from tests.test_site import find_chromium, missing_tool, skip_unless_required
 
 CHAPTERS = (
@@ -23,10 +31,15 @@ CHAPTERS = (
     "06-cluster-reduce",
     "07-rmsnorm",
     "08-softmax",
+    "09-cross-entropy",
     "11-profiler",
     "12-case-files",
     "14-where-next",
     "sandbox",
+)
+
+TOO_LARGE = (
+    "np.empty(2**31 + 64, np.uint8)"  # chapter 9: an array that no page can have, since addresses have 32 bits there
 )
 
 
@@ -44,7 +57,8 @@ def reader(request):
         pytest.skip("the site was built without what runs Python in a page")
 
     def run(chapter, *steps):
-        command = ["node", str(root / "tests/site/run.mjs"), str(site), f"notebooks/{chapter}.html", json.dumps(steps)]
+        page = f"{'book' if chapter.startswith('labs/') else 'notebooks'}/{chapter}.html"
+        command = ["node", str(root / "tests/site/run.mjs"), str(site), page, json.dumps(steps)]
         done = subprocess.run([*command, "--chromium", find_chromium()], capture_output=True, text=True, timeout=400)
         assert done.returncode == 0, done.stderr[-3000:]
         answer = json.loads(done.stdout)
@@ -53,7 +67,7 @@ def reader(request):
         print(f"{chapter}: ready after {answer['ready_ms']} ms ({steps_ms}), {answer['bytes'] / 1e6:.1f} MB")
         return answer
 
-    run.site = site
+    run.root, run.site = root, site
     return run
 
 
@@ -88,10 +102,26 @@ def test_a_chapter_runs_to_its_end_with_the_built_pages_numbers(reader, chapter)
         source, shown = built[cell["number"]]
         # Of an exercise that is not solved the book shows no output, by the rule of book/extension/folds.py.
         unsolved = "# your line" in source or re.search(r"^(\S+ )?not yet\b", cell["text"], re.MULTILINE)
-        if not unsolved and "matplotlib" not in cell["text"]:
+        absent = "matplotlib" in cell["text"] or (TOO_LARGE in source and cell["text"].startswith("Not shown: "))
+        if not unsolved and not absent:
             assert comparable(cell["text"]) == comparable(shown), f"cell {cell['number']}"
     assert sum(cell["alive"] for cell in answer["cells"]) >= answer["players"]
     assert 12e6 < answer["bytes"] <= 20e6
+
+
+def test_a_reader_breaks_a_kernel_and_mends_it(reader):
+    """Chapter 5: without its barrier the block reduce races, and the report names both lines; put back, the race is gone."""
+    built = built_cells(reader.site / "notebooks/05-block-reduce.html")
+    number, watched = (
+        next(n for n in built if text in built[n][0]) for text in ("def block_reduce", "watch(block_reduce")
+    )
+    whole, barrier = built[number][0], "    cute.arch.barrier()\n"
+    assert whole.count(barrier) == 1
+    broken = [{"type": [number, whole.replace(barrier, "")]}, {"enter": watched}]
+    mended = [{"type": [number, whole]}, {"enter": watched}]
+    said, again = reader("05-block-reduce", *broken, *mended)["said"]
+    assert re.search(rf"Race \(read after write\).*cell {number}:\d+.*cell {number}:\d+", " ".join(said.split()))
+    assert comparable(again) == comparable(built[watched][1])
 
 
 def test_a_reader_mends_the_race_and_finds_the_change_again(reader):
@@ -147,3 +177,161 @@ def test_a_sandbox_kernel_travels_in_its_link(reader):
     assert not any("cute.arch.barrier()" in text for text in answer["linked"])
     text = " ".join(one(answer, 3)["text"].split())
     assert re.search(r"Race \(read after write\) on shared memory.*wrote at cell 2:\d+.*read at cell 2:\d+", text)
+
+
+# What the reader of an exercise writes, and what its cell shows once it is right; None: what the book's solution shows.
+EXERCISES = {
+    "00-ten-minute-win": ("axpy_kernel", r"^right"),
+    "01-memory-hierarchy": ("floors", None),
+    "02-layouts": ("Transpose", r"^right"),
+    "03-coalesced-loads": ("Widen", r"^right"),
+    "04-warp-reduce": ("sign_of_product", r"^right"),
+    "05-block-reduce": ("one_warp_finishes", r"^right"),
+    "06-cluster-reduce": ("log_sum_exp", r"^right"),
+    "07-rmsnorm": ("WithResidual", r"(?s)Right: all .*Right: all "),
+    "08-softmax": ("LogSumExp", r"^Right: all "),
+    "09-cross-entropy": ("LossAndEntropy", r"^right"),
+    "11-profiler": ("kept", None),
+    "12-case-files": ("lengths", None),
+    "14-where-next": ("log_softmax_tile", r"^right"),
+}
+
+
+@pytest.mark.parametrize("chapter", EXERCISES)
+def test_an_exercise_is_solved_in_the_page(reader, chapter):
+    """As a reader solves it: in the exercise's own cell, whose own lines then say that it is right."""
+    name, right = EXERCISES[chapter]
+    built = built_cells(reader.site / f"notebooks/{chapter}.html")
+    number, solution = [n for n in built if re.search(rf"^(class |def ){name}\b|^{name} = ", built[n][0], re.M)][:2]
+    typed = solved(built[number][0], built[solution][0]) if right else built[solution][0]
+    before, after = reader(chapter, {"enter": number}, {"type": [number, typed]}, {"enter": number})["said"]
+    if right:
+        assert not re.search(right, before, re.M) and re.search(right, after, re.M), (before, after)
+    else:
+        assert not before and comparable(after) == comparable(built[solution][1]) != ""
+
+
+def solved(exercise, solution):
+    """The exercise's text with the functions and classes of the solution in the place of its own, after what it imports."""
+    answers = {s.name: s for s in ast.parse(solution).body if isinstance(s, (ast.FunctionDef, ast.ClassDef))}
+    parts = [source_of(s, solution) for s in ast.parse(solution).body if isinstance(s, (ast.Import, ast.ImportFrom))]
+    for statement in ast.parse(exercise).body:
+        answer = answers.get(getattr(statement, "name", None))
+        if answer is None or getattr(answer, "bases", None):  # `class Widen(Widen)` has but what was missing
+            parts.append(source_of(statement, exercise))
+        if answer is not None:
+            parts.append(source_of(answer, solution))
+    return "\n\n\n".join(parts)
+
+
+def source_of(statement, source):
+    """The lines of a statement, its decorators included."""
+    first = min([statement.lineno, *(d.lineno for d in getattr(statement, "decorator_list", []))])
+    return "\n".join(source.splitlines()[first - 1 : statement.end_lineno])
+
+
+# Labs -------------------------------------------------------------------------------------------------------------------
+
+
+def cells_of(name, master):
+    """The code of a lab's cells."""
+    notebook = json.loads(release.notebook(name, master))
+    return ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
+
+
+def typed(name):
+    """The steps by which a student types a lab's solution into its page."""
+    master = (folders()[name] / f"{name}.md").read_text(encoding="utf-8")
+    whole = re.sub(rf"{student.HIDDEN[0]}\n.*?{student.HIDDEN[1]}\n", "", master, flags=re.DOTALL)
+    whole = re.sub(rf" *({'|'.join(student.SOLUTION)})\n", "", whole)
+    both = zip(cells_of(name, student.student_version(master)), cells_of(name, whole), strict=True)
+    steps = [{"type": [i, answer]} for i, (given, answer) in enumerate(both, 1) if given != answer]
+    assert steps
+    return steps
+
+
+@pytest.mark.parametrize("name", folders())
+def test_a_lab_is_solved_in_the_page_and_handed_in(reader, name):
+    """The solution typed in survives a reload and passes each check there; the download gets full marks, on other numbers."""
+    words = "Because each lane needs it."
+    steps = [*typed(name), {"answer": words}, {"reload": True}, {"run": 0}, {"download": True}]
+    answer = reader(f"labs/{name}", *steps)
+    assert not answer["requests_before"]
+    checks = [cell["text"] for cell in answer["cells"] if re.search("^right: ", cell["text"])]
+    assert len(checks) == len(re.findall(r"^labs\.check", "\n".join(cells_of(name, master_of(name))), re.M))
+    file, text = answer["downloaded"]
+    assert file == f"{name}.ipynb"
+    report = grade(name, file, text, seed=77)
+    assert report.full, report
+    cells = json.loads(text)["cells"]
+    assert cells[-1]["source"] == words and cells[-1]["metadata"]["nbgrader"]["grade_id"] == "explain"
+    given = json.loads(release.notebook(name, master_of(name)))["cells"]
+    assert [(c["id"], c["metadata"]) for c in cells] == [(c["id"], c["metadata"]) for c in given]
+
+
+def master_of(name):
+    """The student's version of a lab's text."""
+    return student.student_version((folders()[name] / f"{name}.md").read_text(encoding="utf-8"))
+
+
+def test_a_lab_that_is_not_solved_says_so_without_a_traceback(reader):
+    cells = reader("labs/butterfly", {"run": 0})["cells"]
+    told = [cell["text"] for cell in cells if "not filled in yet" in cell["text"]]
+    assert len(told) == 6 and not any("Traceback" in text for text in told)
+    assert told[-1].startswith("traffic: cell 6:23: RuntimeError: this cell is not filled in yet")
+
+
+def test_a_wrong_answer_is_told_its_mistake_in_the_page(reader):
+    """The butterfly that shuffles down leaves the right pair in lane 0 alone."""
+    steps = typed("butterfly")
+    for step in steps:
+        step["type"][1] = step["type"][1].replace("shuffle_sync_bfly", "shuffle_sync_down")
+    cells = reader("labs/butterfly", *steps, {"run": 0})["cells"]
+    said = next(cell["text"] for cell in cells if cell["text"].startswith("warps: "))
+    assert "every lane of the row needs the pair, and only lane 0 has it" in said
+
+
+def texts_of(name, content):
+    """(name, text) of a file of the site, and of the files that it packs."""
+    if name.endswith((".whl", ".zip")):
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            for entry in archive.namelist():
+                yield from texts_of(f"{name}/{entry}", archive.read(entry))
+        return
+    if name.endswith(".packed"):
+        content = zlib.decompress(content)
+    elif name.endswith(".bin"):
+        content = gzip.decompress(content)
+    text = content.decode("utf-8", "replace")
+    if name.endswith(".ipynb"):
+        text = "\n".join("".join(cell["source"]) for cell in json.loads(text)["cells"])
+    elif name.endswith(".html"):
+        text = unescape(re.sub(r"<[^>]+>", "", text))
+    yield name, text
+
+
+def test_no_solution_no_rubric_and_no_hidden_test_is_on_the_site(reader):
+    """Nor in what runs in the page: neither a line of a solution nor a seed."""
+    secret = {}
+    public = "".join(file.read_text(encoding="utf-8") for file in reader.root.glob("notebooks/*.md"))
+    public += "".join(file.read_text(encoding="utf-8") for file in reader.root.glob("quack_tutorial/**/*.py"))
+    for name, home in folders().items():
+        lines = student.solution_lines((home / f"{name}.md").read_text(encoding="utf-8"))
+        secret[name] = [line for line in lines if len(line) >= 30 and line not in public and "labs.check(" not in line]
+        assert len(secret[name]) >= 3
+    hidden = set(
+        re.findall(r"seed=\d+", "".join((h / f"{n}.md").read_text(encoding="utf-8") for n, h in folders().items()))
+    )
+    assert hidden
+    seen = set()
+    for file in sorted(reader.site.rglob("*")):
+        if not file.is_file() or file.suffix in (".woff", ".woff2", ".png"):
+            continue
+        for name, text in texts_of(file.relative_to(reader.site).as_posix(), file.read_bytes()):
+            seen.add(name.split("/")[0])
+            assert "answers.toml" not in name
+            marks = () if "quack_tutorial/labs/" in name else ("### BEGIN", "### END")  # the code that knows the marks
+            told = [words for words in (*hidden, *marks) if words in text]
+            told += [line for lines in secret.values() for line in lines if line in text]
+            assert not told, (name, told)
+    assert {"book", "notebooks", "runtime", "_sources", "searchindex.js"} <= seen

@@ -1,16 +1,35 @@
-"""What the site needs beyond Jupyter Book's settings: launch buttons only where they work, notebooks to download, and what
-runs a chapter's cells in the page, where `scripts/browser_runtime.py fetch` has brought it."""
+"""What the site needs beyond Jupyter Book's settings: launch buttons only where they work, notebooks to download, a page for
+each lab, and what runs cells in the page, where `scripts/browser_runtime.py fetch` has brought it."""
 
 import importlib.util
 import json
+import re
 import shutil
 from pathlib import Path
+
+from quack_tutorial.labs import folders, release, student
 
 
 def hide_launch_buttons_without_repository(app, config):
     """Drop the launch buttons while `repository: url` in _config.yml is empty: the theme would fail on them."""
     if not config.html_theme_options.get("repository_url"):
         config.html_theme_options["launch_buttons"] = {}
+
+
+GRADED = re.compile(r"(?<=\{code-cell\} ipython3\n)---\n(nbgrader:\n  grade: true\n)")
+
+
+def write_labs(app, config):
+    """Write the page of each lab into book/labs: the student's copy, and beside it the notebook that is handed in.
+
+    The master stays outside of what the site is built from. A check fails there, since nothing is filled in, and may.
+    """
+    for name, home in folders().items():
+        copy = student.student_version((home / f"{name}.md").read_text(encoding="utf-8"))
+        page = Path(app.srcdir, "book/labs", f"{name}.md")
+        page.parent.mkdir(exist_ok=True)
+        page.write_text(GRADED.sub(r"---\ntags: [raises-exception]\n\1", copy), encoding="utf-8")
+        page.with_suffix(".ipynb").write_text(release.notebook(name, copy), encoding="utf-8")
 
 
 def offer_notebook(app, pagename, templatename, context, doctree):
@@ -44,9 +63,10 @@ def pack_runtime(app):
 
 
 def offer_running(app, pagename, templatename, context, doctree):
-    """Give a chapter the button Run in this page."""
+    """Give a chapter or a lab the button Run in this page."""
     manifest = Path(app.outdir, "runtime/manifest.json")
-    if doctree is None or not pagename.startswith("notebooks/") or pagename in NEED_TORCH or not manifest.exists():
+    has_cells = pagename.startswith(("notebooks/", "book/labs/")) and pagename not in NEED_TORCH
+    if doctree is None or not has_cells or not manifest.exists():
         return
     size = json.loads(manifest.read_text(encoding="utf-8"))["bytes"]
     context["metatags"] = f'{context.get("metatags", "")}\n<meta name="qt-runtime-bytes" content="{size}">'
@@ -56,6 +76,7 @@ def offer_running(app, pagename, templatename, context, doctree):
 
 def setup(app):
     app.connect("config-inited", hide_launch_buttons_without_repository)
+    app.connect("config-inited", write_labs, priority=100)  # before the table of contents is read, which names them
     # Before the theme draws its buttons (priority 501), or it would not know of the notebook.
     app.connect("html-page-context", offer_notebook, priority=400)
     app.connect("builder-inited", pack_runtime)

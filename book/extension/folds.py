@@ -22,7 +22,8 @@ LABELS = {"all": "Solution", "input": "Code", "output": "Output"}  # of what hid
 GUESS = re.compile(r"guess = [^#]*(?:# *(?P<unit>.*))?")
 FORM = """<form class="qt-predict" data-predict="{n}" hidden>
 <label>{label} <input type="text" autocomplete="off"></label> {unit}<button type="submit">{button}</button></form>"""
-UNSOLVED = re.compile(r"^(\S+ )?not yet\b", re.MULTILINE)  # what an exercise prints before it is solved
+# What an exercise prints before it is solved, and a lab's check before its cell is filled in.
+UNSOLVED = re.compile(r"^(\S+ )?not yet\b|this cell is not filled in yet", re.MULTILINE)
 KEPT = '<p class="qt-predicted" data-predict="{n}" hidden></p>'
 
 

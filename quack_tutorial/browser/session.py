@@ -8,7 +8,7 @@ cell's file is named `cell N`, the number that the page shows beside it, so that
 | `text`       | printed text, in pieces                                                          |
 | `value`      | the text of a value                                                              |
 | `html`       | a figure                                                                         |
-| `error`      | a traceback, without the frames of this file                                     |
+| `error`      | a traceback, without the frames of this file, or the sentence of a lab's check      |
 | `chart`      | a sentence: this chart cannot be drawn here, the one in the page is the book's   |
 
 Not covered: magics, `In` and `Out`, widgets, rich outputs other than HTML.
@@ -94,7 +94,12 @@ def _split(source, file):
 
 
 def told_error(error):
-    """The traceback of a cell's error as text, from the cell's own line on; a sentence more for what only a GPU has."""
+    """The traceback of a cell's error as text, from the cell's own line on; a sentence more for what only a GPU has.
+
+    An error that says how a notebook shows it, as a lab's check does, is shown so.
+    """
+    if hasattr(error, "_render_traceback_"):
+        return "\n".join(error._render_traceback_())
     frame = error.__traceback__
     while frame is not None and frame.tb_frame.f_code.co_filename == __file__:
         frame = frame.tb_next

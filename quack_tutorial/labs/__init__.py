@@ -93,14 +93,19 @@ def check(name: str, answer, *parts: str, seed: int = 0) -> None:
     Without `parts` all of the lab's checks count. The command `quack-tutorial grade` does the same from outside.
     """
     from . import diagnoses, trial
+    from .judgement import Refused
 
     module = lab(name)
     asked = answer.__name__ if answer.__name__ in module.FUNCTIONS else ""
     parts = parts or tuple(name for name in module.CHECKS if (name == asked) == bool(asked))
     cases = [case for case in module.cases(seed) if case.target == asked]
-    checks = diagnoses.judge(module, trial.outcomes({answer.__name__: answer}, cases))
-    failed = [one for one in checks if one.diagnosis and one.name in parts]
+    try:
+        checks = diagnoses.judge(module, trial.outcomes({answer.__name__: answer}, cases))
+        failed = [(one.name, one.diagnosis) for one in checks if one.diagnosis and one.name in parts]
+    except Refused as refused:  # nothing can be tried
+        failed = [(parts[0], refused.diagnosis)]
     if failed:
-        lines = (f"    {file}:{number}:  {text}" for file, number, text in failed[0].diagnosis.lines)
-        raise NotYet("\n".join([f"{failed[0].name}: {failed[0].diagnosis.message}", *lines]))
+        name, told = failed[0]
+        lines = (f"    {file}:{number}:  {text}" for file, number, text in told.lines)
+        raise NotYet("\n".join([f"{name}: {told.message}", *lines])) from None
     print("right:", ", ".join(parts))

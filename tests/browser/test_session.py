@@ -81,3 +81,14 @@ def test_what_needs_a_gpu_says_so_in_one_sentence(session):
 def test_a_chart_is_left_as_the_book_has_it(session, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert outputs(session, 1, "import matplotlib.pyplot")[1] == [("chart", CHART)]
+
+
+def test_a_labs_check_is_told_in_sentences(session):
+    """What is wrong, also where nothing can be tried; the traceback would be the grader's."""
+    source = "from quack_tutorial import labs\n"
+    outputs(session, 1, source + "def shuffles(width):\n    return 3\n\nclass ClipToSecond:\n    pass")
+    ended, told = outputs(session, 2, "labs.check('butterfly', shuffles)")
+    assert not ended and told[0][1].startswith("shuffles: shuffles(2) returns 3. ") and "\n" not in told[0][1]
+    ended, told = outputs(session, 3, "labs.check('butterfly', ClipToSecond, 'groups')")
+    wanted = "groups: ClipToSecond needs a @cute.jit method __call__(self, mX, mY)"
+    assert not ended and told == [("error", wanted)]

@@ -45,6 +45,11 @@ def test_each_check_of_the_lab_has_its_cell_and_its_points(master):
     assert found == lab(name).CHECKS
 
 
+def test_it_has_a_page_of_the_book(master, root):
+    name, _ = master
+    assert f"\n  - file: book/labs/{name}\n" in (root / "_toc.yml").read_text(encoding="utf-8")
+
+
 def test_a_question_is_answered_in_words_and_has_a_rubric(master):
     _, text = master
     meta, answer = re.search(r'^\+\+\+ (\{"nbgrader".*\})\n(.*)\Z', text, re.DOTALL | re.MULTILINE).groups()

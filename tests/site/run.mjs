@@ -5,14 +5,19 @@
 // STEPS is a JSON list of
 //   {"run": N}                        run cell N (0: all cells), and wait until it is done
 //   {"replace": [N, TEXT, BY]}        change the text of cell N
+//   {"type": [N, TEXT]}               type the whole text of cell N
+//   {"enter": N}                      press Ctrl-Enter in cell N, wait until nothing runs, and note what the cell shows then
+//   {"answer": TEXT}                  write the answer in words, in a lab
+//   {"download": true}                download the page as a notebook
 //   {"reload": true}                  load the page again and start Python again
 //   {"choose": [LABEL, VALUE]}        set the control of that label, in the sandbox
 //   {"link": true}                    copy the link, and open it in a fresh profile
 //   {"stop": N}                       run cell N, ask for a stop after a second, say how long that took
-// and the answer one JSON object: {players (alive in the built page), ready_ms, took_ms: {step}, bytes, requests_before, cells: [{number, state, text, figures, alive, took}], stopped_ms,
-// findings}, `findings` as in check.mjs. A cell's `alive` counts its players that a script has brought to life.
+// and the answer one JSON object: {players (alive in the built page), ready_ms, took_ms: {step}, bytes, requests_before, cells: [{number, state, text, figures, alive, took}], said:
+// [text], downloaded: [name, text], stopped_ms, findings}, `findings` as in check.mjs. A cell's `alive` counts its players that a
+// script has brought to life.
 
-import { statSync } from "node:fs";
+import { readFileSync, statSync } from "node:fs";
 import { resolve } from "node:path";
 
 import { fileOf, launch, serve, watch } from "./site.mjs";
@@ -37,6 +42,8 @@ const cellsOf = (nodes) => {
   return cells;
 };
 
+const idle = (page) => page.waitForFunction(() => window.quackCells.idle(), null, LONG);
+
 async function begin(page) {
   await page.click(".qt-start");
   await page.waitForSelector(".qt-run-bar[data-ready-ms]", { timeout: 90_000 });
@@ -57,7 +64,7 @@ async function main() {
     const players = await page.locator(".cell_output [data-ready]").count();
     await begin(page);
     const said = async (name) => JSON.parse(await page.getAttribute(".qt-run-bar", name));
-    const answer = { players, ready_ms: await said("data-ready-ms"), took_ms: await said("data-took-ms"), requests_before: before };
+    const answer = { players, said: [], ready_ms: await said("data-ready-ms"), took_ms: await said("data-took-ms"), requests_before: before };
     for (const step of JSON.parse(steps)) {
       if (step.reload) {
         await page.reload({ waitUntil: "load" });
@@ -82,7 +89,20 @@ async function main() {
         await begin(page);
       } else if (step.run !== undefined) {
         await page.evaluate((n) => window.quackCells.run(n), step.run);
-        await page.waitForFunction(() => window.quackCells.idle(), null, LONG);
+        await idle(page);
+      } else if (step.type) {
+        const [number, text] = step.type;
+        await page.getByLabel(`Code of cell ${number}`, { exact: true }).fill(text);
+      } else if (step.enter) {
+        await page.getByLabel(`Code of cell ${step.enter}`, { exact: true }).press("Control+Enter");
+        await idle(page);
+        const cells = await page.$$eval("article.bd-article div.cell", cellsOf);
+        answer.said.push(cells.find((cell) => cell.number === step.enter).text);
+      } else if (step.answer) {
+        await page.getByLabel("Your answer in words").fill(step.answer);
+      } else if (step.download) {
+        const [file] = await Promise.all([page.waitForEvent("download"), page.click('[data-do="download"]')]);
+        answer.downloaded = [file.suggestedFilename(), readFileSync(await file.path(), "utf8")];
       } else if (step.stop) {
         await page.evaluate((n) => window.quackCells.run(n), step.stop);
         await page.waitForFunction((n) => window.quackCells.state(n) === "running", step.stop, LONG);

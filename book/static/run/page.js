@@ -20,19 +20,20 @@ export async function start(bar, base) {
 export function open(bar, base) {
   if (!page) {
     const words = bar.querySelector("[role=status]");
-    page = { bar, words, base, worker: null, running: null, queue: [], kept: readKept(), cells: [] };
+    page = { bar, words, base, worker: null, running: null, queue: [], kept: readKept(), cells: [], answers: [] };
     page.opened = prepare();
   }
   return page.opened;
 }
 
 async function prepare() {
-  const address = new URL(`../_sources/${location.pathname.split("/").slice(-2).join("/")}`, page.base);
-  page.notebook = await (await fetch(address.href.replace(/\.html$/, ".ipynb"))).json();
+  const path = location.pathname.slice(new URL("..", page.base).pathname.length).replace(/\.html$/, ".ipynb");
+  page.notebook = await (await fetch(new URL(`../_sources/${path}`, page.base))).json();
   const linked = await link.read(location.hash);
   const sources = page.notebook.cells.filter((cell) => cell.cell_type === "code" && !text(cell).includes("google.colab"));
   page.cells = sources.map((source, i) => ({ number: i + 1, source, built: text(source), state: "new", linked: linked[i + 1] }));
   for (const node of document.querySelectorAll("article.bd-article div.cell")) placeIn(node);
+  page.notebook.cells.filter((cell) => cell.cell_type === "markdown" && cell.metadata.nbgrader?.solution).forEach(placeAnswer);
   const buttons = { all: "Run all cells", stop: "Stop", link: "Copy link", download: "Download as notebook" };
   const html = Object.entries(buttons).map(([name, words]) => `<button type="button" data-do="${name}">${words}</button>`);
   page.bar.insertAdjacentHTML("beforeend", `<span class="qt-run-buttons">${html.join(" ")}</span>`);
@@ -78,6 +79,16 @@ function placeIn(node) {
   cell.resetButton.hidden = cell.editor.text() === cell.built;
 }
 
+// A lab's question that is answered in words: a box to write in takes the place of the paragraph that stands for the answer.
+function placeAnswer(source) {
+  const built = text(source), box = document.createElement("textarea");
+  Object.assign(box, { className: "qt-answer-box", rows: 6, value: page.kept[built] ?? "", placeholder: built });
+  box.setAttribute("aria-label", "Your answer in words");
+  box.addEventListener("input", () => remember(built, box.value || built));
+  [...document.querySelectorAll("article.bd-article p")].find((one) => one.textContent === built).replaceWith(box);
+  page.answers.push({ source, box });
+}
+
 function adopt(cell, node) {
   cell.output = node.querySelector("div.cell_output");
   cell.figures = cell.output ? [...cell.output.querySelectorAll(":scope > .output.text_html")] : [];
@@ -104,10 +115,14 @@ function readKept() {
 
 function keep(cell) {
   const text = cell.editor.text();
-  if (text === cell.built) delete page.kept[cell.built];
-  else page.kept[cell.built] = text;
+  remember(cell.built, text);
   cell.resetButton.hidden = text === cell.built;
   if (cell.state === "done" && cell.ran !== text) mark(cell, "changed", "changed since it ran");
+}
+
+function remember(built, text) {
+  if (text === built) delete page.kept[built];
+  else page.kept[built] = text;
   try {
     if (Object.keys(page.kept).length) localStorage.setItem(KEPT, JSON.stringify(page.kept));
     else localStorage.removeItem(KEPT);
@@ -131,6 +146,7 @@ async function copyLink() {
 
 function download() {
   for (const cell of page.cells) if (cell.node) cell.source.source = cell.editor.text();
+  for (const { source, box } of page.answers) if (box.value) source.source = box.value;
   const link = document.createElement("a");
   link.href = URL.createObjectURL(new Blob([JSON.stringify(page.notebook, null, 1)], { type: "application/x-ipynb+json" }));
   link.download = location.pathname.split("/").at(-1).replace(/\.html$/, ".ipynb");

@@ -1,0 +1,217 @@
+"""What runs in the page is fetched as pinned or not at all, and the package that comes with it holds what pages need."""
+
+import functools
+import hashlib
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import threading
+import zipfile
+import zlib
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from quack_tutorial.labs import folders, student
+
+if sys.platform == "emscripten":
+    pytest.skip("a page has neither processes nor servers", allow_module_level=True)
+
+OURS = b"numpy as another site serves it"
+THEIRS = b"numpy as Pyodide's distribution has it"
+
+
+def digest(content):
+    return hashlib.sha256(content).hexdigest()
+
+
+@pytest.fixture
+def runtime(root):
+    """scripts/browser_runtime.py as a module."""
+    spec = importlib.util.spec_from_file_location("browser_runtime", root / "scripts/browser_runtime.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+# Fetching: from servers and folders of this test, with their own sums ---------------------------------------------------
+
+
+@pytest.fixture
+def distribution(tmp_path, runtime, monkeypatch):
+    """The folder that a server hands out in the place of Pyodide's distribution; the sums of both numpys are those known."""
+    folder = tmp_path / "distribution"
+    folder.mkdir()
+    handler = functools.partial(SimpleHTTPRequestHandler, directory=str(folder))
+    monkeypatch.setattr(SimpleHTTPRequestHandler, "log_message", lambda *words: None)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    monkeypatch.setattr(runtime, "OFFICIAL", f"http://127.0.0.1:{server.server_port}/{runtime.NUMPY}")
+    monkeypatch.setattr(runtime, "NUMPY_SHA256", {digest(THEIRS): "Pyodide's distribution", digest(OURS): "another"})
+    yield folder
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def cache(tmp_path, runtime):
+    """A cache that has Pyodide."""
+    folder = tmp_path / "cache"
+    (folder / f"pyodide-{runtime.PYODIDE}").mkdir(parents=True)
+    return folder
+
+
+def put(folder, runtime, content):
+    folder.mkdir(exist_ok=True)
+    (folder / runtime.NUMPY).write_bytes(content)
+    return str(folder)
+
+
+def test_the_official_file_is_taken_when_it_is_the_pinned_one(runtime, distribution, cache):
+    put(distribution, runtime, THEIRS)
+    runtime.fetch(cache, "official")
+    assert (cache / runtime.NUMPY).read_bytes() == THEIRS
+
+
+def test_an_official_file_with_another_sum_is_refused(runtime, distribution, cache):
+    put(distribution, runtime, THEIRS + b" ")
+    with pytest.raises(runtime.Unavailable, match="has another sha256 than the one that Pyodide 0.29.3 names"):
+        runtime.fetch(cache, "official")
+    assert not runtime.available(cache)
+
+
+def test_only_the_official_file_is_published(runtime, distribution, cache, monkeypatch):
+    """Neither a folder's file nor one that an earlier build left is packed when the official one cannot be had."""
+    put(cache, runtime, OURS)
+    assert not list(distribution.iterdir())
+    with pytest.raises(runtime.Unavailable, match=r"numpy for Pyodide is not in reach, nor at http"):
+        runtime.fetch(cache, "official")
+    assert not runtime.available(cache)
+    put(distribution, runtime, OURS)
+    with pytest.raises(runtime.Unavailable, match="another sha256"):
+        runtime.fetch(cache, "official")
+    assert not runtime.available(cache)
+
+
+def test_a_local_build_takes_either_file_from_a_folder(runtime, distribution, cache, tmp_path):
+    for content in (OURS, THEIRS):
+        (cache / runtime.NUMPY).unlink(missing_ok=True)
+        runtime.fetch(cache, put(tmp_path / "wheels", runtime, content))
+        assert (cache / runtime.NUMPY).read_bytes() == content
+    (cache / runtime.NUMPY).unlink()
+    folder = put(tmp_path / "wheels", runtime, b"something else")
+    with pytest.raises(runtime.Unavailable, match=f"not in {folder}, nor at http"):
+        runtime.fetch(cache, folder)
+
+
+@pytest.fixture
+def npm(tmp_path, runtime, monkeypatch):
+    """A function: from here on npm gives a package of these files."""
+    if os.name == "nt":
+        pytest.skip("the npm of this test is a shell script")
+    monkeypatch.setattr(runtime, "_numpy", lambda *words: None)
+
+    def give(files):
+        archive = tmp_path / "given.tgz"
+        with tarfile.open(archive, "w:gz") as tar:
+            for name in files:
+                (tmp_path / name).write_text(name, encoding="utf-8")
+                tar.add(tmp_path / name, f"package/{name}")
+        (tmp_path / "bin").mkdir(exist_ok=True)
+        script = tmp_path / "bin/npm"
+        script.write_text(f'#!/bin/sh\nfor last; do :; done\ncp "{archive}" "$last/pyodide.tgz"\n', encoding="utf-8")
+        script.chmod(0o755)
+        monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
+        return digest(archive.read_bytes())
+
+    return give
+
+
+def test_pyodide_is_taken_when_it_is_the_pinned_one(runtime, npm, tmp_path, monkeypatch):
+    monkeypatch.setattr(runtime, "PYODIDE_SHA256", npm(runtime.PYODIDE_FILES))
+    runtime.fetch(tmp_path / "new")
+    stored = tmp_path / f"new/pyodide-{runtime.PYODIDE}"
+    assert {file.name for file in stored.iterdir()} == set(runtime.PYODIDE_FILES)
+
+
+def test_another_pyodide_is_refused_and_leaves_nothing(runtime, npm, tmp_path):
+    npm(runtime.PYODIDE_FILES)
+    with pytest.raises(runtime.Unavailable, match=r"npm gives for pyodide@0.29.3 has another sha256 than 924f3167d6bf"):
+        runtime.fetch(tmp_path / "new")
+    assert not list((tmp_path / "new").iterdir())
+
+
+def test_without_npm_the_site_is_built_without_the_button_and_says_so(runtime, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(runtime.fetch, "__defaults__", (tmp_path / "new", None))
+    runtime.main(["browser_runtime.py", "fetch"])
+    assert capsys.readouterr().out == (
+        "The site is built without its button Run in this page: npm, which fetches Pyodide, is not installed.\n"
+    )
+
+
+def test_the_pins_are_those_of_pyodides_own_list(root, runtime):
+    """The file's name and sum that are demanded for publishing stand in Pyodide's own list of packages."""
+    found = root / f".runtime/pyodide-{runtime.PYODIDE}/pyodide-lock.json"
+    if not found.exists():
+        pytest.skip("Pyodide is not here: python scripts/browser_runtime.py fetch")
+    numpy = json.loads(found.read_text(encoding="utf-8"))["packages"]["numpy"]
+    assert (numpy["file_name"], numpy["sha256"]) == (runtime.NUMPY, next(iter(runtime.NUMPY_SHA256)))
+
+
+def test_what_is_published_demands_the_official_file(root):
+    yaml = pytest.importorskip("yaml", reason="the workflow is YAML")
+    workflow = yaml.safe_load((root / ".github/workflows/pages.yml").read_text(encoding="utf-8"))
+    builds = [step["run"] for step in workflow["jobs"]["build"]["steps"] if "make book" in step.get("run", "")]
+    assert len(builds) == 1 and builds[0].startswith("PYODIDE_WHEELS=official make book")
+
+
+# The package ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def wheel(runtime, tmp_path):
+    runtime.write_wheel(tmp_path / "package.whl")
+    with zipfile.ZipFile(tmp_path / "package.whl") as archive:
+        yield archive
+
+
+def test_the_same_sources_give_the_same_bytes(runtime, tmp_path):
+    runtime.write_wheel(tmp_path / "a.whl")
+    runtime.write_wheel(tmp_path / "b.whl")
+    assert (tmp_path / "a.whl").read_bytes() == (tmp_path / "b.whl").read_bytes()
+
+
+def test_the_package_holds_each_labs_checks_and_no_solution(wheel):
+    names = wheel.namelist()
+    assert [n for n in names if not n.startswith("quack_tutorial/")] == [f"labs/{lab}/lab.packed" for lab in folders()]
+    for lab, home in folders().items():
+        packed = zlib.decompress(wheel.read(f"labs/{lab}/lab.packed")).decode("utf-8")
+        lines = {line.strip() for line in packed.splitlines()}
+        secret = student.solution_lines((home / f"{lab}.md").read_text(encoding="utf-8"))
+        assert len(secret) >= 8 and not lines & set(secret) and "seed=2207" not in packed
+
+
+def test_the_labs_checks_work_where_there_is_nothing_but_the_package(wheel, tmp_path):
+    wheel.extractall(tmp_path / "page")
+    script = (
+        "from quack_tutorial import labs\n"
+        "print(labs.__file__, *labs.folders())\n"
+        "def time_us(nbytes, gb_s): return nbytes / gb_s * 1e-3\n"
+        "labs.check('floor', time_us, 'time_us')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path / "page")},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.splitlines()[1:] == ["right: time_us"], done.stderr
+    file, *found = done.stdout.splitlines()[0].split()
+    assert file.startswith(str(tmp_path)) and found == list(folders())
+    shutil.rmtree(tmp_path / "page")
