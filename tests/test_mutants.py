@@ -62,7 +62,7 @@ print(next(outcome.said for outcome in broken.outcomes if "barrier() removed" in
 def test_a_notebooks_cell_is_called_by_its_number():
     pytest.importorskip("ipykernel", reason="ipykernel is not installed, which runs notebooks")
     first = "import numpy as np\nfrom quack_tutorial.simulator.loading import answer_imports\nanswer_imports(globals())"
-    cells = [first, Path(broken_block.__file__).read_text(encoding="utf-8"), BREAKS]
+    cells = [first, Path(broken_block.__file__).read_text(encoding="utf-8").strip(), BREAKS]
     script = IN_A_NOTEBOOK.format(cells=cells)
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert "cell 2:" in done.stdout and "cell:" not in done.stdout, done.stdout + done.stderr
