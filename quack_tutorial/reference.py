@@ -6,6 +6,8 @@
 | `softmax_backward`                             | the gradient of its input, from y and dy                           |
 | `rmsnorm`, `rmsnorm_rstd`                      | RMSNorm with weight, bias, residual; 1 / root mean square          |
 | `rmsnorm_dx`, `rmsnorm_dw`, `rmsnorm_db`       | the gradients of its input, weight and bias                        |
+| `layernorm`, `layernorm_stats`                 | LayerNorm with weight and bias; mean and 1 / standard deviation    |
+| `layernorm_dx`, `layernorm_dw`                 | the gradients of its input and weight; its bias's is `rmsnorm_db`  |
 | `logsumexp`                                    | log(sum(exp(x))) of the last axis                                  |
 | `cross_entropy`, `cross_entropy_backward`      | the loss of each row; the gradient of the logits                   |
 | each of these with `_error`                    | the largest error of a result over what is tolerated: right if <= 1 |
@@ -28,6 +30,10 @@ more. eps is 2^-23, twice the error of one rounding.
 | rmsnorm_rstd            | 4 ulp                                                                                       |
 | rmsnorm_dx              | eps (4 |rstd w dy| + (10 + log2(N) / 2) rstd |x'| mean|x' w dy| + 2 |dresidual|), x' = x rstd |
 | rmsnorm_dw, rmsnorm_db  | eps (4 + log2(M)) sum|dy x'|, eps (1 + log2(M)) sum|dy|                                      |
+| layernorm               | 5 ulp of the largest of |x' w|, |b| and the result, and |w| s (1 + s |x'|), x' = (x - mean) rstd |
+| layernorm_stats         | eps (1 + log2(N) / 2) mean|x|; 4 ulp and s^2 rstd                                           |
+| layernorm_dx            | eps rstd (4 |w dy| + (4 + log2(N) / 2) mean|w dy| + (12 + log2(N) / 2) |x'| mean|x' w dy|)   |
+| layernorm_dw            | eps (6 + log2(M)) sum|dy x'|                                                                |
 | logsumexp               | eps (4 + log2(N) / 2 + |max| + |lse| + 2 mean)                                               |
 | cross_entropy           | that plus eps (|x_target| + |loss|), or 5e-5 of the loss, whichever is more                     |
 | cross_entropy_backward  | eps |dloss| (p (4 + log2(N) / 2 + 2 (|x - lse| + mean) + |lse|) + [target]) + 2^-126 |dloss|  |
@@ -47,6 +53,11 @@ logarithm absolutely, and the addition rounds at the size of the result; a loss 
 of that size, so 5e-5 of it alone would ask for more than float32 holds. A rounded log-sum-exp moves every p by that much
 relative to itself, hence |lse|; and exp may flush what is below 2^-126 to 0. Where a bound is not 0, 2^-148 is added for
 results that have lost digits to underflow.
+
+Why, LayerNorm: the mean may be off by eps (1 + log2(N) / 2) mean|x|, which is s = that times rstd in x'. It moves x' by s; it moves
+the variance about it by no more than its square, which is why the variance must be taken about the mean that was found. x - mean
+rounds once more than RMSNorm has to. The gradients start from the mean and rstd that they are given, and have s, as x' has, only
+where they are given none.
 
 Not covered: rows whose squares leave the range of float32 in RMSNorm (its kernels do not scale).
 """
@@ -219,6 +230,78 @@ def rmsnorm_db_error(dy, result, dtype):
     return _largest(result, dy.sum(axis=0), dtype, bound)
 
 
+def layernorm_stats(x, eps=1e-5):
+    """(mean, 1 / sqrt(mean((x - mean)^2) + eps)) of the last axis in float64; each of the shape of x without its last axis."""
+    x = _float64(x)
+    mean = x.mean(axis=-1)
+    return mean, 1.0 / np.sqrt(((x - mean[..., None]) ** 2).mean(axis=-1) + eps)
+
+
+def layernorm_stats_error(x, mean, rstd, eps=1e-5):
+    """The largest error of float32 `mean` and `rstd`, over what is tolerated."""
+    right_mean, right_rstd = layernorm_stats(x, eps)
+    spread = _mean_spread(x, right_rstd[..., None])[..., 0]
+    of_mean = _largest(mean, right_mean, "float32", spread / right_rstd)
+    return max(of_mean, _largest(rstd, right_rstd, "float32", 4 * ulp(right_rstd, "float32") + spread**2 * right_rstd))
+
+
+def layernorm(x, weight=None, bias=None, eps=1e-5):
+    """(x - mean) rstd weight + bias in float64; weight and bias have the length of the last axis."""
+    x, (mean, rstd) = _float64(x), layernorm_stats(x, eps)
+    scaled = (x - mean[..., None]) * rstd[..., None]
+    scaled = scaled if weight is None else scaled * _float64(weight)
+    return scaled if bias is None else scaled + _float64(bias)
+
+
+def layernorm_error(x, result, dtype, weight=None, bias=None, eps=1e-5):
+    """The largest error of `result` as LayerNorm, over what is tolerated."""
+    reference, normalised = layernorm(x, weight, bias, eps), layernorm(x, eps=eps)
+    w = 1.0 if weight is None else np.abs(_float64(weight))
+    largest = np.maximum(np.abs(reference), np.abs(normalised) * w)
+    if bias is not None:
+        largest = np.maximum(largest, np.abs(_float64(bias)))
+    spread = _mean_spread(x, layernorm_stats(x, eps)[1][..., None])
+    bound = 5 * ulp(largest, "float32") + w * spread * (1 + spread * np.abs(normalised))
+    return _largest(result, reference, dtype, bound)
+
+
+def layernorm_dx(x, dy, weight=None, mean=None, rstd=None, eps=1e-5):
+    """The gradient of LayerNorm's input: rstd (w dy - mean(w dy) - x' mean(x' w dy)) in float64, x' = (x - mean) rstd.
+
+    `mean` and `rstd` are what the forward pass saved, of the shape of x without its last axis (None: found from x).
+    """
+    normalised, rstd, wdy, _ = _centred_terms(x, dy, weight, mean, rstd, eps)
+    slope = (normalised * wdy).mean(axis=-1, keepdims=True)
+    return rstd * (wdy - wdy.mean(axis=-1, keepdims=True) - normalised * slope)
+
+
+def layernorm_dx_error(x, dy, result, dtype, weight=None, mean=None, rstd=None, eps=1e-5):
+    """The largest error of `result` as the gradient of LayerNorm's input, over what is tolerated."""
+    normalised, scale, wdy, spread = _centred_terms(x, dy, weight, mean, rstd, eps)
+    tree, size = _tree(wdy.shape[-1]), np.abs(normalised)
+    of_wdy, slope = (np.abs(terms).mean(axis=-1, keepdims=True) for terms in (wdy, normalised * wdy))
+    bound = EPS * scale * (4 * np.abs(wdy) + (4 + tree) * of_wdy + (12 + tree) * size * slope)
+    bound = bound + scale * spread * (slope + size * of_wdy)
+    return _largest(result, layernorm_dx(x, dy, weight, mean, rstd, eps), dtype, bound)
+
+
+def layernorm_dw(x, dy, mean=None, rstd=None, eps=1e-5):
+    """The gradient of LayerNorm's weight: the sum of dy (x - mean) rstd over the M rows of (M, N) arrays, in float64, (N,).
+
+    With `mean` and `rstd` given, (M,) each, x and dy may be some of the columns.
+    """
+    normalised, _, dy, _ = _centred_terms(x, dy, None, mean, rstd, eps)
+    return (dy * normalised).sum(axis=0)
+
+
+def layernorm_dw_error(x, dy, result, dtype, mean=None, rstd=None, eps=1e-5):
+    """The largest error of `result` as the gradient of LayerNorm's weight, over what is tolerated."""
+    normalised, _, dy, spread = _centred_terms(x, dy, None, mean, rstd, eps)
+    bound = EPS * (6 + np.log2(max(len(dy), 1))) * np.abs(dy * normalised).sum(axis=0)
+    bound = bound + (spread * np.abs(dy)).sum(axis=0)
+    return _largest(result, (dy * normalised).sum(axis=0), dtype, bound)
+
+
 def logsumexp(x):
     """log(sum(exp(x))) of the last axis in float64, as torch.logsumexp: -inf for rows all -inf, +inf for rows with one."""
     x = _float64(x)
@@ -304,6 +387,21 @@ def _backward_terms(x, dy, weight, rstd, eps):
     x, dy = _float64(x, dy)
     rstd = (rmsnorm_rstd(x, eps=eps) if rstd is None else _float64(rstd))[..., None]
     return x * rstd, rstd, dy if weight is None else dy * _float64(weight)
+
+
+def _mean_spread(x, rstd):
+    """How far float32 may be from the mean of each row, times rstd: by so much may (x - mean) rstd be off."""
+    x = _float64(x)
+    return EPS * (1 + _tree(x.shape[-1])) * np.abs(x).mean(axis=-1, keepdims=True) * rstd
+
+
+def _centred_terms(x, dy, weight, mean, rstd, eps):
+    """(x - mean) rstd, rstd with an axis for the columns, w dy, and how far the first may be off where no mean is given."""
+    x, dy = _float64(x, dy)
+    found = layernorm_stats(x, eps) if mean is None else _float64(mean, rstd)
+    mean, scale = (one[..., None] for one in found)
+    spread = _mean_spread(x, scale) if rstd is None else 0.0
+    return (x - mean) * scale, scale, dy if weight is None else dy * _float64(weight), spread
 
 
 def _logsumexp_bound(x):

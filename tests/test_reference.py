@@ -106,6 +106,37 @@ def test_rmsnorm_by_hand():
     np.testing.assert_allclose(reference.rmsnorm([[1.0, 1.0]], residual=[[2.0, 3.0]], eps=3.5), [[0.75, 1.0]])
 
 
+def test_layernorm_by_hand():
+    # 1 and 7 are 3 from their mean; with eps 16 the root is 5
+    np.testing.assert_allclose(reference.layernorm([[1.0, 7.0]], [5.0, 10.0], [1.0, 0.0], eps=16), [[-2.0, 6.0]])
+    np.testing.assert_allclose(reference.layernorm_stats([[1.0, 7.0]], eps=16), [[4.0], [0.2]])
+
+
+def test_layernorm_and_its_gradients_are_torchs_in_float64():
+    x, dy, w, b = doubles(4, (5, 33), (5, 33), (33,), (33,))
+    x += 3
+    out = torch.nn.functional.layer_norm(x.requires_grad_(), (33,), w.requires_grad_(), b.requires_grad_(), 1e-3)
+    dx, dw, db = torch.autograd.grad(out, (x, w, b), dy)
+    x, w, b = (t.detach().numpy() for t in (x, w, b))
+    np.testing.assert_allclose(reference.layernorm(x, w, b, 1e-3), out.detach(), rtol=1e-10)
+    mean, rstd = reference.layernorm_stats(x, 1e-3)
+    for given in (dict(eps=1e-3), dict(mean=mean, rstd=rstd)):
+        np.testing.assert_allclose(reference.layernorm_dx(x, dy, w, **given), dx, rtol=1e-9)
+        np.testing.assert_allclose(reference.layernorm_dw(x, dy, **given), dw, rtol=1e-10)
+    np.testing.assert_allclose(reference.layernorm_dw(x[:, 4:7], dy[:, 4:7], mean, rstd), dw[4:7], rtol=1e-10)
+    np.testing.assert_allclose(reference.rmsnorm_db(dy), db, rtol=1e-10)
+
+
+def test_a_variance_that_is_a_difference_of_large_numbers_is_refused():
+    x = (np.random.default_rng(0).standard_normal((4, 1000)) + 300).astype(np.float32)
+    mean = x.mean(-1, keepdims=True)
+    about_it, difference = ((x - mean) ** 2).mean(-1), (x * x).mean(-1) - mean[:, 0] ** 2
+    for variance, right in ((about_it, True), (difference, False)):
+        rstd = 1 / np.sqrt(variance + np.float32(1e-5))
+        assert (reference.layernorm_stats_error(x, mean[:, 0], rstd) <= 1) == right
+        assert (reference.layernorm_error(x, (x - mean) * rstd[:, None], "float32") <= 1) == right
+
+
 def test_gradients_are_those_of_torchs_float64_autograd():
     x, r, dy, dr, w, b = doubles(1, (5, 33), (5, 33), (5, 33), (5, 33), (33,), (33,))
     leaves = [t.requires_grad_() for t in (x, r, w, b)]
@@ -182,6 +213,9 @@ def float32_results(dtype, M, N):
     rstd = torch.rsqrt(xs.square().mean(-1) + 1e-6)
     normalised = xs * rstd[:, None]
     wdy = w * dys
+    mean = xs.mean(-1)
+    deviation = torch.rsqrt((xs - mean[:, None]).square().mean(-1) + 1e-5)
+    centred = (xs - mean[:, None]) * deviation[:, None]
     lse = torch.logsumexp(xs, 1)
     hit = torch.nn.functional.one_hot(target, N)
     n = [t.double().numpy() for t in (x, dy, y, w, b, rstd, dloss, lse)]
@@ -201,6 +235,17 @@ def float32_results(dtype, M, N):
         ),
         "dw": (lambda r: ref.rmsnorm_dw_error(X, DY, r, dtype, RSTD), (dys * normalised).sum(0).to(narrow)),
         "db": (lambda r: ref.rmsnorm_db_error(DY, r, dtype), dys.sum(0).to(narrow)),
+        "layernorm": (lambda r: ref.layernorm_error(X, r, dtype, W, B), (centred * w + b).to(narrow)),
+        "mean": (lambda r: ref.layernorm_stats_error(X, r, deviation.double().numpy()), mean),
+        "1 / deviation": (lambda r: ref.layernorm_stats_error(X, mean.double().numpy(), r), deviation),
+        "layernorm's dx": (
+            lambda r: ref.layernorm_dx_error(X, DY, r, dtype, W),
+            (
+                deviation[:, None]
+                * (wdy - wdy.mean(-1, keepdim=True) - centred * (centred * wdy).mean(-1, keepdim=True))
+            ).to(narrow),
+        ),
+        "layernorm's dw": (lambda r: ref.layernorm_dw_error(X, DY, r, dtype), (dys * centred).sum(0).to(narrow)),
         "lse": (lambda r: ref.logsumexp_error(X, r), lse),
         "loss": (lambda r: ref.cross_entropy_error(X, T, r), lse - xs.gather(1, target[:, None])[:, 0]),
         "dlogits": (
