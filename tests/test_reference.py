@@ -120,9 +120,9 @@ def test_layernorm_and_its_gradients_are_torchs_in_float64():
     x, w, b = (t.detach().numpy() for t in (x, w, b))
     np.testing.assert_allclose(reference.layernorm(x, w, b, 1e-3), out.detach(), rtol=1e-10)
     mean, rstd = reference.layernorm_stats(x, 1e-3)
-    for given in (dict(eps=1e-3), dict(mean=mean, rstd=rstd)):
-        np.testing.assert_allclose(reference.layernorm_dx(x, dy, w, **given), dx, rtol=1e-9)
-        np.testing.assert_allclose(reference.layernorm_dw(x, dy, **given), dw, rtol=1e-10)
+    for stats in (dict(eps=1e-3), dict(mean=mean, rstd=rstd)):
+        np.testing.assert_allclose(reference.layernorm_dx(x, dy, w, **stats), dx, rtol=1e-9)
+        np.testing.assert_allclose(reference.layernorm_dw(x, dy, **stats), dw, rtol=1e-10)
     np.testing.assert_allclose(reference.layernorm_dw(x[:, 4:7], dy[:, 4:7], mean, rstd), dw[4:7], rtol=1e-10)
     np.testing.assert_allclose(reference.rmsnorm_db(dy), db, rtol=1e-10)
 

@@ -5,7 +5,7 @@ what a forward pass saves. Arithmetic is float32, as in the kernels they are com
 ignored. Importing this module does not load torch.
 """
 
-EPS = 1e-6  # added to the mean of squares in RMSNorm
+EPS = 1e-6  # added to the mean of squares in RMSNorm, to the variance in LayerNorm
 IGNORE_INDEX = -100
 
 
@@ -48,6 +48,31 @@ def rmsnorm_backward(x, w, dy, rstd):
     wdy = w * dy32
     dx = rstd[:, None] * (wdy - h * (h * wdy).mean(-1, keepdim=True))
     return dx.to(x.dtype), (dy32 * h).sum(0).to(w.dtype)
+
+
+def layernorm(x, w, b):
+    """LayerNorm of each row in float32, rounded once."""
+    import torch
+
+    h = x.float()
+    centred = h - h.mean(-1, keepdim=True)
+    rstd = torch.rsqrt(centred.square().mean(-1, keepdim=True) + EPS)
+    return (centred * rstd * w + b).to(x.dtype)
+
+
+def layernorm_of_torch(x, w, b):
+    """torch's own LayerNorm."""
+    import torch
+
+    return torch.nn.functional.layer_norm(x, (x.shape[-1],), w, b, EPS)
+
+
+def layernorm_backward(x, w, dy, mean, rstd):
+    """The gradients of LayerNorm's input, weight and bias."""
+    h, dy32 = (x.float() - mean[:, None]) * rstd[:, None], dy.float()
+    wdy = w * dy32
+    dx = rstd[:, None] * (wdy - wdy.mean(-1, keepdim=True) - h * (h * wdy).mean(-1, keepdim=True))
+    return dx.to(x.dtype), (dy32 * h).sum(0).to(w.dtype), dy32.sum(0).to(w.dtype)
 
 
 def cross_entropy(x, target):

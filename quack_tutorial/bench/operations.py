@@ -17,12 +17,15 @@
 | softmax backward       | y, dy                         | dx       | 3 MN elements                                     |
 | rmsnorm                | x, w (of x's type)            | y        | 2 MN elements                                     |
 | rmsnorm backward       | x, w (float32), dy, rstd      | dx, dw   | 3 MN elements                                     |
+| layernorm              | x, w, b (of x's type)         | y        | 2 MN elements                                     |
+| layernorm backward     | x, w, dy, mean, rstd          | dx, dw, db | 3 MN elements                                   |
 | cross-entropy          | x, target (int64)             | loss     | MN elements, targets and losses: 12 bytes a row   |
 | cross-entropy backward | x, target, dloss, lse         | dx       | 2 MN elements                                     |
 | cross-entropy fused    | x, target                     | loss, dx | 2 MN elements, targets and losses: 12 bytes a row |
 
 On the command line and in file names "-" stands for the blank. RMSNorm's weights are of x's type
-forward, as in torch.nn.RMSNorm, and float32 backward, where their gradient is added up.
+forward, as in torch.nn.RMSNorm, and float32 backward, where their gradient is added up; LayerNorm's are of x's type in both, as
+torch's own wants them, and QuACK's is given them in float32.
 
 Cells: M rows is 32768 up to N = 32768, 16384 up to 131072 and 8192 beyond; and 8192 for every N.
 """
@@ -108,6 +111,19 @@ def _rmsnorm_backward_inputs(M, N, dtype):
     return x, w, _randn(M, N, dtype), rstd
 
 
+def _layernorm_inputs(M, N, dtype):
+    return _randn(M, N, dtype), *_randn(2, N, dtype).unbind()
+
+
+def _layernorm_backward_inputs(M, N, dtype):
+    import torch
+
+    x, w = _randn(M, N, dtype), _randn(1, N, dtype)[0]
+    found = [torch.var_mean(part.float(), -1, correction=0) for part in x.split(2048)]
+    rstd = torch.cat([torch.rsqrt(variance + formulas.EPS) for variance, _ in found])
+    return x, w, _randn(M, N, dtype), torch.cat([mean for _, mean in found]), rstd
+
+
 def _cross_entropy_inputs(M, N, dtype):
     import torch
 
@@ -162,6 +178,26 @@ def _rmsnorm_backward_error(inputs, outputs, rows, columns):
     X, DY = (_numpy(tensor[:, _index(columns, tensor)]) for tensor in (x, dy))  # all rows of some columns
     (DW,) = _at(columns, dw)
     return max(error, reference.rmsnorm_dw_error(X, DY, DW, _dtype(dw), rstd=_numpy(rstd)))
+
+
+def _layernorm_error(inputs, outputs, rows, columns):
+    from quack_tutorial import reference
+
+    x, y = _at(rows, inputs[0], outputs[0])
+    return reference.layernorm_error(x, y, _dtype(outputs[0]), *map(_numpy, inputs[1:]), eps=formulas.EPS)
+
+
+def _layernorm_backward_error(inputs, outputs, rows, columns):
+    from quack_tutorial import reference
+
+    x, w, dy, *stats = inputs
+    dx, dw, db = outputs
+    X, DY, DX, *STATS = _at(rows, x, dy, dx, *stats)
+    error = reference.layernorm_dx_error(X, DY, DX, _dtype(dx), _numpy(w), *STATS)
+    X, DY = (_numpy(tensor[:, _index(columns, tensor)]) for tensor in (x, dy))  # all rows of some columns
+    DW, DB = _at(columns, dw, db)
+    of_dw = reference.layernorm_dw_error(X, DY, DW, _dtype(dw), *map(_numpy, stats))
+    return max(error, of_dw, reference.rmsnorm_db_error(DY, DB, _dtype(db)))
 
 
 def _cross_entropy_error(inputs, outputs, rows, columns):
@@ -304,6 +340,36 @@ _TABLE = (
             "quack": peers.quack_rmsnorm_backward,
             "quack tuned": peers.quack_rmsnorm_backward_tuned,
             "liger": peers.liger_rmsnorm_backward,
+        },
+    ),
+    _operation(
+        "layernorm",
+        "1R1W",
+        lambda M, N, item: 2 * M * N * item,
+        _layernorm_inputs,
+        _layernorm_error,
+        providers={
+            **_torch(formulas.layernorm, eager=formulas.layernorm_of_torch),
+            "quack": peers.quack_layernorm,
+            "liger": peers.liger_layernorm,
+            "cudnn": peers.cudnn_layernorm,
+        },
+    ),
+    _operation(
+        "layernorm backward",
+        "2R1W",
+        lambda M, N, item: 3 * M * N * item,
+        _layernorm_backward_inputs,
+        _layernorm_backward_error,
+        row_bytes=8,
+        providers={
+            **_torch(
+                formulas.layernorm,
+                formulas.layernorm_backward,
+                lambda x, w, dy, mean, rstd: ((x, w, w), 3, dy),
+                eager=formulas.layernorm_of_torch,
+            ),
+            "liger": peers.liger_layernorm_backward,
         },
     ),
     _operation(

@@ -158,6 +158,59 @@ def _run_rmsnorm_backward(launch, x, w, dy, rstd):
     return dx, dw
 
 
+def _layernorm(r, config=None):
+    from quack_tutorial.kernels.tuned.layernorm import LayerNorm
+
+    return [(LayerNorm(r.element, r.N, r.rows, r.element, r.element, config=config), _layernorm_specs(r))]
+
+
+def _layernorm_specs(r):
+    return r.matrix("x"), of_columns(r, r.dtype), of_columns(r, r.dtype), r.matrix("out"), None, None, EPS
+
+
+def _run_layernorm(launch, x, w, b):
+    out = like(x)
+    launch[0](x, w, b, out, None, None, EPS)
+    return out
+
+
+def _layernorm_backward(r, config=None):
+    from quack_tutorial.kernels.tuned.layernorm import LayerNormBackward
+
+    return _with_column_sums(r, LayerNormBackward(r.element, r.N, r.rows, r.element, config), r.dtype)
+
+
+def _with_column_sums(r, kernel, weight, finishes=True):
+    """LayerNorm's backward, for weights of that type, and the sums over the parts of dw and of db, where there are parts."""
+    from quack_tutorial.kernels.tuned.rmsnorm import ColumnSum
+
+    parts = TensorSpec("float32", ("G", r.N), (r.N, 1), MAX_ALIGNMENT)
+    stats = of_rows("mean"), of_rows("rstd")
+    specs = (r.matrix("x"), of_columns(r, weight), r.matrix("dy"), *stats, r.matrix("dx"), parts, parts)
+    total = ColumnSum(r.N, element(weight)), (parts, of_columns(r, weight))
+    return [(kernel, specs), *([total, total] if finishes else [])]
+
+
+def _run_layernorm_backward(launch, x, w, dy, mean, rstd):
+    kernel = launch[0].kernel
+    most = kernel.most_parts(clusters_at_once(x.device, kernel.config.blocks_per_row))
+    return _run_with_column_sums(launch, kernel.parts_of(x.shape[0], most), x, w, dy, mean, rstd)
+
+
+def _run_with_column_sums(launch, count, x, w, dy, mean, rstd):
+    import torch
+
+    dx, make = like(x), torch.empty if len(launch) > 1 else torch.zeros
+    parts = [make(count, x.shape[1], dtype=torch.float32, device=x.device) for _ in range(2)]
+    launch[0](x, w, dy, mean, rstd, dx, *parts)
+    if len(launch) == 1:
+        return dx, *(part[0] for part in parts)
+    sums = [torch.empty_like(w) for _ in parts]
+    for add, part, total in zip(launch[1:], parts, sums, strict=True):
+        add(part, total)
+    return dx, *sums
+
+
 def _cross_entropy(r, config=None):
     from quack_tutorial.kernels.tuned.cross_entropy import CrossEntropy
 
@@ -213,6 +266,8 @@ OURS = {
     "softmax backward": Ours(_softmax_backward, _run_softmax_backward),
     "rmsnorm": Ours(_rmsnorm, _run_rmsnorm),
     "rmsnorm backward": Ours(_rmsnorm_backward, _run_rmsnorm_backward),
+    "layernorm": Ours(_layernorm, _run_layernorm),
+    "layernorm backward": Ours(_layernorm_backward, _run_layernorm_backward),
     "cross-entropy": Ours(_cross_entropy, _run_cross_entropy),
     "cross-entropy backward": Ours(_cross_entropy_backward, _run_cross_entropy_backward),
     "cross-entropy fused": Ours(_cross_entropy_fused, _run_cross_entropy_fused),
@@ -251,6 +306,8 @@ LADDER_NAMES = {
     ("softmax", "LADDER"): ("three-pass", "online", *_ROW_RUNGS),
     ("rmsnorm", "LADDER"): ("thread", "block", *_ROW_RUNGS),
     ("rmsnorm", "BACKWARD_LADDER"): ("atomics", "parts", "pipelined"),
+    ("layernorm", "LADDER"): ("block", "vectors", "registers"),
+    ("layernorm", "BACKWARD_LADDER"): ("atomics", "parts", "pipelined"),
     ("cross_entropy", "LADDER"): ("two-pass", "online", "vectors", "in flight", "rows", "fast exp"),
     ("cross_entropy", "BACKWARD_LADDER"): ("elements", "vectors", "tiles"),
 }
@@ -301,6 +358,37 @@ def _run_rmsnorm_backward_step(launch, x, w, dy, rstd):
     return dx, dw
 
 
+def _layernorm_step_specs(r):
+    return r.matrix("x"), of_columns(r, r.dtype), of_columns(r, r.dtype), r.matrix("out"), EPS
+
+
+def _run_layernorm_step(launch, x, w, b):
+    out = like(x)
+    launch[0](x, w, b, out, EPS)
+    return out
+
+
+def _layernorm_backward_ladder():
+    """The versions with their sums over the parts of dw and db, where these have parts."""
+
+    def version(name):
+        def kernels(r, config=None):
+            from quack_tutorial.kernels.layernorm import BACKWARD_LADDER
+
+            kernel = BACKWARD_LADDER[name](r.element, r.N)
+            return _with_column_sums(r, kernel, r.dtype, kernel.finishes)
+
+        return Ours(kernels, _run_layernorm_backward_step)
+
+    names = LADDER_NAMES["layernorm", "BACKWARD_LADDER"]
+    return {name: version(name) for name in names} | {FINAL: OURS["layernorm backward"]}
+
+
+def _run_layernorm_backward_step(launch, x, w, dy, mean, rstd):
+    count = launch[0].kernel.parts_of(x.shape[0], clusters_at_once(x.device, 1))
+    return _run_with_column_sums(launch, count, x, w, dy, mean, rstd)
+
+
 def _cross_entropy_step_specs(r):
     return r.matrix("x"), of_rows("target", "int64"), of_rows("loss")
 
@@ -326,6 +414,8 @@ LADDERS = {
     "softmax": _ladder("softmax", "LADDER", _softmax_specs, _run_softmax, OURS["softmax"]),
     "rmsnorm": _ladder("rmsnorm", "LADDER", _rmsnorm_step_specs, _run_rmsnorm_step, OURS["rmsnorm"]),
     "rmsnorm backward": _rmsnorm_backward_ladder(),
+    "layernorm": _ladder("layernorm", "LADDER", _layernorm_step_specs, _run_layernorm_step, OURS["layernorm"]),
+    "layernorm backward": _layernorm_backward_ladder(),
     "cross-entropy": _ladder(
         "cross_entropy", "LADDER", _cross_entropy_step_specs, _run_cross_entropy_step, OURS["cross-entropy"]
     ),

@@ -10,7 +10,7 @@
 | quack                   | QuACK's own functions; backward: those that its autograd calls                             |
 | quack tuned             | QuACK's autotuned entry points, which only RMSNorm has                                     |
 | liger                   | Liger's kernels                                                                            |
-| cudnn                   | cuDNN's RMSNorm for inference, the quickest plan of heuristics A and fallback               |
+| cudnn                   | cuDNN's norms for inference, the quickest plan of heuristics A and fallback                |
 
 A setup function takes the inputs of a cell and returns a callable on such inputs that gives the output or outputs. All
 are captured in CUDA graphs, so that no host time counts. A callable may have
@@ -214,6 +214,26 @@ def quack_rmsnorm_backward_tuned(x, w, dy, rstd):
     return call
 
 
+def quack_layernorm(x, w, b):
+    """Set up quack.rmsnorm's LayerNorm forward, which has no backward."""
+    return _QuackLayerNorm()
+
+
+class _QuackLayerNorm:
+    """QuACK's LayerNorm takes float32 weights: those of each set of inputs are converted once, before anything is timed."""
+
+    def __init__(self):
+        self.converted = {}  # address of x -> weight and bias in float32
+
+    def prepare(self, x, w, b):
+        self.converted[x.data_ptr()] = w.float(), b.float()
+
+    def __call__(self, x, w, b):
+        from quack.rmsnorm import layernorm_fwd
+
+        return layernorm_fwd(x, *self.converted[x.data_ptr()], eps=EPS)
+
+
 def quack_cross_entropy(x, target):
     """Set up quack.cross_entropy's forward."""
     from quack.cross_entropy import cross_entropy_fwd
@@ -269,6 +289,20 @@ def liger_rmsnorm_backward(x, w, dy, rstd):
     block, warps = calculate_settings(x.shape[1])
     gemma = liger._str_to_casting_mode["gemma"]
     return lambda x, w, dy, rstd: liger.rms_norm_backward(dy, x, w, rstd, 0.0, gemma, block, warps, False, None)
+
+
+def liger_layernorm(x, w, b):
+    """Set up Liger's LayerNorm."""
+    from liger_kernel.ops import LigerLayerNormFunction
+
+    return lambda x, w, b: LigerLayerNormFunction.apply(x, w, b, EPS)
+
+
+def liger_layernorm_backward(x, w, dy, mean, rstd):
+    """Set up what Liger's LayerNorm calls backward; the bias takes no part in it but for its type."""
+    from liger_kernel.ops.layer_norm import layer_norm_backward
+
+    return lambda x, w, dy, mean, rstd: layer_norm_backward(dy, x, w, w, mean, rstd)
 
 
 def liger_cross_entropy(x, target):
@@ -343,6 +377,15 @@ def _liger_cross_entropy(x, target, gradients):
 
 def cudnn_rmsnorm(x, w):
     """Set up cuDNN's RMSNorm: every plan that heuristics A and fallback propose is built and tried, the quickest kept."""
+    return _cudnn_norm("rmsnorm", x, w)
+
+
+def cudnn_layernorm(x, w, b):
+    """Set up cuDNN's LayerNorm, as `cudnn_rmsnorm`."""
+    return _cudnn_norm("layernorm", x, w, b)
+
+
+def _cudnn_norm(name, x, *vectors):
     import cudnn
     import torch
 
@@ -355,10 +398,12 @@ def cudnn_rmsnorm(x, w):
         stride = [columns, 1, columns, columns]
         return graph.tensor(name=name, dim=[rows, columns, 1, 1], stride=stride, data_type=types_of[dtype], **more)
 
-    gX, gW = tensor("x", M, N, x.dtype), tensor("w", 1, N, w.dtype)
+    gX, roles = tensor("x", M, N, x.dtype), ("scale", "bias")[: len(vectors)]
+    gVectors = [tensor(role, 1, N, vector.dtype) for role, vector in zip(roles, vectors)]
     gEps = tensor("eps", 1, 1, torch.float32, is_pass_by_value=True)
     phase = cudnn.norm_forward_phase.INFERENCE
-    gY = graph.rmsnorm(name="rmsnorm", norm_forward_phase=phase, input=gX, scale=gW, epsilon=gEps)[0]
+    given = dict(zip(roles, gVectors))
+    gY = getattr(graph, name)(name=name, norm_forward_phase=phase, input=gX, epsilon=gEps, **given)[0]
     gY.set_output(True).set_data_type(types_of[x.dtype])
     graph.validate()
     graph.build_operation_graph()
@@ -371,16 +416,17 @@ def cudnn_rmsnorm(x, w):
         size = graph.get_workspace_size_plan_at_index(plan)
         workspace = torch.empty(max(1, size), dtype=torch.uint8, device=x.device)
 
-        def call(x, w):
+        def call(x, *vectors):
             out = torch.empty_like(x)
             cudnn.set_stream(handle=handle, stream=torch.cuda.current_stream().cuda_stream)
-            pack = {gX: x.view(M, N, 1, 1), gW: w.view(1, N, 1, 1), gEps: eps, gY: out.view(M, N, 1, 1)}
+            pack = {gX: x.view(M, N, 1, 1), gEps: eps, gY: out.view(M, N, 1, 1)}
+            pack |= {g: vector.view(1, N, 1, 1) for g, vector in zip(gVectors, vectors)}
             graph.execute_plan_at_index(pack, workspace, plan, handle=handle)
             return out
 
         return call
 
-    return quickest((lambda plan=plan: runner(plan) for plan in range(graph.get_execution_plan_count())), (x, w))
+    return quickest((lambda plan=plan: runner(plan) for plan in range(graph.get_execution_plan_count())), (x, *vectors))
 
 
 @functools.cache

@@ -9,6 +9,7 @@ Each module imports cutlass; this package does not, so naming it costs nothing.
 | `reduce`  | thread, warp and block reductions; (maximum, sum of exponentials) pairs                |
 | `softmax` | softmax of rows in versions                                                            |
 | `rmsnorm` | RMSNorm with a weight in versions                                                      |
+| `layernorm` | LayerNorm with a weight and a bias in versions                                       |
 | `cross_entropy` | cross-entropy in versions                                                        |
 | `tuned`   | what ships: the last rung of each ladder, with its configurations                      |
 """

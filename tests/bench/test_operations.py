@@ -18,6 +18,8 @@ FORMULAS = {
     "softmax backward": formulas.softmax_backward,
     "rmsnorm": formulas.rmsnorm,
     "rmsnorm backward": formulas.rmsnorm_backward,
+    "layernorm": formulas.layernorm,
+    "layernorm backward": formulas.layernorm_backward,
     "cross-entropy": formulas.cross_entropy,
     "cross-entropy backward": formulas.cross_entropy_backward,
     "cross-entropy fused": formulas.cross_entropy_fused,
@@ -58,8 +60,10 @@ def test_the_formula_and_torch_s_own_are_right(name, dtype):
         call = OPERATIONS[name].providers["eager"](*inputs)
         if hasattr(call, "prepare"):
             call.prepare(*inputs)
+        # On a CPU torch adds up the gradients of LayerNorm's weight and bias in their own type.
+        slack = 100 if (name, dtype != "float32") == ("layernorm backward", True) else correctness.PEER_SLACK
         for _ in range(2):  # a backward pass must be able to run again
-            assert error(name, inputs, call(*inputs)) <= correctness.PEER_SLACK
+            assert error(name, inputs, call(*inputs)) <= slack
 
 
 @pytest.mark.parametrize("name", FORMULAS)
@@ -83,6 +87,8 @@ def test_bytes_by_hand():
         "softmax backward": 6000,
         "rmsnorm": 4000,
         "rmsnorm backward": 6000,
+        "layernorm": 4000,
+        "layernorm backward": 6000,
         "cross-entropy": 2120,
         "cross-entropy backward": 4000,
         "cross-entropy fused": 4120,
@@ -93,9 +99,9 @@ def test_words_of_the_command_line_name_operations():
     assert operations.named("rmsnorm-backward") == operations.named("rmsnorm backward") == "rmsnorm backward"
     assert operations.slug("cross-entropy fused") == "cross-entropy-fused"
     with pytest.raises(
-        ValueError, match="operation 'layernorm' is not one of copy, softmax, softmax-backward, rmsnorm"
+        ValueError, match="operation 'groupnorm' is not one of copy, softmax, softmax-backward, rmsnorm"
     ):
-        operations.named("layernorm")
+        operations.named("groupnorm")
 
 
 def test_liger_s_fused_kernel_runs_on_copies(monkeypatch):

@@ -173,8 +173,8 @@ def test_each_operation_has_its_table_and_its_count(tmp_path, capsys):
     assert wanted.items() <= row.items()
     assert row["best_peer"] == "compile autograd" and row["ratio_to_best_peer"] == 1.25
     assert row["gb_s"] > 0 and 0 < row["fraction_of_ceiling"] < 1
-    assert run(tmp_path, "layernorm") == 1
-    assert "operation 'layernorm' is not one of copy, softmax" in capsys.readouterr().err
+    assert run(tmp_path, "groupnorm") == 1
+    assert "operation 'groupnorm' is not one of copy, softmax" in capsys.readouterr().err
 
 
 def test_fast_p_counts_what_is_right_and_more_than_p_times_as_fast():

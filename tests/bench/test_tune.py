@@ -104,7 +104,7 @@ def test_a_configuration_that_is_shipped_and_did_not_run_is_said_to(gpu, tmp_pat
     "words, sentence",
     [
         ((), "name an operation"),
-        (("layernorm",), "operation 'layernorm' is not one of copy, softmax"),
+        (("groupnorm",), "operation 'groupnorm' is not one of copy, softmax"),
         (("softmax", "--dtype", "int8"), "dtype 'int8' is not one of float32"),
         (("softmax", "--resume"), "--resume goes on with a file"),
         (("--show", "nowhere.json"), "nowhere.json: cannot be read"),

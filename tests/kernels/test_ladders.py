@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from quack_tutorial import reference
-from quack_tutorial.kernels import copy, cross_entropy, rmsnorm, softmax
+from quack_tutorial.kernels import copy, cross_entropy, layernorm, rmsnorm, softmax
 from quack_tutorial.simulation import simulate
 from tests.simulator.test_kernels import DslType, make, numbers, poisoned
 
@@ -41,6 +41,30 @@ def check_rmsnorm_backward(kernel, M, N, dtype, rng):
     ]
 
 
+def check_layernorm(kernel, M, N, dtype, rng):
+    # A mean far from 0, as large as the spread: a column that is not there must not count as one at a distance of it.
+    x, exact = make(rng.standard_normal((M, N)) * 4 + 5, dtype)
+    (w, weight), (b, bias) = (make(rng.standard_normal(N), dtype) for _ in range(2))
+    out = poisoned((M, N), dtype)
+    run = simulate(kernel, x, w, b, out, EPS)
+    return run, lambda: [reference.layernorm_error(exact, numbers(out), dtype, weight, bias, EPS)]
+
+
+def check_layernorm_backward(kernel, M, N, dtype, rng):
+    (x, exact), (dy, gradient) = make(rng.standard_normal((M, N)) + 1, dtype), make(rng.standard_normal((M, N)), dtype)
+    w = rng.standard_normal(N).astype(np.float32)
+    mean, rstd = (one.astype(np.float32) for one in reference.layernorm_stats(exact, EPS))
+    dx, parts = poisoned((M, N), dtype), kernel.parts_of(M, SMS)
+    dw, db = (np.full((parts, N), np.nan if kernel.finishes else 0, np.float32) for _ in range(2))
+    run = simulate(kernel, x, w, dy, mean, rstd, dx, dw, db)
+    found = dict(mean=mean, rstd=rstd)
+    return run, lambda: [
+        reference.layernorm_dx_error(exact, gradient, numbers(dx), dtype, w, **found),
+        reference.layernorm_dw_error(exact, gradient, dw.astype(np.float64).sum(axis=0), "float32", **found),
+        reference.rmsnorm_db_error(gradient, db.astype(np.float64).sum(axis=0), "float32"),
+    ]
+
+
 def check_cross_entropy(kernel, M, N, dtype, rng):
     x, exact = make(rng.standard_normal((M, N)) * 4, dtype)
     target, loss = rng.integers(0, N, M), np.full(M, np.nan, np.float32)
@@ -59,6 +83,8 @@ LADDERS = {
     "softmax": (softmax.LADDER, check_softmax),
     "rmsnorm": (rmsnorm.LADDER, check_rmsnorm),
     "rmsnorm backward": (rmsnorm.BACKWARD_LADDER, check_rmsnorm_backward),
+    "layernorm": (layernorm.LADDER, check_layernorm),
+    "layernorm backward": (layernorm.BACKWARD_LADDER, check_layernorm_backward),
     "cross-entropy": (cross_entropy.LADDER, check_cross_entropy),
     "cross-entropy backward": (cross_entropy.BACKWARD_LADDER, check_cross_entropy_backward),
 }
@@ -127,6 +153,8 @@ def test_rows_that_do_not_fit_are_refused_in_a_sentence():
 def test_the_benchmark_names_the_versions_there_are():
     from quack_tutorial.bench import ours
 
-    modules = {"copy": copy, "softmax": softmax, "rmsnorm": rmsnorm, "cross_entropy": cross_entropy}
+    modules = {
+        module.__name__.rpartition(".")[2]: module for module in (copy, softmax, rmsnorm, layernorm, cross_entropy)
+    }
     for (module, table), names in ours.LADDER_NAMES.items():
         assert tuple(getattr(modules[module], table)) == names

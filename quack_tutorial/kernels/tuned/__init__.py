@@ -2,7 +2,7 @@
 
 | module         | what is in it                                                                           |
 |----------------|-----------------------------------------------------------------------------------------|
-| `softmax`, `rmsnorm`, `cross_entropy` | the kernels and their gradients                                  |
+| `softmax`, `rmsnorm`, `layernorm`, `cross_entropy` | the kernels and their gradients                     |
 | `row_tile`     | a row into registers and back, for any length and address: vectors, single elements     |
 | `row_exchange` | how the warps of a row agree: shared memory in a block, distributed in a cluster        |
 | `row_pipeline` | rows on their way through shared memory while another is worked on: bulk copies         |

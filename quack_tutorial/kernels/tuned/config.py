@@ -110,11 +110,14 @@ LEAST_CLUSTER_BYTES = 15 * 1024  # that a cluster reads and writes, see `starts_
 NEAR = 2  # what was measured is trusted for rows of down to 1 / NEAR of their length, where these start anywhere
 READ_AGAIN = ("softmax", "cross-entropy fused")  # from shared memory, a few vectors at a time
 MOST_AGAIN = 32  # vectors of a row that a thread reads there
+# Operations that read and write as others do: a sweep tries the same, and until there is one what was the fastest of those ships.
+SPREAD_AS = {"layernorm": "rmsnorm", "layernorm backward": "rmsnorm backward"}
 THREADS = (4, 8, 16, 32, 64, 96, 128, 160, 192, 256, 320, 384, 480, 512, 608, 640, 768, 1024)
 
 
 def candidates(operation, width, N, rows="aligned"):
     """The configurations worth trying for rows of `N` elements of `width` bits; a list of `Config`."""
+    operation = SPREAD_AS.get(operation, operation)
     vectors = max(1, N // vector_elements(width, N, rows))
     if operation in STREAMING:
         found = launched_otherwise(streaming_candidates(vectors, operation), operation, N * width // 8)
@@ -314,6 +317,18 @@ def leaves_for_registers(config, N, stage_bytes):
     )
 
 
+def kept_in_shared_memory(config, width, N, rows):
+    """A configuration of RMSNorm's backward for LayerNorm's, which has few registers for a row beside the sums of dw and db: where
+    more than `MOST_LIGHT_ELEMENTS` of a row would be there, as many stages in shared memory as fit, at most three."""
+    if config.in_flight != 1 or rows != "aligned" or not divides(config, N, width):
+        return config
+    if elements_held(config, N) <= MOST_LIGHT_ELEMENTS or config.threads_per_row < config.threads_per_block:
+        return config
+    vectors = math.ceil(N * width // VECTOR_BITS / (config.threads_per_row * config.blocks_per_row))
+    stage_bytes = 2 * vectors * config.threads_per_row * VECTOR_BITS // 8
+    return replace(config, in_flight=max(1, min(3, 220 * 1024 // stage_bytes)))
+
+
 def streaming_candidates(vectors, operation):
     """Candidates where a row goes past in a loop, or in blocks of their own: any number of threads will do."""
     found = []
@@ -340,8 +355,12 @@ def vector_elements(width, N, rows):
 def default_config(operation, width, N, rows="aligned"):
     """The shipped configuration for rows of `N` elements of `width` bits: the table's where it has one that fits. It may be of
     longer rows, and blocks that move less are launched on their own where clusters of them would start too late."""
-    config = of_table(operation, width, N, rows) or first_guess(operation, N, vector_elements(width, N, rows))
-    return config if starts_in_time(operation, config, N * width // 8) else replace(config, together=0)
+    alike = SPREAD_AS.get(operation, operation)
+    measured = operation if (operation, width, rows) in TABLES else alike
+    config = of_table(measured, width, N, rows) or first_guess(operation, N, vector_elements(width, N, rows))
+    if operation == "layernorm backward" and measured == alike:
+        config = kept_in_shared_memory(config, width, N, rows)
+    return config if starts_in_time(alike, config, N * width // 8) else replace(config, together=0)
 
 
 def of_table(operation, width, N, rows):
@@ -353,7 +372,7 @@ def of_table(operation, width, N, rows):
                 config = Config(*numbers)
                 # From a table of other rows or other sizes, not what leaves a thread without a register to spare.
                 near = limit <= NEAR * row_bytes if measured == "congruent" else config.threads_per_block < 1024
-                stages = PIPELINED.get(operation, (0, ()))[1]
+                stages = PIPELINED.get(SPREAD_AS.get(operation, operation), (0, ()))[1]
                 arrives = measured == rows and (rows == "congruent" or divides(config, N, width))  # in shared memory
                 fits = config.in_flight not in stages or arrives
                 if fits and (near or measured == rows == "aligned"):

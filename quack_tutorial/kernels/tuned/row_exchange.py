@@ -115,6 +115,15 @@ class RowExchange:
         return value
 
     @cute.jit
+    def add_both(self, a, b, opened, turn=0):
+        """The sums over the row of a pair of values a warp, in one exchange."""
+        if cutlass.const_expr(self.in_block):
+            a, b = add_slots(self.share_warps((a, b), opened, turn))
+        if cutlass.const_expr(self.blocks > 1):
+            a, b = add_slots(self.share_blocks((a, b), opened, turn))
+        return a, b
+
+    @cute.jit
     def softmax_reduce(self, maximum, total, opened):
         """The (max, sum of exponentials) of a row from those of its warps.
 
@@ -143,6 +152,17 @@ def reduce_slots(shared: cute.Tensor, op: cutlass.Constexpr, init_val: cutlass.C
     if lane < slots:
         value = shared[lane, 0]
     return warp_reduce(value, op, lanes_of(slots))
+
+
+@cute.jit
+def add_slots(shared: cute.Tensor):
+    """The sums of at most 32 pairs (slots, 2), in every lane."""
+    slots = cute.size(shared, mode=[0])
+    lane = cute.arch.lane_idx() % lanes_of(slots)
+    a, b = cutlass.Float32(0.0), cutlass.Float32(0.0)
+    if lane < slots:
+        a, b = shared[lane, 0], shared[lane, 1]
+    return warp_reduce(a, operator.add, lanes_of(slots)), warp_reduce(b, operator.add, lanes_of(slots))
 
 
 @cute.jit

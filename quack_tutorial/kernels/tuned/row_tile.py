@@ -331,6 +331,23 @@ class RowTile:
         return exists & inside if asks else inside
 
     @cute.jit
+    def clear_outside(self, rX: cute.Tensor, place):
+        """Set the values of this thread that its row does not have to 0, whatever was made of what `load` fills them with."""
+        _, _, piece, lane, head, body = place
+        for i in cutlass.range_constexpr(self.certain, self.vectors):
+            inside = self.inside(i, place, False, False)
+            for k in cutlass.range_constexpr(i * self.vector_size, (i + 1) * self.vector_size):
+                kept = rX.element_type(0.0)
+                if inside:
+                    kept = rX[k]
+                rX[k] = kept
+        for k in cutlass.range_constexpr(self.singles):
+            col, kept = single_column(k * self.threads_per_row + lane, head, body), rX.element_type(0.0)
+            if piece == 0 and col < self.N:
+                kept = rX[self.vectors * self.vector_size + k]
+            rX[self.vectors * self.vector_size + k] = kept
+
+    @cute.jit
     def holds(self, col, place):
         """Whether this thread has the element of column `col`, which may be any number."""
         _, exists, piece, lane, head, body = place
