@@ -12,6 +12,7 @@
 | `tv_layout`    | which thread holds which element of a tile, both ways                | two arrays                    |
 | `strides`      | a warp's request for any stride, width and offset, behind sliders    | the rule that requests follow |
 | `occupancy`    | what fits on an SM, and the bandwidth it allows, behind sliders      | the recorded memory hierarchy |
+| `roofline`     | what bounds an operation, and how near recorded kernels are, behind controls | recorded results     |
 | `explorer`     | a precomputed grid of pictures behind sliders                        | frames                        |
 | `report`       | one HTML page of some runs: findings, tables and the pictures above  | what `simulate` returned      |
 | `throughput`   | GB/s over N for several implementations, and the copy ceiling        | recorded results              |
@@ -24,7 +25,7 @@
 `throughput`, `ladder` and `climb` need matplotlib, the others nothing but numpy. Each returns an object that notebooks show by
 `_repr_html_`: one self-contained piece of HTML that works in a published page, without a kernel and without a network.
 
-Not covered: the roofline, the traffic meter.
+Not covered: the traffic meter.
 """
 
 from .block import block_reduce
@@ -39,6 +40,7 @@ from .lane_view import lanes
 from .occupancy import occupancy
 from .player import Frame, Player
 from .report import report
+from .roofline_explorer import roofline
 from .rungs import rung
 from .scene import Box, Label, Scene
 from .sectors import coalescing
@@ -66,6 +68,7 @@ __all__ = [
     "occupancy",
     "race",
     "report",
+    "roofline",
     "rung",
     "strides",
     "throughput",

@@ -1,4 +1,4 @@
-"""Charts of the memory hierarchy as it was measured, see `records.memory`, and the roofline.
+"""Charts of the memory hierarchy as it was measured, see `records.memory`.
 
 | function    | draws                                                                        |
 |-------------|------------------------------------------------------------------------------|
@@ -6,7 +6,6 @@
 | `in_flight` | GB/s over the bytes in flight on an SM, measured and as Little's law has it   |
 | `stride`    | useful GB/s over the words between neighbouring lanes                         |
 | `conflicts` | nanoseconds a request of shared memory over the words between lanes           |
-| `roofline`  | what arithmetic a byte is worth, and where this book's kernels stand          |
 """
 
 from __future__ import annotations
@@ -182,45 +181,4 @@ def conflicts(hierarchy) -> Chart:
         hierarchy.origin,
         ("words between lanes", "ns a request"),
         tuple((p.name, f"{p.ns:.2f}") for p in points),
-    )
-
-
-def roofline(hierarchy, operations: dict, peak_gflop_s: float, source: str) -> Chart:
-    """Arithmetic rates over arithmetic intensity: the measured bandwidth as the slope, the datasheet's rate as the roof.
-
-    `operations`: name -> floating-point operations a byte; `source` says where the rate is from.
-    """
-    peak = hierarchy.bandwidth_gb_s("HBM")
-    ridge = peak_gflop_s / peak
-
-    def draw(wide):
-        figure, axes = _figure(wide, 4.8)
-        xs = [2**-4, ridge, 2**8]
-        axes.plot(xs, [min(peak_gflop_s, peak * x) for x in xs], color=LIGHT["ink"], linewidth=2)
-        for (name, x), (colour, _), mark in zip(operations.items(), SERIES, MARKERS):
-            axes.plot(
-                [x],
-                [min(peak_gflop_s, peak * x)],
-                color=colour,
-                marker=mark,
-                linestyle="none",
-                markersize=8,
-                label=f"{name}: {x:.3g} a byte",
-            )
-        axes.set_xscale("log", base=2)
-        axes.set_yscale("log", base=10)
-        axes.set_xlabel("floating-point operations a byte of HBM")
-        axes.set_ylabel("GFLOP/s")
-        figure.legend(
-            loc="outside lower center", ncols=3 if wide else 1, frameon=False, fontsize=12, labelcolor=LIGHT["ink"]
-        )
-        return figure
-
-    return Chart(
-        draw,
-        "Roofline",
-        f"Below {ridge:.0f} operations a byte the memory decides, above it the arithmetic.",
-        f"Bandwidth: {hierarchy.origin} Arithmetic: {source}",
-        ("", "operations a byte", "GFLOP/s at most"),
-        tuple((name, f"{x:.3g}", f"{min(peak_gflop_s, peak * x):,.0f}") for name, x in operations.items()),
     )

@@ -23,14 +23,6 @@ def test_a_chart_has_a_row_for_each_point_and_says_where_it_is_from(chart):
     )
 
 
-def test_the_roof_bounds_what_is_far_right():
-    made = charts.roofline(H200, {"far left": 0.5, "far right": 1000}, 67_000, "a page.")
-    peak = H200.bandwidth_gb_s("HBM")
-    assert [row[2] for row in made.rows] == [f"{peak / 2:,.0f}", "67,000"]
-    line = made.figure.axes[0].lines[0]
-    assert max(line.get_ydata()) == 67_000
-
-
 def test_littles_law_bends_where_the_bandwidth_is_reached():
     line = charts.in_flight(H200).figure.axes[0].lines[0]
     x, y = line.get_data()

@@ -5,8 +5,8 @@
 // Prints one JSON object: {pages: [...], weights: [{page, kb, seconds}], findings: [{page, scheme, width, kind, text}]}. The
 // kinds are "outside request", "console", "missing" (a request or link to a file that is not there), "accessibility"
 // (axe-core, serious and critical), "overflow" (the page scrolls sideways), "prediction" (an answer that is not folded until
-// it is asked for), "player" (one that does not play, or text under 11 px), "weight" (over 700 KB compressed with all that the
-// page asks for, or text after more than 3 s at 1.6 Mbit/s) and "search". The exit status says only whether the check ran.
+// it is asked for), "player" (one that does not play, or text under 11 px), "explorer" (controls that do nothing), "weight"
+// (over 700 KB compressed with all that the page asks for, or text after more than 3 s at 1.6 Mbit/s) and "search". The exit status says only whether the check ran.
 
 import { existsSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -144,6 +144,27 @@ async function players(page, report) {
   }
 }
 
+// Every explorer, by keyboard: each slider from end to end, each list to its last choice; what it then says must be words.
+async function explorers(page, report) {
+  for (const figure of await page.locator(".qt-figure:has(input[type=range]):not(:has(button[data-go]))").all()) {
+    const title = await figure.locator(".qt-title").innerText(), said = new Set();
+    const look = async (what) => {
+      const text = await figure.locator(".qt-caption").innerText();
+      if (!text.trim() || /NaN|undefined|Infinity/.test(await figure.innerText())) report("explorer", `${title}: ${what}: says "${text}"`);
+      said.add(text);
+    };
+    for (const control of await figure.locator("select, input[type=range]").all()) {
+      await control.focus();
+      if (!(await control.evaluate((node) => node === document.activeElement))) report("explorer", `${title}: a control takes no focus`);
+      for (const key of ["Home", "ArrowRight", "End", "ArrowLeft"]) {
+        await page.keyboard.press(key);
+        await look(key);
+      }
+    }
+    if (said.size < 4) report("explorer", `${title}: its controls change ${said.size - 1} times what it says`);
+  }
+}
+
 // How heavy a page is with everything that it asks for, and how long its text takes on a slow line with nothing cached.
 async function weight(browser, site, base, path, report) {
   const context = await browser.newContext({ viewport: { width: 390, height: 844 } });
@@ -207,7 +228,10 @@ async function main() {
           await page.addStyleTag({ content: STILL });
           await predictions(page, report);
           // Twice is enough: a wide light page, and a narrow dark one.
-          if ((scheme === SCHEMES[0]) === (width === WIDTHS[0])) await players(page, report);
+          if ((scheme === SCHEMES[0]) === (width === WIDTHS[0])) {
+            await players(page, report);
+            await explorers(page, report);
+          }
           const wide = await page.evaluate(overflowing);
           if (wide) report("overflow", wide);
           for (const text of await accessibility(page, axe)) report("accessibility", text);

@@ -1,0 +1,223 @@
+"""`roofline`: operation, dtype, rows and columns behind controls, and where the recorded kernels then lie under the roof.
+
+The slope is the measured ceiling of that size: a plain kernel with the same reads and writes. The roof is the datasheet's rate of
+float32 arithmetic. Operations are counted by `FORMULAS`: one for each step that an element goes through, an exponential as one,
+as the roof counts them; hardware takes more. `facts` is the rule, here and in `roofline_explorer.js`; a test compares the two.
+
+Not covered: tensor cores, and ceilings of L1 and L2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+from math import floor, log2, log10
+
+from quack_tutorial import hardware
+from quack_tutorial.bench import records
+
+from .charts import _origin, flat
+from .player import key_html, page, slider
+from .theme import LIGHT, SERIES, asset, variable
+
+# The steps that an element goes through.
+FORMULAS = {
+    "softmax": ("maximum", "subtraction", "exponential", "sum", "product"),
+    "softmax backward": ("product", "sum", "subtraction", "product"),
+    "rmsnorm": ("square", "sum", "product", "product with the weight"),
+    "rmsnorm backward": (
+        "x times 1/rms",
+        "dy times the weight",
+        "their product",
+        "its sum",
+        "x times the mean",
+        "subtraction",
+        "product with 1/rms",
+        "product for dw",
+        "sum of dw",
+    ),
+    "cross-entropy": ("maximum", "subtraction", "exponential", "sum"),
+    "cross-entropy backward": ("subtraction", "exponential", "subtraction of the target", "product"),
+    "cross-entropy fused": ("maximum", "subtraction", "exponential", "sum", "product", "subtraction of the target"),
+}
+DTYPES = ("float32", "bfloat16", "float16")
+PROVIDERS = ("ours", "quack", "compile", "liger", "eager")
+MARKS = (
+    "M-6 0a6 6 0 1 0 12 0a6 6 0 1 0-12 0z",
+    "M-5-5h10v10h-10z",
+    "M0-7 6.5 5h-13z",
+    "M0-7 6 0 0 7-6 0z",
+    "M-6-3h12v6h-12z",
+)
+PEAK_GFLOP_S = 67_000  # float32, outside the tensor cores
+PEAK_SOURCE = "NVIDIA's H200 page, float32 without tensor cores"
+LANDMARK = ("a product of 256 x 256 matrices", 2 * 256**3 / (3 * 256**2 * 4))  # float32, three matrices
+HEIGHT, WIDTH, LEFT, RIGHT, TOP, BOTTOM = 300, 720, 62, 14, 26, 44
+X, Y = (-3, 7), (2, 5)  # powers of 2 and of 10 at the ends of the axes
+START = ("softmax", "float32", 4096, 32768)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What follows from a size: operations a byte, the GFLOP/s that its ceiling and the roof allow, and those reached."""
+
+    intensity: float
+    allowed: float
+    bound: str  # "memory" or "arithmetic"
+    reached: tuple[float | None, ...]
+
+
+def facts(operations, M, N, nbytes, ceiling, speeds) -> Facts:
+    """`operations` an element of M x N, `nbytes` moved, GB/s of the ceiling and of each implementation (None: not recorded)."""
+    intensity = operations * M * N / nbytes
+    allowed = ceiling * intensity
+    bound = "memory" if allowed < PEAK_GFLOP_S else "arithmetic"
+    return Facts(
+        intensity,
+        min(allowed, PEAK_GFLOP_S),
+        bound,
+        tuple(None if gb_s is None else gb_s * intensity for gb_s in speeds),
+    )
+
+
+def cells(operation) -> dict:
+    """(dtype, N, M) -> [bytes moved, GB/s of the ceiling, GB/s of each of PROVIDERS], as recorded."""
+    found = {}
+    for key, (_, cell) in records.latest_cells(records.load_records(operation=operation)).items():
+        speed = {r.provider: round(r.gb_s) for r in cell.results if r.status == "ok"}
+        if cell.ceiling_gb_s:
+            row = [cell.bytes_moved, round(cell.ceiling_gb_s), *(speed.get(name) for name in PROVIDERS)]
+            found[key.dtype, key.N, key.M] = row
+    return found
+
+
+def sentence(operation, dtype, N, M, row) -> str:
+    """The caption, as the script says it too."""
+    steps = FORMULAS[operation]
+    found = facts(len(steps), M, N, *row[:2], row[2:])
+    return (
+        f"{operation}, {dtype}, {M:,} rows of {N:,}: {len(steps)} operations and {row[0] / M / N:.3g} bytes an element, "
+        f"{found.intensity:.3g} operations a byte. A plain kernel with the same reads and writes moves {row[1]:,} GB/s, which "
+        f"allows {whole(found.allowed)} GFLOP/s: {100 * found.allowed / PEAK_GFLOP_S:.2g} % of what the arithmetic units could do. "
+        f"The {found.bound} is the bound."
+    )
+
+
+class Roofline:
+    """The explorer as an object that notebooks show; without scripts its first setting stands still."""
+
+    title = "Roofline: what bounds a kernel, and how near the recorded ones are"
+
+    def __init__(self):
+        self.cells = {name: cells(name) for name in FORMULAS}
+        self.sizes = sorted({N for found in self.cells.values() for _, N, _ in found})
+
+    def _repr_html_(self) -> str:
+        operation, dtype, N, M = START
+        row = self.cells[operation][dtype, N, M]
+        controls = (
+            choice("Operation", FORMULAS, operation)
+            + choice("Type", DTYPES, dtype)
+            + slider("N", len(self.sizes), self.sizes.index(N), f"{N:,}")
+            + slider("Rows", 2, 1, f"{M:,}")
+        )
+        key = key_html((("p", "the other operations, ours"),))
+        return page(
+            title=self.title,
+            controls=controls,
+            caption=f"<p>{escape(sentence(operation, dtype, N, M, row))}</p>",
+            picture=self.picture(),
+            width=WIDTH,
+            least=280,
+            key=table(len(FORMULAS[operation]), M, N, row) + key,
+            origin=f"{self.origin()} The roof: {PEAK_SOURCE}. Dashed: the datasheet's bandwidth. Bytes are those that must move; "
+            "operations are counted once an element, an exponential as one.",
+            script=asset("roofline_explorer.js"),
+            data=self.data(),
+            attributes=' data-part="roofline"',
+        )
+
+    def origin(self) -> str:
+        return _origin(flat(records.load_records(series="peers")), None)
+
+    def data(self) -> dict:
+        """What the script gets: for each operation its steps, and for each dtype, N and M what `cells` has."""
+        return {
+            "steps": {name: len(steps) for name, steps in FORMULAS.items()},
+            "cells": {
+                name: {f"{dtype} {N} {M}": row for (dtype, N, M), row in found.items()}
+                for name, found in self.cells.items()
+            },
+            "sizes": self.sizes,
+            "providers": PROVIDERS,
+            "marks": MARKS,
+            "colours": [variable(f"s{i}") for i in range(len(PROVIDERS))],
+            "peak": PEAK_GFLOP_S,
+            "sheet": hardware.gpu("H200 SXM 141GB").bandwidth_gb_s,
+            "landmark": LANDMARK,
+            "start": START,
+        }
+
+    def picture(self) -> str:
+        """The SVG of the first setting, for where scripts do not run."""
+        operation, dtype, N, M = START
+        row = self.cells[operation][dtype, N, M]
+        found = facts(len(FORMULAS[operation]), M, N, *row[:2], row[2:])
+        across = lambda x: LEFT + (log2(x) - X[0]) / (X[1] - X[0]) * (WIDTH - LEFT - RIGHT)  # noqa: E731
+        down = lambda y: HEIGHT - BOTTOM - (log10(y) - Y[0]) / (Y[1] - Y[0]) * (HEIGHT - TOP - BOTTOM)  # noqa: E731
+        parts = []
+        for k in range(Y[0], Y[1] + 1):
+            parts.append(f'<path stroke="{LIGHT["line"]}" d="M{LEFT} {down(10**k):.1f}H{WIDTH - RIGHT}"/>')
+            parts.append(f'<text x="{LEFT - 6}" y="{down(10**k) + 4:.1f}" text-anchor="end">{10**k:,}</text>')
+        for k in range(X[0], X[1] + 1):
+            text = f"1/{2**-k}" if k < 0 else f"{2**k}"
+            parts.append(f'<text x="{across(2**k):.1f}" y="{HEIGHT - BOTTOM + 16}" text-anchor="middle">{text}</text>')
+        sheet = hardware.gpu("H200 SXM 141GB").bandwidth_gb_s
+        for gb_s, dashes in ((row[1], ""), (sheet, ' stroke-dasharray="5 4"')):
+            bend = min(PEAK_GFLOP_S / gb_s, 2 ** X[1])
+            parts.append(
+                f'<path fill="none" stroke="{LIGHT["ink"]}"{dashes} d="M{across(2 ** X[0]):.1f} {down(gb_s * 2 ** X[0]):.1f}'
+                f'L{across(bend):.1f} {down(PEAK_GFLOP_S):.1f}H{WIDTH - RIGHT}"/>'
+            )
+        for gflop_s, mark, (colour, _) in reversed(list(zip(found.reached, MARKS, SERIES))):
+            if gflop_s is not None:
+                place = f"translate({across(found.intensity):.1f} {down(gflop_s):.1f})"
+                parts.append(f'<path fill="{colour}" transform="{place}" d="{mark}"/>')
+        return (
+            f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" role="img" font-size="11.5" '
+            f'aria-label="A roofline. The text above and the table below have its numbers.">'
+            f'<text x="0" y="12">GFLOP/s</text><text x="{WIDTH - RIGHT}" y="{HEIGHT - 8}" text-anchor="end">'
+            f"operations a byte</text>{''.join(parts)}</svg>"
+        )
+
+
+def table(operations, M, N, row) -> str:
+    """The implementations at one size, with the marks that the picture has for them."""
+    found = facts(operations, M, N, *row[:2], row[2:])
+    lines = []
+    for i, (name, gb_s, gflop_s) in enumerate(zip(PROVIDERS, row[2:], found.reached)):
+        if gb_s is not None:
+            path = f'<path transform="translate(8 7)" style="fill: {variable(f"s{i}")}" d="{MARKS[i]}"/>'
+            mark = f'<svg width="16" height="14" aria-hidden="true">{path}</svg>'
+            share = f"{100 * gb_s / row[1]:.0f} %"
+            lines.append(
+                f'<tr><th scope="row">{mark} {name}</th><td>{gb_s:,}</td><td>{whole(gflop_s)}</td><td>{share}</td></tr>'
+            )
+    head = "".join(f'<th scope="col">{text}</th>' for text in ("", "GB/s", "GFLOP/s", "of the ceiling"))
+    return f'<div class="qt-table"><table><thead><tr>{head}</tr></thead><tbody>{"".join(lines)}</tbody></table></div>'
+
+
+def whole(x) -> str:
+    """A number without decimals; halves go up, as in JavaScript."""
+    return f"{floor(x + 0.5):,}"
+
+
+def choice(name, values, chosen) -> str:
+    """A labelled native list to choose from."""
+    options = "".join(f"<option{' selected' * (value == chosen)}>{escape(value)}</option>" for value in values)
+    return f"<label>{escape(name)} <select>{options}</select></label>"
+
+
+def roofline() -> Roofline:
+    """The explorer; see the module's docstring for what it draws."""
+    return Roofline()

@@ -1,0 +1,75 @@
+"""The roofline's explorer says what the records say, by one rule in Python and in the page."""
+
+import json
+import re
+import shutil
+import subprocess
+
+import pytest
+
+import quack_tutorial as qt
+from quack_tutorial import figures
+from quack_tutorial.bench.operations import OPERATIONS
+from quack_tutorial.figures import roofline_explorer as explorer
+from quack_tutorial.figures.theme import asset
+from tests.figures.test_players import Checker
+
+ROOFLINE = figures.roofline()
+ALL = [
+    (operation, dtype, N, M, row) for operation, found in ROOFLINE.cells.items() for (dtype, N, M), row in found.items()
+]
+
+
+def test_facts_by_hand():
+    # 5 operations for 8 bytes, at 4,000 and 2,000 GB/s; and so many operations that the roof is lower than the slope.
+    found = explorer.facts(5, 1000, 100, 800_000, 4000, (2000, None))
+    assert (found.intensity, found.allowed, found.bound, found.reached) == (0.625, 2500, "memory", (1250, None))
+    found = explorer.facts(800, 1000, 100, 800_000, 4000, ())
+    assert (found.intensity, found.allowed, found.bound) == (100, explorer.PEAK_GFLOP_S, "arithmetic")
+
+
+def test_every_operation_has_its_formula_and_its_records():
+    assert set(explorer.FORMULAS) == set(OPERATIONS) - {"copy"}
+    assert all(len(found) > 50 for found in ROOFLINE.cells.values())
+    for operation, dtype, N, M, row in ALL:
+        assert row[0] == OPERATIONS[operation].bytes(M, N, {"float32": 4}.get(dtype, 2))
+
+
+def test_the_marks_are_the_recorded_speeds():
+    recorded = qt.recorded("softmax", "float32", N=4096)
+    row = ROOFLINE.cells["softmax"]["float32", 4096, 32768]
+    assert row[2:] == [round(recorded[name].gb_s) for name in explorer.PROVIDERS]
+    assert row[2] / row[1] == pytest.approx(recorded["ours"].of_copy, abs=0.001)
+
+
+def test_every_recorded_kernel_is_in_the_picture_and_memory_bound():
+    for operation, _, N, M, row in ALL:
+        found = explorer.facts(len(explorer.FORMULAS[operation]), M, N, *row[:2], row[2:])
+        assert 2 ** explorer.X[0] < found.intensity < 2 ** explorer.X[1] and found.bound == "memory"
+        assert all(10 ** explorer.Y[0] < y < 10 ** explorer.Y[1] for y in found.reached if y is not None)
+
+
+def test_the_page_says_what_python_says():
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("node is not installed")
+    script = asset("roofline_explorer.js")
+    rule = re.search(r"  function facts\(.*?\n  }\n", script, flags=re.S).group()
+    words = re.search(r"  const whole = .*?(?=\n\n  function start)", script, flags=re.S).group()
+    asked = json.dumps(ALL[::7])
+    script = (
+        f"const data = {json.dumps(ROOFLINE.data())};{rule}{words}\n"
+        f"console.log(JSON.stringify({asked}.map(([o, d, N, M, row]) => "
+        "say(o, d, N, M, row, facts(data.steps[o], M, N, row[0], row[1], row.slice(2), data.peak)))));"
+    )
+    done = subprocess.run([node, "-"], input=script, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == [explorer.sentence(*each) for each in ALL[::7]]
+
+
+def test_the_figure_asks_for_nothing_and_stands_without_scripts():
+    html = ROOFLINE._repr_html_()
+    checked = Checker(html)
+    assert (checked.wrong, checked.open) == ([], []) and "http" not in html
+    operation, dtype, N, M = explorer.START
+    assert explorer.sentence(operation, dtype, N, M, ROOFLINE.cells[operation][dtype, N, M]) in html
+    assert html.count("<select") == 2 and html.count('type="range"') == 2 and html.count("<tr>") == 6
