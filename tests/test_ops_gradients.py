@@ -83,6 +83,49 @@ def test_rmsnorm_alone_is_torch_s(shape):
     )
 
 
+@pytest.mark.parametrize("dtype", DTYPES, ids=name)
+@pytest.mark.parametrize("M, N", [*((5, N) for N in SIZES), (40, 1001)])
+def test_layernorm_and_its_gradients(M, N, dtype):
+    x = (randn(M, N) + 1).to(dtype).requires_grad_()
+    w, b = randn(N, seed=2, grad=True), randn(N, dtype=dtype, seed=3, grad=True)
+    dy = randn(M, N, dtype=dtype, seed=4)
+    y = ops.layernorm(x, w, b, eps=EPS)
+    with torch.no_grad():
+        assert torch.equal(y, ops.layernorm(x, w, b, eps=EPS))
+    y.backward(dy)
+    kind, (X, W, B, Y, DY, DX, DW, DB) = name(dtype), numbers(x, w, b, y, dy, x.grad, w.grad, b.grad)
+    assert reference.layernorm_error(X, Y, kind, W, B, EPS) <= 1
+    assert reference.layernorm_dx_error(X, DY, DX, kind, W, eps=EPS) <= 1
+    assert reference.layernorm_dw_error(X, DY, DW, "float32", eps=EPS) <= 1
+    assert reference.rmsnorm_db_error(DY, DB, kind) <= 1
+
+
+@pytest.mark.parametrize("shape", ((0, 5), (5, 0), (2, 3, 16), (7,)))
+def test_layernorm_alone_is_torch_s(shape):
+    x = randn(*shape, grad=True)
+    if 0 not in shape[-1:]:  # torch refuses rows of nothing
+        torch.testing.assert_close(ops.layernorm(x), F.layer_norm(x, shape[-1:]))
+    with torch.no_grad():
+        assert torch.equal(ops.layernorm(x), ops.layernorm(x.clone()))
+    dy = randn(*shape, seed=1)
+    (gradient,) = torch.autograd.grad(ops.layernorm(x), x, dy)
+    assert gradient.shape == x.shape
+    if x.numel():
+        wanted = torch.autograd.grad(F.layer_norm(x, shape[-1:]), x, dy)[0]
+        torch.testing.assert_close(gradient, wanted, atol=1e-5, rtol=1e-5)
+
+
+def test_layernorm_s_weight_and_bias_may_be_there_alone_and_anywhere():
+    x, dy, vectors = randn(9, 64, grad=True), randn(9, 64, seed=1), randn(2, 65, seed=2)
+    w = vectors[0, 1:].requires_grad_()  # starts 4 bytes behind a boundary
+    for given in (dict(weight=w), dict(bias=w)):
+        ours, torchs = (
+            torch.autograd.grad(y, (x, w), dy) for y in (ops.layernorm(x, **given), F.layer_norm(x, (64,), **given))
+        )
+        for one, other in zip(ours, torchs, strict=True):
+            torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-5)
+
+
 @pytest.mark.parametrize("reduction", ("mean", "sum", "none"))
 @pytest.mark.parametrize("index", (torch.int64, torch.int32))
 @pytest.mark.parametrize("dtype", DTYPES, ids=name)
@@ -181,6 +224,9 @@ def operations():
     yield library.rmsnorm, (x, None, None, EPS)
     yield library.add_rmsnorm, (x, r, w, b, EPS)
     yield library.rmsnorm_backward, (x.detach(), w.detach(), torch.ones(5), r.detach(), None, b)
+    yield library.layernorm, (x, w, b, EPS)
+    yield library.layernorm, (x, None, None, EPS)
+    yield library.layernorm_backward, (x.detach(), w.detach(), torch.ones(5), torch.ones(5), r.detach(), b)
     for reduction in ("mean", "sum", "none"):
         yield library.cross_entropy, (x, target, -100, reduction)
     yield library.cross_entropy_backward, (x.detach(), target, torch.ones(5), torch.ones(5), -100)
@@ -196,7 +242,7 @@ def test_a_model_compiles_whole():
 
     def model(x, w):
         h = ops.rmsnorm(ops.softmax(x), w, eps=EPS)
-        h, r = ops.rmsnorm(h, residual=x)
+        h, r = ops.rmsnorm(ops.layernorm(h, w, w), residual=x)
         return ops.cross_entropy(h + r, target)
 
     def gradients(f):
@@ -213,7 +259,7 @@ def test_autocast_gives_the_types_that_torch_gives_on_a_cpu():
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert ops.softmax(x).dtype == torch.softmax(x, -1).dtype == torch.bfloat16
         assert ops.cross_entropy(x, target).dtype == F.cross_entropy(x, target).dtype == torch.float32
-        assert ops.rmsnorm(x).dtype == torch.bfloat16
+        assert ops.rmsnorm(x).dtype == ops.layernorm(x).dtype == torch.bfloat16
 
 
 def test_a_sum_whose_norm_nobody_uses_has_a_gradient():
@@ -223,7 +269,9 @@ def test_a_sum_whose_norm_nobody_uses_has_a_gradient():
     assert torch.equal(x.grad, torch.full_like(x, 2.0)) and torch.equal(residual.grad, x.grad)
 
 
-@pytest.mark.parametrize("call", (ops.softmax, ops.rmsnorm, lambda x: ops.cross_entropy(x, torch.tensor([0, 1]))))
+@pytest.mark.parametrize(
+    "call", (ops.softmax, ops.rmsnorm, ops.layernorm, lambda x: ops.cross_entropy(x, torch.tensor([0, 1])))
+)
 def test_a_gradient_of_a_gradient_is_refused(call):
     x = torch.randn(2, 5, requires_grad=True)
     (dx,) = torch.autograd.grad(call(x).square().sum(), x, create_graph=True)

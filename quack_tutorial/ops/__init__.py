@@ -4,6 +4,7 @@
 |---------------------------|-------------------------------------------------------|---------------------------|
 | `softmax`                 | softmax over the last dimension                       | input                     |
 | `rmsnorm`                 | RMSNorm over the last dimension, a residual added first | input, weight, bias, residual |
+| `layernorm`               | LayerNorm over the last dimension                     | input, weight, bias       |
 | `cross_entropy`           | cross-entropy of rows of logits with class indices    | input                     |
 | `cross_entropy_with_grad` | the losses and the gradient of their sum, in one pass |                           |
 
@@ -15,15 +16,16 @@ Each operation is registered with `torch.library` (quack_tutorial::softmax and s
 `torch.compile(fullgraph=True)`. A call that needs no gradient and is not being traced goes past torch's dispatcher,
 which would cost as much as the launch, and past the checks if there was a call like it before (see `rows`).
 
-Under `torch.autocast`, softmax (on a GPU) and cross_entropy compute and return float32, as torch's do; rmsnorm keeps the
-type of its input.
+Under `torch.autocast`, softmax (on a GPU) and cross_entropy compute and return float32, as torch's do; rmsnorm and layernorm
+keep the type of their input.
 
 Not covered: dropout, label smoothing, class weights, class probabilities as targets; forward-mode gradients, gradients of
 gradients, vmap.
 """
 
 from quack_tutorial.ops.cross_entropy import cross_entropy, cross_entropy_with_grad
+from quack_tutorial.ops.layernorm import layernorm
 from quack_tutorial.ops.rmsnorm import rmsnorm
 from quack_tutorial.ops.softmax import softmax
 
-__all__ = ["cross_entropy", "cross_entropy_with_grad", "rmsnorm", "softmax"]
+__all__ = ["cross_entropy", "cross_entropy_with_grad", "layernorm", "rmsnorm", "softmax"]

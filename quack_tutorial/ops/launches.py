@@ -9,7 +9,7 @@ tensors of other ranks have one for each shape. At MOST_KEPT launches an operati
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, partial
 
 import torch
 from torch._C import _are_functorch_transforms_active, _len_torch_dispatch_stack
@@ -52,6 +52,18 @@ def check_same(op, **tensors):
         raise RuntimeError(f"{op}: expected all tensors to be on the same device, got {where}")
 
 
+def check_vectors(op, N, **vectors):
+    """TypeError or ValueError unless the vectors (None left out) are (N,) and contiguous."""
+    for name, vector in vectors.items():
+        if vector is None:
+            continue
+        dtype_name(op, name, vector)
+        if vector.shape != (N,):
+            raise ValueError(f"{op}: expected {name} of shape ({N},), got {tuple(vector.shape)}")
+        if not vector.is_contiguous():
+            raise ValueError(f"{op}: {name} must be contiguous, got stride {vector.stride()}")
+
+
 def as_rows(op, input):
     """`input` as an (M, N) view with contiguous rows; ValueError where only a copy could be."""
     try:
@@ -85,6 +97,25 @@ def contiguous_like(input):
     if input.dim() == 2 and input.stride() == (input.shape[1], 1):
         return torch.empty_like
     return partial(torch.empty_like, memory_format=torch.contiguous_format)
+
+
+def row_vector(input):
+    """A new float32 vector with an element for each row."""
+    return torch.empty(input.shape[:-1].numel(), dtype=torch.float32, device=input.device)
+
+
+def on_boundary(vector):
+    """A weight that starts at a multiple of 16 bytes, as the kernels read it: a copy if it is a view that does not."""
+    return vector if vector is None or vector.data_ptr() % MAX_ALIGNMENT == 0 else vector.clone()
+
+
+def fake_of_rows(input):
+    """What a norm gives torch's tracing: a result like `input`, and a float32 vector with an element for each row."""
+    out = torch.empty_like(input, memory_format=torch.contiguous_format)
+    count = 1
+    for size in input.shape[:-1]:
+        count = count * size
+    return out, input.new_empty((count,), dtype=torch.float32)
 
 
 def is_packed(tensor):
@@ -139,6 +170,15 @@ def compiled(device, kernel, *specs):
 
         return lambda *args: simulate(kernel, *args, check=False)
     return compile_for(kernel, *specs)
+
+
+@cache
+def column_sum(device, dtype, N):
+    """The sum over the float32 parts of a gradient of N columns, as a vector of `dtype`."""
+    from quack_tutorial.kernels.tuned.rmsnorm import ColumnSum
+
+    parts = TensorSpec("float32", ("G", N), (N, 1), MAX_ALIGNMENT)
+    return compiled(device, ColumnSum(N, dsl_type(dtype)), parts, of_columns(dtype, N))
 
 
 def guarded(run, device):

@@ -31,15 +31,8 @@ def rmsnorm(input, weight=None, bias=None, residual=None, eps=None):
 
 def _check(input, weight, bias, residual, eps):
     """eps, of what can be computed; TypeError, ValueError or RuntimeError for anything else."""
-    dtype, N = launches.dtype_name("rmsnorm", "input", input), launches.columns(input)
-    for name, vector in (("weight", weight), ("bias", bias)):
-        if vector is None:
-            continue
-        launches.dtype_name("rmsnorm", name, vector)
-        if vector.shape != (N,):
-            raise ValueError(f"rmsnorm: expected {name} of shape ({N},), got {tuple(vector.shape)}")
-        if not vector.is_contiguous():
-            raise ValueError(f"rmsnorm: {name} must be contiguous, got stride {vector.stride()}")
+    dtype = launches.dtype_name("rmsnorm", "input", input)
+    launches.check_vectors("rmsnorm", launches.columns(input), weight=weight, bias=bias)
     if residual is not None and (residual.shape != input.shape or residual.dtype != input.dtype):
         raise ValueError(
             f"rmsnorm: expected a residual like input, {tuple(input.shape)} of {dtype}, got {tuple(residual.shape)} of "
@@ -75,14 +68,14 @@ def _prepare(input, weight, bias, residual, eps, with_rstd):
     promise = launches.promise(*(matrix for matrix in (x, r, launches.one_row(x)) if matrix is not None))
     kernel = _kernel(x.device.type, *names, N, promise, residual is not None, with_rstd)
     run, is_matrix = launches.guarded(kernel, x.device), x is input and r is residual
-    on_boundary = all(_on_boundary(vector) is vector for vector in (weight, bias))
+    on_boundary = all(launches.on_boundary(vector) is vector for vector in (weight, bias))
 
     def launch(input, weight, bias, residual):
         out = empty_like(input)
         h = None if residual is None else torch.empty_like(out)
-        rstd = _row_vector(input) if with_rstd else None
+        rstd = launches.row_vector(input) if with_rstd else None
         if not on_boundary:
-            weight, bias = _on_boundary(weight), _on_boundary(bias)
+            weight, bias = launches.on_boundary(weight), launches.on_boundary(bias)
         if not input.numel():
             pass
         elif is_matrix:
@@ -98,12 +91,7 @@ def _prepare(input, weight, bias, residual, eps, with_rstd):
 def _nothing(input, weight, bias, residual):
     """The launch for rows of no elements."""
     out = torch.empty_like(input, memory_format=torch.contiguous_format)
-    return out, torch.empty_like(out), _row_vector(input)
-
-
-def _row_vector(input):
-    """A new float32 vector with an element for each row."""
-    return torch.empty(input.shape[:-1].numel(), dtype=torch.float32, device=input.device)
+    return out, torch.empty_like(out), launches.row_vector(input)
 
 
 def _backward(h, weight, rstd, dy, dh, bias):
@@ -130,17 +118,17 @@ def _prepare_backward(h, weight, dy, dh, bias):
     names = (None if tensor is None else launches.DTYPE_NAMES[tensor.dtype] for tensor in (h, weight))
     kernel, run = _backward_kernel(device.type, *names, N, promise, dh is not None, bias is not None)
     most = kernel.most_parts(clusters_at_once(device, kernel.config.blocks_per_row))
-    run, are_matrices, on_boundary = launches.guarded(run, device), h.dim() == 2, _on_boundary(weight) is weight
+    run, are_matrices, on_boundary = launches.guarded(run, device), h.dim() == 2, launches.on_boundary(weight) is weight
     adds = [
         None
         if vector is None
-        else launches.guarded(_column_sum(device.type, launches.DTYPE_NAMES[vector.dtype], N), device)
+        else launches.guarded(launches.column_sum(device.type, launches.DTYPE_NAMES[vector.dtype], N), device)
         for vector in (weight, bias)
     ]
 
     def launch(h, weight, rstd, dy, dh, bias):
         dx, vectors = empty_like(h), (weight, bias)
-        w = weight if on_boundary else _on_boundary(weight)
+        w = weight if on_boundary else launches.on_boundary(weight)
         parts = kernel.parts_of(rstd.shape[0], most)
         all_parts = [
             None if vector is None else torch.empty(parts, N, dtype=torch.float32, device=device) for vector in vectors
@@ -178,11 +166,6 @@ class _RMSNorm(torch.autograd.Function):
         return dx, dw, db, dx if ctx.needs_input_grad[3] else None, None
 
 
-def _on_boundary(vector):
-    """A weight that starts at a multiple of 16 bytes, as the kernels read it: a copy if it is a view that does not."""
-    return vector if vector is None or vector.data_ptr() % launches.MAX_ALIGNMENT == 0 else vector.clone()
-
-
 @cache
 def _kernel(device, dtype, weight, bias, N, promise, residual, rstd):
     from quack_tutorial.kernels.tuned.rmsnorm import RMSNorm
@@ -216,15 +199,6 @@ def _backward_kernel(device, dtype, weight, N, promise, dh, with_bias):
     return kernel, launches.compiled(device, kernel, *specs, parts if weight else None, parts if with_bias else None)
 
 
-@cache
-def _column_sum(device, dtype, N):
-    from quack_tutorial.compiler import TensorSpec
-    from quack_tutorial.kernels.tuned.rmsnorm import ColumnSum
-
-    parts = TensorSpec("float32", ("G", N), (N, 1), launches.MAX_ALIGNMENT)
-    return launches.compiled(device, ColumnSum(N, launches.dsl_type(dtype)), parts, launches.of_columns(dtype, N))
-
-
 @torch.library.custom_op("quack_tutorial::rmsnorm", mutates_args=())
 def _rmsnorm(
     input: torch.Tensor, weight: torch.Tensor | None, bias: torch.Tensor | None, eps: float
@@ -253,22 +227,14 @@ def _rmsnorm_backward(
     return dx, *(h.new_empty(0) if total is None else total for total in totals)
 
 
-def _fake_forward(input):
-    out = torch.empty_like(input, memory_format=torch.contiguous_format)
-    count = 1
-    for size in input.shape[:-1]:
-        count = count * size
-    return out, input.new_empty((count,), dtype=torch.float32)
-
-
 @_rmsnorm.register_fake
 def _(input, weight, bias, eps):
-    return _fake_forward(input)
+    return launches.fake_of_rows(input)
 
 
 @_add_rmsnorm.register_fake
 def _(input, residual, weight, bias, eps):
-    out, rstd = _fake_forward(input)
+    out, rstd = launches.fake_of_rows(input)
     return out, torch.empty_like(out), rstd
 
 

@@ -185,6 +185,46 @@ def test_rmsnorm_s_gradients_where_a_block_has_many_rows(N, dtype):
     check_rmsnorm(x, randn(N, seed=2), randn(N, dtype=dtype, seed=3), r)
 
 
+def check_layernorm(x, w=None, b=None, seed=10):
+    """The result and all gradients; in each call with and without autograd."""
+    dy, given = randn(*x.shape, dtype=x.dtype, seed=seed), [t for t in (x, w, b) if t is not None]
+    with torch.no_grad():
+        plain = ops.layernorm(x, w, b, eps=EPS)
+    y = ops.layernorm(*(None if t is None else t.requires_grad_() for t in (x, w, b)), eps=EPS)
+    assert torch.equal(plain, y)
+    gradients = torch.autograd.grad(y, given, dy)
+    kind, (X, W, B, Y, DY, DX) = name(x.dtype), numbers(x, w, b, y, dy, gradients[0])
+    assert reference.layernorm_error(X, Y, kind, W, B, EPS) <= 1
+    assert reference.layernorm_dx_error(X, DY, DX, kind, W, eps=EPS) <= 1
+    if w is not None:
+        assert reference.layernorm_dw_error(X, DY, *numbers(gradients[1]), name(w.dtype), eps=EPS) <= 1
+    if b is not None:
+        assert reference.rmsnorm_db_error(DY, *numbers(gradients[-1]), name(b.dtype)) <= 1
+
+
+@every_size
+def test_layernorm_and_its_gradients(N, dtype):
+    for M in (0, 1, 7):
+        x = (randn(M, N, seed=M) + 1).to(dtype)
+        check_layernorm(x, randn(N, seed=2), randn(N, dtype=dtype, seed=3))
+
+
+@pytest.mark.parametrize("N, dtype", [(1000, BF16), (257, F32)], ids=name)
+@pytest.mark.parametrize("vectors", ["", "w", "W", "B"])
+def test_layernorm_with_what_it_can_be_given(vectors, N, dtype):
+    """w is float32, W and B of input's type."""
+    w, b = (
+        randn(N, dtype=F32 if "w" in vectors else dtype, seed=2) if kind in vectors.lower() else None for kind in "wb"
+    )
+    check_layernorm(randn(40, N, dtype=dtype), w, b)
+
+
+@pytest.mark.parametrize("N, dtype", LONG, ids=name)
+def test_layernorm_s_gradients_where_a_block_has_many_rows(N, dtype):
+    M = 4_000_000 // N if ON_GPU else 40
+    check_layernorm(randn(M, N, dtype=dtype), randn(N, seed=2), randn(N, dtype=dtype, seed=3))
+
+
 @every_size
 def test_cross_entropy_and_its_gradient(N, dtype):
     for M, ignored in ((0, ()), (1, ()), (7, (2, 5))):

@@ -1,0 +1,206 @@
+"""LayerNorm on torch tensors, and its gradient."""
+
+from functools import cache
+
+import torch
+
+from quack_tutorial.occupancy import clusters_at_once
+from quack_tutorial.ops import launches
+
+
+def layernorm(input, weight=None, bias=None, eps=1e-5):
+    """LayerNorm of `input` over its last dimension: (x - mean) / sqrt(var + eps) * weight + bias, var = mean((x - mean)^2).
+
+    As torch.nn.functional.layer_norm(input, input.shape[-1:], weight, bias, eps). Returns the result, of input's type and
+    contiguous. weight and bias are (N,), contiguous, of float32, float16 or bfloat16 each. Limits on shapes and addresses as for
+    `softmax`.
+    """
+    tensors = input, weight, bias
+    route = launches.route(*tensors)
+    if route == "launch":
+        return _forward(*tensors, eps, False)[0]
+    if route == "autograd":
+        return _LayerNorm.apply(*tensors, eps)
+    _check(*tensors)
+    return _layernorm(*tensors, float(eps))[0]
+
+
+def _check(input, weight, bias):
+    """TypeError, ValueError or RuntimeError for what cannot be computed."""
+    launches.dtype_name("layernorm", "input", input)
+    launches.check_vectors("layernorm", launches.columns(input), weight=weight, bias=bias)
+    launches.check_same("layernorm", input=input, weight=weight, bias=bias)
+
+
+_launches = {}
+_backward_launches = {}
+
+
+def _forward(input, weight, bias, eps, with_stats):
+    """(result, mean or None, rstd or None)."""
+    key = eps, with_stats, launches.like(input), launches.like(weight), launches.like(bias)
+    launch = _launches.get(key)
+    if launch is None:
+        launch = launches.keep(_launches, key, _prepare(input, weight, bias, eps, with_stats))
+    return launch(input, weight, bias)
+
+
+def _prepare(input, weight, bias, eps, with_stats):
+    """The launch for tensors like these."""
+    _check(input, weight, bias)
+    N, empty_like, eps = launches.columns(input), launches.contiguous_like(input), float(eps)
+    if N == 0:
+        return _nothing
+    x = launches.as_rows("layernorm", input)
+    names = (None if tensor is None else launches.DTYPE_NAMES[tensor.dtype] for tensor in (input, weight, bias))
+    kernel = _kernel(x.device.type, *names, N, launches.promise(x, launches.one_row(x)), with_stats)
+    run, is_matrix = launches.guarded(kernel, x.device), x is input
+    on_boundary = all(launches.on_boundary(vector) is vector for vector in (weight, bias))
+
+    def launch(input, weight, bias):
+        out = empty_like(input)
+        mean, rstd = (launches.row_vector(input), launches.row_vector(input)) if with_stats else (None, None)
+        if not on_boundary:
+            weight, bias = launches.on_boundary(weight), launches.on_boundary(bias)
+        if not input.numel():
+            pass
+        elif is_matrix:
+            run(input, weight, bias, out, mean, rstd, eps)
+        else:
+            run(launches.as_rows("layernorm", input), weight, bias, out.view(-1, N), mean, rstd, eps)
+        return out, mean, rstd
+
+    return launch
+
+
+def _nothing(input, weight, bias):
+    """The launch for rows of no elements."""
+    out = torch.empty_like(input, memory_format=torch.contiguous_format)
+    return out, launches.row_vector(input), launches.row_vector(input)
+
+
+def _backward(x, weight, mean, rstd, dy, bias):
+    """(dx, dw, db): dw and db are None where there is no weight or no bias."""
+    if not x.numel():
+        dw, db = (None if vector is None else torch.zeros_like(vector) for vector in (weight, bias))
+        return torch.empty_like(x, memory_format=torch.contiguous_format), dw, db
+    key = launches.like(x), launches.like(dy), launches.like(weight), launches.like(bias)
+    launch = _backward_launches.get(key)
+    if launch is None:
+        if not (launches.is_packed(x) and launches.is_packed(dy)):
+            return _backward(launches.packed(x), weight, mean, rstd, launches.packed(dy), bias)
+        launch = launches.keep(_backward_launches, key, _prepare_backward(x, weight, dy, bias))
+    return launch(x, weight, mean, rstd, dy, bias)
+
+
+def _prepare_backward(x, weight, dy, bias):
+    """The launch for tensors like these, of which x and dy are packed and have elements."""
+    N, empty_like, device = launches.columns(x), launches.contiguous_like(x), x.device
+    matrices = x.view(-1, N), dy.view(-1, N)
+    promise = launches.promise(*matrices, launches.one_row(matrices[0]))
+    names = [None if tensor is None else launches.DTYPE_NAMES[tensor.dtype] for tensor in (x, weight, bias)]
+    kernel, run = _backward_kernel(device.type, *names[:2], N, promise, bias is not None)
+    most = kernel.most_parts(clusters_at_once(device, kernel.config.blocks_per_row))
+    run, are_matrices, on_boundary = launches.guarded(run, device), x.dim() == 2, launches.on_boundary(weight) is weight
+    adds = [name and launches.guarded(launches.column_sum(device.type, name, N), device) for name in names[1:]]
+
+    def launch(x, weight, mean, rstd, dy, bias):
+        dx, w = empty_like(x), weight if on_boundary else launches.on_boundary(weight)
+        shape = kernel.parts_of(rstd.shape[0], most), N
+        parts = [add and torch.empty(shape, dtype=torch.float32, device=device) for add in adds]
+        if are_matrices:
+            run(x, w, dy, mean, rstd, dx, *parts)
+        else:
+            run(x.view(-1, N), w, dy.view(-1, N), mean, rstd, dx.view(-1, N), *parts)
+        totals = [None if vector is None else torch.empty_like(vector) for vector in (weight, bias)]
+        for add, part, total in zip(adds, parts, totals, strict=True):
+            if add:
+                add(part, total)
+        return dx, *totals
+
+    return launch
+
+
+class _LayerNorm(torch.autograd.Function):
+    """What autograd sees of a call past the dispatcher."""
+
+    @staticmethod
+    def forward(ctx, input, weight, bias, eps):
+        out, mean, rstd = _forward(input, weight, bias, eps, True)
+        ctx.save_for_backward(input, weight, bias, mean, rstd)
+        return out
+
+    @staticmethod
+    @launches.once_differentiable
+    def backward(ctx, dy):
+        input, weight, bias, mean, rstd = ctx.saved_tensors
+        return *_backward(input, weight, mean, rstd, dy, bias), None
+
+
+@cache
+def _kernel(device, dtype, weight, bias, N, promise, stats):
+    from quack_tutorial.kernels.tuned.layernorm import LayerNorm
+
+    types = (None if name is None else launches.dsl_type(name) for name in (weight, bias))
+    vectors = (None if name is None else launches.of_columns(name, N) for name in (weight, bias))
+    x, out = (launches.matrix_spec(dtype, N, promise, name) for name in ("x", "out"))
+    of_rows = [launches.of_rows("float32") if stats else None] * 2
+    kernel = LayerNorm(launches.dsl_type(dtype), N, promise, *types, stats)
+    return launches.compiled(device, kernel, x, *vectors, out, *of_rows, 0.0)
+
+
+@cache
+def _backward_kernel(device, dtype, weight, N, promise, with_bias):
+    from quack_tutorial.compiler import TensorSpec
+    from quack_tutorial.kernels.tuned.layernorm import LayerNormBackward
+
+    kernel = LayerNormBackward(launches.dsl_type(dtype), N, promise, weight and launches.dsl_type(weight))
+    x, dy, dx = (launches.matrix_spec(dtype, N, promise, name) for name in ("x", "dy", "dx"))
+    parts, of_row = TensorSpec("float32", ("G", N), (N, 1), launches.MAX_ALIGNMENT), launches.of_rows("float32")
+    specs = (x, weight and launches.of_columns(weight, N), dy, of_row, of_row, dx)
+    return kernel, launches.compiled(device, kernel, *specs, parts if weight else None, parts if with_bias else None)
+
+
+@torch.library.custom_op("quack_tutorial::layernorm", mutates_args=())
+def _layernorm(
+    input: torch.Tensor, weight: torch.Tensor | None, bias: torch.Tensor | None, eps: float
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    return _forward(input, weight, bias, eps, True)
+
+
+@torch.library.custom_op("quack_tutorial::layernorm_backward", mutates_args=())
+def _layernorm_backward(
+    input: torch.Tensor,
+    weight: torch.Tensor | None,
+    mean: torch.Tensor,
+    rstd: torch.Tensor,
+    dy: torch.Tensor,
+    bias: torch.Tensor | None,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    dx, *totals = _backward(input, weight, mean, rstd, dy, bias)
+    return dx, *(input.new_empty(0) if total is None else total for total in totals)
+
+
+@_layernorm.register_fake
+def _(input, weight, bias, eps):
+    out, rstd = launches.fake_of_rows(input)
+    return out, torch.empty_like(rstd), rstd
+
+
+@_layernorm_backward.register_fake
+def _(input, weight, mean, rstd, dy, bias):
+    dw, db = (input.new_empty(0) if vector is None else torch.empty_like(vector) for vector in (weight, bias))
+    return torch.empty_like(input, memory_format=torch.contiguous_format), dw, db
+
+
+def _keep(ctx, inputs, output):
+    ctx.save_for_backward(*inputs[:3], *output[1:])
+
+
+def _gradient(ctx, dy, *_):
+    input, weight, bias, mean, rstd = ctx.saved_tensors
+    dx, dw, db = _layernorm_backward(input, weight, mean, rstd, dy, bias)
+    return dx, None if weight is None else dw, None if bias is None else db, None
+
+
+_layernorm.register_autograd(_gradient, setup_context=_keep)
