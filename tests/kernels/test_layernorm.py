@@ -8,6 +8,7 @@ import pytest
 from quack_tutorial import reference
 from quack_tutorial.kernels.tuned.config import Config, default_config
 from quack_tutorial.kernels.tuned.layernorm import LayerNorm, LayerNormBackward
+from quack_tutorial.kernels.tuned.tables import TABLES
 from quack_tutorial.simulation import simulate
 from quack_tutorial.simulator.arguments import Array
 from tests.simulator.test_kernels import DslType, make, numbers, poisoned
@@ -135,3 +136,13 @@ def test_until_it_is_swept_it_takes_the_spreads_of_rmsnorm():
     assert LayerNormBackward(DslType("float32"), 16384).config.in_flight == 3
     longest = LayerNormBackward(DslType("float32"), 262144)
     assert longest.leaves and not longest.ahead
+
+
+def test_what_was_swept_at_few_sizes_is_taken_near_them(monkeypatch):
+    monkeypatch.setitem(TABLES, ("layernorm", 16, "aligned"), ((8192, 96, 96, 1, 0), (32768, 320, 320, 1, 0)))
+    assert default_config("layernorm", 16, 4096).threads_per_row == 96
+    assert default_config("layernorm", 16, 2048).threads_per_row == 96
+    for N in (1024, 65536):
+        assert default_config("layernorm", 16, N) == default_config("rmsnorm", 16, N)
+    assert default_config("layernorm", 16, 16384).threads_per_row == 320
+    assert default_config("layernorm", 16, 4097, "congruent") == default_config("rmsnorm", 16, 4097, "congruent")

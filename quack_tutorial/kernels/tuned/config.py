@@ -107,7 +107,7 @@ TENSORS = {
     "cross-entropy fused": 2,
 }
 LEAST_CLUSTER_BYTES = 15 * 1024  # that a cluster reads and writes, see `starts_in_time`
-NEAR = 2  # what was measured is trusted for rows of down to 1 / NEAR of their length, where these start anywhere
+NEAR = 2  # what was measured is trusted for rows of down to 1 / NEAR of their length, where few lengths were
 READ_AGAIN = ("softmax", "cross-entropy fused")  # from shared memory, a few vectors at a time
 MOST_AGAIN = 32  # vectors of a row that a thread reads there
 # Operations that read and write as others do: a sweep tries the same, and until there is one what was the fastest of those ships.
@@ -355,11 +355,14 @@ def vector_elements(width, N, rows):
 def default_config(operation, width, N, rows="aligned"):
     """The shipped configuration for rows of `N` elements of `width` bits: the table's where it has one that fits. It may be of
     longer rows, and blocks that move less are launched on their own where clusters of them would start too late."""
-    alike = SPREAD_AS.get(operation, operation)
-    measured = operation if (operation, width, rows) in TABLES else alike
-    config = of_table(measured, width, N, rows) or first_guess(operation, N, vector_elements(width, N, rows))
-    if operation == "layernorm backward" and measured == alike:
-        config = kept_in_shared_memory(config, width, N, rows)
+    alike, config = SPREAD_AS.get(operation, operation), None
+    if alike == operation or (operation, width, rows) in TABLES:
+        config = of_table(operation, width, N, rows)
+    if config is None and alike != operation:
+        config = of_table(alike, width, N, rows)
+        if config and operation == "layernorm backward":
+            config = kept_in_shared_memory(config, width, N, rows)
+    config = config or first_guess(operation, N, vector_elements(width, N, rows))
     return config if starts_in_time(alike, config, N * width // 8) else replace(config, together=0)
 
 
@@ -371,11 +374,12 @@ def of_table(operation, width, N, rows):
             if row_bytes <= limit:
                 config = Config(*numbers)
                 # From a table of other rows or other sizes, not what leaves a thread without a register to spare.
-                near = limit <= NEAR * row_bytes if measured == "congruent" else config.threads_per_block < 1024
+                few = measured == "congruent" or operation in SPREAD_AS  # sizes that were swept
+                near = limit <= NEAR * row_bytes if few else config.threads_per_block < 1024
                 stages = PIPELINED.get(SPREAD_AS.get(operation, operation), (0, ()))[1]
                 arrives = measured == rows and (rows == "congruent" or divides(config, N, width))  # in shared memory
                 fits = config.in_flight not in stages or arrives
-                if fits and (near or measured == rows == "aligned"):
+                if fits and (near or (measured == rows == "aligned" and not few)):
                     # Rows that start anywhere take more registers than aligned ones: what is enough for these may not be; and each
                     # wants the weights elsewhere.
                     return config if measured == rows else replace(config, registers=0, rows_each=1)
