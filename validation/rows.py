@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from quack_tutorial import reference
-from quack_tutorial.kernels.tuned.config import PIPELINED, Config, candidates
+from quack_tutorial.kernels.tuned.config import PIPELINED, SPREAD_AS, Config, candidates
 from quack_tutorial.kernels.tuned.tables import TABLES
 from quack_tutorial.records import suite as report
 from quack_tutorial.simulation import simulate
@@ -139,7 +139,7 @@ def random_case(seed: int) -> Case:
     config = random_config(rng, operation, N, rows)
     turn = config.threads_per_row * config.blocks_per_row * vector  # elements of a vector a thread
     through = comes_through_shared_memory(config, operation)
-    if rows != "congruent" and (through or (operation == "rmsnorm backward" and config.in_flight == 1)):
+    if rows != "congruent" and (through or (spread_as(operation) == "rmsnorm backward" and config.in_flight == 1)):
         N = max(1, N // (vector * config.blocks_per_row)) * vector * config.blocks_per_row
     elif N > turn and rng.random() < 0.5:  # where the last vectors are there for all threads, or just not
         N = N // turn * turn + int(rng.integers(-2, vector + 2))
@@ -157,6 +157,7 @@ def random_case(seed: int) -> Case:
 
 def random_config(rng, operation: str, N: int, rows: str) -> Config:
     """Any configuration that leaves a thread few enough elements; now and then one that a sweep would try."""
+    operation = spread_as(operation)
     streams = operation in ("cross-entropy", "cross-entropy backward")
     if rng.random() < 0.2:
         tried = [c for c in candidates(operation, 32, N) if c.threads_per_block <= 256 and (streams or not c.in_flight)]
@@ -190,8 +191,14 @@ def random_config(rng, operation: str, N: int, rows: str) -> Config:
             return Config(threads, block, blocks, in_flight, rows_each=each, together=together)
 
 
+def spread_as(operation: str) -> str:
+    """The operation whose ways to spread rows this one has: its own, or another's."""
+    return SPREAD_AS.get(operation, operation)
+
+
 def comes_through_shared_memory(config: Config, operation: str) -> bool:
     """Whether rows do, which are then cut into equal pieces of whole vectors."""
+    operation = spread_as(operation)
     return operation in PIPELINED and config.in_flight in PIPELINED[operation][1]
 
 
@@ -318,13 +325,7 @@ def _rmsnorm_backward(case, matrices, rng):
     h, w = matrices.given(), None if weight is None else matrices.vector(weight)
     dy, dx = matrices.given(), matrices.output()
     rstd = reference.rmsnorm_rstd(h, eps=EPS).astype(np.float32)
-    parts = int(rng.integers(1, 9))
-    if case.rows == "congruent":  # a block's rows must start alike
-        vector = VECTOR_BYTES // np.dtype(case.dtype).itemsize
-        parts = 8 if (case.N + case.gap) % vector else 1
-    dw, db = (np.full((parts, case.N), np.nan, np.float32) if rng.random() < 0.8 else None for _ in range(2))
-    if case.N % 4 == 0 and case.rows == "aligned":  # where parts are written in vectors, they begin where vectors may
-        dw, db = (None if one is None else at_boundary(one.shape, "float32") for one in (dw, db))
+    dw, db = _parts(case, rng)
     types = None if weight is None else _type(weight)
     kernel = RMSNormBackward(_type(case.dtype), case.N, case.rows, weight=types, config=case.config)
 
@@ -337,6 +338,57 @@ def _rmsnorm_backward(case, matrices, rng):
         return max(found)
 
     return kernel, (h, w, dy, None, rstd, dx, dw, db), error
+
+
+def _layernorm(case, matrices, rng):
+    from quack_tutorial.kernels.tuned.layernorm import LayerNorm
+
+    weight, bias = (_some(rng, None, case.dtype, "float32", "float16") for _ in range(2))
+    x, w, b = matrices.given(), *(None if one is None else matrices.vector(one) for one in (weight, bias))
+    x += _some(rng, 0, 3)
+    out, (mean, rstd) = matrices.output(), _some(rng, (None, None), np.full((2, case.M), np.nan, np.float32))
+    types = (None if one is None else _type(one) for one in (weight, bias))
+    kernel = LayerNorm(_type(case.dtype), case.N, case.rows, *types, stats=mean is not None, config=case.config)
+
+    def error():
+        of_stats = 0.0 if mean is None else reference.layernorm_stats_error(x, mean, rstd, EPS)
+        return max(of_stats, reference.layernorm_error(x, out, case.dtype, w, b, EPS))
+
+    return kernel, (x, w, b, out, mean, rstd, EPS), error
+
+
+def _layernorm_backward(case, matrices, rng):
+    from quack_tutorial.kernels.tuned.layernorm import LayerNormBackward
+
+    weight = _some(rng, None, case.dtype, "float32")
+    x, w = matrices.given(), None if weight is None else matrices.vector(weight)
+    dy, dx = matrices.given(), matrices.output()
+    stats = [one.astype(np.float32) for one in reference.layernorm_stats(x, EPS)]
+    dw, db = _parts(case, rng)
+    types = None if weight is None else _type(weight)
+    kernel = LayerNormBackward(_type(case.dtype), case.N, case.rows, weight=types, config=case.config)
+
+    def error():
+        found = [reference.layernorm_dx_error(x, dy, dx, case.dtype, w, *stats)]
+        if dw is not None:
+            found.append(reference.layernorm_dw_error(x, dy, dw.astype(np.float64).sum(axis=0), "float32", *stats))
+        if db is not None:
+            found.append(reference.rmsnorm_db_error(dy, db.astype(np.float64).sum(axis=0), "float32"))
+        return max(found)
+
+    return kernel, (x, w, dy, *stats, dx, dw, db), error
+
+
+def _parts(case, rng):
+    """What blocks write of dw and of db, or None."""
+    parts = int(rng.integers(1, 9))
+    if case.rows == "congruent":  # a block's rows must start alike
+        vector = VECTOR_BYTES // np.dtype(case.dtype).itemsize
+        parts = 8 if (case.N + case.gap) % vector else 1
+    found = (np.full((parts, case.N), np.nan, np.float32) if rng.random() < 0.8 else None for _ in range(2))
+    if case.N % 4 == 0 and case.rows == "aligned":  # where parts are written in vectors, they begin where vectors may
+        return tuple(None if one is None else at_boundary(one.shape, "float32") for one in found)
+    return tuple(found)
 
 
 def _cross_entropy(case, matrices, rng):
@@ -390,6 +442,8 @@ SETUPS = {
     "softmax backward": _softmax_backward,
     "rmsnorm": _rmsnorm,
     "rmsnorm backward": _rmsnorm_backward,
+    "layernorm": _layernorm,
+    "layernorm backward": _layernorm_backward,
     "cross-entropy": _cross_entropy,
     "cross-entropy backward": _cross_entropy_backward,
     "cross-entropy fused": _cross_entropy_fused,

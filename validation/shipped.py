@@ -5,6 +5,7 @@
 | `softmax`                 | forward; forward and backward                                                          |
 | `rmsnorm`                 | with a weight: forward; forward and backward                                           |
 | `rmsnorm with all`        | with weight, bias and residual, whose sum has a gradient too: forward and backward     |
+| `layernorm`               | alone; with a weight and a bias: forward and backward                                  |
 | `cross_entropy`           | a loss a row; their mean and its gradient                                              |
 | `cross_entropy_with_grad` | losses and gradient at once                                                            |
 
@@ -25,7 +26,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from quack_tutorial.kernels.layout import VECTOR_BYTES
-from quack_tutorial.kernels.tuned.config import default_config
+from quack_tutorial.kernels.tuned.config import SPREAD_AS, default_config
 from quack_tutorial.kernels.tuned.tables import TABLES
 from quack_tutorial.records import suite as report
 from validation.sanitizer import LAUNCHED, TOOLS, first_report, output_of, said_by
@@ -73,6 +74,14 @@ def _rmsnorm_with_all(x, rows, columns):
     torch.autograd.backward(out, (rows(), rows()))
 
 
+def _layernorm(x, rows, columns):
+    from quack_tutorial import ops
+
+    ops.layernorm(x.detach())
+    w, b = (columns(x.dtype).requires_grad_() for _ in range(2))
+    ops.layernorm(x, w, b).backward(rows())
+
+
 def _targets(x):
     import torch
 
@@ -97,6 +106,7 @@ CALLS = {
     "softmax": Call(("softmax", "softmax backward"), _softmax),
     "rmsnorm": Call(("rmsnorm", "rmsnorm backward"), _rmsnorm),
     "rmsnorm with all": Call(("rmsnorm", "rmsnorm backward"), _rmsnorm_with_all),
+    "layernorm": Call(("layernorm", "layernorm backward"), _layernorm),
     "cross_entropy": Call(("cross-entropy", "cross-entropy backward"), _cross_entropy),
     "cross_entropy_with_grad": Call(("cross-entropy fused",), _cross_entropy_with_grad),
 }
@@ -110,7 +120,7 @@ def cases(name: str, tool: str = "memcheck") -> list[tuple[str, int, int]]:
             line[0] * 8 // bits
             for (operation, of_bits, _), lines in TABLES.items()
             for line in lines
-            if of_bits == bits and operation in operations
+            if of_bits == bits and operation in (*operations, *(SPREAD_AS.get(name, name) for name in operations))
         }
         for N in sorted(limits | set(SHORT)):
             rows = "aligned" if N * bits % (8 * VECTOR_BYTES) == 0 else "congruent"

@@ -5,6 +5,7 @@
 | the copies                             | out                           | bit for bit the input                      |
 | softmax in three versions, its backward | out; dx                       | within `reference`'s tolerance of float64 |
 | RMSNorm, its backward in two launches  | out, residual out, rstd; dx, parts of dw and db; dw | the same               |
+| LayerNorm, its backward               | out, mean, rstd; dx, parts of dw and db | the same                         |
 | cross-entropy, its backward, both fused | loss, lse; dx; loss, dx       | the same                                   |
 
 Inputs are CPU torch tensors, rows one after another, so that rows of an odd length start anywhere. Outputs are poisoned.
@@ -19,7 +20,7 @@ import torch
 from quack_tutorial import reference
 from quack_tutorial.kernels import copy
 from quack_tutorial.kernels import softmax as lessons
-from quack_tutorial.kernels.tuned import cross_entropy, rmsnorm, softmax
+from quack_tutorial.kernels.tuned import cross_entropy, layernorm, rmsnorm, softmax
 from validation.staged_copy import StagedCopy
 
 POISON = 77.0
@@ -212,6 +213,54 @@ def rmsnorms(dtype, N):
     )
 
 
+def layernorms(dtype, N):
+    M, rows, made = rows_for(N), promise(dtype, N), element(dtype)
+
+    yield Trial(
+        "layernorm",
+        f"layernorm, {dtype}, {M} x {N}",
+        layernorm.LayerNorm(made, N, rows, weight=made, bias=made, stats=True),
+        lambda: (
+            numbers("x", dtype, M, N) + 1,
+            numbers("w", dtype, N),
+            numbers("b", dtype, N),
+            poisoned(dtype, M, N),
+            poisoned("float32", M),
+            poisoned("float32", M),
+            EPS,
+        ),
+        (3, 4, 5),
+        lambda a: max(
+            reference.layernorm_error(f64(a[0]), f64(a[3]), dtype, f64(a[1]), f64(a[2]), EPS),
+            reference.layernorm_stats_error(f64(a[0]), f64(a[4]), f64(a[5]), EPS),
+        ),
+    )
+
+    def backward_arguments():
+        x = numbers("x", dtype, M, N) + 1
+        variance, mean = torch.var_mean(x.double(), -1, correction=0)
+        rstd = torch.rsqrt(variance + EPS).float()
+        w, dy, dx = numbers("w", dtype, N), numbers("dy", dtype, M, N), poisoned(dtype, M, N)
+        return x, w, dy, mean.float(), rstd, dx, poisoned("float32", 8, N), poisoned("float32", 8, N)
+
+    def backward_error(a):
+        x, w, dy, mean, rstd, dx = map(f64, a[:6])
+        return max(
+            reference.layernorm_dx_error(x, dy, dx, dtype, w, mean, rstd),
+            reference.layernorm_dw_error(x, dy, f64(a[6].double().sum(0)), "float32", mean, rstd),
+            reference.rmsnorm_db_error(dy, f64(a[7].double().sum(0)), "float32"),
+        )
+
+    yield Trial(
+        "layernorm backward",
+        f"layernorm backward, {dtype}, {M} x {N}",
+        layernorm.LayerNormBackward(made, N, rows, weight=made),
+        backward_arguments,
+        (5, 6, 7),
+        backward_error,
+    )
+
+
 def column_sums(dtype, N):
     if dtype == "float32":
         yield Trial(
@@ -281,5 +330,5 @@ def cross_entropies(dtype, N):
     )
 
 
-ROW_MAKERS = (softmaxes, rmsnorms, cross_entropies)
+ROW_MAKERS = (softmaxes, rmsnorms, layernorms, cross_entropies)
 MAKERS = (copies, ladder, column_sums, *ROW_MAKERS)

@@ -42,31 +42,32 @@ def test_every_line_of_the_tables_is_a_case():
 
 
 def test_random_cases_cover_kinds_of_rows_types_and_spreads():
-    cases = [rows.random_case(seed) for seed in range(400)]
+    cases = [rows.random_case(seed) for seed in range(600)]
     assert {(c.operation, c.dtype, c.rows) for c in cases} == {
         (operation, dtype, kind) for operation in rows.SETUPS for dtype in ("float32", "float16") for kind in ROWS
     }
     assert {c.config.blocks_per_row for c in cases} == {1, 2, 4}
     assert any(c.config.threads_per_block > c.config.threads_per_row for c in cases)
+    norms, backwards = ("rmsnorm", "layernorm"), ("rmsnorm backward", "layernorm backward")
     through = {
-        (c.operation, c.config.in_flight) for c in cases if rows.comes_through_shared_memory(c.config, c.operation)
+        (rows.spread_as(c.operation), c.config.in_flight)
+        for c in cases
+        if rows.comes_through_shared_memory(c.config, c.operation)
     }
     assert through == {(name, stages) for name, (_, some) in PIPELINED.items() for stages in some[:2]}
-    assert {c.config.rows_each for c in cases if c.operation == "rmsnorm"} == {1, 2, 3, 4}
-    assert {c.config.rows_each for c in cases if c.operation != "rmsnorm" or c.rows != "aligned"} == {1}
+    assert {c.config.rows_each for c in cases if c.operation in norms} == {1, 2, 3, 4}
+    assert {c.config.rows_each for c in cases if c.operation not in norms or c.rows != "aligned"} == {1}
     together = {(c.operation, c.config.together) for c in cases if c.config.blocks_per_row == 1}
-    assert together >= {
-        (name, k) for name in rows.SETUPS for k in ((0, 1) if name == "rmsnorm backward" else (0, 1, 2, 4))
-    }
+    assert together >= {(name, k) for name in rows.SETUPS for k in ((0, 1) if name in backwards else (0, 1, 2, 4))}
     assert any(
-        c.operation == "rmsnorm backward"
+        c.operation in backwards
         and c.rows == "aligned"
         and c.config.in_flight == 1
         and elements_held(c.config, c.N) > 16
         for c in cases
     )
     # Several rows in a stage: of a part of a warp each, of a warp, of several warps.
-    spreads = [c.config for c in cases if c.operation == "rmsnorm backward" and c.config.in_flight > 1]
+    spreads = [c.config for c in cases if c.operation in backwards and c.config.in_flight > 1]
     several = {np.sign(s.threads_per_row - 32) for s in spreads if s.threads_per_block > s.threads_per_row}
     assert several == {-1, 0, 1}
     assert cases[7] == rows.random_case(7)
