@@ -1,48 +1,90 @@
-"""Record the PTX and the SASS of a copy. Needs CuTe DSL, ptxas and nvdisasm (pip install nvidia-cuda-nvdisasm), and no GPU.
+"""Record the PTX and the SASS of a kernel, each line with the line of source that it is from.
 
-    python scripts/record_listing.py CopyVectors float32 4096 --out quack_tutorial/records/listings/copy-vectors.json
+    cd quack_tutorial/records/listings
+    python ../../../scripts/record_listing.py copy CopyVectors float32 4096 --out copy-vectors.json
+    python ../../../scripts/record_listing.py softmax SoftmaxRegisters float32 512 --out softmax-registers.json
 
-The generated name of the kernel is shortened to `kernel`; blank lines and comments are left out.
+Needs CuTe DSL, ptxas and nvdisasm (pip install nvidia-cuda-nvdisasm), and no GPU. The generated name of the kernel is shortened to
+`kernel`; blank lines and comments are left out. Line information changes no instruction: a test compiles without it.
 """
 
 import argparse
+import ast
 import datetime
+import importlib
 import json
+import os
 import re
 import shutil
 import subprocess
 import tempfile
+from functools import cache
 from pathlib import Path
+
+os.environ["CUTE_DSL_LINEINFO"] = "1"  # read by the DSL when it is imported
 
 import cutlass
 
 from quack_tutorial import compiler
-from quack_tutorial.kernels import copy
+
+PTX_LOCATION = re.compile(r"\s*\.loc\s+(\d+)\s+(\d+)")
+SASS_LOCATION = re.compile(r'\s*//## File "([^"]+)", line (\d+)')
 
 
-def made(name: str, dtype: str, N: int) -> str:
-    """The PTX of a version of the copy, for aligned rows."""
-    kernel = getattr(copy, name)(getattr(cutlass, compiler.DTYPES[dtype]), N)
+def made(module: str, name: str, dtype: str, N: int) -> str:
+    """The PTX of a class of `quack_tutorial.kernels`, for aligned rows."""
+    kernel = getattr(importlib.import_module(f"quack_tutorial.kernels.{module}"), name)
     spec = compiler.TensorSpec(dtype, ("M", N), ("stride", 1))
-    return compiler.ptx(kernel, spec, spec)
+    return compiler.ptx(kernel(getattr(cutlass, compiler.DTYPES[dtype]), N), spec, spec)
 
 
-def disassembled(ptx: str) -> list[str]:
-    """The machine code that ptxas makes of PTX, an instruction or a label a line, without addresses."""
+def disassembled(ptx: str) -> list[tuple[str, tuple[str, int] | None]]:
+    """The machine code that ptxas makes of PTX, an instruction or a label a line, without addresses; and where each is from."""
     with tempfile.TemporaryDirectory() as folder:
         source, binary = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
         source.write_text(ptx, encoding="utf-8")
-        subprocess.run(["ptxas", f"-arch={compiler.HOPPER_ARCH}", str(source), "-o", str(binary)], check=True)
-        text = output("nvdisasm", "-c", str(binary))
-    lines = (re.sub(r"/\*.*?\*/", "", line).strip() for line in text.splitlines())
-    return [line for line in lines if line.endswith(";") or re.match(r"\.L_x_\d+:", line)]
+        subprocess.run(
+            ["ptxas", f"-arch={compiler.HOPPER_ARCH}", "-lineinfo", str(source), "-o", str(binary)], check=True
+        )
+        text = output("nvdisasm", "-c", "-g", str(binary))
+    found, place = [], None
+    for line in text.splitlines():
+        if location := SASS_LOCATION.match(line):
+            place = location[1], int(location[2])
+        line = re.sub(r"/\*.*?\*/", "", line).strip()
+        if line.endswith(";") or re.match(r"\.L_x_\d+:", line):
+            found.append((line, place if line.endswith(";") else None))
+    return found
 
 
-def readable(ptx: str) -> list[str]:
-    """The lines of PTX without comments and blank ones, with the kernel's name shortened."""
+def readable(ptx: str) -> list[tuple[str, tuple[str, int] | None]]:
+    """The lines of PTX without comments and blank ones, with the kernel's name shortened; and where each is from."""
+    files = dict(re.findall(r'\.file\s+(\d+)\s+"([^"]+)"', ptx))
     name = re.search(r"\.entry\s+([\w$]+)", ptx).group(1)
-    lines = (line.split("//")[0].rstrip() for line in ptx.replace(name, "kernel").splitlines())
-    return [line for line in lines if line]
+    body = ptx.replace(name, "kernel").split(".section", 1)[0]
+    found, place = [], None
+    for line in body.splitlines():
+        if location := PTX_LOCATION.match(line):
+            place = files[location[1]], int(location[2])
+            continue
+        line = line.split("//")[0].rstrip()
+        if line and not line.startswith("\t.file"):
+            found.append((line, place if line.startswith("\t") and line.endswith(";") else None))
+    return found
+
+
+@cache
+def source_line(file: str, number: int) -> tuple[str, str]:
+    """(function, text) of a line; of a `def` or its decorator, the text is what stands there."""
+    text = Path(file).read_text(encoding="utf-8")
+    inside = [
+        node
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.FunctionDef)
+        and min([node.lineno, *(d.lineno for d in node.decorator_list)]) <= number <= node.end_lineno
+    ]
+    function = max(inside, key=lambda node: node.lineno).name if inside else ""
+    return function, text.splitlines()[number - 1].strip()
 
 
 def output(*command: str) -> str:
@@ -57,24 +99,32 @@ def version_of(tool: str) -> str:
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("kernel", help="a class of quack_tutorial.kernels.copy")
+    parser.add_argument("module", help="a module of quack_tutorial.kernels")
+    parser.add_argument("kernel", help="a class there")
     parser.add_argument("dtype", choices=("float32", "bfloat16", "float16"))
     parser.add_argument("N", type=int)
     parser.add_argument("--out", required=True)
     args = parser.parse_args()
-    ptx = made(args.kernel, args.dtype, args.N)
+    ptx = made(args.module, args.kernel, args.dtype, args.N)
+    listed = {"ptx": readable(ptx), "sass": disassembled(ptx)}
+    places = list(dict.fromkeys(place for lines in listed.values() for _, place in lines if place))
+    sources = [source_line(*place) for place in sorted(places)]
+    number = {place: i for i, place in enumerate(sorted(places))}
+    asked = f"{args.module} {args.kernel} {args.dtype} {args.N}"
     record = {
         "kernel": args.kernel,
         "dtype": args.dtype,
         "N": args.N,
         "versions": {"CuTe DSL": cutlass.__version__, "ptxas": version_of("ptxas"), "nvdisasm": version_of("nvdisasm")},
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "command": f"python scripts/record_listing.py {args.kernel} {args.dtype} {args.N} --out {Path(args.out).name}",
+        "command": f"python scripts/record_listing.py {asked} --out {Path(args.out).name}",
         "registers": compiler.resources(ptx).registers,
-        "ptx": readable(ptx),
-        "sass": disassembled(ptx),
+        "sources": sources,
+        **{kind: [[number.get(place, -1), text] for text, place in lines] for kind, lines in listed.items()},
     }
-    Path(args.out).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    text = json.dumps(record, indent=1)
+    text = re.sub(r'\[\n\s+(-?\d+|"(?:[^"\\]|\\.)*"),\n\s+("(?:[^"\\]|\\.)*")\n\s+\]', r"[\1, \2]", text)
+    Path(args.out).write_text(text + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

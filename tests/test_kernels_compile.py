@@ -20,6 +20,7 @@ from quack_tutorial.bench import ours
 from quack_tutorial.compiler import TensorSpec, ptx, ptx_hash, resources
 from quack_tutorial.kernels.copy import LADDER as COPIES
 from quack_tutorial.kernels.reduce import ClusterReduce
+from quack_tutorial.kernels.softmax import LADDER as SOFTMAXES
 from quack_tutorial.kernels.softmax import SoftmaxOnline, SoftmaxThreePass
 from quack_tutorial.kernels.tuned.config import MAX_N, Config
 from quack_tutorial.kernels.tuned.cross_entropy import CrossEntropy, CrossEntropyBackward, CrossEntropyFused
@@ -543,9 +544,13 @@ def test_every_line_of_the_shipped_tables_compiles(operation, bits, rows):
             assert ".entry" in ptx(kernel, *specs)
 
 
-def test_the_recorded_listing_is_what_is_compiled():
-    listing = listings.load("copy-vectors")
+@pytest.mark.parametrize(
+    "name, kernels, version", [("copy-vectors", COPIES, "vectors"), ("softmax-registers", SOFTMAXES, "registers")]
+)
+def test_the_recorded_listing_is_what_is_compiled(name, kernels, version):
+    listing = listings.load(name)
     spec = TensorSpec(listing.dtype, ("M", listing.N), ("stride", 1))
-    text = ptx(COPIES["vectors"](DTYPES[listing.dtype], listing.N), spec, spec)
-    assert ptx_hash("\n".join(listing.ptx)) == ptx_hash(text), "the copy changed: run scripts/record_listing.py again"
-    assert sum(".E.128" in line for line in listing.sass) == count(r"(ld|st)\.global\.v4", text) == 8
+    text = ptx(kernels[version](DTYPES[listing.dtype], listing.N), spec, spec)
+    assert ptx_hash("\n".join(listing.ptx)) == ptx_hash(text), "the kernel changed: run scripts/record_listing.py again"
+    wide = sum(".E.128" in line for line in listing.sass)
+    assert wide == count(r"(ld|st)\.global\.v4", text) == {"copy-vectors": 8, "softmax-registers": 2}[name]

@@ -3,6 +3,7 @@
 | function       | draws                                                                | from                          |
 |----------------|----------------------------------------------------------------------|-------------------------------|
 | `lanes`        | a kernel, instruction by instruction, for the 32 lanes of a warp      | a trace                       |
+| `linked`       | the same, with source, PTX and SASS beside it, line by line           | a trace and a recorded listing |
 | `butterfly`    | who reads whom in a warp's shuffles, and who ends with the answer    | a trace with values           |
 | `block_reduce` | warps, shared-memory words in their banks, stores, loads, barriers   | a trace with values           |
 | `break_it`     | a kernel whose lines open to show what breaking them does             | `mutants.outcomes`            |
@@ -37,6 +38,7 @@ from .exchange import butterfly
 from .grid import explorer
 from .hazard import race
 from .lane_view import lanes
+from .linked import linked
 from .occupancy import occupancy
 from .player import Frame, Player
 from .report import report
@@ -65,6 +67,7 @@ __all__ = [
     "heat_map",
     "ladder",
     "lanes",
+    "linked",
     "occupancy",
     "race",
     "report",

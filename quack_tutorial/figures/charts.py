@@ -503,8 +503,9 @@ def _own(name: str, value: str, prefix: str) -> str:
 
 
 def _links(links) -> str:
-    names = ", ".join(f'<a href="{escape(address)}">{escape(name)}</a>' for name, address in links.items())
-    return f'<p class="qt-links">The code of each version: {names}.</p>' if links else ""
+    link = '<a style="color: var(--qt-focus)" href="{}">{}</a>'
+    names = ", ".join(link.format(escape(address), escape(name)) for name, address in links.items())
+    return f'<p class="qt-origin qt-links">The code of each version: {names}.</p>' if links else ""
 
 
 def _table(head, rows) -> str:

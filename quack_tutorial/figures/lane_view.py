@@ -37,18 +37,19 @@ SAYS = {
 WAITS = (Op.BARRIER, Op.WAIT_GROUP, Op.MBARRIER_WAIT, Op.CLUSTER_WAIT)
 
 
-def lanes(trace, block=0, warp=0, launch=0) -> Player:
+def lanes(trace, block=0, warp=0, launch=0, code=True) -> Player:
     """Each instruction of a warp in turn: its source line, the lanes that take part, their elements and values.
 
     Elements have their number in the whole tensor, row after row; from 10,000 on they are counted from the lowest that the
     instruction touches, which the caption names. A vector access shows its first value. The first 64 instructions are drawn.
-    ValueError where the trace has no such warp.
+    `code` says whether the source lines stand above the lanes. ValueError where the trace has no such warp.
     """
     events = picked(trace, launch, block, warp)
     total, events = len(events), events[:MOST_STEPS]
     numbers = list(dict.fromkeys(map(int, events["line"])))
     files = list(dict.fromkeys(trace.lines[n].file for n in numbers))
-    listing = sorted(numbers, key=lambda n: (files.index(trace.lines[n].file), trace.lines[n].number))[:MOST_LINES]
+    listing = sorted(numbers, key=lambda n: (files.index(trace.lines[n].file), trace.lines[n].number))
+    listing = listing[:MOST_LINES] if code else []
     thread = warp * LANES
     rest = f"; the first {MOST_STEPS} of {total} instructions" if total > MOST_STEPS else ""
     moves = [i for i, e in enumerate(events) if Op(int(e["op"])) in (*MEMORY, Op.SHUFFLE)]

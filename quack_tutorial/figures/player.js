@@ -9,7 +9,7 @@
     const inks = root.querySelectorAll(".qt-picture [data-ink]");
     const sliders = [...root.querySelectorAll("input[type=range]")];
     const outputs = [...root.querySelectorAll("output")];
-    const buttons = [...root.querySelectorAll("button")];
+    const buttons = [...root.querySelectorAll("button[data-go]")];
     const chosen = root.querySelector("input[type=number]");
     const where = root.querySelector(".qt-source b"), sentence = root.querySelector(".qt-caption p");
     const source = where.nextSibling, caption = root.querySelector(".qt-caption");
@@ -148,6 +148,7 @@
       source.textContent = " " + code;
       paint();
       report();
+      root.dispatchEvent(new CustomEvent("qt-step", { detail: at }));
     }
 
     function report() {
@@ -214,6 +215,7 @@
       paint();
     }
 
+    root.addEventListener("qt-go", (event) => go(event.detail));
     for (const button of buttons) button.addEventListener("click", () => (button.dataset.go > 0 ? next() : go(at - 1)));
     for (const slider of sliders) {
       slider.addEventListener("input", () => {

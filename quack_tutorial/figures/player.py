@@ -57,7 +57,8 @@ class Player:
     `key` explains what is drawn: pairs of a role or the name of an ink, and words. `origin` says what the picture is from.
     `start` is the frame shown at first, also where scripts do not run: left out, the last. `axes` maps a slider's name to its
     values' names, for frames in the order of `itertools.product`; None gives one slider of steps. `follow` is the lane whose way
-    is drawn, in frames with `reads`; the reader can choose another.
+    is drawn, in frames with `reads`; the reader can choose another. `below` is HTML that stands under the key; a script in
+    it hears the figure's event `qt-step` (detail: the frame's number), and asks for a frame by `qt-go`.
     ValueError for frames that do not fit the scene or the axes.
     """
 
@@ -69,6 +70,7 @@ class Player:
     start: int = -1
     axes: dict[str, tuple[str, ...]] | None = None
     follow: int | None = None
+    below: str = ""
 
     def __post_init__(self):
         if not self.frames:
@@ -131,7 +133,7 @@ class Player:
             caption=caption(frame),
             picture=picture,
             width=self.scene.width,
-            key=key_html(self.key),
+            key=key_html(self.key) + self.below,
             origin=self.origin,
             script=asset("player.js"),
             data=self.data(),
@@ -189,9 +191,8 @@ def page(
     *, title, controls, caption, picture, width, key, origin, script="", data=None, attributes="", least=640
 ) -> str:
     """The HTML of one figure. `script` is a function of (id, data), in brackets, that brings it to life."""
-    text = as_json(data)
-    identifier = f"qt-{sha256((title + text).encode()).hexdigest()[:8]}-{next(_numbers)}"
-    call = f'<script>{_function(script)}("{identifier}",{text});</script>' if script else ""
+    identifier = f"qt-{sha256((title + as_json(data)).encode()).hexdigest()[:8]}-{next(_numbers)}"
+    call = called(script, identifier, data) if script else ""
     return (
         f'<div class="qt-figure" id="{identifier}" role="group" aria-label="{escape(title)}" '
         f'data-lm-suppress-shortcuts="true"><style>{style_sheet()}</style>'
@@ -202,6 +203,11 @@ def page(
         f'<div style="min-width:{number(min(width, least))}px;max-width:{number(width)}px">{picture}</div></div>'
         f'{key}<div class="qt-origin">{escape(origin)}</div></div>{call}'
     )
+
+
+def called(script, identifier, data) -> str:
+    """A script element that calls `script`, a function of (id, data) in brackets."""
+    return f'<script>{_function(script)}("{identifier}",{as_json(data)});</script>'
 
 
 def _labels(labels) -> list:

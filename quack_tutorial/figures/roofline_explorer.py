@@ -36,6 +36,30 @@ FORMULAS = {
         "product for dw",
         "sum of dw",
     ),
+    "layernorm": (
+        "sum",
+        "subtraction of the mean",
+        "square",
+        "sum of squares",
+        "product with 1/deviation",
+        "product with the weight",
+        "addition of the bias",
+    ),
+    "layernorm backward": (
+        "subtraction of the mean",
+        "product with 1/deviation",
+        "dy times the weight",
+        "its sum",
+        "its product with x",
+        "sum of those",
+        "x times their mean",
+        "two subtractions, one",
+        "and the other",
+        "product with 1/deviation",
+        "product for dw",
+        "sum of dw",
+        "sum of db",
+    ),
     "cross-entropy": ("maximum", "subtraction", "exponential", "sum"),
     "cross-entropy backward": ("subtraction", "exponential", "subtraction of the target", "product"),
     "cross-entropy fused": ("maximum", "subtraction", "exponential", "sum", "product", "subtraction of the target"),
@@ -109,14 +133,14 @@ class Roofline:
     title = "Roofline: what bounds a kernel, and how near the recorded ones are"
 
     def __init__(self):
-        self.cells = {name: cells(name) for name in FORMULAS}
+        self.cells = {name: found for name in FORMULAS if (found := cells(name))}
         self.sizes = sorted({N for found in self.cells.values() for _, N, _ in found})
 
     def _repr_html_(self) -> str:
         operation, dtype, N, M = START
         row = self.cells[operation][dtype, N, M]
         controls = (
-            choice("Operation", FORMULAS, operation)
+            choice("Operation", self.cells, operation)
             + choice("Type", DTYPES, dtype)
             + slider("N", len(self.sizes), self.sizes.index(N), f"{N:,}")
             + slider("Rows", 2, 1, f"{M:,}")
@@ -126,7 +150,7 @@ class Roofline:
             title=self.title,
             controls=controls,
             caption=f"<p>{escape(sentence(operation, dtype, N, M, row))}</p>",
-            picture=self.picture(),
+            picture=f"<style>{asset('roofline_explorer.css')}</style>{self.picture()}",
             width=WIDTH,
             least=280,
             key=table(len(FORMULAS[operation]), M, N, row) + key,
@@ -143,7 +167,7 @@ class Roofline:
     def data(self) -> dict:
         """What the script gets: for each operation its steps, and for each dtype, N and M what `cells` has."""
         return {
-            "steps": {name: len(steps) for name, steps in FORMULAS.items()},
+            "steps": {name: len(FORMULAS[name]) for name in self.cells},
             "cells": {
                 name: {f"{dtype} {N} {M}": row for (dtype, N, M), row in found.items()}
                 for name, found in self.cells.items()

@@ -86,7 +86,7 @@ class Strides:
             title=self.title,
             controls=controls,
             caption=f"<p>{escape(sentence(*self.start))}</p>",
-            picture=picture(*self.start),
+            picture=f"<style>{asset('stride_explorer.css')}</style>{picture(*self.start)}",
             width=WIDTH,
             least=280,
             key=key_html(

@@ -10,7 +10,10 @@ from quack_tutorial.records import FOLDER
 
 @dataclass(frozen=True)
 class Listing:
-    """The PTX and the SASS of one kernel, line by line, and what made them."""
+    """The PTX and the SASS of one kernel, line by line, and what made them.
+
+    `sources` are (function, line) of the source; `ptx_from` and `sass_from` have for each line its place there, or -1.
+    """
 
     kernel: str
     dtype: str
@@ -18,8 +21,11 @@ class Listing:
     versions: dict
     date: str
     registers: int  # a thread
+    sources: tuple[tuple[str, str], ...]
     ptx: tuple[str, ...]
     sass: tuple[str, ...]
+    ptx_from: tuple[int, ...]
+    sass_from: tuple[int, ...]
 
     def excerpt(self, kind: str, first: str, last: str) -> str:
         """The lines of "ptx" or "sass" from the one that holds `first` to the next that holds `last`; ValueError without."""
@@ -41,4 +47,8 @@ def load(name: str) -> Listing:
     """The record `name` in `listings/`."""
     kept = json.loads((FOLDER / "listings" / f"{name}.json").read_text(encoding="utf-8"))
     del kept["command"]
-    return Listing(**kept | {"ptx": tuple(kept["ptx"]), "sass": tuple(kept["sass"])})
+    kept["sources"] = tuple(map(tuple, kept["sources"]))
+    for kind in ("ptx", "sass"):
+        places, lines = zip(*kept[kind])
+        kept |= {kind: lines, f"{kind}_from": places}
+    return Listing(**kept)

@@ -108,6 +108,22 @@ function playOn(root, steps) {
   return wrong;
 }
 
+// Chooses each line of a figure's source: it leads to a step of its own where it has one, and marks its lines and no others.
+function chooseLines(root) {
+  const wrong = [];
+  for (const line of root.querySelectorAll(".qt-pane:first-child button")) {
+    line.click();
+    const shown = root.querySelector(".qt-source b").nextSibling.textContent.trim(), text = line.textContent.trim();
+    if (shown !== text) wrong.push(`shows "${shown}" where "${text}" was chosen`);
+    const marked = [...root.querySelectorAll("[aria-current]")];
+    if (!marked.includes(line) || marked.some((other) => other.dataset.key !== line.dataset.key)) wrong.push(`marks other lines than those of "${text}"`);
+    if (line.hasAttribute("data-steps") === /no step|neither a step/.test(root.querySelector(".qt-caption p").textContent)) {
+      wrong.push(`does not say whether "${text}" has a step`);
+    }
+  }
+  return wrong;
+}
+
 // Plays every step player to its end: Next from the picture that is shown first is step 1, arrow keys go on; every
 // text can be read; where a lane can be followed, another one is.
 async function players(page, report) {
@@ -133,6 +149,13 @@ async function players(page, report) {
     await next.focus();
     if (!(await output.innerText()).startsWith("1 of")) await next.click();
     for (const text of await figure.evaluate(playOn, steps)) told(text);
+    if (await figure.locator(".qt-pane").count()) {
+      for (const text of await figure.evaluate(chooseLines)) told(text);
+      await figure.locator('.qt-pane:first-child button[tabindex="0"]').focus();
+      for (const key of ["ArrowUp", "ArrowUp", "ArrowDown", "Enter"]) await page.keyboard.press(key);
+      const chosen = await page.evaluate(() => document.activeElement.getAttribute("aria-current"));
+      if (chosen !== "true") told("a line of source cannot be chosen by keyboard");
+    }
     const lane = figure.locator("input[type=number]");
     if (await lane.count()) {
       await page.keyboard.press("Home");
