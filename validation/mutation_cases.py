@@ -49,6 +49,7 @@ def cases() -> list[Case]:
         *tile_copies(),
         *softmaxes(),
         *rmsnorms(),
+        *layernorms(),
         *cross_entropies(),
         *losses(),
         *steps(),
@@ -239,6 +240,92 @@ def rmsnorms():
         arguments = lambda M=M, N=N: (numbers(4, M, N), poisoned(N))  # noqa: E731
         error = lambda a: reference.rmsnorm_db_error(*a, "float32")  # noqa: E731
         yield Case(f"ColumnSum({M} x {N})", rmsnorm.ColumnSum(N, f32), arguments, error)
+
+
+def layernorms():
+    """Forward and backward as RMSNorm's, and the versions of the ladder."""
+    from quack_tutorial.kernels import layernorm as lessons
+    from quack_tutorial.kernels.tuned import layernorm
+    from quack_tutorial.kernels.tuned.config import Config
+
+    f32, f16 = layernorm.cutlass.Float32, layernorm.cutlass.Float16
+    through = (((64, 64, 1, 1), 404, 0, "aligned"), ((64, 64, 2, 1), 1032, 0, "aligned"))
+    for spread, N, gap, rows in configs() + through:
+        made = layernorm.LayerNorm(f32, N, rows, f32, f32, stats=True, config=Config(*spread))
+        said = f"LayerNorm(9 x {N}, {rows}, {spread}, gap {gap})"
+        yield Case(said, made, _layernorm_arguments(9, N, gap), _layernorm_error)
+    several = (8, 32, 1, 0, 0, 2)
+    made = layernorm.LayerNorm(f32, 64, weight=f32, bias=f32, stats=True, config=Config(*several))
+    yield Case(f"LayerNorm(15 x 64, {several})", made, _layernorm_arguments(15, 64, 0), _layernorm_error)
+    # Weights of 16 bits are shifted to where rows begin.
+    made = layernorm.LayerNorm(f16, 301, "congruent", f16, f16, stats=True, config=Config(32, 64))
+    yield Case(
+        "LayerNorm(9 x 301, float16, congruent)", made, _layernorm_arguments(9, 301, 0, np.float16), _layernorm_error
+    )
+    ahead = (
+        ((64, 64, 1, 2), 400, 0, "aligned"),
+        ((64, 64, 2, 3), 1024, 0, "aligned"),
+        ((64, 64, 1, 3), 256, 0, "aligned"),
+        ((64, 64, 1, 1), 512, 0, "aligned"),
+        ((32, 32, 1, 1), 640, 0, "aligned"),  # a row without room for another
+        ((64, 64, 2, 1), 2560, 0, "aligned"),
+        ((32, 64, 1, 2), 128, 4, "aligned"),  # several rows in a stage: of a warp each, of half a warp, of two warps
+        ((16, 64, 1, 3), 200, 4, "aligned"),
+        ((64, 128, 1, 2), 400, 4, "aligned"),
+        (MANY_WARPS, 1000, 0, "aligned"),
+    )
+    for spread, N, gap, rows in configs() + ahead:
+        M = 2 if N == 512 else 5 * spread[1] // spread[0] - 1
+        parts = 4 if rows == "congruent" or M == 2 else 2  # more than there are rows, too
+        made = layernorm.LayerNormBackward(f32, N, rows, f32, Config(*spread))
+        arguments = _layernorm_backward_arguments(M, N, gap, parts)
+        said = f"LayerNormBackward({M} x {N}, {rows}, {spread}, gap {gap}, {parts} parts)"
+        yield Case(said, made, arguments, _layernorm_backward_error)
+    for name, make in lessons.LADDER.items():
+        options = {"threads_per_block": 64} if name != "block" else {}
+        N = 301 if name == "block" else 302
+        arguments = lambda N=N: (numbers(5, 3, N) + 1, numbers(6, N), numbers(7, N), poisoned(3, N), EPS)  # noqa: E731
+        error = lambda a: reference.layernorm_error(a[0], a[3], "float32", a[1], a[2], EPS)  # noqa: E731
+        yield Case(f"{name}, LayerNorm(3 x {N})", make(f32, N, **options), arguments, error)
+    for make in lessons.BACKWARD_LADDER.values():
+        made = make(f32, 302, threads_per_block=64)
+        arguments = _layernorm_backward_arguments(9, 302, 0, 4 if made.finishes else 1, not made.finishes)
+        yield Case(f"{make.__name__}(9 x 302)", made, arguments, _layernorm_backward_error)
+
+
+def _layernorm_arguments(M, N, gap, dtype=np.float32):
+    def arguments():
+        x, out = _with_gap((numbers(5, M, N) + 1).astype(dtype), gap), _with_gap(poisoned(M, N).astype(dtype), gap)
+        return x, numbers(6, N).astype(dtype), numbers(7, N).astype(dtype), out, poisoned(M), poisoned(M), EPS
+
+    return arguments
+
+
+def _layernorm_error(a):
+    x, w, b, out, mean, rstd, _ = a
+    of_out = reference.layernorm_error(x, out, str(x.dtype), w, b, EPS)
+    return max(of_out, reference.layernorm_stats_error(x, mean, rstd, EPS))
+
+
+def _layernorm_backward_arguments(M, N, gap, parts, zeros=False):
+    x = numbers(5, M, N) + 1
+    mean, rstd = (one.astype(np.float32) for one in reference.layernorm_stats(x, EPS))
+
+    def arguments():
+        dw, db = (np.zeros((parts, N), np.float32) if zeros else poisoned(parts, N) for _ in range(2))
+        dy, dx = numbers(9, M, N, gap=gap), poisoned(M, N, gap=gap)
+        return _with_gap(x, gap), numbers(6, N), dy, mean, rstd, dx, dw, db
+
+    return arguments
+
+
+def _layernorm_backward_error(a):
+    x, w, dy, mean, rstd, dx, dw, db = a
+    return max(
+        reference.layernorm_dx_error(x, dy, dx, "float32", w, mean, rstd),
+        reference.layernorm_dw_error(x, dy, dw.astype(np.float64).sum(axis=0), "float32", mean, rstd),
+        reference.rmsnorm_db_error(dy, db.astype(np.float64).sum(axis=0), "float32"),
+    )
 
 
 def steps():
