@@ -32,6 +32,7 @@ ROOMS = {
     "kernel_cache": (set(), set()),
     "kernels": ({"simulator.loading"}, {"cutlass", "cuda"}),  # so that they load where the DSL is not installed
     "labs": ({"analysis", "reference", "simulation", "simulator", "trace", "machine"}, set()),
+    "live": ({"analysis", "compiler", "cost", "kernels", "notebook", "records", "simulation"}, {"torch"}),
     "machine": ({"simulator.loading"}, set()),
     "model": ({"ops"}, {"torch"}),
     "mutants": ({"simulation", "simulator"}, set()),

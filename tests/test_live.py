@@ -1,0 +1,51 @@
+"""Explorers that run kernels: what a slider's move says, on the simulator and against the records."""
+
+import pytest
+
+from quack_tutorial import live
+from quack_tutorial.records import memory
+
+
+def test_a_moved_slider_runs_the_kernel_again(capsys):
+    pytest.importorskip("ipywidgets", reason="ipywidgets is not installed, whose sliders are moved")
+    panel = live.strides("cpu")
+    stride, offset, output = panel.children
+    assert (stride.description, offset.description) == ("stride", "offset") and stride.value == 1
+    panel.update()
+    said = capsys.readouterr().out
+    stride.value = 8
+    again = capsys.readouterr().out
+    assert "4.0 sectors a request" in said and "32.0 sectors a request" in again
+
+
+@pytest.mark.parametrize("stride, offset, sectors", [(1, 0, 4), (1, 1, 5), (2, 0, 8), (32, 0, 32)])
+def test_strides_are_simulated_and_compared_with_the_record(stride, offset, sectors, capsys):
+    live.say_stride("cpu", stride, offset)
+    said = capsys.readouterr().out
+    assert f"{sectors}.0 sectors" in said
+    (point,) = [p for p in memory.load().series("stride") if p.name == f"{stride} + {offset}"]
+    assert f"{128 / point.ns:,.0f} GB/s" in said
+
+
+def test_streams_say_what_littles_law_and_the_record_say(capsys):
+    live.say_stream("cpu", 16, 1, 2048)
+    said = capsys.readouterr().out
+    assert (
+        "32,768 bytes in flight" in said
+        and f"{memory.load().point('in flight', '16 x 1 x 2048').gb_s:,.0f} GB/s" in said
+    )
+    live.say_stream("cpu", 16, 8, 2048)
+    assert "not recorded" in capsys.readouterr().out
+
+
+def test_a_version_asks_for_what_it_reads(capsys):
+    pytest.importorskip("torch", reason="torch is not installed, whose tensors the kernel gets")
+    live.say_version("cpu", "three-pass", "float32", 1024)
+    assert "0.625 operations a byte" in (said := capsys.readouterr().out) and "2.00 times the bytes" in said
+    live.say_version("cpu", "registers", "bfloat16", 1024)
+    assert "1.25 operations a byte" in (said := capsys.readouterr().out) and "1.00 times the bytes" in said
+
+
+def test_where_nobody_moves_sliders_the_first_choice_is_said(monkeypatch, capsys):
+    monkeypatch.setenv("QUACK_TUTORIAL_PROGRESS", "0")
+    assert live.strides("cpu") is None and "stride 1, offset 0:" in capsys.readouterr().out
