@@ -21,7 +21,7 @@ from quack_tutorial.bench.operations import LADDER_SIZES, named
 from quack_tutorial.records import compiled
 
 DTYPES = ("float32", "bfloat16")
-TENSORS = {"rmsnorm backward": 2}  # that are read by tiles; of the others, one
+TENSORS = {"rmsnorm backward": 2, "layernorm backward": 2}  # that are read by tiles; of the others, one
 STAGES = {"pipelined": 2}  # tiles of each in shared memory, where a version has more than one
 
 

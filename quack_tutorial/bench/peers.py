@@ -293,7 +293,7 @@ def liger_rmsnorm_backward(x, w, dy, rstd):
 
 def liger_layernorm(x, w, b):
     """Set up Liger's LayerNorm."""
-    from liger_kernel.ops import LigerLayerNormFunction
+    from liger_kernel.ops.layer_norm import LigerLayerNormFunction
 
     return lambda x, w, b: LigerLayerNormFunction.apply(x, w, b, EPS)
 

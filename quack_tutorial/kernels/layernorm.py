@@ -22,6 +22,10 @@ dw = sum of dy xhat, db = sum of dy. A row has two sums, which its warps exchang
 | `LayerNormBackwardPipelined`        | cp.async brings the next row while this one is reduced | the same                      |
 | `tuned.layernorm.LayerNormBackward` | several rows a block, clusters, bulk copies            | the same; ships               |
 
+A block's parts of dw and db take two registers an element, beside the row's: from 16384 columns on the second and third version
+have to keep some of a thread's numbers in memory (ptxas 13.0 says 420 and, of bfloat16, 320 bytes; in `records/compiled`). There a
+cluster has to share the row.
+
 All take float32, float16 or bfloat16 and compute in float32; backward, w, dw and db are float32. A vector divides a row, so rows of
 odd length get vectors of one element. The steps on the way from `LayerNormRegisters` to what ships are RMSNorm's: `rmsnorm.py`.
 """
