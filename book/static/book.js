@@ -4,6 +4,10 @@ document.addEventListener("DOMContentLoaded", () => {
   // Mends what a screen reader or a keyboard would stumble over in the theme's own markup.
   // A label that hides the visible text: voice control could not find the button by the words that it shows.
   for (const node of all("summary[aria-label], button.search-button-field[aria-label]")) node.removeAttribute("aria-label");
+  // A button that shows the pages below another one, with an arrow for all its words.
+  for (const node of all("li > details > summary")) {
+    if (!node.textContent.trim()) node.setAttribute("aria-label", `Pages below ${node.closest("li").querySelector("a").textContent.trim()}`);
+  }
 
   // A box that scrolls must be reachable by keyboard.
   function mendBoxes(root) {

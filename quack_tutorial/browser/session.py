@@ -8,7 +8,7 @@ cell's file is named `cell N`, the number that the page shows beside it, so that
 | `text`       | printed text, in pieces                                                          |
 | `value`      | the text of a value                                                              |
 | `html`       | a figure                                                                         |
-| `error`      | a traceback, without the frames of this file, or the sentence of a lab's check      |
+| `error`      | a traceback, without the frames of this file; of a lab's check, its sentence     |
 | `chart`      | a sentence: this chart cannot be drawn here, the one in the page is the book's   |
 
 Not covered: magics, `In` and `Out`, widgets, rich outputs other than HTML.

@@ -9,11 +9,10 @@
 // (over 700 KB compressed with all that the page asks for, or text after more than 3 s at 1.6 Mbit/s) and "search". The exit status says only whether the check ran.
 
 import { existsSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
-import { createRequire } from "node:module";
 import { extname, join, resolve } from "node:path";
 import { gzipSync } from "node:zlib";
 
-import { compressible, fileOf, launch, serve, TYPES, watch } from "./site.mjs";
+import { accessibility, compressible, fileOf, launch, serve, TYPES, watch } from "./site.mjs";
 
 const SCHEMES = ["light", "dark"];
 const WIDTHS = [1280, 390];
@@ -66,14 +65,6 @@ async function brokenLinks(page, site, base) {
     return readFileSync(file, "utf8").includes(`id="${place}"`) ? [] : [url.pathname + url.hash];
   });
   return [...new Set(wrong)];
-}
-
-async function accessibility(page, axe) {
-  await page.evaluate(axe);
-  const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
-  return violations
-    .filter((rule) => ["serious", "critical"].includes(rule.impact))
-    .map((rule) => `${rule.id} (${rule.impact}): ${rule.help}; ` + rule.nodes.slice(0, 3).map((n) => n.html.slice(0, 160)).join(" | "));
 }
 
 // Answers every prediction as a reader does, then opens whatever is still folded, so that the other checks see it.
@@ -229,7 +220,6 @@ async function search(page, base, word, report) {
 
 async function main() {
   const options = readArguments(process.argv.slice(2));
-  const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
   const pages = htmlPages(options.site);
   const findings = [], weights = [];
   const server = await serve(options.site);
@@ -257,7 +247,7 @@ async function main() {
           }
           const wide = await page.evaluate(overflowing);
           if (wide) report("overflow", wide);
-          for (const text of await accessibility(page, axe)) report("accessibility", text);
+          for (const text of await accessibility(page)) report("accessibility", text);
           if (scheme === SCHEMES[0] && width === WIDTHS[0]) {
             for (const path of await brokenLinks(page, options.site, server.base)) report("missing", path);
           }

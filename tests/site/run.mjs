@@ -12,6 +12,7 @@
 //   {"reload": true}                  load the page again and start Python again
 //   {"choose": [LABEL, VALUE]}        set the control of that label, in the sandbox
 //   {"link": true}                    copy the link, and open it in a fresh profile
+//   {"axe": true}                     report what axe-core finds on the page as it stands
 //   {"stop": N}                       run cell N, ask for a stop after a second, say how long that took
 // and the answer one JSON object: {players (alive in the built page), ready_ms, took_ms: {step}, bytes, requests_before, cells: [{number, state, text, figures, alive, took}], said:
 // [text], downloaded: [name, text], stopped_ms, findings}, `findings` as in check.mjs. A cell's `alive` counts its players that a
@@ -20,7 +21,7 @@
 import { readFileSync, statSync } from "node:fs";
 import { resolve } from "node:path";
 
-import { fileOf, launch, serve, watch } from "./site.mjs";
+import { accessibility, fileOf, launch, serve, watch } from "./site.mjs";
 
 const [site, path, steps, , chromium = "/usr/bin/chromium"] = process.argv.slice(2);
 const LONG = { timeout: 240_000 };
@@ -103,6 +104,8 @@ async function main() {
       } else if (step.download) {
         const [file] = await Promise.all([page.waitForEvent("download"), page.click('[data-do="download"]')]);
         answer.downloaded = [file.suggestedFilename(), readFileSync(await file.path(), "utf8")];
+      } else if (step.axe) {
+        for (const text of await accessibility(page)) findings.push({ kind: "accessibility", text });
       } else if (step.stop) {
         await page.evaluate((n) => window.quackCells.run(n), step.stop);
         await page.waitForFunction((n) => window.quackCells.state(n) === "running", step.stop, LONG);

@@ -1,7 +1,8 @@
 // A built site on a port of this machine, and a browser that sees nothing else.
 
-import { createReadStream, existsSync, statSync } from "node:fs";
+import { createReadStream, existsSync, readFileSync, statSync } from "node:fs";
 import { createServer } from "node:http";
+import { createRequire } from "node:module";
 import { extname, join, resolve, sep } from "node:path";
 import { createGzip } from "node:zlib";
 import { chromium } from "playwright-core";
@@ -41,6 +42,15 @@ export async function serve(site) {
   });
   await new Promise((ready) => server.listen(0, "127.0.0.1", ready));
   return { base: `http://127.0.0.1:${server.address().port}`, close: () => server.close() };
+}
+
+// What axe-core calls serious or critical on a page as it stands.
+export async function accessibility(page) {
+  await page.evaluate(readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8"));
+  const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
+  return violations
+    .filter((rule) => ["serious", "critical"].includes(rule.impact))
+    .map((rule) => `${rule.id} (${rule.impact}): ${rule.help}; ` + rule.nodes.slice(0, 3).map((n) => n.html.slice(0, 160)).join(" | "));
 }
 
 export function launch(executablePath) {

@@ -17,7 +17,7 @@ export function show(cell) {
   output.hidden = !parts.length;
   // Scripts that come by innerHTML do not start; copies of them do, once they are in the page.
   for (const part of parts) if (!cell.figures.includes(part)) revive(part);
-  for (const box of output.querySelectorAll(".text_html")) {
+  for (const box of output.querySelectorAll(".text_html, pre")) {
     if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
   }
 }
