@@ -12,6 +12,7 @@
 | `race`         | two accesses that nothing orders, and the barrier that would         | a trace and a finding         |
 | `tv_layout`    | which thread holds which element of a tile, both ways                | two arrays                    |
 | `strides`      | a warp's request for any stride, width and offset, behind sliders    | the rule that requests follow |
+| `hierarchy`    | the memories of a GPU: who shares them, their sizes, what was measured   | the recorded memory hierarchy |
 | `occupancy`    | what fits on an SM, and the bandwidth it allows, behind sliders      | the recorded memory hierarchy |
 | `roofline`     | what bounds an operation, and how near recorded kernels are, behind controls | recorded results     |
 | `explorer`     | a precomputed grid of pictures behind sliders                        | frames                        |
@@ -37,6 +38,7 @@ from .code import code_diff
 from .exchange import butterfly
 from .grid import explorer
 from .hazard import race
+from .hierarchy import hierarchy
 from .lane_view import lanes
 from .linked import linked
 from .occupancy import occupancy
@@ -65,6 +67,7 @@ __all__ = [
     "code_diff",
     "explorer",
     "heat_map",
+    "hierarchy",
     "ladder",
     "lanes",
     "linked",
