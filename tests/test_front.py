@@ -46,7 +46,7 @@ def test_the_first_use_of_a_word_is_linked(root, text, links):
     assert "".join(piece.astext() for piece in pieces) == text
 
 
-def test_a_card_passes_over_figures_without_a_drawing(root):
+def test_a_card_passes_over_figures_without_a_drawing_and_has_no_link_in_it(root):
     pytest.importorskip("sphinx", reason="Sphinx is not installed, which draws the cards")
     from docutils import nodes
 
@@ -54,7 +54,8 @@ def test_a_card_passes_over_figures_without_a_drawing(root):
     contents = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(contents)
     table = nodes.raw("", '<div class="qt-picture"><table></table></div>', format="html")
-    chart = nodes.raw("", '<div class="qt-picture"><svg viewBox="0 0 1 1"><path/></svg></div>', format="html")
+    drawn = '<svg viewBox="0 0 1 1"><a href="elsewhere.html"><path/></a></svg>'
+    chart = nodes.raw("", f'<div class="qt-picture">{drawn}</div>', format="html")
     page = nodes.section()
     page += table
     assert contents.picture(page) == ""

@@ -63,6 +63,7 @@ def picture(page):
     if not drawn:
         return ""
     svg = re.sub(r"<text.*?</text>|<style.*?</style>|<title.*?</title>", "", drawn[0], flags=re.DOTALL)
+    svg = re.sub(r"</?a\b[^>]*>", "", svg)  # the card is a link itself
     return re.sub(r' (?:role|aria-label)="[^"]*"', "", svg)
 
 

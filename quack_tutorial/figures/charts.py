@@ -470,6 +470,7 @@ def _inline_svg(figure, label: str) -> str:
             plain, value = name.rpartition("}")[2], node.attrib.pop(name)
             node.set(plain, value if node.tag == "a" else _own(plain, value, prefix))
         if node.tag == "a":  # a reader without a mouse has the same links below the drawing
+            node.set("aria-label", "code: " + node.get("href").partition("#")[2].replace("-", " "))
             node.set("tabindex", "-1")
             node.attrib.pop("target", None)
             linked = True

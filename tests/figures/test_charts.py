@@ -182,7 +182,7 @@ def test_points_and_bars_are_links_for_the_mouse_and_names_for_the_keyboard(draw
     html = chart._repr_html_()
     assert chart.links == {"three-pass": "08-softmax.html#three-passes"}
     drawn = re.findall(r"<a ([^>]*)>", html[: html.index('class="qt-origin qt-links"')])
-    assert drawn and set(drawn) == {'href="08-softmax.html#three-passes" tabindex="-1"'}
+    assert drawn and set(drawn) == {'href="08-softmax.html#three-passes" aria-label="code: three passes" tabindex="-1"'}
     assert 'href="08-softmax.html#three-passes">three-pass</a>' in html and 'role="img"' not in html
 
 
