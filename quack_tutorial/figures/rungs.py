@@ -13,20 +13,23 @@ from quack_tutorial import cost
 from quack_tutorial.bench import records, results
 from quack_tutorial.bench.operations import ITEM_BYTES, OPERATIONS, CellKey, default_rows, named
 from quack_tutorial.bench.statistics import median
-from quack_tutorial.records import compiled
+from quack_tutorial.records import compiled, profile
 
 from .player import page
 from .theme import asset
 
-HEAD = ("", "N", "model", "measured", "of the copy", "of the peak", "registers", "spilled")
+HEAD = ("", "N", "model", "measured", "of the copy", "of the peak", "DRAM", "registers", "spilled")
 SIZES = (1024, 4096, 16384, 131072)
 
 
 def rung(operation, version, moved=1.0, sizes=SIZES, dtypes=("float32", "bfloat16")) -> Rung:
-    """A row for each size and dtype of one version; `moved` is what it asks for, as a multiple of the necessary bytes."""
+    """A row for each size and dtype of one version; `moved` is what it asks for, as a multiple of the necessary bytes.
+
+    Where Nsight Compute counted this version at one of the sizes, a column has the bytes of DRAM, as such a multiple.
+    """
     operation = named(operation)
     cells = records.latest_cells(records.load_records(operation=operation, series="ladder"))
-    ladders = compiled.load()
+    ladders, counted = compiled.load(), profile.load()
     rows, origins = [], []
     for dtype in dtypes:
         for N in sizes:
@@ -38,20 +41,32 @@ def rung(operation, version, moved=1.0, sizes=SIZES, dtypes=("float32", "bfloat1
             if held:
                 origins.append(results.provenance(held[0]))
             took = (str(entry.registers), _bytes(entry.spilled)) if entry else ("", "")
-            rows.append((dtype, f"{N:,}", *times, *took))
-    share = f"It asks for {moved:.2g} times the necessary bytes (simulated). " if moved != 1 else ""
+            dram = [
+                c for c in counted.of(operation, N) if (c.provider, c.dtype, c.M) == (version, dtype, default_rows(N))
+            ]
+            share = f"{_dram(dram[0]) / nbytes:.2f} x" if dram else ""
+            rows.append((dtype, f"{N:,}", *times, share, *took))
+    head, told = HEAD, "DRAM: the bytes counted there, as a multiple of the necessary ones. "
+    at = HEAD.index("DRAM")
+    if any(row[at] for row in rows):
+        origins.append(counted.origin)
+    else:
+        head, *rows = (row[:at] + row[at + 1 :] for row in (HEAD, *rows))
+        told = ""
+    if moved != 1:
+        told = f"It asks for {moved:.2g} times the necessary bytes (simulated). {told}"
     where = " ".join([*dict.fromkeys(origins), ladders.origin])
-    return Rung(f"{operation}: {version}", share, tuple(rows), where)
+    return Rung(f"{operation}: {version}", told, head, tuple(rows), where)
 
 
 class Rung:
-    """The table of one version as HTML and as text; `rows` are its texts."""
+    """The table of one version as HTML and as text; `head` and `rows` are its texts."""
 
-    def __init__(self, title, summary, rows, where):
-        self.title, self.summary, self.rows, self.where = title, summary, rows, where
+    def __init__(self, title, summary, head, rows, where):
+        self.title, self.summary, self.head, self.rows, self.where = title, summary, head, rows, where
 
     def _repr_html_(self) -> str:
-        head = "".join(f'<th scope="col">{escape(name)}</th>' for name in HEAD)
+        head = "".join(f'<th scope="col">{escape(name)}</th>' for name in self.head)
         body = "".join("<tr>" + "".join(f"<td>{escape(text)}</td>" for text in row) + "</tr>" for row in self.rows)
         table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
         return page(
@@ -67,8 +82,9 @@ class Rung:
         )
 
     def __repr__(self) -> str:
-        widths = [max(len(row[i]) for row in (HEAD, *self.rows)) for i in range(len(HEAD))]
-        lines = ["  ".join(text.rjust(width) for text, width in zip(row, widths)) for row in (HEAD, *self.rows)]
+        table = (self.head, *self.rows)
+        widths = [max(map(len, column)) for column in zip(*table)]
+        lines = ["  ".join(text.rjust(width) for text, width in zip(row, widths)) for row in table]
         return "\n".join([self.title, *lines, self.where])
 
 
@@ -95,6 +111,10 @@ def _measured(result) -> tuple[str, str, str]:
         return result.status, "", ""
     peak = "" if result.percent_of_datasheet is None else f"{result.percent_of_datasheet:.0f} %"
     return f"{median(result.samples_us):,.1f}", f"{result.fraction_of_ceiling:.0%}".replace("%", " %"), peak
+
+
+def _dram(case) -> float:
+    return case.total("dram_read_bytes") + case.total("dram_write_bytes")
 
 
 def _bytes(spilled: int) -> str:

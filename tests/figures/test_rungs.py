@@ -74,13 +74,19 @@ def test_a_rung_shows_the_records(root):
     (cell,) = [c for c in bench["cells"] if (c["dtype"], c["N"]) == ("float32", 4096)]
     (held,) = [r for r in cell["results"] if r["provider"] == "registers"]
     shown = rung("softmax", "registers", sizes=(4096,), dtypes=("float32",))
-    ((dtype, N, model, us, copy, peak, registers, spilled),) = shown.rows
+    ((dtype, N, model, us, copy, peak, dram, registers, spilled),) = shown.rows
     assert (dtype, N) == ("float32", "4,096")
     assert float(us) == pytest.approx(sorted(held["samples_us"])[len(held["samples_us"]) // 2], abs=0.2)
     assert copy == f"{100 * held['fraction_of_ceiling']:.0f} %" and peak == f"{held['percent_of_datasheet']:.0f} %"
     # One read and one write of 32,768 rows at a little less than the datasheet's 4,800 GB/s.
     floor = 2 * 32768 * 4096 * 4 / 4800e3
     assert floor < float(model) < 1.2 * floor
+    # Nsight Compute counted this version: one read of x, and most of y on its way to HBM.
+    counts = json.loads((folder / "profile/h200.json").read_text())["cases"]
+    (counted,) = [c for c in counts if (c["case"]["provider"], c["case"]["N"]) == ("registers", 4096)]
+    nbytes = sum(launch["dram_read_bytes"] + launch["dram_write_bytes"] for launch in counted["launches"])
+    assert dram == f"{nbytes / cell['bytes_moved']:.2f} x" and 0.9 < float(dram[:-2]) < 1.1
+    assert len(rung("softmax", "registers", sizes=(1024,), dtypes=("float32",)).rows[0]) == 8  # not counted there
     Checker(shown._repr_html_())
 
 
