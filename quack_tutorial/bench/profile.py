@@ -94,8 +94,12 @@ def _cases():
         yield Case("softmax", provider, "float32", 32768, 4096)
     for provider in ("cudnn", "compile tuned", "liger", "quack", "ours"):
         yield Case("rmsnorm", provider, "bfloat16", 32768, 16384)
-    for provider in ("rows", "fast exp", "ours"):
+    for provider in ("two-pass", "online", "vectors", "in flight", "rows", "fast exp", "ours"):
         yield Case("cross-entropy", provider, "bfloat16", 32768, 16384)
+    for provider in ("block", "vectors", "registers", "rows", "async", "cluster"):
+        yield Case("rmsnorm", provider, "float32", 32768, 4096)
+    for provider in ("atomics", "parts", "pipelined"):
+        yield Case("rmsnorm backward", provider, "bfloat16", 32768, 4096)
 
 
 CASES = tuple(_cases())
