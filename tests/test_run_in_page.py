@@ -161,6 +161,21 @@ def one(answer, number):
     return next(cell for cell in answer["cells"] if cell["number"] == number)
 
 
+def test_code_is_typed_coloured_and_left_by_keyboard(reader):
+    """Enter keeps the indent and deepens it after a colon, Tab indents, Ctrl-Z takes back, Escape and Tab leave."""
+    built = built_cells(reader.site / "notebooks/00-ten-minute-win.html")
+    number = next(n for n in built if "qt.launch(double, x, out)" in built[n][0])
+    presses = [["End", "Enter", *"y=1", "Enter", "Tab", "z"], ["Control+z", "Control+z"], ["Escape", "Tab"]]
+    steps = [{"type": [number, "def f(n):"]}, *({"keys": [number, *keys]} for keys in presses)]
+    typed, undone, left = reader("00-ten-minute-win", *steps)["keys"]
+    assert typed["text"] == "def f(n):\n    y=1\n        z" and typed["focus"] == f"Code of cell {number}"
+    assert [["k", "def"], ["nf", "f"], ["n", "y"], ["mi", "1"]] == [
+        part for part in typed["coloured"] if part[1] in ("def", "f", "y", "1")
+    ]
+    assert typed["text"].startswith(undone["text"]) and len(undone["text"]) < len(typed["text"])
+    assert left["text"] == undone["text"] and left["focus"] == f"Run cell {number}"
+
+
 def test_a_kernel_without_end_is_stopped_and_the_page_goes_on(reader):
     built = built_cells(reader.site / "notebooks/00-ten-minute-win.html")
     first = next(n for n in built if "qt.launch(double, x, out)" in built[n][0])

@@ -7,6 +7,7 @@
 //   {"replace": [N, TEXT, BY]}        change the text of cell N
 //   {"type": [N, TEXT]}               type the whole text of cell N
 //   {"enter": N}                      press Ctrl-Enter in cell N, wait until nothing runs, and note what the cell shows then
+//   {"keys": [N, KEY, ...]}           press keys in cell N, and note its text, its coloured copy and what has the focus then
 //   {"answer": TEXT}                  write the answer in words, in a lab
 //   {"download": true}                download the page as a notebook
 //   {"reload": true}                  load the page again and start Python again
@@ -15,7 +16,7 @@
 //   {"axe": true}                     report what axe-core finds on the page as it stands
 //   {"stop": N}                       run cell N, ask for a stop after a second, say how long that took
 // and the answer one JSON object: {players (alive in the built page), ready_ms, took_ms: {step}, bytes, requests_before, cells: [{number, state, text, figures, alive, took}], said:
-// [text], downloaded: [name, text], stopped_ms, findings}, `findings` as in check.mjs. A cell's `alive` counts its players that a
+// [text], keys: [{text, coloured, focus}], downloaded: [name, text], stopped_ms, findings}, `findings` as in check.mjs. A cell's `alive` counts its players that a
 // script has brought to life.
 
 import { readFileSync, statSync } from "node:fs";
@@ -65,7 +66,7 @@ async function main() {
     const players = await page.locator(".cell_output [data-ready]").count();
     await begin(page);
     const said = async (name) => JSON.parse(await page.getAttribute(".qt-run-bar", name));
-    const answer = { players, said: [], ready_ms: await said("data-ready-ms"), took_ms: await said("data-took-ms"), requests_before: before };
+    const answer = { players, said: [], keys: [], ready_ms: await said("data-ready-ms"), took_ms: await said("data-took-ms"), requests_before: before };
     for (const step of JSON.parse(steps)) {
       if (step.reload) {
         await page.reload({ waitUntil: "load" });
@@ -99,6 +100,15 @@ async function main() {
         await idle(page);
         const cells = await page.$$eval("article.bd-article div.cell", cellsOf);
         answer.said.push(cells.find((cell) => cell.number === step.enter).text);
+      } else if (step.keys) {
+        const [number, ...keys] = step.keys, box = page.getByLabel(`Code of cell ${number}`, { exact: true });
+        await box.focus();
+        for (const key of keys) await page.keyboard.press(key);
+        answer.keys.push(await box.evaluate((node) => ({
+          text: node.value,
+          coloured: [...node.parentElement.querySelectorAll(".qt-colours span")].map((span) => [span.className, span.textContent]),
+          focus: document.activeElement.getAttribute("aria-label"),
+        })));
       } else if (step.answer) {
         await page.getByLabel("Your answer in words").fill(step.answer);
       } else if (step.download) {
