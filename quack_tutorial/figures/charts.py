@@ -13,6 +13,7 @@ Not covered: error bars, times.
 from __future__ import annotations
 
 import io
+import os
 import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
@@ -76,9 +77,13 @@ SHIPS = "../book/what-ships.html#reading-a-kernel-that-ships"
 
 
 def code_links(operation, versions) -> dict[str, str]:
-    """The addresses of those versions' code that `SECTIONS` knows."""
+    """The addresses of those versions' code that `SECTIONS` knows; in a live notebook, the notebooks and pages themselves."""
     known = SECTIONS.get(operation, {}) | {"what ships": SHIPS}
-    return {version: known[version] for version in versions if version in known}
+    found = {version: known[version] for version in versions if version in known}
+    if os.environ.get("QUACK_TUTORIAL_PROGRESS") == "0":  # a book is being built
+        return found
+    kinds = {version: ".md" if address.startswith("../book") else ".ipynb" for version, address in found.items()}
+    return {version: address.partition(".html")[0] + kinds[version] for version, address in found.items()}
 
 
 @dataclass(frozen=True)
@@ -470,7 +475,7 @@ def _inline_svg(figure, label: str) -> str:
             plain, value = name.rpartition("}")[2], node.attrib.pop(name)
             node.set(plain, value if node.tag == "a" else _own(plain, value, prefix))
         if node.tag == "a":  # a reader without a mouse has the same links below the drawing
-            node.set("aria-label", "code: " + node.get("href").partition("#")[2].replace("-", " "))
+            node.set("aria-label", "code: " + node.get("href").rpartition("#")[2].replace("-", " "))
             node.set("tabindex", "-1")
             node.attrib.pop("target", None)
             linked = True

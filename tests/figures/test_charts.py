@@ -176,7 +176,8 @@ def test_a_version_leads_to_the_section_with_its_code(root):
 
 
 @pytest.mark.parametrize("draw", (ladder, climb), ids=("ladder", "climb"))
-def test_points_and_bars_are_links_for_the_mouse_and_names_for_the_keyboard(draw):
+def test_points_and_bars_are_links_for_the_mouse_and_names_for_the_keyboard(draw, monkeypatch):
+    monkeypatch.setenv("QUACK_TUTORIAL_PROGRESS", "0")  # as in a build
     made = [{**row, "version": name} for row, name in zip(versions(), ("three-pass", "not taught"))]
     chart = draw(made, "softmax", "float32")
     html = chart._repr_html_()
@@ -184,6 +185,15 @@ def test_points_and_bars_are_links_for_the_mouse_and_names_for_the_keyboard(draw
     drawn = re.findall(r"<a ([^>]*)>", html[: html.index('class="qt-origin qt-links"')])
     assert drawn and set(drawn) == {'href="08-softmax.html#three-passes" aria-label="code: three passes" tabindex="-1"'}
     assert 'href="08-softmax.html#three-passes">three-pass</a>' in html and 'role="img"' not in html
+
+
+def test_in_a_live_notebook_a_version_leads_to_the_notebook(root, monkeypatch):
+    from quack_tutorial.figures.charts import SECTIONS, code_links
+
+    monkeypatch.delenv("QUACK_TUTORIAL_PROGRESS", raising=False)
+    for operation, sections in SECTIONS.items():
+        for address in code_links(operation, [*sections, "what ships"]).values():
+            assert (root / "notebooks" / address).resolve().is_file()
 
 
 def test_the_climb_can_stop_half_way():
