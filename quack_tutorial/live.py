@@ -8,7 +8,7 @@
 
 The published pages have explorers of the same things that need no kernel: `figures.strides`, `figures.occupancy`,
 `figures.roofline`. Each function here takes the device that `qt.start()` found, "cuda" or "cpu", and returns sliders of
-ipywidgets; where nobody could move them (no ipywidgets, or a book is being built) it says its piece once, for the first choice.
+ipywidgets. Without ipywidgets it says its piece once, for the first choice; while a book is being built it says nothing.
 """
 
 from __future__ import annotations
@@ -111,13 +111,13 @@ def say_version(device, version, dtype, N):
 
 
 def _panel(say, device, **choices):
-    """Sliders over `choices` that call `say(device, ...)` after each move."""
+    """Sliders over `choices` that call `say(device, ...)` after each move; None where there is nobody to move them."""
+    if os.environ.get("QUACK_TUTORIAL_PROGRESS") == "0":  # a book is being built, or a page runs the chapter
+        return None
     try:
         import ipywidgets
     except ImportError:
-        ipywidgets = None
         print("The sliders need ipywidgets: pip install ipywidgets. Their first choice:")
-    if ipywidgets is None or os.environ.get("QUACK_TUTORIAL_PROGRESS") == "0":
         say(device, **{name: values[0] for name, values in choices.items()})
         return None
     controls = {

@@ -1,12 +1,15 @@
 """Explorers that run kernels: what a slider's move says, on the simulator and against the records."""
 
+import sys
+
 import pytest
 
 from quack_tutorial import live
 from quack_tutorial.records import memory
 
 
-def test_a_moved_slider_runs_the_kernel_again(capsys):
+def test_a_moved_slider_runs_the_kernel_again(monkeypatch, capsys):
+    monkeypatch.delenv("QUACK_TUTORIAL_PROGRESS", raising=False)
     pytest.importorskip("ipywidgets", reason="ipywidgets is not installed, whose sliders are moved")
     panel = live.strides("cpu")
     stride, offset, output = panel.children
@@ -46,6 +49,14 @@ def test_a_version_asks_for_what_it_reads(capsys):
     assert "1.25 operations a byte" in (said := capsys.readouterr().out) and "1.00 times the bytes" in said
 
 
-def test_where_nobody_moves_sliders_the_first_choice_is_said(monkeypatch, capsys):
+def test_a_build_has_no_sliders(monkeypatch, capsys):
     monkeypatch.setenv("QUACK_TUTORIAL_PROGRESS", "0")
-    assert live.strides("cpu") is None and "stride 1, offset 0:" in capsys.readouterr().out
+    assert live.strides("cpu") is None and capsys.readouterr().out == ""
+
+
+def test_without_ipywidgets_the_first_choice_is_said(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "ipywidgets", None)
+    monkeypatch.delenv("QUACK_TUTORIAL_PROGRESS", raising=False)
+    assert live.strides("cpu") is None
+    said = capsys.readouterr().out
+    assert "pip install ipywidgets" in said and "stride 1, offset 0:" in said
