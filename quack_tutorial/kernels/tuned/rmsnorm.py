@@ -391,6 +391,7 @@ class RMSNormBackward:
     def write_sums(self, tXrSum: cute.Tensor, mPart: cute.Tensor, part, place, arriving):
         """Add them up, four columns in one thread, through shared memory: where the rows were, if they were there."""
         rows, threads, N = self.tile.rows_per_block, self.config.threads_per_block, self.tile.N
+        _, _, _, lane, _, _ = place
         tidx, _, _ = cute.arch.thread_idx()
         thread_row = tidx // self.tile.threads_per_row
         # A thread's vectors are `quads` of four sums each. The first quads of all vectors are neighbours, then come the others, so
@@ -406,7 +407,7 @@ class RMSNormBackward:
             sSum = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, layout, byte_alignment=16)
         rSum = cute.make_tensor(tXrSum.iterator, cute.make_layout((4, quads, self.tile.vectors)))
         for i in cutlass.range_constexpr(self.tile.vectors):
-            vector = i * self.tile.threads_per_row + place[3]
+            vector = i * self.tile.threads_per_row + lane
             if vector < N // size:
                 for k in cutlass.range_constexpr(quads):
                     cute.autovec_copy(rSum[None, k, i], sSum[None, k, vector, thread_row])
@@ -466,9 +467,10 @@ def corrected(root, a):
 @cute.jit
 def rstd_of(mRstd: cute.Tensor, place):
     """rstd of this thread's row, 0 where there is none."""
+    row, exists, _, _, _, _ = place
     rstd = cutlass.Float32(0.0)
-    if place[1]:
-        rstd = mRstd[place[0]]
+    if exists:
+        rstd = mRstd[row]
     return rstd
 
 

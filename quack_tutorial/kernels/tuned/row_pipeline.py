@@ -110,7 +110,8 @@ class RowPipeline:
     def copied(self, place):
         """How many elements of its part of a row a block gets from bulk copies."""
         if self.tile.has_head:
-            return cutlass.min(self.tile.width, place[5] - place[2] * self.tile.width)
+            _, _, piece, _, _, body = place
+            return cutlass.min(self.tile.width, body - piece * self.tile.width)
         return self.tile.width
 
     @cute.jit
@@ -137,8 +138,9 @@ class RowPipeline:
     @cute.jit
     def copy_row(self, sX, slot, tensors, row, place, mbar):
         """Start the copies of one row of each tensor to its `slot`, (stage, row of the block). For one thread."""
+        _, _, piece, _, head, _ = place
         for k in cutlass.range_constexpr(self.tensors):
-            mX = cute.domain_offset((cutlass.Int64(row), place[4] + place[2] * self.tile.width), tensors[k])
+            mX = cute.domain_offset((cutlass.Int64(row), head + piece * self.tile.width), tensors[k])
             gX = cute.local_tile(mX, (1, self.tile.width), (0, 0))[0, None]
             if cutlass.const_expr(self.tile.has_head):
                 gX = cute.make_tensor(gX.iterator.align(VECTOR_BYTES), gX.layout)
@@ -199,7 +201,8 @@ class RowPipeline:
 
     def part_of(self, mX, place):
         """The same part of the row in global memory: mX from where it begins, so that it is in row 0."""
-        return cute.domain_offset((cutlass.Int64(place[0]), place[2] * self.tile.width), mX)
+        row, _, piece, _, _, _ = place
+        return cute.domain_offset((cutlass.Int64(row), piece * self.tile.width), mX)
 
 
 def pipelines(tile, several=False):

@@ -229,7 +229,8 @@ class RowTile:
     @cute.jit
     def store(self, rX: cute.Tensor, mX: cute.Tensor, place, wide: cutlass.Constexpr = True):
         """Write this thread's part of its row from a register tensor of `values` elements; `wide` as in `load`."""
-        gX = tile_at(mX, (1, self.N), place[0])
+        row, _, _, _, _, _ = place
+        gX = tile_at(mX, (1, self.N), row)
         atom, tXgX = self.vectors_of(mX, place, wide)
         asks = self.several_rows
         self.copy_vectors(atom, self.as_vectors(rX, tXgX), tXgX, place, self.certain, asks, None)
@@ -282,7 +283,7 @@ class RowTile:
     ):
         """Copy this thread's vectors that are in the row, the first `certain` without looking; none if the row does not exist,
         where `asks` says to look. `hint` is for what is read, or None."""
-        exists = place[1]
+        _, exists, _, _, _, _ = place
         if cutlass.const_expr(certain == self.vectors and hint is None):
             if cutlass.const_expr(not asks):
                 cute.copy(atom, source, target)
