@@ -13,8 +13,8 @@ What a thread executes is counted for the warp that executes most, line by line:
 
 Rules, each of which looks for its reason in the trace or the PTX; what they explain is counted and shown:
 
-- `merged`: shared accesses of one warp to neighbouring addresses may be one instruction, two or four times as wide. Never
-  global ones: those must have just the widths that the simulator shows.
+- `merged`: accesses of one warp to neighbouring addresses may be one instruction, two or four times as wide. Global ones only
+  where the source moves single elements (4 bytes or fewer): vectors must have just the widths that the simulator shows.
 - `not taken`: PTX without loops has more of an access than a thread executes, since this input's predicates keep every thread
   from some; at least so many of its instructions stand behind a branch or a predicate.
 - `unused`: loads of shared memory that nothing is made of but stores which this input's predicates keep every thread from.
@@ -49,6 +49,7 @@ LONGEST_TRIAL = 1000  # elements a row
 RANDOM_FAMILY = "random kernels"
 RANDOM, SAMPLE_RANDOM, SAMPLE_EVERY = 20, 3, 12
 MAX_STEPS = 500_000
+ELEMENT_BYTES = 4  # the largest element of these kernels
 
 DIRECTIONS = {
     Op.LOAD: "load",
@@ -371,9 +372,9 @@ def _shuffles(shown, has):
 
 
 def _times(key, factor):
-    """The access that merges `factor` of this one; only shared ones may be merged."""
+    """The access that merges `factor` of this one, None where that may not be."""
     space, direction, width = key
-    return (space, direction, width * factor) if space == "shared" else None
+    return (space, direction, width * factor) if space == "shared" or space == "global" and width <= ELEMENT_BYTES else None
 
 
 def _said(key) -> str:
