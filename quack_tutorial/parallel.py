@@ -48,24 +48,35 @@ def combined(lse):
     return safe + (lse - safe).exp().sum(0).log()
 
 
+def pair_of(logits, target, group=None):
+    """What this rank knows of each row, (2, M) float32: its columns' log-sum-exp, and the target's logit or 0 if another has it.
+
+    With it, for the gradient: the target's column here, (M,), -100 where the row does not count, and whether it is here at all.
+    """
+    columns = logits.shape[1]
+    local = target - dist.get_rank(group) * columns
+    here = (local >= 0) & (local < columns) & (target != IGNORED)
+    # read M n elements; a row whose target is elsewhere has a log-sum-exp, too
+    _, lse = ops.cross_entropy(logits, torch.where(here, local, IGNORED), IGNORED, "none", return_lse=True)
+    own = torch.where(here, local, 0)
+    picked = torch.where(here, logits.gather(1, own[:, None])[:, 0].float(), 0.0)
+    return torch.stack((lse, picked)), torch.where(target == IGNORED, IGNORED, own), here
+
+
+def exchanged(pair, group=None):
+    """The pairs of all ranks, (W, 2, M), in the order of ranks: the one thing that is sent."""
+    pairs = pair.new_empty(dist.get_world_size(group), *pair.shape)
+    dist.all_gather(list(pairs), pair, group=group)
+    return pairs
+
+
 class _VocabularyParallel(torch.autograd.Function):
     @staticmethod
     def forward(ctx, logits, target, group):
-        columns = logits.shape[1]
-        local = target - dist.get_rank(group) * columns
-        here = (local >= 0) & (local < columns) & (target != IGNORED)
-        # read M n elements; a row whose target is elsewhere has a log-sum-exp, too
-        of_rank = torch.where(here, local, IGNORED)
-        _, lse = ops.cross_entropy(logits.detach(), of_rank, IGNORED, "none", return_lse=True)
-        own = torch.where(here, local, 0)
-        picked = logits.detach().gather(1, own[:, None])[:, 0].float()
-        picked = torch.where(here, picked, 0.0)
-        pair, ranks = torch.stack((lse, picked)), dist.get_world_size(group)
-        pairs = [torch.empty_like(pair) for _ in range(ranks)]
-        dist.all_gather(pairs, pair, group=group)
-        pairs = torch.stack(pairs)
+        pair, own, here = pair_of(logits.detach(), target, group)
+        pairs = exchanged(pair, group)
         lse = combined(pairs[:, 0])
-        ctx.save_for_backward(logits, torch.where(target == IGNORED, IGNORED, own), here, lse)
+        ctx.save_for_backward(logits, own, here, lse)
         return torch.where(target == IGNORED, 0.0, lse - pairs[:, 1].sum(0))
 
     @staticmethod
