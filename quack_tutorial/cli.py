@@ -30,6 +30,11 @@ COMMANDS = (
     ),
     ("profile", "count with Nsight Compute what our kernels and others do, on this machine's GPU", "bench.profile"),
     ("levels", "time the kernels of chapter 14 beside the softmax that ships, on this machine's GPU", "bench.levels"),
+    (
+        "parallel",
+        "time cross-entropy over a vocabulary that this machine's GPUs share, over NCCL",
+        "bench.parallel",
+    ),
     ("tune", "try every configuration of a kernel on this machine's GPU, and say which to ship", "bench.tune"),
     ("results", "print what the records in quack_tutorial/records/bench say, worst cells first", "bench.results"),
     ("grade", "grade a submission to a lab, on the simulator, and say what is wrong with it", "labs.grade"),

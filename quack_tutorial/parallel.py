@@ -70,6 +70,16 @@ def exchanged(pair, group=None):
     return pairs
 
 
+def gradient(logits, own, here, dloss, lse):
+    """The gradient of this rank's logits, (M, n), from what `pair_of` and the exchange gave; nothing is sent."""
+    # read M n elements; write M n elements
+    dx = torch.ops.quack_tutorial.cross_entropy_backward(logits, own, dloss, lse, IGNORED)
+    # Rows whose target is elsewhere took column 0 for it: it is written again.
+    first = (logits[:, 0].float() - lse).exp() * dloss
+    dx[:, 0] = torch.where(here | (own == IGNORED), dx[:, 0], first.to(dx.dtype))
+    return dx
+
+
 class _VocabularyParallel(torch.autograd.Function):
     @staticmethod
     def forward(ctx, logits, target, group):
@@ -82,12 +92,7 @@ class _VocabularyParallel(torch.autograd.Function):
     @staticmethod
     def backward(ctx, dloss):
         logits, own, here, lse = ctx.saved_tensors
-        # read M n elements; write M n elements
-        dx = torch.ops.quack_tutorial.cross_entropy_backward(logits, own, dloss, lse, IGNORED)
-        # Rows whose target is elsewhere took column 0 for it: it is written again.
-        first = (logits[:, 0].float() - lse).exp() * dloss
-        dx[:, 0] = torch.where(here | (own == IGNORED), dx[:, 0], first.to(dx.dtype))
-        return dx, None, None
+        return gradient(logits, own, here, dloss, lse), None, None
 
 
 def run(world: int, function, *arguments) -> list:

@@ -17,7 +17,7 @@ ROOMS = {
     "__init__": (set(), set()),
     "analysis": ({"trace", "hardware"}, set()),
     "bench": (
-        {"hardware", "reference", "kernels", "compiler", "ops", "model", "machine", "occupancy", "records"},
+        {"hardware", "reference", "kernels", "compiler", "ops", "model", "machine", "occupancy", "parallel", "records"},
         {"cuda", "torch"},  # the driver, since torch has no call that releases what L2 keeps
     ),
     "browser": ({"simulator"}, set()),

@@ -1,9 +1,11 @@
-"""Charts of the recorded training of a small transformer, see `records.training`; each says so where nothing is recorded.
+"""Charts of the recorded training of a small transformer and of its loss on several GPUs, see `records.training` and
+`records.parallel`; each says so where nothing is recorded.
 
 | function | draws                                                                    |
 |----------|--------------------------------------------------------------------------|
 | `losses` | the loss over the steps, a line a variant                                 |
 | `costs`  | step time and peak memory of each variant, with kernels a step in a table |
+| `vocabulary` | cross-entropy over a vocabulary that several GPUs share, three ways   |
 """
 
 from __future__ import annotations
@@ -97,3 +99,58 @@ def costs(training) -> Chart | Shown:
             for v in variants
         ),
     )
+
+
+WAYS = (("pairs", "pairs cross NVLink"), ("gathered", "logits cross NVLink"), ("one GPU", "whole rows on one GPU"))
+
+
+def vocabulary(found) -> Chart | Shown:
+    """Bars of the time of loss and gradient for each way of `bench.parallel`, a group a cell of the records `found`."""
+    if not found:
+        return not_yet("quack-tutorial parallel --out FILE")
+    cells = [cell for record in found for cell in record.cells]
+
+    def total(cell, way):
+        return cell.us[f"{way} loss"] + cell.us[f"{way} gradient"]
+
+    def draw(wide):
+        figure, axes = _figure(wide, 1.2 + 0.85 * len(cells))
+        for i, (way, label) in enumerate(WAYS):
+            places = [place + 0.27 * (i - 1) for place in range(len(cells))]
+            ms = [total(cell, way) / 1e3 for cell in cells]
+            axes.barh(places, ms, height=0.25, color=SERIES[i][0], label=label)
+            for place, value in zip(places, ms):
+                axes.annotate(f" {value:.2f}", (value, place), va="center", color=LIGHT["ink"], fontsize=11.5)
+        names = [f"{cell.ranks} GPUs,{' ' if wide else chr(10)}{cell.dtype},\n{cell.N:,} words" for cell in cells]
+        axes.set_yticks(range(len(cells)), names)
+        axes.set_ylim(len(cells) - 0.5, -0.5)
+        axes.set_xlim(right=1.15 * max(total(cell, way) for cell in cells for way, _ in WAYS) / 1e3)
+        axes.set_xlabel("ms, loss and gradient")
+        axes.grid(axis="y", visible=False)
+        figure.legend(
+            loc="outside lower center", ncols=3 if wide else 1, frameon=False, fontsize=12, labelcolor=LIGHT["ink"]
+        )
+        return figure
+
+    first = cells[0]
+    times = total(first, "gathered") / total(first, "pairs")
+    return Chart(
+        draw,
+        "Cross-entropy over a vocabulary in parts",
+        f"{first.dtype}, {first.N:,} words on {first.ranks} GPUs: sending pairs takes {total(first, 'pairs') / 1e3:.2f} ms, "
+        f"sending logits {times:.1f} times as long.",
+        f"{first.M:,} rows; a call as a training step makes it, host and GPU, the slowest rank. "
+        + " ".join(record.origin for record in found),
+        ("", "words", "loss, pairs", "of it the exchange", "gradient", "loss, logits", "loss, one GPU", "gradient, one GPU"),
+        tuple(
+            (
+                f"{cell.ranks} GPUs, {cell.dtype}",
+                f"{cell.N:,}",
+                f"{cell.us['pairs loss']:,.0f} us",
+                f"{cell.us['exchange']:,.0f} us, {cell.exchange_share:.0%}",
+                f"{cell.us['pairs gradient']:,.0f} us",
+                *(f"{cell.us[name]:,.0f} us" for name in ("gathered loss", "one GPU loss", "one GPU gradient")),
+            )
+            for cell in cells
+        ),
+    )  # fmt: skip

@@ -1,0 +1,122 @@
+"""`quack-tutorial parallel`: what it measures on two ranks, and what the chapter reads from its record."""
+
+import json
+import types
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from quack_tutorial import cli  # noqa: E402
+from quack_tutorial import parallel as op  # noqa: E402
+from quack_tutorial.bench import parallel as bench  # noqa: E402
+from quack_tutorial.records import parallel as records  # noqa: E402
+
+gloo = torch.distributed.is_available() and torch.distributed.is_gloo_available()
+WAYS = "pairs loss, kernel, exchange, gathered loss, one GPU loss, pairs gradient, gathered gradient, one GPU gradient"
+
+
+class Sizes:
+    """In place of a timer: calls every way once, keeps the shape of what it gives as its samples."""
+
+    def interleaved_us(self, ways):
+        found = {name: way() for name, way in ways.items()}
+        return {name: list((x[0] if isinstance(x, tuple) else x).shape) for name, x in found.items()}
+
+    def received(self, call):
+        return None
+
+
+def on_a_rank(dtype, M, N):
+    return bench.measure(dtype, M, N, Sizes())
+
+
+@pytest.mark.skipif(not gloo, reason="this torch has no gloo")
+def test_every_way_is_compared_and_gives_its_shape():
+    M, n = 12, 64
+    for cell in op.run(2, on_a_rank, "float32", M, 2 * n):
+        assert cell["errors"].pop("gradient from one GPU") < 1e-6
+        assert cell["errors"].pop("loss from one GPU") < 1e-5
+        assert 0 < cell["errors"]["loss"] <= 1 and 0 < cell["errors"]["gradient"] <= 1
+        shapes = [[M], [2, M], [M], [M], [M], [M, n], [M, 2 * n], [M, 2 * n]]
+        assert cell["samples_us"] == dict(zip(WAYS.split(", "), shapes))
+        assert cell["asked_bytes"] == {"pairs": 8 * M, "gathered": 4 * M * n}
+
+
+def gathered_matches(M, N):
+    part, target, _ = bench.inputs("float32", M, N, torch.device("cpu"))
+    return part, target, bench.gathered(part)
+
+
+@pytest.mark.skipif(not gloo, reason="this torch has no gloo")
+def test_whole_rows_are_the_parts_side_by_side():
+    (left, target, whole), (right, same, other) = op.run(2, gathered_matches, 5, 48)
+    assert torch.equal(whole, torch.cat((left, right), dim=1)) and torch.equal(whole, other)
+    assert torch.equal(target, same) and target[0] == op.IGNORED and target[2] == 47
+    assert left[1].eq(-torch.inf).all() and right[1].isfinite().all()
+
+
+RECORD = {
+    "device": "NVIDIA H200",
+    "ranks": 2,
+    "date": "2026-01-02 03:04",
+    "driver": "0.0",
+    "versions": {"torch": "0.1", "nvidia-cutlass-dsl": "0.2"},
+    "nccl": "0.3",
+    "cells": [
+        {
+            "dtype": "bfloat16",
+            "M": 8192,
+            "N": 128256,
+            "ranks": 2,
+            "errors": {"loss": 0.5, "gradient": 0.25, "loss from one GPU": 1e-6, "gradient from one GPU": 0.0},
+            "samples_us": {name: [1.0, 9.0, 2.0] for name in WAYS.split(", ")} | {"kernel": [6.0], "exchange": [2.0]},
+            "asked_bytes": {"pairs": 65536, "gathered": 10**9},
+            "nvlink_bytes": {"pairs": 70000.0, "gathered": None},
+        }
+    ],
+}
+
+
+def test_a_record_is_read_as_it_was_written(tmp_path):
+    assert records.load(tmp_path) == []
+    (tmp_path / "four.json").write_text(json.dumps(RECORD | {"ranks": 4}))
+    (tmp_path / "two.json").write_text(json.dumps(RECORD))
+    two, four = records.load(tmp_path)
+    assert (two.ranks, four.ranks) == (2, 4)
+    cell = two.cell("bfloat16", 128256)
+    assert cell.us["pairs loss"] == 2.0 and cell.exchange_share == 0.25
+    assert "2 NVIDIA H200s" in two.origin and "NCCL 0.3" in two.origin
+    with pytest.raises(KeyError, match="there are bfloat16 128256"):
+        two.cell("float32", 128256)
+
+
+def test_the_chapters_chart_says_what_the_record_says_or_that_there_is_none(tmp_path):
+    pytest.importorskip("matplotlib")
+    from quack_tutorial.figures import training as charts
+
+    assert "Not yet measured" in charts.vocabulary([]).html
+    (tmp_path / "two.json").write_text(json.dumps(RECORD))
+    chart = charts.vocabulary(records.load(tmp_path))
+    assert chart.rows[0][:3] == ("2 GPUs, bfloat16", "128,256", "2 us")
+    assert "25%" in " ".join(chart.rows[0]) and "2 NVIDIA H200s" in chart._repr_html_()
+
+
+COUNTERS = (
+    "GPU 0: NVIDIA H200 (UUID: x)\n\t Link 0: Data Tx: 5 KiB\n\t Link 0: Data Rx: 7 KiB\n\t Link 1: Data Rx: 3 KiB\n"
+)
+
+
+@pytest.mark.parametrize(("said", "found"), [(COUNTERS, 10240), ("NVML: not supported", None), ("", None)])
+def test_nvlinks_counters_are_added_up_or_unknown(said, found, monkeypatch):
+    monkeypatch.setattr(bench.subprocess, "run", lambda *_, **__: types.SimpleNamespace(stdout=said))
+    assert bench.nvlink_received_bytes() == found
+
+
+def test_the_command_needs_two_gpus(monkeypatch, capsys):
+    found = types.SimpleNamespace(device="cpu", reason="this machine has no NVIDIA GPU.")
+    monkeypatch.setattr(bench.machine, "detect", lambda: found)
+    assert cli.main(["parallel"]) == 1 and "no NVIDIA GPU" in capsys.readouterr().err
+    monkeypatch.setattr(bench.machine, "detect", lambda: types.SimpleNamespace(device="cuda"))
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    assert cli.main(["parallel"]) == 1 and "2 GPUs or more of this machine's 1" in capsys.readouterr().err
