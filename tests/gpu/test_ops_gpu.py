@@ -416,10 +416,12 @@ def test_what_is_ignored():
 def results(x, w, target):
     """Everything that the operations make of the tensors, gradients included."""
     x, w = x.detach().requires_grad_(), w.detach().requires_grad_()
-    out, h = ops.rmsnorm(x, w, residual=x, eps=EPS)
+    out, h = ops.rmsnorm(ops.layernorm(x, w, w, eps=EPS), w, residual=x, eps=EPS)
     loss = ops.cross_entropy(out, target)
     y = ops.softmax(h)
-    return [y, out, h, loss, *torch.autograd.grad((loss, y), (x, w), (torch.ones_like(loss), x.detach()))]
+    losses, dx = ops.cross_entropy_with_grad(x, target)
+    gradients = torch.autograd.grad((loss, y), (x, w), (torch.ones_like(loss), x.detach()))
+    return [y, out, h, loss, losses, dx, *gradients]
 
 
 @pytest.mark.parametrize("N, dtype", [(1000, F32), (4096, BF16)], ids=name)
@@ -432,13 +434,14 @@ def test_the_same_bits_every_run(N, dtype):
 
 
 def plain(x, w, target):
-    return ops.softmax(x), ops.rmsnorm(x, w, eps=EPS), ops.cross_entropy(x, target)
+    return ops.softmax(x), ops.rmsnorm(x, w, eps=EPS), ops.cross_entropy(x, target), ops.layernorm(x, w, eps=EPS)
 
 
 def assert_plain(x, w, target, found):
     torch.testing.assert_close(found[0], torch.softmax(x, -1))
     torch.testing.assert_close(found[1], F.rms_norm(x, x.shape[-1:], w, EPS))
     torch.testing.assert_close(found[2], F.cross_entropy(x, target), rtol=5e-5, atol=1e-6)
+    torch.testing.assert_close(found[3], F.layer_norm(x, x.shape[-1:], w, None, EPS))
 
 
 @gpu_only
@@ -474,11 +477,33 @@ def test_a_cuda_graph_replays_with_new_inputs(clean):
 def test_tensors_of_another_device_than_the_current_one():
     if torch.cuda.device_count() < 2:
         pytest.skip("tensors of a GPU that is not the current one need a second GPU, and torch sees one")
-    x, w, target = (t.to("cuda:1") for t in (randn(7, 1000), randn(1000), targets(7, 1000)))
+    here = randn(7, 1000), randn(1000), targets(7, 1000)
+    x, w, target = (t.to("cuda:1") for t in here)
     for _ in range(2):
         assert_plain(x, w, target, plain(x, w, target))
         assert torch.cuda.current_device() == 0
+    for one, other in zip(results(*here), results(x, w, target), strict=True):
+        assert other.device == x.device and torch.equal(one.cpu(), other.cpu())
+    assert torch.cuda.current_device() == 0
+
+
+@gpu_only
+def test_launches_are_in_the_order_of_another_device_s_stream(clean):
+    if torch.cuda.device_count() < 2:
+        pytest.skip("a stream of a GPU that is not the current one needs a second GPU, and torch sees one")
+    fresh, w, target = (t.to("cuda:1") for t in (randn(1000, 1024), randn(1024), targets(1000, 1024)))
+    x = torch.zeros_like(fresh)
     results(x, w, target)
+    torch.cuda.synchronize("cuda:1")
+    side = torch.cuda.Stream("cuda:1")
+    with torch.cuda.stream(side):
+        torch.cuda._sleep(50_000_000)
+        x.copy_(fresh)
+        with torch.cuda.device(0):  # the current device is the other one again, that one's stream stays
+            found = results(x, w, target)
+    side.synchronize()
+    for one, other in zip(found, results(fresh, w, target), strict=True):
+        assert torch.equal(one, other)
 
 
 def model(x, w, target):
