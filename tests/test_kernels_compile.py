@@ -423,7 +423,11 @@ ROW_KERNELS = {
     ),
     "cross-entropy backward": lambda t, N, rows, m: (
         CrossEntropyBackward(t, N, rows),
-        m("x"), of_rows("int32"), TensorSpec("float32", ("M",), ("s",), 4), of_rows("float32"), m("dx"), -100,
+        m("x"), of_rows("int32"), TensorSpec("float32", ("M",), ("s",), 4), of_rows("float32"), m("dx"), None, -100,
+    ),
+    "cross-entropy backward of a mean": lambda t, N, rows, m: (
+        CrossEntropyBackward(t, N, rows), m("x"), of_rows("int64"),
+        TensorSpec(m("x").dtype, ("M",), ("s",), t.width // 8), of_rows("float32"), m("dx"), number(), -100,
     ),
     "cross-entropy fused": lambda t, N, rows, m: (
         CrossEntropyFused(t, N, rows), m("x"), of_rows("int64"), of_rows("float32"), None, m("dx"), -100
@@ -437,6 +441,10 @@ def columns(dtype, N):
 
 def of_rows(dtype):
     return TensorSpec(dtype, ("M",), (1,), 8 if dtype == "int64" else 4)
+
+
+def number():
+    return TensorSpec("float32", (), (), 4)
 
 
 def parts(N):
@@ -554,3 +562,13 @@ def test_the_recorded_listing_is_what_is_compiled(name, kernels, version):
     assert ptx_hash("\n".join(listing.ptx)) == ptx_hash(text), "the kernel changed: run scripts/record_listing.py again"
     wide = sum(".E.128" in line for line in listing.sass)
     assert wide == count(r"(ld|st)\.global\.v4", text) == {"copy-vectors": 8, "softmax-registers": 2}[name]
+
+
+def test_what_the_gradient_of_a_loss_is_multiplied_with_is_on_its_way_before_the_row_is():
+    def matrix(name):
+        return TensorSpec("bfloat16", ("M", 4096), (name, 1), 16)
+
+    text = ptx(*ROW_KERNELS["cross-entropy backward of a mean"](cutlass.BFloat16, 4096, "aligned", matrix))
+    loads = re.findall(r"(ld\.global\S*|bar\.warp\.sync|cvt\.f32\.bf16)", text)
+    before = loads[: loads.index("bar.warp.sync")]
+    assert sorted(before) == ["ld.global.b16", "ld.global.b32", "ld.global.b32", "ld.global.b64"], loads

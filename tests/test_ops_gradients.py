@@ -149,6 +149,64 @@ def test_cross_entropy_and_its_gradient(dtype, index, reduction):
         assert (x.grad[2] == 0).all() and (x.grad[4] == 0).all()
 
 
+def softmax_gradient(x, target, weight):
+    """The gradient of cross-entropy in float64, each row's times its weight; target -100 is ignored."""
+    (X,) = exact(x)
+    (F.cross_entropy(X, target, reduction="none") * weight.double()).sum().backward()
+    return X.grad
+
+
+@pytest.mark.parametrize("of_dloss", (*DTYPES, torch.float64), ids=name)
+@pytest.mark.parametrize("dtype", DTYPES, ids=name)
+def test_the_gradients_of_losses_are_read_as_they_lie_in_memory(dtype, of_dloss):
+    x, target = randn(6, 33, dtype=dtype), torch.tensor([0, 32, -100, 16, -100, 11])
+    lse = x.float().logsumexp(-1)
+    step = {"float32": 5e-5, "bfloat16": 2**-7, "float16": 2**-10}[name(dtype)]
+    spread = randn(6, 3, dtype=of_dloss)
+    laid_out = spread[:, 0].contiguous(), spread[:, 1], spread.new_full((), 0.75).expand(6), spread.flatten()[1:7]
+    for dloss in laid_out:
+        for scale in (None, torch.tensor(0.25)):
+            found = torch.ops.quack_tutorial.cross_entropy_backward(x, target, dloss, lse, -100, scale)
+            wanted = softmax_gradient(x, target, dloss if scale is None else dloss * scale)
+            torch.testing.assert_close(found.double(), wanted, rtol=step, atol=4e-7 if dtype == torch.float32 else 1e-3)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=name)
+def test_upstream_gradients_may_lie_apart_and_be_asked_for_twice(dtype):
+    x, target = randn(6, 33, dtype=dtype, grad=True), torch.tensor([0, 32, -100, 16, -100, 11])
+    losses = ops.cross_entropy(x, target, reduction="none")
+    apart = randn(6, 2, dtype=dtype, seed=1)[:, 1]
+    (packed,) = torch.autograd.grad(losses, x, apart.contiguous(), retain_graph=True)
+    (once,) = torch.autograd.grad(losses, x, apart, retain_graph=True)
+    losses.backward(apart)
+    assert torch.equal(packed, once) and torch.equal(packed, x.grad)
+    # The same losses twice in what is differentiated: their gradients are added up before they come here.
+    (both,) = torch.autograd.grad((mean := ops.cross_entropy(x, target)) + 2 * mean, x)
+    (single,) = torch.autograd.grad(ops.cross_entropy(x, target), x, torch.tensor(3.0, dtype=dtype))
+    assert torch.equal(both, single)
+
+
+@pytest.mark.parametrize("reduction", ("mean", "sum", "none"))
+@pytest.mark.parametrize("dtype", DTYPES, ids=name)
+def test_the_gradient_of_cross_entropy_is_one_kernel(dtype, reduction):
+    """Beside the place for the result, torch is asked for views of what it has: nothing that takes a kernel of its own."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    asked = []
+
+    class Listening(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            asked.append(function.overloadpacket.__name__)
+            return function(*args, **(kwargs or {}))
+
+    x, target = randn(6, 40, dtype=dtype, grad=True), torch.tensor([0, 39, -100, 16, -100, 11])
+    losses = ops.cross_entropy(x, target, reduction=reduction)
+    dloss = torch.ones_like(losses)
+    with Listening():
+        torch.autograd.grad(losses, x, dloss)
+    assert "empty_like" in asked and set(asked) <= {"empty_like", "new_empty", "expand", "detach", "view"}, asked
+
+
 def test_losses_and_the_gradient_of_their_sum_in_one_pass():
     x = randn(5, 100)
     target = torch.tensor([0, 99, -1, 50, 3])
@@ -230,6 +288,10 @@ def operations():
     for reduction in ("mean", "sum", "none"):
         yield library.cross_entropy, (x, target, -100, reduction)
     yield library.cross_entropy_backward, (x.detach(), target, torch.ones(5), torch.ones(5), -100)
+    yield (
+        library.cross_entropy_backward,
+        (x.detach(), target, x.new_ones(()).expand(5), torch.ones(5), -100, x.new_ones(())),
+    )
 
 
 @pytest.mark.parametrize("operation, args", list(operations()), ids=lambda value: getattr(value, "__name__", ""))

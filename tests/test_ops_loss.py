@@ -84,7 +84,7 @@ def test_the_order_of_the_sum_is_fixed():
         assert torch.equal(loss, first)
 
 
-def test_a_mean_without_gradient_is_one_call_and_with_it_two_and_a_product(monkeypatch):
+def test_a_mean_is_one_call_and_its_gradient_another(monkeypatch):
     from importlib import import_module
 
     module = import_module("quack_tutorial.ops.cross_entropy")

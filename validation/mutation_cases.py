@@ -466,7 +466,7 @@ def _logits(N, gap, ignored, *outputs):
         x = numbers(11, 6, N, gap=gap, spread=3)
         lse = reference.logsumexp(x).astype(np.float32)
         made = {"loss": [poisoned(6)], "lse": [poisoned(6)], "dx": [poisoned(6, N, gap=gap)]}
-        made["backward"] = [numbers(12, 6), lse, *made["dx"]]
+        made["backward"] = [numbers(12, 6), lse, *made["dx"], None]
         return x, target.copy(), *(array for name in outputs for array in made[name]), ignored
 
     return arguments

@@ -406,7 +406,8 @@ def _cross_entropy_backward(case, matrices, rng):
     x, target, dx = matrices.given(3.0), _targets(case, rng), matrices.output()
     dloss, lse = rng.standard_normal(case.M).astype(np.float32), reference.logsumexp(x).astype(np.float32)
     kernel = CrossEntropyBackward(_type(case.dtype), case.N, case.rows, case.config)
-    return kernel, (x, target, dloss, lse, dx, IGNORED), lambda: gradient_error(x, target, dloss, dx, lse, IGNORED)
+    arguments = x, target, dloss, lse, dx, None, IGNORED
+    return kernel, arguments, lambda: gradient_error(x, target, dloss, dx, lse, IGNORED)
 
 
 def _cross_entropy_fused(case, matrices, rng):

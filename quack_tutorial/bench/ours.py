@@ -231,13 +231,13 @@ def _cross_entropy_backward(r, config=None):
     from quack_tutorial.kernels.tuned.cross_entropy import CrossEntropyBackward
 
     dloss = of_rows("dloss", stride="dloss_stride")
-    specs = (r.matrix("x"), of_rows("target", "int64"), dloss, of_rows("lse"), r.matrix("dx"), IGNORE_INDEX)
+    specs = (r.matrix("x"), of_rows("target", "int64"), dloss, of_rows("lse"), r.matrix("dx"), None, IGNORE_INDEX)
     return [(CrossEntropyBackward(r.element, r.N, r.rows, config=config), specs)]
 
 
 def _run_cross_entropy_backward(launch, x, target, dloss, lse):
     dx = like(x)
-    launch[0](x, target, dloss, lse, dx, IGNORE_INDEX)
+    launch[0](x, target, dloss, lse, dx, None, IGNORE_INDEX)
     return dx
 
 

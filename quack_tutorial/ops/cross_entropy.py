@@ -114,26 +114,29 @@ def _prepare(input, target, ignore_index, reduction, with_lse, with_scale):
     return launch
 
 
-def _backward(input, target, dloss, lse, ignore_index):
-    key = launches.like(input), target.dtype
+def _backward(input, target, dloss, lse, ignore_index, scale=None):
+    key = launches.like(input), target.dtype, dloss.dtype, scale is None
     launch = _backward_launches.get(key)
     if launch is None:
-        launch = launches.keep(_backward_launches, key, _prepare_backward(input, target))
-    return launch(input, target, dloss, lse, ignore_index)
+        if dloss.dtype not in launches.DTYPE_NAMES:
+            return _backward(input, target, dloss.float(), lse, ignore_index, scale)
+        launch = launches.keep(_backward_launches, key, _prepare_backward(input, target, dloss, scale))
+    return launch(input, target, dloss, lse, ignore_index, scale)
 
 
-def _prepare_backward(input, target):
-    """The launch for tensors like these."""
+def _prepare_backward(input, target, dloss, scale):
+    """The launch for tensors like these; how far apart the elements of dloss are makes no difference."""
     x, empty_like = launches.as_rows("cross_entropy", input), launches.contiguous_like(input)
+    names = launches.DTYPE_NAMES[x.dtype], _index(target), launches.DTYPE_NAMES[dloss.dtype]
     promise = launches.promise(x, launches.one_row(x))
-    kernel = _backward_kernel(x.device.type, launches.DTYPE_NAMES[x.dtype], _index(target), x.shape[1], promise)
+    kernel = _backward_kernel(x.device.type, *names, x.shape[1], promise, scale is not None)
     run, is_matrix = launches.guarded(kernel, x.device), x is input
 
-    def launch(input, target, dloss, lse, ignore_index):
+    def launch(input, target, dloss, lse, ignore_index, scale):
         dx = empty_like(input)
         if input.shape[0]:
             x = input if is_matrix else launches.as_rows("cross_entropy", input)
-            run(x, target.contiguous(), dloss.float(), lse, dx, ignore_index)
+            run(x, target.contiguous(), dloss, lse, dx, scale, ignore_index)
         return dx
 
     return launch
@@ -161,9 +164,9 @@ def _gradient_with(backward, ctx, dloss):
     """The gradients of (input, target, ignore_index, reduction), from what `ctx` holds."""
     input, target, lse, scale = ctx.saved_tensors
     if ctx.reduction != "none":
-        # One number for all rows, and it stays on the device.
-        dloss = (dloss * scale if ctx.reduction == "mean" else dloss.float()).expand(target.shape)
-    return backward(input, target, dloss, lse, ctx.ignore_index), None, None, None
+        dloss = dloss.expand(target.shape)  # one number for all rows, and it stays on the device
+    factor = scale if ctx.reduction == "mean" else None
+    return backward(input, target, dloss, lse, ctx.ignore_index, factor), None, None, None
 
 
 def _index(target):
@@ -214,12 +217,17 @@ def _fused_kernel(device, dtype, index, N, promise):
 
 
 @cache
-def _backward_kernel(device, dtype, index, N, promise):
+def _backward_kernel(device, dtype, index, dloss, N, promise, scaled):
+    from quack_tutorial.compiler import TensorSpec
     from quack_tutorial.kernels.tuned.cross_entropy import CrossEntropyBackward
 
     x, dx = (launches.matrix_spec(dtype, N, promise, name) for name in ("x", "dx"))
-    vectors = (launches.of_rows(index), launches.of_rows("float32", "dloss_stride"), launches.of_rows("float32"))
-    return launches.compiled(device, CrossEntropyBackward(launches.dsl_type(dtype), N, promise), x, *vectors, dx, 0)
+    of_dloss = TensorSpec(dloss, ("M",), ("dloss_stride",), 4 if dloss == "float32" else 2)
+    vectors = launches.of_rows(index), of_dloss, launches.of_rows("float32")
+    scale = TensorSpec("float32", (), (), 4) if scaled else None
+    return launches.compiled(
+        device, CrossEntropyBackward(launches.dsl_type(dtype), N, promise), x, *vectors, dx, scale, 0
+    )
 
 
 @torch.library.custom_op("quack_tutorial::cross_entropy", mutates_args=())
@@ -232,9 +240,14 @@ def _cross_entropy(
 
 @torch.library.custom_op("quack_tutorial::cross_entropy_backward", mutates_args=())
 def _cross_entropy_backward(
-    input: torch.Tensor, target: torch.Tensor, dloss: torch.Tensor, lse: torch.Tensor, ignore_index: int
+    input: torch.Tensor,
+    target: torch.Tensor,
+    dloss: torch.Tensor,
+    lse: torch.Tensor,
+    ignore_index: int,
+    scale: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    return _backward(input, target, dloss, lse, ignore_index)
+    return _backward(input, target, dloss, lse, ignore_index, scale)
 
 
 @_cross_entropy.register_fake
@@ -245,7 +258,7 @@ def _(input, target, ignore_index, reduction):
 
 
 @_cross_entropy_backward.register_fake
-def _(input, target, dloss, lse, ignore_index):
+def _(input, target, dloss, lse, ignore_index, scale=None):
     return torch.empty_like(input, memory_format=torch.contiguous_format)
 
 

@@ -80,7 +80,11 @@ class CrossEntropy:
 
 
 class CrossEntropyBackward:
-    """The gradient from lse: every thread does `in_flight` vectors and is done."""
+    """The gradient from lse: every thread does `in_flight` vectors and is done.
+
+    dloss is (M,) of any floating type and any stride, 0 where all rows share a number; mScale, one float32 where it is given,
+    is another factor of all rows: what the mean of the losses divides by.
+    """
 
     def __init__(self, dtype, N, rows="aligned", config=None):
         self.dtype, self.N, self.rows = dtype, N, rows
@@ -89,8 +93,8 @@ class CrossEntropyBackward:
         self.fast_exp = dtype.width < 32
 
     @cute.jit
-    def __call__(self, mX, mT, mDLoss, mLSE, mDX, ignore_index: cutlass.Int64, stream: cuda.CUstream):
-        self.kernel(mX, mT, mDLoss, mLSE, mDX, ignore_index).launch(
+    def __call__(self, mX, mT, mDLoss, mLSE, mDX, mScale, ignore_index: cutlass.Int64, stream: cuda.CUstream):
+        self.kernel(mX, mT, mDLoss, mLSE, mDX, mScale, ignore_index).launch(
             grid=[self.tile.blocks(mX.shape[0]) * self.tile.pieces, 1, 1],
             block=[self.config.threads_per_block, 1, 1],
             cluster=self.config.cluster,
@@ -98,7 +102,7 @@ class CrossEntropyBackward:
         )
 
     @cute.kernel
-    def kernel(self, mX, mT, mDLoss, mLSE, mDX, ignore_index: cutlass.Int64):
+    def kernel(self, mX, mT, mDLoss, mLSE, mDX, mScale, ignore_index: cutlass.Int64):
         tile = self.tile
         # Neighbouring blocks do neighbouring pieces: what runs at once lies together in memory.
         block, _, _ = cute.arch.block_idx()
@@ -106,12 +110,16 @@ class CrossEntropyBackward:
         place = tile.place(mX, block * tile.rows_per_block, piece=piece)
         row, there = place[0], existing(place[0], mX)
         target, lse, dloss = target_of(mT, row), mLSE[there], mDLoss[there]
+        scale = mScale[0] if cutlass.const_expr(mScale is not None) else None
         cute.arch.sync_warp()  # what is loaded above this line the compiler does not move down to where it is needed
         # read MN elements
         tXrX = tile.load(mX, place)
         p = exp(tXrX.load().to(cutlass.Float32) - lse, self.fast_exp)
         col = column_of(target, tile.N)
         p = less_one_at(tile, p, col, place)
+        dloss = dloss.to(cutlass.Float32)
+        if cutlass.const_expr(scale is not None):
+            dloss *= scale
         # write MN elements
         tXrX.store(gradient(tile, p, dloss, col, target == ignore_index).to(self.dtype))
         tile.store(tXrX, mDX, place)
