@@ -23,30 +23,29 @@ import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
-from . import FILES, folders, lab
-from .grade import grade, nothing, read
-from .judgement import Refused
+from . import FILES, folders, lab, sandbox
+from .grade import failed, grade, nothing, read
+from .judgement import Refused, clean
 
-BOUNDARY = (
-    "autograde: submissions run as this user, each in a process with limits on time and memory and a filter of names, which a "
-    "determined student can pass: run this in a container, or say --trusted."
-)
+UNTRUSTED = "Without one a submission runs as you, beside the other submissions; if you trust those who wrote them, say --trusted."
 COLUMNS = ("student", "lab", "points", "of", "verdict")
 MANUAL = ("manual", "late_days", "comment")
 
 
 def run(folder: Path, seed: int | None, seconds: float, trusted: bool, jobs: int | None = None) -> int:
-    """Grade what is not graded yet; 0 when all is, 1 if the grader failed on a file, 2 for an empty folder, 130 if interrupted."""
+    """Grade what is not graded yet; 0 when all is, 1 if the grader failed on a file, 2 for an empty folder or where there is
+    no sandbox, 130 if interrupted."""
     found, strays = submissions(folder)
     if not found:
         print(f"autograde: {folder} holds no FOLDER/<student>/<lab>.ipynb, .md or .py", file=sys.stderr)
         return 2
-    if not trusted:
-        print(BOUNDARY, file=sys.stderr)
+    if sandbox.problem() and not trusted:
+        print(f"autograde: {sandbox.problem()} {UNTRUSTED}", file=sys.stderr)
+        return 2
     log = folder / "grades.jsonl"
     known = {(entry["student"], entry["lab"]): entry for entry in logged(log)}
     if seed is None:  # one for all, and the same when the command is run again
-        seed = next((entry["seed"] for entry in known.values()), secrets.randbelow(10**6))
+        seed = next((entry["seed"] for entry in known.values()), secrets.randbelow(10**15))
     keys = {who: digest(who[1], files, seed, seconds) for who, files in found.items()}
     todo = [who for who in found if known.get(who, {}).get("digest") != keys[who]]
     print(f"{len(found)} submissions, {len(found) - len(todo)} graded already, seed {seed}", flush=True)
@@ -132,12 +131,18 @@ def graded(student: str, name: str, files: list[Path], seed: int, seconds: float
         entry = report.as_json()
     except Exception as error:  # forged results, a mistake of ours: the others have to be graded all the same
         points = sum(lab(name).CHECKS.values())
-        entry = {"lab": name, "file": files[0].name, "seed": seed, "score": 0, "points": points, "full_marks": False}
-        message = "The grader could not finish with this file. A person will look at it; the points are not final."
-        entry |= {"checks": [], "diagnoses": [{"kind": "not graded", "message": message, "lines": []}]}
-        entry["failed"] = clean(f"{type(error).__name__}: {error}")[:200]
+        entry = {
+            "lab": name,
+            "file": clean(files[0].name),
+            "seed": seed,
+            "score": 0,
+            "points": points,
+            "full_marks": False,
+        }
+        entry |= {"checks": [], "diagnoses": [{"kind": "not graded", "message": failed(error), "lines": []}]}
+        entry["failed"] = type(error).__name__
         verdict = f"not graded ({entry['failed']})"
-    return {"student": student, **scrubbed(entry), "verdict": clean(verdict)}
+    return {"student": student, **entry, "verdict": verdict}
 
 
 def logged(log: Path) -> list[dict]:
@@ -188,17 +193,3 @@ def cell(value):
     if isinstance(value, str) and value[:1] in ("=", "+", "-", "@") and not value[1:].replace(".", "", 1).isdigit():
         return "'" + value
     return value
-
-
-def clean(text: str) -> str:
-    """Without control characters, which a terminal would obey."""
-    return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
-
-
-def scrubbed(value):
-    """An entry whose texts are clean."""
-    if isinstance(value, str):
-        return clean(value)
-    if isinstance(value, dict):
-        return {key: scrubbed(part) for key, part in value.items()}
-    return [scrubbed(part) for part in value] if isinstance(value, list) else value

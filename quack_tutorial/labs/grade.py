@@ -1,7 +1,7 @@
 """`quack-tutorial grade block-reduce answer.py`: grade a submission, on the simulator.
 
-Exit status: 0 for full marks, 1 for less, 2 when the words make no sense. With --gradescope it is 0 when results.json is written,
-whatever it says: Gradescope takes anything else for a broken autograder.
+Exit status: 0 for full marks, 1 for less, 2 when the words make no sense, 3 if the grader itself failed. With --gradescope it is 0
+when results.json is written, whatever it says: Gradescope takes anything else for a broken autograder.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from . import diagnoses, folders, lab, sandbox
-from .judgement import Check, Refused, Report
+from .judgement import Check, Refused, Report, clean
 
 MAX_BYTES = 2**20
 RESULTS = Path("/autograder/results/results.json")  # where Gradescope looks
@@ -37,8 +37,14 @@ def run(args) -> int:
         report = grade(args.lab, args.file.name, read(args.file), args.seed, args.seconds)
     except Refused as refused:
         if not args.gradescope:
-            print(f"grade: {refused}", file=sys.stderr)
+            print(f"grade: {clean(str(refused))}", file=sys.stderr)
             return 2
+        report = nothing(args.lab, args.file.name, args.seed, refused)
+    except Exception as error:
+        refused = Refused("not graded", failed(error))
+        if not args.gradescope:
+            print(f"grade: {refused}", file=sys.stderr)
+            return 3
         report = nothing(args.lab, args.file.name, args.seed, refused)
     if args.gradescope:
         file = args.results or (RESULTS if RESULTS.parent.is_dir() else Path(RESULTS.name))
@@ -82,6 +88,12 @@ def read(file: Path) -> str:
     return text.decode("utf-8-sig", "replace")
 
 
+def failed(error: Exception) -> str:
+    """What is said where the grader itself failed."""
+    what = clean(f"{type(error).__name__}: {error}", 200)
+    return f"The grader could not finish with this file ({what}). A person will look at it; the points are not final."
+
+
 def grade(name: str, file: str, text: str, seed: int = 0, seconds: float = sandbox.SECONDS) -> Report:
     """The report on a submission's text; `file` says how to read it and how to name its lines."""
     module = lab(name)
@@ -90,10 +102,10 @@ def grade(name: str, file: str, text: str, seed: int = 0, seconds: float = sandb
         checks = diagnoses.judge(module, sandbox.outcomes(file, text, *asked, module.cases(seed), seconds))
     except Refused as refused:
         return nothing(name, file, seed, refused)
-    return Report(name, file, seed, tuple(checks))
+    return Report(name, file, seed, tuple(checks)).cleaned()
 
 
 def nothing(name: str, file: str, seed: int, refused: Refused) -> Report:
     """The report on a submission that could not be tried: no points, and why."""
     checks = [Check(check, points, refused.diagnosis) for check, points in lab(name).CHECKS.items()]
-    return Report(name, file, seed, tuple(checks))
+    return Report(name, file, seed, tuple(checks)).cleaned()

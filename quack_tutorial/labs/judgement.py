@@ -45,6 +45,12 @@ class Diagnosis:
     lines: tuple = ()
 
 
+def clean(text: str, most: int = 1500) -> str:
+    """A text that a student may have had a hand in, as one line that is safe to print: no control characters, not too long."""
+    text = "".join(c if c.isprintable() else " " if c.isspace() else "?" for c in text[: most + 1])
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
 class Refused(Exception):
     """A submission that cannot be tried; `diagnosis` says why."""
 
@@ -74,6 +80,16 @@ class Report:
     file: str
     seed: int
     checks: tuple[Check, ...]
+
+    def cleaned(self) -> Report:
+        """The report, each of its texts safe to print and of a length that a person reads."""
+
+        def told(one: Diagnosis) -> Diagnosis:
+            lines = tuple((clean(file, 100), number, clean(text, 200)) for file, number, text in one.lines[:8])
+            return Diagnosis(clean(one.kind, 60), clean(one.message), lines)
+
+        checks = (Check(c.name, c.points, c.diagnosis and told(c.diagnosis)) for c in self.checks)
+        return Report(self.lab, clean(self.file, 100), self.seed, tuple(checks))
 
     @property
     def score(self) -> int:

@@ -1,24 +1,42 @@
-"""Starts the process in which a submission runs, and reads back what it found."""
+"""Starts the process in which a submission runs, in a sandbox where there is one, and takes what it sends back.
+
+With bubblewrap on Linux the process sees Python, numpy, this package and its job, all read-only, 32 MiB of its own at /tmp, and
+nothing else: no lab, no seed, no other submission, no network, no process but its own, and it dies with this one. Elsewhere it is
+a process with the limits that `limits` sets, which is enough for a file of one's own.
+"""
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import json
 import os
+import shutil
+import signal
 import subprocess
 import sys
+import sysconfig
 import tempfile
+import threading
 from pathlib import Path
 
 import numpy as np
 
-from quack_tutorial.trace import Finding, Line, Trace
-
+from . import returned
 from .judgement import Case, Outcome, Refused
-from .trial import plain
 
 SECONDS = 30.0
 MEMORY_BYTES = 2 * 2**30
-PACKAGE_ROOT = Path(__file__).resolve().parents[2]
+TMP_BYTES = 2**25
+PACKAGE = Path(__file__).resolve().parents[1]
+WORKER = ("-m", "quack_tutorial.labs.worker")
+# Each thread of a BLAS library would reserve address space, which is limited.
+VARIABLES = {
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "PYTHONDONTWRITEBYTECODE": "1",
+}
 
 
 def outcomes(
@@ -29,23 +47,90 @@ def outcomes(
         folder = Path(name)
         job = {"file": file, "text": text, "target": target, "functions": functions}
         write_job(folder, job | {"seconds": seconds, "memory_bytes": memory}, cases)
+        status, data = run(folder, WORKER, seconds + 5)
+    if len(data) > returned.MOST_BYTES:
+        most = returned.MOST_BYTES >> 20
+        raise Refused("too much", f"{file} sent back more than {most} MiB; a right answer leaves a tenth of one.")
+    if not data:
+        raise how_it_ended(file, status, seconds, memory)
+    return returned.outcomes(data, cases, memory)
+
+
+def run(folder: Path, words: tuple, seconds: float) -> tuple:
+    """(exit status, what it wrote) of Python with these words and `folder`; the status is None if it had to be stopped."""
+    command = [sys.executable, *words, str(folder)] if problem() else sandboxed(folder, words)
+    environment = {k: v for k, v in os.environ.items() if k in ("PATH", "SYSTEMROOT", "LD_LIBRARY_PATH", "LANG")}
+    environment |= VARIABLES | {"PYTHONPATH": str(PACKAGE.parent), "TMPDIR": str(folder)}
+    quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    started = subprocess.Popen(command, cwd=folder, env=environment, start_new_session=True, **quiet)
+    data = []
+    most = returned.MOST_BYTES + 1
+    reader = threading.Thread(target=lambda: data.append(started.stdout.read(most)), daemon=True)
+    reader.start()
+    try:
+        reader.join(seconds)
+        status = started.wait(5) if data and len(data[0]) < most else None
+    except subprocess.TimeoutExpired:
+        status = None
+    finally:
+        stop(started)
+    reader.join(5)
+    if not problem() and status is not None and status > 128:  # as bubblewrap says that a signal ended it
+        status = 128 - status
+    return status, data[0] if data else b""
+
+
+def stop(started) -> None:
+    """End a process and all of its group."""
+    try:
+        os.killpg(started.pid, signal.SIGKILL)
+    except AttributeError:  # Windows
+        started.kill()
+    except (ProcessLookupError, PermissionError):
+        pass
+    started.wait()
+
+
+def sandboxed(folder: Path, words: tuple) -> list:
+    """The command that runs Python in bubblewrap; the folder is /job there."""
+    command = ["bwrap", "--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL", "--clearenv"]
+    for key, value in (VARIABLES | {"PYTHONPATH": "/sandbox", "LANG": "C.UTF-8"}).items():
+        command += ["--setenv", key, value]
+    command += ["--ro-bind", "/usr", "/usr"]
+    for place in ("/bin", "/sbin", "/lib", "/lib32", "/lib64"):
+        if os.path.islink(place):
+            command += ["--symlink", os.readlink(place), place]
+        else:
+            command += ["--ro-bind-try", place, place]
+    libraries = ("/etc/ld.so.cache", "/etc/alternatives", "/nix/store")
+    python = {sys.base_prefix, sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")}
+    for place in (*libraries, *sorted(one for one in python if not one.startswith("/usr/"))):
+        command += ["--ro-bind-try", place, place]
+    for home in (PACKAGE, Path(np.__file__).parent, Path(np.__file__).parents[1] / "numpy.libs"):
+        command += ["--ro-bind-try", str(home), f"/sandbox/{home.name}"]
+    command += ["--ro-bind", str(folder), "/job", "--dev-bind", "/dev/null", "/dev/null"]
+    command += ["--size", str(TMP_BYTES), "--tmpfs", "/tmp", "--chdir", "/tmp", "--remount-ro", "/"]
+    python = Path(getattr(sys, "_base_executable", "") or sys.executable).resolve()
+    return [*command, str(python), "-S", *words, "/job"]
+
+
+@functools.cache
+def problem() -> str | None:
+    """Why there is no sandbox here, as a sentence, or None."""
+    if sys.platform != "linux":
+        return f"There is no sandbox on {sys.platform}: it needs Linux with bubblewrap."
+    if not shutil.which("bwrap"):
+        return "There is no sandbox here: install bubblewrap (Debian, Ubuntu: apt-get install bubblewrap)."
+    with tempfile.TemporaryDirectory(prefix="lab-") as name:
+        command = sandboxed(Path(name), ("-c", "import quack_tutorial.labs.worker"))
         try:
-            done = subprocess.run(
-                [sys.executable, "-m", "quack_tutorial.labs.worker", name],
-                cwd=name,
-                env=environment(),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                timeout=seconds + 5,
-            )
-            status = done.returncode
-        except subprocess.TimeoutExpired:
-            status = None
-        result = folder / "result.json"
-        if not result.exists():
-            raise how_it_ended(file, status, seconds, memory)
-        return read_outcomes(folder, json.loads(result.read_text(encoding="utf-8")), cases, memory)
+            done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return f"There is no sandbox here: bubblewrap does not run ({error})."
+    if done.returncode:
+        said = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
+        return f"There is no sandbox here: bubblewrap is installed and does not work ({said})."
+    return None
 
 
 def how_it_ended(file: str, status, seconds: float, memory: int) -> Refused:
@@ -61,44 +146,14 @@ def how_it_ended(file: str, status, seconds: float, memory: int) -> Refused:
     )
 
 
-def environment() -> dict:
-    """As little of the caller's environment as Python needs."""
-    kept = {
-        k: v for k, v in os.environ.items() if k in ("PATH", "SYSTEMROOT", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "LANG")
-    }
-    # Each thread of a BLAS library would reserve address space, which is limited.
-    one_thread = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-    return kept | one_thread | {"PYTHONPATH": str(PACKAGE_ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
-
-
 def write_job(folder: Path, job: dict, cases: list[Case]) -> None:
     """Write what the worker needs: the submission, the cases, their inputs."""
     words = []
     for i, case in enumerate(cases):
         np.savez(folder / f"{i}.in.npz", **case.inputs, **case.outputs)
-        how = {"name": case.name, "make": case.make, "schedule": case.schedule, "seed": case.seed,
+        # The seed of the schedule follows from that of the inputs, which nobody should read here.
+        seed = int.from_bytes(hashlib.sha256(str(case.seed).encode()).digest()[:6])
+        how = {"name": case.name, "make": case.make, "schedule": case.schedule, "seed": seed,
                "target": case.target}  # fmt: skip
         words.append(how | {"inputs": list(case.inputs), "outputs": list(case.outputs)})
     (folder / "job.json").write_text(json.dumps(job | {"cases": words}), encoding="utf-8")
-
-
-def read_outcomes(folder: Path, result: dict, cases: list[Case], memory: int) -> list[Outcome]:
-    """The outcomes that the worker wrote; Refused if it wrote why there are none."""
-    refused = result.get("refused")
-    if refused:
-        message = refused["message"] or f"the submission asked for more than {memory >> 20} MiB of memory"
-        raise Refused(refused["kind"], message, tuple(map(tuple, refused["lines"])))
-    found = []
-    for i, (case, words) in enumerate(zip(cases, result["outcomes"], strict=True)):
-        with np.load(folder / f"{i}.out.npz", allow_pickle=False) as arrays:
-            outputs = {name: arrays[name] for name in case.outputs}
-        if case.target:
-            outputs = {"answer": None if words["answer"] is None else plain(words["answer"])}
-        path = folder / f"{i}.trace.npz"
-        trace = Trace.load(path) if path.exists() else None
-        found.append(Outcome(case, outputs, tuple(map(_finding, words["findings"])), trace, tuple(words["parameters"])))
-    return found
-
-
-def _finding(words: dict) -> Finding:
-    return Finding(**words | {"lines": tuple(Line(**line) for line in words["lines"])})

@@ -1,0 +1,106 @@
+"""What a submission's process sends back, read as what it is: a stranger's bytes.
+
+Sizes are checked before anything is unpacked, each array against its own header, and of names, types and shapes only those are
+taken that the cases have. Whatever else comes is refused, in one sentence.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import tempfile
+import zipfile
+from pathlib import Path
+
+import numpy as np
+
+from quack_tutorial.trace import Finding, Line, Trace
+
+from .judgement import Case, Outcome, Refused
+from .trial import plain
+
+MOST_BYTES = 2**23  # as it comes; a right answer's are a tenth of a megabyte
+MOST_UNPACKED = 2**26
+MOST_FINDINGS = 1000
+FORGED = "What came back from its process is not what a run leaves, so nothing of it counts."
+
+
+def outcomes(data: bytes, cases: list[Case], memory: int) -> list[Outcome]:
+    """The outcomes of the cases; Refused with the worker's reason if there are none, or if the data are not a worker's."""
+    try:
+        files = members(data, MOST_UNPACKED)
+        result = json.loads(files["result.json"])
+        refused = result.get("refused")
+        if not refused:
+            words = result["outcomes"]
+            return [_outcome(i, *pair, files) for i, pair in enumerate(zip(cases, words, strict=True))]
+        told = _finding(refused | {"lines": [_line(*line, "") for line in refused["lines"]]})
+    except Exception:  # whatever can be wrong with bytes
+        raise Refused("forged", FORGED) from None
+    message = told.message or f"the submission asked for more than {memory >> 20} MiB of memory"
+    raise Refused(told.kind, message, tuple((line.file, line.number, line.text) for line in told.lines))
+
+
+def members(data: bytes, most: int) -> dict:
+    """{name: content} of a zip file; a ValueError if it holds a name twice or unpacks to more than `most` bytes."""
+    with zipfile.ZipFile(io.BytesIO(data)) as file:
+        names = [one.filename for one in file.infolist()]
+        if len(set(names)) < len(names) or sum(one.file_size for one in file.infolist()) > most:
+            raise ValueError("a name twice, or too large")
+        return {name: file.read(name) for name in names}
+
+
+def arrays(data: bytes) -> dict:
+    """{name: array} of a .npz file; a ValueError if it is too large, or a header names another size than there is."""
+    found = {}
+    for name, content in members(data, MOST_UNPACKED).items():
+        start = io.BytesIO(content)
+        if np.lib.format.read_magic(start) != (1, 0):
+            raise ValueError("another version")
+        shape, _, dtype = np.lib.format.read_array_header_1_0(start)
+        if dtype.hasobject or math.prod(shape) * dtype.itemsize != len(content) - start.tell():
+            raise ValueError("another size than its header says")
+        start.seek(0)
+        found[name.removesuffix(".npy")] = np.lib.format.read_array(start, allow_pickle=False)
+    return found
+
+
+def _outcome(i: int, case: Case, words: dict, files: dict) -> Outcome:
+    findings, parameters = words["findings"], words["parameters"]
+    if len(findings) > MOST_FINDINGS or not all(isinstance(p, str) and p.isidentifier() for p in parameters):
+        raise ValueError("too many findings, or a name that is none")
+    findings = tuple(_finding(f | {"lines": [_line(**line) for line in f["lines"]]}) for f in findings)
+    if case.target:
+        answer = None if words["answer"] is None else plain(words["answer"])
+        return Outcome(case, {"answer": answer}, findings, None, ())
+    outputs = arrays(files[f"{i}.out.npz"])
+    kinds = [{name: (a.shape, a.dtype) for name, a in some.items()} for some in (outputs, case.outputs)]
+    if kinds[0] != kinds[1] or len(parameters) < len(case.inputs) + len(case.outputs):
+        raise ValueError("outputs of another name, shape or type")
+    return Outcome(case, outputs, findings, _trace(files.get(f"{i}.trace.npz")), tuple(parameters))
+
+
+def _trace(data: bytes | None) -> Trace | None:
+    if data is None:
+        return None
+    arrays(data)  # its sizes are what they seem
+    with tempfile.TemporaryDirectory() as home:
+        Path(home, "trace").write_bytes(data)
+        trace = Trace.load(Path(home, "trace"))
+    for one in trace.launches:
+        if not all(type(n) is int and 0 < n < 2**20 for n in (*one.grid, *one.block, *one.cluster)):
+            raise ValueError("a launch that cannot be")
+    return trace
+
+
+def _finding(words: dict) -> Finding:
+    if not isinstance(words["kind"], str) or not isinstance(words["message"], str):
+        raise ValueError("a finding without words")
+    return Finding(**words | {"lines": tuple(words["lines"])})
+
+
+def _line(file: str, number: int, text: str, function: str) -> Line:
+    if [type(x) for x in (file, number, text, function)] != [str, int, str, str]:
+        raise ValueError("a line without words")
+    return Line(file, number, text, function)
