@@ -8,6 +8,7 @@ be seen.
 from __future__ import annotations
 
 from html import escape
+from itertools import groupby
 
 from quack_tutorial import cost
 from quack_tutorial.bench import records, results
@@ -66,14 +67,21 @@ class Rung:
         self.title, self.summary, self.head, self.rows, self.where = title, summary, head, rows, where
 
     def _repr_html_(self) -> str:
-        head = "".join(f'<th scope="col">{escape(name)}</th>' for name in self.head)
-        body = "".join("<tr>" + "".join(f"<td>{escape(text)}</td>" for text in row) + "</tr>" for row in self.rows)
-        table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        hyphened = {"measured": "meas&shy;ured", "registers": "regis&shy;ters"}  # so that a phone shows all columns
+        names = [hyphened.get(name, escape(name)) for name in self.head[1:]]
+        head = "".join(f'<th scope="col">{name}</th>' for name in names)
+        body = "".join(
+            f'<tbody><tr><th scope="rowgroup" colspan="{len(names)}">{escape(dtype)}</th></tr>'
+            + "".join("<tr>" + "".join(f"<td>{escape(text)}</td>" for text in row[1:]) + "</tr>" for row in rows)
+            + "</tbody>"
+            for dtype, rows in groupby(self.rows, key=lambda row: row[0])
+        )
+        table = f"<table><thead><tr>{head}</tr></thead>{body}</table>"
         return page(
             title=self.title,
             controls="",
             caption=f"<p>{escape(self.summary)}Model and measurement in microseconds, spills in bytes a thread.</p>",
-            picture=f'<style>{asset("ladder.css")}</style><div class="qt-table">{table}</div>',
+            picture=f'<style>{asset("ladder.css")}</style><div class="qt-table qt-rung">{table}</div>',
             width=840,
             key="",
             origin=self.where,
@@ -110,7 +118,8 @@ def _measured(result) -> tuple[str, str, str]:
     if result.status != "ok":
         return result.status, "", ""
     peak = "" if result.percent_of_datasheet is None else f"{result.percent_of_datasheet:.0f} %"
-    return f"{median(result.samples_us):,.1f}", f"{result.fraction_of_ceiling:.0%}".replace("%", " %"), peak
+    us = median(result.samples_us)
+    return f"{us:,.{1 if us < 1000 else 0}f}", f"{result.fraction_of_ceiling:.0%}".replace("%", " %"), peak
 
 
 def _dram(case) -> float:
