@@ -72,6 +72,16 @@ def test_rmsnorm_rows_and_async_do_not_pay():
     assert found[1] > 1.8 * found[0]
 
 
+def test_rmsnorm_backward_atomics_are_bound_by_their_addresses():
+    def per_us(dtype, N):
+        return N / qt.recorded("rmsnorm backward", dtype, N=N, ladder=True)["atomics"].us
+
+    for N in (1024, 4096, 8192, 16384):
+        assert per_us("bfloat16", N) < 0.7 * per_us("float32", N)
+    for dtype in ("float32", "bfloat16"):
+        assert per_us(dtype, 16384) > 3 * per_us(dtype, 1024)
+
+
 def test_rmsnorm_backward_parts_beat_atomics_until_they_spill():
     for dtype in ("float32", "bfloat16"):
         for N in (1024, 4096, 8192):
