@@ -76,7 +76,7 @@ class CrossEntropy:
             lse = max_row + cute.math.log(sum_row)
             mLoss[row] = loss_of(lse, logit, col, target == ignore_index).to(mLoss.element_type)
             if cutlass.const_expr(mLSE is not None):
-                mLSE[row] = lse
+                mLSE[row] = lse_of(lse, max_row)
 
 
 class CrossEntropyBackward:
@@ -185,7 +185,7 @@ class CrossEntropyFused:
             lse = max_row + cute.math.log(sum_row)
             mLoss[row] = loss_of(lse, logit, col, ignored)
             if cutlass.const_expr(mLSE is not None):
-                mLSE[row] = lse
+                mLSE[row] = lse_of(lse, max_row)
         # write MN elements
         if cutlass.const_expr(self.pipeline.stages > 0):
             held = self.write_again(sX, mDX, place, max_row, 1.0 / scaled_sum, col, ignored)
@@ -244,6 +244,14 @@ def column_of(target, N: cutlass.Constexpr):
 def logit_of(mX: cute.Tensor, row, col):
     """The logit of column `col`, of column 0 if that is -1; of the last row where there is no such row."""
     return mX[cutlass.Int64(existing(row, mX)), cutlass.max(col, 0)].to(cutlass.Float32)
+
+
+@cute.jit
+def lse_of(lse, max_row):
+    """The log-sum-exp that is kept: -inf of a row of nothing but -inf, whose sum of several parts is NaN."""
+    if max_row == -cutlass.Float32.inf:
+        lse = max_row
+    return lse
 
 
 @cute.jit
