@@ -32,6 +32,14 @@ def test_softmax_one_read_is_the_largest_step_until_registers_spill():
     assert [N for N, nbytes in spilled.items() if nbytes] == [131072]
 
 
+def test_softmax_without_spills_takes_less_than_a_tenth_longer_than_the_model():
+    from quack_tutorial.figures import rung
+
+    for _, _, model, measured, *_ in rung("softmax", "registers", sizes=ROWS[:-1], dtypes=("float32",)).rows:
+        model, measured = (float(us.replace(",", "")) for us in (model, measured))
+        assert model < measured < 1.1 * model
+
+
 def test_softmax_rows_pay_for_short_rows_of_bfloat16_alone():
     assert share("rows", "bfloat16", 1024) > share("registers", "bfloat16", 1024) + 0.05
     for dtype in ("float32", "bfloat16"):
