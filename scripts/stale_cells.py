@@ -32,7 +32,7 @@ def changed(record: records.Record, cell: records.Cell) -> bool:
 
 
 def unsure(record: records.Record, cell: records.Cell) -> bool:
-    return record.series == "peers" and results.row(record, cell)["verdict"] == "unsure"
+    return record.series != "ladder" and results.row(record, cell)["verdict"] == "unsure"
 
 
 REASONS = {"changed": changed, "unsure": unsure, "cached": records.Record.cached}
@@ -66,14 +66,14 @@ def main() -> int:
     found = 0
     try:
         operation = named(args.operation) if args.operation else None
-        for record in records.load_records(args.folder) + records.load_records(args.folder, series="ladder"):
+        for record in [one for series in records.SERIES for one in records.load_records(args.folder, series=series)]:
             if operation not in (None, record.operation):
                 continue
             reasons = [(cell, why(record, cell, wanted)) for cell in record.cells]
             for cell, reason in reasons:
                 if reason:
                     found += 1
-                    print(f"{record.key(cell)}{' (ladder)' * (record.series == 'ladder')}: {reason}")
+                    print(f"{record.key(cell)}{f' ({record.series})' * (record.series != 'peers')}: {reason}")
             kept = tuple(cell for cell, reason in reasons if not reason)
             if args.drop and not kept:
                 Path(record.path).unlink()

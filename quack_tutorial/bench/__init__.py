@@ -6,6 +6,7 @@
 | `formulas`      | each operation as torch spells it                                                        |
 | `ours`          | how our kernels are set up, the ladders, and the PTX of what is timed                    |
 | `peers`         | how each other implementation is set up                                                  |
+| `public`        | the calls that a torch user makes of each library, for `bench --public`                  |
 | `plain_kernels` | the vector kernels (read, copy, add) that a ceiling is the fastest of                    |
 | `plain_tile`    | our kernels' own tiles without the arithmetic, for the ceilings as well                  |
 | `ceilings`      | the ceiling of one size: the best of those kernels, found by a sweep                     |

@@ -41,6 +41,7 @@ SHAPES = (
     (8192, 8),
     (8192, 16),
 )
+UNSWEPT = ((1024, 8, "evict_last", ""), (1024, 4, "evict_first", ".cs"))  # near what sweeps find most often
 KEPT = 4  # how many of the sweep's best are timed in turn with the providers; the quickest of them is the ceiling
 HINTS = (("", ""), ("", ".cs"), ("evict_first", ".cs"), ("evict_last", ""))  # of loads and stores
 ALIKE = 0.05  # sizes of one pattern that differ by less share a sweep within a process
@@ -48,11 +49,11 @@ ALIKE = 0.05  # sizes of one pattern that differ by less share a sweep within a 
 _swept = {}  # (pattern, bytes) -> names of the best kernels
 
 
-def ceiling_candidates(pattern: str, bytes_moved: int, slots: int, pool) -> dict[str, timing.Replay]:
+def ceiling_candidates(pattern: str, bytes_moved: int, slots: int, pool, swept=True) -> dict[str, timing.Replay]:
     """The best plain kernels of the sweep and torch's own, captured and ready to be timed in turn with the providers.
 
     Keys say what each is ("copy, 2048 words, 4 warps, stores .cs"). `bytes_moved` is the operation's; the plain kernels
-    move as much, rounded up to 16 bytes a stream.
+    move as much, rounded up to 16 bytes a stream. Unless they are `swept`, `UNSWEPT` stand for the best of a sweep.
     """
     from quack_tutorial.bench import plain_kernels
 
@@ -64,7 +65,9 @@ def ceiling_candidates(pattern: str, bytes_moved: int, slots: int, pool) -> dict
     for (block, warps), (load, store) in itertools.product(SHAPES, HINTS):
         calls[_name(pattern, block, warps, load, store)] = plain_kernels.plain(pattern, block, warps, load, store)
     best = best_of_sweep(pattern, bytes_moved)
-    if best is None:
+    if best is None and not swept:
+        best = [_name(pattern, *shape) for shape in UNSWEPT]
+    elif best is None:
         # All of the sweep's graphs stay until the last capture: a pool whose graphs are all gone is no longer one.
         sweep = {name: timing.capture(call, buffers, short, pool).released() for name, call in calls.items()}
         rough = {name: timing.rough_us(replay, 3) for name, replay in sweep.items()}

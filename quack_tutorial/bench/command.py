@@ -17,7 +17,7 @@ from collections import Counter
 from pathlib import Path
 
 from quack_tutorial import hardware, machine
-from quack_tutorial.bench import records, results, sweep
+from quack_tutorial.bench import public, records, results, sweep
 from quack_tutorial.bench.operations import (
     BEFORE,
     DTYPES,
@@ -54,7 +54,12 @@ def add_arguments(parser):
     )
     parser.add_argument("--providers", help="providers, separated by commas (default: all that an operation has)")
     parser.add_argument("--without", help="providers to leave out, separated by commas")
-    parser.add_argument("--ladder", action="store_true", help="the versions of the lesson instead of the peers")
+    series = parser.add_mutually_exclusive_group()
+    series.add_argument("--ladder", action="store_true", help="the versions of the lesson instead of the peers")
+    series.add_argument(
+        "--public", action="store_true", help="the calls that a torch user makes instead of the kernels"
+    )
+    series.add_argument("--public-mean", action="store_true", help="the same: cross-entropy's gradient of the mean")
     parser.add_argument(
         "--out", metavar="FILE", help="the record to write, or the folder of several operations' records"
     )
@@ -125,6 +130,7 @@ def measure(args, keys, providers, kept, driver, start=sweep.Worker) -> int:
         start=start_and_note,
         gpus=args.gpus,
         workers=args.workers,
+        series=series_of(args),
     )
     for measured in found:
         show(measured.key, "")
@@ -190,10 +196,19 @@ def started_unless(refuse, start, **more):
 
 
 def requested_operations(args) -> tuple[str, ...]:
-    """The operations that the arguments ask for; of all, with --ladder, those that have one."""
+    """The operations that the arguments ask for; of all, those that have the series."""
+    series = series_of(args)
     if args.operation != ALL:
         return tuple(dict.fromkeys(map(named, args.operation.split(","))))
-    return tuple(name for name, operation in OPERATIONS.items() if operation.ladder or not args.ladder)
+    if series in public.SERIES:
+        return public.operations(series)
+    return tuple(name for name, operation in OPERATIONS.items() if operation.ladder or series == "peers")
+
+
+def series_of(args) -> str:
+    """The series of the records that the arguments ask for."""
+    asked = {"ladder": args.ladder, public.PUBLIC: args.public, public.PUBLIC_MEAN: args.public_mean}
+    return next((series for series, is_asked in asked.items() if is_asked), "peers")
 
 
 def requested_cells(args) -> list[CellKey]:
@@ -216,9 +231,9 @@ def cells_of(operation: str, args, dtypes, sizes, rows) -> list[CellKey]:
 
 def requested_providers(args) -> dict[str, list[str]]:
     """For each operation the providers that the arguments ask for; ValueError names those there are."""
-    wanted, unwanted, found, known = words(args.providers), words(args.without), {}, []
+    wanted, unwanted, found, known, series = words(args.providers), words(args.without), {}, [], series_of(args)
     for name in requested_operations(args):
-        operation = OPERATIONS[name]
+        operation = public.operation(name, series) if series in public.SERIES else OPERATIONS[name]
         there = operation.ladder if args.ladder else operation.providers
         found[name] = [one for one in there if (not wanted or one in wanted) and one not in unwanted]
         known += [one for one in there if one not in known]
@@ -243,7 +258,8 @@ def path_of(args, operation: str) -> Path | None:
     nothing is kept."""
     if not args.out or not (several(args) or Path(args.out).is_dir()):
         return Path(args.out) if args.out else None
-    return Path(args.out) / f"{slug(operation)}{'-ladder' if args.ladder else ''}.json"
+    series = series_of(args)
+    return Path(args.out) / f"{slug(operation)}{'' if series == 'peers' else '-' + slug(series)}.json"
 
 
 def opened(args) -> dict[str, records.Record]:
@@ -252,7 +268,7 @@ def opened(args) -> dict[str, records.Record]:
         raise ValueError("--resume goes on with a record: name it with --out FILE")
     if several(args) and args.out and args.out.endswith(".json"):
         raise ValueError(f"a record holds one operation, so --out must name a folder for several, not {args.out}")
-    kept, series = {}, "ladder" if args.ladder else "peers"
+    kept, series = {}, series_of(args)
     for operation in requested_operations(args):
         path = path_of(args, operation)
         if path is None or not path.exists():
@@ -277,7 +293,7 @@ def new_record(args, operation: str, device: dict, driver: str | None) -> record
     sheet = hardware.find(device["device"])
     return records.Record(
         operation=operation,
-        series="ladder" if args.ladder else "peers",
+        series=series_of(args),
         device=device["device"],
         driver=driver or "unknown",
         datasheet_gb_s=sheet.bandwidth_gb_s if sheet else None,
@@ -297,7 +313,8 @@ def command_line(args, operation: str | None = None) -> str:
     for option in ("dtype", "n", "m", "providers", "without"):
         if getattr(args, option):
             line += [f"--{option}", getattr(args, option)]
-    line += [f"--{flag}" for flag in ("ladder", "quick") if getattr(args, flag)]
+    flags = {"ladder": args.ladder, "public": args.public, "public-mean": args.public_mean, "quick": args.quick}
+    line += [f"--{flag}" for flag, given in flags.items() if given]
     out = path_of(args, operation) if operation else args.out
     if out:
         line += ["--out", Path(out).name]

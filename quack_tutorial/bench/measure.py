@@ -17,7 +17,7 @@ import torch
 import torch._dynamo
 
 from quack_tutorial import hardware
-from quack_tutorial.bench import ceilings, correctness, ours, timing, turns
+from quack_tutorial.bench import ceilings, correctness, ours, public, timing, turns
 from quack_tutorial.bench.operations import BEFORE, OPERATIONS, CellKey, bytes_moved, is_own
 from quack_tutorial.bench.records import Cell, Result, ok_result, rounded
 from quack_tutorial.bench.statistics import is_sure, median, paired_ratio
@@ -26,14 +26,17 @@ from quack_tutorial.bench.sweep import is_out_of_memory
 MOST_TIMINGS = 4  # of a cell whose ratio to the best peer is not sure after the first
 
 
-def measure_cell(key: CellKey, providers, rounds=11, do_bench=True, crashed=None, announce=lambda what: None) -> Cell:
+def measure_cell(
+    key: CellKey, providers, rounds=11, do_bench=True, crashed=None, announce=lambda what: None, series="peers"
+) -> Cell:
     """Measure one cell with `providers` in one process; `crashed` maps providers to leave out to the reason why.
 
     `announce` is told what is about to happen, so that the parent knows whom a crash belongs to.
     """
     torch._dynamo.reset()  # its caches of other shapes would make it compile for dynamic ones, or give up
     turns.give_while_compiling(turns.mine())
-    operation, crashed = OPERATIONS[key.operation], crashed or {}
+    calls, crashed = series in public.SERIES, crashed or {}
+    operation = public.operation(key.operation, series) if calls else OPERATIONS[key.operation]
     setups = {**operation.providers, **operation.ladder}
     device = torch.cuda.get_device_properties()
     seed = int.from_bytes(os.urandom(4), "little")
@@ -47,7 +50,7 @@ def measure_cell(key: CellKey, providers, rounds=11, do_bench=True, crashed=None
     inputs = [first, *(operation.inputs(key.M, key.N, key.dtype) for _ in range(slots - 1))]
     launches = timing.launches_for(moved, slots)
     announce("ceiling")
-    plain = ceilings.ceiling_candidates(operation.pattern, moved, slots, pool)
+    plain = ceilings.ceiling_candidates(operation.pattern, moved, slots, pool, not calls)
     plain |= ceilings.own_tile(operation.name, inputs, launches, pool)
 
     own = {name for name in providers if is_own(key.operation, name)}
@@ -138,6 +141,8 @@ def _prepare(operation, setup, inputs, launches, pool, seed):
     call = setup(*inputs[0])
     replay = timing.capture(call, inputs, launches, pool)
     last = inputs[(launches - 1) % len(inputs)]  # what the last launch read
+    if hasattr(call, "judged"):
+        last = call.judged(*last)
     if hasattr(call, "fresh"):
         error = correctness.error_of(operation, last, call.fresh(*last), seed)
     else:

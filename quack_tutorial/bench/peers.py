@@ -16,6 +16,7 @@ A setup function takes the inputs of a cell and returns a callable on such input
 are captured in CUDA graphs, so that no host time counts. A callable may have
 
 - `prepare(*inputs)`: what must have happened to a set of inputs before the first call, untimed; autograd's forward pass;
+- `judged(*inputs)`: the inputs that its result belongs to, where its own forward pass gave it one of them;
 - `fresh(*inputs)`: a call on copies of the inputs, for one that writes over them: its result is checked in place of the
   graph's.
 

@@ -32,7 +32,7 @@ from quack_tutorial.records import FOLDER
 
 SCHEMA = 1
 STATUSES = ("ok", "unsupported", "wrong", "missing", "crashed")
-SERIES = ("peers", "ladder")
+SERIES = ("peers", "ladder", "public", "public mean")  # the last two: see `public`
 DIGITS = 5  # significant digits of a sample
 
 

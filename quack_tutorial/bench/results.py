@@ -17,7 +17,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from quack_tutorial.bench import records
+from quack_tutorial.bench import public, records
 from quack_tutorial.bench.operations import L2_MULTIPLE, OPERATIONS, CellKey, default_rows, expected_cells, named, slug
 from quack_tutorial.bench.statistics import PASS_HALF_WIDTH, PASS_RATIO, median, paired_ratio, verdict
 
@@ -31,6 +31,9 @@ def add_arguments(parser):
     parser.add_argument(
         "--records", metavar="DIR", help="the folder of records (default: quack_tutorial/records/bench)"
     )
+    parser.add_argument(
+        "--public", action="store_true", help="the calls that a torch user makes instead of the kernels"
+    )
     parser.add_argument("--json", action="store_true", help="print a list of cells as JSON")
 
 
@@ -39,20 +42,21 @@ def run(args) -> int:
     folder = Path(args.records) if args.records else records.default_folder()
     try:
         operations = [named(args.operation)] if args.operation else list(OPERATIONS)
-        found = [record for record in records.load_records(folder) if record.operation in operations]
+        all_series = public.SERIES if args.public else ("peers",)
+        kept = [record for series in all_series for record in records.load_records(folder, series=series)]
     except ValueError as error:  # RecordError is one
         print(f"results: {error}", file=sys.stderr)
         return 1
-    table = rows(found)
+    found = [record for record in kept if record.operation in operations]
+    table = [row for series in all_series for row in rows([record for record in found if record.series == series])]
     if args.json:
         print(json.dumps(table, indent=1))
         return 0
     if not table:
-        print(
-            f"results: no cell is measured yet in {folder}; quack-tutorial bench --out FILE measures.", file=sys.stderr
-        )
+        how = f"quack-tutorial bench{' --public' if args.public else ''} --out FILE"
+        print(f"results: no cell is measured yet in {folder}; {how} measures.", file=sys.stderr)
         return 1
-    print(as_text(found, table, operations))
+    print(public_text(found, table) if args.public else as_text(found, table, operations))
     return 0
 
 
@@ -94,6 +98,8 @@ def row(record: records.Record, cell: records.Cell) -> dict:
         "less_accurate": {r.provider: r.error for r in peers if (r.error or 0) > 1},
         "above_ceiling": [r.provider for r in cell.results if (r.fraction_of_ceiling or 0) > 1],
         "cached": record.cached(cell),
+        "alone_us": {r.provider: r.do_bench_us for r in cell.results if r.do_bench_us},
+        "series": record.series,
         "device": record.device,
         "record": Path(record.path).name,
     }
@@ -157,6 +163,37 @@ def as_text(found, table, operations) -> str:
     for operation in operations:
         lines += _coverage(found, [row for row in table if row["operation"] == operation], operation)
     return "\n".join(lines)
+
+
+def public_text(found, table) -> str:
+    """What `results --public` prints: of each series and operation ours over each peer, in a row and alone."""
+    lines = []
+    for record in found:
+        own = [row for row in table if (row["series"], row["operation"]) == (record.series, record.operation)]
+        of_what = "the gradient of the mean" if record.series == public.PUBLIC_MEAN else "the public calls"
+        lines += [f"{provenance(record)[:-1]}: {of_what}.", "", *_public_table(own), ""]
+    passed = sum(row["verdict"] == "pass" for row in table)
+    lines.append(
+        f"{passed} of {len(table)} cells pass: calls in a row, in a CUDA graph, at least {PASS_RATIO} as fast as the "
+        f"best peer's, known to {PASS_HALF_WIDTH:.0%}. On the right are ours over each peer, in a row and alone, with "
+        "what the host needs."
+    )
+    return "\n".join(lines)
+
+
+def _public_table(table):
+    """The lines of one record's table."""
+    peers = list(dict.fromkeys(name for row in table for name in row["ratios"]))
+    body = []
+    for row in table:
+        best, alone = row["best_peer"], row["alone_us"]
+        line = [_size(row), row["verdict"], best or ""]
+        line += [f"{row['ratio_to_best_peer']:.3f} +- {row['half_width']:.3f}" if row["ratio_to_best_peer"] else ""]
+        for peer in peers:
+            in_a_row = f"{row['ratios'][peer]:.3f}" if peer in row["ratios"] else ""
+            line.append(f"{in_a_row} {alone[peer] / alone[OURS]:.3f}" if peer in alone and OURS in alone else in_a_row)
+        body.append(line)
+    return _columns([["cell", "verdict", "best peer", "ratio", *peers], *body])
 
 
 def _table(table):

@@ -174,6 +174,7 @@ def measure_cells(
     start=Worker,
     gpus=None,
     workers=1,
+    series="peers",
 ) -> Iterator[Measured]:
     """Measure `keys`, on `gpus` GPUs at once (None: one, whichever is the first) with so many `workers` each, which take turns
     (see `turns`); results come as they are ready.
@@ -185,7 +186,7 @@ def measure_cells(
 
     def request(key, crashed):
         asked = {"cell": asdict(key), "providers": list(names(key)), "rounds": rounds, "do_bench": do_bench}
-        return {**asked, "crashed": crashed}
+        return {**asked, "crashed": crashed, "series": series}
 
     count = gpus or 1
 

@@ -8,7 +8,7 @@ has K workers and a file, which `LOCK` names in their environment. Who holds the
 | measures a cell                                     | yes            |
 | in it, from the start to the end of a compilation   | no             |
 | in that, puts a kernel on the GPU or times one      | yes            |
-| in either, has Triton compile a kernel              | no             |
+| in either, has Triton or CuTe DSL compile a kernel  | no             |
 | waits for the next cell                             | no             |
 
 So what chooses by timing does so alone, most of it when its kernels are first called: then each that is tried is compiled first,
@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 import time
 from collections.abc import Callable
 
@@ -83,7 +84,8 @@ def shared() -> bool:
 
 
 def give_while_compiling(turn: Turn) -> None:
-    """Have torch.compile and Triton leave the GPU to others while they compile; to be called again after `torch._dynamo.reset`."""
+    """Have torch.compile, Triton and CuTe DSL leave the GPU to others while they compile; to be called again after
+    `torch._dynamo.reset`."""
     if turn.file is None:
         return
     from torch._dynamo.callback import CallbackTrigger, callback_handler
@@ -100,6 +102,8 @@ def give_while_compiling(turn: Turn) -> None:
     )
     for owner, name in uses_the_gpu:
         _replace(owner, name, _alone, turn)
+    if cute := sys.modules.get("cutlass.cute"):  # a worker has imported it by now, where it is
+        _replace(type(cute.compile), "_compile", _meanwhile, turn)
     try:
         import triton
     except ImportError:  # torch of a machine without a GPU

@@ -277,3 +277,38 @@ def test_the_time_of_all_steps_together(gpu, tmp_path, capsys):
 def test_the_recorded_command_names_no_folder(tmp_path):
     args = parsed("--n", "256", "--quick", "--out", tmp_path / "deep" / "r.json")
     assert command.command_line(args) == "quack-tutorial bench softmax --n 256 --quick --out r.json"
+
+
+def test_public_calls_have_records_and_commands_of_their_own(gpu, tmp_path, capsys):
+    words = ["cross-entropy,cross-entropy-backward", "--dtype", "bfloat16", "--n", "256", "--out", str(tmp_path)]
+    for flag, names in (("--public", ["cross-entropy", "cross-entropy-backward"]), ("--public-mean", [])):
+        asked = argument_parser().parse_args([*words, flag])
+        if not names:
+            with pytest.raises(ValueError, match="cross-entropy has no series 'public mean'"):
+                command.requested_providers(asked)
+            asked.operation, names = "cross-entropy-backward", ["cross-entropy-backward"]
+        assert command.run(asked) == 0
+        for name in names:
+            record = records.load(tmp_path / f"{name}{flag[1:]}.json")
+            assert record.series == flag[2:].replace("-", " ") and len(record.cells) == 1
+            assert f"--n 256 {flag} --out {name}{flag[1:]}.json" in record.command
+    assert "cross-entropy backward: ours, eager, compile, compile tuned, quack\n" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        argument_parser().parse_args([*words, "--public", "--ladder"])
+
+
+def test_a_worker_is_told_which_series_it_measures(monkeypatch):
+    asked = []
+
+    class Said(sweep.Worker):
+        def measure(self, request, on_step=lambda what: None):
+            asked.append(request["series"])
+            return super().measure(request, on_step)
+
+    fake = [sys.executable, str(FAKE), "good", "0.0"]
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    keys = [CellKey("softmax", "float32", 8192, 256)]
+    for series in ("peers", "public"):
+        start = functools.partial(Said, fake)
+        assert [m.cell.N for m in sweep.measure_cells(keys, ["ours"], start=start, series=series)] == [256]
+    assert asked == ["peers", "public"]

@@ -190,3 +190,8 @@ def test_workers_of_one_run_tell_each_other_what_their_sweeps_found(monkeypatch)
         assert ceilings.best_of_sweep("1R", 7) is None
     assert sweep.SWEEPS not in os.environ
     assert ceilings.best_of_sweep("1R1W", 1000) == ["a", "b"]
+
+
+def test_what_stands_for_a_sweep_is_among_what_a_sweep_tries():
+    tried = {(*shape, *hints) for shape in ceilings.SHAPES for hints in ceilings.HINTS}
+    assert set(ceilings.UNSWEPT) < tried

@@ -1,0 +1,139 @@
+"""The public calls that `bench --public` times, on the CPU: right results, what reaches a library, what results say."""
+
+import dataclasses
+import sys
+import types
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+from quack_tutorial.bench import correctness, formulas, operations, peers, public, records, results  # noqa: E402
+from quack_tutorial.bench.operations import OPERATIONS  # noqa: E402
+from tests.bench import synthetic  # noqa: E402
+
+M, N = 16, 96
+CALLS = [(name, series) for series in public.SERIES for name in public.operations(series)]
+
+
+@pytest.fixture(autouse=True)
+def on_the_cpu(monkeypatch):
+    monkeypatch.setattr(operations, "DEVICE", "cpu")
+    torch.manual_seed(0)
+
+
+def error_of(name, series, provider, inputs):
+    """The error of a provider's second call, as a worker makes it."""
+    operation = public.operation(name, series)
+    with torch.no_grad():
+        call = operation.providers[provider](*inputs)
+        if hasattr(call, "prepare"):
+            call.prepare(*inputs)
+        call(*inputs)
+        outputs = call(*inputs)
+    judged = call.judged(*inputs) if hasattr(call, "judged") else inputs
+    return correctness.error_of(operation, judged, outputs, seed=1)
+
+
+@pytest.mark.parametrize("dtype", operations.DTYPES)
+@pytest.mark.parametrize("name, series", CALLS)
+def test_our_calls_are_right_and_torch_s_are_as_right_as_peers_must_be(name, series, dtype):
+    inputs = public.operation(name, series).inputs(M, N, dtype)
+    assert error_of(name, series, "ours", inputs) <= 1
+    slack = 2000 if name == "softmax backward" else 100 if name == "layernorm backward" else correctness.PEER_SLACK
+    assert error_of(name, series, "eager", inputs) <= slack
+
+
+def test_a_gradient_of_the_mean_that_is_of_the_sum_would_be_found():
+    inputs = public.operation("cross-entropy backward", public.PUBLIC_MEAN).inputs(M, N, "float32")
+    assert error_of("cross-entropy backward", public.PUBLIC, "ours", inputs) <= 1  # each row's, with 1 / M
+    x, target, dloss, lse = inputs
+    operation = public.operation("cross-entropy backward", public.PUBLIC_MEAN)
+    assert correctness.error_of(operation, inputs, formulas.cross_entropy_backward(x, target, M * dloss, lse), 1) > 100
+
+
+def test_what_is_timed_has_a_row_in_the_table_and_the_same_sizes():
+    for name, series in CALLS:
+        made = public.operation(name, series)
+        assert made.bytes is OPERATIONS[name].bytes and made.error is OPERATIONS[name].error and not made.ladder
+        assert {"ours", "eager", "compile", "compile tuned"} < set(made.providers)
+    with pytest.raises(ValueError, match="copy has no series 'public'; there is softmax, softmax backward"):
+        public.operation("copy", public.PUBLIC)
+
+
+def test_each_library_gets_the_tensors_and_what_makes_the_same_of_them(monkeypatch):
+    asked = []
+
+    def library(name):
+        def call(*tensors, **named):
+            asked.append((name, tensors[1:], named))
+            return tensors[0].exp()
+
+        return call
+
+    function = types.SimpleNamespace(apply=library("liger"))
+    modules = {
+        "quack": dict.fromkeys(("softmax", "rmsnorm", "cross_entropy"), library("quack")),
+        "liger_kernel.ops": dict.fromkeys(
+            ("LigerSoftmaxFunction", "LigerRMSNormFunction", "LigerLayerNormFunction"), function
+        ),
+    }
+    for name, attributes in modules.items():
+        monkeypatch.setitem(sys.modules, name, types.SimpleNamespace(**attributes))
+    x, w = torch.zeros(2, 3), torch.ones(3)
+
+    def given(name, series, provider, *inputs):
+        asked.clear()
+        public.operation(name, series).providers[provider](*inputs)(*inputs)
+        return asked[0]
+
+    assert given("softmax", public.PUBLIC, "quack", x) == ("quack", (), {})
+    assert given("rmsnorm", public.PUBLIC, "quack", x, w) == ("quack", (w,), {"eps": formulas.EPS})
+    assert given("rmsnorm", public.PUBLIC, "liger", x, w) == ("liger", (w, formulas.EPS, 0.0, "gemma", False), {})
+    assert given("cross-entropy", public.PUBLIC, "quack", x, w) == ("quack", (w,), {"reduction": "none"})
+    dloss = torch.full((2,), 0.5)
+    for series, reduction in ((public.PUBLIC, "none"), (public.PUBLIC_MEAN, "mean")):
+        call = public.operation("cross-entropy backward", series).providers["quack"](x, w, dloss, None)
+        asked.clear()
+        call.prepare(x, w, dloss, None)
+        assert asked == [("quack", (w,), {"reduction": reduction})]
+
+
+def test_torch_compile_gets_torch_s_own_spelling(monkeypatch):
+    compiled = []
+    monkeypatch.setattr(peers, "compile_default", lambda function: compiled.append(function) or function)
+    x, target, dloss, lse = public.operation("cross-entropy backward", public.PUBLIC_MEAN).inputs(M, N, "float32")
+    for series in public.SERIES:
+        call = public.operation("cross-entropy backward", series).providers["compile"](x, target, dloss, lse)
+        call.prepare(x, target, dloss, lse)
+        assert correctness.error_of(OPERATIONS["cross-entropy backward"], (x, target, dloss, lse), call(x), 1) < 16
+    assert [function(x, target).shape for function in compiled] == [(M,), ()]
+
+
+def test_results_say_how_ours_compare_in_a_row_and_alone(tmp_path, capsys):
+    from quack_tutorial import cli
+
+    for series, ours_us in ((public.PUBLIC, 40.0), (public.PUBLIC_MEAN, 50.0)):
+        cell = synthetic.cell(operation="cross-entropy backward", ours_us=ours_us)
+        alone = {"ours": 50.0, "eager": 75.0, "quack": 45.0}
+        timed = tuple(dataclasses.replace(r, do_bench_us=alone[r.provider]) for r in cell.results)
+        made = synthetic.record(
+            dataclasses.replace(cell, results=timed), operation="cross-entropy backward", series=series
+        )
+        records.save(made, tmp_path / f"{series}.json".replace(" ", "-"))
+    assert cli.main(["results", "--public", "--records", str(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    assert (
+        "cross-entropy backward bfloat16 8192 x 4096  pass     quack      1.025 +- 0.000  1.500 1.500  1.025 0.900"
+        in said
+    )
+    assert (
+        "cross-entropy backward bfloat16 8192 x 4096  slower   quack      0.820 +- 0.000  1.200 1.500  0.820 0.900"
+        in said
+    )
+    assert said.count(": the public calls.") == said.count(": the gradient of the mean.") == 1
+    assert "1 of 2 cells pass" in said
+    # They are no part of what the kernels' own table and curves show.
+    assert cli.main(["results", "--records", str(tmp_path)]) == 1
+    assert "no cell is measured yet" in capsys.readouterr().err
+    assert results.throughput(records.load_records(tmp_path), "cross-entropy backward", "bfloat16") == {}
