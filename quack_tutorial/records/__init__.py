@@ -9,6 +9,7 @@
 | `listings/`   | PTX and SASS of a kernel; see `listings`                                      |
 | `memory/`     | latencies and bandwidths of the memory hierarchy                              |
 | `model/`      | losses, step times and memory of a small transformer's training               |
+| `outputs/`    | what the chapters' cells gave on a GPU; see `outputs`                         |
 | `pitfalls/`   | one kernel timed in ways that mislead, and in ways that do not                |
 | `validation/` | how the simulator compares with specification, compiler and GPU; see `suite`  |
 """

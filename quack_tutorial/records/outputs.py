@@ -1,0 +1,81 @@
+"""What the chapters' cells gave on a GPU, to be opened beside what the simulator gives; `scripts/record_outputs.py` makes it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import Counter
+from dataclasses import dataclass
+from html import unescape
+from pathlib import Path
+
+from quack_tutorial import records
+
+FOLDER = records.FOLDER / "outputs"
+UNSEEN = re.compile(r"<(style|script|title)\b.*?</\1>|<!--.*?-->|<[^>]*>", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The outputs of one cell, each {"text": ...}, {"error": ...} or {MIME type: data}; none where the simulator gave the same."""
+
+    key: str
+    outputs: tuple[dict, ...]
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """One chapter as it ran on `device`; `errors` has a sentence for each cell that failed there."""
+
+    chapter: str
+    device: str
+    driver: str | None
+    versions: dict
+    date: str
+    seconds: float
+    errors: tuple[str, ...]
+    cells: tuple[Cell, ...]
+
+    @property
+    def origin(self) -> str:
+        """Where and when, as a caption says it."""
+        versions = ", ".join(f"{name} {version}" for name, version in self.versions.items())
+        return f"{self.device}, driver {self.driver}, {versions}, {self.date}"
+
+
+def keys(sources) -> list[str]:
+    """For each code cell of a chapter, by what it is found again wherever it moves: its source, and which of its equals it is."""
+    found, seen = [], Counter()
+    for source in map(str.strip, sources):
+        seen[source] += 1
+        found.append(hashlib.sha256(f"{seen[source]} {source}".encode()).hexdigest()[:16])
+    return found
+
+
+def words(outputs) -> list[str]:
+    """What can be read in outputs, however it is drawn; a picture without words counts by its bytes."""
+    found = []
+    for output in outputs:
+        ((kind, data),) = output.items()
+        text = " ".join(unescape(UNSEEN.sub(" ", data)).split()) if kind in ("text/html", "image/svg+xml") else data
+        found.append(text or data)
+    return found
+
+
+def load(chapter: str) -> Outputs | None:
+    """The record of a chapter, or None where there is none."""
+    path = FOLDER / f"{chapter}.json"
+    if not path.exists():
+        return None
+    kept = json.loads(path.read_text(encoding="utf-8"))
+    kept["errors"] = tuple(kept["errors"])
+    kept["cells"] = tuple(Cell(**{**cell, "outputs": tuple(cell["outputs"])}) for cell in kept["cells"])
+    return Outputs(**kept)
+
+
+def unfitting(record: Outputs, notebook: Path) -> list[str]:
+    """The keys of a record that fit no cell of the notebook."""
+    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+    here = keys("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+    return [cell.key for cell in record.cells if cell.key not in here]

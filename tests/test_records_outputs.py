@@ -1,0 +1,76 @@
+"""What the chapters' cells gave on a GPU: how it is recorded, and that each record still fits its chapter."""
+
+import importlib.util
+import json
+
+import pytest
+
+from quack_tutorial.records import outputs
+
+nbformat = pytest.importorskip("nbformat")
+
+
+@pytest.fixture(scope="module")
+def script(root):
+    spec = importlib.util.spec_from_file_location("record_outputs", root / "scripts/record_outputs.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def notebook_of(*sources):
+    cells = [nbformat.v4.new_code_cell(source) for source in sources]
+    return nbformat.v4.new_notebook(cells=cells)
+
+
+def test_every_recorded_cell_fits_a_cell_of_its_chapter(root):
+    for path in sorted(outputs.FOLDER.glob("*.json")):
+        record = outputs.load(path.stem)
+        assert record.chapter == path.stem and record.driver, path.name
+        gone = outputs.unfitting(record, root / "notebooks" / f"{path.stem}.ipynb")
+        assert not gone, f"{path.name}: {len(gone)} cells changed since; python scripts/record_outputs.py drop"
+
+
+def test_a_cell_that_changed_fits_no_longer(tmp_path):
+    first, second = outputs.keys(["print(1)", "print(2)"])
+    record = outputs.Outputs(
+        "x", "a GPU", "1", {}, "2026-11-24", 1, (), tuple(outputs.Cell(k, ()) for k in (first, second))
+    )
+    changed = tmp_path / "x.ipynb"
+    changed.write_text(json.dumps(notebook_of("print(2)", "print(3)")), encoding="utf-8")
+    assert outputs.unfitting(record, changed) == [first]
+
+
+def test_equal_cells_have_keys_of_their_own():
+    keys = outputs.keys(["f()", "g()", "f()\n"])
+    assert len(set(keys)) == 3 and keys[0] == outputs.keys(["f()"])[0]
+
+
+def test_words_are_what_can_be_read():
+    drawn = '<style>p{color:red}</style><p>4 &lt; <b title="no">5</b></p><script>var x</script>'
+    assert outputs.words([{"text/html": drawn}, {"text": "a  b\n"}]) == ["4 < 5", "a  b\n"]
+    assert outputs.words([{"image/svg+xml": "<svg><path d='M0'/></svg>"}]) == ["<svg><path d='M0'/></svg>"]
+
+
+def test_a_chapter_is_executed_and_its_errors_are_told(script, tmp_path):
+    pytest.importorskip("nbclient")
+    notebook = notebook_of(
+        "print('a')\nprint('b')", "1 / 0", "raise ValueError('meant')", "x = 1", "6 * 7", "hidden = 1; hidden"
+    )
+    notebook.cells[2].metadata["tags"] = ["raises-exception"]
+    notebook.cells[5].metadata["tags"] = ["remove-cell"]
+    assert script.execute(notebook, 60, tmp_path) == ["cell 2: ZeroDivisionError: division by zero"]
+    given = [cell.outputs for cell in script.recorded(notebook)]
+    assert given == [
+        ({"text": "a\nb\n"},),
+        ({"error": "ZeroDivisionError: division by zero"},),
+        ({"error": "ValueError: meant"},),
+        ({"text/plain": "42"},),
+    ]
+
+
+def test_a_chapter_that_takes_too_long_keeps_what_it_gave(script, tmp_path):
+    pytest.importorskip("nbclient")
+    notebook = notebook_of("print('quick')", "import time; time.sleep(60)", "print('never')")
+    assert script.execute(notebook, 6, tmp_path) == ["cell 2 and what follows not run: CellTimeoutError"]
+    assert [cell.outputs for cell in script.recorded(notebook)] == [({"text": "quick\n"},)]
