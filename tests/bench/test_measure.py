@@ -11,6 +11,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from quack_tutorial.bench import measure, records, timing  # noqa: E402
+from quack_tutorial.bench.correctness import as_tuple  # noqa: E402
 from quack_tutorial.bench.formulas import softmax as softmax_torch  # noqa: E402
 from quack_tutorial.bench.operations import BEFORE, OPERATIONS, CellKey  # noqa: E402
 from tests.bench import synthetic  # noqa: E402
@@ -29,7 +30,9 @@ class HostGraph:
     def replay(self):
         for turn in range(self.launches - len(self.outputs), self.launches):
             at = turn - (self.launches - len(self.outputs))
-            self.outputs[at].copy_(self.call(*self.slots[turn % len(self.slots)]))
+            results = as_tuple(self.call(*self.slots[turn % len(self.slots)]))
+            for output, result in zip(as_tuple(self.outputs[at]), results, strict=True):
+                output.copy_(result)
 
 
 def host_capture(call, slots, launches, pool=None):

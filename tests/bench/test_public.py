@@ -137,3 +137,45 @@ def test_results_say_how_ours_compare_in_a_row_and_alone(tmp_path, capsys):
     assert cli.main(["results", "--records", str(tmp_path)]) == 1
     assert "no cell is measured yet" in capsys.readouterr().err
     assert results.throughput(records.load_records(tmp_path), "cross-entropy backward", "bfloat16") == {}
+
+
+def test_a_cell_of_public_calls_from_start_to_end(monkeypatch):
+    """The real set-up, checks and bookkeeping, with a clock and a graph that are made up."""
+    from quack_tutorial.bench import measure, timing
+    from tests.bench.test_measure import host_capture
+
+    def capture(call, slots, launches, pool=None):
+        for slot in slots if hasattr(call, "prepare") else ():
+            call.prepare(*slot)
+        return host_capture(call, slots, launches, pool)
+
+    def made_up_times(replays, rounds):
+        us = {name: 38.0 if isinstance(name, tuple) else 40.0 + len(name) for name in replays}
+        return {name: synthetic.samples(value) for name, value in us.items()}
+
+    swept = []
+    monkeypatch.setattr(
+        torch.cuda, "get_device_properties", lambda: types.SimpleNamespace(name="NVIDIA H200", L2_cache_size=1000)
+    )
+    monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: None)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    monkeypatch.setattr(timing, "capture", capture)
+    monkeypatch.setattr(timing, "clear_l2", lambda: True)
+    monkeypatch.setattr(timing, "do_bench_us", lambda call, inputs: 50.0)
+    monkeypatch.setattr(timing, "interleaved_us", made_up_times)
+    monkeypatch.setattr(measure.ours, "shipped", lambda *which: ("a" * 64, "of " + which[0]))
+    monkeypatch.setattr(measure.ceilings, "ceiling_candidates", lambda *args: swept.append(args[-1]) or {"copy": None})
+    monkeypatch.setattr(measure.ceilings, "own_tile", lambda *args: {})
+    monkeypatch.setitem(sys.modules, "quack", None)  # as where it is not installed
+    for name, series in CALLS:
+        key = operations.CellKey(name, "float32", M, N)
+        asked = [
+            provider for provider in ("ours", "eager", "quack") if provider in public.operation(name, series).providers
+        ]
+        with torch.no_grad():
+            cell = measure.measure_cell(key, asked, series=series)
+        ours = cell.result("ours")
+        assert (ours.status, ours.config) == ("ok", f"of {name}") and ours.error <= 1 and ours.do_bench_us == 50, key
+        assert cell.result("eager").status == "ok" and cell.result("eager").ptx_sha256 is None
+        assert (cell.result("quack").status if "quack" in asked else name) in ("missing", "layernorm backward")
+    assert swept == [False] * len(CALLS)
