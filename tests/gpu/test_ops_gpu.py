@@ -235,7 +235,7 @@ def test_cross_entropy_and_its_gradient(N, dtype):
         assert_losses(x, target, losses)
         X, T, LSE = *numbers(x), target.cpu().numpy(), *numbers(lse)
         assert reference.logsumexp_error(X, LSE) <= 1
-        dloss = randn(M, dtype=dtype, seed=9)
+        dloss = randn(M, 2, dtype=dtype, seed=9)[:, 1] if ignored else randn(M, dtype=dtype, seed=9)
         (dx,) = torch.autograd.grad(losses, x, dloss)
         assert (
             reference.cross_entropy_backward_error(X, T, numbers(dloss)[0], numbers(dx)[0], name(dtype), lse=LSE) <= 1
@@ -539,7 +539,10 @@ def registered():
     yield library.rmsnorm_backward, (x.detach(), w.detach(), ones, r.detach(), None, b)
     for reduction in ("mean", "sum", "none"):
         yield library.cross_entropy, (x, target, IGNORED, reduction)
+    yield library.layernorm, (x, w, b, EPS)
+    yield library.layernorm_backward, (x.detach(), w.detach(), ones, ones, r.detach(), b)
     yield library.cross_entropy_backward, (x.detach(), target, ones, ones, IGNORED)
+    yield library.cross_entropy_backward, (x.detach(), target, ones[:1].expand(5), ones, IGNORED, ones[0])
 
 
 def test_operations_are_registered_as_torch_wants_them(clean):

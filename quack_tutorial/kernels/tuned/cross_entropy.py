@@ -38,7 +38,10 @@ from quack_tutorial.kernels.tuned.row_tile import RowTile
 
 
 class CrossEntropy:
-    """The loss alone: every thread keeps a running (maximum, sum) of the vectors that go past it."""
+    """The loss alone: every thread keeps a running (maximum, sum) of the vectors that go past it.
+
+    With `lse` a row that is all -inf has -inf as its log-sum-exp, which it adds to a longer row of which it is a part.
+    """
 
     def __init__(self, dtype, N, rows="aligned", target="int64", lse=False, config=None):
         self.dtype, self.N, self.rows, self.target, self.lse = dtype, N, rows, target, lse
@@ -71,12 +74,12 @@ class CrossEntropy:
         col = column_of(target, tile.N)
         logit = logit_of(mX, row, col)
         max_warp, sum_warp = warp_max_sum(max_thread, sum_thread, min(tile.threads_per_row, 32), self.dtype)
-        max_row, sum_row = exchange.softmax_reduce(max_warp, sum_warp, opened)
+        max_row, sum_row = exchange.softmax_reduce(max_warp, sum_warp, opened, part=self.lse)
         if row_exists and lane == 0:
             lse = max_row + cute.math.log(sum_row)
             mLoss[row] = loss_of(lse, logit, col, target == ignore_index).to(mLoss.element_type)
             if cutlass.const_expr(mLSE is not None):
-                mLSE[row] = lse_of(lse, max_row)
+                mLSE[row] = lse
 
 
 class CrossEntropyBackward:
@@ -177,7 +180,7 @@ class CrossEntropyFused:
             sum_thread = thread_reduce(y, cute.ReductionOp.ADD, cutlass.Float32(0.0))
             sum_warp = warp_reduce(sum_thread, operator.add, width)
         exchange.ready()
-        max_row, scaled_sum = exchange.softmax_reduce(max_warp, sum_warp, opened)
+        max_row, scaled_sum = exchange.softmax_reduce(max_warp, sum_warp, opened, part=self.lse)
         sum_row = scaled_sum * 2.0**-self.exp_scale
         # Once more, rather than to keep more than the target in registers meanwhile.
         col, ignored = column_of(target, tile.N), target == ignore_index
@@ -185,7 +188,7 @@ class CrossEntropyFused:
             lse = max_row + cute.math.log(sum_row)
             mLoss[row] = loss_of(lse, logit, col, ignored)
             if cutlass.const_expr(mLSE is not None):
-                mLSE[row] = lse_of(lse, max_row)
+                mLSE[row] = lse
         # write MN elements
         if cutlass.const_expr(self.pipeline.stages > 0):
             held = self.write_again(sX, mDX, place, max_row, 1.0 / scaled_sum, col, ignored)
@@ -244,14 +247,6 @@ def column_of(target, N: cutlass.Constexpr):
 def logit_of(mX: cute.Tensor, row, col):
     """The logit of column `col`, of column 0 if that is -1; of the last row where there is no such row."""
     return mX[cutlass.Int64(existing(row, mX)), cutlass.max(col, 0)].to(cutlass.Float32)
-
-
-@cute.jit
-def lse_of(lse, max_row):
-    """The log-sum-exp that is kept: -inf of a row of nothing but -inf, whose sum of several parts is NaN."""
-    if max_row == -cutlass.Float32.inf:
-        lse = max_row
-    return lse
 
 
 @cute.jit

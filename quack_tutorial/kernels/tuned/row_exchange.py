@@ -124,17 +124,17 @@ class RowExchange:
         return a, b
 
     @cute.jit
-    def softmax_reduce(self, maximum, total, opened):
+    def softmax_reduce(self, maximum, total, opened, part: cutlass.Constexpr = False):
         """The (max, sum of exponentials) of a row from those of its warps.
 
-        The row's sum is NaN if the row is all -inf or holds NaN or +inf, as torch has it.
+        The row's sum is NaN if the row holds NaN or +inf, as torch has it, and if it is all -inf: of a `part` of a row 0.
         """
         if cutlass.const_expr(self.in_block):
             # What is all -inf here may be a part of a row that is not.
-            part = self.blocks > 1
-            maximum, total = reduce_softmax_slots(self.share_warps((maximum, total), opened), part)
+            part_of_row = part or self.blocks > 1
+            maximum, total = reduce_softmax_slots(self.share_warps((maximum, total), opened), part_of_row)
         if cutlass.const_expr(self.blocks > 1):
-            maximum, total = reduce_softmax_slots(self.share_blocks((maximum, total), opened))
+            maximum, total = reduce_softmax_slots(self.share_blocks((maximum, total), opened), part)
         return maximum, total
 
 
