@@ -9,6 +9,7 @@ One process a GPU. Three ways to the loss and to the gradient of a rank's own lo
 | one GPU  | the kernel on whole rows that were there all along               | the same                                |
 
 "kernel" and "exchange" are parts of "pairs": the log-sum-exp of the rank's columns with the target's logit, and what follows it.
+Alone the exchange waits for the host, which behind a kernel has issued it by then: what it adds is "pairs" less "kernel".
 Times are host and GPU together, as a training step sees them: microseconds a call of `CALLS` in a row, the slowest rank's;
 the ways take turns. Bytes received are NVLink's own counters where the driver shows them; else what was asked of NCCL.
 """
@@ -25,7 +26,7 @@ from pathlib import Path
 
 from quack_tutorial import hardware, machine, parallel, reference
 
-ROWS = 8192
+ROWS = 32768
 SIZES = tuple((dtype, N) for dtype in ("bfloat16", "float32") for N in (128256, 151936))
 ROUNDS, CALLS = 11, 10
 CHECKED = 64  # rows that are compared with float64
@@ -81,7 +82,8 @@ def _rank(rank, world, folder, M):
 
     torch.cuda.set_device(rank)
     meeting = f"file://{folder}/meeting"
-    dist.init_process_group("nccl", init_method=meeting, rank=rank, world_size=world)
+    here = torch.device("cuda", rank)
+    dist.init_process_group("nccl", init_method=meeting, rank=rank, world_size=world, device_id=here)
     try:
         cells = []
         for dtype, N in SIZES:

@@ -141,13 +141,14 @@ def vocabulary(found) -> Chart | Shown:
         f"sending logits {times:.1f} times as long.",
         f"{first.M:,} rows; a call as a training step makes it, host and GPU, the slowest rank. "
         + " ".join(record.origin for record in found),
-        ("", "words", "loss, pairs", "of it the exchange", "gradient", "loss, logits", "loss, one GPU", "gradient, one GPU"),
+        ("", "words", "loss, pairs", "of it the exchange", "the exchange alone", "gradient", "loss, logits", "loss, one GPU", "gradient, one GPU"),
         tuple(
             (
                 f"{cell.ranks} GPUs, {cell.dtype}",
                 f"{cell.N:,}",
                 f"{cell.us['pairs loss']:,.0f} us",
-                f"{cell.us['exchange']:,.0f} us, {cell.exchange_share:.0%}",
+                f"{cell.exchange_share:.0%}",
+                f"{cell.us['exchange']:,.0f} us",
                 f"{cell.us['pairs gradient']:,.0f} us",
                 *(f"{cell.us[name]:,.0f} us" for name in ("gathered loss", "one GPU loss", "one GPU gradient")),
             )

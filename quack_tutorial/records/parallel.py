@@ -29,8 +29,8 @@ class Cell:
 
     @property
     def exchange_share(self) -> float:
-        """The exchange of pairs as a share of kernel and exchange, each timed alone."""
-        return self.us["exchange"] / (self.us["exchange"] + self.us["kernel"])
+        """What the exchange of pairs adds to the kernel, as a share of the whole loss."""
+        return 1 - self.us["kernel"] / self.us["pairs loss"]
 
 
 @dataclass(frozen=True)
