@@ -13,8 +13,9 @@ export function show(cell) {
     const part = kind === "html" ? figure(text) : words(kind, text);
     return kind === "chart" ? [part, ...cell.figures] : [part];
   });
-  output.replaceChildren(...parts);
-  output.hidden = !parts.length;
+  const onGpu = output.querySelectorAll(":scope > .qt-on-gpu"); // what was recorded there stays beside it
+  output.replaceChildren(...parts, ...onGpu);
+  output.hidden = !parts.length && !onGpu.length;
   // Scripts that come by innerHTML do not start; copies of them do, once they are in the page.
   for (const part of parts) if (!cell.figures.includes(part)) revive(part);
   for (const box of output.querySelectorAll(".text_html, pre")) {

@@ -1,0 +1,85 @@
+"""What on_gpu.py adds to a page: the outputs recorded on a GPU, folded below those of the cells that still are as they were."""
+
+import importlib.util
+import sys
+
+import pytest
+
+pytest.importorskip("myst_nb", reason="myst-nb is not installed, whose pages are tested")
+from docutils import nodes
+from docutils.frontend import get_default_settings
+from docutils.utils import new_document
+
+from quack_tutorial.records import outputs
+
+
+@pytest.fixture(scope="module")
+def on_gpu(root):
+    for name in ("folds", "on_gpu"):
+        spec = importlib.util.spec_from_file_location(name, root / "book/extension" / f"{name}.py")
+        module = sys.modules[name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    return module
+
+
+def cell(source, output=None):
+    node = nodes.container(nb_element="cell_code", classes=["cell"], exec_count=1)
+    node += nodes.container("", nodes.literal_block(source, source), nb_element="cell_code_source")
+    if output is not None:
+        node += nodes.container("", nodes.literal_block(output, output), nb_element="cell_code_output")
+    return node
+
+
+def record_of(**given):
+    """A record: source of a cell -> what it gave."""
+    cells = tuple(outputs.Cell(key, tuple(found)) for key, found in zip(outputs.keys(given), given.values()))
+    versions = {"torch": "2.11.0"}
+    return outputs.Outputs("07", "NVIDIA H200", "580", versions, "2026-11-24", 12.3, ("cell 3: OSError: no",), cells)
+
+
+def page(on_gpu, monkeypatch, record, *cells, name="notebooks/07"):
+    monkeypatch.setattr(outputs, "load", lambda chapter: record)
+    document = new_document("page", get_default_settings())
+    document += nodes.section("", nodes.title("", "Title"), *cells)
+    document.settings.env = type("Environment", (), {"docname": name})()
+    on_gpu.ShowOnGpu(document).run()
+    return document[0]
+
+
+def folds_in(section):
+    return [(node["label"], node.astext().split()) for node in section.findall() if type(node).__name__ == "Fold"]
+
+
+def test_other_outputs_are_folded_below_the_simulated_ones(on_gpu, monkeypatch):
+    record = record_of(
+        a=[{"text": "fast"}], b=[], gone=[{"text": "old"}], c=[{"text/html": "<p>5</p>"}, {"error": "E: no"}]
+    )
+    section = page(on_gpu, monkeypatch, record, cell("a", "slow"), cell("b", "same"), cell("c"))
+    assert folds_in(section) == [("On an H200", ["fast"]), ("On an H200", ["<p>5</p>", "E:", "no"])]
+    first, _, third = section.children[2:]
+    assert [child["nb_element"] for child in third] == ["cell_code_source", "cell_code_output"]
+    assert first[1].astext().split() == ["slow", "fast"]
+
+
+def test_the_line_below_the_title_counts_and_says_where(on_gpu, monkeypatch):
+    record = record_of(a=[{"text": "fast"}], b=[], gone=[{"text": "old"}])
+    line = page(on_gpu, monkeypatch, record, cell("a", "slow"), cell("b", "same"))[1].astext()
+    assert "As run on an H200, 24 November 2026" in line
+    assert "1 cell gave there what stands here" in line and "1 cell gave something else" in line
+    assert "1 cell changed since" in line
+    assert "driver 580, torch 2.11.0" in line and "cell 3: OSError: no" in line
+
+
+def test_without_a_record_and_outside_of_chapters_nothing_changes(on_gpu, monkeypatch):
+    for record, name in ((None, "notebooks/07"), (record_of(a=[{"text": "fast"}]), "book/labs/07")):
+        section = page(on_gpu, monkeypatch, record, cell("a", "slow"), name=name)
+        assert len(section) == 2 and not folds_in(section)
+
+
+def test_what_a_fold_hides_stays_hidden(on_gpu, monkeypatch):
+    """A prediction's answer is folded with what the GPU gave."""
+    question = nodes.paragraph("", "", nodes.strong("", "Predict."), nodes.Text(" How many?"))
+    section = page(on_gpu, monkeypatch, record_of(a=[{"text": "fast"}]), question, cell("a", "slow"))
+    sys.modules["folds"].FoldPredictions(section.document).run()
+    label, words = folds_in(section)[0]
+    assert label == "Answer" and words[-2:] == ["slow", "fast"]
