@@ -31,7 +31,10 @@ def printed(run):
         run()
     return text.getvalue()
 
-both = [[printed(f), printed(lambda: qt.simulate(f))] for f in (layouts, compose, divide, make_tv, show)]
+both = [[printed(f), printed(lambda: qt.simulate(f))] for f in (layouts, compose, divide, make_tv)]
+column = torch.zeros(4, 16, dtype=torch.int32).T  # as in the exercise
+both.append([printed(lambda: compiler.ptx(sign, column, column, columns)),
+             printed(lambda: qt.simulate(sign, column, column.clone(), columns))])
 tile = torch.zeros(4, 8, dtype=torch.int32)
 x, tall = torch.zeros(8, 128), torch.zeros(128, 8)
 ptx = [compiler.ptx(*args) for args in (
