@@ -19,10 +19,11 @@ PAGES := _config.yml _toc.yml $(shell find book notebooks labs -type f ! -name '
 CODE := $(shell find quack_tutorial -type f ! -name '*.pyc')
 
 .DEFAULT_GOAL := help
-.PHONY: help book serve test test-slow test-all lab notebooks check-notebooks lint site-tools constraints clean
+.PHONY: help book pdf serve test test-slow test-all lab notebooks check-notebooks lint site-tools constraints clean
 
 help:
 	@echo "make book             install into .venv, run every chapter, build the site into _build/html"
+	@echo "make pdf              the whole book as _build/html/book.pdf, printed by Chromium"
 	@echo "make serve            build if needed, then serve the site on http://127.0.0.1:$(PORT)"
 	@echo "make test             install into .venv, run the quick tests (make test ARGS='-k layout')"
 	@echo "make test-all         all tests, those that take minutes too"
@@ -54,6 +55,9 @@ $(BUILT): $(INSTALLED) $(PAGES) $(CODE)
 	@$(BIN)/python scripts/browser_runtime.py fetch
 	QUACK_TUTORIAL_PROGRESS=0 $(BIN)/jupyter-book build . --all --quiet -W -n --keep-going
 	@touch $@
+
+pdf: $(BUILT)
+	@$(BIN)/python scripts/print_book.py
 
 serve: $(BUILT)
 	@echo "http://127.0.0.1:$(PORT) (Ctrl-C stops it)"

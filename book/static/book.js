@@ -21,6 +21,17 @@ document.addEventListener("DOMContentLoaded", () => {
   mendBoxes(document);
   document.addEventListener("toggle", (event) => mendBoxes(event.target), true);
 
+  // Paper cannot be unfolded. Long lists in other folds stay folded, as in scripts/print_book.py.
+  const folds = all("details.qt-fold, details.sd-dropdown, .qt-break details");
+  let unfolded = [];
+  addEventListener("beforeprint", () => {
+    unfolded = folds.filter((fold) => !fold.open);
+    for (const fold of unfolded) fold.open = true;
+  });
+  addEventListener("afterprint", () => {
+    for (const fold of unfolded) fold.open = false;
+  });
+
   // Predict, then reveal: a form opens the fold of the same number and shows the guess beside the answer. One that has no
   // answer right below it keeps the guess for the form that has. Nothing is kept outside the page.
   for (const form of all("form.qt-predict")) {
