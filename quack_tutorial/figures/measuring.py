@@ -8,6 +8,7 @@
 | `hints`        | how much quicker a kernel seems because of what another left in L2                          |
 | `clocks`       | time, clock and power over seconds of the same work                                         |
 | `fast_p`       | the share of cells in which an implementation is more than p times as fast as a baseline    |
+| `levels`       | chapter 14's kernels beside what ships, as shares of a copy's speed                         |
 
 What is not recorded says so.
 """
@@ -227,4 +228,45 @@ def fast_p(records, provider: str, baselines, operation: str | None = None) -> C
         f"Computed from {len(gains[first])} cells measured on {', '.join(devices)}, {days}.",
         ("against", *[f"fast_{p:g}" for p in marks]),
         tuple((b, *[f"{results.fast_p(found, p):.1%}" for p in marks]) for b, found in gains.items()),
+    )
+
+
+def levels(recorded) -> Chart | Shown:
+    """Chapter 14's kernels as percent of a copy's speed, a group of bars a type and size; the summary says what overlap saves."""
+    if recorded is None:
+        return not_yet("quack-tutorial levels --out FILE")
+    cells, names = recorded.cells, [name for name in recorded.cells[0].us if name != "copy"]
+
+    def draw(wide):
+        figure, axes = _figure(wide, 1.2 + 0.8 * len(cells))
+        width = 0.8 / len(names)
+        for i, name in enumerate(names):
+            places = [place + width * (i - (len(names) - 1) / 2) for place in range(len(cells))]
+            shares = [100 * cell.of_copy(name) for cell in cells]
+            axes.barh(places, shares, height=0.9 * width, color=SERIES[i][0], label=name)
+        axes.axvline(100, color=LIGHT["ink"], linewidth=1.2)
+        labels = [f"{cell.dtype},{' ' if wide else chr(10)}{cell.M:,} x {cell.N:,}" for cell in cells]
+        axes.set_yticks(range(len(cells)), labels)
+        axes.invert_yaxis()
+        axes.grid(axis="y", visible=False)
+        axes.set_xlabel("% of the speed of torch's copy")
+        columns = len(names) if wide else 2
+        figure.legend(loc="outside lower center", ncols=columns, frameon=False, fontsize=12, labelcolor=LIGHT["ink"])
+        return figure
+
+    saved = [(cell.us["template"] - cell.us["overlapping"], cell) for cell in cells]
+    said = [f"{us:.2f} of {cell.us['template']:.1f} us at {cell.M:,} x {cell.N:,} {cell.dtype}" for us, cell in saved]
+    rows = []
+    for cell in cells:
+        for name in cell.us:
+            size = (f"{cell.dtype}, {cell.M:,} x {cell.N:,}", name, f"{cell.us[name]:,.2f}", f"{cell.gb_s(name):,.0f}")
+            peak = f"{cell.gb_s(name) / recorded.datasheet_gb_s:.0%}" if recorded.datasheet_gb_s else ""
+            rows.append((*size, f"{cell.of_copy(name):.0%}", peak))
+    return Chart(
+        draw,
+        "Three levels of one softmax",
+        f"Overlap saves the template {said[0]}, and {said[-1]}.",
+        recorded.origin,
+        ("softmax", "kernel", "us a launch", "GB/s", "of the copy", "of the datasheet's peak"),
+        tuple(rows),
     )

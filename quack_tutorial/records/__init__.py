@@ -6,6 +6,7 @@
 | `tune/`       | sweeps of configurations                                                      |
 | `compiled/`   | registers and spills of the ladders' versions; see `compiled`                 |
 | `host/`       | what a call costs on the host                                                 |
+| `levels/`     | chapter 14's kernels beside what ships; see `levels`                          |
 | `listings/`   | PTX and SASS of a kernel; see `listings`                                      |
 | `memory/`     | latencies and bandwidths of the memory hierarchy                              |
 | `model/`      | losses, step times and memory of a small transformer's training               |

@@ -3,22 +3,61 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-FILE = Path(__file__).parent / "levels" / "h200.json"
+from quack_tutorial.records import FOLDER
 
 
-def load(path=FILE) -> tuple[list[dict], str]:
-    """(one dictionary a cell: dtype, M, N, and GB/s by kernel name), and where they come from; ([], sentence) without a record."""
-    if not Path(path).exists():
-        return [], "Not measured yet: `quack-tutorial levels` does it on a Hopper GPU."
-    data = json.loads(Path(path).read_text(encoding="utf-8"))
-    cells = [
-        {
-            **{key: cell[key] for key in ("dtype", "M", "N")},
-            "gb_s": {name: cell["bytes_moved"] / median(us) / 1e3 for name, us in cell["samples_us"].items()},
-        }
-        for cell in data["cells"]
-    ]
-    return cells, f"Measured on one {data['device']}, {data['date'][:10]}, driver {data['driver']}."
+@dataclass(frozen=True)
+class Cell:
+    """One type and size: microseconds a launch of each kernel, and of torch's copy under "copy"."""
+
+    dtype: str
+    M: int
+    N: int
+    bytes_moved: int
+    us: dict[str, float]
+
+    def gb_s(self, name: str) -> float:
+        """A kernel's bandwidth."""
+        return self.bytes_moved / self.us[name] / 1e3
+
+    def of_copy(self, name: str) -> float:
+        """A kernel's share of the copy's speed."""
+        return self.us["copy"] / self.us[name]
+
+
+@dataclass(frozen=True)
+class Levels:
+    """What was measured on one GPU."""
+
+    device: str
+    driver: str
+    date: str
+    versions: dict
+    datasheet_gb_s: float | None
+    cells: tuple[Cell, ...]
+
+    @property
+    def origin(self) -> str:
+        """Where the numbers are from, as a caption says it."""
+        versions = f"torch {self.versions['torch']}, CuTe DSL {self.versions['nvidia-cutlass-dsl']}"
+        return f"Measured on {self.device}, driver {self.driver}, {versions}, {self.date} UTC."
+
+
+def load(path=None) -> Levels | None:
+    """The record in `path`, by default that of the H200 which comes with the package; None where there is none yet."""
+    path = Path(path or FOLDER / "levels" / "h200.json")
+    if not path.exists():
+        return None
+    kept = json.loads(path.read_text(encoding="utf-8"))
+    cells = tuple(
+        Cell(
+            *(cell[key] for key in ("dtype", "M", "N", "bytes_moved")),
+            {name: median(samples) for name, samples in cell["samples_us"].items()},
+        )
+        for cell in kept["cells"]
+    )
+    return Levels(*(kept[key] for key in ("device", "driver", "date", "versions", "datasheet_gb_s")), cells)
