@@ -2,10 +2,12 @@
 
 All of it is read from the chapter: its title, its first paragraph, "takes about 40 minutes" or "an hour", and its first
 figure, or that of the cell tagged `thumbnail`. So a chapter needs nothing but its line in _toc.yml.
+
+The directive `figures`: every figure of the book by chapter, with what it was drawn from, as its last line says.
 """
 
 import re
-from html import escape
+from html import escape, unescape
 
 from docutils import nodes
 from sphinx.transforms.post_transforms import SphinxPostTransform
@@ -19,13 +21,27 @@ CARD = """<li><a href="{link}">{picture}
 """
 
 
+FIGURE = re.compile(r'<div class="qt-figure" id="(?P<id>[^"]+)" role="group" aria-label="(?P<title>[^"]*)"')
+ORIGIN = re.compile(r'<div class="qt-origin">(.*?)</div>', re.DOTALL)
+MEASURED = re.compile(r"NVIDIA (?P<gpu>\w+)\b.*?(?P<day>\d{4}-\d\d-\d\d)")
+
+
 class chapters(nodes.General, nodes.Element):
     """Where the list of chapters goes."""
+
+
+class figures(nodes.General, nodes.Element):
+    """Where the list of figures goes."""
 
 
 class Chapters(SphinxDirective):
     def run(self):
         return [chapters()]
+
+
+class Figures(SphinxDirective):
+    def run(self):
+        return [figures()]
 
 
 class ListChapters(SphinxPostTransform):
@@ -67,8 +83,49 @@ def picture(page):
     return re.sub(r' (?:role|aria-label)="[^"]*"', "", svg)
 
 
+class ListFigures(SphinxPostTransform):
+    default_priority = 5
+    formats = ("html",)
+
+    def run(self, **kwargs):
+        for node in list(self.document.findall(figures)):
+            root = self.env.config.root_doc
+            listed = "".join(self.of(name) for name in (root, *self.env.toctree_includes[root]))
+            node.replace_self(nodes.raw("", listed, format="html"))
+
+    def of(self, name):
+        """The figures of one page, in its order; nothing where it has none."""
+        page = self.env.get_doctree(name)
+        link, found = self.app.builder.get_relative_uri(self.env.docname, name), []
+        for raw in page.findall(nodes.raw):
+            text = raw.astext()
+            for figure in FIGURE.finditer(text):
+                origin = ORIGIN.search(text, figure.end())
+                drawn = drawn_from(unescape(origin[1])) if origin else "its own cell"
+                found.append(
+                    f'<li><a href="{link}#{figure["id"]}">{figure["title"]}</a> <small>{escape(drawn)}</small></li>'
+                )
+        title = escape(next(page.findall(nodes.title)).astext())
+        return f'<h2>{title}</h2>\n<ul class="qt-figures">{"".join(found)}</ul>\n' if found else ""
+
+
+def drawn_from(origin):
+    """The last line of a figure in few words: simulated, or measured where and when, or where it was read."""
+    how, measured = origin.split()[0].rstrip(":").lower(), MEASURED.search(origin)
+    if how == "simulated":
+        return how
+    if measured:
+        how = {"counted": "counted", "computed": "computed from measurements"}.get(how, "measured")
+        return f"{how} on an NVIDIA {measured['gpu']}, {measured['day']}"
+    first = re.split(r"[,:;]\s|\.(?:\s|$)", origin)[0].replace("quack_tutorial/", "")
+    return first[0].lower() + first[1:]
+
+
 def setup(app):
     app.add_node(chapters)
+    app.add_node(figures)
     app.add_directive("chapters", Chapters)
+    app.add_directive("figures", Figures)
     app.add_post_transform(ListChapters)
+    app.add_post_transform(ListFigures)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,4 +1,4 @@
-"""Links the first use of each glossary word in a chapter to its place in book/glossary.md.
+"""Links the first use of each glossary word on a page to its place in book/glossary.md.
 
 A word is a heading of the third level there; the italic line "Also: ..." below it holds what else people call it. Both are
 found in paragraphs, not in headings, code or links. The first sentence of the definition is the link's tooltip.
@@ -47,7 +47,7 @@ class LinkTerms(SphinxPostTransform):
     formats = ("html",)
 
     def run(self, **kwargs):
-        if not self.env.docname.startswith("notebooks/"):
+        if self.env.docname in (GLOSSARY, self.env.config.root_doc):
             return
         known = entries(self.env.doc2path(GLOSSARY))
         pattern, seen = pattern_of(known), set()

@@ -1,0 +1,63 @@
+"""The list of figures: what it finds on a page, and in which words it says what a figure was drawn from."""
+
+import importlib.util
+
+import pytest
+
+pytest.importorskip("myst_nb", reason="myst-nb is not installed, whose pages are tested")
+
+from quack_tutorial.figures import player
+
+
+@pytest.fixture(scope="module")
+def contents(root):
+    spec = importlib.util.spec_from_file_location("contents", root / "book/extension/contents.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize(
+    ("origin", "drawn"),
+    [
+        ("Simulated: drawn from a run of bias_kernel on the simulator, block 1, warp 0.", "simulated"),
+        (
+            "Measured on NVIDIA H200, driver 580.159.04, CuTe DSL 4.8.1, 2026-11-24.",
+            "measured on an NVIDIA H200, 2026-11-24",
+        ),
+        (
+            "softmax on one NVIDIA H200, driver 580.159.04, 2026-11-24. Registers: ptxas 13.0.88, 2026-11-20 UTC.",
+            "measured on an NVIDIA H200, 2026-11-24",
+        ),
+        (
+            "Counted on one NVIDIA H200, 2026-11-24, by Nsight Compute 2025.3.1.0.",
+            "counted on an NVIDIA H200, 2026-11-24",
+        ),
+        (
+            "Computed from 756 cells measured on NVIDIA H200, 2026-11-21 to 2026-11-24.",
+            "computed from measurements on an NVIDIA H200, 2026-11-21",
+        ),
+        (
+            "Read from quack_tutorial/kernels/softmax.py, from line 50 and from line 87.",
+            "read from kernels/softmax.py",
+        ),
+        ("Written by the threads of a kernel, each into the elements it holds.", "written by the threads of a kernel"),
+    ],
+)
+def test_what_a_figure_was_drawn_from(contents, origin, drawn):
+    assert contents.drawn_from(origin) == drawn
+
+
+def test_a_figure_is_found_with_its_place_title_and_origin(contents):
+    html = player.page(
+        title='sum of "x" < 3',
+        controls="",
+        caption="",
+        picture="<svg></svg>",
+        width=100,
+        key="",
+        origin="Simulated: drawn from a run.",
+    )
+    figure = contents.FIGURE.search(html)
+    assert f'id="{figure["id"]}"' in html and figure["title"] == "sum of &quot;x&quot; &lt; 3"
+    assert contents.ORIGIN.search(html, figure.end())[1] == "Simulated: drawn from a run."
