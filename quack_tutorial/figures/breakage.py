@@ -58,7 +58,7 @@ class Breakage:
         harmless = len(self.broken.outcomes) - found - silent
         how = (
             f"Open a line with scissors to break it. Of {len(self.broken.outcomes)} edits the simulator reports {found}; "
-            f"{silent} give wrong numbers without breaking a rule, and {harmless} change nothing here."
+            f"wrong numbers without breaking a rule: {silent}; no change here: {harmless}."
         )
         return (
             f'<style>{STYLE}</style><div class="qt-break" role="group" aria-label="Break {escape(self.broken.name)}">'
