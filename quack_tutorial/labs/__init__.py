@@ -7,9 +7,12 @@ wrong one shows) and `answers.toml` (answers whose diagnosis is known, as edits 
 |--------------|-----------------------------------------------------------------------------------|
 | `judgement`  | cases, outcomes, diagnoses, checks, reports: the records that pass between modules |
 | `submission` | a student's file: what it may hold, and loading it                                |
+| `permitted`  | what its source may name                                                          |
 | `trial`      | runs a submission on a lab's cases, on the simulator                              |
 | `worker`     | … in a process of its own                                                         |
-| `sandbox`    | starts that process, with limits, and reads back what it found                    |
+| `limits`     | what that process may use of the machine                                          |
+| `sandbox`    | starts it, in bubblewrap where there is one                                       |
+| `returned`   | what it sends back, as a stranger's bytes                                         |
 | `evidence`   | a trace -> who read which column, and what findings mean                          |
 | `diagnoses`  | the mistakes that many labs look for, and the order in which a lab asks for them  |
 | `grade`      | `quack-tutorial grade`                                                            |

@@ -36,7 +36,11 @@ def add_arguments(parser) -> None:
         "--seed", type=int, help="autograde: of the inputs (default: a random one, kept with the grades)"
     )
     parser.add_argument("--seconds", type=float, default=sandbox.SECONDS, help="autograde: for each file (%(default)g)")
-    parser.add_argument("--trusted", action="store_true", help="autograde: who wrote the submissions may run code here")
+    parser.add_argument(
+        "--trusted",
+        action="store_true",
+        help="autograde: grade without a sandbox, too: their authors may run code here",
+    )
     parser.add_argument("--sample", action="store_true", help="check each lab's first answers only, as they are")
 
 

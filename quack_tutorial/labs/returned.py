@@ -78,7 +78,8 @@ def _outcome(i: int, case: Case, words: dict, files: dict) -> Outcome:
     kinds = [{name: (a.shape, a.dtype) for name, a in some.items()} for some in (outputs, case.outputs)]
     if kinds[0] != kinds[1] or len(parameters) < len(case.inputs) + len(case.outputs):
         raise ValueError("outputs of another name, shape or type")
-    return Outcome(case, outputs, findings, _trace(files.get(f"{i}.trace.npz")), tuple(parameters))
+    trace = files[f"{i}.trace.npz"] if case.schedule == "forward" else None
+    return Outcome(case, outputs, findings, _trace(trace), tuple(parameters))
 
 
 def _trace(data: bytes | None) -> Trace | None:

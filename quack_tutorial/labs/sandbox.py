@@ -28,6 +28,7 @@ from .judgement import Case, Outcome, Refused
 SECONDS = 30.0
 MEMORY_BYTES = 2 * 2**30
 TMP_BYTES = 2**25
+GRACE = 5.0  # seconds that a process may take beyond its own limit
 PACKAGE = Path(__file__).resolve().parents[1]
 WORKER = ("-m", "quack_tutorial.labs.worker")
 # Each thread of a BLAS library would reserve address space, which is limited.
@@ -47,11 +48,11 @@ def outcomes(
         folder = Path(name)
         job = {"file": file, "text": text, "target": target, "functions": functions}
         write_job(folder, job | {"seconds": seconds, "memory_bytes": memory}, cases)
-        status, data = run(folder, WORKER, seconds + 5)
+        status, data = run(folder, WORKER, seconds + GRACE)
     if len(data) > returned.MOST_BYTES:
         most = returned.MOST_BYTES >> 20
         raise Refused("too much", f"{file} sent back more than {most} MiB; a right answer leaves a tenth of one.")
-    if not data:
+    if not data or status is None:
         raise how_it_ended(file, status, seconds, memory)
     return returned.outcomes(data, cases, memory)
 
@@ -69,7 +70,7 @@ def run(folder: Path, words: tuple, seconds: float) -> tuple:
     reader.start()
     try:
         reader.join(seconds)
-        status = started.wait(5) if data and len(data[0]) < most else None
+        status = started.wait(GRACE) if data and len(data[0]) < most else None
     except subprocess.TimeoutExpired:
         status = None
     finally:

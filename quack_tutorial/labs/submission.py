@@ -3,48 +3,22 @@
 A .py file counts as it is. Of a notebook (.ipynb, or MyST .md) every statement is executed in the order of the cells, without
 magics and shell lines; one that fails outside of functions and classes, as tests and plots do here, is left out and named where a
 later line misses what it would have made.
-A submission may import cutlass, math and operator, and of a few more modules what IMPORTED lists. That, and no way to a file, to
-the interpreter or to another module, is what keeps it from the grader; its process has limits, too.
-
-`import cutlass` is answered with the simulator's names whether or not the DSL is installed, so that a grade is the same
-everywhere.
+What a statement may name, `permitted` says.
 """
 
 from __future__ import annotations
 
 import ast
-import builtins
-import dataclasses
-import functools
 import io
 import json
 import linecache
-import math
 import re
 import sys
 import tokenize
-from types import FunctionType, ModuleType, SimpleNamespace
-
-from quack_tutorial.simulator import names
+from types import FunctionType, ModuleType
 
 from .judgement import Refused
-
-IMPORTS = ("cutlass", "cuda", "math", "operator", "__future__")
-# Of these modules a submission gets so much.
-IMPORTED = {
-    "numpy": SimpleNamespace(inf=math.inf, nan=math.nan, pi=math.pi, e=math.e),
-    "dataclasses": SimpleNamespace(dataclass=dataclasses.dataclass, field=dataclasses.field),
-    "functools": SimpleNamespace(partial=functools.partial, reduce=functools.reduce),
-}
-REFUSED_NAMES = frozenset(
-    "open exec eval compile getattr setattr delattr globals locals vars breakpoint input exit quit help memoryview".split()
-)
-# Ways from an object to the interpreter's frames, or to an attribute that only a string names; and what modules could give.
-REFUSED_ATTRIBUTES = frozenset(
-    "attrgetter methodcaller format format_map gi_frame gi_code gi_yieldfrom cr_frame cr_code cr_await ag_frame ag_code ag_await "
-    "tb_frame tb_next f_back f_globals f_locals f_builtins f_code open exec eval compile".split()
-)
-DUNDERS = frozenset(["__init__", "__call__", "__post_init__", "__name__"])
+from .permitted import BUILTINS, refusal
 
 
 def parts(file: str, text: str) -> list:
@@ -86,7 +60,7 @@ def load(file: str, text: str, target: str, functions=()) -> dict:
     A function that is not there is a Refused in the result: the rest counts all the same.
     """
     pieces = [(name, *_checked(name, source, notebook), notebook) for name, source, notebook in parts(file, text)]
-    namespace = {"__name__": "submission", "__builtins__": dict(vars(builtins), __import__=_import)}
+    namespace = {"__name__": "submission", "__builtins__": dict(BUILTINS)}
     sys.modules.setdefault("submission", ModuleType("submission"))  # where dataclass looks
     shown = {}
     dropped = {}  # name that a statement would have bound -> where it is and why it is left out
@@ -149,17 +123,6 @@ def _with_cause(refused: Refused, error, dropped: dict) -> Refused:
     return Refused(told.kind, f"{told.message}; {why}", told.lines) if why else refused
 
 
-def _import(name, globals=None, locals=None, fromlist=(), level=0):
-    top = name.partition(".")[0]
-    if top == "cutlass":
-        return names.by_path(name) if fromlist else names.CUTLASS
-    if top == "cuda":
-        return names.Missing(name if fromlist else "cuda")
-    if name in IMPORTED:
-        return IMPORTED[name]
-    return builtins.__import__(name, globals, locals, fromlist, level)
-
-
 def _checked(name: str, source: str, notebook: bool):
     """The source, and the tree of what counts of it."""
     if notebook:
@@ -180,7 +143,7 @@ def _checked(name: str, source: str, notebook: bool):
         ):
             continue  # a refused one is left out
         for node in ast.walk(statement):
-            reason = _refusal(node)
+            reason = refusal(node)
             if reason:
                 text = source.splitlines()[node.lineno - 1].strip()
                 raise Refused("refused", f"{name}:{node.lineno}: {reason}", ((name, node.lineno, text),))
@@ -233,7 +196,7 @@ def _left_out(statement) -> str | None:
     """Why a statement of a notebook is not executed, or None."""
     if isinstance(statement, DEFINITIONS):
         return None
-    return next(filter(None, map(_refusal, ast.walk(statement))), None)
+    return next(filter(None, map(refusal, ast.walk(statement))), None)
 
 
 def _bound(statement) -> list:
@@ -241,31 +204,3 @@ def _bound(statement) -> list:
     names = [n.id for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
     imported = [a for n in ast.walk(statement) if isinstance(n, (ast.Import, ast.ImportFrom)) for a in n.names]
     return names + [(a.asname or a.name).partition(".")[0] for a in imported]
-
-
-def _refusal(node) -> str | None:
-    """Why a submission may not hold this node, or None."""
-    if isinstance(node, (ast.Import, ast.ImportFrom)):
-        modules = [a.name for a in node.names] if isinstance(node, ast.Import) else [node.module or "."]
-        for module in modules:
-            if module.partition(".")[0] == "quack_tutorial":
-                return (
-                    f"imports {module}. The lab asks for your own kernel, and none of the package's solves it; "
-                    "write the helpers you need in this file"
-                )
-            if module.partition(".")[0] not in IMPORTS and module not in IMPORTED:
-                return (
-                    f"imports {module}. A submission needs cutlass, math and operator only; "
-                    'put tests of your own below `if __name__ == "__main__":`'
-                )
-    used = [a.name for a in node.names] if isinstance(node, ast.ImportFrom) else []
-    used += [node.id] if isinstance(node, ast.Name) else [node.attr] if isinstance(node, ast.Attribute) else []
-    used += node.kwd_attrs if isinstance(node, ast.MatchClass) else []
-    for name in used:
-        if name == "*":
-            return "imports *; name what you use"
-        if name in REFUSED_ATTRIBUTES or (isinstance(node, ast.Name) and name in REFUSED_NAMES):
-            return f"uses {name}, which a submission may not; a kernel has no need of it"
-        if name.startswith("__") and name not in DUNDERS and node.__class__ is not ast.ImportFrom:
-            return f"uses {name}, which a submission may not; a kernel has no need of it"
-    return None

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from . import submission, trial
+from . import permitted, submission, trial
 from .judgement import Case, Refused
 from .limits import limit
 
@@ -44,6 +44,7 @@ def main(folder: Path) -> None:
 
 def run(folder: Path, job: dict, files: dict) -> dict:
     """Try the submission on each case; outputs and traces go into `files`, findings into the result."""
+    before = permitted.surface()
     answers = submission.load(job["file"], job["text"], job["target"], job["functions"])
     cases = [read_case(folder, i, words) for i, words in enumerate(job["cases"])]
     results = []
@@ -58,6 +59,10 @@ def run(folder: Path, job: dict, files: dict) -> dict:
                 files[f"{i}.trace.npz"] = Path(home, "trace").read_bytes()
         findings = [asdict(f) for f in outcome.findings]
         results.append({"findings": findings, "parameters": outcome.parameters, "answer": returned})
+    if permitted.surface() != before:
+        raise Refused(
+            "refused", "The submission changes what it imports. It may give attributes to objects of its own only."
+        )
     return {"outcomes": results}
 
 

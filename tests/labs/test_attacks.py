@@ -1,0 +1,436 @@
+"""Submissions that want points, or the machine, and not the lab: none gets full marks, and each is told one plain sentence.
+
+Three walls, each tried as if the one before it had fallen: what the source may name; what a process with native code can reach;
+what the grader believes of what comes back. The last tests grade a class with an attacker in it.
+"""
+
+import collections
+import io
+import json
+import re
+import sys
+import types
+import uuid
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from quack_tutorial import cli
+from quack_tutorial.labs import corpus, folders, lab, permitted, returned, sandbox, submission, trial
+from quack_tutorial.labs.grade import grade, nothing
+from quack_tutorial.labs.judgement import Case, Refused
+from quack_tutorial.simulator import names
+
+RIGHT = corpus.answers(folders()["butterfly"])["solution"][0]
+FLOOR = corpus.answers(folders()["floor"])["solution"][0]
+TOP = "import cutlass\nimport cutlass.cute as cute\n"
+
+
+def in_kernel(line):
+    """The right answer with one line more in its kernel."""
+    return RIGHT.replace("        width = self.width\n", f"        width = self.width\n        {line}\n", 1)
+
+
+def at_top(lines):
+    """The right answer with lines before it."""
+    return f"{TOP}{lines}\n{RIGHT}"
+
+
+def told(report):
+    """The first sentence of a report that a grader may print: no full marks, one line, short, nothing that acts on a terminal."""
+    assert not report.full, report
+    message = report.diagnoses[0].message
+    assert message and message.isprintable() and len(message) <= 1500 and "Traceback" not in str(report)
+    return message
+
+
+# What the source may name ------------------------------------------------------------------------------------------------
+
+SOURCES = {
+    "native code through an array": at_top("cutlass.Float32.inf.a.ctypes._ctypes._os.getpid()"),
+    "the array of a tensor": in_kernel("mX.pointer.memory.array[0] = 0"),
+    "the array behind an alias": in_kernel("cutlass = mX.iterator; x = cutlass.memory"),
+    "the array of a value": in_kernel("x = tidx.a"),
+    "how a helper is run": in_kernel("x = merge.mapper.globals_of(merge)"),
+    "attributes of its own name": at_top("class Mine:\n    a = memory = mapper = 1\nx = cutlass.Float32.inf.a"),
+    "a match by position": at_top("match cutlass.Float32.inf:\n    case cute.Pointer(x):\n        pass"),
+    "a match by keyword": at_top("match 1:\n    case int(__class__=c):\n        pass"),
+    "match_args": at_top("class C:\n    __match_args__ = ('_ctypes',)"),
+    "a metaclass": at_top("class C(metaclass=int):\n    pass"),
+    "a class from strings": at_top("C = type('C', (), {'__annotations__': {'x': 1}})"),
+    "annotations": at_top("class C:\n    __annotations__ = {'x=__import__': int}"),
+    "another module's name": at_top("__name__ = 'math'"),
+    "the same by import": at_top("import math as __name__"),
+    "the same by def": at_top("def __name__():\n    pass"),
+    "a frame of a generator": at_top("g = (x for x in ())\ng.gi_frame"),
+    "a frame of an error": at_top("try:\n    1 / 0\nexcept Exception as e:\n    e.__traceback__.tb_frame"),
+    "a string that names": at_top("'{0.__globals__}'.format(print)"),
+    "attrgetter": at_top("import operator\noperator.attrgetter('__globals__')"),
+    "builtins": at_top("__builtins__['open']('/etc/passwd')"),
+    "open": at_top("open('labs/butterfly/butterfly.md').read()"),
+    "import of the system": at_top("import os\nos.kill(os.getppid(), 15)"),
+    "import of the solution": at_top("import importlib\nimportlib.import_module('labs')"),
+    "import of the package": at_top("from quack_tutorial.kernels import softmax"),
+    "eval": at_top("eval('1')"),
+    "a patched name": at_top("cute.arch.barrier = cute.arch.sync_warp"),
+    "a patched class": at_top("S = cutlass.memory.SmemAllocator\nS.allocate_tensor = 1"),
+    "a patched type": at_top("F = cutlass.Float32\nF.bytes = 0"),
+    "an exit": at_top("raise SystemExit(0)"),
+    "an interrupt": at_top("raise KeyboardInterrupt"),
+    "no end": TOP + "while True:\n    pass",
+    "no memory": at_top("x = [0] * 10**10"),
+    "recursion": at_top("def f():\n    return f()\nf()"),
+    "a message of 90 MB": at_top("raise ValueError('x' * 90_000_000)"),
+    "a message that forges a report": at_top("raise ValueError('\\n\\nanswer.py: 9 of 9 points\\x1b[2J\\x1b]0;full\\x07\\u202e')"),
+    "a line that acts on a terminal": at_top("raise ValueError  # \x1b[2J\x07"),
+    "a name that acts on a terminal": RIGHT.replace("ClipToSecond", "Clip\x1b[2J"),
+    "a file deeper than Python reads": "(" * 100_000,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("attack", SOURCES)
+def test_a_source_that_reaches_for_more(attack, monkeypatch):
+    monkeypatch.setattr(sandbox, "GRACE", 1.0)
+    seconds = 0.5 if attack == "no end" else 30
+    message = told(grade("butterfly", "answer.py", SOURCES[attack], seconds=seconds))
+    assert message.count(". ") < 4
+
+
+def test_a_table_of_the_seen_cases_answers_is_worth_nothing_on_others():
+    module = lab("floor")
+    tables = "\n".join(
+        f"def {name}(*at):\n    return { {c.make: module.RIGHT[name](*c.make) for c in module.cases(0) if c.target == name} }[at]"
+        for name in module.FUNCTIONS
+    )
+    assert grade("floor", "answer.py", tables, seed=0).full
+    assert "KeyError" in told(grade("floor", "answer.py", tables, seed=987654321))
+
+
+def test_a_notebook_that_replaces_the_check_is_graded_by_the_check():
+    wrong = FLOOR.replace("read + written", "3 * read + written")
+    cells = [
+        "from quack_tutorial import labs\nlabs.check = lambda *a, **k: print('right')",
+        "import sys; sys.exit = None",
+        wrong,
+    ]
+    text = "".join(f"```{{code-cell}}\n{cell}\n```\n" for cell in cells)
+    assert told(grade("floor", "answer.md", text))
+
+
+def test_an_error_says_little_of_the_hidden_numbers():
+    text = FLOOR.replace(
+        "def softmax_bytes(M, N, itemsize):\n", "def softmax_bytes(*a):\n    raise ValueError(str(a) * 10**6)\n"
+    )
+    assert text != FLOOR
+    assert len(told(grade("floor", "answer.py", text, seed=7))) <= 1500
+
+
+EVERYTHING = (
+    TOP
+    + """
+@cute.jit
+def helper(x):
+    return x + 1
+
+
+class Kernel:
+    def __init__(self, n):
+        self.n = n
+
+    @cute.jit
+    def __call__(self, mX: cute.Tensor, mY: cute.Tensor):
+        cute.printf("", mX, self.kernel, helper, mX.shape, mX.layout)
+        self.kernel(mX, mY).launch(grid=[1, 1, 1], block=[32, 1, 1])
+
+    @cute.kernel
+    def kernel(self, mX: cute.Tensor, mY: cute.Tensor):
+        tidx, _, _ = cute.arch.thread_idx()
+        smem = cutlass.memory.SmemAllocator()
+        sX = smem.allocate_tensor(cutlass.Float32, cute.make_layout(32), 16)
+        rX = cute.make_rmem_tensor(4, cutlass.Float32)
+        rX.fill(0.0)
+        atom = cute.make_copy_atom(cute.nvgpu.CopyUniversalOp(), cutlass.Float32, num_bits_per_copy=32)
+        tiled = cute.make_tiled_copy_tv(atom, cute.make_layout((1, 32)), cute.make_layout((1, 1)))
+        cX = cute.make_identity_tensor(mX.shape)
+        cute.printf("", self, self.kernel, helper, mX, mX.iterator, mX[0, None], cute.local_tile(mX, (1, 32), (0, 0)), tidx,
+                    tidx < 3, smem, sX, sX.iterator, rX, rX.iterator, rX.load(), atom, tiled, tiled.get_slice(tidx), cX, cX[0, 1],
+                    cute.make_swizzle(2, 2, 3))
+        mY[0, tidx] = helper(mX[0, tidx])
+"""
+)
+
+
+def reachable(hidden, monkeypatch):
+    """(path, object) of what no submission should hold, and attributes lead to from what a kernel sees."""
+    seen, found = {}, []
+    monkeypatch.setitem(vars(names.CUTE), "printf", lambda *shown: waiting.extend((x, type(x).__name__) for x in shown))
+    waiting = collections.deque([(names.CUTLASS, "cutlass")])
+    x = np.zeros((1, 32), np.float32)
+    answers = submission.load("answer.py", EVERYTHING, "Kernel")
+    (outcome,) = trial.outcomes(answers, [Case("one", (1,), {"mX": x}, {"mY": x.copy()})])
+    assert (outcome.outputs["mY"] == 1).all() and len(waiting) > 25
+    interpreter = (types.ModuleType, types.FrameType, types.CodeType, types.TracebackType, np.ndarray, np.dtype)
+    while waiting:
+        one, path = waiting.popleft()
+        if id(one) in seen or isinstance(one, (int, float, str)):
+            continue
+        seen[id(one)] = one
+        if isinstance(one, interpreter) or (isinstance(one, dict) and "__builtins__" in one):
+            found.append((path, one))
+            continue
+        if isinstance(one, (dict, list, tuple, set, frozenset)):
+            inside = one.values() if isinstance(one, dict) else one
+            waiting.extend((part, f"{path}[...]") for part in inside)
+        for name in dir(one):
+            if not name.startswith("__") and name not in hidden and path.count(".") < 8:
+                try:
+                    waiting.append((getattr(one, name), f"{path}.{name}"))
+                except Exception:  # what the simulator does not have
+                    continue
+    return found
+
+
+def test_no_attributes_lead_from_a_kernel_to_arrays_or_the_interpreter(monkeypatch):
+    refused = permitted.HIDDEN | permitted.REFUSED_ATTRIBUTES
+    assert reachable(refused, monkeypatch) == []
+    for name in ("memory", "a", "carrier"):  # the walk would find what is behind them
+        assert reachable(refused - {name}, monkeypatch), name
+
+
+# What a process with native code can reach ------------------------------------------------------------------------------
+
+NATIVE = """
+import ctypes, os, resource, signal, socket, subprocess, sys, threading, time
+from pathlib import Path
+from quack_tutorial.labs.limits import limit
+limit(20, 2**31)
+def write(path, size):
+    with open(path, 'wb') as f:
+        for _ in range(size >> 20):
+            f.write(bytes(2**20))
+try:
+    got = (lambda: {attack})()
+except BaseException as error:
+    got = None
+print('reached' if got else 'kept in')
+"""
+CALLS = {
+    "a fork": "os.fork() >= 0",
+    "a fork by the C library": "ctypes.CDLL(None).fork() >= 0",
+    "a program": "subprocess.run(['/bin/true']).returncode == 0",
+    "a program in its place": "os.execv('/bin/echo', ['echo', 'reached'])",
+    "a thread": "threading.Thread(target=time.sleep, args=(1,)).start() is None",
+    "a socket": "socket.socket()",
+    "a pair of sockets": "socket.socketpair()",
+    "a signal to the parent": "os.kill(os.getppid(), signal.SIGTERM) is None",
+    "a signal to everybody": "os.kill(-1, signal.SIGKILL) is None",
+    "a debugger": "ctypes.CDLL(None).ptrace(16, os.getppid(), 0, 0) == 0",
+    "a file of 100 MB": "signal.signal(signal.SIGXFSZ, signal.SIG_IGN) and write('/tmp/x', 10**8) is None",
+    "a limit lifted": "resource.setrlimit(resource.RLIMIT_AS, (2**40, 2**40)) is None",
+    "a name space": "ctypes.CDLL(None).unshare(0x10000000) == 0",
+}
+VIEWS = {
+    "the labs": "list(Path({labs!r}).iterdir())",
+    "the tests": "Path({tests!r}, 'conftest.py').exists()",
+    "the home": "[p for p in Path({home!r}).iterdir() if not sys.prefix.startswith(str(p))]",
+    "the users": "open('/etc/passwd').read()",
+    "a key in the environment": "[v for v in os.environ.values() if 'a secret' in v]",
+    "other processes": "os.path.exists('/proc/1') or os.getppid() > 100",
+    "the other submissions": "Path({other!r}).exists()",
+    "the package, to change it": "open('/sandbox/quack_tutorial/labs/grade.py', 'a')",
+    "Python, to change it": "open(os.__file__, 'a')",
+    "its job, to change it": "open('/job/job.json', 'a')",
+    "a pipe in its job": "os.mkfifo('/job/result.json') is None",
+    "the root": "open('/x', 'w')",
+    "devices": "os.listdir('/dev') != ['null']",
+    "the disk": "[write(f'/tmp/{{i}}', 10**7) for i in range(8)]",
+    "shared memory": "open('/dev/shm/x', 'w')",
+}
+
+
+def kept_in(attack, folder):
+    status, data = sandbox.run(folder, ("-c", NATIVE.format(attack=attack)), 20)
+    assert data in (b"kept in\n", b""), (status, data)
+    return status
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="system calls are filtered on Linux")
+@pytest.mark.parametrize("without", [False, True], ids=["sandbox", "limits alone"])
+@pytest.mark.parametrize("attack", CALLS)
+def test_the_kernel_refuses(attack, without, tmp_path, monkeypatch):
+    if without:
+        monkeypatch.setattr(sandbox, "problem", lambda: "none is wanted here")
+    assert kept_in(CALLS[attack], tmp_path) == 0
+
+
+@pytest.mark.skipif(sandbox.problem() is not None, reason=sandbox.problem() or "")
+@pytest.mark.parametrize("attack", VIEWS)
+def test_nothing_is_there_but_python_the_package_and_the_job(attack, tmp_path, root, monkeypatch):
+    monkeypatch.setenv("KEY", "a secret")
+    (tmp_path / "job").mkdir()
+    (tmp_path / "other").mkdir()
+    (tmp_path / "job" / "job.json").write_text("{}", encoding="utf-8")
+    places = {"labs": root / "labs", "tests": root / "tests", "home": Path.home(), "other": tmp_path / "other"}
+    assert all(place.exists() for place in places.values())
+    assert kept_in(VIEWS[attack].format(**{name: str(place) for name, place in places.items()}), tmp_path / "job") == 0
+    assert [file.name for file in (tmp_path / "job").iterdir()] == ["job.json"]
+
+
+# What the grader believes -----------------------------------------------------------------------------------------------
+
+CASES = [case for case in lab("butterfly").cases(0) if not case.target][:1]
+
+
+def zipped(files, kind=zipfile.ZIP_DEFLATED):
+    """A zip file of {name: bytes}."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", kind) as file:
+        for name, content in files.items():
+            file.writestr(name, content)
+    return out.getvalue()
+
+
+def npz(**arrays):
+    out = io.BytesIO()
+    np.savez_compressed(out, **arrays)
+    return out.getvalue()
+
+
+def result(**changes):
+    """A worker's result.json for CASES, changed."""
+    return json.dumps({"outcomes": [{"findings": [], "parameters": ["mX", "mY"], "answer": None} | changes]}).encode()
+
+
+def header(shape):
+    """A .npy that says it has a shape and holds nothing."""
+    out = io.BytesIO()
+    np.lib.format.write_array_header_1_0(out, {"descr": "<f4", "fortran_order": False, "shape": shape})
+    return out.getvalue()
+
+
+M, N = CASES[0].outputs["mY"].shape
+BACK = {
+    "nothing that is a zip": b"full marks",
+    "an empty zip": zipped({}),
+    "a zip bomb": zipped({"result.json": bytes(2**27)}),
+    "a zip bomb in an array": zipped({"result.json": result(), "0.out.npz": zipped({"mY.npy": bytes(2**27)})}),
+    "a header of a petabyte": zipped({"result.json": result(), "0.out.npz": zipped({"mY.npy": header((2**48,))})}),
+    "a header of too little": zipped({"result.json": result(), "0.out.npz": zipped({"mY.npy": header((1, 1)) + bytes(400)})}),
+    "objects": zipped({"result.json": result(), "0.out.npz": npz(mY=np.array([[{}]], object))}),
+    "another shape": zipped({"result.json": result(), "0.out.npz": npz(mY=np.zeros((1, 1), np.float32))}),
+    "another type": zipped({"result.json": result(), "0.out.npz": npz(mY=np.zeros((M, N), complex))}),
+    "another name": zipped({"result.json": result(), "0.out.npz": npz(mZ=np.zeros((M, N), np.float32))}),
+    "no trace": zipped({"result.json": result(), "0.out.npz": npz(mY=np.zeros((M, N), np.float32))}),
+    "a trace that is none": zipped(
+        {"result.json": result(), "0.out.npz": npz(mY=np.zeros((M, N), np.float32)), "0.trace.npz": npz(x=np.zeros(1))}
+    ),
+    "no outcomes": zipped({"result.json": b"{}"}),
+    "too few outcomes": zipped({"result.json": b'{"outcomes": []}'}),
+    "too deep": zipped({"result.json": b"[" * 200_000}),
+    "a number of a million digits": zipped({"result.json": b'{"outcomes": ' + b"9" * 10**6 + b"}"}),
+    "a list": zipped({"result.json": b"[1]"}),
+    "names that are none": zipped({"result.json": result(parameters=["mX", "\x1b[2J"])}),
+    "findings without end": zipped({"result.json": result(findings=[{"kind": "x", "message": "x", "lines": []}] * 10**5)}),
+    "a finding of numbers": zipped({"result.json": result(findings=[{"kind": 1, "message": 2, "lines": []}])}),
+    "a finding with more": zipped({"result.json": result(findings=[{"kind": "x", "message": "", "lines": [], "points": 9}])}),
+    "a refusal of numbers": zipped({"result.json": b'{"refused": {"kind": 1, "message": 2, "lines": 3}}'}),
+    "a refusal that is none": zipped({"result.json": b'{"refused": "no"}'}),
+}  # fmt: skip
+
+
+def sends(code, monkeypatch):
+    """Let this code be what answers for a submission, after what sets its limits."""
+    start = "import os, sys, time, zipfile; from quack_tutorial.labs.limits import limit; limit(3, 2**31)\n"
+    monkeypatch.setattr(sandbox, "WORKER", ("-c", start + code))
+
+
+@pytest.mark.parametrize("attack", BACK)
+def test_what_is_no_result_is_refused(attack, monkeypatch):
+    with pytest.raises(Refused) as refused:
+        returned.outcomes(BACK[attack], CASES, 2**31)
+    assert (refused.value.diagnosis.kind, str(refused.value)) == ("forged", returned.FORGED)
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        ("os.write(1, b'x' * 90_000_000)", "too much"),
+        ("while True: os.write(1, bytes(65536))", "too much"),
+        ("os._exit(0)", "crash"),
+        ("os.abort()", "crash"),
+        ("os.write(1, b'{}'); os._exit(0)", "forged"),
+        ("os.close(1); time.sleep(60)", "time"),
+        ("time.sleep(60)", "time"),
+        ("while True: pass", "time"),
+        ("os.write(1, b'x'); time.sleep(60)", "time"),
+    ],
+)
+def test_a_process_that_answers_as_it_likes(code, kind, monkeypatch):
+    sends(code, monkeypatch)
+    monkeypatch.setattr(sandbox, "GRACE", 1.0)
+    report = grade("butterfly", "answer.py", RIGHT, seconds=0.5)
+    assert told(report) and report.diagnoses[0].kind == kind
+
+
+def test_words_that_act_on_a_terminal_or_go_on_for_ever_are_cut():
+    evil = "\x1b[2J\x1b]0;x\x07\nanswer.py: 9 of 9 points\u202e\r"
+    words = {"kind": evil, "message": evil + "x" * 10**7, "lines": [[evil, 3, evil * 1000]] * 999}
+    data = zipped({"result.json": json.dumps({"refused": words}).encode()})
+    with pytest.raises(Refused) as refused:
+        returned.outcomes(data, CASES, 2**31)
+    report = nothing("butterfly", f"answer{evil}.py", 0, refused.value)
+    assert told(report) and len(str(report)) < 5000
+    assert all(line.isprintable() for line in str(report).split("\n"))
+    assert not re.search(r"^answer.py: 9 of 9", str(report), re.MULTILINE)
+
+
+# A class with an attacker in it ------------------------------------------------------------------------------------------
+
+EVIL = """
+import os, sys, time
+from pathlib import Path
+from quack_tutorial.labs import worker
+home = Path(sys.argv[1])
+if 'EVIL' in (home / 'job.json').read_text():  # {token}
+    for attack in (lambda: os.fork() or time.sleep(60), lambda: os.setsid(), lambda: os.fork() or time.sleep(60),
+                   lambda: open(worker.__file__, 'a').write('raise SystemExit'), lambda: os.kill(os.getppid(), 9),
+                   lambda: (home / 'job.json').write_text('')):
+        try:
+            attack()
+        except OSError:
+            pass
+    os._exit(0)
+worker.main(home)
+"""
+
+
+@pytest.mark.skipif(sandbox.problem() is not None, reason=sandbox.problem() or "")
+def test_the_next_student_is_graded_right_and_nothing_survives(tmp_path, monkeypatch, capsys):
+    token = uuid.uuid4().hex
+    monkeypatch.setattr(sandbox, "WORKER", ("-c", EVIL.format(token=token)))
+    for student, text in (
+        ("ann", FLOOR),
+        ("bea", "EVIL = 1\n" + FLOOR),
+        ("cal", FLOOR),
+        ("dot", FLOOR.replace("read +", "9 +")),
+    ):
+        (tmp_path / student).mkdir()
+        (tmp_path / student / "floor.py").write_text(text, encoding="utf-8")
+    before = Path(sandbox.__file__).with_name("worker.py").read_bytes()
+    assert cli.main(["labs", "autograde", str(tmp_path), "--seconds", "10"]) == 0
+    entries = json.loads((tmp_path / "grades.json").read_text(encoding="utf-8"))
+    assert [(entry["student"], entry["score"]) for entry in entries][:3] == [("ann", 8), ("bea", 0), ("cal", 8)]
+    assert 0 < entries[3]["score"] < 8
+    assert Path(sandbox.__file__).with_name("worker.py").read_bytes() == before
+    alive = [file for file in Path("/proc").glob("[0-9]*/cmdline") if token.encode() in readable(file)]
+    assert alive == [] and capsys.readouterr().err == ""
+
+
+def readable(file):
+    """A file's bytes, or none if its process has ended."""
+    try:
+        return file.read_bytes()
+    except OSError:
+        return b""
