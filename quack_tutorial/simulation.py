@@ -7,7 +7,7 @@ import inspect
 import io
 import re
 import textwrap
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -109,15 +109,18 @@ def simulate(
         watch = WATCHED.pop()
         try:
             options = {"max_steps": max_steps, "fill": fill, "dynamic": dynamic} | watch.options
+            HISTORY.append(watch.launches)
             run = simulate(function, *args, **options, **kwargs)
         finally:
+            HISTORY.pop()
             WATCHED.append(watch)
         watch.runs.append(run)
         return run
     if schedule not in SCHEDULES:
         raise ValueError(f"schedule={schedule!r}: choose one of {', '.join(SCHEDULES)}")
     recorder = TraceRecorder(record_values=values) if check else None
-    state = RunState(recorder, schedule, seed, max_steps, blocks, fill)
+    before = list(HISTORY[-1]) if HISTORY else None
+    state = RunState(recorder, schedule, seed, max_steps, blocks, fill, may_still_run=before)
     poison = _Poison(function, args, kwargs) if check else None
     outer = STATE.run, STATE.group, STATE.loops
     STATE.run, STATE.group, STATE.loops = state, None, 0
@@ -152,7 +155,7 @@ def simulate(
             # A block that reads too early may end too early as well: the read is the cause.
             findings.sort(key=lambda finding: finding.kind != "read before arrival")
         if not findings:
-            options = {"max_steps": max_steps, "max_blocks": blocks, "fill": fill + 1}
+            options = {"max_steps": max_steps, "max_blocks": blocks, "fill": fill + 1, "may_still_run": before}
             again = lambda state: _silently(state, function, args, kwargs, dynamic)  # noqa: E731
 
             def in_order(**looks_for):
@@ -161,6 +164,8 @@ def simulate(
             found, observations = poison.reaches(trace, lambda: again(RunState(None, **options)), in_order)
             findings += found
         observations = (*state.notes, *observations)
+    if HISTORY:
+        HISTORY[-1][:] = state.may_still_run or []
     printed = tuple(text for _, _, text in state.printed)
     return Run(trace, tuple(findings), printed, state.smem_bytes, observations)
 
@@ -169,9 +174,11 @@ def simulate(
 class _Watch:
     runs: list
     options: dict
+    launches: list = field(default_factory=list)  # those that may still run as the next one starts
 
 
 WATCHED: list = []  # of _Watch, innermost last
+HISTORY: list = []  # of the launches on the stream that may still run, where a watch knows them
 
 
 @contextlib.contextmanager
@@ -362,7 +369,8 @@ class _Arguments:
     def argument(self, x, name: str, annotation: str):
         if is_tensor(x):
             dynamic = self.dynamic.get(name, ()) if isinstance(self.dynamic, dict) else self.dynamic
-            return global_tensor(x, name, self.space, dynamic)
+            tensor = global_tensor(x, name, self.space, dynamic)
+            return tensor.pointer if "Pointer" in annotation else tensor
         if isinstance(x, (tuple, list)):
             return type(x)(self.argument(v, f"{name}[{i}]", annotation) for i, v in enumerate(x))
         return cross(self.mapper.map(x), annotation)

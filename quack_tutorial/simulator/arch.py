@@ -115,6 +115,25 @@ def _mask_of(mask) -> np.ndarray:
     return ((constant_number(mask, "the shuffle mask") & 0xFFFFFFFF) >> np.arange(WARP, dtype=np.int64)) & 1 == 1
 
 
+def _by_mask(mask, run):
+    """run(mask), once for each mask that lanes here have: each half of a warp may name its own lanes."""
+    if not isinstance(mask, Value) or mask.a.size == 1:
+        return run(mask)
+    g = group()
+    wide = np.broadcast_to(mask.a, g.shape)
+    kinds = np.unique(wide[g.active()]).tolist()
+    result = None
+    for kind in kinds:
+        chosen = wide == kind
+        if len(kinds) > 1:
+            g.push(chosen)
+        one = run(kind)
+        if len(kinds) > 1:
+            g.pop()
+        result = one if result is None else Value(one.dtype, np.where(chosen, one.a, result.a))
+    return result
+
+
 def _require_all(mask, what: str) -> None:
     """Every lane that the mask names must arrive, and no other: a missing one hangs or returns anything, another gets anything."""
     named = _mask_of(mask)
@@ -225,6 +244,10 @@ def shuffle_source(kind: ShuffleKind, offset, clamp_bits: int) -> np.ndarray:
 
 
 def _shuffle(value, offset, kind: ShuffleKind, mask, clamp):
+    return _by_mask(mask, lambda one: _shuffle_of(value, offset, kind, one, clamp))
+
+
+def _shuffle_of(value, offset, kind: ShuffleKind, mask, clamp):
     if isinstance(value, TensorSSA):
         raise fail("language", "a shuffle moves one number a lane, not a vector; shuffle its elements one by one")
     value = scalar(value)
@@ -321,6 +344,10 @@ def warp_redux_sync(value, kind: str, mask_and_clamp=FULL_MASK, **flags):
     value = scalar(value)
     if value.dtype.is_float:
         raise fail("language", "redux.sync takes 32-bit integers on Hopper; reduce floats by shuffles")
+    return _by_mask(mask_and_clamp, lambda mask: _redux(value, kind, mask))
+
+
+def _redux(value: Value, kind: str, mask_and_clamp) -> Value:
     _require_all(mask_and_clamp, "redux")
     lanes, named = _lanes(value.a), _mask_of(mask_and_clamp) & _active_lanes()
     bits = lanes.astype(np.uint32)
@@ -357,26 +384,33 @@ def _all_lanes(x, dtype) -> Value:
 
 def vote_ballot_sync(pred, mask=FULL_MASK, loc=None, ip=None):
     bits = lambda yes, on: ((yes & on).astype(np.uint64) << np.arange(WARP, dtype=np.uint64)).sum(axis=2)  # noqa: E731
-    return _all_lanes(_vote(pred, mask, bits).astype(np.uint32).view(np.int32), Int32)
+    return _by_mask(mask, lambda one: _all_lanes(_vote(pred, one, bits).astype(np.uint32).view(np.int32), Int32))
 
 
 def vote_any_sync(pred, mask=FULL_MASK, loc=None, ip=None):
-    return _all_lanes(_vote(pred, mask, lambda yes, on: (yes & on).any(axis=2)), Boolean)
+    some = lambda yes, on: (yes & on).any(axis=2)  # noqa: E731
+    return _by_mask(mask, lambda one: _all_lanes(_vote(pred, one, some), Boolean))
 
 
 def vote_all_sync(pred, mask=FULL_MASK, loc=None, ip=None):
-    return _all_lanes(_vote(pred, mask, lambda yes, on: (yes | ~on).all(axis=2)), Boolean)
+    every = lambda yes, on: (yes | ~on).all(axis=2)  # noqa: E731
+    return _by_mask(mask, lambda one: _all_lanes(_vote(pred, one, every), Boolean))
 
 
 def vote_uni_sync(pred, mask=FULL_MASK, loc=None, ip=None):
     uniform = lambda yes, on: (yes | ~on).all(axis=2) | ~(yes & on).any(axis=2)  # noqa: E731
-    return _all_lanes(_vote(pred, mask, uniform), Boolean)
+    return _by_mask(mask, lambda one: _all_lanes(_vote(pred, one, uniform), Boolean))
 
 
 def sync_warp(mask=FULL_MASK, loc=None, ip=None):
+    _by_mask(mask, _sync_lanes)
+
+
+def _sync_lanes(mask) -> Value:
     _require_all(mask, "sync_warp")
     _one_waited_for_all(WARP, _mask_of(mask))
     record_event(Op.SYNC_WARP)
+    return Value(Boolean, np.array([[True]]))
 
 
 # ---- the kernel before ----------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@
 | ex2, lg2, rcp, rsqrt, sqrt, sin, cos, tanh .approx{.ftz}.f32        | within the documented error                           |
 | mapa, st.async, mbarrier.init, mbarrier.arrive{.expect_tx}         | as cute.arch has them, on addresses                   |
 | ld, st of .global and .shared{::cta}{.v2, .v4}                     | one access                                            |
+| atom, red; ld.acquire, st.release, and relaxed ones                | as cute.arch has atomics                             |
 | fence, membar, bar.warp.sync, griddepcontrol, cp.async groups, popc | as cute.arch has them                                 |
 
 An address is a number (`ptr.toint()`), as mapa gives one. Sources: PTX ISA 9.0. Anything else is refused by its opcode.
@@ -85,6 +86,8 @@ APPROXIMATE = {
     "cos": np.cos,
     "tanh": np.tanh,
 }
+ATOMICS = frozenset("add max min and or xor exch cas".split())
+ORDERED = frozenset("acquire release acq_rel relaxed volatile".split())
 STATEMENT = re.compile(r"(?:@(?P<not>!?)(?P<guard>[%$\w]+)\s+)?(?P<opcode>[a-z][\w.:]*)\s*(?P<operands>.*)", re.DOTALL)
 
 
@@ -195,7 +198,7 @@ class _Machine:
         x, more = self.registers.get(name.strip()), int(offset or 0)
         if x is None:
             raise not_simulated(f"inline_asm with the address {text}")
-        if isinstance(x, m.Pointer) and x.memspace is space:
+        if isinstance(x, m.Pointer) and (space is None or x.memspace is space):
             if not more:
                 return x if x.dtype.itemsize == dtype.itemsize else x.recast(dtype)
             x = x.toint()
@@ -244,6 +247,10 @@ class _Machine:
             self.set(operands[0], Value(dtype, np.where(self.value(operands[3], Boolean).a, yes.a, no.a)))
         elif base == "popc":
             self.set(operands[0], convert(arch.popc(self.value(operands[1], dtype)), Uint32))
+        elif base in ("ld", "st") and ORDERED & set(parts) and dtype is not None:
+            self.ordered(base, parts, dtype, operands)
+        elif base in ("atom", "red") and dtype is not None:
+            self.atomic(base, parts, dtype, operands)
         elif base in ("ld", "st") and "async" not in parts and dtype is not None and _space(parts) is not None:
             self.access(base, parts, dtype, operands)
         elif opcode.startswith("mapa"):
@@ -286,17 +293,39 @@ class _Machine:
             raw = dtype.encode(np.stack(words, axis=-1)).view(pointer.dtype.storage)
             m.write_raw(pointer, offsets, raw, count, None, None)
 
+    def ordered(self, base, parts, dtype, operands) -> None:
+        """A load or store that other threads' atomics may meet: ld.acquire, st.release, relaxed ones."""
+        where, what = operands if base == "st" else operands[::-1]
+        pointer, order = self.pointer(where, dtype, _space(parts)), next(part for part in parts if part in ORDERED)
+        if base == "ld":
+            self.set(what, arch._run_atomic("or", pointer.recast(_word(dtype)), convert(0, _word(dtype)), order))
+        else:
+            arch._run_atomic("exch", pointer, self.value(what, dtype), order)
+
+    def atomic(self, base, parts, dtype, operands) -> None:
+        target, where, *given = operands if base == "atom" else ["_", *operands]
+        name = next((part for part in parts if part in ATOMICS), None)
+        if name is None:
+            raise not_simulated(f"inline_asm of {base}.{'.'.join(parts)}")
+        pointer, order = self.pointer(where, dtype, _space(parts)), next((p for p in parts if p in ORDERED), None)
+        values = [self.value(text, dtype) for text in given]
+        if name == "cas":
+            old = arch._run_atomic("cas", pointer, values[1], order, values[0].a)
+        else:
+            old = arch._run_atomic(name, pointer, values[0], order)
+        if target != "_":
+            self.set(target, old)
+
     def map_address(self, operands) -> None:
         target, source, rank = operands
         offset = m.pointer_at(Uint8, _address(self.registers[source]), Space.SMEM)
-        mapped = cluster.map_dsmem_ptr(offset, self.value(rank, Int32))
-        first = group().rows[:, None] // group().launch.cluster_size * group().launch.cluster_size
-        place = np.asarray(mapped.offset) | ((mapped.rows - first + 1) << m.CLUSTER_SHIFT)
-        self.set(target, Value(Int32, np.atleast_2d(place).astype(np.int32)))
+        self.set(target, convert(cluster.map_dsmem_ptr(offset, self.value(rank, Int32)).toint(), Int32))
 
     def store_async(self, dtype, operands) -> None:
         where, what, barrier = operands
         words = tuple(_as(self.value(name.strip(), dtype), dtype) for name in what.strip("<>").split(","))
+        if dtype.width == 64:
+            words = tuple(half for word in words for half in _halves(_as(word, Int64)))
         target, mbar = self.pointer(where, dtype, Space.SMEM), self.pointer(barrier, Int64, Space.SMEM)
         if target.rows is None or mbar.rows is None:
             raise fail("language", "st.async takes addresses of the cluster: give them to mapa first")
@@ -321,6 +350,9 @@ class _Machine:
             asynchronous.cp_async_commit_group()
         elif opcode in ("cp.async.wait_group", "cp.async.wait_all"):
             asynchronous.cp_async_wait_group(int(operands[0]) if operands else 0)
+        elif opcode.startswith("vote.sync.") and parts[1] in ("ballot", "any", "all", "uni"):
+            vote = getattr(arch, f"vote_{parts[1]}_sync")
+            self.set(operands[0], vote(self.value(operands[1], Boolean), self.value(operands[2], Int64)))
         elif opcode == "bar.warp.sync":
             arch.sync_warp(self.value(operands[0], Int64))
         elif opcode == "griddepcontrol.wait":
@@ -338,8 +370,18 @@ class _Machine:
             raise not_simulated(f"inline_asm of {opcode}")
 
 
+def _halves(word: Value) -> tuple:
+    """The low and the high 32 bits of 64."""
+    return convert(word, Int32), convert(word >> 32, Int32)
+
+
 def _address(x) -> Value:
     return x.toint() if isinstance(x, m.Pointer) else convert(x, Int64)
+
+
+def _word(dtype):
+    """The unsigned integer as wide as a type."""
+    return TYPES[f"u{dtype.width}"]
 
 
 def _space(parts) -> Space | None:

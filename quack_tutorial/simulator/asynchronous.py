@@ -37,7 +37,8 @@ class AsyncCopy:
         index = self.source_index if self.lanes is None else np.where(self.lanes, self.source_index, 0)
         raw = m.gather(self.source_flat, index, self.width)
         if self.lanes is not None:
-            raw = np.where(np.repeat(self.lanes, self.width, axis=2), raw, 0)
+            lanes = np.broadcast_to(self.lanes, np.broadcast_shapes(self.lanes.shape, index.shape))
+            raw = np.where(np.repeat(lanes, self.width, axis=2), raw, 0)
         m.scatter(self.target_flat, self.target_index, raw.astype(self.target_flat.dtype), self.width, self.writing)
 
     def orphaned(self) -> None:

@@ -80,7 +80,13 @@ TABLE = {
         Line("AddressSpace", EXACT, NAMES, "gmem, smem, rmem"),
         Line("Constexpr", ANNOTATION, BOUNDS),
         Line("Numeric", ANNOTATION, NAMES),
+        Line("Float", ANNOTATION, OTHERS),
+        Line("dsl_user_op", EXACT, OTHERS),
     ),
+    "cutlass.base_dsl": (Line("BaseDSL", EXACT, OTHERS, "its architecture, which is sm_90a"),),
+    "cutlass.base_dsl.enums": (Line("Arch", EXACT, OTHERS),),
+    "cutlass.base_dsl.typing": (Line("Vector", EXACT, OTHERS, "from_elements, bitcast, to_elements"),),
+    "cutlass.experimental.primitives": (Line("redux_sync ReductionKind", EXACT, OTHERS, "of integers"),),
     "cutlass.memory": (Line("SmemAllocator", EXACT, OPERATIONS, "swizzles as composed layouts"),),
     "cutlass.utils": (Line("SmemAllocator", EXACT, NAMES, "swizzles as composed layouts"),),
     "cute": (
@@ -116,7 +122,7 @@ TABLE = {
         Line("CacheEvictionPriority", IGNORED, NAMES, "a cache hint"),
         Line("compile", EXACT, SCRIPT, "in a file that runs on the simulator: see `script`"),
         Line(
-            "idx2crd repeat_like filter_zeros local_partition is_static flatten_to_tuple make_ptr recast_ptr",
+            "prepend_ones idx2crd repeat_like filter_zeros local_partition is_static flatten_to_tuple make_ptr recast_ptr print_tensor",
             EXACT,
             OTHERS,
         ),
@@ -142,6 +148,7 @@ TABLE = {
         Line("warp_redux_sync warp_reduction warp_reduction_sum warp_reduction_max", EXACT, OPERATIONS),
         Line("fmax fmin popc", EXACT, OPERATIONS),
         Line("clz activemask atomic_cas", EXACT, OTHERS),
+        Line("elect_one", EXACT, NAMES, "after `with`"),
         Line("exp exp2 rcp_approx", BOUND, OPERATIONS),
         Line(
             "atomic_add atomic_max atomic_min atomic_and atomic_or atomic_xor atomic_exch",
@@ -169,8 +176,8 @@ TABLE = {
             "inline_ptx",
             EXACT,
             INLINE_PTX,
-            "only createpolicy.fractional, ld.global of .b32, .v2.b32 and .v4.b32, and cp.async.bulk from global to shared "
-            "memory, with or without a cache hint, which changes nothing",
+            "createpolicy.fractional, ld.global, cp.async.bulk from global to shared memory, with or without a cache hint, which "
+            "changes nothing; and what llvm.inline_asm may say, see `assembly`",
         ),
         Line(
             "griddepcontrol_wait",

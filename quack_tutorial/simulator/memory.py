@@ -220,6 +220,7 @@ class Pointer:
         return base + np.asarray(self.offset, np.int64) * self.dtype.itemsize
 
     max_alignment = property(lambda self: self.alignment)
+    ptr = property(lambda self: self)  # of a number in a cute.struct
 
     @property
     def llvm_ptr(self) -> Pointer:
@@ -237,7 +238,12 @@ class Pointer:
         return Pointer(self.memory, dtype, offset if offset.ndim else int(offset), self.alignment, self.rows)
 
     def toint(self, **_) -> Value:
-        return Value(Int64, np.atleast_2d(self.address()))
+        """The address as a number: of another block of the cluster its rank and one more, above the offset."""
+        if self.rows is None:
+            return Value(Int64, np.atleast_2d(self.address()))
+        g = group()
+        first = g.rows[:, None] // g.launch.cluster_size * g.launch.cluster_size
+        return Value(Int64, np.atleast_2d(self.address() | (self.rows - first + 1) << CLUSTER_SHIFT))
 
     def align(self, min_align: int, **_) -> Pointer:
         """The first pointer at or after this one whose address is a multiple of `min_align` bytes."""

@@ -12,7 +12,21 @@ import numpy as np
 
 from quack_tutorial.trace import Space
 
-from . import arch, assembly, asynchronous, cluster, copying, host, mathops, numeric, ptx, shapes, structs, swizzle
+from . import (
+    arch,
+    assembly,
+    asynchronous,
+    cluster,
+    copying,
+    dialects,
+    host,
+    mathops,
+    numeric,
+    ptx,
+    shapes,
+    structs,
+    swizzle,
+)
 from . import layout as la
 from . import layout_algebra as algebra
 from . import tensor as tn
@@ -94,6 +108,14 @@ class Annotation:
 
     def __repr__(self) -> str:
         return self._name
+
+
+class NumericAnnotation(Annotation):
+    """cutlass.Float: also what Python's own numbers of that kind are called."""
+
+    def __init__(self, name: str, zero):
+        super().__init__(name, Value)
+        self.zero = zero
 
 
 class Tokens:
@@ -252,12 +274,15 @@ def printf(*args, end="\n", **_):
         return
     g = group()
     active = g.active()
-    columns = [
-        np.broadcast_to(scalar(a).a, g.shape) if not isinstance(a, (str, TensorSSA)) else a for a in _flat_args(rest)
-    ]
+    columns = [a if isinstance(a, (str, list)) else np.broadcast_to(scalar(a).a, g.shape) for a in _flat_args(rest)]
     for b, t in zip(*np.nonzero(active)):
-        row = [c[b, t].item() if isinstance(c, np.ndarray) else c for c in columns]
+        row = [c[b, t].item() if isinstance(c, np.ndarray) else c[b][t] if isinstance(c, list) else c for c in columns]
         STATE.run.printed.append((int(g.blocks[b]), int(g.threads[t]), _formatted(first, row) + end))
+
+
+def print_tensor(tensor, **_):
+    """The values of a tensor, one line a thread."""
+    printf("{}", tensor)
 
 
 def _formatted(text: str, row) -> str:
@@ -268,6 +293,13 @@ def _flat_args(args):
     for a in args:
         if isinstance(a, tuple):
             yield from _flat_args(a)
+        elif isinstance(a, Pointer):
+            yield a.toint()
+        elif isinstance(a, tn.Tensor):
+            values = a.load().a
+            yield np.broadcast_to(values, (*group().shape, values.shape[-1])).tolist()
+        elif isinstance(a, (Layout, swizzle.ComposedLayout)):
+            yield str(a)
         elif isinstance(a, TensorSSA):
             for k in range(a.a.shape[-1]):
                 yield Value(a.dtype, a.a[..., k])
@@ -398,6 +430,11 @@ def ignore(*_, **__):
     return None
 
 
+def elect_one(**_):
+    """In `with cute.arch.elect_one():` alone, which `rewrite` turns into an `if`."""
+    raise fail("language", "cute.arch.elect_one() stands after `with`: with cute.arch.elect_one():")
+
+
 # ---- the namespaces -------------------------------------------------------------------------------------------------
 
 _ON_LAYOUT = "zipped_divide logical_divide tiled_divide flat_divide group_modes coalesce select append prepend composition".split()
@@ -413,7 +450,14 @@ _LAYOUT = (
 ).split()
 
 
-_SHAPES = (shapes.idx2crd, shapes.repeat_like, shapes.filter_zeros, shapes.local_partition, shapes.is_static)
+_SHAPES = (
+    shapes.prepend_ones,
+    shapes.idx2crd,
+    shapes.repeat_like,
+    shapes.filter_zeros,
+    shapes.local_partition,
+    shapes.is_static,
+)
 
 
 def _cute() -> dict:
@@ -423,7 +467,7 @@ def _cute() -> dict:
     members |= {t.name: t for t in numeric.TYPES.values()}
     for function in (size, rank, shape, ceil_div, cosize, size_in_bytes, make_layout, slice_, crd2idx, printf, assume):
         members[function.__name__] = function
-    for function in (*_SHAPES, recast_ptr, make_ptr, swizzle.make_swizzle, swizzle.make_composed_layout):
+    for function in (*_SHAPES, print_tensor, recast_ptr, make_ptr, swizzle.make_swizzle, swizzle.make_composed_layout):
         members[function.__name__] = function
     members["struct"] = structs.struct
     for name in _TENSOR:
@@ -493,9 +537,11 @@ ARCH = Namespace(
         "cp_async_wait_group": asynchronous.cp_async_wait_group,
         **{name: getattr(cluster, name) for name in _CLUSTER},
         "inline_ptx": ptx.inline_ptx,
+        "elect_one": elect_one,
         "griddepcontrol_launch_dependents": ignore,
     },
 )
+ARCH.__dict__["nvvm_wrappers"] = ARCH  # the module that has them
 for _own in ("elect", "flush", "shuffle_source"):  # the simulator's, not the DSL's
     ARCH.__dict__.pop(_own, None)
 MATH = Namespace(
@@ -530,7 +576,7 @@ NVGPU = Namespace(
     },
 )
 OLDER = {"make_fragment": tn.make_rmem_tensor}  # names in cute of releases before 4.8
-_T = {"i1": "Boolean", "i8": "Int8", "i16": "Int16", "i32": "Int32", "i64": "Int64"}
+_T = {"bool": "Boolean", "i1": "Boolean", "i8": "Int8", "i16": "Int16", "i32": "Int32", "i64": "Int64"}
 _T |= {"f16": "Float16", "bf16": "BFloat16", "f32": "Float32", "f64": "Float64"}
 
 
@@ -549,6 +595,10 @@ class ResultTypes:
         for short, name in _T.items():
             setattr(self, short, _type_maker(name))
 
+    @staticmethod
+    def vector(count: int, dtype: DType):
+        return dialects.VectorType(count, dtype)
+
 
 T = ResultTypes()
 LLVM = Namespace(
@@ -560,6 +610,25 @@ LLVM = Namespace(
         "StructType": Namespace("llvm.StructType", {"get_literal": assembly.literal_struct}),
     },
 )
+VECTOR = Namespace(
+    "cutlass._mlir.dialects.vector", {n: getattr(dialects, n) for n in ("from_elements", "bitcast", "extract")}
+)
+NVVM = Namespace("cutlass._mlir.dialects.nvvm", {"fmin": dialects.fmin, "fmax": dialects.fmax})
+PRIMITIVES = Namespace(
+    "cutlass.experimental.primitives",
+    {
+        "redux_sync": dialects.redux_sync,
+        "ReductionKind": Tokens(*"ADD MAX MIN UMAX UMIN AND OR XOR FMAX FMIN".split()),
+    },
+)
+BASE = Namespace(
+    "cutlass.base_dsl",
+    {
+        "BaseDSL": dialects.BaseDSL,
+        "enums": Namespace("cutlass.base_dsl.enums", {"Arch": dialects.Arch}),
+        "typing": Namespace("cutlass.base_dsl.typing", {"Vector": dialects.Vector}),
+    },
+)
 CUTE = Namespace("cute", _cute())
 CUTLASS = Namespace(
     "cutlass",
@@ -568,6 +637,7 @@ CUTLASS = Namespace(
         "cute": CUTE,
         "Constexpr": Annotation("cutlass.Constexpr"),
         "Numeric": Annotation("cutlass.Numeric", Value),
+        "Float": NumericAnnotation("cutlass.Float", 0.0),
         "const_expr": const_expr,
         "dynamic_expr": dynamic_expr,
         "range": DynamicRange,
@@ -579,13 +649,16 @@ CUTLASS = Namespace(
         "memory": Namespace("cutlass.memory", {"SmemAllocator": SmemAllocator}),
         "utils": Namespace("cutlass.utils", {"SmemAllocator": SmemAllocator}),
         "AddressSpace": SPACES,
+        "base_dsl": BASE,
+        "dsl_user_op": dsl_user_op,
+        "experimental": Namespace("cutlass.experimental", {"primitives": PRIMITIVES}),
         "cutlass_dsl": Namespace(
             "cutlass.cutlass_dsl", {"T": T, "dsl_user_op": dsl_user_op, **{t.name: t for t in numeric.TYPES.values()}}
         ),
         "_mlir": Namespace(
             "cutlass._mlir",
             {
-                "dialects": Namespace("cutlass._mlir.dialects", {"llvm": LLVM}),
+                "dialects": Namespace("cutlass._mlir.dialects", {"llvm": LLVM, "vector": VECTOR, "nvvm": NVVM}),
                 "extras": Namespace("cutlass._mlir.extras", {"types": T}),
             },
         ),
@@ -625,8 +698,26 @@ def by_name(module: str, name: str):
         places = (MATH, CUTE)
     elif "cpasync" in module:
         places = (CPASYNC, NVGPU)
+    elif "dialects" in module:
+        places = (
+            {"vector": VECTOR, "nvvm": NVVM}.get(module.partition("dialects.")[2].lstrip("_").partition("_")[0], LLVM),
+        )
+    elif "experimental" in module:
+        places = (PRIMITIVES,)
     else:
-        places = (CUTLASS, CUTE, NVGPU, CPASYNC, ARCH, CUTLASS.memory, CUTLASS.cutlass_dsl, LLVM)
+        places = (
+            CUTLASS,
+            CUTE,
+            NVGPU,
+            CPASYNC,
+            ARCH,
+            CUTLASS.memory,
+            CUTLASS.cutlass_dsl,
+            LLVM,
+            BASE,
+            BASE.enums,
+            BASE.typing,
+        )
     for place in places:
         if name in place.__dict__:
             return place.__dict__[name]

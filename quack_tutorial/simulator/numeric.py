@@ -59,6 +59,11 @@ class DType:
         return self.kind in "if"
 
     @property
+    def mlir_type(self) -> DType:
+        """What inline assembly gives a result of this type by."""
+        return self
+
+    @property
     def inf(self):
         return Value(self, np.full((1, 1), np.inf, self.carrier))
 

@@ -10,8 +10,8 @@
 
 Cache hints change nothing: there are no caches here. The operands of the third form are those of its load, then the
 predicate, an Int32, and the words of the threads where that is 0; those of the fourth the address, the predicate and the
-words. Sources: PTX ISA 9.0, createpolicy, ld, st, setp, cp.async.bulk. Not covered: any other instruction, `predicate`,
-`read_write_args`, another block's shared memory as a target.
+words. Any other text goes the way of llvm.inline_asm (`assembly`). Sources: PTX ISA 9.0, createpolicy, ld, st, setp,
+cp.async.bulk. Not covered: `predicate`, `read_write_args`, another block's shared memory as a target of a bulk copy.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import numpy as np
 
 from quack_tutorial.trace import Op, Space
 
+from . import assembly
 from . import memory as m
 from .cluster import bulk_copy
 from .context import fail, group, not_simulated
@@ -35,10 +36,6 @@ ASKING = re.compile(
     r"{ \.reg \.pred p; setp\.ne\.b32 p, {\$r\d}, 0; (mov\.b32 {\$w\d}, {\$r\d}; )+@p (?P<load>ld\.[^;]+;) }"
 )
 STORING = re.compile(r"{ \.reg \.pred p; setp\.ne\.b32 p, {\$r1}, 0; @p st\.global\.v[24]\.b32 [^;]+; }")
-KNOWN = (
-    "createpolicy.fractional, ld.global of .b32, .v2.b32 and .v4.b32, st.global of .v2.b32 and .v4.b32 under a predicate, "
-    "cp.async.bulk from global to shared memory"
-)
 CREATE = re.compile(r"createpolicy\.fractional\.L2::evict_(last|first|normal|unchanged)\.b64")
 LOAD = re.compile(
     r"ld\.global(\.L1::(evict_normal|evict_unchanged|evict_first|evict_last|no_allocate))?"
@@ -49,14 +46,14 @@ FRACTION = re.compile(r",(1\.0+|0\.0*[1-9]\d*);$")
 
 
 def inline_ptx(ptx_code, *, write_only_types=None, read_only_args=None, read_write_args=None, predicate=None, **_):
-    """One of the instructions above; anything else is refused."""
+    """One of the instructions above, or whatever inline assembly may say."""
     if not isinstance(ptx_code, str):
         raise fail("language", f"inline_ptx takes the PTX as a string, got {type(ptx_code).__name__}")
     name, *operands = ptx_code.split() or [""]
     operands = "".join(operands)
     if predicate is not None or read_write_args is not None:
         what = "read_write_args" if predicate is None else "predicate"
-        raise not_simulated(f"inline_ptx of {name} with {what}; without it, known are {KNOWN}")
+        raise not_simulated(f"inline_ptx of {name} with {what}")
     types, args = tuple(write_only_types or ()), tuple(read_only_args or ())
     plain = " ".join(ptx_code.split())
     if asking := ASKING.fullmatch(plain):
@@ -78,7 +75,18 @@ def inline_ptx(ptx_code, *, write_only_types=None, read_only_args=None, read_wri
         _expect(name, operands, text, types, (), args, 5 if found["hint"] else 4)
         _policy(name, args[4:])
         return _bulk(name, *args[:4])
-    raise not_simulated(f"inline_ptx of {name or 'nothing'}; known are {KNOWN}")
+    if not name:
+        raise not_simulated("inline_ptx of nothing")
+    return _as_assembly(ptx_code, types, args)
+
+
+def _as_assembly(text: str, types: tuple, args: tuple):
+    """Any other text, as llvm.inline_asm takes it."""
+    text = re.sub(r"{\$w(\d+)}", r"$\1", text)
+    text = re.sub(r"{\$r(\d+)}", lambda found: f"${len(types) + int(found[1])}", text)
+    result = None if not types else types[0] if len(types) == 1 else assembly.Struct(types)
+    found = assembly.inline_asm(result, args, text, ",".join(["=r"] * len(types) + ["r"] * len(args)))
+    return tuple(found) if isinstance(found, assembly.Struct) else found
 
 
 def _load_if(code: str, load: str, types: tuple, args: tuple):

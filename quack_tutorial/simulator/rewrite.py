@@ -271,10 +271,11 @@ class _Writer(ast.NodeTransformer):
     def carried(self, nodes) -> tuple:
         """(names, containers, objects) of the function's own that the statements bind or change."""
         containers, objects = ([n for n in found if n in self.bound] for found in _changed(nodes))
+        held = [name for name in objects if name != "self"]  # of a dataclass, say: they change like lists
         # The DSL does not carry `_`: it may be a number before and a tensor after.
-        names = [name for name in dict.fromkeys(_assigned(nodes) + containers) if name != "_"]
+        names = [name for name in dict.fromkeys(_assigned(nodes) + containers + held) if name != "_"]
         self.joined.update(dict.fromkeys(names + objects))
-        return names, containers, objects
+        return names, list(dict.fromkeys(containers + held)), objects
 
     # -- statements
 

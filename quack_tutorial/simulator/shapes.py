@@ -17,6 +17,11 @@ def repeat_like(x, target, **_):
     return tuple(repeat_like(x, part) for part in target) if isinstance(target, tuple) else x
 
 
+def prepend_ones(x, up_to_rank: int, **_):
+    """A layout, or a tensor, of that rank: with extents of 1 before the others."""
+    return tn.on_layout(lambda layout: la.prepend(layout, Layout(1, 0), up_to_rank), "prepend_ones")(x)
+
+
 def filter_zeros(x, **_):
     """A layout, or a tensor, with an extent of 1 where its stride is 0."""
 

@@ -2,8 +2,8 @@
 
 | annotation                        | attribute of what is allocated                         |
 |-----------------------------------|--------------------------------------------------------|
-| `cutlass.Int32`                   | a pointer to one                                       |
-| `cute.struct.MemRange[type, n]`   | `.data_ptr()`, `.get_tensor(layout)`                   |
+| `cutlass.Int32`                   | a pointer to one, also as `.ptr`; assigning stores     |
+| `cute.struct.MemRange[type, n]`   | `.data_ptr()`, `.get_tensor(layout)`, `[i]`            |
 | `cute.struct.Align[field, bytes]` | the same, at a multiple of so many bytes               |
 | another struct                    | that, placed there                                     |
 
@@ -12,10 +12,14 @@ Members lie in the order of the annotations, each at its own alignment. Not cove
 
 from __future__ import annotations
 
+import ast
+import linecache
+import sys
 from dataclasses import dataclass
 
 from .context import not_simulated
-from .numeric import TYPES, DType
+from .memory import Pointer
+from .numeric import DType
 
 
 @dataclass(frozen=True)
@@ -32,7 +36,7 @@ class Align:
     field: object
     alignment: int
 
-    nbytes = property(lambda self: self.field.nbytes)
+    nbytes = property(lambda self: getattr(self.field, "nbytes", None) or self.field.itemsize)
 
 
 class _Brackets:
@@ -55,7 +59,8 @@ class Struct:
             if not isinstance(kind, (MemRange, Align, Struct)):
                 raise not_simulated(f"{name}.{field}: {kind!r} as a field of cute.struct")
             at = -(-at // kind.alignment) * kind.alignment
-            self.fields[field] = (at, kind, isinstance(fields[field], DType))
+            single = isinstance(kind.field if isinstance(kind, Align) else fields[field], DType)
+            self.fields[field] = (at, kind, single)
             at += kind.nbytes
             self.alignment = max(self.alignment, kind.alignment)
         self.nbytes = -(-at // self.alignment) * self.alignment
@@ -83,11 +88,16 @@ class Struct:
 class Placed:
     """A struct in a block's shared memory: its fields by name."""
 
-    is_python_object = True
-
     def __init__(self, name: str, fields: dict):
         self.__dict__.update(fields)
         self.__dict__["_name"] = name
+
+    def __setattr__(self, name: str, value) -> None:
+        """`storage.count = 3` stores a number."""
+        field = vars(self).get(name)
+        if not isinstance(field, Pointer):
+            raise not_simulated(f"storing in {self._name}.{name}, which is no single number")
+        field.store(value)
 
     def __repr__(self) -> str:
         return f"<{self._name} in shared memory>"
@@ -102,6 +112,12 @@ class Range:
 
     def data_ptr(self, **_):
         return self.pointer
+
+    def __getitem__(self, index):
+        return (self.pointer + index).load()
+
+    def __setitem__(self, index, value) -> None:
+        (self.pointer + index).store(value)
 
     def get_tensor(self, layout, swizzle=None, dtype=None, **_):
         from .tensor import make_tensor
@@ -124,12 +140,39 @@ class _Decorator:
 struct = _Decorator()
 
 
-def twin_of(made) -> Struct:
-    """The struct that the real DSL's decorator made of a class, by the annotations of that class."""
-    fields = {}
-    for name, kind in made._cls.__annotations__.items():
-        if type(kind).__name__ == "struct":
-            fields[name] = twin_of(kind)
-        else:  # a type by its name: Int32, or struct.MemRange[Int64, 2]
-            fields[name] = eval(kind.__name__, {"struct": struct, **TYPES})
-    return Struct(made._cls.__name__, fields)
+def twin_of(made, names_of) -> Struct:
+    """The struct that the real DSL's decorator made of a class: what the class says itself, read from its file.
+
+    `names_of(module)` gives the names that its annotations use, as the simulator has them.
+    """
+    name = made.__name__.rpartition("::")[2]
+    for module in list(sys.modules.values()):
+        if vars(module).get(name) is made:
+            break
+    else:
+        raise not_simulated(f"the cute.struct {name}, which is not at the top of a module,")
+    names = names_of(module)
+    fields = {s.target.id: eval(_compiled(s.annotation), {}, names) for s in _annotations(module, name)}
+    return Struct(name, fields)
+
+
+def _annotations(module, name: str) -> list:
+    """The annotated names of a decorated class, from the source of its module or of a notebook's cells."""
+    file = getattr(module, "__file__", None)
+    for source in [file] if file else reversed(list(linecache.cache)):
+        text = "".join(linecache.getlines(source))
+        try:
+            tree = ast.parse(text)
+        except SyntaxError:
+            continue
+        for node in reversed(list(ast.walk(tree))):
+            if isinstance(node, ast.ClassDef) and node.name == name:
+                if any(ast.unparse(d).rpartition(".")[2] == "struct" for d in node.decorator_list):
+                    return [s for s in node.body if isinstance(s, ast.AnnAssign)]
+    raise not_simulated(f"the cute.struct {name}, whose source is not to be found,")
+
+
+def _compiled(annotation):
+    if isinstance(annotation, ast.Constant):
+        annotation = ast.parse(annotation.value, mode="eval").body
+    return compile(ast.fix_missing_locations(ast.Expression(annotation)), "<annotation>", "eval")

@@ -21,7 +21,7 @@ from . import layout as la
 from . import layout_algebra as algebra
 from .context import STATE, SimulationError, fail, group, not_simulated
 from .layout import Layout
-from .memory import Place, Pointer, Registers, check_register_view, make_registers, read, write
+from .memory import SPACE_NAMES, Place, Pointer, Registers, check_register_view, make_registers, read, write
 from .numeric import Boolean, DType, Int32, Int64, TensorSSA, Value, convert, scalar, type_of
 
 
@@ -163,6 +163,11 @@ class Tensor:
         return self.pointer.dtype
 
     dtype = element_type
+
+    @property
+    def type(self) -> str:
+        """What a kernel prints of a tensor while tracing, in our words."""
+        return f"tensor<{self.element_type}, {SPACE_NAMES[self.memspace]}, {self.layout}>"
 
     @property
     def memspace(self) -> Space:
@@ -379,6 +384,10 @@ class CoordinateTensor:
         return self.layout.stride
 
     element_type = dtype = Int32
+
+    @property
+    def type(self) -> str:
+        return f"coordinates<{self.layout}>"
 
     def __repr__(self) -> str:
         return f"CoordinateTensor({self.layout})"

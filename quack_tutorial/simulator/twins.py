@@ -8,6 +8,7 @@ simulator can run the same object in one process.
 from __future__ import annotations
 
 import builtins
+import dataclasses
 import enum
 import functools
 import inspect
@@ -56,6 +57,16 @@ def _uses_the_dsl(module) -> bool:
         if isinstance(value, names.Namespace) or isinstance(value, types.ModuleType) and _is_dsl(value.__name__):
             return True
     return False
+
+
+class _Mapped(dict):
+    """A module's names as the simulator has them."""
+
+    def __init__(self, names: dict, mapper: Mapper):
+        self.source, self.mapper = names, mapper
+
+    def __missing__(self, name):
+        return self.mapper.map(self.source[name])
 
 
 class Mapper:
@@ -125,7 +136,7 @@ class Mapper:
 
     def _dsl_instance(self, x):
         if type(x).__name__ == "struct":
-            return structs.twin_of(x)
+            return structs.twin_of(x, lambda module: _Mapped(vars(module), self))
         kind = names.by_name(type(x).__module__, type(x).__name__)
         if isinstance(kind, types.FunctionType):  # a copy operation: its class makes an equal one
             return kind()
@@ -212,6 +223,9 @@ class SimFunction:
             return KernelCall(self, args, kwargs)
         return Pending(self.generator(args, kwargs))
 
+    def set_name_prefix(self, *_, **__) -> None:
+        """What the compiled kernel is called, which changes nothing here."""
+
     def __get__(self, instance, owner=None):
         return self if instance is None else Bound(self, instance)
 
@@ -235,6 +249,8 @@ class Bound:
 
     def __init__(self, function, instance):
         self.function, self.instance = function, instance
+
+    set_name_prefix = SimFunction.set_name_prefix
 
     def start_call(self, args, kwargs):
         return control.call(self.function, self.instance, *args, **kwargs)
@@ -279,6 +295,27 @@ class Twin:
 
     def start_call(self, args, kwargs):
         return control.call(self.__getattr__("__call__"), *args, **kwargs)
+
+    @property
+    def carries_values(self) -> bool:
+        """Whether the DSL takes the object apart into the values that it holds, so that a dynamic `if` may change it."""
+        cls = type(object.__getattribute__(self, "_original"))
+        return dataclasses.is_dataclass(cls) or hasattr(cls, "__extract_mlir_values__")
+
+    def copied(self) -> Twin:
+        other = Twin(object.__getattribute__(self, "_original"), object.__getattribute__(self, "_mapper"))
+        object.__getattribute__(other, "_own").update(object.__getattribute__(self, "_own"))
+        return other
+
+    def joined(self, other: Twin, join) -> Twin:
+        """An object with join(name, mine, the other's) of each attribute that either has been given."""
+        result, mine = self.copied(), object.__getattribute__(self, "_own")
+        names = dict.fromkeys((*mine, *object.__getattribute__(other, "_own")))
+        if object.__getattribute__(self, "_original") is not object.__getattribute__(other, "_original"):
+            names |= dict.fromkeys(vars(object.__getattribute__(self, "_original")))
+        for name in names:
+            setattr(result, name, join(name, getattr(self, name), getattr(other, name)))
+        return result
 
     def __eq__(self, other):
         other = object.__getattribute__(other, "_original") if isinstance(other, Twin) else other

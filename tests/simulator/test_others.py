@@ -165,3 +165,40 @@ def test_the_compiler_stores_swizzled_vectors_whole():
     narrow = ptx(k.Transpose("vectors", (5, 0, 5)), *tensors)
     assert wide.count("st.shared.v4") == 8 and "st.shared.v" not in narrow
     assert ".entry" in ptx(k.Transpose(), *tensors)
+
+
+def test_what_public_kernels_use_besides(capsys):
+    x, out = np.arange(32, dtype=np.float32), np.zeros((6, 32), np.float32)
+    lane = np.arange(32)
+    for check in (True, False):
+        run = simulate(k.odds, x, out, check=check)
+        assert run.ok, run
+        wanted = [3 * (lane < 8) + 3 * (lane & 1), np.full(32, 12), x.view(np.int32), np.exp2(lane), np.full(32, 31)]
+        wanted.append(lane - np.where(lane < 16, x[:16].sum(), x[16:].sum()))
+        np.testing.assert_array_equal(out, np.array(wanted, np.float32))
+    assert "Float32" in capsys.readouterr().out
+
+
+def test_blocks_meet_by_atomics_of_inline_assembly():
+    for schedule in ("forward", "reverse"):
+        count, x, out = np.zeros(1, np.int32), np.zeros((2, 32), np.float32), np.zeros((2, 32), np.float32)
+        run = simulate(k.meet, count, x, out, schedule=schedule)
+        assert run.ok and (out == np.arange(64).reshape(2, 32)[::-1]).all(), run
+
+
+def test_64_bits_go_to_another_block():
+    for check in (True, False):
+        out = np.zeros((2, 32), np.int64)
+        run = simulate(k.pairs, out, check=check)
+        assert run.ok and (out == (1 << 40) + np.array([[1], [0]])).all(), run
+
+
+def test_the_compiler_takes_what_public_kernels_use_besides():
+    cute = pytest.importorskip("cutlass.cute", reason="the CuTe DSL is not installed")
+    torch = pytest.importorskip("torch")
+    from cutlass.cute.runtime import from_dlpack, make_ptr
+
+    x, out, wide = torch.zeros(2, 32), torch.zeros(6, 32), torch.zeros(2, 32, dtype=torch.int64)
+    cute.compile(k.odds, make_ptr(k.Float32, x.data_ptr(), cute.AddressSpace.gmem), from_dlpack(out))
+    cute.compile(k.meet, *map(from_dlpack, (torch.zeros(1, dtype=torch.int32), x, x)))
+    cute.compile(k.pairs, from_dlpack(wide))

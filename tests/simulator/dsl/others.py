@@ -1,12 +1,15 @@
 """Kernels as public repositories write them: inline assembly, structs of shared memory, partials, pointers made of addresses."""
 
 import functools
+from dataclasses import dataclass
 
 import cutlass
 import cutlass.cute as cute
 from cutlass import Float32, Int32, cutlass_dsl
 from cutlass._mlir.dialects import llvm
+from cutlass.base_dsl import enums, typing
 from cutlass.cutlass_dsl import dsl_user_op
+from cutlass.experimental import primitives
 
 T = cutlass_dsl.T
 SIDE_EFFECTS = {"has_side_effects": True, "is_align_stack": False, "asm_dialect": llvm.AsmDialect.AD_ATT}
@@ -282,3 +285,133 @@ class ComposedNumbers:
                 cute.make_swizzle(*parameters), 0, cute.make_layout((8, 16), stride=(16, 1))
             )
             print(layout if parameters[2] > 0 else parameters, [layout((i, 3 * i % 16)) for i in range(8)])
+
+
+@dataclass
+class Counter:
+    """A dataclass, which the DSL takes apart into its values."""
+
+    count: Int32
+    step: cutlass.Constexpr[int]
+
+    def advance(self):
+        self.count = self.count + self.step
+
+
+@cute.struct
+class Numbers:
+    values: cute.struct.MemRange[Float32, 4]
+    count: cute.struct.Align[Int32, 16]
+
+
+@dsl_user_op
+def pair(low: Float32, high: Float32, *, loc=None, ip=None) -> cutlass.Int64:
+    both = typing.Vector.from_elements((low, high), Float32, loc=loc, ip=ip)
+    return both.bitcast(cutlass.Int64, loc=loc, ip=ip).to_elements(loc=loc, ip=ip)[0]
+
+
+@cute.kernel
+def odds_kernel(x: cute.Pointer, out: cute.Tensor):
+    """What public kernels use besides: each line fills one row of out."""
+    lane = cute.arch.lane_idx()
+    source = cute.make_tensor(x, cute.make_layout(32))
+    print(source.type)
+    if lane == 0:
+        cute.print_tensor(source)
+    counter = Counter(Int32(0), 3)
+    if lane < 8:
+        counter.advance()
+    for _ in range(lane & 1):
+        counter.advance()
+    out[0, lane] = Float32(counter.count)
+    numbers = cutlass.memory.SmemAllocator().allocate(Numbers)
+    if lane == 0:
+        numbers.values[2] = Float32(7)
+        numbers.count = 5
+    cute.arch.sync_warp()
+    out[1, lane] = numbers.values[2] + Float32(numbers.count.ptr.load())
+    out[2, lane] = Float32(Int32(pair(Float32(1), source[lane]) >> 32)) + cutlass.Float.zero
+    arch = cutlass.base_dsl.BaseDSL._get_dsl().get_arch_enum()
+    assert arch >= enums.Arch.sm_90
+    half = cutlass.Uint32(0xFFFF) << (lane // 16 * 16)  # of each half of the warp its own
+    total = source[lane]
+    for offset in cutlass.range_constexpr(4):
+        if lane != 40:
+            total += cute.arch.shuffle_sync_bfly(total, 1 << offset, mask=half)
+    out[5, lane] = cute.prepend_ones(source, up_to_rank=2)[0, lane] - total
+    out[4, lane] = Float32(primitives.redux_sync(lane, primitives.ReductionKind.MAX, 0xFFFFFFFF))
+    out[3, lane] = cute.arch.inline_ptx(
+        "ex2.approx.ftz.f32 {$w0}, {$r0};", write_only_types=[Float32], read_only_args=[Float32(lane)]
+    )
+
+
+@cute.jit
+def odds(x: cute.Pointer, out: cute.Tensor):
+    odds_kernel.set_name_prefix("odds")
+    odds_kernel(x, out).launch(grid=[1, 1, 1], block=[32, 1, 1])
+
+
+@dsl_user_op
+def arrive(ptr: cute.Pointer, *, loc=None, ip=None) -> cutlass.Uint32:
+    text = "atom.add.release.gpu.u32 $0, [$1], $2;"
+    operands = [ptr.toint(loc=loc, ip=ip).ir_value(loc=loc, ip=ip), cutlass.Uint32(1).ir_value(loc=loc, ip=ip)]
+    return cutlass.Uint32(llvm.inline_asm(cutlass.Uint32.mlir_type, operands, text, "=r,l,r", **SIDE_EFFECTS))
+
+
+@dsl_user_op
+def arrived(ptr: cute.Pointer, *, loc=None, ip=None) -> cutlass.Uint32:
+    operands = [ptr.toint(loc=loc, ip=ip).ir_value(loc=loc, ip=ip)]
+    return cutlass.Uint32(
+        llvm.inline_asm(cutlass.Uint32.mlir_type, operands, "ld.acquire.gpu.u32 $0, [$1];", "=r,l", **SIDE_EFFECTS)
+    )
+
+
+@cute.kernel
+def meet_kernel(count: cute.Tensor, x: cute.Tensor, out: cute.Tensor):
+    """Two blocks meet at a counter in global memory, then each reads what the other wrote."""
+    tidx, bidx = cute.arch.thread_idx()[0], cute.arch.block_idx()[0]
+    x[bidx, tidx] = Float32(32 * bidx + tidx)
+    cute.arch.barrier()
+    if tidx == 0:
+        arrive(count.iterator)
+        seen = cutlass.Uint32(0)
+        while seen < 2:
+            seen = arrived(count.iterator)
+    cute.arch.barrier()
+    out[bidx, tidx] = x[1 - bidx, tidx]
+
+
+@cute.jit
+def meet(count: cute.Tensor, x: cute.Tensor, out: cute.Tensor):
+    meet_kernel(count, x, out).launch(grid=[2, 1, 1], block=[32, 1, 1], cooperative=True)
+
+
+@cute.kernel
+def pairs_kernel(out: cute.Tensor):
+    """64 bits to the other block of a cluster in one st.async."""
+    tidx, bidx = cute.arch.thread_idx()[0], cute.arch.block_idx()[0]
+    smem = cutlass.memory.SmemAllocator()
+    slot = smem.allocate_tensor(cutlass.Int64, cute.make_layout(1), 8)
+    mbar = smem.allocate_array(cutlass.Int64, 1)
+    if tidx == 0:
+        cute.arch.mbarrier_init(mbar, 1)
+        cute.arch.mbarrier_init_fence()
+        cute.arch.mbarrier_arrive_and_expect_tx(mbar, 8)
+    cute.arch.cluster_arrive()
+    cute.arch.cluster_wait()
+    if tidx == 0:
+        there = Int32(cute.arch.map_dsmem_ptr(slot.iterator, bidx ^ 1).toint())
+        barrier = Int32(cute.arch.map_dsmem_ptr(mbar, bidx ^ 1).toint())
+        cute.arch.inline_ptx(
+            "st.async.shared::cluster.mbarrier::complete_tx::bytes.s64 [{$r0}], {$r1}, [{$r2}];",
+            read_only_args=[there, (cutlass.Int64(1) << 40) + bidx, barrier],
+        )
+    cute.arch.mbarrier_wait(mbar, 0)
+    out[bidx, tidx] = slot[0]
+    cute.arch.cluster_arrive()
+    cute.arch.cluster_wait()
+
+
+@cute.jit
+def pairs(out: cute.Tensor):
+    pairs_kernel(out).launch(grid=[2, 1, 1], block=[32, 1, 1], cluster=[2, 1, 1])

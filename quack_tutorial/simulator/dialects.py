@@ -1,0 +1,152 @@
+"""What kernels take from below CuTe DSL: the architecture, short vectors of registers, instructions by their dialect's name.
+
+| name                                                  | here                                                            |
+|-------------------------------------------------------|-----------------------------------------------------------------|
+| `BaseDSL._get_dsl().get_arch_enum()`, `Arch.sm_90`    | Hopper: sm_90a; members are ordered as they appeared            |
+| `Vector.from_elements(...).bitcast(...).to_elements()` | a few values of a thread, and the same bits as another type     |
+| `vector.from_elements`, `.bitcast`, `.extract`        | the same, of the dialect `vector`                               |
+| `nvvm.fmin`, `nvvm.fmax`; `primitives.redux_sync`     | as cute.arch has them                                           |
+
+Not covered: anything else of the dialects.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from . import arch
+from .context import not_simulated
+from .numeric import DType, Float32, Int32, Value, convert, scalar
+
+# ---- the architecture -----------------------------------------------------------------------------------------------
+
+ARCHITECTURES = "80 86 87 89 90 90a 100 100a 100f 103 103a 103f 110 110a 110f 120 120a 120f 121 121a 121f".split()
+
+
+@functools.total_ordering
+@dataclass(frozen=True)
+class Architecture:
+    """One member of Arch: sm_90a is (9, 0, "a")."""
+
+    major: int
+    minor: int
+    suffix: str
+
+    @property
+    def name(self) -> str:
+        return f"sm_{self.major}{self.minor}{self.suffix}"
+
+    value = property(lambda self: (self.major, self.minor, self.suffix))
+
+    def __lt__(self, other) -> bool:
+        return self.value < other.value
+
+    def is_family_of(self, other) -> bool:
+        """Whether code for the other's family runs here."""
+        return self.major == other.major and self.minor >= other.minor and (other.suffix != "a" or self == other)
+
+    def to_string(self) -> str:
+        return self.name
+
+    __repr__ = to_string
+
+
+class Arch:
+    """The enumeration: Arch.sm_90 and so on."""
+
+
+for _name in ARCHITECTURES:
+    _number, _suffix = re.fullmatch(r"(\d+)(\w?)", _name).groups()
+    setattr(Arch, f"sm_{_name}", Architecture(int(_number[:-1]), int(_number[-1]), _suffix))
+
+
+class BaseDSL:
+    """What a kernel asks for the architecture that it is compiled for: Hopper's."""
+
+    @classmethod
+    def _get_dsl(cls):
+        return cls
+
+    @staticmethod
+    def get_arch_enum() -> Architecture:
+        return Arch.sm_90a
+
+
+# ---- vectors --------------------------------------------------------------------------------------------------------
+
+
+class Vector:
+    """A few values of one type, a thread's own."""
+
+    def __init__(self, elements):
+        self.elements = tuple(elements)
+
+    @classmethod
+    def from_elements(cls, elements, dtype: DType | None = None, **_) -> Vector:
+        return cls(scalar(x) if dtype is None else convert(x, dtype) for x in elements)
+
+    @property
+    def dtype(self) -> DType:
+        return self.elements[0].dtype
+
+    def to_elements(self, **_) -> tuple:
+        return self.elements
+
+    def ir_value(self, **_) -> Vector:
+        return self
+
+    def __getitem__(self, index: int) -> Value:
+        return self.elements[index]
+
+    def bitcast(self, dtype: DType, **_) -> Vector:
+        """The same bits as values of another type; the first value has the lowest."""
+        arrays = np.broadcast_arrays(*(x.a for x in self.elements))
+        raw = np.stack([self.dtype.encode(a) for a in arrays], axis=-1)
+        if raw.shape[-1] * self.dtype.itemsize % dtype.itemsize:
+            raise not_simulated(f"bitcast of {len(arrays)} {self.dtype} to {dtype}")
+        words = dtype.decode(np.ascontiguousarray(raw).view(dtype.storage))
+        return Vector(Value(dtype, words[..., i]) for i in range(words.shape[-1]))
+
+
+@dataclass(frozen=True)
+class VectorType:
+    """T.vector(2, T.f32())."""
+
+    count: int
+    dtype: DType
+
+
+def from_elements(result: VectorType, elements, **_) -> Vector:
+    return Vector.from_elements(elements, result.dtype)
+
+
+def bitcast(result: VectorType, vector: Vector, **_) -> Vector:
+    return vector.bitcast(result.dtype)
+
+
+def extract(vector: Vector, dynamic_position=(), static_position=(), **_) -> Value:
+    if len(dynamic_position) or len(static_position) != 1:
+        raise not_simulated("vector.extract at a position known only when the kernel runs")
+    return vector[static_position[0]]
+
+
+# ---- instructions ---------------------------------------------------------------------------------------------------
+
+
+def fmin(result, a, b, **_) -> Value:
+    return convert(arch.fmin(a, b), result)
+
+
+def fmax(result, a, b, **_) -> Value:
+    return convert(arch.fmax(a, b), result)
+
+
+def redux_sync(value, kind: str, mask=arch.FULL_MASK, **options) -> Value:
+    """cutlass.experimental.primitives.redux_sync; of floats Hopper has none."""
+    if scalar(value).dtype is Float32 or kind.startswith("F"):
+        raise not_simulated("redux_sync of floating-point numbers, which Hopper does not have,")
+    return arch.warp_redux_sync(convert(value, Int32), kind.lower(), mask, **options)
