@@ -16,6 +16,8 @@ SLOW = (
     "tests/labs/",
     "tests/validation/",
     "tests/test_site.py",
+    "tests/test_wheel.py",
+    "tests/test_print_book.py::test_chromium",
     "tests/test_playground.py",
     "tests/test_run_in_page.py",
     "tests/bench/test_published_records.py::test_what_was_timed_is_what_is_shipped",
