@@ -53,6 +53,19 @@
       }));
     }
 
+    // Where a point of the wide picture is in the narrow one: it goes with the box that it lies in, or is the first to the right.
+    function moved(x, y) {
+      if (places !== "narrow") return [x, y];
+      const from = data.wide[2], to = data.narrow[2];
+      let i = 0;
+      for (let k = 0; k < from.length; k += 4) if (y >= from[k + 1] && (x >= from[k] || from[k] === from[0])) i = k;
+      return [to[i] + ((x - from[i]) * to[i + 2]) / from[i + 2], to[i + 1] + y - from[i + 1]];
+    }
+
+    function setNotes() {
+      setLabels(notes, (data.frames[at].n || []).map(([x, y, ...rest]) => [...moved(x, y), ...rest]));
+    }
+
     // Links between boxes ("3>40 ") as a path, like scene.drawn(); what is a path already stays.
     const line = (x0, y0, x1, y1) => `M${x0} ${y0}L${x1} ${y1}`;
     function arrow(x0, y0, x1, y1) {
@@ -61,7 +74,10 @@
       return line(x0, y0, x1, y1) + head.map(([x, y]) => line(x, y, x1, y1)).join("");
     }
     function drawn(ink, head) {
-      if (!/^\d/.test(ink)) return ink;
+      if (!/^\d/.test(ink)) return ink.replace(/M([\d.]+) ([\d.]+)h([\d.]+)(v[\d.]+)h\S+?z/g, (area, x, y, width, down) => {
+        const [[left, top], [right]] = [moved(+x, +y), moved(+x + +width, +y)];
+        return `M${left} ${top}h${right - left}${down}h${left - right}z`;
+      });
       return ink.trim().split(" ").map((pair) => {
         const [a, b] = pair.split(">").map((i) => {
           const [x, y, w, h] = ["x", "y", "width", "height"].map((name) => Number(boxes[i].getAttribute(name)));
@@ -142,7 +158,7 @@
       }
       at = to;
       const frame = data.frames[at];
-      setLabels(notes, frame.n || []);
+      setNotes();
       const [place, code] = data.lines[frame.l];
       where.textContent = place;
       source.textContent = " " + code;
@@ -205,6 +221,7 @@
         setText(i);
       }
       setLabels(part("labels"), labels);
+      setNotes();
       root.querySelector(".qt-rules").setAttribute("d", rules);
       paint();
     }

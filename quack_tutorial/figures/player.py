@@ -3,7 +3,8 @@
 The HTML holds an SVG of the opening step, the steps as JSON and a little plain JavaScript. Without scripts the opening
 step and its caption remain; that is the finished picture, and *Next* goes from it to step 1. Steps are stored as changes: roles
 of boxes run-length encoded ("a3r29"), the texts that differ from the step before ("0+32" for the same in 32 boxes from the first
-on), and inks ("+" where one is added to). Where the figure is narrow, the script moves the boxes to their places in `scene.narrow`.
+on), and inks ("+" where one is added to). Where the figure is narrow, the script moves the boxes to their places in `scene.narrow`, and
+with them the areas and notes that lie in them.
 
 Not covered: playing by itself, animation.
 """
@@ -211,12 +212,17 @@ def called(script, identifier, data) -> str:
 
 
 def _labels(labels) -> list:
-    return [[number(n.x), number(n.y), n.text, n.anchor, n.kind] for n in labels]
+    return [[_short(n.x), _short(n.y), n.text, n.anchor, n.kind] for n in labels]
+
+
+def _short(x: float) -> int | float:
+    """A coordinate as JSON writes it shortest."""
+    return int(x) if x == int(x) else round(x, 1)
 
 
 def _geometry(scene: Scene) -> list:
     """Width, height, places of boxes, labels and rules, for the script to move everything to."""
-    boxes = [float(number(x)) for b in scene.boxes for x in (b.x, b.y, b.width, b.height)]
+    boxes = [_short(x) for b in scene.boxes for x in (b.x, b.y, b.width, b.height)]
     return [scene.width, scene.height, boxes, _labels(scene.labels), scene.rules]
 
 

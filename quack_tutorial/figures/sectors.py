@@ -9,12 +9,12 @@ import numpy as np
 from quack_tutorial.trace import Op, Space
 
 from .player import Frame, Player
-from .scene import Box, Label, Scene, rectangle
+from .scene import PHONE, Box, Label, Scene, rectangle
 from .wording import active, counted, element, lane_words, origin, picked, ranges, row, verb
 
 SECTOR_BYTES, LINE_BYTES = 32, 128
-BYTE, GAP = 5, 8  # pixels a byte, and between sectors
-LEFT, TOP = 96, 22
+BYTE, GAP = 5, 4  # pixels a byte, and between sectors
+LEFT, TOP = 88, 22
 MOST_REQUESTS, MOST_LINES = 64, 32
 
 
@@ -45,7 +45,7 @@ def coalescing(
         title=title or f"Bytes and sectors of {place.where}",
         scene=_scene(rows),
         frames=tuple(_frame(trace, request, rows, i, total) for i, request in enumerate(requests)),
-        origin=origin(trace, launch, *where) + " Numbers in the bars are lanes; a row is 128 bytes, 4 sectors of 32.",
+        origin=origin(trace, launch, *where) + " Numbers in the bars are lanes; a line is 128 bytes, 4 sectors of 32.",
         key=key,
         start=0,
     )
@@ -86,7 +86,19 @@ def _scene(rows: int) -> Scene:
     pitch, height = _row(rows)
     boxes = [Box(_sector_x(k), TOP + r * pitch, SECTOR_BYTES * BYTE, height) for r in range(rows) for k in range(4)]
     labels = [Label(_sector_x(k) + 1, TOP - 10, f"+{k * SECTOR_BYTES} bytes", "start", "small") for k in range(4)]
-    return Scene(_sector_x(4) - GAP + 2, TOP + rows * pitch, tuple(boxes), tuple(labels))
+    return Scene(_sector_x(4) - GAP + 2, TOP + rows * pitch, tuple(boxes), tuple(labels), narrow=_narrow(rows))
+
+
+def _narrow(rows: int) -> Scene:
+    """A line in two rows of two sectors; player.js moves bars and lane numbers with the box that they lie in."""
+    left, (pitch, height) = 68, _row(rows)
+    width = (PHONE - 2 - left - GAP) / 2
+    x = [left, left + width + GAP]
+    y = lambda r, k: TOP + r * (pitch + height + 2) + k // 2 * (height + 2)  # noqa: E731
+    boxes = [Box(x[k % 2], y(r, k), width, height) for r in range(rows) for k in range(4)]
+    names = ("+0, below it +64", "+32, below it +96")
+    labels = [Label(at + 1, TOP - 10, name, "start", "small") for at, name in zip(x, names)]
+    return Scene(PHONE, y(rows, 0), tuple(boxes), tuple(labels))
 
 
 def _frame(trace, request, rows, i, total) -> Frame:

@@ -595,7 +595,7 @@ def test_elements_have_their_number_in_the_tensor():
 
 
 def test_narrow_pictures_fit_a_phone_and_hold_the_same_boxes():
-    for name in ("lanes", "butterfly", "block_reduce", "race"):
+    for name in ("lanes", "butterfly", "block_reduce", "race", "coalescing"):
         scene = gallery()[name].scene
         assert len(scene.narrow.boxes) == len(scene.boxes)
         assert scene.narrow.width <= 326
