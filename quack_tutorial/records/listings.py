@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 
 from quack_tutorial.records import FOLDER
+
+WIDTH = re.compile(r"\.(64|128)\b")
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,40 @@ class Listing:
         """Where the lines are from, as a caption says it."""
         tools = ", ".join(f"{name} {version}" for name, version in self.versions.items())
         return f"{self.kernel}, {self.dtype}, N = {self.N}, for sm_90a: {tools}, {self.date}."
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """The instructions of a compiled kernel that touch memory or wait at a barrier, as (place among all, text)."""
+
+    N: int
+    threads: int
+    registers: int  # a thread
+    stack_bytes: int  # a thread
+    instructions: int
+    memory: tuple[tuple[int, str], ...]
+
+    def words(self, operation: str) -> int:
+        """How many 4-byte words a thread moves by an operation, "STL" or another."""
+        found = [line for _, line in self.memory if f"{operation} " in line or f"{operation}." in line]
+        return sum(int(width[1]) // 32 if (width := WIDTH.search(line)) else 1 for line in found)
+
+    def strip(self, marks: dict[str, str], width: int = 72) -> str:
+        """The code from its first instruction to its last in `width` characters: of each stretch, the first of `marks` in it."""
+        parts = [[] for _ in range(width)]
+        for place, line in self.memory:
+            parts[place * width // self.instructions].append(line)
+        return "".join(
+            next((mark for name, mark in marks.items() if any(name in line for line in part)), ".") for part in parts
+        )
+
+
+def liger_softmax() -> tuple[dict[int, Traffic], str]:
+    """What Triton makes of Liger's softmax, by the length of a row, and where it is from; `scripts/record_liger.py` made it."""
+    kept = json.loads((FOLDER / "listings" / "liger-softmax.json").read_text(encoding="utf-8"))
+    found = [Traffic(**cell | {"memory": tuple(map(tuple, cell["memory"]))}) for cell in kept["cells"]]
+    tools = ", ".join(f"{name} {version}" for name, version in kept["versions"].items())
+    return {made.N: made for made in found}, f"{kept['kernel']}, {kept['dtype']}, for sm_90a: {tools}, {kept['date']}."
 
 
 def load(name: str) -> Listing:

@@ -45,3 +45,18 @@ def test_the_record_tells_the_story_of_softmax_at_131072():
     assert "tl.load" in record("softmax", "compile", 131072).source
     with pytest.raises(KeyError, match="'cudnn' is not profiled for softmax of rows of 131072; eager, compile"):
         record("softmax", "cudnn", 131072)
+
+
+@pytest.mark.parametrize("N", [32768, 65536])
+def test_ligers_recorded_machine_code_has_the_registers_and_spills_that_were_counted(N):
+    from quack_tutorial.records import listings
+    from quack_tutorial.records import profile as records
+
+    made, counted = listings.liger_softmax()[0][N], records.load()("softmax", "liger", N)
+    assert made.registers == counted.of_main("registers") and made.threads == counted.of_main("threads")
+    threads = made.threads * counted.of_main("blocks")
+    for operation, counter in (("STL", "local_store_sectors"), ("LDL", "local_load_sectors")):
+        assert made.words(operation) == round(counted.total(counter) * 8 / threads)
+    assert made.words("LDG") == made.words("STG") == N // made.threads
+    strip = made.strip({"LDG": "G", "STG": "W"})
+    assert len(strip) == 72 and strip.rstrip(".").endswith("W") and strip.index("G") < strip.index("W")
