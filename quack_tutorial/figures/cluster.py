@@ -9,13 +9,11 @@ import numpy as np
 from quack_tutorial.trace import SMEM_BLOCK_BITS, Op, Space
 
 from .player import Frame, Player
-from .scene import Box, Label, Scene, arrow
+from .scene import PHONE, Box, Label, Scene, link
 from .wording import active, counted, element, full, origin, picked, ranges, row, short
 
-LEFT, TOP, GAP, HEIGHT, FONT = 114, 30, 8, 24, 12
-WIDTH, SLOT_WIDTH, ARROWS = 132, 33, 74
-PER_ROW = WIDTH // SLOT_WIDTH
-MOST_BLOCKS, MOST_WORDS, WORD_BYTES = 8, 32, 4
+TOP, HEIGHT, ARROWS, FONT = 30, 24, 74, 12
+MOST_BLOCKS, MOST_ON_A_PHONE, MOST_WORDS, WORD_BYTES = 8, 4, 32, 4
 SEEN = (
     Op.MBARRIER_INIT,
     Op.MBARRIER_ARRIVE,
@@ -79,6 +77,21 @@ def _blocks(trace, launch: int, first: int) -> list[int]:
     return [((z + k) * gy + y + j) * gx + x + i for k in range(cz) for j in range(cy) for i in range(cx)]
 
 
+@dataclass(frozen=True)
+class _Columns:
+    """Where the blocks' columns are: to the right of their rows' names or, on a phone, below them, `above` pixels each."""
+
+    left: float
+    width: float
+    gap: float
+    slots: int  # beside each other in a column
+    slot_pitch: int = HEIGHT + 4  # from a row of slots to the next
+    above: int = 0
+
+
+WIDE = _Columns(114, 132, 8, 4)
+
+
 @dataclass
 class _MBarrier:
     """What the figure knows of an mbarrier; `arrivals` and `bytes` are what its phase still waits for."""
@@ -132,6 +145,7 @@ class _Run:
         self.arrived, self.generations = 0, 0
         self.complete = ""  # what the last cluster barrier says
         self.issued = {}  # step -> event
+        self.numbers = {name: i for i, (name, _) in enumerate(self.boxes(WIDE))}
 
     def _tensors(self) -> list[int]:
         far = self.events[(self.events["space"] == Space.DSMEM) & (self.events["tensor"] >= 0)]
@@ -149,73 +163,82 @@ class _Run:
 
     # What is where ---------------------------------------------------------------------------------------------------
 
-    def column(self, block: int) -> float:
-        return LEFT + self.blocks.index(block) * (WIDTH + GAP)
-
-    def slot_rows(self) -> int:
-        return -(-len(self.words) // PER_ROW)
-
-    def slot_box(self, block: int, word: int) -> Box:
-        at = self.words.index(word)
-        x = self.column(block) + at % PER_ROW * SLOT_WIDTH
-        y = self._rows()["slots"] + at // PER_ROW * (HEIGHT + 4)
-        return Box(x, y, SLOT_WIDTH - 2, HEIGHT)
-
-    def _rows(self) -> dict:
+    def _rows(self, columns: _Columns) -> dict:
         """The top of each row."""
-        rows, y = {}, TOP
+        rows, y = {}, TOP + columns.above
         for name in ("warps", "sends"):
             rows[name] = y
-            y += HEIGHT + 6
-        y += ARROWS
+            y += HEIGHT + 6 + columns.above
+        y += ARROWS - columns.above
         rows["slots"] = y
-        y += self.slot_rows() * (HEIGHT + 4) + 14
+        y += -(-len(self.words) // columns.slots) * columns.slot_pitch + 14 + columns.above
         for k in range(len(self.places)):
             for name in ("phase", "arrivals", "bytes"):
                 rows[name, k] = y
-                y += HEIGHT + 2
+                y += HEIGHT + 2 + columns.above
             y += 12
-        rows["barrier"], rows["result"], rows["end"] = y, y + HEIGHT + 14, y + 2 * HEIGHT + 18
+        rows["barrier"] = y
+        rows["result"] = y + HEIGHT + 14 + columns.above
+        rows["end"] = rows["result"] + HEIGHT + 4
         return rows
 
-    def boxes(self) -> list[tuple]:
+    def boxes(self, columns: _Columns) -> list[tuple]:
         """(name, Box) of everything, in the order of a frame's texts."""
-        rows, found = self._rows(), []
-        wide = len(self.blocks) * (WIDTH + GAP) - GAP
-        for b in self.blocks:
-            x = self.column(b)
+        rows, found, slot = self._rows(columns), [], columns.width / columns.slots
+        for rank, b in enumerate(self.blocks):
+            x = columns.left + rank * (columns.width + columns.gap)
             plain = [("warps", b), ("sends", b)]
             plain += [(name, b, k) for k in range(len(self.places)) for name in ("phase", "arrivals", "bytes")]
             for name in (*plain, ("result", b)):
                 top = rows[name[0]] if len(name) == 2 else rows[name[0], name[2]]
-                found.append((name, Box(x, top, WIDTH, HEIGHT)))
-            found += [(("slot", b, word), self.slot_box(b, word)) for word in self.words]
-        found.append((("barrier",), Box(LEFT, rows["barrier"], wide, HEIGHT)))
+                found.append((name, Box(x, top, columns.width, HEIGHT)))
+            for at, word in enumerate(self.words):
+                down, across = divmod(at, columns.slots)
+                box = Box(x + across * slot, rows["slots"] + down * columns.slot_pitch, slot - 2, HEIGHT)
+                found.append((("slot", b, word), box))
+        width = len(self.blocks) * (columns.width + columns.gap) - columns.gap
+        found.append((("barrier",), Box(columns.left, rows["barrier"], width, HEIGHT)))
         return found
 
     def scene(self) -> Scene:
-        rows, labels = self._rows(), []
+        blocks = len(self.blocks)
+        narrow = None
+        if blocks <= MOST_ON_A_PHONE:
+            width = (PHONE - 3 - 4 * (blocks - 1)) / blocks
+            narrow = self._scene(_Columns(1, width, 4, 2, slot_pitch=HEIGHT + 12, above=18))
+        return self._scene(WIDE, narrow)
+
+    def _scene(self, columns: _Columns, narrow: Scene | None = None) -> Scene:
+        rows, labels = self._rows(columns), []
         for rank, b in enumerate(self.blocks):
             name = f"block {rank}" if b == rank else f"block {b}, rank {rank}"
-            labels.append(Label(self.column(b) + WIDTH / 2, TOP - 14, name, "middle", "head"))
+            x = columns.left + rank * (columns.width + columns.gap) + columns.width / 2
+            labels.append(Label(x, TOP - 14, name, "middle", "head"))
         names = {"warps": "warps", "sends": "sends", "result": "writes", "barrier": "cluster barrier"}
         names["slots"] = ", ".join(self.trace.tensors[t].name for t in self.tensors)
-        for name, text in names.items():
-            labels.append(Label(LEFT - 10, rows[name] + HEIGHT / 2, text, "end"))
         several = len(self.places) > 1
         for k in range(len(self.places)):
-            for name, text in (("phase", "phase"), ("arrivals", "arrivals pending"), ("bytes", "bytes to come")):
-                number = f" [{k}]" if several and name == "phase" else ""
-                labels.append(Label(LEFT - 10, rows[name, k] + HEIGHT / 2, f"{text}{number}", "end"))
-        width = LEFT + len(self.blocks) * (WIDTH + GAP) - GAP + 2
-        return Scene(width, rows["end"], tuple(b for _, b in self.boxes()), tuple(labels), font=FONT)
+            number = f" [{k}]" if several else ""
+            names |= {
+                ("phase", k): f"phase{number}",
+                ("arrivals", k): "arrivals pending",
+                ("bytes", k): "bytes to come",
+            }
+        for name, text in names.items():
+            beside = columns.left - 10, rows[name] + HEIGHT / 2, text, "end"
+            labels.append(
+                Label(columns.left, rows[name] - columns.above / 2, text) if columns.above else Label(*beside)
+            )
+        width = columns.left + len(self.blocks) * (columns.width + columns.gap) - columns.gap + 2
+        boxes = tuple(b for _, b in self.boxes(columns))
+        return Scene(width, rows["end"], boxes, tuple(labels), font=FONT, narrow=narrow)
 
     # Frames ----------------------------------------------------------------------------------------------------------
 
     def frame(self, caption: str, event=None, marks=None, now=()):
         """Notes a frame; `marks` maps names of boxes to roles for this step, `now` are messages that land."""
         marks, texts, roles = marks or {}, [], []
-        for name, _ in self.boxes():
+        for name in self.numbers:
             text, role = self._shown(name)
             texts.append(text)
             roles.append(marks.get(name, role))
@@ -265,9 +288,7 @@ class _Run:
 
     def _arrow(self, message) -> str:
         _, _, sender, (block, word) = message
-        box = self.slot_box(block, word)
-        start = self.column(sender) + WIDTH / 2, self._rows()["sends"] + HEIGHT + 1
-        return arrow(*start, box.x + box.width / 2, box.y - 1)
+        return link(self.numbers["sends", sender], self.numbers["slot", block, word])
 
     def play(self):
         self.frame(f"{counted(len(self.blocks), 'block')} of {counted(self.warps, 'warp')} have started.")
@@ -383,7 +404,7 @@ class _Run:
             if goes_on:
                 return
             for warp in warps:
-                self.status[warp] = f"waits, parity {int(event['arg'])}"
+                self.status[warp] = f"parity {int(event['arg'])}"
             self.frame(
                 f"{who} waits for the phase of parity {int(event['arg'])}: phase {mbarrier.phase} still needs "
                 f"{counted(mbarrier.arrivals, 'arrival')} and {counted(mbarrier.bytes, 'byte')}.",

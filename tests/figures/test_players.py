@@ -425,7 +425,7 @@ def test_the_cluster_player_counts_what_the_mbarriers_count():
     sent = next(
         i for i, text in enumerate(captions) if "sends 4 to slots[3] of blocks 0-3: 4 messages of 4 bytes." in text
     )
-    assert player.frames[sent].inks["order"].count("M") == 2 * 4 and not player.frames[sent].inks["thin"]
+    assert player.frames[sent].inks["order"].count(">") == 4 and not player.frames[sent].inks["thin"]
     landed = [frame for frame in player.frames if frame.caption.startswith("The bytes that block")]
     left = [named_texts(player, frame)["bytes to come"] for frame in landed[:3]]
     assert left == [["12"] * 4, ["8"] * 4, ["4"] * 4]  # 4 bytes from each block, one block's after the other's
@@ -440,7 +440,7 @@ def test_the_cluster_player_counts_what_the_mbarriers_count():
 def test_the_cluster_player_shows_how_far_a_faulty_run_came():
     player = figures.cluster_exchange(traces.cluster("own rank missing"))
     rows = named_texts(player, player.frames[-1])
-    assert rows["bytes to come"] == ["4"] * 4 and rows["warps"] == ["waits, parity 0"] * 4
+    assert rows["bytes to come"] == ["4"] * 4 and rows["warps"] == ["parity 0"] * 4
     assert player.frames[-1].caption == "The run stops here: the report says why."
     early = figures.cluster_exchange(traces.cluster("no wait")).frames
     assert any("Nothing has arrived in 4 of them: it gets what was there before." in frame.caption for frame in early)
@@ -456,13 +456,13 @@ def test_the_cluster_player_wants_a_cluster():
 
 
 def test_the_cluster_player_s_texts_are_large_enough_wherever_they_are_shown():
-    html = figures.cluster_exchange(traces.cluster())._repr_html_()
-    width = figures.cluster_exchange(traces.cluster()).scene.width
-    assert (
-        f'style="min-width:{width:.0f}px' in html
-        and 'font-size="12"' in html
-        and "qt-small" not in html.split("</style>")[1]
-    )
+    player = figures.cluster_exchange(traces.cluster())
+    html, narrow = player._repr_html_(), player.scene.narrow
+    assert narrow.width <= 324 and f'style="min-width:{narrow.width:.0f}px' in html
+    assert 'font-size="12"' in html and "qt-small" not in html.split("</style>")[1]
+    # On a phone a block has a quarter of the width: whatever a box ever says fits it, at some 7 pixels a letter.
+    for frame in player.frames:
+        assert all(7 * len(text) < box.width for text, box in zip(frame.texts, narrow.boxes))
 
 
 # Coalescing ----------------------------------------------------------------------------------------------------------
