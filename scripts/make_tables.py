@@ -12,13 +12,14 @@ says whether the file is what the sweeps give.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import itertools
 import json
 import sys
 from pathlib import Path
 
 from quack_tutorial.bench.operations import SWEPT_TOO
-from quack_tutorial.kernels.tuned.config import NEAR, candidates, fields
+from quack_tutorial.kernels.tuned.config import NEAR, Config, candidates, fields
 
 ROOT = Path(__file__).resolve().parents[1]
 TOLERANCE = 0.003
@@ -26,7 +27,7 @@ ITEM_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 
 HEAD = '''"""The shipped configurations of the row-wise kernels, from the sweeps in records/tune (`scripts/make_tables.py`).
 
-For (operation, bits of an element, rows): lines of row bytes up to, and the fields of `config.Config` as far as they are not
+For (operation, bits of an element, rows): lines of row bytes up to, and the fields of `config.Config`, as far as they are not
 the default. In sweeps on an H200 ({dates}), with 32768 rows (16384 from 64k columns,
 8192 from 150k), each was within {percent} % of the best of `config.candidates` at every size swept once between its limit and the
 line above. Of sizes swept more than once, with 8192 rows as well or in both types of 16 bits, it is within {percent} % of what
@@ -109,9 +110,16 @@ def text(sweeps: list) -> str:
     for key in sorted(tables):
         operation, bits, rows = key
         out.append(f'    ("{operation}", {bits}, "{rows}"): (\n')
-        out += [f"        {line},\n" for line in tables[key]]
+        out += [f"        ({limit}, dict({named(config)})),\n" for limit, *config in tables[key]]
         out.append("    ),\n")
     return "".join(out) + "}\n"
+
+
+def named(numbers) -> str:
+    """The fields of a configuration that are not the default, as what a dict is made from."""
+    config = Config(*numbers)
+    given = [field for field in dataclasses.fields(config) if getattr(config, field.name) != field.default]
+    return ", ".join(f"{field.name}={getattr(config, field.name)}" for field in given)
 
 
 def main() -> int:

@@ -194,7 +194,7 @@ def rmsnorms():
                 _rmsnorm_backward_error,
             )
     # A thread has parts of two rows, and the last block one row too few.
-    several = (8, 32, 1, 0, 0, 2)
+    several = (8, 32, 1, 0, 2)
     made = rmsnorm.RMSNorm(
         f32, 64, weight=f32, bias=f32, residual=f32, residual_out=f32, rstd=True, config=Config(*several)
     )
@@ -254,7 +254,7 @@ def layernorms():
         made = layernorm.LayerNorm(f32, N, rows, f32, f32, stats=True, config=Config(*spread))
         said = f"LayerNorm(9 x {N}, {rows}, {spread}, gap {gap})"
         yield Case(said, made, _layernorm_arguments(9, N, gap), _layernorm_error)
-    several = (8, 32, 1, 0, 0, 2)
+    several = (8, 32, 1, 0, 2)
     made = layernorm.LayerNorm(f32, 64, weight=f32, bias=f32, stats=True, config=Config(*several))
     yield Case(f"LayerNorm(15 x 64, {several})", made, _layernorm_arguments(15, 64, 0), _layernorm_error)
     # Weights of 16 bits are shifted to where rows begin.

@@ -113,8 +113,8 @@ def shipped_cases() -> list[Case]:
     for (operation, bits, rows), lines in sorted(TABLES.items()):
         dtype = {32: "float32", 16: "float16"}[bits]
         vector = VECTOR_BYTES * 8 // bits
-        for row_bytes, *numbers in lines:
-            config, longest = Config(*numbers), row_bytes * 8 // bits
+        for row_bytes, named in lines:
+            config, longest = Config(**named), row_bytes * 8 // bits
             through = comes_through_shared_memory(config, operation)
             step = vector * config.blocks_per_row if through else vector
             for N in (longest, longest - (step if rows == "aligned" else 1)):

@@ -76,7 +76,7 @@ def add_arguments(parser):
     parser.add_argument("--rows", choices=ROWS, default="aligned", help="how rows start (default: aligned)")
     parser.add_argument(
         "--configs",
-        help="try these alone: 32/128/1/0,64/64/1/0/80 (the fields of kernels.config.Config, the last as far as they are wanted)",
+        help="try these alone: 32/128/1/0,32/64/1/0/2 (the fields of kernels.config.Config, the last as far as they are wanted)",
     )
     parser.add_argument("--out", metavar="FILE", help="the file to write; without it results are only shown")
     parser.add_argument("--resume", action="store_true", help="go on with FILE: skip the sizes it holds")

@@ -42,7 +42,7 @@ def test_changed_and_unsure_cells_are_named_and_taken_out(script, monkeypatch, t
     kept, other, launched, unsure = (
         timed(1024),
         timed(2048, ptx_sha256="b" * 64),
-        timed(4096, config="32/128/1/0/0/1/1"),
+        timed(4096, config="32/128/1/0/1/1"),
         timed(8192, wobble=0.2),
     )
     records.save(synthetic.record(kept, other, launched, unsure), tmp_path / "softmax.json")

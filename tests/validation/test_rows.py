@@ -38,7 +38,7 @@ def test_every_line_of_the_tables_is_a_case():
     for (operation, bits, kind), lines in TABLES.items():
         dtype = {32: "float32", 16: "float16"}[bits]
         tried = [case.config for case in cases if (case.operation, case.dtype, case.rows) == (operation, dtype, kind)]
-        assert set(tried) == {Config(*numbers) for _, *numbers in lines}
+        assert set(tried) == {Config(**named) for _, named in lines}
 
 
 def test_random_cases_cover_kinds_of_rows_types_and_spreads():

@@ -28,8 +28,7 @@ class Config:
     form a cluster, which only works where a block has no other row. `in_flight`, of kernels that stream a row, is how
     many vectors a thread loads before it uses the first; of the others, how many rows of a block are in shared memory at
     once, 0 for none. RMSNorm's backward, which goes through rows, takes 1 for one row ahead while another is in registers: in
-    registers too where both fit, else in shared memory. `registers`, if not 0, is how many a thread may have: with fewer, more
-    blocks fit on an SM, but what does not fit is spilled to memory.
+    registers too where both fit, else in shared memory.
     `rows_each`, of RMSNorm where no two warps share a row, is how many rows a thread has a part of: it loads the weights once.
     `together`, where a row has one block, is how many blocks of different rows are launched as a cluster, 0 for none: they have
     nothing to tell each other, but a GPU starts clusters, even of one block, at another pace than blocks.
@@ -40,13 +39,12 @@ class Config:
     threads_per_block: int
     blocks_per_row: int = 1
     in_flight: int = 0
-    registers: int = 0
     rows_each: int = 1
     together: int = 0
     past_l1: int = 0
 
     def __post_init__(self):
-        row, block, registers = self.threads_per_row, self.threads_per_block, self.registers
+        row, block = self.threads_per_row, self.threads_per_block
         if row < 1 or (row & (row - 1) if row <= 32 else row % 32):
             raise ValueError(f"{self}: threads_per_row must be a power of 2 up to 32, or a multiple of 32")
         if not 32 <= block <= 1024 or block % 32 or block % row:
@@ -59,10 +57,6 @@ class Config:
             raise ValueError(f"{self}: together must be 0, 1, 2, 4, 8 or 16, and 0 where several blocks have a row")
         if self.past_l1 not in (0, 1):
             raise ValueError(f"{self}: past_l1 must be 0 or 1")
-        if registers and not (64 <= registers <= 248 and registers % 8 == 0 and block <= self.most_threads[0]):
-            raise ValueError(
-                f"{self}: registers must be 0 or a multiple of 8, 64 to 248, that the block's threads can have"
-            )
 
     @property
     def cluster(self):
@@ -70,12 +64,6 @@ class Config:
         if self.blocks_per_row > 1:
             return [1, self.blocks_per_row, 1]
         return [self.together, 1, 1] if self.together else None
-
-    @property
-    def most_threads(self):
-        """What a launch says of its block's size so that the compiler keeps to `registers`: as many threads as an SM can run with
-        so many, a quarter of its registers for whole warps in each quarter of it; nothing if they are not limited."""
-        return [SM_REGISTERS // 4 // (32 * self.registers) * 128, 1, 1] if self.registers else [0, 0, 0]
 
 
 # Registers of row elements a thread holds at most, as vectors of 16 bytes: of one tensor, by operation and element bits.
@@ -140,7 +128,6 @@ def candidates(operation, width, N, rows="aligned"):
             found += [Config(threads, block, blocks) for block in sorted(sizes) if block % threads == 0]
     if operation == "rmsnorm backward":
         found += [replace(c, in_flight=1) for c in found if elements_held(c, N) <= MOST_NEXT_ELEMENTS]
-    found += [limited for c in found if (limited := with_fewer_registers(c, operation, N))]
     if operation == "rmsnorm" and rows == "aligned":
         found += [more for c in found for more in with_more_rows(c, N)]
     if operation in PIPELINED and (rows == "aligned" or (operation, rows) == ("rmsnorm backward", "congruent")):
@@ -197,22 +184,9 @@ def cluster_bytes(operation, config, row_bytes):
 
 def with_more_rows(config, N):
     """The configuration with 2, 4 and 8 rows a thread, which share the weights that it loads, where they fit into registers."""
-    if config.threads_per_row > 32 or config.blocks_per_row > 1 or config.registers:
+    if config.threads_per_row > 32 or config.blocks_per_row > 1:
         return []
     return [replace(config, rows_each=each) for each in (2, 4, 8) if elements_held(config, N) * each <= MOST_ELEMENTS]
-
-
-def with_fewer_registers(config, operation, N):
-    """The configuration with just the registers that its part of a row and 16 more numbers need; None where the compiler takes
-    few anyway, or the row's loop has more to keep."""
-    held = elements_held(config, N) * PIPELINED.get(operation, (1,))[0]
-    registers = max(64, math.ceil(held / 8) * 8 + 16)
-    if operation == "rmsnorm backward" or config.blocks_per_row == 1 or held < 32 or registers > 128:
-        return None
-    try:
-        return replace(config, registers=registers)
-    except ValueError:  # too many for a block of so many threads
-        return None
 
 
 def fields(config):
@@ -370,9 +344,9 @@ def of_table(operation, width, N, rows):
     """The table's configuration; None where it has none that fits."""
     row_bytes = N * width // 8
     for measured in (rows, "aligned") if rows != "any" else ():
-        for limit, *numbers in TABLES.get((operation, width, measured), ()):
+        for limit, named in TABLES.get((operation, width, measured), ()):
             if row_bytes <= limit:
-                config = Config(*numbers)
+                config = Config(**named)
                 # From a table of other rows or other sizes, not what leaves a thread without a register to spare.
                 few = measured == "congruent" or operation in SPREAD_AS  # sizes that were swept
                 near = limit <= NEAR * row_bytes if few else config.threads_per_block < 1024
@@ -380,9 +354,8 @@ def of_table(operation, width, N, rows):
                 arrives = measured == rows and (rows == "congruent" or divides(config, N, width))  # in shared memory
                 fits = config.in_flight not in stages or arrives
                 if fits and (near or (measured == rows == "aligned" and not few)):
-                    # Rows that start anywhere take more registers than aligned ones: what is enough for these may not be; and each
-                    # wants the weights elsewhere.
-                    return config if measured == rows else replace(config, registers=0, rows_each=1)
+                    # Each row that starts anywhere wants the weights elsewhere.
+                    return config if measured == rows else replace(config, rows_each=1)
                 break
     return None
 

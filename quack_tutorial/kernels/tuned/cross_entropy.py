@@ -148,7 +148,6 @@ class CrossEntropyFused:
             block=[threads, 1, 1],
             cluster=self.config.cluster,
             stream=stream,
-            max_number_threads=self.config.most_threads,
         )
 
     @cute.kernel

@@ -46,7 +46,6 @@ class LayerNorm:
             block=[self.config.threads_per_block, 1, 1],
             cluster=self.config.cluster,
             stream=stream,
-            max_number_threads=self.config.most_threads,
         )
 
     @cute.kernel
@@ -80,7 +79,8 @@ class LayerNorm:
             row, row_exists, piece, lane, _, _ = place
             total = warp_sum(self.tile, tXrX.load().to(cutlass.Float32))
             exchange.ready()
-            mean = exchange.reduce(total, operator.add, 0.0, opened, 0) * (1.0 / tile.N)
+            # Divided, since a product would go into x - mean as one rounding less, or not, as the kernel's outputs have it.
+            mean = exchange.reduce(total, operator.add, 0.0, opened, 0) / tile.N
             if cutlass.const_expr(self.pipeline.stages > 0):
                 # From shared memory again, so that the row did not have to stay in registers meanwhile.
                 tXrX = self.load(mX, arriving, place)
@@ -89,7 +89,7 @@ class LayerNorm:
             tile.clear_outside(tXrD, place)  # where x is filled with 0, which is no element at a distance of the mean
             distances = tXrD.load()
             squares = exchange.reduce(warp_sum(self.tile, distances * distances), operator.add, 0.0, opened, 1)
-            variance = squares * (1.0 / tile.N)
+            variance = squares / tile.N
             rstd = cute.math.rsqrt(variance + eps)
             if cutlass.const_expr(self.dtype.width == 32 and mB is not None):
                 rstd = corrected(rstd, variance + eps)
@@ -150,7 +150,6 @@ class LayerNormBackward(RMSNormBackward):
             block=[self.config.threads_per_block, 1, 1],
             cluster=self.config.cluster,
             stream=stream,
-            max_number_threads=self.config.most_threads,
         )
 
     @cute.kernel

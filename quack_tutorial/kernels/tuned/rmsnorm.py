@@ -66,7 +66,6 @@ class RMSNorm:
             block=[threads, 1, 1],
             cluster=self.config.cluster,
             stream=stream,
-            max_number_threads=self.config.most_threads,
         )
 
     @cute.kernel
@@ -206,7 +205,6 @@ class RMSNormBackward:
             block=[threads, 1, 1],
             cluster=self.config.cluster,
             stream=stream,
-            max_number_threads=self.config.most_threads,
         )
 
     @cute.kernel

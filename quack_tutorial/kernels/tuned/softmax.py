@@ -51,7 +51,6 @@ class Softmax:
             block=[threads, 1, 1],
             cluster=self.config.cluster,
             stream=stream,
-            max_number_threads=self.config.most_threads,
         )
 
     @cute.kernel
@@ -132,7 +131,6 @@ class SoftmaxBackward:
             block=[threads, 1, 1],
             cluster=self.config.cluster,
             stream=stream,
-            max_number_threads=self.config.most_threads,
         )
 
     @cute.kernel

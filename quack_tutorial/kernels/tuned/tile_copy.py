@@ -20,7 +20,7 @@ class TileCopy:
         config = default_config(operation, dtype.width, N, rows)
         vectors = config.in_flight if operation in STREAMING else None
         # A row that the kernel has in shared memory is in registers here.
-        self.config = replace(config, in_flight=0, registers=0)
+        self.config = replace(config, in_flight=0)
         self.tile, self.reads = RowTile(dtype, N, rows, self.config, vectors=vectors, several=True), reads
 
     @cute.jit
