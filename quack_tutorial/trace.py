@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import json
 import zipfile
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import IntEnum
 from pathlib import Path
 
@@ -120,6 +120,7 @@ class Line:
     number: int
     text: str
     function: str
+    callers: tuple = field(default=(), compare=False)  # Lines of the kernel that call the function it stands in
 
     @property
     def where(self) -> str:
@@ -248,7 +249,7 @@ class Trace:
             data["addresses"],
             data["values"],
             tuple(TensorInfo(**tuples(t)) for t in tables["tensors"]),
-            tuple(Line(**row) for row in tables["lines"]),
+            tuple(_line(row) for row in tables["lines"]),
             tuple(Launch(**tuples(row)) for row in tables["launches"]),
             tuple(tables["printed"]),
         )
@@ -260,6 +261,10 @@ class Trace:
             if len(trace.events) and trace.events[column].max() >= len(table):
                 raise TypeError(f"its events name {column} that it does not hold")
         return trace
+
+
+def _line(row: dict) -> Line:
+    return Line(**row | {"callers": tuple(Line(**caller) for caller in row.get("callers", ()))})
 
 
 @dataclass
@@ -275,6 +280,10 @@ class TraceRecorder:
     launches: list = field(default_factory=list)
     printed: list = field(default_factory=list)
     line_index: dict = field(default_factory=dict)
+    callers: dict = field(default_factory=dict)  # row of `lines` -> the kernel's Lines that call its function
+
+    def called_from(self, index: int, caller: Line) -> None:
+        self.callers.setdefault(index, {})[caller] = True
 
     def line(self, file: str, number: int, text: str, function: str) -> int:
         key = (file, number)
@@ -346,7 +355,7 @@ class TraceRecorder:
             stack(self.address_rows, np.int64),
             stack(self.value_rows, np.float64),
             tuple(self.tensors),
-            tuple(self.lines),
+            tuple(replace(line, callers=tuple(self.callers.get(i, ()))) for i, line in enumerate(self.lines)),
             tuple(self.launches),
             tuple(self.printed),
         )

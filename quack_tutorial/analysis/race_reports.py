@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from .ordering import NEVER
 
 HAZARDS = ("read after write", "write after read", "write after write")
 WARP, BLOCK, CLUSTER, GRID = range(4)
+PACKAGE = str(Path(__file__).resolve().parents[1])
 VERBS = {
     Op.LOAD: "read",
     Op.STORE: "wrote",
@@ -80,6 +82,24 @@ def _too_early(trace, order, race: Race) -> bool:
     return race.roles[0] in WAITS and race.hazard == 0 and not _waited(trace, order, race)
 
 
+def _at(line) -> str:
+    """A line's place; of one in a helper, with the kernel's line that calls it."""
+    callers = [caller.where for caller in line.callers]
+    shown = " or ".join(callers[:2]) + (" or others" if len(callers) > 2 else "")
+    return f"{line.where} (in {line.function}, called at {shown})" if callers else line.where
+
+
+def _with_callers(lines) -> tuple:
+    """The lines, those of the kernel that call them last; but first where the helper is one of this package's."""
+    calls = dict.fromkeys(caller for line in lines for caller in line.callers if len(line.callers) == 1)
+    first = [c for c in calls if any(c in line.callers and _is_ours(line) and not _is_ours(c) for line in lines)]
+    return (*first, *lines, *(c for c in calls if c not in first))
+
+
+def _is_ours(line) -> bool:
+    return line.file.startswith(PACKAGE)
+
+
 def report(trace, order, race: Race) -> Finding:
     """The finding for one cause."""
     events = [trace.events[i] for i in race.events]
@@ -92,7 +112,7 @@ def report(trace, order, race: Race) -> Finding:
     else:
         message = _race(trace, order, race, events, lines)
     block = race.blocks[0] if race.scope < CLUSTER else race.blocks[1]
-    return Finding(kind, message, lines, block, race.threads, (race.address,), race.words)
+    return Finding(kind, message, _with_callers(lines), block, race.threads, (race.address,), race.words)
 
 
 def _race(trace, order, race: Race, events, lines) -> str:
@@ -102,10 +122,10 @@ def _race(trace, order, race: Race, events, lines) -> str:
     if race.events[0] == race.events[1]:
         verb = "initialise" if race.roles[0] == Role.INIT else "write"
         return (
-            f"{head}threads {race.threads[0]} and {race.threads[1]} {verb} it in the same instruction, {lines[0].where}, and "
+            f"{head}threads {race.threads[0]} and {race.threads[1]} {verb} it in the same instruction, {_at(lines[0])}, and "
             f"which of them wins is not defined{_where(race)}. Should one thread do it, or is the index wrong?"
         )
-    did = [_did(race, k, Op(int(events[k]["op"])), lines[k].where) for k in (0, 1)]
+    did = [_did(race, k, Op(int(events[k]["op"])), _at(lines[k])) for k in (0, 1)]
     return f"{head}{did[0]}, {did[1]}, and nothing orders them{_where(race)}. {_question(trace, order, race, events)}"
 
 
@@ -174,7 +194,7 @@ def _unpublished(trace, order, race: Race, lines) -> str:
     of = [f" of block {block}" if race.scope >= CLUSTER else "" for block in race.blocks]
     head = (
         f"Mbarrier used before its init is published: thread {race.threads[init]}{of[init]} initialised it at "
-        f"{lines[init].where}, thread {race.threads[use]}{of[use]} uses it at {lines[use].where}, and nothing orders them"
+        f"{_at(lines[init])}, thread {race.threads[use]}{of[use]} uses it at {_at(lines[use])}, and nothing orders them"
         f"{_where(race)}. "
     )
     if race.scope == WARP:
@@ -189,7 +209,9 @@ def _unpublished(trace, order, race: Race, lines) -> str:
 def _before_arrival(trace, order, race: Race, events, lines) -> str:
     op = Op(int(events[0]["op"]))
     doing = "sending" if op == Op.STORE_ASYNC else "copying"
-    head = f"Read before arrival: {lines[1].where} reads bytes that {ASYNCHRONOUS[op]} ({lines[0].where}) is still {doing}. "
+    head = (
+        f"Read before arrival: {_at(lines[1])} reads bytes that {ASYNCHRONOUS[op]} ({_at(lines[0])}) is still {doing}. "
+    )
     name = _wait_name(race, events[0])
     held = order.pending.get(race.events[0])
     if race.roles[0] == Role.GROUP and held is not None:
@@ -331,24 +353,29 @@ def _fenced(trace, order, event: int) -> bool:
 
 
 def report_proxy(trace, race: Race) -> Finding:
-    """A thread's write that a bulk copy reads with no proxy fence between the two."""
+    """A thread's write that a bulk copy reads or overwrites with no proxy fence between the two."""
     lines = tuple(trace.line(trace.events[i]) for i in race.events)
     if race.roles[0] == Role.INIT:
         message = (
-            f"Mbarrier used before its init is published: thread {race.threads[0]} initialised it at {lines[0].where}, and "
-            f"the bulk copy at {lines[1].where} counts on it through the async proxy (block {race.blocks[0]}). "
+            f"Mbarrier used before its init is published: thread {race.threads[0]} initialised it at {_at(lines[0])}, and "
+            f"the bulk copy at {_at(lines[1])} counts on it through the async proxy (block {race.blocks[0]}). "
             f"Is mbarrier_init_fence() missing {_fence_place(race)}?"
         )
-        return Finding("mbarrier not published", message, lines, race.blocks[0], race.threads, (race.address,), 1)
+        return Finding(
+            "mbarrier not published", message, _with_callers(lines), race.blocks[0], race.threads, (race.address,), 1
+        )
     space, fence = "shared memory", "fence_view_async_shared()"
     if not race.shared:
         space, fence = f"{trace.tensors[race.tensor].name} in global memory", 'fence_proxy("async.global")'
+    verb = "overwrites" if race.kinds[1] == Kind.WRITE else "reads"
     message = (
-        f"Missing proxy fence: the bulk copy at {lines[1].where} reads {space} that thread {race.threads[0]} wrote at "
-        f"{lines[0].where} ({_count(race.words, 'word')}, block {race.blocks[0]}); the async proxy needs "
+        f"Missing proxy fence: the bulk copy at {_at(lines[1])} {verb} {space} that thread {race.threads[0]} wrote at "
+        f"{_at(lines[0])} ({_count(race.words, 'word')}, block {race.blocks[0]}); the async proxy needs "
         f"cute.arch.{fence} {_fence_place(race)}."
     )
-    return Finding("missing proxy fence", message, lines, race.blocks[0], race.threads, (race.address,), race.words)
+    return Finding(
+        "missing proxy fence", message, _with_callers(lines), race.blocks[0], race.threads, (race.address,), race.words
+    )
 
 
 def _fence_place(race: Race) -> str:

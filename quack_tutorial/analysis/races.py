@@ -4,11 +4,10 @@ Independent of the schedule that the simulator happened to run: `ordering` says 
 accesses to each byte. First every access is compared with the accesses just before it, which decides for each byte
 whether all is ordered, since order is transitive; only bytes where it is not are compared pair by pair.
 
-What a bulk copy reads must be ordered after what threads wrote there *and* have passed a proxy fence of that memory on the
-way: see `_Pairs.unfenced`.
+What a bulk copy reads or overwrites must be ordered after what threads wrote there *and* have passed a proxy fence of that
+memory on the way: see `_Pairs.unfenced`.
 
-Not covered: paths that were not executed, proxy fences before a bulk copy overwrites what threads wrote, or between clusters;
-launches that overlap.
+Not covered: paths that were not executed, proxy fences between clusters, launches that overlap.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ def unordered(trace) -> tuple[Race, ...]:
 
 
 def unfenced(trace) -> tuple[Race, ...]:
-    """Every pair of source lines with a thread's write and a bulk copy's later read that no proxy fence joins."""
+    """Every pair of source lines with a thread's write and a bulk copy's later use of it that no proxy fence joins."""
     return tuple(race for launch in _launches(trace) for race in launch.unfenced())
 
 
@@ -310,29 +309,30 @@ class _Pairs:
         return self._gathered(first, second, hazard, shared)
 
     def unfenced(self, shared: bool) -> list[Race]:
-        """Threads' writes that are ordered before a bulk copy's read of them, but with no proxy fence on the way.
+        """Threads' writes that are ordered before a bulk copy reads or overwrites them, but with no proxy fence on the way.
 
         Only writes since a bulk copy last wrote the same bytes count. cp.async writes as a thread does. An mbarrier's init is
         such a write, which the bulk copy that it counts reads.
         """
         bulk = self.trace.events["op"][self.event] == int(Op.BULK_COPY)
-        reads = np.nonzero(bulk & (self.kind == Kind.READ))[0]
-        if not len(reads):
+        uses = np.nonzero(bulk)[0]
+        if not len(uses):
             return []
-        begin = np.searchsorted(self.granule, self.granule[reads])
+        begin = np.searchsorted(self.granule, self.granule[uses])
         overwritten = np.maximum.accumulate(
             np.where(bulk & (self.kind == Kind.WRITE), np.arange(len(bulk), dtype=np.int64) + 1, 0)
         )
-        begin = np.maximum(begin, overwritten[reads])
+        begin = np.maximum(begin, np.where(uses > 0, overwritten[uses - 1], 0))
         found_a, found_b = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-        for part in _chunks(reads - begin):
-            a = _ranges(begin[part], (reads - begin)[part])
-            b = repeat(reads[part], (reads - begin)[part])
+        for part in _chunks(uses - begin):
+            a = _ranges(begin[part], (uses - begin)[part])
+            b = repeat(uses[part], (uses - begin)[part])
             generic = (
                 (self.kind[a] != Kind.READ) & np.isin(self.role[a], (Role.PLAIN, Role.GROUP, Role.INIT)) & ~bulk[a]
             )
             if shared:
-                generic &= (self.role[a] == Role.INIT) == (self.role[b] == Role.PHASE)
+                counts = (self.role[b] == Role.PHASE) & (self.kind[b] == Kind.READ)  # on an mbarrier
+                generic &= (self.role[a] == Role.INIT) == counts
             else:
                 generic &= self.cluster[a] == self.cluster[b]
             a, b = a[generic], b[generic]

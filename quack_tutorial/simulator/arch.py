@@ -441,7 +441,7 @@ def _one_waited_for_all(threads: int, named=True) -> None:
 # ---- block barriers -------------------------------------------------------------------------------------------------
 
 
-def _whole_warps(what: str) -> None:
+def _whole_warps(what: str, advice="Move it out of the `if`, so that every thread of the block passes it.") -> None:
     """A block barrier must be reached by whole warps."""
     g = group()
     if g.mask is None:
@@ -459,7 +459,7 @@ def _whole_warps(what: str) -> None:
         raise fail(
             "divergent barrier",
             f"Divergent {what}: only {lanes} of the {int(exists[b, w].sum())} threads of warp {warp} (block {int(g.blocks[b])}) "
-            "reach it. Move it out of the `if`, so that every thread of the block passes it.",
+            f"reach it. {advice}",
             block=int(g.blocks[b]),
             count=lanes,
         )
@@ -474,13 +474,20 @@ def barrier(*, barrier_id=None, number_of_threads=None, loc=None, ip=None):
     count = None if number_of_threads is None else constant_number(number_of_threads, "number_of_threads")
     if count is not None and (count <= 0 or count % WARP):
         raise fail("language", f"number_of_threads={count} must be a multiple of {WARP}")
-    _whole_warps("barrier")
+    _whole_warps("barrier", *_named_advice(identifier, count))
     if g.warp < 0:
         if count is not None and count != g.shape[1]:
             raise NeedsWarps
         _one_waited_for_all(g.shape[1])
         return None
     return Pending(_wait_at_barrier(g, identifier, count))
+
+
+def _named_advice(identifier: int, count) -> tuple:
+    """What is said where only a part of a warp comes to a barrier that counts some of the block's threads."""
+    if count is None or count == group().launch.threads:
+        return ()
+    return (f"Barrier {identifier} counts {count} threads, warp by warp: let whole warps come to it.",)
 
 
 def sync_threads(loc=None, ip=None):

@@ -119,6 +119,18 @@ def kernel_frame():
     return frame
 
 
+def kernel_line_of(frame) -> tuple | None:
+    """(file, line number, function) of the kernel's line that has led to a frame in one of its helpers; None in the kernel."""
+    if frame.f_globals.get(KIND) == "kernel":
+        return None
+    frame = frame.f_back
+    while frame is not None:
+        if frame.f_globals.get(KIND) == "kernel":
+            return frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name
+        frame = frame.f_back
+    return None
+
+
 def line_of(file: str, number: int, function: str) -> Line:
     return Line(display_name(file), number, linecache.getline(file, number).strip(), function)
 

@@ -102,7 +102,7 @@ def copies(values: tuple) -> tuple:
 
 def _copied(x):
     if _carries_values(x):
-        return x.copied()
+        return x._copied()
     if type(x) is list:
         return [_copied(v) for v in x]
     return {k: _copied(v) for k, v in x.items()} if type(x) is dict else x
@@ -111,7 +111,7 @@ def _copied(x):
 def _carries_values(x) -> bool:
     """Whether this is an object whose attributes change in a dynamic `if` or loop as numbers do: of a dataclass, or of a class that
     gives the DSL its values."""
-    return getattr(type(x), "joined", None) is not None and x.carries_values
+    return getattr(type(x), "_joined", None) is not None and x._carries_values
 
 
 def refuse_objects(names, values) -> None:
@@ -345,7 +345,7 @@ def _same(x, y) -> bool:
 def _merge(name: str, condition, x, y):
     """The value after a join: x where `condition`, else y; types must agree as the DSL demands."""
     if _carries_values(x) and type(x) is type(y):
-        return x if x is y else x.joined(y, lambda n, p, q: _dynamic(_merge(f"{name}.{n}", condition, p, q)))
+        return x if x is y else x._joined(y, lambda n, p, q: _dynamic(_merge(f"{name}.{n}", condition, p, q)))
     if _same(x, y):
         return x
     if isinstance(x, Unbound) or isinstance(y, Unbound):
@@ -476,7 +476,7 @@ def _settle(name: str, new, old):
     if new is old:
         return _dynamic(new)
     if _carries_values(new) and type(new) is type(old):
-        return new.joined(old, lambda n, p, q: _dynamic(_settle(f"{name}.{n}", p, q)))
+        return new._joined(old, lambda n, p, q: _dynamic(_settle(f"{name}.{n}", p, q)))
     if type_of(new) is not None and type_of(old) is not None:
         check_types(name, new, old)
         return new if isinstance(new, (Value, TensorSSA)) else convert(new, type_of(new))
@@ -566,7 +566,7 @@ class _StaticLoop:
 def _typed(x):
     """A value at a dynamic loop's entry: its Python numbers, also those in lists and dicts, become dynamic."""
     if _carries_values(x):
-        return x.joined(x, lambda _, p, q: _typed(p))
+        return x._joined(x, lambda _, p, q: _typed(p))
     if isinstance(x, list):
         return [_typed(v) for v in x]
     return {k: _typed(v) for k, v in x.items()} if isinstance(x, dict) else _dynamic(x)
@@ -716,7 +716,7 @@ def _unchanged(old, new) -> bool:
         return True
     if _carries_values(old) and type(old) is type(new):
         same = []
-        old.joined(new, lambda _, p, q: same.append(_unchanged(p, q)))
+        old._joined(new, lambda _, p, q: same.append(_unchanged(p, q)))
         return all(same)
     if isinstance(old, (Value, TensorSSA)) and type(old) is type(new):
         return old.dtype is new.dtype and np.array_equal(old.a, new.a)

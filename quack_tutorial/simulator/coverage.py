@@ -122,7 +122,8 @@ TABLE = {
         Line("CacheEvictionPriority", IGNORED, NAMES, "a cache hint"),
         Line("compile", EXACT, SCRIPT, "in a file that runs on the simulator: see `script`"),
         Line(
-            "prepend_ones idx2crd repeat_like filter_zeros local_partition is_static flatten_to_tuple make_ptr recast_ptr print_tensor",
+            "prepend_ones idx2crd repeat_like filter_zeros local_partition is_static flatten_to_tuple make_ptr recast_ptr "
+            "print_tensor",
             EXACT,
             OTHERS,
         ),

@@ -19,7 +19,7 @@ import numpy as np
 
 from quack_tutorial.trace import SMEM_BLOCK_BITS, Op, Space, TensorInfo
 
-from .context import STATE, WARP, fail, group, here, kernel_frame, line_of, not_simulated
+from .context import STATE, WARP, fail, group, here, kernel_frame, kernel_line_of, line_of, not_simulated
 from .numeric import Boolean, DType, Int64, Value, convert
 
 LOWEST_ADDRESS = 1 << 28  # of global memory, see arguments.AddressSpace
@@ -722,11 +722,14 @@ def _shape(shape) -> str:
 
 def current_line(recorder) -> int:
     frame = kernel_frame()
-    key = (frame.f_code.co_filename, frame.f_lineno)
+    caller = kernel_line_of(frame)
+    key = (frame.f_code.co_filename, frame.f_lineno, caller)
     index = STATE.run.line_numbers.get(key)
     if index is None:
         line = line_of(key[0], key[1], frame.f_code.co_name)
         index = STATE.run.line_numbers[key] = recorder.line(line.file, line.number, line.text, line.function)
+        if caller is not None:
+            recorder.called_from(index, line_of(*caller))
     return index
 
 

@@ -286,7 +286,9 @@ def print_tensor(tensor, **_):
 
 
 def _formatted(text: str, row) -> str:
-    return text % tuple(row) if "%" in text and "{}" not in text else text.format(*row)
+    if "%" in text and "{}" not in text:
+        return text % tuple(row)
+    return text.format(*(f"{x:f}" if isinstance(x, float) else x for x in row))
 
 
 def _flat_args(args):
@@ -698,7 +700,7 @@ def by_name(module: str, name: str):
         places = (MATH, CUTE)
     elif "cpasync" in module:
         places = (CPASYNC, NVGPU)
-    elif "dialects" in module:
+    elif "dialects" in module and "_cute" not in module:  # the enums that cute re-exports are defined among them
         places = (
             {"vector": VECTOR, "nvvm": NVVM}.get(module.partition("dialects.")[2].lstrip("_").partition("_")[0], LLVM),
         )

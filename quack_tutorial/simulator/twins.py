@@ -271,7 +271,10 @@ class ModuleTwin:
 
 
 class Twin:
-    """An object of the reader's class: the same attributes, mapped; methods are simulated; writes stay in the twin."""
+    """An object of the reader's class: the same attributes, mapped; methods are simulated; writes stay in the twin.
+
+    Names of its own hide those of the class: they begin with an underscore where a reader could have the same.
+    """
 
     is_twin = True
 
@@ -297,19 +300,19 @@ class Twin:
         return control.call(self.__getattr__("__call__"), *args, **kwargs)
 
     @property
-    def carries_values(self) -> bool:
+    def _carries_values(self) -> bool:
         """Whether the DSL takes the object apart into the values that it holds, so that a dynamic `if` may change it."""
         cls = type(object.__getattribute__(self, "_original"))
         return dataclasses.is_dataclass(cls) or hasattr(cls, "__extract_mlir_values__")
 
-    def copied(self) -> Twin:
+    def _copied(self) -> Twin:
         other = Twin(object.__getattribute__(self, "_original"), object.__getattribute__(self, "_mapper"))
         object.__getattribute__(other, "_own").update(object.__getattribute__(self, "_own"))
         return other
 
-    def joined(self, other: Twin, join) -> Twin:
+    def _joined(self, other: Twin, join) -> Twin:
         """An object with join(name, mine, the other's) of each attribute that either has been given."""
-        result, mine = self.copied(), object.__getattribute__(self, "_own")
+        result, mine = self._copied(), object.__getattribute__(self, "_own")
         names = dict.fromkeys((*mine, *object.__getattribute__(other, "_own")))
         if object.__getattribute__(self, "_original") is not object.__getattribute__(other, "_original"):
             names |= dict.fromkeys(vars(object.__getattribute__(self, "_original")))

@@ -256,3 +256,38 @@ def test_what_the_kernel_ahead_never_writes_may_be_read_before_the_wait():
             assert finding.kind == "early access"
             assert f"thread 0 of block 0 {verb} {tensor} before griddepcontrol_wait" in finding.message
             assert f"while double, which uses {tensor}, still runs" in finding.message
+
+
+def test_a_bulk_copy_over_what_threads_wrote_needs_a_proxy_fence():
+    x, out = LANES.copy(), np.zeros(32, np.float32)
+    assert simulate(k.Overwritten(fenced=True), x, out).ok and (out == x).all()
+    (finding,) = simulate(k.Overwritten(fenced=False), x, out).findings
+    assert (
+        finding.kind == "missing proxy fence" and "overwrites shared memory that thread 0 wrote at" in finding.message
+    )
+    assert [line.text.strip() for line in finding.lines] == ["sX[tidx] = 0.0", "cute.copy(atom, x, sX, mbar_ptr=mbar)"]
+
+
+def test_a_race_in_a_helper_names_the_kernel_s_line_too():
+    (finding,) = simulate(k.InHelpers(), np.zeros(64, np.float32), np.zeros(64, np.float32)).findings
+    write, read, call = finding.lines
+    assert [line.text for line in (write, read, call)] == [
+        "sX[tidx] = value",
+        "out[tidx] = sX[63 - tidx]",
+        "put(sX, tidx, x[tidx])",
+    ]
+    assert f"thread 0 wrote at {write.where} (in put, called at {call.where}), thread 63 read at {read.where}," in str(
+        finding
+    )
+
+
+def test_asynchronous_copies_of_some_lanes_without_a_predicate():
+    x, out = np.arange(256, dtype=np.float32).reshape(32, 8).T, np.full((32, 8), -1, np.float32).T
+    for check in (True, False):
+        out[:] = -1
+        assert simulate(k.MaskedCopies(), x, out, check=check).ok
+        np.testing.assert_array_equal(out, np.where(np.arange(32) < 5, x, 0))
+
+
+def test_floats_are_printed_as_the_gpu_prints_them():
+    assert simulate(k.prints_pi, LANES, LANES.copy()).printed == ("3.140000\n", "3.140000 and 3\n")

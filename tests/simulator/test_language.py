@@ -79,7 +79,7 @@ def test_shuffle_up_leaves_the_first_lanes_their_own():
 
 def test_printf_says_thread_and_value():
     result = run(k.prints, np.arange(32, dtype=np.float32), np.zeros(32, np.float32))
-    assert result.printed == ("thread 0 has 0.0\n", "thread 1 has 1.0\n")
+    assert result.printed == ("thread 0 has 0.000000\n", "thread 1 has 1.000000\n")
 
 
 def test_two_kernels_in_one_host_function():

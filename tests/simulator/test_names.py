@@ -196,3 +196,11 @@ def test_the_compiler_refuses_them(name, dtype):
     with pytest.raises(Exception) as raised:  # the DSL has several error classes, none of them documented
         ptx(getattr(k, name), x, x.clone())
     assert not isinstance(raised.value, (AssertionError, ImportError))
+
+
+def test_an_enum_made_outside_a_kernel_is_known_by_where_it_is_defined():
+    cute = pytest.importorskip("cutlass.cute")
+    for member in cute.ReductionOp:
+        found = namespaces.by_name(type(member).__module__, type(member).__name__)
+        assert isinstance(found, namespaces.Missing) or str(getattr(found, member.name)) == member.name
+    assert str(namespaces.by_name(type(cute.ReductionOp.ADD).__module__, "ReductionOp").ADD) == "ADD"

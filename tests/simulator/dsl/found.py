@@ -419,3 +419,82 @@ class Overlapping:
             x[lane] = 0.0
         cute.arch.griddepcontrol_wait()
         out[lane] = factor * y[lane]
+
+
+class Overwritten:
+    """Threads clear shared memory, and a bulk copy writes over it."""
+
+    def __init__(self, fenced):
+        self.fenced = fenced
+
+    @cute.jit
+    def __call__(self, x: cute.Tensor, out: cute.Tensor):
+        self.kernel(x, out).launch(grid=[1, 1, 1], block=[32, 1, 1])
+
+    @cute.kernel
+    def kernel(self, x: cute.Tensor, out: cute.Tensor):
+        tidx, _, _ = cute.arch.thread_idx()
+        smem = cutlass.memory.SmemAllocator()
+        sX = smem.allocate_tensor(cutlass.Float32, cute.make_layout(32), 16)
+        mbar = smem.allocate_array(cutlass.Int64, 1)
+        if tidx == 0:
+            cute.arch.mbarrier_init(mbar, 1)
+        sX[tidx] = 0.0
+        cute.arch.mbarrier_init_fence()
+        if cutlass.const_expr(self.fenced):
+            cute.arch.fence_view_async_shared()
+        cute.arch.barrier()
+        if tidx == 0:
+            cute.arch.mbarrier_arrive_and_expect_tx(mbar, 128)
+            atom = cute.make_copy_atom(cute.nvgpu.cpasync.CopyBulkG2SOp(), cutlass.Float32)
+            cute.copy(atom, x, sX, mbar_ptr=mbar)
+        cute.arch.mbarrier_wait(mbar, 0)
+        out[tidx] = sX[tidx]
+
+
+@cute.jit
+def put(sX, tidx, value):
+    sX[tidx] = value
+
+
+class InHelpers:
+    """A race whose write is in a helper."""
+
+    @cute.jit
+    def __call__(self, x: cute.Tensor, out: cute.Tensor):
+        self.kernel(x, out).launch(grid=[1, 1, 1], block=[64, 1, 1])
+
+    @cute.kernel
+    def kernel(self, x: cute.Tensor, out: cute.Tensor):
+        tidx, _, _ = cute.arch.thread_idx()
+        sX = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(64), 16)
+        put(sX, tidx, x[tidx])
+        out[tidx] = sX[63 - tidx]
+
+
+class MaskedCopies:
+    """cp.async under a dynamic `if`, without pred."""
+
+    @cute.jit
+    def __call__(self, x: cute.Tensor, out: cute.Tensor):
+        self.kernel(x, out).launch(grid=[1, 1, 1], block=[32, 1, 1])
+
+    @cute.kernel
+    def kernel(self, x: cute.Tensor, out: cute.Tensor):
+        tidx, _, _ = cute.arch.thread_idx()
+        sX = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout((8, 32)), 16)
+        sX[None, tidx].fill(0.0)
+        atom = cute.make_copy_atom(cute.nvgpu.cpasync.CopyG2SOp(), cutlass.Float32, num_bits_per_copy=128)
+        if tidx < 5:
+            cute.copy(atom, x[None, tidx], sX[None, tidx])
+        cute.arch.cp_async_commit_group()
+        cute.arch.cp_async_wait_group(0)
+        cute.autovec_copy(sX[None, tidx], out[None, tidx])
+
+
+@one_warp
+@cute.kernel
+def prints_pi(x: cute.Tensor, out: cute.Tensor):
+    if cute.arch.lane_idx() == 0:
+        cute.printf("%f", 3.14)
+        cute.printf("{} and {}", 3.14, 3)
