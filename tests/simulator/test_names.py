@@ -199,8 +199,6 @@ def test_the_compiler_refuses_them(name, dtype):
 
 
 def test_an_enum_made_outside_a_kernel_is_known_by_where_it_is_defined():
-    cute = pytest.importorskip("cutlass.cute")
-    for member in cute.ReductionOp:
-        found = namespaces.by_name(type(member).__module__, type(member).__name__)
-        assert isinstance(found, namespaces.Missing) or str(getattr(found, member.name)) == member.name
-    assert str(namespaces.by_name(type(cute.ReductionOp.ADD).__module__, "ReductionOp").ADD) == "ADD"
+    kind = type(pytest.importorskip("cutlass.cute").ReductionOp.ADD)
+    found = namespaces.by_name(kind.__module__, kind.__name__)
+    assert [str(getattr(found, name)) for name in ("ADD", "MUL", "MAX", "MIN")] == ["ADD", "MUL", "MAX", "MIN"]
