@@ -59,6 +59,7 @@ class Timing:
     copy_gb_s: float
     device: str
     datasheet_gb_s: float | None
+    in_graph: bool = True
 
     @property
     def gb_s(self) -> float:
@@ -75,6 +76,10 @@ class Timing:
         if self.datasheet_gb_s:
             peak = f" and {self.gb_s / self.datasheet_gb_s:.0%} of the datasheet's {self.datasheet_gb_s:,.0f} GB/s"
         text = f"{self.us:,.1f} us on this {self.device}: {self.gb_s:,.0f} GB/s, {self.of_copy:.0%} of a plain copy here{peak}."
+        if not self.in_graph:
+            text += (
+                " Its host function takes no stream, so each launch was a call of the host's: a few us are that call's."
+            )
         return textwrap.fill(text, WIDTH)
 
     __repr__ = __str__
@@ -100,6 +105,7 @@ def time(kernel, *args, nbytes=None) -> Timing | NotTimed:
 
     `nbytes` is what the kernel must move; None counts each tensor once, which is right where each is either read or written.
     Inputs go round so that none is found in L2, launches are replayed from a CUDA graph, and the median counts (`bench.timing`).
+    A kernel whose host function takes no `stream` cannot be in a graph: the host makes each call, and the answer says so.
     Where the tensors are not on a Hopper GPU the answer says so: the simulator is not a timing model.
     """
     tensors = [arg for arg in args if hasattr(arg, "is_cuda")]
@@ -127,8 +133,9 @@ def time(kernel, *args, nbytes=None) -> Timing | NotTimed:
     pairs = [
         tuple(torch.empty(half, dtype=torch.float32, device=tensors[0].device) for _ in range(2)) for _ in range(count)
     ]
+    in_graph = getattr(compiled, "has_stream", True)
     replays = {
-        "kernel": timing.capture(compiled, slots, launches),
+        "kernel": (timing.capture if in_graph else timing.one_by_one)(compiled, slots, launches),
         "copy": timing.capture(lambda source, target: target.copy_(source), pairs, launches),
     }
     samples = timing.interleaved_us(replays, timing.MIN_REPLAYS)
@@ -139,6 +146,7 @@ def time(kernel, *args, nbytes=None) -> Timing | NotTimed:
         copy_gb_s=8 * half / median(samples["copy"]) / 1e3,
         device=properties.name,
         datasheet_gb_s=gpu.bandwidth_gb_s if gpu else None,
+        in_graph=in_graph,
     )
 
 

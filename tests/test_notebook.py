@@ -49,6 +49,11 @@ def test_a_timing_reads_as_a_sentence():
     )
 
 
+def test_a_time_without_a_graph_says_so():
+    timing = notebook.Timing(100.0, 400_000_000, copy_gb_s=4200.0, device="H200", datasheet_gb_s=None, in_graph=False)
+    assert "takes no stream, so each launch was a call of the host's" in " ".join(str(timing).split())
+
+
 def test_recorded_speeds_are_the_records(root):
     import json
 

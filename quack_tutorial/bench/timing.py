@@ -58,7 +58,7 @@ class Replay:
     The graph knows addresses only: `slots` keeps the inputs that it reads from being freed.
     """
 
-    graph: torch.cuda.CUDAGraph
+    graph: torch.cuda.CUDAGraph | _Calls
     launches: int
     slots: list[tuple[torch.Tensor, ...]]
     outputs: tuple
@@ -91,6 +91,28 @@ def capture(call, slots, launches: int, pool=None) -> Replay:
         for turn in range(launches):
             kept.append(call(*slots[turn % len(slots)]))
     return Replay(graph, launches, slots, tuple(kept))
+
+
+def one_by_one(call, slots, launches: int) -> Replay:
+    """As `capture`, for a call that no graph can hold, since it launches on CUDA's default stream: the host makes every call.
+
+    What a call costs the host is hidden where the kernel takes longer.
+    """
+    call(*slots[0])
+    return Replay(_Calls(call, slots, launches), launches, slots, ())
+
+
+@dataclass(frozen=True)
+class _Calls:
+    """In the place of a graph: `launches` calls over `slots`."""
+
+    call: object
+    slots: list
+    launches: int
+
+    def replay(self):
+        for turn in range(self.launches):
+            self.call(*self.slots[turn % len(self.slots)])
 
 
 @functools.cache

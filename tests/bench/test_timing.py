@@ -33,6 +33,14 @@ def test_a_graph_of_small_launches_lasts_a_while_and_one_of_large_ones_is_short(
     assert timing.launches_for(2**23, 1) > 300
 
 
+def test_what_no_graph_can_hold_is_called_over_the_slots():
+    seen = []
+    replay = timing.one_by_one(lambda x, y: seen.append(x + y), [(1, 0), (2, 0), (3, 0)], 4)
+    assert seen == [1] and replay.launches == 4  # once to compile and warm up
+    replay.graph.replay()
+    assert seen[1:] == [1, 2, 3, 1]
+
+
 def test_fewer_than_seven_rounds_are_refused():
     with pytest.raises(ValueError, match="at least 7 rounds, got 6"):
         timing.interleaved_us({}, 6)

@@ -1,0 +1,45 @@
+"""`qt.time` on a Hopper GPU: kernels in a CUDA graph, and those whose host function takes no stream."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from quack_tutorial import compiler  # noqa: E402
+
+_problem = compiler.dsl_problem() or compiler.gpu_problem()
+if _problem:
+    pytest.skip(f"needs a Hopper GPU and CuTe DSL: {_problem}", allow_module_level=True)
+
+import cutlass  # noqa: E402
+import cutlass.cute as cute  # noqa: E402
+
+import quack_tutorial as qt  # noqa: E402
+from quack_tutorial.kernels.copy import CopyVectors  # noqa: E402
+
+pytestmark = [pytest.mark.gpu]
+
+
+class Doubled:
+    """Rows of 128 E numbers, doubled; launched on CUDA's default stream."""
+
+    @cute.jit
+    def __call__(self, mX: cute.Tensor, mO: cute.Tensor):
+        self.kernel(mX, mO).launch(grid=[mX.shape[0], 1, 1], block=[128, 1, 1])
+
+    @cute.kernel
+    def kernel(self, mX: cute.Tensor, mO: cute.Tensor):
+        tidx, _, _ = cute.arch.thread_idx()
+        row, _, _ = cute.arch.block_idx()
+        for k in cutlass.range_constexpr(mX.shape[1] // 128):
+            mO[row, 128 * k + tidx] = 2 * mX[row, 128 * k + tidx]
+
+
+def test_a_kernel_without_a_stream_is_timed_too():
+    x = torch.randn(16384, 4096, device="cuda")
+    out = torch.zeros_like(x)
+    timing = qt.time(Doubled(), x, out)
+    assert torch.equal(out, 2 * x) and not timing.in_graph
+    # A launch of 512 MiB takes longer than the host's call, so the two ways of timing agree.
+    in_graph = qt.time(CopyVectors(cutlass.Float32, 4096), x, out)
+    assert in_graph.in_graph and 0.5 < timing.gb_s / in_graph.gb_s < 1.2
+    torch.randn(3, device="cuda")  # no capture was broken
