@@ -35,7 +35,7 @@ def outcomes(data: bytes, cases: list[Case], memory: int) -> list[Outcome]:
         if not refused:
             words = result["outcomes"]
             return [_outcome(i, *pair, files) for i, pair in enumerate(zip(cases, words, strict=True))]
-        told = _finding(refused | {"lines": [_line(*line, "") for line in refused["lines"]]})
+        told = _finding(refused | {"lines": [(*line, "") for line in refused["lines"]]})
     except Exception:  # whatever can be wrong with bytes
         raise Refused("forged", FORGED) from None
     message = told.message or f"the submission asked for more than {memory >> 20} MiB of memory"
@@ -70,7 +70,7 @@ def _outcome(i: int, case: Case, words: dict, files: dict) -> Outcome:
     findings, parameters = words["findings"], words["parameters"]
     if len(findings) > MOST_FINDINGS or not all(isinstance(p, str) and p.isidentifier() for p in parameters):
         raise ValueError("too many findings, or a name that is none")
-    findings = tuple(_finding(f | {"lines": [_line(**line) for line in f["lines"]]}) for f in findings)
+    findings = tuple(map(_finding, findings))
     if case.target:
         answer = None if words["answer"] is None else plain(words["answer"])
         return Outcome(case, {"answer": answer}, findings, None, ())
@@ -96,12 +96,9 @@ def _trace(data: bytes | None) -> Trace | None:
 
 
 def _finding(words: dict) -> Finding:
-    if not isinstance(words["kind"], str) or not isinstance(words["message"], str):
+    kind, message, lines = (words[key] for key in ("kind", "message", "lines"))
+    if not isinstance(kind, str) or not isinstance(message, str):
         raise ValueError("a finding without words")
-    return Finding(**words | {"lines": tuple(words["lines"])})
-
-
-def _line(file: str, number: int, text: str, function: str) -> Line:
-    if [type(x) for x in (file, number, text, function)] != [str, int, str, str]:
+    if not all([type(x) for x in line] == [str, int, str, str] for line in lines):
         raise ValueError("a line without words")
-    return Line(file, number, text, function)
+    return Finding(kind, message, tuple(Line(*line) for line in lines))

@@ -57,7 +57,10 @@ def run(folder: Path, job: dict, files: dict) -> dict:
             with tempfile.TemporaryDirectory() as home:
                 outcome.trace.save(Path(home, "trace"))
                 files[f"{i}.trace.npz"] = Path(home, "trace").read_bytes()
-        findings = [asdict(f) for f in outcome.findings]
+        findings = [
+            {"kind": f.kind, "message": f.message, "lines": [(x.file, x.number, x.text, x.function) for x in f.lines]}
+            for f in outcome.findings
+        ]
         results.append({"findings": findings, "parameters": outcome.parameters, "answer": returned})
     if permitted.surface() != before:
         raise Refused(
