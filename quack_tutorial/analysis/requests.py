@@ -56,11 +56,16 @@ REQUEST = np.dtype(
 )
 
 
-def requests(trace: Trace, space: Space = Space.GMEM) -> np.ndarray:
+def requests(trace: Trace, space: Space = Space.GMEM, kind: str | None = None) -> np.ndarray:
     """One row of `REQUEST` for each warp request to global memory (Space.GMEM) or shared memory (SMEM; DSMEM: of other blocks).
 
-    cp.async is a read of global memory and a write of shared memory.
+    `kind` keeps one of `KIND_NAMES`. cp.async is a load of global memory and a store of shared memory.
     """
+    table = _all_requests(trace, space)
+    return table if kind is None else table[table["kind"] == KIND_NAMES.index(kind)]
+
+
+def _all_requests(trace: Trace, space: Space) -> np.ndarray:
     event, kind, rows = _chosen(trace, Space(space))
     table = np.zeros(len(event), REQUEST)
     if not len(event):

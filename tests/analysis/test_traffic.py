@@ -92,6 +92,8 @@ def test_cp_async_reads_global_and_writes_shared_memory():
     trace = log.trace()
     (read,) = analysis.requests(trace)
     assert (read["kind"], read["sectors"], read["tensor"]) == (0, 16, 1)
+    (same,) = analysis.requests(trace, kind="load")
+    assert same == read and not len(analysis.requests(trace, kind="store"))
     (written,) = analysis.requests(trace, Space.SMEM)
     assert (written["kind"], written["wavefronts"], written["ideal_wavefronts"]) == (1, 32, 4)
 
