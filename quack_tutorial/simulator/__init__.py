@@ -9,6 +9,8 @@
 | `layout`         | CuTe's layout algebra                                                   |
 | `tensor`, `copying`, `shared_memory`, `memory` | tensors, copies, and where their bytes are  |
 | `arch`, `mathops`, `asynchronous` | warp and block operations, math, cp.async               |
+| `pipeline`       | cutlass.pipeline: stages between producers and consumers                |
+| `assembly`, `ptx`, `dialects` | PTX by its text, and names from below CuTe DSL              |
 | `scheduler`      | launches, batches of blocks, warps and their barriers                   |
 | `arguments`, `loading`, `context` | arguments, imports without the DSL, the current place   |
 | `host`           | what a file that is simulated calls outside its kernels                 |

@@ -113,6 +113,15 @@ def cp_async_commit_group(**_) -> None:
         g.open_group = []
 
 
+def cp_async_mbarrier_arrive_noinc(mbar_ptr, **_) -> None:
+    """Arrive at an mbarrier once this thread's copies so far have landed: here they do so now."""
+    from .cluster import mbarrier_arrive
+
+    cp_async_commit_group()
+    cp_async_wait_group(0)
+    mbarrier_arrive(mbar_ptr)
+
+
 def cp_async_wait_group(n, **_) -> None:
     """Wait until at most `n` of this thread's groups are under way."""
     if isinstance(n, Value):

@@ -87,6 +87,12 @@ TABLE = {
     "cutlass.base_dsl.enums": (Line("Arch", EXACT, OTHERS),),
     "cutlass.base_dsl.typing": (Line("Vector", EXACT, OTHERS, "from_elements, bitcast, to_elements"),),
     "cutlass.experimental.primitives": (Line("redux_sync ReductionKind", EXACT, OTHERS, "of integers"),),
+    "cutlass.pipeline": (
+        Line("PipelineAsync PipelineCpAsync", EXACT, OTHERS),
+        Line("PipelineTmaAsync", EXACT, OTHERS, "of bulk copies; no tensor maps, no multicast"),
+        Line("CooperativeGroup Agent PipelineUserType make_pipeline_state", EXACT, OTHERS),
+        Line("PipelineState NamedBarrier sync", EXACT, OTHERS),
+    ),
     "cutlass.memory": (Line("SmemAllocator", EXACT, OPERATIONS, "swizzles as composed layouts"),),
     "cutlass.utils": (Line("SmemAllocator", EXACT, NAMES, "swizzles as composed layouts"),),
     "cute": (
@@ -169,6 +175,7 @@ TABLE = {
         ),
         Line("mbarrier_expect_tx mbarrier_try_wait", EXACT, NAMES),
         Line("cp_async_commit_group cp_async_wait_group", EXACT, KERNELS),
+        Line("cp_async_mbarrier_arrive_noinc", ORDER, OTHERS, "the copies land with the arrival"),
         Line("cp_async_bulk_commit_group cp_async_bulk_wait_group", EXACT, KERNELS),
         Line("fence_acq_rel_gpu", ORDER, MUTATION),
         Line("fence_acq_rel_cta fence_acq_rel_cluster fence_acq_rel_sys fence_proxy", ORDER, NAMES),

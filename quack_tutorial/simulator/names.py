@@ -22,6 +22,7 @@ from . import (
     host,
     mathops,
     numeric,
+    pipeline,
     ptx,
     shapes,
     structs,
@@ -537,6 +538,7 @@ ARCH = Namespace(
         "WARP_SIZE": arch.WARP_SIZE,
         "cp_async_commit_group": asynchronous.cp_async_commit_group,
         "cp_async_wait_group": asynchronous.cp_async_wait_group,
+        "cp_async_mbarrier_arrive_noinc": asynchronous.cp_async_mbarrier_arrive_noinc,
         **{name: getattr(cluster, name) for name in _CLUSTER},
         "inline_ptx": ptx.inline_ptx,
         "elect_one": elect_one,
@@ -631,6 +633,18 @@ BASE = Namespace(
         "typing": Namespace("cutlass.base_dsl.typing", {"Vector": dialects.Vector}),
     },
 )
+PIPELINE = Namespace(
+    "cutlass.pipeline",
+    {
+        n: getattr(pipeline, n)
+        for n in "PipelineAsync PipelineCpAsync PipelineTmaAsync PipelineState make_pipeline_state CooperativeGroup "
+        "NamedBarrier sync".split()
+    }
+    | {
+        "Agent": Tokens("Thread", "ThreadBlock", "ThreadBlockCluster"),
+        "PipelineUserType": Tokens("Producer", "Consumer"),
+    },
+)
 CUTE = Namespace("cute", _cute())
 CUTLASS = Namespace(
     "cutlass",
@@ -652,6 +666,7 @@ CUTLASS = Namespace(
         "utils": Namespace("cutlass.utils", {"SmemAllocator": SmemAllocator}),
         "AddressSpace": SPACES,
         "base_dsl": BASE,
+        "pipeline": PIPELINE,
         "dsl_user_op": dsl_user_op,
         "experimental": Namespace("cutlass.experimental", {"primitives": PRIMITIVES}),
         "cutlass_dsl": Namespace(
@@ -704,6 +719,8 @@ def by_name(module: str, name: str):
         places = (
             {"vector": VECTOR, "nvvm": NVVM}.get(module.partition("dialects.")[2].lstrip("_").partition("_")[0], LLVM),
         )
+    elif "pipeline" in module:
+        places = (PIPELINE,)
     elif "experimental" in module:
         places = (PRIMITIVES,)
     else:

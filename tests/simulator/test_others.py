@@ -202,3 +202,41 @@ def test_the_compiler_takes_what_public_kernels_use_besides():
     cute.compile(k.odds, make_ptr(k.Float32, x.data_ptr(), cute.AddressSpace.gmem), from_dlpack(out))
     cute.compile(k.meet, *map(from_dlpack, (torch.zeros(1, dtype=torch.int32), x, x)))
     cute.compile(k.pairs, from_dlpack(wide))
+
+
+def test_a_pipeline_by_hand():
+    x, out = np.arange(32, dtype=np.float32), np.zeros(32, np.float32)
+    for check in (True, False):
+        assert simulate(k.by_hand, x, out, check=check).ok and (out == x[::-1]).all()
+
+
+@pytest.mark.parametrize("kind", ["async", "cp.async", "bulk"])
+@pytest.mark.parametrize("handles", [False, True])
+def test_pipelines_of_two_stages(kind, handles):
+    x = np.arange(128, dtype=np.float32).reshape(4, 32).T
+    for options in ({}, {"schedule": "reverse"}, {"schedule": "seeded"}, {"check": False}):
+        out = np.zeros((4, 32), np.float32).T
+        run = simulate(k.Stages(kind, handles), x, out, **options)
+        assert run.ok and (out == x).all(), run
+
+
+@pytest.mark.parametrize("kind", ["async", "cp.async", "bulk"])
+def test_a_stage_that_no_consumer_releases_is_a_deadlock(kind):
+    x, out = np.zeros((4, 32), np.float32).T, np.zeros((4, 32), np.float32).T
+    (finding,) = simulate(k.Stages(kind, releases=False), x, out).findings
+    assert finding.kind == "deadlock"
+    assert {line.text.strip() for line in finding.lines} >= {"pipe.producer_acquire(state)"}
+
+
+@pytest.mark.parametrize("kind", ["async", "cp.async", "bulk"])
+def test_the_compiler_takes_the_pipelines(kind):
+    pytest.importorskip("cutlass", reason="the CuTe DSL is not installed")
+    torch = pytest.importorskip("torch")
+    from quack_tutorial.compiler import ptx
+
+    assert ".entry" in ptx(k.by_hand, torch.zeros(32), torch.zeros(32))
+    for handles in (False, True):
+        text = ptx(k.Stages(kind, handles), torch.zeros(4, 32).T, torch.zeros(4, 32).T)
+        assert text.count("mbarrier.init") == 4
+        assert ("cp.async.mbarrier.arrive.noinc" in text) == (kind == "cp.async")
+        assert ("mbarrier.arrive.expect_tx" in text) == (kind == "bulk")

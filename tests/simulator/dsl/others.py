@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import cutlass
 import cutlass.cute as cute
-from cutlass import Float32, Int32, cutlass_dsl
+from cutlass import Float32, Int32, cutlass_dsl, pipeline
 from cutlass._mlir.dialects import llvm
 from cutlass.base_dsl import enums, typing
 from cutlass.cutlass_dsl import dsl_user_op
@@ -415,3 +415,98 @@ def pairs_kernel(out: cute.Tensor):
 @cute.jit
 def pairs(out: cute.Tensor):
     pairs_kernel(out).launch(grid=[2, 1, 1], block=[32, 1, 1], cluster=[2, 1, 1])
+
+
+@cute.kernel
+def by_hand_kernel(x: cute.Tensor, out: cute.Tensor):
+    """What pipelines are made of, and barriers of a pipeline's kind."""
+    lane = cute.arch.lane_idx()
+    smem = cutlass.memory.SmemAllocator()
+    sX = smem.allocate_tensor(Float32, cute.make_layout(32), 16)
+    mbar = smem.allocate_array(cutlass.Int64, 1)
+    if lane == 0:
+        cute.arch.mbarrier_init(mbar, 32)
+    cute.arch.mbarrier_init_fence()
+    pipeline.sync(barrier_id=1)
+    word = cute.make_copy_atom(cute.nvgpu.cpasync.CopyG2SOp(), Float32, num_bits_per_copy=32)
+    cute.copy(word, cute.local_tile(x, (1,), (lane,)), cute.local_tile(sX, (1,), (lane,)))
+    cute.arch.cp_async_mbarrier_arrive_noinc(mbar)
+    state = pipeline.PipelineState(1, Int32(0), Int32(0), Int32(0))
+    cute.arch.mbarrier_wait(mbar + state.index, state.phase)
+    value = sX[31 - lane]
+    pipeline.NamedBarrier(barrier_id=2, num_threads=32).arrive_and_wait()
+    out[lane] = value
+
+
+@cute.jit
+def by_hand(x: cute.Tensor, out: cute.Tensor):
+    by_hand_kernel(x, out).launch(grid=[1, 1, 1], block=[32, 1, 1])
+
+
+class Stages:
+    """Warp 0 brings columns of x to two stages of shared memory, warp 1 takes them from there to out."""
+
+    def __init__(self, kind, handles=False, releases=True):
+        self.kind, self.handles, self.releases = kind, handles, releases
+
+    @cute.jit
+    def __call__(self, x: cute.Tensor, out: cute.Tensor):
+        self.kernel(x, out).launch(grid=[1, 1, 1], block=[64, 1, 1])
+
+    def pipeline(self, storage):
+        threads = pipeline.CooperativeGroup(pipeline.Agent.Thread, 32)
+        one = pipeline.CooperativeGroup(pipeline.Agent.Thread)
+        if self.kind == "bulk":
+            return pipeline.PipelineTmaAsync.create(
+                barrier_storage=storage, num_stages=2, producer_group=one, consumer_group=one, tx_count=128
+            )
+        kind = pipeline.PipelineCpAsync if self.kind == "cp.async" else pipeline.PipelineAsync
+        return kind.create(barrier_storage=storage, num_stages=2, producer_group=threads, consumer_group=threads)
+
+    @cute.jit
+    def fill(self, source, stage, lane, barrier):
+        if cutlass.const_expr(self.kind == "bulk"):
+            bulk = cute.make_copy_atom(cute.nvgpu.cpasync.CopyBulkG2SOp(), Float32)
+            with cute.arch.elect_one():
+                cute.copy(bulk, source, stage, mbar_ptr=barrier)
+        elif cutlass.const_expr(self.kind == "cp.async"):
+            word = cute.make_copy_atom(cute.nvgpu.cpasync.CopyG2SOp(), Float32, num_bits_per_copy=32)
+            cute.copy(word, cute.local_tile(source, (1,), (lane,)), cute.local_tile(stage, (1,), (lane,)))
+        else:
+            stage[lane] = source[lane]
+
+    @cute.kernel
+    def kernel(self, x: cute.Tensor, out: cute.Tensor):
+        lane, warp = cute.arch.lane_idx(), cute.arch.warp_idx()
+        smem = cutlass.memory.SmemAllocator()
+        stages = smem.allocate_tensor(Float32, cute.make_layout((32, 2)), 16)
+        pipe = self.pipeline(smem.allocate_array(cutlass.Int64, 4))
+        if cutlass.const_expr(self.handles):
+            producer, consumer = pipe.make_participants()
+            if warp == 0:
+                for i in range(4):
+                    slot = producer.acquire_and_advance()
+                    self.fill(x[None, i], stages[None, slot.index], lane, slot.barrier)
+                    slot.commit()
+                producer.tail()
+            else:
+                for i in range(4):
+                    slot = consumer.wait_and_advance()
+                    out[lane, i] = stages[lane, slot.index]
+                    slot.release()
+        elif warp == 0:
+            state = pipeline.make_pipeline_state(pipeline.PipelineUserType.Producer, 2)
+            for i in range(4):
+                pipe.producer_acquire(state)
+                self.fill(x[None, i], stages[None, state.index], lane, pipe.producer_get_barrier(state))
+                pipe.producer_commit(state)
+                state.advance()
+            pipe.producer_tail(state)
+        else:
+            state = pipeline.make_pipeline_state(pipeline.PipelineUserType.Consumer, 2)
+            for i in range(4):
+                pipe.consumer_wait(state)
+                out[lane, i] = stages[lane, state.index]
+                if cutlass.const_expr(self.releases):
+                    pipe.consumer_release(state)
+                state.advance()

@@ -1,0 +1,308 @@
+"""cutlass.pipeline: stages of shared memory that producers fill and consumers empty, over mbarriers.
+
+| class              | a stage is full when                                        | it is empty when                            |
+|--------------------|-------------------------------------------------------------|---------------------------------------------|
+| `PipelineAsync`    | each producer has called producer_commit                    | each consumer has called consumer_release   |
+| `PipelineCpAsync`  | the same, and the cp.async that they made before has landed | the same                                    |
+| `PipelineTmaAsync` | the `tx_count` bytes of bulk copies have come                | lane 0 of each consumer warp has released it |
+
+A pipeline has two mbarriers a stage: the full ones, then the empty ones. What follows was read off the PTX of small kernels:
+warp 0 initialises them, a fence and a block barrier follow (a cluster barrier in a cluster), and producer_tail waits once for
+each stage. A producer's cp.async lands here with its arrival; that its own thread must not read it sooner is not checked.
+Not covered: tensor maps, multicast (`cta_layout_vmnk`, masks), `PipelineTmaStore`, `PipelineOrder`, Blackwell's pipelines.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from . import arch, asynchronous, cluster
+from .context import fail, group, not_simulated
+from .control import Pending, constant_number, elect
+from .numeric import Int32, Value, convert
+
+
+def _steps(*calls):
+    """One call made of several that may wait, one after another; it gives what the last one gives."""
+
+    def steps():
+        result = None
+        for call in calls:
+            result = call()
+            if type(result) is Pending:
+                result = yield from result.steps
+        return result
+
+    return Pending(steps())
+
+
+def _under(condition: np.ndarray, call) -> None:
+    g = group()
+    g.push(condition)
+    if g.active().any():
+        call()
+    g.pop()
+
+
+# ---- states ---------------------------------------------------------------------------------------------------------
+
+
+class PipelineState:
+    """Which stage comes next, and the parity of its phase."""
+
+    carries_values = True
+
+    def __init__(self, stages: int, count, index, phase):
+        self.stages = constant_number(stages, "the number of stages")
+        self.count, self.index, self.phase = (convert(x, Int32) for x in (count, index, phase))
+
+    def advance(self, **_) -> None:
+        following = self.index.a + 1
+        wraps = following == self.stages
+        self.index = Value(Int32, np.where(wraps, 0, following).astype(np.int32))
+        self.phase = Value(Int32, np.where(wraps, self.phase.a ^ 1, self.phase.a).astype(np.int32))
+        self.count = self.count + 1
+
+    def reset_count(self, **_) -> None:
+        self.count = convert(0, Int32)
+
+    def copied(self) -> PipelineState:
+        return PipelineState(self.stages, self.count, self.index, self.phase)
+
+    def clone(self, **_) -> PipelineState:
+        return self.copied()
+
+    def joined(self, other: PipelineState, join) -> PipelineState:
+        """A state with join(name, mine, the other's) of each number."""
+        names = ("count", "index", "phase")
+        return PipelineState(self.stages, *(join(n, getattr(self, n), getattr(other, n)) for n in names))
+
+
+def make_pipeline_state(kind: str, stages: int, **_) -> PipelineState:
+    """At the first stage; for a producer its mbarrier counts as passed, since nothing is in it yet."""
+    return PipelineState(stages, 0, 0, 1 if kind == "Producer" else 0)
+
+
+@dataclass(frozen=True)
+class CooperativeGroup:
+    """Who arrives: `size` threads."""
+
+    agent: str
+    size: int = 1
+
+
+# ---- pipelines ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class PipelineAsync:
+    """Producers and consumers are threads; they read and write the stages themselves."""
+
+    full: object  # pointers to the first mbarrier of each kind
+    empty: object
+    num_stages: int
+    tx_count: int = 0
+
+    @classmethod
+    def create(
+        cls,
+        *,
+        num_stages,
+        producer_group,
+        consumer_group,
+        barrier_storage=None,
+        tx_count=0,
+        defer_sync=False,
+        **options,
+    ):
+        """Initialise the mbarriers, and let everybody know."""
+        given = [name for name, x in options.items() if x is not None and name not in ("loc", "ip")]
+        if given:
+            raise not_simulated(f"{cls.__name__}.create with {', '.join(given)}")
+        if barrier_storage is None:
+            raise fail("language", f"{cls.__name__}.create needs barrier_storage=, room for two mbarriers a stage")
+        stages = constant_number(num_stages, "num_stages")
+        made = cls(barrier_storage, barrier_storage + stages, stages, tx_count)
+        first = arch.warp_idx().a == 0
+        for barriers, who in ((made.full, producer_group), (made.empty, consumer_group)):
+            _under(first, lambda barriers=barriers, who=who: made._initialise(barriers, who))
+        cluster.mbarrier_init_fence()
+        if defer_sync:
+            return made
+        if group().launch.cluster_size > 1:
+            return _steps(cluster.cluster_arrive_relaxed, cluster.cluster_wait, lambda: made)
+        return _steps(arch.barrier, lambda: made)
+
+    def _initialise(self, barriers, who: CooperativeGroup) -> None:
+        def each():
+            for stage in range(self.num_stages):
+                cluster.mbarrier_init(barriers + stage, who.size)
+
+        _under(elect().a, each)
+
+    # -- producers
+
+    def producer_acquire(self, state, try_acquire_token=None, **_):
+        return cluster.mbarrier_wait(self.empty + state.index, state.phase)
+
+    def producer_try_acquire(self, state, **_):
+        return cluster.mbarrier_try_wait(self.empty + state.index, state.phase)
+
+    def producer_commit(self, state, **_) -> None:
+        cluster.mbarrier_arrive(self.full + state.index)
+
+    def producer_get_barrier(self, state, **_):
+        return self.full + state.index
+
+    def producer_tail(self, state, **_):
+        """Wait until every stage is empty, so that no consumer arrives at a block that has ended."""
+
+        def wait(last):
+            return lambda: _steps(
+                lambda: PipelineAsync.producer_acquire(self, state), *([] if last else [state.advance])
+            )
+
+        return _steps(*(wait(stage == self.num_stages - 1) for stage in range(self.num_stages)))
+
+    # -- consumers
+
+    def consumer_wait(self, state, try_wait_token=None, **_):
+        return cluster.mbarrier_wait(self.full + state.index, state.phase)
+
+    def consumer_try_wait(self, state, **_):
+        return cluster.mbarrier_try_wait(self.full + state.index, state.phase)
+
+    def consumer_release(self, state, **_) -> None:
+        cluster.mbarrier_arrive(self.empty + state.index)
+
+    # -- both, with their states
+
+    def make_producer(self, **_) -> Participant:
+        return Participant(self, make_pipeline_state("Producer", self.num_stages))
+
+    def make_consumer(self, **_) -> Participant:
+        return Participant(self, make_pipeline_state("Consumer", self.num_stages))
+
+    def make_participants(self, **_) -> tuple:
+        return self.make_producer(), self.make_consumer()
+
+
+class PipelineCpAsync(PipelineAsync):
+    """Producers fill stages by cp.async."""
+
+    def producer_commit(self, state, **_) -> None:
+        asynchronous.cp_async_mbarrier_arrive_noinc(self.full + state.index)
+
+
+class PipelineTmaAsync(PipelineAsync):
+    """One warp fills stages by bulk copies, which count at producer_get_barrier(state)."""
+
+    def producer_acquire(self, state, try_acquire_token=None, **_):
+        def expect():
+            barrier = self.full + state.index
+            _under(elect().a, lambda: cluster.mbarrier_arrive_and_expect_tx(barrier, self.tx_count))
+
+        return _steps(lambda: cluster.mbarrier_wait(self.empty + state.index, state.phase), expect)
+
+    def producer_commit(self, state, **_) -> None:
+        """Nothing: the bytes arrive by themselves."""
+
+    def consumer_release(self, state, **_) -> None:
+        arch.sync_warp()  # the whole warp has read before its lane 0 says so
+        _under(arch.lane_idx().a == 0, lambda: cluster.mbarrier_arrive(self.empty + state.index))
+
+
+class Participant:
+    """A producer or a consumer with its state."""
+
+    carries_values = True
+
+    def __init__(self, pipeline: PipelineAsync, state: PipelineState):
+        self.pipeline, self.state = pipeline, state
+
+    def copied(self) -> Participant:
+        return Participant(self.pipeline, self.state.copied())
+
+    clone = copied
+
+    def joined(self, other: Participant, join) -> Participant:
+        return Participant(self.pipeline, self.state.joined(other.state, join))
+
+    def advance(self, **_) -> None:
+        self.state.advance()
+
+    def acquire(self, try_acquire_token=None, **_):
+        state = self.state.copied()
+        return _steps(lambda: self.pipeline.producer_acquire(state), lambda: Handle(self.pipeline, state))
+
+    def try_acquire(self, **_):
+        return self.pipeline.producer_try_acquire(self.state)
+
+    def wait(self, try_wait_token=None, **_):
+        state = self.state.copied()
+        return _steps(lambda: self.pipeline.consumer_wait(state), lambda: Handle(self.pipeline, state))
+
+    def try_wait(self, **_):
+        return self.pipeline.consumer_try_wait(self.state)
+
+    def acquire_and_advance(self, try_acquire_token=None, **_):
+        handle = self.acquire()
+        self.advance()
+        return handle
+
+    def wait_and_advance(self, try_wait_token=None, **_):
+        handle = self.wait()
+        self.advance()
+        return handle
+
+    def commit(self, handle=None, **_):
+        return self.pipeline.producer_commit(self.state if handle is None else handle.state)
+
+    def release(self, handle=None, **_):
+        return self.pipeline.consumer_release(self.state if handle is None else handle.state)
+
+    def tail(self, **_):
+        return self.pipeline.producer_tail(self.state)
+
+
+@dataclass(frozen=True)
+class Handle:
+    """A stage that was acquired or waited for."""
+
+    pipeline: PipelineAsync
+    state: PipelineState
+
+    index = property(lambda self: self.state.index)
+    count = property(lambda self: self.state.count)
+    barrier = property(lambda self: self.pipeline.producer_get_barrier(self.state))
+
+    def commit(self, **_):
+        return self.pipeline.producer_commit(self.state)
+
+    def release(self, **_):
+        return self.pipeline.consumer_release(self.state)
+
+
+# ---- barriers -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class NamedBarrier:
+    """A barrier of the block by its number, and how many threads it counts."""
+
+    barrier_id: int
+    num_threads: int
+
+    def arrive(self, **_):
+        return arch.barrier_arrive(barrier_id=self.barrier_id, number_of_threads=self.num_threads)
+
+    def arrive_and_wait(self, **_):
+        return arch.barrier(barrier_id=self.barrier_id, number_of_threads=self.num_threads)
+
+    sync = arrive_and_wait
+
+
+def sync(barrier_id=0, **_):
+    return arch.barrier(barrier_id=barrier_id)
