@@ -225,8 +225,8 @@ def keep(args) -> int:
     for name, record in measured.items():
         here = {cell["key"]: outputs.words(cell["outputs"]) for cell in simulated[name]["cells"]}
         for cell in record["cells"]:
-            if outputs.words(cell["outputs"]) == here.get(cell["key"]):
-                cell["outputs"] = []
+            given = zip(cell["outputs"], outputs.words(cell["outputs"]))
+            cell["outputs"] = [output for output, words in given if words not in here.get(cell["key"], ())]
         write(outputs.FOLDER / f"{name}.json", record)
         other = sum(bool(cell["outputs"]) for cell in record["cells"])
         print(f"{name}: {other} of {len(record['cells'])} cells gave something else there")

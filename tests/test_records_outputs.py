@@ -74,3 +74,20 @@ def test_a_chapter_that_takes_too_long_keeps_what_it_gave(script, tmp_path):
     notebook = notebook_of("print('quick')", "import time; time.sleep(60)", "print('never')")
     assert script.execute(notebook, 6, tmp_path) == ["cell 2 and what follows not run: CellTimeoutError"]
     assert [cell.outputs for cell in script.recorded(notebook)] == [({"text": "quick\n"},)]
+
+
+def test_what_the_simulator_gave_as_well_is_not_kept(script, tmp_path, monkeypatch):
+    def archive_in(folder, *cells):
+        record = {"chapter": "x", "cells": [{"key": key, "outputs": given} for key, given in cells]}
+        folder.mkdir(exist_ok=True)
+        script.pack({"x": json.dumps(record).encode()}, folder / script.ARCHIVE)
+
+    same, measured, figure = {"text": "right"}, {"text": "12 us"}, {"text/html": "<p>5 <b>sectors</b></p>"}
+    archive_in(tmp_path / "gpu", ("a", [same, measured]), ("b", [figure]), ("c", [measured]))
+    drawn = {"text/html": "<p>5 sectors</p>"}  # in other colours
+    simulated = (("a", [same]), ("b", [drawn]))
+    monkeypatch.setattr(script, "run", lambda args: archive_in(args.to, *simulated))
+    monkeypatch.setattr(outputs, "FOLDER", tmp_path / "kept")
+    assert script.main(["keep", str(tmp_path / "gpu" / script.ARCHIVE)]) == 0
+    kept = json.loads((tmp_path / "kept/x.json").read_text(encoding="utf-8"))["cells"]
+    assert [cell["outputs"] for cell in kept] == [[measured], [], [measured]]
