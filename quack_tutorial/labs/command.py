@@ -33,7 +33,7 @@ def add_arguments(parser) -> None:
         "file", nargs="?", help="the answer to show or check; where `student` writes the notebook (.md)"
     )
     parser.add_argument(
-        "--seed", type=int, help="autograde: of the inputs (default: a random one, kept with the grades)"
+        "--seed", type=int, help="autograde: of the inputs (default: another for each submission, kept with its grade)"
     )
     parser.add_argument("--seconds", type=float, default=sandbox.SECONDS, help="autograde: for each file (%(default)g)")
     parser.add_argument(

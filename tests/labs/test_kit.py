@@ -159,6 +159,7 @@ def test_a_second_run_grades_what_has_changed_and_keeps_what_a_person_wrote(clas
     assert cli.main(command) == 0
     assert sorted(calls) == ["ada", "bob", "cyd", "dan", "eve", "gus"]
     first = rows(class_of_six)
+    assert len({entry["seed"] for entry in json.loads((class_of_six / "grades.json").read_text(encoding="utf-8"))}) == 6
     table = (class_of_six / "grades.csv").read_text(encoding="utf-8")
     marked = table.replace("two reads,,,", "two reads,2.5,1,a good explanation")
     (class_of_six / "grades.csv").write_text(marked, encoding="utf-8")
