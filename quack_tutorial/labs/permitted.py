@@ -13,6 +13,7 @@ import builtins
 import dataclasses
 import functools
 import math
+import random
 from types import SimpleNamespace
 
 from quack_tutorial.simulator import names
@@ -23,6 +24,7 @@ IMPORTED = {
     "numpy": SimpleNamespace(inf=math.inf, nan=math.nan, pi=math.pi, e=math.e),
     "dataclasses": SimpleNamespace(dataclass=dataclasses.dataclass, field=dataclasses.field),
     "functools": SimpleNamespace(partial=functools.partial, reduce=functools.reduce),
+    "random": SimpleNamespace(Random=random.Random),
 }
 REFUSED_NAMES = frozenset(
     "open exec eval compile getattr setattr delattr globals locals vars dir type breakpoint input exit quit help memoryview".split()
