@@ -9,8 +9,8 @@ the sha256 of their cell's source. Each chapter runs in a process of its own; an
 names it. While a cell takes times (`TIMES`), no other chapter's cell runs.
 
 `keep` executes the same chapters on the simulator, and puts the files into quack_tutorial/records/outputs without what came out
-the same: a figure drawn from records, or one of the simulator's, is the same everywhere. Outputs of cells that the page does
-not show are not recorded.
+the same, as a figure drawn from records does, and without the simulator's figures, which tell nothing of a GPU. Outputs of cells
+that the page does not show are not recorded.
 """
 
 from __future__ import annotations
@@ -43,6 +43,8 @@ ARCHIVE = "outputs.tar.gz"
 RICHEST_FIRST = ("text/html", "image/svg+xml", "image/png", "text/markdown", "text/plain")
 MOST_BYTES = 1_000_000  # of one output; what is larger is left out, and a sentence stands in its place
 TIMES = re.compile(r"\bqt\.time\(|perf_counter|\bone_us\(|\bcheats\.|\bncu\.profile\(")
+
+SIMULATED = re.compile(r'class="qt-break"|class="qt-origin">Simulated')  # the simulator's figures, on whatever machine
 
 
 # On the GPU --------------------------------------------------------------------------------------------------------
@@ -226,7 +228,12 @@ def keep(args) -> int:
         here = {cell["key"]: outputs.words(cell["outputs"]) for cell in simulated[name]["cells"]}
         for cell in record["cells"]:
             given = zip(cell["outputs"], outputs.words(cell["outputs"]))
-            cell["outputs"] = [output for output, words in given if words not in here.get(cell["key"], ())]
+            same = here.get(cell["key"], ())
+            cell["outputs"] = [
+                output
+                for output, words in given
+                if words not in same and not SIMULATED.search(output.get("text/html", ""))
+            ]
         write(outputs.FOLDER / f"{name}.json", record)
         other = sum(bool(cell["outputs"]) for cell in record["cells"])
         print(f"{name}: {other} of {len(record['cells'])} cells gave something else there")
