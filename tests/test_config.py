@@ -28,8 +28,8 @@ def pairs():
                 Config(*c["config"]): c.get("us", c["rough_us"]) for c in size["candidates"] if c["status"] == "ok"
             }
             for config, us in timed.items():
-                alone = timed.get(replace(config, together=0))
-                if config.together and alone:
+                alone = timed.get(replace(config, blocks_together=0))
+                if config.blocks_together and alone:
                     moved = cluster_bytes(sweep["operation"], config, row_bytes)
                     started = size["M"] * row_bytes * TENSORS[sweep["operation"]] / moved / us
                     yield moved / 1024, started, us / alone
@@ -53,13 +53,13 @@ def test_what_ships_starts_in_time():
                 config = default_config(operation, width, N)
                 assert starts_in_time(operation, config, N * width // 8), (operation, width, N, config)
                 of_line = of_table(operation, width, N, "aligned")
-                assert replace(config, together=of_line.together) == of_line
+                assert replace(config, blocks_together=of_line.blocks_together) == of_line
 
 
 def test_blocks_of_short_rows_are_launched_on_their_own():
-    assert of_table("softmax", 16, 40, "aligned").together
-    assert default_config("softmax", 16, 40).together == 0
+    assert of_table("softmax", 16, 40, "aligned").blocks_together
+    assert default_config("softmax", 16, 40).blocks_together == 0
     for N in (64, 1024):
         found = candidates("softmax", 16, N)
         assert all(starts_in_time("softmax", config, 2 * N) for config in found)
-        assert {config.together for config in found} == {0, 1, 2}
+        assert {config.blocks_together for config in found} == {0, 1, 2}

@@ -168,8 +168,8 @@ def test_row_addresses_are_64_bit_even_when_every_size_is_fixed():
         ((64, 64, 1, 0, 2), "rows_each must be 1, or more where one warp has a row"),
         ((32, 32, 2, 0, 2), "rows_each must be 1, or more where one warp has a row"),
         ((32, 32, 1, 0, 0), "rows_each must be 1, or more where one warp has a row"),
-        ((32, 32, 1, 0, 1, 3), "together must be 0, 1, 2, 4, 8 or 16, and 0 where several blocks have a row"),
-        ((32, 32, 2, 0, 1, 1), "together must be 0, 1, 2, 4, 8 or 16, and 0 where several blocks have a row"),
+        ((32, 32, 1, 0, 1, 3), "blocks_together must be 0, 1, 2, 4, 8 or 16, and 0 where several blocks have a row"),
+        ((32, 32, 2, 0, 1, 1), "blocks_together must be 0, 1, 2, 4, 8 or 16, and 0 where several blocks have a row"),
         ((32, 32, 1, 0, 1, 0, 2), "past_l1 must be 0 or 1"),
     ),
 )
@@ -181,12 +181,14 @@ def test_impossible_configurations_are_refused(numbers, problem):
 def test_a_launch_has_the_cluster_of_its_configuration():
     assert Config(128, 128).cluster is None
     assert Config(128, 128, 4).cluster == [1, 4, 1]
-    assert Config(128, 128, together=1).cluster == [1, 1, 1]
-    assert Config(128, 128, together=2).cluster == [2, 1, 1]
-    with pytest.raises(ValueError, match="a block goes through rows of its own, so together must be 0 or 1"):
-        RMSNormBackward(cutlass.Float32, 512, config=Config(128, 128, together=2))
-    with pytest.raises(ValueError, match="a block whose row is copied to it must have one, so together must be 0 or 1"):
-        Softmax(cutlass.Float32, 4096, config=Config(128, 128, 1, 1, together=2))
+    assert Config(128, 128, blocks_together=1).cluster == [1, 1, 1]
+    assert Config(128, 128, blocks_together=2).cluster == [2, 1, 1]
+    with pytest.raises(ValueError, match="a block goes through rows of its own, so blocks_together must be 0 or 1"):
+        RMSNormBackward(cutlass.Float32, 512, config=Config(128, 128, blocks_together=2))
+    with pytest.raises(
+        ValueError, match="a block whose row is copied to it must have one, so blocks_together must be 0 or 1"
+    ):
+        Softmax(cutlass.Float32, 4096, config=Config(128, 128, 1, 1, blocks_together=2))
 
 
 def test_rows_that_start_anywhere_are_copied_for_a_kernel_that_goes_through_rows_that_start_alike():
@@ -260,7 +262,7 @@ def test_rows_that_threads_do_not_share_evenly_cost_no_spills(spread):
 )
 def test_a_row_that_leaves_shared_memory_for_registers_fits_there(N, spread):
     kernel, specs = ours.kernels("rmsnorm backward", "ours", ours.contiguous_rows("float32", N), Config(*spread))[0]
-    assert kernel.leaves and kernel.weights.stages == 1
+    assert kernel.frees_stage_early and kernel.weights.stages == 1
     text = ptx(kernel, *specs)
     assert_stays_in_registers(text)
     assert count(r"cp\.async\.bulk\.shared", text) == 5  # x and dy in two places of the code, and the weights
@@ -272,7 +274,7 @@ def test_a_row_that_leaves_shared_memory_for_registers_fits_there(N, spread):
 )
 def test_several_rows_that_arrive_together_stay_in_registers_and_their_sums_meet_in_their_places(dtype, N, spread):
     kernel, specs = ours.kernels("rmsnorm backward", "ours", ours.contiguous_rows(dtype, N), Config(*spread))[0]
-    assert kernel.neighbours
+    assert kernel.rows_adjacent
     text = ptx(kernel, *specs)
     assert_stays_in_registers(text)
     # x and dy: of the first turns, and of those that follow.
@@ -289,10 +291,10 @@ def test_a_row_leaves_shared_memory_only_where_a_bulk_copy_brings_it_and_registe
     def made(dtype, N, rows="aligned", weight=None, config=(32, 32, 1, 1)):
         return RMSNormBackward(dtype, N, rows, weight, Config(*config))
 
-    assert not made(cutlass.Float32, 512).leaves  # 16 elements a thread: two rows fit into registers
-    assert made(cutlass.Float32, 516).leaves
-    assert not made(cutlass.Float32, 517, "congruent").leaves
-    assert not made(cutlass.Float32, 516 + 4, config=(32, 32, 4, 1)).leaves
+    assert not made(cutlass.Float32, 512).frees_stage_early  # 16 elements a thread: two rows fit into registers
+    assert made(cutlass.Float32, 516).frees_stage_early
+    assert not made(cutlass.Float32, 517, "congruent").frees_stage_early
+    assert not made(cutlass.Float32, 516 + 4, config=(32, 32, 4, 1)).frees_stage_early
     # Weights of 16 bits, and pieces of rows that are no multiple of 16 bytes of them: these stay in registers.
     assert made(cutlass.Float32, 516, weight=cutlass.Float32).weights.stages == 1
     assert made(cutlass.Float32, 516, weight=cutlass.BFloat16).weights.stages == 0

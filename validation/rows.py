@@ -120,7 +120,7 @@ def shipped_cases() -> list[Case]:
             for N in (longest, longest - (step if rows == "aligned" else 1)):
                 gap = 1 if rows == "congruent" and N % vector == 0 else 0
                 before = 3 if rows == "congruent" else 0
-                in_cluster = config.threads_per_block // config.threads_per_row * max(1, config.together)
+                in_cluster = config.threads_per_block // config.threads_per_row * max(1, config.blocks_together)
                 M = 1 if N > 60_000 else min(in_cluster + 1, 5 * config.rows_each)
                 if through and rows == "congruent":
                     # A block goes through more rows than it has stages, and they start alike.
@@ -188,7 +188,7 @@ def random_config(rng, operation: str, N: int, rows: str) -> Config:
         if block % 32 == 0 and block <= 512 and N * each <= MOST_HELD * threads * blocks:
             pairs = blocks == 1 and not through and not backward
             together = int(rng.choice([0, 1, 2, 4] if pairs else [0, 1])) if blocks == 1 else 0
-            return Config(threads, block, blocks, in_flight, rows_each=each, together=together)
+            return Config(threads, block, blocks, in_flight, rows_each=each, blocks_together=together)
 
 
 def spread_as(operation: str) -> str:

@@ -21,7 +21,7 @@ READS = {
 
 def name_of(config) -> str:
     """What a record calls it: the threads of a row and of a block, and the blocks of a row."""
-    launched = f", {config.together} together" if config.together else ""
+    launched = f", {config.blocks_together} together" if config.blocks_together else ""
     return f"own tile, {config.threads_per_row} of {config.threads_per_block} threads, {config.blocks_per_row} blocks{launched}"
 
 

@@ -116,7 +116,7 @@ def test_a_mean_far_from_0_costs_no_more_than_it_must():
 def test_a_row_without_room_for_another_frees_its_place_when_its_turn_is_done():
     N, M, f32 = 1280, 5, DslType("float32")
     kernel = LayerNormBackward(f32, N, weight=f32, config=Config(32, 32, 2, 1))
-    assert kernel.leaves and not kernel.ahead and kernel.weights.stages == 1
+    assert kernel.frees_stage_early and not kernel.has_stage_ahead and kernel.weights.stages == 1
     rng = np.random.default_rng(5)
     x, dy, w = (rng.standard_normal(shape).astype(np.float32) for shape in ((M, N), (M, N), N))
     found = dict(zip(("mean", "rstd"), (one.astype(np.float32) for one in reference.layernorm_stats(x, EPS))))
@@ -135,7 +135,7 @@ def test_until_it_is_swept_it_takes_the_spreads_of_rmsnorm():
     assert default_config("rmsnorm backward", 32, 16384).in_flight == 1
     assert LayerNormBackward(DslType("float32"), 16384).config.in_flight == 3
     longest = LayerNormBackward(DslType("float32"), 262144)
-    assert longest.leaves and not longest.ahead
+    assert longest.frees_stage_early and not longest.has_stage_ahead
 
 
 def test_what_was_swept_at_few_sizes_is_taken_near_them(monkeypatch):

@@ -57,7 +57,7 @@ def test_random_cases_cover_kinds_of_rows_types_and_spreads():
     assert through == {(name, stages) for name, (_, some) in PIPELINED.items() for stages in some[:2]}
     assert {c.config.rows_each for c in cases if c.operation in norms} == {1, 2, 3, 4}
     assert {c.config.rows_each for c in cases if c.operation not in norms or c.rows != "aligned"} == {1}
-    together = {(c.operation, c.config.together) for c in cases if c.config.blocks_per_row == 1}
+    together = {(c.operation, c.config.blocks_together) for c in cases if c.config.blocks_per_row == 1}
     assert together >= {(name, k) for name in rows.SETUPS for k in ((0, 1) if name in backwards else (0, 1, 2, 4))}
     assert any(
         c.operation in backwards
@@ -117,7 +117,7 @@ def test_a_gradient_that_is_a_number_where_the_target_is_no_column_is_wrong(targ
 
 
 @pytest.mark.parametrize(
-    "config", (Config(32, 32, rows_each=4), Config(32, 32, together=2), Config(64, 64, together=4))
+    "config", (Config(32, 32, rows_each=4), Config(32, 32, blocks_together=2), Config(64, 64, blocks_together=4))
 )
 def test_a_last_block_without_rows_for_all_its_places_is_looked_at(monkeypatch, config):
     case = replace(rows.random_case(0), operation="rmsnorm", rows="aligned", dtype="float32", M=3, N=200, config=config)
@@ -146,4 +146,4 @@ def test_sums_of_a_block_meet_in_shared_memory_with_and_without_gaps(dtype, N, s
     case = rows.Case("rmsnorm backward", dtype, 7, N, "aligned", Config(*spread), 0, 0, 0, 7)
     assert rows.try_case(case)[1] == []
     kernel = RMSNormBackward(rows._type(dtype), N, config=case.config)
-    assert kernel.sums and kernel.gap() == gap
+    assert kernel.sums_through_smem and kernel.gap() == gap

@@ -30,9 +30,9 @@ class Config:
     once, 0 for none. RMSNorm's backward, which goes through rows, takes 1 for one row ahead while another is in registers: in
     registers too where both fit, else in shared memory.
     `rows_each`, of RMSNorm where no two warps share a row, is how many rows a thread has a part of: it loads the weights once.
-    `together`, where a row has one block, is how many blocks of different rows are launched as a cluster, 0 for none: they have
-    nothing to tell each other, but a GPU starts clusters, even of one block, at another pace than blocks.
-    `past_l1` is 1 where L1 is asked not to have what is loaded, 0 where the kernel asks L2 for something, see `cache`.
+    `blocks_together`, where a row has one block, is how many blocks of different rows are launched as a cluster, 0 for
+    none: they have nothing to tell each other, but a GPU starts clusters, even of one block, at another pace than blocks.
+    `past_l1` is 1 where L1 is asked not to have what is loaded, 0 where the kernel asks L2 for something, see `cache_hints`.
     """
 
     threads_per_row: int
@@ -40,7 +40,7 @@ class Config:
     blocks_per_row: int = 1
     in_flight: int = 0
     rows_each: int = 1
-    together: int = 0
+    blocks_together: int = 0
     past_l1: int = 0
 
     def __post_init__(self):
@@ -53,8 +53,10 @@ class Config:
             raise ValueError(f"{self}: blocks_per_row must be 1, 2, 4, 8 or 16, and 1 where a block has several rows")
         if self.rows_each < 1 or (self.rows_each > 1 and (row > 32 or self.blocks_per_row > 1)):
             raise ValueError(f"{self}: rows_each must be 1, or more where one warp has a row")
-        if self.together not in (0, 1, 2, 4, 8, 16) or (self.together and self.blocks_per_row > 1):
-            raise ValueError(f"{self}: together must be 0, 1, 2, 4, 8 or 16, and 0 where several blocks have a row")
+        if self.blocks_together not in (0, 1, 2, 4, 8, 16) or (self.blocks_together and self.blocks_per_row > 1):
+            raise ValueError(
+                f"{self}: blocks_together must be 0, 1, 2, 4, 8 or 16, and 0 where several blocks have a row"
+            )
         if self.past_l1 not in (0, 1):
             raise ValueError(f"{self}: past_l1 must be 0 or 1")
 
@@ -63,7 +65,7 @@ class Config:
         """What a launch says of clusters: the blocks that share a row, or those of different rows; None for blocks on their own."""
         if self.blocks_per_row > 1:
             return [1, self.blocks_per_row, 1]
-        return [self.together, 1, 1] if self.together else None
+        return [self.blocks_together, 1, 1] if self.blocks_together else None
 
 
 # Registers of row elements a thread holds at most, as vectors of 16 bytes: of one tensor, by operation and element bits.
@@ -140,15 +142,15 @@ def candidates(operation, width, N, rows="aligned"):
 def launched_otherwise(found, operation, row_bytes):
     """Each of `found` with every number of blocks together that is worth trying for such rows."""
     return [
-        replace(config, together=together)
+        replace(config, blocks_together=together)
         for config in found
         for together in together_tried(operation, config, row_bytes)
-        if starts_in_time(operation, replace(config, together=together), row_bytes)
+        if starts_in_time(operation, replace(config, blocks_together=together), row_bytes)
     ]
 
 
 def together_tried(operation, config, row_bytes):
-    """The values of `together` worth trying, the usual one first.
+    """The values of `blocks_together` worth trying, the usual one first.
 
     A GPU starts clusters of one block at a pace that is too slow for rows that go past, whose blocks are small and many. Long
     rows are tried with the usual one alone: at 4096 columns the best of each were within 3 %, at 256 within 9 %.
@@ -170,7 +172,7 @@ def starts_in_time(operation, config, row_bytes):
     two, so one in 2.5 ns, in which 4.8 TB/s are 12 KB. Where a cluster moved less than 13 KB, blocks on their own were faster in
     98 of 100 pairs of configurations, and with less than 5 KB they took half the time.
     """
-    enough = not config.together or operation not in TENSORS
+    enough = not config.blocks_together or operation not in TENSORS
     return enough or cluster_bytes(operation, config, row_bytes) >= LEAST_CLUSTER_BYTES
 
 
@@ -179,7 +181,7 @@ def cluster_bytes(operation, config, row_bytes):
     of_row = row_bytes * config.rows_each
     if operation == "cross-entropy backward":  # a row has as many blocks as it takes
         of_row /= math.ceil(row_bytes / (config.threads_per_row * config.in_flight * VECTOR_BITS // 8))
-    return of_row * (config.threads_per_block // config.threads_per_row) * config.together * TENSORS[operation]
+    return of_row * (config.threads_per_block // config.threads_per_row) * config.blocks_together * TENSORS[operation]
 
 
 def with_more_rows(config, N):
@@ -337,7 +339,7 @@ def default_config(operation, width, N, rows="aligned"):
         if config and operation == "layernorm backward":
             config = kept_in_shared_memory(config, width, N, rows)
     config = config or first_guess(operation, N, vector_elements(width, N, rows))
-    return config if starts_in_time(alike, config, N * width // 8) else replace(config, together=0)
+    return config if starts_in_time(alike, config, N * width // 8) else replace(config, blocks_together=0)
 
 
 def of_table(operation, width, N, rows):
@@ -373,4 +375,4 @@ def first_guess(operation, N, vector_size):
         return Config(threads, max(threads, 128), 1, 4)
     blocks = next(b for b in (1, 2, 4, 8, 16) if vectors <= 4096 * b or b == 16)
     threads = next(t for t in (8, 16, 32, 64, 128, 256, 512, 1024) if vectors <= 4 * t * blocks or t == 1024)
-    return Config(threads, threads, blocks) if blocks > 1 else Config(threads, max(threads, 128), together=1)
+    return Config(threads, threads, blocks) if blocks > 1 else Config(threads, max(threads, 128), blocks_together=1)

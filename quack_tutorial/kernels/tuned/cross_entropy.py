@@ -111,8 +111,9 @@ class CrossEntropyBackward:
         block, _, _ = cute.arch.block_idx()
         block, piece = block // tile.pieces, block % tile.pieces
         place = tile.place(mX, block * tile.rows_per_block, piece=piece)
-        row, there = place[0], existing(place[0], mX)
-        target, lse, dloss = target_of(mT, row), mLSE[there], mDLoss[there]
+        row, _, _, _, _, _ = place
+        loaded = existing(row, mX)
+        target, lse, dloss = target_of(mT, row), mLSE[loaded], mDLoss[loaded]
         scale = mScale[0] if cutlass.const_expr(mScale is not None) else None
         cute.arch.sync_warp()  # what is loaded above this line the compiler does not move down to where it is needed
         # read MN elements
@@ -137,7 +138,7 @@ class CrossEntropyFused:
         self.tile = RowTile(dtype, N, rows, self.config)
         self.exchange = RowExchange(self.config, values=2)
         # The row comes through shared memory if `in_flight` says so.
-        self.pipeline = RowPipeline(dtype, self.tile, tensors=1, stages=self.config.in_flight, in_parts=True)
+        self.pipeline = RowPipeline(dtype, self.tile, tensors=1, stages=self.config.in_flight, by_vectors=True)
         self.exp_scale = exp_scale(dtype)
 
     @cute.jit
@@ -209,13 +210,14 @@ class CrossEntropyFused:
     @cute.jit
     def write_again(self, sX, mDX, place, max_row, scale, col, ignored):
         """Read the row again, from shared memory, and write exp(x - max_row) * scale; whether this thread wrote column `col`."""
-        mPart, piece, lane = self.pipeline.part_of(mDX, place), place[2], place[3]
+        _, _, piece, lane, _, _ = place
+        mPart = self.pipeline.part_of(mDX, place)
         for step in range(self.pipeline.part.pieces):
-            here = self.pipeline.place(step, lane)
-            rX = self.pipeline.part.load(sX, here)
+            at = self.pipeline.place(step, lane)
+            rX = self.pipeline.part.load(sX, at)
             p = exp_scaled(as_float32(rX) - max_row, self.exp_scale)
             rX.store(gradient(self.pipeline.part, p, scale, col, ignored).to(self.dtype))
-            self.pipeline.part.store(rX, mPart, here)
+            self.pipeline.part.store(rX, mPart, at)
         local = col - piece * self.tile.width
         return self.pipeline.part.holds(local, self.pipeline.place(local // self.pipeline.part.width, lane))
 

@@ -56,7 +56,8 @@ class LayerNorm:
         opened, arriving, place = exchange.open(), None, places[0]
         if cutlass.const_expr(self.pipeline.stages > 0):
             arriving = self.pipeline.open(place)
-            self.pipeline.fetch(arriving, (mX,), place[0], place, 0)
+            row, _, _, _, _, _ = place
+            self.pipeline.fetch(arriving, (mX,), row, place, 0)
         # The weights come from L2, on their way before the row has arrived; those that are shifted are waited for: after it.
         tXrW = tXrB = None
         if cutlass.const_expr(mW is not None and not tile.shifts(mW)):
@@ -135,7 +136,9 @@ class LayerNormBackward(RMSNormBackward):
         config = config or default_config("layernorm backward", dtype.width, N, rows)
         super().__init__(dtype, N, rows, weight, config)
         self.exchange = RowExchange(config, values=2, stages=2)
-        self.ahead = self.pipeline.stages > 1  # whether there is room for a row beside the one that is worked on
+        self.has_stage_ahead = (
+            self.pipeline.stages > 1
+        )  # whether there is room for a row beside the one that is worked on
 
     @cute.jit
     def __call__(self, mX, mW, mDO, mMean, mRstd, mDX, mDWPart, mDBPart, stream: cuda.CUstream):
@@ -159,7 +162,7 @@ class LayerNormBackward(RMSNormBackward):
         part, _, _ = cute.arch.block_idx()
         parts, _, _ = cute.arch.grid_dim()
         turns = cute.ceil_div(M - part, parts * tile.rows_per_block)
-        if cutlass.const_expr(self.neighbours):
+        if cutlass.const_expr(self.rows_adjacent):
             turns = cute.ceil_div(M - part * tile.rows_per_block, parts * tile.rows_per_block)
         opened = self.exchange.open()
         place = self.place(mX, part, parts, 0)
@@ -217,7 +220,7 @@ class LayerNormBackward(RMSNormBackward):
             )
             offset, slope = total * (1.0 / self.tile.N), dot * (1.0 / self.tile.N)
             if cutlass.const_expr(self.pipeline.stages > 0):
-                if cutlass.const_expr(self.ahead):
+                if cutlass.const_expr(self.has_stage_ahead):
                     # All warps of the row are here, so all have read turn - 1: its stage is free.
                     self.wait_for_row()
                     later = turn + self.pipeline.ahead
@@ -237,7 +240,7 @@ class LayerNormBackward(RMSNormBackward):
                     self.tile.store_part(tXrDX, mDX, i, place)
                     self.add(self.tile.part(tXrDW, i), mDWPart, dy * x_hat)
                     self.add(self.tile.part(tXrDB, i), mDBPart, dy)
-                if cutlass.const_expr(not self.ahead):
+                if cutlass.const_expr(not self.has_stage_ahead):
                     cute.arch.barrier()  # all threads are done with the row, and its place is free
                     if turn + 1 < turns:
                         self.fetch(arriving, mX, mDO, part, parts, place, turn + 1)

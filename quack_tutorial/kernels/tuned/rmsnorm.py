@@ -76,7 +76,8 @@ class RMSNorm:
         opened, arriving, place = exchange.open(), None, places[0]
         if cutlass.const_expr(self.pipeline.stages > 0):
             arriving = self.pipeline.open(place)
-            self.pipeline.fetch(arriving, (mX, mR), place[0], place, 0)
+            row, _, _, _, _, _ = place
+            self.pipeline.fetch(arriving, (mX, mR), row, place, 0)
         # The weights come from L2, on their way before the row has arrived; those that are shifted are waited for: after it.
         tXrW = tXrB = None
         if cutlass.const_expr(mW is not None and not tile.shifts(mW)):
@@ -153,28 +154,30 @@ class RMSNormBackward:
     def __init__(self, dtype, N, rows="aligned", weight=None, config=None):
         self.dtype, self.N, self.rows, self.weight = dtype, N, rows, weight
         self.config = config or default_config("rmsnorm backward", dtype.width, N, rows)
-        if self.config.together > 1:
-            raise ValueError(f"{self.config}: a block goes through rows of its own, so together must be 0 or 1")
-        self.tile = RowTile(dtype, N, rows, self.config, adding=True)
+        if self.config.blocks_together > 1:
+            raise ValueError(f"{self.config}: a block goes through rows of its own, so blocks_together must be 0 or 1")
+        self.tile = RowTile(dtype, N, rows, self.config, sums_columns=True)
         self.exchange = RowExchange(self.config, stages=2)
         # The next row is on its way while one is worked on: one in registers, or more in shared memory. Or one there, whose place
         # the row that is worked on leaves for registers, where a thread has more of a row than its registers hold twice.
         long = rows == "aligned" and pipelines(self.tile) and elements_held(self.config, N) > MOST_NEXT_ELEMENTS
-        self.leaves = self.config.in_flight == 1 and long
+        self.frees_stage_early = self.config.in_flight == 1 and long
         self.next_in_registers = self.config.in_flight == 1 and not long
         stages = 0 if self.next_in_registers else self.config.in_flight
         self.pipeline = RowPipeline(dtype, self.tile, tensors=2, stages=stages, several=True)
         # Rows that start anywhere take most registers, so the end of a turn goes through a thread's part a vector at a time.
-        self.in_parts = stages > 0 and self.tile.has_head
+        self.finishes_by_vectors = stages > 0 and self.tile.has_head
         several = self.tile.rows_per_block > 1
         # Several rows that arrive together are neighbours in memory.
-        self.neighbours = stages > 0 and several
+        self.rows_adjacent = stages > 0 and several
         # Where all of a row is in vectors, threads add up the sums of the block's rows through shared memory.
-        self.sums = several and rows == "aligned" and self.tile.singles == 0 and self.tile.vector_size >= 4
+        self.sums_through_smem = several and rows == "aligned" and self.tile.singles == 0 and self.tile.vector_size >= 4
         # rstd is on its way a turn ahead where rows are short: a turn would wait for it. Rows of 12 KB are slower so.
-        self.rstd_ahead = self.neighbours and N * dtype.width // 8 <= MOST_BYTES_AHEAD
+        self.rstd_ahead = self.rows_adjacent and N * dtype.width // 8 <= MOST_BYTES_AHEAD
         # Where rows leave for registers, none is left for weights: these stay in shared memory if a bulk copy can bring them there.
-        copied = self.leaves and weight is not None and self.tile.width * weight.width % (8 * VECTOR_BYTES) == 0
+        copied = (
+            self.frees_stage_early and weight is not None and self.tile.width * weight.width % (8 * VECTOR_BYTES) == 0
+        )
         self.weights = RowPipeline(weight, self.tile, tensors=1, stages=int(copied))
 
     def most_parts(self, clusters):
@@ -215,7 +218,7 @@ class RMSNormBackward:
         part, _, _ = cute.arch.block_idx()
         parts, _, _ = cute.arch.grid_dim()
         turns = cute.ceil_div(M - part, parts * tile.rows_per_block)
-        if cutlass.const_expr(self.neighbours):
+        if cutlass.const_expr(self.rows_adjacent):
             turns = cute.ceil_div(M - part * tile.rows_per_block, parts * tile.rows_per_block)
         opened = exchange.open()
         place = self.place(mX, part, parts, 0)
@@ -269,19 +272,19 @@ class RMSNormBackward:
                     self.pipeline.fetch_singles(arriving, (mX, mDO), self.place(mX, part, parts, turn + 1))
                     self.pipeline.wait(arriving, turn)
                 tXrX, tXrDO = self.load(mX, 0, arriving, place, turn), self.load(mDO, 1, arriving, place, turn)
-                if cutlass.const_expr(self.leaves):
+                if cutlass.const_expr(self.frees_stage_early):
                     cute.arch.barrier()  # all threads have their part of the row, and its place is free
                     if turn + 1 < turns:
                         self.fetch(arriving, mX, mDO, part, parts, place, turn + 1)
                 x_hat, dy, wdy = self.factors(tXrX, tXrDO, self.weight_of(tXrW, weights, place), rstd)
-                if cutlass.const_expr(self.leaves):
+                if cutlass.const_expr(self.frees_stage_early):
                     # Before the sums meet: then neither dy nor the weights are needed after.
                     self.add(tXrDW, mDWPart, dy * x_hat)
                     self.add(tXrDB, mDBPart, dy)
             dot_thread = thread_reduce(wdy * x_hat, cute.ReductionOp.ADD, cutlass.Float32(0.0))
             dot_warp = warp_reduce(dot_thread, operator.add, min(self.tile.threads_per_row, 32))
             mean = self.exchange.reduce(dot_warp, operator.add, 0.0, opened, turn) * (1.0 / self.tile.N)
-            if cutlass.const_expr(self.pipeline.stages > 0 and not self.leaves):
+            if cutlass.const_expr(self.pipeline.stages > 0 and not self.frees_stage_early):
                 # All warps of the row are here, so all have read turn - 1: its stage is free.
                 if cutlass.const_expr(not self.exchange.needed):
                     cute.arch.sync_warp()
@@ -293,10 +296,10 @@ class RMSNormBackward:
                     self.fetch(arriving, mX, mDO, part, parts, place, ahead)
                 # From shared memory again, so that the row does not have to stay in registers meanwhile.
                 tXrX, tXrDO = self.load(mX, 0, arriving, place, turn), self.load(mDO, 1, arriving, place, turn)
-                if cutlass.const_expr(not self.in_parts):
+                if cutlass.const_expr(not self.finishes_by_vectors):
                     x_hat, dy, wdy = self.factors(tXrX, tXrDO, tXrW, rstd)
             # write MN elements
-            if cutlass.const_expr(self.in_parts):
+            if cutlass.const_expr(self.finishes_by_vectors):
                 sums = tXrDW, mDWPart, tXrDB, mDBPart
                 self.finish(tXrX, tXrDO, tXrW, sums, mDRO, mDX, place, rstd, mean)
             else:
@@ -306,7 +309,7 @@ class RMSNormBackward:
                 tXrDX = cute.make_rmem_tensor(self.tile.values, self.dtype)
                 tXrDX.store(dx.to(self.dtype))
                 self.tile.store(tXrDX, mDX, place)
-                if cutlass.const_expr(not self.leaves):
+                if cutlass.const_expr(not self.frees_stage_early):
                     self.add(tXrDW, mDWPart, dy * x_hat)
                     self.add(tXrDB, mDBPart, dy)
 
@@ -338,14 +341,14 @@ class RMSNormBackward:
     def place(self, mX, part, parts, turn):
         """Where this thread is in its row of a turn, see `RowTile.place`."""
         rows = self.tile.rows_per_block
-        if self.neighbours:
+        if self.rows_adjacent:
             return self.tile.place(mX, (part + turn * parts) * rows)
         return self.tile.place(mX, part + turn * (parts * rows), stride=parts)
 
     def fetch(self, arriving, mX, mDO, part, parts, place, turn):
         """Start the copies of the rows of a turn."""
         row = part + turn * parts
-        if self.neighbours:
+        if self.rows_adjacent:
             row *= self.tile.rows_per_block
         self.pipeline.fetch(arriving, (mX, mDO), row, place, turn)
 
@@ -380,7 +383,7 @@ class RMSNormBackward:
     @cute.jit
     def write_part(self, tXrSum: cute.Tensor, mPart: cute.Tensor, part, place, arriving):
         """Add up what the block's rows of threads hold and write it as row `part` of mPart."""
-        if cutlass.const_expr(self.sums):
+        if cutlass.const_expr(self.sums_through_smem):
             self.write_sums(tXrSum, mPart, part, place, arriving)
         else:
             self.write_first(tXrSum, mPart, part, place)
@@ -397,7 +400,7 @@ class RMSNormBackward:
         quads, size = self.tile.vector_size // 4, self.tile.vector_size
         apart = N // quads + self.gap()
         layout = cute.make_layout((4, quads, N // size, rows), stride=(1, apart, 4, quads * apart))
-        if cutlass.const_expr(self.neighbours):
+        if cutlass.const_expr(self.rows_adjacent):
             room = cute.make_tensor(arriving[0].iterator, cute.make_layout(quads * cute.cosize(layout)))
             sSum = cute.make_tensor(cute.recast_tensor(room, cutlass.Float32).iterator, layout)
             cute.arch.barrier()  # no thread reads there any more
@@ -424,7 +427,7 @@ class RMSNormBackward:
         """How many numbers lie between the first quads of a row's sums and the second ones, and behind these; none where they come
         to lie in the rows' places and these have no room for 32 more than a row."""
         room = self.pipeline.smem_bytes() // (4 * self.tile.rows_per_block)
-        return 0 if self.neighbours and room < self.tile.N + 32 else 128 // self.tile.vector_size
+        return 0 if self.rows_adjacent and room < self.tile.N + 32 else 128 // self.tile.vector_size
 
     @cute.jit
     def write_first(self, tXrSum: cute.Tensor, mPart: cute.Tensor, part, place):

@@ -43,11 +43,11 @@ class RowPipeline:
 
     Where a method asks for the `place` of this thread in a row (see `RowTile.place`), any row of the block will do.
 
-    Threads take their part of a row to registers as a whole, with `load`; or, with `in_parts`, go through the `row` with the tile
+    Threads take their part of a row to registers as a whole, with `load`; or, with `by_vectors`, go through the `row` with the tile
     `part`, a few vectors at a time.
     """
 
-    def __init__(self, dtype, tile, tensors, stages, in_parts=False, several=False):
+    def __init__(self, dtype, tile, tensors, stages, by_vectors=False, several=False):
         self.dtype, self.tile, self.tensors, self.stages = dtype, tile, tensors, stages
         # Rows on their way while one is worked on. A single stage serves a block that has one row and no next.
         self.ahead = max(1, stages - 1)
@@ -62,13 +62,13 @@ class RowPipeline:
             raise ValueError(
                 f"{tile.config}: rows that start anywhere are copied with a hint for L2, so past_l1 must be 0"
             )
-        if stages and tile.config.together > 1:
+        if stages and tile.config.blocks_together > 1:
             raise ValueError(
-                f"{tile.config}: a block whose row is copied to it must have one, so together must be 0 or 1"
+                f"{tile.config}: a block whose row is copied to it must have one, so blocks_together must be 0 or 1"
             )
         # What threads read as a whole ends in zeros, as long as all of them together read: none has to ask where the row ends.
-        self.width = tile.width if in_parts else tile.threads_per_row * tile.vectors * tile.vector_size
-        if stages and in_parts:
+        self.width = tile.width if by_vectors else tile.threads_per_row * tile.vectors * tile.vector_size
+        if stages and by_vectors:
             one_block = replace(tile.config, blocks_per_row=1, in_flight=0)
             self.part = RowTile(dtype, tile.width, "aligned", one_block, vectors=AT_ONCE // tile.vector_size)
 
@@ -179,12 +179,15 @@ class RowPipeline:
         """This thread's part of the turn's row of tensor k, as a register tensor, as often as it is asked for; 0 where there is
         none."""
         sX, _, singles = opened
-        row_of_block, exists = 0, True
+        _, exists, _, lane, _, _ = place
+        row_of_block = 0
         if self.rows > 1:
-            row_of_block, exists = cute.arch.thread_idx()[0] // self.tile.threads_per_row, place[1]
+            row_of_block = cute.arch.thread_idx()[0] // self.tile.threads_per_row
+        else:
+            exists = True
         slot = sX[turn % self.stages, k, row_of_block, None]
         row = cute.make_tensor(slot.iterator, cute.make_layout((1, self.width)))
-        at = 0, exists, 0, place[3], 0, self.width
+        at = 0, exists, 0, lane, 0, self.width
         rX = self.tile.load(row, at, certain=self.tile.vectors, singles=False)
         for i in range(self.tile.values - self.tile.singles, self.tile.values):
             rX[i] = singles[0][k][i]
@@ -208,11 +211,11 @@ class RowPipeline:
 def pipelines(tile, several=False):
     """Whether bulk copies can move the pieces of a tile's rows: whole vectors, all pieces equal, one row a block or `several`.
 
-    Of rows that start anywhere: one row a block, of a kernel whose blocks go through rows that start alike (`adding`), and each
-    piece has vectors wherever the row starts.
+    Of rows that start anywhere: one row a block, of a kernel whose blocks go through rows that start alike
+    (`sums_columns`), and each piece has vectors wherever the row starts.
     """
     if tile.has_head:
-        return tile.adding and tile.rows_per_block == 1 and tile.in_last > 0
+        return tile.sums_columns and tile.rows_per_block == 1 and tile.in_last > 0
     if several or tile.rows_per_block == 1:
         return tile.rows == "aligned" and tile.width * tile.pieces == tile.N
     return False

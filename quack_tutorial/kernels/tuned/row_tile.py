@@ -47,19 +47,20 @@ ROWS = ("aligned", "congruent", "any")
 class RowTile:
     """The part of a row that one thread holds: `values` elements, in `vectors` vectors and `singles` single elements.
 
-    A row is cut into `pieces`, one for each block of a cluster that holds it; or, with `vectors` given, into as many as it takes,
-    which a kernel goes through one after the other, or in blocks that do not know of each other. `hint` is what the caches are
-    asked of what is loaded, see `cache`, if the configuration does not say `PAST_L1`. `adding` is for a kernel that adds up columns
-    of many rows: a row that does not exist is `fill`, the head ends at a multiple of 16 bytes, which comes again sooner than a
-    line, and there is no branch around a store, in a loop whose sums take most registers.
+    A row is cut into `pieces`, one for each block of a cluster that holds it; or, with `vectors` given, into as many as it
+    takes, which a kernel goes through one after the other, or in blocks that do not know of each other. `hint` is what the
+    caches are asked of what is loaded, see `cache_hints`, if the configuration does not say `PAST_L1`. `sums_columns` is for
+    a kernel that adds up columns of many rows: a row that does not exist is `fill`, the head ends at a multiple of 16
+    bytes, which comes again sooner than a line, and there is no branch around a store, in a loop whose sums take most
+    registers.
     """
 
-    def __init__(self, dtype, N, rows, config, vectors=None, hint=EVICT_LAST, adding=False, several=False):
+    def __init__(self, dtype, N, rows, config, vectors=None, hint=EVICT_LAST, sums_columns=False, several=False):
         if not 1 <= N <= MAX_N:
             raise ValueError(f"a row is kept in the registers of at most 16 blocks: N must be 1 to {MAX_N}, got {N}")
         if rows not in ROWS:
             raise ValueError(f'rows must be "aligned", "congruent" or "any", got {rows!r}')
-        self.N, self.rows, self.config, self.adding = N, rows, config, adding
+        self.N, self.rows, self.config, self.sums_columns = N, rows, config, sums_columns
         self.hint = PAST_L1 if config.past_l1 else hint
         self.threads_per_row = config.threads_per_row
         self.rows_per_block = config.threads_per_block // config.threads_per_row
@@ -67,7 +68,7 @@ class RowTile:
         if self.rows_each > 1 and not several:
             raise ValueError(f"{config}: in this kernel a thread has a part of one row, so rows_each must be 1")
         # Then a block may have places without a row.
-        self.several_rows = self.rows_per_block * self.rows_each > 1 or config.together > 1
+        self.several_rows = self.rows_per_block * self.rows_each > 1 or config.blocks_together > 1
         self.vector_size = widest_vector(dtype, N, rows)
         in_row, threads = N // self.vector_size, self.threads_per_row  # vectors of a row
         self.pieces = math.ceil(in_row / (threads * vectors)) if vectors else config.blocks_per_row
@@ -82,7 +83,7 @@ class RowTile:
         self.has_head = rows == "congruent" and self.vector_size > 1
         if self.has_head:
             in_line *= self.vector_size
-            if not adding and N >= 2 * in_line and threads >= in_line + self.vector_size:
+            if not sums_columns and N >= 2 * in_line and threads >= in_line + self.vector_size:
                 self.boundary = LINE_BYTES
             singles = self.most_before() + self.vector_size - 1
         self.singles = math.ceil(singles / self.threads_per_row)
@@ -101,7 +102,7 @@ class RowTile:
 
     def blocks(self, M):
         """How many blocks M rows take, if a block has all pieces of its rows: whole clusters of them."""
-        together = max(1, self.config.together)
+        together = max(1, self.config.blocks_together)
         return cute.ceil_div(M, self.rows_per_block * self.rows_each * together) * together
 
     def grid(self, M):
@@ -125,7 +126,7 @@ class RowTile:
             piece = cute.arch.block_idx()[1] if self.pieces > 1 else 0
         head, body = 0, self.N - self.N % self.vector_size
         if self.has_head:
-            loaded = row if self.adding else cutlass.min(row, mX.shape[0] - 1)
+            loaded = row if self.sums_columns else cutlass.min(row, mX.shape[0] - 1)
             head = elements_to_boundary(tile_at(mX, (1, self.N), loaded)[0, None], self.boundary)
             body = (self.N - head) // self.vector_size * self.vector_size
         return row, row < mX.shape[0], piece, lane, head, body
@@ -149,11 +150,11 @@ class RowTile:
         """
         row, exists, piece, lane, head, body = place
         sure = self.certain if certain is None else certain
-        asks = self.adding and self.several_rows  # whether there is such a row
+        asks = self.sums_columns and self.several_rows  # whether there is such a row
         rX = cute.make_rmem_tensor(self.values, mX.element_type)
         for k in cutlass.range_constexpr(0 if asks else sure * self.vector_size, self.values):
             rX[k] = mX.element_type(fill)
-        if cutlass.const_expr(self.several_rows and not self.adding):
+        if cutlass.const_expr(self.several_rows and not self.sums_columns):
             row = cutlass.min(row, mX.shape[0] - 1)
             exists = True
         place = row, exists, piece, lane, head, body
@@ -264,8 +265,9 @@ class RowTile:
     @cute.jit
     def store_part(self, rX: cute.Tensor, mX: cute.Tensor, i: cutlass.Constexpr, place):
         """`store` of one part alone, see `part`, from the registers of all."""
+        row, _, _, _, _, _ = place
         if cutlass.const_expr(i == self.vectors):
-            self.store_singles(rX, tile_at(mX, (1, self.N), place[0]), place)
+            self.store_singles(rX, tile_at(mX, (1, self.N), row), place)
         else:
             atom, tXgX = self.vectors_of(mX, place, True)
             self.copy_vector(i, atom, self.as_vectors(rX, tXgX), tXgX, place, self.certain, self.several_rows, None)
@@ -315,7 +317,7 @@ class RowTile:
                 cute.copy(atom, vector, copied)
         elif cutlass.const_expr(in_words(source)):
             load_vector(vector, copied, hint, self.inside(i, place, i < certain, asks))
-        elif cutlass.const_expr(self.adding and in_words(target)):
+        elif cutlass.const_expr(self.sums_columns and in_words(target)):
             store_vector(vector, copied, self.inside(i, place, i < certain, asks))
         elif self.inside(i, place, i < certain, asks):
             cute.copy(atom, vector, copied)

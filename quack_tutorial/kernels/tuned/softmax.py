@@ -39,7 +39,7 @@ class Softmax:
         self.config = config or default_config("softmax", dtype.width, N, rows)
         self.tile = RowTile(dtype, N, rows, self.config)
         self.exchange = RowExchange(self.config, values=2)
-        self.pipeline = RowPipeline(dtype, self.tile, tensors=1, stages=self.config.in_flight, in_parts=True)
+        self.pipeline = RowPipeline(dtype, self.tile, tensors=1, stages=self.config.in_flight, by_vectors=True)
         self.exp_scale = exp_scale(dtype)
 
     @cute.jit
@@ -57,12 +57,12 @@ class Softmax:
     def kernel(self, mX: cute.Tensor, mO: cute.Tensor):
         tile, exchange = self.tile, self.exchange
         block, _, _ = cute.arch.block_idx()
-        place = tile.place(mX, block * tile.rows_per_block)
+        place = row, _, _, _, _, _ = tile.place(mX, block * tile.rows_per_block)
         opened = exchange.open()
         # read MN elements
         if cutlass.const_expr(self.pipeline.stages > 0):
             arriving = self.pipeline.open(place)
-            self.pipeline.fetch(arriving, (mX,), place[0], place, 0)
+            self.pipeline.fetch(arriving, (mX,), row, place, 0)
             self.pipeline.wait(arriving, 0)
             self.in_shared_memory(arriving, mO, place, opened)
         else:
@@ -95,7 +95,8 @@ class Softmax:
     @cute.jit
     def in_shared_memory(self, arriving, mO, place, opened):
         """Softmax of a row whose parts the blocks have in shared memory: read twice from there, a few vectors at a time."""
-        exchange, pipeline, lane = self.exchange, self.pipeline, place[3]
+        exchange, pipeline = self.exchange, self.pipeline
+        _, _, _, lane, _, _ = place
         sX, mPart = pipeline.row(arriving), pipeline.part_of(mO, place)
         max_thread, sum_thread = online_max_sum(pipeline.part, sX, pipeline.place(None, lane), self.exp_scale)
         max_row, sum_row = warp_max_sum(max_thread, sum_thread, min(self.tile.threads_per_row, 32), self.dtype)
@@ -106,10 +107,10 @@ class Softmax:
 
         # write MN elements
         for step in range(self.pipeline.part.pieces):
-            here = self.pipeline.place(step, lane)
-            rX = self.pipeline.part.load(sX, here)
+            at = self.pipeline.place(step, lane)
+            rX = self.pipeline.part.load(sX, at)
             rX.store((exp_scaled(as_float32(rX) - max_row, self.exp_scale) * scale).to(self.dtype))
-            self.pipeline.part.store(rX, mPart, here)
+            self.pipeline.part.store(rX, mPart, at)
 
 
 class SoftmaxBackward:
@@ -137,13 +138,13 @@ class SoftmaxBackward:
     def kernel(self, mY: cute.Tensor, mDY: cute.Tensor, mDX: cute.Tensor):
         tile, exchange = self.tile, self.exchange
         block, _, _ = cute.arch.block_idx()
-        place = tile.place(mY, block * tile.rows_per_block)
+        place = row, _, _, _, _, _ = tile.place(mY, block * tile.rows_per_block)
         opened, arriving = exchange.open(), None
 
         # read 2 MN elements
         if cutlass.const_expr(self.pipeline.stages > 0):
             arriving = self.pipeline.open(place)
-            self.pipeline.fetch(arriving, (mY, mDY), place[0], place, 0)
+            self.pipeline.fetch(arriving, (mY, mDY), row, place, 0)
             self.pipeline.wait(arriving, 0)
             tXrY, tXrDY = (self.pipeline.load(arriving, k, place, 0) for k in (0, 1))
         else:
