@@ -26,7 +26,9 @@ TYPESET_MS = 120_000  # virtual time for MathJax, which Chromium does not wait f
 OF_THE_SCREEN = "script, form, .headerlink, .qt-predicted, .qt-number, .qt-controls, .toctree-wrapper"
 FOLDS = "details.qt-fold, details.sd-dropdown, .qt-break details"  # long lists in other folds stay on the screen
 MENU = '<button onclick="window.print()"'  # in each page's download menu
-ENTRY = """<a href="{}" class="btn btn-sm dropdown-item"><span class="btn__text-container">Whole book, .pdf</span></a>
+ENTRY = """<a href="{}" class="btn btn-sm dropdown-item">
+<span class="btn__icon-container"><i class="fas fa-file-pdf"></i></span>
+<span class="btn__text-container">.pdf of the whole book</span></a>
 </li>
 <li>
 """
