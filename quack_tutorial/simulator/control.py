@@ -212,9 +212,17 @@ def call_now(function, *args, **kwargs):
         next(result.steps)
     except StopIteration as stop:
         return stop.value
-    raise fail(
-        "language", "not simulated: a barrier or wait inside a lambda, comprehension, and/or or conditional expression"
-    )
+    raise not_simulated("a barrier or wait inside a lambda, and/or or conditional expression")
+
+
+def collect(iterable, element, keep, one: bool):
+    """The list of element(...) for each item of an iterable that `keep` lets pass; items are tuples of arguments unless `one`."""
+    result = []
+    for item in iterable:
+        given = (item,) if one else tuple(item)
+        if keep is None or keep(*given):
+            result.append((yield from element(*given)))
+    return result
 
 
 class Nested:

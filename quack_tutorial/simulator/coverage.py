@@ -69,6 +69,7 @@ _TYPES = Line(
 _MATH = (
     Line("sqrt rcp floor ceil absf isnan fma max min", EXACT, OPERATIONS, "sqrt with fastmath=True within 2^-23"),
     Line("exp exp2 log log2 log10 rsqrt tanh sin cos", BOUND, OPERATIONS),
+    Line("tan asin acos atan atan2 erf", BOUND, OTHERS),
 )
 _HINTS = Line("LoadCacheMode", IGNORED, NAMES, "a cache hint")
 

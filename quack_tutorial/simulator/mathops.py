@@ -7,6 +7,8 @@ Guide, mathematical functions). With fastmath=True, exp, exp2, log, log2, sqrt a
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from .arch import flush
@@ -87,6 +89,33 @@ def sin(x, fastmath=False, **_):
 
 def cos(x, fastmath=False, **_):
     return _apply(x, np.cos)
+
+
+def tan(x, fastmath=False, **_):
+    return _apply(x, np.tan)
+
+
+def asin(x, fastmath=False, **_):
+    return _apply(x, np.arcsin)
+
+
+def acos(x, fastmath=False, **_):
+    return _apply(x, np.arccos)
+
+
+def atan(x, fastmath=False, **_):
+    return _apply(x, np.arctan)
+
+
+def atan2(y, x, fastmath=False, **_):
+    wide = [v if isinstance(v, (Value, TensorSSA)) else scalar(v) for v in (y, x)]
+    if type(wide[0]) is not type(wide[1]) or wide[0].dtype is not wide[1].dtype:
+        raise fail("language", "cute.math.atan2 takes two numbers, or two vectors, of one type")
+    return _apply(wide[0], lambda a: np.arctan2(a, wide[1].a.astype(np.float64)))
+
+
+def erf(x, fastmath=False, **_):
+    return _apply(x, np.vectorize(math.erf, otypes=[np.float64]))
 
 
 def floor(x, **_):

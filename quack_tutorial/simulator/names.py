@@ -453,6 +453,9 @@ _LAYOUT = (
 ).split()
 
 
+MATHEMATICS = (
+    "exp exp2 log log2 log10 sqrt rsqrt rcp tanh sin cos tan asin acos atan atan2 erf floor ceil absf isnan fma"
+).split()
 _SHAPES = (
     shapes.prepend_ones,
     shapes.idx2crd,
@@ -478,7 +481,7 @@ def _cute() -> dict:
     members["make_fragment_like"] = tn.make_rmem_tensor_like
     for name in "copy autovec_copy basic_copy basic_copy_if make_copy_atom make_tiled_copy make_tiled_copy_tv".split():
         members[name] = getattr(copying, name)
-    for name in "exp exp2 log log2 log10 sqrt rsqrt rcp tanh sin cos floor ceil absf isnan fma".split():
+    for name in MATHEMATICS:
         members[name] = getattr(mathops, name)
     members |= {
         "flatten": lambda x, **_: tn.on_layout(la.flatten)(x),
@@ -550,11 +553,7 @@ for _own in ("elect", "flush", "shuffle_source"):  # the simulator's, not the DS
     ARCH.__dict__.pop(_own, None)
 MATH = Namespace(
     "cute.math",
-    {
-        n: getattr(mathops, n)
-        for n in "exp exp2 log log2 log10 sqrt rsqrt rcp tanh sin cos floor ceil absf isnan fma".split()
-    }
-    | {"max": math_maximum, "min": math_minimum},
+    {n: getattr(mathops, n) for n in MATHEMATICS} | {"max": math_maximum, "min": math_minimum},
 )
 CACHE_LOAD = Tokens("ALWAYS", "GLOBAL", "STREAMING", "LAST_USE", "NONE")
 CACHE_STORE = Tokens("WRITE_BACK", "GLOBAL", "STREAMING", "WRITE_THROUGH", "NONE")

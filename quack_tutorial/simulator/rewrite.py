@@ -532,7 +532,28 @@ class _Writer(ast.NodeTransformer):
         self.nested -= 1
         return node
 
-    visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _comprehension
+    visit_SetComp = visit_DictComp = visit_GeneratorExp = _comprehension
+
+    def visit_ListComp(self, node):
+        """A list whose elements call something that may wait is made in a loop of control's."""
+        (clause, *more), calls = node.generators, any(isinstance(n, ast.Call) for n in ast.walk(node.elt))
+        names = clause.target.elts if isinstance(clause.target, ast.Tuple) else [clause.target]
+        if self.nested or more or not calls or not all(isinstance(name, ast.Name) for name in names):
+            return self._comprehension(node)
+        bound = ast.arguments([], [ast.arg(name.id) for name in names], None, [], [], None, [])
+        never = ast.IfExp(ast.Constant(False), ast.Yield(None), ast.Constant(None))  # makes it a generator
+        element = ast.Lambda(
+            bound, ast.Subscript(ast.Tuple([self.visit(node.elt), never], ast.Load()), ast.Constant(0), ast.Load())
+        )
+        keep = ast.Constant(None)
+        if clause.ifs:
+            self.nested += 1
+            tests = [self.visit(test) for test in clause.ifs]
+            self.nested -= 1
+            keep = ast.Lambda(copy.deepcopy(bound), tests[0] if len(tests) == 1 else ast.BoolOp(ast.And(), tests))
+        one = ast.Constant(not isinstance(clause.target, ast.Tuple))
+        made = ast.YieldFrom(self.rt("collect", self.visit(clause.iter), element, keep, one))
+        return ast.fix_missing_locations(ast.copy_location(made, node))
 
 
 def _leaving(statements, kinds=(ast.Return, ast.Break, ast.Continue)) -> list:

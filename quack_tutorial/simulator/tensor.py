@@ -291,6 +291,8 @@ class Tensor:
 
     def load(self, **_) -> TensorSSA:
         """All elements as a register vector; global and shared memory are read as wide as alignment allows."""
+        if STATE.group is None:
+            raise not_simulated(".load() of a tensor in a host function")
         self._reachable()
         offsets = element_offsets(self.layout)
         width = 1 if isinstance(self.pointer.memory, Registers) else access_width(self)
@@ -410,6 +412,8 @@ class CoordinateTensor:
 
 def refuse_slices(coord) -> None:
     """CuTe has no slices; what a reader who knows numpy means has another name."""
+    if coord is Ellipsis or isinstance(coord, tuple) and any(c is Ellipsis for c in coord):
+        raise not_simulated("... in a coordinate, which is not CuTe DSL's own,")
     if isinstance(coord, slice) or isinstance(coord, tuple) and any(isinstance(c, slice) for c in coord):
         raise fail(
             "language",
@@ -577,14 +581,21 @@ def on_layout(function, name=""):
     return lifted
 
 
-def domain_offset(coord, tensor):
+def domain_offset(coord, tensor, **_):
     """The tensor with its origin moved to `coord`; the shape stays."""
-    at = plain(coord)
+    at = plain(_zeros_for_none(coord))
     if isinstance(tensor, CoordinateTensor):
         return CoordinateTensor(tensor.at(at), tensor.layout)
     offset = la.crd2idx(at, tensor.layout.shape, tensor.layout.stride)
     coords = None if tensor.coords is None else CoordinateTensor(tensor.coords.at(at), tensor.coords.layout)
     return tensor.moved(offset, tensor.layout, tensor.layout, coords)
+
+
+def _zeros_for_none(coord):
+    """None in an offset leaves its mode where it is."""
+    if isinstance(coord, tuple):
+        return tuple(map(_zeros_for_none, coord))
+    return 0 if coord is None else coord
 
 
 def recast_tensor(tensor: Tensor, dtype: DType, *_, **__) -> Tensor:

@@ -1,5 +1,6 @@
 """Other people's kernels: what they use beyond this book's, and all that is missing said at once."""
 
+import math
 import sys
 
 import numpy as np
@@ -202,6 +203,7 @@ def test_the_compiler_takes_what_public_kernels_use_besides():
     cute.compile(k.odds, make_ptr(k.Float32, x.data_ptr(), cute.AddressSpace.gmem), from_dlpack(out))
     cute.compile(k.meet, *map(from_dlpack, (torch.zeros(1, dtype=torch.int32), x, x)))
     cute.compile(k.pairs, from_dlpack(wide))
+    cute.compile(k.listed, from_dlpack(torch.zeros(64)), from_dlpack(torch.zeros(3, 64)))
 
 
 def test_a_pipeline_by_hand():
@@ -240,3 +242,17 @@ def test_the_compiler_takes_the_pipelines(kind):
         assert text.count("mbarrier.init") == 4
         assert ("cp.async.mbarrier.arrive.noinc" in text) == (kind == "cp.async")
         assert ("mbarrier.arrive.expect_tx" in text) == (kind == "bulk")
+
+
+def test_barriers_in_a_comprehension_and_rare_functions():
+    x, out = np.arange(64, dtype=np.float32), np.zeros((3, 64), np.float32)
+    first = x[::-1] + 2
+    unit = first.astype(np.float64) * 0.01
+    for options in ({}, {"schedule": "reverse"}, {"check": False}):
+        run = simulate(k.listed, x, out, **options)
+        assert run.ok, run
+        np.testing.assert_array_equal(out[0], first + x[::-1] + 12)
+        np.testing.assert_allclose(
+            out[1], np.array([math.erf(u) for u in unit]) + np.tan(unit) - np.arctan2(first, first + 10), rtol=1e-4
+        )
+        np.testing.assert_allclose(out[2], np.arcsin(unit) + np.arccos(unit) * np.arctan(unit), rtol=1e-5)

@@ -24,8 +24,8 @@ def test_no_name_has_two_lines():
 
 
 def test_a_new_name_would_be_missed(monkeypatch):
-    monkeypatch.setitem(vars(coverage.names.MATH), "erf", lambda x: x)
-    assert "erf" in coverage.answered()["cute.math"] and ("cute.math", "erf") not in listed()
+    monkeypatch.setitem(vars(coverage.names.MATH), "lgamma", lambda x: x)
+    assert "lgamma" in coverage.answered()["cute.math"] and ("cute.math", "lgamma") not in listed()
 
 
 def test_the_file_of_every_line_exists_and_mentions_the_name(root):

@@ -338,6 +338,8 @@ def odds_kernel(x: cute.Pointer, out: cute.Tensor):
     for offset in cutlass.range_constexpr(4):
         if lane != 40:
             total += cute.arch.shuffle_sync_bfly(total, 1 << offset, mask=half)
+    moved = cute.domain_offset((1, None), cute.make_tensor(x, cute.make_layout((2, 16))))
+    total += moved[0, 3] - source[7]
     out[5, lane] = cute.prepend_ones(source, up_to_rank=2)[0, lane] - total
     out[4, lane] = Float32(primitives.redux_sync(lane, primitives.ReductionKind.MAX, 0xFFFFFFFF))
     out[3, lane] = cute.arch.inline_ptx(
@@ -510,3 +512,29 @@ class Stages:
                 if cutlass.const_expr(self.releases):
                     pipe.consumer_release(state)
                 state.advance()
+
+
+@cute.jit
+def exchanged(value, slots, tidx):
+    """What the thread at the other end of the block has."""
+    cute.arch.barrier()
+    slots[tidx] = value
+    cute.arch.barrier()
+    return slots[63 - tidx]
+
+
+@cute.kernel
+def listed_kernel(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    slots = cutlass.memory.SmemAllocator().allocate_tensor(Float32, cute.make_layout(64), 16)
+    pairs = ((1.0, 2.0), (3.0, 4.0))
+    parts = [exchanged(x[tidx] + a * b, slots, tidx) for a, b in pairs if a < 2.0 or b > 3.0]
+    out[0, tidx] = parts[0] + parts[1]
+    unit = parts[0] * 0.01
+    out[1, tidx] = cute.math.erf(unit) + cute.math.tan(unit) - cute.math.atan2(parts[0], parts[1])
+    out[2, tidx] = cute.math.asin(unit) + cute.math.acos(unit) * cute.math.atan(unit)
+
+
+@cute.jit
+def listed(x: cute.Tensor, out: cute.Tensor):
+    listed_kernel(x, out).launch(grid=[1, 1, 1], block=[64, 1, 1])
