@@ -21,7 +21,7 @@ from quack_tutorial.bench import records as bench_records
 from quack_tutorial.bench import results
 
 from .charts import MARKERS, Chart, _figure
-from .suites import Shown, table
+from .suites import Shown, shown, table
 from .theme import LIGHT, SERIES
 from .training import STYLES, not_yet
 
@@ -94,7 +94,7 @@ def cheats(honest, verdicts, caught) -> Shown:
         )
         for name, verdict in verdicts.items()
     ]
-    return Shown(table(head, rows), "\n".join("  ".join(row) for row in (head, *rows)))
+    return shown(head, rows)
 
 
 def pitfalls(recorded, series: str) -> Shown:

@@ -97,6 +97,11 @@ def _place(kept) -> str:
     return ", ".join([kept.date, *versions])
 
 
+def shown(columns, rows) -> Shown:
+    """`table` in a page, and elsewhere its rows as lines."""
+    return Shown(table(columns, rows), "\n".join("  ".join(map(_cell, row)) for row in (columns, *rows)))
+
+
 def table(columns, rows) -> str:
     """An HTML table in a box of its own that scrolls; numbers stand at the right, `text` in backticks is code."""
     head = "".join(f'<th scope="col">{_inline(column)}</th>' for column in columns)
