@@ -33,6 +33,7 @@ import importlib.util
 import os
 import zlib
 from pathlib import Path
+from types import FunctionType
 
 FILES = ("lab.py", "lab.packed")  # a student's copy has the second
 
@@ -99,11 +100,15 @@ def check(name: str, answer, *parts: str, seed: int = 0) -> None:
     from .judgement import Refused
 
     module = lab(name)
-    asked = answer.__name__ if answer.__name__ in module.FUNCTIONS else ""
+    called = getattr(answer, "__name__", "")
+    asked = next((one for one in parts or (called,) if one in module.FUNCTIONS), "")  # whatever it calls itself
     parts = parts or tuple(name for name in module.CHECKS if (name == asked) == bool(asked))
     cases = [case for case in module.cases(seed) if case.target == asked]
     try:
-        checks = diagnoses.judge(module, trial.outcomes({answer.__name__: answer}, cases))
+        if not isinstance(answer, FunctionType if asked else type):
+            what = "function" if asked else "class"
+            raise Refused("missing", f"{asked or module.TARGET} is a {type(answer).__name__} here: make it a {what}")
+        checks = diagnoses.judge(module, trial.outcomes({asked or called: answer}, cases))
         failed = [(one.name, one.diagnosis) for one in checks if one.diagnosis and one.name in parts]
     except Refused as refused:  # nothing can be tried
         failed = [(parts[0], refused.diagnosis)]

@@ -1,5 +1,6 @@
 """The grader: what it says of files that cannot run, what a submission may not do, and what reaches its process."""
 
+import functools
 import json
 import os
 import subprocess
@@ -173,6 +174,18 @@ def test_a_failed_check_is_a_sentence_without_a_traceback():
 
 def least_bytes(M, N):
     return 4 * M * N + 4 * M
+
+
+def test_a_check_knows_a_function_by_what_is_asked_and_not_by_what_it_calls_itself(capsys):
+    right, wrong = lambda M, N: 4 * M * N + 8 * M, lambda M, N: 4 * M * N
+    labs.check("block-reduce", right, "least_bytes")
+    assert capsys.readouterr().out == "right: least_bytes\n"
+    with pytest.raises(labs.NotYet, match="least_bytes"):
+        labs.check("block-reduce", wrong, "least_bytes")
+    with pytest.raises(labs.NotYet, match="least_bytes is a partial here: make it a function"):
+        labs.check("block-reduce", functools.partial(right, 1), "least_bytes")
+    with pytest.raises(labs.NotYet, match="RowArgmax is a function here: make it a class"):
+        labs.check("block-reduce", least_bytes, "order")
 
 
 def test_files_that_are_not_plain(tmp_path, capsys):
