@@ -42,7 +42,7 @@ from quack_tutorial.records import outputs  # noqa: E402
 ARCHIVE = "outputs.tar.gz"
 RICHEST_FIRST = ("text/html", "image/svg+xml", "image/png", "text/markdown", "text/plain")
 MOST_BYTES = 1_000_000  # of one output; what is larger is left out, and a sentence stands in its place
-TIMES = re.compile(r"\bqt\.time\(|perf_counter|\bone_us\(|\bcheats\.|\bncu\.profile\(")
+TIMES = re.compile(r"\bqt\.time\(|\btry_it\(|perf_counter|\bone_us\(|\bcheats\.|\bncu\.profile\(")
 
 SIMULATED = re.compile(r'class="qt-break"|class="qt-origin">Simulated')  # the simulator's figures, on whatever machine
 
