@@ -16,7 +16,7 @@
 | `records`       | recorded results: device, versions, samples; read, checked, written                      |
 | `measure`       | one cell: set up, check, time                                                            |
 | `worker`        | the process that measures cells                                                          |
-| `turns`         | several workers on one GPU: one has it, others compile                                   |
+| `gpu_lock`      | several workers on one GPU: one has it, others compile                                   |
 | `sweep`         | many cells through workers, one a GPU, started again when a provider takes them down     |
 | `tuning`        | the process that tries configurations of one kernel at one size                          |
 | `tune`          | `quack-tutorial tune`                                                                    |
@@ -27,7 +27,7 @@
 | `training`      | `quack-tutorial model`: a small transformer trained with each implementation             |
 | `profile`       | `quack-tutorial profile`: Nsight Compute's counters, kept as a record                    |
 | `levels`        | `quack-tutorial levels`: the kernels of chapter 14                                       |
-| `here`          | `this_machine`: the reader's own points beside the recorded ones                         |
+| `this_gpu`      | `this_machine`: the reader's own points beside the recorded ones                         |
 
 A cell is an operation, a dtype, M rows and N columns. GB/s are 1e9 bytes a second of what the operation must move.
 Importing this package loads neither torch nor triton.
@@ -36,7 +36,7 @@ Importing this package loads neither torch nor triton.
 from importlib import import_module
 
 _HOMES = {
-    "this_machine": "quack_tutorial.bench.here",
+    "this_machine": "quack_tutorial.bench.this_gpu",
     "load_records": "quack_tutorial.bench.records",
     "throughput": "quack_tutorial.bench.results",
     "ladder": "quack_tutorial.bench.results",

@@ -3,7 +3,7 @@
 A sweep may be stopped at any time and gone on with (`--resume`): the record is written after every cell, and cells that
 it holds are skipped. A record holds one operation, one machine and one set of versions; others are refused. Several
 operations, or `all` of them, have a record each in the folder that --out names. With `--workers K` there are K processes a
-GPU, of which one measures while others compile (see `turns`).
+GPU, of which one measures while others compile (see `gpu_lock`).
 """
 
 from __future__ import annotations

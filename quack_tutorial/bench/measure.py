@@ -17,7 +17,7 @@ import torch
 import torch._dynamo
 
 from quack_tutorial import hardware
-from quack_tutorial.bench import ceilings, correctness, ours, public, timing, turns
+from quack_tutorial.bench import ceilings, correctness, gpu_lock, ours, public, timing
 from quack_tutorial.bench.operations import BEFORE, OPERATIONS, CellKey, bytes_moved, is_own
 from quack_tutorial.bench.records import Cell, Result, ok_result, rounded
 from quack_tutorial.bench.statistics import is_sure, median, paired_ratio
@@ -34,7 +34,7 @@ def measure_cell(
     `announce` is told what is about to happen, so that the parent knows whom a crash belongs to.
     """
     torch._dynamo.reset()  # its caches of other shapes would make it compile for dynamic ones, or give up
-    turns.give_while_compiling(turns.mine())
+    gpu_lock.give_while_compiling(gpu_lock.own_lock())
     calls, crashed = series in public.SERIES, crashed or {}
     operation = public.operation(key.operation, series) if calls else OPERATIONS[key.operation]
     setups = {**operation.providers, **operation.ladder}
@@ -69,7 +69,7 @@ def measure_cell(
             continue
         except Exception as error:  # a peer may raise anything; what matters is that the GPU still answers
             torch.cuda.synchronize()  # raises, and so ends this process, if it does not
-            if turns.shared() and is_out_of_memory(first_line(error)):
+            if gpu_lock.is_shared() and is_out_of_memory(first_line(error)):
                 raise  # the other workers have the memory: alone this provider may run
             refused[name] = Result(name, "unsupported", first_line(error))
             continue

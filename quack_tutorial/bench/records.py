@@ -66,7 +66,7 @@ class Cell:
     """One size: the ceiling and everyone's results. `measured` is the UTC time, `slots` the buffers gone round.
 
     `gpu` is the number of the GPU on its host, where several of one host measured a cell each. `before` is what preceded each
-    sample, None where L2 was not cleared. `workers` is how many processes had the GPU in turns (see `turns`), None for one alone.
+    sample, None where L2 was not cleared. `workers` is how many processes shared the GPU (see `gpu_lock`), None for one alone.
     """
 
     dtype: str

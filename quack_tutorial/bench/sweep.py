@@ -23,9 +23,9 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 
 from quack_tutorial import hardware
+from quack_tutorial.bench.gpu_lock import LOCK
 from quack_tutorial.bench.peers import WORKER_ENVIRONMENT
 from quack_tutorial.bench.records import Cell, Result
-from quack_tutorial.bench.turns import LOCK
 from quack_tutorial.compiler import DUMP_FOLDER
 
 SILENCE_S = 300  # no step takes this long, QuACK's tuning included; a worker silent for longer hangs
@@ -177,7 +177,7 @@ def measure_cells(
     series="peers",
 ) -> Iterator[Measured]:
     """Measure `keys`, on `gpus` GPUs at once (None: one, whichever is the first) with so many `workers` each, which take turns
-    (see `turns`); results come as they are ready.
+    (see `gpu_lock`); results come as they are ready.
 
     Stops between two cells when the next would probably end after `limit_s`. `start` makes a worker. `providers` are
     names, or a function from a key to names. RuntimeError when a worker does not even start.

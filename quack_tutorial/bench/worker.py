@@ -5,7 +5,7 @@
 | (start)                                                     | {"machine": {...}}                                   |
 | {"cell": {...}, "providers": [...], "rounds": ..., ...}     | {"doing": provider} ..., then {"cell": {...}}        |
 
-"doing" is also "waiting", while another worker has the GPU (see `turns`).
+"doing" is also "waiting", while another worker has the GPU (see `gpu_lock`).
 
 It is started with TORCHINDUCTOR_MULTI_KERNEL=1 (see `peers`). What the providers print goes to stderr.
 """
@@ -58,22 +58,22 @@ def serve(measure, imported=()) -> int:
 
     import torch
 
-    from quack_tutorial.bench import turns
+    from quack_tutorial.bench import gpu_lock
 
     for name in imported:
         with contextlib.suppress(Exception):  # who needs it will raise it again
             importlib.import_module(name)
     torch.set_grad_enabled(False)
-    turn = turns.mine()
-    turn.tell = lambda waiting: answer(doing=WAITING if waiting else doing[0])
-    with turn:
+    lock = gpu_lock.own_lock()
+    lock.tell = lambda waiting: answer(doing=WAITING if waiting else doing[0])
+    with lock:
         machine = describe()
     answer(machine=machine)
     for line in sys.stdin:
-        doing[:], before = [STARTING], turn.seconds
-        with turn:
+        doing[:], before = [STARTING], lock.seconds
+        with lock:
             cell = measure(json.loads(line), announce)
-        answer(cell=cell, held=round(turn.seconds - before, 2))
+        answer(cell=cell, held=round(lock.seconds - before, 2))
     return 0
 
 

@@ -89,9 +89,9 @@ def cell_of(monkeypatch):
 def test_a_cell_begins_with_what_leaves_the_gpu_to_others(cell_of, monkeypatch):
     order = []
     monkeypatch.setattr(torch._dynamo, "reset", lambda: order.append("reset"))  # which forgets all callbacks
-    monkeypatch.setattr(measure.turns, "give_while_compiling", lambda turn: order.append(turn))
+    monkeypatch.setattr(measure.gpu_lock, "give_while_compiling", lambda turn: order.append(turn))
     cell_of(ours=provider(softmax_torch))
-    assert order == ["reset", measure.turns.mine()]
+    assert order == ["reset", measure.gpu_lock.own_lock()]
 
 
 def test_a_cell_says_whether_l2_could_be_cleared(cell_of, monkeypatch):
@@ -161,7 +161,7 @@ def test_wrong_missing_unsupported_and_crashed_are_told_apart(cell_of):
 )
 def test_memory_that_other_workers_have_is_no_provider_s_refusal(cell_of, monkeypatch, error):
     assert cell_of(ours=provider(softmax_torch), quack=raising(error)).result("quack").status == "unsupported"
-    monkeypatch.setattr(measure.turns, "shared", lambda: True)
+    monkeypatch.setattr(measure.gpu_lock, "is_shared", lambda: True)
     with pytest.raises(type(error), match="CUDA"):
         cell_of(ours=provider(softmax_torch), quack=raising(error))
 

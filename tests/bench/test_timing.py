@@ -7,7 +7,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-from quack_tutorial.bench import ceilings, here, measure, peers, sweep, timing  # noqa: E402
+from quack_tutorial.bench import ceilings, measure, peers, sweep, this_gpu, timing  # noqa: E402
 from quack_tutorial.bench.formulas import softmax as softmax_torch  # noqa: E402
 from tests.bench import synthetic  # noqa: E402
 
@@ -86,16 +86,16 @@ def test_ceilings_move_what_the_operation_moves():
 
 
 def test_the_reader_s_points_hold_the_ceiling_and_those_that_ran():
-    points = here.points("softmax", synthetic.cell(ours_us=None))
+    points = this_gpu.points("softmax", synthetic.cell(ours_us=None))
     assert [point["provider"] for point in points] == ["ceiling", "eager", "quack"]
     assert points[0]["fraction_of_ceiling"] == 1.0
 
 
 def test_without_a_gpu_there_are_no_points(monkeypatch):
-    monkeypatch.setattr(here.machine, "detect", lambda: type("Machine", (), {"device": "cpu"}))
-    assert here.this_machine("softmax", "float32", [1024]) == []
+    monkeypatch.setattr(this_gpu.machine, "detect", lambda: type("Machine", (), {"device": "cpu"}))
+    assert this_gpu.this_machine("softmax", "float32", [1024]) == []
     with pytest.raises(ValueError, match="operation 'sofmax' is not one of copy, softmax"):
-        here.this_machine("sofmax", "float32", [1024])
+        this_gpu.this_machine("sofmax", "float32", [1024])
 
 
 class Clock:

@@ -26,8 +26,8 @@ from collections.abc import Callable
 LOCK = "QUACK_TUTORIAL_BENCH_LOCK"
 
 
-class Turn:
-    """A worker's hold on its GPU: `with turn:` has it, `give` and `take` leave it to others in between."""
+class GpuLock:
+    """A worker's hold on its GPU: `with lock:` has it, `give` and `take` leave it to others in between."""
 
     def __init__(self, path: str | None, finish: Callable = lambda: None):
         """`path` is the file to lock, None if nobody else uses the GPU; `finish` waits for what this process gave it to do."""
@@ -62,7 +62,7 @@ class Turn:
             fcntl.flock(self.file, fcntl.LOCK_UN)
         self.held = False
 
-    def __enter__(self) -> Turn:
+    def __enter__(self) -> GpuLock:
         self.take()
         return self
 
@@ -71,78 +71,78 @@ class Turn:
 
 
 @functools.cache
-def mine() -> Turn:
-    """This process's turn."""
+def own_lock() -> GpuLock:
+    """This process's lock."""
     import torch
 
-    return Turn(os.environ.get(LOCK), torch.cuda.synchronize)
+    return GpuLock(os.environ.get(LOCK), torch.cuda.synchronize)
 
 
-def shared() -> bool:
+def is_shared() -> bool:
     """Whether other workers use this worker's GPU."""
-    return mine().file is not None
+    return own_lock().file is not None
 
 
-def give_while_compiling(turn: Turn) -> None:
+def give_while_compiling(lock: GpuLock) -> None:
     """Have torch.compile, Triton and CuTe DSL leave the GPU to others while they compile; to be called again after
     `torch._dynamo.reset`."""
-    if turn.file is None:
+    if lock.file is None:
         return
     from torch._dynamo.callback import CallbackTrigger, callback_handler
     from torch._inductor.codegen.triton import TritonScheduling
     from torch._inductor.runtime import benchmarking, triton_heuristics
 
     kinds = (CallbackTrigger.DYNAMO, CallbackTrigger.LAZY_BACKWARD)  # others choose by timing
-    callback_handler.register_start_callback(lambda about: turn.give() if about.callback_trigger in kinds else None)
-    callback_handler.register_end_callback(lambda about: turn.take() if about.callback_trigger in kinds else None)
+    callback_handler.register_start_callback(lambda about: lock.give() if about.callback_trigger in kinds else None)
+    callback_handler.register_end_callback(lambda about: lock.take() if about.callback_trigger in kinds else None)
     uses_the_gpu = (
         (triton_heuristics.CachingAutotuner, "_make_launchers"),
         (TritonScheduling, "benchmark_codegened_module"),  # what a fusion is worth
         (type(benchmarking.benchmarker), "benchmark_gpu"),
     )
     for owner, name in uses_the_gpu:
-        _replace(owner, name, _alone, turn)
+        _replace(owner, name, _alone, lock)
     if cute := sys.modules.get("cutlass.cute"):  # a worker has imported it by now, where it is
-        _replace(type(cute.compile), "_compile", _meanwhile, turn)
+        _replace(type(cute.compile), "_compile", _meanwhile, lock)
     try:
         import triton
     except ImportError:  # torch of a machine without a GPU
         return
     for owner in (triton, triton.compiler):  # torch asks the one, kernels that are called the other
-        _replace(owner, "compile", _meanwhile, turn)
+        _replace(owner, "compile", _meanwhile, lock)
 
 
-def _replace(owner, name, changed, turn):
-    """Put `changed(function, turn)` in the place of a function, once."""
+def _replace(owner, name, changed, lock):
+    """Put `changed(function, lock)` in the place of a function, once."""
     function = getattr(owner, name)
-    if not hasattr(function, "_quack_tutorial_turn"):
-        function = functools.wraps(function)(changed(function, turn))
-        function._quack_tutorial_turn = turn
+    if not hasattr(function, "_quack_tutorial_lock"):
+        function = functools.wraps(function)(changed(function, lock))
+        function._quack_tutorial_lock = lock
         setattr(owner, name, function)
 
 
-def _alone(function, turn):
+def _alone(function, lock):
     """`function`, which uses the GPU, with the GPU for itself; afterwards it belongs to whom it did before."""
 
     def call(*args, **more):
-        if turn.held:
+        if lock.held:
             return function(*args, **more)
-        with turn:
+        with lock:
             return function(*args, **more)
 
     return call
 
 
-def _meanwhile(function, turn):
+def _meanwhile(function, lock):
     """`function`, which does not use the GPU, while others have it; afterwards it belongs to whom it did before."""
 
     def call(*args, **more):
-        if not turn.held:
+        if not lock.held:
             return function(*args, **more)
-        turn.give()
+        lock.give()
         try:
             return function(*args, **more)
         finally:
-            turn.take()
+            lock.take()
 
     return call

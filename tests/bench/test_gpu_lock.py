@@ -11,8 +11,8 @@ import types
 
 import pytest
 
-from quack_tutorial.bench import turns
-from quack_tutorial.bench.turns import Turn
+from quack_tutorial.bench import gpu_lock
+from quack_tutorial.bench.gpu_lock import GpuLock
 
 
 def test_who_comes_second_waits_until_the_first_is_done(tmp_path):
@@ -22,11 +22,11 @@ def test_who_comes_second_waits_until_the_first_is_done(tmp_path):
         time.sleep(0.3)  # as the GPU may be busy for a while yet
         finished.append(time.monotonic())
 
-    first = Turn(path, finish)
+    first = GpuLock(path, finish)
     script = (
-        "import sys, time; from quack_tutorial.bench.turns import Turn\n"
+        "import sys, time; from quack_tutorial.bench.gpu_lock import GpuLock\n"
         "print('waits', flush=True)\n"
-        "with Turn(sys.argv[1]): print('has it', time.monotonic(), flush=True)"
+        "with GpuLock(sys.argv[1]): print('has it', time.monotonic(), flush=True)"
     )
     with first:
         other = subprocess.Popen([sys.executable, "-c", script, path], stdout=subprocess.PIPE, text=True)
@@ -39,40 +39,42 @@ def test_who_comes_second_waits_until_the_first_is_done(tmp_path):
 
 def test_who_waits_says_so(tmp_path):
     path, said = str(tmp_path / "gpu0"), []
-    turn, other = Turn(path), Turn(path)
-    turn.tell = said.append
-    with turn:
+    lock, other = GpuLock(path), GpuLock(path)
+    lock.tell = said.append
+    with lock:
         assert said == []
     other.take()
     threading.Timer(0.2, other.give).start()
-    with turn:
+    with lock:
         assert said == [True, False]
 
 
 def test_a_turn_ends_with_the_process_that_has_it(tmp_path):
     path = str(tmp_path / "gpu0")
-    script = "import os, sys; from quack_tutorial.bench.turns import Turn; Turn(sys.argv[1]).take(); os._exit(1)"
+    script = (
+        "import os, sys; from quack_tutorial.bench.gpu_lock import GpuLock; GpuLock(sys.argv[1]).take(); os._exit(1)"
+    )
     assert subprocess.run([sys.executable, "-c", script, path], timeout=60).returncode == 1
-    with Turn(path) as turn:
-        assert turn.held
+    with GpuLock(path) as lock:
+        assert lock.held
 
 
 def test_a_turn_says_how_long_it_was_held(tmp_path):
-    turn, began = Turn(str(tmp_path / "gpu0")), time.monotonic()
+    lock, began = GpuLock(str(tmp_path / "gpu0")), time.monotonic()
     for _ in range(2):
-        with turn:
+        with lock:
             time.sleep(0.1)
         time.sleep(0.2)
-    assert 0.2 <= turn.seconds <= time.monotonic() - began - 0.4
-    with Turn(None) as alone:
+    assert 0.2 <= lock.seconds <= time.monotonic() - began - 0.4
+    with GpuLock(None) as alone:
         time.sleep(0.01)
     assert alone.seconds == 0  # it shares with nobody
 
 
 def test_alone_a_turn_is_nothing(monkeypatch):
-    with Turn(None, lambda: pytest.fail("nobody waits for the GPU")) as turn:
-        assert turn.held
-    turns.give_while_compiling(turn)  # changes nothing of torch, which may not be there
+    with GpuLock(None, lambda: pytest.fail("nobody waits for the GPU")) as lock:
+        assert lock.held
+    gpu_lock.give_while_compiling(lock)  # changes nothing of torch, which may not be there
 
 
 @pytest.fixture
@@ -86,8 +88,8 @@ def torch_alone(monkeypatch):
     said = []
 
     class StandIn:
-        def _make_launchers(self, turn):
-            said.append(turn.held)
+        def _make_launchers(self, lock):
+            said.append(lock.held)
 
         benchmark_codegened_module = benchmark_gpu = _make_launchers
 
@@ -95,9 +97,9 @@ def torch_alone(monkeypatch):
     monkeypatch.setattr(codegen, "TritonScheduling", type("Scheduling", (StandIn,), {}))
     monkeypatch.setattr(benchmarking, "benchmarker", type("Benchmarker", (StandIn,), {})())
     uses = (
-        lambda turn: heuristics.CachingAutotuner()._make_launchers(turn),
-        lambda turn: codegen.TritonScheduling().benchmark_codegened_module(turn),
-        lambda turn: benchmarking.benchmarker.benchmark_gpu(turn),
+        lambda lock: heuristics.CachingAutotuner()._make_launchers(lock),
+        lambda lock: codegen.TritonScheduling().benchmark_codegened_module(lock),
+        lambda lock: benchmarking.benchmarker.benchmark_gpu(lock),
     )
     importlib.import_module("torch._dynamo").reset()
     yield torch, uses, said
@@ -106,49 +108,49 @@ def torch_alone(monkeypatch):
 
 def test_others_have_the_gpu_while_torch_compiles(torch_alone, tmp_path):
     torch, uses, said = torch_alone
-    turn, during = Turn(str(tmp_path / "gpu0")), []
+    lock, during = GpuLock(str(tmp_path / "gpu0")), []
 
     def backend(graph, inputs):
         for use in uses:
-            during.append(turn.held)
-            use(turn)
-        during.append(turn.held)
-        return lambda *inputs: (during.append(turn.held), graph(*inputs))[1]
+            during.append(lock.held)
+            use(lock)
+        during.append(lock.held)
+        return lambda *inputs: (during.append(lock.held), graph(*inputs))[1]
 
-    turns.give_while_compiling(turn)
-    turns.give_while_compiling(turn)  # as for a second cell: torch is changed once
-    with turn:
+    gpu_lock.give_while_compiling(lock)
+    gpu_lock.give_while_compiling(lock)  # as for a second cell: torch is changed once
+    with lock:
         compiled = torch.compile(lambda x: x + 1, backend=backend)
         assert compiled(torch.zeros(3)).tolist() == [1, 1, 1]
         assert during == [False] * 4 + [True]  # compiling, and between what needs the GPU; then running
         assert said == [True] * 3  # as a kernel was put on the GPU, or timed there
         for use in uses:
-            use(turn)
-        assert said == [True] * 6 and turn.held
-    assert not turn.held
+            use(lock)
+        assert said == [True] * 6 and lock.held
+    assert not lock.held
 
 
 def test_others_have_the_gpu_while_triton_compiles(torch_alone, monkeypatch, tmp_path):
     _, uses, _ = torch_alone
-    turn, during = Turn(str(tmp_path / "gpu0")), []
+    lock, during = GpuLock(str(tmp_path / "gpu0")), []
 
     def compile_kernel(source):
-        during.append(turn.held)
+        during.append(lock.held)
         if source == "wrong":
             raise ValueError(source)
         return source.upper()
 
     triton = types.SimpleNamespace(compile=compile_kernel, compiler=types.SimpleNamespace(compile=compile_kernel))
     monkeypatch.setitem(sys.modules, "triton", triton)
-    turns.give_while_compiling(turn)
-    turns.give_while_compiling(turn)
-    assert triton.compile("a") == "A" and not turn.held
-    with turn:
-        assert triton.compile("b") == "B" and turn.held  # as in what torch tries when a kernel is first called
-        assert triton.compiler.compile("c") == "C" and turn.held  # as in a kernel of a peer that is first called
+    gpu_lock.give_while_compiling(lock)
+    gpu_lock.give_while_compiling(lock)
+    assert triton.compile("a") == "A" and not lock.held
+    with lock:
+        assert triton.compile("b") == "B" and lock.held  # as in what torch tries when a kernel is first called
+        assert triton.compiler.compile("c") == "C" and lock.held  # as in a kernel of a peer that is first called
         with pytest.raises(ValueError):
             triton.compile("wrong")
-        assert turn.held
+        assert lock.held
     assert during == [False] * 4
 
 
@@ -159,15 +161,15 @@ def test_others_have_the_gpu_while_cute_dsl_compiles(torch_alone, tmp_path):
 
     if compiler.dsl_problem():
         pytest.skip("CuTe DSL is of another version")
-    turn, held = Turn(str(tmp_path / "gpu0")), []
+    lock, held = GpuLock(str(tmp_path / "gpu0")), []
     kind, spec = type(cute.compile), compiler.TensorSpec("float32", ("M", 64), ("s", 1))
     compile_itself = kind._compile
-    kind._compile = lambda *args, **more: (held.append(turn.held), compile_itself(*args, **more))[1]
+    kind._compile = lambda *args, **more: (held.append(lock.held), compile_itself(*args, **more))[1]
     try:
-        turns.give_while_compiling(turn)
-        with turn:
+        gpu_lock.give_while_compiling(lock)
+        with lock:
             kernel = LADDER["thread"](cute.Float32, 64)
-            assert ".entry" in compiler.ptx(kernel, spec, spec) and turn.held
+            assert ".entry" in compiler.ptx(kernel, spec, spec) and lock.held
     finally:
         kind._compile = compile_itself
     assert held == [False]
@@ -186,36 +188,36 @@ def test_inductor_has_what_is_changed_of_it():
 def test_what_is_chosen_by_timing_is_chosen_alone(torch_alone, tmp_path):
     from torch._dynamo.callback import CallbackTrigger, callback_handler
 
-    turn = Turn(str(tmp_path / "gpu0"))
-    turns.give_while_compiling(turn)
-    with turn:
+    lock = GpuLock(str(tmp_path / "gpu0"))
+    gpu_lock.give_while_compiling(lock)
+    with lock:
         for kind in CallbackTrigger:
             with callback_handler.install_callbacks(kind, "0/0"):
-                assert turn.held == (kind not in (CallbackTrigger.DYNAMO, CallbackTrigger.LAZY_BACKWARD))
-            assert turn.held
+                assert lock.held == (kind not in (CallbackTrigger.DYNAMO, CallbackTrigger.LAZY_BACKWARD))
+            assert lock.held
 
 
 def test_the_environment_names_the_lock(monkeypatch, tmp_path):
     pytest.importorskip("torch")
     for value in (None, str(tmp_path / "gpu0")):
-        turns.mine.cache_clear()
-        monkeypatch.delenv(turns.LOCK, raising=False) if value is None else monkeypatch.setenv(turns.LOCK, value)
-        assert turns.shared() == (value is not None)
-    turns.mine.cache_clear()
+        gpu_lock.own_lock.cache_clear()
+        monkeypatch.delenv(gpu_lock.LOCK, raising=False) if value is None else monkeypatch.setenv(gpu_lock.LOCK, value)
+        assert gpu_lock.is_shared() == (value is not None)
+    gpu_lock.own_lock.cache_clear()
     assert os.path.exists(tmp_path / "gpu0")
 
 
 WORKER = """
 import sys, torch
 torch.cuda.synchronize = lambda: None  # there may be no GPU
-from quack_tutorial.bench import turns, worker
-worker.describe = lambda: {"held": turns.mine().held}
+from quack_tutorial.bench import gpu_lock, worker
+worker.describe = lambda: {"held": gpu_lock.own_lock().held}
 
 def measure(request, announce):
     announce("inputs")
-    turns.mine().give()
-    turns.mine().take()
-    return {"held": turns.mine().held}
+    gpu_lock.own_lock().give()
+    gpu_lock.own_lock().take()
+    return {"held": gpu_lock.own_lock().held}
 
 sys.exit(worker.serve(measure))
 """
@@ -224,26 +226,26 @@ sys.exit(worker.serve(measure))
 def test_a_worker_has_the_gpu_while_it_measures_and_says_when_it_waits(tmp_path):
     pytest.importorskip("torch")
     path = str(tmp_path / "gpu0")
-    turn = Turn(path)
-    turn.take()
-    pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, turns.LOCK: path})
+    lock = GpuLock(path)
+    lock.take()
+    pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, gpu_lock.LOCK: path})
     with subprocess.Popen([sys.executable, "-c", WORKER], **pipes) as process:
 
         def said():
             return json.loads(process.stdout.readline())
 
         assert said() == {"doing": "waiting"}
-        turn.give()
+        lock.give()
         assert [said(), said()] == [{"doing": "starting"}, {"machine": {"held": True}}]
-        turn.take()  # it does not have the GPU between two cells
+        lock.take()  # it does not have the GPU between two cells
         process.stdin.write('{"cell": 1}\n')
         process.stdin.flush()
         assert said() == {"doing": "waiting"}
-        turn.give()
+        lock.give()
         assert [said(), said()] == [{"doing": "starting"}, {"doing": "inputs"}]
         answer = said()
         assert answer["cell"] == {"held": True} and 0 <= answer["held"] < 5  # not the time that it waited
-        turn.take()
+        lock.take()
         process.stdin.close()
-    turn.give()
+    lock.give()
     assert process.returncode == 0
