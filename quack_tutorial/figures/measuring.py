@@ -83,18 +83,19 @@ def launch_bound(records, operation: str, dtype: str, M: int, host_us: float) ->
 
 
 def cheats(honest, verdicts, caught) -> Shown:
-    """A row a cheat: what the naive benchmark says of it, beside `honest`, and a mark for each check that objects."""
+    """A row a cheat: how many times as fast as `honest` the naive benchmark calls it, and a mark for each check that objects."""
     checks = list(dict.fromkeys(check for reasons in caught.values() for check in reasons))
-    head = ("candidate", "naive says", *checks)
+    head = ("candidate", "naive", *checks)
     rows = [
         (
             name,
-            f"{'right' if verdict.right else 'wrong'}, {honest.ms / verdict.ms:,.1f} x",
+            f"{honest.ms / verdict.ms:,.1f} x" if verdict.right else "wrong",
             *("●" if check in caught[name] else "" for check in checks),
         )
         for name, verdict in verdicts.items()
     ]
-    return shown(head, rows)
+    found = shown(head, rows)
+    return Shown(f'<div style="font-size: 0.8em">{found.html}</div>', found.text)
 
 
 def pitfalls(recorded, series: str) -> Shown:
