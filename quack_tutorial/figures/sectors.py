@@ -91,7 +91,7 @@ def _scene(rows: int) -> Scene:
 
 def _narrow(rows: int) -> Scene:
     """A line in two rows of two sectors; player.js moves bars and lane numbers with the box that they lie in."""
-    left, (pitch, height) = 68, _row(rows)
+    left, (pitch, height) = 80, _row(rows)
     width = (PHONE - 2 - left - GAP) / 2
     x = [left, left + width + GAP]
     y = lambda r, k: TOP + r * (pitch + height + 2) + k // 2 * (height + 2)  # noqa: E731
