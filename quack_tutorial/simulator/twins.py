@@ -17,7 +17,7 @@ import sys
 import types
 
 from . import control, names, structs
-from .context import KIND, MARK, STATE, fail, kernel_frame
+from .context import KIND, MARK, STATE, fail, kernel_frame, not_simulated
 from .control import Pending, call_now
 from .numeric import TYPES, Boolean, Float32, convert, type_of
 from .rewrite import PENDING, TYPE, rewrite
@@ -362,6 +362,9 @@ class SimClass:
         return isinstance(x, Twin) and isinstance(object.__getattribute__(x, "_original"), self._cls)
 
     def start_call(self, args, kwargs):
+        for base in self._cls.__mro__[1:]:
+            if _is_dsl(base.__module__):
+                raise not_simulated(f"{self._cls.__name__}, a class derived from the DSL's {base.__name__},")
         init = inspect.getattr_static(self._cls, "__init__")
         if (
             not isinstance(init, types.FunctionType) or init.__code__.co_filename == "<string>"
