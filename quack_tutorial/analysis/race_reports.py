@@ -181,6 +181,9 @@ def _question(trace, order, race: Race, events) -> str:
         if exchange is not None:
             return f"{exchange} stands between the two but orders no memory: is cute.arch.sync_warp() missing?"
         return "Is cute.arch.sync_warp() missing between the two?"
+    apart = _barriers_apart(trace, order, race)
+    if apart is not None:
+        return apart
     if race.hazard == 1:
         return "Is cute.arch.barrier() missing before the memory is used again?"
     if race.hazard == 2 and events[0]["line"] == events[1]["line"]:
@@ -328,6 +331,24 @@ def _between(trace, order, race: Race):
     low, high = sorted(race.events)
     inside = np.arange(low + 1, high, dtype=np.int64)
     return trace.events[inside[order.warp_of[inside] == order.warp_of[race.events[1]]]]
+
+
+def _barriers_apart(trace, order, race: Race) -> str | None:
+    """What to say where each thread comes to a barrier on its way, but to one of another number."""
+    first, second = race.events
+    numbers = np.arange(len(trace.events), dtype=np.int64)
+    barriers = np.isin(trace.events["op"], (int(Op.BARRIER), int(Op.BARRIER_ARRIVE)))
+    after = numbers[barriers & (order.warp_of == order.warp_of[first]) & (numbers > first)]
+    before = numbers[barriers & (order.warp_of == order.warp_of[second]) & (numbers < second)]
+    if not len(after) or not len(before):
+        return None
+    left, reached = (trace.events[int(i)] for i in (after[0], before[-1]))
+    if left["arg"] == reached["arg"]:
+        return None
+    return (
+        f"Thread {race.threads[0]} comes to barrier {left['arg']} after it ({trace.line(left).where}), thread {race.threads[1]} to "
+        f"barrier {reached['arg']} before ({trace.line(reached).where}): is one barrier meant for both?"
+    )
 
 
 def _exchange_between(trace, order, race: Race) -> str | None:

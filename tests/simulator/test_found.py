@@ -291,3 +291,9 @@ def test_asynchronous_copies_of_some_lanes_without_a_predicate():
 
 def test_floats_are_printed_as_the_gpu_prints_them():
     assert simulate(k.prints_pi, LANES, LANES.copy()).printed == ("3.140000\n", "3.140000 and 3\n")
+
+
+def test_two_threads_at_two_barriers_are_told_so():
+    (finding,) = simulate(k.BarriersApart(), np.zeros(64, np.float32), np.zeros(64, np.float32)).findings
+    assert "Thread 0 comes to barrier 1 after it (found.py:" in finding.message
+    assert "thread 63 to barrier 2 before (found.py:" in finding.message and "missing" not in finding.message

@@ -498,3 +498,19 @@ def prints_pi(x: cute.Tensor, out: cute.Tensor):
     if cute.arch.lane_idx() == 0:
         cute.printf("%f", 3.14)
         cute.printf("{} and {}", 3.14, 3)
+
+
+class BarriersApart:
+    """Each warp waits at a barrier of its own, where both should meet."""
+
+    @cute.jit
+    def __call__(self, x: cute.Tensor, out: cute.Tensor):
+        self.kernel(x, out).launch(grid=[1, 1, 1], block=[64, 1, 1])
+
+    @cute.kernel
+    def kernel(self, x: cute.Tensor, out: cute.Tensor):
+        tidx, _, _ = cute.arch.thread_idx()
+        sX = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(64), 16)
+        sX[tidx] = x[tidx]
+        cute.arch.barrier(barrier_id=1 + cute.arch.warp_idx(), number_of_threads=32)
+        out[tidx] = sX[63 - tidx]
