@@ -73,10 +73,12 @@ def like(x):
 @dataclass(frozen=True)
 class Ours:
     """One row of the table. `kernels(rows, config)` lists (host object, specs and scalars); `run(launch, *inputs)`
-    allocates, launches with `launch[i](...)` and returns outputs; `host` makes the kernel that a config is for."""
+    allocates, launches with `launch[i](...)` and returns outputs. `tile_reads` of the inputs are matrices that a block's
+    rows are read from once, at their beginning, before as much is written: 0 where blocks go through rows, or write none."""
 
     kernels: Callable[[Rows, object], list]
     run: Callable
+    tile_reads: int = 0
 
 
 def _copy(r, config=None):
@@ -262,15 +264,15 @@ def _a_row_each(x):
 
 OURS = {
     "copy": Ours(_copy, _run_copy),
-    "softmax": Ours(_softmax, _run_softmax),
-    "softmax backward": Ours(_softmax_backward, _run_softmax_backward),
-    "rmsnorm": Ours(_rmsnorm, _run_rmsnorm),
+    "softmax": Ours(_softmax, _run_softmax, tile_reads=1),
+    "softmax backward": Ours(_softmax_backward, _run_softmax_backward, tile_reads=2),
+    "rmsnorm": Ours(_rmsnorm, _run_rmsnorm, tile_reads=1),
     "rmsnorm backward": Ours(_rmsnorm_backward, _run_rmsnorm_backward),
-    "layernorm": Ours(_layernorm, _run_layernorm),
+    "layernorm": Ours(_layernorm, _run_layernorm, tile_reads=1),
     "layernorm backward": Ours(_layernorm_backward, _run_layernorm_backward),
     "cross-entropy": Ours(_cross_entropy, _run_cross_entropy),
-    "cross-entropy backward": Ours(_cross_entropy_backward, _run_cross_entropy_backward),
-    "cross-entropy fused": Ours(_cross_entropy_fused, _run_cross_entropy_fused),
+    "cross-entropy backward": Ours(_cross_entropy_backward, _run_cross_entropy_backward, tile_reads=1),
+    "cross-entropy fused": Ours(_cross_entropy_fused, _run_cross_entropy_fused, tile_reads=1),
 }
 
 

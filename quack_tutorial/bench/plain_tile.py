@@ -7,16 +7,8 @@ cells measured with it, it was the quickest plain kernel in a few.
 
 from quack_tutorial.bench import ours
 
-# How many of the operation's inputs are matrices that a block's rows are read from once, at their beginning. Not here: RMSNorm's
-# and LayerNorm's backward, whose blocks go through rows, and cross-entropy's loss, which writes no matrix.
-READS = {
-    "softmax": 1,
-    "softmax backward": 2,
-    "rmsnorm": 1,
-    "layernorm": 1,
-    "cross-entropy backward": 1,
-    "cross-entropy fused": 1,
-}
+# operation -> matrices that are read, of the operations that have such a tile
+READS = {operation: row.tile_reads for operation, row in ours.OURS.items() if row.tile_reads}
 
 
 def name_of(config) -> str:
