@@ -54,6 +54,8 @@ def run(args) -> int:
             print(f"grade: cannot write {file}: {error.strerror}", file=sys.stderr)
             return 2
         print(f"wrote {file}: {report.score} of {report.points} points")
+        if sandbox.problem():
+            print(f"grade: {sandbox.problem()} The submission could read whatever this user can.", file=sys.stderr)
         return 0
     print(json.dumps(report.as_json(), indent=2) if args.json else report)
     return 0 if report.full else 1

@@ -286,6 +286,15 @@ def test_feedback_without_grades_is_told(tmp_path, capsys):
 # Gradescope -------------------------------------------------------------------------------------------------------------
 
 
+def test_gradescopes_log_says_where_there_is_no_sandbox(tmp_path, capsys, monkeypatch):
+    (tmp_path / "floor.py").write_text(solved("floor"), encoding="utf-8")
+    words = ["grade", "--gradescope", "--results", str(tmp_path / "out"), "floor", str(tmp_path / "floor.py")]
+    for problem in (None, "There is no sandbox here: install bubblewrap."):
+        monkeypatch.setattr(sandbox, "problem", lambda: problem)  # noqa: B023
+        assert cli.main(words) == 0
+        assert ("could read" in capsys.readouterr().err) == bool(problem)
+
+
 def test_gradescope_gets_a_test_for_each_check_and_is_never_left_without(tmp_path, capsys):
     answer, out = tmp_path / "floor.py", tmp_path / "results.json"
     answer.write_text(solved("floor").replace("read + written", "2 * read + written"), encoding="utf-8")
