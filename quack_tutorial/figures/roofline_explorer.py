@@ -10,6 +10,7 @@ Not covered: tensor cores, and ceilings of L1 and L2.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Context
 from html import escape
 from math import floor, log2, log10
 
@@ -119,10 +120,11 @@ def sentence(operation, dtype, N, M, row) -> str:
     """The caption, as the script says it too."""
     steps = FORMULAS[operation]
     found = facts(len(steps), M, N, *row[:2], row[2:])
+    of_peak = short(100 * found.allowed / PEAK_GFLOP_S, 2)
     return (
-        f"{operation}, {dtype}, {M:,} rows of {N:,}: {len(steps)} operations and {row[0] / M / N:.3g} bytes an element, "
-        f"{found.intensity:.3g} operations a byte. A plain kernel with the same reads and writes moves {row[1]:,} GB/s, which "
-        f"allows {whole(found.allowed)} GFLOP/s: {100 * found.allowed / PEAK_GFLOP_S:.2g} % of what the arithmetic units could do. "
+        f"{operation}, {dtype}, {M:,} rows of {N:,}: {len(steps)} operations and {short(row[0] / M / N, 3)} bytes an element, "
+        f"{short(found.intensity, 3)} operations a byte. A plain kernel with the same reads and writes moves {row[1]:,} GB/s, "
+        f"which allows {whole(found.allowed)} GFLOP/s: {of_peak} % of what the arithmetic units could do. "
         f"The {found.bound} is the bound."
     )
 
@@ -234,6 +236,11 @@ def table(operations, M, N, row) -> str:
 def whole(x) -> str:
     """A number without decimals; halves go up, as in JavaScript."""
     return f"{floor(x + 0.5):,}"
+
+
+def short(x, digits) -> str:
+    """A number with so many digits, zeros at the end left out; halves go up, as in JavaScript."""
+    return f"{float(Context(prec=digits, rounding=ROUND_HALF_UP).create_decimal(x)):g}"
 
 
 def choice(name, values, chosen) -> str:
