@@ -317,7 +317,8 @@ class Twin:
         if object.__getattribute__(self, "_original") is not object.__getattribute__(other, "_original"):
             names |= dict.fromkeys(vars(object.__getattribute__(self, "_original")))
         for name in names:
-            setattr(result, name, join(name, getattr(self, name), getattr(other, name)))
+            gone = control.Unbound(name, control.GONE)
+            setattr(result, name, join(name, getattr(self, name, gone), getattr(other, name, gone)))
         return result
 
     def __eq__(self, other):

@@ -256,3 +256,9 @@ def test_barriers_in_a_comprehension_and_rare_functions():
             out[1], np.array([math.erf(u) for u in unit]) + np.tan(unit) - np.arctan2(first, first + 10), rtol=1e-4
         )
         np.testing.assert_allclose(out[2], np.arcsin(unit) + np.arccos(unit) * np.arctan(unit), rtol=1e-5)
+
+
+def test_an_attribute_that_only_some_threads_have_given_an_object_is_gone():
+    (finding,) = simulate(k.given_in_one_arm, np.zeros(32, np.int32)).findings
+    assert finding.kind == "language" and "# here" in finding.lines[0].text
+    assert "extra is bound first inside a dynamic `if` or loop, so it is gone after it" in finding.message

@@ -538,3 +538,17 @@ def listed_kernel(x: cute.Tensor, out: cute.Tensor):
 @cute.jit
 def listed(x: cute.Tensor, out: cute.Tensor):
     listed_kernel(x, out).launch(grid=[1, 1, 1], block=[64, 1, 1])
+
+
+@cute.kernel
+def given_in_one_arm_kernel(out: cute.Tensor):
+    lane = cute.arch.lane_idx()
+    counter = Counter(Int32(0), 3)
+    if lane < 8:
+        counter.extra = lane
+    out[lane] = counter.extra  # here
+
+
+@cute.jit
+def given_in_one_arm(out: cute.Tensor):
+    given_in_one_arm_kernel(out).launch(grid=[1, 1, 1], block=[32, 1, 1])
