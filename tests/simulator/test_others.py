@@ -191,7 +191,7 @@ def test_64_bits_go_to_another_block():
     for check in (True, False):
         out = np.zeros((2, 32), np.int64)
         run = simulate(k.pairs, out, check=check)
-        assert run.ok and (out == (1 << 40) + np.array([[1], [0]])).all(), run
+        assert run.ok and (out == (1 << 40) + np.array([[1], [0]], np.int64)).all(), run
 
 
 def test_the_compiler_takes_what_public_kernels_use_besides():
