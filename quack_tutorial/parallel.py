@@ -42,36 +42,39 @@ def cross_entropy(logits, target, group=None):
 
 
 def combined(lse):
-    """The log-sum-exp of rows from those of their W parts, (W, M); -inf where every part is."""
+    """The log-sum-exp of rows from those of their parts, (W, M); -inf if all are."""
     m = lse.amax(0)
     safe = torch.where(m == -torch.inf, 0.0, m)  # -inf - -inf would be NaN
     return safe + (lse - safe).exp().sum(0).log()
 
 
 def pair_of(logits, target, group=None):
-    """What this rank knows of each row, (2, M) float32: its columns' log-sum-exp, and the target's logit or 0 if another has it.
+    """What this rank knows of each row, for the others and for its gradient.
 
-    With it, for the gradient: the target's column here, (M,), -100 where the row does not count, and whether it is here at all.
+    (2, M) float32: its columns' log-sum-exp, and the target's logit, 0 if another
+    rank has it. (M,): the target's column here, -100 where the row does not count.
+    (M,): whether the target is here at all.
     """
     columns = logits.shape[1]
     local = target - dist.get_rank(group) * columns
     here = (local >= 0) & (local < columns) & (target != IGNORED)
+    of_rank = torch.where(here, local, IGNORED)
     # read M n elements; a row whose target is elsewhere has a log-sum-exp, too
-    _, lse = ops.cross_entropy(logits, torch.where(here, local, IGNORED), IGNORED, "none", return_lse=True)
+    _, lse = ops.cross_entropy(logits, of_rank, IGNORED, "none", return_lse=True)
     own = torch.where(here, local, 0)
     picked = torch.where(here, logits.gather(1, own[:, None])[:, 0].float(), 0.0)
     return torch.stack((lse, picked)), torch.where(target == IGNORED, IGNORED, own), here
 
 
 def exchanged(pair, group=None):
-    """The pairs of all ranks, (W, 2, M), in the order of ranks: the one thing that is sent."""
+    """The pairs of all ranks, (W, 2, M), in their order: all that is sent."""
     pairs = pair.new_empty(dist.get_world_size(group), *pair.shape)
     dist.all_gather(list(pairs), pair, group=group)
     return pairs
 
 
 def gradient(logits, own, here, dloss, lse):
-    """The gradient of this rank's logits, (M, n), from what `pair_of` and the exchange gave; nothing is sent."""
+    """The gradient of this rank's logits, (M, n); nothing is sent."""
     # read M n elements; write M n elements
     dx = torch.ops.quack_tutorial.cross_entropy_backward(logits, own, dloss, lse, IGNORED)
     # Rows whose target is elsewhere took column 0 for it: it is written again.

@@ -374,7 +374,8 @@ def _shuffles(shown, has):
 def _times(key, factor):
     """The access that merges `factor` of this one, None where that may not be."""
     space, direction, width = key
-    return (space, direction, width * factor) if space == "shared" or space == "global" and width <= ELEMENT_BYTES else None
+    may = space == "shared" or (space == "global" and width <= ELEMENT_BYTES)
+    return (space, direction, width * factor) if may else None
 
 
 def _said(key) -> str:

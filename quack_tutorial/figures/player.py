@@ -3,8 +3,8 @@
 The HTML holds an SVG of the opening step, the steps as JSON and a little plain JavaScript. Without scripts the opening
 step and its caption remain; that is the finished picture, and *Next* goes from it to step 1. Steps are stored as changes: roles
 of boxes run-length encoded ("a3r29"), the texts that differ from the step before ("0+32" for the same in 32 boxes from the first
-on), and inks ("+" where one is added to). Where the figure is narrow, the script moves the boxes to their places in `scene.narrow`, and
-with them the areas and notes that lie in them.
+on), and inks ("+" where one is added to). Where the figure is narrow, the script moves the boxes to their places in
+`scene.narrow`, and with them the areas and notes that lie in them.
 
 Not covered: playing by itself, animation.
 """

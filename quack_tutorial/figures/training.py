@@ -141,7 +141,10 @@ def vocabulary(found) -> Chart | Shown:
         f"sending logits {times:.1f} times as long.",
         f"{first.M:,} rows; a call as a training step makes it, host and GPU, the slowest rank. "
         + " ".join(record.origin for record in found),
-        ("", "words", "loss, pairs", "of it the exchange", "the exchange alone", "gradient", "loss, logits", "loss, one GPU", "gradient, one GPU"),
+        (
+            *("", "words", "loss, pairs", "of it the exchange", "the exchange alone", "gradient"),
+            *("loss, logits", "loss, one GPU", "gradient, one GPU"),
+        ),
         tuple(
             (
                 f"{cell.ranks} GPUs, {cell.dtype}",

@@ -200,8 +200,8 @@ def guarded(run, device):
 
 
 def route(*tensors):
-    """Where a call goes: "dispatcher" if it is traced or transformed or a tensor is of a subclass, past it otherwise; there
-    to "autograd" if that wants to know of it, and else to the "launch"."""
+    """Where a call goes: to the "dispatcher" if it is traced or transformed or a tensor
+    is of a subclass; else to "autograd" if a gradient is wanted, else to the "launch"."""
     if is_compiling() or _len_torch_dispatch_stack() or _are_functorch_transforms_active():
         return "dispatcher"
     found = "launch"
