@@ -214,3 +214,19 @@ def test_cross_entropy_fused_saves_about_a_third():
             qt.recorded(f"cross-entropy{kind}", "bfloat16", N=N)["ours"].us for kind in ("", " backward", " fused")
         )
         assert 1 - fused / (loss + gradient) == pytest.approx(saved, abs=0.03)
+
+
+def test_of_chapter_1_s_waits_only_the_block_s_barrier_is_not_needed():
+    import numpy as np
+
+    from quack_tutorial import mutants
+    from quack_tutorial.kernels.memory import SharedStream
+
+    def two_blocks():
+        return np.arange(8192, dtype=np.float32), np.zeros((2, 256), np.float32), 4
+
+    broken = mutants.outcomes(SharedStream(peer=True, threads=256), two_blocks)
+    waits = [(o.edit, o.found) for o in broken.outcomes if "removed" in o.edit]
+    arrive, wait = ("cute.arch.cluster_arrive() removed", True), ("cute.arch.cluster_wait() removed", True)
+    assert waits == [("cute.arch.barrier() removed", False), arrive, wait, arrive, wait]
+    assert all("may exit while" in o.said for o in broken.outcomes[-2:])
