@@ -80,8 +80,7 @@ class LayerNorm:
             row, row_exists, piece, lane, _, _ = place
             total = warp_sum(self.tile, tXrX.load().to(cutlass.Float32))
             exchange.ready()
-            # Divided, since a product would go into x - mean as one rounding less, or not, as the kernel's outputs have it.
-            mean = exchange.reduce(total, operator.add, 0.0, opened, 0) / tile.N
+            mean = mean_of(exchange.reduce(total, operator.add, 0.0, opened, 0), tile.N)
             if cutlass.const_expr(self.pipeline.stages > 0):
                 # From shared memory again, so that the row did not have to stay in registers meanwhile.
                 tXrX = self.load(mX, arriving, place)
@@ -90,7 +89,7 @@ class LayerNorm:
             tile.clear_outside(tXrD, place)  # where x is filled with 0, which is no element at a distance of the mean
             distances = tXrD.load()
             squares = exchange.reduce(warp_sum(self.tile, distances * distances), operator.add, 0.0, opened, 1)
-            variance = squares / tile.N
+            variance = squares * (1.0 / tile.N)
             rstd = cute.math.rsqrt(variance + eps)
             if cutlass.const_expr(self.dtype.width == 32 and mB is not None):
                 rstd = corrected(rstd, variance + eps)
@@ -121,6 +120,15 @@ class LayerNorm:
         else:
             tXrX = self.tile.load(mX, place)
         return tXrX
+
+
+@cute.jit
+def mean_of(total, N: cutlass.Constexpr):
+    """total / N, rounded: folded into x - mean it would not be, in some kernels and not in others."""
+    mean = total * (1.0 / N)
+    if cutlass.const_expr(N & (N - 1) != 0):  # else it is exact
+        mean = cute.arch.shuffle_sync_bfly(mean, 0)  # its own number, and nothing is folded across a shuffle
+    return mean
 
 
 class LayerNormBackward(RMSNormBackward):
