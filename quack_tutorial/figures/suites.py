@@ -4,6 +4,7 @@
 |---------------|----------------------------------------------------------------------------------|
 | `overview`    | a row a suite: how much was compared, how much disagreed, where and when         |
 | `suite(name)` | one suite: a sentence, its table, its notes, what did not agree                  |
+| `others`      | other people's kernels that were tried: a row a source, and why some are refused |
 | `coverage`    | the names of the DSL that the simulator answers, folded, namespace by namespace  |
 
 Each shows itself as HTML in a notebook and as text elsewhere; a table scrolls in its own box. A suite without a record says so.
@@ -11,11 +12,13 @@ Each shows itself as HTML in a notebook and as text elsewhere; a table scrolls i
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
+from quack_tutorial.records import FOLDER
 from quack_tutorial.records import suite as report
 from quack_tutorial.records.suite import SUITES
 
@@ -67,6 +70,23 @@ def suite(name: str, folder=None) -> Shown:
     parts = [f"<p>{_inline(_sentence(kept))}</p>", folded(table(kept.columns, kept.rows), "Table", len(kept.rows))]
     parts += [_list("Did not agree", kept.mismatches), _list("Notes", kept.notes)]
     return Shown("\n".join(parts), str(kept))
+
+
+def others() -> Shown:
+    """Other people's kernels, run as they are: what `records/others/kernels.json` says of each source."""
+    kept = json.loads((FOLDER / "others" / "kernels.json").read_text(encoding="utf-8"))
+    rows, right, refused = [], 0, 0
+    for source in kept["sources"]:
+        needs = "; ".join(f"{name}: {why}" for name, why in source["refused"].items())
+        rows.append(
+            (f"{source['name']} {source['version']}".strip(), len(source["right"]), len(source["refused"]), needs)
+        )
+        right, refused = right + len(source["right"]), refused + len(source["refused"])
+    said = f"{right} of {right + refused} were right and clean, {refused} were refused by name. Tried {kept['date']}."
+    return Shown(
+        f"<p>{escape(said)}</p>" + table(("kernels of", "right and clean", "refused", "for"), rows),
+        "\n".join([said, *("  ".join(map(str, row)) for row in rows)]),
+    )
 
 
 def coverage() -> Shown:

@@ -27,9 +27,10 @@ import { accessibility, fileOf, launch, serve, watch } from "./site.mjs";
 const [site, path, steps, , chromium = "/usr/bin/chromium"] = process.argv.slice(2);
 const LONG = { timeout: 240_000 };
 
-// What each cell shows now; an answer's output stands in a node of its own, after the cell's.
+// What each cell shows now, without what it gave on a GPU; an answer's output stands in a node of its own, after the cell's.
 const cellsOf = (nodes) => {
   const cells = [];
+  const shown = (node, what) => [...node.querySelectorAll(`.cell_output ${what}`)].filter((part) => !part.closest(".qt-on-gpu"));
   for (const node of nodes) {
     if (node.querySelector(".cell_input")) {
       const took = node.querySelector(".qt-cell-tools span")?.textContent;
@@ -37,9 +38,9 @@ const cellsOf = (nodes) => {
       cells.push({ number, state: node.dataset.qtState ?? "new", text: "", figures: 0, alive: 0, took });
     }
     const cell = cells.at(-1);
-    cell.text += [...node.querySelectorAll(".cell_output .output:not(.text_html)")].map((part) => part.textContent).join("");
-    cell.figures += node.querySelectorAll(".cell_output .output.text_html").length;
-    cell.alive += node.querySelectorAll(".cell_output [data-ready]").length;
+    cell.text += shown(node, ".output:not(.text_html)").map((part) => part.textContent).join("");
+    cell.figures += shown(node, ".output.text_html").length;
+    cell.alive += shown(node, "[data-ready]").length;
   }
   return cells;
 };
@@ -63,7 +64,7 @@ async function main() {
     context.on("request", (request) => fetched.add(new URL(request.url()).pathname));
     await page.goto(`${server.base}/${path}`, { waitUntil: "load" });
     const before = [...fetched].filter((name) => /runtime|_static\/run\//.test(name));
-    const players = await page.locator(".cell_output [data-ready]").count();
+    const players = await page.locator(".cell_output [data-ready]:not(.qt-on-gpu *)").count();
     await begin(page);
     const said = async (name) => JSON.parse(await page.getAttribute(".qt-run-bar", name));
     const answer = { players, said: [], keys: [], ready_ms: await said("data-ready-ms"), took_ms: await said("data-took-ms"), requests_before: before };

@@ -1,5 +1,6 @@
 """The page "How far to trust the simulator": made from records alone, honest where there is none, readable on a phone."""
 
+import json
 import re
 from html.parser import HTMLParser
 
@@ -111,3 +112,11 @@ def test_the_page_shows_every_suite_and_types_no_number_into_its_prose(root):
     prose = re.sub(r"^---.*?^---|^```.*?^```|^    .*?$|`[^`]*`", "", text, flags=re.M | re.S)
     numbers = [number for number in re.findall(r"\d+", prose) if number != "16"]  # 16 bits are a type, not a result
     assert numbers == []
+
+
+def test_other_peoples_kernels_are_counted_from_their_record(root):
+    sources = json.loads((root / "quack_tutorial/records/others/kernels.json").read_text(encoding="utf-8"))["sources"]
+    right, refused = (sum(len(source[what]) for source in sources) for what in ("right", "refused"))
+    shown = page.others()
+    assert f"{right} of {right + refused} were right and clean, {refused} were refused by name" in shown.text
+    assert all(why in shown.text for source in sources for why in source["refused"].values())
