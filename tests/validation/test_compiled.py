@@ -51,6 +51,19 @@ def test_doctored_ptx_is_a_mismatch(subjects, name, old, new, said):
     assert any(said in sentence for sentence in unexplained(subjects[name], text.replace(old, new)))
 
 
+def test_single_elements_of_global_memory_merge_only_where_neighbours_are_and_byte_for_byte():
+    found = {subject.name: subject for subject in compiled.subjects(False)}
+    lanes, atomics = (found[name] for name in ("CopyThread(100)", "LayerNormBackwardAtomics(9 x 302)"))
+    shown, text = compiled.seen(compiled.simulated(lanes)), compiled.ptx_of(lanes)
+    # Lanes beside each other are no neighbours in a thread: a wider load stays a mismatch.
+    assert unexplained((shown, None), text) == []
+    assert "ld.global.b32" in text
+    assert unexplained((shown, None), text.replace("ld.global.b32", "ld.global.v2.b32"))
+    shown, text = compiled.seen(compiled.simulated(atomics)), compiled.ptx_of(atomics)
+    assert unexplained((shown, None), text) == [] and not compiled.emitted(text).loops
+    assert unexplained((shown, None), text.replace("ld.global.b32", "mov.b32", 1))
+
+
 def test_in_ptx_without_loops_every_access_and_shuffle_is_counted(subjects):
     copy, sums = subjects["copy, vectors, float32, 5 x 1000"], subjects["RowSums()"]
     assert unexplained(copy, copy[1]) == [] and not compiled.emitted(copy[1]).loops
