@@ -63,7 +63,7 @@ def thread_max(tensor, init_val):
 def warp_reduce(value, op: cutlass.Constexpr, width: cutlass.Constexpr = 32):
     """Reduce over groups of `width` neighbouring lanes (a power of 2); every lane gets its group's result."""
     for i in cutlass.range_constexpr(width.bit_length() - 1):
-        # Butterfly: lane l and lane l xor 2^i swap, so both hold the same, larger part afterwards.
+        # Butterfly: each lane and lane xor 2^i swap, so both hold the same, larger part afterwards.
         value = op(value, cute.arch.shuffle_sync_bfly(value, offset=1 << i))
     return value
 
