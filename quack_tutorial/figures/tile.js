@@ -5,7 +5,9 @@
   function start(root) {
     root.dataset.ready = "";
     const picture = root.querySelector(".qt-picture");
-    const [boxes, table] = [...root.querySelectorAll('[data-part="boxes"]')].map((part) => part.children);
+    // The tile is there twice, wide and for phones, if it is wide; the table once or not at all.
+    const of = (side) => [...root.querySelectorAll(`[data-side="${side}"] [data-part="boxes"]`)].map((part) => part.children);
+    const tiles = of("tile"), [table] = of("table");
     const [thread, value] = root.querySelectorAll("input[type=range]");
     const outputs = root.querySelectorAll("output");
     const sentence = root.querySelector(".qt-caption p");
@@ -13,7 +15,7 @@
     let at = -1;
 
     function mark(chosen) {
-      for (let i = 0; i < boxes.length; i++) {
+      for (const boxes of tiles) for (let i = 0; i < boxes.length; i++) {
         boxes[i].classList.toggle("qt-own", data.thread[i] === chosen && i !== at);
         boxes[i].classList.toggle("qt-at", i === at);
       }
@@ -58,8 +60,8 @@
     }
 
     const indexOf = (event) => {
-      const i = Array.prototype.indexOf.call(boxes, event.target);
-      const entry = table ? Array.prototype.indexOf.call(table, event.target) : -1;
+      const place = (boxes) => Array.prototype.indexOf.call(boxes, event.target);
+      const i = Math.max(...tiles.map(place)), entry = table ? place(table) : -1;
       if (i >= 0 && i !== at) point(i);
       if (entry >= 0) {
         stand(Math.floor(entry / data.values), entry % data.values);
@@ -78,7 +80,7 @@
       const row = Math.min(rows - 1, Math.max(0, Math.floor(now / data.columns) + down));
       const column = Math.min(data.columns - 1, Math.max(0, (now % data.columns) + right));
       point(row * data.columns + column);
-      boxes[at].scrollIntoView({ block: "nearest", inline: "nearest" });
+      for (const boxes of tiles) boxes[at].scrollIntoView({ block: "nearest", inline: "nearest" });
     });
     thread.addEventListener("input", ask);
     value.addEventListener("input", ask);

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from html import escape
 
 import numpy as np
 
 from .player import Frame, key_html, page, slider
-from .scene import Box, Label, Scene, svg
+from .scene import PHONE, Box, Label, Scene, svg
 from .theme import asset
 
 MOST_CELLS = 2048
 MOST_IN_TABLE = 160
 TINTS = 8
 ROOMY, WIDE, NARROW, HEIGHT = 36, 22, 15, 32  # boxes with thread and value in them, and without
+ON_A_PHONE = 8, 16  # columns side by side there, with texts and without
 LEFT, TOP = 32, 26
 ENTRY, ROW = 46, 24  # a box of the table
 
@@ -48,34 +50,36 @@ class TileFigure:
         }
 
     def scene(self) -> Scene:
-        rows, columns = self.thread_of.shape
-        height = HEIGHT if self.texts_shown else NARROW
-        boxes = tuple(
-            Box(LEFT + c * self.pitch + 1, TOP + r * height + 1, self.pitch - 2, height - 2)
-            for r in range(rows)
-            for c in range(columns)
-        )
-        every = 1 if self.texts_shown else 8
-        labels = [
-            Label(LEFT + c * self.pitch + self.pitch / 2, TOP - 9, str(c), "middle", "small")
-            for c in range(0, columns, every)
-        ]
-        every = 1 if height == HEIGHT else 4
-        labels += [
-            Label(LEFT - 6, TOP + r * height + height / 2, str(r), "end", "small") for r in range(0, rows, every)
-        ]
-        labels += self._cells() if self.texts_shown else []
-        return Scene(LEFT + columns * self.pitch + 2, TOP + rows * height + 4, boxes, tuple(labels))
+        """The tile; a phone gets a wide one in pieces, the left columns on top."""
+        wide = self._scene(self.thread_of.shape[1], self.pitch)
+        if wide.width <= PHONE:
+            return wide
+        across, pitch = (ON_A_PHONE[0], ROOMY) if self.texts_shown else (ON_A_PHONE[1], NARROW)
+        return replace(wide, narrow=self._scene(across, pitch))
 
-    def _cells(self) -> list[Label]:
-        """The thread of each element and, below it, which of its values."""
-        labels, (t, v) = [], ("T", "V") if self.pitch == ROOMY else ("", "")
-        for (r, c), thread in np.ndenumerate(self.thread_of):
-            if thread >= 0:
-                x, y = LEFT + c * self.pitch + self.pitch / 2, TOP + r * HEIGHT
-                labels.append(Label(x, y + 10, f"{t}{thread}", "middle", "cell"))
-                labels.append(Label(x, y + 22, f"{v}{self.value_of[r, c]}", "middle", "tiny"))
-        return labels
+    def _scene(self, across: int, pitch: int) -> Scene:
+        """`across` columns side by side, the next ones below them."""
+        rows, columns = self.thread_of.shape
+        height, each_column, each_row = (HEIGHT, 1, 1) if self.texts_shown else (NARROW, 8, 4)
+        piece = TOP + rows * height
+
+        def corner(row, column):
+            return LEFT + column % across * pitch, TOP + column // across * piece + row * height
+
+        boxes, labels = [], []
+        for r, c in np.ndindex(rows, columns):
+            x, y = corner(r, c)
+            boxes.append(Box(x + 1, y + 1, pitch - 2, height - 2))
+            if r == 0 and c % each_column == 0:
+                labels.append(Label(x + pitch / 2, y - 9, str(c), "middle", "small"))
+            if c % across == 0 and r % each_row == 0:
+                labels.append(Label(x - 6, y + height / 2, str(r), "end", "small"))
+            if self.texts_shown and self.thread_of[r, c] >= 0:
+                t, v = ("T", "V") if pitch == ROOMY else ("", "")
+                labels.append(Label(x + pitch / 2, y + 10, f"{t}{self.thread_of[r, c]}", "middle", "cell"))
+                labels.append(Label(x + pitch / 2, y + 22, f"{v}{self.value_of[r, c]}", "middle", "tiny"))
+        size = LEFT + min(across, columns) * pitch + 2, -(-columns // across) * piece + 4
+        return Scene(*size, tuple(boxes), tuple(labels))
 
     def table(self) -> tuple[Scene, Frame]:
         """The same the other way round: a row a thread, a column a value, in each box its element."""
@@ -114,25 +118,27 @@ class TileFigure:
         controls = slider("Thread", data["threads"], thread, str(thread)) + slider(
             "Value", data["values"], value, str(value)
         )
-        picture = svg(
-            scene, frame, (), f"{self.title}. Rows and columns of the tile, each element with its thread and value."
+        says = f"{self.title}. Rows and columns of the tile, each element with its thread and value."
+        picture = (
+            f'<div class="qt-wide" style="min-width:{scene.width}px">{svg(scene, frame, (), says)}</div>'
+            f'<div class="qt-narrow" style="max-width:{scene.narrow.width}px">{svg(scene.narrow, frame, (), says)}</div>'
+            if scene.narrow
+            else svg(scene, frame, (), says)
         )
-        width = scene.width
+        width, least = scene.width, (scene.narrow or scene).width
+        picture = f'<div data-side="tile" style="width:{width}px">{picture}</div>'
         if self.table_shown:
             other, held = self.table()
             below = svg(other, held, (), "The same by thread and value: the row and column of each one's element.")
-            picture = (
-                f'<div class="qt-pair"><div style="width:{scene.width}px">{picture}</div>'
-                f'<div style="width:{other.width}px">{below}</div></div>'
-            )
-            width += other.width + 24
+            picture += f'<div data-side="table" style="width:{other.width}px">{below}</div>'
+            width, least = width + other.width + 24, max(least, other.width)
         return page(
             title=self.title,
             controls=controls,
             caption=f"<p>{escape(frame.caption)}</p>",
-            picture=picture,
+            picture=f'<div class="qt-pair">{picture}</div>',
             width=width,
-            least=min(scene.width, 640),
+            least=least,
             key=key_html(self.key()),
             origin=self.origin,
             script=asset("tile.js"),

@@ -12,6 +12,7 @@ from quack_tutorial import figures
 from quack_tutorial.figures import Box, Frame, Player, Scene, theme
 from quack_tutorial.figures.grid import coalescing_explorer
 from quack_tutorial.figures.player import as_json, run_lengths
+from quack_tutorial.figures.scene import PHONE
 from quack_tutorial.figures.wording import short
 from quack_tutorial.trace import Finding, Op
 from tests.figures import traces
@@ -645,8 +646,28 @@ def test_a_small_tile_has_a_table_of_the_other_direction():
     assert entries[6 * 4 + 1] == "2, 5"  # thread 6, value 1
     assert frame.roles[6 * 4] == figure.frame().roles[2 * 8 + 5]
     html = figure._repr_html_()
-    assert html.count('<g data-part="boxes"') == 2 and 'class="qt-pair"' in html
-    assert figures.tv_layout(*np.indices((20, 16)))._repr_html_().count('<g data-part="boxes"') == 1
+    assert html.count('<g data-part="boxes"') == 2 and 'data-side="table"' in html
+    assert 'data-side="table"' not in figures.tv_layout(*np.indices((20, 16)))._repr_html_()
+
+
+@pytest.mark.parametrize("shape", [(4, 8), (2, 16), (3, 20), (2, 32), (4, 40)])
+def test_a_wide_tile_comes_in_pieces_on_a_phone(shape):
+    figure = figures.tv_layout(*np.indices(shape))
+    wide, html = figure.scene(), figure._repr_html_()
+    assert (wide.narrow is None) == (wide.width <= PHONE) == ("qt-narrow" not in html.partition("</style>")[2])
+    narrow = wide.narrow or wide
+    assert narrow.width <= PHONE and len(narrow.boxes) == len(wide.boxes) == shape[0] * shape[1]
+    corners = {(box.x, box.y) for box in narrow.boxes}
+    assert len(corners) == len(narrow.boxes) and all(box.y + box.height < narrow.height for box in narrow.boxes)
+    # each element's thread and value stand in its own box, wherever that is
+    holders = [label for label in narrow.labels if label.kind in ("cell", "tiny")]
+    for (row, column), box in zip(np.ndindex(shape), narrow.boxes):
+        inside = [
+            label.text.strip("TV")
+            for label in holders
+            if box.x < label.x < box.x + box.width and box.y < label.y < box.y + box.height
+        ]
+        assert inside == ([str(row), str(column)] if figure.texts_shown else [])
 
 
 def test_a_tile_may_have_elements_that_nobody_holds():
