@@ -20,7 +20,7 @@ from quack_tutorial.compiler import TensorSpec, ptx, ptx_hash, resources
 from quack_tutorial.kernels.copy import LADDER as COPIES
 from quack_tutorial.kernels.reduce import ClusterReduce
 from quack_tutorial.kernels.softmax import LADDER as SOFTMAXES
-from quack_tutorial.kernels.softmax import SoftmaxOnline, SoftmaxThreePass
+from quack_tutorial.kernels.softmax import SoftmaxOnline, SoftmaxThread, SoftmaxThreePass, SoftmaxWarp
 from quack_tutorial.kernels.tuned.config import MAX_N, Config
 from quack_tutorial.kernels.tuned.cross_entropy import CrossEntropy, CrossEntropyBackward, CrossEntropyFused
 from quack_tutorial.kernels.tuned.layernorm import LayerNorm, LayerNormBackward
@@ -93,7 +93,9 @@ def test_softmax_of_odd_rows_adds_single_accesses_at_the_ends(N, dtype, rows):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("kernel, reads", ((SoftmaxThreePass(), 3), (SoftmaxOnline(), 2)))
+@pytest.mark.parametrize(
+    "kernel, reads", ((SoftmaxThread(), 3), (SoftmaxWarp(), 3), (SoftmaxThreePass(), 3), (SoftmaxOnline(), 2))
+)
 def test_the_simple_versions_read_x_once_a_pass_one_element_at_a_time(kernel, reads, dtype):
     text = ptx(kernel, *row_specs(dtype, 1001, "any"))
     assert count(r"ld\.global\.v\d", text) == 0

@@ -4,7 +4,9 @@ Each version changes one thing in the one before it.
 
 | version                 | the change                                             | reads x | where it stops paying             |
 |-------------------------|--------------------------------------------------------|---------|-----------------------------------|
-| `SoftmaxThreePass`      | one block a row: maximum, then sum, then output        | 3 times | everywhere: three reads           |
+| `SoftmaxThread`         | one thread a row: maximum, then sum, then output       | 3 times | everywhere: nothing is coalesced  |
+| `SoftmaxWarp`           | one warp a row: lanes read neighbours                  | 3 times | few rows at once, long loops      |
+| `SoftmaxThreePass`      | one block a row                                        | 3 times | everywhere: three reads           |
 | `SoftmaxOnline`         | maximum and sum in one pass                            | twice   | two exponentials an element       |
 | `SoftmaxVectors`        | 16 bytes a load, predicated; rescaled once for several | twice   | still two reads                   |
 | `SoftmaxRegisters`      | the row stays in registers                             | once    | short rows: blocks with few bytes |
@@ -47,8 +49,68 @@ from quack_tutorial.kernels.reduce import (
 )
 
 
+class SoftmaxThread:
+    """Softmax with one thread a row: the formula, and what float32 loses of a long sum is added again."""
+
+    @cute.jit
+    def __call__(self, mX: cute.Tensor, mO: cute.Tensor, stream: cuda.CUstream):
+        blocks = cute.ceil_div(mX.shape[0], 128)
+        self.kernel(mX, mO).launch(grid=[blocks, 1, 1], block=[128, 1, 1], stream=stream)
+
+    @cute.kernel
+    def kernel(self, mX: cute.Tensor, mO: cute.Tensor):
+        M, N = mX.shape
+        row = cutlass.Int64(cute.arch.block_idx()[0]) * 128 + cute.arch.thread_idx()[0]
+        if row < M:
+            # read MN elements
+            max_row = -cutlass.Float32.inf
+            for col in range(N):
+                max_row = cute.arch.fmax(max_row, mX[row, col].to(cutlass.Float32))
+            # read MN elements
+            sum_row, excess = cutlass.Float32(0.0), cutlass.Float32(0.0)
+            for col in range(N):
+                term = exp(mX[row, col].to(cutlass.Float32) - max_row) - excess
+                total = sum_row + term
+                excess = (total - sum_row) - term  # what this addition's rounding has added
+                sum_row = total
+            # read MN elements; write MN elements
+            scale = 1.0 / sum_row
+            for col in range(N):
+                mO[row, col] = (exp(mX[row, col].to(cutlass.Float32) - max_row) * scale).to(mO.element_type)
+
+
+class SoftmaxWarp:
+    """As `SoftmaxThread`, but a warp shares the row: neighbouring lanes read neighbouring elements."""
+
+    @cute.jit
+    def __call__(self, mX: cute.Tensor, mO: cute.Tensor, stream: cuda.CUstream):
+        blocks = cute.ceil_div(mX.shape[0], 4)
+        self.kernel(mX, mO).launch(grid=[blocks, 1, 1], block=[128, 1, 1], stream=stream)
+
+    @cute.kernel
+    def kernel(self, mX: cute.Tensor, mO: cute.Tensor):
+        M, N = mX.shape
+        lane = cute.arch.lane_idx()
+        row = cutlass.Int64(cute.arch.block_idx()[0]) * 4 + cute.arch.warp_idx()
+        if row < M:
+            # read MN elements
+            max_row = -cutlass.Float32.inf
+            for col in range(lane, N, 32):
+                max_row = cute.arch.fmax(max_row, mX[row, col].to(cutlass.Float32))
+            max_row = warp_reduce(max_row, cute.arch.fmax)
+            # read MN elements
+            sum_row = cutlass.Float32(0.0)
+            for col in range(lane, N, 32):
+                sum_row += exp(mX[row, col].to(cutlass.Float32) - max_row)
+            sum_row = warp_reduce(sum_row, operator.add)
+            # read MN elements; write MN elements
+            scale = 1.0 / sum_row
+            for col in range(lane, N, 32):
+                mO[row, col] = (exp(mX[row, col].to(cutlass.Float32) - max_row) * scale).to(mO.element_type)
+
+
 class SoftmaxThreePass:
-    """Softmax with one block a row that reads the row three times, one element a thread at a time."""
+    """As `SoftmaxWarp`, but a block shares the row; the warps' maxima and sums meet in shared memory."""
 
     def __init__(self, threads_per_block=256):
         self.threads_per_block = threads_per_block
