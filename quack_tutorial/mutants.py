@@ -12,10 +12,16 @@
 | slot      | an index of what is read from shared memory, that says which of several written values, replaced by 0     |
 | shuffle   | the offset of a shuffle doubled, the width of a warp's reduction halved                                   |
 
-`outcomes` runs a kernel with each of its mutants and says what the simulator then finds: the book's "break it" pictures. The proof
-suite `validation.mutation` asks of every mutant of the package's kernels whether a finding names its place.
+and where they are asked for, mistakes with the language and its layouts (`LANGUAGE`):
 
-Not covered: two edits at once; host functions and constructors; what is decided when the kernel is compiled.
+| layout    | a layout's shape or strides turned round, a stride one more; threads and values of `make_layout_tv` too   |
+| mode      | a coordinate of two modes turned round, as an index or for `local_tile`; `mode=[1]` made `mode=[0]`, and back |
+| type      | a name's first value before a dynamic `if` or loop removed, or made an integer                            |
+
+`outcomes` runs a kernel with each of its mutants and says what the simulator then finds: the book's "break it" pictures. The proof
+suite `validation.mutation` asks of every mutant of the package's kernels, of `KINDS`, whether a finding names its place.
+
+Not covered: two edits at once; host functions and constructors; what is decided when the kernel is compiled, layouts apart.
 """
 
 from __future__ import annotations
@@ -40,6 +46,7 @@ from quack_tutorial.simulator import NotSimulated, SimulationError
 from quack_tutorial.simulator.context import display_name
 
 KINDS = ("barrier", "fence", "mbarrier", "count", "group", "predicate", "index", "slot", "shuffle")
+LANGUAGE = ("layout", "mode", "type")
 REMOVED = {
     "barrier": "barrier",
     "sync_threads": "barrier",
@@ -116,15 +123,15 @@ def source_of(file: str) -> str:
     return path.read_text(encoding="utf-8") if path.exists() else "".join(linecache.getlines(file))
 
 
-def mutants_of(file: str) -> list[Mutant]:
-    """Every mutant of the functions of a file, in order of the source."""
+def mutants_of(file: str, kinds=KINDS) -> list[Mutant]:
+    """Every mutant of these kinds of the functions of a file, in order of the source."""
     source = source_of(file)
     found = []
     for function, name in functions_in(ast.parse(source)):
         found += _Places(file, source, function, name).found
     seen = Counter()
     numbered = []
-    for mutant in found:
+    for mutant in (mutant for mutant in found if mutant.kind in kinds):
         key = (mutant.function, mutant.edit)
         numbered.append(replace(mutant, ordinal=seen[key]))
         seen[key] += 1
@@ -162,6 +169,9 @@ class _Places:
         self.device = any("jit" in ast.unparse(d) or "kernel" in ast.unparse(d) for d in function.decorator_list)
         for statement in function.body:
             self.statement(statement)
+            for node in ast.walk(statement):
+                self.layouts(node, statement)
+        self.types(function.body)
 
     def add(self, kind, edit, node, new, statement, guarded=False):
         last = statement.end_lineno
@@ -281,6 +291,49 @@ class _Places:
                 new = f"max(1, ({ast.unparse(width)}) // 2)"
                 self.add("shuffle", f"`{said}`: width halved", width, new, statement)
 
+    def layouts(self, node, statement):
+        """Mistakes with layouts. They are made while the kernel is traced, so constants count too."""
+        name, arguments = call_name(node), getattr(node, "args", [])
+        keywords = {k.arg: k.value for k in getattr(node, "keywords", ())}
+        stride, mode = keywords.get("stride"), keywords.get("mode")
+        if isinstance(node, ast.Subscript) and _is_pair(node.slice):
+            self.made("mode", node, ast.Subscript(node.value, _turned(node.slice), node.ctx), statement)
+        elif name == "local_tile" and _is_pair(arguments[2]):
+            self.made("mode", arguments[2], _turned(arguments[2]), statement)
+        elif name == "make_layout_tv":
+            self.made("layout", node, ast.Call(node.func, arguments[::-1], node.keywords), statement)
+        elif name == "make_layout":
+            for pair in filter(_is_pair, (arguments[0], stride)):
+                self.made("layout", pair, _turned(pair), statement)
+            for step in getattr(stride, "elts", ()):
+                if isinstance(step, ast.Constant) and step.value > 1:
+                    new = str(step.value + 1)
+                    self.add("layout", f"the stride {step.value} made {new}", step, new, statement)
+        if isinstance(mode, ast.List) and ast.unparse(mode) in ("[0]", "[1]"):
+            new = f"[{1 - mode.elts[0].value}]"
+            self.add("mode", f"`mode={ast.unparse(mode)}` made `mode={new}`", mode, new, statement)
+
+    def types(self, body):
+        """First values of names that a dynamic `if` or loop of the same body assigns."""
+        for i, statement in enumerate(body):
+            for inner in (getattr(statement, part, ()) for part in ("body", "orelse")):
+                self.types(inner)
+            later = {name for branch in body[i + 1 :] if self.branches(branch) for name in _assigned(branch)}
+            if isinstance(statement, ast.Assign) and _assigned(statement) & later:
+                said = ast.unparse(statement)
+                self.add("type", f"`{said}` removed", statement, "pass", statement)
+                self.made("type", statement.value, ast.Constant(0), statement)
+
+    def branches(self, node) -> bool:
+        """Whether a statement is a dynamic `if` or loop."""
+        return self.device and (
+            (isinstance(node, ast.If) and not _is_constexpr(node.test))
+            or (isinstance(node, ast.For) and call_name(node.iter) == "range")
+        )
+
+    def made(self, kind, old, new, statement):
+        self.add(kind, f"`{ast.unparse(old)}` made `{ast.unparse(new)}`", old, ast.unparse(new), statement)
+
 
 def _is_constexpr(node) -> bool:
     return call_name(node) in ("const_expr", "range_constexpr", "isinstance", "len")
@@ -324,6 +377,18 @@ def _is_shared_pointer(node) -> bool:
 
 def _addends(node) -> list:
     return [node.left, node.right] if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add) else []
+
+
+def _is_pair(node) -> bool:
+    return isinstance(node, ast.Tuple) and len(node.elts) == 2 and len({ast.unparse(part) for part in node.elts}) == 2
+
+
+def _turned(pair) -> ast.Tuple:
+    return ast.Tuple(pair.elts[::-1], pair.ctx)
+
+
+def _assigned(statement) -> set:
+    return {node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
 
 
 @contextmanager
@@ -389,10 +454,11 @@ class Broken:
     outcomes: tuple[Outcome, ...]
 
 
-def outcomes(kernel, arguments, function=None) -> Broken:
+def outcomes(kernel, arguments, function=None, kinds=KINDS) -> Broken:
     """Run `kernel` on `arguments()`, fresh each time, once for each edit of `function`; ValueError if unaltered it is not clean.
 
-    `function` is a method of the kernel's class by name ("kernel", unless said otherwise), or a function that it calls.
+    `function` is a method of the kernel's class by name ("kernel", unless said otherwise), or a function that it calls; `kinds`
+    are those of the edits.
     """
     device = getattr(type(kernel), function or "kernel") if isinstance(function or "kernel", str) else function
     device = inspect.unwrap(device)
@@ -404,7 +470,8 @@ def outcomes(kernel, arguments, function=None) -> Broken:
         raise ValueError(f"the kernel to be broken is not clean itself: {run}")
     wanted = [np.copy(array) for array in _arrays(args)]
     lines = textwrap.dedent("\n".join(source_of(file).splitlines()[first - 1 : last])).splitlines()
-    mine = [m for m in mutants_of(file) if first <= m.line <= last]
+    mine = [m for m in mutants_of(file, kinds) if first <= m.line <= last]
+    mine = {(m.start, m.end, m.new): m for m in mine}.values()  # two kinds may make the same text
     found = []
     for mutant in mine:
         with applied(mutant, functions=[device]):

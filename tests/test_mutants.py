@@ -44,6 +44,47 @@ def test_without_its_barrier_the_block_races():
     assert broken.source[barrier.line - 1].strip() == "cute.arch.barrier()"
 
 
+TILED = """
+class Tiled:
+    @cute.kernel
+    def kernel(self, mX, mO):
+        tidx, _, _ = cute.arch.thread_idx()
+        threads = cute.make_layout((2, 16), stride=(16, 1))
+        values = cute.make_layout((2, 2))
+        tiler, tv_layout = cute.make_layout_tv(threads, values)
+        gX = cute.local_tile(mX, tiler, (row, 0))
+        gO = cute.local_tile(mO, tiler, 0)
+        tX = cute.composition(gX, tv_layout)
+        count = 0
+        for v in cutlass.range_constexpr(cute.size(tv_layout, mode=[1])):
+            value = cutlass.Float32(0.0)
+            if cutlass.const_expr(v > 0):
+                count = 1
+            if tX[tidx, v] > 0.0:
+                value = tX[tidx, v]
+            mO[tidx, 0, v] = value
+"""
+
+
+def test_mistakes_with_layouts_and_types_are_made_where_they_are_asked_for(tmp_path):
+    path = tmp_path / "tiled.py"
+    path.write_text(TILED)
+    said = [(m.kind, m.edit) for m in mutants.mutants_of(str(path), mutants.LANGUAGE)]
+    assert sorted(said) == [
+        ("layout", "`(16, 1)` made `(1, 16)`"),
+        ("layout", "`(2, 16)` made `(16, 2)`"),
+        ("layout", "`cute.make_layout_tv(threads, values)` made `cute.make_layout_tv(values, threads)`"),
+        ("layout", "the stride 16 made 17"),
+        ("mode", "`(row, 0)` made `(0, row)`"),
+        ("mode", "`mode=[1]` made `mode=[0]`"),
+        ("mode", "`tX[tidx, v]` made `tX[v, tidx]`"),
+        ("mode", "`tX[tidx, v]` made `tX[v, tidx]`"),
+        ("type", "`cutlass.Float32(0.0)` made `0`"),
+        ("type", "`value = cutlass.Float32(0.0)` removed"),
+    ]
+    assert {m.kind for m in mutants.mutants_of(str(path))} == {"predicate"}
+
+
 IN_A_NOTEBOOK = """
 from IPython.core.interactiveshell import InteractiveShell
 from ipykernel.compiler import XCachingCompiler
