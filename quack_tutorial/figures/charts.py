@@ -5,7 +5,8 @@ page's font, for a wide column and for a phone's, of which the page shows one. T
 is the matplotlib figure itself, for other uses.
 
 Records may be dictionaries with the keys operation, provider (or version), dtype, N, gb_s, and, where known, M,
-fraction_of_ceiling, ceiling_gb_s, device, date; or the `Record`s of `quack_tutorial.bench`.
+fraction_of_ceiling, ceiling_gb_s, ceiling, device, date; or the `Record`s of `quack_tutorial.bench`. A record's ceiling is the
+kernel that speeds are measured against; a chart calls it by what it does, see `RULERS`.
 
 Not covered: error bars, times.
 """
@@ -29,6 +30,13 @@ from .theme import LIGHT, SERIES, variable
 CEILING = "ceiling"
 MARKERS = "osD^vPXd"
 WIDE, NARROW = 10.6, 4.5  # inches of 72 pixels
+# What a record's ceiling is called: in a heading, and in a sentence.
+RULERS = {
+    "copy": ("copy", "a copy of the same size"),
+    "read": ("read", "a kernel that only reads the same bytes"),
+    "add": ("addition", "an addition of the same size"),
+}
+PLAIN = "plain kernel", "a plain kernel with the same reads and writes"  # several of them, or another
 # Colours that matplotlib draws with stand for the page's own.
 PAPER_COLOURS = {LIGHT[name]: name for name in ("ink", "soft", "line", "paper")}
 PAPER_COLOURS |= {light: f"s{i}" for i, (light, _) in enumerate(SERIES)}
@@ -120,7 +128,7 @@ class Chart:
 
 
 def throughput(records, operation=None, dtype=None, M=None, here=None, title=None) -> Chart:
-    """GB/s over N (in powers of 2) for each provider, with the ceiling: a copy of the same size.
+    """GB/s over N (in powers of 2) for each provider, with the ceiling: a copy of the same size, or what else the records name.
 
     Only records of the given operation, dtype and M count; `here` are records of the reader's own machine, drawn as open marks.
     ValueError where nothing is left to draw.
@@ -129,7 +137,7 @@ def throughput(records, operation=None, dtype=None, M=None, here=None, title=Non
     curves = _curves(table)
     mine = _curves(_chosen(here, operation, dtype, M)) if here else {}
     mine.pop(CEILING, None)
-    styles = _styles(curves)
+    styles, (short, whole) = _styles(curves), _ruler(table)
     sizes = sorted({n for points in [*curves.values(), *mine.values()] for n, _ in points})
     asked = {n for points in curves.values() for n, _ in points}
 
@@ -141,7 +149,7 @@ def throughput(records, operation=None, dtype=None, M=None, here=None, title=Non
             x = [n for n in sizes if n in asked]
             y = [speed.get(n, float("nan")) for n in x]  # a line has a gap where there is no value
             if name == CEILING:
-                axes.plot(x, y, color=LIGHT["ink"], linestyle=(0, (5, 3)), linewidth=1.3, label="copy of the same size")
+                axes.plot(x, y, color=LIGHT["ink"], linestyle=(0, (5, 3)), linewidth=1.3, label=whole)
             else:
                 ours = name == "ours"
                 axes.plot(x, y, color=colour, marker=marker, markersize=5 if ours else 4, linewidth=2.6 if ours else 1.4,
@@ -164,15 +172,19 @@ def throughput(records, operation=None, dtype=None, M=None, here=None, title=Non
     return Chart(
         draw,
         title or f"{what}: throughput over the length of a row",
-        _throughput_summary(curves),
+        _throughput_summary(curves, whole),
         _origin(table, here),
-        ("N", *[name for name, _ in _ordered(curves)], *[f"{name}, this machine" for name in mine]),
+        (
+            "N",
+            *[short if name == CEILING else name for name, _ in _ordered(curves)],
+            *[f"{name}, this machine" for name in mine],
+        ),
         _by_size(sizes, [points for _, points in _ordered(curves)] + list(mine.values())),
     )
 
 
 def ladder(records, operation=None, dtype=None, N=None, title=None) -> Chart:
-    """One bar for each version of a kernel: its speed as a share of a copy of the same size, in the order of the records.
+    """One bar for each version of a kernel, in the order they are taught: its speed as a share of the ceiling's, see `RULERS`.
 
     A bar leads to the section with its version's code, see `SECTIONS`. ValueError where records of more than one size are left,
     or none.
@@ -182,7 +194,8 @@ def ladder(records, operation=None, dtype=None, N=None, title=None) -> Chart:
     sizes = {(r.get("M"), r.get("N"), r.get("dtype")) for r in table}
     if len(sizes) != 1:
         raise ValueError(f"a ladder has one size, the records have {len(sizes)}: choose one by dtype= and N=")
-    shares = [(_provider(r), 100 * _fraction(r), r["gb_s"]) for r in table]
+    shares = [(_provider(r), 100 * _fraction(r), r["gb_s"]) for r in _taught(table)]
+    short, whole = _ruler(table)
     names = [name for name, _, _ in shares]
     places, links = range(len(shares)), code_links(table[0]["operation"], names)
 
@@ -202,20 +215,20 @@ def ladder(records, operation=None, dtype=None, N=None, title=None) -> Chart:
         axes.set_ylim(len(shares) - 0.5, -0.5 if wide else -0.75)
         axes.axvline(100, color=LIGHT["ink"], linestyle=(0, (5, 3)), linewidth=1.3)
         axes.set_xlim(0, max(112, *[share + 10 for _, share, _ in shares]))
-        axes.set_xlabel("% of the speed of a copy of the same size (dashed)")
+        axes.set_xlabel(f"% of the speed of {whole} (dashed)")
         axes.grid(visible=False)
         axes.grid(axis="x", color=LIGHT["line"], linewidth=0.6)
         axes.tick_params(axis="y", length=0, labelsize=12, labelcolor=LIGHT["ink"])
         return figure
 
     first, last = shares[0], shares[-1]
-    summary = f"{first[0]}: {first[1]:.0f} %, {last[0]}: {last[1]:.0f} % of the speed of a copy of the same size."
+    summary = f"{first[0]}: {first[1]:.0f} %, {last[0]}: {last[1]:.0f} % of the speed of {whole}."
     if len(shares) == 1:
-        summary = f"{first[0]}: {first[1]:.0f} % of the speed of a copy of the same size."
+        summary = f"{first[0]}: {first[1]:.0f} % of the speed of {whole}."
     (m, n, kind) = sizes.pop()
     size = f", {m:,} rows of {n:,} {kind}" if m and n else ""
     rows = tuple((name, f"{gb_s:,.0f}", f"{share:.1f} %") for name, share, gb_s in shares)
-    head = ("version", "GB/s", "of the copy")
+    head = ("version", "GB/s", f"of the {short}")
     return Chart(
         draw,
         title or f"{_what(table, False)}: what each version gains{size}",
@@ -228,21 +241,24 @@ def ladder(records, operation=None, dtype=None, N=None, title=None) -> Chart:
 
 
 def climb(records, operation, dtype, title=None, versions=None) -> Chart:
-    """Every version of a ladder at every size: as a share of the plain kernel's speed above, of the datasheet's peak below.
+    """Every version of a ladder at every size: as a share of the ceiling's speed above, of the datasheet's peak below.
 
-    A line a size, a place on the axis a version, in the order of the records. `versions` are those to draw (left out: all).
-    A point leads to the section with its version's code, see `SECTIONS`. ValueError where nothing is left to draw.
+    A line a size, a place on the axis a version, in the order they are taught. `versions` are those to draw, in their order (left
+    out: all); one that has no speed keeps its place, and the chart says why. A point leads to the section with its version's code,
+    see `SECTIONS`. ValueError where nothing is left to draw.
     """
-    table = [r for r in _chosen(records, operation, dtype, None) if _provider(r) != CEILING]
+    table = [r for r in _taught(_chosen(records, operation, dtype, None)) if _provider(r) != CEILING]
     table = [r for r in table if versions is None or _provider(r) in versions]
     if not table:
         raise ValueError(f"none of the versions {', '.join(versions)} is recorded")
-    sizes = sorted({r["N"] for r in table})
-    versions = list(dict.fromkeys(_provider(r) for r in table))
+    sizes, (short, whole) = sorted({r["N"] for r in table}), _ruler(table)
+    versions = list(versions or dict.fromkeys(_provider(r) for r in table))
     share = {(_provider(r), r["N"]): 100 * _fraction(r) for r in table}
     peak = {(_provider(r), r["N"]): r.get("percent_of_datasheet") for r in table}
+    timed = {version for version, _ in share}
+    without = {version: _why_not(records, operation, dtype, version) for version in versions if version not in timed}
     links = code_links(operation, versions)
-    panels = [("% of the copy", share)] + ([("% of the peak", peak)] if all(peak.values()) else [])
+    panels = [(f"% of the {short}", share)] + ([("% of the peak", peak)] if all(peak.values()) else [])
 
     def draw(wide):
         figure, first = _figure(wide, 7.2 if wide else 8.0)
@@ -261,9 +277,9 @@ def climb(records, operation, dtype, title=None, versions=None) -> Chart:
             axes.axhline(100, color=LIGHT["ink"], linestyle=(0, (5, 3)), linewidth=1.3)
             axes.set_ylim(0, 108)
             axes.set_ylabel(label)
-        drawn[-1].set_xticks(
-            range(len(versions)), versions, rotation=0 if wide else 60, ha="center" if wide else "right"
-        )
+        names = [f"{version}\n({without[version]})" if version in without else version for version in versions]
+        drawn[-1].set_xticks(range(len(names)), names, rotation=0 if wide else 60, ha="center" if wide else "right")
+        drawn[-1].set_xlim(-0.5, len(names) - 0.5)
         figure.legend(
             loc="outside lower center",
             ncols=len(sizes) if wide else 2,
@@ -275,17 +291,18 @@ def climb(records, operation, dtype, title=None, versions=None) -> Chart:
 
     def cell(version, n):
         if (version, n) not in share:
-            return ""
+            return without.get(version, "")
         of_peak = peak[version, n]
         return f"{share[version, n]:.0f}\u00a0%" + (f"\u00a0({of_peak:.0f}\u00a0%)" if of_peak else "")
 
     low, high = min(share.values()), max(share.values())
+    lacking = "".join(f" {version}: {why}." for version, why in without.items())
     return Chart(
         draw,
         title or f"{_what(table)}: every version at every size",
-        f"From {low:.0f} to {high:.0f} % of the speed of a plain kernel with the same reads and writes (dashed).",
+        f"From {low:.0f} to {high:.0f} % of the speed of {whole} (dashed).{lacking}",
         _origin(table, None),
-        ("of the copy (of the peak)", *[f"N = {n:,}" for n in sizes]),
+        (f"of the {short} (of the peak)", *[f"N = {n:,}" for n in sizes]),
         tuple((version, *[cell(version, n) for n in sizes]) for version in versions),
         links,
     )
@@ -304,7 +321,8 @@ def flat(records) -> list[dict]:
         for cell in record.cells:
             common = {"operation": record.operation, "device": record.device, "date": cell.measured[:10]}
             common |= {"driver": record.driver, "versions": record.versions}
-            common |= {"dtype": cell.dtype, "M": cell.M, "N": cell.N, "ceiling_gb_s": cell.ceiling_gb_s}
+            common |= {"dtype": cell.dtype, "M": cell.M, "N": cell.N}
+            common |= {"ceiling": cell.ceiling, "ceiling_gb_s": cell.ceiling_gb_s}
             for result in cell.results:
                 if result.status == "ok":
                     speeds = {"gb_s": result.gb_s, "fraction_of_ceiling": result.fraction_of_ceiling}
@@ -315,6 +333,26 @@ def flat(records) -> list[dict]:
 
 def _provider(row) -> str:
     return row.get("provider") or row.get("version") or "?"
+
+
+def _ruler(table) -> tuple[str, str]:
+    """What the ceiling of all those records is called, in a heading and in a sentence."""
+    kinds = {str(r.get("ceiling")).removeprefix("torch ").partition(",")[0] for r in table}
+    return RULERS.get(kinds.pop(), PLAIN) if len(kinds) == 1 else PLAIN
+
+
+def _taught(table) -> list:
+    """The records in the order in which their versions are taught; those of versions that are not taught come last."""
+    order = [*SECTIONS.get(table[0].get("operation"), {}), "what ships"]
+    return sorted(table, key=lambda r: order.index(_provider(r)) if _provider(r) in order else len(order))
+
+
+def _why_not(records, operation, dtype, version) -> str:
+    """Why a version has no speed in the records."""
+    cells = [cell for r in records if not isinstance(r, dict) and r.operation == operation for cell in r.cells]
+    results = [result for cell in cells if cell.dtype == dtype for result in cell.results]
+    statuses = sorted({result.status for result in results if result.provider == version})
+    return ", ".join(statuses) or "not yet measured"
 
 
 def _chosen(records, operation, dtype, M):
@@ -369,7 +407,7 @@ def _styles(curves):
     }
 
 
-def _throughput_summary(curves) -> str:
+def _throughput_summary(curves, whole) -> str:
     ceiling = dict(curves.get(CEILING, []))
     name = "ours" if "ours" in curves else next(n for n, _ in _ordered(curves) if n != CEILING)
     shares = [gb_s / ceiling[n] for n, gb_s in curves[name] if ceiling.get(n)]
@@ -377,7 +415,7 @@ def _throughput_summary(curves) -> str:
         return f"{len(curves)} implementations."
     low, high = f"{100 * min(shares):.0f}", f"{100 * max(shares):.0f}"
     span = f"{low} %" if low == high else f"{low} to {high} %"
-    return f"{name[0].upper() + name[1:]}: {span} of the speed of a copy of the same size."
+    return f"{name[0].upper() + name[1:]}: {span} of the speed of {whole}."
 
 
 def _by_size(sizes, curves):

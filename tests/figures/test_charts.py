@@ -11,6 +11,7 @@ from tests.figures.test_players import Checker
 pytest.importorskip("matplotlib", reason="charts are drawn by matplotlib, which is not installed")
 
 from quack_tutorial.bench import results
+from quack_tutorial.bench.records import Result
 from quack_tutorial.figures import climb, ladder, throughput
 from quack_tutorial.figures.charts import flat
 from tests.bench import synthetic
@@ -22,7 +23,7 @@ def records(providers=("ours", "eager"), dtype="float32"):
     """Made-up speeds: a ceiling of 4000 GB/s, ours at 95 %, others slower."""
     return [
         {"operation": "softmax", "provider": p, "dtype": dtype, "M": 8192, "N": n, "gb_s": 4000.0 * (0.95 - 0.1 * i),
-         "ceiling_gb_s": 4000.0, "device": "Made-up GPU", "date": "2026-01-02"}
+         "ceiling": "copy, 1024 words, 8 warps", "ceiling_gb_s": 4000.0, "device": "Made-up GPU", "date": "2026-01-02"}
         for i, p in enumerate(providers) for n in SIZES
     ]  # fmt: skip
 
@@ -30,7 +31,7 @@ def records(providers=("ours", "eager"), dtype="float32"):
 def versions():
     return [
         {"operation": "softmax", "version": v, "dtype": "float32", "M": 8192, "N": 16384, "gb_s": s,
-         "fraction_of_ceiling": s / 4000, "device": "Made-up GPU", "date": "2026-01-02"}
+         "ceiling": "torch copy", "fraction_of_ceiling": s / 4000, "device": "Made-up GPU", "date": "2026-01-02"}
         for v, s in (("three passes", 1000.0), ("one read", 3800.0))
     ]  # fmt: skip
 
@@ -43,12 +44,12 @@ def lines(chart):
 def test_throughput_plots_every_provider_and_the_ceiling():
     chart = throughput(records())
     plotted = lines(chart)
-    assert set(plotted) == {"copy of the same size", "ours", "eager"}
-    assert plotted["copy of the same size"] == [(n, 4000.0) for n in SIZES]
+    assert set(plotted) == {"a copy of the same size", "ours", "eager"}
+    assert plotted["a copy of the same size"] == [(n, 4000.0) for n in SIZES]
     assert plotted["eager"] == [(n, pytest.approx(3400.0)) for n in SIZES]
     assert chart.figure.axes[0].get_xscale() == "log"
     assert chart.summary == "Ours: 95 % of the speed of a copy of the same size."
-    assert chart.head == ("N", "ceiling", "ours", "eager")
+    assert chart.head == ("N", "copy", "ours", "eager")
     assert chart.rows[0] == ("256", "4,000", "3,800", "3,400")
 
 
@@ -194,6 +195,66 @@ def test_in_a_live_notebook_a_version_leads_to_the_notebook(root, monkeypatch):
     for operation, sections in SECTIONS.items():
         for address in code_links(operation, [*sections, "what ships"]).values():
             assert (root / "notebooks" / address).resolve().is_file()
+
+
+@pytest.mark.parametrize(
+    ("ceilings", "short", "whole"),
+    [
+        (("read, 4096 words, 8 warps",), "read", "a kernel that only reads the same bytes"),
+        (("torch add", "add, 512 words, 4 warps"), "addition", "an addition of the same size"),
+        (("copy, 512 words, 4 warps", "own tile"), "plain kernel", "a plain kernel with the same reads and writes"),
+        ((None,), "plain kernel", "a plain kernel with the same reads and writes"),
+    ],
+)
+def test_a_ceiling_is_called_what_it_is(ceilings, short, whole):
+    def of_ceilings(rows):
+        return [{**row, "ceiling": ceilings[i % len(ceilings)]} for i, row in enumerate(rows)]
+
+    bars, path, curves = (
+        ladder(of_ceilings(versions())),
+        climb(of_ceilings(versions()), "softmax", "float32"),
+        throughput(of_ceilings(records())),
+    )
+    assert [chart.summary.partition(" of the speed of ")[2] for chart in (bars, curves)] == [f"{whole}."] * 2
+    assert f"of the speed of {whole} (dashed)." in path.summary
+    assert bars.head[-1] == f"of the {short}" and path.head[0].startswith(f"of the {short} (")
+    assert bars.figure.axes[0].get_xlabel() == f"% of the speed of {whole} (dashed)"
+    assert path.figure.axes[0].get_ylabel() == f"% of the {short}"
+    assert curves.head[1] == short and whole in lines(curves)
+
+
+def test_every_recorded_ceiling_has_a_name():
+    from quack_tutorial.bench import records
+    from quack_tutorial.figures.charts import PLAIN, _ruler
+
+    for series in ("peers", "ladder"):
+        for record in records.load_records(series=series):
+            if record.operation != "softmax backward":  # its own tile is the ceiling of some sizes
+                assert _ruler(flat([record])) != PLAIN, (record.operation, series)
+
+
+def test_versions_stand_in_the_order_in_which_they_are_taught():
+    names = ("what ships", "cluster", "online", "three-pass")  # a later measurement comes last in a record
+    made = [{**versions()[0], "version": name} for name in names]
+    assert [row[0] for row in ladder(made).rows] == ["three-pass", "online", "cluster", "what ships"]
+    assert [row[0] for row in climb(made, "softmax", "float32").rows] == [
+        "three-pass",
+        "online",
+        "cluster",
+        "what ships",
+    ]
+
+
+def test_a_climb_says_why_a_version_has_no_speed():
+    refused = (Result("online", "wrong", "error 3 times the tolerance"),)
+    cell = synthetic.cell(dtype="float32", ours_us=40.0, peers_us={"three-pass": 60.0}, refused=refused)
+    record = synthetic.record(cell, series="ladder")
+    chart = climb([record], "softmax", "float32", versions=("thread", "three-pass", "online"))
+    assert [row[:2] for row in chart.rows][::2] == [("thread", "not yet measured"), ("online", "wrong")]
+    assert chart.summary.endswith(" thread: not yet measured. online: wrong.")
+    places = [text.get_text() for text in chart.figure.axes[-1].get_xticklabels()]
+    assert places == ["thread\n(not yet measured)", "three-pass", "online\n(wrong)"]
+    assert [list(line.get_xdata()) for line in chart.figure.axes[0].lines[:1]] == [[0, 1, 2]]
 
 
 def test_the_climb_can_stop_half_way():
