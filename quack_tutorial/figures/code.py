@@ -74,7 +74,15 @@ def changed_lines(before: list[str], after: list[str]) -> list[tuple[str, str]]:
 
 
 def methods(thing) -> dict[str, list[str]]:
-    """The lines of each method of a class, or of the one function, without docstrings and lines that are only a comment."""
+    """The lines of the one function, or of each method that a class has, its own and those it inherits."""
+    found = {}
+    for base in reversed(thing.__mro__[:-1]) if inspect.isclass(thing) else [thing]:  # the last base is object
+        found |= written(base)
+    return found
+
+
+def written(thing) -> dict[str, list[str]]:
+    """The lines of each method in a class's source, or of the one function, without docstrings and comment lines."""
     source = textwrap.dedent(inspect.getsource(thing))
     lines, top = source.splitlines(), ast.parse(source).body[0]
     nodes = [node for node in ast.walk(top) if isinstance(node, ast.FunctionDef)]

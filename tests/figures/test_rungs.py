@@ -52,6 +52,20 @@ def test_a_difference_has_the_changed_lines_alone():
     assert "if x:" in text and "Doc of" not in text and 'data-d="+"' in text
 
 
+class Heir(Before):
+    """A version that inherits what it does not change."""
+
+    def same(self):
+        return 2
+
+
+def test_what_a_version_inherits_is_not_removed():
+    diff = code_diff(Before, Heir)
+    assert diff.parts == [("same", [("-", "    return 1"), ("+", "    return 2")])]
+    assert code_diff(Heir, Before).parts == [("same", [("-", "    return 2"), ("+", "    return 1")])]
+    assert [name for name, _ in code_diff(Heir, After).parts] == ["go", "same", "new"]
+
+
 def test_lines_between_two_changes_are_dots():
     from quack_tutorial.figures.code import changed_lines
 
