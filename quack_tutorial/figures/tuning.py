@@ -17,11 +17,12 @@ from math import ceil
 from quack_tutorial.bench.operations import default_rows, named, slug
 from quack_tutorial.records import FOLDER
 
+from .charts import _ruler
 from .player import page
 from .theme import asset
 
 ITEM_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
-PALE = 0.6  # a share of the plain kernel's speed that has no colour left
+PALE = 0.6  # a share of the ceiling's speed that has no colour left
 AXES = {
     "threads a row": lambda config, nbytes: config[0],
     "threads a block": lambda config, nbytes: config[1],
@@ -31,7 +32,7 @@ AXES = {
 
 
 def heat_map(operation, dtype, N, rows="threads a row", columns="threads a block", M=None) -> HeatMap:
-    """The fastest of the configurations in each place, as a share of the plain kernel's speed; ValueError without a record."""
+    """The fastest of the configurations in each place, as a share of the ceiling's speed; ValueError without a record."""
     operation, M = named(operation), M or default_rows(N)
     record = json.loads((FOLDER / "tune" / f"{slug(operation)}-aligned.json").read_text(encoding="utf-8"))
     found = [size for size in record["sizes"] if (size["dtype"], size["M"], size["N"]) == (dtype, M, N)]
@@ -50,14 +51,15 @@ def heat_map(operation, dtype, N, rows="threads a row", columns="threads a block
         f"{tried} configurations, measured on {record['device']}, driver {record['driver']}, CuTe DSL "
         f"{versions['nvidia-cutlass-dsl']}, {size.get('date', record['date'])}; the rest of a configuration is free."
     )
-    return HeatMap(f"{operation}, {dtype}, {M:,} rows of {N:,}", rows, columns, places, where)
+    return HeatMap(f"{operation}, {dtype}, {M:,} rows of {N:,}", rows, columns, places, where, _ruler([size])[1])
 
 
 class HeatMap:
-    """`places` maps (row, column) to a share of the plain kernel's speed; `best` is the place of the largest."""
+    """`places` maps (row, column) to a share of the speed of `ceiling`; `best` is the place of the largest."""
 
-    def __init__(self, title, rows, columns, places, where):
+    def __init__(self, title, rows, columns, places, where, ceiling):
         self.title, self.rows, self.columns, self.places, self.where = title, rows, columns, places, where
+        self.ceiling = ceiling
         self.best = max(places, key=places.get)
 
     def _repr_html_(self) -> str:
@@ -69,9 +71,8 @@ class HeatMap:
         )
         table = f'<table class="qt-heat"><thead><tr>{corner}{head}</tr></thead><tbody>{body}</tbody></table>'
         share = f"{100 * self.places[self.best]:.0f} %"
-        best = (
-            f"Best: {self.best[0]:,} {self.rows}, {self.best[1]:,} {self.columns}, {share} of the plain kernel's speed."
-        )
+        place = f"{self.best[0]:,} {self.rows}, {self.best[1]:,} {self.columns}"
+        best = f"Best: {place}, {share} of the speed of {self.ceiling}."
         return page(
             title=self.title,
             controls="",
