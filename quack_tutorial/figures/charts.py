@@ -296,7 +296,8 @@ def climb(records, operation, dtype, title=None, versions=None) -> Chart:
         return f"{share[version, n]:.0f}\u00a0%" + (f"\u00a0({of_peak:.0f}\u00a0%)" if of_peak else "")
 
     low, high = min(share.values()), max(share.values())
-    lacking = "".join(f" {version}: {why}." for version, why in without.items())
+    reasons = {why: [v for v in without if without[v] == why] for why in without.values()}
+    lacking = "".join(f" {why.capitalize()}: {', '.join(names)}." for why, names in reasons.items())
     return Chart(
         draw,
         title or f"{_what(table)}: every version at every size",

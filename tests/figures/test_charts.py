@@ -251,7 +251,7 @@ def test_a_climb_says_why_a_version_has_no_speed():
     record = synthetic.record(cell, series="ladder")
     chart = climb([record], "softmax", "float32", versions=("thread", "three-pass", "online"))
     assert [row[:2] for row in chart.rows][::2] == [("thread", "not yet measured"), ("online", "wrong")]
-    assert chart.summary.endswith(" thread: not yet measured. online: wrong.")
+    assert chart.summary.endswith(" Not yet measured: thread. Wrong: online.")
     places = [text.get_text() for text in chart.figure.axes[-1].get_xticklabels()]
     assert places == ["thread\n(not yet measured)", "three-pass", "online\n(wrong)"]
     assert [list(line.get_xdata()) for line in chart.figure.axes[0].lines[:1]] == [[0, 1, 2]]
