@@ -38,9 +38,10 @@ both.append([printed(lambda: compiler.ptx(sign, column, column, columns)),
 tile = torch.zeros(4, 8, dtype=torch.int32)
 x, tall = torch.zeros(8, 128), torch.zeros(128, 8)
 ptx = [compiler.ptx(*args) for args in (
-    (sign, tile, tile, patches), (TileCopy(), x, x), (Transpose(), x, tall), (Wider(), x, x),
+    (sign, tile, tile, patches), (TileCopy(), x, x), (Transpose(), x, tall), (Wider(), x, x), (Padded(), *six_rows()),
     (power, torch.zeros(32), torch.zeros(32), 3))]
-print("answer", json.dumps({"said": said, "both": both, "ptx": ptx}))
+broken = [(o.edit, o.found, o.said) for o in mutants.outcomes(Padded(), six_rows, kinds=kinds).outcomes]
+print("answer", json.dumps({"said": said, "both": both, "ptx": ptx, "broken": broken}))
 """
 
 
@@ -71,10 +72,21 @@ def test_layouts_print_the_same_through_both(answer):
 
 
 def test_the_kernels_compile_to_what_the_chapter_says(answer):
-    sign, copy, transpose, wider, power = answer["ptx"]
+    sign, copy, transpose, wider, padded, power = answer["ptx"]
     places = [line.split("[")[1].split("]")[0].partition("+")[2] for line in sign.splitlines() if "st.global" in line]
     assert sorted({int(place or 0) for place in places}) == [0, 4, 32, 36]
     assert copy.count("ld.global.v4.b32") == 2 and copy.count("st.global.v4.b32") == 2
     assert transpose.count("ld.global.v4.b32") == 2 and transpose.count("st.global.b32") == 8
     assert wider.count("ld.global.v4.b32") == 2
+    assert padded.count("ld.global.b32") == padded.count("st.global.b32") == 2
     assert power.count("mul.rn.f32") + power.count("mul.f32") == 2
+
+
+def test_every_mistake_that_the_chapter_offers_is_found_but_the_one_it_names(answer):
+    found = {edit: said for edit, found, said in answer["broken"] if found}
+    assert [edit for edit, found, _ in answer["broken"] if not found] == ["`tC[tidx, v]` made `tC[v, tidx]`"]
+    assert len(answer["broken"]) == 15 and {said.partition(": ")[2].partition(":")[0] for said in found.values()} == {
+        "Out of bounds",
+        "value is bound first inside a dynamic `if` or loop, so it is gone after it; give it a value before",
+        "value changes type in a dynamic `if` or loop",
+    }
