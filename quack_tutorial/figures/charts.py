@@ -149,7 +149,9 @@ def throughput(records, operation=None, dtype=None, M=None, here=None, title=Non
             x = [n for n in sizes if n in asked]
             y = [speed.get(n, float("nan")) for n in x]  # a line has a gap where there is no value
             if name == CEILING:
-                axes.plot(x, y, color=LIGHT["ink"], linestyle=(0, (5, 3)), linewidth=1.3, label=whole)
+                axes.plot(
+                    x, y, color=LIGHT["ink"], linestyle=(0, (5, 3)), linewidth=1.3, label=whole if wide else short
+                )
             else:
                 ours = name == "ours"
                 axes.plot(x, y, color=colour, marker=marker, markersize=5 if ours else 4, linewidth=2.6 if ours else 1.4,
@@ -215,7 +217,7 @@ def ladder(records, operation=None, dtype=None, N=None, title=None) -> Chart:
         axes.set_ylim(len(shares) - 0.5, -0.5 if wide else -0.75)
         axes.axvline(100, color=LIGHT["ink"], linestyle=(0, (5, 3)), linewidth=1.3)
         axes.set_xlim(0, max(112, *[share + 10 for _, share, _ in shares]))
-        axes.set_xlabel(f"% of the speed of {whole} (dashed)")
+        axes.set_xlabel(f"% of the speed of {whole} (dashed)" if wide else f"% of the {short}'s speed (dashed)")
         axes.grid(visible=False)
         axes.grid(axis="x", color=LIGHT["line"], linewidth=0.6)
         axes.tick_params(axis="y", length=0, labelsize=12, labelcolor=LIGHT["ink"])
