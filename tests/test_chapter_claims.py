@@ -59,6 +59,41 @@ def test_chapter_5_reads_the_ladder_and_the_counters():
         assert case.total("dram_read_bytes") < 1.1 * 4 * case.M * case.N
 
 
+def test_chapter_8_reads_a_heuristic_off_its_sweeps():
+    from quack_tutorial.figures import heat_map
+
+    def sweep(dtype, N):
+        return heat_map("softmax", dtype, N, columns="blocks a row").places
+
+    by_blocks = {}
+    for (_, blocks), share in sweep("float32", 131072).items():
+        by_blocks.setdefault(blocks, []).append(share)
+    best = max(map(max, by_blocks.values()))
+    assert min(by_blocks[8]) > 0.99 * best
+    for blocks in (4, 16):
+        assert max(by_blocks[blocks]) > 0.99 * best and min(by_blocks[blocks]) < 0.83 * best
+    assert min(by_blocks[16]) < 0.75 * best
+    for dtype in ("float32", "bfloat16"):
+        for N in (32768, 131072):
+            places = sweep(dtype, N)
+            with_256 = [share for (threads, _), share in places.items() if threads == 256]
+            assert len(with_256) >= 2 and min(with_256) > 0.98 * max(places.values())
+
+
+def test_chapter_9_needs_a_cluster_where_a_row_is_kept():
+    from quack_tutorial.figures import heat_map
+
+    keeps_nothing = heat_map("cross-entropy", "bfloat16", 128256).places
+    assert len(keeps_nothing) >= 3 and min(keeps_nothing.values()) > 0.98
+    by_blocks = {}
+    for (_, blocks), share in heat_map(
+        "cross-entropy fused", "bfloat16", 128256, columns="blocks a row"
+    ).places.items():
+        by_blocks.setdefault(blocks, []).append(share)
+    assert max(by_blocks[2]) < 0.83 and min(by_blocks[4]) > 0.98 and len(by_blocks[4]) >= 3
+    assert max(by_blocks[4]) >= max(max(by_blocks[8]), max(by_blocks[16]))
+
+
 def test_softmax_online_alone_does_not_pay():
     gains = [share("online", "float32", N) - share("three-pass", "float32", N) for N in ROWS]
     assert min(gains) < 0 and max(gains) < 0.1
