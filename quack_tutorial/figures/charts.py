@@ -293,7 +293,7 @@ def climb(records, operation, dtype, title=None, versions=None) -> Chart:
 
     def cell(version, n):
         if (version, n) not in share:
-            return without.get(version, "")
+            return _why_not(records, operation, dtype, version, n)
         of_peak = peak[version, n]
         return f"{share[version, n]:.0f}\u00a0%" + (f"\u00a0({of_peak:.0f}\u00a0%)" if of_peak else "")
 
@@ -350,10 +350,10 @@ def _taught(table) -> list:
     return sorted(table, key=lambda r: order.index(_provider(r)) if _provider(r) in order else len(order))
 
 
-def _why_not(records, operation, dtype, version) -> str:
-    """Why a version has no speed in the records."""
+def _why_not(records, operation, dtype, version, N=None) -> str:
+    """Why a version has no speed in the records, at all or at one size."""
     cells = [cell for r in records if not isinstance(r, dict) and r.operation == operation for cell in r.cells]
-    results = [result for cell in cells if cell.dtype == dtype for result in cell.results]
+    results = [result for cell in cells if cell.dtype == dtype and N in (None, cell.N) for result in cell.results]
     statuses = sorted({result.status for result in results if result.provider == version})
     return ", ".join(statuses) or "not yet measured"
 

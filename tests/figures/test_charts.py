@@ -257,6 +257,16 @@ def test_a_climb_says_why_a_version_has_no_speed():
     assert [list(line.get_xdata()) for line in chart.figure.axes[0].lines[:1]] == [[0, 1, 2]]
 
 
+def test_a_climb_says_at_which_size_a_version_has_no_speed():
+    cells = [
+        synthetic.cell(dtype="float32", N=4096, ours_us=None, peers_us={"three-pass": 60.0}),
+        synthetic.cell(dtype="float32", N=8192, peers_us={}),
+    ]
+    chart = climb([synthetic.record(*cells)], "softmax", "float32")
+    assert [chart.rows[0][0], chart.rows[0][2]] == ["three-pass", "not yet measured"]
+    assert [chart.rows[1][0], chart.rows[1][1]] == ["ours", "unsupported"]
+
+
 def test_the_climb_can_stop_half_way():
     chart = climb(versions(), "softmax", "float32", versions=("three passes",))
     assert [row[0] for row in chart.rows] == ["three passes"]

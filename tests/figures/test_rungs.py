@@ -153,6 +153,6 @@ def test_a_climb_has_every_version_at_every_size():
     assert [list(line.get_ydata()) for line in below.lines[:2]] == [[20, 40], [20, pytest.approx(nan, nan_ok=True)]]
     assert chart.rows == (
         ("first", "25\u00a0%\u00a0(20\u00a0%)", "25\u00a0%\u00a0(20\u00a0%)"),
-        ("second", "50\u00a0%\u00a0(40\u00a0%)", ""),
+        ("second", "50\u00a0%\u00a0(40\u00a0%)", "not yet measured"),
     )
     Checker(chart._repr_html_())
