@@ -12,6 +12,7 @@ wrong one shows) and `answers.toml` (answers whose diagnosis is known, as edits 
 | `worker`     | … in a process of its own                                                         |
 | `limits`     | what that process may use of the machine                                          |
 | `sandbox`    | starts it, in bubblewrap where there is one                                       |
+| `compiled`   | full marks confirmed by CuTe DSL's compiler, in a second such process             |
 | `returned`   | what it sends back, as a stranger's bytes                                         |
 | `evidence`   | a trace -> who read which column, and what findings mean                          |
 | `diagnoses`  | the mistakes that many labs look for, and the order in which a lab asks for them  |

@@ -6,7 +6,8 @@
 | `grades.json`  | all reports                                                                                   |
 | `grades.csv`   | student, lab, points, of, verdict; and manual, late_days, comment, which are the instructor's |
 
-A submission is graded again when its file, the lab or the seed has changed. What the instructor wrote into grades.csv stays.
+A submission is graded again, and its kernel compiled again, when its file, the lab or the seed has changed, or whether there is a
+compiler. What the instructor wrote into grades.csv stays.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
-from . import FILES, folders, lab, sandbox
+from . import FILES, compiled, folders, lab, sandbox
 from .grade import failed, grade, nothing, read
 from .judgement import Refused, clean
 
@@ -32,7 +33,9 @@ COLUMNS = ("student", "lab", "points", "of", "verdict")
 MANUAL = ("manual", "late_days", "comment")
 
 
-def run(folder: Path, seed: int | None, seconds: float, trusted: bool, jobs: int | None = None) -> int:
+def run(
+    folder: Path, seed: int | None, seconds: float, trusted: bool, confirm: bool = True, jobs: int | None = None
+) -> int:
     """Grade what is not graded yet; 0 when all is, 1 if the grader failed on a file, 2 for an empty folder or where there is
     no sandbox, 130 if interrupted."""
     found, strays = submissions(folder)
@@ -44,9 +47,11 @@ def run(folder: Path, seed: int | None, seconds: float, trusted: bool, jobs: int
         return 2
     log = folder / "grades.jsonl"
     known = {(entry["student"], entry["lab"]): entry for entry in logged(log)}
-    keys = {who: digest(who[1], files, seed, seconds) for who, files in found.items()}
+    why = compiled.problem() if confirm else "--no-compile"
+    keys = {who: digest(who[1], files, seed, seconds, not why) for who, files in found.items()}
     todo = [who for who in found if known.get(who, {}).get("digest") != keys[who]]
-    print(f"{len(found)} submissions, {len(found) - len(todo)} graded already", flush=True)
+    told = f"not compiled: {why}" if why else "compiled"
+    print(f"{len(found)} submissions, {len(found) - len(todo)} graded already; full marks are {told}", flush=True)
     start, status, lock = time.monotonic(), 0, threading.Lock()
     pool = ThreadPoolExecutor(jobs or os.cpu_count())  # each submission has a process of its own
     try:
@@ -57,7 +62,7 @@ def run(folder: Path, seed: int | None, seconds: float, trusted: bool, jobs: int
             def one(who):
                 # A seed of its own: what feedback shows of its numbers is worth nothing in the next attempt.
                 own = secrets.randbelow(10**15) if seed is None else seed
-                entry = graded(*who, found[who], own, seconds) | {"digest": keys[who]}
+                entry = graded(*who, found[who], own, seconds, confirm) | {"digest": keys[who]}
                 if "failed" not in entry:
                     with lock:
                         out.write(json.dumps(entry) + "\n")
@@ -104,10 +109,10 @@ def submissions(folder: Path) -> tuple[dict, list[str]]:
     return found, strays
 
 
-def digest(name: str, files: list[Path], seed: int | None, seconds: float) -> str:
-    """What a grade depends on: the files, the lab, the seed that was asked for, the time."""
+def digest(name: str, files: list[Path], seed: int | None, seconds: float, compiles: bool) -> str:
+    """What a grade depends on: the files, the lab, the seed that was asked for, the time, whether a compiler confirms it."""
     home = folders()[name]
-    state = hashlib.sha256(json.dumps([seed, seconds, [file.name for file in files]]).encode())
+    state = hashlib.sha256(json.dumps([seed, seconds, compiles, [file.name for file in files]]).encode())
     for file in [*files, *(home / one for one in FILES)]:
         if file.is_file() and not file.is_symlink():
             with file.open("rb") as content:
@@ -115,7 +120,7 @@ def digest(name: str, files: list[Path], seed: int | None, seconds: float) -> st
     return state.hexdigest()
 
 
-def graded(student: str, name: str, files: list[Path], seed: int, seconds: float) -> dict:
+def graded(student: str, name: str, files: list[Path], seed: int, seconds: float, confirm: bool) -> dict:
     """The entry of one submission: its report, and a verdict in a few words. It never raises."""
     try:
         try:
@@ -124,7 +129,7 @@ def graded(student: str, name: str, files: list[Path], seed: int, seconds: float
                 raise Refused("two files", f"{names} are both there; hand in one of them")
             if files[0].is_symlink():
                 raise Refused("unreadable", f"{files[0].name} is a link, not a file")
-            report = grade(name, files[0].name, read(files[0]), seed, seconds)
+            report = grade(name, files[0].name, read(files[0]), seed, seconds, confirm)
         except Refused as refused:
             report = nothing(name, files[0].name, seed, refused)
         verdict = "full marks" if report.full else report.diagnoses[0].kind

@@ -21,6 +21,7 @@ import time
 from pathlib import Path
 
 from . import autograde, corpus, feedback, folders, lab, release, sandbox, student, targets
+from .grade import NO_COMPILE
 
 
 def add_arguments(parser) -> None:
@@ -41,6 +42,7 @@ def add_arguments(parser) -> None:
         action="store_true",
         help="autograde: grade without a sandbox, too: their authors may run code here",
     )
+    parser.add_argument("--no-compile", action="store_true", help=f"autograde: {NO_COMPILE}")
     parser.add_argument("--sample", action="store_true", help="check each lab's first answers only, as they are")
 
 
@@ -91,7 +93,7 @@ def kit(args) -> int:
         if (args.seed or 0) < 0 or not 0 < args.seconds < float("inf"):
             print("labs: --seed is not negative, --seconds is a number above 0", file=sys.stderr)
             return 2
-        return autograde.run(Path(args.lab), args.seed, args.seconds, args.trusted)
+        return autograde.run(Path(args.lab), args.seed, args.seconds, args.trusted, not args.no_compile)
     try:
         files = (release.release if args.what == "release" else feedback.feedback)(Path(args.lab))
     except (ValueError, OSError) as error:

@@ -68,6 +68,8 @@ def section(entry: dict, notes: dict) -> str:
     for column, says in (("manual", "Points by hand"), ("late_days", "Late days used"), ("comment", "Comment")):
         if notes.get(column):
             lines.append(f"<p>{says}: {escape(notes[column])}</p>")
+    if entry.get("compiled"):
+        lines.append(f'<p class="soft">{escape(entry["compiled"])}</p>')
     numbers = {d["kind"]: i for i, d in enumerate(entry["diagnoses"], 1)}
     if entry["checks"]:
         lines.append("<table>")

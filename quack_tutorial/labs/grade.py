@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
-from . import diagnoses, folders, lab, sandbox
-from .judgement import Check, Refused, Report, clean
+from . import compiled, diagnoses, folders, lab, sandbox
+from .judgement import Case, Check, Refused, Report, clean
 
 MAX_BYTES = 2**20
+NO_COMPILE = "do not confirm full marks with CuTe DSL's compiler, where it is installed"
 RESULTS = Path("/autograder/results/results.json")  # where Gradescope looks
 
 
@@ -23,6 +25,7 @@ def add_arguments(parser) -> None:
     parser.add_argument("file", type=Path, help="the submission: .py, .ipynb or MyST .md")
     parser.add_argument("--seed", type=int, default=0, help="of the inputs; a term can have its own (default 0)")
     parser.add_argument("--seconds", type=float, default=sandbox.SECONDS, help="time limit (default %(default)g)")
+    parser.add_argument("--no-compile", action="store_true", help=NO_COMPILE)
     parser.add_argument("--gradescope", action="store_true", help="write Gradescope's results.json")
     parser.add_argument("--results", type=Path, help=f"where --gradescope writes it (default {RESULTS}, else here)")
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
@@ -34,7 +37,7 @@ def run(args) -> int:
         print("grade: --seed is not negative, --seconds is a number above 0", file=sys.stderr)
         return 2
     try:
-        report = grade(args.lab, args.file.name, read(args.file), args.seed, args.seconds)
+        report = grade(args.lab, args.file.name, read(args.file), args.seed, args.seconds, not args.no_compile)
     except Refused as refused:
         if not args.gradescope:
             print(f"grade: {clean(str(refused))}", file=sys.stderr)
@@ -72,7 +75,8 @@ def gradescope(report: Report) -> dict:
             told.add(d.kind)
         test = {"name": check.name, "score": check.score, "max_score": check.points, "output": output}
         tests.append(test | {"status": "failed" if d else "passed", "visibility": "visible"})
-    return {"output": f"{report.score} of {report.points} points ({report.lab})", "output_format": "text",
+    output = f"{report.score} of {report.points} points ({report.lab}) {report.compiled}".rstrip()
+    return {"output": output, "output_format": "text",
             "test_output_format": "text", "stdout_visibility": "hidden", "tests": tests}  # fmt: skip
 
 
@@ -96,15 +100,40 @@ def failed(error: Exception) -> str:
     return f"The grader could not finish with this file ({what}). A person will look at it; the points are not final."
 
 
-def grade(name: str, file: str, text: str, seed: int = 0, seconds: float = sandbox.SECONDS) -> Report:
-    """The report on a submission's text; `file` says how to read it and how to name its lines."""
+def grade(
+    name: str, file: str, text: str, seed: int = 0, seconds: float = sandbox.SECONDS, confirm: bool = True
+) -> Report:
+    """The report on a submission's text; `file` says how to read it and how to name its lines.
+
+    With `confirm` a kernel with full marks is compiled by CuTe DSL, where it is installed.
+    """
     module = lab(name)
+    cases = module.cases(seed)
     try:
         asked = module.TARGET, module.FUNCTIONS
-        checks = diagnoses.judge(module, sandbox.outcomes(file, text, *asked, module.cases(seed), seconds))
+        checks = diagnoses.judge(module, sandbox.outcomes(file, text, *asked, cases, seconds))
     except Refused as refused:
         return nothing(name, file, seed, refused)
-    return Report(name, file, seed, tuple(checks)).cleaned()
+    report = Report(name, file, seed, tuple(checks)).cleaned()
+    return confirmed(report, file, text, cases, confirm) if report.full and module.TARGET else report
+
+
+def confirmed(report: Report, file: str, text: str, cases: list[Case], confirm: bool) -> Report:
+    """The report on a kernel with full marks, after CuTe DSL has seen it: one that it refuses loses the last check's points."""
+    why = compiled.problem() if confirm else "--no-compile leaves it out."
+    if why:
+        return replace(report, compiled=f"Not compiled: {why}")
+    refused = compiled.compile_answer(file, text, lab(report.lab).TARGET, cases)
+    dsl = f"CuTe DSL {compiled.DSL_VERSION}"
+    if refused is None:
+        return replace(report, compiled=f"Compiled by {dsl} for each shape.")
+    *others, last = report.checks
+    at = f" at {refused.lines[0][0]}:{refused.lines[0][1]}" if refused.lines else ""
+    cost = f"the point of {last.name}" if last.points == 1 else f"the {last.points} points of {last.name}"
+    message = (
+        f"The simulator accepts this kernel, and {dsl} refuses to compile it{at}, which costs {cost}: {refused.message}"
+    )
+    return replace(report, checks=(*others, replace(last, diagnosis=replace(refused, message=message)))).cleaned()
 
 
 def nothing(name: str, file: str, seed: int, refused: Refused) -> Report:

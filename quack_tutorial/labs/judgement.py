@@ -80,6 +80,7 @@ class Report:
     file: str
     seed: int
     checks: tuple[Check, ...]
+    compiled: str = ""  # of a kernel with full marks: whether CuTe DSL compiled it, as a sentence
 
     def cleaned(self) -> Report:
         """The report, each of its texts safe to print and of a length that a person reads."""
@@ -89,7 +90,7 @@ class Report:
             return Diagnosis(clean(one.kind, 60), clean(one.message), lines)
 
         checks = (Check(c.name, c.points, c.diagnosis and told(c.diagnosis)) for c in self.checks)
-        return Report(self.lab, clean(self.file, 100), self.seed, tuple(checks))
+        return Report(self.lab, clean(self.file, 100), self.seed, tuple(checks), self.compiled)
 
     @property
     def score(self) -> int:
@@ -121,6 +122,7 @@ class Report:
             "score": self.score,
             "points": self.points,
             "full_marks": self.full,
+            "compiled": self.compiled,
             "checks": [
                 {"name": c.name, "score": c.score, "points": c.points, "kind": c.diagnosis and c.diagnosis.kind}
                 for c in self.checks
@@ -145,6 +147,8 @@ class Report:
         for d in self.diagnoses:
             lines.append(f"\n{numbers[d.kind]}. {d.message}")
             lines += [f"     {file}:{number}:  {text}" for file, number, text in d.lines]
+        if self.compiled:
+            lines.append(f"  {self.compiled}")
         return "\n".join(lines)
 
 

@@ -57,9 +57,9 @@ def outcomes(
     return returned.outcomes(data, cases, memory)
 
 
-def run(folder: Path, words: tuple, seconds: float) -> tuple:
+def run(folder: Path, words: tuple, seconds: float, packages: tuple[Path, ...] = ()) -> tuple:
     """(exit status, what it wrote) of Python with these words and `folder`; the status is None if it had to be stopped."""
-    command = [sys.executable, *words, str(folder)] if problem() else sandboxed(folder, words)
+    command = [sys.executable, *words, str(folder)] if problem() else sandboxed(folder, words, packages)
     environment = {k: v for k, v in os.environ.items() if k in ("PATH", "SYSTEMROOT", "LD_LIBRARY_PATH", "LANG")}
     environment |= VARIABLES | {"PYTHONPATH": str(PACKAGE.parent), "TMPDIR": str(folder)}
     quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
@@ -92,10 +92,12 @@ def stop(started) -> None:
     started.wait()
 
 
-def sandboxed(folder: Path, words: tuple) -> list:
-    """The command that runs Python in bubblewrap; the folder is /job there."""
+def sandboxed(folder: Path, words: tuple, packages: tuple[Path, ...] = ()) -> list:
+    """The command that runs Python in bubblewrap; the folder is /job there, and `packages` can be imported, as can numpy."""
     command = ["bwrap", "--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL", "--clearenv"]
-    for key, value in (VARIABLES | {"PYTHONPATH": "/sandbox", "LANG": "C.UTF-8"}).items():
+    for key, value in (
+        VARIABLES | {"PYTHONPATH": "/sandbox:/sandbox/nvidia_cutlass_dsl/dsl_packages", "LANG": "C.UTF-8"}
+    ).items():
         command += ["--setenv", key, value]
     command += ["--ro-bind", "/usr", "/usr"]
     for place in ("/bin", "/sbin", "/lib", "/lib32", "/lib64"):
@@ -104,10 +106,11 @@ def sandboxed(folder: Path, words: tuple) -> list:
         else:
             command += ["--ro-bind-try", place, place]
     libraries = ("/etc/ld.so.cache", "/etc/alternatives", "/nix/store")
-    python = {sys.base_prefix, sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")}
+    python = {sys.base_prefix, sys.base_exec_prefix, sysconfig.get_path("stdlib")}
     for place in (*libraries, *sorted(one for one in python if not one.startswith("/usr/"))):
         command += ["--ro-bind-try", place, place]
-    for home in (PACKAGE, Path(np.__file__).parent, Path(np.__file__).parents[1] / "numpy.libs"):
+    numpy = Path(np.__file__).parent
+    for home in (PACKAGE, numpy, numpy.parent / "numpy.libs", *packages):
         command += ["--ro-bind-try", str(home), f"/sandbox/{home.name}"]
     command += ["--ro-bind", str(folder), "/job", "--dev-bind", "/dev/null", "/dev/null"]
     command += ["--size", str(TMP_BYTES), "--tmpfs", "/tmp", "--chdir", "/tmp", "--remount-ro", "/"]

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from quack_tutorial import cli
-from quack_tutorial.labs import corpus, folders, lab, limits, permitted, returned, sandbox, submission, trial
+from quack_tutorial.labs import compiled, corpus, folders, lab, limits, permitted, returned, sandbox, submission, trial
 from quack_tutorial.labs.grade import grade, nothing
 from quack_tutorial.labs.judgement import Case, Refused
 from quack_tutorial.simulator import names
@@ -250,14 +250,20 @@ VIEWS = {
     "a pipe in its job": "os.mkfifo('/job/result.json') is None",
     "the root": "open('/x', 'w')",
     "devices": "os.listdir('/dev') != ['null']",
+    "the compiler, to change it": "open('/sandbox/typing_extensions.py', 'a')",
+    "the environment beside it": "[p for p in Path('/sandbox').iterdir() if p.name in ('pytest', 'pip', 'torch')]",
     "the disk": "[write(f'/tmp/{{i}}', 10**7) for i in range(8)]",
     "shared memory": "open('/dev/shm/x', 'w')",
 }
 
 
-def reached(attacks, folder):
+# The simulator's process, and the compiler's.
+PROCESSES = pytest.mark.parametrize("packages", [(), compiled.packages()], ids=["simulator", "compiler"])
+
+
+def reached(attacks, folder, packages):
     """Which of the attacks a process with native code succeeds with."""
-    status, data = sandbox.run(folder, ("-c", NATIVE.format(attacks=attacks)), 60)
+    status, data = sandbox.run(folder, ("-c", NATIVE.format(attacks=attacks)), 60, packages)
     assert status == 0
     return data.decode().splitlines()
 
@@ -266,14 +272,16 @@ def reached(attacks, folder):
     platform.machine() not in limits.REFUSED or sys.platform != "linux", reason="where calls are filtered"
 )
 @pytest.mark.parametrize("without", [False, True], ids=["sandbox", "limits alone"])
-def test_the_kernel_refuses(without, tmp_path, monkeypatch):
+@PROCESSES
+def test_the_kernel_refuses(packages, without, tmp_path, monkeypatch):
     if without:
         monkeypatch.setattr(sandbox, "problem", lambda: "none is wanted here")
-    assert reached(CALLS, tmp_path) == ["arithmetic", "and no more"]
+    assert reached(CALLS, tmp_path, packages) == ["arithmetic", "and no more"]
 
 
 @pytest.mark.skipif(sandbox.problem() is not None, reason=sandbox.problem() or "")
-def test_nothing_is_there_but_python_the_package_and_the_job(tmp_path, root, monkeypatch):
+@PROCESSES
+def test_nothing_is_there_but_python_the_package_and_the_job(packages, tmp_path, root, monkeypatch):
     monkeypatch.setenv("KEY", "a secret")
     job, other = tmp_path / "job", tmp_path / "other"
     job.mkdir()
@@ -282,7 +290,7 @@ def test_nothing_is_there_but_python_the_package_and_the_job(tmp_path, root, mon
     places = {"labs": root / "labs", "tests": root / "tests", "home": Path.home(), "other": other}
     assert all(place.exists() for place in places.values())
     places = {name: str(place) for name, place in places.items()}
-    assert reached({name: attack.format(**places) for name, attack in VIEWS.items()}, job) == [
+    assert reached({name: attack.format(**places) for name, attack in VIEWS.items()}, job, packages) == [
         "arithmetic",
         "and no more",
     ]
