@@ -98,7 +98,7 @@ TENSORS = {
 }
 LEAST_CLUSTER_BYTES = 15 * 1024  # that a cluster reads and writes, see `starts_in_time`
 NEAR = 2  # what was measured is trusted for rows of down to 1 / NEAR of their length, where few lengths were
-READ_AGAIN = ("softmax", "cross-entropy fused")  # from shared memory, a few vectors at a time
+READ_AGAIN = ("softmax", "cross-entropy fused", "layernorm")  # from shared memory, so that a thread need not keep its part
 MOST_AGAIN = 32  # vectors of a row that a thread reads there
 # Operations that read and write as others do: a sweep tries the same, and until there is one what was the fastest of those ships.
 SPREAD_AS = {"layernorm": "rmsnorm", "layernorm backward": "rmsnorm backward"}
@@ -107,7 +107,7 @@ THREADS = (4, 8, 16, 32, 64, 96, 128, 160, 192, 256, 320, 384, 480, 512, 608, 64
 
 def candidates(operation, width, N, rows="aligned"):
     """The configurations worth trying for rows of `N` elements of `width` bits; a list of `Config`."""
-    operation = SPREAD_AS.get(operation, operation)
+    again, operation = operation in READ_AGAIN, SPREAD_AS.get(operation, operation)
     vectors = max(1, N // vector_elements(width, N, rows))
     if operation in STREAMING:
         found = launched_otherwise(streaming_candidates(vectors, operation), operation, N * width // 8)
@@ -133,7 +133,7 @@ def candidates(operation, width, N, rows="aligned"):
     if operation == "rmsnorm" and rows == "aligned":
         found += [more for c in found for more in with_more_rows(c, N)]
     if operation in PIPELINED and (rows == "aligned" or (operation, rows) == ("rmsnorm backward", "congruent")):
-        found += pipelined_candidates(operation, N, width, rows)
+        found += pipelined_candidates(operation, N, width, rows, again)
     if operation == "rmsnorm backward" and rows == "aligned":
         found += several_pipelined_candidates(N, width)
     return launched_otherwise(found or [Config(32, 32)], operation, N * width // 8)
@@ -208,10 +208,11 @@ def elements_held(config, N):
     return math.ceil(N / (config.threads_per_row * config.blocks_per_row))
 
 
-def pipelined_candidates(operation, N, width, rows):
-    """Candidates whose rows come through shared memory, in at most as many stages as an SM has room for."""
+def pipelined_candidates(operation, N, width, rows, again):
+    """Candidates whose rows come through shared memory, from where they may be read `again`, in at most as many stages as an SM has
+    room for."""
     tensors, stages_tried = PIPELINED[operation]
-    found, again = [], operation in READ_AGAIN
+    found = []
     for blocks in (1, 2, 4, 8, 16):
         stage_bytes = N * width // 8 // blocks * tensors
         if stage_bytes < 2048 or (blocks > 1 and stage_bytes <= 16384):

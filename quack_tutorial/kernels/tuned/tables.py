@@ -1,7 +1,7 @@
 """The shipped configurations of the row-wise kernels, from the sweeps in records/tune (`scripts/make_tables.py`).
 
 For (operation, bits of an element, rows): lines of row bytes up to, and the fields of `config.Config`, as far as they are not
-the default. In sweeps on an H200 (2026-11-21, 2026-11-22, 2026-11-23), with 32768 rows (16384 from 64k columns,
+the default. In sweeps on an H200 (2026-11-21, 2026-11-22, 2026-11-23, 2026-11-25), with 32768 rows (16384 from 64k columns,
 8192 from 150k), each was within 0.3 % of the best of `config.candidates` at every size swept once between its limit and the
 line above. Of sizes swept more than once, with 8192 rows as well or in both types of 16 bits, it is within 0.3 % of what
 loses least in the worst of its sweeps. They hold on an H100, whose SMs are the same: with 0.7 of the memory bandwidth, fewer bytes
@@ -134,6 +134,21 @@ TABLES = {
         (1028, dict(threads_per_row=16, threads_per_block=128, blocks_together=2)),
         (49156, dict(threads_per_row=64, threads_per_block=64, blocks_per_row=4)),
         (201028, dict(threads_per_row=192, threads_per_block=192, blocks_per_row=8)),
+    ),
+    ("layernorm", 16, "aligned"): (
+        (2048, dict(threads_per_row=64, threads_per_block=64, in_flight=1)),
+        (8192, dict(threads_per_row=128, threads_per_block=128, blocks_together=1)),
+        (32768, dict(threads_per_row=128, threads_per_block=128, in_flight=1, blocks_together=1)),
+        (65536, dict(threads_per_row=128, threads_per_block=128, blocks_per_row=2, in_flight=1)),
+    ),
+    ("layernorm", 32, "aligned"): (
+        (4096, dict(threads_per_row=128, threads_per_block=256, blocks_together=1)),
+        (32768, dict(threads_per_row=512, threads_per_block=512, blocks_together=1)),
+        (65536, dict(threads_per_row=128, threads_per_block=128, blocks_per_row=2, in_flight=1)),
+        (131072, dict(threads_per_row=128, threads_per_block=128, blocks_per_row=4, in_flight=1)),
+    ),
+    ("layernorm backward", 32, "aligned"): (
+        (4096, dict(threads_per_row=128, threads_per_block=512, in_flight=3)),
     ),
     ("rmsnorm", 16, "aligned"): (
         (512, dict(threads_per_row=16, threads_per_block=256, rows_each=2)),
