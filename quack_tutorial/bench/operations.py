@@ -44,6 +44,7 @@ POWERS = (256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072, 262144)
 LADDER_SIZES = (1024, 4096, 8192, 16384, 32768, 131072)
 # One above a power of 2, round decimal sizes, and the vocabularies of GPT-2, Llama 3 and Qwen 2.5.
 ODD_SIZES = (257, 1000, 3000, 5120, 12289, 50257, 128256, 151936)
+VOCABULARIES_TOO = (32000,)  # Llama 2's, of cross-entropy alone
 # What a sweep has besides: shorter rows, as of a head of attention; half as long again as a power of 2, and others of many models.
 SWEPT_TOO = (64, 128, 384, 768, 1280, 1536, 3072, 3584, 6144, 7168, 12288, 24576, 49152, 98304, 196608)
 DEVICE = "cuda"  # where inputs are made
@@ -466,10 +467,11 @@ def expected_cells(operation: str, ladder: bool = False) -> tuple[CellKey, ...]:
     """Every cell that a full record holds; for the ladder two types and `LADDER_SIZES`."""
     if ladder:
         return tuple(CellKey(operation, t, default_rows(N), N) for t in ("float32", "bfloat16") for N in LADDER_SIZES)
+    sizes = POWERS + ODD_SIZES + (VOCABULARIES_TOO if operation.startswith("cross-entropy") else ())
     return tuple(
         CellKey(operation, dtype, M, N)
         for dtype in DTYPES
-        for N in sorted(POWERS + ODD_SIZES)
+        for N in sorted(sizes)
         for M in sorted({default_rows(N), 8192}, reverse=True)
     )
 

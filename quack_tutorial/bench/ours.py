@@ -305,7 +305,7 @@ def _ladder(module: str, table: str, specs, run, last: Ours) -> dict[str, Ours]:
 _ROW_RUNGS = ("vectors", "registers", "rows", "async", "cluster")
 LADDER_NAMES = {
     ("copy", "LADDER"): ("thread", "coalesced", "vectors", "any row", "async"),
-    ("softmax", "LADDER"): ("three-pass", "online", *_ROW_RUNGS),
+    ("softmax", "LADDER"): ("thread", "warp", "three-pass", "online", *_ROW_RUNGS),
     ("rmsnorm", "LADDER"): ("thread", "block", *_ROW_RUNGS),
     ("rmsnorm", "BACKWARD_LADDER"): ("atomics", "parts", "pipelined"),
     ("layernorm", "LADDER"): ("block", "vectors", "registers"),

@@ -167,10 +167,11 @@ def add_arguments(parser):
     parser.add_argument("--out", help="keep the record in this file")
     parser.add_argument("--only", help="cases whose description has this text, such as softmax or ': ours'")
     parser.add_argument("--limit-s", type=float, default=1e9, help="start no case after so many seconds")
+    parser.add_argument("--resume", action="store_true", help="go on with the record in --out: skip the cases it holds")
 
 
 def run(args) -> int:
-    """Profile and print; 2 without a Hopper GPU."""
+    """Profile and print; 1 where there is no record to go on with, 2 without a Hopper GPU."""
     import time
 
     from quack_tutorial.bench.worker import describe
@@ -179,9 +180,16 @@ def run(args) -> int:
     if found.device != "cuda":
         print(f"profile: {found.reason}", file=sys.stderr)
         return 2
-    started, kept = time.monotonic(), []
+    here, kept, dates = {**describe(), "driver": found.driver}, [], []
+    try:
+        if args.resume:
+            kept, dates = held(args.out, here)
+    except NotProfiled as error:
+        print(f"profile: {error}", file=sys.stderr)
+        return 1
+    started, done = time.monotonic(), [entry["case"] for entry in kept]
     for case in CASES:
-        if args.only and args.only not in str(case):
+        if case.__dict__ in done or (args.only and args.only not in str(case)):
             continue
         if time.monotonic() - started > args.limit_s:
             print(f"{case}: left, the time is up")
@@ -199,16 +207,27 @@ def run(args) -> int:
             )
     version = subprocess.run([shutil.which("ncu") or "ncu", "--version"], capture_output=True, text=True).stdout
     record = {
-        **describe(),
-        "driver": found.driver,
+        **here,
         "ncu": version.strip().splitlines()[-1] if version else None,
-        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M"),
+        "date": ", ".join([*dates, datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M")]),
         "command": "quack-tutorial profile" + (f" --out {Path(args.out).name}" if args.out else ""),
         "cases": kept,
     }
     if args.out:
         Path(args.out).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     return 0
+
+
+def held(path, here: dict) -> tuple[list[dict], list[str]]:
+    """The cases of the record at `path` and when they were counted; NotProfiled where there is none, or it is not of the machine and versions `here`."""
+    try:
+        record = json.loads(Path(path or "").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise NotProfiled(f"--resume goes on with a record: name it with --out FILE ({error})") from error
+    other = next((name for name, value in here.items() if record.get(name) != value), None)
+    if other:
+        raise NotProfiled(f"{path} is of another machine or version ({other}): profile into another file")
+    return record["cases"], [record["date"]]
 
 
 def work(file) -> None:

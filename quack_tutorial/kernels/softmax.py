@@ -471,6 +471,8 @@ class SoftmaxCluster:
 
 
 LADDER = {
+    "thread": lambda dtype, N: SoftmaxThread(),
+    "warp": lambda dtype, N: SoftmaxWarp(),
     "three-pass": lambda dtype, N: SoftmaxThreePass(),
     "online": lambda dtype, N: SoftmaxOnline(),
     "vectors": SoftmaxVectors,

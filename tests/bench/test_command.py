@@ -86,7 +86,7 @@ def test_rows_of_the_grid_are_those_that_go_with_each_size():
 
 
 def test_the_ladder_has_its_own_providers():
-    versions = ["three-pass", "online", "vectors", "registers", "rows", "async", "cluster", "what ships"]
+    versions = ["thread", "warp", "three-pass", "online", "vectors", "registers", "rows", "async", "cluster", "what ships"]
     assert command.requested_providers(parsed("--ladder")) == {"softmax": versions}
     assert command.requested_providers(parsed("--providers", "ours,eager")) == {"softmax": ["ours", "eager"]}
     without = command.requested_providers(parsed("--without", "liger,compile tuned"))
@@ -98,7 +98,7 @@ def test_the_ladder_has_its_own_providers():
 def test_all_operations_are_the_default_and_each_has_its_providers():
     args = argument_parser().parse_args([])
     assert {key.operation for key in command.requested_cells(args)} == set(OPERATIONS)
-    assert len(command.requested_cells(args)) == len(OPERATIONS) * len(expected_cells("softmax"))
+    assert len(command.requested_cells(args)) == sum(len(expected_cells(name)) for name in OPERATIONS)
     providers = command.requested_providers(args)
     assert "cudnn" in providers["rmsnorm"] and "cudnn" not in providers["softmax"]
     some = command.requested_providers(argument_parser().parse_args(["--providers", "ours,cudnn"]))

@@ -79,11 +79,8 @@ def check_cross_entropy_backward(kernel, M, N, dtype, rng):
     return run, lambda: [reference.cross_entropy_backward_error(exact, target, dloss, numbers(dx), dtype, lse)]
 
 
-# Softmax's first steps, which the benchmark does not time yet, and its ladder.
-SOFTMAX = {"thread": lambda dtype, N: softmax.SoftmaxThread(), "warp": lambda dtype, N: softmax.SoftmaxWarp()}
-SOFTMAX |= softmax.LADDER
 LADDERS = {
-    "softmax": (SOFTMAX, check_softmax),
+    "softmax": (softmax.LADDER, check_softmax),
     "rmsnorm": (rmsnorm.LADDER, check_rmsnorm),
     "rmsnorm backward": (rmsnorm.BACKWARD_LADDER, check_rmsnorm_backward),
     "layernorm": (layernorm.LADDER, check_layernorm),
@@ -127,7 +124,7 @@ def test_the_blocks_of_a_cluster_share_a_row(module, dtype, N, block_bytes):
     assert max(errors()) <= 1
 
 
-@pytest.mark.parametrize("version", SOFTMAX)
+@pytest.mark.parametrize("version", softmax.LADDER)
 def test_hard_rows_of_softmax_are_what_torch_makes_of_them(version):
     N, inf = 2048, np.inf
     x = np.zeros((5, N), np.float32)
@@ -137,7 +134,7 @@ def test_hard_rows_of_softmax_are_what_torch_makes_of_them(version):
     x[4] = np.linspace(-1e30, 1e30, N)
     out = np.full_like(x, np.nan)
     options = {"block_bytes": 4096} if version == "cluster" else {}
-    assert simulate(SOFTMAX[version](DslType("float32"), N, **options), x, out).ok
+    assert simulate(softmax.LADDER[version](DslType("float32"), N, **options), x, out).ok
     assert np.isnan(out[[0, 2, 3]]).all()
     assert reference.softmax_error(x[[1, 4]], out[[1, 4]], "float32") <= 1
 
