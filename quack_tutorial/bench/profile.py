@@ -219,7 +219,8 @@ def run(args) -> int:
 
 
 def held(path, here: dict) -> tuple[list[dict], list[str]]:
-    """The cases of the record at `path` and when they were counted; NotProfiled where there is none, or it is not of the machine and versions `here`."""
+    """The cases of the record at `path` and when they were counted; NotProfiled where there is none, or it is of others than the
+    machine and versions `here`."""
     try:
         record = json.loads(Path(path or "").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

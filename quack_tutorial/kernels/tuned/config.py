@@ -98,7 +98,7 @@ TENSORS = {
 }
 LEAST_CLUSTER_BYTES = 15 * 1024  # that a cluster reads and writes, see `starts_in_time`
 NEAR = 2  # what was measured is trusted for rows of down to 1 / NEAR of their length, where few lengths were
-READ_AGAIN = ("softmax", "cross-entropy fused", "layernorm")  # from shared memory, so that a thread need not keep its part
+READ_AGAIN = ("softmax", "cross-entropy fused", "layernorm")  # from shared memory: a thread need not keep it
 MOST_AGAIN = 32  # vectors of a row that a thread reads there
 # Operations that read and write as others do: a sweep tries the same, and until there is one what was the fastest of those ships.
 SPREAD_AS = {"layernorm": "rmsnorm", "layernorm backward": "rmsnorm backward"}
