@@ -1,7 +1,8 @@
 """`quack-tutorial grade block-reduce answer.py`: grade a submission, on the simulator.
 
-Exit status: 0 for full marks, 1 for less, 2 when the words make no sense, 3 if the grader itself failed. With --gradescope it is 0
-when results.json is written, whatever it says: Gradescope takes anything else for a broken autograder.
+Exit status: 0 for full marks (with --check: for that check's points), 1 for less, 2 when the words make no sense, 3 if the grader
+itself failed. With --gradescope it is 0 when results.json is written, whatever it says: Gradescope takes anything else for a
+broken autograder.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ def add_arguments(parser) -> None:
     parser.add_argument("file", type=Path, help="the submission: .py, .ipynb or MyST .md")
     parser.add_argument("--seed", type=int, default=0, help="of the inputs; a term can have its own (default 0)")
     parser.add_argument("--seconds", type=float, default=sandbox.SECONDS, help="time limit (default %(default)g)")
+    parser.add_argument("--check", metavar="NAME", help="let the exit status say whether this check has its points")
     parser.add_argument("--no-compile", action="store_true", help=NO_COMPILE)
     parser.add_argument("--gradescope", action="store_true", help="write Gradescope's results.json")
     parser.add_argument("--results", type=Path, help=f"where --gradescope writes it (default {RESULTS}, else here)")
@@ -35,6 +37,9 @@ def run(args) -> int:
     """Grade and print; returns the exit status."""
     if args.seed < 0 or not 0 < args.seconds < float("inf"):
         print("grade: --seed is not negative, --seconds is a number above 0", file=sys.stderr)
+        return 2
+    if args.check not in (None, *lab(args.lab).CHECKS):
+        print(f"grade: {args.lab} has no check {args.check}; it has {', '.join(lab(args.lab).CHECKS)}", file=sys.stderr)
         return 2
     try:
         report = grade(args.lab, args.file.name, read(args.file), args.seed, args.seconds, not args.no_compile)
@@ -61,7 +66,7 @@ def run(args) -> int:
             print(f"grade: {sandbox.problem()} The submission could read whatever this user can.", file=sys.stderr)
         return 0
     print(json.dumps(report.as_json(), indent=2) if args.json else report)
-    return 0 if report.full else 1
+    return 0 if all(check.diagnosis is None for check in report.checks if args.check in (None, check.name)) else 1
 
 
 def gradescope(report: Report) -> dict:

@@ -3,6 +3,7 @@
     DIR/README.md               what to do, a line a lab
     DIR/<lab>/<lab>.ipynb       the notebook, with a stub for each solution and without hidden tests
     DIR/<lab>/lab.packed        what the notebook's checks need: lab.py, packed
+    DIR/<lab>/.github/workflows/classroom.yml   GitHub Classroom's points, where the folder is an assignment's template
 
 The checks of a notebook compare with right answers, so they hold some: of the labs that ask for a number, the formula. They are
 packed so that nobody reads them by accident. Whoever unpacks them finds those formulas, but no kernel, and not the seed that
@@ -48,11 +49,62 @@ def release(folder: Path) -> list[Path]:
         master = (home / f"{name}.md").read_text(encoding="utf-8")
         files[folder / name / f"{name}.ipynb"] = notebook(name, student.student_version(master)).encode()
         files[folder / name / "lab.packed"] = pack((home / "lab.py").read_bytes())
+        files[folder / name / ".github/workflows/classroom.yml"] = classroom(name).encode()
     files[folder / "README.md"] = README.format(labs=overview("[{0}]({0}/{0}.ipynb)")).encode()
     for file, content in files.items():
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(content)
     return list(files)
+
+
+CLASSROOM = """\
+# GitHub Classroom: runs the notebook's checks on each push and reports their points. The organisation's variable
+# QUACK_TUTORIAL says what pip installs: a wheel's address, or git+https://... of the course's repository.
+name: Autograding
+on: [push, repository_dispatch]
+permissions:
+  checks: write
+  actions: read
+  contents: read
+jobs:
+  run-autograding-tests:
+    runs-on: ubuntu-latest
+    if: github.actor != 'github-classroom[bot]'
+    env:
+      QUACK_TUTORIAL_LABS: ${{{{ github.workspace }}}}
+    steps:
+      - uses: actions/checkout@v4
+        with:
+          path: {lab}
+      - uses: actions/setup-python@v5
+        with:
+          python-version: "3.12"
+      - run: python -m pip install "${{{{ vars.QUACK_TUTORIAL }}}}"
+{steps}
+      - uses: classroom-resources/autograding-grading-reporter@v1
+        env:
+{results}
+        with:
+          runners: {runners}
+"""
+CHECK = """\
+      - id: {check}
+        uses: classroom-resources/autograding-command-grader@v1
+        with:
+          test-name: {check}
+          command: quack-tutorial grade {lab} {lab}/{lab}.ipynb --check {check}
+          timeout: 2
+          max-score: {points}"""
+
+
+def classroom(name: str) -> str:
+    """GitHub Classroom's workflow for a repository that holds one lab: a test for each check, with its points."""
+    checks = lab(name).CHECKS
+    steps = "\n".join(CHECK.format(lab=name, check=check, points=points) for check, points in checks.items())
+    results = "\n".join(
+        f"          {check.upper()}_RESULTS: ${{{{ steps.{check}.outputs.result }}}}" for check in checks
+    )
+    return CLASSROOM.format(lab=name, steps=steps, results=results, runners=",".join(checks))
 
 
 def overview(title: str = "{0}") -> str:

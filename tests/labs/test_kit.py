@@ -8,13 +8,14 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 import zlib
 from html.parser import HTMLParser
 
 import pytest
 
-from quack_tutorial import cli
-from quack_tutorial.labs import autograde, corpus, folders, release, sandbox, student
+from quack_tutorial import __version__, cli
+from quack_tutorial.labs import autograde, corpus, folders, lab, release, sandbox, student
 from quack_tutorial.labs.grade import grade
 
 
@@ -22,6 +23,8 @@ def solved(name):
     """The text of a lab's solution."""
     return corpus.answers(folders()[name])["solution"][0]
 
+
+WORKFLOW = ".github/workflows/classroom.yml"
 
 # Release ----------------------------------------------------------------------------------------------------------------
 
@@ -36,7 +39,9 @@ def released(tmp_path_factory):
 
 def test_a_release_holds_these_files_and_no_others(released):
     files = {str(file.relative_to(released)) for file in released.rglob("*") if file.is_file()}
-    assert files == {"README.md"} | {f"{name}/{file}" for name in folders() for file in (f"{name}.ipynb", "lab.packed")}
+    assert files == {"README.md"} | {
+        f"{name}/{file}" for name in folders() for file in (f"{name}.ipynb", "lab.packed", WORKFLOW)
+    }
 
 
 def test_nothing_leaks(released, name, folder):
@@ -100,6 +105,33 @@ def test_the_stub_of_a_released_notebook_is_graded_with_a_sentence(released):
     file = released / "floor" / "floor.ipynb"
     report = grade("floor", file.name, file.read_text(encoding="utf-8"))
     assert report.score == 0 and "not filled in yet" in report.diagnoses[0].message
+
+
+def test_classrooms_workflow_has_a_test_for_each_check_and_runs_what_there_is(released, name, tmp_path, capsys):
+    yaml = pytest.importorskip("yaml")
+    workflow = yaml.safe_load((released / name / WORKFLOW).read_text(encoding="utf-8"))
+    (job,) = workflow["jobs"].values()
+    checkout, python, install, *tests, reporter = job["steps"]
+    checks = [(step["with"]["test-name"], step["with"]["max-score"]) for step in tests]
+    assert checks == list(lab(name).CHECKS.items()) and [step["id"] for step in tests] == [check for check, _ in checks]
+    assert reporter["with"]["runners"].split(",") == [check for check, _ in checks]
+    assert reporter["env"] == {f"{c.upper()}_RESULTS": f"${{{{ steps.{c}.outputs.result }}}}" for c, _ in checks}
+    assert checkout["with"]["path"] == name and "vars.QUACK_TUTORIAL" in install["run"]
+    wanted = tomllib.loads((folders()[name].parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    version = [int(n) for n in python["with"]["python-version"].split(".")]
+    assert version >= [int(n) for n in wanted["requires-python"].removeprefix(">=").split(".")]
+    program, *words = tests[-1]["with"]["command"].split()
+    assert program in wanted["scripts"] and words[:3] == ["grade", name, f"{name}/{name}.ipynb"]
+    assert cli.main([words[0], name, str(released / words[2]), *words[3:]]) == 1  # as it was handed out
+    assert "not filled in yet" in capsys.readouterr().out
+
+
+def test_a_check_alone_decides_the_exit_status(tmp_path, capsys):
+    answer = tmp_path / "floor.py"
+    answer.write_text(solved("floor").replace("read + written", "2 * read + written"), encoding="utf-8")
+    for check, status in (("softmax_bytes", 1), ("time_us", 0), ("nothing", 2)):
+        assert cli.main(["grade", "floor", str(answer), "--check", check]) == status
+    assert "floor has no check nothing; it has softmax_bytes, " in capsys.readouterr().err
 
 
 # Autograde --------------------------------------------------------------------------------------------------------------
@@ -382,3 +414,20 @@ def test_the_zip_for_gradescope_has_what_its_scripts_ask_for(root, tmp_path):
     assert all((tmp_path / name).is_file() for name in named)
     refused = subprocess.run([*packed[:2], "nothing"], cwd=root, capture_output=True, text=True)
     assert refused.returncode == 2 and "there is no lab nothing; there are: block-reduce" in refused.stderr
+
+
+# A hub ------------------------------------------------------------------------------------------------------------------
+
+
+def test_the_hubs_recipes_name_the_wheel_and_the_versions_of_this_package(root):
+    text = (root / "book/syllabus.md").read_text(encoding="utf-8")
+    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    wheel = f"{project['name'].replace('-', '_')}-{__version__}-py3-none-any.whl"
+    assert set(re.findall(r"[\w.-]+\.whl", text)) == {wheel}
+    assert set(re.findall(r'"(jupyterlab[^"]*)"', text)) <= set(project["optional-dependencies"]["labs"])
+    (image,) = re.findall(r"```dockerfile\n(.*?)```", text, re.DOTALL)
+    steps = [line.split(maxsplit=1) for line in image.splitlines()]
+    assert [word for word, _ in steps] == ["FROM", "COPY", "RUN", "COPY"]
+    version = [int(n) for n in re.search(r":python-([\d.]+)$", steps[0][1])[1].split(".")]
+    assert version >= [int(n) for n in project["requires-python"].removeprefix(">=").split(".")]
+    assert re.search(r"^quack-tutorial labs release handout ", text, re.MULTILINE)  # what both copy
