@@ -54,6 +54,12 @@ def test_a_time_without_a_graph_says_so():
     assert "takes no stream, so each launch was a call of the host's" in " ".join(str(timing).split())
 
 
+def test_a_time_that_no_memory_allows_says_what_it_means():
+    for us, says in ((98.0, False), (20.0, True)):
+        timing = notebook.Timing(us, 400_000_000, copy_gb_s=4000.0, device="H200", datasheet_gb_s=None)
+        assert ("moves fewer, so see first whether its result is right" in " ".join(str(timing).split())) == says
+
+
 def test_recorded_speeds_are_the_records(root):
     import json
 
@@ -67,7 +73,7 @@ def test_recorded_speeds_are_the_records(root):
         assert speed.us == sorted(result["samples_us"])[len(result["samples_us"]) // 2]
     assert "NVIDIA H200" in str(speeds) and "three-pass" in str(speeds)
     with pytest.raises(
-        KeyError, match="'fourth' is not recorded for softmax float32 32768 x 4096; there are three-pass"
+        KeyError, match="'fourth' is not recorded for softmax float32 32768 x 4096; there are thread, warp"
     ):
         speeds["fourth"]
 

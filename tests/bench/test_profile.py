@@ -1,5 +1,7 @@
 """What is read of Nsight Compute's table, and the cases that are profiled."""
 
+import json
+
 import pytest
 
 from quack_tutorial.bench import profile
@@ -60,3 +62,13 @@ def test_ligers_recorded_machine_code_has_the_registers_and_spills_that_were_cou
     assert made.words("LDG") == made.words("STG") == N // made.threads
     strip = made.strip({"LDG": "G", "STG": "W"})
     assert len(strip) == 72 and strip.rstrip(".").endswith("W") and strip.index("G") < strip.index("W")
+
+
+def test_a_record_is_gone_on_with_only_on_its_own_machine_and_versions(tmp_path):
+    path, here = tmp_path / "profile.json", {"device": "NVIDIA H200", "versions": {"torch": "2"}}
+    path.write_text(json.dumps({**here, "date": "2026-11-24", "cases": [{"case": {"N": 1}}]}))
+    assert profile.held(path, here) == ([{"case": {"N": 1}}], ["2026-11-24"])
+    with pytest.raises(profile.NotProfiled, match=r"another machine or version \(versions\)"):
+        profile.held(path, {**here, "versions": {"torch": "3"}})
+    with pytest.raises(profile.NotProfiled, match="name it with --out FILE"):
+        profile.held(None, here)
