@@ -59,6 +59,14 @@ def test_chapter_5_reads_the_ladder_and_the_counters():
         assert case.total("dram_read_bytes") < 1.1 * 4 * case.M * case.N
 
 
+def test_a_block_a_row_pays_for_softmax_of_all_but_short_rows():
+    for dtype in ("float32", "bfloat16"):
+        assert share("warp", dtype, 1024) > 1.2 * share("three-pass", dtype, 1024)
+        longer = [N for N in ROWS[1:] if "warp" in qt.recorded("softmax", dtype, N=N, ladder=True).names]
+        assert longer[:2] == [4096, 8192]
+        assert all(share("three-pass", dtype, N) > share("warp", dtype, N) > share("thread", dtype, N) for N in longer)
+
+
 def test_chapter_8_reads_a_heuristic_off_its_sweeps():
     from quack_tutorial.figures import heat_map
 

@@ -51,6 +51,8 @@ SECTIONS = {
         "async": "03-coalesced-loads.html#asynchronous-copies",
     },
     "softmax": {
+        "thread": "00-ten-minute-win.html#one-softmax-from-here-on",
+        "warp": "04-warp-reduce.html#softmax-one-warp-a-row",
         "three-pass": "08-softmax.html#three-passes",
         "online": "08-softmax.html#online",
         "vectors": "08-softmax.html#vectors",
@@ -298,8 +300,14 @@ def climb(records, operation, dtype, title=None, versions=None) -> Chart:
         return f"{share[version, n]:.0f}\u00a0%" + (f"\u00a0({of_peak:.0f}\u00a0%)" if of_peak else "")
 
     low, high = min(share.values()), max(share.values())
-    reasons = {why: [v for v in without if without[v] == why] for why in without.values()}
-    lacking = "".join(f" {why.capitalize()}: {', '.join(names)}." for why, names in reasons.items())
+    reasons = {}  # said once for all the versions that it holds for
+    for version in versions:
+        gaps = [f"{n:,}" for n in sizes if cell(version, n) == "not yet measured"]
+        if version in without:
+            reasons.setdefault(without[version].capitalize(), []).append(version)
+        elif gaps:
+            reasons.setdefault(f"Not yet measured at N = {' and '.join(gaps)}", []).append(version)
+    lacking = "".join(f" {why}: {', '.join(names)}." for why, names in reasons.items())
     return Chart(
         draw,
         title or f"{_what(table)}: every version at every size",

@@ -5,7 +5,7 @@ Each version changes one thing in the one before it.
 | version                 | the change                                             | reads x | where it stops paying             |
 |-------------------------|--------------------------------------------------------|---------|-----------------------------------|
 | `SoftmaxThread`         | one thread a row: maximum, then sum, then output       | 3 times | everywhere: nothing is coalesced  |
-| `SoftmaxWarp`           | one warp a row: lanes read neighbours                  | 3 times | few rows at once, long loops      |
+| `SoftmaxWarp`           | one warp a row: lanes read neighbours                  | 3 times | long rows: loops of N / 32 turns  |
 | `SoftmaxThreePass`      | one block a row                                        | 3 times | everywhere: three reads           |
 | `SoftmaxOnline`         | maximum and sum in one pass                            | twice   | two exponentials an element       |
 | `SoftmaxVectors`        | 16 bytes a load, predicated; rescaled once for several | twice   | still two reads                   |

@@ -265,6 +265,7 @@ def test_a_climb_says_at_which_size_a_version_has_no_speed():
     chart = climb([synthetic.record(*cells)], "softmax", "float32")
     assert [chart.rows[0][0], chart.rows[0][2]] == ["three-pass", "not yet measured"]
     assert [chart.rows[1][0], chart.rows[1][1]] == ["ours", "unsupported"]
+    assert chart.summary.endswith("(dashed). Not yet measured at N = 8,192: three-pass.")
 
 
 def test_the_climb_can_stop_half_way():
