@@ -16,7 +16,7 @@ def hide_launch_buttons_without_repository(app, config):
         config.html_theme_options["launch_buttons"] = {}
 
 
-GRADED = re.compile(r"(?<=\{code-cell\} ipython3\n)---\n(nbgrader:\n  grade: true\n)")
+GRADED = re.compile(r"(?<=\{code-cell\} ipython3\n)---\n(nbgrader:(?: \{|\n  )grade: true\b)")
 
 
 def write_labs(app, config):

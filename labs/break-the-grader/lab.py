@@ -116,27 +116,23 @@ def predict(name: str, outcomes: list[Outcome]) -> Iterator[Diagnosis]:
 
 # Cheats ---------------------------------------------------------------------------------------------------------------
 
-WHAT = dict(zip(CHEATS, ("NaN", "tolerance", "sizes", "numbers", "buffer")))
-CAUGHT = {
-    "slips_through": "The grader stops where a difference is greater than 1e-6. Of which numbers is that never true, and how "
-    "many does it look at?",
-    "all_small": "This grader counts the numbers and knows NaN, but 1e-2 is all that it asks. How large is a number of the right "
-    "answer here?",
-    "knows_sizes": "The grader asks for rows of 32, 64 and 256 numbers, and is exact there: be right for those.",
-    "knows_numbers": "The grader's rows are draw(0, 8) and draw(1, 8), in every term: be right for those two.",
-    "leaves_it": "Look at what `out` holds when the grader calls you.",
-}
-HONEST = {
-    "slips_through": "Find an answer that is wrong and passes.",
-    "all_small": "Find one that needs no exponential.",
-    "knows_sizes": "Be wrong for some length that is never asked for.",
-    "knows_numbers": "Be wrong for a row that is never asked for.",
-    "leaves_it": "Find an answer that does no work at all.",
-}
+# (what it is about, what is said where the grader catches it, and where the answer is right)
+HOLES = {
+    "slips_through": ("NaN", "The grader stops where a difference is greater than 1e-6. Of which numbers is that never true, and "
+                      "how many does it look at?", "Find an answer that is wrong and passes."),
+    "all_small": ("tolerance", "This grader counts the numbers and knows NaN, but 1e-2 is all that it asks. How large is a number "
+                  "of the right answer here?", "Find one that needs no exponential."),
+    "knows_sizes": ("sizes", "The grader asks for rows of 32, 64 and 256 numbers, and is exact there: be right for those.",
+                    "Be wrong for some length that is never asked for."),
+    "knows_numbers": ("numbers", "The grader's rows are draw(0, 8) and draw(1, 8), in every term: be right for those two.",
+                      "Be wrong for a row that is never asked for."),
+    "leaves_it": ("buffer", "Look at what `out` holds when the grader calls you.", "Find an answer that does no work at all."),
+}  # fmt: skip
 
 
 def cheat(name: str, outcomes: list[Outcome]) -> Iterator[Diagnosis]:
     """Why an answer does not go through its hole."""
+    what, caught, right_everywhere = HOLES[name]
     for o in outcomes:
         got = o.outputs["answer"]
         if not isinstance(got, (tuple, list)) or not all(type(x) in (int, float) for x in got):
@@ -147,10 +143,10 @@ def cheat(name: str, outcomes: list[Outcome]) -> Iterator[Diagnosis]:
         if o.case.name == "asked" and not GRADERS[name](got, right(row)):
             made = f"of a row of {len(row)} numbers {name} makes {shown(got)}"
             text = f"The grader refuses it: {made}, and {shown(right(row))} is right."
-            yield Diagnosis(f"caught: {WHAT[name]}", f"{text} {CAUGHT[name]}")
+            yield Diagnosis(f"caught: {what}", f"{text} {caught}")
     if all(honest(o.outputs["answer"], right(o.case.make[0])) for o in outcomes):
         text = f"{name} is right for every row that was tried, {len(outcomes)} of them. That is an answer and no cheat."
-        yield Diagnosis(f"honest: {WHAT[name]}", f"{text} {HONEST[name]}")
+        yield Diagnosis(f"honest: {what}", f"{text} {right_everywhere}")
 
 
 def shown(value) -> str:

@@ -2,6 +2,8 @@
 
 import json
 import re
+import runpy
+from types import SimpleNamespace
 
 import pytest
 
@@ -45,9 +47,15 @@ def test_each_check_of_the_lab_has_its_cell_and_its_points(master):
     assert found == lab(name).CHECKS
 
 
-def test_it_has_a_page_of_the_book(master, root):
-    name, _ = master
+def test_it_has_a_page_of_the_book_where_its_checks_may_fail(master, root, tmp_path):
+    pytest.importorskip("jupytext", reason="it writes the notebook to download")
+    name, text = master
     assert f"\n  - file: book/labs/{name}\n" in (root / "_toc.yml").read_text(encoding="utf-8")
+    (tmp_path / "book").mkdir()
+    runpy.run_path(str(root / "book/extension/book_site.py"))["write_labs"](SimpleNamespace(srcdir=tmp_path), None)
+    page = (tmp_path / "book/labs" / f"{name}.md").read_text(encoding="utf-8")
+    graded = [meta for meta, _ in cells(text) if meta["grade"]]
+    assert page.count("---\ntags: [raises-exception]\nnbgrader:") == len(graded)
 
 
 def test_a_question_is_answered_in_words_and_has_a_rubric(master):
