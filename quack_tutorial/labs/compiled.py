@@ -23,6 +23,8 @@ from importlib import metadata
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
+
 from quack_tutorial.compiler import DSL_VERSION, HOPPER_ARCH, MAX_ALIGNMENT, TensorSpec, ptx
 from quack_tutorial.simulator import names
 
@@ -37,6 +39,21 @@ MOST_BYTES = 4096  # of the line that comes back
 REWRITTEN = ("cutlass.base_dsl", "cutlass.base_dsl.ast_helpers")
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")  # of the DSL's messages, which point at a line so:
 POINTS_AT = re.compile(r"--> (.+?):(\d+)")
+PROBE = """\
+import cutlass
+import cutlass.cute as cute
+
+
+class Probe:
+    @cute.jit
+    def __call__(self, mX: cute.Tensor):
+        self.kernel(mX).launch(grid=[1, 1, 1], block=[32, 1, 1])
+
+    @cute.kernel
+    def kernel(self, mX: cute.Tensor):
+        tidx, _, _ = cute.arch.thread_idx()
+        mX[tidx] = mX[tidx] + 1
+"""
 SILENT = "its process ended without a word that could be believed"
 
 
@@ -52,9 +69,8 @@ def problem() -> str | None:
         return "CuTe DSL is not installed here."
     if version != DSL_VERSION:
         return f"CuTe DSL {version} is installed here, and the labs are written for {DSL_VERSION}."
-    with tempfile.TemporaryDirectory(prefix="lab-") as name:
-        status, _ = sandbox.run(Path(name), ("-c", "import cutlass, cutlass.cute"), SECONDS, packages())
-    return None if status == 0 else f"CuTe DSL {version} is installed here and does not start in the sandbox."
+    told = compile_answer("probe.py", PROBE, "Probe", [Case("probe", (), {"mX": np.zeros(32, np.float32)})])
+    return told and f"CuTe DSL {version} is installed here and does not work ({told.message})."
 
 
 def packages() -> tuple[Path, ...]:

@@ -105,7 +105,7 @@ def meaning(finding: Finding, advice: dict, slots: str) -> Diagnosis:
     elif kind == "race" and "(read after write)" in message:
         kind = "missing barrier"
         message += " A warp that is ahead reads what another has not written yet."
-    elif kind == "race" and "(write after write)" in message and len(set(map(plain_line, finding.lines))) == 1:
+    elif kind == "race" and "(write after write)" in message and len(set(map(plain_line, finding.lines[:2]))) == 1:
         kind = "same slot"
         sent = "st.async" in message
         message += (

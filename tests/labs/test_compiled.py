@@ -96,6 +96,19 @@ def test_without_the_dsl_full_marks_stand_and_the_report_says_so(monkeypatch, tm
     assert "  Not compiled: --no-compile leaves it out." in capsys.readouterr().out
 
 
+@real
+@pytest.mark.skipif(sandbox.problem() is not None, reason=sandbox.problem() or "")
+def test_a_compiler_that_does_not_work_is_not_the_students_mistake(monkeypatch):
+    whole = compiled.packages()
+    monkeypatch.setattr(compiled, "problem", compiled.problem.__wrapped__)
+    for without in ("tvm_ffi", "typing_extensions.py", "nvidia_cutlass_dsl"):
+        monkeypatch.setattr(compiled, "packages", lambda gone=without: tuple(p for p in whole if p.name != gone))
+        report = grade("butterfly", "answer.py", RIGHT)
+        assert report.full and "is installed here and does not work (" in report.compiled
+    monkeypatch.setattr(compiled, "DSL_VERSION", "0.1")
+    assert grade("butterfly", "answer.py", RIGHT).compiled.endswith("and the labs are written for 0.1.")
+
+
 def test_no_compiler_is_asked_about_less_than_full_marks_or_no_kernel(monkeypatch):
     monkeypatch.setattr(compiled, "problem", None)
     monkeypatch.setattr(compiled, "compile_answer", None)
