@@ -17,9 +17,9 @@
 | `roofline`     | what bounds an operation, and how near recorded kernels are, behind controls | recorded results     |
 | `explorer`     | a precomputed grid of pictures behind sliders                        | frames                        |
 | `report`       | one HTML page of some runs: findings, tables and the pictures above  | what `simulate` returned      |
-| `throughput`   | GB/s over N for several implementations, and the copy ceiling        | recorded results              |
-| `ladder`       | the versions of a kernel, each as a share of the copy ceiling        | recorded results              |
-| `climb`        | every version at every size, of the copy and of the peak             | recorded results              |
+| `throughput`   | GB/s over N for several implementations, and the ceiling             | recorded results              |
+| `ladder`       | the versions of a kernel, each as a share of the ceiling             | recorded results              |
+| `climb`        | every version at every size, of the ceiling and of the peak          | recorded results              |
 | `rung`         | one version: cost model, measured times, registers, spills           | records                       |
 | `code_diff`    | the lines that change from one version to the next                   | their source                  |
 | `heat_map`     | a sweep of configurations, two of their numbers as rows and columns  | a recorded sweep              |

@@ -139,7 +139,7 @@ def throughput(records, operation=None, dtype=None, M=None, here=None, title=Non
     curves = _curves(table)
     mine = _curves(_chosen(here, operation, dtype, M)) if here else {}
     mine.pop(CEILING, None)
-    styles, (short, whole) = _styles(curves), _ruler(table)
+    styles, (short, whole) = _styles(curves), ruler(r.get("ceiling") for r in table)
     sizes = sorted({n for points in [*curves.values(), *mine.values()] for n, _ in points})
     asked = {n for points in curves.values() for n, _ in points}
 
@@ -199,7 +199,7 @@ def ladder(records, operation=None, dtype=None, N=None, title=None) -> Chart:
     if len(sizes) != 1:
         raise ValueError(f"a ladder has one size, the records have {len(sizes)}: choose one by dtype= and N=")
     shares = [(_provider(r), 100 * _fraction(r), r["gb_s"]) for r in _taught(table)]
-    short, whole = _ruler(table)
+    short, whole = ruler(r.get("ceiling") for r in table)
     names = [name for name, _, _ in shares]
     places, links = range(len(shares)), code_links(table[0]["operation"], names)
 
@@ -255,7 +255,7 @@ def climb(records, operation, dtype, title=None, versions=None) -> Chart:
     table = [r for r in table if versions is None or _provider(r) in versions]
     if not table:
         raise ValueError(f"none of the versions {', '.join(versions)} is recorded")
-    sizes, (short, whole) = sorted({r["N"] for r in table}), _ruler(table)
+    sizes, (short, whole) = sorted({r["N"] for r in table}), ruler(r.get("ceiling") for r in table)
     versions = list(versions or dict.fromkeys(_provider(r) for r in table))
     share = {(_provider(r), r["N"]): 100 * _fraction(r) for r in table}
     peak = {(_provider(r), r["N"]): r.get("percent_of_datasheet") for r in table}
@@ -346,9 +346,9 @@ def _provider(row) -> str:
     return row.get("provider") or row.get("version") or "?"
 
 
-def _ruler(table) -> tuple[str, str]:
-    """What the ceiling of all those records is called, in a heading and in a sentence."""
-    kinds = {str(r.get("ceiling")).removeprefix("torch ").partition(",")[0] for r in table}
+def ruler(ceilings) -> tuple[str, str]:
+    """What these ceilings of records are called together, in a heading and in a sentence."""
+    kinds = {str(ceiling).removeprefix("torch ").partition(",")[0] for ceiling in ceilings}
     return RULERS.get(kinds.pop(), PLAIN) if len(kinds) == 1 else PLAIN
 
 

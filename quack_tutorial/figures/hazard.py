@@ -71,7 +71,7 @@ def race(trace, finding, launch=0) -> Player:
     if any("p" in frame.roles for frame in frames):
         key.append(("p", "synchronises"))
     return Player(
-        title=f"A race: {finding.lines[0].where} against {finding.lines[-1].where}",
+        title=f"A race: {trace.line(first.event).where} against {trace.line(second.event).where}",
         scene=picture.scene(),
         frames=frames,
         origin=origin(trace, launch, where)
@@ -84,8 +84,11 @@ def race(trace, finding, launch=0) -> Player:
 def _accesses(trace, finding, launch):
     block = max(0, finding.block)
     events = picked(trace, launch, block)
-    candidates = [list(_candidates(trace, events, finding, k)) for k in (0, 1)]
-    if not all(candidates):
+    touching = {trace.line(event) for event in events if _touches(event)}
+    lines = [row for row in finding.lines if row in touching]  # not those of calls alone
+    threads = (*finding.threads, None, None)
+    candidates = [list(_candidates(trace, events, wanted, thread)) for wanted, thread in zip(lines * 2, threads[:2])]
+    if not lines or not all(candidates):
         raise ValueError(
             f"the trace has no accesses on {' and '.join(row.where for row in finding.lines)}: is it this run's?"
         )
@@ -103,12 +106,15 @@ def _accesses(trace, finding, launch):
     return candidates[0][i], candidates[1][j]
 
 
-def _candidates(trace, events, finding, k):
-    """Accesses on the finding's k-th line, by its k-th thread where it names one."""
-    wanted = finding.lines[min(k, len(finding.lines) - 1)]
-    thread = finding.threads[k] if k < len(finding.threads) else None
+def _touches(event) -> bool:
+    """Whether the event touches memory."""
+    return event["addresses"] >= 0 and event["bytes"] and event["op"] != Op.SHUFFLE
+
+
+def _candidates(trace, events, wanted, thread):
+    """Accesses on the wanted line, by one thread where it is given."""
     for event in events:
-        if trace.line(event) != wanted or event["addresses"] < 0 or not event["bytes"] or event["op"] == Op.SHUFFLE:
+        if trace.line(event) != wanted or not _touches(event):
             continue
         addresses, lanes = row(trace.addresses, event["addresses"]), active(event)
         for lane in np.nonzero(lanes)[0]:

@@ -16,10 +16,11 @@ from quack_tutorial.bench.operations import ITEM_BYTES, OPERATIONS, CellKey, def
 from quack_tutorial.bench.statistics import median
 from quack_tutorial.records import compiled, profile
 
+from .charts import ruler
 from .player import page
 from .theme import asset
 
-HEAD = ("", "N", "model", "measured", "of the copy", "of the peak", "DRAM", "registers", "spilled")
+HEAD = ("", "N", "model", "measured", "of the ceiling", "of the peak", "DRAM", "registers", "spilled")
 SIZES = (1024, 4096, 16384, 131072)
 
 
@@ -31,7 +32,7 @@ def rung(operation, version, moved=1.0, sizes=SIZES, dtypes=("float32", "bfloat1
     operation = named(operation)
     cells = records.latest_cells(records.load_records(operation=operation, series="ladder"))
     ladders, counted = compiled.load(), profile.load()
-    rows, origins = [], []
+    rows, origins, ceilings = [], [], []
     for dtype in dtypes:
         for N in sizes:
             held = cells.get(CellKey(operation, dtype, default_rows(N), N))
@@ -41,6 +42,7 @@ def rung(operation, version, moved=1.0, sizes=SIZES, dtypes=("float32", "bfloat1
             times = (_model(entry, moved * nbytes), *_measured(result))
             if held:
                 origins.append(results.provenance(held[0]))
+                ceilings.append(held[1].ceiling)
             took = (str(entry.registers), _bytes(entry.spilled)) if entry else ("", "")
             dram = [
                 c for c in counted.of(operation, N) if (c.provider, c.dtype, c.M) == (version, dtype, default_rows(N))
@@ -56,6 +58,8 @@ def rung(operation, version, moved=1.0, sizes=SIZES, dtypes=("float32", "bfloat1
         told = ""
     if moved != 1:
         told = f"It asks for {moved:.2g} times the necessary bytes (simulated). {told}"
+    if ceilings:
+        head = tuple(f"of the {ruler(ceilings)[0]}" if name == "of the ceiling" else name for name in head)
     where = " ".join([*dict.fromkeys(origins), ladders.origin])
     return Rung(f"{operation}: {version}", told, head, tuple(rows), where)
 

@@ -17,7 +17,7 @@ from math import ceil
 from quack_tutorial.bench.operations import default_rows, named, slug
 from quack_tutorial.records import FOLDER
 
-from .charts import _ruler
+from .charts import ruler
 from .player import page
 from .theme import asset
 
@@ -51,7 +51,9 @@ def heat_map(operation, dtype, N, rows="threads a row", columns="threads a block
         f"{tried} configurations, measured on {record['device']}, driver {record['driver']}, CuTe DSL "
         f"{versions['nvidia-cutlass-dsl']}, {size.get('date', record['date'])}; the rest of a configuration is free."
     )
-    return HeatMap(f"{operation}, {dtype}, {M:,} rows of {N:,}", rows, columns, places, where, _ruler([size])[1])
+    return HeatMap(
+        f"{operation}, {dtype}, {M:,} rows of {N:,}", rows, columns, places, where, ruler([size["ceiling"]])[1]
+    )
 
 
 class HeatMap:

@@ -77,8 +77,9 @@ def load(path=FILE) -> Profile:
         Profiled(**kept["case"], launches=tuple(kept["launches"]), source=kept["source"]) for kept in data["cases"]
     )
     versions, ncu = data["versions"], data["ncu"].removeprefix("Version ").split(" ")[0]
+    days = " and ".join(dict.fromkeys(time.split()[0] for time in data["date"].split(", ")))
     origin = (
-        f"Counted on one {data['device']}, {data['date'][:10]}, by Nsight Compute {ncu}, driver {data['driver']}, "
+        f"Counted on one {data['device']}, {days}, by Nsight Compute {ncu}, driver {data['driver']}, "
         f"torch {versions['torch']}, triton {versions['triton']}, "
         f"QuACK {versions['quack-kernels']}, Liger {versions['liger-kernel']}."
     )

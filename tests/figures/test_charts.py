@@ -225,12 +225,12 @@ def test_a_ceiling_is_called_what_it_is(ceilings, short, whole):
 
 def test_every_recorded_ceiling_has_a_name():
     from quack_tutorial.bench import records
-    from quack_tutorial.figures.charts import PLAIN, _ruler
+    from quack_tutorial.figures.charts import PLAIN, ruler
 
     for series in ("peers", "ladder"):
         for record in records.load_records(series=series):
             if record.operation != "softmax backward":  # its own tile is the ceiling of some sizes
-                assert _ruler(flat([record])) != PLAIN, (record.operation, series)
+                assert ruler(row["ceiling"] for row in flat([record])) != PLAIN, (record.operation, series)
 
 
 def test_versions_stand_in_the_order_in_which_they_are_taught():
