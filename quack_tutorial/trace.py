@@ -7,6 +7,7 @@
 | `trace.values`     | the 32 lane values of an event (float64, NaN = idle)   | (n, 32); stores only, unless all are recorded |
 | `trace.tensors`    | a tensor a kernel touched                             | `TensorInfo`                      |
 | `trace.lines`      | a Python source line                                  | `Line`                            |
+| `trace.calls`      | the calls that led from a kernel to a helper function  | the lines of the calls, innermost first |
 | `trace.launches`   | a kernel launch                                       | `Launch`                          |
 
 Addresses are in bytes. Global memory is one address space: each storage starts at `TensorInfo.base_address`.
@@ -20,13 +21,13 @@ from __future__ import annotations
 
 import json
 import zipfile
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from enum import IntEnum
 from pathlib import Path
 
 import numpy as np
 
-FORMAT_VERSION = 2  # of saved traces; 1 had no version in the file
+FORMAT_VERSION = 3  # of saved traces; 1 had no version in the file, 2 no calls
 SMEM_BLOCK_BITS = 20  # 1 MiB per block; Hopper's blocks have at most 227 KiB
 
 
@@ -98,6 +99,7 @@ EVENT_DTYPE = np.dtype(
         ("block", np.int32),  # linear block index
         ("warp", np.int16),  # warp within the block
         ("line", np.int32),  # row of `lines`
+        ("call", np.int32),  # row of `calls`, -1 for a line of the kernel itself
         ("op", np.int8),
         ("space", np.int8),
         ("tensor", np.int16),  # row of `tensors`, -1 for none
@@ -120,7 +122,6 @@ class Line:
     number: int
     text: str
     function: str
-    callers: tuple = field(default=(), compare=False)  # Lines of the kernel that call the function it stands in
 
     @property
     def where(self) -> str:
@@ -176,6 +177,7 @@ class Trace:
     lines: tuple
     launches: tuple
     printed: tuple = ()  # what cute.printf wrote, one string a call and lane
+    calls: tuple = ()  # of tuples of Line: the helper's caller first, the kernel's line last
 
     def __len__(self) -> int:
         return len(self.events)
@@ -190,6 +192,10 @@ class Trace:
     def line(self, event) -> Line:
         return self.lines[int(event["line"])]
 
+    def callers(self, event) -> tuple:
+        """The lines of the calls that led to the event, innermost first; none where the kernel itself made it."""
+        return () if event["call"] < 0 else self.calls[int(event["call"])]
+
     def save(self, path) -> None:
         """Write the trace as one compressed .npz file that `load` reads back, here or on another machine.
 
@@ -199,7 +205,7 @@ class Trace:
         | `events`    | `EVENT_DTYPE`  | (n,) one row a warp instruction; its columns are described at `EVENT_DTYPE`     |
         | `addresses` | int64          | (a, 32) what `events["addresses"]` and `events["sources"]` number, -1 = idle lane |
         | `values`    | float64        | (v, 32) what `events["values"]` numbers, NaN = idle lane                        |
-        | `tables`    | JSON text      | {"tensors": `TensorInfo`s, "lines": `Line`s, "launches": `Launch`es, "printed": strings} |
+        | `tables`    | JSON text      | the other fields of `Trace`: lists of `TensorInfo`s, `Line`s, ... as objects   |
 
         Nothing in it is pickled, so a file from someone else runs no code.
         """
@@ -208,6 +214,7 @@ class Trace:
             "lines": [asdict(row) for row in self.lines],
             "launches": [asdict(row) for row in self.launches],
             "printed": list(self.printed),
+            "calls": [[asdict(row) for row in call] for call in self.calls],
         }
         with open(path, "wb") as file:  # numpy would add .npz to a bare path
             np.savez_compressed(
@@ -249,22 +256,19 @@ class Trace:
             data["addresses"],
             data["values"],
             tuple(TensorInfo(**tuples(t)) for t in tables["tensors"]),
-            tuple(_line(row) for row in tables["lines"]),
+            tuple(Line(**row) for row in tables["lines"]),
             tuple(Launch(**tuples(row)) for row in tables["launches"]),
             tuple(tables["printed"]),
+            tuple(tuple(Line(**row) for row in call) for call in tables["calls"]),
         )
         if trace.events.dtype != EVENT_DTYPE:
             raise TypeError("its events have other columns")
         rows = {"addresses": trace.addresses, "sources": trace.addresses, "values": trace.values}
-        rows |= {"line": trace.lines, "tensor": trace.tensors, "launch": trace.launches}
+        rows |= {"line": trace.lines, "call": trace.calls, "tensor": trace.tensors, "launch": trace.launches}
         for column, table in rows.items():
             if len(trace.events) and trace.events[column].max() >= len(table):
                 raise TypeError(f"its events name {column} that it does not hold")
         return trace
-
-
-def _line(row: dict) -> Line:
-    return Line(**row | {"callers": tuple(Line(**caller) for caller in row.get("callers", ()))})
 
 
 @dataclass
@@ -280,10 +284,13 @@ class TraceRecorder:
     launches: list = field(default_factory=list)
     printed: list = field(default_factory=list)
     line_index: dict = field(default_factory=dict)
-    callers: dict = field(default_factory=dict)  # row of `lines` -> the kernel's Lines that call its function
+    calls: list = field(default_factory=list)
 
-    def called_from(self, index: int, caller: Line) -> None:
-        self.callers.setdefault(index, {})[caller] = True
+    def called_from(self, lines: tuple) -> int:
+        """The row of `calls` for the calls that led to a helper function, -1 for none."""
+        if lines and lines not in self.calls:
+            self.calls.append(lines)
+        return self.calls.index(lines) if lines else -1
 
     def line(self, file: str, number: int, text: str, function: str) -> int:
         key = (file, number)
@@ -313,6 +320,7 @@ class TraceRecorder:
         values=None,
         arg=0,
         arg2=0,
+        call=-1,
     ) -> int:
         """Append one row; returns its step. `addresses`, `sources`, `values` are (32,) arrays or None."""
         step = len(self.rows)
@@ -334,6 +342,7 @@ class TraceRecorder:
                 block,
                 warp,
                 line,
+                call,
                 int(op),
                 int(space),
                 tensor,
@@ -355,9 +364,10 @@ class TraceRecorder:
             stack(self.address_rows, np.int64),
             stack(self.value_rows, np.float64),
             tuple(self.tensors),
-            tuple(replace(line, callers=tuple(self.callers.get(i, ()))) for i, line in enumerate(self.lines)),
+            tuple(self.lines),
             tuple(self.launches),
             tuple(self.printed),
+            tuple(self.calls),
         )
 
 

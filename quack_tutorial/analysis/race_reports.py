@@ -82,18 +82,24 @@ def _too_early(trace, order, race: Race) -> bool:
     return race.roles[0] in WAITS and race.hazard == 0 and not _waited(trace, order, race)
 
 
-def _at(line) -> str:
-    """A line's place; of one in a helper, with the kernel's line that calls it."""
-    callers = [caller.where for caller in line.callers]
-    shown = " or ".join(callers[:2]) + (" or others" if len(callers) > 2 else "")
-    return f"{line.where} (in {line.function}, called at {shown})" if callers else line.where
+def _at(trace, event) -> str:
+    """An event's place; of one in a helper, with the calls that led to it, from the innermost to the kernel's."""
+    line, calls = trace.line(event), [call.where for call in trace.callers(event)]
+    return f"{line.where} (in {line.function}, called at {' from '.join(calls)})" if calls else line.where
 
 
-def _with_callers(lines) -> tuple:
-    """The lines, those of the kernel that call them last; but first where the helper is one of this package's."""
-    calls = dict.fromkeys(caller for line in lines for caller in line.callers if len(line.callers) == 1)
-    first = [c for c in calls if any(c in line.callers and _is_ours(line) and not _is_ours(c) for line in lines)]
-    return (*first, *lines, *(c for c in calls if c not in first))
+def _with_callers(trace, events) -> tuple:
+    """The events' lines, then those of the calls that led to them; but first where they leave a helper of this package."""
+    first = dict.fromkeys(line for line in (_left_at(trace, event) for event in events) if line is not None)
+    calls = dict.fromkeys(call for event in events for call in trace.callers(event))
+    return (*first, *(trace.line(event) for event in events), *(call for call in calls if call not in first))
+
+
+def _left_at(trace, event):
+    """The reader's line that has called the function of this package in which the event is; None where it is in none."""
+    if not _is_ours(trace.line(event)):
+        return None
+    return next((call for call in trace.callers(event) if not _is_ours(call)), None)
 
 
 def _is_ours(line) -> bool:
@@ -103,29 +109,29 @@ def _is_ours(line) -> bool:
 def report(trace, order, race: Race) -> Finding:
     """The finding for one cause."""
     events = [trace.events[i] for i in race.events]
-    lines = tuple(trace.line(event) for event in events)
     kind = "race"
     if race.unpublished:
-        kind, message = "mbarrier not published", _unpublished(trace, order, race, lines)
+        kind, message = "mbarrier not published", _unpublished(trace, order, race, events)
     elif _too_early(trace, order, race):
-        kind, message = "read before arrival", _before_arrival(trace, order, race, events, lines)
+        kind, message = "read before arrival", _before_arrival(trace, order, race, events)
     else:
-        message = _race(trace, order, race, events, lines)
+        message = _race(trace, order, race, events)
     block = race.blocks[0] if race.scope < CLUSTER else race.blocks[1]
-    return Finding(kind, message, _with_callers(lines), block, race.threads, (race.address,), race.words)
+    return Finding(kind, message, _with_callers(trace, events), block, race.threads, (race.address,), race.words)
 
 
-def _race(trace, order, race: Race, events, lines) -> str:
+def _race(trace, order, race: Race, events) -> str:
     space = "shared memory" if race.shared else "global memory"
     of = "" if race.shared or race.tensor < 0 else f" of {trace.tensors[race.tensor].name}"
     head = f"Race ({HAZARDS[race.hazard]}) on {space}, {_count(race.words, 'word')}{of}: "
     if race.events[0] == race.events[1]:
         verb = "initialise" if race.roles[0] == Role.INIT else "write"
         return (
-            f"{head}threads {race.threads[0]} and {race.threads[1]} {verb} it in the same instruction, {_at(lines[0])}, and "
-            f"which of them wins is not defined{_where(race)}. Should one thread do it, or is the index wrong?"
+            f"{head}threads {race.threads[0]} and {race.threads[1]} {verb} it in the same instruction, "
+            f"{_at(trace, events[0])}, and which of them wins is not defined{_where(race)}. "
+            "Should one thread do it, or is the index wrong?"
         )
-    did = [_did(race, k, Op(int(events[k]["op"])), _at(lines[k])) for k in (0, 1)]
+    did = [_did(race, k, Op(int(events[k]["op"])), _at(trace, events[k])) for k in (0, 1)]
     return f"{head}{did[0]}, {did[1]}, and nothing orders them{_where(race)}. {_question(trace, order, race, events)}"
 
 
@@ -191,14 +197,14 @@ def _question(trace, order, race: Race, events) -> str:
     return "Is cute.arch.barrier() missing between the two?"
 
 
-def _unpublished(trace, order, race: Race, lines) -> str:
+def _unpublished(trace, order, race: Race, events) -> str:
     init = 0 if race.roles[0] == Role.INIT else 1
     use = 1 - init
     of = [f" of block {block}" if race.scope >= CLUSTER else "" for block in race.blocks]
     head = (
         f"Mbarrier used before its init is published: thread {race.threads[init]}{of[init]} initialised it at "
-        f"{_at(lines[init])}, thread {race.threads[use]}{of[use]} uses it at {_at(lines[use])}, and nothing orders them"
-        f"{_where(race)}. "
+        f"{_at(trace, events[init])}, thread {race.threads[use]}{of[use]} uses it at {_at(trace, events[use])}, and nothing "
+        f"orders them{_where(race)}. "
     )
     if race.scope == WARP:
         return head + "Is cute.arch.sync_warp() or cute.arch.barrier() missing between the two?"
@@ -209,11 +215,12 @@ def _unpublished(trace, order, race: Race, lines) -> str:
     return head + "Are mbarrier_init_fence() and a cluster barrier missing between the two?"
 
 
-def _before_arrival(trace, order, race: Race, events, lines) -> str:
+def _before_arrival(trace, order, race: Race, events) -> str:
     op = Op(int(events[0]["op"]))
     doing = "sending" if op == Op.STORE_ASYNC else "copying"
     head = (
-        f"Read before arrival: {_at(lines[1])} reads bytes that {ASYNCHRONOUS[op]} ({_at(lines[0])}) is still {doing}. "
+        f"Read before arrival: {_at(trace, events[1])} reads bytes that {ASYNCHRONOUS[op]} ({_at(trace, events[0])}) is still "
+        f"{doing}. "
     )
     name = _wait_name(race, events[0])
     held = order.pending.get(race.events[0])
@@ -375,28 +382,27 @@ def _fenced(trace, order, event: int) -> bool:
 
 def report_proxy(trace, race: Race) -> Finding:
     """A thread's write that a bulk copy reads or overwrites with no proxy fence between the two."""
-    lines = tuple(trace.line(trace.events[i]) for i in race.events)
+    events = [trace.events[i] for i in race.events]
+    places = [_at(trace, event) for event in events]
     if race.roles[0] == Role.INIT:
         message = (
-            f"Mbarrier used before its init is published: thread {race.threads[0]} initialised it at {_at(lines[0])}, and "
-            f"the bulk copy at {_at(lines[1])} counts on it through the async proxy (block {race.blocks[0]}). "
+            f"Mbarrier used before its init is published: thread {race.threads[0]} initialised it at {places[0]}, and "
+            f"the bulk copy at {places[1]} counts on it through the async proxy (block {race.blocks[0]}). "
             f"Is mbarrier_init_fence() missing {_fence_place(race)}?"
         )
-        return Finding(
-            "mbarrier not published", message, _with_callers(lines), race.blocks[0], race.threads, (race.address,), 1
-        )
+        where = _with_callers(trace, events)
+        return Finding("mbarrier not published", message, where, race.blocks[0], race.threads, (race.address,), 1)
     space, fence = "shared memory", "fence_view_async_shared()"
     if not race.shared:
         space, fence = f"{trace.tensors[race.tensor].name} in global memory", 'fence_proxy("async.global")'
     verb = "overwrites" if race.kinds[1] == Kind.WRITE else "reads"
     message = (
-        f"Missing proxy fence: the bulk copy at {_at(lines[1])} {verb} {space} that thread {race.threads[0]} wrote at "
-        f"{_at(lines[0])} ({_count(race.words, 'word')}, block {race.blocks[0]}); the async proxy needs "
+        f"Missing proxy fence: the bulk copy at {places[1]} {verb} {space} that thread {race.threads[0]} wrote at "
+        f"{places[0]} ({_count(race.words, 'word')}, block {race.blocks[0]}); the async proxy needs "
         f"cute.arch.{fence} {_fence_place(race)}."
     )
-    return Finding(
-        "missing proxy fence", message, _with_callers(lines), race.blocks[0], race.threads, (race.address,), race.words
-    )
+    where = _with_callers(trace, events)
+    return Finding("missing proxy fence", message, where, race.blocks[0], race.threads, (race.address,), race.words)
 
 
 def _fence_place(race: Race) -> str:

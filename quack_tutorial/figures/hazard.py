@@ -84,8 +84,9 @@ def race(trace, finding, launch=0) -> Player:
 def _accesses(trace, finding, launch):
     block = max(0, finding.block)
     events = picked(trace, launch, block)
-    touching = {trace.line(event) for event in events if _touches(event)}
-    lines = [row for row in finding.lines if row in touching]  # not those of calls alone
+    at = finding.addresses[0]
+    touching = {trace.line(event) for event in events if _touches(event) and _covers(trace, event, at)}
+    lines = [row for row in finding.lines if row in touching]  # not those of calls
     threads = (*finding.threads, None, None)
     candidates = [list(_candidates(trace, events, wanted, thread)) for wanted, thread in zip(lines * 2, threads[:2])]
     if not lines or not all(candidates):
@@ -109,6 +110,11 @@ def _accesses(trace, finding, launch):
 def _touches(event) -> bool:
     """Whether the event touches memory."""
     return event["addresses"] >= 0 and event["bytes"] and event["op"] != Op.SHUFFLE
+
+
+def _covers(trace, event, address: int) -> bool:
+    first = row(trace.addresses, event["addresses"])
+    return bool(((first >= 0) & (first <= address) & (address < first + event["bytes"])).any())
 
 
 def _candidates(trace, events, wanted, thread):

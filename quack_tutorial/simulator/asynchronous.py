@@ -79,7 +79,7 @@ def _record(src, dst, width, lanes, source_index, target_index) -> None:
     if recorder is None:
         return
     g = group()
-    line = m.current_line(recorder)
+    line, call = m.current_line(recorder)
     tensor = m.tensor_index(recorder, dst.pointer.memory)
     m.tensor_index(recorder, src.pointer.memory)
     chunks = target_index.shape[2]
@@ -102,6 +102,7 @@ def _record(src, dst, width, lanes, source_index, target_index) -> None:
                 nbytes=width * dst.dtype.itemsize,
                 addresses=np.where(on, targets[:, chunk], -1),
                 sources=np.where(reading[:, chunk], sources[:, chunk], -1) if reading[:, chunk].any() else None,
+                call=call,
             )
 
 

@@ -119,16 +119,15 @@ def kernel_frame():
     return frame
 
 
-def kernel_line_of(frame) -> tuple | None:
-    """(file, line number, function) of the kernel's line that has led to a frame in one of its helpers; None in the kernel."""
-    if frame.f_globals.get(KIND) == "kernel":
-        return None
-    frame = frame.f_back
-    while frame is not None:
-        if frame.f_globals.get(KIND) == "kernel":
-            return frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name
+def calls_to(frame) -> tuple:
+    """(file, line number, function) of each call that has led from the kernel to a frame in a helper, innermost first."""
+    calls, inner = [], frame
+    while frame is not None and inner.f_globals.get(KIND) != "kernel":
+        if MARK in frame.f_globals and frame.f_globals is not inner.f_globals:  # a lambda has those of its function
+            calls.append((frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name))
+            inner = frame
         frame = frame.f_back
-    return None
+    return tuple(calls)
 
 
 def line_of(file: str, number: int, function: str) -> Line:

@@ -19,7 +19,7 @@ import numpy as np
 
 from quack_tutorial.trace import SMEM_BLOCK_BITS, Op, Space, TensorInfo
 
-from .context import STATE, WARP, fail, group, here, kernel_frame, kernel_line_of, line_of, not_simulated
+from .context import STATE, WARP, calls_to, fail, group, here, kernel_frame, line_of, not_simulated
 from .numeric import Boolean, DType, Int64, Value, convert
 
 LOWEST_ADDRESS = 1 << 28  # of global memory, see arguments.AddressSpace
@@ -720,17 +720,17 @@ def _shape(shape) -> str:
 # ---- recording ------------------------------------------------------------------------------------------------------
 
 
-def current_line(recorder) -> int:
+def current_line(recorder) -> tuple[int, int]:
+    """The rows of the trace's lines and of its calls for what the kernel does now."""
     frame = kernel_frame()
-    caller = kernel_line_of(frame)
-    key = (frame.f_code.co_filename, frame.f_lineno, caller)
-    index = STATE.run.line_numbers.get(key)
-    if index is None:
+    calls = calls_to(frame)
+    key = (frame.f_code.co_filename, frame.f_lineno, calls)
+    rows = STATE.run.line_numbers.get(key)
+    if rows is None:
         line = line_of(key[0], key[1], frame.f_code.co_name)
-        index = STATE.run.line_numbers[key] = recorder.line(line.file, line.number, line.text, line.function)
-        if caller is not None:
-            recorder.called_from(index, line_of(*caller))
-    return index
+        row = recorder.line(line.file, line.number, line.text, line.function)
+        rows = STATE.run.line_numbers[key] = row, recorder.called_from(tuple(line_of(*call) for call in calls))
+    return rows
 
 
 def tensor_index(recorder, memory) -> int:
@@ -760,7 +760,7 @@ def record(pointer, first, width, lanes, op, flat, index, shown=None, arg=0) -> 
     if recorder is None:
         return
     g = group()
-    line = current_line(recorder)
+    line, call = current_line(recorder)
     tensor = tensor_index(recorder, pointer.memory)
     space = Space.DSMEM if pointer.rows is not None else pointer.memory.space
     index = np.broadcast_to(index, (1, WARP, index.shape[2]))[0]
@@ -788,6 +788,7 @@ def record(pointer, first, width, lanes, op, flat, index, shown=None, arg=0) -> 
             addresses=np.where(on, addresses[:, chunk], -1),
             values=values,
             arg=arg,
+            call=call,
         )
 
 
@@ -798,4 +799,5 @@ def record_event(op: Op, *, mask=None, **facts) -> int:
         return -1
     g = group()
     active = g.active()[0] if mask is None else mask
-    return recorder.event(int(g.blocks[0]), g.warp, current_line(recorder), op, mask_bits(active), **facts)
+    line, call = current_line(recorder)
+    return recorder.event(int(g.blocks[0]), g.warp, line, op, mask_bits(active), call=call, **facts)

@@ -6,6 +6,7 @@ import sys
 import numpy as np
 import pytest
 
+from quack_tutorial import figures
 from quack_tutorial.simulation import simulate
 from quack_tutorial.simulator import SimulationError
 from tests.simulator.dsl import found as k
@@ -279,6 +280,29 @@ def test_a_race_in_a_helper_names_the_kernel_s_line_too():
     assert f"thread 0 wrote at {write.where} (in put, called at {call.where}), thread 63 read at {read.where}," in str(
         finding
     )
+
+
+def test_a_race_between_two_calls_of_a_helper_says_which_call_each_access_belongs_to():
+    run = simulate(k.CalledTwice(), np.zeros(64, np.float32), np.zeros(64, np.float32))
+    (finding,) = run.findings
+    read, write, first, whole, second = finding.lines
+    assert [line.text for line in (first, second, whole)] == [
+        "first = rotated(value, sX, tidx)",
+        "return rotated(first + 1, sX, tidx)",
+        "out[tidx] = rotated_twice(x[tidx], sX, tidx)",
+    ]
+    assert f"read at {read.where} (in rotated, called at {first.where} from {whole.where})" in str(finding)
+    assert f"wrote at {write.where} (in rotated, called at {second.where} from {whole.where})" in str(finding)
+    assert figures.race(run.trace, finding).title == f"A race: {read.where} against {write.where}"
+
+
+def test_a_race_in_the_package_s_helper_is_drawn_and_begins_at_the_reader_s_line():
+    run = simulate(k.TwoBlockReduces(), np.ones(64, np.float32), np.zeros(64, np.float32))
+    (finding,) = run.findings
+    inside = [line for line in finding.lines if line.function == "block_reduce"]
+    assert [line.text.partition(" =")[0] for line in finding.lines[:2]] == ["largest", "total"] and len(inside) == 2
+    title = figures.race(run.trace, finding).title
+    assert title == "A race: " + " against ".join(line.where for line in inside)
 
 
 def test_asynchronous_copies_of_some_lanes_without_a_predicate():

@@ -5,6 +5,7 @@ import operator
 import cutlass
 import cutlass.cute as cute
 
+from quack_tutorial.kernels import reduce
 from tests.simulator.dsl.language import one_warp
 
 
@@ -514,3 +515,46 @@ class BarriersApart:
         sX[tidx] = x[tidx]
         cute.arch.barrier(barrier_id=1 + cute.arch.warp_idx(), number_of_threads=32)
         out[tidx] = sX[63 - tidx]
+
+
+@cute.jit
+def rotated(value, sX, tidx):
+    sX[tidx] = value
+    cute.arch.barrier()
+    return sX[63 - tidx]
+
+
+@cute.jit
+def rotated_twice(value, sX, tidx):
+    first = rotated(value, sX, tidx)
+    return rotated(first + 1, sX, tidx)
+
+
+class CalledTwice:
+    """A helper called twice by another: the second call's store races with the first call's load."""
+
+    @cute.jit
+    def __call__(self, x: cute.Tensor, out: cute.Tensor):
+        self.kernel(x, out).launch(grid=[1, 1, 1], block=[64, 1, 1])
+
+    @cute.kernel
+    def kernel(self, x: cute.Tensor, out: cute.Tensor):
+        tidx, _, _ = cute.arch.thread_idx()
+        sX = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(64), 16)
+        out[tidx] = rotated_twice(x[tidx], sX, tidx)
+
+
+class TwoBlockReduces:
+    """Two of the package's block reduces in one buffer, with no barrier between them."""
+
+    @cute.jit
+    def __call__(self, x: cute.Tensor, out: cute.Tensor):
+        self.kernel(x, out).launch(grid=[1, 1, 1], block=[64, 1, 1])
+
+    @cute.kernel
+    def kernel(self, x: cute.Tensor, out: cute.Tensor):
+        tidx, _, _ = cute.arch.thread_idx()
+        buffer = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout((1, 2)), 16)
+        largest = reduce.block_reduce(x[tidx], cute.arch.fmax, buffer)
+        total = reduce.block_reduce(largest + x[tidx], operator.add, buffer)
+        out[tidx] = total
