@@ -166,6 +166,9 @@ class Pointer:
     swizzle: object = (
         None  # (Swizzle, first element of the tensor that it permutes): `offset` counts before it is applied
     )
+    rounded: tuple | None = (
+        None  # what to say when a lane uses it that `align` has moved, and which those are (B|1, T|1)
+    )
 
     @property
     def value_type(self) -> DType:
@@ -246,14 +249,23 @@ class Pointer:
         return Value(Int64, np.atleast_2d(self.address() | (self.rows - first + 1) << CLUSTER_SHIFT))
 
     def align(self, min_align: int, **_) -> Pointer:
-        """The first pointer at or after this one whose address is a multiple of `min_align` bytes."""
+        """The first pointer at or after this one whose address is a multiple of `min_align` bytes: it rounds up, and is no
+        promise. A kernel that goes on to use a pointer to a tensor that it moved is told so."""
         gap = -self.address() % min_align
         if not gap.any():
             return replace(self, alignment=min_align)
-        return self.shifted(gap // self.dtype.itemsize, min_align)
+        moved = self.shifted(gap // self.dtype.itemsize, min_align)
+        if self.memory.space is not Space.GMEM:
+            return moved
+        says = (
+            f"{here().where}: align({min_align}) moved a pointer to {self.memory.name} up to the next multiple of {min_align} "
+            "bytes, as it does on a GPU: what is read or written through it begins later than before."
+        )
+        return replace(moved, rounded=(says, gap != 0))
 
     def shifted(self, offset, alignment: int) -> Pointer:
-        return Pointer(self.memory, self.dtype, self.offset + offset, alignment, self.rows, swizzle=self.swizzle)
+        at = self.offset + offset
+        return Pointer(self.memory, self.dtype, at, alignment, self.rows, swizzle=self.swizzle, rounded=self.rounded)
 
 
 def pointer_at(dtype: DType, address, space=None, align=None) -> Pointer:
@@ -568,6 +580,11 @@ def scatter(flat, index, raw, width, lanes) -> None:
 def check(pointer: Pointer, first, width: int, lanes, op: Op, place: Place | None = None) -> None:
     """Raise for the first lane whose access is out of bounds or misaligned, or comes before the kernel ahead has ended."""
     memory = pointer.memory
+    if pointer.rounded is not None:
+        says, moved = pointer.rounded
+        used = group().active() if lanes is None else lanes.any(axis=-1)
+        if says not in STATE.run.notes and (moved & used).any():
+            STATE.run.notes.append(says)
     if STATE.group is not None and memory.space is Space.GMEM:
         if STATE.group.early is not None:
             _check_early(memory, STATE.group, lanes, op)

@@ -305,6 +305,19 @@ def test_a_race_in_the_package_s_helper_is_drawn_and_begins_at_the_reader_s_line
     assert title == "A race: " + " against ".join(line.where for line in inside)
 
 
+def test_align_rounds_the_address_up_and_a_tensor_behind_it_says_so():
+    """CuTe DSL 4.8.1 compiles (x.iterator + 1).align(16) to (x + 4 + 15) & -16."""
+    out = np.zeros(32, np.float32)
+    run = simulate(k.moved_by_align, LANES, out)
+    (observation,) = run.observations
+    np.testing.assert_array_equal(out, 4 + LANES % 4)
+    assert run.ok and observation.startswith("found.py:")
+    assert "align(16) moved a pointer to x up to the next multiple of 16 bytes, as it does on a GPU" in observation
+    run = simulate(k.boundary_by_align, LANES, out)
+    np.testing.assert_array_equal(out, 12 + LANES)
+    assert run.ok and not run.observations  # the address is asked for, and nothing is read there
+
+
 def test_asynchronous_copies_of_some_lanes_without_a_predicate():
     x, out = np.arange(256, dtype=np.float32).reshape(32, 8).T, np.full((32, 8), -1, np.float32).T
     for check in (True, False):

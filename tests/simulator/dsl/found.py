@@ -558,3 +558,19 @@ class TwoBlockReduces:
         largest = reduce.block_reduce(x[tidx], cute.arch.fmax, buffer)
         total = reduce.block_reduce(largest + x[tidx], operator.add, buffer)
         out[tidx] = total
+
+
+@one_warp
+@cute.kernel
+def moved_by_align(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    four = cute.make_tensor((x.iterator + 1).align(16), cute.make_layout(4))
+    out[tidx] = four[tidx % 4]
+
+
+@one_warp
+@cute.kernel
+def boundary_by_align(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    here = x.iterator + 1
+    out[tidx] = cutlass.Float32(here.align(16).toint() - here.toint()) + x[tidx]
