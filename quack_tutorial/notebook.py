@@ -3,6 +3,7 @@
 | function   | what it gives                                                                             |
 |------------|-------------------------------------------------------------------------------------------|
 | `check`    | a sentence: right, or where the largest error is and what stood there                      |
+| `judge`    | an exercise's verdict on a simulated run: right, or not yet and why                        |
 | `time`     | a kernel's time on this machine's GPU, beside a copy and the datasheet; elsewhere a sentence |
 | `recorded` | the recorded speeds of one operation, dtype and size, with device and date                  |
 
@@ -28,10 +29,27 @@ def check(result, wanted, tolerance=None) -> bool:
     with the result's dtype: for float32 1e-5 of the largest finite magnitude of `wanted`, for float16 2e-3, for bfloat16 1e-2,
     for integers 0.
     """
+    right, said = _compared(result, wanted, tolerance)
+    print(textwrap.fill(f"{'Right' if right else 'Wrong'}: {said}", WIDTH))
+    return right
+
+
+def judge(run, result, wanted, tolerance=None) -> bool:
+    """Say "right", or "not yet" and why: the simulated `run` has findings, or `check` would call `result` wrong."""
+    right, said = _compared(result, wanted, tolerance)
+    if not run.ok:
+        right, said = False, "see what the simulator found."
+    elif not right:
+        said = f"the numbers are not the wanted ones. {said}"
+    print("right" if right else textwrap.fill(f"not yet: {said}", WIDTH))
+    return right
+
+
+def _compared(result, wanted, tolerance) -> tuple[bool, str]:
+    """Whether `result` is within tolerance of `wanted`, and a sentence on the largest error."""
     dtype, got, want = _dtype(result), _numbers(result), _numbers(wanted)
     if got.shape != want.shape:
-        print(f"Wrong: the result has shape {got.shape}, {want.shape} is wanted.")
-        return False
+        return False, f"the result has shape {got.shape}, {want.shape} is wanted."
     finite = np.isfinite(want)
     largest = float(np.abs(want[finite]).max(initial=0.0))
     allowed = np.broadcast_to(
@@ -42,13 +60,11 @@ def check(result, wanted, tolerance=None) -> bool:
     error = np.where(np.isnan(error), np.inf, error)
     wrong = error > allowed
     if not wrong.any():
-        print(f"Right: all {got.size:,} numbers; largest error {error.max(initial=0.0):.2g}.")
-        return True
+        return True, f"all {got.size:,} numbers; largest error {error.max(initial=0.0):.2g}."
     at = np.unravel_index(np.argmax(np.where(wrong, error, -1.0)), got.shape)
     place = f" at {tuple(map(int, at))}" if at else ""
     worst = f"The worst is{place}: {got[at]:.9g}, and {want[at]:.9g} is wanted."
-    print(textwrap.fill(f"Wrong: {int(wrong.sum()):,} of {got.size:,} numbers. {worst}", WIDTH))
-    return False
+    return False, f"{int(wrong.sum()):,} of {got.size:,} numbers. {worst}"
 
 
 @dataclass(frozen=True)

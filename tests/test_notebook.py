@@ -1,5 +1,7 @@
 """What a notebook's cell asks in one line: check, time, recorded; and the dynamic way to launch."""
 
+from types import SimpleNamespace as Namespace
+
 import numpy as np
 import pytest
 
@@ -32,6 +34,18 @@ def test_check_is_exact_for_integers_and_takes_a_tolerance(capsys):
 def test_check_takes_torch_tensors():
     torch = pytest.importorskip("torch")
     assert qt.check(torch.ones(3, dtype=torch.bfloat16), torch.ones(3, dtype=torch.float64) * 1.004)
+
+
+def test_judge_says_why_not_yet(capsys):
+    run = Namespace(ok=True)
+    assert qt.judge(run, np.ones(2), np.ones(2)) and not qt.judge(run, np.array([1, 3]), np.array([1, 2]))
+    wrong = Namespace(ok=False)
+    assert not qt.judge(wrong, np.ones(2), np.ones(2))
+    right, differs, *more, found = capsys.readouterr().out.splitlines()
+    assert right == "right" and found == "not yet: see what the simulator found."
+    assert " ".join([differs, *more]) == (
+        "not yet: the numbers are not the wanted ones. 1 of 2 numbers. The worst is at (1,): 3, and 2 is wanted."
+    )
 
 
 def test_without_a_gpu_a_kernel_is_not_timed_and_says_why():
