@@ -185,6 +185,11 @@ def _explained(error, function, args) -> Exception:
 
     module = getattr(function, "__module__", None) or type(function).__module__
     name = getattr(function, "__name__", type(function).__name__)
+    if function is len and len(args) == 1 and isinstance(args[0], Tensor):
+        x = getattr(args[0].pointer.memory, "name", "x")
+        return fail(
+            "language", f"a tensor has no len(): {x}.shape[0] is its first extent, cute.size({x}) counts its elements"
+        )
     python = function in INSTEAD if isinstance(function, (type, types.BuiltinFunctionType)) else False
     if any(isinstance(x, (Value, TensorSSA)) for x in args) and (python or module in ("math", "numpy")):
         instead = INSTEAD[function] if python else f"cute.math.{name}(x)"
@@ -402,9 +407,19 @@ def check_types(name: str, x, y) -> None:
     if tx is not ty or vectors[0] != vectors[1] or (all(vectors) and x.a.shape[-1] != y.a.shape[-1]):
         raise fail(
             "language",
-            f"{name} changes type in a dynamic `if` or loop: {_kind(y)} and {_kind(x)}; give it one type, for example "
-            f"cutlass.{tx if tx.is_float else ty}(...) at its first assignment",
+            f"{name} changes type in a dynamic `if` or loop: {_kind(y)} and {_kind(x)}; {_one_type(x, y)}",
         )
+
+
+def _one_type(x, y) -> str:
+    """How two numbers of different types, one of which a name has before a join, come to one type."""
+    if isinstance(x, TensorSSA) or isinstance(y, TensorSSA):
+        return "give it one type"
+    for number, other in ((x, y), (y, x)):
+        if not isinstance(number, Value) and (type_of(other).is_float or not type_of(number).is_float):
+            return f"Python's {number} counts as {type_of(number)}: write cutlass.{type_of(other)}({number})"
+    wanted, given = (type_of(x), type_of(y)) if type_of(x).is_float else (type_of(y), type_of(x))
+    return f"give it one type, for example cutlass.{wanted}(...) where it is {given}"
 
 
 class Branch:

@@ -667,7 +667,7 @@ def _out_of_bounds(pointer, index, width, bad, op, known: Place | None):
     if memory.space is Space.GMEM:
         where = memory.coordinate(at) if known is None else known.coordinate(shape, *place)
         place_text = f"{memory.name}[{', '.join(map(str, where))}]; {memory.name} is {_shape(memory.shape)}"
-        advice = "Is the row or column predicate missing?"
+        advice = _advice(where, thread, memory.name, known is not None)
     else:
         place_text = f"word {at - memory.start // size} of {memory.name}; it has {memory.nbytes // size}"
         advice = "Is the buffer large enough, and the index right?"
@@ -679,6 +679,20 @@ def _out_of_bounds(pointer, index, width, bad, op, known: Place | None):
         addresses=(at,),
         count=count,
     )
+
+
+def _advice(where: tuple, thread: int, name: str, known: bool) -> str:
+    """What to ask of an access to a tensor outside its shape; `known` says that its coordinate is the tensor's own."""
+    if min(where) < 0:
+        return "Indices do not count from the end."
+    if not known:
+        return f"It was made over {name} with a layout of its own: does that reach too far, or is a predicate missing?"
+    if thread == 0:
+        return (
+            "Even the block's first thread is outside: are the grid, the layout and the tile's coordinate right, or does a loop "
+            "lack its predicate?"
+        )
+    return "Is the row or column predicate missing?"
 
 
 def _misaligned(pointer, index, width, bad, op, base):

@@ -229,6 +229,16 @@ class Tensor:
         pointer, offsets, place = self._element(coord)
         return Value(self.dtype, read(pointer, offsets, place=place)[..., 0])
 
+    def __iter__(self):
+        """One element after the other, and no end: as in the DSL, where sum(tensor) is traced for ever."""
+        for i in range(la.size(self.layout)):
+            yield self[i]
+        raise fail(
+            "language",
+            f"iterating over a tensor, here of {la.size(self.layout)} elements, does not end in the DSL. Loop over its indices; "
+            "a sum is .load().reduce(cute.ReductionOp.ADD, 0.0, 0)",
+        )
+
     def _reachable(self) -> None:
         """The DSL has no plain loads and stores of another block's shared memory."""
         if self.pointer.rows is not None:

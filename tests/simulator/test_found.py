@@ -318,6 +318,36 @@ def test_align_rounds_the_address_up_and_a_tensor_behind_it_says_so():
     assert run.ok and not run.observations  # the address is asked for, and nothing is read there
 
 
+@pytest.mark.parametrize(
+    ("kernel", "says"),
+    [
+        (k.counts_from_the_end, "at x[-1]; x is (32,). Indices do not count from the end."),
+        (
+            k.tile_past_the_end,
+            "at x[32]; x is (32,). Even the block's first thread is outside: are the grid, the layout and",
+        ),
+        (
+            k.layout_past_the_end,
+            "at x[32]; x is (32,). It was made over x with a layout of its own: does that reach too far",
+        ),
+        (k.sums_a_tensor, "iterating over a tensor, here of 3 elements, does not end in the DSL."),
+        (
+            k.python_int_in_if,
+            "changes type in a dynamic `if` or loop: Float32 and Int32; Python's -1 counts as Int32: write ",
+        ),
+        (
+            k.float_in_loop,
+            "changes type in a dynamic `if` or loop: Int32 and Float32; give it one type, for example cutlass.",
+        ),
+        (k.len_of_a_tensor, "a tensor has no len(): x.shape[0] is its first extent, cute.size(x) counts its elements"),
+    ],
+    ids=lambda x: getattr(x, "__name__", ""),
+)
+def test_a_report_asks_what_fits_the_mistake(kernel, says):
+    (finding,) = simulate(kernel, LANES, np.zeros(32, np.float32)).findings
+    assert says in finding.message and "# here" in finding.lines[0].text
+
+
 def test_asynchronous_copies_of_some_lanes_without_a_predicate():
     x, out = np.arange(256, dtype=np.float32).reshape(32, 8).T, np.full((32, 8), -1, np.float32).T
     for check in (True, False):

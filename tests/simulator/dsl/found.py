@@ -574,3 +574,63 @@ def boundary_by_align(x: cute.Tensor, out: cute.Tensor):
     tidx, _, _ = cute.arch.thread_idx()
     here = x.iterator + 1
     out[tidx] = cutlass.Float32(here.align(16).toint() - here.toint()) + x[tidx]
+
+
+@one_warp
+@cute.kernel
+def counts_from_the_end(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    out[tidx] = x[-1 - tidx]  # here
+
+
+@one_warp
+@cute.kernel
+def tile_past_the_end(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    tile = cute.local_tile(x, (16,), (2,))
+    out[tidx] = tile[tidx % 16]  # here
+
+
+@one_warp
+@cute.kernel
+def layout_past_the_end(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    every_other = cute.make_tensor(x.iterator, cute.make_layout(32, stride=2))
+    out[tidx] = every_other[tidx]  # here
+
+
+@one_warp
+@cute.kernel
+def sums_a_tensor(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    tXrX = cute.make_rmem_tensor(3, cutlass.Float32)
+    tXrX.fill(1.0)
+    out[tidx] = sum(tXrX)  # here
+
+
+@one_warp
+@cute.kernel
+def python_int_in_if(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    sign = cutlass.Float32(1.0)
+    if tidx < 16:  # here
+        sign = -1
+    out[tidx] = sign
+
+
+@one_warp
+@cute.kernel
+def float_in_loop(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    total = cutlass.Int32(0)
+    for i in range(2):  # here
+        total = total + x[tidx]
+    out[tidx] = cutlass.Float32(total)
+
+
+@one_warp
+@cute.kernel
+def len_of_a_tensor(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    if tidx < len(x):  # here
+        out[tidx] = x[tidx]
