@@ -1,6 +1,6 @@
 """`strides`: sliders for how a warp's lanes lie apart, and the requests, sectors and used bytes that follow, computed in the page.
 
-Lane l reads `vector` elements of `element` bytes, `stride` vectors behind those of lane l - 1; lane 0 begins `offset` elements
+Each lane reads `vector` elements of `element` bytes, `stride` vectors behind the lane before it; lane 0 begins `offset` elements
 behind a boundary of 128 bytes. Where that is no multiple of the vector, the copy takes more requests, as wide as it allows.
 The rule is `count` here and in `stride_explorer.js`; a test compares the two, and the package's count of a trace.
 """

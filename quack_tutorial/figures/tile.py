@@ -106,6 +106,17 @@ class TileFigure:
         row, column = self.holder[t, v]
         return Frame(sentence(t, v, row, column), roles, ("",) * thread.size)
 
+    def words(self) -> list[str]:
+        """The tile for who does not see it: a line a thread, its elements in the order of its values."""
+        lines = {}
+        for (thread, value), (row, column) in sorted(self.holder.items())[:MOST_IN_TABLE]:
+            lines.setdefault(thread, []).append(f"value {value} (row {row}, column {column})")
+        shown = [f"thread {thread}: {', '.join(held)}" for thread, held in lines.items()]
+        return shown + [f"and so on, to thread {self.threads - 1}"] * (len(self.holder) > MOST_IN_TABLE)
+
+    def __repr__(self) -> str:
+        return "\n".join([self.title, *self.words()])
+
     def key(self):
         """What is in the boxes."""
         if self.table_shown:
@@ -118,7 +129,7 @@ class TileFigure:
         controls = slider("Thread", data["threads"], thread, str(thread)) + slider(
             "Value", data["values"], value, str(value)
         )
-        says = f"{self.title}. Rows and columns of the tile, each element with its thread and value."
+        says = f"{self.title}. {'; '.join(self.words())}."
         picture = (
             f'<div class="qt-wide" style="min-width:{scene.width}px">{svg(scene, frame, (), says)}</div>'
             f'<div class="qt-narrow" style="max-width:{scene.narrow.width}px">{svg(scene.narrow, frame, (), says)}</div>'

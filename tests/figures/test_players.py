@@ -650,6 +650,13 @@ def test_a_small_tile_has_a_table_of_the_other_direction():
     assert 'data-side="table"' not in figures.tv_layout(*np.indices((20, 16)))._repr_html_()
 
 
+def test_a_tile_is_told_in_words_too():
+    right, wrong = figures.tv_layout([[0, 0, 1, 1]], [[0, 1, 0, 1]]), figures.tv_layout([[0, 1, 0, 1]], [[0, 0, 1, 1]])
+    held = "thread 0: value 0 (row 0, column 0), value 1 (row 0, column 1)"
+    assert repr(right).splitlines()[1] == held and held in right._repr_html_() and held not in wrong._repr_html_()
+    assert repr(figures.tv_layout(*np.indices((20, 16)))).endswith("and so on, to thread 19")
+
+
 @pytest.mark.parametrize("shape", [(4, 8), (2, 16), (3, 20), (2, 32), (4, 40)])
 def test_a_wide_tile_comes_in_pieces_on_a_phone(shape):
     figure = figures.tv_layout(*np.indices(shape))

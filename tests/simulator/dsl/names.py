@@ -172,7 +172,7 @@ def copy_operations(x: cute.Tensor, out: cute.Tensor):
 @one_warp
 @cute.kernel
 def tiled_by_layout(x: cute.Tensor, out: cute.Tensor):
-    """x to out through a tiled copy made from a thread-value layout: lane l takes elements 2 l and 2 l + 1."""
+    """x to out through a tiled copy made from a thread-value layout: each lane takes elements 2 * lane and 2 * lane + 1."""
     tidx, _, _ = cute.arch.thread_idx()
     atom = cute.make_copy_atom(cute.nvgpu.CopyUniversalOp(), cutlass.Int32, num_bits_per_copy=64)
     tiled = cute.make_tiled_copy(atom, cute.make_layout((32, 2), stride=(2, 1)), (64,))
