@@ -96,10 +96,10 @@ def _split(source, file):
 def told_error(error):
     """The traceback of a cell's error as text, from the cell's own line on; a sentence more for what only a GPU has.
 
-    An error that says how a notebook shows it, as a lab's check does, is shown so.
+    Of an error that a notebook shows without a traceback, as a lab's check, what it says.
     """
     if hasattr(error, "_render_traceback_"):
-        return "\n".join(error._render_traceback_())
+        return str(error)  # in the page its lines are as long as the page is wide
     frame = error.__traceback__
     while frame is not None and frame.tb_frame.f_code.co_filename == __file__:
         frame = frame.tb_next

@@ -32,11 +32,13 @@ from __future__ import annotations
 import functools
 import importlib.util
 import os
+import textwrap
 import zlib
 from pathlib import Path
 from types import FunctionType
 
 FILES = ("lab.py", "lab.packed")  # a student's copy has the second
+COLUMNS = 84  # of an output in JupyterLab beside its file list; it breaks a longer line in the middle of a word
 
 
 def folders() -> dict:
@@ -89,7 +91,8 @@ class NotYet(AssertionError):
     """A check that fails; a notebook shows its sentence without a traceback, which would show our code and not the student's."""
 
     def _render_traceback_(self):
-        return str(self).splitlines()
+        said, *lines = str(self).splitlines()
+        return textwrap.wrap(said, COLUMNS, break_long_words=False, break_on_hyphens=False) + lines
 
 
 def check(name: str, answer, *parts: str, seed: int = 0) -> None:

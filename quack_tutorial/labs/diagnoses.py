@@ -27,7 +27,7 @@ and, for each of FUNCTIONS, which are checks of the same name, `predict(function
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -76,12 +76,16 @@ def judge(module, outcomes: list[Outcome]) -> list[Check]:
 
 
 def _of_functions(module, outcomes: list[Outcome]) -> dict:
-    by_check = {}
+    by_check, kinds = {}, set()
     for name in module.FUNCTIONS:
         here = [o for o in outcomes if o.case.target == name]
         raised = [f for o in here for f in o.findings]
         told = (Diagnosis(f.kind, f.message, tuple(map(evidence.plain_line, f.lines))) for f in raised)
-        by_check[name] = next(told, None) or (next(module.predict(name, here), None) if here else None)
+        mistake = next(told, None) or (next(module.predict(name, here), None) if here else None)
+        if mistake and mistake.kind in kinds:  # of another function: told besides that one's
+            mistake = replace(mistake, kind=f"{mistake.kind} in {name}")
+        kinds.add(mistake and mistake.kind)
+        by_check[name] = mistake
     return by_check
 
 
@@ -267,7 +271,7 @@ def scattered(outcome: Outcome, *names: str) -> Iterator[Diagnosis]:
             yield Diagnosis(
                 "traffic: scattered",
                 f"Each request of a warp to {name} touches {each:.3g} sectors of 32 bytes, where {least:.3g} hold what it asks "
-                "for: neighbouring lanes are far apart. Lane l should read beside lane l - 1, in every step.",
+                "for: neighbouring lanes are far apart. Each lane should read beside the lane before it, in every step.",
                 lines,
             )
 

@@ -23,7 +23,9 @@ RESULTS = Path("/autograder/results/results.json")  # where Gradescope looks
 def add_arguments(parser) -> None:
     """The command's words."""
     parser.add_argument("lab", choices=sorted(folders()), help="the lab")
-    parser.add_argument("file", type=Path, help="the submission: .py, .ipynb or MyST .md")
+    parser.add_argument(
+        "file", type=Path, nargs="?", help="the submission: .py, .ipynb or MyST .md (default LAB.ipynb)"
+    )
     parser.add_argument("--seed", type=int, default=0, help="of the inputs; a term can have its own (default 0)")
     parser.add_argument("--seconds", type=float, default=sandbox.SECONDS, help="time limit (default %(default)g)")
     parser.add_argument("--check", metavar="NAME", help="let the exit status say whether this check has its points")
@@ -35,6 +37,7 @@ def add_arguments(parser) -> None:
 
 def run(args) -> int:
     """Grade and print; returns the exit status."""
+    args.file = args.file or Path(f"{args.lab}.ipynb")
     if args.seed < 0 or not 0 < args.seconds < float("inf"):
         print("grade: --seed is not negative, --seconds is a number above 0", file=sys.stderr)
         return 2

@@ -22,15 +22,17 @@ from . import corpus, folders, lab, pack, student, targets
 README = """\
 # Labs
 
-Each folder is a lab. Open its notebook in JupyterLab (`jupyter lab` in this folder), fill in the cells that say
-`YOUR CODE HERE`, and run the cell below each: it says what is right, or what went wrong and in which of your lines. You can run
-the checks as often as you like. No GPU is needed, but for a race
-that one lab offers.
+Each folder is a lab. Open its notebook in JupyterLab (`jupyter lab` in this folder) and fill in the cells that say
+`YOUR CODE HERE`. Run each, then the check below it: it says what is right, or what went wrong and in which of your lines. Check as
+often as you like; after a change, run the changed cell again first. No GPU is needed, but for a race that one lab offers.
+
+`cell 5:31` is line 31 of the cell that JupyterLab numbers [5]; View, Show Line Numbers counts the lines for you.
 
 {labs}
 
 - The notebooks need Python 3.11 or newer with the package `quack-tutorial` and JupyterLab. Your instructor says where to get them.
-- The same checks from a terminal, in a lab's folder: `quack-tutorial grade LAB LAB.ipynb`.
+- The same checks on the notebook as it was saved: `!quack-tutorial grade LAB` in a cell of it, or the same without the `!` in a
+  terminal, in the lab's folder. Here `cell 5` is the fifth cell of code, which has that number after Restart Kernel and Run All.
 - The grade comes from the same checks, with other numbers and other sizes. An answer made for the numbers shown here will fail.
 - What you hand in may import cutlass, math and operator only, and each lab asks for your own kernel: one imported from the
   package is refused. Cells with plots and tests of your own can stay; they are left out.
@@ -149,5 +151,7 @@ def notebook(name: str, text: str) -> str:
     cells.metadata.pop("jupytext", None)
     for place, cell in enumerate(cells.cells):
         cell["id"] = hashlib.sha256(f"{name}/{place}".encode()).hexdigest()[:12]
+        if cell["cell_type"] == "code" and cell.metadata.get("nbgrader", {}).get("grade"):
+            cell.metadata["tags"] = ["raises-exception"]  # a check that fails does not keep Run All from the others
     cells.nbformat, cells.nbformat_minor = 4, 5
     return json.dumps(cells, indent=1, ensure_ascii=False) + "\n"

@@ -9,7 +9,7 @@ import re
 
 SOLUTION = ("### BEGIN SOLUTION", "### END SOLUTION")
 HIDDEN = ("### BEGIN HIDDEN TESTS", "### END HIDDEN TESTS")
-STUB = ("# YOUR CODE HERE", "raise RuntimeError('this cell is not filled in yet')")
+STUB = ("# YOUR CODE HERE", "raise RuntimeError('this cell is not filled in yet: replace this line')")
 PROSE_STUB = ("YOUR ANSWER HERE",)
 
 

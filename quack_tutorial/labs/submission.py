@@ -17,6 +17,8 @@ import sys
 import tokenize
 from types import FunctionType, ModuleType
 
+from quack_tutorial.simulator.context import display_name
+
 from .judgement import Refused
 from .permitted import BUILTINS, refusal
 
@@ -112,8 +114,8 @@ def error_at(error: BaseException, files: list) -> Refused:
     what = f"{type(error).__name__}: {error}".rstrip(": ")
     if where is None:
         return Refused("error", f"the submission stopped with {what}")
-    text = linecache.getline(*where).strip()
-    return Refused("error", f"{where[0]}:{where[1]}: {what}", ((*where, text),))
+    name, text = display_name(where[0]), linecache.getline(*where).strip()
+    return Refused("error", f"{name}:{where[1]}: {what}", ((name, where[1], text),))
 
 
 def _with_cause(refused: Refused, error, dropped: dict) -> Refused:

@@ -32,6 +32,8 @@ def _returned(function, case: Case) -> Outcome:
         return Outcome(case, {"answer": plain(function(*case.make))}, (), None, ())
     except MemoryError:
         raise
+    except KeyboardInterrupt as stopped:  # by the student, who means the other cases, too
+        raise error_at(stopped, [file]) from None
     except BaseException as error:
         told = error.diagnosis if isinstance(error, Refused) else error_at(error, [file]).diagnosis
         return Outcome(case, {"answer": None}, (_told(told, case.target),), None, ())
@@ -52,7 +54,8 @@ def plain(value, depth: int = 0):
     if value is None:
         raise Refused("wrong type", "the function returns nothing; does each path end with `return`?")
     raise Refused(
-        "wrong type", f"the function returns a {type(value).__name__}, and numbers or tuples of them are asked for"
+        "wrong type",
+        f"the function returns a value of type {type(value).__name__}; Python's numbers or tuples are asked for",
     )
 
 

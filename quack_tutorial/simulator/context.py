@@ -142,17 +142,13 @@ def display_name(file: str) -> str:
 
 
 def cell_name(file: str) -> str:
-    """`cell N` for the source file that a notebook's kernel gave its Nth cell, by which the page numbers it too."""
+    """`cell N` for the source file that a notebook's kernel gave its Nth cell: the number in brackets beside it."""
     try:
         from IPython import get_ipython
 
-        shell = get_ipython()
-        for number, name in enumerate(shell.compile._filename_map and shell.user_ns["In"]):
-            if name and shell.compile.get_code_name(name, name, number) == file:
-                return f"cell {number}"
+        return f"cell {get_ipython().compile._filename_map[file]}"  # of its last run
     except Exception:
-        pass
-    return "cell"
+        return "cell"
 
 
 def here() -> Line:

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -168,8 +169,39 @@ def test_an_error_in_a_helper_is_told_at_the_helpers_line():
 def test_a_failed_check_is_a_sentence_without_a_traceback():
     with pytest.raises(labs.NotYet) as raised:
         labs.check("block-reduce", least_bytes, "least_bytes")
-    assert raised.value._render_traceback_() == str(raised.value).splitlines()
+    shown = raised.value._render_traceback_()
+    assert " ".join(shown) == str(raised.value) and max(map(len, shown)) <= labs.COLUMNS
     assert str(raised.value).startswith("least_bytes: least_bytes(1, 1) returns 8: one output of two")
+
+
+def test_a_sentence_is_broken_between_words_and_a_source_line_nowhere():
+    line = "    cell 5:33:  " + "x" * labs.COLUMNS
+    told = labs.NotYet("order: " + "a race of shared-memory words " * 9 + "\n" + line)
+    *sentence, last = told._render_traceback_()
+    assert last == line and len(sentence) > 2 and {word for part in sentence for word in part.split()} == {
+        "order:", "a", "race", "of", "shared-memory", "words"}  # fmt: skip
+
+
+def test_an_error_in_a_notebooks_function_names_the_cell_by_its_number(monkeypatch):
+    compiler = pytest.importorskip("IPython.core.compilerop").CachingCompiler()
+    monkeypatch.setattr("IPython.get_ipython", lambda: SimpleNamespace(compile=compiler))
+    source, namespace = "def least_bytes(M, N):\n    return 4 * m * N\n", {}
+    for number in (5, 7):  # the cell's last run counts
+        exec(compile(source, compiler.cache(source, number), "exec"), namespace)
+    with pytest.raises(labs.NotYet, match="least_bytes: cell 7:2: NameError: name 'm' is not defined\n    cell 7:2: "):
+        labs.check("block-reduce", namespace["least_bytes"], "least_bytes")
+
+
+def test_one_interrupt_stops_a_check_of_many_cases():
+    calls = []
+
+    def least_bytes(M, N):
+        calls.append(M)
+        raise KeyboardInterrupt
+
+    with pytest.raises(labs.NotYet, match="KeyboardInterrupt"):
+        labs.check("block-reduce", least_bytes, "least_bytes")
+    assert len(calls) == 1
 
 
 def least_bytes(M, N):
@@ -249,6 +281,24 @@ def test_the_command_gives_json_and_an_exit_status(tmp_path, capsys):
     assert [line["text"] for line in diagnosis["lines"]][0] == "sMax[warp] = value"
     assert cli.main(["grade", "block-reduce", str(tmp_path / "none.py")]) == 2
     assert "cannot read" in capsys.readouterr().err
+
+
+def test_without_a_file_the_labs_notebook_here_is_graded(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["grade", "block-reduce"]) == 2
+    assert "cannot read block-reduce.ipynb" in capsys.readouterr().err
+    cells = [{"cell_type": "code", "source": RIGHT}]
+    (tmp_path / "block-reduce.ipynb").write_text(json.dumps({"cells": cells}), encoding="utf-8")
+    assert cli.main(["grade", "block-reduce", "--no-compile"]) == 0
+    assert capsys.readouterr().out.startswith("block-reduce.ipynb: 11 of 11 points")
+
+
+def test_one_kind_of_mistake_in_two_functions_is_told_of_both():
+    text = "def softmax_bytes(M, N, itemsize):\n    return m\ndef time_us(nbytes, gb_s):\n    return n\n"
+    report = grade("floor", "answer.py", text)
+    told = {d.kind: d.message for d in report.diagnoses}
+    assert told["error"].startswith("answer.py:2: NameError: name 'm'")
+    assert told["error in time_us"].startswith("answer.py:4: NameError: name 'n'")
 
 
 def test_a_report_that_nobody_reads_to_its_end_or_in_another_encoding(tmp_path):

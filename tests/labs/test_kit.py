@@ -44,6 +44,13 @@ def test_a_release_holds_these_files_and_no_others(released):
     }
 
 
+def test_a_check_that_fails_does_not_keep_run_all_from_the_others(released, name):
+    cells = json.loads((released / name / f"{name}.ipynb").read_text(encoding="utf-8"))["cells"]
+    tagged = {"labs.check(" in "".join(cell["source"]) for cell in cells if cell["metadata"].get("tags")}
+    checks = [cell["metadata"].get("tags") for cell in cells if "labs.check(" in "".join(cell["source"])]
+    assert tagged == {True} and checks == [["raises-exception"]] * len(lab(name).CHECKS)
+
+
 def test_nothing_leaks(released, name, folder):
     master = (folder / f"{name}.md").read_text(encoding="utf-8")
     secret = student.solution_lines(master)
