@@ -127,7 +127,7 @@ LOSSES = (
                                          - SMOOTHING * parts(c)[0].sum(axis=1, keepdims=True))[:, 0],
      "It is as if the tenth were given to each column, not shared among them: the mean is the sum over N."),
     ("target in the wrong place", by_lane,
-     "It is as if the lane's number were the column: lane l has columns l, l + 32, and so on; only one of them is the target."),
+     "It is as if the lane's number were the column: each lane has columns lane, lane + 32, ...; only one of them is the target."),
     ("target forgotten", loss_with(logit=0),
      "The target's logit never comes in: which lane has it, and do the others learn of it?"),
 )  # fmt: skip
