@@ -22,7 +22,7 @@ from multiprocessing import get_context
 from quack_tutorial import compiler, kernel_cache
 from quack_tutorial.bench import ours, plain_tile
 from quack_tutorial.bench.command import numbers
-from quack_tutorial.bench.operations import OPERATIONS, expected_cells, named, requested_dtypes, slug
+from quack_tutorial.bench.operations import ITEM_BYTES, OPERATIONS, expected_cells, named, requested_dtypes, slug
 from quack_tutorial.kernels.tuned.config import candidates
 
 
@@ -42,7 +42,7 @@ def jobs(args) -> list[tuple]:
 
 def tried_at(operation: str, dtype: str, N: int) -> list:
     """What a sweep of rows of N tries."""
-    return candidates(operation, 8 * ours.ITEM_BYTES[dtype], N, ours.contiguous_rows(dtype, N).rows)
+    return candidates(operation, 8 * ITEM_BYTES[dtype], N, ours.contiguous_rows(dtype, N).rows)
 
 
 def start(folder: str) -> None:

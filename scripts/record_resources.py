@@ -17,11 +17,11 @@ from pathlib import Path
 
 from quack_tutorial import compiler
 from quack_tutorial.bench import ours
-from quack_tutorial.bench.operations import LADDER_SIZES, named
+from quack_tutorial.bench.operations import ITEM_BYTES, LADDER_SIZES, OPERATIONS, named
+from quack_tutorial.bench.our_launches import FINAL
 from quack_tutorial.records import compiled
 
 DTYPES = ("float32", "bfloat16")
-TENSORS = {"rmsnorm backward": 2, "layernorm backward": 2}  # that are read by tiles; of the others, one
 STAGES = {"pipelined": 2}  # tiles of each in shared memory, where a version has more than one
 
 
@@ -35,7 +35,7 @@ def entry(operation, version, dtype, N) -> dict | None:
     found = compiler.resources(text)
     threads = threads_of(kernel)
     rows, columns = getattr(kernel, "tiler", (1, threads))
-    tile = TENSORS.get(operation, 1) * rows * min(columns, N) * ours.ITEM_BYTES[dtype]
+    tile = int(OPERATIONS[operation].pattern[0]) * rows * min(columns, N) * ITEM_BYTES[dtype]
     return {
         "operation": operation,
         "version": version,
@@ -62,20 +62,21 @@ def ptxas_version() -> str:
 
 
 def main() -> int:
+    ladders = {name: operation.ladder for name, operation in OPERATIONS.items() if operation.ladder}
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("operations", nargs="*", help=f"default: {', '.join(ours.LADDERS)}")
+    parser.add_argument("operations", nargs="*", help=f"default: {', '.join(ladders)}")
     parser.add_argument("--out", type=Path, default=compiled.FILE)
     args = parser.parse_args()
     problem = compiler.dsl_problem() or (None if shutil.which("ptxas") else "ptxas is not installed")
     if problem:
         print(f"record_resources: {problem}", file=sys.stderr)
         return 1
-    operations = [named(operation) for operation in args.operations] or list(ours.LADDERS)
+    operations = [named(operation) for operation in args.operations] or list(ladders)
     old = json.loads(args.out.read_text())["entries"] if args.out.exists() else []
     entries = [held for held in old if held["operation"] not in operations]
     for operation in operations:
-        for version in ours.versions(operation):
-            if version == ours.FINAL:
+        for version in ladders.get(operation, ()):
+            if version == FINAL:
                 continue
             found = [entry(operation, version, dtype, N) for dtype in DTYPES for N in LADDER_SIZES]
             entries += [one for one in found if one]

@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 from statistics import median
 
-from quack_tutorial.bench.ours import ITEM_BYTES
+from quack_tutorial.bench.our_launches import ITEM_BYTES
 from quack_tutorial.kernels.tuned.config import (
     LEAST_CLUSTER_BYTES,
     TENSORS,

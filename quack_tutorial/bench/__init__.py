@@ -2,11 +2,12 @@
 
 | module          | what it holds                                                                            |
 |-----------------|------------------------------------------------------------------------------------------|
-| `operations`    | the table of operations: bytes, inputs, tolerance, providers, cells                        |
-| `formulas`      | each operation as torch spells it                                                        |
-| `ours`          | how our kernels are set up, the ladders, and the PTX of what is timed                    |
-| `peers`         | how each other implementation is set up                                                  |
-| `public`        | the calls that a torch user makes of each library, for `bench --public`                  |
+| `operations`    | the table of operations: a module a family, with all that is of it alone                 |
+| `operation`     | a row of that table                                                                      |
+| `our_launches`  | what our kernels are compiled for, how they are launched, and ladders                    |
+| `ours`          | our kernels by name, and the PTX of what is timed                                        |
+| `peers`         | torch compiled and differentiated, cuDNN, and the calls that a torch user makes          |
+| `public`        | the series of such calls, for `bench --public`                                           |
 | `plain_kernels` | the vector kernels (read, copy, add) that a ceiling is the fastest of                    |
 | `plain_tile`    | our kernels' own tiles without the arithmetic, for the ceilings as well                  |
 | `ceilings`      | the ceiling of one size: the best of those kernels, found by a sweep                     |

@@ -1,4 +1,4 @@
-"""How the other implementations are set up, each as its authors would have it.
+"""How the other implementations are set up, each as its authors would have it: what an operation's module calls.
 
 | provider                | what it is                                                                                 |
 |-------------------------|--------------------------------------------------------------------------------------------|
@@ -15,7 +15,8 @@
 A setup function takes the inputs of a cell and returns a callable on such inputs that gives the output or outputs. All
 are captured in CUDA graphs, so that no host time counts. A callable may have
 
-- `prepare(*inputs)`: what must have happened to a set of inputs before the first call, untimed; autograd's forward pass;
+- `prepare(*inputs)`: what must have happened to a set of inputs before the first call, untimed: autograd's forward
+  pass;
 - `judged(*inputs)`: the inputs that its result belongs to, where its own forward pass gave it one of them;
 - `fresh(*inputs)`: a call on copies of the inputs, for one that writes over them: its result is checked in place of the
   graph's.
@@ -25,22 +26,30 @@ so "compile tuned" is what the advice asks for; "compile" is compiled in the sam
 (options={"triton.multi_kernel": 0}, everything else at its default). That way all providers of a cell share a process.
 What a peer chooses by timing is timed in that process: compiled code may come from an earlier one, choices may not (so
 autotune_local_cache is off, and `WORKER_ENVIRONMENT` turns the rest off).
-Liger's cross-entropy functions wait for the GPU to count targets, which a graph cannot hold: its kernel is launched as
-they do, with the count known. It computes the gradient with the loss, over the logits, so it has no backward of its own.
 """
 
 from __future__ import annotations
 
 import functools
 import types
+from importlib import import_module
 
-from quack_tutorial.bench.formulas import EPS, IGNORE_INDEX
+from quack_tutorial.bench.operation import EPS
 
 MULTI_KERNEL = "TORCHINDUCTOR_MULTI_KERNEL"
 WORKER_ENVIRONMENT = {
     MULTI_KERNEL: "1",
     "TORCHINDUCTOR_DISABLE_MULTI_KERNEL_CACHE": "1",
     "QUACK_FORCE_CACHE_UPDATE": "1",
+}
+# provider -> the distributions whose versions a record names
+PACKAGES = {
+    "ours": ("nvidia-cutlass-dsl",),
+    "eager": ("torch",),
+    "compile": ("torch", "triton"),
+    "quack": ("quack-kernels", "nvidia-cutlass-dsl"),
+    "liger": ("liger-kernel", "triton"),
+    "cudnn": ("nvidia-cudnn-frontend",),
 }
 
 
@@ -152,241 +161,62 @@ def autograd_fused(forward, compiler=lambda function: function):
     return setup
 
 
-# QuACK ---------------------------------------------------------------------------------------------------------------
-
-
-def quack_softmax(x):
-    """Set up quack.softmax's forward."""
-    from quack.softmax import softmax_fwd
-
-    return softmax_fwd
-
-
-def quack_softmax_backward(y, dy):
-    """Set up what quack.softmax's backward calls."""
-    from quack.softmax import softmax_bwd
-
-    return lambda y, dy: softmax_bwd(dy, y)
-
-
-def quack_rmsnorm(x, w):
-    """Set up quack.rmsnorm's forward."""
-    from quack.rmsnorm import rmsnorm_fwd
-
-    return lambda x, w: rmsnorm_fwd(x, w, eps=EPS)[0]
-
-
-def quack_rmsnorm_tuned(x, w):
-    """Set up QuACK's autotuned RMSNorm; the first call tunes, which takes a while."""
-    import torch
-    from quack.rmsnorm import rmsnorm_fwd_tuned
-
-    def call(x, w):
-        out = torch.empty_like(x)
-        rmsnorm_fwd_tuned(x, w, out, eps=EPS)
-        return out
-
-    call(x, w)
-    return call
-
-
-def quack_rmsnorm_backward(x, w, dy, rstd):
-    """Set up what quack.rmsnorm's backward calls."""
-    from quack.rmsnorm import rmsnorm_bwd
-
-    return lambda x, w, dy, rstd: rmsnorm_bwd(x, w, dy, rstd)[:2]
-
-
-def quack_rmsnorm_backward_tuned(x, w, dy, rstd):
-    """Set up QuACK's autotuned RMSNorm backward, with the sum that its untuned one takes of the parts of dw."""
-    import torch
-    from quack.rmsnorm import rmsnorm_bwd_tuned
-    from quack.rmsnorm_config import get_sm_count
-
-    parts = get_sm_count(x.shape[1], x.device)
-
-    def call(x, w, dy, rstd):
-        dx = torch.empty_like(x)
-        dw_parts = torch.empty(parts, x.shape[1], dtype=torch.float32, device=x.device)
-        rmsnorm_bwd_tuned(x, w, dy, rstd, dx, dw_parts, has_dw_partial=True)
-        return dx, dw_parts.sum(dim=0).to(w.dtype)
-
-    call(x, w, dy, rstd)
-    return call
-
-
-def quack_layernorm(x, w, b):
-    """Set up quack.rmsnorm's LayerNorm forward, which has no backward."""
-    return _QuackLayerNorm()
-
-
-class _QuackLayerNorm:
-    """QuACK's LayerNorm takes float32 weights: those of each set of inputs are converted once, before anything is timed."""
-
-    def __init__(self):
-        self.converted = {}  # address of x -> weight and bias in float32
-
-    def prepare(self, x, w, b):
-        self.converted[x.data_ptr()] = w.float(), b.float()
-
-    def __call__(self, x, w, b):
-        from quack.rmsnorm import layernorm_fwd
-
-        return layernorm_fwd(x, *self.converted[x.data_ptr()], eps=EPS)
-
-
-def quack_cross_entropy(x, target):
-    """Set up quack.cross_entropy's forward."""
-    from quack.cross_entropy import cross_entropy_fwd
-
-    return lambda x, target: cross_entropy_fwd(x, target, ignore_index=IGNORE_INDEX)
-
-
-def quack_cross_entropy_backward(x, target, dloss, lse):
-    """Set up what quack.cross_entropy's backward calls."""
-    from quack.cross_entropy import cross_entropy_bwd
-
-    return lambda x, target, dloss, lse: cross_entropy_bwd(x, target, dloss, lse, ignore_index=IGNORE_INDEX)
-
-
-def quack_cross_entropy_fused(x, target):
-    """Set up quack's cross-entropy that gives the gradient with the loss."""
-    from quack.cross_entropy import cross_entropy_fwd
-
-    return lambda x, target: cross_entropy_fwd(x, target, ignore_index=IGNORE_INDEX, return_dx=True)
-
-
-# Liger ---------------------------------------------------------------------------------------------------------------
-
-
-def liger_softmax(x):
-    """Set up Liger's softmax."""
-    from liger_kernel.ops import LigerSoftmaxFunction
-
-    return LigerSoftmaxFunction.apply
-
-
-def liger_softmax_backward(y, dy):
-    """Set up what Liger's softmax calls backward, with the block size that its forward would have chosen."""
-    from liger_kernel.ops.softmax import _softmax_backward
-    from liger_kernel.ops.utils import calculate_settings
-
-    block, warps = calculate_settings(y.shape[1])
-    return lambda y, dy: _softmax_backward(dy, y, block, warps, y.shape[1] > block)
-
-
-def liger_rmsnorm(x, w):
-    """Set up Liger's RMSNorm with float32 arithmetic ("gemma")."""
-    from liger_kernel.ops import LigerRMSNormFunction
-
-    return lambda x, w: LigerRMSNormFunction.apply(x, w, EPS, 0.0, "gemma", False)
-
-
-def liger_rmsnorm_backward(x, w, dy, rstd):
-    """Set up what Liger's RMSNorm calls backward, in float32 arithmetic and not over dy."""
-    from liger_kernel.ops import rms_norm as liger
-    from liger_kernel.ops.utils import calculate_settings
-
-    block, warps = calculate_settings(x.shape[1])
-    gemma = liger._str_to_casting_mode["gemma"]
-    return lambda x, w, dy, rstd: liger.rms_norm_backward(dy, x, w, rstd, 0.0, gemma, block, warps, False, None)
-
-
-def liger_layernorm(x, w, b):
-    """Set up Liger's LayerNorm."""
-    from liger_kernel.ops.layer_norm import LigerLayerNormFunction
-
-    return lambda x, w, b: LigerLayerNormFunction.apply(x, w, b, EPS)
-
-
-def liger_layernorm_backward(x, w, dy, mean, rstd):
-    """Set up what Liger's LayerNorm calls backward; the bias takes no part in it but for its type."""
-    from liger_kernel.ops.layer_norm import layer_norm_backward
-
-    return lambda x, w, dy, mean, rstd: layer_norm_backward(dy, x, w, w, mean, rstd)
-
-
-def liger_cross_entropy(x, target):
-    """Set up Liger's cross-entropy kernel without gradients."""
-    return lambda x, target: _liger_cross_entropy(x, target, gradients=False)
-
-
-def liger_cross_entropy_fused(x, target):
-    """Set up Liger's cross-entropy kernel, which writes the gradient over the logits: each set of inputs gets a copy."""
-    return _LigerFused()
-
-
-class _LigerFused:
-    def __init__(self):
-        self.copies = {}  # address of x -> its copy, gradient and logits in turn
-
-    def prepare(self, x, target):
-        self.copies[x.data_ptr()] = x.clone()
-
-    def __call__(self, x, target):
-        copy = self.copies[x.data_ptr()]
-        return _liger_cross_entropy(copy, target, gradients=True), copy
-
-    def fresh(self, x, target):
-        copy = x.clone()
-        return _liger_cross_entropy(copy, target, gradients=True), copy
-
-
-def _liger_cross_entropy(x, target, gradients):
-    import torch
-    import triton
-    from liger_kernel.ops import cross_entropy as liger
-
-    rows, columns = x.shape
-    loss = torch.zeros(rows, dtype=x.dtype, device=x.device)
-    liger.liger_cross_entropy_kernel[(rows,)](
-        X_ptr=x,
-        X_stride=x.stride(0),
-        Y_ptr=target,
-        Y_stride=1,
-        weight_ptr=None,
-        loss_ptr=loss,
-        z_loss_ptr=None,
-        loss_stride=1,
-        token_accuracy_ptr=None,
-        token_accuracy_stride=0,
-        predicted_tokens_ptr=None,
-        predicted_tokens_stride=0,
-        n_cols=columns,
-        n_non_ignore=rows,
-        sum_non_ignore_weight=rows,
-        weight_sum=0.0,
-        ignore_index=IGNORE_INDEX,
-        lse_square_scale=0.0,
-        label_smoothing=0.0,
-        reduction="none",
-        softcap=None,
-        RETURN_Z_LOSS=False,
-        RETURN_TOKEN_ACCURACY=False,
-        RETURN_PREDICTED_TOKENS=False,
-        BLOCK_SIZE=min(liger.MAX_FUSED_SIZE, triton.next_power_of_2(columns)),
-        HAS_WEIGHT=False,
-        HAS_SOFTCAPPING=False,
-        HAS_GRADIENTS=gradients,
-        num_warps=32,
-    )
-    return loss
+def of_torch(forward, backward=None, arrange=None, eagerly=None):
+    """torch's providers of an operation: eager and compiled; backward: what autograd runs, and the formula compiled.
+
+    `eagerly` is torch's own call, where `forward` does not make it. `arrange` as in `autograd_backward`; without it
+    `backward` is a formula of forward and backward in one, as `autograd_fused`.
+    """
+    if backward is None:
+        return {
+            "eager": eager(eagerly or forward),
+            "compile": compiled(forward),
+            "compile tuned": compiled_tuned(forward),
+        }
+    autograd = functools.partial(autograd_backward, arrange=arrange) if arrange else autograd_fused
+    return {
+        "eager": autograd(eagerly or forward),
+        "compile": compiled(backward),
+        "compile tuned": compiled_tuned(backward),
+        "compile autograd": autograd(forward, compiler=compile_default),
+        "compile autograd tuned": autograd(forward, compiler=compile_tuned),
+    }
+
+
+# The calls that a torch user makes -----------------------------------------------------------------------------------
+
+
+def calls_of(formula, libraries, eagerly=None, arrange=None):
+    """Providers of a call, torch's spelling and what `libraries` make; with `arrange`, of the gradient of the call."""
+    made = {
+        "ours": libraries["ours"],
+        "eager": lambda: eagerly or formula,
+        "compile": lambda: compile_default(formula),
+        "compile tuned": lambda: compile_tuned(formula),
+        **libraries,
+    }
+    if arrange:
+        return {name: autograd_backward(make, arrange, lambda make: make()) for name, make in made.items()}
+    return {name: lambda *inputs, make=make: make() for name, make in made.items()}
+
+
+def function_of(module, name, *more, **options):
+    """Makes the function `name` of a module, with arguments to follow the tensors."""
+
+    def make():
+        function = import_module(module)
+        for part in name.split("."):
+            function = getattr(function, part)
+        return (lambda *tensors: function(*tensors, *more, **options)) if more or options else function
+
+    return make
 
 
 # cuDNN ---------------------------------------------------------------------------------------------------------------
 
 
-def cudnn_rmsnorm(x, w):
-    """Set up cuDNN's RMSNorm: every plan that heuristics A and fallback propose is built and tried, the quickest kept."""
-    return _cudnn_norm("rmsnorm", x, w)
-
-
-def cudnn_layernorm(x, w, b):
-    """Set up cuDNN's LayerNorm, as `cudnn_rmsnorm`."""
-    return _cudnn_norm("layernorm", x, w, b)
-
-
-def _cudnn_norm(name, x, *vectors):
+def cudnn_norm(name, x, *vectors):
+    """Set up cuDNN's norm `name`: each plan of heuristics A and fallback is built and tried, the quickest kept."""
     import cudnn
     import torch
 
@@ -468,14 +298,3 @@ def _rough_ms(call, inputs, times=5):
     end.record()
     end.synchronize()
     return start.elapsed_time(end) / times
-
-
-# provider -> the distributions whose versions a record names
-PACKAGES = {
-    "ours": ("nvidia-cutlass-dsl",),
-    "eager": ("torch",),
-    "compile": ("torch", "triton"),
-    "quack": ("quack-kernels", "nvidia-cutlass-dsl"),
-    "liger": ("liger-kernel", "triton"),
-    "cudnn": ("nvidia-cudnn-frontend",),
-}

@@ -5,10 +5,11 @@ them, its spread of rows over threads might be what moves memory faster; this on
 cells measured with it, it was the quickest plain kernel in a few.
 """
 
-from quack_tutorial.bench import ours
+from quack_tutorial.bench.operations import OPERATIONS
+from quack_tutorial.bench.our_launches import Rows, like, rows_of
 
 # operation -> matrices that are read, of the operations that have such a tile
-READS = {operation: row.tile_reads for operation, row in ours.OURS.items() if row.tile_reads}
+READS = {name: reads for name, operation in OPERATIONS.items() if (reads := operation.providers["ours"].tile_reads)}
 
 
 def name_of(config) -> str:
@@ -17,7 +18,7 @@ def name_of(config) -> str:
     return f"own tile, {config.threads_per_row} of {config.threads_per_block} threads, {config.blocks_per_row} blocks{launched}"
 
 
-def made(operation: str, r: ours.Rows):
+def made(operation: str, r: Rows):
     """(the kernel, its specs) for rows like `r`."""
     from quack_tutorial.kernels.tuned.tile_copy import TileCopy
 
@@ -29,11 +30,11 @@ def setup(operation: str, x):
     """(name, callable on the operation's inputs) for inputs like the first, `x`; compiles."""
     from quack_tutorial import compiler
 
-    kernel, specs = made(operation, ours.rows_of(x))
+    kernel, specs = made(operation, rows_of(x))
     run = compiler.compile_for(kernel, *specs)
 
     def call(*inputs):
-        out = ours.like(inputs[0])
+        out = like(inputs[0])
         run(inputs[0], inputs[1] if kernel.reads == 2 else None, out)
         return out
 

@@ -40,7 +40,7 @@ from quack_tutorial.bench.operations import (
     slug,
     words,
 )
-from quack_tutorial.bench.ours import ITEM_BYTES, contiguous_rows
+from quack_tutorial.bench.our_launches import ITEM_BYTES, contiguous_rows
 from quack_tutorial.kernels.tuned.config import label
 
 SCHEMA = 1

@@ -18,6 +18,7 @@ import torch
 from quack_tutorial.bench import ceilings, correctness, ours, timing
 from quack_tutorial.bench.measure import first_line
 from quack_tutorial.bench.operations import OPERATIONS, CellKey, bytes_moved
+from quack_tutorial.bench.our_launches import rows_of
 from quack_tutorial.bench.records import rounded
 from quack_tutorial.bench.statistics import median
 from quack_tutorial.bench.worker import serve
@@ -60,7 +61,7 @@ def measure_size(size: dict, configs, crashed=None, rounds=7, announce=lambda wh
             continue
         announce(name)
         try:
-            call = ours.callable_for(key.operation, "ours", ours.rows_of(first[0]), Config(*fields))
+            call = ours.callable_for(key.operation, "ours", rows_of(first[0]), Config(*fields))
             replay = timing.capture(call, inputs, short, pool)
             timing.poison_and_replay(replay)
             last = inputs[(short - 1) % slots]
@@ -110,9 +111,9 @@ def measure_size(size: dict, configs, crashed=None, rounds=7, announce=lambda wh
 def inputs_with(operation, key: CellKey, rows: str) -> tuple:
     """Inputs of a cell whose matrices start their rows at multiples of 16 bytes ("aligned") or anywhere ("congruent")."""
     inputs = operation.inputs(key.M, key.N, key.dtype)
-    if rows == "congruent" and ours.rows_of(inputs[0]).rows == "aligned":
+    if rows == "congruent" and rows_of(inputs[0]).rows == "aligned":
         inputs = tuple(apart(tensor) if tensor.dim() == 2 else tensor for tensor in inputs)
-    found = ours.rows_of(inputs[0]).rows
+    found = rows_of(inputs[0]).rows
     if found != rows:
         raise ValueError(f"rows of {key.N} {key.dtype} elements one after another are {found}, not {rows}")
     return inputs

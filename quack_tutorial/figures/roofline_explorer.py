@@ -16,55 +16,13 @@ from math import floor, log2, log10
 
 from quack_tutorial import hardware
 from quack_tutorial.bench import records
+from quack_tutorial.bench.operations import OPERATIONS
 
 from .charts import _origin, flat
 from .player import key_html, page, slider
 from .theme import LIGHT, SERIES, asset, variable
 
-# The steps that an element goes through.
-FORMULAS = {
-    "softmax": ("maximum", "subtraction", "exponential", "sum", "product"),
-    "softmax backward": ("product", "sum", "subtraction", "product"),
-    "rmsnorm": ("square", "sum", "product", "product with the weight"),
-    "rmsnorm backward": (
-        "x times 1/rms",
-        "dy times the weight",
-        "their product",
-        "its sum",
-        "x times the mean",
-        "subtraction",
-        "product with 1/rms",
-        "product for dw",
-        "sum of dw",
-    ),
-    "layernorm": (
-        "sum",
-        "subtraction of the mean",
-        "square",
-        "sum of squares",
-        "product with 1/deviation",
-        "product with the weight",
-        "addition of the bias",
-    ),
-    "layernorm backward": (
-        "subtraction of the mean",
-        "product with 1/deviation",
-        "dy times the weight",
-        "its sum",
-        "its product with x",
-        "sum of those",
-        "x times their mean",
-        "two subtractions, one",
-        "and the other",
-        "product with 1/deviation",
-        "product for dw",
-        "sum of dw",
-        "sum of db",
-    ),
-    "cross-entropy": ("maximum", "subtraction", "exponential", "sum"),
-    "cross-entropy backward": ("subtraction", "exponential", "subtraction of the target", "product"),
-    "cross-entropy fused": ("maximum", "subtraction", "exponential", "sum", "product", "subtraction of the target"),
-}
+FORMULAS = {name: operation.arithmetic for name, operation in OPERATIONS.items() if operation.arithmetic}
 DTYPES = ("float32", "bfloat16", "float16")
 PROVIDERS = ("ours", "quack", "compile", "liger", "eager")
 MARKS = (

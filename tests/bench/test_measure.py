@@ -12,8 +12,8 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from quack_tutorial.bench import measure, records, timing  # noqa: E402
 from quack_tutorial.bench.correctness import as_tuple  # noqa: E402
-from quack_tutorial.bench.formulas import softmax as softmax_torch  # noqa: E402
 from quack_tutorial.bench.operations import BEFORE, OPERATIONS, CellKey  # noqa: E402
+from quack_tutorial.bench.operations.softmax import formula as softmax_torch  # noqa: E402
 from tests.bench import synthetic  # noqa: E402
 
 KEY = CellKey("softmax", "float32", 64, 1000)

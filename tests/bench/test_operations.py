@@ -8,27 +8,36 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from quack_tutorial import compiler  # noqa: E402
-from quack_tutorial.bench import correctness, formulas, operations, ours, peers  # noqa: E402
-from quack_tutorial.bench.operations import OPERATIONS, CellKey, bytes_moved  # noqa: E402
+from quack_tutorial.bench import correctness, operations, our_launches, ours, peers  # noqa: E402
+from quack_tutorial.bench.operations import (  # noqa: E402
+    OPERATIONS,
+    CellKey,
+    bytes_moved,
+    copy,
+    cross_entropy,
+    layernorm,
+    rmsnorm,
+    softmax,
+)
 
 M, N = 24, 96
 FORMULAS = {
-    "copy": formulas.copy,
-    "softmax": formulas.softmax,
-    "softmax backward": formulas.softmax_backward,
-    "rmsnorm": formulas.rmsnorm,
-    "rmsnorm backward": formulas.rmsnorm_backward,
-    "layernorm": formulas.layernorm,
-    "layernorm backward": formulas.layernorm_backward,
-    "cross-entropy": formulas.cross_entropy,
-    "cross-entropy backward": formulas.cross_entropy_backward,
-    "cross-entropy fused": formulas.cross_entropy_fused,
+    "copy": copy.formula,
+    "softmax": softmax.formula,
+    "softmax backward": softmax.formula_backward,
+    "rmsnorm": rmsnorm.formula,
+    "rmsnorm backward": rmsnorm.formula_backward,
+    "layernorm": layernorm.formula,
+    "layernorm backward": layernorm.formula_backward,
+    "cross-entropy": cross_entropy.formula,
+    "cross-entropy backward": cross_entropy.formula_backward,
+    "cross-entropy fused": cross_entropy.formula_fused,
 }
 
 
 @pytest.fixture(autouse=True)
 def on_the_cpu(monkeypatch):
-    monkeypatch.setattr(operations, "DEVICE", "cpu")
+    monkeypatch.setattr("quack_tutorial.bench.operation.DEVICE", "cpu")
     torch.manual_seed(0)
 
 
@@ -38,7 +47,7 @@ def error(name, inputs, outputs):
 
 def test_the_bytes_of_inputs_are_known(monkeypatch):
     """Within what a weight has: a cell that goes round as many inputs as `timing` asks for is not taken for one of too few."""
-    monkeypatch.setattr(operations, "DEVICE", "meta")
+    monkeypatch.setattr("quack_tutorial.bench.operation.DEVICE", "meta")
     for name, operation in OPERATIONS.items():
         for key in operations.expected_cells(name):
             nbytes = sum(t.numel() * t.element_size() for t in operation.inputs(key.M, key.N, key.dtype))
@@ -46,7 +55,7 @@ def test_the_bytes_of_inputs_are_known(monkeypatch):
 
 
 def test_every_operation_has_a_formula_here():
-    assert list(FORMULAS) == list(OPERATIONS) == list(ours.OURS)
+    assert list(FORMULAS) == list(OPERATIONS)
 
 
 @pytest.mark.parametrize("dtype", operations.DTYPES)
@@ -106,14 +115,14 @@ def test_words_of_the_command_line_name_operations():
 
 def test_liger_s_fused_kernel_runs_on_copies(monkeypatch):
     def over_the_logits(x, target, gradients):
-        loss, dx = formulas.cross_entropy_fused(x, target)
+        loss, dx = cross_entropy.formula_fused(x, target)
         x.copy_(dx)
         return loss
 
-    monkeypatch.setattr(peers, "_liger_cross_entropy", over_the_logits)
+    monkeypatch.setattr(cross_entropy, "_launch_liger", over_the_logits)
     inputs = OPERATIONS["cross-entropy fused"].inputs(M, N, "float32")
     kept = inputs[0].clone()
-    call = peers.liger_cross_entropy_fused(*inputs)
+    call = OPERATIONS["cross-entropy fused"].providers["liger"](*inputs)
     call.prepare(*inputs)
     call(*inputs), call(*inputs)
     assert torch.equal(inputs[0], kept)
@@ -144,18 +153,18 @@ def dsl():
 
 
 def all_ours():
-    return [(name, "ours") for name in ours.OURS] + [(name, v) for name in ours.LADDERS for v in ours.versions(name)]
+    return [(name, provider) for name in OPERATIONS for provider in ("ours", *OPERATIONS[name].ladder)]
 
 
 @pytest.mark.parametrize("rows", ["aligned", "congruent"])
 @pytest.mark.parametrize("name, provider", all_ours())
 def test_tensors_are_what_the_kernels_are_compiled_for(dsl, monkeypatch, name, provider, rows):
-    monkeypatch.setattr(ours, "clusters_at_once", lambda device, blocks: 4)
+    monkeypatch.setattr(our_launches, "clusters_at_once", lambda device, blocks: 4)
     inputs = OPERATIONS[name].inputs(M, N, "bfloat16")
     if rows == "congruent":
         inputs = tuple(apart(tensor) if tensor.dim() == 2 else tensor for tensor in inputs)
-    r = ours.rows_of(inputs[0])
-    assert r == ours.Rows("bfloat16", N, rows)
+    r = our_launches.rows_of(inputs[0])
+    assert r == our_launches.Rows("bfloat16", N, rows)
     launches = ours.kernels(name, provider, r)
     seen = []
     launch = [functools.partial(FakeLaunch, seen, kernel, specs) for kernel, specs in launches]

@@ -8,8 +8,9 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-from quack_tutorial.bench import correctness, formulas, operations, peers, public, records, results  # noqa: E402
-from quack_tutorial.bench.operations import OPERATIONS  # noqa: E402
+from quack_tutorial.bench import correctness, operations, peers, public, records, results  # noqa: E402
+from quack_tutorial.bench.operation import EPS  # noqa: E402
+from quack_tutorial.bench.operations import OPERATIONS, cross_entropy  # noqa: E402
 from tests.bench import synthetic  # noqa: E402
 
 M, N = 16, 96
@@ -18,7 +19,7 @@ CALLS = [(name, series) for series in public.SERIES for name in public.operation
 
 @pytest.fixture(autouse=True)
 def on_the_cpu(monkeypatch):
-    monkeypatch.setattr(operations, "DEVICE", "cpu")
+    monkeypatch.setattr("quack_tutorial.bench.operation.DEVICE", "cpu")
     torch.manual_seed(0)
 
 
@@ -49,7 +50,7 @@ def test_a_gradient_of_the_mean_that_is_of_the_sum_would_be_found():
     assert error_of("cross-entropy backward", public.PUBLIC, "ours", inputs) <= 1  # each row's, with 1 / M
     x, target, dloss, lse = inputs
     operation = public.operation("cross-entropy backward", public.PUBLIC_MEAN)
-    assert correctness.error_of(operation, inputs, formulas.cross_entropy_backward(x, target, M * dloss, lse), 1) > 100
+    assert correctness.error_of(operation, inputs, cross_entropy.formula_backward(x, target, M * dloss, lse), 1) > 100
 
 
 def test_what_is_timed_has_a_row_in_the_table_and_the_same_sizes():
@@ -88,8 +89,8 @@ def test_each_library_gets_the_tensors_and_what_makes_the_same_of_them(monkeypat
         return asked[0]
 
     assert given("softmax", public.PUBLIC, "quack", x) == ("quack", (), {})
-    assert given("rmsnorm", public.PUBLIC, "quack", x, w) == ("quack", (w,), {"eps": formulas.EPS})
-    assert given("rmsnorm", public.PUBLIC, "liger", x, w) == ("liger", (w, formulas.EPS, 0.0, "gemma", False), {})
+    assert given("rmsnorm", public.PUBLIC, "quack", x, w) == ("quack", (w,), {"eps": EPS})
+    assert given("rmsnorm", public.PUBLIC, "liger", x, w) == ("liger", (w, EPS, 0.0, "gemma", False), {})
     assert given("cross-entropy", public.PUBLIC, "quack", x, w) == ("quack", (w,), {"reduction": "none"})
     dloss = torch.full((2,), 0.5)
     for series, reduction in ((public.PUBLIC, "none"), (public.PUBLIC_MEAN, "mean")):

@@ -8,7 +8,8 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from quack_tutorial.bench import ceilings, measure, peers, sweep, this_gpu, timing  # noqa: E402
-from quack_tutorial.bench.formulas import softmax as softmax_torch  # noqa: E402
+from quack_tutorial.bench.operations import OPERATIONS  # noqa: E402
+from quack_tutorial.bench.operations.softmax import formula as softmax_torch  # noqa: E402
 from tests.bench import synthetic  # noqa: E402
 
 L2 = 60 * 2**20
@@ -65,7 +66,7 @@ def test_compile_tuned_refuses_a_process_without_multi_kernel(monkeypatch):
 def test_a_peer_that_is_not_installed_is_missing_and_not_an_accident(monkeypatch):
     monkeypatch.setitem(sys.modules, "quack", None)
     with pytest.raises(ImportError):
-        peers.quack_softmax(None)
+        OPERATIONS["softmax"].providers["quack"](None)
 
 
 def test_messages_keep_their_first_line_and_lose_folders():

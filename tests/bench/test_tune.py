@@ -141,11 +141,11 @@ def test_without_a_gpu_it_is_one_sentence(monkeypatch, capsys):
 def tuning(monkeypatch):
     """The module that tries configurations, its graph, clock, ceiling and compiler replaced; `times` are what it reads."""
     torch = pytest.importorskip("torch", reason="torch is not installed")
-    from quack_tutorial.bench import operations, tuning
+    from quack_tutorial.bench import tuning
     from tests.bench.test_measure import host_capture
 
     card = types.SimpleNamespace(name="NVIDIA H200", L2_cache_size=1000)
-    monkeypatch.setattr(operations, "DEVICE", "cpu")
+    monkeypatch.setattr("quack_tutorial.bench.operation.DEVICE", "cpu")
     for name, value in {"get_device_properties": lambda: card, "graph_pool_handle": None, "synchronize": None}.items():
         monkeypatch.setattr(torch.cuda, name, value or (lambda: None))
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
@@ -186,11 +186,12 @@ def timed(us, function):
 @pytest.mark.parametrize("rows", ["aligned", "congruent"])
 def test_candidates_are_checked_timed_and_the_best_timed_again(tuning, rows):
     tuning, calls = tuning
-    from quack_tutorial.bench import formulas, ours
+    from quack_tutorial.bench.operations.softmax import formula
+    from quack_tutorial.bench.our_launches import rows_of
 
     def softmax(x):
-        assert ours.rows_of(x).rows == rows
-        return formulas.softmax(x)
+        assert rows_of(x).rows == rows
+        return formula(x)
 
     calls |= {n: timed(20.0 - i, softmax) for i, n in enumerate((1, 2, 4, 8, 16, 32, 64, 96))}
     calls[128] = timed(1.0, lambda x: softmax(x) * 1.001)
@@ -218,9 +219,9 @@ def test_candidates_are_checked_timed_and_the_best_timed_again(tuning, rows):
 
 def test_more_are_timed_again_where_they_are_nearly_as_good(tuning):
     tuning, calls = tuning
-    from quack_tutorial.bench import formulas
+    from quack_tutorial.bench.operations.softmax import formula
 
-    calls |= {n: timed(10.0 + i / 40, formulas.softmax) for i, n in enumerate((1, 2, 4, 8, 16, 32, 64, 96, 128, 160))}
+    calls |= {n: timed(10.0 + i / 40, formula) for i, n in enumerate((1, 2, 4, 8, 16, 32, 64, 96, 128, 160))}
     size = {"operation": "softmax", "dtype": "float32", "M": 64, "N": 256, "rows": "aligned"}
     found = tuning.measure_size(size, [(n, max(32, n), 1, 0) for n in calls])
     timed_again = [entry["config"][0] for entry in found["candidates"] if "us" in entry]

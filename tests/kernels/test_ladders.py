@@ -151,10 +151,12 @@ def test_rows_that_do_not_fit_are_refused_in_a_sentence():
 
 
 def test_the_benchmark_names_the_versions_there_are():
-    from quack_tutorial.bench import ours
+    from quack_tutorial.bench.operations import OPERATIONS
 
     modules = {
         module.__name__.rpartition(".")[2]: module for module in (copy, softmax, rmsnorm, layernorm, cross_entropy)
     }
-    for (module, table), names in ours.LADDER_NAMES.items():
-        assert tuple(getattr(modules[module], table)) == names
+    for name, operation in OPERATIONS.items():
+        family, _, backward = name.partition(" ")
+        there = getattr(modules[family.replace("-", "_")], "BACKWARD_LADDER" if backward else "LADDER", {})
+        assert list(operation.ladder) == ([*there, "what ships"] if operation.ladder else []), name

@@ -1,0 +1,324 @@
+"""Cross-entropy of each row's logits with a class; rows whose target is -100 are ignored.
+
+| operation              | inputs                | outputs  | bytes moved, besides what N or M alone decides  |
+|------------------------|-----------------------|----------|-------------------------------------------------|
+| cross-entropy          | x, target (int64)     | loss     | MN elements, targets and losses: 12 bytes a row |
+| cross-entropy backward | x, target, dloss, lse | dx       | 2 MN elements                                   |
+| cross-entropy fused    | x, target             | loss, dx | 2 MN elements, targets and losses: 12 bytes a row |
+
+Liger's functions wait for the GPU to count targets, which a graph cannot hold: its kernel is launched as they do, with
+the count known. It computes the gradient with the loss, over the logits, so it has no backward of its own.
+"""
+
+from __future__ import annotations
+
+from quack_tutorial.bench.operation import Operation, at, dtype_of, randn
+from quack_tutorial.bench.our_launches import Ours, ladder, like, of_rows
+from quack_tutorial.bench.peers import calls_of, function_of, of_torch
+
+IGNORE_INDEX = -100
+
+# Forward -------------------------------------------------------------------------------------------------------------
+
+
+def formula(x, target):
+    """The loss of each row."""
+    import torch
+
+    return torch.nn.functional.cross_entropy(x, target, ignore_index=IGNORE_INDEX, reduction="none")
+
+
+def _inputs(M, N, dtype):
+    import torch
+
+    x = randn(M, N, dtype)
+    return x, torch.randint(N, (M,), device=x.device)
+
+
+def _error(inputs, outputs, rows, columns):
+    from quack_tutorial import reference
+
+    x, target, loss = at(rows, *inputs, outputs[0])
+    return reference.cross_entropy_error(x, target, loss, dtype_of(outputs[0]), IGNORE_INDEX)
+
+
+def _kernels(r, config=None):
+    from quack_tutorial.kernels.tuned.cross_entropy import CrossEntropy
+
+    specs = (r.matrix("x"), of_rows("target", "int64"), of_rows("loss"), None, IGNORE_INDEX)
+    return [(CrossEntropy(r.element, r.N, r.rows, config=config), specs)]
+
+
+def _run(launch, x, target):
+    loss = _a_row_each(x)
+    launch[0](x, target, loss, None, IGNORE_INDEX)
+    return loss
+
+
+def _a_row_each(x):
+    import torch
+
+    return torch.empty(x.shape[0], dtype=torch.float32, device=x.device)
+
+
+def _rung_launches(kernel, r):
+    return [(kernel, (r.matrix("x"), of_rows("target", "int64"), of_rows("loss")))]
+
+
+def _run_rung(launch, x, target):
+    loss = _a_row_each(x)
+    launch[0](x, target, loss)
+    return loss
+
+
+def _quack(x, target):
+    """Set up quack.cross_entropy's forward."""
+    from quack.cross_entropy import cross_entropy_fwd
+
+    return lambda x, target: cross_entropy_fwd(x, target, ignore_index=IGNORE_INDEX)
+
+
+def _liger(x, target):
+    """Set up Liger's cross-entropy kernel without gradients."""
+    return lambda x, target: _launch_liger(x, target, gradients=False)
+
+
+def _launch_liger(x, target, gradients):
+    import torch
+    import triton
+    from liger_kernel.ops import cross_entropy as liger
+
+    rows, columns = x.shape
+    loss = torch.zeros(rows, dtype=x.dtype, device=x.device)
+    liger.liger_cross_entropy_kernel[(rows,)](
+        X_ptr=x,
+        X_stride=x.stride(0),
+        Y_ptr=target,
+        Y_stride=1,
+        weight_ptr=None,
+        loss_ptr=loss,
+        z_loss_ptr=None,
+        loss_stride=1,
+        token_accuracy_ptr=None,
+        token_accuracy_stride=0,
+        predicted_tokens_ptr=None,
+        predicted_tokens_stride=0,
+        n_cols=columns,
+        n_non_ignore=rows,
+        sum_non_ignore_weight=rows,
+        weight_sum=0.0,
+        ignore_index=IGNORE_INDEX,
+        lse_square_scale=0.0,
+        label_smoothing=0.0,
+        reduction="none",
+        softcap=None,
+        RETURN_Z_LOSS=False,
+        RETURN_TOKEN_ACCURACY=False,
+        RETURN_PREDICTED_TOKENS=False,
+        BLOCK_SIZE=min(liger.MAX_FUSED_SIZE, triton.next_power_of_2(columns)),
+        HAS_WEIGHT=False,
+        HAS_SOFTCAPPING=False,
+        HAS_GRADIENTS=gradients,
+        num_warps=32,
+    )
+    return loss
+
+
+# Backward ------------------------------------------------------------------------------------------------------------
+
+
+def formula_backward(x, target, dloss, lse):
+    """The gradient of the logits, from the log-sum-exp of each row."""
+    import torch
+
+    p = torch.exp(x.float() - lse[:, None])
+    hit = torch.arange(x.shape[1], device=x.device) == target[:, None]
+    scale = torch.where(target == IGNORE_INDEX, 0.0, dloss)
+    return ((p - hit.float()) * scale[:, None]).to(x.dtype)
+
+
+def _inputs_backward(M, N, dtype):
+    import torch
+
+    x, target = _inputs(M, N, dtype)
+    # Numbers that every type holds exactly: torch wants the gradient in the type of its loss.
+    dloss = (torch.rand(M, device=x.device) + 0.5).bfloat16().float()
+    lse = torch.cat([torch.logsumexp(part.float(), -1) for part in x.split(2048)])
+    return x, target, dloss, lse
+
+
+def _gradients(x, target, dloss, lse):
+    return (x, target), 1, dloss
+
+
+def _error_backward(inputs, outputs, rows, columns):
+    from quack_tutorial import reference
+
+    x, target, dloss, lse, dx = at(rows, *inputs, *outputs)
+    return reference.cross_entropy_backward_error(x, target, dloss, dx, dtype_of(outputs[0]), lse)
+
+
+def _kernels_backward(r, config=None):
+    from quack_tutorial.kernels.tuned.cross_entropy import CrossEntropyBackward
+
+    dloss = of_rows("dloss", stride="dloss_stride")
+    specs = (r.matrix("x"), of_rows("target", "int64"), dloss, of_rows("lse"), r.matrix("dx"), None, IGNORE_INDEX)
+    return [(CrossEntropyBackward(r.element, r.N, r.rows, config=config), specs)]
+
+
+def _run_backward(launch, x, target, dloss, lse):
+    dx = like(x)
+    launch[0](x, target, dloss, lse, dx, None, IGNORE_INDEX)
+    return dx
+
+
+def _rung_launches_backward(kernel, r):
+    return [(kernel, (r.matrix("x"), of_rows("target", "int64"), of_rows("dloss"), of_rows("lse"), r.matrix("dx")))]
+
+
+def _run_rung_backward(launch, x, target, dloss, lse):
+    dx = like(x)
+    launch[0](x, target, dloss, lse, dx)
+    return dx
+
+
+def _quack_backward(x, target, dloss, lse):
+    """Set up what quack.cross_entropy's backward calls."""
+    from quack.cross_entropy import cross_entropy_bwd
+
+    return lambda x, target, dloss, lse: cross_entropy_bwd(x, target, dloss, lse, ignore_index=IGNORE_INDEX)
+
+
+def _mean_of_losses(x, target):
+    """The mean of cross-entropy's losses."""
+    import torch
+
+    return torch.nn.functional.cross_entropy(x, target, ignore_index=IGNORE_INDEX)
+
+
+def _gradient_of_mean(x, target, dloss, lse):
+    return (x, target), 1, dloss[0] * len(dloss)
+
+
+# Fused ---------------------------------------------------------------------------------------------------------------
+
+
+def formula_fused(x, target):
+    """The loss of each row, and the gradient of the sum of losses."""
+    import torch
+
+    x32, ignored = x.float(), target == IGNORE_INDEX
+    lse = torch.logsumexp(x32, -1)
+    picked = x32.gather(1, torch.where(ignored, 0, target)[:, None])[:, 0]
+    ones = torch.ones_like(lse)
+    return torch.where(ignored, 0.0, lse - picked), formula_backward(x, target, ones, lse)
+
+
+def _error_fused(inputs, outputs, rows, columns):
+    from quack_tutorial import reference
+
+    x, target, dx = at(rows, *inputs, outputs[1])
+    of_dx = reference.cross_entropy_backward_error(x, target, 1.0, dx, dtype_of(outputs[1]))
+    return max(of_dx, _error(inputs, outputs, rows, columns))
+
+
+def _kernels_fused(r, config=None):
+    from quack_tutorial.kernels.tuned.cross_entropy import CrossEntropyFused
+
+    specs = (r.matrix("x"), of_rows("target", "int64"), of_rows("loss"), None, r.matrix("dx"), IGNORE_INDEX)
+    return [(CrossEntropyFused(r.element, r.N, r.rows, config=config), specs)]
+
+
+def _run_fused(launch, x, target):
+    loss, dx = _a_row_each(x), like(x)
+    launch[0](x, target, loss, None, dx, IGNORE_INDEX)
+    return loss, dx
+
+
+def _quack_fused(x, target):
+    """Set up quack's cross-entropy that gives the gradient with the loss."""
+    from quack.cross_entropy import cross_entropy_fwd
+
+    return lambda x, target: cross_entropy_fwd(x, target, ignore_index=IGNORE_INDEX, return_dx=True)
+
+
+class _LigerFused:
+    """Liger's cross-entropy kernel, which writes the gradient over the logits: each set of inputs gets a copy."""
+
+    def __init__(self, x, target):
+        self.copies = {}  # address of x -> its copy, gradient and logits in turn
+
+    def prepare(self, x, target):
+        self.copies[x.data_ptr()] = x.clone()
+
+    def __call__(self, x, target):
+        copy = self.copies[x.data_ptr()]
+        return _launch_liger(copy, target, gradients=True), copy
+
+    def fresh(self, x, target):
+        copy = x.clone()
+        return _launch_liger(copy, target, gradients=True), copy
+
+
+# The table -----------------------------------------------------------------------------------------------------------
+
+_OURS = Ours(_kernels, _run)
+_OURS_BACKWARD = Ours(_kernels_backward, _run_backward, tile_reads=1)
+_RUNGS = ("two-pass", "online", "vectors", "in flight", "rows", "fast exp")
+_RUNGS_BACKWARD = ("elements", "vectors", "tiles")
+_LOSSES, _MEAN = (
+    {
+        "ours": function_of("quack_tutorial.ops", "cross_entropy", reduction=reduction),
+        "quack": function_of("quack", "cross_entropy", reduction=reduction),
+    }
+    for reduction in ("none", "mean")
+)
+OPERATIONS = (
+    Operation(
+        "cross-entropy",
+        "1R",
+        lambda M, N, item: M * N * item + 12 * M,
+        _inputs,
+        _error,
+        {"ours": _OURS, **of_torch(formula), "quack": _quack, "liger": _liger},
+        ladder("cross_entropy", "LADDER", _RUNGS, _rung_launches, _run_rung, _OURS),
+        row_bytes=8,
+        calls=calls_of(formula, _LOSSES),
+        arithmetic=("maximum", "subtraction", "exponential", "sum"),
+    ),
+    Operation(
+        "cross-entropy backward",
+        "1R1W",
+        lambda M, N, item: 2 * M * N * item,
+        _inputs_backward,
+        _error_backward,
+        {"ours": _OURS_BACKWARD, **of_torch(formula, formula_backward, _gradients), "quack": _quack_backward},
+        ladder(
+            "cross_entropy",
+            "BACKWARD_LADDER",
+            _RUNGS_BACKWARD,
+            _rung_launches_backward,
+            _run_rung_backward,
+            _OURS_BACKWARD,
+        ),
+        row_bytes=16,
+        calls=calls_of(formula, _LOSSES, arrange=_gradients),
+        calls_of_mean=calls_of(_mean_of_losses, _MEAN, arrange=_gradient_of_mean),
+        arithmetic=("subtraction", "exponential", "subtraction of the target", "product"),
+    ),
+    Operation(
+        "cross-entropy fused",
+        "1R1W",
+        lambda M, N, item: 2 * M * N * item + 12 * M,
+        _inputs,
+        _error_fused,
+        {
+            "ours": Ours(_kernels_fused, _run_fused, tile_reads=1),
+            **of_torch(formula, formula_fused),
+            "quack": _quack_fused,
+            "liger": _LigerFused,
+        },
+        row_bytes=8,
+        arithmetic=("maximum", "subtraction", "exponential", "sum", "product", "subtraction of the target"),
+    ),
+)

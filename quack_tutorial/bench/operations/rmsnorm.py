@@ -1,0 +1,265 @@
+"""RMSNorm of each row.
+
+| operation        | inputs                   | outputs | bytes moved, besides what N or M alone decides |
+|------------------|--------------------------|---------|------------------------------------------------|
+| rmsnorm          | x, w (of x's type)       | y       | 2 MN elements                                  |
+| rmsnorm backward | x, w (float32), dy, rstd | dx, dw  | 3 MN elements                                  |
+
+The weight is of x's type forward, as in torch.nn.RMSNorm, and float32 backward, where its gradient is added up.
+"""
+
+from __future__ import annotations
+
+import functools
+
+from quack_tutorial.bench.operation import EPS, Operation, as_numpy, at, dtype_of, randn
+from quack_tutorial.bench.our_launches import Ours, column_sum, count_of_parts, element, ladder, like, of_rows
+from quack_tutorial.bench.peers import calls_of, cudnn_norm, function_of, of_torch
+
+# Forward -------------------------------------------------------------------------------------------------------------
+
+
+def formula(x, w):
+    """RMSNorm of each row in float32, rounded once."""
+    import torch
+
+    h = x.float()
+    return (h * torch.rsqrt(h.square().mean(-1, keepdim=True) + EPS) * w).to(x.dtype)
+
+
+def formula_of_torch(x, w):
+    """torch's own RMSNorm."""
+    import torch
+
+    return torch.nn.functional.rms_norm(x, (x.shape[-1],), w, EPS).to(x.dtype)
+
+
+def _inputs(M, N, dtype):
+    return randn(M, N, dtype), randn(1, N, dtype)[0]
+
+
+def _error(inputs, outputs, rows, columns):
+    from quack_tutorial import reference
+
+    x, y = at(rows, inputs[0], outputs[0])
+    return reference.rmsnorm_error(x, y, dtype_of(outputs[0]), weight=as_numpy(inputs[1]), eps=EPS)
+
+
+def _kernels(r, config=None):
+    from quack_tutorial.kernels.tuned.rmsnorm import RMSNorm
+
+    specs = (r.matrix("x"), r.columns(r.dtype), None, None, r.matrix("out"), None, None, EPS)
+    return [(RMSNorm(r.element, r.N, r.rows, weight=r.element, config=config), specs)]
+
+
+def _run(launch, x, w):
+    out = like(x)
+    launch[0](x, w, None, None, out, None, None, EPS)
+    return out
+
+
+def _rung_launches(kernel, r):
+    return [(kernel, (r.matrix("x"), r.columns(r.dtype), r.matrix("out"), EPS))]
+
+
+def _run_rung(launch, x, w):
+    out = like(x)
+    launch[0](x, w, out, EPS)
+    return out
+
+
+def _quack(x, w):
+    """Set up quack.rmsnorm's forward."""
+    from quack.rmsnorm import rmsnorm_fwd
+
+    return lambda x, w: rmsnorm_fwd(x, w, eps=EPS)[0]
+
+
+def _quack_tuned(x, w):
+    """Set up QuACK's autotuned RMSNorm; the first call tunes, which takes a while."""
+    import torch
+    from quack.rmsnorm import rmsnorm_fwd_tuned
+
+    def call(x, w):
+        out = torch.empty_like(x)
+        rmsnorm_fwd_tuned(x, w, out, eps=EPS)
+        return out
+
+    call(x, w)
+    return call
+
+
+def _liger(x, w):
+    """Set up Liger's RMSNorm with float32 arithmetic ("gemma")."""
+    from liger_kernel.ops import LigerRMSNormFunction
+
+    return lambda x, w: LigerRMSNormFunction.apply(x, w, EPS, 0.0, "gemma", False)
+
+
+# Backward ------------------------------------------------------------------------------------------------------------
+
+
+def formula_backward(x, w, dy, rstd):
+    """The gradients of RMSNorm's input and weight."""
+    h, dy32 = x.float() * rstd[:, None], dy.float()
+    wdy = w * dy32
+    dx = rstd[:, None] * (wdy - h * (h * wdy).mean(-1, keepdim=True))
+    return dx.to(x.dtype), (dy32 * h).sum(0).to(w.dtype)
+
+
+def _inputs_backward(M, N, dtype):
+    import torch
+
+    x, w = randn(M, N, dtype), randn(1, N, "float32")[0]
+    rstd = torch.cat([torch.rsqrt(part.float().square().mean(-1) + EPS) for part in x.split(2048)])
+    return x, w, randn(M, N, dtype), rstd
+
+
+def _gradients(x, w, dy, rstd):
+    return (x, w), 2, dy
+
+
+def _error_backward(inputs, outputs, rows, columns):
+    from quack_tutorial import reference
+
+    x, w, dy, rstd = inputs
+    dx, dw = outputs
+    X, DY, DX, RSTD = at(rows, x, dy, dx, rstd)
+    error = reference.rmsnorm_dx_error(X, DY, DX, dtype_of(dx), weight=as_numpy(w), rstd=RSTD)
+    (X, DY), (DW,) = at(columns, x, dy, dim=1), at(columns, dw)  # all rows of some columns
+    return max(error, reference.rmsnorm_dw_error(X, DY, DW, dtype_of(dw), rstd=as_numpy(rstd)))
+
+
+def _kernels_backward(r, config=None):
+    from quack_tutorial.kernels.tuned.rmsnorm import RMSNormBackward
+
+    kernel = RMSNormBackward(r.element, r.N, r.rows, weight=element("float32"), config=config)
+    specs = (r.matrix("x"), r.columns(), r.matrix("dy"), None, of_rows("rstd"), r.matrix("dx"), r.parts(), None)
+    return [(kernel, specs), column_sum(r, "float32")]
+
+
+def _run_backward(launch, x, w, dy, rstd):
+    import torch
+
+    dx, dw = like(x), torch.empty_like(w)
+    parts = torch.empty(count_of_parts(launch[0].kernel, x), x.shape[1], dtype=torch.float32, device=x.device)
+    launch[0](x, w, dy, None, rstd, dx, parts, None)
+    launch[1](parts, dw)
+    return dx, dw
+
+
+def _rung_launches_backward(kernel, r):
+    """A version with its sum over the parts of dw, where dw has parts."""
+    specs = (r.matrix("x"), r.columns(), r.matrix("dy"), of_rows("rstd"), r.matrix("dx"), r.parts())
+    return [(kernel, specs), *([column_sum(r, "float32")] if kernel.finishes_dw else [])]
+
+
+def _run_rung_backward(launch, x, w, dy, rstd):
+    import torch
+
+    dx, kernel = like(x), launch[0].kernel
+    make = torch.empty if kernel.finishes_dw else torch.zeros
+    parts = make(count_of_parts(kernel, x), x.shape[1], dtype=torch.float32, device=x.device)
+    launch[0](x, w, dy, rstd, dx, parts)
+    if not kernel.finishes_dw:
+        return dx, parts[0]
+    dw = torch.empty_like(w)
+    launch[1](parts, dw)
+    return dx, dw
+
+
+def _quack_backward(x, w, dy, rstd):
+    """Set up what quack.rmsnorm's backward calls."""
+    from quack.rmsnorm import rmsnorm_bwd
+
+    return lambda x, w, dy, rstd: rmsnorm_bwd(x, w, dy, rstd)[:2]
+
+
+def _quack_backward_tuned(x, w, dy, rstd):
+    """Set up QuACK's autotuned RMSNorm backward, with the sum that its untuned one takes of the parts of dw."""
+    import torch
+    from quack.rmsnorm import rmsnorm_bwd_tuned
+    from quack.rmsnorm_config import get_sm_count
+
+    parts = get_sm_count(x.shape[1], x.device)
+
+    def call(x, w, dy, rstd):
+        dx = torch.empty_like(x)
+        dw_parts = torch.empty(parts, x.shape[1], dtype=torch.float32, device=x.device)
+        rmsnorm_bwd_tuned(x, w, dy, rstd, dx, dw_parts, has_dw_partial=True)
+        return dx, dw_parts.sum(dim=0).to(w.dtype)
+
+    call(x, w, dy, rstd)
+    return call
+
+
+def _liger_backward(x, w, dy, rstd):
+    """Set up what Liger's RMSNorm calls backward, in float32 arithmetic and not over dy."""
+    from liger_kernel.ops import rms_norm as liger
+    from liger_kernel.ops.utils import calculate_settings
+
+    block, warps = calculate_settings(x.shape[1])
+    gemma = liger._str_to_casting_mode["gemma"]
+    return lambda x, w, dy, rstd: liger.rms_norm_backward(dy, x, w, rstd, 0.0, gemma, block, warps, False, None)
+
+
+# The table -----------------------------------------------------------------------------------------------------------
+
+_OURS, _OURS_BACKWARD = Ours(_kernels, _run, tile_reads=1), Ours(_kernels_backward, _run_backward)
+_RUNGS = ("thread", "block", "vectors", "registers", "rows", "async", "cluster")
+_RUNGS_BACKWARD = ("atomics", "parts", "pipelined")
+_CALLS = {
+    "ours": function_of("quack_tutorial.ops", "rmsnorm", eps=EPS),
+    "quack": function_of("quack", "rmsnorm", eps=EPS),
+    "liger": function_of("liger_kernel.ops", "LigerRMSNormFunction.apply", EPS, 0.0, "gemma", False),
+}
+OPERATIONS = (
+    Operation(
+        "rmsnorm",
+        "1R1W",
+        lambda M, N, item: 2 * M * N * item,
+        _inputs,
+        _error,
+        {
+            "ours": _OURS,
+            **of_torch(formula, eagerly=formula_of_torch),
+            "quack": _quack,
+            "quack tuned": _quack_tuned,
+            "liger": _liger,
+            "cudnn": functools.partial(cudnn_norm, "rmsnorm"),
+        },
+        ladder("rmsnorm", "LADDER", _RUNGS, _rung_launches, _run_rung, _OURS),
+        calls=calls_of(formula, _CALLS, formula_of_torch),
+        arithmetic=("square", "sum", "product", "product with the weight"),
+    ),
+    Operation(
+        "rmsnorm backward",
+        "2R1W",
+        lambda M, N, item: 3 * M * N * item,
+        _inputs_backward,
+        _error_backward,
+        {
+            "ours": _OURS_BACKWARD,
+            **of_torch(formula, formula_backward, _gradients, formula_of_torch),
+            "quack": _quack_backward,
+            "quack tuned": _quack_backward_tuned,
+            "liger": _liger_backward,
+        },
+        ladder(
+            "rmsnorm", "BACKWARD_LADDER", _RUNGS_BACKWARD, _rung_launches_backward, _run_rung_backward, _OURS_BACKWARD
+        ),
+        row_bytes=4,
+        calls=calls_of(formula, _CALLS, formula_of_torch, _gradients),
+        arithmetic=(
+            "x times 1/rms",
+            "dy times the weight",
+            "their product",
+            "its sum",
+            "x times the mean",
+            "subtraction",
+            "product with 1/rms",
+            "product for dw",
+            "sum of dw",
+        ),
+    ),
+)

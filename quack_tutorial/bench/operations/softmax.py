@@ -1,0 +1,169 @@
+"""Softmax of each row.
+
+| operation        | inputs | outputs | bytes moved   |
+|------------------|--------|---------|---------------|
+| softmax          | x      | y       | 2 MN elements |
+| softmax backward | y, dy  | dx      | 3 MN elements |
+"""
+
+from __future__ import annotations
+
+import functools
+
+from quack_tutorial.bench.operation import Operation, at, dtype_of, randn
+from quack_tutorial.bench.our_launches import Ours, ladder, like
+from quack_tutorial.bench.peers import calls_of, function_of, of_torch
+
+# Forward -------------------------------------------------------------------------------------------------------------
+
+
+def formula(x):
+    """Softmax of each row."""
+    import torch
+
+    return torch.nn.functional.softmax(x, dim=-1)
+
+
+def _inputs(M, N, dtype):
+    return (randn(M, N, dtype),)
+
+
+def _error(inputs, outputs, rows, columns):
+    from quack_tutorial import reference
+
+    x, y = at(rows, *inputs, *outputs)
+    return reference.softmax_error(x, y, dtype_of(outputs[0]))
+
+
+def _kernels(r, config=None):
+    from quack_tutorial.kernels.tuned.softmax import Softmax
+
+    return _launches(Softmax(r.element, r.N, r.rows, config=config), r)
+
+
+def _launches(kernel, r):
+    return [(kernel, (r.matrix("x"), r.matrix("out")))]
+
+
+def _run(launch, x):
+    out = like(x)
+    launch[0](x, out)
+    return out
+
+
+def _quack(x):
+    """Set up quack.softmax's forward."""
+    from quack.softmax import softmax_fwd
+
+    return softmax_fwd
+
+
+def _liger(x):
+    """Set up Liger's softmax."""
+    from liger_kernel.ops import LigerSoftmaxFunction
+
+    return LigerSoftmaxFunction.apply
+
+
+# Backward ------------------------------------------------------------------------------------------------------------
+
+
+def formula_backward(y, dy):
+    """The gradient of softmax's input, from its output."""
+    y32, dy32 = y.float(), dy.float()
+    return (y32 * (dy32 - (y32 * dy32).sum(-1, keepdim=True))).to(y.dtype)
+
+
+def _inputs_backward(M, N, dtype):
+    x = randn(M, N, dtype)
+    y = formula(x)
+    y.logits = x  # for those who must run the forward pass first
+    return y, randn(M, N, dtype)
+
+
+def _from_logits(y, dy):
+    return (y.logits,), 1, dy
+
+
+def _error_backward(inputs, outputs, rows, columns):
+    from quack_tutorial import reference
+
+    return reference.softmax_backward_error(*at(rows, *inputs, *outputs), dtype_of(outputs[0]))
+
+
+def _kernels_backward(r, config=None):
+    from quack_tutorial.kernels.tuned.softmax import SoftmaxBackward
+
+    kernel = SoftmaxBackward(r.element, r.N, r.rows, config=config)
+    return [(kernel, (r.matrix("y"), r.matrix("dy"), r.matrix("dx")))]
+
+
+def _run_backward(launch, y, dy):
+    dx = like(y)
+    launch[0](y, dy, dx)
+    return dx
+
+
+def _quack_backward(y, dy):
+    """Set up what quack.softmax's backward calls."""
+    from quack.softmax import softmax_bwd
+
+    return lambda y, dy: softmax_bwd(dy, y)
+
+
+def _liger_backward(y, dy):
+    """Set up what Liger's softmax calls backward, with the block size that its forward would have chosen."""
+    from liger_kernel.ops.softmax import _softmax_backward
+    from liger_kernel.ops.utils import calculate_settings
+
+    block, warps = calculate_settings(y.shape[1])
+    return lambda y, dy: _softmax_backward(dy, y, block, warps, y.shape[1] > block)
+
+
+def _from_own_output(setup, *inputs):
+    """A gradient that begins with the output of the forward pass is judged by that output, as it was rounded there."""
+    call = setup(*inputs)
+    call.judged = lambda y, dy: (call.passes[y.data_ptr()][0].detach(), dy)
+    return call
+
+
+# The table -----------------------------------------------------------------------------------------------------------
+
+_OURS = Ours(_kernels, _run, tile_reads=1)
+_RUNGS = ("thread", "warp", "three-pass", "online", "vectors", "registers", "rows", "async", "cluster")
+_CALLS = {
+    "ours": function_of("quack_tutorial.ops", "softmax"),
+    "quack": function_of("quack", "softmax"),
+    "liger": function_of("liger_kernel.ops", "LigerSoftmaxFunction.apply"),
+}
+OPERATIONS = (
+    Operation(
+        "softmax",
+        "1R1W",
+        lambda M, N, item: 2 * M * N * item,
+        _inputs,
+        _error,
+        {"ours": _OURS, **of_torch(formula), "quack": _quack, "liger": _liger},
+        ladder("softmax", "LADDER", _RUNGS, _launches, _run, _OURS),
+        calls=calls_of(formula, _CALLS),
+        arithmetic=("maximum", "subtraction", "exponential", "sum", "product"),
+    ),
+    Operation(
+        "softmax backward",
+        "2R1W",
+        lambda M, N, item: 3 * M * N * item,
+        _inputs_backward,
+        _error_backward,
+        {
+            "ours": Ours(_kernels_backward, _run_backward, tile_reads=2),
+            **of_torch(formula, formula_backward, _from_logits),
+            "quack": _quack_backward,
+            "liger": _liger_backward,
+        },
+        calls={
+            name: functools.partial(_from_own_output, setup)
+            for name, setup in calls_of(formula, _CALLS, arrange=_from_logits).items()
+        },
+        arithmetic=("product", "sum", "subtraction", "product"),
+    ),
+)
