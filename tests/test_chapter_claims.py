@@ -244,6 +244,16 @@ def test_cross_entropy_in_bfloat16_is_held_back_by_instructions():
     )
 
 
+def test_cross_entropy_backward_elements_are_unrolled_only_where_rows_are_long():
+    from quack_tutorial.figures import rung
+
+    rows = rung("cross-entropy backward", "elements", sizes=(4096, 16384, 32768), dtypes=("bfloat16",)).rows
+    assert all(float(model.replace(",", "")) > 1.1 * float(us.replace(",", "")) for _, _, model, us, *_ in rows)
+    for dtype in ("float32", "bfloat16"):
+        at = [compiled.load().find("cross-entropy backward", "elements", dtype, N) for N in (4096, 16384, 32768)]
+        assert at[0].loads < at[1].loads == at[2].loads and at[0].registers < at[1].registers
+
+
 def test_cross_entropy_backward_tiles_do_not_pay():
     for dtype in ("float32", "bfloat16"):
         for N in (1024, 4096, 16384, 32768):
