@@ -55,11 +55,11 @@ _RUNGS = ("thread", "coalesced", "vectors", "any row", "async")
 OPERATIONS = (
     Operation(
         "copy",
-        "1R1W",
-        lambda M, N, item: 2 * M * N * item,
-        _inputs,
-        _error,
-        {"ours": _OURS, "eager": eager(formula)},
-        ladder("copy", "LADDER", _RUNGS, _rung_launches, _run_rung, _OURS),
+        pattern="1R1W",
+        bytes=lambda M, N, item: 2 * M * N * item,
+        inputs=_inputs,
+        error=_error,
+        providers={"ours": _OURS, "eager": eager(formula)},
+        ladder=ladder("copy", "LADDER", _RUNGS, _rung_launches, _run_rung, _OURS),
     ),
 )

@@ -276,24 +276,24 @@ _LOSSES, _MEAN = (
 OPERATIONS = (
     Operation(
         "cross-entropy",
-        "1R",
-        lambda M, N, item: M * N * item + 12 * M,
-        _inputs,
-        _error,
-        {"ours": _OURS, **of_torch(formula), "quack": _quack, "liger": _liger},
-        ladder("cross_entropy", "LADDER", _RUNGS, _rung_launches, _run_rung, _OURS),
+        pattern="1R",
+        bytes=lambda M, N, item: M * N * item + 12 * M,
+        inputs=_inputs,
+        error=_error,
+        providers={"ours": _OURS, **of_torch(formula), "quack": _quack, "liger": _liger},
+        ladder=ladder("cross_entropy", "LADDER", _RUNGS, _rung_launches, _run_rung, _OURS),
         row_bytes=8,
         calls=calls_of(formula, _LOSSES),
         arithmetic=("maximum", "subtraction", "exponential", "sum"),
     ),
     Operation(
         "cross-entropy backward",
-        "1R1W",
-        lambda M, N, item: 2 * M * N * item,
-        _inputs_backward,
-        _error_backward,
-        {"ours": _OURS_BACKWARD, **of_torch(formula, formula_backward, _gradients), "quack": _quack_backward},
-        ladder(
+        pattern="1R1W",
+        bytes=lambda M, N, item: 2 * M * N * item,
+        inputs=_inputs_backward,
+        error=_error_backward,
+        providers={"ours": _OURS_BACKWARD, **of_torch(formula, formula_backward, _gradients), "quack": _quack_backward},
+        ladder=ladder(
             "cross_entropy",
             "BACKWARD_LADDER",
             _RUNGS_BACKWARD,
@@ -308,11 +308,11 @@ OPERATIONS = (
     ),
     Operation(
         "cross-entropy fused",
-        "1R1W",
-        lambda M, N, item: 2 * M * N * item + 12 * M,
-        _inputs,
-        _error_fused,
-        {
+        pattern="1R1W",
+        bytes=lambda M, N, item: 2 * M * N * item + 12 * M,
+        inputs=_inputs,
+        error=_error_fused,
+        providers={
             "ours": Ours(_kernels_fused, _run_fused, tile_reads=1),
             **of_torch(formula, formula_fused),
             "quack": _quack_fused,

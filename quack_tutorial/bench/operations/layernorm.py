@@ -170,18 +170,18 @@ _CALLS = {
 OPERATIONS = (
     Operation(
         "layernorm",
-        "1R1W",
-        lambda M, N, item: 2 * M * N * item,
-        _inputs,
-        _error,
-        {
+        pattern="1R1W",
+        bytes=lambda M, N, item: 2 * M * N * item,
+        inputs=_inputs,
+        error=_error,
+        providers={
             "ours": _OURS,
             **of_torch(formula, eagerly=formula_of_torch),
             "quack": _Quack,
             "liger": _liger,
             "cudnn": functools.partial(cudnn_norm, "layernorm"),
         },
-        ladder("layernorm", "LADDER", _RUNGS, _rung_launches, _run_rung, _OURS),
+        ladder=ladder("layernorm", "LADDER", _RUNGS, _rung_launches, _run_rung, _OURS),
         calls=calls_of(formula, _CALLS, formula_of_torch) | {"quack": _Quack},
         arithmetic=(
             "sum",
@@ -195,16 +195,18 @@ OPERATIONS = (
     ),
     Operation(
         "layernorm backward",
-        "2R1W",
-        lambda M, N, item: 3 * M * N * item,
-        _inputs_backward,
-        _error_backward,
-        {
+        pattern="2R1W",
+        bytes=lambda M, N, item: 3 * M * N * item,
+        inputs=_inputs_backward,
+        error=_error_backward,
+        providers={
             "ours": _OURS_BACKWARD,
             **of_torch(formula, formula_backward, lambda x, w, dy, mean, rstd: ((x, w, w), 3, dy), formula_of_torch),
             "liger": _liger_backward,
         },
-        ladder("layernorm", "BACKWARD_LADDER", _RUNGS_BACKWARD, _launches_backward, _run_backward, _OURS_BACKWARD),
+        ladder=ladder(
+            "layernorm", "BACKWARD_LADDER", _RUNGS_BACKWARD, _launches_backward, _run_backward, _OURS_BACKWARD
+        ),
         row_bytes=8,
         calls=calls_of(formula, _CALLS, formula_of_torch, lambda x, w, dy, mean, rstd: ((x, w, w.clone()), 3, dy)),
         arithmetic=(

@@ -216,11 +216,11 @@ _CALLS = {
 OPERATIONS = (
     Operation(
         "rmsnorm",
-        "1R1W",
-        lambda M, N, item: 2 * M * N * item,
-        _inputs,
-        _error,
-        {
+        pattern="1R1W",
+        bytes=lambda M, N, item: 2 * M * N * item,
+        inputs=_inputs,
+        error=_error,
+        providers={
             "ours": _OURS,
             **of_torch(formula, eagerly=formula_of_torch),
             "quack": _quack,
@@ -228,24 +228,24 @@ OPERATIONS = (
             "liger": _liger,
             "cudnn": functools.partial(cudnn_norm, "rmsnorm"),
         },
-        ladder("rmsnorm", "LADDER", _RUNGS, _rung_launches, _run_rung, _OURS),
+        ladder=ladder("rmsnorm", "LADDER", _RUNGS, _rung_launches, _run_rung, _OURS),
         calls=calls_of(formula, _CALLS, formula_of_torch),
         arithmetic=("square", "sum", "product", "product with the weight"),
     ),
     Operation(
         "rmsnorm backward",
-        "2R1W",
-        lambda M, N, item: 3 * M * N * item,
-        _inputs_backward,
-        _error_backward,
-        {
+        pattern="2R1W",
+        bytes=lambda M, N, item: 3 * M * N * item,
+        inputs=_inputs_backward,
+        error=_error_backward,
+        providers={
             "ours": _OURS_BACKWARD,
             **of_torch(formula, formula_backward, _gradients, formula_of_torch),
             "quack": _quack_backward,
             "quack tuned": _quack_backward_tuned,
             "liger": _liger_backward,
         },
-        ladder(
+        ladder=ladder(
             "rmsnorm", "BACKWARD_LADDER", _RUNGS_BACKWARD, _rung_launches_backward, _run_rung_backward, _OURS_BACKWARD
         ),
         row_bytes=4,

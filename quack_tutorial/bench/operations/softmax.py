@@ -139,22 +139,22 @@ _CALLS = {
 OPERATIONS = (
     Operation(
         "softmax",
-        "1R1W",
-        lambda M, N, item: 2 * M * N * item,
-        _inputs,
-        _error,
-        {"ours": _OURS, **of_torch(formula), "quack": _quack, "liger": _liger},
-        ladder("softmax", "LADDER", _RUNGS, _launches, _run, _OURS),
+        pattern="1R1W",
+        bytes=lambda M, N, item: 2 * M * N * item,
+        inputs=_inputs,
+        error=_error,
+        providers={"ours": _OURS, **of_torch(formula), "quack": _quack, "liger": _liger},
+        ladder=ladder("softmax", "LADDER", _RUNGS, _launches, _run, _OURS),
         calls=calls_of(formula, _CALLS),
         arithmetic=("maximum", "subtraction", "exponential", "sum", "product"),
     ),
     Operation(
         "softmax backward",
-        "2R1W",
-        lambda M, N, item: 3 * M * N * item,
-        _inputs_backward,
-        _error_backward,
-        {
+        pattern="2R1W",
+        bytes=lambda M, N, item: 3 * M * N * item,
+        inputs=_inputs_backward,
+        error=_error_backward,
+        providers={
             "ours": Ours(_kernels_backward, _run_backward, tile_reads=2),
             **of_torch(formula, formula_backward, _from_logits),
             "quack": _quack_backward,
