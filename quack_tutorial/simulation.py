@@ -201,8 +201,8 @@ def watched(**options):
 def _with_all_gaps(error: NotSimulated, function) -> NotSimulated:
     """The same, and what else of the kernel is not simulated, so that one reading tells whether it is worth a change."""
     said = str(error)
-    others = [f"{name} ({line.where})" for name, line in gaps.lacking(function, Mapper())]
-    others = [other for other in others if other not in said]
+    found = [(name, f"({line.where})") for name, line in gaps.lacking(function, Mapper())]
+    others = [f"{name} {where}" for name, where in found if name not in said or where not in said]
     return NotSimulated(f"{said}; nor {', '.join(others)}") if others else error
 
 

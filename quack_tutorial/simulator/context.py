@@ -172,7 +172,8 @@ def _caller_of_the_package() -> Line | None:
 
 
 def fail(kind: str, message: str, *, lines: tuple = (), **facts) -> SimulationError:
-    """An error at the current line: `file.py:12: message`. Inside a function of this package, at the line that called it."""
+    """An error at the current line: `file.py:12: message`, with the calls that led there. Inside a function of this package, at
+    the line that called it."""
     where = ""
     if not lines:
         lines = (here(),)
@@ -180,15 +181,20 @@ def fail(kind: str, message: str, *, lines: tuple = (), **facts) -> SimulationEr
         if caller is not None:
             where = f" (in {lines[0].function}, {lines[0].where})"
             lines = (caller, *lines)
+        else:
+            lines += tuple(line_of(*call) for call in calls_to(kernel_frame()))
     text = message if not lines[0].number else f"{lines[0].where}: {message}{where}"
     return SimulationError(Finding(kind, text, tuple(lines), **facts))
+
+
+ON_A_GPU = "; run this cell on a GPU"
 
 
 def not_simulated(name: str, line: Line | None = None) -> NotSimulated:
     """What is raised for something that the simulator does not have; in a notebook it says that a GPU has it."""
     line = line or here()
     place = f" ({line.where})" if line.number else ""
-    return NotSimulated(f"not simulated: {name}{place}{'; run this cell on a GPU' if _in_notebook() else ''}")
+    return NotSimulated(f"not simulated: {name}{place}{ON_A_GPU if _in_notebook() else ''}")
 
 
 def _in_notebook() -> bool:

@@ -166,6 +166,22 @@ def test_an_error_in_a_helper_is_told_at_the_helpers_line():
     assert first.lines[0][2] == "return slots // 0"
 
 
+def test_a_mistake_around_a_helper_is_told_with_the_line_that_calls_it():
+    text = corpus.answers(folders()["butterfly"])["shuffle_in_if"][0]
+    found = {d.kind: d for d in grade("butterfly", "answer.py", text).diagnoses}["divergent shuffle"]
+    helper, caller = (line[2] for line in found.lines)
+    assert helper.startswith("other_best = ") and caller == "best, second = two_largest(best, second, width)"
+
+
+def test_a_misspelt_name_is_told_once(monkeypatch):
+    monkeypatch.setattr("quack_tutorial.simulator.context._in_notebook", lambda: True)
+    text = corpus.answers(folders()["block-reduce"])["misspelt"][0]
+    simulated = submission.load("answer.py", text, "RowArgmax", ())
+    with pytest.raises(labs.NotYet) as raised:
+        labs.check("block-reduce", simulated["RowArgmax"], "order")
+    assert str(raised.value).count("barier") == 1 and "GPU" not in str(raised.value)
+
+
 def test_a_failed_check_is_a_sentence_without_a_traceback():
     with pytest.raises(labs.NotYet) as raised:
         labs.check("block-reduce", least_bytes, "least_bytes")
