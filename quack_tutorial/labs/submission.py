@@ -15,7 +15,7 @@ import linecache
 import re
 import sys
 import tokenize
-from types import FunctionType, ModuleType
+from types import FunctionType, ModuleType, SimpleNamespace
 
 from quack_tutorial.simulator.context import display_name
 
@@ -112,6 +112,8 @@ def error_at(error: BaseException, files: list) -> Refused:
         where = (code.co_filename, traceback.tb_lineno) if code.co_filename in files else where
         traceback = traceback.tb_next
     what = f"{type(error).__name__}: {error}".rstrip(": ")
+    if type(error) is AttributeError and isinstance(error.obj, SimpleNamespace):  # of permitted.IMPORTED
+        what = f"{error.name} is not there: what you hand in may use cutlass, math and operator only"
     if where is None:
         return Refused("error", f"the submission stopped with {what}")
     name, text = display_name(where[0]), linecache.getline(*where).strip()

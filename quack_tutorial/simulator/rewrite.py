@@ -46,7 +46,7 @@ def source_problem(fn) -> NotSimulated:
     code = fn.__code__
     return NotSimulated(
         f"cannot read the source of {fn.__qualname__} ({display_name(code.co_filename)}:{code.co_firstlineno}); the simulator runs "
-        "source: define the kernel in a file or a notebook cell, not with exec or at a bare prompt"
+        "source: define the kernel in a file or a notebook cell, not with exec, at a bare prompt or under %%time"
     )
 
 

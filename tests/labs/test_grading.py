@@ -309,6 +309,13 @@ def test_without_a_file_the_labs_notebook_here_is_graded(tmp_path, monkeypatch, 
     assert capsys.readouterr().out.startswith("block-reduce.ipynb: 11 of 11 points")
 
 
+def test_a_function_of_numpy_is_told_as_what_is_not_permitted():
+    text = "import numpy as np\ndef softmax_bytes(M, N, itemsize):\n    return int(np.prod([2, M, N, itemsize]))\n"
+    assert grade("floor", "answer.py", text).diagnoses[0].message == (
+        "answer.py:3: prod is not there: what you hand in may use cutlass, math and operator only"
+    )
+
+
 def test_one_kind_of_mistake_in_two_functions_is_told_of_both():
     text = "def softmax_bytes(M, N, itemsize):\n    return m\ndef time_us(nbytes, gb_s):\n    return n\n"
     report = grade("floor", "answer.py", text)
