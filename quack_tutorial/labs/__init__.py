@@ -29,13 +29,16 @@ A submission's process holds inputs only. The right answers are computed in the 
 
 from __future__ import annotations
 
+import dis
 import functools
 import importlib.util
+import inspect
+import itertools
 import os
 import textwrap
 import zlib
 from pathlib import Path
-from types import FunctionType
+from types import FunctionType, ModuleType
 
 FILES = ("lab.py", "lab.packed")  # a student's copy has the second
 COLUMNS = 84  # of an output in JupyterLab beside its file list; it breaks a longer line in the middle of a word
@@ -120,4 +123,19 @@ def check(name: str, answer, *parts: str, seed: int = 0) -> None:
         name, told = failed[0]
         lines = (f"    {file}:{number}:  {text}" for file, number, text in told.lines)
         raise NotYet("\n".join([f"{name}: {told.message}", *lines])) from None
-    print("right:", ", ".join(parts))
+    print("right:", ", ".join(parts), *(f"(but what you hand in has no {name})" for name in _not_permitted(answer)))
+
+
+def _not_permitted(answer) -> list[str]:
+    """What an answer calls of modules that a notebook imports and a submission may not."""
+    from .permitted import IMPORTED, IMPORTS
+
+    found = []
+    for function in map(inspect.unwrap, [answer, *vars(answer).values()]):
+        code = dis.get_instructions(function) if isinstance(function, FunctionType) else ()
+        for whose, what in itertools.pairwise(code):
+            module = function.__globals__.get(whose.argval) if whose.opname == "LOAD_GLOBAL" else None
+            root = module.__name__.partition(".")[0] if isinstance(module, ModuleType) else "cutlass"
+            if root not in IMPORTS and not hasattr(IMPORTED.get(root), what.argval):
+                found.append(f"{module.__name__}.{what.argval}")
+    return found

@@ -316,6 +316,14 @@ def test_a_function_of_numpy_is_told_as_what_is_not_permitted():
     )
 
 
+def test_a_right_answer_with_numpy_is_warned_where_it_is_right(capsys):
+    def with_numpy(M, N):
+        return int(np.sum([4 * M * N, 8 * M])) + 0 * max(0, np.inf > 0)
+
+    labs.check("block-reduce", with_numpy, "least_bytes")
+    assert capsys.readouterr().out == "right: least_bytes (but what you hand in has no numpy.sum)\n"
+
+
 def test_one_kind_of_mistake_in_two_functions_is_told_of_both():
     text = "def softmax_bytes(M, N, itemsize):\n    return m\ndef time_us(nbytes, gb_s):\n    return n\n"
     report = grade("floor", "answer.py", text)
