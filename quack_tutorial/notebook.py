@@ -19,6 +19,7 @@ import numpy as np
 
 WIDTH = 84  # of what is printed, so that it fits beside the page's margins
 MOST_OF_COPY = 1.05  # of a copy's speed, beyond which a kernel cannot have moved the bytes that are counted
+TOO_FAST = "No kernel that moves these bytes is so fast"
 RELATIVE = {"float32": 1e-5, "float16": 2e-3, "bfloat16": 1e-2, "float64": 1e-12}
 
 
@@ -101,7 +102,7 @@ class Timing:
                 " Its host function takes no stream, so each launch was a call of the host's: a few us are that call's."
             )
         if self.of_copy > MOST_OF_COPY:
-            text += " No kernel that moves these bytes is so fast: it moves fewer, so see first whether its result is right."
+            text += f" {TOO_FAST}: it moves fewer, so see first whether its result is right."
         return textwrap.fill(text, WIDTH)
 
     __repr__ = __str__

@@ -109,8 +109,12 @@ def text(sweeps: list) -> str:
     out = [HEAD.format(percent=100 * TOLERANCE, dates=dates)]
     for key in sorted(tables):
         operation, bits, rows = key
+        entries = [f"({limit}, dict({named(config)})),\n" for limit, *config in tables[key]]
+        if len(entries) == 1:
+            out.append(f'    ("{operation}", {bits}, "{rows}"): ({entries[0].rstrip()}),\n')  # as the formatter has it
+            continue
         out.append(f'    ("{operation}", {bits}, "{rows}"): (\n')
-        out += [f"        ({limit}, dict({named(config)})),\n" for limit, *config in tables[key]]
+        out += [f"        {entry}" for entry in entries]
         out.append("    ),\n")
     return "".join(out) + "}\n"
 

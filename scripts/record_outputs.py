@@ -9,8 +9,8 @@ the sha256 of their cell's source. Each chapter runs in a process of its own; an
 names it. While a cell takes times (`TIMES`), no other chapter's cell runs.
 
 `keep` executes the same chapters on the simulator, and puts the files into quack_tutorial/records/outputs without what came out
-the same, as a figure drawn from records does, and without the simulator's figures, which tell nothing of a GPU. Outputs of cells
-that the page does not show are not recorded.
+the same, as a figure drawn from records does, without the simulator's figures, which tell nothing of a GPU, and without the times
+of exercises' stubs, which move nothing. Outputs of cells that the page does not show are not recorded.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from quack_tutorial import machine  # noqa: E402
+from quack_tutorial.notebook import TOO_FAST  # noqa: E402
 from quack_tutorial.records import outputs  # noqa: E402
 
 ARCHIVE = "outputs.tar.gz"
@@ -232,12 +233,16 @@ def keep(args) -> int:
             cell["outputs"] = [
                 output
                 for output, words in given
-                if words not in same and not SIMULATED.search(output.get("text/html", ""))
+                if words not in same and TOO_FAST not in " ".join(words.split()) and not drawn_by_simulator(output)
             ]
         write(outputs.FOLDER / f"{name}.json", record)
         other = sum(bool(cell["outputs"]) for cell in record["cells"])
         print(f"{name}: {other} of {len(record['cells'])} cells gave something else there")
     return 0
+
+
+def drawn_by_simulator(output: dict) -> bool:
+    return SIMULATED.search(output.get("text/html", "")) is not None
 
 
 def records_in(archive: Path) -> dict:

@@ -85,7 +85,8 @@ def test_what_the_simulator_gave_as_well_is_not_kept(script, tmp_path, monkeypat
 
     same, measured, figure = {"text": "right"}, {"text": "12 us"}, {"text/html": "<p>5 <b>sectors</b></p>"}
     player = {"text/html": '<p>7</p><div class="qt-origin">Simulated: drawn from a run.</div>'}
-    archive_in(tmp_path / "gpu", ("a", [same, measured]), ("b", [figure, player]), ("c", [measured]))
+    stub = {"text": "0.1 us on this GPU. No kernel that moves these\nbytes is so fast: it moves fewer"}
+    archive_in(tmp_path / "gpu", ("a", [same, measured]), ("b", [figure, player]), ("c", [measured, stub]))
     drawn = {"text/html": "<p>5 sectors</p>"}  # in other colours
     simulated = (("a", [same]), ("b", [drawn]))
     monkeypatch.setattr(script, "run", lambda args: archive_in(args.to, *simulated))

@@ -86,7 +86,18 @@ def test_rows_of_the_grid_are_those_that_go_with_each_size():
 
 
 def test_the_ladder_has_its_own_providers():
-    versions = ["thread", "warp", "three-pass", "online", "vectors", "registers", "rows", "async", "cluster", "what ships"]
+    versions = [
+        "thread",
+        "warp",
+        "three-pass",
+        "online",
+        "vectors",
+        "registers",
+        "rows",
+        "async",
+        "cluster",
+        "what ships",
+    ]
     assert command.requested_providers(parsed("--ladder")) == {"softmax": versions}
     assert command.requested_providers(parsed("--providers", "ours,eager")) == {"softmax": ["ours", "eager"]}
     without = command.requested_providers(parsed("--without", "liger,compile tuned"))

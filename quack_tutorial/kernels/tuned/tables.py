@@ -147,9 +147,7 @@ TABLES = {
         (65536, dict(threads_per_row=128, threads_per_block=128, blocks_per_row=2, in_flight=1)),
         (131072, dict(threads_per_row=128, threads_per_block=128, blocks_per_row=4, in_flight=1)),
     ),
-    ("layernorm backward", 32, "aligned"): (
-        (4096, dict(threads_per_row=128, threads_per_block=512, in_flight=3)),
-    ),
+    ("layernorm backward", 32, "aligned"): ((4096, dict(threads_per_row=128, threads_per_block=512, in_flight=3)),),
     ("rmsnorm", 16, "aligned"): (
         (512, dict(threads_per_row=16, threads_per_block=256, rows_each=2)),
         (768, dict(threads_per_row=16, threads_per_block=64, rows_each=2, blocks_together=2)),
