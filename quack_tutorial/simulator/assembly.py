@@ -332,7 +332,7 @@ class _Machine:
         size = group().launch.cluster_size
         rank = Value(Int32, (target.rows % size).astype(np.int32))
         own = [m.Pointer(p.memory, p.dtype, p.offset, p.alignment) for p in (target, mbar)]
-        cluster.store_async_dsmem(own[0], words if len(words) > 1 else words[0], own[1], rank)
+        cluster.send_words(own[0], words, own[1], rank)
 
     def order(self, opcode, parts, operands) -> None:
         """Barriers, fences and groups: cute.arch's own."""

@@ -490,6 +490,26 @@ def store_async_dsmem(smem_ptr, value, mbar_ptr, peer_cta_rank, **_) -> None:
     parts = tuple(scalar(v) for v in (value if isinstance(value, tuple) else (value,)))
     if len(parts) not in (1, 2, 4) or any(p.dtype.width != 32 for p in parts):
         raise fail("language", "store_async_dsmem takes one, two or four 32-bit values")
+    nbytes = 4 * len(parts)
+    if smem_ptr.alignment < nbytes:
+        raise fail(
+            "misaligned",
+            f"store_async_dsmem sends {nbytes} bytes at once, and this pointer is known to be at a multiple of {smem_ptr.alignment} "
+            f"only: where it is at one of {nbytes}, write (...).align({nbytes})",
+        )
+    converted = next((p.dtype for p in parts if p.dtype.is_float), None)
+    if converted:
+        says = (
+            f"{here().where}: store_async_dsmem takes integers, so this {converted} is converted to one and loses its fraction, as on "
+            "a GPU: send .bitcast(cutlass.Int32)."
+        )
+        if says not in STATE.run.notes:
+            STATE.run.notes.append(says)
+    send_words(smem_ptr, tuple(p.to(Int32) for p in parts), mbar_ptr, peer_cta_rank)
+
+
+def send_words(smem_ptr, parts, mbar_ptr, peer_cta_rank) -> None:
+    """st.async of these 32-bit words, wherever the pointer is known to be."""
     g = group()
     target, barrier = map_dsmem_ptr(smem_ptr, peer_cta_rank), map_dsmem_ptr(mbar_ptr, peer_cta_rank)
     nbytes = 4 * len(parts)

@@ -10,7 +10,7 @@ from quack_tutorial.simulation import simulate
 from quack_tutorial.simulator import SimulationError
 from quack_tutorial.trace import Op, Space
 from tests.simulator.dsl import async_copies as a
-from tests.simulator.dsl.cluster import ClusterSum, Exchange, ReadEarly
+from tests.simulator.dsl.cluster import ClusterSum, Exchange, Pair, ReadEarly
 
 X = np.arange(1, 5, dtype=np.float32)
 
@@ -164,3 +164,20 @@ def test_cp_async_fills_with_zeros_where_its_predicate_is_false(below, check):
 def test_a_peer_that_does_not_exist_is_said():
     with pytest.raises(SimulationError, match="block rank 2 does not exist: the cluster has 2 blocks"):
         simulate(ClusterSum(2, "wrong peer"), rows(), np.zeros((2, 2), np.float32), check=False)
+
+
+@pytest.mark.parametrize("how, wanted", [("bits", [[-2.5] * 2, [1.75] * 2]), ("numbers", [[-2, -2], [1, 1]])])
+def test_st_async_sends_integers_so_a_number_is_converted(how, wanted):
+    """As CuTe DSL 4.8.1 compiles it: cvt.rzi.s32.f32 before st.async where the value is no integer."""
+    out = np.zeros((2, 2), np.float32)
+    run = simulate(Pair(how), np.array([1.75, -2.5], np.float32), out)
+    assert run.ok, run
+    np.testing.assert_array_equal(out, wanted)
+    told = [note for note in run.observations if "send .bitcast(cutlass.Int32)" in note]
+    assert len(told) == (how == "numbers")
+
+
+def test_a_message_of_two_words_wants_a_pointer_known_to_be_aligned():
+    """As CuTe DSL 4.8.1: "v2.b32 requires 8-byte aligned pointer, but smem_ptr has alignment 4"."""
+    finding = simulate(Pair("not aligned"), np.ones(2, np.float32), np.zeros((2, 2), np.float32)).findings[0]
+    assert finding.kind == "misaligned" and "write (...).align(8)" in finding.message, finding

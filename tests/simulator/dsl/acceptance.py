@@ -664,8 +664,9 @@ def cluster16_kernel(x: cute.Tensor, out: cute.Tensor, iters: cutlass.Int32):
         if tidx == 0:
             cute.arch.mbarrier_arrive_and_expect_tx(mbar + stage, 16 * 12)
         if tidx < 16:
-            cute.arch.store_async_dsmem(buf.iterator + (stage * 16 + rank), x[tidx] + rank, mbar + stage, tidx)
-            pair = (cutlass.Float32(1.0), cutlass.Float32(2.0))
+            word = (x[tidx] + rank).bitcast(cutlass.Int32)
+            cute.arch.store_async_dsmem(buf.iterator + (stage * 16 + rank), word, mbar + stage, tidx)
+            pair = (cutlass.Float32(1.0).bitcast(cutlass.Int32), cutlass.Float32(2.0).bitcast(cutlass.Int32))
             cute.arch.store_async_dsmem(pairs.iterator + (stage * 16 + rank), pair, mbar + stage, tidx)
         cute.arch.mbarrier_wait(mbar + stage, phase)
         for k in range(16):
