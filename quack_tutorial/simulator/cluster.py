@@ -494,14 +494,14 @@ def store_async_dsmem(smem_ptr, value, mbar_ptr, peer_cta_rank, **_) -> None:
     if smem_ptr.alignment < nbytes:
         raise fail(
             "misaligned",
-            f"store_async_dsmem sends {nbytes} bytes at once, and this pointer is known to be at a multiple of {smem_ptr.alignment} "
-            f"only: where it is at one of {nbytes}, write (...).align({nbytes})",
+            f"store_async_dsmem sends {nbytes} bytes at once, and this pointer is known to be at a multiple of "
+            f"{smem_ptr.alignment} only: where it is at one of {nbytes}, write (...).align({nbytes})",
         )
     converted = next((p.dtype for p in parts if p.dtype.is_float), None)
     if converted:
         says = (
-            f"{here().where}: store_async_dsmem takes integers, so this {converted} is converted to one and loses its fraction, as on "
-            "a GPU: send .bitcast(cutlass.Int32)."
+            f"{here().where}: store_async_dsmem takes integers, so this {converted} is converted to one and loses its fraction, "
+            "as on a GPU: send .bitcast(cutlass.Int32)."
         )
         if says not in STATE.run.notes:
             STATE.run.notes.append(says)
