@@ -31,7 +31,7 @@ ROOMS = {
     "hardware": (set(), set()),
     "kernel_cache": (set(), set()),
     "kernels": ({"simulator.loading"}, {"cutlass", "cuda"}),  # so that they load where the DSL is not installed
-    "labs": ({"analysis", "compiler", "reference", "simulation", "simulator", "trace", "machine"}, set()),
+    "labs": ({"analysis", "compiler", "figures", "reference", "simulation", "simulator", "trace", "machine"}, set()),
     "live": ({"analysis", "compiler", "cost", "kernels", "notebook", "records", "simulation"}, {"torch"}),
     "machine": ({"simulator.loading"}, set()),
     "model": ({"ops"}, {"torch"}),

@@ -26,6 +26,7 @@ TRAFFIC = "large"
 EDGES = "Columns end at N and rows at M: some lanes have no column in the last step, and some no row in the last block."
 ADVICE = {"mX": EDGES, "mY": EDGES}
 THREADS = 128
+PICTURES = ("lanes",)  # a butterfly shows one value a lane, and here two travel in turn
 
 
 def right(case: Case) -> dict:

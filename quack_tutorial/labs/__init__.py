@@ -55,7 +55,8 @@ def folders() -> dict:
 def lab(name: str):
     """The module of a lab; a ValueError that lists the labs if there is none of that name.
 
-    It has TITLE, TARGET (a class), FUNCTIONS, CHECKS ({check: points}) and cases(seed); `diagnoses.judge` says what else.
+    It has TITLE, TARGET (a class), FUNCTIONS, CHECKS ({check: points}) and cases(seed); `diagnoses.judge` says what else, and
+    PICTURES, where it is there, what `watch` may draw.
     """
     found = folders()
     if name not in found:
@@ -124,6 +125,36 @@ def check(name: str, answer, *parts: str, seed: int = 0) -> None:
         lines = (f"    {file}:{number}:  {text}" for file, number, text in told.lines)
         raise NotYet("\n".join([f"{name}: {told.message}", *lines])) from None
     print("right:", ", ".join(parts), *(f"(but what you hand in has no {name})" for name in _not_permitted(answer)))
+
+
+def watch(name: str, answer):
+    """A picture of the class's own run on the lab's first case: its race, if it has one, else how its threads exchange numbers.
+
+    Prints what the simulator found; where nothing can be drawn it says why, and returns None.
+    """
+    from quack_tutorial import figures
+
+    from . import trial
+    from .judgement import Refused
+
+    module = lab(name)
+    case = next(case for case in module.cases() if not case.target)
+    try:
+        trial.check_signature(answer, case)
+        run, _ = trial.run_of(answer, case, values=True)
+    except Refused as refused:
+        print(textwrap.fill(f"Nothing to watch yet: {refused.diagnosis.message}", COLUMNS, break_long_words=False))
+        return None
+    print(run)
+    races = [finding for finding in run.findings if finding.kind == "race"]
+    pictures = getattr(module, "PICTURES", ("cluster_exchange", "block_reduce", "butterfly", "lanes"))
+    drawn = [functools.partial(figures.race, finding=race) for race in races[:1]]
+    for draw in [*drawn, *(getattr(figures, picture) for picture in pictures)]:
+        try:
+            return draw(run.trace)
+        except ValueError:  # there is nothing of this kind in the run
+            continue
+    return None
 
 
 def _not_permitted(answer) -> list[str]:

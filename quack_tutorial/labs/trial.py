@@ -20,7 +20,7 @@ def outcomes(answers: dict, cases: list[Case]) -> list[Outcome]:
     kernels = [case for case in cases if not case.target]
     answer = next((found for found in answers.values() if isinstance(found, type)), None)
     if kernels:
-        _check_signature(answer, kernels[0])
+        check_signature(answer, kernels[0])
     return [_returned(answers[case.target], case) if case.target else _outcome(answer, case) for case in cases]
 
 
@@ -60,11 +60,11 @@ def plain(value, depth: int = 0):
     )
 
 
-def _outcome(answer, case: Case) -> Outcome:
+def run_of(answer, case: Case, **more):
+    """(the simulated run of a class on one case, its outputs); Refused where it cannot be run. `more` is for `simulate`."""
     outputs = {name: array.copy() for name, array in case.outputs.items()}
     inputs = [array.copy() for array in case.inputs.values()]
-    parameters = tuple(inspect.signature(inspect.unwrap(answer.__call__)).parameters)[1:]
-    how = {"schedule": case.schedule, "seed": case.seed, "max_steps": MAX_STEPS}
+    how = {"schedule": case.schedule, "seed": case.seed, "max_steps": MAX_STEPS, **more}
     try:
         run = simulate(answer(*case.make), *inputs, *outputs.values(), **how)
     except NotSimulated as error:
@@ -81,6 +81,12 @@ def _outcome(answer, case: Case) -> Outcome:
                 "Does this loop end? If it does, one thread walks a whole row: give each thread its share."
             )
             raise Refused("endless", text, tuple((x.file, x.number, x.text) for x in finding.lines))
+    return run, outputs
+
+
+def _outcome(answer, case: Case) -> Outcome:
+    parameters = tuple(inspect.signature(inspect.unwrap(answer.__call__)).parameters)[1:]
+    run, outputs = run_of(answer, case)
     return Outcome(case, outputs, run.findings, run.trace if case.schedule == "forward" else None, parameters)
 
 
@@ -91,7 +97,8 @@ def _files(answer) -> set:
     return {inspect.unwrap(f).__code__.co_filename for f in found if inspect.isfunction(f)}
 
 
-def _check_signature(answer, case: Case) -> None:
+def check_signature(answer, case: Case) -> None:
+    """Refused if a class cannot be made and called as the lab does it."""
     call = next((vars(base)["__call__"] for base in answer.__mro__ if "__call__" in vars(base)), None)
     wanted = (*case.inputs, *case.outputs)
     if not callable(call) or inspect.unwrap(call) is call:

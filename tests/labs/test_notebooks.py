@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from quack_tutorial.labs import lab, student
+from quack_tutorial.labs import corpus, lab, student, submission, watch
 from quack_tutorial.labs.grade import grade
 
 FIELDS = {"grade", "grade_id", "locked", "schema_version", "solution", "task"}
@@ -112,3 +112,27 @@ def test_the_student_version_fails_loudly(master):
 def test_marks_without_a_partner_are_refused(text, says):
     with pytest.raises(ValueError, match=says):
         student.student_version(text)
+
+
+def answer_of(folder, text):
+    module = lab(folder.name)
+    return submission.load("answer.py", text, module.TARGET, module.FUNCTIONS)[module.TARGET]
+
+
+def test_a_right_answer_can_be_watched(master, folder, capsys):
+    name, text = master
+    if "labs.watch(" not in text:
+        pytest.skip("it asks for no kernel that a picture would help to see, or is long enough")
+    assert f'labs.watch("{name}", {lab(name).TARGET})' in text
+    assert "qt-" in watch(name, answer_of(folder, corpus.solution(folder)))._repr_html_()
+    assert "nothing wrong found" in capsys.readouterr().out
+
+
+def test_a_race_is_what_one_watches_and_a_stub_says_what_is_missing(root, capsys):
+    folder = root / "labs/block-reduce"
+    text = corpus.answers(folder)["no_barrier"][0]
+    assert watch("block-reduce", answer_of(folder, text)).title.startswith("A race:")
+    assert "Race" in capsys.readouterr().out
+    stub = answer_of(folder, corpus.solution(folder).replace("def kernel(", "def other("))
+    assert watch("block-reduce", stub) is None
+    assert capsys.readouterr().out.startswith("Nothing to watch yet: ")
