@@ -188,7 +188,7 @@ def _stored(case, value: float = 0.0, changed: tuple = ()) -> dict:
     def read(pointer, offsets, width, keep, op, place):
         raw, recorder = read_raw(pointer, offsets, width, keep, op, place), memory.STATE.run.recorder
         here = recorder is not None and pointer.memory.space is Space.GMEM
-        if not here or (memory.current_line(recorder), memory.group().warp) != changed:
+        if not here or (memory.current_line(recorder)[0], memory.group().warp) != changed:
             return raw
         loaded.append(pointer.dtype.is_float)
         return pointer.dtype.encode(np.full(raw.shape, value)) if loaded[-1] else raw

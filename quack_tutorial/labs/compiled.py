@@ -187,6 +187,8 @@ def seen(module: ModuleType, simulated) -> ModuleType:
     that the simulator has, too, and REWRITTEN's."""
     shown = ModuleType(module.__name__)
     for name in {*dir(module), *getattr(simulated, "__dict__", ())}:
+        if name.startswith("__"):  # a module's own __getattr__ would bring its modules back
+            continue
         value = getattr(module, name, None)
         known = vars(simulated).get(name) if isinstance(simulated, names.Namespace) else None
         if isinstance(value, ModuleType):
