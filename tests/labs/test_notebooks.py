@@ -1,5 +1,6 @@
 """The master notebook: nbgrader's metadata, a student version without a solution, and a solution that gets full marks."""
 
+import functools
 import json
 import re
 import runpy
@@ -7,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from quack_tutorial.labs import corpus, lab, student, submission, watch
+from quack_tutorial.labs import corpus, lab, student, submission, trial, watch
 from quack_tutorial.labs.grade import grade
 
 FIELDS = {"grade", "grade_id", "locked", "schema_version", "solution", "task"}
@@ -136,3 +137,21 @@ def test_a_race_is_what_one_watches_and_a_stub_says_what_is_missing(root, capsys
     stub = answer_of(folder, corpus.solution(folder).replace("def kernel(", "def other("))
     assert watch("block-reduce", stub) is None
     assert capsys.readouterr().out.startswith("Nothing to watch yet: ")
+
+
+def test_a_wrapped_builtin_beside_the_answer_is_no_hindrance():
+    """As IPython's own `open` is, which it puts into every notebook's names."""
+
+    @functools.wraps(open)
+    def wrapped(*args):
+        return open(*args)
+
+    class Answer:
+        def __call__(self):
+            pass
+
+    Answer.__call__.__globals__["wrapped_open"] = wrapped
+    try:
+        assert trial._files(Answer) >= {__file__}
+    finally:
+        del Answer.__call__.__globals__["wrapped_open"]
