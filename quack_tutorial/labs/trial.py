@@ -94,7 +94,9 @@ def _files(answer) -> set:
     """The files or cells that the answer's functions are from: those of the names that its code can see."""
     seen = inspect.unwrap(answer.__call__).__globals__.values()
     found = [*(f for x in seen for f in (vars(x).values() if isinstance(x, type) else [x])), *vars(answer).values()]
-    return {f.__code__.co_filename for f in map(inspect.unwrap, filter(inspect.isfunction, found)) if inspect.isfunction(f)}
+    return {
+        f.__code__.co_filename for f in map(inspect.unwrap, filter(inspect.isfunction, found)) if inspect.isfunction(f)
+    }
 
 
 def check_signature(answer, case: Case) -> None:
