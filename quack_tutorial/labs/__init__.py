@@ -138,8 +138,12 @@ def watch(name: str, answer):
     from .judgement import Refused
 
     module = lab(name)
-    case = next(case for case in module.cases() if not case.target)
+    case = next((case for case in module.cases() if not case.target), None)
+    if case is None:
+        raise ValueError(f"the lab {name} asks for no kernel, so there is no run to watch: try labs.check")
     try:
+        if not isinstance(answer, type):
+            raise Refused("missing", f"{module.TARGET} is a {type(answer).__name__} here: make it a class")
         trial.check_signature(answer, case)
         run, _ = trial.run_of(answer, case, values=True)
     except Refused as refused:
@@ -152,8 +156,9 @@ def watch(name: str, answer):
     for draw in [*drawn, *(getattr(figures, picture) for picture in pictures)]:
         try:
             return draw(run.trace)
-        except ValueError:  # there is nothing of this kind in the run
-            continue
+        except ValueError as error:  # there is nothing of this kind in the run
+            why = error
+    print(f"Nothing to draw: {why}")
     return None
 
 

@@ -137,6 +137,12 @@ def test_a_race_is_what_one_watches_and_a_stub_says_what_is_missing(root, capsys
     stub = answer_of(folder, corpus.solution(folder).replace("def kernel(", "def other("))
     assert watch("block-reduce", stub) is None
     assert capsys.readouterr().out.startswith("Nothing to watch yet: ")
+    assert watch("block-reduce", len) is None
+    assert "RowArgmax is a builtin_function_or_method here: make it a class" in " ".join(
+        capsys.readouterr().out.split()
+    )
+    with pytest.raises(ValueError, match="the lab floor asks for no kernel"):
+        watch("floor", stub)
 
 
 def test_a_wrapped_builtin_beside_the_answer_is_no_hindrance():
