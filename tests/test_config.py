@@ -56,6 +56,17 @@ def test_what_ships_starts_in_time():
                 assert replace(config, blocks_together=of_line.blocks_together) == of_line
 
 
+def test_rows_that_start_anywhere_take_the_nearest_swept_length():
+    """Odd rows of 257, 12289 and 50257 columns were swept."""
+    for N, like in ((12345, 12289), (20001, 12289), (49999, 50257), (60001, 50257), (300, 257), (140, 257)):
+        assert of_table("softmax", 32, N, "congruent") == of_table("softmax", 32, like, "congruent"), N
+    # Not where that would hold more than registers have, nor far from any.
+    held = of_table("softmax backward", 16, 12289, "congruent")
+    assert held not in candidates("softmax backward", 16, 20001, "congruent")
+    assert of_table("softmax backward", 16, 20001, "congruent") != held
+    assert of_table("softmax", 16, 3001, "congruent") != of_table("softmax", 16, 257, "congruent")
+
+
 def test_blocks_of_short_rows_are_launched_on_their_own():
     assert of_table("softmax", 16, 40, "aligned").blocks_together
     assert default_config("softmax", 16, 40).blocks_together == 0

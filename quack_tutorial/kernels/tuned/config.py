@@ -97,7 +97,7 @@ TENSORS = {
     "cross-entropy fused": 2,
 }
 LEAST_CLUSTER_BYTES = 15 * 1024  # that a cluster reads and writes, see `starts_in_time`
-NEAR = 2  # what was measured is trusted for rows of down to 1 / NEAR of their length, where few lengths were
+NEAR = 2  # where few lengths were swept, one is trusted for rows of 1 / NEAR of it to (congruent ones) NEAR times it
 READ_AGAIN = ("softmax", "cross-entropy fused", "layernorm")  # from shared memory: a thread need not keep it
 MOST_AGAIN = 32  # vectors of a row that a thread reads there
 # Operations that read and write as others do: a sweep tries the same, and until there is one what was the fastest of those ships.
@@ -331,7 +331,7 @@ def vector_elements(width, N, rows):
 
 def default_config(operation, width, N, rows="aligned"):
     """The shipped configuration for rows of `N` elements of `width` bits: the table's where it has one that fits. It may be of
-    longer rows, and blocks that move less are launched on their own where clusters of them would start too late."""
+    longer rows, of congruent ones also of shorter; blocks that move less go on their own where clusters would start too late."""
     alike, config = SPREAD_AS.get(operation, operation), None
     if alike == operation or (operation, width, rows) in TABLES:
         config = of_table(operation, width, N, rows)
@@ -347,20 +347,29 @@ def of_table(operation, width, N, rows):
     """The table's configuration; None where it has none that fits."""
     row_bytes = N * width // 8
     for measured in (rows, "aligned") if rows != "any" else ():
-        for limit, named in TABLES.get((operation, width, measured), ()):
-            if row_bytes <= limit:
-                config = Config(**named)
-                # From a table of other rows or other sizes, not what leaves a thread without a register to spare.
-                few = measured == "congruent" or operation in SPREAD_AS  # sizes that were swept
-                near = limit <= NEAR * row_bytes if few else config.threads_per_block < 1024
-                stages = PIPELINED.get(SPREAD_AS.get(operation, operation), (0, ()))[1]
-                arrives = measured == rows and (rows == "congruent" or divides(config, N, width))  # in shared memory
-                fits = config.in_flight not in stages or arrives
-                if fits and (near or (measured == rows == "aligned" and not few)):
-                    # Each row that starts anywhere wants the weights elsewhere.
-                    return config if measured == rows else replace(config, rows_each=1)
-                break
+        for limit, named in nearest_first(TABLES.get((operation, width, measured), ()), row_bytes, measured):
+            config = Config(**named)
+            if row_bytes > limit and (row_bytes > NEAR * limit or config not in candidates(operation, width, N, rows)):
+                continue
+            # From a table of other rows or other sizes, not what leaves a thread without a register to spare.
+            few = measured == "congruent" or operation in SPREAD_AS  # sizes that were swept
+            near = limit <= NEAR * row_bytes if few else config.threads_per_block < 1024
+            stages = PIPELINED.get(SPREAD_AS.get(operation, operation), (0, ()))[1]
+            arrives = measured == rows and (rows == "congruent" or divides(config, N, width))  # in shared memory
+            fits = config.in_flight not in stages or arrives
+            if fits and (near or (measured == rows == "aligned" and not few)):
+                # Each row that starts anywhere wants the weights elsewhere.
+                return config if measured == rows else replace(config, rows_each=1)
+            break
     return None
+
+
+def nearest_first(lines, row_bytes, measured):
+    """A table's lines as rows of so many bytes try them: those of longer rows; for congruent rows, of which few lengths were swept,
+    all lines from the nearest length on."""
+    if measured == "congruent":
+        return sorted(lines, key=lambda line: max(line[0], row_bytes) / min(line[0], row_bytes))
+    return [line for line in lines if row_bytes <= line[0]]
 
 
 def divides(config, N, width):
