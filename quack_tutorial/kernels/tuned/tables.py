@@ -147,7 +147,18 @@ TABLES = {
         (65536, dict(threads_per_row=128, threads_per_block=128, blocks_per_row=2, in_flight=1)),
         (131072, dict(threads_per_row=128, threads_per_block=128, blocks_per_row=4, in_flight=1)),
     ),
-    ("layernorm backward", 32, "aligned"): ((4096, dict(threads_per_row=128, threads_per_block=512, in_flight=3)),),
+    ("layernorm backward", 16, "aligned"): (
+        (2048, dict(threads_per_row=64, threads_per_block=256, in_flight=3, blocks_together=1)),
+        (32768, dict(threads_per_row=256, threads_per_block=256, in_flight=3, blocks_together=1)),
+        (65536, dict(threads_per_row=128, threads_per_block=128, blocks_per_row=4, in_flight=3)),
+    ),
+    ("layernorm backward", 32, "aligned"): (
+        (4096, dict(threads_per_row=128, threads_per_block=512, in_flight=3)),
+        (16384, dict(threads_per_row=128, threads_per_block=256, in_flight=3)),
+        (32768, dict(threads_per_row=512, threads_per_block=512, blocks_per_row=2)),
+        (65536, dict(threads_per_row=640, threads_per_block=640, in_flight=1, blocks_together=1)),
+        (131072, dict(threads_per_row=768, threads_per_block=768, blocks_per_row=4, in_flight=3)),
+    ),
     ("rmsnorm", 16, "aligned"): (
         (512, dict(threads_per_row=16, threads_per_block=256, rows_each=2)),
         (768, dict(threads_per_row=16, threads_per_block=64, rows_each=2, blocks_together=2)),
