@@ -16,9 +16,16 @@ WIDTH = "        width = self.width\n"
 SIMULATED_ONLY = RIGHT.replace(
     WIDTH, f"{WIDTH}        said = 'a'\n        for _ in cutlass.range(3):\n            said = 'a'\n"
 )
-# An answer that is none if a line gets through. On the simulator these lines fail, so that it is right there.
-THERE = "import cutlass\nreached = False\ntry:\n    {}\n    reached = True\nexcept Exception:\n    pass\n" + RIGHT
-THERE += "if reached:\n    ClipToSecond = None\n"
+
+
+def reaching(*lines):
+    """An answer that is none if one of the lines gets through. On the simulator they fail, so that it is right there."""
+    tried = "".join(
+        f"try:\n    {line}\n    reached = {i}\nexcept Exception:\n    pass\n" for i, line in enumerate(lines, 1)
+    )
+    return f"import cutlass\nreached = 0\n{tried}{RIGHT}if reached:\n    ClipToSecond = None\n"
+
+
 real = pytest.mark.skipif(compiled.problem() is not None, reason=compiled.problem() or "")
 
 
@@ -64,18 +71,15 @@ def test_what_only_the_simulator_accepts_is_told_with_its_line_and_costs_a_point
 
 
 @real
-@pytest.mark.parametrize(
-    "lines",
-    [
-        "from cutlass.cute.runtime import from_dlpack",
-        "import cutlass.torch as cutlass_torch",
-        "import cuda.bindings.driver as cuda",
-        "from cutlass import Float32, Int32, const_expr, range_constexpr",
-        "from cutlass.cute.nvgpu import cpasync",
-    ],
-)
-def test_imports_that_kernels_have_compile(lines):
-    assert grade("butterfly", "answer.py", f"{lines}\n{RIGHT}").compiled.startswith("Compiled by")
+def test_imports_that_kernels_have_compile():
+    lines = """\
+from cutlass.cute.runtime import from_dlpack
+import cutlass.torch as cutlass_torch
+import cuda.bindings.driver as cuda
+from cutlass import Float32, Int32, const_expr, range_constexpr
+from cutlass.cute.nvgpu import cpasync
+"""
+    assert grade("butterfly", "answer.py", lines + RIGHT).compiled.startswith("Compiled by")
 
 
 def test_what_a_refusal_costs_is_the_check_of_the_bytes():
@@ -138,9 +142,8 @@ def test_a_folder_is_graded_again_where_there_is_a_compiler_now(monkeypatch, tmp
 
 
 @real
-@pytest.mark.parametrize(
-    "line",
-    [
+def test_the_dsls_modules_lead_to_no_others():
+    lines = (
         "cutlass.base_dsl.os.getpid()",
         "cutlass.base_dsl.ast_helpers.sys.getsizeof(1)",
         "cutlass.cutlass_dsl.subprocess.run('true')",
@@ -149,15 +152,10 @@ def test_a_folder_is_graded_again_where_there_is_a_compiler_now(monkeypatch, tmp
         "from cutlass.base_dsl import common\n    common.os.getpid()",
         "cutlass.base_dsl.ast_helpers.getmembers(cutlass.range)[0]",
         "import cuda.bindings.driver as c\n    c.sys.getsizeof(1)",
-    ],
-)
-def test_the_dsls_modules_lead_to_no_others(line):
-    assert grade("butterfly", "answer.py", THERE.format(line)).compiled.startswith("Compiled by")
-
-
-@real
-def test_such_a_line_gets_through_where_it_uses_the_dsl_alone():
-    assert wrong(THERE.format("cutlass.base_dsl.ast_helpers.closure_check([])"))
+    )
+    assert grade("butterfly", "answer.py", reaching(*lines)).compiled.startswith("Compiled by")
+    # The same with a line that uses the DSL alone, which does get through.
+    assert wrong(reaching(*lines, "cutlass.base_dsl.ast_helpers.closure_check([])"))
 
 
 @real
