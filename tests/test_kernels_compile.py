@@ -57,7 +57,7 @@ def test_softmax_of_aligned_rows_moves_each_element_once_in_128_bit_accesses(N, 
     if bulk:  # then the row comes through shared memory, and is read from there twice, 16 elements at a time, in loops
         vectors = 16 // kernel.tile.vector_size
         first = vectors * (
-            2 if kernel.pipeline.part.whole_pieces else 1
+            2 if kernel.pipeline.smem_tile.whole_pieces else 1
         )  # in the loop, and in the last piece behind it
         loads, stores = (0, first + vectors), vectors
         assert count(r"cp\.async\.bulk\.shared", text) == 1

@@ -58,20 +58,24 @@ EQUIVALENT: dict[str, str] = {
     "cross_entropy.CrossEntropy.kernel: cute.arch.sync_warp() removed": FOR_THE_COMPILER,
     "cross_entropy.CrossEntropyBackward.kernel: cute.arch.sync_warp() removed": FOR_THE_COMPILER,
     "cross_entropy.CrossEntropyFused.kernel: cute.arch.sync_warp() removed": FOR_THE_COMPILER,
-    "cross_entropy.CrossEntropy.kernel: `lane == 0` dropped from `row_exists and lane == 0`": SAME_VALUE,
-    "cross_entropy.CrossEntropyFused.kernel: `lane == 0` dropped from `row_exists and lane == 0 and (piece == 0)`": SAME_VALUE,
-    "cross_entropy.CrossEntropyFused.kernel: `piece == 0` dropped from `row_exists and lane == 0 and (piece == 0)`": SAME_VALUE,
+    "cross_entropy.CrossEntropy.kernel: `thread_in_row == 0` dropped from `row_exists and thread_in_row == 0`": SAME_VALUE,
+    "cross_entropy.CrossEntropyFused.kernel: `thread_in_row == 0` dropped from `row_exists and thread_in_row == 0 and "
+    "(piece == 0)`": SAME_VALUE,
+    "cross_entropy.CrossEntropyFused.kernel: `piece == 0` dropped from `row_exists and thread_in_row == 0 and "
+    "(piece == 0)`": SAME_VALUE,
     "row_exchange.RowExchange.share_warps: `if lane == 0` always": SAME_VALUE,
     "loss.LossReduction.kernel: `if tidx == 0` always": SAME_VALUE,
     "loss.LossReduction.kernel: loop to M one longer": "a thread that starts at row M has no row to add",
     "reduce.block_reduce: `if lane == 0` always": SAME_VALUE,
     "reduce.block_softmax_reduce: `if lane == 0` always": SAME_VALUE,
-    "rmsnorm.RMSNorm.kernel: `lane == 0` dropped from `row_exists and lane == 0 and (piece == 0)`": SAME_VALUE,
-    "rmsnorm.RMSNorm.kernel: `piece == 0` dropped from `row_exists and lane == 0 and (piece == 0)`": SAME_VALUE,
+    "rmsnorm.RMSNorm.kernel: `thread_in_row == 0` dropped from `row_exists and thread_in_row == 0 and (piece == 0)`": SAME_VALUE,
+    "rmsnorm.RMSNorm.kernel: `piece == 0` dropped from `row_exists and thread_in_row == 0 and (piece == 0)`": SAME_VALUE,
     "rmsnorm.RMSNormBackward.kernel: cute.arch.barrier() removed #2": "the values that all warps have "
     "sent each other order the same; it is there for racecheck of compute-sanitizer, which does not see that",
-    "layernorm.LayerNorm.kernel: `lane == 0` dropped from `row_exists and lane == 0 and (piece == 0)`": SAME_VALUE,
-    "layernorm.LayerNorm.kernel: `piece == 0` dropped from `row_exists and lane == 0 and (piece == 0)`": SAME_VALUE,
+    "layernorm.LayerNorm.kernel: `thread_in_row == 0` dropped from `row_exists and thread_in_row == 0 and "
+    "(piece == 0)`": SAME_VALUE,
+    "layernorm.LayerNorm.kernel: `piece == 0` dropped from `row_exists and thread_in_row == 0 and "
+    "(piece == 0)`": SAME_VALUE,
     "layernorm.LayerNormBackward.wait_for_row: cute.arch.barrier() removed": "the values that all warps have "
     "sent each other order the same; it is there for racecheck of compute-sanitizer, which does not see that",
     "layernorm.LayerNormVectors.kernel: loop to tiles one longer #3": "behind the last tile no column is a row's, or, where a "
@@ -87,10 +91,10 @@ EQUIVALENT: dict[str, str] = {
     "cross_entropy.CrossEntropyOnline.kernel: `if tidx == 0` always": SAME_VALUE,
     "rmsnorm.ColumnSum.kernel: loop to G one longer": "a warp that starts at row G has no row to add",
     "row_tile.RowTile.holds: `col < self.N` dropped from `piece == 0 and col < self.N and ((col - body) % self.threads_per_row == "
-    "lane)`": A_COLUMN_OR_NONE,
+    "thread_in_row)`": A_COLUMN_OR_NONE,
     "row_tile.RowTile.holds: `col < self.N` made `<=`": A_COLUMN_OR_NONE,
-    "row_tile.RowTile.holds: `col >= 0` dropped from `piece == 0 and col >= 0 and (col % self.threads_per_row == lane)`": "the "
-    "remainder of a negative number is negative, and no lane's",
+    "row_tile.RowTile.holds: `col >= 0` dropped from `piece == 0 and col >= 0 and (col % self.threads_per_row == "
+    "thread_in_row)`": "the remainder of a negative number is negative, and no thread's",
     "rmsnorm.ColumnSum.kernel: `if lane % lanes == 0` always": SAME_VALUE,
     "rmsnorm.ColumnSum.kernel: `warp == 0` dropped from `warp == 0 and lane < self.columns and (col < self.N)`": SAME_VALUE,
     "cluster.ClusterSum.kernel: cute.arch.mbarrier_init_fence() removed": "the cluster barrier that follows is not relaxed, so it "

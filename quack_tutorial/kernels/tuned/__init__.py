@@ -1,4 +1,4 @@
-"""The kernels as they ship: the last rung of each ladder, with what makes it the fastest.
+"""The kernels as they ship: they compute what the last rung of each ladder does, faster (`book/what-ships.md` says why).
 
 | module         | what is in it                                                                           |
 |----------------|-----------------------------------------------------------------------------------------|
@@ -11,4 +11,6 @@
 | `loss`         | the losses of a batch as one number: mean or sum                                        |
 | `tile_copy`    | the reads and writes of a row-wise kernel without its arithmetic                        |
 | `config`, `tables` | how a kernel spreads rows over threads: what a sweep tries, and what was the fastest |
+
+To read a kernel, begin with `softmax`, then `row_tile` and `row_exchange`, then `row_pipeline` and `online`.
 """

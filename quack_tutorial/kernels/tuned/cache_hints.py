@@ -4,7 +4,7 @@
 |---------------|---------------------------------|--------------------------------------------------------------|
 | `EVICT_LAST`  | L2 to give up last what is read | kernels that write about as much as they read                |
 | `EVICT_FIRST` | L2 to give it up first          | cross-entropy's loss, which writes next to nothing           |
-| `PAST_L1`     | L1 not to have it at all        | the same, where `Config.past_l1` says so: in most of its rows |
+| `PAST_L1`     | L1 not to have it at all        | the same, where `Config.past_l1` says so: most rows over 6 KB |
 
 A row-wise kernel touches every byte once, so nothing that it reads is worth keeping. The hint is not about that. What L2
 has no room for goes to memory: read bytes are dropped, written ones must be written back. With `evict_last` on the loads,
@@ -32,7 +32,11 @@ BULK_COPY = (
 
 def load_ptx(count, hint, asks):
     """The PTX that loads `count` 32-bit words, with the operands (address, policy if `hint` is for L2, then if `asks` a predicate
-    and the words to have where that is 0)."""
+    and the words to have where that is 0).
+
+    In the text `{$r0}` stands for the first of `inline_ptx`'s `read_only_args`, and `{$w0}` for the first result, whose type is
+    the first of `write_only_types`. Doubled braces are Python's, for `format` and f-strings.
+    """
     words, policy = ", ".join(f"{{$w{k}}}" for k in range(count)), ", {$r1}" if is_policy(hint) else ""
     level = {None: "", PAST_L1: ".L1::no_allocate"}.get(hint, ".L2::cache_hint")
     load = f"ld.global{level}.v{count}.b32 {{{words}}}, [{{$r0}}]{policy};"

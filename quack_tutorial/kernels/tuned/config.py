@@ -25,13 +25,19 @@ class Config:
     """How a kernel spreads rows over threads.
 
     `threads_per_row` are threads of one block: a power of 2 up to 32, or a multiple of 32 up to 1024. Several blocks a row
-    form a cluster, which only works where a block has no other row. `in_flight`, of kernels that stream a row, is how
-    many vectors a thread loads before it uses the first; of the others, how many rows of a block are in shared memory at
-    once, 0 for none. RMSNorm's backward, which goes through rows, takes 1 for one row ahead while another is in registers: in
-    registers too where both fit, else in shared memory.
-    `rows_each`, of RMSNorm where no two warps share a row, is how many rows a thread has a part of: it loads the weights once.
-    `blocks_together`, where a row has one block, is how many blocks of different rows are launched as a cluster, 0 for
-    none: they have nothing to tell each other, but a GPU starts clusters, even of one block, at another pace than blocks.
+    form a cluster, which only works where a block has no other row.
+
+    | a kernel whose blocks                   | `in_flight`                                                              |
+    |-----------------------------------------|--------------------------------------------------------------------------|
+    | stream rows (`STREAMING`)               | vectors that a thread loads before it uses the first                     |
+    | have their rows at once                 | 0: in registers, 1: the block's one row in shared memory                 |
+    | go through rows (backward of the norms) | stages in shared memory, each with a turn's rows; but 1: the next row in |
+    |                                         | registers, or a stage where these are too few; 0: neither                |
+
+    `rows_each`, of RMSNorm and LayerNorm where no two warps share a row, is how many rows a thread has a part of: it loads the
+    weights once.
+    `blocks_together`, where no blocks share a sum, is how many are launched as a cluster, 0 for none. Sometimes that is quicker
+    (RMSNorm of 8192 rows of 1024 bfloat16 on an H200: 7.6 %), sometimes far slower; STANDING.md has what was measured.
     `past_l1` is 1 where L1 is asked not to have what is loaded, 0 where the kernel asks L2 for something, see `cache_hints`.
     """
 
@@ -68,8 +74,9 @@ class Config:
         return [self.blocks_together, 1, 1] if self.blocks_together else None
 
 
-# Registers of row elements a thread holds at most, as vectors of 16 bytes: of one tensor, by operation and element bits.
+# Registers of row elements a thread holds at most, as vectors of 16 bytes: of one tensor, by element bits.
 MOST_VECTORS = {32: 12, 16: 8}
+BESIDE_OTHERS = 0.75  # of them, in operations that hold weights or a second tensor too
 MOST_ELEMENTS = 128  # of several rows that a thread has a part of
 MOST_LIGHT_ELEMENTS = 8  # of a thread of RMSNorm's backward whose registers keep no block from an SM
 MOST_NEXT_ELEMENTS = 16  # of a row that a thread holds while it works on another one
@@ -114,7 +121,7 @@ def candidates(operation, width, N, rows="aligned"):
         if operation == "cross-entropy":
             found += [replace(config, past_l1=1) for config in found]
         return found
-    most = MOST_VECTORS[width] * (1 if operation in ("softmax", "cross-entropy fused") else 0.75)
+    most = MOST_VECTORS[width] * (1 if operation in ("softmax", "cross-entropy fused") else BESIDE_OTHERS)
     if rows == "any" or N < VECTOR_BITS // width:
         most *= VECTOR_BITS // width
     found = []
@@ -124,7 +131,7 @@ def candidates(operation, width, N, rows="aligned"):
             continue
         for threads in THREADS:
             held = math.ceil(vectors / (threads * blocks))
-            if held > most or vectors < 0.8 * held * threads * blocks:
+            if held > most or vectors < 0.8 * held * threads * blocks:  # at least 0.8 of the threads' vectors are there
                 continue
             sizes = {threads} if threads >= 256 or blocks > 1 else {max(threads, 64), 128, 256, 512}
             found += [Config(threads, block, blocks) for block in sorted(sizes) if block % threads == 0]
@@ -215,7 +222,7 @@ def pipelined_candidates(operation, N, width, rows, again):
     found = []
     for blocks in (1, 2, 4, 8, 16):
         stage_bytes = N * width // 8 // blocks * tensors
-        if stage_bytes < 2048 or (blocks > 1 and stage_bytes <= 16384):
+        if stage_bytes < 2048 or (blocks > 1 and stage_bytes <= 16384):  # small copies: not tried
             continue
         if rows == "aligned" and not divides(Config(32, 32, blocks), N, width):
             continue
@@ -312,11 +319,12 @@ def streaming_candidates(vectors, operation):
     for threads in (8, 16, 32, 64, 128, 256, 512, 1024):
         for in_flight in (1, 2, 4, 8):
             pieces = vectors / (threads * in_flight)
-            if pieces < 0.6 and (threads, in_flight) != (8, 1):
+            if pieces < 0.6 and (threads, in_flight) != (8, 1):  # much of what threads could load is not there
                 continue
             if operation == "cross-entropy" and pieces > 32:  # a loop of few turns
                 continue
-            if operation == "cross-entropy backward" and pieces > 1.5 and threads * in_flight < 256:  # blocks of 4 KB
+            # Rows longer than a block: in blocks of at least 4 KB.
+            if operation == "cross-entropy backward" and pieces > 1.5 and threads * in_flight < 256:
                 continue
             found.append(Config(threads, max(threads, 128), 1, in_flight))
             if threads < 128 and in_flight > 1:
@@ -351,16 +359,19 @@ def of_table(operation, width, N, rows):
             config = Config(**named)
             if row_bytes > limit and (row_bytes > NEAR * limit or config not in candidates(operation, width, N, rows)):
                 continue
-            # From a table of other rows or other sizes, not what leaves a thread without a register to spare.
-            few = measured == "congruent" or operation in SPREAD_AS  # sizes that were swept
+            # Few lengths were swept of congruent rows and of LayerNorm's.
+            few = measured == "congruent" or operation in SPREAD_AS
+            # Of few, one of a near length; of many, but of other rows, not what leaves a thread without a register to spare.
             near = limit <= NEAR * row_bytes if few else config.threads_per_block < 1024
             stages = PIPELINED.get(SPREAD_AS.get(operation, operation), (0, ()))[1]
-            arrives = measured == rows and (rows == "congruent" or divides(config, N, width))  # in shared memory
+            # Whether bulk copies can bring such rows to shared memory.
+            arrives = measured == rows and (rows == "congruent" or divides(config, N, width))
+            # Whether they can, or need not.
             fits = config.in_flight not in stages or arrives
             if fits and (near or (measured == rows == "aligned" and not few)):
                 # Each row that starts anywhere wants the weights elsewhere.
                 return config if measured == rows else replace(config, rows_each=1)
-            break
+            break  # the other lines are of lengths further away
     return None
 
 

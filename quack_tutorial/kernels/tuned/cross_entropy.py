@@ -6,7 +6,7 @@
 |------------------------|---------|----------------------------|-------------------------------------------------------|
 | `CrossEntropy`         | once    | loss, lse if asked for     | goes past: nothing of it is needed again              |
 | `CrossEntropyBackward` | once    | dx                         | is cut up: given lse, no element needs another        |
-| `CrossEntropyFused`    | once    | loss and dx for dloss = 1  | stays in registers, as in softmax                     |
+| `CrossEntropyFused`    | once    | loss and dx for dloss = 1  | stays in registers or shared memory, as in softmax    |
 
 A row whose target is `ignore_index` has loss 0 and gradient 0. A target that is no column gives NaN for its row, and is
 never used as an index. All compute in float32. Rows of up to 262144 elements.
@@ -40,6 +40,7 @@ from quack_tutorial.kernels.tuned.row_tile import RowTile
 class CrossEntropy:
     """The loss alone: every thread keeps a running (maximum, sum) of the vectors that go past it.
 
+    `target`, its type, is for who looks at the object: the kernel asks mT.
     With `lse` a row that is all -inf has -inf as its log-sum-exp, which it adds to a longer row of which it is a part.
     """
 
@@ -64,7 +65,7 @@ class CrossEntropy:
         tile, exchange = self.tile, self.exchange
         block, _, _ = cute.arch.block_idx()
         opened = exchange.open()
-        place = row, row_exists, _, lane, _, _ = tile.place(mX, block * tile.rows_per_block)
+        place = row, row_exists, _, thread_in_row, _, _ = tile.place(mX, block * tile.rows_per_block)
         # On its way before the row is, and not looked at until the row is on its way too.
         target = target_of(mT, row)
         cute.arch.sync_warp()  # or the compiler would move that load down to where the target is needed
@@ -74,8 +75,9 @@ class CrossEntropy:
         col = column_of(target, tile.N)
         logit = logit_of(mX, row, col)
         max_warp, sum_warp = warp_max_sum(max_thread, sum_thread, min(tile.threads_per_row, 32), self.dtype)
+        # A row has one block, so no `ready` comes before.
         max_row, sum_row = exchange.softmax_reduce(max_warp, sum_warp, opened, part=self.lse)
-        if row_exists and lane == 0:
+        if row_exists and thread_in_row == 0:
             lse = max_row + cute.math.log(sum_row)
             mLoss[row] = loss_of(lse, logit, col, target == ignore_index).to(mLoss.element_type)
             if cutlass.const_expr(mLSE is not None):
@@ -155,7 +157,7 @@ class CrossEntropyFused:
     def kernel(self, mX, mT, mLoss, mLSE, mDX, ignore_index: cutlass.Int64):
         tile, exchange = self.tile, self.exchange
         block, _, _ = cute.arch.block_idx()
-        place = row, row_exists, piece, lane, _, _ = tile.place(mX, block * tile.rows_per_block)
+        place = row, row_exists, piece, thread_in_row, _, _ = tile.place(mX, block * tile.rows_per_block)
         opened, width = exchange.open(), min(tile.threads_per_row, 32)
         if cutlass.const_expr(self.pipeline.stages > 0):
             arriving = self.pipeline.open(place)
@@ -167,8 +169,8 @@ class CrossEntropyFused:
         if cutlass.const_expr(self.pipeline.stages > 0):
             logit = logit_of(mX, row, column_of(target, tile.N))
             self.pipeline.wait(arriving, 0)
-            part, sX = self.pipeline.part, self.pipeline.row(arriving)
-            max_thread, sum_thread = online_max_sum(part, sX, self.pipeline.place(None, lane), self.exp_scale)
+            sX, anywhere = self.pipeline.row(arriving), self.pipeline.place(None, thread_in_row)
+            max_thread, sum_thread = online_max_sum(self.pipeline.smem_tile, sX, anywhere, self.exp_scale)
             max_warp, sum_warp = warp_max_sum(max_thread, sum_thread, width, self.dtype)
         else:
             tXrX = tile.load(mX, place, fill=-math.inf)
@@ -184,7 +186,7 @@ class CrossEntropyFused:
         sum_row = scaled_sum * 2.0**-self.exp_scale
         # Once more, rather than to keep more than the target in registers meanwhile.
         col, ignored = column_of(target, tile.N), target == ignore_index
-        if row_exists and lane == 0 and piece == 0:
+        if row_exists and thread_in_row == 0 and piece == 0:
             lse = max_row + cute.math.log(sum_row)
             mLoss[row] = loss_of(lse, logit, col, ignored)
             if cutlass.const_expr(mLSE is not None):
@@ -196,6 +198,7 @@ class CrossEntropyFused:
             if cutlass.const_expr(exchange.needed):
                 inverse, scale = quotient_factors(max_warp - max_row, scaled_sum, self.exp_scale)
             else:
+                # The hardware's 1 / x, to 1 ulp: a little quicker for some short rows; in softmax it is even (STANDING.md).
                 inverse, scale = None, cute.arch.rcp_approx(scaled_sum)
             if cutlass.const_expr(inverse is not None):
                 y *= inverse
@@ -210,16 +213,17 @@ class CrossEntropyFused:
     @cute.jit
     def write_again(self, sX, mDX, place, max_row, scale, col, ignored):
         """Read the row again, from shared memory, and write exp(x - max_row) * scale; whether this thread wrote column `col`."""
-        _, _, piece, lane, _, _ = place
+        _, _, piece, thread_in_row, _, _ = place
         mPart = self.pipeline.part_of(mDX, place)
-        for step in range(self.pipeline.part.pieces):
-            at = self.pipeline.place(step, lane)
-            rX = self.pipeline.part.load(sX, at)
+        for step in range(self.pipeline.smem_tile.pieces):
+            at = self.pipeline.place(step, thread_in_row)
+            rX = self.pipeline.smem_tile.load(sX, at)
             p = exp_scaled(as_float32(rX) - max_row, self.exp_scale)
-            rX.store(gradient(self.pipeline.part, p, scale, col, ignored).to(self.dtype))
-            self.pipeline.part.store(rX, mPart, at)
+            rX.store(gradient(self.pipeline.smem_tile, p, scale, col, ignored).to(self.dtype))
+            self.pipeline.smem_tile.store(rX, mPart, at)
         local = col - piece * self.tile.width
-        return self.pipeline.part.holds(local, self.pipeline.place(local // self.pipeline.part.width, lane))
+        there = self.pipeline.place(local // self.pipeline.smem_tile.width, thread_in_row)
+        return self.pipeline.smem_tile.holds(local, there)
 
 
 def existing(row, mX):

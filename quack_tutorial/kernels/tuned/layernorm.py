@@ -27,7 +27,7 @@ from quack_tutorial.kernels.tuned.row_tile import RowTile, rows_of
 
 class LayerNorm:
     """LayerNorm that reads each row once. `weight`, `bias`: their types, None where absent; `stats`: whether mean and rstd are
-    written."""
+    written. All three are for who looks at the object: the kernel asks its tensors."""
 
     def __init__(self, dtype, N, rows="aligned", weight=None, bias=None, stats=False, config=None):
         self.dtype, self.N, self.rows = dtype, N, rows
@@ -77,7 +77,7 @@ class LayerNorm:
         stats = []
         for k in cutlass.range_constexpr(tile.rows_each):
             place, tXrX = places[k], loaded[k]
-            row, row_exists, piece, lane, _, _ = place
+            row, row_exists, piece, thread_in_row, _, _ = place
             total = warp_sum(self.tile, tXrX.load().to(cutlass.Float32))
             exchange.ready()
             mean = mean_of(exchange.reduce(total, operator.add, 0.0, opened, 0), tile.N)
@@ -94,7 +94,7 @@ class LayerNorm:
             if cutlass.const_expr(self.dtype.width == 32 and mB is not None):
                 rstd = corrected(rstd, variance + eps)
             if cutlass.const_expr(mMean is not None):
-                if row_exists and lane == 0 and piece == 0:
+                if row_exists and thread_in_row == 0 and piece == 0:
                     mMean[row] = mean
                     mRstd[row] = rstd
             stats.append((mean, rstd))
@@ -142,11 +142,12 @@ class LayerNormBackward(RMSNormBackward):
 
     def __init__(self, dtype, N, rows="aligned", weight=None, config=None):
         config = config or default_config("layernorm backward", dtype.width, N, rows)
+        # What this decides holds here too, but for two: `frees_stage_early` here only brings the weights to shared memory, since
+        # a row stays in its stage until it is done. `finishes_by_vectors` is not read: every row in a stage is finished so.
         super().__init__(dtype, N, rows, weight, config)
         self.exchange = RowExchange(config, values=2, stages=2)
-        self.has_stage_ahead = (
-            self.pipeline.stages > 1
-        )  # whether there is room for a row beside the one that is worked on
+        # Whether there is room for a row beside the one that is worked on.
+        self.has_stage_ahead = self.pipeline.stages > 1
 
     @cute.jit
     def __call__(self, mX, mW, mDO, mMean, mRstd, mDX, mDWPart, mDBPart, stream: cuda.CUstream):
@@ -166,7 +167,8 @@ class LayerNormBackward(RMSNormBackward):
     @cute.kernel
     def kernel(self, mX, mW, mDO, mMean, mRstd, mDX, mDWPart, mDBPart):
         tile, M = self.tile, mX.shape[0]
-        cute.arch.griddepcontrol_launch_dependents()  # the sum of the parts may be launched: it waits for them
+        # Programmatic dependent launch: the sum of the parts may start, it waits for them.
+        cute.arch.griddepcontrol_launch_dependents()
         part, _, _ = cute.arch.block_idx()
         parts, _, _ = cute.arch.grid_dim()
         turns = cute.ceil_div(M - part, parts * tile.rows_per_block)

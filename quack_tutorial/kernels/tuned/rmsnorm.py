@@ -29,11 +29,12 @@ from quack_tutorial.kernels.tuned.row_exchange import RowExchange
 from quack_tutorial.kernels.tuned.row_pipeline import RowPipeline, pipelines
 from quack_tutorial.kernels.tuned.row_tile import RowTile, rows_of
 
-ALIKE = 8  # rows that start anywhere start alike if so many, or a multiple of it, lie between
+ALIKE = 8  # rows so many apart, or a multiple of it, start equally far from a 16-byte boundary
 
 
 class RMSNorm:
-    """RMSNorm that reads each row once. `weight`, `bias`, `residual`, `residual_out`: their types, None where absent."""
+    """RMSNorm that reads each row once. `weight`, `bias`, `residual`, `residual_out`: their types, None where absent. Of these
+    only `residual` makes a difference; the others, and `rstd`, are for who looks at the object: the kernel asks its tensors."""
 
     def __init__(
         self,
@@ -96,7 +97,7 @@ class RMSNorm:
         # All rows' sums before the first result: the next row's sum would wait for its stores.
         rstds = []
         for k in cutlass.range_constexpr(tile.rows_each):
-            place = row, row_exists, piece, lane, _, _ = places[k]
+            place = row, row_exists, piece, thread_in_row, _, _ = places[k]
             _, h = loaded[k]
             if cutlass.const_expr(mRO is not None):  # write MN elements
                 tXrRO = cute.make_rmem_tensor(tile.values, mRO.element_type)
@@ -110,7 +111,7 @@ class RMSNorm:
             if cutlass.const_expr(self.dtype.width == 32 and (mR is not None or mB is not None)):
                 rstd = corrected(rstd, squares * (1.0 / tile.N) + eps)
             if cutlass.const_expr(mRstd is not None):
-                if row_exists and lane == 0 and piece == 0:
+                if row_exists and thread_in_row == 0 and piece == 0:
                     mRstd[row] = rstd
             rstds.append(rstd)
 
@@ -148,7 +149,8 @@ class RMSNormBackward:
     """The gradients of RMSNorm: dx = rstd (w dy - xh mean(w dy xh)) with xh = rstd h, dw = sum of dy xh, db = sum of dy.
 
     A block goes through rows `parts` apart, so that it can add up its part of dw in registers, and so that in each of its
-    rows a thread has the same columns, also where rows start at odd addresses.
+    rows a thread has the same columns, also where rows start at odd addresses. mDO is dy, and mDRO, where it is given, the
+    gradient that h gets directly.
     """
 
     def __init__(self, dtype, N, rows="aligned", weight=None, config=None):
@@ -158,8 +160,9 @@ class RMSNormBackward:
             raise ValueError(f"{self.config}: a block goes through rows of its own, so blocks_together must be 0 or 1")
         self.tile = RowTile(dtype, N, rows, self.config, sums_columns=True)
         self.exchange = RowExchange(self.config, stages=2)
-        # The next row is on its way while one is worked on: one in registers, or more in shared memory. Or one there, whose place
-        # the row that is worked on leaves for registers, where a thread has more of a row than its registers hold twice.
+        # The next row is on its way while one is worked on, unless `in_flight` is 0. With 2 or more it is in another stage, in
+        # shared memory. With 1 it is in registers, or, if those cannot hold two rows, in the only stage, which the row before has
+        # left for registers.
         long = rows == "aligned" and pipelines(self.tile) and elements_held(self.config, N) > MOST_NEXT_ELEMENTS
         self.frees_stage_early = self.config.in_flight == 1 and long
         self.next_in_registers = self.config.in_flight == 1 and not long
@@ -182,7 +185,7 @@ class RMSNormBackward:
 
     def most_parts(self, clusters):
         """How many parts of dw there should be at most on a GPU that runs so many of the kernel's clusters (of its blocks,
-        where a row has one) at once with one block on an SM, see `occupancy`."""
+        where a row has one) at once with one block on an SM, see `quack_tutorial/occupancy.py`."""
         parts = self.pipeline.resident_clusters(clusters, self.weights.smem_bytes())
         parts = min(parts, clusters * most_blocks(self.config, self.N, self.pipeline.stages))
         return max(ALIKE, parts // ALIKE * ALIKE) if self.rows == "congruent" else parts
@@ -214,7 +217,8 @@ class RMSNormBackward:
     def kernel(self, mX, mW, mDO, mDRO, mRstd, mDX, mDWPart, mDBPart):
         tile, exchange = self.tile, self.exchange
         M = mX.shape[0]
-        cute.arch.griddepcontrol_launch_dependents()  # the sum of the parts may be launched: it waits for them
+        # Programmatic dependent launch: the sum of the parts may start, it waits for them.
+        cute.arch.griddepcontrol_launch_dependents()
         part, _, _ = cute.arch.block_idx()
         parts, _, _ = cute.arch.grid_dim()
         turns = cute.ceil_div(M - part, parts * tile.rows_per_block)
@@ -392,7 +396,7 @@ class RMSNormBackward:
     def write_sums(self, tXrSum: cute.Tensor, mPart: cute.Tensor, part, place, arriving):
         """Add them up, four columns in one thread, through shared memory: where the rows were, if they were there."""
         rows, threads, N = self.tile.rows_per_block, self.config.threads_per_block, self.tile.N
-        _, _, _, lane, _, _ = place
+        _, _, _, thread_in_row, _, _ = place
         tidx, _, _ = cute.arch.thread_idx()
         thread_row = tidx // self.tile.threads_per_row
         # A thread's vectors are `quads` of four sums each. The first quads of all vectors are neighbours, then come the others, so
@@ -401,14 +405,16 @@ class RMSNormBackward:
         apart = N // quads + self.gap()
         layout = cute.make_layout((4, quads, N // size, rows), stride=(1, apart, 4, quads * apart))
         if cutlass.const_expr(self.rows_adjacent):
-            room = cute.make_tensor(arriving[0].iterator, cute.make_layout(quads * cute.cosize(layout)))
+            # `cosize`: the float32 that the layout spans, each in the place of 32 // width elements.
+            spanned = 32 // self.dtype.width * cute.cosize(layout)
+            room = cute.make_tensor(arriving[0].iterator, cute.make_layout(spanned))
             sSum = cute.make_tensor(cute.recast_tensor(room, cutlass.Float32).iterator, layout)
             cute.arch.barrier()  # no thread reads there any more
         else:
             sSum = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, layout, byte_alignment=16)
         rSum = cute.make_tensor(tXrSum.iterator, cute.make_layout((4, quads, self.tile.vectors)))
         for i in cutlass.range_constexpr(self.tile.vectors):
-            vector = i * self.tile.threads_per_row + lane
+            vector = i * self.tile.threads_per_row + thread_in_row
             if vector < N // size:
                 for k in cutlass.range_constexpr(quads):
                     cute.autovec_copy(rSum[None, k, i], sSum[None, k, vector, thread_row])
@@ -427,27 +433,28 @@ class RMSNormBackward:
         """How many numbers lie between the first quads of a row's sums and the second ones, and behind these; none where they come
         to lie in the rows' places and these have no room for 32 more than a row."""
         room = self.pipeline.smem_bytes() // (4 * self.tile.rows_per_block)
-        return 0 if self.rows_adjacent and room < self.tile.N + 32 else 128 // self.tile.vector_size
+        # 32 a row: one gap, or two where a vector is two quads.
+        return 0 if self.rows_adjacent and room < self.tile.N + 32 else 32 // (self.tile.vector_size // 4)
 
     @cute.jit
     def write_first(self, tXrSum: cute.Tensor, mPart: cute.Tensor, part, place):
         """Add them up in the threads of the first row, which have its columns in registers."""
         tile = self.tile
-        _, _, piece, lane, head, body = place
+        _, _, piece, thread_in_row, head, body = place
         thread_row = cute.arch.thread_idx()[0] // tile.threads_per_row
         if cutlass.const_expr(tile.rows_per_block > 1):
             shape = (tile.rows_per_block, tile.values, tile.threads_per_row)
             layout = cute.make_ordered_layout(shape, order=(2, 1, 0))
             sSum = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, layout, byte_alignment=16)
             for i in cutlass.range_constexpr(tile.values):
-                sSum[thread_row, i, lane] = tXrSum[i]
+                sSum[thread_row, i, thread_in_row] = tXrSum[i]
             cute.arch.barrier()
             if thread_row == 0:
                 for other in range(1, tile.rows_per_block):
                     for i in cutlass.range_constexpr(tile.values):
-                        tXrSum[i] += sSum[other, i, lane]
+                        tXrSum[i] += sSum[other, i, thread_in_row]
         wide = self.rows == "aligned" and tile.N % 4 == 0
-        tile.store(tXrSum, mPart, (part, thread_row == 0, piece, lane, head, body), wide)
+        tile.store(tXrSum, mPart, (part, thread_row == 0, piece, thread_in_row, head, body), wide)
 
 
 @cute.jit
@@ -489,7 +496,8 @@ class ColumnSum:
     @cute.jit
     def __call__(self, mPart: cute.Tensor, mOut: cute.Tensor, stream: cuda.CUstream):
         blocks = cute.ceil_div(self.N, self.columns)
-        # Launched before the kernel ahead of it on the stream has ended, if that says so.
+        # Programmatic dependent launch (`use_pdl`): it starts before the kernel ahead of it on the stream has ended, if that says
+        # so.
         self.kernel(mPart, mOut).launch(
             grid=[blocks, 1, 1], block=[self.threads_per_block, 1, 1], stream=stream, use_pdl=True
         )

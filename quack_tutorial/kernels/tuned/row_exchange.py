@@ -36,7 +36,7 @@ class RowExchange:
 
     def __init__(self, config, values=1, stages=1):
         self.values, self.stages, self.blocks = values, stages, config.blocks_per_row
-        self.rows = config.threads_per_block // config.threads_per_row
+        self.rows_per_block = config.threads_per_block // config.threads_per_row
         self.warps = (config.threads_per_row + 31) // 32  # of a row in a block
         self.needed = self.warps > 1 or self.blocks > 1
         # Who of a block sends to the cluster: every warp, or one for all of them.
@@ -51,7 +51,8 @@ class RowExchange:
         of_warps, of_blocks, mbar = None, None, None
         smem = cutlass.memory.SmemAllocator()
         if cutlass.const_expr(self.in_block):
-            layout = cute.make_ordered_layout((self.stages, self.rows, self.warps, self.values), order=(3, 2, 1, 0))
+            shape = (self.stages, self.rows_per_block, self.warps, self.values)
+            layout = cute.make_ordered_layout(shape, order=(3, 2, 1, 0))
             of_warps = smem.allocate_tensor(cutlass.Float32, layout, byte_alignment=16)
         if cutlass.const_expr(self.blocks > 1):
             layout = cute.make_ordered_layout((self.stages, self.blocks * self.senders, self.values), order=(2, 1, 0))

@@ -30,11 +30,10 @@ from dataclasses import replace
 import cutlass
 import cutlass.cute as cute
 
-from quack_tutorial.kernels.layout import VECTOR_BYTES
+from quack_tutorial.kernels.layout import SHARED_BYTES, VECTOR_BYTES
 from quack_tutorial.kernels.tuned.cache_hints import EVICT_LAST, bulk_copy_evict_last
 from quack_tutorial.kernels.tuned.row_tile import RowTile
 
-SMEM_BYTES = 227 * 1024  # shared memory of an SM that blocks can have, on Hopper
 AT_ONCE = 16  # elements of a row in shared memory that a thread has in registers when it goes through it
 
 
@@ -44,7 +43,7 @@ class RowPipeline:
     Where a method asks for the `place` of this thread in a row (see `RowTile.place`), any row of the block will do.
 
     Threads take their part of a row to registers as a whole, with `load`; or, with `by_vectors`, go through the `row` with the tile
-    `part`, a few vectors at a time.
+    `smem_tile`, whose pieces are a few vectors a thread.
     """
 
     def __init__(self, dtype, tile, tensors, stages, by_vectors=False, several=False):
@@ -52,7 +51,7 @@ class RowPipeline:
         # Rows on their way while one is worked on. A single stage serves a block that has one row and no next.
         self.ahead = max(1, stages - 1)
         threads, of_row = tile.config.threads_per_block, tile.threads_per_row
-        self.rows, self.rows_of_group = tile.rows_per_block, max(1, 32 // of_row)
+        self.rows_per_block, self.rows_of_group = tile.rows_per_block, max(1, 32 // of_row)
         self.groups, self.warps = max(1, threads // max(32, of_row)), max(1, of_row // 32)  # in a block, in a group
         if stages and not pipelines(tile, several):
             raise ValueError(
@@ -70,24 +69,27 @@ class RowPipeline:
         self.width = tile.width if by_vectors else tile.threads_per_row * tile.vectors * tile.vector_size
         if stages and by_vectors:
             one_block = replace(tile.config, blocks_per_row=1, in_flight=0)
-            self.part = RowTile(dtype, tile.width, "aligned", one_block, vectors=AT_ONCE // tile.vector_size)
+            self.smem_tile = RowTile(dtype, tile.width, "aligned", one_block, vectors=AT_ONCE // tile.vector_size)
 
     def smem_bytes(self):
         """How much shared memory of a block the rows take."""
-        return self.stages * self.tensors * self.rows * self.width * self.dtype.width // 8 if self.stages else 0
+        elements = self.tensors * self.rows_per_block * self.width
+        return self.stages * elements * self.dtype.width // 8 if self.stages else 0
 
     def resident_clusters(self, clusters, beside=0):
         """How many clusters (blocks, where a row has one) run at once, about, on a GPU that runs so many with one block on an
         SM: as many on each SM as half of its threads allow, and shared memory, of which a block takes `beside` bytes more."""
         threads = self.tile.config.threads_per_block
-        return clusters * max(1, min(1024 // threads, SMEM_BYTES // (self.smem_bytes() + beside + 2048)))
+        beside += 2048  # the system's 1024, and about as much for mbarriers and an exchange
+        return clusters * max(1, min(1024 // threads, SHARED_BYTES // (self.smem_bytes() + beside)))
 
     @cute.jit
     def open(self, place):
         """(slots, mbarriers) in shared memory, ready to be written to, and the registers of each tensor's single elements: this
         turn's and those of the next."""
         smem = cutlass.memory.SmemAllocator()
-        layout = cute.make_ordered_layout((self.stages, self.tensors, self.rows, self.width), order=(3, 2, 1, 0))
+        shape = (self.stages, self.tensors, self.rows_per_block, self.width)
+        layout = cute.make_ordered_layout(shape, order=(3, 2, 1, 0))
         sX = smem.allocate_tensor(self.dtype, layout, byte_alignment=128)
         mbar = smem.allocate_array(cutlass.Int64, self.stages * self.groups, byte_alignment=8)
         if cute.arch.thread_idx()[0] == 0:
@@ -95,7 +97,7 @@ class RowPipeline:
                 cute.arch.mbarrier_init(mbar + number, 1)
             cute.arch.mbarrier_init_fence()
         filled = self.tile.has_head or self.width > self.tile.width
-        for slot in cutlass.range_constexpr(self.stages * self.tensors * self.rows if filled else 0):
+        for slot in cutlass.range_constexpr(self.stages * self.tensors * self.rows_per_block if filled else 0):
             copied = self.copied(place)
             tail = cute.make_tensor(sX.iterator + slot * self.width + copied, cute.make_layout(self.width))
             for i in range(cute.arch.thread_idx()[0], self.width - copied, self.tile.config.threads_per_block):
@@ -120,9 +122,9 @@ class RowPipeline:
         sX, mbar, _ = opened
         stage, group = turn % self.stages, self.group()
         if cute.arch.warp_idx() == group * self.warps:
-            with cute.arch.elect_one():
+            with cute.arch.elect_one():  # one lane of the warp
                 nbytes = self.tensors * self.copied(place) * (self.dtype.width // 8)
-                if cutlass.const_expr(self.rows == 1):
+                if cutlass.const_expr(self.rows_per_block == 1):
                     cute.arch.mbarrier_arrive_and_expect_tx(mbar + stage, nbytes)
                     self.copy_row(sX, (stage, 0), tensors, row, place, mbar + stage)
                 else:
@@ -179,15 +181,15 @@ class RowPipeline:
         """This thread's part of the turn's row of tensor k, as a register tensor, as often as it is asked for; 0 where there is
         none."""
         sX, _, singles = opened
-        _, exists, _, lane, _, _ = place
+        _, exists, _, thread_in_row, _, _ = place
         row_of_block = 0
-        if self.rows > 1:
+        if self.rows_per_block > 1:
             row_of_block = cute.arch.thread_idx()[0] // self.tile.threads_per_row
         else:
             exists = True
         slot = sX[turn % self.stages, k, row_of_block, None]
         row = cute.make_tensor(slot.iterator, cute.make_layout((1, self.width)))
-        at = 0, exists, 0, lane, 0, self.width
+        at = 0, exists, 0, thread_in_row, 0, self.width
         rX = self.tile.load(row, at, certain=self.tile.vectors, singles=False)
         for i in range(self.tile.values - self.tile.singles, self.tile.values):
             rX[i] = singles[0][k][i]
@@ -198,9 +200,9 @@ class RowPipeline:
         sX, _, _ = opened
         return cute.make_tensor(sX.iterator, cute.make_layout((1, self.tile.width)))
 
-    def place(self, piece, lane):
-        """Where `piece` of that part is, as a place of `part`."""
-        return 0, True, piece, lane, 0, self.tile.width
+    def place(self, piece, thread_in_row):
+        """Where `piece` of that part is, as a place of `smem_tile`."""
+        return 0, True, piece, thread_in_row, 0, self.tile.width
 
     def part_of(self, mX, place):
         """The same part of the row in global memory: mX from where it begins, so that it is in row 0."""

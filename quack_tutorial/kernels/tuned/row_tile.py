@@ -48,11 +48,13 @@ class RowTile:
     """The part of a row that one thread holds: `values` elements, in `vectors` vectors and `singles` single elements.
 
     A row is cut into `pieces`, one for each block of a cluster that holds it; or, with `vectors` given, into as many as it
-    takes, which a kernel goes through one after the other, or in blocks that do not know of each other. `hint` is what the
-    caches are asked of what is loaded, see `cache_hints`, if the configuration does not say `PAST_L1`. `sums_columns` is for
-    a kernel that adds up columns of many rows: a row that does not exist is `fill`, the head ends at a multiple of 16
-    bytes, which comes again sooner than a line, and there is no branch around a store, in a loop whose sums take most
-    registers.
+    takes with so many vectors a thread, which a kernel goes through one after the other, or in blocks that do not know of each
+    other. `rows` is the promise of the table above. `hint` is what the caches are asked of what is loaded, see `cache_hints`, if
+    the configuration does not say `PAST_L1`. `several` says that the kernel can do `rows_each` > 1.
+
+    `sums_columns` is for a kernel whose blocks go through rows and add up their columns. A row that does not exist is then
+    `fill`. The head ends at a multiple of 16 bytes, not of a line: more rows start equally far from one. And a store has a
+    predicate and no branch around it, since the sums take most registers.
     """
 
     def __init__(self, dtype, N, rows, config, vectors=None, hint=EVICT_LAST, sums_columns=False, several=False):
@@ -73,27 +75,28 @@ class RowTile:
         in_row, threads = N // self.vector_size, self.threads_per_row  # vectors of a row
         self.pieces = math.ceil(in_row / (threads * vectors)) if vectors else config.blocks_per_row
         in_piece = threads * vectors if vectors else math.ceil(in_row / self.pieces)
-        in_line = LINE_BYTES // VECTOR_BYTES if self.vector_size > 1 else 1
-        if self.pieces > 1 and not config.in_flight:  # bulk copies want equal pieces
-            in_piece = math.ceil(in_piece / in_line) * in_line
+        line_vectors = LINE_BYTES // VECTOR_BYTES if self.vector_size > 1 else 1
+        if self.pieces > 1 and not config.in_flight:  # bulk copies want equal pieces; with `vectors` the size is given
+            in_piece = math.ceil(in_piece / line_vectors) * line_vectors
         self.width = in_piece * self.vector_size  # columns of a piece; the last may have fewer
         self.vectors = math.ceil(in_piece / threads)
         # Elements of a row outside its whole vectors, at most: before the boundary and behind the last vector.
         singles, self.boundary = N % self.vector_size, VECTOR_BYTES
         self.has_head = rows == "congruent" and self.vector_size > 1
         if self.has_head:
-            in_line *= self.vector_size
-            if not sums_columns and N >= 2 * in_line and threads >= in_line + self.vector_size:
+            line = line_vectors * self.vector_size  # elements of a line
+            if not sums_columns and N >= 2 * line and threads >= line + self.vector_size:
                 self.boundary = LINE_BYTES
             singles = self.most_before() + self.vector_size - 1
         self.singles = math.ceil(singles / self.threads_per_row)
         self.values = self.vectors * self.vector_size + self.singles
-        # Of the vectors that every row has: the last piece's, how many of a thread's are there whoever the thread is, and how
-        # many pieces before the last one are there whole.
-        in_any = (N - self.most_before()) // self.vector_size
+        in_any = (N - self.most_before()) // self.vector_size  # vectors that every row has, wherever it starts
+        # How many of them are in the last piece.
         self.in_last = in_last = in_any - (self.pieces - 1) * in_piece
+        # How many of its vectors every thread has there, and so in any piece.
         self.certain = self.vectors if in_last == in_piece == threads * self.vectors else max(0, in_last) // threads
         self.certain_next = max(0, in_last - 1) // threads  # as `certain`, of vectors that begin one later
+        # How many pieces before the last one every row has whole.
         self.whole_pieces = min(self.pieces - 1, in_any // in_piece)
 
     def most_before(self):
@@ -106,7 +109,11 @@ class RowTile:
         return cute.ceil_div(M, self.rows_per_block * self.rows_each * together) * together
 
     def grid(self, M):
-        """The grid of a kernel with one block for every piece of `rows_per_block` rows, or of `rows_each` times as many."""
+        """The grid of a kernel with one block for every piece of `rows_per_block` rows, or of `rows_each` times as many.
+
+        x counts rows and y pieces, so that a block knows both without a division. So a cluster lies along y, and not along x as
+        in the ladders.
+        """
         return [self.blocks(M), self.pieces, 1]
 
     def places(self, mX, block):
@@ -115,13 +122,13 @@ class RowTile:
         return [self.place(mX, first + k * self.rows_per_block if k else first) for k in range(self.rows_each)]
 
     def place(self, mX, tile_row, stride=1, piece=None):
-        """Where this thread is: (row, whether it exists, piece of the row, lane in the row, head, body).
+        """Where this thread is: (row, whether it exists, piece of the row, the thread's number in the row, head, body).
 
-        Rows of a block are `stride` apart, the first is `tile_row`; the piece is the block's y index unless given. `head`
-        single elements come before the `body` elements that are in vectors.
+        Rows of a block are `stride` apart, the first is `tile_row`; the piece is the block's y index, its rank in the cluster,
+        unless given. `head` single elements come before the `body` elements that are in vectors.
         """
         tidx, _, _ = cute.arch.thread_idx()
-        row, lane = tile_row + tidx // self.threads_per_row * stride, tidx % self.threads_per_row
+        row, thread_in_row = tile_row + tidx // self.threads_per_row * stride, tidx % self.threads_per_row
         if piece is None:
             piece = cute.arch.block_idx()[1] if self.pieces > 1 else 0
         head, body = 0, self.N - self.N % self.vector_size
@@ -129,7 +136,7 @@ class RowTile:
             loaded = row if self.sums_columns else cutlass.min(row, mX.shape[0] - 1)
             head = elements_to_boundary(tile_at(mX, (1, self.N), loaded)[0, None], self.boundary)
             body = (self.N - head) // self.vector_size * self.vector_size
-        return row, row < mX.shape[0], piece, lane, head, body
+        return row, row < mX.shape[0], piece, thread_in_row, head, body
 
     @cute.jit
     def load(
@@ -145,10 +152,11 @@ class RowTile:
         """This thread's part of its row, as a register tensor of `values` elements; `fill` where there is none.
 
         `wide` says that the rows of mX keep what `rows` promises; without it they are read one element at a time. `hinted`
-        says that the caches may be asked what the tile asks of what vectors bring. The first `certain` vectors are in the row,
-        if more than in any piece. Without `singles` the single elements are `fill` too.
+        says that the caches may be asked what the tile asks of what vectors bring. `certain`: how many first vectors of each
+        thread are known to be in the row, where the caller knows better than the tile. Without `singles` the single elements are
+        `fill` too.
         """
-        row, exists, piece, lane, head, body = place
+        row, exists, piece, thread_in_row, head, body = place
         sure = self.certain if certain is None else certain
         asks = self.sums_columns and self.several_rows  # whether there is such a row
         rX = cute.make_rmem_tensor(self.values, mX.element_type)
@@ -157,7 +165,7 @@ class RowTile:
         if cutlass.const_expr(self.several_rows and not self.sums_columns):
             row = cutlass.min(row, mX.shape[0] - 1)
             exists = True
-        place = row, exists, piece, lane, head, body
+        place = row, exists, piece, thread_in_row, head, body
         if cutlass.const_expr(singles):
             self.load_singles(rX, mX, place)
         atom, tXgX = self.vectors_of(mX, place, wide)
@@ -168,10 +176,10 @@ class RowTile:
     @cute.jit
     def load_singles(self, rX: cute.Tensor, mX: cute.Tensor, place):
         """Read this thread's single elements of its row into the last values of `rX`."""
-        row, exists, piece, lane, head, body = place
+        row, exists, piece, thread_in_row, head, body = place
         gX = tile_at(mX, (1, self.N), row)
         for k in cutlass.range_constexpr(self.singles):
-            col = single_column(k * self.threads_per_row + lane, head, body)
+            col = single_column(k * self.threads_per_row + thread_in_row, head, body)
             if exists and piece == 0 and col < self.N:
                 rX[self.vectors * self.vector_size + k] = gX[0, col]
 
@@ -192,7 +200,7 @@ class RowTile:
     def load_shifted(self, mW: cute.Tensor, place):
         """`load` of a 16-bit tensor whose rows are aligned, where those of the others are not: a vector of the row lies in two
         neighbouring vectors of this tensor."""
-        row, _, piece, lane, head, body = place
+        row, _, piece, thread_in_row, head, body = place
         size = self.vector_size
         shift, half_size = head % size, size // 2  # words of two elements
         rW = cute.make_rmem_tensor(self.values, mW.element_type)
@@ -204,7 +212,7 @@ class RowTile:
             start = head - shift + k * size
             # The last of the second ones may not be whole.
             end, certain = (body, self.certain) if k == 0 else (self.N // size * size - start, self.certain_next)
-            at = row, True, piece, lane, start, end
+            at = row, True, piece, thread_in_row, start, end
             atom, tXgW = self.vectors_of(mW, at, True)
             layout = cute.make_layout(tXgW.shape, stride=((1, 0), 0, 2 * size))
             target = cute.make_tensor(both.iterator + k * size, layout)
@@ -212,7 +220,7 @@ class RowTile:
         words = cute.recast_tensor(both, cutlass.Int32)
         gW = tile_at(mW, (1, self.N), row)
         for i in cutlass.range_constexpr(self.certain_next, self.vectors if self.N % size else 0):
-            col = head - shift + piece * self.width + (i * self.threads_per_row + lane + 1) * size
+            col = head - shift + piece * self.width + (i * self.threads_per_row + thread_in_row + 1) * size
             if col == self.N // size * size:
                 tail = cute.make_rmem_tensor(size, mW.element_type)
                 tail.fill(0.0)
@@ -240,9 +248,9 @@ class RowTile:
     @cute.jit
     def store_singles(self, rX: cute.Tensor, gX: cute.Tensor, place):
         """Write this thread's single elements of its row `gX`, (1, N), from the last values of `rX`."""
-        row, exists, piece, lane, head, body = place
+        row, exists, piece, thread_in_row, head, body = place
         for k in cutlass.range_constexpr(self.singles):
-            col = single_column(k * self.threads_per_row + lane, head, body)
+            col = single_column(k * self.threads_per_row + thread_in_row, head, body)
             if exists and piece == 0 and col < self.N:
                 gX[0, col] = rX[self.vectors * self.vector_size + k]
 
@@ -324,19 +332,19 @@ class RowTile:
 
     def inside(self, i, place, certain, asks):
         """Whether this thread's vector i is in the row, a Boolean."""
-        _, exists, piece, lane, _, body = place
+        _, exists, piece, thread_in_row, _, body = place
         if certain:
             return exists
         limit = body - piece * self.width
         if self.pieces > 1 and self.width // self.vector_size != self.threads_per_row * self.vectors:
             limit = cutlass.min(limit, self.width)
-        inside = (i * self.threads_per_row + lane) * self.vector_size < limit
+        inside = (i * self.threads_per_row + thread_in_row) * self.vector_size < limit
         return exists & inside if asks else inside
 
     @cute.jit
     def clear_outside(self, rX: cute.Tensor, place):
         """Set the values of this thread that its row does not have to 0, whatever was made of what `load` fills them with."""
-        _, _, piece, lane, head, body = place
+        _, _, piece, thread_in_row, head, body = place
         for i in cutlass.range_constexpr(self.certain, self.vectors):
             inside = self.inside(i, place, False, False)
             for k in cutlass.range_constexpr(i * self.vector_size, (i + 1) * self.vector_size):
@@ -345,7 +353,7 @@ class RowTile:
                     kept = rX[k]
                 rX[k] = kept
         for k in cutlass.range_constexpr(self.singles):
-            col, kept = single_column(k * self.threads_per_row + lane, head, body), rX.element_type(0.0)
+            col, kept = single_column(k * self.threads_per_row + thread_in_row, head, body), rX.element_type(0.0)
             if piece == 0 and col < self.N:
                 kept = rX[self.vectors * self.vector_size + k]
             rX[self.vectors * self.vector_size + k] = kept
@@ -353,39 +361,41 @@ class RowTile:
     @cute.jit
     def holds(self, col, place):
         """Whether this thread has the element of column `col`, which may be any number."""
-        _, exists, piece, lane, head, body = place
+        _, exists, piece, thread_in_row, head, body = place
         k, vectors = col - head, self.width // self.vector_size
         vector = k // self.vector_size - piece * vectors
-        held = k >= 0 and k < body and vector >= 0 and vector < vectors and vector % self.threads_per_row == lane
+        held = (
+            k >= 0 and k < body and vector >= 0 and vector < vectors and vector % self.threads_per_row == thread_in_row
+        )
         if cutlass.const_expr(self.singles > 0):
             if k < 0:
-                held = piece == 0 and col >= 0 and col % self.threads_per_row == lane
+                held = piece == 0 and col >= 0 and col % self.threads_per_row == thread_in_row
             if k >= body:
-                held = piece == 0 and col < self.N and (col - body) % self.threads_per_row == lane
+                held = piece == 0 and col < self.N and (col - body) % self.threads_per_row == thread_in_row
         return exists and held
 
     def is_at(self, k, col, place):
         """Whether this thread's value k is the one in column `col`, a Boolean; of values that the row does not have, anything."""
-        _, _, piece, lane, head, body = place
+        _, _, piece, thread_in_row, head, body = place
         single = k - self.vectors * self.vector_size
         if single >= 0:
-            return single_column(single * self.threads_per_row + lane, head, body) == col
+            return single_column(single * self.threads_per_row + thread_in_row, head, body) == col
         vector = k // self.vector_size * self.threads_per_row
         # The same number for every k but for a constant.
         return (
-            col - head - piece * self.width - lane * self.vector_size
+            col - head - piece * self.width - thread_in_row * self.vector_size
             == vector * self.vector_size + k % self.vector_size
         )
 
     def vectors_of(self, mX, place, wide):
         """The copy atom for `mX`, and this thread's vectors in it: ((elements of an atom, atoms), 1, vectors)."""
-        row, _, piece, lane, head, _ = place
+        row, _, piece, thread_in_row, head, _ = place
         dtype = mX.element_type
         bits = dtype.width
         if wide and self.vector_size > 1:
             bits = min(self.vector_size * dtype.width, VECTOR_BYTES * 8)
         atom = cute.make_copy_atom(cute.nvgpu.CopyUniversalOp(), dtype, num_bits_per_copy=bits)
-        thr_copy = tiled_copy_rows(atom, self.threads_per_row, 1, self.vector_size).get_slice(lane)
+        thr_copy = tiled_copy_rows(atom, self.threads_per_row, 1, self.vector_size).get_slice(thread_in_row)
         mX = cute.domain_offset((cutlass.Int64(row), head + piece * self.width), mX)
         columns = self.threads_per_row * self.vectors * self.vector_size
         tXgX = thr_copy.partition_S(cute.local_tile(mX, (1, columns), (0, 0)))

@@ -1,7 +1,8 @@
 """Softmax of each row of an (M, N) tensor as it ships, y = exp(x - max) / sum(exp(x - max)), and its gradient.
 
-`Softmax` is the last rung of the ladder in `kernels.softmax`. Both take float32, float16 or bfloat16 rows of up to 262144
-elements, compute in float32, and give what torch gives: a row that is all -inf, or that holds NaN or +inf, becomes NaN.
+`Softmax` computes what the last rung of the ladder in `kernels.softmax` does. Both classes take float32, float16 or bfloat16
+rows of up to 262144 elements, compute in float32, and give what torch gives: a row that is all -inf, or that holds NaN or +inf,
+becomes NaN.
 """
 
 import math
@@ -31,7 +32,7 @@ class Softmax:
     """Softmax that reads the row once and keeps it in registers, in those of a cluster where one block has too few; or in shared
     memory, if `in_flight` of the configuration says so.
 
-    `rows` is what the caller knows about addresses ("aligned", "congruent" or "any", see `rows`).
+    `rows` is what the caller knows about addresses ("aligned", "congruent" or "any", see `row_tile`).
     """
 
     def __init__(self, dtype, N, rows="aligned", config=None):
@@ -73,44 +74,48 @@ class Softmax:
         """Softmax of a row that the threads have in registers, `tXrX`."""
         tile, exchange = self.tile, self.exchange
         x = tXrX.load().to(cutlass.Float32)
-        # Every warp scales by its own maximum, so that a row of several warps needs only one exchange.
+        # Every warp subtracts its own maximum, so that a row of several warps needs only one exchange.
         width = min(tile.threads_per_row, 32)
         max_thread = thread_reduce(x, cute.ReductionOp.MAX, -cutlass.Float32.inf)
         max_warp = warp_reduce(max_thread, cute.arch.fmax, width)
+        # For 16 bits 2^64 times too large, until the division: the short exponential makes 0 of results below 2^-126, which
+        # bfloat16 still has.
         y = exp_scaled(x - finite_or_zero(max_warp), self.exp_scale)
         sum_thread = thread_reduce(y, cute.ReductionOp.ADD, cutlass.Float32(0.0))
         sum_warp = warp_reduce(sum_thread, operator.add, width)
-        inverse, scale = None, 1.0 / sum_warp  # a row all -inf: 0 * inf = NaN
+        inverse, factor = None, 1.0 / sum_warp  # a row all -inf: 0 * inf = NaN
         if cutlass.const_expr(exchange.needed):
             exchange.ready()
             max_row, sum_row = exchange.softmax_reduce(max_warp, sum_warp, opened)
-            inverse, scale = quotient_factors(max_warp - max_row, sum_row, self.exp_scale)
+            inverse, factor = quotient_factors(max_warp - max_row, sum_row, self.exp_scale)
         if cutlass.const_expr(inverse is not None):
             y *= inverse
 
         # write MN elements
-        tXrX.store((y * scale).to(self.dtype))
+        tXrX.store((y * factor).to(self.dtype))
         tile.store(tXrX, mO, place)
 
     @cute.jit
     def in_shared_memory(self, arriving, mO, place, opened):
         """Softmax of a row whose parts the blocks have in shared memory: read twice from there, a few vectors at a time."""
         exchange, pipeline = self.exchange, self.pipeline
-        _, _, _, lane, _, _ = place
+        _, _, _, thread_in_row, _, _ = place
         sX, mPart = pipeline.row(arriving), pipeline.part_of(mO, place)
-        max_thread, sum_thread = online_max_sum(pipeline.part, sX, pipeline.place(None, lane), self.exp_scale)
+        anywhere = pipeline.place(None, thread_in_row)
+        max_thread, sum_thread = online_max_sum(pipeline.smem_tile, sX, anywhere, self.exp_scale)
+        # The warp's, and the row's if it has no other.
         max_row, sum_row = warp_max_sum(max_thread, sum_thread, min(self.tile.threads_per_row, 32), self.dtype)
         if cutlass.const_expr(exchange.needed):
             exchange.ready()
             max_row, sum_row = exchange.softmax_reduce(max_row, sum_row, opened)
-        scale = 1.0 / sum_row
+        factor = 1.0 / sum_row  # one factor: the terms below already have the row's maximum
 
         # write MN elements
-        for step in range(self.pipeline.part.pieces):
-            at = self.pipeline.place(step, lane)
-            rX = self.pipeline.part.load(sX, at)
-            rX.store((exp_scaled(as_float32(rX) - max_row, self.exp_scale) * scale).to(self.dtype))
-            self.pipeline.part.store(rX, mPart, at)
+        for step in range(self.pipeline.smem_tile.pieces):
+            at = self.pipeline.place(step, thread_in_row)
+            rX = self.pipeline.smem_tile.load(sX, at)
+            rX.store((exp_scaled(as_float32(rX) - max_row, self.exp_scale) * factor).to(self.dtype))
+            self.pipeline.smem_tile.store(rX, mPart, at)
 
 
 class SoftmaxBackward:
