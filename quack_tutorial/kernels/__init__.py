@@ -6,12 +6,16 @@ Each module imports cutlass; this package does not, so naming it costs nothing.
 |-----------|----------------------------------------------------------------------------------------|
 | `layout`  | which thread holds which element: row tiles, thread-value layouts, 16-byte alignment   |
 | `copy`    | a 2-D copy in versions: coalesced, 128-bit vectors, of unaligned rows, cp.async        |
-| `reduce`  | thread, warp and block reductions; (maximum, sum of exponentials) pairs                |
+| `reduce`  | thread, warp, block and cluster reductions; (maximum, sum of exponentials) pairs       |
 | `softmax` | softmax of rows in versions                                                            |
 | `rmsnorm` | RMSNorm with a weight in versions                                                      |
 | `layernorm` | LayerNorm with a weight and a bias in versions                                       |
 | `cross_entropy` | cross-entropy in versions                                                        |
+| `memory`  | one small kernel for each question that chapter 1 asks the memory                      |
+| `levels`  | softmax at three levels, warp, block and grid: chapter 14                              |
 | `tuned`   | what ships: the last rung of each ladder, with its configurations                      |
+
+Every `__call__` takes a `stream` last: the queue in which a GPU runs launches one after the other.
 """
 
 from quack_tutorial.simulator.loading import answer_package

@@ -58,6 +58,7 @@ class CopyThread:
         lane, warp = cute.arch.lane_idx(), cute.arch.warp_idx()
         row_block, column_block, _ = cute.arch.block_idx()
         rows, columns = self.tiler
+        # 64 bits, since row * N may pass 2^31.
         row = cutlass.Int64(row_block) * rows + warp
         first = column_block * columns + lane * self.elements
         rX = cute.make_rmem_tensor(self.elements, mX.element_type)
@@ -148,8 +149,9 @@ class CopyVectors:
 class CopyUnaligned:
     """As `CopyVectors`, but a row's vectors begin at its first 16-byte boundary; what is left at its ends goes one by one.
 
-    Gains: vectors of 16 bytes whatever N is. Stops paying: in short rows, of which the ends are much. Where rows are known to be
-    aligned the compiler leaves all of it out.
+    Each row begins elsewhere, so a warp partitions its own. Gains: vectors of 16 bytes whatever N is. Stops paying: in
+    short rows, of which the ends are much. Where tensors are passed as aligned and N is a multiple of a vector, the
+    compiler leaves all of it out.
     """
 
     def __init__(self, dtype, N, threads_per_block=128):
@@ -182,6 +184,7 @@ class CopyUnaligned:
 
         tXrX = cute.make_fragment_like(tXgX)
         cute.copy(atom, tXgX, tXrX, pred=tXpX)  # read MN elements, with the ends
+        # The row's first block takes its ends.
         if column_block == 0 and row < mX.shape[0]:
             copy_ends(mX, mO, row, lane, head, head + body)
         cute.copy(atom, tXrX, tXgO, pred=tXpX)  # write MN elements, with the ends
@@ -190,8 +193,8 @@ class CopyUnaligned:
 class CopyAsync:
     """As `CopyUnaligned`, but cp.async brings the vectors to shared memory, a group of one a lane at a time.
 
-    Gains: no register waits for a load, so more bytes can be in flight than registers could hold. Stops paying: a copy has
-    registers to spare, and the way through shared memory is one more way to go.
+    Gains: no register waits for a load, so more bytes can be in flight than registers could hold (here the same 64 a
+    lane). Stops paying: a copy has registers to spare, and the way through shared memory is one more way to go.
     """
 
     def __init__(self, dtype, N, threads_per_block=128):
@@ -227,11 +230,12 @@ class CopyAsync:
         tXgO, tXcX = thr_copy.partition_D(gO), thr_copy.partition_S(cX)
         tXpX = inside(tXcX, (mX.shape[0] - row, body))  # coordinates count from (row, head)
 
-        vectors = cutlass.const_expr(cute.size(tXgX, mode=[2]))
+        vectors = cute.size(tXgX, mode=[2])
         for i in cutlass.range_constexpr(vectors):
             # read MN elements, with the ends
             cute.copy(atom_async, tXgX[None, None, i], tXsX[None, None, i], pred=tXpX[None, i])
             cute.arch.cp_async_commit_group()
+        # The row's first block takes its ends.
         if column_block == 0 and row < mX.shape[0]:
             copy_ends(mX, mO, row, lane, head, head + body)
         tXrX = cute.make_fragment_like(tXgX)
@@ -284,7 +288,7 @@ def refuse_large_tile(dtype, tiler):
 
 
 @cute.jit
-def inside(tXcX: cute.Tensor, shape: cutlass.Constexpr):
+def inside(tXcX: cute.Tensor, shape):
     """Which vectors of this thread lie in a tensor of `shape`: Booleans (rows, vectors), from their first coordinates."""
     rows, vectors = cute.size(tXcX, mode=[1]), cute.size(tXcX, mode=[2])
     tXpX = cute.make_rmem_tensor((rows, vectors), cutlass.Boolean)
@@ -296,7 +300,7 @@ def inside(tXcX: cute.Tensor, shape: cutlass.Constexpr):
 
 @cute.jit
 def copy_columns(source: cute.Tensor, target: cute.Tensor, tXcX: cute.Tensor, N: cutlass.Constexpr):
-    """Copy this thread's elements one at a time, those of columns below N; the three tensors have the same layout.
+    """Copy this thread's elements one at a time, those of columns below N; the three tensors have one shape.
 
     For what is moved once a block, and may have another type than the vectors of the tile were chosen for.
     """
@@ -306,7 +310,7 @@ def copy_columns(source: cute.Tensor, target: cute.Tensor, tXcX: cute.Tensor, N:
 
 
 def row_from(mX, row, column):
-    """The part of mX that begins at (row, column); the address is computed in 64 bits."""
+    """The view whose (0, 0) is mX's (row, column); the address is computed in 64 bits."""
     return cute.domain_offset((cutlass.Int64(row), column), mX)
 
 

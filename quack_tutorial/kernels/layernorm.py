@@ -2,32 +2,38 @@
 
 Each version changes one thing in the one before it.
 
-| forward                     | the change                                             | reads x | where it stops paying           |
-|-----------------------------|--------------------------------------------------------|---------|---------------------------------|
-| `LayerNormBlock`            | one block a row: the mean, then the variance about it  | 3 times | 4 bytes a load                  |
-| `LayerNormVectors`          | 16 bytes a load, several on their way, predicated      | 3 times | still three reads               |
-| `LayerNormRegisters`        | the row stays in registers                             | once    | short rows, and very long ones  |
-| `tuned.layernorm.LayerNorm` | several rows a block, clusters, odd rows in vectors    | once    | ships                           |
+| forward                     | the change                                            | reads x | where it stops paying          |
+|-----------------------------|-------------------------------------------------------|---------|--------------------------------|
+| `LayerNormBlock`            | one block a row: the mean, then the variance about it | 3 times | 4 bytes a load                 |
+| `LayerNormVectors`          | 16 bytes a load, several on their way, predicated     | 3 times | still three reads              |
+| `LayerNormRegisters`        | the row stays in registers                            | once    | from 16384 (16 bits) or 32768  |
+| `tuned.layernorm.LayerNorm` | several rows a block, clusters, odd rows              | once    | ships                          |
 
 var = mean((x - mean)^2) is found about the mean that was found before. mean(x^2) - mean^2 would need one pass and one exchange, and
 is the difference of two large numbers where the mean is large. With the row in registers the second pass costs no bytes.
 
-With xhat = (x - mean) rstd, the gradients are dx = rstd (w dy - mean(w dy) - xhat mean(w dy xhat)), and over the rows
-dw = sum of dy xhat, db = sum of dy. A row has two sums, which its warps exchange together.
+With rstd = 1 / sqrt(var + eps) and xhat = (x - mean) rstd, the gradients are
+dx = rstd (w dy - mean(w dy) - xhat mean(w dy xhat)), and over the rows dw = sum of dy xhat, db = sum of dy. A row has two
+sums, which its warps exchange together.
 
-| backward                            | the change                                             | dw and db                     |
-|-------------------------------------|--------------------------------------------------------|-------------------------------|
-| `LayerNormBackwardAtomics`          | one block a row, in registers                          | 2 N atomic additions a row    |
-| `LayerNormBackwardParts`            | as many blocks as run at once, each has many rows      | registers, written once a block |
-| `LayerNormBackwardPipelined`        | cp.async brings the next row while this one is reduced | the same                      |
-| `tuned.layernorm.LayerNormBackward` | several rows a block, clusters, bulk copies            | the same; ships               |
+| backward                            | the change                             | dw and db         | where it stops paying       |
+|-------------------------------------|----------------------------------------|-------------------|-----------------------------|
+| `LayerNormBackwardAtomics`          | one block a row, in registers          | 2 N atomics a row | everywhere: additions wait  |
+| `LayerNormBackwardParts`            | few blocks, each with many rows        | one write a block | from 16384: the parts spill |
+| `LayerNormBackwardPipelined`        | cp.async brings the next row meanwhile | the same          | nearly everywhere           |
+| `tuned.layernorm.LayerNormBackward` | several rows, clusters, bulk copies    | the same          | ships                       |
 
-A block's parts of dw and db take two registers an element, beside the row's: from 16384 columns on the second and third version
-have to keep some of a thread's numbers in memory (ptxas 13.0 says 420 and, of bfloat16, 320 bytes; in `records/compiled`). There a
-cluster has to share the row.
+A block's parts of dw and db take two registers an element, beside the row's: from 16384 columns on the second and third
+version spill (ptxas 13.0 says 420 bytes a thread for the second, 368 in bfloat16, and 320 for the third, which refuses
+such rows of float32; in `records/compiled`). There a cluster has to share the row.
 
-All take float32, float16 or bfloat16 and compute in float32; backward, w, dw and db are float32. A vector divides a row, so rows of
-odd length get vectors of one element. The steps on the way from `LayerNormRegisters` to what ships are RMSNorm's: `rmsnorm.py`.
+Numbers below are shares of what the fastest plain kernel reached, 32768 rows on an H200:
+`records/bench/layernorm-ladder.json` and `layernorm-backward-ladder.json`.
+
+All take float32, float16 or bfloat16 and compute in float32; from `LayerNormVectors` on, w and b have x's type;
+backward, w, dw and db are float32. A vector divides a row, so rows of odd length get vectors of one element; of 16 bits
+`LayerNormBackwardPipelined` refuses them. The steps on the way from `LayerNormRegisters` to what ships are RMSNorm's:
+`rmsnorm.py`.
 """
 
 import operator
@@ -42,7 +48,10 @@ from quack_tutorial.kernels.reduce import block_reduce, thread_reduce, warp_redu
 
 
 class LayerNormBlock:
-    """LayerNorm with one block a row, whose neighbouring lanes read neighbouring elements: the formula, in three passes."""
+    """LayerNorm with one block a row, whose neighbouring lanes read neighbouring elements: the formula, in three passes.
+
+    Gains: it is right, and coalesced. Stops paying: 4 bytes a load, or 2, are too few in flight (bfloat16: at most 0.66).
+    """
 
     threads = 256
 
@@ -53,6 +62,7 @@ class LayerNormBlock:
     @cute.kernel
     def kernel(self, mX, mW, mB, mO, eps: cutlass.Float32):
         N, tidx = mX.shape[1], cute.arch.thread_idx()[0]
+        # 64 bits, since row * N may pass 2^31.
         row = cutlass.Int64(cute.arch.block_idx()[0])
         # A set of slots for each of the two exchanges: a warp may still read the first when another writes the second.
         slots = cute.make_ordered_layout((2, 1, self.threads // 32), order=(2, 1, 0))
@@ -76,7 +86,11 @@ class LayerNormBlock:
 
 
 class LayerNormVectors:
-    """As `LayerNormBlock`, but a thread moves vectors of 16 bytes, `unroll` of them at a time."""
+    """As `LayerNormBlock`, but a thread moves vectors of 16 bytes, `unroll` of them at a time.
+
+    Gains: bytes in flight (bfloat16 of 4096: 0.37 to 0.94, as L2 answers two reads). Stops paying: in rows too long for
+    L2, at the half of a copy that three reads allow (float32 of 32768: 0.49), and in short ones, a part of a tile.
+    """
 
     def __init__(self, dtype, N, threads_per_block=256, unroll=4):
         self.dtype, self.N, self.threads_per_block = dtype, N, threads_per_block
@@ -140,7 +154,12 @@ class LayerNormVectors:
 
 
 class LayerNormRegisters:
-    """As `LayerNormVectors`, but the tile is the whole row: read once, and both sums and the result come from registers."""
+    """As `LayerNormVectors`, but the tile is the whole row: read once, and both sums and the result come from registers.
+
+    Gains: two reads (float32 of 16384: 0.74 to 0.92). Stops paying: in bfloat16 of 16384 (0.95 to 0.60), where one
+    block of 512 threads is all that an SM's registers allow, and in float32 of 32768, where 1024 threads of 64
+    registers spill.
+    """
 
     def __init__(self, dtype, N, threads_per_block=None):
         self.dtype, self.N = dtype, N
@@ -219,14 +238,16 @@ def block_sums(a, b, buffer: cute.Tensor):
 class LayerNormBackwardAtomics:
     """dx, dw and db with one block a row: it reads the row of x and dy once, and adds its row's part to dw and db with atomics.
 
-    mDWPart and mDBPart are (1, N) and must be 0 before. The order of the additions changes from run to run, and with it the last
-    bits of both.
+    mDO is dy, mMean and mRstd (M,) what forward found. mDWPart and mDBPart are (1, N) and must be 0 before. The order
+    of the additions changes from run to run, and with it the last bits of both. Stops paying at once: additions to one
+    address wait for each other (all below 0.2).
     """
 
     finishes = False  # dw and db are the only rows of mDWPart and mDBPart
 
     def __init__(self, dtype, N, threads_per_block=None):
         self.dtype, self.N = dtype, N
+        # Half of forward's elements a thread: x, dy, w, dw and db take registers for each.
         self.threads_per_block = threads_per_block or max(128, threads_for(N, elements=16))
         self.vector_size = widest_vector(dtype, N, VECTOR_BYTES)
         self.tiler = row_tiler(N, self.vector_size, self.threads_per_block)
@@ -289,10 +310,13 @@ class LayerNormBackwardAtomics:
 
 
 class LayerNormBackwardParts:
-    """As `LayerNormBackwardAtomics`, but with as many blocks as run at once: each goes through many rows and keeps its part.
+    """As `LayerNormBackwardAtomics`, but with 1024 threads an SM, whatever N is: each block goes through many rows.
 
-    The parts of dw and db stay in registers and are written once, as rows of mDWPart and mDBPart; `tuned.rmsnorm.ColumnSum` adds up
-    the rows, always in the same order, so that both have the same bits in every run. The weights are read once a block.
+    Its parts of dw and db stay in registers and are written once, as rows of mDWPart and mDBPart;
+    `tuned.rmsnorm.ColumnSum` adds up the rows, always in the same order, so that both have the same bits in every run.
+    The weights are read once a block.
+
+    Gains: no atomics (float32 of 8192: 0.19 to 0.94). Stops paying: from 16384 on the parts spill (float32: 0.31).
     """
 
     finishes = True  # dw and db are the sums of the rows of mDWPart and mDBPart
@@ -304,7 +328,10 @@ class LayerNormBackwardParts:
         self.tiler = row_tiler(N, self.vector_size, self.threads_per_block)
 
     def parts_of(self, M, sms):
-        """How many rows mDWPart and mDBPart have, and how many blocks run, for M rows of x on a GPU of `sms` SMs."""
+        """How many rows mDWPart and mDBPart have, and how many blocks are launched, for M rows of x on a GPU of `sms` SMs.
+
+        At 4096 and 8192 columns only half of the blocks fit an SM at once, for want of registers; the others follow.
+        """
         return min(M, sms * max(1, 1024 // self.threads_per_block))
 
     @cute.jit
@@ -363,7 +390,11 @@ class LayerNormBackwardParts:
 
 
 class LayerNormBackwardPipelined:
-    """As `LayerNormBackwardParts`, but cp.async brings the next row into shared memory while this one is reduced."""
+    """As `LayerNormBackwardParts`, but cp.async brings the next row into shared memory while this one is reduced.
+
+    Gains: little (bfloat16 of 16384: 0.30 to 0.34). Stops paying: nearly everywhere (float32 of 4096: 0.90 to 0.79,
+    bfloat16 of 1024: 0.75 to 0.53); two rows each of x and dy must fit shared memory.
+    """
 
     finishes = True
 
@@ -375,7 +406,7 @@ class LayerNormBackwardPipelined:
         refuse_large_tile(dtype, (4, self.tiler[1]))  # two rows of x and two of dy
 
     def parts_of(self, M, sms):
-        """How many rows mDWPart and mDBPart have, and how many blocks run, for M rows of x on a GPU of `sms` SMs."""
+        """How many rows mDWPart and mDBPart have, and how many blocks are launched, for M rows of x on a GPU of `sms` SMs."""
         return min(M, sms * max(1, 1024 // self.threads_per_block))
 
     @cute.jit
@@ -427,6 +458,7 @@ class LayerNormBackwardPipelined:
                     cute.copy(atom_async, tXgX, thr_copy.partition_D(tile_at(s, self.tiler, 1 - turn)), pred=tXpX)
             cute.arch.cp_async_commit_group()  # an empty group after the last row, so that the count below holds
             cute.arch.cp_async_wait_group(1)  # all groups but the newest: this row is there
+            # A thread reads back, and overwrites, only what it copied itself, so its own wait is enough.
             cute.copy(atom, thr_copy.partition_S(tile_at(sX, self.tiler, turn)), tXrX, pred=tXpX)
             cute.copy(atom, thr_copy.partition_S(tile_at(sDO, self.tiler, turn)), tXrDO, pred=tXpX)
             rstd = mRstd[row]

@@ -20,7 +20,7 @@ VECTOR_BYTES = 16  # the widest load or store of one thread on Hopper: 128 bits
 LINE_BYTES = 128  # what a cache line holds, in four sectors of 32 bytes
 SHARED_BYTES = 227 * 1024  # the shared memory that one block may have
 MOST_THREADS = 1024  # in a block
-MOST_ELEMENTS = 128  # of a row that a thread can hold; of its 64 to 255 registers, others do the arithmetic
+MOST_ELEMENTS = 128  # of a row that a thread may get; in a block of 1024 threads it has 64 registers, and spills
 
 
 def threads_for(columns, elements=32):
@@ -55,6 +55,7 @@ def tile_at(mX, tiler, row_block, column_block=0):
 
     A block index has 32 bits, and row * stride overflows them in a tensor of more than 2^31 elements.
     """
+    # The view whose (0, 0) is the tile's first row.
     mX = cute.domain_offset((cutlass.Int64(row_block) * tiler[0], 0), mX)
     return cute.local_tile(mX, tiler, (0, column_block))
 

@@ -6,8 +6,9 @@
 | block | `LoadComputeStore`   | a producer warp, mbarriers, stages, consumer warps        | a function of a tile   |
 | grid  | `overlaps=True`      | blocks that stay, and start before the kernel ahead ends  | nothing                |
 
-The idea of the three levels is from ThunderKittens (Spector et al., 2024, https://arxiv.org/abs/2410.20399); the code is this
-book's. Rows are contiguous, of whole 16-byte vectors, and a warp holds them in registers: up to 4096 elements in float32.
+The idea of the three levels is from ThunderKittens (Spector et al., 2024, https://arxiv.org/abs/2410.20399); the code
+is this book's, and chapter 14 explains it. Rows are contiguous, of whole 16-byte vectors, and a warp holds them in
+registers: up to 4096 elements.
 
 Not covered: tensor cores, for which ThunderKittens' tiles are made.
 """
@@ -121,6 +122,7 @@ class LoadComputeStore:
         for tile in range(block, cute.ceil_div(M, self.consumers), self.blocks):
             turn = (tile - block) // self.blocks
             stage = turn % self.stages
+            # Until its consumers have left it the last time round.
             if turn >= self.stages:
                 cute.arch.mbarrier_wait(empty + stage, (turn // self.stages - 1) % 2)
             with cute.arch.elect_one():

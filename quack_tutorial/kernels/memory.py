@@ -64,6 +64,7 @@ class PointerChase:
                 there = cute.arch.map_dsmem_ptr(sNext.iterator, 1)
                 rAt = cute.make_rmem_tensor(1, cutlass.Int32)
                 for _ in range(steps):
+                    # A copy in the widest vectors that the layouts and the known alignment allow: here one word.
                     cute.autovec_copy(cute.make_tensor(there + at, cute.make_layout(1)), rAt)
                     at = rAt[0]
             mO[0] = at
@@ -129,6 +130,7 @@ class Stream:
                 # read `chunk` elements
                 for i in cutlass.range_constexpr(self.in_flight):
                     at = cutlass.Int64(chunk) * self.chunk + (i * self.threads + tidx) * self.vector_size
+                    # The address is a multiple already; `align` promises it, and `autovec_copy` makes one load.
                     gX = cute.make_tensor((mX.iterator + at).align(4 * self.vector_size), vector)
                     cute.autovec_copy(gX, rX[None, i])
                 total += rX.load().reduce(cute.ReductionOp.ADD, cutlass.Float32(0.0), 0)

@@ -1,15 +1,16 @@
 """Reductions, one level of the hierarchy at a time: thread, warp, block, cluster.
 
-| level   | function         | values travel through            | cost for one value                            |
-|---------|------------------|----------------------------------|-----------------------------------------------|
-| thread  | `thread_reduce`  | registers                        | one operation an element                      |
-| warp    | `warp_reduce`    | shuffles                         | log2(width) shuffles, no memory, no barrier   |
-| block   | `block_reduce`   | shared memory, one slot a warp   | a write, a barrier, a read, log2(warps) shuffles |
-| block   | `block_softmax_reduce` | the same, (max, sum) together | the same, once instead of twice               |
-| cluster | `cluster_reduce` | a slot for each block in every block | a message a block, a wait, log2(blocks) shuffles |
-| cluster | `cluster_softmax_reduce` | the same, (max, sum) together | the same, once instead of twice             |
+| level   | function         | reaches    | values travel through            | cost for one value                            |
+|---------|------------------|------------|----------------------------------|-----------------------------------------------|
+| thread  | `thread_reduce`  | one thread | registers                        | one operation an element                      |
+| warp    | `warp_reduce`    | 32 lanes   | shuffles                         | log2(width) shuffles, no memory, no barrier   |
+| block   | `block_reduce`   | 32 warps   | shared memory, one slot a warp   | a write, a barrier, a read, log2(warps) shuffles |
+| block   | `block_softmax_reduce` | 32 warps | the same, (max, sum) together | the same, once instead of twice              |
+| cluster | `cluster_reduce` | 16 blocks  | a slot a block in every block    | a message a block, a wait, log2(blocks) shuffles |
+| cluster | `cluster_softmax_reduce` | 16 blocks | the same, (max, sum) together | the same, once instead of twice           |
 
-Every thread that takes part gets the result. `op` combines two values and must be commutative.
+Chapter 6 explains the calls of the last two. Every thread that takes part gets the result. `op` combines two values and
+must be commutative. Functions without `@cute.jit` run while tracing: their ifs and loops are Python's.
 
 Softmax needs the maximum m of a row and the sum of exp(x - m). The pair of a longer row is made from the pairs of its
 parts: m = max(m_a, m_b), s = s_a exp(m_a - m) + s_b exp(m_b - m). A part that is all -inf has m = -inf, and -inf - -inf
@@ -30,33 +31,9 @@ import cutlass.cute as cute
 LOG2_E = 1.4426950408889634
 
 
-def as_float32(tensor):
-    """The values of a register tensor in float32, as a TensorSSA.
-
-    A bfloat16 is the upper half of a float32. Taken from words of two, each costs one instruction: a shift for the lower, a
-    mask for the upper. What the compiler makes of a conversion takes the upper one out first and then shifts it.
-    """
-    if tensor.element_type is not cutlass.BFloat16 or cute.size(tensor) % 2:
-        return tensor.load().to(cutlass.Float32)
-    words, count = cute.recast_tensor(tensor, cutlass.Int32), cute.size(tensor) // 2
-    values = cute.make_rmem_tensor(2 * count, cutlass.Int32)
-    for k in range(count):
-        values[2 * k], values[2 * k + 1] = words[k] << 16, words[k] & -65536
-    return cute.recast_tensor(values, cutlass.Float32).load()
-
-
 def thread_reduce(x, op: cutlass.Constexpr, init_val):
     """Reduce all values of the TensorSSA `x` that one thread holds; `op` is a cute.ReductionOp."""
     return x.reduce(op, init_val=init_val, reduction_profile=0)
-
-
-def thread_max(tensor, init_val):
-    """The maximum of `init_val` and all values of a register tensor, in float32. Values of 16 bits are compared as they are, two
-    in one instruction."""
-    if tensor.element_type.width == 32:
-        return thread_reduce(tensor.load(), cute.ReductionOp.MAX, init_val)
-    largest = thread_reduce(tensor.load(), cute.ReductionOp.MAX, -tensor.element_type.inf)
-    return cute.arch.fmax(init_val, tensor.element_type(largest).to(cutlass.Float32))
 
 
 @cute.jit
@@ -89,7 +66,7 @@ def exp(x, fast=False):
 
     The hardware has 2^x, and e^x = 2^(x log2 e). Rounding that product moves the result by up to |x| ulp: too much for
     float32, invisible after rounding to 16 bits. The accurate version takes the product apart into an integer, which
-    goes straight into the exponent bits, and a small remainder without rounding error. Both keep subnormal results.
+    goes straight into the exponent bits, and a small remainder without rounding error. Both keep results below 2^-126.
     """
     if fast:
         return cute.math.exp2(x * LOG2_E)
@@ -102,58 +79,8 @@ def exp_flushed(x, scale=0):
     The hardware's 2^x needs three or four more where small results are kept. Where e^x only goes into a sum next to a 1,
     they do not matter.
     """
+    # fastmath: small results become 0
     return cute.math.exp2(x * LOG2_E + scale if scale else x * LOG2_E, fastmath=True)
-
-
-def exp_terms(tensor, reference):
-    """e^(x - reference) for each x of a register tensor, the terms of a sum of which only the logarithm is needed.
-
-    For 16 bits a term is two instructions: x log2(e) - reference log2(e) in one, and 2 to that. Rounding reference log2(e) moves
-    the logarithm by up to 2^-24 |reference|, no more than rounding it to float32 afterwards may.
-    """
-    x = as_float32(tensor)
-    if tensor.element_type.width == 32:
-        return exp_flushed(x - reference)
-    factor, shift = exponent_factors(reference, tensor.element_type)
-    return cute.math.exp2(x * factor - shift, fastmath=True)
-
-
-@cute.jit
-def exponent_factors(reference, dtype: cutlass.Constexpr):
-    """(f, s) with e^(x - reference) = 2^(x f - s) for x of a 16-bit type, as far as a sum's logarithm can tell.
-
-    A bfloat16 of 2^14 or more is 128 or more from its neighbours, so that e or 2 to the difference is 1 where there is none, and
-    else far below what the sum can see; with e, s might not be finite.
-    """
-    factor, shift = cutlass.Float32(LOG2_E), reference * LOG2_E
-    if cutlass.const_expr(dtype is cutlass.BFloat16):
-        if reference >= 16384.0 or reference <= -16384.0:
-            factor, shift = cutlass.Float32(1.0), reference
-    return factor, shift
-
-
-def exp_scale(dtype):
-    """The scale for `exp_scaled` where e^x is divided by a sum of the same and rounded to `dtype`; 0 for float32."""
-    return 64 if dtype.width < 32 else 0
-
-
-def exp_scaled(x, scale):
-    """2^scale e^x: without a scale to 1 ulp, with one in three instructions and to 2^-18 of itself, which 16 bits do not see.
-
-    A scale of 64 keeps, for the quotient, all results that bfloat16 and float16 can tell from 0.
-    """
-    return exp_flushed(x, scale) if scale else exp(x)
-
-
-def quotient_factors(difference, total, scale):
-    """(f, g): what y is multiplied with, one after the other, to be y e^difference / total; `scale` as in `exp_scaled`.
-
-    With a scale, e^difference / total may be too small for a float32 though the result is not: then f is 1 / total, and
-    else None.
-    """
-    if scale:
-        return 1.0 / total, exp(difference)
-    return None, exp(difference) / total
 
 
 @cute.jit
@@ -208,6 +135,7 @@ def open_mbarrier(mbar):
     The fence publishes the mbarrier to the other blocks, so the arrival need order nothing else: it is relaxed.
     """
     if cute.arch.thread_idx()[0] == 0:
+        # A phase ends after 1 arrival and all bytes announced.
         cute.arch.mbarrier_init(mbar, 1)
         cute.arch.mbarrier_init_fence()
     cute.arch.cluster_arrive_relaxed()
@@ -223,17 +151,20 @@ def cluster_reduce(
 ):
     """Reduce one Float32 a block over a cluster; `slots` is shared memory of (blocks,).
 
-    All threads of a block pass the block's value; blocks is a power of 2, at most 16.
-    A second call on the same slots waits for the other phase, and needs a cluster
-    barrier between the two: a fast block would overwrite what a slow one has not read,
-    and its bytes would count for the slow one's first phase.
+    All threads of a block pass the block's value; blocks is a power of 2, at most 16. No block ends before it has all
+    its bytes, so no message can reach a block that is gone, and the kernel needs no cluster barrier at its end. A
+    second call on the same slots waits for the other phase, and needs a cluster barrier between the two: a fast block
+    would overwrite what a slow one has not read, and its bytes would count for the slow one's first phase.
     """
     blocks, rank = cute.size(slots), cute.arch.block_idx_in_cluster()
     tidx, _, _ = cute.arch.thread_idx()
     if tidx == 0:
+        # The one arrival, and how many bytes are to come.
         cute.arch.mbarrier_arrive_and_expect_tx(mbar, 4 * blocks)
     if tidx < blocks:  # thread p sends to block p, its own included
+        # The same 32 bits as an integer: a message is made of words.
         word = value.bitcast(cutlass.Int32)
+        # Into this block's slot of block tidx, counted at its mbarrier.
         cute.arch.store_async_dsmem(slots.iterator + rank, word, mbar, tidx)
     cute.arch.mbarrier_wait(mbar, phase)
     return warp_reduce(slots[cute.arch.lane_idx() % blocks], op, width=blocks)
@@ -248,6 +179,7 @@ def cluster_softmax_reduce(max_block, sum_block, slots: cute.Tensor, mbar):
         cute.arch.mbarrier_arrive_and_expect_tx(mbar, 8 * blocks)
     if tidx < blocks:
         pair = max_block.bitcast(cutlass.Int32), sum_block.bitcast(cutlass.Int32)
+        # A pair is one message of 8 bytes, at a multiple of 8.
         cute.arch.store_async_dsmem((slots.iterator + 2 * rank).align(8), pair, mbar, tidx)
     cute.arch.mbarrier_wait(mbar, 0)
     lane = cute.arch.lane_idx() % blocks
@@ -276,11 +208,13 @@ class ClusterReduce:
     def kernel(self, mX: cute.Tensor, mO: cute.Tensor):
         tidx, _, _ = cute.arch.thread_idx()
         bidx, _, _ = cute.arch.block_idx()
+        # 64 bits, since row * N may pass 2^31.
         row, rank = cutlass.Int64(bidx // self.blocks), cute.arch.block_idx_in_cluster()
         threads, N = self.threads_per_block, mX.shape[1]
         smem = cutlass.memory.SmemAllocator()
         buffer = smem.allocate_tensor(cutlass.Float32, cute.make_layout((1, threads // 32)), 16)
         slots = smem.allocate_tensor(cutlass.Float32, cute.make_layout(self.blocks), 16)
+        # An mbarrier is 8 bytes.
         mbar = smem.allocate_array(cutlass.Int64, 1, byte_alignment=8)
         open_mbarrier(mbar)
         # read MN elements
@@ -293,3 +227,82 @@ class ClusterReduce:
         # write M x blocks elements
         if tidx == 0:
             mO[row, rank] = value
+
+
+# What only `tuned` uses.
+
+
+def as_float32(tensor):
+    """The values of a register tensor in float32, as a TensorSSA.
+
+    A bfloat16 is the upper half of a float32. Taken from words of two, each costs one instruction: a shift for the
+    lower, a mask for the upper. What the compiler makes of a conversion takes the upper one out first and then shifts
+    it.
+    """
+    if tensor.element_type is not cutlass.BFloat16 or cute.size(tensor) % 2:
+        return tensor.load().to(cutlass.Float32)
+    words, count = cute.recast_tensor(tensor, cutlass.Int32), cute.size(tensor) // 2
+    values = cute.make_rmem_tensor(2 * count, cutlass.Int32)
+    for k in range(count):
+        values[2 * k], values[2 * k + 1] = words[k] << 16, words[k] & -65536
+    return cute.recast_tensor(values, cutlass.Float32).load()
+
+
+def thread_max(tensor, init_val):
+    """The maximum of `init_val` and all values of a register tensor, in float32. Values of 16 bits are compared as they are, two
+    in one instruction."""
+    if tensor.element_type.width == 32:
+        return thread_reduce(tensor.load(), cute.ReductionOp.MAX, init_val)
+    largest = thread_reduce(tensor.load(), cute.ReductionOp.MAX, -tensor.element_type.inf)
+    return cute.arch.fmax(init_val, tensor.element_type(largest).to(cutlass.Float32))
+
+
+def exp_terms(tensor, reference):
+    """e^(x - reference) for each x of a register tensor, the terms of a sum of which only the logarithm is needed.
+
+    For 16 bits a term is two instructions: x log2(e) - reference log2(e) in one, and 2 to that. Rounding reference
+    log2(e) moves the logarithm by up to 2^-24 |reference|, no more than rounding it to float32 afterwards may.
+    """
+    x = as_float32(tensor)
+    if tensor.element_type.width == 32:
+        return exp_flushed(x - reference)
+    factor, shift = exponent_factors(reference, tensor.element_type)
+    return cute.math.exp2(x * factor - shift, fastmath=True)
+
+
+@cute.jit
+def exponent_factors(reference, dtype: cutlass.Constexpr):
+    """(f, s) with e^(x - reference) = 2^(x f - s) for x of a 16-bit type, as far as a sum's logarithm can tell.
+
+    A bfloat16 of 2^14 or more is 128 or more from its neighbours, so that e or 2 to the difference is 1 where there is
+    none, and else far below what the sum can see; with e, s might not be finite.
+    """
+    factor, shift = cutlass.Float32(LOG2_E), reference * LOG2_E
+    if cutlass.const_expr(dtype is cutlass.BFloat16):
+        if reference >= 16384.0 or reference <= -16384.0:
+            factor, shift = cutlass.Float32(1.0), reference
+    return factor, shift
+
+
+def exp_scale(dtype):
+    """The scale for `exp_scaled` where e^x is divided by a sum of the same and rounded to `dtype`; 0 for float32."""
+    return 64 if dtype.width < 32 else 0
+
+
+def exp_scaled(x, scale):
+    """2^scale e^x: without a scale to 1 ulp, with one in three instructions and to 2^-18 of itself, which 16 bits do not see.
+
+    A scale of 64 keeps, for the quotient, all results that bfloat16 and float16 can tell from 0.
+    """
+    return exp_flushed(x, scale) if scale else exp(x)
+
+
+def quotient_factors(difference, total, scale):
+    """(f, g): what y is multiplied with, one after the other, to be y e^difference / total; `scale` as in `exp_scaled`.
+
+    With a scale, e^difference / total may be too small for a float32 though the result is not: then f is 1 / total, and
+    else None.
+    """
+    if scale:
+        return 1.0 / total, exp(difference)
+    return None, exp(difference) / total

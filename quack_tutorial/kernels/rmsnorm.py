@@ -7,23 +7,28 @@ Each version changes one thing in the one before it.
 | `RMSNormThread`         | one thread a row: the formula; 32 lanes read 32 rows   | twice   | everywhere: nothing is coalesced  |
 | `RMSNormBlock`          | one block a row: lanes read neighbours; a block reduce | twice   | 4 bytes a load                    |
 | `RMSNormVectors`        | 16 bytes a load, several on their way, predicated      | twice   | still two reads                   |
-| `RMSNormRegisters`      | the row stays in registers                             | once    | short rows: blocks with few bytes |
-| `RMSNormRows`           | several rows a block, or lanes of a warp               | once    | long rows: registers run out      |
-| `RMSNormAsync`          | cp.async into shared memory                            | once    | rows longer than shared memory    |
-| `RMSNormCluster`        | the blocks of a cluster share a row                    | once    | tuning is left                    |
+| `RMSNormRegisters`      | the row stays in registers                             | once    | 131072 columns: spills            |
+| `RMSNormRows`           | several rows a block, or lanes of a warp               | once    | here: a lane needs more registers |
+| `RMSNormAsync`          | cp.async into shared memory; prepares the next         | once    | everywhere: one more way to go    |
+| `RMSNormCluster`        | the blocks of a cluster share a row                    | once    | where an SM holds a single block  |
 | `tuned.rmsnorm.RMSNorm` | sizes from sweeps, odd rows in vectors, hints to L2    | once    | ships                             |
 
-With xhat = x rstd, the gradients are dx = rstd (w dy - xhat mean(w dy xhat)) and dw = sum over the rows of dy xhat.
+With rstd = 1 / sqrt(mean(x^2) + eps) and xhat = x rstd, the gradients are dx = rstd (w dy - xhat mean(w dy xhat)) and
+dw = sum over the rows of dy xhat.
 
-| backward                        | the change                                             | dw                                 |
-|---------------------------------|--------------------------------------------------------|------------------------------------|
-| `RMSNormBackwardAtomics`        | one block a row, in registers                          | N atomic additions a row           |
-| `RMSNormBackwardParts`          | as many blocks as run at once, each has many rows      | in registers, written once a block |
-| `RMSNormBackwardPipelined`      | cp.async brings the next row while this one is reduced | the same                           |
-| `tuned.rmsnorm.RMSNormBackward` | sizes read off sweeps, clusters, bulk copies           | the same; ships                    |
+| backward                        | the change                             | dw                | where it stops paying          |
+|---------------------------------|----------------------------------------|-------------------|--------------------------------|
+| `RMSNormBackwardAtomics`        | one block a row, in registers          | N atomics a row   | everywhere: additions wait     |
+| `RMSNormBackwardParts`          | few blocks, each with many rows        | one write a block | from 16384: dw's part spills   |
+| `RMSNormBackwardPipelined`      | cp.async brings the next row meanwhile | the same          | all but bfloat16 of 4096, 8192 |
+| `tuned.rmsnorm.RMSNormBackward` | sweeps, clusters, bulk copies          | the same          | ships                          |
 
-All take float32, float16 or bfloat16 and compute in float32; backward, w and dw are float32. A vector divides a row, so rows of odd
-length get vectors of one element.
+Numbers below are shares of what the fastest plain kernel reached, 32768 rows (16384 of 131072) on an
+H200: `records/bench/rmsnorm-ladder.json` and `rmsnorm-backward-ladder.json`.
+
+All take float32, float16 or bfloat16 and compute in float32; from `RMSNormVectors` on, w has x's type; backward, w and
+dw are float32. A vector divides a row, so rows of odd length get vectors of one element; of 16 bits `RMSNormAsync`,
+`RMSNormCluster` and `RMSNormBackwardPipelined` refuse them.
 
 Not covered: residual and bias, rows whose addresses do not allow such vectors; the final kernels have them.
 """
@@ -47,7 +52,11 @@ from quack_tutorial.kernels.reduce import block_reduce, cluster_reduce, open_mba
 
 
 class RMSNormThread:
-    """RMSNorm with one thread a row: the formula and nothing else."""
+    """RMSNorm with one thread a row: the formula and nothing else.
+
+    Stops paying at once: the lanes of a request are a row apart, so each brings a sector of its own (bfloat16: 0.05).
+    In float32 its running sum of a row is too inexact to be timed.
+    """
 
     @cute.jit
     def __call__(self, mX, mW, mO, eps: cutlass.Float32, stream: cuda.CUstream):
@@ -58,6 +67,7 @@ class RMSNormThread:
     @cute.kernel
     def kernel(self, mX, mW, mO, eps: cutlass.Float32):
         M, N = mX.shape
+        # 64 bits, since row * N may pass 2^31.
         row = cutlass.Int64(cute.arch.block_idx()[0]) * 128 + cute.arch.thread_idx()[0]
         if row < M:
             # read MN elements
@@ -65,6 +75,7 @@ class RMSNormThread:
             for col in range(N):
                 x = mX[row, col].to(cutlass.Float32)
                 squares += x * x
+            # rsqrt(a) is 1 / sqrt(a).
             rstd = cute.math.rsqrt(squares / N + eps)
             # read MN elements; write MN elements
             for col in range(N):
@@ -73,7 +84,10 @@ class RMSNormThread:
 
 
 class RMSNormBlock:
-    """As `RMSNormThread`, but a block shares the row: neighbouring lanes read neighbouring elements."""
+    """As `RMSNormThread`, but a block shares the row: neighbouring lanes read neighbouring elements.
+
+    Gains: coalesced loads (bfloat16 of 4096: 0.05 to 0.43). Stops paying: 4 bytes a load, or 2, keep too few in flight.
+    """
 
     threads = 256
 
@@ -101,7 +115,11 @@ class RMSNormBlock:
 
 
 class RMSNormVectors:
-    """As `RMSNormBlock`, but a thread moves vectors of 16 bytes, `unroll` of them at a time."""
+    """As `RMSNormBlock`, but a thread moves vectors of 16 bytes, `unroll` of them at a time.
+
+    Gains: bytes in flight (bfloat16 of 4096: 0.43 to 0.94, as L2 answers the second read). Stops paying: in long rows,
+    at the 2/3 of a copy that two reads allow, and in short ones, which fill a part of a tile.
+    """
 
     def __init__(self, dtype, N, threads_per_block=256, unroll=4):
         self.dtype, self.N, self.threads_per_block = dtype, N, threads_per_block
@@ -154,7 +172,11 @@ class RMSNormVectors:
 
 
 class RMSNormRegisters:
-    """As `RMSNormVectors`, but the tile is the whole row: read once, and kept in registers until it is written."""
+    """As `RMSNormVectors`, but the tile is the whole row: read once, and kept in registers until it is written.
+
+    Gains: the second read (float32 of 16384: 0.67 to 0.96). Stops paying: at 131072, where 1024 threads of 64 registers
+    spill (0.16).
+    """
 
     def __init__(self, dtype, N, threads_per_block=None):
         self.dtype, self.N = dtype, N
@@ -202,7 +224,9 @@ class RMSNormRegisters:
 class RMSNormRows:
     """As `RMSNormRegisters`, but a block has several rows where one would give its threads little to load.
 
-    A row of 1024 elements belongs to one warp, a shorter one to 16 or 8 lanes of it: no shared memory, no barrier.
+    A row of 1024 elements belongs to one warp, a shorter one to 16 or 8 lanes of it: no shared memory, no barrier. Does
+    not pay at 1024 (float32: 0.98 to 0.95): a lane holds 32 elements and 32 weights, in 64 registers instead of 30, so
+    fewer warps fit an SM. From 4096 on a block has one row, and it is the kernel of before.
     """
 
     def __init__(self, dtype, N, threads_per_row=None, threads_per_block=None):
@@ -255,7 +279,12 @@ class RMSNormRows:
 
 
 class RMSNormAsync:
-    """As `RMSNormRows`, but cp.async brings the tile into shared memory, and no register waits for a byte that travels."""
+    """As `RMSNormRows`, but cp.async brings the tile into shared memory.
+
+    Gains nothing by itself: the thread waits at once, and the row then needs the same registers. `RMSNormCluster` opens
+    its cluster meanwhile. Stops paying: the way is longer (float32 of 16384: 0.96 to 0.95), and a row must fit shared
+    memory.
+    """
 
     def __init__(self, dtype, N, threads_per_row=None, threads_per_block=None):
         self.dtype, self.N = dtype, N
@@ -315,10 +344,15 @@ class RMSNormAsync:
 
 
 class RMSNormCluster:
-    """As `RMSNormAsync`, but the blocks of a cluster share a row of more than `block_bytes`, each with a part of its columns."""
+    """As `RMSNormAsync`, but the blocks of a cluster share a row of more than `block_bytes`, each with a part of its columns.
+
+    Chapter 6 explains the calls. Gains: nothing spills (float32 of 131072: 0.16 to 0.78). Stops paying: there an SM
+    holds one block, and while that waits for its cluster nothing is loaded.
+    """
 
     def __init__(self, dtype, N, block_bytes=64 * 1024):
         self.dtype, self.N = dtype, N
+        # A power of 2 of blocks, each with at most `block_bytes`.
         self.blocks_per_row = 1 << (-(-N * dtype.width // 8 // block_bytes) - 1).bit_length()
         columns = -(-N // self.blocks_per_row)
         # A block of a cluster has one row, or a part of one.
@@ -400,13 +434,16 @@ LADDER = {
 class RMSNormBackwardAtomics:
     """dx and dw with one block a row: it reads the row of x and dy once, and adds its row's part to dw with atomics.
 
-    mDWPart is (1, N) and must be 0 before. The order of the additions changes from run to run, and with it dw's last bits.
+    mDO is dy, mRstd (M,) what forward found. mDWPart is (1, N) and must be 0 before. The order of the additions changes
+    from run to run, and with it dw's last bits. Stops paying at once: additions to one address wait for each other
+    (all below 0.33).
     """
 
     finishes_dw = False  # dw is mDWPart's only row
 
     def __init__(self, dtype, N, threads_per_block=None):
         self.dtype, self.N = dtype, N
+        # Half of forward's elements a thread: x, dy, w and dw take registers for each.
         self.threads_per_block = threads_per_block or max(128, threads_for(N, elements=16))
         self.vector_size = widest_vector(dtype, N, VECTOR_BYTES)
         self.tiler = row_tiler(N, self.vector_size, self.threads_per_block)
@@ -465,10 +502,13 @@ class RMSNormBackwardAtomics:
 
 
 class RMSNormBackwardParts:
-    """As `RMSNormBackwardAtomics`, but with as many blocks as run at once: each goes through many rows and keeps its part of dw.
+    """As `RMSNormBackwardAtomics`, but with 1024 threads an SM, whatever N is: each block goes through many rows.
 
-    The part stays in registers and is written once, as a row of mDWPart; `tuned.rmsnorm.ColumnSum` adds up the rows, always in
-    the same order, so that dw has the same bits in every run. The weights are read once a block.
+    Its part of dw stays in registers and is written once, as a row of mDWPart; `tuned.rmsnorm.ColumnSum` adds up the
+    rows, always in the same order, so that dw has the same bits in every run. The weights are read once a block.
+
+    Gains: no atomics (float32 of 8192: 0.21 to 0.95). Stops paying: from 16384 columns on the part spills (float32:
+    0.47).
     """
 
     finishes_dw = True  # dw is the sum of mDWPart's rows
@@ -480,7 +520,10 @@ class RMSNormBackwardParts:
         self.tiler = row_tiler(N, self.vector_size, self.threads_per_block)
 
     def parts_of(self, M, sms):
-        """How many rows mDWPart has, and how many blocks run, for M rows of x on a GPU of `sms` SMs."""
+        """How many rows mDWPart has, and how many blocks are launched, for M rows of x on a GPU of `sms` SMs.
+
+        At 4096 and 8192 columns only half of the blocks fit an SM at once, for want of registers; the others follow.
+        """
         return min(M, sms * max(1, 1024 // self.threads_per_block))
 
     @cute.jit
@@ -525,7 +568,7 @@ class RMSNormBackwardParts:
             turn = (row - part) // parts % 2
             mean = block_reduce(dot, operator.add, buffer[turn, None, None]) / self.N
             tXrDW.store(tXrDW.load() + dy * xhat)
-            # write MN elements
+            # write MN elements; x and dy are 0 in columns from N on, and so is dx
             tXrX.store(((wdy - xhat * mean) * rstd).to(self.dtype))
             cute.copy(atom, tXrX, thr_copy.partition_D(tile_at(mDX, self.tiler, row)), pred=tXpX)
 
@@ -534,7 +577,11 @@ class RMSNormBackwardParts:
 
 
 class RMSNormBackwardPipelined:
-    """As `RMSNormBackwardParts`, but cp.async brings the next row into shared memory while this one is reduced."""
+    """As `RMSNormBackwardParts`, but cp.async brings the next row into shared memory while this one is reduced.
+
+    Gains: bfloat16 of 4096 and 8192 columns (0.79 to 0.90, 0.76 to 0.94). Stops paying: elsewhere
+    (bfloat16 of 1024: 0.82 to 0.73), and two rows each of x and dy must fit shared memory.
+    """
 
     finishes_dw = True
 
@@ -546,7 +593,7 @@ class RMSNormBackwardPipelined:
         refuse_large_tile(dtype, (4, self.tiler[1]))  # two rows of x and two of dy
 
     def parts_of(self, M, sms):
-        """How many rows mDWPart has, and how many blocks run, for M rows of x on a GPU of `sms` SMs."""
+        """How many rows mDWPart has, and how many blocks are launched, for M rows of x on a GPU of `sms` SMs."""
         return min(M, sms * max(1, 1024 // self.threads_per_block))
 
     @cute.jit
@@ -582,7 +629,7 @@ class RMSNormBackwardPipelined:
         tXrW, tXrDW = (cute.make_rmem_tensor(tXrX.layout, cutlass.Float32) for _ in range(2))
         tXrW.fill(0.0)
         tXrDW.fill(0.0)
-        # read 2 MN elements, from here on a row ahead
+        # read 2 MN elements, from here on a row ahead; a loop over a tuple is Python's: unrolled
         for m, s in ((mX, sX), (mDO, sDO)):
             tXgX = thr_copy.partition_S(tile_at(m, self.tiler, part))
             cute.copy(atom_async, tXgX, thr_copy.partition_D(tile_at(s, self.tiler, 0)), pred=tXpX)
@@ -597,6 +644,7 @@ class RMSNormBackwardPipelined:
                     cute.copy(atom_async, tXgX, thr_copy.partition_D(tile_at(s, self.tiler, 1 - turn)), pred=tXpX)
             cute.arch.cp_async_commit_group()  # an empty group after the last row, so that the count below holds
             cute.arch.cp_async_wait_group(1)  # all groups but the newest: this row is there
+            # A thread reads back, and overwrites, only what it copied itself, so its own wait is enough.
             cute.copy(atom, thr_copy.partition_S(tile_at(sX, self.tiler, turn)), tXrX, pred=tXpX)
             cute.copy(atom, thr_copy.partition_S(tile_at(sDO, self.tiler, turn)), tXrDO, pred=tXpX)
             rstd = mRstd[row]
