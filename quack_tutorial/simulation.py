@@ -24,7 +24,7 @@ from quack_tutorial.simulator.context import (
     not_simulated,
 )
 from quack_tutorial.simulator.scheduler import KernelCall, RunState
-from quack_tutorial.simulator.twins import Mapper, cross
+from quack_tutorial.simulator.twins import Mapper, cross, original
 from quack_tutorial.trace import Finding, Op, Space, Trace, TraceRecorder
 
 # After these the log breaks off in the middle, and what it then seems to say of races follows from them.
@@ -421,9 +421,13 @@ def _located(error) -> Exception | None:
     message = str(error) or type(error).__name__
     asked = type(getattr(error, "obj", None))
     if isinstance(error, AttributeError) and asked.__module__.startswith("quack_tutorial."):
-        if error.name not in ALREADY:
+        mine = original(error.obj)
+        if mine is not error.obj and not hasattr(mine, error.name):
+            message = f"{type(mine).__name__} has no .{error.name}; what a kernel asks self for is set in __init__"
+        elif error.name not in ALREADY:
             return not_simulated(f".{error.name} of a {asked.__name__}", line)
-        message = f".{error.name} is numpy's and torch's; of a value in a kernel, {ALREADY[error.name]}"
+        else:
+            message = f".{error.name} is numpy's and torch's; of a value in a kernel, {ALREADY[error.name]}"
     elif isinstance(error, TypeError) and OURS.search(message):
         return not_simulated(message, line)
     else:

@@ -52,9 +52,9 @@ PLANTED = (
     ("short rows", lambda n: n < 32,
      "A kernel whose idle lanes add exp(0) each is wrong only where a row has fewer numbers than a warp lanes."),
     ("tail of a vector", lambda n: n > 32 and n % 4 != 0,
-     "A kernel that loads 4 numbers at a time drops those after the last four."),
+     "A kernel that loads 4 numbers at a time drops those after the last four, in rows longer than a warp."),
     ("tail of a warp", lambda n: n > 32 and n % 32 != 0 and n % 4 == 0,
-     "A kernel may take whole vectors and still drop the vectors after the last full warp: they fill 4, and not 32."),
+     "Past 32 numbers a kernel may take whole vectors and still drop those after the last full warp: they fill 4, and not 32."),
     ("long rows", lambda n: n > 1024,
      "A kernel with a thread a number is right for as long as a block has threads: 1,024."),
     ("long rows' tail", lambda n: n > 1024 and n % 1024 != 0,
@@ -183,7 +183,8 @@ def chosen_lengths(outcomes: list[Outcome]) -> Iterator[Diagnosis]:
     else:
         for name, wrong, text in PLANTED:
             if not any(map(wrong, chosen)):
-                yield Diagnosis(f"not caught: {name}", f"A wrong kernel passes for all {len(chosen)} lengths. {text}")
+                many = "the one length" if len(chosen) == 1 else f"all {len(chosen)} lengths"
+                yield Diagnosis(f"not caught: {name}", f"A wrong kernel passes for {many}. {text}")
 
 
 def filling(outcomes: list[Outcome]) -> Iterator[Diagnosis]:

@@ -157,7 +157,11 @@ def explain(check: str, views: list[View], every: list[View]) -> Iterator[Diagno
             [o for o in known if not _close(o, name).all()] or known, name, formulas, TOLERANCE[name]
         )
         told = diagnoses.first_wrong(v, name, TOLERANCE[name])
-        if not np.isfinite(v.got[name]).all():
+        finite = np.isfinite(v.got[name]).all()
+        if not finite and name == "mLoss" and v.case.name != "shifted" and _close(v, "mDx").all():
+            text = "The gradient is right, and with it the sum of exponentials. Does what pads the row, -inf, come into the mean?"
+            yield Diagnosis("padding in the mean", f"{told} {text}")
+        if not finite:
             yield Diagnosis(
                 "no shift",
                 f"{told} Rows may lie at 200, and exp(89) is beyond float32: subtract the row's maximum before exp.",

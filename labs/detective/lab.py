@@ -66,10 +66,12 @@ SM_WARPS, SM_REGISTERS, SM_SMEM, SM_BLOCKS, AT_ONCE, RESERVED = 64, 65536, 228 *
 def fits(registers, smem_bytes, threads, *, without="") -> int:
     """The warps of whole blocks that an SM holds, as someone counts who leaves one rule out."""
     warps = threads // 32
-    each = registers * 32 if without == "units" else -(-registers * 32 // AT_ONCE) * AT_ONCE
+    unit = 1 if without == "units" else AT_ONCE
+    rounded = 32 * warps if without == "units of a warp" else 32  # threads whose registers are rounded up together
+    of_block = -(-registers * rounded // unit) * unit * (32 * warps // rounded)
     limits = {
         "warps": SM_WARPS // warps,
-        "registers": SM_REGISTERS // each // warps,
+        "registers": SM_REGISTERS // of_block,
         "smem": SM_SMEM // max(1, smem_bytes + (without != "reserve") * RESERVED),
         "blocks": SM_BLOCKS,
     }
@@ -126,6 +128,8 @@ MISTAKES = (
      "An SM has room for 32 blocks, however small they are."),
     ("warps_that_fit", "units forgotten", lambda r, s, t: fits(r, s, t, without="units"),
      "A warp gets its registers in units of 256: 32 threads of 227 take 7,424 and not 7,264."),
+    ("warps_that_fit", "units of a block", lambda r, s, t: fits(r, s, t, without="units of a warp"),
+     "That rounds a block's registers up. Each warp's are rounded: 32 threads of 33 take 1,280."),
     ("warps_that_fit", "reserve forgotten", lambda r, s, t: fits(r, s, t, without="reserve"),
      "Each block takes 1 KiB of shared memory besides its own."),
     ("warps_that_fit", "parts of blocks",
@@ -156,8 +160,9 @@ def cases(seed: int = 0) -> list[Case]:
     read.append((int(4 * M * N * rng.uniform(1.1, 3.9)), M, N))
     bound.append((*(int(4 * M * N * x) for x in rng.uniform(1.1, 3.9, 2)), M, N))
     stored.append((int(rng.integers(1, 64)) * 64 * M, M, 256))
-    # One register a unit too many, blocks of a warp, blocks of which parts would fit, shared memory to the last byte.
-    fit += [(227, 0, 32), (16, 0, 32), (48, 1240, 320), (32, 57 * 1024, 256), (32, 0, 1024)]
+    # One register a unit too many, of a warp and of each of four, blocks of a warp, blocks of which parts would fit, shared
+    # memory to the last byte.
+    fit += [(227, 0, 32), (33, 0, 128), (16, 0, 32), (48, 1240, 320), (32, 57 * 1024, 256), (32, 0, 1024)]
     fit.append((int(rng.integers(33, 128)), int(rng.integers(0, 48)) * 1024, 32 * int(rng.integers(2, 17))))
     inputs = {"times_read": read, "bytes_bound": bound, "stored_away": stored, "warps_that_fit": fit}
     inputs["verdict"] = [(letter,) for letter in PROFILED]
@@ -252,7 +257,7 @@ def alibi(said: str, letter: str, charge: str, case) -> Iterator[Diagnosis]:
         yield Diagnosis("alibi: spills", f"{said} Its local_store_sectors are 0: no register was ever stored away.")
     if charge == "few warps":
         text = f"An SM held {case.of_main('warps'):.1f} of 64 warps, and fewer than {FEW_WARPS} are few here."
-        yield Diagnosis("alibi: warps", f"{said} {text} More do not help where HBM is busy; look at its bytes.")
+        yield Diagnosis("alibi: warps", f"{said} {text} What stands out beside the other profiles?")
     if charge == "nothing":
         text = (
             "One of its counters is out of line. Compare bytes with the size of the matrix, local sectors with 0, and warps with "

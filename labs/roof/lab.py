@@ -24,7 +24,7 @@ TARGET = "AbsMeanScale"
 FUNCTIONS = ("share_of_copy", "possible")
 BANDS = (50, 70, 85, 95)  # percent of a copy: of its bytes on the simulator, of its speed on a GPU
 CHECKS = {"share_of_copy": 1, "possible": 1, "plain": 2, "odd": 2, "order": 1} | {f"bytes_{band}": 1 for band in BANDS}
-LOOKS = {"plain": ("plain", "tall"), "odd": ("odd", "short")} | {f"bytes_{band}": ("plain",) for band in BANDS}
+LOOKS = {"plain": ("plain", "tall"), "odd": ("odd", "short", "long")} | {f"bytes_{band}": ("plain",) for band in BANDS}
 ADVICE = dict.fromkeys(("mX", "mY"), "Rows end at M and columns at N, and N need not be a multiple of the block.")
 SLOTS = "A block has as many warps as you launch it with, numbered from 0."
 TOLERANCE = {"mY": (2e-5, 1e-6)}
@@ -43,7 +43,7 @@ def right(case: Case) -> dict:
 
 
 def cases(seed: int = 0) -> list[Case]:
-    """Rows that fill vectors and blocks and rows that do not, of sizes apart."""
+    """Rows that fill vectors and blocks and rows that do not, of sizes apart, and rows longer than a block may be."""
     rng = np.random.default_rng([seed, 11])
 
     def case(name, M, N, schedule="forward"):
@@ -72,6 +72,8 @@ def cases(seed: int = 0) -> list[Case]:
         case("short", 5, 4 * int(rng.integers(1, 16))),
         case("plain", 2, 1024, "reverse"),
         case("odd", 2, odd, "seeded"),
+        case("long", 1, 8192),
+        case("long", 2, 1028 + 8 * int(rng.integers(1, 300))),
     ]
 
 

@@ -260,6 +260,11 @@ class Bound:
         return lambda args, kwargs: self.function.generator((self.instance, *args), kwargs)
 
 
+def original(x):
+    """What a twin stands for; anything else is itself."""
+    return object.__getattribute__(x, "_original") if isinstance(x, Twin) else x
+
+
 class ModuleTwin:
     """One of the reader's modules; its attributes are mapped when they are used."""
 

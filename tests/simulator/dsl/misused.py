@@ -143,3 +143,17 @@ def pointer_operator_kernel(x: cute.Tensor, out: cute.Tensor):
 @cute.jit
 def pointer_operator(x: cute.Tensor, out: cute.Tensor):
     pointer_operator_kernel(x, out).launch(grid=[1, 1, 1], block=[32, 1, 1])
+
+
+class Forgetful:
+    @cute.jit
+    def __call__(self, x: cute.Tensor, out: cute.Tensor):
+        self.kernel(x, out).launch(grid=[1, 1, 1], block=[32, 1, 1])
+
+    @cute.kernel
+    def kernel(self, x: cute.Tensor, out: cute.Tensor):
+        tidx, _, _ = cute.arch.thread_idx()
+        out[tidx] = x[tidx] * self.factor
+
+
+forgotten_in_init = Forgetful()
