@@ -58,7 +58,8 @@ def cases(seed: int = 0) -> list[Case]:
         case("odd", normal(5, odd), 4),
         case("odd", normal(3, int(rng.integers(3, 31))), 2),
         case("odd", normal(1, 1), 4),
-        case("negative", -2 - abs(normal(5, odd)), 2),
+        # No number that a maximum might start from is below all of these rows.
+        case("negative", -np.array([[2], [200], [2e3], [2e4], [6e4]]) - abs(normal(5, odd)), 2),
         case("large", 300 + 20 * normal(2, 512), 2),
         case("odd", normal(3, odd), 2, "reverse"),
     ]
@@ -79,7 +80,10 @@ def explain(check: str, views: list[View], every: list[View]) -> Iterator[Diagno
     got, expected = v.got[name][at], v.right[name][at]
     where = f"In {v.row(at[0])}"
     yield from {"copy": wrong_copy, "maximum": wrong_maximum, "sum": wrong_sum}[check](v, at, wrong, where)
-    yield Diagnosis(f"wrong {check}", f"{where} {name}{list(at)} is {got:g}, and {expected:g} is right.")
+    text = f"{where} {name}{list(at)} is {got:g}, and {expected:g} is right."
+    if check == "maximum" and got > expected:
+        text += " That is larger than every number of the row: what a maximum starts from, or a lane is filled with, has won."
+    yield Diagnosis(f"wrong {check}", text)
 
 
 def wrong_copy(v: View, at: tuple, wrong: list, where: str) -> Iterator[Diagnosis]:

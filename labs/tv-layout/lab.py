@@ -107,8 +107,8 @@ def misplaced(call: str, make: tuple, shape: tuple, strides: tuple) -> Iterator[
         t, v = outside[0]
         yield Diagnosis(
             "outside the tile",
-            f"{said} puts value {v} of thread {t} at index {at[t, v]}, and the tile of {R} x {C} ends at {R * C - 1}. Of how many "
-            f"elements does one step of each mode skip the indices? One column is {R} indices from the next, one row is 1.",
+            f"{said} puts value {v} of thread {t} at index {at[t, v]}, and the tile of {R} x {C} ends at {R * C - 1}. By how much "
+            f"does the index grow with one step of each mode? One column is {R} indices from the next, one row is 1.",
         )
     where = np.argsort(at, axis=None, kind="stable")
     again = np.nonzero(np.diff(at.ravel()[where]) == 0)[0]

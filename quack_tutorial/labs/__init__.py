@@ -163,15 +163,18 @@ def watch(name: str, answer):
 
 
 def _not_permitted(answer) -> list[str]:
-    """What an answer calls of modules that a notebook imports and a submission may not."""
+    """What an answer calls of modules, or of this package, that a notebook imports and a submission may not."""
     from .permitted import IMPORTED, IMPORTS
 
     found = []
     for function in map(inspect.unwrap, [answer, *vars(answer).values()]):
         code = dis.get_instructions(function) if isinstance(function, FunctionType) else ()
         for whose, what in itertools.pairwise(code):
-            module = function.__globals__.get(whose.argval) if whose.opname == "LOAD_GLOBAL" else None
-            root = module.__name__.partition(".")[0] if isinstance(module, ModuleType) else "cutlass"
+            value = function.__globals__.get(whose.argval) if whose.opname == "LOAD_GLOBAL" else None
+            root = value.__name__.partition(".")[0] if isinstance(value, ModuleType) else "cutlass"
             if root not in IMPORTS and not hasattr(IMPORTED.get(root), what.argval):
-                found.append(f"{module.__name__}.{what.argval}")
+                found.append(f"{value.__name__}.{what.argval}")
+            home = str(getattr(value, "__module__", ""))
+            if home.startswith("quack_tutorial.") and ".simulator" not in home:  # what stands for cutlass is there
+                found.append(f"{home}.{whose.argval}")
     return found

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from quack_tutorial import cli, labs
+from quack_tutorial.kernels.reduce import warp_reduce
 from quack_tutorial.labs import corpus, folders, lab, sandbox, submission, trial
 from quack_tutorial.labs.grade import grade
 from quack_tutorial.labs.judgement import Case, Refused
@@ -320,8 +321,12 @@ def test_a_right_answer_with_numpy_is_warned_where_it_is_right(capsys):
     def with_numpy(M, N):
         return int(np.sum([4 * M * N, 8 * M])) + 0 * max(0, np.inf > 0)
 
-    labs.check("block-reduce", with_numpy, "least_bytes")
-    assert capsys.readouterr().out == "right: least_bytes (but what you hand in has no numpy.sum)\n"
+    def with_the_package(M, N):
+        return 4 * M * N + 8 * M + 0 * int(warp_reduce is None)
+
+    for answer, name in ((with_numpy, "numpy.sum"), (with_the_package, "quack_tutorial.kernels.reduce.warp_reduce")):
+        labs.check("block-reduce", answer, "least_bytes")
+        assert capsys.readouterr().out == f"right: least_bytes (but what you hand in has no {name})\n"
 
 
 def test_one_kind_of_mistake_in_two_functions_is_told_of_both():
