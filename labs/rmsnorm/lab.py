@@ -26,7 +26,7 @@ TRAFFIC = "even"
 HEADS = "Head h of a row has columns h D to (h + 1) D - 1, and w has D elements, the same for each head."
 ADVICE = dict.fromkeys(("mX", "mW", "mY"), HEADS)
 EPS = 1e-5
-TOLERANCE = {"mY": (2e-3, 1e-3)}
+TOLERANCE = {"mY": (6e-4, 1e-6)}  # one rounding to float16 is up to 4.9e-4; two do not fit
 
 
 def norm(case: Case, mean=lambda x: (x * x).mean(axis=2, keepdims=True), root=lambda m: np.sqrt(m + EPS)) -> np.ndarray:
