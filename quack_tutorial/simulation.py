@@ -423,7 +423,7 @@ def _located(error) -> Exception | None:
     if isinstance(error, AttributeError) and asked.__module__.startswith("quack_tutorial."):
         mine = original(error.obj)
         if mine is not error.obj and not hasattr(mine, error.name):
-            message = f"{type(mine).__name__} has no .{error.name}; what a kernel asks self for is set in __init__"
+            message = f"{type(mine).__name__} has no .{error.name}: is it spelt so, and set in __init__ or defined in the class?"
         elif error.name not in ALREADY:
             return not_simulated(f".{error.name} of a {asked.__name__}", line)
         else:

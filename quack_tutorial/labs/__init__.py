@@ -146,6 +146,8 @@ def watch(name: str, answer):
             raise Refused("missing", f"{module.TARGET} is a {type(answer).__name__} here: make it a class")
         trial.check_signature(answer, case)
         run, _ = trial.run_of(answer, case, values=True)
+        if run.findings and not len(run.trace):  # it stopped before its first access
+            raise Refused("stopped", run.findings[0].message)
     except Refused as refused:
         print(textwrap.fill(f"Nothing to watch yet: {refused.diagnosis.message}", COLUMNS, break_long_words=False))
         return None

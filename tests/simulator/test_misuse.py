@@ -28,7 +28,12 @@ X = np.arange(32, dtype=np.float32)
         ("math_exp", "language", "math.exp(x[tidx])", "write cute.math.exp(x)"),
         ("int_of_index", "language", "x[int(tidx)]", "write x.to(cutlass.Int32)"),
         ("item", "language", ".item()", "it is a number already"),
-        ("forgotten_in_init", "language", "self.factor", "Forgetful has no .factor; what a kernel asks self for"),
+        (
+            "forgotten_in_init",
+            "language",
+            "self.factor",
+            "Forgetful has no .factor: is it spelt so, and set in __init__",
+        ),
         (
             "width_of_a_shuffle",
             "language",
