@@ -67,7 +67,7 @@ test: $(INSTALLED)
 	$(BIN)/python -m pytest -n auto -m "not slow" $(ARGS)
 
 test-slow: $(INSTALLED)
-	$(BIN)/python -m pytest -n auto -m slow $(ARGS)
+	$(BIN)/python -m pytest -n auto --dist worksteal -m slow $(ARGS)
 
 test-all: test test-slow
 

@@ -1,12 +1,13 @@
-// Opens every page of a built site in Chromium, in both colour schemes and at two widths, and prints what is wrong.
+// Opens every page of a built site in Chromium, in one colour scheme or both and at two widths, and prints what is wrong.
 //
-//   node check.mjs SITE [--chromium PATH] [--search WORD] [--screenshots FOLDER]
+//   node check.mjs SITE [--chromium PATH] [--scheme light|dark] [--search WORD] [--screenshots FOLDER]
 //
 // Prints one JSON object: {pages: [...], weights: [{page, kb, seconds}], findings: [{page, scheme, width, kind, text}]}. The
 // kinds are "outside request", "console", "missing" (a request or link to a file that is not there), "accessibility"
 // (axe-core, serious and critical), "overflow" (the page scrolls sideways), "prediction" (an answer that is not folded until
 // it is asked for), "player" (one that does not play, or text under 11 px), "explorer" (controls that do nothing), "weight"
-// (over 700 KB compressed with all that the page asks for, or text after more than 3 s at 1.6 Mbit/s) and "search". The exit status says only whether the check ran.
+// (over 700 KB compressed with all that the page asks for, or text after more than 3 s at 1.6 Mbit/s; with the light scheme) and
+// "search". The exit status says only whether the check ran.
 
 import { existsSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { extname, join, resolve } from "node:path";
@@ -21,7 +22,7 @@ const SLOW = { offline: false, latency: 150, downloadThroughput: 1.6e6 / 8, uplo
 // Half-way through a change of colour, axe would measure a contrast that nobody sees for long.
 const STILL = "*, ::before, ::after { transition: none !important; animation: none !important }";
 function readArguments(words) {
-  const options = { site: null, chromium: "/usr/bin/chromium", search: null, screenshots: null };
+  const options = { site: null, chromium: "/usr/bin/chromium", scheme: null, search: null, screenshots: null };
   for (let i = 0; i < words.length; i++) {
     if (words[i].startsWith("--")) options[words[i].slice(2)] = words[++i];
     else options.site = resolve(words[i]);
@@ -225,11 +226,12 @@ async function main() {
   const server = await serve(options.site);
   const browser = await launch(options.chromium);
   try {
-    for (const path of pages) {
+    const schemes = SCHEMES.filter((scheme) => [null, scheme].includes(options.scheme));
+    for (const path of schemes.includes(SCHEMES[0]) ? pages : []) {
       const report = (kind, text) => findings.push({ page: path, scheme: "light", width: 390, kind, text });
       weights.push(await weight(browser, options.site, server.base, path, report));
     }
-    for (const scheme of SCHEMES) {
+    for (const scheme of schemes) {
       for (const width of WIDTHS) {
         const context = await browser.newContext({ colorScheme: scheme, viewport: { width, height: 844 } });
         let current = "";
