@@ -91,8 +91,8 @@ class SoftmaxWarp:
     """As `SoftmaxThread`, but a warp shares the row: neighbouring lanes read neighbouring elements.
 
     A lane adds every 32nd term, so the sum needs no correction. Gains: each sector serves 8 lanes (float32 of 1024
-    columns: 0.08 to 0.74). Stops paying: an SM works on 64 rows at once, which from 4096 columns on no longer fit L2,
-    so that each read goes to HBM.
+    columns: 0.08 to 0.74). Stops paying: an SM works on 64 rows at once, which from 4096 columns on are more than L2
+    holds (by their bytes; no counter was read).
     """
 
     @cute.jit

@@ -149,7 +149,7 @@ def test_the_quickest_plan_is_taken_and_those_that_refuse_are_passed_over(monkey
 @pytest.fixture
 def dsl():
     if compiler.dsl_problem():
-        pytest.skip("CuTe DSL is not installed: our kernels cannot be set up to see what they are compiled for")
+        pytest.skip(f"our kernels cannot be set up to see what they are compiled for: {compiler.dsl_problem()}")
 
 
 def all_ours():

@@ -90,7 +90,7 @@ KERNELS = sorted({(operation, provider) for operation, provider, _, _ in timed_k
 def test_what_was_timed_is_what_is_shipped(operation, provider):
     """Of each kernel every fourth size that was timed; `scripts/stale_cells.py` looks at all, which takes minutes."""
     if compiler.dsl_problem():
-        pytest.skip("CuTe DSL is not installed: the shipped kernels cannot be compiled to compare them")
+        pytest.skip(f"the shipped kernels cannot be compiled to compare them: {compiler.dsl_problem()}")
     timed = sorted(
         (N, dtype, stated) for (*kernel, dtype, N), stated in timed_kernels().items() if kernel == [operation, provider]
     )
@@ -104,7 +104,7 @@ def test_what_was_timed_is_what_is_shipped(operation, provider):
 
 def test_a_hash_tells_two_kernels_apart_and_not_two_compilations():
     if compiler.dsl_problem():
-        pytest.skip("CuTe DSL is not installed: nothing can be compiled")
+        pytest.skip(f"nothing can be compiled: {compiler.dsl_problem()}")
     ptx = functools.partial(ours.ptx, "softmax")
     once, again = (ours.ptx_sha256(ptx("ours", "bfloat16", 1024)) for _ in range(2))
     assert once == again
