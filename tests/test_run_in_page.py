@@ -124,15 +124,25 @@ def test_a_chapter_runs_to_its_end_with_the_built_pages_numbers(reader, chapter)
     assert 12e6 < answer["bytes"] <= 20e6
 
 
+# The yardstick of run.mjs on a machine of 3.2 GHz with nothing beside it: 2e8 turns of four cycles each.
+QUIET_MS = 250
+
+
+def slowness(answer):
+    """How many times slower than a quiet machine this one was: a wall time says nothing where others share the cores."""
+    return max(1, answer["yardstick_ms"] / QUIET_MS)
+
+
 def test_python_is_ready_in_5_s_and_a_simulation_takes_less_than_300_ms(reader):
-    """The best of three, since other programs may run beside this one; half of the chapter's simulations are quicker."""
-    answers = [reader("05-block-reduce", {"run": 0}) for _ in range(3)]
-    assert min(answer["ready_ms"] for answer in answers) < 5000
+    """On a quiet machine; the best of three. Half of the chapter's simulations are quicker."""
+    steps = {"yardstick": True}, {"run": 0}, {"yardstick": True}
+    answers = [reader("05-block-reduce", *steps) for _ in range(3)]
+    assert min(answer["ready_ms"] / slowness(answer) for answer in answers) < 5000
     built = built_cells(reader.site / "notebooks/05-block-reduce.html")
     simulating = [n for n in built if re.search(r"\b(watch|simulate|simulated)\(", built[n][0])]
     assert len(simulating) >= 10
-    took = [[float(re.search(r"[\d.]+", one(answer, n)["took"])[0]) for n in simulating] for answer in answers]
-    assert median(map(min, *took)) < 0.3
+    seconds = lambda answer, n: float(re.search(r"[\d.]+", one(answer, n)["took"])[0]) / slowness(answer)  # noqa: E731
+    assert median(min(seconds(answer, n) for answer in answers) for n in simulating) < 0.3
 
 
 def test_a_reader_breaks_a_kernel_and_mends_it(reader):
@@ -197,10 +207,11 @@ def test_a_kernel_without_end_is_stopped_and_the_page_goes_on(reader):
         "00-ten-minute-win",
         {"replace": [first, "print(out)", "while True:\n    pass"]},
         {"stop": first},
+        {"yardstick": True},
         {"replace": [first, "while True:\n    pass", "print(out)"]},
         {"run": first},
     )
-    assert answer["stopped_ms"] < 1000
+    assert answer["stopped_ms"] / slowness(answer) < 1000
     assert one(answer, first)["text"].startswith("tensor([ 0.,  2.,  4.,")
 
 
