@@ -102,8 +102,8 @@ def cases(seed: int = 0) -> list[Case]:
         for name, some in zip(("asked", "beyond"), both)
         for row in some
     ]
-    found += [Case("asked", (row, right(row)), target="leaves_it") for row in asked]
-    found += [Case("beyond", (row, (NAN,) * len(row)), target="leaves_it") for row in asked]
+    found += [Case("asked", (row, list(right(row))), target="leaves_it") for row in asked]
+    found += [Case("beyond", (row, [NAN] * len(row)), target="leaves_it") for row in asked]
     found += [Case(kind, (got, expected), target="agrees") for _, kind, got, expected, _ in PAIRS]
     return [*found, Case("lengths", (), target="lengths"), Case("fill", (), target="fill")]
 

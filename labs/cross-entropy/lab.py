@@ -79,23 +79,23 @@ def cases(seed: int = 0) -> list[Case]:
 # What wrong numbers show ----------------------------------------------------------------------------------------------
 
 
-def loss_with(logit=1 - SMOOTHING, mean=SMOOTHING, zero=True, lse=lambda x, lse: lse):
-    """The loss with other weights of the target's logit and of the mean."""
+def loss_with(logit=1 - SMOOTHING, mean=SMOOTHING, zero=True, lse=lambda x, lse: lse, over=lambda N: N):
+    """The loss with other weights of the target's logit and of the mean, another log-sum-exp or number of columns."""
 
     def formula(case):
         x, sums, at, ignored, _ = parts(case)
-        loss = lse(x, sums) - logit * at - mean * x.mean(axis=1, keepdims=True)
+        loss = lse(x, sums)[:, :1] - logit * at - mean * x.sum(axis=1, keepdims=True) / over(x.shape[1])
         return np.where(ignored & zero, 0, loss)[:, 0]
 
     return formula
 
 
-def gradient_with(hit=1 - SMOOTHING, even=SMOOTHING, sign=1, zero=True, scale=lambda M: 1):
-    """The gradient with other parts subtracted."""
+def gradient_with(hit=1 - SMOOTHING, even=SMOOTHING, sign=1, zero=True, scale=lambda M: 1, lse=lambda x, lse: lse):
+    """The gradient with other parts subtracted, or another log-sum-exp."""
 
     def formula(case):
         x, sums, _, ignored, at = parts(case)
-        gradient = sign * (np.exp(x - sums) - hit * at - even / x.shape[1]) / scale(len(x))
+        gradient = sign * (np.exp(x - lse(x, sums)) - hit * at - even / x.shape[1]) / scale(len(x))
         return np.where(ignored & zero, 0, gradient)
 
     return formula
@@ -113,7 +113,28 @@ def shifted(x, lse):
     return lse - x.max(axis=1, keepdims=True)
 
 
+def turns(N: int) -> int:
+    """The columns that 32 lanes look at, past the end included."""
+    return -(-N // 32) * 32
+
+
+def zeros_in_the_sum(x, lse):
+    """Each column past the end adds exp(0 - max), which is exp(0) of what is not shifted."""
+    return np.logaddexp(lse, np.log(turns(x.shape[1]) - x.shape[1]))
+
+
+def own_largest(x, lse):
+    """A lane's own maximum taken for the row's: (M, N), as the lane of each column has it."""
+    past = np.full((len(x), turns(x.shape[1]) - x.shape[1]), -np.inf)
+    by_turn = np.hstack([x, past]).reshape(len(x), -1, 32)
+    largest = by_turn.max(axis=1, keepdims=True)
+    found = largest + np.log(np.exp(by_turn - largest).sum(axis=(1, 2), keepdims=True))
+    return np.broadcast_to(found, by_turn.shape).reshape(len(x), -1)[:, : x.shape[1]]
+
+
 IGNORE = "It is as if the row counted: for a target of -100 it does not, and -100 must not be looked up."
+PADDED = "Columns past the end of the row come into the sum of exponentials as 0, and exp(0 - max) is not 0. What pads the row?"
+APART = "Each lane has subtracted its own maximum. A sum over all lanes needs that of the row, which warp_reduction_max gives."
 LOSSES = (
     ("ignored row counted", loss_with(zero=False), IGNORE),
     ("logit before the shift", loss_with(lse=shifted),
@@ -122,6 +143,10 @@ LOSSES = (
     ("smoothing forgotten", loss_with(1, 0), "It is as if the label were sharp: a tenth of it belongs to all columns evenly."),
     ("smoothing forgotten", loss_with(1, SMOOTHING),
      "As if the target kept its whole weight: what the others get is taken from it."),
+    ("padding in the sum", loss_with(lse=zeros_in_the_sum), PADDED),
+    ("maximum of a lane", loss_with(lse=own_largest), APART),
+    ("padding in the mean", loss_with(over=turns),
+     "The sum is divided by the columns that the lanes look at, 32 a turn: the mean is over the N of the row."),
     ("mean forgotten", loss_with(mean=0), "The part of all columns is missing: a tenth of the mean of x."),
     ("sum, not mean", lambda c: np.where(parts(c)[3], 0, parts(c)[1] - (1 - SMOOTHING) * parts(c)[2]
                                          - SMOOTHING * parts(c)[0].sum(axis=1, keepdims=True))[:, 0],
@@ -138,6 +163,8 @@ GRADIENTS = (
     ("smoothing forgotten", gradient_with(hit=1, even=0), "It is as if the label were sharp: each column has a share of a tenth."),
     ("smoothing forgotten", gradient_with(even=0), "The even part of the label is missing: a tenth, shared by the N columns."),
     ("smoothing forgotten", gradient_with(hit=1), "It is as if the target kept its whole weight."),
+    ("padding in the sum", gradient_with(lse=zeros_in_the_sum), PADDED),
+    ("maximum of a lane", gradient_with(lse=own_largest), APART),
     ("divided by M", gradient_with(scale=lambda M: M), "As if the loss were the mean over the rows: each row's own is asked for."),
 )  # fmt: skip
 

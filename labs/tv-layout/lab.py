@@ -48,7 +48,11 @@ def predict(name: str, outcomes: list[Outcome]) -> Iterator[Diagnosis]:
             strides = as_strides(o.outputs["answer"], name)
             if strides is None:
                 wanted = "((lane, row), value)" if name == "one_vector" else "((lane, row), (value, vector))"
-                yield Diagnosis("wrong type", f"{call} returns {o.outputs['answer']}; strides {wanted} are asked for.")
+                got = o.outputs["answer"]
+                whole = (
+                    " Strides are whole numbers, and / makes a float: // divides without." if "." in str(got) else ""
+                )
+                yield Diagnosis("wrong type", f"{call} returns {got}; strides {wanted} are asked for.{whole}")
             else:
                 yield from misplaced(call, o.case.make, shapes(name, *o.case.make), strides)
 

@@ -128,7 +128,8 @@ def check(name: str, answer, *parts: str, seed: int = 0) -> None:
 
 
 def watch(name: str, answer):
-    """A picture of the class's own run on the lab's first case: its race, if it has one, else how its threads exchange numbers.
+    """A picture of the class's own run on the lab's first case, or on the first where the simulator finds something: the race, if
+    there is one, else how the threads exchange numbers.
 
     Prints what the simulator found; where nothing can be drawn it says why, and returns None.
     """
@@ -138,14 +139,18 @@ def watch(name: str, answer):
     from .judgement import Refused
 
     module = lab(name)
-    case = next((case for case in module.cases() if not case.target), None)
-    if case is None:
+    cases = [case for case in module.cases() if not case.target]
+    if not cases:
         raise ValueError(f"the lab {name} asks for no kernel, so there is no run to watch: try labs.check")
     try:
         if not isinstance(answer, type):
             raise Refused("missing", f"{module.TARGET} is a {type(answer).__name__} here: make it a class")
-        trial.check_signature(answer, case)
-        run, _ = trial.run_of(answer, case, values=True)
+        trial.check_signature(answer, cases[0])
+        run, _ = trial.run_of(answer, cases[0], values=True)
+        if not run.findings and (worse := _first_with_a_finding(answer, cases[1:])):
+            case, run = worse
+            shapes = ", ".join(f"{name} {array.shape}" for name, array in case.inputs.items())
+            print(f"The first case is clean; this is the one with {shapes}:")
         if run.findings and not len(run.trace):  # it stopped before its first access
             raise Refused("stopped", run.findings[0].message)
     except Refused as refused:
@@ -161,6 +166,21 @@ def watch(name: str, answer):
         except ValueError as error:  # there is nothing of this kind in the run
             why = error
     print(f"Nothing to draw: {why}")
+    return None
+
+
+def _first_with_a_finding(answer, cases: list):
+    """(case, its run) of the first case in which the simulator finds something, or None."""
+    from . import trial
+    from .judgement import Refused
+
+    for case in cases:
+        try:
+            run, _ = trial.run_of(answer, case, values=True)
+        except Refused:  # the checks tell
+            return None
+        if run.findings:
+            return case, run
     return None
 
 

@@ -70,7 +70,10 @@ def judge(module, outcomes: list[Outcome]) -> list[Check]:
     """Each check's points, or the first mistake that costs them."""
     by_check = _of_functions(module, outcomes)
     kernels = [o for o in outcomes if not o.case.target]
-    if kernels:
+    stopped = next((_as_told(f) for o in kernels if not o.outputs for f in o.findings), None)
+    if stopped:  # the functions count all the same
+        by_check |= {name: stopped for name in module.CHECKS if name not in module.FUNCTIONS}
+    elif kernels:
         by_check |= _of_kernel(module, kernels)
     return [Check(name, points, by_check.get(name)) for name, points in module.CHECKS.items()]
 
@@ -79,14 +82,17 @@ def _of_functions(module, outcomes: list[Outcome]) -> dict:
     by_check, kinds = {}, set()
     for name in module.FUNCTIONS:
         here = [o for o in outcomes if o.case.target == name]
-        raised = [f for o in here for f in o.findings]
-        told = (Diagnosis(f.kind, f.message, tuple(map(evidence.plain_line, f.lines))) for f in raised)
+        told = (_as_told(f) for o in here for f in o.findings)
         mistake = next(told, None) or (next(module.predict(name, here), None) if here else None)
         if mistake and mistake.kind in kinds:  # of another function: told besides that one's
             mistake = replace(mistake, kind=f"{mistake.kind} in {name}")
         kinds.add(mistake and mistake.kind)
         by_check[name] = mistake
     return by_check
+
+
+def _as_told(finding) -> Diagnosis:
+    return Diagnosis(finding.kind, finding.message, tuple(map(evidence.plain_line, finding.lines)))
 
 
 def _of_kernel(module, outcomes: list[Outcome]) -> dict:

@@ -74,6 +74,8 @@ def _outcome(i: int, case: Case, words: dict, files: dict) -> Outcome:
     if case.target:
         answer = None if words["answer"] is None else plain(words["answer"])
         return Outcome(case, {"answer": answer}, findings, None, ())
+    if findings and not parameters:  # it could not be run
+        return Outcome(case, {}, findings, None, ())
     outputs = arrays(files[f"{i}.out.npz"])
     kinds = [{name: (a.shape, a.dtype) for name, a in some.items()} for some in (outputs, case.outputs)]
     if kinds[0] != kinds[1] or len(parameters) < len(case.inputs) + len(case.outputs):

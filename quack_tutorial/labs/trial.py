@@ -16,12 +16,23 @@ MAX_STEPS = 50_000  # turns of loops in one case; a right answer takes a few hun
 
 
 def outcomes(answers: dict, cases: list[Case]) -> list[Outcome]:
-    """What each case leaves of the answers, {name: class or function}; Refused if one cannot be called as the lab calls it."""
-    kernels = [case for case in cases if not case.target]
+    """What each case leaves of the answers, {name: class or function}.
+
+    A class that cannot be called as the lab calls it, or be run, leaves no outputs from there on, and why as a finding.
+    """
     answer = next((found for found in answers.values() if isinstance(found, type)), None)
-    if kernels:
-        check_signature(answer, kernels[0])
-    return [_returned(answers[case.target], case) if case.target else _outcome(answer, case) for case in cases]
+    of_kernel, why = {}, ()
+    try:
+        for case in (case for case in cases if not case.target):
+            if not of_kernel:
+                check_signature(answer, case)
+            of_kernel[case] = _outcome(answer, case)
+    except Refused as refused:
+        why = (_told(refused.diagnosis),)
+    return [
+        _returned(answers[c.target], c) if c.target else of_kernel.get(c) or Outcome(c, {}, why, None, ())
+        for c in cases
+    ]
 
 
 def _returned(function, case: Case) -> Outcome:
@@ -30,7 +41,8 @@ def _returned(function, case: Case) -> Outcome:
         return Outcome(case, {"answer": None}, (_told(function.diagnosis, case.target),), None, ())
     file = inspect.unwrap(function).__code__.co_filename
     try:
-        return Outcome(case, {"answer": plain(function(*case.make))}, (), None, ())
+        given = [one[:] if isinstance(one, list) else one for one in case.make]  # a function may write into it
+        return Outcome(case, {"answer": plain(function(*given))}, (), None, ())
     except MemoryError:
         raise
     except KeyboardInterrupt as stopped:  # by the student, who means the other cases, too
@@ -40,7 +52,7 @@ def _returned(function, case: Case) -> Outcome:
         return Outcome(case, {"answer": None}, (_told(told, case.target),), None, ())
 
 
-def _told(diagnosis, function: str) -> Finding:
+def _told(diagnosis, function: str = "") -> Finding:
     return Finding(diagnosis.kind, diagnosis.message, tuple(Line(*line, function) for line in diagnosis.lines))
 
 

@@ -74,7 +74,9 @@ def read_case(folder: Path, i: int, words: dict) -> Case:
     with np.load(folder / f"{i}.in.npz", allow_pickle=False) as arrays:
         inputs = {name: arrays[name] for name in words.pop("inputs")}
         outputs = {name: arrays[name] for name in words.pop("outputs")}
-    return Case(**words | {"make": trial.plain(words["make"])}, inputs=inputs, outputs=outputs)
+    lists, make = words.pop("lists"), trial.plain(words.pop("make"))
+    make = tuple(list(one) if k in lists else one for k, one in enumerate(make))
+    return Case(**words, make=make, inputs=inputs, outputs=outputs)
 
 
 if __name__ == "__main__":

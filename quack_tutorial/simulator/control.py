@@ -418,7 +418,7 @@ def _one_type(x, y) -> str:
     for number, other in ((x, y), (y, x)):
         if not isinstance(number, Value) and (type_of(other).is_float or not type_of(number).is_float):
             return f"Python's {number} counts as {type_of(number)}: write cutlass.{type_of(other)}({number})"
-    wanted, given = (type_of(x), type_of(y)) if type_of(x).is_float else (type_of(y), type_of(x))
+    given, wanted = sorted((type_of(x), type_of(y)), key=lambda dtype: (dtype.is_float, dtype.width))
     return f"give it one type, for example cutlass.{wanted}(...) where it is {given}"
 
 

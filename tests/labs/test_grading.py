@@ -366,6 +366,21 @@ def test_functions_count_apart_from_the_kernel_and_from_each_other():
         assert (report.score, [d.kind for d in report.diagnoses]) == (10, [kind])
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "kind"),
+    [
+        ("cute.arch.thread_idx()", "cute.arch.thread_index()", "not simulated"),
+        ("def __call__(self, mX", "def __call__(self, more, mX", "signature"),
+        ("self.threads = threads", "self.threads = threads // 0", "error"),
+    ],
+)
+def test_a_kernel_that_cannot_be_run_leaves_the_function_its_point(old, new, kind):
+    assert old in RIGHT
+    report = grade("block-reduce", "answer.py", RIGHT.replace(old, new))
+    assert [check.name for check in report.checks if check.score] == ["least_bytes"]
+    assert [d.kind for d in report.diagnoses] == [kind]
+
+
 def test_what_a_function_may_return():
     assert trial.plain([1, (2.5, "x"), True]) == (1, (2.5, "x"), True)
     for value in (None, {}, 2**200, "x" * 300, [[[[[1]]]]], object()):

@@ -146,6 +146,15 @@ def test_a_race_is_what_one_watches_and_a_stub_says_what_is_missing(root, capsys
         watch("floor", stub)
 
 
+def test_where_the_first_case_is_clean_one_watches_the_first_that_is_not(root, capsys):
+    folder = root / "labs/guarded-copy"
+    assert watch("guarded-copy", answer_of(folder, corpus.answers(folder)["no_guard"][0])) is not None
+    said = " ".join(capsys.readouterr().out.split())
+    assert (
+        said.startswith("The first case is clean; this is the one with mX (5, ") and "Out of bounds: thread 31" in said
+    )
+
+
 def test_a_wrapped_builtin_beside_the_answer_is_no_hindrance():
     """As IPython's own `open` is, which it puts into every notebook's names."""
 
