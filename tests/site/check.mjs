@@ -1,12 +1,15 @@
-// Opens every page of a built site in Chromium, in one colour scheme or both and at two widths, and prints what is wrong.
+// Opens every page of a built site in Chromium, at one width or two, and prints what is wrong.
 //
-//   node check.mjs SITE [--chromium PATH] [--scheme light|dark] [--search WORD] [--screenshots FOLDER]
+//   node check.mjs SITE [--chromium PATH] [--width 1280|390] [--search WORD] [--screenshots FOLDER]
+//
+// A page is opened and played through once a width, on the desktop in the light scheme and on the phone in the dark one; then the
+// scheme changes under it, as the reader's system may, and what depends on colours is looked at again.
 //
 // Prints one JSON object: {pages: [...], weights: [{page, kb, seconds}], findings: [{page, scheme, width, kind, text}]}. The
 // kinds are "outside request", "console", "missing" (a request or link to a file that is not there), "accessibility"
 // (axe-core, serious and critical), "overflow" (the page scrolls sideways), "prediction" (an answer that is not folded until
 // it is asked for), "player" (one that does not play, or text under 11 px), "explorer" (controls that do nothing), "weight"
-// (over 700 KB compressed with all that the page asks for, or text after more than 3 s at 1.6 Mbit/s; with the light scheme) and
+// (over 700 KB compressed with all that the page asks for, or text after more than 3 s at 1.6 Mbit/s; on the phone) and
 // "search". The exit status says only whether the check ran.
 
 import { existsSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
@@ -15,14 +18,13 @@ import { gzipSync } from "node:zlib";
 
 import { accessibility, compressible, fileOf, launch, serve, TYPES, watch } from "./site.mjs";
 
-const SCHEMES = ["light", "dark"];
-const WIDTHS = [1280, 390];
+const SCHEMES = { 1280: ["light", "dark"], 390: ["dark", "light"] }; // of each width, in the order looked at
 const MOST_KB = 700, MOST_SECONDS = 3;
 const SLOW = { offline: false, latency: 150, downloadThroughput: 1.6e6 / 8, uploadThroughput: 0.75e6 / 8 }; // bytes a second
 // Half-way through a change of colour, axe would measure a contrast that nobody sees for long.
 const STILL = "*, ::before, ::after { transition: none !important; animation: none !important }";
 function readArguments(words) {
-  const options = { site: null, chromium: "/usr/bin/chromium", scheme: null, search: null, screenshots: null };
+  const options = { site: null, chromium: "/usr/bin/chromium", width: null, search: null, screenshots: null };
   for (let i = 0; i < words.length; i++) {
     if (words[i].startsWith("--")) options[words[i].slice(2)] = words[++i];
     else options.site = resolve(words[i]);
@@ -53,6 +55,20 @@ function overflowing() {
     .filter((node) => node.getBoundingClientRect().right > edge + 1 && !scrolls(node.parentElement))
     .map((node) => node.tagName.toLowerCase() + (node.id ? `#${node.id}` : "") + [...node.classList].map((c) => `.${c}`).join(""));
   return `${document.documentElement.scrollWidth} px wide at ${edge} px: ${names.slice(0, 4).join(", ") || "(no one element)"}`;
+}
+
+// What can differ between the schemes and widths, of a page as it stands.
+async function look(page, report, screenshot, how) {
+  const wide = await page.evaluate(overflowing);
+  if (wide) report("overflow", wide);
+  for (const text of await accessibility(page, how)) report("accessibility", text);
+  if (screenshot) await page.screenshot({ path: screenshot, fullPage: true });
+}
+
+// The system's colour scheme changes while the page is open; a page of the theme follows.
+async function change(page, scheme) {
+  await page.emulateMedia({ colorScheme: scheme });
+  await page.waitForFunction((wanted) => [undefined, wanted].includes(document.documentElement.dataset.theme), scheme);
 }
 
 // Links to files that are not there, and to places of this site's pages that they do not have.
@@ -223,45 +239,37 @@ async function main() {
   const options = readArguments(process.argv.slice(2));
   const pages = htmlPages(options.site);
   const findings = [], weights = [];
+  if (options.screenshots) mkdirSync(options.screenshots, { recursive: true });
   const server = await serve(options.site);
   const browser = await launch(options.chromium);
   try {
-    const schemes = SCHEMES.filter((scheme) => [null, scheme].includes(options.scheme));
-    for (const path of schemes.includes(SCHEMES[0]) ? pages : []) {
+    const widths = Object.keys(SCHEMES).map(Number).filter((width) => [null, String(width)].includes(options.width));
+    for (const path of widths.includes(390) ? pages : []) {
       const report = (kind, text) => findings.push({ page: path, scheme: "light", width: 390, kind, text });
       weights.push(await weight(browser, options.site, server.base, path, report));
     }
-    for (const scheme of schemes) {
-      for (const width of WIDTHS) {
-        const context = await browser.newContext({ colorScheme: scheme, viewport: { width, height: 844 } });
-        let current = "";
-        const report = (kind, text) => findings.push({ page: current, scheme, width, kind, text });
-        const page = await watch(context, server.base, report);
-        for (current of pages) {
-          await page.goto(`${server.base}/${current}`, { waitUntil: "load" });
-          await page.evaluate(() => window.MathJax?.startup?.promise);
-          await page.addStyleTag({ content: STILL });
-          await predictions(page, report);
-          // Twice is enough: a wide light page, and a narrow dark one.
-          if ((scheme === SCHEMES[0]) === (width === WIDTHS[0])) {
-            await players(page, report);
-            await explorers(page, report);
-          }
-          const wide = await page.evaluate(overflowing);
-          if (wide) report("overflow", wide);
-          for (const text of await accessibility(page)) report("accessibility", text);
-          if (scheme === SCHEMES[0] && width === WIDTHS[0]) {
-            for (const path of await brokenLinks(page, options.site, server.base)) report("missing", path);
-          }
-          if (options.screenshots) {
-            mkdirSync(options.screenshots, { recursive: true });
-            const name = current.replace(/\.html$/, "").replaceAll("/", "-");
-            await page.screenshot({ path: join(options.screenshots, `${name}-${scheme}-${width}.png`), fullPage: true });
-          }
-        }
-        if (options.search) await search(page, server.base, options.search, report);
-        await context.close();
+    for (const width of widths) {
+      const [first, second] = SCHEMES[width];
+      const context = await browser.newContext({ colorScheme: first, viewport: { width, height: 844 } });
+      let current = "", scheme = first;
+      const report = (kind, text) => findings.push({ page: current, scheme, width, kind, text });
+      const page = await watch(context, server.base, report);
+      const screenshot = () => options.screenshots && join(options.screenshots, `${current.replace(/\.html$/, "").replaceAll("/", "-")}-${scheme}-${width}.png`);
+      for (current of pages) {
+        await page.goto(`${server.base}/${current}`, { waitUntil: "load" });
+        await page.evaluate(() => window.MathJax?.startup?.promise);
+        await page.addStyleTag({ content: STILL });
+        await predictions(page, report);
+        await players(page, report);
+        await explorers(page, report);
+        if (width === 1280) for (const path of await brokenLinks(page, options.site, server.base)) report("missing", path);
+        await look(page, report, screenshot());
+        await change(page, (scheme = second));
+        await look(page, report, screenshot(), { coloursAlone: true });
+        await change(page, (scheme = first));
       }
+      if (options.search) await search(page, server.base, options.search, report);
+      await context.close();
     }
   } finally {
     await browser.close();

@@ -16,8 +16,9 @@
 //   {"axe": true}                     report what axe-core finds on the page as it stands
 //   {"stop": N}                       run cell N, ask for a stop after a second, say how long that took
 //   {"yardstick": true}               time a fixed piece of work (the longest counts), by which a slow or busy machine is known
-// and the answer one JSON object: {players (alive in the built page), ready_ms, took_ms: {step}, bytes, requests_before, cells: [{number, state, text, figures, alive, took}], said:
-// [text], keys: [{text, coloured, focus}], downloaded: [name, text], stopped_ms, yardstick_ms, findings}, `findings` as in check.mjs. A cell's `alive` counts its
+// and the answer one JSON object: {players (alive in the built page), ready_ms, took_ms: {step}, bytes, requests_before, cells:
+// [{number, state, text, figures, alive, took}], ran (the cells after the last step "run"), said: [text], keys: [{text, coloured,
+// focus}], downloaded: [name, text], stopped_ms, yardstick_ms, findings}, `findings` as in check.mjs. A cell's `alive` counts its
 // players that a script has brought to life.
 
 import { readFileSync, statSync } from "node:fs";
@@ -94,6 +95,7 @@ async function main() {
       } else if (step.run !== undefined) {
         await page.evaluate((n) => window.quackCells.run(n), step.run);
         await idle(page);
+        answer.ran = await page.$$eval("article.bd-article div.cell", cellsOf);
       } else if (step.type) {
         const [number, text] = step.type;
         await page.getByLabel(`Code of cell ${number}`, { exact: true }).fill(text);
