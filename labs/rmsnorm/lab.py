@@ -162,6 +162,7 @@ def predict(name: str, outcomes: list[Outcome]) -> Iterator[Diagnosis]:
         (lambda M, H, D: 4 * M * H * D, "The weights are read, too."),
         (lambda M, H, D: 4 * M * H * D + 4 * H * D, "All heads share the D weights."),
         (lambda M, H, D: 8 * M * H * D + 4 * D, "A float16 has 2 bytes."),
+        (lambda M, H, D: 4 * M * H * D + 2 * D, "The weights are float32: 4 bytes each."),
         (
             lambda M, H, D: 6 * M * H * D + 4 * D,
             "A head's numbers can stay in registers between the two uses: one read is enough.",
