@@ -30,6 +30,8 @@ SLOW = (
 
 
 def pytest_collection_modifyitems(items):
+    # The longest first: last, it would run beside an idle core.
+    items.sort(key=lambda item: not item.nodeid.startswith("tests/test_site.py"))
     for item in items:
         if item.nodeid.startswith(SLOW):
             item.add_marker(pytest.mark.slow)
