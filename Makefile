@@ -19,7 +19,7 @@ PAGES := _config.yml _toc.yml $(shell find book notebooks labs -type f ! -name '
 CODE := $(shell find quack_tutorial -type f ! -name '*.pyc')
 
 .DEFAULT_GOAL := help
-.PHONY: help book pdf serve test test-slow test-all lab notebooks check-notebooks lint site-tools constraints clean
+.PHONY: help book pdf serve test test-slow test-timed test-all lab notebooks check-notebooks lint site-tools constraints clean
 
 help:
 	@echo "make book             install into .venv, run every chapter, build the site into _build/html"
@@ -67,9 +67,13 @@ test: $(INSTALLED)
 	$(BIN)/python -m pytest -n auto -m "not slow" $(ARGS)
 
 test-slow: $(INSTALLED)
-	$(BIN)/python -m pytest -n auto --dist worksteal -m slow $(ARGS)
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "slow and not timed" $(ARGS)
 
-test-all: test test-slow
+# One after the other: a wall time says nothing of a page where another browser shares the cores.
+test-timed: $(INSTALLED)
+	$(BIN)/python -m pytest -m timed $(ARGS)
+
+test-all: test test-slow test-timed
 
 lab: .venv/installed-lab
 	$(BIN)/jupyter lab --notebook-dir=notebooks

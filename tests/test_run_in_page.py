@@ -136,25 +136,16 @@ def test_a_chapter_runs_to_its_end_with_the_built_pages_numbers_and_its_exercise
         assert not before and comparable(after) == comparable(built[solution][1]) != ""
 
 
-# The yardstick of run.mjs on a machine of 3.2 GHz with nothing beside it: 2e8 turns of four cycles each.
-QUIET_MS = 250
-
-
-def slowness(answer):
-    """How many times slower than a quiet machine this one was: a wall time says nothing where others share the cores."""
-    return max(1, answer["yardstick_ms"] / QUIET_MS)
-
-
+@pytest.mark.timed
 def test_python_is_ready_in_5_s_and_a_simulation_takes_less_than_300_ms(reader):
-    """On a quiet machine; the better of two. Half of the chapter's simulations are quicker."""
-    steps = {"yardstick": True}, {"run": 0}, {"yardstick": True}
-    answers = [reader("05-block-reduce", *steps) for _ in range(2)]
-    assert min(answer["ready_ms"] / slowness(answer) for answer in answers) < 5000
+    """The best of three; half of the chapter's simulations are quicker."""
+    answers = [reader("05-block-reduce", {"run": 0}) for _ in range(3)]
+    assert min(answer["ready_ms"] for answer in answers) < 5000
     built = built_cells(reader.site / "notebooks/05-block-reduce.html")
     simulating = [n for n in built if re.search(r"\b(watch|simulate|simulated)\(", built[n][0])]
     assert len(simulating) >= 10
-    seconds = lambda answer, n: float(re.search(r"[\d.]+", one(answer, n)["took"])[0]) / slowness(answer)  # noqa: E731
-    assert median(min(seconds(answer, n) for answer in answers) for n in simulating) < 0.3
+    took = [[float(re.search(r"[\d.]+", one(answer, n)["took"])[0]) for n in simulating] for answer in answers]
+    assert median(map(min, *took)) < 0.3
 
 
 def test_a_reader_breaks_a_kernel_and_mends_it(reader):
@@ -212,6 +203,7 @@ def test_code_is_typed_coloured_and_left_by_keyboard(reader):
     assert left["text"] == undone["text"] and left["focus"] == f"Run cell {number}"
 
 
+@pytest.mark.timed
 def test_a_kernel_without_end_is_stopped_and_the_page_goes_on(reader):
     built = built_cells(reader.site / "notebooks/00-ten-minute-win.html")
     first = next(n for n in built if "qt.launch(double, x, out)" in built[n][0])
@@ -219,11 +211,10 @@ def test_a_kernel_without_end_is_stopped_and_the_page_goes_on(reader):
         "00-ten-minute-win",
         {"replace": [first, "print(out)", "while True:\n    pass"]},
         {"stop": first},
-        {"yardstick": True},
         {"replace": [first, "while True:\n    pass", "print(out)"]},
         {"run": first},
     )
-    assert answer["stopped_ms"] / slowness(answer) < 1000
+    assert answer["stopped_ms"] < 1000
     assert one(answer, first)["text"].startswith("tensor([ 0.,  2.,  4.,")
 
 
@@ -293,7 +284,7 @@ def test_a_lab_is_solved_in_the_page_and_handed_in(reader, name):
     assert len(checks) == len(re.findall(r"^labs\.check", "\n".join(cells_of(name, master_of(name))), re.M))
     file, text = answer["downloaded"]
     assert file == f"{name}.ipynb"
-    report = grade(name, file, text, seed=77, confirm=False)  # tests/labs/test_compiled.py compiles it
+    report = grade(name, file, text, seed=77)
     assert report.full, report
     cells = json.loads(text)["cells"]
     assert cells[-1]["source"] == words and cells[-1]["metadata"]["nbgrader"]["grade_id"] == "explain"

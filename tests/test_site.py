@@ -69,6 +69,7 @@ def test_the_check_finds_what_it_looks_for(root, tmp_path):
         <body><h1>Bad</h1><img src="https://example.org/outside.png"><a href="gone.html">gone</a>
         <img src="gone.png" alt="gone"><div style="width: 900px">wide</div>
         <p style="color: #ccc; background: #fff">faint</p>
+        <style>@media (prefers-color-scheme: dark) { .dim { color: #333; background: #222 } }</style><p class="dim">dim</p>
         <form class="qt-predict" data-predict="1"><label>Guess <input></label></form>
         <details open data-predict="1"><summary>Answer</summary>42</details>
         <script>console.error("said"); undefinedFunction()</script></body></html>""",
@@ -83,6 +84,11 @@ def test_the_check_finds_what_it_looks_for(root, tmp_path):
     assert {("missing", "/gone.png"), ("missing", "/gone.html")} <= found
     assert {("accessibility", "image-alt (critical)"), ("accessibility", "color-contrast (serious)")} <= found
     assert ("prediction", "1") in found
+    # What is faint in one scheme only is found in that one, whether the page was opened in it or changed to it.
+    colours = [(f["scheme"], f["width"], f["text"]) for f in answer["findings"] if "color-contrast" in f["text"]]
+    every = {(scheme, width) for scheme in ("light", "dark") for width in (1280, 390)}
+    assert {(scheme, width) for scheme, width, text in colours if "faint" in text} == every
+    assert {(scheme, width) for scheme, width, text in colours if "dim" in text} == {("dark", 1280), ("dark", 390)}
     # Wider than a phone, not wider than a desktop: once for each colour scheme.
     overflows = Counter(f["width"] for f in answer["findings"] if f["kind"] == "overflow")
     assert overflows == {390: 2}

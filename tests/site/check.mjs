@@ -3,7 +3,7 @@
 //   node check.mjs SITE [--chromium PATH] [--width 1280|390] [--search WORD] [--screenshots FOLDER]
 //
 // A page is opened and played through once a width, on the desktop in the light scheme and on the phone in the dark one; then the
-// scheme changes under it, as the reader's system may, and what depends on colours is looked at again.
+// scheme changes under it, as the reader's system may, and it is looked at again.
 //
 // Prints one JSON object: {pages: [...], weights: [{page, kb, seconds}], findings: [{page, scheme, width, kind, text}]}. The
 // kinds are "outside request", "console", "missing" (a request or link to a file that is not there), "accessibility"
@@ -58,10 +58,10 @@ function overflowing() {
 }
 
 // What can differ between the schemes and widths, of a page as it stands.
-async function look(page, report, screenshot, how) {
+async function look(page, report, screenshot) {
   const wide = await page.evaluate(overflowing);
   if (wide) report("overflow", wide);
-  for (const text of await accessibility(page, how)) report("accessibility", text);
+  for (const text of await accessibility(page)) report("accessibility", text);
   if (screenshot) await page.screenshot({ path: screenshot, fullPage: true });
 }
 
@@ -265,7 +265,7 @@ async function main() {
         if (width === 1280) for (const path of await brokenLinks(page, options.site, server.base)) report("missing", path);
         await look(page, report, screenshot());
         await change(page, (scheme = second));
-        await look(page, report, screenshot(), { coloursAlone: true });
+        await look(page, report, screenshot());
         await change(page, (scheme = first));
       }
       if (options.search) await search(page, server.base, options.search, report);

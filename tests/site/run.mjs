@@ -15,10 +15,9 @@
 //   {"link": true}                    copy the link, and open it in a fresh profile
 //   {"axe": true}                     report what axe-core finds on the page as it stands
 //   {"stop": N}                       run cell N, ask for a stop after a second, say how long that took
-//   {"yardstick": true}               time a fixed piece of work (the longest counts), by which a slow or busy machine is known
 // and the answer one JSON object: {players (alive in the built page), ready_ms, took_ms: {step}, bytes, requests_before, cells:
 // [{number, state, text, figures, alive, took}], ran (the cells after the last step "run"), said: [text], keys: [{text, coloured,
-// focus}], downloaded: [name, text], stopped_ms, yardstick_ms, findings}, `findings` as in check.mjs. A cell's `alive` counts its
+// focus}], downloaded: [name, text], stopped_ms, findings}, `findings` as in check.mjs. A cell's `alive` counts its
 // players that a script has brought to life.
 
 import { readFileSync, statSync } from "node:fs";
@@ -128,14 +127,6 @@ async function main() {
         await page.click('[data-do="stop"]');
         await page.waitForFunction(() => !document.querySelector("[data-qt-state=running]"));
         answer.stopped_ms = Date.now() - began;
-      } else if (step.yardstick) {
-        const took = await page.evaluate(() => {
-          const began = performance.now();
-          let sum = 0;
-          for (let i = 0; i < 2e8; i++) sum = (Math.imul(sum, 31) + i) | 0;
-          return { ms: performance.now() - began, sum }.ms;
-        });
-        answer.yardstick_ms = Math.max(answer.yardstick_ms ?? 0, took);
       }
     }
     answer.cells = await page.$$eval("article.bd-article div.cell", cellsOf);

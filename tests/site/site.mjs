@@ -44,32 +44,10 @@ export async function serve(site) {
   return { base: `http://127.0.0.1:${server.address().port}`, close: () => server.close() };
 }
 
-// Elements with text of their own, at most two of each look: a chapter's code has thousands of words in a dozen colours.
-function oneOfEachLook() {
-  const ground = (node) => {
-    const { backgroundColor, backgroundImage } = getComputedStyle(node);
-    const bare = /^rgba\(.*, 0\)$/.test(backgroundColor) && backgroundImage === "none";
-    return bare && node.parentElement ? ground(node.parentElement) : backgroundColor + backgroundImage;
-  };
-  const seen = {};
-  return [...document.body.querySelectorAll("*")].filter((node) => {
-    const words = [...node.childNodes].some((child) => child.nodeType === Node.TEXT_NODE && child.data.trim());
-    if (!(words || /^(input|select|textarea)$/.test(node.localName)) || !node.checkVisibility({ visibilityProperty: true })) return false;
-    const { color, fill, opacity, fontSize, fontWeight } = getComputedStyle(node), kind = node.getAttribute("class");
-    const look = [node.localName, kind, node.parentElement.getAttribute("class"), color, fill, opacity, fontSize, fontWeight, ground(node)].join();
-    seen[look] = (seen[look] ?? 0) + 1;
-    return seen[look] <= 2;
-  });
-}
-
-// What axe-core calls serious or critical on a page as it stands, or of the colours of its texts alone.
-export async function accessibility(page, { coloursAlone = false } = {}) {
+// What axe-core calls serious or critical on a page as it stands.
+export async function accessibility(page) {
   await page.evaluate(readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8"));
-  const texts = coloursAlone && (await page.evaluateHandle(oneOfEachLook));
-  const { violations } = await page.evaluate((found) => {
-    const options = { resultTypes: ["violations"], ...(found && { runOnly: ["color-contrast"] }) };
-    return window.axe.run(found.length ? { include: found } : document, options);
-  }, texts);
+  const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
   return violations
     .filter((rule) => ["serious", "critical"].includes(rule.impact))
     .map((rule) => `${rule.id} (${rule.impact}): ${rule.help}; ` + rule.nodes.slice(0, 3).map((n) => n.html.slice(0, 160)).join(" | "));
