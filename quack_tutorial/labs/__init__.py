@@ -128,8 +128,9 @@ def check(name: str, answer, *parts: str, seed: int = 0) -> None:
 
 
 def watch(name: str, answer):
-    """A picture of the class's own run on the lab's first case, or on the first where the simulator finds something: the race, if
-    there is one, else how the threads exchange numbers.
+    """A picture of the class's own run on the lab's first case, or on the first where the simulator finds something.
+
+    That is the race, if there is one, else how the threads exchange numbers.
 
     Prints what the simulator found; where nothing can be drawn it says why, and returns None.
     """

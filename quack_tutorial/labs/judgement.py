@@ -11,8 +11,8 @@ from quack_tutorial.trace import Finding, Trace
 class Case:
     """One run: TARGET(*make)(*inputs, *outputs), the outputs filled with what no right answer holds.
 
-    Where the lab asks for functions, a case is one call of one: target(*make), and what it returns is the output "answer". What a
-    function may write into is a list there.
+    Where the lab asks for functions, a case is one call of one: target(*make), and what it returns is the output "answer".
+    What a function may write into is a list there.
     """
 
     name: str
@@ -28,7 +28,10 @@ class Case:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What a run left: its outputs, findings and, in the forward schedule, its trace; no outputs of a class that cannot be run."""
+    """What a run left: its outputs, findings and, in the forward schedule, its trace.
+
+    A class that cannot be run leaves no outputs.
+    """
 
     case: Case
     outputs: dict
