@@ -80,7 +80,9 @@ PAIRS = (
     (False, "accepts a long answer", (*FEW, 0.0), FEW, "A kernel that writes past the end of its row is wrong."),
     (False, "accepts zeros", (0.0,) * 3, SMALL, "The tolerance is larger than the numbers. What must it be a share of?"),
     (False, "accepts zeros", (2e-4, 7e-4, 1.1e-4), SMALL, "The last is a tenth too large. Of what is the tolerance a share?"),
+    (False, "accepts zeros", (3e-7, 5e-7), (3e-7, 4e-7), "The last is a quarter too large. Of what is the tolerance a share?"),
     (False, "accepts a wrong number", (*FEW[:3], FEW[3] * 1.01), FEW, "The last number is a hundredth too large."),
+    (False, "accepts a wrong number", (*FEW[:3], FEW[3] * 1.001), FEW, "The last number is a thousandth too large."),
     (False, "accepts a wrong number", (FEW[1], FEW[0], *FEW[2:]), FEW, "Two numbers have changed places."),
     (False, "accepts a negative number", tuple(-x for x in FEW), FEW, "Their signs differ: which is taken from which?"),
 )  # fmt: skip

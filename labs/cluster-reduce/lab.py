@@ -61,6 +61,8 @@ def cases(seed: int = 0) -> list[Case]:
         case("random", random, 8),
         case("large", random[:2], 2),
         case("odd", odd, 4),
+        case("odd", odd[:, :129], 4),  # one column more than lanes
+        case("odd", rng.standard_normal((1, 32 * 8 * int(rng.integers(2, 5)) + 1)), 8),
         case("short", odd[:, : 1 + int(rng.integers(30))], 4),
         case("ties", ties, 4),
         case("infinite", infinite, 2),

@@ -70,6 +70,8 @@ def cases(seed: int = 0) -> list[Case]:
         case("plain", 4, 128),
         case("odd", 4, odd),
         case("odd", 3, int(rng.integers(3, 31))),
+        case("odd", 2, 33),  # one column more than lanes
+        case("odd", 2, 129 + 32 * int(rng.integers(0, 4))),  # the same, after more than four steps
         case("ignored", 5, odd, ignore=(0, 1, 3)),
         case("shifted", 3, 96, shift=200.0),
         case("odd", 2, odd, schedule="reverse"),

@@ -163,6 +163,23 @@ def cases(seed: int = 0) -> list[Case]:
     # One register a unit too many, of a warp and of each of four, blocks of a warp, blocks of which parts would fit, shared
     # memory to the last byte.
     fit += [(227, 0, 32), (33, 0, 128), (16, 0, 32), (48, 1240, 320), (32, 57 * 1024, 256), (32, 0, 1024)]
+    # The last that fits and the first that does not, by shared memory (228 KiB for 3 and for 4 blocks) and by registers.
+    fit += [
+        (16, 228 * 1024 // 4 - 1024, 64),
+        (16, 228 * 1024 // 4 - 1023, 64),
+        (16, 76 * 1024 - 1024, 64),
+        (16, 76 * 1024 - 1023, 64),
+    ]
+    fit += [
+        (16, 0, 1024),
+        (16, 0, 416),
+        (64, 0, 512),
+        (65, 0, 512),
+        (128, 0, 256),
+        (40, 0, 32),
+        (41, 0, 32),
+        (255, 0, 256),
+    ]
     fit.append((int(rng.integers(33, 128)), int(rng.integers(0, 48)) * 1024, 32 * int(rng.integers(2, 17))))
     inputs = {"times_read": read, "bytes_bound": bound, "stored_away": stored, "warps_that_fit": fit}
     inputs["verdict"] = [(letter,) for letter in PROFILED]

@@ -100,13 +100,16 @@ def cases(seed: int = 0) -> list[Case]:
         (int(rng.integers(10**6, 10**9)), float(rng.integers(500, 8000))),
     ]
     waits = [(500.0, 1000.0), (800.0, 4000.0), (float(rng.integers(300, 900)), float(rng.integers(500, 8000)))]
-    # A copy, a softmax, an RMSNorm, a product of two 4096 x 4096 matrices, and each side of the ridge of an H200.
+    # A copy, a softmax, an RMSNorm, a product of two 4096 x 4096 matrices, and each side of the ridge of an H200; then the ridges
+    # of an H100 (20 operations a byte) and an A100 (9.6), which lie elsewhere.
     kernels = [(0, 8), (5, 8), (7, 6), (2 * 4096**3, 3 * 4096**2 * 2), (13, 1), (14, 1), (int(rng.integers(1, 9)), 8)]
+    bound = [(*kernel, 67.0, 4800.0) for kernel in kernels]
+    bound += [(19, 1, 67.0, 3350.0), (21, 1, 67.0, 3350.0), (9, 1, 19.5, 2039.0), (10, 1, 19.5, 2039.0)]
     return [
         *(Case(name, shape, target=name) for name in FUNCTIONS[:3] for shape in shapes),
         *(Case("time", rate, target="time_us") for rate in rates),
         *(Case("waits", wait, target="bytes_in_flight") for wait in waits),
-        *(Case("bound", (*kernel, 67.0, 4800.0), target="is_memory_bound") for kernel in kernels),
+        *(Case("bound", one, target="is_memory_bound") for one in bound),
     ]
 
 

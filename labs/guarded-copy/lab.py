@@ -60,6 +60,7 @@ def cases(seed: int = 0) -> list[Case]:
         case("odd", normal(1, 1), 4),
         # No number that a maximum might start from is below all of these rows.
         case("negative", -np.array([[2], [200], [2e3], [2e4], [6e4]]) - abs(normal(5, odd)), 2),
+        case("negative", -1 - abs(normal(3, int(rng.integers(2, 31)))), 4),
         case("large", 300 + 20 * normal(2, 512), 2),
         case("odd", normal(3, odd), 2, "reverse"),
     ]

@@ -64,6 +64,8 @@ def cases(seed: int = 0) -> list[Case]:
         case("even", 128, 2, 1.0),
         case("odd", odd, 4, 1.0),
         case("odd", int(rng.integers(2, 31)), 2, 1.0),
+        case("odd", 33, 2, 1.0),  # one column more than lanes
+        case("odd", 129 + 32 * int(rng.integers(0, 4)), 2, 1.0),  # the same, after more than four steps
         case("large", 96, 2, 300.0),
         case("tiny", 64, 4, 1e-3),
         case("odd", odd, 2, 1.0, 2, "reverse"),

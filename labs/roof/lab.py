@@ -62,6 +62,9 @@ def cases(seed: int = 0) -> list[Case]:
         (10**9, 100.0, 4800.0),
         (8 * 4096 * 4096, 27.9, 4800.0),
         (8 * 4096 * 4096, 28.0, 4800.0),
+        (10**9, 300.0, 3350.0),
+        (10**9, 298.0, 3350.0),
+        (10**9, 500.0, 2000.0),  # as fast as the memory allows, which is possible
     ]
     return [
         *(Case("share", one, target="share_of_copy") for one in shares),
@@ -102,7 +105,8 @@ def explain(check: str, views: list[View], every: list[View]) -> Iterator[Diagno
     if wrong:
         yield from diagnoses.by_formula([v for v in every if v.readers], "mY", FORMULAS, (1e-4, 1e-4))
         told = diagnoses.first_wrong(wrong[0], "mY", TOLERANCE["mY"])
-        ratio = wrong[0].right["mY"] / wrong[0].got["mY"]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = wrong[0].right["mY"] / wrong[0].got["mY"]
         if np.isfinite(ratio).all() and (np.ptp(ratio, axis=1) < 1e-3 * np.abs(ratio).max(axis=1)).all():
             factors = ", ".join(f"{r:.3g}" for r in ratio[:4, 0])
             text = (
@@ -112,6 +116,7 @@ def explain(check: str, views: list[View], every: list[View]) -> Iterator[Diagno
             yield Diagnosis("wrong mean", text)
         yield Diagnosis("wrong number", f"{told} Has each thread the same mean, and is each number divided once?")
     elif check.startswith("bytes_"):
+        yield from diagnoses.output_read(next(v for v in views if v.readers).outcome)
         yield from beyond(int(check.removeprefix("bytes_")), next(v for v in views if v.readers).outcome)
 
 

@@ -24,6 +24,7 @@ def cases(seed: int = 0) -> list[Case]:
     """Tiles whose rows are read by 8, 16, 32 or 64 lanes."""
     rng = np.random.default_rng([seed, 2])
     apart = [(4, 4), (16, 16), (8, 4), (32, 4), (128, 16), (ROW_BYTES, 4), (int(rng.integers(2, 9)) * 4, 4)]
+    apart.append((0, 4))  # all lanes at one address
     tiles = [(32, 128, 4), (4, 128, 4), (1, 128, 4), (8, 64, 4), (16, 32, 4), (2, 256, 4), (4, 64, 2), (4, 32, 1)]
     loops = [(4, 256, 4, 2), (1, 512, 4, 4), (8, 64, 4, 2), (2, 384, 2, 3), (4, 128, 1, 4)]
     return [

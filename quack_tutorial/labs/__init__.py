@@ -29,6 +29,7 @@ A submission's process holds inputs only. The right answers are computed in the 
 
 from __future__ import annotations
 
+import ast
 import dis
 import functools
 import importlib.util
@@ -116,6 +117,7 @@ def check(name: str, answer, *parts: str, seed: int = 0) -> None:
         if not isinstance(answer, FunctionType if asked else type):
             what = "function" if asked else "class"
             raise Refused("missing", f"{asked or module.TARGET} is a {type(answer).__name__} here: make it a {what}")
+        _refuse_what_a_grade_refuses(answer)
         checks = diagnoses.judge(module, trial.outcomes({asked or called: answer}, cases))
         failed = [(one.name, one.diagnosis) for one in checks if one.diagnosis and one.name in parts]
     except Refused as refused:  # nothing can be tried
@@ -183,6 +185,37 @@ def _first_with_a_finding(answer, cases: list):
         if run.findings:
             return case, run
     return None
+
+
+def _refuse_what_a_grade_refuses(answer) -> None:
+    """Refused if the answer, or a function or class beside it that it uses, says what a submission may not say."""
+    from quack_tutorial.simulator.context import display_name
+
+    from .judgement import Refused
+    from .permitted import bound, refusal, refused_builtin
+
+    seen, waiting = set(), [inspect.unwrap(answer)]
+    while waiting:
+        one = waiting.pop()
+        if one in seen:
+            continue
+        seen.add(one)
+        try:
+            lines, start = inspect.getsourcelines(one)
+        except (OSError, TypeError):  # nobody kept the text
+            continue
+        tree = ast.parse(textwrap.dedent("".join(lines)))
+        functions = [one] if isinstance(one, FunctionType) else map(inspect.unwrap, vars(one).values())
+        around = next((f.__globals__ for f in functions if isinstance(f, FunctionType)), {})
+        own = bound(tree) | set(around)
+        for node in ast.walk(tree):
+            if reason := refusal(node) or refused_builtin(node, own):
+                at = getattr(node, "lineno", 1) - 1
+                line = (display_name(inspect.getsourcefile(one)), max(start, 1) + at, lines[at].strip())
+                raise Refused("refused", f"it would be refused when you hand it in: line {line[1]} {reason}.", (line,))
+            beside = inspect.unwrap(around.get(node.id)) if isinstance(node, ast.Name) and node.id in around else None
+            if isinstance(beside, (FunctionType, type)) and beside.__module__ == one.__module__:
+                waiting.append(beside)
 
 
 def _not_permitted(answer) -> list[str]:

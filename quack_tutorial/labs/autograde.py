@@ -46,6 +46,12 @@ def run(
         print(f"autograde: {sandbox.problem()} {UNTRUSTED}", file=sys.stderr)
         return 2
     log = folder / "grades.jsonl"
+    if log.is_dir():
+        print(
+            f"autograde: {log} is a folder, and grades are kept in a file of that name: rename the folder",
+            file=sys.stderr,
+        )
+        return 2
     known = {(entry["student"], entry["lab"]): entry for entry in logged(log)}
     why = compiled.problem() if confirm else "--no-compile"
     keys = {who: digest(who[1], files, seed, seconds, not why) for who, files in found.items()}
@@ -101,10 +107,16 @@ def submissions(folder: Path) -> tuple[dict, list[str]]:
         before = len(found)
         for file in sorted(home.iterdir()):
             if file.stem in folders() and file.suffix in (".ipynb", ".md", ".py"):
-                found.setdefault((clean(home.name), file.stem), []).append(file)
+                files = found.setdefault((clean(home.name), file.stem), [file])
+                if files[0].parent != home:
+                    strays.append(
+                        f"{file.name} of {home.name!r}: {files[0].parent.name!r} looks the same; rename one of the folders"
+                    )
+                elif files[0] != file:
+                    files.append(file)
             elif file.suffix in (".ipynb", ".py", ".md") and file.name != "README.md":
                 strays.append(f"{clean(home.name)}/{clean(file.name)}, which is named as no lab is")
-        if len(found) == before:
+        if len(found) == before and not (strays and repr(home.name) in strays[-1]):
             strays.append(f"{clean(home.name)}, who has handed in nothing")
     return found, strays
 
@@ -115,8 +127,11 @@ def digest(name: str, files: list[Path], seed: int | None, seconds: float, compi
     state = hashlib.sha256(json.dumps([seed, seconds, compiles, [file.name for file in files]]).encode())
     for file in [*files, *(home / one for one in FILES)]:
         if file.is_file() and not file.is_symlink():
-            with file.open("rb") as content:
-                state.update(content.read(2**21))
+            try:
+                with file.open("rb") as content:
+                    state.update(content.read(2**21))
+            except OSError as error:  # `graded` tells
+                state.update(str(error.errno).encode())
     return state.hexdigest()
 
 
@@ -164,7 +179,7 @@ def logged(log: Path) -> list[dict]:
 
 
 def write_tables(folder: Path, entries: list[dict]) -> None:
-    """grades.json and grades.csv, each replaced as a whole."""
+    """grades.json and grades.csv, each replaced as a whole; a row of grades.csv that is not graded anew stays as it is."""
     by_hand = manual(folder)
     replace(folder / "grades.json", json.dumps(entries, indent=1) + "\n")
     text = io.StringIO()
@@ -174,6 +189,10 @@ def write_tables(folder: Path, entries: list[dict]) -> None:
         values = [entry["student"], entry["lab"], entry["score"], entry["points"], entry["verdict"]]
         notes = by_hand.get((cell(entry["student"]), entry["lab"]), {})
         table.writerow([*map(cell, values), *(cell(notes.get(column) or "") for column in MANUAL)])
+    here = {(cell(entry["student"]), entry["lab"]) for entry in entries}
+    for who, row in by_hand.items():
+        if who not in here and all(who):
+            table.writerow([row.get(column) or "" for column in (*COLUMNS, *MANUAL)])
     replace(folder / "grades.csv", text.getvalue())
 
 
@@ -182,8 +201,14 @@ def manual(folder: Path) -> dict:
     file = folder / "grades.csv"
     if not file.exists():
         return {}
-    with file.open(encoding="utf-8-sig", newline="") as rows:
-        return {(row.get("student"), row.get("lab")): row for row in csv.DictReader(rows)}
+    data = file.read_bytes()
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:  # as a spreadsheet on Windows may save it
+        text = data.decode("cp1252", "replace")
+    head = text.partition("\n")[0]
+    rows = csv.DictReader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=head.count))
+    return {(row.get("student"), row.get("lab")): row for row in rows}
 
 
 def replace(file: Path, text: str) -> None:

@@ -4,7 +4,8 @@
 | command     | does                                                                                             |
 |-------------|--------------------------------------------------------------------------------------------------|
 | `list`      | prints each lab, what it asks for and what its checks are worth                                   |
-| `check`     | grades the corpus of answers, disguised too; exit status 1 if one is told something else          |
+| `check`     | grades the corpus of answers, disguised too; exit status 1 if one is told something else.         |
+|             | With `--mutate`: makes wrong answers from the right one, and says which still get full marks      |
 | `show`      | prints an answer of the corpus, as a file that `grade` takes                                      |
 | `student`   | writes a lab's notebook, .md or .ipynb, without its solutions and hidden tests                    |
 | `release`   | writes the students' copies of all labs into a folder                                            |
@@ -20,7 +21,7 @@ import sys
 import time
 from pathlib import Path
 
-from . import autograde, corpus, feedback, folders, lab, release, sandbox, student, targets
+from . import autograde, corpus, feedback, folders, lab, mutations, release, sandbox, student, targets
 from .grade import NO_COMPILE
 
 
@@ -43,6 +44,7 @@ def add_arguments(parser) -> None:
         help="autograde: grade without a sandbox, too: their authors may run code here",
     )
     parser.add_argument("--no-compile", action="store_true", help=f"autograde: {NO_COMPILE}")
+    parser.add_argument("--mutate", action="store_true", help="check: make wrong answers from the right one instead")
     parser.add_argument("--sample", action="store_true", help="check each lab's first answers only, as they are")
 
 
@@ -64,6 +66,8 @@ def run(args) -> int:
             checks = ", ".join(f"{check} {points}" for check, points in module.CHECKS.items())
             print(f"{name}: {module.TITLE}. Hand in {' and '.join(targets(module))}; points: {checks}.")
         return 0
+    if args.what == "check" and args.mutate:
+        return 0 if all([mutate(name, found[name], args.seed or 0) for name in names]) else 1
     if args.what == "check":
         return 0 if all([check(name, found[name], args.file, args.sample) for name in names]) else 1
     if not args.lab or not args.file:
@@ -128,3 +132,20 @@ def check(name: str, folder: Path, answer=None, sample: bool = False) -> bool:
         good, count = good + trial.ok, count + 1
     print(f"{name}: {good} of {count} as expected, {time.monotonic() - start:.0f} s")
     return good == count > 0
+
+
+def mutate(name: str, folder: Path, seed: int) -> bool:
+    """Print the edits of a lab's solution that keep full marks and their share; whether each has an explanation."""
+    start, why = time.monotonic(), corpus.harmless(folder)
+    kept, tried = mutations.survivors(name, corpus.solution(folder), lab(name).cases(seed), seed)
+    holes = [edit for edit in kept if edit.words not in why]
+    for edit in holes:
+        print(f"{name}: full marks for a wrong answer? {edit.words}")
+    for edit in kept:
+        if edit.words in why:
+            print(f"{name}: harmless: {edit.words}: {why[edit.words]}")
+    share = len(holes) / tried
+    explained = len(kept) - len(holes)
+    print(f"{name}: {len(holes)} of {tried} wrong answers keep full marks ({share:.1%}), {explained} more change nothing; "
+          f"{time.monotonic() - start:.0f} s", flush=True)  # fmt: skip
+    return not holes

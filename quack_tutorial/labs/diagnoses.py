@@ -35,6 +35,7 @@ from . import evidence
 from .judgement import Case, Check, Diagnosis, Outcome
 
 EXCESS = 1.1  # bytes, as a multiple of the least
+TWICE = 1.8  # the same where a few numbers that a whole warp asks for may come on top
 # Where there are several, the first explains the others.
 RACES = ("same slot", "two stores", "missing barrier", "reused buffer", "race on output")
 
@@ -108,10 +109,32 @@ def _of_kernel(module, outcomes: list[Outcome]) -> dict:
         by_check[name] = found or next(_wrong_numbers(module, name, here, views), None)
     if "traffic" in module.CHECKS:
         looked = next(o for o in outcomes if o.case.name == module.TRAFFIC)
-        by_check["traffic"] = next(findings(module, looked), None) or next(module.waste(looked), None)
+        by_check["traffic"] = next(findings(module, looked), None) or next(_wasted(module, looked, outcomes), None)
     if all(v.wrong.all() for v in views):  # order and thrift of no answer
         by_check = {name: found or by_check[next(iter(module.LOOKS))] for name, found in by_check.items()}
     return by_check
+
+
+def _wasted(module, looked: Outcome, outcomes: list[Outcome]) -> Iterator[Diagnosis]:
+    """What a kernel moves or waits for beyond the task's need: in the case that the lab names, then in all others.
+
+    How full sectors and warps are is asked of that case alone: short and odd rows cannot fill them. Nor does a number that all
+    lanes of a warp ask for count much in a long row.
+    """
+    yield from module.waste(looked)
+    for outcome in outcomes:
+        if outcome.trace is not None and not outcome.findings:
+            yield from output_read(outcome)
+            if outcome is not looked:
+                yield from _moved_again(outcome)
+                yield from (one for one in module.waste(outcome) if one.kind == "exchanges")
+
+
+def _moved_again(outcome: Outcome) -> Iterator[Diagnosis]:
+    yield from written_again(outcome)
+    name, array = next(iter(outcome.case.inputs.items()))
+    if array.shape[1] >= 64:
+        yield from read_again(outcome, name, "The least is the same for every length of a row.", TWICE)
 
 
 def view(module, outcome: Outcome) -> View:
@@ -286,10 +309,23 @@ def written_again(outcome: Outcome) -> Iterator[Diagnosis]:
     """Outputs that are stored more often than they have elements."""
     for name, array in outcome.case.outputs.items():
         stores, lines = evidence.stores(outcome, name)
-        if stores > 2 * array.size:
+        if stores > (2 if array.ndim == 1 else EXCESS) * array.size:  # two lanes may write what belongs to a row
             each = "a row" if array.ndim == 1 else "an element"
-            text = f"{name} is written {stores / array.size:g} times {each}; one thread is enough."
+            text = f"{name} is written {stores / array.size:.3g} times {each}; one thread is enough."
             yield Diagnosis("traffic: written again", text, lines)
+
+
+def output_read(outcome: Outcome) -> Iterator[Diagnosis]:
+    """Outputs that the kernel reads: what they held before is nobody's business, and what it wrote there it could keep."""
+    for name in outcome.case.outputs:
+        reads, lines = evidence.loads_of_output(outcome, name)
+        if reads:
+            yield Diagnosis(
+                "traffic: output read",
+                f"The kernel reads {name}, {reads} times. An output is written and never read: keep in registers or shared memory "
+                "what you need again, and ask of nothing that an earlier launch may have left there.",
+                lines,
+            )
 
 
 def idle_warps(outcome: Outcome, name: str) -> Iterator[Diagnosis]:

@@ -67,6 +67,13 @@ def stores(outcome: Outcome, name: str) -> tuple:
     return len(every), tuple(plain_line(outcome.trace.lines[row]) for row in rows)
 
 
+def loads_of_output(outcome: Outcome, name: str) -> tuple:
+    """(how often an element of the output `name` was read, the source lines that did it)."""
+    every, _ = _touching(outcome, name, Kind.WRITE)
+    rows = sorted({int(row) for row in outcome.trace.events["line"][every.event]})
+    return len(every), tuple(plain_line(outcome.trace.lines[row]) for row in rows)
+
+
 def _touching(outcome: Outcome, name: str, other: Kind):
     """(accesses of a tensor but those of the kind `other`, where it starts); none if the kernel never touched it."""
     trace = outcome.trace

@@ -3,7 +3,7 @@
 | limit              | where                                                                            |
 |--------------------|----------------------------------------------------------------------------------|
 | time, memory, files | POSIX (macOS refuses some); on Windows the parent's limit of time holds alone      |
-| system calls       | Linux on x86-64 and Arm: no new process or thread, no program, no socket, no signal |
+| system calls       | Linux on x86-64 and Arm: no new process or thread, no program, no socket, no signal, no shared memory |
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ REFUSED = {
         "kill": 62, "tkill": 200, "tgkill": 234, "rt_sigqueueinfo": 129, "rt_tgsigqueueinfo": 297, "pidfd_open": 434,
         "pidfd_send_signal": 424, "ptrace": 101, "process_vm_readv": 310, "process_vm_writev": 311,
         "mount": 165, "unshare": 272, "setns": 308, "bpf": 321, "userfaultfd": 323, "perf_event_open": 298, "keyctl": 250,
+        "memfd_create": 319, "memfd_secret": 447, "shmget": 29, "shmat": 30, "msgget": 68, "mq_open": 240,
     }),
     "aarch64": (0xC00000B7, {
         "clone": 220, "execve": 221, "execveat": 281, "clone3": 435,
@@ -30,6 +31,7 @@ REFUSED = {
         "kill": 129, "tkill": 130, "tgkill": 131, "rt_sigqueueinfo": 138, "rt_tgsigqueueinfo": 240, "pidfd_open": 434,
         "pidfd_send_signal": 424, "ptrace": 117, "process_vm_readv": 270, "process_vm_writev": 271,
         "mount": 40, "unshare": 97, "setns": 268, "bpf": 280, "userfaultfd": 282, "perf_event_open": 241, "keyctl": 219,
+        "memfd_create": 279, "memfd_secret": 447, "shmget": 194, "shmat": 196, "msgget": 186, "mq_open": 180,
     }),
 }  # fmt: skip
 LOAD, IF_EQUAL, IF_AT_LEAST, RETURN = 0x20, 0x15, 0x35, 0x06  # instructions of the kernel's packet filter

@@ -1,7 +1,13 @@
-"""What a submission's source may name.
+"""What a submission's source may say: a language of its own, checked on the syntax tree before anything runs.
 
-It may import cutlass, math and operator, and of a few more modules what IMPORTED lists; of Python's builtins it gets those that
-compute. `import cutlass` is answered with the simulator's names whether or not the DSL is installed, so that a grade is the same
+| part       | what                                                                                           |
+|------------|------------------------------------------------------------------------------------------------|
+| statements | those in NODES: no `try`, no `with`, no `yield`, no `del`, nothing asynchronous                  |
+| imports    | cutlass, math and operator, and of a few more modules what IMPORTED lists; every part of a path counts |
+| builtins   | those in COMPUTING                                                                              |
+| attributes | none that leads to the interpreter (REFUSED_ATTRIBUTES) or that the DSL's objects have not (HIDDEN) |
+
+`import cutlass` is answered with the simulator's names whether or not the DSL is installed, so that a grade is the same
 everywhere. No way may lead from there to a file, the interpreter, another module or the arrays behind a tensor: a test walks
 all attributes of all objects that a kernel sees. The process has limits of its own, whatever its source says.
 """
@@ -17,6 +23,25 @@ import random
 from types import SimpleNamespace
 
 from quack_tutorial.simulator import names
+from quack_tutorial.simulator.context import MARK
+
+# The nodes of a syntax tree that a submission may hold; of what Python will have some day, none.
+NODES = frozenset(
+    "Module FunctionDef ClassDef Return Assign AugAssign AnnAssign For While If Raise Assert Import ImportFrom Expr Pass Break "
+    "Continue Global Nonlocal BoolOp NamedExpr BinOp UnaryOp Lambda IfExp Dict Set ListComp SetComp DictComp GeneratorExp Compare "
+    "Call FormattedValue JoinedStr Constant Attribute Subscript Starred Name List Tuple Slice Load Store And Or Add Sub Mult "
+    "MatMult Div Mod Pow LShift RShift BitOr BitXor BitAnd FloorDiv Invert Not UAdd USub Eq NotEq Lt LtE Gt GtE Is IsNot In NotIn "
+    "comprehension arguments arg keyword alias Match match_case MatchValue MatchSingleton MatchSequence MatchMapping MatchClass "
+    "MatchStar MatchAs MatchOr".split()
+)
+STATEMENTS = {"Try": "try", "TryStar": "try", "With": "with", "Delete": "del", "Yield": "yield", "YieldFrom": "yield"}
+# The builtins that compute, and the errors that a check of one's own may raise.
+COMPUTING = frozenset(
+    "__build_class__ abs all any bin bool callable chr classmethod complex dict divmod enumerate filter float frozenset hex int "
+    "isinstance issubclass iter len list map max min next object ord pow print property range repr reversed round set slice sorted "
+    "staticmethod str sum super tuple zip NotImplemented Ellipsis Exception ArithmeticError AssertionError IndexError KeyError "
+    "LookupError NotImplementedError RuntimeError TypeError ValueError ZeroDivisionError KeyboardInterrupt SystemExit".split()
+)
 
 IMPORTS = ("cutlass", "cuda", "math", "operator", "__future__")
 # Of these modules a submission gets so much.
@@ -56,18 +81,20 @@ def _import(name, globals=None, locals=None, fromlist=(), level=0):
     return builtins.__import__(name, globals, locals, fromlist, level)
 
 
-BUILTINS = {
-    name: value
-    for name, value in vars(builtins).items()
-    if name not in REFUSED_NAMES and (name == "__build_class__" or not name.startswith("_"))
-} | {"__import__": _import}
+BUILTINS = {name: getattr(builtins, name) for name in COMPUTING} | {"__import__": _import}
 
 
 def refusal(node) -> str | None:
     """Why a submission may not hold this node of its source, or None."""
+    kind = type(node).__name__
+    if kind not in NODES:
+        return f"uses {STATEMENTS.get(kind, kind)}, which a submission may not; a kernel has no need of it"
     if isinstance(node, (ast.Import, ast.ImportFrom)):
         modules = [a.name for a in node.names] if isinstance(node, ast.Import) else [node.module or "."]
         for module in modules:
+            part = next((part for part in module.split(".") if _leads_away(part)), None)
+            if part and module.partition(".")[0] in IMPORTS and module != "__future__":
+                return f"imports {part} of {module}, which a submission may not; a kernel has no need of it"
             if module.partition(".")[0] == "quack_tutorial":
                 return (
                     f"imports {module}. The lab asks for your own kernel, and none of the package's solves it; "
@@ -91,13 +118,35 @@ def refusal(node) -> str | None:
     for name in _names(node):
         if name == "cutlass" and not _is_use(node):
             return "calls something of its own cutlass; choose another name"
-        if name in REFUSED_ATTRIBUTES or (isinstance(node, ast.Name) and name in REFUSED_NAMES):
+        if name == MARK or name in REFUSED_ATTRIBUTES or (isinstance(node, ast.Name) and name in REFUSED_NAMES):
             return f"uses {name}, which a submission may not; a kernel has no need of it"
         if name in HIDDEN and isinstance(node, (ast.Attribute, ast.MatchClass)):
             return f"uses an attribute {name}. The DSL has none; for one of your own choose another name"
         if name.startswith("__") and not _may_be_special(node, name):
             return f"uses {name}, which a submission may not; a kernel has no need of it"
     return None
+
+
+def bound(tree) -> set:
+    """The names that a syntax tree binds anywhere: variables, parameters, functions, classes, imports."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+        elif isinstance(node, ast.arg):
+            found.add(node.arg)
+        elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            found.add(node.name)
+        elif isinstance(node, ast.alias):
+            found.add((node.asname or node.name).partition(".")[0])
+    return found
+
+
+def refused_builtin(node, own: set) -> str | None:
+    """Why a node may not name this builtin, or None; `own` are the names that the submission binds itself."""
+    if not isinstance(node, ast.Name) or node.id in own or node.id in COMPUTING or not hasattr(builtins, node.id):
+        return None
+    return f"uses {node.id}, which a submission may not; a kernel has no need of it"
 
 
 def surface() -> dict:
@@ -123,6 +172,11 @@ def _names(node) -> list:
         if field != "module":
             found += [one for one in (value if isinstance(value, list) else [value]) if isinstance(one, str)]
     return found
+
+
+def _leads_away(part: str) -> bool:
+    """Whether a part of an import's path is more than a module's name."""
+    return part.startswith("_") or part in REFUSED_ATTRIBUTES or part in HIDDEN
 
 
 def _is_use(node) -> bool:

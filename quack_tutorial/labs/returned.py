@@ -43,11 +43,14 @@ def outcomes(data: bytes, cases: list[Case], memory: int) -> list[Outcome]:
 
 
 def members(data: bytes, most: int) -> dict:
-    """{name: content} of a zip file; a ValueError if it holds a name twice or unpacks to more than `most` bytes."""
+    """{name: content} of a zip file; ValueError if a name is there twice, it is larger than `most`, or no plain zip."""
     with zipfile.ZipFile(io.BytesIO(data)) as file:
         names = [one.filename for one in file.infolist()]
         if len(set(names)) < len(names) or sum(one.file_size for one in file.infolist()) > most:
             raise ValueError("a name twice, or too large")
+        # The others unpack a block at once, however large it is and whatever the entry says of its size.
+        if any(one.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for one in file.infolist()):
+            raise ValueError("neither stored nor deflated")
         return {name: file.read(name) for name in names}
 
 

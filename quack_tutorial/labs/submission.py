@@ -20,7 +20,7 @@ from types import FunctionType, ModuleType, SimpleNamespace
 from quack_tutorial.simulator.context import display_name
 
 from .judgement import Refused
-from .permitted import BUILTINS, refusal
+from .permitted import BUILTINS, bound, refusal, refused_builtin
 
 
 def parts(file: str, text: str) -> list:
@@ -61,7 +61,11 @@ def load(file: str, text: str, target: str, functions=()) -> dict:
 
     A function that is not there is a Refused in the result: the rest counts all the same.
     """
-    pieces = [(name, *_checked(name, source, notebook), notebook) for name, source, notebook in parts(file, text)]
+    read = [(name, *_read(name, source, notebook), notebook) for name, source, notebook in parts(file, text)]
+    own = set().union(*(bound(tree) for _, _, tree, _ in read))
+    pieces = [
+        (name, source, _checked(name, source, tree, notebook, own), notebook) for name, source, tree, notebook in read
+    ]
     namespace = {"__name__": "submission", "__builtins__": dict(BUILTINS)}
     sys.modules.setdefault("submission", ModuleType("submission"))  # where dataclass looks
     shown = {}
@@ -72,7 +76,7 @@ def load(file: str, text: str, target: str, functions=()) -> dict:
         linecache.cache[name] = (sum(map(len, lines)), None, lines, name)  # where simulate reads it
         for body in [[statement] for statement in tree.body] if notebook else [tree.body]:
             try:
-                left_out = notebook and _left_out(body[0])
+                left_out = notebook and _left_out(body[0], own)
                 if left_out:
                     raise Refused("left out", left_out)
                 exec(compile(ast.Module(body, []), name, "exec"), namespace)
@@ -127,7 +131,7 @@ def _with_cause(refused: Refused, error, dropped: dict) -> Refused:
     return Refused(told.kind, f"{told.message}; {why}", told.lines) if why else refused
 
 
-def _checked(name: str, source: str, notebook: bool):
+def _read(name: str, source: str, notebook: bool):
     """The source, and the tree of what counts of it."""
     if notebook:
         source = without_magics(source)
@@ -139,6 +143,11 @@ def _checked(name: str, source: str, notebook: bool):
     except (RecursionError, MemoryError, ValueError) as error:
         raise Refused("syntax", f"{name}: Python cannot read this: {error or 'it is nested too deeply'}") from None
     tree.body = [s for s in tree.body if not _is_main_guard(s)]
+    return source, tree
+
+
+def _checked(name: str, source: str, tree, notebook: bool, own: set):
+    """The tree; Refused if what must be there holds something that a submission may not say."""
     for statement in tree.body:
         if (
             notebook
@@ -147,11 +156,12 @@ def _checked(name: str, source: str, notebook: bool):
         ):
             continue  # a refused one is left out
         for node in ast.walk(statement):
-            reason = refusal(node)
+            reason = refusal(node) or refused_builtin(node, own)
             if reason:
-                text = source.splitlines()[node.lineno - 1].strip()
-                raise Refused("refused", f"{name}:{node.lineno}: {reason}", ((name, node.lineno, text),))
-    return source, tree
+                line = getattr(node, "lineno", statement.lineno)
+                text = source.splitlines()[line - 1].strip()
+                raise Refused("refused", f"{name}:{line}: {reason}", ((name, line, text),))
+    return tree
 
 
 MAGIC = re.compile(r"\s*(%|!|\?|[\w.]+\?{1,2}\s*$|[\w, ]+=\s*[%!])")
@@ -196,11 +206,12 @@ def _imports_the_package(node) -> bool:
     return isinstance(node, ast.ImportFrom) and (node.module or "").startswith("quack_tutorial.kernels")
 
 
-def _left_out(statement) -> str | None:
+def _left_out(statement, own: set) -> str | None:
     """Why a statement of a notebook is not executed, or None."""
     if isinstance(statement, DEFINITIONS):
         return None
-    return next(filter(None, map(refusal, ast.walk(statement))), None)
+    reasons = (refusal(node) or refused_builtin(node, own) for node in ast.walk(statement))
+    return next(filter(None, reasons), None)
 
 
 def _bound(statement) -> list:

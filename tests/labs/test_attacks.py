@@ -75,6 +75,17 @@ SOURCES = {
     "import of the solution": at_top("import importlib\nimportlib.import_module('labs')"),
     "import of the package": at_top("from quack_tutorial.kernels import softmax"),
     "eval": at_top("eval('1')"),
+    "a path that goes past a module": at_top("from cutlass.cute.printf.__globals__ import get"),
+    "the same without from": at_top("import cutlass.cute.printf.__globals__ as g"),
+    "a string that names, printed": at_top(
+        "try:\n    cute.printf('{0.__globals__.nope}', cute.printf)\nexcept AttributeError as e:\n    e.obj"
+    ),
+    "an error's object": at_top("try:\n    cute.nope\nexcept AttributeError as e:\n    x = e.obj"),
+    "the rewriter's own name": in_kernel("x = _rt"),
+    "whether a name is there": in_kernel("if hasattr(cute, 'no_such_name'):\n            x = 1"),
+    "an identity": in_kernel("x = id(tidx)"),
+    "an object's method for with": at_top("with cutlass.Float32:\n    pass"),
+    "a number read from its text": in_kernel("x = int(str(mX[0, 0]).strip('Float32()').partition('.')[0])"),
     "a patched name": at_top("cute.arch.barrier = cute.arch.sync_warp"),
     "a patched class": at_top("S = cutlass.memory.SmemAllocator\nS.allocate_tensor = 1"),
     "a patched type": at_top("F = cutlass.Float32\nF.bytes = 0"),
@@ -233,6 +244,8 @@ CALLS = {
     "a debugger": "ctypes.CDLL(None).ptrace(16, os.getppid(), 0, 0) == 0",
     "a file of 100 MB": "signal.signal(signal.SIGXFSZ, signal.SIG_IGN) and write('/tmp/x', 10**8) is None",
     "a limit lifted": "resource.setrlimit(resource.RLIMIT_AS, (2**40, 2**40)) is None",
+    "memory of a file's": "ctypes.CDLL(None).syscall({'x86_64': 319, 'aarch64': 279}[os.uname().machine], b'x', 0) >= 0",
+    "memory to share": "ctypes.CDLL(None).shmget(0, 4096, 0o1600) >= 0",
     "a name space": "ctypes.CDLL(None).unshare(0x10000000) == 0",
 }
 VIEWS = {
@@ -334,6 +347,8 @@ BACK = {
     "nothing that is a zip": b"full marks",
     "an empty zip": zipped({}),
     "a zip bomb": zipped({"result.json": bytes(2**27)}),
+    "a zip bomb of another kind": zipped({"result.json": bytes(2**26)}, zipfile.ZIP_BZIP2),
+    "the same, of LZMA": zipped({"result.json": result()}, zipfile.ZIP_LZMA),
     "a zip bomb in an array": zipped({"result.json": result(), "0.out.npz": zipped({"mY.npy": bytes(2**27)})}),
     "a header of a petabyte": zipped({"result.json": result(), "0.out.npz": zipped({"mY.npy": header((2**48,))})}),
     "a header of too little": zipped({"result.json": result(), "0.out.npz": zipped({"mY.npy": header((1, 1)) + bytes(400)})}),

@@ -219,6 +219,45 @@ def test_a_second_run_grades_what_has_changed_and_keeps_what_a_person_wrote(clas
     assert all(first[who] == row for who, row in second.items())
 
 
+@pytest.mark.parametrize(
+    ("separator", "encoding"), [(",", "utf-8"), (";", "utf-8-sig"), (";", "cp1252"), ("\t", "utf-8")]
+)
+def test_what_a_person_wrote_survives_spreadsheets_and_an_interruption(separator, encoding, tmp_path, monkeypatch):
+    for who in ("ada", "bob", "cyd"):
+        (tmp_path / who).mkdir()
+        (tmp_path / who / "floor.py").write_text(solved("floor"), encoding="utf-8")
+    command = ["labs", "autograde", str(tmp_path), "--trusted", "--seed"]
+    assert cli.main([*command, "1"]) == 0
+    table = (tmp_path / "grades.csv").read_text(encoding="utf-8").replace("full marks,,,", "full marks,2.5,1,très bien")
+    (tmp_path / "grades.csv").write_bytes(table.replace(",", separator).encode(encoding))
+    stopped = iter([None, KeyboardInterrupt, KeyboardInterrupt])
+
+    def graded(*a, real=autograde.graded):
+        if next(stopped):
+            raise KeyboardInterrupt
+        return real(*a)
+
+    monkeypatch.setattr(autograde, "graded", graded)
+    assert cli.main([*command, "2"]) == 130  # each is graded anew, and one only before the interruption
+    kept = rows(tmp_path)
+    assert {row["manual"] for row in kept.values()} == {"2.5"} and len(kept) == 3
+    assert {row["comment"] for row in kept.values()} == {"très bien"}
+
+
+def test_odd_folders_cost_nobody_else_a_grade(tmp_path, capsys):
+    for who in ("ada", "bob c", "bob\u00a0c", "d" * 252):
+        (tmp_path / who).mkdir()
+        (tmp_path / who / "floor.py").write_text(solved("floor"), encoding="utf-8")
+    assert cli.main(["labs", "autograde", str(tmp_path), "--trusted"]) == 0
+    said = capsys.readouterr().err
+    assert "floor.py of 'bob\\xa0c': 'bob c' looks the same; rename one of the folders" in said
+    assert [row["verdict"] for row in rows(tmp_path).values()] == ["full marks"] * 3
+    (tmp_path / "grades.jsonl").unlink()
+    (tmp_path / "grades.jsonl").mkdir()
+    assert cli.main(["labs", "autograde", str(tmp_path), "--trusted"]) == 2
+    assert "is a folder, and grades are kept in a file of that name" in capsys.readouterr().err
+
+
 def test_nothing_is_lost_when_it_is_killed_midway(tmp_path):
     for i in range(6):
         (tmp_path / f"s{i}").mkdir()
