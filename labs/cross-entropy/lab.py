@@ -134,6 +134,19 @@ def own_largest(x, lse):
     return np.broadcast_to(found, by_turn.shape).reshape(len(x), -1)[:, : x.shape[1]]
 
 
+def shared_by_the_others(case: Case) -> dict:
+    """Loss and gradient where the tenth goes to the N - 1 columns that are not the target, and nine tenths to the target."""
+    x, lse, logit, ignored, hit = parts(case)
+    share = SMOOTHING / max(1, x.shape[1] - 1)
+    loss = lse - (1 - SMOOTHING) * logit - share * (x.sum(axis=1, keepdims=True) - logit)
+    gradient = np.exp(x - lse) - np.where(hit, 1 - SMOOTHING, share)
+    return {"mLoss": np.where(ignored, 0, loss)[:, 0], "mDx": np.where(ignored, 0, gradient)}
+
+
+OTHERS = (
+    "It is as if the tenth were shared by the N - 1 other columns: here all N have a share, so the target has nine tenths and "
+    "a tenth over N."
+)
 IGNORE = "It is as if the row counted: for a target of -100 it does not, and -100 must not be looked up."
 PADDED = "Columns past the end of the row come into the sum of exponentials as 0, and exp(0 - max) is not 0. What pads the row?"
 APART = "Each lane has subtracted its own maximum. A sum over all lanes needs that of the row, which warp_reduction_max gives."
@@ -155,6 +168,7 @@ LOSSES = (
      "It is as if the tenth were given to each column, not shared among them: the mean is the sum over N."),
     ("target in the wrong place", by_lane,
      "It is as if the lane's number were the column: each lane has columns lane, lane + 32, ...; only one of them is the target."),
+    ("shared by the others", lambda c: shared_by_the_others(c)["mLoss"], OTHERS),
     ("target forgotten", loss_with(logit=0),
      "The target's logit never comes in: which lane has it, and do the others learn of it?"),
 )  # fmt: skip
@@ -165,6 +179,7 @@ GRADIENTS = (
     ("smoothing forgotten", gradient_with(hit=1, even=0), "It is as if the label were sharp: each column has a share of a tenth."),
     ("smoothing forgotten", gradient_with(even=0), "The even part of the label is missing: a tenth, shared by the N columns."),
     ("smoothing forgotten", gradient_with(hit=1), "It is as if the target kept its whole weight."),
+    ("shared by the others", lambda c: shared_by_the_others(c)["mDx"], OTHERS),
     ("padding in the sum", gradient_with(lse=zeros_in_the_sum), PADDED),
     ("maximum of a lane", gradient_with(lse=own_largest), APART),
     ("divided by M", gradient_with(scale=lambda M: M), "As if the loss were the mean over the rows: each row's own is asked for."),

@@ -108,7 +108,7 @@ MISTAKES = (
     ("stored_away", "sectors for numbers", lambda s, b, t: s / (b * t),
      "That takes a sector for one register. A sector has 32 bytes, a register 4: how many registers fit?"),
     ("stored_away", "bytes for registers", lambda s, b, t: 32 * s / (b * t),
-     "Those are bytes. A register has 4 of them."),
+     "That is 32 for each sector. A sector has 32 bytes, and a register takes 4 of them."),
     ("stored_away", "sectors for bytes", lambda s, b, t: s / 4 / (b * t),
      "That takes a sector for a byte. It has 32."),
     ("stored_away", "of a block", lambda s, b, t: s * 8 / b, "That is what a block stored away. A thread is asked for."),

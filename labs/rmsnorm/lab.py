@@ -100,6 +100,8 @@ FORMULAS = (
      "It is as if the last step of a head's loop added squares of the next head: a head ends at D columns."),
     ("eps outside the root", lambda c: norm(c, root=lambda m: np.sqrt(m) + EPS),
      "It is as if eps were added after the root: sqrt(mean) + eps, where sqrt(mean + eps) is asked for. Small numbers show it."),
+    ("eps added to the factor", lambda c: norm(c, root=lambda m: 1 / (1 / np.sqrt(m) + EPS)),
+     "It is as if eps were added to 1 / sqrt(mean): it belongs under the root, beside the mean. Small numbers show it."),
     ("eps forgotten", lambda c: norm(c, root=np.sqrt), "It is as if there were no eps: small numbers show it."),
     ("root forgotten", lambda c: norm(c, root=lambda m: m + EPS), "As if x were divided by the mean of squares, not by its root."),
     ("multiplied by the root", lambda c: norm(c, root=lambda m: 1 / np.sqrt(m + EPS)),

@@ -162,7 +162,19 @@ def findings(module, outcome: Outcome) -> Iterator[Diagnosis]:
     called = dict(zip([*outcome.case.inputs, *outcome.case.outputs], outcome.parameters))
     advice = {called[name]: text for name, text in module.ADVICE.items()}
     said = [evidence.meaning(finding, advice, getattr(module, "SLOTS", "")) for finding in outcome.findings]
+    said = [_of_part_of_a_warp(one, outcome) for one in said]
     yield from sorted(said, key=lambda d: RACES.index(d.kind) if d.kind in RACES else -1)
+
+
+def _of_part_of_a_warp(said: Diagnosis, outcome: Outcome) -> Diagnosis:
+    """A shuffle that lacks lanes because the block was launched without them, and not for an `if`."""
+    threads = next((one.threads for one in outcome.trace.launches if one.threads % 32), 0) if outcome.trace else 0
+    if said.kind != "divergent shuffle" or not threads:
+        return said
+    lanes = threads % 32
+    has = f"The block has {threads} threads, so its last warp has {lanes} lane{'s' * (lanes > 1)}, and a shuffle wants all 32: "
+    told = said.message.removesuffix(" Move the shuffle out of the `if`.")
+    return replace(said, kind="part of a warp", message=f"{told} {has}launch a multiple of 32 threads.")
 
 
 def wrong_launch(views: list[View]) -> Iterator[Diagnosis]:
