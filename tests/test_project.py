@@ -70,7 +70,7 @@ def test_conda_environment_agrees_with_pyproject(root, project):
     assert {wanted["pytorch"]} == torch
     (install,) = by_pip["pip"]
     extras = re.fullmatch(r"-e \.\[([a-z0-9,]+)\]", install).group(1).split(",")
-    assert {"dsl", "book", "labs"} <= set(extras) <= set(project["optional-dependencies"])
+    assert {"dsl", "book", "jupyter"} <= set(extras) <= set(project["optional-dependencies"])
 
 
 def test_the_package_says_its_version_once(root):
