@@ -25,7 +25,7 @@ PAGES := _config.yml _toc.yml $(shell find book notebooks labs -type f ! -name '
 CODE := $(shell find quack_tutorial -type f ! -name '*.pyc')
 
 .DEFAULT_GOAL := help
-.PHONY: help book pdf serve test test-slow test-timed test-all lab notebooks check-notebooks lint site-tools constraints clean
+.PHONY: help book pdf serve test test-slow test-timed test-all install lab notebooks check-notebooks lint site-tools constraints clean
 
 help:
 	@echo "make book             install into .venv, run every chapter, build the site into _build/html"
@@ -34,6 +34,7 @@ help:
 	@echo "make test             install into .venv, run the quick tests (make test ARGS='-k layout')"
 	@echo "make test-all         all tests, those that take minutes too"
 	@echo "make lab              open the chapters in JupyterLab, as copies of yours (make lab PORT=9000)"
+	@echo "make install          install what make lab needs, and start nothing"
 	@echo "make notebooks        write notebooks/*.ipynb from notebooks/*.md"
 	@echo "make check-notebooks  fail if a notebook differs from its source"
 	@echo "make lint             ruff, over the modules and the notebooks"
@@ -81,6 +82,8 @@ test-timed: $(INSTALLED)
 	$(BIN)/python -m pytest -m timed $(ARGS)
 
 test-all: test test-slow test-timed
+
+install: $(LAB)
 
 # PORT is serve's unless it is given here: then JupyterLab takes that one, and otherwise the first free one from 8888 on.
 lab: $(LAB)

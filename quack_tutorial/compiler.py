@@ -446,6 +446,10 @@ def _compile(host_fn, args, arch=None, keep_ptx=False):
     keep = cute.KeepPTX()
     # The DSL hands PTX over through a file, in the current folder unless DUMP_FOLDER named one before it was imported. It is
     # named after the kernel, so that processes which compile the same one at once would read each other's half.
+    folder = os.environ.get(DUMP_FOLDER) or os.getcwd()
+    if not os.access(folder, os.W_OK):  # the DSL would give the file's name for its text
+        said = f"CuTe DSL hands PTX over through a file, and the folder {folder} cannot be written: start Python in another one, or"
+        _refuse(f"{said} set {DUMP_FOLDER} to one before it starts.", PermissionError)
     with _alone():
         compiled = _compiled_by_the_dsl(cute.compile[(keep, *options)], host_fn, call)
         for written in Path(keep.dump_path).parent.glob(Path(keep.dump_path).name + ".*.ptx"):
