@@ -416,7 +416,7 @@ def find_notes(machine, system):
         yield Problem(
             "JupyterLab is not installed",
             "Python packages",
-            "make lab installs it, or pip install '.[jupyter]' in a clone.",
+            "make lab installs it, or pip install --editable '.[jupyter]' in a clone.",
         )
     if machine.kernel is not None:
         yield Problem(

@@ -134,7 +134,6 @@ def after_save(model, os_path, contents_manager, **_) -> None:
 
 def options(home: Path, ip: str, port: int, browser: bool) -> list[str]:
     """JupyterLab's command line."""
-    shell = os.environ.get("SHELL") or shutil.which("bash") or "sh"
     words = [
         f"--ServerApp.root_dir={home}",
         f"--ServerApp.ip={ip}",
@@ -143,11 +142,13 @@ def options(home: Path, ip: str, port: int, browser: bool) -> list[str]:
         f"--ServerApp.open_browser={browser}",
         f"--LabApp.default_url=/lab/tree/{first_page.NAME}",
         "--FileContentsManager.post_save_hook=quack_tutorial.workbench.command.after_save",
-        f"--ServerApp.terminado_settings=shell_command={shell}",  # a login shell would set PATH anew
         "--LabApp.extension_manager=readonly",
         "--LabApp.log_level=ERROR",
         "--ServerApp.log_level=ERROR",
     ]
+    if os.name == "posix":  # without this, where its output is no terminal, a login shell, which sets PATH anew
+        shell = os.environ.get("SHELL") or shutil.which("bash") or "sh"
+        words.append(f"--ServerApp.terminado_settings=shell_command={shell}")
     return [*words, "--allow-root"] if hasattr(os, "geteuid") and os.geteuid() == 0 else words
 
 
@@ -194,6 +195,10 @@ def told(home: Path, ip: str, port: int, token: str, browser: bool, known) -> st
         lines.append("From another machine, type this there and then open the address above in its browser:")
         lines.append(f"    ssh -N -L {port}:127.0.0.1:{port} {getpass.getuser()}@{host(known)}")
         lines.append("(with the -p and -i of the ssh that you logged in with, if it had them)")
+    if in_container() and ip == "127.0.0.1":
+        lines.append(
+            "In a container without ssh: publish the port, start with IP=0.0.0.0, or let your editor forward it."
+        )
     if ip != "127.0.0.1":
         lines.append(f"It listens on {ip}: whoever reaches this machine and has the token can run commands on it.")
     return "\n".join([*lines, "Ctrl-C, twice, stops it."])
