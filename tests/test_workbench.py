@@ -2,7 +2,9 @@
 
 import json
 import os
+import shutil
 import socket
+import subprocess
 from types import SimpleNamespace
 
 import pytest
@@ -218,6 +220,33 @@ def test_a_taken_port_is_named_and_the_next_one_found(capsys, monkeypatch, tmp_p
     assert (
         said == f"lab: port {port} is taken: name another one: make lab PORT=9000, or quack-tutorial lab --port 9000\n"
     )
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+@pytest.mark.parametrize(
+    ("words", "port", "installs", "starts"),
+    [
+        ([], None, "dsl,jupyter", "lab"),
+        (["PORT=9000"], None, "dsl,jupyter", "lab --port 9000"),
+        ([], "9001", "dsl,jupyter", "lab --port 9001"),
+        (["IP=0.0.0.0", "INSTRUCTOR=1"], None, "dsl,labs", "lab --ip 0.0.0.0 --instructor"),
+        (["EXTRAS=cu13,book,test"], None, "cu13,jupyter", "lab"),
+        (["EXTRAS=book,test"], None, "jupyter", "lab"),
+    ],
+)
+def test_make_lab_passes_on_what_it_is_told(root, tmp_path, words, port, installs, starts):
+    for name in ("Makefile", "constraints.txt", "pyproject.toml"):
+        (tmp_path / name).write_bytes((root / name).read_bytes())
+    for name in ("book", "notebooks", "labs", "quack_tutorial"):  # which it looks through
+        (tmp_path / name).mkdir()
+    environment = {name: value for name, value in os.environ.items() if name not in ("PORT", "EXTRAS", "MAKEFLAGS")}
+    environment |= {"PORT": port} if port else {}
+    done = subprocess.run(
+        ["make", "-n", "lab", *words], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+    )
+    assert f'--editable ".[{installs}]"' in done.stdout
+    *_, last = done.stdout.replace("\\\n", " ").splitlines()
+    assert " ".join(last.split()) == f".venv/bin/quack-tutorial {starts}"
 
 
 @pytest.mark.parametrize(
