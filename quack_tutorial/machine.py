@@ -452,9 +452,9 @@ def what_works(machine):
         return "Nothing runs yet."
     if machine.device == "cuda":
         return f"Kernels compile for the {machine.gpu} and run on it, and on the simulator."
-    if mending_command(machine):
-        gpu = machine.gpu and f"the {machine.gpu} does not run kernels yet"
-        return f"The simulator works; {gpu or 'something else is missing'}."
+    mendable = _mendable(machine)
+    if mendable:
+        return f"The simulator works; {mendable.what}."
     return "Every chapter and lab runs here, on the simulator."
 
 
@@ -462,7 +462,13 @@ def mending_command(machine):
     """The command that mends the first thing that is missing, as it is typed here; None where nothing is, or no command does it."""
     if machine.numpy is None:
         return typed("pip install numpy")
-    return next((typed(one.command) for one in (*machine.problems, *machine.notes) if one.command), None)
+    mendable = _mendable(machine)
+    return mendable and typed(mendable.command)
+
+
+def _mendable(machine):
+    """The first problem that a command mends, or None."""
+    return next((one for one in (*machine.problems, *machine.notes) if one.command), None)
 
 
 def next_command(machine):

@@ -191,20 +191,21 @@ VERDICTS = {
     "no GPU": (NO_GPU, "Every chapter and lab runs here, on the simulator. Next: make lab"),
     "torch is missing beside a GPU": (
         {"torch": None, "torch_cuda": None},
-        "The simulator works; the NVIDIA H100 80GB HBM3 does not run kernels yet. "
+        "The simulator works; torch is not installed, so the NVIDIA H100 80GB HBM3 cannot be used. "
         "Next: pip install 'torch>=2.11' nvidia-cutlass-dsl==4.8.1",
     ),
     "torch is missing": (
         NO_GPU | {"torch": None, "torch_cuda": None},
-        "The simulator works; something else is missing. Next: pip install 'torch>=2.11'",
+        "The simulator works; torch is not installed, which most cells need. Next: pip install 'torch>=2.11'",
     ),
     "hidden": (
         NO_GPU | {"hidden": True},
-        "The simulator works; something else is missing. Next: unset CUDA_VISIBLE_DEVICES",
+        "The simulator works; CUDA_VISIBLE_DEVICES hides every GPU of this machine. Next: unset CUDA_VISIBLE_DEVICES",
     ),
     "old driver": (
         {"driver": "570.133.20"},
-        "The simulator works; the NVIDIA H100 80GB HBM3 does not run kernels yet. Next: nvidia-smi",
+        "The simulator works; torch 2.13.0 was built with CUDA 13.0, which needs driver 580 or newer, and this is 570.133.20. "
+        "Next: nvidia-smi",
     ),
     "numpy": (NO_GPU | {"numpy": None}, "Nothing runs yet. Next: pip install numpy"),
 }
