@@ -166,6 +166,8 @@ def test_the_copies_are_the_whole_book_and_its_links_hold(tmp_path, monkeypatch,
         found
     )
     assert not [name for name, content in found.items() if b"BEGIN SOLUTION" in content]
+    assert b"[open it as a notebook](trust.ipynb)" in found["book/trust.md"] and "book/trust.ipynb" in found
+    assert found["book/glossary.md"] == (root / "book/glossary.md").read_bytes()
     page = found[first_page.NAME].decode()
     links = first_page.re.findall(r"\]\(([^)]+)\)", page)
     assert len(links) > 28 and [link for link in links if link not in found] == []

@@ -92,17 +92,18 @@ def prepare(home: Path) -> None:
     first_page.write(home, copies.survey(home), this_machine())
 
 
+AS_NOTEBOOK = "*What this page shows comes from cells: [open it as a notebook]({name}.ipynb) and run them.*"
+
+
 def texts() -> dict[str, bytes]:
     """{path in the workbench: content} of the book: chapters, the students' copies of the labs, pages to look things up in."""
     found = {f"notebooks/{file.name}": file.read_bytes() for file in sorted((ROOT / "notebooks").glob("*.ipynb"))}
-    found |= _labs()
-    pages = sorted((ROOT / "book").glob("*.md"))
-    return found | {f"book/{file.name}": file.read_bytes() for file in pages}
+    if find_spec("jupytext") is None:  # which turns MyST into notebooks
+        return found | {f"book/{file.name}": file.read_bytes() for file in sorted((ROOT / "book").glob("*.md"))}
+    return found | _labs() | _pages()
 
 
 def _labs() -> dict[str, bytes]:
-    if find_spec("jupytext") is None:  # which turns a master into a notebook
-        return {}
     from quack_tutorial.labs import folders, release, student
 
     masters = {name: (home / f"{name}.md").read_text(encoding="utf-8") for name, home in folders().items()}
@@ -111,6 +112,24 @@ def _labs() -> dict[str, bytes]:
         f"labs/{name}/{name}.ipynb": release.notebook(name, student.student_version(masters[name])).encode()
         for name in in_order
     }
+
+
+def _pages() -> dict[str, bytes]:
+    """The book's other pages; one with cells is a notebook too, and says so, since JupyterLab shows only its text."""
+    from quack_tutorial.labs import release
+
+    found = {}
+    for file in sorted(
+        set((ROOT / "book").glob("*.md")) - {ROOT / "book/intro.md"}
+    ):  # here the first page has its place
+        text = file.read_text(encoding="utf-8")
+        head, title, body = text.partition("\n# ")
+        if "\nkernelspec:" in head:
+            found[f"book/{file.stem}.ipynb"] = release.notebook(file.stem, text).encode()
+            title_line, _, rest = body.partition("\n")
+            text = "\n".join([head + title + title_line, "", AS_NOTEBOOK.format(name=file.stem), rest])
+        found[f"book/{file.name}"] = text.encode()
+    return found
 
 
 @functools.cache

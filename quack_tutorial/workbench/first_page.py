@@ -48,7 +48,9 @@ def page(copies: list[Copy], machine: str) -> str:
     here = [copy for copy in copies if not copy.gone]
     chapters = [copy for copy in here if copy.path.startswith("notebooks/")]
     labs = [copy for copy in here if copy.path.startswith("labs/")]
-    named = {Path(copy.path).stem: copy for copy in here if copy.path.startswith("book/")}
+    named = {}
+    for copy in (copy for copy in here if copy.path.startswith("book/")):
+        named.setdefault(Path(copy.path).stem, copy)  # the notebook of a page with cells comes before its text
     gone = [copy for copy in copies if copy.gone]
     rest = "".join(f"- [{copy.path}]({copy.path}): {state(copy)}\n" for copy in gone)
     return PAGE.format(
