@@ -5,6 +5,9 @@ import os
 import shutil
 import socket
 import subprocess
+import sys
+import time
+import urllib.request
 from types import SimpleNamespace
 
 import pytest
@@ -294,3 +297,50 @@ def test_without_a_clone_it_says_where_the_notebooks_are(monkeypatch, capsys, tm
     monkeypatch.setattr(command, "ROOT", tmp_path)
     assert cli.main(["lab"]) == 2
     assert capsys.readouterr().err == "lab: the notebooks are in the repository: clone it and type make lab there\n"
+
+
+def test_the_server_serves_the_first_page_and_renews_it_at_a_save(tmp_path):
+    """The real JupyterLab: our options are ones that it has, the hook is called, and it reads our settings."""
+    pytest.importorskip("jupyterlab", reason="JupyterLab is not installed")
+    pytest.importorskip("jupytext", reason="jupytext is not installed")
+    port = command.free_port("127.0.0.1", None)
+    words = ["lab", "--work", str(tmp_path / "my work"), "--port", str(port), "--no-browser"]
+    server = subprocess.Popen(
+        [sys.executable, "-m", "quack_tutorial.cli", *words],
+        env=os.environ | {"JUPYTER_TOKEN": "secret"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        address = f"http://127.0.0.1:{port}"
+
+        def ask(path, content=None):
+            request = urllib.request.Request(address + path, headers={"Authorization": "token secret"})
+            if content is not None:
+                request = urllib.request.Request(
+                    request.full_url, json.dumps(content).encode(), request.headers, method="PUT"
+                )
+            with urllib.request.urlopen(request, timeout=30) as answer:
+                return answer.read().decode()
+
+        for _ in range(300):
+            try:
+                ask("/api/status")
+                break
+            except OSError:
+                assert server.poll() is None, server.stdout.read()
+                time.sleep(0.2)
+        assert "/lab/tree/start.md" in urllib.request.urlopen(f"{address}/?token=secret", timeout=30).url
+        assert '"@jupyter/nbgrader"' in ask("/lab").replace("&quot;", '"').partition("disabledExtensions")[2][:2000]
+        settings = json.loads(ask("/lab/api/settings/@jupyterlab/apputils-extension:notification"))
+        assert settings["schema"]["properties"]["fetchNews"]["default"] == "false"
+        path = "notebooks/00-ten-minute-win.ipynb"
+        chapter = json.loads(ask(f"/api/contents/{path}"))["content"]
+        chapter["cells"][1]["source"] += "\n1 + 1"
+        ask(f"/api/contents/{path}", {"type": "notebook", "format": "json", "content": chapter})
+        page = json.loads(ask("/api/contents/start.md?type=file"))["content"]
+        assert f"]({path}) | yours, changed on" in page and f"({path.replace('.ipynb', '.book.ipynb')})" in page
+    finally:
+        server.terminate()
+        server.communicate(timeout=30)
