@@ -8,18 +8,24 @@ TORCH_PIP ?=
 # More options for pytest.
 ARGS ?=
 PORT ?= 8000
+# make lab: the address to listen on, and whether nbgrader's menus are wanted (INSTRUCTOR=1).
+IP ?=
+INSTRUCTOR ?=
 
 comma := ,
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 TORCH := $(shell sed -n '/^torch==/p' constraints.txt)
 INSTALLED := .venv/installed-$(subst $(comma),-,$(EXTRAS))
+# What make lab needs: CuTe DSL in the flavour of EXTRAS, if there is one, and JupyterLab; for an instructor nbgrader too.
+FLAVOUR := $(filter dsl cu13,$(subst $(comma), ,$(EXTRAS)))
+LAB := .venv/installed-$(if $(FLAVOUR),$(FLAVOUR)-)$(if $(INSTRUCTOR),labs,jupyter)
 BUILT := _build/html/.built
 PAGES := _config.yml _toc.yml $(shell find book notebooks labs -type f ! -name '*.ipynb' ! -path '*/.*')
 CODE := $(shell find quack_tutorial -type f ! -name '*.pyc')
 
 .DEFAULT_GOAL := help
-.PHONY: help book pdf serve test test-slow test-timed test-all lab notebooks check-notebooks lint site-tools constraints clean
+.PHONY: help book pdf serve test test-slow test-timed test-all install lab notebooks check-notebooks lint site-tools constraints clean
 
 help:
 	@echo "make book             install into .venv, run every chapter, build the site into _build/html"
@@ -27,22 +33,24 @@ help:
 	@echo "make serve            build if needed, then serve the site on http://127.0.0.1:$(PORT)"
 	@echo "make test             install into .venv, run the quick tests (make test ARGS='-k layout')"
 	@echo "make test-all         all tests, those that take minutes too"
-	@echo "make lab              open the chapters in JupyterLab"
+	@echo "make lab              open the chapters in JupyterLab, as copies of yours (make lab PORT=9000)"
+	@echo "make install          install what make lab needs, and start nothing"
 	@echo "make notebooks        write notebooks/*.ipynb from notebooks/*.md"
 	@echo "make check-notebooks  fail if a notebook differs from its source"
 	@echo "make lint             ruff, over the modules and the notebooks"
 	@echo "make site-tools       install what the browser test of the site needs (Node.js and Chromium must be there)"
 	@echo "make constraints      write constraints.txt from what is installed in .venv"
-	@echo "make clean            remove _build and .venv"
+	@echo "make clean            remove _build and .venv, never your copies in work/"
 
-# torch comes first and alone: left to itself, pip could settle on another version and fetch gigabytes for it.
-$(INSTALLED): pyproject.toml constraints.txt
-	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, $(PYTHON) is %d.%d: make PYTHON=python3.12 ..." \
-	    % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
+# What is installed is in the file's name. torch comes first and alone: left to itself, pip could settle on another version and fetch
+# gigabytes for it.
+.venv/installed-%: pyproject.toml constraints.txt
+	@test -x $(BIN)/pip || $(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, $(PYTHON) is %d.%d: \
+	book/setup.md says how to get one" % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
 	@echo "Installing into .venv (a few minutes the first time) ..."
 	@test -x $(BIN)/pip || $(PYTHON) -m venv .venv
 	@$(PIP) install $(TORCH_PIP) "$(TORCH)"
-	@$(PIP) install --constraint constraints.txt --editable ".[$(EXTRAS)]"
+	@$(PIP) install --constraint constraints.txt --editable ".[$(subst -,$(comma),$*)]"
 	@touch $@
 
 book: $(BUILT)
@@ -75,12 +83,12 @@ test-timed: $(INSTALLED)
 
 test-all: test test-slow test-timed
 
-lab: .venv/installed-lab
-	$(BIN)/jupyter lab --notebook-dir=notebooks
+install: $(LAB)
 
-.venv/installed-lab: $(INSTALLED)
-	@$(PIP) install --constraint constraints.txt --editable ".[labs]"
-	@touch $@
+# PORT is serve's unless it is given here: then JupyterLab takes that one, and otherwise the first free one from 8888 on.
+lab: $(LAB)
+	@$(BIN)/quack-tutorial lab $(if $(filter-out file,$(origin PORT)),--port $(PORT)) $(if $(IP),--ip $(IP)) \
+	    $(if $(INSTRUCTOR),--instructor)
 
 notebooks: $(INSTALLED)
 	$(BIN)/python scripts/sync_notebooks.py
@@ -96,7 +104,7 @@ site-tools:
 	cd tests/site && npm install --no-package-lock --no-audit --no-fund --loglevel=error
 
 # CUDA's own packages are left out: torch and CuTe DSL pin them, differently for each machine.
-constraints: .venv/installed-lab
+constraints: $(INSTALLED) .venv/installed-dsl-labs
 	@sed -n '/^#/p' constraints.txt > .venv/constraints
 	@$(BIN)/pip freeze --exclude-editable | sed -E '/^(nvidia|cuda|triton)/d; s/[+]c[a-z0-9]+$$//' >> .venv/constraints
 	@cp .venv/constraints constraints.txt

@@ -11,6 +11,7 @@ from importlib import import_module
 # name, what it does, module
 COMMANDS = (
     ("doctor", "say where kernels run on this machine, what is missing and how to get it", "machine"),
+    ("lab", "open the book's notebooks in JupyterLab, as copies that are yours", "workbench.command"),
     (
         "simulate",
         "run a kernel on the simulator, compare it with float64, look for races, count its traffic",

@@ -111,17 +111,21 @@ def launch(host_fn, *args, dynamic=False):
     tensors = [arg for arg in args if _is_array(arg)]
     on_gpu = [bool(getattr(tensor, "is_cuda", False)) for tensor in tensors]
     if not tensors:
-        raise TypeError(f"launch({_name(host_fn)}): no argument is a torch tensor or a numpy array")
+        _refuse(f"launch({_name(host_fn)}): no argument is a torch tensor or a numpy array", TypeError)
     if not any(on_gpu):
-        from quack_tutorial.simulation import simulate
+        from quack_tutorial.simulation import NotSimulated, SimulationError, simulate, without_frames
 
-        simulate(host_fn, *args, check=False, dynamic=True if dynamic else ())
+        try:
+            simulate(host_fn, *args, check=False, dynamic=True if dynamic else ())
+        except (SimulationError, NotSimulated) as error:
+            raise without_frames(error) from None
         return
     devices = {str(getattr(tensor, "device", "numpy")) for tensor in tensors}
     if len(devices) > 1:
-        raise ValueError(
+        _refuse(
             f"launch({_name(host_fn)}): all tensors must be on one device, got {', '.join(sorted(devices))}; "
-            "move them with .to(device)"
+            "move them with .to(device)",
+            ValueError,
         )
     import torch
 
@@ -362,7 +366,10 @@ def dsl_problem() -> str | None:
 
 def gpu_problem(device=None) -> str | None:
     """One sentence on why compiled kernels cannot run on a GPU (torch's current one), or None: there is none, or another."""
-    import torch
+    try:
+        import torch
+    except ModuleNotFoundError:
+        return "torch is not installed, which hands tensors to compiled kernels: pip install 'torch>=2.11'."
 
     if not torch.cuda.is_available():
         return "torch sees no CUDA GPU: pass CPU tensors, which run on the simulator."
@@ -378,9 +385,15 @@ def gpu_problem(device=None) -> str | None:
 
 
 def _require_gpu():
-    problem = gpu_problem()
+    _refuse(gpu_problem())
+
+
+def _refuse(problem, error=RuntimeError):
+    """Raise an error with the sentence, if there is one; a notebook shows it without a traceback."""
     if problem:
-        raise RuntimeError(problem)
+        from quack_tutorial.simulation import without_frames
+
+        raise without_frames(error(problem))
 
 
 _MISSING = object()
@@ -388,9 +401,7 @@ _MISSING = object()
 
 def _compile(host_fn, args, arch=None, keep_ptx=False):
     """Compile with fake tensors; the result can run if `arch` is left out, and has its PTX as `__ptx__` if asked to."""
-    problem = dsl_problem()
-    if problem:
-        raise RuntimeError(problem)
+    _refuse(dsl_problem())
     import cutlass
     import cutlass.cute as cute
     from cutlass.cute.runtime import make_fake_stream, make_fake_tensor
@@ -431,15 +442,32 @@ def _compile(host_fn, args, arch=None, keep_ptx=False):
         raise TypeError(f"{_name(host_fn)} takes {expected} arguments, got {len(args)}")
     options = [cute.EnableTVMFFI()] + ([cute.GPUArch(arch)] if arch else [])
     if not keep_ptx:
-        return cute.compile[tuple(options)](host_fn, *call)
+        return _compiled_by_the_dsl(cute.compile[tuple(options)], host_fn, call)
     keep = cute.KeepPTX()
     # The DSL hands PTX over through a file, in the current folder unless DUMP_FOLDER named one before it was imported. It is
     # named after the kernel, so that processes which compile the same one at once would read each other's half.
+    folder = os.environ.get(DUMP_FOLDER) or os.getcwd()
+    if not os.access(folder, os.W_OK):  # the DSL would give the file's name for its text
+        said = f"CuTe DSL hands PTX over through a file, and the folder {folder} cannot be written: start Python in another one, or"
+        _refuse(f"{said} set {DUMP_FOLDER} to one before it starts.", PermissionError)
     with _alone():
-        compiled = cute.compile[(keep, *options)](host_fn, *call)
+        compiled = _compiled_by_the_dsl(cute.compile[(keep, *options)], host_fn, call)
         for written in Path(keep.dump_path).parent.glob(Path(keep.dump_path).name + ".*.ptx"):
             written.unlink(missing_ok=True)
     return compiled
+
+
+def _compiled_by_the_dsl(compiles, host_fn, call):
+    """Compile; an error that Python raises in a line of the kernel itself is told with that line, and without the DSL's frames."""
+    try:
+        return compiles(host_fn, *call)
+    except Exception as error:
+        from quack_tutorial.simulation import of_a_kernels_line
+
+        told = of_a_kernels_line(error)
+        if told is None:
+            raise
+        raise told from None
 
 
 @contextmanager

@@ -1,9 +1,8 @@
 """Which machine is this: where do kernels run, why, and what would have to change for a GPU to run them.
 
-`detect` looks, `judge` decides, `start` says it in one sentence, and `quack-tutorial doctor` says it at length. Looking
-imports neither torch nor CuTe DSL and creates no CUDA context: the driver is asked through NVML, versions are read from
-what is installed. Not covered: whether a driver is new enough for the CUDA that torch was built with; torch says that
-itself.
+`detect` looks, `judge` decides, `start` says it in one sentence, and `quack-tutorial doctor` says it at length and ends with
+one line: what works, and what to type next. Looking imports neither torch nor CuTe DSL and creates no CUDA context: the driver is
+asked through NVML, versions are read from what is installed.
 """
 
 import ctypes
@@ -11,15 +10,27 @@ import json
 import os
 import platform
 import re
+import shlex
+import shutil
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 
 DSL_VERSION = "4.8.1"
 HOPPER = (9, 0)
-INSTALL_DSL = f"pip install 'torch>=2.11' nvidia-cutlass-dsl=={DSL_VERSION}"
+INSTALL_TORCH = "pip install 'torch>=2.11'"
+INSTALL_DSL = f"{INSTALL_TORCH} nvidia-cutlass-dsl=={DSL_VERSION}"
+INSTALL_TVM_FFI = "pip install apache-tvm-ffi"
+# The oldest driver for programs built with a major version of CUDA, whatever the minor one:
+# https://docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html
+DRIVERS = {12: (525,), 13: (580,)}
+# ... and for each flavour of CuTe DSL 4.8: https://docs.nvidia.com/cutlass/4.8.1/media/docs/pythonDSL/quick_start.html
+DSL_DRIVERS = {12: (575, 51, 3), 13: (580,)}
+PROFILING = "https://developer.nvidia.com/ERR_NVGPUCTRPERM"
+CAP_SYS_ADMIN = 21  # the bit of this capability in /proc/self/status
+ENOUGH_DISK_GB = 2  # for compiled kernels, a built site and a profiler's reports
 
 
 @dataclass(frozen=True)
@@ -29,6 +40,7 @@ class Problem:
     what: str
     where: str
     remedy: str
+    command: str = ""  # to type next, where one command is the remedy
 
     def __str__(self):
         return f"{self.what} ({self.where}): {self.remedy}"
@@ -50,6 +62,13 @@ class Machine:
     torch: str | None
     torch_cuda: str | None
     dsl: str | None
+    flavours: tuple[int, ...] = ()  # CUDA 12, 13: whose libraries of CuTe DSL are installed
+    tvm_ffi: str | None = None
+    counters: bool | None = None  # whether this user may read the GPU's counters; None where nothing says so
+    free_disk_gb: float | None = None
+    jupyterlab: str | None = None
+    kernel: str | None = None  # the Python that a notebook's "Python 3" would run, where it is another one
+    notes: tuple[Problem, ...] = ()  # what is missing without keeping kernels off the GPU
 
 
 def detect():
@@ -60,6 +79,12 @@ def detect():
         python=platform.python_version(),
         numpy=installed_version("numpy"),
         dsl=installed_version("nvidia-cutlass-dsl"),
+        flavours=tuple(cuda for cuda in DSL_DRIVERS if installed_version(f"nvidia-cutlass-dsl-libs-cu{cuda}")),
+        tvm_ffi=installed_version("apache-tvm-ffi"),
+        counters=counters_permitted(),
+        free_disk_gb=free_disk_gb(),
+        jupyterlab=installed_version("jupyterlab"),
+        kernel=other_kernel(),
         **find_gpu(),
         **find_torch(),
     )
@@ -72,6 +97,10 @@ def start():
     """
     machine = detect()
     print(machine.reason)
+    if machine.torch is None and sys.platform != "emscripten":
+        print(
+            f"torch is not installed in this environment ({sys.prefix}), and most cells need it: {typed(INSTALL_TORCH)}"
+        )
     notebook = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     if notebook is not None and machine.dsl is None:
         from quack_tutorial.simulator.loading import answer_imports
@@ -191,6 +220,52 @@ def nvidia_device_on_bus(devices=Path("/sys/bus/pci/devices")):
     return False
 
 
+def counters_permitted(process=Path("/proc")):
+    """Whether this user may read the GPU's performance counters, by the driver's setting and this process's capabilities."""
+    try:
+        setting = re.search(r"RmProfilingAdminOnly: *(\d)", (process / "driver/nvidia/params").read_text())
+        capabilities = re.search(r"CapEff:\s*([0-9a-f]+)", (process / "self/status").read_text())
+    except OSError:
+        return None
+    if setting is None or capabilities is None:
+        return None
+    return setting[1] == "0" or bool(int(capabilities[1], 16) >> CAP_SYS_ADMIN & 1)
+
+
+def free_disk_gb():
+    """Free space where this environment is, in units of 1e9 bytes; None where it cannot be asked."""
+    try:
+        return shutil.disk_usage(sys.prefix).free / 1e9
+    except OSError:
+        return None
+
+
+def other_kernel(folders=None):
+    """The Python of the first kernel named python3 that is none of this environment's, as a JupyterLab elsewhere would find it."""
+    if folders is None:
+        home = os.environ.get("JUPYTER_DATA_DIR") or Path.home() / ".local/share/jupyter"
+        folders = [*filter(None, os.environ.get("JUPYTER_PATH", "").split(os.pathsep)), home]
+    for folder in folders:
+        try:
+            python = json.loads(Path(folder, "kernels/python3/kernel.json").read_text(encoding="utf-8"))["argv"][0]
+        except (OSError, ValueError, LookupError, TypeError):
+            continue
+        if os.path.isabs(python) and not Path(python).is_relative_to(sys.prefix):
+            return python
+    return None
+
+
+def pip_command():
+    """How pip is typed so that it installs into this environment, whether or not it is activated."""
+    active = sys.prefix in (os.environ.get("VIRTUAL_ENV"), os.environ.get("CONDA_PREFIX"))
+    return "pip" if active else f"{shlex.quote(sys.executable)} -m pip"
+
+
+def typed(command):
+    """A command as it is typed here: with this environment's pip."""
+    return command.replace("pip", pip_command(), 1) if command.startswith("pip ") else command
+
+
 # Deciding ------------------------------------------------------------------------------------------------------------
 
 
@@ -198,42 +273,25 @@ def judge(
     *,
     system,
     architecture,
-    python,
-    numpy,
-    gpu,
-    compute_capability,
-    driver,
     driver_trouble,
     hidden,
-    torch,
-    torch_cuda,
-    dsl,
+    **found,
 ):
-    """Say where kernels run, given what was found; returns a `Machine`. Looks at nothing itself."""
-    problems = tuple(find_problems(system, gpu, compute_capability, driver_trouble, hidden, torch, torch_cuda, dsl))
+    """Say where kernels run, given what was found (the fields of `Machine`); returns a `Machine`. Looks at nothing itself."""
+    machine = Machine(device="cuda", reason="", problems=(), platform=f"{system} {architecture}", **found)
+    problems = tuple(find_problems(machine, system, driver_trouble, hidden))
     if problems:
         reason = f"Kernels run on the simulator: {problems[0].what}."
     else:
-        capability = ".".join(map(str, compute_capability))
-        reason = f"Kernels run on this machine's {gpu} (compute capability {capability}) through CuTe DSL {dsl}."
-    return Machine(
-        device="cpu" if problems else "cuda",
-        reason=reason,
-        problems=problems,
-        platform=f"{system} {architecture}",
-        python=python,
-        numpy=numpy,
-        gpu=gpu,
-        compute_capability=compute_capability,
-        driver=driver,
-        torch=torch,
-        torch_cuda=torch_cuda,
-        dsl=dsl,
-    )
+        capability = ".".join(map(str, machine.compute_capability))
+        reason = f"Kernels run on this machine's {machine.gpu} (compute capability {capability}) through CuTe DSL {machine.dsl}."
+    notes = tuple(find_notes(machine, system))
+    return replace(machine, device="cpu" if problems else "cuda", reason=reason, problems=problems, notes=notes)
 
 
-def find_problems(system, gpu, compute_capability, driver_trouble, hidden, torch, torch_cuda, dsl):
+def find_problems(machine, system, driver_trouble, hidden):
     """Yield a `Problem` for each thing between this machine and kernels on its GPU, the one to mend first first."""
+    gpu, torch, dsl = machine.gpu, machine.torch, machine.dsl
     if system == "Emscripten":
         yield Problem(
             "this page runs Python in your browser",
@@ -252,50 +310,174 @@ def find_problems(system, gpu, compute_capability, driver_trouble, hidden, torch
         )
         return
     if driver_trouble:
-        yield Problem(driver_trouble, "driver", "install NVIDIA's driver or reload it, until nvidia-smi lists the GPU.")
+        remedy = "install NVIDIA's driver or reload it, until nvidia-smi lists the GPU."
+        yield Problem(driver_trouble, "driver", remedy, "nvidia-smi")
         return
     if hidden:
         yield Problem(
             "CUDA_VISIBLE_DEVICES hides every GPU of this machine",
             "environment",
             "unset CUDA_VISIBLE_DEVICES, or set it to 0, and start Python again.",
+            "unset CUDA_VISIBLE_DEVICES",
         )
         return
+    nothing_to_do = "nothing to do for the simulator; real times need a Hopper GPU, such as a rented H100."
     if gpu is None:
+        yield Problem("this machine has no NVIDIA GPU", "hardware", nothing_to_do)
+        return
+    if machine.compute_capability < HOPPER:
+        capability = ".".join(map(str, machine.compute_capability))
         yield Problem(
-            "this machine has no NVIDIA GPU",
+            f"this machine's {gpu} (compute capability {capability}) is older than Hopper (9.0), and the book's kernels use "
+            "Hopper's clusters",
             "hardware",
-            "nothing to do for the simulator; real times need a Hopper GPU, such as a rented H100.",
+            nothing_to_do,
         )
         return
-    if compute_capability < HOPPER:
-        yield Problem(
-            f"this machine's {gpu} (compute capability {compute_capability[0]}.{compute_capability[1]}) is older than "
-            "Hopper (9.0), and the book's kernels use Hopper's clusters",
-            "hardware",
-            "nothing to do for the simulator; real times need a Hopper GPU, such as a rented H100.",
-        )
-        return
+    built = cuda_major(machine)
     if torch is None:
-        yield Problem(f"torch is not installed, so the {gpu} cannot be used", "Python packages", f"{INSTALL_DSL}.")
-    elif torch_cuda is None:
+        what = f"torch is not installed, so the {gpu} cannot be used"
+        yield Problem(what, "Python packages", f"{INSTALL_DSL}.", INSTALL_DSL)
+    elif machine.torch_cuda is None:
         yield Problem(
             f"torch {torch} was built without CUDA, so the {gpu} cannot be used",
             "Python packages",
             "install a build of torch with CUDA: pip uninstall torch, then pip install 'torch>=2.11'.",
+            "pip uninstall -y torch",
+        )
+    elif built in DRIVERS and version(machine.driver) < DRIVERS[built]:
+        yield Problem(
+            f"torch {torch} was built with CUDA {machine.torch_cuda}, which needs driver {told(DRIVERS[built])} or newer, and this "
+            f"is {machine.driver}",
+            "driver",
+            "install a newer driver (on a rented machine: take an image with one), or a build of torch for an older CUDA: "
+            "https://pytorch.org/get-started/previous-versions lists them.",
+            "nvidia-smi",
         )
     if dsl is None:
         yield Problem(
             f"CuTe DSL (nvidia-cutlass-dsl) is not installed, so the {gpu} cannot be used",
             "Python packages",
             f"{INSTALL_DSL} (with that you accept NVIDIA's licence for it).",
+            INSTALL_DSL,
         )
-    elif dsl != DSL_VERSION:
+        return
+    if dsl != DSL_VERSION:
         yield Problem(
             f"CuTe DSL {dsl} is installed, and the book's kernels are written for {DSL_VERSION}",
             "Python packages",
             f"pip install nvidia-cutlass-dsl=={DSL_VERSION}.",
+            f"pip install nvidia-cutlass-dsl=={DSL_VERSION}",
         )
+    if not machine.flavours:
+        again = f"pip install --force-reinstall nvidia-cutlass-dsl=={DSL_VERSION}"
+        yield Problem("CuTe DSL is installed without its libraries for CUDA", "Python packages", f"{again}.", again)
+    elif machine.flavours == (13,) and version(machine.driver) < DSL_DRIVERS[13]:
+        yield Problem(
+            f"CuTe DSL's libraries are those for CUDA 13, which need driver {told(DSL_DRIVERS[13])} or newer, and this is "
+            f"{machine.driver}",
+            "Python packages",
+            f"pip uninstall nvidia-cutlass-dsl-libs-cu13, then pip install nvidia-cutlass-dsl=={DSL_VERSION}, for CUDA 12.",
+            "pip uninstall -y nvidia-cutlass-dsl-libs-cu13",
+        )
+    if machine.tvm_ffi is None:
+        what = "apache-tvm-ffi is not installed, by which compiled kernels take torch's tensors"
+        yield Problem(what, "Python packages", f"{INSTALL_TVM_FFI}.", INSTALL_TVM_FFI)
+
+
+def find_notes(machine, system):
+    """Yield a `Problem` for what is missing on this machine while kernels run, on whatever they run."""
+    if machine.torch is None and system != "Emscripten":
+        yield Problem(
+            "torch is not installed, which most cells need", "Python packages", f"{INSTALL_TORCH}.", INSTALL_TORCH
+        )
+    if machine.gpu is not None and machine.compute_capability >= HOPPER:
+        if machine.flavours == (12,) and version(machine.driver) < DSL_DRIVERS[12]:
+            yield Problem(
+                f"driver {machine.driver} is older than NVIDIA asks for with CuTe DSL's libraries for CUDA 12 "
+                f"({told(DSL_DRIVERS[12])})",
+                "driver",
+                "try a kernel (chapter 0); if it does not load, take an image with a newer driver.",
+            )
+        if machine.counters is False:
+            yield Problem(
+                "this user may not read the GPU's performance counters (ERR_NVGPUCTRPERM), so `quack-tutorial profile` cannot run",
+                "driver",
+                "load the driver with NVreg_RestrictProfilingToAdminUsers=0, or start the container with CAP_SYS_ADMIN: "
+                f"{PROFILING} says how. Chapter 11 needs none of it: it reads recorded counters.",
+            )
+    if machine.free_disk_gb is not None and machine.free_disk_gb < ENOUGH_DISK_GB:
+        yield Problem(
+            f"{machine.free_disk_gb:.1f} GB are free where this environment is",
+            "disk",
+            "make room: compiled kernels, a built site and a profiler's reports want a gigabyte or two.",
+        )
+    if machine.jupyterlab is None and system != "Emscripten":
+        yield Problem(
+            "JupyterLab is not installed",
+            "Python packages",
+            "make lab installs it, or pip install --editable '.[jupyter]' in a clone.",
+        )
+    if machine.kernel is not None:
+        yield Problem(
+            f'another Jupyter would run a notebook\'s "Python 3" with {machine.kernel}',
+            "kernels",
+            "start JupyterLab by `make lab` or `quack-tutorial lab`, which takes this environment's Python.",
+        )
+
+
+def cuda_major(machine):
+    """The major version of the CUDA that torch was built with, or None."""
+    return version(machine.torch_cuda)[0] if machine.torch_cuda else None
+
+
+def version(text):
+    """(580, 95, 5) of "580.95.05"; nothing is older than an unknown version."""
+    return tuple(int(number) for number in re.findall(r"\d+", text)) if text else (sys.maxsize,)
+
+
+def told(numbers):
+    """580 or 575.51.03, as NVIDIA writes a driver's version."""
+    return ".".join([str(numbers[0]), *(f"{number:02d}" for number in numbers[1:])])
+
+
+def verdict(machine):
+    """One line: what works on this machine, and the command to type next."""
+    return f"{what_works(machine)} Next: {mending_command(machine) or next_command(machine)}"
+
+
+def what_works(machine):
+    """One sentence on what works on this machine."""
+    if machine.numpy is None:
+        return "Nothing runs yet."
+    if machine.device == "cuda":
+        return f"Kernels compile for the {machine.gpu} and run on it, and on the simulator."
+    mendable = _mendable(machine)
+    if mendable:
+        return f"The simulator works; {mendable.what}."
+    return "Every chapter and lab runs here, on the simulator."
+
+
+def mending_command(machine):
+    """The command that mends the first thing that is missing, as it is typed here; None where nothing is, or no command does it."""
+    if machine.numpy is None:
+        return typed("pip install numpy")
+    mendable = _mendable(machine)
+    return mendable and typed(mendable.command)
+
+
+def _mendable(machine):
+    """The first problem that a command mends, or None."""
+    return next((one for one in (*machine.problems, *machine.notes) if one.command), None)
+
+
+def next_command(machine):
+    """What a reader types once nothing is missing: in a clone, the notebooks."""
+    clone = Path(__file__).resolve().parents[1]
+    if not (clone / "notebooks").is_dir():
+        return "quack-tutorial simulate softmax"
+    made = Path(sys.prefix) == clone / ".venv"
+    return "make lab" if made or machine.jupyterlab is None else "quack-tutorial lab"
 
 
 # quack-tutorial doctor -----------------------------------------------------------------------------------------------
@@ -313,24 +495,32 @@ def run(args):
     machine = detect()
     simulator = machine.numpy is not None
     if args.json:
-        print(json.dumps({"quack_tutorial": __version__, "simulator": simulator, **asdict(machine)}, indent=2))
+        answer = {"quack_tutorial": __version__, "simulator": simulator, **asdict(machine), "verdict": verdict(machine)}
+        print(json.dumps(answer, indent=2))
         return 0 if simulator else 1
     capability = ".".join(map(str, machine.compute_capability or ()))
     built = f"CUDA {machine.torch_cuda}" if machine.torch_cuda else "no CUDA"
+    flavours = " and ".join(map(str, machine.flavours))
+    counters = {True: "may be read", False: "may not be read", None: "not asked"}[machine.counters]
     rows = {
         "quack-tutorial": __version__,
-        "Python": f"{machine.python} on {machine.platform}",
+        "Python": f"{machine.python} on {machine.platform}, {sys.prefix}",
         "numpy": machine.numpy,
         "GPU": machine.gpu and f"{machine.gpu}, compute capability {capability}",
         "driver": machine.driver,
         "torch": machine.torch and f"{machine.torch}, built with {built}",
-        "CuTe DSL": machine.dsl,
+        "CuTe DSL": machine.dsl and f"{machine.dsl}" + (f", for CUDA {flavours}" if flavours else ""),
+        "apache-tvm-ffi": machine.tvm_ffi,
+        "counters": machine.gpu and counters,
+        "JupyterLab": machine.jupyterlab,
+        "free disk": machine.free_disk_gb and f"{machine.free_disk_gb:.0f} GB",
     }
     for name, value in rows.items():
         print(f"{name:<15} {value or 'none'}")
     print(f"\n{machine.reason}")
-    for problem in machine.problems:
+    for problem in (*machine.problems, *machine.notes):
         print(f"- {problem}")
     if not simulator:
         print("- the simulator cannot run: numpy is not installed (Python packages): pip install 'numpy>=2.0'.")
+    print(f"\n{verdict(machine)}")
     return 0 if simulator else 1

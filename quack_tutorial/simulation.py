@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import inspect
 import io
 import re
@@ -22,6 +23,7 @@ from quack_tutorial.simulator.context import (
     fail,
     line_of,
     not_simulated,
+    without_frames,
 )
 from quack_tutorial.simulator.scheduler import KernelCall, RunState
 from quack_tutorial.simulator.twins import Mapper, cross, original
@@ -130,18 +132,18 @@ def simulate(
             _run_host(function, args, kwargs, dynamic)
     except SimulationError as error:
         if not check:
-            raise
+            raise without_frames(error) from None
         findings.append(error.finding)
     except NotSimulated as error:
-        raise _with_all_gaps(error, function) from None
+        raise without_frames(_with_all_gaps(error, function)) from None
     except (ValueError, LookupError, AttributeError, TypeError, NameError, ArithmeticError) as error:
         located = _located(error)
         if located is None:
             raise
         if isinstance(located, NotSimulated):
-            raise _with_all_gaps(located, function) from error
+            raise without_frames(_with_all_gaps(located, function)) from None
         if not check:
-            raise located from error
+            raise without_frames(located) from None
         findings.append(located.finding)
     finally:
         STATE.run, STATE.group, STATE.loops = outer
@@ -203,7 +205,9 @@ def _with_all_gaps(error: NotSimulated, function) -> NotSimulated:
     said = str(error)
     found = [(name, f"({line.where})") for name, line in gaps.lacking(function, Mapper())]
     others = [f"{name} {where}" for name, where in found if name not in said or where not in said]
-    return NotSimulated(f"{said}; nor {', '.join(others)}") if others else error
+    if others:
+        error.args = (f"{said}; nor {', '.join(others)}",)
+    return error
 
 
 def _silently(state, function, args, kwargs, dynamic) -> bool:
@@ -331,9 +335,8 @@ def _run_host(function, args, kwargs, dynamic=()) -> None:
     mapper = Mapper()
     target = mapper.map(function)
     if not hasattr(type(target), "start_call"):
-        raise TypeError(
-            f"simulate needs a @cute.jit function or an object with a @cute.jit __call__, got {type(function).__name__}"
-        )
+        needs = "a @cute.jit function or an object with a @cute.jit __call__"
+        raise without_frames(TypeError(f"simulate needs {needs}, got {type(function).__name__}"))
     names, annotations, wants_stream = _parameters(function)
     arguments = _Arguments(mapper, dynamic)
     prepared = []
@@ -419,13 +422,15 @@ def _located(error) -> Exception | None:
     # What goes wrong inside a function of this package is said at the line that called it.
     line = inner if reader is None or reader is frame else _line_at(reader)
     message = str(error) or type(error).__name__
+    if isinstance(error, NameError):
+        message += _near(error.name, frame.tb_frame)
     asked = type(getattr(error, "obj", None))
     if isinstance(error, AttributeError) and asked.__module__.startswith("quack_tutorial."):
         mine = original(error.obj)
         if mine is not error.obj and not hasattr(mine, error.name):
             message = f"{type(mine).__name__} has no .{error.name}: is it spelt so, and set in __init__ or defined in the class?"
         elif error.name not in ALREADY:
-            return not_simulated(f".{error.name} of a {asked.__name__}", line)
+            return not_simulated(f".{error.name} of a {asked.__name__}", line, _like(error.name, dir(error.obj), 0.8))
         else:
             message = f".{error.name} is numpy's and torch's; of a value in a kernel, {ALREADY[error.name]}"
     elif isinstance(error, TypeError) and OURS.search(message):
@@ -436,6 +441,41 @@ def _located(error) -> Exception | None:
             return not_simulated(f"what this line asks for: {type(error).__name__}: {message}", line)
     within = "" if line is inner else f" (in {inner.function}, {inner.where})"
     return SimulationError(Finding("language", f"{line.where}: {message}{within}", tuple(dict.fromkeys((line, inner)))))
+
+
+def of_a_kernels_line(error) -> Exception | None:
+    """An error of the real DSL's compiler whose cause Python raised in the kernel's own line, told with it; None for any other."""
+    cause = error
+    while cause.__cause__ is not None:
+        cause = cause.__cause__
+    traceback = cause.__traceback__
+    while traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    if (
+        not isinstance(cause, (NameError, AttributeError, TypeError))
+        or "cutlass" in traceback.tb_frame.f_code.co_filename
+    ):
+        return None
+    line, said = _line_at(traceback), str(cause)
+    if isinstance(cause, NameError):
+        said += _near(cause.name, traceback.tb_frame)
+    elif isinstance(cause, AttributeError) and _like(cause.name, dir(cause.obj), 0.8):
+        said += f"; did you mean {_like(cause.name, dir(cause.obj), 0.8)}?"
+    error.said, error.line = f"{line.where}: {said}", line
+    error.add_note(f"{error.said}\n    {line.text}")  # what Python prints where no notebook shows it
+    return without_frames(error)
+
+
+def _near(name, frame) -> str:
+    """What is asked about a name that is not defined: whether one much like it is meant."""
+    near = _like(name or "", {**frame.f_globals, **frame.f_locals})
+    return f"; did you mean {near}?" if near else ""
+
+
+def _like(name, known, cutoff=0.6) -> str:
+    """The public name most like `name`, or nothing."""
+    public = [known for known in known if not known.startswith("_")]
+    return next(iter(difflib.get_close_matches(name, public, 1, cutoff)), "")
 
 
 def _line_at(traceback):

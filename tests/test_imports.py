@@ -48,6 +48,7 @@ ROOMS = {
     "simulation": ({"analysis", "simulator", "trace"}, set()),
     "simulator": ({"trace"}, set()),
     "trace": (set(), set()),
+    "workbench": ({"labs", "machine"}, set()),
 }
 
 

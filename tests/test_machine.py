@@ -23,6 +23,12 @@ HOPPER = {
     "torch": "2.13.0",
     "torch_cuda": "13.0",
     "dsl": "4.8.1",
+    "flavours": (12,),
+    "tvm_ffi": "0.1.15",
+    "counters": True,
+    "free_disk_gb": 40.0,
+    "jupyterlab": "4.6.6",
+    "kernel": None,
 }
 NO_GPU = {"gpu": None, "compute_capability": None, "driver": None}
 
@@ -84,6 +90,29 @@ CASES = {
         "used.",
         "install a build of torch with CUDA: pip uninstall torch, then pip install 'torch>=2.11'.",
     ),
+    "a driver older than torch's CUDA": (
+        {"driver": "570.133.20"},
+        "Kernels run on the simulator: torch 2.13.0 was built with CUDA 13.0, which needs driver 580 or newer, and this is "
+        "570.133.20.",
+        "install a newer driver (on a rented machine: take an image with one), or a build of torch for an older CUDA: "
+        "https://pytorch.org/get-started/previous-versions lists them.",
+    ),
+    "CuTe DSL's libraries for CUDA 13 under a driver for CUDA 12": (
+        {"driver": "570.133.20", "torch": "2.13.0+cu126", "torch_cuda": "12.6", "flavours": (13,)},
+        "Kernels run on the simulator: CuTe DSL's libraries are those for CUDA 13, which need driver 580 or newer, and this is "
+        "570.133.20.",
+        "pip uninstall nvidia-cutlass-dsl-libs-cu13, then pip install nvidia-cutlass-dsl==4.8.1, for CUDA 12.",
+    ),
+    "no libraries of CuTe DSL": (
+        {"flavours": ()},
+        "Kernels run on the simulator: CuTe DSL is installed without its libraries for CUDA.",
+        "pip install --force-reinstall nvidia-cutlass-dsl==4.8.1.",
+    ),
+    "no tvm-ffi": (
+        {"tvm_ffi": None},
+        "Kernels run on the simulator: apache-tvm-ffi is not installed, by which compiled kernels take torch's tensors.",
+        "pip install apache-tvm-ffi.",
+    ),
     "macOS": (
         NO_GPU | {"system": "Darwin", "architecture": "arm64", "dsl": None},
         "Kernels run on the simulator: CuTe DSL exists for Linux only, and this is macOS.",
@@ -114,6 +143,122 @@ def test_all_missing_packages_are_listed_at_once():
         "torch",
         "CuTe",
     ]
+
+
+@pytest.mark.parametrize(
+    "fits",
+    [
+        {"torch_cuda": "13.0", "driver": "580.65.06", "flavours": (13,)},
+        {"torch_cuda": "12.6", "driver": "575.51.03"},
+        {"torch_cuda": "12.6", "driver": "525.60.13", "flavours": (12, 13)},  # one of the two will do
+        {"driver": None},  # not known: nothing is said against it
+    ],
+)
+def test_a_driver_that_is_new_enough_is_not_complained_of(fits):
+    assert judged(**fits).problems == ()
+
+
+NOTES = {
+    "torch": (NO_GPU | {"torch": None, "torch_cuda": None}, "torch is not installed, which most cells need"),
+    "old driver": (
+        {"torch_cuda": "12.6", "driver": "570.133.20"},
+        "driver 570.133.20 is older than NVIDIA asks for with CuTe DSL's libraries for CUDA 12 (575.51.03)",
+    ),
+    "counters": (
+        {"counters": False},
+        "this user may not read the GPU's performance counters (ERR_NVGPUCTRPERM), so `quack-tutorial profile` cannot run",
+    ),
+    "disk": ({"free_disk_gb": 0.42}, "0.4 GB are free where this environment is"),
+    "JupyterLab": ({"jupyterlab": None}, "JupyterLab is not installed"),
+    "kernel": ({"kernel": "/opt/python"}, 'another Jupyter would run a notebook\'s "Python 3" with /opt/python'),
+}
+
+
+@pytest.mark.parametrize("name", NOTES)
+def test_what_is_missing_beside_is_noted_and_keeps_no_kernel_off_the_gpu(name):
+    changes, what = NOTES[name]
+    found = judged(**changes)
+    assert [note.what for note in found.notes] == [what]
+    assert found.device == ("cuda" if changes.get("gpu", "H100") else "cpu")
+    assert judged().notes == ()
+
+
+VERDICTS = {
+    "all is well": (
+        {},
+        "Kernels compile for the NVIDIA H100 80GB HBM3 and run on it, and on the simulator. Next: make lab",
+    ),
+    "no GPU": (NO_GPU, "Every chapter and lab runs here, on the simulator. Next: make lab"),
+    "torch is missing beside a GPU": (
+        {"torch": None, "torch_cuda": None},
+        "The simulator works; torch is not installed, so the NVIDIA H100 80GB HBM3 cannot be used. "
+        "Next: pip install 'torch>=2.11' nvidia-cutlass-dsl==4.8.1",
+    ),
+    "torch is missing": (
+        NO_GPU | {"torch": None, "torch_cuda": None},
+        "The simulator works; torch is not installed, which most cells need. Next: pip install 'torch>=2.11'",
+    ),
+    "hidden": (
+        NO_GPU | {"hidden": True},
+        "The simulator works; CUDA_VISIBLE_DEVICES hides every GPU of this machine. Next: unset CUDA_VISIBLE_DEVICES",
+    ),
+    "old driver": (
+        {"driver": "570.133.20"},
+        "The simulator works; torch 2.13.0 was built with CUDA 13.0, which needs driver 580 or newer, and this is 570.133.20. "
+        "Next: nvidia-smi",
+    ),
+    "numpy": (NO_GPU | {"numpy": None}, "Nothing runs yet. Next: pip install numpy"),
+}
+
+
+@pytest.mark.parametrize("name", VERDICTS)
+def test_the_doctor_ends_with_what_works_and_what_to_type(monkeypatch, capsys, name):
+    changes, line = VERDICTS[name]
+    monkeypatch.setattr(machine, "detect", lambda: judged(**changes))
+    monkeypatch.setattr(machine, "next_command", lambda found: "make lab")
+    monkeypatch.setenv("VIRTUAL_ENV", sys.prefix)
+    cli.main(["doctor"])
+    assert capsys.readouterr().out.splitlines()[-1] == line
+
+
+def test_pip_is_named_so_that_it_installs_here(monkeypatch):
+    monkeypatch.setattr(sys, "executable", "/a b/python")
+    monkeypatch.setenv("VIRTUAL_ENV", "/another")
+    monkeypatch.delenv("CONDA_PREFIX", raising=False)
+    assert machine.typed("pip install numpy") == "'/a b/python' -m pip install numpy"
+    monkeypatch.setenv("CONDA_PREFIX", sys.prefix)
+    assert machine.typed("pip install numpy") == "pip install numpy"
+    assert machine.typed("nvidia-smi") == "nvidia-smi"
+
+
+@pytest.mark.parametrize(
+    ("setting", "capabilities", "permitted"),
+    [("1", "0000000000000000", False), ("0", "0000000000000000", True), ("1", "000001ffffffffff", True)],
+)
+def test_the_counters_are_for_everybody_or_for_administrators(tmp_path, setting, capabilities, permitted):
+    for name, text in (
+        ("driver/nvidia/params", f"ResmanDebugLevel: 4294967295\nRmProfilingAdminOnly: {setting}\n"),
+        ("self/status", f"Name:\tpython\nCapEff:\t{capabilities}\nCapBnd:\t0\n"),
+    ):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text(text)
+    assert machine.counters_permitted(tmp_path) is permitted
+    (tmp_path / "driver/nvidia/params").unlink()
+    assert machine.counters_permitted(tmp_path) is None
+
+
+def test_a_kernel_of_another_python_is_seen(tmp_path):
+    spec = tmp_path / "kernels/python3/kernel.json"
+    spec.parent.mkdir(parents=True)
+    for argv, other in (
+        (["/opt/base/bin/python", "-m", "ipykernel_launcher"], "/opt/base/bin/python"),
+        (["python", "-m", "ipykernel_launcher"], None),  # the Jupyter's own
+        ([sys.prefix + "/bin/python"], None),
+    ):
+        spec.write_text(json.dumps({"argv": argv}))
+        assert machine.other_kernel([tmp_path / "none", tmp_path]) == other
+    spec.write_text("{")
+    assert machine.other_kernel([tmp_path]) is None
 
 
 class FakeNvml:
@@ -232,6 +377,12 @@ def test_start_prints_the_sentence_and_answers_imports_only_in_a_notebook_withou
     assert len(answered) == 1
     assert capsys.readouterr().out.splitlines() == [judged().reason] + 2 * [judged(dsl=None).reason]
 
+    monkeypatch.setattr(machine, "detect", lambda: judged(torch=None, torch_cuda=None))
+    quack_tutorial.start()
+    said = capsys.readouterr().out.splitlines()
+    assert len(said) == 2 and said[1].startswith(f"torch is not installed in this environment ({sys.prefix})")
+    assert said[1].endswith("pip install 'torch>=2.11'")
+
 
 def test_doctor_lists_what_is_there_and_what_to_do(monkeypatch, capsys):
     monkeypatch.setattr(machine, "detect", lambda: judged(dsl=None))
@@ -239,6 +390,8 @@ def test_doctor_lists_what_is_there_and_what_to_do(monkeypatch, capsys):
     text = capsys.readouterr().out
     assert "GPU             NVIDIA H100 80GB HBM3, compute capability 9.0\n" in text
     assert "CuTe DSL        none\n" in text
+    assert "counters        may be read\n" in text
+    assert "free disk       40 GB\n" in text
     assert "- CuTe DSL (nvidia-cutlass-dsl) is not installed, so the NVIDIA H100 80GB HBM3 cannot be used" in text
     assert cli.main(["doctor", "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)

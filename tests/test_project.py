@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from importlib import metadata
 
 import pytest
 import yaml
@@ -47,6 +48,48 @@ def test_exact_versions_agree_between_extras_and_constraints(root, project):
         assert pins(extras[name]).items() <= constraints.items()
 
 
+def oldest_python(project):
+    """The version that README and pyproject.toml promise, as 3.11.0."""
+    return f"{project['requires-python'].removeprefix('>=')}.0"
+
+
+def refusing(python, wanted, requires_python):
+    """The pins of {name: version} that refuse `python`; `requires_python(name)` is (version, specifier) of what is installed."""
+    specifiers = pytest.importorskip("packaging.specifiers", reason="packaging is not installed")
+    refused, read = [], 0
+    for name, version in wanted.items():
+        found = requires_python(name)
+        if found is None or found[0].partition("+")[0] != version:
+            continue  # another version is installed, or none: nothing here says what the pinned one needs
+        read += 1
+        if not specifiers.SpecifierSet(found[1] or "").contains(python):
+            refused.append(f"{name}=={version} needs Python {found[1]}")
+    return refused, read
+
+
+def installed_requires_python(name):
+    try:
+        found = metadata.metadata(name)
+    except metadata.PackageNotFoundError:
+        return None
+    return found["Version"], found["Requires-Python"]
+
+
+def test_every_pin_installs_on_the_oldest_python(root, project):
+    wanted = pins((root / "constraints.txt").read_text(encoding="utf-8").splitlines())
+    refused, read = refusing(oldest_python(project), wanted, installed_requires_python)
+    assert refused == []
+    if metadata.packages_distributions().get("jupyter_book") is None:
+        pytest.skip(f"the book's packages are not installed: only {read} of {len(wanted)} pins were read")
+    assert read > 0.8 * len(wanted)
+
+
+def test_a_pin_that_wants_a_newer_python_is_found(project):
+    wanted = {"soupsieve": "4.1.1", "numpy": "2.4.6", "torch": "2.13.0", "absent": "1.0"}
+    known = {"soupsieve": ("4.1.1", ">=3.11.5"), "numpy": ("2.5.0", ">=3.14"), "torch": ("2.13.0+cpu", None)}
+    assert refusing(oldest_python(project), wanted, known.get) == (["soupsieve==4.1.1 needs Python >=3.11.5"], 2)
+
+
 def test_one_version_of_the_dsl_everywhere(project):
     assert compiler.DSL_VERSION == machine.DSL_VERSION
     needs = [need for extra in project["optional-dependencies"].values() for need in extra if "cutlass-dsl" in need]
@@ -65,12 +108,10 @@ def test_conda_environment_agrees_with_pyproject(root, project):
     wanted = dict(re.match(r"([a-z]+)(.*)", need).groups() for need in conda)
     python = tuple(map(int, wanted["python"].lstrip("=").split(".")))
     assert python >= tuple(map(int, project["requires-python"].removeprefix(">=").split(".")))
-    torch = {need.removeprefix("torch") for extra in project["optional-dependencies"].values() for need in extra
-             if re.match("torch[<>=]", need)}  # fmt: skip
-    assert {wanted["pytorch"]} == torch
-    (install,) = by_pip["pip"]
+    pinned, install = by_pip["pip"]
+    assert pinned == "--constraint constraints.txt"
     extras = re.fullmatch(r"-e \.\[([a-z0-9,]+)\]", install).group(1).split(",")
-    assert {"dsl", "book", "labs"} <= set(extras) <= set(project["optional-dependencies"])
+    assert {"dsl", "book", "jupyter"} <= set(extras) <= set(project["optional-dependencies"])
 
 
 def test_the_package_says_its_version_once(root):
@@ -94,6 +135,11 @@ def test_no_file_names_a_registrys_host(root):
 
 
 # README ---------------------------------------------------------------------------------------------------------------
+
+
+def test_readme_names_the_oldest_python(root, project):
+    oldest = project["requires-python"].removeprefix(">=")
+    assert f"Python {oldest} or newer" in (root / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_readmes_links_lead_to_files(root):

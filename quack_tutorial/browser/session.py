@@ -23,7 +23,7 @@ import sys
 import traceback
 from contextlib import redirect_stderr, redirect_stdout
 
-from quack_tutorial.simulator.context import NotSimulated
+from quack_tutorial.simulator.context import NotSimulated, told
 from quack_tutorial.simulator.loading import answer_imports
 
 CHART = "Drawing this chart takes matplotlib, which is not in this page: the chart shown is the one that the book was built with."
@@ -96,15 +96,16 @@ def _split(source, file):
 def told_error(error):
     """The traceback of a cell's error as text, from the cell's own line on; a sentence more for what only a GPU has.
 
-    Of an error that a notebook shows without a traceback, as a lab's check, what it says.
+    Of an error that a notebook shows without a traceback, as a finding or a lab's check, what it says and the lines it is about.
     """
     if hasattr(error, "_render_traceback_"):
-        return str(error)  # in the page its lines are as long as the page is wide
-    frame = error.__traceback__
-    while frame is not None and frame.tb_frame.f_code.co_filename == __file__:
-        frame = frame.tb_next
-    text = "".join(traceback.format_exception(type(error), error, frame)).rstrip()
-    needs_gpu = isinstance(error, NotSimulated) or "CuTe DSL is not installed" in str(error)
+        text = "\n".join(told(error))  # in the page its lines are as long as the page is wide
+    else:
+        frame = error.__traceback__
+        while frame is not None and frame.tb_frame.f_code.co_filename == __file__:
+            frame = frame.tb_next
+        text = "".join(traceback.format_exception(type(error), error, frame)).rstrip()
+    needs_gpu = isinstance(error, NotSimulated) and not error.near or "CuTe DSL is not installed" in str(error)
     return f"{text}\n{GPU}" if needs_gpu else text
 
 

@@ -13,6 +13,7 @@ import runpy
 import sys
 from pathlib import Path
 
+from .context import told
 from .loading import answer_folder, answer_imports
 
 USAGE = "python -m quack_tutorial.simulator: give it a script, as in `python -m quack_tutorial.simulator kernel.py`"
@@ -29,7 +30,12 @@ def main(argv) -> None:
     answer_folder(sys.path[0])
     answered = {}
     answer_imports(answered)
-    runpy.run_path(str(script), init_globals=answered, run_name="__main__")
+    try:
+        runpy.run_path(str(script), init_globals=answered, run_name="__main__")
+    except Exception as error:
+        if not hasattr(error, "_render_traceback_"):
+            raise
+        sys.exit("\n".join(told(error)))
 
 
 if __name__ == "__main__":

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import linecache
 import os
+import re
 import sys
+import textwrap
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,9 +22,17 @@ PACKAGE = str(Path(__file__).resolve().parents[1]) + os.sep
 MARK = "_rt"  # the global by which a rewritten function's frame is known
 KIND = "_kind_"  # the global that says how it is decorated: "kernel", "jit" or ""
 WARP = 32
+COLUMNS = 84  # of an output in JupyterLab beside its file list; it breaks a longer line in the middle of a word
 
 
-class SimulationError(Exception):
+class Told:
+    """An error that a notebook and a page show in sentences, with the reader's own lines and without a traceback."""
+
+    def _render_traceback_(self):
+        return told(self, COLUMNS)
+
+
+class SimulationError(Told, Exception):
     """A kernel did something that the DSL or the hardware refuses; `finding` holds the same as data."""
 
     def __init__(self, finding: Finding):
@@ -30,8 +40,11 @@ class SimulationError(Exception):
         self.finding = finding
 
 
-class NotSimulated(Exception):
-    """The kernel uses something that the simulator does not model."""
+class NotSimulated(Told, Exception):
+    """The kernel uses something that the simulator does not model; `line` is where, `near` a modelled name much like it."""
+
+    line: Line | None = None
+    near = ""
 
 
 class NeedsWarps(Exception):
@@ -190,11 +203,52 @@ def fail(kind: str, message: str, *, lines: tuple = (), **facts) -> SimulationEr
 ON_A_GPU = "; run this cell on a GPU"
 
 
-def not_simulated(name: str, line: Line | None = None) -> NotSimulated:
-    """What is raised for something that the simulator does not have; in a notebook it says that a GPU has it."""
+def not_simulated(name: str, line: Line | None = None, near: str = "") -> NotSimulated:
+    """What is raised for something that the simulator does not have; in a notebook it says that a GPU has it.
+
+    Not where a name is spelt much like one that it has: that is more likely meant.
+    """
     line = line or here()
     place = f" ({line.where})" if line.number else ""
-    return NotSimulated(f"not simulated: {name}{place}{ON_A_GPU if _in_notebook() else ''}")
+    hint = f" (did you mean {near}?)" if near else ""
+    error = NotSimulated(f"not simulated: {name}{hint}{place}{ON_A_GPU if _in_notebook() and not near else ''}")
+    error.line, error.near = line if line.number else None, near
+    return error
+
+
+def told(error: BaseException, columns: int | None = None) -> list[str]:
+    """An error as lines of text: what it says, and the reader's lines that it is about.
+
+    Where it names none, as one that no kernel raised, that is the line of the cell that led to it.
+    """
+    said, *more = getattr(error, "said", str(error)).splitlines() or [""]
+    if columns:
+        whole = re.sub(r"cell (?=\d)", "cell\0", said)  # so that no row ends between the two
+        rows = textwrap.wrap(whole, columns, break_long_words=False, break_on_hyphens=False)
+        said = "\n".join(rows).replace("\0", " ")
+    lines = error.finding.lines if isinstance(error, SimulationError) else (getattr(error, "line", None),)
+    if not any(lines) and not isinstance(error, AssertionError):  # what a check says is whole
+        lines = _cell_lines(error)[-1:]
+    shown = (f"    {line.where}:  {line.text}" for line in lines if line and line.number)
+    return said.split("\n") + more + list(dict.fromkeys(shown))
+
+
+def without_frames(error: BaseException) -> BaseException:
+    """The same error without the frames so far, for `raise ... from None`; a notebook shows none at all."""
+    if not isinstance(error, Told):
+        error._render_traceback_ = lambda: told(error, COLUMNS)
+    return error.with_traceback(None)
+
+
+def _cell_lines(error: BaseException) -> list[Line]:
+    """The lines of notebook cells that an error has passed through, outermost first."""
+    found, frame = [], error.__traceback__
+    while frame is not None:
+        code = frame.tb_frame.f_code
+        if display_name(code.co_filename).startswith("cell"):
+            found.append(line_of(code.co_filename, frame.tb_lineno, code.co_name))
+        frame = frame.tb_next
+    return found
 
 
 def _in_notebook() -> bool:

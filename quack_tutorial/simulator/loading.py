@@ -14,6 +14,8 @@ import importlib.util
 import sys
 from pathlib import Path
 
+INSTALL_TORCH = "pip install 'torch>=2.11'"
+
 
 def dsl_installed() -> bool:
     return importlib.util.find_spec("cutlass") is not None
@@ -24,14 +26,28 @@ def answering_import(name, globals=None, locals=None, fromlist=(), level=0):
     top = name.partition(".")[0]
     if level == 0 and top in ("cutlass", "cuda") and importlib.util.find_spec(top) is None:
         return _answer_for(name, fromlist)
-    return builtins.__import__(name, globals, locals, fromlist, level)
+    return _import(name, globals, locals, fromlist, level)
 
 
 def simulating_import(name, globals=None, locals=None, fromlist=(), level=0):
     """__import__ that answers cutlass and cuda wherever it runs."""
     if level == 0 and name.partition(".")[0] in ("cutlass", "cuda"):
         return _answer_for(name, fromlist)
-    return builtins.__import__(name, globals, locals, fromlist, level)
+    return _import(name, globals, locals, fromlist, level)
+
+
+def _import(name, globals, locals, fromlist, level):
+    """Python's own __import__; what is not installed is said without the frames from here on."""
+    try:
+        return builtins.__import__(name, globals, locals, fromlist, level)
+    except ModuleNotFoundError as error:
+        if error.name == "torch":
+            error.msg = f"torch is not installed in this environment ({sys.prefix}): {INSTALL_TORCH}"
+        elif level or error.name != name.partition(".")[0]:  # it is missing to somebody else: their lines are of use
+            raise
+        from .context import without_frames
+
+        raise without_frames(error) from None
 
 
 def _answer_for(name: str, fromlist):

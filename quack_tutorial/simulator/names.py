@@ -31,7 +31,7 @@ from . import (
 from . import layout as la
 from . import layout_algebra as algebra
 from . import tensor as tn
-from .context import KIND, STATE, fail, group, here, kernel_frame, not_simulated
+from .context import KIND, STATE, Told, fail, group, here, kernel_frame, not_simulated
 from .control import DynamicRange, and_, constant_number, or_, truth
 from .layout import Layout
 from .memory import Pointer, pointer_at
@@ -42,16 +42,16 @@ from .shared_memory import SmemAllocator
 class Missing:
     """A name that the simulator does not model; it may stand in an annotation, and any use of it is refused."""
 
-    def __init__(self, path: str, hint: str = ""):
-        self._path, self._hint = path, hint
+    def __init__(self, path: str, near: str = ""):
+        self._path, self._near = path, near
 
     def __call__(self, *_, **__):
-        raise not_simulated(self._path + self._hint)
+        raise not_simulated(self._path, near=self._near)
 
     def __getattr__(self, name):
         if name.startswith("__"):
             raise AttributeError(name)
-        return Missing(f"{self._path}.{name}")
+        return Missing(f"{self._path}.{name}", self._near)
 
     def __getitem__(self, _):
         return self
@@ -81,7 +81,7 @@ class Namespace:
         if self is CUTE and name in OLDER:
             return OLDER[name]
         near = difflib.get_close_matches(name, self.__dict__, 1, 0.85)
-        return Missing(f"{self._path}.{name}", f" (did you mean {near[0]}?)" if near else "")
+        return Missing(f"{self._path}.{name}", *near)
 
     def __repr__(self) -> str:
         return f"<simulated {self._path}>"
@@ -127,7 +127,7 @@ class Tokens:
             setattr(self, name, name)
 
 
-class NoDsl(RuntimeError):
+class NoDsl(Told, RuntimeError):
     """A DSL function was called directly where the DSL is not installed."""
 
 

@@ -17,7 +17,7 @@ import sys
 import types
 
 from . import control, names, structs
-from .context import KIND, MARK, STATE, fail, kernel_frame, not_simulated
+from .context import KIND, MARK, STATE, fail, kernel_frame, not_simulated, without_frames
 from .control import Pending, call_now
 from .numeric import TYPES, Boolean, Float32, convert, type_of
 from .rewrite import PENDING, TYPE, rewrite
@@ -204,7 +204,7 @@ class SimFunction:
             return function(*args, **kwargs)
         except TypeError as error:  # of the call: the body begins when the generator is asked
             said = re.sub(r"^\S*_inner_(?=\()", self.name, str(error))
-            raise (fail("language", said) if kernel_frame() else TypeError(said)) from None
+            raise (fail("language", said) if kernel_frame() else without_frames(TypeError(said))) from None
 
     def typed(self, args, kwargs):
         """Numbers that cross into a kernel become dynamic, unless the parameter is a Constexpr."""

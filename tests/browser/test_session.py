@@ -78,6 +78,19 @@ def test_what_needs_a_gpu_says_so_in_one_sentence(session):
     assert not ended and told[0][1].splitlines()[-1] == GPU
 
 
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("mXX[tidx]", "cell 7:8: name 'mXX' is not defined; did you mean mX?"),
+        ("cute.arch.lane_id()", "not simulated: cute.arch.lane_id (did you mean lane_idx?) (cell 7:8)"),
+    ],
+)
+def test_a_misspelled_name_is_told_with_its_line_and_sends_nobody_to_a_gpu(session, value, said):
+    assert outputs(session, 7, KERNEL.replace("= mX[tidx]", f"= {value}"))[0]
+    ended, told = outputs(session, 8, "x = np.zeros(64, np.float32)\nqt.launch(copy, x, x.copy())")
+    assert not ended and told == [("error", f"{said}\n    cell 7:8:  mO[tidx] = {value}")]
+
+
 def test_a_chart_is_left_as_the_book_has_it(session, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert outputs(session, 1, "import matplotlib.pyplot")[1] == [("chart", CHART)]

@@ -1,0 +1,9 @@
+"""`quack-tutorial lab`, which `make lab` calls: the book as notebooks in JupyterLab, in copies that are the reader's own.
+
+| module       | what                                                                                    |
+|--------------|-----------------------------------------------------------------------------------------|
+| `copies`     | the reader's copies: which are renewed with the book, which stay                        |
+| `first_page` | the page that JupyterLab opens: chapters and labs with their state, the doctor's verdict |
+| `command`    | `quack-tutorial lab`: renews the copies, writes the page and starts JupyterLab          |
+| `config/`    | JupyterLab's settings: `all/` for everybody, `reader/` for those who teach no course    |
+"""

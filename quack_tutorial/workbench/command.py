@@ -1,0 +1,233 @@
+"""`quack-tutorial lab`: the book's notebooks in JupyterLab, as copies that are the reader's own.
+
+It listens on 127.0.0.1 alone, as root too (what one is on a rented GPU); `--ip` asks for another address. Where no browser can be
+opened, over ssh or in a container, it prints the line that brings the port to the reader's own machine.
+"""
+
+from __future__ import annotations
+
+import functools
+import getpass
+import os
+import secrets
+import shutil
+import socket
+import sys
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+
+from quack_tutorial import machine
+
+from . import copies, first_page
+
+ROOT = Path(__file__).resolve().parents[2]
+CONFIG = Path(__file__).with_name("config")
+WORK = "work"
+FIRST_PORT, PORTS = 8888, 50
+MISSING = "lab: JupyterLab is not installed in this environment: {pip} install {what}."
+
+
+def add_arguments(parser) -> None:
+    """The command's words."""
+    parser.add_argument("--port", type=int, help=f"default: the first free one from {FIRST_PORT} on")
+    parser.add_argument("--ip", default="127.0.0.1", help="the address to listen on; 0.0.0.0 is all of the machine's")
+    parser.add_argument("--no-browser", action="store_true", help="open none, and print the tunnel's line")
+    parser.add_argument("--instructor", action="store_true", help="with nbgrader's menus")
+    parser.add_argument(
+        "--work", type=Path, default=ROOT / WORK, help="the folder of your copies (default: %(default)s)"
+    )
+    parser.add_argument("--copies", action="store_true", help="bring the copies up to date and start nothing")
+
+
+def run(args) -> int:
+    """Start JupyterLab and stay until it ends; returns the exit status."""
+    book = ROOT / "notebooks"
+    if not book.is_dir():
+        print("lab: the notebooks are in the repository: clone it and type make lab there", file=sys.stderr)
+        return 2
+    missing = [name for name in ("jupyterlab", "jupytext") if find_spec(name) is None]
+    if missing and not args.copies:
+        print(MISSING.format(pip=machine.pip_command(), what=f"--editable '{ROOT}[jupyter]'"), file=sys.stderr)
+        return 2
+    if args.instructor and find_spec("nbgrader") is None:
+        print(
+            f"lab: nbgrader is not installed: {machine.pip_command()} install --editable '{ROOT}[labs]'",
+            file=sys.stderr,
+        )
+        return 2
+    try:
+        prepare(args.work)
+    except OSError as error:
+        print(
+            f"lab: your copies of the notebooks cannot be written ({error}): name a folder of yours: quack-tutorial lab "
+            "--work FOLDER",
+            file=sys.stderr,
+        )
+        return 2
+    if args.copies:
+        print(f"your copies are in {args.work}; {first_page.NAME} lists them")
+        return 0
+    port = free_port(args.ip, args.port)
+    if port is None:
+        taken = f"port {args.port}" if args.port else f"every port from {FIRST_PORT} to {FIRST_PORT + PORTS - 1}"
+        print(
+            f"lab: {taken} is taken: name another one: make lab PORT=9000, or quack-tutorial lab --port 9000",
+            file=sys.stderr,
+        )
+        return 2
+    token = os.environ.setdefault("JUPYTER_TOKEN", secrets.token_hex(24))
+    browser = not args.no_browser and has_browser(os.environ)
+    os.environ.update(environment(os.environ, args.instructor))
+    print(told(args.work, args.ip, port, token, browser, os.environ), flush=True)
+    from jupyterlab.labapp import LabApp
+
+    LabApp.launch_instance(options(args.work.resolve(), args.ip, port, browser))
+    return 0
+
+
+def prepare(home: Path) -> None:
+    """Bring the copies in the folder up to date with the book, and write the first page."""
+    copies.renew(home, texts())
+    first_page.write(home, copies.survey(home), this_machine())
+
+
+AS_NOTEBOOK = "*What this page shows comes from cells: [open it as a notebook]({name}.ipynb) and run them.*"
+
+
+def texts() -> dict[str, bytes]:
+    """{path in the workbench: content} of the book: chapters, the students' copies of the labs, pages to look things up in."""
+    found = {f"notebooks/{file.name}": file.read_bytes() for file in sorted((ROOT / "notebooks").glob("*.ipynb"))}
+    if find_spec("jupytext") is None:  # which turns MyST into notebooks
+        return found | {f"book/{file.name}": file.read_bytes() for file in sorted((ROOT / "book").glob("*.md"))}
+    return found | _labs() | _pages()
+
+
+def _labs() -> dict[str, bytes]:
+    from quack_tutorial.labs import folders, release, student
+
+    masters = {name: (home / f"{name}.md").read_text(encoding="utf-8") for name, home in folders().items()}
+    in_order = sorted(masters, key=lambda name: release.about(masters[name])[1][::-1])
+    return {
+        f"labs/{name}/{name}.ipynb": release.notebook(name, student.student_version(masters[name])).encode()
+        for name in in_order
+    }
+
+
+def _pages() -> dict[str, bytes]:
+    """The book's other pages; one with cells is a notebook too, and says so, since JupyterLab shows only its text."""
+    import jupytext
+
+    found = {}
+    for file in sorted(
+        set((ROOT / "book").glob("*.md")) - {ROOT / "book/intro.md"}
+    ):  # here the first page has its place
+        text = file.read_text(encoding="utf-8")
+        head, title, body = text.partition("\n# ")
+        if "\nkernelspec:" in head:
+            cells = jupytext.reads(text, fmt="md:myst")
+            cells.metadata.pop("jupytext", None)
+            for place, cell in enumerate(cells.cells):  # so that the same text gives the same bytes
+                cell["id"] = f"{file.stem}-{place}"
+            found[f"book/{file.stem}.ipynb"] = jupytext.writes(cells, fmt="ipynb").encode()
+            title_line, _, rest = body.partition("\n")
+            text = "\n".join([head + title + title_line, "", AS_NOTEBOOK.format(name=file.stem), rest])
+        found[f"book/{file.name}"] = text.encode()
+    return found
+
+
+@functools.cache
+def this_machine() -> str:
+    """What works on this machine, and the command that mends what does not, as Markdown."""
+    found = machine.detect()
+    mend = machine.mending_command(found)
+    return machine.what_works(found) + (f" Type `{mend}`." if mend else "")
+
+
+def after_save(model, os_path, contents_manager, **_) -> None:
+    """JupyterLab's hook: the first page says how things stand after each save."""
+    home = Path(contents_manager.root_dir)
+    if model["type"] == "notebook" and (home / copies.KEPT).is_dir():
+        with suppress(OSError):  # a page that cannot be written must not keep a notebook from being saved
+            first_page.write(home, copies.survey(home), this_machine())
+
+
+# JupyterLab ------------------------------------------------------------------------------------------------------------
+
+
+def options(home: Path, ip: str, port: int, browser: bool) -> list[str]:
+    """JupyterLab's command line."""
+    words = [
+        f"--ServerApp.root_dir={home}",
+        f"--ServerApp.ip={ip}",
+        f"--ServerApp.port={port}",
+        "--ServerApp.port_retries=0",
+        f"--ServerApp.open_browser={browser}",
+        f"--LabApp.default_url=/lab/tree/{first_page.NAME}",
+        "--FileContentsManager.post_save_hook=quack_tutorial.workbench.command.after_save",
+        "--LabApp.extension_manager=readonly",
+        "--LabApp.log_level=ERROR",
+        "--ServerApp.log_level=ERROR",
+    ]
+    if os.name == "posix":  # without this, where its output is no terminal, a login shell, which sets PATH anew
+        shell = os.environ.get("SHELL") or shutil.which("bash") or "sh"
+        words.append(f"--ServerApp.terminado_settings=shell_command={shell}")
+    return [*words, "--allow-root"] if hasattr(os, "geteuid") and os.geteuid() == 0 else words
+
+
+def environment(known, instructor: bool) -> dict[str, str]:
+    """What kernels and terminals find: this environment's commands and its kernel first; JupyterLab's settings for a reader."""
+    settings = [CONFIG / "all"] if instructor else [CONFIG / "reader", CONFIG / "all"]
+    return {
+        "PATH": _first(Path(sys.executable).parent, known.get("PATH", "")),
+        "JUPYTER_CONFIG_PATH": _first(*settings, known.get("JUPYTER_CONFIG_PATH", "")),
+        "JUPYTER_PREFER_ENV_PATH": "1",
+    }
+
+
+def _first(*parts) -> str:
+    return os.pathsep.join(str(part) for part in parts if str(part))
+
+
+def free_port(ip: str, wanted: int | None) -> int | None:
+    """The port that was asked for, or the first free one; None where it is taken."""
+    for port in [wanted] if wanted else range(FIRST_PORT, FIRST_PORT + PORTS):
+        with socket.socket(socket.AF_INET6 if ":" in ip else socket.AF_INET) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server does
+            with suppress(OSError):
+                probe.bind((ip, port))
+                return port
+    return None
+
+
+def has_browser(known) -> bool:
+    """Whether a browser can be opened here: not over ssh, in a container, or without a screen."""
+    if known.get("SSH_CONNECTION") or in_container():
+        return False
+    return sys.platform in ("darwin", "win32") or bool(known.get("DISPLAY") or known.get("WAYLAND_DISPLAY"))
+
+
+def in_container(root: Path = Path("/")) -> bool:
+    return (root / ".dockerenv").exists() or (root / "run/.containerenv").exists()
+
+
+def told(home: Path, ip: str, port: int, token: str, browser: bool, known) -> str:
+    """What is printed before the server starts."""
+    lines = [f"Your copies of the notebooks are in {home}.", f"JupyterLab: http://127.0.0.1:{port}/lab?token={token}"]
+    if not browser:
+        lines.append("From another machine, type this there and then open the address above in its browser:")
+        lines.append(f"    ssh -N -L {port}:127.0.0.1:{port} {getpass.getuser()}@{host(known)}")
+        lines.append("(with the -p and -i of the ssh that you logged in with, if it had them)")
+    if in_container() and ip == "127.0.0.1":
+        lines.append(
+            "In a container without ssh: publish the port, start with IP=0.0.0.0, or let your editor forward it."
+        )
+    if ip != "127.0.0.1":
+        lines.append(f"It listens on {ip}: whoever reaches this machine and has the token can run commands on it.")
+    return "\n".join([*lines, "Ctrl-C, twice, stops it."])
+
+
+def host(known) -> str:
+    """How a reader's machine calls this one: the address that their ssh reached, else the name that this machine has."""
+    server = known.get("SSH_CONNECTION", "").split()[2:3]
+    return server[0] if server else socket.gethostname()

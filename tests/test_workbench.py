@@ -1,0 +1,346 @@
+"""The reader's copies: renewed with the book while untouched, never lost once changed; and how JupyterLab is started."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from types import SimpleNamespace
+
+import pytest
+
+from quack_tutorial import cli
+from quack_tutorial.workbench import command, copies, first_page
+
+CHAPTER = "notebooks/04-warp-reduce.ipynb"
+BESIDE = "notebooks/04-warp-reduce.book.ipynb"
+
+
+def notebook(*sources, outputs=(), **metadata):
+    """A notebook with one cell of text, the rest of code, as bytes."""
+    cells = [{"cell_type": "markdown", "metadata": {}, "source": sources[0]}]
+    for source in sources[1:]:
+        lines = source.splitlines(True)  # as JupyterLab writes it
+        cells.append({"cell_type": "code", "metadata": {}, "source": lines, "outputs": list(outputs)})
+    return json.dumps({"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}).encode()
+
+
+FIRST = notebook("# 4. Warp reduce", "a = 1\nb = 2")
+SECOND = notebook("# 4. Warp reduce", "a = 1\nb = 3")
+MINE = notebook("# 4. Warp reduce", "a = 1\nb = 2  # mine")
+
+
+def files(home):
+    found = [file for file in home.rglob("*") if file.is_file() and copies.KEPT not in file.parts]
+    return {file.relative_to(home).as_posix(): file.read_bytes() for file in found}
+
+
+def states(home):
+    return {copy.path: first_page.state(copy).partition(" on ")[0] for copy in copies.survey(home)}
+
+
+def test_a_copy_that_was_only_run_is_renewed(tmp_path):
+    copies.renew(tmp_path, {CHAPTER: FIRST})
+    assert states(tmp_path) == {CHAPTER: "not started"}
+    printed = {"output_type": "stream", "name": "stdout", "text": "3"}
+    ran = json.loads(
+        notebook("# 4. Warp reduce", "a = 1\nb = 2", "", outputs=[printed])
+    )  # and an empty cell at its end
+    (tmp_path / CHAPTER).write_text(json.dumps(ran))
+    assert states(tmp_path) == {CHAPTER: "run"}
+    copies.renew(tmp_path, {CHAPTER: FIRST})
+    assert json.loads((tmp_path / CHAPTER).read_text()) == ran  # the same text again takes no outputs away
+    copies.renew(tmp_path, {CHAPTER: SECOND})
+    assert files(tmp_path) == {CHAPTER: SECOND}
+
+
+def test_a_changed_copy_stays_and_the_books_text_stands_beside_it(tmp_path):
+    copies.renew(tmp_path, {CHAPTER: FIRST})
+    (tmp_path / CHAPTER).write_bytes(MINE)
+    (copy,) = copies.survey(tmp_path)  # as after a save
+    assert (copy.mine, copy.newer, copy.beside) == (True, False, BESIDE)
+    assert files(tmp_path) == {CHAPTER: MINE, BESIDE: FIRST}
+    copies.renew(tmp_path, {CHAPTER: SECOND})
+    (copy,) = copies.survey(tmp_path)
+    assert (copy.mine, copy.newer, copy.beside) == (True, True, BESIDE)
+    assert files(tmp_path) == {CHAPTER: MINE, BESIDE: SECOND}
+
+
+def test_what_a_reader_writes_into_the_books_text_stays_too(tmp_path):
+    copies.renew(tmp_path, {CHAPTER: FIRST})
+    (tmp_path / CHAPTER).write_bytes(MINE)
+    copies.survey(tmp_path)
+    scribbled = notebook("# 4. Warp reduce", "also mine")
+    (tmp_path / BESIDE).write_bytes(scribbled)
+    copies.renew(tmp_path, {CHAPTER: SECOND})
+    second = "notebooks/04-warp-reduce.book-2.ipynb"
+    assert files(tmp_path) == {CHAPTER: MINE, BESIDE: scribbled, second: SECOND}
+    assert copies.survey(tmp_path)[0].beside == second
+
+
+def test_a_copy_set_back_to_the_books_text_is_the_books_again(tmp_path):
+    copies.renew(tmp_path, {CHAPTER: FIRST})
+    (tmp_path / CHAPTER).write_bytes(MINE)
+    copies.renew(tmp_path, {CHAPTER: FIRST})
+    (tmp_path / CHAPTER).unlink()  # as the first page says
+    copies.renew(tmp_path, {CHAPTER: FIRST})
+    assert files(tmp_path) == {CHAPTER: FIRST}
+    (tmp_path / CHAPTER).write_bytes(SECOND)  # taken from the next release by hand
+    copies.renew(tmp_path, {CHAPTER: SECOND})
+    assert states(tmp_path) == {CHAPTER: "not started"}
+
+
+def test_a_chapter_that_the_book_drops_goes_only_where_the_reader_left_it_alone(tmp_path):
+    other = "notebooks/05-block-reduce.ipynb"
+    copies.renew(tmp_path, {CHAPTER: FIRST, other: FIRST})
+    (tmp_path / CHAPTER).write_bytes(MINE)
+    own = tmp_path / "notebooks/own.ipynb"
+    own.write_bytes(MINE)
+    renamed = "notebooks/04-warps.ipynb"
+    for _ in range(2):
+        copies.renew(tmp_path, {renamed: SECOND})
+        assert files(tmp_path) == {CHAPTER: MINE, renamed: SECOND, "notebooks/own.ipynb": MINE}
+        assert [(copy.path, copy.gone) for copy in copies.survey(tmp_path)] == [(renamed, False), (CHAPTER, True)]
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b'{"cells": 3}', b"\xff\xfe"])
+def test_a_copy_that_is_no_notebook_any_more_is_the_readers(tmp_path, content):
+    copies.renew(tmp_path, {CHAPTER: FIRST})
+    (tmp_path / CHAPTER).write_bytes(content)
+    copies.renew(tmp_path, {CHAPTER: SECOND})
+    assert files(tmp_path) == {CHAPTER: content, BESIDE: SECOND}
+
+
+@pytest.mark.parametrize("record", [None, b"", b"[]", b'{"book": 1}'])
+def test_nothing_is_lost_with_the_record(tmp_path, record):
+    copies.renew(tmp_path, {CHAPTER: FIRST})
+    (tmp_path / CHAPTER).write_bytes(MINE)
+    file = tmp_path / copies.KEPT / copies.RECORD
+    file.unlink() if record is None else file.write_bytes(record)
+    copies.renew(tmp_path, {CHAPTER: SECOND})
+    assert files(tmp_path) == {CHAPTER: MINE, BESIDE: SECOND}
+
+
+def test_metadata_of_the_book_reaches_an_untouched_copy(tmp_path):
+    copies.renew(tmp_path, {CHAPTER: FIRST})
+    folded = notebook("# 4. Warp reduce", "a = 1\nb = 2", kernelspec={"name": "python3"})
+    copies.renew(tmp_path, {CHAPTER: folded})
+    assert files(tmp_path) == {CHAPTER: folded}
+
+
+def test_the_first_page_lists_every_copy_with_a_link_and_its_state(tmp_path):
+    lab = "labs/butterfly/butterfly.ipynb"
+    book = {CHAPTER: FIRST, lab: notebook("# Lab: the second | largest"), "book/glossary.md": b"# Glossary\n"}
+    copies.renew(tmp_path, book)
+    page = first_page.page(copies.survey(tmp_path), "It runs.")
+    assert f"| [4. Warp reduce]({CHAPTER}) | not started |" in page
+    assert f"| [The second &#124; largest]({lab}) | not started |" in page
+    assert f"**Begin with [4. Warp reduce]({CHAPTER})**" in page
+    assert "[Glossary](book/glossary.md)" in page and "no longer has" not in page
+    (tmp_path / CHAPTER).write_bytes(MINE)
+    os.utime(tmp_path / CHAPTER, (1, 86400.0 * 365))
+    copies.renew(tmp_path, book | {CHAPTER: SECOND})
+    page = first_page.page(copies.survey(tmp_path), "It runs.")
+    assert f"| yours, changed on 1 January 1971; the book has a newer text: [the book's]({BESIDE}) |" in page
+    assert f"**Go on with [4. Warp reduce]({CHAPTER})**" in page
+
+
+def test_a_save_renews_the_page_and_a_broken_one_keeps_no_notebook_from_being_saved(tmp_path, monkeypatch):
+    monkeypatch.setattr(command, "this_machine", lambda: "It runs.")
+    copies.renew(tmp_path, {CHAPTER: FIRST})
+    (tmp_path / CHAPTER).write_bytes(MINE)
+    command.after_save({"type": "notebook"}, "", SimpleNamespace(root_dir=str(tmp_path)))
+    page = tmp_path / first_page.NAME
+    assert "yours, changed on" in page.read_text() and (tmp_path / BESIDE).read_bytes() == FIRST
+    page.unlink()
+    page.mkdir()
+    command.after_save({"type": "notebook"}, "", SimpleNamespace(root_dir=str(tmp_path)))
+
+
+def test_the_copies_are_the_whole_book_and_its_links_hold(tmp_path, monkeypatch, root):
+    pytest.importorskip("jupytext", reason="jupytext is not installed, which the labs' notebooks are written with")
+    assert cli.main(["lab", "--copies", "--work", str(tmp_path)]) == 0
+    found = files(tmp_path)
+    assert {f"notebooks/{file.name}" for file in (root / "notebooks").glob("*.ipynb")} < set(found)
+    assert {f"labs/{file.parent.name}/{file.parent.name}.ipynb" for file in (root / "labs").glob("*/lab.py")} < set(
+        found
+    )
+    assert not [name for name, content in found.items() if b"BEGIN SOLUTION" in content]
+    assert b"[open it as a notebook](trust.ipynb)" in found["book/trust.md"] and "book/trust.ipynb" in found
+    assert found["book/glossary.md"] == (root / "book/glossary.md").read_bytes()
+    page = found[first_page.NAME].decode()
+    links = first_page.re.findall(r"\]\(([^)]+)\)", page)
+    assert len(links) > 28 and [link for link in links if link not in found] == []
+
+
+# Starting JupyterLab --------------------------------------------------------------------------------------------------
+
+
+def test_root_is_allowed_only_to_root(monkeypatch, tmp_path):
+    monkeypatch.setattr(os, "geteuid", lambda: 1000, raising=False)
+    words = command.options(tmp_path, "127.0.0.1", 8888, browser=True)
+    assert "--allow-root" not in words and "--ServerApp.ip=127.0.0.1" in words
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert "--allow-root" in command.options(tmp_path, "127.0.0.1", 8888, browser=True)
+
+
+def test_kernels_and_terminals_find_this_environments_commands_first():
+    found = command.environment({"PATH": "/usr/bin", "JUPYTER_CONFIG_PATH": "/theirs"}, instructor=False)
+    first, *others = found["PATH"].split(os.pathsep)
+    assert first == os.path.dirname(command.sys.executable) and others == ["/usr/bin"]
+    names = [os.path.basename(folder) for folder in found["JUPYTER_CONFIG_PATH"].split(os.pathsep)]
+    assert names == ["reader", "all", "theirs"]
+    teaching = command.environment({}, instructor=True)["JUPYTER_CONFIG_PATH"]
+    assert teaching == str(command.CONFIG / "all")
+
+
+def test_jupyterlab_reads_the_settings(monkeypatch, tmp_path):
+    """No news and no menus of nbgrader, as the server answers the browser."""
+    settings = pytest.importorskip("jupyterlab_server.settings_utils", reason="JupyterLab is not installed")
+    from jupyterlab_server.config import get_page_config
+
+    for instructor in (False, True):
+        monkeypatch.setenv("JUPYTER_CONFIG_PATH", command.environment({}, instructor)["JUPYTER_CONFIG_PATH"])
+        disabled = get_page_config([str(tmp_path)])["disabledExtensions"]
+        assert ("@jupyter/nbgrader" in disabled) is not instructor
+        overrides, error = settings._get_overrides(str(tmp_path))
+        assert not error and overrides["@jupyterlab/apputils-extension:notification"]["fetchNews"] == "false"
+
+
+def test_a_taken_port_is_named_and_the_next_one_found(capsys, monkeypatch, tmp_path):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert command.free_port("127.0.0.1", port) is None
+        monkeypatch.setattr(command, "FIRST_PORT", port)
+        assert command.free_port("127.0.0.1", None) > port
+        monkeypatch.setattr(command, "find_spec", lambda name: True)
+        monkeypatch.setattr(command, "prepare", lambda home: None)
+        assert cli.main(["lab", "--port", str(port), "--work", str(tmp_path)]) == 2
+    said = capsys.readouterr().err
+    assert (
+        said == f"lab: port {port} is taken: name another one: make lab PORT=9000, or quack-tutorial lab --port 9000\n"
+    )
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+@pytest.mark.parametrize(
+    ("words", "port", "installs", "starts"),
+    [
+        ([], None, "dsl,jupyter", "lab"),
+        (["PORT=9000"], None, "dsl,jupyter", "lab --port 9000"),
+        ([], "9001", "dsl,jupyter", "lab --port 9001"),
+        (["IP=0.0.0.0", "INSTRUCTOR=1"], None, "dsl,labs", "lab --ip 0.0.0.0 --instructor"),
+        (["EXTRAS=cu13,book,test"], None, "cu13,jupyter", "lab"),
+        (["EXTRAS=book,test"], None, "jupyter", "lab"),
+    ],
+)
+def test_make_lab_passes_on_what_it_is_told(root, tmp_path, words, port, installs, starts):
+    for name in ("Makefile", "constraints.txt", "pyproject.toml"):
+        (tmp_path / name).write_bytes((root / name).read_bytes())
+    for name in ("book", "notebooks", "labs", "quack_tutorial"):  # which it looks through
+        (tmp_path / name).mkdir()
+    environment = {name: value for name, value in os.environ.items() if name not in ("PORT", "EXTRAS", "MAKEFLAGS")}
+    environment |= {"PORT": port} if port else {}
+    done = subprocess.run(
+        ["make", "-n", "lab", *words], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+    )
+    assert f'--editable ".[{installs}]"' in done.stdout
+    *_, last = done.stdout.replace("\\\n", " ").splitlines()
+    assert " ".join(last.split()) == f".venv/bin/quack-tutorial {starts}"
+
+
+@pytest.mark.parametrize(
+    ("known", "container", "opens"),
+    [
+        ({"DISPLAY": ":0"}, False, True),
+        ({"DISPLAY": ":0", "SSH_CONNECTION": "1.2.3.4 5 6.7.8.9 22"}, False, False),
+        ({"DISPLAY": ":0"}, True, False),
+        ({}, False, False),
+    ],
+)
+def test_a_browser_is_opened_only_where_there_is_a_screen(monkeypatch, known, container, opens):
+    monkeypatch.setattr(command.sys, "platform", "linux")
+    monkeypatch.setattr(command, "in_container", lambda: container)
+    assert command.has_browser(known) is opens
+
+
+def test_over_ssh_the_tunnels_line_is_printed_with_the_address(monkeypatch, tmp_path):
+    monkeypatch.setattr(command.getpass, "getuser", lambda: "ada")
+    known = {"SSH_CONNECTION": "10.0.0.2 50000 192.0.2.7 22"}
+    lines = command.told(tmp_path, "127.0.0.1", 8891, "secret", False, known).splitlines()
+    assert "JupyterLab: http://127.0.0.1:8891/lab?token=secret" in lines
+    assert "    ssh -N -L 8891:127.0.0.1:8891 ada@192.0.2.7" in lines
+    assert "ssh -N" not in command.told(tmp_path, "127.0.0.1", 8891, "secret", True, known)
+    assert "whoever reaches this machine" in command.told(tmp_path, "0.0.0.0", 8891, "secret", True, known)
+
+
+def test_where_jupyterlab_is_missing_one_sentence_says_what_to_install(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(command, "find_spec", lambda name: None if name == "jupyterlab" else True)
+    assert cli.main(["lab", "--work", str(tmp_path)]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and "JupyterLab is not installed" in said and "[jupyter]" in said
+
+
+def test_a_folder_that_cannot_be_written_is_named(monkeypatch, capsys, tmp_path):
+    (tmp_path / "file").write_text("")
+    assert cli.main(["lab", "--copies", "--work", str(tmp_path / "file")]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and "--work FOLDER" in said and str(tmp_path / "file") in said
+
+
+def test_without_a_clone_it_says_where_the_notebooks_are(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(command, "ROOT", tmp_path)
+    assert cli.main(["lab"]) == 2
+    assert capsys.readouterr().err == "lab: the notebooks are in the repository: clone it and type make lab there\n"
+
+
+def test_the_server_serves_the_first_page_and_renews_it_at_a_save(tmp_path):
+    """The real JupyterLab: our options are ones that it has, the hook is called, and it reads our settings."""
+    pytest.importorskip("jupyterlab", reason="JupyterLab is not installed")
+    pytest.importorskip("jupytext", reason="jupytext is not installed")
+    port = command.free_port("127.0.0.1", None)
+    words = ["lab", "--work", str(tmp_path / "my work"), "--port", str(port), "--no-browser"]
+    server = subprocess.Popen(
+        [sys.executable, "-m", "quack_tutorial.cli", *words],
+        env=os.environ | {"JUPYTER_TOKEN": "secret"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        address = f"http://127.0.0.1:{port}"
+
+        def ask(path, content=None):
+            request = urllib.request.Request(address + path, headers={"Authorization": "token secret"})
+            if content is not None:
+                request = urllib.request.Request(
+                    request.full_url, json.dumps(content).encode(), request.headers, method="PUT"
+                )
+            with urllib.request.urlopen(request, timeout=30) as answer:
+                return answer.read().decode()
+
+        for _ in range(300):
+            try:
+                ask("/api/status")
+                break
+            except OSError:
+                assert server.poll() is None, server.stdout.read()
+                time.sleep(0.2)
+        assert "/lab/tree/start.md" in urllib.request.urlopen(f"{address}/?token=secret", timeout=30).url
+        assert '"@jupyter/nbgrader"' in ask("/lab").replace("&quot;", '"').partition("disabledExtensions")[2][:2000]
+        settings = json.loads(ask("/lab/api/settings/@jupyterlab/apputils-extension:notification"))
+        assert settings["schema"]["properties"]["fetchNews"]["default"] == "false"
+        path = "notebooks/00-ten-minute-win.ipynb"
+        chapter = json.loads(ask(f"/api/contents/{path}"))["content"]
+        chapter["cells"][1]["source"] += "\n1 + 1"
+        ask(f"/api/contents/{path}", {"type": "notebook", "format": "json", "content": chapter})
+        page = json.loads(ask("/api/contents/start.md?type=file"))["content"]
+        assert f"]({path}) | yours, changed on" in page and f"({path.replace('.ipynb', '.book.ipynb')})" in page
+    finally:
+        server.terminate()
+        server.communicate(timeout=30)

@@ -1,0 +1,242 @@
+"""What goes wrong first is told in a sentence with the reader's own line, and without a frame of this package."""
+
+import builtins
+import linecache
+import re
+import subprocess
+import sys
+import traceback
+
+import numpy as np
+import pytest
+
+import quack_tutorial as qt
+from quack_tutorial import compiler
+from quack_tutorial.simulator import loading
+from quack_tutorial.simulator.context import NotSimulated, SimulationError, told
+
+KERNEL = """\
+import cutlass
+import cutlass.cute as cute
+
+@cute.kernel
+def double_kernel(mX: cute.Tensor, mO: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    mO[tidx] = {value}
+
+@cute.jit
+def double(mX: cute.Tensor, mO: cute.Tensor):
+    double_kernel(mX, mO).launch(grid=[1, 1, 1], block=[{threads}, 1, 1])
+"""
+# value, threads, the error's type, its lines
+WRONG = {
+    "a misspelled variable": (
+        "2 * mXX[tidx]",
+        32,
+        SimulationError,
+        ["cell 3:7: name 'mXX' is not defined; did you mean mX?", "    cell 3:7:  mO[tidx] = 2 * mXX[tidx]"],
+    ),
+    "a variable like no other": (
+        "2 * elephant",
+        32,
+        SimulationError,
+        ["cell 3:7: name 'elephant' is not defined", "    cell 3:7:  mO[tidx] = 2 * elephant"],
+    ),
+    "a misspelled name of the DSL": (
+        "cute.arch.shuffle_sync_bfy(mX[tidx], 1)",
+        32,
+        NotSimulated,
+        [
+            "not simulated: cute.arch.shuffle_sync_bfy (did you mean shuffle_sync_bfly?) (cell 3:7)",
+            "    cell 3:7:  mO[tidx] = cute.arch.shuffle_sync_bfy(mX[tidx], 1)",
+        ],
+    ),
+    "a misspelled module of the DSL": (
+        "cute.archs.lane_idx()",
+        32,
+        NotSimulated,
+        [
+            "not simulated: cute.archs.lane_idx (did you mean arch?) (cell 3:7)",
+            "    cell 3:7:  mO[tidx] = cute.archs.lane_idx()",
+        ],
+    ),
+    "a misspelled attribute": (
+        "mX.shap[0]",
+        32,
+        NotSimulated,
+        ["not simulated: .shap of a Tensor (did you mean shape?) (cell 3:7)", "    cell 3:7:  mO[tidx] = mX.shap[0]"],
+    ),
+    "out of bounds": (
+        "2 * mX[tidx]",
+        64,
+        SimulationError,
+        [
+            "cell 3:7: Out of bounds: thread 32 of block 0 reads 4 bytes at mX[32]; mX is (32,). Is the row or column "
+            "predicate missing?",
+            "    cell 3:7:  mO[tidx] = 2 * mX[tidx]",
+        ],
+    ),
+}
+
+
+def cell(source, number=3, always=True):
+    """The names that a cell of a page defines."""
+    file = f"cell {number}"
+    linecache.cache[file] = (len(source), None, source.splitlines(True), file)
+    names = {"__name__": "__main__"}
+    loading.answer_imports(names, always=always)
+    exec(compile(source, file, "exec"), names)
+    return names
+
+
+def double(value="2 * mX[tidx]", threads=32):
+    return cell(KERNEL.format(value=value, threads=threads))["double"]
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_launch_that_fails_is_told_with_the_kernels_line(name):
+    value, threads, kind, lines = WRONG[name]
+    x = np.zeros(32, np.float32)
+    with pytest.raises(kind) as raised:
+        qt.launch(double(value, threads), x, x.copy())
+    assert type(raised.value) is kind
+    assert told(raised.value) == lines
+    shown = raised.value._render_traceback_()  # by IPython
+    assert " ".join(" ".join(shown).split()) == " ".join(" ".join(lines).split())
+    assert max(map(len, shown[:-1])) <= 84
+    printed = "".join(traceback.format_exception(raised.value))  # by Python: one frame of ours, no chain of errors
+    assert printed.count("quack_tutorial/") == 1 and "Traceback" not in printed[10:]
+
+
+def test_what_is_spelt_well_and_not_simulated_still_asks_for_a_gpu(monkeypatch):
+    monkeypatch.setattr("quack_tutorial.simulator.context._in_notebook", lambda: True)
+    x = np.zeros(32, np.float32)
+    for value, asks in (("cute.arch.no_such_thing()", True), ("cute.arch.shuffle_sync_bfy(mX[tidx])", False)):
+        with pytest.raises(NotSimulated) as raised:
+            qt.launch(double(value), x, x.copy())
+        assert ("run this cell on a GPU" in str(raised.value)) is asks
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((3,), "launch(double): no argument is a torch tensor or a numpy array"),
+        ((np.zeros(32, np.float32),), "double() missing 1 required positional argument: 'mO'"),
+    ],
+)
+def test_wrong_arguments_are_told_with_the_cells_line(arguments, said):
+    with pytest.raises(TypeError, match=re.escape(said)) as raised:
+        names = cell(
+            "import quack_tutorial as qt\n\ndef call(function, arguments):\n    qt.launch(function, *arguments)", 4
+        )
+        names["call"](double(), arguments)
+    assert told(raised.value) == [said, "    cell 4:4:  qt.launch(function, *arguments)"]
+
+
+def test_without_torch_the_import_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    for source in ("import torch", "from torch import nn", "from quack_tutorial.ops import softmax"):
+        monkeypatch.delitem(sys.modules, "quack_tutorial.ops.softmax", raising=False)
+        monkeypatch.delitem(sys.modules, "quack_tutorial.ops", raising=False)
+        with pytest.raises(ModuleNotFoundError) as raised:
+            cell(source)
+        assert raised.value.name == "torch"
+        assert told(raised.value) == [
+            f"torch is not installed in this environment ({sys.prefix}): pip install 'torch>=2.11'",
+            f"    cell 3:1:  {source}",
+        ]
+
+
+def test_a_missing_module_of_somebody_elses_keeps_its_frames(monkeypatch, tmp_path):
+    (tmp_path / "theirs.py").write_text("import no_such_module\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(ModuleNotFoundError) as raised:
+        cell("import theirs")
+    assert not hasattr(raised.value, "_render_traceback_")
+    with pytest.raises(ModuleNotFoundError) as raised:
+        cell("import no_such_module")
+    assert told(raised.value) == ["No module named 'no_such_module'", "    cell 3:1:  import no_such_module"]
+
+
+def test_where_the_dsl_is_needed_and_missing_the_sentence_stands_alone(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cutlass", None)
+    spec = compiler.TensorSpec("float32", (32,), (1,))
+    with pytest.raises(RuntimeError, match="CuTe DSL is not installed .*: pip install nvidia-cutlass-dsl==") as raised:
+        compiler.ptx(double(), spec, spec)
+    assert type(raised.value) is RuntimeError and len(told(raised.value)) == 1
+    with pytest.raises(RuntimeError) as raised:  # called by itself, without launch
+        double()(None, None)
+    assert told(raised.value)[0].startswith("double is a @cute.jit function and the CuTe DSL is not installed here")
+
+
+def test_the_real_compiler_is_told_with_the_kernels_line_too(tmp_path, monkeypatch):
+    pytest.importorskip("cutlass", reason="CuTe DSL is not installed")
+    spec = compiler.TensorSpec("float32", (32,), (1,))
+    for number, (value, said) in enumerate(
+        (
+            ("2 * mXX[tidx]", "name 'mXX' is not defined; did you mean mX?"),
+            (
+                "cute.arch.shuffle_sync_bfy(mX[tidx], 1)",
+                "module 'cutlass.cute.arch' has no attribute 'shuffle_sync_bfy'; did you mean shuffle_sync_bfly?",
+            ),
+        )
+    ):
+        file = tmp_path / f"kernel_{number}.py"
+        file.write_text(KERNEL.format(value=value, threads=32))
+        names = {"__name__": file.stem}
+        exec(compile(file.read_text(), str(file), "exec"), names)
+        with pytest.raises(Exception) as raised:
+            compiler.ptx(names["double"], spec, spec)
+        where = f"{file.name}:7"
+        assert told(raised.value) == [f"{where}: {said}", f"    {where}:  mO[tidx] = {value}"]
+
+
+def test_a_folder_that_cannot_be_written_gives_a_sentence_and_not_a_wrong_ptx(tmp_path, monkeypatch):
+    pytest.importorskip("cutlass", reason="CuTe DSL is not installed")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv(compiler.DUMP_FOLDER, raising=False)
+    monkeypatch.setattr(compiler.os, "access", lambda folder, mode: folder != str(tmp_path))  # root may write anywhere
+    file = tmp_path / "kernel.py"
+    file.write_text(KERNEL.format(value="2 * mX[tidx]", threads=32))
+    names = {"__name__": file.stem}
+    exec(compile(file.read_text(), str(file), "exec"), names)
+    spec = compiler.TensorSpec("float32", (32,), (1,))
+    with pytest.raises(PermissionError, match=re.escape(f"the folder {tmp_path} cannot be written")):
+        compiler.ptx(names["double"], spec, spec)
+
+
+NOTEBOOK = """
+from IPython.core.interactiveshell import InteractiveShell
+shell = InteractiveShell.instance(colors="nocolor")
+for cell in {cells!r}:
+    shell.run_cell(cell, store_history=True)
+"""
+
+
+def test_ipython_shows_the_sentence_alone():
+    pytest.importorskip("IPython", reason="IPython is not installed")
+    answered = "from quack_tutorial.simulator.loading import answer_imports\nanswer_imports(globals(), always=True)"
+    call = "import numpy as np, quack_tutorial as qt\nx = np.zeros(32, np.float32)\nqt.launch(double, x, x.copy())"
+    cells = [answered, KERNEL.format(value="2 * mXX[tidx]", threads=32), call]
+    script = NOTEBOOK.format(cells=cells)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [
+        "cell 2:7: name 'mXX' is not defined; did you mean mX?",
+        "    cell 2:7:  mO[tidx] = 2 * mXX[tidx]",
+    ]
+
+
+def test_a_script_on_the_simulator_ends_with_the_sentence_alone(tmp_path):
+    script = tmp_path / "script.py"
+    call = "import numpy as np, quack_tutorial as qt\nx = np.zeros(32, np.float32)\nqt.launch(double, x, x.copy())"
+    script.write_text(KERNEL.format(value="2 * mX[tidx]", threads=64) + call)
+    done = subprocess.run(
+        [sys.executable, "-m", "quack_tutorial.simulator", str(script)], capture_output=True, text=True
+    )
+    assert done.returncode == 1 and done.stdout == ""
+    assert done.stderr.splitlines()[-1] == "    script.py:7:  mO[tidx] = 2 * mX[tidx]"
+    assert done.stderr.startswith("script.py:7: Out of bounds") and len(done.stderr.splitlines()) == 2
+
+
+def test_pythons_import_is_left_as_it_is():
+    assert builtins.__import__ is not loading.answering_import
