@@ -5,26 +5,21 @@ from __future__ import annotations
 import contextlib
 import inspect
 import io
-import re
 import textwrap
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from quack_tutorial.simulator import control, gaps, host
+from quack_tutorial.simulator import blame, control, gaps, host
 from quack_tutorial.simulator.arguments import AddressSpace, as_array, global_tensor, is_tensor
 from quack_tutorial.simulator.context import (
-    MARK,
-    PACKAGE,
     STATE,
     NotSimulated,
     SimulationError,
     fail,
-    line_of,
-    not_simulated,
 )
 from quack_tutorial.simulator.scheduler import KernelCall, RunState
-from quack_tutorial.simulator.twins import Mapper, cross, original
+from quack_tutorial.simulator.twins import Mapper, cross
 from quack_tutorial.trace import Finding, Op, Space, Trace, TraceRecorder
 
 # After these the log breaks off in the middle, and what it then seems to say of races follows from them.
@@ -134,8 +129,8 @@ def simulate(
         findings.append(error.finding)
     except NotSimulated as error:
         raise _with_all_gaps(error, function) from None
-    except (ValueError, LookupError, AttributeError, TypeError, NameError, ArithmeticError) as error:
-        located = _located(error)
+    except Exception as error:
+        located = blame.of_run(error)
         if located is None:
             raise
         if isinstance(located, NotSimulated):
@@ -391,53 +386,3 @@ def _parameters(function):
 
 def _text(annotation) -> str:
     return annotation if isinstance(annotation, str) else getattr(annotation, "__name__", None) or str(annotation)
-
-
-# Objects of the simulator's, in what Python says of an operation that they do not have.
-OURS = re.compile(
-    r"'(Pointer|Tensor|CoordinateTensor|Layout|TiledCopy|ThrCopy|CopyAtom|SmemAllocator|Placed|Range|Struct)'"
-)
-# What a number is asked for that is one already, and what to write.
-ALREADY = {"item": "it is a number already", "numpy": "it is a number already", "astype": "write .to(cutlass.Float32)"}
-
-
-def _located(error) -> Exception | None:
-    """An error that Python raised in the reader's own kernel code, with its line; None if it is not in a kernel.
-
-    What the simulator's own code or objects are the cause of is never a finding: it becomes `NotSimulated`.
-    """
-    traceback, frame, reader, last = error.__traceback__, None, None, None
-    while traceback is not None:
-        if MARK in traceback.tb_frame.f_globals:
-            frame = traceback
-            if not traceback.tb_frame.f_code.co_filename.startswith(PACKAGE):
-                reader = traceback
-        last, traceback = traceback, traceback.tb_next
-    if frame is None:
-        return None
-    inner = _line_at(frame)
-    # What goes wrong inside a function of this package is said at the line that called it.
-    line = inner if reader is None or reader is frame else _line_at(reader)
-    message = str(error) or type(error).__name__
-    asked = type(getattr(error, "obj", None))
-    if isinstance(error, AttributeError) and asked.__module__.startswith("quack_tutorial."):
-        mine = original(error.obj)
-        if mine is not error.obj and not hasattr(mine, error.name):
-            message = f"{type(mine).__name__} has no .{error.name}: is it spelt so, and set in __init__ or defined in the class?"
-        elif error.name not in ALREADY:
-            return not_simulated(f".{error.name} of a {asked.__name__}", line)
-        else:
-            message = f".{error.name} is numpy's and torch's; of a value in a kernel, {ALREADY[error.name]}"
-    elif isinstance(error, TypeError) and OURS.search(message):
-        return not_simulated(message, line)
-    else:
-        layouts = last.tb_frame.f_globals.get("__name__", "").rpartition(".")[2].startswith("layout")
-        if not (last is frame or (layouts and isinstance(error, ValueError))):
-            return not_simulated(f"what this line asks for: {type(error).__name__}: {message}", line)
-    within = "" if line is inner else f" (in {inner.function}, {inner.where})"
-    return SimulationError(Finding("language", f"{line.where}: {message}{within}", tuple(dict.fromkeys((line, inner)))))
-
-
-def _line_at(traceback):
-    code = traceback.tb_frame.f_code
-    return line_of(code.co_filename, traceback.tb_lineno, code.co_name)

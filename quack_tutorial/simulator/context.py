@@ -16,6 +16,7 @@ import numpy as np
 
 from quack_tutorial.trace import Finding, Line
 
+HERE = __name__.rpartition(".")[0]
 PACKAGE = str(Path(__file__).resolve().parents[1]) + os.sep
 MARK = "_rt"  # the global by which a rewritten function's frame is known
 KIND = "_kind_"  # the global that says how it is decorated: "kernel", "jit" or ""
@@ -109,6 +110,11 @@ def group() -> Group:
     if STATE.group is None:
         raise fail("language", "this call belongs inside a @cute.kernel function")
     return STATE.group
+
+
+def executing() -> Group:
+    """The executing group; of a host function, which may touch tensors too, its one thread."""
+    return STATE.group or STATE.run.host_thread
 
 
 def kernel_frame():

@@ -18,7 +18,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from .context import STATE, fail, group, not_simulated
+from .context import STATE, executing, fail, not_simulated
 from .layout import crd2idx, flatten_to_tuple, has_none, make_layout, offsets, product, slice_and_offset
 
 
@@ -381,7 +381,7 @@ class TensorSSA(_Arithmetic):
     def _check(self, index, coord) -> None:
         bad = (np.asarray(index) < 0) | (np.asarray(index) >= self.a.shape[-1])
         if bad.ndim == 2:  # one index a lane: lanes that are switched off read nothing
-            off = group().lanes_off()
+            off = executing().lanes_off()
             bad = bad if off is None else bad & off
         if bad.any():
             worst = coord if bad.ndim != 2 else int(np.broadcast_to(index, bad.shape)[bad][0])

@@ -11,6 +11,7 @@ Not covered: time. Blocks run one cluster after another, which is one legal orde
 
 from __future__ import annotations
 
+import functools
 import random
 from dataclasses import dataclass, field
 
@@ -68,6 +69,11 @@ class RunState:
     )
     poisoned: object = None  # the Line of the only fragment that holds other poison than with the fill before
     writes: int = 0  # stores so far: a loop that makes none and changes no variable waits for someone else's
+
+    @functools.cached_property
+    def host_thread(self) -> Group:
+        one = np.zeros(1, np.int64)
+        return Group(LaunchState((1, 1, 1), (1, 1, 1), (1, 1, 1), 1, 1), one, one, None, -1, one)
 
     def poison(self, dtype, changed=True):
         """What uninitialised registers and shared memory hold: NaN, or a large odd integer."""

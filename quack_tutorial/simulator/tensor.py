@@ -19,7 +19,7 @@ from quack_tutorial.trace import Space
 
 from . import layout as la
 from . import layout_algebra as algebra
-from .context import STATE, SimulationError, fail, group, not_simulated
+from .context import STATE, SimulationError, executing, fail, not_simulated
 from .layout import Layout
 from .memory import SPACE_NAMES, Place, Pointer, Registers, check_register_view, make_registers, read, write
 from .numeric import Boolean, DType, Int32, Int64, TensorSSA, Value, convert, scalar, type_of
@@ -271,7 +271,7 @@ class Tensor:
         """An offset that is computed in 32 bits must fit: CuTe DSL 4.8.1 does so unless a coordinate or a stride has 64."""
         if not isinstance(offset, np.ndarray) or not reaches_far(self.layout) or _is_wide(coord):
             return
-        g = group()
+        g = executing()
         far = (np.abs(offset) > INT32_MOST) & g.active()
         if far.any():
             b, t = (int(i[0]) for i in np.nonzero(far))
@@ -301,8 +301,6 @@ class Tensor:
 
     def load(self, **_) -> TensorSSA:
         """All elements as a register vector; global and shared memory are read as wide as alignment allows."""
-        if STATE.group is None:
-            raise not_simulated(".load() of a tensor in a host function")
         self._reachable()
         offsets = element_offsets(self.layout)
         width = 1 if isinstance(self.pointer.memory, Registers) else access_width(self)
