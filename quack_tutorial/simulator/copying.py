@@ -17,7 +17,7 @@ from . import layout as la
 from . import layout_algebra as algebra
 from .asynchronous import issue_cp_async
 from .cluster import bulk_copy
-from .context import fail, not_simulated
+from .context import STATE, fail, not_simulated
 from .control import constant_number
 from .layout import Layout
 from .memory import Registers, read, write
@@ -233,8 +233,23 @@ def copy(atom, src, dst, *, pred=None, mbar_ptr=None, **_) -> None:
                 )
     if op.is_async:
         issue_cp_async(src, dst, values, keep)
+    else:
+        _move(src, dst, values, keep)
+    for side in (src, dst):  # after what the access itself says, which knows the address
+        _require_alignment(side, atom.bits)
+
+
+def _require_alignment(side: Tensor, bits: int) -> None:
+    """The compiler refuses a copy wider than the alignment that it knows of, whatever the address will be."""
+    pointer = side.pointer
+    if isinstance(pointer.memory, Registers) or STATE.run.assumes or pointer.alignment % (bits // 8) == 0:
         return
-    _move(src, dst, values, keep)
+    raise fail(
+        "language",
+        f"the DSL refuses a {bits}-bit copy here: it needs an address known to be a multiple of {bits // 8} bytes, and of this one "
+        f"in {pointer.memory.name} a multiple of {pointer.alignment} is known. Take a narrower copy or cute.autovec_copy, or give "
+        "the compiler what is true of the tensor (a static stride, divisibility=, assumed_align=) or the offset (cute.assume).",
+    )
 
 
 def _move(src: Tensor, dst: Tensor, width: int, keep) -> None:

@@ -691,8 +691,8 @@ def _advice(where: tuple, thread: int, name: str, known: bool) -> str:
     if min(where) < FAR_BELOW:
         meant = min(where) + 2**32
         return (
-            f"An Int32 cannot hold {meant:,}, which wraps to {min(where):,}: the index has overflowed. Compute it in Int64, or from "
-            "smaller numbers."
+            f"An Int32 cannot hold {meant:,}, which wraps to {min(where):,}: the index has overflowed. Compute it in Int64, or "
+            "from smaller numbers."
         )
     if min(where) < 0:
         return "Indices do not count from the end."

@@ -452,6 +452,8 @@ def as_numeric(x):
 
 
 def assume(x, *_, **__):
+    if STATE.run is not None:
+        STATE.run.assumes = True
     return x
 
 

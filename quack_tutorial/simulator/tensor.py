@@ -345,7 +345,7 @@ def _is_wide(coord) -> bool:
 
 
 def _dropped(coord, layout: Layout) -> Layout:
-    """The modes of `layout` that `coord` fixes with a dynamic number: their strides say what the offset divides by."""
+    """What `coord` fixes, as a layout whose strides say what the offset divides by: of a constant, the offset that it makes."""
     shapes, strides = [], []
 
     def walk(c, shape, stride):
@@ -354,6 +354,10 @@ def _dropped(coord, layout: Layout) -> Layout:
         if isinstance(c, tuple) and isinstance(shape, tuple):
             for part in zip(c, shape, stride):
                 walk(*part)
+        elif type(c) is int and type(stride) is int:
+            if c:
+                shapes.append(2)  # any but 1
+                strides.append(c * stride)
         else:
             shapes.append(shape)
             strides.append(stride)
@@ -596,7 +600,7 @@ def domain_offset(coord, tensor, **_):
         return CoordinateTensor(tensor.at(at), tensor.layout)
     offset = la.crd2idx(at, tensor.layout.shape, tensor.layout.stride)
     coords = None if tensor.coords is None else CoordinateTensor(tensor.coords.at(at), tensor.coords.layout)
-    return tensor.moved(offset, tensor.layout, tensor.layout, coords)
+    return tensor.moved(offset, tensor.layout, _dropped(_zeros_for_none(coord), tensor.layout), coords)
 
 
 def _zeros_for_none(coord):
