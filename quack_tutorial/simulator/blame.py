@@ -38,8 +38,8 @@ INSTEAD = {
     bool: "x != 0",
     round: "cute.math.floor(x + 0.5)",
 }
-# What stands for the reader's functions and classes: in which attribute it has them, and what Python calls them. (A Twin's class has
-# the name of the reader's.)
+# What stands for the reader's functions and classes: in which attribute it has them, and what Python calls them. (A Twin's class
+# has the name of the reader's.)
 STANDS_FOR = {
     SimFunction: ("original", "function"),
     Nested: ("generator_function", "function"),

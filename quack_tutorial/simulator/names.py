@@ -573,7 +573,6 @@ ARCH = Namespace(
         **{name: getattr(cluster, name) for name in _CLUSTER},
         "inline_ptx": ptx.inline_ptx,
         "elect_one": elect_one,
-        "griddepcontrol_launch_dependents": ignore,
     },
 )
 ARCH.__dict__["nvvm_wrappers"] = ARCH  # the module that has them
