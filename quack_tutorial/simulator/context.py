@@ -193,6 +193,24 @@ def fail(kind: str, message: str, *, lines: tuple = (), **facts) -> SimulationEr
     return SimulationError(Finding(kind, text, tuple(lines), **facts))
 
 
+WELL_KNOWN = {
+    "Value",
+    "TensorSSA",
+    "Tensor",
+    "CoordinateTensor",
+    "Layout",
+    "Pointer",
+}  # known is where the DSL takes them
+
+
+def wrong_kind(message: str, x) -> Exception:
+    """A refusal of an object that the DSL does not take there; of one of the simulator's of which that is not known, its own."""
+    kind = type(x)
+    if kind.__module__.startswith(HERE) and kind.__name__ not in WELL_KNOWN:
+        return not_simulated(message)
+    return fail("language", message)
+
+
 ON_A_GPU = "; run this cell on a GPU"
 
 

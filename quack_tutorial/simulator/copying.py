@@ -17,7 +17,7 @@ from . import layout as la
 from . import layout_algebra as algebra
 from .asynchronous import issue_cp_async
 from .cluster import bulk_copy
-from .context import STATE, fail, not_simulated
+from .context import STATE, fail, not_simulated, wrong_kind
 from .control import constant_number
 from .layout import Layout
 from .memory import Registers, read, write
@@ -179,7 +179,7 @@ def _thread_layout(layout: Layout, layout_tv: Layout, tiler: tuple, values: int)
 
 def _partition(tiled: TiledCopy, thread, tensor):
     if not isinstance(tensor, (Tensor, CoordinateTensor)):
-        raise fail("language", f"partition_S/partition_D take a tensor, got {type(tensor).__name__}")
+        raise wrong_kind(f"partition_S/partition_D take a tensor, got {type(tensor).__name__}", tensor)
     whole = tensor.relaid(lambda layout: _thread_layout(layout, tiled.layout_tv, tiled.tiler_mn, tiled.atom.values))
     return whole[(thread, *[None] * (la.rank(whole.layout) - 1))]
 
@@ -266,7 +266,7 @@ def _space(space) -> str:
 def _check_pair(src, dst, what: str) -> int:
     for side in (src, dst):
         if not isinstance(side, Tensor):
-            raise fail("language", f"{what} takes tensors, got {type(side).__name__}")
+            raise wrong_kind(f"{what} takes tensors, got {type(side).__name__}", side)
     count = la.size(src.layout)
     if count != la.size(dst.layout):
         raise fail("language", f"{what}: source {src.shape} and destination {dst.shape} differ in size")
@@ -278,7 +278,7 @@ def _predicate(pred, src: Tensor, values: int, instructions: int) -> np.ndarray:
     if isinstance(pred, Value):
         return np.repeat(pred.a[..., None] != 0, instructions, axis=2)
     if not isinstance(pred, Tensor):
-        raise fail("language", f"pred must be a tensor of booleans, got {type(pred).__name__}")
+        raise wrong_kind(f"pred must be a tensor of booleans, got {type(pred).__name__}", pred)
     offsets = element_offsets(pred.layout)
     if len(offsets) == instructions * values and values > 1:
         raise fail(

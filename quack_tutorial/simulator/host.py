@@ -92,6 +92,8 @@ class _Compile:
     def __call__(self, function, *args, options=None, **kwargs):
         return Compiled(function, args, kwargs)
 
+    __iter__ = None  # Python would count up for ever
+
     def __getitem__(self, options):
         return self
 

@@ -120,6 +120,8 @@ class Annotation:
     def __init__(self, name: str, check=None):
         self._name, self._check = name, check
 
+    __iter__ = None  # Python would count up for ever
+
     def __getitem__(self, _):
         return self
 

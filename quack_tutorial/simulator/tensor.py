@@ -19,7 +19,7 @@ from quack_tutorial.trace import Space
 
 from . import layout as la
 from . import layout_algebra as algebra
-from .context import STATE, SimulationError, executing, fail, not_simulated
+from .context import STATE, SimulationError, executing, fail, not_simulated, wrong_kind
 from .layout import Layout
 from .memory import SPACE_NAMES, Place, Pointer, Registers, check_register_view, make_registers, read, write
 from .numeric import Boolean, DType, Int32, Int64, TensorSSA, Value, convert, scalar, type_of
@@ -258,7 +258,7 @@ class Tensor:
             return
         source = type_of(value)
         if source is None:
-            raise fail("language", f"cannot store a {type(value).__name__} in a {self.dtype} tensor")
+            raise wrong_kind(f"cannot store a {type(value).__name__} in a {self.dtype} tensor", value)
         if not _holds(self.dtype, source):
             raise fail(
                 "language",
@@ -310,7 +310,7 @@ class Tensor:
         """Write a register vector of the same size; its type may be narrower than the tensor's."""
         self._reachable()
         if not isinstance(value, TensorSSA):
-            raise fail("language", f"store takes a TensorSSA, got {type(value).__name__}; use fill for one number")
+            raise wrong_kind(f"store takes a TensorSSA, got {type(value).__name__}; use fill for one number", value)
         if not _holds(self.dtype, value.dtype):
             raise fail(
                 "language",
@@ -417,6 +417,8 @@ class CoordinateTensor:
     def at(self, at) -> tuple:
         """The element at a coordinate: one int or array per dimension."""
         return _add_coordinates(self.base, la.crd2idx(at, self.layout.shape, self.layout.stride))
+
+    __iter__ = None  # Python would count up for ever
 
     def __getitem__(self, coord):
         return self.sliced(plain(coord)) if has_none(coord) else _coordinate_values(self.at(plain(coord)))
@@ -562,7 +564,7 @@ def as_layout(x) -> Layout:
         return x
     if isinstance(x, (int, tuple, Value)):
         return la.make_layout(hidden(x))
-    raise fail("language", f"a layout or a shape is needed, got {type(x).__name__}")
+    raise wrong_kind(f"a layout or a shape is needed, got {type(x).__name__}", x)
 
 
 def local_tile(tensor, tiler, coord, proj=None, **_):
