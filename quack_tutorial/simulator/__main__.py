@@ -28,7 +28,7 @@ def main(argv) -> None:
     sys.path[0] = str(script.resolve().parent)
     answer_folder(sys.path[0])
     answered = {}
-    answer_imports(answered)
+    answer_imports(answered, torch=True)
     runpy.run_path(str(script), init_globals=answered, run_name="__main__")
 
 

@@ -710,6 +710,19 @@ CUTLASS = Namespace(
     },
 )
 CUTE.__dict__["typing"] = CUTE
+
+
+class Stream:
+    """A CUDA stream: launches run one after another, whichever it is."""
+
+    def __init__(self, *_):
+        pass
+
+
+CUDA = Namespace(
+    "cuda",
+    {"bindings": Namespace("cuda.bindings", {"driver": Namespace("cuda.bindings.driver", {"CUstream": Stream})})},
+)
 BUILTINS = {
     "range": DynamicRange,
     "print": print_once,
@@ -729,7 +742,7 @@ PLAIN_BUILTINS = {
 
 def by_path(path: str):
     """The namespace of a module: 'cutlass.cute.nvgpu' and so on."""
-    found = CUTLASS
+    found = CUDA if path.partition(".")[0] == "cuda" else CUTLASS
     for part in path.split(".")[1:]:
         found = getattr(found, part)
     return found

@@ -1,5 +1,7 @@
 """Whose an error is: a reader's mistake is a finding in Python's words, what the simulator lacks is refused by its name."""
 
+import collections
+import random
 import subprocess
 import sys
 
@@ -12,6 +14,7 @@ from quack_tutorial.simulator.loading import answer_package
 
 answer_package("tests.simulator.dsl")
 
+from tests.simulator import uses  # noqa: E402
 from tests.simulator.dsl import blamed as k  # noqa: E402
 
 X = np.arange(32, dtype=np.float32)
@@ -155,3 +158,54 @@ def test_a_script_that_compiles_where_there_is_no_dsl_is_told_how_to_run(tmp_pat
         ran.returncode == 1 and "nothing is a @cute.jit function and the CuTe DSL is not installed here" in ran.stderr
     )
     assert "quack-tutorial simulate FILE.py" in ran.stderr and "IndexError" not in ran.stderr
+
+
+def loaded(cases, folder):
+    from quack_tutorial.script import load
+
+    file = folder / f"uses_{len(cases)}.py"
+    file.write_text(uses.source(cases))
+    return load(file)
+
+
+EVERY = [(held, use) for held in uses.OBJECTS for use in (*uses.USES, *uses.STATEMENTS)]
+
+
+def test_whatever_a_kernel_does_with_an_object_the_verdict_is_a_run_or_a_refusal(tmp_path, capsys):
+    """A sample of all objects and uses: never Python's own error, never no end."""
+    cases = random.Random(0).sample(EVERY, 300)
+    module, verdicts = loaded(cases, tmp_path), collections.Counter()
+    for i, (held, use) in enumerate(cases):
+        try:
+            run = simulate(getattr(module, f"c{i}"), X.copy(), max_steps=1000)
+            verdicts[run.ok] += 1
+        except NotSimulated as error:
+            assert f"uses_{len(cases)}.py:" in str(error), (held, use)
+            verdicts["not simulated"] += 1
+    assert verdicts[True] > 30 and verdicts[False] > 30 and verdicts["not simulated"] > 90
+
+
+def test_what_is_called_a_mistake_the_compiler_refuses_too(tmp_path):
+    """Of the same sample: where the compiler takes a kernel, the simulator does not say that the language refuses it."""
+    cute = pytest.importorskip("cutlass.cute", reason="the CuTe DSL is not installed")
+    torch = pytest.importorskip("torch")
+    import importlib.util
+
+    from cutlass.cute.runtime import from_dlpack
+
+    cases = random.Random(0).sample(EVERY, 60)
+    module = loaded(cases, tmp_path)
+    spec = importlib.util.spec_from_file_location("uses_of_the_compiler", tmp_path / f"uses_{len(cases)}.py")
+    real = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(real)
+    for i, case in enumerate(cases):
+        try:
+            findings = simulate(getattr(module, f"c{i}"), X.copy(), max_steps=1000).findings
+        except NotSimulated:
+            continue
+        if any(finding.kind == "language" for finding in findings):
+            try:
+                cute.compile(getattr(real, f"c{i}"), from_dlpack(torch.zeros(32), assumed_align=16))
+            except BaseException:  # some of what it raises is no Exception
+                continue
+            pytest.fail(f"{case}: the compiler takes it, and the simulator says {findings[0]}")
