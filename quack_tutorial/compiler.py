@@ -462,9 +462,9 @@ def _compiled_by_the_dsl(compiles, host_fn, call):
     try:
         return compiles(host_fn, *call)
     except Exception as error:
-        from quack_tutorial.simulation import of_a_kernels_line
+        from quack_tutorial.simulation import blame
 
-        told = of_a_kernels_line(error)
+        told = blame.of_the_compiler(error)
         if told is None:
             raise
         raise told from None

@@ -5,8 +5,10 @@
         simulate(Softmax(4096), x, out)              # a race, a deadlock, a wrong access: the test fails, and says where
         np.testing.assert_allclose(out, expected)
 
-It takes what `quack_tutorial.simulate` takes and returns the same `Run`, for assertions about its trace. No GPU is needed, nor
-CuTe DSL: where it is not installed, `import cutlass` is answered in the modules that the tests import (not in the test files).
+It takes what `quack_tutorial.simulate` takes and returns the same `Run`, for assertions about its trace; with against=function it
+compares the tensors that the kernel changed, as `quack-tutorial simulate --against` does. A failed test's text begins with the
+verdict: finding, wrong or not simulated. No GPU is needed, nor CuTe DSL or torch: where they are not installed, `import cutlass`
+and `import torch` are answered in the modules that the tests import (not in the test files).
 """
 
 import pytest
@@ -21,12 +23,18 @@ def pytest_configure(config):
 @pytest.fixture
 def simulate():
     """`quack_tutorial.simulate`; a finding fails the test."""
+    from quack_tutorial.script import Outcome, checked_against
     from quack_tutorial.simulation import simulate as run
+    from quack_tutorial.simulator import NotSimulated
 
-    def simulate(function, *args, **kwargs):
-        result = run(function, *args, **kwargs)
-        if not result.ok:
-            pytest.fail(str(result), pytrace=False)
+    def simulate(function, *args, against=None, **kwargs):
+        try:
+            result, wrong = checked_against(run, against, function, args, kwargs)
+        except NotSimulated as error:
+            pytest.fail(str(error), pytrace=False)
+        outcome = Outcome((result,), wrong=wrong)
+        if outcome.verdict != "clean":
+            pytest.fail("\n".join([str(outcome), str(result)]), pytrace=False)
         return result
 
     return simulate

@@ -10,11 +10,17 @@ An argument is a number, `true`, `false`, `none`, or a tensor `TYPE:SHAPE[:VALUE
 TYPE is f32, bf16, f16, f64, i32, i64, i16, i8, u8, u32 or bool, also in the long form (float32, ...). VALUES is `random` (standard
 normal, or integers from 0 to 99; what is taken if nothing is said), `arange`, `nan` or a number.
 
-The file's `import cutlass` is answered by the simulator, whether CuTe DSL is installed or not. Not covered: CUDA tensors.
+The file's `import cutlass` is answered by the simulator, whether CuTe DSL is installed or not; where torch is not installed, its
+`import torch` by the part of torch that the simulator has. A tensor that is asked for on a GPU is made in the CPU's memory.
+
+With `against`, FILE.py:function, the tensors that the run has changed are compared with what that function gives: it gets those of
+its parameters that it names, as they were before, in float64 (as torch's if its file imports torch), and returns what one or
+several of the changed tensors must hold, in their order, or by name in a dict.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import inspect
 import re
@@ -26,8 +32,10 @@ from pathlib import Path
 import numpy as np
 
 from quack_tutorial.simulation import simulate, watched
-from quack_tutorial.simulator import Array, NotSimulated
+from quack_tutorial.simulator import Array, NotSimulated, torch_answer
+from quack_tutorial.simulator.arguments import as_array
 from quack_tutorial.simulator.loading import answer_folder, answer_imports
+from quack_tutorial.simulator.numeric import BFloat16
 
 TYPES = {
     "f64": "float64",
@@ -51,6 +59,12 @@ class Unusable(ValueError):
     """Words that make no sense for this file: one sentence for who typed them."""
 
 
+# What is said first, and its exit status; of several the first.
+VERDICTS = {"finding": 1, "not simulated": 3, "failed": 5, "wrong": 4, "clean": 0}
+# How far from the reference a result may be: (relative, absolute), as torch.testing has it.
+TOLERANCES = {"float64": (1e-7, 1e-7), "float32": (1.3e-6, 1e-5), "float16": (1e-3, 1e-5), "bfloat16": (1.6e-2, 1e-5)}
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What running a file gave: its runs, what became of the tensors of the command line, and what ended it early."""
@@ -58,24 +72,52 @@ class Outcome:
     runs: tuple
     tensors: tuple = ()  # one sentence each
     ended: str = ""  # "" or why the file did not come to its end
+    wrong: tuple = ()  # one sentence for each tensor that is not what `against` gives
+    notes: tuple = ()  # what was taken otherwise than the file says
+
+    @property
+    def verdict(self) -> str:
+        """One of VERDICTS."""
+        if not all(run.ok for run in self.runs):
+            return "finding"
+        if self.ended:
+            return "not simulated" if self.ended.startswith("not simulated") else "failed"
+        return "wrong" if self.wrong else "clean"
+
+    @property
+    def status(self) -> int:
+        return VERDICTS[self.verdict]
+
+    def __str__(self) -> str:
+        """The verdict in one line."""
+        findings = [finding for run in self.runs for finding in run.findings]
+        first = next((f"{one.kind}{f', {one.lines[0].where}' if one.lines else ''}" for one in findings), "")
+        said = {
+            "finding": first + (f", and {len(findings) - 1} more" if len(findings) > 1 else ""),
+            "not simulated": self.ended.removeprefix("not simulated: "),
+            "failed": self.ended,
+            "wrong": "; ".join(self.wrong),
+            "clean": f"nothing wrong found in {len(self.runs)} run{'s' * (len(self.runs) != 1)}",
+        }
+        return f"{self.verdict}: {said[self.verdict]} (exit status {self.status})"
 
 
-def run_file(target: str, words=(), seed=0, **options) -> Outcome:
+def run_file(target: str, words=(), seed=0, against="", **options) -> Outcome:
     """Simulate what `target` names on the arguments in `words`; Unusable for what cannot be run.
 
     `options` are simulate's: schedule, values, blocks, dynamic.
     """
-    file, _, expression = target.partition(".py:")
-    file = Path(file if target.endswith(".py") else f"{file}.py")
-    if not file.is_file():
-        raise Unusable(f"there is no file {file}")
-    with watched(seed=seed, **options) as runs:
+    file, expression = _file_and_name(target)
+    if against and not expression:
+        raise Unusable("--against compares the tensors of one function: name it, as in FILE.py:function x=f32:8x256")
+    notes, wrong = [], ()
+    with watched(seed=seed, **options) as runs, gpu_as_cpu(notes):
         ended, tensors = "", ()
         try:
             if not expression:
                 _run_script(file, words)
             else:
-                tensors = _run_function(file, expression, words, seed)
+                tensors, wrong = _run_function(file, expression, words, seed, against)
         except NotSimulated as error:
             ended = str(error)
         except SystemExit as error:
@@ -86,7 +128,71 @@ def run_file(target: str, words=(), seed=0, **options) -> Outcome:
             ended = f"{_where(error, file)}{type(error).__name__}: {error}"
     if not runs and not ended:
         raise Unusable(_nothing_ran(file, expression))
-    return Outcome(tuple(runs), tensors, ended)
+    return Outcome(tuple(runs), tensors, ended, wrong, tuple(notes))
+
+
+def _file_and_name(target: str) -> tuple[Path, str]:
+    file, _, expression = target.partition(".py:")
+    file = Path(file if target.endswith(".py") else f"{file}.py")
+    if not file.is_file():
+        raise Unusable(f"there is no file {file}")
+    return file, expression
+
+
+@contextlib.contextmanager
+def gpu_as_cpu(notes: list):
+    """Inside, a tensor that torch, or what answers for it, is asked for on a GPU is the CPU's; `notes` is told of the first."""
+
+    def tell():
+        if not notes:
+            frame = sys._getframe(2)
+            while frame is not None and _is_no_reader_s(frame.f_code.co_filename):
+                frame = frame.f_back
+            place = f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}: " if frame is not None else ""
+            notes.append(f"{place}the device is taken as the CPU, since the simulator runs there and no GPU is used.")
+
+    torch_answer.CUDA.append(tell)
+    try:
+        with _torch_on_cpu(tell) if importlib.util.find_spec("torch") is not None else contextlib.nullcontext():
+            yield
+    finally:
+        torch_answer.CUDA.remove(tell)
+
+
+def _is_no_reader_s(file: str) -> bool:
+    return "site-packages" in file or file.startswith(str(Path(__file__).parent)) or file == contextlib.__file__
+
+
+@contextlib.contextmanager
+def _torch_on_cpu(tell):
+    import torch
+    from torch.overrides import TorchFunctionMode
+
+    def is_gpu(x):
+        return (isinstance(x, torch.device) and x.type == "cuda") or (
+            isinstance(x, str) and x.partition(":")[0] == "cuda"
+        )
+
+    class OnCpu(TorchFunctionMode):
+        def __torch_function__(self, function, types, args=(), kwargs=None):
+            kwargs = kwargs or {}
+            if function is torch.Tensor.cuda:
+                tell()
+                return args[0]
+            if any(map(is_gpu, (*args, *kwargs.values()))):
+                tell()
+                args = tuple("cpu" if is_gpu(x) else x for x in args)
+                kwargs = {name: "cpu" if is_gpu(x) else x for name, x in kwargs.items()}
+            return function(*args, **kwargs)
+
+    answers = torch_answer.as_of_a_gpu()
+    kept = {name: getattr(torch.cuda, name) for name in answers}
+    try:
+        vars(torch.cuda).update(answers)
+        with OnCpu():
+            yield
+    finally:
+        vars(torch.cuda).update(kept)
 
 
 def _where(error, file: Path) -> str:
@@ -105,7 +211,7 @@ def _entries(error):
 def _run_script(file: Path, words) -> None:
     """As `python FILE.py words` would, with the simulator's answer to `import cutlass`."""
     answered = {}
-    answer_imports(answered, always=True)
+    answer_imports(answered, always=True, torch=True)
     answer_folder(str(file.resolve().parent), always=True)
     before = sys.argv[:], sys.path[:]
     sys.argv[:] = [str(file), *words]
@@ -123,7 +229,7 @@ def load(file: Path):
     name = f"{file.stem}_simulated"  # not a name of the standard library's
     spec = importlib.util.spec_from_file_location(name, file)
     module = importlib.util.module_from_spec(spec)
-    answer_imports(module.__dict__, always=True)
+    answer_imports(module.__dict__, always=True, torch=True)
     sys.modules[name] = module  # dataclasses look there
     sys.path.insert(0, folder)
     try:
@@ -133,8 +239,10 @@ def load(file: Path):
     return module
 
 
-def _run_function(file: Path, expression: str, words, seed: int) -> tuple:
+def _run_function(file: Path, expression: str, words, seed: int, against: str) -> tuple:
+    """(a sentence on each tensor, a sentence on each that is not what `against` gives)."""
     module = load(file)
+    reference = _reference(against, file, module) if against else None
     try:
         function = eval(expression, vars(module))  # the reader's own file and words
     except NameError as error:
@@ -168,13 +276,116 @@ def _run_function(file: Path, expression: str, words, seed: int) -> tuple:
         raise Unusable(
             f"{expression}{signature} needs {', '.join(lacking)}: give each, as in {lacking[0]}=f32:8x256 or {lacking[0]}=3"
         )
-    before = {name: _bits(x).copy() for name, x in bound.arguments.items() if isinstance(x, (np.ndarray, Array))}
+    given = {name: _copy(x) for name, x in bound.arguments.items()}
+    before = {name: _bits(x) for name, x in given.items() if isinstance(x, (np.ndarray, Array))}
     if decorated:
         simulate(function, *bound.args, **bound.kwargs)
     else:
         bound.arguments.update({name: _for_host(x) for name, x in bound.arguments.items() if name in before})
         function(*bound.args, **bound.kwargs)
-    return tuple(_what_became(name, bound.arguments[name], old) for name, old in before.items())
+    became = tuple(_what_became(name, bound.arguments[name], old) for name, old in before.items())
+    if reference is None:
+        return became, ()
+    changed = {name: bound.arguments[name] for name, old in before.items() if _changed(bound.arguments[name], old)}
+    return became, compare(reference, given, changed)
+
+
+def _reference(against: str, file: Path, module):
+    """The function that FILE.py:function names."""
+    other, name = _file_and_name(against)
+    if not name:
+        raise Unusable(f"--against {against}: name a function of it, as in {other.name}:function")
+    held = module if other.resolve() == file.resolve() else load(other)
+    function = getattr(held, name, None)
+    if not callable(function):
+        raise Unusable(f"--against {against}: {other.name} has no function {name}")
+    return function
+
+
+def compare(reference, given: dict, changed: dict) -> tuple:
+    """A sentence for each of the `changed` tensors that is not what `reference` gives for the arguments `given`."""
+    signature = inspect.signature(reference)
+    named = reference.__name__
+    lacking = [p.name for p in signature.parameters.values() if p.default is p.empty and p.name not in given]
+    if lacking:
+        raise Unusable(
+            f"{named}{signature} needs {', '.join(lacking)}, which is no parameter of what it is compared with"
+        )
+    wide = {name: _wide(x, reference) for name, x in given.items() if name in signature.parameters}
+    wanted = reference(**wide)
+    if not isinstance(wanted, dict):
+        parts = wanted if isinstance(wanted, (tuple, list)) else (wanted,)
+        if len(parts) > len(changed):
+            raise Unusable(
+                f"{named} gives {len(parts)} tensors, and {len(changed)} were changed ({', '.join(changed) or 'none'}); let it "
+                "give a dict of them by name"
+            )
+        wanted = dict(zip(changed, parts))
+    unknown = [name for name in wanted if name not in given]
+    if unknown:
+        raise Unusable(f"{named} gives {', '.join(unknown)}, which is no parameter of what it is compared with")
+    held = given | changed
+    sentences = (_distance(name, held[name], np.asarray(x), named) for name, x in wanted.items())
+    return tuple(sentence for sentence in sentences if sentence)
+
+
+def checked_against(run, reference, function, args, kwargs) -> tuple:
+    """(what `run` gives, a sentence for each tensor that the function has changed to something else than `reference` gives)."""
+    if reference is None:
+        return run(function, *args, **kwargs), ()
+    names = [name for name in _signature(function, "the kernel").parameters if name not in kwargs]
+    tensors = {name: x for name, x in (*zip(names, args), *kwargs.items())}
+    given = {name: _as_numpy(x) for name, x in tensors.items()}
+    result = run(function, *args, **kwargs)
+    after = {name: _as_numpy(x) for name, x in tensors.items() if isinstance(given[name], (np.ndarray, Array))}
+    return result, compare(reference, given, {name: x for name, x in after.items() if _changed(x, _bits(given[name]))})
+
+
+def _as_numpy(x):
+    """A copy of a tensor, numpy's or torch's, as numpy has it; anything else is itself."""
+    if hasattr(x, "untyped_storage"):
+        bits, dtype = as_array(x)
+        return Array(bits.copy(), dtype) if dtype is BFloat16 else bits.copy()
+    return _copy(x)
+
+
+def _wide(x, reference):
+    """An argument as a reference function gets it."""
+    if not isinstance(x, (np.ndarray, Array)):
+        return x
+    values = x.numpy() if isinstance(x, Array) else x
+    values = values.astype(np.float64) if values.dtype.kind == "f" else values.copy()
+    torch = reference.__globals__.get("torch") if inspect.isfunction(reference) else None
+    return values if torch is None else torch.from_numpy(values)
+
+
+def _distance(name: str, x, wanted: np.ndarray, named: str) -> str:
+    """What to say of a tensor that is further from `wanted` than its type allows; "" where it is not."""
+    x = _as_numpy(x)
+    got = x.numpy() if isinstance(x, Array) else x
+    if got.shape != wanted.shape:
+        return f"{name} has the shape {got.shape}, and {named} gives {wanted.shape}"
+    relative, absolute = TOLERANCES.get("bfloat16" if isinstance(x, Array) else str(got.dtype), (0, 0))
+    off = ~np.isclose(got.astype(np.float64), wanted.astype(np.float64), relative, absolute, equal_nan=True)
+    if not off.any():
+        return ""
+    with np.errstate(invalid="ignore"):
+        error = np.where(off, np.abs(got.astype(np.float64) - wanted), 0)
+    at = np.unravel_index(int(np.argmax(np.where(np.isnan(error), np.inf, error))), got.shape)
+    place = f"{name}[{', '.join(map(str, at))}]"
+    return (
+        f"{int(off.sum()):,} of {off.size:,} elements of {name} are not those of {named}: {place} is {got[at]:.9g} where it gives "
+        f"{wanted[at]:.9g}"
+    )
+
+
+def _copy(x):
+    return Array(x.bits.copy(), x.dtype) if isinstance(x, Array) else x.copy() if isinstance(x, np.ndarray) else x
+
+
+def _changed(x, old: np.ndarray) -> bool:
+    bits = _bits(x)
+    return bool((bits.view(f"u{bits.itemsize}") != old.view(f"u{old.itemsize}")).any())
 
 
 def _signature(function, expression: str):

@@ -5,8 +5,18 @@
 | `FILE.py[:function] [ARGUMENT ...] [--html PAGE]`   | runs it (see `script`): findings, traffic, a page with pictures      |
 | `softmax --m 8 --n 4096 --dtype bf16`               | runs the package's and compares with float64 as well                 |
 
-Exit status: 0 when right and clean, 1 when not, 2 when the words make no sense or something is not simulated. The numbers of
-`--json` are the printed ones. It tells no times.
+The first line of a file's run is its verdict:
+
+| verdict         | exit status | what it says                                                                |
+|-----------------|-------------|-----------------------------------------------------------------------------|
+| `clean`         | 0           | nothing wrong was found, and with --against the results are the reference's |
+| `finding`       | 1           | a race, a deadlock, a wrong access, a mistake: said below it                 |
+| `not simulated` | 3           | the kernel uses something that the simulator lacks, and says what           |
+| `wrong`         | 4           | no finding, but other results than the reference's                          |
+| `failed`        | 5           | the file ended with an error of its own                                     |
+
+2 means that the command's words make no sense. Of softmax, 0 is right and clean, 1 is not. The numbers of `--json` are the printed
+ones. It tells no times.
 """
 
 from __future__ import annotations
@@ -35,9 +45,11 @@ a file of your own:
   quack-tutorial simulate kernel.py --html page.html
   quack-tutorial simulate kernel.py:softmax x=bf16:8x4096 out=bf16:8x4096:nan 4096
   quack-tutorial simulate 'kernel.py:Softmax(4096)' x=f32:8x4096 out=f32:8x4096:nan
+  quack-tutorial simulate kernel.py:softmax x=f32:8x64 out=f32:8x64:nan --against reference.py:softmax
 
 The first runs the file as a script and checks every launch in it. A tensor is TYPE:SHAPE, and VALUES after another colon:
-random (if left out), arange, nan or a number."""
+random (if left out), arange, nan or a number. The first line is the verdict: clean (exit status 0), finding (1), not simulated (3),
+wrong (4: other results than --against gives), failed (5: an error of the file's own); 2 is for words that make no sense."""
 
 
 def add_arguments(parser) -> None:
@@ -53,6 +65,12 @@ def add_arguments(parser) -> None:
         help="for a file: a number, or a tensor as x=f32:8x4096 or out=bf16:8:nan",
     )
     parser.add_argument("--html", metavar="PAGE", help="write findings, tables and pictures to an HTML page")
+    parser.add_argument(
+        "--against",
+        default="",
+        metavar="FILE:FUNCTION",
+        help="compare the changed tensors with what this function gives for the others, in float64",
+    )
     parser.add_argument(
         "--blocks", type=_at_least_one, metavar="K", help="simulate the first K blocks of each launch alone"
     )
@@ -96,14 +114,14 @@ def run(args) -> int:
     options = {"schedule": args.schedule, "blocks": args.blocks, "values": args.html is not None}
     options |= {"dynamic": True} if args.dynamic else {}
     try:
-        outcome = run_file(args.target, args.arguments, args.seed, **options)
+        outcome = run_file(args.target, args.arguments, args.seed, args.against, **options)
     except Unusable as error:
         print(f"simulate: {error}", file=sys.stderr)
         return 2
     if args.json:
         print(json.dumps(_as_dict(outcome), indent=2))
     else:
-        for sentence in (*map(_with_traffic, outcome.runs), *outcome.tensors):
+        for sentence in (str(outcome), *outcome.notes, *map(_with_traffic, outcome.runs), *outcome.tensors):
             print(sentence)
     if args.html:
         from quack_tutorial.figures import report
@@ -112,8 +130,7 @@ def run(args) -> int:
         Path(args.html).write_text(page, encoding="utf-8")
     if outcome.ended:
         print(f"simulate: {outcome.ended}", file=sys.stderr)
-        return 2 if outcome.ended.startswith("not simulated") else 1
-    return 0 if all(one.ok for one in outcome.runs) else 1
+    return outcome.status
 
 
 def _with_traffic(run) -> str:
@@ -138,13 +155,22 @@ def _as_dict(outcome) -> dict:
         }
         for run in outcome.runs
     ]
-    return {"runs": runs, "tensors": list(outcome.tensors), "ended": outcome.ended}
+    return {
+        "verdict": outcome.verdict,
+        "exit_status": outcome.status,
+        "said": str(outcome),
+        "runs": runs,
+        "tensors": list(outcome.tensors),
+        "wrong": list(outcome.wrong),
+        "notes": list(outcome.notes),
+        "ended": outcome.ended,
+    }
 
 
 def _run_softmax(args) -> int:
-    if args.arguments or args.html or args.blocks or args.dynamic:
+    if args.arguments or args.html or args.blocks or args.dynamic or args.against:
         print(
-            "simulate: ARGUMENT, --html, --blocks and --dynamic are for a file; softmax takes --m and --n",
+            "simulate: ARGUMENT, --html, --blocks, --dynamic and --against are for a file; softmax takes --m and --n",
             file=sys.stderr,
         )
         return 2

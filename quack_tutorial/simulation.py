@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import inspect
 import io
-import re
 import textwrap
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from quack_tutorial.simulator import control, gaps, host
+from quack_tutorial.simulator import blame, control, gaps, host
 from quack_tutorial.simulator.arguments import AddressSpace, as_array, global_tensor, is_tensor
 from quack_tutorial.simulator.context import (
-    MARK,
-    PACKAGE,
     STATE,
     NotSimulated,
     SimulationError,
     fail,
-    line_of,
-    not_simulated,
     without_frames,
 )
 from quack_tutorial.simulator.scheduler import KernelCall, RunState
-from quack_tutorial.simulator.twins import Mapper, cross, original
+from quack_tutorial.simulator.twins import Mapper, cross
 from quack_tutorial.trace import Finding, Op, Space, Trace, TraceRecorder
 
 # After these the log breaks off in the middle, and what it then seems to say of races follows from them.
@@ -136,8 +130,8 @@ def simulate(
         findings.append(error.finding)
     except NotSimulated as error:
         raise without_frames(_with_all_gaps(error, function)) from None
-    except (ValueError, LookupError, AttributeError, TypeError, NameError, ArithmeticError) as error:
-        located = _located(error)
+    except Exception as error:
+        located = blame.of_run(error)
         if located is None:
             raise
         if isinstance(located, NotSimulated):
@@ -394,90 +388,3 @@ def _parameters(function):
 
 def _text(annotation) -> str:
     return annotation if isinstance(annotation, str) else getattr(annotation, "__name__", None) or str(annotation)
-
-
-# Objects of the simulator's, in what Python says of an operation that they do not have.
-OURS = re.compile(
-    r"'(Pointer|Tensor|CoordinateTensor|Layout|TiledCopy|ThrCopy|CopyAtom|SmemAllocator|Placed|Range|Struct)'"
-)
-# What a number is asked for that is one already, and what to write.
-ALREADY = {"item": "it is a number already", "numpy": "it is a number already", "astype": "write .to(cutlass.Float32)"}
-
-
-def _located(error) -> Exception | None:
-    """An error that Python raised in the reader's own kernel code, with its line; None if it is not in a kernel.
-
-    What the simulator's own code or objects are the cause of is never a finding: it becomes `NotSimulated`.
-    """
-    traceback, frame, reader, last = error.__traceback__, None, None, None
-    while traceback is not None:
-        if MARK in traceback.tb_frame.f_globals:
-            frame = traceback
-            if not traceback.tb_frame.f_code.co_filename.startswith(PACKAGE):
-                reader = traceback
-        last, traceback = traceback, traceback.tb_next
-    if frame is None:
-        return None
-    inner = _line_at(frame)
-    # What goes wrong inside a function of this package is said at the line that called it.
-    line = inner if reader is None or reader is frame else _line_at(reader)
-    message = str(error) or type(error).__name__
-    if isinstance(error, NameError):
-        message += _near(error.name, frame.tb_frame)
-    asked = type(getattr(error, "obj", None))
-    if isinstance(error, AttributeError) and asked.__module__.startswith("quack_tutorial."):
-        mine = original(error.obj)
-        if mine is not error.obj and not hasattr(mine, error.name):
-            message = f"{type(mine).__name__} has no .{error.name}: is it spelt so, and set in __init__ or defined in the class?"
-        elif error.name not in ALREADY:
-            return not_simulated(f".{error.name} of a {asked.__name__}", line, _like(error.name, dir(error.obj), 0.8))
-        else:
-            message = f".{error.name} is numpy's and torch's; of a value in a kernel, {ALREADY[error.name]}"
-    elif isinstance(error, TypeError) and OURS.search(message):
-        return not_simulated(message, line)
-    else:
-        layouts = last.tb_frame.f_globals.get("__name__", "").rpartition(".")[2].startswith("layout")
-        if not (last is frame or (layouts and isinstance(error, ValueError))):
-            return not_simulated(f"what this line asks for: {type(error).__name__}: {message}", line)
-    within = "" if line is inner else f" (in {inner.function}, {inner.where})"
-    return SimulationError(Finding("language", f"{line.where}: {message}{within}", tuple(dict.fromkeys((line, inner)))))
-
-
-def of_a_kernels_line(error) -> Exception | None:
-    """An error of the real DSL's compiler whose cause Python raised in the kernel's own line, told with it; None for any other."""
-    cause = error
-    while cause.__cause__ is not None:
-        cause = cause.__cause__
-    traceback = cause.__traceback__
-    while traceback.tb_next is not None:
-        traceback = traceback.tb_next
-    if (
-        not isinstance(cause, (NameError, AttributeError, TypeError))
-        or "cutlass" in traceback.tb_frame.f_code.co_filename
-    ):
-        return None
-    line, said = _line_at(traceback), str(cause)
-    if isinstance(cause, NameError):
-        said += _near(cause.name, traceback.tb_frame)
-    elif isinstance(cause, AttributeError) and _like(cause.name, dir(cause.obj), 0.8):
-        said += f"; did you mean {_like(cause.name, dir(cause.obj), 0.8)}?"
-    error.said, error.line = f"{line.where}: {said}", line
-    error.add_note(f"{error.said}\n    {line.text}")  # what Python prints where no notebook shows it
-    return without_frames(error)
-
-
-def _near(name, frame) -> str:
-    """What is asked about a name that is not defined: whether one much like it is meant."""
-    near = _like(name or "", {**frame.f_globals, **frame.f_locals})
-    return f"; did you mean {near}?" if near else ""
-
-
-def _like(name, known, cutoff=0.6) -> str:
-    """The public name most like `name`, or nothing."""
-    public = [known for known in known if not known.startswith("_")]
-    return next(iter(difflib.get_close_matches(name, public, 1, cutoff)), "")
-
-
-def _line_at(traceback):
-    code = traceback.tb_frame.f_code
-    return line_of(code.co_filename, traceback.tb_lineno, code.co_name)

@@ -40,7 +40,7 @@ ROOMS = {
     "occupancy": (set(), {"torch", "cutlass"}),
     "ops": ({"kernels", "compiler", "simulation", "occupancy"}, {"torch"}),
     "parallel": ({"ops"}, {"torch"}),
-    "pytest_plugin": ({"simulation", "simulator"}, set()),
+    "pytest_plugin": ({"script", "simulation", "simulator"}, set()),
     "records": (set(), set()),
     "reference": (set(), set()),
     "script": ({"simulation", "simulator"}, set()),

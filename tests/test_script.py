@@ -178,6 +178,151 @@ def test_the_command_s_exit_status_json_and_page(file, tmp_path, capsys):
     assert main(["simulate", "nowhere.py"]) == 2 and "there is no file nowhere.py" in capsys.readouterr().err
 
 
+REFERENCE = """
+def thrice(x, factor):
+    return factor * x
+
+
+def by_name(x):
+    return {"out": 3 * x, "x": x}
+
+
+def other(x):
+    return 3 * x + (x == 7)
+
+
+def two(x):
+    return x, x
+
+
+def of_another_name(y):
+    return y
+"""
+WORDS = ["x=f32:100:arange", "out=f32:100:nan", "factor=3.0", "n=100"]
+
+
+@pytest.mark.parametrize("name", ["thrice", "by_name"])
+def test_results_are_compared_with_a_reference(file, name):
+    (file.parent / "reference.py").write_text(REFERENCE)
+    outcome = run_file(f"{file}:scale", WORDS, against=f"{file.parent}/reference.py:{name}")
+    assert (outcome.verdict, outcome.status, outcome.wrong) == ("clean", 0, ())
+
+
+def test_other_results_than_the_reference_s_are_wrong(file, capsys):
+    (file.parent / "reference.py").write_text(REFERENCE)
+    words = ["simulate", f"{file}:scale", *WORDS, "--against", f"{file.parent}/reference.py:other"]
+    assert main(words) == 4
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first == (
+        "wrong: 1 of 100 elements of out are not those of other: out[7] is 21 where it gives 22 (exit status 4)"
+    )
+    assert main([*words, "--json"]) == 4 and json.loads(capsys.readouterr().out)["verdict"] == "wrong"
+
+
+@pytest.mark.parametrize(
+    ("against", "message"),
+    [
+        ("reference.py:two", "two gives 2 tensors, and 1 were changed (out)"),
+        ("reference.py:of_another_name", "of_another_name(y) needs y, which is no parameter"),
+        ("reference.py:nothing", "reference.py has no function nothing"),
+        ("reference.py", "name a function of it"),
+    ],
+)
+def test_a_reference_that_does_not_fit_is_told_so(file, against, message):
+    (file.parent / "reference.py").write_text(REFERENCE)
+    with pytest.raises(Unusable, match=re.escape(message)):
+        run_file(f"{file}:scale", WORDS, against=f"{file.parent}/{against}")
+
+
+def test_the_first_line_is_the_verdict(file, capsys):
+    assert main(["simulate", f"{file}:scale", *WORDS]) == 0
+    assert capsys.readouterr().out.startswith("clean: nothing wrong found in 1 run (exit status 0)\n")
+    assert main(["simulate", f"{file}:scale", *WORDS[:3], "n=101"]) == 1
+    assert capsys.readouterr().out.startswith("finding: out of bounds, scaling.py:14 (exit status 1)\n")
+    file.write_text(SCALE.replace("x[i] * factor", "cute.arch.no_such_thing(x[i])"))
+    assert main(["simulate", f"{file}:scale", *WORDS]) == 3
+    assert capsys.readouterr().out.startswith(
+        "not simulated: cute.arch.no_such_thing (scaling.py:14) (exit status 3)\n"
+    )
+    file.write_text(
+        SCALE.replace("    on_the_host(x, out, n)\n", "    on_the_host(x, out, n)\n    raise ValueError('mine')\n")
+    )
+    assert main(["simulate", str(file), "100"]) == 5
+    assert capsys.readouterr().out.startswith("failed: scaling.py:41: ValueError: mine (exit status 5)\n")
+
+
+WITH_TORCH = """
+import cuda.bindings.driver as cuda
+import cutlass
+import cutlass.cute as cute
+import torch
+from cutlass.cute.runtime import from_dlpack
+
+
+@cute.kernel
+def twice_kernel(x: cute.Tensor, out: cute.Tensor):
+    i = cute.arch.block_idx()[0] * 32 + cute.arch.thread_idx()[0]
+    out[i] = x[i] * 2.0
+
+
+@cute.jit
+def twice(x: cute.Tensor, out: cute.Tensor, stream: cuda.CUstream):
+    twice_kernel(x, out).launch(grid=[x.shape[0] // 32, 1, 1], block=[32, 1, 1], stream=stream)
+
+
+def main():
+    torch.manual_seed(0)
+    assert torch.cuda.is_available() and torch.cuda.get_device_capability()[0] >= 9
+    x = torch.randn(64, device="cuda", dtype=torch.float32)
+    out = torch.empty_like(x).to("cuda").cuda()
+    stream = cuda.CUstream(torch.cuda.current_stream().cuda_stream)
+    run = cute.compile(twice, from_dlpack(x), from_dlpack(out), stream)
+    run(from_dlpack(x), from_dlpack(out), stream)
+    torch.cuda.synchronize()
+    torch.testing.assert_close(out.cpu(), 2 * x.cpu())
+
+
+main()
+"""
+NO_TORCH = """
+import importlib.util, sys
+find = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *rest: None if name.partition(".")[0] in ("torch", "cutlass", "cuda") else find(name, *rest)
+from quack_tutorial.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("torch", ["torch", "no torch"])
+def test_a_script_of_torch_s_gpu_tensors(root, tmp_path, torch):
+    if torch == "torch":
+        pytest.importorskip("torch")
+    (tmp_path / "twice.py").write_text(WITH_TORCH)
+    code = (
+        "import sys; from quack_tutorial.cli import main; sys.exit(main(sys.argv[1:]))"
+        if torch == "torch"
+        else NO_TORCH
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, "simulate", "twice.py"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(root)},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    first, note, *_ = done.stdout.splitlines()
+    assert first == "clean: nothing wrong found in 1 run (exit status 0)"
+    assert note == "twice.py:23: the device is taken as the CPU, since the simulator runs there and no GPU is used."
+
+
+def test_torch_is_itself_again_after_a_script(file):
+    torch = pytest.importorskip("torch")
+    before = dict(vars(torch.cuda))
+    run_file(str(file), ["100"])
+    assert dict(vars(torch.cuda)) == before
+
+
 def test_the_book_s_page_says_what_the_command_says(root, capsys, monkeypatch, tmp_path):
     text = (root / "book/simulator.md").read_text()
     command, _, wanted = re.search(r"```console\n\$ quack-tutorial (.*?)```", text, re.DOTALL)[1].partition("\n")
@@ -192,7 +337,12 @@ def test_the_fixture_fails_a_test_on_a_finding(root, tmp_path):
     text = (root / "book/simulator.md").read_text()
     body = re.search(r"```python\n(.*?)```", text, re.DOTALL)[1]
     wrong = body.partition("\n\n\n")[2].replace("test_column_sum", "test_fewer_rows").replace("128", "96")
-    (tmp_path / "test_kernel.py").write_text(f"{body}\n\n{wrong}")
+    compared = (
+        body.partition("\n\n\n")[2].replace("test_column_sum", "test_{0}").replace("x, out)", "x, out, against={0})")
+    )
+    references = "def right(x):\n    return x.sum(0)\n\n\ndef other(x):\n    return x.sum(0) + 1\n"
+    tests = [body, wrong, references, *(compared.format(name) for name in ("right", "other"))]
+    (tmp_path / "test_kernel.py").write_text("\n\n".join(tests))
     (tmp_path / "column_sum.py").write_text((root / "book/static/column_sum.py").read_text())
     words = ["-q", "-p", "quack_tutorial.pytest_plugin", "-p", "no:cacheprovider", "--rootdir", ".", "."]
     done = subprocess.run(
@@ -202,6 +352,8 @@ def test_the_fixture_fails_a_test_on_a_finding(root, tmp_path):
         cwd=tmp_path,
         env=os.environ | {"PYTHONPATH": str(root), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
     )
-    assert "1 failed, 1 passed" in done.stdout, done.stdout + done.stderr
+    assert "2 failed, 2 passed" in done.stdout, done.stdout + done.stderr
+    assert "finding: deadlock, column_sum.py:19" in done.stdout
+    assert "wrong: 8 of 8 elements of out are not those of other: out[0] is 128 where it gives 129" in done.stdout
     assert "column_sum.py:19: Deadlock: 96 threads wait" in done.stdout
     assert "pytest_plugin.py" not in done.stdout  # the kernel's line, and none of ours

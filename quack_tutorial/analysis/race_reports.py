@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -176,6 +177,9 @@ def _question(trace, order, race: Race, events) -> str:
         if _relaxed_between(trace, order, race):
             return "cluster_arrive_relaxed orders no memory: is cluster_arrive() meant?"
         return "Is a cluster barrier (cluster_arrive, cluster_wait) or an mbarrier missing between the two?"
+    stage = _stage(trace, order, race)
+    if stage is not None:
+        return stage
     if copy:
         name = _wait_name(race, events[0])
         if race.scope == WARP and race.same_thread:
@@ -231,7 +235,10 @@ def _before_arrival(trace, order, race: Race, events) -> str:
             return (
                 f"{head}{name}({allowed}) at {where} lets {_count(allowed, 'group')} stay under way: is that too many?"
             )
-    passed = _passed_too_soon(trace, race, events) if race.roles[0] == Role.PHASE else _read_alone(trace, order, race)
+    if race.roles[0] == Role.PHASE:
+        passed = _passed_too_soon(trace, race, events) or _waited_elsewhere(trace, events)
+    else:
+        passed = _read_alone(trace, order, race)
     return f"{head}{passed or f'Is {name} missing' + ('' if race.roles[0] == Role.GROUP else ' before the read') + '?'}"
 
 
@@ -247,19 +254,47 @@ def _read_alone(trace, order, race: Race) -> str | None:
     )
 
 
+def _counting(trace, events) -> int | None:
+    """The address of the mbarrier that counts the bytes sent by the first event to where the second reads."""
+    sent, read = events
+    if int(sent["op"]) != Op.STORE_ASYNC:
+        return int(sent["arg2"])
+    owner = int(trace.addresses[int(read["addresses"])].max()) >> SMEM_BLOCK_BITS
+    return next((int(a) for a in trace.addresses[int(sent["sources"])] if a >> SMEM_BLOCK_BITS == owner), None)
+
+
+def _waited_elsewhere(trace, events) -> str | None:
+    """What to say where another warp or block waits at the mbarrier that counts the bytes, or this one does so later."""
+    read, place = events[1], _counting(trace, events)
+    resumed = (trace.events["op"] == int(Op.MBARRIER_RESUME)) & (trace.events["launch"] == read["launch"])
+    waits = [
+        w for w in trace.events[resumed] if place is not None and (trace.addresses[int(w["addresses"])] == place).any()
+    ]
+    if not waits:
+        return None
+    same = [w for w in waits if (w["block"], w["warp"]) == (read["block"], read["warp"])]
+    owner, wait = place >> SMEM_BLOCK_BITS, (same or waits)[0]
+    if same:
+        return f"mbarrier_wait at {_at(trace, wait)} comes after it: it belongs before the read."
+    if read["block"] != owner:
+        return (
+            f"Only block {owner}, which gets them, can wait for them, and nothing puts its mbarrier_wait at {_at(trace, wait)} "
+            "before this read in another block: let a cluster barrier stand after the wait and before the read."
+        )
+    return (
+        f"mbarrier_wait at {_at(trace, wait)} is passed by warp {int(wait['warp'])}, and nothing orders this warp's read after it: "
+        "let this warp wait too, or let cute.arch.barrier() stand between the two."
+    )
+
+
 def _passed_too_soon(trace, race: Race, events) -> str | None:
     """What to say where the reading warp has waited at the mbarrier that counts the bytes, and was let pass before they came."""
-    sent, read = events
-    if int(sent["op"]) == Op.STORE_ASYNC:
-        owner = int(trace.addresses[int(events[1]["addresses"])].max()) >> SMEM_BLOCK_BITS
-        counting = [int(a) for a in trace.addresses[int(sent["sources"])] if a >> SMEM_BLOCK_BITS == owner]
-    else:
-        counting = [int(sent["arg2"])]
-    if not counting:
+    read, counting = events[1], _counting(trace, events)
+    if counting is None:
         return None
     before = trace.events[(trace.events["launch"] == read["launch"]) & (trace.events["step"] < read["step"])]
     before = before[before["addresses"] >= 0]
-    here = before[(trace.addresses[before["addresses"]] == counting[0]).any(axis=1)]
+    here = before[(trace.addresses[before["addresses"]] == counting).any(axis=1)]
     waits = here[here["op"] == int(Op.MBARRIER_RESUME)]
     waits = waits[(waits["block"] == read["block"]) & (waits["warp"] == read["warp"])]
     if not len(waits):
@@ -318,15 +353,40 @@ def _missing_memory_fence(trace, order, race: Race) -> str | None:
     if not places[0] & places[1]:
         return None
     release, acquire = int(after[0]), int(before[-1])
-    fences = np.isin(events["arg"], (int(FenceKind.GPU), int(FenceKind.SYS))) & (events["op"] == int(Op.FENCE))
-    missing = []
-    if not fences[first:release][events["block"][first:release] == race.blocks[0]].any():
-        missing.append(f"before the atomic at {trace.line(events[release]).where}")
-    if not fences[acquire:second][events["block"][acquire:second] == race.blocks[1]].any():
-        missing.append(f"after the atomic at {trace.line(events[acquire]).where}")
-    if not missing:
+    fences = numbers[np.isin(events["arg"], (int(FenceKind.GPU), int(FenceKind.SYS))) & (events["op"] == int(Op.FENCE))]
+    said = []
+    for k, (side, atomic, other) in enumerate((("before", release, first), ("after", acquire, second))):
+        low, high = sorted((atomic, other))
+        same_warp = order.warp_of[atomic] == order.warp_of[other]
+        if not same_warp or not int(events["mask"][atomic]) >> race.threads[k] % 32 & 1:
+            # Another thread's access reaches the atomic's thread at a barrier.
+            meets = (int(Op.BARRIER), int(Op.SYNC_WARP)) if same_warp else (int(Op.BARRIER),)
+            barriers = numbers[np.isin(events["op"], meets) & (order.warp_of == order.warp_of[atomic])]
+            barriers = barriers[(barriers > low) & (barriers < high)]
+            if len(barriers):
+                low, high = (int(barriers[-1]), high) if side == "before" else (low, int(barriers[0]))
+        own = fences[order.warp_of[fences] == order.warp_of[atomic]]
+        if not ((own > low) & (own < high)).any():
+            near = fences[events["block"][fences] == events["block"][atomic]]
+            if (
+                events["line"][release] == events["line"][acquire]
+            ):  # one atomic for both: a fence behind it serves the other side
+                near = near[(near < atomic) == (side == "before")]
+            said.append((side, atomic, near[np.argmin(abs(near - atomic))] if len(near) else None))
+    if not said:
         return None
-    return f"An atomic orders no other memory: is cute.arch.fence_acq_rel_gpu() missing {' and '.join(missing)}?"
+    place = lambda row: _at(trace, events[row])  # noqa: E731
+    if all(fence is None for _, _, fence in said):
+        missing = " and ".join(f"{side} the atomic at {place(atomic)}" for side, atomic, _ in said)
+        return f"An atomic orders no other memory: is cute.arch.fence_acq_rel_gpu() missing {missing}?"
+    sentences = [
+        f"the fence at {place(fence)} does not help the atomic at {place(atomic)}: it belongs directly {side} that atomic, in "
+        "the thread that makes it"
+        if fence is not None
+        else f"cute.arch.fence_acq_rel_gpu() is missing {side} the atomic at {place(atomic)}"
+        for side, atomic, fence in said
+    ]
+    return f"An atomic orders no other memory, and {'; '.join(sentences)}."
 
 
 def _has_clusters(trace, event) -> bool:
@@ -356,6 +416,66 @@ def _barriers_apart(trace, order, race: Race) -> str | None:
         f"Thread {race.threads[0]} comes to barrier {left['arg']} after it ({trace.line(left).where}), thread {race.threads[1]} to "
         f"barrier {reached['arg']} before ({trace.line(reached).where}): is one barrier meant for both?"
     )
+
+
+def _at_mbarriers(trace, order, op: Op, event: int) -> np.ndarray:
+    """The events `op` of the warp that made an event."""
+    events = trace.events
+    mine = (events["op"] == int(op)) & (order.warp_of == order.warp_of[event])
+    return np.flatnonzero(mine & (events["launch"] == events["launch"][event]))
+
+
+def _stage(trace, order, race: Race) -> str | None:
+    """What to say where the first thread's warp arrives at an mbarrier that the second's waits for: the arrival comes too early
+    in the program, or is another lane's. None where the two share none."""
+    first, second = race.events
+    waits = _at_mbarriers(trace, order, Op.MBARRIER_RESUME, second)
+    arrivals = _at_mbarriers(trace, order, Op.MBARRIER_ARRIVE, first)
+    of = lambda row: trace.addresses[int(trace.events["addresses"][row])]  # noqa: E731
+    shared = set()
+    for wait in waits[waits < second][::-1]:
+        place = of(wait).max()
+        phase = trace.events["arg2"][wait]
+        same = [row for row in arrivals if place in of(row)]
+        shared.update(same)
+        same = [row for row in same if trace.events["arg2"][row] == phase]
+        if not same:
+            continue
+        if same[-1] < first:
+            # The second's own arrival, after its wait, may have let the first go on before the second's access was made.
+            own = _at_mbarriers(trace, order, Op.MBARRIER_ARRIVE, second)
+            passed = _at_mbarriers(trace, order, Op.MBARRIER_RESUME, first)
+            met = {(of(row).max(), int(trace.events["arg2"][row])) for row in passed[passed < first]}
+            own = [
+                row for row in own[(own > wait) & (own < second)] if (of(row).max(), trace.events["arg2"][row]) in met
+            ]
+            early, kind = (own[0], race.kinds[1]) if own else (same[-1], race.kinds[0])
+            what, did = (
+                ("gives the stage back", "read") if kind == Kind.READ else ("says that the data is there", "write")
+            )
+            call, where = _call(trace, trace.events[early]), _at(trace, trace.events[early])
+            return f"The {call} at {where} {what} before this {did} is made: it belongs after the last {did}."
+        lane = race.threads[0] % 32
+        if same[-1] < wait and of(same[-1])[lane] != place:
+            call, where = _call(trace, trace.events[same[-1]]), _at(trace, trace.events[same[-1]])
+            arrives = int(np.flatnonzero(of(same[-1]) == place)[0]) + race.threads[0] // 32 * 32
+            return (
+                f"In the {call} at {where} thread {arrives} arrives for its whole warp, and nothing makes it wait for the other "
+                "lanes: is cute.arch.sync_warp() missing before it?"
+            )
+    if not shared:
+        return None
+    where, call = _at(trace, trace.events[min(shared)]), _call(trace, trace.events[min(shared)])
+    return (
+        f"The two warps meet at mbarriers, as in the {call} at {where}: is a wait missing before the second access, or is it for "
+        "another phase or another stage?"
+    )
+
+
+def _call(trace, event) -> str:
+    """What the reader's line calls to arrive."""
+    named = re.search(r"\b(\w*(?:release|commit|arrive)\w*)\(", trace.line(event).text)
+    return named[1] if named else "arrival"
 
 
 def _exchange_between(trace, order, race: Race) -> str | None:

@@ -113,7 +113,7 @@ def start(tell):
     """A session in a page: torch is answered, warnings of long runs are kept quiet."""
     import os
 
-    from quack_tutorial.browser import torch_answer
+    from quack_tutorial.simulator import torch_answer
 
     os.environ["QUACK_TUTORIAL_PROGRESS"] = "0"
     torch_answer.answer()

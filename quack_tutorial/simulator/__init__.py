@@ -14,6 +14,8 @@
 | `scheduler`      | launches, batches of blocks, warps and their barriers                   |
 | `arguments`, `loading`, `context` | arguments, imports without the DSL, the current place   |
 | `host`           | what a file that is simulated calls outside its kernels                 |
+| `blame`          | whose an error is: the reader's, or something that is lacking here      |
+| `torch_answer`   | the part of torch that chapters and scripts use, where torch is not     |
 | `progress`       | the line that a long run shows                                          |
 
 `python -m quack_tutorial.simulator script.py` runs a script that imports cutlass where the DSL is not installed.

@@ -29,7 +29,7 @@ def main(argv) -> None:
     sys.path[0] = str(script.resolve().parent)
     answer_folder(sys.path[0])
     answered = {}
-    answer_imports(answered)
+    answer_imports(answered, torch=True)
     try:
         runpy.run_path(str(script), init_globals=answered, run_name="__main__")
     except Exception as error:

@@ -425,7 +425,18 @@ def griddepcontrol_wait(loc=None, ip=None):
     g = group()
     if g.early is not None:
         g.early &= ~g.active()
+    g.launch.waited.update(g.blocks[g.active().any(axis=1)].tolist())
     record_event(Op.FENCE, arg=int(FenceKind.GPU))  # what they wrote is seen after it
+
+
+def griddepcontrol_launch_dependents(loc=None, ip=None):
+    """Let the next kernel on the stream start, once all blocks have said so or ended: here it runs later still. What matters is
+    whether the threads that say so first have waited, see `scheduler.LaunchState.waits_first`."""
+    g = group()
+    early = g.active() if g.early is None else g.active() & g.early
+    for block, says, too_early in zip(g.blocks.tolist(), g.active().any(axis=1), early.any(axis=1)):
+        if says:
+            g.launch.signalled.setdefault(block, g.early is not None and not too_early)
 
 
 def _one_waited_for_all(threads: int, named=True) -> None:

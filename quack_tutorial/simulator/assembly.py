@@ -358,7 +358,7 @@ class _Machine:
         elif opcode == "griddepcontrol.wait":
             arch.griddepcontrol_wait()
         elif opcode == "griddepcontrol.launch_dependents":
-            return
+            arch.griddepcontrol_launch_dependents()
         elif opcode.startswith("mbarrier.arrive") and operands[0] == "_" and "expect_tx" not in opcode:
             cluster.mbarrier_arrive(self.pointer(operands[1], Int64, Space.SMEM))
         elif opcode.startswith("mbarrier.arrive.expect_tx") and operands[0] == "_":

@@ -14,14 +14,14 @@ st.async, cp.async.bulk, barrier.cluster, mapa. Not covered: multicast, tensor m
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from quack_tutorial.trace import BULK_WAIT, READ_WAIT, FenceKind, Line, Op, Space
 
 from . import memory as m
-from .context import STATE, NeedsWarps, fail, group, here, not_simulated
+from .context import STATE, NeedsWarps, fail, group, here, kernel_frame, line_of, not_simulated
 from .control import Pending, constant_number
 from .numeric import Boolean, Int32, Value, scalar
 from .scheduler import Barrier, Waiting, ranges
@@ -148,6 +148,7 @@ class MBarrier:
     sent: int = 0
     senders: tuple = ()  # (Line, block) of each transfer that has landed
     expecting: tuple = ()  # Lines that said how many bytes to expect
+    arrived: dict = field(default_factory=dict)  # (code, line number) -> arrivals in this phase
 
     def step(self) -> bool:
         """Complete the phase if nothing is pending; whether it did."""
@@ -156,8 +157,23 @@ class MBarrier:
         self.phase += 1
         self.pending = self.count
         self.expected = self.sent = 0
-        self.senders = self.expecting = ()
+        self.senders, self.expecting, self.arrived = (), (), {}
         return True
+
+    def arrive(self, arrivals: int) -> None:
+        self.pending -= arrivals
+        frame = kernel_frame()
+        place = frame.f_code, frame.f_lineno
+        self.arrived[place] = self.arrived.get(place, 0) + arrivals
+
+    def outstanding(self) -> str:
+        """What the running phase still waits for, who counts it, and who has come."""
+        places = (line_of(code.co_filename, number, code.co_name).where for code, number in self.arrived)
+        came = [f"{n} from {place}" for place, n in zip(places, self.arrived.values())]
+        return (
+            f"phase {self.phase}: {_count(self.pending, 'arrival')} and {self.bytes} bytes outstanding; {self.line.where} counts "
+            f"{_count(self.count, 'arrival')}, and {', '.join(came) if came else 'none'} came"
+        )
 
     def expect(self, nbytes: int) -> None:
         self.bytes += nbytes
@@ -279,7 +295,7 @@ def _arrive(name: str, pointer, peer, count, nbytes) -> None:
                 "mbarrier arrivals",
                 f"{name}: more arrivals than mbarrier_init counted ({barrier.count}) in phase {barrier.phase}",
             )
-        barrier.pending -= arrivals
+        barrier.arrive(arrivals)
         barrier.step()
     if phase is not None:
         shown = int(scalar(nbytes).a.reshape(-1)[0])
@@ -333,7 +349,7 @@ def _wait_for_phase(pointer, barriers: list, parity: int):
 
     def state():
         b = next(b for b in barriers if not _done(b, parity))
-        return f"an mbarrier (phase {b.phase}: {_count(b.pending, 'arrival')} and {b.bytes} bytes outstanding)"
+        return f"an mbarrier ({b.outstanding()})"
 
     def mismatch():
         for b in barriers:

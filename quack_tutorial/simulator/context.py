@@ -18,6 +18,7 @@ import numpy as np
 
 from quack_tutorial.trace import Finding, Line
 
+HERE = __name__.rpartition(".")[0]
 PACKAGE = str(Path(__file__).resolve().parents[1]) + os.sep
 MARK = "_rt"  # the global by which a rewritten function's frame is known
 KIND = "_kind_"  # the global that says how it is decorated: "kernel", "jit" or ""
@@ -124,6 +125,11 @@ def group() -> Group:
     return STATE.group
 
 
+def executing() -> Group:
+    """The executing group; of a host function, which may touch tensors too, its one thread."""
+    return STATE.group or STATE.run.host_thread
+
+
 def kernel_frame():
     """The innermost frame of the reader's own code, or None."""
     frame = sys._getframe(1)
@@ -198,6 +204,24 @@ def fail(kind: str, message: str, *, lines: tuple = (), **facts) -> SimulationEr
             lines += tuple(line_of(*call) for call in calls_to(kernel_frame()))
     text = message if not lines[0].number else f"{lines[0].where}: {message}{where}"
     return SimulationError(Finding(kind, text, tuple(lines), **facts))
+
+
+WELL_KNOWN = {
+    "Value",
+    "TensorSSA",
+    "Tensor",
+    "CoordinateTensor",
+    "Layout",
+    "Pointer",
+}  # known is where the DSL takes them
+
+
+def wrong_kind(message: str, x) -> Exception:
+    """A refusal of an object that the DSL does not take there; of one of the simulator's of which that is not known, its own."""
+    kind = type(x)
+    if kind.__module__.startswith(HERE) and kind.__name__ not in WELL_KNOWN:
+        return not_simulated(message)
+    return fail("language", message)
 
 
 ON_A_GPU = "; run this cell on a GPU"

@@ -15,15 +15,13 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import operator
-import types
 
 import numpy as np
 
 from quack_tutorial.trace import Op
 
-from .context import STATE, SimulationError, fail, group, here, not_simulated
+from .context import STATE, fail, group, here, not_simulated
 from .memory import Pointer
 from .numeric import Boolean, Int32, TensorSSA, Value, convert, select, type_of
 from .tensor import Tensor, shown
@@ -151,8 +149,13 @@ def call(function, *args, **kwargs):
         return Partial(args[0], args[1:], kwargs)
     try:
         return function(*args, **kwargs)
-    except (TypeError, SimulationError) as error:
-        raise _explained(error, function, args) from error
+    except Exception as error:
+        from . import blame  # which imports this module
+
+        told = blame.of_call(error, function, args, kwargs)
+        if told is error:
+            raise
+        raise told from error
 
 
 def extents(x, name: str):
@@ -168,44 +171,6 @@ class Partial:
 
     def start_call(self, args, kwargs):
         return call(self.function, *self.args, *args, **{**self.kwargs, **kwargs})
-
-
-# What Python's own functions of numbers are called where a number is known only when the kernel runs.
-INSTEAD = {
-    int: "x.to(cutlass.Int32)",
-    float: "x.to(cutlass.Float32)",
-    bool: "x != 0",
-    round: "cute.math.floor(x + 0.5)",
-}
-
-
-def _explained(error, function, args) -> Exception:
-    """What a reader is told of a call that failed: the same error, unless it is about the call itself."""
-    from . import arch, mathops  # which import this module
-
-    module = getattr(function, "__module__", None) or type(function).__module__
-    name = getattr(function, "__name__", type(function).__name__)
-    if function is len and len(args) == 1 and isinstance(args[0], Tensor):
-        x = getattr(args[0].pointer.memory, "name", "x")
-        return fail(
-            "language", f"a tensor has no len(): {x}.shape[0] is its first extent, cute.size({x}) counts its elements"
-        )
-    python = function in INSTEAD if isinstance(function, (type, types.BuiltinFunctionType)) else False
-    if any(isinstance(x, (Value, TensorSSA)) for x in args) and (python or module in ("math", "numpy")):
-        instead = INSTEAD[function] if python else f"cute.math.{name}(x)"
-        has = python or hasattr(mathops, name)
-        return fail(
-            "language",
-            f"{'' if python else module + '.'}{name} takes numbers that Python has now, and this one is known only when the "
-            f"kernel runs{f': write {instead}' if has else ''}",
-        )
-    if isinstance(error, TypeError) and error.__traceback__.tb_next is None and name in arch.WHOLE:
-        takes = ", ".join(p for p in inspect.signature(function).parameters if p not in ("loc", "ip"))
-        return fail("language", f"{error}; it takes {takes or 'no arguments'}")
-    in_call = error.__traceback__.tb_next is None or error.__traceback__.tb_next.tb_next is None
-    if isinstance(error, TypeError) and module.startswith("quack_tutorial.simulator") and in_call:
-        return not_simulated(f"{name} as it is called here: {error}")
-    return error
 
 
 def call_now(function, *args, **kwargs):
@@ -237,7 +202,10 @@ class Nested:
         self.generator_function = generator_function
 
     def start_call(self, args, kwargs):
-        return Pending(self.generator_function(*args, **kwargs))
+        try:
+            return Pending(self.generator_function(*args, **kwargs))
+        except TypeError as error:  # of the call: the body begins when the generator is asked
+            raise fail("language", str(error)) from None
 
 
 nested = Nested

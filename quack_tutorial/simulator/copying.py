@@ -17,7 +17,7 @@ from . import layout as la
 from . import layout_algebra as algebra
 from .asynchronous import issue_cp_async
 from .cluster import bulk_copy
-from .context import fail, not_simulated
+from .context import STATE, fail, not_simulated, wrong_kind
 from .control import constant_number
 from .layout import Layout
 from .memory import Registers, read, write
@@ -179,7 +179,7 @@ def _thread_layout(layout: Layout, layout_tv: Layout, tiler: tuple, values: int)
 
 def _partition(tiled: TiledCopy, thread, tensor):
     if not isinstance(tensor, (Tensor, CoordinateTensor)):
-        raise fail("language", f"partition_S/partition_D take a tensor, got {type(tensor).__name__}")
+        raise wrong_kind(f"partition_S/partition_D take a tensor, got {type(tensor).__name__}", tensor)
     whole = tensor.relaid(lambda layout: _thread_layout(layout, tiled.layout_tv, tiled.tiler_mn, tiled.atom.values))
     return whole[(thread, *[None] * (la.rank(whole.layout) - 1))]
 
@@ -233,8 +233,23 @@ def copy(atom, src, dst, *, pred=None, mbar_ptr=None, **_) -> None:
                 )
     if op.is_async:
         issue_cp_async(src, dst, values, keep)
+    else:
+        _move(src, dst, values, keep)
+    for side in (src, dst):  # after what the access itself says, which knows the address
+        _require_alignment(side, atom.bits)
+
+
+def _require_alignment(side: Tensor, bits: int) -> None:
+    """The compiler refuses a copy wider than the alignment that it knows of, whatever the address will be."""
+    pointer = side.pointer
+    if isinstance(pointer.memory, Registers) or STATE.run.assumes or pointer.alignment % (bits // 8) == 0:
         return
-    _move(src, dst, values, keep)
+    raise fail(
+        "language",
+        f"the DSL refuses a {bits}-bit copy here: it needs an address known to be a multiple of {bits // 8} bytes, and of this one "
+        f"in {pointer.memory.name} a multiple of {pointer.alignment} is known. Take a narrower copy or cute.autovec_copy, or give "
+        "the compiler what is true of the tensor (a static stride, divisibility=, assumed_align=) or the offset (cute.assume).",
+    )
 
 
 def _move(src: Tensor, dst: Tensor, width: int, keep) -> None:
@@ -251,7 +266,7 @@ def _space(space) -> str:
 def _check_pair(src, dst, what: str) -> int:
     for side in (src, dst):
         if not isinstance(side, Tensor):
-            raise fail("language", f"{what} takes tensors, got {type(side).__name__}")
+            raise wrong_kind(f"{what} takes tensors, got {type(side).__name__}", side)
     count = la.size(src.layout)
     if count != la.size(dst.layout):
         raise fail("language", f"{what}: source {src.shape} and destination {dst.shape} differ in size")
@@ -263,7 +278,7 @@ def _predicate(pred, src: Tensor, values: int, instructions: int) -> np.ndarray:
     if isinstance(pred, Value):
         return np.repeat(pred.a[..., None] != 0, instructions, axis=2)
     if not isinstance(pred, Tensor):
-        raise fail("language", f"pred must be a tensor of booleans, got {type(pred).__name__}")
+        raise wrong_kind(f"pred must be a tensor of booleans, got {type(pred).__name__}", pred)
     offsets = element_offsets(pred.layout)
     if len(offsets) == instructions * values and values > 1:
         raise fail(

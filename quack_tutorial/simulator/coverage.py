@@ -195,7 +195,12 @@ TABLE = {
             "for the thread that calls it, and for those that meet it at a block barrier or sync_warp afterwards: where the "
             "launch says use_pdl, global memory before that is an error",
         ),
-        Line("griddepcontrol_launch_dependents", IGNORED, NAMES, "launches run one after another"),
+        Line(
+            "griddepcontrol_launch_dependents",
+            ORDER,
+            NAMES,
+            "whether it waited first decides what may run beside the next",
+        ),
     ),
     "cute.math": _MATH,
     "cute.nvgpu": (

@@ -99,6 +99,8 @@ class Vector:
     def ir_value(self, **_) -> Vector:
         return self
 
+    __iter__ = None  # Python would count up for ever
+
     def __getitem__(self, index: int) -> Value:
         return self.elements[index]
 

@@ -32,35 +32,39 @@ def lacking(target, mapper) -> list[tuple[str, Line]]:
     waiting, seen, found = list(_functions(target)), set(), {}
     while waiting:
         function, owner = waiting.pop(0)
-        if function.__code__ in seen:
+        if (function.__code__, id(owner)) in seen:
             continue
-        seen.add(function.__code__)
+        seen.add((function.__code__, id(owner)))
         node = _source(function)
         if node is None:
             continue
-        for name, line, referenced in _read(node, function, owner, mapper):
+        for name, line, referenced, holder in _read(node, function, owner, mapper):
             if name:
                 found.setdefault((name, line.where), (name, line))
-            waiting += _functions(referenced)
+            waiting += _functions(referenced, holder)
     return sorted(found.values(), key=lambda one: (one[1].file, one[1].number))
 
 
-def _functions(x):
-    """(function, class it belongs to) of what may run: a function, a method, an object that is called, a partial."""
+def _functions(x, owner=None):
+    """(function, the object or class that is its `self`) of what may run: a function, a method, an object that is called, a
+    partial. `owner`: what x is an attribute of."""
     from .twins import _is_dsl, _is_foreign
 
     if isinstance(x, functools.partial):
         yield from _functions(x.func)
         return
+    if isinstance(x, (staticmethod, classmethod, property, functools.cached_property)):
+        x = x.fget if isinstance(x, property) else getattr(x, "func", None) or x.__func__
     module = getattr(inspect.unwrap(x), "__module__", None) if callable(x) else None
     if not isinstance(module, str) or _is_dsl(module) or _is_foreign(module):
         return
     if isinstance(x, (types.FunctionType, types.MethodType)):
         original = inspect.unwrap(getattr(x, "__func__", x))
-        owner = type(x.__self__) if isinstance(x, types.MethodType) else None
-        yield original, owner
-    elif not isinstance(x, type) and isinstance(vars(type(x)).get("__call__"), types.FunctionType):
-        yield inspect.unwrap(vars(type(x))["__call__"]), type(x)
+        yield original, x.__self__ if isinstance(x, types.MethodType) else owner
+    elif not isinstance(x, type) and isinstance(
+        found := inspect.getattr_static(type(x), "__call__"), types.FunctionType
+    ):
+        yield inspect.unwrap(found), x
 
 
 def _source(function):
@@ -73,7 +77,8 @@ def _source(function):
 
 
 def _read(node, function, owner, mapper):
-    """(name or None, line, what it refers to) of each thing in a function's body that matters."""
+    """(name or None, line, what it refers to, the object that this is an attribute of) of each thing in a function's body that
+    matters."""
     file, name = function.__code__.co_filename, function.__code__.co_name
     cells = dict(zip(function.__code__.co_freevars, function.__closure__ or ()))
     outside = dict(function.__globals__) | {n: c.cell_contents for n, c in cells.items() if _is_full(c)}
@@ -84,17 +89,21 @@ def _read(node, function, owner, mapper):
     for part in (n for statement in body for n in ast.walk(statement)):
         line = line_of(file, getattr(part, "lineno", 0), name)
         if type(part) in STATEMENTS:
-            yield STATEMENTS[type(part)], line, None
+            yield STATEMENTS[type(part)], line, None, None
         if not isinstance(part, (ast.Attribute, ast.Name)) or id(part) in inner:
             continue
         root, *path = _chain(part, inner)
         if root is None:
             continue
         if root == "self" and owner is not None and path:
-            yield None, line, inspect.getattr_static(owner, path[0], None)
+            holder, value = None, owner
+            for step in path:
+                holder, value = value, inspect.getattr_static(value, step, None)
+            missing, referenced = _resolve(value, [], mapper)
+            yield missing, line, referenced, holder
         elif root in outside and root not in bound:
             missing, referenced = _resolve(outside[root], path, mapper)
-            yield missing, line, referenced
+            yield missing, line, referenced, None
 
 
 def _is_full(cell) -> bool:

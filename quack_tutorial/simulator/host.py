@@ -17,18 +17,34 @@ import inspect
 import types
 
 from .arguments import HostTensor, is_tensor
+from .context import Told
 
 DIRECT: list = []  # what runs a kernel where it is called by itself: `simulate`, put here by simulation.watched
+
+
+class NoDsl(Told, RuntimeError):
+    """A DSL function was called directly where the DSL is not installed."""
 
 
 def call(function, args, kwargs):
     """Run a decorated function, or the method of an object, that was called outside of a kernel."""
     if not _is_method(function):
-        DIRECT[-1](function, *args, dynamic=True, **kwargs)
+        _run(function, *args, **kwargs)
         return
     instance, *args = args
     whole = instance if function.__name__ == "__call__" else types.MethodType(function, instance)
-    DIRECT[-1](whole, *args, dynamic=True, **kwargs)
+    _run(whole, *args, **kwargs)
+
+
+def _run(function, *args, **kwargs):
+    if not DIRECT:
+        name = getattr(function, "__name__", type(function).__name__)
+        kind = getattr(function, "decorated_as", "jit")
+        raise NoDsl(
+            f"{name} is a @cute.{kind} function and the CuTe DSL is not installed here; run it with quack_tutorial.launch(...) or "
+            "quack_tutorial.simulate(...), or the whole file with `quack-tutorial simulate FILE.py`"
+        )
+    DIRECT[-1](function, *args, dynamic=True, **kwargs)
 
 
 def _is_method(function) -> bool:
@@ -55,7 +71,7 @@ class Compiled:
         whole = {name: compiled[name] for name in fixed if name in compiled} | given
         whole = {name: _as_compiled(x, compiled.get(name)) for name, x in whole.items()}
         positional = [whole.pop(p.name) for p in parameters if p.name in whole and p.kind is not p.KEYWORD_ONLY]
-        DIRECT[-1](self.function, *positional, dynamic=True, **whole)
+        _run(self.function, *positional, **whole)
 
 
 def _as_compiled(x, compiled):
@@ -76,6 +92,8 @@ class _Compile:
 
     def __call__(self, function, *args, options=None, **kwargs):
         return Compiled(function, args, kwargs)
+
+    __iter__ = None  # Python would count up for ever
 
     def __getitem__(self, options):
         return self

@@ -158,6 +158,8 @@ class Layout:
         """The offset at `coord`, or the sublayout if `coord` has a None in it."""
         return slice_(self, coord) if has_none(coord) else _offset(coord, self.shape, self.stride)
 
+    __iter__ = None  # Python would count up for ever
+
     def __getitem__(self, mode: int) -> Layout:
         if isinstance(self.shape, tuple):
             return Layout(self.shape[mode], self.stride[mode])

@@ -8,6 +8,7 @@ loaded only to be simulated (`quack-tutorial simulate FILE.py`) is answered also
 from __future__ import annotations
 
 import builtins
+import functools
 import importlib.abc
 import importlib.machinery
 import importlib.util
@@ -53,25 +54,53 @@ def _import(name, globals, locals, fromlist, level):
 def _answer_for(name: str, fromlist):
     from . import names
 
-    if name.partition(".")[0] == "cutlass":
-        return names.by_path(name) if fromlist else names.CUTLASS
-    return names.Missing(name if fromlist else "cuda")
+    return names.by_path(name if fromlist else name.partition(".")[0])
 
 
-def answer_imports(namespace: dict, always=False) -> None:
-    """Let code that runs in `namespace` (a notebook's user namespace) import cutlass. Where it is installed, only if always."""
+def torch_or_its_answer(answered):
+    """An import that answers torch too, where it is not installed: with the part of it that `torch_answer` has."""
+
+    def importing(name, globals=None, locals=None, fromlist=(), level=0):
+        if level == 0 and name.partition(".")[0] == "torch" and not _has_torch():
+            found = _torch()
+            if not fromlist:
+                return found
+            for part in name.split(".")[1:]:
+                found = getattr(found, part)
+            return found
+        return answered(name, globals, locals, fromlist, level)
+
+    return importing
+
+
+def _has_torch() -> bool:
+    return "torch" in sys.modules or importlib.util.find_spec("torch") is not None
+
+
+@functools.lru_cache(maxsize=1)
+def _torch():
+    from . import torch_answer
+
+    torch_answer.SAYS.append(torch_answer.IN_SCRIPT)
+    return torch_answer.module()
+
+
+def answer_imports(namespace: dict, always=False, torch=False) -> None:
+    """Let code that runs in `namespace` (a notebook's user namespace) import cutlass. Where it is installed, only if always.
+    torch=True: and torch, where that is missing."""
     if dsl_installed() and not always:
         return
     table = dict(vars(builtins))
-    table["__import__"] = simulating_import if always else answering_import
+    answered = simulating_import if always else answering_import
+    table["__import__"] = torch_or_its_answer(answered) if torch else answered
     namespace["__builtins__"] = table
 
 
 class _Loader(importlib.machinery.SourceFileLoader):
-    always = False
+    always = torch = False
 
     def exec_module(self, module):
-        answer_imports(module.__dict__, self.always)
+        answer_imports(module.__dict__, self.always, self.torch)
         super().exec_module(module)
 
 
@@ -92,7 +121,7 @@ class KernelFinder(importlib.abc.MetaPathFinder):
         if self.folder and not (Path(spec.origin).is_relative_to(self.folder) and "site-packages" not in spec.origin):
             return None
         spec.loader = _Loader(fullname, spec.origin)
-        spec.loader.always = self.always
+        spec.loader.always, spec.loader.torch = self.always, bool(self.folder)  # in a reader's own files
         return spec
 
 

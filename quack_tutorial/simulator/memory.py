@@ -19,10 +19,11 @@ import numpy as np
 
 from quack_tutorial.trace import SMEM_BLOCK_BITS, Op, Space, TensorInfo
 
-from .context import STATE, WARP, calls_to, fail, group, here, kernel_frame, line_of, not_simulated
+from .context import STATE, WARP, calls_to, executing, fail, group, here, kernel_frame, line_of, not_simulated
 from .numeric import Boolean, DType, Int64, Value, convert
 
 LOWEST_ADDRESS = 1 << 28  # of global memory, see arguments.AddressSpace
+FAR_BELOW = -(1 << 24)  # an index further below 0 was too large for an Int32: nobody counts back so far
 CLUSTER_SHIFT = 20  # bits of an offset in shared memory below the block's rank
 LANE_BIT = (np.uint64(1) << np.arange(WARP, dtype=np.uint64)).astype(np.uint64)
 
@@ -139,7 +140,7 @@ class Either:
 
     def sides(self, pointer: Pointer):
         """(condition, pointer) of each side that some lane has, executed under its mask."""
-        g = group()
+        g = executing()
         for condition, side in ((self.condition, self.yes), (~self.condition, self.no)):
             if (g.active() & condition).any():
                 g.push(condition)
@@ -244,7 +245,7 @@ class Pointer:
         """The address as a number: of another block of the cluster its rank and one more, above the offset."""
         if self.rows is None:
             return Value(Int64, np.atleast_2d(self.address()))
-        g = group()
+        g = executing()
         first = g.rows[:, None] // g.launch.cluster_size * g.launch.cluster_size
         return Value(Int64, np.atleast_2d(self.address() | (self.rows - first + 1) << CLUSTER_SHIFT))
 
@@ -274,7 +275,7 @@ def pointer_at(dtype: DType, address, space=None, align=None) -> Pointer:
     In shared memory the address is an offset, and above it, for another block of the cluster, one more than its rank.
     """
     at = address.a.astype(np.int64) if isinstance(address, Value) else np.full((1, 1), int(address), np.int64)
-    lanes = np.broadcast_to(at, group().shape)[group().active()]
+    lanes = np.broadcast_to(at, executing().shape)[executing().active()]
     first, rows = int(lanes[0]), None
     if space is not Space.SMEM and first >= LOWEST_ADDRESS:
         memories = [(memory, memory.address, memory.array.nbytes) for memory in STATE.run.arguments]
@@ -283,11 +284,11 @@ def pointer_at(dtype: DType, address, space=None, align=None) -> Pointer:
     else:
         rank = at >> CLUSTER_SHIFT
         at = at & ((1 << CLUSTER_SHIFT) - 1)
-        first = int(np.broadcast_to(at, group().shape)[group().active()][0])
+        first = int(np.broadcast_to(at, executing().shape)[executing().active()][0])
         if (rank > 0).any():
-            size = group().launch.cluster_size
+            size = executing().launch.cluster_size
             rows = np.where(rank > 0, group_rows() // size * size + rank - 1, group_rows())
-        memories = [(memory, memory.start, memory.nbytes) for memory in group().launch.allocations.values()]
+        memories = [(memory, memory.start, memory.nbytes) for memory in executing().launch.allocations.values()]
     for memory, start, nbytes in memories:
         if start <= first < start + max(nbytes, 1):
             base = 0 if memory.space is Space.SMEM else memory.address
@@ -351,7 +352,7 @@ def _highest(x):
 
 
 def make_registers(dtype: DType, count: int) -> Registers:
-    shape = (*group().shape, count)
+    shape = (*executing().shape, count)
     run = STATE.run
     if run.unwritten is None and run.poisoned is None:
         return Registers(dtype, np.full(shape, run.poison(dtype), dtype.carrier))
@@ -404,7 +405,7 @@ def _note_unwritten(memory: Registers, start, offsets: np.ndarray) -> None:
     index = np.asarray(start)[..., None] + offsets
     index = np.broadcast_to(index, memory.array.shape[:2] + (len(offsets),))
     unwritten = ~np.take_along_axis(memory.written, np.clip(index, 0, memory.array.shape[2] - 1), axis=2)
-    if (unwritten.any(axis=2) & group().active()).any():
+    if (unwritten.any(axis=2) & executing().active()).any():
         run.unwritten[memory.line] = here()
 
 
@@ -412,7 +413,7 @@ def _check_registers(array: np.ndarray, start, offsets: np.ndarray) -> None:
     low, high = start + int(offsets.min()), start + int(offsets.max())
     bad = (low < 0) | (high >= array.shape[2])
     if isinstance(bad, np.ndarray):
-        off = group().lanes_off()
+        off = executing().lanes_off()
         bad = (bad if off is None else bad & off).any()
     if bad:
         worst = int(np.asarray(low).min()) if np.asarray(low).min() < 0 else int(np.asarray(high).max())
@@ -469,19 +470,19 @@ def _flat_index(pointer: Pointer, chunk_starts: np.ndarray):
     if pointer.memory.space is Space.GMEM:
         return pointer.memory.flat(pointer.dtype), index
     index = _swizzled(pointer, index)
-    launch = group().launch
+    launch = executing().launch
     rows = group_rows() if pointer.rows is None else pointer.rows
     return launch.shared_flat(pointer.dtype), index + (rows * (launch.smem_stride // pointer.dtype.itemsize))[..., None]
 
 
 def group_rows() -> np.ndarray:
     """The shared-memory row of each block of the group, (B, 1)."""
-    return group().rows[:, None]
+    return executing().rows[:, None]
 
 
 def _lanes(keep, chunks: int):
     """Lanes and chunks that take part: bool (B, T, chunks) or None for all."""
-    off = group().lanes_off()
+    off = executing().lanes_off()
     if keep is None:
         return None if off is None else off[..., None]
     return keep if off is None else keep & off[..., None]
@@ -552,16 +553,16 @@ def write_raw(pointer, offsets, raw, width, keep, place) -> None:
     flat, index = _flat_index(pointer, first)
     lanes = _lanes(keep, len(first))
     check(pointer, first, width, lanes, Op.STORE, place)
-    if STATE.run.recorder is not None:
-        shape = group().shape + (len(first), width)
-        shown = np.broadcast_to(raw, group().shape + (len(offsets),)).reshape(shape)[..., 0]
+    if STATE.run.recorder is not None and STATE.group is not None:
+        shape = executing().shape + (len(first), width)
+        shown = np.broadcast_to(raw, executing().shape + (len(offsets),)).reshape(shape)[..., 0]
         record(pointer, first, width, lanes, Op.STORE, flat, index, pointer.dtype.decode(shown))
     STATE.run.before_write(pointer.memory)
     scatter(flat, index, raw, width, lanes)
 
 
 def scatter(flat, index, raw, width, lanes) -> None:
-    shape, chunks = group().shape, index.shape[2]  # a uniform store is made by every lane
+    shape, chunks = executing().shape, index.shape[2]  # a uniform store is made by every lane
     index = np.broadcast_to(index, shape + (chunks,))
     raw = np.broadcast_to(raw, shape + (chunks * width,)).reshape(shape + (chunks, width))
     if lanes is not None and not lanes.all():
@@ -582,7 +583,7 @@ def check(pointer: Pointer, first, width: int, lanes, op: Op, place: Place | Non
     memory = pointer.memory
     if pointer.rounded is not None:
         says, moved = pointer.rounded
-        used = group().active() if lanes is None else lanes.any(axis=-1)
+        used = executing().active() if lanes is None else lanes.any(axis=-1)
         if says not in STATE.run.notes and (moved & used).any():
             STATE.run.notes.append(says)
     if STATE.group is not None and memory.space is Space.GMEM:
@@ -652,7 +653,7 @@ def _outside(pointer: Pointer, first, width: int):
 
 def _first_lane(bad: np.ndarray):
     """(block, thread, chunk) of the first bad lane, and how many lanes are bad."""
-    g = group()
+    g = executing()
     wide = np.broadcast_to(bad, g.shape + bad.shape[2:])
     b, t, c = (int(k[0]) for k in np.nonzero(wide))
     return int(g.blocks[b]), int(g.threads[t]), (b, t, c), int(wide.any(axis=2).sum())
@@ -661,7 +662,7 @@ def _first_lane(bad: np.ndarray):
 def _out_of_bounds(pointer, index, width, bad, op, known: Place | None):
     block, thread, place, count = _first_lane(bad)
     memory, size = pointer.memory, pointer.dtype.itemsize
-    shape = group().shape + index.shape[2:]
+    shape = executing().shape + index.shape[2:]
     at = int(np.broadcast_to(index, shape)[place])
     verb = "writes" if op == Op.STORE else "reads"
     if memory.space is Space.GMEM:
@@ -673,7 +674,7 @@ def _out_of_bounds(pointer, index, width, bad, op, known: Place | None):
         advice = "Is the buffer large enough, and the index right?"
     raise fail(
         "out of bounds",
-        f"Out of bounds: thread {thread} of block {block} {verb} {width * size} bytes at {place_text}. {advice}",
+        f"Out of bounds: {_who(thread, block)} {verb} {width * size} bytes at {place_text}. {advice}",
         block=block,
         threads=(thread,),
         addresses=(at,),
@@ -681,12 +682,24 @@ def _out_of_bounds(pointer, index, width, bad, op, known: Place | None):
     )
 
 
+def _who(thread: int, block: int) -> str:
+    return "the host function" if STATE.group is None else f"thread {thread} of block {block}"
+
+
 def _advice(where: tuple, thread: int, name: str, known: bool) -> str:
     """What to ask of an access to a tensor outside its shape; `known` says that its coordinate is the tensor's own."""
+    if min(where) < FAR_BELOW:
+        meant = min(where) + 2**32
+        return (
+            f"An Int32 cannot hold {meant:,}, which wraps to {min(where):,}: the index has overflowed. Compute it in Int64, or "
+            "from smaller numbers."
+        )
     if min(where) < 0:
         return "Indices do not count from the end."
     if not known:
         return f"It was made over {name} with a layout of its own: does that reach too far, or is a predicate missing?"
+    if STATE.group is None:
+        return "Is the index right?"
     if thread == 0:
         return (
             "Even the block's first thread is outside: are the grid, the layout and the tile's coordinate right, or does a loop "
@@ -698,7 +711,7 @@ def _advice(where: tuple, thread: int, name: str, known: bool) -> str:
 def _misaligned(pointer, index, width, bad, op, base):
     block, thread, place, count = _first_lane(bad)
     memory, size = pointer.memory, pointer.dtype.itemsize
-    at = int(np.broadcast_to(index, group().shape + index.shape[2:])[place])
+    at = int(np.broadcast_to(index, executing().shape + index.shape[2:])[place])
     over = (base + at * size) % (width * size)
     verb = "writes" if op == Op.STORE else "reads"
     raise fail(
@@ -779,7 +792,7 @@ def lane_addresses(pointer: Pointer, index: np.ndarray) -> np.ndarray:
     size = pointer.dtype.itemsize
     if pointer.memory.space is Space.GMEM:
         return pointer.memory.address + index * size
-    launch = group().launch
+    launch = executing().launch
     per_block = launch.smem_stride // size
     row, inside = index // per_block, index % per_block
     return (launch.row_blocks[row] << SMEM_BLOCK_BITS) | (inside * size)
@@ -788,9 +801,9 @@ def lane_addresses(pointer: Pointer, index: np.ndarray) -> np.ndarray:
 def record(pointer, first, width, lanes, op, flat, index, shown=None, arg=0) -> None:
     """One trace row per instruction (per `width` elements) of the executing warp."""
     recorder = STATE.run.recorder
-    if recorder is None:
+    if recorder is None or STATE.group is None:  # what the host does is no kernel's
         return
-    g = group()
+    g = executing()
     line, call = current_line(recorder)
     tensor = tensor_index(recorder, pointer.memory)
     space = Space.DSMEM if pointer.rows is not None else pointer.memory.space

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import difflib
 import functools
+import sys
+import types
 
 import numpy as np
 
@@ -31,7 +33,7 @@ from . import (
 from . import layout as la
 from . import layout_algebra as algebra
 from . import tensor as tn
-from .context import KIND, STATE, Told, fail, group, here, kernel_frame, not_simulated
+from .context import HERE, KIND, STATE, executing, fail, group, here, kernel_frame, not_simulated
 from .control import DynamicRange, and_, constant_number, or_, truth
 from .layout import Layout
 from .memory import Pointer, pointer_at
@@ -40,10 +42,16 @@ from .shared_memory import SmemAllocator
 
 
 class Missing:
-    """A name that the simulator does not model; it may stand in an annotation, and any use of it is refused."""
+    """A name that the simulator does not model. It may stand in annotations and be compared with what is modelled, which it is
+    not; any other use in simulated code is refused, and outside of it gives another Missing."""
 
     def __init__(self, path: str, near: str = ""):
         self._path, self._near = path, near
+
+    def _refuse(self, *_, **__):
+        if STATE.run is None:
+            return Missing(self._path, self._near)
+        raise not_simulated(self._path, near=self._near)
 
     def __call__(self, *_, **__):
         raise not_simulated(self._path, near=self._near)
@@ -53,19 +61,38 @@ class Missing:
             raise AttributeError(name)
         return Missing(f"{self._path}.{name}", self._near)
 
-    def __getitem__(self, _):
-        return self
-
-    def __or__(self, _):
-        return self
-
-    __ror__ = __or__
+    def __setattr__(self, name, value):
+        if not name.startswith("_"):
+            self._refuse()
+        object.__setattr__(self, name, value)
 
     def __mro_entries__(self, _):
         return ()
 
     def __repr__(self) -> str:
         return self._path
+
+    def __eq__(self, other):
+        return isinstance(other, Missing) and other._path == self._path
+
+    def __hash__(self):
+        return hash(self._path)
+
+    @property
+    def dtype(self):  # what stores, conversions and operators ask for first
+        return self._refuse()
+
+
+_REFUSED = (
+    "add radd sub rsub mul rmul matmul rmatmul truediv rtruediv floordiv rfloordiv mod rmod divmod rdivmod pow rpow lshift rlshift "
+    "rshift rrshift and rand or ror xor rxor neg pos abs invert lt le gt ge getitem setitem delitem contains iter next len bool "
+    "int float index round complex enter exit format"
+).split()
+for _name in _REFUSED:
+    setattr(Missing, f"__{_name}__", Missing._refuse)
+# What Python demands of these outside of simulated code is a value of one type.
+Missing.__bool__ = lambda self: STATE.run is None or self._refuse()
+Missing.__format__ = lambda self, spec: self._path if STATE.run is None else self._refuse()
 
 
 class Namespace:
@@ -92,6 +119,8 @@ class Annotation:
 
     def __init__(self, name: str, check=None):
         self._name, self._check = name, check
+
+    __iter__ = None  # Python would count up for ever
 
     def __getitem__(self, _):
         return self
@@ -124,11 +153,13 @@ class Tokens:
 
     def __init__(self, *names: str):
         for name in names:
-            setattr(self, name, name)
+            setattr(self, name, Token(name))
 
 
-class NoDsl(Told, RuntimeError):
-    """A DSL function was called directly where the DSL is not installed."""
+class Token(str):
+    """A member of an enumeration of the DSL's."""
+
+    __slots__ = ()
 
 
 def _decorator(kind: str):
@@ -138,12 +169,7 @@ def _decorator(kind: str):
 
         @functools.wraps(function)
         def refused(*args, **kwargs):
-            if host.DIRECT:
-                return host.call(refused, args, kwargs)
-            raise NoDsl(
-                f"{function.__name__} is a @cute.{kind} function and the CuTe DSL is not installed here; run it with "
-                "quack_tutorial.launch(...) or quack_tutorial.simulate(...)"
-            )
+            return host.call(refused, args, kwargs)
 
         refused.decorated_as = kind
         return refused
@@ -270,7 +296,7 @@ def printf(*args, end="\n", **_):
     if not isinstance(first, str):
         first, rest = " ".join("{}" for _ in args), args
     if STATE.group is None:  # a host function runs once
-        row = [a.a.item() if isinstance(a, Value) else a for a in _flat_args(rest)]
+        row = [a.a.item() if isinstance(a, Value) else a[0][0] if isinstance(a, list) else a for a in _flat_args(rest)]
         STATE.run.printed.append((-1, -1, _formatted(first, row) + end))
         return
     g = group()
@@ -300,7 +326,7 @@ def _flat_args(args):
             yield a.toint()
         elif isinstance(a, tn.Tensor):
             values = a.load().a
-            yield np.broadcast_to(values, (*group().shape, values.shape[-1])).tolist()
+            yield np.broadcast_to(values, (*executing().shape, values.shape[-1])).tolist()
         elif isinstance(a, (Layout, swizzle.ComposedLayout)):
             yield str(a)
         elif isinstance(a, TensorSSA):
@@ -343,6 +369,8 @@ def make_ptr(dtype, value, mem_space=None, *, assumed_align=None, **_):
 def is_instance(x, kinds) -> bool:
     """isinstance with the DSL's types."""
     for kind in kinds if isinstance(kinds, tuple) else (kinds,):
+        if isinstance(kind, Missing) and type(x).__module__.startswith(HERE):
+            kind._refuse()
         if isinstance(kind, DType):
             if isinstance(x, Value) and x.dtype is kind:
                 return True
@@ -426,6 +454,8 @@ def as_numeric(x):
 
 
 def assume(x, *_, **__):
+    if STATE.run is not None:
+        STATE.run.assumes = True
     return x
 
 
@@ -545,7 +575,6 @@ ARCH = Namespace(
         **{name: getattr(cluster, name) for name in _CLUSTER},
         "inline_ptx": ptx.inline_ptx,
         "elect_one": elect_one,
-        "griddepcontrol_launch_dependents": ignore,
     },
 )
 ARCH.__dict__["nvvm_wrappers"] = ARCH  # the module that has them
@@ -681,6 +710,19 @@ CUTLASS = Namespace(
     },
 )
 CUTE.__dict__["typing"] = CUTE
+
+
+class Stream:
+    """A CUDA stream: launches run one after another, whichever it is."""
+
+    def __init__(self, *_):
+        pass
+
+
+CUDA = Namespace(
+    "cuda",
+    {"bindings": Namespace("cuda.bindings", {"driver": Namespace("cuda.bindings.driver", {"CUstream": Stream})})},
+)
 BUILTINS = {
     "range": DynamicRange,
     "print": print_once,
@@ -700,9 +742,34 @@ PLAIN_BUILTINS = {
 
 def by_path(path: str):
     """The namespace of a module: 'cutlass.cute.nvgpu' and so on."""
-    found = CUTLASS
+    found = CUDA if path.partition(".")[0] == "cuda" else CUTLASS
     for part in path.split(".")[1:]:
         found = getattr(found, part)
+    return found
+
+
+def answer_to(x):
+    """What the simulator has for an object of the DSL's, found by the public name that it has there; None for any other."""
+    loaded = sum(name.startswith("cutlass") for name in sys.modules)
+    found = _answers(loaded).get(id(x)) if loaded else None
+    return None if found is None or found[0] is not x else found[1]
+
+
+@functools.lru_cache(maxsize=1)
+def _answers(loaded: int) -> dict:
+    """id -> (object of the DSL's, the simulator's) of what both have, in the modules of the DSL that are loaded."""
+    found, seen, waiting = {}, set(), [(CUTLASS, sys.modules.get("cutlass"))]
+    while waiting:
+        mine, theirs = waiting.pop()
+        if id(mine) in seen:
+            continue
+        seen.add(id(mine))
+        for name, x in vars(mine).items():
+            real = getattr(theirs, name, None)
+            if isinstance(x, Namespace) and isinstance(real, types.ModuleType):
+                waiting.append((x, real))
+            elif callable(real) and not isinstance(x, (Missing, Annotation)) and not isinstance(real, types.MethodType):
+                found[id(real)] = real, x
     return found
 
 

@@ -18,7 +18,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from .context import STATE, fail, group, not_simulated
+from .context import STATE, executing, fail, not_simulated, wrong_kind
 from .layout import crd2idx, flatten_to_tuple, has_none, make_layout, offsets, product, slice_and_offset
 
 
@@ -381,7 +381,7 @@ class TensorSSA(_Arithmetic):
     def _check(self, index, coord) -> None:
         bad = (np.asarray(index) < 0) | (np.asarray(index) >= self.a.shape[-1])
         if bad.ndim == 2:  # one index a lane: lanes that are switched off read nothing
-            off = group().lanes_off()
+            off = executing().lanes_off()
             bad = bad if off is None else bad & off
         if bad.any():
             worst = coord if bad.ndim != 2 else int(np.broadcast_to(index, bad.shape)[bad][0])
@@ -555,7 +555,7 @@ def _number(x, dtype: DType) -> np.ndarray:
 
 def _new_number(x, dtype: DType) -> np.ndarray:
     if not isinstance(x, (bool, int, float, np.generic)):
-        raise fail("language", f"{dtype} needs a number, got {type(x).__name__}")
+        raise wrong_kind(f"{dtype} needs a number, got {type(x).__name__}", x)
     if dtype.is_float:
         return dtype.round(np.array([[x]], np.float64))
     if dtype is Boolean:
@@ -577,7 +577,7 @@ def promote(x, y, op: str) -> DType:
     tx, ty = type_of(x), type_of(y)
     if tx is None or ty is None:
         bad = x if tx is None else y
-        raise fail("language", f"{op} of a kernel value with {bad!r}: not a number")
+        raise wrong_kind(f"{op} of a kernel value with {bad!r}: not a number", bad)
     result = _joined(tx, ty)
     if op == "/" and not result.is_float and not (isinstance(x, TensorSSA) or isinstance(y, TensorSSA)):
         return Float32  # a vector of integers stays one, and truncates
@@ -696,5 +696,5 @@ def scalar(x) -> Value:
         return x
     dtype = type_of(x)
     if dtype is None:
-        raise fail("language", f"a number is needed, got {type(x).__name__}")
+        raise wrong_kind(f"a number is needed, got {type(x).__name__}", x)
     return Value(dtype, to_array(x, dtype))

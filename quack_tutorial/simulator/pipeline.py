@@ -210,7 +210,7 @@ class PipelineTmaAsync(PipelineAsync):
         """Nothing: the bytes arrive by themselves."""
 
     def consumer_release(self, state, **_) -> None:
-        arch.sync_warp()  # the whole warp has read before its lane 0 says so
+        """Lane 0 arrives for its warp. Nothing makes it wait for what the other lanes read: that is left to the kernel."""
         _under(arch.lane_idx().a == 0, lambda: cluster.mbarrier_arrive(self.empty + state.index))
 
 

@@ -11,6 +11,7 @@ Not covered: time. Blocks run one cluster after another, which is one legal orde
 
 from __future__ import annotations
 
+import functools
 import random
 from dataclasses import dataclass, field
 
@@ -67,7 +68,13 @@ class RunState:
         None  # Line of a fragment -> Line of the first read of what no store has reached, if looked for
     )
     poisoned: object = None  # the Line of the only fragment that holds other poison than with the fill before
+    assumes: bool = False  # whether a kernel has promised something with cute.assume
     writes: int = 0  # stores so far: a loop that makes none and changes no variable waits for someone else's
+
+    @functools.cached_property
+    def host_thread(self) -> Group:
+        one = np.zeros(1, np.int64)
+        return Group(LaunchState((1, 1, 1), (1, 1, 1), (1, 1, 1), 1, 1), one, one, None, -1, one)
 
     def poison(self, dtype, changed=True):
         """What uninitialised registers and shared memory hold: NaN, or a large odd integer."""
@@ -111,7 +118,17 @@ class LaunchState:
     use_pdl: bool = False  # may start before the kernel ahead of it on the stream has ended
     name: str = ""
     ahead: list | None = field(default_factory=list)  # launches that may still run as this one starts; None = not known
+    waited: set = field(default_factory=set)  # blocks of which a thread has waited for the kernels before
+    signalled: dict = field(
+        default_factory=dict
+    )  # block -> whether the first that let the next kernel start had waited
     touched: dict = field(default_factory=dict)  # id -> (memory, whether it was written) of global memory
+
+    @property
+    def waits_first(self) -> bool:
+        """Whether the kernels before this one have ended once the next may start, which is when every block has let it, or ended:
+        that of one block that had waited by then says so (PTX ISA, griddepcontrol)."""
+        return any(self.signalled.get(block, True) for block in self.waited) or any(self.signalled.values())
 
     def touch(self, memory, op: Op) -> None:
         """Note that this launch reads or writes `memory`."""
@@ -221,8 +238,9 @@ class KernelCall:
         )
         state.ahead = run.may_still_run if state.use_pdl else []
         run_launch(self, state)
-        # Launched with use_pdl, it may itself have started before those ahead of it ended.
-        run.may_still_run = None if state.ahead is None else [*state.ahead, state]
+        # Launched with use_pdl, it may itself have started before those ahead of it ended; unless it waits before the next starts.
+        ahead = [] if state.waits_first else state.ahead
+        run.may_still_run = None if ahead is None else [*ahead, state]
 
 
 def run_launch(kernel: KernelCall, launch: LaunchState) -> None:

@@ -45,6 +45,8 @@ class _Brackets:
     def __init__(self, make):
         self.make = make
 
+    __iter__ = None  # Python would count up for ever
+
     def __getitem__(self, given):
         return self.make(*given)
 
@@ -112,6 +114,8 @@ class Range:
 
     def data_ptr(self, **_):
         return self.pointer
+
+    __iter__ = None  # Python would count up for ever
 
     def __getitem__(self, index):
         return (self.pointer + index).load()

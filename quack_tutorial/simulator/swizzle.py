@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from . import layout as la
-from .context import fail
+from .context import fail, not_simulated
 from .control import constant_number
 from .layout import Layout
 
@@ -74,5 +74,6 @@ def make_swizzle(b, m, s, **_) -> Swizzle:
 
 def make_composed_layout(inner, offset, outer, **_) -> ComposedLayout:
     if not isinstance(inner, Swizzle) or not isinstance(outer, Layout):
-        raise fail("language", "make_composed_layout takes a swizzle, an offset and a layout")
+        kinds = " and ".join(type(x).__name__ for x in (inner, outer))
+        raise not_simulated(f"make_composed_layout of other things than a swizzle and a layout ({kinds})")
     return ComposedLayout(inner, constant_number(offset, "the offset of a composed layout"), outer)

@@ -19,7 +19,7 @@ from quack_tutorial.trace import Space
 
 from . import layout as la
 from . import layout_algebra as algebra
-from .context import STATE, SimulationError, fail, group, not_simulated
+from .context import STATE, SimulationError, executing, fail, not_simulated, wrong_kind
 from .layout import Layout
 from .memory import SPACE_NAMES, Place, Pointer, Registers, check_register_view, make_registers, read, write
 from .numeric import Boolean, DType, Int32, Int64, TensorSSA, Value, convert, scalar, type_of
@@ -258,7 +258,7 @@ class Tensor:
             return
         source = type_of(value)
         if source is None:
-            raise fail("language", f"cannot store a {type(value).__name__} in a {self.dtype} tensor")
+            raise wrong_kind(f"cannot store a {type(value).__name__} in a {self.dtype} tensor", value)
         if not _holds(self.dtype, source):
             raise fail(
                 "language",
@@ -271,7 +271,7 @@ class Tensor:
         """An offset that is computed in 32 bits must fit: CuTe DSL 4.8.1 does so unless a coordinate or a stride has 64."""
         if not isinstance(offset, np.ndarray) or not reaches_far(self.layout) or _is_wide(coord):
             return
-        g = group()
+        g = executing()
         far = (np.abs(offset) > INT32_MOST) & g.active()
         if far.any():
             b, t = (int(i[0]) for i in np.nonzero(far))
@@ -301,8 +301,6 @@ class Tensor:
 
     def load(self, **_) -> TensorSSA:
         """All elements as a register vector; global and shared memory are read as wide as alignment allows."""
-        if STATE.group is None:
-            raise not_simulated(".load() of a tensor in a host function")
         self._reachable()
         offsets = element_offsets(self.layout)
         width = 1 if isinstance(self.pointer.memory, Registers) else access_width(self)
@@ -312,7 +310,7 @@ class Tensor:
         """Write a register vector of the same size; its type may be narrower than the tensor's."""
         self._reachable()
         if not isinstance(value, TensorSSA):
-            raise fail("language", f"store takes a TensorSSA, got {type(value).__name__}; use fill for one number")
+            raise wrong_kind(f"store takes a TensorSSA, got {type(value).__name__}; use fill for one number", value)
         if not _holds(self.dtype, value.dtype):
             raise fail(
                 "language",
@@ -347,7 +345,7 @@ def _is_wide(coord) -> bool:
 
 
 def _dropped(coord, layout: Layout) -> Layout:
-    """The modes of `layout` that `coord` fixes with a dynamic number: their strides say what the offset divides by."""
+    """What `coord` fixes, as a layout whose strides say what the offset divides by: of a constant, the offset that it makes."""
     shapes, strides = [], []
 
     def walk(c, shape, stride):
@@ -356,6 +354,10 @@ def _dropped(coord, layout: Layout) -> Layout:
         if isinstance(c, tuple) and isinstance(shape, tuple):
             for part in zip(c, shape, stride):
                 walk(*part)
+        elif type(c) is int and type(stride) is int:
+            if c:
+                shapes.append(2)  # any but 1
+                strides.append(c * stride)
         else:
             shapes.append(shape)
             strides.append(stride)
@@ -415,6 +417,8 @@ class CoordinateTensor:
     def at(self, at) -> tuple:
         """The element at a coordinate: one int or array per dimension."""
         return _add_coordinates(self.base, la.crd2idx(at, self.layout.shape, self.layout.stride))
+
+    __iter__ = None  # Python would count up for ever
 
     def __getitem__(self, coord):
         return self.sliced(plain(coord)) if has_none(coord) else _coordinate_values(self.at(plain(coord)))
@@ -560,7 +564,7 @@ def as_layout(x) -> Layout:
         return x
     if isinstance(x, (int, tuple, Value)):
         return la.make_layout(hidden(x))
-    raise fail("language", f"a layout or a shape is needed, got {type(x).__name__}")
+    raise wrong_kind(f"a layout or a shape is needed, got {type(x).__name__}", x)
 
 
 def local_tile(tensor, tiler, coord, proj=None, **_):
@@ -598,7 +602,7 @@ def domain_offset(coord, tensor, **_):
         return CoordinateTensor(tensor.at(at), tensor.layout)
     offset = la.crd2idx(at, tensor.layout.shape, tensor.layout.stride)
     coords = None if tensor.coords is None else CoordinateTensor(tensor.coords.at(at), tensor.coords.layout)
-    return tensor.moved(offset, tensor.layout, tensor.layout, coords)
+    return tensor.moved(offset, tensor.layout, _dropped(_zeros_for_none(coord), tensor.layout), coords)
 
 
 def _zeros_for_none(coord):

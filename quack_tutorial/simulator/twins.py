@@ -87,6 +87,9 @@ class Mapper:
     def _map(self, x):
         if isinstance(x, types.ModuleType):
             return self._module(x)
+        known = names.answer_to(x)
+        if known is not None:
+            return known
         if isinstance(x, enum.Enum) and _is_dsl(type(x).__module__):
             return getattr(names.by_name(type(x).__module__, type(x).__name__), x.name)
         if isinstance(x, enum.Enum):
@@ -113,7 +116,7 @@ class Mapper:
             return {k: self.map(v) for k, v in x.items()}
         if isinstance(x, Twin) or _is_foreign(type(x).__module__):
             return x
-        return Twin(x, self)
+        return twin_of(x, self)
 
     def _module(self, module):
         name = module.__name__
@@ -137,6 +140,8 @@ class Mapper:
     def _dsl_instance(self, x):
         if type(x).__name__ == "struct":
             return structs.twin_of(x, lambda module: _Mapped(vars(module), self))
+        if type(x).__name__ in TYPES:  # a number that a host function was given
+            return convert(x.value, TYPES[type(x).__name__])
         kind = names.by_name(type(x).__module__, type(x).__name__)
         if isinstance(kind, types.FunctionType):  # a copy operation: its class makes an equal one
             return kind()
@@ -260,11 +265,6 @@ class Bound:
         return lambda args, kwargs: self.function.generator((self.instance, *args), kwargs)
 
 
-def original(x):
-    """What a twin stands for; anything else is itself."""
-    return object.__getattribute__(x, "_original") if isinstance(x, Twin) else x
-
-
 class ModuleTwin:
     """One of the reader's modules; its attributes are mapped when they are used."""
 
@@ -311,7 +311,7 @@ class Twin:
         return dataclasses.is_dataclass(cls) or hasattr(cls, "__extract_mlir_values__")
 
     def _copied(self) -> Twin:
-        other = Twin(object.__getattribute__(self, "_original"), object.__getattribute__(self, "_mapper"))
+        other = twin_of(object.__getattribute__(self, "_original"), object.__getattribute__(self, "_mapper"))
         object.__getattribute__(other, "_own").update(object.__getattribute__(self, "_own"))
         return other
 
@@ -335,6 +335,32 @@ class Twin:
 
     def __repr__(self) -> str:
         return f"<simulated {type(object.__getattribute__(self, '_original')).__name__}>"
+
+
+# What Python looks up in an object's class alone, and Twin itself does not have.
+OPERATORS = (
+    "add sub mul matmul truediv floordiv mod divmod pow lshift rshift and xor or radd rsub rmul rmatmul rtruediv rfloordiv rmod "
+    "rpow rlshift rrshift rand rxor ror iadd isub imul itruediv ifloordiv imod iand ior ixor neg pos abs invert lt le gt ge "
+    "getitem setitem delitem contains len iter next bool int float index round format"
+).split()
+
+
+def _operator(name: str):
+    def operate(self, *args):
+        return call_now(self.__getattr__(name), *args)
+
+    return operate
+
+
+@functools.lru_cache(maxsize=512)
+def _twin_class(cls) -> type:
+    """A class of twins with the operators that `cls` has, and its name, which Python says where an operator is missing."""
+    found = {f"__{name}__" for name in OPERATORS} & {name for base in cls.__mro__[:-1] for name in vars(base)}
+    return type(cls.__name__, (Twin,), {"__module__": cls.__module__} | {name: _operator(name) for name in found})
+
+
+def twin_of(x, mapper: Mapper) -> Twin:
+    return _twin_class(type(x))(x, mapper)
 
 
 def _class_attribute(cls, name: str, instance, mapper: Mapper):
@@ -375,8 +401,13 @@ class SimClass:
         if (
             not isinstance(init, types.FunctionType) or init.__code__.co_filename == "<string>"
         ):  # object's, or a dataclass's
-            return Twin(self._cls(*args, **kwargs), self._mapper)
-        twin = Twin(self._cls.__new__(self._cls), self._mapper)
+            try:
+                return twin_of(self._cls(*args, **kwargs), self._mapper)
+            except TypeError as error:
+                if error.__traceback__.tb_next is not None:
+                    raise
+                raise fail("language", str(error)) from None
+        twin = twin_of(self._cls.__new__(self._cls), self._mapper)
         return Pending(self._construct(twin, self._mapper.map(init), args, kwargs))
 
     @staticmethod

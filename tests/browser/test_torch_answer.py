@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from quack_tutorial.browser import torch_answer
+from quack_tutorial.simulator import torch_answer
 
 torch = pytest.importorskip("torch")
 ours = torch_answer.module()

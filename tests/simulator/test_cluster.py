@@ -41,7 +41,7 @@ BUGS = {
         "mbarrier byte mismatch",
         "expects 36 bytes in phase 0, and 32 came, from blocks 0, 2 (cluster.py:",
     ),
-    "no arrival": ("deadlock", "an mbarrier (phase 0: 1 arrival and -32 bytes outstanding)"),
+    "no arrival": ("deadlock", "an mbarrier (phase 0: 1 arrival and -32 bytes outstanding; "),
 }
 
 

@@ -259,6 +259,30 @@ def test_what_the_kernel_ahead_never_writes_may_be_read_before_the_wait():
             assert f"while double, which uses {tensor}, still runs" in finding.message
 
 
+@pytest.mark.parametrize("check", [True, False])
+@pytest.mark.parametrize(
+    ("order", "early", "found"),
+    [
+        ("waits, signals", "w", False),  # nothing but `add` can run beside `scale`, and it leaves w alone
+        ("waits", "w", False),
+        ("signals, waits", "w", True),  # what writes w may still run
+        ("signals alone", "w", True),
+        ("waits, signals", "y", True),
+    ],
+)
+def test_a_chain_of_kernels_that_may_all_start_early(order, early, found, check):
+    x = np.arange(64, dtype=np.float32)
+    tensors = x, x + 2, np.zeros_like(x), np.zeros_like(x)
+    if found and not check:
+        with pytest.raises(SimulationError, match="Early access"):
+            simulate(k.Chain(order, early), *tensors, check=False)
+        return
+    run = simulate(k.Chain(order, early), *tensors, check=check)
+    assert [finding.kind for finding in run.findings] == ["early access"] * found
+    if not found:
+        np.testing.assert_array_equal(tensors[-1], (x + 2) * (x + 1))
+
+
 def test_a_bulk_copy_over_what_threads_wrote_needs_a_proxy_fence():
     x, out = LANES.copy(), np.zeros(32, np.float32)
     assert simulate(k.Overwritten(fenced=True), x, out).ok and (out == x).all()

@@ -1,6 +1,7 @@
 """Other people's kernels: what they use beyond this book's, and all that is missing said at once."""
 
 import math
+import re
 import sys
 
 import numpy as np
@@ -230,6 +231,79 @@ def test_a_stage_that_no_consumer_releases_is_a_deadlock(kind):
     assert {line.text.strip() for line in finding.lines} >= {"pipe.producer_acquire(state)"}
 
 
+def staged(kind, **options):
+    columns = np.arange(128, dtype=np.float32).reshape(4, 32).T
+    return simulate(k.Stages(kind, **options), columns, np.zeros((4, 32), np.float32).T)
+
+
+@pytest.mark.parametrize("handles", [False, True])
+def test_lane_0_s_release_does_not_wait_for_the_other_lanes(handles):
+    """PipelineTmaAsync's consumer_release is an arrival of lane 0 with no sync_warp before it, in the compiler's PTX too."""
+    (finding,) = staged("bulk", handles=handles, meets=False).findings
+    assert finding.kind == "race" and "write after read" in finding.message
+    assert "thread 32 arrives for its whole warp, and nothing makes it wait for the other lanes" in finding.message
+    assert finding.message.endswith("is cute.arch.sync_warp() missing before it?")
+    assert staged("async", handles=handles, meets=False).ok and staged("cp.async", handles=handles, meets=False).ok
+
+
+@pytest.mark.parametrize("kind", ["async", "cp.async", "bulk"])
+def test_a_stage_that_is_given_back_too_early(kind):
+    (finding,) = staged(kind, early="release").findings
+    assert "The consumer_release at others.py:" in finding.message and "barrier()" not in finding.message
+    assert finding.message.endswith("gives the stage back before this read is made: it belongs after the last read.")
+
+
+@pytest.mark.parametrize("kind", ["async", "cp.async"])
+def test_a_stage_that_is_committed_too_early(kind):
+    races = [finding for finding in staged(kind, early="commit").findings if finding.kind == "race"]
+    assert races
+    for finding in races:
+        assert "The producer_commit at others.py:" in finding.message
+        assert finding.message.endswith("is there before this write is made: it belongs after the last write.")
+
+
+def test_a_deadlock_at_an_mbarrier_names_who_counts_and_who_came():
+    (finding,) = simulate(k.Count(), np.zeros(64, np.float32)).findings
+    said = r"phase 0: 32 arrivals and 0 bytes outstanding; others.py:\d+ counts 64 arrivals, and 32 from others.py:\d+ came"
+    assert finding.kind == "deadlock" and re.search(said, finding.message)
+
+
+BEFORE, AFTER = "directly before that atomic", "directly after that atomic"
+
+
+@pytest.mark.parametrize(
+    ("fences", "said"),
+    [
+        (("before the flag", "after seeing it"), ()),
+        (("before the barrier", "after seeing it"), (BEFORE,)),
+        (("before the write", "after seeing it"), (BEFORE,)),
+        (("after the flag", "after seeing it"), (BEFORE,)),
+        (("before the flag", "after the other barrier"), (AFTER,)),
+        (("after seeing it",), ("fence_acq_rel_gpu() missing before the atomic",)),
+        ((), ("missing before the atomic", "and after the atomic")),
+    ],
+)
+def test_a_fence_on_the_wrong_side_of_a_flag(fences, said):
+    run = simulate(k.Flag(*fences), np.zeros(64, np.float32), np.zeros(1, np.int32), np.zeros(64, np.float32))
+    assert len(run.findings) == bool(said)
+    for finding in run.findings:
+        assert all(words in finding.message for words in said) and "split the kernel" not in finding.message
+        if "directly" in said[0]:
+            assert (
+                "does not help the atomic at others.py:" in finding.message
+                and "(in fence, called at" in finding.message
+            )
+
+
+def test_a_wait_in_the_peer_after_the_cluster_barrier():
+    x = np.zeros(32, np.float32)
+    assert simulate(k.ReadsThePeer(early=True), x, x.copy()).ok
+    (finding,) = simulate(k.ReadsThePeer(early=False), x, x.copy()).findings
+    assert finding.kind == "read before arrival" and "missing" not in finding.message
+    assert "which gets them, can wait for them, and nothing puts its mbarrier_wait at others.py:" in finding.message
+    assert finding.message.endswith("let a cluster barrier stand after the wait and before the read.")
+
+
 @pytest.mark.parametrize("kind", ["async", "cp.async", "bulk"])
 def test_the_compiler_takes_the_pipelines(kind):
     pytest.importorskip("cutlass", reason="the CuTe DSL is not installed")
@@ -242,6 +316,8 @@ def test_the_compiler_takes_the_pipelines(kind):
         assert text.count("mbarrier.init") == 4
         assert ("cp.async.mbarrier.arrive.noinc" in text) == (kind == "cp.async")
         assert ("mbarrier.arrive.expect_tx" in text) == (kind == "bulk")
+        alone = ptx(k.Stages(kind, handles, meets=False), torch.zeros(4, 32).T, torch.zeros(4, 32).T)
+        assert "bar.warp.sync" in text and "bar.warp.sync" not in alone
 
 
 def test_barriers_in_a_comprehension_and_rare_functions():

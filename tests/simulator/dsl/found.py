@@ -634,3 +634,34 @@ def len_of_a_tensor(x: cute.Tensor, out: cute.Tensor):
     tidx, _, _ = cute.arch.thread_idx()
     if tidx < len(x):  # here
         out[tidx] = x[tidx]
+
+
+class Chain:
+    """out = w (x + 1), by two kernels that may both start early; `order` is what the first does about it."""
+
+    def __init__(self, order, early="w"):
+        self.order, self.early = order, early
+
+    @cute.jit
+    def __call__(self, x: cute.Tensor, w: cute.Tensor, y: cute.Tensor, out: cute.Tensor):
+        self.add(x, y).launch(grid=[2, 1, 1], block=[32, 1, 1], use_pdl=True)
+        self.scale(w, y, out).launch(grid=[2, 1, 1], block=[32, 1, 1], use_pdl=True)
+
+    @cute.kernel
+    def add(self, x: cute.Tensor, y: cute.Tensor):
+        i = cute.arch.block_idx()[0] * 32 + cute.arch.lane_idx()
+        if cutlass.const_expr(self.order == "signals, waits"):
+            cute.arch.griddepcontrol_launch_dependents()
+        if cutlass.const_expr(self.order != "signals alone"):
+            cute.arch.griddepcontrol_wait()
+        if cutlass.const_expr(self.order in ("waits, signals", "signals alone")):
+            cute.arch.griddepcontrol_launch_dependents()
+        if cutlass.const_expr(self.order != "signals alone"):
+            y[i] = x[i] + 1.0
+
+    @cute.kernel
+    def scale(self, w: cute.Tensor, y: cute.Tensor, out: cute.Tensor):
+        i = cute.arch.block_idx()[0] * 32 + cute.arch.lane_idx()
+        factor = w[i] if cutlass.const_expr(self.early == "w") else y[i]
+        cute.arch.griddepcontrol_wait()
+        out[i] = factor * y[i]

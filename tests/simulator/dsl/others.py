@@ -448,8 +448,8 @@ def by_hand(x: cute.Tensor, out: cute.Tensor):
 class Stages:
     """Warp 0 brings columns of x to two stages of shared memory, warp 1 takes them from there to out."""
 
-    def __init__(self, kind, handles=False, releases=True):
-        self.kind, self.handles, self.releases = kind, handles, releases
+    def __init__(self, kind, handles=False, releases=True, early="", meets=True):
+        self.kind, self.handles, self.releases, self.early, self.meets = kind, handles, releases, early, meets
 
     @cute.jit
     def __call__(self, x: cute.Tensor, out: cute.Tensor):
@@ -495,21 +495,30 @@ class Stages:
                 for i in range(4):
                     slot = consumer.wait_and_advance()
                     out[lane, i] = stages[lane, slot.index]
+                    if cutlass.const_expr(self.meets):
+                        cute.arch.sync_warp()
                     slot.release()
         elif warp == 0:
             state = pipeline.make_pipeline_state(pipeline.PipelineUserType.Producer, 2)
             for i in range(4):
                 pipe.producer_acquire(state)
+                if cutlass.const_expr(self.early == "commit"):
+                    pipe.producer_commit(state)
                 self.fill(x[None, i], stages[None, state.index], lane, pipe.producer_get_barrier(state))
-                pipe.producer_commit(state)
+                if cutlass.const_expr(self.early != "commit"):
+                    pipe.producer_commit(state)
                 state.advance()
             pipe.producer_tail(state)
         else:
             state = pipeline.make_pipeline_state(pipeline.PipelineUserType.Consumer, 2)
             for i in range(4):
                 pipe.consumer_wait(state)
+                if cutlass.const_expr(self.early == "release"):
+                    pipe.consumer_release(state)
                 out[lane, i] = stages[lane, state.index]
-                if cutlass.const_expr(self.releases):
+                if cutlass.const_expr(self.meets):
+                    cute.arch.sync_warp()
+                if cutlass.const_expr(self.releases and self.early != "release"):
                     pipe.consumer_release(state)
                 state.advance()
 
@@ -552,3 +561,100 @@ def given_in_one_arm_kernel(out: cute.Tensor):
 @cute.jit
 def given_in_one_arm(out: cute.Tensor):
     given_in_one_arm_kernel(out).launch(grid=[1, 1, 1], block=[32, 1, 1])
+
+
+class Count:
+    """Half of those that an mbarrier counts arrive at it, and all wait."""
+
+    @cute.jit
+    def __call__(self, x: cute.Tensor):
+        self.kernel(x).launch(grid=[1, 1, 1], block=[64, 1, 1])
+
+    @cute.kernel
+    def kernel(self, x: cute.Tensor):
+        tidx, _, _ = cute.arch.thread_idx()
+        mbar = cutlass.memory.SmemAllocator().allocate_array(cutlass.Int64, 1)
+        if tidx == 0:
+            cute.arch.mbarrier_init(mbar, 64)
+            cute.arch.mbarrier_init_fence()
+        cute.arch.barrier()
+        if tidx < 32:
+            cute.arch.mbarrier_arrive(mbar)
+        cute.arch.mbarrier_wait(mbar, 0)
+        x[tidx] = 1.0
+
+
+class Flag:
+    """Block 0 writes x and sets a flag, block 1 waits for it and reads; `fences` says where there are any."""
+
+    def __init__(self, *fences):
+        self.fences = fences
+
+    @cute.jit
+    def __call__(self, x: cute.Tensor, flag: cute.Tensor, out: cute.Tensor):
+        self.kernel(x, flag, out).launch(grid=[2, 1, 1], block=[64, 1, 1], cooperative=True)
+
+    def fence(self, where):
+        if where in self.fences:
+            cute.arch.fence_acq_rel_gpu()
+
+    @cute.kernel
+    def kernel(self, x: cute.Tensor, flag: cute.Tensor, out: cute.Tensor):
+        tidx, _, _ = cute.arch.thread_idx()
+        bidx, _, _ = cute.arch.block_idx()
+        if bidx == 0:
+            self.fence("before the write")
+            x[tidx] = 1.0
+            self.fence("before the barrier")
+            cute.arch.barrier()
+            if tidx == 0:
+                self.fence("before the flag")
+                cute.arch.atomic_add(flag.iterator, 1)  # set
+            self.fence("after the flag")
+        else:
+            if tidx == 0:
+                seen = Int32(0)
+                while seen == 0:
+                    seen = cute.arch.atomic_add(flag.iterator, 0)  # seen
+                self.fence("after seeing it")
+            cute.arch.barrier()
+            self.fence("after the other barrier")
+            out[tidx] = x[tidx]
+
+
+class ReadsThePeer:
+    """A block reads what was sent to its peer, which waits for it: before or after the cluster barrier."""
+
+    def __init__(self, early):
+        self.early = early
+
+    @cute.jit
+    def __call__(self, x: cute.Tensor, out: cute.Tensor):
+        self.kernel(x, out).launch(grid=[2, 1, 1], block=[32, 1, 1], cluster=[2, 1, 1])
+
+    @cute.kernel
+    def kernel(self, x: cute.Tensor, out: cute.Tensor):
+        tidx, _, _ = cute.arch.thread_idx()
+        rank = cute.arch.block_idx_in_cluster()
+        smem = cutlass.memory.SmemAllocator()
+        box = smem.allocate_tensor(Float32, cute.make_layout(32), 16)
+        mbar = smem.allocate_array(cutlass.Int64, 1)
+        if tidx == 0:
+            cute.arch.mbarrier_init(mbar, 1)
+            cute.arch.mbarrier_init_fence()
+            cute.arch.mbarrier_arrive_and_expect_tx(mbar, 128)
+        cute.arch.cluster_arrive()
+        cute.arch.cluster_wait()
+        cute.arch.store_async_dsmem(box.iterator + tidx, x[tidx], mbar, 1 - rank)
+        if cutlass.const_expr(self.early):
+            cute.arch.mbarrier_wait(mbar, 0)
+        cute.arch.cluster_arrive()
+        cute.arch.cluster_wait()
+        theirs = cute.make_tensor(cute.arch.map_dsmem_ptr(box.iterator + tidx, 1 - rank), cute.make_layout(1))
+        mine = cute.make_rmem_tensor((1,), Float32)
+        cute.autovec_copy(theirs, mine)
+        out[tidx] = mine[0]
+        if cutlass.const_expr(not self.early):
+            cute.arch.mbarrier_wait(mbar, 0)  # too late
+        cute.arch.cluster_arrive()
+        cute.arch.cluster_wait()

@@ -1,4 +1,4 @@
-"""The part of torch that the chapters use, on numpy: what answers `import torch` where torch cannot be, in a web page.
+"""The part of torch that the chapters use, on numpy: what answers `import torch` where torch is not, in a web page or a script.
 
 A tensor shares its bytes with a numpy array. Numbers are torch's: the same dtypes come out of the same operations,
 `randn` and `rand` give torch's sequence for a seed (its last bit can differ), and a tensor prints as torch prints it.
@@ -17,9 +17,23 @@ from types import ModuleType, SimpleNamespace
 
 import numpy as np
 
-from quack_tutorial.simulator.numeric import BFloat16
+from .numeric import BFloat16
 
-MISSING = "not in this page: {} (the page answers `import torch` with the part that the book uses); run this cell in the notebook"
+IN_PAGE = "not in this page: {} (the page answers `import torch` with the part that the book uses); run this cell in the notebook"
+IN_SCRIPT = "not answered: {} (torch is not installed, and `import torch` is answered with a part of it); install torch for this"
+SAYS = [IN_PAGE]  # the last one counts
+CUDA: list = []  # functions that are told where a tensor was asked for on a GPU, which is then taken as the CPU; empty: refused
+
+
+def _missing(what: str) -> str:
+    return SAYS[-1].format(what)
+
+
+def _on_gpu(name: str) -> None:
+    """A tensor on a GPU is asked for."""
+    if not CUDA:
+        raise RuntimeError(_missing(name))
+    CUDA[-1]()
 
 
 class Dtype:
@@ -67,7 +81,7 @@ class Device:
     def __init__(self, name="cpu"):
         name = str(name)
         if name.partition(":")[0] != "cpu":
-            raise RuntimeError(MISSING.format(f"the device {name!r}"))
+            _on_gpu(f"the device {name!r}")
         self.type, self.index = "cpu", None
 
     def __str__(self):
@@ -157,7 +171,7 @@ class Tensor:
         return format(self.item(), spec) if self.bits.ndim == 0 else object.__format__(self, spec)
 
     def __getattr__(self, name):
-        raise AttributeError(MISSING.format(f"Tensor.{name}"), name=name, obj=self)
+        raise AttributeError(_missing(f"Tensor.{name}"), name=name, obj=self)
 
     # To Python, numpy and other types ----------------------------------------------------------------------------
 
@@ -204,7 +218,8 @@ class Tensor:
     detach = cpu
 
     def cuda(self, *_, **__):
-        raise RuntimeError(MISSING.format("a GPU"))
+        _on_gpu("a GPU")
+        return self
 
     def contiguous(self):
         return self if self.is_contiguous() else self.clone()
@@ -213,7 +228,7 @@ class Tensor:
         return self._same(self.bits.copy())
 
     def requires_grad_(self, *_):
-        raise NotImplementedError(MISSING.format("gradients"))
+        raise NotImplementedError(_missing("gradients"))
 
     # Shapes ------------------------------------------------------------------------------------------------------
 
@@ -273,7 +288,7 @@ class Tensor:
 
     def as_strided(self, size, stride, storage_offset=None):
         if storage_offset:
-            raise NotImplementedError(MISSING.format("as_strided with a storage_offset"))
+            raise NotImplementedError(_missing("as_strided with a storage_offset"))
         steps = [step * self.bits.itemsize for step in stride]
         return self._same(np.lib.stride_tricks.as_strided(self.bits, size, steps))
 
@@ -896,21 +911,33 @@ class _Torch(ModuleType):
         method = Tensor.__dict__.get(name)
         if method is not None and callable(method):
             return method  # torch.sum(x) is x.sum()
-        raise AttributeError(MISSING.format(f"torch.{name}"), name=name, obj=self)
+        raise AttributeError(_missing(f"torch.{name}"), name=name, obj=self)
 
 
 def module():
     """A module that has this file's names, and says of others that the page lacks them."""
     torch = _Torch("torch", "The part of torch that the book uses, on numpy.")
     torch.__dict__.update({name: value for name, value in globals().items() if not name.startswith("_")})
-    for name in ("builtins", "math", "sys", "np", "module", "answer", "BFloat16"):
+    for name in ("builtins", "math", "sys", "np", "module", "answer", "as_of_a_gpu", "BFloat16", "SAYS", "CUDA"):
         torch.__dict__.pop(name, None)
     torch.__spec__, torch.__version__ = ModuleSpec("torch", None), "2 on numpy"
     torch.testing = SimpleNamespace(assert_close=assert_close)
     torch.cuda = SimpleNamespace(is_available=lambda: False, device_count=lambda: 0)
+    torch.cuda.__dict__.update(as_of_a_gpu() if CUDA else {})
     torch.inf, torch.nan, torch.pi = math.inf, math.nan, math.pi
     torch.strided = "torch.strided"
     return torch
+
+
+def as_of_a_gpu() -> dict:
+    """What torch.cuda says where a GPU's tensors are taken as the CPU's: a Hopper that has always finished."""
+    return {
+        "is_available": lambda: True,
+        "synchronize": lambda *_: None,
+        "set_device": lambda *_: None,
+        "current_stream": lambda *_: SimpleNamespace(cuda_stream=0, synchronize=lambda: None),
+        "get_device_capability": lambda *_: (9, 0),
+    }
 
 
 def answer():
