@@ -29,6 +29,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import types
 import warnings
 from collections.abc import Hashable
@@ -133,6 +134,7 @@ def launch(host_fn, *args, dynamic=False):
 
 
 _compiled = {}
+COMPILING = threading.RLock()  # CuTe DSL compiles for one thread at a time
 
 
 def compile_for(host_fn, *args):
@@ -147,7 +149,9 @@ def compile_for(host_fn, *args):
     key = (_fingerprint(host_fn), _signature_key(host_fn, args))
     if key not in _compiled:
         _require_gpu()
-        _compiled[key] = _callable(host_fn, _load_or_compile(host_fn, args, key))
+        with COMPILING:
+            if key not in _compiled:
+                _compiled[key] = _callable(host_fn, _load_or_compile(host_fn, args, key))
     return _compiled[key]
 
 
@@ -391,6 +395,12 @@ def _compile(host_fn, args, arch=None, keep_ptx=False):
     problem = dsl_problem()
     if problem:
         raise RuntimeError(problem)
+    with COMPILING:
+        return _compile_alone(host_fn, args, arch, keep_ptx)
+
+
+def _compile_alone(host_fn, args, arch, keep_ptx):
+    """`_compile` while no other thread does."""
     import cutlass
     import cutlass.cute as cute
     from cutlass.cute.runtime import make_fake_stream, make_fake_tensor

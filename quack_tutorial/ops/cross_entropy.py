@@ -4,9 +4,13 @@ import math
 from functools import cache
 
 import torch
+from torch._C import _are_functorch_transforms_active
+from torch.compiler import is_compiling
 
 from quack_tutorial.ops import launches
+from quack_tutorial.ops.registered import register
 
+TORCHS = "torch.nn.functional.cross_entropy"
 REDUCTIONS = ("mean", "sum", "none")
 
 
@@ -18,25 +22,37 @@ def cross_entropy(input, target, ignore_index=-100, reduction="mean", return_lse
     (loss, lse), lse the (M,) float32 logarithms of the sums of exponentials, without gradient. A target that is no column
     raises IndexError on the CPU; on a GPU, where finding out would mean waiting, its row becomes NaN.
     """
-    input = launches.autocast_to_float32(input)
     route = launches.route(input, target)
+    if route == "dispatcher":
+        _check("cross_entropy", input, target, reduction)
+        input = launches.autocast_to_float32(input)
+        loss, lse, _ = _cross_entropy(input, target, ignore_index, reduction)
+        return (loss, lse.detach()) if return_lse else loss
+    input = launches.autocast_to_float32(input)
     if route == "launch":
         loss, lse, _ = _forward(input, target, ignore_index, reduction, return_lse, False)
-    elif route == "autograd":
-        loss, lse = _CrossEntropy.apply(input, target, ignore_index, reduction)
     else:
-        _check("cross_entropy", input, target, reduction)
-        loss, lse, _ = _cross_entropy(input, target, ignore_index, reduction)
+        loss, lse = _CrossEntropy.apply(input, target, ignore_index, reduction)
     return (loss, lse.detach()) if return_lse else loss
 
 
 def cross_entropy_with_grad(input, target, ignore_index=-100):
     """(losses, gradient of their sum): (M,) float32 and (M, N) of input's type, in one read and one write of the logits.
 
-    For a training step that knows its loss's weight beforehand; arguments as for `cross_entropy`. autograd does not see it.
+    For a training step that knows its loss's weight beforehand; arguments as for `cross_entropy`. The gradient is a result, and
+    the losses have none of their own: differentiating them raises RuntimeError.
     """
-    input = launches.autocast_to_float32(input).detach()
     _check("cross_entropy_with_grad", input, target)
+    route = launches.route(input, target)
+    input = launches.autocast_to_float32(input)
+    if route == "launch":
+        return _with_grad(input, target, ignore_index)
+    if is_compiling() and not _are_functorch_transforms_active():  # a compiler would differentiate at once
+        input = input.detach()
+    return _cross_entropy_with_grad(input, target, ignore_index)
+
+
+def _with_grad(input, target, ignore_index):
     loss = torch.empty(target.shape, dtype=torch.float32, device=input.device)
     dx = torch.empty_like(input, memory_format=torch.contiguous_format)
     if len(target):
@@ -48,6 +64,7 @@ def cross_entropy_with_grad(input, target, ignore_index=-100):
 
 
 def _check(op, input, target, reduction="none"):
+    launches.check_tensors(op, input=input, target=target)
     launches.dtype_name(op, "input", input)
     if input.dim() != 2 or target.dim() != 1 or target.shape[0] != input.shape[0]:
         raise ValueError(
@@ -155,13 +172,14 @@ class _CrossEntropy(torch.autograd.Function):
         return loss, lse
 
     @staticmethod
-    @launches.once_differentiable
     def backward(ctx, dloss, _):
-        return _gradient_with(_backward, ctx, dloss)
+        return _gradient_with(_backward if launches.is_plain(dloss) else _cross_entropy_backward, ctx, dloss)
 
 
 def _gradient_with(backward, ctx, dloss):
     """The gradients of (input, target, ignore_index, reduction), from what `ctx` holds."""
+    if dloss is None:  # nothing that is differentiated depends on the loss
+        return None, None, None, None
     input, target, lse, scale = ctx.saved_tensors
     if ctx.reduction != "none":
         dloss = dloss.expand(target.shape)  # one number for all rows, and it stays on the device
@@ -230,15 +248,11 @@ def _backward_kernel(device, dtype, index, dloss, N, promise, scaled):
     )
 
 
-@torch.library.custom_op("quack_tutorial::cross_entropy", mutates_args=())
-def _cross_entropy(
-    input: torch.Tensor, target: torch.Tensor, ignore_index: int, reduction: str
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    loss, lse, scale = _forward(input, target, ignore_index, reduction, True, reduction == "mean")
-    return loss, lse, lse.new_empty(0) if scale is None else scale
+def _fake_backward(input, target, dloss, lse, ignore_index, scale=None):
+    return torch.empty_like(input, memory_format=torch.contiguous_format)
 
 
-@torch.library.custom_op("quack_tutorial::cross_entropy_backward", mutates_args=())
+@register("cross_entropy_backward", _fake_backward, TORCHS)
 def _cross_entropy_backward(
     input: torch.Tensor,
     target: torch.Tensor,
@@ -250,24 +264,43 @@ def _cross_entropy_backward(
     return _backward(input, target, dloss, lse, ignore_index, scale)
 
 
-@_cross_entropy.register_fake
-def _(input, target, ignore_index, reduction):
+def _fake(input, target, ignore_index, reduction):
+    launches.check_rows("cross_entropy", input)
     loss = input.new_empty((input.shape[0],) if reduction == "none" else ())
     lse = input.new_empty((input.shape[0],), dtype=torch.float32)
     return loss, lse, lse.new_empty(() if reduction == "mean" else (0,))
 
 
-@_cross_entropy_backward.register_fake
-def _(input, target, dloss, lse, ignore_index, scale=None):
-    return torch.empty_like(input, memory_format=torch.contiguous_format)
-
-
 def _keep(ctx, inputs, output):
     input, target, ctx.ignore_index, ctx.reduction = inputs
-    ctx.save_for_backward(input, target, *output[1:])
     ctx.mark_non_differentiable(*output[1:])
+    ctx.save_for_backward(input, target, *output[1:])
 
 
-_cross_entropy.register_autograd(
-    lambda ctx, dloss, *_: _gradient_with(_cross_entropy_backward, ctx, dloss), setup_context=_keep
-)
+def _gradient(ctx, dloss, *_):
+    return _gradient_with(_cross_entropy_backward, ctx, dloss)
+
+
+@register("cross_entropy", _fake, TORCHS, _keep, _gradient)
+def _cross_entropy(
+    input: torch.Tensor, target: torch.Tensor, ignore_index: int, reduction: str
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    loss, lse, scale = _forward(input, target, ignore_index, reduction, True, reduction == "mean")
+    return loss, lse, lse.new_empty(0) if scale is None else scale
+
+
+def _fake_with_grad(input, target, ignore_index):
+    launches.check_rows("cross_entropy_with_grad", input)
+    dx = torch.empty_like(input, memory_format=torch.contiguous_format)
+    return input.new_empty(target.shape, dtype=torch.float32), dx
+
+
+def _keep_with_grad(ctx, inputs, output):
+    ctx.mark_non_differentiable(output[1])
+
+
+@register("cross_entropy_with_grad", _fake_with_grad, "quack_tutorial.ops.cross_entropy", _keep_with_grad)
+def _cross_entropy_with_grad(
+    input: torch.Tensor, target: torch.Tensor, ignore_index: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    return _with_grad(input, target, ignore_index)

@@ -528,28 +528,6 @@ def test_a_model_compiles_whole(clean):
             torch.testing.assert_close(compiled(x, w, target), model(x, w, target))
 
 
-def registered():
-    """Each registered operation with arguments, made late: they are on the device."""
-    x, r, w = randn(5, 64, grad=True), randn(5, 64, seed=1, grad=True), randn(64, seed=2, grad=True)
-    b, ones, target, library = randn(64, seed=3), torch.ones(5, device=DEVICE), targets(5, 64), torch.ops.quack_tutorial
-    yield library.softmax, (x,)
-    yield library.softmax_backward, (ops.softmax(x).detach(), r.detach())
-    yield library.rmsnorm, (x, w, None, EPS)
-    yield library.add_rmsnorm, (x, r, w, b, EPS)
-    yield library.rmsnorm_backward, (x.detach(), w.detach(), ones, r.detach(), None, b)
-    for reduction in ("mean", "sum", "none"):
-        yield library.cross_entropy, (x, target, IGNORED, reduction)
-    yield library.layernorm, (x, w, b, EPS)
-    yield library.layernorm_backward, (x.detach(), w.detach(), ones, ones, r.detach(), b)
-    yield library.cross_entropy_backward, (x.detach(), target, ones, ones, IGNORED)
-    yield library.cross_entropy_backward, (x.detach(), target, ones[:1].expand(5), ones, IGNORED, ones[0])
-
-
-def test_operations_are_registered_as_torch_wants_them(clean):
-    for operation, args in registered():
-        torch.library.opcheck(operation.default, args)
-
-
 def test_autocast_gives_the_types_that_torch_gives():
     x, target = randn(5, 64, dtype=BF16), targets(5, 64)
     for _ in range(2):
