@@ -418,7 +418,7 @@ ROW_KERNELS = {
         m("x"), columns(m("x").dtype, N), m("dy"), of_rows("float32"), of_rows("float32"), m("dx"), parts(N), parts(N),
     ),
     "cross-entropy": lambda t, N, rows, m: (
-        CrossEntropy(t, N, rows, lse=True), m("x"), of_rows("int64"), of_rows("float32"), of_rows("float32"), -100
+        CrossEntropy(t, N, rows, lse=True), m("x"), of_rows("int64"), of_rows("float32"), lse_and_rest(), -100
     ),
     "cross-entropy backward": lambda t, N, rows, m: (
         CrossEntropyBackward(t, N, rows),
@@ -426,7 +426,7 @@ ROW_KERNELS = {
     ),
     "cross-entropy backward of a mean": lambda t, N, rows, m: (
         CrossEntropyBackward(t, N, rows), m("x"), of_rows("int64"),
-        TensorSpec(m("x").dtype, ("M",), ("s",), t.width // 8), of_rows("float32"), m("dx"), number(), -100,
+        TensorSpec(m("x").dtype, ("M",), ("s",), t.width // 8), lse_and_rest(), m("dx"), number(), -100,
     ),
     "cross-entropy fused": lambda t, N, rows, m: (
         CrossEntropyFused(t, N, rows), m("x"), of_rows("int64"), of_rows("float32"), None, m("dx"), -100
@@ -440,6 +440,10 @@ def columns(dtype, N):
 
 def of_rows(dtype):
     return TensorSpec(dtype, ("M",), (1,), 8 if dtype == "int64" else 4)
+
+
+def lse_and_rest():
+    return TensorSpec("float32", (2, "M"), ("lse", 1), 4)
 
 
 def number():
@@ -570,4 +574,4 @@ def test_what_the_gradient_of_a_loss_is_multiplied_with_is_on_its_way_before_the
     text = ptx(*ROW_KERNELS["cross-entropy backward of a mean"](cutlass.BFloat16, 4096, "aligned", matrix))
     loads = re.findall(r"(ld\.global\S*|bar\.warp\.sync|cvt\.f32\.bf16)", text)
     before = loads[: loads.index("bar.warp.sync")]
-    assert sorted(before) == ["ld.global.b16", "ld.global.b32", "ld.global.b32", "ld.global.b64"], loads
+    assert sorted(before) == ["ld.global.b16", *3 * ["ld.global.b32"], "ld.global.b64"], loads  # b32: lse, its rest, the mean's

@@ -27,13 +27,13 @@ def cross_entropy(input, target, ignore_index=-100, reduction="mean", return_lse
         _check("cross_entropy", input, target, reduction)
         input = launches.autocast_to_float32(input)
         loss, lse, _ = _cross_entropy(input, target, ignore_index, reduction)
-        return (loss, lse.detach()) if return_lse else loss
+        return (loss, lse[0].detach()) if return_lse else loss
     input = launches.autocast_to_float32(input)
     if route == "launch":
-        loss, lse, _ = _forward(input, target, ignore_index, reduction, return_lse, False)
-    else:
-        loss, lse = _CrossEntropy.apply(input, target, ignore_index, reduction)
-    return (loss, lse.detach()) if return_lse else loss
+        loss, lse, _ = _forward(input, target, ignore_index, reduction, int(return_lse))
+        return (loss, lse) if return_lse else loss
+    loss, lse = _CrossEntropy.apply(input, target, ignore_index, reduction)
+    return (loss, lse[0].detach()) if return_lse else loss
 
 
 def cross_entropy_with_grad(input, target, ignore_index=-100):
@@ -84,10 +84,14 @@ _launches = {}
 _backward_launches = {}
 
 
-def _forward(input, target, ignore_index, reduction, with_lse, with_scale):
-    """(loss, lse or None, 1 / number of rows that count or None)."""
+def _forward(input, target, ignore_index, reduction, lse_rank):
+    """(loss, lse or None, 1 / number of rows that count or None).
+
+    The last two are what a gradient takes. lse has `lse_rank` dimensions: none if it is 0, (M,), or for a gradient (2, M), with
+    what its rounding to float32 left off.
+    """
     fits = input.dim() == 2 and target.shape == (input.shape[0],)
-    flags = ignore_index, reduction, with_lse, with_scale
+    flags = ignore_index, reduction, lse_rank
     key = flags, launches.like(input), target.dtype, target.device, fits
     launch = _launches.get(key)
     if launch is None:
@@ -95,12 +99,13 @@ def _forward(input, target, ignore_index, reduction, with_lse, with_scale):
     return launch(input, target)
 
 
-def _prepare(input, target, ignore_index, reduction, with_lse, with_scale):
+def _prepare(input, target, ignore_index, reduction, lse_rank):
     """The launch for tensors like these."""
     _check("cross_entropy", input, target, reduction)
     x, dtype, mean = launches.as_rows("cross_entropy", input), launches.DTYPE_NAMES[input.dtype], reduction == "mean"
+    with_scale, parts = mean and lse_rank == 2, (2,) * (lse_rank - 1)
     kept = None if reduction == "none" else (mean, with_scale)
-    kernel = _kernel(x.device.type, dtype, _index(target), x.shape[1], launches.promise(x), with_lse, kept)
+    kernel = _kernel(x.device.type, dtype, _index(target), x.shape[1], launches.promise(x), lse_rank, kept)
     run, is_matrix = _checked_on_cpu(kernel, x), x is input
     # Losses that are added up stay float32.
     loss_dtype = input.dtype if reduction == "none" else torch.float32
@@ -109,7 +114,7 @@ def _prepare(input, target, ignore_index, reduction, with_lse, with_scale):
     def launch(input, target):
         target = target.contiguous()
         losses = torch.empty_like(target, dtype=loss_dtype)
-        lse = torch.empty_like(target, dtype=torch.float32) if with_lse else None
+        lse = torch.empty(*parts, len(target), dtype=torch.float32, device=target.device) if lse_rank else None
         loss, scale, out = losses, None, ()
         if reduction != "none":
             loss = torch.empty_like(number)
@@ -132,21 +137,21 @@ def _prepare(input, target, ignore_index, reduction, with_lse, with_scale):
 
 
 def _backward(input, target, dloss, lse, ignore_index, scale=None):
-    key = launches.like(input), target.dtype, dloss.dtype, scale is None
+    key = launches.like(input), target.dtype, dloss.dtype, lse.dim(), scale is None
     launch = _backward_launches.get(key)
     if launch is None:
         if dloss.dtype not in launches.DTYPE_NAMES:
             return _backward(input, target, dloss.float(), lse, ignore_index, scale)
-        launch = launches.keep(_backward_launches, key, _prepare_backward(input, target, dloss, scale))
+        launch = launches.keep(_backward_launches, key, _prepare_backward(input, target, dloss, lse, scale))
     return launch(input, target, dloss, lse, ignore_index, scale)
 
 
-def _prepare_backward(input, target, dloss, scale):
+def _prepare_backward(input, target, dloss, lse, scale):
     """The launch for tensors like these; how far apart the elements of dloss are makes no difference."""
     x, empty_like = launches.as_rows("cross_entropy", input), launches.contiguous_like(input)
     names = launches.DTYPE_NAMES[x.dtype], _index(target), launches.DTYPE_NAMES[dloss.dtype]
     promise = launches.promise(x, launches.one_row(x))
-    kernel = _backward_kernel(x.device.type, *names, x.shape[1], promise, scale is not None)
+    kernel = _backward_kernel(x.device.type, *names, x.shape[1], promise, lse.dim(), scale is not None)
     run, is_matrix = launches.guarded(kernel, x.device), x is input
 
     def launch(input, target, dloss, lse, ignore_index, scale):
@@ -164,7 +169,7 @@ class _CrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, input, target, ignore_index, reduction):
-        loss, lse, scale = _forward(input, target, ignore_index, reduction, True, reduction == "mean")
+        loss, lse, scale = _forward(input, target, ignore_index, reduction, 2)
         ctx.set_materialize_grads(False)
         ctx.mark_non_differentiable(lse)
         ctx.ignore_index, ctx.reduction = ignore_index, reduction
@@ -207,14 +212,14 @@ def _checked_on_cpu(run, x):
 
 
 @cache
-def _kernel(device, dtype, index, N, promise, with_lse, reduced=None):
+def _kernel(device, dtype, index, N, promise, lse_rank, reduced=None):
     """The losses of rows; where `reduced` is (mean, with_scale), their mean or sum as well."""
     from quack_tutorial.compiler import TensorSpec
     from quack_tutorial.kernels.tuned.cross_entropy import CrossEntropy
     from quack_tutorial.kernels.tuned.loss import LossReduction, ReducedCrossEntropy
 
-    kernel = CrossEntropy(launches.dsl_type(dtype), N, promise, target=index, lse=with_lse)
-    x, lse = launches.matrix_spec(dtype, N, promise, "x"), launches.of_rows("float32") if with_lse else None
+    kernel = CrossEntropy(launches.dsl_type(dtype), N, promise, target=index, lse=lse_rank > 0)
+    x, lse = launches.matrix_spec(dtype, N, promise, "x"), _lse_spec(lse_rank)
     if not reduced:
         return launches.compiled(device, kernel, x, launches.of_rows(index), launches.of_rows(dtype), lse, 0)
     mean, with_scale = reduced
@@ -234,14 +239,20 @@ def _fused_kernel(device, dtype, index, N, promise):
     return launches.compiled(device, kernel, x, launches.of_rows(index), launches.of_rows("float32"), None, dx, 0)
 
 
+def _lse_spec(rank):
+    from quack_tutorial.compiler import TensorSpec
+
+    return (None, launches.of_rows("float32"), TensorSpec("float32", (2, "M"), ("lse_stride", 1), 4))[rank]
+
+
 @cache
-def _backward_kernel(device, dtype, index, dloss, N, promise, scaled):
+def _backward_kernel(device, dtype, index, dloss, N, promise, lse_rank, scaled):
     from quack_tutorial.compiler import TensorSpec
     from quack_tutorial.kernels.tuned.cross_entropy import CrossEntropyBackward
 
     x, dx = (launches.matrix_spec(dtype, N, promise, name) for name in ("x", "dx"))
     of_dloss = TensorSpec(dloss, ("M",), ("dloss_stride",), 4 if dloss == "float32" else 2)
-    vectors = launches.of_rows(index), of_dloss, launches.of_rows("float32")
+    vectors = launches.of_rows(index), of_dloss, _lse_spec(lse_rank)
     scale = TensorSpec("float32", (), (), 4) if scaled else None
     return launches.compiled(
         device, CrossEntropyBackward(launches.dsl_type(dtype), N, promise), x, *vectors, dx, scale, 0
@@ -267,7 +278,7 @@ def _cross_entropy_backward(
 def _fake(input, target, ignore_index, reduction):
     launches.check_rows("cross_entropy", input)
     loss = input.new_empty((input.shape[0],) if reduction == "none" else ())
-    lse = input.new_empty((input.shape[0],), dtype=torch.float32)
+    lse = input.new_empty((2, input.shape[0]), dtype=torch.float32)
     return loss, lse, lse.new_empty(() if reduction == "mean" else (0,))
 
 
@@ -285,7 +296,7 @@ def _gradient(ctx, dloss, *_):
 def _cross_entropy(
     input: torch.Tensor, target: torch.Tensor, ignore_index: int, reduction: str
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    loss, lse, scale = _forward(input, target, ignore_index, reduction, True, reduction == "mean")
+    loss, lse, scale = _forward(input, target, ignore_index, reduction, 2)
     return loss, lse, lse.new_empty(0) if scale is None else scale
 
 

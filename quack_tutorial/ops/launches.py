@@ -19,7 +19,6 @@ from torch.compiler import is_compiling
 from quack_tutorial.compiler import DTYPES, MAX_ALIGNMENT, TensorSpec, compile_for
 
 MOST_KEPT = 1024  # launches of one operation; each takes about a kilobyte
-MAX_N = 262144  # columns of a row: what the registers of 16 blocks hold
 PLAIN = {torch.Tensor, torch.nn.Parameter}  # not their subclasses, which have ideas of their own about operations
 DTYPE_NAMES = {torch.float32: "float32", torch.float16: "float16", torch.bfloat16: "bfloat16"}
 
@@ -65,6 +64,8 @@ def check_last(op, dim, input):
 
 def check_rows(op, input):
     """ValueError unless a kernel can take input's rows: for tensors that are traced, which reach no kernel."""
+    from quack_tutorial.kernels.tuned.config import MAX_N
+
     if columns(input) > MAX_N:
         raise ValueError(f"{op}: N must be 1 to {MAX_N}, got input of shape {tuple(input.shape)}")
     if input.numel():

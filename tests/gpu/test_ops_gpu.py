@@ -247,6 +247,22 @@ def test_cross_entropy_and_its_gradient(N, dtype):
         assert reference.cross_entropy_backward_error(X, T, 1.0, numbers(fused[1])[0], name(dtype)) <= 1
 
 
+@pytest.mark.parametrize("N", [N for N in (257, 4096, 131072) if ON_GPU or N < 1000])
+@pytest.mark.parametrize("middle", (1e4, -1e6, 3e38))
+def test_losses_and_gradients_far_from_zero(middle, N):
+    x = (randn(7, N) + middle).requires_grad_()
+    target = targets(7, N)
+    X = x.detach().double().requires_grad_()
+    wanted = F.cross_entropy(X, target, reduction="none")
+    (gradient,) = torch.autograd.grad(wanted.sum(), X)
+    losses = ops.cross_entropy(x, target, reduction="none")
+    fused, dx = ops.cross_entropy_with_grad(x.detach(), target)
+    for found in (losses, fused):
+        torch.testing.assert_close(found.double(), wanted, rtol=1e-6, atol=0)
+    for found in (torch.autograd.grad(losses.sum(), x)[0], dx):
+        torch.testing.assert_close(found.double(), gradient, rtol=4e-6, atol=6e-8)
+
+
 @pytest.mark.parametrize("dtype", (F32, BF16, F16), ids=name)
 @pytest.mark.parametrize("reduction", ("mean", "sum"))
 def test_reduced_losses_and_their_gradients(reduction, dtype):
