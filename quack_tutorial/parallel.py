@@ -61,7 +61,7 @@ def pair_of(logits, target, group=None):
     here = (local >= 0) & (local < columns) & (target != IGNORED)
     of_rank = torch.where(here, local, IGNORED)
     # read M n elements; a row whose target is elsewhere has a log-sum-exp, too
-    _, lse = ops.cross_entropy(logits, of_rank, IGNORED, "none", return_lse=True)
+    _, lse = ops.cross_entropy(logits, of_rank, ignore_index=IGNORED, reduction="none", return_lse=True)
     own = torch.where(here, local, 0)
     picked = torch.where(here, logits.gather(1, own[:, None])[:, 0].float(), 0.0)
     return torch.stack((lse, picked)), torch.where(target == IGNORED, IGNORED, own), here

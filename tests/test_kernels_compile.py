@@ -574,4 +574,6 @@ def test_what_the_gradient_of_a_loss_is_multiplied_with_is_on_its_way_before_the
     text = ptx(*ROW_KERNELS["cross-entropy backward of a mean"](cutlass.BFloat16, 4096, "aligned", matrix))
     loads = re.findall(r"(ld\.global\S*|bar\.warp\.sync|cvt\.f32\.bf16)", text)
     before = loads[: loads.index("bar.warp.sync")]
-    assert sorted(before) == ["ld.global.b16", *3 * ["ld.global.b32"], "ld.global.b64"], loads  # b32: lse, its rest, the mean's
+    assert sorted(before) == ["ld.global.b16", *3 * ["ld.global.b32"], "ld.global.b64"], (
+        loads
+    )  # b32: lse, its rest, the mean's

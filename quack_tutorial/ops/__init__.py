@@ -7,6 +7,10 @@
 | `layernorm`               | LayerNorm over the last dimension                     | input, weight, bias       |
 | `cross_entropy`           | cross-entropy of rows of logits with class indices    | input                     |
 | `cross_entropy_with_grad` | the losses and the gradient of their sum, in one pass |                           |
+| `RMSNorm`, `LayerNorm`, `CrossEntropyLoss` | the same as modules, in place of torch.nn's |                  |
+
+Arguments are torch's, but for normalized_shape: a row is the last dimension. What another order or shape would mean is said in
+the error, with the call to write.
 
 CUDA tensors run on kernels that are compiled once for a type and a row length and serve every number of rows; CPU tensors
 run on the simulator, the same kernels. Arguments are checked before anything runs; nothing is copied, converted or
@@ -25,12 +29,23 @@ of `create_graph=True`).
 Under `torch.autocast`, softmax (on a GPU) and cross_entropy compute and return float32, as torch's do; rmsnorm and layernorm
 keep the type of their input.
 
-Not covered: dropout, label smoothing, class weights, class probabilities as targets; `torch.func` inside compiled code.
+Not covered: dropout, class probabilities as targets; `torch.func` inside compiled code; LayerNorm of rows whose sum, and norms of
+rows whose squares, pass float32's 3.4e38 (the formula in float32 is what comes out).
 """
 
 from quack_tutorial.ops.cross_entropy import cross_entropy, cross_entropy_with_grad
 from quack_tutorial.ops.layernorm import layernorm
+from quack_tutorial.ops.modules import CrossEntropyLoss, LayerNorm, RMSNorm
 from quack_tutorial.ops.rmsnorm import rmsnorm
 from quack_tutorial.ops.softmax import softmax
 
-__all__ = ["cross_entropy", "cross_entropy_with_grad", "layernorm", "rmsnorm", "softmax"]
+__all__ = [
+    "CrossEntropyLoss",
+    "LayerNorm",
+    "RMSNorm",
+    "cross_entropy",
+    "cross_entropy_with_grad",
+    "layernorm",
+    "rmsnorm",
+    "softmax",
+]

@@ -13,14 +13,17 @@ _ADVICE = "; a row is input's last dimension, so leave normalized_shape out: rms
 _ADVICE_ON_EPS = "; give eps by its name: rmsnorm(input, weight, eps=eps)"
 
 
-def rmsnorm(input, weight=None, bias=None, residual=None, eps=None):
+def rmsnorm(input, weight=None, bias=None, residual=None, eps=None, *, weight_offset=0.0):
     """RMSNorm of `input` over its last dimension: h / sqrt(mean(h^2) + eps) * weight + bias, with h = input + residual.
 
     As torch.nn.functional.rms_norm(input, input.shape[-1:], weight, eps), where eps=None means the smallest step at 1 of
     input's type. Returns the result, of input's type and contiguous; with a residual (of input's shape and type) returns
     (result, h), h of the same type, which the next layer takes as its residual. weight and bias are (N,), contiguous, of
-    float32, float16 or bfloat16 each. Limits on shapes and addresses as for `softmax`.
+    float32, float16 or bfloat16 each. With `weight_offset` the result is multiplied by weight + weight_offset, a float32 vector of
+    its own: 1.0 where a model keeps weights around zero. Limits on shapes and addresses as for `softmax`.
     """
+    if weight_offset:
+        weight = _offset(weight, weight_offset)
     tensors = input, weight, bias, residual
     route = launches.route(*tensors)
     if route == "launch":
@@ -32,6 +35,15 @@ def rmsnorm(input, weight=None, bias=None, residual=None, eps=None):
     if residual is None:
         return _rmsnorm(input, weight, bias, eps)[0]
     return _add_rmsnorm(input, residual, weight, bias, eps)[:2]
+
+
+def _offset(weight, offset):
+    offset = launches.check_number("rmsnorm", "weight_offset", offset)
+    launches.check_tensors("rmsnorm", _ADVICE, weight=weight)
+    if weight is None:
+        raise ValueError(f"rmsnorm: weight_offset={offset} is added to the weight, and there is none")
+    launches.dtype_name("rmsnorm", "weight", weight)
+    return weight.float() + offset
 
 
 def _check(input, weight, bias, residual, eps):

@@ -44,8 +44,8 @@ class CrossEntropy:
     """The loss alone: every thread keeps a running (maximum, sum) of the vectors that go past it.
 
     `target`, its type, is for who looks at the object: the kernel asks mT.
-    With `lse` a row that is all -inf has -inf as its log-sum-exp, which it adds to a longer row of which it is a part. mLSE is (M,),
-    or (2, M) for the gradient.
+    With `lse` a row that is all -inf has -inf as its log-sum-exp, which it adds to a longer row of which it is a part. mLSE is
+    (M,), or (2, M) for the gradient.
     """
 
     def __init__(self, dtype, N, rows="aligned", target="int64", lse=False, config=None):
