@@ -2,6 +2,7 @@
 
 import math
 from functools import cache
+from numbers import Integral
 
 import torch
 from torch._C import _are_functorch_transforms_active
@@ -39,7 +40,7 @@ def cross_entropy(
     """
     route = launches.route(input, target)
     if route == "dispatcher" or weight is not None or label_smoothing or dtype is not None:
-        _check("cross_entropy", input, target, reduction, weight, label_smoothing)
+        _check("cross_entropy", input, target, ignore_index, reduction, weight, label_smoothing)
         input = launches.autocast_to_float32(input)
         if weight is not None or label_smoothing:
             return _of_classes(input, target, weight, ignore_index, reduction, label_smoothing, dtype, return_lse)
@@ -98,28 +99,17 @@ def cross_entropy_with_grad(input, target, ignore_index=-100):
     For a training step that knows its loss's weight beforehand; arguments as for `cross_entropy`. The gradient is a result, and
     the losses have none of their own: differentiating them raises RuntimeError.
     """
-    _check("cross_entropy_with_grad", input, target)
     route = launches.route(input, target)
-    input = launches.autocast_to_float32(input)
     if route == "launch":
-        return _with_grad(input, target, ignore_index)
+        return _with_grad(launches.autocast_to_float32(input), target, ignore_index)
+    _check("cross_entropy_with_grad", input, target, ignore_index)
+    input = launches.autocast_to_float32(input)
     if is_compiling() and not _are_functorch_transforms_active():  # a compiler would differentiate at once
         input = input.detach()
     return _cross_entropy_with_grad(input, target, ignore_index)
 
 
-def _with_grad(input, target, ignore_index):
-    loss = torch.empty(target.shape, dtype=torch.float32, device=input.device)
-    dx = torch.empty_like(input, memory_format=torch.contiguous_format)
-    if len(target):
-        x, target = launches.as_rows("cross_entropy_with_grad", input), target.contiguous()
-        promise = launches.promise(x, dx)
-        run = _fused_kernel(x.device.type, launches.DTYPE_NAMES[x.dtype], _index(target), x.shape[1], promise)
-        _checked_on_cpu(run, x)(x, target, loss, None, dx, ignore_index)
-    return loss, dx
-
-
-def _check(op, input, target, reduction="none", weight=None, smoothing=0.0):
+def _check(op, input, target, ignore_index, reduction="none", weight=None, smoothing=0.0):
     named = {int: "ignore_index", str: "reduction"}.get(type(weight))
     launches.check_tensors(op, input=input, target=target)
     launches.check_tensors(op, named and f"; write {op}(input, target, {named}={weight!r})" or "", weight=weight)
@@ -137,6 +127,7 @@ def _check(op, input, target, reduction="none", weight=None, smoothing=0.0):
         raise TypeError(f"{op}: expected target of int64 or int32, got {target.dtype}")
     if reduction not in REDUCTIONS:
         raise ValueError(f"{op}: {reduction!r} is not a valid value for reduction, one of {', '.join(REDUCTIONS)}")
+    launches.check_number(op, "ignore_index", ignore_index, kind=Integral)
     launches.check_same(op, input=input, target=target, weight=weight)
     if input.shape[1] == 0:
         raise ValueError(f"{op}: expected at least one class, got input of shape {tuple(input.shape)}")
@@ -163,6 +154,7 @@ def _as_matrix(op, input, target):
 
 _launches = {}
 _backward_launches = {}
+_fused_launches = {}
 
 
 def _forward(input, target, ignore_index, reduction, wide, lse_rank):
@@ -182,9 +174,9 @@ def _forward(input, target, ignore_index, reduction, wide, lse_rank):
 
 def _prepare(input, target, ignore_index, reduction, wide, lse_rank):
     """The launch for tensors like these."""
-    _check("cross_entropy", input, target, reduction)
+    _check("cross_entropy", input, target, ignore_index, reduction)
     x, dtype, mean = launches.as_rows("cross_entropy", input), launches.DTYPE_NAMES[input.dtype], reduction == "mean"
-    with_scale, parts = mean and lse_rank == 2, (2,) * (lse_rank - 1)
+    with_scale = mean and lse_rank == 2
     kept = None if reduction == "none" else (mean, with_scale)
     out = "float32" if wide else dtype
     kernel = _kernel(x.device.type, dtype, out, _index(target), x.shape[1], launches.promise(x), lse_rank, kept)
@@ -196,7 +188,9 @@ def _prepare(input, target, ignore_index, reduction, wide, lse_rank):
     def launch(input, target):
         target = target.contiguous()
         losses = torch.empty_like(target, dtype=loss_dtype)
-        lse = torch.empty(*parts, len(target), dtype=torch.float32, device=target.device) if lse_rank else None
+        lse = torch.empty_like(target, dtype=torch.float32) if lse_rank == 1 else None
+        if lse_rank == 2:
+            lse = torch.empty((2, len(target)), dtype=torch.float32, device=target.device)
         loss, scale, out = losses, None, ()
         if reduction != "none":
             loss = torch.empty_like(number)
@@ -242,6 +236,35 @@ def _prepare_backward(input, target, dloss, lse, scale):
             x = input if is_matrix else launches.as_rows("cross_entropy", input)
             run(x, target.contiguous(), dloss, lse, dx, scale, ignore_index)
         return dx
+
+    return launch
+
+
+def _with_grad(input, target, ignore_index):
+    """(losses, gradient of their sum)."""
+    fits = input.dim() == 2 and target.shape == (input.shape[0],)
+    key = ignore_index, launches.like(input), target.dtype, target.device, fits
+    launch = _fused_launches.get(key) or launches.keep(
+        _fused_launches, key, _prepare_fused(input, target, ignore_index)
+    )
+    return launch(input, target)
+
+
+def _prepare_fused(input, target, ignore_index):
+    """The launch for tensors like these."""
+    _check("cross_entropy_with_grad", input, target, ignore_index)
+    x, empty_like = launches.as_rows("cross_entropy_with_grad", input), launches.contiguous_like(input)
+    promise = launches.promise(x, launches.one_row(x))
+    kernel = _fused_kernel(x.device.type, launches.DTYPE_NAMES[x.dtype], _index(target), x.shape[1], promise)
+    run, is_matrix = _checked_on_cpu(kernel, x), x is input
+
+    def launch(input, target):
+        target = target.contiguous()
+        losses, dx = torch.empty_like(target, dtype=torch.float32), empty_like(input)
+        if input.shape[0]:
+            x = input if is_matrix else launches.as_rows("cross_entropy_with_grad", input)
+            run(x, target, losses, None, dx, ignore_index)
+        return losses, dx
 
     return launch
 

@@ -10,6 +10,7 @@ tensors of other ranks have one for each shape. At MOST_KEPT launches an operati
 from __future__ import annotations
 
 from functools import cache, partial
+from numbers import Integral, Real
 
 import torch
 from torch._C import _are_functorch_transforms_active, _is_tracing, _len_torch_dispatch_stack
@@ -45,11 +46,12 @@ def check_tensors(op, advice="", **tensors):
             raise TypeError(f"{op}: expected {name} to be a tensor, got {tensor!r:.60}{advice}")
 
 
-def check_number(op, name, number, advice=""):
-    """The number as a float; TypeError for anything else."""
-    if isinstance(number, bool) or not isinstance(number, (int, float)):
-        raise TypeError(f"{op}: expected {name} to be a number, got {number!r:.60}{advice}")
-    return float(number)
+def check_number(op, name, number, advice="", kind=Real):
+    """The number, a float or of another kind; TypeError for anything else."""
+    if isinstance(number, bool) or not isinstance(number, kind):
+        what = "a number" if kind is Real else "an integer"
+        raise TypeError(f"{op}: expected {name} to be {what}, got {number!r:.60}{advice}")
+    return float(number) if kind is Real else int(number)
 
 
 def check_last(op, dim, input):
@@ -57,7 +59,7 @@ def check_last(op, dim, input):
     last = max(input.dim(), 1) - 1
     if dim not in (-1, last):
         said = f"{op}: only the last dimension is supported (dim=-1 or {last}), got dim={dim}"
-        if isinstance(dim, int) and -last <= dim + 1 <= last:
+        if isinstance(dim, Integral) and -last <= dim + 1 <= last:
             said += f"; write ops.{op}(input.movedim({dim}, -1).contiguous()).movedim(-1, {dim})"
         raise ValueError(said)
 
