@@ -288,6 +288,27 @@ def test_reduced_losses_and_their_gradients(reduction, dtype):
             )
 
 
+@pytest.mark.parametrize("reduction", ("mean", "sum", "none"))
+@pytest.mark.parametrize("dtype", (BF16, F16), ids=name)
+def test_losses_of_16_bit_logits_in_float32_with_weights_and_smoothing(dtype, reduction):
+    N, target = 320, targets(7, 320, ignored=(2,))
+    for weight in (None, randn(N, seed=3).abs()):
+        for smoothing in (0.0, 0.1):
+            x = randn(7, N, dtype=dtype, grad=True)
+            X = x.detach().double().requires_grad_()
+            options = dict(reduction=reduction, label_smoothing=smoothing)
+            loss = ops.cross_entropy(x, target, weight, dtype=F32, **options)
+            wanted = F.cross_entropy(X, target, weight if weight is None else weight.double(), **options)
+            assert loss.dtype == F32
+            torch.testing.assert_close(loss.double(), wanted, rtol=2e-6, atol=1e-6)
+            loss.sum().backward()
+            wanted.sum().backward()
+            torch.testing.assert_close(x.grad.double(), X.grad, rtol=2**-7, atol=2e-3)
+            with torch.no_grad():
+                again = ops.cross_entropy(x, target, weight, dtype=F32, **options)
+            torch.testing.assert_close(again, loss.detach(), rtol=0, atol=0)
+
+
 @gpu_only
 def test_the_mean_of_a_million_losses():
     M = 2**20 + 3
