@@ -44,7 +44,7 @@ def rows(device):
 def calls(device):
     """name -> (ours, torch's): each operation as a function of its (3, N) input."""
     w, b, r = (randn(device, *shape, seed=seed) for seed, shape in enumerate(((N,), (N,), (3, N)), 1))
-    target = torch.tensor([0, 2, 4], device=device)
+    target, ignored = torch.tensor([0, 2, 4], device=device), torch.tensor([0, -100, 4], device=device)
     return {
         "softmax": (ops.softmax, lambda x: torch.softmax(x, -1)),
         "rmsnorm": (lambda x: ops.rmsnorm(x, w, b, eps=EPS), lambda x: F.rms_norm(x, (N,), w, EPS) + b),
@@ -63,7 +63,15 @@ def calls(device):
             lambda x: ops.cross_entropy(x, target, reduction="sum", return_lse=True)[0],
             lambda x: F.cross_entropy(x, target, reduction="sum"),
         ),
+        "z-loss": (
+            lambda x: z_loss(*ops.cross_entropy(x, ignored, return_lse=True)),
+            lambda x: z_loss(F.cross_entropy(x, ignored), x.logsumexp(-1)),
+        ),
     }
+
+
+def z_loss(loss, lse):
+    return loss + 0.1 * lse.square().sum()
 
 
 NAMES = list(calls("cpu"))
@@ -182,6 +190,7 @@ def registered(device):
         yield library.cross_entropy, (x, target, -100, reduction)
     yield library.cross_entropy_backward, (x, target, ones, ones, -100)
     yield library.cross_entropy_backward, (x, target, ones[:1].expand(3), ones, -100, ones[0])
+    yield library.cross_entropy_lse, (x, torch.stack((x.logsumexp(-1), 0 * ones)))
     yield library.cross_entropy_with_grad, (x, target, -100)
 
 

@@ -31,8 +31,8 @@ def cross_entropy(
     `target` is int64 or int32. A row whose target is `ignore_index` has loss 0 and gradient 0; "mean" divides by the number
     of the others (NaN if there is none), or the sum of their classes' weights, if `weight`, (N,), is given. The loss is computed in
     float32 and has `dtype`: input's type, or torch.float32. With `return_lse`, returns (loss, lse), lse the (M,) float32 logarithms
-    of the sums of exponentials, without gradient. A target that is no column raises IndexError on the CPU; on a GPU, where
-    finding out would mean waiting, its row becomes NaN.
+    of the sums of exponentials of all rows, whose gradient takes a pass of its own over the logits. A target that is no column
+    raises IndexError on the CPU; on a GPU, where finding out would mean waiting, its row becomes NaN.
 
     Far from zero losses and gradients are as accurate as near it; but a float32 loss of 16-bit logits is off by up to 2^-24 of the
     largest logit. Class weights cost a few operations on M numbers. Label smoothing reads the logits once more, in its gradient as
@@ -54,7 +54,7 @@ def cross_entropy(
         loss, lse = _CrossEntropy.apply(input, target, ignore_index, reduction, wide)
     else:
         loss, lse, _ = _cross_entropy(input, target, ignore_index, reduction, wide)
-    return (loss, lse[0].detach()) if return_lse else loss
+    return (loss, _log_sum_exp(input, lse)) if return_lse else loss
 
 
 def _is_wide(input, dtype):
@@ -404,6 +404,31 @@ def _cross_entropy(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     loss, lse, scale = _forward(input, target, ignore_index, reduction, wide, 2)
     return loss, lse, lse.new_empty(0) if scale is None else scale
+
+
+def _keep_lse(ctx, inputs, output):
+    ctx.save_for_backward(*inputs)
+
+
+def _gradient_of_lse(ctx, dlse):
+    """softmax times dlse: the gradient of losses of column 0, whose own elements are written again without the loss's -1."""
+    input, lse = ctx.saved_tensors
+    column = torch.zeros(input.shape[0], dtype=torch.int64, device=input.device)
+    dx = _cross_entropy_backward(input, column, dlse, lse, -1)
+    first = (input[:, 0].float() - lse[0] - lse[1]).exp() * dlse
+    return torch.select_scatter(dx, first.to(dx.dtype), 1, 0), None
+
+
+@register(
+    "cross_entropy_lse",
+    lambda input, lse: lse.new_empty(lse.shape[1:]),
+    "torch.logsumexp",
+    _keep_lse,
+    _gradient_of_lse,
+)
+def _log_sum_exp(input: torch.Tensor, lse: torch.Tensor) -> torch.Tensor:
+    """What a (2, M) lse of input's rows is in float32."""
+    return lse[0].clone()
 
 
 def _fake_with_grad(input, target, ignore_index):
