@@ -235,6 +235,26 @@ def test_hash_is_the_same_for_the_same_kernel_and_blind_to_comments_names_and_li
     assert ptx_hash(ptx(Softmax(cutlass.Float32, 1028), *row_specs("float32", 1028))) != ptx_hash(text)
 
 
+TOGETHER = """
+import threading
+from quack_tutorial import compiler
+from quack_tutorial.kernels.softmax import SoftmaxOnline
+spec, gate, found = compiler.TensorSpec("float32", ("M", 64), ("s", 1)), threading.Barrier(4), []
+def work():
+    gate.wait()
+    found.append(compiler._compile(SoftmaxOnline(), (spec, spec), compiler.HOPPER_ARCH))
+threads = [threading.Thread(target=work) for _ in range(4)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+assert len(found) == 4
+"""
+
+
+def test_threads_may_compile_their_first_kernels_together():
+    done = subprocess.run([sys.executable, "-c", TOGETHER], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_ptx_leaves_no_file_behind(tmp_path):
     # In a folder of its own: other tests compile at the same time, and their files are there for a moment.
     code = """

@@ -27,9 +27,10 @@ def device():
 
 @pytest.fixture(autouse=True)
 def quiet():
-    """vmap says that it calls an operation once for each element of the batch."""
+    """vmap says that it calls an operation once for each element of the batch, and torch that torch.jit is deprecated."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "There is a performance drop")
+        warnings.filterwarnings("ignore", "`torch.jit")
         yield
 
 
@@ -366,9 +367,7 @@ def test_torch_func_inside_compiled_code_is_refused():
 
 
 def test_what_is_traced_records_the_operation(device):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch.jit is deprecated
-        traced = torch.jit.trace(ops.softmax, (rows(device),))
+    traced = torch.jit.trace(ops.softmax, (rows(device),))
     close(traced(2 * rows(device)), torch.softmax(2 * rows(device), -1))
 
 
