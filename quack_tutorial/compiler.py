@@ -29,6 +29,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import types
 import warnings
 from collections.abc import Hashable
@@ -137,6 +138,7 @@ def launch(host_fn, *args, dynamic=False):
 
 
 _compiled = {}
+COMPILING = threading.RLock()  # CuTe DSL compiles for one thread at a time
 
 
 def compile_for(host_fn, *args):
@@ -151,7 +153,9 @@ def compile_for(host_fn, *args):
     key = (_fingerprint(host_fn), _signature_key(host_fn, args))
     if key not in _compiled:
         _require_gpu()
-        _compiled[key] = _callable(host_fn, _load_or_compile(host_fn, args, key))
+        with COMPILING:
+            if key not in _compiled:
+                _compiled[key] = _callable(host_fn, _load_or_compile(host_fn, args, key))
     return _compiled[key]
 
 
@@ -402,6 +406,12 @@ _MISSING = object()
 def _compile(host_fn, args, arch=None, keep_ptx=False):
     """Compile with fake tensors; the result can run if `arch` is left out, and has its PTX as `__ptx__` if asked to."""
     _refuse(dsl_problem())
+    with COMPILING:
+        return _compile_alone(host_fn, args, arch, keep_ptx)
+
+
+def _compile_alone(host_fn, args, arch, keep_ptx):
+    """`_compile` while no other thread does."""
     import cutlass
     import cutlass.cute as cute
     from cutlass.cute.runtime import make_fake_stream, make_fake_tensor

@@ -8,13 +8,14 @@ again.
 
 import functools
 
+from quack_tutorial.compiler import COMPILING
+
 
 @functools.cache
 def clusters_at_once(device, blocks):
     """How many clusters of `blocks` blocks, with one block on an SM, run at once on `device` (a `torch.device`).
 
-    1 on the CPU, where the simulator runs one after the other. A GPU must be in use already. Source: the driver, which
-    `cutlass.utils.HardwareInfo` asks.
+    1 on the CPU, where the simulator runs one after the other. Source: the driver, which `cutlass.utils.HardwareInfo` asks.
     """
     if device.type != "cuda":
         return 1
@@ -22,7 +23,14 @@ def clusters_at_once(device, blocks):
 
     if blocks == 1:
         return torch.cuda.get_device_properties(device).multi_processor_count
+    from cuda.bindings import runtime
     from cutlass.utils import HardwareInfo
 
-    with torch.cuda.device(device):
-        return HardwareInfo(torch.cuda.current_device()).get_max_active_clusters(blocks)
+    with COMPILING, torch.cuda.device(device):
+        index = torch.cuda.current_device()
+        # The driver asks for the thread's context, and a thread of autograd's may have done nothing on the GPU so far: then it has
+        # none, and torch's own guard, which finds the right device current, does not make one.
+        (error,) = runtime.cudaSetDevice(index)
+        if error:
+            raise RuntimeError(f"the driver cannot be asked about clusters: {error}")
+        return HardwareInfo(index).get_max_active_clusters(blocks)

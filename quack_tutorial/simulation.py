@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 import io
 import textwrap
+import threading
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -74,6 +76,21 @@ class Run:
     __repr__ = __str__
 
 
+_TURN = threading.RLock()  # a run's state is the process's; a run may start another one
+
+
+def _in_turn(function):
+    """`function`, for one thread at a time."""
+
+    @functools.wraps(function)
+    def alone(*args, **kwargs):
+        with _TURN:
+            return function(*args, **kwargs)
+
+    return alone
+
+
+@_in_turn
 def simulate(
     function,
     *args,
@@ -99,7 +116,7 @@ def simulate(
     was marked with (mark_layout_dynamic, mark_compact_shape_dynamic), nor the modes of dynamic={"x": (0,)}; dynamic=True takes
     every tensor as CuTe DSL takes one that is passed directly: it knows of a stride of 1, and of strides of 0.
 
-    Raises NotSimulated for what is outside the subset, TypeError for arguments it cannot take.
+    Raises NotSimulated for what is outside the subset, TypeError for arguments it cannot take. Threads take turns.
     """
     if WATCHED:
         watch = WATCHED.pop()

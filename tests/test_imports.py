@@ -37,7 +37,7 @@ ROOMS = {
     "model": ({"ops"}, {"torch"}),
     "mutants": ({"simulation", "simulator"}, set()),
     "notebook": ({"bench", "compiler", "hardware"}, set()),
-    "occupancy": (set(), {"torch", "cutlass"}),
+    "occupancy": ({"compiler"}, {"torch", "cutlass", "cuda"}),
     "ops": ({"kernels", "compiler", "simulation", "occupancy"}, {"torch"}),
     "parallel": ({"ops"}, {"torch"}),
     "pytest_plugin": ({"script", "simulation", "simulator"}, set()),

@@ -1,4 +1,5 @@
-"""The reduction of the losses: values against float64, no race, the same bits again; and what mean cross-entropy makes of it."""
+"""Losses: their reduction (values against float64, no race, the same bits again), what mean cross-entropy makes of it, and logits
+far from zero."""
 
 import numpy as np
 import pytest
@@ -128,3 +129,56 @@ def test_the_compiled_reduction_has_all_its_loads_on_the_way_before_it_adds():
     loop = text[text.index("ld.global") : text.rindex("ld.global")]
     assert text.count("ld.global") == 2 * LossReduction.in_flight
     assert "bra" not in loop and "add.f32" not in loop and ".local" not in text
+
+
+FAR = (1e4, -1e4, 1e6, -1e6)
+
+
+def far(middle, M=5, N=257):
+    generator = torch.Generator().manual_seed(7)
+    return torch.randn(M, N, generator=generator) + middle, torch.randint(N, (M,), generator=generator)
+
+
+@pytest.mark.parametrize("middle", FAR)
+def test_losses_and_gradients_far_from_zero_are_as_near_to_float64_as_torch_s(middle):
+    x, target = far(middle)
+    X = x.double().requires_grad_()
+    wanted = torch.nn.functional.cross_entropy(X, target, reduction="none")
+    (gradient,) = torch.autograd.grad(wanted.sum(), X)
+    leaf = x.requires_grad_()
+    losses = ops.cross_entropy(leaf, target, reduction="none")
+    losses_too, dx = ops.cross_entropy_with_grad(x.detach(), target)
+    for found in (losses, losses_too):
+        torch.testing.assert_close(found.double(), wanted, rtol=1e-6, atol=0)
+    for found in (torch.autograd.grad(losses.sum(), leaf)[0], dx):
+        torch.testing.assert_close(found.double(), gradient, rtol=2e-6, atol=6e-8)
+    mean = ops.cross_entropy(leaf, target)
+    torch.testing.assert_close(mean.double(), wanted.mean(), rtol=1e-6, atol=0)
+    torch.testing.assert_close(torch.autograd.grad(mean, leaf)[0].double(), gradient / 5, rtol=2e-6, atol=6e-8)
+
+
+@pytest.mark.parametrize("value", (3e38, -3e38, 0.0))
+def test_rows_of_one_number_however_large_lose_log_n(value):
+    x, target = torch.full((3, 1000), value, requires_grad=True), torch.tensor([0, 500, 999])
+    losses = ops.cross_entropy(x, target, reduction="none")
+    torch.testing.assert_close(losses, torch.full((3,), np.log(1000.0), dtype=torch.float32), rtol=1e-6, atol=0)
+    torch.testing.assert_close(ops.cross_entropy_with_grad(x.detach(), target)[0], losses.detach(), rtol=1e-6, atol=0)
+    (dx,) = torch.autograd.grad(losses.sum(), x)
+    torch.testing.assert_close(dx, 1e-3 - torch.nn.functional.one_hot(target, 1000), rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("middle", FAR)
+def test_what_rounding_a_log_sum_exp_left_off_is_kept_for_the_gradient(middle):
+    from quack_tutorial.kernels.tuned.cross_entropy import CrossEntropy, CrossEntropyBackward
+
+    x, target = far(middle, N=256)
+    pair, losses, dx = torch.full((2, 5), 77.0), torch.full((5,), 77.0), torch.full_like(x, 77.0)
+    run = simulate(CrossEntropy(cutlass.Float32, 256, lse=True), x, target, losses, pair, IGNORED)
+    assert run.ok, run
+    exact = x.double().logsumexp(-1)
+    torch.testing.assert_close(pair[0], exact.float(), rtol=2**-22, atol=0)
+    torch.testing.assert_close(pair.double().sum(0), exact, rtol=0, atol=1e-6)
+    run = simulate(CrossEntropyBackward(cutlass.Float32, 256), x, target, torch.ones(5), pair, dx, None, IGNORED)
+    assert run.ok, run
+    wanted = torch.softmax(x.double(), -1) - torch.nn.functional.one_hot(target, 256)
+    torch.testing.assert_close(dx.double(), wanted, rtol=2e-6, atol=6e-8)

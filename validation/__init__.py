@@ -10,6 +10,7 @@
 | `counters`   | Nsight Compute's counters of sectors and wavefronts on an H200              | a Hopper GPU |
 | `sanitizer`  | what compute-sanitizer says of kernels with seeded bugs                     | a Hopper GPU |
 | `shipped`    | nothing: what compute-sanitizer says of the kernels that ship                | a Hopper GPU |
+| `opinfo`     | nothing: the operations on a GPU, against torch on the samples of torch's tests | a Hopper GPU |
 
 `report` holds what a suite gives and how it is kept in quack_tutorial/records/validation; `command` is `python -m validation`.
 """

@@ -148,7 +148,7 @@ def measure(dtype, M, N, timer) -> dict:
     leaf = part.clone().requires_grad_()
     loss = parallel.cross_entropy(leaf, target)
     loss.backward(weight)
-    _, lse = ops.cross_entropy(whole, target, ignored, "none", return_lse=True)
+    _, lse = ops.cross_entropy(whole, target, ignore_index=ignored, reduction="none", return_lse=True)
     picked = whole.gather(1, target.clamp(0)[:, None])[:, 0].float()
     own_loss = torch.where(target == ignored, 0.0, lse - picked)
     gradient_of = torch.ops.quack_tutorial.cross_entropy_backward
@@ -176,7 +176,7 @@ def measure(dtype, M, N, timer) -> dict:
     def of_gathered(forward):
         rows = gathered(part)
         if forward:
-            return ops.cross_entropy(rows, target, ignored, "none")
+            return ops.cross_entropy(rows, target, ignore_index=ignored, reduction="none")
         return gradient_of(rows, target, weight, lse, ignored)
 
     ways = {
@@ -184,7 +184,7 @@ def measure(dtype, M, N, timer) -> dict:
         "kernel": lambda: parallel.pair_of(part, target),
         "exchange": exchange,
         "gathered loss": lambda: of_gathered(True),
-        "one GPU loss": lambda: ops.cross_entropy(whole, target, ignored, "none"),
+        "one GPU loss": lambda: ops.cross_entropy(whole, target, ignore_index=ignored, reduction="none"),
         "pairs gradient": lambda: parallel.gradient(part, own, here, weight, parts_lse),
         "gathered gradient": lambda: of_gathered(False),
         "one GPU gradient": lambda: gradient_of(whole, target, weight, lse, ignored),

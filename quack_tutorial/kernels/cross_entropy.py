@@ -86,7 +86,7 @@ class CrossEntropyTwoPass:
         sum_row = block_reduce(warp_reduce(sum_row, operator.add), operator.add, sum_buffer)
         if tidx == 0:
             logit = mX[row, mT[row]].to(cutlass.Float32)
-            mLoss[row] = max_row + cute.math.log(sum_row) - logit
+            mLoss[row] = cute.math.log(sum_row) - (logit - max_row)
 
 
 class CrossEntropyOnline:
@@ -117,7 +117,7 @@ class CrossEntropyOnline:
         max_row, sum_row = block_softmax_reduce(*combine_lanes(max_thread, sum_thread), buffer)
         if tidx == 0:
             logit = mX[row, mT[row]].to(cutlass.Float32)
-            mLoss[row] = max_row + cute.math.log(sum_row) - logit
+            mLoss[row] = cute.math.log(sum_row) - (logit - max_row)
 
 
 class CrossEntropyVectors:
@@ -166,7 +166,7 @@ class CrossEntropyVectors:
         max_row, sum_row = block_softmax_reduce(*combine_lanes(max_thread, sum_thread), buffer)
         if tidx == 0:
             logit = mX[cutlass.Int64(row), mT[row]].to(cutlass.Float32)
-            mLoss[row] = max_row + cute.math.log(sum_row) - logit
+            mLoss[row] = cute.math.log(sum_row) - (logit - max_row)
 
 
 class CrossEntropyInFlight(CrossEntropyVectors):
@@ -233,7 +233,7 @@ class CrossEntropyRows:
         row = cutlass.Int64(block) * self.rows + tidx // self.threads_per_row
         if tidx % self.threads_per_row == 0 and row < mX.shape[0]:
             logit = mX[row, mT[row]].to(cutlass.Float32)
-            mLoss[row] = max_row + cute.math.log(sum_row) - logit
+            mLoss[row] = cute.math.log(sum_row) - (logit - max_row)
 
 
 class CrossEntropyFastExp(CrossEntropyRows):

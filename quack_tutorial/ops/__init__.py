@@ -7,25 +7,45 @@
 | `layernorm`               | LayerNorm over the last dimension                     | input, weight, bias       |
 | `cross_entropy`           | cross-entropy of rows of logits with class indices    | input                     |
 | `cross_entropy_with_grad` | the losses and the gradient of their sum, in one pass |                           |
+| `RMSNorm`, `LayerNorm`, `CrossEntropyLoss` | the same as modules, in place of torch.nn's |                  |
+
+Arguments are torch's, but for normalized_shape: a row is the last dimension. What another order or shape would mean is said in
+the error, with the call to write.
 
 CUDA tensors run on kernels that are compiled once for a type and a row length and serve every number of rows; CPU tensors
 run on the simulator, the same kernels. Arguments are checked before anything runs; nothing is copied, converted or
 computed another way behind the caller's back, but for gradients, which autograd may hand over in any layout.
 
-Each operation is registered with `torch.library` (quack_tutorial::softmax and so on) and works in
-`torch.compile(fullgraph=True)`. A call that needs no gradient and is not being traced goes past torch's dispatcher,
-which would cost as much as the launch, and past the checks if there was a call like it before (see `rows`).
+Each operation is registered with `torch.library` (quack_tutorial::softmax and so on, see `registered`): fake and meta tensors,
+`torch.compile(fullgraph=True)` and `torch.export` need no kernel. A call that needs no gradient and is not being traced goes past
+torch's dispatcher, which would cost as much as the launch, and past the checks if there was a call like it before (see
+`launches`). Threads may call together; on the simulator they take turns.
+
+Gradients are those of reverse mode: backward, `torch.autograd.grad`, and `grad`, `vjp` and `jacrev` of `torch.func`. `vmap` and
+batched gradients call the operation once for each element of the batch. Refused, with a sentence that names the torch function to
+call: forward mode (`jvp`, `jacfwd`, dual tensors) and gradients of gradients (`hessian`, `hvp`, whatever differentiates the result
+of `create_graph=True`).
 
 Under `torch.autocast`, softmax (on a GPU) and cross_entropy compute and return float32, as torch's do; rmsnorm and layernorm
 keep the type of their input.
 
-Not covered: dropout, label smoothing, class weights, class probabilities as targets; forward-mode gradients, gradients of
-gradients, vmap.
+Not covered: dropout, class probabilities as targets; `torch.func` inside compiled code; LayerNorm of rows whose sum, and norms of
+rows whose squares, pass float32's 3.4e38 (the formula in float32 is what comes out).
 """
 
 from quack_tutorial.ops.cross_entropy import cross_entropy, cross_entropy_with_grad
 from quack_tutorial.ops.layernorm import layernorm
+from quack_tutorial.ops.modules import CrossEntropyLoss, LayerNorm, RMSNorm
 from quack_tutorial.ops.rmsnorm import rmsnorm
 from quack_tutorial.ops.softmax import softmax
 
-__all__ = ["cross_entropy", "cross_entropy_with_grad", "layernorm", "rmsnorm", "softmax"]
+__all__ = [
+    "CrossEntropyLoss",
+    "LayerNorm",
+    "RMSNorm",
+    "cross_entropy",
+    "cross_entropy_with_grad",
+    "layernorm",
+    "rmsnorm",
+    "softmax",
+]

@@ -2,75 +2,169 @@
 
 import math
 from functools import cache
+from numbers import Integral
 
 import torch
+from torch._C import _are_functorch_transforms_active
+from torch.compiler import is_compiling
 
 from quack_tutorial.ops import launches
+from quack_tutorial.ops.registered import register
 
+TORCHS = "torch.nn.functional.cross_entropy"
 REDUCTIONS = ("mean", "sum", "none")
 
 
-def cross_entropy(input, target, ignore_index=-100, reduction="mean", return_lse=False):
+def cross_entropy(
+    input,
+    target,
+    weight=None,
+    *,
+    ignore_index=-100,
+    reduction="mean",
+    label_smoothing=0.0,
+    dtype=None,
+    return_lse=False,
+):
     """Cross-entropy of the rows of `input`, (M, N) logits, with `target`, (M,) class indices: as torch's.
 
     `target` is int64 or int32. A row whose target is `ignore_index` has loss 0 and gradient 0; "mean" divides by the number
-    of the others (NaN if there is none). The loss has input's type; it is computed in float32. With `return_lse`, returns
-    (loss, lse), lse the (M,) float32 logarithms of the sums of exponentials, without gradient. A target that is no column
+    of the others (NaN if there is none), or the sum of their classes' weights, if `weight`, (N,), is given. The loss is computed in
+    float32 and has `dtype`: input's type, or torch.float32. With `return_lse`, returns (loss, lse), lse the (M,) float32 logarithms
+    of the sums of exponentials of all rows, whose gradient takes a pass of its own over the logits. A target that is no column
     raises IndexError on the CPU; on a GPU, where finding out would mean waiting, its row becomes NaN.
+
+    Far from zero losses and gradients are as accurate as near it; but a float32 loss of 16-bit logits is off by up to 2^-24 of the
+    largest logit. Class weights cost a few operations on M numbers. Label smoothing reads the logits once more, in its gradient as
+    well; together with class weights it takes a copy of the logits in float64.
     """
-    input = launches.autocast_to_float32(input)
     route = launches.route(input, target)
-    if route == "launch":
-        loss, lse, _ = _forward(input, target, ignore_index, reduction, return_lse, False)
-    elif route == "autograd":
-        loss, lse = _CrossEntropy.apply(input, target, ignore_index, reduction)
+    if route == "dispatcher" or weight is not None or label_smoothing or dtype is not None:
+        _check("cross_entropy", input, target, ignore_index, reduction, weight, label_smoothing)
+        input = launches.autocast_to_float32(input)
+        if weight is not None or label_smoothing:
+            return _of_classes(input, target, weight, ignore_index, reduction, label_smoothing, dtype, return_lse)
     else:
-        _check("cross_entropy", input, target, reduction)
-        loss, lse, _ = _cross_entropy(input, target, ignore_index, reduction)
-    return (loss, lse.detach()) if return_lse else loss
+        input = launches.autocast_to_float32(input)
+    wide = _is_wide(input, dtype)
+    if route == "launch":
+        loss, lse, _ = _forward(input, target, ignore_index, reduction, wide, int(return_lse))
+        return (loss, lse) if return_lse else loss
+    if route == "autograd":
+        loss, lse = _CrossEntropy.apply(input, target, ignore_index, reduction, wide)
+    else:
+        loss, lse, _ = _cross_entropy(input, target, ignore_index, reduction, wide)
+    return (loss, _log_sum_exp(input, lse)) if return_lse else loss
+
+
+def _is_wide(input, dtype):
+    """Whether the loss is float32 though input is not; TypeError for another type than these two."""
+    if dtype not in (None, input.dtype, torch.float32):
+        raise TypeError(f"cross_entropy: expected dtype to be input's, {input.dtype}, or torch.float32, got {dtype}")
+    return dtype is torch.float32 and input.dtype is not torch.float32
+
+
+def _of_classes(input, target, weight, ignore_index, reduction, smoothing, dtype, return_lse):
+    """The loss with weights of classes or label smoothing, from the losses without: lse - x[target], in float32.
+
+    A row's loss is (1 - s) w[t] (lse - x[t]) + s / N sum(w (lse - x)), which is a (lse - x[t]) + s / N (W x[t] - sum(w x)) with
+    W = sum(w) and a = (1 - s) w[t] + s W / N. The second term is linear in x, and the first is known without cancellation.
+    """
+    out = torch.float32 if _is_wide(input, dtype) else input.dtype
+    N, counts = input.shape[1], target != ignore_index
+    column = torch.where(counts, target, 0).long()
+    losses, lse = cross_entropy(
+        input, target, ignore_index=ignore_index, reduction="none", dtype=torch.float32, return_lse=True
+    )
+    of_row = counts.float() if weight is None else weight.float()[column] * counts
+    if weight is not None:
+        mean = weight.double().mean()  # W / N
+        losses = losses * ((1 - smoothing) * of_row + smoothing * mean.float())
+    if smoothing:
+        x = input.gather(1, column[:, None])[:, 0].double()
+        if weight is None:
+            above = x - input.mean(1, dtype=torch.float64)
+        else:
+            above = mean * x - input.double() @ weight.double() / N
+        losses = losses + smoothing * above.float()
+    losses = torch.where(counts, losses, 0.0)
+    if reduction != "none":
+        losses = losses.sum() / (of_row.sum() if reduction == "mean" else 1)
+    return (losses.to(out), lse) if return_lse else losses.to(out)
 
 
 def cross_entropy_with_grad(input, target, ignore_index=-100):
     """(losses, gradient of their sum): (M,) float32 and (M, N) of input's type, in one read and one write of the logits.
 
-    For a training step that knows its loss's weight beforehand; arguments as for `cross_entropy`. autograd does not see it.
+    For a training step that knows its loss's weight beforehand; arguments as for `cross_entropy`. The gradient is a result, and
+    the losses have none of their own: differentiating them raises RuntimeError.
     """
-    input = launches.autocast_to_float32(input).detach()
-    _check("cross_entropy_with_grad", input, target)
-    loss = torch.empty(target.shape, dtype=torch.float32, device=input.device)
-    dx = torch.empty_like(input, memory_format=torch.contiguous_format)
-    if len(target):
-        x, target = launches.as_rows("cross_entropy_with_grad", input), target.contiguous()
-        promise = launches.promise(x, dx)
-        run = _fused_kernel(x.device.type, launches.DTYPE_NAMES[x.dtype], _index(target), x.shape[1], promise)
-        _checked_on_cpu(run, x)(x, target, loss, None, dx, ignore_index)
-    return loss, dx
+    route = launches.route(input, target)
+    if route == "launch":
+        return _with_grad(launches.autocast_to_float32(input), target, ignore_index)
+    _check("cross_entropy_with_grad", input, target, ignore_index)
+    input = launches.autocast_to_float32(input)
+    if is_compiling() and not _are_functorch_transforms_active():  # a compiler would differentiate at once
+        input = input.detach()
+    return _cross_entropy_with_grad(input, target, ignore_index)
 
 
-def _check(op, input, target, reduction="none"):
+def _check(op, input, target, ignore_index, reduction="none", weight=None, smoothing=0.0):
+    named = {int: "ignore_index", str: "reduction"}.get(type(weight))
+    launches.check_tensors(op, input=input, target=target)
+    launches.check_tensors(op, named and f"; write {op}(input, target, {named}={weight!r})" or "", weight=weight)
     launches.dtype_name(op, "input", input)
+    if target.is_floating_point() and target.shape == input.shape:
+        raise TypeError(
+            f"{op}: class probabilities as targets are not covered; write torch.nn.functional.cross_entropy(input, target)"
+        )
     if input.dim() != 2 or target.dim() != 1 or target.shape[0] != input.shape[0]:
         raise ValueError(
             f"{op}: expected input of shape (M, N) and target of shape (M,), got {tuple(input.shape)} and "
-            f"{tuple(target.shape)}; flatten leading dimensions first"
+            f"{tuple(target.shape)}{_as_matrix(op, input, target)}"
         )
     if target.dtype not in (torch.int64, torch.int32):
         raise TypeError(f"{op}: expected target of int64 or int32, got {target.dtype}")
     if reduction not in REDUCTIONS:
         raise ValueError(f"{op}: {reduction!r} is not a valid value for reduction, one of {', '.join(REDUCTIONS)}")
-    launches.check_same(op, input=input, target=target)
+    launches.check_number(op, "ignore_index", ignore_index, kind=Integral)
+    launches.check_same(op, input=input, target=target, weight=weight)
     if input.shape[1] == 0:
         raise ValueError(f"{op}: expected at least one class, got input of shape {tuple(input.shape)}")
+    if weight is not None and (weight.shape != (input.shape[1],) or not weight.is_floating_point()):
+        raise ValueError(
+            f"{op}: expected weight of shape ({input.shape[1]},), a float for each class, got {tuple(weight.shape)} of "
+            f"{str(weight.dtype).removeprefix('torch.')}"
+        )
+    if not 0 <= launches.check_number(op, "label_smoothing", smoothing) <= 1:
+        raise ValueError(f"{op}: expected label_smoothing between 0 and 1, got {smoothing}")
+
+
+def _as_matrix(op, input, target):
+    """How logits of another shape are written as a matrix, where the target's shape says which dimension holds the classes."""
+    shape = input.shape
+    if input.dim() == 1 and target.dim() == 0:
+        return f"; write {op}(input[None], target[None])"
+    if input.dim() > 2 and target.shape == (shape[0], *shape[2:]):
+        return f"; write {op}(input.movedim(1, -1).reshape(-1, {shape[1]}), target.flatten())"
+    if input.dim() > 2 and target.shape == shape[:-1]:
+        return f"; write {op}(input.flatten(0, -2), target.flatten())"
+    return ""
 
 
 _launches = {}
 _backward_launches = {}
+_fused_launches = {}
 
 
-def _forward(input, target, ignore_index, reduction, with_lse, with_scale):
-    """(loss, lse or None, 1 / number of rows that count or None)."""
+def _forward(input, target, ignore_index, reduction, wide, lse_rank):
+    """(loss, lse or None, 1 / number of rows that count or None).
+
+    `wide` losses are float32, whatever input is. The last two results are what a gradient takes. lse has `lse_rank` dimensions:
+    none if it is 0, (M,), or for a gradient (2, M), with what its rounding to float32 left off.
+    """
     fits = input.dim() == 2 and target.shape == (input.shape[0],)
-    flags = ignore_index, reduction, with_lse, with_scale
+    flags = ignore_index, reduction, wide, lse_rank
     key = flags, launches.like(input), target.dtype, target.device, fits
     launch = _launches.get(key)
     if launch is None:
@@ -78,21 +172,25 @@ def _forward(input, target, ignore_index, reduction, with_lse, with_scale):
     return launch(input, target)
 
 
-def _prepare(input, target, ignore_index, reduction, with_lse, with_scale):
+def _prepare(input, target, ignore_index, reduction, wide, lse_rank):
     """The launch for tensors like these."""
-    _check("cross_entropy", input, target, reduction)
+    _check("cross_entropy", input, target, ignore_index, reduction)
     x, dtype, mean = launches.as_rows("cross_entropy", input), launches.DTYPE_NAMES[input.dtype], reduction == "mean"
+    with_scale = mean and lse_rank == 2
     kept = None if reduction == "none" else (mean, with_scale)
-    kernel = _kernel(x.device.type, dtype, _index(target), x.shape[1], launches.promise(x), with_lse, kept)
+    out = "float32" if wide else dtype
+    kernel = _kernel(x.device.type, dtype, out, _index(target), x.shape[1], launches.promise(x), lse_rank, kept)
     run, is_matrix = _checked_on_cpu(kernel, x), x is input
     # Losses that are added up stay float32.
-    loss_dtype = input.dtype if reduction == "none" else torch.float32
-    number = input.new_empty(())  # empty_like is quicker than new_empty
+    loss_dtype = torch.float32 if wide or reduction != "none" else input.dtype
+    number = input.new_empty((), dtype=torch.float32 if wide else input.dtype)  # empty_like is quicker than new_empty
 
     def launch(input, target):
         target = target.contiguous()
         losses = torch.empty_like(target, dtype=loss_dtype)
-        lse = torch.empty_like(target, dtype=torch.float32) if with_lse else None
+        lse = torch.empty_like(target, dtype=torch.float32) if lse_rank == 1 else None
+        if lse_rank == 2:
+            lse = torch.empty((2, len(target)), dtype=torch.float32, device=target.device)
         loss, scale, out = losses, None, ()
         if reduction != "none":
             loss = torch.empty_like(number)
@@ -115,21 +213,21 @@ def _prepare(input, target, ignore_index, reduction, with_lse, with_scale):
 
 
 def _backward(input, target, dloss, lse, ignore_index, scale=None):
-    key = launches.like(input), target.dtype, dloss.dtype, scale is None
+    key = launches.like(input), target.dtype, dloss.dtype, lse.dim(), scale is None
     launch = _backward_launches.get(key)
     if launch is None:
         if dloss.dtype not in launches.DTYPE_NAMES:
             return _backward(input, target, dloss.float(), lse, ignore_index, scale)
-        launch = launches.keep(_backward_launches, key, _prepare_backward(input, target, dloss, scale))
+        launch = launches.keep(_backward_launches, key, _prepare_backward(input, target, dloss, lse, scale))
     return launch(input, target, dloss, lse, ignore_index, scale)
 
 
-def _prepare_backward(input, target, dloss, scale):
+def _prepare_backward(input, target, dloss, lse, scale):
     """The launch for tensors like these; how far apart the elements of dloss are makes no difference."""
     x, empty_like = launches.as_rows("cross_entropy", input), launches.contiguous_like(input)
     names = launches.DTYPE_NAMES[x.dtype], _index(target), launches.DTYPE_NAMES[dloss.dtype]
     promise = launches.promise(x, launches.one_row(x))
-    kernel = _backward_kernel(x.device.type, *names, x.shape[1], promise, scale is not None)
+    kernel = _backward_kernel(x.device.type, *names, x.shape[1], promise, lse.dim(), scale is not None)
     run, is_matrix = launches.guarded(kernel, x.device), x is input
 
     def launch(input, target, dloss, lse, ignore_index, scale):
@@ -142,12 +240,41 @@ def _prepare_backward(input, target, dloss, scale):
     return launch
 
 
+def _with_grad(input, target, ignore_index):
+    """(losses, gradient of their sum)."""
+    fits = input.dim() == 2 and target.shape == (input.shape[0],)
+    key = ignore_index, launches.like(input), target.dtype, target.device, fits
+    launch = _fused_launches.get(key) or launches.keep(
+        _fused_launches, key, _prepare_fused(input, target, ignore_index)
+    )
+    return launch(input, target)
+
+
+def _prepare_fused(input, target, ignore_index):
+    """The launch for tensors like these."""
+    _check("cross_entropy_with_grad", input, target, ignore_index)
+    x, empty_like = launches.as_rows("cross_entropy_with_grad", input), launches.contiguous_like(input)
+    promise = launches.promise(x, launches.one_row(x))
+    kernel = _fused_kernel(x.device.type, launches.DTYPE_NAMES[x.dtype], _index(target), x.shape[1], promise)
+    run, is_matrix = _checked_on_cpu(kernel, x), x is input
+
+    def launch(input, target):
+        target = target.contiguous()
+        losses, dx = torch.empty_like(target, dtype=torch.float32), empty_like(input)
+        if input.shape[0]:
+            x = input if is_matrix else launches.as_rows("cross_entropy_with_grad", input)
+            run(x, target, losses, None, dx, ignore_index)
+        return losses, dx
+
+    return launch
+
+
 class _CrossEntropy(torch.autograd.Function):
     """What autograd sees of a call past the dispatcher."""
 
     @staticmethod
-    def forward(ctx, input, target, ignore_index, reduction):
-        loss, lse, scale = _forward(input, target, ignore_index, reduction, True, reduction == "mean")
+    def forward(ctx, input, target, ignore_index, reduction, wide):
+        loss, lse, scale = _forward(input, target, ignore_index, reduction, wide, 2)
         ctx.set_materialize_grads(False)
         ctx.mark_non_differentiable(lse)
         ctx.ignore_index, ctx.reduction = ignore_index, reduction
@@ -155,18 +282,19 @@ class _CrossEntropy(torch.autograd.Function):
         return loss, lse
 
     @staticmethod
-    @launches.once_differentiable
     def backward(ctx, dloss, _):
-        return _gradient_with(_backward, ctx, dloss)
+        return _gradient_with(_backward if launches.is_plain(dloss) else _cross_entropy_backward, ctx, dloss)
 
 
 def _gradient_with(backward, ctx, dloss):
-    """The gradients of (input, target, ignore_index, reduction), from what `ctx` holds."""
+    """The gradients of (input, target, ignore_index, reduction, wide), from what `ctx` holds."""
+    if dloss is None:  # nothing that is differentiated depends on the loss
+        return None, None, None, None, None
     input, target, lse, scale = ctx.saved_tensors
     if ctx.reduction != "none":
         dloss = dloss.expand(target.shape)  # one number for all rows, and it stays on the device
     factor = scale if ctx.reduction == "mean" else None
-    return backward(input, target, dloss, lse, ctx.ignore_index, factor), None, None, None
+    return backward(input, target, dloss, lse, ctx.ignore_index, factor), None, None, None, None
 
 
 def _index(target):
@@ -189,22 +317,22 @@ def _checked_on_cpu(run, x):
 
 
 @cache
-def _kernel(device, dtype, index, N, promise, with_lse, reduced=None):
+def _kernel(device, dtype, out, index, N, promise, lse_rank, reduced=None):
     """The losses of rows; where `reduced` is (mean, with_scale), their mean or sum as well."""
     from quack_tutorial.compiler import TensorSpec
     from quack_tutorial.kernels.tuned.cross_entropy import CrossEntropy
     from quack_tutorial.kernels.tuned.loss import LossReduction, ReducedCrossEntropy
 
-    kernel = CrossEntropy(launches.dsl_type(dtype), N, promise, target=index, lse=with_lse)
-    x, lse = launches.matrix_spec(dtype, N, promise, "x"), launches.of_rows("float32") if with_lse else None
+    kernel = CrossEntropy(launches.dsl_type(dtype), N, promise, target=index, lse=lse_rank > 0)
+    x, lse = launches.matrix_spec(dtype, N, promise, "x"), _lse_spec(lse_rank)
     if not reduced:
-        return launches.compiled(device, kernel, x, launches.of_rows(index), launches.of_rows(dtype), lse, 0)
+        return launches.compiled(device, kernel, x, launches.of_rows(index), launches.of_rows(out), lse, 0)
     mean, with_scale = reduced
     # The whole element's alignment: stored in two halves, float32 came back with one of them lost.
-    align = 4 if dtype == "float32" else 2
-    out = TensorSpec(dtype, (), (), align), TensorSpec("float32", (), (), 4) if with_scale else None
-    both = ReducedCrossEntropy(kernel, LossReduction(launches.dsl_type(dtype), mean))
-    return launches.compiled(device, both, x, launches.of_rows(index), launches.of_rows("float32"), lse, *out, 0)
+    align = 4 if out == "float32" else 2
+    numbers = TensorSpec(out, (), (), align), TensorSpec("float32", (), (), 4) if with_scale else None
+    both = ReducedCrossEntropy(kernel, LossReduction(launches.dsl_type(out), mean))
+    return launches.compiled(device, both, x, launches.of_rows(index), launches.of_rows("float32"), lse, *numbers, 0)
 
 
 @cache
@@ -216,29 +344,31 @@ def _fused_kernel(device, dtype, index, N, promise):
     return launches.compiled(device, kernel, x, launches.of_rows(index), launches.of_rows("float32"), None, dx, 0)
 
 
+def _lse_spec(rank):
+    from quack_tutorial.compiler import TensorSpec
+
+    return (None, launches.of_rows("float32"), TensorSpec("float32", (2, "M"), ("lse_stride", 1), 4))[rank]
+
+
 @cache
-def _backward_kernel(device, dtype, index, dloss, N, promise, scaled):
+def _backward_kernel(device, dtype, index, dloss, N, promise, lse_rank, scaled):
     from quack_tutorial.compiler import TensorSpec
     from quack_tutorial.kernels.tuned.cross_entropy import CrossEntropyBackward
 
     x, dx = (launches.matrix_spec(dtype, N, promise, name) for name in ("x", "dx"))
     of_dloss = TensorSpec(dloss, ("M",), ("dloss_stride",), 4 if dloss == "float32" else 2)
-    vectors = launches.of_rows(index), of_dloss, launches.of_rows("float32")
+    vectors = launches.of_rows(index), of_dloss, _lse_spec(lse_rank)
     scale = TensorSpec("float32", (), (), 4) if scaled else None
     return launches.compiled(
         device, CrossEntropyBackward(launches.dsl_type(dtype), N, promise), x, *vectors, dx, scale, 0
     )
 
 
-@torch.library.custom_op("quack_tutorial::cross_entropy", mutates_args=())
-def _cross_entropy(
-    input: torch.Tensor, target: torch.Tensor, ignore_index: int, reduction: str
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    loss, lse, scale = _forward(input, target, ignore_index, reduction, True, reduction == "mean")
-    return loss, lse, lse.new_empty(0) if scale is None else scale
+def _fake_backward(input, target, dloss, lse, ignore_index, scale=None):
+    return torch.empty_like(input, memory_format=torch.contiguous_format)
 
 
-@torch.library.custom_op("quack_tutorial::cross_entropy_backward", mutates_args=())
+@register("cross_entropy_backward", _fake_backward, TORCHS)
 def _cross_entropy_backward(
     input: torch.Tensor,
     target: torch.Tensor,
@@ -250,24 +380,69 @@ def _cross_entropy_backward(
     return _backward(input, target, dloss, lse, ignore_index, scale)
 
 
-@_cross_entropy.register_fake
-def _(input, target, ignore_index, reduction):
-    loss = input.new_empty((input.shape[0],) if reduction == "none" else ())
-    lse = input.new_empty((input.shape[0],), dtype=torch.float32)
+def _fake(input, target, ignore_index, reduction, wide=False):
+    launches.check_rows("cross_entropy", input)
+    dtype = torch.float32 if wide else input.dtype
+    loss = input.new_empty((input.shape[0],) if reduction == "none" else (), dtype=dtype)
+    lse = input.new_empty((2, input.shape[0]), dtype=torch.float32)
     return loss, lse, lse.new_empty(() if reduction == "mean" else (0,))
 
 
-@_cross_entropy_backward.register_fake
-def _(input, target, dloss, lse, ignore_index, scale=None):
-    return torch.empty_like(input, memory_format=torch.contiguous_format)
-
-
 def _keep(ctx, inputs, output):
-    input, target, ctx.ignore_index, ctx.reduction = inputs
-    ctx.save_for_backward(input, target, *output[1:])
+    input, target, ctx.ignore_index, ctx.reduction, *_ = inputs
     ctx.mark_non_differentiable(*output[1:])
+    ctx.save_for_backward(input, target, *output[1:])
 
 
-_cross_entropy.register_autograd(
-    lambda ctx, dloss, *_: _gradient_with(_cross_entropy_backward, ctx, dloss), setup_context=_keep
+def _gradient(ctx, dloss, *_):
+    return _gradient_with(_cross_entropy_backward, ctx, dloss)
+
+
+@register("cross_entropy", _fake, TORCHS, _keep, _gradient)
+def _cross_entropy(
+    input: torch.Tensor, target: torch.Tensor, ignore_index: int, reduction: str, wide: bool = False
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    loss, lse, scale = _forward(input, target, ignore_index, reduction, wide, 2)
+    return loss, lse, lse.new_empty(0) if scale is None else scale
+
+
+def _keep_lse(ctx, inputs, output):
+    ctx.save_for_backward(*inputs)
+
+
+def _gradient_of_lse(ctx, dlse):
+    """softmax times dlse: the gradient of losses of column 0, whose own elements are written again without the loss's -1."""
+    input, lse = ctx.saved_tensors
+    column = torch.zeros(input.shape[0], dtype=torch.int64, device=input.device)
+    dx = _cross_entropy_backward(input, column, dlse, lse, -1)
+    first = (input[:, 0].float() - lse[0] - lse[1]).exp() * dlse
+    return torch.select_scatter(dx, first.to(dx.dtype), 1, 0), None
+
+
+@register(
+    "cross_entropy_lse",
+    lambda input, lse: lse.new_empty(lse.shape[1:]),
+    "torch.logsumexp",
+    _keep_lse,
+    _gradient_of_lse,
 )
+def _log_sum_exp(input: torch.Tensor, lse: torch.Tensor) -> torch.Tensor:
+    """What a (2, M) lse of input's rows is in float32."""
+    return lse[0].clone()
+
+
+def _fake_with_grad(input, target, ignore_index):
+    launches.check_rows("cross_entropy_with_grad", input)
+    dx = torch.empty_like(input, memory_format=torch.contiguous_format)
+    return input.new_empty(target.shape, dtype=torch.float32), dx
+
+
+def _keep_with_grad(ctx, inputs, output):
+    ctx.mark_non_differentiable(output[1])
+
+
+@register("cross_entropy_with_grad", _fake_with_grad, "quack_tutorial.ops.cross_entropy", _keep_with_grad)
+def _cross_entropy_with_grad(
+    input: torch.Tensor, target: torch.Tensor, ignore_index: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    return _with_grad(input, target, ignore_index)

@@ -10,9 +10,11 @@ tensors of other ranks have one for each shape. At MOST_KEPT launches an operati
 from __future__ import annotations
 
 from functools import cache, partial
+from numbers import Integral, Real
 
 import torch
-from torch._C import _are_functorch_transforms_active, _len_torch_dispatch_stack
+from torch._C import _are_functorch_transforms_active, _is_tracing, _len_torch_dispatch_stack
+from torch.autograd import forward_ad
 from torch.compiler import is_compiling
 
 from quack_tutorial.compiler import DTYPES, MAX_ALIGNMENT, TensorSpec, compile_for
@@ -37,11 +39,39 @@ def dsl_type(dtype):
     return getattr(kernels.cutlass, DTYPES[DTYPE_NAMES.get(dtype, dtype)])
 
 
+def check_tensors(op, advice="", **tensors):
+    """TypeError unless all of them (None left out) are torch tensors; `advice` ends the sentence."""
+    for name, tensor in tensors.items():
+        if tensor is not None and not isinstance(tensor, torch.Tensor):
+            raise TypeError(f"{op}: expected {name} to be a tensor, got {tensor!r:.60}{advice}")
+
+
+def check_number(op, name, number, advice="", kind=Real):
+    """The number, a float or of another kind; TypeError for anything else."""
+    if isinstance(number, bool) or not isinstance(number, kind):
+        what = "a number" if kind is Real else "an integer"
+        raise TypeError(f"{op}: expected {name} to be {what}, got {number!r:.60}{advice}")
+    return float(number) if kind is Real else int(number)
+
+
 def check_last(op, dim, input):
     """ValueError unless `dim` is the last dimension."""
     last = max(input.dim(), 1) - 1
     if dim not in (-1, last):
-        raise ValueError(f"{op}: only the last dimension is supported (dim=-1 or {last}), got dim={dim}")
+        said = f"{op}: only the last dimension is supported (dim=-1 or {last}), got dim={dim}"
+        if isinstance(dim, Integral) and -last <= dim + 1 <= last:
+            said += f"; write ops.{op}(input.movedim({dim}, -1).contiguous()).movedim(-1, {dim})"
+        raise ValueError(said)
+
+
+def check_rows(op, input):
+    """ValueError unless a kernel can take input's rows: for tensors that are traced, which reach no kernel."""
+    from quack_tutorial.kernels.tuned.config import MAX_N
+
+    if columns(input) > MAX_N:
+        raise ValueError(f"{op}: N must be 1 to {MAX_N}, got input of shape {tuple(input.shape)}")
+    if input.numel():
+        as_rows(op, input)
 
 
 def check_same(op, **tensors):
@@ -68,7 +98,7 @@ def as_rows(op, input):
     """`input` as an (M, N) view with contiguous rows; ValueError where only a copy could be."""
     try:
         x = input if input.dim() == 2 else input.view(-1, input.shape[-1] if input.dim() else 1)
-    except RuntimeError as error:
+    except (RuntimeError, ValueError) as error:
         raise ValueError(
             f"{op}: the leading dimensions are not rows one stride apart (shape {tuple(input.shape)}, strides "
             f"{input.stride()}); call .contiguous() first"
@@ -109,8 +139,9 @@ def on_boundary(vector):
     return vector if vector is None or vector.data_ptr() % MAX_ALIGNMENT == 0 else vector.clone()
 
 
-def fake_of_rows(input):
+def fake_of_rows(op, input):
     """What a norm gives torch's tracing: a result like `input`, and a float32 vector with an element for each row."""
+    check_rows(op, input)
     out = torch.empty_like(input, memory_format=torch.contiguous_format)
     count = 1
     for size in input.shape[:-1]:
@@ -122,12 +153,17 @@ def is_packed(tensor):
     """Whether `tensor` and all like it (see `like`) are contiguous; a matrix of one row may only happen to be so. None is."""
     if tensor is None:
         return True
-    return tensor.stride() == (max(tensor.shape[1], 1), 1) if tensor.dim() == 2 else tensor.is_contiguous()
+    if tensor.dim() == 2:
+        return tensor.stride() == (max(tensor.shape[1], 1), 1)
+    return tensor.is_contiguous() and tensor.stride()[-1:] in ((), (1,))
 
 
 def packed(tensor):
     """`tensor` if it is packed, else one that is, with its elements."""
-    return tensor if is_packed(tensor) else tensor.contiguous().view(-1).view(tensor.shape)
+    if is_packed(tensor):
+        return tensor
+    # What torch calls contiguous may have any stride in a dimension of one element: 0 if it was expanded.
+    return tensor.contiguous().as_strided(tensor.shape, torch.empty(tensor.shape, device="meta").stride())
 
 
 def promise(*matrices):
@@ -164,11 +200,13 @@ def of_rows(dtype, stride: int | str = 1):
 
 
 def compiled(device, kernel, *specs):
-    """`kernel` as a callable on tensors of `device` ("cuda" or "cpu") in the order of `specs`."""
+    """`kernel` as a callable on tensors of `device` in the order of `specs`: "cuda", "cpu", or "meta", which have no elements."""
     if device == "cpu":
         from quack_tutorial.simulation import simulate
 
         return lambda *args: simulate(kernel, *args, check=False)
+    if device == "meta":
+        return lambda *args: None
     return compile_for(kernel, *specs)
 
 
@@ -200,14 +238,16 @@ def guarded(run, device):
 
 
 def route(*tensors):
-    """Where a call goes: to the "dispatcher" if it is traced or transformed or a tensor
-    is of a subclass; else to "autograd" if a gradient is wanted, else to the "launch"."""
-    if is_compiling() or _len_torch_dispatch_stack() or _are_functorch_transforms_active():
+    """Where a call goes: to the "dispatcher" if it is traced or transformed, or a tensor is of a subclass, or its elements are
+    not what its memory holds; else to "autograd" if a gradient is wanted, else to the "launch"."""
+    if is_compiling() or _len_torch_dispatch_stack() or _are_functorch_transforms_active() or _is_tracing():
+        return "dispatcher"
+    if forward_ad._current_level >= 0:  # a dual tensor has a tangent, which the dispatcher refuses
         return "dispatcher"
     found = "launch"
     for tensor in tensors:
         if tensor is not None:
-            if type(tensor) not in PLAIN:
+            if type(tensor) not in PLAIN or tensor.is_neg() or tensor._is_zerotensor():
                 return "dispatcher"
             if tensor.requires_grad and torch.is_grad_enabled():
                 found = "autograd"
@@ -231,14 +271,14 @@ def keep(launches, key, launch):
     return launch
 
 
-def once_differentiable(backward):
-    """torch's own, whose bookkeeping is left out where no gradient of the gradient can be asked for."""
-    of_torch = torch.autograd.function.once_differentiable(backward)
-
-    def called(ctx, *gradients):
-        return of_torch(ctx, *gradients) if torch.is_grad_enabled() else backward(ctx, *gradients)
-
-    return called
+def is_plain(*gradients):
+    """Whether the gradient of these gradients is a launch: nobody traces, batches or differentiates what comes of them."""
+    if torch.is_grad_enabled() or route(*gradients) != "launch":
+        return False
+    try:
+        return all(gradient is None or gradient.data_ptr() is not None for gradient in gradients)
+    except RuntimeError:  # is_grads_batched brings tensors without memory of their own
+        return False
 
 
 def autocast_to_float32(input, on=("cuda", "cpu")):

@@ -6,6 +6,11 @@ import torch
 
 from quack_tutorial.occupancy import clusters_at_once
 from quack_tutorial.ops import launches
+from quack_tutorial.ops.registered import register
+
+TORCHS = "torch.nn.functional.layer_norm"
+_ADVICE = "; a row is input's last dimension, so leave normalized_shape out: layernorm(input, weight, bias, eps)"
+_ADVICE_ON_EPS = "; give eps by its name: layernorm(input, weight, eps=eps)"
 
 
 def layernorm(input, weight=None, bias=None, eps=1e-5):
@@ -21,15 +26,17 @@ def layernorm(input, weight=None, bias=None, eps=1e-5):
         return _forward(*tensors, eps, False)[0]
     if route == "autograd":
         return _LayerNorm.apply(*tensors, eps)
-    _check(*tensors)
-    return _layernorm(*tensors, float(eps))[0]
+    return _layernorm(*tensors, _check(*tensors, eps))[0]
 
 
-def _check(input, weight, bias):
-    """TypeError, ValueError or RuntimeError for what cannot be computed."""
+def _check(input, weight, bias, eps):
+    """eps, of what can be computed; TypeError, ValueError or RuntimeError for anything else."""
+    advice = _ADVICE if isinstance(weight, (tuple, list, int)) else _ADVICE_ON_EPS
+    launches.check_tensors("layernorm", advice, input=input, weight=weight, bias=bias)
     launches.dtype_name("layernorm", "input", input)
     launches.check_vectors("layernorm", launches.columns(input), weight=weight, bias=bias)
     launches.check_same("layernorm", input=input, weight=weight, bias=bias)
+    return launches.check_number("layernorm", "eps", eps, "; leave it out for 1e-5" if eps is None else "")
 
 
 _launches = {}
@@ -47,8 +54,8 @@ def _forward(input, weight, bias, eps, with_stats):
 
 def _prepare(input, weight, bias, eps, with_stats):
     """The launch for tensors like these."""
-    _check(input, weight, bias)
-    N, empty_like, eps = launches.columns(input), launches.contiguous_like(input), float(eps)
+    eps = _check(input, weight, bias, eps)
+    N, empty_like = launches.columns(input), launches.contiguous_like(input)
     if N == 0:
         return _nothing
     x = launches.as_rows("layernorm", input)
@@ -131,10 +138,10 @@ class _LayerNorm(torch.autograd.Function):
         return out
 
     @staticmethod
-    @launches.once_differentiable
     def backward(ctx, dy):
         input, weight, bias, mean, rstd = ctx.saved_tensors
-        return *_backward(input, weight, mean, rstd, dy, bias), None
+        gradients = _backward if launches.is_plain(dy) else _traced_gradients
+        return *gradients(input, weight, mean, rstd, dy, bias), None
 
 
 @cache
@@ -161,14 +168,18 @@ def _backward_kernel(device, dtype, weight, N, promise, with_bias):
     return kernel, launches.compiled(device, kernel, *specs, parts if weight else None, parts if with_bias else None)
 
 
-@torch.library.custom_op("quack_tutorial::layernorm", mutates_args=())
-def _layernorm(
-    input: torch.Tensor, weight: torch.Tensor | None, bias: torch.Tensor | None, eps: float
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    return _forward(input, weight, bias, eps, True)
+def _traced_gradients(input, weight, mean, rstd, dy, bias):
+    """As `_backward`, by way of the dispatcher."""
+    dx, dw, db = _layernorm_backward(input, weight, mean, rstd, dy, bias)
+    return dx, None if weight is None else dw, None if bias is None else db
 
 
-@torch.library.custom_op("quack_tutorial::layernorm_backward", mutates_args=())
+def _fake_backward(input, weight, mean, rstd, dy, bias):
+    dw, db = (input.new_empty(0) if vector is None else torch.empty_like(vector) for vector in (weight, bias))
+    return torch.empty_like(input, memory_format=torch.contiguous_format), dw, db
+
+
+@register("layernorm_backward", _fake_backward, TORCHS)
 def _layernorm_backward(
     input: torch.Tensor,
     weight: torch.Tensor | None,
@@ -181,26 +192,23 @@ def _layernorm_backward(
     return dx, *(input.new_empty(0) if total is None else total for total in totals)
 
 
-@_layernorm.register_fake
-def _(input, weight, bias, eps):
-    out, rstd = launches.fake_of_rows(input)
+def _fake(input, weight, bias, eps):
+    out, rstd = launches.fake_of_rows("layernorm", input)
     return out, torch.empty_like(rstd), rstd
 
 
-@_layernorm_backward.register_fake
-def _(input, weight, mean, rstd, dy, bias):
-    dw, db = (input.new_empty(0) if vector is None else torch.empty_like(vector) for vector in (weight, bias))
-    return torch.empty_like(input, memory_format=torch.contiguous_format), dw, db
-
-
 def _keep(ctx, inputs, output):
+    ctx.mark_non_differentiable(*output[1:])
     ctx.save_for_backward(*inputs[:3], *output[1:])
 
 
 def _gradient(ctx, dy, *_):
     input, weight, bias, mean, rstd = ctx.saved_tensors
-    dx, dw, db = _layernorm_backward(input, weight, mean, rstd, dy, bias)
-    return dx, None if weight is None else dw, None if bias is None else db, None
+    return *_traced_gradients(input, weight, mean, rstd, dy, bias), None
 
 
-_layernorm.register_autograd(_gradient, setup_context=_keep)
+@register("layernorm", _fake, TORCHS, _keep, _gradient)
+def _layernorm(
+    input: torch.Tensor, weight: torch.Tensor | None, bias: torch.Tensor | None, eps: float
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    return _forward(input, weight, bias, eps, True)

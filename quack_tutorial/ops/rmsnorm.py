@@ -6,16 +6,24 @@ import torch
 
 from quack_tutorial.occupancy import clusters_at_once
 from quack_tutorial.ops import launches
+from quack_tutorial.ops.registered import register
+
+TORCHS = "torch.nn.functional.rms_norm"
+_ADVICE = "; a row is input's last dimension, so leave normalized_shape out: rmsnorm(input, weight, eps=eps)"
+_ADVICE_ON_EPS = "; give eps by its name: rmsnorm(input, weight, eps=eps)"
 
 
-def rmsnorm(input, weight=None, bias=None, residual=None, eps=None):
+def rmsnorm(input, weight=None, bias=None, residual=None, eps=None, *, weight_offset=0.0):
     """RMSNorm of `input` over its last dimension: h / sqrt(mean(h^2) + eps) * weight + bias, with h = input + residual.
 
     As torch.nn.functional.rms_norm(input, input.shape[-1:], weight, eps), where eps=None means the smallest step at 1 of
     input's type. Returns the result, of input's type and contiguous; with a residual (of input's shape and type) returns
     (result, h), h of the same type, which the next layer takes as its residual. weight and bias are (N,), contiguous, of
-    float32, float16 or bfloat16 each. Limits on shapes and addresses as for `softmax`.
+    float32, float16 or bfloat16 each. With `weight_offset` the result is multiplied by weight + weight_offset, a float32 vector of
+    its own: 1.0 where a model keeps weights around zero. Limits on shapes and addresses as for `softmax`.
     """
+    if weight_offset:
+        weight = _offset(weight, weight_offset)
     tensors = input, weight, bias, residual
     route = launches.route(*tensors)
     if route == "launch":
@@ -23,14 +31,25 @@ def rmsnorm(input, weight=None, bias=None, residual=None, eps=None):
         return out if residual is None else (out, h)
     if route == "autograd":
         return _RMSNorm.apply(*tensors, eps)
-    eps = _check(input, weight, bias, residual, eps)
+    eps = _check(*tensors, eps)
     if residual is None:
         return _rmsnorm(input, weight, bias, eps)[0]
     return _add_rmsnorm(input, residual, weight, bias, eps)[:2]
 
 
+def _offset(weight, offset):
+    offset = launches.check_number("rmsnorm", "weight_offset", offset)
+    launches.check_tensors("rmsnorm", _ADVICE, weight=weight)
+    if weight is None:
+        raise ValueError(f"rmsnorm: weight_offset={offset} is added to the weight, and there is none")
+    launches.dtype_name("rmsnorm", "weight", weight)
+    return weight.float() + offset
+
+
 def _check(input, weight, bias, residual, eps):
     """eps, of what can be computed; TypeError, ValueError or RuntimeError for anything else."""
+    advice = _ADVICE if isinstance(weight, (tuple, list, int)) else _ADVICE_ON_EPS
+    launches.check_tensors("rmsnorm", advice, input=input, weight=weight, bias=bias, residual=residual)
     dtype = launches.dtype_name("rmsnorm", "input", input)
     launches.check_vectors("rmsnorm", launches.columns(input), weight=weight, bias=bias)
     if residual is not None and (residual.shape != input.shape or residual.dtype != input.dtype):
@@ -39,7 +58,7 @@ def _check(input, weight, bias, residual, eps):
             f"{str(residual.dtype).removeprefix('torch.')}"
         )
     launches.check_same("rmsnorm", input=input, weight=weight, bias=bias, residual=residual)
-    return torch.finfo(input.dtype).eps if eps is None else float(eps)
+    return torch.finfo(input.dtype).eps if eps is None else launches.check_number("rmsnorm", "eps", eps)
 
 
 _launches = {}
@@ -158,11 +177,11 @@ class _RMSNorm(torch.autograd.Function):
         return out if residual is None else (out, h)
 
     @staticmethod
-    @launches.once_differentiable
     def backward(ctx, dy, dh=None):
         h, weight, bias, rstd = ctx.saved_tensors
         dy = torch.zeros_like(h) if dy is None else dy
-        dx, dw, db = _backward(h, weight, rstd, dy, dh, bias)
+        gradients = _backward if launches.is_plain(dy, dh) else _traced_gradients
+        dx, dw, db = gradients(h, weight, rstd, dy, dh, bias)
         return dx, dw, db, dx if ctx.needs_input_grad[3] else None, None
 
 
@@ -199,22 +218,18 @@ def _backward_kernel(device, dtype, weight, N, promise, dh, with_bias):
     return kernel, launches.compiled(device, kernel, *specs, parts if weight else None, parts if with_bias else None)
 
 
-@torch.library.custom_op("quack_tutorial::rmsnorm", mutates_args=())
-def _rmsnorm(
-    input: torch.Tensor, weight: torch.Tensor | None, bias: torch.Tensor | None, eps: float
-) -> tuple[torch.Tensor, torch.Tensor]:
-    out, _, rstd = _forward(input, weight, bias, None, eps, True)
-    return out, rstd
+def _traced_gradients(h, weight, rstd, dy, dh, bias):
+    """As `_backward`, by way of the dispatcher."""
+    dx, dw, db = _rmsnorm_backward(h, weight, rstd, dy, dh, bias)
+    return dx, None if weight is None else dw, None if bias is None else db
 
 
-@torch.library.custom_op("quack_tutorial::add_rmsnorm", mutates_args=())
-def _add_rmsnorm(
-    input: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor | None, bias: torch.Tensor | None, eps: float
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    return _forward(input, weight, bias, residual, eps, True)
+def _fake_backward(h, weight, rstd, dy, dh, bias):
+    dw, db = (h.new_empty(0) if vector is None else torch.empty_like(vector) for vector in (weight, bias))
+    return torch.empty_like(h, memory_format=torch.contiguous_format), dw, db
 
 
-@torch.library.custom_op("quack_tutorial::rmsnorm_backward", mutates_args=())
+@register("rmsnorm_backward", _fake_backward, TORCHS)
 def _rmsnorm_backward(
     h: torch.Tensor,
     weight: torch.Tensor | None,
@@ -227,48 +242,49 @@ def _rmsnorm_backward(
     return dx, *(h.new_empty(0) if total is None else total for total in totals)
 
 
-@_rmsnorm.register_fake
-def _(input, weight, bias, eps):
-    return launches.fake_of_rows(input)
-
-
-@_add_rmsnorm.register_fake
-def _(input, residual, weight, bias, eps):
-    out, rstd = launches.fake_of_rows(input)
-    return out, torch.empty_like(out), rstd
-
-
-@_rmsnorm_backward.register_fake
-def _(h, weight, rstd, dy, dh, bias):
-    dw, db = (h.new_empty(0) if vector is None else torch.empty_like(vector) for vector in (weight, bias))
-    return torch.empty_like(h, memory_format=torch.contiguous_format), dw, db
+def _fake(input, weight, bias, eps):
+    return launches.fake_of_rows("rmsnorm", input)
 
 
 def _keep(ctx, inputs, output):
     input, weight, bias, _ = inputs
+    ctx.mark_non_differentiable(output[1])
     ctx.save_for_backward(input, weight, bias, output[1])
 
 
-def _rmsnorm_gradient(ctx, dy, _):
+def _gradient(ctx, dy, _):
     input, weight, bias, rstd = ctx.saved_tensors
-    dx, dw, db = _rmsnorm_backward(input, weight, rstd, dy, None, bias)
-    return dx, _given(weight, dw), _given(bias, db), None
+    return *_traced_gradients(input, weight, rstd, dy, None, bias), None
+
+
+@register("rmsnorm", _fake, TORCHS, _keep, _gradient)
+def _rmsnorm(
+    input: torch.Tensor, weight: torch.Tensor | None, bias: torch.Tensor | None, eps: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    out, _, rstd = _forward(input, weight, bias, None, eps, True)
+    return out, rstd
+
+
+def _fake_sum(input, residual, weight, bias, eps):
+    launches.check_rows("rmsnorm", residual)
+    out, rstd = launches.fake_of_rows("rmsnorm", input)
+    return out, torch.empty_like(out), rstd
 
 
 def _keep_sum(ctx, inputs, output):
     _, _, weight, bias, _ = inputs
+    ctx.mark_non_differentiable(output[2])
     ctx.save_for_backward(output[1], weight, bias, output[2])
 
 
-def _add_rmsnorm_gradient(ctx, dy, dh, _):
+def _gradient_sum(ctx, dy, dh, _):
     h, weight, bias, rstd = ctx.saved_tensors
-    dx, dw, db = _rmsnorm_backward(h, weight, rstd, dy, dh, bias)
-    return dx, dx, _given(weight, dw), _given(bias, db), None
+    dx, dw, db = _traced_gradients(h, weight, rstd, dy, dh, bias)
+    return dx, dx, dw, db, None
 
 
-def _given(vector, gradient):
-    return None if vector is None else gradient
-
-
-_rmsnorm.register_autograd(_rmsnorm_gradient, setup_context=_keep)
-_add_rmsnorm.register_autograd(_add_rmsnorm_gradient, setup_context=_keep_sum)
+@register("add_rmsnorm", _fake_sum, TORCHS, _keep_sum, _gradient_sum)
+def _add_rmsnorm(
+    input: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor | None, bias: torch.Tensor | None, eps: float
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    return _forward(input, weight, bias, residual, eps, True)

@@ -5,6 +5,9 @@ from functools import cache
 import torch
 
 from quack_tutorial.ops import launches
+from quack_tutorial.ops.registered import register
+
+TORCHS = "torch.softmax"
 
 
 def softmax(input, dim=-1):
@@ -14,17 +17,16 @@ def softmax(input, dim=-1):
     have stride 1; rows may be any stride apart and start at any address. Raises TypeError, ValueError or RuntimeError
     before anything is launched.
     """
-    input = launches.autocast_to_float32(input, on=("cuda",))
     route = launches.route(input)
-    if route == "launch":
-        return _forward(input, dim)
-    if route == "autograd":
-        return _Softmax.apply(input, dim)
-    _check(input, dim)
-    return _softmax(input)
+    if route == "dispatcher":
+        _check(input, dim)
+        return _softmax(launches.autocast_to_float32(input, on=("cuda",)))
+    input = launches.autocast_to_float32(input, on=("cuda",))
+    return _forward(input, dim) if route == "launch" else _Softmax.apply(input, dim)
 
 
 def _check(input, dim):
+    launches.check_tensors("softmax", input=input)
     launches.dtype_name("softmax", "input", input)
     launches.check_last("softmax", dim, input)
 
@@ -103,9 +105,9 @@ class _Softmax(torch.autograd.Function):
         return output
 
     @staticmethod
-    @launches.once_differentiable
     def backward(ctx, dy):
-        return _backward(ctx.saved_tensors[0], dy), None
+        gradient = _backward if launches.is_plain(dy) else _softmax_backward
+        return gradient(ctx.saved_tensors[0], dy), None
 
 
 @cache
@@ -124,27 +126,22 @@ def _backward_kernel(device, dtype, N, promise):
     return launches.compiled(device, SoftmaxBackward(launches.dsl_type(dtype), N, promise), *specs)
 
 
-@torch.library.custom_op("quack_tutorial::softmax", mutates_args=())
-def _softmax(input: torch.Tensor) -> torch.Tensor:
-    return _forward(input)
+def _fake(input):
+    launches.check_rows("softmax", input)
+    return torch.empty_like(input, memory_format=torch.contiguous_format)
 
 
-@torch.library.custom_op("quack_tutorial::softmax_backward", mutates_args=())
+@register("softmax_backward", lambda y, dy: torch.empty_like(y), TORCHS)
 def _softmax_backward(y: torch.Tensor, dy: torch.Tensor) -> torch.Tensor:
     return _backward(y, dy)
 
 
-@_softmax.register_fake
-def _(input):
-    return torch.empty_like(input, memory_format=torch.contiguous_format)
-
-
-@_softmax_backward.register_fake
-def _(y, dy):
-    return torch.empty_like(y)
-
-
-_softmax.register_autograd(
-    lambda ctx, dy: _softmax_backward(ctx.saved_tensors[0], dy),
-    setup_context=lambda ctx, inputs, output: ctx.save_for_backward(output),
+@register(
+    "softmax",
+    _fake,
+    TORCHS,
+    keep=lambda ctx, inputs, output: ctx.save_for_backward(output),
+    gradient=lambda ctx, dy: _softmax_backward(ctx.saved_tensors[0], dy),
 )
+def _softmax(input: torch.Tensor) -> torch.Tensor:
+    return _forward(input)

@@ -21,6 +21,7 @@ SUITES = (
     ("counters", "gpu"),
     ("sanitizer", "gpu"),
     ("shipped", "gpu"),
+    ("opinfo", "gpu"),
 )
 
 

@@ -247,6 +247,22 @@ def test_cross_entropy_and_its_gradient(N, dtype):
         assert reference.cross_entropy_backward_error(X, T, 1.0, numbers(fused[1])[0], name(dtype)) <= 1
 
 
+@pytest.mark.parametrize("N", [N for N in (257, 4096, 131072) if ON_GPU or N < 1000])
+@pytest.mark.parametrize("middle", (1e4, -1e6, 3e38))
+def test_losses_and_gradients_far_from_zero(middle, N):
+    x = (randn(7, N) + middle).requires_grad_()
+    target = targets(7, N)
+    X = x.detach().double().requires_grad_()
+    wanted = F.cross_entropy(X, target, reduction="none")
+    (gradient,) = torch.autograd.grad(wanted.sum(), X)
+    losses = ops.cross_entropy(x, target, reduction="none")
+    fused, dx = ops.cross_entropy_with_grad(x.detach(), target)
+    for found in (losses, fused):
+        torch.testing.assert_close(found.double(), wanted, rtol=1e-6, atol=0)
+    for found in (torch.autograd.grad(losses.sum(), x)[0], dx):
+        torch.testing.assert_close(found.double(), gradient, rtol=4e-6, atol=6e-8)
+
+
 @pytest.mark.parametrize("dtype", (F32, BF16, F16), ids=name)
 @pytest.mark.parametrize("reduction", ("mean", "sum"))
 def test_reduced_losses_and_their_gradients(reduction, dtype):
@@ -270,6 +286,27 @@ def test_reduced_losses_and_their_gradients(reduction, dtype):
                 rtol=step,
                 atol=4e-7 if dtype == F32 else 1e-3 / (M if reduction == "mean" else 1),
             )
+
+
+@pytest.mark.parametrize("reduction", ("mean", "sum", "none"))
+@pytest.mark.parametrize("dtype", (BF16, F16), ids=name)
+def test_losses_of_16_bit_logits_in_float32_with_weights_and_smoothing(dtype, reduction):
+    N, target = 320, targets(7, 320, ignored=(2,))
+    for weight in (None, randn(N, seed=3).abs()):
+        for smoothing in (0.0, 0.1):
+            x = randn(7, N, dtype=dtype, grad=True)
+            X = x.detach().double().requires_grad_()
+            options = dict(reduction=reduction, label_smoothing=smoothing)
+            loss = ops.cross_entropy(x, target, weight, dtype=F32, **options)
+            wanted = F.cross_entropy(X, target, weight if weight is None else weight.double(), **options)
+            assert loss.dtype == F32
+            torch.testing.assert_close(loss.double(), wanted, rtol=2e-6, atol=1e-6)
+            loss.sum().backward()
+            wanted.sum().backward()
+            torch.testing.assert_close(x.grad.double(), X.grad, rtol=2**-7, atol=2e-3)
+            with torch.no_grad():
+                again = ops.cross_entropy(x, target, weight, dtype=F32, **options)
+            torch.testing.assert_close(again, loss.detach(), rtol=0, atol=0)
 
 
 @gpu_only
@@ -526,28 +563,6 @@ def test_a_model_compiles_whole(clean):
             torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-7)
         with torch.no_grad():
             torch.testing.assert_close(compiled(x, w, target), model(x, w, target))
-
-
-def registered():
-    """Each registered operation with arguments, made late: they are on the device."""
-    x, r, w = randn(5, 64, grad=True), randn(5, 64, seed=1, grad=True), randn(64, seed=2, grad=True)
-    b, ones, target, library = randn(64, seed=3), torch.ones(5, device=DEVICE), targets(5, 64), torch.ops.quack_tutorial
-    yield library.softmax, (x,)
-    yield library.softmax_backward, (ops.softmax(x).detach(), r.detach())
-    yield library.rmsnorm, (x, w, None, EPS)
-    yield library.add_rmsnorm, (x, r, w, b, EPS)
-    yield library.rmsnorm_backward, (x.detach(), w.detach(), ones, r.detach(), None, b)
-    for reduction in ("mean", "sum", "none"):
-        yield library.cross_entropy, (x, target, IGNORED, reduction)
-    yield library.layernorm, (x, w, b, EPS)
-    yield library.layernorm_backward, (x.detach(), w.detach(), ones, ones, r.detach(), b)
-    yield library.cross_entropy_backward, (x.detach(), target, ones, ones, IGNORED)
-    yield library.cross_entropy_backward, (x.detach(), target, ones[:1].expand(5), ones, IGNORED, ones[0])
-
-
-def test_operations_are_registered_as_torch_wants_them(clean):
-    for operation, args in registered():
-        torch.library.opcheck(operation.default, args)
 
 
 def test_autocast_gives_the_types_that_torch_gives():

@@ -2,6 +2,9 @@
 
     loss = lse - x[target],    lse = log(sum(exp(x))),    dx = (exp(x - lse) - [col == target]) dloss
 
+Far from zero float32 has no room for both a maximum and a logarithm: next to 1e6 its numbers are 1/16 apart. So the loss is
+log(sum(exp(x - max))) - (x[target] - max), and where lse is kept for the gradient, so is what rounding it left off.
+
 | kernel                 | reads x | writes                     | the row                                               |
 |------------------------|---------|----------------------------|-------------------------------------------------------|
 | `CrossEntropy`         | once    | loss, lse if asked for     | goes past: nothing of it is needed again              |
@@ -41,7 +44,8 @@ class CrossEntropy:
     """The loss alone: every thread keeps a running (maximum, sum) of the vectors that go past it.
 
     `target`, its type, is for who looks at the object: the kernel asks mT.
-    With `lse` a row that is all -inf has -inf as its log-sum-exp, which it adds to a longer row of which it is a part.
+    With `lse` a row that is all -inf has -inf as its log-sum-exp, which it adds to a longer row of which it is a part. mLSE is
+    (M,), or (2, M) for the gradient.
     """
 
     def __init__(self, dtype, N, rows="aligned", target="int64", lse=False, config=None):
@@ -78,17 +82,17 @@ class CrossEntropy:
         # A row has one block, so no `ready` comes before.
         max_row, sum_row = exchange.softmax_reduce(max_warp, sum_warp, opened, part=self.lse)
         if row_exists and thread_in_row == 0:
-            lse = max_row + cute.math.log(sum_row)
-            mLoss[row] = loss_of(lse, logit, col, target == ignore_index).to(mLoss.element_type)
+            log_sum = cute.math.log(sum_row)
+            mLoss[row] = loss_of(log_sum, logit - max_row, col, target == ignore_index).to(mLoss.element_type)
             if cutlass.const_expr(mLSE is not None):
-                mLSE[row] = lse
+                store_lse(mLSE, row, max_row, log_sum)
 
 
 class CrossEntropyBackward:
     """The gradient from lse: every thread does `in_flight` vectors and is done.
 
     dloss is (M,) of any floating type and any stride, 0 where all rows share a number; mScale, one float32 where it is given,
-    is another factor of all rows: what the mean of the losses divides by.
+    is another factor of all rows: what the mean of the losses divides by. mLSE is (M,), or (2, M) with what its rounding left off.
     """
 
     def __init__(self, dtype, N, rows="aligned", config=None):
@@ -115,12 +119,15 @@ class CrossEntropyBackward:
         place = tile.place(mX, block * tile.rows_per_block, piece=piece)
         row, _, _, _, _, _ = place
         loaded = existing(row, mX)
-        target, lse, dloss = target_of(mT, row), mLSE[loaded], mDLoss[loaded]
+        target, (lse, rest), dloss = target_of(mT, row), lse_of(mLSE, loaded), mDLoss[loaded]
         scale = mScale[0] if cutlass.const_expr(mScale is not None) else None
         cute.arch.sync_warp()  # what is loaded above this line the compiler does not move down to where it is needed
         # read MN elements
         tXrX = tile.load(mX, place)
-        p = exp(tXrX.load().to(cutlass.Float32) - lse, self.fast_exp)
+        below = tXrX.load().to(cutlass.Float32) - lse
+        if cutlass.const_expr(rest is not None):
+            below -= rest
+        p = exp(below, self.fast_exp)
         col = column_of(target, tile.N)
         p = less_one_at(tile, p, col, place)
         dloss = dloss.to(cutlass.Float32)
@@ -187,10 +194,10 @@ class CrossEntropyFused:
         # Once more, rather than to keep more than the target in registers meanwhile.
         col, ignored = column_of(target, tile.N), target == ignore_index
         if row_exists and thread_in_row == 0 and piece == 0:
-            lse = max_row + cute.math.log(sum_row)
-            mLoss[row] = loss_of(lse, logit, col, ignored)
+            log_sum = cute.math.log(sum_row)
+            mLoss[row] = loss_of(log_sum, logit - max_row, col, ignored)
             if cutlass.const_expr(mLSE is not None):
-                mLSE[row] = lse
+                store_lse(mLSE, row, max_row, log_sum)
         # write MN elements
         if cutlass.const_expr(self.pipeline.stages > 0):
             held = self.write_again(sX, mDX, place, max_row, 1.0 / scaled_sum, col, ignored)
@@ -255,14 +262,28 @@ def logit_of(mX: cute.Tensor, row, col):
 
 
 @cute.jit
-def loss_of(lse, logit, col, ignored):
-    """lse - logit; NaN where the target is no column, 0 where it is to be ignored."""
-    loss = lse - logit
+def loss_of(log_sum, above, col, ignored):
+    """log_sum - above, both of a row less its maximum; NaN where the target is no column, 0 where it is to be ignored."""
+    loss = log_sum - above
     if col < 0:
         loss = cutlass.Float32(math.nan)
     if ignored:
         loss = cutlass.Float32(0.0)
     return loss
+
+
+def store_lse(mLSE: cute.Tensor, row, max_row, log_sum):
+    """Write max_row + log_sum for a row; of a (2, M) mLSE the second half gets what rounding the sum left off."""
+    lse = max_row + log_sum
+    if cute.rank(mLSE) == 1:
+        mLSE[row] = lse
+    else:
+        mLSE[0, row], mLSE[1, row] = lse, (max_row - lse) + log_sum
+
+
+def lse_of(mLSE: cute.Tensor, row):
+    """(lse, what its rounding left off or None) of a row."""
+    return (mLSE[row], None) if cute.rank(mLSE) == 1 else (mLSE[0, row], mLSE[1, row])
 
 
 @cute.jit

@@ -1,0 +1,118 @@
+"""Operations as torch's dispatcher, its tracers and torch.func see them.
+
+`register` gives torch an operator of the library "quack_tutorial" with all that it is asked for:
+
+| asked for                                            | answered by                                                         |
+|------------------------------------------------------|---------------------------------------------------------------------|
+| the result, on the CPU and on a GPU                  | the function, which runs a kernel                                   |
+| shapes and types, of fake and meta tensors           | `fake`: nothing is launched                                         |
+| a gradient, in eager mode, compiled, or of torch.func | `gradient`, which calls other registered operators                 |
+| vmap, batched gradients                              | torch: a call for each element of the batch                         |
+| a forward-mode gradient, a gradient of a gradient    | one sentence that says what to call instead: never a silent zero    |
+
+A gradient is an operator too, with no gradient of its own; differentiating it raises the sentence.
+"""
+
+import torch
+from torch._C import _any_requires_grad, _are_functorch_transforms_active
+from torch.autograd import forward_ad
+from torch.compiler import is_compiling
+
+LIBRARY = torch.library.Library("quack_tutorial", "FRAGMENT")
+
+
+def register(name, fake, instead, keep=None, gradient=None):
+    """A decorator: the function becomes the operator quack_tutorial::`name`; what is called is returned.
+
+    `fake` gives the results' shapes and types. `keep(ctx, inputs, output)` saves what `gradient(ctx, *gradients)` needs, as in
+    torch.library.register_autograd. `instead` is the function to call where a gradient is needed that this one lacks.
+    """
+
+    def decorate(function):
+        schema = torch.library.infer_schema(function, mutates_args=())
+        LIBRARY.define(name + schema, tags=(torch.Tag.pt2_compliant_tag,))
+        LIBRARY.impl(name, function, "CompositeExplicitAutograd")
+        torch.library.register_fake(f"quack_tutorial::{name}", fake, lib=LIBRARY)
+        op = getattr(torch.ops.quack_tutorial, name).default
+        differentiable = _differentiable(op, instead, keep, gradient)
+
+        def autograd(keys, *args):
+            dual = forward_ad._current_level >= 0
+            if dual and any(isinstance(arg, torch.Tensor) and _tangent(arg) is not None for arg in args):
+                raise NotImplementedError(_no_forward_mode(name, instead))
+            if torch.is_grad_enabled() and _any_requires_grad(*args):
+                if _are_functorch_transforms_active():
+                    raise NotImplementedError(_only_outside(name))
+                return differentiable.apply(*args)
+            with torch._C._AutoDispatchBelowAutograd():
+                return op.redispatch(keys & torch._C._after_autograd_keyset, *args)
+
+        LIBRARY.impl(name, autograd, "Autograd", with_keyset=True)
+
+        def call(*args):
+            if is_compiling():
+                return op(*args)
+            args = tuple(_with_memory(arg) for arg in args)
+            # torch.func has to see the Function itself.
+            return differentiable.apply(*args) if _are_functorch_transforms_active() else op(*args)
+
+        return call
+
+    return decorate
+
+
+def _differentiable(op, instead, keep, gradient):
+    """The autograd.Function of a registered operator."""
+    name = op._opname
+
+    class Differentiable(torch.autograd.Function):
+        generate_vmap_rule = True
+
+        @staticmethod
+        def forward(*args):
+            return op(*args)
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            if keep:
+                keep(ctx, inputs, output)
+
+        @staticmethod
+        def backward(ctx, *gradients):
+            if gradient is None:
+                raise RuntimeError(_no_gradient(name, instead))
+            return gradient(ctx, *gradients)
+
+        @staticmethod
+        def jvp(ctx, *tangents):
+            raise NotImplementedError(_no_forward_mode(name, instead))
+
+    return Differentiable
+
+
+def _with_memory(arg):
+    """What torch keeps as "zeros of this shape" as a tensor with elements, which a kernel can read."""
+    return torch.zeros_like(arg) if isinstance(arg, torch.Tensor) and arg._is_zerotensor() else arg
+
+
+def _tangent(tensor):
+    return forward_ad.unpack_dual(tensor).tangent
+
+
+def _no_forward_mode(name, instead):
+    return (
+        f"quack_tutorial.{name}: forward-mode gradients are not covered (jvp, jacfwd, hessian, dual tensors): take reverse "
+        f"mode (backward, torch.func.grad, vjp, jacrev), or call {instead} here"
+    )
+
+
+def _only_outside(name):
+    return (
+        f"quack_tutorial.{name}: torch.func differentiates it through quack_tutorial.ops and outside torch.compile; in compiled "
+        "code take torch.autograd.grad"
+    )
+
+
+def _no_gradient(name, instead):
+    why = ", so gradients of gradients are not covered (create_graph=True, hvp, hessian, gradient penalties)"
+    return f"quack_tutorial.{name} has no gradient{why if name.endswith('_backward') else ''}: call {instead} here"

@@ -1,0 +1,232 @@
+"""What a torch user writes out of habit: taken as torch takes it, or answered with the call to write instead, which then works."""
+
+import copy
+import re
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from quack_tutorial import ops  # noqa: E402
+
+F = torch.nn.functional
+N, EPS = 8, 1e-6
+
+
+def randn(*shape, seed=0, dtype=torch.float32):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
+
+
+def close(ours, theirs, **options):
+    torch.testing.assert_close(ours, theirs, **(options or dict(atol=2e-6, rtol=2e-5)))
+
+
+x, w, b, images = randn(3, N), randn(N, seed=1), randn(N, seed=2), randn(2, 4, 3, seed=3)
+target = torch.tensor([0, 3, 7])
+labels = torch.tensor([[0, 1, 2], [3, 2, 1]])
+INPUTS = {
+    "softmax": dict(input=images),
+    "rmsnorm": dict(input=x, weight=w, eps=EPS),
+    "layernorm": dict(input=x, weight=w, bias=b, eps=EPS),
+    "cross_entropy": dict(input=x, target=target),
+}
+
+
+@pytest.mark.parametrize(
+    "call, error, message, wanted, given",
+    (
+        (lambda: ops.softmax(images, 1), ValueError, "only the last dimension", lambda: torch.softmax(images, 1), {}),
+        (lambda: ops.softmax(images, -2), ValueError, "only the last dimension", lambda: torch.softmax(images, 1), {}),
+        (lambda: ops.rmsnorm(x, (N,), w), TypeError, "weight to be a tensor", lambda: F.rms_norm(x, (N,), w, EPS), {}),
+        (lambda: ops.rmsnorm(x, [N], w, EPS), TypeError, "normalized_shape", lambda: F.rms_norm(x, (N,), w, EPS), {}),
+        (lambda: ops.rmsnorm(x, w, EPS), TypeError, "bias to be a tensor", lambda: F.rms_norm(x, (N,), w, EPS), {}),
+        (lambda: ops.layernorm(x, (N,), w, b), TypeError, "normalized_s", lambda: F.layer_norm(x, (N,), w, b, EPS), {}),
+        (lambda: ops.layernorm(x, w, EPS), TypeError, "bias to be a", lambda: F.layer_norm(x, (N,), w, None, EPS), {}),
+        (lambda: ops.cross_entropy(x, target, 3), TypeError, "index=3", lambda: F.cross_entropy(x[::2], target[::2]), {}),
+        (lambda: ops.cross_entropy(x, target, "sum"), TypeError, "='sum'", lambda: 3 * F.cross_entropy(x, target), {}),
+        (
+            lambda: ops.cross_entropy(images, labels),
+            ValueError,
+            "movedim",
+            lambda: F.cross_entropy(images, labels),
+            dict(input=images, target=labels),
+        ),
+        (
+            lambda: ops.cross_entropy(images, labels[:, [0, 1, 2, 0]]),
+            ValueError,
+            "flatten",
+            lambda: F.cross_entropy(images.flatten(0, 1), labels[:, [0, 1, 2, 0]].flatten() % 3),
+            dict(input=images, target=labels[:, [0, 1, 2, 0]] % 3),
+        ),
+        (
+            lambda: ops.cross_entropy(x[0], target[1]),
+            ValueError,
+            "None",
+            lambda: F.cross_entropy(x[0], target[1]),
+            dict(input=x[0], target=target[1]),
+        ),
+        (
+            lambda: ops.cross_entropy(x, x.softmax(1)),
+            TypeError,
+            "class probabilities",
+            lambda: F.cross_entropy(x, x.softmax(1)),
+            dict(input=x, target=x.softmax(1)),
+        ),
+    ),
+)  # fmt: skip
+def test_the_advice_of_an_error_works_when_it_is_followed(call, error, message, wanted, given):
+    with pytest.raises(error, match=message) as raised:
+        call()
+    said = str(raised.value)
+    advice = re.search(r"(?:write|out:|name:) (.*)$", said).group(1)
+    names = {"ops": ops, "torch": torch, **{name: getattr(ops, name) for name in ops.__all__}}
+    close(eval(advice, names, given or INPUTS[said.partition(":")[0]]), wanted())
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    (
+        (lambda: ops.layernorm(x, eps=None), "expected eps to be a number, got None; leave it out for 1e-5"),
+        (lambda: ops.rmsnorm(x, eps="1e-6"), "expected eps to be a number, got '1e-6'"),
+        (lambda: ops.layernorm(x, eps=(1e-6,)), "expected eps to be a number"),
+        (lambda: ops.softmax([1.0, 2.0]), r"expected input to be a tensor, got \[1.0, 2.0\]"),
+        (lambda: ops.softmax(x.numpy()), "expected input to be a tensor"),
+        (lambda: ops.cross_entropy(x, [0, 3, 7]), "expected target to be a tensor"),
+        (lambda: ops.cross_entropy(x, target, ignore_index=1.5), "expected ignore_index to be an integer, got 1.5"),
+        (lambda: ops.cross_entropy_with_grad(x, target, None), "expected ignore_index to be an integer, got None"),
+        (lambda: ops.cross_entropy(x, target, label_smoothing="a"), "expected label_smoothing to be a number"),
+        (lambda: ops.cross_entropy(x, target, dtype=torch.float64), "expected dtype to be input's, torch.float32, or"),
+        (lambda: ops.rmsnorm(x, w, weight_offset="1"), "expected weight_offset to be a number"),
+    ),
+)
+def test_what_is_no_tensor_or_no_number_is_named(call, message):
+    with pytest.raises(TypeError, match=message):
+        call()
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    (
+        (
+            lambda: ops.cross_entropy(x, target, w[:3]),
+            r"expected weight of shape \(8,\), a float for each class, got \(3,\)",
+        ),
+        (lambda: ops.cross_entropy(x, target, w.long()), "got .* of int64"),
+        (
+            lambda: ops.cross_entropy(x, target, label_smoothing=1.5),
+            "expected label_smoothing between 0 and 1, got 1.5",
+        ),
+        (lambda: ops.rmsnorm(x, weight_offset=1.0), "weight_offset=1.0 is added to the weight, and there is none"),
+        (lambda: ops.RMSNorm(5)(x), r"RMSNorm: expected input whose last dimensions are \(5,\), got \(3, 8\)"),
+    ),
+)
+def test_values_that_do_not_fit_are_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+@pytest.mark.parametrize("reduction", ("mean", "sum", "none"))
+@pytest.mark.parametrize("smoothing", (0.0, 0.1, 1.0))
+@pytest.mark.parametrize("weighted", (False, True))
+@pytest.mark.parametrize("middle", (0.0, 1e4))
+def test_class_weights_and_label_smoothing_are_torch_s(middle, weighted, smoothing, reduction):
+    classes = torch.tensor([0, 3, -100, 7, 2])
+    logits = (randn(5, N) + middle).requires_grad_()
+    X, options = logits.detach().double().requires_grad_(), dict(reduction=reduction, label_smoothing=smoothing)
+    weight = w.abs() if weighted else None
+    loss = ops.cross_entropy(logits, classes, weight, **options)
+    wanted = F.cross_entropy(X, classes, weight if weight is None else weight.double(), **options)
+    close(loss.double(), wanted, rtol=2e-6, atol=2e-6)
+    upstream = torch.ones_like(wanted)
+    found = torch.autograd.grad(loss, logits, upstream.float())[0]
+    close(found.double(), torch.autograd.grad(wanted, X, upstream)[0], rtol=2e-5, atol=2e-6)
+
+
+def test_the_mean_over_ignored_rows_alone_is_nan_with_weights_too():
+    assert ops.cross_entropy(x, torch.full((3,), -100), w.abs()).isnan()
+    assert ops.cross_entropy(x, torch.full((3,), -100), reduction="sum", label_smoothing=0.1) == 0
+
+
+@pytest.mark.parametrize("reduction", ("mean", "sum", "none"))
+@pytest.mark.parametrize("dtype", (torch.bfloat16, torch.float16))
+def test_the_loss_of_16_bit_logits_may_be_float32(dtype, reduction):
+    logits = randn(3, N, dtype=dtype).requires_grad_()
+    X = logits.detach().double().requires_grad_()
+    wanted = F.cross_entropy(X, target, reduction=reduction)
+    for needs_gradient in (True, False):
+        given = logits if needs_gradient else logits.detach()
+        loss = ops.cross_entropy(given, target, reduction=reduction, dtype=torch.float32)
+        assert loss.dtype == torch.float32
+        close(loss.double(), wanted.detach(), rtol=1e-6, atol=0)
+    loss = ops.cross_entropy(logits, target, reduction=reduction, dtype=torch.float32)
+    loss.sum().backward()
+    (gradient,) = torch.autograd.grad(wanted.sum(), X)
+    assert logits.grad.dtype == dtype
+    close(logits.grad.double(), gradient, rtol=2**-7, atol=1e-3)
+
+
+@pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16))
+def test_weights_around_zero_with_an_offset(dtype):
+    given, small = randn(3, N, dtype=dtype).requires_grad_(), (w / 100).to(dtype).requires_grad_()
+    X, W = (tensor.detach().double().requires_grad_() for tensor in (given, small))
+    out, wanted = ops.rmsnorm(given, small, eps=EPS, weight_offset=1.0), F.rms_norm(X, (N,), W + 1, EPS)
+    out.sum().backward()
+    wanted.sum().backward()
+    tolerance = dict(rtol=1e-5, atol=1e-5) if dtype == torch.float32 else dict(rtol=2**-7, atol=2**-7)
+    assert small.grad.dtype == dtype
+    for ours, exact in ((out, wanted), (given.grad, X.grad), (small.grad, W.grad)):
+        close(ours.double(), exact, **tolerance)
+
+
+MODULES = (
+    (ops.RMSNorm, torch.nn.RMSNorm, (N,), {}),
+    (ops.RMSNorm, torch.nn.RMSNorm, ((3, N),), dict(eps=1e-3)),
+    (ops.RMSNorm, torch.nn.RMSNorm, (N,), dict(elementwise_affine=False)),
+    (ops.LayerNorm, torch.nn.LayerNorm, (N,), {}),
+    (ops.LayerNorm, torch.nn.LayerNorm, ((3, N),), dict(bias=False)),
+    (ops.LayerNorm, torch.nn.LayerNorm, (N,), dict(elementwise_affine=False)),
+)
+
+
+@pytest.mark.parametrize("ours, theirs, args, options", MODULES)
+def test_the_norms_stand_in_for_torch_s_modules(ours, theirs, args, options):
+    mine, other = ours(*args, **options), theirs(*args, **options)
+    assert repr(mine) == repr(other) and isinstance(mine, theirs)
+    for parameter in other.parameters():
+        torch.nn.init.normal_(parameter)
+    mine.load_state_dict(other.state_dict())
+    twin = copy.deepcopy(mine)
+    results = []
+    for module in (other, mine, twin):
+        leaf = randn(2, 3, N).requires_grad_()
+        out = module(leaf)
+        out.square().sum().backward()
+        results.append([out, leaf.grad, *(parameter.grad for parameter in module.parameters())])
+    for found in results[1:]:
+        for one, wanted in zip(found, results[0], strict=True):
+            close(one, wanted, rtol=2e-5, atol=2e-5)
+
+
+def test_a_norm_of_a_sum_and_a_weight_around_zero():
+    norm = ops.RMSNorm(N, eps=EPS, weight_offset=1.0)
+    assert (norm.weight == 0).all() and "weight_offset=1.0" in repr(norm)
+    out, h = norm(x, randn(3, N, seed=5))
+    close(h, x + randn(3, N, seed=5))
+    close(out, F.rms_norm(h, (N,), None, EPS))
+
+
+@pytest.mark.parametrize(
+    "options", ({}, dict(ignore_index=3), dict(label_smoothing=0.1, reduction="sum"), dict(weight=w.abs()))
+)
+def test_the_loss_stands_in_for_torch_s_module(options):
+    mine, other = ops.CrossEntropyLoss(**options), torch.nn.CrossEntropyLoss(**options)
+    assert repr(mine) == repr(other) and mine.state_dict().keys() == other.state_dict().keys()
+    close(copy.deepcopy(mine)(x, target), other(x, target))
+    assert ops.CrossEntropyLoss(dtype=torch.float32)(x.bfloat16(), target).dtype == torch.float32
+
+
+def test_they_compile_whole():
+    torch._dynamo.reset()
+    norm, loss = ops.RMSNorm(N, weight_offset=1.0), ops.CrossEntropyLoss(w.abs(), label_smoothing=0.1)
+    step = lambda x: loss(norm(x), target)  # noqa: E731
+    close(torch.compile(step, backend="aot_eager", fullgraph=True)(x), step(x))
