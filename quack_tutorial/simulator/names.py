@@ -149,17 +149,31 @@ class NumericAnnotation(Annotation):
 
 
 class Tokens:
-    """An enumeration: each member is its own name, as a string."""
+    """An enumeration."""
 
     def __init__(self, *names: str):
         for name in names:
             setattr(self, name, Token(name))
 
 
-class Token(str):
-    """A member of an enumeration of the DSL's."""
+class Token:
+    """A member of an enumeration of the DSL's: it equals its name."""
 
-    __slots__ = ()
+    __slots__ = ("name",)
+
+    def __init__(self, name: str):
+        self.name = name
+
+    def __eq__(self, other):
+        return other == self.name if isinstance(other, str) else isinstance(other, Token) and other.name == self.name
+
+    def __hash__(self):
+        return hash(self.name)
+
+    def __str__(self) -> str:
+        return self.name
+
+    __repr__ = __str__
 
 
 def _decorator(kind: str):
