@@ -762,16 +762,13 @@ def by_path(path: str):
     return found
 
 
-def answer_to(x):
-    """What the simulator has for an object of the DSL's, found by the public name that it has there; None for any other."""
-    loaded = sum(name.startswith("cutlass") for name in sys.modules)
-    found = _answers(loaded).get(id(x)) if loaded else None
-    return None if found is None or found[0] is not x else found[1]
+def answers() -> dict:
+    """id -> (object of the DSL's, what the simulator has for it), by the public names of the DSL's modules that are loaded."""
+    return _answers(len(sys.modules)) if "cutlass" in sys.modules else {}
 
 
 @functools.lru_cache(maxsize=1)
 def _answers(loaded: int) -> dict:
-    """id -> (object of the DSL's, the simulator's) of what both have, in the modules of the DSL that are loaded."""
     found, seen, waiting = {}, set(), [(CUTLASS, sys.modules.get("cutlass"))]
     while waiting:
         mine, theirs = waiting.pop()
