@@ -515,7 +515,20 @@ def _cute() -> dict:
     members = {name: tn.on_layout(layouts[name]) for name in _ON_LAYOUT}
     members |= {name: _static(name, layouts[name]) for name in _LAYOUT}
     members |= {t.name: t for t in numeric.TYPES.values()}
-    for function in (size, rank, shape, ceil_div, cosize, size_in_bytes, make_layout, slice_, crd2idx, printf, assume):
+    for function in (
+        size,
+        rank,
+        shape,
+        ceil_div,
+        la.round_up,
+        cosize,
+        size_in_bytes,
+        make_layout,
+        slice_,
+        crd2idx,
+        printf,
+        assume,
+    ):
         members[function.__name__] = function
     for function in (*_SHAPES, print_tensor, recast_ptr, make_ptr, swizzle.make_swizzle, swizzle.make_composed_layout):
         members[function.__name__] = function
@@ -539,6 +552,8 @@ def _cute() -> dict:
         "TensorSSA": Annotation("cute.TensorSSA", TensorSSA),
         "Layout": Annotation("cute.Layout", Layout),
         "Pointer": Annotation("cute.Pointer", Pointer),
+        "ComposedLayout": Annotation("cute.ComposedLayout", swizzle.ComposedLayout),
+        "Swizzle": Annotation("cute.Swizzle", swizzle.Swizzle),
         "TiledCopy": Annotation("cute.TiledCopy", copying.TiledCopy),
         "CopyAtom": Annotation("cute.CopyAtom", copying.CopyAtom),
         "Shape": Annotation("cute.Shape", (tuple, int)),
@@ -589,6 +604,8 @@ ARCH = Namespace(
         **{name: getattr(cluster, name) for name in _CLUSTER},
         "inline_ptx": ptx.inline_ptx,
         "elect_one": elect_one,
+        "setmaxregister_increase": ignore,
+        "setmaxregister_decrease": ignore,
     },
 )
 ARCH.__dict__["nvvm_wrappers"] = ARCH  # the module that has them
