@@ -250,9 +250,16 @@ _OPERATORS = {
     "NotEq": operator.ne,
     "Is": operator.is_,
     "IsNot": operator.is_not,
-    "In": lambda a, b: a in b,
-    "NotIn": lambda a, b: a not in b,
+    "In": lambda a, b: _contains(b, a),
+    "NotIn": lambda a, b: not _contains(b, a),
 }
+
+
+def _contains(container, x) -> bool:
+    held = container if isinstance(container, (tuple, list)) else ()
+    if any(isinstance(v, (Value, TensorSSA)) for v in (x, *held)):
+        raise not_simulated("`in` with a number that is known only when the kernel runs")
+    return x in container
 
 
 def compare(names, *values):

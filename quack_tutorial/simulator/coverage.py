@@ -100,7 +100,8 @@ TABLE = {
         Line("jit kernel", EXACT, LANGUAGE),
         _TYPES,
         Line(
-            "Tensor TensorSSA Layout Pointer TiledCopy CopyAtom Shape Stride Coord Tile Tiler IntTuple Numeric NumericMeta",
+            "Tensor TensorSSA Layout ComposedLayout Swizzle Pointer "
+            "TiledCopy CopyAtom Shape Stride Coord Tile Tiler IntTuple Numeric NumericMeta",
             ANNOTATION,
             NAMES,
         ),
@@ -108,7 +109,7 @@ TABLE = {
             "make_layout make_ordered_layout make_identity_layout make_layout_tv size rank shape depth cosize crd2idx "
             "slice_ dice get select append prepend flatten coalesce group_modes composition complement right_inverse "
             "left_inverse logical_divide zipped_divide tiled_divide flat_divide logical_product zipped_product "
-            "raked_product blocked_product recast_layout product product_each shape_div ceil_div tile_to_shape "
+            "raked_product blocked_product recast_layout product product_each shape_div ceil_div round_up tile_to_shape "
             "is_congruent max_common_vector max_common_layout",
             EXACT,
             LAYOUT,
@@ -157,6 +158,7 @@ TABLE = {
         Line("fmax fmin popc", EXACT, OPERATIONS),
         Line("clz activemask atomic_cas", EXACT, OTHERS),
         Line("elect_one", EXACT, NAMES, "after `with`"),
+        Line("setmaxregister_increase setmaxregister_decrease", IGNORED, NAMES, "registers are not counted"),
         Line("exp exp2 rcp_approx", BOUND, OPERATIONS),
         Line(
             "atomic_add atomic_max atomic_min atomic_and atomic_or atomic_xor atomic_exch",

@@ -147,8 +147,8 @@ def fmax(result, a, b, **_) -> Value:
     return convert(arch.fmax(a, b), result)
 
 
-def redux_sync(value, kind: str, mask=arch.FULL_MASK, **options) -> Value:
+def redux_sync(value, kind, mask=arch.FULL_MASK, **options) -> Value:
     """cutlass.experimental.primitives.redux_sync; of floats Hopper has none."""
-    if scalar(value).dtype is Float32 or kind.startswith("F"):
+    if scalar(value).dtype is Float32 or str(kind).startswith("F"):
         raise not_simulated("redux_sync of floating-point numbers, which Hopper does not have,")
-    return arch.warp_redux_sync(convert(value, Int32), kind.lower(), mask, **options)
+    return arch.warp_redux_sync(convert(value, Int32), str(kind).lower(), mask, **options)

@@ -345,6 +345,15 @@ def ceil_div(a, b):
     return tuple(map(ceil_div, a, b)) + a[len(b) :]
 
 
+def round_up(a, b):
+    """The next multiple of b from a on, mode by mode; modes that b lacks stay."""
+    if isinstance(a, tuple) != isinstance(b, tuple) or isinstance(a, tuple) and len(a) < len(b):
+        raise ValueError(f"round_up cannot round {a} to multiples of {b}: their modes differ")
+    if isinstance(a, tuple):
+        return tuple(map(round_up, a, b)) + a[len(b) :]
+    return (a + b - 1) // b * b
+
+
 def shape_div(a, b):
     """a / b where one divides the other (1 if b is the multiple); b takes from the modes of a tuple in turn."""
     if isinstance(a, tuple) and isinstance(b, tuple):

@@ -149,17 +149,31 @@ class NumericAnnotation(Annotation):
 
 
 class Tokens:
-    """An enumeration: each member is its own name, as a string."""
+    """An enumeration."""
 
     def __init__(self, *names: str):
         for name in names:
             setattr(self, name, Token(name))
 
 
-class Token(str):
-    """A member of an enumeration of the DSL's."""
+class Token:
+    """A member of an enumeration of the DSL's: it equals its name."""
 
-    __slots__ = ()
+    __slots__ = ("name",)
+
+    def __init__(self, name: str):
+        self.name = name
+
+    def __eq__(self, other):
+        return other == self.name if isinstance(other, str) else isinstance(other, Token) and other.name == self.name
+
+    def __hash__(self):
+        return hash(self.name)
+
+    def __str__(self) -> str:
+        return self.name
+
+    __repr__ = __str__
 
 
 def _decorator(kind: str):
@@ -501,7 +515,20 @@ def _cute() -> dict:
     members = {name: tn.on_layout(layouts[name]) for name in _ON_LAYOUT}
     members |= {name: _static(name, layouts[name]) for name in _LAYOUT}
     members |= {t.name: t for t in numeric.TYPES.values()}
-    for function in (size, rank, shape, ceil_div, cosize, size_in_bytes, make_layout, slice_, crd2idx, printf, assume):
+    for function in (
+        size,
+        rank,
+        shape,
+        ceil_div,
+        la.round_up,
+        cosize,
+        size_in_bytes,
+        make_layout,
+        slice_,
+        crd2idx,
+        printf,
+        assume,
+    ):
         members[function.__name__] = function
     for function in (*_SHAPES, print_tensor, recast_ptr, make_ptr, swizzle.make_swizzle, swizzle.make_composed_layout):
         members[function.__name__] = function
@@ -525,6 +552,8 @@ def _cute() -> dict:
         "TensorSSA": Annotation("cute.TensorSSA", TensorSSA),
         "Layout": Annotation("cute.Layout", Layout),
         "Pointer": Annotation("cute.Pointer", Pointer),
+        "ComposedLayout": Annotation("cute.ComposedLayout", swizzle.ComposedLayout),
+        "Swizzle": Annotation("cute.Swizzle", swizzle.Swizzle),
         "TiledCopy": Annotation("cute.TiledCopy", copying.TiledCopy),
         "CopyAtom": Annotation("cute.CopyAtom", copying.CopyAtom),
         "Shape": Annotation("cute.Shape", (tuple, int)),
@@ -575,6 +604,8 @@ ARCH = Namespace(
         **{name: getattr(cluster, name) for name in _CLUSTER},
         "inline_ptx": ptx.inline_ptx,
         "elect_one": elect_one,
+        "setmaxregister_increase": ignore,
+        "setmaxregister_decrease": ignore,
     },
 )
 ARCH.__dict__["nvvm_wrappers"] = ARCH  # the module that has them
@@ -748,16 +779,13 @@ def by_path(path: str):
     return found
 
 
-def answer_to(x):
-    """What the simulator has for an object of the DSL's, found by the public name that it has there; None for any other."""
-    loaded = sum(name.startswith("cutlass") for name in sys.modules)
-    found = _answers(loaded).get(id(x)) if loaded else None
-    return None if found is None or found[0] is not x else found[1]
+def answers() -> dict:
+    """id -> (object of the DSL's, what the simulator has for it), by the public names of the DSL's modules that are loaded."""
+    return _answers(len(sys.modules)) if "cutlass" in sys.modules else {}
 
 
 @functools.lru_cache(maxsize=1)
 def _answers(loaded: int) -> dict:
-    """id -> (object of the DSL's, the simulator's) of what both have, in the modules of the DSL that are loaded."""
     found, seen, waiting = {}, set(), [(CUTLASS, sys.modules.get("cutlass"))]
     while waiting:
         mine, theirs = waiting.pop()

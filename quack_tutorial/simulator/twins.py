@@ -74,6 +74,7 @@ class Mapper:
 
     def __init__(self):
         self.seen: dict = {}
+        self.answers = names.answers()
 
     def map(self, x):
         if isinstance(x, _PLAIN) and not isinstance(x, (type, enum.Enum)):
@@ -87,9 +88,9 @@ class Mapper:
     def _map(self, x):
         if isinstance(x, types.ModuleType):
             return self._module(x)
-        known = names.answer_to(x)
-        if known is not None:
-            return known
+        known = self.answers.get(id(x))
+        if known is not None and known[0] is x:
+            return known[1]
         if isinstance(x, enum.Enum) and _is_dsl(type(x).__module__):
             return getattr(names.by_name(type(x).__module__, type(x).__name__), x.name)
         if isinstance(x, enum.Enum):

@@ -52,6 +52,7 @@ LACKING = {
     "sum of layouts": "sum as it is called here: unsupported operand",
     "format": "unsupported format string",
     "three arguments": "fmin as it is called here",
+    "number in a tuple": "`in` with a number that is known only when the kernel runs",
     "index of a token": ".value of a Token",
 }
 

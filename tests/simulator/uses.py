@@ -51,20 +51,23 @@ OBJECTS = {
 }
 USES = (
     """\
-o + 1|1 + o|o - o|o * 2.0|o / 2|o // 2|o % 2|o ** 2|o @ o|-o|~o|abs(o)|o << 1|o & 1|o | o|o ^ 1|o < 1|o == 1|o == o|o != None|o >= o
-o in (1, 2)|1 in o|not o|o and 1|o or 1|1 if o else 2|o[0]|o[None]|o[0, 0]|o[t]|o['a']|o[-1]|len(o)|int(o)|float(o)|bool(o)|str(o)
-f'{o}'|f'{o:.2f}'|hash(o)|iter(o)|list(o)|[v for v in o]|max(o, 1)|min(o, o)|sum([o, o])|sorted([o, o])|any([o])|range(o)|type(o)
-isinstance(o, cutlass.Numeric)|isinstance(x, o)|round(o)|divmod(o, 2)|pow(o, 2)|o()|o(1)|o(t)|o.shape|o.stride|o.dtype|o.layout
-o.iterator|o.value|o.nothing|o.load()|o.store(o)|o.fill(0)|o.to(Float32)|o.reduce(cute.ReductionOp.ADD, 0.0, 0)|o.size|o.width
-o.type|o.memspace|o.ir_value()|o.numel|o.rank|o.align(16)|o.toint()|cute.size(o)|cute.rank(o)|cute.shape(o)|cute.make_layout(o)
-cute.cosize(o)|cute.coalesce(o)|cute.local_tile(o, (4,), (0,))|cute.make_tensor(o, cute.make_layout(4))|cute.make_tensor(x.iterator, o)
-cute.make_rmem_tensor(o, Float32)|cute.make_rmem_tensor((4,), o)|cute.make_fragment_like(o)|cute.autovec_copy(o, o)|cute.basic_copy(x, o)
-cute.copy(o, x, x)|Float32(o)|Int32(o)|cutlass.Boolean(o)|cutlass.const_expr(o)|cutlass.max(o, o)|cute.arch.fmax(o, 1.0)
-cute.math.exp(o)|cute.where(o, o, o)|cute.full_like(o, 0)|cute.printf('{}', o)|cute.arch.shuffle_sync_bfly(o, 1)|cute.arch.atomic_add(o, 1)
-cute.elem_less(o, o)|cute.ceil_div(o, 2)|cute.slice_(o, (0, None))|cute.select(o, mode=[0])|cute.recast_tensor(o, Int32)|x[o]|x[o, 0]
-cute.domain_offset((1,), o)|cute.arch.make_warp_uniform(o)|cute.zipped_divide(o, (2,))|cute.group_modes(o, 0, 1)|cute.flatten(o)
-cute.crd2idx(o, x.layout)|cute.crd2idx(0, o)|cute.append(o, 1)|cute.arch.mbarrier_init(o, 1)|helper(o)|helper(o, o)|[0, 1][o]|{o: 1}
-cutlass.range_constexpr(o)""".replace("o | o", "o ¦ o")
+o + 1|1 + o|o - o|o * 2.0|o / 2|o // 2|o % 2|o ** 2|o @ o|-o|~o|abs(o)|o << 1|o & 1|o | o|o ^ 1|o < 1|o == 1|o == o
+o != None|o >= o|o in (1, 2)|1 in o|not o|o and 1|o or 1|1 if o else 2|o[0]|o[None]|o[0, 0]|o[t]|o['a']|o[-1]|len(o)
+int(o)|float(o)|bool(o)|str(o)|f'{o}'|f'{o:.2f}'|hash(o)|iter(o)|list(o)|[v for v in o]|max(o, 1)|min(o, o)
+sum([o, o])|sorted([o, o])|any([o])|range(o)|type(o)|isinstance(o, cutlass.Numeric)|isinstance(x, o)|round(o)
+divmod(o, 2)|pow(o, 2)|o()|o(1)|o(t)|o.shape|o.stride|o.dtype|o.layout|o.iterator|o.value|o.nothing|o.load()
+o.store(o)|o.fill(0)|o.to(Float32)|o.reduce(cute.ReductionOp.ADD, 0.0, 0)|o.size|o.width|o.type|o.memspace
+o.ir_value()|o.numel|o.rank|o.align(16)|o.toint()|cute.size(o)|cute.rank(o)|cute.shape(o)|cute.make_layout(o)
+cute.cosize(o)|cute.coalesce(o)|cute.local_tile(o, (4,), (0,))|cute.make_tensor(o, cute.make_layout(4))
+cute.make_tensor(x.iterator, o)|cute.make_rmem_tensor(o, Float32)|cute.make_rmem_tensor((4,), o)
+cute.make_fragment_like(o)|cute.autovec_copy(o, o)|cute.basic_copy(x, o)|cute.copy(o, x, x)|Float32(o)|Int32(o)
+cutlass.Boolean(o)|cutlass.const_expr(o)|cutlass.max(o, o)|cute.arch.fmax(o, 1.0)|cute.math.exp(o)
+cute.where(o, o, o)|cute.full_like(o, 0)|cute.printf('{}', o)|cute.arch.shuffle_sync_bfly(o, 1)
+cute.arch.atomic_add(o, 1)|cute.elem_less(o, o)|cute.ceil_div(o, 2)|cute.slice_(o, (0, None))
+cute.select(o, mode=[0])|cute.recast_tensor(o, Int32)|x[o]|x[o, 0]|cute.domain_offset((1,), o)
+cute.arch.make_warp_uniform(o)|cute.zipped_divide(o, (2,))|cute.group_modes(o, 0, 1)|cute.flatten(o)
+cute.crd2idx(o, x.layout)|cute.crd2idx(0, o)|cute.append(o, 1)|cute.arch.mbarrier_init(o, 1)|helper(o)|helper(o, o)
+[0, 1][o]|{o: 1}|cutlass.range_constexpr(o)""".replace("o | o", "o ¦ o")
     .replace("\n", "|")
     .split("|")
 )
