@@ -88,7 +88,7 @@ def _narrow(lines: int, thread: int, bricks: bool) -> Scene:
     boxes = [Box(1, 2 + i * CODE_ROW, PHONE - 2, CODE_HEIGHT, wide=True) for i in range(lines)]
     words = f"threads {thread} to {thread + 15}, below them {thread + 16} to {thread + 31}"
     if bricks:
-        words = f"threads {thread} to {thread + 7}, below them {thread + 8} to {thread + 15} and so on"
+        words = f"8 threads a row, from {thread}"
     labels = [Label(2, y, words, kind="small")]
     for name in ("element", "value"):
         labels.append(Label(2, y + 18, name))

@@ -184,8 +184,8 @@
     function reserve() {
       const words = sentence.textContent, said = stage && stage.textContent;
       caption.style.minHeight = "";
-      if (stage) stage.textContent = data.preview || "Step";
-      const heights = data.frames.map((frame) => {
+      const heights = data.frames.map((frame, k) => {
+        if (stage) stage.textContent = k === last || (hasPreview && k === data.start) ? "Step" : "";
         sentence.textContent = frame.c;
         return caption.offsetHeight;
       });

@@ -160,8 +160,8 @@ def folded_height(height: float, bricks: bool = False) -> float:
 
 
 def folded_words(of: str, bricks: bool = False) -> str:
-    """How a folded row is read: "lanes 0 to 15, below them 16 to 31"."""
-    return f"{of} 0 to 7, below them 8 to 15 and so on" if bricks else f"{of} 0 to 15, below them 16 to 31"
+    """How a folded row is read: "lanes 0 to 15, below them 16 to 31", or "8 lanes a row, from 0"."""
+    return f"8 {of} a row, from 0" if bricks else f"{of} 0 to 15, below them 16 to 31"
 
 
 def lane_numbers(y: float, bricks: bool = False) -> list[Label]:
