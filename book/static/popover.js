@@ -68,7 +68,7 @@ document.addEventListener("DOMContentLoaded", () => {
     more.textContent = book.holdsPython() ? "Open the page in a new tab" : "Open the page";
     shown = link;
     isPinned = pin;
-    box.showPopover();
+    if (!box.matches(":popover-open")) box.showPopover();
     place(link);
     if (pin) more.focus({ preventScroll: true });
   }

@@ -54,7 +54,7 @@ document.addEventListener("DOMContentLoaded", () => {
     }
 
     function follow(link) {
-      if (book.holdsPython()) return void open(link.href, "_blank");
+      if (book.holdsPython() && new URL(link.href).pathname !== location.pathname) return void open(link.href, "_blank");
       wrapper?.classList.remove("show");
       location.href = link.href;
     }
