@@ -20,11 +20,12 @@ document.addEventListener("DOMContentLoaded", () => {
   }
   mendBoxes(document);
 
-  // What a cell prints wraps on a narrow page where it is sentences, such as a report. A table has gaps inside its lines.
+  // What a cell prints wraps on a narrow page where it is sentences or a report. A table has gaps inside its lines.
   function tellSentences(root) {
     for (const printed of all(".cell_output pre", root)) {
       const text = printed.textContent.slice(0, 5000);
-      printed.classList.toggle("qt-sentences", text.length > 60 && !/\S {2,}\S|\t/.test(text));
+      const isReport = /^simulated [^]*?\bfindings?:$/m.test(text), isTable = /\S {2,}\S|\t/.test(text);
+      printed.classList.toggle("qt-sentences", isReport || (text.length > 60 && !isTable));
     }
   }
   const article = document.querySelector("article.bd-article");

@@ -200,15 +200,19 @@
   // then stays, dimmed, and says so.
   function saying() {
     const error = element("p", { class: "pg-error", role: "alert" }), kept = element("p", { class: "pg-kept" });
-    return { error, kept };
+    return { error, kept, says: element("div", { class: "pg-says" }) };
   }
   function wrong(half, shown, message) {
+    half.says.style.minHeight = `${half.says.offsetHeight}px`; // nothing below moves
+    half.says.lastChild.hidden = true;
     half.error.textContent = message;
     half.kept.textContent = half.good ? `Below is still the picture of ${half.good}.` : "";
     shown.classList.toggle("stale", Boolean(half.good));
   }
   function right(half, shown, text) {
     half.good = text;
+    half.says.style.minHeight = "";
+    half.says.lastChild.hidden = false;
     half.error.textContent = half.kept.textContent = "";
     shown.classList.remove("stale");
   }
@@ -252,7 +256,6 @@
       if (L.size(answer.layout) > MOST_ELEMENTS) throw new L.LayoutError(`${L.size(answer.layout)} elements are too many: at most ${MOST_ELEMENTS}`);
     } catch (error) {
       if (!(error instanceof L.LayoutError)) throw error;
-      first.result.textContent = "";
       wrong(first, first.shown, error.message);
       return;
     }
@@ -526,8 +529,9 @@
     const operations = Object.entries(L.OPERATIONS).map(([name, [words]]) => [name, words]);
     one.replaceChildren(
       element("div", { class: "pg-form" }, opener("pg-open-a", "Open", LAYOUTS, HALVES[0]), field("a", "A"), field("op", "Operation", "select", operations), field("b", "B")),
-      element("div", { class: "pg-says" }, first.error, first.kept, first.result), first.shown,
+      first.says, first.shown,
     );
+    first.says.append(first.error, first.kept, first.result);
     first.shown.append(
       first.sentence,
       element("div", { class: "pg-label" }, "Coordinate → offset"), first.part.node, first.grid,
@@ -543,10 +547,10 @@
         field("mem", "Memory", "select", [["global", "global"], ["shared", "shared"]]),
         field("bits", "Bits of the copy atom", "select", [["0", "the widest that fits"], ["8", "8"], ["16", "16"], ["32", "32"], ["64", "64"], ["128", "128"]]),
         field("base", "Starts at byte"), field("swz", "Swizzle: bits, base, shift"), link),
-      element("div", { class: "pg-says" }, second.error, second.kept), second.shown,
+      second.says, second.shown,
     );
+    second.says.append(second.error, second.kept, second.facts);
     second.shown.append(
-      second.facts,
       element("div", { class: "pg-label" }, "Who holds what: above the thread, below which of its values"),
       element("div", { class: "pg-sliders" }, slider("thread", "Thread"), slider("value", "Value")), second.sentence, second.part.node, second.tile, second.holds,
       element("div", { class: "pg-label" }, "What one request touches"),

@@ -7,7 +7,6 @@ document.addEventListener("DOMContentLoaded", () => {
     const input = form.querySelector("input"), inOverlay = wrapper?.contains(form);
     const list = document.createElement("div"), status = document.createElement("p");
     const most = inOverlay ? 12 : 60;
-    input.id = list.id = "";
     input.id = inOverlay ? "search-input" : "search-page-input";
     list.id = `${input.id}-results`;
     list.className = "qt-results";
