@@ -53,6 +53,7 @@ document.addEventListener("DOMContentLoaded", () => {
       section = null;
     }
     if (!section) return pin ? follow(link) : undefined;
+    if (!pin && !link.matches(":hover")) return; // the mouse has moved on while the list came
     if (!box) make();
     const [title, page] = box.querySelector("p").children, more = box.querySelector("a");
     title.textContent = section.title;
