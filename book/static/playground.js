@@ -203,7 +203,7 @@
     return { error, kept, says: element("div", { class: "pg-says" }) };
   }
   function wrong(half, shown, message) {
-    half.says.style.minHeight = `${half.says.offsetHeight}px`; // nothing below moves
+    half.says.style.minHeight = `${half.says.getBoundingClientRect().height}px`; // nothing below moves
     half.says.lastChild.hidden = true;
     half.error.textContent = message;
     half.kept.textContent = half.good ? `Below is still the picture of ${half.good}.` : "";
