@@ -87,12 +87,12 @@ def random_layout(rng):
         for i in order:
             strides[i] = step
             step *= extents[i] * rng.choice((1, 1, 1, 2))
-    numbers = iter(strides)
+    return Layout(shape, nested(shape, iter(strides)))
 
-    def nest(part):
-        return tuple(map(nest, part)) if isinstance(part, tuple) else next(numbers)
 
-    return Layout(shape, nest(shape))
+def nested(shape, numbers):
+    """The numbers, nested like the shape."""
+    return tuple(nested(part, numbers) for part in shape) if isinstance(shape, tuple) else next(numbers)
 
 
 def random_tiler(rng, layout):
@@ -156,6 +156,49 @@ def test_thousands_of_random_layouts(ask):
     for kind in set(kinds):
         given = sum(k == kind and x != "refused" for k, x in zip(kinds, expected))
         assert given > CASES / 20, (kind, given)
+
+
+def test_negative_strides_are_evaluated_composed_and_divided_as_in_the_package(ask):
+    """And refused where CuTe has no answer: the complement of 4:-1 would be (-1,-2):(1,-4)."""
+    rng, expressions, expected = random.Random(7), [], []
+    for _ in range(300):
+        plain = random_layout(rng)
+        strides = [d if rng.random() < 0.5 else -d for d in la.flatten_to_tuple(plain.stride)]
+        a = Layout(plain.shape, nested(plain.shape, iter(strides)))
+        tiler, index = random_tiler(rng, a), rng.randrange(la.size(a))
+        lay, tile = f"L.parseLayout('{written(a)}')", f"L.parseTiler('{written(tiler)}')"
+        offsets = la.offsets(a)
+        for expression, result in (
+            (f"L.offset({lay}, {index})", a(index)),
+            (f"L.cosize({lay})", la.cosize(a)),
+            (f"L.reach({lay})", [int(offsets.min()), int(offsets.max())]),
+            (f"t(L.coalesce({lay}))", answer(algebra.coalesce, a)),
+            (f"t(L.composition({lay}, {tile}))", answer(algebra.composition, a, tiler)),
+            (f"t(L.zippedDivide({lay}, {tile}))", answer(algebra.zipped_divide, a, tiler)),
+            (f"t(L.rightInverse({lay}))", answer(algebra.right_inverse, a)),
+            (f"t(L.complement({lay}, 8))", answer(algebra.complement, a, 8)),
+        ):
+            expressions.append(expression)
+            expected.append(result)
+    answers = ask(expressions)
+    wrong = [(e, x, y) for e, x, y in zip(expressions, expected, answers) if x != y]
+    assert not wrong, f"{len(wrong)} of {len(expressions)}: {wrong[:5]}"
+
+
+def test_what_lies_outside_of_a_layout_that_does_not_divide(ask):
+    """Against the coordinates: element (i, j) of (4,8), divided by (3,4), lies in tile (i // 3, j // 4)."""
+    outside = "(r => Array.from({length: L.size(r.layout)}, (_, n) => Number(r.isOutside(n))))"
+    (marked,) = ask([f"{outside}(L.operate('zipped_divide', '(4,8):(8,1)', '(3,4)'))"])
+    places = [
+        (i, j)
+        for tj in range(2)
+        for ti in range(2)
+        for j in range(4 * tj, 4 * tj + 4)
+        for i in range(3 * ti, 3 * ti + 3)
+    ]
+    assert marked == [int(i >= 4 or j >= 8) for i, j in places] and sum(marked) == 16
+    assert ask(["L.operate('zipped_divide', '(4,8):(8,1)', '(2,4)').isOutside"]) == [None]
+    assert ask([f"{outside}(L.operate('logical_divide', '10:1', '4:1'))"]) == [[0] * 10 + [1, 1]]
 
 
 def tv_answer(a, b):
@@ -428,6 +471,22 @@ def test_the_playground_by_mouse_and_keyboard(root, tmp_path):
     assert seen["arrow"] == "Number 3 is coordinate (1,1), row 1 and column 1 here → offset 5."
     assert seen["hole"] == "Offset 2 → nobody lies there."
     assert seen["wrong"] == "“)” is missing at the end"
+    # The picture of the last good text stays where it is, and says so; nothing on the page moves.
+    assert seen["kept"][:3] == ["Below is still the picture of (2,2):(1,4).", 4, 1]
+    assert seen["kept"][3].startswith("Below is still the picture of tensor (128,128):(128,1), threads (4,8):(8,1)")
+    assert seen["shift"] == [0, 0]
+    assert seen["negative"][0].startswith(
+        "4:-1 4 elements, offsets -3 to 0, every offset once. CuTe takes a negative stride"
+    )
+    assert seen["negative"][1:4] == [4, 0, "Number 3 is coordinate 3, row 0 and column 3 here → offset -3."]
+    assert seen["negative"][4].startswith("CuTe takes a negative stride, and the bytes then lie before the address")
+    assert "CuTe rounds up to whole tiles, and 16 of the 48 elements are outside A." in seen["rounded"][0]
+    assert seen["rounded"][1] == 16
+    # Of what is too large for a picture a part is drawn, which follows what is chosen.
+    assert seen["large"][:2] == [4096, "rows 0 to 63 of 128, columns 0 to 63 of 64"]
+    assert seen["large"][2].startswith("Number 64 is coordinate (64,0), row 64 and column 0 here → offset 64.")
+    assert seen["large"][3].startswith("Offsets 0 to 1023 of 0 to 8191")
+    assert seen["largeTile"] == ["", 4096, "rows 0 to 63 of 128, columns 0 to 63 of 64"]
     assert seen["divided"].startswith("((2,4),(2,2)):((8,1),(16,4)) 32 elements")
     assert seen["code"].splitlines()[-1] == "R = cute.zipped_divide(A, B)"
     assert seen["tile"].startswith("(thread 6, value 1) → (row 2, column 5) of the tile")

@@ -48,12 +48,15 @@ def check(root, site, *options):
     return json.loads(done.stdout)
 
 
+CHAPTER = "notebooks/05-block-reduce.html"  # whose links to the glossary and to other pages are opened
+
+
 @pytest.mark.parametrize("width", [1280, 390])
 def test_every_page_works_in_both_schemes_and_widths(root, width):
     site = root / "_build/html"
     if not (site / ".built").exists():
         skip_unless_required("it is not built; run `make book` first")
-    answer = check(root, site, "--width", str(width), "--search", "simulator")
+    answer = check(root, site, "--width", str(width), "--search", "barrier", "--popovers", CHAPTER)
     contents = (root / "_toc.yml").read_text(encoding="utf-8")
     pages = [yaml.safe_load(contents)["root"], *re.findall(r"- file: (\S+)", contents)]
     assert {f"{page}.html" for page in pages} <= set(answer["pages"])

@@ -1,8 +1,10 @@
 """What the site needs beyond Jupyter Book's settings: launch buttons only where they work, notebooks to download, a page for
-each lab, and what runs cells in the page, where `scripts/browser_runtime.py fetch` has brought it."""
+each lab, what runs cells in the page, where `scripts/browser_runtime.py fetch` has brought it, MathJax only where there are
+formulas, and the front page as index.html."""
 
 import importlib.util
 import json
+import posixpath
 import re
 import shutil
 from pathlib import Path
@@ -74,6 +76,29 @@ def offer_running(app, pagename, templatename, context, doctree):
     app.add_js_file("run.js")
 
 
+def drop_mathjax(app, pagename, templatename, context, doctree):
+    """MathJax is 263 KB: a page without formulas does without."""
+    if 'class="math' not in context.get("body", ""):
+        kept = [f for f in context["script_files"] if "mathjax" not in f"{f} {f.attributes.get('body', '')}".lower()]
+        context["script_files"] = kept
+
+
+LINK = re.compile(r'\b(href|src|action)="(?![a-z]+:|[#/"])([^"]*)"')
+
+
+def write_front_page(app, error):
+    """index.html is the first page, not a redirect to it; the first page remains where it is, as the canonical one."""
+    if error or app.builder.format != "html":
+        return
+    first = app.builder.get_target_uri(app.config.root_doc)
+    text = Path(app.outdir, first).read_text(encoding="utf-8")
+    moved = lambda m: f'{m[1]}="{posixpath.normpath(posixpath.join(posixpath.dirname(first), m[2]))}"'  # noqa: E731
+    text = LINK.sub(moved, text).replace(f'data-content_root="{"../" * first.count("/")}"', 'data-content_root="./"')
+    if 'rel="canonical"' not in text:
+        text = text.replace("</head>", f'<link rel="canonical" href="{first}"/>\n</head>', 1)
+    Path(app.outdir, "index.html").write_text(text, encoding="utf-8")
+
+
 def setup(app):
     app.connect("config-inited", hide_launch_buttons_without_repository)
     app.connect("config-inited", write_labs, priority=100)  # before the table of contents is read, which names them
@@ -81,4 +106,8 @@ def setup(app):
     app.connect("html-page-context", offer_notebook, priority=400)
     app.connect("builder-inited", pack_runtime)
     app.connect("html-page-context", offer_running, priority=400)
+    app.connect("html-page-context", drop_mathjax, priority=900)  # after Sphinx has added it
+    app.connect(
+        "build-finished", write_front_page, priority=400
+    )  # before the redirect, which stays away where the file is
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -19,6 +19,24 @@ document.addEventListener("DOMContentLoaded", () => {
     }
   }
   mendBoxes(document);
+
+  // What a cell prints wraps on a narrow page where it is sentences or a report. A table has gaps inside its lines.
+  function tellSentences(root) {
+    for (const printed of all(".cell_output pre", root)) {
+      const text = printed.textContent.slice(0, 5000);
+      const isReport = /^simulated [^]*?\bfindings?:$/m.test(text), isTable = /\S {2,}\S|\t/.test(text);
+      printed.classList.toggle("qt-sentences", isReport || (text.length > 60 && !isTable));
+    }
+  }
+  const article = document.querySelector("article.bd-article");
+  if (article) {
+    tellSentences(article);
+    // A cell that runs in the page prints anew.
+    new MutationObserver((changes) => {
+      const cells = new Set(changes.map(({ target }) => target.closest?.("div.cell")).filter(Boolean));
+      for (const cell of cells) tellSentences(cell);
+    }).observe(article, { childList: true, subtree: true });
+  }
   document.addEventListener("toggle", (event) => mendBoxes(event.target), true);
 
   // Paper cannot be unfolded. Long lists in other folds stay folded, as in scripts/print_book.py.

@@ -37,8 +37,10 @@
       if (!/^\d+$/.test(peek() || "")) refuse(peek() ? `a number expected where “${peek()}” stands` : "a number is missing at the end");
       return Number(words[at++]);
     }
+    // A stride may be negative.
+    const step = () => (take("-") ? -count() : count());
     const end = () => peek() === undefined || refuse(`“${peek()}” is left over at the end`);
-    return { peek, take, tuple, count, end, mark: () => at, back: (to) => { at = to; } };
+    return { peek, take, tuple, count, step, end, mark: () => at, back: (to) => { at = to; } };
   }
 
   // "(4,8):(8,1)"; without strides compact and column-major, as cute.make_layout((4, 8)).
@@ -51,7 +53,7 @@
 
   function oneLayout(read) {
     const shape = read.tuple(read.count);
-    return makeLayout(shape, read.take(":") ? read.tuple(read.count) : null);
+    return makeLayout(shape, read.take(":") ? read.tuple(read.step) : null);
   }
 
   // A layout, or a tiler: a number or a tuple of numbers, layouts and _ for a mode that stays whole.
@@ -62,7 +64,7 @@
       if (read.peek() === "_") { read.take("_"); return null; }
       try {
         const shape = read.tuple(read.count);
-        if (read.take(":")) return makeLayout(shape, read.tuple(read.count));
+        if (read.take(":")) return makeLayout(shape, read.tuple(read.step));
         if (!isTuple(shape)) return shape;
       } catch (error) {
         if (read.peek() === undefined || !(error instanceof LayoutError)) throw error;
@@ -105,7 +107,10 @@
   const leaves = (layout) => { const strides = flat(layout.stride); return flat(layout.shape).map((s, i) => [s, strides[i]]); };
   const size = (layout) => product(layout.shape);
   const rank = (layout) => asTuple(layout.shape).length;
-  const cosize = (layout) => leaves(layout).reduce((all, [s, d]) => all + (s - 1) * d, 1);
+  const cosize = (layout) => leaves(layout).reduce((all, [s, d]) => all + (s - 1) * Math.abs(d), 1);
+  const isNegative = (layout) => flat(layout.stride).some((d) => d < 0);
+  // The lowest and the highest offset.
+  const reach = (layout) => leaves(layout).reduce(([low, high], [s, d]) => [low + Math.min(0, (s - 1) * d), high + Math.max(0, (s - 1) * d)], [0, 0]);
   const ONE = { shape: 1, stride: 0 };
 
   // The coordinate of a number: the first mode runs fastest, the last takes what is left.
@@ -189,7 +194,11 @@
 
   // (stride, extent, index step) of the leaves that move, smallest stride first.
   function byStride(pairs) {
-    const result = [];
+    const result = [], negative = pairs.find(([, d]) => d < 0);
+    if (negative) {
+      refuse(`strides of 0 or more are needed here, got ${negative.join(":")}. CuTe evaluates, composes and divides layouts with negative strides; ` +
+        "left_inverse and the products refuse them, complement and right_inverse give nothing of use");
+    }
     let step = 1;
     for (const [s, d] of pairs) {
       if (d && s !== 1) result.push([d, s, step]);
@@ -295,7 +304,7 @@
 
   // ---- a tiled copy -------------------------------------------------------------------------------------------------
 
-  const SECTOR = 32, WARP = 32, BANK = 4, BANKS = 32;
+  const SECTOR = 32, WARP = 32, BANK = 4, BANKS = 32, MOST_COPIED = 65536;
 
   // What each thread holds and what each instruction of a copy touches.
   //   tensor, thread, value: layouts; tile: extents or null for the TV layout's own; block: which tile; item: bytes of an element
@@ -308,7 +317,8 @@
     if (extents.length !== unit.length) refuse(`the tile has ${extents.length} modes, threads and values have ${unit.length}`);
     extents.forEach((n, i) => n % unit[i] && refuse(`the tile ${text(extents)} is not a whole number of ${text(unit)}, which threads and values cover`));
     const threads = size(thread), values = size(value), repeats = extents.map((n, i) => n / unit[i]);
-    if (product(extents) > 4096) refuse(`a tile of ${product(extents)} elements is too much to draw: at most 4096`);
+    if (isNegative(tensor)) refuse("CuTe takes a negative stride, and the bytes then lie before the address that the tensor starts at. The first half of this page draws such a layout; copies are drawn from strides of 0 or more");
+    if (product(extents) > MOST_COPIED) refuse(`a tile of ${product(extents)} elements is too much to count: at most ${MOST_COPIED}`);
     if (threads > 1024) refuse(`a block has at most 1024 threads, not ${threads}`);
     const places = whole.map((n, i) => ceilDiv(n, extents[i]));
     const at = places.map((n, i) => Math.min(n - 1, (block || [])[i] || 0));
@@ -428,6 +438,7 @@
 
   const codeOfTiler = (x) => (isLayout(x) ? codeOfLayout(x) : isTuple(x) ? `(${x.map(codeOfTiler).join(", ")}${x.length === 1 ? "," : ""})` : python(x));
 
+  const DIVIDES = ["logical_divide", "zipped_divide"];
   // name: [what it says, which second operand it takes, function, CuTe's name]
   const OPERATIONS = {
     none: ["A alone", null, (a) => a],
@@ -455,6 +466,7 @@
     }
     if (takes === "swizzle") {
       const how = parseSwizzle(sourceB);
+      if (isNegative(a)) refuse("a swizzle is drawn of offsets of 0 or more");
       lines.push(`R = cute.make_composed_layout(cute.make_swizzle(${how.join(", ")}), 0, A)`);
       return { layout: a, swizzle: how, code: lines };
     }
@@ -468,7 +480,20 @@
       shown = codeOfTiler(b);
     }
     lines.push(`B = ${shown}`, `R = cute.${name}(A, B)`);
-    return { layout: apply(a, b), swizzle: null, code: lines };
+    return { layout: apply(a, b), swizzle: null, code: lines, isOutside: DIVIDES.includes(name) ? outside(apply, a, b) : null };
+  }
+
+  // Which numbers of a divided layout are no elements of the one that was divided: its mode i, taken as n:1, is divided alike,
+  // and whatever reaches n or more is outside. Null where the tiler divides evenly.
+  function outside(divide, layout, tiler) {
+    const divided = divide(layout, tiler);
+    if (size(divided) === size(layout)) return null;
+    const extents = isTuple(tiler) ? modes(layout).map(size) : [size(layout)];
+    const along = extents.map((n, i) => {
+      const parts = extents.map((other, k) => ({ shape: other, stride: i === k ? 1 : 0 }));
+      return divide(isTuple(tiler) ? join(parts) : parts[0], tiler);
+    });
+    return (number) => along.some((mode, i) => offset(mode, number) >= extents[i]);
   }
 
   // A kernel that copies the tensor by these layouts, whole; `copy` is what tiledCopy gave for them.
@@ -521,7 +546,7 @@
   }
 
   home.Layouts = {
-    LayoutError, OPERATIONS, text, parseLayout, parseTiler, parseSwizzle, makeLayout, coordinate, offset, size, cosize, rank, modes, flat,
+    LayoutError, OPERATIONS, text, parseLayout, parseTiler, parseSwizzle, makeLayout, coordinate, offset, size, cosize, reach, isNegative, rank, modes, flat,
     productEach, coalesce, composition, complement, rightInverse, leftInverse, logicalDivide, zippedDivide, logicalProduct,
     blockedProduct, rakedProduct, makeLayoutTV, maxCommonVector, swizzle, operate, tiledCopy, request, sectors, wavefronts,
     codeOfLayout, codeOfCopy,

@@ -54,6 +54,20 @@
   const tint = (n) => (n + Math.floor(n / TINTS) * 3) % TINTS;
   const pair = (coord) => (coord.length > 1 ? `(row ${coord[0]}, column ${coord[1]})` : `(${coord[0]})`);
   const many = (n, word) => `${n.toLocaleString("en")} ${word}${n === 1 ? "" : "s"}`;
+  // A picture has at most so many boxes; of a larger one a window is drawn. Offsets of more elements are not compared.
+  const MOST_BOXES = 4096, MOST_COMPARED = 65536, MOST_ELEMENTS = 2 ** 24, MEMORY = 1024;
+  // Where the window lies that holds box `i` of rows x columns: {top, left, rows, columns, parts}.
+  function windowOf(rows, columns, i) {
+    const across = rows * columns <= MOST_BOXES ? columns : Math.min(columns, Math.max(64, Math.floor(MOST_BOXES / rows)));
+    const down = Math.min(rows, Math.max(1, Math.floor(MOST_BOXES / across)));
+    const top = Math.floor(i / columns / down) * down, left = Math.floor((i % columns) / across) * across;
+    const parts = [];
+    for (let r = 0; r < rows && parts.length < 1024; r += down) {
+      for (let c = 0; c < columns && parts.length < 1024; c += across) parts.push([r * columns + c, rangeOf("row", r, down, rows) + rangeOf(", column", c, across, columns)]);
+    }
+    return { top, left, rows: Math.min(down, rows - top), columns: Math.min(across, columns - left), parts, at: top * columns + left };
+  }
+  const rangeOf = (name, from, many, all) => `${name}s ${from} to ${Math.min(all, from + many) - 1} of ${all}`;
   const narrow = (node) => node.clientWidth > 0 && node.clientWidth < 560;
 
   // ---- what is typed, and the address -------------------------------------------------------------------------------
@@ -136,18 +150,20 @@
   const box = (x, y, w, h, kind, index) => `<rect x="${x}" y="${y}" width="${w}" height="${h}" rx="2" class="${kind}"${index === undefined ? "" : ` data-i="${index}"`}/>`;
   const word = (x, y, text, kind = "") => `<text x="${x}" y="${y}"${kind && ` class="${kind}"`}>${text}</text>`;
 
-  // A grid of boxes, row by row; `cell(r, c)` gives [class, lines of text].
-  function grid(rows, columns, label, cell, nameOfRow = (r) => r) {
+  // A grid of boxes, row by row; `cell(r, c)` gives [class, lines of text]. `part` is the window of a larger one that is drawn.
+  function grid(rows, columns, label, cell, nameOfRow = (r) => r, part = { top: 0, left: 0, rows, columns }) {
     const pitch = columns <= 16 ? 38 : columns <= 32 ? 22 : 14, roomy = columns <= 32;
-    const sample = cell(0, 0)[1].length, height = roomy ? (sample > 1 ? 34 : 26) : 14, left = 34, top = 20;
+    const all = columns;
+    ({ rows, columns } = part);
+    const sample = cell(part.top, part.left)[1].length, height = roomy ? (sample > 1 ? 34 : 26) : 14, left = 34, top = 20;
     let body = "";
-    for (let c = 0; c < columns; c += roomy ? 1 : 8) body += word(left + c * pitch + pitch / 2, 10, c, "soft");
+    for (let c = 0; c < columns; c += roomy ? 1 : 8) body += word(left + c * pitch + pitch / 2, 10, part.left + c, "soft");
     for (let r = 0; r < rows; r++) {
       const y = top + r * height;
-      if (roomy || r % 4 === 0) body += word(left - 16, y + height / 2, nameOfRow(r), "soft");
+      if (roomy || r % 4 === 0) body += word(left - 16, y + height / 2, nameOfRow(part.top + r), "soft");
       for (let c = 0; c < columns; c++) {
-        const [kind, lines] = cell(r, c), x = left + c * pitch;
-        body += box(x + 1, y + 1, pitch - 2, height - 2, kind, r * columns + c);
+        const [kind, lines] = cell(part.top + r, part.left + c), x = left + c * pitch;
+        body += box(x + 1, y + 1, pitch - 2, height - 2, kind, (part.top + r) * all + part.left + c);
         if (roomy) lines.forEach((line, i) => { body += word(x + pitch / 2, y + (height * (i + 1)) / (lines.length + 1) + (lines.length > 1 ? (i ? 3 : -3) : 0), line); });
       }
     }
@@ -155,7 +171,7 @@
   }
 
   // Boxes answer to a pointer and to arrow keys; `chosen(i)` is called with the number of a box.
-  function answering(node, columnsOf, chosen) {
+  function answering(node, columnsOf, countOf, chosen) {
     node.addEventListener("click", (event) => {
       const i = event.target.getAttribute && event.target.getAttribute("data-i");
       if (i !== null && i !== undefined) chosen(Number(i));
@@ -164,9 +180,9 @@
       const step = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -columnsOf(), ArrowDown: columnsOf() }[event.key];
       if (!step || event.altKey || event.ctrlKey || event.metaKey) return;
       event.preventDefault();
-      const boxes = node.querySelectorAll("[data-i]"), at = node.querySelector(".at");
-      const next = at ? Number(at.getAttribute("data-i")) + step : 0;
-      if (next < 0 || next >= boxes.length) return;
+      const at = node.querySelector(".at");
+      const next = at ? Number(at.getAttribute("data-i")) + step : Number(node.querySelector("[data-i]").getAttribute("data-i"));
+      if (next < 0 || next >= countOf()) return;
       chosen(next);
       const now = node.querySelector(".at");
       if (now) now.scrollIntoView({ block: "nearest", inline: "nearest" });
@@ -180,11 +196,49 @@
     }
   }
 
+  // What a half says of its text: what it is, or what is wrong with it, in the same place; the picture of the last good text
+  // then stays, dimmed, and says so.
+  function saying() {
+    const error = element("p", { class: "pg-error", role: "alert" }), kept = element("p", { class: "pg-kept" });
+    return { error, kept, says: element("div", { class: "pg-says" }) };
+  }
+  function wrong(half, shown, message) {
+    half.says.style.minHeight = `${half.says.getBoundingClientRect().height}px`; // nothing below moves
+    half.says.lastChild.hidden = true;
+    half.error.textContent = message;
+    half.kept.textContent = half.good ? `Below is still the picture of ${half.good}.` : "";
+    shown.classList.toggle("stale", Boolean(half.good));
+  }
+  function right(half, shown, text) {
+    half.good = text;
+    half.says.style.minHeight = "";
+    half.says.lastChild.hidden = false;
+    half.error.textContent = half.kept.textContent = "";
+    shown.classList.remove("stale");
+  }
+  // Which part of a large picture is drawn, and a list of the others.
+  function partChooser(label, chosen) {
+    const select = element("select", { "aria-label": label }), words = element("span");
+    const node = element("p", { class: "pg-part", hidden: "" }, words, select);
+    select.addEventListener("change", () => chosen(Number(select.value)));
+    const show = (part, all) => {
+      node.hidden = part.parts.length < 2;
+      if (node.hidden) return;
+      words.textContent = `${all.toLocaleString("en")} boxes are too many for one picture. The part that is drawn: `;
+      select.replaceChildren(...part.parts.map(([at, name]) => element("option", { value: at }, name)));
+      select.value = part.at;
+    };
+    return { node, show };
+  }
+
   // ---- first half: a layout -----------------------------------------------------------------------------------------
 
   const first = {
-    error: element("p", { class: "pg-error", role: "alert" }),
+    ...saying(),
     result: element("p", { class: "pg-result" }),
+    shown: element("div"),
+    part: partChooser("Part of the layout", (i) => first.fromBox(i)),
+    memoryPart: element("p", { class: "pg-part" }),
     sentence: element("p", { class: "pg-sentence", "aria-live": "polite" }),
     grid: picture("The layout: from a coordinate to its offset"),
     memory: picture("The memory: from an offset to who lies there"),
@@ -199,56 +253,86 @@
     let answer;
     try {
       answer = L.operate(state.op, state.a, state.b);
-      if (L.size(answer.layout) > 4096) throw new L.LayoutError(`${L.size(answer.layout)} elements are too many to draw: at most 4096`);
-      if (L.cosize(answer.layout) > 65536) throw new L.LayoutError("offsets beyond 65535 are too far to draw");
+      if (L.size(answer.layout) > MOST_ELEMENTS) throw new L.LayoutError(`${L.size(answer.layout)} elements are too many: at most ${MOST_ELEMENTS}`);
     } catch (error) {
       if (!(error instanceof L.LayoutError)) throw error;
-      first.error.textContent = error.message;
-      first.result.textContent = first.sentence.textContent = "";
-      first.grid.replaceChildren();
-      first.memory.replaceChildren();
-      first.code.show([]);
+      wrong(first, first.shown, error.message);
       return;
     }
-    first.error.textContent = "";
-    const { layout, swizzle } = answer, count = L.size(layout);
+    const { layout, swizzle, isOutside } = answer, count = L.size(layout);
     const parts = L.modes(layout), rows = L.rank(layout) > 1 ? L.size(parts[0]) : 1, columns = count / rows;
-    const offsets = Array.from({ length: count }, (_, n) => { const at = L.offset(layout, n); return swizzle ? L.swizzle(swizzle, at) : at; });
-    const reached = new Map();
-    offsets.forEach((at, n) => reached.set(at, [...(reached.get(at) || []), n]));
-    const end = Math.max(...offsets) + 1, unique = reached.size === count;
-    const facts = [many(count, "element"), `offsets 0 to ${end - 1}`, unique ? (end === count ? "every offset once" : "no offset twice, some never") : "some offset more than once"];
-    first.result.replaceChildren(element("code", {}, `${swizzle ? `Swizzle<${swizzle}> of ` : ""}${L.text(layout)}`), ` ${facts.join(", ")}.`);
+    const offsetOf = (n) => { const at = L.offset(layout, n); return swizzle ? L.swizzle(swizzle, at) : at; };
+    const compared = Math.min(count, MOST_COMPARED), reached = new Map();
+    let highest = 0;
+    for (let n = 0; n < compared; n++) {
+      const at = offsetOf(n), here = reached.get(at);
+      highest = Math.max(highest, at);
+      if (here) here.push(n);
+      else reached.set(at, [n]);
+    }
+    const [low, high] = swizzle && compared === count ? [0, highest] : L.reach(layout);
+    const end = high + 1, unique = reached.size === compared, whole = end - low === count;
+    const facts = [many(count, "element"), `offsets ${low} to ${high}`];
+    if (compared === count || !unique) facts.push(unique ? (whole ? "every offset once" : "no offset twice, some never") : "some offset more than once");
+    const sentences = [facts.join(", ") + "."];
+    if (low < 0) sentences.push("CuTe takes a negative stride: the pointer then has to start past the elements that lie before it.");
+    if (isOutside) {
+      const out = Array.from({ length: compared }, (_, n) => n).filter(isOutside).length;
+      if (compared === count) sentences.push(`The tiler does not divide A: CuTe rounds up to whole tiles, and ${out} of the ${count} elements are outside A. It does not mark them: a kernel needs a predicate. Their boxes are dashed.`);
+    }
+    const text = `${swizzle ? `Swizzle<${swizzle}> of ` : ""}${L.text(layout)}`;
+    first.result.replaceChildren(element("code", {}, text), ` ${sentences.join(" ")}`);
+    right(first, first.shown, text);
     // Box i of the grid is row by row; number n of the layout counts down the columns.
     const numberOf = (i) => (i % columns) * rows + Math.floor(i / columns), boxOf = (n) => (n % rows) * columns + Math.floor(n / rows);
-    first.grid.innerHTML = grid(rows, columns, "Rows are mode 0, columns the other modes, each box holds its offset", (r, c) => {
-      const at = offsets[c * rows + r];
-      return [`t${at % TINTS}`, [at]];
-    });
-    const across = narrow(first.memory) ? 8 : 16, shown = Math.min(end, 1024);
-    first.memory.innerHTML = grid(Math.ceil(shown / across), across, "The memory, offset by offset, each box with the number of the element in it", (r, c) => {
-      const at = r * across + c, here = reached.get(at);
-      if (at >= shown) return ["none", [""]];
-      return here ? [`t${at % TINTS}`, [here.length > 1 ? `${here[0]} +` : here[0]]] : ["empty", [""]];
-    }, (r) => r * across);
+    const tintOf = (at) => `t${((at % TINTS) + TINTS) % TINTS}`;
+    const across = narrow(first.memory) ? 8 : 16, length = end - low;
+    let part = null, from = null;
+    // Draws what holds number n, unless it is drawn already.
+    const draw = (n, at) => {
+      const wanted = windowOf(rows, columns, boxOf(n));
+      if (!part || part.at !== wanted.at) {
+        part = wanted;
+        first.part.show(part, count);
+        first.grid.innerHTML = grid(rows, columns, "Rows are mode 0, columns the other modes, each box holds its offset", (r, c) => {
+          const number = c * rows + r, place = offsetOf(number);
+          return [`${tintOf(place)}${isOutside && isOutside(number) ? " outside" : ""}`, [place]];
+        }, undefined, part);
+      }
+      drawMemory(at);
+    };
+    const drawMemory = (at) => {
+      const start = low + Math.floor((at - low) / MEMORY) * MEMORY, shown = Math.min(MEMORY, end - start);
+      if (start === from) return;
+      from = start;
+      first.memoryPart.textContent = length > MEMORY ? `Offsets ${start} to ${start + shown - 1} of ${low} to ${high}: those around the chosen element.` : "";
+      first.memory.innerHTML = grid(Math.ceil(shown / across), across, "The memory, offset by offset, each box with the number of the element in it", (r, c) => {
+        const at = start + r * across + c, here = reached.get(at);
+        if (at >= start + shown) return ["none", [""]];
+        return here ? [tintOf(at), [here.length > 1 ? `${here[0]} +` : here[0]]] : ["empty", [""]];
+      }, (r) => start + r * across);
+    };
     first.columns = columns;
+    first.count = count;
     first.across = across;
+    first.inMemory = () => Math.min(MEMORY, end - from);
     first.choose = (n) => {
       first.at = n;
-      const at = offsets[n], r = n % rows, c = Math.floor(n / rows);
-      const shape = L.coordinate(n, layout.shape), others = reached.get(at).filter((other) => other !== n);
+      const at = offsetOf(n), r = n % rows, c = Math.floor(n / rows);
+      draw(n, at);
+      const shape = L.coordinate(n, layout.shape), others = (reached.get(at) || []).filter((other) => other !== n);
       first.sentence.textContent = `Number ${n} is coordinate ${L.text(shape)}, row ${r} and column ${c} here → offset ${at}` +
-        (others.length ? `, where number${others.length > 1 ? "s" : ""} ${others.slice(0, 8).join(", ")} lies too.` : ".");
-      mark(first.grid, boxOf(n), (i) => offsets[numberOf(i)] === at);
-      mark(first.memory, at);
+        (others.length ? `, where number${others.length > 1 ? "s" : ""} ${others.slice(0, 8).join(", ")} lies too` : "") + (isOutside && isOutside(n) ? ", outside A." : ".");
+      mark(first.grid, boxOf(n), (i) => offsetOf(numberOf(i)) === at);
+      mark(first.memory, at - from);
     };
     first.fromBox = (i) => first.choose(numberOf(i));
-    first.fromMemory = (at) => {
-      const here = reached.get(at);
+    first.fromMemory = (place) => {
+      const at = from + place, here = reached.get(at);
       if (here) return first.choose(here[0]);
       first.sentence.textContent = `Offset ${at} → nobody lies there.`;
       mark(first.grid, -1);
-      mark(first.memory, at);
+      mark(first.memory, place);
     };
     first.choose(Math.min(first.at, count - 1));
     first.code.show(answer.code);
@@ -257,7 +341,9 @@
   // ---- second half: threads and values ------------------------------------------------------------------------------
 
   const second = {
-    error: element("p", { class: "pg-error", role: "alert" }),
+    ...saying(),
+    shown: element("div"),
+    part: partChooser("Part of the tile", (i) => second.fromBox(i)),
     facts: element("ul", { class: "pg-facts" }),
     sentence: element("p", { class: "pg-sentence", "aria-live": "polite" }),
     tile: picture("The tile: which thread holds which element"),
@@ -289,32 +375,33 @@
       copy = L.tiledCopy(spec);
     } catch (error) {
       if (!(error instanceof L.LayoutError)) throw error;
-      second.error.textContent = error.message;
-      for (const node of [second.facts, second.tile, second.holds, second.memory]) node.replaceChildren();
-      second.sentence.textContent = second.request.textContent = "";
-      second.code.show([]);
+      wrong(second, second.shown, error.message);
       return;
     }
+    right(second, second.shown, `tensor ${L.text(spec.tensor)}, threads ${L.text(spec.thread)}, values ${L.text(spec.value)}, tile ${L.text(copy.extents)}`);
     controls.tile.placeholder = `${copy.unit.join(",")}, by threads and values`;
     second.error.textContent = copy.problem ? `A copy of ${spec.bits} bits is refused: ${copy.problem}. Below, ${8 * copy.bytes} bits.` : "";
     const per = copy.held[0].length, rows = copy.extents.length > 1 ? copy.extents[0] : 1, columns = copy.extents.reduce((a, b) => a * b, 1) / rows;
     const boxOf = (e) => (e.tile.length > 1 ? e.tile[0] * columns + e.tile[1] : e.tile[0]);
     const holder = new Map();
     copy.held.forEach((mine, t) => mine.forEach((e, k) => { if (!holder.has(boxOf(e))) holder.set(boxOf(e), [t, k]); }));
-    second.tile.innerHTML = grid(rows, columns, "Each box an element, with its thread and value", (r, c) => {
-      const [t, k] = holder.get(r * columns + c) || [-1, -1];
-      if (t < 0) return ["empty", ["", ""]];
-      return [`t${tint(t)}${copy.held[t][k].inside ? "" : " outside"}`, columns <= 16 ? [`T${t}`, `V${k}`] : [t, k]];
-    });
-    second.columns = columns;
-    second.vector = copy.vector;
-    second.fromBox = (i) => { const [t, k] = holder.get(i) || [0, 0]; change({ thread: String(t), value: String(k) }); };
-
     bound("thread", copy.threads);
     bound("value", per);
     bound("warp", copy.warps);
     bound("i", copy.instructions);
     const t = Number(controls.thread.value), k = Number(controls.value.value), e = copy.held[t][k];
+    const view = windowOf(rows, columns, boxOf(e));
+    second.part.show(view, rows * columns);
+    second.tile.innerHTML = grid(rows, columns, "Each box an element, with its thread and value", (r, c) => {
+      const [t, k] = holder.get(r * columns + c) || [-1, -1];
+      if (t < 0) return ["empty", ["", ""]];
+      return [`t${tint(t)}${copy.held[t][k].inside ? "" : " outside"}`, columns <= 16 ? [`T${t}`, `V${k}`] : [t, k]];
+    }, undefined, view);
+    second.columns = columns;
+    second.count = rows * columns;
+    second.vector = copy.vector;
+    second.fromBox = (i) => { const [t, k] = holder.get(i) || [0, 0]; change({ thread: String(t), value: String(k) }); };
+
     mark(second.tile, boxOf(e), (i) => (holder.get(i) || [])[0] === t);
     second.sentence.textContent = `(thread ${t}, value ${k}) → ${pair(e.tile)} of the tile, ${pair(e.coord)} of the tensor → ` +
       (e.inside ? `offset ${e.offset}, byte ${e.address}.` : "outside: its predicate is false.");
@@ -442,9 +529,13 @@
     const operations = Object.entries(L.OPERATIONS).map(([name, [words]]) => [name, words]);
     one.replaceChildren(
       element("div", { class: "pg-form" }, opener("pg-open-a", "Open", LAYOUTS, HALVES[0]), field("a", "A"), field("op", "Operation", "select", operations), field("b", "B")),
-      first.error, first.result, first.sentence,
-      element("div", { class: "pg-label" }, "Coordinate → offset"), first.grid,
-      element("div", { class: "pg-label" }, "Offset → number of the element"), first.memory, first.code.box,
+      first.says, first.shown,
+    );
+    first.says.append(first.error, first.kept, first.result);
+    first.shown.append(
+      first.sentence,
+      element("div", { class: "pg-label" }, "Coordinate → offset"), first.part.node, first.grid,
+      element("div", { class: "pg-label" }, "Offset → number of the element"), first.memoryPart, first.memory, first.code.box,
     );
     const link = element("button", { type: "button" }, "Copy a link to this");
     copying(link, "Copy a link to this", () => location.href);
@@ -456,15 +547,18 @@
         field("mem", "Memory", "select", [["global", "global"], ["shared", "shared"]]),
         field("bits", "Bits of the copy atom", "select", [["0", "the widest that fits"], ["8", "8"], ["16", "16"], ["32", "32"], ["64", "64"], ["128", "128"]]),
         field("base", "Starts at byte"), field("swz", "Swizzle: bits, base, shift"), link),
-      second.error, second.facts,
+      second.says, second.shown,
+    );
+    second.says.append(second.error, second.kept, second.facts);
+    second.shown.append(
       element("div", { class: "pg-label" }, "Who holds what: above the thread, below which of its values"),
-      element("div", { class: "pg-sliders" }, slider("thread", "Thread"), slider("value", "Value")), second.sentence, second.tile, second.holds,
+      element("div", { class: "pg-sliders" }, slider("thread", "Thread"), slider("value", "Value")), second.sentence, second.part.node, second.tile, second.holds,
       element("div", { class: "pg-label" }, "What one request touches"),
       element("div", { class: "pg-sliders" }, slider("warp", "Warp"), slider("i", "Instruction")), second.request, second.memory, second.code.box,
     );
-    answering(first.grid, () => first.columns, (i) => first.fromBox(i));
-    answering(first.memory, () => first.across, (i) => first.fromMemory(i));
-    answering(second.tile, () => second.columns, (i) => second.fromBox(i));
+    answering(first.grid, () => first.columns, () => first.count, (i) => first.fromBox(i));
+    answering(first.memory, () => first.across, () => first.inMemory(), (i) => first.fromMemory(i));
+    answering(second.tile, () => second.columns, () => second.count, (i) => second.fromBox(i));
     second.memory.addEventListener("click", (event) => {
       const t = event.target.getAttribute("data-t");
       if (t !== null) change({ thread: t, value: String(Number(controls.i.value) * second.vector) });

@@ -9,7 +9,20 @@ import numpy as np
 from quack_tutorial.trace import Op, Space
 
 from .player import Frame, Player
-from .scene import PHONE, Box, Label, Scene, folded, lane_numbers, link
+from .scene import (
+    PHONE,
+    PITCH,
+    Label,
+    Scene,
+    folded,
+    folded_height,
+    folded_words,
+    lane_numbers,
+    lane_row,
+    link,
+    row_height,
+    wide_texts,
+)
 from .shuffles import read_series, series
 from .wording import (
     LANES,
@@ -26,10 +39,9 @@ from .wording import (
     short,
 )
 
-PITCH, WIDTH = 22, 20
-LANE_HEIGHT, LANE_ROW = 18, 32
-WORD_HEIGHT, WORD_ROW = 20, 26
-LEFT, TOP = 62, 28
+LANE_HEIGHT, LANE_GAP = 18, 14
+WORD_HEIGHT, WORD_GAP = 20, 6
+LEFT, TOP = 64, 28
 MOST_WARPS, MOST_WORDS, BANKS, WORD_BYTES = 8, 256, 32, 4
 ORDER = (
     " Between barriers the simulator ran one warp after the other; a GPU interleaves them."
@@ -112,7 +124,6 @@ class _Run:
             start = info.base_address // WORD_BYTES
             numbers += range(start, start - (-info.nbytes // WORD_BYTES))
         self.words = sorted(set(numbers))
-        self.first_row = self.words[0] // BANKS
         self.name = self._name()
         self.lane_texts = {w: [""] * LANES for w in self.shown}
         self.lane_roles = {w: "v" * LANES for w in self.shown}
@@ -130,52 +141,57 @@ class _Run:
 
     # What is where ---------------------------------------------------------------------------------------------------
 
-    def words_top(self) -> float:
-        return TOP + len(self.shown) * LANE_ROW + 40
-
-    def word_box(self, word: int) -> Box:
-        y = self.words_top() + (word // BANKS - self.first_row) * WORD_ROW
-        return Box(LEFT + word % BANKS * PITCH + 1, y, WIDTH, WORD_HEIGHT)
-
-    def lane_box(self, warp: int, lane: int) -> Box:
-        return Box(LEFT + lane * PITCH + 1, TOP + (warp - self.first_warp) * LANE_ROW, WIDTH, LANE_HEIGHT)
-
     def scene(self) -> Scene:
-        boxes = [self.lane_box(w, i) for w in self.shown for i in range(LANES)] + list(map(self.word_box, self.words))
-        top, below = self.words_top(), self.word_box(self.words[-1]).y + WORD_HEIGHT + 9
+        many = len(self.shown) * LANES
+        lane_bricks = wide_texts(text for frame in self.frames for text in frame.texts[:many])
+        word_bricks = wide_texts(text for frame in self.frames for text in frame.texts[many:])
         labels = [Label(LEFT + i * PITCH + PITCH / 2, TOP - 9, str(i), "middle", "small") for i in range(LANES)]
-        labels.append(Label(LEFT - 8, TOP - 9, "lane", "end", "small"))
-        labels += [
-            Label(LEFT - 8, self.lane_box(w, 0).y + LANE_HEIGHT / 2, f"warp {w}", "end", "strong") for w in self.shown
-        ]
+        labels.append(Label(LEFT - 14, TOP - 9, "lane", "end", "small"))
+        boxes, y = [], TOP
+        for warp in self.shown:
+            boxes += lane_row(LEFT, y, LANE_HEIGHT, lane_bricks)
+            labels.append(Label(LEFT - 14, y + LANE_HEIGHT / 2, f"warp {warp}", "end", "strong"))
+            y += row_height(LANE_HEIGHT, lane_bricks) + LANE_GAP
+        y += 40
+        labels.append(Label(LEFT - 14, y + WORD_HEIGHT / 2, "shared", "end", "strong"))
+        for r in self.rows():
+            banks = lane_row(LEFT, y, WORD_HEIGHT, word_bricks)
+            boxes += [banks[w % BANKS] for w in self.words if w // BANKS == r]
+            y += row_height(WORD_HEIGHT, word_bricks) + WORD_GAP
+        below = y - WORD_GAP + 9
         labels += [Label(LEFT + b * PITCH + PITCH / 2, below, str(b), "middle", "small") for b in range(BANKS)]
-        labels.append(Label(LEFT - 8, below, "bank", "end", "small"))
-        labels.append(Label(LEFT - 8, top + WORD_HEIGHT / 2, "shared", "end", "strong"))
+        labels.append(Label(LEFT - 14, below, "bank", "end", "small"))
         names = []
         for t in self.tensors:
             info = self.trace.tensors[t]
             shape = " × ".join(map(str, info.shape))
             names.append(f"{info.name}: {shape} {info.dtype}, from word {info.base_address // WORD_BYTES}")
         labels.append(Label(LEFT + 1, below + 17, "; ".join(names)))
-        narrow = self.narrow("; ".join(names))
-        return Scene(LEFT + BANKS * PITCH + 2, below + 28, tuple(boxes), tuple(labels), narrow=narrow)
+        narrow = self.narrow("; ".join(names), lane_bricks, word_bricks)
+        return Scene(LEFT + BANKS * PITCH + 10, below + 28, tuple(boxes), tuple(labels), narrow=narrow)
 
-    def narrow(self, names) -> Scene:
-        boxes, labels, y = [], lane_numbers(24) + [Label(2, 8, "lanes 0 to 15, below them 16 to 31")], 32
+    def rows(self) -> range:
+        """The rows of 32 words that are drawn."""
+        return range(self.words[0] // BANKS, self.words[-1] // BANKS + 1)
+
+    def narrow(self, names, lane_bricks: bool, word_bricks: bool) -> Scene:
+        boxes, y = [], 32
+        labels = [*lane_numbers(24, lane_bricks), Label(2, 8, folded_words("lanes", lane_bricks))]
         for warp in self.shown:
             labels.append(Label(2, y + 7, f"warp {warp}", kind="strong"))
-            boxes += folded(y + 15, LANE_HEIGHT)
-            y += 2 * LANE_HEIGHT + 24
+            boxes += folded(y + 15, LANE_HEIGHT, lane_bricks)
+            y += folded_height(LANE_HEIGHT, lane_bricks) + 20
         y += 14
         labels += [
-            Label(2, y, "shared: banks 0 to 15, below them 16 to 31", kind="strong"),
+            Label(2, y, f"shared: {folded_words('banks', word_bricks)}", kind="strong"),
             Label(2, y + 16, names),
         ]
         y += 26
-        for r in range(self.words[-1] // BANKS - self.first_row + 1):
-            banks = folded(y, WORD_HEIGHT)
-            boxes += [banks[w % BANKS] for w in self.words if w // BANKS - self.first_row == r]
-            y += 2 * WORD_HEIGHT + 6
+        for r in self.rows():
+            banks = folded(y, WORD_HEIGHT, word_bricks)
+            here = [banks[w % BANKS] for w in self.words if w // BANKS == r]
+            boxes += here
+            y = max(box.y for box in here) + WORD_HEIGHT + 6
         return Scene(PHONE, y + 4, tuple(boxes), tuple(labels))
 
     # Frames ----------------------------------------------------------------------------------------------------------

@@ -7,12 +7,25 @@ import numpy as np
 from quack_tutorial.trace import Op, ShuffleKind
 
 from .player import Frame, Player, Reads
-from .scene import PHONE, Box, Label, Scene, folded, lane_numbers, link
+from .scene import (
+    PHONE,
+    PITCH,
+    Label,
+    Scene,
+    folded,
+    folded_height,
+    folded_words,
+    lane_numbers,
+    lane_row,
+    link,
+    row_height,
+    wide_texts,
+)
 from .shuffles import Series, read_series, series
 from .wording import LANES, NOTHING, active, counted, full, lane_words, origin, picked, row, short
 
-PITCH, WIDTH, HEIGHT = 22, 20, 19
-LEFT, TOP, GAP = 58, 30, 44
+HEIGHT = 19
+LEFT, TOP, GAP = 66, 30, 44
 
 DOES = {
     "+": "adds what it read to what it had",
@@ -40,9 +53,8 @@ def butterfly(trace, block=0, warp=0, line=None, which=0, operation=None, follow
         )
     chosen = found[which]
     whole = read_series(trace, chosen, operation, _loaded_before(trace, launch, block, warp, chosen[0]))
-    scene = _scene(whole)
     kind = ShuffleKind(int(chosen[0]["arg"]))
-    frames = _frames(trace, whole, follow, kind)
+    frames = tuple(_frames(trace, whole, follow, kind))
     key = [
         ("r", "the lane that is followed, and the one it reads"),
         ("read", "what it reads"),
@@ -54,8 +66,8 @@ def butterfly(trace, block=0, warp=0, line=None, which=0, operation=None, follow
         key.append(("a", "holds the answer"))
     return Player(
         title=f"{trace.line(chosen[0]).function}: who reads whom in {counted(len(chosen), 'shuffle')}",
-        scene=scene,
-        frames=tuple(frames),
+        scene=_scene(whole, frames),
+        frames=frames,
         follow=follow,
         origin=origin(trace, launch, f"block {block}", f"warp {warp}"),
         key=tuple(key),
@@ -69,41 +81,38 @@ def _loaded_before(trace, launch, block, warp, shuffle):
     return row(trace.values, loads[-1]["values"]) if len(loads) else None
 
 
-def _rows(whole: Series) -> list[tuple[str, float]]:
-    """The name and the top of each row of 32 boxes: before, then received and after for each shuffle."""
-    rows, y = [("at first", TOP)], TOP + HEIGHT
-    for k in range(len(whole.shuffles)):
-        y += GAP
-        rows.append(("received", y))
-        if _shows_after(whole, k):
-            y += HEIGHT + 3
-            rows.append(("holds", y))
-        y += HEIGHT
-    return rows
+def _rows(whole: Series) -> list[str]:
+    """The names of the rows of 32 boxes: before, then received and after for each shuffle."""
+    after = [["received", "holds"] if _shows_after(whole, k) else ["received"] for k in range(len(whole.shuffles))]
+    return ["at first", *(name for names in after for name in names)]
 
 
 def _shows_after(whole: Series, k: int) -> bool:
     return bool(whole.shuffles[k].after_known.any()) and int(whole.shuffles[k].event["arg"]) != ShuffleKind.IDX
 
 
-def _scene(whole: Series) -> Scene:
-    rows = _rows(whole)
-    boxes = tuple(Box(LEFT + i * PITCH + 1, y, WIDTH, HEIGHT) for _, y in rows for i in range(LANES))
+def _scene(whole: Series, frames) -> Scene:
+    names, boxes, y = _rows(whole), [], TOP
     labels = [Label(LEFT + i * PITCH + PITCH / 2, TOP - 9, str(i), "middle", "small") for i in range(LANES)]
-    labels.append(Label(LEFT - 8, TOP - 9, "lane", "end", "small"))
-    labels += [Label(LEFT - 8, y + HEIGHT / 2, name, "end", "strong" if name == "holds" else "") for name, y in rows]
-    return Scene(LEFT + LANES * PITCH + 2, rows[-1][1] + HEIGHT + 4, boxes, tuple(labels), narrow=_narrow(rows))
+    labels.append(Label(LEFT - 14, TOP - 9, "lane", "end", "small"))
+    bricks = [wide_texts(t for f in frames for t in f.texts[r * LANES : (r + 1) * LANES]) for r in range(len(names))]
+    for name, wide in zip(names, bricks):
+        y += {"at first": 0, "received": GAP, "holds": 3}[name]
+        boxes += lane_row(LEFT, y, HEIGHT, wide)
+        labels.append(Label(LEFT - 14, y + HEIGHT / 2, name, "end", "strong" if name == "holds" else ""))
+        y += row_height(HEIGHT, wide)
+    narrow = _narrow(names, any(bricks))
+    return Scene(LEFT + LANES * PITCH + 10, y + 4, tuple(boxes), tuple(labels), narrow=narrow)
 
 
-def _narrow(rows) -> Scene:
-    boxes, labels, y = [], lane_numbers(24), 14
-    for name, _ in rows:
-        gap = 22 if name == "at first" else 46 if name == "received" else 16
-        y += gap
-        words = name + (": lanes 0 to 15, below them 16 to 31" if name == "at first" else "")
+def _narrow(names, bricks: bool) -> Scene:
+    boxes, labels, y = [], lane_numbers(24, bricks), 14
+    for name in names:
+        y += {"at first": 22, "received": 46, "holds": 16}[name]
+        words = f"{name}: {folded_words('lanes', bricks)}" if name == "at first" else name
         labels.append(Label(2, 8 if name == "at first" else y - 8, words, "start", "strong" if name == "holds" else ""))
-        boxes += folded(y, HEIGHT)
-        y += 2 * HEIGHT + 2
+        boxes += folded(y, HEIGHT, bricks)
+        y += folded_height(HEIGHT, bricks)
     return Scene(PHONE, y + 4, tuple(boxes), tuple(labels))
 
 

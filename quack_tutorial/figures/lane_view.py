@@ -7,10 +7,10 @@ import numpy as np
 from quack_tutorial.trace import Op, Space
 
 from .player import Frame, Player
-from .scene import PHONE, Box, Label, Scene, folded
+from .scene import PHONE, PITCH, Box, Label, Scene, folded, folded_height, lane_row, row_height, wide_texts
 from .wording import LANES, NOTHING, active, counted, element, lane_words, offset_in, origin, picked, row, short, verb
 
-PITCH, WIDTH, HEIGHT, LEFT = 22, 20, 19, 62
+HEIGHT, LEFT = 19, 64
 CODE_HEIGHT, CODE_ROW, CODE_GLYPHS = 20, 23, 108
 COUNTED = 10_000  # from here on, element numbers do not fit a box
 MOST_STEPS, MOST_LINES = 64, 24
@@ -53,10 +53,11 @@ def lanes(trace, block=0, warp=0, launch=0, code=True) -> Player:
     thread = warp * LANES
     rest = f"; the first {MOST_STEPS} of {total} instructions" if total > MOST_STEPS else ""
     moves = [i for i, e in enumerate(events) if Op(int(e["op"])) in (*MEMORY, Op.SHUFFLE)]
+    frames = tuple(_frame(trace, event, listing) for event in events)
     return Player(
         title=f"{trace.line(events[0]).function}, lane by lane: warp {warp} of block {block}",
-        scene=_scene(len(listing), thread),
-        frames=tuple(_frame(trace, event, listing) for event in events),
+        scene=_scene(len(listing), thread, frames),
+        frames=frames,
         origin=origin(trace, launch, f"block {block}", f"warp {warp}{rest}")
         + " Lines that only compute leave no trace.",
         key=(("r", "reads"), ("w", "writes"), ("v", "runs"), ("p", "waits"), ("i", "takes no part")),
@@ -64,34 +65,35 @@ def lanes(trace, block=0, warp=0, launch=0, code=True) -> Player:
     )
 
 
-def _scene(lines: int, thread: int) -> Scene:
-    top = lines * CODE_ROW + 34
-    code = [Box(1, 2 + i * CODE_ROW, LEFT + LANES * PITCH, CODE_HEIGHT, wide=True) for i in range(lines)]
-    rows = [Box(LEFT + i * PITCH + 1, top + r * (HEIGHT + 4), WIDTH, HEIGHT) for r in range(2) for i in range(LANES)]
-    labels = [Label(LEFT + i * PITCH + PITCH / 2, top - 10, str(thread + i), "middle", "small") for i in range(LANES)]
-    labels.append(Label(LEFT - 8, top - 10, "thread", "end", "small"))
-    labels += [
-        Label(LEFT - 8, top + r * (HEIGHT + 4) + HEIGHT / 2, name, "end") for r, name in enumerate(("element", "value"))
+def _scene(lines: int, thread: int, frames) -> Scene:
+    y = lines * CODE_ROW + 34
+    boxes = [Box(1, 2 + i * CODE_ROW, LEFT + LANES * PITCH, CODE_HEIGHT, wide=True) for i in range(lines)]
+    each = 1 if thread < 96 else 2  # three digits are wider than a lane
+    labels = [
+        Label(LEFT + i * PITCH + PITCH / 2, y - 10, str(thread + i), "middle", "small") for i in range(0, LANES, each)
     ]
-    return Scene(
-        LEFT + LANES * PITCH + 2,
-        top + 2 * HEIGHT + 8,
-        tuple(code) + tuple(rows),
-        tuple(labels),
-        narrow=_narrow(lines, thread),
-    )
+    labels.append(Label(LEFT - 14, y - 10, "thread", "end", "small"))
+    rows = {name: lines + r * LANES for r, name in enumerate(("element", "value"))}
+    bricks = {name: wide_texts(t for f in frames for t in f.texts[at : at + LANES]) for name, at in rows.items()}
+    for name, wide in bricks.items():
+        labels.append(Label(LEFT - 14, y + HEIGHT / 2, name, "end"))
+        boxes += lane_row(LEFT, y, HEIGHT, wide)
+        y += row_height(HEIGHT, wide) + 4
+    narrow = _narrow(lines, thread, any(bricks.values()))
+    return Scene(LEFT + LANES * PITCH + 10, y, tuple(boxes), tuple(labels), narrow=narrow)
 
 
-def _narrow(lines: int, thread: int) -> Scene:
+def _narrow(lines: int, thread: int, bricks: bool) -> Scene:
     y = lines * CODE_ROW + 12
     boxes = [Box(1, 2 + i * CODE_ROW, PHONE - 2, CODE_HEIGHT, wide=True) for i in range(lines)]
-    labels = [
-        Label(2, y, f"threads {thread} to {thread + 15}, below them {thread + 16} to {thread + 31}", kind="small")
-    ]
+    words = f"threads {thread} to {thread + 15}, below them {thread + 16} to {thread + 31}"
+    if bricks:
+        words = f"8 threads a row, from {thread}"
+    labels = [Label(2, y, words, kind="small")]
     for name in ("element", "value"):
         labels.append(Label(2, y + 18, name))
-        boxes += folded(y + 27, HEIGHT)
-        y += 2 * HEIGHT + 22
+        boxes += folded(y + 27, HEIGHT, bricks)
+        y += folded_height(HEIGHT, bricks) + 18
     return Scene(PHONE, y + 12, tuple(boxes), tuple(labels))
 
 

@@ -9,14 +9,17 @@
     const inks = root.querySelectorAll(".qt-picture [data-ink]");
     const sliders = [...root.querySelectorAll("input[type=range]")];
     const outputs = [...root.querySelectorAll("output")];
-    const buttons = [...root.querySelectorAll("button[data-go]")];
+    const buttons = [...root.querySelectorAll("button[data-go]")], stage = root.querySelector(".qt-stage");
     const chosen = root.querySelector("input[type=number]");
     const where = root.querySelector(".qt-source b"), sentence = root.querySelector(".qt-caption p");
     const source = where.nextSibling, caption = root.querySelector(".qt-caption");
     const picture = root.querySelector(".qt-picture"), svg = picture.querySelector("svg");
     const texts = Array.from(words, (word) => word.textContent);
     const attribute = (node, values) => { for (const name in values) node.setAttribute(name, values[name]); };
-    let at = 0, paths = {}, roles = [], lane = data.follow, places = null, opening = true;
+    const last = data.frames.length - 1;
+    // Before step 1 stands the preview, a later picture, if the player opens with one.
+    const hasPreview = !data.axes && data.start > 0;
+    let at = 0, paths = {}, roles = [], lane = data.follow, places = null, previews = hasPreview;
 
     // "a3r2" -> a a a r r; "#" stands before a digit that is a letter.
     function letters(runs) {
@@ -35,12 +38,6 @@
       const word = words[i], width = Number(boxes[i].getAttribute("width")), text = texts[i];
       const code = word.classList.contains("qt-code"), room = Math.floor((width - 12) / 6.95);
       word.textContent = code && text.length > room ? text.slice(0, room - 1) + "…" : text;
-      if (width < 44 && text.length * 6.9 > width - 2 && !code) {
-        attribute(word, { textLength: width - 3, lengthAdjust: "spacingAndGlyphs" });
-      } else {
-        word.removeAttribute("textLength");
-        word.removeAttribute("lengthAdjust");
-      }
     }
 
     function setLabels(group, rows) {
@@ -173,41 +170,53 @@
         const size = data.axes ? data.axes[k] : data.frames.length;
         const place = rest % size;
         rest = (rest - place) / size;
-        const text = data.axes ? data.names[k][place] : place + 1 + " of " + size;
-        sliders[k].value = place;
+        const text = data.axes ? data.names[k][place] : previews ? "all " + size : place + 1 + " of " + size;
+        sliders[k].value = data.axes ? place : previews ? 0 : place + 1;
         sliders[k].setAttribute("aria-valuetext", text);
         outputs[k].textContent = text;
       }
-      for (const button of buttons) button.setAttribute("aria-disabled", String(!at && button.dataset.go < 0));
+      const ends = { "-1": previews || (!hasPreview && !at), 1: !previews && at === last };
+      for (const button of buttons) button.setAttribute("aria-disabled", String(ends[button.dataset.go]));
+      if (stage) stage.textContent = previews ? data.preview : at === last ? "Step " + outputs[0].textContent + ", the end." : "";
     }
 
     // Captions differ in length: the tallest sets the room, so that the picture stays where it is.
     function reserve() {
-      const words = sentence.textContent;
+      const words = sentence.textContent, said = stage && stage.textContent;
       caption.style.minHeight = "";
-      const heights = data.frames.map((frame) => {
+      const heights = data.frames.map((frame, k) => {
+        if (stage) stage.textContent = k === last || (hasPreview && k === data.start) ? "Step" : "";
         sentence.textContent = frame.c;
         return caption.offsetHeight;
       });
       sentence.textContent = words;
+      if (stage) stage.textContent = said;
       caption.style.minHeight = Math.max(...heights) + "px";
     }
 
+    // To a frame; -1 is the preview.
     function go(to) {
       if (!caption.style.minHeight) reserve();
-      opening = false;
-      const bounded = Math.max(0, Math.min(data.frames.length - 1, to));
-      if (bounded !== at) show(bounded);
+      const before = previews;
+      previews = hasPreview && to < 0;
+      const bounded = previews ? data.start : Math.max(0, Math.min(last, to));
+      if (bounded !== at || before !== previews) show(bounded);
     }
 
-    // From the finished picture, which is shown first, and from the end, Next leads to step 1.
+    // From the preview to step 1, and no further than the end.
     function next() {
-      go((opening && at) || at === data.frames.length - 1 ? 0 : at + 1);
+      go(previews ? 0 : at + 1);
     }
+    function back() {
+      if (!previews) go(at - 1);
+    }
+
+    // The picture changes its form where the wide one would have texts under 11 pixels.
+    const leastWidth = data.narrow && (data.wide[0] * 11) / parseFloat(svg.getAttribute("font-size")) - 1;
 
     // Moves everything to where it is in the narrow picture or the wide one.
     function fit() {
-      const wanted = picture.clientWidth < 520 ? "narrow" : "wide";
+      const wanted = picture.clientWidth < leastWidth ? "narrow" : "wide";
       if (!picture.clientWidth || wanted === places) return;
       places = wanted;
       const [width, height, box, labels, rules] = data[places];
@@ -233,11 +242,11 @@
     }
 
     root.addEventListener("qt-go", (event) => go(event.detail));
-    for (const button of buttons) button.addEventListener("click", () => (button.dataset.go > 0 ? next() : go(at - 1)));
+    for (const button of buttons) button.addEventListener("click", () => (button.dataset.go > 0 ? next() : back()));
     for (const slider of sliders) {
       slider.addEventListener("input", () => {
-        let to = 0;
-        sliders.forEach((other, k) => { to = to * (data.axes ? data.axes[k] : 1) + Number(other.value); });
+        let to = data.axes ? 0 : Number(slider.value) - 1;
+        if (data.axes) sliders.forEach((other, k) => { to = to * data.axes[k] + Number(other.value); });
         go(to);
       });
     }
@@ -247,7 +256,7 @@
         // A slider moves by itself; a picture wider than its box scrolls.
         if (event.target.matches("input") || (within && within.scrollWidth > within.clientWidth + 4)) return;
         if (event.altKey || event.ctrlKey || event.metaKey) return;
-        const keys = { ArrowLeft: () => go(at - 1), ArrowRight: next, Home: () => go(0), End: () => go(data.frames.length - 1) };
+        const keys = { ArrowLeft: back, ArrowRight: next, Home: () => go(0), End: () => go(last) };
         if (!(event.key in keys)) return;
         event.preventDefault();
         event.stopPropagation();

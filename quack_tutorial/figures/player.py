@@ -1,7 +1,8 @@
 """A step player: one picture that a reader steps through, as a single piece of HTML.
 
 The HTML holds an SVG of the opening step, the steps as JSON and a little plain JavaScript. Without scripts the opening
-step and its caption remain; that is the finished picture, and *Next* goes from it to step 1. Steps are stored as changes: roles
+step and its caption remain. That is the finished picture, a preview that stands before step 1: *Next* goes from it to step 1, and
+no further than the last step, which says that it is the end. Steps are stored as changes: roles
 of boxes run-length encoded ("a3r29"), the texts that differ from the step before ("0+32" for the same in 32 boxes from the first
 on), and inks ("+" where one is added to). Where the figure is narrow, the script moves the boxes to their places in
 `scene.narrow`, and with them the areas and notes that lie in them.
@@ -117,6 +118,7 @@ class Player:
             "frames": frames,
             "lines": [list(line) for line in lines],
             "start": self.start,
+            "preview": self.preview(),
             "axes": axes,
             "names": names,
             "follow": self.follow,
@@ -131,7 +133,7 @@ class Player:
         return page(
             title=self.title,
             controls=self._controls(),
-            caption=caption(frame),
+            caption=caption(frame, self.preview() if len(self.frames) > 1 and not self.axes else None),
             picture=picture,
             width=self.scene.width,
             key=key_html(self.key) + self.below,
@@ -142,6 +144,14 @@ class Player:
             least=self.scene.narrow.width if self.scene.narrow else self.scene.width,
         )
 
+    def preview(self) -> str:
+        """What is said of the picture that stands before step 1; "" where the player opens with step 1."""
+        if self.start == 0 or self.axes:
+            return ""
+        if self.start == len(self.frames) - 1:
+            return f"The finished picture, after all {self.start + 1} steps."
+        return f"The picture of step {self.start + 1} of {len(self.frames)}."
+
     def _controls(self) -> str:
         if self.axes:
             start = list(product(*(range(len(names)) for names in self.axes.values())))[self.start]
@@ -151,24 +161,27 @@ class Player:
         if len(self.frames) == 1:
             return ""
         buttons = '<button type="button" data-go="-1">Back</button><button type="button" data-go="1">Next</button>'
-        steps = buttons + slider("Step", len(self.frames), self.start, f"{self.start + 1} of {len(self.frames)}")
+        many, previews = len(self.frames), self.start > 0
+        at, shown = (0, f"all {many}") if previews else (1, f"1 of {many}")
+        steps = buttons + slider("Step", many + 1, at, shown, least=0 if previews else 1)
         if self.follow is None:
             return steps
         return f'{steps}<label>Follow lane <input type="number" min="0" max="31" value="{self.follow}"></label>'
 
 
-def slider(name: str, values: int, at: int, shown: str) -> str:
-    """A labelled native slider over 0 … values - 1, with what it stands at beside it."""
+def slider(name: str, values: int, at: int, shown: str, least: int = 0) -> str:
+    """A labelled native slider over `least` … values - 1, with what it stands at beside it."""
     return (
-        f'<label>{escape(name)} <input type="range" min="0" max="{values - 1}" value="{at}" '
+        f'<label>{escape(name)} <input type="range" min="{least}" max="{values - 1}" value="{at}" '
         f'aria-valuetext="{escape(shown)}"></label><output>{escape(shown)}</output>'
     )
 
 
-def caption(frame: Frame) -> str:
-    """A frame's source line and sentence."""
+def caption(frame: Frame, stage: str | None = None) -> str:
+    """A frame's source line and sentence; before them a place that says whether this is the preview or the end."""
     code = f"<b>{escape(frame.where)}</b> {escape(frame.source)}"
-    return f'<code class="qt-source">{code}</code><p>{escape(frame.caption)}</p>'
+    said = "" if stage is None else f'<small class="qt-stage">{escape(stage)}</small>'
+    return f'{said}<code class="qt-source">{code}</code><p>{escape(frame.caption)}</p>'
 
 
 def key_html(key) -> str:

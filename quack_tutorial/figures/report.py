@@ -24,7 +24,8 @@ body { font: 16px/1.5 system-ui, sans-serif; color: var(--text); background: var
 body { margin: 0 auto; padding: 16px; }
 h1 { font-size: 1.4em; }
 h2 { font-size: 1.15em; margin-top: 2em; }
-p { margin: .5em 0; overflow-wrap: anywhere; }
+p { margin: .5em 0; }
+p, h1, h2 { overflow-wrap: break-word; }
 .bad { border-left: 4px solid var(--bad); padding-left: 12px; }
 .good { color: var(--good); }
 .quiet { color: var(--quiet); font-size: .9em; }
@@ -121,5 +122,6 @@ def _table(table) -> str:
     rows = "".join(f"<tr>{''.join(cell(value, number(value)) for value in row)}</tr>" for row in table.rows[:MOST_ROWS])
     more = f"; the first {MOST_ROWS} of {len(table.rows)} rows" if len(table.rows) > MOST_ROWS else ""
     return (
-        f'<div class="table"><table><caption>{escape(table.title + more)}</caption><tr>{head}</tr>{rows}</table></div>'
+        f'<div class="table" tabindex="0" role="region" aria-label="{escape(table.title)}"><table>'
+        f"<caption>{escape(table.title + more)}</caption><tr>{head}</tr>{rows}</table></div>"
     )

@@ -4,7 +4,8 @@ A `Scene` is what stays; a `player.Frame` says what its boxes hold and how they 
 colours as attributes, so that it can be read where scripts and style sheets are stripped; the style sheet overrides them.
 
 A scene may bring a `narrow` one of the same boxes for phones: 32 lanes folded into 2 x 16, columns stacked. An ink is a path,
-or links between boxes ("3>40 "), which are drawn wherever those boxes are.
+or links between boxes ("3>40 "), which are drawn wherever those boxes are. Texts are never squeezed: a row of lanes whose numbers
+are `wide_texts` is laid like bricks, two courses of boxes twice as wide, and on a phone it is folded into 4 x 8.
 
 Not covered: anything that a step moves, except `inks` (one path each) and `notes` (texts with a place).
 """
@@ -17,9 +18,10 @@ from html import escape
 from .theme import LIGHT, ROLES
 
 EMPTY = ROLES["-"]
-NARROW = 44  # text is squeezed into boxes narrower than this
-GLYPH = 6.9  # width of a digit at the size of box texts
+GLYPH, POINT = 7.3, 3.7  # width of a digit and of a point at the size of box texts, in the widest of the usual fonts
 PHONE = 324  # width of a narrow scene
+LANES, PITCH, WIDTH = 32, 21.5, 19.5  # a row of lanes: how far apart they are, how wide a box is
+COURSE = 2  # pixels between the courses of a row whose numbers need boxes twice as wide
 
 # Lines that steps redraw: (light colour, width, dashes, filled)
 INKS = {
@@ -123,19 +125,51 @@ def line(x0: float, y0: float, x1: float, y1: float) -> str:
     return f"M{number(x0)} {number(y0)}L{number(x1)} {number(y1)}"
 
 
-def folded(top: float, height: float) -> list[Box]:
-    """A row of 32 boxes as two of 16 for a phone, and 2 pixels between them."""
-    return [Box(2 + i % 16 * 20, top + i // 16 * (height + 2), 19, height) for i in range(32)]
+def text_width(text: str) -> float:
+    """About how many pixels a box's text takes."""
+    return sum(POINT if c in ".,·" else GLYPH for c in text)
 
 
-def lane_numbers(y: float) -> list[Label]:
+def wide_texts(texts) -> bool:
+    """Whether any text is too long for a box of a plain row of lanes."""
+    return any(text_width(text) > WIDTH - 1.5 for text in set(texts))
+
+
+def lane_row(left: float, top: float, height: float, bricks: bool) -> list[Box]:
+    """A row of 32 boxes; as bricks the odd lanes are a course lower, and each lane stays where it is from left to right."""
+    if not bricks:
+        return [Box(left + i * PITCH + 1, top, WIDTH, height) for i in range(LANES)]
+    wide = 2 * PITCH - 3
+    middle = left + PITCH / 2
+    return [Box(middle + i * PITCH - wide / 2, top + i % 2 * (height + COURSE), wide, height) for i in range(LANES)]
+
+
+def row_height(height: float, bricks: bool) -> float:
+    return 2 * height + COURSE if bricks else height
+
+
+def folded(top: float, height: float, bricks: bool = False) -> list[Box]:
+    """A row of 32 boxes as two of 16 for a phone, or four of 8 for longer texts, and 2 pixels between them."""
+    across = 8 if bricks else 16
+    pitch = 320 // across
+    return [Box(2 + i % across * pitch, top + i // across * (height + 2), pitch - 1, height) for i in range(LANES)]
+
+
+def folded_height(height: float, bricks: bool = False) -> float:
+    return (4 if bricks else 2) * (height + 2)
+
+
+def folded_words(of: str, bricks: bool = False) -> str:
+    """How a folded row is read: "lanes 0 to 15, below them 16 to 31", or "8 lanes a row, from 0"."""
+    return f"8 {of} a row, from 0" if bricks else f"{of} 0 to 15, below them 16 to 31"
+
+
+def lane_numbers(y: float, bricks: bool = False) -> list[Label]:
     """What stands above the first folded row."""
-    return [Label(2 + i * 20 + 9.5, y, str(i), "middle", "small") for i in range(16)]
-
-
-def _squeeze(text: str, box: Box) -> str:
-    too_long = not box.wide and box.width < NARROW and len(text) * GLYPH > box.width - 2
-    return f' textLength="{number(box.width - 3)}" lengthAdjust="spacingAndGlyphs"' if too_long else ""
+    return [
+        Label(box.x + box.width / 2, y, str(i), "middle", "small")
+        for i, box in enumerate(folded(0, 0, bricks)[: 8 if bricks else 16])
+    ]
 
 
 def _box(box: Box, role: str) -> str:
@@ -151,7 +185,7 @@ def _word(box: Box, role: str, text: str) -> str:
     kind = ' class="qt-code" text-anchor="start"' if box.wide else ""
     place = f'x="{number(x)}" y="{number(box.y + box.height / 2)}"'
     faint = f' data-w="{role}"' if role in "ih" else ""  # data-r would give the text the role's fill
-    return f"<text{faint}{kind} {place}{_squeeze(text, box)}>{escape(text)}</text>"
+    return f"<text{faint}{kind} {place}>{escape(text)}</text>"
 
 
 def _label(label: Label) -> str:

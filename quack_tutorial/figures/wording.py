@@ -13,7 +13,7 @@ NOTHING = "·"  # in the box of a lane that takes no part
 
 
 def short(value: float) -> str:
-    """A number in 4 characters or so: 3 digits that count, 2 where it is negative, "12k" for 12345, "nan", "inf"."""
+    """A number in 5 characters: 3 digits that count, 2 where it is negative, "12k" for 12345, ".0006", "4e−10", "nan", "inf"."""
     if math.isnan(value):
         return "nan"
     if math.isinf(value):
@@ -29,7 +29,13 @@ def short(value: float) -> str:
     for limit, unit in ((1e6, "k"), (1e9, "M"), (1e12, "G")):
         if 999.5 <= size < limit * 0.9995:
             return f"{sign}{size / limit * 1e3:.0f}{unit}"
+    if 0.00095 <= size < 0.0095:
+        return sign + f"{size:.3f}".removeprefix("0")
+    if 0.000095 <= size < 0.00095 and not sign:
+        return f"{size:.4f}".removeprefix("0")
     mantissa, exponent = f"{size:.0e}".split("e")
+    if sign and int(exponent) < -9:
+        return "−0"  # a sixth character, and nothing beside the numbers around it
     return f"{sign}{mantissa}e{int(exponent)}".replace("-", "−")
 
 

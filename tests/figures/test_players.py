@@ -12,7 +12,7 @@ from quack_tutorial import figures
 from quack_tutorial.figures import Box, Frame, Player, Scene, theme
 from quack_tutorial.figures.grid import coalescing_explorer
 from quack_tutorial.figures.player import as_json, run_lengths
-from quack_tutorial.figures.scene import PHONE
+from quack_tutorial.figures.scene import PHONE, folded, lane_row, text_width, wide_texts
 from quack_tutorial.figures.wording import short
 from quack_tutorial.trace import Finding, Op
 from tests.figures import traces
@@ -254,6 +254,10 @@ def test_every_text_stands_out_from_what_is_behind_it(dark):
         (99.96, "100"),
         (-10.7, "−11"),
         (1e-5, "1e−5"),
+        (6e-4, ".0006"),
+        (-0.004, "−.004"),
+        (-6e-4, "−6e−4"),
+        (-6e-10, "−0"),
         (2.5e7, "25M"),
         (float("inf"), "inf"),
         (float("-inf"), "−inf"),
@@ -609,6 +613,49 @@ def test_narrow_pictures_fit_a_phone_and_hold_the_same_boxes():
 def test_a_picture_opens_finished():
     assert gallery()["butterfly"].start == 10
     assert gallery()["lanes"].frames[gallery()["lanes"].start].source.startswith("value += cute.arch.shuffle")
+
+
+def test_the_finished_picture_is_a_preview_before_step_1():
+    html = gallery()["butterfly"]._repr_html_()
+    assert '<small class="qt-stage">The finished picture, after all 11 steps.</small>' in html
+    assert 'min="0" max="11" value="0" aria-valuetext="all 11"' in html and "<output>all 11</output>" in html
+    assert ">496</text>" in html, "the picture that remains without scripts is the finished one"
+    # A player that opens with its first step has none.
+    html = gallery()["race"]._repr_html_()
+    assert '<small class="qt-stage"></small>' in html and 'min="1"' in html and "<output>1 of " in html
+
+
+def crowded_texts(player):
+    """Texts that are wider than their boxes, in any step and at either width."""
+    scenes = [scene for scene in (player.scene, player.scene.narrow) if scene]
+    return {
+        text
+        for scene in scenes
+        for frame in player.frames
+        for text, box in zip(frame.texts, scene.boxes)
+        if not box.wide and text_width(text) > box.width
+    }
+
+
+@pytest.mark.parametrize("name", sorted(set(gallery()) - {"tv_layout"}))
+def test_texts_fit_their_boxes_and_are_never_squeezed(name):
+    player = gallery()[name]
+    assert "textLength" not in player._repr_html_()
+    assert not crowded_texts(player)
+
+
+def test_rows_of_long_numbers_are_laid_like_bricks():
+    bricks = lane_row(60, 10, 18, True)
+    plain = lane_row(60, 10, 18, False)
+    middle = lambda box: box.x + box.width / 2  # noqa: E731
+    assert [middle(box) for box in bricks] == pytest.approx([middle(box) for box in plain])
+    assert {box.y for box in bricks[::2]} == {10} and {box.y for box in bricks[1::2]} == {30}
+    for course in (bricks[::2], bricks[1::2], folded(0, 18, True)[:8]):
+        assert all(a.x + a.width <= b.x for a, b in zip(course, course[1:]))
+        assert all(
+            text_width(short(value)) < box.width for box in course for value in (8256, -0.571, 6e-4, -6e-4, 4e-10)
+        )
+    assert not wide_texts(["12", "·", ".5"]) and wide_texts(["12", "496"])
 
 
 def test_figures_have_titles_of_their_own():

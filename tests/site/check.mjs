@@ -1,6 +1,6 @@
 // Opens every page of a built site in Chromium, at one width or two, and prints what is wrong.
 //
-//   node check.mjs SITE [--chromium PATH] [--width 1280|390] [--search WORD] [--screenshots FOLDER]
+//   node check.mjs SITE [--chromium PATH] [--width 1280|390] [--search WORD] [--popovers PAGE] [--screenshots FOLDER]
 //
 // A page is opened and played through once a width, on the desktop in the light scheme and on the phone in the dark one; then the
 // scheme changes under it, as the reader's system may, and it is looked at again.
@@ -8,9 +8,9 @@
 // Prints one JSON object: {pages: [...], weights: [{page, kb, seconds}], findings: [{page, scheme, width, kind, text}]}. The
 // kinds are "outside request", "console", "missing" (a request or link to a file that is not there), "accessibility"
 // (axe-core, serious and critical), "overflow" (the page scrolls sideways), "prediction" (an answer that is not folded until
-// it is asked for), "player" (one that does not play, or text under 11 px), "explorer" (controls that do nothing), "weight"
-// (over 700 KB compressed with all that the page asks for, or text after more than 3 s at 1.6 Mbit/s; on the phone) and
-// "search". The exit status says only whether the check ran.
+// it is asked for), "player" (one that does not play, or text that is under 11 px or wider than its box), "explorer" (controls that do nothing), "weight"
+// (over 700 KB compressed with all that the page asks for, or text after more than 3 s at 1.6 Mbit/s; on the phone), "search"
+// (from index.html) and "popover" (of the links of PAGE). The exit status says only whether the check ran.
 
 import { existsSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { extname, join, resolve } from "node:path";
@@ -24,7 +24,7 @@ const SLOW = { offline: false, latency: 150, downloadThroughput: 1.6e6 / 8, uplo
 // Half-way through a change of colour, axe would measure a contrast that nobody sees for long.
 const STILL = "*, ::before, ::after { transition: none !important; animation: none !important }";
 function readArguments(words) {
-  const options = { site: null, chromium: "/usr/bin/chromium", width: null, search: null, screenshots: null };
+  const options = { site: null, chromium: "/usr/bin/chromium", width: null, search: null, popovers: null, screenshots: null };
   for (let i = 0; i < words.length; i++) {
     if (words[i].startsWith("--")) options[words[i].slice(2)] = words[++i];
     else options.site = resolve(words[i]);
@@ -33,7 +33,7 @@ function readArguments(words) {
   return options;
 }
 
-// Pages that show something: index.html only leads on to the first page, and is visited by the search.
+// Pages that show something, and do not only lead on to another.
 function shows(file) {
   return !/http-equiv="refresh"/i.test(readFileSync(file, "utf8"));
 }
@@ -111,8 +111,11 @@ function playOn(root, steps) {
     const shown = root.querySelector("output").textContent;
     if (shown !== `${step} of ${steps}`) wrong.push(`shows ${shown} at step ${step}`);
     if (!root.querySelector(".qt-caption p").textContent) wrong.push(`says nothing at step ${step}`);
-    if (step < steps) next.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight", bubbles: true }));
+    next.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight", bubbles: true }));
   }
+  const shown = root.querySelector("output").textContent, stage = root.querySelector(".qt-stage").textContent;
+  if (shown !== `${steps} of ${steps}` || next.getAttribute("aria-disabled") !== "true") wrong.push(`goes on from its last step to ${shown}`);
+  if (!stage.endsWith("the end.")) wrong.push(`says "${stage}" at its end`);
   return wrong;
 }
 
@@ -132,8 +135,17 @@ function chooseLines(root) {
   return wrong;
 }
 
-// Plays every step player to its end: Next from the picture that is shown first is step 1, arrow keys go on; every
-// text can be read; where a lane can be followed, another one is.
+// Texts that are squeezed, or wider than the box that they stand in.
+function crowded(root) {
+  const wide = (text, box) => text.textContent && box && text.getBBox().width > box.getBBox().width + 1;
+  return [...root.querySelectorAll(".qt-picture svg")].filter((svg) => svg.getBoundingClientRect().width).flatMap((svg) => {
+    const boxes = svg.querySelector('[data-part="boxes"]')?.children ?? [], words = svg.querySelector('[data-part="words"]')?.children ?? [];
+    return [...svg.querySelectorAll("[textLength]"), ...[...words].filter((text, i) => wide(text, boxes[i]))].map((text) => text.textContent);
+  });
+}
+
+// Plays every step player to its end: it opens with the finished picture or with step 1, Next from there is step 1, arrow keys
+// go on and stop at the end; every text can be read; where a lane can be followed, another one is.
 async function players(page, report) {
   for (const figure of await page.locator(".qt-figure:not(.qt-thumb)").all()) {
     const title = await figure.locator(".qt-title").innerText();
@@ -153,10 +165,14 @@ async function players(page, report) {
     const next = figure.locator('button[data-go="1"]');
     if (!(await next.count())) continue;
     const output = figure.locator("output").first();
-    const steps = Number((await output.innerText()).split(" of ")[1]);
+    const steps = Number(await figure.locator("input[type=range]").first().getAttribute("max"));
+    const opens = await output.innerText();
+    if (![`all ${steps}`, `1 of ${steps}`].includes(opens)) told(`opens with "${opens}"`);
     await next.focus();
-    if (!(await output.innerText()).startsWith("1 of")) await next.click();
+    if (opens.startsWith("all")) await next.click();
     for (const text of await figure.evaluate(playOn, steps)) told(text);
+    const squeezed = await figure.evaluate(crowded);
+    if (squeezed.length) told(`texts do not fit: ${[...new Set(squeezed)].slice(0, 4).join(", ")}`);
     if (await figure.locator(".qt-pane").count()) {
       for (const text of await figure.evaluate(chooseLines)) told(text);
       await figure.locator('.qt-pane:first-child button[tabindex="0"]').focus();
@@ -219,20 +235,70 @@ async function weight(browser, site, base, path, report) {
   return { page: path, kb: Math.round(kb), seconds: Number(painted?.toFixed(2)) };
 }
 
-async function search(page, base, word, report) {
+// The search as one types, from the front page: each result is a section with words of its own, and Enter leads to the first.
+async function search(page, site, base, word, report) {
+  const told = (text) => report("search", `"${word}": ${text}`);
   await page.goto(`${base}/index.html`);
-  await page.waitForURL((url) => !url.pathname.endsWith("/index.html"));
+  if (!(await page.title()) || !(await page.locator("h1").count())) told("index.html is no page");
   await page.locator("button.search-button:visible, button.search-button__button:visible").first().click();
-  await page.locator("input[type=search]:visible").first().fill(word);
-  await page.keyboard.press("Enter");
+  const box = page.locator("input[type=search]:visible").first(), results = page.locator(".qt-results:visible a");
+  await box.fill(word);
   try {
-    await page.waitForSelector("#search-results li a", { timeout: 5000 });
-    const found = await page.locator("#search-results li a").first().getAttribute("href");
-    const answer = await page.goto(new URL(found, page.url()).href);
-    if (!answer.ok()) report("search", `the first result for "${word}" leads nowhere: ${found}`);
+    await results.first().waitFor({ timeout: 5000 });
   } catch {
-    report("search", `no result for "${word}"`);
+    return told("no result");
   }
+  const [lens, text] = await box.evaluate((input) => [input.parentNode.querySelector("i").getBoundingClientRect().right,
+    input.getBoundingClientRect().left + parseFloat(getComputedStyle(input).paddingLeft)]);
+  if (lens > text) told(`the lens covers ${lens - text} px of the text`);
+  for (const { href, words } of await results.evaluateAll((all) => all.map((a) => ({ href: a.href, words: a.innerText })))) {
+    const url = new URL(href), file = fileOf(site, url.pathname), place = decodeURIComponent(url.hash.slice(1));
+    if (!file || (place && !readFileSync(file, "utf8").includes(`id="${place}"`))) told(`a result leads nowhere: ${href}`);
+    if (!words.toLowerCase().includes(word) || /\.ipynb|\.md\b/.test(words)) told(`a result says "${words}"`);
+  }
+  await box.press("ArrowDown");
+  const chosen = page.locator(`[id="${await box.getAttribute("aria-activedescendant")}"]`);
+  if ((await chosen.getAttribute("aria-selected")) !== "true") told("ArrowDown chooses nothing");
+  for (const found of await accessibility(page)) report("accessibility", `search: ${found}`);
+  const wanted = await chosen.evaluate((link) => link.href);
+  await box.press("Enter");
+  await page.waitForURL(wanted, { timeout: 5000 }).catch(() => told(`Enter leads to ${page.url()}`));
+}
+
+// What the glossary and other pages say, shown without leaving the page: by keyboard, by pointer, by a mouse that rests.
+async function popovers(page, base, path, width, report) {
+  const told = (text) => report("popover", text);
+  await page.goto(`${base}/${path}`, { waitUntil: "load" });
+  const shown = page.locator(".qt-popover:popover-open"), term = page.locator("a.qt-term:visible").first();
+  const opens = async (what) => {
+    const words = await shown.innerText({ timeout: 5000 }).catch(() => "");
+    if (!words.includes("Open the page") || words.length < 40) told(`${what} shows "${words}"`);
+  };
+  const closes = async (what) => {
+    await page.keyboard.press("Escape");
+    if (await shown.count()) told(`Escape does not close what ${what} shows`);
+  };
+  const isFocused = (link) => link.evaluate((node) => node === document.activeElement);
+  const other = page.locator('article a.reference.internal[href*=".html"]:not(.qt-term):visible').first();
+  for (const [what, link] of [["Enter on a term", term], ["Enter on a link", other]]) {
+    await link.focus();
+    await page.keyboard.press("Enter");
+    await opens(what);
+    for (const found of await accessibility(page)) report("accessibility", `popover: ${found}`);
+    await closes(what);
+    if (!(await isFocused(link))) told(`the focus does not come back after ${what}`);
+  }
+  await term.click();
+  await opens("a click");
+  await closes("a click");
+  if (width === 1280) {
+    await page.mouse.move(0, 0);
+    await term.hover();
+    await opens("a mouse that rests");
+    await page.mouse.move(0, 0);
+    await shown.waitFor({ state: "detached", timeout: 3000 }).catch(() => told("it stays when the mouse has left"));
+  }
+  if (!page.url().endsWith(path)) told(`the page was left for ${page.url()}`);
 }
 
 async function main() {
@@ -268,7 +334,8 @@ async function main() {
         await look(page, report, screenshot());
         await change(page, (scheme = first));
       }
-      if (options.search) await search(page, server.base, options.search, report);
+      if (options.search) await search(page, options.site, server.base, options.search, report);
+      if (options.popovers) await popovers(page, server.base, (current = options.popovers), width, report);
       await context.close();
     }
   } finally {

@@ -5,10 +5,32 @@
 
 let session;
 
+// What is being loaded, and how much of it has come, told when a megabyte more is there and at most once a second.
+const loading = { stage: "", bytes: 0, of: 0, told: 0, at: 0 };
+
+function say(stage = loading.stage) {
+  Object.assign(loading, { stage, told: loading.bytes, at: performance.now() });
+  const megabytes = (bytes) => (bytes / 1e6).toFixed(0);
+  const come = loading.bytes < loading.of ? `, ${megabytes(loading.bytes)} of ${megabytes(loading.of)} MB` : "";
+  postMessage({ stage: stage + come });
+}
+
+// The same answer, whose bytes are counted as they come.
+function counted(answer) {
+  const count = new TransformStream({
+    transform(piece, out) {
+      loading.bytes += piece.byteLength;
+      if (loading.bytes - loading.told >= 1e6 && performance.now() - loading.at >= 1000) say();
+      out.enqueue(piece);
+    },
+  });
+  return new Response(answer.body.pipeThrough(count), { headers: { "content-type": answer.headers.get("content-type") ?? "" } });
+}
+
 async function get(address) {
   const answer = await fetch(address);
   if (!answer.ok) throw new Error(`${address} cannot be fetched (${answer.status})`);
-  return answer;
+  return counted(answer);
 }
 
 const bytes = async (address) => (await get(address)).arrayBuffer();
@@ -22,7 +44,10 @@ async function unzipped(address, type) {
 // come under a name of their own.
 async function load(runtime, { wasm, image }) {
   const plain = self.fetch, address = new URL(wasm, runtime);
-  self.fetch = (what, ...more) => (String(what).endsWith("pyodide.asm.wasm") ? unzipped(address, "application/wasm") : plain(what, ...more));
+  self.fetch = (what, ...more) => {
+    if (String(what).endsWith("pyodide.asm.wasm")) return unzipped(address, "application/wasm");
+    return plain(what, ...more).then((answer) => (String(what).endsWith(".zip") && answer.ok ? counted(answer) : answer));
+  };
   const memory = unzipped(new URL(image, runtime), "").then((answer) => answer.arrayBuffer());
   const { loadPyodide } = await import(new URL("pyodide.mjs", runtime));
   try {
@@ -34,8 +59,8 @@ async function load(runtime, { wasm, image }) {
 }
 
 async function start(runtime) {
-  const say = (stage) => postMessage({ stage });
   const manifest = await (await fetch(new URL("manifest.json", runtime), { cache: "no-cache" })).json();
+  loading.of = manifest.bytes;
   const took = {};
   let last = performance.now();
   const lap = (step) => ((took[step] = Math.round(performance.now() - last)), (last = performance.now()));

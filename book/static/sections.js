@@ -1,0 +1,52 @@
+// What search.js and popover.js need of the book: its sections, loaded when they are first asked for, and whether Python runs here.
+const book = (() => {
+  const root = new URL(document.documentElement.dataset.content_root || "./", location.href);
+  const here = document.currentScript.src;
+  let loading;
+
+  // [{page, url, title, text}, ...] in the book's order; the names of each are in `byName`: "book/glossary.html#barrier".
+  function sections() {
+    loading ??= new Promise((resolve, reject) => {
+      window.bookSections = ({ pages, sections }) => {
+        const byName = new Map();
+        const all = sections.map(([page, ids, title, text]) => {
+          const [path, of] = pages[page], names = ids.split(" ");
+          const section = { page: of, url: new URL(path + (ids && `#${names[0]}`), root).href, title, text };
+          for (const name of names) byName.set(path + (name && `#${name}`), section);
+          return section;
+        });
+        resolve({ all, byName });
+      };
+      const script = document.createElement("script");
+      script.src = new URL("section-index.js", here).href;
+      script.onerror = () => {
+        loading = undefined;
+        reject(new Error("the list of sections cannot be loaded"));
+      };
+      document.head.append(script);
+    });
+    return loading;
+  }
+
+  // The name of a section that a link leads to, or null where it leads out of the book.
+  function nameOf(link) {
+    const url = new URL(link.href, location.href);
+    if (url.origin !== root.origin || !url.pathname.startsWith(root.pathname)) return null;
+    return decodeURIComponent(url.pathname.slice(root.pathname.length) + url.hash);
+  }
+
+  // A page that holds a Python session is not left: links open beside it.
+  const holdsPython = () => Boolean(document.querySelector(".qt-run-bar[data-ready-ms]"));
+
+  // A text of the list, its code as code.
+  function written(text) {
+    return text.split("`").map((part, i) => {
+      if (i % 2 === 0) return document.createTextNode(part);
+      const code = document.createElement("code");
+      code.textContent = part;
+      return code;
+    });
+  }
+
+  return { root, sections, nameOf, holdsPython, written };
+})();

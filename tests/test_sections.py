@@ -1,0 +1,91 @@
+"""What the search and the popovers know of a page, and the front page that index.html is."""
+
+import importlib.util
+import json
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+pytest.importorskip("sphinx", reason="Sphinx is not installed, which builds the pages")
+from docutils import nodes
+
+
+def extension(root, name):
+    spec = importlib.util.spec_from_file_location(name, root / "book/extension" / f"{name}.py")
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def cell(source, output, **attributes):
+    node = nodes.container(nb_element="cell_code", **attributes)
+    node += nodes.container("", nodes.literal_block(source, source), nb_element="cell_code_source")
+    node += nodes.container("", nodes.literal_block(output, output), nb_element="cell_code_output")
+    return node
+
+
+def page():
+    inner = nodes.section("", nodes.title("", "Inner"), ids=["inner", "also-inner"])
+    inner += nodes.paragraph("", "", nodes.Text("Call "), nodes.literal("", "sync()"), nodes.Text("\nfirst."))
+    inner += nodes.raw("", "<svg>drawn</svg>", format="html")
+    inner += cell("code = 1", "printed")
+    inner += cell("solution = 2", "printed", hide_mode="all")
+    inner += nodes.bullet_list("", nodes.list_item("", nodes.paragraph("", "An item.")))
+    outer = nodes.section("", nodes.title("", "Page"), nodes.paragraph("", "Question?"), inner, ids=["page"])
+    return nodes.section("", outer)
+
+
+def test_each_section_has_its_prose_and_code_without_outputs_and_solutions(root, tmp_path):
+    extension(root, "folds")
+    sections, document = extension(root, "sections"), page()
+    found = list(sections.sections_of(document[0]))
+    assert found == [
+        (["page"], "Page", "Question?"),
+        (["inner", "also-inner"], "Inner", "Call `sync()` first.\n\ncode = 1\n\nAn item."),
+    ]
+    (tmp_path / "_static").mkdir()
+    env = SimpleNamespace(all_docs={"a/page": 0}, toctree_includes={}, get_doctree=lambda name: document[0])
+    builder = SimpleNamespace(format="html", get_target_uri=lambda name: f"{name}.html")
+    config = SimpleNamespace(root_doc="a/page")
+    sections.write_index(SimpleNamespace(env=env, builder=builder, config=config, outdir=tmp_path), None)
+    text = (tmp_path / "_static/section-index.js").read_text(encoding="utf-8")
+    data = json.loads(text.removeprefix("bookSections(").removesuffix(")\n"))
+    assert data["pages"] == [["a/page.html", "Page"]]
+    assert [row[:3] for row in data["sections"]] == [[0, "", "Page"], [0, "inner also-inner", "Inner"]]
+
+
+def test_the_front_page_is_the_first_page_with_its_links_moved(root, tmp_path):
+    site = extension(root, "book_site")
+    (tmp_path / "book").mkdir()
+    (tmp_path / "book/intro.html").write_text(
+        '<html data-content_root="../"><head><title>Book</title></head><body><a href="#here">h</a> <a href="two.html#x">2</a>'
+        ' <a href="../notebooks/00.html">0</a> <img src="../_static/race.svg"> <a href="https://example.org/">e</a>',
+        encoding="utf-8",
+    )
+    builder = SimpleNamespace(format="html", get_target_uri=lambda name: f"{name}.html")
+    app = SimpleNamespace(builder=builder, config=SimpleNamespace(root_doc="book/intro"), outdir=tmp_path)
+    site.write_front_page(app, None)
+    assert (tmp_path / "index.html").read_text(encoding="utf-8") == (
+        '<html data-content_root="./"><head><title>Book</title><link rel="canonical" href="book/intro.html"/>\n</head><body>'
+        '<a href="#here">h</a> <a href="book/two.html#x">2</a> <a href="notebooks/00.html">0</a> '
+        '<img src="_static/race.svg"> <a href="https://example.org/">e</a>'
+    )
+
+
+@pytest.mark.parametrize(("body", "kept"), [("<p>plain</p>", 1), ('<span class="math notranslate">x</span>', 3)])
+def test_mathjax_comes_where_there_are_formulas(root, body, kept):
+    site = extension(root, "book_site")
+
+    class Script(SimpleNamespace):
+        def __str__(self):
+            return self.filename
+
+    scripts = [
+        Script(filename="_static/book.js", attributes={}),
+        Script(filename="_static/mathjax/tex-chtml.js", attributes={"defer": "defer"}),
+        Script(filename="", attributes={"body": "window.MathJax = {}"}),
+    ]
+    context = {"body": body, "script_files": scripts}
+    site.drop_mathjax(None, "page", "page.html", context, None)
+    assert len(context["script_files"]) == kept
