@@ -133,8 +133,6 @@ class Session:
         self.namespace.update(state.names)
         self.random.clear()
         self.random.update(copy.deepcopy(state.random))
-        if after == 0:
-            self.left = {0: state}
 
     def _changed_below(self, number, above, used):
         """A sentence for each used name whose object this cell or one below it changed in place since the state `above`."""
@@ -280,7 +278,7 @@ class _Told(io.TextIOBase):
         text = "".join(self._end)
         kept = text[-END_CHARACTERS:]
         if len(kept) < len(text) or self._left_out[1]:
-            kept = kept[kept.find("\n") + 1 :]
+            kept = kept[kept.find("\n", 0, -1) + 1 :]  # from the beginning of a line, where one begins
             self._leave_out(text[: len(text) - len(kept)])
             self._tell("cut", self._sentence())
         if kept:
@@ -295,7 +293,9 @@ def _split(source, file):
     used, own, last = set(), set(), None
     for statement in tree.body:
         nodes = list(ast.walk(statement))
-        used |= {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)} - own
+        taken = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+        taken |= {n.target.id for n in nodes if isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Name)}
+        used |= taken - own
         own |= {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
         own |= {statement.name} if isinstance(statement, (ast.FunctionDef, ast.ClassDef)) else set()
     if tree.body and isinstance(tree.body[-1], ast.Expr) and not source.rstrip().endswith(";"):

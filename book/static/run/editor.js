@@ -59,7 +59,7 @@ export function makeEditor({ parent, text, label, run, changed }) {
     box.setSelectionRange(caret, caret);
     box.focus({ preventScroll: true });
     box.scrollLeft = 0;
-    marker.scrollIntoView({ block: "center" });
+    marker.scrollIntoView({ block: "center", behavior: "instant" });
   }
   return {
     text: () => box.value,

@@ -22,7 +22,7 @@ export async function read(hash, isCell) {
     if (given === null || typeof given !== "object" || Array.isArray(given)) throw new TypeError("no cells");
     for (const [number, text] of Object.entries(given)) {
       if (typeof text !== "string") bad.push(`what it has for cell ${number} is no text`);
-      else if (!/^[1-9]\d{0,3}$/.test(number) || !isCell(Number(number))) bad.push(`this page has no cell “${number.slice(0, 20)}” to change`);
+      else if (!/^[1-9]\d{0,3}$/.test(number) || !isCell(Number(number))) bad.push(`this page has no cell “${number.slice(0, 20)}”`);
       else texts[number] = text;
     }
   } catch {

@@ -23,7 +23,8 @@ export async function start(bar, base) {
 export function open(bar, base) {
   if (!page) {
     const words = bar.querySelector("[role=status]");
-    page = { bar, words, base, worker: null, running: null, asked: new Map(), session: 1, turn: 0, stale: "", cells: [], answers: [] };
+    const python = { worker: null, running: null, asked: new Map(), session: 1, turn: 0 };
+    page = { bar, words, base, ...python, stale: [], cells: [], answers: [] };
     page.opened = prepare();
   }
   return page.opened;
@@ -39,7 +40,7 @@ async function prepare() {
   for (const node of nodes) findCell(node);
   nameKeys();
   for (const cell of page.cells) cell.isAside = truth.isAside(page.cells, cell);
-  const texts = page.cells.reduce((all, cell) => ((all[cell.number] = cell.built), all), []);
+  const texts = [undefined, ...page.cells.map((cell) => cell.built)];
   for (const cell of page.cells) if (cell.node) placeIn(cell, texts);
   page.notebook.cells.filter((cell) => cell.cell_type === "markdown" && cell.metadata.nbgrader?.solution).forEach(placeAnswer);
   const buttons = { all: "Run all cells", stop: "Stop", link: "Copy link", download: "Download as notebook" };
@@ -60,7 +61,8 @@ async function prepare() {
   refresh();
   // For tests, and for the console.
   const change = (n, old, by) => page.cells[n - 1].retype(page.cells[n - 1].text().replace(old, () => by));
-  window.quackCells = { run: (n) => (n ? run(page.cells[n - 1]) : runAll()), change, state: (n) => page.cells[n - 1].state, idle };
+  const runOne = (n) => (n ? run(page.cells[n - 1]) : runAll());
+  window.quackCells = { run: runOne, change, state: (n) => page.cells[n - 1].state, idle };
 }
 
 const text = (cell) => [cell.source].flat().join("");
@@ -74,7 +76,8 @@ function findCell(node) {
   if (!input) return adopt(page.last, node);
   const cell = (page.last = page.cells[Number(input.querySelector(".qt-number").textContent.match(/\d+/)[0]) - 1]);
   adopt(cell, node);
-  Object.assign(cell, { node, input, mayFail: node.matches(".tag_raises-exception"), isFolded: node.matches(".tag_hide-cell") });
+  const [mayFail, isFolded] = ["raises-exception", "hide-cell"].map((tag) => node.matches(`.tag_${tag}`));
+  Object.assign(cell, { node, input, mayFail, isFolded });
 }
 
 function adopt(cell, node) {
@@ -135,7 +138,8 @@ function nameKeys() {
     cell.key = kept.keyOf(cell.built, nth);
   }
   kept.move((built) => kept.keyOf(built, 0));
-  const answers = page.notebook.cells.filter((cell) => cell.cell_type === "markdown").map((cell) => kept.keyOf(text(cell), 0));
+  const prose = page.notebook.cells.filter((cell) => cell.cell_type === "markdown");
+  const answers = prose.map((cell) => kept.keyOf(text(cell), 0));
   const taken = new Set([...page.cells.map((cell) => cell.key), ...answers]);
   for (const cell of page.cells) cell.record = kept.read(cell.key);
   page.lost = [];
@@ -153,7 +157,8 @@ function nameKeys() {
 
 function tellLost() {
   if (!page.lost.length) return;
-  const box = say(`You wrote ${page.lost.length === 1 ? "a text" : `${page.lost.length} texts`} for cells that this page no longer has.`);
+  const count = page.lost.length === 1 ? "a text" : `${page.lost.length} texts`;
+  const box = say(`You wrote ${count} for cells that this page no longer has.`);
   const show = document.createElement("details"), code = document.createElement("pre");
   show.innerHTML = "<summary>Show</summary>";
   code.textContent = page.lost.map((record) => `# formerly cell ${record.number}\n${record.text}`).join("\n\n\n");
@@ -165,14 +170,16 @@ function tellLost() {
 function told(key) {
   const record = kept.read(key), cell = page.cells.find((one) => one.key === key);
   if (cell?.node) cell.told(record);
-  for (const { key: other, box } of page.answers) if (other === key && document.activeElement !== box) box.value = record.text ?? "";
+  const answer = page.answers.find((one) => one.key === key)?.box;
+  if (answer && document.activeElement !== answer) answer.value = record.text ?? "";
 }
 
 // The browser is full, or keeps nothing: said once, and leaving the page asks.
 function notKept() {
   if (page.isUnkept) return;
   page.isUnkept = true;
-  say("This browser does not keep what you write (its storage is full or switched off): copy the link or download the notebook before you leave.");
+  const why = "its storage is full or switched off";
+  say(`This browser does not keep what you write (${why}): copy the link or download the notebook before you leave.`);
   addEventListener("beforeunload", (event) => event.preventDefault());
 }
 
@@ -191,14 +198,16 @@ export async function openLink() {
   const found = await link.read(location.hash, (n) => page.cells[n - 1]?.node);
   page.linkNote?.remove();
   if (!found) return;
-  for (const cell of page.cells) if (cell.node && Object.keys(found.texts).length) cell.open(found.texts[cell.number]);
+  if (Object.keys(found.texts).length) for (const cell of page.cells) if (cell.node) cell.open(found.texts[cell.number]);
   const numbers = page.cells.filter((cell) => cell.version === "link").map((cell) => cell.number);
   const parts = [];
   if (numbers.length) {
     const which = numbers.length === 1 ? `Cell ${numbers[0]} shows` : `Cells ${numbers.join(", ")} show`;
-    parts.push(`${which} what the link carries. Nothing that you wrote is replaced unless you press “Keep it as mine” there.`);
+    parts.push(`${which} what the link carries.`);
+    parts.push("Nothing that you wrote is replaced unless you press “Keep it as mine” there.");
   }
-  if (found.bad.length) parts.push(`The link cannot be read ${numbers.length ? "in full" : "as cells"}: ${found.bad.slice(0, 3).join("; ")}.`);
+  const much = numbers.length ? "in full" : "as cells";
+  if (found.bad.length) parts.push(`The link cannot be read ${much}: ${found.bad.slice(0, 3).join("; ")}.`);
   if (parts.length) page.linkNote = say(parts.join(" "));
 }
 
@@ -236,27 +245,31 @@ export async function jump(bar, base, number, line, output) {
   const then = (from?.out?.texts[number] ?? cell.text()).split("\n")[line - 1], now = cell.text().split("\n");
   const same = now.flatMap((one, i) => (one === then ? [i + 1] : []));
   const at = same.sort((a, b) => Math.abs(a - line) - Math.abs(b - line))[0] ?? line;
-  for (let fold = cell.node.closest("details") ?? cell.input.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
+  for (let fold = cell.input.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
   cell.editor.go(at);
-  const words = same.length ? `Line ${at} of cell ${number}: ${now[at - 1].trim()}` : `Cell ${number} has changed since the report: the line is not there any more.`;
+  const gone = `Cell ${number} has changed since the report: the line is not there any more.`;
+  const words = same.length ? `Line ${at} of cell ${number}: ${now[at - 1].trim()}` : gone;
   if (!same.length) cell.words.textContent = words;
   page.said.textContent = words;
 }
 
 // Running -----------------------------------------------------------------------------------------------------------
 
-// Ask for a cell: those above it come first that have not run as they stand.
+// Ask for a cell: those above it come first that have not run as they stand. What is typed meanwhile waits for the next time.
 function run(cell) {
+  const runs = (one) => one === page.running && one.out.texts[one.number] === one.text();
+  if (runs(cell)) return;
   cell.isAsked = true;
-  page.asked.set(cell, page.turn);
+  page.asked.set(cell, [...truth.missing(page.cells, cell, page.session).filter((one) => !runs(one)), cell]);
   begun();
 }
 
 // Everything anew, in order, without the solutions that stand folded.
 function runAll() {
-  stopQueue();
+  page.asked.clear();
   page.session++;
-  page.asked.set(page.cells.findLast((cell) => !cell.isAside), page.turn);
+  const all = page.cells.filter((cell) => !cell.isAside);
+  page.asked.set(all.at(-1), all);
   begun();
 }
 
@@ -268,16 +281,15 @@ function begun() {
 }
 
 // The cells that wait, in order.
-function plan() {
-  const all = [...page.asked].flatMap(([cell, since]) => [...truth.missing(page.cells, cell, page.session, since), cell]);
-  return [...new Set(all)].sort((a, b) => a.number - b.number);
-}
+const plan = () => [...new Set([...page.asked.values()].flat())].sort((a, b) => a.number - b.number);
 
 function next() {
   if (!page.isReady || !page.isOpen || page.running || !page.asked.size) return;
-  const cell = plan()[0], above = truth.aboveOf(page.cells, cell), texts = [];
-  page.asked.delete(cell);
-  for (const one of above) texts[one.number] = one.out.texts[one.number];
+  const [goal, cells] = page.asked.entries().next().value;
+  while (cells[0] !== goal && truth.holds(page.cells, cells[0], page.session)) cells.shift();
+  const cell = cells.shift(), above = truth.aboveOf(page.cells, cell).at(-1);
+  if (cell === goal) page.asked.delete(goal);
+  const texts = [...(above?.out.texts ?? [])]; // what the cell above was given, whatever it says now
   texts[cell.number] = cell.text();
   page.running = cell;
   cell.wasStale = truth.cause(page.cells, cell);
@@ -285,8 +297,9 @@ function next() {
   cell.started = performance.now();
   cell.state = "running";
   begin(cell);
-  const yours = [...above, cell].filter((one) => texts[one.number] !== one.built).map((one) => one.number);
-  page.worker.postMessage({ cell: cell.number, source: texts[cell.number], after: above.at(-1)?.number ?? 0, yours });
+  const changed = page.cells.filter(({ number, built }) => (texts[number] ?? built) !== built);
+  const yours = changed.map((one) => one.number);
+  page.worker.postMessage({ cell: cell.number, source: texts[cell.number], after: above?.number ?? 0, yours });
   refresh();
 }
 
@@ -299,21 +312,19 @@ function finished(cell, ok) {
   if (cell.node) {
     end(cell);
     lines.link(cell.output);
-    if (!cell.isFolded && cell.out.texts.some((one, i) => one !== page.cells[i - 1].built)) solved.note(cell, cell.said);
-    if (cell.isAsked) page.said.textContent = `Cell ${cell.number}: ${cell.output.textContent.trim().slice(0, 300) || "no output"}`;
+    const isYours = cell.out.texts.some((one, i) => i && one !== page.cells[i - 1].built);
+    if (isYours && !cell.isFolded) solved.note(cell, cell.said);
+    const heard = cell.output.textContent.trim().slice(0, 300) || "no output";
+    if (cell.isAsked) page.said.textContent = `Cell ${cell.number}: ${heard}`;
   }
   cell.isAsked = false;
   if (failed) {
     const waiting = plan();
-    stopQueue();
+    page.asked.clear();
     for (const one of waiting) one.says = `not run: cell ${cell.number} above it failed`;
   }
   next();
   refresh();
-}
-
-function stopQueue() {
-  page.asked.clear();
 }
 
 // Writes beside each cell how it stands. `isEdit`: what became out of date by it is said once.
@@ -326,22 +337,24 @@ function refresh(isEdit = false) {
     if (!cell.isAside) isBooks &&= cell.text() === cell.built;
     if (!cell.node) continue;
     const runs = page.running === cell, cause = runs ? null : truth.cause(page.cells, cell);
-    const why = cause ? truth.sentence(cell, cause) : runs && cell.wasStale && !cell.isCleared ? "Out of date: the cell runs now." : "";
+    const past = runs && cell.wasStale && !cell.isCleared ? "Out of date: the cell runs now." : "";
+    const why = cause ? truth.sentence(cell, cause) : past;
     if (why && hasOutput(cell)) stale.push(cell.number);
     cell.node.dataset.qtState = runs ? "running" : waiting.has(cell) ? "queued" : cause ? "stale" : cell.state;
-    const isBlank = cause && !hasOutput(cell) && cell.out.turn;
-    cell.words.textContent = runs ? "runs" : waiting.has(cell) ? "waits" : cell.says || (isBlank ? why : cause ? "" : cell.took ?? "");
+    const stands = !cause ? (cell.took ?? "") : hasOutput(cell) ? "" : truth.past(cell, cause);
+    cell.words.textContent = runs ? "runs" : waiting.has(cell) ? "waits" : cell.says || stands;
     cell.runButton.textContent = runs ? "Stop" : "Run";
     markStale(cell, why);
     cell.output?.toggleAttribute("data-qt-not-the-books", !(isBooks && cell.text() === cell.built));
   }
-  const now = stale.join(" ");
-  if (isEdit && stale.some((number) => !page.stale.split(" ").includes(String(number)))) {
+  if (isEdit && stale.some((number) => !page.stale.includes(number))) {
+    const which = `${stale.slice(0, 8).join(", ")}${stale.length > 8 ? " and so on" : ""}`;
+    const one = `The output of cell ${which} is out of date until it runs again.`;
+    const many = `The outputs of ${stale.length} cells are out of date until they run again: ${which}.`;
     clearTimeout(page.saying);
-    const many = `The outputs of ${stale.length} cells are out of date until they run again: ${stale.slice(0, 8).join(", ")}${stale.length > 8 ? " and so on" : ""}.`;
-    page.saying = setTimeout(() => (page.said.textContent = stale.length === 1 ? `The output of cell ${now} is out of date until it runs again.` : many), 600);
+    page.saying = setTimeout(() => (page.said.textContent = stale.length === 1 ? one : many), 600);
   }
-  page.stale = now;
+  page.stale = stale;
 }
 
 const hasOutput = (cell) => Boolean(cell.output && !cell.output.hidden && cell.output.children.length);
@@ -386,7 +399,8 @@ function answered(data, began) {
     page.isReady = true;
     page.bar.dataset.readyMs = Math.round(performance.now() - began);
     page.bar.dataset.tookMs = JSON.stringify(data.took);
-    page.words.textContent = "Every cell can be changed now. Ctrl-Enter runs it, after those above it that are new, changed or out of date.";
+    const order = "after those above it that are new, changed or out of date";
+    page.words.textContent = `Every cell can be changed now. Ctrl-Enter runs it, ${order}.`;
     next();
   } else if (data.failed) {
     stop();
@@ -405,7 +419,7 @@ function stop() {
   page.isReady = false;
   const stopped = page.running;
   page.running = null;
-  stopQueue();
+  page.asked.clear();
   page.session++;
   if (stopped) {
     const seconds = ((performance.now() - stopped.started) / 1000).toFixed(1);

@@ -14,7 +14,8 @@ export function addControls(cells) {
     kernel.replace((await (await fetch(new URL(`starts/${target.value}.py`, import.meta.url))).text()).trim());
   });
 
-  const number = (name) => `<label>${name} <input aria-label="${name}" type="number" min="1" max="${MOST[name]}" aria-describedby="qt-sandbox-why"></label>`;
+  const number = (name) =>
+    `<label>${name} <input aria-label="${name}" type="number" min="1" max="${MOST[name]}" aria-describedby="qt-sandbox-why"></label>`;
   const type = `<label>type <select aria-label="type">${options(DTYPES)}</select></label>`;
   const shape = controls(run, `${number("M")} ${number("N")} ${type} <span id="qt-sandbox-why" role="status"></span>`);
   const [M, N, dtype] = shape.querySelectorAll("input, select"), why = shape.querySelector("span");
@@ -36,7 +37,8 @@ export function addControls(cells) {
 
   shape.addEventListener("input", () => {
     const wrong = [M, N].find((input) => !isRight(input)), name = wrong === M ? "M" : "N";
-    if (wrong) return complain(`Not taken over: ${name} is a whole number from 1 to ${MOST[name].toLocaleString("en")} here, because the simulator runs each thread in Python.`);
+    const range = `${name} is a whole number from 1 to ${MOST[name].toLocaleString("en")}`;
+    if (wrong) return complain(`Not taken over: ${range} here, because the simulator runs each thread in Python.`);
     if (!LINE.test(run.text())) return complain("Not taken over: the cell has no line “M, N, dtype = …” any more.");
     complain("");
     run.retype(run.text().replace(LINE, `M, N, dtype = ${M.value}, ${N.value}, torch.${dtype.value}`));

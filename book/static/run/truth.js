@@ -20,23 +20,28 @@ export function cause(cells, cell) {
 export const aboveOf = (cells, cell) => cells.filter((one) => one.number < cell.number && !one.isAside);
 
 export function sentence(cell, { cell: by, again }) {
-  const gave = cell.out.turn ? "this came out before" : "this is what the book's code gives, not";
-  if (again) return `Out of date: ${gave} cell ${by.number} above ran again.`;
-  if (by === cell) return `Out of date: ${gave} ${cell.out.turn ? "the cell was changed" : "the text above it"}.`;
-  return `Out of date: ${gave} ${cell.out.turn ? `cell ${by.number} above was changed` : `the text that cell ${by.number} above has now`}.`;
+  const above = `cell ${by.number} above`;
+  if (cell.out.turn) {
+    const then = again ? `${above} ran again` : by === cell ? "the cell was changed" : `${above} was changed`;
+    return `Out of date: this came out before ${then}.`;
+  }
+  const now = by === cell ? "the text above it" : `the text that ${above} has now`;
+  return `Out of date: this is what the book's code gives, not ${now}.`;
 }
 
+// The same of a cell that gave nothing to be seen.
+export const past = (cell, { cell: by, again }) =>
+  by === cell ? "changed since it ran" : `cell ${by.number} above ${again ? "ran again" : "was changed"} since this ran`;
+
 // Whether what a cell left in Python can be built on: it came to its end there, on cells of which that is true too.
-function holds(cells, cell, session) {
+export function holds(cells, cell, session) {
   return cell.out?.session === session && cell.state === "done" && !cause(cells, cell);
 }
 
-// The cells above one that must run before it. Those that have run since turn `since` are not run twice.
-export function missing(cells, cell, session, since) {
-  const above = aboveOf(cells, cell);
-  const first = above.findIndex((one) => !holds(cells, one, session));
-  if (first < 0) return [];
-  return above.slice(first).filter((one) => !(one.out?.session === session && one.out.turn > since));
+// The cells above one that must run before it.
+export function missing(cells, cell, session) {
+  const above = aboveOf(cells, cell), first = above.findIndex((one) => !holds(cells, one, session));
+  return first < 0 ? [] : above.slice(first);
 }
 
 // A folded solution is a part of the chapter where later cells need a name that it alone defines.
@@ -44,9 +49,11 @@ export function isAside(cells, cell) {
   if (!cell.isFolded) return false;
   return !cells.some((later) => {
     if (later.number <= cell.number || later.isFolded) return false;
-    const others = new Set(cells.filter((one) => one.number <= later.number && !one.isFolded).flatMap(defined));
+    const visible = cells.filter((one) => one.number <= later.number && !one.isFolded);
+    const others = new Set(visible.flatMap(defined));
     return defined(cell).some((name) => !others.has(name) && new RegExp(`\\b${name}\\b`).test(later.built));
   });
 }
 
-const defined = (cell) => (cell.defines ??= [...cell.built.matchAll(/^(?:(?:def|class)\s+(\w+)|(\w+)(?:, \w+)*\s*=(?!=))/gm)].map((match) => match[1] ?? match[2]));
+const DEFINITION = /^(?:(?:def|class)\s+(\w+)|(\w+)(?:, \w+)*\s*=(?!=))/gm;
+const defined = (cell) => (cell.defines ??= [...cell.built.matchAll(DEFINITION)].map((match) => match[1] ?? match[2]));

@@ -13,7 +13,10 @@ export function addVersions(cell, place, { shown, failed }) {
   says.className = "qt-whose";
   place.append(box, says);
 
-  const text = (name) => ({ yours: cell.record.text, before: cell.record.before, link: cell.record.link?.text ?? cell.linked, book: cell.built })[name];
+  const text = (name) => {
+    const { text: yours, before, link } = cell.record;
+    return { yours, before, link: link?.text ?? cell.linked, book: cell.built }[name];
+  };
   const buttons = new Map();
   for (const name of Object.keys(NAMES)) buttons.set(name, button(NAMES[name], () => show(name, true)));
   const take = button("Keep it as mine", keepLink);
@@ -92,7 +95,7 @@ export function addVersions(cell, place, { shown, failed }) {
 
   // Show a link's text beside what is kept; undefined: the link has the book's here.
   function open(linked) {
-    if (linked === (cell.record.text ?? cell.built)) return;
+    if ((linked ?? cell.built) === cell.editor.text()) return;
     if (linked === undefined || linked === cell.built) {
       cell.remark = "The link has the book's text here. Yours is kept.";
       return show("book");
