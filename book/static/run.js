@@ -1,10 +1,12 @@
-// Puts the button "Run in this page" under the title of a chapter. Everything else is loaded when it is pressed. What the reader
-// wrote here, and an address that carries cells ("#cells=…"), open the cells at once, to be read; Python waits for the button.
+// Puts the button "Run in this page" under the title of a chapter. Everything else is loaded when it is pressed. What the
+// reader wrote here, and an address that carries cells ("#cells=…"), open the cells at once, to be read; Python waits for
+// the button.
 {
   const base = new URL(".", document.currentScript.src);
   const load = (name = "page") => import(new URL(`run/${name}.js`, base));
   // As in run/kept.js, in its present and its former way.
-  const isKept = (key) => key.startsWith(`quack-tutorial:text:${location.pathname}:`) || key === `quack-tutorial:${location.pathname}`;
+  const page = location.pathname;
+  const isKept = (key) => key.startsWith(`quack-tutorial:text:${page}:`) || key === `quack-tutorial:${page}`;
   const hasKept = () => {
     try {
       return Object.keys(localStorage).some(isKept);

@@ -27,8 +27,9 @@
 //   {"stop": N}                       run cell N, ask for a stop after a second, say how long that took
 // and the answer one JSON object: {players (alive in the built page), ready_ms, took_ms: {step}, bytes, requests_before, cells:
 // [{number, state, text, figures, alive, took}], ran (the cells after the last step "run"), said: [text], keys: [{text, coloured,
-// focus}], looks: [...], followed: [N, L], downloaded: [name, text], stopped_ms, findings}, `findings` as in check.mjs. A cell's `alive` counts its
-// players that a script has brought to life. Python is started before the first step, unless that is a visit.
+// focus}], looks: [...], followed: [N, L], downloaded: [name, text], stopped_ms, findings}, `findings` as in check.mjs. A
+// cell's `alive` counts its players that a script has brought to life. Python is started before the first step, unless that
+// is a visit.
 
 import { readFileSync, statSync } from "node:fs";
 import { resolve } from "node:path";
@@ -160,7 +161,8 @@ async function main() {
       } else if (step.look) {
         await page.waitForTimeout(700); // what is said of an edit is said when the typing pauses
         const python = [...fetched].filter((name) => /runtime\//.test(name)).length;
-        answer.looks.push({ ...(await page.evaluate(stateOf)), python, cells: await page.$$eval("article.bd-article div.cell", cellsOf) });
+        const cells = await page.$$eval("article.bd-article div.cell", cellsOf);
+        answer.looks.push({ ...(await page.evaluate(stateOf)), python, cells });
       } else if (step.solutions) {
         const folded = await page.$$eval('div.cell.tag_hide-cell[data-qt-state="new"] .qt-number', (all) =>
           all.map((node) => Number(node.textContent.match(/\d+/)[0])));

@@ -1,6 +1,6 @@
-// A box of code to type in: as tall as its text, Tab indents, Ctrl-Enter runs. Escape, then Tab, leaves it. The text that is
-// typed has no colour of its own; the coloured copy lies under it, and scrolls with it. Line numbers stand before it, by which
-// reports name lines.
+// A box of code to type in: as tall as its text, Tab indents, Ctrl-Enter runs. Escape, then Tab, leaves it. The text that
+// is typed has no colour of its own; the coloured copy lies under it, and scrolls with it. Line numbers stand before it,
+// by which reports name lines.
 
 import { coloured } from "./colours.js";
 

@@ -1,7 +1,8 @@
-// What the reader wrote on this page, kept in the browser: a record a text of the book, so that two tabs do not overwrite each other.
+// What the reader wrote on this page, kept in the browser: one record for each text of the book that was changed, so that
+// two tabs do not overwrite each other's.
 //
-// A record is {number, text, before, link: {from, text}, shows}: the cell's number when it was written, the reader's text, the one
-// that it replaced, what became of a link's text, and "book" where the book's text was chosen to be shown.
+// A record is {number, text, before, link: {from, text}, shows}: the cell's number when it was written, the reader's text,
+// the text that it replaced, what became of a link's text, and "book" where the book's text was chosen to be shown.
 
 const PREFIX = `quack-tutorial:text:${location.pathname}:`;
 const FORMER = `quack-tutorial:${location.pathname}`; // {text of the book: the reader's}, all in one

@@ -33,7 +33,8 @@ export function watch(article, jump) {
   isWatched = true;
   for (const output of article.querySelectorAll(".cell_output")) link(output);
   // A player writes its caption anew at each step.
-  article.addEventListener("qt-step", ({ target }) => setTimeout(() => target.querySelectorAll(".qt-caption").forEach(link)), true);
+  const stepped = ({ target }) => setTimeout(() => target.querySelectorAll(".qt-caption").forEach(link));
+  article.addEventListener("qt-step", stepped, true);
   article.addEventListener("click", (event) => {
     const anchor = event.target.closest("a.qt-line");
     if (!anchor || event.ctrlKey || event.metaKey) return;

@@ -21,8 +21,9 @@ export async function read(hash, isCell) {
     const given = JSON.parse(new TextDecoder().decode(await through(new DecompressionStream("deflate-raw"), bytes)));
     if (given === null || typeof given !== "object" || Array.isArray(given)) throw new TypeError("no cells");
     for (const [number, text] of Object.entries(given)) {
-      if (typeof text !== "string") bad.push(`what it has for cell ${number} is no text`);
-      else if (!/^[1-9]\d{0,3}$/.test(number) || !isCell(Number(number))) bad.push(`this page has no cell “${number.slice(0, 20)}”`);
+      const isNumber = /^[1-9]\d{0,3}$/.test(number);
+      if (typeof text !== "string") bad.push(`what it has for cell ${number.slice(0, 20)} is no text`);
+      else if (!isNumber || !isCell(Number(number))) bad.push(`this page has no cell “${number.slice(0, 20)}”`);
       else texts[number] = text;
     }
   } catch {

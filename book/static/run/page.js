@@ -126,10 +126,10 @@ function placeAnswer(source) {
   page.answers.push({ source, box, key });
 }
 
-// What the reader wrote ------------------------------------------------------------------------------------------------
+// What the reader wrote -----------------------------------------------------------------------------------------------
 
-// Each cell's key, and what is kept under it. Where the book's text of a cell is another one than the reader began from, what
-// was written is found by the cell's number.
+// Each cell's key, and what is kept under it. Where the book's text of a cell is another one than the reader began from,
+// what was written is found by the cell's number.
 function nameKeys() {
   const seen = new Map();
   for (const cell of page.cells) {
@@ -198,7 +198,8 @@ export async function openLink() {
   const found = await link.read(location.hash, (n) => page.cells[n - 1]?.node);
   page.linkNote?.remove();
   if (!found) return;
-  if (Object.keys(found.texts).length) for (const cell of page.cells) if (cell.node) cell.open(found.texts[cell.number]);
+  const opens = Object.keys(found.texts).length ? page.cells.filter((cell) => cell.node) : [];
+  for (const cell of opens) cell.open(found.texts[cell.number]);
   const numbers = page.cells.filter((cell) => cell.version === "link").map((cell) => cell.number);
   const parts = [];
   if (numbers.length) {
@@ -218,7 +219,8 @@ async function copyLink() {
   const copied = await navigator.clipboard?.writeText(address).then(() => true, () => false);
   if (!copied) history.replaceState(null, "", address);
   page.ownLink = copied ? null : address;
-  page.words.textContent = `${copied ? "Copied" : "The address of this page is the link now"}: it carries the cells that you changed.`;
+  const done = copied ? "Copied" : "The address of this page is the link now";
+  page.words.textContent = `${done}: it carries the cells that you changed.`;
 }
 
 // An address that the reader made of this page tells the truth until the next edit.
@@ -255,7 +257,8 @@ export async function jump(bar, base, number, line, output) {
 
 // Running -----------------------------------------------------------------------------------------------------------
 
-// Ask for a cell: those above it come first that have not run as they stand. What is typed meanwhile waits for the next time.
+// Ask for a cell: those above it come first that have not run as they stand. What is typed meanwhile waits for the next
+// time.
 function run(cell) {
   const runs = (one) => one === page.running && one.out.texts[one.number] === one.text();
   if (runs(cell)) return;
@@ -412,7 +415,7 @@ function answered(data, began) {
   }
 }
 
-// Ends Python whatever it is doing; what came out stays, and the next run starts Python again, with all cells to be run anew.
+// Ends Python whatever it is doing. What came out stays; the next run starts Python again, with all cells to be run anew.
 function stop() {
   page.worker?.terminate();
   page.worker = null;

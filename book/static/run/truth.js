@@ -1,10 +1,10 @@
 // Whether what stands below a cell is what the code on the page gives.
 //
-// An output knows the texts that it came from (`out.texts`, by cell: its own and those above), and, when it came out here, the
-// Python session and its turn there. It is out of date as soon as one of these texts is another one now, or a cell above has run
-// again since. Solutions that stand folded are read and run for themselves, so nothing hangs on them.
+// An output knows the texts that it came from (`out.texts`, by cell: its own and those above), and, when it came out here,
+// the Python session and its turn there. It is out of date as soon as one of these texts is another one now, or a cell
+// above has run again since. Solutions that stand folded are read and run for themselves, so nothing hangs on them.
 
-// Why a cell's output is out of date: {cell, again: whether that cell ran again rather than changed}; null where it is not.
+// Why a cell's output is out of date: {cell, again: whether that cell ran again, or else changed}; null where it is not.
 export function cause(cells, cell) {
   const { out } = cell;
   if (!out) return null;
@@ -30,8 +30,10 @@ export function sentence(cell, { cell: by, again }) {
 }
 
 // The same of a cell that gave nothing to be seen.
-export const past = (cell, { cell: by, again }) =>
-  by === cell ? "changed since it ran" : `cell ${by.number} above ${again ? "ran again" : "was changed"} since this ran`;
+export function past(cell, { cell: by, again }) {
+  if (by === cell) return "changed since it ran";
+  return `cell ${by.number} above ${again ? "ran again" : "was changed"} since this ran`;
+}
 
 // Whether what a cell left in Python can be built on: it came to its end there, on cells of which that is true too.
 export function holds(cells, cell, session) {

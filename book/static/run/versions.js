@@ -1,4 +1,4 @@
-// Whose text a cell shows, and with it runs: the book's, the reader's, the one that the reader's replaced, or that of a link.
+// Whose text a cell shows, and with it runs: the book's, the reader's, the one that the reader's replaced, or a link's.
 
 import * as kept from "./kept.js";
 
