@@ -18,10 +18,11 @@ export function makeEditor({ parent, text, label, run, changed }) {
   marker.hidden = true;
   both.append(marker, copy, box, numbers);
   parent.append(both);
-  let lines = 0;
+  let lines = 0, now = "";
   const fit = () => {
-    const count = box.value.split("\n").length;
-    copy.innerHTML = coloured(box.value);
+    now = box.value;
+    const count = now.split("\n").length;
+    copy.innerHTML = coloured(now);
     copy.scrollLeft = box.scrollLeft;
     if (count === lines) return;
     lines = box.rows = count;
@@ -52,7 +53,7 @@ export function makeEditor({ parent, text, label, run, changed }) {
 
   // Marks a line (from 1), brings it into view, and puts the caret before its first letter.
   function go(line) {
-    const all = box.value.split("\n"), at = Math.min(line, all.length) - 1;
+    const all = now.split("\n"), at = Math.min(line, all.length) - 1;
     const caret = all.slice(0, at).reduce((sum, one) => sum + one.length + 1, 0) + all[at].search(/\S|$/);
     marker.hidden = false;
     marker.style.setProperty("--qt-line", at);
@@ -62,7 +63,7 @@ export function makeEditor({ parent, text, label, run, changed }) {
     marker.scrollIntoView({ block: "center", behavior: "instant" });
   }
   return {
-    text: () => box.value,
+    text: () => now,
     set: (value) => ((marker.hidden = true), (box.value = value), fit()),
     focus: () => box.focus(),
     isTyping: () => document.activeElement === box && document.hasFocus(),
