@@ -118,7 +118,7 @@ def test_a_chapter_runs_to_its_end_with_the_built_pages_numbers_and_its_exercise
     if name:
         number, solution = [n for n in built if re.search(rf"^(class |def ){name}\b|^{name} = ", built[n][0], re.M)][:2]
         typed = solved(built[number][0], built[solution][0]) if right else built[solution][0]
-        solve = {"enter": number}, {"type": [number, typed]}, {"enter": number}
+        solve = {"enter": number}, {"type": [number, typed]}, {"enter": number}, {"look": True}
     answer = reader(chapter, {"run": 0}, {"look": True}, {"solutions": True}, *solve)
     assert not answer["requests_before"]
     html = (reader.site / f"notebooks/{chapter}.html").read_text(encoding="utf-8")
@@ -139,6 +139,10 @@ def test_a_chapter_runs_to_its_end_with_the_built_pages_numbers_and_its_exercise
     before, after = answer["said"] or (None, None)
     if right:
         assert not re.search(right, before, re.M) and re.search(right, after, re.M), (before, after)
+        record = json.loads(answer["looks"][-1]["kept"][f"quack-tutorial:solved:/notebooks/{chapter}.html"])[
+            str(number)
+        ]
+        assert record["right"] and record["points"] is None and record["title"] and record["when"] > "2026"
     elif name:
         assert not before and comparable(after) == comparable(built[solution][1]) != ""
 
