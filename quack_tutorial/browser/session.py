@@ -204,12 +204,13 @@ def _look(value):
         return hash(tuple(map(id, value)))
     if isinstance(value, dict) and len(value) <= MOST_WATCHED >> 10:
         return hash(tuple((key, id(item)) for key, item in value.items()))
-    if not (hasattr(type(value), "dtype") and hasattr(type(value), "shape")):
+    if not hasattr(type(value), "shape"):
         return 0
+    bits = getattr(value, "bits", value)  # of what answers for torch's tensors in a page
     try:
-        array = value if hasattr(value, "tobytes") else value.detach().cpu().numpy()
+        array = bits if hasattr(bits, "tobytes") else value.detach().cpu().numpy()
         return zlib.crc32(array.tobytes()) if array.nbytes <= MOST_WATCHED else 0
-    except (AttributeError, TypeError, RuntimeError):  # a tensor of a type that numpy has not
+    except Exception:  # no array, or of a type that numpy has not
         return 0
 
 

@@ -140,6 +140,17 @@ def test_what_a_cell_below_changed_in_place_is_named(session):
     assert "note" not in told(session, 2, "x.sum()", after=1) and session.told[-1][0] == "value"
 
 
+def test_a_tensor_that_a_cell_below_changed_is_named_too(session):
+    from quack_tutorial.browser import torch_answer
+
+    session.namespace["torch"] = torch_answer.module()
+    told(session, 1, "x, y = torch.zeros(4), torch.ones(4).bfloat16()")
+    told(session, 2, "print(x, y)", after=1)
+    told(session, 3, "x[0] = 9\ny += 1", after=2)
+    again = told(session, 2, "print(x, y)", after=1)
+    assert "This uses `x` as cell 3" in again and "This uses `y` as cell 3" in again
+
+
 def test_a_cell_that_changes_what_stands_above_says_so_when_it_runs_twice(session):
     told(session, 1, "import numpy as np\nx = np.zeros(4)", after=0)
     assert told(session, 2, "x += 1\nprint(x[0])", after=1) == "1.0\n\n"
