@@ -23,7 +23,7 @@ export async function start(bar, base) {
 export function open(bar, base) {
   if (!page) {
     const words = bar.querySelector("[role=status]");
-    const python = { worker: null, running: null, asked: new Map(), session: 1, turn: 0 };
+    const python = { worker: null, running: null, queue: [], session: 1, turn: 0 };
     page = { bar, words, base, ...python, stale: [], cells: [], answers: [] };
     page.opened = prepare();
   }
@@ -66,7 +66,7 @@ async function prepare() {
 }
 
 const text = (cell) => [cell.source].flat().join("");
-const idle = () => page.isReady && !page.running && !page.asked.size;
+const idle = () => page.isReady && !page.running && !page.queue.length;
 
 // Cells: those of the notebook, with or without a place on the page ------------------------------------------------------
 
@@ -260,19 +260,18 @@ export async function jump(bar, base, number, line, output) {
 // Ask for a cell: those above it come first that have not run as they stand. What is typed meanwhile waits for the next
 // time.
 function run(cell) {
-  const runs = (one) => one === page.running && one.out.texts[one.number] === one.text();
+  const runs = (one) => one === page.running && !truth.cause(page.cells, one);
   if (runs(cell)) return;
   cell.isAsked = true;
-  page.asked.set(cell, [...truth.missing(page.cells, cell, page.session).filter((one) => !runs(one)), cell]);
+  const above = truth.missing(page.cells, cell, page.session).filter((one) => !runs(one));
+  page.queue = [...new Set([...page.queue, ...above, cell])].sort((a, b) => a.number - b.number);
   begun();
 }
 
 // Everything anew, in order, without the solutions that stand folded.
 function runAll() {
-  page.asked.clear();
   page.session++;
-  const all = page.cells.filter((cell) => !cell.isAside);
-  page.asked.set(all.at(-1), all);
+  page.queue = page.cells.filter((cell) => !cell.isAside);
   begun();
 }
 
@@ -283,15 +282,18 @@ function begun() {
   refresh();
 }
 
-// The cells that wait, in order.
-const plan = () => [...new Set([...page.asked.values()].flat())].sort((a, b) => a.number - b.number);
+// Nothing waits any more; the cells that did.
+function clearQueue() {
+  for (const cell of page.queue) cell.isAsked = false;
+  return page.queue.splice(0);
+}
 
 function next() {
-  if (!page.isReady || !page.isOpen || page.running || !page.asked.size) return;
-  const [goal, cells] = page.asked.entries().next().value;
-  while (cells[0] !== goal && truth.holds(page.cells, cells[0], page.session)) cells.shift();
-  const cell = cells.shift(), above = truth.aboveOf(page.cells, cell).at(-1);
-  if (cell === goal) page.asked.delete(goal);
+  if (!page.isReady || !page.isOpen || page.running) return;
+  const cell = page.queue.find((one) => one.isAsked || !truth.holds(page.cells, one, page.session));
+  page.queue = cell ? page.queue.slice(page.queue.indexOf(cell) + 1) : [];
+  if (!cell) return;
+  const above = truth.aboveOf(page.cells, cell).at(-1);
   const texts = [...(above?.out.texts ?? [])]; // what the cell above was given, whatever it says now
   texts[cell.number] = cell.text();
   page.running = cell;
@@ -322,9 +324,7 @@ function finished(cell, ok) {
   }
   cell.isAsked = false;
   if (failed) {
-    const waiting = plan();
-    page.asked.clear();
-    for (const one of waiting) one.says = `not run: cell ${cell.number} above it failed`;
+    for (const one of clearQueue()) one.says = `not run: cell ${cell.number} above it failed`;
   }
   next();
   refresh();
@@ -333,8 +333,8 @@ function finished(cell, ok) {
 // Writes beside each cell how it stands. `isEdit`: what became out of date by it is said once.
 function refresh(isEdit = false) {
   if (!page.isOpen) return;
-  const waiting = new Set(plan()), stale = [];
-  page.bar.querySelector("[data-do=stop]").disabled = !page.running && !page.asked.size;
+  const waiting = new Set(page.queue), stale = [];
+  page.bar.querySelector("[data-do=stop]").disabled = !page.running && !page.queue.length;
   let isBooks = true;
   for (const cell of page.cells) {
     if (!cell.isAside) isBooks &&= cell.text() === cell.built;
@@ -422,7 +422,7 @@ function stop() {
   page.isReady = false;
   const stopped = page.running;
   page.running = null;
-  page.asked.clear();
+  clearQueue();
   page.session++;
   if (stopped) {
     const seconds = ((performance.now() - stopped.started) / 1000).toFixed(1);

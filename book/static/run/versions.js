@@ -57,7 +57,7 @@ export function addVersions(cell, place, { shown, failed }) {
   // The reader typed. What that replaces can be had back, and a link's text becomes the reader's own only when asked.
   function typed() {
     const { record } = cell, now = cell.editor.text();
-    if (cell.version === "link") record.link = { from: cell.linked, text: now };
+    if (cell.version === "link") record.link = { from: record.link?.from ?? cell.linked, text: now };
     else {
       const replaced = cell.version === "yours" ? undefined : record.text;
       if (replaced !== undefined && replaced !== now) record.before = replaced;
@@ -110,9 +110,9 @@ export function addVersions(cell, place, { shown, failed }) {
     const theirs = record.text, mine = cell.record.text;
     if (theirs === mine) {
       cell.record = record;
-    } else if (cell.editor.isTyping() && mine !== undefined) {
-      cell.record = { ...record, text: mine, before: theirs ?? record.before };
-      cell.remark = "Another tab changed this cell: its text is under “yours, older”.";
+    } else if (cell.editor.isTyping()) {
+      cell.record = mine === undefined ? record : { ...record, text: mine, before: theirs ?? record.before };
+      cell.remark = `Another tab changed this cell: its text is under “${mine === undefined ? NAMES.yours : NAMES.before}”.`;
     } else {
       cell.record = record;
       if (cell.version !== "link") return show(theirs === undefined || record.shows === "book" ? "book" : "yours");
