@@ -4,7 +4,7 @@
 //
 // STEPS is a JSON list of
 //   {"run": N}                        run cell N (0: all cells), and wait until it is done
-//   {"solutions": true}               run each folded solution that Run all left out
+//   {"solutions": true}               run each folded solution that Run all left out, and what is out of date by that
 //   {"replace": [N, TEXT, BY]}        change the text of cell N
 //   {"type": [N, TEXT]}               type the whole text of cell N
 //   {"enter": N}                      press Ctrl-Enter in cell N, wait until nothing runs, and note what the cell shows then
@@ -170,6 +170,9 @@ async function main() {
           await page.evaluate((n) => window.quackCells.run(n), number);
           await idle(page);
         }
+        const last = await page.$$eval("article div.cell:not(.tag_hide-cell) .qt-number", (all) => all.at(-1).textContent.match(/\d+/)[0]);
+        await page.evaluate((n) => window.quackCells.run(n), Number(last)); // what a solution made out of date
+        await idle(page);
         answer.ran = await page.$$eval("article.bd-article div.cell", cellsOf);
       } else if (step.replace) {
         const [number, text, by] = step.replace;

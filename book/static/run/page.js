@@ -271,6 +271,7 @@ function run(cell) {
 // Everything anew, in order, without the solutions that stand folded.
 function runAll() {
   page.session++;
+  for (const cell of page.cells) cell.isJoined = false;
   page.queue = page.cells.filter((cell) => !cell.isAside);
   begun();
 }
@@ -292,7 +293,7 @@ function next() {
   if (!page.isReady || !page.isOpen || page.running) return;
   const cell = page.queue.find((one) => one.isAsked || !truth.holds(page.cells, one, page.session));
   page.queue = cell ? page.queue.slice(page.queue.indexOf(cell) + 1) : [];
-  if (!cell) return;
+  if (!cell) return refresh();
   const above = truth.aboveOf(page.cells, cell).at(-1);
   const texts = [...(above?.out.texts ?? [])]; // what the cell above was given, whatever it says now
   texts[cell.number] = cell.text();
@@ -317,17 +318,18 @@ function finished(cell, ok) {
   if (cell.node) {
     end(cell);
     lines.link(cell.output);
-    const isYours = cell.out.texts.some((one, i) => i && one !== page.cells[i - 1].built);
+    const isYours = page.cells.some(({ number, built }) => (cell.out.texts[number] ?? built) !== built);
     if (isYours && !cell.isFolded) solved.note(cell, cell.said);
     const heard = cell.output.textContent.trim().slice(0, 300) || "no output";
     if (cell.isAsked) page.said.textContent = `Cell ${cell.number}: ${heard}`;
   }
   cell.isAsked = false;
+  cell.isJoined = cell.isAside && cell.state === "done" && cell.out.session === page.session;
   if (failed) {
     for (const one of clearQueue()) one.says = `not run: cell ${cell.number} above it failed`;
   }
-  next();
   refresh();
+  next();
 }
 
 // Writes beside each cell how it stands. `isEdit`: what became out of date by it is said once.
@@ -337,6 +339,7 @@ function refresh(isEdit = false) {
   page.bar.querySelector("[data-do=stop]").disabled = !page.running && !page.queue.length;
   let isBooks = true;
   for (const cell of page.cells) {
+    cell.isJoined &&= !truth.cause(page.cells, cell);
     if (!cell.isAside) isBooks &&= cell.text() === cell.built;
     if (!cell.node) continue;
     const runs = page.running === cell, cause = runs ? null : truth.cause(page.cells, cell);
@@ -424,6 +427,7 @@ function stop() {
   page.running = null;
   clearQueue();
   page.session++;
+  for (const cell of page.cells) cell.isJoined = false;
   if (stopped) {
     const seconds = ((performance.now() - stopped.started) / 1000).toFixed(1);
     Object.assign(stopped, { state: "stopped", took: "stopped", isAsked: false });

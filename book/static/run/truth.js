@@ -2,14 +2,16 @@
 //
 // An output knows the texts that it came from (`out.texts`, by cell: its own and those above), and, when it came out here,
 // the Python session and its turn there. It is out of date as soon as one of these texts is another one now, or a cell
-// above has run again since. Solutions that stand folded are read and run for themselves, so nothing hangs on them.
+// above has run again since. A solution that stands folded counts only while it is joined: from when its reader runs it
+// until what stands above it changes or runs again.
 
 // Why a cell's output is out of date: {cell, again: whether that cell ran again, or else changed}; null where it is not.
 export function cause(cells, cell) {
   const { out } = cell;
   if (!out) return null;
   for (const above of aboveOf(cells, cell)) {
-    if (out.texts[above.number] !== above.text()) return { cell: above, again: false };
+    const then = out.texts[above.number];
+    if (then !== undefined && then !== above.text()) return { cell: above, again: false };
     const ranSince = out.turn && above.out?.session === out.session && above.out.turn > out.turn;
     if (ranSince) return { cell: above, again: true };
   }
@@ -17,12 +19,12 @@ export function cause(cells, cell) {
 }
 
 // The cells that a cell builds on.
-export const aboveOf = (cells, cell) => cells.filter((one) => one.number < cell.number && !one.isAside);
+export const aboveOf = (cells, cell) => cells.filter((one) => one.number < cell.number && !(one.isAside && !one.isJoined));
 
 export function sentence(cell, { cell: by, again }) {
   const above = `cell ${by.number} above`;
   if (cell.out.turn) {
-    const then = again ? `${above} ran again` : by === cell ? "the cell was changed" : `${above} was changed`;
+    const then = again ? `${above} ran${by.isAside ? "" : " again"}` : by === cell ? "the cell was changed" : `${above} was changed`;
     return `Out of date: this came out before ${then}.`;
   }
   const now = by === cell ? "the text above it" : `the text that ${above} has now`;
