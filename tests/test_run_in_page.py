@@ -65,7 +65,7 @@ def reader(request):
         answer = json.loads(done.stdout)
         assert not answer["findings"]
         steps_ms = ", ".join(f"{step} {took_ms} ms" for step, took_ms in answer["took_ms"].items())
-        print(f"{chapter}: ready after {answer['ready_ms']} ms ({steps_ms}), {answer['bytes'] / 1e6:.1f} MB")
+        print(f"{chapter}: ready after {answer.get('ready_ms')} ms ({steps_ms}), {answer['bytes'] / 1e6:.1f} MB")
         return answer
 
     run.root, run.site = root, site
@@ -108,16 +108,23 @@ def comparable(text):
 
 @pytest.mark.parametrize("chapter", [*EXERCISES, "sandbox"])
 def test_a_chapter_runs_to_its_end_with_the_built_pages_numbers_and_its_exercise_is_solved(reader, chapter):
-    """The exercise as a reader solves it: in its own cell, whose own lines then say that it is right."""
+    """The exercise as a reader solves it: in its own cell, whose own lines then say that it is right.
+
+    *Run all* leaves out the solutions that stand folded, and no cell lacks what they define.
+    """
     built = built_cells(reader.site / f"notebooks/{chapter}.html")
     name, right = EXERCISES.get(chapter, (None, None))
     solve = ()
     if name:
         number, solution = [n for n in built if re.search(rf"^(class |def ){name}\b|^{name} = ", built[n][0], re.M)][:2]
         typed = solved(built[number][0], built[solution][0]) if right else built[solution][0]
-        solve = {"enter": number}, {"type": [number, typed]}, {"enter": number}
-    answer = reader(chapter, {"run": 0}, *solve)
-    assert not answer["requests_before"]
+        solve = {"enter": number}, {"type": [number, typed]}, {"enter": number}, {"look": True}
+    answer = reader(chapter, {"run": 0}, {"look": True}, {"solutions": True}, *solve)
+    assert set(answer["requests_before"]) <= {"/_static/run/lines.js"}
+    html = (reader.site / f"notebooks/{chapter}.html").read_text(encoding="utf-8")
+    folded = len(re.findall(r'<div class="cell [^"]*tag_hide-cell', html))
+    states = [cell["state"] for cell in answer["looks"][0]["cells"]]
+    assert set(states) <= {"done", "new"} and bool(folded) == ("new" in states) and states.count("new") <= folded
     assert [cell["state"] for cell in answer["ran"]] == ["done"] * len(answer["ran"])
     assert [*built] == [cell["number"] for cell in answer["ran"]]
     for cell in answer["ran"]:
@@ -132,6 +139,10 @@ def test_a_chapter_runs_to_its_end_with_the_built_pages_numbers_and_its_exercise
     before, after = answer["said"] or (None, None)
     if right:
         assert not re.search(right, before, re.M) and re.search(right, after, re.M), (before, after)
+        record = json.loads(answer["looks"][-1]["kept"][f"quack-tutorial:solved:/notebooks/{chapter}.html"])[
+            str(number)
+        ]
+        assert record["right"] and record["points"] is None and record["title"] and record["when"] > "2026"
     elif name:
         assert not before and comparable(after) == comparable(built[solution][1]) != ""
 
@@ -234,6 +245,236 @@ def test_a_sandbox_kernel_travels_in_its_link(reader):
     assert re.search(r"Race \(read after write\) on shared memory.*wrote at cell 2:\d+.*read at cell 2:\d+", text)
 
 
+# What is on the page is true of its code --------------------------------------------------------------------------------
+
+BARRIER = "    cute.arch.barrier()\n"
+
+
+def test_what_an_edit_makes_untrue_is_out_of_date_until_it_runs_again(reader):
+    """The sandbox's reduce, run, then without its barrier: no "nothing wrong found" stands there unmarked; run again, a race.
+
+    The race is drawn below the run, and its lines lead into the editor.
+    """
+    steps = [
+        {"choose": ["Start from", "reduce"]},
+        {"run": 0},
+        {"look": True},
+        {"replace": [2, BARRIER, ""]},
+        {"look": True},
+        {"axe": True},
+        {"scheme": "dark"},
+        {"axe": True},
+        {"size": [390, 844]},
+        {"look": True},
+        {"axe": True},
+        {"click": "Run all cells"},
+        {"wait": "1 finding:"},
+        {"run": 7},
+        {"look": True},
+        {"axe": True},
+        {"click": "cell 2:26"},
+        {"look": True},
+        {"size": [1280, 844]},
+        {"scheme": "light"},
+        {"axe": True},
+        {"run": 2},
+        {"look": True},
+        {"enter": 4},
+        {"look": True},
+    ]
+    clean, broken, narrow, raced, jumped, again, entered = reader("sandbox", *steps)["looks"]
+    assert [cell["state"] for cell in clean["cells"]] == ["done"] * 7 and not any("stale" in c for c in clean["cells"])
+    assert "nothing wrong found" in clean["cells"][2]["text"]
+    assert [cell["state"] for cell in broken["cells"]] == ["done"] + ["stale"] * 6
+    for cell in broken["cells"][2:]:
+        assert cell["stale"] == "Out of date: this came out before cell 2 above was changed." and cell["isHeard"]
+    assert broken["said"] == "The outputs of 5 cells are out of date until they run again: 3, 4, 5, 6, 7."
+    assert narrow["width"] <= 390
+    text = " ".join(raced["cells"][2]["text"].split())
+    assert re.search(r"Race \(read after write\).* wrote at cell 2:21, .* read at cell 2:26", text)
+    assert raced["cells"][2]["alive"] == 1 and not any("stale" in cell for cell in raced["cells"])
+    assert raced["width"] <= 390
+    assert jumped["focus"] == {"label": "Code of cell 2", "line": 26} and jumped["markInSight"]
+    assert jumped["said"] == "Line 26 of cell 2: total = total + buffer[w]"
+    lines = jumped["texts"]["2"].split("\n")
+    assert jumped["numbers"]["2"].split("\n") == [str(n) for n in range(1, len(lines) + 1)]
+    # Out of order: what came before the second run of cell 2 does not count as coming from it.
+    assert [cell["state"] for cell in again["cells"]] == ["done"] * 2 + ["stale"] * 5
+    assert again["cells"][2]["stale"] == "Out of date: this came out before cell 2 above ran again."
+    assert [cell["state"] for cell in entered["cells"]] == ["done"] * 4 + ["stale"] * 3
+
+
+def test_a_name_comes_from_above_and_a_change_from_below_is_named(reader):
+    """In whatever order cells run, each has the names of those above it; what it cannot have is said."""
+    steps = [
+        {"type": [3, "import numpy as np\ntile = np.zeros(4)"]},
+        {"type": [4, "print('sum', tile.sum())"]},
+        {"type": [5, "tile[0] = 7\nlater = 1"]},
+        {"enter": 5},
+        {"enter": 4},
+        {"type": [4, "print(later)"]},
+        {"enter": 4},
+        {"type": [4, "print('sum', tile.sum())"]},
+        {"run": 0},
+        {"look": True},
+    ]
+    answer = reader("sandbox", *steps)
+    _, changed, missing = answer["said"]
+    assert changed.startswith("sum 7.0") and "This uses `tile` as cell 5, which stands below, left it." in changed
+    assert missing.endswith("`later` comes from cell 5, which stands below: a cell sees what is above it.\n")
+    assert answer["looks"][0]["cells"][3]["text"] == "sum 0.0\n"
+
+
+def test_output_comes_as_it_is_printed_stays_when_stopped_and_is_cut_when_long(reader):
+    """What an endless cell printed is there after Stop; of 200,000 lines the page shows the beginning and the end."""
+    steps = [
+        {"run": 3},
+        {"type": [4, "for i in range(3):\n    print('line', i)\nwhile True: pass"]},
+        {"stop": 4},
+        {"look": True},
+        {"type": [4, "for i in range(200_000):\n    print('line', i)"]},
+        {"enter": 4},
+        {"look": True},
+    ]
+    stopped, long = (look["cells"][3] | {"height": look["height"]} for look in reader("sandbox", *steps)["looks"])
+    assert re.fullmatch(r"line 0\nline 1\nline 2\nStopped here, after [\d.]+ s\.", stopped["text"])
+    assert stopped["state"] == "stopped"
+    assert long["text"].startswith("line 0\n") and long["text"].endswith("line 199999\n")
+    assert long["text"].count("\n") < 2_000 and long["height"] < stopped["height"] + 40_000
+    assert re.search(r"198,\d\d\d lines are left out here", long["text"])
+    assert float(re.search(r"[\d.]+", long["took"])[0]) < 10
+
+
+# Nobody's work is lost --------------------------------------------------------------------------------------------------
+
+
+def test_what_the_reader_wrote_is_there_before_python_is(reader):
+    """After a reload, in a second tab, and when both tabs write; without a byte of Python."""
+    steps = [
+        {"visit": ""},
+        {"click": "Run in this page"},
+        {"wait": "Every cell can be changed now"},
+        {"replace": [2, "THREADS = 64", "THREADS = 32"]},
+        {"visit": ""},
+        {"look": True},
+        {"axe": True},
+        {"tab": 1},
+        {"replace": [3, "= 2, 100", "= 3, 50"]},
+        {"tab": 0},
+        {"look": True},
+        {"keys": [2, "Control+Home"]},
+        {"tab": 1},
+        {"replace": [2, "THREADS = 32", "THREADS = 96"]},
+        {"click": "the book's"},
+        {"look": True},
+        {"visit": ""},
+        {"look": True},
+    ]
+    back, merged, books, after = reader("sandbox", *steps)["looks"]
+    assert "THREADS = 32" in back["texts"]["2"] and back["python"] == 0
+    assert back["versions"] == {"2": ["*yours", "the book's"]}
+    stale = "Out of date: this is what the book's code gives, not the text that cell 2 above has now."
+    assert [cell.get("stale") for cell in back["cells"]] == [None, None, *[stale] * 5]
+    assert "THREADS = 32" in merged["texts"]["2"] and "= 3, 50" in merged["texts"]["3"]
+    assert "THREADS = 64" in books["texts"]["2"] and "= 3, 50" in books["texts"]["3"]  # what is shown is what runs
+    assert books["versions"]["2"][0] == "yours" and books["versions"]["2"][-1] == "*the book's"
+    assert "THREADS = 64" in after["texts"]["2"] and len(after["kept"]) == 2
+    assert any("THREADS = 96" in record for record in after["kept"].values())
+
+
+def test_an_edit_of_another_tab_leaves_what_is_typed_here(reader):
+    steps = [
+        {"visit": ""},
+        {"click": "Run in this page"},
+        {"wait": "Every cell can be changed now"},
+        {"type": [2, "mine = 1"]},
+        {"tab": 1},
+        {"type": [2, "theirs = 1"]},
+        {"tab": 0},
+        {"look": True},
+        {"click": "yours, older"},
+        {"look": True},
+    ]
+    typing, older = reader("sandbox", *steps)["looks"]
+    assert typing["texts"]["2"] == "mine = 1" and older["texts"]["2"] == "theirs = 1"
+    assert typing["remarks"]["2"] == "Another tab changed this cell: its text is under “yours, older”."
+
+
+def test_a_link_opens_beside_what_the_reader_wrote(reader):
+    """It says where it comes from; typing in it keeps what was there, and "Keep it as mine" too."""
+    steps = [
+        {"visit": ""},
+        {"click": "Run in this page"},
+        {"wait": "Every cell can be changed now"},
+        {"type": [2, "mine = 1"]},
+        {"type": [3, "mine = 2"]},
+        {"visit": {"2": "linked = 1"}},
+        {"look": True},
+        {"axe": True},
+        {"keys": [2, "Control+End", "+", "1"]},
+        {"look": True},
+        {"click": "yours"},
+        {"look": True},
+        {"click": "the link's"},
+        {"click": "Keep it as mine"},
+        {"look": True},
+        {"visit": ""},
+        {"look": True},
+    ]
+    linked, typed, mine, taken, after = reader("sandbox", *steps)["looks"]
+    assert linked["texts"]["2"] == "linked = 1" and linked["python"] == 0
+    assert any(words.startswith("Cell 2 shows what the link carries.") for words in linked["bar"])
+    assert linked["remarks"] == {
+        "2": "From the link. Yours is kept.",
+        "3": "The link has the book's text here. Yours is kept.",
+    }
+    assert all("mine = " in record for record in linked["kept"].values())
+    assert typed["texts"]["2"] == "linked = 1+1" and mine["texts"]["2"] == "mine = 1"
+    assert taken["texts"]["2"] == "linked = 1+1" and taken["versions"]["2"] == ["*yours", "yours, older", "the book's"]
+    assert (after["texts"]["2"], after["texts"]["3"]) == ("linked = 1+1", "mine = 2")
+
+
+def test_a_link_that_cannot_be_read_is_a_sentence(reader):
+    steps = [{"visit": ""}]
+    for bad in ("#cells=%%%", "#cells=q1ZQMlKyUjI", {"2": 5, "99": "x", "-1": "y", "3": "z = 3"}, None, [1], "#cells="):
+        steps += [{"visit": bad}, {"look": True}]
+    looks = reader("sandbox", *steps)["looks"]
+    for i, look in enumerate(looks):
+        sentence = next(
+            words for words in look["bar"] if words.startswith("The link cannot") or "The link cannot" in words
+        )
+        assert ("in full: what it has for cell 2 is no text; this page has no cell “99”" in sentence) == (i == 2)
+    assert looks[2]["texts"]["3"] == "z = 3" and "def host" in looks[2]["texts"]["2"]
+
+
+def test_a_browser_that_keeps_nothing_says_so_once_and_asks_before_it_leaves(reader):
+    steps = [{"full": True}, {"visit": ""}, {"click": "Run in this page"}, {"wait": "Every cell can be changed now"}]
+    kept = reader("sandbox", {"visit": ""}, *steps[2:], {"type": [2, "x = 1"]}, {"look": True})["looks"][0]
+    assert not kept["asks"] and not any("does not keep" in words for words in kept["bar"])
+    lost = reader("sandbox", {"visit": ""}, *steps, {"type": [2, "x = 1"]}, {"type": [3, "y"]}, {"look": True})[
+        "looks"
+    ][0]
+    assert lost["asks"] and sum("does not keep what you write" in words for words in lost["bar"]) == 1
+
+
+def test_a_report_of_the_built_page_leads_to_its_line(reader):
+    """Chapter 5, before anything is started, at the width of a phone."""
+    answer = reader("05-block-reduce", {"visit": ""}, {"size": [390, 844]}, {"follow": True}, {"look": True})
+    (look,), (cell, line) = answer["looks"], answer["followed"]
+    assert look["focus"] == {"label": f"Code of cell {cell}", "line": line} and look["markInSight"]
+    assert look["python"] == 0 and look["width"] <= 390
+
+
+def test_the_sandbox_says_why_a_number_is_not_taken(reader):
+    steps = [{"choose": ["N", "100000"]}, {"look": True}, {"choose": ["N", "128"]}, {"look": True}]
+    refused, taken = reader("sandbox", *steps)["looks"]
+    assert (
+        refused["why"].startswith("Not taken over: N is a whole number from 1 to 4,096")
+        and "2, 100," in refused["texts"]["3"]
+    )
+    assert taken["why"] == "" and "2, 128," in taken["texts"]["3"]
+
+
 def solved(exercise, solution):
     """The exercise's text with the functions and classes of the solution in the place of its own, after what it imports."""
     answers = {s.name: s for s in ast.parse(solution).body if isinstance(s, (ast.FunctionDef, ast.ClassDef))}
@@ -277,13 +518,18 @@ def typed(name):
 def test_a_lab_is_solved_in_the_page_and_handed_in(reader, name):
     """The solution typed in survives a reload and passes each check there; the download gets full marks, on other numbers."""
     words = "Because each lane needs it."
-    steps = [*typed(name), {"answer": words}, {"reload": True}, {"run": 0}, {"download": True}]
+    steps = [*typed(name), {"answer": words}, {"reload": True}, {"run": 0}, {"look": True}, {"download": True}]
     answer = reader(f"labs/{name}", *steps)
-    assert not answer["requests_before"]
+    assert set(answer["requests_before"]) <= {"/_static/run/lines.js"}
     checks = [cell["text"] for cell in answer["cells"] if re.search("^right: ", cell["text"], re.M)]
     assert len(checks) == len(re.findall(r"^labs\.check", "\n".join(cells_of(name, master_of(name))), re.M))
     file, text = answer["downloaded"]
     assert file == f"{name}.ipynb"
+    record = next(
+        value for key, value in answer["looks"][0]["kept"].items() if key.startswith("quack-tutorial:solved:")
+    )
+    points = [one["points"] for one in json.loads(record).values()]
+    assert all(got == of > 0 for got, of in points) and len(points) == len(checks)
     report = grade(name, file, text, seed=77)
     assert report.full, report
     cells = json.loads(text)["cells"]

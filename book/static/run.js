@@ -1,11 +1,22 @@
-// Puts the button "Run in this page" under the title of a chapter. Everything else is loaded when it is pressed; only an
-// address that carries cells ("#cells=…") opens them at once, to be read, and waits for the button to run them.
+// Puts the button "Run in this page" under the title of a chapter. Everything else is loaded when it is pressed. What the
+// reader wrote here, and an address that carries cells ("#cells=…"), open the cells at once, to be read; Python waits for
+// the button.
 {
   const base = new URL(".", document.currentScript.src);
-  const load = () => import(new URL("run/page.js", base));
+  const load = (name = "page") => import(new URL(`run/${name}.js`, base));
+  // As in run/kept.js, in its present and its former way.
+  const page = location.pathname;
+  const isKept = (key) => key.startsWith(`quack-tutorial:text:${page}:`) || key === `quack-tutorial:${page}`;
+  const hasKept = () => {
+    try {
+      return Object.keys(localStorage).some(isKept);
+    } catch {
+      return false;
+    }
+  };
   document.addEventListener("DOMContentLoaded", async () => {
-    const title = document.querySelector("article.bd-article h1");
-    if (!title || !document.querySelector("article.bd-article div.cell_input")) return;
+    const article = document.querySelector("article.bd-article"), title = article?.querySelector("h1");
+    if (!title || !article.querySelector("div.cell_input")) return;
     const bar = document.createElement("div");
     bar.className = "qt-run-bar";
     bar.setAttribute("role", "region");
@@ -25,6 +36,13 @@
       words.textContent = "Starting …";
       (await load()).start(bar, base);
     });
-    if (location.hash.startsWith("#cells=") && !isFile) (await load()).open(bar, base);
+    if (isFile) return;
+    const open = async () => (await load()).open(bar, base);
+    const isLink = () => location.hash.startsWith("#cells=");
+    addEventListener("hashchange", async () => isLink() && (await open(), (await load()).openLink()));
+    addEventListener("storage", ({ key }) => key && isKept(key) && open());
+    if (isLink() || hasKept()) await open();
+    if (![...article.querySelectorAll(".cell_output")].some((output) => /cell\s\d+:\d/.test(output.textContent))) return;
+    (await load("lines")).watch(article, async (...place) => (await load()).jump(bar, base, ...place));
   });
 }

@@ -16,6 +16,7 @@ from .wording import LANES, active, element, origin, picked, row
 
 COLUMN, BETWEEN, LEFT, TOP, HEIGHT, ROW = 350, 48, 4, 34, 24, 31
 AROUND = 3  # rows shown before and after the two accesses
+MOST_BETWEEN = 6  # rows between the two; of more, as a loop has them, those in the middle are one
 GLYPH = 6.95
 WRITES = (Op.STORE, Op.ATOMIC)
 SYNCS = (Op.BARRIER, Op.SYNC_WARP, Op.CLUSTER_WAIT)
@@ -56,7 +57,7 @@ def race(trace, finding, launch=0) -> Player:
         for k, a in enumerate((first, second))
     ]
     low, high = max(0, min(top) - AROUND), min(len(rows), max(top) + AROUND + 1)
-    rows, top = rows[low:high], [t - low for t in top]
+    rows, top = _folded(rows[low:high], [t - low for t in top])
     picture = _Picture(trace, rows, top, first, second, _calls(columns))
     frames = tuple(picture.frames(finding))
     where = f"block {int(first.event['block'])}"
@@ -163,6 +164,24 @@ def _aligned(trace, columns):
     return rows
 
 
+@dataclass(frozen=True)
+class _Folded:
+    """Steps of a warp that are one row."""
+
+    steps: int
+
+
+def _folded(rows, top):
+    """The rows with what is between the two accesses cut down, so that both can be seen together, and where they then are."""
+    first, last = sorted(top)
+    begin, end = first + 1 + MOST_BETWEEN // 2, last - MOST_BETWEEN // 2
+    if end - begin < 2:
+        return rows, top
+    steps = [sum(len(pair[k]) for pair in rows[begin:end] if pair[k] is not None) for k in (0, 1)]
+    middle = tuple(_Folded(count) if count else None for count in steps)
+    return [*rows[:begin], middle, *rows[end:]], [t if t <= first else t - (end - begin) + 1 for t in top]
+
+
 def _holds(group, access) -> bool:
     return any(event["step"] == access.event["step"] for event in group)
 
@@ -220,6 +239,8 @@ class _Picture:
         return f"thread {access.thread}: lane {access.lane} of warp {int(access.event['warp'])}"
 
     def text(self, group) -> str:
+        if isinstance(group, _Folded):
+            return f"…  {group.steps:,} more step{'s' * (group.steps != 1)}"
         source = self.trace.line(group[0])
         nth, total = self.calls[int(group[0]["step"])]
         shuffles = group[0]["op"] == Op.SHUFFLE
@@ -232,8 +253,9 @@ class _Picture:
         letters = []
         for r, k in self.cells():
             access = self.second if k else self.first
-            op = Op(int(self.rows[r][k][0]["op"]))
-            letters.append(("w" if access.writes else "r") if r == self.top[k] else "p" if op in SYNCS else "-")
+            group = self.rows[r][k]
+            synchronises = not isinstance(group, _Folded) and Op(int(group[0]["op"])) in SYNCS
+            letters.append(("w" if access.writes else "r") if r == self.top[k] else "p" if synchronises else "-")
         return "".join(letters)
 
     def cure(self) -> str:

@@ -559,6 +559,28 @@ def test_a_race_shows_both_threads_and_the_missing_edge():
             assert barrier.x == access.x and (barrier.y < access.y) == (row == load)
 
 
+def test_a_loop_between_the_two_accesses_of_a_race_is_one_row():
+    hand = traces.Hand(warps=2)
+    buffer = hand.smem("buffer", (64,))
+    store, loop, load = hand.line(31, "buffer[tidx] = x"), hand.line(32, "other[i]"), hand.line(33, "y = buffer[0]")
+    lanes = np.arange(32)
+    for warp in (0, 1):
+        hand.access(warp, store, Op.STORE, 2, buffer, 4 * (lanes + 32 * warp), np.ones(32))
+        for _ in range(40):
+            hand.access(warp, loop, Op.LOAD, 2, buffer, 4 * (lanes + 32 * warp), np.ones(32))
+        hand.access(warp, load, Op.LOAD, 2, buffer, 0 * lanes, np.ones(32))
+    trace = hand.finish()
+    rows = [next(line for line in trace.lines if line.number == number) for number in (31, 33)]
+    player = figures.race(trace, Finding("race", "Race.", tuple(rows), 0, (0, 32), (0,), 4))
+    first = player.frames[0]
+    assert first.texts.count("…  34 more steps") == 2  # 3 of the 40 stand after the one access, 3 before the other
+    assert len(first.texts) == 2 * (1 + 3 + 1 + 3 + 1 + 1)
+    assert [text[:15] for text, role in zip(first.texts, first.roles) if role in "wr"] == [
+        "reduce.py:31  b",
+        "reduce.py:33  y",
+    ]
+
+
 def test_a_race_within_a_warp_wants_a_warp_barrier():
     trace = traces.block_reduce(barrier=False)
     finding = racy_finding(trace)

@@ -1,5 +1,6 @@
-// A box of code to type in: as tall as its text, Tab indents, Ctrl-Enter runs. Escape, then Tab, leaves it. The text that is
-// typed has no colour of its own; the coloured copy lies under it, and scrolls with it.
+// A box of code to type in: as tall as its text, Tab indents, Ctrl-Enter runs. Escape, then Tab, leaves it. The text that
+// is typed has no colour of its own; the coloured copy lies under it, and scrolls with it. Line numbers stand before it,
+// by which reports name lines.
 
 import { coloured } from "./colours.js";
 
@@ -8,20 +9,29 @@ export function makeEditor({ parent, text, label, run, changed }) {
   Object.assign(box, { className: "qt-editor", value: text, spellcheck: false, autocapitalize: "off", wrap: "off" });
   box.setAttribute("aria-label", label);
   box.setAttribute("autocomplete", "off");
-  const both = document.createElement("div"), copy = document.createElement("div");
-  both.className = "qt-code highlight";
-  copy.className = "qt-colours";
-  copy.setAttribute("aria-hidden", "true");
-  both.append(copy, box);
+  const [both, marker, copy, numbers] = ["qt-code highlight", "qt-mark", "qt-colours", "qt-lines"].map((name) => {
+    const made = document.createElement("div");
+    made.className = name;
+    return made;
+  });
+  for (const one of [marker, copy, numbers]) one.setAttribute("aria-hidden", "true");
+  marker.hidden = true;
+  both.append(marker, copy, box, numbers);
   parent.append(both);
+  let lines = 0, now = "";
   const fit = () => {
-    box.rows = box.value.split("\n").length;
-    copy.innerHTML = coloured(box.value);
+    now = box.value;
+    const count = now.split("\n").length;
+    copy.innerHTML = coloured(now);
     copy.scrollLeft = box.scrollLeft;
+    if (count === lines) return;
+    lines = box.rows = count;
+    numbers.textContent = Array.from({ length: count }, (_, i) => i + 1).join("\n");
+    both.style.setProperty("--qt-digits", Math.max(2, String(count).length));
   };
   box.addEventListener("scroll", () => (copy.scrollLeft = box.scrollLeft));
   let leaving = false;
-  box.addEventListener("input", () => (fit(), changed()));
+  box.addEventListener("input", () => ((marker.hidden = true), fit(), changed()));
   box.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
       event.preventDefault();
@@ -40,7 +50,25 @@ export function makeEditor({ parent, text, label, run, changed }) {
     leaving = false;
   });
   fit();
-  return { text: () => box.value, set: (value) => ((box.value = value), fit()), focus: () => box.focus() };
+
+  // Marks a line (from 1), brings it into view, and puts the caret before its first letter.
+  function go(line) {
+    const all = now.split("\n"), at = Math.min(line, all.length) - 1;
+    const caret = all.slice(0, at).reduce((sum, one) => sum + one.length + 1, 0) + all[at].search(/\S|$/);
+    marker.hidden = false;
+    marker.style.setProperty("--qt-line", at);
+    box.setSelectionRange(caret, caret);
+    box.focus({ preventScroll: true });
+    box.scrollLeft = 0;
+    marker.scrollIntoView({ block: "center", behavior: "instant" });
+  }
+  return {
+    text: () => now,
+    set: (value) => ((marker.hidden = true), (box.value = value), fit()),
+    focus: () => box.focus(),
+    isTyping: () => document.activeElement === box && document.hasFocus(),
+    go,
+  };
 }
 
 // Types into the box in a way that Ctrl-Z takes back.

@@ -11,14 +11,23 @@ export async function write(texts) {
   return `#cells=${base64.replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "")}`;
 }
 
-// {number: text}, empty if the address carries none or is damaged.
-export async function read(hash) {
-  if (!hash.startsWith("#cells=")) return {};
+// {texts: {number: text}, bad: what of it cannot be used, as words}; null if the address carries no cells.
+export async function read(hash, isCell) {
+  if (!hash.startsWith("#cells=")) return null;
+  const texts = {}, bad = [];
   try {
     const base64 = hash.slice(7).replaceAll("-", "+").replaceAll("_", "/");
     const bytes = Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0));
-    return JSON.parse(new TextDecoder().decode(await through(new DecompressionStream("deflate-raw"), bytes)));
+    const given = JSON.parse(new TextDecoder().decode(await through(new DecompressionStream("deflate-raw"), bytes)));
+    if (given === null || typeof given !== "object" || Array.isArray(given)) throw new TypeError("no cells");
+    for (const [number, text] of Object.entries(given)) {
+      const isNumber = /^[1-9]\d{0,3}$/.test(number);
+      if (typeof text !== "string") bad.push(`what it has for cell ${number.slice(0, 20)} is no text`);
+      else if (!isNumber || !isCell(Number(number))) bad.push(`this page has no cell “${number.slice(0, 20)}”`);
+      else texts[number] = text;
+    }
   } catch {
-    return {};
+    bad.push("the address is cut short or damaged");
   }
+  return { texts, bad };
 }

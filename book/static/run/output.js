@@ -1,39 +1,81 @@
-// Shows what came out of a cell where the built page has its output, with the same look.
+// Shows what comes out of a cell where the built page has its output, with the same look, as it comes.
 
 const LOOKS = {
   text: "output stream highlight-myst-ansi notranslate",
   value: "output text_plain highlight-myst-ansi notranslate",
   error: "output traceback highlight-ipythontb notranslate",
   chart: "output qt-note",
+  cut: "output qt-note qt-cut",
+  note: "output qt-note",
 };
 
-export function show(cell) {
-  const output = place(cell);
-  const parts = joined(cell.pieces).flatMap(([kind, text]) => {
-    const part = kind === "html" ? figure(text) : words(kind, text);
-    return kind === "chart" ? [part, ...cell.figures] : [part];
+const waiting = new Set(); // cells with pieces that are not shown yet
+let frame = 0;
+
+// A run begins: its first piece takes the place of what stands there.
+export function begin(cell) {
+  Object.assign(cell, { pieces: [], said: "", last: null, isCleared: false });
+}
+
+export function add(cell, kind, text) {
+  cell.pieces.push([kind, text]);
+  if (kind !== "html") cell.said += text.endsWith("\n") || kind === "text" ? text : `${text}\n`;
+  waiting.add(cell);
+  frame ||= requestAnimationFrame(() => {
+    frame = 0;
+    for (const one of waiting) flush(one);
+    waiting.clear();
   });
-  const onGpu = output.querySelectorAll(":scope > .qt-on-gpu"); // what was recorded there stays beside it
-  output.replaceChildren(...parts, ...onGpu);
-  output.hidden = !parts.length && !onGpu.length;
-  // Scripts that come by innerHTML do not start; copies of them do, once they are in the page.
-  for (const part of parts) if (!cell.figures.includes(part)) revive(part);
-  for (const box of output.querySelectorAll(".text_html, pre")) {
+}
+
+// The run is over; `words` say so where it was stopped.
+export function end(cell, words = "") {
+  if (words) cell.pieces.push(["note", words]);
+  waiting.delete(cell);
+  flush(cell);
+  if (!cell.isCleared) clear(cell);
+  finishText(cell);
+  cell.output.hidden = !cell.output.children.length;
+  for (const box of cell.output.querySelectorAll(".text_html, pre")) {
     if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
   }
 }
 
-function place(cell) {
+function flush(cell) {
+  if (!cell.pieces.length) return;
+  if (!cell.isCleared) clear(cell);
+  cell.output.hidden = false;
+  for (const [kind, text] of joined(cell.pieces.splice(0))) {
+    const before = cell.last;
+    if (kind === "text" && before?.kind === "text") {
+      before.node.querySelector("pre").append(text);
+      continue;
+    }
+    finishText(cell);
+    if (kind === "cut" && before?.kind === "cut") {
+      before.node.textContent = text;
+      continue;
+    }
+    const node = kind === "html" ? figure(text) : words(kind, text);
+    cell.onGpu.length ? cell.onGpu[0].before(node) : cell.output.append(node);
+    if (kind === "chart") node.after(...cell.figures);
+    if (kind === "html") revive(node);
+    cell.last = { kind, node };
+  }
+}
+
+function clear(cell) {
   if (!cell.output) {
     cell.output = document.createElement("div");
     cell.output.className = "cell_output docutils container";
-    cell.output.setAttribute("aria-live", "polite");
     cell.node.append(cell.output);
   }
   // Where the book folds the output away, the reader who runs this very cell wants to see it.
   const opens = cell.isAsked ? cell.output : null;
   for (let fold = opens?.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
-  return cell.output;
+  cell.onGpu = [...cell.output.querySelectorAll(":scope > .qt-on-gpu")]; // what was recorded there stays beside it
+  cell.output.replaceChildren(...cell.onGpu);
+  cell.isCleared = true;
 }
 
 // Neighbouring pieces of one kind are one text.
@@ -46,15 +88,22 @@ function joined(pieces) {
   return whole;
 }
 
+// What is printed ends with its line, as in the built page.
+function finishText(cell) {
+  const box = cell.last?.kind === "text" && cell.last.node.querySelector("pre");
+  if (box && !box.textContent.endsWith("\n")) box.append("\n");
+  if (box) box.normalize();
+}
+
 function words(kind, text) {
   const part = document.createElement("div");
   part.className = LOOKS[kind];
-  if (kind === "chart") {
+  if (part.classList.contains("qt-note")) {
     part.textContent = text;
     return part;
   }
   part.innerHTML = '<div class="highlight"><pre></pre></div>';
-  part.querySelector("pre").textContent = text.endsWith("\n") ? text : `${text}\n`;
+  part.querySelector("pre").textContent = text.endsWith("\n") || kind === "text" ? text : `${text}\n`;
   return part;
 }
 
@@ -65,6 +114,7 @@ function figure(html) {
   return part;
 }
 
+// Scripts that come by innerHTML do not start; copies of them do, once they are in the page.
 function revive(part) {
   for (const script of part.querySelectorAll("script")) {
     const copy = document.createElement("script");

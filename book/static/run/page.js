@@ -1,10 +1,13 @@
 // The cells of a page, made editable: each in its place, run in order by one worker.
 
 import { makeEditor } from "./editor.js";
+import * as kept from "./kept.js";
+import * as lines from "./lines.js";
 import * as link from "./link.js";
-import { show } from "./output.js";
-
-const KEPT = `quack-tutorial:${location.pathname}`; // the reader's own texts, by the book's text that they replace
+import { add, begin, end } from "./output.js";
+import * as solved from "./solved.js";
+import * as truth from "./truth.js";
+import { addVersions } from "./versions.js";
 
 // What a click needs from the page that is open.
 let page;
@@ -20,7 +23,8 @@ export async function start(bar, base) {
 export function open(bar, base) {
   if (!page) {
     const words = bar.querySelector("[role=status]");
-    page = { bar, words, base, worker: null, running: null, queue: [], kept: readKept(), cells: [], answers: [] };
+    const python = { worker: null, running: null, queue: [], session: 1, turn: 0 };
+    page = { bar, words, base, ...python, stale: [], cells: [], answers: [] };
     page.opened = prepare();
   }
   return page.opened;
@@ -29,21 +33,36 @@ export function open(bar, base) {
 async function prepare() {
   const path = location.pathname.slice(new URL("..", page.base).pathname.length).replace(/\.html$/, ".ipynb");
   page.notebook = await (await fetch(new URL(`../_sources/${path}`, page.base))).json();
-  const linked = await link.read(location.hash);
   const sources = page.notebook.cells.filter((cell) => cell.cell_type === "code" && !text(cell).includes("google.colab"));
-  page.cells = sources.map((source, i) => ({ number: i + 1, source, built: text(source), state: "new", linked: linked[i + 1] }));
-  for (const node of document.querySelectorAll("article.bd-article div.cell")) placeIn(node);
+  page.cells = sources.map((source, i) => ({ number: i + 1, source, built: text(source), state: "new", out: null }));
+  for (const cell of page.cells) cell.text = () => cell.editor?.text() ?? cell.built;
+  const nodes = [...document.querySelectorAll("article.bd-article div.cell")];
+  for (const node of nodes) findCell(node);
+  nameKeys();
+  for (const cell of page.cells) cell.isAside = truth.isAside(page.cells, cell);
+  const texts = [undefined, ...page.cells.map((cell) => cell.built)];
+  for (const cell of page.cells) if (cell.node) placeIn(cell, texts);
   page.notebook.cells.filter((cell) => cell.cell_type === "markdown" && cell.metadata.nbgrader?.solution).forEach(placeAnswer);
   const buttons = { all: "Run all cells", stop: "Stop", link: "Copy link", download: "Download as notebook" };
   const html = Object.entries(buttons).map(([name, words]) => `<button type="button" data-do="${name}">${words}</button>`);
   page.bar.insertAdjacentHTML("beforeend", `<span class="qt-run-buttons">${html.join(" ")}</span>`);
-  const actions = { all: () => run(page.cells.at(-1)), stop, link: copyLink, download };
+  const actions = { all: runAll, stop, link: copyLink, download };
   for (const button of page.bar.querySelectorAll("[data-do]")) button.addEventListener("click", actions[button.dataset.do]);
-  page.bar.querySelector("[data-do=stop]").disabled = true;
-  if (location.pathname.endsWith("/sandbox.html")) (await import("./sandbox.js")).addControls(page.cells, set);
+  lines.watch(document.querySelector("article.bd-article"), (...place) => jump(page.bar, page.base, ...place));
+  page.said = document.createElement("span"); // heard, not seen: beside what it speaks of there are words already
+  page.said.className = "qt-run-said";
+  page.said.setAttribute("aria-live", "polite");
+  page.bar.append(page.said);
+  addEventListener("storage", ({ key }) => kept.isOurs(key) && told(key));
+  tellLost();
+  await openLink();
+  if (location.pathname.endsWith("/sandbox.html")) (await import("./sandbox.js")).addControls(page.cells);
+  page.isOpen = true;
+  refresh();
   // For tests, and for the console.
-  const change = (n, old, by) => set(page.cells[n - 1], page.cells[n - 1].editor.text().replace(old, () => by));
-  window.quackCells = { run: (n) => run(page.cells.at(n - 1)), change, state: (n) => page.cells[n - 1].state, idle };
+  const change = (n, old, by) => page.cells[n - 1].retype(page.cells[n - 1].text().replace(old, () => by));
+  const runOne = (n) => (n ? run(page.cells[n - 1]) : runAll());
+  window.quackCells = { run: runOne, change, state: (n) => page.cells[n - 1].state, idle };
 }
 
 const text = (cell) => [cell.source].flat().join("");
@@ -51,42 +70,14 @@ const idle = () => page.isReady && !page.running && !page.queue.length;
 
 // Cells: those of the notebook, with or without a place on the page ------------------------------------------------------
 
-function placeIn(node) {
+function findCell(node) {
   const input = node.querySelector("div.cell_input");
   // The output of an answer stands below its cell, in a fold.
   if (!input) return adopt(page.last, node);
   const cell = (page.last = page.cells[Number(input.querySelector(".qt-number").textContent.match(/\d+/)[0]) - 1]);
   adopt(cell, node);
-  Object.assign(cell, { node, mayFail: node.matches(".tag_raises-exception") });
-  input.querySelector("div[class*=highlight-]").hidden = true;
-  cell.editor = makeEditor({
-    parent: input,
-    text: cell.linked ?? page.kept[cell.built] ?? cell.built,
-    label: `Code of cell ${cell.number}`,
-    run: () => run(cell),
-    changed: () => keep(cell),
-  });
-  const tools = document.createElement("div");
-  tools.className = "qt-cell-tools";
-  tools.innerHTML = `<button type="button">Run</button> <button type="button">Reset</button> <span></span>`;
-  [cell.runButton, cell.resetButton, cell.words] = tools.children;
-  cell.runButton.setAttribute("aria-label", `Run cell ${cell.number}`);
-  cell.runButton.title = "Ctrl-Enter; runs the cells above first that have not run";
-  cell.resetButton.setAttribute("aria-label", `Reset cell ${cell.number} to the book's text`);
-  cell.runButton.addEventListener("click", () => (page.running === cell ? stop() : run(cell)));
-  cell.resetButton.addEventListener("click", () => (set(cell, cell.built), cell.editor.focus()));
-  input.append(tools);
-  cell.resetButton.hidden = cell.editor.text() === cell.built;
-}
-
-// A lab's question that is answered in words: a box to write in takes the place of the paragraph that stands for the answer.
-function placeAnswer(source) {
-  const built = text(source), box = document.createElement("textarea");
-  Object.assign(box, { className: "qt-answer-box", rows: 6, value: page.kept[built] ?? "", placeholder: built });
-  box.setAttribute("aria-label", "Your answer in words");
-  box.addEventListener("input", () => remember(built, box.value || built));
-  [...document.querySelectorAll("article.bd-article p")].find((one) => one.textContent === built).replaceWith(box);
-  page.answers.push({ source, box });
+  const [mayFail, isFolded] = ["raises-exception", "hide-cell"].map((tag) => node.matches(`.tag_${tag}`));
+  Object.assign(cell, { node, input, mayFail, isFolded });
 }
 
 function adopt(cell, node) {
@@ -94,54 +85,148 @@ function adopt(cell, node) {
   cell.figures = cell.output ? [...cell.output.querySelectorAll(":scope > .output.text_html")] : [];
 }
 
-function mark(cell, state, words = "") {
-  cell.state = state;
-  page.bar.querySelector("[data-do=stop]").disabled = !page.running;
-  if (!cell.node) return;
-  cell.node.dataset.qtState = state;
-  cell.words.textContent = words;
-  cell.runButton.textContent = state === "running" ? "Stop" : "Run";
+function placeIn(cell, texts) {
+  const { input, number } = cell;
+  input.querySelector("div[class*=highlight-]").hidden = true;
+  if (cell.output) cell.out = { texts };
+  cell.editor = makeEditor({
+    parent: input,
+    text: cell.built,
+    label: `Code of cell ${number}`,
+    run: () => run(cell),
+    changed: () => cell.typed(),
+  });
+  const tools = document.createElement("div");
+  tools.className = "qt-cell-tools";
+  tools.innerHTML = `<button type="button">Run</button> <span></span>`;
+  [cell.runButton, cell.words] = tools.children;
+  cell.runButton.setAttribute("aria-label", `Run cell ${number}`);
+  cell.runButton.title = "Ctrl-Enter; runs the cells above first that are new, changed or out of date";
+  cell.runButton.addEventListener("click", () => (page.running === cell ? stop() : run(cell)));
+  input.append(tools);
+  addVersions(cell, tools, { shown: () => shown(cell), failed: notKept });
+  cell.retype = (now) => (cell.editor.set(now), cell.typed());
 }
 
-// What the reader changed ---------------------------------------------------------------------------------------------
+// The cell's text is another one.
+function shown(cell) {
+  cell.follow?.();
+  if (!page.isOpen) return;
+  forgetOwnLink();
+  refresh(true);
+}
 
-function readKept() {
-  try {
-    return JSON.parse(localStorage.getItem(KEPT)) ?? {};
-  } catch {
-    return {};
+// A lab's question that is answered in words: a box to write in takes the place of the paragraph that stands for the answer.
+function placeAnswer(source) {
+  const built = text(source), key = kept.keyOf(built, 0), box = document.createElement("textarea");
+  Object.assign(box, { className: "qt-answer-box", rows: 6, value: kept.read(key).text ?? "", placeholder: built });
+  box.setAttribute("aria-label", "Your answer in words");
+  box.addEventListener("input", () => kept.write(key, box.value ? { text: box.value } : {}) || notKept());
+  [...document.querySelectorAll("article.bd-article p")].find((one) => one.textContent === built).replaceWith(box);
+  page.answers.push({ source, box, key });
+}
+
+// What the reader wrote -----------------------------------------------------------------------------------------------
+
+// Each cell's key, and what is kept under it. Where the book's text of a cell is another one than the reader began from,
+// what was written is found by the cell's number.
+function nameKeys() {
+  const seen = new Map();
+  for (const cell of page.cells) {
+    const nth = seen.get(cell.built) ?? 0;
+    seen.set(cell.built, nth + 1);
+    cell.key = kept.keyOf(cell.built, nth);
+  }
+  kept.move((built) => kept.keyOf(built, 0));
+  const prose = page.notebook.cells.filter((cell) => cell.cell_type === "markdown");
+  const answers = prose.map((cell) => kept.keyOf(text(cell), 0));
+  const taken = new Set([...page.cells.map((cell) => cell.key), ...answers]);
+  for (const cell of page.cells) cell.record = kept.read(cell.key);
+  page.lost = [];
+  for (const key of kept.keys().filter((one) => !taken.has(one))) {
+    const record = kept.read(key), cell = page.cells[record.number - 1];
+    if (record.text === undefined) continue;
+    if (!cell?.node || cell.record.text !== undefined) page.lost.push(record);
+    else {
+      const remark = "The book's text of this cell has changed since you wrote yours.";
+      Object.assign(cell, { record: { ...record, shows: undefined }, remark });
+      if (kept.write(cell.key, cell.record)) kept.write(key, {});
+    }
   }
 }
 
-function keep(cell) {
-  const text = cell.editor.text();
-  remember(cell.built, text);
-  cell.resetButton.hidden = text === cell.built;
-  if (cell.state === "done" && cell.ran !== text) mark(cell, "changed", "changed since it ran");
+function tellLost() {
+  if (!page.lost.length) return;
+  const count = page.lost.length === 1 ? "a text" : `${page.lost.length} texts`;
+  const box = say(`You wrote ${count} for cells that this page no longer has.`);
+  const show = document.createElement("details"), code = document.createElement("pre");
+  show.innerHTML = "<summary>Show</summary>";
+  code.textContent = page.lost.map((record) => `# formerly cell ${record.number}\n${record.text}`).join("\n\n\n");
+  show.append(code);
+  box.append(show);
 }
 
-function remember(built, text) {
-  if (text === built) delete page.kept[built];
-  else page.kept[built] = text;
-  try {
-    if (Object.keys(page.kept).length) localStorage.setItem(KEPT, JSON.stringify(page.kept));
-    else localStorage.removeItem(KEPT);
-  } catch {
-    // a browser that keeps nothing: the texts last as long as the page
+// Another tab wrote under this key.
+function told(key) {
+  const record = kept.read(key), cell = page.cells.find((one) => one.key === key);
+  if (cell?.node) cell.told(record);
+  const answer = page.answers.find((one) => one.key === key)?.box;
+  if (answer && document.activeElement !== answer) answer.value = record.text ?? "";
+}
+
+// The browser is full, or keeps nothing: said once, and leaving the page asks.
+function notKept() {
+  if (page.isUnkept) return;
+  page.isUnkept = true;
+  const why = "its storage is full or switched off";
+  say(`This browser does not keep what you write (${why}): copy the link or download the notebook before you leave.`);
+  addEventListener("beforeunload", (event) => event.preventDefault());
+}
+
+// A sentence in the bar that stays.
+function say(words) {
+  const box = document.createElement("div");
+  box.className = "qt-run-note";
+  box.setAttribute("role", "status");
+  box.textContent = words;
+  page.bar.append(box);
+  return box;
+}
+
+// Show what the address carries beside what is kept.
+export async function openLink() {
+  const found = await link.read(location.hash, (n) => page.cells[n - 1]?.node);
+  page.linkNote?.remove();
+  if (!found) return;
+  const opens = Object.keys(found.texts).length ? page.cells.filter((cell) => cell.node) : [];
+  for (const cell of opens) cell.open(found.texts[cell.number]);
+  const numbers = page.cells.filter((cell) => cell.version === "link").map((cell) => cell.number);
+  const parts = [];
+  if (numbers.length) {
+    const which = numbers.length === 1 ? `Cell ${numbers[0]} shows` : `Cells ${numbers.join(", ")} show`;
+    parts.push(`${which} what the link carries.`);
+    parts.push("Nothing that you wrote is replaced unless you press “Keep it as mine” there.");
   }
-}
-
-function set(cell, text) {
-  cell.editor.set(text);
-  keep(cell);
+  const much = numbers.length ? "in full" : "as cells";
+  if (found.bad.length) parts.push(`The link cannot be read ${much}: ${found.bad.slice(0, 3).join("; ")}.`);
+  if (parts.length) page.linkNote = say(parts.join(" "));
 }
 
 async function copyLink() {
-  const changed = page.cells.filter((cell) => cell.node && cell.editor.text() !== cell.built);
-  const hash = await link.write(Object.fromEntries(changed.map((cell) => [cell.number, cell.editor.text()])));
-  history.replaceState(null, "", changed.length ? hash : location.pathname);
-  const copied = await navigator.clipboard?.writeText(location.href).then(() => true, () => false);
-  page.words.textContent = `${copied ? "Copied" : "The address of this page is the link now"}: it carries the cells that you changed.`;
+  const changed = page.cells.filter((cell) => cell.node && cell.text() !== cell.built);
+  const hash = await link.write(Object.fromEntries(changed.map((cell) => [cell.number, cell.text()])));
+  const address = location.href.split("#")[0] + (changed.length ? hash : "");
+  const copied = await navigator.clipboard?.writeText(address).then(() => true, () => false);
+  if (!copied) history.replaceState(null, "", address);
+  page.ownLink = copied ? null : address;
+  const done = copied ? "Copied" : "The address of this page is the link now";
+  page.words.textContent = `${done}: it carries the cells that you changed.`;
+}
+
+// An address that the reader made of this page tells the truth until the next edit.
+function forgetOwnLink() {
+  if (page.ownLink && page.ownLink === location.href) history.replaceState(null, "", location.pathname);
+  page.ownLink = null;
 }
 
 function download() {
@@ -154,44 +239,153 @@ function download() {
   URL.revokeObjectURL(link.href);
 }
 
+// To a line of a cell, from the report in `output`; where the cell changed since, to where that line is now.
+export async function jump(bar, base, number, line, output) {
+  await open(bar, base);
+  const cell = page.cells[number - 1], from = page.cells.find((one) => one.output === output);
+  if (!cell?.node) return;
+  const then = (from?.out?.texts[number] ?? cell.text()).split("\n")[line - 1], now = cell.text().split("\n");
+  const same = now.flatMap((one, i) => (one === then ? [i + 1] : []));
+  const at = same.sort((a, b) => Math.abs(a - line) - Math.abs(b - line))[0] ?? line;
+  for (let fold = cell.input.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
+  cell.editor.go(at);
+  const gone = `Cell ${number} has changed since the report: the line is not there any more.`;
+  const words = same.length ? `Line ${at} of cell ${number}: ${now[at - 1].trim()}` : gone;
+  if (!same.length) cell.words.textContent = words;
+  page.said.textContent = words;
+}
+
 // Running -----------------------------------------------------------------------------------------------------------
 
-// Ask for a cell: those above it come first that have not run as they stand.
+// Ask for a cell: those above it come first that have not run as they stand. What is typed meanwhile waits for the next
+// time.
 function run(cell) {
+  const runs = (one) => one === page.running && !truth.cause(page.cells, one);
+  if (runs(cell)) return;
   cell.isAsked = true;
-  const above = page.cells.slice(0, cell.number - 1).filter((one) => !["done", "queued", "running"].includes(one.state));
-  for (const one of [...above, cell]) {
-    if (page.queue.includes(one) || page.running === one) continue;
-    page.queue.push(one);
-    mark(one, "queued", "waits");
-  }
+  const above = truth.missing(page.cells, cell, page.session).filter((one) => !runs(one));
+  page.queue = [...new Set([...page.queue, ...above, cell])].sort((a, b) => a.number - b.number);
+  begun();
+}
+
+// Everything anew, in order, without the solutions that stand folded.
+function runAll() {
+  page.session++;
+  for (const cell of page.cells) cell.isJoined = false;
+  page.queue = page.cells.filter((cell) => !cell.isAside);
+  begun();
+}
+
+function begun() {
+  for (const cell of page.cells) cell.says = "";
   if (!page.worker) startWorker(performance.now());
   next();
+  refresh();
+}
+
+// Nothing waits any more; the cells that did.
+function clearQueue() {
+  for (const cell of page.queue) cell.isAsked = false;
+  return page.queue.splice(0);
 }
 
 function next() {
-  if (!page.isReady || !page.cells.length || page.running || !page.queue.length) return;
-  const cell = page.queue.shift();
+  if (!page.isReady || !page.isOpen || page.running) return;
+  const cell = page.queue.find((one) => one.isAsked || !truth.holds(page.cells, one, page.session));
+  page.queue = cell ? page.queue.slice(page.queue.indexOf(cell) + 1) : [];
+  if (!cell) return refresh();
+  const above = truth.aboveOf(page.cells, cell).at(-1);
+  const texts = [...(above?.out.texts ?? [])]; // what the cell above was given, whatever it says now
+  texts[cell.number] = cell.text();
   page.running = cell;
-  cell.ran = cell.node ? cell.editor.text() : cell.built;
-  cell.pieces = [];
+  cell.wasStale = truth.cause(page.cells, cell);
+  cell.out = { texts, session: page.session, turn: ++page.turn };
   cell.started = performance.now();
-  mark(cell, "running", "runs");
-  page.worker.postMessage({ cell: cell.number, source: cell.ran });
+  cell.state = "running";
+  begin(cell);
+  const changed = page.cells.filter(({ number, built }) => (texts[number] ?? built) !== built);
+  const yours = changed.map((one) => one.number);
+  page.worker.postMessage({ cell: cell.number, source: texts[cell.number], after: above?.number ?? 0, yours });
+  refresh();
 }
 
 function finished(cell, ok) {
   page.running = null;
-  if (cell.node) show(cell);
-  cell.isAsked = false;
   const took = (performance.now() - cell.started) / 1000;
-  const seconds = took < 0.1 ? "under 0.1 s" : `${took.toFixed(1)} s`;
   const failed = !ok && cell.node && !cell.mayFail;
-  mark(cell, failed ? "failed" : "done", failed ? "stopped at the error" : seconds);
-  if (failed && page.queue.length) {
-    for (const one of page.queue.splice(0)) mark(one, "new", `not run: cell ${cell.number} above it failed`);
+  cell.state = failed ? "failed" : "done";
+  cell.took = failed ? "stopped at the error" : took < 0.1 ? "under 0.1 s" : `${took.toFixed(1)} s`;
+  if (cell.node) {
+    end(cell);
+    lines.link(cell.output);
+    const isYours = page.cells.some(({ number, built }) => (cell.out.texts[number] ?? built) !== built);
+    if (isYours && !cell.isFolded) solved.note(cell, cell.said);
+    const heard = cell.output.textContent.trim().slice(0, 300) || "no output";
+    if (cell.isAsked) page.said.textContent = `Cell ${cell.number}: ${heard}`;
   }
+  cell.isAsked = false;
+  cell.isJoined = cell.isAside && cell.state === "done" && cell.out.session === page.session;
+  if (failed) {
+    for (const one of clearQueue()) one.says = `not run: cell ${cell.number} above it failed`;
+  }
+  refresh();
   next();
+}
+
+// Writes beside each cell how it stands. `isEdit`: what became out of date by it is said once.
+function refresh(isEdit = false) {
+  if (!page.isOpen) return;
+  const waiting = new Set(page.queue), stale = [];
+  page.bar.querySelector("[data-do=stop]").disabled = !page.running && !page.queue.length;
+  let isBooks = true;
+  for (const cell of page.cells) {
+    cell.isJoined &&= !truth.cause(page.cells, cell);
+    if (!cell.isAside) isBooks &&= cell.text() === cell.built;
+    if (!cell.node) continue;
+    const runs = page.running === cell, cause = runs ? null : truth.cause(page.cells, cell);
+    const past = runs && cell.wasStale && !cell.isCleared ? "Out of date: the cell runs now." : "";
+    const why = cause ? truth.sentence(cell, cause) : past;
+    if (why && hasOutput(cell)) stale.push(cell.number);
+    cell.node.dataset.qtState = runs ? "running" : waiting.has(cell) ? "queued" : cause ? "stale" : cell.state;
+    const stands = !cause ? (cell.took ?? "") : hasOutput(cell) ? "" : truth.past(cell, cause);
+    cell.words.textContent = runs ? "runs" : waiting.has(cell) ? "waits" : cell.says || stands;
+    cell.runButton.textContent = runs ? "Stop" : "Run";
+    markStale(cell, why);
+    cell.output?.toggleAttribute("data-qt-not-the-books", !(isBooks && cell.text() === cell.built));
+  }
+  if (isEdit && stale.some((number) => !page.stale.includes(number))) {
+    const which = `${stale.slice(0, 8).join(", ")}${stale.length > 8 ? " and so on" : ""}`;
+    const one = `The output of cell ${which} is out of date until it runs again.`;
+    const many = `The outputs of ${stale.length} cells are out of date until they run again: ${which}.`;
+    clearTimeout(page.saying);
+    page.saying = setTimeout(() => (page.said.textContent = stale.length === 1 ? one : many), 600);
+  }
+  page.stale = stale;
+}
+
+const hasOutput = (cell) => Boolean(cell.output && !cell.output.hidden && cell.output.children.length);
+
+// Says above an output that it is out of date; `why` is empty where it is not.
+function markStale(cell, why) {
+  const is = Boolean(why) && hasOutput(cell);
+  if (!is && !cell.note) return;
+  if (is && !cell.note) {
+    cell.note = document.createElement("p");
+    Object.assign(cell.note, { className: "qt-stale-note", id: `qt-stale-${cell.number}` });
+    cell.note.innerHTML = '<span></span> <button type="button"></button>';
+    cell.note.lastChild.textContent = `Run cell ${cell.number}`;
+    cell.note.lastChild.addEventListener("click", () => run(cell));
+    cell.output.before(cell.note);
+  }
+  cell.note.hidden = !is;
+  if (is) cell.note.firstChild.textContent = why;
+  cell.output.classList.toggle("qt-stale", is);
+  if (!is) for (const name of ["role", "aria-label", "aria-describedby"]) cell.output.removeAttribute(name);
+  else {
+    cell.output.setAttribute("role", "group");
+    cell.output.setAttribute("aria-label", `Output of cell ${cell.number}, out of date`);
+    cell.output.setAttribute("aria-describedby", cell.note.id);
+  }
 }
 
 // The worker ----------------------------------------------------------------------------------------------------------
@@ -211,23 +405,37 @@ function answered(data, began) {
     page.isReady = true;
     page.bar.dataset.readyMs = Math.round(performance.now() - began);
     page.bar.dataset.tookMs = JSON.stringify(data.took);
-    page.words.textContent = "Every cell can be changed now. Ctrl-Enter runs it, after those above it that have not run.";
+    const order = "after those above it that are new, changed or out of date";
+    page.words.textContent = `Every cell can be changed now. Ctrl-Enter runs it, ${order}.`;
     next();
   } else if (data.failed) {
     stop();
     page.words.textContent = `Python stopped: ${data.failed}. The next run starts it again.`;
-  } else if (data.kind) page.cells[data.cell - 1].pieces.push([data.kind, data.text]);
-  else finished(page.cells[data.cell - 1], data.done);
+  } else {
+    const cell = page.cells[data.cell - 1];
+    if (!data.kind) finished(cell, data.done);
+    else if (cell.node) add(cell, data.kind, data.text);
+  }
 }
 
-// Ends Python whatever it is doing; the next run starts it again, with all cells to be run anew.
+// Ends Python whatever it is doing. What came out stays; the next run starts Python again, with all cells to be run anew.
 function stop() {
   page.worker?.terminate();
   page.worker = null;
+  page.isReady = false;
   const stopped = page.running;
   page.running = null;
-  page.queue = [];
-  for (const cell of page.cells) if (cell.state !== "new") mark(cell, "new");
-  if (stopped) mark(stopped, "new", "stopped");
+  clearQueue();
+  page.session++;
+  for (const cell of page.cells) cell.isJoined = false;
+  if (stopped) {
+    const seconds = ((performance.now() - stopped.started) / 1000).toFixed(1);
+    Object.assign(stopped, { state: "stopped", took: "stopped", isAsked: false });
+    if (stopped.node) {
+      end(stopped, `Stopped here, after ${seconds} s.`);
+      lines.link(stopped.output);
+    }
+  }
   page.words.textContent = "Stopped. The next run starts Python again, from the first cell.";
+  refresh();
 }

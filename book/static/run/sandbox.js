@@ -2,25 +2,46 @@
 
 const STARTS = ["copy", "reduce", "softmax"], DTYPES = ["float32", "float16", "bfloat16"];
 const LINE = /^M, N, dtype = (\d+), (\d+), torch\.(\w+)$/m;
+const MOST = { M: 64, N: 4096 };
 
-export function addControls(cells, set) {
+export function addControls(cells) {
   const kernel = cells.find((cell) => cell.built.includes("def host"));
   const run = cells.find((cell) => LINE.test(cell.built));
   const options = (words) => words.map((word) => `<option>${word}</option>`).join("");
 
   const start = controls(kernel, `<label>Start from <select aria-label="Start from">${options(STARTS)}</select></label>`);
   start.querySelector("select").addEventListener("change", async ({ target }) => {
-    set(kernel, (await (await fetch(new URL(`starts/${target.value}.py`, import.meta.url))).text()).trim());
+    kernel.replace((await (await fetch(new URL(`starts/${target.value}.py`, import.meta.url))).text()).trim());
   });
 
-  const number = (name, most) => `<label>${name} <input aria-label="${name}" type="number" min="1" max="${most}"></label>`;
-  const shape = controls(run, `${number("M", 64)} ${number("N", 4096)} <label>type <select aria-label="type">${options(DTYPES)}</select></label>`);
-  const [M, N, dtype] = shape.querySelectorAll("input, select");
-  const [, ...now] = run.editor.text().match(LINE) ?? run.built.match(LINE);
-  [M.value, N.value, dtype.value] = now;
-  shape.addEventListener("change", () => {
-    if (![M, N].every((input) => input.value && input.checkValidity())) return;
-    set(run, run.editor.text().replace(LINE, `M, N, dtype = ${M.value}, ${N.value}, torch.${dtype.value}`));
+  const number = (name) =>
+    `<label>${name} <input aria-label="${name}" type="number" min="1" max="${MOST[name]}" aria-describedby="qt-sandbox-why"></label>`;
+  const type = `<label>type <select aria-label="type">${options(DTYPES)}</select></label>`;
+  const shape = controls(run, `${number("M")} ${number("N")} ${type} <span id="qt-sandbox-why" role="status"></span>`);
+  const [M, N, dtype] = shape.querySelectorAll("input, select"), why = shape.querySelector("span");
+
+  // The controls show what the cell says, and nothing where its line is another one.
+  run.follow = () => {
+    if (shape.contains(document.activeElement)) return;
+    const [, ...now] = run.text().match(LINE) ?? ["", "", "", ""];
+    [M.value, N.value, dtype.value] = now;
+    complain("");
+  };
+  run.follow();
+
+  function complain(words) {
+    why.textContent = words;
+    for (const input of [M, N]) input.setAttribute("aria-invalid", Boolean(words) && !isRight(input));
+  }
+  const isRight = (input) => input.value !== "" && input.checkValidity();
+
+  shape.addEventListener("input", () => {
+    const wrong = [M, N].find((input) => !isRight(input)), name = wrong === M ? "M" : "N";
+    const range = `${name} is a whole number from 1 to ${MOST[name].toLocaleString("en")}`;
+    if (wrong) return complain(`Not taken over: ${range} here, because the simulator runs each thread in Python.`);
+    if (!LINE.test(run.text())) return complain("Not taken over: the cell has no line “M, N, dtype = …” any more.");
+    complain("");
+    run.retype(run.text().replace(LINE, `M, N, dtype = ${M.value}, ${N.value}, torch.${dtype.value}`));
   });
 }
 

@@ -1,6 +1,7 @@
 // Python in a web worker: one session, whose cells the page sends one at a time.
 //
-// in:  {runtime} (once, the folder's address), then {cell, source}
+// in:  {runtime} (once, the folder's address), then {cell, source, after: the cell on whose names it runs, yours: the cells
+//      whose text is the reader's}
 // out: {stage}, {ready, took: ms of each step}, {failed}; for a cell {cell, kind, text} for each piece of output, then {cell, done: ok}
 
 let session;
@@ -87,7 +88,7 @@ onmessage = async ({ data }) => {
   try {
     if (data.runtime) return await start(data.runtime);
     session.cell = data.cell;
-    postMessage({ cell: data.cell, done: session.python.run(data.cell, data.source) });
+    postMessage({ cell: data.cell, done: session.python.run(data.cell, data.source, data.after, data.yours) });
   } catch (error) {
     postMessage({ failed: String(error), cell: data.cell });
   }

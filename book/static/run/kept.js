@@ -1,0 +1,61 @@
+// What the reader wrote on this page, kept in the browser: one record for each text of the book that was changed, so that
+// two tabs do not overwrite each other's.
+//
+// A record is {number, text, before, link: {from, text}, shows}: the cell's number when it was written, the reader's text,
+// the text that it replaced, what became of a link's text, and "book" where the book's text was chosen to be shown.
+
+const PREFIX = `quack-tutorial:text:${location.pathname}:`;
+const FORMER = `quack-tutorial:${location.pathname}`; // {text of the book: the reader's}, all in one
+
+// The key of a text of the book, the nth of its kind on the page.
+export const keyOf = (built, nth) => PREFIX + hash(built) + (nth ? `.${nth}` : "");
+export const isOurs = (key) => key?.startsWith(PREFIX);
+
+export function read(key) {
+  try {
+    const record = JSON.parse(localStorage.getItem(key));
+    return record && typeof record === "object" ? record : {};
+  } catch {
+    return {};
+  }
+}
+
+// Whether the browser keeps it.
+export function write(key, record) {
+  const isWorthIt = record.text !== undefined || record.before !== undefined || record.link;
+  try {
+    if (isWorthIt) localStorage.setItem(key, JSON.stringify(record));
+    else localStorage.removeItem(key);
+    return true;
+  } catch {
+    return !isWorthIt;
+  }
+}
+
+export function keys() {
+  try {
+    return Object.keys(localStorage).filter(isOurs);
+  } catch {
+    return [];
+  }
+}
+
+// Texts that were kept in the former way are put where they are looked for now.
+export function move(keyOfText) {
+  const former = read(FORMER);
+  let allKept = true;
+  for (const [built, text] of Object.entries(former)) {
+    const key = keyOfText(built);
+    if (read(key).text === undefined) allKept = write(key, { text }) && allKept;
+  }
+  if (Object.keys(former).length && allKept) localStorage.removeItem(FORMER);
+}
+
+function hash(text) {
+  let a = 0x811c9dc5, b = 0x1b873593;
+  for (let i = 0; i < text.length; i++) {
+    a = Math.imul(a ^ text.charCodeAt(i), 0x01000193);
+    b = Math.imul(b ^ text.charCodeAt(i), 0x85ebca6b);
+  }
+  return (a >>> 0).toString(36) + (b >>> 0).toString(36);
+}

@@ -1,0 +1,133 @@
+// Whose text a cell shows, and with it runs: the book's, the reader's, the one that the reader's replaced, or a link's.
+
+import * as kept from "./kept.js";
+
+const NAMES = { yours: "yours", before: "yours, older", link: "the link's", book: "the book's" };
+
+// `shown` is called after the cell's text is another one, `failed` when the browser does not keep it.
+export function addVersions(cell, place, { shown, failed }) {
+  const box = document.createElement("span"), says = document.createElement("span");
+  box.className = "qt-versions";
+  box.setAttribute("role", "group");
+  box.setAttribute("aria-label", `Whose text cell ${cell.number} shows`);
+  says.className = "qt-whose";
+  place.append(box, says);
+
+  const text = (name) => {
+    const { text: yours, before, link } = cell.record;
+    return { yours, before, link: link?.text ?? cell.linked, book: cell.built }[name];
+  };
+  const buttons = new Map();
+  for (const name of Object.keys(NAMES)) buttons.set(name, button(NAMES[name], () => show(name, true)));
+  const take = button("Keep it as mine", keepLink);
+  take.classList.add("qt-take");
+  box.append(...buttons.values(), take);
+
+  function draw() {
+    const there = Object.keys(NAMES).filter((name) => text(name) !== undefined);
+    box.hidden = there.length < 2;
+    for (const [name, one] of buttons) {
+      one.hidden = !there.includes(name);
+      one.setAttribute("aria-pressed", name === cell.version);
+    }
+    take.hidden = cell.version !== "link";
+    const own = cell.record.text === undefined ? "" : " Yours is kept.";
+    says.textContent = cell.version === "link" ? `From the link.${own}` : (cell.remark ?? "");
+  }
+
+  function save() {
+    cell.record.number = cell.number;
+    if (!kept.write(cell.key, cell.record)) failed();
+  }
+
+  // Show one of the texts; `isChosen`, if the reader asked for it.
+  function show(name, isChosen = false) {
+    cell.version = name;
+    if (isChosen) {
+      cell.remark = "";
+      if (name === "book") cell.record.shows = "book";
+      else delete cell.record.shows;
+      save();
+    }
+    if (cell.editor.text() !== text(name)) cell.editor.set(text(name));
+    draw();
+    shown();
+  }
+
+  // The reader typed. What that replaces can be had back, and a link's text becomes the reader's own only when asked.
+  function typed() {
+    const { record } = cell, now = cell.editor.text();
+    if (cell.version === "link") record.link = { from: record.link?.from ?? cell.linked, text: now };
+    else {
+      const replaced = cell.version === "yours" ? undefined : record.text;
+      if (replaced !== undefined && replaced !== now) record.before = replaced;
+      record.text = now;
+      cell.version = "yours";
+      delete record.shows;
+      if (now === cell.built) {
+        delete record.text;
+        cell.version = "book";
+      }
+    }
+    cell.remark = "";
+    save();
+    draw();
+    shown();
+  }
+
+  // Puts a text in the place of the one shown, which can be had back.
+  function replace(now) {
+    if (cell.record.text !== undefined && cell.record.text !== now) cell.record.before = cell.record.text;
+    if (cell.version === "link") show("book");
+    cell.editor.set(now);
+    typed();
+  }
+
+  function keepLink() {
+    const now = text("link");
+    if (cell.record.text !== undefined && cell.record.text !== now) cell.record.before = cell.record.text;
+    delete cell.record.link;
+    delete cell.linked;
+    cell.record.text = now;
+    show("yours", true);
+    cell.editor.focus();
+  }
+
+  // Show a link's text beside what is kept; undefined: the link has the book's here.
+  function open(linked) {
+    if ((linked ?? cell.built) === cell.editor.text()) return;
+    if (linked === undefined || linked === cell.built) {
+      cell.remark = "The link has the book's text here. Yours is kept.";
+      return show("book");
+    }
+    cell.linked = linked;
+    if (cell.record.link?.from !== linked) delete cell.record.link;
+    show("link");
+  }
+
+  // Another tab wrote. Whoever types here goes on with the text that is here.
+  function told(record) {
+    const theirs = record.text, mine = cell.record.text;
+    if (theirs === mine) {
+      cell.record = record;
+    } else if (cell.editor.isTyping()) {
+      cell.record = mine === undefined ? record : { ...record, text: mine, before: theirs ?? record.before };
+      cell.remark = `Another tab changed this cell: its text is under “${mine === undefined ? NAMES.yours : NAMES.before}”.`;
+    } else {
+      cell.record = record;
+      if (cell.version !== "link") return show(theirs === undefined || record.shows === "book" ? "book" : "yours");
+    }
+    if (text(cell.version) === undefined) show("book");
+    draw();
+  }
+
+  Object.assign(cell, { typed, replace, open, told });
+  show(cell.record.text === undefined || cell.record.shows === "book" ? "book" : "yours");
+}
+
+function button(words, clicked) {
+  const made = document.createElement("button");
+  Object.assign(made, { type: "button", textContent: words });
+  made.addEventListener("click", clicked);
+  return made;
+}
