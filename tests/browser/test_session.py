@@ -154,7 +154,7 @@ def test_what_a_cell_below_changed_in_place_is_named(session):
 
 
 def test_a_tensor_that_a_cell_below_changed_is_named_too(session):
-    from quack_tutorial.browser import torch_answer
+    from quack_tutorial.simulator import torch_answer
 
     session.namespace["torch"] = torch_answer.module()
     told(session, 1, "x, y = torch.zeros(4), torch.ones(4).bfloat16()")
@@ -172,7 +172,7 @@ def test_a_cell_that_changes_what_stands_above_says_so_when_it_runs_twice(sessio
 
 
 def test_random_numbers_are_those_of_the_cells_order():
-    from quack_tutorial.browser import torch_answer
+    from quack_tutorial.simulator import torch_answer
 
     said, generator = [], torch_answer.Generator()
     session = Session(lambda kind, text: said.append(text), vars(generator))
