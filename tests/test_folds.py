@@ -125,6 +125,8 @@ def test_the_reason_is_the_first_sentence_of_the_text(folds):
     words = nodes.paragraph("", "", nodes.Text("From "), linked, nodes.Text(" it came, 4.5 times. And more."))
     (said,) = folds.reason([cell("a", "1"), words])
     assert said.astext() == "From L2 it came, 4.5 times." and said[1]["refuri"] == "x"
+    ends = nodes.paragraph("", "", nodes.Text("Read ... from "), linked.deepcopy(), nodes.Text(". And more."))
+    assert folds.reason([ends])[0].astext() == "Read ... from L2."
     assert words.astext().endswith("And more.") and folds.reason([cell("a", "1")]) == []
 
 

@@ -32,7 +32,7 @@ FIELD = "<label>{asked} {entry}</label> "
 ANSWER = re.compile(r'class="qt-answer" data-answer="([^"]*)"')
 # What an exercise prints before it is solved, and a lab's check before its cell is filled in.
 UNSOLVED = re.compile(r"^(\S+ )?not yet\b|this cell is not filled in yet", re.MULTILINE)
-SENTENCE = re.compile(r"(?<=[^.]{2}[.!?])(?=\s|$)")
+SENTENCE = re.compile(r"(?<!\.)[.!?]\)?(?=\s|$)")
 
 
 class Fold(nodes.Element):
@@ -161,7 +161,7 @@ def reason(rest):
     said = nodes.paragraph()
     for node in paragraph:
         end = SENTENCE.search(node) if isinstance(node, nodes.Text) else None
-        said += nodes.Text(node[: end.start()]) if end else node.deepcopy()
+        said += nodes.Text(node[: end.end()]) if end else node.deepcopy()
         if end:
             break
     for node in said.findall(nodes.Element):

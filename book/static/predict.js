@@ -44,11 +44,12 @@ document.addEventListener("DOMContentLoaded", () => {
     }
   }
 
-  function keep(n, entry) {
+  function keep(n, fields, section) {
     const now = read(); // another tab may have kept more
+    if (JSON.stringify(now.predictions?.[n]?.fields) === JSON.stringify(fields)) return;
     now.title = document.querySelector("article h1").firstChild.textContent.trim();
     now.asked = new Set(forms.map((form) => form.dataset.predict)).size;
-    now.predictions = { ...now.predictions, [n]: entry };
+    now.predictions = { ...now.predictions, [n]: { section, fields, when: new Date().toISOString() } };
     try {
       localStorage.setItem(key, JSON.stringify(now));
     } catch {
@@ -106,19 +107,26 @@ document.addEventListener("DOMContentLoaded", () => {
       box.classList.toggle("qt-told", fields.some((field) => field.guess)); // then the reason stands below
     }
 
+    function answer() {
+      const fields = judged();
+      tell(fields);
+      if (fields.some((field) => field.guess)) keep(n, fields, sectionOf(form));
+    }
+    // Also where the fold is opened without the button, by hand or by a cell that was run.
+    if (!later) fold.addEventListener("toggle", () => fold.open && answer());
+
     form.addEventListener("submit", (event) => {
       event.preventDefault();
-      const isAny = guesses().some(Boolean);
-      if (later) {
-        for (const other of others) all("input, select", other).forEach((entry, i) => { entry.value = entries[i].value; });
-        button.textContent = isAny ? "Kept: the answer comes below" : "Keep it for later";
-      } else {
-        tell(judged());
+      if (!later) {
+        answer();
         fold.open = true;
         fold.querySelector("summary").focus();
+        return;
       }
-      const fields = later ? guesses().map((guess, i) => ({ asked: asked[i], guess })) : judged();
-      if (isAny) keep(n, { section: sectionOf(form), fields, when: new Date().toISOString() });
+      const isAny = guesses().some(Boolean);
+      for (const other of others) all("input, select", other).forEach((entry, i) => { entry.value = entries[i].value; });
+      button.textContent = isAny ? "Kept: the answer comes below" : "Keep it for later";
+      if (isAny) keep(n, guesses().map((guess, i) => ({ asked: asked[i], guess })), sectionOf(form));
     });
   }
 
