@@ -113,7 +113,7 @@ document.addEventListener("DOMContentLoaded", () => {
       if (fields.some((field) => field.guess)) keep(n, fields, sectionOf(form));
     }
     // Also where the fold is opened without the button, by hand or by a cell that was run.
-    if (!later) fold.addEventListener("toggle", () => fold.open && answer());
+    if (!later) fold?.addEventListener("toggle", () => fold.open && answer());
 
     form.addEventListener("submit", (event) => {
       event.preventDefault();
