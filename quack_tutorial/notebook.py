@@ -4,6 +4,7 @@
 |------------|-------------------------------------------------------------------------------------------|
 | `check`    | a sentence: right, or where the largest error is and what stood there                      |
 | `judge`    | an exercise's verdict on a simulated run: right, or not yet and why                        |
+| `answer`   | a prediction's verdict: right, near or off, beside the value                                |
 | `time`     | a kernel's time on this machine's GPU, beside a copy and the datasheet; elsewhere a sentence |
 | `recorded` | the recorded speeds of one operation, dtype and size, with device and date                  |
 
@@ -12,14 +13,19 @@ Importing this module loads neither torch nor CuTe DSL.
 
 from __future__ import annotations
 
+import json
+import re
 import textwrap
 from dataclasses import dataclass
+from html import escape
+from numbers import Integral, Real
 
 import numpy as np
 
 WIDTH = 84  # of what is printed, so that it fits beside the page's margins
 MOST_OF_COPY = 1.05  # of a copy's speed, beyond which a kernel cannot have moved the bytes that are counted
 TOO_FAST = "No kernel that moves these bytes is so fast"
+MEASURED = 0.05  # a guess so near a value that was not counted is right
 RELATIVE = {"float32": 1e-5, "float16": 2e-3, "bfloat16": 1e-2, "float64": 1e-12}
 
 
@@ -66,6 +72,156 @@ def _compared(result, wanted, tolerance) -> tuple[bool, str]:
     place = f" at {tuple(map(int, at))}" if at else ""
     worst = f"The worst is{place}: {got[at]:.9g}, and {want[at]:.9g} is wanted."
     return False, f"{int(wrong.sum()):,} of {got.size:,} numbers. {worst}"
+
+
+def answer(guess, *values, near=0.25) -> Answer:
+    """Judge a prediction: `guess` maps each thing that was asked to the reader's guess, `values` are the answers in that order.
+
+    | a value that is  | asked as           | and its guess is                                                             |
+    |------------------|--------------------|------------------------------------------------------------------------------|
+    | a whole number   | `"sectors"`        | right if equal; near within a factor of 1 + `near`; else off                  |
+    | a float          | `"percent"`        | right within 5 %, else the same                                               |
+    | a tuple          | `"lanes"`          | right with the same members in any order, near with half in common, else off  |
+    | one of a choice  | `"from: L1 | L2"`  | right or off                                                                  |
+    | other words      | `"what comes out"` | not judged, but shown beside the answer                                       |
+
+    A guess of None is not judged. Where the book is built nobody has guessed, and the page takes the answers from here: its form
+    compares by the same rules (book/static/predict.js).
+    """
+    if not isinstance(guess, dict):  # a reader who wrote `guess = 7`
+        guesses = (guess,) if len(values) == 1 or guess is None else guess
+        guess = dict(enumerate(guesses if isinstance(guesses, (tuple, list)) else (guesses,)))
+        guess |= {place: None for place in range(len(guess), len(values))}
+    if len(guess) != len(values):
+        raise ValueError(f"the prediction asks for {len(guess)} things, and there are {len(values)} answers")
+    fields = [_Field(*_asked(words), value) for words, value in zip(guess, values)]
+    return Answer(tuple(fields), tuple(guess.values()), near)
+
+
+def _asked(words) -> tuple[str, tuple[str, ...]]:
+    """What was asked and what there is to choose from: "where: L1 | L2" asks "where" and offers L1 and L2."""
+    if not isinstance(words, str):
+        return "", ()
+    asked, _, choices = words.rpartition(": ") if " | " in words else (words, "", "")
+    return asked, tuple(choice.strip() for choice in choices.split(" | ")) if choices else ()
+
+
+@dataclass(frozen=True)
+class _Field:
+    """One thing that a prediction asks for, and its answer."""
+
+    asked: str
+    choices: tuple[str, ...]
+    value: object
+
+    def __post_init__(self):
+        if self.choices and self.value not in self.choices:
+            raise ValueError(f"{self.value!r} is not among the choices {' | '.join(self.choices)}")
+
+    @property
+    def kind(self) -> str:
+        if self.choices:
+            return "choice"
+        if isinstance(self.value, (tuple, list)):
+            return "list"
+        return "number" if isinstance(self.value, (Real, np.number)) else "words"
+
+    @property
+    def shown(self) -> str:
+        return _shown(self.value)
+
+    def verdict(self, guess, near: float) -> str:
+        """right, near or off; empty for words, and for a guess that is no number where one was asked for."""
+        if self.kind == "choice":
+            return "right" if str(guess).strip().lower() == self.value.lower() else "off"
+        if self.kind == "list":
+            got, want = ({str(_plain(one)) for one in some} for some in (_members(guess), self.value))
+            return "right" if got == want else "near" if 2 * len(got & want) >= len(got | want) else "off"
+        if self.kind == "words" or isinstance(guess, bool) or not isinstance(guess, (Real, np.number)):
+            return ""
+        if guess == self.value:
+            return "right"
+        # On both sides by the same factor: half as much is as far off as twice as much.
+        factor = max(guess / self.value, self.value / guess) if guess * self.value > 0 else float("inf")
+        if factor <= 1 + MEASURED and not isinstance(self.value, Integral):
+            return "right"
+        return "near" if factor <= 1 + near else "off"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The verdicts on a prediction, a line for each thing that was asked; in HTML with what the built page needs to judge."""
+
+    fields: tuple[_Field, ...]
+    guesses: tuple
+    near: float
+
+    @property
+    def verdicts(self) -> tuple[str, ...]:
+        """right, near or off for each thing that was asked; empty where nothing was guessed, or where words are not judged."""
+        return tuple(
+            "" if guess is None else field.verdict(guess, self.near) for field, guess in zip(self.fields, self.guesses)
+        )
+
+    @property
+    def lines(self) -> list[str]:
+        """What is shown: the verdicts, or what is missing."""
+        missing = "No guess yet: put yours in place of None above and run both cells again, or read on."
+        lines = [missing] if all(guess is None for guess in self.guesses) else []
+        for field, guess, verdict in zip(self.fields, self.guesses, self.verdicts):
+            asked = f"{field.asked}: " if field.asked else ""
+            if guess is None:
+                told = field.shown if lines[:1] == [missing] else f"no guess; it is {field.shown}"
+            elif verdict:
+                told = f"you said {_shown(guess)}, it is {field.shown}: {verdict}"
+            elif field.kind == "words":
+                told = f"you said: {guess}; the answer: {field.shown}"
+            else:
+                told = f"{guess!r} is not a number; it is {field.shown}"
+            lines.append(f"{asked}{told}.".replace("..", "."))
+        return lines
+
+    def __str__(self) -> str:
+        return "\n".join(textwrap.fill(line, WIDTH) for line in self.lines)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        fields = [
+            {"asked": f.asked, "kind": f.kind, "choices": f.choices, "shown": f.shown, "value": _plain(f.value)}
+            | {"counted": isinstance(f.value, Integral)}
+            for f in self.fields
+        ]
+        told = "<br>\n".join(escape(line) for line in self.lines)
+        return (
+            f'<p class="qt-answer" data-answer="{escape(json.dumps({"near": self.near, "fields": fields}))}">{told}</p>'
+        )
+
+
+def _shown(value) -> str:
+    """A value in few words: thousands apart, three digits of what was measured."""
+    if isinstance(value, (tuple, list, set)):
+        return ", ".join(map(_shown, value))
+    if isinstance(value, Integral):
+        return f"{int(value):,}"
+    if not isinstance(value, (Real, np.number)):
+        return str(value)
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def _members(guess):
+    """The members of a list that was guessed, also of one that was written as words: "1, 3 and 1,024"."""
+    if isinstance(guess, str):
+        whole = re.sub(r"\b(\d{1,3}),(?=\d{3}\b)", r"\1", guess)
+        return whole.replace(",", " ").replace(" and ", " ").split()
+    return guess if isinstance(guess, (tuple, list, set)) else (guess,)
+
+
+def _plain(value):
+    """A value as JSON has it."""
+    if isinstance(value, (tuple, list)):
+        return [_plain(one) for one in value]
+    return value.item() if isinstance(value, np.generic) else value
 
 
 @dataclass(frozen=True)

@@ -20,10 +20,10 @@ import yaml
 from bs4 import BeautifulSoup
 
 ROOT = Path(__file__).resolve().parent.parent
-ON_SCREEN_ONLY = ("book/intro", "book/layout-playground", "notebooks/sandbox", "book/labs")
+ON_SCREEN_ONLY = ("book/intro", "book/layout-playground", "notebooks/sandbox", "book/your-path", "book/labs")
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 TYPESET_MS = 120_000  # virtual time for MathJax, which Chromium does not wait for otherwise
-OF_THE_SCREEN = "script, form, .headerlink, .qt-predicted, .qt-number, .qt-controls, .toctree-wrapper"
+OF_THE_SCREEN = "script, form, .headerlink, .qt-verdicts p, .qt-number, .qt-controls, .toctree-wrapper"
 FOLDS = "details.qt-fold, details.sd-dropdown, .qt-break details"  # long lists in other folds stay on the screen
 MENU = '<button onclick="window.print()"'  # in each page's download menu
 ENTRY = """<a href="{}" class="btn btn-sm dropdown-item">

@@ -20,6 +20,7 @@ SLOW = (
     "tests/test_print_book.py::test_chromium",
     "tests/test_playground.py",
     "tests/test_workbench.py::test_the_server",
+    "tests/test_predictions.py::test_predictions_by_keyboard",
     "tests/test_run_in_page.py",
     "tests/bench/test_published_records.py::test_what_was_timed_is_what_is_shipped",
     "tests/test_kernels_compile.py::test_every_line_of_the_shipped_tables_compiles",

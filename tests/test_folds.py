@@ -1,6 +1,7 @@
 """What folds.py makes of a page: which nodes are folded, under which word, and where the inputs stand."""
 
 import importlib.util
+import json
 import re
 import sys
 
@@ -10,6 +11,8 @@ pytest.importorskip("myst_nb", reason="myst-nb is not installed, whose pages are
 from docutils import nodes
 from docutils.frontend import get_default_settings
 from docutils.utils import new_document
+
+import quack_tutorial as qt
 
 
 @pytest.fixture(scope="module")
@@ -26,6 +29,14 @@ def text(words):
 
 def predict(words="Predict."):
     return nodes.paragraph("", "", nodes.strong("", words), nodes.Text(" How many?"))
+
+
+def judge(*values, guess="guess", asked=("clocks",)):
+    """The cell that judges a prediction, with the output that a notebook has there."""
+    answer = qt.answer(dict.fromkeys(asked), *values)
+    node = cell(f"qt.answer({guess}, {', '.join(map(repr, values))})", "")
+    node[1].children = [nodes.raw("", answer._repr_html_(), format="html")]
+    return node
 
 
 def cell(source, output=None, tags=(), **attributes):
@@ -57,29 +68,66 @@ def outline(section):
 
 def test_the_answer_is_folded_to_the_end_of_the_section(folds):
     inner = nodes.section("", nodes.title("", "Inner"))
-    page = folded(
-        folds, predict(), cell("guess = None  # clocks"), cell("define"), cell("run", "42"), text("why"), inner
-    )
+    asks, why = cell('guess = {"clocks": None}'), text("Because it waits. Then more.")
+    page = folded(folds, predict(), asks, cell("define"), cell("run", "42 clocks"), judge(42), why, inner)
     kinds = list(outline(page))
     assert [k[0] for k in kinds] == ["title", "paragraph", "form", "container", "container", "fold", "section"]
-    assert "clocks" in kinds[2][1] and 'data-predict="1"' in kinds[2][1]
+    assert "<label>clocks <input" in kinds[2][1] and 'data-predict="1"' in kinds[2][1]
     assert kinds[4][1] == ["run"]
-    assert kinds[5][1:3] == ("Answer", 1) and "42" in kinds[5][3] and "why" in kinds[5][3]
+    # The value, the reason from the text, the output, the text; neither of the notebook's two cells.
+    told = "<ul><li>clocks: 42</li></ul> Because it waits. 42 clocks Because it waits. Then more.".split()
+    assert kinds[5][1:] == ("Answer", 1, told)
+    (fold,) = page.findall(folds.Fold)
+    assert json.loads(fold["answer"])["fields"][0]["value"] == 42
 
 
 def test_the_next_prediction_ends_the_fold(folds):
-    page = folded(folds, predict(), cell("a", "1"), text("why"), predict(), cell("b", "2"))
+    first, second = (cell('guess = {"clocks": None}') for _ in "12")
+    page = folded(
+        folds, predict(), first, cell("a", "1"), judge(1), text("why"), predict(), second, cell("b", "2"), judge(2)
+    )
     found = [k[1:] for k in outline(page) if k[0] == "fold"]
     assert [(label, n) for label, n, _ in found] == [("Answer", 1), ("Answer", 2)]
     assert "2" not in found[0][2]
+    assert [json.loads(f["answer"])["fields"][0]["value"] for f in page.findall(folds.Fold)] == [1, 2]
 
 
 def test_a_prediction_for_later_is_answered_where_the_tag_is(folds):
-    page = folded(folds, predict("Predict for later."), cell("a", "1"), cell("b", "2", tags=["answers-later"]))
+    asks, answers = cell('first_guess = {"clocks": None}'), cell("b", "2", tags=["answers-later"])
+    page = folded(folds, predict("Predict for later."), asks, cell("a", "1"), answers, judge(2, guess="first_guess"))
     kinds = list(outline(page))
     assert [k[0] for k in kinds] == ["title", "paragraph", "form", "container", "form", "container", "fold"]
     assert kinds[3][1] == ["a", "1"]
     assert kinds[6][2] == 1 and "2" in kinds[6][3]
+    assert 'id="predict-1"' in kinds[2][1] and 'id="predict-1-again"' in kinds[4][1]
+
+
+def test_a_prediction_that_is_not_judged_is_a_warning(folds, monkeypatch):
+    told = []
+    monkeypatch.setattr(folds.logger, "warning", lambda words, location: told.append(words))
+    folded(folds, predict(), cell('guess = {"clocks": None}'), cell("run", "42"))
+    folded(folds, predict(), cell("run", "42"))
+    assert told[0] == "no cell `qt.answer(guess, ...)` judges this prediction"
+    assert told[1] == "no cell `guess = {...}` follows this prediction"
+
+
+def test_what_is_asked_is_read_from_the_cell(folds):
+    assert folds.guess_of('guess = {"a": None, "b: x | y": None}  # here') == ("guess", ("a", "b: x | y"))
+    for other in ("guess = None", 'guess = {"a": 1}', 'x = {"a": None}', "f()", "a = b = 1\nc = 2", "%time"):
+        assert folds.guess_of(other) == ("", ())
+    form = folds.form(3, ("a < b", "of the types: float32 | bfloat16"))
+    assert "<label>a &lt; b <input" in form and "of the types <select>" in form
+    assert re.findall("<option[^>]*>(.*?)</option>", form) == ["choose", "float32", "bfloat16"]
+
+
+def test_the_reason_is_the_first_sentence_of_the_text(folds):
+    linked = nodes.reference("", "L2", refuri="x")
+    words = nodes.paragraph("", "", nodes.Text("From "), linked, nodes.Text(" it came, 4.5 times. And more."))
+    (said,) = folds.reason([cell("a", "1"), words])
+    assert said.astext() == "From L2 it came, 4.5 times." and said[1]["refuri"] == "x"
+    ends = nodes.paragraph("", "", nodes.Text("Read ... from "), linked.deepcopy(), nodes.Text(". And more."))
+    assert folds.reason([ends])[0].astext() == "Read ... from L2."
+    assert words.astext().endswith("And more.") and folds.reason([cell("a", "1")]) == []
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What a notebook's cell asks in one line: check, time, recorded; and the dynamic way to launch."""
+"""What a notebook's cell asks in one line: check, answer, time, recorded; and the dynamic way to launch."""
 
 from types import SimpleNamespace as Namespace
 
@@ -46,6 +46,40 @@ def test_judge_says_why_not_yet(capsys):
     assert " ".join([differs, *more]) == (
         "not yet: the numbers are not the wanted ones. 1 of 2 numbers. The worst is at (1,): 3, and 2 is wanted."
     )
+
+
+def test_an_answer_says_what_is_missing():
+    asked = {"shuffles a warp": None, "from: L1 | L2": None}
+    assert str(qt.answer(asked, 7, "L1")).splitlines()[-2:] == ["shuffles a warp: 7.", "from: L1."]
+    assert str(qt.answer(asked, 7, "L1")).startswith("No guess yet: ")
+    half = qt.answer(asked | {"shuffles a warp": 5}, 7, "L1")
+    assert str(half).splitlines() == ["shuffles a warp: you said 5, it is 7: off.", "from: no guess; it is L1."]
+    assert half.verdicts == ("off", "")
+
+
+def test_an_answer_shows_words_side_by_side_and_numbers_in_three_digits():
+    answer = qt.answer({"what": "zeros", "GB/s": 4000, "us": "two"}, "stale words", 4461.3, 0.12345)
+    assert str(answer).splitlines() == [
+        "what: you said: zeros; the answer: stale words.",
+        "GB/s: you said 4,000, it is 4,461: near.",
+        "us: 'two' is not a number; it is 0.123.",
+    ]
+    assert qt.answer({"GB/s": 4300}, np.float32(4461.3)).verdicts == ("right",)
+    assert qt.answer({"GB/s": 9000}, 4461.3).verdicts == ("off",)
+    assert qt.answer({"GB/s": 9000}, 4461.3, near=1.1).verdicts == ("near",)
+
+
+def test_an_answer_takes_a_guess_that_lost_its_labels():
+    assert str(qt.answer(7, 7)) == "you said 7, it is 7: right."
+    assert qt.answer((7, 5), 7, 4).verdicts == ("right", "near")
+    assert qt.answer(None, 7, 4).verdicts == ("", "")
+
+
+def test_an_answer_that_does_not_fit_its_question_is_an_error():
+    with pytest.raises(ValueError, match="asks for 2 things, and there are 1 answers"):
+        qt.answer({"a": None, "b": None}, 1)
+    with pytest.raises(ValueError, match="'HBM' is not among the choices L1 | L2"):
+        qt.answer({"from: L1 | L2": None}, "HBM")
 
 
 def test_without_a_gpu_a_kernel_is_not_timed_and_says_why():

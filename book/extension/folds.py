@@ -1,15 +1,22 @@
 """What a page shows only when its reader asks: answers to predictions, solutions, hints, long code.
 
-Everything folded is a native `details`, which works without scripts. A paragraph with a bold **Predict.** gets an input and
-a button (book.js makes them work); what answers it, from the next output to the end of the section or the next prediction,
-is folded. A cell `guess = None  # unit` between the two is for notebooks: on the page the input takes its place. A bold
-**Predict for later.** is answered by the next cell tagged `answers-later`.
+Everything folded is a native `details`, which works without scripts. A paragraph with a bold **Predict.** stands before a cell
+
+    guess = {"shuffles a warp": None, "words come from: L1 | L2": None}
+
+which says what is asked. On the page a form takes its place, with a field for each key; one with ` | ` offers a choice. What
+answers it, from the next output to the end of the section or the next prediction, is folded. In there a cell
+`qt.answer(guess, 5, "L1")` has the values, computed from that output: the page takes it out and keeps what it says for the form
+(static/predict.js), with the first sentence after the output as the reason. A bold **Predict for later.** is answered by the next
+cell tagged `answers-later`, and has a name of its own: `first_guess`.
 
 Not covered: builders other than HTML, which show everything.
 """
 
+import ast
+import json
 import re
-from html import escape
+from html import escape, unescape
 from itertools import count
 
 from docutils import nodes
@@ -19,20 +26,23 @@ from sphinx.util import logging
 logger = logging.getLogger(__name__)
 
 LABELS = {"all": "Solution", "input": "Code", "output": "Output"}  # of what hide-cell, hide-input, hide-output fold
-GUESS = re.compile(r"guess = [^#]*(?:# *(?P<unit>.*))?")
-FORM = """<form class="qt-predict" data-predict="{n}" hidden>
-<label>{label} <input type="text" autocomplete="off"></label> {unit}<button type="submit">{button}</button></form>"""
+FORM = """<form class="qt-predict" data-predict="{n}" id="predict-{n}{later}" aria-label="{title}" hidden>
+<b>{title}</b> {fields}<button type="submit">{button}</button></form>"""
+FIELD = "<label>{asked} {entry}</label> "
+ANSWER = re.compile(r'class="qt-answer" data-answer="([^"]*)"')
 # What an exercise prints before it is solved, and a lab's check before its cell is filled in.
 UNSOLVED = re.compile(r"^(\S+ )?not yet\b|this cell is not filled in yet", re.MULTILINE)
-KEPT = '<p class="qt-predicted" data-predict="{n}" hidden></p>'
+SENTENCE = re.compile(r"(?<!\.)[.!?]\)?(?=\s|$)")
 
 
 class Fold(nodes.Element):
-    """A `details` element: `label` is its summary, `prediction` the number of the prediction that it answers."""
+    """A `details` element: `label` is its summary, `prediction` the number of the prediction that `answer` (JSON) answers."""
 
 
 def visit_fold(self, node):
-    answers = f' data-predict="{node["prediction"]}"' if "prediction" in node else ""
+    answers = ""
+    if "prediction" in node:
+        answers = f' data-predict="{node["prediction"]}" data-answer="{escape(node["answer"])}"'
     classes = " ".join(["qt-fold", *node["classes"]])
     self.body.append(f'<details class="{classes}"{answers}><summary>{escape(node["label"])}</summary>\n')
 
@@ -59,7 +69,7 @@ def predicts(node):
 
 
 class FoldPredictions(SphinxPostTransform):
-    """Gives each prediction its input, and folds what answers it."""
+    """Gives each prediction its form, and folds what answers it."""
 
     default_priority = 190
     formats = ("html",)
@@ -69,34 +79,35 @@ class FoldPredictions(SphinxPostTransform):
         for paragraph in [p for p in self.document.findall(nodes.paragraph) if predicts(p)]:
             n, place = next(numbers), paragraph.parent
             at = place.index(paragraph) + 1
-            unit = self.take_guess(place, at)
+            name, asked = self.take_guess(place, at)
+            if not asked:
+                logger.warning("no cell `guess = {...}` follows this prediction", location=paragraph)
             if "later" in predicts(paragraph):
-                later.append((n, unit, paragraph))
-                place.insert(at, html(form(n, unit, "Keep it for later")))
+                later.append((n, name, asked))
+                place.insert(at, html(form(n, asked, button="Keep it for later")))
                 continue
-            place.insert(at, html(form(n, unit)))
-            if not self.fold(place, at + 1, n):
+            place.insert(at, html(form(n, asked)))
+            if not self.fold(place, at + 1, n, name, paragraph):
                 logger.warning("no output in its section answers this prediction", location=paragraph)
         cells = [c for c in self.document.findall(nodes.container) if "tag_answers-later" in c["classes"]]
         if len(cells) != len(later):
             logger.warning(
                 f"{len(later)} predictions for later, {len(cells)} cells that answer them", location=self.document
             )
-        for (n, unit, _), cell in zip(later, cells):
+        for (n, name, asked), cell in zip(later, cells):
             place = cell.parent
-            place.insert(place.index(cell), html(form(n, unit, label="You predicted at the start")))
-            self.fold(place, place.index(cell), n)
+            place.insert(place.index(cell), html(form(n, asked, title="You predicted at the start", later="-again")))
+            self.fold(place, place.index(cell), n, name, cell)
 
     def take_guess(self, place, at):
-        """Remove the cell `guess = None  # unit` at this place, if there is one; its unit."""
+        """Remove the cell that says what is asked at this place: its name, and the keys of its dict."""
         source = part(place[at], "source") if at < len(place) else None
-        found = GUESS.fullmatch(source.astext().strip()) if source is not None else None
-        if not found or part(place[at], "output"):
-            return ""
-        place.pop(at)
-        return found["unit"] or ""
+        name, asked = guess_of(source.astext()) if source is not None else ("", ())
+        if asked:
+            place.pop(at)
+        return name, asked
 
-    def fold(self, place, at, n):
+    def fold(self, place, at, n, name, asker):
         """Fold from the first output from here on to the section's end or the next prediction; False without output."""
         while at < len(place) and not predicts(place[at]) and part(place[at], "output") is None:
             at += 1
@@ -105,13 +116,57 @@ class FoldPredictions(SphinxPostTransform):
         output, cell = part(place[at], "output"), nodes.container(classes=["cell"])
         place[at].remove(output)
         cell += output
-        answer = Fold(label="Answer", prediction=n, classes=["qt-answer"])
-        answer += [html(KEPT.format(n=n)), cell]
-        at += 1
+        at, rest, answer = at + 1, [], ""
         while at < len(place) and not isinstance(place[at], nodes.section) and not predicts(place[at]):
-            answer += place.pop(at)
-        place.insert(at, answer)
+            node = place.pop(at)
+            source = part(node, "source")
+            if source is not None and re.search(rf"^qt\.answer\(\s*{name}\b", source.astext(), re.MULTILINE):
+                found = ANSWER.search(part(node, "output").astext()) if part(node, "output") is not None else None
+                answer = unescape(found[1]) if found else ""
+            else:
+                rest.append(node)
+        if not answer:
+            logger.warning(f"no cell `qt.answer({name}, ...)` judges this prediction", location=asker)
+        fold = Fold(label="Answer", prediction=n, answer=answer, classes=["qt-answered"])
+        told = nodes.container("", html(values(answer)), classes=["qt-verdicts"])
+        told += reason(rest)
+        fold += [told, cell, *rest]
+        place.insert(at, fold)
         return True
+
+
+def guess_of(source):
+    """The name and the keys of `guess = {"sectors": None}`; two nothings of any other cell."""
+    try:
+        (line,) = ast.parse(source).body
+        name, asked = line.targets[0].id, ast.literal_eval(line.value)
+    except (SyntaxError, ValueError, AttributeError):
+        return "", ()
+    fits = name.endswith("guess") and isinstance(asked, dict) and all(value is None for value in asked.values())
+    return (name, tuple(asked)) if fits else ("", ())
+
+
+def values(answer):
+    """The list of what was asked, with its values: all that a page without a guess says."""
+    fields = json.loads(answer)["fields"] if answer else ()
+    lines = (": ".join(filter(None, (field["asked"], field["shown"]))) for field in fields)
+    return f"<ul>{''.join(f'<li>{escape(line)}</li>' for line in lines)}</ul>"
+
+
+def reason(rest):
+    """The first sentence of the first paragraph among these nodes: what explains the answer, to be shown beside the verdict."""
+    paragraph = next((node for node in rest if isinstance(node, nodes.paragraph)), None)
+    if paragraph is None:
+        return []
+    said = nodes.paragraph()
+    for node in paragraph:
+        end = SENTENCE.search(node) if isinstance(node, nodes.Text) else None
+        said += nodes.Text(node[: end.end()]) if end else node.deepcopy()
+        if end:
+            break
+    for node in said.findall(nodes.Element):
+        node["ids"] = []
+    return [said]
 
 
 class FoldCells(SphinxPostTransform):
@@ -146,13 +201,30 @@ class FoldCells(SphinxPostTransform):
             note.replace_self(fold)
 
 
-def form(n, unit, button="Reveal", label="Your prediction"):
-    unit = f"<span>{escape(unit)}</span> " if unit else ""
-    return FORM.format(n=n, label=label, unit=unit, button=button)
+def form(n, asked, button="Reveal", title="Your prediction", later=""):
+    fields = "".join(FIELD.format(asked=escape(words), entry=entry) for words, entry in map(field, asked))
+    return FORM.format(n=n, later=later, title=title, fields=fields, button=button)
+
+
+def field(words):
+    """What one key asks, and the element to answer it in: a choice where it has ` | `, else a line."""
+    if " | " not in words:
+        return words, '<input type="text" autocomplete="off">'
+    asked, _, choices = words.rpartition(": ")
+    options = "".join(f"<option>{escape(choice.strip())}</option>" for choice in choices.split(" | "))
+    return asked, f'<select><option value="">choose</option>{options}</select>'
+
+
+def offer_answering(app, pagename, templatename, context, doctree):
+    """Give a page with predictions, and the one that lists them, what makes their forms work."""
+    for marked, script in (('class="qt-predict"', "predict.js"), ('id="qt-path"', "path.js")):
+        if marked in context.get("body", ""):
+            app.add_js_file(script)
 
 
 def setup(app):
     app.add_node(Fold, html=(visit_fold, depart_fold))
     app.add_post_transform(FoldPredictions)
     app.add_post_transform(FoldCells)
+    app.connect("html-page-context", offer_answering)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

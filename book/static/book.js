@@ -49,28 +49,4 @@ document.addEventListener("DOMContentLoaded", () => {
   addEventListener("afterprint", () => {
     for (const fold of unfolded) fold.open = false;
   });
-
-  // Predict, then reveal: a form opens the fold of the same number and shows the guess beside the answer. One that has no
-  // answer right below it keeps the guess for the form that has. Nothing is kept outside the page.
-  for (const form of all("form.qt-predict")) {
-    const number = `[data-predict="${form.dataset.predict}"]`;
-    const input = form.querySelector("input"), others = all("form" + number).filter((other) => other !== form);
-    const answer = document.querySelector("details" + number);
-    const later = others.length && form === document.querySelector("form" + number);
-    form.hidden = false;
-    form.addEventListener("submit", (event) => {
-      event.preventDefault();
-      const guess = input.value.trim();
-      if (later) {
-        for (const other of others) other.querySelector("input").value = guess;
-        form.querySelector("button").textContent = guess ? "Kept: the answer comes below" : "Keep it for later";
-        return;
-      }
-      const note = answer.querySelector(".qt-predicted");
-      note.hidden = !guess;
-      note.textContent = `Your prediction: ${guess}`;
-      answer.open = true;
-      answer.querySelector("summary").focus();
-    });
-  }
 });

@@ -84,9 +84,9 @@ async function brokenLinks(page, site, base) {
   return [...new Set(wrong)];
 }
 
-// Answers every prediction as a reader does, then opens whatever is still folded, so that the other checks see it.
+// Answers every prediction as a reader does who knows the values, then opens whatever is still folded, so that the other checks see it.
 async function predictions(page, report) {
-  const early = await page.evaluate(() => /^(\S+ )?not yet\b|your guess: None/m.exec(document.querySelector("main")?.innerText ?? "")?.[0]);
+  const early = await page.evaluate(() => /^(\S+ )?not yet\b|^No guess yet/m.exec(document.querySelector("main")?.innerText ?? "")?.[0]);
   if (early) report("prediction", `the page shows "${early}"`);
   for (const form of await page.locator("form.qt-predict").all()) {
     const number = await form.getAttribute("data-predict");
@@ -95,11 +95,22 @@ async function predictions(page, report) {
       report("prediction", `${number}: its answer is not there once and folded`);
       continue;
     }
-    await form.locator("input").fill("a guess");
-    await form.locator("input").press("Enter");
-    const opened = await answer.evaluate((node) => node.open && node.querySelector(".qt-predicted").textContent);
-    const later = !opened && (await page.locator(`form[data-predict="${number}"]`).count()) === 2;
-    if (!later && opened !== "Your prediction: a guess") report("prediction", `${number}: the button does not reveal the answer`);
+    const { fields } = JSON.parse((await answer.getAttribute("data-answer")) || '{"fields": []}');
+    const entries = await form.locator("input, select").all();
+    if (!fields.length || fields.length !== entries.length) report("prediction", `${number}: ${entries.length} fields, ${fields.length} answers`);
+    for (const [i, entry] of entries.entries()) {
+      const guess = [fields[i]?.value].flat().join(", ");
+      await (fields[i]?.kind === "choice" ? entry.selectOption(guess) : entry.fill(guess));
+    }
+    await form.locator("button").focus();
+    await page.keyboard.press("Enter");
+    const later = (await page.locator(`form[data-predict="${number}"]`).count()) === 2 && (await form.getAttribute("id")) === `predict-${number}`;
+    if (later) continue;
+    const told = await answer.locator(":scope > .qt-verdicts li").allTextContents();
+    const wrong = told.filter((line, i) => !line.endsWith(fields[i].kind === "words" ? fields[i].shown : ": right"));
+    if (!(await answer.evaluate((node) => node.open))) report("prediction", `${number}: the button does not reveal the answer`);
+    if (told.length !== fields.length || wrong.length) report("prediction", `${number}: of the right values it says "${wrong.join('", "')}"`);
+    if (!(await answer.locator(":scope > .qt-verdicts p").isVisible())) report("prediction", `${number}: no reason stands beside the verdict`);
   }
   await page.$$eval("details", (all) => all.forEach((node) => { node.open = true; }));
 }

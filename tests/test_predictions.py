@@ -1,0 +1,224 @@
+"""Predictions: the chapters ask and answer in one form, the page judges as the notebook does, and Your path lists them."""
+
+import importlib.util
+import json
+import random
+import re
+import shutil
+import subprocess
+import sys
+from html import escape, unescape
+
+import pytest
+
+import quack_tutorial as qt
+
+from .test_site import find_chromium, missing_tool, skip_unless_required
+
+CELL = re.compile(r"```\{code-cell\} ipython3\n(?::tags: [^\n]*\n\n|---\n.*?\n---\n)?(.*?)\n```\n", re.DOTALL)
+PREDICT = re.compile(r"\*\*Predict(?: for later)?\.?\*\*")
+
+
+@pytest.fixture(scope="module")
+def folds(root):
+    pytest.importorskip("myst_nb", reason="myst-nb is not installed, whose pages are tested")
+    spec = importlib.util.spec_from_file_location("folds", root / "book/extension/folds.py")
+    module = sys.modules["folds"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_prediction_of_the_chapters_says_what_it_asks_and_is_judged(root, folds):
+    for chapter in sorted((root / "notebooks").glob("[01]*.md")):
+        text = chapter.read_text(encoding="utf-8")
+        asked, judged = [], []
+        for match in CELL.finditer(text):
+            name, keys = folds.guess_of(match[1])
+            if keys:
+                asked.append((name, keys))
+                before = text[: match.start()].rstrip().rpartition("\n\n")[2]
+                assert PREDICT.search(before), f"{chapter.name}: {keys} do not follow a prediction"
+            # An exercise on paper is judged in its solution, and named for what it asks.
+            elif (judge := re.search(r"^qt\.answer\(\s*(\w*guess)\b", match[1], re.M)) and "hide-cell" not in match[0]:
+                judged.append(judge[1])
+        assert len(PREDICT.findall(text)) == len(asked) == len(judged), chapter.name
+        # In their order, but for what is answered later.
+        at_once = [name for name, _ in asked if name == "guess"]
+        assert [name for name in judged if name == "guess"] == at_once and sorted(judged) == sorted(n for n, _ in asked)
+
+
+# The rules in the page and in the notebook ---------------------------------------------------------------------------
+
+CASES = [  # value, what is typed, the verdict that is right for it
+    (7, "7", "right"),
+    (7, "8", "near"),
+    (7, "5.6", "near"),
+    (7, "9", "off"),
+    (7, "-7", "off"),
+    (0, "0", "right"),
+    (0, "1", "off"),
+    (92.9, "90", "right"),
+    (92.9, "75", "near"),
+    (92.9, "74", "off"),
+    (-2.0, "-2.05", "right"),
+    ((3, 33), "33 and 3", "right"),
+    ((3, 33), "1, 3, 33", "near"),
+    ((3, 33), "1, 2, 3, 33, 4", "off"),
+    ((1024, 4096), "1,024, 4,096", "right"),
+]
+
+
+def javascript(root, script):
+    """What `script` writes to `said`, run by Node.js beside the page's own rules."""
+    if shutil.which("node") is None:
+        pytest.skip("Node.js is not installed")
+    rules = (root / "book/static/predict.js").read_text(encoding="utf-8")
+    page = "const document = { addEventListener() {} }, said = [];"
+    program = "\n".join([page, rules, script, "console.log(JSON.stringify(said));"])
+    done = subprocess.run(["node", "-"], input=program, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def fields_of(answer):
+    return json.loads(unescape(re.search(r'data-answer="([^"]*)"', answer._repr_html_())[1]))
+
+
+def typed(text, value):
+    return text if isinstance(value, tuple) else float(text)
+
+
+@pytest.mark.parametrize(("value", "guess", "verdict"), CASES)
+def test_the_notebook_judges(value, guess, verdict):
+    assert qt.answer({"x": typed(guess, value)}, value).verdicts == (verdict,)
+
+
+def test_the_page_judges_as_the_notebook_does(root):
+    random.seed(1)
+    cases = CASES + [
+        (v := random.choice((3, 40, 2.5, 0.3)), f"{v * 10 ** random.uniform(-0.6, 0.6):.4g}", "") for _ in range(200)
+    ]
+    fields = [fields_of(qt.answer({"x": None}, value))["fields"][0] for value, _, _ in cases]
+    calls = [f"{json.dumps(field)}, {json.dumps(guess)}, 0.25" for field, (_, guess, _) in zip(fields, cases)]
+    script = "\n".join(f"said.push(quackJudge({call}).verdict);" for call in calls)
+    wanted = [qt.answer({"x": typed(guess, value)}, value).verdicts[0] for value, guess, _ in cases]
+    assert javascript(root, script) == wanted and len(set(wanted)) == 3
+
+
+def test_the_page_reads_numbers_as_they_are_typed(root):
+    typed = ["1,024", "93 %", "2/3", "16 Ki", "4k", "1e3", ".5", "about 5", "", "1 2/3"]
+    asked = ["bytes", "percent", "percent of a copy", "bytes", "N", "us", "us", "N", "N", "N"]
+    script = "".join(f"said.push(quackNumber({json.dumps(t)}, {json.dumps(a)}));" for t, a in zip(typed, asked))
+    found = javascript(root, script)
+    assert found[2] == pytest.approx(200 / 3) and found[9] == 4  # a blank between digits is none of the number's
+    assert found[:2] + found[3:9] == [1024, 93, 16384, 4000, 1000, 0.5, None, None]
+
+
+# In a browser --------------------------------------------------------------------------------------------------------
+
+COLOURS = {  # of the theme, light and dark
+    "text-base": ("#222832", "#ced6dd"),
+    "background": ("#ffffff", "#14181e"),
+    "surface": ("#f3f4f5", "#222832"),
+    "text-muted": ("#48566b", "#9ca4af"),
+    "primary": ("#0a5f73", "#3fb1c5"),
+    "success": ("#00553c", "#5fb488"),
+    "danger": ("#a31515", "#f78f8f"),
+}
+STYLE = """html {{ {} color: var(--pst-color-text-base); background: var(--pst-color-background) }}
+html[data-theme=dark] {{ {} }} a {{ color: inherit }} .pst-scrollable-table-container {{ overflow-x: auto }}""".format(
+    *(" ".join(f"--pst-color-{name}: {both[dark]};" for name, both in COLOURS.items()) for dark in (0, 1))
+)
+PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>
+<meta name="viewport" content="width=device-width"><link rel="icon" href="data:,">
+<link rel="stylesheet" href="../_static/book.css"><style>{style}</style></head>
+<body><nav class="bd-links" aria-label="Pages"><a href="../notebooks/page.html">1. Chapter</a>
+<a href="../book/labs/lab.html">A lab</a></nav>
+<main><article class="bd-article">{body}</article></main><script src="../_static/{script}"></script></body></html>"""
+
+
+class Written:
+    def __init__(self):
+        self.body = []
+
+
+def chapter(folds):
+    """A page of four predictions, the last of them for later, with the values that `qt.answer` gives."""
+
+    def fold(n, answer):
+        answer = unescape(re.search(r'data-answer="([^"]*)"', answer._repr_html_())[1])
+        written = Written()
+        folds.visit_fold(written, folds.Fold(label="Answer", prediction=n, answer=answer, classes=["qt-answered"]))
+        told = f'<div class="qt-verdicts">{folds.values(answer)}<p>Because {n}.</p></div>'
+        return f"{written.body[0]}{told}<pre>{n}</pre></details>"
+
+    asked = [
+        ("shuffles a warp", "bytes"),
+        ("from: L1 | L2", "what comes out"),
+        ("words",),
+        ("sectors",),
+    ]
+    values = [(7, 1000.0), ("L1", "stale words"), (4,), (12,)]
+    answers = [fold(n + 1, qt.answer(dict.fromkeys(a), *v)) for n, (a, v) in enumerate(zip(asked, values))]
+    forms = [folds.form(n + 1, a) for n, a in enumerate(asked)]
+    later = folds.form(4, asked[3], title="You predicted at the start", later="-again")
+    parts = [forms[3].replace("Reveal", "Keep it for later")]
+    for n in range(3):
+        parts.append(f"<section><h2>Section {n + 1}</h2>{forms[n]}{answers[n]}</section>")
+    return "<h1>Chapter</h1>" + "".join(parts) + f"<section><h2>Section 4</h2>{later}{answers[3]}</section>"
+
+
+def test_predictions_by_keyboard_and_after_a_reload(root, folds, tmp_path):
+    lack = missing_tool(root)
+    if lack:
+        skip_unless_required(lack)
+    shutil.copytree(root / "book/static", tmp_path / "_static")
+    for name, title, body, script in (
+        ("notebooks/page", "Chapter", chapter(folds), "predict.js"),
+        ("book/your-path", "Your path", '<h1>Your path</h1><div id="qt-path"></div>', "path.js"),
+    ):
+        page = tmp_path / f"{name}.html"
+        page.parent.mkdir()
+        page.write_text(PAGE.format(style=STYLE, title=escape(title), body=body, script=script), encoding="utf-8")
+    command = ["node", str(root / "tests/site/predict.mjs"), str(tmp_path), "--chromium", find_chromium()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-2000:]
+    seen = json.loads(done.stdout)
+    assert not seen["errors"] and not seen["violations"] and not seen["overflow"], seen
+
+    assert seen["before"] == [["shuffles a warp: 7", "bytes: 1,000"], False]
+    first = ["shuffles a warp: you said 5, it is 7: off", "bytes: you said 1,024, it is 1,000: right"]
+    second = ["from: you said L2, it is L1: off", "what comes out: you said “zeros <b>”; the answer: stale words"]
+    assert seen["revealed"] == [first, True, "Answer"] and seen["words"] == second
+    assert seen["without"] == [["words: 4"], False]
+    assert seen["later"] == ["Kept: the answer comes below", "12"]
+    assert seen["again"] == ["sectors: you said 12, it is 12: right"]
+    assert seen["reloaded"] == ["5", first, second, "12", seen["again"]]
+
+    assert seen["nothing"].startswith("Nothing is kept yet.")
+    assert seen["path"] == [
+        ["Section 1", "shuffles a warp", "5", "7", "off"],
+        ["", "bytes", "1,024", "1,000", "right"],
+        ["Section 2", "from", "L2", "L1", "off"],
+        ["", "what comes out", "zeros <b>", "stale words", "–"],
+        ["Section 4", "sectors", "12", "12", "right"],
+    ]
+    assert (
+        seen["few"] == "Of 4 guesses that could be judged 2 right, 0 near, 2 off."
+    )  # of numbers only three: no median
+    page = "/notebooks/page.html"
+    assert seen["links"] == [page, f"{page}#predict-1", f"{page}#predict-2", f"{page}#predict-4"]
+    # The ratios are 5/7, 1.024, 1, 2, 4, 8, 16; the one in the middle is 2.
+    assert seen["many"].endswith(
+        "The median of your numbers is 2.0 times the value; you guess too much rather than too little."
+    )
+    assert seen["titles"] == ["1. Chapter", "A lab", "Elsewhere"]
+    assert seen["lab"].splitlines() == ["order: right, 2 of 2 points", "sums: not yet, 1 of 2 points"]
+    assert seen["exported"] == ["/book/labs/lab.html", "/elsewhere.html", page]
+    assert seen["kept"] == 9
+    cleared, left = seen["cleared"]
+    assert cleared.startswith("Nothing is kept yet.")
+    assert left == ["quack-tutorial:edits:/notebooks/page.html", "quack-tutorial:guesses:/broken.html"]
+    verdicts, forbidden = seen["forbidden"]
+    assert verdicts[0] == "shuffles a warp: you said 7, it is 7: right"
+    assert forbidden.startswith("This browser does not let the page keep anything")
