@@ -11,15 +11,16 @@ on Colab and does nothing elsewhere.
 """
 
 import argparse
-import hashlib
 import sys
 from pathlib import Path
 
-import jupytext
 import nbformat
 import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from quack_tutorial import myst  # noqa: E402
 
 COLAB_CELL = """\
 # On Colab only: install the book's package.
@@ -30,21 +31,14 @@ if "google.colab" in sys.modules:
 """
 
 
-def cell_id(chapter, place):
-    """An id for a cell: 12 hexadecimal digits from the chapter's name and the cell's place in it."""
-    return hashlib.sha256(f"{chapter}/{place}".encode()).hexdigest()[:12]
-
-
 def notebook_of(source, chapter, repository):
     """The .ipynb text for a MyST source text; `repository` is the mapping of that name in _config.yml."""
-    notebook = jupytext.reads(source, fmt="md:myst")
-    notebook.metadata.pop("jupytext", None)
+    notebook = myst.cells(source, chapter)
     if repository.get("url"):
         text = COLAB_CELL.format(url=repository["url"].rstrip("/"), branch=repository.get("branch", "main"))
-        notebook.cells.insert(0, nbformat.v4.new_code_cell(text.rstrip("\n"), metadata={"tags": ["remove-cell"]}))
-    for place, cell in enumerate(notebook.cells):
-        cell["id"] = cell_id(chapter, place)
-    notebook.nbformat, notebook.nbformat_minor = 4, 5
+        cell = nbformat.v4.new_code_cell(text.rstrip("\n"), metadata={"tags": ["remove-cell"]})
+        cell["id"] = myst.cell_id(chapter, "colab")
+        notebook.cells.insert(0, cell)
     nbformat.validate(notebook)
     return nbformat.writes(notebook) + "\n"
 

@@ -327,7 +327,7 @@ def texts_of(name, content):
     elif name.endswith(".bin"):
         content = gzip.decompress(content)
     text = content.decode("utf-8", "replace")
-    if name.endswith(".ipynb"):
+    if name.endswith((".ipynb", ".cells.json")):
         text = "\n".join("".join(cell["source"]) for cell in json.loads(text)["cells"])
     elif name.endswith(".html"):
         text = unescape(re.sub(r"<[^>]+>", "", text))

@@ -27,13 +27,14 @@ export function open(bar, base) {
 }
 
 async function prepare() {
-  const path = location.pathname.slice(new URL("..", page.base).pathname.length).replace(/\.html$/, ".ipynb");
-  page.notebook = await (await fetch(new URL(`../_sources/${path}`, page.base))).json();
+  const path = location.pathname.slice(new URL("..", page.base).pathname.length).replace(/\.html$/, "");
+  page.notebook = new URL(`../_sources/${path}.ipynb`, page.base); // the reader's: a solution in it is text
+  const { cells } = await (await fetch(new URL(`../_sources/${path}.cells.json`, page.base))).json();
   const linked = await link.read(location.hash);
-  const sources = page.notebook.cells.filter((cell) => cell.cell_type === "code" && !text(cell).includes("google.colab"));
+  const sources = cells.filter((cell) => cell.cell_type === "code");
   page.cells = sources.map((source, i) => ({ number: i + 1, source, built: text(source), state: "new", linked: linked[i + 1] }));
   for (const node of document.querySelectorAll("article.bd-article div.cell")) placeIn(node);
-  page.notebook.cells.filter((cell) => cell.cell_type === "markdown" && cell.metadata.nbgrader?.solution).forEach(placeAnswer);
+  cells.filter((cell) => cell.cell_type === "markdown" && cell.metadata.nbgrader?.solution).forEach(placeAnswer);
   const buttons = { all: "Run all cells", stop: "Stop", link: "Copy link", download: "Download as notebook" };
   const html = Object.entries(buttons).map(([name, words]) => `<button type="button" data-do="${name}">${words}</button>`);
   page.bar.insertAdjacentHTML("beforeend", `<span class="qt-run-buttons">${html.join(" ")}</span>`);
@@ -144,11 +145,16 @@ async function copyLink() {
   page.words.textContent = `${copied ? "Copied" : "The address of this page is the link now"}: it carries the cells that you changed.`;
 }
 
-function download() {
-  for (const cell of page.cells) if (cell.node) cell.source.source = cell.editor.text();
-  for (const { source, box } of page.answers) if (box.value) source.source = box.value;
+async function download() {
+  const notebook = await (await fetch(page.notebook)).json();
+  const put = (source, words) => {
+    const cell = notebook.cells.find((one) => one.id === source.id);
+    cell.source = text(cell).replace(text(source), () => words);
+  };
+  for (const cell of page.cells) if (cell.node) put(cell.source, cell.editor.text());
+  for (const { source, box } of page.answers) if (box.value) put(source, box.value);
   const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([JSON.stringify(page.notebook, null, 1)], { type: "application/x-ipynb+json" }));
+  link.href = URL.createObjectURL(new Blob([JSON.stringify(notebook, null, 1)], { type: "application/x-ipynb+json" }));
   link.download = location.pathname.split("/").at(-1).replace(/\.html$/, ".ipynb");
   link.click();
   URL.revokeObjectURL(link.href);
