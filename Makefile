@@ -89,8 +89,10 @@ check-notebooks: $(INSTALLED)
 	$(BIN)/python scripts/sync_notebooks.py --check
 
 lint: $(INSTALLED)
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
+	@rm -rf _build/code
+	@$(BIN)/python scripts/sync_notebooks.py --code _build/code
+	$(BIN)/ruff check . _build/code
+	$(BIN)/ruff format --check . _build/code
 
 site-tools:
 	cd tests/site && npm install --no-package-lock --no-audit --no-fund --loglevel=error

@@ -1,0 +1,93 @@
+"""What becomes of a chapter's MyST in the notebook that a reader opens."""
+
+import re
+from types import SimpleNamespace
+
+import pytest
+
+from quack_tutorial import myst
+
+pytest.importorskip("jupytext", reason="jupytext is not installed, which reads the chapters")
+
+HEAD = "---\nkernelspec:\n  name: python3\n  display_name: Python 3\n---\n\n"
+
+
+def cells(text, folder=None):
+    return myst.reader(HEAD + text, "x", folder).cells
+
+
+def test_a_fold_is_html_around_markdown(tmp_path):
+    (cell,) = cells("```{admonition} Hint\n:class: dropdown\n\nUse `f`, see [Chapter 2](02-layouts.md).\n```\n\nOn.")
+    assert cell.source == (
+        "<details>\n<summary>Hint</summary>\n\nUse `f`, see [Chapter 2](02-layouts.ipynb).\n\n</details>\n\nOn."
+    )
+
+
+def test_another_admonition_is_a_quotation():
+    (cell,) = cells(":::{admonition} Mind the end\nTwo lines,\n\nand two more.\n:::")
+    assert cell.source == "> **Mind the end**\n>\n> Two lines,\n>\n> and two more."
+
+
+def test_links_lead_to_notebooks_and_pages():
+    (cell,) = cells("[a](03-coalesced-loads.md#vectors) [b](../book/trust.md) [c](https://example.org/x.md)")
+    assert cell.source == "[a](03-coalesced-loads.ipynb) [b](../book/trust.md) [c](https://example.org/x.md)"
+
+
+def test_a_solution_is_text_and_keeps_its_id():
+    source = "```{code-cell} ipython3\n:tags: [hide-cell]\n\nx = 1\n```"
+    (cell,), (code,) = cells(source), myst.cells(HEAD + source, "x").cells
+    assert (cell.cell_type, code.cell_type) == ("markdown", "code") and cell["id"] == code["id"]
+    assert cell.source.startswith("<details>\n<summary>Solution</summary>\n\n")
+    assert "\n\n```python\nx = 1\n```\n\n</details>" in cell.source
+    assert "outputs" not in cell
+
+
+@pytest.mark.parametrize(
+    ("options", "source", "hidden"),
+    [
+        (":tags: [hide-input]\n", "draw()", {"source_hidden"}),
+        (":tags: [hide-output]\n", "draw()", {"outputs_hidden"}),
+        (
+            "---\ntags: [hide-cell]\nmystnb:\n  code_prompt_show: 'Hint: a picture'\n---\n",
+            "# Hint: a picture\ndraw()",
+            {"source_hidden", "outputs_hidden"},
+        ),
+    ],
+)
+def test_what_a_tag_folds_is_collapsed_and_runs(options, source, hidden):
+    (cell,) = cells("```{code-cell} ipython3\n" + options + "draw()\n```")
+    assert cell.cell_type == "code" and cell.source == source
+    assert cell.metadata["jupyter"] == dict.fromkeys(hidden, True)
+
+
+@pytest.mark.parametrize(
+    "text", ["```{figure} a.png\n```", "See {doc}`x`.", "```{literalinclude} a.py\n:lines: 1\n```"]
+)
+def test_what_has_no_plain_form_is_refused(tmp_path, text):
+    (tmp_path / "a.py").write_text("x = 1\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="no plain form"):
+        cells(text, tmp_path)
+
+
+def test_every_listing_is_the_pages(root):
+    """Each `literalinclude` of the chapters, as Sphinx reads it, under the lines that it has in its file."""
+    code = pytest.importorskip("sphinx.directives.code", reason="Sphinx is not installed, which builds the pages")
+    config, folder, found = SimpleNamespace(source_encoding="utf-8"), root / "notebooks", 0
+    for path in sorted(folder.glob("[0-9]*.md")):
+        for listing in myst.DIRECTIVE.finditer(path.read_text(encoding="utf-8")):
+            if listing["name"] != "literalinclude":
+                continue
+            found += 1
+            options = dict(line[1:].split(": ", 1) for line in listing["options"].splitlines())
+            options = {name: words.strip('"').replace("\\", "") for name, words in options.items()}
+            file = folder / listing["argument"]
+            wanted, _ = code.LiteralIncludeReader(str(file), options, config).read()
+            given = myst.plain(listing[0], folder)
+            name, first, last, body = re.fullmatch(
+                r"`(.*)`, lines (\d+) to (\d+):\n\n```python\n(.*)\n```", given, re.DOTALL
+            ).groups()
+            assert body == wanted.rstrip()
+            assert file.resolve() == (root / name).resolve()
+            lines = file.read_text(encoding="utf-8").splitlines()
+            assert lines[int(first) - 1 : int(last)] == body.splitlines()
+    assert found >= 30
