@@ -1,5 +1,6 @@
 """What becomes of a chapter's MyST in the notebook that a reader opens."""
 
+import ast
 import re
 from types import SimpleNamespace
 
@@ -91,3 +92,34 @@ def test_every_listing_is_the_pages(root):
             lines = file.read_text(encoding="utf-8").splitlines()
             assert lines[int(first) - 1 : int(last)] == body.splitlines()
     assert found >= 30
+
+
+def bound(source, everywhere):
+    """The names that a cell's code binds, in its functions too or only outside of them."""
+    found, inner = set(), (ast.FunctionDef, ast.ClassDef)
+    nodes = list(ast.walk(ast.parse(source))) if everywhere else list(ast.parse(source).body)
+    for node in nodes:
+        if isinstance(node, ast.arg):
+            found.add(node.arg)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+        elif isinstance(node, inner):
+            found.add(node.name)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            found |= {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
+        elif not everywhere:
+            nodes += ast.iter_child_nodes(node)
+    return found
+
+
+def test_no_cell_needs_what_only_a_solution_makes(root):
+    for path in sorted((root / "notebooks").glob("[0-9]*.md")):
+        text, made = path.read_text(encoding="utf-8"), set()
+        ids = {cell["id"] for cell in myst.reader(text, path.stem, path.parent).cells if cell.cell_type == "code"}
+        code = [cell for cell in myst.cells(text, path.stem).cells if cell.cell_type == "code"]
+        of_solutions = set().union(*(bound(cell.source, False) for cell in code if cell["id"] not in ids))
+        for cell in code:
+            if cell["id"] in ids:
+                made |= bound(cell.source, True)
+                loaded = {node.id for node in ast.walk(ast.parse(cell.source)) if isinstance(node, ast.Name)}
+                assert not loaded & of_solutions - made, (path.name, cell.source)
