@@ -10,8 +10,8 @@ JupyterLab, Notebook 7, VS Code and Colab all render:
 | another admonition                         | a quotation with a bold title                                          |
 | link to a `.md` of the same folder         | link to its `.ipynb`                                                   |
 | cell tagged `hide-cell`                    | text, `<details>`: *Run All* leaves the reader's own code in its place |
-| the same with `code_prompt_show`           | a collapsed cell that begins with those words                          |
-| cell tagged `hide-input`, or `hide-output` | a cell whose code, or output, is collapsed                             |
+| cell tagged `hide-input`                   | a cell whose code is collapsed                                         |
+| cell tagged `hide-output`                  | a cell whose output scrolls in a box                                   |
 
 Each cell has an id that depends only on the notebook's name and the cell's place in the source, so that the same source gives the
 same bytes, and a cell is found again in whatever is made of it. jupytext reads the source; without it there is an ImportError.
@@ -127,15 +127,13 @@ def _unquoted(text: str) -> str:
 
 
 def _fold(cell) -> None:
-    """Collapse what the cell's tags hide; a solution becomes text."""
-    tags, label = cell.metadata.get("tags", ()), cell.metadata.get("mystnb", {}).get("code_prompt_show")
-    hidden = {"source_hidden": "hide-input" in tags, "outputs_hidden": "hide-output" in tags}
-    if "hide-cell" in tags and label:
-        cell.source = f"# {label}\n{cell.source}"
-        hidden = dict.fromkeys(hidden, True)
-    elif "hide-cell" in tags:
-        cell.source = FOLD.format(label="Solution", body=SOLUTION.format(code=cell.source))
+    """Fold what the cell's tags hide. A whole cell becomes text: JupyterLab opens a collapsed output once it is run."""
+    tags, label = cell.metadata.get("tags", ()), cell.metadata.get("mystnb", {}).get("code_prompt_show", "Solution")
+    if "hide-cell" in tags:
+        cell.source = FOLD.format(label=label, body=SOLUTION.format(code=cell.source))
         cell.cell_type = "markdown"
         del cell["outputs"], cell["execution_count"]
-    if any(hidden.values()):
-        cell.metadata["jupyter"] = {name: True for name, is_hidden in hidden.items() if is_hidden}
+    if "hide-input" in tags:
+        cell.metadata["jupyter"] = {"source_hidden": True}
+    if "hide-output" in tags:
+        cell.metadata["scrolled"] = True

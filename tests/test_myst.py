@@ -43,22 +43,19 @@ def test_a_solution_is_text_and_keeps_its_id():
     assert "outputs" not in cell
 
 
+def test_a_folded_cell_has_the_words_of_its_own():
+    (cell,) = cells(
+        "```{code-cell} ipython3\n---\ntags: [hide-cell]\nmystnb:\n  code_prompt_show: A picture\n---\ndraw()\n```"
+    )
+    assert cell.cell_type == "markdown" and "<summary>A picture</summary>" in cell.source
+
+
 @pytest.mark.parametrize(
-    ("options", "source", "hidden"),
-    [
-        (":tags: [hide-input]\n", "draw()", {"source_hidden"}),
-        (":tags: [hide-output]\n", "draw()", {"outputs_hidden"}),
-        (
-            "---\ntags: [hide-cell]\nmystnb:\n  code_prompt_show: 'Hint: a picture'\n---\n",
-            "# Hint: a picture\ndraw()",
-            {"source_hidden", "outputs_hidden"},
-        ),
-    ],
+    ("tag", "folded"), [("hide-input", {"jupyter": {"source_hidden": True}}), ("hide-output", {"scrolled": True})]
 )
-def test_what_a_tag_folds_is_collapsed_and_runs(options, source, hidden):
-    (cell,) = cells("```{code-cell} ipython3\n" + options + "draw()\n```")
-    assert cell.cell_type == "code" and cell.source == source
-    assert cell.metadata["jupyter"] == dict.fromkeys(hidden, True)
+def test_hidden_code_is_collapsed_and_a_hidden_output_scrolls(tag, folded):
+    (cell,) = cells(f"```{{code-cell}} ipython3\n:tags: [{tag}]\n\ndraw()\n```")
+    assert (cell.cell_type, cell.source, cell.metadata) == ("code", "draw()", {"tags": [tag], **folded})
 
 
 @pytest.mark.parametrize(
