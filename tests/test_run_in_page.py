@@ -116,7 +116,7 @@ def test_a_chapter_runs_to_its_end_with_the_built_pages_numbers_and_its_exercise
         number, solution = [n for n in built if re.search(rf"^(class |def ){name}\b|^{name} = ", built[n][0], re.M)][:2]
         typed = solved(built[number][0], built[solution][0]) if right else built[solution][0]
         solve = {"enter": number}, {"type": [number, typed]}, {"enter": number}
-    answer = reader(chapter, {"run": 0}, *solve)
+    answer = reader(chapter, {"run": 0}, *solve, {"download": True})
     assert not answer["requests_before"]
     assert [cell["state"] for cell in answer["ran"]] == ["done"] * len(answer["ran"])
     assert [*built] == [cell["number"] for cell in answer["ran"]]
@@ -134,6 +134,13 @@ def test_a_chapter_runs_to_its_end_with_the_built_pages_numbers_and_its_exercise
         assert not re.search(right, before, re.M) and re.search(right, after, re.M), (before, after)
     elif name:
         assert not before and comparable(after) == comparable(built[solution][1]) != ""
+    # The download is the reader's notebook, in which solutions are text, with what was typed.
+    mine = json.loads(answer["downloaded"][1])["cells"]
+    given = json.loads((reader.root / f"notebooks/{chapter}.ipynb").read_text(encoding="utf-8"))["cells"]
+    assert [(cell["id"], cell["cell_type"]) for cell in mine] == [(cell["id"], cell["cell_type"]) for cell in given]
+    if name:
+        code = ["".join(cell["source"]).strip() for cell in mine if cell["cell_type"] == "code"]
+        assert code.count(typed.strip()) == 1
 
 
 @pytest.mark.timed
