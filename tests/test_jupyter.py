@@ -169,7 +169,6 @@ def test_a_lab_says_what_is_wrong_and_then_that_it_is_right(jupyter, home):
     edits = json.dumps([wrong, right])
     command = f"{jupyter}/lab/tree/butterfly.ipynb?reset"
     _, first, second = ("\n".join(texts) for texts in opened(command, "--edits", edits)["outputs"])
-    assert "every lane of the row needs the pair, and only lane 0 has it" in first
-    assert len(re.findall(r"^right: ", second, re.M)) == len(
-        re.findall(r"^labs\.check", notebook.replace("\\n", "\n"), re.M)
-    )
+    assert "every lane of the row needs the pair, and only lane 0 has it" in " ".join(first.split())
+    checks = [cell for cell in json.loads(notebook)["cells"] if cell["source"].startswith("labs.check(")]
+    assert len(re.findall(r"^right: ", second, re.M)) == len(checks) >= 5
