@@ -25,7 +25,8 @@ PAGES := _config.yml _toc.yml $(shell find book notebooks labs -type f ! -name '
 CODE := $(shell find quack_tutorial -type f ! -name '*.pyc')
 
 .DEFAULT_GOAL := help
-.PHONY: help book pdf serve test test-slow test-timed test-all install lab notebooks check-notebooks lint site-tools constraints clean
+.PHONY: help book pdf serve test test-slow test-timed test-all install lab notebooks check-notebooks lint site-tools lab-tools \
+    constraints clean
 
 help:
 	@echo "make book             install into .venv, run every chapter, build the site into _build/html"
@@ -39,6 +40,7 @@ help:
 	@echo "make check-notebooks  fail if a notebook differs from its source"
 	@echo "make lint             ruff, over the modules and the notebooks"
 	@echo "make site-tools       install what the browser test of the site needs (Node.js and Chromium must be there)"
+	@echo "make lab-tools        install JupyterLab, which the test of the notebooks needs on top"
 	@echo "make constraints      write constraints.txt from what is installed in .venv"
 	@echo "make clean            remove _build and .venv, never your copies in work/"
 
@@ -97,11 +99,16 @@ check-notebooks: $(INSTALLED)
 	$(BIN)/python scripts/sync_notebooks.py --check
 
 lint: $(INSTALLED)
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
+	@rm -rf _build/code
+	@$(BIN)/python scripts/sync_notebooks.py --code _build/code
+	$(BIN)/ruff check . _build/code
+	$(BIN)/ruff format --check . _build/code
 
 site-tools:
 	cd tests/site && npm install --no-package-lock --no-audit --no-fund --loglevel=error
+
+# What the test of the notebooks needs beside site-tools: JupyterLab.
+lab-tools: $(LAB)
 
 # CUDA's own packages are left out: torch and CuTe DSL pin them, differently for each machine.
 constraints: $(INSTALLED) .venv/installed-dsl-labs

@@ -36,7 +36,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from quack_tutorial import machine  # noqa: E402
+from quack_tutorial import machine, myst  # noqa: E402
 from quack_tutorial.notebook import TOO_FAST  # noqa: E402
 from quack_tutorial.records import outputs  # noqa: E402
 
@@ -54,7 +54,7 @@ SIMULATED = re.compile(r'class="qt-break"|class="qt-origin">Simulated')  # the s
 def run(args) -> int:
     found = machine.detect()
     print(found.reason, flush=True)
-    names = [path.stem for path in sorted((ROOT / "notebooks").glob("*.ipynb")) if chosen(path.stem, args.chapters)]
+    names = [path.stem for path in sorted((ROOT / "notebooks").glob("*.md")) if chosen(path.stem, args.chapters)]
     if not names:
         print(f"no chapter is called {' or '.join(args.chapters)}", file=sys.stderr)
         return 2
@@ -111,10 +111,8 @@ def run_apart(name: str, folder: Path, limit: float) -> tuple[str, bytes, str]:
 
 def run_one(args) -> int:
     """Execute one chapter here, and write its record."""
-    import nbformat
-
     name, start = args.chapters[0], time.perf_counter()
-    notebook = nbformat.read(ROOT / "notebooks" / f"{name}.ipynb", as_version=4)
+    notebook = source_of(name)
     errors = execute(notebook, args.limit, args.locks)
     record = {
         "chapter": name,
@@ -125,6 +123,11 @@ def run_one(args) -> int:
     }
     write(args.to, record)
     return 0
+
+
+def source_of(name: str):
+    """A chapter's cells, solutions among them, which are text in its .ipynb."""
+    return myst.cells((ROOT / "notebooks" / f"{name}.md").read_text(encoding="utf-8"), name)
 
 
 def execute(notebook, limit: float, locks: Path) -> list[str]:
@@ -259,7 +262,8 @@ def write(path: Path, record: dict) -> None:
 def drop(args) -> int:
     for path in sorted(outputs.FOLDER.glob("*.json")):
         record = json.loads(path.read_text(encoding="utf-8"))
-        gone = outputs.unfitting(outputs.load(path.stem), ROOT / "notebooks" / f"{path.stem}.ipynb")
+        cells = source_of(path.stem).cells
+        gone = outputs.unfitting(outputs.load(path.stem), [cell.source for cell in cells if cell.cell_type == "code"])
         if gone:
             record["cells"] = [cell for cell in record["cells"] if cell["key"] not in gone]
             write(path, record)

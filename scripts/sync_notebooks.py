@@ -1,25 +1,27 @@
 """Writes notebooks/*.ipynb, which Colab, Binder and JupyterLab open, from their sources notebooks/*.md.
 
-    python scripts/sync_notebooks.py [--check] [FOLDER]
+    python scripts/sync_notebooks.py [--check | --code TARGET] [FOLDER]
 
-The .md is the source and always wins; edit it and run this again. A notebook has no outputs, no jupytext metadata, and
-cell ids that depend only on the chapter's name and the cell's place, so that the same source gives the same bytes.
-`--check` writes nothing and fails if a notebook differs from its source, is missing, or has no source.
+The .md is the source and always wins; edit it and run this again. `quack_tutorial/myst.py` says what becomes of what is
+written there; the same source gives the same bytes. `--check` writes nothing and fails if a notebook differs from its source,
+is missing, or has no source. A solution is text in a notebook; `--code` writes notebooks into another folder in which it is
+still code, for ruff.
 
 Where _config.yml names the repository, each notebook starts with one cell more than its source: it installs the package
 on Colab and does nothing elsewhere.
 """
 
 import argparse
-import hashlib
 import sys
 from pathlib import Path
 
-import jupytext
 import nbformat
 import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from quack_tutorial import myst  # noqa: E402
 
 COLAB_CELL = """\
 # On Colab only: install the book's package.
@@ -30,33 +32,30 @@ if "google.colab" in sys.modules:
 """
 
 
-def cell_id(chapter, place):
-    """An id for a cell: 12 hexadecimal digits from the chapter's name and the cell's place in it."""
-    return hashlib.sha256(f"{chapter}/{place}".encode()).hexdigest()[:12]
-
-
-def notebook_of(source, chapter, repository):
-    """The .ipynb text for a MyST source text; `repository` is the mapping of that name in _config.yml."""
-    notebook = jupytext.reads(source, fmt="md:myst")
-    notebook.metadata.pop("jupytext", None)
+def notebook_of(source, chapter, repository, folder=ROOT / "notebooks"):
+    """The .ipynb text for a MyST source text in `folder`; `repository` is the mapping of that name in _config.yml."""
+    notebook = myst.reader(source, chapter, folder)
     if repository.get("url"):
         text = COLAB_CELL.format(url=repository["url"].rstrip("/"), branch=repository.get("branch", "main"))
-        notebook.cells.insert(0, nbformat.v4.new_code_cell(text.rstrip("\n"), metadata={"tags": ["remove-cell"]}))
-    for place, cell in enumerate(notebook.cells):
-        cell["id"] = cell_id(chapter, place)
-    notebook.nbformat, notebook.nbformat_minor = 4, 5
+        cell = nbformat.v4.new_code_cell(text.rstrip("\n"), metadata={"tags": ["remove-cell"]})
+        cell["id"] = myst.cell_id(chapter, "colab")
+        notebook.cells.insert(0, cell)
     nbformat.validate(notebook)
     return nbformat.writes(notebook) + "\n"
 
 
-def wanted_notebooks(folder, repository):
-    """{path of each notebook: its text} for every MyST notebook (a .md with a kernelspec) in `folder`."""
-    wanted = {}
+def sources(folder):
+    """(path, text) of every MyST notebook (a .md with a kernelspec) in `folder`."""
     for path in sorted(folder.glob("*.md")):
         source = path.read_text(encoding="utf-8")
         if "\nkernelspec:" in source.partition("\n---\n")[0]:
-            wanted[path.with_suffix(".ipynb")] = notebook_of(source, path.stem, repository)
-    return wanted
+            yield path, source
+
+
+def wanted_notebooks(folder, repository):
+    """{path of each notebook: its text} for the sources in `folder`."""
+    found = sources(folder)
+    return {path.with_suffix(".ipynb"): notebook_of(text, path.stem, repository, folder) for path, text in found}
 
 
 def differences(folder, wanted):
@@ -75,7 +74,14 @@ def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", nargs="?", type=Path, default=ROOT / "notebooks")
     parser.add_argument("--check", action="store_true", help="write nothing; fail if a notebook is not up to date")
+    parser.add_argument("--code", type=Path, metavar="TARGET", help="write notebooks there in which solutions are code")
     args = parser.parse_args(argv)
+    if args.code:
+        args.code.mkdir(parents=True, exist_ok=True)
+        for path, text in sources(args.folder):
+            target = args.code / path.with_suffix(".ipynb").name
+            target.write_text(myst.dumps(myst.cells(text, path.stem)), encoding="utf-8")
+        return 0
     config = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
     wanted = wanted_notebooks(args.folder, config.get("repository", {}))
     wrong = list(differences(args.folder, wanted))

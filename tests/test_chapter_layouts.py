@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from quack_tutorial import myst
+
 QUOTED = {  # what the chapter quotes, and the kernel that the compiler says it of
     "named_in_if": ("name 'value' is not defined", "must be defined before"),
     "changes_type": ("TYPE_UNSTABLE_JOIN", "`total` has type `Int32` on one path and `Float32` on"),
@@ -49,8 +51,8 @@ print("answer", json.dumps({"said": said, "both": both, "ptx": ptx, "broken": br
 def answer(root, tmp_path_factory):
     if importlib.util.find_spec("cutlass") is None or importlib.util.find_spec("torch") is None:
         pytest.skip("CuTe DSL or torch is not installed")
-    notebook = json.loads((root / "notebooks/02-layouts.ipynb").read_text(encoding="utf-8"))
-    cells = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    chapter = myst.cells((root / "notebooks/02-layouts.md").read_text(encoding="utf-8"), "02-layouts")
+    cells = [cell.source for cell in chapter.cells if cell.cell_type == "code"]
     file = tmp_path_factory.mktemp("chapter") / "chapter.py"
     file.write_text("\n\n".join([*cells, ASK]), encoding="utf-8")
     done = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, timeout=300, cwd=root)

@@ -31,11 +31,15 @@ ROOMS = {
     "hardware": (set(), set()),
     "kernel_cache": (set(), set()),
     "kernels": ({"simulator.loading"}, {"cutlass", "cuda"}),  # so that they load where the DSL is not installed
-    "labs": ({"analysis", "compiler", "figures", "reference", "simulation", "simulator", "trace", "machine"}, set()),
+    "labs": (
+        {"analysis", "compiler", "figures", "myst", "reference", "simulation", "simulator", "trace", "machine"},
+        set(),
+    ),
     "live": ({"analysis", "compiler", "cost", "kernels", "notebook", "records", "simulation"}, {"torch"}),
     "machine": ({"simulator.loading"}, set()),
     "model": ({"ops"}, {"torch"}),
     "mutants": ({"simulation", "simulator"}, set()),
+    "myst": (set(), set()),
     "notebook": ({"bench", "compiler", "hardware"}, set()),
     "occupancy": ({"compiler"}, {"torch", "cutlass", "cuda"}),
     "ops": ({"kernels", "compiler", "simulation", "occupancy"}, {"torch"}),

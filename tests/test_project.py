@@ -1,6 +1,7 @@
 """The project's own files agree with each other: versions, environments, notebooks, what the README promises."""
 
 import importlib.util
+import json
 import re
 import subprocess
 import sys
@@ -227,7 +228,7 @@ def test_a_notebook_is_its_source_without_outputs_or_jupytext_metadata(sync):
         ("markdown", "# Title\n\nText."),
         ("code", "1 + 1"),
     ]
-    assert notebook.cells[1].metadata == {"tags": ["hide-input"]}
+    assert notebook.cells[1].metadata == {"tags": ["hide-input"], "jupyter": {"source_hidden": True}}
     assert notebook.cells[1].outputs == []
     assert notebook.metadata == {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
 
@@ -240,6 +241,17 @@ def test_a_notebook_installs_on_colab_once_the_repository_is_known(sync):
     assert len(cells) == 3
     assert cells[0].source.count("git+https://example.org/someone/book@main") == 1
     assert cells[0].source.index('if "google.colab" in sys.modules:') < cells[0].source.index("%pip install")
+
+
+def test_a_solution_is_still_code_for_the_linter(sync, tmp_path):
+    (tmp_path / "00-title.md").write_text(CHAPTER.replace("hide-input", "hide-cell"), encoding="utf-8")
+    assert sync.main([str(tmp_path), "--code", str(tmp_path / "code")]) == 0
+    kinds = {}
+    for name, folder in (("reader's", tmp_path), ("code", tmp_path / "code")):
+        sync.main([str(tmp_path)])
+        cells = json.loads((folder / "00-title.ipynb").read_text(encoding="utf-8"))["cells"]
+        kinds[name] = [cell["cell_type"] for cell in cells]
+    assert kinds == {"reader's": ["markdown", "markdown"], "code": ["markdown", "code"]}
 
 
 def test_drift_is_found_and_mended(sync, tmp_path, capsys):

@@ -119,7 +119,7 @@ def test_a_chapter_runs_to_its_end_with_the_built_pages_numbers_and_its_exercise
         number, solution = [n for n in built if re.search(rf"^(class |def ){name}\b|^{name} = ", built[n][0], re.M)][:2]
         typed = solved(built[number][0], built[solution][0]) if right else built[solution][0]
         solve = {"enter": number}, {"type": [number, typed]}, {"enter": number}, {"look": True}
-    answer = reader(chapter, {"run": 0}, {"look": True}, {"solutions": True}, *solve)
+    answer = reader(chapter, {"run": 0}, {"look": True}, {"solutions": True}, *solve, {"download": True})
     assert set(answer["requests_before"]) <= {"/_static/run/lines.js"}
     html = (reader.site / f"notebooks/{chapter}.html").read_text(encoding="utf-8")
     folded = len(re.findall(r'<div class="cell [^"]*tag_hide-cell', html))
@@ -145,6 +145,13 @@ def test_a_chapter_runs_to_its_end_with_the_built_pages_numbers_and_its_exercise
         assert record["right"] and record["points"] is None and record["title"] and record["when"] > "2026"
     elif name:
         assert not before and comparable(after) == comparable(built[solution][1]) != ""
+    # The download is the reader's notebook, in which solutions are text, with what was typed.
+    mine = json.loads(answer["downloaded"][1])["cells"]
+    given = json.loads((reader.root / f"notebooks/{chapter}.ipynb").read_text(encoding="utf-8"))["cells"]
+    assert [(cell["id"], cell["cell_type"]) for cell in mine] == [(cell["id"], cell["cell_type"]) for cell in given]
+    if name:
+        code = ["".join(cell["source"]).strip() for cell in mine if cell["cell_type"] == "code"]
+        assert code.count(typed.strip()) == 1
 
 
 @pytest.mark.timed
@@ -576,7 +583,7 @@ def texts_of(name, content):
     elif name.endswith(".bin"):
         content = gzip.decompress(content)
     text = content.decode("utf-8", "replace")
-    if name.endswith(".ipynb"):
+    if name.endswith((".ipynb", ".cells.json")):
         text = "\n".join("".join(cell["source"]) for cell in json.loads(text)["cells"])
     elif name.endswith(".html"):
         text = unescape(re.sub(r"<[^>]+>", "", text))

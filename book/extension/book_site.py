@@ -9,6 +9,7 @@ import re
 import shutil
 from pathlib import Path
 
+from quack_tutorial import myst
 from quack_tutorial.labs import folders, release, student
 
 
@@ -35,13 +36,15 @@ def write_labs(app, config):
 
 
 def offer_notebook(app, pagename, templatename, context, doctree):
-    """Put a chapter's .ipynb beside its text in the page's download menu."""
+    """Put a chapter's .ipynb beside its text in the page's download menu, and the source's cells there for what runs them."""
     notebook = Path(app.srcdir, pagename).with_suffix(".ipynb")
     if doctree is None or not notebook.exists():
         return
     target = Path(app.outdir, "_sources", pagename).with_suffix(".ipynb")
     target.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(notebook, target)
+    source = myst.cells(notebook.with_suffix(".md").read_text(encoding="utf-8"), notebook.stem)
+    target.with_suffix(".cells.json").write_text(myst.dumps(source), encoding="utf-8")
     context["ipynb_source"] = f"{pagename}.ipynb"
 
 

@@ -90,10 +90,15 @@ def code_links(operation, versions) -> dict[str, str]:
     """The addresses of those versions' code that `SECTIONS` knows; in a live notebook, the notebooks and pages themselves."""
     known = SECTIONS.get(operation, {}) | {"what ships": SHIPS}
     found = {version: known[version] for version in versions if version in known}
-    if os.environ.get("QUACK_TUTORIAL_PROGRESS") == "0":  # a book is being built
+    if in_a_page():
         return found
     kinds = {version: ".md" if address.startswith("../book") else ".ipynb" for version, address in found.items()}
     return {version: address.partition(".html")[0] + kinds[version] for version, address in found.items()}
+
+
+def in_a_page() -> bool:
+    """Whether a book is being built, and no notebook runs: JupyterLab stops at an output whose drawing holds a link."""
+    return os.environ.get("QUACK_TUTORIAL_PROGRESS") == "0"
 
 
 @dataclass(frozen=True)
@@ -208,7 +213,7 @@ def ladder(records, operation=None, dtype=None, N=None, title=None) -> Chart:
         colours = [SERIES[0][0]] * len(shares)
         bars = axes.barh(list(places), [share for _, share, _ in shares], color=colours, height=0.6 if wide else 0.45)
         for bar, name in zip(bars, names):
-            bar.set_url(links.get(name))
+            bar.set_url(links.get(name) if in_a_page() else None)
         for place, (name, share, _) in zip(places, shares):
             inside = share > (12 if wide else 25)
             axes.text(share + (-1 if inside else 1), place, f"{share:.0f} %", va="center", ha="right" if inside else "left",
@@ -275,7 +280,7 @@ def climb(records, operation, dtype, title=None, versions=None) -> Chart:
                 name = f"N = {n:,}" if axes is drawn[0] else None
                 axes.plot(range(len(versions)), y, color=colour, marker=mark, markersize=5, linewidth=1.5, label=name)
                 here = [(i, value) for i, value in enumerate(y) if value == value and versions[i] in links]
-                if here:
+                if here and in_a_page():
                     points = axes.scatter(*zip(*here), s=60, color=colour, marker=mark, zorder=4)
                     points.set_urls([links[versions[i]] for i, _ in here])
             axes.axhline(100, color=LIGHT["ink"], linestyle=(0, (5, 3)), linewidth=1.3)

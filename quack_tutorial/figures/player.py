@@ -198,25 +198,45 @@ def key_html(key) -> str:
             fill, stroke = ROLES[name][:2]
             mark = f'<rect data-r="{name}" fill="{fill}" stroke="{stroke}" x="1" y="2" width="16" height="10" rx="2"/>'
         items.append(f'<li><svg width="18" height="14" aria-hidden="true">{mark}</svg> {escape(words)}</li>')
-    return f'<ul class="qt-key">{"".join(items)}</ul>' if items else ""
+    return f'<ul class="qt-key" hidden>{"".join(items)}</ul>' if items else ""
 
 
 def page(
     *, title, controls, caption, picture, width, key, origin, script="", data=None, attributes="", least=640
 ) -> str:
-    """The HTML of one figure. `script` is a function of (id, data), in brackets, that brings it to life."""
+    """The HTML of one figure. `script` is a function of (id, data), in brackets, that brings it to life.
+
+    The style sheet shows a drawing and its key, which are `hidden` without it: a notebook that is not trusted loses style sheet
+    and drawing, and would show the numbers of the drawing in a row. `STRIPPED` then stands in their place.
+    """
     identifier = f"qt-{sha256((title + as_json(data)).encode()).hexdigest()[:8]}-{next(_numbers)}"
     call = called(script, identifier, data) if script else ""
-    return (
-        f'<div class="qt-figure" id="{identifier}" role="group" aria-label="{escape(title)}" '
-        f'data-lm-suppress-shortcuts="true"><style>{style_sheet()}</style>'
+    is_drawn = "<svg" in picture
+    parts = (
         f'<div class="qt-title">{escape(title)}</div>'
         f'<div class="qt-controls" hidden>{controls}</div>'
         f'<div class="qt-caption" aria-live="polite">{caption}</div>'
         f'<div class="qt-picture" tabindex="0" role="group" aria-label="{escape(title)}: the picture"{attributes}>'
-        f'<div style="min-width:{number(min(width, least))}px;max-width:{number(width)}px">{picture}</div></div>'
-        f'{key}<div class="qt-origin">{escape(origin)}</div></div>{call}'
+        f'<div{" hidden" * is_drawn} style="min-width:{number(min(width, least))}px;max-width:{number(width)}px">{picture}</div>'
+        f"{STRIPPED * is_drawn}</div>"
+        f'{key}<div class="qt-origin">{escape(origin)}</div>'
     )
+    return (
+        f'<div class="qt-figure" id="{identifier}" role="group" aria-label="{escape(title)}">'
+        f"<style>{style_sheet()}</style>{keeps_its_keys(parts)}</div>{call}"
+    )
+
+
+STRIPPED = (
+    '<p class="qt-stripped">The drawing is left out, because this notebook is not trusted: choose Trust Notebook in the '
+    "File menu.</p>"
+)
+FOCUSABLE = re.compile(r"<(a|button|input|select|summary|(?:div|ol)(?=[^>]* tabindex=))(?=[ >])")
+
+
+def keeps_its_keys(html: str) -> str:
+    """The HTML with a mark on all that can have the focus: without it, JupyterLab takes the keys pressed there for its own."""
+    return FOCUSABLE.sub(r'<\1 data-lm-suppress-shortcuts="true"', html)
 
 
 def called(script, identifier, data) -> str:

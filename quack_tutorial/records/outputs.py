@@ -8,7 +8,6 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 from html import unescape
-from pathlib import Path
 
 from quack_tutorial import records
 
@@ -74,8 +73,7 @@ def load(chapter: str) -> Outputs | None:
     return Outputs(**kept)
 
 
-def unfitting(record: Outputs, notebook: Path) -> list[str]:
-    """The keys of a record that fit no cell of the notebook."""
-    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
-    here = keys("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+def unfitting(record: Outputs, sources) -> list[str]:
+    """The keys of a record that fit none of a chapter's code cells, given by their sources."""
+    here = keys(sources)
     return [cell.key for cell in record.cells if cell.key not in here]

@@ -173,6 +173,43 @@ def test_without_scripts_the_still_frame_is_there_and_coloured(name):
     assert tuple(map(unescape, words)) == frame.texts
 
 
+@pytest.mark.parametrize("name", gallery())
+def test_what_can_have_the_focus_keeps_its_keys_from_jupyterlab(name):
+    page = gallery()[name]._repr_html_().partition("<script>")[0]
+    tags = re.findall(r"<(?:a|button|input|select|summary|textarea)\b[^>]*>|<[a-z]+ [^>]*tabindex=[^>]*>", page)
+    assert len(tags) >= 2 and all(tag.count("data-lm-suppress-shortcuts") == 1 for tag in tags)
+
+
+@pytest.mark.parametrize("name", gallery())
+def test_where_styles_and_scripts_are_stripped_no_number_is_left_of_a_drawing(name):
+    """As a notebook that is not trusted shows it: without the elements that hold styles, scripts and drawings."""
+    html = re.sub(
+        r"<(style|script)>.*?</\1>|</?(?:svg|g|rect|path|text|title)\b[^>]*>",
+        "",
+        gallery()[name]._repr_html_(),
+        flags=re.S,
+    )
+
+    class Seen(HTMLParser):
+        hidden, text = [], ""
+
+        def handle_starttag(self, tag, attrs):
+            if tag != "input":
+                self.hidden.append("hidden" in dict(attrs))
+
+        def handle_endtag(self, tag):
+            self.hidden.pop()
+
+        def handle_data(self, data):
+            self.text += "" if any(self.hidden) else data
+
+    seen = Seen()
+    seen.hidden = []
+    seen.feed(html)
+    assert "choose Trust Notebook in the File menu." in seen.text
+    assert not re.search(r"\d{5}|(?:\b\d+ ?){4}", seen.text)
+
+
 def test_64_steps_of_256_cells_are_small():
     boxes = tuple(Box(c * 22, r * 22, 20, 20) for r in range(8) for c in range(32))
     frames = tuple(

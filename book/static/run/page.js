@@ -31,9 +31,11 @@ export function open(bar, base) {
 }
 
 async function prepare() {
-  const path = location.pathname.slice(new URL("..", page.base).pathname.length).replace(/\.html$/, ".ipynb");
-  page.notebook = await (await fetch(new URL(`../_sources/${path}`, page.base))).json();
-  const sources = page.notebook.cells.filter((cell) => cell.cell_type === "code" && !text(cell).includes("google.colab"));
+  const path = location.pathname.slice(new URL("..", page.base).pathname.length).replace(/\.html$/, "");
+  page.notebook = new URL(`../_sources/${path}.ipynb`, page.base); // the reader's: a solution in it is text
+  const { cells } = await (await fetch(new URL(`../_sources/${path}.cells.json`, page.base))).json();
+  const sources = cells.filter((cell) => cell.cell_type === "code");
+  page.prose = cells.filter((cell) => cell.cell_type === "markdown");
   page.cells = sources.map((source, i) => ({ number: i + 1, source, built: text(source), state: "new", out: null }));
   for (const cell of page.cells) cell.text = () => cell.editor?.text() ?? cell.built;
   const nodes = [...document.querySelectorAll("article.bd-article div.cell")];
@@ -42,7 +44,7 @@ async function prepare() {
   for (const cell of page.cells) cell.isAside = truth.isAside(page.cells, cell);
   const texts = [undefined, ...page.cells.map((cell) => cell.built)];
   for (const cell of page.cells) if (cell.node) placeIn(cell, texts);
-  page.notebook.cells.filter((cell) => cell.cell_type === "markdown" && cell.metadata.nbgrader?.solution).forEach(placeAnswer);
+  page.prose.filter((cell) => cell.metadata.nbgrader?.solution).forEach(placeAnswer);
   const buttons = { all: "Run all cells", stop: "Stop", link: "Copy link", download: "Download as notebook" };
   const html = Object.entries(buttons).map(([name, words]) => `<button type="button" data-do="${name}">${words}</button>`);
   page.bar.insertAdjacentHTML("beforeend", `<span class="qt-run-buttons">${html.join(" ")}</span>`);
@@ -138,7 +140,6 @@ function nameKeys() {
     cell.key = kept.keyOf(cell.built, nth);
   }
   kept.move((built) => kept.keyOf(built, 0));
-  const prose = page.notebook.cells.filter((cell) => cell.cell_type === "markdown");
   const answers = prose.map((cell) => kept.keyOf(text(cell), 0));
   const taken = new Set([...page.cells.map((cell) => cell.key), ...answers]);
   for (const cell of page.cells) cell.record = kept.read(cell.key);
@@ -229,11 +230,16 @@ function forgetOwnLink() {
   page.ownLink = null;
 }
 
-function download() {
-  for (const cell of page.cells) if (cell.node) cell.source.source = cell.editor.text();
-  for (const { source, box } of page.answers) if (box.value) source.source = box.value;
+async function download() {
+  const notebook = await (await fetch(page.notebook)).json();
+  const put = (source, words) => {
+    const cell = notebook.cells.find((one) => one.id === source.id);
+    cell.source = text(cell).replace(text(source), () => words);
+  };
+  for (const cell of page.cells) if (cell.node) put(cell.source, cell.editor.text());
+  for (const { source, box } of page.answers) if (box.value) put(source, box.value);
   const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([JSON.stringify(page.notebook, null, 1)], { type: "application/x-ipynb+json" }));
+  link.href = URL.createObjectURL(new Blob([JSON.stringify(notebook, null, 1)], { type: "application/x-ipynb+json" }));
   link.download = location.pathname.split("/").at(-1).replace(/\.html$/, ".ipynb");
   link.click();
   URL.revokeObjectURL(link.href);

@@ -1,0 +1,139 @@
+"""From a notebook's MyST source to its cells, and to the notebook that a reader opens.
+
+`cells` gives the source's own, one for one: what the published page runs, by their numbers. `reader` writes them in forms that
+JupyterLab, Notebook 7, VS Code and Colab all render:
+
+| in the source                              | in the reader's notebook                                               |
+|--------------------------------------------|------------------------------------------------------------------------|
+| `literalinclude`                           | the file, the lines, and the code itself                               |
+| admonition of class `dropdown`             | `<details>`                                                            |
+| another admonition                         | a quotation with a bold title                                          |
+| link to a `.md` of the same folder         | link to its `.ipynb`                                                   |
+| cell tagged `hide-cell`                    | text, `<details>`: *Run All* leaves the reader's own code in its place |
+| cell tagged `hide-input`                   | a cell whose code is collapsed                                         |
+| cell tagged `hide-output`                  | a cell whose output scrolls in a box                                   |
+
+Each cell has an id that depends only on the notebook's name and the cell's place in the source, so that the same source gives the
+same bytes, and a cell is found again in whatever is made of it. jupytext reads the source; without it there is an ImportError.
+
+Not covered: other directives, roles, and options of `literalinclude` beside `pyobject`, `start-at` and `end-before`. They are a
+ValueError, because they would stand in the notebook as they are written.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import re
+from pathlib import Path
+
+FENCE = r"^(?P<fence>`{3,}|:{3,})"
+DIRECTIVE = re.compile(
+    FENCE + r"\{(?P<name>[\w-]+)\} *(?P<argument>.*)\n(?P<options>(?:^:.*\n)*)(?P<body>(?s:.*?))^(?P=fence)$",
+    re.MULTILINE,
+)
+ROLE = re.compile(r"\{[a-z][\w:-]*\}`")
+CHAPTER_LINK = re.compile(r"\]\(([\w-]+)\.md(?:#[\w-]*)?\)")
+FOLD = "<details>\n<summary>{label}</summary>\n\n{body}\n\n</details>"
+SOLUTION = "To run it, paste it into a cell.\n\n```python\n{code}\n```"
+
+
+def cell_id(name: str, place: int | str) -> str:
+    """An id for a cell: 12 hexadecimal digits from the notebook's name and the cell's place in it."""
+    return hashlib.sha256(f"{name}/{place}".encode()).hexdigest()[:12]
+
+
+def cells(text: str, name: str):
+    """The notebook `name` as its source has it, without outputs and without jupytext's metadata."""
+    import jupytext
+
+    notebook = jupytext.reads(text, fmt="md:myst")
+    notebook.metadata.pop("jupytext", None)
+    for place, cell in enumerate(notebook.cells):
+        cell["id"] = cell_id(name, place)
+    notebook.nbformat, notebook.nbformat_minor = 4, 5
+    return notebook
+
+
+def reader(text: str, name: str, folder: Path):
+    """The notebook `name` as a reader opens it; what the source includes is found from `folder`. A ValueError for other MyST."""
+    notebook = cells(text, name)
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            cell.source = plain(cell.source, folder)
+        else:
+            _fold(cell)
+    return notebook
+
+
+def dumps(notebook) -> str:
+    """A notebook as the text of its file."""
+    return json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
+
+
+def plain(text: str, folder: Path) -> str:
+    """A cell's text without MyST's directives, and with links that open notebooks."""
+    text = DIRECTIVE.sub(lambda found: _written_out(found, folder), text)
+    left = re.search(FENCE + r"\{.*", text, re.MULTILINE) or ROLE.search(text)
+    if left:
+        raise ValueError(f"a notebook has no plain form for {left[0]!r}")
+    return CHAPTER_LINK.sub(r"](\1.ipynb)", text)
+
+
+def _written_out(directive, folder: Path) -> str:
+    name, title = directive["name"], directive["argument"].strip()
+    options = dict(re.findall(r"^:([\w-]+): *(.*)$", directive["options"], re.MULTILINE))
+    if name == "literalinclude":
+        return _included(title, options, folder)
+    if name != "admonition":
+        return directive[0]
+    body = plain(directive["body"].strip(), folder)
+    if "dropdown" in options.get("class", "").split():
+        return FOLD.format(label=title, body=body)
+    return "\n".join(f"> {line}".rstrip() for line in f"**{title}**\n\n{body}".splitlines())
+
+
+def _included(address: str, options: dict, folder: Path) -> str:
+    """The lines that a `literalinclude` chooses, under their file and numbers."""
+    path = (folder / address).resolve()
+    source = path.read_text(encoding="utf-8")
+    first, last = _chosen(source, options, address)
+    shown = path.relative_to(folder.resolve().parent).as_posix()
+    code = "\n".join(source.splitlines()[first - 1 : last]).rstrip()
+    last = first + code.count("\n")
+    return f"`{shown}`, lines {first} to {last}:\n\n```python\n{code}\n```"
+
+
+def _chosen(source: str, options: dict, address: str) -> tuple[int, int]:
+    """The first and the last line, counted from 1."""
+    lines = source.splitlines()
+    if set(options) == {"pyobject"}:
+        node = ast.parse(source)
+        for name in options["pyobject"].split("."):
+            node = next(one for one in node.body if getattr(one, "name", None) == name)
+        return min([node.lineno, *(one.lineno for one in node.decorator_list)]), node.end_lineno
+    if not options or not set(options) <= {"start-at", "end-before"}:
+        raise ValueError(f"a notebook has no plain form for the options {sorted(options)} of {address}")
+    words = {name: _unquoted(text) for name, text in options.items()}
+    first = next(i for i, line in enumerate(lines) if words.get("start-at", "") in line)
+    ends = (i for i, line in enumerate(lines) if i > first and words["end-before"] in line)
+    return first + 1, next(ends) if "end-before" in words else len(lines)
+
+
+def _unquoted(text: str) -> str:
+    """An option's value: YAML, so that quotation marks around it are not its own."""
+    return json.loads(text) if text.startswith('"') else text
+
+
+def _fold(cell) -> None:
+    """Fold what the cell's tags hide. A whole cell becomes text: JupyterLab opens a collapsed output once it is run."""
+    tags, label = cell.metadata.get("tags", ()), cell.metadata.get("mystnb", {}).get("code_prompt_show", "Solution")
+    if "hide-cell" in tags:
+        cell.source = FOLD.format(label=label, body=SOLUTION.format(code=cell.source))
+        cell.cell_type = "markdown"
+        del cell["outputs"], cell["execution_count"]
+    if "hide-input" in tags:
+        cell.metadata["jupyter"] = {"source_hidden": True}
+    if "hide-output" in tags:
+        cell.metadata["scrolled"] = True

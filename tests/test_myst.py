@@ -1,0 +1,122 @@
+"""What becomes of a chapter's MyST in the notebook that a reader opens."""
+
+import ast
+import re
+from types import SimpleNamespace
+
+import pytest
+
+from quack_tutorial import myst
+
+pytest.importorskip("jupytext", reason="jupytext is not installed, which reads the chapters")
+
+HEAD = "---\nkernelspec:\n  name: python3\n  display_name: Python 3\n---\n\n"
+
+
+def cells(text, folder=None):
+    return myst.reader(HEAD + text, "x", folder).cells
+
+
+def test_a_fold_is_html_around_markdown(tmp_path):
+    (cell,) = cells("```{admonition} Hint\n:class: dropdown\n\nUse `f`, see [Chapter 2](02-layouts.md).\n```\n\nOn.")
+    assert cell.source == (
+        "<details>\n<summary>Hint</summary>\n\nUse `f`, see [Chapter 2](02-layouts.ipynb).\n\n</details>\n\nOn."
+    )
+
+
+def test_another_admonition_is_a_quotation():
+    (cell,) = cells(":::{admonition} Mind the end\nTwo lines,\n\nand two more.\n:::")
+    assert cell.source == "> **Mind the end**\n>\n> Two lines,\n>\n> and two more."
+
+
+def test_links_lead_to_notebooks_and_pages():
+    (cell,) = cells("[a](03-coalesced-loads.md#vectors) [b](../book/trust.md) [c](https://example.org/x.md)")
+    assert cell.source == "[a](03-coalesced-loads.ipynb) [b](../book/trust.md) [c](https://example.org/x.md)"
+
+
+def test_a_solution_is_text_and_keeps_its_id():
+    source = "```{code-cell} ipython3\n:tags: [hide-cell]\n\nx = 1\n```"
+    (cell,), (code,) = cells(source), myst.cells(HEAD + source, "x").cells
+    assert (cell.cell_type, code.cell_type) == ("markdown", "code") and cell["id"] == code["id"]
+    assert cell.source.startswith("<details>\n<summary>Solution</summary>\n\n")
+    assert "\n\n```python\nx = 1\n```\n\n</details>" in cell.source
+    assert "outputs" not in cell
+
+
+def test_a_folded_cell_has_the_words_of_its_own():
+    (cell,) = cells(
+        "```{code-cell} ipython3\n---\ntags: [hide-cell]\nmystnb:\n  code_prompt_show: A picture\n---\ndraw()\n```"
+    )
+    assert cell.cell_type == "markdown" and "<summary>A picture</summary>" in cell.source
+
+
+@pytest.mark.parametrize(
+    ("tag", "folded"), [("hide-input", {"jupyter": {"source_hidden": True}}), ("hide-output", {"scrolled": True})]
+)
+def test_hidden_code_is_collapsed_and_a_hidden_output_scrolls(tag, folded):
+    (cell,) = cells(f"```{{code-cell}} ipython3\n:tags: [{tag}]\n\ndraw()\n```")
+    assert (cell.cell_type, cell.source, cell.metadata) == ("code", "draw()", {"tags": [tag], **folded})
+
+
+@pytest.mark.parametrize(
+    "text", ["```{figure} a.png\n```", "See {doc}`x`.", "```{literalinclude} a.py\n:lines: 1\n```"]
+)
+def test_what_has_no_plain_form_is_refused(tmp_path, text):
+    (tmp_path / "a.py").write_text("x = 1\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="no plain form"):
+        cells(text, tmp_path)
+
+
+def test_every_listing_is_the_pages(root):
+    """Each `literalinclude` of the chapters, as Sphinx reads it, under the lines that it has in its file."""
+    code = pytest.importorskip("sphinx.directives.code", reason="Sphinx is not installed, which builds the pages")
+    config, folder, found = SimpleNamespace(source_encoding="utf-8"), root / "notebooks", 0
+    for path in sorted(folder.glob("[0-9]*.md")):
+        for listing in myst.DIRECTIVE.finditer(path.read_text(encoding="utf-8")):
+            if listing["name"] != "literalinclude":
+                continue
+            found += 1
+            options = dict(line[1:].split(": ", 1) for line in listing["options"].splitlines())
+            options = {name: words.strip('"').replace("\\", "") for name, words in options.items()}
+            file = folder / listing["argument"]
+            wanted, _ = code.LiteralIncludeReader(str(file), options, config).read()
+            given = myst.plain(listing[0], folder)
+            name, first, last, body = re.fullmatch(
+                r"`(.*)`, lines (\d+) to (\d+):\n\n```python\n(.*)\n```", given, re.DOTALL
+            ).groups()
+            assert body == wanted.rstrip()
+            assert file.resolve() == (root / name).resolve()
+            lines = file.read_text(encoding="utf-8").splitlines()
+            assert lines[int(first) - 1 : int(last)] == body.splitlines()
+    assert found >= 30
+
+
+def bound(source, everywhere):
+    """The names that a cell's code binds, in its functions too or only outside of them."""
+    found, inner = set(), (ast.FunctionDef, ast.ClassDef)
+    nodes = list(ast.walk(ast.parse(source))) if everywhere else list(ast.parse(source).body)
+    for node in nodes:
+        if isinstance(node, ast.arg):
+            found.add(node.arg)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+        elif isinstance(node, inner):
+            found.add(node.name)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            found |= {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
+        elif not everywhere:
+            nodes += ast.iter_child_nodes(node)
+    return found
+
+
+def test_no_cell_needs_what_only_a_solution_makes(root):
+    for path in sorted((root / "notebooks").glob("[0-9]*.md")):
+        text, made = path.read_text(encoding="utf-8"), set()
+        ids = {cell["id"] for cell in myst.reader(text, path.stem, path.parent).cells if cell.cell_type == "code"}
+        code = [cell for cell in myst.cells(text, path.stem).cells if cell.cell_type == "code"]
+        of_solutions = set().union(*(bound(cell.source, False) for cell in code if cell["id"] not in ids))
+        for cell in code:
+            if cell["id"] in ids:
+                made |= bound(cell.source, True)
+                loaded = {node.id for node in ast.walk(ast.parse(cell.source)) if isinstance(node, ast.Name)}
+                assert not loaded & of_solutions - made, (path.name, cell.source)
