@@ -65,7 +65,8 @@ class CrossEntropy:
         tile, exchange = self.tile, self.exchange
         block, _, _ = cute.arch.block_idx()
         opened = exchange.open()
-        place = row, row_exists, _, thread_in_row, _, _ = tile.place(mX, block * tile.rows_per_block)
+        place = tile.place(mX, block * tile.rows_per_block)
+        row = place.row  # below, a branch that names `place` would make its constants variables
         # On its way before the row is, and not looked at until the row is on its way too.
         target = target_of(mT, row)
         cute.arch.sync_warp()  # or the compiler would move that load down to where the target is needed
@@ -77,7 +78,7 @@ class CrossEntropy:
         max_warp, sum_warp = warp_max_sum(max_thread, sum_thread, min(tile.threads_per_row, 32), self.dtype)
         # A row has one block, so no `ready` comes before.
         max_row, sum_row = exchange.softmax_reduce(max_warp, sum_warp, opened, part=self.lse)
-        if row_exists and thread_in_row == 0:
+        if place.exists and place.thread_in_row == 0:
             lse = max_row + cute.math.log(sum_row)
             mLoss[row] = loss_of(lse, logit, col, target == ignore_index).to(mLoss.element_type)
             if cutlass.const_expr(mLSE is not None):
@@ -113,9 +114,8 @@ class CrossEntropyBackward:
         block, _, _ = cute.arch.block_idx()
         block, piece = block // tile.pieces, block % tile.pieces
         place = tile.place(mX, block * tile.rows_per_block, piece=piece)
-        row, _, _, _, _, _ = place
-        loaded = existing(row, mX)
-        target, lse, dloss = target_of(mT, row), mLSE[loaded], mDLoss[loaded]
+        loaded = existing(place.row, mX)
+        target, lse, dloss = target_of(mT, place.row), mLSE[loaded], mDLoss[loaded]
         scale = mScale[0] if cutlass.const_expr(mScale is not None) else None
         cute.arch.sync_warp()  # what is loaded above this line the compiler does not move down to where it is needed
         # read MN elements
@@ -157,7 +157,8 @@ class CrossEntropyFused:
     def kernel(self, mX, mT, mLoss, mLSE, mDX, ignore_index: cutlass.Int64):
         tile, exchange = self.tile, self.exchange
         block, _, _ = cute.arch.block_idx()
-        place = row, row_exists, piece, thread_in_row, _, _ = tile.place(mX, block * tile.rows_per_block)
+        place = tile.place(mX, block * tile.rows_per_block)
+        row = place.row  # below, a branch that names `place` would make its constants variables
         opened, width = exchange.open(), min(tile.threads_per_row, 32)
         if cutlass.const_expr(self.pipeline.stages > 0):
             arriving = self.pipeline.open(place)
@@ -169,7 +170,7 @@ class CrossEntropyFused:
         if cutlass.const_expr(self.pipeline.stages > 0):
             logit = logit_of(mX, row, column_of(target, tile.N))
             self.pipeline.wait(arriving, 0)
-            sX, anywhere = self.pipeline.row(arriving), self.pipeline.place(None, thread_in_row)
+            sX, anywhere = self.pipeline.row(arriving), self.pipeline.place(None, place.thread_in_row)
             max_thread, sum_thread = online_max_sum(self.pipeline.smem_tile, sX, anywhere, self.exp_scale)
             max_warp, sum_warp = warp_max_sum(max_thread, sum_thread, width, self.dtype)
         else:
@@ -186,7 +187,7 @@ class CrossEntropyFused:
         sum_row = scaled_sum * 2.0**-self.exp_scale
         # Once more, rather than to keep more than the target in registers meanwhile.
         col, ignored = column_of(target, tile.N), target == ignore_index
-        if row_exists and thread_in_row == 0 and piece == 0:
+        if tile.is_first(place):
             lse = max_row + cute.math.log(sum_row)
             mLoss[row] = loss_of(lse, logit, col, ignored)
             if cutlass.const_expr(mLSE is not None):
@@ -213,16 +214,15 @@ class CrossEntropyFused:
     @cute.jit
     def write_again(self, sX, mDX, place, max_row, scale, col, ignored):
         """Read the row again, from shared memory, and write exp(x - max_row) * scale; whether this thread wrote column `col`."""
-        _, _, piece, thread_in_row, _, _ = place
         mPart = self.pipeline.part_of(mDX, place)
         for step in range(self.pipeline.smem_tile.pieces):
-            at = self.pipeline.place(step, thread_in_row)
+            at = self.pipeline.place(step, place.thread_in_row)
             rX = self.pipeline.smem_tile.load(sX, at)
             p = exp_scaled(as_float32(rX) - max_row, self.exp_scale)
             rX.store(gradient(self.pipeline.smem_tile, p, scale, col, ignored).to(self.dtype))
             self.pipeline.smem_tile.store(rX, mPart, at)
-        local = col - piece * self.tile.width
-        there = self.pipeline.place(local // self.pipeline.smem_tile.width, thread_in_row)
+        local = col - place.piece * self.tile.width
+        there = self.pipeline.place(local // self.pipeline.smem_tile.width, place.thread_in_row)
         return self.pipeline.smem_tile.holds(local, there)
 
 

@@ -56,8 +56,7 @@ class LayerNorm:
         opened, arriving, place = exchange.open(), None, places[0]
         if cutlass.const_expr(self.pipeline.stages > 0):
             arriving = self.pipeline.open(place)
-            row, _, _, _, _, _ = place
-            self.pipeline.fetch(arriving, (mX,), row, place, 0)
+            self.pipeline.fetch(arriving, (mX,), place.row, place, 0)
         # The weights come from L2, on their way before the row has arrived; those that are shifted are waited for: after it.
         tXrW = tXrB = None
         if cutlass.const_expr(mW is not None and not tile.shifts(mW)):
@@ -77,7 +76,6 @@ class LayerNorm:
         stats = []
         for k in cutlass.range_constexpr(tile.rows_each):
             place, tXrX = places[k], loaded[k]
-            row, row_exists, piece, thread_in_row, _, _ = place
             total = warp_sum(self.tile, tXrX.load().to(cutlass.Float32))
             exchange.ready()
             mean = mean_of(exchange.reduce(total, operator.add, 0.0, opened, 0), tile.N)
@@ -94,9 +92,9 @@ class LayerNorm:
             if cutlass.const_expr(self.dtype.width == 32 and mB is not None):
                 rstd = corrected(rstd, variance + eps)
             if cutlass.const_expr(mMean is not None):
-                if row_exists and thread_in_row == 0 and piece == 0:
-                    mMean[row] = mean
-                    mRstd[row] = rstd
+                if tile.is_first(place):
+                    mMean[place.row] = mean
+                    mRstd[place.row] = rstd
             stats.append((mean, rstd))
 
         for k in cutlass.range_constexpr(tile.rows_each):

@@ -42,8 +42,7 @@ def online_max_sum(tile, mX, place, scale: cutlass.Constexpr = None):
 
 def in_piece(place, piece):
     """The same place in another piece of its row."""
-    row, exists, _, thread_in_row, head, body = place
-    return row, exists, piece, thread_in_row, head, body
+    return place._replace(piece=piece)
 
 
 @cute.jit

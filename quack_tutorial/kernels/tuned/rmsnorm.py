@@ -77,8 +77,7 @@ class RMSNorm:
         opened, arriving, place = exchange.open(), None, places[0]
         if cutlass.const_expr(self.pipeline.stages > 0):
             arriving = self.pipeline.open(place)
-            row, _, _, _, _, _ = place
-            self.pipeline.fetch(arriving, (mX, mR), row, place, 0)
+            self.pipeline.fetch(arriving, (mX, mR), place.row, place, 0)
         # The weights come from L2, on their way before the row has arrived; those that are shifted are waited for: after it.
         tXrW = tXrB = None
         if cutlass.const_expr(mW is not None and not tile.shifts(mW)):
@@ -97,8 +96,7 @@ class RMSNorm:
         # All rows' sums before the first result: the next row's sum would wait for its stores.
         rstds = []
         for k in cutlass.range_constexpr(tile.rows_each):
-            place = row, row_exists, piece, thread_in_row, _, _ = places[k]
-            _, h = loaded[k]
+            place, (_, h) = places[k], loaded[k]
             if cutlass.const_expr(mRO is not None):  # write MN elements
                 tXrRO = cute.make_rmem_tensor(tile.values, mRO.element_type)
                 tXrRO.store(h.to(mRO.element_type))
@@ -111,8 +109,8 @@ class RMSNorm:
             if cutlass.const_expr(self.dtype.width == 32 and (mR is not None or mB is not None)):
                 rstd = corrected(rstd, squares * (1.0 / tile.N) + eps)
             if cutlass.const_expr(mRstd is not None):
-                if row_exists and thread_in_row == 0 and piece == 0:
-                    mRstd[row] = rstd
+                if tile.is_first(place):
+                    mRstd[place.row] = rstd
             rstds.append(rstd)
 
         for k in cutlass.range_constexpr(tile.rows_each):
@@ -396,7 +394,6 @@ class RMSNormBackward:
     def write_sums(self, tXrSum: cute.Tensor, mPart: cute.Tensor, part, place, arriving):
         """Add them up, four columns in one thread, through shared memory: where the rows were, if they were there."""
         rows, threads, N = self.tile.rows_per_block, self.config.threads_per_block, self.tile.N
-        _, _, _, thread_in_row, _, _ = place
         tidx, _, _ = cute.arch.thread_idx()
         thread_row = tidx // self.tile.threads_per_row
         # A thread's vectors are `quads` of four sums each. The first quads of all vectors are neighbours, then come the others, so
@@ -407,14 +404,14 @@ class RMSNormBackward:
         if cutlass.const_expr(self.rows_adjacent):
             # `cosize`: the float32 that the layout spans, each in the place of 32 // width elements.
             spanned = 32 // self.dtype.width * cute.cosize(layout)
-            room = cute.make_tensor(arriving[0].iterator, cute.make_layout(spanned))
+            room = cute.make_tensor(arriving.sX.iterator, cute.make_layout(spanned))
             sSum = cute.make_tensor(cute.recast_tensor(room, cutlass.Float32).iterator, layout)
             cute.arch.barrier()  # no thread reads there any more
         else:
             sSum = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, layout, byte_alignment=16)
         rSum = cute.make_tensor(tXrSum.iterator, cute.make_layout((4, quads, self.tile.vectors)))
         for i in cutlass.range_constexpr(self.tile.vectors):
-            vector = i * self.tile.threads_per_row + thread_in_row
+            vector = i * self.tile.threads_per_row + place.thread_in_row
             if vector < N // size:
                 for k in cutlass.range_constexpr(quads):
                     cute.autovec_copy(rSum[None, k, i], sSum[None, k, vector, thread_row])
@@ -440,21 +437,20 @@ class RMSNormBackward:
     def write_first(self, tXrSum: cute.Tensor, mPart: cute.Tensor, part, place):
         """Add them up in the threads of the first row, which have its columns in registers."""
         tile = self.tile
-        _, _, piece, thread_in_row, head, body = place
         thread_row = cute.arch.thread_idx()[0] // tile.threads_per_row
         if cutlass.const_expr(tile.rows_per_block > 1):
             shape = (tile.rows_per_block, tile.values, tile.threads_per_row)
             layout = cute.make_ordered_layout(shape, order=(2, 1, 0))
             sSum = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, layout, byte_alignment=16)
             for i in cutlass.range_constexpr(tile.values):
-                sSum[thread_row, i, thread_in_row] = tXrSum[i]
+                sSum[thread_row, i, place.thread_in_row] = tXrSum[i]
             cute.arch.barrier()
             if thread_row == 0:
                 for other in range(1, tile.rows_per_block):
                     for i in cutlass.range_constexpr(tile.values):
-                        tXrSum[i] += sSum[other, i, thread_in_row]
+                        tXrSum[i] += sSum[other, i, place.thread_in_row]
         wide = self.rows == "aligned" and tile.N % 4 == 0
-        tile.store(tXrSum, mPart, (part, thread_row == 0, piece, thread_in_row, head, body), wide)
+        tile.store(tXrSum, mPart, place._replace(row=part, exists=thread_row == 0), wide)
 
 
 @cute.jit
@@ -475,10 +471,9 @@ def corrected(root, a):
 @cute.jit
 def rstd_of(mRstd: cute.Tensor, place):
     """rstd of this thread's row, 0 where there is none."""
-    row, exists, _, _, _, _ = place
     rstd = cutlass.Float32(0.0)
-    if exists:
-        rstd = mRstd[row]
+    if place.exists:
+        rstd = mRstd[place.row]
     return rstd
 
 

@@ -58,12 +58,12 @@ class Softmax:
     def kernel(self, mX: cute.Tensor, mO: cute.Tensor):
         tile, exchange = self.tile, self.exchange
         block, _, _ = cute.arch.block_idx()
-        place = row, _, _, _, _, _ = tile.place(mX, block * tile.rows_per_block)
+        place = tile.place(mX, block * tile.rows_per_block)
         opened = exchange.open()
         # read MN elements
         if cutlass.const_expr(self.pipeline.stages > 0):
             arriving = self.pipeline.open(place)
-            self.pipeline.fetch(arriving, (mX,), row, place, 0)
+            self.pipeline.fetch(arriving, (mX,), place.row, place, 0)
             self.pipeline.wait(arriving, 0)
             self.in_shared_memory(arriving, mO, place, opened)
         else:
@@ -99,9 +99,8 @@ class Softmax:
     def in_shared_memory(self, arriving, mO, place, opened):
         """Softmax of a row whose parts the blocks have in shared memory: read twice from there, a few vectors at a time."""
         exchange, pipeline = self.exchange, self.pipeline
-        _, _, _, thread_in_row, _, _ = place
         sX, mPart = pipeline.row(arriving), pipeline.part_of(mO, place)
-        anywhere = pipeline.place(None, thread_in_row)
+        anywhere = pipeline.place(None, place.thread_in_row)
         max_thread, sum_thread = online_max_sum(pipeline.smem_tile, sX, anywhere, self.exp_scale)
         # The warp's, and the row's if it has no other.
         max_row, sum_row = warp_max_sum(max_thread, sum_thread, min(self.tile.threads_per_row, 32), self.dtype)
@@ -112,7 +111,7 @@ class Softmax:
 
         # write MN elements
         for step in range(self.pipeline.smem_tile.pieces):
-            at = self.pipeline.place(step, thread_in_row)
+            at = self.pipeline.place(step, place.thread_in_row)
             rX = self.pipeline.smem_tile.load(sX, at)
             rX.store((exp_scaled(as_float32(rX) - max_row, self.exp_scale) * factor).to(self.dtype))
             self.pipeline.smem_tile.store(rX, mPart, at)
@@ -143,13 +142,13 @@ class SoftmaxBackward:
     def kernel(self, mY: cute.Tensor, mDY: cute.Tensor, mDX: cute.Tensor):
         tile, exchange = self.tile, self.exchange
         block, _, _ = cute.arch.block_idx()
-        place = row, _, _, _, _, _ = tile.place(mY, block * tile.rows_per_block)
+        place = tile.place(mY, block * tile.rows_per_block)
         opened, arriving = exchange.open(), None
 
         # read 2 MN elements
         if cutlass.const_expr(self.pipeline.stages > 0):
             arriving = self.pipeline.open(place)
-            self.pipeline.fetch(arriving, (mY, mDY), row, place, 0)
+            self.pipeline.fetch(arriving, (mY, mDY), place.row, place, 0)
             self.pipeline.wait(arriving, 0)
             tXrY, tXrDY = (self.pipeline.load(arriving, k, place, 0) for k in (0, 1))
         else:
