@@ -21,7 +21,7 @@ sums, which its warps exchange together.
 | `LayerNormBackwardAtomics`          | one block a row, in registers          | 2 N atomics a row | everywhere: additions wait  |
 | `LayerNormBackwardParts`            | few blocks, each with many rows        | one write a block | from 16384: the parts spill |
 | `LayerNormBackwardPipelined`        | cp.async brings the next row meanwhile | the same          | nearly everywhere           |
-| `tuned.layernorm.LayerNormBackward` | several rows, clusters, bulk copies    | the same          | ships                       |
+| `tuned.layernorm_backward`          | several rows, clusters, bulk copies    | the same          | ships                       |
 
 A block's parts of dw and db take two registers an element, beside the row's: from 16384 columns on the second and third
 version spill (ptxas 13.0 says 420 bytes a thread for the second, 368 in bfloat16, and 320 for the third, which refuses
@@ -313,7 +313,7 @@ class LayerNormBackwardParts:
     """As `LayerNormBackwardAtomics`, but with 1024 threads an SM, whatever N is: each block goes through many rows.
 
     Its parts of dw and db stay in registers and are written once, as rows of mDWPart and mDBPart;
-    `tuned.rmsnorm.ColumnSum` adds up the rows, always in the same order, so that both have the same bits in every run.
+    `tuned.norm_backward.ColumnSum` adds up the rows, always in the same order, so that both have the same bits in every run.
     The weights are read once a block.
 
     Gains: no atomics (float32 of 8192: 0.19 to 0.94). Stops paying: from 16384 on the parts spill (float32: 0.31).

@@ -125,9 +125,9 @@ def _error_backward(inputs, outputs, rows, columns):
 
 
 def _kernels_backward(r, config=None):
-    from quack_tutorial.kernels.tuned.layernorm import LayerNormBackward
+    from quack_tutorial.kernels.tuned.layernorm_backward import layernorm_backward
 
-    return _launches_backward(LayerNormBackward(r.element, r.N, r.rows, r.element, config), r)
+    return _launches_backward(layernorm_backward(r.element, r.N, r.rows, r.element, config), r)
 
 
 def _launches_backward(kernel, r):

@@ -19,16 +19,8 @@ import cuda.bindings.driver as cuda
 import cutlass
 import cutlass.cute as cute
 
-from quack_tutorial.kernels.reduce import (
-    as_float32,
-    exp,
-    exp_scale,
-    exp_scaled,
-    finite_or_zero,
-    quotient_factors,
-    thread_reduce,
-    warp_reduce,
-)
+from quack_tutorial.kernels.reduce import exp, finite_or_zero, thread_reduce, warp_reduce
+from quack_tutorial.kernels.tuned.arithmetic import as_float32, exp_scale, exp_scaled, quotient_factors
 from quack_tutorial.kernels.tuned.cache_hints import EVICT_FIRST
 from quack_tutorial.kernels.tuned.config import default_config
 from quack_tutorial.kernels.tuned.online import online_max_sum, warp_max_sum
@@ -44,11 +36,11 @@ class CrossEntropy:
     With `lse` a row that is all -inf has -inf as its log-sum-exp, which it adds to a longer row of which it is a part.
     """
 
-    def __init__(self, dtype, N, rows="aligned", target="int64", lse=False, config=None):
-        self.dtype, self.N, self.rows, self.target, self.lse = dtype, N, rows, target, lse
-        self.config = config or default_config("cross-entropy", dtype.width, N, rows)
+    def __init__(self, dtype, N, promise="aligned", target="int64", lse=False, config=None):
+        self.dtype, self.N, self.promise, self.target, self.lse = dtype, N, promise, target, lse
+        self.config = config or default_config("cross-entropy", dtype.width, N, promise)
         # Nothing is written that L2 could give up sooner.
-        self.tile = RowTile(dtype, N, rows, self.config, vectors=self.config.in_flight, hint=EVICT_FIRST)
+        self.tile = RowTile(dtype, N, promise, self.config, vectors=self.config.vectors_at_once, hint=EVICT_FIRST)
         self.exchange = RowExchange(self.config, values=2)
 
     @cute.jit
@@ -86,16 +78,16 @@ class CrossEntropy:
 
 
 class CrossEntropyBackward:
-    """The gradient from lse: every thread does `in_flight` vectors and is done.
+    """The gradient from lse: every thread does `vectors_at_once` vectors and is done.
 
     dloss is (M,) of any floating type and any stride, 0 where all rows share a number; mScale, one float32 where it is given,
     is another factor of all rows: what the mean of the losses divides by.
     """
 
-    def __init__(self, dtype, N, rows="aligned", config=None):
-        self.dtype, self.N, self.rows = dtype, N, rows
-        self.config = config or default_config("cross-entropy backward", dtype.width, N, rows)
-        self.tile = RowTile(dtype, N, rows, self.config, vectors=self.config.in_flight)
+    def __init__(self, dtype, N, promise="aligned", config=None):
+        self.dtype, self.N, self.promise = dtype, N, promise
+        self.config = config or default_config("cross-entropy backward", dtype.width, N, promise)
+        self.tile = RowTile(dtype, N, promise, self.config, vectors=self.config.vectors_at_once)
         self.fast_exp = dtype.width < 32
 
     @cute.jit
@@ -134,13 +126,13 @@ class CrossEntropyBackward:
 class CrossEntropyFused:
     """The loss, and the gradient of the sum of losses, in one read and one write."""
 
-    def __init__(self, dtype, N, rows="aligned", lse=False, config=None):
-        self.dtype, self.N, self.rows, self.lse = dtype, N, rows, lse
-        self.config = config or default_config("cross-entropy fused", dtype.width, N, rows)
-        self.tile = RowTile(dtype, N, rows, self.config)
+    def __init__(self, dtype, N, promise="aligned", lse=False, config=None):
+        self.dtype, self.N, self.promise, self.lse = dtype, N, promise, lse
+        self.config = config or default_config("cross-entropy fused", dtype.width, N, promise)
+        self.tile = RowTile(dtype, N, promise, self.config)
         self.exchange = RowExchange(self.config, values=2)
-        # The row comes through shared memory if `in_flight` says so.
-        self.pipeline = RowPipeline(dtype, self.tile, tensors=1, stages=self.config.in_flight, by_vectors=True)
+        # The row comes through shared memory if `stages` says so.
+        self.pipeline = RowPipeline(dtype, self.tile, tensors=1, stages=self.config.stages, by_vectors=True)
         self.exp_scale = exp_scale(dtype)
 
     @cute.jit

@@ -10,17 +10,8 @@ import operator
 import cutlass
 import cutlass.cute as cute
 
-from quack_tutorial.kernels.reduce import (
-    as_float32,
-    exp,
-    exp_flushed,
-    exp_scaled,
-    exp_terms,
-    finite_or_zero,
-    thread_max,
-    thread_reduce,
-    warp_reduce,
-)
+from quack_tutorial.kernels.reduce import exp, exp_flushed, finite_or_zero, thread_reduce, warp_reduce
+from quack_tutorial.kernels.tuned.arithmetic import as_float32, exp_scaled, exp_terms, thread_max
 
 
 @cute.jit

@@ -64,7 +64,7 @@ class RowPipeline:
         self.groups, self.warps = max(1, threads // max(32, of_row)), max(1, of_row // 32)  # in a block, in a group
         if stages and not pipelines(tile, several):
             raise ValueError(
-                f"rows of {tile.N} elements in {tile.pieces} pieces, {tile.rows}: bulk copies cannot move them"
+                f"rows of {tile.N} elements in {tile.pieces} pieces, {tile.promise}: bulk copies cannot move them"
             )
         if stages and tile.has_head and tile.hint != EVICT_LAST:
             raise ValueError(
@@ -77,7 +77,7 @@ class RowPipeline:
         # What threads read as a whole ends in zeros, as long as all of them together read: none has to ask where the row ends.
         self.width = tile.width if by_vectors else tile.threads_per_row * tile.vectors * tile.vector_size
         if stages and by_vectors:
-            one_block = replace(tile.config, blocks_per_row=1, in_flight=0)
+            one_block = replace(tile.config, blocks_per_row=1, stages=0)
             self.smem_tile = RowTile(dtype, tile.width, "aligned", one_block, vectors=AT_ONCE // tile.vector_size)
 
     def smem_bytes(self):
@@ -219,5 +219,5 @@ def pipelines(tile, several=False):
     if tile.has_head:
         return tile.sums_columns and tile.rows_per_block == 1 and tile.in_last > 0
     if several or tile.rows_per_block == 1:
-        return tile.rows == "aligned" and tile.width * tile.pieces == tile.N
+        return tile.promise == "aligned" and tile.width * tile.pieces == tile.N
     return False

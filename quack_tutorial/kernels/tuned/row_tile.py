@@ -8,7 +8,7 @@
 
 How much is known about addresses decides the width of the accesses:
 
-| rows        | promise                                                               | accesses                           |
+| promise     | what it says                                                          | accesses                           |
 |-------------|-----------------------------------------------------------------------|------------------------------------|
 | "aligned"   | every row of every tensor starts at a multiple of 16 bytes            | vectors, single elements at the end |
 | "congruent" | in each row all tensors are equally many elements from such multiples | vectors, single elements at both ends |
@@ -40,9 +40,9 @@ from quack_tutorial.kernels.layout import (
     tiled_copy_rows,
 )
 from quack_tutorial.kernels.tuned.cache_hints import EVICT_LAST, PAST_L1, load_vector, store_vector
-from quack_tutorial.kernels.tuned.config import MAX_N
+from quack_tutorial.kernels.tuned.config import MAX_N, vector_elements
 
-ROWS = ("aligned", "congruent", "any")
+PROMISES = ("aligned", "congruent", "any")
 
 
 class Place(NamedTuple):
@@ -71,7 +71,7 @@ class RowTile:
 
     A row is cut into `pieces`, one for each block of a cluster that holds it; or, with `vectors` given, into as many as it
     takes with so many vectors a thread, which a kernel goes through one after the other, or in blocks that do not know of each
-    other. `rows` is the promise of the table above. `hint` is what the caches are asked of what is loaded, see `cache_hints`, if
+    other. `promise` is one of the table above. `hint` is what the caches are asked of what is loaded, see `cache_hints`, if
     the configuration does not say `PAST_L1`. `several` says that the kernel can do `rows_each` > 1.
 
     `sums_columns` is for a kernel whose blocks go through rows and add up their columns. A row that does not exist is then
@@ -79,12 +79,12 @@ class RowTile:
     predicate and no branch around it, since the sums take most registers.
     """
 
-    def __init__(self, dtype, N, rows, config, vectors=None, hint=EVICT_LAST, sums_columns=False, several=False):
+    def __init__(self, dtype, N, promise, config, vectors=None, hint=EVICT_LAST, sums_columns=False, several=False):
         if not 1 <= N <= MAX_N:
             raise ValueError(f"a row is kept in the registers of at most 16 blocks: N must be 1 to {MAX_N}, got {N}")
-        if rows not in ROWS:
-            raise ValueError(f'rows must be "aligned", "congruent" or "any", got {rows!r}')
-        self.N, self.rows, self.config, self.sums_columns = N, rows, config, sums_columns
+        if promise not in PROMISES:
+            raise ValueError(f'promise must be "aligned", "congruent" or "any", got {promise!r}')
+        self.N, self.promise, self.config, self.sums_columns = N, promise, config, sums_columns
         self.hint = PAST_L1 if config.past_l1 else hint
         self.threads_per_row = config.threads_per_row
         self.rows_per_block = config.threads_per_block // config.threads_per_row
@@ -93,18 +93,19 @@ class RowTile:
             raise ValueError(f"{config}: in this kernel a thread has a part of one row, so rows_each must be 1")
         # Then a block may have places without a row.
         self.several_rows = self.rows_per_block * self.rows_each > 1 or config.blocks_together > 1
-        self.vector_size = widest_vector(dtype, N, rows)
+        self.vector_size = vector_elements(dtype.width, N, promise)
         in_row, threads = N // self.vector_size, self.threads_per_row  # vectors of a row
         self.pieces = math.ceil(in_row / (threads * vectors)) if vectors else config.blocks_per_row
         in_piece = threads * vectors if vectors else math.ceil(in_row / self.pieces)
         line_vectors = LINE_BYTES // VECTOR_BYTES if self.vector_size > 1 else 1
-        if self.pieces > 1 and not config.in_flight:  # bulk copies want equal pieces; with `vectors` the size is given
+        # Bulk copies want equal pieces; with `vectors` the size is given.
+        if self.pieces > 1 and not (vectors or config.stages or config.row_ahead):
             in_piece = math.ceil(in_piece / line_vectors) * line_vectors
         self.width = in_piece * self.vector_size  # columns of a piece; the last may have fewer
         self.vectors = math.ceil(in_piece / threads)
         # Elements of a row outside its whole vectors, at most: before the boundary and behind the last vector.
         singles, self.boundary = N % self.vector_size, VECTOR_BYTES
-        self.has_head = rows == "congruent" and self.vector_size > 1
+        self.has_head = promise == "congruent" and self.vector_size > 1
         if self.has_head:
             line = line_vectors * self.vector_size  # elements of a line
             if not sums_columns and N >= 2 * line and threads >= line + self.vector_size:
@@ -123,7 +124,7 @@ class RowTile:
 
     def most_before(self):
         """The most single elements that a row can have before its first vector."""
-        return self.boundary // VECTOR_BYTES * self.vector_size - 1 if self.rows == "congruent" else 0
+        return self.boundary // VECTOR_BYTES * self.vector_size - 1 if self.promise == "congruent" else 0
 
     def blocks(self, M):
         """How many blocks M rows take, if a block has all pieces of its rows: whole clusters of them."""
@@ -173,7 +174,7 @@ class RowTile:
     ):
         """This thread's part of its row, as a register tensor of `values` elements; `fill` where there is none.
 
-        `wide` says that the rows of mX keep what `rows` promises; without it they are read one element at a time. `hinted`
+        `wide` says that the rows of mX keep the promise; without it they are read one element at a time. `hinted`
         says that the caches may be asked what the tile asks of what vectors bring. `certain`: how many first vectors of each
         thread are known to be in the row, where the caller knows better than the tile. Without `singles` the single elements are
         `fill` too.
@@ -208,7 +209,7 @@ class RowTile:
         if self.shifts(mW):
             return self.load_shifted(every_row, place)
         # A row that starts elsewhere shifts the weight.
-        return self.load(every_row, place, wide=self.rows == "aligned", hinted=False)
+        return self.load(every_row, place, wide=self.promise == "aligned", hinted=False)
 
     def shifts(self, mW):
         """Whether a weight is loaded in vectors though it starts elsewhere than rows: float32 is quicker without."""
@@ -455,9 +456,3 @@ def in_words(tensor):
     """Whether a copy of vectors from `tensor` can be one of 32-bit words: in global memory, 8 or 16 bytes an instruction."""
     nbytes = cute.size(tensor, mode=[0, 0]) * tensor.element_type.width // 8
     return cutlass.const_expr(nbytes >= 8 and tensor.memspace == cute.AddressSpace.gmem)
-
-
-def widest_vector(dtype, N, rows):
-    """Elements of the vectors of a row of N: 16 bytes of `dtype`, or 1 where rows promise nothing or are too short."""
-    size = VECTOR_BYTES * 8 // dtype.width
-    return 1 if rows == "any" or N < size else size

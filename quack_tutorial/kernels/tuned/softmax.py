@@ -12,15 +12,8 @@ import cuda.bindings.driver as cuda
 import cutlass
 import cutlass.cute as cute
 
-from quack_tutorial.kernels.reduce import (
-    as_float32,
-    exp_scale,
-    exp_scaled,
-    finite_or_zero,
-    quotient_factors,
-    thread_reduce,
-    warp_reduce,
-)
+from quack_tutorial.kernels.reduce import finite_or_zero, thread_reduce, warp_reduce
+from quack_tutorial.kernels.tuned.arithmetic import as_float32, exp_scale, exp_scaled, quotient_factors
 from quack_tutorial.kernels.tuned.config import default_config
 from quack_tutorial.kernels.tuned.online import online_max_sum, warp_max_sum
 from quack_tutorial.kernels.tuned.row_exchange import RowExchange
@@ -30,17 +23,17 @@ from quack_tutorial.kernels.tuned.row_tile import RowTile
 
 class Softmax:
     """Softmax that reads the row once and keeps it in registers, in those of a cluster where one block has too few; or in shared
-    memory, if `in_flight` of the configuration says so.
+    memory, if `stages` of the configuration says so.
 
-    `rows` is what the caller knows about addresses ("aligned", "congruent" or "any", see `row_tile`).
+    `promise` is what the caller knows about addresses ("aligned", "congruent" or "any", see `row_tile`).
     """
 
-    def __init__(self, dtype, N, rows="aligned", config=None):
-        self.dtype, self.N, self.rows = dtype, N, rows
-        self.config = config or default_config("softmax", dtype.width, N, rows)
-        self.tile = RowTile(dtype, N, rows, self.config)
+    def __init__(self, dtype, N, promise="aligned", config=None):
+        self.dtype, self.N, self.promise = dtype, N, promise
+        self.config = config or default_config("softmax", dtype.width, N, promise)
+        self.tile = RowTile(dtype, N, promise, self.config)
         self.exchange = RowExchange(self.config, values=2)
-        self.pipeline = RowPipeline(dtype, self.tile, tensors=1, stages=self.config.in_flight, by_vectors=True)
+        self.pipeline = RowPipeline(dtype, self.tile, tensors=1, stages=self.config.stages, by_vectors=True)
         self.exp_scale = exp_scale(dtype)
 
     @cute.jit
@@ -120,12 +113,12 @@ class Softmax:
 class SoftmaxBackward:
     """The gradient of softmax: dx = y (dy - sum(dy y)) for each row, from y, which softmax gave, and dy."""
 
-    def __init__(self, dtype, N, rows="aligned", config=None):
-        self.dtype, self.N, self.rows = dtype, N, rows
-        self.config = config or default_config("softmax backward", dtype.width, N, rows)
-        self.tile = RowTile(dtype, N, rows, self.config)
+    def __init__(self, dtype, N, promise="aligned", config=None):
+        self.dtype, self.N, self.promise = dtype, N, promise
+        self.config = config or default_config("softmax backward", dtype.width, N, promise)
+        self.tile = RowTile(dtype, N, promise, self.config)
         self.exchange = RowExchange(self.config)
-        self.pipeline = RowPipeline(dtype, self.tile, tensors=2, stages=self.config.in_flight)
+        self.pipeline = RowPipeline(dtype, self.tile, tensors=2, stages=self.config.stages)
 
     @cute.jit
     def __call__(self, mY: cute.Tensor, mDY: cute.Tensor, mDX: cute.Tensor, stream: cuda.CUstream):
