@@ -131,7 +131,7 @@ def packed(tensor):
 
 
 def promise(*matrices):
-    """What is known about the addresses of all rows: "aligned", "congruent" or "any" (see kernels.rows)."""
+    """What is known about the addresses of all rows: "aligned", "congruent" or "any" (see `kernels.tuned.row_tile`)."""
     starts, steps, aligned = set(), set(), True
     for x in matrices:
         size = x.element_size()
