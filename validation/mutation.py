@@ -69,11 +69,6 @@ EQUIVALENT: dict[str, str] = {
     "sent each other order the same; it is there for racecheck of compute-sanitizer, which does not see that",
     "layernorm.LayerNormVectors.kernel: loop to tiles one longer #3": "behind the last tile no column is a row's, or, where a "
     "row is one tile, it is written again as it was",
-    "layernorm.LayerNormBackwardPipelined.kernel: cute.copy(atom, thr_copy.partition_S(tile_at(sX, self.tiler, turn)), tXrX, "
-    "pred=tXpX) without pred": "cp.async wrote zeros where its predicate was false",
-    "layernorm.LayerNormBackwardPipelined.kernel: cute.copy(atom, thr_copy.partition_S(tile_at(sDO, self.tiler, turn)), tXrDO, "
-    "pred=tXpX) without pred": "cp.async wrote zeros where its predicate was false",
-    "layernorm.block_sums: `if lane == 0` always": SAME_VALUE,
     "norm_backward.NormBackward.write_first: `if thread_row == 0` always": "the other rows of threads add up what only the first "
     "one stores",
     "cross_entropy.CrossEntropyTwoPass.kernel: `if tidx == 0` always": SAME_VALUE,

@@ -165,6 +165,7 @@ def _with_gap(x, gap):
 
 
 def rmsnorms():
+    from quack_tutorial.kernels import rmsnorm as lessons
     from quack_tutorial.kernels.tuned import norm_backward, rmsnorm
     from quack_tutorial.kernels.tuned.config import Config, of_fields
     from quack_tutorial.kernels.tuned.rmsnorm_backward import rmsnorm_backward
@@ -244,6 +245,20 @@ def rmsnorms():
         arguments = lambda M=M, N=N: (numbers(4, M, N), poisoned(N))  # noqa: E731
         error = lambda a: reference.rmsnorm_db_error(*a, "float32")  # noqa: E731
         yield Case(f"ColumnSum({M} x {N})", norm_backward.ColumnSum(N, f32), arguments, error)
+    made = lessons.RMSNormBackwardAtomics(f32, 302, threads_per_block=64)
+    yield Case("RMSNormBackwardAtomics(9 x 302)", made, _atomics_arguments, _atomics_error)
+
+
+def _atomics_arguments():
+    x = numbers(5, 9, 302)
+    rstd = reference.rmsnorm_rstd(x, eps=EPS).astype(np.float32)
+    return x, numbers(6, 302), numbers(9, 9, 302), rstd, poisoned(9, 302), np.zeros((1, 302), np.float32)
+
+
+def _atomics_error(a):
+    x, w, dy, rstd, dx, dw = a
+    of_dx = reference.rmsnorm_dx_error(x, dy, dx, "float32", weight=w, rstd=rstd)
+    return max(of_dx, reference.rmsnorm_dw_error(x, dy, dw[0].astype(np.float64), "float32", rstd=rstd))
 
 
 def layernorms():
@@ -292,10 +307,6 @@ def layernorms():
         arguments = lambda N=N: (numbers(5, 3, N) + 1, numbers(6, N), numbers(7, N), poisoned(3, N), EPS)  # noqa: E731
         error = lambda a: reference.layernorm_error(a[0], a[3], "float32", a[1], a[2], EPS)  # noqa: E731
         yield Case(f"{name}, LayerNorm(3 x {N})", make(f32, N, **options), arguments, error)
-    for make in lessons.BACKWARD_LADDER.values():
-        made = make(f32, 302, threads_per_block=64)
-        arguments = _layernorm_backward_arguments(9, 302, 0, 4 if made.finishes else 1, not made.finishes)
-        yield Case(f"{make.__name__}(9 x 302)", made, arguments, _layernorm_backward_error)
 
 
 def _layernorm_arguments(M, N, gap, dtype=np.float32):
@@ -312,12 +323,12 @@ def _layernorm_error(a):
     return max(of_out, reference.layernorm_stats_error(x, mean, rstd, EPS))
 
 
-def _layernorm_backward_arguments(M, N, gap, parts, zeros=False):
+def _layernorm_backward_arguments(M, N, gap, parts):
     x = numbers(5, M, N) + 1
     mean, rstd = (one.astype(np.float32) for one in reference.layernorm_stats(x, EPS))
 
     def arguments():
-        dw, db = (np.zeros((parts, N), np.float32) if zeros else poisoned(parts, N) for _ in range(2))
+        dw, db = (poisoned(parts, N) for _ in range(2))
         dy, dx = numbers(9, M, N, gap=gap), poisoned(M, N, gap=gap)
         return _with_gap(x, gap), numbers(6, N), dy, mean, rstd, dx, dw, db
 
