@@ -7,16 +7,12 @@ is mutated does not depend on the type.
 
 from __future__ import annotations
 
-import sys
-import types
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from quack_tutorial import reference
 from quack_tutorial.simulation import simulate
-from quack_tutorial.simulator.loading import answer_imports
 
 MAX_STEPS = 200_000
 EPS = 1e-6
@@ -54,7 +50,7 @@ def cases() -> list[Case]:
         *losses(),
         *steps(),
         *of_this_suite(),
-        *of_the_tests(),
+        *asynchronous(),
     ]
 
 
@@ -559,33 +555,20 @@ def near(result, wanted):
     return float(np.nan_to_num(np.abs(result - wanted).max(), nan=np.inf)) / 1e-4
 
 
-def of_the_tests():
-    folder = Path(__file__).resolve().parents[1] / "tests" / "simulator" / "dsl"
-    if not folder.exists():
-        return
-    cluster, async_copies = (_loaded(folder / name) for name in ("cluster.py", "async_copies.py"))
+def asynchronous():
+    from validation import mutation_kernels
+
     x = numbers(0, 3, 512)
     for blocks in (2, 4):
         sums = np.repeat(x[:2].astype(np.float64).sum(axis=1, keepdims=True), blocks, axis=1)
         yield Case(
             f"ClusterSum({blocks})",
-            cluster.ClusterSum(blocks),
+            mutation_kernels.ClusterSum(blocks),
             lambda blocks=blocks: (x[:2].copy(), poisoned(2, blocks)),
             lambda a, sums=sums: near(a[1], sums),
         )
     moved = lambda a: differs(a[0], a[1])  # noqa: E731
-    yield Case("AsyncCopy()", async_copies.AsyncCopy(), lambda: (numbers(0, 1, 128), poisoned(1, 128)), moved)
+    yield Case("AsyncCopy()", mutation_kernels.AsyncCopy(), lambda: (numbers(0, 1, 128), poisoned(1, 128)), moved)
     for N in (512, 32):
         arguments = lambda N=N: (numbers(0, 3, N), poisoned(3, N))  # noqa: E731
-        yield Case(f"BulkCopy({N})", async_copies.BulkCopy(N), arguments, moved)
-
-
-def _loaded(path: Path):
-    """A module of the checkout's tests, which are not installed with the package."""
-    name = f"{__name__}.{path.stem}"
-    module = types.ModuleType(name)
-    module.__file__ = str(path)
-    answer_imports(module.__dict__)
-    exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), module.__dict__)
-    sys.modules[name] = module
-    return module
+        yield Case(f"BulkCopy({N})", mutation_kernels.BulkCopy(N), arguments, moved)
