@@ -76,6 +76,9 @@ EQUIVALENT: dict[str, str] = {
     "norm_backward.ColumnSum.kernel: loop to G one longer": "a warp that starts at row G has no row to add",
     "row_tile.RowTile.holds: `col < self.N` dropped from `place.piece == 0 and col < self.N and ((col - place.body) % threads == "
     "place.thread_in_row)`": A_COLUMN_OR_NONE,
+    "row_tile.RowTile.is_first: `place.thread_in_row == 0` dropped from `place.exists & (place.thread_in_row == 0)`": SAME_VALUE,
+    "row_tile.RowTile.is_first: `place.piece == 0` dropped from `place.exists & (place.thread_in_row == 0) & "
+    "(place.piece == 0)`": SAME_VALUE,
     "row_tile.RowTile.holds: `col < self.N` made `<=`": A_COLUMN_OR_NONE,
     "row_tile.RowTile.holds: `col >= 0` dropped from `place.piece == 0 and col >= 0 and (col % threads == "
     "place.thread_in_row)`": "the remainder of a negative number is negative, and no thread's",

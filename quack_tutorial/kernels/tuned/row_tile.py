@@ -390,8 +390,9 @@ class RowTile:
         """Whether this thread has the element of column `col`, which may be any number."""
         k, vectors, threads = col - place.head, self.width // self.vector_size, self.threads_per_row
         vector = k // self.vector_size - place.piece * vectors
-        in_piece = k >= 0 and k < place.body and vector >= 0 and vector < vectors
-        held = in_piece and vector % threads == place.thread_in_row
+        held = (
+            k >= 0 and k < place.body and vector >= 0 and vector < vectors and vector % threads == place.thread_in_row
+        )
         if cutlass.const_expr(self.singles > 0):
             if k < 0:
                 held = place.piece == 0 and col >= 0 and col % threads == place.thread_in_row
