@@ -45,6 +45,7 @@ from quack_tutorial.simulation import simulate
 from quack_tutorial.simulator import NotSimulated, SimulationError
 from quack_tutorial.simulator.context import display_name
 
+THREADS_OWN = ("place",)  # objects whose attributes differ from thread to thread, by the name that kernels give them
 KINDS = ("barrier", "fence", "mbarrier", "count", "group", "predicate", "index", "slot", "shuffle")
 LANGUAGE = ("layout", "mode", "type")
 REMOVED = {
@@ -342,6 +343,8 @@ def _is_constexpr(node) -> bool:
 def _is_dynamic(node) -> bool:
     """Whether an expression may differ from thread to thread: made of more than constants and attributes of objects."""
     if isinstance(node, ast.Attribute):
+        if isinstance(node.value, ast.Name) and node.value.id in THREADS_OWN:
+            return True
         return not isinstance(node.value, (ast.Name, ast.Attribute)) and _is_dynamic(node.value)
     if isinstance(node, ast.Call):
         return call_name(node) not in ("len", "min", "max", "isinstance") or any(map(_is_dynamic, node.args))

@@ -116,6 +116,9 @@ def _chosen(source: str, options: dict, address: str) -> tuple[int, int]:
     if not options or not set(options) <= {"start-at", "end-before"}:
         raise ValueError(f"a notebook has no plain form for the options {sorted(options)} of {address}")
     words = {name: _unquoted(text) for name, text in options.items()}
+    for option, words_of in words.items():
+        if not any(words_of in line for line in lines):
+            raise ValueError(f"{address} has no line with {words_of!r}, which {option} names")
     first = next(i for i, line in enumerate(lines) if words.get("start-at", "") in line)
     ends = (i for i, line in enumerate(lines) if i > first and words["end-before"] in line)
     return first + 1, next(ends) if "end-before" in words else len(lines)

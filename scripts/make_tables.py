@@ -19,11 +19,11 @@ import sys
 from pathlib import Path
 
 from quack_tutorial.bench.operations import SWEPT_TOO
-from quack_tutorial.kernels.tuned.config import NEAR, Config, candidates, fields
+from quack_tutorial.kernels.tuned.config import NEAR, candidates, fields, of_fields
+from quack_tutorial.records import ITEM_BYTES
 
 ROOT = Path(__file__).resolve().parents[1]
 TOLERANCE = 0.003
-ITEM_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 
 HEAD = '''"""The shipped configurations of the row-wise kernels, from the sweeps in records/tune (`scripts/make_tables.py`).
 
@@ -109,7 +109,7 @@ def text(sweeps: list) -> str:
     out = [HEAD.format(percent=100 * TOLERANCE, dates=dates)]
     for key in sorted(tables):
         operation, bits, rows = key
-        entries = [f"({limit}, dict({named(config)})),\n" for limit, *config in tables[key]]
+        entries = [f"({limit}, dict({named(operation, config)})),\n" for limit, *config in tables[key]]
         if len(entries) == 1:
             out.append(f'    ("{operation}", {bits}, "{rows}"): ({entries[0].rstrip()}),\n')  # as the formatter has it
             continue
@@ -119,9 +119,9 @@ def text(sweeps: list) -> str:
     return "".join(out) + "}\n"
 
 
-def named(numbers) -> str:
+def named(operation: str, numbers) -> str:
     """The fields of a configuration that are not the default, as what a dict is made from."""
-    config = Config(*numbers)
+    config = of_fields(operation, numbers)
     given = [field for field in dataclasses.fields(config) if getattr(config, field.name) != field.default]
     return ", ".join(f"{field.name}={getattr(config, field.name)}" for field in given)
 

@@ -254,11 +254,13 @@ def test_cross_entropy_backward_elements_are_unrolled_only_where_rows_are_long()
         assert at[0].loads < at[1].loads == at[2].loads and at[0].registers < at[1].registers
 
 
-def test_cross_entropy_backward_tiles_do_not_pay():
-    for dtype in ("float32", "bfloat16"):
-        for N in (1024, 4096, 16384, 32768):
-            tiles, vectors = (share(name, dtype, N, "cross-entropy backward") for name in ("tiles", "vectors"))
-            assert tiles < vectors + 0.01
+def test_cross_entropy_backward_in_vectors_is_near_a_copy_but_for_short_rows_of_bfloat16():
+    found = {
+        (dtype, N): share("vectors", dtype, N, "cross-entropy backward")
+        for dtype in ("float32", "bfloat16")
+        for N in (1024, 4096, 16384, 32768)
+    }
+    assert {of for of, reached in found.items() if reached < 0.9} == {("bfloat16", 1024)}
 
 
 def test_cross_entropy_fused_saves_about_a_third():

@@ -4,18 +4,17 @@ import json
 from dataclasses import replace
 from statistics import median
 
-from quack_tutorial.bench.our_launches import ITEM_BYTES
 from quack_tutorial.kernels.tuned.config import (
     LEAST_CLUSTER_BYTES,
     TENSORS,
-    Config,
     candidates,
     cluster_bytes,
     default_config,
+    of_fields,
     of_table,
     starts_in_time,
 )
-from quack_tutorial.records import FOLDER
+from quack_tutorial.records import FOLDER, ITEM_BYTES
 
 
 def pairs():
@@ -25,7 +24,9 @@ def pairs():
         for size in sweep["sizes"] if sweep["operation"] in TENSORS else ():
             row_bytes = size["N"] * ITEM_BYTES[size["dtype"]]
             timed = {
-                Config(*c["config"]): c.get("us", c["rough_us"]) for c in size["candidates"] if c["status"] == "ok"
+                of_fields(sweep["operation"], c["config"]): c.get("us", c["rough_us"])
+                for c in size["candidates"]
+                if c["status"] == "ok"
             }
             for config, us in timed.items():
                 alone = timed.get(replace(config, blocks_together=0))

@@ -21,10 +21,13 @@ from quack_tutorial.kernels.copy import LADDER as COPIES
 from quack_tutorial.kernels.reduce import ClusterReduce
 from quack_tutorial.kernels.softmax import LADDER as SOFTMAXES
 from quack_tutorial.kernels.softmax import SoftmaxOnline, SoftmaxThread, SoftmaxThreePass, SoftmaxWarp
-from quack_tutorial.kernels.tuned.config import MAX_N, Config
+from quack_tutorial.kernels.tuned.config import MAX_N, Config, of_fields
 from quack_tutorial.kernels.tuned.cross_entropy import CrossEntropy, CrossEntropyBackward, CrossEntropyFused
-from quack_tutorial.kernels.tuned.layernorm import LayerNorm, LayerNormBackward
-from quack_tutorial.kernels.tuned.rmsnorm import ColumnSum, RMSNorm, RMSNormBackward
+from quack_tutorial.kernels.tuned.layernorm import LayerNorm
+from quack_tutorial.kernels.tuned.layernorm_backward import layernorm_backward
+from quack_tutorial.kernels.tuned.norm_backward import ColumnSum
+from quack_tutorial.kernels.tuned.rmsnorm import RMSNorm
+from quack_tutorial.kernels.tuned.rmsnorm_backward import RMSNormBackwardOneStage, rmsnorm_backward
 from quack_tutorial.kernels.tuned.softmax import Softmax, SoftmaxBackward
 from quack_tutorial.kernels.tuned.tables import TABLES
 from quack_tutorial.records import listings
@@ -171,7 +174,8 @@ def test_row_addresses_are_64_bit_even_when_every_size_is_fixed():
         ((32, 32, 1, 0, 0), "rows_each must be 1, or more where one warp has a row"),
         ((32, 32, 1, 0, 1, 3), "blocks_together must be 0, 1, 2, 4, 8 or 16, and 0 where several blocks have a row"),
         ((32, 32, 2, 0, 1, 1), "blocks_together must be 0, 1, 2, 4, 8 or 16, and 0 where several blocks have a row"),
-        ((32, 32, 1, 0, 1, 0, 2), "past_l1 must be 0 or 1"),
+        ((32, 32, 1, 0, 1, 0, 2), "past_l1 and row_ahead must be 0 or 1"),
+        ((32, 32, 1, 1, 1, 0, 0, 4), "of stages, vectors_at_once and row_ahead a kernel has one"),
     ),
 )
 def test_impossible_configurations_are_refused(numbers, problem):
@@ -185,7 +189,7 @@ def test_a_launch_has_the_cluster_of_its_configuration():
     assert Config(128, 128, blocks_together=1).cluster == [1, 1, 1]
     assert Config(128, 128, blocks_together=2).cluster == [2, 1, 1]
     with pytest.raises(ValueError, match="a block goes through rows of its own, so blocks_together must be 0 or 1"):
-        RMSNormBackward(cutlass.Float32, 512, config=Config(128, 128, blocks_together=2))
+        rmsnorm_backward(cutlass.Float32, 512, config=Config(128, 128, blocks_together=2))
     with pytest.raises(
         ValueError, match="a block whose row is copied to it must have one, so blocks_together must be 0 or 1"
     ):
@@ -193,13 +197,13 @@ def test_a_launch_has_the_cluster_of_its_configuration():
 
 
 def test_rows_that_start_anywhere_are_copied_for_a_kernel_that_goes_through_rows_that_start_alike():
-    RMSNormBackward(cutlass.Float16, 1001, "congruent", config=Config(128, 128, 1, 3))
+    rmsnorm_backward(cutlass.Float16, 1001, "congruent", config=Config(128, 128, 1, 3))
     with pytest.raises(ValueError, match="so past_l1 must be 0"):
-        RMSNormBackward(cutlass.Float16, 1001, "congruent", config=Config(128, 128, 1, 3, past_l1=1))
+        rmsnorm_backward(cutlass.Float16, 1001, "congruent", config=Config(128, 128, 1, 3, past_l1=1))
     with pytest.raises(ValueError, match="bulk copies cannot move them"):  # two rows a block
-        RMSNormBackward(cutlass.Float16, 1001, "congruent", config=Config(128, 256, 1, 3))
+        rmsnorm_backward(cutlass.Float16, 1001, "congruent", config=Config(128, 256, 1, 3))
     with pytest.raises(ValueError, match="bulk copies cannot move them"):  # the last piece may be empty
-        RMSNormBackward(cutlass.Float16, 33, "congruent", config=Config(32, 32, 4, 3))
+        rmsnorm_backward(cutlass.Float16, 33, "congruent", config=Config(32, 32, 4, 3))
     with pytest.raises(ValueError, match="bulk copies cannot move them"):
         RMSNorm(cutlass.Float16, 1001, "congruent", config=Config(128, 128, 1, 1))
 
@@ -212,7 +216,7 @@ def test_several_rows_a_thread_are_for_rmsnorm_of_rows_that_want_the_same_weight
     streaming = CrossEntropy, CrossEntropyBackward
     for kernel in (Softmax, SoftmaxBackward, CrossEntropyFused, *streaming):
         with pytest.raises(ValueError, match="in this kernel a thread has a part of one row, so rows_each must be 1"):
-            kernel(cutlass.Float32, 512, config=replace(several, in_flight=4 if kernel in streaming else 0))
+            kernel(cutlass.Float32, 512, config=replace(several, vectors_at_once=4 if kernel in streaming else 0))
 
 
 def test_sizes_and_promises_softmax_does_not_know_are_refused():
@@ -279,7 +283,7 @@ def test_the_mean_of_a_row_takes_no_division(operation, N):
 def test_rows_that_threads_do_not_share_evenly_cost_no_spills(spread):
     for N in (128256, 131072):
         rows = ours.contiguous_rows("bfloat16", N)
-        kernel, specs = ours.kernels("rmsnorm backward", "ours", rows, Config(*spread))[0]
+        kernel, specs = ours.kernels("rmsnorm backward", "ours", rows, of_fields("rmsnorm backward", spread))[0]
         text = ptx(kernel, *specs)
         assert_stays_in_registers(text)
         assert count(r"@p st\.global\.v4\.b32", text) >= kernel.tile.vectors - kernel.tile.certain
@@ -289,8 +293,9 @@ def test_rows_that_threads_do_not_share_evenly_cost_no_spills(spread):
     "N, spread", ((262144, (512, 512, 16, 1)), (151936, (320, 320, 16, 1)), (128256, (512, 512, 8, 1)))
 )
 def test_a_row_that_leaves_shared_memory_for_registers_fits_there(N, spread):
-    kernel, specs = ours.kernels("rmsnorm backward", "ours", ours.contiguous_rows("float32", N), Config(*spread))[0]
-    assert kernel.frees_stage_early and kernel.weights.stages == 1
+    config = of_fields("rmsnorm backward", spread)
+    kernel, specs = ours.kernels("rmsnorm backward", "ours", ours.contiguous_rows("float32", N), config)[0]
+    assert isinstance(kernel, RMSNormBackwardOneStage) and kernel.weights.stages == 1
     text = ptx(kernel, *specs)
     assert_stays_in_registers(text)
     assert count(r"cp\.async\.bulk\.shared", text) == 5  # x and dy in two places of the code, and the weights
@@ -317,12 +322,14 @@ def test_several_rows_that_arrive_together_stay_in_registers_and_their_sums_meet
 
 def test_a_row_leaves_shared_memory_only_where_a_bulk_copy_brings_it_and_registers_hold_it_once():
     def made(dtype, N, rows="aligned", weight=None, config=(32, 32, 1, 1)):
-        return RMSNormBackward(dtype, N, rows, weight, Config(*config))
+        return rmsnorm_backward(dtype, N, rows, weight, of_fields("rmsnorm backward", config))
 
-    assert not made(cutlass.Float32, 512).frees_stage_early  # 16 elements a thread: two rows fit into registers
-    assert made(cutlass.Float32, 516).frees_stage_early
-    assert not made(cutlass.Float32, 517, "congruent").frees_stage_early
-    assert not made(cutlass.Float32, 516 + 4, config=(32, 32, 4, 1)).frees_stage_early
+    assert not isinstance(
+        made(cutlass.Float32, 512), RMSNormBackwardOneStage
+    )  # 16 elements a thread: two rows fit into registers
+    assert isinstance(made(cutlass.Float32, 516), RMSNormBackwardOneStage)
+    assert not isinstance(made(cutlass.Float32, 517, "congruent"), RMSNormBackwardOneStage)
+    assert not isinstance(made(cutlass.Float32, 516 + 4, config=(32, 32, 4, 1)), RMSNormBackwardOneStage)
     # Weights of 16 bits, and pieces of rows that are no multiple of 16 bytes of them: these stay in registers.
     assert made(cutlass.Float32, 516, weight=cutlass.Float32).weights.stages == 1
     assert made(cutlass.Float32, 516, weight=cutlass.BFloat16).weights.stages == 0
@@ -426,7 +433,7 @@ ROW_KERNELS = {
         m("x"), columns("float32", N), columns(m("x").dtype, N), m("r"), m("o"), m("ro"), of_rows("float32"), 1e-6,
     ),
     "rmsnorm backward": lambda t, N, rows, m: (
-        RMSNormBackward(t, N, rows, weight=cutlass.Float32),
+        rmsnorm_backward(t, N, rows, weight=cutlass.Float32),
         m("x"), columns("float32", N), m("dy"), m("dro"), of_rows("float32"), m("dx"), parts(N), parts(N),
     ),
     "layernorm": lambda t, N, rows, m: (
@@ -434,7 +441,7 @@ ROW_KERNELS = {
         m("x"), columns("float32", N), columns(m("x").dtype, N), m("o"), of_rows("float32"), of_rows("float32"), 1e-5,
     ),
     "layernorm backward": lambda t, N, rows, m: (
-        LayerNormBackward(t, N, rows, weight=t),
+        layernorm_backward(t, N, rows, weight=t),
         m("x"), columns(m("x").dtype, N), m("dy"), of_rows("float32"), of_rows("float32"), m("dx"), parts(N), parts(N),
     ),
     "cross-entropy": lambda t, N, rows, m: (
@@ -505,12 +512,12 @@ def test_rmsnorm_backward_of_rows_that_start_anywhere_stays_in_registers(N):
         kernel, x, w, dy, _, rstd, dx, dw, _ = ROW_KERNELS["rmsnorm backward"](DTYPES[dtype], N, "congruent", matrix)
         text = ptx(kernel, x, w, dy, None, rstd, dx, dw, None)
         assert_stays_in_registers(text)
-        if kernel.config.in_flight > 1:
+        if kernel.config.stages > 1:
             all_of_them = ptx(*ROW_KERNELS["rmsnorm backward"](DTYPES[dtype], N, "congruent", matrix))
             used = resources(all_of_them)
             assert used is None or used.spill_store_bytes <= 128
         copied = "cp.async.bulk.shared" in text
-        assert copied == (kernel.config.in_flight > 1)
+        assert copied == (kernel.config.stages > 1)
 
 
 @pytest.mark.parametrize("dtype", ("float32", "bfloat16"))
@@ -546,7 +553,7 @@ def test_every_load_of_the_loss_has_the_hint_of_its_configuration(rows):
         (0, r"ld\.global\.L2::cache_hint\.v4", 1),
         (1, r"ld\.global\.L1::no_allocate\.v4", 0),
     ):
-        config = Config(32, 128, 1, 4, past_l1=past_l1)
+        config = Config(32, 128, vectors_at_once=4, past_l1=past_l1)
         (kernel, specs), *_ = ours.kernels("cross-entropy", "ours", ours.Rows("bfloat16", 1024, rows), config)
         text = ptx(kernel, *specs)
         assert count(loads, text) == count(r"ld\.global\S*\.v4", text) > 0

@@ -9,7 +9,7 @@ import cuda.bindings.driver as cuda  # noqa: E402
 import cutlass  # noqa: E402
 import cutlass.cute as cute  # noqa: E402
 
-from quack_tutorial.kernels.reduce import as_float32  # noqa: E402
+from quack_tutorial.kernels.tuned.arithmetic import as_float32  # noqa: E402
 from quack_tutorial.simulation import simulate  # noqa: E402
 
 PATTERNS = 1 << 16

@@ -7,16 +7,12 @@ is mutated does not depend on the type.
 
 from __future__ import annotations
 
-import sys
-import types
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from quack_tutorial import reference
 from quack_tutorial.simulation import simulate
-from quack_tutorial.simulator.loading import answer_imports
 
 MAX_STEPS = 200_000
 EPS = 1e-6
@@ -54,7 +50,7 @@ def cases() -> list[Case]:
         *losses(),
         *steps(),
         *of_this_suite(),
-        *of_the_tests(),
+        *asynchronous(),
     ]
 
 
@@ -165,8 +161,13 @@ def _with_gap(x, gap):
 
 
 def rmsnorms():
-    from quack_tutorial.kernels.tuned import rmsnorm
-    from quack_tutorial.kernels.tuned.config import Config
+    from quack_tutorial.kernels import rmsnorm as lessons
+    from quack_tutorial.kernels.tuned import norm_backward, rmsnorm
+    from quack_tutorial.kernels.tuned.config import Config, of_fields
+    from quack_tutorial.kernels.tuned.rmsnorm_backward import rmsnorm_backward
+
+    def backward(dtype, N, rows, spread):
+        return rmsnorm_backward(dtype, N, rows, rmsnorm.cutlass.Float32, of_fields("rmsnorm backward", spread))
 
     f32 = rmsnorm.cutlass.Float32
     # One row a block, equal pieces of whole vectors: rows come ahead through shared memory; at last more stages than rows.
@@ -186,7 +187,7 @@ def rmsnorms():
         )
         yield Case("RMSNorm" + said, made, _rmsnorm_arguments(M, N, gap), _rmsnorm_error)
         for parts in (4, 2) if rows == "aligned" else (4,):
-            made = rmsnorm.RMSNormBackward(f32, N, rows, weight=f32, config=config)
+            made = backward(f32, N, rows, spread)
             yield Case(
                 f"RMSNormBackward{said[:-1]}, {parts} parts)",
                 made,
@@ -200,23 +201,23 @@ def rmsnorms():
     )
     yield Case(f"RMSNorm(15 x 64, {several})", made, _rmsnorm_arguments(15, 64, 0), _rmsnorm_error)
     # Through shared memory without a word to L2.
-    made = rmsnorm.RMSNormBackward(f32, 400, weight=f32, config=Config(64, 64, 1, 2))
+    made = backward(f32, 400, "aligned", (64, 64, 1, 2))
     made.tile.hint = None
     arguments = _rmsnorm_backward_arguments(5, 400, 0, 2)
     yield Case("RMSNormBackward(5 x 400, 2 parts, not kept)", made, arguments, _rmsnorm_backward_error)
     # A row leaves its place in shared memory for registers, and the weights stay there; three turns, and none for the last block.
     for spread, N, parts in (((32, 32, 1, 1), 640, 2), ((32, 32, 1, 1), 640, 6), ((64, 64, 2, 1), 2560, 2)):
-        made = rmsnorm.RMSNormBackward(f32, N, weight=f32, config=Config(*spread))
+        made = backward(f32, N, "aligned", spread)
         arguments = _rmsnorm_backward_arguments(5, N, 0, parts)
         yield Case(f"RMSNormBackward(5 x {N}, {spread}, {parts} parts)", made, arguments, _rmsnorm_backward_error)
     # Several rows in a stage: of a warp each, of half a warp, of two warps; the last block's last row is not there.
     for spread, N in (((32, 64, 1, 2), 128), ((16, 64, 1, 3), 200), ((64, 128, 1, 2), 400)):
-        made = rmsnorm.RMSNormBackward(f32, N, weight=f32, config=Config(*spread))
+        made = backward(f32, N, "aligned", spread)
         M = 5 * spread[1] // spread[0] - 1
         arguments = _rmsnorm_backward_arguments(M, N, 4, 2)
         yield Case(f"RMSNormBackward({M} x {N}, {spread}, 2 parts)", made, arguments, _rmsnorm_backward_error)
     # More warps than one warp has lanes.
-    made = rmsnorm.RMSNormBackward(f32, 1000, weight=f32, config=Config(*MANY_WARPS))
+    made = backward(f32, 1000, "aligned", MANY_WARPS)
     arguments = _rmsnorm_backward_arguments(3, 1000, 0, 1)
     yield Case(f"RMSNormBackward(3 x 1000, {MANY_WARPS}, 1 part)", made, arguments, _rmsnorm_backward_error)
     # Weights of 16 bits are shifted to where rows begin; the last vector of 301 is not whole.
@@ -227,26 +228,41 @@ def rmsnorms():
         yield Case(said, made, _half_rmsnorm_arguments(9, N, gap), _half_rmsnorm_error)
     # A vector of 16 bits has two quads of sums, and a row so short has no room for gaps between them.
     for spread, N, said in (((8, 32), 64, "(8, 32, 1)"), ((2, 32, 1, 2), 8, "(2, 32, 1, 2)")):
-        made = rmsnorm.RMSNormBackward(f16, N, weight=f32, config=Config(*spread))
+        made = backward(f16, N, "aligned", spread)
         arguments = _half_rmsnorm_backward_arguments(9, N, 2)
         yield Case(f"RMSNormBackward(9 x {N}, float16, {said}, 2 parts)", made, arguments, _half_rmsnorm_backward_error)
     # Rows that start anywhere, more than their 8 blocks have stages: of one block, and of two.
     for spread, M, N in (((32, 32, 1, 2), 26, 301), ((32, 32, 2, 3), 34, 523)):
-        made = rmsnorm.RMSNormBackward(f16, N, "congruent", weight=f32, config=Config(*spread))
+        made = backward(f16, N, "congruent", spread)
         arguments = _half_rmsnorm_backward_arguments(M, N, 8)
         said = f"RMSNormBackward({M} x {N}, float16, congruent, {spread}, 8 parts)"
         yield Case(said, made, arguments, _half_rmsnorm_backward_error)
     for M, N in ((11, 40), (140, 65), (40, 1030)):
         arguments = lambda M=M, N=N: (numbers(4, M, N), poisoned(N))  # noqa: E731
         error = lambda a: reference.rmsnorm_db_error(*a, "float32")  # noqa: E731
-        yield Case(f"ColumnSum({M} x {N})", rmsnorm.ColumnSum(N, f32), arguments, error)
+        yield Case(f"ColumnSum({M} x {N})", norm_backward.ColumnSum(N, f32), arguments, error)
+    made = lessons.RMSNormBackwardAtomics(f32, 302, threads_per_block=64)
+    yield Case("RMSNormBackwardAtomics(9 x 302)", made, _atomics_arguments, _atomics_error)
+
+
+def _atomics_arguments():
+    x = numbers(5, 9, 302)
+    rstd = reference.rmsnorm_rstd(x, eps=EPS).astype(np.float32)
+    return x, numbers(6, 302), numbers(9, 9, 302), rstd, poisoned(9, 302), np.zeros((1, 302), np.float32)
+
+
+def _atomics_error(a):
+    x, w, dy, rstd, dx, dw = a
+    of_dx = reference.rmsnorm_dx_error(x, dy, dx, "float32", weight=w, rstd=rstd)
+    return max(of_dx, reference.rmsnorm_dw_error(x, dy, dw[0].astype(np.float64), "float32", rstd=rstd))
 
 
 def layernorms():
     """Forward and backward as RMSNorm's, and the versions of the ladder."""
     from quack_tutorial.kernels import layernorm as lessons
     from quack_tutorial.kernels.tuned import layernorm
-    from quack_tutorial.kernels.tuned.config import Config
+    from quack_tutorial.kernels.tuned.config import Config, of_fields
+    from quack_tutorial.kernels.tuned.layernorm_backward import layernorm_backward
 
     f32, f16 = layernorm.cutlass.Float32, layernorm.cutlass.Float16
     through = (((64, 64, 1, 1), 404, 0, "aligned"), ((64, 64, 2, 1), 1032, 0, "aligned"))
@@ -277,7 +293,7 @@ def layernorms():
     for spread, N, gap, rows in configs() + ahead:
         M = 2 if N == 512 else 5 * spread[1] // spread[0] - 1
         parts = 4 if rows == "congruent" or M == 2 else 2  # more than there are rows, too
-        made = layernorm.LayerNormBackward(f32, N, rows, f32, Config(*spread))
+        made = layernorm_backward(f32, N, rows, f32, of_fields("layernorm backward", spread))
         arguments = _layernorm_backward_arguments(M, N, gap, parts)
         said = f"LayerNormBackward({M} x {N}, {rows}, {spread}, gap {gap}, {parts} parts)"
         yield Case(said, made, arguments, _layernorm_backward_error)
@@ -287,10 +303,6 @@ def layernorms():
         arguments = lambda N=N: (numbers(5, 3, N) + 1, numbers(6, N), numbers(7, N), poisoned(3, N), EPS)  # noqa: E731
         error = lambda a: reference.layernorm_error(a[0], a[3], "float32", a[1], a[2], EPS)  # noqa: E731
         yield Case(f"{name}, LayerNorm(3 x {N})", make(f32, N, **options), arguments, error)
-    for make in lessons.BACKWARD_LADDER.values():
-        made = make(f32, 302, threads_per_block=64)
-        arguments = _layernorm_backward_arguments(9, 302, 0, 4 if made.finishes else 1, not made.finishes)
-        yield Case(f"{make.__name__}(9 x 302)", made, arguments, _layernorm_backward_error)
 
 
 def _layernorm_arguments(M, N, gap, dtype=np.float32):
@@ -307,12 +319,12 @@ def _layernorm_error(a):
     return max(of_out, reference.layernorm_stats_error(x, mean, rstd, EPS))
 
 
-def _layernorm_backward_arguments(M, N, gap, parts, zeros=False):
+def _layernorm_backward_arguments(M, N, gap, parts):
     x = numbers(5, M, N) + 1
     mean, rstd = (one.astype(np.float32) for one in reference.layernorm_stats(x, EPS))
 
     def arguments():
-        dw, db = (np.zeros((parts, N), np.float32) if zeros else poisoned(parts, N) for _ in range(2))
+        dw, db = (poisoned(parts, N) for _ in range(2))
         dy, dx = numbers(9, M, N, gap=gap), poisoned(M, N, gap=gap)
         return _with_gap(x, gap), numbers(6, N), dy, mean, rstd, dx, dw, db
 
@@ -423,7 +435,7 @@ def cross_entropies():
         said = f"(6 x {N}, {rows}, {spread}, gap {gap})"
         ignored = 3 if rows == "aligned" else IGNORED  # one of the columns, or none
         if spread[2] == 1:
-            config = Config(*spread, in_flight=2)
+            config = Config(*spread, vectors_at_once=2)
             made = cross_entropy.CrossEntropy(f32, N, rows, lse=True, config=config)
             yield Case("CrossEntropy" + said, made, _logits(N, gap, ignored, "loss", "lse"), _loss_error)
             made = cross_entropy.CrossEntropyBackward(f32, N, rows, config=config)
@@ -543,33 +555,20 @@ def near(result, wanted):
     return float(np.nan_to_num(np.abs(result - wanted).max(), nan=np.inf)) / 1e-4
 
 
-def of_the_tests():
-    folder = Path(__file__).resolve().parents[1] / "tests" / "simulator" / "dsl"
-    if not folder.exists():
-        return
-    cluster, async_copies = (_loaded(folder / name) for name in ("cluster.py", "async_copies.py"))
+def asynchronous():
+    from validation import mutation_kernels
+
     x = numbers(0, 3, 512)
     for blocks in (2, 4):
         sums = np.repeat(x[:2].astype(np.float64).sum(axis=1, keepdims=True), blocks, axis=1)
         yield Case(
             f"ClusterSum({blocks})",
-            cluster.ClusterSum(blocks),
+            mutation_kernels.ClusterSum(blocks),
             lambda blocks=blocks: (x[:2].copy(), poisoned(2, blocks)),
             lambda a, sums=sums: near(a[1], sums),
         )
     moved = lambda a: differs(a[0], a[1])  # noqa: E731
-    yield Case("AsyncCopy()", async_copies.AsyncCopy(), lambda: (numbers(0, 1, 128), poisoned(1, 128)), moved)
+    yield Case("AsyncCopy()", mutation_kernels.AsyncCopy(), lambda: (numbers(0, 1, 128), poisoned(1, 128)), moved)
     for N in (512, 32):
         arguments = lambda N=N: (numbers(0, 3, N), poisoned(3, N))  # noqa: E731
-        yield Case(f"BulkCopy({N})", async_copies.BulkCopy(N), arguments, moved)
-
-
-def _loaded(path: Path):
-    """A module of the checkout's tests, which are not installed with the package."""
-    name = f"{__name__}.{path.stem}"
-    module = types.ModuleType(name)
-    module.__file__ = str(path)
-    answer_imports(module.__dict__)
-    exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), module.__dict__)
-    sys.modules[name] = module
-    return module
+        yield Case(f"BulkCopy({N})", mutation_kernels.BulkCopy(N), arguments, moved)

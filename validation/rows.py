@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from quack_tutorial import reference
-from quack_tutorial.kernels.tuned.config import PIPELINED, SPREAD_AS, Config, candidates
+from quack_tutorial.kernels.tuned.config import PIPELINED, SPREAD_AS, Config, candidates, of_fields
 from quack_tutorial.kernels.tuned.tables import TABLES
 from quack_tutorial.records import suite as report
 from quack_tutorial.simulation import simulate
@@ -115,7 +115,7 @@ def shipped_cases() -> list[Case]:
         vector = VECTOR_BYTES * 8 // bits
         for row_bytes, named in lines:
             config, longest = Config(**named), row_bytes * 8 // bits
-            through = comes_through_shared_memory(config, operation)
+            through = comes_through_shared_memory(config)
             step = vector * config.blocks_per_row if through else vector
             for N in (longest, longest - (step if rows == "aligned" else 1)):
                 gap = 1 if rows == "congruent" and N % vector == 0 else 0
@@ -124,7 +124,7 @@ def shipped_cases() -> list[Case]:
                 M = 1 if N > 60_000 else min(in_cluster + 1, 5 * config.rows_each)
                 if through and rows == "congruent":
                     # A block goes through more rows than it has stages, and they start alike.
-                    M, gap = config.in_flight + 2, -N % vector
+                    M, gap = config.stages + 2, -N % vector
                 found.append(Case(operation, dtype, M, N, rows, config, before, before, gap, len(found)))
     return found
 
@@ -138,8 +138,8 @@ def random_case(seed: int) -> Case:
     N = int(rng.choice([rng.integers(1, 40), rng.integers(40, 400), rng.integers(400, 2600)]))
     config = random_config(rng, operation, N, rows)
     turn = config.threads_per_row * config.blocks_per_row * vector  # elements of a vector a thread
-    through = comes_through_shared_memory(config, operation)
-    if rows != "congruent" and (through or (spread_as(operation) == "rmsnorm backward" and config.in_flight == 1)):
+    through = comes_through_shared_memory(config)
+    if rows != "congruent" and (through or config.row_ahead):
         N = max(1, N // (vector * config.blocks_per_row)) * vector * config.blocks_per_row
     elif N > turn and rng.random() < 0.5:  # where the last vectors are there for all threads, or just not
         N = N // turn * turn + int(rng.integers(-2, vector + 2))
@@ -151,7 +151,7 @@ def random_case(seed: int) -> Case:
         after = before + vector * (after % 9)
     M = int(rng.integers(1, 12))
     if through and rows == "congruent":  # more rows than its 8 blocks have stages
-        M += 8 * config.in_flight
+        M += 8 * config.stages
     return Case(operation, dtype, M, N, rows, config, before, after, gap, seed)
 
 
@@ -160,7 +160,9 @@ def random_config(rng, operation: str, N: int, rows: str) -> Config:
     operation = spread_as(operation)
     streams = operation in ("cross-entropy", "cross-entropy backward")
     if rng.random() < 0.2:
-        tried = [c for c in candidates(operation, 32, N) if c.threads_per_block <= 256 and (streams or not c.in_flight)]
+        tried = [
+            c for c in candidates(operation, 32, N) if c.threads_per_block <= 256 and not (c.stages or c.row_ahead)
+        ]
         tried = [c for c in tried if c.rows_each == 1 or rows == "aligned"]
         if tried:
             return tried[rng.integers(len(tried))]
@@ -173,14 +175,14 @@ def random_config(rng, operation: str, N: int, rows: str) -> Config:
         several_rows = blocks == 1 and (not through or (backward and rows == "aligned"))
         block = threads * int(rng.choice([1, 2, 4])) if several_rows else threads
         ahead = backward and rng.random() < 0.3
-        in_flight = int(rng.choice([1, 2, 4])) if streams else int(ahead)
+        given = int(rng.choice([1, 2, 4])) if streams else int(ahead)  # the fourth of the `NUMBERS`
         each = 1
         if through:
             stages = PIPELINED[operation][1][:2]
-            in_flight = int(rng.choice((1, *stages) if backward and rows == "aligned" else stages))
+            given = int(rng.choice((1, *stages) if backward and rows == "aligned" else stages))
             if backward and rows == "aligned" and N <= MOST_HELD * 8 and rng.random() < 0.6:
                 # Several rows a warp, or one.
-                threads, blocks, in_flight = int(rng.choice(THREADS[:4])), 1, int(rng.choice(stages))
+                threads, blocks, given = int(rng.choice(THREADS[:4])), 1, int(rng.choice(stages))
                 block = 32 * int(rng.choice([1, 2, 4]))
         elif several and rng.random() < 0.8:
             threads, blocks, each = int(rng.choice(THREADS[:4])), 1, int(rng.choice([2, 3, 4]))
@@ -188,7 +190,7 @@ def random_config(rng, operation: str, N: int, rows: str) -> Config:
         if block % 32 == 0 and block <= 512 and N * each <= MOST_HELD * threads * blocks:
             pairs = blocks == 1 and not through and not backward
             together = int(rng.choice([0, 1, 2, 4] if pairs else [0, 1])) if blocks == 1 else 0
-            return Config(threads, block, blocks, in_flight, rows_each=each, blocks_together=together)
+            return of_fields(operation, (threads, block, blocks, given, each, together))
 
 
 def spread_as(operation: str) -> str:
@@ -196,10 +198,9 @@ def spread_as(operation: str) -> str:
     return SPREAD_AS.get(operation, operation)
 
 
-def comes_through_shared_memory(config: Config, operation: str) -> bool:
+def comes_through_shared_memory(config: Config) -> bool:
     """Whether rows do, which are then cut into equal pieces of whole vectors."""
-    operation = spread_as(operation)
-    return operation in PIPELINED and config.in_flight in PIPELINED[operation][1]
+    return config.stages > 0
 
 
 # ---- one case ---------------------------------------------------------------------------------------------------------
@@ -319,7 +320,7 @@ def _rmsnorm(case, matrices, rng):
 
 
 def _rmsnorm_backward(case, matrices, rng):
-    from quack_tutorial.kernels.tuned.rmsnorm import RMSNormBackward
+    from quack_tutorial.kernels.tuned.rmsnorm_backward import rmsnorm_backward
 
     weight = _some(rng, None, case.dtype, "float32")
     h, w = matrices.given(), None if weight is None else matrices.vector(weight)
@@ -327,7 +328,7 @@ def _rmsnorm_backward(case, matrices, rng):
     rstd = reference.rmsnorm_rstd(h, eps=EPS).astype(np.float32)
     dw, db = _parts(case, rng)
     types = None if weight is None else _type(weight)
-    kernel = RMSNormBackward(_type(case.dtype), case.N, case.rows, weight=types, config=case.config)
+    kernel = rmsnorm_backward(_type(case.dtype), case.N, case.rows, weight=types, config=case.config)
 
     def error():
         found = [reference.rmsnorm_dx_error(h, dy, dx, case.dtype, weight=w, rstd=rstd)]
@@ -358,7 +359,7 @@ def _layernorm(case, matrices, rng):
 
 
 def _layernorm_backward(case, matrices, rng):
-    from quack_tutorial.kernels.tuned.layernorm import LayerNormBackward
+    from quack_tutorial.kernels.tuned.layernorm_backward import layernorm_backward
 
     weight = _some(rng, None, case.dtype, "float32")
     x, w = matrices.given(), None if weight is None else matrices.vector(weight)
@@ -366,7 +367,7 @@ def _layernorm_backward(case, matrices, rng):
     stats = [one.astype(np.float32) for one in reference.layernorm_stats(x, EPS)]
     dw, db = _parts(case, rng)
     types = None if weight is None else _type(weight)
-    kernel = LayerNormBackward(_type(case.dtype), case.N, case.rows, weight=types, config=case.config)
+    kernel = layernorm_backward(_type(case.dtype), case.N, case.rows, weight=types, config=case.config)
 
     def error():
         found = [reference.layernorm_dx_error(x, dy, dx, case.dtype, w, *stats)]

@@ -20,7 +20,9 @@ import torch
 from quack_tutorial import reference
 from quack_tutorial.kernels import copy
 from quack_tutorial.kernels import softmax as lessons
-from quack_tutorial.kernels.tuned import cross_entropy, layernorm, rmsnorm, softmax
+from quack_tutorial.kernels.tuned import cross_entropy, layernorm, norm_backward, rmsnorm, softmax
+from quack_tutorial.kernels.tuned.layernorm_backward import layernorm_backward
+from quack_tutorial.kernels.tuned.rmsnorm_backward import rmsnorm_backward
 from validation.staged_copy import StagedCopy
 
 POISON = 77.0
@@ -111,7 +113,7 @@ def ladder(dtype, N):
 
 
 def softmaxes(dtype, N):
-    yield _softmax("softmax", softmax.Softmax(element(dtype), N, rows=promise(dtype, N)), dtype, N)
+    yield _softmax("softmax", softmax.Softmax(element(dtype), N, promise=promise(dtype, N)), dtype, N)
     M = rows_for(N)
 
     def arguments():
@@ -121,7 +123,7 @@ def softmaxes(dtype, N):
     yield Trial(
         "softmax backward",
         f"softmax backward, {dtype}, {M} x {N}",
-        softmax.SoftmaxBackward(element(dtype), N, rows=promise(dtype, N)),
+        softmax.SoftmaxBackward(element(dtype), N, promise=promise(dtype, N)),
         arguments,
         (2,),
         lambda arguments: reference.softmax_backward_error(*map(f64, arguments), dtype),
@@ -206,7 +208,7 @@ def rmsnorms(dtype, N):
     yield Trial(
         "rmsnorm backward",
         f"rmsnorm backward, {dtype}, {M} x {N}",
-        rmsnorm.RMSNormBackward(made, N, rows, weight=w32),
+        rmsnorm_backward(made, N, rows, weight=w32),
         backward_arguments,
         (5, 6),
         backward_error,
@@ -254,7 +256,7 @@ def layernorms(dtype, N):
     yield Trial(
         "layernorm backward",
         f"layernorm backward, {dtype}, {M} x {N}",
-        layernorm.LayerNormBackward(made, N, rows, weight=made),
+        layernorm_backward(made, N, rows, weight=made),
         backward_arguments,
         (5, 6, 7),
         backward_error,
@@ -266,7 +268,7 @@ def column_sums(dtype, N):
         yield Trial(
             "sum of the parts of dw",
             f"sum of the parts of dw, 8 x {N}",
-            rmsnorm.ColumnSum(N, element(dtype)),
+            norm_backward.ColumnSum(N, element(dtype)),
             lambda: (numbers("parts", "float32", 8, N), poisoned("float32", N)),
             (1,),
             # The gradient of a bias is just that: a sum of columns.

@@ -9,8 +9,8 @@ from importlib import import_module
 
 from quack_tutorial.compiler import DTYPES, MAX_ALIGNMENT, TensorSpec
 from quack_tutorial.occupancy import clusters_at_once
+from quack_tutorial.records import ITEM_BYTES
 
-ITEM_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 FINAL = "what ships"  # the last rung of every ladder: the operation's own kernel
 
 
@@ -74,7 +74,7 @@ def like(x):
 
 def column_sum(r: Rows, dtype: str) -> tuple:
     """(the kernel that adds up the parts of a sum over rows, its specs)."""
-    from quack_tutorial.kernels.tuned.rmsnorm import ColumnSum
+    from quack_tutorial.kernels.tuned.norm_backward import ColumnSum
 
     return ColumnSum(r.N, element(dtype)), (r.parts(), r.columns(dtype))
 

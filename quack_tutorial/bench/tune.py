@@ -17,7 +17,6 @@ from CUDA-graph replays over rotating buffers.
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 import functools
 import json
@@ -40,8 +39,9 @@ from quack_tutorial.bench.operations import (
     slug,
     words,
 )
-from quack_tutorial.bench.our_launches import ITEM_BYTES, contiguous_rows
+from quack_tutorial.bench.our_launches import contiguous_rows
 from quack_tutorial.kernels.tuned.config import label
+from quack_tutorial.records import ITEM_BYTES
 
 SCHEMA = 1
 ROWS = ("aligned", "congruent")
@@ -76,7 +76,7 @@ def add_arguments(parser):
     parser.add_argument("--rows", choices=ROWS, default="aligned", help="how rows start (default: aligned)")
     parser.add_argument(
         "--configs",
-        help="try these alone: 32/128/1/0,32/64/1/0/2 (the fields of kernels.config.Config, the last as far as they are wanted)",
+        help="try these alone: 32/128/1/0,32/64/1/0/2 (the NUMBERS of kernels.tuned.config, the last as far as they are wanted)",
     )
     parser.add_argument("--out", metavar="FILE", help="the file to write; without it results are only shown")
     parser.add_argument("--resume", action="store_true", help="go on with FILE: skip the sizes it holds")
@@ -183,11 +183,11 @@ def configs_of(args, size: Size) -> list[tuple]:
 
 def config_from(word: str) -> tuple:
     """ "32/128/1/0" -> (32, 128, 1, 0); the third and what follows may be left out. ValueError says what is wrong."""
-    from quack_tutorial.kernels.tuned.config import Config, fields
+    from quack_tutorial.kernels.tuned.config import NUMBERS, Config, fields
 
-    parts, names = word.split("/"), [field.name for field in dataclasses.fields(Config)]
-    if not 2 <= len(parts) <= len(names) or not all(part.isdigit() for part in parts):
-        raise ValueError(f"--configs takes {'/'.join(names)}, two or more of them, got {word!r}")
+    parts = word.split("/")
+    if not 2 <= len(parts) <= len(NUMBERS) or not all(part.isdigit() for part in parts):
+        raise ValueError(f"--configs takes {'/'.join(NUMBERS)}, two or more of them, got {word!r}")
     return fields(Config(*map(int, parts)))
 
 

@@ -34,8 +34,8 @@ def main() -> int:
 
 
 def measure_size(size: dict, configs, crashed=None, rounds=7, announce=lambda what: None) -> dict:
-    """Try `configs` (tuples of `Config`'s fields) at one size: {"operation", "dtype", "M", "N", "rows"}."""
-    from quack_tutorial.kernels.tuned.config import Config, label
+    """Try `configs` (tuples of numbers, see `config.fields`) at one size: {"operation", "dtype", "M", "N", "rows"}."""
+    from quack_tutorial.kernels.tuned.config import label, of_fields
 
     key = CellKey(size["operation"], size["dtype"], size["M"], size["N"])
     operation, moved, crashed = OPERATIONS[key.operation], bytes_moved(key), crashed or {}
@@ -61,7 +61,7 @@ def measure_size(size: dict, configs, crashed=None, rounds=7, announce=lambda wh
             continue
         announce(name)
         try:
-            call = ours.callable_for(key.operation, "ours", rows_of(first[0]), Config(*fields))
+            call = ours.callable_for(key.operation, "ours", rows_of(first[0]), of_fields(key.operation, fields))
             replay = timing.capture(call, inputs, short, pool)
             timing.poison_and_replay(replay)
             last = inputs[(short - 1) % slots]

@@ -60,6 +60,7 @@ SECTIONS = {
         "rows": "08-softmax.html#rows",
         "async": "08-softmax.html#async",
         "cluster": "08-softmax.html#cluster",
+        **dict.fromkeys(("direct", "hint", "read twice", "short exp"), "08-softmax.html#to-what-ships"),
     },
     "rmsnorm": {
         "thread": "07-rmsnorm.html#one-thread-a-row",
@@ -80,7 +81,7 @@ SECTIONS = {
         "fast exp": "09-cross-entropy.html#arithmetic-in-the-way",
     },
     "cross-entropy backward": dict.fromkeys(
-        ("elements", "vectors", "tiles"), "09-cross-entropy.html#the-gradient-in-five-lines"
+        ("elements", "vectors"), "09-cross-entropy.html#the-gradient-in-five-lines"
     ),
 }
 SHIPS = "../book/what-ships.html#reading-a-kernel-that-ships"

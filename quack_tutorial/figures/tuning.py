@@ -15,13 +15,12 @@ from html import escape
 from math import ceil
 
 from quack_tutorial.bench.operations import default_rows, named, slug
-from quack_tutorial.records import FOLDER
+from quack_tutorial.records import FOLDER, ITEM_BYTES
 
 from .charts import ruler
 from .player import page
 from .theme import asset
 
-ITEM_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 PALE = 0.6  # a share of the ceiling's speed that has no colour left
 AXES = {
     "threads a row": lambda config, nbytes: config[0],

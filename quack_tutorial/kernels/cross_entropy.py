@@ -20,7 +20,6 @@ With the log-sum-exp of the forward pass, the gradient of a logit is dloss (exp(
 |--------------------------------------------|---------------------------------------|-------------------------------------|
 | `CrossEntropyBackwardElements`             | one block a row, one element a thread | everywhere: few bytes in flight     |
 | `CrossEntropyBackwardVectors`              | 16 bytes a load, several on their way | short rows; few long rows: idle SMs |
-| `CrossEntropyBackwardTiles`                | a grid of tiles: one block a tile     | many rows: all SMs are busy anyway  |
 | `tuned.cross_entropy.CrossEntropyBackward` | sizes read off sweeps, hints to L2    | ships                               |
 
 Numbers below are shares of what the fastest plain read reached, 32768 rows on an H200:
@@ -296,51 +295,31 @@ class CrossEntropyBackwardVectors:
     def kernel(self, mX, mT, mDLoss, mLse, mDX):
         row, _, _ = cute.arch.block_idx()
         target, dloss, lse = mT[row].to(cutlass.Int32), mDLoss[row], mLse[row]
-        for tile in range(cute.ceil_div(self.N, self.tiler[1])):
-            self.tile_gradient(mX, target, dloss, lse, mDX, row, tile)
-
-    @cute.jit
-    def tile_gradient(self, mX, target, dloss, lse, mDX, row, tile):
-        """The gradient of one tile of a row."""
         tidx, _, _ = cute.arch.thread_idx()
-        gX, gDX = tile_at(mX, self.tiler, row, tile), tile_at(mDX, self.tiler, row, tile)
-        cX = cute.local_tile(cute.make_identity_tensor(mX.shape), self.tiler, (row, tile))
         bits = self.vector_size * self.dtype.width
         atom = cute.make_copy_atom(cute.nvgpu.CopyUniversalOp(), self.dtype, num_bits_per_copy=bits)
         thr_copy = tiled_copy_rows(atom, self.threads_per_block, 1, self.vector_size).get_slice(tidx)
-        tXgX, tXgDX, tXcX = thr_copy.partition_S(gX), thr_copy.partition_D(gDX), thr_copy.partition_S(cX)
-        tXpX = inside(tXcX, mX.shape)
-        # read MN elements
-        tXrX = cute.make_fragment_like(tXgX)
-        tXrX.fill(-self.dtype.inf)
-        cute.copy(atom, tXgX, tXrX, pred=tXpX)
-        gradient = cute.make_rmem_tensor(tXrX.layout, cutlass.Float32)
-        gradient.store(exp(tXrX.load().to(cutlass.Float32) - lse))
-        for k in cutlass.range_constexpr(cute.size(gradient)):
-            if tXcX[k][1] == target:
-                gradient[k] = gradient[k] - 1.0
-        # write MN elements
-        tXrX.store((gradient.load() * dloss).to(self.dtype))
-        cute.copy(atom, tXrX, tXgDX, pred=tXpX)
-
-
-class CrossEntropyBackwardTiles(CrossEntropyBackwardVectors):
-    """As `CrossEntropyBackwardVectors`, but every tile has a block of its own: few long rows keep all SMs busy."""
-
-    @cute.jit
-    def __call__(self, mX, mT, mDLoss, mLse, mDX, stream: cuda.CUstream):
-        tiles, threads = cute.ceil_div(self.N, self.tiler[1]), [self.threads_per_block, 1, 1]
-        self.kernel(mX, mT, mDLoss, mLse, mDX).launch(grid=[mX.shape[0], tiles, 1], block=threads, stream=stream)
-
-    @cute.kernel
-    def kernel(self, mX, mT, mDLoss, mLse, mDX):
-        row, tile, _ = cute.arch.block_idx()
-        target, dloss, lse = mT[row].to(cutlass.Int32), mDLoss[row], mLse[row]
-        self.tile_gradient(mX, target, dloss, lse, mDX, row, tile)
+        mC = cute.make_identity_tensor(mX.shape)
+        for tile in range(cute.ceil_div(self.N, self.tiler[1])):
+            tXgX = thr_copy.partition_S(tile_at(mX, self.tiler, row, tile))
+            tXgDX = thr_copy.partition_D(tile_at(mDX, self.tiler, row, tile))
+            tXcX = thr_copy.partition_S(cute.local_tile(mC, self.tiler, (row, tile)))
+            tXpX = inside(tXcX, mX.shape)
+            # read MN elements
+            tXrX = cute.make_fragment_like(tXgX)
+            tXrX.fill(-self.dtype.inf)
+            cute.copy(atom, tXgX, tXrX, pred=tXpX)
+            gradient = cute.make_rmem_tensor(tXrX.layout, cutlass.Float32)
+            gradient.store(exp(tXrX.load().to(cutlass.Float32) - lse))
+            for k in cutlass.range_constexpr(cute.size(gradient)):
+                if tXcX[k][1] == target:
+                    gradient[k] = gradient[k] - 1.0
+            # write MN elements
+            tXrX.store((gradient.load() * dloss).to(self.dtype))
+            cute.copy(atom, tXrX, tXgDX, pred=tXpX)
 
 
 BACKWARD_LADDER = {
     "elements": lambda dtype, N: CrossEntropyBackwardElements(),
     "vectors": CrossEntropyBackwardVectors,
-    "tiles": CrossEntropyBackwardTiles,
 }

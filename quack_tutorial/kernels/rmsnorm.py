@@ -21,7 +21,7 @@ dw = sum over the rows of dy xhat.
 | `RMSNormBackwardAtomics`        | one block a row, in registers          | N atomics a row   | everywhere: additions wait     |
 | `RMSNormBackwardParts`          | few blocks, each with many rows        | one write a block | from 16384: dw's part spills   |
 | `RMSNormBackwardPipelined`      | cp.async brings the next row meanwhile | the same          | all but bfloat16 of 4096, 8192 |
-| `tuned.rmsnorm.RMSNormBackward` | sweeps, clusters, bulk copies          | the same          | ships                          |
+| `tuned.rmsnorm_backward`        | sweeps, clusters, bulk copies          | the same          | ships                          |
 
 Numbers below are shares of what the fastest plain kernel reached, 32768 rows (16384 of 131072) on an
 H200: `records/bench/rmsnorm-ladder.json` and `rmsnorm-backward-ladder.json`.
@@ -504,7 +504,7 @@ class RMSNormBackwardAtomics:
 class RMSNormBackwardParts:
     """As `RMSNormBackwardAtomics`, but with 1024 threads an SM, whatever N is: each block goes through many rows.
 
-    Its part of dw stays in registers and is written once, as a row of mDWPart; `tuned.rmsnorm.ColumnSum` adds up the
+    Its part of dw stays in registers and is written once, as a row of mDWPart; `tuned.norm_backward.ColumnSum` adds up the
     rows, always in the same order, so that dw has the same bits in every run. The weights are read once a block.
 
     Gains: no atomics (float32 of 8192: 0.21 to 0.95). Stops paying: from 16384 columns on the part spills (float32:

@@ -13,14 +13,20 @@ Each version changes one thing in the one before it.
 | `SoftmaxRows`           | several rows a block, or lanes of a warp               | once    | from 4096 on: the kernel of before  |
 | `SoftmaxAsync`          | cp.async into shared memory; prepares the next         | once    | everywhere: one more way to go      |
 | `SoftmaxCluster`        | the blocks of a cluster share a row                    | once    | where an SM holds a single block    |
-| `tuned.softmax.Softmax` | sizes from sweeps, odd rows in vectors, hints to L2    | once    | ships                               |
+| `SoftmaxDirect`         | straight to registers again, without cp.async          | once    | where an SM holds a single block    |
+| `SoftmaxHint`           | loads ask L2 to give up last what they bring           | once    | where an SM holds a single block    |
+| `SoftmaxReadTwice`      | the row stays in shared memory, a bulk copy brings it  | once    | short rows: a block has one         |
+| `SoftmaxShortExp`       | 16 bits: fewer instructions an element                 | once    | short rows; float32: as before      |
+| `tuned.softmax.Softmax` | sizes from sweeps, one of the last two ways by length; any address | once | ships                      |
 
 Numbers below are shares of what the fastest plain copy reached, 32768 rows (16384 of 131072) on an
-H200: `records/bench/softmax-ladder.json`.
+H200: `records/bench/softmax-ladder.json`. The four versions before what ships are not in it: they were timed on an H100 alone,
+`records/bench/h100/softmax-ladder.json`.
 
 All take float32, float16 or bfloat16, compute in float32, and give what torch gives: a row that is all -inf, or that
 holds NaN or +inf, becomes NaN. A vector divides a row, so rows of odd length get vectors of one element; of 16 bits
-`SoftmaxAsync` and `SoftmaxCluster` refuse them.
+`SoftmaxAsync` and `SoftmaxCluster` refuse them. The two versions whose rows stay in shared memory refuse rows that are not
+whole vectors of 16 bytes.
 
 Not covered: rows whose addresses do not allow such vectors; the final kernel has them.
 """
@@ -51,6 +57,8 @@ from quack_tutorial.kernels.reduce import (
     thread_reduce,
     warp_reduce,
 )
+from quack_tutorial.kernels.tuned.arithmetic import as_float32, exp_scale, exp_scaled, thread_max
+from quack_tutorial.kernels.tuned.cache_hints import EVICT_LAST, bulk_copy_evict_last, policy_of
 
 
 class SoftmaxThread:
@@ -515,6 +523,259 @@ class SoftmaxCluster:
         cute.copy(atom, tXrX, tXgO, pred=tXpX)
 
 
+class SoftmaxDirect:
+    """As `SoftmaxCluster`, but rows come straight to registers: a thread waited for its copies at once anyway.
+
+    Rows of odd length, which cp.async refuses in 16 bits, are possible again. Gains: little (on an H100 bfloat16 of 131072:
+    0.87 to 0.90). Stops paying: as before, where an SM holds one block.
+    """
+
+    def __init__(self, dtype, N, block_bytes=64 * 1024):
+        self.dtype, self.N = dtype, N
+        self.blocks_per_row = 1 << (-(-N * dtype.width // 8 // block_bytes) - 1).bit_length()
+        columns = -(-N // self.blocks_per_row)
+        self.threads_per_row = max(128, threads_for(columns)) if self.blocks_per_row > 1 else threads_for(columns)
+        self.threads_per_block = max(128, self.threads_per_row)
+        self.vector_size = widest_vector(dtype, N, VECTOR_BYTES)
+        self.rows = self.threads_per_block // self.threads_per_row
+        self.tiler = row_tiler(columns, self.vector_size, self.threads_per_row, self.rows)
+
+    @cute.jit
+    def __call__(self, mX: cute.Tensor, mO: cute.Tensor, stream: cuda.CUstream):
+        blocks = cute.ceil_div(mX.shape[0], self.rows) * self.blocks_per_row
+        cluster = [self.blocks_per_row, 1, 1] if self.blocks_per_row > 1 else None
+        threads = [self.threads_per_block, 1, 1]
+        self.kernel(mX, mO).launch(grid=[blocks, 1, 1], block=threads, cluster=cluster, stream=stream)
+
+    @cute.kernel
+    def kernel(self, mX: cute.Tensor, mO: cute.Tensor):
+        tidx, _, _ = cute.arch.thread_idx()
+        block, _, _ = cute.arch.block_idx()
+        row_tile, rank = block // self.blocks_per_row, block % self.blocks_per_row
+        gX, gO = tile_at(mX, self.tiler, row_tile, rank), tile_at(mO, self.tiler, row_tile, rank)
+        cX = cute.local_tile(cute.make_identity_tensor(mX.shape), self.tiler, (row_tile, rank))
+        bits = self.vector_size * self.dtype.width
+        atom = cute.make_copy_atom(cute.nvgpu.CopyUniversalOp(), self.dtype, num_bits_per_copy=bits)
+        thr_copy = tiled_copy_rows(atom, self.threads_per_row, self.rows, self.vector_size).get_slice(tidx)
+        tXgX, tXgO = thr_copy.partition_S(gX), thr_copy.partition_D(gO)
+        tXpX = inside(thr_copy.partition_S(cX), mX.shape)
+        smem = cutlass.memory.SmemAllocator()
+        if cutlass.const_expr(self.blocks_per_row > 1):
+            mbar = smem.allocate_array(cutlass.Int64, 1, byte_alignment=8)
+            open_mbarrier(mbar)
+
+        # read MN elements
+        tXrX = cute.make_fragment_like(tXgX)
+        tXrX.fill(-self.dtype.inf)
+        cute.copy(atom, tXgX, tXrX, pred=tXpX)
+        x = tXrX.load().to(cutlass.Float32)
+
+        width = min(self.threads_per_row, 32)
+        max_thread = thread_reduce(x, cute.ReductionOp.MAX, -cutlass.Float32.inf)
+        max_warp = warp_reduce(max_thread, cute.arch.fmax, width)
+        y = exp(x - finite_or_zero(max_warp))
+        sum_thread = thread_reduce(y, cute.ReductionOp.ADD, cutlass.Float32(0.0))
+        sum_warp = warp_reduce(sum_thread, operator.add, width)
+        scale = 1.0 / sum_warp
+        if cutlass.const_expr(self.threads_per_row > 32):
+            slots = cute.make_ordered_layout((self.rows, self.threads_per_row // 32, 2), order=(2, 1, 0))
+            buffer = smem.allocate_tensor(cutlass.Float32, slots, 16)
+            max_row, sum_row = block_softmax_reduce(max_warp, sum_warp, buffer)
+            if cutlass.const_expr(self.blocks_per_row > 1):
+                slots = cute.make_ordered_layout((self.blocks_per_row, 2), order=(1, 0))
+                cluster_buffer = smem.allocate_tensor(cutlass.Float32, slots, 16)
+                cute.arch.cluster_wait()
+                max_row, sum_row = cluster_softmax_reduce(max_row, sum_row, cluster_buffer, mbar)
+            scale = exp(max_warp - max_row) / sum_row
+
+        # write MN elements
+        tXrX.store((y * scale).to(self.dtype))
+        cute.copy(atom, tXrX, tXgO, pred=tXpX)
+
+
+class SoftmaxHint(SoftmaxDirect):
+    """As `SoftmaxDirect`, but every load asks L2 to give up last what it brings, so that what was written goes first.
+
+    A copy atom for loads from global memory takes a policy, a number that an instruction of its own makes
+    (`tuned/cache_hints.py`); cp.async and bulk copies take the argument too and leave the hint out. Gains: about 1 % (on an
+    H100 float32 of 32768: 0.987 to 0.998). Stops paying: where blocks wait, and not the memory.
+    """
+
+    @cute.kernel
+    def kernel(self, mX: cute.Tensor, mO: cute.Tensor):
+        tidx, _, _ = cute.arch.thread_idx()
+        block, _, _ = cute.arch.block_idx()
+        row_tile, rank = block // self.blocks_per_row, block % self.blocks_per_row
+        gX, gO = tile_at(mX, self.tiler, row_tile, rank), tile_at(mO, self.tiler, row_tile, rank)
+        cX = cute.local_tile(cute.make_identity_tensor(mX.shape), self.tiler, (row_tile, rank))
+        bits = self.vector_size * self.dtype.width
+        atom_load = cute.make_copy_atom(cute.nvgpu.CopyG2ROp(), self.dtype, num_bits_per_copy=bits)
+        atom = cute.make_copy_atom(cute.nvgpu.CopyUniversalOp(), self.dtype, num_bits_per_copy=bits)
+        thr_copy = tiled_copy_rows(atom, self.threads_per_row, self.rows, self.vector_size).get_slice(tidx)
+        tXgX, tXgO = thr_copy.partition_S(gX), thr_copy.partition_D(gO)
+        tXpX = inside(thr_copy.partition_S(cX), mX.shape)
+        smem = cutlass.memory.SmemAllocator()
+        if cutlass.const_expr(self.blocks_per_row > 1):
+            mbar = smem.allocate_array(cutlass.Int64, 1, byte_alignment=8)
+            open_mbarrier(mbar)
+
+        # read MN elements
+        tXrX = cute.make_fragment_like(tXgX)
+        tXrX.fill(-self.dtype.inf)
+        cute.copy(atom_load, tXgX, tXrX, pred=tXpX, cache_policy=policy_of(EVICT_LAST))
+        x = tXrX.load().to(cutlass.Float32)
+
+        width = min(self.threads_per_row, 32)
+        max_thread = thread_reduce(x, cute.ReductionOp.MAX, -cutlass.Float32.inf)
+        max_warp = warp_reduce(max_thread, cute.arch.fmax, width)
+        y = exp(x - finite_or_zero(max_warp))
+        sum_thread = thread_reduce(y, cute.ReductionOp.ADD, cutlass.Float32(0.0))
+        sum_warp = warp_reduce(sum_thread, operator.add, width)
+        scale = 1.0 / sum_warp
+        if cutlass.const_expr(self.threads_per_row > 32):
+            slots = cute.make_ordered_layout((self.rows, self.threads_per_row // 32, 2), order=(2, 1, 0))
+            buffer = smem.allocate_tensor(cutlass.Float32, slots, 16)
+            max_row, sum_row = block_softmax_reduce(max_warp, sum_warp, buffer)
+            if cutlass.const_expr(self.blocks_per_row > 1):
+                slots = cute.make_ordered_layout((self.blocks_per_row, 2), order=(1, 0))
+                cluster_buffer = smem.allocate_tensor(cutlass.Float32, slots, 16)
+                cute.arch.cluster_wait()
+                max_row, sum_row = cluster_softmax_reduce(max_row, sum_row, cluster_buffer, mbar)
+            scale = exp(max_warp - max_row) / sum_row
+
+        # write MN elements
+        tXrX.store((y * scale).to(self.dtype))
+        cute.copy(atom, tXrX, tXgO, pred=tXpX)
+
+
+class SoftmaxReadTwice:
+    """As `SoftmaxHint`, but a block's part of the row stays in shared memory and is read from there twice.
+
+    A bulk copy, which one thread starts, brings it; chapter 6 explains the mbarrier. A thread has 16 elements in registers
+    at a time, however long the row: so 256 threads do for 64 KiB, several blocks share an SM, and while one waits for its
+    cluster, others load and store. Gains: rows whose blocks filled an SM (on an H100 bfloat16 of 131072: 0.89 to 1.00). Stops
+    paying: elsewhere (bfloat16 of 32768: 1.00 to 0.99), most in short rows, since a block has one. A row that bulk copies
+    cannot cut into equal parts of whole vectors is refused.
+    """
+
+    def widen(self, tXrX):
+        """The values of registers in float32. `SoftmaxShortExp` has another one, and other ones of the next two."""
+        return tXrX.load().to(cutlass.Float32)
+
+    def largest(self, tXrX, init_val):
+        """The maximum of `init_val` and the values of registers."""
+        return thread_reduce(self.widen(tXrX), cute.ReductionOp.MAX, init_val)
+
+    def exp(self, x):
+        """What the terms of the sum are, and the results before they are divided by it."""
+        return exp(x)
+
+    def __init__(self, dtype, N, block_bytes=64 * 1024):
+        self.dtype, self.N = dtype, N
+        self.blocks_per_row = 1 << (-(-N * dtype.width // 8 // block_bytes) - 1).bit_length()
+        self.columns = -(-N // self.blocks_per_row)  # of a block
+        self.vector_size = VECTOR_BYTES * 8 // dtype.width
+        if N % (self.blocks_per_row * self.vector_size):
+            raise ValueError(
+                f"bulk copies move whole vectors of {self.vector_size}; {N} elements are not {self.blocks_per_row} equal "
+                f"parts of them: use a version that loads into registers"
+            )
+        self.threads_per_block = min(256, max(32, threads_for(self.columns)))
+        self.tiler = (1, self.threads_per_block * 16)
+
+    @cute.jit
+    def __call__(self, mX: cute.Tensor, mO: cute.Tensor, stream: cuda.CUstream):
+        cluster = [self.blocks_per_row, 1, 1] if self.blocks_per_row > 1 else None
+        self.kernel(mX, mO).launch(
+            grid=[mX.shape[0] * self.blocks_per_row, 1, 1],
+            block=[self.threads_per_block, 1, 1],
+            cluster=cluster,
+            stream=stream,
+        )
+
+    @cute.kernel
+    def kernel(self, mX: cute.Tensor, mO: cute.Tensor):
+        tidx, _, _ = cute.arch.thread_idx()
+        block, _, _ = cute.arch.block_idx()
+        row, rank = block // self.blocks_per_row, block % self.blocks_per_row
+        part = (1, self.columns)
+        gX, gO = tile_at(mX, part, row, rank), tile_at(mO, part, row, rank)
+        cX = cute.make_identity_tensor(part)
+        smem = cutlass.memory.SmemAllocator()
+        sX = smem.allocate_tensor(self.dtype, cute.make_layout(part, stride=(self.columns, 1)), 128)
+        arrived = smem.allocate_array(cutlass.Int64, 1, byte_alignment=8)
+        warps = self.threads_per_block // 32
+        buffer = smem.allocate_tensor(cutlass.Float32, cute.make_ordered_layout((1, warps, 2), order=(2, 1, 0)), 16)
+        bits = self.vector_size * self.dtype.width
+        atom = cute.make_copy_atom(cute.nvgpu.CopyUniversalOp(), self.dtype, num_bits_per_copy=bits)
+        thr_copy = tiled_copy_rows(atom, self.threads_per_block, 1, self.vector_size).get_slice(tidx)
+        if tidx == 0:
+            cute.arch.mbarrier_init(arrived, 1)
+            cute.arch.mbarrier_init_fence()
+        if cutlass.const_expr(self.blocks_per_row > 1):
+            mbar = smem.allocate_array(cutlass.Int64, 1, byte_alignment=8)
+            open_mbarrier(mbar)
+        cute.arch.barrier()  # nobody waits for an mbarrier that is not there
+
+        # read MN elements
+        if tidx == 0:
+            cute.arch.mbarrier_arrive_and_expect_tx(arrived, self.columns * self.dtype.width // 8)
+            bulk_copy_evict_last(gX[0, None], sX[0, None], arrived)
+        cute.arch.mbarrier_wait(arrived, 0)
+
+        max_thread, sum_thread = -cutlass.Float32.inf, cutlass.Float32(0.0)
+        tiles = cute.ceil_div(self.columns, self.tiler[1])
+        for tile in range(tiles):
+            tXsX = thr_copy.partition_S(cute.local_tile(sX, self.tiler, (0, tile)))
+            tXpX = inside(thr_copy.partition_S(cute.local_tile(cX, self.tiler, (0, tile))), part)
+            tXrX = cute.make_fragment_like(tXsX)
+            tXrX.fill(-self.dtype.inf)
+            cute.copy(atom, tXsX, tXrX, pred=tXpX)
+            max_new = self.largest(tXrX, max_thread)
+            reference = finite_or_zero(max_new)
+            terms = self.exp(self.widen(tXrX) - reference)
+            sum_old = sum_thread * exp(max_thread - reference)
+            sum_thread = thread_reduce(terms, cute.ReductionOp.ADD, sum_old)
+            max_thread = max_new
+        max_row, sum_row = block_softmax_reduce(*combine_lanes(max_thread, sum_thread), buffer)
+        if cutlass.const_expr(self.blocks_per_row > 1):
+            slots = cute.make_ordered_layout((self.blocks_per_row, 2), order=(1, 0))
+            cluster_buffer = smem.allocate_tensor(cutlass.Float32, slots, 16)
+            cute.arch.cluster_wait()
+            max_row, sum_row = cluster_softmax_reduce(max_row, sum_row, cluster_buffer, mbar)
+
+        # write MN elements
+        factor = 1.0 / sum_row
+        for tile in range(tiles):
+            tXsX = thr_copy.partition_S(cute.local_tile(sX, self.tiler, (0, tile)))
+            tXgO = thr_copy.partition_D(cute.local_tile(gO, self.tiler, (0, tile)))
+            tXpX = inside(thr_copy.partition_S(cute.local_tile(cX, self.tiler, (0, tile))), part)
+            tXrX = cute.make_fragment_like(tXsX)
+            tXrX.fill(-self.dtype.inf)
+            cute.copy(atom, tXsX, tXrX, pred=tXpX)
+            tXrX.store((self.exp(self.widen(tXrX) - max_row) * factor).to(self.dtype))
+            cute.copy(atom, tXrX, tXgO, pred=tXpX)
+
+
+class SoftmaxShortExp(SoftmaxReadTwice):
+    """As `SoftmaxReadTwice`, but 16-bit elements take fewer instructions, as exact as 16 bits can tell (`tuned/arithmetic.py`).
+
+    The exponential is the hardware's 2^x without the care for small results; so that none is lost, all are 2^64 times too
+    large until the division. Two values are compared at a time, and a bfloat16 is widened by a shift. Gains: nothing on an
+    H100, whose memory sets the pace (from 0.5 % faster to 0.2 % slower). In float32 it is the kernel of before.
+    """
+
+    def widen(self, tXrX):
+        return as_float32(tXrX)
+
+    def largest(self, tXrX, init_val):
+        return thread_max(tXrX, init_val)
+
+    def exp(self, x):
+        """2^64 e^x of 16-bit elements, e^x of others."""
+        return exp_scaled(x, exp_scale(self.dtype))
+
+
 LADDER = {
     "thread": lambda dtype, N: SoftmaxThread(),
     "warp": lambda dtype, N: SoftmaxWarp(),
@@ -525,4 +786,8 @@ LADDER = {
     "rows": SoftmaxRows,
     "async": SoftmaxAsync,
     "cluster": SoftmaxCluster,
+    "direct": SoftmaxDirect,
+    "hint": SoftmaxHint,
+    "read twice": SoftmaxReadTwice,
+    "short exp": SoftmaxShortExp,
 }

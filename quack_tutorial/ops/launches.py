@@ -167,7 +167,7 @@ def packed(tensor):
 
 
 def promise(*matrices):
-    """What is known about the addresses of all rows: "aligned", "congruent" or "any" (see kernels.rows)."""
+    """What is known about the addresses of all rows: "aligned", "congruent" or "any" (see `kernels.tuned.row_tile`)."""
     starts, steps, aligned = set(), set(), True
     for x in matrices:
         size = x.element_size()
@@ -213,7 +213,7 @@ def compiled(device, kernel, *specs):
 @cache
 def column_sum(device, dtype, N):
     """The sum over the float32 parts of a gradient of N columns, as a vector of `dtype`."""
-    from quack_tutorial.kernels.tuned.rmsnorm import ColumnSum
+    from quack_tutorial.kernels.tuned.norm_backward import ColumnSum
 
     parts = TensorSpec("float32", ("G", N), (N, 1), MAX_ALIGNMENT)
     return compiled(device, ColumnSum(N, dsl_type(dtype)), parts, of_columns(dtype, N))

@@ -159,9 +159,9 @@ def _kernel(device, dtype, weight, bias, N, promise, stats):
 @cache
 def _backward_kernel(device, dtype, weight, N, promise, with_bias):
     from quack_tutorial.compiler import TensorSpec
-    from quack_tutorial.kernels.tuned.layernorm import LayerNormBackward
+    from quack_tutorial.kernels.tuned.layernorm_backward import layernorm_backward
 
-    kernel = LayerNormBackward(launches.dsl_type(dtype), N, promise, weight and launches.dsl_type(weight))
+    kernel = layernorm_backward(launches.dsl_type(dtype), N, promise, weight and launches.dsl_type(weight))
     x, dy, dx = (launches.matrix_spec(dtype, N, promise, name) for name in ("x", "dy", "dx"))
     parts, of_row = TensorSpec("float32", ("G", N), (N, 1), launches.MAX_ALIGNMENT), launches.of_rows("float32")
     specs = (x, weight and launches.of_columns(weight, N), dy, of_row, of_row, dx)

@@ -206,9 +206,9 @@ def _kernel(device, dtype, weight, bias, N, promise, residual, rstd):
 @cache
 def _backward_kernel(device, dtype, weight, N, promise, dh, with_bias):
     from quack_tutorial.compiler import TensorSpec
-    from quack_tutorial.kernels.tuned.rmsnorm import RMSNormBackward
+    from quack_tutorial.kernels.tuned.rmsnorm_backward import rmsnorm_backward
 
-    kernel = RMSNormBackward(
+    kernel = rmsnorm_backward(
         launches.dsl_type(dtype), N, promise, None if weight is None else launches.dsl_type(weight)
     )
     x, dy, dx = (launches.matrix_spec(dtype, N, promise, name) for name in ("x", "dy", "dx"))

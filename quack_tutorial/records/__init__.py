@@ -18,3 +18,4 @@
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
+ITEM_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}  # of an element, by the name that records give its type

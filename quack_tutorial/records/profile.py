@@ -6,8 +6,9 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-FILE = Path(__file__).parent / "profile" / "h200.json"
-ITEM_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
+from quack_tutorial.records import FOLDER, ITEM_BYTES
+
+FILE = FOLDER / "profile" / "h200.json"
 
 
 @dataclass(frozen=True)

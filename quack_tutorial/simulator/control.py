@@ -330,6 +330,11 @@ def _same(x, y) -> bool:
         return False
 
 
+def _like(found: tuple, values) -> tuple:
+    """`values` as a tuple of the same kind: one with named fields keeps its names."""
+    return type(found)(*values) if hasattr(found, "_fields") else tuple(values)
+
+
 def _merge(name: str, condition, x, y):
     """The value after a join: x where `condition`, else y; types must agree as the DSL demands."""
     if _carries_values(x) and type(x) is type(y):
@@ -339,7 +344,7 @@ def _merge(name: str, condition, x, y):
     if isinstance(x, Unbound) or isinstance(y, Unbound):
         return Unbound(name, GONE)
     if isinstance(x, tuple) and isinstance(y, tuple) and len(x) == len(y):
-        return tuple(_merge(name, condition, p, q) for p, q in zip(x, y))
+        return _like(y, (_merge(name, condition, p, q) for p, q in zip(x, y)))
     if isinstance(x, (list, dict)):
         return _each(name, x, y, lambda n, p, q: _dynamic(_merge(n, condition, p, q)))
     check_types(name, x, y)
@@ -483,7 +488,7 @@ def _settle(name: str, new, old):
     if isinstance(new, (list, dict)):
         return _each(name, new, old, lambda n, p, q: _dynamic(_settle(n, p, q)))
     if isinstance(new, tuple) and isinstance(old, tuple) and len(new) == len(old):
-        return tuple(_settle(name, n, o) for n, o in zip(new, old))
+        return _like(new, (_settle(name, n, o) for n, o in zip(new, old)))
     check_types(name, new, old)
     return new
 

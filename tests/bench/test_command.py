@@ -96,6 +96,10 @@ def test_the_ladder_has_its_own_providers():
         "rows",
         "async",
         "cluster",
+        "direct",
+        "hint",
+        "read twice",
+        "short exp",
         "what ships",
     ]
     assert command.requested_providers(parsed("--ladder")) == {"softmax": versions}

@@ -95,7 +95,7 @@ def test_softmax_agrees_within_its_bounds(version, dtype, N):
     host = {
         "three pass": SoftmaxThreePass(),
         "online": SoftmaxOnline(),
-        "one read": Softmax(DTYPES[dtype], N, rows=rows),
+        "one read": Softmax(DTYPES[dtype], N, promise=rows),
     }[version]
     gpu, simulated = both(host, x, torch.empty_like(x))
     name = str(dtype).removeprefix("torch.")

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from quack_tutorial import reference
-from quack_tutorial.kernels.tuned.config import Config, default_config
-from quack_tutorial.kernels.tuned.layernorm import LayerNorm, LayerNormBackward
+from quack_tutorial.kernels.tuned.config import Config, default_config, of_fields
+from quack_tutorial.kernels.tuned.layernorm import LayerNorm
+from quack_tutorial.kernels.tuned.layernorm_backward import layernorm_backward
 from quack_tutorial.kernels.tuned.tables import TABLES
 from quack_tutorial.simulation import simulate
 from quack_tutorial.simulator.arguments import Array
@@ -86,7 +87,7 @@ def test_backward_is_right_and_clean(spread, N, rows, dtype):
     dy, gradient = make(rng.standard_normal((M, N)), dtype)
     w = rng.standard_normal(N).astype(np.float32)
     found = dict(zip(("mean", "rstd"), (one.astype(np.float32) for one in reference.layernorm_stats(exact, EPS))))
-    kernel = LayerNormBackward(element, N, rows, DslType("float32"), Config(*spread))
+    kernel = layernorm_backward(element, N, rows, DslType("float32"), of_fields("layernorm backward", spread))
     dx = rows_of(poisoned((M, N), dtype), M, N, rows)
     dw, db = (np.full((parts, N), np.nan, np.float32) for _ in range(2))
     x, dy = (rows_of(one, M, N, rows) for one in (x, dy))
@@ -115,8 +116,8 @@ def test_a_mean_far_from_0_costs_no_more_than_it_must():
 
 def test_a_row_without_room_for_another_frees_its_place_when_its_turn_is_done():
     N, M, f32 = 1280, 5, DslType("float32")
-    kernel = LayerNormBackward(f32, N, weight=f32, config=Config(32, 32, 2, 1))
-    assert kernel.frees_stage_early and not kernel.has_stage_ahead and kernel.weights.stages == 1
+    kernel = layernorm_backward(f32, N, weight=f32, config=Config(32, 32, 2, row_ahead=1))
+    assert kernel.pipeline.stages == kernel.weights.stages == 1
     rng = np.random.default_rng(5)
     x, dy, w = (rng.standard_normal(shape).astype(np.float32) for shape in ((M, N), (M, N), N))
     found = dict(zip(("mean", "rstd"), (one.astype(np.float32) for one in reference.layernorm_stats(x, EPS))))
@@ -133,10 +134,9 @@ def test_where_it_is_not_swept_it_takes_the_spreads_of_rmsnorm(monkeypatch):
         assert default_config("layernorm", 16, N) == default_config("rmsnorm", 16, N)
     # But for long rows that wait in registers, of which db takes as many again: they stay in shared memory, as many as fit there.
     monkeypatch.delitem(TABLES, ("layernorm backward", 32, "aligned"))
-    assert default_config("rmsnorm backward", 32, 16384).in_flight == 1
-    assert LayerNormBackward(DslType("float32"), 16384).config.in_flight == 3
-    longest = LayerNormBackward(DslType("float32"), 262144)
-    assert longest.frees_stage_early and not longest.has_stage_ahead
+    assert default_config("rmsnorm backward", 32, 16384).row_ahead == 1
+    assert layernorm_backward(DslType("float32"), 16384).config.stages == 3
+    assert layernorm_backward(DslType("float32"), 262144).config.stages == 1
 
 
 def test_what_was_swept_at_few_sizes_is_taken_near_them(monkeypatch):

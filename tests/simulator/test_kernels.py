@@ -45,8 +45,8 @@ def numbers(array):
 SOFTMAX = {
     "three pass": lambda dtype, N: SoftmaxThreePass(),
     "online": lambda dtype, N: SoftmaxOnline(),
-    "one read, any rows": lambda dtype, N: Softmax(DslType(dtype), N, rows="any"),
-    "one read, congruent rows": lambda dtype, N: Softmax(DslType(dtype), N, rows="congruent"),
+    "one read, any rows": lambda dtype, N: Softmax(DslType(dtype), N, promise="any"),
+    "one read, congruent rows": lambda dtype, N: Softmax(DslType(dtype), N, promise="congruent"),
 }
 
 
@@ -77,7 +77,7 @@ def test_softmax_of_hard_rows(rows):
     x[4] = np.linspace(-1e30, 1e30, N)
     x[5, ::2] = 88.0
     out = np.full_like(x, np.nan)
-    assert simulate(Softmax(DslType("float32"), N, rows=rows), x, out).ok
+    assert simulate(Softmax(DslType("float32"), N, promise=rows), x, out).ok
     wanted = reference.softmax(x)
     assert np.isnan(out[[0, 2, 3]]).all()
     distance = reference.ulp_distance(out[[1, 4, 5]], wanted[[1, 4, 5]], "float32")
@@ -88,7 +88,7 @@ def test_softmax_takes_rows_with_a_gap_and_unaligned_rows():
     whole = np.random.default_rng(2).standard_normal((5, 300)).astype(np.float32)
     x = whole[:, 3:260]  # row stride 300, first row 12 bytes past an aligned address
     out = np.full((5, 257), np.nan, np.float32)
-    run = simulate(Softmax(DslType("float32"), 257, rows="any"), x, out)
+    run = simulate(Softmax(DslType("float32"), 257, promise="any"), x, out)
     assert run.ok, run
     assert np.abs(out - reference.softmax(x)).max() < 1e-6
 
@@ -98,7 +98,7 @@ def test_rows_that_start_anywhere_may_end_in_the_piece_before_the_last(N):
     rows = 2 * 32 + 1  # of odd lengths: one has as many elements before its first vector as there can be
     x = np.random.default_rng(N).standard_normal((rows, N)).astype(np.float32)
     target, loss, lse = np.arange(rows) * 37 % N, *(np.full(rows, np.nan, np.float32) for _ in range(2))
-    kernel = CrossEntropy(DslType("float32"), N, "congruent", lse=True, config=Config(64, 128, 1, 2))
+    kernel = CrossEntropy(DslType("float32"), N, "congruent", lse=True, config=Config(64, 128, vectors_at_once=2))
     assert kernel.tile.pieces - kernel.tile.whole_pieces in (1, 2)
     run = simulate(kernel, x, target, loss, lse, -100)
     assert run.ok, run
@@ -229,7 +229,7 @@ def test_the_loss_of_large_logits(dtype):
     rows[10][: N - 8] = -np.inf
     rows[11][:] = np.linspace(-300, 300, N)
     x, exact = make(np.array(rows), dtype)
-    for config in (None, Config(8, 128, 1, 4), Config(64, 64, 1, 1)):
+    for config in (None, Config(8, 128, vectors_at_once=4), Config(64, 64, vectors_at_once=1)):
         for target in (np.zeros(12, np.int64), np.full(12, N - 1)):
             loss, lse = np.full(12, np.nan, np.float32), np.full(12, np.nan, np.float32)
             kernel = CrossEntropy(DslType(dtype), N, lse=True, config=config)

@@ -7,7 +7,14 @@ from quack_tutorial import compiler
 from quack_tutorial.simulation import simulate
 from tests.simulator.dsl import objects as k
 
-KERNELS = ((k.OfALocal, True), (k.OfAParameter, True), (k.OfAString, True), (k.OfSelf, False), (k.Before, False))
+KERNELS = (
+    (k.OfALocal, True),
+    (k.OfAParameter, True),
+    (k.OfAString, True),
+    (k.OfSelf, False),
+    (k.Before, False),
+    (k.OfATuple, False),
+)
 
 
 @pytest.mark.parametrize("made, refused", KERNELS)

@@ -53,7 +53,7 @@ def test_doctored_ptx_is_a_mismatch(subjects, name, old, new, said):
 
 def test_single_elements_of_global_memory_merge_only_where_neighbours_are_and_byte_for_byte():
     found = {subject.name: subject for subject in compiled.subjects(False)}
-    lanes, atomics = (found[name] for name in ("CopyThread(100)", "LayerNormBackwardAtomics(9 x 302)"))
+    lanes, atomics = (found[name] for name in ("CopyThread(100)", "RMSNormBackwardAtomics(9 x 302)"))
     shown, text = compiled.seen(compiled.simulated(lanes)), compiled.ptx_of(lanes)
     # Lanes beside each other are no neighbours in a thread: a wider load stays a mismatch.
     assert unexplained((shown, None), text) == []

@@ -253,10 +253,10 @@ def test_differences_are_explained_by_rules_alone(name, quantity, number, rule):
 def counted_loss():
     """The kernel of `LOSS` as it was when an H200 counted it, whatever ships now."""
     from quack_tutorial.kernels.tuned import cross_entropy
-    from quack_tutorial.kernels.tuned.config import Config
+    from quack_tutorial.kernels.tuned.config import of_fields
 
     return cross_entropy.CrossEntropy(
-        cross_entropy.cutlass.Float32, 257, rows="congruent", lse=True, config=Config(*COUNTED)
+        cross_entropy.cutlass.Float32, 257, promise="congruent", lse=True, config=of_fields("cross-entropy", COUNTED)
     )
 
 

@@ -155,7 +155,7 @@ def test_a_mutant_that_changes_nothing_survives_every_way():
 
 def test_the_functions_have_their_own_source_again_afterwards():
     before = [f.__code__ for f in functions_of(mutation_kernels, FILE)]
-    assert len(before) == 9  # four host functions, four kernels, a constructor
+    assert len(before) == 17  # seven host functions, seven kernels, three constructors
     removed = mutant("Mirror", "cute.arch.sync_warp() removed")
     with pytest.raises(RuntimeError), applied(removed, [mutation_kernels]):
         during = [f.__code__.co_filename for f in functions_of(mutation_kernels, FILE)]
@@ -290,13 +290,14 @@ def test_a_sample_of_the_real_thing():
     assert found.ok, found
     assert found.checked == mutation.SAMPLE
     total = dict(zip(found.columns, found.rows[-1]))
-    # Of all kinds, those that break no rule as well; and a mutant may need a case that is not in the sample.
-    assert total["detected"] >= 0.7 * mutation.SAMPLE
+    # Of those that break a rule; and a mutant may need a case that is not in the sample.
+    breaking = mutation.SAMPLE - total["equivalent"] - sum(total[kind] for kind in mutation.VALUES)
+    assert breaking >= 0.7 * mutation.SAMPLE and total["detected"] >= 0.75 * breaking
 
 
-def test_every_kernel_of_the_package_has_a_case():
-    """A new kernel without one would not be mutated."""
-    kernels = Path(mutation.__file__).parents[1] / "kernels"
+def test_every_kernel_that_ships_has_a_case():
+    """A new kernel that ships would not be mutated without one; of the ladders' some have none."""
+    kernels = Path(mutation.__file__).parents[1] / "quack_tutorial" / "kernels" / "tuned"
     classes = Counter()
     for file in kernels.glob("*.py"):
         for node in ast.parse(file.read_text(encoding="utf-8")).body:
@@ -307,7 +308,7 @@ def test_every_kernel_of_the_package_has_a_case():
         if name in classes:
             classes[name] += 1
         assert all(array.dtype != np.float64 for array in made.arguments() if isinstance(array, np.ndarray))
-    assert not [name for name, count in classes.items() if not count]
+    assert classes and not [name for name, count in classes.items() if not count]
 
 
 @pytest.mark.parametrize("name", ["RowSums()", "RowSums(pairs)", "LastBlock", "Handover", "Mirror"])

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from quack_tutorial.kernels.tuned.config import PIPELINED, Config, elements_held
-from quack_tutorial.kernels.tuned.rmsnorm import RMSNormBackward
-from quack_tutorial.kernels.tuned.row_tile import ROWS, RowTile
+from quack_tutorial.kernels.tuned.rmsnorm_backward import rmsnorm_backward
+from quack_tutorial.kernels.tuned.row_tile import PROMISES, RowTile
 from quack_tutorial.kernels.tuned.tables import TABLES
 from validation import rows
 
@@ -44,15 +44,13 @@ def test_every_line_of_the_tables_is_a_case():
 def test_random_cases_cover_kinds_of_rows_types_and_spreads():
     cases = [rows.random_case(seed) for seed in range(600)]
     assert {(c.operation, c.dtype, c.rows) for c in cases} == {
-        (operation, dtype, kind) for operation in rows.SETUPS for dtype in ("float32", "float16") for kind in ROWS
+        (operation, dtype, kind) for operation in rows.SETUPS for dtype in ("float32", "float16") for kind in PROMISES
     }
     assert {c.config.blocks_per_row for c in cases} == {1, 2, 4}
     assert any(c.config.threads_per_block > c.config.threads_per_row for c in cases)
     norms, backwards = ("rmsnorm", "layernorm"), ("rmsnorm backward", "layernorm backward")
     through = {
-        (rows.spread_as(c.operation), c.config.in_flight)
-        for c in cases
-        if rows.comes_through_shared_memory(c.config, c.operation)
+        (rows.spread_as(c.operation), c.config.stages) for c in cases if rows.comes_through_shared_memory(c.config)
     }
     assert through == {(name, stages) for name, (_, some) in PIPELINED.items() for stages in some[:2]}
     assert {c.config.rows_each for c in cases if c.operation in norms} == {1, 2, 3, 4}
@@ -60,14 +58,11 @@ def test_random_cases_cover_kinds_of_rows_types_and_spreads():
     together = {(c.operation, c.config.blocks_together) for c in cases if c.config.blocks_per_row == 1}
     assert together >= {(name, k) for name in rows.SETUPS for k in ((0, 1) if name in backwards else (0, 1, 2, 4))}
     assert any(
-        c.operation in backwards
-        and c.rows == "aligned"
-        and c.config.in_flight == 1
-        and elements_held(c.config, c.N) > 16
+        c.operation in backwards and c.rows == "aligned" and c.config.row_ahead and elements_held(c.config, c.N) > 16
         for c in cases
     )
     # Several rows in a stage: of a part of a warp each, of a warp, of several warps.
-    spreads = [c.config for c in cases if c.operation in backwards and c.config.in_flight > 1]
+    spreads = [c.config for c in cases if c.operation in backwards and c.config.stages > 1]
     several = {np.sign(s.threads_per_row - 32) for s in spreads if s.threads_per_block > s.threads_per_row}
     assert several == {-1, 0, 1}
     assert cases[7] == rows.random_case(7)
@@ -145,5 +140,5 @@ def test_a_last_block_without_rows_for_all_its_places_is_looked_at(monkeypatch, 
 def test_sums_of_a_block_meet_in_shared_memory_with_and_without_gaps(dtype, N, spread, gap):
     case = rows.Case("rmsnorm backward", dtype, 7, N, "aligned", Config(*spread), 0, 0, 0, 7)
     assert rows.try_case(case)[1] == []
-    kernel = RMSNormBackward(rows._type(dtype), N, config=case.config)
+    kernel = rmsnorm_backward(rows._type(dtype), N, config=case.config)
     assert kernel.sums_through_smem and kernel.gap() == gap

@@ -109,9 +109,9 @@ def test_the_worker_makes_a_call_at_each_of_its_cases(name, monkeypatch, capsys)
     ]
     forward, kernels = {
         "softmax": ("Softmax", {"Softmax", "SoftmaxBackward"}),
-        "rmsnorm": ("RMSNorm", {"RMSNorm", "RMSNormBackward", "ColumnSum"}),
-        "rmsnorm with all": ("RMSNorm", {"RMSNorm", "RMSNormBackward", "ColumnSum"}),
-        "layernorm": ("LayerNorm", {"LayerNorm", "LayerNormBackward", "ColumnSum"}),
+        "rmsnorm": ("RMSNorm", {"RMSNorm", "RMSNormBackwardRegisters", "ColumnSum"}),
+        "rmsnorm with all": ("RMSNorm", {"RMSNorm", "RMSNormBackwardRegisters", "ColumnSum"}),
+        "layernorm": ("LayerNorm", {"LayerNorm", "LayerNormBackwardRegisters", "ColumnSum"}),
         "cross_entropy": ("CrossEntropy", {"CrossEntropy", "ReducedCrossEntropy", "CrossEntropyBackward"}),
         "cross_entropy_with_grad": ("CrossEntropyFused", {"CrossEntropyFused"}),
     }[name]

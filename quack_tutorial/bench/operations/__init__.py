@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from quack_tutorial.bench.operations import copy, cross_entropy, layernorm, rmsnorm, softmax
-from quack_tutorial.bench.our_launches import ITEM_BYTES
+from quack_tutorial.records import ITEM_BYTES
 
 FAMILIES = (copy, softmax, rmsnorm, layernorm, cross_entropy)
 OPERATIONS = {operation.name: operation for family in FAMILIES for operation in family.OPERATIONS}

@@ -125,27 +125,20 @@ def _error_backward(inputs, outputs, rows, columns):
 
 
 def _kernels_backward(r, config=None):
-    from quack_tutorial.kernels.tuned.layernorm import LayerNormBackward
+    from quack_tutorial.kernels.tuned.layernorm_backward import layernorm_backward
 
-    return _launches_backward(LayerNormBackward(r.element, r.N, r.rows, r.element, config), r)
-
-
-def _launches_backward(kernel, r):
-    """A kernel and the sums over the parts of dw and of db, but for the version that leaves no parts."""
+    kernel = layernorm_backward(r.element, r.N, r.rows, r.element, config)
     specs = (r.matrix("x"), r.columns(r.dtype), r.matrix("dy"), of_rows("mean"), of_rows("rstd"), r.matrix("dx"))
     total = column_sum(r, r.dtype)
-    return [(kernel, (*specs, r.parts(), r.parts())), *([total, total] if getattr(kernel, "finishes", True) else [])]
+    return [(kernel, (*specs, r.parts(), r.parts())), total, total]
 
 
 def _run_backward(launch, x, w, dy, mean, rstd):
     import torch
 
-    dx, make = like(x), torch.empty if len(launch) > 1 else torch.zeros
-    count = count_of_parts(launch[0].kernel, x)
-    parts = [make(count, x.shape[1], dtype=torch.float32, device=x.device) for _ in range(2)]
+    dx, count = like(x), count_of_parts(launch[0].kernel, x)
+    parts = [torch.empty(count, x.shape[1], dtype=torch.float32, device=x.device) for _ in range(2)]
     launch[0](x, w, dy, mean, rstd, dx, *parts)
-    if len(launch) == 1:
-        return dx, *(part[0] for part in parts)
     sums = [torch.empty_like(w) for _ in parts]
     for add, part, total in zip(launch[1:], parts, sums, strict=True):
         add(part, total)
@@ -162,7 +155,7 @@ def _liger_backward(x, w, dy, mean, rstd):
 # The table -----------------------------------------------------------------------------------------------------------
 
 _OURS, _OURS_BACKWARD = Ours(_kernels, _run, tile_reads=1), Ours(_kernels_backward, _run_backward)
-_RUNGS, _RUNGS_BACKWARD = ("block", "vectors", "registers"), ("atomics", "parts", "pipelined")
+_RUNGS = ("block", "vectors", "registers")
 _CALLS = {
     "ours": function_of("quack_tutorial.ops", "layernorm", eps=EPS),
     "liger": function_of("liger_kernel.ops", "LigerLayerNormFunction.apply", EPS),
@@ -204,9 +197,6 @@ OPERATIONS = (
             **of_torch(formula, formula_backward, lambda x, w, dy, mean, rstd: ((x, w, w), 3, dy), formula_of_torch),
             "liger": _liger_backward,
         },
-        ladder=ladder(
-            "layernorm", "BACKWARD_LADDER", _RUNGS_BACKWARD, _launches_backward, _run_backward, _OURS_BACKWARD
-        ),
         row_bytes=8,
         calls=calls_of(formula, _CALLS, formula_of_torch, lambda x, w, dy, mean, rstd: ((x, w, w.clone()), 3, dy)),
         arithmetic=(

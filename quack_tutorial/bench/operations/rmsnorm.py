@@ -131,9 +131,9 @@ def _error_backward(inputs, outputs, rows, columns):
 
 
 def _kernels_backward(r, config=None):
-    from quack_tutorial.kernels.tuned.rmsnorm import RMSNormBackward
+    from quack_tutorial.kernels.tuned.rmsnorm_backward import rmsnorm_backward
 
-    kernel = RMSNormBackward(r.element, r.N, r.rows, weight=element("float32"), config=config)
+    kernel = rmsnorm_backward(r.element, r.N, r.rows, weight=element("float32"), config=config)
     specs = (r.matrix("x"), r.columns(), r.matrix("dy"), None, of_rows("rstd"), r.matrix("dx"), r.parts(), None)
     return [(kernel, specs), column_sum(r, "float32")]
 

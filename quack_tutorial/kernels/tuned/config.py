@@ -3,7 +3,7 @@
 | function         | gives                                                                                        |
 |------------------|----------------------------------------------------------------------------------------------|
 | `candidates`     | the configurations that `quack-tutorial tune` tries for one operation, element width and N   |
-| `fields`         | a configuration as the numbers that sweeps and tables hold                                   |
+| `fields`         | a configuration as the numbers that sweeps and records hold; `of_fields` is the way back     |
 | `default_config` | the one that a kernel takes when it is given none: read from `tables`, made from the sweeps |
 
 Operations are named as in the benchmark: "softmax", "softmax backward", "rmsnorm", and so on.
@@ -17,6 +17,8 @@ from quack_tutorial.kernels.tuned.tables import TABLES
 MAX_N = 262144  # the longest row: what the registers of 16 blocks hold
 VECTOR_BITS = 128  # the widest load or store of one thread on Hopper
 SM_REGISTERS = 65536  # of an SM, on Hopper
+# A configuration's numbers in sweeps and records: `ahead` is whichever of three fields a kernel has, see `of_fields`.
+NUMBERS = "threads_per_row", "threads_per_block", "blocks_per_row", "ahead", "rows_each", "blocks_together", "past_l1"
 SM_BLOCKS = 32  # that an SM runs at once, on Hopper
 
 
@@ -27,13 +29,14 @@ class Config:
     `threads_per_row` are threads of one block: a power of 2 up to 32, or a multiple of 32 up to 1024. Several blocks a row
     form a cluster, which only works where a block has no other row.
 
-    | a kernel whose blocks                   | `in_flight`                                                              |
-    |-----------------------------------------|--------------------------------------------------------------------------|
-    | stream rows (`STREAMING`)               | vectors that a thread loads before it uses the first                     |
-    | have their rows at once                 | 0: in registers, 1: the block's one row in shared memory                 |
-    | go through rows (backward of the norms) | stages in shared memory, each with a turn's rows; but 1: the next row in |
-    |                                         | registers, or a stage where these are too few; 0: neither                |
+    | field             | of kernels whose blocks                 | says                                                       |
+    |-------------------|-----------------------------------------|------------------------------------------------------------|
+    | `stages`          | have their rows at once                 | 1: the block's row comes through shared memory; 0: it does not |
+    | `stages`          | go through rows (backward of the norms) | how many turns' rows have a place in shared memory         |
+    | `row_ahead`       | go through rows, without stages         | 1: the next row is on its way while one is worked on       |
+    | `vectors_at_once` | stream rows (`STREAMING`)               | vectors that a thread loads before it uses the first       |
 
+    A row ahead is in registers; where these cannot hold two rows, `with_room` gives it a stage.
     `rows_each`, of RMSNorm and LayerNorm where no two warps share a row, is how many rows a thread has a part of: it loads the
     weights once.
     `blocks_together`, where no blocks share a sum, is how many are launched as a cluster, 0 for none. Sometimes that is quicker
@@ -44,10 +47,12 @@ class Config:
     threads_per_row: int
     threads_per_block: int
     blocks_per_row: int = 1
-    in_flight: int = 0
+    stages: int = 0
     rows_each: int = 1
     blocks_together: int = 0
     past_l1: int = 0
+    vectors_at_once: int = 0
+    row_ahead: int = 0
 
     def __post_init__(self):
         row, block = self.threads_per_row, self.threads_per_block
@@ -63,8 +68,10 @@ class Config:
             raise ValueError(
                 f"{self}: blocks_together must be 0, 1, 2, 4, 8 or 16, and 0 where several blocks have a row"
             )
-        if self.past_l1 not in (0, 1):
-            raise ValueError(f"{self}: past_l1 must be 0 or 1")
+        if self.past_l1 not in (0, 1) or self.row_ahead not in (0, 1):
+            raise ValueError(f"{self}: past_l1 and row_ahead must be 0 or 1")
+        if sum(map(bool, (self.stages, self.vectors_at_once, self.row_ahead))) > 1:
+            raise ValueError(f"{self}: of stages, vectors_at_once and row_ahead a kernel has one")
 
     @property
     def cluster(self):
@@ -77,7 +84,7 @@ class Config:
 # Registers of row elements a thread holds at most, as vectors of 16 bytes: of one tensor, by element bits.
 MOST_VECTORS = {32: 12, 16: 8}
 BESIDE_OTHERS = 0.75  # of them, in operations that hold weights or a second tensor too
-MOST_ELEMENTS = 128  # of several rows that a thread has a part of
+MOST_OF_SEVERAL_ROWS = 128  # elements of several rows that a thread has a part of
 MOST_LIGHT_ELEMENTS = 8  # of a thread of RMSNorm's backward whose registers keep no block from an SM
 MOST_NEXT_ELEMENTS = 16  # of a row that a thread holds while it works on another one
 MOST_BYTES_AHEAD = 8192  # of rows whose 1 / rms RMSNorm's backward fetches a turn ahead
@@ -112,17 +119,17 @@ SPREAD_AS = {"layernorm": "rmsnorm", "layernorm backward": "rmsnorm backward"}
 THREADS = (4, 8, 16, 32, 64, 96, 128, 160, 192, 256, 320, 384, 480, 512, 608, 640, 768, 1024)
 
 
-def candidates(operation, width, N, rows="aligned"):
+def candidates(operation, width, N, promise="aligned"):
     """The configurations worth trying for rows of `N` elements of `width` bits; a list of `Config`."""
     again, operation = operation in READ_AGAIN, SPREAD_AS.get(operation, operation)
-    vectors = max(1, N // vector_elements(width, N, rows))
+    vectors = max(1, N // vector_elements(width, N, promise))
     if operation in STREAMING:
         found = launched_otherwise(streaming_candidates(vectors, operation), operation, N * width // 8)
         if operation == "cross-entropy":
             found += [replace(config, past_l1=1) for config in found]
         return found
     most = MOST_VECTORS[width] * (1 if operation in ("softmax", "cross-entropy fused") else BESIDE_OTHERS)
-    if rows == "any" or N < VECTOR_BITS // width:
+    if promise == "any" or N < VECTOR_BITS // width:
         most *= VECTOR_BITS // width
     found = []
     for blocks in (1, 2, 4, 8, 16):
@@ -136,12 +143,12 @@ def candidates(operation, width, N, rows="aligned"):
             sizes = {threads} if threads >= 256 or blocks > 1 else {max(threads, 64), 128, 256, 512}
             found += [Config(threads, block, blocks) for block in sorted(sizes) if block % threads == 0]
     if operation == "rmsnorm backward":
-        found += [replace(c, in_flight=1) for c in found if elements_held(c, N) <= MOST_NEXT_ELEMENTS]
-    if operation == "rmsnorm" and rows == "aligned":
+        found += [replace(c, row_ahead=1) for c in found if elements_held(c, N) <= MOST_NEXT_ELEMENTS]
+    if operation == "rmsnorm" and promise == "aligned":
         found += [more for c in found for more in with_more_rows(c, N)]
-    if operation in PIPELINED and (rows == "aligned" or (operation, rows) == ("rmsnorm backward", "congruent")):
-        found += pipelined_candidates(operation, N, width, rows, again)
-    if operation == "rmsnorm backward" and rows == "aligned":
+    if operation in PIPELINED and (promise == "aligned" or (operation, promise) == ("rmsnorm backward", "congruent")):
+        found += pipelined_candidates(operation, N, width, promise, again)
+    if operation == "rmsnorm backward" and promise == "aligned":
         found += several_pipelined_candidates(N, width)
     return launched_otherwise(found or [Config(32, 32)], operation, N * width // 8)
 
@@ -168,7 +175,7 @@ def together_tried(operation, config, row_bytes):
     if row_bytes > MOST_BYTES_TOGETHER:
         return (usual,)
     # A pair may have a block without a row: not where a block goes through rows, or lets one be copied before it looks.
-    alone = operation == "rmsnorm backward" or (operation not in STREAMING and config.in_flight)
+    alone = operation == "rmsnorm backward" or config.stages
     return (usual, other) if alone else (usual, other, 2)
 
 
@@ -187,7 +194,7 @@ def cluster_bytes(operation, config, row_bytes):
     """What the blocks of different rows that are launched together read and write, but for what they read once for all rows."""
     of_row = row_bytes * config.rows_each
     if operation == "cross-entropy backward":  # a row has as many blocks as it takes
-        of_row /= math.ceil(row_bytes / (config.threads_per_row * config.in_flight * VECTOR_BITS // 8))
+        of_row /= math.ceil(row_bytes / (config.threads_per_row * config.vectors_at_once * VECTOR_BITS // 8))
     return of_row * (config.threads_per_block // config.threads_per_row) * config.blocks_together * TENSORS[operation]
 
 
@@ -195,14 +202,29 @@ def with_more_rows(config, N):
     """The configuration with 2, 4 and 8 rows a thread, which share the weights that it loads, where they fit into registers."""
     if config.threads_per_row > 32 or config.blocks_per_row > 1:
         return []
-    return [replace(config, rows_each=each) for each in (2, 4, 8) if elements_held(config, N) * each <= MOST_ELEMENTS]
+    return [
+        replace(config, rows_each=each) for each in (2, 4, 8) if elements_held(config, N) * each <= MOST_OF_SEVERAL_ROWS
+    ]
 
 
 def fields(config):
-    """The numbers of `config` in the order of its fields: the first four, and what follows as far as it is not the default."""
-    numbers, defaults = astuple(config), astuple(Config(32, 32))
-    last = max((k for k in range(4, len(numbers)) if numbers[k] != defaults[k]), default=3)
-    return numbers[: last + 1]
+    """The `NUMBERS` of `config`, without defaults behind the fourth."""
+    numbers, defaults = ([*astuple(c)[: len(NUMBERS)]] for c in (config, Config(32, 32)))
+    numbers[3] = config.stages or config.vectors_at_once or config.row_ahead
+    last = max((k for k in range(4, len(NUMBERS)) if numbers[k] != defaults[k]), default=3)
+    return tuple(numbers[: last + 1])
+
+
+def of_fields(operation, numbers):
+    """The configuration of `operation` that such `numbers` stand for: the fourth are vectors of kernels that stream rows, 1 of
+    kernels whose blocks go through rows a row ahead, and otherwise stages."""
+    named = dict(zip(NUMBERS, numbers))
+    ahead = named.pop("ahead", 0)
+    if operation in STREAMING:
+        return Config(**named, vectors_at_once=ahead)
+    if SPREAD_AS.get(operation, operation) == "rmsnorm backward" and ahead == 1:
+        return Config(**named, row_ahead=1)
+    return Config(**named, stages=ahead)
 
 
 def label(numbers):
@@ -215,7 +237,7 @@ def elements_held(config, N):
     return math.ceil(N / (config.threads_per_row * config.blocks_per_row))
 
 
-def pipelined_candidates(operation, N, width, rows, again):
+def pipelined_candidates(operation, N, width, promise, again):
     """Candidates whose rows come through shared memory, from where they may be read `again`, in at most as many stages as an SM has
     room for."""
     tensors, stages_tried = PIPELINED[operation]
@@ -224,7 +246,7 @@ def pipelined_candidates(operation, N, width, rows, again):
         stage_bytes = N * width // 8 // blocks * tensors
         if stage_bytes < 2048 or (blocks > 1 and stage_bytes <= 16384):  # small copies: not tried
             continue
-        if rows == "aligned" and not divides(Config(32, 32, blocks), N, width):
+        if promise == "aligned" and not divides(Config(32, 32, blocks), N, width):
             continue
         for threads in (64, 128, 192, 256, 320, 384, 512, 640, 768, 1024):
             vectors = N * width // VECTOR_BITS / blocks / threads
@@ -234,23 +256,23 @@ def pipelined_candidates(operation, N, width, rows, again):
             most = width / 2 if tensors == 1 else width / 4 if few else 8
             if not 0.5 < vectors <= (MOST_AGAIN if again else most):
                 continue
-            if operation == "rmsnorm backward" and not sums_fit(Config(threads, threads, blocks), N, rows):
+            if operation == "rmsnorm backward" and not sums_fit(Config(threads, threads, blocks), N, promise):
                 continue
             for stages in stages_tried:
                 # What is read again takes few registers, so that several blocks share an SM, if they fit into its memory.
                 if stages * stage_bytes <= (110 if again else 220) * 1024:
                     found.append(Config(threads, threads, blocks, stages))
-            one = Config(threads, threads, blocks, 1)
-            if operation == "rmsnorm backward" and rows == "aligned" and leaves_for_registers(one, N, stage_bytes):
+            one = Config(threads, threads, blocks, row_ahead=1)
+            if operation == "rmsnorm backward" and promise == "aligned" and leaves_for_registers(one, N, stage_bytes):
                 found.append(one)
     return found
 
 
-def sums_fit(config, N, rows="aligned"):
+def sums_fit(config, N, promise="aligned"):
     """Whether a thread of RMSNorm's backward has registers for its part of a row and for the sums of dw and db. Rows that start
     anywhere take more: with 64 elements a thread those with a bias and a gradient of h spill 120 bytes a thread."""
     held = elements_held(config, N)
-    if rows != "aligned" and held > MOST_HELD_ANYWHERE:
+    if promise != "aligned" and held > MOST_HELD_ANYWHERE:
         return False
     return 3 * held + MOST_BESIDE <= SM_REGISTERS // config.threads_per_block
 
@@ -288,7 +310,7 @@ def several_pipelined_candidates(N, width):
                 continue
             spread, row_bytes = Config(threads, threads * rows), 2 * N * width // 8
             if elements_held(spread, N) <= 32 and registers_of_block(spread, N) <= SM_REGISTERS:
-                found += [replace(spread, in_flight=s) for s in (2, 3, 4) if s * rows * row_bytes <= 200 * 1024]
+                found += [replace(spread, stages=s) for s in (2, 3, 4) if s * rows * row_bytes <= 200 * 1024]
     return found
 
 
@@ -301,76 +323,87 @@ def leaves_for_registers(config, N, stage_bytes):
     )
 
 
-def kept_in_shared_memory(config, width, N, rows):
+def with_room(config, width, N, promise):
+    """The configuration of a kernel whose blocks go through rows, with a stage for the row ahead where registers cannot hold two
+    rows and a bulk copy can bring it."""
+    long = elements_held(config, N) > MOST_NEXT_ELEMENTS and config.threads_per_row == config.threads_per_block
+    if config.row_ahead and long and promise == "aligned" and divides(config, N, width):
+        return replace(config, row_ahead=0, stages=1)
+    return config
+
+
+def kept_in_shared_memory(config, width, N, promise):
     """A configuration of RMSNorm's backward for LayerNorm's, which has few registers for a row beside the sums of dw and db: where
     more than `MOST_LIGHT_ELEMENTS` of a row would be there, as many stages in shared memory as fit, at most three."""
-    if config.in_flight != 1 or rows != "aligned" or not divides(config, N, width):
+    if not config.row_ahead or promise != "aligned" or not divides(config, N, width):
         return config
     if elements_held(config, N) <= MOST_LIGHT_ELEMENTS or config.threads_per_row < config.threads_per_block:
         return config
     vectors = math.ceil(N * width // VECTOR_BITS / (config.threads_per_row * config.blocks_per_row))
     stage_bytes = 2 * vectors * config.threads_per_row * VECTOR_BITS // 8
-    return replace(config, in_flight=max(1, min(3, 220 * 1024 // stage_bytes)))
+    stages = min(3, 220 * 1024 // stage_bytes)
+    return replace(config, row_ahead=0, stages=stages) if stages > 1 else config
 
 
 def streaming_candidates(vectors, operation):
     """Candidates where a row goes past in a loop, or in blocks of their own: any number of threads will do."""
     found = []
     for threads in (8, 16, 32, 64, 128, 256, 512, 1024):
-        for in_flight in (1, 2, 4, 8):
-            pieces = vectors / (threads * in_flight)
-            if pieces < 0.6 and (threads, in_flight) != (8, 1):  # much of what threads could load is not there
+        for at_once in (1, 2, 4, 8):
+            pieces = vectors / (threads * at_once)
+            if pieces < 0.6 and (threads, at_once) != (8, 1):  # much of what threads could load is not there
                 continue
             if operation == "cross-entropy" and pieces > 32:  # a loop of few turns
                 continue
             # Rows longer than a block: in blocks of at least 4 KB.
-            if operation == "cross-entropy backward" and pieces > 1.5 and threads * in_flight < 256:
+            if operation == "cross-entropy backward" and pieces > 1.5 and threads * at_once < 256:
                 continue
-            found.append(Config(threads, max(threads, 128), 1, in_flight))
-            if threads < 128 and in_flight > 1:
-                found.append(Config(threads, 256, 1, in_flight))
-    return sorted(set(found), key=lambda config: (config.threads_per_row, config.threads_per_block, config.in_flight))
+            found.append(Config(threads, max(threads, 128), vectors_at_once=at_once))
+            if threads < 128 and at_once > 1:
+                found.append(Config(threads, 256, vectors_at_once=at_once))
+    return sorted(set(found), key=lambda c: (c.threads_per_row, c.threads_per_block, c.vectors_at_once))
 
 
-def vector_elements(width, N, rows):
-    """Elements of a vector: 16 bytes, or 1 where rows promise nothing or are shorter."""
-    return 1 if rows == "any" or N < VECTOR_BITS // width else VECTOR_BITS // width
+def vector_elements(width, N, promise):
+    """Elements of the vectors of a row: 16 bytes, or 1 where nothing is promised or the row is shorter."""
+    return 1 if promise == "any" or N < VECTOR_BITS // width else VECTOR_BITS // width
 
 
-def default_config(operation, width, N, rows="aligned"):
+def default_config(operation, width, N, promise="aligned"):
     """The shipped configuration for rows of `N` elements of `width` bits: the table's where it has one that fits. It may be of
     longer rows, of congruent ones also of shorter; blocks that move less go on their own where clusters would start too late."""
     alike, config = SPREAD_AS.get(operation, operation), None
-    if alike == operation or (operation, width, rows) in TABLES:
-        config = of_table(operation, width, N, rows)
+    if alike == operation or (operation, width, promise) in TABLES:
+        config = of_table(operation, width, N, promise)
     if config is None and alike != operation:
-        config = of_table(alike, width, N, rows)
+        config = of_table(alike, width, N, promise)
         if config and operation == "layernorm backward":
-            config = kept_in_shared_memory(config, width, N, rows)
-    config = config or first_guess(operation, N, vector_elements(width, N, rows))
+            config = kept_in_shared_memory(config, width, N, promise)
+    config = config or first_guess(operation, N, vector_elements(width, N, promise))
     return config if starts_in_time(alike, config, N * width // 8) else replace(config, blocks_together=0)
 
 
-def of_table(operation, width, N, rows):
+def of_table(operation, width, N, promise):
     """The table's configuration; None where it has none that fits."""
     row_bytes = N * width // 8
-    for measured in (rows, "aligned") if rows != "any" else ():
+    for measured in (promise, "aligned") if promise != "any" else ():
         for limit, named in nearest_first(TABLES.get((operation, width, measured), ()), row_bytes, measured):
             config = Config(**named)
-            if row_bytes > limit and (row_bytes > NEAR * limit or config not in candidates(operation, width, N, rows)):
+            if row_bytes > limit and (
+                row_bytes > NEAR * limit or config not in candidates(operation, width, N, promise)
+            ):
                 continue
             # Few lengths were swept of congruent rows and of LayerNorm's.
             few = measured == "congruent" or operation in SPREAD_AS
             # Of few, one of a near length; of many, but of other rows, not what leaves a thread without a register to spare.
             near = limit <= NEAR * row_bytes if few else config.threads_per_block < 1024
-            stages = PIPELINED.get(SPREAD_AS.get(operation, operation), (0, ()))[1]
             # Whether bulk copies can bring such rows to shared memory.
-            arrives = measured == rows and (rows == "congruent" or divides(config, N, width))
+            arrives = measured == promise and (promise == "congruent" or divides(config, N, width))
             # Whether they can, or need not.
-            fits = config.in_flight not in stages or arrives
-            if fits and (near or (measured == rows == "aligned" and not few)):
+            fits = not config.stages or arrives
+            if fits and (near or (measured == promise == "aligned" and not few)):
                 # Each row that starts anywhere wants the weights elsewhere.
-                return config if measured == rows else replace(config, rows_each=1)
+                return config if measured == promise else replace(config, rows_each=1)
             break  # the other lines are of lengths further away
     return None
 
@@ -393,7 +426,7 @@ def first_guess(operation, N, vector_size):
     vectors = max(1, N // vector_size)
     if operation in STREAMING:
         threads = min(256, max(8, 1 << (vectors // 4).bit_length()))
-        return Config(threads, max(threads, 128), 1, 4)
+        return Config(threads, max(threads, 128), vectors_at_once=4)
     blocks = next(b for b in (1, 2, 4, 8, 16) if vectors <= 4096 * b or b == 16)
     threads = next(t for t in (8, 16, 32, 64, 128, 256, 512, 1024) if vectors <= 4 * t * blocks or t == 1024)
     return Config(threads, threads, blocks) if blocks > 1 else Config(threads, max(threads, 128), blocks_together=1)

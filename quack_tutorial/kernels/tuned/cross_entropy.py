@@ -22,16 +22,8 @@ import cuda.bindings.driver as cuda
 import cutlass
 import cutlass.cute as cute
 
-from quack_tutorial.kernels.reduce import (
-    as_float32,
-    exp,
-    exp_scale,
-    exp_scaled,
-    finite_or_zero,
-    quotient_factors,
-    thread_reduce,
-    warp_reduce,
-)
+from quack_tutorial.kernels.reduce import exp, finite_or_zero, thread_reduce, warp_reduce
+from quack_tutorial.kernels.tuned.arithmetic import as_float32, exp_scale, exp_scaled, quotient_factors
 from quack_tutorial.kernels.tuned.cache_hints import EVICT_FIRST
 from quack_tutorial.kernels.tuned.config import default_config
 from quack_tutorial.kernels.tuned.online import online_max_sum, warp_max_sum
@@ -48,11 +40,11 @@ class CrossEntropy:
     (M,), or (2, M) for the gradient.
     """
 
-    def __init__(self, dtype, N, rows="aligned", target="int64", lse=False, config=None):
-        self.dtype, self.N, self.rows, self.target, self.lse = dtype, N, rows, target, lse
-        self.config = config or default_config("cross-entropy", dtype.width, N, rows)
+    def __init__(self, dtype, N, promise="aligned", target="int64", lse=False, config=None):
+        self.dtype, self.N, self.promise, self.target, self.lse = dtype, N, promise, target, lse
+        self.config = config or default_config("cross-entropy", dtype.width, N, promise)
         # Nothing is written that L2 could give up sooner.
-        self.tile = RowTile(dtype, N, rows, self.config, vectors=self.config.in_flight, hint=EVICT_FIRST)
+        self.tile = RowTile(dtype, N, promise, self.config, vectors=self.config.vectors_at_once, hint=EVICT_FIRST)
         self.exchange = RowExchange(self.config, values=2)
 
     @cute.jit
@@ -69,7 +61,8 @@ class CrossEntropy:
         tile, exchange = self.tile, self.exchange
         block, _, _ = cute.arch.block_idx()
         opened = exchange.open()
-        place = row, row_exists, _, thread_in_row, _, _ = tile.place(mX, block * tile.rows_per_block)
+        place = tile.place(mX, block * tile.rows_per_block)
+        row = place.row  # below, a branch that names `place` would make its constants variables
         # On its way before the row is, and not looked at until the row is on its way too.
         target = target_of(mT, row)
         cute.arch.sync_warp()  # or the compiler would move that load down to where the target is needed
@@ -81,7 +74,7 @@ class CrossEntropy:
         max_warp, sum_warp = warp_max_sum(max_thread, sum_thread, min(tile.threads_per_row, 32), self.dtype)
         # A row has one block, so no `ready` comes before.
         max_row, sum_row = exchange.softmax_reduce(max_warp, sum_warp, opened, part=self.lse)
-        if row_exists and thread_in_row == 0:
+        if place.exists and place.thread_in_row == 0:
             log_sum = cute.math.log(sum_row)
             mLoss[row] = loss_of(log_sum, logit - max_row, col, target == ignore_index).to(mLoss.element_type)
             if cutlass.const_expr(mLSE is not None):
@@ -89,16 +82,16 @@ class CrossEntropy:
 
 
 class CrossEntropyBackward:
-    """The gradient from lse: every thread does `in_flight` vectors and is done.
+    """The gradient from lse: every thread does `vectors_at_once` vectors and is done.
 
     dloss is (M,) of any floating type and any stride, 0 where all rows share a number; mScale, one float32 where it is given,
     is another factor of all rows: what the mean of the losses divides by. mLSE is (M,), or (2, M) with what its rounding left off.
     """
 
-    def __init__(self, dtype, N, rows="aligned", config=None):
-        self.dtype, self.N, self.rows = dtype, N, rows
-        self.config = config or default_config("cross-entropy backward", dtype.width, N, rows)
-        self.tile = RowTile(dtype, N, rows, self.config, vectors=self.config.in_flight)
+    def __init__(self, dtype, N, promise="aligned", config=None):
+        self.dtype, self.N, self.promise = dtype, N, promise
+        self.config = config or default_config("cross-entropy backward", dtype.width, N, promise)
+        self.tile = RowTile(dtype, N, promise, self.config, vectors=self.config.vectors_at_once)
         self.fast_exp = dtype.width < 32
 
     @cute.jit
@@ -117,9 +110,8 @@ class CrossEntropyBackward:
         block, _, _ = cute.arch.block_idx()
         block, piece = block // tile.pieces, block % tile.pieces
         place = tile.place(mX, block * tile.rows_per_block, piece=piece)
-        row, _, _, _, _, _ = place
-        loaded = existing(row, mX)
-        target, (lse, rest), dloss = target_of(mT, row), lse_of(mLSE, loaded), mDLoss[loaded]
+        loaded = existing(place.row, mX)
+        target, (lse, rest), dloss = target_of(mT, place.row), lse_of(mLSE, loaded), mDLoss[loaded]
         scale = mScale[0] if cutlass.const_expr(mScale is not None) else None
         cute.arch.sync_warp()  # what is loaded above this line the compiler does not move down to where it is needed
         # read MN elements
@@ -141,13 +133,13 @@ class CrossEntropyBackward:
 class CrossEntropyFused:
     """The loss, and the gradient of the sum of losses, in one read and one write."""
 
-    def __init__(self, dtype, N, rows="aligned", lse=False, config=None):
-        self.dtype, self.N, self.rows, self.lse = dtype, N, rows, lse
-        self.config = config or default_config("cross-entropy fused", dtype.width, N, rows)
-        self.tile = RowTile(dtype, N, rows, self.config)
+    def __init__(self, dtype, N, promise="aligned", lse=False, config=None):
+        self.dtype, self.N, self.promise, self.lse = dtype, N, promise, lse
+        self.config = config or default_config("cross-entropy fused", dtype.width, N, promise)
+        self.tile = RowTile(dtype, N, promise, self.config)
         self.exchange = RowExchange(self.config, values=2)
-        # The row comes through shared memory if `in_flight` says so.
-        self.pipeline = RowPipeline(dtype, self.tile, tensors=1, stages=self.config.in_flight, by_vectors=True)
+        # The row comes through shared memory if `stages` says so.
+        self.pipeline = RowPipeline(dtype, self.tile, tensors=1, stages=self.config.stages, by_vectors=True)
         self.exp_scale = exp_scale(dtype)
 
     @cute.jit
@@ -164,7 +156,8 @@ class CrossEntropyFused:
     def kernel(self, mX, mT, mLoss, mLSE, mDX, ignore_index: cutlass.Int64):
         tile, exchange = self.tile, self.exchange
         block, _, _ = cute.arch.block_idx()
-        place = row, row_exists, piece, thread_in_row, _, _ = tile.place(mX, block * tile.rows_per_block)
+        place = tile.place(mX, block * tile.rows_per_block)
+        row = place.row  # below, a branch that names `place` would make its constants variables
         opened, width = exchange.open(), min(tile.threads_per_row, 32)
         if cutlass.const_expr(self.pipeline.stages > 0):
             arriving = self.pipeline.open(place)
@@ -176,7 +169,7 @@ class CrossEntropyFused:
         if cutlass.const_expr(self.pipeline.stages > 0):
             logit = logit_of(mX, row, column_of(target, tile.N))
             self.pipeline.wait(arriving, 0)
-            sX, anywhere = self.pipeline.row(arriving), self.pipeline.place(None, thread_in_row)
+            sX, anywhere = self.pipeline.row(arriving), self.pipeline.place(None, place.thread_in_row)
             max_thread, sum_thread = online_max_sum(self.pipeline.smem_tile, sX, anywhere, self.exp_scale)
             max_warp, sum_warp = warp_max_sum(max_thread, sum_thread, width, self.dtype)
         else:
@@ -193,7 +186,7 @@ class CrossEntropyFused:
         sum_row = scaled_sum * 2.0**-self.exp_scale
         # Once more, rather than to keep more than the target in registers meanwhile.
         col, ignored = column_of(target, tile.N), target == ignore_index
-        if row_exists and thread_in_row == 0 and piece == 0:
+        if tile.is_first(place):
             log_sum = cute.math.log(sum_row)
             mLoss[row] = loss_of(log_sum, logit - max_row, col, ignored)
             if cutlass.const_expr(mLSE is not None):
@@ -220,16 +213,15 @@ class CrossEntropyFused:
     @cute.jit
     def write_again(self, sX, mDX, place, max_row, scale, col, ignored):
         """Read the row again, from shared memory, and write exp(x - max_row) * scale; whether this thread wrote column `col`."""
-        _, _, piece, thread_in_row, _, _ = place
         mPart = self.pipeline.part_of(mDX, place)
         for step in range(self.pipeline.smem_tile.pieces):
-            at = self.pipeline.place(step, thread_in_row)
+            at = self.pipeline.place(step, place.thread_in_row)
             rX = self.pipeline.smem_tile.load(sX, at)
             p = exp_scaled(as_float32(rX) - max_row, self.exp_scale)
             rX.store(gradient(self.pipeline.smem_tile, p, scale, col, ignored).to(self.dtype))
             self.pipeline.smem_tile.store(rX, mPart, at)
-        local = col - piece * self.tile.width
-        there = self.pipeline.place(local // self.pipeline.smem_tile.width, thread_in_row)
+        local = col - place.piece * self.tile.width
+        there = self.pipeline.place(local // self.pipeline.smem_tile.width, place.thread_in_row)
         return self.pipeline.smem_tile.holds(local, there)
 
 

@@ -10,17 +10,8 @@ import operator
 import cutlass
 import cutlass.cute as cute
 
-from quack_tutorial.kernels.reduce import (
-    as_float32,
-    exp,
-    exp_flushed,
-    exp_scaled,
-    exp_terms,
-    finite_or_zero,
-    thread_max,
-    thread_reduce,
-    warp_reduce,
-)
+from quack_tutorial.kernels.reduce import exp, exp_flushed, finite_or_zero, thread_reduce, warp_reduce
+from quack_tutorial.kernels.tuned.arithmetic import as_float32, exp_scaled, exp_terms, thread_max
 
 
 @cute.jit
@@ -42,8 +33,7 @@ def online_max_sum(tile, mX, place, scale: cutlass.Constexpr = None):
 
 def in_piece(place, piece):
     """The same place in another piece of its row."""
-    row, exists, _, thread_in_row, head, body = place
-    return row, exists, piece, thread_in_row, head, body
+    return place._replace(piece=piece)
 
 
 @cute.jit

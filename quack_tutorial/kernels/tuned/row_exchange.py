@@ -24,11 +24,20 @@ that it would have to be two turns ahead, with the barrier of the turn between t
 """
 
 import operator
+from typing import Any, NamedTuple
 
 import cutlass
 import cutlass.cute as cute
 
 from quack_tutorial.kernels.reduce import exp, finite_or_zero, warp_reduce
+
+
+class Opened(NamedTuple):
+    """What an exchange has in shared memory; None where it needs none."""
+
+    of_warps: Any  # a slot for every warp of a row: (stages, rows, warps, values)
+    of_blocks: Any  # a slot for every sender of the cluster: (stages, senders, values)
+    mbar: Any  # an mbarrier a stage, which counts the bytes that come to of_blocks
 
 
 class RowExchange:
@@ -47,7 +56,7 @@ class RowExchange:
 
     @cute.jit
     def open(self):
-        """(slots of warps, slots of blocks, mbarriers), None where not needed; tells a cluster that this block is there."""
+        """Make room for what is exchanged, an `Opened`, and tell the cluster that this block is there."""
         of_warps, of_blocks, mbar = None, None, None
         smem = cutlass.memory.SmemAllocator()
         if cutlass.const_expr(self.in_block):
@@ -63,7 +72,7 @@ class RowExchange:
                     cute.arch.mbarrier_init(mbar + stage, 1)
                 cute.arch.mbarrier_init_fence()
             cute.arch.cluster_arrive_relaxed()
-        return of_warps, of_blocks, mbar
+        return Opened(of_warps, of_blocks, mbar)
 
     def ready(self):
         """Wait until every block of the cluster can be written to."""
@@ -73,38 +82,36 @@ class RowExchange:
     @cute.jit
     def share_warps(self, values, opened, turn=0):
         """Bring this warp's `values` (a tuple) and get those of all of the row's in this block: a tensor (warps, values)."""
-        of_warps, _, _ = opened
         lane, warp, stage = cute.arch.lane_idx(), cute.arch.warp_idx(), turn % self.stages
         row, slot = warp // self.warps, warp % self.warps
         if lane == 0:
             for k in cutlass.range_constexpr(self.values):
-                of_warps[stage, row, slot, k] = values[k]
+                opened.of_warps[stage, row, slot, k] = values[k]
         cute.arch.barrier()
-        return of_warps[stage, row, None, None]
+        return opened.of_warps[stage, row, None, None]
 
     @cute.jit
     def share_blocks(self, values, opened, turn=0):
         """Send a warp's or a block's `values` to every block of the cluster and get all: a tensor (senders, values)."""
-        _, of_blocks, mbar = opened
         stage, lane, warp = turn % self.stages, cute.arch.lane_idx(), cute.arch.warp_idx()
         if cute.arch.thread_idx()[0] == 0:
             nbytes = 4 * self.blocks * self.senders * self.values
-            cute.arch.mbarrier_arrive_and_expect_tx(mbar + stage, nbytes)
+            cute.arch.mbarrier_arrive_and_expect_tx(opened.mbar + stage, nbytes)
         if cutlass.const_expr(not self.in_block):
             # What lanes read in the last turn comes before what one of them sends for all; shuffles order no memory.
             cute.arch.sync_warp()
         slot = cute.arch.block_idx_in_cluster() * self.senders + warp % self.senders
-        own = cute.crd2idx((stage, slot, 0), of_blocks.layout)
+        own = cute.crd2idx((stage, slot, 0), opened.of_blocks.layout)
         if warp < self.senders and lane < self.blocks:  # a lane for each block
             words = tuple(value.bitcast(cutlass.Int32) for value in values)
             cute.arch.store_async_dsmem(
-                (of_blocks.iterator + own).align(4 * self.values),
+                (opened.of_blocks.iterator + own).align(4 * self.values),
                 words if self.values > 1 else words[0],
-                mbar + stage,
+                opened.mbar + stage,
                 lane,
             )
-        cute.arch.mbarrier_wait(mbar + stage, turn // self.stages % 2)
-        return of_blocks[stage, None, None]
+        cute.arch.mbarrier_wait(opened.mbar + stage, turn // self.stages % 2)
+        return opened.of_blocks[stage, None, None]
 
     @cute.jit
     def reduce(self, value, op: cutlass.Constexpr, init_val: cutlass.Constexpr, opened, turn=0):

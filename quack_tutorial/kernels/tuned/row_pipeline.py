@@ -26,15 +26,24 @@ place in every turn). The few others, which no copy can bring, come to registers
 """
 
 from dataclasses import replace
+from typing import Any, NamedTuple
 
 import cutlass
 import cutlass.cute as cute
 
 from quack_tutorial.kernels.layout import SHARED_BYTES, VECTOR_BYTES
 from quack_tutorial.kernels.tuned.cache_hints import EVICT_LAST, bulk_copy_evict_last
-from quack_tutorial.kernels.tuned.row_tile import RowTile
+from quack_tutorial.kernels.tuned.row_tile import Place, RowTile
 
 AT_ONCE = 16  # elements of a row in shared memory that a thread has in registers when it goes through it
+
+
+class Arriving(NamedTuple):
+    """Where rows arrive."""
+
+    sX: Any  # their slots in shared memory: (stages, tensors, rows of the block, columns)
+    mbar: Any  # an mbarrier for each stage and group of warps
+    singles: Any  # registers of this turn's single elements, and of the next one's: a tensor each
 
 
 class RowPipeline:
@@ -55,7 +64,7 @@ class RowPipeline:
         self.groups, self.warps = max(1, threads // max(32, of_row)), max(1, of_row // 32)  # in a block, in a group
         if stages and not pipelines(tile, several):
             raise ValueError(
-                f"rows of {tile.N} elements in {tile.pieces} pieces, {tile.rows}: bulk copies cannot move them"
+                f"rows of {tile.N} elements in {tile.pieces} pieces, {tile.promise}: bulk copies cannot move them"
             )
         if stages and tile.has_head and tile.hint != EVICT_LAST:
             raise ValueError(
@@ -68,7 +77,7 @@ class RowPipeline:
         # What threads read as a whole ends in zeros, as long as all of them together read: none has to ask where the row ends.
         self.width = tile.width if by_vectors else tile.threads_per_row * tile.vectors * tile.vector_size
         if stages and by_vectors:
-            one_block = replace(tile.config, blocks_per_row=1, in_flight=0)
+            one_block = replace(tile.config, blocks_per_row=1, stages=0)
             self.smem_tile = RowTile(dtype, tile.width, "aligned", one_block, vectors=AT_ONCE // tile.vector_size)
 
     def smem_bytes(self):
@@ -85,8 +94,7 @@ class RowPipeline:
 
     @cute.jit
     def open(self, place):
-        """(slots, mbarriers) in shared memory, ready to be written to, and the registers of each tensor's single elements: this
-        turn's and those of the next."""
+        """Make room for rows, an `Arriving` whose slots are ready to be written to."""
         smem = cutlass.memory.SmemAllocator()
         shape = (self.stages, self.tensors, self.rows_per_block, self.width)
         layout = cute.make_ordered_layout(shape, order=(3, 2, 1, 0))
@@ -107,26 +115,25 @@ class RowPipeline:
         for k in cutlass.range_constexpr(self.tensors if self.tile.has_head else 0):
             singles[1][k].fill(0.0)
         cute.arch.barrier()
-        return sX, mbar, singles
+        return Arriving(sX, mbar, singles)
 
     def copied(self, place):
         """How many elements of its part of a row a block gets from bulk copies."""
         if self.tile.has_head:
-            _, _, piece, _, _, body = place
-            return cutlass.min(self.tile.width, body - piece * self.tile.width)
+            return cutlass.min(self.tile.width, place.body - place.piece * self.tile.width)
         return self.tile.width
 
     @cute.jit
-    def fetch(self, opened, tensors, row, place, turn):
+    def fetch(self, arriving, tensors, row, place, turn):
         """Start the copies of `row` of each tensor for `turn`, and of those that a block has beside it; the stage must be free."""
-        sX, mbar, _ = opened
+        mbar = arriving.mbar
         stage, group = turn % self.stages, self.group()
         if cute.arch.warp_idx() == group * self.warps:
             with cute.arch.elect_one():  # one lane of the warp
                 nbytes = self.tensors * self.copied(place) * (self.dtype.width // 8)
                 if cutlass.const_expr(self.rows_per_block == 1):
                     cute.arch.mbarrier_arrive_and_expect_tx(mbar + stage, nbytes)
-                    self.copy_row(sX, (stage, 0), tensors, row, place, mbar + stage)
+                    self.copy_row(arriving.sX, (stage, 0), tensors, row, place, mbar + stage)
                 else:
                     first = row + group * self.rows_of_group
                     there = cutlass.max(0, cutlass.min(self.rows_of_group, tensors[0].shape[0] - first))
@@ -135,14 +142,13 @@ class RowPipeline:
                     for k in cutlass.range_constexpr(self.rows_of_group):
                         if k < there:
                             slot = stage, group * self.rows_of_group + k
-                            self.copy_row(sX, slot, tensors, first + k, place, arrived)
+                            self.copy_row(arriving.sX, slot, tensors, first + k, place, arrived)
 
     @cute.jit
     def copy_row(self, sX, slot, tensors, row, place, mbar):
         """Start the copies of one row of each tensor to its `slot`, (stage, row of the block). For one thread."""
-        _, _, piece, _, head, _ = place
         for k in cutlass.range_constexpr(self.tensors):
-            mX = cute.domain_offset((cutlass.Int64(row), head + piece * self.tile.width), tensors[k])
+            mX = cute.domain_offset((cutlass.Int64(row), place.head + place.piece * self.tile.width), tensors[k])
             gX = cute.local_tile(mX, (1, self.tile.width), (0, 0))[0, None]
             if cutlass.const_expr(self.tile.has_head):
                 gX = cute.make_tensor(gX.iterator.align(VECTOR_BYTES), gX.layout)
@@ -158,56 +164,50 @@ class RowPipeline:
         return cute.arch.warp_idx() // self.warps if self.groups > 1 else 0
 
     @cute.jit
-    def fetch_singles(self, opened, tensors, place):
+    def fetch_singles(self, arriving, tensors, place):
         """What this thread has of single elements becomes the turn's, and those of the row at `place` are loaded for the next.
 
         Called in each turn, and before the first one for that.
         """
-        _, _, singles = opened
         for k in cutlass.range_constexpr(self.tensors if self.tile.has_head else 0):
-            now, coming = singles[0][k], singles[1][k]
+            now, coming = arriving.singles[0][k], arriving.singles[1][k]
             now.store(coming.load())
             coming.fill(0.0)
             self.tile.load_singles(coming, tensors[k], place)
 
-    def wait(self, opened, turn):
+    def wait(self, arriving, turn):
         """Wait for the bytes of `turn`."""
-        _, mbar, _ = opened
         stage = turn % self.stages
         at = stage if self.groups == 1 else stage * self.groups + self.group()
-        cute.arch.mbarrier_wait(mbar + at, turn // self.stages % 2)
+        cute.arch.mbarrier_wait(arriving.mbar + at, turn // self.stages % 2)
 
-    def load(self, opened, k, place, turn):
+    def load(self, arriving, k, place, turn):
         """This thread's part of the turn's row of tensor k, as a register tensor, as often as it is asked for; 0 where there is
         none."""
-        sX, _, singles = opened
-        _, exists, _, thread_in_row, _, _ = place
-        row_of_block = 0
+        row_of_block, exists = 0, place.exists
         if self.rows_per_block > 1:
             row_of_block = cute.arch.thread_idx()[0] // self.tile.threads_per_row
         else:
             exists = True
-        slot = sX[turn % self.stages, k, row_of_block, None]
+        slot = arriving.sX[turn % self.stages, k, row_of_block, None]
         row = cute.make_tensor(slot.iterator, cute.make_layout((1, self.width)))
-        at = 0, exists, 0, thread_in_row, 0, self.width
+        at = Place(0, exists, 0, place.thread_in_row, 0, self.width)
         rX = self.tile.load(row, at, certain=self.tile.vectors, singles=False)
         for i in range(self.tile.values - self.tile.singles, self.tile.values):
-            rX[i] = singles[0][k][i]
+            rX[i] = arriving.singles[0][k][i]
         return rX
 
-    def row(self, opened):
+    def row(self, arriving):
         """The block's part of the only row, in shared memory: (1, width)."""
-        sX, _, _ = opened
-        return cute.make_tensor(sX.iterator, cute.make_layout((1, self.tile.width)))
+        return cute.make_tensor(arriving.sX.iterator, cute.make_layout((1, self.tile.width)))
 
     def place(self, piece, thread_in_row):
         """Where `piece` of that part is, as a place of `smem_tile`."""
-        return 0, True, piece, thread_in_row, 0, self.tile.width
+        return Place(0, True, piece, thread_in_row, 0, self.tile.width)
 
     def part_of(self, mX, place):
         """The same part of the row in global memory: mX from where it begins, so that it is in row 0."""
-        row, _, piece, _, _, _ = place
-        return cute.domain_offset((cutlass.Int64(row), piece * self.tile.width), mX)
+        return cute.domain_offset((cutlass.Int64(place.row), place.piece * self.tile.width), mX)
 
 
 def pipelines(tile, several=False):
@@ -219,5 +219,5 @@ def pipelines(tile, several=False):
     if tile.has_head:
         return tile.sums_columns and tile.rows_per_block == 1 and tile.in_last > 0
     if several or tile.rows_per_block == 1:
-        return tile.rows == "aligned" and tile.width * tile.pieces == tile.N
+        return tile.promise == "aligned" and tile.width * tile.pieces == tile.N
     return False

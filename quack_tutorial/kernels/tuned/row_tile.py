@@ -8,7 +8,7 @@
 
 How much is known about addresses decides the width of the accesses:
 
-| rows        | promise                                                               | accesses                           |
+| promise     | what it says                                                          | accesses                           |
 |-------------|-----------------------------------------------------------------------|------------------------------------|
 | "aligned"   | every row of every tensor starts at a multiple of 16 bytes            | vectors, single elements at the end |
 | "congruent" | in each row all tensors are equally many elements from such multiples | vectors, single elements at both ends |
@@ -26,6 +26,7 @@ So the pieces of a row are whole lines, and where threads are many enough to hav
 """
 
 import math
+from typing import Any, NamedTuple
 
 import cutlass
 import cutlass.cute as cute
@@ -39,9 +40,30 @@ from quack_tutorial.kernels.layout import (
     tiled_copy_rows,
 )
 from quack_tutorial.kernels.tuned.cache_hints import EVICT_LAST, PAST_L1, load_vector, store_vector
-from quack_tutorial.kernels.tuned.config import MAX_N
+from quack_tutorial.kernels.tuned.config import MAX_N, vector_elements
 
-ROWS = ("aligned", "congruent", "any")
+PROMISES = ("aligned", "congruent", "any")
+
+
+class Place(NamedTuple):
+    """Where a thread is: in which row, and where in it.
+
+    | field           | what it says                                                             |
+    |-----------------|--------------------------------------------------------------------------|
+    | `row`           | the row's number in the tensor                                           |
+    | `exists`        | whether there is such a row                                              |
+    | `piece`         | which piece of the row this block has, or is at                          |
+    | `thread_in_row` | the thread's number among those of the block that share the row          |
+    | `head`          | how many single elements come before the row's first vector              |
+    | `body`          | how many elements of the row are in vectors                              |
+    """
+
+    row: Any
+    exists: Any
+    piece: Any
+    thread_in_row: Any
+    head: Any
+    body: Any
 
 
 class RowTile:
@@ -49,7 +71,7 @@ class RowTile:
 
     A row is cut into `pieces`, one for each block of a cluster that holds it; or, with `vectors` given, into as many as it
     takes with so many vectors a thread, which a kernel goes through one after the other, or in blocks that do not know of each
-    other. `rows` is the promise of the table above. `hint` is what the caches are asked of what is loaded, see `cache_hints`, if
+    other. `promise` is one of the table above. `hint` is what the caches are asked of what is loaded, see `cache_hints`, if
     the configuration does not say `PAST_L1`. `several` says that the kernel can do `rows_each` > 1.
 
     `sums_columns` is for a kernel whose blocks go through rows and add up their columns. A row that does not exist is then
@@ -57,12 +79,12 @@ class RowTile:
     predicate and no branch around it, since the sums take most registers.
     """
 
-    def __init__(self, dtype, N, rows, config, vectors=None, hint=EVICT_LAST, sums_columns=False, several=False):
+    def __init__(self, dtype, N, promise, config, vectors=None, hint=EVICT_LAST, sums_columns=False, several=False):
         if not 1 <= N <= MAX_N:
             raise ValueError(f"a row is kept in the registers of at most 16 blocks: N must be 1 to {MAX_N}, got {N}")
-        if rows not in ROWS:
-            raise ValueError(f'rows must be "aligned", "congruent" or "any", got {rows!r}')
-        self.N, self.rows, self.config, self.sums_columns = N, rows, config, sums_columns
+        if promise not in PROMISES:
+            raise ValueError(f'promise must be "aligned", "congruent" or "any", got {promise!r}')
+        self.N, self.promise, self.config, self.sums_columns = N, promise, config, sums_columns
         self.hint = PAST_L1 if config.past_l1 else hint
         self.threads_per_row = config.threads_per_row
         self.rows_per_block = config.threads_per_block // config.threads_per_row
@@ -71,18 +93,19 @@ class RowTile:
             raise ValueError(f"{config}: in this kernel a thread has a part of one row, so rows_each must be 1")
         # Then a block may have places without a row.
         self.several_rows = self.rows_per_block * self.rows_each > 1 or config.blocks_together > 1
-        self.vector_size = widest_vector(dtype, N, rows)
+        self.vector_size = vector_elements(dtype.width, N, promise)
         in_row, threads = N // self.vector_size, self.threads_per_row  # vectors of a row
         self.pieces = math.ceil(in_row / (threads * vectors)) if vectors else config.blocks_per_row
         in_piece = threads * vectors if vectors else math.ceil(in_row / self.pieces)
         line_vectors = LINE_BYTES // VECTOR_BYTES if self.vector_size > 1 else 1
-        if self.pieces > 1 and not config.in_flight:  # bulk copies want equal pieces; with `vectors` the size is given
+        # Bulk copies want equal pieces; with `vectors` the size is given.
+        if self.pieces > 1 and not (vectors or config.stages or config.row_ahead):
             in_piece = math.ceil(in_piece / line_vectors) * line_vectors
         self.width = in_piece * self.vector_size  # columns of a piece; the last may have fewer
         self.vectors = math.ceil(in_piece / threads)
         # Elements of a row outside its whole vectors, at most: before the boundary and behind the last vector.
         singles, self.boundary = N % self.vector_size, VECTOR_BYTES
-        self.has_head = rows == "congruent" and self.vector_size > 1
+        self.has_head = promise == "congruent" and self.vector_size > 1
         if self.has_head:
             line = line_vectors * self.vector_size  # elements of a line
             if not sums_columns and N >= 2 * line and threads >= line + self.vector_size:
@@ -101,7 +124,7 @@ class RowTile:
 
     def most_before(self):
         """The most single elements that a row can have before its first vector."""
-        return self.boundary // VECTOR_BYTES * self.vector_size - 1 if self.rows == "congruent" else 0
+        return self.boundary // VECTOR_BYTES * self.vector_size - 1 if self.promise == "congruent" else 0
 
     def blocks(self, M):
         """How many blocks M rows take, if a block has all pieces of its rows: whole clusters of them."""
@@ -122,10 +145,10 @@ class RowTile:
         return [self.place(mX, first + k * self.rows_per_block if k else first) for k in range(self.rows_each)]
 
     def place(self, mX, tile_row, stride=1, piece=None):
-        """Where this thread is: (row, whether it exists, piece of the row, the thread's number in the row, head, body).
+        """Where this thread is, a `Place`.
 
         Rows of a block are `stride` apart, the first is `tile_row`; the piece is the block's y index, its rank in the cluster,
-        unless given. `head` single elements come before the `body` elements that are in vectors.
+        unless given.
         """
         tidx, _, _ = cute.arch.thread_idx()
         row, thread_in_row = tile_row + tidx // self.threads_per_row * stride, tidx % self.threads_per_row
@@ -136,7 +159,7 @@ class RowTile:
             loaded = row if self.sums_columns else cutlass.min(row, mX.shape[0] - 1)
             head = elements_to_boundary(tile_at(mX, (1, self.N), loaded)[0, None], self.boundary)
             body = (self.N - head) // self.vector_size * self.vector_size
-        return row, row < mX.shape[0], piece, thread_in_row, head, body
+        return Place(row, row < mX.shape[0], piece, thread_in_row, head, body)
 
     @cute.jit
     def load(
@@ -151,21 +174,18 @@ class RowTile:
     ):
         """This thread's part of its row, as a register tensor of `values` elements; `fill` where there is none.
 
-        `wide` says that the rows of mX keep what `rows` promises; without it they are read one element at a time. `hinted`
+        `wide` says that the rows of mX keep the promise; without it they are read one element at a time. `hinted`
         says that the caches may be asked what the tile asks of what vectors bring. `certain`: how many first vectors of each
         thread are known to be in the row, where the caller knows better than the tile. Without `singles` the single elements are
         `fill` too.
         """
-        row, exists, piece, thread_in_row, head, body = place
         sure = self.certain if certain is None else certain
         asks = self.sums_columns and self.several_rows  # whether there is such a row
         rX = cute.make_rmem_tensor(self.values, mX.element_type)
         for k in cutlass.range_constexpr(0 if asks else sure * self.vector_size, self.values):
             rX[k] = mX.element_type(fill)
         if cutlass.const_expr(self.several_rows and not self.sums_columns):
-            row = cutlass.min(row, mX.shape[0] - 1)
-            exists = True
-        place = row, exists, piece, thread_in_row, head, body
+            place = place._replace(row=cutlass.min(place.row, mX.shape[0] - 1), exists=True)
         if cutlass.const_expr(singles):
             self.load_singles(rX, mX, place)
         atom, tXgX = self.vectors_of(mX, place, wide)
@@ -176,11 +196,10 @@ class RowTile:
     @cute.jit
     def load_singles(self, rX: cute.Tensor, mX: cute.Tensor, place):
         """Read this thread's single elements of its row into the last values of `rX`."""
-        row, exists, piece, thread_in_row, head, body = place
-        gX = tile_at(mX, (1, self.N), row)
+        gX = tile_at(mX, (1, self.N), place.row)
         for k in cutlass.range_constexpr(self.singles):
-            col = single_column(k * self.threads_per_row + thread_in_row, head, body)
-            if exists and piece == 0 and col < self.N:
+            col = self.single_column(k, place)
+            if place.exists and place.piece == 0 and col < self.N:
                 rX[self.vectors * self.vector_size + k] = gX[0, col]
 
     def load_weight(self, mW, place, M):
@@ -190,7 +209,7 @@ class RowTile:
         if self.shifts(mW):
             return self.load_shifted(every_row, place)
         # A row that starts elsewhere shifts the weight.
-        return self.load(every_row, place, wide=self.rows == "aligned", hinted=False)
+        return self.load(every_row, place, wide=self.promise == "aligned", hinted=False)
 
     def shifts(self, mW):
         """Whether a weight is loaded in vectors though it starts elsewhere than rows: float32 is quicker without."""
@@ -200,27 +219,27 @@ class RowTile:
     def load_shifted(self, mW: cute.Tensor, place):
         """`load` of a 16-bit tensor whose rows are aligned, where those of the others are not: a vector of the row lies in two
         neighbouring vectors of this tensor."""
-        row, _, piece, thread_in_row, head, body = place
         size = self.vector_size
-        shift, half_size = head % size, size // 2  # words of two elements
+        shift, half_size = place.head % size, size // 2  # words of two elements
         rW = cute.make_rmem_tensor(self.values, mW.element_type)
         rW.fill(0.0)
         self.load_singles(rW, mW, place)
         both = cute.make_rmem_tensor((2 * size, self.vectors), mW.element_type)
         both.fill(0.0)
         for k in cutlass.range_constexpr(2):
-            start = head - shift + k * size
+            start = place.head - shift + k * size
             # The last of the second ones may not be whole.
-            end, certain = (body, self.certain) if k == 0 else (self.N // size * size - start, self.certain_next)
-            at = row, True, piece, thread_in_row, start, end
+            end, certain = (place.body, self.certain) if k == 0 else (self.N // size * size - start, self.certain_next)
+            at = place._replace(exists=True, head=start, body=end)
             atom, tXgW = self.vectors_of(mW, at, True)
             layout = cute.make_layout(tXgW.shape, stride=((1, 0), 0, 2 * size))
             target = cute.make_tensor(both.iterator + k * size, layout)
             self.copy_vectors(atom, tXgW, target, at, certain, False, None)
         words = cute.recast_tensor(both, cutlass.Int32)
-        gW = tile_at(mW, (1, self.N), row)
+        gW = tile_at(mW, (1, self.N), place.row)
         for i in cutlass.range_constexpr(self.certain_next, self.vectors if self.N % size else 0):
-            col = head - shift + piece * self.width + (i * self.threads_per_row + thread_in_row + 1) * size
+            vector = i * self.threads_per_row + place.thread_in_row
+            col = place.head - shift + place.piece * self.width + (vector + 1) * size
             if col == self.N // size * size:
                 tail = cute.make_rmem_tensor(size, mW.element_type)
                 tail.fill(0.0)
@@ -238,8 +257,7 @@ class RowTile:
     @cute.jit
     def store(self, rX: cute.Tensor, mX: cute.Tensor, place, wide: cutlass.Constexpr = True):
         """Write this thread's part of its row from a register tensor of `values` elements; `wide` as in `load`."""
-        row, _, _, _, _, _ = place
-        gX = tile_at(mX, (1, self.N), row)
+        gX = tile_at(mX, (1, self.N), place.row)
         atom, tXgX = self.vectors_of(mX, place, wide)
         asks = self.several_rows
         self.copy_vectors(atom, self.as_vectors(rX, tXgX), tXgX, place, self.certain, asks, None)
@@ -248,11 +266,19 @@ class RowTile:
     @cute.jit
     def store_singles(self, rX: cute.Tensor, gX: cute.Tensor, place):
         """Write this thread's single elements of its row `gX`, (1, N), from the last values of `rX`."""
-        row, exists, piece, thread_in_row, head, body = place
         for k in cutlass.range_constexpr(self.singles):
-            col = single_column(k * self.threads_per_row + thread_in_row, head, body)
-            if exists and piece == 0 and col < self.N:
+            col = self.single_column(k, place)
+            if place.exists and place.piece == 0 and col < self.N:
                 gX[0, col] = rX[self.vectors * self.vector_size + k]
+
+    @cute.jit
+    def single_column(self, k, place):
+        """The column of this thread's k-th single element; threads take those before the vectors first, then those after."""
+        number = k * self.threads_per_row + place.thread_in_row
+        col = number
+        if number >= place.head:
+            col = number + place.body
+        return col
 
     def part(self, rX, i):
         """The registers of vector i; of the single elements if i is the number of vectors."""
@@ -273,9 +299,8 @@ class RowTile:
     @cute.jit
     def store_part(self, rX: cute.Tensor, mX: cute.Tensor, i: cutlass.Constexpr, place):
         """`store` of one part alone, see `part`, from the registers of all."""
-        row, _, _, _, _, _ = place
         if cutlass.const_expr(i == self.vectors):
-            self.store_singles(rX, tile_at(mX, (1, self.N), row), place)
+            self.store_singles(rX, tile_at(mX, (1, self.N), place.row), place)
         else:
             atom, tXgX = self.vectors_of(mX, place, True)
             self.copy_vector(i, atom, self.as_vectors(rX, tXgX), tXgX, place, self.certain, self.several_rows, None)
@@ -293,11 +318,10 @@ class RowTile:
     ):
         """Copy this thread's vectors that are in the row, the first `certain` without looking; none if the row does not exist,
         where `asks` says to look. `hint` is for what is read, or None."""
-        _, exists, _, _, _, _ = place
         if cutlass.const_expr(certain == self.vectors and hint is None):
             if cutlass.const_expr(not asks):
                 cute.copy(atom, source, target)
-            elif exists:
+            elif place.exists:
                 cute.copy(atom, source, target)
         else:
             # Those with a branch come first: the compiler may wait there for whatever was loaded before it.
@@ -332,19 +356,17 @@ class RowTile:
 
     def inside(self, i, place, certain, asks):
         """Whether this thread's vector i is in the row, a Boolean."""
-        _, exists, piece, thread_in_row, _, body = place
         if certain:
-            return exists
-        limit = body - piece * self.width
+            return place.exists
+        limit = place.body - place.piece * self.width
         if self.pieces > 1 and self.width // self.vector_size != self.threads_per_row * self.vectors:
             limit = cutlass.min(limit, self.width)
-        inside = (i * self.threads_per_row + thread_in_row) * self.vector_size < limit
-        return exists & inside if asks else inside
+        inside = (i * self.threads_per_row + place.thread_in_row) * self.vector_size < limit
+        return place.exists & inside if asks else inside
 
     @cute.jit
     def clear_outside(self, rX: cute.Tensor, place):
         """Set the values of this thread that its row does not have to 0, whatever was made of what `load` fills them with."""
-        _, _, piece, thread_in_row, head, body = place
         for i in cutlass.range_constexpr(self.certain, self.vectors):
             inside = self.inside(i, place, False, False)
             for k in cutlass.range_constexpr(i * self.vector_size, (i + 1) * self.vector_size):
@@ -353,50 +375,52 @@ class RowTile:
                     kept = rX[k]
                 rX[k] = kept
         for k in cutlass.range_constexpr(self.singles):
-            col, kept = single_column(k * self.threads_per_row + thread_in_row, head, body), rX.element_type(0.0)
-            if piece == 0 and col < self.N:
+            col, kept = self.single_column(k, place), rX.element_type(0.0)
+            if place.piece == 0 and col < self.N:
                 kept = rX[self.vectors * self.vector_size + k]
             rX[self.vectors * self.vector_size + k] = kept
+
+    @staticmethod
+    def is_first(place):
+        """Whether this thread is the first of its row, and there is such a row: it writes what a row has one number of."""
+        return place.exists & (place.thread_in_row == 0) & (place.piece == 0)
 
     @cute.jit
     def holds(self, col, place):
         """Whether this thread has the element of column `col`, which may be any number."""
-        _, exists, piece, thread_in_row, head, body = place
-        k, vectors = col - head, self.width // self.vector_size
-        vector = k // self.vector_size - piece * vectors
+        k, vectors, threads = col - place.head, self.width // self.vector_size, self.threads_per_row
+        vector = k // self.vector_size - place.piece * vectors
         held = (
-            k >= 0 and k < body and vector >= 0 and vector < vectors and vector % self.threads_per_row == thread_in_row
+            k >= 0 and k < place.body and vector >= 0 and vector < vectors and vector % threads == place.thread_in_row
         )
         if cutlass.const_expr(self.singles > 0):
             if k < 0:
-                held = piece == 0 and col >= 0 and col % self.threads_per_row == thread_in_row
-            if k >= body:
-                held = piece == 0 and col < self.N and (col - body) % self.threads_per_row == thread_in_row
-        return exists and held
+                held = place.piece == 0 and col >= 0 and col % threads == place.thread_in_row
+            if k >= place.body:
+                held = place.piece == 0 and col < self.N and (col - place.body) % threads == place.thread_in_row
+        return place.exists and held
 
     def is_at(self, k, col, place):
         """Whether this thread's value k is the one in column `col`, a Boolean; of values that the row does not have, anything."""
-        _, _, piece, thread_in_row, head, body = place
         single = k - self.vectors * self.vector_size
         if single >= 0:
-            return single_column(single * self.threads_per_row + thread_in_row, head, body) == col
+            return self.single_column(single, place) == col
         vector = k // self.vector_size * self.threads_per_row
         # The same number for every k but for a constant.
         return (
-            col - head - piece * self.width - thread_in_row * self.vector_size
+            col - place.head - place.piece * self.width - place.thread_in_row * self.vector_size
             == vector * self.vector_size + k % self.vector_size
         )
 
     def vectors_of(self, mX, place, wide):
         """The copy atom for `mX`, and this thread's vectors in it: ((elements of an atom, atoms), 1, vectors)."""
-        row, _, piece, thread_in_row, head, _ = place
         dtype = mX.element_type
         bits = dtype.width
         if wide and self.vector_size > 1:
             bits = min(self.vector_size * dtype.width, VECTOR_BYTES * 8)
         atom = cute.make_copy_atom(cute.nvgpu.CopyUniversalOp(), dtype, num_bits_per_copy=bits)
-        thr_copy = tiled_copy_rows(atom, self.threads_per_row, 1, self.vector_size).get_slice(thread_in_row)
-        mX = cute.domain_offset((cutlass.Int64(row), head + piece * self.width), mX)
+        thr_copy = tiled_copy_rows(atom, self.threads_per_row, 1, self.vector_size).get_slice(place.thread_in_row)
+        mX = cute.domain_offset((cutlass.Int64(place.row), place.head + place.piece * self.width), mX)
         columns = self.threads_per_row * self.vectors * self.vector_size
         tXgX = thr_copy.partition_S(cute.local_tile(mX, (1, columns), (0, 0)))
         return atom, (aligned(tXgX, bits // 8) if bits > dtype.width else tXgX)
@@ -433,18 +457,3 @@ def in_words(tensor):
     """Whether a copy of vectors from `tensor` can be one of 32-bit words: in global memory, 8 or 16 bytes an instruction."""
     nbytes = cute.size(tensor, mode=[0, 0]) * tensor.element_type.width // 8
     return cutlass.const_expr(nbytes >= 8 and tensor.memspace == cute.AddressSpace.gmem)
-
-
-def widest_vector(dtype, N, rows):
-    """Elements of the vectors of a row of N: 16 bytes of `dtype`, or 1 where rows promise nothing or are too short."""
-    size = VECTOR_BYTES * 8 // dtype.width
-    return 1 if rows == "any" or N < size else size
-
-
-@cute.jit
-def single_column(k, head, body):
-    """The column of a row's k-th element outside its vectors: first those before them, then those after them."""
-    col = k
-    if k >= head:
-        col = k + body
-    return col

@@ -12,15 +12,8 @@ import cuda.bindings.driver as cuda
 import cutlass
 import cutlass.cute as cute
 
-from quack_tutorial.kernels.reduce import (
-    as_float32,
-    exp_scale,
-    exp_scaled,
-    finite_or_zero,
-    quotient_factors,
-    thread_reduce,
-    warp_reduce,
-)
+from quack_tutorial.kernels.reduce import finite_or_zero, thread_reduce, warp_reduce
+from quack_tutorial.kernels.tuned.arithmetic import as_float32, exp_scale, exp_scaled, quotient_factors
 from quack_tutorial.kernels.tuned.config import default_config
 from quack_tutorial.kernels.tuned.online import online_max_sum, warp_max_sum
 from quack_tutorial.kernels.tuned.row_exchange import RowExchange
@@ -30,17 +23,17 @@ from quack_tutorial.kernels.tuned.row_tile import RowTile
 
 class Softmax:
     """Softmax that reads the row once and keeps it in registers, in those of a cluster where one block has too few; or in shared
-    memory, if `in_flight` of the configuration says so.
+    memory, if `stages` of the configuration says so.
 
-    `rows` is what the caller knows about addresses ("aligned", "congruent" or "any", see `row_tile`).
+    `promise` is what the caller knows about addresses ("aligned", "congruent" or "any", see `row_tile`).
     """
 
-    def __init__(self, dtype, N, rows="aligned", config=None):
-        self.dtype, self.N, self.rows = dtype, N, rows
-        self.config = config or default_config("softmax", dtype.width, N, rows)
-        self.tile = RowTile(dtype, N, rows, self.config)
+    def __init__(self, dtype, N, promise="aligned", config=None):
+        self.dtype, self.N, self.promise = dtype, N, promise
+        self.config = config or default_config("softmax", dtype.width, N, promise)
+        self.tile = RowTile(dtype, N, promise, self.config)
         self.exchange = RowExchange(self.config, values=2)
-        self.pipeline = RowPipeline(dtype, self.tile, tensors=1, stages=self.config.in_flight, by_vectors=True)
+        self.pipeline = RowPipeline(dtype, self.tile, tensors=1, stages=self.config.stages, by_vectors=True)
         self.exp_scale = exp_scale(dtype)
 
     @cute.jit
@@ -58,12 +51,12 @@ class Softmax:
     def kernel(self, mX: cute.Tensor, mO: cute.Tensor):
         tile, exchange = self.tile, self.exchange
         block, _, _ = cute.arch.block_idx()
-        place = row, _, _, _, _, _ = tile.place(mX, block * tile.rows_per_block)
+        place = tile.place(mX, block * tile.rows_per_block)
         opened = exchange.open()
         # read MN elements
         if cutlass.const_expr(self.pipeline.stages > 0):
             arriving = self.pipeline.open(place)
-            self.pipeline.fetch(arriving, (mX,), row, place, 0)
+            self.pipeline.fetch(arriving, (mX,), place.row, place, 0)
             self.pipeline.wait(arriving, 0)
             self.in_shared_memory(arriving, mO, place, opened)
         else:
@@ -99,9 +92,8 @@ class Softmax:
     def in_shared_memory(self, arriving, mO, place, opened):
         """Softmax of a row whose parts the blocks have in shared memory: read twice from there, a few vectors at a time."""
         exchange, pipeline = self.exchange, self.pipeline
-        _, _, _, thread_in_row, _, _ = place
         sX, mPart = pipeline.row(arriving), pipeline.part_of(mO, place)
-        anywhere = pipeline.place(None, thread_in_row)
+        anywhere = pipeline.place(None, place.thread_in_row)
         max_thread, sum_thread = online_max_sum(pipeline.smem_tile, sX, anywhere, self.exp_scale)
         # The warp's, and the row's if it has no other.
         max_row, sum_row = warp_max_sum(max_thread, sum_thread, min(self.tile.threads_per_row, 32), self.dtype)
@@ -112,7 +104,7 @@ class Softmax:
 
         # write MN elements
         for step in range(self.pipeline.smem_tile.pieces):
-            at = self.pipeline.place(step, thread_in_row)
+            at = self.pipeline.place(step, place.thread_in_row)
             rX = self.pipeline.smem_tile.load(sX, at)
             rX.store((exp_scaled(as_float32(rX) - max_row, self.exp_scale) * factor).to(self.dtype))
             self.pipeline.smem_tile.store(rX, mPart, at)
@@ -121,12 +113,12 @@ class Softmax:
 class SoftmaxBackward:
     """The gradient of softmax: dx = y (dy - sum(dy y)) for each row, from y, which softmax gave, and dy."""
 
-    def __init__(self, dtype, N, rows="aligned", config=None):
-        self.dtype, self.N, self.rows = dtype, N, rows
-        self.config = config or default_config("softmax backward", dtype.width, N, rows)
-        self.tile = RowTile(dtype, N, rows, self.config)
+    def __init__(self, dtype, N, promise="aligned", config=None):
+        self.dtype, self.N, self.promise = dtype, N, promise
+        self.config = config or default_config("softmax backward", dtype.width, N, promise)
+        self.tile = RowTile(dtype, N, promise, self.config)
         self.exchange = RowExchange(self.config)
-        self.pipeline = RowPipeline(dtype, self.tile, tensors=2, stages=self.config.in_flight)
+        self.pipeline = RowPipeline(dtype, self.tile, tensors=2, stages=self.config.stages)
 
     @cute.jit
     def __call__(self, mY: cute.Tensor, mDY: cute.Tensor, mDX: cute.Tensor, stream: cuda.CUstream):
@@ -143,13 +135,13 @@ class SoftmaxBackward:
     def kernel(self, mY: cute.Tensor, mDY: cute.Tensor, mDX: cute.Tensor):
         tile, exchange = self.tile, self.exchange
         block, _, _ = cute.arch.block_idx()
-        place = row, _, _, _, _, _ = tile.place(mY, block * tile.rows_per_block)
+        place = tile.place(mY, block * tile.rows_per_block)
         opened, arriving = exchange.open(), None
 
         # read 2 MN elements
         if cutlass.const_expr(self.pipeline.stages > 0):
             arriving = self.pipeline.open(place)
-            self.pipeline.fetch(arriving, (mY, mDY), row, place, 0)
+            self.pipeline.fetch(arriving, (mY, mDY), place.row, place, 0)
             self.pipeline.wait(arriving, 0)
             tXrY, tXrDY = (self.pipeline.load(arriving, k, place, 0) for k in (0, 1))
         else:

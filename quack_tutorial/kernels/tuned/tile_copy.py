@@ -9,19 +9,21 @@ import cuda.bindings.driver as cuda
 import cutlass
 import cutlass.cute as cute
 
-from quack_tutorial.kernels.tuned.config import STREAMING, default_config
+from quack_tutorial.kernels.tuned.config import default_config
 from quack_tutorial.kernels.tuned.row_tile import RowTile
 
 
 class TileCopy:
     """out = x, or with `reads` = 2 x + y, of (M, N) matrices, with the tile that `operation` has for such rows."""
 
-    def __init__(self, operation, dtype, N, rows, reads=1):
-        config = default_config(operation, dtype.width, N, rows)
-        vectors = config.in_flight if operation in STREAMING else None
+    def __init__(self, operation, dtype, N, promise, reads=1):
+        config = default_config(operation, dtype.width, N, promise)
         # A row that the kernel has in shared memory is in registers here.
-        self.config = replace(config, in_flight=0)
-        self.tile, self.reads = RowTile(dtype, N, rows, self.config, vectors=vectors, several=True), reads
+        self.config = replace(config, stages=0)
+        self.tile, self.reads = (
+            RowTile(dtype, N, promise, self.config, vectors=config.vectors_at_once, several=True),
+            reads,
+        )
 
     @cute.jit
     def __call__(self, mX, mY, mO, stream: cuda.CUstream):

@@ -1,5 +1,7 @@
 """Kernels that call methods of plain Python objects, for test_objects_in_dynamic_code.py."""
 
+from typing import Any, NamedTuple
+
 import cutlass
 import cutlass.cute as cute
 
@@ -63,3 +65,22 @@ class OfAString(Kernel):
         reader, tidx = "abc", cute.arch.thread_idx()[0]
         if tidx > 3:
             mX[0, tidx] = cutlass.Float32(len(reader.upper()))
+
+
+class Place(NamedTuple):
+    row: Any
+    column: Any
+
+
+class OfATuple(Kernel):
+    """A tuple with named fields, made anew in a loop and in a branch, keeps its names behind them."""
+
+    @cute.kernel
+    def kernel(self, mX):
+        tidx, _, _ = cute.arch.thread_idx()
+        place = Place(0, tidx)
+        for turn in range(tidx):
+            place = Place(0, turn)
+        if tidx > 3:
+            place = Place(0, tidx)
+        mX[place.row, place.column] = mX.element_type(1.0)

@@ -1,0 +1,258 @@
+"""What the gradients of RMSNorm and LayerNorm share: blocks that go through rows, and add up their columns.
+
+    rows       0   1   2   3   4   5   6   7       of a tensor
+    block 0    x           x           x           a turn each, `parts` rows apart
+    block 1        x           x           x
+    block 2            x           x
+               part 0, 1, 2 of dw and db, which `ColumnSum` adds up
+
+A weight's gradient is a sum over all rows. A block that stays keeps its part of that sum in registers and writes it once, at its
+end, as one row of (parts, N) numbers; `ColumnSum` adds up these rows, always in the same order. In each of its rows a thread has
+the same columns, also where rows start at odd addresses, because a block's rows are a multiple of `ALIKE` apart.
+
+`NormBackward` has what every such kernel needs around its loop, the kernels themselves are in `rmsnorm_backward` and
+`layernorm_backward`.
+"""
+
+import operator
+
+import cuda.bindings.driver as cuda
+import cutlass
+import cutlass.cute as cute
+
+from quack_tutorial.kernels.layout import VECTOR_BYTES
+from quack_tutorial.kernels.reduce import warp_reduce
+from quack_tutorial.kernels.tuned.config import MOST_BYTES_AHEAD, most_blocks
+from quack_tutorial.kernels.tuned.row_exchange import RowExchange
+from quack_tutorial.kernels.tuned.row_pipeline import RowPipeline
+from quack_tutorial.kernels.tuned.row_tile import RowTile
+
+ALIKE = 8  # rows so many apart, or a multiple of it, start equally far from a 16-byte boundary
+
+
+class NormBackward:
+    """A kernel whose blocks go through rows of x and dy, and add up columns. A subclass has the kernel.
+
+    `values` is how many sums a row has. Rows come to registers, or through shared memory, in so many stages as the configuration
+    says. `keeps_weights` says that the weights stay in shared memory where a bulk copy can bring them there: a kernel that has no
+    registers for them asks for it.
+    """
+
+    def __init__(self, dtype, N, promise, weight, config, values=1, keeps_weights=False):
+        self.dtype, self.N, self.promise, self.weight, self.config = dtype, N, promise, weight, config
+        if config.blocks_together > 1:
+            raise ValueError(f"{config}: a block goes through rows of its own, so blocks_together must be 0 or 1")
+        self.tile = RowTile(dtype, N, promise, config, sums_columns=True)
+        self.exchange = RowExchange(config, values=values, stages=2)
+        self.pipeline = RowPipeline(dtype, self.tile, tensors=2, stages=config.stages, several=True)
+        several = self.tile.rows_per_block > 1
+        # Several rows that arrive together are neighbours in memory.
+        self.rows_adjacent = config.stages > 0 and several
+        # Where all of a row is in vectors, threads add up the sums of the block's rows through shared memory.
+        self.sums_through_smem = (
+            several and promise == "aligned" and self.tile.singles == 0 and self.tile.vector_size >= 4
+        )
+        # rstd is on its way a turn ahead where rows are short: a turn would wait for it. Rows of 12 KB are slower so.
+        self.rstd_ahead = self.rows_adjacent and N * dtype.width // 8 <= MOST_BYTES_AHEAD
+        copied = keeps_weights and weight is not None and self.tile.width * weight.width % (8 * VECTOR_BYTES) == 0
+        self.weights = RowPipeline(weight, self.tile, tensors=1, stages=int(copied))
+
+    def most_parts(self, clusters):
+        """How many parts of dw there should be at most on a GPU that runs so many of the kernel's clusters (of its blocks,
+        where a row has one) at once with one block on an SM, see `quack_tutorial/occupancy.py`."""
+        parts = self.pipeline.resident_clusters(clusters, self.weights.smem_bytes())
+        parts = min(parts, clusters * most_blocks(self.config, self.N, self.pipeline.stages))
+        return max(ALIKE, parts // ALIKE * ALIKE) if self.promise == "congruent" else parts
+
+    def parts_of(self, M, most):
+        """How many of `most` parts of dw M rows need, so that each block has a row."""
+        blocks = -(-M // self.tile.rows_per_block)
+        if self.promise == "congruent" and self.tile.rows_per_block > 1:
+            blocks += -blocks % ALIKE
+        return min(most, blocks)
+
+    def grid(self, mX, *parts):
+        """The grid: a block, or a cluster, for each part of the sums; where none is asked for, for every tile of rows."""
+        blocks = cute.ceil_div(mX.shape[0], self.tile.rows_per_block)
+        for mPart in parts:
+            if mPart is not None:
+                blocks = mPart.shape[0]
+        return [blocks, self.config.blocks_per_row, 1]
+
+    def turns(self, M, part, parts):
+        """How many turns the block of a part has, with M rows."""
+        if self.rows_adjacent:
+            return cute.ceil_div(M - part * self.tile.rows_per_block, parts * self.tile.rows_per_block)
+        return cute.ceil_div(M - part, parts * self.tile.rows_per_block)
+
+    def place(self, mX, part, parts, turn):
+        """Where this thread is in its row of a turn, see `RowTile.place`."""
+        rows = self.tile.rows_per_block
+        if self.rows_adjacent:
+            return self.tile.place(mX, (part + turn * parts) * rows)
+        return self.tile.place(mX, part + turn * (parts * rows), stride=parts)
+
+    def fetch(self, arriving, mX, mDO, part, parts, place, turn):
+        """Start the copies of the rows of a turn."""
+        row = part + turn * parts
+        if self.rows_adjacent:
+            row *= self.tile.rows_per_block
+        self.pipeline.fetch(arriving, (mX, mDO), row, place, turn)
+
+    def wait_for_row(self):
+        """Wait until all warps of the row have read its turn before, where the exchange did not see to it."""
+        if not self.exchange.needed:
+            cute.arch.sync_warp()
+        elif not self.exchange.in_block:
+            # What the blocks sent each other says so too, but not to racecheck of compute-sanitizer.
+            cute.arch.barrier()
+
+    def weight_of(self, tXrW, weights, place):
+        """This thread's weights, from shared memory if that is where they stay."""
+        return tXrW if weights is None else self.weights.load(weights, 0, place, 0)
+
+    @cute.jit
+    def add(self, tXrSum: cute.Tensor, mPart, values):
+        """Add `values` to a sum of columns, if it is asked for."""
+        if cutlass.const_expr(mPart is not None):
+            tXrSum.store(tXrSum.load() + values)
+
+    @cute.jit
+    def write_parts(self, tXrDW, mDWPart, tXrDB, mDBPart, part, place, arriving):
+        """Write the block's part of dw and of db, as far as they are asked for."""
+        if cutlass.const_expr(mDWPart is not None):
+            self.write_part(tXrDW, mDWPart, part, place, arriving)
+        if cutlass.const_expr(mDBPart is not None):
+            self.write_part(tXrDB, mDBPart, part, place, arriving)
+
+    @cute.jit
+    def write_part(self, tXrSum: cute.Tensor, mPart: cute.Tensor, part, place, arriving):
+        """Add up what the block's rows of threads hold and write it as row `part` of mPart."""
+        if cutlass.const_expr(self.sums_through_smem):
+            self.write_sums(tXrSum, mPart, part, place, arriving)
+        else:
+            self.write_first(tXrSum, mPart, part, place)
+
+    @cute.jit
+    def write_sums(self, tXrSum: cute.Tensor, mPart: cute.Tensor, part, place, arriving):
+        """Add them up, four columns in one thread, through shared memory: where the rows were, if they were there."""
+        rows, threads, N = self.tile.rows_per_block, self.config.threads_per_block, self.tile.N
+        tidx, _, _ = cute.arch.thread_idx()
+        thread_row = tidx // self.tile.threads_per_row
+        # A thread's vectors are `quads` of four sums each. The first quads of all vectors are neighbours, then come the others, so
+        # that the lanes that write one each, and those that read neighbouring columns, use all banks.
+        quads, size = self.tile.vector_size // 4, self.tile.vector_size
+        apart = N // quads + self.gap()
+        layout = cute.make_layout((4, quads, N // size, rows), stride=(1, apart, 4, quads * apart))
+        if cutlass.const_expr(self.rows_adjacent):
+            # `cosize`: the float32 that the layout spans, each in the place of 32 // width elements.
+            spanned = 32 // self.dtype.width * cute.cosize(layout)
+            room = cute.make_tensor(arriving.sX.iterator, cute.make_layout(spanned))
+            sSum = cute.make_tensor(cute.recast_tensor(room, cutlass.Float32).iterator, layout)
+            cute.arch.barrier()  # no thread reads there any more
+        else:
+            sSum = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, layout, byte_alignment=16)
+        rSum = cute.make_tensor(tXrSum.iterator, cute.make_layout((4, quads, self.tile.vectors)))
+        for i in cutlass.range_constexpr(self.tile.vectors):
+            vector = i * self.tile.threads_per_row + place.thread_in_row
+            if vector < N // size:
+                for k in cutlass.range_constexpr(quads):
+                    cute.autovec_copy(rSum[None, k, i], sSum[None, k, vector, thread_row])
+        cute.arch.barrier()
+        gPart = cute.make_tensor(cute.domain_offset((part, 0), mPart).iterator.align(16), cute.make_layout((4, N // 4)))
+        for k in range(tidx, N // 4, threads):
+            total = cute.make_rmem_tensor(4, cutlass.Float32)
+            total.fill(0.0)
+            for row in cutlass.range_constexpr(rows):
+                of_row = cute.make_rmem_tensor(4, cutlass.Float32)
+                cute.autovec_copy(sSum[None, k % quads, k // quads, row], of_row)
+                total.store(total.load() + of_row.load())
+            cute.autovec_copy(total, gPart[None, k])
+
+    def gap(self):
+        """How many numbers lie between the first quads of a row's sums and the second ones, and behind these; none where they come
+        to lie in the rows' places and these have no room for 32 more than a row."""
+        room = self.pipeline.smem_bytes() // (4 * self.tile.rows_per_block)
+        # 32 a row: one gap, or two where a vector is two quads.
+        return 0 if self.rows_adjacent and room < self.tile.N + 32 else 32 // (self.tile.vector_size // 4)
+
+    @cute.jit
+    def write_first(self, tXrSum: cute.Tensor, mPart: cute.Tensor, part, place):
+        """Add them up in the threads of the first row, which have its columns in registers."""
+        tile = self.tile
+        thread_row = cute.arch.thread_idx()[0] // tile.threads_per_row
+        if cutlass.const_expr(tile.rows_per_block > 1):
+            shape = (tile.rows_per_block, tile.values, tile.threads_per_row)
+            layout = cute.make_ordered_layout(shape, order=(2, 1, 0))
+            sSum = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, layout, byte_alignment=16)
+            for i in cutlass.range_constexpr(tile.values):
+                sSum[thread_row, i, place.thread_in_row] = tXrSum[i]
+            cute.arch.barrier()
+            if thread_row == 0:
+                for other in range(1, tile.rows_per_block):
+                    for i in cutlass.range_constexpr(tile.values):
+                        tXrSum[i] += sSum[other, i, place.thread_in_row]
+        wide = self.promise == "aligned" and tile.N % 4 == 0
+        tile.store(tXrSum, mPart, place._replace(row=part, exists=thread_row == 0), wide)
+
+
+@cute.jit
+def rstd_of(mRstd: cute.Tensor, place):
+    """rstd of this thread's row, 0 where there is none."""
+    rstd = cutlass.Float32(0.0)
+    if place.exists:
+        rstd = mRstd[place.row]
+    return rstd
+
+
+class ColumnSum:
+    """The sum of each column of a (G, N) float32 tensor, always in the same order, as one row of `dtype`."""
+
+    threads_per_block = 1024
+    in_flight = 8  # numbers of a thread that are on their way at once
+
+    def __init__(self, N, dtype):
+        self.N, self.dtype = N, dtype
+        # Columns of a block. Where they are few there are more blocks so, each of which reads a sector of a row and not a line.
+        self.columns = 32 if N > 1024 else 8
+
+    @cute.jit
+    def __call__(self, mPart: cute.Tensor, mOut: cute.Tensor, stream: cuda.CUstream):
+        blocks = cute.ceil_div(self.N, self.columns)
+        # Programmatic dependent launch (`use_pdl`): it starts before the kernel ahead of it on the stream has ended, if that says
+        # so.
+        self.kernel(mPart, mOut).launch(
+            grid=[blocks, 1, 1], block=[self.threads_per_block, 1, 1], stream=stream, use_pdl=True
+        )
+
+    @cute.kernel
+    def kernel(self, mPart: cute.Tensor, mOut: cute.Tensor):
+        block, _, _ = cute.arch.block_idx()
+        lane, warp, warps = cute.arch.lane_idx(), cute.arch.warp_idx(), self.threads_per_block // 32
+        sSum = cutlass.memory.SmemAllocator().allocate_tensor(
+            cutlass.Float32, cute.make_ordered_layout((warps, self.columns), order=(1, 0)), byte_alignment=16
+        )
+        cute.arch.griddepcontrol_wait()  # until that kernel has ended, and its writes are here
+        # A lane has a column, and neighbouring lanes of a column neighbouring rows.
+        lanes = 32 // self.columns
+        of_block, first_row, rows = lane // lanes, warp * lanes + lane % lanes, warps * lanes
+        col, total, G = block * self.columns + of_block, cutlass.Float32(0.0), mPart.shape[0]
+        values = cute.make_rmem_tensor(self.in_flight, cutlass.Float32)
+        if col < self.N:
+            for first in range(first_row, G, rows * self.in_flight):
+                for i in cutlass.range_constexpr(self.in_flight):
+                    values[i] = 0.0
+                    if first + i * rows < G:
+                        values[i] = mPart[first + i * rows, col]
+                for i in cutlass.range_constexpr(self.in_flight):
+                    total += values[i]
+        total = warp_reduce(total, operator.add, lanes)
+        if lane % lanes == 0:
+            sSum[warp, of_block] = total
+        cute.arch.barrier()
+        col = block * self.columns + lane
+        if warp == 0 and lane < self.columns and col < self.N:
+            total = cutlass.Float32(0.0)
+            for other in cutlass.range_constexpr(warps):
+                total += sSum[other, lane]
+            mOut[col] = total.to(self.dtype)

@@ -1,0 +1,256 @@
+"""The gradients of RMSNorm: dx = rstd (w dy - xh mean(w dy xh)) with xh = rstd h, dw = sum of dy xh, db = sum of dy.
+
+Three kernels, one job: a block goes through rows and adds up its part of dw and db in registers (`norm_backward`). They differ in
+where the next row is while one is worked on:
+
+| kernel                     | the next row                               | rows                                              |
+|----------------------------|--------------------------------------------|---------------------------------------------------|
+| `RMSNormBackwardRegisters` | in registers, or not yet asked for         | those that leave registers free                   |
+| `RMSNormBackwardStages`    | in another stage, in shared memory         | longer ones; short ones, several in a stage       |
+| `RMSNormBackwardOneStage`  | in the only stage, which the row has left  | the longest: shared memory holds one row of x, dy |
+
+`rmsnorm_backward` picks one by the configuration. mDO is dy, and mDRO, where it is given, the gradient that h gets directly. rstd
+has one number a row, from the forward kernel. All compute in float32. Rows of up to 262144 elements.
+"""
+
+import operator
+
+import cuda.bindings.driver as cuda
+import cutlass
+import cutlass.cute as cute
+
+from quack_tutorial.kernels.reduce import thread_reduce, warp_reduce
+from quack_tutorial.kernels.tuned.config import default_config, with_room
+from quack_tutorial.kernels.tuned.norm_backward import NormBackward, rstd_of
+from quack_tutorial.kernels.tuned.row_tile import rows_of
+
+
+def rmsnorm_backward(dtype, N, promise="aligned", weight=None, config=None):
+    """The kernel for such rows; `weight` is the weight's type, None where there is none."""
+    config = config or default_config("rmsnorm backward", dtype.width, N, promise)
+    config = with_room(config, dtype.width, N, promise)
+    kernels = {0: RMSNormBackwardRegisters, 1: RMSNormBackwardOneStage}
+    return kernels.get(config.stages, RMSNormBackwardStages)(dtype, N, promise, weight, config)
+
+
+class RMSNormBackward(NormBackward):
+    """What the three kernels share: their launch, and the arithmetic of a row."""
+
+    @cute.jit
+    def __call__(self, mX, mW, mDO, mDRO, mRstd, mDX, mDWPart, mDBPart, stream: cuda.CUstream):
+        self.kernel(mX, mW, mDO, mDRO, mRstd, mDX, mDWPart, mDBPart).launch(
+            grid=self.grid(mX, mDWPart, mDBPart),
+            block=[self.config.threads_per_block, 1, 1],
+            cluster=self.config.cluster,
+            stream=stream,
+        )
+
+    @cute.jit
+    def factors(self, tXrX, tXrDO, tXrW, rstd):
+        """xh, dy and w dy in float32."""
+        x_hat, dy = tXrX.load().to(cutlass.Float32) * rstd, tXrDO.load().to(cutlass.Float32)
+        wdy = dy
+        if cutlass.const_expr(tXrW is not None):
+            wdy = dy * tXrW.load().to(cutlass.Float32)
+        return x_hat, dy, wdy
+
+    @cute.jit
+    def mean_of(self, products, opened, turn):
+        """The mean over a row of what its threads have a part of each: of w dy xh."""
+        dot_thread = thread_reduce(products, cute.ReductionOp.ADD, cutlass.Float32(0.0))
+        dot_warp = warp_reduce(dot_thread, operator.add, min(self.tile.threads_per_row, 32))
+        return self.exchange.reduce(dot_warp, operator.add, 0.0, opened, turn) * (1.0 / self.tile.N)
+
+    @cute.jit
+    def write_row(self, dx, mDRO, mDX, place):
+        """Write a row's dx, with the gradient that h gets directly."""
+        if cutlass.const_expr(mDRO is not None):
+            dx += self.tile.load(mDRO, place).load().to(cutlass.Float32)
+        tXrDX = cute.make_rmem_tensor(self.tile.values, self.dtype)
+        tXrDX.store(dx.to(self.dtype))
+        self.tile.store(tXrDX, mDX, place)
+
+
+class RMSNormBackwardRegisters(RMSNormBackward):
+    """Rows come to registers: the next one while one is worked on, if `row_ahead` of the configuration says so."""
+
+    @cute.kernel
+    def kernel(self, mX, mW, mDO, mDRO, mRstd, mDX, mDWPart, mDBPart):
+        tile, exchange, M, row_ahead = self.tile, self.exchange, mX.shape[0], self.config.row_ahead > 0
+        # Programmatic dependent launch: the sum of the parts may start, it waits for them.
+        cute.arch.griddepcontrol_launch_dependents()
+        part, _, _ = cute.arch.block_idx()
+        parts, _, _ = cute.arch.grid_dim()
+        turns = self.turns(M, part, parts)
+        opened = exchange.open()
+        place, tXrW = self.place(mX, part, parts, 0), None
+        if cutlass.const_expr(mW is not None):
+            tXrW = tile.load_weight(mW, place, M)
+        next_rstd = cutlass.Float32(0.0)
+        if cutlass.const_expr(row_ahead):
+            next_x = cute.make_rmem_tensor(tile.values, self.dtype)
+            next_dy = cute.make_rmem_tensor(tile.values, mDO.element_type)
+            if turns > 0:
+                next_x.store(self.tile.load(mX, place).load())
+                next_dy.store(self.tile.load(mDO, place).load())
+                next_rstd = rstd_of(mRstd, place)
+        tXrDW, tXrDB = (cute.make_rmem_tensor(tile.values, cutlass.Float32) for _ in range(2))
+        tXrDW.fill(0.0)
+        tXrDB.fill(0.0)
+        exchange.ready()
+
+        for turn in range(turns):
+            place = self.place(mX, part, parts, turn)
+            # read 2 MN elements (3 MN with a gradient of h)
+            if cutlass.const_expr(row_ahead):
+                rstd = next_rstd
+                x_hat, dy, wdy = self.factors(next_x, next_dy, tXrW, rstd)
+                if turn + 1 < turns:
+                    following = self.place(mX, part, parts, turn + 1)
+                    next_x.store(self.tile.load(mX, following).load())
+                    next_dy.store(self.tile.load(mDO, following).load())
+                    next_rstd = rstd_of(mRstd, following)
+            else:
+                rstd = rstd_of(mRstd, place)
+                x_hat, dy, wdy = self.factors(self.tile.load(mX, place), self.tile.load(mDO, place), tXrW, rstd)
+            mean = self.mean_of(wdy * x_hat, opened, turn)
+            # write MN elements
+            self.write_row((wdy - x_hat * mean) * rstd, mDRO, mDX, place)
+            self.add(tXrDW, mDWPart, dy * x_hat)
+            self.add(tXrDB, mDBPart, dy)
+
+        self.write_parts(tXrDW, mDWPart, tXrDB, mDBPart, part, place, None)
+
+
+class RMSNormBackwardStages(RMSNormBackward):
+    """Bulk copies bring the next rows to stages in shared memory, from where each row is read twice: before its mean is known and
+    after, so that it does not have to stay in registers meanwhile."""
+
+    @cute.kernel
+    def kernel(self, mX, mW, mDO, mDRO, mRstd, mDX, mDWPart, mDBPart):
+        tile, exchange, pipeline, M = self.tile, self.exchange, self.pipeline, mX.shape[0]
+        cute.arch.griddepcontrol_launch_dependents()
+        part, _, _ = cute.arch.block_idx()
+        parts, _, _ = cute.arch.grid_dim()
+        turns = self.turns(M, part, parts)
+        opened = exchange.open()
+        place, tXrW = self.place(mX, part, parts, 0), None
+        arriving = pipeline.open(place)
+        pipeline.fetch_singles(arriving, (mX, mDO), place)
+        for turn in cutlass.range_constexpr(pipeline.ahead):
+            if turn < turns:
+                self.fetch(arriving, mX, mDO, part, parts, place, turn)
+        if cutlass.const_expr(mW is not None):
+            tXrW = tile.load_weight(mW, place, M)
+        next_rstd = cutlass.Float32(0.0)
+        if cutlass.const_expr(self.rstd_ahead):
+            next_rstd = rstd_of(mRstd, place)
+        tXrDW, tXrDB = (cute.make_rmem_tensor(tile.values, cutlass.Float32) for _ in range(2))
+        tXrDW.fill(0.0)
+        tXrDB.fill(0.0)
+        exchange.ready()
+
+        for turn in range(turns):
+            place = self.place(mX, part, parts, turn)
+            # read 2 MN elements (3 MN with a gradient of h)
+            if cutlass.const_expr(self.rstd_ahead):
+                rstd = next_rstd
+                next_rstd = rstd_of(mRstd, self.place(mX, part, parts, turn + 1))
+            else:
+                rstd = rstd_of(mRstd, place)
+            self.pipeline.fetch_singles(arriving, (mX, mDO), self.place(mX, part, parts, turn + 1))
+            self.pipeline.wait(arriving, turn)
+            tXrX, tXrDO = (self.pipeline.load(arriving, k, place, turn) for k in (0, 1))
+            x_hat, dy, wdy = self.factors(tXrX, tXrDO, tXrW, rstd)
+            mean = self.mean_of(wdy * x_hat, opened, turn)
+            # All warps of the row are here, so all have read turn - 1: its stage is free.
+            self.wait_for_row()
+            ahead = turn + self.pipeline.ahead
+            if ahead < turns:
+                self.fetch(arriving, mX, mDO, part, parts, place, ahead)
+            # From shared memory again.
+            tXrX, tXrDO = (self.pipeline.load(arriving, k, place, turn) for k in (0, 1))
+            # write MN elements
+            if cutlass.const_expr(tile.has_head):
+                sums = tXrDW, mDWPart, tXrDB, mDBPart
+                self.finish_by_vectors(tXrX, tXrDO, tXrW, sums, mDRO, mDX, place, rstd, mean)
+            else:
+                x_hat, dy, wdy = self.factors(tXrX, tXrDO, tXrW, rstd)
+                self.write_row((wdy - x_hat * mean) * rstd, mDRO, mDX, place)
+                self.add(tXrDW, mDWPart, dy * x_hat)
+                self.add(tXrDB, mDBPart, dy)
+
+        self.write_parts(tXrDW, mDWPart, tXrDB, mDBPart, part, place, arriving)
+
+    @cute.jit
+    def finish_by_vectors(self, tXrX, tXrDO, tXrW, sums, mDRO, mDX, place, rstd, mean):
+        """Write a turn's dx and add to the sums, one vector of the row after the other. Rows that start anywhere take most
+        registers, and so few numbers need any at once."""
+        tile, (tXrDW, mDWPart, tXrDB, mDBPart) = self.tile, sums
+        tXrDX, tXrDRO = cute.make_rmem_tensor(tile.values, self.dtype), None
+        if cutlass.const_expr(mDRO is not None):
+            tXrDRO = cute.make_rmem_tensor(tile.values, mDRO.element_type)
+            tXrDRO.fill(0.0)
+        for i in cutlass.range_constexpr(tile.vectors + 1):
+            w = tile.part(tXrW, i) if tXrW is not None else None
+            x_hat, dy, wdy = self.factors(tile.part(tXrX, i), tile.part(tXrDO, i), w, rstd)
+            dx = (wdy - x_hat * mean) * rstd
+            if cutlass.const_expr(mDRO is not None):
+                tile.load_part(tXrDRO, mDRO, i, place)
+                dx += tile.part(tXrDRO, i).load().to(cutlass.Float32)
+            tile.part(tXrDX, i).store(dx.to(self.dtype))
+            tile.store_part(tXrDX, mDX, i, place)
+            self.add(tile.part(tXrDW, i), mDWPart, dy * x_hat)
+            self.add(tile.part(tXrDB, i), mDBPart, dy)
+
+
+class RMSNormBackwardOneStage(RMSNormBackward):
+    """A row leaves the only stage for registers at once, and the next one comes there while the sums meet.
+
+    No register is left for weights: these stay in shared memory. dw and db are added up before the sums meet, so that neither dy
+    nor the weights are needed after.
+    """
+
+    def __init__(self, dtype, N, promise, weight, config):
+        super().__init__(dtype, N, promise, weight, config, keeps_weights=True)
+
+    @cute.kernel
+    def kernel(self, mX, mW, mDO, mDRO, mRstd, mDX, mDWPart, mDBPart):
+        tile, exchange, pipeline, M = self.tile, self.exchange, self.pipeline, mX.shape[0]
+        cute.arch.griddepcontrol_launch_dependents()
+        part, _, _ = cute.arch.block_idx()
+        parts, _, _ = cute.arch.grid_dim()
+        turns = self.turns(M, part, parts)
+        opened = exchange.open()
+        place, weights, tXrW = self.place(mX, part, parts, 0), None, None
+        arriving = pipeline.open(place)
+        if turns > 0:
+            self.fetch(arriving, mX, mDO, part, parts, place, 0)
+        if cutlass.const_expr(self.weights.stages > 0):
+            weights = self.weights.open(place)
+            self.weights.fetch(weights, (rows_of(mW, 1),), 0, place, 0)
+            self.weights.wait(weights, 0)
+        elif cutlass.const_expr(mW is not None):
+            tXrW = tile.load_weight(mW, place, M)
+        tXrDW, tXrDB = (cute.make_rmem_tensor(tile.values, cutlass.Float32) for _ in range(2))
+        tXrDW.fill(0.0)
+        tXrDB.fill(0.0)
+        exchange.ready()
+
+        for turn in range(turns):
+            place = self.place(mX, part, parts, turn)
+            # read 2 MN elements (3 MN with a gradient of h)
+            rstd = rstd_of(mRstd, place)
+            self.pipeline.wait(arriving, turn)
+            tXrX, tXrDO = (self.pipeline.load(arriving, k, place, turn) for k in (0, 1))
+            cute.arch.barrier()  # all threads have their part of the row, and its place is free
+            if turn + 1 < turns:
+                self.fetch(arriving, mX, mDO, part, parts, place, turn + 1)
+            x_hat, dy, wdy = self.factors(tXrX, tXrDO, self.weight_of(tXrW, weights, place), rstd)
+            self.add(tXrDW, mDWPart, dy * x_hat)
+            self.add(tXrDB, mDBPart, dy)
+            mean = self.mean_of(wdy * x_hat, opened, turn)
+            # write MN elements
+            self.write_row((wdy - x_hat * mean) * rstd, mDRO, mDX, place)
+
+        self.write_parts(tXrDW, mDWPart, tXrDB, mDBPart, part, place, arriving)
