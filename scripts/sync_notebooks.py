@@ -32,9 +32,19 @@ if "google.colab" in sys.modules:
 """
 
 
+# An import that fails reaches none of the package's own sentences.
+ELSEWHERE = (
+    "\n\n*If the first cell finds no `quack_tutorial`, this kernel is not the book's: start JupyterLab with `make lab`, or choose the "
+    "Python into which you installed the book (Kernel > Change Kernel).*"
+)
+
+
 def notebook_of(source, chapter, repository, folder=ROOT / "notebooks"):
     """The .ipynb text for a MyST source text in `folder`; `repository` is the mapping of that name in _config.yml."""
     notebook = myst.reader(source, chapter, folder)
+    first = next((place for place, cell in enumerate(notebook.cells) if cell.cell_type == "code"), 0)
+    if first:
+        notebook.cells[first - 1].source += ELSEWHERE
     if repository.get("url"):
         text = COLAB_CELL.format(url=repository["url"].rstrip("/"), branch=repository.get("branch", "main"))
         cell = nbformat.v4.new_code_cell(text.rstrip("\n"), metadata={"tags": ["remove-cell"]})
