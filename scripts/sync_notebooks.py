@@ -34,8 +34,8 @@ if "google.colab" in sys.modules:
 
 # An import that fails reaches none of the package's own sentences.
 ELSEWHERE = (
-    "\n\n*If the first cell finds no `quack_tutorial`, this kernel is not the book's: start JupyterLab with `make lab`, or choose the "
-    "Python into which you installed the book (Kernel > Change Kernel).*"
+    "\n\n*If the first cell finds no `quack_tutorial`, this kernel is not the book's: start JupyterLab with `make lab`, "
+    "or choose the Python into which you installed the book (Kernel > Change Kernel).*"
 )
 
 

@@ -225,7 +225,7 @@ def test_a_notebook_is_its_source_without_outputs_or_jupytext_metadata(sync):
     assert text == sync.notebook_of(CHAPTER, "00-title", {"url": ""})
     notebook = nbformat.reads(text, as_version=4)
     assert [(cell.cell_type, cell.source) for cell in notebook.cells] == [
-        ("markdown", "# Title\n\nText."),
+        ("markdown", "# Title\n\nText." + sync.ELSEWHERE),
         ("code", "1 + 1"),
     ]
     assert notebook.cells[1].metadata == {"tags": ["hide-input"], "jupyter": {"source_hidden": True}}
