@@ -7,8 +7,11 @@ import pytest
 from quack_tutorial.records import compiled
 
 
-@pytest.mark.parametrize("operation", ("softmax", "rmsnorm", "cross-entropy", "cross-entropy backward"))
-def test_what_was_compiled_is_what_was_timed(root, operation):
+# The backward ladder of cross-entropy has two versions, of ten sizes each.
+@pytest.mark.parametrize(
+    ("operation", "least"), [("softmax", 30), ("rmsnorm", 30), ("cross-entropy", 30), ("cross-entropy backward", 20)]
+)
+def test_what_was_compiled_is_what_was_timed(root, operation, least):
     file = f"{operation.replace(' ', '-')}-ladder.json"
     bench = json.loads((root / "quack_tutorial/records/bench" / file).read_text())
     ladders, same = compiled.load(), 0
@@ -18,7 +21,7 @@ def test_what_was_compiled_is_what_was_timed(root, operation):
             if entry and result.get("ptx_sha256"):
                 assert entry.ptx_sha256 == result["ptx_sha256"], (result["provider"], cell["dtype"], cell["N"])
                 same += 1
-    assert same >= 30
+    assert same >= least
 
 
 def test_nsight_compute_counted_the_same_registers():

@@ -13,6 +13,7 @@ providers in a cell belongs to the same round. Reading checks that what is deriv
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 from dataclasses import MISSING, asdict, dataclass, fields, replace
@@ -125,6 +126,29 @@ class Record:
     def provenance(self) -> tuple:
         """What must agree for cells to belong in one record."""
         return (self.operation, self.series, self.device, self.driver, tuple(sorted(self.versions.items())))
+
+
+@functools.cache
+def changed_kernels() -> dict[str, dict[str, str]]:
+    """{operation: {"on": the day its kernels changed, "what" changed, "times" against the earlier kernel's}}."""
+    return json.loads((FOLDER / "changed_kernels.json").read_text(encoding="utf-8"))
+
+
+def is_of_earlier_kernel(operation: str, day: str) -> bool:
+    """Whether this package's kernels of the operation have changed since that day, in ISO format."""
+    return operation in changed_kernels() and day[:10] < changed_kernels()[operation]["on"]
+
+
+def on_earlier_kernels(timed) -> str:
+    """A sentence for each change since these (operation, day) were timed, with a space before it; nothing where there is none."""
+    operations = dict.fromkeys(operation for operation, day in timed if is_of_earlier_kernel(operation, day))
+    told = (changed_kernels()[operation] | {"operation": operation} for operation in operations)
+    said = (
+        f" Our {one['operation']} was timed before its kernels changed on {one['on']}: {one['what']}. Times of the changed kernels "
+        f"are {one['times']}."
+        for one in told
+    )
+    return "".join(said)
 
 
 def first_to_last(days) -> str:

@@ -329,7 +329,8 @@ def provenance(record: records.Record) -> str:
         "cudnn": "cuDNN",
     }
     versions = ", ".join(f"{name} {record.versions[key]}" for key, name in names.items() if key in record.versions)
-    return f"{record.operation} on one {record.device}, driver {record.driver}, {versions}, {record.days}."
+    changed = records.on_earlier_kernels((record.operation, day) for day in record.days.split(" to ")[-1:])
+    return f"{record.operation} on one {record.device}, driver {record.driver}, {versions}, {record.days}.{changed}"
 
 
 def _size(row):

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
 
-from quack_tutorial.bench.records import first_to_last
+from quack_tutorial.bench.records import first_to_last, on_earlier_kernels
 
 from .player import page
 from .theme import LIGHT, SERIES, variable
@@ -462,6 +462,7 @@ def _origin(table, here) -> str:
             days.setdefault(", ".join([r["device"], *_versions(r)]), []).append(r.get("date", "no date"))
     devices = sorted(f"{device}, {first_to_last(found)}" for device, found in days.items())
     text = f"Measured on {'; '.join(devices)}." if devices else "Measured; the records name no device."
+    text += on_earlier_kernels((r.get("operation"), r["date"]) for r in table if r.get("date"))
     if here:
         own = sorted({str(r["device"]) for r in flat(here) if r.get("device")})
         text += f" This machine: {', '.join(own) or 'device not named'}."

@@ -13,6 +13,8 @@
 | `outputs/`    | what the chapters' cells gave on a GPU; see `outputs`                         |
 | `pitfalls/`   | one kernel timed in ways that mislead, and in ways that do not                |
 | `validation/` | how the simulator compares with specification, compiler and GPU; see `suite`  |
+
+`changed_kernels.json` names the operations whose kernels have changed since they were timed, see `bench.records`.
 """
 
 from pathlib import Path

@@ -31,7 +31,7 @@ def timed_kernels():
     for record in published():
         for cell in record.cells:
             for result in cell.results:
-                if result.ptx_sha256:
+                if result.ptx_sha256 and not records.is_of_earlier_kernel(record.operation, cell.measured):
                     key = (record.operation, result.provider, cell.dtype, cell.N)
                     stated.setdefault(key, set()).add((result.ptx_sha256, result.config))
     return stated
@@ -100,6 +100,14 @@ def test_what_was_timed_is_what_is_shipped(operation, provider):
     assert not stale, (
         f"changed since they were timed: {', '.join(stale)}; scripts/stale_cells.py names all, measure them again"
     )
+
+
+def test_a_changed_kernel_is_named_only_until_it_is_timed_again():
+    for operation, change in records.changed_kernels().items():
+        measured = [cell.measured for record in published() for cell in record.cells if record.operation == operation]
+        assert min(measured) < change["on"], f"{operation}: nothing is left that was timed before {change['on']}"
+        said = records.on_earlier_kernels([(operation, "2026-01-01")])
+        assert change["what"] in said and not records.on_earlier_kernels([(operation, change["on"])])
 
 
 def test_a_hash_tells_two_kernels_apart_and_not_two_compilations():
