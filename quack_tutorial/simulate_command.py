@@ -243,7 +243,7 @@ def _kernel(version: str, element, N: int):
     if version == "online":
         return ladder.SoftmaxOnline()
     aligned = N * element.itemsize % VECTOR_BYTES == 0
-    return Softmax(element, N, rows="aligned" if aligned else "congruent")
+    return Softmax(element, N, promise="aligned" if aligned else "congruent")
 
 
 def as_text(result: dict) -> str:
