@@ -244,7 +244,14 @@ def test_make_lab_passes_on_what_it_is_told(root, tmp_path, words, port, install
         (tmp_path / name).write_bytes((root / name).read_bytes())
     for name in ("book", "notebooks", "labs", "quack_tutorial"):  # which it looks through
         (tmp_path / name).mkdir()
-    left_out = ("PORT", "EXTRAS", "MAKEFLAGS", "MAKELEVEL", "MFLAGS", "MAKEOVERRIDES")  # of the make that runs these tests
+    left_out = (
+        "PORT",
+        "EXTRAS",
+        "MAKEFLAGS",
+        "MAKELEVEL",
+        "MFLAGS",
+        "MAKEOVERRIDES",
+    )  # of the make that runs these tests
     environment = {name: value for name, value in os.environ.items() if name not in left_out}
     environment |= {"PORT": port} if port else {}
     done = subprocess.run(

@@ -8,7 +8,7 @@ const QUACK_GUESSES = "quack-tutorial:guesses:";
 function quackJudge(field, guess, near) {
   if (field.kind === "choice") return { verdict: guess.trim().toLowerCase() === field.value.toLowerCase() ? "right" : "off" };
   if (field.kind === "list") {
-    const got = new Set(guess.replace(/\b(\d{1,3}),(?=\d{3}\b)/g, "$1").replace(/,| and /g, " ").trim().split(/\s+/));
+    const got = new Set(guess.replace(/\b(\d{1,3}),(?=\d{3}\b)/g, "$1").replace(/[,;&[\]()]|\band\b|\blines?\b/gi, " ").trim().split(/\s+/));
     const want = new Set(field.value.map(String));
     const common = [...got].filter((one) => want.has(one)).length, either = got.size + want.size - common;
     return { verdict: common === either ? "right" : 2 * common >= either ? "near" : "off" };
@@ -104,6 +104,12 @@ document.addEventListener("DOMContentLoaded", () => {
         return line;
       });
       box.querySelector("ul").replaceChildren(...lines);
+      if (!box.querySelector(".qt-of-the-book")) {
+        const note = document.createElement("p");
+        note.className = "qt-of-the-book"; // shown where the output below is not that of the book's code
+        note.textContent = "These values are those of the book's code. What stands below comes from the code as you have it.";
+        box.append(note);
+      }
       box.classList.toggle("qt-told", fields.some((field) => field.guess)); // then the reason stands below
     }
 

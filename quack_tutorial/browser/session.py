@@ -26,6 +26,7 @@ import copy
 import inspect
 import io
 import linecache
+import re
 import sys
 import time
 import traceback
@@ -315,7 +316,10 @@ def told_error(error):
         frame = error.__traceback__
         while frame is not None and frame.tb_frame.f_code.co_filename == __file__:
             frame = frame.tb_next
+        if isinstance(error, SyntaxError):  # which no cell's own line has raised
+            frame = None
         text = "".join(traceback.format_exception(type(error), error, frame)).rstrip()
+        text = re.sub(r'File "(cell \d+)", line (\d+)', r"\1:\2", text)
     needs_gpu = isinstance(error, NotSimulated) and not error.near or "CuTe DSL is not installed" in str(error)
     return f"{text}\n{GPU}" if needs_gpu else text
 

@@ -54,7 +54,7 @@ def test_an_error_is_told_from_the_cells_own_line_on(session):
     ended, told = outputs(session, 4, "def f():\n    return 1 / 0\n\nf()")
     assert not ended and [kind for kind, _ in told] == ["error"]
     text = told[0][1]
-    assert text.splitlines()[1].strip() == 'File "cell 4", line 4, in <module>' and "session.py" not in text
+    assert text.splitlines()[1].strip() == "cell 4:4, in <module>" and "session.py" not in text
     assert "return 1 / 0" in text and text.endswith("ZeroDivisionError: division by zero")
     ended, told = outputs(session, 5, "1 +")
     assert not ended and "SyntaxError" in told[0][1] and "session.py" not in told[0][1]

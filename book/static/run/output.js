@@ -17,7 +17,9 @@ export function begin(cell) {
   Object.assign(cell, { pieces: [], said: "", last: null, isCleared: false });
 }
 
-export function add(cell, kind, text) {
+// `shown` is called once the first piece has taken that place.
+export function add(cell, kind, text, shown) {
+  cell.shown = shown;
   cell.pieces.push([kind, text]);
   if (kind !== "html") cell.said += text.endsWith("\n") || kind === "text" ? text : `${text}\n`;
   waiting.add(cell);
@@ -43,7 +45,8 @@ export function end(cell, words = "") {
 
 function flush(cell) {
   if (!cell.pieces.length) return;
-  if (!cell.isCleared) clear(cell);
+  const isFirst = !cell.isCleared;
+  if (isFirst) clear(cell);
   cell.output.hidden = false;
   for (const [kind, text] of joined(cell.pieces.splice(0))) {
     const before = cell.last;
@@ -62,6 +65,7 @@ function flush(cell) {
     if (kind === "html") revive(node);
     cell.last = { kind, node };
   }
+  if (isFirst) cell.shown?.();
 }
 
 function clear(cell) {

@@ -26,6 +26,10 @@ export function open(bar, base) {
     const python = { worker: null, running: null, queue: [], session: 1, turn: 0 };
     page = { bar, words, base, ...python, stale: [], cells: [], answers: [] };
     page.opened = prepare();
+    page.opened.catch((error) => {
+      page.cannot = `The cells of this page cannot be opened (${error.message}): load the page anew.`;
+      words.textContent = page.cannot;
+    });
   }
   return page.opened;
 }
@@ -140,7 +144,7 @@ function nameKeys() {
     cell.key = kept.keyOf(cell.built, nth);
   }
   kept.move((built) => kept.keyOf(built, 0));
-  const answers = prose.map((cell) => kept.keyOf(text(cell), 0));
+  const answers = page.prose.map((cell) => kept.keyOf(text(cell), 0));
   const taken = new Set([...page.cells.map((cell) => cell.key), ...answers]);
   for (const cell of page.cells) cell.record = kept.read(cell.key);
   page.lost = [];
@@ -204,8 +208,8 @@ export async function openLink() {
   const numbers = page.cells.filter((cell) => cell.version === "link").map((cell) => cell.number);
   const parts = [];
   if (numbers.length) {
-    const which = numbers.length === 1 ? `Cell ${numbers[0]} shows` : `Cells ${numbers.join(", ")} show`;
-    parts.push(`${which} what the link carries.`);
+    const which = numbers.length === 1 ? `cell ${numbers[0]}` : `cells ${numbers.join(", ")}`;
+    parts.push(`The link carries a text for ${which}, under “the link's”.`);
     parts.push("Nothing that you wrote is replaced unless you press “Keep it as mine” there.");
   }
   const much = numbers.length ? "in full" : "as cells";
@@ -221,7 +225,8 @@ async function copyLink() {
   if (!copied) history.replaceState(null, "", address);
   page.ownLink = copied ? null : address;
   const done = copied ? "Copied" : "The address of this page is the link now";
-  page.words.textContent = `${done}: it carries the cells that you changed.`;
+  const carries = changed.length ? "it carries the cells whose text is not the book's" : "every cell has the book's text, so it carries none";
+  page.words.textContent = `${done}: ${carries}.`;
 }
 
 // An address that the reader made of this page tells the truth until the next edit.
@@ -326,7 +331,7 @@ function finished(cell, ok) {
     lines.link(cell.output);
     const isYours = page.cells.some(({ number, built }) => (cell.out.texts[number] ?? built) !== built);
     if (isYours && !cell.isFolded) solved.note(cell, cell.said);
-    const heard = cell.output.textContent.trim().slice(0, 300) || "no output";
+    const heard = readAloud(cell.output).slice(0, 300) || "no output";
     if (cell.isAsked) page.said.textContent = `Cell ${cell.number}: ${heard}`;
   }
   cell.isAsked = false;
@@ -348,9 +353,9 @@ function refresh(isEdit = false) {
     cell.isJoined &&= !truth.cause(page.cells, cell);
     if (!cell.isAside) isBooks &&= cell.text() === cell.built;
     if (!cell.node) continue;
-    const runs = page.running === cell, cause = runs ? null : truth.cause(page.cells, cell);
-    const past = runs && cell.wasStale && !cell.isCleared ? "Out of date: the cell runs now." : "";
-    const why = cause ? truth.sentence(cell, cause) : past;
+    const runs = page.running === cell, cause = truth.cause(page.cells, cell);
+    const isPast = runs && !cell.isCleared; // what stands there is an earlier run's
+    const why = isPast && (cause || cell.wasStale) ? "Out of date: the cell runs now." : cause ? truth.sentence(cell, cause) : "";
     if (why && hasOutput(cell)) stale.push(cell.number);
     cell.node.dataset.qtState = runs ? "running" : waiting.has(cell) ? "queued" : cause ? "stale" : cell.state;
     const stands = !cause ? (cell.took ?? "") : hasOutput(cell) ? "" : truth.past(cell, cause);
@@ -367,6 +372,13 @@ function refresh(isEdit = false) {
     page.saying = setTimeout(() => (page.said.textContent = stale.length === 1 ? one : many), 600);
   }
   page.stale = stale;
+}
+
+// The words of an output, without the styles and scripts that its figures bring.
+function readAloud(output) {
+  const copy = output.cloneNode(true);
+  for (const part of copy.querySelectorAll("style, script")) part.remove();
+  return copy.textContent.trim();
 }
 
 const hasOutput = (cell) => Boolean(cell.output && !cell.output.hidden && cell.output.children.length);
@@ -412,7 +424,7 @@ function answered(data, began) {
     page.bar.dataset.readyMs = Math.round(performance.now() - began);
     page.bar.dataset.tookMs = JSON.stringify(data.took);
     const order = "after those above it that are new, changed or out of date";
-    page.words.textContent = `Every cell can be changed now. Ctrl-Enter runs it, ${order}.`;
+    page.words.textContent = page.cannot ?? `Every cell can be changed now. Ctrl-Enter runs it, ${order}.`;
     next();
   } else if (data.failed) {
     stop();
@@ -420,7 +432,7 @@ function answered(data, began) {
   } else {
     const cell = page.cells[data.cell - 1];
     if (!data.kind) finished(cell, data.done);
-    else if (cell.node) add(cell, data.kind, data.text);
+    else if (cell.node) add(cell, data.kind, data.text, refresh);
   }
 }
 

@@ -9,9 +9,11 @@ export function addControls(cells) {
   const run = cells.find((cell) => LINE.test(cell.built));
   const options = (words) => words.map((word) => `<option>${word}</option>`).join("");
 
-  const start = controls(kernel, `<label>Start from <select aria-label="Start from">${options(STARTS)}</select></label>`);
+  const start = controls(kernel, `<label>Start from <select aria-label="Start from"><option value="">choose a kernel</option>${options(STARTS)}</select></label>`);
   start.querySelector("select").addEventListener("change", async ({ target }) => {
-    kernel.replace((await (await fetch(new URL(`starts/${target.value}.py`, import.meta.url))).text()).trim());
+    const name = target.value;
+    target.value = ""; // the cell may say something else by the next moment
+    if (name) kernel.replace((await (await fetch(new URL(`starts/${name}.py`, import.meta.url))).text()).trim());
   });
 
   const number = (name) =>
@@ -33,7 +35,7 @@ export function addControls(cells) {
     why.textContent = words;
     for (const input of [M, N]) input.setAttribute("aria-invalid", Boolean(words) && !isRight(input));
   }
-  const isRight = (input) => input.value !== "" && input.checkValidity();
+  const isRight = (input) => /^\d+$/.test(input.value) && input.checkValidity();
 
   shape.addEventListener("input", () => {
     const wrong = [M, N].find((input) => !isRight(input)), name = wrong === M ? "M" : "N";

@@ -9,12 +9,16 @@ export function note(cell, text) {
   try {
     const all = JSON.parse(localStorage.getItem(KEY)) ?? {}, former = all[cell.number];
     if (former?.right && !found.right) return;
-    all[cell.number] = { title: heading(cell.node), ...found, when: new Date().toISOString() };
+    const check = found.points && cell.source.metadata.nbgrader?.grade_id;
+    const title = heading(cell.node) + (check ? `: ${check.replace(/^(check|test)[-_]/, "").replaceAll(/[-_]/g, " ")}` : "");
+    all[cell.number] = { title, ...found, when: new Date().toISOString() };
     localStorage.setItem(KEY, JSON.stringify(all));
   } catch {
     // a browser that keeps nothing
   }
 }
+
+const EXERCISE = /# your line|judge\(/; // in the book's text of a cell that judges
 
 // {right, points: [got, of] or null}: of `qt.judge`, of an exercise that `qt.check` judges, and of a lab's check.
 export function verdict(cell, text) {
@@ -25,6 +29,7 @@ export function verdict(cell, text) {
     const right = /^right: [\w, -]+$/m.test(text);
     return { right, points: [right ? worth : 0, worth] };
   }
+  if (!EXERCISE.test(cell.built)) return null;
   if (/^not yet\b/m.test(text)) return { right: false, points: null };
   if (/^right$/m.test(text)) return { right: true, points: null };
   if (!cell.built.includes("# your line") || !/^(Right|Wrong): /m.test(text)) return null;

@@ -32,7 +32,8 @@ export function addVersions(cell, place, { shown, failed }) {
     }
     take.hidden = cell.version !== "link";
     const own = cell.record.text === undefined ? "" : " Yours is kept.";
-    says.textContent = cell.version === "link" ? `From the link.${own}` : (cell.remark ?? "");
+    const from = cell.record.link ? "From the link, changed by you." : "From the link.";
+    says.textContent = cell.version === "link" ? `${from}${own}` : (cell.remark ?? "");
   }
 
   function save() {
