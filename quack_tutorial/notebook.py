@@ -166,7 +166,9 @@ class Answer:
     @property
     def lines(self) -> list[str]:
         """What is shown: the verdicts, or what is missing."""
-        missing = "No guess yet: put yours in place of None above and run both cells again, or read on."
+        missing = (
+            "No guess yet: put yours in place of None above and run the cells from there to here again, or read on."
+        )
         lines = [missing] if all(guess is None for guess in self.guesses) else []
         for field, guess, verdict in zip(self.fields, self.guesses, self.verdicts):
             asked = f"{field.asked}: " if field.asked else ""
@@ -179,6 +181,10 @@ class Answer:
             else:
                 told = f"{guess!r} is not a number; it is {field.shown}"
             lines.append(f"{asked}{told}.".replace("..", "."))
+        if {"near", "off"} & set(self.verdicts):
+            lines.append(
+                "(If cells further down have run since, run those from the guess to here again: they use the same names.)"
+            )
         return lines
 
     def __str__(self) -> str:

@@ -167,10 +167,9 @@ def test_the_losses_that_come_with_their_gradient_have_none(route, device):
     with pytest.raises((RuntimeError, NotImplementedError), match=REFUSED):
         ROUTES[route](lambda x: ops.cross_entropy_with_grad(x, target)[0], rows(device))
     x = rows(device).requires_grad_()
-    losses, dx = ops.cross_entropy_with_grad(x, target)
-    assert not dx.requires_grad
-    with pytest.raises(RuntimeError, match="call quack_tutorial.ops.cross_entropy here"):
-        losses.sum().backward()
+    for result in ops.cross_entropy_with_grad(x, target):
+        with pytest.raises(RuntimeError, match="call quack_tutorial.ops.cross_entropy here"):
+            result.sum().backward()
 
 
 def registered(device):

@@ -281,7 +281,7 @@ def test_over_ssh_the_tunnels_line_is_printed_with_the_address(monkeypatch, tmp_
     monkeypatch.setattr(command.getpass, "getuser", lambda: "ada")
     known = {"SSH_CONNECTION": "10.0.0.2 50000 192.0.2.7 22"}
     lines = command.told(tmp_path, "127.0.0.1", 8891, "secret", False, known).splitlines()
-    assert "JupyterLab: http://127.0.0.1:8891/lab?token=secret" in lines
+    assert "JupyterLab: http://127.0.0.1:8891/lab/tree/start.md?token=secret" in lines
     assert "    ssh -N -L 8891:127.0.0.1:8891 ada@192.0.2.7" in lines
     assert "ssh -N" not in command.told(tmp_path, "127.0.0.1", 8891, "secret", True, known)
     assert "whoever reaches this machine" in command.told(tmp_path, "0.0.0.0", 8891, "secret", True, known)

@@ -8,7 +8,7 @@ const QUACK_GUESSES = "quack-tutorial:guesses:";
 function quackJudge(field, guess, near) {
   if (field.kind === "choice") return { verdict: guess.trim().toLowerCase() === field.value.toLowerCase() ? "right" : "off" };
   if (field.kind === "list") {
-    const got = new Set(guess.replace(/\b(\d{1,3}),(?=\d{3}\b)/g, "$1").replace(/[,;&[\]()]|\band\b|\blines?\b/gi, " ").trim().split(/\s+/));
+    const got = new Set(guess.replace(/\b(\d{1,3}),(?=\d{3}\b)/g, "$1").replace(/[,;&[\]()]|\band\b|\blines?\b|\blanes?\b/gi, " ").trim().split(/\s+/));
     const want = new Set(field.value.map(String));
     const common = [...got].filter((one) => want.has(one)).length, either = got.size + want.size - common;
     return { verdict: common === either ? "right" : 2 * common >= either ? "near" : "off" };

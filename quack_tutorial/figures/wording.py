@@ -117,6 +117,10 @@ def picked(
     if not keep.any():
         asked = {"launch": launch, "block": block, "warp": warp, "line": line}
         told = ", ".join(f"{name} {value}" for name, value in asked.items() if value is not None)
+        if not len(trace.events):
+            error = ValueError("nothing can be drawn: the run stopped before its first access, as its finding says")
+            error._render_traceback_ = lambda: [str(error)]  # a notebook shows this sentence alone
+            raise error
         here = sorted({row.number for row in trace.lines})
         raise ValueError(f"the trace has no event of {told}; its events are on lines {ranges(here) or 'none'}")
     return events[keep]

@@ -38,7 +38,7 @@ def cross_entropy(
     largest logit. Class weights cost a few operations on M numbers. Label smoothing reads the logits once more, in its gradient as
     well; together with class weights it takes a copy of the logits in float64.
     """
-    route = launches.route(input, target)
+    route = launches.route(input, target) if target is not None else "dispatcher"
     if route == "dispatcher" or weight is not None or label_smoothing or dtype is not None:
         _check("cross_entropy", input, target, ignore_index, reduction, weight, label_smoothing)
         input = launches.autocast_to_float32(input)
@@ -68,7 +68,8 @@ def _of_classes(input, target, weight, ignore_index, reduction, smoothing, dtype
     """The loss with weights of classes or label smoothing, from the losses without: lse - x[target], in float32.
 
     A row's loss is (1 - s) w[t] (lse - x[t]) + s / N sum(w (lse - x)), which is a (lse - x[t]) + s / N (W x[t] - sum(w x)) with
-    W = sum(w) and a = (1 - s) w[t] + s W / N. The second term is linear in x, and the first is known without cancellation.
+    W = sum(w) and a = (1 - s) w[t] + s W / N. The second term is linear in x, and the first is known without cancellation. Where
+    x[t] is -inf the two terms are, and the loss is inf.
     """
     out = torch.float32 if _is_wide(input, dtype) else input.dtype
     N, counts = input.shape[1], target != ignore_index
@@ -76,17 +77,17 @@ def _of_classes(input, target, weight, ignore_index, reduction, smoothing, dtype
     losses, lse = cross_entropy(
         input, target, ignore_index=ignore_index, reduction="none", dtype=torch.float32, return_lse=True
     )
-    of_row = counts.float() if weight is None else weight.float()[column] * counts
+    of_row = counts.float() if weight is None else torch.where(counts, weight.float()[column], 0.0)
     if weight is not None:
         mean = weight.double().mean()  # W / N
-        losses = losses * ((1 - smoothing) * of_row + smoothing * mean.float())
+        losses = losses * ((1 - smoothing) * of_row + smoothing * mean.float() if smoothing else of_row)
     if smoothing:
         x = input.gather(1, column[:, None])[:, 0].double()
         if weight is None:
             above = x - input.mean(1, dtype=torch.float64)
         else:
             above = mean * x - input.double() @ weight.double() / N
-        losses = losses + smoothing * above.float()
+        losses = torch.where(torch.isposinf(losses), losses, losses + smoothing * above.float())
     losses = torch.where(counts, losses, 0.0)
     if reduction != "none":
         losses = losses.sum() / (of_row.sum() if reduction == "mean" else 1)
@@ -96,10 +97,10 @@ def _of_classes(input, target, weight, ignore_index, reduction, smoothing, dtype
 def cross_entropy_with_grad(input, target, ignore_index=-100):
     """(losses, gradient of their sum): (M,) float32 and (M, N) of input's type, in one read and one write of the logits.
 
-    For a training step that knows its loss's weight beforehand; arguments as for `cross_entropy`. The gradient is a result, and
-    the losses have none of their own: differentiating them raises RuntimeError.
+    For a training step that knows its loss's weight beforehand; arguments as for `cross_entropy`. Neither result has a gradient of
+    its own: differentiating one raises RuntimeError. In compiled code both are constants.
     """
-    route = launches.route(input, target)
+    route = launches.route(input, target) if target is not None else "dispatcher"
     if route == "launch":
         return _with_grad(launches.autocast_to_float32(input), target, ignore_index)
     _check("cross_entropy_with_grad", input, target, ignore_index)
@@ -437,11 +438,7 @@ def _fake_with_grad(input, target, ignore_index):
     return input.new_empty(target.shape, dtype=torch.float32), dx
 
 
-def _keep_with_grad(ctx, inputs, output):
-    ctx.mark_non_differentiable(output[1])
-
-
-@register("cross_entropy_with_grad", _fake_with_grad, "quack_tutorial.ops.cross_entropy", _keep_with_grad)
+@register("cross_entropy_with_grad", _fake_with_grad, "quack_tutorial.ops.cross_entropy")
 def _cross_entropy_with_grad(
     input: torch.Tensor, target: torch.Tensor, ignore_index: int
 ) -> tuple[torch.Tensor, torch.Tensor]:

@@ -39,10 +39,13 @@ def dsl_type(dtype):
     return getattr(kernels.cutlass, DTYPES[DTYPE_NAMES.get(dtype, dtype)])
 
 
+REQUIRED = ("input", "target")
+
+
 def check_tensors(op, advice="", **tensors):
-    """TypeError unless all of them (None left out) are torch tensors; `advice` ends the sentence."""
+    """TypeError unless all of them are torch tensors, or None where they may be; `advice` ends the sentence."""
     for name, tensor in tensors.items():
-        if tensor is not None and not isinstance(tensor, torch.Tensor):
+        if (tensor is not None or name in REQUIRED) and not isinstance(tensor, torch.Tensor):
             raise TypeError(f"{op}: expected {name} to be a tensor, got {tensor!r:.60}{advice}")
 
 
@@ -244,7 +247,7 @@ def route(*tensors):
         return "dispatcher"
     if forward_ad._current_level >= 0:  # a dual tensor has a tangent, which the dispatcher refuses
         return "dispatcher"
-    found = "launch"
+    found = "launch" if tensors[0] is not None else "dispatcher"  # which refuses it with a sentence
     for tensor in tensors:
         if tensor is not None:
             if type(tensor) not in PLAIN or tensor.is_neg() or tensor._is_zerotensor():

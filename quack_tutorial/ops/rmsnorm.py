@@ -16,8 +16,8 @@ _ADVICE_ON_EPS = "; give eps by its name: rmsnorm(input, weight, eps=eps)"
 def rmsnorm(input, weight=None, bias=None, residual=None, eps=None, *, weight_offset=0.0):
     """RMSNorm of `input` over its last dimension: h / sqrt(mean(h^2) + eps) * weight + bias, with h = input + residual.
 
-    As torch.nn.functional.rms_norm(input, input.shape[-1:], weight, eps), where eps=None means the smallest step at 1 of
-    input's type. Returns the result, of input's type and contiguous; with a residual (of input's shape and type) returns
+    As torch.nn.functional.rms_norm(input, input.shape[-1:], weight, eps), where eps=None means float32's smallest step at 1
+    for 16-bit inputs too. Returns the result, of input's type and contiguous; with a residual (of input's shape and type) returns
     (result, h), h of the same type, which the next layer takes as its residual. weight and bias are (N,), contiguous, of
     float32, float16 or bfloat16 each. With `weight_offset` the result is multiplied by weight + weight_offset, a float32 vector of
     its own: 1.0 where a model keeps weights around zero. Limits on shapes and addresses as for `softmax`.
@@ -58,7 +58,7 @@ def _check(input, weight, bias, residual, eps):
             f"{str(residual.dtype).removeprefix('torch.')}"
         )
     launches.check_same("rmsnorm", input=input, weight=weight, bias=bias, residual=residual)
-    return torch.finfo(input.dtype).eps if eps is None else launches.check_number("rmsnorm", "eps", eps)
+    return torch.finfo(torch.float32).eps if eps is None else launches.check_number("rmsnorm", "eps", eps)
 
 
 _launches = {}

@@ -79,6 +79,14 @@ def run(args) -> int:
     token = os.environ.setdefault("JUPYTER_TOKEN", secrets.token_hex(24))
     browser = not args.no_browser and has_browser(os.environ)
     os.environ.update(environment(os.environ, args.instructor))
+    for name in (
+        "MAKEFLAGS",
+        "MAKELEVEL",
+        "MFLAGS",
+        "MAKEOVERRIDES",
+        "PORT",
+    ):  # of the make that started this; terminals type make too
+        os.environ.pop(name, None)
     print(told(args.work, args.ip, port, token, browser, os.environ), flush=True)
     from jupyterlab.labapp import LabApp
 
@@ -164,6 +172,7 @@ def options(home: Path, ip: str, port: int, browser: bool) -> list[str]:
         "--ServerApp.port_retries=0",
         f"--ServerApp.open_browser={browser}",
         f"--LabApp.default_url=/lab/tree/{first_page.NAME}",
+        f"--LabApp.workspaces_dir={home / copies.KEPT / 'workspaces'}",  # of these copies, not of all that one has
         "--FileContentsManager.post_save_hook=quack_tutorial.workbench.command.after_save",
         "--LabApp.extension_manager=readonly",
         "--LabApp.log_level=ERROR",
@@ -213,7 +222,8 @@ def in_container(root: Path = Path("/")) -> bool:
 
 def told(home: Path, ip: str, port: int, token: str, browser: bool, known) -> str:
     """What is printed before the server starts."""
-    lines = [f"Your copies of the notebooks are in {home}.", f"JupyterLab: http://127.0.0.1:{port}/lab?token={token}"]
+    first = f"http://127.0.0.1:{port}/lab/tree/{first_page.NAME}?token={token}"
+    lines = [f"Your copies of the notebooks are in {home}.", f"JupyterLab: {first}"]
     if not browser:
         lines.append("From another machine, type this there and then open the address above in its browser:")
         lines.append(f"    ssh -N -L {port}:127.0.0.1:{port} {getpass.getuser()}@{host(known)}")
