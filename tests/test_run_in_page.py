@@ -433,7 +433,7 @@ def test_a_link_opens_beside_what_the_reader_wrote(reader):
     ]
     linked, typed, mine, taken, after = reader("sandbox", *steps)["looks"]
     assert linked["texts"]["2"] == "linked = 1" and linked["python"] == 0
-    assert any(words.startswith("Cell 2 shows what the link carries.") for words in linked["bar"])
+    assert any(words.startswith("The link carries a text for cell 2,") for words in linked["bar"])
     assert linked["remarks"] == {
         "2": "From the link. Yours is kept.",
         "3": "The link has the book's text here. Yours is kept.",

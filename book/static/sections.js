@@ -32,7 +32,12 @@ const book = (() => {
   function nameOf(link) {
     const url = new URL(link.href, location.href);
     if (url.origin !== root.origin || !url.pathname.startsWith(root.pathname)) return null;
-    return decodeURIComponent(url.pathname.slice(root.pathname.length) + url.hash);
+    const name = url.pathname.slice(root.pathname.length) + url.hash;
+    try {
+      return decodeURIComponent(name);
+    } catch {
+      return name; // a "%" that begins no letter
+    }
   }
 
   // A page that holds a Python session is not left: links open beside it.

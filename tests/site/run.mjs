@@ -170,8 +170,9 @@ async function main() {
           await page.evaluate((n) => window.quackCells.run(n), number);
           await idle(page);
         }
-        const last = await page.$$eval("article div.cell:not(.tag_hide-cell) .qt-number", (all) => all.at(-1).textContent.match(/\d+/)[0]);
-        await page.evaluate((n) => window.quackCells.run(n), Number(last)); // what a solution made out of date
+        const stale = await page.$$eval('div.cell[data-qt-state="stale"] .qt-number', (all) =>
+          all.map((node) => Number(node.textContent.match(/\d+/)[0])));
+        if (stale.length) await page.evaluate((n) => window.quackCells.run(n), stale.at(-1)); // what a solution made out of date
         await idle(page);
         answer.ran = await page.$$eval("article.bd-article div.cell", cellsOf);
       } else if (step.replace) {
