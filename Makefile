@@ -107,8 +107,8 @@ lint: $(INSTALLED)
 site-tools:
 	cd tests/site && npm install --no-package-lock --no-audit --no-fund --loglevel=error
 
-# What the test of the notebooks needs beside site-tools: JupyterLab.
-lab-tools: $(LAB)
+# What the test of the notebooks needs beside site-tools: JupyterLab, and Notebook 7, which nbgrader brings.
+lab-tools: .venv/installed-$(if $(FLAVOUR),$(FLAVOUR)-)labs
 
 # CUDA's own packages are left out: torch and CuTe DSL pin them, differently for each machine.
 constraints: $(INSTALLED) .venv/installed-dsl-labs

@@ -162,6 +162,8 @@ def test_python_is_ready_in_5_s_and_a_simulation_takes_less_than_300_ms(reader):
     assert min(answer["ready_ms"] for answer in answers) < 5000
     built = built_cells(reader.site / "notebooks/05-block-reduce.html")
     simulating = [n for n in built if re.search(r"\b(watch|simulate|simulated)\(", built[n][0])]
+    states = {cell["number"]: cell["state"] for cell in answers[0]["ran"]}
+    simulating = [n for n in simulating if states.get(n) == "done"]  # Run all leaves folded solutions out
     assert len(simulating) >= 10
     took = [[float(re.search(r"[\d.]+", one(answer, n)["took"])[0]) for n in simulating] for answer in answers]
     assert median(map(min, *took)) < 0.3

@@ -110,7 +110,8 @@ for (const figure of players) {
   const next = figure.locator('[data-go="1"]');
   if (await next.count()) {
     await changes("Next", () => next.click());
-    await changes("an arrow key on Next", () => page.keyboard.press("ArrowRight"));
+    const isEnd = (await next.getAttribute("aria-disabled")) === "true"; // after a single step
+    await changes("an arrow key on Next", () => page.keyboard.press(isEnd ? "ArrowLeft" : "ArrowRight"));
     const back = figure.locator('[data-go="-1"]');
     if ((await back.getAttribute("aria-disabled")) === "true") await changes("Next", () => next.click());
     await changes("Back", () => back.click());

@@ -30,7 +30,7 @@ async function look(page, name) {
   }
 }
 const verdicts = (page, n) => page.locator(`details[data-predict="${n}"] .qt-verdicts li`).allTextContents();
-const reason = (page, n) => page.locator(`details[data-predict="${n}"] .qt-verdicts p`).isVisible();
+const reason = (page, n) => page.locator(`details[data-predict="${n}"] .qt-verdicts p:not(.qt-of-the-book)`).isVisible();
 const rows = async (page) => (await page.locator("#qt-path tbody tr").allInnerTexts()).map((row) => row.split("\t"));
 
 const context = await browser.newContext({ viewport: { width: 1280, height: 844 } });
