@@ -470,7 +470,8 @@ def test_the_hubs_recipes_name_the_wheel_and_the_versions_of_this_package(root):
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     wheel = f"{project['name'].replace('-', '_')}-{__version__}-py3-none-any.whl"
     assert set(re.findall(r"[\w.-]+\.whl", text)) == {wheel}
-    assert set(re.findall(r'"(jupyterlab[^"]*)"', text)) <= set(project["optional-dependencies"]["labs"])
+    assert set(re.findall(r'"(jupyterlab[^"]*)"', text)) <= set(project["optional-dependencies"]["jupyter"])
+    assert "quack-tutorial[jupyter]" in project["optional-dependencies"]["labs"]
     (image,) = re.findall(r"```dockerfile\n(.*?)```", text, re.DOTALL)
     steps = [line.split(maxsplit=1) for line in image.splitlines()]
     assert [word for word, _ in steps] == ["FROM", "COPY", "RUN", "COPY"]
