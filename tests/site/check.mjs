@@ -79,7 +79,8 @@ async function brokenLinks(page, site, base) {
     const file = fileOf(site, url.pathname), place = decodeURIComponent(url.hash.slice(1));
     if (!file) return [url.pathname];
     if (!place || !file.endsWith(".html")) return [];
-    return readFileSync(file, "utf8").includes(`id="${place}"`) ? [] : [url.pathname + url.hash];
+    const cell = place.match(/^cell-(\d+)-\d+$/); // a line of it, which run/lines.js leads to
+    return readFileSync(file, "utf8").includes(cell ? `>cell ${cell[1]}<` : `id="${place}"`) ? [] : [url.pathname + url.hash];
   });
   return [...new Set(wrong)];
 }
