@@ -290,9 +290,8 @@ def test_a_sample_of_the_real_thing():
     assert found.ok, found
     assert found.checked == mutation.SAMPLE
     total = dict(zip(found.columns, found.rows[-1]))
-    # Of those that break a rule; and a mutant may need a case that is not in the sample.
-    breaking = mutation.SAMPLE - total["equivalent"] - sum(total[kind] for kind in mutation.VALUES)
-    assert breaking >= 0.7 * mutation.SAMPLE and total["detected"] >= 0.75 * breaking
+    # Of all kinds, those that break no rule as well; and a mutant may need a case that is not in the sample.
+    assert total["detected"] >= 0.7 * mutation.SAMPLE
 
 
 def test_every_kernel_that_ships_has_a_case():
