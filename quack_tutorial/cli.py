@@ -37,7 +37,7 @@ COMMANDS = (
         "bench.parallel",
     ),
     ("tune", "try every configuration of a kernel on this machine's GPU, and say which to ship", "bench.tune"),
-    ("results", "print what the records in quack_tutorial/records/bench say, worst cells first", "bench.results"),
+    ("results", "print what the records of a card in quack_tutorial/records say, worst cells first", "bench.results"),
     ("grade", "grade a submission to a lab, on the simulator, and say what is wrong with it", "labs.grade"),
     ("labs", "list the labs, try the corpus of submissions, write a student version", "labs.command"),
 )

@@ -1,4 +1,4 @@
-"""Make quack_tutorial/kernels/tuned/tables.py from the sweeps in quack_tutorial/records/tune.
+"""Make quack_tutorial/kernels/tuned/tables.py from the sweeps in quack_tutorial/records/h200/tune.
 
 python scripts/make_tables.py [--check]
 
@@ -25,14 +25,14 @@ from quack_tutorial.records import ITEM_BYTES
 ROOT = Path(__file__).resolve().parents[1]
 TOLERANCE = 0.003
 
-HEAD = '''"""The shipped configurations of the row-wise kernels, from the sweeps in records/tune (`scripts/make_tables.py`).
+HEAD = '''"""The shipped configurations of the row-wise kernels, from the sweeps in records/h200/tune (`scripts/make_tables.py`).
 
 For (operation, bits of an element, rows): lines of row bytes up to, and the fields of `config.Config`, as far as they are not
 the default. In sweeps on an H200 ({dates}), with 32768 rows (16384 from 64k columns,
 8192 from 150k), each was within {percent} % of the best of `config.candidates` at every size swept once between its limit and the
 line above. Of sizes swept more than once, with 8192 rows as well or in both types of 16 bits, it is within {percent} % of what
 loses least in the worst of its sweeps. An H100, whose SMs are the same, takes them too: it was measured
-(`records/bench/h100`) and not swept.
+(`records/h100/bench`) and not swept.
 """
 
 TABLES = {{
@@ -132,7 +132,7 @@ def main() -> int:
     args = parser.parse_args()
     path = ROOT / "quack_tutorial/kernels/tuned/tables.py"
     made = text(
-        [json.loads(sweep.read_text()) for sweep in sorted((ROOT / "quack_tutorial/records/tune").glob("*.json"))]
+        [json.loads(sweep.read_text()) for sweep in sorted((ROOT / "quack_tutorial/records/h200/tune").glob("*.json"))]
     )
     if not args.check:
         path.write_text(made)

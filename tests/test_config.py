@@ -14,12 +14,12 @@ from quack_tutorial.kernels.tuned.config import (
     of_table,
     starts_in_time,
 )
-from quack_tutorial.records import FOLDER, ITEM_BYTES
+from quack_tutorial.records import ITEM_BYTES, folder
 
 
 def pairs():
     """(KB that a cluster moves, clusters started in a microsecond, time over that without clusters) of the recorded sweeps."""
-    for path in (FOLDER / "tune").glob("*-aligned.json"):
+    for path in (folder("h200") / "tune").glob("*-aligned.json"):
         sweep = json.loads(path.read_text())
         for size in sweep["sizes"] if sweep["operation"] in TENSORS else ():
             row_bytes = size["N"] * ITEM_BYTES[size["dtype"]]

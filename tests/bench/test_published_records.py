@@ -1,4 +1,4 @@
-"""The records in quack_tutorial/records/bench can be read, are small, and were measured with the kernels that the package ships."""
+"""The records of each card can be read, are small, and were measured with the kernels that the package ships."""
 
 import functools
 import subprocess
@@ -18,8 +18,8 @@ def published():
 
 
 def files(folder):
-    """The records in a folder of quack_tutorial/records, those of other GPUs in its folders too."""
-    found = sorted((records.FOLDER / folder).rglob("*.json"))
+    """What the cards' folders of that name hold."""
+    found = sorted(records.FOLDER.glob(f"*/{folder}/*.json"))
     assert found
     return found
 
@@ -39,7 +39,9 @@ def timed_kernels():
 
 def test_published_records_are_whole_small_and_of_a_known_gpu():
     for record in published():
-        assert hardware.find(record.device) is not None, f"{record.path}: {record.device} is not in hardware.GPUS"
+        assert f"/{hardware.card_of(record.device)}/" in record.path, (
+            f"{record.path} is of another card, {record.device}"
+        )
         assert record.cells, f"{record.path} holds no cell"
     for path in files("bench"):
         assert path.stat().st_size < 600_000, f"{path} is too large"
@@ -48,7 +50,7 @@ def test_published_records_are_whole_small_and_of_a_known_gpu():
 def test_published_sweeps_can_be_read_and_shown():
     for path in files("tune"):
         record = tune.load(path)
-        assert hardware.find(record["device"]) is not None and record["sizes"], path
+        assert hardware.card_of(record["device"]) == path.parts[-3] and record["sizes"], path
         assert path.stat().st_size < 600_000, f"{path} is too large"
         assert record["operation"] in tune.as_text([record])
 
