@@ -49,6 +49,7 @@ SECTIONS = {
         "vectors": "03-coalesced-loads.html#bytes-and-who-is-inside",
         "any row": "03-coalesced-loads.html#odd-rows",
         "async": "03-coalesced-loads.html#asynchronous-copies",
+        "hint": "03-coalesced-loads.html#what-to-ask-of-the-caches",
     },
     "softmax": {
         "thread": "00-ten-minute-win.html#one-softmax-from-here-on",

@@ -212,7 +212,11 @@ def test_in_a_live_notebook_a_version_leads_to_the_notebook(root, monkeypatch):
     [
         (("read, 4096 words, 8 warps",), "best read", "the fastest kernel that only reads the same bytes"),
         (("torch add", "add, 512 words, 4 warps"), "best addition", "the fastest addition of the same size"),
-        (("copy, 512 words, 4 warps", "own tile"), "best plain kernel", "the fastest plain kernel with the same reads and writes"),
+        (
+            ("copy, 512 words, 4 warps", "own tile"),
+            "best plain kernel",
+            "the fastest plain kernel with the same reads and writes",
+        ),
         ((None,), "best plain kernel", "the fastest plain kernel with the same reads and writes"),
     ],
 )
