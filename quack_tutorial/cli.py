@@ -18,6 +18,7 @@ COMMANDS = (
         "simulate_command",
     ),
     ("bench", "time kernels and their peers on this machine's GPU, and keep the times in a record", "bench.command"),
+    ("record", "record what the book shows of this machine's card and nobody recorded yet", "bench.record"),
     ("memory", "time the memory hierarchy of this machine's GPU: latencies, bandwidths, conflicts", "bench.memory"),
     (
         "model",

@@ -17,7 +17,8 @@ ROOMS = {
     "__init__": (set(), set()),
     "analysis": ({"trace", "hardware"}, set()),
     "bench": (
-        {"hardware", "reference", "kernels", "compiler", "ops", "model", "machine", "occupancy", "parallel", "records"},
+        {"card", "hardware", "reference", "kernels", "kernel_cache", "compiler", "ops", "model", "machine", "occupancy"}
+        | {"parallel", "records"},
         {"cuda", "torch"},  # the driver, since torch has no call that releases what L2 keeps
     ),
     "browser": ({"figures", "simulation", "simulator"}, set()),

@@ -115,7 +115,12 @@ NEAR = 2  # where few lengths were swept, one is trusted for rows of 1 / NEAR of
 READ_AGAIN = ("softmax", "cross-entropy fused", "layernorm")  # from shared memory: a thread need not keep it
 MOST_AGAIN = 32  # vectors of a row that a thread reads there
 # Operations that read and write as others do: a sweep tries the same, and until there is one what was the fastest of those ships.
-SPREAD_AS = {"layernorm": "rmsnorm", "layernorm backward": "rmsnorm backward"}
+SPREAD_AS = {
+    "layernorm": "rmsnorm",
+    "layernorm backward": "rmsnorm backward",
+    "rmsnorm residual": "rmsnorm",
+    "rmsnorm residual backward": "rmsnorm backward",
+}
 THREADS = (4, 8, 16, 32, 64, 96, 128, 160, 192, 256, 320, 384, 480, 512, 608, 640, 768, 1024)
 
 
