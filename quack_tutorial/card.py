@@ -5,11 +5,13 @@
 | `here()`    | this machine's GPU as a row of `hardware`, also one that the table lacks; None where there is none |
 | `meant()`   | that one, or the one that QUACK_TUTORIAL_CARD names; without either, the book's                |
 | `like(...)` | which of some cards stands for it: itself, or else the nearest by SMs and bandwidth             |
+| `taken_for` | a context in which another card is meant                                                      |
 """
 
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from functools import cache
 
 from quack_tutorial import hardware, machine
@@ -36,6 +38,19 @@ def meant() -> hardware.GPU:
     """The card that the environment names, this machine's, or the book's; KeyError where the environment names an unknown one."""
     named = os.environ.get(VARIABLE)
     return hardware.gpu(named) if named else here() or hardware.gpu(BOOK)
+
+
+@contextmanager
+def taken_for(name: str):
+    """In here the card of that name is meant."""
+    before = os.environ.get(VARIABLE)
+    os.environ[VARIABLE] = name
+    try:
+        yield
+    finally:
+        os.environ.pop(VARIABLE)
+        if before is not None:
+            os.environ[VARIABLE] = before
 
 
 def like(cards) -> str:
