@@ -44,7 +44,7 @@ def run(args) -> int:
     """Measure and print; 1 with one sentence where it cannot."""
     here = machine.detect()
     if here.device != "cuda":
-        print(f"parallel measures on Hopper GPUs: {here.reason}", file=sys.stderr)
+        print(f"parallel measures on GPUs: {here.reason}", file=sys.stderr)
         return 1
     import torch
 
