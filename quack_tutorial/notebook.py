@@ -260,8 +260,8 @@ class Timing:
             peak = f" and {self.gb_s / self.datasheet_gb_s:.0%} of the datasheet's {self.datasheet_gb_s:,.0f} GB/s"
         if self.of_copy > MOST_OF_COPY:
             text += (
-                f". {TOO_FAST}: it moves fewer than the {self.nbytes:,} that are counted, so it has no bandwidth; see first whether "
-                "its result is right."
+                f". {TOO_FAST}: it moves fewer than the {self.nbytes:,} that are counted, so it has no bandwidth. See first "
+                "whether its result is right."
             )
         else:
             text += f": {self.gb_s:,.0f} GB/s, {self.of_copy:.0%} of a plain copy here{peak}."

@@ -1,5 +1,6 @@
 """Every rung and every kernel that ships compiles for each generation of GPUs since Ampere, or needs what only Hopper brought."""
 
+import contextlib
 import datetime
 import os
 
@@ -44,3 +45,25 @@ def test_a_generation_has_its_name():
     names = {(8, 0): "sm_80", (8, 9): "sm_89", (9, 0): "sm_90a", (10, 3): "sm_103a", (12, 0): "sm_120a"}
     assert {capability: compiler.arch_of(capability) for capability in names} == names
     assert set(architectures.CARDS) == set(compiler.ARCHITECTURES)
+
+
+def test_a_kernel_that_the_gpu_lacks_instructions_for_runs_on_the_simulator_with_one_sentence(monkeypatch, capsys):
+    torch = pytest.importorskip("torch")
+    from quack_tutorial.kernels.reduce import ClusterReduce
+
+    class OnGPU(torch.Tensor):
+        """A CPU tensor that says it is an Ampere's."""
+
+        is_cuda = property(lambda self: True)
+
+        def cpu(self):
+            return self.as_subclass(torch.Tensor).clone()
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device", lambda device: contextlib.nullcontext())
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda *which: (8, 0))
+    x, out = torch.arange(4096.0).reshape(2, 2048), torch.zeros(2, 4)
+    compiler.launch(ClusterReduce(), x.as_subclass(OnGPU), on_gpu := out.as_subclass(OnGPU))
+    said = capsys.readouterr().out
+    assert "need compute capability 9.0 or newer, and is compiled for sm_80. It runs on the simulator." in said
+    assert torch.equal(on_gpu.as_subclass(torch.Tensor), x.sum(1, keepdim=True).expand(2, 4))
