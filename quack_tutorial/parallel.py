@@ -134,9 +134,10 @@ def run(world: int, function, *arguments, backend="gloo", prepare=None) -> list:
     """
     with tempfile.TemporaryDirectory() as folder:
         arguments = world, folder, backend, prepare, function, arguments
-        # A server that has imported torch once and forks the ranks, where there is one; it never touches a GPU.
-        method = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
-        multiprocessing.set_forkserver_preload(["quack_tutorial.parallel", "quack_tutorial.simulation"])
+        method = "spawn"
+        if backend == "gloo" and "forkserver" in multiprocessing.get_all_start_methods():
+            method = "forkserver"  # a server imports torch once and forks the ranks
+            multiprocessing.set_forkserver_preload(["quack_tutorial.parallel", "quack_tutorial.simulation"])
         ranks = torch.multiprocessing.start_processes(_process, arguments, world, join=False, start_method=method)
         try:
             while not ranks.join():
