@@ -347,7 +347,7 @@ def time(kernel, *args, nbytes=None) -> Timing | NotTimed:
 
 @dataclass(frozen=True)
 class Speed:
-    """One recorded speed: GB/s, microseconds a launch, fractions of the fastest plain kernel with the same reads and writes and of the peak."""
+    """One recorded speed: GB/s, microseconds a launch, fractions of the ceiling and of the datasheet's peak."""
 
     name: str
     gb_s: float

@@ -137,7 +137,7 @@ class Chart:
 
 
 def throughput(records, operation=None, dtype=None, M=None, here=None, title=None) -> Chart:
-    """GB/s over N (in powers of 2) for each provider, with the ceiling: the fastest copy of the same size, or what else the records name.
+    """GB/s over N (in powers of 2) for each provider, with the ceiling that the records name.
 
     Only records of the given operation, dtype and M count; `here` are records of the reader's own machine, drawn as open marks.
     ValueError where nothing is left to draw.

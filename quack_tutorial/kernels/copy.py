@@ -10,8 +10,8 @@
 | `CopyHint`       | `CopyVectors`, with a hint to L2       | 16 bytes, if they divide a row   | 16                            |
 
 In all of them a warp has 2 KiB of a row, a lane has 64 bytes in flight, predicates keep both inside the tensor, and any M, N and
-type of 16 or 32 bits work. `CopyUnaligned` and `CopyAsync` ask that each row of x and of out begins equally far from a 16-byte boundary, as it does in
-contiguous tensors of one shape.
+type of 16 or 32 bits work. `CopyUnaligned` and `CopyAsync` ask that each row of x and of out begins equally far from a 16-byte
+boundary, as it does in contiguous tensors of one shape.
 
 `LADDER` maps a version's name to what makes it, from the type of an element and N.
 

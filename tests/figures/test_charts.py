@@ -49,7 +49,7 @@ def test_throughput_plots_every_provider_and_the_ceiling():
     assert plotted["eager"] == [(n, pytest.approx(3400.0)) for n in SIZES]
     assert chart.figure.axes[0].get_xscale() == "log"
     assert chart.summary == "Ours: 95 % of the speed of the fastest plain copy of the same size."
-    assert chart.head == ("N", "copy", "ours", "eager")
+    assert chart.head == ("N", "best copy", "ours", "eager")
     assert chart.rows[0] == ("256", "4,000", "3,800", "3,400")
 
 
