@@ -1,7 +1,6 @@
-"""Code for Ampere (sm_80) of every rung and shipped kernel that allows it, on the GPU at hand: its driver assembles the PTX for itself.
+"""Code for Ampere (sm_80) of every rung and shipped kernel that allows it, on the GPU at hand, whose driver assembles the PTX.
 
-With all sizes fixed a compiled kernel takes its pointers and numbers alone; how many blocks it is launched with is what the simulator
-launches.
+With all sizes fixed a compiled kernel takes its pointers and numbers alone; the blocks are as many as the simulator launches.
 """
 
 import ctypes

@@ -343,6 +343,18 @@ def _quack_residual_backward(h, w, dy, dh, rstd):
 _OURS, _OURS_BACKWARD = Ours(_kernels, _run, tile_reads=1), Ours(_kernels_backward, _run_backward)
 _RUNGS = ("thread", "block", "vectors", "registers", "rows", "async", "cluster")
 _RUNGS_BACKWARD = ("atomics", "parts", "pipelined")
+_ARITHMETIC = ("square", "sum", "product", "product with the weight")
+_ARITHMETIC_BACKWARD = (
+    "x times 1/rms",
+    "dy times the weight",
+    "their product",
+    "its sum",
+    "x times the mean",
+    "subtraction",
+    "product with 1/rms",
+    "product for dw",
+    "sum of dw",
+)
 _CALLS = {
     "ours": function_of("quack_tutorial.ops", "rmsnorm", eps=EPS),
     "quack": function_of("quack", "rmsnorm", eps=EPS),
@@ -366,7 +378,7 @@ OPERATIONS = (
         },
         ladder=ladder("rmsnorm", "LADDER", _RUNGS, _rung_launches, _run_rung, _OURS),
         calls=calls_of(formula, _CALLS, formula_of_torch),
-        arithmetic=("square", "sum", "product", "product with the weight"),
+        arithmetic=_ARITHMETIC,
     ),
     Operation(
         "rmsnorm backward",
@@ -387,17 +399,7 @@ OPERATIONS = (
         ),
         row_bytes=4,
         calls=calls_of(formula, _CALLS, formula_of_torch, _gradients),
-        arithmetic=(
-            "x times 1/rms",
-            "dy times the weight",
-            "their product",
-            "its sum",
-            "x times the mean",
-            "subtraction",
-            "product with 1/rms",
-            "product for dw",
-            "sum of dw",
-        ),
+        arithmetic=_ARITHMETIC_BACKWARD,
     ),
     Operation(
         "rmsnorm residual",
@@ -412,6 +414,7 @@ OPERATIONS = (
             "liger": eager(_of_liger_residual(0.0, "gemma", dsl="triton")),
             "liger cute": eager(_of_liger_residual()),
         },
+        arithmetic=("addition of the residual", *_ARITHMETIC),
     ),
     Operation(
         "rmsnorm residual backward",
@@ -427,5 +430,6 @@ OPERATIONS = (
             "liger cute": autograd_backward(_of_liger_residual(), _gradients_residual),
         },
         row_bytes=4,
+        arithmetic=(*_ARITHMETIC_BACKWARD, "addition of dh"),
     ),
 )
