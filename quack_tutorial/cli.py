@@ -18,6 +18,7 @@ COMMANDS = (
         "simulate_command",
     ),
     ("bench", "time kernels and their peers on this machine's GPU, and keep the times in a record", "bench.command"),
+    ("record", "record what the book shows of this machine's card and nobody recorded yet", "bench.record"),
     ("memory", "time the memory hierarchy of this machine's GPU: latencies, bandwidths, conflicts", "bench.memory"),
     (
         "model",
@@ -37,7 +38,7 @@ COMMANDS = (
         "bench.parallel",
     ),
     ("tune", "try every configuration of a kernel on this machine's GPU, and say which to ship", "bench.tune"),
-    ("results", "print what the records in quack_tutorial/records/bench say, worst cells first", "bench.results"),
+    ("results", "print what the records of a card in quack_tutorial/records say, worst cells first", "bench.results"),
     ("grade", "grade a submission to a lab, on the simulator, and say what is wrong with it", "labs.grade"),
     ("labs", "list the labs, try the corpus of submissions, write a student version", "labs.command"),
 )

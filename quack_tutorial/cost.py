@@ -19,7 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from quack_tutorial import hardware
-from quack_tutorial.records import memory
+from quack_tutorial.records import folder, memory
 
 REGISTERS_AT_ONCE = 256  # a warp's registers are given out in such units
 RESERVED_SMEM_BYTES = 1024  # of each block, by the system
@@ -60,12 +60,13 @@ def needed_bytes(gb_s, latency_ns, sms) -> float:
     return gb_s * latency_ns / sms
 
 
-def blocks_per_sm(threads, registers=0, smem_bytes=0, gpu="H200 SXM 141GB") -> int:
+def blocks_per_sm(threads, registers=0, smem_bytes=0, gpu=None) -> int:
     """How many blocks an SM holds at once: `threads` a block, `registers` a thread, `smem_bytes` a block; 0 if none fits.
+    `gpu` is a card of `hardware`, by default the one whose records are read.
 
     Rules and limits as in NVIDIA's Hopper tuning guide, section Occupancy: registers are given to warps in units of 256.
     """
-    sm = hardware.gpu(gpu)
+    sm = hardware.gpu(gpu or folder().name)
     if not 1 <= threads <= 1024:
         raise ValueError(f"a block has 1 to 1024 threads, got {threads}")
     if not 0 <= registers <= sm.registers_per_thread:

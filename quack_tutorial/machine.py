@@ -193,6 +193,38 @@ def list_gpus(nvml):
     return gpus
 
 
+def gpu_numbers(name):
+    """SMs, memory's bandwidth and size of the GPU of that name, by the driver; None where it does not say all of them."""
+    nvml = load_nvml()
+    if nvml is None or nvml.nvmlInit_v2() != 0:
+        return None
+    try:
+        for index, (listed, capability) in enumerate(list_gpus(nvml)):
+            if listed == name:
+                handle, memory = ctypes.c_void_p(), (ctypes.c_ulonglong * 3)()
+                lanes, bus_bits, mhz = (ctypes.c_uint() for _ in range(3))
+                nvml.nvmlDeviceGetHandleByIndex_v2(ctypes.c_uint(index), ctypes.byref(handle))
+                asked = (
+                    nvml.nvmlDeviceGetNumGpuCores(handle, ctypes.byref(lanes)),
+                    nvml.nvmlDeviceGetMemoryBusWidth(handle, ctypes.byref(bus_bits)),
+                    nvml.nvmlDeviceGetMaxClockInfo(handle, ctypes.c_int(2), ctypes.byref(mhz)),  # NVML_CLOCK_MEM
+                    nvml.nvmlDeviceGetMemoryInfo(handle, memory),
+                )
+                if any(asked):
+                    return None
+                gb_s = round(2 * mhz.value * bus_bits.value / 8e3)  # two bits a clock and wire
+                return {
+                    "sms": lanes.value // (64 if capability == (8, 0) else 128),
+                    "bandwidth_gb_s": gb_s,
+                    "memory_gb": round(memory[0] / 1e9),
+                }
+    except AttributeError:  # a driver older than one of these questions
+        return None
+    finally:
+        nvml.nvmlShutdown()
+    return None
+
+
 def is_visible(index, visible_devices):
     """Whether CUDA_VISIBLE_DEVICES (None: unset) lets a program see GPU `index`; names instead of numbers let all."""
     if visible_devices is None:

@@ -181,6 +181,12 @@ def rmsnorm_error(x, result, dtype, weight=None, bias=None, residual=None, eps=1
     return _largest(result, reference, dtype, 4 * ulp(largest, "float32"))
 
 
+def sum_error(x, residual, result, dtype):
+    """The largest error of `result` as x + residual, over what is tolerated: one step of float32 before it is rounded."""
+    reference = _with_residual(x, residual)
+    return _largest(result, reference, dtype, ulp(reference, "float32"))
+
+
 def rmsnorm_dx(x, dy, weight=None, dresidual=None, rstd=None, eps=1e-6):
     """The gradient of RMSNorm's input: rstd (w dy - x' mean(x' w dy)) + dresidual in float64, x' = x rstd.
 

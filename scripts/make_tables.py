@@ -1,12 +1,13 @@
-"""Make quack_tutorial/kernels/tuned/tables.py from the sweeps in quack_tutorial/records/tune.
+"""Make quack_tutorial/kernels/tuned/tables.py from the sweeps in the cards' folders of records.
 
 python scripts/make_tables.py [--check]
 
 A length may have been swept with several numbers of rows, and with both types of 16 bits; a configuration is as good there as
 where it loses most. Lengths of the benchmark that follow each other share a configuration while one is within `TOLERANCE` of the
 best at each of them, and none is more than `config.NEAR` times the one before it. A length between them takes the configuration of
-the next longer one where that is within `TOLERANCE`, and its own best otherwise. With --check nothing is written; the exit status
-says whether the file is what the sweeps give.
+the next longer one where that is within `TOLERANCE`, and its own best otherwise. `FIRST` is the card that was swept whole; another
+card has the tables that it swept some lengths of, with the others as the first card has them. With --check nothing is written, and
+the exit status says whether the file is what the sweeps give.
 """
 
 from __future__ import annotations
@@ -25,18 +26,19 @@ from quack_tutorial.records import ITEM_BYTES
 ROOT = Path(__file__).resolve().parents[1]
 TOLERANCE = 0.003
 
-HEAD = '''"""The shipped configurations of the row-wise kernels, from the sweeps in records/tune (`scripts/make_tables.py`).
+HEAD = '''"""The shipped configurations of the row-wise kernels, from the sweeps in the cards' records (`scripts/make_tables.py`).
 
 For (operation, bits of an element, rows): lines of row bytes up to, and the fields of `config.Config`, as far as they are not
 the default. In sweeps on an H200 ({dates}), with 32768 rows (16384 from 64k columns,
 8192 from 150k), each was within {percent} % of the best of `config.candidates` at every size swept once between its limit and the
 line above. Of sizes swept more than once, with 8192 rows as well or in both types of 16 bits, it is within {percent} % of what
-loses least in the worst of its sweeps. An H100, whose SMs are the same, takes them too: it was measured
-(`records/bench/h100`) and not swept.
+loses least in the worst of its sweeps. `OTHERS` has what other cards swept anew; `config.lines_of` says which card's are taken.
 """
 
+FIRST = "{first}"
 TABLES = {{
 '''
+FIRST = "h200"
 
 
 def lines(sizes: list, operation: str, rows: str) -> list:
@@ -96,27 +98,49 @@ def most_lost(swept: list, operation: str, rows: str) -> dict:
     return in_each
 
 
-def text(sweeps: list) -> str:
-    """The module."""
-    tables = {}
+def swept(sweeps: list) -> dict:
+    """(operation, bits, rows) -> the sizes that were swept."""
+    found = {}
     for sweep in sweeps:
-        for item in sorted(set(ITEM_BYTES.values())):
-            sizes = [size for size in sweep["sizes"] if ITEM_BYTES[size["dtype"]] == item]
-            if sizes:
-                tables[sweep["operation"], item * 8, sweep["rows"]] = lines(sizes, sweep["operation"], sweep["rows"])
+        for size in sweep["sizes"]:
+            key = sweep["operation"], 8 * ITEM_BYTES[size["dtype"]], sweep["rows"]
+            found.setdefault(key, []).append({"date": sweep["date"]} | size)
+    return found
+
+
+def text(sweeps: dict) -> str:
+    """The module, from card -> its sweeps."""
+    first = swept(sweeps[FIRST])
     # A file has the date when it was begun, a size its own if it came later.
-    dates = ", ".join(sorted({size.get("date", sweep["date"]) for sweep in sweeps for size in sweep["sizes"]}))
-    out = [HEAD.format(percent=100 * TOLERANCE, dates=dates)]
-    for key in sorted(tables):
-        operation, bits, rows = key
-        entries = [f"({limit}, dict({named(operation, config)})),\n" for limit, *config in tables[key]]
+    dates = ", ".join(sorted({size["date"] for sizes in first.values() for size in sizes}))
+    out = [
+        HEAD.format(percent=100 * TOLERANCE, dates=dates, first=FIRST),
+        *as_lines(first, "    "),
+        "}\n",
+        "OTHERS = {",
+    ]
+    for card in sorted(set(sweeps) - {FIRST}):
+        own = {}
+        for key, sizes in swept(sweeps[card]).items():
+            lengths = set(map(by_length, sizes))
+            own[key] = sizes + [size for size in first.get(key, ()) if by_length(size) not in lengths]
+        out += [f'\n    "{card}": {{\n', *as_lines(own, "        "), "    },"]
+    return "".join(out) + ("\n}\n" if len(sweeps) > 1 else "}\n")
+
+
+def as_lines(found: dict, margin: str) -> list:
+    """The lines of a table in the module, as the formatter has them."""
+    out = []
+    for operation, bits, rows in sorted(found):
+        table = lines(found[operation, bits, rows], operation, rows)
+        entries = [f"({limit}, dict({named(operation, config)})),\n" for limit, *config in table]
         if len(entries) == 1:
-            out.append(f'    ("{operation}", {bits}, "{rows}"): ({entries[0].rstrip()}),\n')  # as the formatter has it
+            out.append(f'{margin}("{operation}", {bits}, "{rows}"): ({entries[0].rstrip()}),\n')
             continue
-        out.append(f'    ("{operation}", {bits}, "{rows}"): (\n')
-        out += [f"        {entry}" for entry in entries]
-        out.append("    ),\n")
-    return "".join(out) + "}\n"
+        out.append(f'{margin}("{operation}", {bits}, "{rows}"): (\n')
+        out += [f"{margin}    {entry}" for entry in entries]
+        out.append(f"{margin}),\n")
+    return out
 
 
 def named(operation: str, numbers) -> str:
@@ -131,9 +155,10 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="only say whether the file is what the sweeps give")
     args = parser.parse_args()
     path = ROOT / "quack_tutorial/kernels/tuned/tables.py"
-    made = text(
-        [json.loads(sweep.read_text()) for sweep in sorted((ROOT / "quack_tutorial/records/tune").glob("*.json"))]
-    )
+    sweeps = {}
+    for file in sorted((ROOT / "quack_tutorial/records").glob("*/tune/*.json")):
+        sweeps.setdefault(file.parts[-3], []).append(json.loads(file.read_text()))
+    made = text(sweeps)
     if not args.check:
         path.write_text(made)
         return 0

@@ -8,7 +8,7 @@
 the sha256 of their cell's source. Each chapter runs in a process of its own; an error is what its cell gave, and one line
 names it. While a cell takes times (`TIMES`), no other chapter's cell runs.
 
-`keep` executes the same chapters on the simulator, and puts the files into quack_tutorial/records/outputs without what came out
+`keep` executes the same chapters on the simulator, and puts the files into the card's folder of records without what came out
 the same, as a figure drawn from records does, without the simulator's figures, which tell nothing of a GPU, and without the times
 of exercises' stubs, which move nothing. Outputs of cells that the page does not show are not recorded.
 """
@@ -36,7 +36,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from quack_tutorial import machine, myst  # noqa: E402
+from quack_tutorial import hardware, machine, myst, records  # noqa: E402
 from quack_tutorial.notebook import TOO_FAST  # noqa: E402
 from quack_tutorial.records import outputs  # noqa: E402
 
@@ -238,7 +238,7 @@ def keep(args) -> int:
                 for output, words in given
                 if words not in same and TOO_FAST not in " ".join(words.split()) and not drawn_by_simulator(output)
             ]
-        write(outputs.FOLDER / f"{name}.json", record)
+        write(records.FOLDER / hardware.card_of(record["device"]) / "outputs" / f"{name}.json", record)
         other = sum(bool(cell["outputs"]) for cell in record["cells"])
         print(f"{name}: {other} of {len(record['cells'])} cells gave something else there")
     return 0
@@ -255,19 +255,21 @@ def records_in(archive: Path) -> dict:
 
 
 def write(path: Path, record: dict) -> None:
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(record, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 
 
 def drop(args) -> int:
-    for path in sorted(outputs.FOLDER.glob("*.json")):
+    for path in sorted(records.FOLDER.glob("*/outputs/*.json")):
         record = json.loads(path.read_text(encoding="utf-8"))
         cells = source_of(path.stem).cells
-        gone = outputs.unfitting(outputs.load(path.stem), [cell.source for cell in cells if cell.cell_type == "code"])
+        gone = outputs.unfitting(
+            outputs.load(path.stem, path.parts[-3]), [cell.source for cell in cells if cell.cell_type == "code"]
+        )
         if gone:
             record["cells"] = [cell for cell in record["cells"] if cell["key"] not in gone]
             write(path, record)
-            print(f"{path.name}: {len(gone)} cells dropped, {len(record['cells'])} left")
+            print(f"{path.parts[-3]}, {path.name}: {len(gone)} cells dropped, {len(record['cells'])} left")
     return 0
 
 

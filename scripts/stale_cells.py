@@ -18,14 +18,15 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from quack_tutorial import compiler
+from quack_tutorial import compiler, hardware
 from quack_tutorial.bench import ours, records, results
 from quack_tutorial.bench.operations import named, words
 
 
 def changed(record: records.Record, cell: records.Cell) -> bool:
     return any(
-        (result.ptx_sha256, result.config) != ours.shipped(record.operation, result.provider, cell.dtype, cell.N)
+        (result.ptx_sha256, result.config)
+        != ours.shipped(record.operation, result.provider, cell.dtype, cell.N, hardware.card_of(record.device))
         for result in cell.results
         if result.ptx_sha256
     )

@@ -1,25 +1,40 @@
 """The rules of `kernels.config` about what is launched together, and what the recorded sweeps say of them."""
 
+import importlib.util
 import json
 from dataclasses import replace
 from statistics import median
 
+import pytest
+
+from quack_tutorial import card
+from quack_tutorial.kernels.tuned import tables
 from quack_tutorial.kernels.tuned.config import (
     LEAST_CLUSTER_BYTES,
     TENSORS,
+    Config,
     candidates,
     cluster_bytes,
     default_config,
+    lines_of,
     of_fields,
     of_table,
     starts_in_time,
 )
-from quack_tutorial.records import FOLDER, ITEM_BYTES
+from quack_tutorial.records import ITEM_BYTES, folder
+
+
+@pytest.fixture(scope="module")
+def script(root):
+    spec = importlib.util.spec_from_file_location("make_tables", root / "scripts/make_tables.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def pairs():
     """(KB that a cluster moves, clusters started in a microsecond, time over that without clusters) of the recorded sweeps."""
-    for path in (FOLDER / "tune").glob("*-aligned.json"):
+    for path in (folder("h200") / "tune").glob("*-aligned.json"):
         sweep = json.loads(path.read_text())
         for size in sweep["sizes"] if sweep["operation"] in TENSORS else ():
             row_bytes = size["N"] * ITEM_BYTES[size["dtype"]]
@@ -75,3 +90,30 @@ def test_blocks_of_short_rows_are_launched_on_their_own():
         found = candidates("softmax", 16, N)
         assert all(starts_in_time("softmax", config, 2 * N) for config in found)
         assert {config.blocks_together for config in found} == {0, 1, 2}
+
+
+def test_a_card_has_the_tables_that_it_swept_and_others_the_nearest_card_s(monkeypatch):
+    own = {("softmax", 16, "aligned"): ((4096, dict(threads_per_row=32, threads_per_block=128)),)}
+    monkeypatch.setitem(tables.OTHERS, "h100", own)
+    first = tables.TABLES["softmax", 32, "aligned"]
+    for name, has_own in (("h200", False), ("h100", True), ("a100_80", True), ("b200", False), ("l4", True)):
+        with card.taken_for(name):
+            assert (lines_of("softmax", 16, "aligned") is own["softmax", 16, "aligned"]) is has_own, name
+            assert lines_of("softmax", 32, "aligned") is first
+            assert default_config("softmax", 16, 2048) is not None
+
+
+def test_what_another_card_swept_takes_the_place_of_the_first_one_s_lengths(script):
+    sweeps = {
+        name: [json.loads((folder("h200") / "tune/softmax-aligned.json").read_text())] for name in ("h200", "h100")
+    }
+    (sweep,) = sweeps["h100"] = [
+        sweeps["h100"][0] | {"sizes": [s for s in sweeps["h100"][0]["sizes"] if s["N"] == 4096]}
+    ]
+    sweep["sizes"] = [dict(size, candidates=size["candidates"][:1]) for size in sweep["sizes"]]
+    made = {}
+    exec(script.text(sweeps), made)
+    of_h100, first = made["OTHERS"]["h100"]["softmax", 16, "aligned"], made["TABLES"]["softmax", 16, "aligned"]
+    alone = of_fields("softmax", sweep["sizes"][0]["candidates"][0]["config"])
+    (line,) = [named for limit, named in of_h100 if limit == 8192]
+    assert Config(**line) == alone and [limit for limit, _ in of_h100][-1] == [limit for limit, _ in first][-1]

@@ -17,20 +17,22 @@ ROOMS = {
     "__init__": (set(), set()),
     "analysis": ({"trace", "hardware"}, set()),
     "bench": (
-        {"hardware", "reference", "kernels", "compiler", "ops", "model", "machine", "occupancy", "parallel", "records"},
+        {"card", "hardware", "reference", "kernels", "kernel_cache", "compiler", "ops", "model", "machine", "occupancy"}
+        | {"parallel", "records"},
         {"cuda", "torch"},  # the driver, since torch has no call that releases what L2 keeps
     ),
     "browser": ({"figures", "simulation", "simulator"}, set()),
+    "card": ({"hardware", "machine"}, set()),
     "cli": (set(), set()),
     "compiler": ({"kernel_cache", "kernels", "simulation"}, {"cutlass", "cuda", "torch"}),
-    "cost": ({"hardware", "records"}, set()),
+    "cost": ({"card", "hardware", "records"}, set()),
     "figures": (
         {"analysis", "trace", "bench", "cost", "hardware", "mutants", "records", "simulator.coverage"},
         {"matplotlib"},
     ),
     "hardware": (set(), set()),
     "kernel_cache": (set(), set()),
-    "kernels": ({"simulator.loading"}, {"cutlass", "cuda"}),  # so that they load where the DSL is not installed
+    "kernels": ({"card", "simulator.loading"}, {"cutlass", "cuda"}),  # so that they load where the DSL is not installed
     "labs": (
         {"analysis", "compiler", "figures", "myst", "reference", "simulation", "simulator", "trace", "machine"},
         set(),
@@ -45,7 +47,7 @@ ROOMS = {
     "ops": ({"kernels", "compiler", "simulation", "occupancy"}, {"torch"}),
     "parallel": ({"ops"}, {"torch"}),
     "pytest_plugin": ({"script", "simulation", "simulator"}, set()),
-    "records": (set(), set()),
+    "records": ({"card"}, set()),
     "reference": (set(), set()),
     "script": ({"simulation", "simulator"}, set()),
     "simulate_command": ({"analysis", "figures", "kernels", "reference", "script", "simulation", "simulator"}, set()),

@@ -114,7 +114,7 @@ def test_a_time_that_no_memory_allows_says_what_it_means():
 def test_recorded_speeds_are_the_records(root):
     import json
 
-    data = json.loads((root / "quack_tutorial/records/bench/softmax-ladder.json").read_text())
+    data = json.loads((root / "quack_tutorial/records/h200/bench/softmax-ladder.json").read_text())
     cell = next(c for c in data["cells"] if (c["dtype"], c["N"]) == ("float32", 4096))
     speeds = qt.recorded("softmax", "float32", N=4096, ladder=True)
     assert speeds.names == tuple(r["provider"] for r in cell["results"] if r["status"] == "ok")

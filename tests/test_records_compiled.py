@@ -13,7 +13,7 @@ from quack_tutorial.records import compiled
 )
 def test_what_was_compiled_is_what_was_timed(root, operation, least):
     file = f"{operation.replace(' ', '-')}-ladder.json"
-    bench = json.loads((root / "quack_tutorial/records/bench" / file).read_text())
+    bench = json.loads((root / "quack_tutorial/records/h200/bench" / file).read_text())
     ladders, same = compiled.load(), 0
     for cell in bench["cells"]:
         for result in cell["results"]:

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from quack_tutorial import myst
+from quack_tutorial import myst, records
 from quack_tutorial.records import outputs
 
 nbformat = pytest.importorskip("nbformat")
@@ -27,8 +27,8 @@ def notebook_of(*sources):
 
 def test_every_recorded_cell_fits_a_cell_of_its_chapter(root):
     pytest.importorskip("jupytext", reason="jupytext is not installed, which reads the chapters")
-    for path in sorted(outputs.FOLDER.glob("*.json")):
-        record = outputs.load(path.stem)
+    for path in sorted(records.FOLDER.glob("*/outputs/*.json")):
+        record = outputs.load(path.stem, path.parts[-3])
         assert record.chapter == path.stem and record.driver, path.name
         chapter = myst.cells((root / "notebooks" / f"{path.stem}.md").read_text(encoding="utf-8"), path.stem)
         gone = outputs.unfitting(record, [cell.source for cell in chapter.cells if cell.cell_type == "code"])
@@ -80,7 +80,11 @@ def test_a_chapter_that_takes_too_long_keeps_what_it_gave(script, tmp_path):
 
 def test_what_the_simulator_gave_as_well_is_not_kept(script, tmp_path, monkeypatch):
     def archive_in(folder, *cells):
-        record = {"chapter": "x", "cells": [{"key": key, "outputs": given} for key, given in cells]}
+        record = {
+            "chapter": "x",
+            "device": "NVIDIA L4",
+            "cells": [{"key": key, "outputs": given} for key, given in cells],
+        }
         folder.mkdir(exist_ok=True)
         script.pack({"x": json.dumps(record).encode()}, folder / script.ARCHIVE)
 
@@ -91,15 +95,15 @@ def test_what_the_simulator_gave_as_well_is_not_kept(script, tmp_path, monkeypat
     drawn = {"text/html": "<p>5 sectors</p>"}  # in other colours
     simulated = (("a", [same]), ("b", [drawn]))
     monkeypatch.setattr(script, "run", lambda args: archive_in(args.to, *simulated))
-    monkeypatch.setattr(outputs, "FOLDER", tmp_path / "kept")
+    monkeypatch.setattr(records, "FOLDER", tmp_path)
     assert script.main(["keep", str(tmp_path / "gpu" / script.ARCHIVE)]) == 0
-    kept = json.loads((tmp_path / "kept/x.json").read_text(encoding="utf-8"))["cells"]
+    kept = json.loads((tmp_path / "l4/outputs/x.json").read_text(encoding="utf-8"))["cells"]
     assert [cell["outputs"] for cell in kept] == [[measured], [], [measured]]
 
 
 def test_no_recorded_output_claims_more_than_a_copy_can(root):
     """An exercise's stub moves few of the bytes that are counted, and a copy may be slow: such a speed is no result."""
-    for file in sorted((root / "quack_tutorial/records/outputs").glob("*.json")):
+    for file in sorted((root / "quack_tutorial/records").glob("*/outputs/*.json")):
         text = " ".join(file.read_text(encoding="utf-8").replace("\\n", " ").split())
         shares = [int(share) for share in re.findall(r"(\d+)% of a plain copy", text)]
         assert max(shares, default=0) <= 105, file.name

@@ -1,4 +1,4 @@
-"""Puts what a chapter's cells gave on a GPU (quack_tutorial/records/outputs) into the page, folded below the simulated outputs.
+"""Puts what a chapter's cells gave on a GPU (`outputs` of a card's records) into the page, folded below the simulated outputs.
 
 Under the chapter's title a fold says where and when it ran, and counts the cells. One that changed since then has nothing to
 open, nor has one that gave the same words. Without a record a page stays as it is.

@@ -21,9 +21,6 @@ import torch
 from quack_tutorial.bench import timing
 from quack_tutorial.bench.sweep import SWEEPS
 
-INPUTS = {"1R": 1, "1R1W": 1, "2R1W": 2}
-STREAMS = {"1R": 1, "1R1W": 2, "2R1W": 3}  # reads and writes in all
-
 # 32-bit words a block, warps: 16 to 128 bytes a thread
 SHAPES = (
     (256, 2),
@@ -57,8 +54,8 @@ def ceiling_candidates(pattern: str, bytes_moved: int, slots: int, pool, swept=T
     """
     from quack_tutorial.bench import plain_kernels
 
-    words = math.ceil(bytes_moved / STREAMS[pattern] / 16) * 4
-    buffers = [tuple(_random_words(words) for _ in range(INPUTS[pattern])) for _ in range(slots)]
+    words = math.ceil(bytes_moved / streams(pattern) / 16) * 4
+    buffers = [tuple(_random_words(words) for _ in range(int(pattern[0]))) for _ in range(slots)]
     launches = timing.launches_for(bytes_moved, slots)
     short = max(slots, math.ceil(launches / 4))
     calls = {}
@@ -78,6 +75,11 @@ def ceiling_candidates(pattern: str, bytes_moved: int, slots: int, pool, swept=T
     if own is not None:
         chosen[f"torch {own.__name__}"] = own
     return {name: timing.capture(call, buffers, launches, pool).released() for name, call in chosen.items()}
+
+
+def streams(pattern: str) -> int:
+    """Reads and writes in all: 3 of "2R1W"."""
+    return sum(map(int, pattern[::2]))
 
 
 def own_tile(operation: str, inputs, launches: int, pool) -> dict[str, timing.Replay]:
@@ -115,6 +117,6 @@ def _random_words(count):
 
 
 def _name(pattern, block, warps, load, store):
-    kind = {"1R": "read", "1R1W": "copy", "2R1W": "add"}[pattern]
+    kind = {"1R": "read", "1R1W": "copy", "2R1W": "add", "2R2W": "add and keep", "3R1W": "add three"}[pattern]
     hints = "".join(f", {what} {hint}" for what, hint in (("loads", load), ("stores", store)) if hint)
     return f"{kind}, {block} words, {warps} warps{hints}"

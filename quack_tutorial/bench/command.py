@@ -96,12 +96,17 @@ def run(args) -> int:
         return 1
 
 
+def left(args) -> int:
+    """How many of the cells that the arguments ask for their records lack."""
+    return len(missing_cells(requested_cells(args), opened(args), requested_providers(args)))
+
+
 def measure(args, keys, providers, kept, driver, start=sweep.Worker) -> int:
     """Measure those of `keys` that the records `kept` lack, and write each; `start` makes a worker.
 
     `providers` maps operations to names of providers, `kept` operations to the records that there are.
     """
-    todo = missing_cells(keys, kept)
+    todo = missing_cells(keys, kept, providers)
     print(f"{len(keys)} cells, {len(keys) - len(todo)} of them measured before; providers:")
     for operation, names in providers.items():
         print(f"  {operation}: {', '.join(names)}")
@@ -282,9 +287,14 @@ def opened(args) -> dict[str, records.Record]:
     return kept
 
 
-def missing_cells(keys, kept: dict[str, records.Record]) -> list[CellKey]:
-    """Those of `keys` that the records do not hold."""
-    held = {record.key(cell) for record in kept.values() for cell in record.cells}
+def missing_cells(keys, kept: dict[str, records.Record], providers: dict[str, list[str]]) -> list[CellKey]:
+    """Those of `keys` that the records do not hold, or without some of the `providers` of their operation."""
+    held = {
+        record.key(cell)
+        for record in kept.values()
+        for cell in record.cells
+        if all((result := cell.result(name)) and result.status != "missing" for name in providers[record.operation])
+    }
     return [key for key in keys if key not in held]
 
 

@@ -32,8 +32,7 @@ from quack_tutorial.kernels import memory as kernels
 ROUNDS = 9
 FOOTPRINTS = tuple(1 << k for k in range(12, 33))  # bytes of a chain: 4 KiB to 4 GiB
 STREAM_BYTES = 1 << 31
-L2_BYTES = 24 << 20  # of the 60 MiB of an H200: half of it is near an SM, and this fits into either
-SMS = 132
+OF_L2 = 0.4  # what is read from L2: half of it is near an SM, and this fits into either
 WIDTHS = (4, 8, 16)
 LOADS = (1, 2, 4, 8)
 THREADS = (128, 512, 1024, 2048)  # of an SM
@@ -105,6 +104,8 @@ def points():
     def empty(*shape, dtype=torch.float32):
         return torch.empty(*shape, dtype=dtype, device="cuda")
 
+    device = torch.cuda.get_device_properties()
+    sms, l2_bytes = device.multi_processor_count, int(OF_L2 * device.L2_cache_size)
     number = empty(1, dtype=torch.int32)
     x = torch.randn(STREAM_BYTES // 4, device="cuda")
     steps = 65536
@@ -140,7 +141,7 @@ def points():
             for threads in THREADS:
                 if threads == max(THREADS) and width * loads > 64:
                     continue  # so many threads have 32 registers each
-                sums = empty(SMS * threads // 128, 128)
+                sums = empty(sms * threads // 128, 128)
                 facts = {"vector_bytes": width, "loads": loads, "threads_per_sm": threads}
                 facts["bytes_in_flight_per_sm"] = width * loads * threads
                 yield Point(
@@ -153,7 +154,7 @@ def points():
                 )
     for form in kernels.LoopSum.FORMS:
         for threads in THREADS:
-            sums = empty(SMS * threads // 128, 128)
+            sums = empty(sms * threads // 128, 128)
             part = x[: len(x) // (16 * sums.numel()) * 16 * sums.numel()]
             yield Point(
                 "written",
@@ -174,7 +175,7 @@ def points():
             turns * warps,
             True,
         )
-    sums = empty(SMS * 8, 256)
+    sums = empty(sms * 8, 256)
     for stride, offset in [(s, 0) for s in STRIDES] + [(1, o) for o in OFFSETS[1:]]:
         requests = (len(x) - offset) // (sums.numel() * stride) // 8 * 8
         yield Point(
@@ -195,12 +196,12 @@ def points():
             steps * 32 * kernels.SharedReads.in_flight,
             True,
         )
-    sums = empty(SMS, 1024)
+    sums = empty(sms, 1024)
     for name in ("shared stream", "peer stream"):
         nbytes = 16 * sums.numel() * steps
         yield Point("level", name, {}, lambda k, n=name, s=sums: run[n](x, s, k * steps), nbytes, True)
     kernel = of["stream 16 x 4"]
-    part, sums = x[: L2_BYTES // 4 // kernel.chunk * kernel.chunk], empty(SMS * 16, 128)
+    part, sums = x[: l2_bytes // 4 // kernel.chunk * kernel.chunk], empty(sms * 16, 128)
     yield Point(
         "level", "L2", {}, lambda k, p=part, s=sums: run["stream 16 x 4"](p, s, k * 40), part.numel() * 4 * 40, True
     )

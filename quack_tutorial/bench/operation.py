@@ -2,7 +2,7 @@
 
 | column     | what it says                                                                          |
 |------------|---------------------------------------------------------------------------------------|
-| pattern    | the reads and writes that its ceiling has: 1R, 1R1W or 2R1W                           |
+| pattern    | the reads and writes that its ceiling has: 1R, 1R1W, 2R1W, 2R2W or 3R1W                 |
 | bytes      | what must be moved, however it is done; scratch traffic earns nothing                 |
 | inputs     | fresh random inputs on the GPU; the first is (M, N)                                   |
 | error      | the largest error over what is tolerated, against float64, on sampled rows and columns |

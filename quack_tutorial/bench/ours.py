@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 
+from quack_tutorial import card
 from quack_tutorial.bench.operations import OPERATIONS
 from quack_tutorial.bench.our_launches import Ours, Rows, contiguous_rows
 
@@ -39,13 +40,21 @@ def config_label(operation: str, provider: str, dtype: str, N: int) -> str | Non
     return None if config is None else label(fields(config))
 
 
-@functools.cache
-def shipped(operation: str, provider: str, dtype: str, N: int) -> tuple[str, str | None]:
-    """(hash of the PTX, configuration) of what ships for contiguous rows of N, as a record holds them.
+def shipped(operation: str, provider: str, dtype: str, N: int, on: str | None = None) -> tuple[str, str | None]:
+    """(hash of the PTX, configuration) of what ships for contiguous rows of N on a card, by default the one that is meant, as a
+    record holds them.
 
     The configuration too, because how blocks are launched is not in the PTX.
     """
-    return ptx_sha256(ptx(operation, provider, dtype, N)), config_label(operation, provider, dtype, N)
+    with card.taken_for(on or card.meant().card):
+        config = config_label(operation, provider, dtype, N)
+        return _hash(operation, provider, dtype, N, config), config
+
+
+@functools.cache
+def _hash(operation, provider, dtype, N, config):
+    """Of the PTX; the `config` of the card that is meant is all that it depends on besides."""
+    return ptx_sha256(ptx(operation, provider, dtype, N))
 
 
 def ptx_sha256(texts: list[str]) -> str:

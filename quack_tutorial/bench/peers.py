@@ -9,7 +9,8 @@
 | compile autograd tuned  | the same with the settings of "compile tuned"                                              |
 | quack                   | QuACK's own functions; backward: those that its autograd calls                             |
 | quack tuned             | QuACK's autotuned entry points, which only RMSNorm has                                     |
-| liger                   | Liger's kernels                                                                            |
+| liger                   | Liger's kernels in Triton                                                                  |
+| liger cute              | Liger's kernels in CuTe DSL, through its dispatcher                                        |
 | cudnn                   | cuDNN's norms for inference, the quickest plan of heuristics A and fallback                |
 
 A setup function takes the inputs of a cell and returns a callable on such inputs that gives the output or outputs. All
@@ -41,6 +42,7 @@ WORKER_ENVIRONMENT = {
     MULTI_KERNEL: "1",
     "TORCHINDUCTOR_DISABLE_MULTI_KERNEL_CACHE": "1",
     "QUACK_FORCE_CACHE_UPDATE": "1",
+    "LIGER_KERNEL_STRICT": "1",  # refuse what its kernels in CuTe DSL cannot, in place of Triton's
 }
 # provider -> the distributions whose versions a record names
 PACKAGES = {
@@ -49,6 +51,7 @@ PACKAGES = {
     "compile": ("torch", "triton"),
     "quack": ("quack-kernels", "nvidia-cutlass-dsl"),
     "liger": ("liger-kernel", "triton"),
+    "liger cute": ("liger-kernel", "nvidia-cutlass-dsl"),
     "cudnn": ("nvidia-cudnn-frontend",),
 }
 
@@ -103,7 +106,7 @@ def autograd_backward(forward, arrange, compiler=lambda function: function):
     """Set up the backward pass that autograd runs for `forward`.
 
     `arrange(*inputs)` gives forward's arguments, how many of them (the first) want a gradient, and the gradient of
-    forward's output.
+    forward's output, or of each of its outputs.
     """
 
     def setup(*inputs):
@@ -129,7 +132,11 @@ class _Backward:
         with torch.enable_grad():
             leaves = [argument.detach().requires_grad_() for argument in arguments[:count]]
             output = self.forward(*leaves, *arguments[count:])
-        self.passes[inputs[0].data_ptr()] = output, leaves, gradient.to(output.dtype)
+        if isinstance(output, tuple):
+            gradient = tuple(given.to(one.dtype) for given, one in zip(gradient, output, strict=True))
+        else:
+            gradient = gradient.to(output.dtype)
+        self.passes[inputs[0].data_ptr()] = output, leaves, gradient
 
     def __call__(self, *inputs):
         import torch
@@ -210,6 +217,20 @@ def function_of(module, name, *more, **options):
         return (lambda *tensors: function(*tensors, *more, **options)) if more or options else function
 
     return make
+
+
+# Liger ---------------------------------------------------------------------------------------------------------------
+
+
+def of_liger(name, *more, dsl="cutedsl", **options):
+    """The function `name` of Liger's dispatcher, in CuTe DSL or in "triton", with arguments to follow the tensors."""
+
+    def call(*tensors):
+        from liger_kernel import functional
+
+        return getattr(functional, name)(*tensors, *more, impl=f"nvidia-{dsl}", **options)
+
+    return call
 
 
 # cuDNN ---------------------------------------------------------------------------------------------------------------

@@ -41,7 +41,27 @@ def _add(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr, LOAD: tl.constexpr, STOR
     tl.store(out_ptr + at, x + y, mask=at < n, cache_modifier=STORE)
 
 
-KERNELS = {"1R": _read, "1R1W": _copy, "2R1W": _add}
+@triton.jit
+def _add_and_keep(x_ptr, y_ptr, out_ptr, kept_ptr, n, BLOCK: tl.constexpr, LOAD: tl.constexpr, STORE: tl.constexpr):
+    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    # read 2 n words; write 2 n words
+    x = tl.load(x_ptr + at, mask=at < n, eviction_policy=LOAD)
+    y = tl.load(y_ptr + at, mask=at < n, eviction_policy=LOAD)
+    tl.store(out_ptr + at, x + y, mask=at < n, cache_modifier=STORE)
+    tl.store(kept_ptr + at, x, mask=at < n, cache_modifier=STORE)
+
+
+@triton.jit
+def _add_three(x_ptr, y_ptr, z_ptr, out_ptr, n, BLOCK: tl.constexpr, LOAD: tl.constexpr, STORE: tl.constexpr):
+    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    # read 3 n words; write n words
+    x = tl.load(x_ptr + at, mask=at < n, eviction_policy=LOAD)
+    y = tl.load(y_ptr + at, mask=at < n, eviction_policy=LOAD)
+    z = tl.load(z_ptr + at, mask=at < n, eviction_policy=LOAD)
+    tl.store(out_ptr + at, x + y + z, mask=at < n, cache_modifier=STORE)
+
+
+KERNELS = {"1R": _read, "1R1W": _copy, "2R1W": _add, "2R2W": _add_and_keep, "3R1W": _add_three}
 
 
 def plain(pattern: str, block: int, warps: int, load: str, store: str):
@@ -51,9 +71,10 @@ def plain(pattern: str, block: int, warps: int, load: str, store: str):
     def call(*inputs):
         n = inputs[0].numel()
         blocks = triton.cdiv(n, block)
-        out = torch.empty(blocks if pattern == "1R" else n, dtype=torch.int32, device=inputs[0].device)
-        kernel[(blocks,)](*inputs, out, n, BLOCK=block, LOAD=load, STORE=store, num_warps=warps)
-        return out
+        size, count = blocks if pattern == "1R" else n, int(pattern[2:3] or 1)
+        outs = [torch.empty(size, dtype=torch.int32, device=inputs[0].device) for _ in range(count)]
+        kernel[(blocks,)](*inputs, *outs, n, BLOCK=block, LOAD=load, STORE=store, num_warps=warps)
+        return outs[0] if count == 1 else outs
 
     return call
 

@@ -182,11 +182,18 @@ def run(args) -> int:
         return 2
     here, kept, dates = {**describe(), "driver": found.driver}, [], []
     try:
-        if args.resume:
+        if args.resume and Path(args.out or "").exists():
             kept, dates = held(args.out, here)
     except NotProfiled as error:
         print(f"profile: {error}", file=sys.stderr)
         return 1
+    version = subprocess.run([shutil.which("ncu") or "ncu", "--version"], capture_output=True, text=True).stdout
+    head = {
+        **here,
+        "ncu": version.strip().splitlines()[-1] if version else None,
+        "date": ", ".join([*dates, datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M")]),
+        "command": "quack-tutorial profile" + (f" --out {Path(args.out).name}" if args.out else ""),
+    }
     started, done = time.monotonic(), [entry["case"] for entry in kept]
     for case in CASES:
         if case.__dict__ in done or (args.only and args.only not in str(case)):
@@ -205,17 +212,16 @@ def run(args) -> int:
                 f"{case}: {launch['time_us']:.0f} us, {read / 1e9:.2f} GB read, {written / 1e9:.2f} GB written",
                 flush=True,
             )
-    version = subprocess.run([shutil.which("ncu") or "ncu", "--version"], capture_output=True, text=True).stdout
-    record = {
-        **here,
-        "ncu": version.strip().splitlines()[-1] if version else None,
-        "date": ", ".join([*dates, datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M")]),
-        "command": "quack-tutorial profile" + (f" --out {Path(args.out).name}" if args.out else ""),
-        "cases": kept,
-    }
-    if args.out:
-        Path(args.out).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        if args.out:  # after each case, in case this process is ended from outside
+            Path(args.out).write_text(json.dumps({**head, "cases": kept}, indent=1) + "\n", encoding="utf-8")
     return 0
+
+
+def left(args) -> int:
+    """How many cases the record lacks."""
+    path = Path(args.out)
+    done = [entry["case"] for entry in json.loads(path.read_text(encoding="utf-8"))["cases"]] if path.exists() else []
+    return sum(case.__dict__ not in done for case in CASES)
 
 
 def held(path, here: dict) -> tuple[list[dict], list[str]]:

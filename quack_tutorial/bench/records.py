@@ -1,4 +1,4 @@
-"""Recorded results: what was measured, on what, with which versions, and every sample; as JSON in quack_tutorial/records/bench.
+"""Recorded results: what was measured, on what, with which versions, and every sample; as JSON in a card's folder of records.
 
 | class    | is                                                                                          |
 |----------|---------------------------------------------------------------------------------------------|
@@ -30,6 +30,7 @@ from quack_tutorial.bench.operations import (
 )
 from quack_tutorial.bench.statistics import interquartile_range, median
 from quack_tutorial.records import FOLDER
+from quack_tutorial.records import folder as folder_of
 
 SCHEMA = 1
 STATUSES = ("ok", "unsupported", "wrong", "missing", "crashed")
@@ -207,7 +208,7 @@ def _read(path):
 
 
 def load_records(folder=None, operation: str | None = None, series: str = "peers") -> list[Record]:
-    """All records of a folder (quack_tutorial/records/bench if left out) of one series, oldest first; other operations left out."""
+    """All records of a folder (`default_folder` if left out) of one series, oldest first; other operations left out."""
     folder = Path(folder) if folder is not None else default_folder()
     records = []
     for path in sorted(folder.glob("*.json")):
@@ -219,9 +220,9 @@ def load_records(folder=None, operation: str | None = None, series: str = "peers
     return sorted(records, key=lambda record: record.date)
 
 
-def default_folder() -> Path:
-    """quack_tutorial/records/bench of the checkout that this package is in."""
-    return FOLDER / "bench"
+def default_folder(card: str | None = None) -> Path:
+    """quack_tutorial/records/CARD/bench of the checkout that this package is in; see `records.folder`."""
+    return folder_of(card) / "bench"
 
 
 def latest_cells(records: list[Record]) -> dict[CellKey, tuple[Record, Cell]]:

@@ -20,6 +20,7 @@ from pathlib import Path
 from quack_tutorial.bench import public, records
 from quack_tutorial.bench.operations import L2_MULTIPLE, OPERATIONS, CellKey, default_rows, expected_cells, named, slug
 from quack_tutorial.bench.statistics import PASS_HALF_WIDTH, PASS_RATIO, median, paired_ratio, verdict
+from quack_tutorial.records import cards
 
 OURS = "ours"
 MOST_NAMED = 6  # cells in a sentence; more are counted
@@ -28,9 +29,8 @@ MOST_NAMED = 6  # cells in a sentence; more are counted
 def add_arguments(parser):
     """Declare what `quack-tutorial results` takes."""
     parser.add_argument("operation", nargs="?", help=f"{', '.join(map(slug, OPERATIONS))} (default: all)")
-    parser.add_argument(
-        "--records", metavar="DIR", help="the folder of records (default: quack_tutorial/records/bench)"
-    )
+    parser.add_argument("--card", help=f"{', '.join(cards())} (default: the recorded one most like this machine's)")
+    parser.add_argument("--records", metavar="DIR", help="another folder of records")
     parser.add_argument(
         "--public", action="store_true", help="the calls that a torch user makes instead of the kernels"
     )
@@ -39,8 +39,8 @@ def add_arguments(parser):
 
 def run(args) -> int:
     """Print the table; 0, or 1 with one sentence when a record is broken or there is none."""
-    folder = Path(args.records) if args.records else records.default_folder()
     try:
+        folder = Path(args.records) if args.records else records.default_folder(args.card)
         operations = [named(args.operation)] if args.operation else list(OPERATIONS)
         all_series = public.SERIES if args.public else ("peers",)
         kept = [record for series in all_series for record in records.load_records(folder, series=series)]

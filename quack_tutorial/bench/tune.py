@@ -109,8 +109,7 @@ def run(args) -> int:
 
 def tune(args, sizes, kept, driver, start=None) -> int:
     """Sweep those of `sizes` that the file `kept` (its contents, or None) lacks; `start` makes a worker."""
-    held = {size_of(kept, entry) for entry in kept["sizes"]} if kept else set()
-    todo = [size for size in sizes if size not in held]
+    todo = missing_sizes(sizes, kept)
     print(f"{len(sizes)} sizes, {len(sizes) - len(todo)} of them tuned before")
     started, began, failed, done = [], time.monotonic(), 0, 0
     command = [sys.executable, "-m", "quack_tutorial.bench.tuning"]
@@ -149,6 +148,17 @@ def tune(args, sizes, kept, driver, start=None) -> int:
     if left and args.out:
         print(f"Go on with: {command_line(args)} --resume")
     return 1 if failed else 0
+
+
+def left(args) -> int:
+    """How many of the sizes that the arguments ask for their file lacks."""
+    return len(missing_sizes(requested_sizes(args), opened(args)))
+
+
+def missing_sizes(sizes, kept) -> list[Size]:
+    """Those of `sizes` that a file's contents, or None, lack."""
+    held = {size_of(kept, entry) for entry in kept["sizes"]} if kept else set()
+    return [size for size in sizes if size not in held]
 
 
 def requested_sizes(args) -> list[Size]:

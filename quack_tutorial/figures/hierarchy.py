@@ -17,9 +17,9 @@ POST = {
 }
 
 
-def hierarchy(measured, gpu="H200 SXM 141GB") -> Player:
-    """Registers, shared memory, a peer's, L2 and HBM; `measured` is a `records.memory.Hierarchy`, sizes are those of `gpu`."""
-    chip = hardware.gpu(gpu)
+def hierarchy(measured) -> Player:
+    """Registers, shared memory, a peer's, L2 and HBM; `measured` is a `records.memory.Hierarchy`, sizes are those of its GPU."""
+    chip = hardware.find(measured.device)
     sms, kib, mib = chip.sms, 1024, 1024**2
     latencies = {point.name: point.ns for point in measured.series("latency")}
     rows = [
@@ -62,7 +62,7 @@ def hierarchy(measured, gpu="H200 SXM 141GB") -> Player:
         narrow=Scene(PHONE, len(rows) * (ROW + 16), tuple(narrow), tuple(small)),
     )
     origin = (
-        f"{measured.origin} GB/s are those of all SMs together. Sizes: NVIDIA's, of the {gpu}; one block may have "
+        f"{measured.origin} GB/s are those of all SMs together. Sizes: NVIDIA's, of the {chip.name}; one block may have "
         f"{chip.smem_per_block_bytes // kib} KiB of an SM's shared memory. The datasheet gives HBM {chip.bandwidth_gb_s:,} GB/s. "
         "The post: QuACK's authors of an H100."
     )

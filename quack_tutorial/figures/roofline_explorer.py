@@ -17,6 +17,7 @@ from math import floor, log2, log10
 from quack_tutorial import hardware
 from quack_tutorial.bench import records
 from quack_tutorial.bench.operations import OPERATIONS
+from quack_tutorial.records import folder
 
 from .charts import _origin, flat
 from .player import key_html, page, slider
@@ -137,7 +138,7 @@ class Roofline:
             "marks": MARKS,
             "colours": [variable(f"s{i}") for i in range(len(PROVIDERS))],
             "peak": PEAK_GFLOP_S,
-            "sheet": hardware.gpu("H200 SXM 141GB").bandwidth_gb_s,
+            "sheet": hardware.gpu(folder().name).bandwidth_gb_s,
             "landmark": LANDMARK,
             "start": START,
         }
@@ -156,7 +157,7 @@ class Roofline:
         for k in range(X[0], X[1] + 1):
             text = f"1/{2**-k}" if k < 0 else f"{2**k}"
             parts.append(f'<text x="{across(2**k):.1f}" y="{HEIGHT - BOTTOM + 16}" text-anchor="middle">{text}</text>')
-        sheet = hardware.gpu("H200 SXM 141GB").bandwidth_gb_s
+        sheet = hardware.gpu(folder().name).bandwidth_gb_s
         for gb_s, dashes in ((row[1], ""), (sheet, ' stroke-dasharray="5 4"')):
             bend = min(PEAK_GFLOP_S / gb_s, 2 ** X[1])
             parts.append(

@@ -15,7 +15,7 @@ from html import escape
 from math import ceil
 
 from quack_tutorial.bench.operations import default_rows, named, slug
-from quack_tutorial.records import FOLDER, ITEM_BYTES
+from quack_tutorial.records import ITEM_BYTES, folder
 
 from .charts import ruler
 from .player import page
@@ -33,7 +33,7 @@ AXES = {
 def heat_map(operation, dtype, N, rows="threads a row", columns="threads a block", M=None) -> HeatMap:
     """The fastest of the configurations in each place, as a share of the ceiling's speed; ValueError without a record."""
     operation, M = named(operation), M or default_rows(N)
-    record = json.loads((FOLDER / "tune" / f"{slug(operation)}-aligned.json").read_text(encoding="utf-8"))
+    record = json.loads((folder() / "tune" / f"{slug(operation)}-aligned.json").read_text(encoding="utf-8"))
     found = [size for size in record["sizes"] if (size["dtype"], size["M"], size["N"]) == (dtype, M, N)]
     if not found:
         raise ValueError(f"no sweep of {operation}, {dtype}, {M} x {N} is recorded")

@@ -23,7 +23,7 @@ With the log-sum-exp of the forward pass, the gradient of a logit is dloss (exp(
 | `tuned.cross_entropy.CrossEntropyBackward` | sizes read off sweeps, hints to L2    | ships                               |
 
 Numbers below are shares of what the fastest plain read reached, 32768 rows on an H200:
-`records/bench/cross-entropy-ladder.json`.
+`records/h200/bench/cross-entropy-ladder.json`.
 
 All take float32, float16 or bfloat16 and compute in float32; targets are columns. A vector divides a row, so rows of odd length get
 vectors of one element.

@@ -13,7 +13,7 @@ var = mean((x - mean)^2) is found about the mean that was found before. mean(x^2
 is the difference of two large numbers where the mean is large. With the row in registers the second pass costs no bytes.
 
 Numbers below are shares of what the fastest plain kernel reached, 32768 rows on an H200:
-`records/bench/layernorm-ladder.json`.
+`records/h200/bench/layernorm-ladder.json`.
 
 All take float32, float16 or bfloat16 and compute in float32; from `LayerNormVectors` on, w and b have x's type. A vector
 divides a row, so rows of odd length get vectors of one element. The steps on the way from `LayerNormRegisters` to what ships

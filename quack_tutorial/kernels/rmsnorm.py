@@ -24,7 +24,7 @@ dw = sum over the rows of dy xhat.
 | `tuned.rmsnorm_backward`        | sweeps, clusters, bulk copies          | the same          | ships                          |
 
 Numbers below are shares of what the fastest plain kernel reached, 32768 rows (16384 of 131072) on an
-H200: `records/bench/rmsnorm-ladder.json` and `rmsnorm-backward-ladder.json`.
+H200: `records/h200/bench/rmsnorm-ladder.json` and `rmsnorm-backward-ladder.json`.
 
 All take float32, float16 or bfloat16 and compute in float32; from `RMSNormVectors` on, w has x's type; backward, w and
 dw are float32. A vector divides a row, so rows of odd length get vectors of one element; of 16 bits `RMSNormAsync`,

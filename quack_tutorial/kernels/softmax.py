@@ -20,8 +20,8 @@ Each version changes one thing in the one before it.
 | `tuned.softmax.Softmax` | sizes from sweeps, one of the last two ways by length; any address | once | ships                      |
 
 Numbers below are shares of what the fastest plain copy reached, 32768 rows (16384 of 131072) on an
-H200: `records/bench/softmax-ladder.json`. The four versions before what ships are not in it: they were timed on an H100 alone,
-`records/bench/h100/softmax-ladder.json`.
+H200: `records/h200/bench/softmax-ladder.json`. The four versions before what ships are not in it: they were timed on an H100 alone,
+`records/h100/bench/softmax-ladder.json`.
 
 All take float32, float16 or bfloat16, compute in float32, and give what torch gives: a row that is all -inf, or that
 holds NaN or +inf, becomes NaN. A vector divides a row, so rows of odd length get vectors of one element; of 16 bits

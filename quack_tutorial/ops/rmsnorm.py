@@ -206,11 +206,12 @@ def _kernel(device, dtype, weight, bias, N, promise, residual, rstd):
 @cache
 def _backward_kernel(device, dtype, weight, N, promise, dh, with_bias):
     from quack_tutorial.compiler import TensorSpec
+    from quack_tutorial.kernels.tuned.config import default_config
     from quack_tutorial.kernels.tuned.rmsnorm_backward import rmsnorm_backward
 
-    kernel = rmsnorm_backward(
-        launches.dsl_type(dtype), N, promise, None if weight is None else launches.dsl_type(weight)
-    )
+    own, weight_type = launches.dsl_type(dtype), None if weight is None else launches.dsl_type(weight)
+    config = default_config("rmsnorm residual backward", own.width, N, promise) if dh else None
+    kernel = rmsnorm_backward(own, N, promise, weight_type, config=config)
     x, dy, dx = (launches.matrix_spec(dtype, N, promise, name) for name in ("x", "dy", "dx"))
     parts = TensorSpec("float32", ("G", N), (N, 1), launches.MAX_ALIGNMENT)
     specs = (x, launches.of_columns(weight, N) if weight else None, dy)

@@ -1,23 +1,52 @@
 """What was measured or compared, as JSON, and what reads it.
 
+What depends on the card is in a folder a card, named as in `hardware`, such as `h200/`; `folder()` says which one is read:
+
+| in a card's folder | holds                                                                     |
+|--------------------|---------------------------------------------------------------------------|
+| `bench/`           | times of kernels and their peers                                          |
+| `tune/`            | sweeps of configurations                                                  |
+| `host/`            | what a call costs on the host                                             |
+| `outputs/`         | what the chapters' cells gave there; see `outputs`                        |
+| `levels.json`      | chapter 14's kernels beside what ships; see `levels`                      |
+| `memory.json`      | latencies and bandwidths of the memory hierarchy                          |
+| `model.json`       | losses, step times and memory of a small transformer's training           |
+| `pitfalls.json`    | one kernel timed in ways that mislead, and in ways that do not            |
+| `profile.json`     | what Nsight Compute counted                                               |
+
+What does not:
+
 | folder        | holds                                                                         |
 |---------------|-------------------------------------------------------------------------------|
-| `bench/`      | times of kernels and their peers                                              |
-| `tune/`       | sweeps of configurations                                                      |
 | `compiled/`   | registers and spills of the ladders' versions; see `compiled`                 |
-| `host/`       | what a call costs on the host                                                 |
-| `levels/`     | chapter 14's kernels beside what ships; see `levels`                          |
 | `listings/`   | PTX and SASS of a kernel; see `listings`                                      |
-| `memory/`     | latencies and bandwidths of the memory hierarchy                              |
-| `model/`      | losses, step times and memory of a small transformer's training               |
-| `outputs/`    | what the chapters' cells gave on a GPU; see `outputs`                         |
-| `pitfalls/`   | one kernel timed in ways that mislead, and in ways that do not                |
+| `parallel/`   | a vocabulary that several GPUs of one host share; see `parallel`              |
 | `validation/` | how the simulator compares with specification, compiler and GPU; see `suite`  |
 
 `changed_kernels.json` names the operations whose kernels have changed since they were timed, see `bench.records`.
 """
 
+import os
 from pathlib import Path
+
+from quack_tutorial import card
 
 FOLDER = Path(__file__).parent
 ITEM_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}  # of an element, by the name that records give its type
+WHOLE = ("h200",)  # the cards of which all that pages show is recorded
+
+
+def folder(name: str | None = None) -> Path:
+    """The folder of a card's records: of the one named, of the one that the environment names, or of the recorded one that is most
+    like this machine's GPU; ValueError where nothing of it is recorded."""
+    name = name or os.environ.get(card.VARIABLE)
+    if name is None:
+        return FOLDER / card.like(WHOLE)
+    if name not in cards():
+        raise ValueError(f"nothing is recorded of a card {name!r}; there are {', '.join(cards())}")
+    return FOLDER / name
+
+
+def cards() -> list[str]:
+    """The cards of which something is recorded."""
+    return sorted(path.parent.name for path in FOLDER.glob("*/bench"))

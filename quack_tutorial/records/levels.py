@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from quack_tutorial.records import FOLDER
+from quack_tutorial.records import folder
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,8 @@ class Levels:
 
 
 def load(path=None) -> Levels | None:
-    """The record in `path`, by default that of the H200 which comes with the package; None where there is none yet."""
-    path = Path(path or FOLDER / "levels" / "h200.json")
+    """The record in `path`, by default the card's that is meant (see `records.folder`); None where there is none yet."""
+    path = Path(path or folder() / "levels.json")
     if not path.exists():
         return None
     kept = json.loads(path.read_text(encoding="utf-8"))

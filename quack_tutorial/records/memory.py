@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from quack_tutorial.records import FOLDER
+from quack_tutorial.records import folder
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,8 @@ class Hierarchy:
 
 
 def load(path=None) -> Hierarchy:
-    """The record in `path`; by default that of the H200 which comes with the package."""
-    kept = json.loads(Path(path or FOLDER / "memory" / "h200.json").read_text(encoding="utf-8"))
+    """The record in `path`; by default the card's that is meant (see `records.folder`)."""
+    kept = json.loads(Path(path or folder() / "memory.json").read_text(encoding="utf-8"))
     points = []
     for row in kept["points"]:
         series, name, samples = row.pop("series"), row.pop("name"), row.pop("samples_ns")

@@ -11,7 +11,6 @@ from html import unescape
 
 from quack_tutorial import records
 
-FOLDER = records.FOLDER / "outputs"
 UNSEEN = re.compile(r"<(style|script|title)\b.*?</\1>|<!--.*?-->|<[^>]*>", re.DOTALL)
 
 
@@ -62,9 +61,9 @@ def words(outputs) -> list[str]:
     return found
 
 
-def load(chapter: str) -> Outputs | None:
-    """The record of a chapter, or None where there is none."""
-    path = FOLDER / f"{chapter}.json"
+def load(chapter: str, card: str | None = None) -> Outputs | None:
+    """The record of a chapter on a card, or None where there is none."""
+    path = records.folder(card) / "outputs" / f"{chapter}.json"
     if not path.exists():
         return None
     kept = json.loads(path.read_text(encoding="utf-8"))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from quack_tutorial.records import FOLDER
+from quack_tutorial.records import folder
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,8 @@ class Pitfalls:
 
 
 def load(path=None) -> Pitfalls | None:
-    """The record in `path`, by default that of the H200 which comes with the package; None where there is none yet."""
-    path = Path(path or FOLDER / "pitfalls" / "h200.json")
+    """The record in `path`, by default the card's that is meant (see `records.folder`); None where there is none yet."""
+    path = Path(path or folder() / "pitfalls.json")
     if not path.exists():
         return None
     kept = json.loads(path.read_text(encoding="utf-8"))
@@ -77,7 +77,7 @@ def load(path=None) -> Pitfalls | None:
 
 def host_us(operation: str, provider: str = "ours", dtype: str = "bfloat16", gradient: bool = False) -> float:
     """What a call of 128 x 256 costs on the host, in microseconds, kernels loaded; KeyError where it was not measured."""
-    kept = json.loads((FOLDER / "host" / "loaded.json").read_text(encoding="utf-8"))
+    kept = json.loads((folder() / "host" / "loaded.json").read_text(encoding="utf-8"))
     wanted = {"operation": operation, "provider": provider, "dtype": dtype, "gradient": gradient}
     for row in kept["measurements"]:
         if wanted.items() <= row.items():

@@ -6,9 +6,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from quack_tutorial.records import FOLDER, ITEM_BYTES
-
-FILE = FOLDER / "profile" / "h200.json"
+from quack_tutorial.records import ITEM_BYTES, folder
 
 
 @dataclass(frozen=True)
@@ -71,9 +69,9 @@ class Profile:
         raise KeyError(f"{provider!r} is not profiled for {operation} of rows of {N}; {there} is")
 
 
-def load(path=FILE) -> Profile:
-    """Read a record; FileNotFoundError where there is none."""
-    data = json.loads(Path(path).read_text(encoding="utf-8"))
+def load(path=None) -> Profile:
+    """The record in `path`, by default the card's that is meant; FileNotFoundError where there is none."""
+    data = json.loads(Path(path or folder() / "profile.json").read_text(encoding="utf-8"))
     cases = tuple(
         Profiled(**kept["case"], launches=tuple(kept["launches"]), source=kept["source"]) for kept in data["cases"]
     )

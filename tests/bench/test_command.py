@@ -105,9 +105,9 @@ def test_the_ladder_has_its_own_providers():
     assert command.requested_providers(parsed("--ladder")) == {"softmax": versions}
     assert command.requested_providers(parsed("--providers", "ours,eager")) == {"softmax": ["ours", "eager"]}
     without = command.requested_providers(parsed("--without", "liger,compile tuned"))
-    assert without == {"softmax": ["ours", "eager", "compile", "quack"]}
+    assert without == {"softmax": ["ours", "eager", "compile", "quack", "liger cute"]}
     of_another = command.requested_providers(parsed("--without", "cudnn,quack tuned,eager"))
-    assert of_another == {"softmax": ["ours", "compile", "compile tuned", "quack", "liger"]}
+    assert of_another == {"softmax": ["ours", "compile", "compile tuned", "quack", "liger", "liger cute"]}
 
 
 def test_all_operations_are_the_default_and_each_has_its_providers():
@@ -181,7 +181,7 @@ def test_one_operation_goes_into_a_folder_that_is_there(gpu, tmp_path):
         (("--m", "0"), "--m takes positive whole numbers"),
         (("--providers", "nobody"), "provider 'nobody' is not one of: ours, eager"),
         (("--without", "nobody"), "provider 'nobody' is not one of: ours, eager"),
-        (("--without", "ours,eager,compile,compile tuned,quack,liger"), "softmax has none of the providers"),
+        (("--without", "ours,eager,compile,compile tuned,quack,liger,liger cute"), "softmax has none of the providers"),
         (("--resume",), "--resume goes on with a record: name it with --out FILE"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The records in quack_tutorial/records/bench can be read, are small, and were measured with the kernels that the package ships."""
+"""The records of each card can be read, are small, and were measured with the kernels that the package ships."""
 
 import functools
 import subprocess
@@ -7,7 +7,7 @@ from collections import defaultdict
 
 import pytest
 
-from quack_tutorial import compiler, hardware
+from quack_tutorial import card, compiler, hardware
 from quack_tutorial.bench import ours, records, tune
 from quack_tutorial.bench.our_launches import FINAL
 from quack_tutorial.kernels.tuned.config import candidates, fields
@@ -18,28 +18,31 @@ def published():
 
 
 def files(folder):
-    """The records in a folder of quack_tutorial/records, those of other GPUs in its folders too."""
-    found = sorted((records.FOLDER / folder).rglob("*.json"))
+    """What the cards' folders of that name hold."""
+    found = sorted(records.FOLDER.glob(f"*/{folder}/*.json"))
     assert found
     return found
 
 
 @functools.cache
 def timed_kernels():
-    """(operation, provider, dtype, N) -> the (hash, configuration) that records state for it."""
+    """(operation, provider, dtype, N, card) -> the (hash, configuration) that records state for it."""
     stated = {}
     for record in published():
         for cell in record.cells:
             for result in cell.results:
                 if result.ptx_sha256 and not records.is_of_earlier_kernel(record.operation, cell.measured):
-                    key = (record.operation, result.provider, cell.dtype, cell.N)
+                    on = hardware.card_of(record.device)
+                    key = (record.operation, result.provider, cell.dtype, cell.N, on)
                     stated.setdefault(key, set()).add((result.ptx_sha256, result.config))
     return stated
 
 
 def test_published_records_are_whole_small_and_of_a_known_gpu():
     for record in published():
-        assert hardware.find(record.device) is not None, f"{record.path}: {record.device} is not in hardware.GPUS"
+        assert f"/{hardware.card_of(record.device)}/" in record.path, (
+            f"{record.path} is of another card, {record.device}"
+        )
         assert record.cells, f"{record.path} holds no cell"
     for path in files("bench"):
         assert path.stat().st_size < 600_000, f"{path} is too large"
@@ -48,7 +51,7 @@ def test_published_records_are_whole_small_and_of_a_known_gpu():
 def test_published_sweeps_can_be_read_and_shown():
     for path in files("tune"):
         record = tune.load(path)
-        assert hardware.find(record["device"]) is not None and record["sizes"], path
+        assert hardware.card_of(record["device"]) == path.parts[-3] and record["sizes"], path
         assert path.stat().st_size < 600_000, f"{path} is too large"
         assert record["operation"] in tune.as_text([record])
 
@@ -68,7 +71,8 @@ def test_what_is_shipped_was_among_the_best_of_its_sweep():
             size = tune.size_of(record, entries[0])
             lost = [losses_of_candidates(tune.size_of(record, entry), entry) for entry in entries]
             in_all = set.intersection(*map(set, lost))
-            shipped = tune.shipped(size)
+            with card.taken_for(path.parts[-3]):
+                shipped = tune.shipped(size)
             assert shipped in in_all, f"{size}: {shipped} is shipped, which was not timed"
             worst = {config: max(here[config] for here in lost) for config in in_all}
             assert worst[shipped] <= 1.003 * min(worst.values()), f"{size}: {shipped} is shipped"
@@ -83,7 +87,7 @@ def losses_of_candidates(size, entry):
     return {config: us / min(times.values()) for config, us in times.items()}
 
 
-KERNELS = sorted({(operation, provider) for operation, provider, _, _ in timed_kernels()})
+KERNELS = sorted({(operation, provider) for operation, provider, *_ in timed_kernels()})
 
 
 @pytest.mark.parametrize(("operation", "provider"), KERNELS)
@@ -92,10 +96,14 @@ def test_what_was_timed_is_what_is_shipped(operation, provider):
     if compiler.dsl_problem():
         pytest.skip(f"the shipped kernels cannot be compiled to compare them: {compiler.dsl_problem()}")
     timed = sorted(
-        (N, dtype, stated) for (*kernel, dtype, N), stated in timed_kernels().items() if kernel == [operation, provider]
+        (N, dtype, on, stated)
+        for (*kernel, dtype, N, on), stated in timed_kernels().items()
+        if kernel == [operation, provider]
     )
     stale = [
-        f"{dtype} N={N}" for N, dtype, stated in timed[::4] if {ours.shipped(operation, provider, dtype, N)} != stated
+        f"{dtype} N={N} on {on}"
+        for N, dtype, on, stated in timed[::4]
+        if {ours.shipped(operation, provider, dtype, N, on)} != stated
     ]
     assert not stale, (
         f"changed since they were timed: {', '.join(stale)}; scripts/stale_cells.py names all, measure them again"

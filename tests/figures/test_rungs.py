@@ -84,7 +84,7 @@ def test_each_version_of_a_ladder_differs_from_the_one_before():
 
 def test_a_rung_shows_the_records(root):
     folder = root / "quack_tutorial/records"
-    bench = json.loads((folder / "bench/softmax-ladder.json").read_text())
+    bench = json.loads((folder / "h200/bench/softmax-ladder.json").read_text())
     (cell,) = [c for c in bench["cells"] if (c["dtype"], c["N"]) == ("float32", 4096)]
     (held,) = [r for r in cell["results"] if r["provider"] == "registers"]
     shown = rung("softmax", "registers", sizes=(4096,), dtypes=("float32",))
@@ -96,7 +96,7 @@ def test_a_rung_shows_the_records(root):
     floor = 2 * 32768 * 4096 * 4 / 4800e3
     assert floor < float(model) < 1.2 * floor
     # Nsight Compute counted this version: one read of x, and most of y on its way to HBM.
-    counts = json.loads((folder / "profile/h200.json").read_text())["cases"]
+    counts = json.loads((folder / "h200/profile.json").read_text())["cases"]
     wanted = {"operation": "softmax", "provider": "registers", "dtype": "float32", "N": 4096}
     (counted,) = [c for c in counts if wanted.items() <= c["case"].items()]
     nbytes = sum(launch["dram_read_bytes"] + launch["dram_write_bytes"] for launch in counted["launches"])
@@ -120,7 +120,7 @@ def test_a_rung_that_is_not_measured_says_so():
 
 
 def test_a_heat_map_has_the_best_of_each_place(root):
-    sweep = json.loads((root / "quack_tutorial/records/tune/rmsnorm-aligned.json").read_text())
+    sweep = json.loads((root / "quack_tutorial/records/h200/tune/rmsnorm-aligned.json").read_text())
     (size,) = [s for s in sweep["sizes"] if (s["dtype"], s["M"], s["N"]) == ("float32", 32768, 32768)]
     shown = heat_map("rmsnorm", "float32", 32768, columns="blocks a row")
     wanted = max(

@@ -14,7 +14,15 @@ import functools
 
 from quack_tutorial.bench.operation import EPS, Operation, as_numpy, at, dtype_of, randn
 from quack_tutorial.bench.our_launches import Ours, column_sum, count_of_parts, ladder, like, of_rows
-from quack_tutorial.bench.peers import calls_of, cudnn_norm, function_of, of_torch
+from quack_tutorial.bench.peers import (
+    autograd_backward,
+    calls_of,
+    cudnn_norm,
+    eager,
+    function_of,
+    of_liger,
+    of_torch,
+)
 
 # Forward -------------------------------------------------------------------------------------------------------------
 
@@ -112,6 +120,10 @@ def _inputs_backward(M, N, dtype):
     return x, w, randn(M, N, dtype), torch.cat([mean for _, mean in found]), rstd
 
 
+def _gradients(x, w, dy, mean, rstd):
+    return (x, w, w), 3, dy
+
+
 def _error_backward(inputs, outputs, rows, columns):
     from quack_tutorial import reference
 
@@ -172,6 +184,7 @@ OPERATIONS = (
             **of_torch(formula, eagerly=formula_of_torch),
             "quack": _Quack,
             "liger": _liger,
+            "liger cute": eager(of_liger("layer_norm", EPS)),
             "cudnn": functools.partial(cudnn_norm, "layernorm"),
         },
         ladder=ladder("layernorm", "LADDER", _RUNGS, _rung_launches, _run_rung, _OURS),
@@ -194,8 +207,9 @@ OPERATIONS = (
         error=_error_backward,
         providers={
             "ours": _OURS_BACKWARD,
-            **of_torch(formula, formula_backward, lambda x, w, dy, mean, rstd: ((x, w, w), 3, dy), formula_of_torch),
+            **of_torch(formula, formula_backward, _gradients, formula_of_torch),
             "liger": _liger_backward,
+            "liger cute": autograd_backward(of_liger("layer_norm", EPS), _gradients),
         },
         row_bytes=8,
         calls=calls_of(formula, _CALLS, formula_of_torch, lambda x, w, dy, mean, rstd: ((x, w, w.clone()), 3, dy)),

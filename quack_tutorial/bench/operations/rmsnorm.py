@@ -1,9 +1,13 @@
 """RMSNorm of each row.
 
-| operation        | inputs                   | outputs | bytes moved, besides what N or M alone decides |
-|------------------|--------------------------|---------|------------------------------------------------|
-| rmsnorm          | x, w (of x's type)       | y       | 2 MN elements                                  |
-| rmsnorm backward | x, w (float32), dy, rstd | dx, dw  | 3 MN elements                                  |
+| operation                 | inputs                       | outputs | bytes moved, besides what N or M alone decides |
+|---------------------------|------------------------------|---------|------------------------------------------------|
+| rmsnorm                   | x, w (of x's type)           | y       | 2 MN elements                                  |
+| rmsnorm backward          | x, w (float32), dy, rstd     | dx, dw  | 3 MN elements                                  |
+| rmsnorm residual          | x, w (of x's type), residual | y, h    | 4 MN elements                                  |
+| rmsnorm residual backward | h, w (float32), dy, dh, rstd | dx, dw  | 4 MN elements                                  |
+
+With a residual, y is of h = x + residual, which the next layer takes as its residual; dx is the gradient of both.
 
 The weight is of x's type forward, as in torch.nn.RMSNorm, and float32 backward, where its gradient is added up.
 """
@@ -14,7 +18,15 @@ import functools
 
 from quack_tutorial.bench.operation import EPS, Operation, as_numpy, at, dtype_of, randn
 from quack_tutorial.bench.our_launches import Ours, column_sum, count_of_parts, element, ladder, like, of_rows
-from quack_tutorial.bench.peers import calls_of, cudnn_norm, function_of, of_torch
+from quack_tutorial.bench.peers import (
+    autograd_backward,
+    calls_of,
+    cudnn_norm,
+    eager,
+    function_of,
+    of_liger,
+    of_torch,
+)
 
 # Forward -------------------------------------------------------------------------------------------------------------
 
@@ -126,8 +138,14 @@ def _error_backward(inputs, outputs, rows, columns):
     dx, dw = outputs
     X, DY, DX, RSTD = at(rows, x, dy, dx, rstd)
     error = reference.rmsnorm_dx_error(X, DY, DX, dtype_of(dx), weight=as_numpy(w), rstd=RSTD)
+    return max(error, _error_of_dw(x, dy, dw, rstd, columns))
+
+
+def _error_of_dw(x, dy, dw, rstd, columns):
+    from quack_tutorial import reference
+
     (X, DY), (DW,) = at(columns, x, dy, dim=1), at(columns, dw)  # all rows of some columns
-    return max(error, reference.rmsnorm_dw_error(X, DY, DW, dtype_of(dw), rstd=as_numpy(rstd)))
+    return reference.rmsnorm_dw_error(X, DY, DW, dtype_of(dw), rstd=as_numpy(rstd))
 
 
 def _kernels_backward(r, config=None):
@@ -203,6 +221,123 @@ def _liger_backward(x, w, dy, rstd):
     return lambda x, w, dy, rstd: liger.rms_norm_backward(dy, x, w, rstd, 0.0, gemma, block, warps, False, None)
 
 
+# With a residual -----------------------------------------------------------------------------------------------------
+
+
+def formula_residual(x, w, residual):
+    """RMSNorm of each row of x + residual in float32, and that sum, both rounded once."""
+    h = x.float() + residual.float()
+    return formula(h, w).to(x.dtype), h.to(x.dtype)
+
+
+def formula_of_torch_residual(x, w, residual):
+    """torch's own RMSNorm of the sum."""
+    h = x + residual
+    return formula_of_torch(h, w), h
+
+
+def _inputs_residual(M, N, dtype):
+    return *_inputs(M, N, dtype), randn(M, N, dtype)
+
+
+def _error_residual(inputs, outputs, rows, columns):
+    from quack_tutorial import reference
+
+    x, residual, y, h = at(rows, inputs[0], inputs[2], *outputs)
+    weight = as_numpy(inputs[1])
+    error = reference.rmsnorm_error(x, y, dtype_of(outputs[0]), weight=weight, residual=residual, eps=EPS)
+    return max(error, reference.sum_error(x, residual, h, dtype_of(outputs[1])))
+
+
+def _kernels_residual(r, config=None):
+    from quack_tutorial.kernels.tuned.rmsnorm import RMSNorm
+
+    own = r.element
+    kernel = RMSNorm(own, r.N, r.rows, weight=own, residual=own, residual_out=own, config=config)
+    specs = (r.matrix("x"), r.columns(r.dtype), None, r.matrix("r"), r.matrix("out"), r.matrix("h"), None, EPS)
+    return [(kernel, specs)]
+
+
+def _run_residual(launch, x, w, residual):
+    out, h = like(x), like(x)
+    launch[0](x, w, None, residual, out, h, None, EPS)
+    return out, h
+
+
+def _quack_residual(x, w, residual):
+    """Set up quack.rmsnorm's forward with a residual."""
+    from quack.rmsnorm import rmsnorm_fwd
+
+    return lambda x, w, residual: rmsnorm_fwd(x, w, residual=residual, eps=EPS)[:2]
+
+
+def _of_liger_residual(*more, **options):
+    call = of_liger("fused_add_rms_norm", EPS, *more, **options)
+    return lambda x, w, residual: call(x, residual, w)
+
+
+def formula_residual_backward(h, w, dy, dh, rstd):
+    """The gradients of x, or of the residual, and of the weight."""
+    dx, dw = formula_backward(h.float(), w, dy, rstd)
+    return (dx + dh.float()).to(h.dtype), dw
+
+
+def _inputs_residual_backward(M, N, dtype):
+    h, w, dy, rstd = _inputs_backward(M, N, dtype)
+    return h, w, dy, randn(M, N, dtype), rstd
+
+
+def _gradients_residual(h, w, dy, dh, rstd):
+    import torch
+
+    return (h, w, torch.zeros_like(h)), 2, (dy, dh)
+
+
+def _error_residual_backward(inputs, outputs, rows, columns):
+    from quack_tutorial import reference
+
+    (h, w, dy, dh, rstd), (dx, dw) = inputs, outputs
+    H, DY, DH, DX, RSTD = at(rows, h, dy, dh, dx, rstd)
+    error = reference.rmsnorm_dx_error(H, DY, DX, dtype_of(dx), weight=as_numpy(w), dresidual=DH, rstd=RSTD)
+    return max(error, _error_of_dw(h, dy, dw, rstd, columns))
+
+
+def _kernels_residual_backward(r, config=None):
+    from quack_tutorial.kernels.tuned.config import default_config
+    from quack_tutorial.kernels.tuned.rmsnorm_backward import rmsnorm_backward
+
+    config = config or default_config("rmsnorm residual backward", r.element.width, r.N, r.rows)
+    kernel = rmsnorm_backward(r.element, r.N, r.rows, weight=element("float32"), config=config)
+    specs = (
+        r.matrix("x"),
+        r.columns(),
+        r.matrix("dy"),
+        r.matrix("dh"),
+        of_rows("rstd"),
+        r.matrix("dx"),
+        r.parts(),
+        None,
+    )
+    return [(kernel, specs), column_sum(r, "float32")]
+
+
+def _run_residual_backward(launch, h, w, dy, dh, rstd):
+    import torch
+
+    dx, dw = like(h), torch.empty_like(w)
+    parts = torch.empty(count_of_parts(launch[0].kernel, h), h.shape[1], dtype=torch.float32, device=h.device)
+    launch[0](h, w, dy, dh, rstd, dx, parts, None)
+    launch[1](parts, dw)
+    return dx, dw
+
+
+def _quack_residual_backward(h, w, dy, dh, rstd):
+    """Set up what quack.rmsnorm's backward calls where there was a residual."""
+    from quack.rmsnorm import rmsnorm_bwd
+
+    return lambda h, w, dy, dh, rstd: rmsnorm_bwd(h, w, dy, rstd, dresidual_out=dh, has_residual=True)[:2]
+
+
 # The table -----------------------------------------------------------------------------------------------------------
 
 _OURS, _OURS_BACKWARD = Ours(_kernels, _run, tile_reads=1), Ours(_kernels_backward, _run_backward)
@@ -226,6 +361,7 @@ OPERATIONS = (
             "quack": _quack,
             "quack tuned": _quack_tuned,
             "liger": _liger,
+            "liger cute": eager(of_liger("rms_norm", EPS)),
             "cudnn": functools.partial(cudnn_norm, "rmsnorm"),
         },
         ladder=ladder("rmsnorm", "LADDER", _RUNGS, _rung_launches, _run_rung, _OURS),
@@ -244,6 +380,7 @@ OPERATIONS = (
             "quack": _quack_backward,
             "quack tuned": _quack_backward_tuned,
             "liger": _liger_backward,
+            "liger cute": autograd_backward(of_liger("rms_norm", EPS), _gradients),
         },
         ladder=ladder(
             "rmsnorm", "BACKWARD_LADDER", _RUNGS_BACKWARD, _rung_launches_backward, _run_rung_backward, _OURS_BACKWARD
@@ -261,5 +398,34 @@ OPERATIONS = (
             "product for dw",
             "sum of dw",
         ),
+    ),
+    Operation(
+        "rmsnorm residual",
+        pattern="2R2W",
+        bytes=lambda M, N, item: 4 * M * N * item,
+        inputs=_inputs_residual,
+        error=_error_residual,
+        providers={
+            "ours": Ours(_kernels_residual, _run_residual),
+            **of_torch(formula_residual, eagerly=formula_of_torch_residual),
+            "quack": _quack_residual,
+            "liger": eager(_of_liger_residual(0.0, "gemma", dsl="triton")),
+            "liger cute": eager(_of_liger_residual()),
+        },
+    ),
+    Operation(
+        "rmsnorm residual backward",
+        pattern="3R1W",
+        bytes=lambda M, N, item: 4 * M * N * item,
+        inputs=_inputs_residual_backward,
+        error=_error_residual_backward,
+        providers={
+            "ours": Ours(_kernels_residual_backward, _run_residual_backward),
+            **of_torch(formula_residual, formula_residual_backward, _gradients_residual, formula_of_torch_residual),
+            "quack": _quack_residual_backward,
+            "liger": autograd_backward(_of_liger_residual(0.0, "gemma", dsl="triton"), _gradients_residual),
+            "liger cute": autograd_backward(_of_liger_residual(), _gradients_residual),
+        },
+        row_bytes=4,
     ),
 )

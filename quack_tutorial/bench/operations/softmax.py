@@ -12,7 +12,7 @@ import functools
 
 from quack_tutorial.bench.operation import Operation, at, dtype_of, randn
 from quack_tutorial.bench.our_launches import Ours, ladder, like
-from quack_tutorial.bench.peers import calls_of, function_of, of_torch
+from quack_tutorial.bench.peers import autograd_backward, calls_of, eager, function_of, of_liger, of_torch
 
 # Forward -------------------------------------------------------------------------------------------------------------
 
@@ -144,7 +144,13 @@ OPERATIONS = (
         bytes=lambda M, N, item: 2 * M * N * item,
         inputs=_inputs,
         error=_error,
-        providers={"ours": _OURS, **of_torch(formula), "quack": _quack, "liger": _liger},
+        providers={
+            "ours": _OURS,
+            **of_torch(formula),
+            "quack": _quack,
+            "liger": _liger,
+            "liger cute": eager(of_liger("softmax")),
+        },
         ladder=ladder("softmax", "LADDER", _RUNGS, _launches, _run, _OURS),
         calls=calls_of(formula, _CALLS),
         arithmetic=("maximum", "subtraction", "exponential", "sum", "product"),
@@ -160,6 +166,7 @@ OPERATIONS = (
             **of_torch(formula, formula_backward, _from_logits),
             "quack": _quack_backward,
             "liger": _liger_backward,
+            "liger cute": functools.partial(_from_own_output, autograd_backward(of_liger("softmax"), _from_logits)),
         },
         calls={
             name: functools.partial(_from_own_output, setup)

@@ -12,7 +12,8 @@ Operations are named as in the benchmark: "softmax", "softmax backward", "rmsnor
 import math
 from dataclasses import astuple, dataclass, replace
 
-from quack_tutorial.kernels.tuned.tables import TABLES
+from quack_tutorial import card
+from quack_tutorial.kernels.tuned.tables import FIRST, OTHERS, TABLES
 
 MAX_N = 262144  # the longest row: what the registers of 16 blocks hold
 VECTOR_BITS = 128  # the widest load or store of one thread on Hopper
@@ -115,7 +116,12 @@ NEAR = 2  # where few lengths were swept, one is trusted for rows of 1 / NEAR of
 READ_AGAIN = ("softmax", "cross-entropy fused", "layernorm")  # from shared memory: a thread need not keep it
 MOST_AGAIN = 32  # vectors of a row that a thread reads there
 # Operations that read and write as others do: a sweep tries the same, and until there is one what was the fastest of those ships.
-SPREAD_AS = {"layernorm": "rmsnorm", "layernorm backward": "rmsnorm backward"}
+SPREAD_AS = {
+    "layernorm": "rmsnorm",
+    "layernorm backward": "rmsnorm backward",
+    "rmsnorm residual": "rmsnorm",
+    "rmsnorm residual backward": "rmsnorm backward",
+}
 THREADS = (4, 8, 16, 32, 64, 96, 128, 160, 192, 256, 320, 384, 480, 512, 608, 640, 768, 1024)
 
 
@@ -373,7 +379,7 @@ def default_config(operation, width, N, promise="aligned"):
     """The shipped configuration for rows of `N` elements of `width` bits: the table's where it has one that fits. It may be of
     longer rows, of congruent ones also of shorter; blocks that move less go on their own where clusters would start too late."""
     alike, config = SPREAD_AS.get(operation, operation), None
-    if alike == operation or (operation, width, promise) in TABLES:
+    if alike == operation or lines_of(operation, width, promise):
         config = of_table(operation, width, N, promise)
     if config is None and alike != operation:
         config = of_table(alike, width, N, promise)
@@ -387,7 +393,7 @@ def of_table(operation, width, N, promise):
     """The table's configuration; None where it has none that fits."""
     row_bytes = N * width // 8
     for measured in (promise, "aligned") if promise != "any" else ():
-        for limit, named in nearest_first(TABLES.get((operation, width, measured), ()), row_bytes, measured):
+        for limit, named in nearest_first(lines_of(operation, width, measured), row_bytes, measured):
             config = Config(**named)
             if row_bytes > limit and (
                 row_bytes > NEAR * limit or config not in candidates(operation, width, N, promise)
@@ -406,6 +412,12 @@ def of_table(operation, width, N, promise):
                 return config if measured == promise else replace(config, rows_each=1)
             break  # the other lines are of lengths further away
     return None
+
+
+def lines_of(operation, width, promise):
+    """The lines of the table for the card that is meant, or for the swept one most like it (see `card`); none if there are none."""
+    key = operation, width, promise
+    return OTHERS.get(card.like((FIRST, *OTHERS)), {}).get(key) or TABLES.get(key, ())
 
 
 def nearest_first(lines, row_bytes, measured):

@@ -36,7 +36,8 @@ class RMSNorm:
     ):
         self.dtype, self.N, self.promise = dtype, N, promise
         self.weight, self.bias, self.residual, self.residual_out, self.rstd = weight, bias, residual, residual_out, rstd
-        self.config = config or default_config("rmsnorm", dtype.width, N, promise)
+        operation = "rmsnorm residual" if residual else "rmsnorm"
+        self.config = config or default_config(operation, dtype.width, N, promise)
         if self.config.rows_each > 1 and promise != "aligned":
             raise ValueError(f"{self.config}: rows that start anywhere each want the weights elsewhere")
         self.tile = RowTile(dtype, N, promise, self.config, several=True)

@@ -1,13 +1,13 @@
-"""The shipped configurations of the row-wise kernels, from the sweeps in records/tune (`scripts/make_tables.py`).
+"""The shipped configurations of the row-wise kernels, from the sweeps in the cards' records (`scripts/make_tables.py`).
 
 For (operation, bits of an element, rows): lines of row bytes up to, and the fields of `config.Config`, as far as they are not
 the default. In sweeps on an H200 (2026-11-21, 2026-11-22, 2026-11-23, 2026-11-25), with 32768 rows (16384 from 64k columns,
 8192 from 150k), each was within 0.3 % of the best of `config.candidates` at every size swept once between its limit and the
 line above. Of sizes swept more than once, with 8192 rows as well or in both types of 16 bits, it is within 0.3 % of what
-loses least in the worst of its sweeps. An H100, whose SMs are the same, takes them too: it was measured
-(`records/bench/h100`) and not swept.
+loses least in the worst of its sweeps. `OTHERS` has what other cards swept anew; `config.lines_of` says which card's are taken.
 """
 
+FIRST = "h200"
 TABLES = {
     ("cross-entropy", 16, "aligned"): (
         (512, dict(threads_per_row=8, threads_per_block=128, blocks_together=2, vectors_at_once=4)),
@@ -371,3 +371,4 @@ TABLES = {
         (201028, dict(threads_per_row=192, threads_per_block=192, blocks_per_row=16)),
     ),
 }
+OTHERS = {}

@@ -1,12 +1,13 @@
 """Compile kernels for a Hopper GPU on a machine without one, so that the GPU need not wait for them.
 
     export QUACK_TUTORIAL_CACHE=kernels QUACK_TUTORIAL_CACHE_PLACE=h200
-    python scripts/precompile.py rmsnorm softmax [--ladder] [--candidates 1024,4096 --dtype bfloat16]
+    python -m quack_tutorial.bench.precompile rmsnorm softmax [--ladder] [--candidates 1024,4096 --dtype bfloat16]
 
-Copy the folder to the GPU's machine and set both variables there: `bench`, `tune` and `ops` then load what it holds. The place is
-any word; it stands for what a kept kernel otherwise depends on (the processor, the exact Python), so use one for machines with the
-same kind of processor, minor version of Python and CuTe DSL. Without sizes it compiles what ships, for all of the benchmark's rows,
-with the tiles of the ceilings; with --candidates what a sweep of these sizes tries.
+Copy the folder to the GPU's machine and set both variables there: `bench`, `tune` and `ops` then load what it holds. There
+itself, the first is enough. The place is any word; it stands for what a kept kernel otherwise depends on (the processor, the exact
+Python), so use one for machines with the same kind of processor, minor version of Python and CuTe DSL. Without sizes it compiles
+what ships, for all of the benchmark's rows, with the tiles of the ceilings; with --candidates what a sweep of these sizes tries.
+`memory` are the kernels of that command.
 """
 
 from __future__ import annotations
@@ -20,16 +21,20 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
 from quack_tutorial import compiler, kernel_cache
-from quack_tutorial.bench import ours, plain_tile
+from quack_tutorial.bench import memory, ours, plain_tile
 from quack_tutorial.bench.command import numbers
 from quack_tutorial.bench.operations import ITEM_BYTES, OPERATIONS, expected_cells, named, requested_dtypes, slug
 from quack_tutorial.kernels.tuned.config import candidates
 
+MEMORY = "memory"
+
 
 def jobs(args) -> list[tuple]:
-    """(operation, provider, dtype, N, config or None for what ships) of each program."""
+    """(operation, provider, dtype, N, config or None for what ships) of each program; ("memory", name) of those of `memory`."""
     dtypes, sizes, found = requested_dtypes(args.dtype), numbers(args.candidates, "--candidates"), []
-    for operation in map(named, args.operations):
+    if MEMORY in args.operations:
+        found = [(MEMORY, name) for name, _, _ in memory.compiled_cases()]
+    for operation in map(named, (word for word in args.operations if word != MEMORY)):
         providers = tuple(OPERATIONS[operation].ladder) if args.ladder else ("ours",)
         if sizes:
             tried = [(dtype, N, config) for dtype in dtypes for N in sizes for config in tried_at(operation, dtype, N)]
@@ -52,6 +57,11 @@ def start(folder: str) -> None:
 
 def compile_one(job: tuple) -> str:
     """Compile one program; what went wrong, or nothing."""
+    if job[0] == MEMORY:
+        for name, kernel, args in memory.compiled_cases():
+            if name == job[1]:
+                compiler.precompile(kernel, *args)
+        return ""
     operation, provider, dtype, N, config = job
     try:
         rows = ours.contiguous_rows(dtype, N)
@@ -65,16 +75,15 @@ def compile_one(job: tuple) -> str:
     return ""
 
 
-def main() -> int:
+def main(argv=None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("operations", nargs="+", help=", ".join(map(slug, OPERATIONS)))
+    parser.add_argument("operations", nargs="+", help=", ".join([MEMORY, *map(slug, OPERATIONS)]))
     parser.add_argument("--ladder", action="store_true", help="the versions of the lesson")
     parser.add_argument("--candidates", metavar="N,...", help="what a sweep of rows of N tries")
     parser.add_argument("--dtype", help="types, separated by commas (default: all)")
     parser.add_argument("--processes", type=int, default=os.cpu_count(), help="how many at once (default: one a core)")
-    args = parser.parse_args()
-    missing = [name for name in (kernel_cache.VARIABLE, compiler.PLACE) if not os.environ.get(name)]
-    problem = f"set {' and '.join(missing)} first" if missing else compiler.dsl_problem()
+    args = parser.parse_args(argv)
+    problem = compiler.dsl_problem() if kernel_cache.folder() else f"set {kernel_cache.VARIABLE} first"
     if problem:
         print(f"precompile: {problem}", file=sys.stderr)
         return 1

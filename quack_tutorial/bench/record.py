@@ -1,0 +1,248 @@
+"""`quack-tutorial record`: what the book shows of a card, measured on this machine's GPU as far as it is not recorded yet.
+
+    quack-tutorial record                        # what is missing of this card, and the GPU's minutes that each item takes
+    quack-tutorial record --missing --minutes 9 --pack FILE      # measure it, in this order, for so long
+    quack-tutorial record --take FILE            # elsewhere: put what was packed into quack_tutorial/records
+
+The items are commands of `quack-tutorial`, each in a process of its own, which write into the card's folder of records; they are
+in the order in which pages miss them. Each goes on where an earlier call was stopped. Kernels that would be compiled one by one are
+compiled first, on all cores. The minutes are an estimate for an H100 with 16 cores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+
+from quack_tutorial import card, hardware, kernel_cache, machine, records
+
+PEERS = "--without 'compile tuned,compile autograd,compile autograd tuned,quack tuned,cudnn'"
+TUNED = "--without 'quack tuned,cudnn'"
+GRID = "--dtype float32,bfloat16 --out {folder}/bench --resume --workers {workers}"
+GRACE_S = 30
+LIBRARIES = ("quack", "liger_kernel")
+LONG = "32768,65536,128256,131072,151936,262144"
+MODULES = {"bench": "command", "model": "training"}  # whose module in this room has another name
+
+
+@dataclass(frozen=True)
+class Item:
+    """What is recorded by one command; `seconds` of the GPU for each cell, size or case that is missing, or for all of a file."""
+
+    name: str
+    words: str
+    seconds: float
+    compiled: str = ""  # what `precompile` is to compile first
+    needs: tuple[str, ...] = ()  # modules without which it would say too little
+
+
+ITEMS = (
+    Item("memory", "memory --out {folder}/memory.json", 100, "memory"),
+    Item(
+        "tune loss",
+        f"tune cross-entropy --n {LONG} --out {{folder}}/tune/cross-entropy-aligned.json --resume",
+        15,
+        f"cross-entropy --dtype float32,bfloat16 --candidates {LONG}",
+    ),
+    Item(
+        "tune residual",
+        "tune rmsnorm-residual-backward --dtype bfloat16 --n 4096,7168,8192,16384 "
+        "--out {folder}/tune/rmsnorm-residual-backward-aligned.json --resume",
+        30,
+        "rmsnorm-residual-backward --dtype bfloat16 --candidates 4096,7168,8192,16384",
+    ),
+    Item("ladders", f"bench all --ladder {GRID}", 2.5),
+    Item("levels", "levels --out {folder}/levels.json", 25),
+    Item("pitfalls", "pitfalls --out {folder}/pitfalls.json", 60),
+    Item("model", "model --out {folder}/model.json", 150),
+    Item("peers", f"bench all --n 1024,4096,16384,65536,262144 --m grid {PEERS} {GRID}", 2.5, needs=LIBRARIES),
+    Item("profile", "profile --out {folder}/profile.json --resume", 11),
+    Item("outputs", "outputs run --to {folder} --jobs 4", 200, needs=("nbclient", "ipykernel", "jupytext")),
+    Item(
+        "peers between", f"bench all --n 256,512,2048,8192,32768,131072 --m grid {PEERS} {GRID}", 2.5, needs=LIBRARIES
+    ),
+    Item(
+        "fewer rows",
+        f"bench all --n 256,512,1024,2048,4096,8192,16384,32768,65536,131072,262144 --m 8192 {PEERS} {GRID}",
+        2,
+    ),
+    Item("tuned peers", f"bench all --n 1024,4096,16384,65536,262144 --m grid {TUNED} {GRID}", 5, needs=LIBRARIES),
+)
+WRITES = {"outputs": "outputs.tar.gz"}  # of a command that is told a folder
+
+
+def add_arguments(parser):
+    """Declare what `quack-tutorial record` takes."""
+    names = ", ".join(item.name for item in ITEMS)
+    parser.add_argument("items", nargs="*", metavar="ITEM", help=f"only these: {names} (default: all)")
+    parser.add_argument("--missing", action="store_true", help="measure what is missing; otherwise it is only said")
+    parser.add_argument(
+        "--minutes", type=float, metavar="M", help="stop after about M minutes (default: when all is done)"
+    )
+    parser.add_argument("--workers", type=int, default=8, metavar="K", help="processes of a benchmark (default: 8)")
+    parser.add_argument("--pack", metavar="FILE", help="after each item, pack the card's records into FILE")
+    parser.add_argument("--take", metavar="FILE", help="unpack such a file into quack_tutorial/records")
+
+
+def run(args) -> int:
+    """Say or measure what is missing; 0, or 1 where an item failed, or a sentence says why nothing can be measured."""
+    if args.take:
+        return take(args.take)
+    unknown = [name for name in args.items if name not in [item.name for item in ITEMS]]
+    if unknown:
+        print(f"record: there is no item {unknown[0]!r}; quack-tutorial record lists them", file=sys.stderr)
+        return 1
+    items = [item for item in ITEMS if not args.items or item.name in args.items]
+    found = machine.detect()
+    if args.missing and found.device != "cuda":
+        print(f"record: {found.reason}", file=sys.stderr)
+        return 1
+    which = hardware.card_of(found.gpu) if found.device == "cuda" else card.meant().card
+    folder = records.FOLDER / which
+    print(f"What the book shows of a card {which}, in {folder}:")
+    if not args.missing:
+        for item in items:
+            print(said(item, left(item, folder, args.workers)))
+        return 0
+    for name in ("bench", "tune"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    return measure(items, folder, args)
+
+
+def measure(items, folder: Path, args, start=None, here=None) -> int:
+    """Run the items that lack something, as long as there is time. `start` runs a command for at most so many seconds, `here` are
+    this machine's driver and versions."""
+    start, began, failed = start or in_its_time, time.monotonic(), 0
+    # Compiled kernels are kept as long as the machine.
+    os.environ.setdefault(kernel_cache.VARIABLE, f"{tempfile.gettempdir()}/quack-tutorial-kernels")
+    drop_others(folder, here or described())
+
+    def remaining():
+        return 60 * args.minutes - (time.monotonic() - began) if args.minutes else float("inf")
+
+    for item in items:
+        count = left(item, folder, args.workers)
+        seconds = remaining()
+        if not count:
+            continue
+        if seconds < 30 or (seconds < item.seconds and not goes_on(item)):
+            print(f"{said(item, count)}: left, for {max(0, seconds) / 60:.1f} minutes are not enough")
+            continue
+        lacking = [name for name in item.needs if find_spec(name) is None]
+        if lacking:
+            print(f"{said(item, count)}: left, for {' and '.join(lacking)} cannot be imported here")
+            continue
+        print(said(item, count), flush=True)
+        if item.compiled:
+            start([sys.executable, "-m", "quack_tutorial.bench.precompile", *shlex.split(item.compiled)], seconds)
+            seconds = remaining()
+        command, *words = words_of(item, folder, args.workers)
+        if goes_on(item) and args.minutes:
+            words += ["--limit-s", f"{max(1, seconds - 20):.0f}"]
+        failed += start([*python_of(command), *words], seconds) != 0
+        if args.pack:
+            pack(folder, Path(args.pack))
+    print(f"{(time.monotonic() - began) / 60:.1f} minutes. Missing now:")
+    for item in items:
+        if count := left(item, folder, args.workers):
+            print(said(item, count))
+    return int(failed > 0)
+
+
+def python_of(command: str) -> list[str]:
+    """How a command of an item is started."""
+    script = Path(__file__).parents[2] / "scripts" / f"record_{command}.py"
+    return [sys.executable, *([str(script)] if command in WRITES else ["-m", "quack_tutorial.cli", command])]
+
+
+def words_of(item: Item, folder: Path, workers: int) -> list[str]:
+    """The words of the item's command."""
+    return shlex.split(item.words.format(folder=folder, workers=workers))
+
+
+def goes_on(item: Item) -> bool:
+    """Whether the item's command can be stopped between two of what it measures, and goes on with its record."""
+    return "--resume" in item.words
+
+
+def left(item: Item, folder: Path, workers: int) -> int:
+    """How much of the item is missing: cells, sizes, cases or files."""
+    command, *words = words_of(item, folder, workers)
+    if command in WRITES:
+        return int(not (folder / WRITES[command]).exists() and not (folder / command).is_dir())
+    module = import_module(f"quack_tutorial.bench.{MODULES.get(command, command)}")
+    parser = argparse.ArgumentParser()
+    module.add_arguments(parser)
+    args = parser.parse_args(words)
+    return module.left(args) if hasattr(module, "left") else int(not Path(args.out).exists())
+
+
+def said(item: Item, count: int) -> str:
+    """A line on an item of which so much is missing."""
+    return (
+        f"  {item.name:14} {f'{count} missing, about {count * item.seconds / 60:.1f} minutes' if count else 'recorded'}"
+    )
+
+
+def in_its_time(command: list[str], seconds: float) -> int:
+    """Run a command; what it started is ended if it takes `GRACE_S` longer. Its exit status."""
+    process = subprocess.Popen(command, start_new_session=True)
+    try:
+        return process.wait(timeout=None if seconds == float("inf") else seconds + GRACE_S)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        print(f"{shlex.join(command[1:])} was ended: its time was over", flush=True)
+        return process.wait() or 1
+
+
+def drop_others(folder: Path, here: dict) -> None:
+    """Remove the records of the card that are of another driver or other versions than `here`: a record has one of each."""
+    for path in (
+        sorted((folder / "bench").glob("*.json")) + sorted((folder / "tune").glob("*.json")) + [folder / "profile.json"]
+    ):
+        if path.exists():
+            kept = json.loads(path.read_text(encoding="utf-8"))
+            other = [name for name, version in kept["versions"].items() if here["versions"].get(name) != version]
+            other += ["driver"] * (kept["driver"] != here["driver"])
+            # New packages beside the old ones make another set, too; a sweep names only what it uses.
+            if path.parent.name != "tune":
+                other += [name for name in here["versions"] if name not in kept["versions"]]
+            if other:
+                path.unlink()
+                print(f"  {path.name} is of another {other[0]}: it is measured anew", flush=True)
+
+
+def described() -> dict:
+    """What a worker says of this machine, with the driver; asked in a process of its own, which leaves the GPU alone afterwards."""
+    code = "import json; from quack_tutorial.bench.worker import describe; print(json.dumps(describe()))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout.splitlines()[-1]) | {"driver": machine.detect().driver}
+
+
+def pack(folder: Path, file: Path) -> None:
+    """Pack a card's records into a file, which is replaced whole."""
+    unfinished = file.with_name(file.name + ".part")
+    with tarfile.open(unfinished, "w:gz") as archive:
+        archive.add(folder, folder.name)
+    unfinished.replace(file)
+
+
+def take(file) -> int:
+    """Unpack a card's records into quack_tutorial/records."""
+    with tarfile.open(file) as archive:
+        cards = sorted({name.split("/")[0] for name in archive.getnames()})
+        archive.extractall(records.FOLDER, [one for one in archive if one.isfile() and ".." not in one.name])
+    print(f"{records.FOLDER}: taken over {', '.join(cards)}")
+    return 0

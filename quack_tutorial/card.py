@@ -1,0 +1,59 @@
+"""Which card is meant where records, tables of configurations and datasheets differ from card to card.
+
+| function    | gives                                                                                        |
+|-------------|----------------------------------------------------------------------------------------------|
+| `here()`    | this machine's GPU as a row of `hardware`, also one that the table lacks; None where there is none |
+| `meant()`   | that one, or the one that QUACK_TUTORIAL_CARD names; without either, the book's                |
+| `like(...)` | which of some cards stands for it: itself, or else the nearest by SMs and bandwidth             |
+| `taken_for` | a context in which another card is meant                                                      |
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from functools import cache
+
+from quack_tutorial import hardware, machine
+
+VARIABLE = "QUACK_TUTORIAL_CARD"
+BOOK = "h200"  # whose records the book prints
+
+
+@cache
+def here() -> hardware.GPU | None:
+    """This machine's GPU; of one that `hardware` lacks, what the driver says."""
+    found = machine.find_gpu()
+    if found["gpu"] is None:
+        return None
+    name, capability = found["gpu"], found["compute_capability"]
+    numbers = hardware.find(name) is None and machine.gpu_numbers(name)
+    if not numbers:
+        return hardware.find(name)
+    sm = hardware.sm_of(capability)
+    return hardware.GPU(hardware.card_of(name), name, (name,), capability, l2_bytes=None, **numbers, **sm)
+
+
+def meant() -> hardware.GPU:
+    """The card that the environment names, this machine's, or the book's; KeyError where the environment names an unknown one."""
+    named = os.environ.get(VARIABLE)
+    return hardware.gpu(named) if named else here() or hardware.gpu(BOOK)
+
+
+@contextmanager
+def taken_for(name: str):
+    """In here the card of that name is meant."""
+    before = os.environ.get(VARIABLE)
+    os.environ[VARIABLE] = name
+    try:
+        yield
+    finally:
+        os.environ.pop(VARIABLE)
+        if before is not None:
+            os.environ[VARIABLE] = before
+
+
+def like(cards) -> str:
+    """That of `cards` which stands for the one that is meant: itself, or the nearest to it (see `hardware.nearest`)."""
+    row = meant()
+    return row.card if row.card in cards else hardware.nearest(row, cards)

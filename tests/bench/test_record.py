@@ -1,0 +1,135 @@
+"""`quack-tutorial record`: what is missing of a card is found, measured in order and in time, packed and taken over."""
+
+import argparse
+import functools
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from quack_tutorial import records
+from quack_tutorial.bench import command, record, sweep
+
+HERE = {"driver": "580.95.05", "versions": {"torch": "2.11.0", "quack-kernels": "0.0"}}
+
+
+def parsed(*words):
+    parser = argparse.ArgumentParser()
+    record.add_arguments(parser)
+    return parser.parse_args(words)
+
+
+def items(*names):
+    return [item for item in record.ITEMS if item.name in names]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    (tmp_path / "h100/bench").mkdir(parents=True)
+    (tmp_path / "h100/tune").mkdir()
+    monkeypatch.setattr(record, "find_spec", lambda name: name)
+    monkeypatch.setenv("QUACK_TUTORIAL_CACHE", "")
+    monkeypatch.delenv("QUACK_TUTORIAL_CACHE")
+    return tmp_path / "h100"
+
+
+class FakeGPU:
+    """Starts the items' commands as a machine whose GPU measures nothing would; `seen` are their names and limits."""
+
+    def __init__(self, root):
+        self.seen, self.worker = [], [sys.executable, str(root / "tests/bench/fake_worker.py"), "good", "2.11.0"]
+
+    def __call__(self, words, seconds):
+        name, *words = words[3:] if words[1] == "-m" and words[2].endswith("cli") else [Path(words[1]).name, *words[2:]]
+        if words[0:1] == ["quack_tutorial.bench.precompile"]:
+            name = "precompile"
+        self.seen.append((name, seconds))
+        if name == "bench":
+            parser = argparse.ArgumentParser()
+            command.add_arguments(parser)
+            args = parser.parse_args(words)
+            keys, providers, kept = (
+                command.requested_cells(args),
+                command.requested_providers(args),
+                command.opened(args),
+            )
+            start = functools.partial(sweep.Worker, self.worker)
+            return command.measure(args, keys, providers, kept, HERE["driver"], start)
+        if "--out" in words:
+            Path(words[words.index("--out") + 1]).write_text("{}")
+        return 0
+
+
+def test_every_item_s_command_is_understood_and_counted(folder):
+    for item in record.ITEMS:
+        assert record.left(item, folder, 8) > 0, item.name
+        assert f"{item.name} " in record.said(item, 3)
+    card = records.FOLDER / "h200"
+    (ladders,) = items("ladders")
+    assert 0 < record.left(ladders, card, 8) < record.left(ladders, folder, 8)
+    assert record.left(items("memory")[0], card, 8) == record.left(items("outputs")[0], card, 8) == 0
+
+
+def test_what_is_missing_is_measured_once_and_packed(folder, root, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(root))
+    gpu, packed = FakeGPU(root), tmp_path / "out.tar.gz"
+    chosen = items("memory", "levels", "fewer rows")
+    args = parsed("--missing", "--pack", str(packed), "--workers", "1")
+    assert record.measure(chosen, folder, args, gpu, HERE) == 0
+    assert [name for name, _ in gpu.seen] == ["precompile", "memory", "levels", "bench"]
+    said = capsys.readouterr().out
+    assert "memory         1 missing, about 1.7 minutes" in said and said.endswith("Missing now:\n")
+    gpu.seen.clear()
+    assert record.measure(chosen, folder, args, gpu, HERE) == 0 and not gpu.seen
+    held = json.loads((folder / "bench/softmax.json").read_text())
+    assert {cell["M"] for cell in held["cells"]} == {8192} and len(held["cells"]) == 22
+    # A provider that was left out, or could not be imported, makes a cell wanting.
+    for cell in held["cells"][:2]:
+        cell["results"] = [result for result in cell["results"] if result["provider"] != "liger cute"]
+    (folder / "bench/softmax.json").write_text(json.dumps(held))
+    assert record.left(chosen[2], folder, 1) == 2
+    monkeypatch.setattr(records, "FOLDER", tmp_path / "taken")
+    assert record.take(packed) == 0
+    assert (tmp_path / "taken/h100/bench/softmax.json").exists()
+
+
+def test_an_item_that_does_not_fit_into_the_time_is_left(folder, root, capsys):
+    gpu = FakeGPU(root)
+    assert record.measure(items("memory", "levels"), folder, parsed("--minutes", "1"), gpu, HERE) == 0
+    assert [name for name, _ in gpu.seen] == ["levels"]
+    assert (
+        "memory         1 missing, about 1.7 minutes: left, for 1.0 minutes are not enough" in capsys.readouterr().out
+    )
+
+
+def test_what_cannot_be_imported_is_said_and_left(folder, root, capsys, monkeypatch):
+    monkeypatch.setattr(record, "find_spec", lambda name: None)
+    gpu = FakeGPU(root)
+    assert record.measure(items("outputs"), folder, parsed(), gpu, HERE) == 0 and not gpu.seen
+    assert "left, for nbclient and ipykernel and jupytext cannot be imported here" in capsys.readouterr().out
+
+
+def test_records_of_other_versions_are_measured_anew(folder, capsys):
+    for name, torch in (("old", "2.10.0"), ("new", "2.11.0")):
+        (folder / f"bench/{name}.json").write_text(
+            json.dumps({**HERE, "versions": HERE["versions"] | {"torch": torch}})
+        )
+    (folder / "tune/sweep.json").write_text(json.dumps({**HERE, "versions": {"torch": "2.11.0"}}))
+    record.drop_others(folder, HERE)
+    assert [path.name for path in sorted(folder.rglob("*.json"))] == ["new.json", "sweep.json"]
+    assert "old.json is of another torch: it is measured anew" in capsys.readouterr().out
+
+
+def test_a_command_is_ended_when_its_time_is_over(capsys, monkeypatch):
+    monkeypatch.setattr(record, "GRACE_S", 0)
+    assert record.in_its_time([sys.executable, "-c", "raise SystemExit(3)"], 60) == 3
+    assert record.in_its_time([sys.executable, "-c", "import time; time.sleep(60)"], 1) != 0
+    assert "was ended" in capsys.readouterr().out
+
+
+def test_without_a_gpu_the_list_is_all_there_is(capsys, monkeypatch):
+    monkeypatch.setenv("QUACK_TUTORIAL_CARD", "h200")
+    assert record.run(parsed()) == 0
+    assert "card h200" in capsys.readouterr().out
+    assert record.run(parsed("ladder")) == 1 and "no item 'ladder'" in capsys.readouterr().err
