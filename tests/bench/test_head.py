@@ -1,11 +1,36 @@
 """`quack-tutorial head`: the ways that run without a GPU, against torch in float64."""
 
+import json
+
 import pytest
 
 torch = pytest.importorskip("torch")
 
 from quack_tutorial import cli  # noqa: E402
 from quack_tutorial.bench import head  # noqa: E402
+
+
+def test_a_record_is_read_as_it_was_written(tmp_path):
+    pytest.importorskip("matplotlib")
+    from quack_tutorial.figures import training as charts
+    from quack_tutorial.records import head as records
+
+    path = tmp_path / "h200.json"
+    assert records.load(path) is None
+    ways = head.measure(6, 4, 40, Once(), "cpu", torch.float32)["ways"] | {
+        "QuACK": {"status": "failed", "message": "no"}
+    }
+    shape = {"tokens": 6, "width": 4, "words": 40, "dtype": "bfloat16", "ways": ways}
+    device = {"device": "NVIDIA H200", "driver": "0.0", "date": "2026-01-02 03:04", "versions": {"torch": "0.1"}}
+    path.write_text(json.dumps(device | {"shapes": [shape]}))
+    found = records.load(path)
+    assert found.shape(4, 40).failed == {"QuACK": "no"} and found.shape(4, 40).way("ours").ms == 1.0
+    assert found.shape(4, 40).way("matrix products").peak_bytes is None
+    for wrong in (lambda: found.shape(4, 41), lambda: found.shape(4, 40).way("Liger")):
+        with pytest.raises(KeyError, match="there are"):
+            wrong()
+    chart = charts.head(found, 4, 40)
+    assert chart.rows[0] == ("stock", "4", "40", "1.00", "0.00") and "torch 0.1" in chart._repr_html_()
 
 
 class Once:
