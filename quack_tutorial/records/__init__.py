@@ -11,6 +11,7 @@
 | `memory/`     | latencies and bandwidths of the memory hierarchy                              |
 | `model/`      | losses, step times and memory of a small transformer's training               |
 | `outputs/`    | what the chapters' cells gave on a GPU; see `outputs`                         |
+| `parallel/`   | cross-entropy over a vocabulary that several GPUs share                       |
 | `pitfalls/`   | one kernel timed in ways that mislead, and in ways that do not                |
 | `validation/` | how the simulator compares with specification, compiler and GPU; see `suite`  |
 
