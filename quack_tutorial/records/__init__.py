@@ -20,7 +20,7 @@ What does not:
 |---------------|-------------------------------------------------------------------------------|
 | `compiled/`   | registers and spills of the ladders' versions; see `compiled`                 |
 | `listings/`   | PTX and SASS of a kernel; see `listings`                                      |
-| `parallel/`   | a vocabulary that several GPUs of one host share; see `parallel`              |
+| `parallel/`   | cross-entropy over a vocabulary that several GPUs of one host share           |
 | `validation/` | how the simulator compares with specification, compiler and GPU; see `suite`  |
 
 `changed_kernels.json` names the operations whose kernels have changed since they were timed, see `bench.records`.
