@@ -46,11 +46,11 @@ def cross_entropy(
     if route == "dispatcher" or weight is not None or label_smoothing or dtype is not None:
         _check("cross_entropy", input, target, ignore_index, reduction, weight, label_smoothing)
         _check_dtype(input, dtype)
-        input, target = launches.autocast_to_float32(input), _as_index(target)
+        input = launches.autocast_to_float32(input)
         if weight is not None or label_smoothing:
             return _of_classes(input, target, weight, ignore_index, reduction, label_smoothing, dtype, return_lse)
     else:
-        input, target = launches.autocast_to_float32(input), _as_index(target)
+        input = launches.autocast_to_float32(input)
     wide = _is_wide(input, dtype)
     if route == "launch":
         loss, lse, _ = _forward(input, target, ignore_index, reduction, wide, int(return_lse))
@@ -77,8 +77,13 @@ def _is_wide(input, dtype):
 
 
 def _as_index(target):
-    """`target` as a kernel reads it."""
-    return target.long() if target.dtype is torch.uint8 else target
+    """`target` as a kernel reads it: of 32 or 64 bits, and of stride 1, which torch does not insist on where there is one row."""
+    if target.dtype is torch.uint8:
+        target = target.long()
+    if target.stride(0) != 1:
+        launches.check_tensors("cross_entropy", target=target)  # sparse ones have a stride of 0
+        target = target.clone(memory_format=torch.contiguous_format)
+    return target
 
 
 def _of_classes(input, target, weight, ignore_index, reduction, smoothing, dtype, return_lse):
@@ -89,6 +94,7 @@ def _of_classes(input, target, weight, ignore_index, reduction, smoothing, dtype
     x[t] is -inf the two terms are, and the loss is inf.
     """
     out = torch.float32 if _is_wide(input, dtype) else input.dtype
+    target = _as_index(target)
     N, counts = input.shape[1], target != ignore_index
     column = torch.where(counts, target, 0).long().clamp(0, N - 1)  # what is no column has a loss that is NaN
     losses, lse = cross_entropy(
@@ -122,9 +128,9 @@ def cross_entropy_with_grad(input, target, ignore_index=-100):
         ignore_index = _check_options("cross_entropy_with_grad", None, (), ignore_index)
     route = launches.route(input, target) if target is not None else "dispatcher"
     if route == "launch":
-        return _with_grad(launches.autocast_to_float32(input), _as_index(target), ignore_index)
+        return _with_grad(launches.autocast_to_float32(input), target, ignore_index)
     _check("cross_entropy_with_grad", input, target, ignore_index)
-    input, target = launches.autocast_to_float32(input), _as_index(target)
+    input = launches.autocast_to_float32(input)
     if is_compiling() and not _are_functorch_transforms_active():  # a compiler would differentiate at once
         input = input.detach()
     return _cross_entropy_with_grad(input, target, ignore_index)
@@ -206,7 +212,7 @@ def _forward(input, target, ignore_index, reduction, wide, lse_rank):
     """
     fits = input.dim() == 2 and target.dim() == 1 and target.size(0) == input.size(0)
     flags = ignore_index, reduction, wide, lse_rank
-    key = flags, launches.like(input), target.dtype, target.device, target.layout, fits
+    key = flags, launches.like(input), target.dtype, target.device, fits
     launch = _launches.get(key)
     if launch is None:
         launch = launches.keep(_launches, key, _prepare(input, target, *flags))
@@ -222,13 +228,14 @@ def _prepare(input, target, ignore_index, reduction, wide, lse_rank):
     kept = None if reduction == "none" else (mean, with_scale)
     out = "float32" if wide else dtype
     kernel = _kernel(x.device.type, dtype, out, _index(target), x.shape[1], launches.promise(x), lse_rank, kept)
-    run, is_matrix = _checked_on_cpu(kernel, x), x is input
+    run, is_matrix, of_bytes = _checked_on_cpu(kernel, x), x is input, target.dtype is torch.uint8
     # Losses that are added up stay float32.
     loss_dtype = torch.float32 if wide or reduction != "none" else input.dtype
     number = input.new_empty((), dtype=torch.float32 if wide else input.dtype)  # empty_like is quicker than new_empty
 
     def launch(input, target):
-        target = launches.side_by_side(target)
+        if of_bytes or target.stride(0) != 1:
+            target = _as_index(target)
         losses = torch.empty_like(target, dtype=loss_dtype)
         lse = torch.empty_like(target, dtype=torch.float32) if lse_rank == 1 else None
         if lse_rank == 2:
@@ -270,13 +277,15 @@ def _prepare_backward(input, target, dloss, lse, scale):
     names = launches.DTYPE_NAMES[x.dtype], _index(target), launches.DTYPE_NAMES[dloss.dtype]
     promise = launches.promise(x, launches.one_row(x))
     kernel = _backward_kernel(x.device.type, *names, x.shape[1], promise, lse.dim(), scale is not None)
-    run, is_matrix = launches.guarded(kernel, x.device), x is input
+    run, is_matrix, of_bytes = launches.guarded(kernel, x.device), x is input, target.dtype is torch.uint8
 
     def launch(input, target, dloss, lse, ignore_index, scale):
         dx = empty_like(input)
         if input.shape[0]:
             x = input if is_matrix else launches.as_rows("cross_entropy", input)
-            run(x, launches.side_by_side(target), dloss, lse, dx, scale, ignore_index)
+            if of_bytes or target.stride(0) != 1:
+                target = _as_index(target)
+            run(x, target, dloss, lse, dx, scale, ignore_index)
         return dx
 
     return launch
@@ -285,7 +294,7 @@ def _prepare_backward(input, target, dloss, lse, scale):
 def _with_grad(input, target, ignore_index):
     """(losses, gradient of their sum)."""
     fits = input.dim() == 2 and target.dim() == 1 and target.size(0) == input.size(0)
-    key = ignore_index, launches.like(input), target.dtype, target.device, target.layout, fits
+    key = ignore_index, launches.like(input), target.dtype, target.device, fits
     launch = _fused_launches.get(key) or launches.keep(
         _fused_launches, key, _prepare_fused(input, target, ignore_index)
     )
@@ -299,10 +308,11 @@ def _prepare_fused(input, target, ignore_index):
     x, empty_like = launches.as_rows("cross_entropy_with_grad", input), launches.contiguous_like(input)
     promise = launches.promise(x, launches.one_row(x))
     kernel = _fused_kernel(x.device.type, launches.DTYPE_NAMES[x.dtype], _index(target), x.shape[1], promise)
-    run, is_matrix = _checked_on_cpu(kernel, x), x is input
+    run, is_matrix, of_bytes = _checked_on_cpu(kernel, x), x is input, target.dtype is torch.uint8
 
     def launch(input, target):
-        target = launches.side_by_side(target)
+        if of_bytes or target.stride(0) != 1:
+            target = _as_index(target)
         losses, dx = torch.empty_like(target, dtype=torch.float32), empty_like(input)
         if input.shape[0]:
             x = input if is_matrix else launches.as_rows("cross_entropy_with_grad", input)
@@ -341,7 +351,7 @@ def _gradient_with(backward, ctx, dloss):
 
 
 def _index(target):
-    return "int64" if target.dtype == torch.int64 else "int32"
+    return "int32" if target.dtype == torch.int32 else "int64"
 
 
 def _checked_on_cpu(run, x):

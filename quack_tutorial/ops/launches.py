@@ -168,11 +168,6 @@ def on_boundary(vector):
     return vector if at_once else vector.clone(memory_format=torch.contiguous_format)
 
 
-def side_by_side(vector):
-    """`vector`, or a copy, of stride 1: torch gives a vector of one element any stride and calls it contiguous."""
-    return vector if vector.stride(0) == 1 else vector.clone(memory_format=torch.contiguous_format)
-
-
 def new_vector(vector):
     """A new vector like `vector`, of stride 1."""
     return torch.empty_like(vector, memory_format=torch.contiguous_format)
