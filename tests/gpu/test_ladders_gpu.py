@@ -25,7 +25,7 @@ RUNGS = [("rmsnorm backward", "vector atomics")]
 for _operation, _first in FIRST.items():
     _names = [name for name in OPERATIONS[_operation].ladder if name != FINAL]
     RUNGS += [(_operation, name) for name in _names[_names.index(_first) :]]
-SIZES = (1, 31, 256, 1001, 4096, 12289, 50257, 131072)
+SIZES = (1, 31, 256, 1001, 4096, 12289, 131072)
 REFUSALS = ("bulk copies", "a thread holds up to", "and a block has")
 
 
