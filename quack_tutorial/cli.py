@@ -37,6 +37,7 @@ COMMANDS = (
         "time cross-entropy over a vocabulary that this machine's GPUs share, over NCCL",
         "bench.parallel",
     ),
+    ("head", "time a model's head and its loss, logits whole and in pieces, on this machine's GPU", "bench.head"),
     ("tune", "try every configuration of a kernel on this machine's GPU, and say which to ship", "bench.tune"),
     ("results", "print what the records of a card in quack_tutorial/records say, worst cells first", "bench.results"),
     ("grade", "grade a submission to a lab, on the simulator, and say what is wrong with it", "labs.grade"),

@@ -22,7 +22,7 @@ from quack_tutorial.bench.our_launches import FINAL
 from quack_tutorial.records import compiled
 
 DTYPES = ("float32", "bfloat16")
-STAGES = {"pipelined": 2}  # tiles of each in shared memory, where a version has more than one
+STAGES = {"pipelined": 2}  # tiles of each in shared memory, where a version without a configuration has more than one
 
 
 def entry(operation, version, dtype, N) -> dict | None:
@@ -34,8 +34,9 @@ def entry(operation, version, dtype, N) -> dict | None:
     text = compiler.ptx(kernel, *args)
     found = compiler.resources(text)
     threads = threads_of(kernel)
-    rows, columns = getattr(kernel, "tiler", (1, threads))
+    rows, columns = tile_of(kernel, threads)
     tile = int(OPERATIONS[operation].pattern[0]) * rows * min(columns, N) * ITEM_BYTES[dtype]
+    stages = kernel.config.stages if hasattr(kernel, "config") else STAGES.get(version, 1)
     return {
         "operation": operation,
         "version": version,
@@ -46,14 +47,27 @@ def entry(operation, version, dtype, N) -> dict | None:
         "registers": found.registers,
         "spilled": found.spill_store_bytes,
         "in_flight": tile,
-        "smem": tile * STAGES.get(version, 1) if "cp.async" in text else 0,
+        "smem": tile * stages if "cp.async" in text else 0,
         "ptx_sha256": compiler.ptx_hash(text),
     }
 
 
 def threads_of(kernel) -> int:
-    """The threads of a block: an attribute of most versions, 128 of the one that has a thread a row."""
-    return getattr(kernel, "threads_per_block", None) or getattr(kernel, "threads", 128)
+    """The threads of a block: an attribute of most versions or of their configuration, 128 of the one that has a thread a row."""
+    of = getattr(kernel, "config", kernel)
+    return getattr(of, "threads_per_block", None) or getattr(of, "threads", 128)
+
+
+def tile_of(kernel, threads: int) -> tuple[int, int]:
+    """(rows, columns) that a block asks for before it uses the first of them."""
+    if hasattr(kernel, "config"):  # what ships, with sizes by a rule
+        tile = kernel.tile
+        return tile.rows_per_block * tile.rows_each, min(
+            tile.width, tile.threads_per_row * tile.vectors * tile.vector_size
+        )
+    if hasattr(kernel, "columns"):  # a bulk copy brings them
+        return 1, kernel.columns
+    return getattr(kernel, "tiler", (1, threads))
 
 
 def ptxas_version() -> str:

@@ -209,13 +209,35 @@ def test_rmsnorm_backward_pipelined_pays_for_middle_rows_of_bfloat16():
 def test_the_sweeps_heuristic():
     from quack_tutorial.figures import heat_map
 
+    def found(dtype, N, kept):
+        return heat_map("rmsnorm", dtype, N, "loads a thread", "blocks a row", kept=kept)
+
     for dtype, width in (("float32", 4), ("bfloat16", 2)):
-        for N in (1024, 4096, 8192, 32768, 131072):
-            loads, blocks = heat_map("rmsnorm", dtype, N, "loads a thread", "blocks a row").best
-            assert 2 <= loads <= 8 and N * width / blocks <= 32 * 1024
-    places = heat_map("rmsnorm", "float32", 32768, columns="blocks a row").places
-    for threads in (640, 768):
-        assert max(share for (t, _), share in places.items() if t == threads) < places[512, 4] - 0.04
+        for N in (1024, 4096, 8192):  # up to 32 KiB
+            loads, blocks = found(dtype, N, "registers").best
+            of_one_block = max(share for (_, b), share in found(dtype, N, "registers").places.items() if b == 1)
+            assert 2 <= loads <= 8 and of_one_block > 0.99 and N * width <= 32 * 1024
+        for N in (32768, 131072):
+            places, blocks = found(dtype, N, "shared memory").places, N * width // (32 * 1024)
+            assert max(share for (loads, b), share in places.items() if b == blocks and 2 <= loads <= 8) > 0.985
+    assert found("bfloat16", 131072, "registers").places[4, 16] < 0.9
+
+
+def test_the_two_kernels_of_a_sweep_differ_as_chapter_7_says():
+    from quack_tutorial.figures import heat_map
+
+    registers, shared = (
+        heat_map("rmsnorm", "float32", 32768, columns="blocks a row", kept=kept).places
+        for kept in ("registers", "shared memory")
+    )
+    assert max(threads for (threads, _), share in registers.items() if share > 0.985) == 320
+    assert shared[512, 1] > 0.985 and registers[1024, 8] < 0.6 and shared[1024, 4] < 0.85
+    assert all(threads & (threads - 1) == 0 for threads, _ in shared)
+    longest = [
+        heat_map("rmsnorm", "float32", 131072, columns="blocks a row", kept=kept).places[512, 8]
+        for kept in ("registers", "shared memory")
+    ]
+    assert longest == [pytest.approx(0.8, abs=0.02), pytest.approx(0.99, abs=0.005)]
 
 
 # Chapter 9 -----------------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import types
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -607,3 +608,44 @@ def test_what_the_gradient_of_a_loss_is_multiplied_with_is_on_its_way_before_the
     assert sorted(before) == ["ld.global.b16", *3 * ["ld.global.b32"], "ld.global.b64"], (
         loads
     )  # b32: lse, its rest, the mean's
+
+
+# Rows for which a sweep found what the rule of the last rung gives anyway.
+SAME_SIZES = (
+    ("rmsnorm", "any address", "float32", 131072),
+    ("rmsnorm", "any address", "bfloat16", 32768),
+    ("rmsnorm", "any address", "bfloat16", 131072),
+    ("rmsnorm backward", "cluster", "bfloat16", 131072),
+    ("cross-entropy", "past L1", "bfloat16", 8192),
+    ("cross-entropy", "past L1", "bfloat16", 50257),
+    ("softmax", "any address", "float32", 262144),
+)
+
+
+@pytest.mark.parametrize("operation, version, dtype, N", SAME_SIZES)
+def test_what_ships_is_the_last_rung_with_a_table_of_sizes(operation, version, dtype, N):
+    of_rung, of_shipped = (ours.ptx(operation, name, dtype, N)[0] for name in (version, "what ships"))
+    assert ptx_hash(of_rung) == ptx_hash(of_shipped)
+
+
+# Loads, stores, shuffles, barriers and arithmetic on float32: all but the integers that make addresses.
+TAUGHT = r"^\s+(?:@!?%p\d+ )?((?:ld|st)\.(?:global|shared|async)|shfl|bar|mbarrier|cp|(?:max|add|mul|fma|ex2|rsqrt)\.[\w.]*f32)"
+
+
+@pytest.mark.parametrize(
+    "operation, plain, dtype, N",
+    (
+        ("softmax", "hint", "float32", 1024),
+        ("softmax", "hint", "float32", 8192),
+        ("rmsnorm", "hint", "float32", 8192),
+        ("rmsnorm", "hint", "bfloat16", 1024),
+        ("rmsnorm", "read twice", "float32", 131072),
+        ("rmsnorm", "read twice", "bfloat16", 131072),
+    ),
+)
+def test_any_address_costs_whole_vectors_no_instruction_but_for_addresses(operation, plain, dtype, N):
+    counts = []
+    for version in (plain, "any address"):
+        found = re.findall(TAUGHT + r"([\w.:]*)", ours.ptx(operation, version, dtype, N)[0], re.M)
+        counts.append(Counter("".join(parts) for parts in found))
+    assert counts[0] == counts[1]

@@ -66,6 +66,48 @@ INPUTS = {
             dict(input=x[0], target=target[1]),
         ),
         (
+            lambda: ops.layernorm(x, (N,), w, b, EPS),
+            TypeError,
+            "normalized_shape",
+            lambda: F.layer_norm(x, (N,), w, b, EPS),
+            {},
+        ),
+        (
+            lambda: ops.cross_entropy(x, target, None, None, 3),
+            TypeError,
+            "by its name",
+            lambda: F.cross_entropy(x, target, ignore_index=3),
+            {},
+        ),
+        (
+            lambda: ops.cross_entropy(x, target, w, False, -100, None, "mean", 0.1),
+            TypeError,
+            "by its name",
+            lambda: F.cross_entropy(x, target, w, reduction="sum", label_smoothing=0.1),
+            dict(input=x, target=target, weight=w),
+        ),
+        (
+            lambda: ops.cross_entropy(target, x),
+            TypeError,
+            "logits and then class indices",
+            lambda: F.cross_entropy(x, target),
+            dict(input=target, target=x),
+        ),
+        (
+            lambda: ops.rmsnorm(w, x),
+            ValueError,
+            r"weight of shape \(8,\), got \(3, 8\)",
+            lambda: F.rms_norm(x, (N,), w),
+            dict(input=w, weight=x),
+        ),
+        (
+            lambda: ops.softmax(x.to_sparse()),
+            TypeError,
+            "a dense tensor, got layout sparse_coo",
+            lambda: x,
+            dict(input=x.to_sparse()),
+        ),
+        (
             lambda: ops.cross_entropy(x, x.softmax(1)),
             TypeError,
             "class probabilities",
@@ -95,13 +137,123 @@ def test_the_advice_of_an_error_works_when_it_is_followed(call, error, message, 
         (lambda: ops.cross_entropy(x, target, ignore_index=1.5), "expected ignore_index to be an integer, got 1.5"),
         (lambda: ops.cross_entropy_with_grad(x, target, None), "expected ignore_index to be an integer, got None"),
         (lambda: ops.cross_entropy(x, target, label_smoothing="a"), "expected label_smoothing to be a number"),
-        (lambda: ops.cross_entropy(x, target, dtype=torch.float64), "expected dtype to be input's, torch.float32, or"),
+        (lambda: ops.cross_entropy(x, target, dtype=torch.float64), "expected dtype to be torch.float32 for"),
+        (
+            lambda: ops.cross_entropy(x.bfloat16(), target, dtype=torch.float16),
+            "be torch.bfloat16 or torch.float32 for",
+        ),
+        (lambda: ops.cross_entropy(x, target.short()), "expected target of int64, int32 or uint8, got torch.int16"),
         (lambda: ops.rmsnorm(x, w, weight_offset="1"), "expected weight_offset to be a number"),
+        (lambda: ops.rmsnorm(x, w, weight_offset=w), "expected weight_offset to be a number, got tensor"),
+        (lambda: ops.RMSNorm(N, weight_offset="1"), "RMSNorm: expected weight_offset to be a number"),
+        (lambda: ops.softmax(x, [0]), r"expected dim to be an integer, got \[0\]"),
+        (lambda: ops.softmax(x, None), "expected dim to be an integer, got None"),
+        (lambda: ops.rmsnorm(x, eps=[1e-6]), "expected eps to be a number"),
+        (lambda: ops.cross_entropy(x, target, ignore_index=[0]), "expected ignore_index to be an integer"),
+        (lambda: ops.layernorm(x, w, b, EPS, 3), "expected input, weight, bias and eps, got 5 arguments"),
     ),
 )
 def test_what_is_no_tensor_or_no_number_is_named(call, message):
     with pytest.raises(TypeError, match=message):
         call()
+
+
+def test_a_type_that_autocast_rules_out_is_named():
+    for _ in range(2):
+        ops.cross_entropy(x.bfloat16(), target, dtype=torch.bfloat16)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            with pytest.raises(TypeError, match="be torch.float32 for torch.bfloat16 logits under torch.autocast"):
+                ops.cross_entropy(x.bfloat16(), target, dtype=torch.bfloat16)
+
+
+NOT_DENSE = {
+    "sparse": (lambda x: x.to_sparse(), "got layout sparse_coo; write {}.to_dense"),
+    "compressed": (lambda x: x.to_sparse_csr(), "got layout sparse_csr; write {}.to_dense"),
+    "mkldnn": (lambda x: x.to_mkldnn(), "got layout _mkldnn; write {}.to_dense"),
+    "nested": (
+        lambda x: torch.nested.nested_tensor([x, x[:2]]),
+        r"got a nested one; call it for each of {}.unbind\(\)",
+    ),
+    "nested vectors": (lambda x: torch.nested.nested_tensor([x[0], x[1]]), "got a nested one"),
+    "jagged": (lambda x: torch.nested.nested_tensor([x, x[:2]], layout=torch.jagged), "got a nested one"),
+}
+
+
+@pytest.mark.filterwarnings("ignore")  # torch says that sparse and nested tensors may change
+@pytest.mark.parametrize("kind", NOT_DENSE)
+def test_tensors_without_rows_in_memory_are_refused(kind):
+    make, message = NOT_DENSE[kind]
+    given = make(x)
+    calls = {
+        "input": (
+            ops.softmax,
+            ops.rmsnorm,
+            ops.layernorm,
+            lambda x: ops.cross_entropy(x, target),
+            lambda x: ops.cross_entropy(x, target, w),
+            lambda x: ops.cross_entropy_with_grad(x, target),
+        ),
+        "residual": (lambda r: ops.rmsnorm(x, residual=r),),
+        "weight": (
+            lambda w: ops.rmsnorm(x, w),
+            lambda w: ops.rmsnorm(x, w, weight_offset=1.0),
+            lambda w: ops.layernorm(x, w),
+            lambda w: ops.cross_entropy(x, target, w),
+        ),
+        "bias": (lambda b: ops.rmsnorm(x, w, b), lambda b: ops.layernorm(x, w, b)),
+        "target": (lambda t: ops.cross_entropy(x, t), lambda t: ops.cross_entropy_with_grad(x, t)),
+    }
+    for name, several in calls.items():
+        for call in several:
+            for needs_grad in (False, True):
+                leaf = given.detach().requires_grad_(needs_grad and given.is_floating_point())
+                with pytest.raises(TypeError, match=f"expected {name} to be a dense tensor, {message.format(name)}"):
+                    call(leaf)
+
+
+def test_a_sparse_target_is_refused_after_a_dense_one():
+    for call in (ops.cross_entropy, ops.cross_entropy_with_grad):
+        call(x, target)
+        with pytest.raises(TypeError, match="expected target to be a dense tensor, got layout sparse_coo"):
+            call(x, target.to_sparse())
+
+
+def test_targets_of_bytes():
+    for function in (
+        lambda t: ops.cross_entropy(x, t, ignore_index=3),
+        lambda t: ops.cross_entropy_with_grad(x, t, 3)[1],
+    ):
+        close(function(target.byte()), function(target))
+    close(ops.cross_entropy(x, target.byte(), ignore_index=3), F.cross_entropy(x, target.byte(), ignore_index=3))
+    close(
+        ops.cross_entropy(x, target.byte(), w, label_smoothing=0.1), F.cross_entropy(x, target, w, label_smoothing=0.1)
+    )
+
+
+def test_ignored_indices_have_64_bits():
+    for index in (2**63 - 1, -(2**63), 2**32 + 3):
+        for kind in (torch.int64, torch.int32):
+            close(ops.cross_entropy(x, target.to(kind), ignore_index=index), F.cross_entropy(x, target))
+    for index in (2**63, -(2**63) - 1, 2**70):
+        for call in (
+            lambda index: ops.cross_entropy(x, target, ignore_index=index),
+            lambda index: ops.cross_entropy(x, target, w, ignore_index=index),
+            lambda index: ops.cross_entropy_with_grad(x, target, index),
+        ):
+            with pytest.raises(ValueError, match=f"expected ignore_index to fit int64, got {index}"):
+                call(index)
+
+
+SCRIPTED = (*(getattr(ops, name) for name in ops.__all__ if name.islower()), ops.RMSNorm(N), ops.CrossEntropyLoss())
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit")
+@pytest.mark.parametrize("op", SCRIPTED, ids=str)
+def test_torch_jit_script_is_answered_with_what_to_take(op):
+    with pytest.raises(
+        NotImplementedError, match="cannot be scripted: take torch.compile, torch.export or torch.jit.trace"
+    ):
+        torch.jit.script(op)
 
 
 @pytest.mark.parametrize(
@@ -117,6 +269,15 @@ def test_what_is_no_tensor_or_no_number_is_named(call, message):
             "expected label_smoothing between 0 and 1, got 1.5",
         ),
         (lambda: ops.rmsnorm(x, weight_offset=1.0), "weight_offset=1.0 is added to the weight, and there is none"),
+        (
+            lambda: ops.RMSNorm(N, elementwise_affine=False, weight_offset=1.0),
+            "weight_offset=1.0 is added to the weight",
+        ),
+        (lambda: ops.cross_entropy(x, target, reduction=["mean"]), r"\['mean'\] is not a valid value for reduction"),
+        (
+            lambda: ops.layernorm(images, images[0]),
+            r"\(3,\), got \(4, 3\); write input.flatten\(-2\) and weight.flatten",
+        ),
         (lambda: ops.RMSNorm(5)(x), r"RMSNorm: expected input whose last dimensions are \(5,\), got \(3, 8\)"),
     ),
 )

@@ -164,6 +164,84 @@ def test_one_leading_element_says_nothing_about_others():
         torch.testing.assert_close(ops.rmsnorm(x), F.rms_norm(x, (64,)))
 
 
+def test_a_vector_of_one_element_may_have_any_stride(monkeypatch):
+    # CuTe DSL's kernels are compiled for a stride of 1, which the simulator does not insist on.
+    seen, compiled = [], rows.compiled
+
+    def watched(device, kernel, *specs):
+        run = compiled(device, kernel, *specs)
+
+        def checked(*args):
+            vectors = [arg for arg in args if isinstance(arg, torch.Tensor) and arg.dim() == 1]
+            seen.extend(vector.stride() for vector in vectors)
+            run(*args)
+
+        return checked
+
+    monkeypatch.setattr(rows, "compiled", watched)
+    for name in ("rmsnorm", "layernorm", "cross_entropy"):
+        module = import_module(f"quack_tutorial.ops.{name}")
+        for attribute in ("_kernel", "_backward_kernel", "_fused_kernel"):
+            if hasattr(module, attribute):
+                monkeypatch.setattr(module, attribute, getattr(module, attribute).__wrapped__)
+        for attribute in ("_launches", "_backward_launches", "_fused_launches"):
+            monkeypatch.setattr(module, attribute, {}, raising=False)
+    monkeypatch.setattr(rows, "column_sum", rows.column_sum.__wrapped__)
+    x, w, b = (randn(*shape)[:, 2:3] for shape in ((3, 5), (1, 5), (1, 5)))
+    assert_gradients(
+        lambda x, w, b: ops.rmsnorm(x, w[0], b[0]) + ops.layernorm(x, w[0], b[0]),
+        lambda x, w, b: F.rms_norm(x, (1,), w[0]) + b[0] + F.layer_norm(x, (1,), w[0], b[0]),
+        x,
+        w,
+        b,
+    )
+    x, target = randn(1, 8), torch.tensor([[3, 4]])[:, 1]
+    assert target.is_contiguous() and target.stride() == (2,)
+    assert_gradients(lambda x: ops.cross_entropy(x, target), lambda x: F.cross_entropy(x, target), x)
+    torch.testing.assert_close(ops.cross_entropy_with_grad(x, target)[0], F.cross_entropy(x, target)[None])
+    assert len(seen) > 10 and set(seen) == {(1,), (0,)}  # 0: the mean's gradient, which is given its stride
+
+
+@pytest.mark.parametrize("strides", ((1, 100), (8, 3), (0, 0)))
+def test_a_tensor_without_elements_may_have_any_strides(strides):
+    storage = randn(1000)
+    for M in (0, 3, 0):
+        x = storage.as_strided((M, 8), strides).detach().requires_grad_()
+        for call in (
+            ops.softmax,
+            ops.rmsnorm,
+            ops.layernorm,
+            lambda x: ops.rmsnorm(x, residual=x)[0],
+            lambda x: ops.cross_entropy(x, torch.arange(len(x)), reduction="sum"),
+            lambda x: ops.cross_entropy_with_grad(x.detach(), torch.arange(len(x)))[1].requires_grad_(),
+        ):
+            if M:
+                with pytest.raises(ValueError, match="the last dimension must have stride 1"):
+                    call(x)
+            else:
+                found = call(x)
+                found.sum().backward()
+                assert found.shape in ((0, 8), ()) and found.sum() == 0
+
+
+def test_a_number_of_another_type_is_no_call_like_an_earlier_one():
+    x, w, target = randn(3, 8), torch.ones(8), torch.arange(3)
+    for call in (
+        lambda one: ops.rmsnorm(x, w, eps=one),
+        lambda one: ops.layernorm(x, w, eps=one),
+        lambda one: ops.softmax(x, one),
+        lambda one: ops.cross_entropy(x, target, ignore_index=one),
+        lambda one: ops.cross_entropy_with_grad(x, target, one),
+    ):
+        call(1)
+        with pytest.raises(TypeError, match="to be (a number|an integer), got True"):
+            call(True)
+    torch.testing.assert_close(ops.rmsnorm(x, w, eps=1), ops.rmsnorm(x, w, eps=1.0))
+    for call in (ops.softmax, lambda x, one: ops.cross_entropy(x, target, ignore_index=one)):
+        with pytest.raises(TypeError, match="to be an integer, got 1.0"):
+            call(x, 1.0)
+
+
 def test_launches_are_forgotten_before_they_are_too_many(kept, monkeypatch):
     monkeypatch.setattr(rows, "MOST_KEPT", 4)
     for N in range(1, 11):

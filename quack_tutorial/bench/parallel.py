@@ -529,8 +529,9 @@ def said(cell) -> str:
     head = f"{cell['dtype']} {cell['M']} x {cell['N']} on {cell['ranks']} ranks"
     times = (f"  {name:24}{median(taken):10.1f} us" for name, taken in cell["samples_us"].items())
     errors = ", ".join(f"{name} {error:.2g}" for name, error in cell["errors"].items())
-    sent = ", ".join(
-        f"{name} {asked / 1e6:,.2f} MB asked, NVLink {counted / 1e6:,.2f} MB" if counted else f"{name} {asked / 1e6:,.2f} MB asked"
-        for (name, asked), counted in zip(cell["asked_bytes"].items(), cell["nvlink_bytes"].values())
-    )  # fmt: skip
+    received = [f"{name} {asked / 1e6:,.2f} MB asked" for name, asked in cell["asked_bytes"].items()]
+    counted = [
+        f"{name} {seen / 1e6:,.2f} MB by NVLink" for name, seen in cell["nvlink_bytes"].items() if seen is not None
+    ]
+    sent = ", ".join(received + counted)
     return "\n".join([head, *times, f"  errors: {errors}", f"  received: {sent}"])

@@ -67,6 +67,7 @@ ITEMS = (
     Item("levels", "levels --out {folder}/levels.json", 25),
     Item("pitfalls", "pitfalls --out {folder}/pitfalls.json", 60),
     Item("model", "model --out {folder}/model.json", 150),
+    Item("head", "head --out {folder}/head.json", 60, needs=LIBRARIES),
     Item("peers", f"bench all --n 1024,4096,16384,65536,262144 --m grid {PEERS} {GRID}", 2.5, needs=LIBRARIES),
     Item("profile", "profile --out {folder}/profile.json --resume", 11),
     Item("outputs", "outputs run --to {folder} --jobs 4", 200, needs=("nbclient", "ipykernel", "jupytext")),

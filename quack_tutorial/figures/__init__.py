@@ -21,6 +21,7 @@
 | `ladder`       | the versions of a kernel, each as a share of the ceiling             | recorded results              |
 | `climb`        | every version at every size, of the ceiling and of the peak          | recorded results              |
 | `rung`         | one version: cost model, measured times, registers, spills           | records                       |
+| `last_rungs`   | several versions beside each other                                   | an H100's records             |
 | `code_diff`    | the lines that change from one version to the next                   | their source                  |
 | `heat_map`     | a sweep of configurations, two of their numbers as rows and columns  | a recorded sweep              |
 
@@ -45,7 +46,7 @@ from .occupancy import occupancy
 from .player import Frame, Player
 from .report import report
 from .roofline_explorer import roofline
-from .rungs import rung
+from .rungs import last_rungs, rung
 from .scene import Box, Label, Scene
 from .sectors import coalescing
 from .stride_explorer import strides
@@ -70,6 +71,7 @@ __all__ = [
     "hierarchy",
     "ladder",
     "lanes",
+    "last_rungs",
     "linked",
     "occupancy",
     "race",

@@ -61,7 +61,7 @@ SECTIONS = {
         "rows": "08-softmax.html#rows",
         "async": "08-softmax.html#async",
         "cluster": "08-softmax.html#cluster",
-        **dict.fromkeys(("direct", "hint", "read twice", "short exp"), "08-softmax.html#to-what-ships"),
+        **dict.fromkeys(("direct", "hint", "read twice", "short exp", "any address"), "08-softmax.html#to-what-ships"),
     },
     "rmsnorm": {
         "thread": "07-rmsnorm.html#one-thread-a-row",
@@ -69,9 +69,13 @@ SECTIONS = {
         "vectors": "07-rmsnorm.html#vectors",
         "registers": "07-rmsnorm.html#registers",
         **dict.fromkeys(("rows", "async", "cluster"), "07-rmsnorm.html#rows-async-cluster"),
+        **dict.fromkeys(
+            ("direct", "hint", "read twice", "any address", "weights once"), "07-rmsnorm.html#to-what-ships"
+        ),
     },
     "rmsnorm backward": dict.fromkeys(
-        ("atomics", "parts", "pipelined"), "07-rmsnorm.html#backward-where-dw-is-added-up"
+        ("atomics", "vector atomics", "parts", "pipelined", "bulk", "cluster"),
+        "07-rmsnorm.html#backward-where-dw-is-added-up",
     ),
     "cross-entropy": {
         "two-pass": "09-cross-entropy.html#two-passes",
@@ -80,9 +84,10 @@ SECTIONS = {
         "in flight": "09-cross-entropy.html#in-flight",
         "rows": "09-cross-entropy.html#rows",
         "fast exp": "09-cross-entropy.html#arithmetic-in-the-way",
+        **dict.fromkeys(("short terms", "hint", "any address", "past L1"), "09-cross-entropy.html#to-what-ships"),
     },
     "cross-entropy backward": dict.fromkeys(
-        ("elements", "vectors"), "09-cross-entropy.html#the-gradient-in-five-lines"
+        ("elements", "vectors", "fast exp", "hint", "any address"), "09-cross-entropy.html#the-gradient-in-five-lines"
     ),
 }
 SHIPS = "../book/what-ships.html#reading-a-kernel-that-ships"

@@ -74,7 +74,7 @@ def changed_lines(before: list[str], after: list[str]) -> list[tuple[str, str]]:
 
 
 def methods(thing) -> dict[str, list[str]]:
-    """The lines of the one function, or of each method that a class has, its own and those it inherits."""
+    """The lines of the one function, or of each method and attribute that a class has, its own and those it inherits."""
     found = {}
     for base in reversed(thing.__mro__[:-1]) if inspect.isclass(thing) else [thing]:  # the last base is object
         found |= written(base)
@@ -82,7 +82,7 @@ def methods(thing) -> dict[str, list[str]]:
 
 
 def written(thing) -> dict[str, list[str]]:
-    """The lines of each method in a class's source, or of the one function, without docstrings and comment lines."""
+    """The lines of each method and attribute in a class's source, or of the one function, without docstrings and comment lines."""
     source = textwrap.dedent(inspect.getsource(thing))
     lines, top = source.splitlines(), ast.parse(source).body[0]
     nodes = [node for node in ast.walk(top) if isinstance(node, ast.FunctionDef)]
@@ -97,6 +97,9 @@ def written(thing) -> dict[str, list[str]]:
         numbers = [n for n in range(node.lineno, node.end_lineno + 1) if n not in skipped]
         body = textwrap.dedent("\n".join(lines[n - 1] for n in numbers)).splitlines()
         found[node.name] = [line for line in body if line.strip() and not line.lstrip().startswith("#")]
+    for node in top.body if isinstance(top, ast.ClassDef) else ():
+        if isinstance(node, ast.Assign):
+            found[ast.unparse(node.targets[0])] = [line.strip() for line in lines[node.lineno - 1 : node.end_lineno]]
     return found
 
 

@@ -1,5 +1,7 @@
 """`rung`: one version of a ladder, what the cost model says of it, what was measured, and what the compiler gave it.
 
+`last_rungs` sets several versions beside each other, as they were measured on an H100.
+
 The model has the bytes that a simulated run asked for, all of them through HBM, and the bytes that the blocks of an SM ask for
 before they use the first (`records.compiled`). It knows no cache and no instruction: where they decide, it is off, and that is to
 be seen.
@@ -61,11 +63,42 @@ def rung(operation, version, moved=1.0, sizes=SIZES, dtypes=("float32", "bfloat1
     if ceilings:
         head = tuple(f"of the {ruler(ceilings)[0]}" if name == "of the ceiling" else name for name in head)
     where = " ".join([*dict.fromkeys(origins), ladders.origin])
+    told += "Model and measurement in microseconds, spills in bytes a thread."
     return Rung(f"{operation}: {version}", told, head, tuple(rows), where)
 
 
+CARD = "h100"  # whose folder of records has the last rungs of every ladder
+NOT_MEASURED, SHORT = "not yet measured", "not yet"
+
+
+def last_rungs(operation, versions, sizes, dtypes=("float32", "bfloat16")) -> Rung:
+    """Versions beside each other on an H100, each as a share of the ceiling's speed; what a version refuses has a dash."""
+    operation = named(operation)
+    found = records.load_records(records.default_folder() / CARD, operation=operation, series="ladder")
+    cells, rows, origins, ceilings = records.latest_cells(found), [], [], []
+    for dtype in dtypes:
+        for N in sizes:
+            held = cells.get(CellKey(operation, dtype, default_rows(N), N))
+            rows.append((dtype, f"{N:,}", *(_share(held and held[1].result(version)) for version in versions)))
+            if held:
+                origins.append(results.provenance(held[0]))
+                ceilings.append(held[1].ceiling)
+    told = f"Shares of the speed of {ruler(ceilings)[1]}." if ceilings else ""
+    if any(SHORT in row for row in rows):
+        told = f'{told} Where it says "{SHORT}", nothing has been measured.'.strip()
+    return Rung(
+        f"{operation}: the last rungs", told, ("", "N", *versions), tuple(rows), " ".join(dict.fromkeys(origins))
+    )
+
+
+def _share(result) -> str:
+    if result is None:
+        return SHORT
+    return f"{result.fraction_of_ceiling:.1%}" if result.status == "ok" else "\N{EN DASH}"
+
+
 class Rung:
-    """The table of one version as HTML and as text; `head` and `rows` are its texts."""
+    """The table of one version, or of several, as HTML and as text; `head` and `rows` are its texts."""
 
     def __init__(self, title, summary, head, rows, where):
         self.title, self.summary, self.head, self.rows, self.where = title, summary, head, rows, where
@@ -84,7 +117,7 @@ class Rung:
         return page(
             title=self.title,
             controls="",
-            caption=f"<p>{escape(self.summary)}Model and measurement in microseconds, spills in bytes a thread.</p>",
+            caption=f"<p>{escape(self.summary)}</p>",
             picture=f'<style>{asset("ladder.css")}</style><div class="qt-table qt-rung">{table}</div>',
             width=840,
             key="",
@@ -118,7 +151,7 @@ def _least(operation, dtype, N) -> int:
 
 def _measured(result) -> tuple[str, str, str]:
     if result is None:
-        return "not yet measured", "", ""
+        return NOT_MEASURED, "", ""
     if result.status != "ok":
         return result.status, "", ""
     peak = "" if result.percent_of_datasheet is None else f"{result.percent_of_datasheet:.0f} %"

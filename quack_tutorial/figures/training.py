@@ -5,12 +5,16 @@
 |----------|--------------------------------------------------------------------------|
 | `losses` | the loss over the steps, a line a variant                                 |
 | `costs`  | step time and peak memory of each variant, with kernels a step in a table |
-| `vocabulary` | cross-entropy over a vocabulary that several GPUs share, three ways   |
+| `scaling` | speed-up of the loss against the number of GPUs, measured and modelled    |
+| `vocabulary` | cross-entropy over a vocabulary that several GPUs share, five ways     |
+| `head` | time and memory of a model's head and its loss                               |
 """
 
 from __future__ import annotations
 
 from html import escape
+
+from quack_tutorial.records.training import DRIFT, LAST
 
 from .charts import Chart, _figure
 from .suites import Shown
@@ -26,7 +30,7 @@ def not_yet(command: str) -> Shown:
 
 
 def losses(training) -> Chart | Shown:
-    """The loss of every variant over the steps; the summary says how far from stock each comes."""
+    """The loss of every variant over the steps; the summary compares the means of the last `training.LAST` steps."""
     if training is None:
         return not_yet("quack-tutorial model --out FILE")
     variants = training.variants
@@ -49,16 +53,23 @@ def losses(training) -> Chart | Shown:
         figure.legend(loc="outside lower center", ncols=columns, frameon=False, fontsize=12, labelcolor=LIGHT["ink"])
         return figure
 
-    apart = {v.name: training.farthest(v.name) for v in variants if v.name != "stock"}
-    farthest = max(apart, key=apart.get)
-    first, last = variants[0].losses[0], variants[0].losses[-1]
+    first, means = variants[0].losses[0], {v.name: v.last_mean for v in variants}
+    low, high = min(means, key=means.get), max(means, key=means.get)
     return Chart(
         draw,
         "The loss, whoever computes it",
-        f"From {first:.2f} to {last:.2f}. The farthest from stock at any step: {farthest}, by {apart[farthest]:.3f}.",
+        f"From {first:.2f}. Means of the last {LAST} steps lie between {means[low]:.3f} ({low}) and {means[high]:.3f} ({high}).",
         f"{training.what} {training.origin}",
-        ("variant", "first", "last", "farthest from stock"),
-        tuple((v.name, f"{v.losses[0]:.4f}", f"{v.losses[-1]:.4f}", f"{apart.get(v.name, 0):.4f}") for v in variants),
+        ("variant", "first", f"mean of the last {LAST}", "less stock's"),
+        tuple(
+            (
+                v.name,
+                f"{v.losses[0]:.4f}",
+                f"{v.last_mean:.4f}",
+                f"{v.last_mean - means['stock']:+.4f}" if "stock" in means else "",
+            )
+            for v in variants
+        ),
     )
 
 
@@ -86,12 +97,15 @@ def costs(training) -> Chart | Shown:
         figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=12, labelcolor=LIGHT["ink"])
         return figure
 
-    quickest, least = min(variants, key=lambda v: v.ms), min(variants, key=lambda v: v.peak_bytes)
+    least_ms, least = min(v.ms for v in variants), min(variants, key=lambda v: v.peak_bytes)
+    quickest = sorted((v for v in variants if v.ms <= least_ms * (1 + DRIFT)), key=lambda v: v.ms)
+    names = "; ".join(f"{v.name}, {v.ms:.1f} ms" for v in quickest)
     failed = "".join(f" {name} did not run: {why}" for name, why in training.failed.items())
     return Chart(
         draw,
         "What a training step costs",
-        f"Quickest: {quickest.name}, {quickest.ms:.1f} ms. Least memory: {least.name}, {least.peak_bytes / 1e9:.1f} GB.{failed}",
+        f"Quickest, within the {DRIFT:.0%} by which step times drift: {names}. "
+        f"Least memory: {least.name}, {least.peak_bytes / 1e9:.1f} GB.{failed}",
         f"{training.what} {training.origin}",
         ("variant", "ms a step", "GB at most", "of them standing", "kernels a step"),
         tuple(
@@ -101,30 +115,100 @@ def costs(training) -> Chart | Shown:
     )
 
 
-WAYS = (("pairs", "pairs cross NVLink"), ("gathered", "logits cross NVLink"), ("one GPU", "whole rows on one GPU"))
+def scaling(found, model=None, beyond=(8, 16, 32)) -> Chart | Shown:
+    """Speed-up over one GPU against the number of GPUs, a line a size; dotted where it is `model`'s for `beyond`."""
+    if not found:
+        return not_yet("quack-tutorial parallel --out FILE")
+    cells = [cell for record in found for cell in record.cells if cell.dtype == "bfloat16"]
+    ranks = sorted({cell.ranks for cell in cells})
+    rows, words = sorted({cell.M for cell in cells}, reverse=True), sorted({cell.N for cell in cells}, reverse=True)
+    ends = list(dict.fromkeys((words[0], words[-1])))
+    at = {(cell.M, cell.N, cell.ranks): cell for cell in cells}
+    later = [count for count in beyond if model and count > ranks[-1]]
+
+    def draw(wide):
+        figure, axes = _figure(wide, 5.0 if wide else 6.4)
+        every = ranks + later
+        axes.plot(every, every, color=LIGHT["soft"], linestyle=(0, (5, 3)), linewidth=1.3, label="perfect")
+        for i, (M, N) in enumerate((M, N) for M in rows for N in ends):
+            there = [count for count in ranks if (M, N, count) in at]
+            speed = [at[M, N, count].speed_up for count in there]
+            colour = SERIES[i % len(SERIES)][0]
+            axes.plot(
+                there, speed, color=colour, marker="osD^"[i % 4], linewidth=2.2, label=f"{M:,} tokens, {N:,} words"
+            )
+            modelled = [model.speed_up(M, N, count) for count in later]
+            axes.plot(
+                [*there[-1:], *later], [*speed[-1:], *modelled], color=colour, linestyle=(0, (1, 2)), linewidth=1.8
+            )
+        if later:
+            axes.axvspan(ranks[-1], later[-1], color=LIGHT["line"], alpha=0.25, linewidth=0)
+            axes.annotate(
+                "model", ((ranks[-1] * later[-1]) ** 0.5, 0.72), ha="center", color=LIGHT["soft"], fontsize=12
+            )
+        axes.set_xscale("log", base=2)
+        axes.set_yscale("log", base=2)
+        axes.set_xticks(every, [f"{count}" for count in every])
+        axes.set_yticks(every, [f"{count}" for count in every])
+        axes.minorticks_off()
+        axes.set_ylim(0.6, 1.1 * every[-1])
+        axes.set_xlabel("GPUs")
+        axes.set_ylabel("times as fast as one GPU")
+        figure.legend(
+            loc="outside lower center", ncols=2 if wide else 1, frameon=False, fontsize=12, labelcolor=LIGHT["ink"]
+        )
+        return figure
+
+    most = [cell for cell in cells if cell.ranks == ranks[-1]]
+    best, worst = max(most, key=lambda cell: cell.speed_up), min(most, key=lambda cell: cell.speed_up)
+    return Chart(
+        draw,
+        "Speed-up against the number of GPUs",
+        f"On {ranks[-1]} GPUs loss and gradient are {worst.speed_up:.1f} times as fast as on one with {worst.M:,} tokens and "
+        f"{worst.N:,} words, {best.speed_up:.1f} times with {best.M:,} and {best.N:,}."
+        + (f" Dotted: a model fitted to the measured parts, each of which it meets within {model.off:.0%}." if later else ""),
+        f"bfloat16 logits; the slowest rank; one GPU's kernel was timed in the same run. {found[-1].origin}",
+        ("GPUs", "tokens", "words", "speed-up", "one GPU", "kernel", "exchange", "gradient"),
+        tuple(
+            (
+                f"{cell.ranks}", f"{cell.M:,}", f"{cell.N:,}", f"{cell.speed_up:.2f}", f"{cell.total_us('one GPU'):,.0f} us",
+                *(f"{us:,.0f} us" for us in (cell.us["kernel"], cell.exchange_us, cell.us["pairs gradient"])),
+            )
+            for cell in cells
+        ),
+    )  # fmt: skip
+
+
+WAYS = {
+    "pairs": "pairs, one all-gather",
+    "two all-reduces": "pairs, two all-reduces",
+    "Megatron": "Megatron-LM's steps",
+    "gathered": "logits gathered",
+    "one GPU": "whole rows on one GPU",
+}
 
 
 def vocabulary(found) -> Chart | Shown:
-    """Bars of the time of loss and gradient for each way of `bench.parallel`, a group a cell of the records `found`."""
+    """Bars of the time of loss and gradient for each way of `bench.parallel`: a group a number of GPUs and a vocabulary."""
     if not found:
         return not_yet("quack-tutorial parallel --out FILE")
-    cells = [cell for record in found for cell in record.cells]
-
-    def total(cell, way):
-        return cell.us[f"{way} loss"] + cell.us[f"{way} gradient"]
+    cells = [cell for record in found for cell in record.cells if cell.ranks > 1]
+    most = max(cell.M for cell in cells)
+    ends = {pick(cell.N for cell in cells if cell.M == most) for pick in (min, max)}
+    shown = [cell for cell in cells if cell.M == most and cell.N in ends]
 
     def draw(wide):
-        figure, axes = _figure(wide, 1.2 + 0.85 * len(cells))
-        for i, (way, label) in enumerate(WAYS):
-            places = [place + 0.27 * (i - 1) for place in range(len(cells))]
-            ms = [total(cell, way) / 1e3 for cell in cells]
-            axes.barh(places, ms, height=0.25, color=SERIES[i][0], label=label)
+        figure, axes = _figure(wide, 1.2 + 1.25 * len(shown))
+        for i, (way, label) in enumerate(WAYS.items()):
+            places = [place + 0.17 * (i - 2) for place in range(len(shown))]
+            ms = [cell.total_us(way) / 1e3 for cell in shown]
+            axes.barh(places, ms, height=0.15, color=SERIES[i][0], label=label)
             for place, value in zip(places, ms):
-                axes.annotate(f" {value:.2f}", (value, place), va="center", color=LIGHT["ink"], fontsize=11.5)
-        names = [f"{cell.ranks} GPUs,{' ' if wide else chr(10)}{cell.dtype},\n{cell.N:,} words" for cell in cells]
-        axes.set_yticks(range(len(cells)), names)
-        axes.set_ylim(len(cells) - 0.5, -0.5)
-        axes.set_xlim(right=1.15 * max(total(cell, way) for cell in cells for way, _ in WAYS) / 1e3)
+                axes.annotate(f" {value:.2f}", (value, place), va="center", color=LIGHT["ink"], fontsize=11)
+        names = [f"{cell.ranks} GPUs,{' ' if wide else chr(10)}{cell.N:,}\nwords" for cell in shown]
+        axes.set_yticks(range(len(shown)), names)
+        axes.set_ylim(len(shown) - 0.5, -0.5)
+        axes.set_xlim(right=1.15 * max(cell.total_us(way) for cell in shown for way in WAYS) / 1e3)
         axes.set_xlabel("ms, loss and gradient")
         axes.grid(axis="y", visible=False)
         figure.legend(
@@ -132,29 +216,72 @@ def vocabulary(found) -> Chart | Shown:
         )
         return figure
 
-    first = cells[0]
-    times = total(first, "gathered") / total(first, "pairs")
+    last = shown[-1]
+    times = {way: last.total_us(way) / last.total_us("pairs") for way in WAYS}
     return Chart(
         draw,
         "Cross-entropy over a vocabulary in parts",
-        f"{first.dtype}, {first.N:,} words on {first.ranks} GPUs: sending pairs takes {total(first, 'pairs') / 1e3:.2f} ms, "
-        f"sending logits {times:.1f} times as long.",
-        f"{first.M:,} rows; a call as a training step makes it, host and GPU, the slowest rank. "
-        + " ".join(record.origin for record in found),
-        (
-            *("", "words", "loss, pairs", "of it the exchange", "the exchange alone", "gradient"),
-            *("loss, logits", "loss, one GPU", "gradient, one GPU"),
-        ),
+        f"{last.M:,} tokens, {last.N:,} words on {last.ranks} GPUs: pairs take {last.total_us('pairs') / 1e3:.2f} ms, "
+        f"Megatron-LM's steps {times['Megatron']:.1f} times as long, gathered logits {times['gathered']:.0f} times.",
+        f"{most:,} rows of bfloat16 logits, the slowest rank. {found[-1].origin}",
+        ("GPUs", "tokens", "words", *(f"{label}, ms" for label in WAYS.values())),
         tuple(
-            (
-                f"{cell.ranks} GPUs, {cell.dtype}",
-                f"{cell.N:,}",
-                f"{cell.us['pairs loss']:,.0f} us",
-                f"{cell.exchange_share:.0%}",
-                f"{cell.us['exchange']:,.0f} us",
-                f"{cell.us['pairs gradient']:,.0f} us",
-                *(f"{cell.us[name]:,.0f} us" for name in ("gathered loss", "one GPU loss", "one GPU gradient")),
-            )
+            (f"{cell.ranks}", f"{cell.M:,}", f"{cell.N:,}", *(f"{cell.total_us(way) / 1e3:.2f}" for way in WAYS))
             for cell in cells
         ),
-    )  # fmt: skip
+    )
+
+
+def head(found, width=4096, words=128256) -> Chart | Shown:
+    """Bars of the time and memory of each way of `bench.head` at one shape; the table has all."""
+    if found is None:
+        return not_yet("quack-tutorial head --out FILE")
+    chosen = [way for way in found.shape(width, words).ways if way.name != "matrix products"]
+
+    def draw(wide):
+        figure, axes = _figure(wide, 0.9 + 0.75 * len(chosen))
+        for i, (label, values) in enumerate(
+            (
+                ("ms, forward and backward", [w.ms for w in chosen]),
+                ("GB beside inputs and gradients", [w.peak_bytes / 1e9 for w in chosen]),
+            )
+        ):
+            places = [place + 0.38 * i - 0.19 for place in range(len(chosen))]
+            axes.barh(places, values, height=0.36, color=SERIES[i][0], label=label)
+            for place, value in zip(places, values):
+                axes.annotate(
+                    f" {value:.2f}" if i else f" {value:.1f}",
+                    (value, place),
+                    va="center",
+                    color=LIGHT["ink"],
+                    fontsize=11.5,
+                )
+        axes.set_yticks(range(len(chosen)), [way.name if wide else way.name.replace(", ", ",\n") for way in chosen])
+        axes.set_ylim(len(chosen) - 0.5, -0.5)
+        axes.set_xlim(right=1.15 * max(way.ms for way in chosen))
+        axes.grid(axis="y", visible=False)
+        figure.legend(
+            loc="outside lower center", ncols=2 if wide else 1, frameon=False, fontsize=12, labelcolor=LIGHT["ink"]
+        )
+        return figure
+
+    least = min(chosen, key=lambda way: way.peak_bytes)
+    bare = found.shape(width, words).way("matrix products")
+    return Chart(
+        draw,
+        "The head and its loss",
+        f"Least memory: {least.name}, {least.peak_bytes / 1e9:.2f} GB. The three matrix products alone take {bare.ms:.1f} ms.",
+        f"{found.shapes[0].tokens:,} tokens, width {width:,}, {words:,} words, bfloat16. {found.origin}",
+        ("way", "width", "words", "ms", "GB"),
+        tuple(
+            (
+                way.name,
+                f"{shape.width:,}",
+                f"{shape.words:,}",
+                f"{way.ms:.2f}",
+                f"{way.peak_bytes / 1e9:.2f}" if way.peak_bytes else "",
+            )
+            for shape in found.shapes
+            for way in shape.ways
+        ),
+    )

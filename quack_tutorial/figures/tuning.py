@@ -30,8 +30,14 @@ AXES = {
 }
 
 
-def heat_map(operation, dtype, N, rows="threads a row", columns="threads a block", M=None) -> HeatMap:
-    """The fastest of the configurations in each place, as a share of the ceiling's speed; ValueError without a record."""
+KERNELS = {"registers": 0, "shared memory": 1}  # where a row waits -> the stages of such configurations
+
+
+def heat_map(operation, dtype, N, rows="threads a row", columns="threads a block", M=None, kept=None) -> HeatMap:
+    """The fastest of the configurations in each place, as a share of the ceiling's speed; ValueError without a record.
+
+    `kept` ("registers" or "shared memory") leaves only the kernel whose rows wait there; without it a place has the faster one.
+    """
     operation, M = named(operation), M or default_rows(N)
     record = json.loads((folder() / "tune" / f"{slug(operation)}-aligned.json").read_text(encoding="utf-8"))
     found = [size for size in record["sizes"] if (size["dtype"], size["M"], size["N"]) == (dtype, M, N)]
@@ -39,19 +45,22 @@ def heat_map(operation, dtype, N, rows="threads a row", columns="threads a block
         raise ValueError(f"no sweep of {operation}, {dtype}, {M} x {N} is recorded")
     size, nbytes, places, tried = found[-1], N * ITEM_BYTES[dtype], {}, 0
     for candidate in size["candidates"]:
-        if candidate["status"] != "ok":
+        if candidate["status"] != "ok" or (kept and candidate["config"][3] != KERNELS[kept]):
             continue
         tried += 1
         place = tuple(AXES[axis](candidate["config"], nbytes) for axis in (rows, columns))
         share = size["ceiling_us"] / (candidate.get("us") or candidate["rough_us"])
         places[place] = max(share, places.get(place, 0.0))
+    if not places:
+        raise ValueError(f"no sweep of {operation}, {dtype}, {M} x {N} with rows in {kept} is recorded")
     versions = record["versions"]
     where = (
         f"{tried} configurations, measured on {record['device']}, driver {record['driver']}, CuTe DSL "
         f"{versions['nvidia-cutlass-dsl']}, {size.get('date', record['date'])}; the rest of a configuration is free."
     )
+    told = f", kept in {kept}" if kept else ""
     return HeatMap(
-        f"{operation}, {dtype}, {M:,} rows of {N:,}", rows, columns, places, where, ruler([size["ceiling"]])[1]
+        f"{operation}, {dtype}, {M:,} rows of {N:,}{told}", rows, columns, places, where, ruler([size["ceiling"]])[1]
     )
 
 

@@ -11,7 +11,11 @@ of it kept, so that no version needs registers for a whole row, or a cluster.
 | `CrossEntropyInFlight` | four vectors on their way, one rescaling for all    | once    | short rows: idle threads         |
 | `CrossEntropyRows`     | several rows a block, or lanes of a warp            | once    | 16 bits: arithmetic takes longer |
 | `CrossEntropyFastExp`  | an exponential of three instructions                | once    | float32: bytes take longer       |
-| `tuned` CrossEntropy   | sizes from sweeps, two instructions an exponential  | once    | ships                            |
+| `CrossEntropyShortTerms` | 16 bits: two instructions a term                  | once    | float32: as before               |
+| `CrossEntropyHint`     | loads ask L2 to give up first what they bring       | once    |                                  |
+| `CrossEntropyAnyAddress` | rows that start anywhere in vectors, too          | once    |                                  |
+| `CrossEntropyPastL1`   | loads ask L1 not to have what they bring            | once    | short rows                       |
+| `tuned` CrossEntropy   | the same, with a table of sizes                     | once    | ships                            |
 
 With the log-sum-exp of the forward pass, the gradient of a logit is dloss (exp(x - lse) - [column = target]), with
 [column = target] 1 there and else 0: no reduction at all.
@@ -20,10 +24,14 @@ With the log-sum-exp of the forward pass, the gradient of a logit is dloss (exp(
 |--------------------------------------------|---------------------------------------|-------------------------------------|
 | `CrossEntropyBackwardElements`             | one block a row, one element a thread | everywhere: few bytes in flight     |
 | `CrossEntropyBackwardVectors`              | 16 bytes a load, several on their way | short rows; few long rows: idle SMs |
-| `tuned.cross_entropy.CrossEntropyBackward` | sizes read off sweeps, hints to L2    | ships                               |
+| `CrossEntropyBackwardFastExp`              | 16 bits: a shorter exponential        | float32: as before                  |
+| `CrossEntropyBackwardHint`                 | loads ask L2 to give them up last     |                                     |
+| `CrossEntropyBackwardAnyAddress`           | rows that start anywhere in vectors   |                                     |
+| `tuned.cross_entropy.CrossEntropyBackward` | the same, with a table of sizes       | ships                               |
 
 Numbers below are shares of what the fastest plain read reached, 32768 rows on an H200:
-`records/h200/bench/cross-entropy-ladder.json`.
+`records/h200/bench/cross-entropy-ladder.json`. The versions that are not in it were timed on an H100 alone, if at all;
+chapter 9 has their tables.
 
 All take float32, float16 or bfloat16 and compute in float32; targets are columns. A vector divides a row, so rows of odd length get
 vectors of one element.
@@ -38,7 +46,7 @@ import cutlass
 import cutlass.cute as cute
 
 from quack_tutorial.kernels.copy import inside, widest_vector
-from quack_tutorial.kernels.layout import VECTOR_BYTES, threads_for, tile_at, tiled_copy_rows
+from quack_tutorial.kernels.layout import VECTOR_BYTES, promise_for, threads_for, tile_at, tiled_copy_rows
 from quack_tutorial.kernels.reduce import (
     block_reduce,
     block_softmax_reduce,
@@ -50,6 +58,10 @@ from quack_tutorial.kernels.reduce import (
     thread_reduce,
     warp_reduce,
 )
+from quack_tutorial.kernels.tuned.arithmetic import exp_terms, thread_max
+from quack_tutorial.kernels.tuned.cache_hints import EVICT_FIRST, EVICT_LAST, policy_of
+from quack_tutorial.kernels.tuned.config import Config
+from quack_tutorial.kernels.tuned.cross_entropy import CrossEntropy, CrossEntropyBackward
 
 
 class CrossEntropyTwoPass:
@@ -88,18 +100,12 @@ class CrossEntropyTwoPass:
             mLoss[row] = cute.math.log(sum_row) - (logit - max_row)
 
 
-class CrossEntropyOnline:
+class CrossEntropyOnline(CrossEntropyTwoPass):
     """As `CrossEntropyTwoPass`, but the maximum and the sum are found in one pass: the sum is rescaled with every element.
 
     Gains: the second read (float32 of 16384: 0.52 to 0.87). Stops paying: where L2 had answered it, since each element
     now takes two exponentials, one after the other (bfloat16 of 8192: 0.70 to 0.43).
     """
-
-    threads = 256
-
-    @cute.jit
-    def __call__(self, mX, mT, mLoss, stream: cuda.CUstream):
-        self.kernel(mX, mT, mLoss).launch(grid=[mX.shape[0], 1, 1], block=[self.threads, 1, 1], stream=stream)
 
     @cute.kernel
     def kernel(self, mX, mT, mLoss):
@@ -185,7 +191,19 @@ class CrossEntropyRows:
     """
 
     unroll = 4
-    exp = staticmethod(exp)  # `CrossEntropyFastExp` replaces it
+    exp = staticmethod(exp)  # the versions after this one replace it, or one of the next three
+
+    def load(self, atom, tXgX, tXrX, tXpX):
+        """Load this thread's vectors of a tile."""
+        cute.copy(atom, tXgX, tXrX, pred=tXpX)
+
+    def largest(self, tXrX, init_val):
+        """The maximum of `init_val` and the values of registers."""
+        return thread_reduce(tXrX.load().to(cutlass.Float32), cute.ReductionOp.MAX, init_val)
+
+    def terms(self, tXrX, reference):
+        """What the values of registers add to the sum."""
+        return self.exp(tXrX.load().to(cutlass.Float32) - reference)
 
     def __init__(self, dtype, N, threads_per_row=None, threads_per_block=None):
         self.dtype, self.N = dtype, N
@@ -217,12 +235,11 @@ class CrossEntropyRows:
             tXcX = thr_copy.partition_S(cute.local_tile(mC, self.tiler, (block, tile)))
             tXrX = cute.make_fragment_like(tXgX)
             tXrX.fill(-self.dtype.inf)
-            cute.copy(atom, tXgX, tXrX, pred=inside(tXcX, mX.shape))
-            x = tXrX.load().to(cutlass.Float32)
-            max_new = thread_reduce(x, cute.ReductionOp.MAX, max_thread)
+            self.load(atom, tXgX, tXrX, inside(tXcX, mX.shape))
+            max_new = self.largest(tXrX, max_thread)
             reference = finite_or_zero(max_new)
             sum_old = sum_thread * self.exp(max_thread - reference)
-            sum_thread = thread_reduce(self.exp(x - reference), cute.ReductionOp.ADD, sum_old)
+            sum_thread = thread_reduce(self.terms(tXrX, reference), cute.ReductionOp.ADD, sum_old)
             max_thread = max_new
         max_row, sum_row = combine_lanes(max_thread, sum_thread, min(self.threads_per_row, 32))
         if cutlass.const_expr(self.threads_per_row > 32):
@@ -245,6 +262,60 @@ class CrossEntropyFastExp(CrossEntropyRows):
     exp = staticmethod(exp_flushed)
 
 
+class CrossEntropyShortTerms(CrossEntropyFastExp):
+    """As `CrossEntropyFastExp`, but 16-bit elements take fewer instructions, as exact as the sum's logarithm can tell.
+
+    A term is two instructions instead of three, two values are compared at a time, and a bfloat16 is widened by a shift
+    (`tuned/arithmetic.py`). In float32 it is the kernel of before.
+    """
+
+    def largest(self, tXrX, init_val):
+        return thread_max(tXrX, init_val)
+
+    def terms(self, tXrX, reference):
+        return exp_terms(tXrX, reference)
+
+
+class CrossEntropyHint(CrossEntropyShortTerms):
+    """As `CrossEntropyShortTerms`, but every load asks L2 to give up first what it brings.
+
+    The opposite of softmax's hint: next to nothing is written that L2 could give up sooner.
+    """
+
+    def load(self, atom, tXgX, tXrX, tXpX):
+        bits = self.vector_size * self.dtype.width
+        atom = cute.make_copy_atom(cute.nvgpu.CopyG2ROp(), self.dtype, num_bits_per_copy=bits)
+        cute.copy(atom, tXgX, tXrX, pred=tXpX, cache_policy=policy_of(EVICT_FIRST))
+
+
+class CrossEntropyAnyAddress(CrossEntropy):
+    """What ships, with sizes by a rule instead of a table: rows that start at any address are read in vectors, too.
+
+    `RowTile` takes the place of the copy with a predicate: whole vectors between the first and the last multiple of 16 bytes
+    of a row, single elements before and after, and predicates only in the last piece of a row. A second change comes along:
+    the target is loaded before the row, so that memory is waited for once. Sizes are those of `CrossEntropyRows`.
+    """
+
+    past_l1 = 0  # whether L1 is asked not to have what is read
+
+    def __init__(self, dtype, N):
+        threads = min(256, threads_for(N))
+        config = Config(threads, max(128, threads), vectors_at_once=4, past_l1=self.past_l1)
+        super().__init__(dtype, N, promise_for(dtype, N), config=config)
+
+    @cute.jit
+    def __call__(self, mX, mT, mLoss, stream: cuda.CUstream):
+        self.kernel(mX, mT, mLoss, None, cutlass.Int64(-100)).launch(
+            grid=[self.tile.blocks(mX.shape[0]), 1, 1], block=[self.config.threads_per_block, 1, 1], stream=stream
+        )
+
+
+class CrossEntropyPastL1(CrossEntropyAnyAddress):
+    """As `CrossEntropyAnyAddress`, but loads ask L1 not to have what they bring, and L2 for nothing; one field of `Config`."""
+
+    past_l1 = 1
+
+
 LADDER = {
     "two-pass": lambda dtype, N: CrossEntropyTwoPass(),
     "online": lambda dtype, N: CrossEntropyOnline(),
@@ -252,6 +323,10 @@ LADDER = {
     "in flight": CrossEntropyInFlight,
     "rows": CrossEntropyRows,
     "fast exp": CrossEntropyFastExp,
+    "short terms": CrossEntropyShortTerms,
+    "hint": CrossEntropyHint,
+    "any address": CrossEntropyAnyAddress,
+    "past L1": CrossEntropyPastL1,
 }
 
 
@@ -281,6 +356,14 @@ class CrossEntropyBackwardElements:
 class CrossEntropyBackwardVectors:
     """As `CrossEntropyBackwardElements`, but a thread moves vectors of 16 bytes, `unroll` of them at a time."""
 
+    def exp(self, x):
+        """e^x, for which `CrossEntropyBackwardFastExp` has another function."""
+        return exp(x)
+
+    def load(self, atom, tXgX, tXrX, tXpX):
+        """Load this thread's vectors of a tile, for which `CrossEntropyBackwardHint` has other instructions."""
+        cute.copy(atom, tXgX, tXrX, pred=tXpX)
+
     def __init__(self, dtype, N, threads_per_block=256, unroll=4):
         self.dtype, self.N, self.threads_per_block = dtype, N, threads_per_block
         self.vector_size = widest_vector(dtype, N, VECTOR_BYTES)
@@ -308,9 +391,9 @@ class CrossEntropyBackwardVectors:
             # read MN elements
             tXrX = cute.make_fragment_like(tXgX)
             tXrX.fill(-self.dtype.inf)
-            cute.copy(atom, tXgX, tXrX, pred=tXpX)
+            self.load(atom, tXgX, tXrX, tXpX)
             gradient = cute.make_rmem_tensor(tXrX.layout, cutlass.Float32)
-            gradient.store(exp(tXrX.load().to(cutlass.Float32) - lse))
+            gradient.store(self.exp(tXrX.load().to(cutlass.Float32) - lse))
             for k in cutlass.range_constexpr(cute.size(gradient)):
                 if tXcX[k][1] == target:
                     gradient[k] = gradient[k] - 1.0
@@ -319,7 +402,50 @@ class CrossEntropyBackwardVectors:
             cute.copy(atom, tXrX, tXgDX, pred=tXpX)
 
 
+class CrossEntropyBackwardFastExp(CrossEntropyBackwardVectors):
+    """As `CrossEntropyBackwardVectors`, but an exponential of 16-bit logits takes 6 instructions less.
+
+    It is off by |x - lse| ulp of a float32, which rounding to 16 bits hides. In float32 it is the kernel of before.
+    """
+
+    def exp(self, x):
+        return exp(x, fast=self.dtype.width < 32)
+
+
+class CrossEntropyBackwardHint(CrossEntropyBackwardFastExp):
+    """As `CrossEntropyBackwardFastExp`, but every load asks L2 to give up last what it brings, and written bytes go first."""
+
+    def load(self, atom, tXgX, tXrX, tXpX):
+        bits = self.vector_size * self.dtype.width
+        atom = cute.make_copy_atom(cute.nvgpu.CopyG2ROp(), self.dtype, num_bits_per_copy=bits)
+        cute.copy(atom, tXgX, tXrX, pred=tXpX, cache_policy=policy_of(EVICT_LAST))
+
+
+class CrossEntropyBackwardAnyAddress(CrossEntropyBackward):
+    """What ships, with sizes by a rule instead of a table: rows that start at any address are moved in vectors, too.
+
+    `RowTile` takes the place of the copy with a predicate. A second change comes along: a block does one piece of a row
+    instead of going through it, and short rows share a block.
+    """
+
+    def __init__(self, dtype, N):
+        threads = min(256, threads_for(N))
+        config = Config(threads, max(128, threads), vectors_at_once=4)
+        super().__init__(dtype, N, promise_for(dtype, N), config=config)
+
+    @cute.jit
+    def __call__(self, mX, mT, mDLoss, mLse, mDX, stream: cuda.CUstream):
+        self.kernel(mX, mT, mDLoss, mLse, mDX, None, cutlass.Int64(-100)).launch(
+            grid=[self.tile.blocks(mX.shape[0]) * self.tile.pieces, 1, 1],
+            block=[self.config.threads_per_block, 1, 1],
+            stream=stream,
+        )
+
+
 BACKWARD_LADDER = {
     "elements": lambda dtype, N: CrossEntropyBackwardElements(),
     "vectors": CrossEntropyBackwardVectors,
+    "fast exp": CrossEntropyBackwardFastExp,
+    "hint": CrossEntropyBackwardHint,
+    "any address": CrossEntropyBackwardAnyAddress,
 }

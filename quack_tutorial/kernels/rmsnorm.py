@@ -11,7 +11,12 @@ Each version changes one thing in the one before it.
 | `RMSNormRows`           | several rows a block, or lanes of a warp               | once    | here: a lane needs more registers |
 | `RMSNormAsync`          | cp.async into shared memory; prepares the next         | once    | everywhere: one more way to go    |
 | `RMSNormCluster`        | the blocks of a cluster share a row                    | once    | where an SM holds a single block  |
-| `tuned.rmsnorm.RMSNorm` | sizes from sweeps, odd rows in vectors, hints to L2    | once    | ships                             |
+| `RMSNormDirect`         | straight to registers again, without cp.async          | once    | where an SM holds a single block  |
+| `RMSNormHint`           | loads ask L2 to give up last what they bring           | once    | where an SM holds a single block  |
+| `RMSNormReadTwice`      | the row waits in shared memory, a bulk copy brings it  | once    | short rows: a block has one       |
+| `RMSNormAnyAddress`     | rows that start anywhere in vectors, too               | once    |                                   |
+| `RMSNormWeightsOnce`    | a warp has two rows and loads the weights once         | once    | where registers are scarce        |
+| `tuned.rmsnorm.RMSNorm` | the same, with a table of sizes                        | once    | ships                             |
 
 With rstd = 1 / sqrt(mean(x^2) + eps) and xhat = x rstd, the gradients are dx = rstd (w dy - xhat mean(w dy xhat)) and
 dw = sum over the rows of dy xhat.
@@ -19,21 +24,26 @@ dw = sum over the rows of dy xhat.
 | backward                        | the change                             | dw                | where it stops paying          |
 |---------------------------------|----------------------------------------|-------------------|--------------------------------|
 | `RMSNormBackwardAtomics`        | one block a row, in registers          | N atomics a row   | everywhere: additions wait     |
+| `RMSNormBackwardVectorAtomics`  | four numbers an atomic                 | N / 4 atomics a row | not measured yet             |
 | `RMSNormBackwardParts`          | few blocks, each with many rows        | one write a block | from 16384: dw's part spills   |
 | `RMSNormBackwardPipelined`      | cp.async brings the next row meanwhile | the same          | all but bfloat16 of 4096, 8192 |
-| `tuned.rmsnorm_backward`        | sweeps, clusters, bulk copies          | the same          | ships                          |
+| `RMSNormBackwardBulk`           | bulk copies in three stages            | the same          | rows that do not fit           |
+| `RMSNormBackwardCluster`        | the blocks of a cluster share a row    | the same          |                                |
+| `tuned.rmsnorm_backward`        | the same, with a table of sizes, and two more kernels | the same | ships                    |
 
 Numbers below are shares of what the fastest plain kernel reached, 32768 rows (16384 of 131072) on an
-H200: `records/h200/bench/rmsnorm-ladder.json` and `rmsnorm-backward-ladder.json`.
+H200: `records/h200/bench/rmsnorm-ladder.json` and `rmsnorm-backward-ladder.json`. The versions that are not in it were timed on an
+H100 alone, if at all; chapter 7 has their table.
 
 All take float32, float16 or bfloat16 and compute in float32; from `RMSNormVectors` on, w has x's type; backward, w and
 dw are float32. A vector divides a row, so rows of odd length get vectors of one element; of 16 bits `RMSNormAsync`,
 `RMSNormCluster` and `RMSNormBackwardPipelined` refuse them.
 
-Not covered: residual and bias, rows whose addresses do not allow such vectors; the final kernels have them.
+Not covered: residual and bias; the final kernels have them.
 """
 
 import operator
+from dataclasses import replace
 
 import cuda.bindings.driver as cuda
 import cutlass
@@ -43,12 +53,18 @@ from quack_tutorial.kernels.copy import async_vector, copy_columns, inside, refu
 from quack_tutorial.kernels.layout import (
     VECTOR_BYTES,
     as_rows,
+    promise_for,
     row_tiler,
+    rung_config,
     threads_for,
     tile_at,
     tiled_copy_rows,
 )
 from quack_tutorial.kernels.reduce import block_reduce, cluster_reduce, open_mbarrier, thread_reduce, warp_reduce
+from quack_tutorial.kernels.tuned.cache_hints import EVICT_LAST, bulk_copy_evict_last, policy_of
+from quack_tutorial.kernels.tuned.config import Config
+from quack_tutorial.kernels.tuned.rmsnorm import RMSNorm
+from quack_tutorial.kernels.tuned.rmsnorm_backward import RMSNormBackwardStages
 
 
 class RMSNormThread:
@@ -171,7 +187,7 @@ class RMSNormVectors:
             cute.copy(atom, tXrX, tXgO, pred=tXpX)
 
 
-class RMSNormRegisters:
+class RMSNormRegisters(RMSNormVectors):
     """As `RMSNormVectors`, but the tile is the whole row: read once, and kept in registers until it is written.
 
     Gains: the second read (float32 of 16384: 0.67 to 0.96). Stops paying: at 131072, where 1024 threads of 64 registers
@@ -183,11 +199,6 @@ class RMSNormRegisters:
         self.threads_per_block = threads_per_block or max(128, threads_for(N))
         self.vector_size = widest_vector(dtype, N, VECTOR_BYTES)
         self.tiler = row_tiler(N, self.vector_size, self.threads_per_block)
-
-    @cute.jit
-    def __call__(self, mX, mW, mO, eps: cutlass.Float32, stream: cuda.CUstream):
-        threads = [self.threads_per_block, 1, 1]
-        self.kernel(mX, mW, mO, eps).launch(grid=[mX.shape[0], 1, 1], block=threads, stream=stream)
 
     @cute.kernel
     def kernel(self, mX, mW, mO, eps: cutlass.Float32):
@@ -278,7 +289,7 @@ class RMSNormRows:
         cute.copy(atom, tXrX, tXgO, pred=tXpX)
 
 
-class RMSNormAsync:
+class RMSNormAsync(RMSNormRows):
     """As `RMSNormRows`, but cp.async brings the tile into shared memory.
 
     Gains nothing by itself: the thread waits at once, and the row then needs the same registers. `RMSNormCluster` opens
@@ -294,12 +305,6 @@ class RMSNormAsync:
         self.rows = self.threads_per_block // self.threads_per_row
         self.tiler = row_tiler(N, self.vector_size, self.threads_per_row, self.rows)
         refuse_large_tile(dtype, self.tiler)
-
-    @cute.jit
-    def __call__(self, mX, mW, mO, eps: cutlass.Float32, stream: cuda.CUstream):
-        blocks = cute.ceil_div(mX.shape[0], self.rows)
-        threads = [self.threads_per_block, 1, 1]
-        self.kernel(mX, mW, mO, eps).launch(grid=[blocks, 1, 1], block=threads, stream=stream)
 
     @cute.kernel
     def kernel(self, mX, mW, mO, eps: cutlass.Float32):
@@ -420,6 +425,211 @@ class RMSNormCluster:
         cute.copy(atom, tXrX, tXgO, pred=tXpX)
 
 
+class RMSNormDirect(RMSNormCluster):
+    """As `RMSNormCluster`, but rows come straight to registers: a thread waited for its copies at once anyway.
+
+    Rows of odd length, which cp.async refuses in 16 bits, are possible again. Stops paying: as before, where an SM holds one
+    block.
+    """
+
+    def __init__(self, dtype, N, block_bytes=64 * 1024):
+        self.dtype, self.N = dtype, N
+        self.blocks_per_row = 1 << (-(-N * dtype.width // 8 // block_bytes) - 1).bit_length()
+        columns = -(-N // self.blocks_per_row)
+        self.threads_per_row = max(128, threads_for(columns)) if self.blocks_per_row > 1 else threads_for(columns)
+        self.threads_per_block = max(128, self.threads_per_row)
+        self.vector_size = widest_vector(dtype, N, VECTOR_BYTES)
+        self.rows = self.threads_per_block // self.threads_per_row
+        self.tiler = row_tiler(columns, self.vector_size, self.threads_per_row, self.rows)
+
+    @cute.kernel
+    def kernel(self, mX, mW, mO, eps: cutlass.Float32):
+        tidx, _, _ = cute.arch.thread_idx()
+        block, _, _ = cute.arch.block_idx()
+        row_tile, rank = block // self.blocks_per_row, block % self.blocks_per_row
+        gX, gO = tile_at(mX, self.tiler, row_tile, rank), tile_at(mO, self.tiler, row_tile, rank)
+        gW = cute.local_tile(as_rows(mW, self.N, self.rows), self.tiler, (0, rank))
+        cX = cute.local_tile(cute.make_identity_tensor(mX.shape), self.tiler, (row_tile, rank))
+        smem = cutlass.memory.SmemAllocator()
+        bits = self.vector_size * self.dtype.width
+        atom = cute.make_copy_atom(cute.nvgpu.CopyUniversalOp(), self.dtype, num_bits_per_copy=bits)
+        thr_copy = tiled_copy_rows(atom, self.threads_per_row, self.rows, self.vector_size).get_slice(tidx)
+        tXgX, tXgW, tXgO = thr_copy.partition_S(gX), thr_copy.partition_S(gW), thr_copy.partition_D(gO)
+        tXpX = inside(thr_copy.partition_S(cX), mX.shape)
+        if cutlass.const_expr(self.blocks_per_row > 1):
+            mbar = smem.allocate_array(cutlass.Int64, 1, byte_alignment=8)
+            open_mbarrier(mbar)
+
+        # read MN elements
+        tXrX, tXrW = cute.make_fragment_like(tXgX), cute.make_fragment_like(tXgX)
+        tXrX.fill(0.0)
+        tXrW.fill(0.0)
+        self.load(atom, tXgX, tXrX, tXpX)
+        cute.copy(atom, tXgW, tXrW, pred=tXpX)
+        x = tXrX.load().to(cutlass.Float32)
+
+        squares = thread_reduce(x * x, cute.ReductionOp.ADD, cutlass.Float32(0.0))
+        squares = warp_reduce(squares, operator.add, min(self.threads_per_row, 32))
+        if cutlass.const_expr(self.threads_per_row > 32):
+            slots = cute.make_ordered_layout((self.rows, self.threads_per_row // 32), order=(1, 0))
+            buffer = smem.allocate_tensor(cutlass.Float32, slots, 16)
+            squares = block_reduce(squares, operator.add, buffer)
+            if cutlass.const_expr(self.blocks_per_row > 1):
+                cluster_buffer = smem.allocate_tensor(cutlass.Float32, cute.make_layout(self.blocks_per_row), 16)
+                cute.arch.cluster_wait()  # every block's mbarrier is there
+                squares = cluster_reduce(squares, operator.add, cluster_buffer, mbar)
+        rstd = cute.math.rsqrt(squares / self.N + eps)
+
+        # write MN elements
+        tXrX.store((x * rstd * tXrW.load().to(cutlass.Float32)).to(self.dtype))
+        cute.copy(atom, tXrX, tXgO, pred=tXpX)
+
+    def load(self, atom, tXgX, tXrX, tXpX):
+        """Load this thread's part of the row, for which `RMSNormHint` has other instructions."""
+        cute.copy(atom, tXgX, tXrX, pred=tXpX)
+
+
+class RMSNormHint(RMSNormDirect):
+    """As `RMSNormDirect`, but every load of x asks L2 to give up last what it brings, so that what was written goes first.
+
+    Chapter 8's hint (`SoftmaxHint`). The weights, which every block reads, are loaded as before. Stops paying: where blocks
+    wait, and not the memory.
+    """
+
+    def load(self, atom, tXgX, tXrX, tXpX):
+        bits = self.vector_size * self.dtype.width
+        atom = cute.make_copy_atom(cute.nvgpu.CopyG2ROp(), self.dtype, num_bits_per_copy=bits)
+        cute.copy(atom, tXgX, tXrX, pred=tXpX, cache_policy=policy_of(EVICT_LAST))
+
+
+class RMSNormReadTwice:
+    """As `RMSNormHint`, but a block's part of the row waits in shared memory and is read from there twice.
+
+    A bulk copy, which one thread starts, brings it; chapter 6 explains the mbarrier. While warps wait for the others' sums,
+    only weights are in registers, so that several blocks share an SM, and while one waits for its cluster, others load and
+    store. Stops paying: in short rows, since a block has one. A row that bulk copies cannot cut into equal parts of whole
+    vectors is refused.
+    """
+
+    def __init__(self, dtype, N, block_bytes=32 * 1024):
+        self.dtype, self.N = dtype, N
+        blocks = 1 << (-(-N * dtype.width // 8 // block_bytes) - 1).bit_length()
+        self.blocks_per_row = min(16, blocks)
+        self.columns = -(-N // self.blocks_per_row)  # of a block
+        self.vector_size = VECTOR_BYTES * 8 // dtype.width
+        if N % (self.blocks_per_row * self.vector_size):
+            raise ValueError(
+                f"bulk copies move whole vectors of {self.vector_size}; {N} elements are not {self.blocks_per_row} equal "
+                f"parts of them: use a version that loads into registers"
+            )
+        # 128 bytes of the row for each thread: 8 vectors.
+        self.threads_per_block = max(32, threads_for(self.columns, elements=8 * self.vector_size))
+        self.tiler = row_tiler(self.columns, self.vector_size, self.threads_per_block)
+
+    @cute.jit
+    def __call__(self, mX, mW, mO, eps: cutlass.Float32, stream: cuda.CUstream):
+        cluster = [self.blocks_per_row, 1, 1] if self.blocks_per_row > 1 else None
+        self.kernel(mX, mW, mO, eps).launch(
+            grid=[mX.shape[0] * self.blocks_per_row, 1, 1],
+            block=[self.threads_per_block, 1, 1],
+            cluster=cluster,
+            stream=stream,
+        )
+
+    @cute.kernel
+    def kernel(self, mX, mW, mO, eps: cutlass.Float32):
+        tidx, _, _ = cute.arch.thread_idx()
+        block, _, _ = cute.arch.block_idx()
+        row, rank = block // self.blocks_per_row, block % self.blocks_per_row
+        part = (1, self.columns)
+        gX, gO = tile_at(mX, part, row, rank), tile_at(mO, part, row, rank)
+        gW = cute.local_tile(as_rows(mW, self.N), part, (0, rank))
+        cX = cute.make_identity_tensor(part)
+        smem = cutlass.memory.SmemAllocator()
+        sX = smem.allocate_tensor(self.dtype, cute.make_layout(part, stride=(self.columns, 1)), 128)
+        arrived = smem.allocate_array(cutlass.Int64, 1, byte_alignment=8)
+        bits = self.vector_size * self.dtype.width
+        atom = cute.make_copy_atom(cute.nvgpu.CopyUniversalOp(), self.dtype, num_bits_per_copy=bits)
+        thr_copy = tiled_copy_rows(atom, self.threads_per_block, 1, self.vector_size).get_slice(tidx)
+        tXsX, tXgW, tXgO, tXcX = (
+            thr_copy.partition_S(cute.local_tile(tensor, self.tiler, (0, 0))) for tensor in (sX, gW, gO, cX)
+        )
+        tXpX = None if self.columns == self.tiler[1] else inside(tXcX, part)
+        if tidx == 0:
+            cute.arch.mbarrier_init(arrived, 1)
+            cute.arch.mbarrier_init_fence()
+        if cutlass.const_expr(self.blocks_per_row > 1):
+            mbar = smem.allocate_array(cutlass.Int64, 1, byte_alignment=8)
+            open_mbarrier(mbar)
+        cute.arch.barrier()  # nobody waits for an mbarrier that is not there
+
+        # read MN elements
+        if tidx == 0:
+            cute.arch.mbarrier_arrive_and_expect_tx(arrived, self.columns * self.dtype.width // 8)
+            bulk_copy_evict_last(gX[0, None], sX[0, None], arrived)
+        tXrX, tXrW = cute.make_fragment_like(tXsX), cute.make_fragment_like(tXsX)
+        tXrX.fill(0.0)
+        tXrW.fill(0.0)
+        cute.copy(atom, tXgW, tXrW, pred=tXpX)
+        cute.arch.mbarrier_wait(arrived, 0)
+        cute.copy(atom, tXsX, tXrX, pred=tXpX)
+        x = tXrX.load().to(cutlass.Float32)
+
+        squares = thread_reduce(x * x, cute.ReductionOp.ADD, cutlass.Float32(0.0))
+        squares = warp_reduce(squares, operator.add)
+        if cutlass.const_expr(self.threads_per_block > 32):
+            slots = cute.make_layout((1, self.threads_per_block // 32))
+            squares = block_reduce(squares, operator.add, smem.allocate_tensor(cutlass.Float32, slots, 16))
+        if cutlass.const_expr(self.blocks_per_row > 1):
+            cluster_buffer = smem.allocate_tensor(cutlass.Float32, cute.make_layout(self.blocks_per_row), 16)
+            cute.arch.cluster_wait()
+            squares = cluster_reduce(squares, operator.add, cluster_buffer, mbar)
+        rstd = cute.math.rsqrt(squares / self.N + eps)
+
+        # write MN elements
+        cute.copy(atom, tXsX, tXrX, pred=tXpX)
+        x = tXrX.load().to(cutlass.Float32)
+        tXrX.store((x * rstd * tXrW.load().to(cutlass.Float32)).to(self.dtype))
+        cute.copy(atom, tXrX, tXgO, pred=tXpX)
+
+
+class RMSNormAnyAddress(RMSNorm):
+    """What ships, with sizes by a rule instead of a table: rows that start at any address are moved in vectors, too.
+
+    `RowTile` takes the place of the copy with a predicate: whole vectors between the first and the last multiple of 16 bytes
+    of a row, single elements before and after. A row is in registers, as in `RMSNormHint`, or, where a cluster has it, in
+    shared memory, as in `RMSNormReadTwice`. A second change comes along: in clusters of few warps each warp sends its sum
+    itself (`tuned/row_exchange.py`).
+    """
+
+    rows_each = 1  # of a thread
+
+    def __init__(self, dtype, N, block_bytes=32 * 1024):
+        config = rung_config(dtype, N, block_bytes, thread_bytes=128)
+        if config.threads_per_row <= 32 and config.blocks_per_row == 1 and promise_for(dtype, N) == "aligned":
+            config = replace(config, rows_each=self.rows_each)
+        super().__init__(dtype, N, promise_for(dtype, N), weight=dtype, config=config)
+
+    @cute.jit
+    def __call__(self, mX, mW, mO, eps: cutlass.Float32, stream: cuda.CUstream):
+        self.kernel(mX, mW, None, None, mO, None, None, eps).launch(
+            grid=self.tile.grid(mX.shape[0]),
+            block=[self.config.threads_per_block, 1, 1],
+            cluster=self.config.cluster,
+            stream=stream,
+        )
+
+
+class RMSNormWeightsOnce(RMSNormAnyAddress):
+    """As `RMSNormAnyAddress`, but a warp has two rows, for which it loads the weights once; the same source, another number.
+
+    Stops paying: where two rows and their weights take so many registers that fewer warps fit an SM. Rows of several warps,
+    and rows that start anywhere, which want the weights elsewhere, are done as before.
+    """
+
+    rows_each = 2
+
+
 LADDER = {
     "thread": lambda dtype, N: RMSNormThread(),
     "block": lambda dtype, N: RMSNormBlock(),
@@ -428,6 +638,11 @@ LADDER = {
     "rows": RMSNormRows,
     "async": RMSNormAsync,
     "cluster": RMSNormCluster,
+    "direct": RMSNormDirect,
+    "hint": RMSNormHint,
+    "read twice": RMSNormReadTwice,
+    "any address": RMSNormAnyAddress,
+    "weights once": RMSNormWeightsOnce,
 }
 
 
@@ -495,10 +710,34 @@ class RMSNormBackwardAtomics:
         cute.copy(atom, tXrX, tXgDX, pred=tXpX)
         tXrDW = cute.make_rmem_tensor(tXrX.layout, cutlass.Float32)
         tXrDW.store(dy * xhat)
+        self.add(tXrDW, tXcX, mDWPart)
+
+    @cute.jit
+    def add(self, tXrDW: cute.Tensor, tXcX: cute.Tensor, mDWPart: cute.Tensor):
+        """Add what this thread has of each of its columns to the only row of mDWPart."""
         for k in cutlass.range_constexpr(cute.size(tXcX)):
             column = tXcX[k][1]
             if column < self.N:
                 cute.arch.atomic_add(mDWPart.iterator + column, tXrDW[k])
+
+
+class RMSNormBackwardVectorAtomics(RMSNormBackwardAtomics):
+    """As `RMSNormBackwardAtomics`, but an instruction adds up to four neighbouring numbers, 16 bytes (`atom.add.v4.f32`).
+
+    The sums are still those of single numbers: a vector is not added as a whole.
+    """
+
+    @cute.jit
+    def add(self, tXrDW: cute.Tensor, tXcX: cute.Tensor, mDWPart: cute.Tensor):
+        width = min(4, self.vector_size)
+        for k in cutlass.range_constexpr(0, cute.size(tXcX), width):
+            column = tXcX[k][1]
+            if column < self.N:
+                if cutlass.const_expr(width == 1):
+                    cute.arch.atomic_add(mDWPart.iterator + column, tXrDW[k])
+                else:
+                    neighbours = cute.make_tensor(tXrDW.iterator + k, cute.make_layout(width))
+                    cute.arch.atomic_add(mDWPart.iterator + column, neighbours.load().ir_value())
 
 
 class RMSNormBackwardParts:
@@ -576,14 +815,12 @@ class RMSNormBackwardParts:
         copy_columns(tXrDW, thr_copy.partition_D(gDW), tXcX, self.N)
 
 
-class RMSNormBackwardPipelined:
+class RMSNormBackwardPipelined(RMSNormBackwardParts):
     """As `RMSNormBackwardParts`, but cp.async brings the next row into shared memory while this one is reduced.
 
     Gains: bfloat16 of 4096 and 8192 columns (0.79 to 0.90, 0.76 to 0.94). Stops paying: elsewhere
     (bfloat16 of 1024: 0.82 to 0.73), and two rows each of x and dy must fit shared memory.
     """
-
-    finishes_dw = True
 
     def __init__(self, dtype, N, threads_per_block=None):
         self.dtype, self.N = dtype, N
@@ -591,16 +828,6 @@ class RMSNormBackwardPipelined:
         self.vector_size = async_vector(dtype, N)
         self.tiler = row_tiler(N, self.vector_size, self.threads_per_block)
         refuse_large_tile(dtype, (4, self.tiler[1]))  # two rows of x and two of dy
-
-    def parts_of(self, M, sms):
-        """How many rows mDWPart has, and how many blocks are launched, for M rows of x on a GPU of `sms` SMs."""
-        return min(M, sms * max(1, 1024 // self.threads_per_block))
-
-    @cute.jit
-    def __call__(self, mX, mW, mDO, mRstd, mDX, mDWPart, stream: cuda.CUstream):
-        self.kernel(mX, mW, mDO, mRstd, mDX, mDWPart).launch(
-            grid=[mDWPart.shape[0], 1, 1], block=[self.threads_per_block, 1, 1], stream=stream
-        )
 
     @cute.kernel
     def kernel(self, mX, mW, mDO, mRstd, mDX, mDWPart):
@@ -661,8 +888,48 @@ class RMSNormBackwardPipelined:
         copy_columns(tXrDW, thr_copy.partition_D(gDW), tXcX, self.N)
 
 
+class RMSNormBackwardBulk(RMSNormBackwardStages):
+    """What ships for most rows, with sizes by a rule: bulk copies bring rows, where cp.async did, and three rows are on their way.
+
+    One thread starts a copy for all, and an mbarrier counts its bytes. Of rows that start anywhere the copies bring what lies
+    between multiples of 16 bytes, and threads the few elements before and after. A row that does not fit is refused.
+    """
+
+    finishes_dw = True
+    blocks_per_row = 1
+
+    def __init__(self, dtype, N):
+        # Of a thread 64 bytes of a row: x, dy, w and dw take registers for each element.
+        columns = -(-N // self.blocks_per_row)
+        threads = max(128, threads_for(columns, elements=64 * 8 // dtype.width))
+        config = Config(threads, threads, self.blocks_per_row, stages=3)
+        super().__init__(dtype, N, promise_for(dtype, N), cutlass.Float32, config)
+        refuse_large_tile(dtype, (6, self.tile.width))  # three rows of x and three of dy
+
+    @cute.jit
+    def __call__(self, mX, mW, mDO, mRstd, mDX, mDWPart, stream: cuda.CUstream):
+        self.kernel(mX, mW, mDO, None, mRstd, mDX, mDWPart, None).launch(
+            grid=self.grid(mX, mDWPart),
+            block=[self.config.threads_per_block, 1, 1],
+            cluster=self.config.cluster,
+            stream=stream,
+        )
+
+
+class RMSNormBackwardCluster(RMSNormBackwardBulk):
+    """As `RMSNormBackwardBulk`, but the blocks of a cluster share a row of more than 32 KiB; the same source, another number."""
+
+    def __init__(self, dtype, N):
+        blocks = 1 << (-(-N * dtype.width // 8 // (32 * 1024)) - 1).bit_length()
+        self.blocks_per_row = min(16, blocks)
+        super().__init__(dtype, N)
+
+
 BACKWARD_LADDER = {
     "atomics": RMSNormBackwardAtomics,
+    "vector atomics": RMSNormBackwardVectorAtomics,
     "parts": RMSNormBackwardParts,
     "pipelined": RMSNormBackwardPipelined,
+    "bulk": RMSNormBackwardBulk,
+    "cluster": RMSNormBackwardCluster,
 }

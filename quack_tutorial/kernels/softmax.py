@@ -17,18 +17,17 @@ Each version changes one thing in the one before it.
 | `SoftmaxHint`           | loads ask L2 to give up last what they bring           | once    | where an SM holds a single block    |
 | `SoftmaxReadTwice`      | the row stays in shared memory, a bulk copy brings it  | once    | short rows: a block has one         |
 | `SoftmaxShortExp`       | 16 bits: fewer instructions an element                 | once    | short rows; float32: as before      |
-| `tuned.softmax.Softmax` | sizes from sweeps, one of the last two ways by length; any address | once | ships                      |
+| `SoftmaxAnyAddress`     | rows that start anywhere in vectors, too               | once    |                                     |
+| `tuned.softmax.Softmax` | the same, with a table of sizes                        | once    | ships                               |
 
 Numbers below are shares of what the fastest plain copy reached, 32768 rows (16384 of 131072) on an
-H200: `records/h200/bench/softmax-ladder.json`. The four versions before what ships are not in it: they were timed on an H100 alone,
+H200: `records/h200/bench/softmax-ladder.json`. The versions after `SoftmaxCluster` are not in it: they were timed on an H100 alone,
 `records/h100/bench/softmax-ladder.json`.
 
 All take float32, float16 or bfloat16, compute in float32, and give what torch gives: a row that is all -inf, or that
 holds NaN or +inf, becomes NaN. A vector divides a row, so rows of odd length get vectors of one element; of 16 bits
 `SoftmaxAsync` and `SoftmaxCluster` refuse them. The two versions whose rows stay in shared memory refuse rows that are not
 whole vectors of 16 bytes.
-
-Not covered: rows whose addresses do not allow such vectors; the final kernel has them.
 """
 
 import operator
@@ -40,7 +39,9 @@ import cutlass.cute as cute
 from quack_tutorial.kernels.copy import async_vector, inside, refuse_large_tile, widest_vector
 from quack_tutorial.kernels.layout import (
     VECTOR_BYTES,
+    promise_for,
     row_tiler,
+    rung_config,
     threads_for,
     tile_at,
     tiled_copy_rows,
@@ -59,6 +60,7 @@ from quack_tutorial.kernels.reduce import (
 )
 from quack_tutorial.kernels.tuned.arithmetic import as_float32, exp_scale, exp_scaled, thread_max
 from quack_tutorial.kernels.tuned.cache_hints import EVICT_LAST, bulk_copy_evict_last, policy_of
+from quack_tutorial.kernels.tuned.softmax import Softmax
 
 
 class SoftmaxThread:
@@ -172,20 +174,12 @@ class SoftmaxThreePass:
             mO[row, col] = (exp(mX[row, col].to(cutlass.Float32) - max_row) * scale).to(mO.element_type)
 
 
-class SoftmaxOnline:
+class SoftmaxOnline(SoftmaxThreePass):
     """As `SoftmaxThreePass`, but the maximum and the sum are found in one pass, and their two exchanges become one.
 
     Gains: a read, which pays where L2 had not answered it: float32 from 16384 columns on. Stops paying: in most other
     rows, since each element now takes two exponentials, one after the other (bfloat16 of 8192: 0.67 to 0.55).
     """
-
-    def __init__(self, threads_per_block=256):
-        self.threads_per_block = threads_per_block
-
-    @cute.jit
-    def __call__(self, mX: cute.Tensor, mO: cute.Tensor, stream: cuda.CUstream):
-        threads = self.threads_per_block
-        self.kernel(mX, mO).launch(grid=[mX.shape[0], 1, 1], block=[threads, 1, 1], stream=stream)
 
     @cute.kernel
     def kernel(self, mX: cute.Tensor, mO: cute.Tensor):
@@ -270,7 +264,7 @@ class SoftmaxVectors:
             cute.copy(atom, tXrX, tXgO, pred=tXpX)
 
 
-class SoftmaxRegisters:
+class SoftmaxRegisters(SoftmaxVectors):
     """As `SoftmaxVectors`, but the tile is the whole row: read once, and kept in registers until it is written.
 
     Two things follow: the threads grow with N, and each warp scales by its own maximum. Gains: the second read (float32
@@ -283,11 +277,6 @@ class SoftmaxRegisters:
         self.threads_per_block = threads_per_block or max(128, threads_for(N))
         self.vector_size = widest_vector(dtype, N, VECTOR_BYTES)
         self.tiler = row_tiler(N, self.vector_size, self.threads_per_block)
-
-    @cute.jit
-    def __call__(self, mX: cute.Tensor, mO: cute.Tensor, stream: cuda.CUstream):
-        threads = self.threads_per_block
-        self.kernel(mX, mO).launch(grid=[mX.shape[0], 1, 1], block=[threads, 1, 1], stream=stream)
 
     @cute.kernel
     def kernel(self, mX: cute.Tensor, mO: cute.Tensor):
@@ -379,7 +368,7 @@ class SoftmaxRows:
         cute.copy(atom, tXrX, tXgO, pred=tXpX)
 
 
-class SoftmaxAsync:
+class SoftmaxAsync(SoftmaxRows):
     """As `SoftmaxRows`, but cp.async brings the tile into shared memory.
 
     Gains nothing by itself: the thread waits at once, and the row then needs the same registers. `SoftmaxCluster` opens
@@ -395,11 +384,6 @@ class SoftmaxAsync:
         self.rows = self.threads_per_block // self.threads_per_row
         self.tiler = row_tiler(N, self.vector_size, self.threads_per_row, self.rows)
         refuse_large_tile(dtype, self.tiler)
-
-    @cute.jit
-    def __call__(self, mX: cute.Tensor, mO: cute.Tensor, stream: cuda.CUstream):
-        blocks = cute.ceil_div(mX.shape[0], self.rows)
-        self.kernel(mX, mO).launch(grid=[blocks, 1, 1], block=[self.threads_per_block, 1, 1], stream=stream)
 
     @cute.kernel
     def kernel(self, mX: cute.Tensor, mO: cute.Tensor):
@@ -523,7 +507,7 @@ class SoftmaxCluster:
         cute.copy(atom, tXrX, tXgO, pred=tXpX)
 
 
-class SoftmaxDirect:
+class SoftmaxDirect(SoftmaxCluster):
     """As `SoftmaxCluster`, but rows come straight to registers: a thread waited for its copies at once anyway.
 
     Rows of odd length, which cp.async refuses in 16 bits, are possible again. Gains: little (on an H100 bfloat16 of 131072:
@@ -540,13 +524,6 @@ class SoftmaxDirect:
         self.rows = self.threads_per_block // self.threads_per_row
         self.tiler = row_tiler(columns, self.vector_size, self.threads_per_row, self.rows)
 
-    @cute.jit
-    def __call__(self, mX: cute.Tensor, mO: cute.Tensor, stream: cuda.CUstream):
-        blocks = cute.ceil_div(mX.shape[0], self.rows) * self.blocks_per_row
-        cluster = [self.blocks_per_row, 1, 1] if self.blocks_per_row > 1 else None
-        threads = [self.threads_per_block, 1, 1]
-        self.kernel(mX, mO).launch(grid=[blocks, 1, 1], block=threads, cluster=cluster, stream=stream)
-
     @cute.kernel
     def kernel(self, mX: cute.Tensor, mO: cute.Tensor):
         tidx, _, _ = cute.arch.thread_idx()
@@ -567,7 +544,7 @@ class SoftmaxDirect:
         # read MN elements
         tXrX = cute.make_fragment_like(tXgX)
         tXrX.fill(-self.dtype.inf)
-        cute.copy(atom, tXgX, tXrX, pred=tXpX)
+        self.load(atom, tXgX, tXrX, tXpX)
         x = tXrX.load().to(cutlass.Float32)
 
         width = min(self.threads_per_row, 32)
@@ -584,13 +561,17 @@ class SoftmaxDirect:
             if cutlass.const_expr(self.blocks_per_row > 1):
                 slots = cute.make_ordered_layout((self.blocks_per_row, 2), order=(1, 0))
                 cluster_buffer = smem.allocate_tensor(cutlass.Float32, slots, 16)
-                cute.arch.cluster_wait()
+                cute.arch.cluster_wait()  # every block's mbarrier is there
                 max_row, sum_row = cluster_softmax_reduce(max_row, sum_row, cluster_buffer, mbar)
             scale = exp(max_warp - max_row) / sum_row
 
         # write MN elements
         tXrX.store((y * scale).to(self.dtype))
         cute.copy(atom, tXrX, tXgO, pred=tXpX)
+
+    def load(self, atom, tXgX, tXrX, tXpX):
+        """Load this thread's part of the row, for which `SoftmaxHint` has other instructions."""
+        cute.copy(atom, tXgX, tXrX, pred=tXpX)
 
 
 class SoftmaxHint(SoftmaxDirect):
@@ -601,51 +582,10 @@ class SoftmaxHint(SoftmaxDirect):
     H100 float32 of 32768: 0.987 to 0.998). Stops paying: where blocks wait, and not the memory.
     """
 
-    @cute.kernel
-    def kernel(self, mX: cute.Tensor, mO: cute.Tensor):
-        tidx, _, _ = cute.arch.thread_idx()
-        block, _, _ = cute.arch.block_idx()
-        row_tile, rank = block // self.blocks_per_row, block % self.blocks_per_row
-        gX, gO = tile_at(mX, self.tiler, row_tile, rank), tile_at(mO, self.tiler, row_tile, rank)
-        cX = cute.local_tile(cute.make_identity_tensor(mX.shape), self.tiler, (row_tile, rank))
+    def load(self, atom, tXgX, tXrX, tXpX):
         bits = self.vector_size * self.dtype.width
-        atom_load = cute.make_copy_atom(cute.nvgpu.CopyG2ROp(), self.dtype, num_bits_per_copy=bits)
-        atom = cute.make_copy_atom(cute.nvgpu.CopyUniversalOp(), self.dtype, num_bits_per_copy=bits)
-        thr_copy = tiled_copy_rows(atom, self.threads_per_row, self.rows, self.vector_size).get_slice(tidx)
-        tXgX, tXgO = thr_copy.partition_S(gX), thr_copy.partition_D(gO)
-        tXpX = inside(thr_copy.partition_S(cX), mX.shape)
-        smem = cutlass.memory.SmemAllocator()
-        if cutlass.const_expr(self.blocks_per_row > 1):
-            mbar = smem.allocate_array(cutlass.Int64, 1, byte_alignment=8)
-            open_mbarrier(mbar)
-
-        # read MN elements
-        tXrX = cute.make_fragment_like(tXgX)
-        tXrX.fill(-self.dtype.inf)
-        cute.copy(atom_load, tXgX, tXrX, pred=tXpX, cache_policy=policy_of(EVICT_LAST))
-        x = tXrX.load().to(cutlass.Float32)
-
-        width = min(self.threads_per_row, 32)
-        max_thread = thread_reduce(x, cute.ReductionOp.MAX, -cutlass.Float32.inf)
-        max_warp = warp_reduce(max_thread, cute.arch.fmax, width)
-        y = exp(x - finite_or_zero(max_warp))
-        sum_thread = thread_reduce(y, cute.ReductionOp.ADD, cutlass.Float32(0.0))
-        sum_warp = warp_reduce(sum_thread, operator.add, width)
-        scale = 1.0 / sum_warp
-        if cutlass.const_expr(self.threads_per_row > 32):
-            slots = cute.make_ordered_layout((self.rows, self.threads_per_row // 32, 2), order=(2, 1, 0))
-            buffer = smem.allocate_tensor(cutlass.Float32, slots, 16)
-            max_row, sum_row = block_softmax_reduce(max_warp, sum_warp, buffer)
-            if cutlass.const_expr(self.blocks_per_row > 1):
-                slots = cute.make_ordered_layout((self.blocks_per_row, 2), order=(1, 0))
-                cluster_buffer = smem.allocate_tensor(cutlass.Float32, slots, 16)
-                cute.arch.cluster_wait()
-                max_row, sum_row = cluster_softmax_reduce(max_row, sum_row, cluster_buffer, mbar)
-            scale = exp(max_warp - max_row) / sum_row
-
-        # write MN elements
-        tXrX.store((y * scale).to(self.dtype))
-        cute.copy(atom, tXrX, tXgO, pred=tXpX)
+        atom = cute.make_copy_atom(cute.nvgpu.CopyG2ROp(), self.dtype, num_bits_per_copy=bits)
+        cute.copy(atom, tXgX, tXrX, pred=tXpX, cache_policy=policy_of(EVICT_LAST))
 
 
 class SoftmaxReadTwice:
@@ -776,6 +716,19 @@ class SoftmaxShortExp(SoftmaxReadTwice):
         return exp_scaled(x, exp_scale(self.dtype))
 
 
+class SoftmaxAnyAddress(Softmax):
+    """What ships, with sizes by a rule instead of a table: rows that start at any address are moved in vectors, too.
+
+    `RowTile` takes the place of the copy with a predicate: whole vectors between the first and the last multiple of 16 bytes
+    of a row, single elements before and after. A row is in registers, as in `SoftmaxHint`, or, where a cluster has it, in
+    shared memory, as in `SoftmaxShortExp`. A second change comes along: in clusters of few warps each warp sends its pair
+    itself (`tuned/row_exchange.py`).
+    """
+
+    def __init__(self, dtype, N, block_bytes=64 * 1024):
+        super().__init__(dtype, N, promise_for(dtype, N), config=rung_config(dtype, N, block_bytes, thread_bytes=256))
+
+
 LADDER = {
     "thread": lambda dtype, N: SoftmaxThread(),
     "warp": lambda dtype, N: SoftmaxWarp(),
@@ -790,4 +743,5 @@ LADDER = {
     "hint": SoftmaxHint,
     "read twice": SoftmaxReadTwice,
     "short exp": SoftmaxShortExp,
+    "any address": SoftmaxAnyAddress,
 }

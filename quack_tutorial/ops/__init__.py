@@ -21,16 +21,17 @@ Each operation is registered with `torch.library` (quack_tutorial::softmax and s
 torch's dispatcher, which would cost as much as the launch, and past the checks if there was a call like it before (see
 `launches`). Threads may call together; on the simulator they take turns.
 
-Gradients are those of reverse mode: backward, `torch.autograd.grad`, and `grad`, `vjp` and `jacrev` of `torch.func`. `vmap` and
-batched gradients call the operation once for each element of the batch. Refused, with a sentence that names the torch function to
-call: forward mode (`jvp`, `jacfwd`, dual tensors) and gradients of gradients (`hessian`, `hvp`, whatever differentiates the result
-of `create_graph=True`).
+Gradients are those of reverse mode: backward, `torch.autograd.grad`, and `grad`, `vjp` and `jacrev` of `torch.func`. `vmap`, along
+any dimension, and batched gradients call the operation once for each element of the batch. Refused, with a sentence that names the
+torch function to call: forward mode (`jvp`, `jacfwd`, dual tensors) and gradients of gradients (`hessian`, `hvp`, whatever
+differentiates the result of `create_graph=True`).
 
 Under `torch.autocast`, softmax (on a GPU) and cross_entropy compute and return float32, as torch's do; rmsnorm and layernorm
 keep the type of their input.
 
-Not covered: dropout, class probabilities as targets; `torch.func` inside compiled code; LayerNorm of rows whose sum, and norms of
-rows whose squares, pass float32's 3.4e38 (the formula in float32 is what comes out).
+Not covered: dropout, class probabilities as targets; `torch.func` inside compiled code; `torch.jit.script`; sparse, mkldnn and
+nested tensors; LayerNorm of rows whose sum, and norms of rows whose squares, pass float32's 3.4e38 (the formula in float32 is what
+comes out).
 """
 
 from quack_tutorial.ops.cross_entropy import cross_entropy, cross_entropy_with_grad

@@ -9,17 +9,18 @@ from torch._C import _are_functorch_transforms_active
 from torch.compiler import is_compiling
 
 from quack_tutorial.ops import launches
-from quack_tutorial.ops.registered import register
+from quack_tutorial.ops.registered import register, unscripted
 
 TORCHS = "torch.nn.functional.cross_entropy"
 REDUCTIONS = ("mean", "sum", "none")
 
 
+@unscripted
 def cross_entropy(
     input,
     target,
     weight=None,
-    *,
+    *torchs,
     ignore_index=-100,
     reduction="mean",
     label_smoothing=0.0,
@@ -28,19 +29,23 @@ def cross_entropy(
 ):
     """Cross-entropy of the rows of `input`, (M, N) logits, with `target`, (M,) class indices: as torch's.
 
-    `target` is int64 or int32. A row whose target is `ignore_index` has loss 0 and gradient 0; "mean" divides by the number
-    of the others (NaN if there is none), or the sum of their classes' weights, if `weight`, (N,), is given. The loss is computed in
-    float32 and has `dtype`: input's type, or torch.float32. With `return_lse`, returns (loss, lse), lse the (M,) float32 logarithms
-    of the sums of exponentials of all rows, whose gradient takes a pass of its own over the logits. A target that is no column
-    raises IndexError on the CPU; on a GPU, where finding out would mean waiting, its row becomes NaN.
+    `target` is int64 or int32, or uint8, which is converted. A row whose target is `ignore_index` has loss 0 and gradient 0; "mean"
+    divides by the number of the others (NaN if there is none), or the sum of their classes' weights, if `weight`, (N,), is given.
+    The loss is computed in float32 and has `dtype`: input's type, or torch.float32. With `return_lse`, returns (loss, lse), lse the
+    (M,) float32 logarithms of the sums of exponentials of all rows, whose gradient takes a pass of its own over the logits; it is
+    NaN for a row that holds +inf, as the loss is, where torch.logsumexp gives +inf. A target that is no column raises IndexError on
+    the CPU; on a GPU, where finding out would mean waiting, its row becomes NaN.
 
     Far from zero losses and gradients are as accurate as near it; but a float32 loss of 16-bit logits is off by up to 2^-24 of the
     largest logit. Class weights cost a few operations on M numbers. Label smoothing reads the logits once more, in its gradient as
     well; together with class weights it takes a copy of the logits in float64.
     """
+    if torchs or ignore_index.__class__ is not int or reduction.__class__ is not str:
+        ignore_index = _check_options("cross_entropy", weight, torchs, ignore_index, reduction)
     route = launches.route(input, target) if target is not None else "dispatcher"
     if route == "dispatcher" or weight is not None or label_smoothing or dtype is not None:
         _check("cross_entropy", input, target, ignore_index, reduction, weight, label_smoothing)
+        _check_dtype(input, dtype)
         input = launches.autocast_to_float32(input)
         if weight is not None or label_smoothing:
             return _of_classes(input, target, weight, ignore_index, reduction, label_smoothing, dtype, return_lse)
@@ -57,11 +62,28 @@ def cross_entropy(
     return (loss, _log_sum_exp(input, lse)) if return_lse else loss
 
 
+def _check_dtype(input, dtype):
+    """TypeError for a loss of another type than the logits', which torch.autocast may change, or float32."""
+    computed = launches.autocast_to_float32(input[:0]).dtype
+    if dtype not in (None, computed, torch.float32):
+        types = " or ".join(str(one) for one in dict.fromkeys((computed, torch.float32)))
+        where = " under torch.autocast" if computed is not input.dtype else ""
+        raise TypeError(f"cross_entropy: expected dtype to be {types} for {input.dtype} logits{where}, got {dtype}")
+
+
 def _is_wide(input, dtype):
-    """Whether the loss is float32 though input is not; TypeError for another type than these two."""
-    if dtype not in (None, input.dtype, torch.float32):
-        raise TypeError(f"cross_entropy: expected dtype to be input's, {input.dtype}, or torch.float32, got {dtype}")
+    """Whether the loss is float32 though input is not."""
     return dtype is torch.float32 and input.dtype is not torch.float32
+
+
+def _as_index(target):
+    """`target` as a kernel reads it: of 32 or 64 bits, and of stride 1, which torch does not insist on where there is one row."""
+    if target.dtype is torch.uint8:
+        target = target.long()
+    if target.stride(0) != 1:
+        launches.check_tensors("cross_entropy", target=target)  # sparse ones have a stride of 0
+        target = target.clone(memory_format=torch.contiguous_format)
+    return target
 
 
 def _of_classes(input, target, weight, ignore_index, reduction, smoothing, dtype, return_lse):
@@ -72,8 +94,9 @@ def _of_classes(input, target, weight, ignore_index, reduction, smoothing, dtype
     x[t] is -inf the two terms are, and the loss is inf.
     """
     out = torch.float32 if _is_wide(input, dtype) else input.dtype
+    target = _as_index(target)
     N, counts = input.shape[1], target != ignore_index
-    column = torch.where(counts, target, 0).long()
+    column = torch.where(counts, target, 0).long().clamp(0, N - 1)  # what is no column has a loss that is NaN
     losses, lse = cross_entropy(
         input, target, ignore_index=ignore_index, reduction="none", dtype=torch.float32, return_lse=True
     )
@@ -94,12 +117,15 @@ def _of_classes(input, target, weight, ignore_index, reduction, smoothing, dtype
     return (losses.to(out), lse) if return_lse else losses.to(out)
 
 
+@unscripted
 def cross_entropy_with_grad(input, target, ignore_index=-100):
     """(losses, gradient of their sum): (M,) float32 and (M, N) of input's type, in one read and one write of the logits.
 
     For a training step that knows its loss's weight beforehand; arguments as for `cross_entropy`. Neither result has a gradient of
     its own: differentiating one raises RuntimeError. In compiled code both are constants.
     """
+    if ignore_index.__class__ is not int:
+        ignore_index = _check_options("cross_entropy_with_grad", None, (), ignore_index)
     route = launches.route(input, target) if target is not None else "dispatcher"
     if route == "launch":
         return _with_grad(launches.autocast_to_float32(input), target, ignore_index)
@@ -110,10 +136,32 @@ def cross_entropy_with_grad(input, target, ignore_index=-100):
     return _cross_entropy_with_grad(input, target, ignore_index)
 
 
+def _check_options(op, weight, torchs, ignore_index, reduction="none"):
+    """ignore_index, an int; TypeError or ValueError for what no launch can be kept under, and for torch's old order."""
+    if torchs:
+        old = dict(zip(("size_average", "ignore_index", "reduce", "reduction", "label_smoothing"), torchs))
+        size_average, reduce = (old.pop(name, None) for name in ("size_average", "reduce"))
+        if size_average is not None or reduce is not None:  # in torch they override reduction
+            old["reduction"] = "none" if reduce is False else "sum" if size_average is False else "mean"
+        given = [] if weight is None else ["weight"]
+        given += [f"{name}={value!r}" for name, value in old.items()]
+        raise TypeError(
+            f"{op}: what follows the weight is given by its name; write {op}(input, target, {', '.join(given)})"
+        )
+    if reduction not in REDUCTIONS:
+        raise ValueError(f"{op}: {reduction!r} is not a valid value for reduction, one of {', '.join(REDUCTIONS)}")
+    found = launches.check_number(op, "ignore_index", ignore_index, kind=Integral)
+    if not -(2**63) <= found < 2**63:
+        raise ValueError(f"{op}: expected ignore_index to fit int64, got {found}")
+    return found
+
+
 def _check(op, input, target, ignore_index, reduction="none", weight=None, smoothing=0.0):
     named = {int: "ignore_index", str: "reduction"}.get(type(weight))
     launches.check_tensors(op, input=input, target=target)
     launches.check_tensors(op, named and f"; write {op}(input, target, {named}={weight!r})" or "", weight=weight)
+    if target.is_floating_point() and not input.is_floating_point():
+        raise TypeError(f"{op}: expected logits and then class indices; write {op}(target, input)")
     launches.dtype_name(op, "input", input)
     if target.is_floating_point() and target.shape == input.shape:
         raise TypeError(
@@ -124,11 +172,9 @@ def _check(op, input, target, ignore_index, reduction="none", weight=None, smoot
             f"{op}: expected input of shape (M, N) and target of shape (M,), got {tuple(input.shape)} and "
             f"{tuple(target.shape)}{_as_matrix(op, input, target)}"
         )
-    if target.dtype not in (torch.int64, torch.int32):
-        raise TypeError(f"{op}: expected target of int64 or int32, got {target.dtype}")
-    if reduction not in REDUCTIONS:
-        raise ValueError(f"{op}: {reduction!r} is not a valid value for reduction, one of {', '.join(REDUCTIONS)}")
-    launches.check_number(op, "ignore_index", ignore_index, kind=Integral)
+    if target.dtype not in (torch.int64, torch.int32, torch.uint8):
+        raise TypeError(f"{op}: expected target of int64, int32 or uint8, got {target.dtype}")
+    _check_options(op, weight, (), ignore_index, reduction)
     launches.check_same(op, input=input, target=target, weight=weight)
     if input.shape[1] == 0:
         raise ValueError(f"{op}: expected at least one class, got input of shape {tuple(input.shape)}")
@@ -164,7 +210,7 @@ def _forward(input, target, ignore_index, reduction, wide, lse_rank):
     `wide` losses are float32, whatever input is. The last two results are what a gradient takes. lse has `lse_rank` dimensions:
     none if it is 0, (M,), or for a gradient (2, M), with what its rounding to float32 left off.
     """
-    fits = input.dim() == 2 and target.shape == (input.shape[0],)
+    fits = input.dim() == 2 and target.dim() == 1 and target.size(0) == input.size(0)
     flags = ignore_index, reduction, wide, lse_rank
     key = flags, launches.like(input), target.dtype, target.device, fits
     launch = _launches.get(key)
@@ -176,18 +222,20 @@ def _forward(input, target, ignore_index, reduction, wide, lse_rank):
 def _prepare(input, target, ignore_index, reduction, wide, lse_rank):
     """The launch for tensors like these."""
     _check("cross_entropy", input, target, ignore_index, reduction)
+    launches.check_rows("cross_entropy", input, TORCHS)
     x, dtype, mean = launches.as_rows("cross_entropy", input), launches.DTYPE_NAMES[input.dtype], reduction == "mean"
     with_scale = mean and lse_rank == 2
     kept = None if reduction == "none" else (mean, with_scale)
     out = "float32" if wide else dtype
     kernel = _kernel(x.device.type, dtype, out, _index(target), x.shape[1], launches.promise(x), lse_rank, kept)
-    run, is_matrix = _checked_on_cpu(kernel, x), x is input
+    run, is_matrix, of_bytes = _checked_on_cpu(kernel, x), x is input, target.dtype is torch.uint8
     # Losses that are added up stay float32.
     loss_dtype = torch.float32 if wide or reduction != "none" else input.dtype
     number = input.new_empty((), dtype=torch.float32 if wide else input.dtype)  # empty_like is quicker than new_empty
 
     def launch(input, target):
-        target = target.contiguous()
+        if of_bytes or target.stride(0) != 1:
+            target = _as_index(target)
         losses = torch.empty_like(target, dtype=loss_dtype)
         lse = torch.empty_like(target, dtype=torch.float32) if lse_rank == 1 else None
         if lse_rank == 2:
@@ -229,13 +277,15 @@ def _prepare_backward(input, target, dloss, lse, scale):
     names = launches.DTYPE_NAMES[x.dtype], _index(target), launches.DTYPE_NAMES[dloss.dtype]
     promise = launches.promise(x, launches.one_row(x))
     kernel = _backward_kernel(x.device.type, *names, x.shape[1], promise, lse.dim(), scale is not None)
-    run, is_matrix = launches.guarded(kernel, x.device), x is input
+    run, is_matrix, of_bytes = launches.guarded(kernel, x.device), x is input, target.dtype is torch.uint8
 
     def launch(input, target, dloss, lse, ignore_index, scale):
         dx = empty_like(input)
         if input.shape[0]:
             x = input if is_matrix else launches.as_rows("cross_entropy", input)
-            run(x, target.contiguous(), dloss, lse, dx, scale, ignore_index)
+            if of_bytes or target.stride(0) != 1:
+                target = _as_index(target)
+            run(x, target, dloss, lse, dx, scale, ignore_index)
         return dx
 
     return launch
@@ -243,7 +293,7 @@ def _prepare_backward(input, target, dloss, lse, scale):
 
 def _with_grad(input, target, ignore_index):
     """(losses, gradient of their sum)."""
-    fits = input.dim() == 2 and target.shape == (input.shape[0],)
+    fits = input.dim() == 2 and target.dim() == 1 and target.size(0) == input.size(0)
     key = ignore_index, launches.like(input), target.dtype, target.device, fits
     launch = _fused_launches.get(key) or launches.keep(
         _fused_launches, key, _prepare_fused(input, target, ignore_index)
@@ -254,13 +304,15 @@ def _with_grad(input, target, ignore_index):
 def _prepare_fused(input, target, ignore_index):
     """The launch for tensors like these."""
     _check("cross_entropy_with_grad", input, target, ignore_index)
+    launches.check_rows("cross_entropy_with_grad", input, TORCHS)
     x, empty_like = launches.as_rows("cross_entropy_with_grad", input), launches.contiguous_like(input)
     promise = launches.promise(x, launches.one_row(x))
     kernel = _fused_kernel(x.device.type, launches.DTYPE_NAMES[x.dtype], _index(target), x.shape[1], promise)
-    run, is_matrix = _checked_on_cpu(kernel, x), x is input
+    run, is_matrix, of_bytes = _checked_on_cpu(kernel, x), x is input, target.dtype is torch.uint8
 
     def launch(input, target):
-        target = target.contiguous()
+        if of_bytes or target.stride(0) != 1:
+            target = _as_index(target)
         losses, dx = torch.empty_like(target, dtype=torch.float32), empty_like(input)
         if input.shape[0]:
             x = input if is_matrix else launches.as_rows("cross_entropy_with_grad", input)
@@ -299,7 +351,7 @@ def _gradient_with(backward, ctx, dloss):
 
 
 def _index(target):
-    return "int64" if target.dtype == torch.int64 else "int32"
+    return "int32" if target.dtype == torch.int32 else "int64"
 
 
 def _checked_on_cpu(run, x):
@@ -382,7 +434,7 @@ def _cross_entropy_backward(
 
 
 def _fake(input, target, ignore_index, reduction, wide=False):
-    launches.check_rows("cross_entropy", input)
+    launches.check_rows("cross_entropy", input, TORCHS)
     dtype = torch.float32 if wide else input.dtype
     loss = input.new_empty((input.shape[0],) if reduction == "none" else (), dtype=dtype)
     lse = input.new_empty((2, input.shape[0]), dtype=torch.float32)
@@ -433,7 +485,7 @@ def _log_sum_exp(input: torch.Tensor, lse: torch.Tensor) -> torch.Tensor:
 
 
 def _fake_with_grad(input, target, ignore_index):
-    launches.check_rows("cross_entropy_with_grad", input)
+    launches.check_rows("cross_entropy_with_grad", input, TORCHS)
     dx = torch.empty_like(input, memory_format=torch.contiguous_format)
     return input.new_empty(target.shape, dtype=torch.float32), dx
 

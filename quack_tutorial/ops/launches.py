@@ -43,10 +43,19 @@ REQUIRED = ("input", "target")
 
 
 def check_tensors(op, advice="", **tensors):
-    """TypeError unless all of them are torch tensors, or None where they may be; `advice` ends the sentence."""
+    """TypeError unless all of them are dense torch tensors, or None where they may be; `advice` ends the sentence."""
     for name, tensor in tensors.items():
-        if (tensor is not None or name in REQUIRED) and not isinstance(tensor, torch.Tensor):
+        if tensor is None and name not in REQUIRED:
+            continue
+        if not isinstance(tensor, torch.Tensor):
             raise TypeError(f"{op}: expected {name} to be a tensor, got {tensor!r:.60}{advice}")
+        if tensor.is_nested:
+            raise TypeError(
+                f"{op}: expected {name} to be a dense tensor, got a nested one; call it for each of {name}.unbind()"
+            )
+        if tensor.layout is not torch.strided:
+            layout = str(tensor.layout).removeprefix("torch.")
+            raise TypeError(f"{op}: expected {name} to be a dense tensor, got layout {layout}; write {name}.to_dense()")
 
 
 def check_number(op, name, number, advice="", kind=Real):
@@ -67,14 +76,15 @@ def check_last(op, dim, input):
         raise ValueError(said)
 
 
-def check_rows(op, input):
-    """ValueError unless a kernel can take input's rows: for tensors that are traced, which reach no kernel."""
+def check_rows(op, input, torchs):
+    """ValueError unless a kernel can take input's rows; what `torchs` names takes longer ones."""
     from quack_tutorial.kernels.tuned.config import MAX_N
 
     if columns(input) > MAX_N:
-        raise ValueError(f"{op}: N must be 1 to {MAX_N}, got input of shape {tuple(input.shape)}")
-    if input.numel():
-        as_rows(op, input)
+        raise ValueError(
+            f"{op}: a row has at most {MAX_N} elements, got input of shape {tuple(input.shape)}; call {torchs} there"
+        )
+    as_rows(op, input)
 
 
 def check_same(op, **tensors):
@@ -85,16 +95,29 @@ def check_same(op, **tensors):
         raise RuntimeError(f"{op}: expected all tensors to be on the same device, got {where}")
 
 
-def check_vectors(op, N, **vectors):
-    """TypeError or ValueError unless the vectors (None left out) are (N,) and contiguous."""
+def check_vectors(op, input, **vectors):
+    """TypeError or ValueError unless the vectors (None left out) are as long as input's rows and contiguous."""
+    N = columns(input)
     for name, vector in vectors.items():
         if vector is None:
             continue
         dtype_name(op, name, vector)
         if vector.shape != (N,):
-            raise ValueError(f"{op}: expected {name} of shape ({N},), got {tuple(vector.shape)}")
-        if not vector.is_contiguous():
+            raise ValueError(
+                f"{op}: expected {name} of shape ({N},), got {tuple(vector.shape)}{_as_vector(op, input, name, vector)}"
+            )
+        # Under vmap the stride is not that of what is launched: an element of the batch, made contiguous.
+        if not (vector.is_contiguous() or _are_functorch_transforms_active()):
             raise ValueError(f"{op}: {name} must be contiguous, got stride {vector.stride()}")
+
+
+def _as_vector(op, input, name, vector):
+    """What to write where a vector is as large as several dimensions of input, or is where input belongs."""
+    if vector.dim() < 2:
+        return ""
+    if vector.shape == input.shape[-vector.dim() :]:
+        return f"; write input.flatten(-{vector.dim()}) and {name}.flatten()"
+    return f"; write {op}({name}, input)" if name == "weight" and vector.shape[-1:] == input.shape else ""
 
 
 def as_rows(op, input):
@@ -108,7 +131,7 @@ def as_rows(op, input):
         ) from error
     if x.stride(1) == 1:
         return x
-    if x.shape[1] == 1:  # torch gives a dimension of one element any stride
+    if x.shape[1] == 1 or not x.numel():  # torch gives a dimension of one element, or none, any stride
         return x.as_strided(x.shape, (x.stride(0), 1))
     raise ValueError(
         f"{op}: the last dimension must have stride 1, got strides {input.stride()}; call .contiguous() first"
@@ -138,13 +161,21 @@ def row_vector(input):
 
 
 def on_boundary(vector):
-    """A weight that starts at a multiple of 16 bytes, as the kernels read it: a copy if it is a view that does not."""
-    return vector if vector is None or vector.data_ptr() % MAX_ALIGNMENT == 0 else vector.clone()
+    """A weight as the kernels read it, from a multiple of 16 bytes on, of stride 1: a copy if it is a view that is not so."""
+    if vector is None:
+        return None
+    at_once = vector.data_ptr() % MAX_ALIGNMENT == 0 and vector.stride(0) == 1
+    return vector if at_once else vector.clone(memory_format=torch.contiguous_format)
 
 
-def fake_of_rows(op, input):
+def new_vector(vector):
+    """A new vector like `vector`, of stride 1."""
+    return torch.empty_like(vector, memory_format=torch.contiguous_format)
+
+
+def fake_of_rows(op, input, torchs):
     """What a norm gives torch's tracing: a result like `input`, and a float32 vector with an element for each row."""
-    check_rows(op, input)
+    check_rows(op, input, torchs)
     out = torch.empty_like(input, memory_format=torch.contiguous_format)
     count = 1
     for size in input.shape[:-1]:
@@ -261,9 +292,14 @@ def like(tensor):
     """All that a launch depends on in a tensor, or None; of a matrix, not how many rows it has."""
     if tensor is None:
         return None
-    shape = tensor.shape
-    columns = shape[-1] if len(shape) == 2 else shape
-    return tensor.dtype, columns, tensor.stride(), tensor.device, tensor.data_ptr() % MAX_ALIGNMENT
+    try:
+        shape = tensor.shape
+        columns = shape[-1] if len(shape) == 2 else shape
+        return tensor.dtype, columns, tensor.stride(), tensor.device, tensor.data_ptr() % MAX_ALIGNMENT
+    except (
+        RuntimeError
+    ):  # sparse, mkldnn and nested tensors have no strides or no address; `check_tensors` refuses them
+        return tensor.layout, tensor.is_nested
 
 
 def keep(launches, key, launch):

@@ -6,37 +6,49 @@ import torch
 
 from quack_tutorial.occupancy import clusters_at_once
 from quack_tutorial.ops import launches
-from quack_tutorial.ops.registered import register
+from quack_tutorial.ops.registered import register, unscripted
 
 TORCHS = "torch.nn.functional.layer_norm"
 _ADVICE = "; a row is input's last dimension, so leave normalized_shape out: layernorm(input, weight, bias, eps)"
 _ADVICE_ON_EPS = "; give eps by its name: layernorm(input, weight, eps=eps)"
 
 
-def layernorm(input, weight=None, bias=None, eps=1e-5):
+@unscripted
+def layernorm(input, weight=None, bias=None, eps=1e-5, *torchs):
     """LayerNorm of `input` over its last dimension: (x - mean) / sqrt(var + eps) * weight + bias, var = mean((x - mean)^2).
 
     As torch.nn.functional.layer_norm(input, input.shape[-1:], weight, bias, eps). Returns the result, of input's type and
     contiguous. weight and bias are (N,), contiguous, of float32, float16 or bfloat16 each. Limits on shapes and addresses as for
-    `softmax`.
+    `softmax`. A fifth argument would be torch's eps, behind its normalized_shape: what to write instead is said.
     """
+    if eps.__class__ is not float or torchs:
+        eps = _check_eps(weight, eps, torchs)
     tensors = input, weight, bias
     route = launches.route(*tensors)
     if route == "launch":
         return _forward(*tensors, eps, False)[0]
     if route == "autograd":
         return _LayerNorm.apply(*tensors, eps)
-    return _layernorm(*tensors, _check(*tensors, eps))[0]
+    _check(*tensors)
+    return _layernorm(*tensors, eps)[0]
 
 
-def _check(input, weight, bias, eps):
-    """eps, of what can be computed; TypeError, ValueError or RuntimeError for anything else."""
+def _check_eps(weight, eps, torchs):
+    """eps, a float; TypeError for anything else, and for torch's order of arguments."""
+    if isinstance(weight, (tuple, list, int)):
+        launches.check_tensors("layernorm", _ADVICE, weight=weight)
+    if torchs:
+        raise TypeError(f"layernorm: expected input, weight, bias and eps, got {4 + len(torchs)} arguments")
+    return launches.check_number("layernorm", "eps", eps, "; leave it out for 1e-5" if eps is None else "")
+
+
+def _check(input, weight, bias):
+    """TypeError, ValueError or RuntimeError for what cannot be computed."""
     advice = _ADVICE if isinstance(weight, (tuple, list, int)) else _ADVICE_ON_EPS
     launches.check_tensors("layernorm", advice, input=input, weight=weight, bias=bias)
     launches.dtype_name("layernorm", "input", input)
-    launches.check_vectors("layernorm", launches.columns(input), weight=weight, bias=bias)
+    launches.check_vectors("layernorm", input, weight=weight, bias=bias)
     launches.check_same("layernorm", input=input, weight=weight, bias=bias)
-    return launches.check_number("layernorm", "eps", eps, "; leave it out for 1e-5" if eps is None else "")
 
 
 _launches = {}
@@ -54,10 +66,11 @@ def _forward(input, weight, bias, eps, with_stats):
 
 def _prepare(input, weight, bias, eps, with_stats):
     """The launch for tensors like these."""
-    eps = _check(input, weight, bias, eps)
+    _check(input, weight, bias)
     N, empty_like = launches.columns(input), launches.contiguous_like(input)
     if N == 0:
         return _nothing
+    launches.check_rows("layernorm", input, TORCHS)
     x = launches.as_rows("layernorm", input)
     names = (None if tensor is None else launches.DTYPE_NAMES[tensor.dtype] for tensor in (input, weight, bias))
     kernel = _kernel(x.device.type, *names, N, launches.promise(x, launches.one_row(x)), with_stats)
@@ -119,7 +132,7 @@ def _prepare_backward(x, weight, dy, bias):
             run(x, w, dy, mean, rstd, dx, *parts)
         else:
             run(x.view(-1, N), w, dy.view(-1, N), mean, rstd, dx.view(-1, N), *parts)
-        totals = [None if vector is None else torch.empty_like(vector) for vector in (weight, bias)]
+        totals = [vector if vector is None else launches.new_vector(vector) for vector in (weight, bias)]
         for add, part, total in zip(adds, parts, totals, strict=True):
             if add:
                 add(part, total)
@@ -193,7 +206,7 @@ def _layernorm_backward(
 
 
 def _fake(input, weight, bias, eps):
-    out, rstd = launches.fake_of_rows("layernorm", input)
+    out, rstd = launches.fake_of_rows("layernorm", input, TORCHS)
     return out, torch.empty_like(rstd), rstd
 
 

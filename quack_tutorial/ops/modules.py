@@ -5,11 +5,14 @@ A norm over several last dimensions flattens them into one.
 
 import torch
 
+from quack_tutorial.ops import launches
 from quack_tutorial.ops.cross_entropy import cross_entropy
 from quack_tutorial.ops.layernorm import layernorm
+from quack_tutorial.ops.registered import unscripted
 from quack_tutorial.ops.rmsnorm import rmsnorm
 
 
+@unscripted
 class RMSNorm(torch.nn.RMSNorm):
     """torch.nn.RMSNorm; called with a residual, it returns (result, input + residual).
 
@@ -19,6 +22,9 @@ class RMSNorm(torch.nn.RMSNorm):
     def __init__(
         self, normalized_shape, eps=None, elementwise_affine=True, device=None, dtype=None, *, weight_offset=0.0
     ):
+        weight_offset = launches.check_number("RMSNorm", "weight_offset", weight_offset)
+        if weight_offset and not elementwise_affine:
+            raise ValueError(f"RMSNorm: weight_offset={weight_offset} is added to the weight, and there is none")
         self.weight_offset = weight_offset
         super().__init__(normalized_shape, eps, elementwise_affine, device, dtype)
 
@@ -28,14 +34,14 @@ class RMSNorm(torch.nn.RMSNorm):
 
     def forward(self, input, residual=None):
         rows, *others = _rows_of(self, input, residual)
-        offset = self.weight_offset if self.elementwise_affine else 0.0
-        found = rmsnorm(rows, _vector(self.weight), residual=others[0], eps=self.eps, weight_offset=offset)
+        found = rmsnorm(rows, _vector(self.weight), residual=others[0], eps=self.eps, weight_offset=self.weight_offset)
         return found.view(input.shape) if residual is None else tuple(one.view(input.shape) for one in found)
 
     def extra_repr(self):
         return super().extra_repr() + (f", weight_offset={self.weight_offset}" if self.weight_offset else "")
 
 
+@unscripted
 class LayerNorm(torch.nn.LayerNorm):
     """torch.nn.LayerNorm."""
 
@@ -44,6 +50,7 @@ class LayerNorm(torch.nn.LayerNorm):
         return layernorm(rows, _vector(self.weight), _vector(self.bias), self.eps).view(input.shape)
 
 
+@unscripted
 class CrossEntropyLoss(torch.nn.CrossEntropyLoss):
     """torch.nn.CrossEntropyLoss, of logits (M, N) and class indices (M,); `dtype` is the loss's, as in `cross_entropy`."""
 

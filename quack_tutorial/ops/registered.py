@@ -7,7 +7,7 @@
 | the result, on the CPU and on a GPU                  | the function, which runs a kernel                                   |
 | shapes and types, of fake and meta tensors           | `fake`: nothing is launched                                         |
 | a gradient, in eager mode, compiled, or of torch.func | `gradient`, which calls other registered operators                 |
-| vmap, batched gradients                              | torch: a call for each element of the batch                         |
+| vmap, batched gradients                              | a call for each element of the batch, copied if not contiguous      |
 | a forward-mode gradient, a gradient of a gradient    | one sentence that says what to call instead: never a silent zero    |
 
 A gradient is an operator too, with no gradient of its own; differentiating it raises the sentence.
@@ -34,6 +34,7 @@ def register(name, fake, instead, keep=None, gradient=None):
         LIBRARY.impl(name, function, "CompositeExplicitAutograd")
         torch.library.register_fake(f"quack_tutorial::{name}", fake, lib=LIBRARY)
         op = getattr(torch.ops.quack_tutorial, name).default
+        torch.library.register_vmap(op, _batched(op, fake), lib=LIBRARY)
         differentiable = _differentiable(op, instead, keep, gradient)
 
         def autograd(keys, *args):
@@ -59,6 +60,41 @@ def register(name, fake, instead, keep=None, gradient=None):
         return call
 
     return decorate
+
+
+def unscripted(op):
+    """`op`, a function or a module's class, for which torch.jit.script has a sentence."""
+
+    def refuse(*_):
+        raise NotImplementedError(
+            f"quack_tutorial.ops.{op.__name__} cannot be scripted: take torch.compile, torch.export or torch.jit.trace"
+        )
+
+    op.__prepare_scriptable__ = refuse
+    return op
+
+
+def _batched(op, fake):
+    """What vmap makes of a registered operator, for torch.library.register_vmap."""
+
+    def rule(info, in_dims, *args):
+        def element(k):
+            return [arg if dim is None else arg.select(dim, k).contiguous() for arg, dim in zip(args, in_dims)]
+
+        def of_none(arg, dim):  # an element of a batch that has none
+            return arg if dim is None else arg.new_empty(arg.shape[:dim] + arg.shape[dim:][1:])
+
+        if info.batch_size:
+            results = [op(*element(k)) for k in range(info.batch_size)]
+            stack = torch.stack
+        else:
+            results = [fake(*map(of_none, args, in_dims))]
+            stack = lambda one: one[0].new_empty((0, *one[0].shape))  # noqa: E731
+        if isinstance(results[0], tuple):
+            return tuple(map(stack, zip(*results))), (0,) * len(results[0])
+        return stack(results), 0
+
+    return rule
 
 
 def _differentiable(op, instead, keep, gradient):

@@ -6,13 +6,14 @@ import torch
 
 from quack_tutorial.occupancy import clusters_at_once
 from quack_tutorial.ops import launches
-from quack_tutorial.ops.registered import register
+from quack_tutorial.ops.registered import register, unscripted
 
 TORCHS = "torch.nn.functional.rms_norm"
 _ADVICE = "; a row is input's last dimension, so leave normalized_shape out: rmsnorm(input, weight, eps=eps)"
 _ADVICE_ON_EPS = "; give eps by its name: rmsnorm(input, weight, eps=eps)"
 
 
+@unscripted
 def rmsnorm(input, weight=None, bias=None, residual=None, eps=None, *, weight_offset=0.0):
     """RMSNorm of `input` over its last dimension: h / sqrt(mean(h^2) + eps) * weight + bias, with h = input + residual.
 
@@ -22,6 +23,10 @@ def rmsnorm(input, weight=None, bias=None, residual=None, eps=None, *, weight_of
     float32, float16 or bfloat16 each. With `weight_offset` the result is multiplied by weight + weight_offset, a float32 vector of
     its own: 1.0 where a model keeps weights around zero. Limits on shapes and addresses as for `softmax`.
     """
+    if weight_offset.__class__ is not float:
+        weight_offset = launches.check_number("rmsnorm", "weight_offset", weight_offset)
+    if eps.__class__ is not float and eps is not None:
+        eps = launches.check_number("rmsnorm", "eps", eps)
     if weight_offset:
         weight = _offset(weight, weight_offset)
     tensors = input, weight, bias, residual
@@ -38,7 +43,6 @@ def rmsnorm(input, weight=None, bias=None, residual=None, eps=None, *, weight_of
 
 
 def _offset(weight, offset):
-    offset = launches.check_number("rmsnorm", "weight_offset", offset)
     launches.check_tensors("rmsnorm", _ADVICE, weight=weight)
     if weight is None:
         raise ValueError(f"rmsnorm: weight_offset={offset} is added to the weight, and there is none")
@@ -47,18 +51,18 @@ def _offset(weight, offset):
 
 
 def _check(input, weight, bias, residual, eps):
-    """eps, of what can be computed; TypeError, ValueError or RuntimeError for anything else."""
+    """eps, a float, of what can be computed; TypeError, ValueError or RuntimeError for anything else."""
     advice = _ADVICE if isinstance(weight, (tuple, list, int)) else _ADVICE_ON_EPS
     launches.check_tensors("rmsnorm", advice, input=input, weight=weight, bias=bias, residual=residual)
     dtype = launches.dtype_name("rmsnorm", "input", input)
-    launches.check_vectors("rmsnorm", launches.columns(input), weight=weight, bias=bias)
+    launches.check_vectors("rmsnorm", input, weight=weight, bias=bias)
     if residual is not None and (residual.shape != input.shape or residual.dtype != input.dtype):
         raise ValueError(
             f"rmsnorm: expected a residual like input, {tuple(input.shape)} of {dtype}, got {tuple(residual.shape)} of "
             f"{str(residual.dtype).removeprefix('torch.')}"
         )
     launches.check_same("rmsnorm", input=input, weight=weight, bias=bias, residual=residual)
-    return torch.finfo(torch.float32).eps if eps is None else launches.check_number("rmsnorm", "eps", eps)
+    return torch.finfo(torch.float32).eps if eps is None else eps
 
 
 _launches = {}
@@ -69,7 +73,7 @@ def _forward(input, weight, bias, residual, eps, with_rstd):
     """(result, h or None, rstd or None)."""
     key = eps, with_rstd, launches.like(input), launches.like(weight), launches.like(bias)
     if residual is not None:
-        key = *key, launches.like(residual), residual.shape == input.shape
+        key = *key, launches.like(residual), residual.is_nested or residual.shape == input.shape
     launch = _launches.get(key)
     if launch is None:
         launch = launches.keep(_launches, key, _prepare(input, weight, bias, residual, eps, with_rstd))
@@ -82,6 +86,7 @@ def _prepare(input, weight, bias, residual, eps, with_rstd):
     N, empty_like = launches.columns(input), launches.contiguous_like(input)
     if N == 0:
         return _nothing
+    launches.check_rows("rmsnorm", input, TORCHS)
     x, r = (None if given is None else launches.as_rows("rmsnorm", given) for given in (input, residual))
     names = (None if tensor is None else launches.DTYPE_NAMES[tensor.dtype] for tensor in (input, weight, bias))
     promise = launches.promise(*(matrix for matrix in (x, r, launches.one_row(x)) if matrix is not None))
@@ -157,7 +162,7 @@ def _prepare_backward(h, weight, dy, dh, bias):
         else:
             x, g, gh, out = (None if tensor is None else tensor.view(-1, N) for tensor in (h, dy, dh, dx))
             run(x, w, g, gh, rstd, out, *all_parts)
-        totals = [None if vector is None else torch.empty_like(vector) for vector in vectors]
+        totals = [vector if vector is None else launches.new_vector(vector) for vector in vectors]
         for add, vector_parts, total in zip(adds, all_parts, totals, strict=True):
             if add:
                 add(vector_parts, total)
@@ -244,7 +249,7 @@ def _rmsnorm_backward(
 
 
 def _fake(input, weight, bias, eps):
-    return launches.fake_of_rows("rmsnorm", input)
+    return launches.fake_of_rows("rmsnorm", input, TORCHS)
 
 
 def _keep(ctx, inputs, output):
@@ -267,8 +272,8 @@ def _rmsnorm(
 
 
 def _fake_sum(input, residual, weight, bias, eps):
-    launches.check_rows("rmsnorm", residual)
-    out, rstd = launches.fake_of_rows("rmsnorm", input)
+    launches.check_rows("rmsnorm", residual, TORCHS)
+    out, rstd = launches.fake_of_rows("rmsnorm", input, TORCHS)
     return out, torch.empty_like(out), rstd
 
 

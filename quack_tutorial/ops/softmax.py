@@ -1,15 +1,17 @@
 """Softmax on torch tensors, and its gradient."""
 
 from functools import cache
+from numbers import Integral
 
 import torch
 
 from quack_tutorial.ops import launches
-from quack_tutorial.ops.registered import register
+from quack_tutorial.ops.registered import register, unscripted
 
 TORCHS = "torch.softmax"
 
 
+@unscripted
 def softmax(input, dim=-1):
     """Softmax of `input` over its last dimension, as torch.softmax(input, dim=-1); the result is contiguous.
 
@@ -17,6 +19,8 @@ def softmax(input, dim=-1):
     have stride 1; rows may be any stride apart and start at any address. Raises TypeError, ValueError or RuntimeError
     before anything is launched.
     """
+    if dim.__class__ is not int:
+        dim = launches.check_number("softmax", "dim", dim, kind=Integral)
     route = launches.route(input)
     if route == "dispatcher":
         _check(input, dim)
@@ -47,6 +51,7 @@ def _prepare(input, dim):
     N, empty_like = launches.columns(input), launches.contiguous_like(input)
     if N == 0:
         return empty_like
+    launches.check_rows("softmax", input, TORCHS)
     x = launches.as_rows("softmax", input)
     kernel = _kernel(x.device.type, launches.DTYPE_NAMES[x.dtype], N, launches.promise(x, launches.one_row(x)))
     run, is_matrix = launches.guarded(kernel, x.device), x is input
@@ -127,7 +132,7 @@ def _backward_kernel(device, dtype, N, promise):
 
 
 def _fake(input):
-    launches.check_rows("softmax", input)
+    launches.check_rows("softmax", input, TORCHS)
     return torch.empty_like(input, memory_format=torch.contiguous_format)
 
 

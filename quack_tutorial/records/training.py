@@ -9,6 +9,9 @@ from statistics import median
 
 from quack_tutorial.records import folder
 
+LAST = 50  # steps: one alone may jump
+DRIFT = 0.04  # variants ran one after the other; within one, the medians of 20 steps each differ by up to 4 %
+
 
 def settled_ms(step_ms) -> float:
     """The median of the second half of the steps, when all is compiled and tuned."""
@@ -31,6 +34,12 @@ class Variant:
         """Milliseconds a step, once all is compiled."""
         return settled_ms(self.step_ms)
 
+    @property
+    def last_mean(self) -> float:
+        """The mean loss of the last `LAST` steps."""
+        last = self.losses[-LAST:]
+        return sum(last) / len(last)
+
 
 @dataclass(frozen=True)
 class Training:
@@ -50,10 +59,6 @@ class Training:
             if variant.name == name:
                 return variant
         raise KeyError(f"no variant {name!r}; there are {', '.join(v.name for v in self.variants)}")
-
-    def farthest(self, name: str, other: str = "stock") -> float:
-        """The largest difference between the losses of two variants at the same step."""
-        return max(abs(a - b) for a, b in zip(self.variant(name).losses, self.variant(other).losses, strict=True))
 
     @property
     def origin(self) -> str:

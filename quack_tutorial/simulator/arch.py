@@ -696,7 +696,7 @@ def popc(a, **_) -> Value:
 
 def _atomic(name: str):
     def atomic(ptr: Pointer, val, *, sem=None, **_):
-        return _run_atomic(name, ptr, scalar(val), sem)
+        return _run_atomic(name, ptr, val if isinstance(val, TensorSSA) else scalar(val), sem)
 
     atomic.__name__ = f"atomic_{name}"
     return atomic
@@ -722,11 +722,21 @@ def atomic_cas(ptr: Pointer, *, cmp, val, sem=None, **_) -> Value:
     return _run_atomic("cas", ptr, scalar(val), sem, convert(cmp, ptr.dtype).a)
 
 
-def _run_atomic(name: str, ptr: Pointer, val: Value, sem=None, wanted=None) -> Value:
+def _run_atomic(name: str, ptr: Pointer, val: Value | TensorSSA, sem=None, wanted=None) -> Value | TensorSSA:
+    """One atomic a lane; of a vector one instruction, whose elements are updated one by one (PTX ISA, atom)."""
     from . import memory as m
 
     g = group()
     dtype: DType = ptr.dtype
+    vector, width = isinstance(val, TensorSSA), 1
+    if vector:
+        width = val.numel
+        if (name, dtype, ptr.memory.space) != ("add", Float32, Space.GMEM) or width not in (2, 4):
+            raise fail(
+                "language",
+                f"atomic_{name} of {width} x {dtype} at once: of vectors the simulator has atomic_add of 2 or 4 float32 in "
+                f"global memory (atom.global.add.v4.f32)",
+            )
     if dtype.is_float and name not in ("add", "exch", "cas"):
         raise fail(
             "language", f"atomic_{name} takes integers, not {dtype}; of floats there are atomic_add and atomic_exch"
@@ -738,24 +748,25 @@ def _run_atomic(name: str, ptr: Pointer, val: Value, sem=None, wanted=None) -> V
     zero = np.zeros(1, np.int64)
     flat, index = m._flat_index(ptr, zero)
     lanes = m._lanes(None, 1)
-    place = None if ptr.view is None else m.Place(ptr.view[1].base)
-    m.check(ptr, zero, 1, lanes, Op.ATOMIC, place)
+    place = None if vector or ptr.view is None else m.Place(ptr.view[1].base)
+    m.check(ptr, zero, width, lanes, Op.ATOMIC, place)
     word = str(sem).rpartition(".")[2].lower()  # a string, or a member of an enumeration
-    m.record(ptr, zero, 1, lanes, Op.ATOMIC, flat, index, arg=_SEMANTICS.get(word, 0))
+    m.record(ptr, zero, width, lanes, Op.ATOMIC, flat, index, arg=_SEMANTICS.get(word, 0))
     writes, changed = STATE.run.writes, False
     if ptr.memory.space is Space.GMEM:
         STATE.run.before_write(ptr.memory)
     index = np.broadcast_to(index[..., 0], g.shape)
-    amount = np.broadcast_to(convert(val, dtype).a, g.shape)
-    active = g.active()
-    old = np.zeros(g.shape, dtype.carrier)
+    shape = (*g.shape, width)
+    amount = np.broadcast_to(val.to(dtype).a if vector else convert(val, dtype).a[..., None], shape)
+    active = np.broadcast_to(g.active()[..., None], shape)
+    old = np.zeros(shape, dtype.carrier)
     combine = _COMBINE.get(name)
     wanted = None if wanted is None else np.broadcast_to(wanted, g.shape)
-    for b, t in zip(*np.nonzero(active)):  # lane order: one legal order
-        at = index[b, t]
+    for b, t, k in zip(*np.nonzero(active)):  # lane order: one legal order
+        at = index[b, t] + k
         before = dtype.decode(flat[at : at + 1])[0]
-        old[b, t] = before
-        terms = settled(np.array([before])), settled(np.array([amount[b, t]]))
+        old[b, t, k] = before
+        terms = settled(np.array([before])), settled(np.array([amount[b, t, k]]))
         if wanted is not None:
             after = terms[1] if before == wanted[b, t] else terms[0]
         else:
@@ -763,7 +774,7 @@ def _run_atomic(name: str, ptr: Pointer, val: Value, sem=None, wanted=None) -> V
         changed = changed or after[0] != before
         flat[at] = dtype.encode(after)[0]
     STATE.run.writes = writes + bool(changed)  # one that changes nothing, as in a spin on a flag, is none
-    return Value(dtype, old)
+    return TensorSSA(dtype, old, (width,)) if vector else Value(dtype, old[..., 0])
 
 
 atomic_add, atomic_max, atomic_min = _atomic("add"), _atomic("max"), _atomic("min")

@@ -164,7 +164,7 @@ TABLE = {
             "atomic_add atomic_max atomic_min atomic_and atomic_or atomic_xor atomic_exch",
             EXACT,
             OPERATIONS,
-            "lanes in their order, which is one of the legal ones",
+            "lanes in their order, which is one of the legal ones; of vectors atomic_add of 2 or 4 float32",
         ),
         Line("barrier barrier_arrive sync_warp", EXACT, OPERATIONS),
         Line("sync_threads", EXACT, NAMES),

@@ -342,6 +342,10 @@ class TensorSSA(_Arithmetic):
             )
         return TensorSSA(dtype, convert_array(self.a, self.dtype, dtype), self.shape)
 
+    def ir_value(self, **_) -> TensorSSA:
+        """The vector itself: what an atomic of several elements takes."""
+        return self
+
     def bitcast(self, dtype: DType, **_) -> TensorSSA:
         """The same bits read as another type of the same width."""
         return TensorSSA(dtype, Value(self.dtype, self.a).bitcast(dtype).a, self.shape)

@@ -100,6 +100,7 @@ def test_the_ladder_has_its_own_providers():
         "hint",
         "read twice",
         "short exp",
+        "any address",
         "what ships",
     ]
     assert command.requested_providers(parsed("--ladder")) == {"softmax": versions}

@@ -98,22 +98,67 @@ def test_a_record_is_read_as_it_was_written(tmp_path):
     (tmp_path / "two.json").write_text(json.dumps(RECORD))
     two, four = records.load(tmp_path)
     assert (two.ranks, four.ranks) == (2, 4)
-    cell = two.cell("bfloat16", 128256)
-    assert cell.us["pairs loss"] == 2.0 and cell.exchange_share == 0.25
+    cell = two.cell(8192, 128256)
+    assert cell.us["pairs loss"] == 2.0 and cell.exchange_us == 0.5 and cell.exchange_share == 0.25
+    assert cell.total_us("gathered") == 4.0 and cell.speed_up == 1.0
+    assert cell.lost_us == {"kernel": 0.5, "exchange": 0.5, "gradient": 1.0}
+    assert sum(cell.lost_us.values()) == cell.total_us("pairs") - cell.total_us("one GPU") / 2
     assert "2 NVIDIA H200s" in two.origin and "NCCL 0.3" in two.origin
-    with pytest.raises(KeyError, match="there are bfloat16 128256"):
-        two.cell("float32", 128256)
+    with pytest.raises(KeyError, match="there are bfloat16 8192 x 128256"):
+        two.cell(8192, 128256, "float32")
 
 
 def test_the_chapters_chart_says_what_the_record_says_or_that_there_is_none(tmp_path):
     pytest.importorskip("matplotlib")
     from quack_tutorial.figures import training as charts
 
-    assert "Not yet measured" in charts.vocabulary([]).html
+    for chart in (charts.vocabulary([]), charts.scaling([]), charts.head(None)):
+        assert "Not yet measured" in chart.html
     (tmp_path / "two.json").write_text(json.dumps(RECORD))
-    chart = charts.vocabulary(records.load(tmp_path))
-    assert chart.rows[0][:3] == ("2 GPUs, bfloat16", "128,256", "2 us")
-    assert "25%" in " ".join(chart.rows[0]) and "2 NVIDIA H200s" in chart._repr_html_()
+    found = records.load(tmp_path)
+    chart = charts.vocabulary(found)
+    assert chart.rows[0] == ("2", "8,192", "128,256", *["0.00"] * 5) and "2 NVIDIA H200s" in chart._repr_html_()
+    chart = charts.scaling(found, records.model(found))
+    assert chart.rows[0][:4] == ("2", "8,192", "128,256", "1.00") and "model" not in chart._repr_html_()
+
+
+def made(ranks, M, N):
+    """A cell whose parts follow a rule."""
+    logits = M * N / ranks
+    us = {"kernel": 40 + logits / 1e6, "pairs gradient": 30 + 2 * logits / 1e6, "one GPU gradient": 2 * M * N / 1e6}
+    us |= {"pairs loss": us["kernel"] + 30 + 3 * ranks + ranks * M / 1e3, "one GPU loss": M * N / 1e6}
+    return records.Cell("bfloat16", M, N, ranks, us, {}, {}, {})
+
+
+def test_the_model_of_more_gpus_finds_the_rule_that_the_parts_follow():
+    found = [
+        records.Parallel("H200", ranks, "", "0", {"torch": "0", "nvidia-cutlass-dsl": "0"}, "0", tuple(
+            made(ranks, M, N) for M in (4096, 16384) for N in (32000, 151936)
+        ))
+        for ranks in (1, 2, 4)
+    ]  # fmt: skip
+    assert records.model(found[:2]) is None
+    model = records.model(found)
+    assert model.off < 1e-9
+    right = made(16, 4096, 151936)
+    parts = model.parts_us(4096, 151936, 16)
+    assert parts == pytest.approx(
+        {"kernel": right.us["kernel"], "exchange": right.exchange_us, "gradient": right.us["pairs gradient"]}
+    )
+    assert model.speed_up(4096, 151936, 16) == pytest.approx(right.speed_up)
+    pytest.importorskip("matplotlib")
+    from quack_tutorial.figures import training as charts
+
+    assert "a model fitted to the measured parts" in charts.scaling(found, model)._repr_html_()
+
+
+def test_the_published_records_are_right_and_hold_together():
+    found = records.load()
+    assert {record.ranks for record in found} >= {1, 2, 4}
+    for cell in (cell for record in found for cell in record.cells):
+        of_tolerance = [error for name, error in cell.errors.items() if "from one GPU" not in name]
+        assert len(of_tolerance) == 8 and max(of_tolerance) <= 1
+    assert records.model(found).off < 0.05
 
 
 COUNTERS = (

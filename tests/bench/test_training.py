@@ -50,7 +50,7 @@ def test_a_record_is_read_as_it_was_written(tmp_path):
     assert json.loads(path.read_text()) == record
     found = records.load(path)
     assert [v.name for v in found.variants] == ["stock", "ours"] and found.failed == {"Liger": "no such module"}
-    assert found.variant("stock").ms == 5.0 and found.farthest("ours") == 0.5
+    assert found.variant("stock").ms == 5.0 and found.variant("ours").last_mean == 1.875
     assert "NVIDIA H200" in found.origin and "12 steps" in found.what
     with pytest.raises(KeyError, match="there are stock, ours"):
         found.variant("QuACK")
@@ -67,7 +67,8 @@ def test_the_chapters_charts_say_what_the_record_says_or_that_there_is_none(tmp_
     path.write_text(training.as_json(HEAD | {"variants": [variant("stock"), variant("ours", step_ms=(9, 9, 3, 3))]}))
     found = records.load(path)
     assert charts.costs(found).rows[1] == ("ours", "3.00", "3.00", "1.00", "700")
-    assert "Quickest: ours, 3.0 ms" in charts.costs(found)._repr_html_()
+    assert "drift: ours, 3.0 ms. Least" in charts.costs(found)._repr_html_()
+    assert charts.losses(found).rows[1] == ("ours", "3.0000", "1.7500", "+0.0000")
     assert "Measured on NVIDIA H200" in charts.losses(found)._repr_html_()
 
 

@@ -6,7 +6,8 @@ from math import nan
 
 import pytest
 
-from quack_tutorial.figures import code_diff, heat_map, rung
+from quack_tutorial.bench import records, results
+from quack_tutorial.figures import code_diff, heat_map, last_rungs, rung
 from tests.figures.test_players import Checker
 
 
@@ -75,11 +76,14 @@ def test_lines_between_two_changes_are_dots():
 def test_each_version_of_a_ladder_differs_from_the_one_before():
     from quack_tutorial.kernels import rmsnorm, softmax
 
-    for module, last, count in ((softmax, "SoftmaxShortExp", 13), (rmsnorm, "RMSNormCluster", 7)):
-        versions = [name for name in vars(module) if name.startswith(last[:7]) and "Backward" not in name]
-        assert versions[-1] == last and len(versions) == count
+    for module, last, count in ((softmax, "SoftmaxAnyAddress", 14), (rmsnorm, "RMSNormWeightsOnce", 12)):
+        own = {
+            name: thing for name, thing in vars(module).items() if getattr(thing, "__module__", "") == module.__name__
+        }
+        versions = [name for name in own if name.startswith(last[:7]) and "Backward" not in name]
+        assert versions[-1] == last and len(versions) == count == len(module.LADDER)
         for old, new in zip(versions, versions[1:]):
-            assert code_diff(getattr(module, old), getattr(module, new)).parts
+            assert code_diff(own[old], own[new]).parts
 
 
 def test_a_rung_shows_the_records(root):
@@ -136,6 +140,32 @@ def test_a_heat_map_has_the_best_of_each_place(root):
     assert heat_map("cross-entropy", "bfloat16", 16384).ceiling == "the fastest kernel that only reads the same bytes"
     with pytest.raises(ValueError, match="no sweep"):
         heat_map("rmsnorm", "float32", 3)
+
+
+def test_a_heat_map_tells_the_two_kernels_of_a_sweep_apart():
+    both = heat_map("rmsnorm", "float32", 32768, columns="blocks a row").places
+    apart = [
+        heat_map("rmsnorm", "float32", 32768, columns="blocks a row", kept=kept)
+        for kept in ("registers", "shared memory")
+    ]
+    for place, share in both.items():
+        assert share == max(one.places.get(place, 0) for one in apart)
+    assert apart[0].places[1024, 1] < 0.94 < 0.99 < apart[1].places[1024, 1]
+    with pytest.raises(ValueError, match="with rows in shared memory is recorded"):
+        heat_map("rmsnorm", "float32", 256, kept="shared memory")
+
+
+def test_the_last_rungs_stand_side_by_side_and_say_what_was_not_measured():
+    shown = last_rungs("softmax", ("hint", "short exp", "what ships"), (8192, 64))
+    found = records.load_records(records.default_folder() / "h100", operation="softmax", series="ladder")
+    versions = {
+        step["version"]: step["fraction_of_ceiling"] for step in results.ladder(found, "softmax", "float32", 8192)
+    }
+    assert shown.rows[0] == ("float32", "8,192", *(f"{versions[name]:.1%}" for name in shown.head[2:]))
+    assert shown.rows[1] == ("float32", "64", *["not yet"] * 3)
+    assert shown.summary.endswith('Where it says "not yet", nothing has been measured.')
+    assert "H100" in shown.where
+    Checker(shown._repr_html_())
 
 
 def test_a_climb_has_every_version_at_every_size():

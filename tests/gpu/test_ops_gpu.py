@@ -439,6 +439,115 @@ def test_a_target_that_is_no_column_is_nan_in_its_row_only():
         assert ops.cross_entropy(x.detach(), target).isnan()
 
 
+@gpu_only
+@pytest.mark.parametrize(
+    "options", (dict(weight=True), dict(label_smoothing=0.1), dict(weight=True, label_smoothing=0.1))
+)
+def test_a_target_that_is_no_column_is_nan_with_weights_and_smoothing_too(options):
+    if "weight" in options:
+        options = {**options, "weight": randn(257, seed=1).abs()}
+    x, target = randn(4, 257, grad=True), torch.tensor([0, 257, -1, IGNORED], device=DEVICE)
+    losses = ops.cross_entropy(x, target, reduction="none", **options)
+    wrong = torch.tensor([False, True, True, False], device=DEVICE)
+    assert torch.equal(losses.isnan(), wrong)
+    (dx,) = torch.autograd.grad(losses.sum(), x)
+    assert torch.equal(dx.isnan().any(1), wrong)
+
+
+@pytest.mark.parametrize("dtype", (F32, BF16, F16), ids=name)
+def test_rmsnorm_s_eps_is_float32_s_where_none_is_given(dtype):
+    x = randn(7, 320, dtype=dtype, spread=2.0**-12)  # whose mean square is near eps
+    wanted = F.rms_norm(x.double(), (320,), eps=2.0**-23)
+    assert not torch.allclose(wanted, F.rms_norm(x.double(), (320,), eps=0.0), rtol=0.1)
+    for found in (ops.rmsnorm(x), ops.RMSNorm(320, device=DEVICE, dtype=dtype)(x).detach()):
+        torch.testing.assert_close(found.double(), wanted, rtol={F32: 2e-6, BF16: 2**-8, F16: 2**-10}[dtype], atol=1e-6)
+
+
+@pytest.mark.parametrize("N, dtype", [(257, F32), (320, BF16), (1000, F16), (4096, F32)], ids=name)
+def test_the_gradient_of_a_log_sum_exp(N, dtype):
+    x, target = randn(7, N, dtype=dtype, spread=4, grad=True), targets(7, N, ignored=(2,))
+    X = x.detach().double().requires_grad_()
+    loss, lse = ops.cross_entropy(x, target, return_lse=True)
+    wanted = F.cross_entropy(X, target) + 0.1 * X.logsumexp(-1).square().sum()
+    (dx,) = torch.autograd.grad(loss.float() + 0.1 * lse.square().sum(), x)
+    (exact,) = torch.autograd.grad(wanted, X)
+    torch.testing.assert_close(dx.double(), exact, rtol={F32: 2e-5, BF16: 2**-6, F16: 2**-9}[dtype], atol=2e-6)
+
+
+@pytest.mark.parametrize("reduction", ("mean", "sum", "none"))
+def test_smoothing_with_masked_logits_is_infinite_as_torch_s(reduction):
+    x, target = randn(4, 257), torch.tensor([0, 3, 5, IGNORED], device=DEVICE)
+    x[0, 7], x[1, 3], x[3, 9] = -INF, -INF, -INF
+    for weight in (None, randn(257, seed=1).abs()):
+        for smoothing in (0.1, 0.9):
+            options = dict(reduction=reduction, label_smoothing=smoothing)
+            found = ops.cross_entropy(x, target, weight, **options)
+            wanted = F.cross_entropy(x.double(), target, weight if weight is None else weight.double(), **options)
+            torch.testing.assert_close(found.double(), wanted, rtol=2e-6, atol=2e-6, equal_nan=True)
+
+
+def test_class_weights_of_zero_and_infinity_are_torch_s():
+    x, target, weight = randn(4, 64), torch.tensor([0, 1, 2, IGNORED], device=DEVICE), torch.ones(64, device=DEVICE)
+    weight[0], weight[1] = INF, 0.0
+    for reduction in ("mean", "sum", "none"):
+        for smoothing in (0.0, 0.1):
+            options = dict(reduction=reduction, label_smoothing=smoothing)
+            found = ops.cross_entropy(x, target, weight, **options)
+            wanted = F.cross_entropy(x, target, weight, **options)
+            torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-6, equal_nan=True)
+
+
+def test_targets_of_bytes_and_ignored_indices_of_64_bits():
+    x, target = randn(7, 200), targets(7, 200)
+    for kind in (torch.uint8, torch.int32, torch.int64):
+        for ignored in (int(target[0]), 2**32 + int(target[0]), -(2**63)):
+            given = target.to(kind)
+            wanted = F.cross_entropy(x.double(), target, ignore_index=ignored, reduction="none")
+            found = ops.cross_entropy(x, given, ignore_index=ignored, reduction="none")
+            torch.testing.assert_close(found.double(), wanted, rtol=5e-5, atol=1e-6)
+            fused, dx = ops.cross_entropy_with_grad(x, given, ignored)
+            torch.testing.assert_close(fused, found)
+            assert bool((dx[0] == 0).all()) == (ignored == int(target[0]))
+
+
+def test_vectors_of_one_element_and_matrices_of_none_may_have_any_strides():
+    x, w, b = (randn(*shape)[:, 2:3] for shape in ((3, 5), (1, 5), (1, 5)))
+    for leaf in (x := x.detach(), w := w[0].detach(), b := b[0].detach()):
+        leaf.requires_grad_()
+    found = ops.rmsnorm(x, w, b, eps=EPS) + ops.layernorm(x, w, b)
+    wanted = F.rms_norm(x, (1,), w, EPS) + b + F.layer_norm(x, (1,), w, b)
+    torch.testing.assert_close(found, wanted)
+    ones = torch.ones_like(wanted)
+    for one, other in zip(torch.autograd.grad(found, (x, w, b), ones), torch.autograd.grad(wanted, (x, w, b), ones)):
+        torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-5)
+    row, target = randn(1, 64, grad=True), torch.tensor([[3, 4]], device=DEVICE)[:, 1]
+    loss = ops.cross_entropy(row, target)
+    torch.testing.assert_close(loss, F.cross_entropy(row, target), rtol=5e-5, atol=1e-6)
+    (dx,) = torch.autograd.grad(loss, row)
+    torch.testing.assert_close(dx, row.softmax(1) - F.one_hot(target, 64), rtol=5e-5, atol=1e-6)
+    torch.testing.assert_close(ops.cross_entropy_with_grad(row.detach(), target)[1], dx, rtol=5e-5, atol=1e-6)
+    empty = randn(1000).as_strided((0, 8), (1, 100)).requires_grad_()
+    for call in (ops.softmax, ops.rmsnorm, ops.layernorm):
+        assert torch.autograd.grad(call(empty).sum(), empty)[0].shape == (0, 8)
+    assert ops.cross_entropy(empty, torch.arange(0, device=DEVICE), reduction="sum") == 0
+
+
+@pytest.mark.filterwarnings("ignore")  # torch says that sparse tensors may change
+def test_tensors_without_rows_in_memory_are_refused():
+    x, w, target = randn(3, 8), randn(8), targets(3, 8)
+    for make in (torch.Tensor.to_sparse, torch.Tensor.to_sparse_csr, lambda x: torch.nested.nested_tensor([x, x[:2]])):
+        given = make(x)
+        for call in (
+            ops.softmax,
+            lambda x: ops.rmsnorm(x, w),
+            lambda x: ops.layernorm(x, w),
+            lambda x: ops.cross_entropy(x, target),
+            lambda x: ops.cross_entropy_with_grad(x, target),
+        ):
+            with pytest.raises(TypeError, match="expected input to be a dense tensor"):
+                call(given)
+
+
 def test_what_is_ignored():
     x = randn(5, 300, grad=True)
     ignored = torch.full((5,), IGNORED, device=DEVICE)

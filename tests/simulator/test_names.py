@@ -8,6 +8,7 @@ import pytest
 from quack_tutorial.simulation import simulate
 from quack_tutorial.simulator import NotSimulated, SimulationError
 from quack_tutorial.simulator import names as namespaces
+from quack_tutorial.trace import Op
 from tests.simulator.dsl import names as k
 
 X = np.arange(128, dtype=np.int32) * 70001 - 3
@@ -171,6 +172,26 @@ def test_what_the_compiler_refuses_is_refused():
     assert "the DSL refuses reduce(MAX) of Int32" in finding.message
 
 
+@pytest.mark.parametrize("width", [2, 4])
+def test_an_atomic_of_a_vector_adds_its_elements(width):
+    x, out = np.arange(32, dtype=np.float32), np.ones(32, np.float32)
+    run = simulate(k.AtomicVectors(width), x, out)
+    assert run.ok
+    wanted = np.where(np.arange(32) < 8 * width, 4 * x + 1, 1)  # four lanes each
+    np.testing.assert_array_equal(out, wanted)
+    (row,) = run.trace.select(Op.ATOMIC)
+    assert row["bytes"] == 4 * width
+
+
+@pytest.mark.parametrize(
+    ("width", "first", "words"),
+    [(4, 1, "misaligned"), (4, 36, "out of bounds"), (3, 0, "atomic_add of 2 or 4 float32")],
+)
+def test_an_atomic_of_a_vector_is_as_strict_as_the_hardware(width, first, words):
+    (finding,) = simulate(k.AtomicVectors(width, first), np.ones(32, np.float32), np.zeros(64, np.float32)).findings
+    assert words in finding.message or finding.kind == words
+
+
 def compiler_of_tensors():
     pytest.importorskip("cutlass", reason="the CuTe DSL is not installed; it exists for Linux alone")
     torch = pytest.importorskip("torch", reason="compiling takes torch tensors")
@@ -187,6 +208,9 @@ def test_the_compiler_takes_them():
         assert ".entry" in ptx(getattr(k, name), x, out), name
     assert ".entry" in ptx(k.Spaces(), x, out)
     assert ".entry" in ptx(k.cluster_ids, torch.zeros(10, 16, dtype=torch.int32))
+    for width in (2, 4):
+        text = ptx(k.AtomicVectors(width), torch.zeros(32), torch.zeros(32))
+        assert f"atom.global.add.v{width}.f32" in text
 
 
 @pytest.mark.parametrize(("name", "dtype"), [("atomic_max_of_floats", "float32"), ("largest_of_integers", "int32")])

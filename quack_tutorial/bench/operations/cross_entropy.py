@@ -264,8 +264,19 @@ class _LigerFused:
 
 _OURS = Ours(_kernels, _run)
 _OURS_BACKWARD = Ours(_kernels_backward, _run_backward, tile_reads=1)
-_RUNGS = ("two-pass", "online", "vectors", "in flight", "rows", "fast exp")
-_RUNGS_BACKWARD = ("elements", "vectors")
+_RUNGS = (
+    "two-pass",
+    "online",
+    "vectors",
+    "in flight",
+    "rows",
+    "fast exp",
+    "short terms",
+    "hint",
+    "any address",
+    "past L1",
+)
+_RUNGS_BACKWARD = ("elements", "vectors", "fast exp", "hint", "any address")
 _LOSSES, _MEAN = (
     {
         "ours": function_of("quack_tutorial.ops", "cross_entropy", reduction=reduction),

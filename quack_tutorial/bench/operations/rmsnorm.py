@@ -341,8 +341,21 @@ def _quack_residual_backward(h, w, dy, dh, rstd):
 # The table -----------------------------------------------------------------------------------------------------------
 
 _OURS, _OURS_BACKWARD = Ours(_kernels, _run, tile_reads=1), Ours(_kernels_backward, _run_backward)
-_RUNGS = ("thread", "block", "vectors", "registers", "rows", "async", "cluster")
-_RUNGS_BACKWARD = ("atomics", "parts", "pipelined")
+_RUNGS = (
+    "thread",
+    "block",
+    "vectors",
+    "registers",
+    "rows",
+    "async",
+    "cluster",
+    "direct",
+    "hint",
+    "read twice",
+    "any address",
+    "weights once",
+)
+_RUNGS_BACKWARD = ("atomics", "vector atomics", "parts", "pipelined", "bulk", "cluster")
 _ARITHMETIC = ("square", "sum", "product", "product with the weight")
 _ARITHMETIC_BACKWARD = (
     "x times 1/rms",

@@ -131,7 +131,7 @@ def _from_own_output(setup, *inputs):
 
 _OURS = Ours(_kernels, _run, tile_reads=1)
 _RUNGS = ("thread", "warp", "three-pass", "online", "vectors", "registers", "rows", "async", "cluster")
-_RUNGS += ("direct", "hint", "read twice", "short exp")
+_RUNGS += ("direct", "hint", "read twice", "short exp", "any address")
 _CALLS = {
     "ours": function_of("quack_tutorial.ops", "softmax"),
     "quack": function_of("quack", "softmax"),

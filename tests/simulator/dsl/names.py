@@ -369,6 +369,26 @@ def atomic_max_of_floats(x: cute.Tensor, out: cute.Tensor):
     cute.arch.atomic_max(out.iterator, x[0])
 
 
+class AtomicVectors:
+    """Each lane adds `width` of its block's numbers, from `first` on, to those of `out`."""
+
+    def __init__(self, width=4, first=0):
+        self.width, self.first = width, first
+
+    @cute.jit
+    def __call__(self, x: cute.Tensor, out: cute.Tensor):
+        self.kernel(x, out).launch(grid=[1, 1, 1], block=[32, 1, 1])
+
+    @cute.kernel
+    def kernel(self, x: cute.Tensor, out: cute.Tensor):
+        tidx, _, _ = cute.arch.thread_idx()
+        at = tidx % 8 * self.width
+        values = cute.make_rmem_tensor(self.width, cutlass.Float32)
+        for k in cutlass.range_constexpr(self.width):
+            values[k] = x[at + k]
+        cute.arch.atomic_add(out.iterator + (at + self.first), values.load().ir_value())
+
+
 @one_warp
 @cute.kernel
 def largest_of_integers(x: cute.Tensor, out: cute.Tensor):

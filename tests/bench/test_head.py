@@ -1,0 +1,90 @@
+"""`quack-tutorial head`: the ways that run without a GPU, against torch in float64."""
+
+import json
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from quack_tutorial import cli  # noqa: E402
+from quack_tutorial.bench import head  # noqa: E402
+
+
+def test_a_record_is_read_as_it_was_written(tmp_path):
+    pytest.importorskip("matplotlib")
+    from quack_tutorial.figures import training as charts
+    from quack_tutorial.records import head as records
+
+    path = tmp_path / "h200.json"
+    assert records.load(path) is None
+    ways = head.measure(6, 4, 40, Once(), "cpu", torch.float32)["ways"] | {
+        "QuACK": {"status": "failed", "message": "no"}
+    }
+    shape = {"tokens": 6, "width": 4, "words": 40, "dtype": "bfloat16", "ways": ways}
+    device = {"device": "NVIDIA H200", "driver": "0.0", "date": "2026-01-02 03:04", "versions": {"torch": "0.1"}}
+    path.write_text(json.dumps(device | {"shapes": [shape]}))
+    found = records.load(path)
+    assert found.shape(4, 40).failed == {"QuACK": "no"} and found.shape(4, 40).way("ours").ms == 1.0
+    assert found.shape(4, 40).way("matrix products").peak_bytes is None
+    for wrong in (lambda: found.shape(4, 41), lambda: found.shape(4, 40).way("Liger")):
+        with pytest.raises(KeyError, match="there are"):
+            wrong()
+    chart = charts.head(found, 4, 40)
+    assert chart.rows[0] == ("stock", "4", "40", "1.00", "0.00") and "torch 0.1" in chart._repr_html_()
+
+
+class Once:
+    """In place of a clock."""
+
+    def peak_bytes(self, call, standing):
+        return standing
+
+    def interleaved_ms(self, calls):
+        for call in calls.values():
+            call()
+        return {name: [1.0] for name in calls}
+
+
+def test_every_way_gives_the_loss_and_both_gradients():
+    shape = head.measure(6, 4, 40, Once(), "cpu", torch.float32)
+    assert set(shape["ways"]) == {"stock", "ours", "ours, in pieces", "matrix products"}
+    for name, way in shape["ways"].items():
+        assert way["samples_ms"] == [1.0]
+        if name != "matrix products":
+            assert way["loss_error"] < 1e-6 and way["gradient_error"] < 1e-6
+            assert way["peak_bytes"] == 2 * 4 * (6 * 4 + 40 * 4) + 8 * 6
+    assert "matrix products" in head.said(shape)
+
+
+@pytest.mark.parametrize("piece", [2, 4, 6])
+def test_pieces_add_up_to_the_whole(piece):
+    hidden, weight = torch.randn(6, 4), torch.randn(40, 4)
+    target = torch.randint(40, (6,))
+    mine, theirs = ([x.clone().requires_grad_() for x in (hidden, weight)] for _ in range(2))
+    (3 * head.in_pieces(*mine, target, piece)).backward()
+    exact = [x.double() for x in theirs]
+    loss = 3 * torch.nn.functional.cross_entropy(exact[0] @ exact[1].T, target)
+    loss.backward()
+    for one, other in zip(mine, theirs):
+        torch.testing.assert_close(one.grad, other.grad, atol=1e-6, rtol=1e-5)
+    found = head.reference(hidden, weight, target, piece)
+    assert 3 * found[0] == pytest.approx(loss.item(), rel=1e-5)
+    torch.testing.assert_close(3 * found[2], theirs[1].grad, atol=1e-6, rtol=1e-5)
+
+
+def test_a_way_that_fails_leaves_the_others(monkeypatch):
+    def broken(*_):
+        raise ModuleNotFoundError("no such library")
+
+    monkeypatch.setattr(head, "ways", lambda *_: {"Liger": broken, "stock": head.stock})
+    ways = head.measure(4, 4, 40, Once(), "cpu", torch.float32)["ways"]
+    assert ways["Liger"] == {"status": "failed", "message": "ModuleNotFoundError: no such library"}
+    assert ways["stock"]["status"] == "ok"
+
+
+def test_the_command_needs_a_gpu(monkeypatch, capsys):
+    import types
+
+    found = types.SimpleNamespace(device="cpu", reason="this machine has no NVIDIA GPU.")
+    monkeypatch.setattr(head.machine, "detect", lambda: found)
+    assert cli.main(["head"]) == 2 and "no NVIDIA GPU" in capsys.readouterr().err
