@@ -46,6 +46,8 @@ OLDEST = (8, 0)  # compute capability of Ampere
 CLUSTERS = (9, 0)  # of Hopper, which clusters, transactions of an mbarrier and bulk copies need
 HOPPER_ARCH = "sm_90a"
 ARCHITECTURES = ("sm_80", "sm_86", "sm_89", HOPPER_ARCH, "sm_100a", "sm_103a", "sm_120a")
+# What the compiler says of instructions that an architecture lacks: of clusters and bulk copies, of vectors' atomics, of others.
+REFUSED = re.compile(r"CONFIG_UNSUPPORTED_ARCH|NVVM backend compilation failed|requires\s+\.target sm_9")
 PTX_SUFFIX = ".ptx"  # of PTX that is kept beside kernels
 PLACE = "QUACK_TUTORIAL_CACHE_PLACE"  # the environment's name for machines that share kept kernels, see `precompile`
 DUMP_FOLDER = "CUTE_DSL_DUMP_DIR"  # the environment's name for where CuTe DSL writes files, PTX among them
@@ -483,7 +485,7 @@ def _compile_alone(host_fn, args, arch, keep_ptx):
         raise TypeError(f"{_name(host_fn)} takes {expected} arguments, got {len(args)}")
     options = [cute.EnableTVMFFI()] + ([cute.GPUArch(arch)] if arch else [])
     if not keep_ptx:
-        return _compiled_by_the_dsl(cute.compile[tuple(options)], host_fn, call)
+        return _compiled_by_the_dsl(cute.compile[tuple(options)], host_fn, call, arch)
     keep = cute.KeepPTX()
     # The DSL hands PTX over through a file, in the current folder unless DUMP_FOLDER named one before it was imported. It is
     # named after the kernel, so that processes which compile the same one at once would read each other's half.
@@ -492,24 +494,23 @@ def _compile_alone(host_fn, args, arch, keep_ptx):
         said = f"CuTe DSL hands PTX over through a file, and the folder {folder} cannot be written: start Python in another one, or"
         _refuse(f"{said} set {DUMP_FOLDER} to one before it starts.", PermissionError)
     with _alone():
-        compiled = _compiled_by_the_dsl(cute.compile[(keep, *options)], host_fn, call)
+        compiled = _compiled_by_the_dsl(cute.compile[(keep, *options)], host_fn, call, arch)
         for written in Path(keep.dump_path).parent.glob(Path(keep.dump_path).name + ".*.ptx"):
             written.unlink(missing_ok=True)
     return compiled
 
 
-def _compiled_by_the_dsl(compiles, host_fn, call):
+def _compiled_by_the_dsl(compiles, host_fn, call, arch):
     """Compile; an error that Python raises in a line of the kernel itself is told with that line, and without the DSL's frames."""
     try:
         return compiles(host_fn, *call)
     except Exception as error:
         from quack_tutorial.simulation import blame
 
-        if "CONFIG_UNSUPPORTED_ARCH" in str(error):
-            arch = re.search(r"architecture '(\w+)'", str(error))
+        if arch and arch.startswith("sm_8") and REFUSED.search(str(error)):
             raise NeedsNewerGPU(
-                f"{_name(host_fn)} has clusters, transactions of an mbarrier or bulk copies, which need compute capability 9.0 or "
-                f"newer, and is compiled for {arch[1] if arch else 'an older GPU'}"
+                f"{_name(host_fn)} has clusters, transactions of an mbarrier, bulk copies or atomics on vectors, which need "
+                f"compute capability 9.0 or newer, and is compiled for {arch}"
             ) from None
         told = blame.of_the_compiler(error)
         if told is None:
