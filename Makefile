@@ -83,6 +83,7 @@ test-slow: $(INSTALLED)
 test-timed: $(INSTALLED)
 	$(BIN)/python -m pytest -m timed $(ARGS)
 
+test-all: export ARCHITECTURES = all
 test-all: test test-slow test-timed
 
 install: $(LAB)

@@ -3,7 +3,7 @@
 | function                          | needs            | gives                                                        |
 |-----------------------------------|------------------|--------------------------------------------------------------|
 | `launch(host_fn, *args)`          | what args are on | runs: CUDA tensors on the GPU, CPU tensors on the simulator  |
-| `compile_for(host_fn, *args)`     | a Hopper GPU     | a callable on CUDA tensors, compiled once                    |
+| `compile_for(host_fn, *args)`     | a GPU            | a callable on CUDA tensors, compiled once                    |
 | `ptx(host_fn, *args)`             | the DSL          | the PTX text for an architecture                             |
 | `precompile(host_fn, *args)`      | the DSL          | kept on disk what the two above give on a GPU's machine      |
 | `ptx_hash(text)`                  | nothing          | sha256 of what the PTX says, without comments and line info  |
@@ -42,8 +42,10 @@ from pathlib import Path
 from quack_tutorial import kernel_cache
 
 DSL_VERSION = "4.8.1"
-HOPPER = (9, 0)  # compute capability
+OLDEST = (8, 0)  # compute capability of Ampere
+CLUSTERS = (9, 0)  # of Hopper, which clusters, transactions of an mbarrier and bulk copies need
 HOPPER_ARCH = "sm_90a"
+ARCHITECTURES = ("sm_80", "sm_86", "sm_89", HOPPER_ARCH, "sm_100a", "sm_103a", "sm_120a")
 PTX_SUFFIX = ".ptx"  # of PTX that is kept beside kernels
 PLACE = "QUACK_TUTORIAL_CACHE_PLACE"  # the environment's name for machines that share kept kernels, see `precompile`
 DUMP_FOLDER = "CUTE_DSL_DUMP_DIR"  # the environment's name for where CuTe DSL writes files, PTX among them
@@ -134,7 +136,21 @@ def launch(host_fn, *args, dynamic=False):
     if dynamic:
         specs = tuple(dynamic_spec_of(arg, f"t{k}") if _is_array(arg) else arg for k, arg in enumerate(args))
     with torch.cuda.device(tensors[0].device):
-        compile_for(host_fn, *specs)(*args)
+        try:
+            compiled = compile_for(host_fn, *specs)
+        except NeedsNewerGPU as error:
+            print(f"{error}. It runs on the simulator.")
+            copies = [arg.cpu() if _is_array(arg) else arg for arg in args]
+            launch(host_fn, *copies, dynamic=dynamic)
+            for tensor, copy in zip(args, copies):
+                if _is_array(tensor):
+                    tensor.copy_(copy)
+            return
+        compiled(*args)
+
+
+class NeedsNewerGPU(RuntimeError):
+    """A kernel has instructions that the GPU lacks; the sentence says which."""
 
 
 _compiled = {}
@@ -155,7 +171,10 @@ def compile_for(host_fn, *args):
         _require_gpu()
         with COMPILING:
             if key not in _compiled:
-                _compiled[key] = _callable(host_fn, _load_or_compile(host_fn, args, key))
+                arch = arch_of(_capability())
+                # The DSL finds Hopper out by itself.
+                compiled = _load_or_compile(host_fn, args, key, None if arch == HOPPER_ARCH else arch)
+                _compiled[key] = _callable(host_fn, compiled)
     return _compiled[key]
 
 
@@ -368,8 +387,21 @@ def dsl_problem() -> str | None:
     return None
 
 
-def gpu_problem(device=None) -> str | None:
-    """One sentence on why compiled kernels cannot run on a GPU (torch's current one), or None: there is none, or another."""
+def arch_of(capability) -> str:
+    """What kernels are compiled for on a GPU of that compute capability: (8, 9) -> "sm_89", (9, 0) -> "sm_90a"."""
+    plain = f"sm_{capability[0]}{capability[1]}"
+    return plain if capability < CLUSTERS else f"{plain}a"
+
+
+def _capability(device=None):
+    import torch
+
+    return torch.cuda.get_device_capability(*(() if device is None else (device,)))
+
+
+def gpu_problem(device=None, least=OLDEST) -> str | None:
+    """One sentence on why compiled kernels cannot run on a GPU (torch's current one), or None: there is none, or one of
+    less than the compute capability `least`."""
     try:
         import torch
     except ModuleNotFoundError:
@@ -377,12 +409,11 @@ def gpu_problem(device=None) -> str | None:
 
     if not torch.cuda.is_available():
         return "torch sees no CUDA GPU: pass CPU tensors, which run on the simulator."
-    which = () if device is None else (device,)
-    capability = torch.cuda.get_device_capability(*which)
-    if capability != HOPPER:
-        name = torch.cuda.get_device_name(*which)
+    capability = _capability(device)
+    if capability < least:
+        name = torch.cuda.get_device_name(*(() if device is None else (device,)))
         return (
-            f"These kernels need a Hopper GPU (compute capability 9.0); this is a {name} "
+            f"These kernels need a GPU of compute capability {least[0]}.{least[1]} or newer; this is a {name} "
             f"({capability[0]}.{capability[1]}): pass CPU tensors, which run on the simulator."
         )
     return None
@@ -474,6 +505,12 @@ def _compiled_by_the_dsl(compiles, host_fn, call):
     except Exception as error:
         from quack_tutorial.simulation import blame
 
+        if "CONFIG_UNSUPPORTED_ARCH" in str(error):
+            arch = re.search(r"architecture '(\w+)'", str(error))
+            raise NeedsNewerGPU(
+                f"{_name(host_fn)} has clusters, transactions of an mbarrier or bulk copies, which need compute capability 9.0 or "
+                f"newer, and is compiled for {arch[1] if arch else 'an older GPU'}"
+            ) from None
         told = blame.of_the_compiler(error)
         if told is None:
             raise

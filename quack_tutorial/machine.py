@@ -19,7 +19,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 DSL_VERSION = "4.8.1"
-HOPPER = (9, 0)
+OLDEST = (8, 0)  # the compute capability that kernels need at least
+CLUSTERS = (9, 0)  # ... and those with clusters, transactions of an mbarrier or bulk copies
 INSTALL_TORCH = "pip install 'torch>=2.11'"
 INSTALL_DSL = f"{INSTALL_TORCH} nvidia-cutlass-dsl=={DSL_VERSION}"
 INSTALL_TVM_FFI = "pip install apache-tvm-ffi"
@@ -317,6 +318,10 @@ def judge(
     else:
         capability = ".".join(map(str, machine.compute_capability))
         reason = f"Kernels run on this machine's {machine.gpu} (compute capability {capability}) through CuTe DSL {machine.dsl}."
+        if machine.compute_capability < CLUSTERS:
+            reason += (
+                " Those with clusters, transactions of an mbarrier or bulk copies need 9.0, and run on the simulator."
+            )
     notes = tuple(find_notes(machine, system))
     return replace(machine, device="cpu" if problems else "cuda", reason=reason, problems=problems, notes=notes)
 
@@ -328,7 +333,8 @@ def find_problems(machine, system, driver_trouble, hidden):
         yield Problem(
             "this page runs Python in your browser",
             "operating system",
-            "every chapter runs here; compiling for a GPU and measured times need the notebook on a machine with a Hopper GPU.",
+            "every chapter runs here; compiling for a GPU and measured times need the notebook on a machine with an NVIDIA GPU "
+            "since Ampere.",
         )
         return
     if system != "Linux":
@@ -337,7 +343,7 @@ def find_problems(machine, system, driver_trouble, hidden):
             f"CuTe DSL exists for Linux only, and this is {name}",
             "operating system",
             "every chapter runs here on the simulator; compiling for a GPU and measured times do not. "
-            "For those use a Linux machine with a Hopper GPU"
+            "For those use a Linux machine with an NVIDIA GPU since Ampere"
             + (", or WSL 2 on this one." if system == "Windows" else "."),
         )
         return
@@ -353,15 +359,17 @@ def find_problems(machine, system, driver_trouble, hidden):
             "unset CUDA_VISIBLE_DEVICES",
         )
         return
-    nothing_to_do = "nothing to do for the simulator; real times need a Hopper GPU, such as a rented H100."
+    nothing_to_do = (
+        "nothing to do for the simulator; real times need an NVIDIA GPU since Ampere, such as a rented H100."
+    )
     if gpu is None:
         yield Problem("this machine has no NVIDIA GPU", "hardware", nothing_to_do)
         return
-    if machine.compute_capability < HOPPER:
+    if machine.compute_capability < OLDEST:
         capability = ".".join(map(str, machine.compute_capability))
         yield Problem(
-            f"this machine's {gpu} (compute capability {capability}) is older than Hopper (9.0), and the book's kernels use "
-            "Hopper's clusters",
+            f"this machine's {gpu} (compute capability {capability}) is older than Ampere (8.0), the oldest that the book's "
+            "kernels are compiled for",
             "hardware",
             nothing_to_do,
         )
@@ -423,7 +431,7 @@ def find_notes(machine, system):
         yield Problem(
             "torch is not installed, which most cells need", "Python packages", f"{INSTALL_TORCH}.", INSTALL_TORCH
         )
-    if machine.gpu is not None and machine.compute_capability >= HOPPER:
+    if machine.gpu is not None and machine.compute_capability >= OLDEST:
         if machine.flavours == (12,) and version(machine.driver) < DSL_DRIVERS[12]:
             yield Problem(
                 f"driver {machine.driver} is older than NVIDIA asks for with CuTe DSL's libraries for CUDA 12 "

@@ -255,16 +255,20 @@ class Timing:
         return self.gb_s / self.copy_gb_s
 
     def __str__(self) -> str:
-        peak = ""
+        peak, text = "", f"{self.us:,.1f} us on this {self.device}"
         if self.datasheet_gb_s:
             peak = f" and {self.gb_s / self.datasheet_gb_s:.0%} of the datasheet's {self.datasheet_gb_s:,.0f} GB/s"
-        text = f"{self.us:,.1f} us on this {self.device}: {self.gb_s:,.0f} GB/s, {self.of_copy:.0%} of a plain copy here{peak}."
+        if self.of_copy > MOST_OF_COPY:
+            text += (
+                f". {TOO_FAST}: it moves fewer than the {self.nbytes:,} that are counted, so it has no bandwidth. See first "
+                "whether its result is right."
+            )
+        else:
+            text += f": {self.gb_s:,.0f} GB/s, {self.of_copy:.0%} of a plain copy here{peak}."
         if not self.in_graph:
             text += (
                 " Its host function takes no stream, so each launch was a call of the host's: a few us are that call's."
             )
-        if self.of_copy > MOST_OF_COPY:
-            text += f" {TOO_FAST}: it moves fewer, so see first whether its result is right."
         return textwrap.fill(text, WIDTH)
 
     __repr__ = __str__
@@ -291,7 +295,7 @@ def time(kernel, *args, nbytes=None) -> Timing | NotTimed:
     `nbytes` is what the kernel must move; None counts each tensor once, which is right where each is either read or written.
     Inputs go round so that none is found in L2, launches are replayed from a CUDA graph, and the median counts (`bench.timing`).
     A kernel whose host function takes no `stream` cannot be in a graph: the host makes each call, and the answer says so.
-    Where the tensors are not on a Hopper GPU the answer says so: the simulator is not a timing model.
+    Where the tensors are not on a GPU that can run it the answer says so: the simulator is not a timing model.
     """
     tensors = [arg for arg in args if hasattr(arg, "is_cuda")]
     if not tensors or not all(tensor.is_cuda for tensor in tensors):
@@ -305,14 +309,17 @@ def time(kernel, *args, nbytes=None) -> Timing | NotTimed:
     from quack_tutorial import hardware
     from quack_tutorial.bench import timing
     from quack_tutorial.bench.statistics import median
-    from quack_tutorial.compiler import compile_for
+    from quack_tutorial.compiler import NeedsNewerGPU, compile_for
 
+    try:
+        compiled = compile_for(kernel, *args)
+    except NeedsNewerGPU as error:
+        return NotTimed(str(error))
     held = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
     nbytes = held if nbytes is None else nbytes
     properties = torch.cuda.get_device_properties(tensors[0].device)
     count = timing.slots_for(held, properties.L2_cache_size)
     slots = [args] + [tuple(arg.clone() if hasattr(arg, "is_cuda") else arg for arg in args) for _ in range(count - 1)]
-    compiled = compile_for(kernel, *args)
     launches = timing.launches_for(nbytes, count)
     half = max(1, nbytes // 8)
     pairs = [

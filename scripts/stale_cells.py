@@ -47,7 +47,11 @@ def why(record: records.Record, cell: records.Cell, wanted) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
-        "folder", nargs="?", type=Path, default=records.default_folder(), help="default: quack_tutorial/records/bench"
+        "folder",
+        nargs="?",
+        type=Path,
+        default=records.default_folder(),
+        help="default: the benchmark of the card that is meant",
     )
     parser.add_argument(
         "--why", default=",".join(REASONS), help="only these reasons, separated by commas (default: all)"

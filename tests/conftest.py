@@ -27,6 +27,7 @@ SLOW = (
     "tests/test_kernels_compile.py::test_every_line_of_the_shipped_tables_compiles",
     "tests/test_kernels_compile.py::test_softmax_of_odd_rows",
     "tests/test_kernel_cache.py",
+    "tests/test_architectures.py::test_all_compiles",
     "tests/simulator/test_acceptance.py",
     "tests/simulator/test_long_runs.py",
 )

@@ -386,12 +386,14 @@ def test_another_version_of_the_dsl_is_refused_in_one_sentence(monkeypatch):
         ptx(SoftmaxOnline(), *row_specs("float32", 64))
 
 
-def test_a_gpu_older_than_hopper_is_named(monkeypatch):
+def test_a_gpu_older_than_ampere_is_named(monkeypatch):
     torch = pytest.importorskip("torch")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: (8, 0))
-    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "NVIDIA A100")
-    with pytest.raises(RuntimeError, match=r"need a Hopper GPU .* this is a NVIDIA A100 \(8.0\)"):
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: (7, 5))
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "NVIDIA T4")
+    with pytest.raises(
+        RuntimeError, match=r"need a GPU of compute capability 8.0 or newer; this is a NVIDIA T4 \(7.5\)"
+    ):
         compiler.compile_for(SoftmaxOnline(), *row_specs("float32", 64))
 
 

@@ -46,17 +46,24 @@ def test_hopper_with_everything_runs_on_the_gpu():
     )
 
 
+@pytest.mark.parametrize(("gpu", "capability"), [("NVIDIA L4", (8, 9)), ("NVIDIA B200", (10, 0))])
+def test_other_generations_run_what_they_can(gpu, capability):
+    found = judged(gpu=gpu, compute_capability=capability)
+    assert found.device == "cuda" and f"this machine's {gpu} (compute capability {capability[0]}" in found.reason
+    assert found.reason.endswith("and run on the simulator.") is (capability < (9, 0))
+
+
 CASES = {
     "no GPU": (
         NO_GPU,
         "Kernels run on the simulator: this machine has no NVIDIA GPU.",
-        "nothing to do for the simulator; real times need a Hopper GPU, such as a rented H100.",
+        "nothing to do for the simulator; real times need an NVIDIA GPU since Ampere, such as a rented H100.",
     ),
-    "older than Hopper": (
-        {"gpu": "NVIDIA A100-SXM4-80GB", "compute_capability": (8, 0)},
-        "Kernels run on the simulator: this machine's NVIDIA A100-SXM4-80GB (compute capability 8.0) is older than "
-        "Hopper (9.0), and the book's kernels use Hopper's clusters.",
-        "nothing to do for the simulator; real times need a Hopper GPU, such as a rented H100.",
+    "older than Ampere": (
+        {"gpu": "NVIDIA T4", "compute_capability": (7, 5)},
+        "Kernels run on the simulator: this machine's NVIDIA T4 (compute capability 7.5) is older than Ampere (8.0), the oldest "
+        "that the book's kernels are compiled for.",
+        "nothing to do for the simulator; real times need an NVIDIA GPU since Ampere, such as a rented H100.",
     ),
     "no driver": (
         NO_GPU | {"driver_trouble": "an NVIDIA GPU is on the PCI bus, but its driver is not installed"},
@@ -117,13 +124,13 @@ CASES = {
         NO_GPU | {"system": "Darwin", "architecture": "arm64", "dsl": None},
         "Kernels run on the simulator: CuTe DSL exists for Linux only, and this is macOS.",
         "every chapter runs here on the simulator; compiling for a GPU and measured times do not. "
-        "For those use a Linux machine with a Hopper GPU.",
+        "For those use a Linux machine with an NVIDIA GPU since Ampere.",
     ),
     "Windows": (
         {"system": "Windows", "dsl": None},
         "Kernels run on the simulator: CuTe DSL exists for Linux only, and this is Windows.",
         "every chapter runs here on the simulator; compiling for a GPU and measured times do not. "
-        "For those use a Linux machine with a Hopper GPU, or WSL 2 on this one.",
+        "For those use a Linux machine with an NVIDIA GPU since Ampere, or WSL 2 on this one.",
     ),
 }
 

@@ -78,7 +78,7 @@ def run(args) -> int:
     here = machine.detect()
     if here.device != "cuda":
         why = here.problems[0].what if here.problems else "none was found"
-        print(f"bench measures on a Hopper GPU, and there is none to use here: {why}.", file=sys.stderr)
+        print(f"bench measures on a GPU, and there is none to use here: {why}.", file=sys.stderr)
         return 1
     try:
         if args.workers < 1:

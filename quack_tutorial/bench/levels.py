@@ -76,7 +76,7 @@ def add_arguments(parser):
 
 
 def run(args) -> int:
-    """Measure and print; 1 if a kernel is wrong, 2 without a Hopper GPU."""
+    """Measure and print; 1 if a kernel is wrong, 2 without a GPU."""
     from quack_tutorial.bench.statistics import median
     from quack_tutorial.bench.worker import describe
 

@@ -93,7 +93,7 @@ def compiled_cases():
 
 
 def points():
-    """Every `Point`, its kernels compiled and its tensors made. Needs a Hopper GPU."""
+    """Every `Point`, its kernels compiled and its tensors made. Needs a GPU."""
     import torch
 
     from quack_tutorial.compiler import compile_for
@@ -275,7 +275,7 @@ def add_arguments(parser):
 
 
 def run(args) -> int:
-    """Measure and print; 2 without a Hopper GPU."""
+    """Measure and print; 2 without a GPU."""
     found = machine.detect()
     if found.device != "cuda":
         print(f"memory: {found.reason}", file=sys.stderr)

@@ -81,7 +81,7 @@ def run(args) -> int:
     here = machine.detect()
     if here.device != "cuda" and not args.gloo:
         print(
-            f"parallel measures on Hopper GPUs: {here.reason} With --gloo it runs on CPUs, and times nothing.",
+            f"parallel measures on GPUs: {here.reason} With --gloo it runs on CPUs, and times nothing.",
             file=sys.stderr,
         )
         return 1

@@ -303,7 +303,7 @@ def add_arguments(parser):
 
 
 def run(args) -> int:
-    """Measure and print; 2 without a Hopper GPU or for a series that there is not."""
+    """Measure and print; 2 without a GPU or for a series that there is not."""
     from quack_tutorial.bench.memory import as_json
 
     names = args.only or list(SERIES)

@@ -171,7 +171,7 @@ def add_arguments(parser):
 
 
 def run(args) -> int:
-    """Profile and print; 1 where there is no record to go on with, 2 without a Hopper GPU."""
+    """Profile and print; 1 where there is no record to go on with, 2 without a GPU."""
     import time
 
     from quack_tutorial.bench.worker import describe

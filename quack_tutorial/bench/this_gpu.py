@@ -9,7 +9,7 @@ PROVIDERS = ("ours", "eager", "compile")
 
 
 def this_machine(operation: str, dtype: str, sizes, limit_s: float = 60) -> list[dict]:
-    """Measure row lengths `sizes` in about `limit_s` seconds; [] on a machine without a Hopper GPU.
+    """Measure row lengths `sizes` in about `limit_s` seconds; [] on a machine without a GPU.
 
     Each point is {"operation", "dtype", "provider", "M", "N", "gb_s", "fraction_of_ceiling"}; the provider
     "ceiling" is among them. Sizes that the time does not suffice for are left out. It runs in a process of its

@@ -157,7 +157,7 @@ def add_arguments(parser):
 
 
 def run(args) -> int:
-    """Train every variant and print what each took; 2 without a Hopper GPU or for an unknown variant."""
+    """Train every variant and print what each took; 2 without a GPU or for an unknown variant."""
     found = machine.detect()
     names = args.only or list(VARIANTS)
     unknown = [name for name in names if name not in VARIANTS]

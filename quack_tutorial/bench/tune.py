@@ -100,7 +100,7 @@ def run(args) -> int:
         here = machine.detect()
         if here.device != "cuda":
             why = here.problems[0].what if here.problems else "none was found"
-            raise ValueError(f"it measures on a Hopper GPU, and there is none to use here: {why}")
+            raise ValueError(f"it measures on a GPU, and there is none to use here: {why}")
         return tune(args, sizes, kept, here.driver)
     except (ValueError, RuntimeError) as error:
         print(f"tune: {error}", file=sys.stderr)

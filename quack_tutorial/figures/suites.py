@@ -4,6 +4,7 @@
 |---------------|----------------------------------------------------------------------------------|
 | `overview`    | a row a suite: how much was compared, how much disagreed, where and when         |
 | `suite(name)` | one suite: a sentence, its table, its notes, what did not agree                  |
+| `cards`       | the generations of GPUs: which of them ran the kernels, and which they were only compiled for |
 | `others`      | other people's kernels that were tried: a row a source, and why some are refused |
 | `coverage`    | the names of the DSL that the simulator answers, folded, namespace by namespace  |
 
@@ -18,7 +19,9 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
+from quack_tutorial import hardware
 from quack_tutorial.records import FOLDER
+from quack_tutorial.records import cards as recorded_cards
 from quack_tutorial.records import suite as report
 from quack_tutorial.records.suite import SUITES
 
@@ -70,6 +73,22 @@ def suite(name: str, folder=None) -> Shown:
     parts = [f"<p>{_inline(_sentence(kept))}</p>", folded(table(kept.columns, kept.rows), "Table", len(kept.rows))]
     parts += [_list("Did not agree", kept.mismatches), _list("Notes", kept.notes)]
     return Shown("\n".join(parts), str(kept))
+
+
+def cards() -> Shown:
+    """A row a generation of GPUs: its cards, those that ran and timed the kernels, and what compiles for it."""
+    kept = json.loads((FOLDER / "compiled" / "architectures.json").read_text(encoding="utf-8"))
+    rows = []
+    for arch, counts in kept.items():
+        digits = arch.removeprefix("sm_").rstrip("a")
+        capability = int(digits[:-1]), int(digits[-1])
+        of_it = [gpu for gpu in hardware.GPUS if gpu.capability == capability]
+        ran = ", ".join(gpu.name for gpu in of_it if gpu.card in recorded_cards()) or "none: compiled only"
+        compiled = f"{counts['compile']} of {counts['programs']}, {counts['date']}"
+        names = ", ".join(gpu.name for gpu in of_it) or "none in this book's table"
+        rows.append((".".join(map(str, capability)), names, ran, compiled, counts["need 9.0"]))
+    columns = "compute capability", "cards", "measured on", "programs that compile", "refused: they need 9.0"
+    return Shown(table(columns, rows), "\n".join("  ".join(map(str, row)) for row in rows))
 
 
 def others() -> Shown:

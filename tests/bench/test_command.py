@@ -51,7 +51,7 @@ def test_without_a_gpu_it_is_one_sentence_and_exit_1(monkeypatch, capsys):
     assert command.run(parsed("--quick")) == 1
     out, err = capsys.readouterr()
     assert out == ""
-    assert err == ("bench measures on a Hopper GPU, and there is none to use here: this machine has no NVIDIA GPU.\n")
+    assert err == ("bench measures on a GPU, and there is none to use here: this machine has no NVIDIA GPU.\n")
 
 
 def test_the_whole_grid_is_the_default():

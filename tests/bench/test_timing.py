@@ -77,12 +77,8 @@ def test_messages_keep_their_first_line_and_lose_folders():
 
 
 def test_ceilings_move_what_the_operation_moves():
-    assert {pattern: len(pattern.replace("R", " ").replace("W", " ").split()) for pattern in ceilings.STREAMS} == {
-        "1R": 1,
-        "1R1W": 2,
-        "2R1W": 2,
-    }
-    assert ceilings.STREAMS == {"1R": 1, "1R1W": 1 + 1, "2R1W": 2 + 1}
+    streams = {"1R": 1, "1R1W": 1 + 1, "2R1W": 2 + 1, "2R2W": 2 + 2, "3R1W": 3 + 1}
+    assert {operation.pattern: ceilings.streams(operation.pattern) for operation in OPERATIONS.values()} == streams
     assert ceilings._name("1R1W", 2048, 4, "", ".cs") == "copy, 2048 words, 4 warps, stores .cs"
 
 

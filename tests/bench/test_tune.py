@@ -131,7 +131,7 @@ def test_without_a_gpu_it_is_one_sentence(monkeypatch, capsys):
     found = types.SimpleNamespace(device="cpu", problems=(types.SimpleNamespace(what="no GPU"),), driver=None)
     monkeypatch.setattr(tune.machine, "detect", lambda: found)
     assert tune.run(parsed("softmax")) == 1
-    assert capsys.readouterr().err == "tune: it measures on a Hopper GPU, and there is none to use here: no GPU\n"
+    assert capsys.readouterr().err == "tune: it measures on a GPU, and there is none to use here: no GPU\n"
 
 
 # One sweep -----------------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from quack_tutorial import compiler, ops, reference  # noqa: E402
 
 DEVICE = os.environ.get("QUACK_TUTORIAL_TEST_DEVICE", "cuda")
 ON_GPU = DEVICE == "cuda"
-_problem = ON_GPU and (compiler.dsl_problem() or compiler.gpu_problem())
+_problem = ON_GPU and (compiler.dsl_problem() or compiler.gpu_problem(least=compiler.CLUSTERS))
 if _problem:
     pytest.skip(f"needs a Hopper GPU and CuTe DSL: {_problem}", allow_module_level=True)
 

@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 from quack_tutorial import compiler  # noqa: E402
 from tests.test_ops_torch import *  # noqa: E402, F403
 
-_problem = compiler.dsl_problem() or compiler.gpu_problem()
+_problem = compiler.dsl_problem() or compiler.gpu_problem(least=compiler.CLUSTERS)
 if _problem:
     pytest.skip(f"needs a Hopper GPU and CuTe DSL: {_problem}", allow_module_level=True)
 

@@ -5,9 +5,9 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs torch and a Hopper GPU")
 from quack_tutorial import reference  # noqa: E402
-from quack_tutorial.compiler import dsl_problem, gpu_problem, launch  # noqa: E402
+from quack_tutorial.compiler import CLUSTERS, dsl_problem, gpu_problem, launch  # noqa: E402
 
-PROBLEM = dsl_problem() or gpu_problem()
+PROBLEM = dsl_problem() or gpu_problem(least=CLUSTERS)
 if PROBLEM:
     pytest.skip(f"needs a Hopper GPU and CuTe DSL: {PROBLEM}", allow_module_level=True)
 

@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")
 
 from quack_tutorial import compiler, ops, reference  # noqa: E402
 
-_problem = compiler.dsl_problem() or compiler.gpu_problem()
+_problem = compiler.dsl_problem() or compiler.gpu_problem(least=compiler.CLUSTERS)
 if _problem:
     pytest.skip(f"needs a Hopper GPU and CuTe DSL: {_problem}", allow_module_level=True)
 

@@ -6,6 +6,7 @@ from html.parser import HTMLParser
 
 import pytest
 
+from quack_tutorial import compiler
 from quack_tutorial.figures import suites as page
 from quack_tutorial.records import suite as report
 from quack_tutorial.simulator import coverage
@@ -112,6 +113,14 @@ def test_the_page_shows_every_suite_and_types_no_number_into_its_prose(root):
     prose = re.sub(r"^---.*?^---|^```.*?^```|^    .*?$|`[^`]*`", "", text, flags=re.M | re.S)
     numbers = [number for number in re.findall(r"\d+", prose) if number != "16"]  # 16 bits are a type, not a result
     assert numbers == []
+
+
+def test_each_generation_says_who_ran_it_and_what_compiles(root):
+    kept = json.loads((root / "quack_tutorial/records/compiled/architectures.json").read_text(encoding="utf-8"))
+    lines = dict(zip(kept, page.cards().text.splitlines(), strict=True))
+    assert lines["sm_90a"].startswith("9.0  H100") and "H200 SXM 141GB  " in lines["sm_90a"]
+    assert "compiled only" in lines["sm_89"] and lines["sm_89"].endswith(f"  {kept['sm_89']['need 9.0']}")
+    assert set(kept) == set(compiler.ARCHITECTURES)
 
 
 def test_other_peoples_kernels_are_counted_from_their_record(root):

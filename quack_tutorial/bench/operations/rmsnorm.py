@@ -356,6 +356,18 @@ _RUNGS = (
     "weights once",
 )
 _RUNGS_BACKWARD = ("atomics", "vector atomics", "parts", "pipelined", "bulk", "cluster")
+_ARITHMETIC = ("square", "sum", "product", "product with the weight")
+_ARITHMETIC_BACKWARD = (
+    "x times 1/rms",
+    "dy times the weight",
+    "their product",
+    "its sum",
+    "x times the mean",
+    "subtraction",
+    "product with 1/rms",
+    "product for dw",
+    "sum of dw",
+)
 _CALLS = {
     "ours": function_of("quack_tutorial.ops", "rmsnorm", eps=EPS),
     "quack": function_of("quack", "rmsnorm", eps=EPS),
@@ -379,7 +391,7 @@ OPERATIONS = (
         },
         ladder=ladder("rmsnorm", "LADDER", _RUNGS, _rung_launches, _run_rung, _OURS),
         calls=calls_of(formula, _CALLS, formula_of_torch),
-        arithmetic=("square", "sum", "product", "product with the weight"),
+        arithmetic=_ARITHMETIC,
     ),
     Operation(
         "rmsnorm backward",
@@ -400,17 +412,7 @@ OPERATIONS = (
         ),
         row_bytes=4,
         calls=calls_of(formula, _CALLS, formula_of_torch, _gradients),
-        arithmetic=(
-            "x times 1/rms",
-            "dy times the weight",
-            "their product",
-            "its sum",
-            "x times the mean",
-            "subtraction",
-            "product with 1/rms",
-            "product for dw",
-            "sum of dw",
-        ),
+        arithmetic=_ARITHMETIC_BACKWARD,
     ),
     Operation(
         "rmsnorm residual",
@@ -425,6 +427,7 @@ OPERATIONS = (
             "liger": eager(_of_liger_residual(0.0, "gemma", dsl="triton")),
             "liger cute": eager(_of_liger_residual()),
         },
+        arithmetic=("addition of the residual", *_ARITHMETIC),
     ),
     Operation(
         "rmsnorm residual backward",
@@ -440,5 +443,6 @@ OPERATIONS = (
             "liger cute": autograd_backward(_of_liger_residual(), _gradients_residual),
         },
         row_bytes=4,
+        arithmetic=(*_ARITHMETIC_BACKWARD, "addition of dh"),
     ),
 )

@@ -15,6 +15,7 @@ from dataclasses import astuple, dataclass, replace
 from quack_tutorial import card
 from quack_tutorial.kernels.tuned.tables import FIRST, OTHERS, TABLES
 
+CLUSTERS = (9, 0)  # the compute capability from which a GPU has them
 MAX_N = 262144  # the longest row: what the registers of 16 blocks hold
 VECTOR_BITS = 128  # the widest load or store of one thread on Hopper
 SM_REGISTERS = 65536  # of an SM, on Hopper
@@ -386,7 +387,28 @@ def default_config(operation, width, N, promise="aligned"):
         if config and operation == "layernorm backward":
             config = kept_in_shared_memory(config, width, N, promise)
     config = config or first_guess(operation, N, vector_elements(width, N, promise))
+    if not has_clusters():
+        return in_one_block(config, operation, width, N, promise)
     return config if starts_in_time(alike, config, N * width // 8) else replace(config, blocks_together=0)
+
+
+def has_clusters():
+    """Whether the card that is meant has clusters, bulk copies and kernels that start before the one ahead of them has ended."""
+    return card.meant().capability >= CLUSTERS
+
+
+def in_one_block(config, operation, width, N, promise):
+    """The configuration for a GPU that has neither clusters nor bulk copies: of those that use neither, the one that has about four
+    vectors of a row in a thread; `config` itself, which such a GPU refuses, for rows that no block has registers for."""
+    if config.blocks_per_row == 1 and not config.stages:
+        return replace(config, blocks_together=0)
+    alone = [
+        replace(c, blocks_together=0)
+        for c in candidates(operation, width, N, promise)
+        if c.blocks_per_row == 1 and not c.stages
+    ]
+    vectors = max(1, N // vector_elements(width, N, promise))
+    return min(alone, key=lambda c: abs(vectors / c.threads_per_row - 4), default=config)
 
 
 def of_table(operation, width, N, promise):

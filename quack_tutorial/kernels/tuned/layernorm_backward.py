@@ -68,7 +68,8 @@ class LayerNormBackwardRegisters(LayerNormBackward):
     def kernel(self, mX, mW, mDO, mMean, mRstd, mDX, mDWPart, mDBPart):
         tile, M, row_ahead = self.tile, mX.shape[0], self.config.row_ahead > 0
         # Programmatic dependent launch: the sum of the parts may start, it waits for them.
-        cute.arch.griddepcontrol_launch_dependents()
+        if cutlass.const_expr(self.overlaps):
+            cute.arch.griddepcontrol_launch_dependents()
         part, _, _ = cute.arch.block_idx()
         parts, _, _ = cute.arch.grid_dim()
         turns = self.turns(M, part, parts)
@@ -121,7 +122,8 @@ class LayerNormBackwardStages(LayerNormBackward):
     @cute.kernel
     def kernel(self, mX, mW, mDO, mMean, mRstd, mDX, mDWPart, mDBPart):
         tile, pipeline, M = self.tile, self.pipeline, mX.shape[0]
-        cute.arch.griddepcontrol_launch_dependents()
+        if cutlass.const_expr(self.overlaps):
+            cute.arch.griddepcontrol_launch_dependents()
         part, _, _ = cute.arch.block_idx()
         parts, _, _ = cute.arch.grid_dim()
         turns = self.turns(M, part, parts)

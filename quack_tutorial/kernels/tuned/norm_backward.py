@@ -22,7 +22,7 @@ import cutlass.cute as cute
 
 from quack_tutorial.kernels.layout import VECTOR_BYTES
 from quack_tutorial.kernels.reduce import warp_reduce
-from quack_tutorial.kernels.tuned.config import MOST_BYTES_AHEAD, most_blocks
+from quack_tutorial.kernels.tuned.config import MOST_BYTES_AHEAD, has_clusters, most_blocks
 from quack_tutorial.kernels.tuned.row_exchange import RowExchange
 from quack_tutorial.kernels.tuned.row_pipeline import RowPipeline
 from quack_tutorial.kernels.tuned.row_tile import RowTile
@@ -40,6 +40,7 @@ class NormBackward:
 
     def __init__(self, dtype, N, promise, weight, config, values=1, keeps_weights=False):
         self.dtype, self.N, self.promise, self.weight, self.config = dtype, N, promise, weight, config
+        self.overlaps = has_clusters()  # whether what adds up the parts may start before this kernel has ended
         if config.blocks_together > 1:
             raise ValueError(f"{config}: a block goes through rows of its own, so blocks_together must be 0 or 1")
         self.tile = RowTile(dtype, N, promise, config, sums_columns=True)
@@ -212,7 +213,7 @@ class ColumnSum:
     in_flight = 8  # numbers of a thread that are on their way at once
 
     def __init__(self, N, dtype):
-        self.N, self.dtype = N, dtype
+        self.N, self.dtype, self.overlaps = N, dtype, has_clusters()
         # Columns of a block. Where they are few there are more blocks so, each of which reads a sector of a row and not a line.
         self.columns = 32 if N > 1024 else 8
 
@@ -222,7 +223,7 @@ class ColumnSum:
         # Programmatic dependent launch (`use_pdl`): it starts before the kernel ahead of it on the stream has ended, if that says
         # so.
         self.kernel(mPart, mOut).launch(
-            grid=[blocks, 1, 1], block=[self.threads_per_block, 1, 1], stream=stream, use_pdl=True
+            grid=[blocks, 1, 1], block=[self.threads_per_block, 1, 1], stream=stream, use_pdl=self.overlaps
         )
 
     @cute.kernel
@@ -232,7 +233,8 @@ class ColumnSum:
         sSum = cutlass.memory.SmemAllocator().allocate_tensor(
             cutlass.Float32, cute.make_ordered_layout((warps, self.columns), order=(1, 0)), byte_alignment=16
         )
-        cute.arch.griddepcontrol_wait()  # until that kernel has ended, and its writes are here
+        if cutlass.const_expr(self.overlaps):
+            cute.arch.griddepcontrol_wait()  # until that kernel has ended, and its writes are here
         # A lane has a column, and neighbouring lanes of a column neighbouring rows.
         lanes = 32 // self.columns
         of_block, first_row, rows = lane // lanes, warp * lanes + lane % lanes, warps * lanes

@@ -78,7 +78,8 @@ class RMSNormBackwardRegisters(RMSNormBackward):
     def kernel(self, mX, mW, mDO, mDRO, mRstd, mDX, mDWPart, mDBPart):
         tile, exchange, M, row_ahead = self.tile, self.exchange, mX.shape[0], self.config.row_ahead > 0
         # Programmatic dependent launch: the sum of the parts may start, it waits for them.
-        cute.arch.griddepcontrol_launch_dependents()
+        if cutlass.const_expr(self.overlaps):
+            cute.arch.griddepcontrol_launch_dependents()
         part, _, _ = cute.arch.block_idx()
         parts, _, _ = cute.arch.grid_dim()
         turns = self.turns(M, part, parts)
@@ -129,7 +130,8 @@ class RMSNormBackwardStages(RMSNormBackward):
     @cute.kernel
     def kernel(self, mX, mW, mDO, mDRO, mRstd, mDX, mDWPart, mDBPart):
         tile, exchange, pipeline, M = self.tile, self.exchange, self.pipeline, mX.shape[0]
-        cute.arch.griddepcontrol_launch_dependents()
+        if cutlass.const_expr(self.overlaps):
+            cute.arch.griddepcontrol_launch_dependents()
         part, _, _ = cute.arch.block_idx()
         parts, _, _ = cute.arch.grid_dim()
         turns = self.turns(M, part, parts)
@@ -217,7 +219,8 @@ class RMSNormBackwardOneStage(RMSNormBackward):
     @cute.kernel
     def kernel(self, mX, mW, mDO, mDRO, mRstd, mDX, mDWPart, mDBPart):
         tile, exchange, pipeline, M = self.tile, self.exchange, self.pipeline, mX.shape[0]
-        cute.arch.griddepcontrol_launch_dependents()
+        if cutlass.const_expr(self.overlaps):
+            cute.arch.griddepcontrol_launch_dependents()
         part, _, _ = cute.arch.block_idx()
         parts, _, _ = cute.arch.grid_dim()
         turns = self.turns(M, part, parts)
