@@ -104,7 +104,9 @@ def say_version(device, version, dtype, N):
     print(f"it asks for {asked / least:.2f} times the bytes that must move (simulated)")
     held = recorded("softmax", dtype, N=N, ladder=True)
     if version in held.names:
-        print(f"recorded on an H200: {held[version].us:,.0f} us, {held[version].of_copy:.0%} of a plain kernel's speed")
+        print(
+            f"recorded on an H200: {held[version].us:,.0f} us, {held[version].of_copy:.0%} of the best plain kernel's speed"
+        )
     if device == "cuda":
         x = torch.randn(32768, N, device=device).to(x.dtype)
         print(time(kernel, x, torch.empty_like(x)))

@@ -340,7 +340,7 @@ def time(kernel, *args, nbytes=None) -> Timing | NotTimed:
 
 @dataclass(frozen=True)
 class Speed:
-    """One recorded speed: GB/s, microseconds a launch, fractions of a plain kernel of the same reads and writes and of the peak."""
+    """One recorded speed: GB/s, microseconds a launch, fractions of the ceiling and of the datasheet's peak."""
 
     name: str
     gb_s: float
@@ -375,7 +375,7 @@ class Recorded:
         if not self.speeds:
             return f"{self.what}: not recorded yet."
         width = max(map(len, self.names))
-        lines = [f"{self.what}, and the share of a plain kernel with the same reads and writes"]
+        lines = [f"{self.what}, and the share of the fastest plain kernel with the same reads and writes"]
         for speed in self.speeds:
             peak = "" if speed.of_peak is None else f"  {speed.of_peak:4.0%} of the datasheet's peak"
             lines.append(

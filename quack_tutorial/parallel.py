@@ -1,7 +1,7 @@
 """Cross-entropy whose vocabulary is spread over several GPUs: each rank has some columns of every row of logits.
 
-Rank r of W holds columns r n to (r + 1) n of (M, W n) logits. The cross-entropy kernel gives each rank the log-sum-exp of its part
-of a row, which is the pair (lse, 1) of (maximum, sum): exp(lse) = 1 * exp(lse). Pairs combine across ranks as across warps:
+Rank r of W holds `columns(N, r, W)` of (M, N) logits. The cross-entropy kernel gives each rank the log-sum-exp of its part of a
+row, which is the pair (lse, 1) of (maximum, sum): exp(lse) = 1 * exp(lse). Pairs combine across ranks as across warps:
 
     m = max(m_r),    s = sum(s_r exp(m_r - m)),    lse = m + log(s)
 
@@ -15,15 +15,23 @@ of a row, which is the pair (lse, 1) of (maximum, sum): exp(lse) = 1 * exp(lse).
 So all ranks have the same bits. Written for torch.distributed with NCCL on GPUs and gloo on CPUs, where the kernels are simulated.
 Run by itself it checks loss and gradient against float64: `torchrun --nproc-per-node 8 -m quack_tutorial.parallel`.
 
-Not covered: a vocabulary that does not divide by the ranks, the gradient of the loss's weight, overlap with the matrix product;
-logits far from zero, where a log-sum-exp in float32 is off by 2^-24 of itself (`ops.cross_entropy` keeps what that leaves off).
+`run` starts the ranks. One that fails ends the others, and `RankFailed` says which and why; one that hangs does so after `TIMEOUT`.
+
+Not covered: the gradient of the loss's weight, overlap with the matrix product; logits far from zero, where a log-sum-exp in
+float32 is off by 2^-24 of itself (`ops.cross_entropy` keeps what that leaves off).
 """
 
 from __future__ import annotations
 
+import datetime
+import json
+import multiprocessing
 import os
+import signal
 import sys
 import tempfile
+import time
+import traceback
 from pathlib import Path
 
 import torch
@@ -32,14 +40,33 @@ import torch.distributed as dist
 from quack_tutorial import ops
 
 IGNORED = -100
+TIMEOUT = datetime.timedelta(seconds=45)  # how long a rank waits for the others
 
 
-def cross_entropy(logits, target, group=None):
+# Every rank's rows into one tensor, without a copy; torch 2.13 has another name for it.
+all_gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
+
+
+class RankFailed(RuntimeError):
+    """A rank failed, and the others were ended."""
+
+
+def columns(N: int, rank: int, world: int) -> slice:
+    """Which of N columns a rank holds: multiples of 8 but for the last rank's, whose rows then start where 16-byte loads may."""
+    eighths = -(-N // 8)
+    if eighths < world:
+        raise ValueError(f"a vocabulary of {N} is too small for {world} ranks: each needs 8 columns")
+    first, end = (min(N, 8 * (eighths * at // world)) for at in (rank, rank + 1))
+    return slice(first, end)
+
+
+def cross_entropy(logits, target, group=None, first=None):
     """The loss of each row, (M,) float32, the same on all ranks of `group`; `logits` are this rank's columns, (M, n).
 
     `target`, (M,), holds columns of the whole vocabulary, or -100 for a row that does not count; it is the same on all ranks.
+    `first` is this rank's first column; it may be left out where all ranks have as many.
     """
-    return _VocabularyParallel.apply(logits, target, group)
+    return _VocabularyParallel.apply(logits, target, group, first)
 
 
 def combined(lse):
@@ -49,16 +76,16 @@ def combined(lse):
     return safe + (lse - safe).exp().sum(0).log()
 
 
-def pair_of(logits, target, group=None):
+def pair_of(logits, target, group=None, first=None):
     """What this rank knows of each row, for the others and for its gradient.
 
     (2, M) float32: its columns' log-sum-exp, and the target's logit, 0 if another
     rank has it. (M,): the target's column here, -100 where the row does not count.
     (M,): whether the target is here at all.
     """
-    columns = logits.shape[1]
-    local = target - dist.get_rank(group) * columns
-    here = (local >= 0) & (local < columns) & (target != IGNORED)
+    n = logits.shape[1]
+    local = target - (dist.get_rank(group) * n if first is None else first)
+    here = (local >= 0) & (local < n) & (target != IGNORED)
     of_rank = torch.where(here, local, IGNORED)
     # read M n elements; a row whose target is elsewhere has a log-sum-exp, too
     _, lse = ops.cross_entropy(logits, of_rank, ignore_index=IGNORED, reduction="none", return_lse=True)
@@ -70,7 +97,7 @@ def pair_of(logits, target, group=None):
 def exchanged(pair, group=None):
     """The pairs of all ranks, (W, 2, M), in their order: all that is sent."""
     pairs = pair.new_empty(dist.get_world_size(group), *pair.shape)
-    dist.all_gather(list(pairs), pair, group=group)
+    all_gather(pairs.flatten(0, 1), pair, group=group)
     return pairs
 
 
@@ -86,8 +113,8 @@ def gradient(logits, own, here, dloss, lse):
 
 class _VocabularyParallel(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, logits, target, group):
-        pair, own, here = pair_of(logits.detach(), target, group)
+    def forward(ctx, logits, target, group, first):
+        pair, own, here = pair_of(logits.detach(), target, group, first)
         pairs = exchanged(pair, group)
         lse = combined(pairs[:, 0])
         ctx.save_for_backward(logits, own, here, lse)
@@ -96,44 +123,92 @@ class _VocabularyParallel(torch.autograd.Function):
     @staticmethod
     def backward(ctx, dloss):
         logits, own, here, lse = ctx.saved_tensors
-        return gradient(logits, own, here, dloss, lse), None, None
+        return gradient(logits, own, here, dloss, lse), None, None, None
 
 
-def run(world: int, function, *arguments) -> list:
-    """function(*arguments) on `world` CPU processes with gloo; what each returned, by rank. `function` is of a module."""
+def run(world: int, function, *arguments, backend="gloo", prepare=None) -> list:
+    """function(*arguments) on `world` processes; what each returned, by rank. `function` is of a module.
+
+    With gloo the ranks share this machine's CPUs, with NCCL each has a GPU. prepare(rank, world, *arguments), if given, is called
+    before the ranks meet: what it compiles keeps nobody waiting. RankFailed if a rank fails.
+    """
     with tempfile.TemporaryDirectory() as folder:
-        torch.multiprocessing.spawn(_process, (world, folder, function, arguments), nprocs=world)
+        arguments = world, folder, backend, prepare, function, arguments
+        method = "spawn"
+        if backend == "gloo" and "forkserver" in multiprocessing.get_all_start_methods():
+            method = "forkserver"  # a server imports torch once and forks the ranks
+            multiprocessing.set_forkserver_preload(["quack_tutorial.parallel", "quack_tutorial.simulation"])
+        ranks = torch.multiprocessing.start_processes(_process, arguments, world, join=False, start_method=method)
+        try:
+            while not ranks.join():
+                pass
+        except (torch.multiprocessing.ProcessRaisedException, torch.multiprocessing.ProcessExitedException) as error:
+            raise RankFailed(_why(Path(folder), [process.exitcode for process in ranks.processes])) from error
         return [torch.load(Path(folder) / f"{rank}.pt") for rank in range(world)]
 
 
-def _process(rank, world, folder, function, arguments):
+def _process(rank, world, folder, backend, prepare, function, arguments):
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=world)
+    device = torch.device("cuda", rank) if backend == "nccl" else None
     try:
+        if device:
+            torch.cuda.set_device(device)
+        if prepare:
+            prepare(rank, world, *arguments)
+        meeting = f"file://{folder}/meeting"
+        dist.init_process_group(
+            backend, init_method=meeting, rank=rank, world_size=world, timeout=TIMEOUT, device_id=device
+        )
         torch.save(function(*arguments), Path(folder) / f"{rank}.pt")
-    finally:
-        dist.destroy_process_group()
+    except BaseException as error:
+        at = traceback.extract_tb(error.__traceback__)[-1]
+        lines = str(error).strip().splitlines()
+        what = f"{type(error).__name__}{': ' if lines else ''}{lines[0] if lines else ''} ({Path(at.filename).name}:{at.lineno})"
+        Path(folder, f"{rank}.failed").write_text(json.dumps([time.monotonic(), rank, what]), encoding="utf-8")
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(1)  # at once: leaving the group might wait for the others
+    dist.destroy_process_group()
 
 
-def check(M: int = 32, N: int = 512, dtype=torch.float32, seed: int = 0) -> dict:
-    """Loss and gradient of this rank's part of random logits, and how far both are from float64 on the whole row."""
+def _why(folder, statuses) -> str:
+    """The sentence on what went wrong first, from the exit status of each rank: the others' failures follow from it."""
+    failed = sorted(json.loads(path.read_text(encoding="utf-8")) for path in folder.glob("*.failed"))
+    said = {rank for _, rank, _ in failed}
+    killed = [rank for rank, status in enumerate(statuses) if rank not in said and status not in (0, -signal.SIGTERM)]
+    if killed:
+        status = statuses[killed[0]]
+        how = signal.Signals(-status).name if status < 0 else f"exit status {status}"
+        return f"rank {killed[0]} of {len(statuses)} ended without a word ({how}), and the others were ended"
+    rank, what = failed[0][1:] if failed else (statuses.index(-signal.SIGTERM), "SIGTERM")
+    return f"rank {rank} of {len(statuses)} failed, and the others were ended: {what}"
+
+
+def check(M: int = 32, N: int = 512, dtype=torch.float32, seed: int = 0, in_last: bool = False) -> dict:
+    """Loss and gradient of this rank's part of random logits, and how far both are from float64 on the whole row.
+
+    With `in_last` all targets are the last column, so that only one rank has any.
+    """
     rank, world = dist.get_rank(), dist.get_world_size()
     device = torch.device("cuda", torch.cuda.current_device()) if dist.get_backend() == "nccl" else torch.device("cpu")
     draw = torch.Generator().manual_seed(seed)
     whole = (4 * torch.randn(M, N, generator=draw)).to(dtype)
     target = torch.randint(N, (M,), generator=draw)
     target[0] = IGNORED
-    # As a mask leaves it: of two ranks the first has nothing of row 1, and not its first column of row 2.
+    # As a mask leaves it: the first ranks have nothing of row 1, and rank 0 not its first column of row 2.
     whole[1, : N // 2], whole[2, 0], target[1:3] = -torch.inf, -torch.inf, N - 1
+    if in_last:
+        target[1:] = N - 1
     weight = torch.rand(M, generator=draw)
-    part = whole.chunk(world, dim=1)[rank].contiguous().to(device).requires_grad_()
-    loss = cross_entropy(part, target.to(device))
+    own = columns(N, rank, world)
+    part = whole[:, own].contiguous().to(device).requires_grad_()
+    loss = cross_entropy(part, target.to(device), first=own.start)
     loss.backward(weight.to(device))
 
     exact = whole.double().requires_grad_()
     exact_loss = torch.nn.functional.cross_entropy(exact, target, reduction="none")
     exact_loss.backward(weight.double())
-    exact_grad = exact.grad.chunk(world, dim=1)[rank]
+    exact_grad = exact.grad[:, own]
     return {
         "loss": loss.detach().cpu(),
         "loss_error": (loss.detach().cpu() - exact_loss.detach()).abs().max().item(),

@@ -43,6 +43,14 @@ def test_a_copy_gains_by_coalescing_and_then_by_a_hint():
         assert copy["coalesced"] > 5 * copy["thread"]
         assert all(0 <= copy[version] - copy["coalesced"] < 0.04 for version in ("vectors", "any row", "async"))
         assert copy["what ships"] > copy["vectors"]
+    copy = {version.name: version.of_copy for version in qt.recorded("copy", "float32", N=4096, ladder=True).speeds}
+    assert round(100 * copy["vectors"]) == 93  # the notation's page, of the ruler
+
+
+def test_a_warp_a_row_passes_half_of_a_copy_only_where_l2_holds_the_rows_in_work():
+    l2_bytes, rows = 60 << 20, 64 * 132
+    for N in ROWS[:4]:
+        assert (share("warp", "float32", N) > 0.5) == (rows * N * 4 < l2_bytes)
 
 
 def test_short_rows_of_softmax_keep_pace_with_a_copy():

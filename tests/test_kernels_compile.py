@@ -115,6 +115,7 @@ COPY_ACCESSES = {  # loads of one element, loads of 16 bytes, cp.async of 16 byt
     "vectors": lambda elements: ((0, 4, 0), (elements, 0, 0)),
     "any row": lambda elements: ((0, 4, 0), (2, 4, 0)),
     "async": lambda elements: ((0, 0, 4), (2, 0, 4)),
+    "hint": lambda elements: ((0, 4, 0), (elements, 0, 0)),
 }
 
 
@@ -125,8 +126,8 @@ def test_a_lane_of_each_copy_moves_64_bytes_as_wide_as_its_version_says(version,
     for N, (single, wide, copied) in zip((4096, 1001), COPY_ACCESSES[version](64 * 8 // bits), strict=True):
         spec = TensorSpec(dtype, ("M", N), ("stride", 1), 16 if N == 4096 else bits // 8)
         text = ptx(COPIES[version](DTYPES[dtype], N), spec, spec)
-        assert count(r"ld\.global\.b\d+", text) == single
-        assert count(r"ld\.global\.v4\.b32", text) == wide
+        assert count(r"ld\.global(\.L2::cache_hint)?\.b\d+", text) == single
+        assert count(r"ld\.global(\.L2::cache_hint)?\.v4\.b32", text) == wide
         assert count(r"st\.global\.v4\.b32", text) == wide + copied
         assert count(r"st\.global", text) == single + wide + copied
         assert count(r"cp\.async\.c[ag]\.shared\.global \[[^\]]*\], \[[^\]]*\], 16", text) == copied

@@ -1,4 +1,8 @@
-"""Cross-entropy over a vocabulary in parts, with 2 processes on the CPU, against float64 on whole rows."""
+"""Cross-entropy over a vocabulary in parts, with several processes on the CPU, against float64 on whole rows."""
+
+import os
+import signal
+import time
 
 import pytest
 
@@ -9,15 +13,58 @@ from quack_tutorial import parallel  # noqa: E402
 gloo = torch.distributed.is_available() and torch.distributed.is_gloo_available()
 
 
-@pytest.mark.skipif(not gloo, reason="this torch has no gloo")
-@pytest.mark.parametrize("N", [128, 2048])  # one thread and several warps have a row's part that is all -inf
-def test_two_ranks_agree_with_float64_and_with_each_other(N):
-    found = parallel.run(2, parallel.check, 12, N)
+pytestmark = pytest.mark.skipif(not gloo, reason="this torch has no gloo")
+
+
+# One thread and several warps have a row's part that is all -inf; 3 ranks do not divide 131; only the last rank has targets.
+@pytest.mark.parametrize(("world", "N", "in_last"), [(2, 2048, False), (3, 131, True)])
+def test_ranks_agree_with_float64_and_with_each_other(world, N, in_last):
+    found = parallel.run(world, parallel.check, 12, N, torch.float32, 0, in_last)
     for result in found:
         assert result["loss_error"] < 5e-6
         assert result["gradient_error"] < 1e-6
-    assert torch.equal(found[0]["loss"], found[1]["loss"])
+        assert torch.equal(found[0]["loss"], result["loss"])
     assert found[0]["loss"][0] == 0 and (found[0]["loss"][1:] > 0).all()  # row 0 is ignored
+
+
+@pytest.mark.parametrize(("N", "world"), [(128256, 4), (50257, 4), (131, 3), (64, 8), (65, 8)])
+def test_columns_are_dealt_out_once_each_in_eighths(N, world):
+    own = [parallel.columns(N, rank, world) for rank in range(world)]
+    assert [one for columns in own for one in range(N)[columns]] == list(range(N))
+    assert all(columns.start % 8 == 0 and columns.stop > columns.start for columns in own)
+    widths = [columns.stop - columns.start for columns in own]
+    assert max(widths) - min(widths) <= 15
+    with pytest.raises(ValueError, match="too small for 9 ranks"):
+        parallel.columns(64, 0, 9)
+
+
+def fails_on_rank_1(how):
+    if torch.distributed.get_rank() == 1:
+        if how == "raise":
+            raise ValueError("no logits here")
+        os.kill(os.getpid(), signal.SIGKILL)
+    torch.distributed.barrier()
+
+
+def prepares(rank, world, how):
+    assert not torch.distributed.is_initialized()
+    if how == "prepare" and rank == 1:
+        raise MemoryError("nothing left")
+
+
+@pytest.mark.parametrize(
+    ("how", "why"),
+    [
+        ("raise", r"failed, and the others were ended: ValueError: no logits here \(test_parallel.py:\d+\)"),
+        ("kill", r"ended without a word \(SIGKILL\), and the others were ended"),
+        ("prepare", r"failed, and the others were ended: MemoryError: nothing left \(test_parallel.py:\d+\)"),
+    ],
+)
+def test_a_failing_rank_ends_the_others_within_a_minute_and_is_named(how, why):
+    started = time.monotonic()
+    with pytest.raises(parallel.RankFailed, match=f"^rank 1 of 2 {why}$"):
+        parallel.run(2, fails_on_rank_1, how, prepare=prepares)
+    assert time.monotonic() - started < 60
 
 
 @pytest.mark.parametrize("parts", [1, 2, 8])

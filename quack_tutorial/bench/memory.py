@@ -9,6 +9,8 @@ those of all other points, so that a change of clocks touches all of them alike.
 | latency     | what is waited for          | ns a step                              |
 | chase       | bytes of the chain          | ns a load, from L1 to HBM              |
 | in flight   | width x loads x threads     | GB/s of reads from HBM                 |
+| written     | form of the loop, threads   | GB/s of reads from HBM                 |
+| atomic      | who shares a word           | ns a request of a warp, of all SMs     |
 | stride      | words between lanes, offset | ns a request of a warp, and GB/s used  |
 | conflict    | words between lanes         | ns a request of a warp in one SM       |
 | level       | shared, peer, L2, HBM       | GB/s of all SMs                        |
@@ -72,6 +74,10 @@ def compiled_cases():
         for loads in LOADS:
             # Blocks of 128 threads: an SM gets as many blocks as its threads are to be.
             yield f"stream {width} x {loads}", kernels.Stream(width, loads, 128), (vector("N"), sums, steps)
+    for form in kernels.LoopSum.FORMS:
+        yield form, kernels.LoopSum(form), (vector("N"), sums, steps)
+    for share in kernels.Atomics.SHARES:
+        yield share, kernels.Atomics(share), (vector("N"), steps)
     for stride in STRIDES:
         yield f"strided {stride} + 0", kernels.Strided(stride), (vector("N"), sums, steps)
     for offset in OFFSETS[1:]:
@@ -145,6 +151,29 @@ def points():
                     part.numel() * 4,
                     False,
                 )
+    for form in kernels.LoopSum.FORMS:
+        for threads in THREADS:
+            sums = empty(SMS * threads // 128, 128)
+            part = x[: len(x) // (16 * sums.numel()) * 16 * sums.numel()]
+            yield Point(
+                "written",
+                f"{form}, {threads}",
+                {"form": form, "threads_per_sm": threads},
+                lambda k, n=form, p=part, s=sums: run[n](p, s, k),
+                part.numel() * 4,
+                False,
+            )
+    for share in kernels.Atomics.SHARES:
+        kernel, turns = of[share], 64
+        words, warps = torch.zeros(kernel.words, device="cuda"), kernel.blocks * kernel.threads // 32
+        yield Point(
+            "atomic",
+            share,
+            {"warps": warps},
+            lambda k, n=share, w=words, t=turns: run[n](w, k * t),
+            turns * warps,
+            True,
+        )
     sums = empty(SMS * 8, 256)
     for stride, offset in [(s, 0) for s in STRIDES] + [(1, o) for o in OFFSETS[1:]]:
         requests = (len(x) - offset) // (sums.numel() * stride) // 8 * 8
@@ -260,7 +289,7 @@ def run(args) -> int:
     for point in record["points"]:
         ns = statistics.median(point["samples_ns"])
         # A unit of a stream is a byte, of a stride a request of 128 bytes; bytes a nanosecond are GB/s.
-        gb_s = {"in flight": 1, "level": 1, "stride": 128}.get(point["series"])
+        gb_s = {"in flight": 1, "written": 1, "level": 1, "stride": 128}.get(point["series"])
         value = f"{gb_s / ns:10.1f} GB/s" if gb_s else f"{ns:10.2f} ns"
         print(f"{point['series']:10} {point['name']:20} {value}")
     return 0

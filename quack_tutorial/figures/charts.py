@@ -32,11 +32,11 @@ MARKERS = "osD^vPXd"
 WIDE, NARROW = 10.6, 4.5  # inches of 72 pixels
 # What a record's ceiling is called: in a heading, and in a sentence.
 RULERS = {
-    "copy": ("copy", "a copy of the same size"),
-    "read": ("read", "a kernel that only reads the same bytes"),
-    "add": ("addition", "an addition of the same size"),
+    "copy": ("best copy", "the fastest plain copy of the same size"),
+    "read": ("best read", "the fastest kernel that only reads the same bytes"),
+    "add": ("best addition", "the fastest addition of the same size"),
 }
-PLAIN = "plain kernel", "a plain kernel with the same reads and writes"  # several of them, or another
+PLAIN = "best plain kernel", "the fastest plain kernel with the same reads and writes"  # several of them, or another
 # Colours that matplotlib draws with stand for the page's own.
 PAPER_COLOURS = {LIGHT[name]: name for name in ("ink", "soft", "line", "paper")}
 PAPER_COLOURS |= {light: f"s{i}" for i, (light, _) in enumerate(SERIES)}
@@ -49,6 +49,7 @@ SECTIONS = {
         "vectors": "03-coalesced-loads.html#bytes-and-who-is-inside",
         "any row": "03-coalesced-loads.html#odd-rows",
         "async": "03-coalesced-loads.html#asynchronous-copies",
+        "hint": "03-coalesced-loads.html#what-to-ask-of-the-caches",
     },
     "softmax": {
         "thread": "00-ten-minute-win.html#one-softmax-from-here-on",
@@ -141,7 +142,7 @@ class Chart:
 
 
 def throughput(records, operation=None, dtype=None, M=None, here=None, title=None) -> Chart:
-    """GB/s over N (in powers of 2) for each provider, with the ceiling: a copy of the same size, or what else the records name.
+    """GB/s over N (in powers of 2) for each provider, with the ceiling that the records name.
 
     Only records of the given operation, dtype and M count; `here` are records of the reader's own machine, drawn as open marks.
     ValueError where nothing is left to draw.

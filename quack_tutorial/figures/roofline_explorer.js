@@ -18,7 +18,7 @@
   function say(operation, type, N, M, row, found) {
     return operation + ", " + type + ", " + whole(M) + " rows of " + whole(N) + ": " + data.steps[operation] +
       " operations and " + short(row[0] / M / N, 3) + " bytes an element, " + short(found.intensity, 3) +
-      " operations a byte. A plain kernel with the same reads and writes moves " + whole(row[1]) + " GB/s, which allows " +
+      " operations a byte. The fastest plain kernel with the same reads and writes moves " + whole(row[1]) + " GB/s, which allows " +
       whole(found.allowed) + " GFLOP/s: " + short(100 * found.allowed / data.peak, 2) +
       " % of what the arithmetic units could do. The " + found.bound + " is the bound.";
   }

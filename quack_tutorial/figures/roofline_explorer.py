@@ -1,6 +1,6 @@
 """`roofline`: operation, dtype, rows and columns behind controls, and where the recorded kernels then lie under the roof.
 
-The slope is the measured ceiling of that size: a plain kernel with the same reads and writes. The roof is the datasheet's rate of
+The slope is the ceiling measured at that size. The roof is the datasheet's rate of
 float32 arithmetic. Operations are counted by `FORMULAS`: one for each step that an element goes through, an exponential as one,
 as the roof counts them; hardware takes more. `facts` is the rule, here and in `roofline_explorer.js`; a test compares the two.
 
@@ -81,8 +81,8 @@ def sentence(operation, dtype, N, M, row) -> str:
     of_peak = short(100 * found.allowed / PEAK_GFLOP_S, 2)
     return (
         f"{operation}, {dtype}, {M:,} rows of {N:,}: {len(steps)} operations and {short(row[0] / M / N, 3)} bytes an element, "
-        f"{short(found.intensity, 3)} operations a byte. A plain kernel with the same reads and writes moves {row[1]:,} GB/s, "
-        f"which allows {whole(found.allowed)} GFLOP/s: {of_peak} % of what the arithmetic units could do. "
+        f"{short(found.intensity, 3)} operations a byte. The fastest plain kernel with the same reads and writes moves "
+        f"{row[1]:,} GB/s, which allows {whole(found.allowed)} GFLOP/s: {of_peak} % of what the arithmetic units could do. "
         f"The {found.bound} is the bound."
     )
 

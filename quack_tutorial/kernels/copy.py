@@ -7,14 +7,15 @@
 | `CopyVectors`    | a lane's element is a vector           | 16 bytes, if they divide a row   | 16                            |
 | `CopyUnaligned`  | vectors begin at a 16-byte boundary    | 16 bytes in every row            | 16, or 17 in an unaligned row |
 | `CopyAsync`      | loads end in shared memory, in groups  | 16 bytes in every row, cp.async  | as above                      |
+| `CopyHint`       | `CopyVectors`, with a hint to L2       | 16 bytes, if they divide a row   | 16                            |
 
 In all of them a warp has 2 KiB of a row, a lane has 64 bytes in flight, predicates keep both inside the tensor, and any M, N and
-type of 16 or 32 bits work. The last two ask that each row of x and of out begins equally far from a 16-byte boundary, as it does in
-contiguous tensors of one shape.
+type of 16 or 32 bits work. `CopyUnaligned` and `CopyAsync` ask that each row of x and of out begins equally far from a 16-byte
+boundary, as it does in contiguous tensors of one shape.
 
 `LADDER` maps a version's name to what makes it, from the type of an element and N.
 
-Not covered: bulk copies (TMA), which one thread issues for a whole block; hints to the caches (`tuned/cache_hints.py`).
+Not covered: bulk copies (TMA), which one thread issues for a whole block.
 """
 
 import math
@@ -31,6 +32,7 @@ from quack_tutorial.kernels.layout import (
     tile_at,
     tiled_copy_rows,
 )
+from quack_tutorial.kernels.tuned.cache_hints import EVICT_LAST, policy_of
 
 LANES = 32
 LANE_BYTES = 64  # that each lane has in flight, however they are cut
@@ -247,12 +249,41 @@ class CopyAsync:
             cute.copy(atom, tXrX[None, None, i], tXgO[None, None, i], pred=tXpX[None, i])
 
 
+class CopyHint(CopyVectors):
+    """As `CopyVectors`, but each load asks L2 to give up last what it brings, so that what was written goes first.
+
+    A copy atom for loads from global memory takes a policy, a number that an instruction of its own makes. Gains: the share of
+    `what ships` that its sizes do not explain. Stops paying: where a kernel writes next to nothing.
+    """
+
+    @cute.kernel
+    def kernel(self, mX: cute.Tensor, mO: cute.Tensor):
+        tidx, _, _ = cute.arch.thread_idx()
+        row_block, column_block, _ = cute.arch.block_idx()
+        gX = tile_at(mX, self.tiler, row_block, column_block)
+        gO = tile_at(mO, self.tiler, row_block, column_block)
+        cX = cute.local_tile(cute.make_identity_tensor(mX.shape), self.tiler, (row_block, column_block))
+
+        bits = self.vector_size * self.dtype.width
+        atom_load = cute.make_copy_atom(cute.nvgpu.CopyG2ROp(), self.dtype, num_bits_per_copy=bits)
+        atom = cute.make_copy_atom(cute.nvgpu.CopyUniversalOp(), self.dtype, num_bits_per_copy=bits)
+        tiled_copy = tiled_copy_rows(atom, LANES, self.tiler[0], self.vector_size)
+        thr_copy = tiled_copy.get_slice(tidx)
+        tXgX, tXgO, tXcX = thr_copy.partition_S(gX), thr_copy.partition_D(gO), thr_copy.partition_S(cX)
+        tXpX = inside(tXcX, mX.shape)
+
+        tXrX = cute.make_fragment_like(tXgX)
+        cute.copy(atom_load, tXgX, tXrX, pred=tXpX, cache_policy=policy_of(EVICT_LAST))  # read MN elements
+        cute.copy(atom, tXrX, tXgO, pred=tXpX)  # write MN elements
+
+
 LADDER = {
     "thread": CopyThread,
     "coalesced": CopyCoalesced,
     "vectors": CopyVectors,
     "any row": CopyUnaligned,
     "async": CopyAsync,
+    "hint": CopyHint,
 }
 
 

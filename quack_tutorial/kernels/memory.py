@@ -5,6 +5,8 @@
 | `PointerChase`   | how long one load takes: of global memory (L1, L2 or HBM), of shared memory, of a peer's  |
 | `Chain`          | how long one shuffle, or one multiply-add, takes                                          |
 | `Stream`         | how fast all SMs read, by the width of a load and the bytes that each thread has in flight |
+| `LoopSum`        | how many of those bytes are in flight, by how the loop around the loads is written        |
+| `Atomics`        | what a warp's atomic additions cost, by how many share a word                             |
 | `Strided`        | what a warp's request costs when its lanes are apart, or start off a sector's boundary    |
 | `SharedReads`    | what a bank conflict costs                                                                |
 | `SharedStream`   | how fast an SM reads its own shared memory, or that of another block of its cluster       |
@@ -13,7 +15,7 @@
 
 Loads that nobody needs are left out by the compiler, so each kernel writes a sum, or where its chain ended.
 
-Not covered: writes (`copy` has them), texture and constant memory, atomics, TMA.
+Not covered: writes (`copy` has them), texture and constant memory, TMA.
 """
 
 import cuda.bindings.driver as cuda
@@ -135,6 +137,83 @@ class Stream:
                     cute.autovec_copy(gX, rX[None, i])
                 total += rX.load().reduce(cute.ReductionOp.ADD, cutlass.Float32(0.0), 0)
         mO[bidx, tidx] = total
+
+
+class LoopSum:
+    """All blocks read mX (n,) float32 `turns` times, 16 bytes a load, and add it up; the loop is written in one of `FORMS`.
+
+    mO (blocks, threads) float32 gets each thread's sum. n is a multiple of 16 * blocks * threads.
+    """
+
+    FORMS = "a plain loop", "unroll=4", "four a turn"
+
+    def __init__(self, form, threads=128):
+        self.form, self.threads = form, threads
+
+    @cute.jit
+    def __call__(self, mX: cute.Tensor, mO: cute.Tensor, turns: cutlass.Int32, stream: cuda.CUstream):
+        self.kernel(mX, mO, turns).launch(grid=[mO.shape[0], 1, 1], block=[self.threads, 1, 1], stream=stream)
+
+    @cute.kernel
+    def kernel(self, mX: cute.Tensor, mO: cute.Tensor, turns: cutlass.Int32):
+        tidx, _, _ = cute.arch.thread_idx()
+        bidx, _, _ = cute.arch.block_idx()
+        blocks, _, _ = cute.arch.grid_dim()
+        start, step, vectors = bidx * self.threads + tidx, blocks * self.threads, mX.shape[0] // 4
+        total = cutlass.Float32(0.0)
+        for _ in range(turns):
+            # read n elements
+            if cutlass.const_expr(self.form == "a plain loop"):
+                for i in range(start, vectors, step):
+                    total += sum_of_vector(mX, i)
+            elif cutlass.const_expr(self.form == "unroll=4"):
+                for i in cutlass.range(start, vectors, step, unroll=4):
+                    total += sum_of_vector(mX, i)
+            else:
+                for i in range(start, vectors, 4 * step):
+                    for k in cutlass.range_constexpr(4):
+                        total += sum_of_vector(mX, i + k * step)
+        mO[bidx, tidx] = total
+
+
+@cute.jit
+def sum_of_vector(mX: cute.Tensor, i):
+    """The sum of the i-th four elements of mX, which one load of 16 bytes brings."""
+    # `align` promises what holds already, so that `autovec_copy` makes one load.
+    gX = cute.make_tensor((mX.iterator + 4 * cutlass.Int64(i)).align(16), cute.make_layout(4))
+    rX = cute.make_rmem_tensor(cute.make_layout(4), cutlass.Float32)
+    cute.autovec_copy(gX, rX)
+    return rX.load().reduce(cute.ReductionOp.ADD, cutlass.Float32(0.0), 0)
+
+
+class Atomics:
+    """Each lane adds 1 to a word of mO (n,) float32 `turns` times. Which word, `share` says: one of `SHARES`.
+
+    A warp, a row of 32 words or a line of the grid's own: n is 1, 32, or as many as there are threads.
+    """
+
+    SHARES = "one word for all", "one word a lane", "one word a thread"
+
+    def __init__(self, share, blocks=132, threads=256):
+        self.share, self.blocks, self.threads = share, blocks, threads
+
+    @property
+    def words(self):
+        """How long mO is."""
+        return dict(zip(self.SHARES, (1, 32, self.blocks * self.threads)))[self.share]
+
+    @cute.jit
+    def __call__(self, mO: cute.Tensor, turns: cutlass.Int32, stream: cuda.CUstream):
+        self.kernel(mO, turns).launch(grid=[self.blocks, 1, 1], block=[self.threads, 1, 1], stream=stream)
+
+    @cute.kernel
+    def kernel(self, mO: cute.Tensor, turns: cutlass.Int32):
+        tidx, _, _ = cute.arch.thread_idx()
+        bidx, _, _ = cute.arch.block_idx()
+        word = (bidx * self.threads + tidx) % self.words
+        for _ in range(turns):
+            # read and write a word a lane
+            cute.arch.atomic_add(mO.iterator + word, cutlass.Float32(1.0))
 
 
 class Strided:

@@ -13,7 +13,10 @@ from quack_tutorial.bench import parallel as bench  # noqa: E402
 from quack_tutorial.records import parallel as records  # noqa: E402
 
 gloo = torch.distributed.is_available() and torch.distributed.is_gloo_available()
-WAYS = "pairs loss, kernel, exchange, gathered loss, one GPU loss, pairs gradient, gathered gradient, one GPU gradient"
+WAYS = (
+    "pairs loss, kernel, exchange, idle exchange, all-gather, all-reduce, pairs gradient, two all-reduces loss, "
+    "two all-reduces exchange, Megatron loss, Megatron gradient, gather, gathered loss, one GPU loss, one GPU gradient"
+).split(", ")
 
 
 class Sizes:
@@ -21,39 +24,50 @@ class Sizes:
 
     def interleaved_us(self, ways):
         found = {name: way() for name, way in ways.items()}
-        return {name: list((x[0] if isinstance(x, tuple) else x).shape) for name, x in found.items()}
+        return {name: list((x[0] if isinstance(x, tuple) else x).shape) for name, x in found.items() if x is not None}
 
     def received(self, call):
         return None
 
 
 def on_a_rank(dtype, M, N):
-    return bench.measure(dtype, M, N, Sizes())
+    poison = None
+    with bench.poisoned():
+        poison = torch.empty(3)
+    part, _, _ = bench.inputs(dtype, M, N, torch.device("cpu"))
+    return poison, part, bench.gathered(part, N), bench.measure(dtype, M, N, Sizes())
 
 
 @pytest.mark.skipif(not gloo, reason="this torch has no gloo")
-def test_every_way_is_compared_and_gives_its_shape():
-    M, n = 12, 64
-    for cell in op.run(2, on_a_rank, "float32", M, 2 * n):
-        assert cell["errors"].pop("gradient from one GPU") < 1e-6
-        assert cell["errors"].pop("loss from one GPU") < 1e-5
-        assert 0 < cell["errors"]["loss"] <= 1 and 0 < cell["errors"]["gradient"] <= 1
-        shapes = [[M], [2, M], [M], [M], [M], [M, n], [M, 2 * n], [M, 2 * n]]
-        assert cell["samples_us"] == dict(zip(WAYS.split(", "), shapes))
-        assert cell["asked_bytes"] == {"pairs": 8 * M, "gathered": 4 * M * n}
-
-
-def gathered_matches(M, N):
-    part, target, _ = bench.inputs("float32", M, N, torch.device("cpu"))
-    return part, target, bench.gathered(part)
-
-
-@pytest.mark.skipif(not gloo, reason="this torch has no gloo")
-def test_whole_rows_are_the_parts_side_by_side():
-    (left, target, whole), (right, same, other) = op.run(2, gathered_matches, 5, 48)
+def test_every_way_is_right_and_gives_its_shape():
+    M, N, widths = 12, 75, (40, 35)
+    (_, left, whole, cell), (_, right, other, _) = found = op.run(2, on_a_rank, "float32", M, N)
     assert torch.equal(whole, torch.cat((left, right), dim=1)) and torch.equal(whole, other)
-    assert torch.equal(target, same) and target[0] == op.IGNORED and target[2] == 47
     assert left[1].eq(-torch.inf).all() and right[1].isfinite().all()
+    errors = cell["errors"]
+    assert errors.pop("gradient from one GPU") < 1e-6
+    assert errors.pop("loss from one GPU") < 1e-5
+    assert len(errors) == 8 and all(0 < error <= 1 for error in errors.values())
+    for (poison, _, _, cell), n in zip(found, widths):
+        assert poison.isnan().all()
+        of_row, of_rank, of_whole = [M], [M, n], [M, N]
+        shapes = dict.fromkeys(WAYS, of_row) | {"kernel": [2, M], "all-gather": [2, 2, M], "gather": [2, M, 40]}
+        shapes |= {"pairs gradient": of_rank, "Megatron gradient": of_rank, "one GPU gradient": of_whole}
+        assert cell["samples_us"] == {way: shapes[way] for way in WAYS if way != "all-reduce"}
+        assert cell["asked_bytes"] == {"pairs": 8 * M, "gathered": 4 * M * 40}
+
+
+@pytest.mark.skipif(not gloo, reason="this torch has no gloo")
+@pytest.mark.parametrize("ranks", [4, 8])
+def test_the_command_runs_whole_over_gloo(ranks, tmp_path, capsys):
+    out = tmp_path / "record.json"
+    words = ["parallel", "--gloo", "--ranks", str(ranks), "--rows", "6", "--words", "64,117", "--out", str(out)]
+    assert cli.main(words) == 0, capsys.readouterr().err
+    (record,) = records.load(tmp_path)
+    assert record.ranks == ranks and [(cell.M, cell.N) for cell in record.cells] == [(6, 64), (6, 117)]
+    for cell in record.cells:
+        assert list(cell.us) == WAYS
+        assert all(error <= 1 for error in cell.errors.values())
 
 
 RECORD = {
@@ -70,7 +84,7 @@ RECORD = {
             "N": 128256,
             "ranks": 2,
             "errors": {"loss": 0.5, "gradient": 0.25, "loss from one GPU": 1e-6, "gradient from one GPU": 0.0},
-            "samples_us": {name: [1.0, 9.0, 2.0] for name in WAYS.split(", ")} | {"kernel": [1.5], "exchange": [7.0]},
+            "samples_us": {name: [1.0, 9.0, 2.0] for name in WAYS} | {"kernel": [1.5], "exchange": [7.0]},
             "asked_bytes": {"pairs": 65536, "gathered": 10**9},
             "nvlink_bytes": {"pairs": 70000.0, "gathered": None},
         }
@@ -113,10 +127,17 @@ def test_nvlinks_counters_are_added_up_or_unknown(said, found, monkeypatch):
     assert bench.nvlink_received_bytes() == found
 
 
-def test_the_command_needs_two_gpus(monkeypatch, capsys):
+def test_the_command_says_what_it_lacks(monkeypatch, capsys):
     found = types.SimpleNamespace(device="cpu", reason="this machine has no NVIDIA GPU.")
     monkeypatch.setattr(bench.machine, "detect", lambda: found)
-    assert cli.main(["parallel"]) == 1 and "no NVIDIA GPU" in capsys.readouterr().err
+    assert cli.main(["parallel"]) == 1 and "no NVIDIA GPU. With --gloo" in capsys.readouterr().err
+    for words, why in {
+        "--words 24 --ranks 4": "24 is too small for 4 ranks",
+        "--rows 2": "3 are the least, got 2",
+        "--rows x": "--rows takes positive whole numbers",
+        "--dtype int8": "'int8' is not one of",
+    }.items():
+        assert cli.main(["parallel", "--gloo", *words.split()]) == 1 and why in capsys.readouterr().err
     monkeypatch.setattr(bench.machine, "detect", lambda: types.SimpleNamespace(device="cuda"))
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    assert cli.main(["parallel"]) == 1 and "2 GPUs or more of this machine's 1" in capsys.readouterr().err
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    assert cli.main(["parallel", "--ranks", "3"]) == 1 and "this machine has 2: --ranks 3" in capsys.readouterr().err

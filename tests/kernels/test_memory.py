@@ -60,6 +60,25 @@ def test_a_stream_adds_up_everything_once_a_turn(vector_bytes):
     assert set(requests_of(run, Space.GMEM)["bytes"]) == {32 * vector_bytes}
 
 
+@pytest.mark.parametrize("form", memory.LoopSum.FORMS)
+def test_a_loop_adds_up_everything_however_it_is_written(form):
+    kernel = memory.LoopSum(form, threads=32)
+    numbers, out = x(16 * 2 * 32 * 3), np.full((2, 32), np.nan, np.float32)
+    run = simulate(kernel, numbers, out, 2)
+    assert run.ok
+    np.testing.assert_allclose(out.sum(dtype=np.float64), 2 * numbers.sum(dtype=np.float64), rtol=1e-4)
+    assert set(requests_of(run, Space.GMEM)["bytes"]) == {512}
+
+
+@pytest.mark.parametrize("share", memory.Atomics.SHARES)
+def test_atomics_add_one_a_lane_and_turn(share):
+    kernel = memory.Atomics(share, blocks=2, threads=64)
+    out = np.zeros(kernel.words, np.float32)
+    run = simulate(kernel, out, 3)
+    assert run.ok
+    np.testing.assert_array_equal(out, np.full(kernel.words, 2 * 64 * 3 / kernel.words, np.float32))
+
+
 @pytest.mark.parametrize(("stride", "offset", "sectors"), [(1, 0, 4), (1, 1, 5), (2, 0, 8), (8, 0, 32), (32, 0, 32)])
 def test_strided_requests_touch_the_sectors_that_they_should(stride, offset, sectors):
     numbers, out = x(16 * 2 * 64 * stride + offset), np.full((2, 64), np.nan, np.float32)

@@ -142,6 +142,7 @@ def test_copies_take_rows_that_begin_anywhere_with_a_gap_between_them(version):
         ("vectors", 2048, 16, 16),
         ("any row", 2048, 16, 16),
         ("async", 2048, 16, 16),
+        ("hint", 2048, 16, 16),
         ("vectors", 511, 16, None),  # single elements: 16 requests for 511 columns
     ],
 )

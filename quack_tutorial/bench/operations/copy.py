@@ -51,7 +51,7 @@ def _run_rung(launch, x):
 
 
 _OURS = Ours(_kernels, _run)
-_RUNGS = ("thread", "coalesced", "vectors", "any row", "async")
+_RUNGS = ("thread", "coalesced", "vectors", "any row", "async", "hint")
 OPERATIONS = (
     Operation(
         "copy",
