@@ -1,5 +1,6 @@
 """What a notebook's cell asks in one line: check, answer, time, recorded; and the dynamic way to launch."""
 
+import re
 from types import SimpleNamespace as Namespace
 
 import numpy as np
@@ -78,11 +79,24 @@ def test_an_answer_takes_a_guess_that_lost_its_labels():
     assert qt.answer(None, 7, 4).verdicts == ("", "")
 
 
-def test_an_answer_that_does_not_fit_its_question_is_an_error():
-    with pytest.raises(ValueError, match="asks for 2 things, and there are 1 answers"):
-        qt.answer({"a": None, "b": None}, 1)
-    with pytest.raises(ValueError, match="'HBM' is not among the choices L1 | L2"):
-        qt.answer({"from: L1 | L2": None}, "HBM")
+def test_a_choice_takes_its_number_and_names_the_choices_for_any_other_word():
+    asked = {"N: 1,024 | 4,096": 4096}
+    assert qt.answer(asked, "4,096").verdicts == ("right",) and qt.answer(asked, "1,024").verdicts == ("off",)
+    assert str(qt.answer({"from: L1 | L2": "HBM"}, "L1")) == "from: 'HBM' is not one of L1 | L2; it is L1."
+
+
+@pytest.mark.parametrize(
+    ("guess", "values", "told"),
+    [
+        ({"a": None, "b": None}, (1,), "a prediction of 1 values, and the guess that was run last has 2"),
+        ({"from: L1 | L2": None}, ("HBM",), "'HBM' is not one of the choices of the guess that was run last, L1 | L2"),
+    ],
+)
+def test_a_guess_of_another_question_gets_one_sentence(guess, values, told):
+    with pytest.raises(ValueError, match=re.escape(told)) as found:
+        qt.answer(guess, *values)
+    shown = " ".join(found.value._render_traceback_())
+    assert shown == str(found.value) and "Run the cell with this prediction's guess" in shown
 
 
 def test_without_a_gpu_a_kernel_is_not_timed_and_says_why():
