@@ -50,8 +50,6 @@ def judge(run, result, wanted, tolerance=None) -> bool:
     right, said = _compared(result, wanted, tolerance)
     if not run.ok:
         right, said = False, "see what the simulator found."
-    elif not right:
-        said = f"the numbers are not the wanted ones. {said}"
     print("right" if right else textwrap.fill(f"not yet: {said}", WIDTH))
     return right
 
@@ -60,7 +58,7 @@ def _compared(result, wanted, tolerance) -> tuple[bool, str]:
     """Whether `result` is within tolerance of `wanted`, and a sentence on the largest error."""
     dtype, got, want = _dtype(result), _numbers(result), _numbers(wanted)
     if got.shape != want.shape:
-        return False, f"the result has shape {got.shape}, {want.shape} is wanted."
+        return False, f"the result has shape {got.shape} instead of {want.shape}."
     finite = np.isfinite(want)
     largest = float(np.abs(want[finite]).max(initial=0.0))
     allowed = np.broadcast_to(
@@ -74,8 +72,11 @@ def _compared(result, wanted, tolerance) -> tuple[bool, str]:
         return True, f"all {got.size:,} numbers; largest error {error.max(initial=0.0):.2g}."
     at = np.unravel_index(np.argmax(np.where(wrong, error, -1.0)), got.shape)
     place = f" at {tuple(map(int, at))}" if at else ""
-    worst = f"The worst is{place}: {got[at]:.9g}, and {want[at]:.9g} is wanted."
-    return False, f"{int(wrong.sum()):,} of {got.size:,} numbers. {worst}"
+    worst = f"The largest error is{place}: {got[at]:.9g} instead of {want[at]:.9g}."
+    count = (
+        f"{int(wrong.sum()):,} of {got.size:,}" if not wrong.all() else f"all {got.size:,}" if got.size > 1 else "the 1"
+    )
+    return False, f"{count} number{'s' * (got.size > 1)} differ{'s' * (int(wrong.sum()) == 1)}. {worst}"
 
 
 def answer(guess, *values, near=0.25) -> Answer:
@@ -193,9 +194,7 @@ class Answer:
     @property
     def lines(self) -> list[str]:
         """What is shown: the verdicts, or what is missing."""
-        missing = (
-            "No guess yet: put yours in place of None above and run the cells from there to here again, or read on."
-        )
+        missing = "No guess yet: put yours in place of None above, run that cell and this one again, or read on."
         lines = [missing] if all(guess is None for guess in self.guesses) else []
         for field, guess, verdict in zip(self.fields, self.guesses, self.verdicts):
             asked = f"{field.asked}: " if field.asked else ""
@@ -208,10 +207,6 @@ class Answer:
             else:
                 told = f"{guess!r} is not {field.wanted}; it is {field.shown}"
             lines.append(f"{asked}{told}.".replace("..", "."))
-        if {"near", "off"} & set(self.verdicts):
-            lines.append(
-                "(If cells further down have run since, run those from the guess to here again: they use the same names.)"
-            )
         return lines
 
     def __str__(self) -> str:
