@@ -145,7 +145,7 @@ def test_the_first_page_lists_every_copy_with_a_link_and_its_state(tmp_path):
     os.utime(tmp_path / CHAPTER, (1, 86400.0 * 365))
     copies.renew(tmp_path, book | {CHAPTER: SECOND})
     page = first_page.page(copies.survey(tmp_path), "It runs.")
-    assert f"| yours, changed on 1 January 1971; the book has a newer text: [the book's]({BESIDE}) |" in page
+    assert f"| yours, changed on 1 January 1971; the book's text is newer: [open it]({BESIDE}) |" in page
     assert f"**Go on with [4. Warp reduce]({CHAPTER})**" in page
 
 

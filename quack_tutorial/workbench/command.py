@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import getpass
+import json
 import os
 import re
 import secrets
@@ -116,7 +117,26 @@ def texts() -> dict[str, bytes]:
     if find_spec("jupytext") is None:  # which turns MyST into notebooks
         return found | {f"book/{file.name}": file.read_bytes() for file in sorted((ROOT / "book").glob("*.md"))}
     found |= _labs() | _pages()
-    return {path: _links_in_copies(content.decode(), found).encode() for path, content in found.items()}
+    kernel = _kernel()
+    for path, content in found.items():
+        text = _links_in_copies(content.decode(), found)
+        if kernel and path.endswith(".ipynb"):
+            notebook = json.loads(text)
+            notebook["metadata"] |= kernel
+            text = myst.dumps(notebook)
+        found[path] = text.encode()
+    return found
+
+
+def _kernel() -> dict:
+    """What JupyterLab writes into a notebook when this environment's kernel starts: a copy that has it opens as saved."""
+    try:
+        from ipykernel.ipkernel import IPythonKernel
+        from ipykernel.kernelspec import get_kernel_dict
+    except ImportError:
+        return {}
+    kernel = {"display_name": get_kernel_dict()["display_name"], "language": "python", "name": "python3"}
+    return {"kernelspec": kernel, "language_info": IPythonKernel.language_info}
 
 
 def _links_in_copies(text: str, found: dict[str, bytes]) -> str:
@@ -208,6 +228,7 @@ def environment(known, instructor: bool) -> dict[str, str]:
         "PATH": _first(Path(sys.executable).parent, known.get("PATH", "")),
         "JUPYTER_CONFIG_PATH": _first(*settings, known.get("JUPYTER_CONFIG_PATH", "")),
         "JUPYTER_PREFER_ENV_PATH": "1",
+        machine.IN_LAB: first_page.NAME,
     }
 
 
