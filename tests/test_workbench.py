@@ -1,7 +1,9 @@
 """The reader's copies: renewed with the book while untouched, never lost once changed; and how JupyterLab is started."""
 
+import importlib.util
 import json
 import os
+import platform
 import re
 import shutil
 import socket
@@ -173,6 +175,12 @@ def test_the_copies_are_the_whole_book_and_its_links_hold(tmp_path, monkeypatch,
     assert "book/trust.ipynb" in found and b"Cells compute what this page shows" in found["book/trust.ipynb"]
     assert b"(../book/trust.ipynb)" in found["notebooks/04-warp-reduce.ipynb"]
     assert b"type `make book`" in found["book/layout-playground.md"]
+    if importlib.util.find_spec(
+        "ipykernel"
+    ):  # what its kernel says of itself, or a notebook would count as changed once opened
+        metadata = json.loads(found["notebooks/04-warp-reduce.ipynb"])["metadata"]
+        assert metadata["language_info"]["version"] == platform.python_version()
+        assert metadata["kernelspec"]["display_name"] == "Python 3 (ipykernel)"
     links = 0
     for path, content in found.items():
         if path.startswith(".book/"):
