@@ -18,7 +18,7 @@ PAGE = """\
 
 {machine} `quack-tutorial doctor`, in a terminal (File, New, Terminal), says more.
 
-**{next}** (This page shows how things stood when it was opened. File, Reload Markdown File from Disk, brings it up to date.)
+**{next}** (This page shows how things stood when it was opened. *Reload … from Disk*, in the File menu, brings it up to date.)
 
 {chapters}
 
