@@ -31,6 +31,7 @@ DRIVERS = {12: (525,), 13: (580,)}
 DSL_DRIVERS = {12: (575, 51, 3), 13: (580,)}
 PROFILING = "https://developer.nvidia.com/ERR_NVGPUCTRPERM"
 CAP_SYS_ADMIN = 21  # the bit of this capability in /proc/self/status
+IN_LAB = "QUACK_TUTORIAL_LAB"  # in the environment of a JupyterLab that `quack-tutorial lab` started: its first page
 ENOUGH_DISK_GB = 2  # for compiled kernels, a built site and a profiler's reports
 
 
@@ -456,7 +457,7 @@ def find_notes(machine, system):
         yield Problem(
             "JupyterLab is not installed",
             "Python packages",
-            "make lab installs it, or pip install --editable '.[jupyter]' in a clone.",
+            f"make lab installs it, or {typed('pip install')} --editable '.[jupyter]' in a clone.",
         )
     if machine.kernel is not None:
         yield Problem(
@@ -512,7 +513,9 @@ def _mendable(machine):
 
 
 def next_command(machine):
-    """What a reader types once nothing is missing: in a clone, the notebooks."""
+    """What a reader types once nothing is missing: in a clone, the notebooks; in its JupyterLab there is nothing to type."""
+    if IN_LAB in os.environ:
+        return f"open {os.environ[IN_LAB]}, in the file browser, and choose a chapter"
     clone = Path(__file__).resolve().parents[1]
     if not (clone / "notebooks").is_dir():
         return "quack-tutorial simulate softmax"

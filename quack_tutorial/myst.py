@@ -8,16 +8,20 @@ JupyterLab, Notebook 7, VS Code and Colab all render:
 | `literalinclude`                           | the file, the lines, and the code itself                               |
 | admonition of class `dropdown`             | `<details>`                                                            |
 | another admonition                         | a quotation with a bold title                                          |
-| link to a `.md` of the same folder         | link to its `.ipynb`                                                   |
+| link to a notebook's `.md`                 | link to its `.ipynb`                                                   |
+| `(label)=` above a heading, and links to it | links to the heading, by its words                                    |
+| link without text                          | the title of the page that it leads to                                 |
 | cell tagged `hide-cell`                    | text, `<details>`: *Run All* leaves the reader's own code in its place |
-| cell tagged `hide-input`                   | a cell whose code is collapsed                                         |
+| cell tagged `hide-input` or `remove-input` | a cell whose code is collapsed                                         |
 | cell tagged `hide-output`                  | a cell whose output scrolls in a box                                   |
 
 Each cell has an id that depends only on the notebook's name and the cell's place in the source, so that the same source gives the
 same bytes, and a cell is found again in whatever is made of it. jupytext reads the source; without it there is an ImportError.
 
-Not covered: other directives, roles, and options of `literalinclude` beside `pyobject`, `start-at` and `end-before`. They are a
-ValueError, because they would stand in the notebook as they are written.
+`page` does the same with a page that has no cells.
+
+Not covered: other directives, roles, HTML that a script of the site fills, and options of `literalinclude` beside `pyobject`,
+`start-at`, `end-before` and `caption`. They are a ValueError, because they would stand in the notebook as they are written.
 """
 
 from __future__ import annotations
@@ -34,7 +38,10 @@ DIRECTIVE = re.compile(
     re.MULTILINE,
 )
 ROLE = re.compile(r"\{[a-z][\w:-]*\}`")
-CHAPTER_LINK = re.compile(r"\]\(([\w-]+)\.md(?:#[\w-]*)?\)")
+FOR_A_SCRIPT = re.compile(r"<div [^>]*id=")
+LINK = re.compile(r"\[(?P<text>[^\[\]]*)\]\((?P<address>[\w./-]*)(?:#(?P<label>[\w-]+))?\)")
+LABEL = re.compile(r"^\((?P<label>[\w-]+)\)=\n+(?=#+ +(?P<heading>.+)$)", re.MULTILINE)
+FRONT = re.compile(r"\A---\n.*?\n---\n\s*", re.DOTALL)
 FOLD = "<details>\n<summary>{label}</summary>\n\n{body}\n\n</details>"
 SOLUTION = "To run it, paste it into a cell.\n\n```python\n{code}\n```"
 
@@ -72,18 +79,47 @@ def dumps(notebook) -> str:
     return json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
 
 
+def page(text: str, folder: Path) -> str:
+    """A page without cells as Markdown that any viewer shows."""
+    return plain(FRONT.sub("", text), folder)
+
+
+def is_notebook(text: str) -> bool:
+    """Whether a source has cells: its front matter names a kernel."""
+    front = FRONT.match(text)
+    return bool(front) and "\nkernelspec:" in front[0]
+
+
 def plain(text: str, folder: Path) -> str:
-    """A cell's text without MyST's directives, and with links that open notebooks."""
+    """A text without MyST's directives and labels, and with links that open notebooks."""
     text = DIRECTIVE.sub(lambda found: _written_out(found, folder), text)
-    left = re.search(FENCE + r"\{.*", text, re.MULTILINE) or ROLE.search(text)
+    left = re.search(FENCE + r"\{.*", text, re.MULTILINE) or ROLE.search(text) or FOR_A_SCRIPT.search(text)
     if left:
         raise ValueError(f"a notebook has no plain form for {left[0]!r}")
-    return CHAPTER_LINK.sub(r"](\1.ipynb)", text)
+    # JupyterLab finds a heading by its words, with hyphens for blanks.
+    anchors = {found["label"]: found["heading"].strip().replace(" ", "-") for found in LABEL.finditer(text)}
+    return LINK.sub(lambda link: _linked(link, anchors, folder), LABEL.sub("", text))
+
+
+def _linked(link, anchors: dict[str, str], folder: Path) -> str:
+    """A link in a form that opens a notebook, or finds a heading; any other as it is."""
+    words, address, label = link.group("text", "address", "label")
+    if address in anchors or (not address and label in anchors):
+        return f"[{words}](#{anchors[address or label]})"
+    if not address.endswith(".md") or not (file := folder / address).is_file():
+        return link[0]
+    source = file.read_text(encoding="utf-8")
+    words = words or next(line[2:].strip() for line in source.splitlines() if line.startswith("# "))
+    # A page of book/ has cells too, and is a notebook only in a reader's copies.
+    if is_notebook(source) and ("/" not in address or file.parent.name == "notebooks"):
+        address = f"{address.removesuffix('.md')}.ipynb"
+    return f"[{words}]({address})"
 
 
 def _written_out(directive, folder: Path) -> str:
     name, title = directive["name"], directive["argument"].strip()
     options = dict(re.findall(r"^:([\w-]+): *(.*)$", directive["options"], re.MULTILINE))
+    options.pop("caption", None)
     if name == "literalinclude":
         return _included(title, options, folder)
     if name != "admonition":
@@ -113,7 +149,7 @@ def _chosen(source: str, options: dict, address: str) -> tuple[int, int]:
         for name in options["pyobject"].split("."):
             node = next(one for one in node.body if getattr(one, "name", None) == name)
         return min([node.lineno, *(one.lineno for one in node.decorator_list)]), node.end_lineno
-    if not options or not set(options) <= {"start-at", "end-before"}:
+    if not set(options) <= {"start-at", "end-before"}:
         raise ValueError(f"a notebook has no plain form for the options {sorted(options)} of {address}")
     words = {name: _unquoted(text) for name, text in options.items()}
     for option, words_of in words.items():
@@ -136,7 +172,7 @@ def _fold(cell) -> None:
         cell.source = FOLD.format(label=label, body=SOLUTION.format(code=cell.source))
         cell.cell_type = "markdown"
         del cell["outputs"], cell["execution_count"]
-    if "hide-input" in tags:
+    if {"hide-input", "remove-input"} & set(tags):
         cell.metadata["jupyter"] = {"source_hidden": True}
     if "hide-output" in tags:
         cell.metadata["scrolled"] = True

@@ -26,6 +26,10 @@ WIDTH = 84  # of what is printed, so that it fits beside the page's margins
 MOST_OF_COPY = 1.05  # of a copy's speed, beyond which a kernel cannot have moved the bytes that are counted
 TOO_FAST = "No kernel that moves these bytes is so fast"
 MEASURED = 0.05  # a guess so near a value that was not counted is right
+NUMBER = re.compile(r"([-+]?[\d.]+(?:e[-+]?\d+)?)(?:/([\d.]+))?([kKM]i?)?%?")
+BESIDE_MEMBERS = re.compile(
+    r"[,;&\[\](){}]|\band\b|\blines?\b|\blanes?\b", re.IGNORECASE
+)  # in a list that was written as words
 RELATIVE = {"float32": 1e-5, "float16": 2e-3, "bfloat16": 1e-2, "float64": 1e-12}
 
 
@@ -46,8 +50,6 @@ def judge(run, result, wanted, tolerance=None) -> bool:
     right, said = _compared(result, wanted, tolerance)
     if not run.ok:
         right, said = False, "see what the simulator found."
-    elif not right:
-        said = f"the numbers are not the wanted ones. {said}"
     print("right" if right else textwrap.fill(f"not yet: {said}", WIDTH))
     return right
 
@@ -56,7 +58,7 @@ def _compared(result, wanted, tolerance) -> tuple[bool, str]:
     """Whether `result` is within tolerance of `wanted`, and a sentence on the largest error."""
     dtype, got, want = _dtype(result), _numbers(result), _numbers(wanted)
     if got.shape != want.shape:
-        return False, f"the result has shape {got.shape}, {want.shape} is wanted."
+        return False, f"the result has shape {got.shape} instead of {want.shape}."
     finite = np.isfinite(want)
     largest = float(np.abs(want[finite]).max(initial=0.0))
     allowed = np.broadcast_to(
@@ -70,8 +72,11 @@ def _compared(result, wanted, tolerance) -> tuple[bool, str]:
         return True, f"all {got.size:,} numbers; largest error {error.max(initial=0.0):.2g}."
     at = np.unravel_index(np.argmax(np.where(wrong, error, -1.0)), got.shape)
     place = f" at {tuple(map(int, at))}" if at else ""
-    worst = f"The worst is{place}: {got[at]:.9g}, and {want[at]:.9g} is wanted."
-    return False, f"{int(wrong.sum()):,} of {got.size:,} numbers. {worst}"
+    worst = f"The largest error is{place}: {got[at]:.9g} instead of {want[at]:.9g}."
+    count = (
+        f"{int(wrong.sum()):,} of {got.size:,}" if not wrong.all() else f"all {got.size:,}" if got.size > 1 else "the 1"
+    )
+    return False, f"{count} number{'s' * (got.size > 1)} differ{'s' * (int(wrong.sum()) == 1)}. {worst}"
 
 
 def answer(guess, *values, near=0.25) -> Answer:
@@ -85,7 +90,8 @@ def answer(guess, *values, near=0.25) -> Answer:
     | one of a choice  | `"from: L1 | L2"`  | right or off                                                                  |
     | other words      | `"what comes out"` | not judged, but shown beside the answer                                       |
 
-    A guess of None is not judged. Where the book is built nobody has guessed, and the page takes the answers from here: its form
+    A guess may also be words, as they are typed in the page: "1,024", "93 %", "16 Ki", "lanes 1 and 3". A guess of None is not
+    judged. Where the book is built nobody has guessed, and the page takes the answers from here: its form
     compares by the same rules (book/static/predict.js).
     """
     if not isinstance(guess, dict):  # a reader who wrote `guess = 7`
@@ -93,7 +99,10 @@ def answer(guess, *values, near=0.25) -> Answer:
         guess = dict(enumerate(guesses if isinstance(guesses, (tuple, list)) else (guesses,)))
         guess |= {place: None for place in range(len(guess), len(values))}
     if len(guess) != len(values):
-        raise ValueError(f"the prediction asks for {len(guess)} things, and there are {len(values)} answers")
+        raise AnotherGuess(
+            f"This cell judges a prediction of {len(values)} values, and the guess that was run last has {len(guess)}. "
+            "Run the cell with this prediction's guess, then this one again."
+        )
     fields = [_Field(*_asked(words), value) for words, value in zip(guess, values)]
     return Answer(tuple(fields), tuple(guess.values()), near)
 
@@ -116,7 +125,10 @@ class _Field:
 
     def __post_init__(self):
         if self.choices and self.value not in self.choices:
-            raise ValueError(f"{self.value!r} is not among the choices {' | '.join(self.choices)}")
+            raise AnotherGuess(
+                f"The answer {self.value!r} is not one of the choices of the guess that was run last, {' | '.join(self.choices)}. "
+                "Run the cell with this prediction's guess, then this one again."
+            )
 
     @property
     def kind(self) -> str:
@@ -131,13 +143,14 @@ class _Field:
         return _shown(self.value)
 
     def verdict(self, guess, near: float) -> str:
-        """right, near or off; empty for words, and for a guess that is no number where one was asked for."""
+        """right, near or off; empty for words, and for a guess that cannot be the answer, as `wanted` says."""
         if self.kind == "choice":
-            return "right" if str(guess).strip().lower() == self.value.lower() else "off"
+            return "right" if _word(guess) == _word(self.value) else "off" if self._is_choice(guess) else ""
         if self.kind == "list":
             got, want = ({str(_plain(one)) for one in some} for some in (_members(guess), self.value))
             return "right" if got == want else "near" if 2 * len(got & want) >= len(got | want) else "off"
-        if self.kind == "words" or isinstance(guess, bool) or not isinstance(guess, (Real, np.number)):
+        guess = _number(guess, self.asked) if self.kind == "number" else None
+        if guess is None:
             return ""
         if guess == self.value:
             return "right"
@@ -146,6 +159,21 @@ class _Field:
         if factor <= 1 + MEASURED and not isinstance(self.value, Integral):
             return "right"
         return "near" if factor <= 1 + near else "off"
+
+    def _is_choice(self, guess) -> bool:
+        return _word(guess) in map(_word, self.choices)
+
+    @property
+    def wanted(self) -> str:
+        """What a guess that cannot be judged is not."""
+        return f"one of {' | '.join(self.choices)}" if self.choices else "a number"
+
+
+class AnotherGuess(ValueError):
+    """A guess that belongs to another question; a notebook shows the sentence alone."""
+
+    def _render_traceback_(self) -> list[str]:
+        return textwrap.wrap(str(self), WIDTH)
 
 
 @dataclass(frozen=True)
@@ -166,9 +194,7 @@ class Answer:
     @property
     def lines(self) -> list[str]:
         """What is shown: the verdicts, or what is missing."""
-        missing = (
-            "No guess yet: put yours in place of None above and run the cells from there to here again, or read on."
-        )
+        missing = "No guess yet: put yours in place of None above, run that cell and this one again, or read on."
         lines = [missing] if all(guess is None for guess in self.guesses) else []
         for field, guess, verdict in zip(self.fields, self.guesses, self.verdicts):
             asked = f"{field.asked}: " if field.asked else ""
@@ -179,12 +205,8 @@ class Answer:
             elif field.kind == "words":
                 told = f"you said: {guess}; the answer: {field.shown}"
             else:
-                told = f"{guess!r} is not a number; it is {field.shown}"
+                told = f"{guess!r} is not {field.wanted}; it is {field.shown}"
             lines.append(f"{asked}{told}.".replace("..", "."))
-        if {"near", "off"} & set(self.verdicts):
-            lines.append(
-                "(If cells further down have run since, run those from the guess to here again: they use the same names.)"
-            )
         return lines
 
     def __str__(self) -> str:
@@ -215,11 +237,31 @@ def _shown(value) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
+def _word(value) -> str:
+    """A choice as it is compared."""
+    return str(value).strip().lower().replace(",", "")
+
+
+def _number(guess, asked: str):
+    """A guess as a number, also one that was typed as words: "1,024", "93 %", "16 Ki", "2/3"; None for what is none."""
+    if isinstance(guess, (Real, np.number)) and not isinstance(guess, bool):
+        return guess
+    found = NUMBER.fullmatch(re.sub(r"[,_\s]", "", guess)) if isinstance(guess, str) else None
+    if not found:
+        return None
+    above, below, unit = found.groups()
+    try:
+        number = float(above) / float(below or 1)
+    except (ValueError, ZeroDivisionError):
+        return None
+    number *= (1024 if unit.endswith("i") else 1000) ** (2 if unit[0] == "M" else 1) if unit else 1
+    return 100 * number if below and "percent" in asked else number
+
+
 def _members(guess):
-    """The members of a list that was guessed, also of one that was written as words: "1, 3 and 1,024"."""
+    """The members of a list that was guessed, also of one that was written as words: "lanes 1, 3 and 1,024"."""
     if isinstance(guess, str):
-        whole = re.sub(r"\b(\d{1,3}),(?=\d{3}\b)", r"\1", guess)
-        return whole.replace(",", " ").replace(" and ", " ").split()
+        return BESIDE_MEMBERS.sub(" ", re.sub(r"\b(\d{1,3}),(?=\d{3}\b)", r"\1", guess)).split()
     return guess if isinstance(guess, (tuple, list, set)) else (guess,)
 
 

@@ -259,12 +259,14 @@ def as_text(result: dict) -> str:
 
 
 def _traffic(result: dict) -> str:
-    moved = result["bytes_read"] + result["bytes_written"]
+    from quack_tutorial.figures.wording import counted
+
+    moved, wavefronts = result["bytes_read"] + result["bytes_written"], result["shared_wavefronts"]
     share = f", {moved / result['minimum_bytes']:.3f} of the minimum" if "minimum_bytes" in result else ""
     return (
         f"  {moved:,} bytes through global memory{share}\n"
-        f"  {result['global_requests']:,} global requests, {result['sectors_per_request']:.2f} sectors each; "
-        f"{result['excess_wavefronts']:,} excess wavefronts of {result['shared_wavefronts']:,} in shared memory (a model)\n"
-        f"  {result['warp_instructions']:,} warp instructions recorded, {result['shuffles']:,} of them shuffles, "
-        f"{result['barriers']:,} barrier arrivals"
+        f"  {counted(result['global_requests'], 'global request')}, {result['sectors_per_request']:.2f} sectors each; "
+        f"{counted(result['excess_wavefronts'], 'excess wavefront')} of {wavefronts:,} in shared memory (a model)\n"
+        f"  {counted(result['warp_instructions'], 'warp instruction')} recorded, {counted(result['shuffles'], 'shuffle')} "
+        f"among them, {counted(result['barriers'], 'barrier arrival')}"
     )

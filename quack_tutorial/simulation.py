@@ -65,7 +65,7 @@ class Run:
             launch = self.trace.launches[-1]
             head = (
                 f"simulated {launch.kernel}: {launch.blocks} block{'s' * (launch.blocks != 1)} of {launch.threads} threads, "
-                f"{len(self.trace):,} warp instructions"
+                f"{len(self.trace):,} warp instruction{'s' * (len(self.trace) != 1)}"
             )
         if self.ok:
             seen = [textwrap.fill(text, 84, break_long_words=False) for text in self.observations]

@@ -28,6 +28,7 @@ SLOW = (
     "tests/test_kernels_compile.py::test_softmax_of_odd_rows",
     "tests/test_kernel_cache.py",
     "tests/test_architectures.py::test_all_compiles",
+    *(f"tests/test_judged_again.py::test_a_verdict_stays_after_run_all[{n}" for n in ("07", "08", "09", "1")),
     "tests/simulator/test_acceptance.py",
     "tests/simulator/test_long_runs.py",
 )

@@ -54,7 +54,7 @@ ROOMS = {
     "simulation": ({"analysis", "simulator", "trace"}, set()),
     "simulator": ({"trace"}, set()),
     "trace": (set(), set()),
-    "workbench": ({"labs", "machine"}, set()),
+    "workbench": ({"labs", "machine", "myst"}, set()),
 }
 
 

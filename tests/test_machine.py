@@ -228,6 +228,14 @@ def test_the_doctor_ends_with_what_works_and_what_to_type(monkeypatch, capsys, n
     assert capsys.readouterr().out.splitlines()[-1] == line
 
 
+def test_the_doctor_in_jupyterlab_does_not_say_how_to_start_it(monkeypatch):
+    monkeypatch.setenv(machine.IN_LAB, "start.md")
+    found = judged(**NO_GPU)
+    assert machine.verdict(found).endswith(" Next: open start.md, in the file browser, and choose a chapter")
+    monkeypatch.delenv(machine.IN_LAB)
+    assert machine.verdict(found).endswith(" lab")
+
+
 def test_pip_is_named_so_that_it_installs_here(monkeypatch):
     monkeypatch.setattr(sys, "executable", "/a b/python")
     monkeypatch.setenv("VIRTUAL_ENV", "/another")

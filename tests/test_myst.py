@@ -2,6 +2,7 @@
 
 import ast
 import re
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -13,12 +14,15 @@ pytest.importorskip("jupytext", reason="jupytext is not installed, which reads t
 HEAD = "---\nkernelspec:\n  name: python3\n  display_name: Python 3\n---\n\n"
 
 
-def cells(text, folder=None):
+def cells(text, folder=Path("nowhere")):
     return myst.reader(HEAD + text, "x", folder).cells
 
 
 def test_a_fold_is_html_around_markdown(tmp_path):
-    (cell,) = cells("```{admonition} Hint\n:class: dropdown\n\nUse `f`, see [Chapter 2](02-layouts.md).\n```\n\nOn.")
+    (tmp_path / "02-layouts.md").write_text(HEAD, encoding="utf-8")
+    (cell,) = cells(
+        "```{admonition} Hint\n:class: dropdown\n\nUse `f`, see [Chapter 2](02-layouts.md).\n```\n\nOn.", tmp_path
+    )
     assert cell.source == (
         "<details>\n<summary>Hint</summary>\n\nUse `f`, see [Chapter 2](02-layouts.ipynb).\n\n</details>\n\nOn."
     )
@@ -29,9 +33,23 @@ def test_another_admonition_is_a_quotation():
     assert cell.source == "> **Mind the end**\n>\n> Two lines,\n>\n> and two more."
 
 
-def test_links_lead_to_notebooks_and_pages():
-    (cell,) = cells("[a](03-coalesced-loads.md#vectors) [b](../book/trust.md) [c](https://example.org/x.md)")
-    assert cell.source == "[a](03-coalesced-loads.ipynb) [b](../book/trust.md) [c](https://example.org/x.md)"
+def test_links_lead_to_notebooks_and_pages(tmp_path):
+    book, chapters = tmp_path / "book", tmp_path / "notebooks"
+    for file, text in {
+        chapters / "03.md": HEAD,
+        book / "trust.md": HEAD + "# Trust\n",
+        book / "words.md": "# Words\n",
+    }.items():
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+    (cell,) = cells(
+        "[a](03.md#vectors) [b](../book/trust.md) [](../book/words.md) [c](https://example.org/x.md)", chapters
+    )
+    assert cell.source == "[a](03.ipynb) [b](../book/trust.md) [Words](../book/words.md) [c](https://example.org/x.md)"
+    text = "# Page\n\n[](trust.md), [a](../notebooks/03.md), [b](words.md), [c](#on), [d](on).\n\n(on)=\n## And on\n"
+    assert myst.page("---\nx: 1\n---\n" + text, book) == (
+        "# Page\n\n[Trust](trust.ipynb), [a](../notebooks/03.ipynb), [b](words.md), [c](#And-on), [d](#And-on).\n\n## And on\n"
+    )
 
 
 def test_a_solution_is_text_and_keeps_its_id():
@@ -59,7 +77,8 @@ def test_hidden_code_is_collapsed_and_a_hidden_output_scrolls(tag, folded):
 
 
 @pytest.mark.parametrize(
-    "text", ["```{figure} a.png\n```", "See {doc}`x`.", "```{literalinclude} a.py\n:lines: 1\n```"]
+    "text",
+    ["```{figure} a.png\n```", "See {doc}`x`.", '<div id="list"></div>', "```{literalinclude} a.py\n:lines: 1\n```"],
 )
 def test_what_has_no_plain_form_is_refused(tmp_path, text):
     (tmp_path / "a.py").write_text("x = 1\n", encoding="utf-8")

@@ -1,5 +1,6 @@
 """What a notebook's cell asks in one line: check, answer, time, recorded; and the dynamic way to launch."""
 
+import re
 from types import SimpleNamespace as Namespace
 
 import numpy as np
@@ -20,7 +21,7 @@ def test_check_names_the_worst_place(capsys):
     wanted = result.astype(np.float64).copy()
     wanted[1, 2], wanted[0, 1] = 7.0, 1.5
     assert not qt.check(result, wanted)
-    assert capsys.readouterr().out == "Wrong: 2 of 6 numbers. The worst is at (1, 2): 5, and 7 is wanted.\n"
+    assert capsys.readouterr().out == "Wrong: 2 of 6 numbers differ. The largest error is at (1, 2): 5 instead of 7.\n"
 
 
 def test_check_is_exact_for_integers_and_takes_a_tolerance(capsys):
@@ -28,7 +29,7 @@ def test_check_is_exact_for_integers_and_takes_a_tolerance(capsys):
     assert qt.check(np.array([3.0]), np.array([4.0]), tolerance=1.0)
     assert not qt.check(np.zeros(2, np.float32), np.array([0.0, np.nan]))
     assert not qt.check(np.zeros(2), np.zeros(3))
-    assert "the result has shape (2,), (3,) is wanted" in capsys.readouterr().out
+    assert "the result has shape (2,) instead of (3,)" in capsys.readouterr().out
 
 
 def test_check_takes_torch_tensors():
@@ -44,7 +45,11 @@ def test_judge_says_why_not_yet(capsys):
     right, differs, *more, found = capsys.readouterr().out.splitlines()
     assert right == "right" and found == "not yet: see what the simulator found."
     assert " ".join([differs, *more]) == (
-        "not yet: the numbers are not the wanted ones. 1 of 2 numbers. The worst is at (1,): 3, and 2 is wanted."
+        "not yet: 1 of 2 numbers differs. The largest error is at (1,): 3 instead of 2."
+    )
+    assert not qt.judge(run, np.zeros(77), np.ones(77))
+    assert capsys.readouterr().out.startswith(
+        "not yet: all 77 numbers differ. The largest error is at (0,): 0 instead of 1."
     )
 
 
@@ -53,10 +58,7 @@ def test_an_answer_says_what_is_missing():
     assert str(qt.answer(asked, 7, "L1")).splitlines()[-2:] == ["shuffles a warp: 7.", "from: L1."]
     assert str(qt.answer(asked, 7, "L1")).startswith("No guess yet: ")
     half = qt.answer(asked | {"shuffles a warp": 5}, 7, "L1")
-    told = str(half).splitlines()
-    assert told[:2] == ["shuffles a warp: you said 5, it is 7: off.", "from: no guess; it is L1."]
-    assert "run those from the guess to here again" in " ".join(told[2:])
-    assert "to here again" not in str(qt.answer(asked | {"shuffles a warp": 7}, 7, "L1"))
+    assert str(half).splitlines() == ["shuffles a warp: you said 5, it is 7: off.", "from: no guess; it is L1."]
     assert half.verdicts == ("off", "")
 
 
@@ -78,11 +80,24 @@ def test_an_answer_takes_a_guess_that_lost_its_labels():
     assert qt.answer(None, 7, 4).verdicts == ("", "")
 
 
-def test_an_answer_that_does_not_fit_its_question_is_an_error():
-    with pytest.raises(ValueError, match="asks for 2 things, and there are 1 answers"):
-        qt.answer({"a": None, "b": None}, 1)
-    with pytest.raises(ValueError, match="'HBM' is not among the choices L1 | L2"):
-        qt.answer({"from: L1 | L2": None}, "HBM")
+def test_a_choice_takes_its_number_and_names_the_choices_for_any_other_word():
+    asked = {"N: 1,024 | 4,096": 4096}
+    assert qt.answer(asked, "4,096").verdicts == ("right",) and qt.answer(asked, "1,024").verdicts == ("off",)
+    assert str(qt.answer({"from: L1 | L2": "HBM"}, "L1")) == "from: 'HBM' is not one of L1 | L2; it is L1."
+
+
+@pytest.mark.parametrize(
+    ("guess", "values", "told"),
+    [
+        ({"a": None, "b": None}, (1,), "a prediction of 1 values, and the guess that was run last has 2"),
+        ({"from: L1 | L2": None}, ("HBM",), "'HBM' is not one of the choices of the guess that was run last, L1 | L2"),
+    ],
+)
+def test_a_guess_of_another_question_gets_one_sentence(guess, values, told):
+    with pytest.raises(ValueError, match=re.escape(told)) as found:
+        qt.answer(guess, *values)
+    shown = " ".join(found.value._render_traceback_())
+    assert shown == str(found.value) and "Run the cell with this prediction's guess" in shown
 
 
 def test_without_a_gpu_a_kernel_is_not_timed_and_says_why():

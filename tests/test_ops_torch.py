@@ -63,6 +63,10 @@ def calls(device):
             lambda x: ops.cross_entropy(x, target, reduction="sum", return_lse=True)[0],
             lambda x: F.cross_entropy(x, target, reduction="sum"),
         ),
+        "weighted and smoothed": (
+            lambda x: ops.cross_entropy(x, ignored, w.abs(), label_smoothing=0.1),
+            lambda x: F.cross_entropy(x, ignored, w.abs(), label_smoothing=0.1),
+        ),
         "z-loss": (
             lambda x: z_loss(*ops.cross_entropy(x, ignored, return_lse=True)),
             lambda x: z_loss(F.cross_entropy(x, ignored), x.logsumexp(-1)),
@@ -112,7 +116,8 @@ def test_batches_along_another_dimension(name, dim, device):
         close(torch.func.vmap(transformed(ours), dim)(x), torch.func.vmap(transformed(theirs), dim)(x))
 
 
-@every_call
+# Without two calls whose results torch adds or divides: it does neither with numbers of an empty batch.
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in ("weighted and smoothed", "z-loss")])
 def test_batches_of_none(name, device):
     ours, wanted = calls(device)[name][0], calls(device)[name][1](rows(device))
     for dim in (0, 1, 2):

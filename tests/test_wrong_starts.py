@@ -66,6 +66,33 @@ WRONG = {
         NotSimulated,
         ["not simulated: .shap of a Tensor (did you mean shape?) (cell 3:7)", "    cell 3:7:  mO[tidx] = mX.shap[0]"],
     ),
+    "an attribute that no number has": (
+        "mX[tidx].foo",
+        32,
+        NotSimulated,
+        [
+            "not simulated: .foo of a number, which has .dtype, .width, .to(type) and .bitcast(type) (cell 3:7)",
+            "    cell 3:7:  mO[tidx] = mX[tidx].foo",
+        ],
+    ),
+    "the length of a number": (
+        "len(mX[tidx])",
+        32,
+        SimulationError,
+        [
+            "cell 3:7: a number has no len(): in a kernel each thread has its own; cute.size(x) counts a tensor's elements",
+            "    cell 3:7:  mO[tidx] = len(mX[tidx])",
+        ],
+    ),
+    "torch's functions in a kernel": (
+        "__import__('torch').sin(tidx)",
+        32,
+        SimulationError,
+        [
+            "cell 3:7: torch.sin takes torch's tensors, on the host, and no value of a kernel: write cute.math.sin(x)",
+            "    cell 3:7:  mO[tidx] = __import__('torch').sin(tidx)",
+        ],
+    ),
     "out of bounds": (
         "2 * mX[tidx]",
         64,
@@ -111,7 +138,8 @@ def test_a_launch_that_fails_is_told_with_the_kernels_line(name):
 def test_what_is_spelt_well_and_not_simulated_still_asks_for_a_gpu(monkeypatch):
     monkeypatch.setattr("quack_tutorial.simulator.context._in_notebook", lambda: True)
     x = np.zeros(32, np.float32)
-    for value, asks in (("cute.arch.no_such_thing()", True), ("cute.arch.shuffle_sync_bfy(mX[tidx])", False)):
+    asked = ("cute.arch.no_such_thing()", True), ("cute.arch.shuffle_sync_bfy(mX[tidx])", False), ("tidx.foo", False)
+    for value, asks in asked:
         with pytest.raises(NotSimulated) as raised:
             qt.launch(double(value), x, x.copy())
         assert ("run this cell on a GPU" in str(raised.value)) is asks

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -69,6 +70,9 @@ def run(args) -> int:
             print(f"grade: {sandbox.problem()} The submission could read whatever this user can.", file=sys.stderr)
         return 0
     print(json.dumps(report.as_json(), indent=2) if args.json else report)
+    if args.file.suffix == ".ipynb" and not args.json:
+        saved = time.strftime("%H:%M:%S on %d %B", time.localtime(args.file.stat().st_mtime)).replace(" 0", " ")
+        print(f"{args.file.name} as it was saved at {saved}: what you have written since is not in it.")
     return 0 if all(check.diagnosis is None for check in report.checks if args.check in (None, check.name)) else 1
 
 

@@ -91,7 +91,7 @@ def _of_classes(input, target, weight, ignore_index, reduction, smoothing, dtype
 
     A row's loss is (1 - s) w[t] (lse - x[t]) + s / N sum(w (lse - x)), which is a (lse - x[t]) + s / N (W x[t] - sum(w x)) with
     W = sum(w) and a = (1 - s) w[t] + s W / N. The second term is linear in x, and the first is known without cancellation. Where
-    x[t] is -inf the two terms are, and the loss is inf.
+    x[t] is -inf their sum is NaN, and the loss is inf.
     """
     out = torch.float32 if _is_wide(input, dtype) else input.dtype
     target = _as_index(target)
@@ -110,7 +110,9 @@ def _of_classes(input, target, weight, ignore_index, reduction, smoothing, dtype
             above = x - input.mean(1, dtype=torch.float64)
         else:
             above = mean * x - input.double() @ weight.double() / N
-        losses = torch.where(torch.isposinf(losses), losses, losses + smoothing * above.float())
+        infinite, losses = torch.isposinf(losses), losses + smoothing * above.float()
+        with torch.no_grad():  # the gradient is that of the sum, for these rows too
+            losses.masked_fill_(infinite, math.inf)
     losses = torch.where(counts, losses, 0.0)
     if reduction != "none":
         losses = losses.sum() / (of_row.sum() if reduction == "mean" else 1)

@@ -43,6 +43,8 @@ from .twins import Bound, ModuleTwin, SimClass, SimFunction, Twin
 
 # What a number is asked for that is one already, and what to write.
 ALREADY = {"item": "it is a number already", "numpy": "it is a number already", "astype": "write .to(cutlass.Float32)"}
+OF_A_NUMBER = ".dtype, .width, .to(type) and .bitcast(type)"  # what a number has in a simulated kernel
+TORCH = f"{HERE}.torch_answer"  # which is torch in a page
 # What Python's own functions of numbers are called where a number is known only when the kernel runs.
 INSTEAD = {
     int: "x.to(cutlass.Int32)",
@@ -81,6 +83,11 @@ def of_call(error: Exception, function, args, kwargs) -> Exception:
         return fail(
             "language", f"a tensor has no len(): {x}.shape[0] is its first extent, cute.size({x}) counts its elements"
         )
+    if function is len and len(args) == 1 and isinstance(args[0], Value):
+        return fail(
+            "language",
+            "a number has no len(): in a kernel each thread has its own; cute.size(x) counts a tensor's elements",
+        )
     python = function in INSTEAD if isinstance(function, (type, types.BuiltinFunctionType)) else False
     if isinstance(error, (TypeError, SimulationError)) and (python or module in ("math", "numpy")):
         if any(isinstance(x, (Value, TensorSSA)) for x in args):
@@ -90,6 +97,12 @@ def of_call(error: Exception, function, args, kwargs) -> Exception:
                 "language",
                 f"{'' if python else module + '.'}{name} takes numbers that Python has now, and this one is known only when "
                 f"the kernel runs{f': write {instead}' if has else ''}",
+            )
+    if module.partition(".")[0] == "torch" or module == TORCH:
+        if isinstance(error, TypeError) and any(isinstance(x, (Value, TensorSSA, Tensor)) for x in args):
+            instead = f"write cute.math.{name}(x)" if hasattr(mathops, name) else "CuTe DSL has functions of its own"
+            return fail(
+                "language", f"torch.{name} takes torch's tensors, on the host, and no value of a kernel: {instead}"
             )
     if isinstance(error, SimulationError):
         return error
@@ -124,8 +137,10 @@ def of_run(error: Exception) -> Exception | None:
     line = inner if reader is None or reader is frame else _line_at(reader)
     message = _of_readers(error, last is frame, max(calls.values(), default=0))
     if message is None:
-        near = _like(error.name, dir(error.obj), 0.8) if _is_of_an_object(error) else ""
-        return not_simulated(_lacks(error, last is frame), line, near)
+        of_an_object = _is_of_an_object(error)
+        near = _like(error.name, dir(error.obj), 0.8) if of_an_object else ""
+        has = OF_A_NUMBER if of_an_object and isinstance(error.obj, Value) else ""
+        return not_simulated(_lacks(error, last is frame), line, near, has)
     if isinstance(error, NameError):
         message += _near(error.name, frame.tb_frame)
     within = "" if line is inner else f" (in {inner.function}, {inner.where})"

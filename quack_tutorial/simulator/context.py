@@ -227,16 +227,16 @@ def wrong_kind(message: str, x) -> Exception:
 ON_A_GPU = "; run this cell on a GPU"
 
 
-def not_simulated(name: str, line: Line | None = None, near: str = "") -> NotSimulated:
+def not_simulated(name: str, line: Line | None = None, near: str = "", has: str = "") -> NotSimulated:
     """What is raised for something that the simulator does not have; in a notebook it says that a GPU has it.
 
-    Not where a name is spelt much like one that it has: that is more likely meant.
+    Not where a name is spelt much like one that it has, which is more likely meant, nor where `has` says what there is.
     """
     line = line or here()
     place = f" ({line.where})" if line.number else ""
-    hint = f" (did you mean {near}?)" if near else ""
-    error = NotSimulated(f"not simulated: {name}{hint}{place}{ON_A_GPU if _in_notebook() and not near else ''}")
-    error.line, error.near = line if line.number else None, near
+    hint = f" (did you mean {near}?)" if near else f", which has {has}" if has else ""
+    error = NotSimulated(f"not simulated: {name}{hint}{place}{ON_A_GPU if _in_notebook() and not hint else ''}")
+    error.line, error.near = line if line.number else None, near or has
     return error
 
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import functools
 import getpass
+import json
 import os
+import re
 import secrets
 import shutil
 import socket
@@ -17,7 +19,7 @@ from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
-from quack_tutorial import machine
+from quack_tutorial import machine, myst
 
 from . import copies, first_page
 
@@ -100,7 +102,13 @@ def prepare(home: Path) -> None:
     first_page.write(home, copies.survey(home), this_machine())
 
 
-AS_NOTEBOOK = "*What this page shows comes from cells: [open it as a notebook]({name}.ipynb) and run them.*"
+RUN_IT = "*Cells compute what this page shows: Run, Run All Cells.*"
+ON_THE_SITE = """\
+# {title}
+
+A script makes this page, in the book as web pages: type `make book`, then `make serve`, and open `book/{name}.html` there.
+"""
+IN_ITS_PLACE = {"intro": "start.md", "labs": "start.md"}  # pages that list what the first page lists
 
 
 def texts() -> dict[str, bytes]:
@@ -108,7 +116,39 @@ def texts() -> dict[str, bytes]:
     found = {f"notebooks/{file.name}": file.read_bytes() for file in sorted((ROOT / "notebooks").glob("*.ipynb"))}
     if find_spec("jupytext") is None:  # which turns MyST into notebooks
         return found | {f"book/{file.name}": file.read_bytes() for file in sorted((ROOT / "book").glob("*.md"))}
-    return found | _labs() | _pages()
+    found |= _labs() | _pages()
+    kernel = _kernel()
+    for path, content in found.items():
+        text = _links_in_copies(content.decode(), found)
+        if kernel and path.endswith(".ipynb"):
+            notebook = json.loads(text)
+            notebook["metadata"] |= kernel
+            text = myst.dumps(notebook)
+        found[path] = text.encode()
+    return found
+
+
+def _kernel() -> dict:
+    """What JupyterLab writes into a notebook when this environment's kernel starts: a copy that has it opens as saved."""
+    try:
+        from ipykernel.ipkernel import IPythonKernel
+        from ipykernel.kernelspec import get_kernel_dict
+    except ImportError:
+        return {}
+    kernel = {"display_name": get_kernel_dict()["display_name"], "language": "python", "name": "python3"}
+    return {"kernelspec": kernel, "language_info": IPythonKernel.language_info}
+
+
+def _links_in_copies(text: str, found: dict[str, bytes]) -> str:
+    """A copy's text with links to what stands among the copies for a page of the book: a notebook, or the first page."""
+
+    def linked(link) -> str:
+        folder, name = link.groups()
+        if name in IN_ITS_PLACE:
+            return f"](../{IN_ITS_PLACE[name]})"
+        return f"]({folder}{name}.ipynb)" if f"book/{name}.ipynb" in found else link[0]
+
+    return re.sub(r"\]\((\.\./book/|)([\w-]+)\.(?:md|ipynb)\)", linked, text)
 
 
 def _labs() -> dict[str, bytes]:
@@ -123,24 +163,21 @@ def _labs() -> dict[str, bytes]:
 
 
 def _pages() -> dict[str, bytes]:
-    """The book's other pages; one with cells is a notebook too, and says so, since JupyterLab shows only its text."""
-    import jupytext
-
-    found = {}
-    for file in sorted(
-        set((ROOT / "book").glob("*.md")) - {ROOT / "book/intro.md"}
-    ):  # here the first page has its place
+    """The book's other pages: with cells a notebook, else Markdown."""
+    found, folder = {}, ROOT / "book"
+    for file in sorted(file for file in folder.glob("*.md") if file.stem not in IN_ITS_PLACE):
         text = file.read_text(encoding="utf-8")
-        head, title, body = text.partition("\n# ")
-        if "\nkernelspec:" in head:
-            cells = jupytext.reads(text, fmt="md:myst")
-            cells.metadata.pop("jupytext", None)
-            for place, cell in enumerate(cells.cells):  # so that the same text gives the same bytes
-                cell["id"] = f"{file.stem}-{place}"
-            found[f"book/{file.stem}.ipynb"] = jupytext.writes(cells, fmt="ipynb").encode()
-            title_line, _, rest = body.partition("\n")
-            text = "\n".join([head + title + title_line, "", AS_NOTEBOOK.format(name=file.stem), rest])
-        found[f"book/{file.name}"] = text.encode()
+        if myst.is_notebook(text):
+            notebook = myst.reader(text, file.stem, folder)
+            title, _, rest = notebook.cells[0].source.partition("\n")
+            notebook.cells[0].source = f"{title}\n\n{RUN_IT}\n{rest}"
+            found[f"book/{file.stem}.ipynb"] = myst.dumps(notebook).encode()
+            continue
+        try:
+            plain = myst.page(text, folder)
+        except ValueError:  # it has no form outside of the site
+            plain = ON_THE_SITE.format(title=text.partition("# ")[2].partition("\n")[0], name=file.stem)
+        found[f"book/{file.name}"] = plain.encode()
     return found
 
 
@@ -191,6 +228,7 @@ def environment(known, instructor: bool) -> dict[str, str]:
         "PATH": _first(Path(sys.executable).parent, known.get("PATH", "")),
         "JUPYTER_CONFIG_PATH": _first(*settings, known.get("JUPYTER_CONFIG_PATH", "")),
         "JUPYTER_PREFER_ENV_PATH": "1",
+        machine.IN_LAB: first_page.NAME,
     }
 
 

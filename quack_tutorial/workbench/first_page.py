@@ -18,7 +18,7 @@ PAGE = """\
 
 {machine} `quack-tutorial doctor`, in a terminal (File, New, Terminal), says more.
 
-**{next}**
+**{next}** (This page shows how things stood when it was opened. *Reload … from Disk*, in the File menu, brings it up to date.)
 
 {chapters}
 
@@ -29,9 +29,8 @@ To look things up: {pages}.
 ## Your copies and the book's
 
 These notebooks are copies, and yours to change. An update of the book renews a copy only while its cells are as the book had
-them: what you have changed stays, and **the book's** text stands beside it as `NAME.book.ipynb`. To start a notebook over, rename
-or delete your copy and run `make lab` (or `quack-tutorial lab`) again. Git ignores this folder. A state is as of the last save:
-reload the browser's page to see the newest.
+them: what you have changed stays, and **the book's text** stands beside it as `NAME.book.ipynb`. To start a notebook over, rename
+or delete your copy and run `make lab` (or `quack-tutorial lab`) again. Git ignores this folder. A state is as of the last save.
 """
 
 
@@ -72,8 +71,8 @@ def state(copy: Copy) -> str:
         return f"run on {day}" if copy.ran else "not started"
     told = f"yours, changed on {day}"
     if copy.newer:
-        return f"{told}; the book has a newer text: [the book's]({copy.beside})"
-    return f"{told} · [the book's]({copy.beside})" if copy.beside else told
+        return f"{told}; the book's text is newer: [open it]({copy.beside})"
+    return f"{told} · [the book's text]({copy.beside})" if copy.beside else told
 
 
 def _next(chapters: list[Copy], labs: list[Copy]) -> str:

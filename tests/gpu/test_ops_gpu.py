@@ -475,15 +475,19 @@ def test_the_gradient_of_a_log_sum_exp(N, dtype):
 
 
 @pytest.mark.parametrize("reduction", ("mean", "sum", "none"))
-def test_smoothing_with_masked_logits_is_infinite_as_torch_s(reduction):
+def test_smoothing_with_masked_logits_is_infinite_and_has_a_gradient_as_torch_s(reduction):
     x, target = randn(4, 257), torch.tensor([0, 3, 5, IGNORED], device=DEVICE)
     x[0, 7], x[1, 3], x[3, 9] = -INF, -INF, -INF
+    x.requires_grad_()
+    X = x.detach().double().requires_grad_()
     for weight in (None, randn(257, seed=1).abs()):
         for smoothing in (0.1, 0.9):
             options = dict(reduction=reduction, label_smoothing=smoothing)
             found = ops.cross_entropy(x, target, weight, **options)
-            wanted = F.cross_entropy(x.double(), target, weight if weight is None else weight.double(), **options)
+            wanted = F.cross_entropy(X, target, weight if weight is None else weight.double(), **options)
             torch.testing.assert_close(found.double(), wanted, rtol=2e-6, atol=2e-6, equal_nan=True)
+            (dx,), (exact,) = (torch.autograd.grad(loss.sum(), leaf) for loss, leaf in ((found, x), (wanted, X)))
+            torch.testing.assert_close(dx.double(), exact, rtol=5e-5, atol=1e-6)
 
 
 def test_class_weights_of_zero_and_infinity_are_torch_s():

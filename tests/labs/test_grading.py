@@ -3,6 +3,7 @@
 import functools
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -307,7 +308,9 @@ def test_without_a_file_the_labs_notebook_here_is_graded(tmp_path, monkeypatch, 
     cells = [{"cell_type": "code", "source": RIGHT}]
     (tmp_path / "block-reduce.ipynb").write_text(json.dumps({"cells": cells}), encoding="utf-8")
     assert cli.main(["grade", "block-reduce", "--no-compile"]) == 0
-    assert capsys.readouterr().out.startswith("block-reduce.ipynb: 11 of 11 points")
+    told = capsys.readouterr().out
+    assert told.startswith("block-reduce.ipynb: 11 of 11 points")
+    assert re.search(r"^block-reduce.ipynb as it was saved at \d\d:\d\d:\d\d on ", told, re.M)
 
 
 def test_a_function_of_numpy_is_told_as_what_is_not_permitted():

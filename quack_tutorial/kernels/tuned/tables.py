@@ -371,4 +371,45 @@ TABLES = {
         (201028, dict(threads_per_row=192, threads_per_block=192, blocks_per_row=16)),
     ),
 }
-OTHERS = {}
+OTHERS = {
+    "h100": {
+        ("cross-entropy", 16, "aligned"): (
+            (512, dict(threads_per_row=8, threads_per_block=128, blocks_together=2, vectors_at_once=4)),
+            (768, dict(threads_per_row=16, threads_per_block=256, vectors_at_once=4)),
+            (1024, dict(threads_per_row=16, threads_per_block=256, blocks_together=1, vectors_at_once=4)),
+            (1536, dict(threads_per_row=16, threads_per_block=128, blocks_together=2, vectors_at_once=4)),
+            (2000, dict(threads_per_row=32, threads_per_block=256, blocks_together=1, vectors_at_once=4)),
+            (2048, dict(threads_per_row=16, threads_per_block=128, vectors_at_once=4)),
+            (3072, dict(threads_per_row=32, threads_per_block=128, blocks_together=2, vectors_at_once=4)),
+            (4096, dict(threads_per_row=64, threads_per_block=128, vectors_at_once=4)),
+            (6000, dict(threads_per_row=128, threads_per_block=128, vectors_at_once=4)),
+            (10240, dict(threads_per_row=128, threads_per_block=128, past_l1=1, vectors_at_once=4)),
+            (16384, dict(threads_per_row=256, threads_per_block=256, past_l1=1, vectors_at_once=4)),
+            (24576, dict(threads_per_row=512, threads_per_block=512, past_l1=1, vectors_at_once=4)),
+            (32768, dict(threads_per_row=256, threads_per_block=256, past_l1=1, vectors_at_once=4)),
+            (262144, dict(threads_per_row=512, threads_per_block=512, past_l1=1, vectors_at_once=8)),
+            (303872, dict(threads_per_row=1024, threads_per_block=1024, past_l1=1, vectors_at_once=8)),
+            (524288, dict(threads_per_row=512, threads_per_block=512, past_l1=1, vectors_at_once=8)),
+        ),
+        ("cross-entropy", 32, "aligned"): (
+            (1024, dict(threads_per_row=16, threads_per_block=256, blocks_together=1, vectors_at_once=4)),
+            (1536, dict(threads_per_row=16, threads_per_block=128, blocks_together=2, vectors_at_once=8)),
+            (2048, dict(threads_per_row=32, threads_per_block=256, blocks_together=1, vectors_at_once=4)),
+            (3072, dict(threads_per_row=32, threads_per_block=256, vectors_at_once=2)),
+            (4096, dict(threads_per_row=128, threads_per_block=128, vectors_at_once=2)),
+            (8192, dict(threads_per_row=128, threads_per_block=128, past_l1=1, vectors_at_once=4)),
+            (16384, dict(threads_per_row=256, threads_per_block=256, blocks_together=2, past_l1=1, vectors_at_once=4)),
+            (32768, dict(threads_per_row=512, threads_per_block=512, past_l1=1, vectors_at_once=4)),
+            (49152, dict(threads_per_row=256, threads_per_block=256, past_l1=1, vectors_at_once=4)),
+            (65536, dict(threads_per_row=512, threads_per_block=512, past_l1=1, vectors_at_once=4)),
+            (607744, dict(threads_per_row=1024, threads_per_block=1024, vectors_at_once=8)),
+            (1048576, dict(threads_per_row=1024, threads_per_block=1024, vectors_at_once=2)),
+        ),
+        ("rmsnorm residual backward", 16, "aligned"): (
+            (8192, dict(threads_per_row=256, threads_per_block=256, blocks_together=1, row_ahead=1)),
+            (14336, dict(threads_per_row=640, threads_per_block=640, stages=3, blocks_together=1)),
+            (16384, dict(threads_per_row=512, threads_per_block=512, row_ahead=1)),
+            (32768, dict(threads_per_row=384, threads_per_block=384, blocks_together=1, row_ahead=1)),
+        ),
+    },
+}
