@@ -400,13 +400,13 @@ def has_clusters():
 def in_one_block(config, operation, width, N, promise):
     """The configuration for a GPU that has neither clusters nor bulk copies: of those that use neither, the one that has about four
     vectors of a row in a thread; `config` itself, which such a GPU refuses, for rows that no block has registers for."""
-    if config.blocks_per_row == 1 and not config.stages:
+
+    def is_alone(c):
+        return c.blocks_per_row == 1 and not with_room(c, width, N, promise).stages
+
+    if is_alone(config):
         return replace(config, blocks_together=0)
-    alone = [
-        replace(c, blocks_together=0)
-        for c in candidates(operation, width, N, promise)
-        if c.blocks_per_row == 1 and not c.stages
-    ]
+    alone = [replace(c, blocks_together=0) for c in candidates(operation, width, N, promise) if is_alone(c)]
     vectors = max(1, N // vector_elements(width, N, promise))
     return min(alone, key=lambda c: abs(vectors / c.threads_per_row - 4), default=config)
 
