@@ -264,7 +264,7 @@ BARRIER = "    cute.arch.barrier()\n"
 
 
 def test_what_an_edit_makes_untrue_is_out_of_date_until_it_runs_again(reader):
-    """The sandbox's reduce, run, then without its barrier: no "nothing wrong found" stands there unmarked; run again, a race.
+    """The sandbox's reduce, run, then without its barrier: no "No race" stands there unmarked; run again, a race.
 
     The race is drawn below the run, and its lines lead into the editor.
     """
@@ -297,7 +297,7 @@ def test_what_an_edit_makes_untrue_is_out_of_date_until_it_runs_again(reader):
     ]
     clean, broken, narrow, raced, jumped, again, entered = reader("sandbox", *steps)["looks"]
     assert [cell["state"] for cell in clean["cells"]] == ["done"] * 7 and not any("stale" in c for c in clean["cells"])
-    assert "nothing wrong found" in clean["cells"][2]["text"]
+    assert "No race, out-of-bounds access" in clean["cells"][2]["text"]
     assert [cell["state"] for cell in broken["cells"]] == ["done"] + ["stale"] * 6
     for cell in broken["cells"][2:]:
         assert cell["stale"] == "Out of date: this came out before cell 2 above was changed." and cell["isHeard"]
