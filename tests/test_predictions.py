@@ -236,6 +236,7 @@ def test_predictions_by_keyboard_and_after_a_reload(root, folds, tmp_path):
     assert left == ["quack-tutorial:edits:/notebooks/page.html"]
     verdicts, forbidden = seen["forbidden"]
     assert verdicts[0] == "shuffles a warp: you said 7, it is 7: right"
+    assert seen["unkept"] == "This browser does not keep your guess: its storage is full or switched off."
     assert seen["forbidden_late"][0] == verdicts[0] + late.format("8")
     assert seen["junk"] == ["bytes: you said 1,024, it is 1,000: right"] * len(seen["junk"]) and len(seen["junk"]) > 8
     assert forbidden.startswith("This browser does not let the page keep anything")

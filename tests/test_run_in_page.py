@@ -383,13 +383,10 @@ def test_what_the_reader_wrote_is_there_before_python_is(reader):
         {"replace": [2, "THREADS = 32", "THREADS = 96"]},
         {"click": "the book's"},
         {"look": True},
-        {"tab": 0},
-        {"look": True},
-        {"tab": 1},
         {"visit": ""},
         {"look": True},
     ]
-    back, merged, books, followed, after = reader("sandbox", *steps)["looks"]
+    back, merged, books, after = reader("sandbox", *steps)["looks"]
     assert "THREADS = 32" in back["texts"]["2"] and back["python"] == 0
     assert back["versions"] == {"2": ["*yours", "the book's"]}
     stale = "Out of date: this is what the book's code gives, not the text that cell 2 above has now."
@@ -397,9 +394,29 @@ def test_what_the_reader_wrote_is_there_before_python_is(reader):
     assert "THREADS = 32" in merged["texts"]["2"] and "= 3, 50" in merged["texts"]["3"]
     assert "THREADS = 64" in books["texts"]["2"] and "= 3, 50" in books["texts"]["3"]  # what is shown is what runs
     assert books["versions"]["2"][0] == "yours" and books["versions"]["2"][-1] == "*the book's"
-    assert followed["texts"] == books["texts"] and followed["versions"]["2"] == ["yours", "*the book's"]
     assert "THREADS = 64" in after["texts"]["2"] and len(after["kept"]) == 2
     assert any("THREADS = 96" in record for record in after["kept"].values())
+
+
+def test_whose_text_is_chosen_in_one_tab_is_followed_by_another(reader):
+    steps = [
+        {"visit": ""},
+        {"click": "Run in this page"},
+        {"wait": "Every cell can be changed now"},
+        {"type": [2, "mine = 1"]},
+        {"keys": [3, "Home"]},
+        {"tab": 1},
+        {"click": "the book's"},
+        {"tab": 0},
+        {"look": True},
+        {"tab": 1},
+        {"click": "yours"},
+        {"tab": 0},
+        {"look": True},
+    ]
+    books, mine = reader("sandbox", *steps)["looks"]
+    assert books["versions"]["2"] == ["yours", "*the book's"] and "def host" in books["texts"]["2"]
+    assert mine["versions"]["2"] == ["*yours", "the book's"] and mine["texts"]["2"] == "mine = 1"
 
 
 def test_an_edit_of_another_tab_leaves_what_is_typed_here(reader):

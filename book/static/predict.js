@@ -76,16 +76,19 @@ document.addEventListener("DOMContentLoaded", () => {
     return fields.every((field, i) => isObject(field) && field.asked === asked[i] && typeof field.guess === "string") ? fields : null;
   }
 
+  // Whether the browser keeps them.
   function keep(n, fields, section) {
     const now = read(); // another tab may have kept more
-    if (JSON.stringify(now.predictions[n]?.fields) === JSON.stringify(fields)) return;
+    if (JSON.stringify(now.predictions[n]?.fields) === JSON.stringify(fields)) return true;
     now.title = document.querySelector("article h1").firstChild.textContent.trim();
     now.asked = new Set(forms.map((form) => form.dataset.predict)).size;
     now.predictions[n] = { section, fields, when: new Date().toISOString() };
     try {
       localStorage.setItem(key, JSON.stringify(now));
+      return true;
     } catch {
       unkept[n] = now.predictions[n]; // storage is full or forbidden: the answer is given all the same
+      return false;
     }
   }
 
@@ -100,10 +103,10 @@ document.addEventListener("DOMContentLoaded", () => {
     const guesses = () => entries.map((entry) => entry.value.trim());
     form.hidden = false;
 
-    const unread = document.createElement("p");
-    unread.className = "qt-unread";
-    unread.setAttribute("role", "alert");
-    form.append(unread);
+    const remark = document.createElement("p");
+    remark.className = "qt-remark";
+    remark.setAttribute("role", "alert");
+    form.append(remark);
 
     const before = recordOf(n, asked);
     if (before) {
@@ -138,10 +141,10 @@ document.addEventListener("DOMContentLoaded", () => {
       const { fields } = answers();
       const at = guesses().findIndex((guess, i) => guess && fields[i] && !quackReads(fields[i], guess));
       entries.forEach((entry, i) => entry.setAttribute("aria-invalid", i === at));
-      unread.textContent = "";
+      remark.textContent = "";
       if (at < 0) return true;
       const wanted = fields[at].kind === "list" ? "numbers: write them as 3, 33, or none" : "a number: write it as 7, 1,024, 2/3 or 1.5e3";
-      unread.textContent = `“${guesses()[at]}” cannot be read as ${wanted}. Leave it empty to see the answer without a guess.`;
+      remark.textContent = `“${guesses()[at]}” cannot be read as ${wanted}. Leave it empty to see the answer without a guess.`;
       entries[at].focus();
       return false;
     }
@@ -174,10 +177,15 @@ document.addEventListener("DOMContentLoaded", () => {
       box.classList.toggle("qt-told", fields.some((field) => field.guess || field.later)); // then the reason stands below
     }
 
+    function told(isKept) {
+      const isGuessed = guesses().some(Boolean);
+      remark.textContent = isKept || !isGuessed ? "" : "This browser does not keep your guess: its storage is full or switched off.";
+    }
+
     function answer() {
       const fields = judged();
       tell(fields);
-      keep(n, fields, sectionOf(form)); // also without a guess: the next one comes after the answer
+      told(keep(n, fields, sectionOf(form))); // also without a guess: the next one comes after the answer
     }
     // Also where the fold is opened without the button, by hand or by a cell that was run.
     if (!later) fold?.addEventListener("toggle", () => fold.open && !isPrinting && answer());
@@ -195,7 +203,7 @@ document.addEventListener("DOMContentLoaded", () => {
       for (const other of others) all("input, select", other).forEach((entry, i) => { entry.value = entries[i].value; });
       button.textContent = isAny ? "Kept: the answer comes below" : "Keep it for later";
       const fields = isAnswered(recordOf(n, asked)) ? judged() : guesses().map((guess, i) => ({ asked: asked[i], guess }));
-      if (isAny) keep(n, fields, sectionOf(form));
+      if (isAny) told(keep(n, fields, sectionOf(form)));
     });
   }
 

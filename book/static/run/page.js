@@ -359,7 +359,7 @@ function finished(cell, ok) {
   }
   cell.isAsked = false;
   cell.isJoined = cell.isAside && cell.state === "done" && cell.out.session === page.session;
-  if (failed) for (const one of clearQueue()) one.awaits = { cell, text: cell.out.texts[cell.number] };
+  if (failed) for (const one of clearQueue()) one.awaits = cell;
   refresh();
   next();
 }
@@ -395,10 +395,10 @@ function refresh(isEdit = false) {
   page.stale = stale;
 }
 
-// Said where the cell above, for which this one waited, failed and stands as it did then.
+// Said where the cell above, for which this one waited, failed on the texts that stand there now.
 function notRun({ awaits }) {
-  const stands = awaits?.cell.state === "failed" && awaits.cell.text() === awaits.text;
-  return stands ? `not run: cell ${awaits.cell.number} above it failed` : "";
+  const stands = awaits?.state === "failed" && !truth.cause(page.cells, awaits);
+  return stands ? `not run: cell ${awaits.number} above it failed` : "";
 }
 
 // The words of an output, without the styles and scripts that its figures bring.
