@@ -31,7 +31,7 @@ from pathlib import Path
 
 import numpy as np
 
-from quack_tutorial.simulation import simulate, watched
+from quack_tutorial.simulation import LOOKED_FOR, simulate, watched
 from quack_tutorial.simulator import Array, NotSimulated, torch_answer
 from quack_tutorial.simulator.arguments import as_array
 from quack_tutorial.simulator.loading import answer_folder, answer_imports
@@ -97,7 +97,7 @@ class Outcome:
             "not simulated": self.ended.removeprefix("not simulated: "),
             "failed": self.ended,
             "wrong": "; ".join(self.wrong),
-            "clean": f"nothing wrong found in {len(self.runs)} run{'s' * (len(self.runs) != 1)}",
+            "clean": f"no {LOOKED_FOR} in {len(self.runs)} run{'s' * (len(self.runs) != 1)}",
         }
         return f"{self.verdict}: {said[self.verdict]} (exit status {self.status})"
 

@@ -9,7 +9,7 @@ The first line of a file's run is its verdict:
 
 | verdict         | exit status | what it says                                                                |
 |-----------------|-------------|-----------------------------------------------------------------------------|
-| `clean`         | 0           | nothing wrong was found, and with --against the results are the reference's |
+| `clean`         | 0           | no finding, and with --against the results are the reference's              |
 | `finding`       | 1           | a race, a deadlock, a wrong access, a mistake: said below it                 |
 | `not simulated` | 3           | the kernel uses something that the simulator lacks, and says what           |
 | `wrong`         | 4           | no finding, but other results than the reference's                          |

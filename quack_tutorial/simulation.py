@@ -38,6 +38,7 @@ STOPS = {
 }
 MOST_FRAGMENTS = 8  # register tensors that are tried one by one for what reaches a result
 SCHEDULES = ("forward", "reverse", "seeded")
+LOOKED_FOR = "race, out-of-bounds access, deadlock or unwritten value"  # what a run without findings has not
 
 
 @dataclass(frozen=True)
@@ -69,11 +70,19 @@ class Run:
             )
         if self.ok:
             seen = [textwrap.fill(text, 84, break_long_words=False) for text in self.observations]
-            return "\n".join([f"{head}; nothing wrong found", *seen])
+            return "\n".join([head, self._looked_for(), *seen])
         wrapped = [textwrap.fill(str(finding), 84, break_long_words=False) for finding in self.findings]
         return "\n".join([f"{head}; {len(wrapped)} finding{'s' * (len(wrapped) != 1)}:", *wrapped])
 
     __repr__ = __str__
+
+    def _looked_for(self) -> str:
+        """What a run without findings says, and what it does not: a kernel may be clean and its results wrong."""
+        if self.trace is None:
+            return "No out-of-bounds access; races not looked for (check=False), results not judged here."
+        if not len(self.trace):
+            return "The kernel moved and exchanged nothing, so there was nothing to check."
+        return f"No {LOOKED_FOR}; results not judged here."
 
 
 _TURN = threading.RLock()  # a run's state is the process's; a run may start another one

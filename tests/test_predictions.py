@@ -109,13 +109,21 @@ def test_the_page_judges_as_the_notebook_does(root):
 
 
 def test_the_page_reads_numbers_as_they_are_typed(root):
-    typed = ["1,024", "93 %", "2/3", "16 Ki", "4k", "1e3", ".5", "about 5", "", "1 2/3"]
-    asked = ["bytes", "percent", "percent of a copy", "bytes", "N", "us", "us", "N", "N", "N"]
+    typed = ["1,024", "93 %", "2/3", "16 Ki", "4k", "1e3", ".5", "about 5", "", "1 2/3", "1/0", "1e400", "0,5"]
+    asked = ["bytes", "percent", "percent of a copy", "bytes", "N", "us", "us", *6 * ["N"]]
     script = "".join(f"said.push(quackNumber({json.dumps(t)}, {json.dumps(a)}));" for t, a in zip(typed, asked))
     found = javascript(root, script)
     assert found[2] == pytest.approx(200 / 3) and found[9] == 4  # a blank between digits is none of the number's
     assert found[:2] + found[3:9] == [1024, 93, 16384, 4000, 1000, 0.5, None, None]
-    assert [notebook._number(text, words) for text, words in zip(typed, asked)] == found
+    assert [notebook._number(text, words) for text, words in zip(typed, asked)][:10] == found[:10]
+    assert found[10:] == [None] * 3  # neither infinite, nor 5 where half was meant
+
+
+def test_the_page_judges_no_list_that_it_cannot_read(root):
+    field = fields_of(qt.answer({"lanes": None}, (3, 33)))["fields"][0]
+    typed = ["33 and lane 3", "none", "all of them", "3 or 33", "3-33"]
+    script = "".join(f"said.push(quackJudge({json.dumps(field)}, {json.dumps(t)}, 0.25).verdict ?? '');" for t in typed)
+    assert javascript(root, script) == ["right", "off", "", "", ""]
 
 
 # In a browser --------------------------------------------------------------------------------------------------------
@@ -198,20 +206,27 @@ def test_predictions_by_keyboard_and_after_a_reload(root, folds, tmp_path):
     assert seen["later"] == ["Kept: the answer comes below", "12"]
     assert seen["again"] == ["sectors: you said 12, it is 12: right"]
     assert seen["reloaded"] == ["5", first, second, "12", seen["again"]]
+    # Once the answer was shown, the guess stays what it was, and another one is marked.
+    sentence = "“1/0” cannot be read as a number: write it as 7, 1,024, 2/3 or 1.5e3."
+    assert seen["unread"] == [f"{sentence} Leave it empty to see the answer without a guess.", False]
+    late = " (you said “{}” after the answer was shown, which does not count)"
+    assert seen["changed"] == [[first[0] + late.format("7"), first[1]], ["words: 4" + late.format("5")]]
+    assert seen["changed_reloaded"] == ["7", *seen["changed"]]
 
     assert seen["nothing"].startswith("Nothing is kept yet.")
     assert seen["path"] == [
-        ["Section 1", "shuffles a warp", "5", "7", "off"],
+        ["Section 1", "shuffles a warp", "5 (after the answer: 7)", "7", "off"],
         ["", "bytes", "1,024", "1,000", "right"],
         ["Section 2", "from", "L2", "L1", "off"],
         ["", "what comes out", "zeros <b>", "stale words", "–"],
+        ["Section 3", "words", "(after the answer: 5)", "4", "no guess"],
         ["Section 4", "sectors", "12", "12", "right"],
     ]
     assert (
         seen["few"] == "Of 4 guesses that could be judged 2 right, 0 near, 2 off."
     )  # of numbers only three: no median
     page = "/notebooks/page.html"
-    assert seen["links"] == [page, f"{page}#predict-1", f"{page}#predict-2", f"{page}#predict-4"]
+    assert seen["links"] == [page, f"{page}#predict-1", f"{page}#predict-2", f"{page}#predict-3", f"{page}#predict-4"]
     # The ratios are 5/7, 1.024, 1, 2, 4, 8, 16; the one in the middle is 2.
     assert seen["many"].endswith(
         "The median of your numbers is 2.0 times the value; you guess too much rather than too little."
@@ -219,10 +234,13 @@ def test_predictions_by_keyboard_and_after_a_reload(root, folds, tmp_path):
     assert seen["titles"] == ["1. Chapter", "A lab", "Elsewhere"]
     assert seen["lab"].splitlines() == ["order: right, 2 of 2 points", "sums: not yet, 1 of 2 points"]
     assert seen["exported"] == ["/book/labs/lab.html", "/elsewhere.html", page]
-    assert seen["kept"] == 9
+    assert seen["kept"] == 10
     cleared, left = seen["cleared"]
     assert cleared.startswith("Nothing is kept yet.")
-    assert left == ["quack-tutorial:edits:/notebooks/page.html", "quack-tutorial:guesses:/broken.html"]
+    assert left == ["quack-tutorial:edits:/notebooks/page.html"]
     verdicts, forbidden = seen["forbidden"]
     assert verdicts[0] == "shuffles a warp: you said 7, it is 7: right"
+    assert seen["unkept"] == "This browser does not keep your guess: its storage is full or switched off."
+    assert seen["forbidden_late"][0] == verdicts[0] + late.format("8")
+    assert seen["junk"] == ["bytes: you said 1,024, it is 1,000: right"] * len(seen["junk"]) and len(seen["junk"]) > 8
     assert forbidden.startswith("This browser does not let the page keep anything")

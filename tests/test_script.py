@@ -12,6 +12,7 @@ import pytest
 
 from quack_tutorial.cli import main
 from quack_tutorial.script import Unusable, argument, run_file
+from quack_tutorial.simulation import LOOKED_FOR
 from quack_tutorial.simulator import Array
 
 SCALE = """
@@ -174,7 +175,7 @@ def test_the_command_s_exit_status_json_and_page(file, tmp_path, capsys):
     html = page.read_text()
     assert "Out of bounds: thread 36 of block 1" in html and 'class="qt-figure"' in html and "src=" not in html
     words[-1] = "100"
-    assert main(words) == 0 and "nothing wrong found" in capsys.readouterr().out
+    assert main(words) == 0 and f"No {LOOKED_FOR}; " in capsys.readouterr().out
     assert main(["simulate", "nowhere.py"]) == 2 and "there is no file nowhere.py" in capsys.readouterr().err
 
 
@@ -236,7 +237,7 @@ def test_a_reference_that_does_not_fit_is_told_so(file, against, message):
 
 def test_the_first_line_is_the_verdict(file, capsys):
     assert main(["simulate", f"{file}:scale", *WORDS]) == 0
-    assert capsys.readouterr().out.startswith("clean: nothing wrong found in 1 run (exit status 0)\n")
+    assert capsys.readouterr().out.startswith(f"clean: no {LOOKED_FOR} in 1 run (exit status 0)\n")
     assert main(["simulate", f"{file}:scale", *WORDS[:3], "n=101"]) == 1
     assert capsys.readouterr().out.startswith("finding: out of bounds, scaling.py:14 (exit status 1)\n")
     file.write_text(SCALE.replace("x[i] * factor", "cute.arch.no_such_thing(x[i])"))
@@ -312,7 +313,7 @@ def test_a_script_of_torch_s_gpu_tensors(root, tmp_path, torch):
     )
     assert done.returncode == 0, done.stdout + done.stderr
     first, note, *_ = done.stdout.splitlines()
-    assert first == "clean: nothing wrong found in 1 run (exit status 0)"
+    assert first == f"clean: no {LOOKED_FOR} in 1 run (exit status 0)"
     assert note == "twice.py:23: the device is taken as the CPU, since the simulator runs there and no GPU is used."
 
 

@@ -13,7 +13,12 @@ document.addEventListener("DOMContentLoaded", () => {
     return node;
   }
 
-  // What is kept, by page: { path: { guesses, solved } }; an entry that is none is left out. Null where storage is forbidden.
+  const isObject = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
+  const isField = (field) => isObject(field) && typeof field.guess === "string" && typeof field.asked === "string";
+  const isGuessed = (one) => isObject(one) && Array.isArray(one.fields) && one.fields.every(isField) && one.fields.some((field) => field.guess || field.later);
+
+  // What is kept, by page: { path: { guesses, solved } }; what is not as our pages write it is left out, and so are predictions
+  // without a guess. Null where storage is forbidden.
   function read() {
     const pages = {};
     try {
@@ -22,7 +27,12 @@ document.addEventListener("DOMContentLoaded", () => {
         if (!kind) continue;
         try {
           const value = JSON.parse(localStorage.getItem(key));
-          if (value && typeof value === "object") (pages[key.slice(kind.length)] ??= {})[kind === GUESSES ? "guesses" : "solved"] = value;
+          if (!isObject(value)) continue;
+          const [name, all, isOurs] = kind === GUESSES ? ["guesses", value.predictions, isGuessed] : ["solved", value, isObject];
+          const kept = Object.entries(isObject(all) ? all : {}).filter(([, one]) => isOurs(one));
+          if (!kept.length) continue;
+          const found = Object.fromEntries(kept);
+          (pages[key.slice(kind.length)] ??= {})[name] = kind === GUESSES ? { ...value, predictions: found } : found;
         } catch {
           // not ours
         }
@@ -54,7 +64,7 @@ document.addEventListener("DOMContentLoaded", () => {
     root.replaceChildren(calibration(pages), ...paths.map((path) => section(path, pages[path])), tools(pages));
   }
 
-  const fieldsOf = (pages) => Object.values(pages).flatMap((page) => Object.values(page.guesses?.predictions ?? {}).flatMap((one) => one.fields ?? []));
+  const fieldsOf = (pages) => Object.values(pages).flatMap((page) => Object.values(page.guesses?.predictions ?? {}).flatMap((one) => one.fields));
 
   function calibration(pages) {
     const judged = fieldsOf(pages).filter((field) => field.guess && field.verdict);
@@ -73,23 +83,26 @@ document.addEventListener("DOMContentLoaded", () => {
     return box;
   }
 
+  // The guess that counts, and one that came after the answer.
+  const said = ({ guess, later }) => [guess, later && `(after the answer: ${later})`].filter(Boolean).join(" ");
+
   function section(path, { guesses, solved }) {
     const title = titles.get(path) ?? guesses?.title ?? path.split("/").at(-1);
     const part = make("section", "", {}, make("h2", "", {}, make("a", title, { href: path })));
     const predictions = Object.entries(guesses?.predictions ?? {}).sort(([a], [b]) => a - b);
     if (predictions.length) {
       const of = guesses.asked ? ` of ${guesses.asked}` : "";
-      const rows = predictions.flatMap(([n, { section: where, fields }]) => (fields ?? []).map((field, i) => {
+      const rows = predictions.flatMap(([n, { section: where, fields }]) => fields.map((field, i) => {
         const link = make("a", where || `prediction ${n}`, { href: `${path}#predict-${n}` });
         const first = make("td", "", {}, ...(i ? [] : [link]));
         const verdict = field.verdict ?? (field.shown === undefined ? "not revealed" : field.guess ? "–" : "no guess");
-        return make("tr", "", {}, first, make("td", field.asked), make("td", field.guess), make("td", field.shown ?? ""), make("td", "", {}, make("b", verdict, { class: `qt-${field.verdict}` })));
+        return make("tr", "", {}, first, make("td", field.asked), make("td", said(field)), make("td", field.shown ?? ""), make("td", "", {}, make("b", verdict, { class: `qt-${field.verdict}` })));
       }));
       const head = make("tr", "", {}, ...["where", "asked", "you said", "it is", "verdict"].map((words) => make("th", words, { scope: "col" })));
       const table = make("table", "", { class: "table" }, make("thead", "", {}, head), make("tbody", "", {}, ...rows));
       part.append(make("p", `${predictions.length}${of} predictions`), make("div", "", { class: "pst-scrollable-table-container" }, table));
     }
-    const cells = Object.entries(solved ?? {}).filter(([, one]) => one && typeof one === "object").sort(([a], [b]) => a - b);
+    const cells = Object.entries(solved ?? {}).sort(([a], [b]) => a - b);
     if (cells.length) {
       const points = cells.map(([, one]) => one.points).filter(Array.isArray);
       const sum = (at) => points.reduce((all, one) => all + Number(one[at] ?? 0), 0);
@@ -124,7 +137,8 @@ document.addEventListener("DOMContentLoaded", () => {
       no.focus();
     }
     function clear() {
-      for (const path of Object.keys(pages)) for (const kind of [GUESSES, SOLVED]) localStorage.removeItem(kind + path);
+      const ours = Object.keys(localStorage).filter((key) => key.startsWith(GUESSES) || key.startsWith(SOLVED));
+      for (const key of ours) localStorage.removeItem(key);
       show();
       root.tabIndex = -1;
       root.focus();

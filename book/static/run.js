@@ -34,7 +34,11 @@
       }
       button.remove();
       words.textContent = "Starting …";
-      (await load()).start(bar, base);
+      try {
+        (await load()).start(bar, base);
+      } catch {
+        words.textContent = "What runs cells cannot be fetched now. Is there a connection? Load the page again to try once more.";
+      }
     });
     if (isFile) return;
     const open = async () => (await load()).open(bar, base);

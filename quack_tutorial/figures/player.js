@@ -170,7 +170,7 @@
         const size = data.axes ? data.axes[k] : data.frames.length;
         const place = rest % size;
         rest = (rest - place) / size;
-        const text = data.axes ? data.names[k][place] : previews ? "all " + size : place + 1 + " of " + size;
+        const text = data.axes ? data.names[k][place] : previews && at === last ? "all " + size : place + 1 + " of " + size;
         sliders[k].value = data.axes ? place : previews ? 0 : place + 1;
         sliders[k].setAttribute("aria-valuetext", text);
         outputs[k].textContent = text;

@@ -162,7 +162,8 @@ class Player:
             return ""
         buttons = '<button type="button" data-go="-1">Back</button><button type="button" data-go="1">Next</button>'
         many, previews = len(self.frames), self.start > 0
-        at, shown = (0, f"all {many}") if previews else (1, f"1 of {many}")
+        at = 0 if previews else 1
+        shown = f"all {many}" if previews and self.start == many - 1 else f"{self.start + 1} of {many}"
         steps = buttons + slider("Step", many + 1, at, shown, least=0 if previews else 1)
         if self.follow is None:
             return steps

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from html import unescape
 from html.parser import HTMLParser
 
@@ -679,6 +680,9 @@ def test_the_finished_picture_is_a_preview_before_step_1():
     assert '<small class="qt-stage">The finished picture, after all 11 steps.</small>' in html
     assert 'min="0" max="11" value="0" aria-valuetext="all 11"' in html and "<output>all 11</output>" in html
     assert ">496</text>" in html, "the picture that remains without scripts is the finished one"
+    # The number beside the slider is that of the picture, where this is not the last one.
+    html = replace(gallery()["butterfly"], start=3)._repr_html_()
+    assert "The picture of step 4 of 11." in html and "<output>4 of 11</output>" in html
     # A player that opens with its first step has none.
     html = gallery()["race"]._repr_html_()
     assert '<small class="qt-stage"></small>' in html and 'min="1"' in html and "<output>1 of " in html

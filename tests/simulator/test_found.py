@@ -160,6 +160,16 @@ def test_a_sum_that_depends_on_the_order_of_atomics_is_observed_and_no_fault():
     assert whole.ok and whole.observations == ()  # exact in any order
 
 
+def test_a_run_without_findings_says_what_was_looked_for_and_never_that_it_is_right():
+    """Neither a kernel whose results are wrong, nor one that is not written yet, nor one that was not checked."""
+    wrong = simulate(k.atomic_sum, np.full(128, np.nan, np.float32), np.zeros(1, np.float32))
+    said = "No race, out-of-bounds access, deadlock or unwritten value; results not judged here."
+    assert wrong.ok and str(wrong).splitlines()[1] == said
+    stub = simulate(k.does_nothing, LANES, np.zeros(32, np.float32))
+    assert stub.ok and str(stub).endswith("moved and exchanged nothing, so there was nothing to check.")
+    assert "races not looked for" in str(simulate(k.does_nothing, LANES, np.zeros(32, np.float32), check=False))
+
+
 def test_an_mbarrier_that_is_initialised_again_is_found():
     (finding,) = simulate(k.init_twice, LANES, np.zeros(32, np.float32)).findings
     assert finding.kind == "mbarrier initialised again"

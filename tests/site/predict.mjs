@@ -63,6 +63,20 @@ await page.reload();
 seen.reloaded = [await first.locator("input").nth(0).inputValue(), await verdicts(page, 1), await verdicts(page, 2),
   await page.locator("#predict-4 input").inputValue(), await verdicts(page, 4)];
 
+// After the answer was shown: another guess, a first one, and one that cannot be read.
+await first.locator("input").nth(0).fill("7");
+await first.locator("button").click();
+await page.locator("#predict-3 input").fill("1/0");
+await page.locator("#predict-3 button").click();
+seen.unread = [await page.locator("#predict-3 .qt-remark").textContent(), await page.locator('details[data-predict="3"]').evaluate((node) => node.open)];
+await look(page, "unread");
+await page.locator("#predict-3 input").fill("5");
+await page.locator("#predict-3 button").click();
+const changed = async () => [await verdicts(page, 1), await verdicts(page, 3)];
+seen.changed = await changed();
+await page.reload();
+seen.changed_reloaded = [await first.locator("input").nth(0).inputValue(), ...(await changed())];
+
 const path = await opened(context, "book/your-path.html");
 seen.path = await rows(path);
 seen.few = await path.locator(".qt-calibration").innerText();
@@ -95,7 +109,29 @@ await strict.addInitScript(() => Object.defineProperty(window, "localStorage", {
 page = await opened(strict, "notebooks/page.html");
 await page.locator("#predict-1 input").nth(0).fill("7");
 await page.locator("#predict-1 button").click();
-seen.forbidden = [await verdicts(page, 1), await (await opened(strict, "book/your-path.html")).locator("#qt-path").innerText()];
+const seenFirst = await verdicts(page, 1);
+seen.unkept = await page.locator("#predict-1 .qt-remark").textContent();
+await page.locator("#predict-1 input").nth(0).fill("8");
+await page.locator("#predict-1 button").click();
+seen.forbidden_late = await verdicts(page, 1);
+seen.forbidden = [seenFirst, await (await opened(strict, "book/your-path.html")).locator("#qt-path").innerText()];
+
+// What somebody else wrote under our names breaks nothing, and is replaced.
+const kinds = ["null", "5", "[]", '"x"', "{", '{"predictions":null}', '{"predictions":[1]}', '{"predictions":{"1":null}}', '{"predictions":{"1":{"fields":5}}}',
+  '{"predictions":{"1":{"fields":[null,{"guess":{}}]}},"title":{}}'];
+seen.junk = [];
+for (const junk of kinds) {
+  const strange = await browser.newContext();
+  await (await opened(strange, "book/your-path.html")).evaluate((text) => {
+    for (const kind of ["guesses", "solved"]) localStorage.setItem(`quack-tutorial:${kind}:/notebooks/page.html`, text);
+  }, junk);
+  page = await opened(strange, "notebooks/page.html");
+  await page.locator("#predict-1 input").nth(1).fill("1,024");
+  await page.locator("#predict-1 button").click();
+  const list = await opened(strange, "book/your-path.html");
+  seen.junk.push((await rows(list)).length === 2 ? (await verdicts(page, 1))[1] : await list.locator("#qt-path").innerText());
+  await strange.close();
+}
 
 await browser.close();
 site.close();

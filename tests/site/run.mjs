@@ -20,6 +20,8 @@
 //   {"wait": TEXT}                    wait until the page shows this text
 //   {"size": [WIDTH, HEIGHT]}, {"scheme": "dark"}
 //   {"full": true}                    from the next visit on, the browser keeps nothing
+//   {"store": [KEY, TEXT]}            put a text into what the browser keeps
+//   {"offline": BOOLEAN}              cut the connection, or bring it back
 //   {"look": true}                    note how the page stands, in `looks`
 //   {"choose": [LABEL, VALUE]}        set the control of that label, in the sandbox
 //   {"link": true}                    copy the link, and open it in a fresh profile
@@ -158,6 +160,10 @@ async function main() {
             plain.call(this, key, value);
           };
         });
+      } else if (step.store) {
+        await page.evaluate(([key, text]) => localStorage.setItem(key, text), step.store);
+      } else if (step.offline !== undefined) {
+        await context.setOffline(step.offline);
       } else if (step.look) {
         await page.waitForTimeout(700); // what is said of an edit is said when the typing pauses
         const python = [...fetched].filter((name) => /runtime\//.test(name)).length;
@@ -237,7 +243,8 @@ async function main() {
     answer.cells = await page.$$eval("article.bd-article div.cell", cellsOf);
     answer.bytes = [...fetched].map((name) => fileOf(resolve(site), name)).filter((file) => file && /runtime/.test(file))
       .reduce((sum, file) => sum + statSync(file).size, 0);
-    console.log(JSON.stringify({ ...answer, findings }));
+    const unasked = findings.filter(({ text }) => !text.includes("ERR_INTERNET_DISCONNECTED")); // asked for by "offline"
+    console.log(JSON.stringify({ ...answer, findings: unasked }));
   } catch (error) {
     throw new Error(`${error.message}\n${JSON.stringify(findings)}`);
   } finally {

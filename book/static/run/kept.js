@@ -2,7 +2,7 @@
 // two tabs do not overwrite each other's.
 //
 // A record is {number, text, before, link: {from, text}, shows}: the cell's number when it was written, the reader's text,
-// the text that it replaced, what became of a link's text, and "book" where the book's text was chosen to be shown.
+// the texts that it replaced, what became of a link's text, and "book" where the book's text was chosen to be shown.
 
 const PREFIX = `quack-tutorial:text:${location.pathname}:`;
 const FORMER = `quack-tutorial:${location.pathname}`; // {text of the book: the reader's}, all in one
@@ -11,10 +11,24 @@ const FORMER = `quack-tutorial:${location.pathname}`; // {text of the book: the 
 export const keyOf = (built, nth) => PREFIX + hash(built) + (nth ? `.${nth}` : "");
 export const isOurs = (key) => key?.startsWith(PREFIX);
 
-export function read(key) {
+export const read = (key) => clean(parsed(key));
+
+// The record in what may be somebody else's.
+export function clean({ number, text, before, link, shows }) {
+  const isText = (one) => typeof one === "string";
+  const older = [before].flat().filter(isText);
+  return {
+    ...(Number.isInteger(number) && { number }),
+    ...(isText(text) && { text }),
+    ...(older.length && { before: older }),
+    ...(isText(link?.text) && isText(link.from) && { link: { from: link.from, text: link.text } }),
+    ...(shows === "book" && { shows }),
+  };
+}
+
+function parsed(key) {
   try {
-    const record = JSON.parse(localStorage.getItem(key));
-    return record && typeof record === "object" ? record : {};
+    return JSON.parse(localStorage.getItem(key)) ?? {};
   } catch {
     return {};
   }
@@ -42,9 +56,10 @@ export function keys() {
 
 // Texts that were kept in the former way are put where they are looked for now.
 export function move(keyOfText) {
-  const former = read(FORMER);
+  const former = parsed(FORMER);
   let allKept = true;
   for (const [built, text] of Object.entries(former)) {
+    if (typeof text !== "string") continue;
     const key = keyOfText(built);
     if (read(key).text === undefined) allKept = write(key, { text }) && allKept;
   }

@@ -1,8 +1,20 @@
 // Cells in an address: "#cells=" and {number: text} as JSON, deflated, in base64 for addresses. Nothing is sent by it: what
 // stands behind # stays in the browser.
 
+const MOST_BYTES = 1e6; // of cells: a short address could hold gigabytes
+
 async function through(stream, bytes) {
-  return new Uint8Array(await new Response(new Blob([bytes]).stream().pipeThrough(stream)).arrayBuffer());
+  const parts = [];
+  let size = 0;
+  for (const reader = new Blob([bytes]).stream().pipeThrough(stream).getReader(); ; ) {
+    const { done, value } = await reader.read();
+    if (done) break;
+    parts.push(value);
+    if ((size += value.length) <= MOST_BYTES) continue;
+    reader.cancel();
+    throw new RangeError("it holds more than a page does");
+  }
+  return new Uint8Array(await new Blob(parts).arrayBuffer());
 }
 
 export async function write(texts) {
@@ -24,10 +36,10 @@ export async function read(hash, isCell) {
       const isNumber = /^[1-9]\d{0,3}$/.test(number);
       if (typeof text !== "string") bad.push(`what it has for cell ${number.slice(0, 20)} is no text`);
       else if (!isNumber || !isCell(Number(number))) bad.push(`this page has no cell “${number.slice(0, 20)}”`);
-      else texts[number] = text;
+      else texts[number] = text.replace(/\r\n?/g, "\n");
     }
-  } catch {
-    bad.push("the address is cut short or damaged");
+  } catch (error) {
+    bad.push(error instanceof RangeError ? error.message : "the address is cut short or damaged");
   }
   return { texts, bad };
 }

@@ -38,8 +38,16 @@ export function end(cell, words = "") {
   if (!cell.isCleared) clear(cell);
   finishText(cell);
   cell.output.hidden = !cell.output.children.length;
+  reach(cell);
+}
+
+// What scrolls in its box can be reached by keyboard.
+function reach(cell) {
   for (const box of cell.output.querySelectorAll(".text_html, pre")) {
-    if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
+    if (box.tabIndex === 0 || (box.scrollWidth <= box.clientWidth && box.scrollHeight <= box.clientHeight)) continue;
+    box.tabIndex = 0;
+    box.setAttribute("role", "region");
+    box.setAttribute("aria-label", `Output of cell ${cell.number}, scrolls`);
   }
 }
 
@@ -65,6 +73,7 @@ function flush(cell) {
     if (kind === "html") revive(node);
     cell.last = { kind, node };
   }
+  reach(cell);
   if (isFirst) cell.shown?.();
 }
 
@@ -106,7 +115,7 @@ function words(kind, text) {
     part.textContent = text;
     return part;
   }
-  part.innerHTML = '<div class="highlight"><pre></pre></div>';
+  part.innerHTML = '<div class="highlight"><pre class="qt-printed"></pre></div>';
   part.querySelector("pre").textContent = text.endsWith("\n") || kind === "text" ? text : `${text}\n`;
   return part;
 }

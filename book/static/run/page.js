@@ -60,6 +60,8 @@ async function prepare() {
   page.said.setAttribute("aria-live", "polite");
   page.bar.append(page.said);
   addEventListener("storage", ({ key }) => kept.isOurs(key) && told(key));
+  addEventListener("pageshow", wakened);
+  document.addEventListener("visibilitychange", wakened);
   tellLost();
   await openLink();
   if (location.pathname.endsWith("/sandbox.html")) (await import("./sandbox.js")).addControls(page.cells);
@@ -118,6 +120,7 @@ function placeIn(cell, texts) {
 function shown(cell) {
   cell.follow?.();
   if (!page.isOpen) return;
+  if (page.linkNote?.isSpent()) page.linkNote.remove();
   forgetOwnLink();
   refresh(true);
 }
@@ -166,7 +169,8 @@ function tellLost() {
   const box = say(`You wrote ${count} for cells that this page no longer has.`);
   const show = document.createElement("details"), code = document.createElement("pre");
   show.innerHTML = "<summary>Show</summary>";
-  code.textContent = page.lost.map((record) => `# formerly cell ${record.number}\n${record.text}`).join("\n\n\n");
+  const was = ({ number }) => (number ? `# formerly cell ${number}\n` : "");
+  code.textContent = page.lost.map((record) => was(record) + record.text).join("\n\n\n");
   show.append(code);
   box.append(show);
 }
@@ -176,7 +180,17 @@ function told(key) {
   const record = kept.read(key), cell = page.cells.find((one) => one.key === key);
   if (cell?.node) cell.told(record);
   const answer = page.answers.find((one) => one.key === key)?.box;
-  if (answer && document.activeElement !== answer) answer.value = record.text ?? "";
+  const isTyping = answer === document.activeElement && document.hasFocus();
+  if (answer && !isTyping) answer.value = record.text ?? "";
+}
+
+// A page that lay asleep was told of nothing.
+function wakened() {
+  if (document.hidden || page.isUnkept) return;
+  for (const cell of page.cells) {
+    const words = (record) => JSON.stringify({ ...record, number: 0 });
+    if (cell.node && words(kept.read(cell.key)) !== words(kept.clean(cell.record))) told(cell.key);
+  }
 }
 
 // The browser is full, or keeps nothing: said once, and leaving the page asks.
@@ -214,7 +228,10 @@ export async function openLink() {
   }
   const much = numbers.length ? "in full" : "as cells";
   if (found.bad.length) parts.push(`The link cannot be read ${much}: ${found.bad.slice(0, 3).join("; ")}.`);
-  if (parts.length) page.linkNote = say(parts.join(" "));
+  if (!parts.length) return;
+  page.linkNote = say(parts.join(" "));
+  const carried = page.cells.filter((cell) => numbers.includes(cell.number));
+  page.linkNote.isSpent = () => !found.bad.length && !carried.some((cell) => cell.linked ?? cell.record.link);
 }
 
 async function copyLink() {
@@ -236,7 +253,12 @@ function forgetOwnLink() {
 }
 
 async function download() {
-  const notebook = await (await fetch(page.notebook)).json();
+  const answer = await fetch(page.notebook).catch(() => null);
+  if (!answer?.ok) {
+    page.words.textContent = "The notebook cannot be fetched now, so nothing was downloaded: is there a connection?";
+    return;
+  }
+  const notebook = await answer.json();
   const put = (source, words) => {
     const cell = notebook.cells.find((one) => one.id === source.id);
     cell.source = text(cell).replace(text(source), () => words);
@@ -248,6 +270,7 @@ async function download() {
   link.download = location.pathname.split("/").at(-1).replace(/\.html$/, ".ipynb");
   link.click();
   URL.revokeObjectURL(link.href);
+  page.words.textContent = `Downloaded: ${link.download}, with what each cell shows now.`;
 }
 
 // To a line of a cell, from the report in `output`; where the cell changed since, to where that line is now.
@@ -288,7 +311,6 @@ function runAll() {
 }
 
 function begun() {
-  for (const cell of page.cells) cell.says = "";
   if (!page.worker) startWorker(performance.now());
   next();
   refresh();
@@ -309,6 +331,7 @@ function next() {
   const texts = [...(above?.out.texts ?? [])]; // what the cell above was given, whatever it says now
   texts[cell.number] = cell.text();
   page.running = cell;
+  cell.awaits = null;
   cell.wasStale = truth.cause(page.cells, cell);
   cell.out = { texts, session: page.session, turn: ++page.turn };
   cell.started = performance.now();
@@ -336,9 +359,7 @@ function finished(cell, ok) {
   }
   cell.isAsked = false;
   cell.isJoined = cell.isAside && cell.state === "done" && cell.out.session === page.session;
-  if (failed) {
-    for (const one of clearQueue()) one.says = `not run: cell ${cell.number} above it failed`;
-  }
+  if (failed) for (const one of clearQueue()) one.awaits = cell;
   refresh();
   next();
 }
@@ -359,7 +380,7 @@ function refresh(isEdit = false) {
     if (why && hasOutput(cell)) stale.push(cell.number);
     cell.node.dataset.qtState = runs ? "running" : waiting.has(cell) ? "queued" : cause ? "stale" : cell.state;
     const stands = !cause ? (cell.took ?? "") : hasOutput(cell) ? "" : truth.past(cell, cause);
-    cell.words.textContent = runs ? "runs" : waiting.has(cell) ? "waits" : cell.says || stands;
+    cell.words.textContent = runs ? "runs" : waiting.has(cell) ? "waits" : notRun(cell) || stands;
     cell.runButton.textContent = runs ? "Stop" : "Run";
     markStale(cell, why);
     cell.output?.toggleAttribute("data-qt-not-the-books", !(isBooks && cell.text() === cell.built));
@@ -372,6 +393,12 @@ function refresh(isEdit = false) {
     page.saying = setTimeout(() => (page.said.textContent = stale.length === 1 ? one : many), 600);
   }
   page.stale = stale;
+}
+
+// Said where the cell above, for which this one waited, failed on the texts that stand there now.
+function notRun({ awaits }) {
+  const stands = awaits?.state === "failed" && !truth.cause(page.cells, awaits);
+  return stands ? `not run: cell ${awaits.number} above it failed` : "";
 }
 
 // The words of an output, without the styles and scripts that its figures bring.

@@ -9,11 +9,15 @@ export function addControls(cells) {
   const run = cells.find((cell) => LINE.test(cell.built));
   const options = (words) => words.map((word) => `<option>${word}</option>`).join("");
 
-  const start = controls(kernel, `<label>Start from <select aria-label="Start from"><option value="">choose a kernel</option>${options(STARTS)}</select></label>`);
+  const start = controls(kernel, `<label>Start from <select aria-label="Start from"><option value="">choose a kernel</option>${options(STARTS)}</select></label> <span role="status"></span>`);
+  const missing = start.querySelector("span");
   start.querySelector("select").addEventListener("change", async ({ target }) => {
     const name = target.value;
     target.value = ""; // the cell may say something else by the next moment
-    if (name) kernel.replace((await (await fetch(new URL(`starts/${name}.py`, import.meta.url))).text()).trim());
+    if (!name) return;
+    const answer = await fetch(new URL(`starts/${name}.py`, import.meta.url)).catch(() => null);
+    missing.textContent = answer?.ok ? "" : "This kernel cannot be fetched now: is there a connection?";
+    if (answer?.ok) kernel.replace((await answer.text()).trim());
   });
 
   const number = (name) =>

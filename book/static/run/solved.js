@@ -7,7 +7,7 @@ export function note(cell, text) {
   const found = verdict(cell, text);
   if (!found) return;
   try {
-    const all = JSON.parse(localStorage.getItem(KEY)) ?? {}, former = all[cell.number];
+    const all = kept(), former = all[cell.number];
     if (former?.right && !found.right) return;
     const check = found.points && cell.source.metadata.nbgrader?.grade_id;
     const title = heading(cell.node) + (check ? `: ${check.replace(/^(check|test)[-_]/, "").replaceAll(/[-_]/g, " ")}` : "");
@@ -15,6 +15,16 @@ export function note(cell, text) {
     localStorage.setItem(KEY, JSON.stringify(all));
   } catch {
     // a browser that keeps nothing
+  }
+}
+
+// {} where somebody else wrote under the key.
+function kept() {
+  try {
+    const all = JSON.parse(localStorage.getItem(KEY));
+    return all && typeof all === "object" && !Array.isArray(all) ? all : {};
+  } catch {
+    return {};
   }
 }
 

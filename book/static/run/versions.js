@@ -3,6 +3,7 @@
 import * as kept from "./kept.js";
 
 const NAMES = { yours: "yours", before: "yours, older", link: "the link's", book: "the book's" };
+const MOST_OLDER = 5; // texts that were replaced, the last first
 
 // `shown` is called after the cell's text is another one, `failed` when the browser does not keep it.
 export function addVersions(cell, place, { shown, failed }) {
@@ -13,12 +14,18 @@ export function addVersions(cell, place, { shown, failed }) {
   says.className = "qt-whose";
   place.append(box, says);
 
+  let older = 0; // which of them “yours, older” shows
   const text = (name) => {
     const { text: yours, before, link } = cell.record;
-    return { yours, before, link: link?.text ?? cell.linked, book: cell.built }[name];
+    return { yours, before: before?.[older] ?? before?.[0], link: link?.text ?? cell.linked, book: cell.built }[name];
   };
+  // From now on a text of the reader's can be had under “yours, older”.
+  function lay(replaced) {
+    cell.record.before = [replaced, ...(cell.record.before ?? []).filter((one) => one !== replaced)].slice(0, MOST_OLDER);
+    older = 0;
+  }
   const buttons = new Map();
-  for (const name of Object.keys(NAMES)) buttons.set(name, button(NAMES[name], () => show(name, true)));
+  for (const name of Object.keys(NAMES)) buttons.set(name, button(NAMES[name], () => choose(name)));
   const take = button("Keep it as mine", keepLink);
   take.classList.add("qt-take");
   box.append(...buttons.values(), take);
@@ -30,6 +37,8 @@ export function addVersions(cell, place, { shown, failed }) {
       one.hidden = !there.includes(name);
       one.setAttribute("aria-pressed", name === cell.version);
     }
+    const many = cell.record.before?.length, isOne = cell.version !== "before" || many === 1;
+    buttons.get("before").textContent = isOne ? NAMES.before : `${NAMES.before}, ${older + 1} of ${many}`;
     take.hidden = cell.version !== "link";
     const own = cell.record.text === undefined ? "" : " Yours is kept.";
     const from = cell.record.link ? "From the link, changed by you." : "From the link.";
@@ -38,7 +47,14 @@ export function addVersions(cell, place, { shown, failed }) {
 
   function save() {
     cell.record.number = cell.number;
-    if (!kept.write(cell.key, cell.record)) failed();
+    cell.isUnkept = !kept.write(cell.key, cell.record);
+    if (cell.isUnkept) failed();
+  }
+
+  // Pressed again, “yours, older” goes on to the text before that.
+  function choose(name) {
+    older = name === "before" && cell.version === name ? (older + 1) % cell.record.before.length : 0;
+    show(name, true);
   }
 
   // Show one of the texts; `isChosen`, if the reader asked for it.
@@ -61,7 +77,7 @@ export function addVersions(cell, place, { shown, failed }) {
     if (cell.version === "link") record.link = { from: record.link?.from ?? cell.linked, text: now };
     else {
       const replaced = cell.version === "yours" ? undefined : record.text;
-      if (replaced !== undefined && replaced !== now) record.before = replaced;
+      if (replaced !== undefined && replaced !== now) lay(replaced);
       record.text = now;
       cell.version = "yours";
       delete record.shows;
@@ -78,7 +94,7 @@ export function addVersions(cell, place, { shown, failed }) {
 
   // Puts a text in the place of the one shown, which can be had back.
   function replace(now) {
-    if (cell.record.text !== undefined && cell.record.text !== now) cell.record.before = cell.record.text;
+    if (cell.record.text !== undefined && cell.record.text !== now) lay(cell.record.text);
     if (cell.version === "link") show("book");
     cell.editor.set(now);
     typed();
@@ -86,7 +102,7 @@ export function addVersions(cell, place, { shown, failed }) {
 
   function keepLink() {
     const now = text("link");
-    if (cell.record.text !== undefined && cell.record.text !== now) cell.record.before = cell.record.text;
+    if (cell.record.text !== undefined && cell.record.text !== now) lay(cell.record.text);
     delete cell.record.link;
     delete cell.linked;
     cell.record.text = now;
@@ -102,17 +118,22 @@ export function addVersions(cell, place, { shown, failed }) {
       return show("book");
     }
     cell.linked = linked;
-    if (cell.record.link?.from !== linked) delete cell.record.link;
+    const { link } = cell.record;
+    if (link && link.from !== linked) {
+      if (link.text !== link.from) lay(link.text); // what the reader made of another link
+      delete cell.record.link;
+      save();
+    }
     show("link");
   }
 
-  // Another tab wrote. Whoever types here goes on with the text that is here.
+  // Another tab wrote. Whoever types here goes on with the text that is here, which else stands nowhere where nothing is kept.
   function told(record) {
     const theirs = record.text, mine = cell.record.text;
-    if (theirs === mine) {
-      cell.record = record;
-    } else if (cell.editor.isTyping()) {
-      cell.record = mine === undefined ? record : { ...record, text: mine, before: theirs ?? record.before };
+    if (cell.editor.isTyping() || cell.isUnkept) {
+      cell.record = mine === undefined ? record : { ...record, text: mine };
+      if (theirs === mine) return;
+      if (mine !== undefined && theirs !== undefined) lay(theirs);
       cell.remark = `Another tab changed this cell: its text is under “${mine === undefined ? NAMES.yours : NAMES.before}”.`;
     } else {
       cell.record = record;
