@@ -24,7 +24,7 @@ def add_arguments(parser) -> None:
     """The command's words."""
     parser.add_argument("lab", choices=sorted(folders()), help="the lab")
     parser.add_argument(
-        "file", type=Path, nargs="?", help="the submission: .py, .ipynb or MyST .md (default LAB.ipynb)"
+        "file", type=Path, nargs="?", help="the submission, or its folder: .py, .ipynb or MyST .md (default LAB.ipynb)"
     )
     parser.add_argument("--seed", type=int, default=0, help="of the inputs; a term can have its own (default 0)")
     parser.add_argument("--seconds", type=float, default=sandbox.SECONDS, help="time limit (default %(default)g)")
@@ -45,6 +45,7 @@ def run(args) -> int:
         print(f"grade: {args.lab} has no check {args.check}; it has {', '.join(lab(args.lab).CHECKS)}", file=sys.stderr)
         return 2
     try:
+        args.file = chosen(args.lab, args.file) if args.file.is_dir() else args.file
         report = grade(args.lab, args.file.name, read(args.file), args.seed, args.seconds, not args.no_compile)
     except Refused as refused:
         if not args.gradescope:
@@ -77,6 +78,26 @@ def _handed_in(name: str) -> Path:
     here = Path(f"{name}.ipynb")
     places = here, Path("labs", name, here), Path("work/labs", name, here)
     return next((place for place in places if place.exists()), here)
+
+
+def chosen(name: str, folder: Path) -> Path:
+    """A lab's file among those that were handed in; Refused where none is it, or two are."""
+    from .collect import lab_of, original, suffix_of
+
+    files = sorted(
+        file for file in folder.iterdir() if suffix_of(file.name) and file.is_file() and not file.is_symlink()
+    )
+    own = [file for file in files if suffix_of(file.name) and original(file.name)[0] == name]
+    own = own or [file for file in files if lab_of(file.name, file.read_bytes()[:MAX_BYTES]) == name]
+    own = own or [
+        file for file in files if lab_of(file.name, file.read_bytes()[:MAX_BYTES]) is None and file.name != "README.md"
+    ]
+    exact = [file for file in own if file.stem == name] or own
+    if len(exact) == 1:
+        return exact[0]
+    there = ", ".join(clean(file.name, 100) for file in exact or files) or "no notebook and no .py or .md"
+    how = "hand in one of them" if exact else f"hand in {name}.ipynb"
+    raise Refused("unreadable" if not exact else "two files", f"this holds {there}: {how}")
 
 
 def gradescope(report: Report) -> dict:
