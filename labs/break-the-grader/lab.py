@@ -74,6 +74,8 @@ PAIRS = (
     (False, "accepts NaN", (FEW[0], NAN, *FEW[2:]), FEW,
      "No comparison with NaN is true, neither `>` nor `<=`. Which of the two has to be true of a right number?"),
     (False, "accepts NaN", (NAN,) * 4, FEW, "No comparison with NaN is true. Which has to be true of a right number?"),
+    (False, "accepts infinity", (math.inf, *FEW[1:]), FEW,
+     "Of a share of infinity anything is away by less. Of which of the two is the tolerance a share?"),
     (False, "accepts a short answer", FEW[:2], FEW,
      "zip ends with the shorter of the two. What is asked of the numbers that are not there?"),
     (False, "accepts a short answer", (), FEW, "Nothing is wrong in an answer of no numbers. Is that enough?"),
