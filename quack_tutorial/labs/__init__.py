@@ -20,6 +20,7 @@ wrong one shows) and `answers.toml` (answers whose diagnosis is known, as edits 
 | `command`    | `quack-tutorial labs`                                                             |
 | `corpus`     | answers whose diagnosis is known, and disguises of them                           |
 | `student`    | a master notebook -> the student's                                                |
+| `rules`      | a lab's rules, as its notebook states them                                        |
 | `release`    | the students' copies of all labs                                                  |
 | `autograde`  | a folder of submissions -> grades.csv, grades.json                                |
 | `feedback`   | grades.json -> a page for each student                                            |
