@@ -20,14 +20,14 @@ def rules(name: str) -> str:
     *first, last = (f"`{one}`" for one in permitted.IMPORTS if one not in ("cuda", "__future__"))
     points, in_words = sum(module.CHECKS.values()), words.asked(name)[2]
     lines = [
-        f"Your code may import {', '.join(first)} and {last}, and no kernel of the package. `try`, `with` and whatever opens files or "
-        "reaches into Python are refused: the check names the line.",
+        f"Your code may import {', '.join(first)} and {last}, and no kernel of the package. `try`, `with` and whatever opens files "
+        "or reaches into Python are refused: the check names the line.",
         f"The checks are worth {points} points. The grade comes from the same checks, with other numbers and other sizes.",
         f"The explanation at the end is worth {in_words} points more. A person reads it.",
-        f"Late: {export.FREE} days a term are free, at most {export.MOST} of them for this lab. Each further day costs {100 * export.COST:g} % "
-        "of what your answer earns, unless your course says otherwise.",
-        "Plots and tests of your own may stay in the notebook. Whatever is neither a function nor a class, and fails in the grader, is "
-        "left out.",
+        f"Late: {export.FREE} days a term are free, at most {export.MOST} of them for this lab. Each further day costs "
+        f"{100 * export.COST:g} % of what your answer earns, unless your course says otherwise.",
+        "Plots and tests of your own may stay in the notebook. Whatever is neither a function nor a class, and fails in the "
+        "grader, is left out.",
     ]
     if module.TARGET:
         lines[1] += (
