@@ -28,6 +28,7 @@ wrong one shows) and `answers.toml` (answers whose diagnosis is known, as edits 
 | `collect`    | a download of submissions -> a folder of submissions                              |
 | `words`      | answers in words beside their rubric, and their points                            |
 | `alike`      | answers that share code                                                           |
+| `task`       | a lab's kernel as a task for others, and a floor for what they measure             |
 | `export`     | grades.csv -> totals, and what Canvas and Moodle import                            |
 
 A submission's process holds inputs only. The right answers are computed in the grader's, from float64, after it has ended.

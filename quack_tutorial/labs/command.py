@@ -7,6 +7,7 @@
 |                               | With `--mutate`: makes wrong answers from the right one, and says which still get full marks |
 | `show LAB ANSWER`             | prints an answer of the corpus, as a file that `grade` takes                           |
 | `student LAB FILE`            | writes a lab's notebook, .md or .ipynb, without its solutions and hidden tests         |
+| `export-task LAB FOLDER`      | writes a lab's kernel as a task for KernelBot and FlashInfer-Bench                     |
 | `release FOLDER`              | writes the students' copies of all labs into a folder                                 |
 | `collect DOWNLOAD FOLDER`     | sorts an LMS's download into FOLDER/<student>/<lab>.ipynb                               |
 | `autograde FOLDER`            | grades FOLDER/<student>/<lab>.ipynb, .md or .py; goes on where it was stopped           |
@@ -40,16 +41,18 @@ from . import (
     sandbox,
     student,
     targets,
+    task,
     words,
 )
 from .grade import NO_COMPILE
 
 KIT = ("release", "collect", "autograde", "regrade", "words", "alike", "feedback", "export")
+TASK = "export-task"
 
 
 def add_arguments(parser) -> None:
     """The command's words."""
-    parser.add_argument("what", choices=["list", "check", "show", "student", *KIT], help="what to do")
+    parser.add_argument("what", choices=["list", "check", "show", "student", TASK, *KIT], help="what to do")
     parser.add_argument(
         "lab", nargs="?", help=f"the lab (default: all), the folder or the download: {', '.join(folders())}"
     )
@@ -113,6 +116,14 @@ def run(args) -> int:
     if not args.lab or not args.file:
         print(f"labs: name a lab and {'an answer' if args.what == 'show' else 'a file'}", file=sys.stderr)
         return 2
+    if args.what == TASK:
+        try:
+            files = task.export(args.lab, Path(args.file))
+        except (ValueError, OSError) as error:
+            print(f"labs: {error}", file=sys.stderr)
+            return 2
+        print("\n".join(f"wrote {file}" for file in files))
+        return 0
     if args.what == "show":
         return show(found[args.lab], args.file)
     master = (found[args.lab] / f"{args.lab}.md").read_text(encoding="utf-8")

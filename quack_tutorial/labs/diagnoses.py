@@ -32,12 +32,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from . import evidence
-from .judgement import Case, Check, Diagnosis, Outcome
+from .judgement import RACES, Case, Check, Diagnosis, Outcome
 
 EXCESS = 1.1  # bytes, as a multiple of the least
 TWICE = 1.8  # the same where a few numbers that a whole warp asks for may come on top
-# Where there are several, the first explains the others.
-RACES = ("same slot", "two stores", "missing barrier", "reused buffer", "race on output")
 
 
 @dataclass(frozen=True, eq=False)

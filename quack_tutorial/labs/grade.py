@@ -12,7 +12,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from . import compiled, diagnoses, folders, lab, sandbox
+from . import compiled, diagnoses, folders, lab, sandbox, task
 from .judgement import Case, Check, Refused, Report, clean
 
 MAX_BYTES = 2**20
@@ -32,6 +32,11 @@ def add_arguments(parser) -> None:
     parser.add_argument("--no-compile", action="store_true", help=NO_COMPILE)
     parser.add_argument("--gradescope", action="store_true", help="write Gradescope's results.json")
     parser.add_argument("--results", type=Path, help=f"where --gradescope writes it (default {RESULTS}, else here)")
+    parser.add_argument(
+        "--measured",
+        metavar="M,N,TIME_US,GPU",
+        help="refuse a time on a GPU in which the kernel's bytes cannot be moved",
+    )
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
 
 
@@ -69,7 +74,23 @@ def run(args) -> int:
         if sandbox.problem():
             print(f"grade: {sandbox.problem()} The submission could read whatever this user can.", file=sys.stderr)
         return 0
-    print(json.dumps(report.as_json(), indent=2) if args.json else report)
+    said = report.as_json()
+    if args.measured:
+        try:
+            M, N, time_us, gpu = args.measured.split(",", 3)
+            said["measured"] = told = task.measured(args.lab, int(M), int(N), float(time_us), gpu)
+        except ValueError as error:
+            print(f"grade: --measured {args.measured}: {error}", file=sys.stderr)
+            return 2
+        said["verdict"] = told["verdict"] if report.full else report.verdict
+    print(json.dumps(said, indent=2) if args.json else report)
+    if args.measured and not args.json:
+        print(
+            f"  Measured: {told['verdict']}"
+            + (f", {told['why']}." if "why" in told else f", {told['share']:.0%} of the floor.")
+        )
+    if args.measured and told["verdict"] == "refused":
+        return 1
     return 0 if all(check.diagnosis is None for check in report.checks if args.check in (None, check.name)) else 1
 
 
