@@ -182,6 +182,10 @@ GRADIENTS = (
     ("shared by the others", lambda c: shared_by_the_others(c)["mDx"], OTHERS),
     ("padding in the sum", gradient_with(lse=zeros_in_the_sum), PADDED),
     ("maximum of a lane", gradient_with(lse=own_largest), APART),
+    ("not divided by the sum", gradient_with(lse=lambda x, lse: x.max(axis=1, keepdims=True)),
+     "It is as if exp(x - max) were the probability: divide it by the row's sum, or subtract lse instead of the maximum."),
+    ("not divided by the sum", gradient_with(lse=lambda x, lse: 0 * lse),
+     "It is as if exp(x) were the probability: it has to be divided by the row's sum of exponentials."),
     ("divided by M", gradient_with(scale=lambda M: M), "As if the loss were the mean over the rows: each row's own is asked for."),
 )  # fmt: skip
 

@@ -5,6 +5,7 @@ Functions of plain Python. What a wrong number shows is in MISTAKES: the formula
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 
@@ -83,6 +84,9 @@ MISTAKES = (
     ("is_memory_bound", "tera and giga", lambda f, b, p, g: f / b < p / g,
      "The peak is in tera (1e12) and the bandwidth in giga (1e9): without the factor between, nearly everything looks bound by "
      "arithmetic."),
+    ("is_memory_bound", "upside down, tera and giga", lambda f, b, p, g: f / b > p / g,
+     "Two things at once: a kernel of few operations a byte waits for memory, and the peak is in tera (1e12), the bandwidth "
+     "in giga (1e9)."),
     ("is_memory_bound", "always", lambda f, b, p, g: True, "Not every kernel is: a product of large matrices is not."),
     ("is_memory_bound", "always", lambda f, b, p, g: False, "Some kernels are: a copy does no arithmetic at all."),
 )  # fmt: skip
@@ -124,9 +128,14 @@ def predict(name: str, outcomes: list[Outcome]) -> Iterator[Diagnosis]:
     if not isinstance(answer, (int, float)):
         yield Diagnosis("wrong type", f"{call} A number is asked for.")
         return
-    for function, kind, formula, forgotten in MISTAKES:
-        if function == name and all(_is(o, formula(*o.case.make)) for o in outcomes):
+    own = [mistake[1:] for mistake in MISTAKES if mistake[0] == name]
+    for kind, formula, forgotten in own:
+        if all(_is(o, formula(*o.case.make)) for o in outcomes):
             yield Diagnosis(kind, f"{call} {forgotten}")
+    own = [] if isinstance(RIGHT[name](*wrong.case.make), bool) else own  # a product of verdicts says nothing
+    for (first, one, said), (second, other, said_too) in itertools.combinations(own, 2):
+        if all(_is(o, one(*o.case.make) * other(*o.case.make) / RIGHT[name](*o.case.make)) for o in outcomes):
+            yield Diagnosis(f"{first}, {second}", f"{call} Two things at once: {said} {said_too}")
     if name in BITS_OF and all(_is(o, 8 * RIGHT[name](*o.case.make)) for o in outcomes):
         yield Diagnosis("bits", f"{call} {BITS}")
     yield Diagnosis("wrong prediction", f"{call} {HINTS[name]}")

@@ -152,7 +152,10 @@ def view(module, outcome: Outcome) -> View:
 def _wrong_numbers(module, check: str, views: list[View], every: list[View]) -> Iterator[Diagnosis]:
     yield from unwritten(views)
     yield from unread([v for v in views if v.readers])
-    yield from module.explain(check, views, every)
+    for mistake in module.explain(check, views, every):
+        if mistake.kind.startswith("wrong"):  # than which a pattern says more
+            yield from by_pattern(module, mistake, views, every)
+        yield mistake
 
 
 def findings(module, outcome: Outcome) -> Iterator[Diagnosis]:
@@ -200,10 +203,22 @@ def unwritten(views: list[View]) -> Iterator[Diagnosis]:
             got = v.got[name]
             bad = (got == filled) | ((got != got) & (filled != filled))
             if v.readers and bad.any() and evidence.stores(v.outcome, name)[0] < bad.size:
-                at = np.argwhere(bad)[0].tolist()
-                place = "row {}" if len(at) == 1 else "row {}, column {}"
-                where = place.format(*at) if not bad.all() else "any row"
-                yield Diagnosis("unwritten", f"Nothing is written to {name} for {where} of x {v.x.shape}.")
+                yield _unwritten(name, bad, v)
+
+
+def _unwritten(name: str, bad: np.ndarray, v: View) -> Diagnosis:
+    """The rows of an output, or the first element, that nothing is written to."""
+    rows = np.nonzero(bad.reshape(len(bad), -1).all(axis=1))[0].tolist()
+    row, *column = np.argwhere(bad)[0].tolist()
+    if bad.all():
+        where = "any row"
+    elif rows:
+        where = f"row{'s' * (len(rows) > 1)} {ranges(rows)}"
+    else:
+        where = f"row {row}, column {column[0]}"
+    lines = evidence.stores(v.outcome, name)[1]
+    advice = " Which row does each block, and each warp of it, take?" if rows and not bad.all() else ""
+    return Diagnosis("unwritten", f"Nothing is written to {name} for {where} of x {v.x.shape}.{advice}", lines)
 
 
 def unread(views: list[View]) -> Iterator[Diagnosis]:
@@ -228,6 +243,33 @@ def by_formula(views: list[View], name: str, formulas, tolerance: tuple) -> Iter
             same = all(np.allclose(o.got[name], formula(o.case), *tolerance, equal_nan=True) for o in views)
         if same:
             yield Diagnosis(kind, f"{first_wrong(v, name, tolerance)} {said}")
+
+
+def by_pattern(module, mistake: Diagnosis, views: list[View], every: list[View]) -> Iterator[Diagnosis]:
+    """What wrong outputs have to do with right ones, where no formula of the lab says it, and the mistake with its lines."""
+    wrong = [v for v in views if v.wrong.any()]
+    names = [name for name in wrong[0].got if name in mistake.message] or list(wrong[0].got)
+    name, tolerances = names[0], getattr(module, "TOLERANCE", {})
+    tolerance = tuple(max(pair) for pair in zip(tolerances.get(name, (0, 0)), (1e-5, 1e-6)))
+    known = [v for v in every if v.readers and np.isfinite(v.right[name]).all()]
+    lines = evidence.stores(wrong[0].outcome, name)[1] if wrong[0].readers else ()
+    if not known:
+        return
+
+    def all_are(made) -> bool:
+        with np.errstate(all="ignore"):
+            pairs = [(v.got[name].astype(np.float64), np.asarray(made(v))) for v in known]
+            return all(np.allclose(got, other, *tolerance) for got, other in pairs)
+
+    told = first_wrong(wrong[0], name, tolerances.get(name, (0, 0)))
+    for other, right in wrong[0].right.items():
+        if other != name and right.shape == wrong[0].right[name].shape and all_are(lambda v: v.right[other]):  # noqa: B023
+            text = f"{told} In every row it is what {other} has to hold: have the two outputs changed places?"
+            yield Diagnosis("outputs exchanged", text, lines)
+    if all_are(lambda v: -v.right[name]):
+        yield Diagnosis("sign", f"{told} Every number has the opposite sign.", lines)
+    if all_are(lambda v: v.right[name][::-1]) or all_are(lambda v: np.roll(v.right[name], 1, axis=0)):
+        yield Diagnosis("another row", f"{told} Each row holds what another row has to.", lines)
 
 
 def first_wrong(v: View, name: str, tolerance: tuple = (0, 0)) -> str:
