@@ -162,6 +162,8 @@ LOSSES = (
     ("maximum of a lane", loss_with(lse=own_largest), APART),
     ("padding in the mean", loss_with(over=turns),
      "The sum is divided by the columns that the lanes look at, 32 a turn: the mean is over the N of the row."),
+    ("mean over 32", loss_with(over=lambda N: 32),
+     "The sum is divided by 32, the lanes: the mean is over the N columns of the row."),
     ("mean forgotten", loss_with(mean=0), "The part of all columns is missing: a tenth of the mean of x."),
     ("sum, not mean", lambda c: np.where(parts(c)[3], 0, parts(c)[1] - (1 - SMOOTHING) * parts(c)[2]
                                          - SMOOTHING * parts(c)[0].sum(axis=1, keepdims=True))[:, 0],

@@ -19,6 +19,7 @@ from quack_tutorial.labs.judgement import Case, Diagnosis, Outcome
 
 TITLE = "RMSNorm of each head"
 TARGET = "HeadNorm"
+GROUPED = True  # a head is a row of its own
 FUNCTIONS = ("least_bytes",)
 CHECKS = {"least_bytes": 1, "even": 2, "odd": 2, "extremes": 2, "order": 1, "traffic": 1}
 LOOKS = {"even": ("even",), "odd": ("odd",), "extremes": ("large", "tiny")}

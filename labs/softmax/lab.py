@@ -159,6 +159,11 @@ def explain(check: str, views: list[View], every: list[View]) -> Iterator[Diagno
             f"{told} The whole row is -inf. Then the maximum is -inf, and so is the logarithm of the sum, 0: what is done with the "
             "two must give -inf again.",
         )
+    if np.isneginf(got) and np.abs(v.x[r]).max() < 80:
+        yield Diagnosis(
+            "start value left",
+            f"{told} The row holds no -inf: a start value has stayed. Of two maxima the larger counts, and -inf is the least.",
+        )
     if np.isposinf(got) or (np.isneginf(got) and np.isfinite(v.right["mLse"][r])):
         high = np.isposinf(got)
         yield Diagnosis(
