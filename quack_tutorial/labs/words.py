@@ -74,8 +74,9 @@ def answer(files: list[Path]) -> str:
         else:
             text = text.partition("\n## Explain\n")[2]
             text = re.sub(r"(?m)^\+\+\+.*$", "\0", text).rpartition("\0")[2]
-    except (Refused, ValueError, TypeError, RecursionError) as error:
+    except (Refused, ValueError, TypeError, AttributeError, RecursionError) as error:
         return f"[{clean(str(error), 200)}]"
+    text = text.encode("utf-8", "replace").decode("utf-8")  # half of a character, as JSON may hold one
     return "\n".join(line for line in text.splitlines() if line.strip() not in student.PROSE_STUB).strip()
 
 

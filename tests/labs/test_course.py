@@ -565,6 +565,11 @@ def class_of(count):
         "right": (notebook(FLOOR), 8),
         "print": (notebook("print('x' * 10**7)\n" + FLOOR), 8),
         "exit": (notebook("raise SystemExit\n" + FLOOR), 8),
+        "half a character": (notebook(FLOOR, "Because \ud800."), 8),
+        "a list for metadata": (
+            notebook(FLOOR).replace('{"nbgrader": {"grade_id": "explain"}}', '{"nbgrader": [1]}'),
+            8,
+        ),
         "surrogate": (notebook(FLOOR + "\n# \ud800"), None),
     }
     entries, wanted = {}, {}
@@ -579,7 +584,7 @@ def class_of(count):
 
 
 def test_a_class_with_every_accident_in_it_gets_the_same_table_twice(tmp_path):
-    count = 60 if os.environ.get("CLASS") == "whole" else 15
+    count = 60 if os.environ.get("CLASS") == "whole" else 17
     entries, wanted = class_of(count)
     zipped(tmp_path / "d.zip", entries)
     table = "".join(f'"Last{i}, First{i}",{2000 + i},s{i:02}\n' for i in range(count + 2))
