@@ -80,6 +80,8 @@ PAIRS = (
      "zip ends with the shorter of the two. What is asked of the numbers that are not there?"),
     (False, "accepts a short answer", (), FEW, "Nothing is wrong in an answer of no numbers. Is that enough?"),
     (False, "accepts a long answer", (*FEW, 0.0), FEW, "A kernel that writes past the end of its row is wrong."),
+    (False, "accepts what is too small", tuple(x / 2 for x in FEW), FEW,
+     "Each number is half of the right one. What is the difference then, and is it below the tolerance?"),
     (False, "accepts zeros", (0.0,) * 3, SMALL, "The tolerance is larger than the numbers. What must it be a share of?"),
     (False, "accepts zeros", (2e-4, 7e-4, 1.1e-4), SMALL, "The last is a tenth too large. Of what is the tolerance a share?"),
     (False, "accepts zeros", (3e-7, 5e-7), (3e-7, 4e-7), "The last is a quarter too large. Of what is the tolerance a share?"),

@@ -57,6 +57,8 @@ MISTAKES = (
      "w, dw and rstd are float32 whatever x is."),
     ("rmsnorm_backward_bytes", "a weight for each row", lambda M, N, s: 3 * M * N * s + 4 * M + 8 * M * N,
      "That reads w and writes dw once for each row. All rows share one w, which caches keep, and one dw."),
+    ("rmsnorm_backward_bytes", "root forgotten", lambda M, N, s: 3 * M * N * s + 8 * N,
+     "One small tensor is missing, the one with a number a row: the root that the forward pass left."),
     ("cross_entropy_bytes", "gradient counted", lambda M, N, s: 2 * M * N * s + 12 * M,
      "That counts a tensor as large as the logits twice: it is read once. The forward pass writes one number a row."),
     ("cross_entropy_bytes", "two reads", lambda M, N, s: 2 * M * N * s + 12 * M,

@@ -122,6 +122,8 @@ FORMULAS = (
      "That is log(sum(exp(x - max))): the maximum has to be added again."),
     ("logarithm forgotten", lambda c: np.exp(lse(c.inputs["mX"]) - c.inputs["mX"].max(axis=1)),
      "That is the sum itself, relative to the maximum: its logarithm is asked for, and the maximum added."),
+    ("logarithm forgotten", lambda c: c.inputs["mX"].max(axis=1) + np.exp(lse(c.inputs["mX"]) - c.inputs["mX"].max(axis=1)),
+     "That is the maximum plus the sum: the sum's logarithm is asked for."),
     ("logarithm to base 2", lambda c: (lse(c.inputs["mX"]) - c.inputs["mX"].max(axis=1)) / np.log(2) + c.inputs["mX"].max(axis=1),
      "It is as if the logarithm were to base 2: log2 needs a factor ln 2."),
     ("maximum multiplied", lambda c: c.inputs["mX"].max(axis=1) * (lse(c.inputs["mX"]) - c.inputs["mX"].max(axis=1)),
