@@ -14,6 +14,7 @@ Importing this module loads neither torch nor CuTe DSL.
 from __future__ import annotations
 
 import json
+import math
 import re
 import textwrap
 from dataclasses import dataclass
@@ -246,7 +247,9 @@ def _number(guess, asked: str):
     """A guess as a number, also one that was typed as words: "1,024", "93 %", "16 Ki", "2/3"; None for what is none."""
     if isinstance(guess, (Real, np.number)) and not isinstance(guess, bool):
         return guess
-    found = NUMBER.fullmatch(re.sub(r"[,_\s]", "", guess)) if isinstance(guess, str) else None
+    if not isinstance(guess, str) or re.search(r",(?!\d{3}(?!\d))", guess):  # 1,024 is a number; of 0,5 nobody can be sure
+        return None
+    found = NUMBER.fullmatch(re.sub(r"[,_\s]", "", guess))
     if not found:
         return None
     above, below, unit = found.groups()
@@ -255,7 +258,8 @@ def _number(guess, asked: str):
     except (ValueError, ZeroDivisionError):
         return None
     number *= (1024 if unit.endswith("i") else 1000) ** (2 if unit[0] == "M" else 1) if unit else 1
-    return 100 * number if below and "percent" in asked else number
+    number = 100 * number if below and "percent" in asked else number
+    return number if math.isfinite(number) else None
 
 
 def _members(guess):

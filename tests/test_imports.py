@@ -34,7 +34,18 @@ ROOMS = {
     "kernel_cache": (set(), set()),
     "kernels": ({"card", "simulator.loading"}, {"cutlass", "cuda"}),  # so that they load where the DSL is not installed
     "labs": (
-        {"analysis", "compiler", "figures", "myst", "reference", "simulation", "simulator", "trace", "machine"},
+        {
+            "analysis",
+            "compiler",
+            "figures",
+            "hardware",
+            "myst",
+            "reference",
+            "simulation",
+            "simulator",
+            "trace",
+            "machine",
+        },
         set(),
     ),
     "live": ({"analysis", "compiler", "cost", "kernels", "notebook", "records", "simulation"}, {"torch"}),

@@ -74,10 +74,14 @@ PAIRS = (
     (False, "accepts NaN", (FEW[0], NAN, *FEW[2:]), FEW,
      "No comparison with NaN is true, neither `>` nor `<=`. Which of the two has to be true of a right number?"),
     (False, "accepts NaN", (NAN,) * 4, FEW, "No comparison with NaN is true. Which has to be true of a right number?"),
+    (False, "accepts infinity", (math.inf, *FEW[1:]), FEW,
+     "Of a share of infinity anything is away by less. Of which of the two is the tolerance a share?"),
     (False, "accepts a short answer", FEW[:2], FEW,
      "zip ends with the shorter of the two. What is asked of the numbers that are not there?"),
     (False, "accepts a short answer", (), FEW, "Nothing is wrong in an answer of no numbers. Is that enough?"),
     (False, "accepts a long answer", (*FEW, 0.0), FEW, "A kernel that writes past the end of its row is wrong."),
+    (False, "accepts what is too small", tuple(x / 2 for x in FEW), FEW,
+     "Each number is half of the right one. What is the difference then, and is it below the tolerance?"),
     (False, "accepts zeros", (0.0,) * 3, SMALL, "The tolerance is larger than the numbers. What must it be a share of?"),
     (False, "accepts zeros", (2e-4, 7e-4, 1.1e-4), SMALL, "The last is a tenth too large. Of what is the tolerance a share?"),
     (False, "accepts zeros", (3e-7, 5e-7), (3e-7, 4e-7), "The last is a quarter too large. Of what is the tolerance a share?"),
@@ -164,6 +168,12 @@ def shown(value) -> str:
 
 def comparison(outcomes: list[Outcome]) -> Iterator[Diagnosis]:
     """What a comparison takes that it has to refuse, or the other way round."""
+    pairs = [(o.outputs["answer"], got, expected) for o, (_, _, got, expected, _) in zip(outcomes, PAIRS)]
+    if any(said is not one_is_near(got, expected, all) for said, got, expected in pairs) and all(
+        said is one_is_near(got, expected, any) for said, got, expected in pairs
+    ):
+        said = "agrees accepts every answer of the right length of which one number is right."
+        yield Diagnosis("one is enough", f"{said} How many of them have to be near?")
     for o, (takes, kind, got, expected, advice) in zip(outcomes, PAIRS):
         said = o.outputs["answer"]
         call = f"agrees({shown(got)}, {shown(expected)}), of {len(got)} and {len(expected)} numbers, returns {shown(said)}."
@@ -171,6 +181,11 @@ def comparison(outcomes: list[Outcome]) -> Iterator[Diagnosis]:
             yield Diagnosis("wrong type", f"{call} True or False is asked for.")
         elif said != takes:
             yield Diagnosis(kind, f"{call} {advice}")
+
+
+def one_is_near(got, expected, how) -> bool:
+    """Whether an answer has the right length, and any, or all, of its numbers are near."""
+    return len(got) == len(expected) and how(abs(g - e) <= max(1e-12, 1e-5 * e) for g, e in zip(got, expected))
 
 
 def chosen_lengths(outcomes: list[Outcome]) -> Iterator[Diagnosis]:

@@ -105,6 +105,13 @@ def explain(check: str, views: list[View], every: list[View]) -> Iterator[Diagno
             f"{where}, and column {bad[0]} is clipped at 0, which is not in the row. It comes from a start value or from lanes "
             "without a column: neutral for a maximum is -inf, which no number is below.",
         )
+    seconds = [np.broadcast_to(np.sort(v.x, axis=1)[:, -2:-1], v.x.shape).astype(np.float32) for v in wrong]
+    if all((v.got["mY"] == second).all() for v, second in zip(wrong, seconds)):
+        yield Diagnosis(
+            "all replaced",
+            f"{where}, and every column of y holds {second:g}. Only what is above the second largest comes down to it: y is the "
+            "smaller of the two in each column.",
+        )
     narrow = [v for v in wrong if v.case.make[0] < 32]
     if narrow and len(narrow) == len(wrong) and clipped(of_warp):
         yield Diagnosis(

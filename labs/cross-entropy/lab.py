@@ -162,6 +162,8 @@ LOSSES = (
     ("maximum of a lane", loss_with(lse=own_largest), APART),
     ("padding in the mean", loss_with(over=turns),
      "The sum is divided by the columns that the lanes look at, 32 a turn: the mean is over the N of the row."),
+    ("mean over 32", loss_with(over=lambda N: 32),
+     "The sum is divided by 32, the lanes: the mean is over the N columns of the row."),
     ("mean forgotten", loss_with(mean=0), "The part of all columns is missing: a tenth of the mean of x."),
     ("sum, not mean", lambda c: np.where(parts(c)[3], 0, parts(c)[1] - (1 - SMOOTHING) * parts(c)[2]
                                          - SMOOTHING * parts(c)[0].sum(axis=1, keepdims=True))[:, 0],
@@ -182,6 +184,10 @@ GRADIENTS = (
     ("shared by the others", lambda c: shared_by_the_others(c)["mDx"], OTHERS),
     ("padding in the sum", gradient_with(lse=zeros_in_the_sum), PADDED),
     ("maximum of a lane", gradient_with(lse=own_largest), APART),
+    ("not divided by the sum", gradient_with(lse=lambda x, lse: x.max(axis=1, keepdims=True)),
+     "It is as if exp(x - max) were the probability: divide it by the row's sum, or subtract lse instead of the maximum."),
+    ("not divided by the sum", gradient_with(lse=lambda x, lse: 0 * lse),
+     "It is as if exp(x) were the probability: it has to be divided by the row's sum of exponentials."),
     ("divided by M", gradient_with(scale=lambda M: M), "As if the loss were the mean over the rows: each row's own is asked for."),
 )  # fmt: skip
 

@@ -7,6 +7,7 @@ number shows is in MISTAKES; what a wrong verdict overlooks is said with the cou
 from __future__ import annotations
 
 import functools
+import hashlib
 import math
 from collections.abc import Iterator
 
@@ -35,11 +36,22 @@ CHARGES = {
     "few warps": ("warps",),
     "nothing": ("dram_percent",),
 }
-GUILT = {"A": "reads again", "B": "spills", "C": "few warps", "D": "reads again", "E": "nothing"}
+GUILT = {
+    "A": "f99ceb12",
+    "B": "d0e1c80c",
+    "C": "3250f655",
+    "D": "dcdb8f5e",
+    "E": "20b75ace",
+}
 FEW_WARPS = 16
 SHOWN = ("time_us", "dram_read_bytes", "dram_write_bytes", "dram_percent", "l2_hit_percent", "l1_load_requests", "l1_load_sectors",
          "l1_store_sectors", "local_load_sectors", "local_store_sectors", "issue_percent", "warps", "blocks", "threads",
          "registers", "smem_bytes", "stall_long_scoreboard")  # fmt: skip
+
+
+def sealed(letter: str, charge: str) -> str:
+    """A verdict in a form that can be compared and not read."""
+    return hashlib.sha256(f"{letter}: {charge}".encode()).hexdigest()[:8]
 
 
 @functools.lru_cache
@@ -241,7 +253,7 @@ def judged(letter: str, answer) -> Iterator[Diagnosis]:
     case = suspects()[letter]
     if charge not in CHARGES:
         yield Diagnosis("unknown charge", f"{said} The charges are {', '.join(map(repr, CHARGES))}.")
-    elif charge != GUILT[letter]:
+    elif sealed(letter, charge) != GUILT[letter]:
         yield from alibi(said, letter, charge, case)
     elif counter not in SHOWN:
         yield Diagnosis("unknown counter", f"{said} There is no counter of that name among the profiles' lines.")

@@ -5,6 +5,7 @@ Functions of plain Python. What a wrong number shows is in MISTAKES: the formula
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 
@@ -56,8 +57,10 @@ MISTAKES = (
      "w, dw and rstd are float32 whatever x is."),
     ("rmsnorm_backward_bytes", "a weight for each row", lambda M, N, s: 3 * M * N * s + 4 * M + 8 * M * N,
      "That reads w and writes dw once for each row. All rows share one w, which caches keep, and one dw."),
+    ("rmsnorm_backward_bytes", "root forgotten", lambda M, N, s: 3 * M * N * s + 8 * N,
+     "One small tensor is missing, the one with a number a row: the root that the forward pass left."),
     ("cross_entropy_bytes", "gradient counted", lambda M, N, s: 2 * M * N * s + 12 * M,
-     "That writes a tensor as large as the logits. The forward pass writes one number a row."),
+     "That counts a tensor as large as the logits twice: it is read once. The forward pass writes one number a row."),
     ("cross_entropy_bytes", "two reads", lambda M, N, s: 2 * M * N * s + 12 * M,
      "That reads the logits twice. Maximum and sum can be found in one pass."),
     ("cross_entropy_bytes", "type of the target", lambda M, N, s: M * N * s + 8 * M,
@@ -76,6 +79,10 @@ MISTAKES = (
      "A longer latency needs more bytes under way, not fewer: in each nanosecond of waiting the memory could have delivered."),
     ("bytes_in_flight", "upside down", lambda t, g: t / g,
      "A faster memory needs more bytes under way, not fewer, to have an answer ready in each nanosecond."),
+    ("bytes_in_flight", "unit", lambda t, g: t * g / 1e3,
+     "1 GB/s is 1e9 bytes in 1e9 nanoseconds, one byte a nanosecond: a factor of 1,000 is too many."),
+    ("bytes_in_flight", "unit", lambda t, g: t * g * 1e3,
+     "1 GB/s is 1e9 bytes in 1e9 nanoseconds, one byte a nanosecond: a factor of 1,000 is too many."),
     ("bytes_in_flight", "round trip", lambda t, g: 2 * t * g,
      "The latency is from the request to the data already: nothing has to be doubled."),
     ("is_memory_bound", "upside down", lambda f, b, p, g: f / b > 1e3 * p / g,
@@ -83,6 +90,9 @@ MISTAKES = (
     ("is_memory_bound", "tera and giga", lambda f, b, p, g: f / b < p / g,
      "The peak is in tera (1e12) and the bandwidth in giga (1e9): without the factor between, nearly everything looks bound by "
      "arithmetic."),
+    ("is_memory_bound", "upside down, tera and giga", lambda f, b, p, g: f / b > p / g,
+     "Two things at once: a kernel of few operations a byte waits for memory, and the peak is in tera (1e12), the bandwidth "
+     "in giga (1e9)."),
     ("is_memory_bound", "always", lambda f, b, p, g: True, "Not every kernel is: a product of large matrices is not."),
     ("is_memory_bound", "always", lambda f, b, p, g: False, "Some kernels are: a copy does no arithmetic at all."),
 )  # fmt: skip
@@ -124,9 +134,14 @@ def predict(name: str, outcomes: list[Outcome]) -> Iterator[Diagnosis]:
     if not isinstance(answer, (int, float)):
         yield Diagnosis("wrong type", f"{call} A number is asked for.")
         return
-    for function, kind, formula, forgotten in MISTAKES:
-        if function == name and all(_is(o, formula(*o.case.make)) for o in outcomes):
+    own = [mistake[1:] for mistake in MISTAKES if mistake[0] == name]
+    for kind, formula, forgotten in own:
+        if all(_is(o, formula(*o.case.make)) for o in outcomes):
             yield Diagnosis(kind, f"{call} {forgotten}")
+    own = [] if isinstance(RIGHT[name](*wrong.case.make), bool) else own  # a product of verdicts says nothing
+    for (first, one, said), (second, other, said_too) in itertools.combinations(own, 2):
+        if all(_is(o, one(*o.case.make) * other(*o.case.make) / RIGHT[name](*o.case.make)) for o in outcomes):
+            yield Diagnosis(f"{first}, {second}", f"{call} Two things at once: {said} {said_too}")
     if name in BITS_OF and all(_is(o, 8 * RIGHT[name](*o.case.make)) for o in outcomes):
         yield Diagnosis("bits", f"{call} {BITS}")
     yield Diagnosis("wrong prediction", f"{call} {HINTS[name]}")

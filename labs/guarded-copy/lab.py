@@ -125,6 +125,12 @@ def lost_lanes(views: list[View]) -> Iterator[Diagnosis]:
 def wrong_sum(v: View, at: tuple, wrong: list, where: str) -> Iterator[Diagnosis]:
     """A sum that padding or the type spoilt."""
     got, expected = v.got["mSum"][at], v.right["mSum"][at]
+    if all(np.isclose(v.got["mSum"][at], last_of_lanes(v.x)[at], 1e-3) for v, at in wrong):
+        yield Diagnosis(
+            "sum replaced",
+            f"{where} the sum is {expected:g}, and the answer {got:g}, which is the sum of each lane's last number: every step has "
+            "to add to what the lane has, not take its place.",
+        )
     large = [(v, at) for v, at in wrong if v.right["mSum"][at] > 65504]
     if np.isneginf(got) or (np.isnan(got) and not large):
         yield Diagnosis(
@@ -150,6 +156,11 @@ def wrong_sum(v: View, at: tuple, wrong: list, where: str) -> Iterator[Diagnosis
             "leave. Numbers that "
             "are read as float16 should be added in float32.",
         )
+
+
+def last_of_lanes(x: np.ndarray) -> np.ndarray:
+    """The sum over the lanes of the last number that each has of a row."""
+    return x[:, -32:].astype(np.float64).sum(axis=1)
 
 
 def predict(name: str, outcomes: list[Outcome]) -> Iterator[Diagnosis]:

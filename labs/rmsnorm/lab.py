@@ -19,6 +19,7 @@ from quack_tutorial.labs.judgement import Case, Diagnosis, Outcome
 
 TITLE = "RMSNorm of each head"
 TARGET = "HeadNorm"
+GROUPED = True  # a head is a row of its own
 FUNCTIONS = ("least_bytes",)
 CHECKS = {"least_bytes": 1, "even": 2, "odd": 2, "extremes": 2, "order": 1, "traffic": 1}
 LOOKS = {"even": ("even",), "odd": ("odd",), "extremes": ("large", "tiny")}
@@ -108,6 +109,10 @@ FORMULAS = (
      "It is as if x were multiplied by the root, not divided."),
     ("mean forgotten", lambda c: norm(c, lambda x: (x * x).sum(axis=2, keepdims=True)),
      "It is as if x were divided by the root of the sum: the mean is the sum over D."),
+    ("squares forgotten", lambda c: norm(c, lambda x: x.mean(axis=2, keepdims=True)),
+     "It is as if the numbers were averaged as they are: their squares have to be. Is each multiplied by itself?"),
+    ("mean of magnitudes", lambda c: norm(c, lambda x: np.abs(x).mean(axis=2, keepdims=True)),
+     "It is as if magnitudes were averaged: squares have to be."),
     ("mean of the numbers", lambda c: norm(c, lambda x: x.mean(axis=2, keepdims=True) ** 2),
      "It is as if the mean of the numbers were squared: the squares have to be averaged."),
     ("weight in the mean", lambda c: norm(c, lambda x: ((x * c.inputs["mW"]) ** 2).mean(axis=2, keepdims=True)),

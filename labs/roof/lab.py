@@ -85,6 +85,8 @@ def cases(seed: int = 0) -> list[Case]:
 FORMULAS = (
     ("sign kept", lambda c: scaled(c, lambda x: x.mean(axis=1)),
      "That is x over the mean of x, in which positive and negative numbers cancel. Magnitudes are asked for."),
+    ("positive numbers alone", lambda c: scaled(c, lambda x: np.maximum(x, 0).mean(axis=1)),
+     "That is x over the mean of its positive numbers, with 0 for the others. A negative number has a magnitude, too."),
     ("sum, not mean", lambda c: scaled(c, lambda x: np.abs(x).sum(axis=1)),
      "That is x over the sum of the magnitudes. What makes a mean of a sum?"),
     ("root of squares", lambda c: scaled(c, lambda x: np.sqrt((x * x).mean(axis=1))),

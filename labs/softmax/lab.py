@@ -122,8 +122,17 @@ FORMULAS = (
      "That is log(sum(exp(x - max))): the maximum has to be added again."),
     ("logarithm forgotten", lambda c: np.exp(lse(c.inputs["mX"]) - c.inputs["mX"].max(axis=1)),
      "That is the sum itself, relative to the maximum: its logarithm is asked for, and the maximum added."),
+    ("logarithm forgotten", lambda c: c.inputs["mX"].max(axis=1) + np.exp(lse(c.inputs["mX"]) - c.inputs["mX"].max(axis=1)),
+     "That is the maximum plus the sum: the sum's logarithm is asked for."),
     ("logarithm to base 2", lambda c: (lse(c.inputs["mX"]) - c.inputs["mX"].max(axis=1)) / np.log(2) + c.inputs["mX"].max(axis=1),
      "It is as if the logarithm were to base 2: log2 needs a factor ln 2."),
+    ("maximum multiplied", lambda c: c.inputs["mX"].max(axis=1) * (lse(c.inputs["mX"]) - c.inputs["mX"].max(axis=1)),
+     "That is the maximum times the logarithm: a factor in the sum becomes a summand after the logarithm."),
+    ("start value counted", lambda c: np.logaddexp(lse(np.maximum(c.inputs["mX"], -np.inf)), np.log(c.make[0])),
+     "It is as if each thread's sum had started with 1 at a maximum of 0: every thread adds exp(0), which is in no row. A sum of "
+     "nothing is 0, and the maximum of nothing -inf."),
+    ("start value counted", lambda c: np.logaddexp(lse(c.inputs["mX"]), 0),
+     "It is as if one more number, 0, were in the row: what do maximum and sum start from?"),
     ("maximum alone", lambda c: c.inputs["mX"].max(axis=1), "That is the maximum: the sum is missing."),
 )  # fmt: skip
 REGULAR = ("plain", "odd", "rising", "falling")
@@ -145,6 +154,17 @@ def explain(check: str, views: list[View], every: list[View]) -> Iterator[Diagno
             f"{told} The row holds -inf, and a part of it may hold nothing else: a lane, a warp, or the whole. Then its "
             "maximum is -inf, "
             "and -inf minus -inf is NaN. What may be subtracted instead, so that the part's sum is 0?",
+        )
+    if np.isneginf(v.right["mLse"][r]):
+        yield Diagnosis(
+            "minus infinity",
+            f"{told} The whole row is -inf. Then the maximum is -inf, and so is the logarithm of the sum, 0: what is done with the "
+            "two must give -inf again.",
+        )
+    if np.isneginf(got) and np.abs(v.x[r]).max() < 80:
+        yield Diagnosis(
+            "start value left",
+            f"{told} The row holds no -inf: a start value has stayed. Of two maxima the larger counts, and -inf is the least.",
         )
     if np.isposinf(got) or (np.isneginf(got) and np.isfinite(v.right["mLse"][r])):
         high = np.isposinf(got)

@@ -75,6 +75,10 @@ def wrong_sectors(call: str, o: Outcome) -> Iterator[Diagnosis]:
         yield Diagnosis("a sector a lane", text + "Lanes that fall into the same 32 bytes share the sector.")
     if got == max(1, 32 * apart // SECTOR) and apart > SECTOR:
         yield Diagnosis("gaps counted", text + "Sectors that no lane touches are not moved: a lane here touches one.")
+    if got == -(-(31 * apart + width) // SECTOR) and apart > SECTOR:
+        yield Diagnosis(
+            "gaps counted", text + "From the first byte to the last there are sectors that no lane touches."
+        )
     yield Diagnosis(
         "wrong prediction",
         text + "Which of the 32-byte sectors, at multiples of 32, hold a byte that some lane asks for?",

@@ -1,5 +1,8 @@
 """`quack-tutorial labs autograde FOLDER`: grade FOLDER/<student>/<lab>.ipynb (or .md, .py), several at a time.
 
+`quack-tutorial labs regrade FOLDER [LAB] [--student NAME]`: grade these once more, with the seeds of their grades, and say
+what changed.
+
 | file in FOLDER | what                                                                                          |
 |----------------|-----------------------------------------------------------------------------------------------|
 | `grades.jsonl` | a line for each submission, written as soon as it is graded; a later run does not grade it again |
@@ -7,7 +10,7 @@
 | `grades.csv`   | student, lab, points, of, verdict; and manual, late_days, comment, which are the instructor's |
 
 A submission is graded again, and its kernel compiled again, when its file, the lab or the seed has changed, or whether there is a
-compiler. What the instructor wrote into grades.csv stays.
+compiler. What the instructor wrote into grades.csv stays; late days that `labs collect` could tell fill an empty cell.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
-from . import FILES, compiled, folders, lab, sandbox
+from . import FILES, compiled, folders, lab, roster, sandbox
 from .grade import failed, grade, nothing, read
 from .judgement import Refused, clean
 
@@ -34,10 +37,16 @@ MANUAL = ("manual", "late_days", "comment")
 
 
 def run(
-    folder: Path, seed: int | None, seconds: float, trusted: bool, confirm: bool = True, jobs: int | None = None
+    folder: Path,
+    seed: int | None,
+    seconds: float,
+    trusted: bool,
+    confirm: bool = True,
+    again=None,
+    jobs: int | None = None,
 ) -> int:
     """Grade what is not graded yet; 0 when all is, 1 if the grader failed on a file, 2 for an empty folder or where there is
-    no sandbox, 130 if interrupted."""
+    no sandbox, 130 if interrupted. `again(student, lab)` says which are graded in any case, and the others are not."""
     found, strays = submissions(folder)
     if not found:
         print(f"autograde: {folder} holds no FOLDER/<student>/<lab>.ipynb, .md or .py", file=sys.stderr)
@@ -55,7 +64,11 @@ def run(
     known = {(entry["student"], entry["lab"]): entry for entry in logged(log)}
     why = compiled.problem() if confirm else "--no-compile"
     keys = {who: digest(who[1], files, seed, seconds, not why) for who, files in found.items()}
-    todo = [who for who in found if known.get(who, {}).get("digest") != keys[who]]
+    todo = [who for who in found if (again(*who) if again else known.get(who, {}).get("digest") != keys[who])]
+    before = {who: known.get(who) for who in todo}
+    if again and not todo:
+        print(f"autograde: {folder} holds no such submission", file=sys.stderr)
+        return 2
     told = f"not compiled: {why}" if why else "compiled"
     print(f"{len(found)} submissions, {len(found) - len(todo)} graded already; full marks are {told}", flush=True)
     start, status, lock = time.monotonic(), 0, threading.Lock()
@@ -68,6 +81,7 @@ def run(
             def one(who):
                 # A seed of its own: what feedback shows of its numbers is worth nothing in the next attempt.
                 own = secrets.randbelow(10**15) if seed is None else seed
+                own = before[who]["seed"] if again and seed is None and before[who] else own
                 entry = graded(*who, found[who], own, seconds, confirm) | {"digest": keys[who]}
                 if "failed" not in entry:
                     with lock:
@@ -82,14 +96,18 @@ def run(
                 left = (time.monotonic() - start) / count * (len(todo) - count)
                 points = f"{entry['score']} of {entry['points']}"
                 print(
-                    f"[{count}/{len(todo)}, {left:.0f} s left] {who[0]} {who[1]}: {points}, {entry['verdict']}",
+                    f"[{count}/{len(todo)}, {left:.0f} s left] {who[0]} {who[1]}: {points}, {entry['verdict']}"
+                    f"{changed(before[who], entry) if again else ''}",
                     flush=True,
                 )
     except KeyboardInterrupt:
         pool.shutdown(wait=False, cancel_futures=True)
         print(f"\nautograde: stopped; what is graded is in {log}, and the same command goes on", file=sys.stderr)
         status = 130
-    entries = [known[who] for who in sorted(found) if known.get(who, {}).get("digest") == keys[who]]
+    current = {who for who in found if known.get(who, {}).get("digest") == keys[who]} | (
+        set(known) & set(found) if again else set()
+    )
+    entries = [known[who] for who in sorted(current)]
     write_tables(folder, entries)
     for stray in strays:
         print(f"autograde: not graded: {stray}", file=sys.stderr)
@@ -98,11 +116,18 @@ def run(
     return status
 
 
+def changed(before: dict | None, now: dict) -> str:
+    """What a grade was before, where it was another one."""
+    if before is None or (before["score"], before["verdict"]) == (now["score"], now["verdict"]):
+        return "" if before is None else ", as before"
+    return f"; it was {before['score']}, {before['verdict']}"
+
+
 def submissions(folder: Path) -> tuple[dict, list[str]]:
     """({(student, lab): its files}, a sentence for each file and folder that is no submission)."""
     found, strays = {}, []
     for home in sorted(folder.iterdir()) if folder.is_dir() else []:
-        if home.is_symlink() or not home.is_dir() or home.name.startswith(".") or home.name == "feedback":
+        if home.is_symlink() or not home.is_dir() or home.name.startswith(".") or home.name in roster.RESERVED:
             continue
         before = len(found)
         for file in sorted(home.iterdir()):
@@ -180,35 +205,41 @@ def logged(log: Path) -> list[dict]:
 
 def write_tables(folder: Path, entries: list[dict]) -> None:
     """grades.json and grades.csv, each replaced as a whole; a row of grades.csv that is not graded anew stays as it is."""
-    by_hand = manual(folder)
+    from .collect import late_days  # which needs this module's neighbours
+
+    rows, late = manual(folder), late_days(folder)
     replace(folder / "grades.json", json.dumps(entries, indent=1) + "\n")
-    text = io.StringIO()
-    table = csv.writer(text, lineterminator="\n")
-    table.writerow([*COLUMNS, *MANUAL])
+    fresh = {}
     for entry in entries:
+        who = cell(entry["student"]), entry["lab"]
         values = [entry["student"], entry["lab"], entry["score"], entry["points"], entry["verdict"]]
-        notes = by_hand.get((cell(entry["student"]), entry["lab"]), {})
-        table.writerow([*map(cell, values), *(cell(notes.get(column) or "") for column in MANUAL)])
-    here = {(cell(entry["student"]), entry["lab"]) for entry in entries}
-    for who, row in by_hand.items():
-        if who not in here and all(who):
-            table.writerow([row.get(column) or "" for column in (*COLUMNS, *MANUAL)])
-    replace(folder / "grades.csv", text.getvalue())
+        notes = {column: rows.get(who, {}).get(column) or "" for column in MANUAL}
+        notes["late_days"] = notes["late_days"] or late.get((entry["student"], entry["lab"]), "")
+        fresh[who] = dict(zip(COLUMNS, map(cell, values))) | notes
+    replace(
+        folder / "grades.csv", as_csv(fresh | {who: row for who, row in rows.items() if who not in fresh and all(who)})
+    )
+
+
+def as_csv(rows: dict) -> str:
+    """{(student, lab): row} as the text of grades.csv."""
+    text = io.StringIO()
+    table = csv.DictWriter(text, [*COLUMNS, *MANUAL], restval="", extrasaction="ignore", lineterminator="\n")
+    table.writeheader()
+    for row in rows.values():
+        table.writerow(
+            {
+                column: cell(row.get(column) or "") if column in MANUAL else row.get(column)
+                for column in (*COLUMNS, *MANUAL)
+            }
+        )
+    return text.getvalue()
 
 
 def manual(folder: Path) -> dict:
     """{(student, lab): the row} of grades.csv, as the instructor left it."""
     file = folder / "grades.csv"
-    if not file.exists():
-        return {}
-    data = file.read_bytes()
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError:  # as a spreadsheet on Windows may save it
-        text = data.decode("cp1252", "replace")
-    head = text.partition("\n")[0]
-    rows = csv.DictReader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=head.count))
-    return {(row.get("student"), row.get("lab")): row for row in rows}
+    return {(row.get("student"), row.get("lab")): row for row in roster.table(file)} if file.exists() else {}
 
 
 def replace(file: Path, text: str) -> None:

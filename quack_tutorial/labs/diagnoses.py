@@ -32,12 +32,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from . import evidence
-from .judgement import Case, Check, Diagnosis, Outcome
+from .judgement import RACES, Case, Check, Diagnosis, Outcome
 
 EXCESS = 1.1  # bytes, as a multiple of the least
 TWICE = 1.8  # the same where a few numbers that a whole warp asks for may come on top
-# Where there are several, the first explains the others.
-RACES = ("same slot", "two stores", "missing barrier", "reused buffer", "race on output")
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,7 +152,14 @@ def view(module, outcome: Outcome) -> View:
 def _wrong_numbers(module, check: str, views: list[View], every: list[View]) -> Iterator[Diagnosis]:
     yield from unwritten(views)
     yield from unread([v for v in views if v.readers])
-    yield from module.explain(check, views, every)
+    for mistake in module.explain(check, views, every):
+        if mistake.kind.startswith("wrong"):  # than which a pattern says more
+            yield from by_pattern(module, mistake, views, every)
+            v = next((v for v in views if v.wrong.any() and v.readers), None)
+            if v and not mistake.lines:
+                name = wrong_output(module, v, mistake.message)
+                mistake = replace(mistake, lines=evidence.stores(v.outcome, name)[1])
+        yield mistake
 
 
 def findings(module, outcome: Outcome) -> Iterator[Diagnosis]:
@@ -202,10 +207,22 @@ def unwritten(views: list[View]) -> Iterator[Diagnosis]:
             got = v.got[name]
             bad = (got == filled) | ((got != got) & (filled != filled))
             if v.readers and bad.any() and evidence.stores(v.outcome, name)[0] < bad.size:
-                at = np.argwhere(bad)[0].tolist()
-                place = "row {}" if len(at) == 1 else "row {}, column {}"
-                where = place.format(*at) if not bad.all() else "any row"
-                yield Diagnosis("unwritten", f"Nothing is written to {name} for {where} of x {v.x.shape}.")
+                yield _unwritten(name, bad, v)
+
+
+def _unwritten(name: str, bad: np.ndarray, v: View) -> Diagnosis:
+    """The rows of an output, or the first element, that nothing is written to."""
+    rows = np.nonzero(bad.reshape(len(bad), -1).all(axis=1))[0].tolist()
+    row, *column = np.argwhere(bad)[0].tolist()
+    if bad.all():
+        where = "any row"
+    elif rows:
+        where = f"row{'s' * (len(rows) > 1)} {ranges(rows)}"
+    else:
+        where = f"row {row}, column {column[0]}"
+    lines = evidence.stores(v.outcome, name)[1]
+    advice = " Which row, and which columns of it, does each warp take?" if rows and not bad.all() else ""
+    return Diagnosis("unwritten", f"Nothing is written to {name} for {where} of x {v.x.shape}.{advice}", lines)
 
 
 def unread(views: list[View]) -> Iterator[Diagnosis]:
@@ -230,6 +247,88 @@ def by_formula(views: list[View], name: str, formulas, tolerance: tuple) -> Iter
             same = all(np.allclose(o.got[name], formula(o.case), *tolerance, equal_nan=True) for o in views)
         if same:
             yield Diagnosis(kind, f"{first_wrong(v, name, tolerance)} {said}")
+
+
+# What a right number may have been multiplied by: (in words, from the numbers of a row or group that belong together).
+FACTORS = (
+    ("{n}, as many as belong together", lambda n: n),
+    ("1 / {n}, as many as belong together", lambda n: 1 / n),
+    ("the root of {n}, as many as belong together", lambda n: n**0.5),
+    ("1 over the root of {n}, as many as belong together", lambda n: n**-0.5),
+    ("32, the lanes of a warp", lambda n: 32),
+    ("1 / 32, the lanes of a warp", lambda n: 1 / 32),
+    ("2", lambda n: 2),
+    ("1 / 2", lambda n: 0.5),
+    ("ln 2", lambda n: np.log(2)),
+    ("1 / ln 2", lambda n: 1 / np.log(2)),
+    ("-1", lambda n: -1),
+)
+
+
+def by_pattern(module, mistake: Diagnosis, views: list[View], every: list[View]) -> Iterator[Diagnosis]:
+    """What wrong outputs have to do with right ones, where no formula of the lab says it, and the line that stores them."""
+    wrong = [v for v in views if v.wrong.any()]
+    name = wrong_output(module, wrong[0], mistake.message)
+    tolerance = getattr(module, "TOLERANCE", {}).get(name, (0, 0))
+    known = [v for v in every if v.readers and np.isfinite(v.right[name]).all() and np.isfinite(v.got[name]).all()]
+    known = [v for v in known if not np.allclose(v.got[name], v.right[name], *tolerance)]
+    lines = evidence.stores(wrong[0].outcome, name)[1] if wrong[0].readers else ()
+    told = first_wrong(wrong[0], name, tolerance)
+    if not known:
+        return
+    loose = max(tolerance[0], 2e-3), max(tolerance[1], 1e-6)
+
+    def fits(made) -> bool:  # in most cases: where numbers are tiny or huge, something else may decide
+        good = [np.allclose(v.got[name], made(v), *loose) for v in known]
+        return sum(good) > 2 * len(good) / 3
+
+    for other, right in wrong[0].right.items():
+        if other != name and right.shape == wrong[0].right[name].shape and fits(lambda v: v.right[other]):  # noqa: B023
+            text = f"{told} In every row it is what {other} has to hold: have the two outputs changed places?"
+            yield Diagnosis("outputs exchanged", text, lines)
+    if fits(lambda v: v.right[name][::-1]) or fits(lambda v: np.roll(v.right[name], 1, axis=0)):
+        yield Diagnosis("another row", f"{told} Each row holds what another row has to.", lines)
+    for words, factor in FACTORS:
+        if fits(lambda v: v.right[name] * factor(together(module, v))):  # noqa: B023
+            text = f"{told} It is what is right times {words.format(n=together(module, known[0]))}."
+            yield Diagnosis("factor", f"{text} Where is that multiplied, or divided by?", lines)
+    if mistake.kind not in ("wrong number", "wrong gradient"):  # the lab says more
+        return
+    ratios = [ratio(v, name) for v in known if v.right[name].ndim == 2]
+    if ratios and all(
+        np.ptp(r.reshape(len(r), -1, together(module, v)), axis=2).max() < 0.01 for r, v in zip(ratios, known)
+    ):
+        some = ", ".join(f"{x:.3g}" for x in ratios[0][:, 0][:4])
+        text = f"{told} The numbers that belong together are right but for one factor, in the first rows {some}."
+        yield Diagnosis("one factor", f"{text} So what they are multiplied with is wrong, and nothing else.", lines)
+    if ratios and all(np.ptp(r, axis=0).max() < 0.01 for r in ratios):
+        at = np.nonzero(np.abs(ratios[0][0] - 1) > 0.01)[0].tolist()
+        more = f" and {len(at) - 1} others are" if len(at) > 1 else " is"
+        text = f"{told} Column {at[0]}{more} off by a factor of its own, the same in every row."
+        yield Diagnosis("by column", f"{text} Which number of the other input does a column take?", lines)
+
+
+def wrong_output(module, v: View, message: str) -> str:
+    """Of a view's outputs one that is wrong, and that a message names if it names any."""
+    tolerances = getattr(module, "TOLERANCE", {})
+    wrong = [
+        name
+        for name, right in v.right.items()
+        if not np.allclose(v.got[name].astype(np.float64), right, *tolerances.get(name, (0, 0)), equal_nan=True)
+    ]
+    return next((name for name in wrong if name in message), wrong[0])
+
+
+def together(module, v: View) -> int:
+    """How many numbers of a row share a sum: all, or a group's where the lab says how many groups a row has."""
+    return v.x.shape[1] // (v.case.make[0] if getattr(module, "GROUPED", False) else 1)
+
+
+def ratio(v: View, name: str) -> np.ndarray:
+    """Each output over the right one; 1 where that is 0 and both are."""
+    with np.errstate(all="ignore"):
+        found = v.got[name].astype(np.float64) / v.right[name]
+    return np.where(np.abs(v.right[name]) < 1e-6, 1, np.nan_to_num(found, nan=1, posinf=1e9, neginf=-1e9))
 
 
 def first_wrong(v: View, name: str, tolerance: tuple = (0, 0)) -> str:

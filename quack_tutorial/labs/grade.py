@@ -13,7 +13,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from . import compiled, diagnoses, folders, lab, sandbox
+from . import compiled, diagnoses, folders, lab, sandbox, task
 from .judgement import Case, Check, Refused, Report, clean
 
 MAX_BYTES = 2**20
@@ -25,7 +25,7 @@ def add_arguments(parser) -> None:
     """The command's words."""
     parser.add_argument("lab", choices=sorted(folders()), help="the lab")
     parser.add_argument(
-        "file", type=Path, nargs="?", help="the submission: .py, .ipynb or MyST .md (default LAB.ipynb)"
+        "file", type=Path, nargs="?", help="the submission, or its folder: .py, .ipynb or MyST .md (default LAB.ipynb)"
     )
     parser.add_argument("--seed", type=int, default=0, help="of the inputs; a term can have its own (default 0)")
     parser.add_argument("--seconds", type=float, default=sandbox.SECONDS, help="time limit (default %(default)g)")
@@ -33,6 +33,11 @@ def add_arguments(parser) -> None:
     parser.add_argument("--no-compile", action="store_true", help=NO_COMPILE)
     parser.add_argument("--gradescope", action="store_true", help="write Gradescope's results.json")
     parser.add_argument("--results", type=Path, help=f"where --gradescope writes it (default {RESULTS}, else here)")
+    parser.add_argument(
+        "--measured",
+        metavar="M,N,TIME_US,GPU",
+        help="refuse a time on a GPU in which the kernel's bytes cannot be moved",
+    )
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
 
 
@@ -46,6 +51,7 @@ def run(args) -> int:
         print(f"grade: {args.lab} has no check {args.check}; it has {', '.join(lab(args.lab).CHECKS)}", file=sys.stderr)
         return 2
     try:
+        args.file = chosen(args.lab, args.file) if args.file.is_dir() else args.file
         report = grade(args.lab, args.file.name, read(args.file), args.seed, args.seconds, not args.no_compile)
     except Refused as refused:
         if not args.gradescope:
@@ -69,10 +75,26 @@ def run(args) -> int:
         if sandbox.problem():
             print(f"grade: {sandbox.problem()} The submission could read whatever this user can.", file=sys.stderr)
         return 0
-    print(json.dumps(report.as_json(), indent=2) if args.json else report)
+    said = report.as_json()
+    if args.measured:
+        try:
+            M, N, time_us, gpu = args.measured.split(",", 3)
+            said["measured"] = told = task.measured(args.lab, int(M), int(N), float(time_us), gpu)
+        except ValueError as error:
+            print(f"grade: --measured {args.measured}: {error}", file=sys.stderr)
+            return 2
+        said["verdict"] = told["verdict"] if report.full else report.verdict
+    print(json.dumps(said, indent=2) if args.json else report)
     if args.file.suffix == ".ipynb" and not args.json:
         saved = time.strftime("%H:%M:%S on %d %B", time.localtime(args.file.stat().st_mtime)).replace(" 0", " ")
         print(f"{args.file.name} as it was saved at {saved}: what you have written since is not in it.")
+    if args.measured and not args.json:
+        print(
+            f"  Measured: {told['verdict']}"
+            + (f", {told['why']}." if "why" in told else f", {told['share']:.0%} of the floor.")
+        )
+    if args.measured and told["verdict"] == "refused":
+        return 1
     return 0 if all(check.diagnosis is None for check in report.checks if args.check in (None, check.name)) else 1
 
 
@@ -81,6 +103,26 @@ def _handed_in(name: str) -> Path:
     here = Path(f"{name}.ipynb")
     places = here, Path("labs", name, here), Path("work/labs", name, here)
     return next((place for place in places if place.exists()), here)
+
+
+def chosen(name: str, folder: Path) -> Path:
+    """A lab's file among those that were handed in; Refused where none is it, or two are."""
+    from .collect import lab_of, original, suffix_of
+
+    files = sorted(
+        file for file in folder.iterdir() if suffix_of(file.name) and file.is_file() and not file.is_symlink()
+    )
+    own = [file for file in files if suffix_of(file.name) and original(file.name)[0] == name]
+    own = own or [file for file in files if lab_of(file.name, file.read_bytes()[:MAX_BYTES]) == name]
+    own = own or [
+        file for file in files if lab_of(file.name, file.read_bytes()[:MAX_BYTES]) is None and file.name != "README.md"
+    ]
+    exact = [file for file in own if file.stem == name] or own
+    if len(exact) == 1:
+        return exact[0]
+    there = ", ".join(clean(file.name, 100) for file in exact or files) or "no notebook and no .py or .md"
+    how = "hand in one of them" if exact else f"hand in {name}.ipynb"
+    raise Refused("unreadable" if not exact else "two files", f"this holds {there}: {how}")
 
 
 def gradescope(report: Report) -> dict:

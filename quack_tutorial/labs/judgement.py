@@ -117,6 +117,16 @@ class Report:
                 found.setdefault(c.diagnosis.kind, c.diagnosis)
         return tuple(sorted(found.values(), key=lambda d: rank(d.kind)))
 
+    @property
+    def verdict(self) -> str:
+        """right, wrong, race, waste or refused, by what is to be mended first."""
+        if self.full:
+            return "right"
+        first = self.diagnoses[0].kind
+        if first.startswith(("traffic", "exchanges")):
+            return "waste"
+        return "refused" if first in REFUSED else "race" if first in ("race", *RACES) else "wrong"
+
     def as_json(self) -> dict:
         """Plain data: score, and for each check its points and diagnosis."""
         return {
@@ -126,6 +136,7 @@ class Report:
             "score": self.score,
             "points": self.points,
             "full_marks": self.full,
+            "verdict": self.verdict,
             "compiled": self.compiled,
             "checks": [
                 {"name": c.name, "score": c.score, "points": c.points, "kind": c.diagnosis and c.diagnosis.kind}
@@ -156,6 +167,11 @@ class Report:
         return "\n".join(lines)
 
 
+# Where there are several, the first explains the others.
+RACES = ("same slot", "two stores", "missing barrier", "reused buffer", "race on output")
+# Nothing was tried.
+REFUSED = ("refused", "syntax", "missing", "signature", "unreadable", "two files", "forged", "too much", "not simulated",
+           "not compiled")  # fmt: skip
 # What makes a wrong number comes before the wrong number; what costs only time comes last.
 LATE = ("launch", "unwritten", "unread", "uninitialised", "neutral", "lost", "index", "no column", "wrong", "ties",
         "traffic", "exchanges")  # fmt: skip

@@ -121,6 +121,14 @@ def overview(title: str = "{0}") -> str:
     return "\n".join(head + [row for _, row in sorted(rows)])
 
 
+def in_order() -> list[str]:
+    """The labs' names in the order of their chapters."""
+    after = {
+        name: about((home / f"{name}.md").read_text(encoding="utf-8"))[1][::-1] for name, home in folders().items()
+    }
+    return sorted(after, key=lambda name: (after[name], name))
+
+
 def mistakes() -> str:
     """What the wrong answers of each lab's corpus are told, as MyST: each kind of mistake once."""
     parts = []

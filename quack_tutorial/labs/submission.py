@@ -29,9 +29,9 @@ def parts(file: str, text: str) -> list:
         try:
             cells = json.loads(text)["cells"]
             code = [c["source"] for c in cells if c["cell_type"] == "code"]
-        except (ValueError, KeyError, TypeError):
+            return [(f"cell {i}", "".join(source), True) for i, source in enumerate(code, 1)]
+        except (ValueError, KeyError, TypeError, RecursionError):
             raise Refused("unreadable", f"{file} is not a notebook: it holds no list of cells") from None
-        return [(f"cell {i}", "".join(source), True) for i, source in enumerate(code, 1)]
     if file.endswith(".md"):
         return [(file, cell, True) for cell in _cells_of_myst(text)]
     return [(file, text, False)]

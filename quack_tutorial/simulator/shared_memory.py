@@ -50,7 +50,7 @@ class SmemAllocator:
 
     def _place_struct(self, struct: Struct, byte_alignment) -> object:
         g = group()
-        align = max(constant_number(byte_alignment, "byte_alignment"), struct.alignment)
+        align = max(_alignment(byte_alignment), struct.alignment)
         g.smem_top = start = -(-g.smem_top // align) * align
         placed = struct.place(lambda dtype, n, align, name: self._place(dtype, n, align, (n,), (1,), name))
         g.smem_top = start + struct.nbytes
@@ -60,7 +60,7 @@ class SmemAllocator:
     def _place(self, dtype: DType, count: int, byte_alignment: int, shape, stride, name="") -> Pointer:
         g = group()
         launch = g.launch
-        align = max(constant_number(byte_alignment, "byte_alignment"), dtype.itemsize)
+        align = max(_alignment(byte_alignment), dtype.itemsize)
         start = -(-g.smem_top // align) * align
         nbytes = count * dtype.itemsize
         if start + nbytes > SMEM_LIMIT:
@@ -93,6 +93,15 @@ class SmemAllocator:
         fill = allocation.dtype.encode(np.full(1, STATE.run.poison(allocation.dtype), allocation.dtype.carrier))[0]
         first = allocation.start // size
         flat[rows[0] : rows[-1] + 1, first : first + allocation.nbytes // size] = fill
+
+
+def _alignment(number) -> int:
+    """A byte_alignment, which CuTe DSL rounds addresses up with as if it were a power of two, whatever it is."""
+    align = constant_number(number, "byte_alignment")
+    if align < 1 or align & align - 1:
+        text = f"byte_alignment is {align}, and an alignment is a power of two: the compiler would place this anywhere."
+        raise fail("alignment", text)
+    return align
 
 
 def _name() -> str:

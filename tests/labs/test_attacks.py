@@ -10,19 +10,35 @@ import json
 import platform
 import re
 import sys
+import tempfile
+import time
 import types
 import uuid
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from quack_tutorial import cli
-from quack_tutorial.labs import compiled, corpus, folders, lab, limits, permitted, returned, sandbox, submission, trial
+from quack_tutorial.labs import (
+    compiled,
+    corpus,
+    diagnoses,
+    folders,
+    lab,
+    limits,
+    permitted,
+    returned,
+    sandbox,
+    submission,
+    trial,
+)
 from quack_tutorial.labs.grade import grade, nothing
 from quack_tutorial.labs.judgement import Case, Refused
 from quack_tutorial.simulator import names
+from quack_tutorial.trace import Op
 
 RIGHT = corpus.answers(folders()["butterfly"])["solution"][0]
 FLOOR = corpus.answers(folders()["floor"])["solution"][0]
@@ -385,6 +401,45 @@ def test_what_is_no_result_is_refused(attack, monkeypatch):
     with pytest.raises(Refused) as refused:
         returned.outcomes(BACK[attack], CASES, 2**31)
     assert (refused.value.diagnosis.kind, str(refused.value)) == ("forged", returned.FORGED)
+
+
+def forged(rows, op=Op.LOAD, **fields):
+    """What comes back of a right answer, its first trace made of so many rows of one kind."""
+    answer = submission.load("a.py", RIGHT, "ClipToSecond")
+    outcome = trial.outcomes(answer, CASES)[0]
+    events = np.repeat(outcome.trace.select(Op.LOAD)[:1], rows)
+    events["op"], events["mask"], events["bytes"] = int(op), 2**32 - 1, 16
+    for name, value in fields.items():
+        events[name] = value
+    with tempfile.TemporaryDirectory() as home:
+        replace(outcome.trace, events=events).save(Path(home, "trace"))
+        trace = Path(home, "trace").read_bytes()
+    return zipped({"result.json": result(), "0.out.npz": npz(**outcome.outputs), "0.trace.npz": trace})
+
+
+@pytest.mark.parametrize(
+    ("rows", "fields", "kind"),
+    [
+        (returned.MOST_ROWS + 1, {}, "too much"),
+        (10, {"op": Op.BULK_COPY, "sources": 0, "arg": 2**40}, "forged"),
+        (1000, {"op": Op.BULK_COPY, "sources": 0, "arg": 2**18}, "forged"),
+        (10, {"bytes": 1024}, "forged"),
+        (10, {"bytes": -4}, "forged"),
+    ],
+)
+def test_a_trace_that_would_take_the_graders_time_is_refused(rows, fields, kind):
+    with pytest.raises(Refused) as refused:
+        returned.outcomes(forged(rows, **fields), CASES, 2**31)
+    assert refused.value.diagnosis.kind == kind
+    assert kind == "forged" or "Does a thread walk a row alone" in str(refused.value)
+
+
+def test_the_longest_trace_that_is_read_takes_seconds():
+    (outcome,) = returned.outcomes(forged(returned.MOST_ROWS), CASES, 2**31)
+    start = time.process_time()
+    diagnoses.view(lab("butterfly"), outcome)
+    assert [mistake.kind for mistake in lab("butterfly").waste(outcome)][:1] == ["traffic: read again"]
+    assert time.process_time() - start < 20  # 2 s on the machine where this was written
 
 
 @pytest.mark.parametrize(

@@ -400,3 +400,10 @@ def test_grading_needs_neither_the_dsl_nor_torch():
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.stdout.strip() == "11 []", done.stderr
+
+
+def test_the_detectives_verdicts_cannot_be_read_from_the_lab():
+    module = lab("detective")
+    held = repr({name: value for name, value in vars(module).items() if isinstance(value, (dict, tuple, str))})
+    for letter, counters in module.PROFILED.items():
+        assert not any(f"'{letter}': '{charge}'" in held for charge in module.CHARGES), counters

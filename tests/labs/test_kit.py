@@ -445,23 +445,6 @@ def test_the_commands_of_the_syllabus_are_there(root):
         assert left.value.code == 0
 
 
-# Gradescope -------------------------------------------------------------------------------------------------------------
-
-
-def test_the_zip_for_gradescope_has_what_its_scripts_ask_for(root, tmp_path):
-    if not (root / ".git").exists() or not shutil.which("bash"):
-        pytest.skip("needs a checkout and bash")
-    packed = ["bash", str(root / "scripts/gradescope/pack.sh"), "butterfly"]
-    assert subprocess.run(packed, cwd=root, capture_output=True, text=True).stdout == "butterfly.zip\n"
-    shutil.unpack_archive(root / "butterfly.zip", tmp_path)
-    (root / "butterfly.zip").unlink()
-    assert (tmp_path / "LAB").read_text() == "butterfly\n"
-    named = ("setup.sh", "run_autograder", "pyproject.toml", "quack_tutorial/labs/grade.py", "labs/butterfly/lab.py")
-    assert all((tmp_path / name).is_file() for name in named)
-    refused = subprocess.run([*packed[:2], "nothing"], cwd=root, capture_output=True, text=True)
-    assert refused.returncode == 2 and "there is no lab nothing; there are: block-reduce" in refused.stderr
-
-
 # A hub ------------------------------------------------------------------------------------------------------------------
 
 

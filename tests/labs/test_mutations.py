@@ -5,7 +5,7 @@ import ast
 import pytest
 
 from quack_tutorial import cli
-from quack_tutorial.labs import mutations
+from quack_tutorial.labs import corpus, lab, mutations
 from quack_tutorial.labs.judgement import Case
 
 PROGRAM = """
@@ -26,6 +26,11 @@ def test_each_kind_of_edit_is_made_once():
     assert len({edit.text for edit in made}) == len(made)
     for edit in made:
         assert ast.unparse(ast.parse(edit.text)) != ast.unparse(ast.parse(PROGRAM))
+
+
+def test_what_is_called_harmless_is_an_edit_that_is_made(name, folder):
+    made = {edit.words for edit in mutations.edits(corpus.solution(folder), lab(name).cases(0))}
+    assert set(corpus.harmless(folder)) <= made
 
 
 @pytest.mark.parametrize("name", ["floor", "tv-layout"])

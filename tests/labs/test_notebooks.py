@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from quack_tutorial.labs import corpus, lab, student, submission, trial, watch
+from quack_tutorial.labs import corpus, lab, rules, student, submission, trial, watch
 from quack_tutorial.labs.grade import grade
 
 FIELDS = {"grade", "grade_id", "locked", "schema_version", "solution", "task"}
@@ -72,6 +72,14 @@ def test_it_says_what_for_how_long_and_after_which_chapter(master):
     start = text.partition("```")[0]
     assert re.search(r"In this lab you .*\n\n- ", start)
     assert re.search(r"It takes about \d+ minutes", start) and re.search(r"Chapters? \d", start)
+
+
+def test_it_states_the_rules_as_they_are_now(master):
+    name, text = master
+    assert rules.with_rules(name, text) == text, "python -m quack_tutorial.labs.rules writes them"
+    section = text.partition("## The rules\n\n")[2].partition("\n\n")[0]
+    assert section.count("\n- ") == 4 and f"worth {sum(lab(name).CHECKS.values())} points" in section
+    assert bool(lab(name).TARGET) == ("compiled by CuTe DSL" in section)
 
 
 def test_the_masters_solution_gets_full_marks(master):

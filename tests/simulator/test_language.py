@@ -106,6 +106,7 @@ REFUSED = {
     k.with_plain_constexpr: "range_constexpr works in @cute.jit",
     k.too_many_threads: "2048 threads; a block has 1 to 1024",
     k.too_much_shared_memory: "Hopper allows 232,448",
+    k.odd_alignment: "byte_alignment is 9, and an alignment is a power of two",
     k.endless: "stopped after 2,000 loop steps",
     k.misaligned: "reads 16 bytes of x at an address that is 4 past a multiple of 16",
     k.past_the_end: "thread 28 of block 1 reads 4 bytes at x[128]; x is (128,)",

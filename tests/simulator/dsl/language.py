@@ -247,6 +247,15 @@ def too_much_shared_memory(x: cute.Tensor, out: cute.Tensor):
 
 @two_blocks
 @cute.kernel
+def odd_alignment(x: cute.Tensor, out: cute.Tensor):
+    smem = cutlass.memory.SmemAllocator()
+    first = smem.allocate_tensor(cutlass.Float32, cute.make_layout(4), 16)
+    second = smem.allocate_tensor(cutlass.Float32, cute.make_layout(4), 9)  # here
+    first[0] = second[0]
+
+
+@two_blocks
+@cute.kernel
 def endless(x: cute.Tensor, out: cute.Tensor):
     tidx, _, _ = cute.arch.thread_idx()
     i = cutlass.Int32(0)

@@ -1,0 +1,257 @@
+"""`quack-tutorial labs export-task LAB FOLDER`: a lab's kernel as a task for others, and the verdict on a time that they measured.
+
+| in FOLDER                | what                                                                                          |
+|--------------------------|-----------------------------------------------------------------------------------------------|
+| `kernelbot/<lab>/`       | a problem of KernelBot, for a folder that holds its `eval.py` and `utils.py`                    |
+| `flashinfer/<lab>.json`  | a Definition of FlashInfer-Bench                                                              |
+| `flashinfer/<lab>.jsonl` | its workloads                                                                                 |
+
+A task has two stages. `quack-tutorial grade LAB FILE --json` tries the class on the simulator and says right, wrong, race, waste
+or refused, with the lines. What passes runs where there is a GPU, and `--measured M,N,TIME_US,GPU` adds the time that it took: a
+kernel that was faster than its bytes can be moved is refused, because it has not moved them.
+
+The formats were read in those repositories in November 2026, and neither has run a task yet. FlashInfer-Bench gets the labs with
+one output alone: its documentation does not say how a reference returns several.
+"""
+
+from __future__ import annotations
+
+import json
+import textwrap
+import uuid
+from pathlib import Path
+
+from quack_tutorial import hardware
+
+from . import folders, lab
+
+FIRST = "    x = mX.double()\n"
+LARGEST = (
+    FIRST
+    + "    most = x.max(dim=1, keepdim=True).values\n"
+    + "    return most[:, 0].float(), (x == most).int().argmax(dim=1).int()\n"
+)
+# lab -> the body of run(inputs) in PyTorch
+RUN = {
+    "guarded-copy": FIRST + "    return x.float(), x.max(dim=1).values.float(), x.sum(dim=1).float()\n",
+    "butterfly": FIRST + "    return x.minimum(x.topk(2, dim=1).values[:, 1:]).float()\n",
+    "block-reduce": LARGEST,
+    "cluster-reduce": LARGEST,
+    "rmsnorm": FIRST
+    + "    x = x.unflatten(1, (-1, mW.shape[0]))\n"
+    + "    y = x / (x.square().mean(dim=2, keepdim=True) + {EPS}).sqrt() * mW.double()\n    return y.flatten(1).half()\n",
+    "softmax": FIRST + "    return x.logsumexp(dim=1).float()\n",
+    "cross-entropy": FIRST
+    + "    ignored, target = mT == {IGNORED}, mT.clamp(min=0).long()[:, None]\n"
+    + "    logs = x.log_softmax(dim=1)\n"
+    + "    loss = -(1 - {SMOOTHING}) * logs.gather(1, target)[:, 0] - {SMOOTHING} * logs.mean(dim=1)\n"
+    + "    smooth = torch.full_like(x, {SMOOTHING} / x.shape[1]).scatter_add(1, target, torch.full_like(x, 1 - {SMOOTHING}))\n"
+    + "    gradient = torch.where(ignored[:, None], 0.0, logs.exp() - smooth)\n"
+    + "    return torch.where(ignored, 0.0, loss).float(), gradient.float()\n",
+    "roof": FIRST + "    return (x / x.abs().mean(dim=1, keepdim=True)).float()\n",
+}
+TESTS = ((5, 96), (64, 256), (128, 1000))
+TIMED = ((32768, 1024), (32768, 4096))
+
+
+def measured(name: str, M: int, N: int, time_us: float, gpu: str) -> dict:
+    """What a time says of a kernel's bytes: the floor, the share of it, and whether memory can be so fast.
+
+    A ValueError for a GPU, as torch or its maker calls it, whose bandwidth is not known.
+    """
+    known = hardware.find(gpu) or next((one for one in hardware.GPUS if one.name == gpu), None)
+    if known is None:
+        raise ValueError(
+            f"the bandwidth of {gpu!r} is not known; it is of {', '.join(one.name for one in hardware.GPUS)}"
+        )
+    floor_us = least_bytes(name, M, N) / known.bandwidth_gb_s / 1e3
+    said = {"gpu": known.name, "M": M, "N": N, "time_us": time_us, "floor_us": round(floor_us, 3)}
+    if time_us < floor_us:
+        moved = f"the {floor_us:.4g} us that its {least_bytes(name, M, N):,} bytes take"
+        why = f"{time_us:g} us is less than {moved}: it has not moved them"
+        return said | {"verdict": "refused", "why": why}
+    return said | {"verdict": "right", "share": round(floor_us / time_us, 4)}
+
+
+def least_bytes(name: str, M: int, N: int) -> int:
+    """The bytes of all inputs and outputs at a size."""
+    _, inputs, outputs = tensors(name)
+    size = {"M": M, "N": N, "D": N // 4}
+    total = 0
+    for axes, dtype in (*inputs.values(), *outputs.values()):
+        total += (
+            int(dtype.removeprefix("float").removeprefix("int"))
+            // 8
+            * (size[axes[0]] * (size[axes[1]] if axes[1:] else 1))
+        )
+    return total
+
+
+def tensors(name: str) -> tuple[object, dict, dict]:
+    """(a case, {input: (axes, type)}, {output: (axes, type)}) of a lab's kernel."""
+    case = next(case for case in lab(name).cases() if not case.target)
+    M, N = case.inputs["mX"].shape
+    axis = {M: "M", N: "N"}
+    named = [
+        {key: (tuple(axis.get(n, "D") for n in array.shape), str(array.dtype)) for key, array in part.items()}
+        for part in (case.inputs, case.outputs)
+    ]
+    return case, *named
+
+
+def run_source(name: str) -> str:
+    """`run` of a lab in PyTorch, in float64 inside."""
+    module, (_, inputs, _) = lab(name), tensors(name)
+    body = RUN[name].format(
+        **{key: getattr(module, key) for key in ("EPS", "IGNORED", "SMOOTHING") if hasattr(module, key)}
+    )
+    return f"import torch\n\n\ndef run({', '.join(inputs)}):\n{body}"
+
+
+def export(name: str, folder: Path) -> list[Path]:
+    """Write a lab's task; the files written. A ValueError says why there are none."""
+    if name not in RUN:
+        raise ValueError(f"{name} asks for no kernel; these do: {', '.join(RUN)}")
+    files = {folder / "kernelbot" / name / file: text for file, text in kernelbot(name).items()}
+    if len(tensors(name)[2]) == 1:
+        definition, workloads = flashinfer(name)
+        files[folder / "flashinfer" / f"{name}.json"] = json.dumps(definition, indent=2) + "\n"
+        files[folder / "flashinfer" / f"{name}.jsonl"] = "".join(json.dumps(one) + "\n" for one in workloads)
+    for file, text in files.items():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+    return list(files)
+
+
+def about(name: str) -> str:
+    """What a task asks for, as the lab's docstring says it."""
+    return (
+        textwrap.dedent(lab(name).__doc__)
+        .strip()
+        .split("\n\n", 1)[1]
+        .replace("Neither book nor package solves it", "Hint")
+    )
+
+
+def flashinfer(name: str) -> tuple[dict, list[dict]]:
+    """A Definition and its workloads."""
+    _, inputs, outputs = tensors(name)
+
+    def described(part):
+        return {key: {"shape": list(axes), "dtype": dtype} for key, (axes, dtype) in part.items()}
+
+    axes = {axis for found, _ in (*inputs.values(), *outputs.values()) for axis in found}
+    definition = {
+        "name": name.replace("-", "_"),
+        "op_type": "reduction" if name != "rmsnorm" else "rmsnorm",
+        "description": lab(name).TITLE,
+        "axes": {axis: {"type": "var"} for axis in sorted(axes)},
+        "inputs": described(inputs),
+        "outputs": described(outputs),
+        "reference": run_source(name),
+    }
+    if "D" in axes:
+        definition["constraints"] = ["N == 4 * D"]
+    workloads = []
+    for M, N in TIMED:
+        size = {axis: {"M": M, "N": N, "D": N // 4}[axis] for axis in sorted(axes)}
+        key = str(uuid.uuid5(uuid.NAMESPACE_URL, f"{name} {M} {N}"))
+        workload = {"uuid": key, "axes": size, "inputs": {one: {"type": "random"} for one in inputs}}
+        workloads.append({"definition": definition["name"], "workload": workload, "solution": None, "evaluation": None})
+    return definition, workloads
+
+
+def kernelbot(name: str) -> dict:
+    """{file: text} of a problem."""
+    module, (case, inputs, outputs) = lab(name), tensors(name)
+    made = []
+    for axes, dtype in inputs.values():
+        shape = ", ".join({"M": "M", "N": "N", "D": "N // 4"}[axis] for axis in axes)
+        if dtype.startswith("int"):
+            made.append(f"torch.randint(0, N, ({shape},), generator=random, dtype=torch.{dtype}, device=DEVICE)")
+        else:
+            made.append(f"(torch.randn(({shape},), generator=random, device=DEVICE) + 0.25).to(torch.{dtype})")
+    tolerance = [getattr(module, "TOLERANCE", {}).get(key, (1e-6, 1e-6)) for key in outputs]
+    sizes = [f'  - {{"M": {M}, "N": {N}, "seed": {1000 + 7 * M + N}}}' for M, N in TESTS]
+    timed = [f'  - {{"M": {M}, "N": {N}, "seed": {M + N}}}' for M, N in TIMED]
+    floors = [f"M = {M}, N = {N} needs {least_bytes(name, M, N):,} bytes" for M, N in TIMED]
+    files = {
+        "submission.py": "@SUBMISSION@",
+        "task.py": "task.py",
+        "utils.py": "../utils.py",
+        "reference.py": "reference.py",
+        "eval.py": "../eval.py",
+    }
+    listed = "\n".join(f'  - {{"name": "{file}", "source": "{source}"}}' for file, source in files.items())
+    text = textwrap.indent(
+        f"{module.TITLE}.\n\n{about(name)}\n\n{'; '.join(floors)}. A time below that is refused.", "  "
+    )
+    yml = f'# {name}\n\nfiles:\n{listed}\n\nlang: "py"\n\ndescription: |\n{text}\n\nconfig:\n  main: "eval.py"\n\n'
+    yml += 'templates:\n  Python: "template.py"\n\ntests:\n' + "\n".join(sizes) + "\n\nbenchmarks:\n" + "\n".join(timed)
+    yml += "\n\ntest_timeout: 180\nbenchmark_timeout: 180\nranked_timeout: 300\n"
+    reference = f"""\
+{run_source(name)}
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+TOLERANCES = {tolerance}  # (relative, absolute) of each output
+
+
+def generate_input(M: int, N: int, seed: int):
+    random = torch.Generator(device=DEVICE).manual_seed(seed)
+    return ({", ".join(made)},)
+
+
+def check_implementation(data, output):
+    got = output if isinstance(output, (tuple, list)) else (output,)
+    expected = run(*data)
+    expected = expected if isinstance(expected, tuple) else (expected,)
+    if len(got) != len(expected):
+        return False, f"{{len(got)}} outputs, and {{len(expected)}} are asked for"
+    for name, one, right, (relative, absolute) in zip({tuple(outputs)}, got, expected, TOLERANCES):
+        if one.shape != right.shape or one.dtype != right.dtype:
+            return False, f"{{name}} is {{one.dtype}} {{tuple(one.shape)}}, and {{right.dtype}} {{tuple(right.shape)}} is right"
+        wrong = ~torch.isclose(one.double(), right.double(), rtol=relative, atol=absolute)
+        if wrong.any():
+            at = tuple(wrong.nonzero()[0].tolist())
+            return False, f"{{name}}{{list(at)}} is {{one[at].item():.6g}}, and {{right[at].item():.6g}} is right"
+    return True, ""
+"""
+    task = "from typing import TypedDict\n\ninput_t = tuple\noutput_t = tuple\n\n\n"
+    task += "class TestSpec(TypedDict):\n    M: int\n    N: int\n    seed: int\n"
+    empty = ", ".join(
+        f"torch.empty({'(M, N)' if len(axes) == 2 else '(M,)'}, dtype=torch.{dtype}, device=mX.device)"
+        for axes, dtype in outputs.values()
+    )
+    make = ", ".join(map(str, case.make)) if name != "roof" else "N"
+    template = f'''\
+import cutlass
+import cutlass.cute as cute
+import torch
+from cutlass.cute.runtime import from_dlpack
+
+
+class {module.TARGET}:
+    """{module.TITLE}."""
+
+    ...  # your kernel: __init__, a @cute.jit __call__({", ".join((*inputs, *outputs))}), a @cute.kernel
+
+
+compiled = {{}}
+
+
+def custom_kernel(data):
+    {", ".join(inputs)}{"," if len(inputs) == 1 else ""} = data
+    M, N = mX.shape
+    outputs = ({empty},)
+    tensors = [from_dlpack(one) for one in (*data, *outputs)]
+    if (M, N) not in compiled:
+        compiled[M, N] = cute.compile({module.TARGET}({make}), *tensors)
+    compiled[M, N](*tensors)
+    return outputs if len(outputs) > 1 else outputs[0]
+'''
+    return {"task.yml": yml, "task.py": task, "reference.py": reference, "template.py": template}
+
+
+def names() -> list[str]:
+    """The labs that can be exported."""
+    return [name for name in folders() if name in RUN]

@@ -1,0 +1,115 @@
+"""Labs as tasks for others: references are the labs' own, files have the formats' fields, and no time is below the floor."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+from quack_tutorial import cli
+from quack_tutorial.labs import corpus, folders, lab, task
+from quack_tutorial.labs.grade import grade
+
+NAMES = task.names()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_reference_in_torch_is_the_labs(name):
+    torch = pytest.importorskip("torch")
+    space = {}
+    exec(task.run_source(name), space)
+    for case in (case for case in lab(name).cases(3) if not case.target and case.schedule == "forward"):
+        got = space["run"](*(torch.from_numpy(array.copy()) for array in case.inputs.values()))
+        right = lab(name).right(case)
+        for one, (output, wanted) in zip(got if isinstance(got, tuple) else (got,), right.items(), strict=True):
+            assert str(one.dtype).removeprefix("torch.") == str(case.outputs[output].dtype)
+            assert np.allclose(one.numpy().astype(float), wanted, 1e-3, 1e-5, equal_nan=True), (name, case.name, output)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_kernelbots_problem_checks_numbers(name, tmp_path, monkeypatch):
+    torch = pytest.importorskip("torch")
+    yaml = pytest.importorskip("yaml")
+    assert cli.main(["labs", "export-task", name, str(tmp_path)]) == 0
+    home = tmp_path / "kernelbot" / name
+    spec = yaml.safe_load((home / "task.yml").read_text(encoding="utf-8"))
+    assert {one["source"] for one in spec["files"]} == {
+        "@SUBMISSION@",
+        "task.py",
+        "../utils.py",
+        "reference.py",
+        "../eval.py",
+    }
+    assert spec["lang"] == "py" and spec["config"] == {"main": "eval.py"} and lab(name).TITLE in spec["description"]
+    numbers = [pair for one in spec["tests"] + spec["benchmarks"] for pair in one.items()]
+    assert all(re.fullmatch("[a-zA-Z]+", key) and type(n) is int for key, n in numbers)
+    assert all((home / file).is_file() for file in ("task.py", "reference.py", spec["templates"]["Python"]))
+    compile((home / "template.py").read_text(encoding="utf-8"), "template.py", "exec")
+    space = {}
+    exec((home / "reference.py").read_text(encoding="utf-8").replace("torch.cuda.is_available()", "False"), space)
+    data = space["generate_input"](**spec["tests"][0])
+    right = space["run"](*data)
+    assert space["check_implementation"](data, right) == (True, "")
+    first = (right[0] if isinstance(right, tuple) else right).clone()
+    first[-1] += 1
+    good, why = space["check_implementation"](data, (first, *right[1:]) if isinstance(right, tuple) else first)
+    assert not good and "is right" in why
+    assert space["check_implementation"](data, ())[0] is False
+    assert torch.equal(space["generate_input"](**spec["tests"][0])[0], data[0])
+
+
+def test_flashinfers_definitions_have_their_fields(tmp_path):
+    for name in NAMES:
+        assert cli.main(["labs", "export-task", name, str(tmp_path)]) == 0
+    found = {file.stem: json.loads(file.read_text()) for file in (tmp_path / "flashinfer").glob("*.json")}
+    assert set(found) == {"butterfly", "rmsnorm", "softmax", "roof"}
+    for name, one in found.items():
+        assert {"name", "op_type", "axes", "inputs", "outputs", "reference"} <= set(one)
+        for tensor in (*one["inputs"].values(), *one["outputs"].values()):
+            assert set(tensor["shape"]) <= set(one["axes"]) and tensor["dtype"] in ("float32", "float16", "int32")
+        assert re.search(rf"^def run\({', '.join(one['inputs'])}\):", one["reference"], re.MULTILINE)
+        lines = (tmp_path / "flashinfer" / f"{name}.jsonl").read_text().splitlines()
+        for line in map(json.loads, lines):
+            assert line["definition"] == one["name"] and line["solution"] is line["evaluation"] is None
+            assert set(line["workload"]) == {"uuid", "axes", "inputs"} and set(line["workload"]["axes"]) == set(
+                one["axes"]
+            )
+
+
+def test_a_lab_without_a_kernel_is_no_task(tmp_path, capsys):
+    assert cli.main(["labs", "export-task", "floor", str(tmp_path)]) == 2
+    assert "floor asks for no kernel" in capsys.readouterr().err
+
+
+def test_a_time_below_the_floor_is_refused():
+    # 2 x 32768 x 4096 x 4 bytes at 3350 GB/s are 320.5 us
+    assert task.least_bytes("roof", 32768, 4096) == 2 * 32768 * 4096 * 4
+    assert task.least_bytes("rmsnorm", 100, 64) == 2 * 100 * 64 * 2 + 16 * 4
+    low, high = (task.measured("roof", 32768, 4096, us, "H100 SXM5 80GB") for us in (320, 400))
+    assert (low["verdict"], low["floor_us"]) == ("refused", 320.52) and "it has not moved them" in low["why"]
+    assert high["verdict"] == "right" and high["share"] == pytest.approx(0.8013, abs=1e-4)
+    with pytest.raises(ValueError, match="the bandwidth of 'T4' is not known"):
+        task.measured("roof", 1, 1, 1.0, "T4")
+
+
+@pytest.mark.parametrize(
+    ("kind", "verdict"),
+    [("refused", "refused"), ("missing barrier", "race"), ("traffic: read again", "waste"), ("lost warps", "wrong")],
+)
+def test_a_report_has_one_word_and_the_lines(kind, verdict, block_reduce):
+    kinds = {wanted.get("kind"): name for name, (_, wanted) in corpus.answers(folders()["block-reduce"]).items()}
+    text = block_reduce[kinds[kind]] if kind in kinds else "import os\n" + block_reduce["solution"]
+    said = grade("block-reduce", "answer.py", text).as_json()
+    assert said["verdict"] == verdict and said["diagnoses"][0]["kind"] == kind
+    if verdict in ("race", "refused"):
+        assert all(line["line"] > 0 and line["text"] for line in said["diagnoses"][0]["lines"])
+
+
+def test_both_stages_in_one_command(tmp_path, capsys):
+    (tmp_path / "roof.py").write_text(corpus.answers(folders()["roof"])["solution"][0], encoding="utf-8")
+    words = ["grade", "roof", str(tmp_path / "roof.py"), "--json", "--measured"]
+    for time_us, status, verdict in ((320, 1, "refused"), (400, 0, "right")):
+        measured = f"32768,4096,{time_us},NVIDIA H100 80GB HBM3"
+        assert cli.main([*words, measured]) == status
+        assert json.loads(capsys.readouterr().out)["verdict"] == verdict
+    assert cli.main([*words, "nothing"]) == 2
