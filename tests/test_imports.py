@@ -43,6 +43,7 @@ ROOMS = {
     "notebook": ({"bench", "compiler", "hardware"}, set()),
     "occupancy": ({"compiler"}, {"torch", "cutlass", "cuda"}),
     "ops": ({"kernels", "compiler", "simulation", "occupancy"}, {"torch"}),
+    "openings": ({"bench", "figures", "hardware", "kernels", "records", "simulation", "trace"}, {"cutlass"}),
     "parallel": ({"ops"}, {"torch"}),
     "pytest_plugin": ({"script", "simulation", "simulator"}, set()),
     "records": (set(), set()),

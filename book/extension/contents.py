@@ -1,7 +1,7 @@
 """The directive `chapters`: every chapter of _toc.yml with its question, its minutes and a picture that it draws itself.
 
 All of it is read from the chapter: its title, its first paragraph, "takes about 40 minutes" or "an hour", and its first
-figure, or that of the cell tagged `thumbnail`. So a chapter needs nothing but its line in _toc.yml.
+figure, or that of the cell tagged `opening`. So a chapter needs nothing but its line in _toc.yml.
 
 The directive `figures`: every figure of the book by chapter, with what it was drawn from, as its last line says.
 """
@@ -15,6 +15,8 @@ from sphinx.util.docutils import SphinxDirective
 
 MINUTES = re.compile(r"takes about (an hour|\d+)")
 PICTURE = re.compile(r'<svg [^>]*viewBox="[^"]*"[^>]*>.*?</svg>', re.DOTALL)
+HEAT = re.compile(r'<table class="qt-heat">.*?</table>', re.DOTALL)
+PLACE = re.compile(r'<td[^>]*?(?: style="background: ([^"]+)")?>')
 THUMB = '<span class="qt-figure qt-thumb" aria-hidden="true">{}</span>'
 CARD = """<li><a href="{link}">{picture}
 <strong>{title}</strong> <small>{minutes}</small><span>{question}</span></a></li>
@@ -72,8 +74,10 @@ def card(app, here, name):
 
 def picture(page):
     """The drawing of a chapter's figure, without its words; nothing where it draws none yet."""
-    tagged = [cell for cell in page.findall(nodes.container) if "tag_thumbnail" in cell["classes"]]
+    tagged = [cell for cell in page.findall(nodes.container) if "tag_opening" in cell["classes"]]
     texts = [raw.astext() for part in (tagged or [page]) for raw in part.findall(nodes.raw)]
+    if table := next((table for text in texts if (table := HEAT.search(text))), None):
+        return heat_map([PLACE.findall(row) for row in table[0].split("<tr>")[2:]])
     found = [PICTURE.search(text, text.index("qt-picture")) for text in texts if "qt-picture" in text]
     drawn = [svg[0] for svg in found if svg]  # a figure may be a table
     if not drawn:
@@ -81,6 +85,17 @@ def picture(page):
     svg = re.sub(r"<text.*?</text>|<style.*?</style>|<title.*?</title>", "", drawn[0], flags=re.DOTALL)
     svg = re.sub(r"</?a\b[^>]*>", "", svg)  # the card is a link itself
     return re.sub(r' (?:role|aria-label)="[^"]*"', "", svg)
+
+
+def heat_map(rows):
+    """The shades of a heat map's table as rectangles, row by row."""
+    places = "".join(
+        f'<rect x="{16 * x}" y="{9 * y}" width="15" height="8" rx="1" style="fill:{shade}"/>'
+        for y, row in enumerate(rows)
+        for x, shade in enumerate(row)
+        if shade
+    )
+    return f'<svg viewBox="0 0 {16 * max(map(len, rows))} {9 * len(rows)}">{places}</svg>'
 
 
 class ListFigures(SphinxPostTransform):
