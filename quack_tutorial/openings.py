@@ -46,7 +46,7 @@ def first_kernel():
     x = np.arange(75, dtype=np.float32).reshape(1, 75)
     trace = _simulate(CopyCoalesced(cutlass.Float32, 75, 32), x, np.zeros_like(x))
     return replace(
-        figures.lanes(trace, code=False), title="32 threads copy 75 numbers, an instruction at a time", start=2
+        figures.lanes(trace, code=False), title="32 threads copy 75 numbers, an instruction at a time", start=1
     )
 
 
@@ -86,8 +86,8 @@ def block_reduce():
     """The warps of a block meet twice: for the row's maximum and for its sum."""
     from quack_tutorial.kernels.softmax import SoftmaxThreePass
 
-    x = _row(256, 5)
-    trace = _simulate(SoftmaxThreePass(), x, np.zeros_like(x))
+    x = _row(330, 5)  # no multiple of 128: some warps have more to do
+    trace = _simulate(SoftmaxThreePass(128), x, np.zeros_like(x))
     return figures.timeline(trace, title="One row, all warps of a block: who waits for whom")
 
 

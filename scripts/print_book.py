@@ -50,7 +50,7 @@ PAGE = """<!DOCTYPE html>
 
 def printed_pages(toc: dict) -> list[str]:
     """The pages of a _toc.yml that go on paper, in its order."""
-    files = [toc["root"], *(chapter["file"] for chapter in toc["chapters"])]
+    files = [toc["root"], *(chapter["file"] for part in toc["parts"] for chapter in part["chapters"])]
     return [file for file in files if file not in ON_SCREEN_ONLY]
 
 

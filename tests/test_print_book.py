@@ -10,11 +10,10 @@ pytest.importorskip("bs4", reason="BeautifulSoup is not installed, which the pri
 
 TOC = {
     "root": "book/intro",
-    "chapters": [
-        {"file": "notebooks/00-win"},
-        {"file": "notebooks/sandbox"},
-        {"file": "book/labs", "sections": [{"file": "book/labs/floor"}]},
-        {"file": "book/glossary"},
+    "parts": [
+        {"caption": "Start", "chapters": [{"file": "notebooks/00-win"}, {"file": "notebooks/sandbox"}]},
+        {"caption": "Labs", "chapters": [{"file": "book/labs", "sections": [{"file": "book/labs/floor"}]}]},
+        {"caption": "Reference", "chapters": [{"file": "book/glossary"}]},
     ],
 }
 CONFIG = {"title": "The book", "author": "Its authors"}

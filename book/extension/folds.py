@@ -195,6 +195,10 @@ class OpenWithPicture(SphinxPostTransform):
             for child in first[:-1]:
                 place.remove(child)
             setup += first
+            # Where it ran is told beside the setup, not above the question.
+            for told in [child for child in place.children if "qt-ran" in child.astext()[:40]]:
+                place.remove(told)
+                place.insert(place.index(setup) + 1, told)
 
 
 class FoldCells(SphinxPostTransform):
