@@ -20,7 +20,14 @@ import yaml
 from bs4 import BeautifulSoup
 
 ROOT = Path(__file__).resolve().parent.parent
-ON_SCREEN_ONLY = ("book/intro", "book/motion", "book/layout-playground", "notebooks/sandbox", "book/your-path", "book/labs")
+ON_SCREEN_ONLY = (
+    "book/intro",
+    "book/motion",
+    "book/layout-playground",
+    "notebooks/sandbox",
+    "book/your-path",
+    "book/labs",
+)
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 TYPESET_MS = 120_000  # virtual time for MathJax, which Chromium does not wait for otherwise
 OF_THE_SCREEN = "script, form, .headerlink, .qt-verdicts p, .qt-number, .qt-controls, .toctree-wrapper"

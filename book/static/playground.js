@@ -609,11 +609,12 @@
     answering(first.grid, () => first.columns, () => first.count, (i) => first.fromBox(i));
     answering(first.memory, () => first.across, () => first.inMemory(), (i) => first.fromMemory(i));
     first.sides.forEach((node, i) => answering(node, () => first.wide[i], () => first.many[i], (box) => [first.fromB, first.fromA][i](box)));
-    // A number that the mouse rests on is followed through all of them.
+    // Where A, B and R stand together, a number under a mouse that moves is followed through all of them.
     for (const [node, name] of [[first.grid, "fromBox"], [first.memory, "fromMemory"], [first.sides[0], "fromB"], [first.sides[1], "fromA"]]) {
-      node.addEventListener("pointerover", (event) => {
-        const i = event.pointerType === "mouse" && event.target.getAttribute("data-i");
-        if (i) first[name](Number(i));
+      node.addEventListener("pointermove", (event) => {
+        if (first.beside.hidden || event.pointerType !== "mouse" || !(event.movementX || event.movementY)) return;
+        const i = event.target.getAttribute("data-i");
+        if (i && !event.target.classList.contains("at")) first[name](Number(i));
       });
     }
     answering(second.tile, () => second.columns, () => second.count, (i) => second.fromBox(i));

@@ -8,7 +8,7 @@ MOST_RACES = 2
 
 
 def pictures(run):
-    """The figures of one simulated run, the most telling first: races, all warps side by side, shared words, the first warp's lanes.
+    """The figures of one simulated run: its races, then all warps side by side, shared words, and the first warp's lanes.
 
     A figure that the run has nothing for is left out.
     """
