@@ -20,7 +20,7 @@ ROOMS = {
         {"hardware", "reference", "kernels", "compiler", "ops", "model", "machine", "occupancy", "parallel", "records"},
         {"cuda", "torch"},  # the driver, since torch has no call that releases what L2 keeps
     ),
-    "browser": ({"figures", "simulation", "simulator"}, set()),
+    "browser": ({"figures", "simulation", "simulator", "trace"}, set()),
     "cli": (set(), set()),
     "compiler": ({"kernel_cache", "kernels", "simulation"}, {"cutlass", "cuda", "torch"}),
     "cost": ({"hardware", "records"}, set()),

@@ -18,6 +18,7 @@ print(run)
 if run.ok:
     off = (out.double() - wanted(x).double()).abs().max().item()
     print(f"Largest difference from wanted(x): {off:.2g}.")
+display(motion.Margin(run, "cell 1"))
 for picture in motion.pictures(run):
     display(picture)
 `;
@@ -117,7 +118,8 @@ for picture in motion.pictures(run):
         return box;
       });
       output.classList.remove("qt-motion-old");
-      output.replaceChildren(said, ...figures);
+      tellLines(figures.find((box) => box.firstElementChild?.matches(".qt-motion-margin")));
+      output.replaceChildren(said, ...figures.filter((box) => box.querySelector(".qt-figure")));
       for (const dead of output.querySelectorAll("script")) {
         const script = document.createElement("script");
         script.textContent = dead.textContent;
@@ -128,6 +130,25 @@ for picture in motion.pictures(run):
       for (const place of said.querySelectorAll("a")) {
         place.addEventListener("click", (event) => (event.preventDefault(), editor.go(Number(place.dataset.line))));
       }
+    }
+    // Beside each line of the kernel: the bytes that it moved in this run, or who waited there.
+    const margin = document.createElement("div");
+    margin.className = "qt-motion-bytes";
+    kernel.querySelector(".qt-code").append(margin);
+    function tellLines(box) {
+      const lines = box ? JSON.parse(box.firstElementChild.dataset.lines) : {};
+      const rows = editor.text().split("\n").map((_, i) => {
+        const row = document.createElement("div");
+        row.append(...(lines[i + 1] ?? []).flatMap(([kind, words]) => {
+          const told = document.createElement("span");
+          told.className = `qt-${kind}`;
+          told.textContent = words;
+          told.title = `Line ${i + 1} ${kind} ${words}`;
+          return [told, " "];
+        }));
+        return row;
+      });
+      margin.replaceChildren(...rows);
     }
     begin();
   });
