@@ -67,6 +67,18 @@ document.addEventListener("DOMContentLoaded", () => {
   }
   if (article) tellAccesses(article);
 
+  // A remark in brackets that ends a paragraph stands in the margin where there is room for it (book.css).
+  const REMARK = /[.!?:]\s\((?=[A-Z]|$)(?!.*[.!?:]\s\((?=[A-Z]|$))/s;
+  for (const paragraph of article ? all("section > p", article) : []) {
+    if (!/[.!?]\)$/.test(paragraph.textContent.trim())) continue;
+    const text = [...paragraph.childNodes].findLast((node) => node.nodeType === Node.TEXT_NODE && REMARK.test(node.data));
+    if (!text) continue;
+    const remark = document.createElement("span");
+    remark.className = "qt-aside";
+    text.splitText(text.data.search(REMARK) + 2).before(remark);
+    while (remark.nextSibling) remark.append(remark.nextSibling);
+  }
+
   // Beside each page in the list: how many of its predictions and exercises this browser has kept (predict.js, run/solved.js).
   for (const link of all("nav.bd-links a[href]")) {
     const path = new URL(link.href).pathname;
