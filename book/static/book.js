@@ -102,7 +102,7 @@ document.addEventListener("DOMContentLoaded", () => {
   }
 
   // Paper cannot be unfolded. What is long or stands there twice stays folded, as in scripts/print_book.py, and solutions go to the end.
-  const folds = all("details.qt-fold:not(.qt-small, .qt-on-gpu, .qt-ran), details.sd-dropdown");
+  const folds = all("details.qt-fold:not(.qt-small, .qt-on-gpu, .qt-ran), details.sd-dropdown").filter((fold) => fold.firstElementChild.textContent.trim() !== "Output");
   const isSolution = (fold) => fold.firstElementChild.textContent.trim() === "Solution";
   let unfolded = [], moved = [];
   addEventListener("beforeprint", () => {

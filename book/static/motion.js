@@ -11,7 +11,7 @@ import quack_tutorial as qt
 from quack_tutorial.browser import motion
 
 torch.manual_seed(0)
-x = torch.arange(64.0) if MISSING else 4 * torch.randn(1, 100)
+x = 4 * torch.randn(1, 100) if TAKES_ROWS else torch.arange(64.0)
 out = torch.full_like(wanted(x), -1)
 run = qt.simulate(host, x, out, values=True)
 print(run)
@@ -96,8 +96,8 @@ for picture in motion.pictures(run):
       } else if (data.failed) restart(`Python stopped: ${data.failed}.`);
       else if (data.kind) pieces.push(data);
       else if (data.cell === 1 && data.done) {
-        const isVector = /mX\[tidx\]/.test(editor.text());
-        worker.postMessage({ cell: 2, source: RUN.replace("MISSING", isVector ? "True" : "False"), after: 1, yours: [] });
+        const takesRows = /shape\[1\]|mX\[row/.test(editor.text());
+        worker.postMessage({ cell: 2, source: RUN.replace("TAKES_ROWS", takesRows ? "True" : "False"), after: 1, yours: [] });
       } else finished();
     }
 

@@ -612,7 +612,9 @@
     // Where A, B and R stand together, a number under a mouse that moves is followed through all of them.
     for (const [node, name] of [[first.grid, "fromBox"], [first.memory, "fromMemory"], [first.sides[0], "fromB"], [first.sides[1], "fromA"]]) {
       node.addEventListener("pointermove", (event) => {
-        if (first.beside.hidden || event.pointerType !== "mouse" || !(event.movementX || event.movementY)) return;
+        const was = first.mouse;
+        first.mouse = `${event.clientX} ${event.clientY}`;
+        if (first.beside.hidden || event.pointerType !== "mouse" || first.mouse === was) return;
         const i = event.target.getAttribute("data-i");
         if (i && !event.target.classList.contains("at")) first[name](Number(i));
       });

@@ -19,7 +19,7 @@ def shown(root, name, old="", new=""):
     told = []
     session = Session(lambda kind, text: told.append((kind, text)))
     assert session.run(1, source, 0, (1,)), told
-    assert session.run(2, run.replace("MISSING", str("mX[tidx]" in source)), 1), told
+    assert session.run(2, run.replace("TAKES_ROWS", str("shape[1]" in source or "mX[row" in source)), 1), told
     text = "".join(text for kind, text in told if kind == "text")
     drawn = [text for kind, text in told if kind == "html"]
     lines = json.loads(unescape(drawn[0].split('data-lines="')[1].split('"')[0]))
