@@ -27,7 +27,7 @@ WIN = """<section id="win"><h1>0. Win<a class="headerlink" href="#win">#</a></h1
 <details class="qt-fold"><summary>Solution</summary>17</details>
 <details class="qt-fold qt-small"><summary>Setup</summary>import</details>
 <details><summary>188 rows</summary></details>
-<style>.a{color:red}</style><svg viewBox="0 0 1 1"><clipPath id="c"></clipPath><g clip-path="url(#c)"></g></svg>
+<style>.a{color:red}</style><svg viewBox="0 0 1 1" width="9"><clipPath id="c"></clipPath><g clip-path="url(#c)"></g></svg>
 <script>play()</script></section>"""
 GLOSSARY = '<section id="glossary"><h1>Glossary</h1><h3 id="lane">Lane</h3><style>.a{color:red}</style></section>'
 
