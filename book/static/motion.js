@@ -1,5 +1,5 @@
-// The page "A kernel as you type": an editor, and beside it what the simulator sees in the kernel, drawn anew after each pause.
-// Python runs in the worker that the chapters use (run/worker.js); the kernel travels in the address (run/link.js).
+// The page "A kernel as you type": an editor, and beside it what the simulator sees in the kernel, drawn anew after each pause. At
+// first that is what the book was built with; Python comes at the first change, or with a link that carries a kernel. It runs in the worker that the chapters use (run/worker.js); the kernel travels in the address (run/link.js).
 {
   const base = new URL(".", document.currentScript.src);
   const STARTS = { race: "A sum that is wrong", reduce: "The sum of a row", softmax: "Softmax, a warp a row" };
@@ -42,7 +42,8 @@ for picture in motion.pictures(run):
     const shared = await link.read(location.hash, (n) => n === 1);
     const first = shared?.texts[1] ?? (await start("race"));
     const editor = makeEditor({ parent: kernel, text: first, label: "The kernel", run: () => soon(0), changed: () => soon(PAUSE) });
-    status.textContent = shared?.bad.length ? `Of the link: ${shared.bad.join("; ")}.` : "Python is coming to your browser, once …";
+    const built = document.querySelector(".qt-motion-built"), cell = built.closest("div.cell");
+    status.textContent = shared?.bad.length ? `Of the link: ${shared.bad.join("; ")}.` : "Something is wrong:";
 
     choice.addEventListener("change", async () => {
       editor.set(await start(choice.value));
@@ -62,6 +63,7 @@ for picture in motion.pictures(run):
 
     function soon(ms) {
       wanted = true;
+      if (!worker) begin();
       output.classList.add("qt-motion-old");
       clearTimeout(timer);
       timer = setTimeout(go, ms);
@@ -77,8 +79,7 @@ for picture in motion.pictures(run):
     function restart(words) {
       clearTimeout(limit);
       worker?.terminate();
-      [isReady, running] = [false, false];
-      begin();
+      [isReady, running, worker] = [false, false, null]; // the next change starts it again
       status.textContent = words;
     }
 
@@ -118,7 +119,7 @@ for picture in motion.pictures(run):
         return box;
       });
       output.classList.remove("qt-motion-old");
-      tellLines(figures.find((box) => box.firstElementChild?.matches(".qt-motion-margin")));
+      tellLines(figures.map((box) => box.querySelector(".qt-motion-margin")).find(Boolean));
       output.replaceChildren(said, ...figures.filter((box) => box.querySelector(".qt-figure")));
       for (const dead of output.querySelectorAll("script")) {
         const script = document.createElement("script");
@@ -126,17 +127,22 @@ for picture in motion.pictures(run):
         dead.replaceWith(script);
       }
       for (const box of output.querySelectorAll(".text_html, pre")) if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
+      leadToLines(said);
+    }
+
+    function leadToLines(said) {
       said.innerHTML = said.innerHTML.replace(/cell 1:(\d+)/g, '<a href="#" data-line="$1">line $1</a>');
       for (const place of said.querySelectorAll("a")) {
         place.addEventListener("click", (event) => (event.preventDefault(), editor.go(Number(place.dataset.line))));
       }
     }
+
     // Beside each line of the kernel: the bytes that it moved in this run, or who waited there.
     const margin = document.createElement("div");
     margin.className = "qt-motion-bytes";
     kernel.querySelector(".qt-code").append(margin);
-    function tellLines(box) {
-      const lines = box ? JSON.parse(box.firstElementChild.dataset.lines) : {};
+    function tellLines(found) {
+      const lines = found ? JSON.parse(found.dataset.lines) : {};
       const rows = editor.text().split("\n").map((_, i) => {
         const row = document.createElement("div");
         row.append(...(lines[i + 1] ?? []).flatMap(([kind, words]) => {
@@ -150,6 +156,11 @@ for picture in motion.pictures(run):
       });
       margin.replaceChildren(...rows);
     }
-    begin();
+
+    output.append(...[...built.children].filter((node) => !node.matches(".qt-motion-margin")));
+    leadToLines(output.querySelector(".qt-motion-said"));
+    if (first.trim() === (await start("race"))) tellLines(built.querySelector(".qt-motion-margin"));
+    else soon(0);
+    cell.remove();
   });
 }
