@@ -20,11 +20,21 @@ import yaml
 from bs4 import BeautifulSoup
 
 ROOT = Path(__file__).resolve().parent.parent
-ON_SCREEN_ONLY = ("book/intro", "book/layout-playground", "notebooks/sandbox", "book/your-path", "book/labs")
+ON_SCREEN_ONLY = (
+    "book/intro",
+    "book/motion",
+    "book/layout-playground",
+    "notebooks/sandbox",
+    "book/your-path",
+    "book/labs",
+)
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 TYPESET_MS = 120_000  # virtual time for MathJax, which Chromium does not wait for otherwise
-OF_THE_SCREEN = "script, form, .headerlink, .qt-verdicts p, .qt-number, .qt-controls, .toctree-wrapper"
-FOLDS = "details.qt-fold, details.sd-dropdown, .qt-break details"  # long lists in other folds stay on the screen
+OF_THE_SCREEN = (
+    "script, form, .headerlink, .qt-verdicts p, .qt-number, .qt-controls, .toctree-wrapper, .qt-panes, "
+    "details:is(.qt-small, .qt-on-gpu, .qt-ran)"  # machine code, imports, and what stands there twice
+)
+FOLDS = "details.qt-fold, details.sd-dropdown"  # long lists in other folds stay on the screen
 MENU = '<button onclick="window.print()"'  # in each page's download menu
 ENTRY = """<a href="{}" class="btn btn-sm dropdown-item">
 <span class="btn__icon-container"><i class="fas fa-file-pdf"></i></span>
@@ -50,7 +60,7 @@ PAGE = """<!DOCTYPE html>
 
 def printed_pages(toc: dict) -> list[str]:
     """The pages of a _toc.yml that go on paper, in its order."""
-    files = [toc["root"], *(chapter["file"] for chapter in toc["chapters"])]
+    files = [toc["root"], *(chapter["file"] for part in toc["parts"] for chapter in part["chapters"])]
     return [file for file in files if file not in ON_SCREEN_ONLY]
 
 
@@ -62,6 +72,15 @@ def article(site: Path, name: str, pages: list[str]) -> tuple[str, str]:
         node.decompose()
     for fold in body.select(FOLDS):
         fold["open"] = ""
+    solutions = [fold for fold in body.select("details.qt-fold") if fold.summary.get_text(strip=True) == "Solution"]
+    if solutions:
+        end = BeautifulSoup('<div class="qt-solutions"><h2>Solutions</h2></div>', "html.parser").div
+        for number, fold in enumerate(solutions, 1):
+            fold.summary.string = f"Solution {number}"
+            place = BeautifulSoup(f"<p>Solution {number} is at the end of the chapter.</p>", "html.parser").p
+            fold.replace_with(place)
+            end.append(fold)
+        body.append(end)
     for link in body.select("a[href]"):
         target = inside(link["href"], name, pages)
         if target is None:

@@ -61,3 +61,23 @@ def test_a_figure_is_found_with_its_place_title_and_origin(contents):
     figure = contents.FIGURE.search(html)
     assert f'id="{figure["id"]}"' in html and figure["title"] == "sum of &quot;x&quot; &lt; 3"
     assert contents.ORIGIN.search(html, figure.end())[1] == "Simulated: drawn from a run."
+
+
+def test_every_version_of_the_climb_is_recorded_at_both_lengths_and_has_its_page(root, contents):
+    found = [contents.recorded("softmax", "float32", N=N, ladder=True) for N in contents.LENGTHS]
+    for version, _, page in contents.CLIMB:
+        assert all(0 < one[version].of_copy <= 1.05 for one in found), version
+        assert (root / f"{page}.md").exists()
+
+
+def test_the_card_of_a_heat_map_shows_its_shades(contents):
+    nodes = pytest.importorskip("docutils.nodes", reason="docutils is not installed, which the cards are made with")
+    table = (
+        '<div class="qt-picture"><table class="qt-heat"><thead><tr><th>x</th></tr></thead><tbody>'
+        '<tr><th scope="row">1</th><td></td><td style="background: red">99</td></tr>'
+        '<tr><th scope="row">2</th><td data-best style="background: blue">100</td></tr></tbody></table></div>'
+    )
+    page = nodes.section("", nodes.container("", nodes.raw("", table, format="html"), classes=["tag_opening"]))
+    svg = contents.picture(page)
+    assert svg.count("<rect") == 2 and 'x="16" y="0"' in svg and 'x="0" y="9"' in svg
+    assert svg.index("fill:red") < svg.index("fill:blue")

@@ -152,3 +152,25 @@ def test_an_exercise_without_its_lines_shows_nothing(folds):
     page = folded(folds, *open_ones, cell("solved", "it is not yet simple", exec_count=9))
     assert not re.search("wrong|right", page.astext()) and "not yet simple" in page.astext()
     assert "cell 7" in page.astext()
+
+
+def test_a_chapter_opens_with_its_picture_and_folds_its_setup_in_one_line(folds):
+    document = new_document("page", get_default_settings())
+    question, told = text("Why?"), text("One sees this.")
+    document += nodes.section(
+        "",
+        nodes.title("", "Title"),
+        question,
+        cell("qt.start()", "on the simulator"),
+        cell("openings.picture()", "picture", tags=("opening",)),
+        told,
+        cell("import torch"),
+        nodes.section("", nodes.title("", "Inner"), cell("later", "1")),
+    )
+    folds.OpenWithPicture(document).run()
+    page = document[0]
+    assert [type(node).__name__ for node in page] == ["title", "paragraph", "container", "paragraph", "Fold", "section"]
+    picture, code = page[2]
+    assert picture.astext() == "picture" and code["label"] == "Code of the picture" and "picture()" in code.astext()
+    assert told["classes"] == ["qt-told-of"] and question["classes"] == []
+    assert [part.astext() for part in page[4]] == ["qt.start()\n\non the simulator", "import torch"]

@@ -21,7 +21,7 @@ ROOMS = {
         | {"parallel", "records"},
         {"cuda", "torch"},  # the driver, since torch has no call that releases what L2 keeps
     ),
-    "browser": ({"figures", "simulation", "simulator"}, set()),
+    "browser": ({"figures", "simulation", "simulator", "trace"}, set()),
     "card": ({"hardware", "machine"}, set()),
     "cli": (set(), set()),
     "compiler": ({"kernel_cache", "kernels", "simulation"}, {"cutlass", "cuda", "torch"}),
@@ -56,6 +56,7 @@ ROOMS = {
     "notebook": ({"bench", "compiler", "hardware"}, set()),
     "occupancy": ({"compiler"}, {"torch", "cutlass", "cuda"}),
     "ops": ({"kernels", "compiler", "simulation", "occupancy"}, {"torch"}),
+    "openings": ({"bench", "figures", "hardware", "kernels", "records", "simulation", "trace"}, {"cutlass"}),
     "parallel": ({"ops"}, {"torch"}),
     "pytest_plugin": ({"script", "simulation", "simulator"}, set()),
     "records": ({"card"}, set()),

@@ -466,6 +466,11 @@ def test_the_playground_by_mouse_and_keyboard(root, tmp_path):
     assert done.returncode == 0, done.stderr[-2000:]
     seen = json.loads(done.stdout)
     assert not seen["errors"] and not seen["violations"] and not seen["overflow"], seen
+    # A = (4,8):(8,1), B = (4,4):(1,8): box 5 is row 1, column 1, number 5; B(5) = 1 + 8, row 1 and column 2 of A.
+    assert seen["beside"][0] == ["B5", "A10", "T5", "T10"]
+    assert seen["beside"][1].endswith("→ offset 10. B leads it to number 9 of A.")
+    assert seen["beside"][2].startswith("Number 4 is coordinate (0,1)")  # row 0, column 2 of A, its number 8 = B(4)
+    assert seen["beside"][3] == "Number 4 of A is not in R: B leads nowhere to it."
     assert seen["typed"] == "(2,2):(1,4) 4 elements, offsets 0 to 5, no offset twice, some never."
     assert seen["clicked"] == "Number 2 is coordinate (0,1), row 0 and column 1 here → offset 4."
     assert seen["arrow"] == "Number 3 is coordinate (1,1), row 1 and column 1 here → offset 5."

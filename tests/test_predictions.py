@@ -13,6 +13,7 @@ import pytest
 
 import quack_tutorial as qt
 from quack_tutorial import notebook
+from quack_tutorial.figures import theme
 
 from .test_site import find_chromium, missing_tool, skip_unless_required
 
@@ -143,7 +144,7 @@ html[data-theme=dark] {{ {} }} a {{ color: inherit }} .pst-scrollable-table-cont
 )
 PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>
 <meta name="viewport" content="width=device-width"><link rel="icon" href="data:,">
-<link rel="stylesheet" href="../_static/book.css"><style>{style}</style></head>
+<link rel="stylesheet" href="../_static/palette.css"><link rel="stylesheet" href="../_static/book.css"><style>{style}</style></head>
 <body><nav class="bd-links" aria-label="Pages"><a href="../notebooks/page.html">1. Chapter</a>
 <a href="../book/labs/lab.html">A lab</a></nav>
 <main><article class="bd-article">{body}</article></main><script src="../_static/{script}"></script></body></html>"""
@@ -185,6 +186,7 @@ def test_predictions_by_keyboard_and_after_a_reload(root, folds, tmp_path):
     if lack:
         skip_unless_required(lack)
     shutil.copytree(root / "book/static", tmp_path / "_static")
+    (tmp_path / "_static/palette.css").write_text(theme.palette(), encoding="utf-8")  # as book_site.py does
     for name, title, body, script in (
         ("notebooks/page", "Chapter", chapter(folds), "predict.js"),
         ("book/your-path", "Your path", '<h1>Your path</h1><div id="qt-path"></div>', "path.js"),

@@ -10,11 +10,10 @@ pytest.importorskip("bs4", reason="BeautifulSoup is not installed, which the pri
 
 TOC = {
     "root": "book/intro",
-    "chapters": [
-        {"file": "notebooks/00-win"},
-        {"file": "notebooks/sandbox"},
-        {"file": "book/labs", "sections": [{"file": "book/labs/floor"}]},
-        {"file": "book/glossary"},
+    "parts": [
+        {"caption": "Start", "chapters": [{"file": "notebooks/00-win"}, {"file": "notebooks/sandbox"}]},
+        {"caption": "Labs", "chapters": [{"file": "book/labs", "sections": [{"file": "book/labs/floor"}]}]},
+        {"caption": "Reference", "chapters": [{"file": "book/glossary"}]},
     ],
 }
 CONFIG = {"title": "The book", "author": "Its authors"}
@@ -25,8 +24,10 @@ WIN = """<section id="win"><h1>0. Win<a class="headerlink" href="#win">#</a></h1
 <p><a href="../book/glossary.html#lane">lane</a> <a href="../book/glossary.html">words</a> <a href="#win">up</a>
 <a href="sandbox.html">sandbox</a> <a href="https://example.org/">out</a></p>
 <form class="qt-predict">guess</form><details class="qt-fold"><summary>Answer</summary>42</details>
+<details class="qt-fold"><summary>Solution</summary>17</details>
+<details class="qt-fold qt-small"><summary>Setup</summary>import</details>
 <details><summary>188 rows</summary></details>
-<style>.a{color:red}</style><svg viewBox="0 0 1 1"><clipPath id="c"></clipPath><g clip-path="url(#c)"></g></svg>
+<style>.a{color:red}</style><svg viewBox="0 0 1 1" width="9"><clipPath id="c"></clipPath><g clip-path="url(#c)"></g></svg>
 <script>play()</script></section>"""
 GLOSSARY = '<section id="glossary"><h1>Glossary</h1><h3 id="lane">Lane</h3><style>.a{color:red}</style></section>'
 
@@ -95,3 +96,11 @@ def test_chromium_prints_it(printing, site, tmp_path):
     pdf = tmp_path / "book.pdf"
     assert printing.write_pdf(printing.write_html(site, TOC, CONFIG), pdf) is None
     assert len(re.findall(rb"/Type\s*/Page\b", pdf.read_bytes())) == 3
+
+
+def test_solutions_come_last_in_their_chapter_and_the_setup_is_left_out(text):
+    chapter = text[text.index("0. Win") :]
+    assert "Setup" not in text
+    assert chapter.index("Solution 1 is at the end") < chapter.index("188 rows") < chapter.index("<h2>Solutions</h2>")
+    solution = '<details class="qt-fold" open=""><summary>Solution 1</summary>17</details>'
+    assert chapter.index("<h2>Solutions</h2>") < chapter.index(solution) < chapter.index("Glossary</h1>")

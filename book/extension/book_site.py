@@ -10,6 +10,7 @@ import shutil
 from pathlib import Path
 
 from quack_tutorial import myst
+from quack_tutorial.figures import theme
 from quack_tutorial.labs import folders, release, student
 
 
@@ -79,6 +80,14 @@ def offer_running(app, pagename, templatename, context, doctree):
     app.add_js_file("run.js")
 
 
+def write_palette(app):
+    """The figures' colours as properties of every page: palette.css, before book.css, which uses them."""
+    if app.builder.format == "html":
+        file = Path(app.outdir, "_static/palette.css")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(theme.palette(), encoding="utf-8")
+
+
 def drop_mathjax(app, pagename, templatename, context, doctree):
     """MathJax is 263 KB: a page without formulas does without."""
     if 'class="math' not in context.get("body", ""):
@@ -107,6 +116,8 @@ def setup(app):
     app.connect("config-inited", write_labs, priority=100)  # before the table of contents is read, which names them
     # Before the theme draws its buttons (priority 501), or it would not know of the notebook.
     app.connect("html-page-context", offer_notebook, priority=400)
+    app.connect("builder-inited", write_palette)
+    app.add_css_file("palette.css", priority=400)
     app.connect("builder-inited", pack_runtime)
     app.connect("html-page-context", offer_running, priority=400)
     app.connect("html-page-context", drop_mathjax, priority=900)  # after Sphinx has added it

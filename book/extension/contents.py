@@ -1,7 +1,9 @@
 """The directive `chapters`: every chapter of _toc.yml with its question, its minutes and a picture that it draws itself.
 
 All of it is read from the chapter: its title, its first paragraph, "takes about 40 minutes" or "an hour", and its first
-figure, or that of the cell tagged `thumbnail`. So a chapter needs nothing but its line in _toc.yml.
+figure, or that of the cell tagged `opening`. So a chapter needs nothing but its line in _toc.yml.
+
+The directive `climb`: the versions of softmax as bars of their measured shares, each with the page that comes to it.
 
 The directive `figures`: every figure of the book by chapter, with what it was drawn from, as its last line says.
 """
@@ -13,14 +15,29 @@ from docutils import nodes
 from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util.docutils import SphinxDirective
 
+from quack_tutorial.notebook import recorded
+
 MINUTES = re.compile(r"takes about (an hour|\d+)")
 PICTURE = re.compile(r'<svg [^>]*viewBox="[^"]*"[^>]*>.*?</svg>', re.DOTALL)
+HEAT = re.compile(r'<table class="qt-heat">.*?</table>', re.DOTALL)
+PLACE = re.compile(r'<td[^>]*?(?: style="background: ([^"]+)")?>')
 THUMB = '<span class="qt-figure qt-thumb" aria-hidden="true">{}</span>'
 CARD = """<li><a href="{link}">{picture}
 <strong>{title}</strong> <small>{minutes}</small><span>{question}</span></a></li>
 """
 
-
+LENGTHS = 4096, 131072
+# (version of softmax, what it is, the page that comes to it)
+CLIMB = (
+    ("thread", "One thread a row", "notebooks/00-ten-minute-win"),
+    ("warp", "32 threads a row", "notebooks/04-warp-reduce"),
+    ("three-pass", "A block a row, which it reads three times", "notebooks/05-block-reduce"),
+    ("online", "Maximum and sum in one pass", "notebooks/08-softmax"),
+    ("vectors", "16 bytes at a time", "notebooks/08-softmax"),
+    ("registers", "Read once, and kept in registers", "notebooks/05-block-reduce"),
+    ("cluster", "A long row over several blocks", "notebooks/06-cluster-reduce"),
+    ("what ships", "The best sizes of all these", "book/what-ships"),
+)
 FIGURE = re.compile(r'<div class="qt-figure" id="(?P<id>[^"]+)" role="group" aria-label="(?P<title>[^"]*)"')
 ORIGIN = re.compile(r'<div class="qt-origin">(.*?)</div>', re.DOTALL)
 MEASURED = re.compile(r"NVIDIA (?P<gpu>\w+)\b.*?(?P<day>\d{4}-\d\d-\d\d)")
@@ -30,6 +47,10 @@ class chapters(nodes.General, nodes.Element):
     """Where the list of chapters goes."""
 
 
+class climb(nodes.General, nodes.Element):
+    """Where the climb goes."""
+
+
 class figures(nodes.General, nodes.Element):
     """Where the list of figures goes."""
 
@@ -37,6 +58,11 @@ class figures(nodes.General, nodes.Element):
 class Chapters(SphinxDirective):
     def run(self):
         return [chapters()]
+
+
+class Climb(SphinxDirective):
+    def run(self):
+        return [climb()]
 
 
 class Figures(SphinxDirective):
@@ -53,6 +79,31 @@ class ListChapters(SphinxPostTransform):
             names = [n for n in self.env.toctree_includes[self.env.docname] if n.startswith("notebooks/")]
             cards = "".join(CARD.format(**card(self.app, self.env.docname, name)) for name in names)
             node.replace_self(nodes.raw("", f'<ol class="qt-chapters">\n{cards}</ol>', format="html"))
+
+
+class ListClimb(SphinxPostTransform):
+    """Softmax's versions in the order in which the book comes to them, with the share of a copy's speed that was measured."""
+
+    default_priority = 5
+    formats = ("html",)
+
+    def run(self, **kwargs):
+        for node in list(self.document.findall(climb)):
+            short, long = (recorded("softmax", "float32", N=N, ladder=True) for N in LENGTHS)
+            rows = "".join(self.row(version, words, page, (short, long)) for version, words, page in CLIMB)
+            told = escape(short.provenance)
+            html = f'<ol class="qt-climb">\n{rows}</ol>\n<p class="qt-told-of">Measured: {told}</p>'
+            node.replace_self(nodes.raw("", html, format="html"))
+
+    def row(self, version, words, page, found):
+        link = self.app.builder.get_relative_uri(self.env.docname, page)
+        name = page.rpartition("/")[2]
+        chapter = f"Chapter {int(name[:2])}" if name[:2].isdigit() else "What ships"
+        bars = "".join(
+            f'<span style="--qt-share:{100 * one[version].of_copy:.0f}"><i></i>{100 * one[version].of_copy:.0f}&nbsp;%</span>'
+            for one in found
+        )
+        return f'<li><span>{words}</span><span class="qt-bars">{bars}</span><a href="{link}">{chapter}</a></li>\n'
 
 
 def card(app, here, name):
@@ -72,8 +123,10 @@ def card(app, here, name):
 
 def picture(page):
     """The drawing of a chapter's figure, without its words; nothing where it draws none yet."""
-    tagged = [cell for cell in page.findall(nodes.container) if "tag_thumbnail" in cell["classes"]]
+    tagged = [cell for cell in page.findall(nodes.container) if "tag_opening" in cell["classes"]]
     texts = [raw.astext() for part in (tagged or [page]) for raw in part.findall(nodes.raw)]
+    if table := next((table for text in texts if (table := HEAT.search(text))), None):
+        return heat_map([PLACE.findall(row) for row in table[0].split("<tr>")[2:]])
     found = [PICTURE.search(text, text.index("qt-picture")) for text in texts if "qt-picture" in text]
     drawn = [svg[0] for svg in found if svg]  # a figure may be a table
     if not drawn:
@@ -81,6 +134,17 @@ def picture(page):
     svg = re.sub(r"<text.*?</text>|<style.*?</style>|<title.*?</title>", "", drawn[0], flags=re.DOTALL)
     svg = re.sub(r"</?a\b[^>]*>", "", svg)  # the card is a link itself
     return re.sub(r' (?:role|aria-label)="[^"]*"', "", svg)
+
+
+def heat_map(rows):
+    """The shades of a heat map's table as rectangles, row by row."""
+    places = "".join(
+        f'<rect x="{16 * x}" y="{9 * y}" width="15" height="8" rx="1" style="fill:{shade}"/>'
+        for y, row in enumerate(rows)
+        for x, shade in enumerate(row)
+        if shade
+    )
+    return f'<svg viewBox="0 0 {16 * max(map(len, rows))} {9 * len(rows)}">{places}</svg>'
 
 
 class ListFigures(SphinxPostTransform):
@@ -123,6 +187,9 @@ def drawn_from(origin):
 
 def setup(app):
     app.add_node(chapters)
+    app.add_node(climb)
+    app.add_directive("climb", Climb)
+    app.add_post_transform(ListClimb)
     app.add_node(figures)
     app.add_directive("chapters", Chapters)
     app.add_directive("figures", Figures)

@@ -169,6 +169,38 @@ def reason(rest):
     return [said]
 
 
+class OpenWithPicture(SphinxPostTransform):
+    """Shows the picture of the cell tagged opening before its code, and folds the chapter's other first cells in one line."""
+
+    default_priority = 192  # after the cells have their numbers
+    formats = ("html",)
+
+    def run(self, **kwargs):
+        for cell in [c for c in self.document.findall(nodes.container) if "tag_opening" in c["classes"]]:
+            place, output = cell.parent, part(cell, "output")
+            code = Fold(label="Code of the picture", classes=["qt-small"])
+            source = part(cell, "source")
+            cell.replace(source, [])
+            code += source
+            cell += code
+            if output is not None and place.index(cell) + 1 < len(place):
+                told = place[place.index(cell) + 1]
+                if isinstance(told, nodes.paragraph):
+                    told["classes"].append("qt-told-of")
+            first = [child for child in place.children if part(child, "source") is not None and child is not cell]
+            if not first:
+                continue
+            setup = Fold(label="Setup: the imports, and where kernels run", classes=["qt-small", "qt-setup"])
+            place.replace(first[-1], setup)
+            for child in first[:-1]:
+                place.remove(child)
+            setup += first
+            # Where it ran is told beside the setup, not above the question.
+            for told in [child for child in place.children if "qt-ran" in child.astext()[:40]]:
+                place.remove(told)
+                place.insert(place.index(setup) + 1, told)
+
+
 class FoldCells(SphinxPostTransform):
     """Folds what the tags hide-cell, hide-input and hide-output hide, and admonitions of the class dropdown.
 
@@ -226,5 +258,6 @@ def setup(app):
     app.add_node(Fold, html=(visit_fold, depart_fold))
     app.add_post_transform(FoldPredictions)
     app.add_post_transform(FoldCells)
+    app.add_post_transform(OpenWithPicture)
     app.connect("html-page-context", offer_answering)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -39,14 +39,97 @@ document.addEventListener("DOMContentLoaded", () => {
   }
   document.addEventListener("toggle", (event) => mendBoxes(event.target), true);
 
-  // Paper cannot be unfolded. Long lists in other folds stay folded, as in scripts/print_book.py.
-  const folds = all("details.qt-fold, details.sd-dropdown, .qt-break details");
-  let unfolded = [];
+  // What a kernel's code reads, writes and waits for has the colours of the figures. CuTe's names say what is memory: m whole, g a
+  // block's tile, s shared; a thread's part is tXgX or tXsX. `read MN elements` is the book's comment above each access.
+  const MEMORY = /^(m[A-Z]\w*|[gs][A-Z]\w*|t\w+[gs][A-Z]\w*|buffer|slots)$/;
+  const WAITS = /^(barrier|sync_warp|sync_threads|cluster_(arrive|wait)|mbarrier_(wait|try_wait|arrive\w*)|cp_async_wait_\w+|griddepcontrol_wait)$/;
+  function tellAccesses(root) {
+    for (const name of all(".highlight .n", root)) {
+      const text = name.textContent;
+      if (WAITS.test(text)) name.classList.add("qt-waits");
+      else if (MEMORY.test(text) && name.nextSibling?.textContent.startsWith("[")) name.classList.add(isStored(name) ? "qt-writes" : "qt-reads");
+    }
+    for (const comment of all(".highlight .c1", root)) {
+      if (!/^# (read|write) /.test(comment.textContent)) continue;
+      comment.innerHTML = comment.innerHTML.replace(/\b(read|write) [^;]*?elements?/g, (words, verb) => `<span class="qt-${verb}s">${words}</span>`);
+    }
+  }
+
+  // Whether `name[...]` is followed by "=": the bracket that closes is counted over the pieces of the line.
+  function isStored(name) {
+    let depth = 0, rest = "";
+    for (let node = name.nextSibling; node && !node.textContent.includes("\n"); node = node.nextSibling) rest += node.textContent;
+    for (let i = 0; i < rest.length; i++) {
+      if ("[(".includes(rest[i])) depth++;
+      if ("])".includes(rest[i]) && --depth === 0) return /^\s*([-+*/]?=)(?!=)/.test(rest.slice(i + 1));
+    }
+    return false;
+  }
+  if (article) tellAccesses(article);
+
+  // A remark in brackets that ends a paragraph stands in the margin where there is room for it (book.css).
+  const REMARK = /[.!?:]\s\((?=[A-Z]|$)(?!.*[.!?:]\s\((?=[A-Z]|$))/s;
+  for (const paragraph of article ? all("section > p", article) : []) {
+    if (!/[.!?]\)$/.test(paragraph.textContent.trim())) continue;
+    const text = [...paragraph.childNodes].findLast((node) => node.nodeType === Node.TEXT_NODE && REMARK.test(node.data));
+    if (!text) continue;
+    const remark = document.createElement("span");
+    remark.className = "qt-aside";
+    text.splitText(text.data.search(REMARK) + 2).before(remark);
+    while (remark.nextSibling) remark.append(remark.nextSibling);
+  }
+
+  // Beside each page in the list: how many of its predictions and exercises this browser has kept (predict.js, run/solved.js).
+  for (const link of all("nav.bd-links a[href]")) {
+    const path = new URL(link.href).pathname;
+    if (!/\/(notebooks|book\/labs)\//.test(path)) continue;
+    const guesses = kept(`quack-tutorial:guesses:${path}`), solved = kept(`quack-tutorial:solved:${path}`);
+    const guessed = Object.keys(guesses.predictions ?? {}).length, right = Object.values(solved).filter((one) => one?.right).length;
+    if (!guessed && !right) continue;
+    const mark = document.createElement("span");
+    mark.className = "qt-done";
+    mark.textContent = guesses.asked ? `${guessed}/${guesses.asked}` : `${right}`;
+    mark.title = `${guessed} of ${guesses.asked ?? guessed} predictions, ${right} solved: Your path`;
+    link.append(" ", mark);
+  }
+
+  function kept(key) {
+    try {
+      return JSON.parse(localStorage.getItem(key)) ?? {};
+    } catch {
+      return {};
+    }
+  }
+
+  // Paper cannot be unfolded. What is long or stands there twice stays folded, as in scripts/print_book.py, and solutions go to the end.
+  const folds = all("details.qt-fold:not(.qt-small, .qt-on-gpu, .qt-ran), details.sd-dropdown").filter((fold) => fold.firstElementChild.textContent.trim() !== "Output");
+  const isSolution = (fold) => fold.firstElementChild.textContent.trim() === "Solution";
+  let unfolded = [], moved = [];
   addEventListener("beforeprint", () => {
     unfolded = folds.filter((fold) => !fold.open);
     for (const fold of unfolded) fold.open = true;
+    const solutions = folds.filter(isSolution);
+    if (!solutions.length) return;
+    const end = document.createElement("section");
+    end.className = "qt-solutions";
+    end.innerHTML = "<h2>Solutions</h2>";
+    moved = solutions.map((fold, i) => {
+      const place = document.createElement("p");
+      place.textContent = `Solution ${i + 1} is at the end.`;
+      fold.replaceWith(place);
+      fold.firstElementChild.textContent = `Solution ${i + 1}`;
+      end.append(fold);
+      return [fold, place];
+    });
+    article.append(end);
   });
   addEventListener("afterprint", () => {
+    for (const [fold, place] of moved) {
+      place.replaceWith(fold);
+      fold.firstElementChild.textContent = "Solution";
+    }
+    document.querySelector(".qt-solutions")?.remove();
+    moved = [];
     for (const fold of unfolded) fold.open = false;
   });
 });

@@ -44,7 +44,8 @@ document.addEventListener("DOMContentLoaded", () => {
   }
 
   // The book's order and titles, from the list of its pages beside this one.
-  const links = [...document.querySelectorAll("nav.bd-links a[href]")].map((link) => [new URL(link.href).pathname, link.textContent.trim()]);
+  const titleOf = (link) => [...link.childNodes].filter((node) => !node.matches?.(".qt-done")).map((node) => node.textContent).join("").trim();
+  const links = [...document.querySelectorAll("nav.bd-links a[href]")].map((link) => [new URL(link.href).pathname, titleOf(link)]);
   const titles = new Map(links.filter(([path]) => /\/(notebooks|book\/labs)\//.test(path)));
   const places = [...titles.keys()];
   const place = (path) => (titles.has(path) ? places.indexOf(path) : places.length);

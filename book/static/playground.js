@@ -242,6 +242,8 @@
     sentence: element("p", { class: "pg-sentence", "aria-live": "polite" }),
     grid: picture("The layout: from a coordinate to its offset"),
     memory: picture("The memory: from an offset to who lies there"),
+    sides: [picture("B of the composition: from a number to a number of A"), picture("A of the composition: from a number to its offset")],
+    beside: element("div", { class: "pg-sides", hidden: "" }),
     code: codeBox("CuTe code"),
     at: 0,
   };
@@ -316,6 +318,7 @@
     first.count = count;
     first.across = across;
     first.inMemory = () => Math.min(MEMORY, end - from);
+    const follow = drawSides();
     first.choose = (n) => {
       first.at = n;
       const at = offsetOf(n), r = n % rows, c = Math.floor(n / rows);
@@ -325,6 +328,7 @@
         (others.length ? `, where number${others.length > 1 ? "s" : ""} ${others.slice(0, 8).join(", ")} lies too` : "") + (isOutside && isOutside(n) ? ", outside A." : ".");
       mark(first.grid, boxOf(n), (i) => offsetOf(numberOf(i)) === at);
       mark(first.memory, at - from);
+      first.sentence.textContent += follow(n) ?? "";
     };
     first.fromBox = (i) => first.choose(numberOf(i));
     first.fromMemory = (place) => {
@@ -336,6 +340,51 @@
     };
     first.choose(Math.min(first.at, count - 1));
     first.code.show(answer.code);
+  }
+
+  const MOST_BESIDE = 256; // boxes of a picture that stands beside another
+
+  // What a composition is made of, side by side: number n of R is number B(n) of A. Returns what marks n in them; nothing where B
+  // is a tuple of tiles, or a picture would be too large.
+  function drawSides() {
+    first.beside.hidden = true;
+    if (state.op !== "composition") return () => {};
+    let layouts;
+    try {
+      layouts = [state.b, state.a].map((text) => L.parseLayout(text));
+    } catch {
+      return () => {};
+    }
+    const shapes = layouts.map((layout) => {
+      const count = L.size(layout), rows = L.rank(layout) > 1 ? L.size(L.modes(layout)[0]) : 1;
+      return { layout, count, rows, columns: count / rows };
+    });
+    if (shapes.some(({ count }) => count > MOST_BESIDE)) return () => {};
+    first.beside.hidden = false;
+    first.wide = shapes.map(({ columns }) => columns);
+    first.many = shapes.map(({ count }) => count);
+    const [b, a] = shapes, goesTo = (n) => L.offset(b.layout, n);
+    shapes.forEach(({ layout, rows, columns }, i) => {
+      first.sides[i].innerHTML = grid(rows, columns, i ? "A: each box holds its offset" : "B: each box holds a number of A", (r, c) => {
+        const at = L.offset(layout, c * rows + r);
+        return [`t${((at % TINTS) + TINTS) % TINTS}`, [at]];
+      });
+    });
+    const boxOf = ({ rows, columns }, n) => (n % rows) * columns + Math.floor(n / rows);
+    const numberOf = ({ rows, columns }, i) => (i % columns) * rows + Math.floor(i / columns);
+    first.fromB = (i) => first.choose(numberOf(b, i));
+    first.fromA = (i) => {
+      const wanted = numberOf(a, i), n = Array.from({ length: b.count }, (_, n) => n).find((n) => goesTo(n) === wanted);
+      if (n !== undefined) return first.choose(n);
+      first.sentence.textContent = `Number ${wanted} of A is not in R: B leads nowhere to it.`;
+      mark(first.sides[1], i);
+      for (const node of [first.sides[0], first.grid, first.memory]) mark(node, -1);
+    };
+    return (n) => {
+      mark(first.sides[0], boxOf(b, n));
+      mark(first.sides[1], goesTo(n) < a.count ? boxOf(a, goesTo(n)) : -1);
+      return ` B leads it to number ${goesTo(n)} of A.`;
+    };
   }
 
   // ---- second half: threads and values ------------------------------------------------------------------------------
@@ -532,8 +581,9 @@
       first.says, first.shown,
     );
     first.says.append(first.error, first.kept, first.result);
+    first.sides.forEach((node, i) => first.beside.append(element("div", {}, element("div", { class: "pg-label" }, ["B", "A"][i]), node)));
     first.shown.append(
-      first.sentence,
+      first.sentence, first.beside,
       element("div", { class: "pg-label" }, "Coordinate → offset"), first.part.node, first.grid,
       element("div", { class: "pg-label" }, "Offset → number of the element"), first.memoryPart, first.memory, first.code.box,
     );
@@ -558,6 +608,17 @@
     );
     answering(first.grid, () => first.columns, () => first.count, (i) => first.fromBox(i));
     answering(first.memory, () => first.across, () => first.inMemory(), (i) => first.fromMemory(i));
+    first.sides.forEach((node, i) => answering(node, () => first.wide[i], () => first.many[i], (box) => [first.fromB, first.fromA][i](box)));
+    // Where A, B and R stand together, a number under a mouse that moves is followed through all of them.
+    for (const [node, name] of [[first.grid, "fromBox"], [first.memory, "fromMemory"], [first.sides[0], "fromB"], [first.sides[1], "fromA"]]) {
+      node.addEventListener("pointermove", (event) => {
+        const was = first.mouse;
+        first.mouse = `${event.clientX} ${event.clientY}`;
+        if (first.beside.hidden || event.pointerType !== "mouse" || first.mouse === was) return;
+        const i = event.target.getAttribute("data-i");
+        if (i && !event.target.classList.contains("at")) first[name](Number(i));
+      });
+    }
     answering(second.tile, () => second.columns, () => second.count, (i) => second.fromBox(i));
     second.memory.addEventListener("click", (event) => {
       const t = event.target.getAttribute("data-t");

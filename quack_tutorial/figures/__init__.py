@@ -9,6 +9,7 @@
 | `break_it`     | a kernel whose lines open to show what breaking them does             | `mutants.outcomes`            |
 | `cluster_exchange` | blocks of a cluster, their messages, each mbarrier's phase, arrivals, bytes | a trace with values     |
 | `coalescing`   | which bytes of which sectors each request of a line touches          | a trace                       |
+| `timeline`     | all warps of a block, a column a step: who waits for whom            | a trace                       |
 | `race`         | two accesses that nothing orders, and the barrier that would         | a trace and a finding         |
 | `tv_layout`    | which thread holds which element of a tile, both ways                | two arrays                    |
 | `strides`      | a warp's request for any stride, width and offset, behind sliders    | the rule that requests follow |
@@ -24,6 +25,7 @@
 | `last_rungs`   | several versions beside each other                                   | an H100's records             |
 | `code_diff`    | the lines that change from one version to the next                   | their source                  |
 | `heat_map`     | a sweep of configurations, two of their numbers as rows and columns  | a recorded sweep              |
+| `bars`         | module: a row of numbers as bars, step by step                       | arrays                        |
 
 `throughput`, `ladder` and `climb` need matplotlib, the others nothing but numpy. Each returns an object that notebooks show by
 `_repr_html_`: one self-contained piece of HTML that works in a published page, without a kernel and without a network.
@@ -51,6 +53,7 @@ from .scene import Box, Label, Scene
 from .sectors import coalescing
 from .stride_explorer import strides
 from .tile import tv_layout
+from .timeline import timeline
 from .tuning import heat_map
 
 __all__ = [
@@ -80,5 +83,6 @@ __all__ = [
     "rung",
     "strides",
     "throughput",
+    "timeline",
     "tv_layout",
 ]

@@ -9,6 +9,8 @@ from __future__ import annotations
 import ast
 import difflib
 import inspect
+import keyword
+import re
 import textwrap
 from html import escape
 from pathlib import Path
@@ -121,5 +123,22 @@ def _row(sign: str, line: str) -> str:
     words = {"+": "added", "-": "removed", " ": "unchanged lines"}[sign]
     return (
         f'<div class="qt-row" data-d="{sign.strip()}" style="--in:{indent}"><span aria-hidden="true">{sign}</span>'
-        f'<span class="qt-said">{words}: </span><code>{escape(line.strip())}</code></div>'
+        f'<span class="qt-said">{words}: </span><code>{coloured(line.strip())}</code></div>'
     )
+
+
+# In this order: comment, string, number, decorator, word. The classes are those of the page's cells.
+TOKEN = re.compile(
+    r"""(?P<c1>#.*)|(?P<s2>"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')|(?P<mi>\b\d[\w.]*)|(?P<nd>@[\w.]+)|(?P<n>[A-Za-z_]\w*)"""
+)
+
+
+def coloured(line: str) -> str:
+    """A line of Python as HTML, with the colours that code has in the page's cells."""
+    html, at = "", 0
+    for token in TOKEN.finditer(line):
+        kind = "k" if keyword.iskeyword(token[0]) else token.lastgroup
+        html += escape(line[at : token.start()])
+        html += escape(token[0]) if kind == "n" else f'<span class="{kind}">{escape(token[0])}</span>'
+        at = token.end()
+    return html + escape(line[at:])

@@ -40,6 +40,9 @@ LIGHT = {
     "focus": "#1a56b8",
     "even": "#9fc1f3",
     "odd": "#7ba9ee",
+    "code": "#f7f8fa",
+    "string": "#0b6b74",
+    "number": "#a03c8c",
 }
 DARK = {
     "ink": "#e8eaee",
@@ -49,6 +52,9 @@ DARK = {
     "focus": "#8cb9fb",
     "even": "#2c5590",
     "odd": "#3a689f",
+    "code": "#1b2028",
+    "string": "#4fc3cd",
+    "number": "#e48fd1",
 }
 # Lines of charts, by turns; each at least 3 : 1 on the paper. (light, dark)
 SERIES = (
@@ -93,6 +99,11 @@ def variable(name: str) -> str:
 def asset(name: str) -> str:
     """A file that lies beside this module."""
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
+
+
+def palette() -> str:
+    """The same colours for a whole page of the book's site, whose text and code then say the same by the same colour."""
+    return f':root{{{_properties(False)}}}html[data-theme="dark"]{{{_properties(True)}}}'
 
 
 def style_sheet() -> str:

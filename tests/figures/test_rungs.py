@@ -50,7 +50,7 @@ def test_a_difference_has_the_changed_lines_alone():
     assert "1 lines go, 5 come" in diff.summary and "test_rungs.py, from line" in diff.where
     text = diff._repr_html_()
     Checker(text)
-    assert "if x:" in text and "Doc of" not in text and 'data-d="+"' in text
+    assert '<span class="k">if</span> x:' in text and "Doc of" not in text and 'data-d="+"' in text
 
 
 class Heir(Before):

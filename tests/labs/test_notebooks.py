@@ -51,7 +51,7 @@ def test_each_check_of_the_lab_has_its_cell_and_its_points(master):
 def test_it_has_a_page_of_the_book_where_its_checks_may_fail(master, root, tmp_path):
     pytest.importorskip("jupytext", reason="it writes the notebook to download")
     name, text = master
-    assert f"\n  - file: book/labs/{name}\n" in (root / "_toc.yml").read_text(encoding="utf-8")
+    assert f"\n    - file: book/labs/{name}\n" in (root / "_toc.yml").read_text(encoding="utf-8")
     (tmp_path / "book").mkdir()
     runpy.run_path(str(root / "book/extension/book_site.py"))["write_labs"](SimpleNamespace(srcdir=tmp_path), None)
     page = (tmp_path / "book/labs" / f"{name}.md").read_text(encoding="utf-8")

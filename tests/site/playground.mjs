@@ -38,6 +38,17 @@ for (const scheme of ["light", "dark"]) {
   }
 }
 
+const beside = await open("light", 1280, "#a=(4,8):(8,1)&op=composition&b=(4,4):(1,8)");
+const marked = () => beside.$$eval("#layout-algebra .at", (all) => all.map((box) => box.closest(".pg-picture").getAttribute("aria-label")[0] + box.dataset.i));
+await boxes(beside, "The layout").nth(4).hover();
+await boxes(beside, "The layout").nth(5).hover();
+seen.beside = [await marked(), (await said(beside, "layout-algebra"))[0]];
+await boxes(beside, "A of the").nth(2).click();
+seen.beside.push((await said(beside, "layout-algebra"))[0]);
+await boxes(beside, "A of the").nth(1).click();
+seen.beside.push((await said(beside, "layout-algebra"))[0]);
+await beside.close();
+
 const page = await open("light", 1280);
 await page.fill("#pg-a", "(2,2):(1,4)");
 seen.typed = await page.textContent("#layout-algebra .pg-result");
