@@ -247,7 +247,9 @@ def _number(guess, asked: str):
     """A guess as a number, also one that was typed as words: "1,024", "93 %", "16 Ki", "2/3"; None for what is none."""
     if isinstance(guess, (Real, np.number)) and not isinstance(guess, bool):
         return guess
-    if not isinstance(guess, str) or re.search(r",(?!\d{3}(?!\d))", guess):  # 1,024 is a number; of 0,5 nobody can be sure
+    if not isinstance(guess, str) or re.search(
+        r",(?!\d{3}(?!\d))", guess
+    ):  # 1,024 is a number; of 0,5 nobody can be sure
         return None
     found = NUMBER.fullmatch(re.sub(r"[,_\s]", "", guess))
     if not found:

@@ -3,7 +3,7 @@
 import pytest
 
 import quack_tutorial as qt
-from quack_tutorial import cost
+from quack_tutorial import cost, records
 from quack_tutorial.records import compiled, memory, profile
 
 ROWS = (1024, 4096, 8192, 16384, 32768)
@@ -315,3 +315,15 @@ def test_of_chapter_1_s_waits_only_the_block_s_barrier_is_not_needed():
     arrive, wait = ("cute.arch.cluster_arrive() removed", True), ("cute.arch.cluster_wait() removed", True)
     assert waits == [("cute.arch.barrier() removed", False), arrive, wait, arrive, wait]
     assert all("may exit while" in o.said for o in broken.outcomes[-2:])
+
+
+def test_a_loop_keeps_in_flight_what_its_source_says():
+    h100 = memory.load(records.folder("h100") / "memory.json")
+    gb_s = {(point.facts["form"], point.facts["threads_per_sm"]): point.gb_s for point in h100.series("written")}
+    for threads in (128, 512):
+        assert gb_s["unroll=4", threads] == pytest.approx(gb_s["a plain loop", threads], rel=0.02)
+        assert gb_s["four a turn", threads] > 1.3 * gb_s["a plain loop", threads]
+    forms = {form for form, _ in gb_s}
+    assert max(gb_s[form, 2048] for form in forms) < 1.01 * min(gb_s[form, 2048] for form in forms)
+    shared, *_, own = (point.ns for point in h100.series("atomic"))
+    assert 1000 < shared / own < 1300

@@ -74,7 +74,7 @@ NOT_MEASURED, SHORT = "not yet measured", "not yet"
 def last_rungs(operation, versions, sizes, dtypes=("float32", "bfloat16")) -> Rung:
     """Versions beside each other on an H100, each as a share of the ceiling's speed; what a version refuses has a dash."""
     operation = named(operation)
-    found = records.load_records(records.default_folder() / CARD, operation=operation, series="ladder")
+    found = records.load_records(records.default_folder(CARD), operation=operation, series="ladder")
     cells, rows, origins, ceilings = records.latest_cells(found), [], [], []
     for dtype in dtypes:
         for N in sizes:

@@ -157,7 +157,7 @@ def test_a_heat_map_tells_the_two_kernels_of_a_sweep_apart():
 
 def test_the_last_rungs_stand_side_by_side_and_say_what_was_not_measured():
     shown = last_rungs("softmax", ("hint", "short exp", "what ships"), (8192, 64))
-    found = records.load_records(records.default_folder() / "h100", operation="softmax", series="ladder")
+    found = records.load_records(records.default_folder("h100"), operation="softmax", series="ladder")
     versions = {
         step["version"]: step["fraction_of_ceiling"] for step in results.ladder(found, "softmax", "float32", 8192)
     }
