@@ -248,7 +248,7 @@ SCRIPTED = (*(getattr(ops, name) for name in ops.__all__ if name.islower()), ops
 
 
 @pytest.mark.filterwarnings("ignore:`torch.jit")
-@pytest.mark.parametrize("op", SCRIPTED, ids=str)
+@pytest.mark.parametrize("op", SCRIPTED, ids=lambda op: getattr(op, "__name__", type(op).__name__))
 def test_torch_jit_script_is_answered_with_what_to_take(op):
     with pytest.raises(
         NotImplementedError, match="cannot be scripted: take torch.compile, torch.export or torch.jit.trace"

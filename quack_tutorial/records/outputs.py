@@ -62,9 +62,10 @@ def words(outputs) -> list[str]:
 
 
 def load(chapter: str, card: str | None = None) -> Outputs | None:
-    """The record of a chapter on a card, or None where there is none."""
-    path = records.folder(card) / "outputs" / f"{chapter}.json"
-    if not path.exists():
+    """The record of a chapter on a card, by default on the first that ran it; None where there is none."""
+    ran = (records.folder(name) / "outputs" / f"{chapter}.json" for name in ([card] if card else records.cards()))
+    path = next((path for path in ran if path.exists()), None)
+    if path is None:
         return None
     kept = json.loads(path.read_text(encoding="utf-8"))
     kept["errors"] = tuple(kept["errors"])
