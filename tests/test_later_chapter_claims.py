@@ -100,10 +100,11 @@ def test_case_files_the_worst_cells_and_the_medians(speeds):
     assert all(1 < median(gains[name]) < 1.1 for name in by_median[2:])
 
 
-def test_model_no_variant_stays_much_closer_to_stock():
+def test_model_no_variant_ends_farther_from_stock_than_stock_compiled():
     recorded = training.load()
-    apart = [recorded.farthest(v.name) for v in recorded.variants if v.name != "stock"]
-    assert max(apart) < 2 * min(apart)
+    stock = recorded.variant("stock").last_mean
+    apart = {variant.name: abs(variant.last_mean - stock) for variant in recorded.variants}
+    assert max(apart.values()) == apart["torch.compile"]
     # The first losses are the same to the rounding of a bfloat16 mean, whose step is 1/16 from 8 to 16.
     for name in ("ours", "Liger", "stock, 16-bit loss"):
         ours, stock = (recorded.variant(which).losses[:4] for which in (name, "stock"))

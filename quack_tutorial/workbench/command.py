@@ -167,16 +167,16 @@ def _pages() -> dict[str, bytes]:
     found, folder = {}, ROOT / "book"
     for file in sorted(file for file in folder.glob("*.md") if file.stem not in IN_ITS_PLACE):
         text = file.read_text(encoding="utf-8")
-        if myst.is_notebook(text):
-            notebook = myst.reader(text, file.stem, folder)
-            title, _, rest = notebook.cells[0].source.partition("\n")
-            notebook.cells[0].source = f"{title}\n\n{RUN_IT}\n{rest}"
-            found[f"book/{file.stem}.ipynb"] = myst.dumps(notebook).encode()
-            continue
         try:
+            if myst.is_notebook(text):
+                notebook = myst.reader(text, file.stem, folder)
+                title, _, rest = notebook.cells[0].source.partition("\n")
+                notebook.cells[0].source = f"{title}\n\n{RUN_IT}\n{rest}"
+                found[f"book/{file.stem}.ipynb"] = myst.dumps(notebook).encode()
+                continue
             plain = myst.page(text, folder)
         except ValueError:  # it has no form outside of the site
-            plain = ON_THE_SITE.format(title=text.partition("# ")[2].partition("\n")[0], name=file.stem)
+            plain = ON_THE_SITE.format(title=f"\n{text}".partition("\n# ")[2].partition("\n")[0], name=file.stem)
         found[f"book/{file.name}"] = plain.encode()
     return found
 
