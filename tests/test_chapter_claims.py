@@ -4,6 +4,8 @@ import pytest
 
 import quack_tutorial as qt
 from quack_tutorial import cost, records
+from quack_tutorial.bench import results
+from quack_tutorial.bench.records import default_folder, load_records
 from quack_tutorial.records import compiled, memory, profile
 
 ROWS = (1024, 4096, 8192, 16384, 32768)
@@ -327,3 +329,15 @@ def test_a_loop_keeps_in_flight_what_its_source_says():
     assert max(gb_s[form, 2048] for form in forms) < 1.01 * min(gb_s[form, 2048] for form in forms)
     shared, *_, own = (point.ns for point in h100.series("atomic"))
     assert 1000 < shared / own < 1300
+
+
+def test_vector_atomics_are_two_to_four_times_as_fast():
+    found = load_records(default_folder("h100"), operation="rmsnorm backward", series="ladder")
+    steps = (
+        results.ladder(found, "rmsnorm backward", dtype, N)
+        for dtype in ("float32", "bfloat16")
+        for N in (1024, 4096, 8192)
+    )
+    for step in steps:
+        share = {each["version"]: each["fraction_of_ceiling"] for each in step}
+        assert 2 < share["vector atomics"] / share["atomics"] < 4.2
