@@ -170,7 +170,7 @@ def python_of(command: str) -> list[str]:
 
 def words_of(item: Item, folder: Path, workers: int) -> list[str]:
     """The words of the item's command."""
-    return shlex.split(item.words.format(folder=folder, workers=workers))
+    return [word.format(folder=folder, workers=workers) for word in shlex.split(item.words)]
 
 
 def goes_on(item: Item) -> bool:
