@@ -39,9 +39,7 @@ def _simulated(kernel, *names) -> str:
 
 def first_kernel():
     """A warp copies 75 numbers: three loads, and in the last one some lanes have nothing left to take."""
-    import cutlass
-
-    from quack_tutorial.kernels.copy import CopyCoalesced
+    from quack_tutorial.kernels.copy import CopyCoalesced, cutlass
 
     x = np.arange(75, dtype=np.float32).reshape(1, 75)
     trace = _simulate(CopyCoalesced(cutlass.Float32, 75, 32), x, np.zeros_like(x))
@@ -52,9 +50,7 @@ def first_kernel():
 
 def layouts():
     """Which of 32 threads holds which element of a 4 x 32 tile, and as which of its values, read from the addresses."""
-    import cutlass
-
-    from quack_tutorial.kernels.softmax import SoftmaxRows
+    from quack_tutorial.kernels.softmax import SoftmaxRows, cutlass
     from quack_tutorial.trace import Op
 
     x = np.zeros((4, 32), np.float32)
@@ -73,9 +69,7 @@ def layouts():
 
 def warp_reduce():
     """8 lanes find the largest of their numbers in three shuffles, four groups at once."""
-    import cutlass
-
-    from quack_tutorial.kernels.softmax import SoftmaxRows
+    from quack_tutorial.kernels.softmax import SoftmaxRows, cutlass
 
     x = np.random.default_rng(4).integers(10, 100, (4, 32)).astype(np.float32)
     player = figures.butterfly(_simulate(SoftmaxRows(cutlass.Float32, 32), x, np.zeros_like(x)))
@@ -181,9 +175,7 @@ def training_curves():
 
 def pipeline():
     """A producer warp brings tiles, four consumers take them."""
-    import cutlass
-
-    from quack_tutorial.kernels.levels import LoadComputeStore
+    from quack_tutorial.kernels.levels import LoadComputeStore, cutlass
 
     x = np.random.default_rng(14).normal(size=(16, 128)).astype(np.float32)
     trace = _simulate(LoadComputeStore(cutlass.Float32, 128, blocks=1, stages=2), x, np.zeros_like(x))

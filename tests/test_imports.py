@@ -56,7 +56,7 @@ ROOMS = {
     "notebook": ({"bench", "compiler", "hardware"}, set()),
     "occupancy": ({"compiler"}, {"torch", "cutlass", "cuda"}),
     "ops": ({"kernels", "compiler", "simulation", "occupancy"}, {"torch"}),
-    "openings": ({"bench", "figures", "hardware", "kernels", "records", "simulation", "trace"}, {"cutlass"}),
+    "openings": ({"bench", "figures", "hardware", "kernels", "records", "simulation", "trace"}, set()),
     "parallel": ({"ops"}, {"torch"}),
     "pytest_plugin": ({"script", "simulation", "simulator"}, set()),
     "records": ({"card"}, set()),

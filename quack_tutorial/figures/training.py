@@ -204,7 +204,7 @@ def vocabulary(found) -> Chart | Shown:
             ms = [cell.total_us(way) / 1e3 for cell in shown]
             axes.barh(places, ms, height=0.15, color=SERIES[i][0], label=label)
             for place, value in zip(places, ms):
-                axes.annotate(f" {value:.2f}", (value, place), va="center", color=LIGHT["ink"], fontsize=11)
+                axes.annotate(f" {value:.2f}", (value, place), va="center", color=LIGHT["ink"], fontsize=12)
         names = [f"{cell.ranks} GPUs,{' ' if wide else chr(10)}{cell.N:,}\nwords" for cell in shown]
         axes.set_yticks(range(len(shown)), names)
         axes.set_ylim(len(shown) - 0.5, -0.5)

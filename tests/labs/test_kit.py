@@ -402,10 +402,12 @@ def test_gradescope_gets_a_test_for_each_check_and_is_never_left_without(tmp_pat
 
 def minutes_of_chapters(root):
     """{number: minutes} that the chapters give for themselves."""
-    words = {"about an hour": 60}
+    words = {"about an hour": 60, "about an hour and a half": 90, "about two hours": 120}
     for file in sorted((root / "notebooks").glob("[0-9]*.md")):
-        head = file.read_text(encoding="utf-8").partition("```{code-cell}")[0]
-        said = re.search(r"takes (about an hour|about (\d+)(?: minutes)?)", head)
+        head = file.read_text(encoding="utf-8").partition("\n## ")[0]
+        said = re.search(
+            r"takes (about an hour and a half|about two hours|about an hour|about\s+(\d+)(?: minutes)?)", head
+        )
         yield int(file.name[:2]), words.get(said[1]) or int(said[2])
 
 
