@@ -649,3 +649,20 @@ def test_any_address_costs_whole_vectors_no_instruction_but_for_addresses(operat
         found = re.findall(TAUGHT + r"([\w.:]*)", ours.ptx(operation, version, dtype, N)[0], re.M)
         counts.append(Counter("".join(parts) for parts in found))
     assert counts[0] == counts[1]
+
+
+def test_chapter_14_s_kernel_that_reads_twice_is_the_one_that_reads_once(root, tmp_path, monkeypatch):
+    cells = re.findall(
+        r"```{code-cell} ipython3\n(.*?)```", (root / "notebooks/14-where-next.md").read_text("utf-8"), re.S
+    )
+    (source,) = (cell for cell in cells if "class RowSum:" in cell)
+    imports = "from dataclasses import dataclass\n\nimport cutlass\nimport cutlass.cute as cute\n\n\n"
+    (tmp_path / "chapter_14_row_sum.py").write_text(imports + source, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    from chapter_14_row_sum import RowSum
+
+    specs = TensorSpec("float32", (4, 256), (256, 1), 16), TensorSpec("float32", (4, 32), (32, 1), 16)
+    once, twice, apart = (
+        ptx(RowSum(at, 5, 1, True, reads), *specs) for at, reads in ((True, 1), (True, 2), (False, 1))
+    )
+    assert ptx_hash(once) == ptx_hash(twice) != ptx_hash(apart)
