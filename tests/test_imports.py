@@ -17,8 +17,19 @@ ROOMS = {
     "__init__": (set(), set()),
     "analysis": ({"trace", "hardware"}, set()),
     "bench": (
-        {"card", "hardware", "reference", "kernels", "kernel_cache", "compiler", "ops", "model", "machine", "occupancy"}
-        | {"parallel", "records"},
+        {
+            "card",
+            "hardware",
+            "kernels",
+            "kernel_cache",
+            "compiler",
+            "ops",
+            "model",
+            "machine",
+            "occupancy",
+            "operations",
+        }
+        | {"parallel", "records", "reference"},
         {"cuda", "torch"},  # the driver, since torch has no call that releases what L2 keeps
     ),
     "browser": ({"figures", "simulation", "simulator", "trace"}, set()),
@@ -27,7 +38,7 @@ ROOMS = {
     "compiler": ({"kernel_cache", "kernels", "simulation"}, {"cutlass", "cuda", "torch"}),
     "cost": ({"card", "hardware", "records"}, set()),
     "figures": (
-        {"analysis", "trace", "bench", "cost", "hardware", "mutants", "records", "simulator.coverage"},
+        {"analysis", "trace", "bench", "cost", "hardware", "mutants", "operations", "records", "simulator.coverage"},
         {"matplotlib"},
     ),
     "hardware": (set(), set()),
@@ -53,9 +64,10 @@ ROOMS = {
     "model": ({"ops"}, {"torch"}),
     "mutants": ({"simulation", "simulator"}, set()),
     "myst": (set(), set()),
-    "notebook": ({"bench", "compiler", "hardware"}, set()),
+    "notebook": ({"bench", "compiler", "hardware", "operations"}, set()),
     "occupancy": ({"compiler"}, {"torch", "cutlass", "cuda"}),
-    "ops": ({"kernels", "compiler", "simulation", "occupancy"}, {"torch"}),
+    "operations": ({"compiler", "kernels", "occupancy", "records", "reference"}, set()),
+    "ops": ({"kernels", "compiler", "operations", "simulation", "occupancy"}, {"torch"}),
     "openings": ({"bench", "figures", "hardware", "kernels", "records", "simulation", "trace"}, set()),
     "parallel": ({"ops"}, {"torch"}),
     "pytest_plugin": ({"script", "simulation", "simulator"}, set()),

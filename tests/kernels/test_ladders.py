@@ -160,7 +160,7 @@ def test_rows_that_do_not_fit_are_refused_in_a_sentence():
 
 
 def test_the_benchmark_names_the_versions_there_are():
-    from quack_tutorial.bench.operations import OPERATIONS
+    from quack_tutorial.operations import OPERATIONS
 
     modules = {
         module.__name__.rpartition(".")[2]: module for module in (copy, softmax, rmsnorm, layernorm, cross_entropy)

@@ -12,11 +12,85 @@ the count known. It computes the gradient with the loss, over the logits, so it 
 
 from __future__ import annotations
 
-from quack_tutorial.bench.operation import Operation, at, dtype_of, randn
-from quack_tutorial.bench.our_launches import Ours, ladder, like, of_rows
-from quack_tutorial.bench.peers import calls_of, function_of, of_torch
+import numpy as np
+
+from quack_tutorial import reference
+from quack_tutorial.operations.kernel import MATRIX, ROWS, SCALE, STRIDED_ROWS, TARGETS, Kernel, of_rows
+from quack_tutorial.operations.operation import Operation, error_of, randn
+from quack_tutorial.operations.our_launches import ladder, like, shipped
+from quack_tutorial.operations.peers import calls_of, function_of, of_torch
 
 IGNORE_INDEX = -100
+
+# The kernels -----------------------------------------------------------------------------------------------------------
+
+
+def _cross_entropy(r, config, given):
+    from quack_tutorial.kernels.tuned.cross_entropy import CrossEntropy
+
+    return CrossEntropy(r.element, r.N, r.rows, given.get("target", "int64"), "lse" in given, config)
+
+
+def _cross_entropy_backward(r, config, given):
+    from quack_tutorial.kernels.tuned.cross_entropy import CrossEntropyBackward
+
+    return CrossEntropyBackward(r.element, r.N, r.rows, config)
+
+
+def _cross_entropy_fused(r, config, given):
+    from quack_tutorial.kernels.tuned.cross_entropy import CrossEntropyFused
+
+    return CrossEntropyFused(r.element, r.N, r.rows, "lse" in given, config)
+
+
+def _gradient_error(g, dloss, lse, dtype):
+    """Rows whose target is no column are NaN, which the reference does not say."""
+    column = (g.target >= 0) & (g.target < g.x.shape[1]) | (g.target == g.ignore_index)
+    if not np.isnan(g.dx[~column]).all():
+        return np.inf
+    dloss, lse = np.broadcast_to(dloss, g.target.shape), None if lse is None else lse[column]
+    of = g.x[column], g.target[column], dloss[column], g.dx[column]
+    return reference.cross_entropy_backward_error(*of, dtype, lse, g.ignore_index)
+
+
+_ERRORS = {
+    "loss": lambda g, dtype: reference.cross_entropy_error(g.x, g.target, g.loss, dtype, g.ignore_index),
+    "lse": lambda g, dtype: reference.logsumexp_error(g.x, g.lse),
+}
+_LOGITS = {"x": lambda normal, g: 3 * normal}
+CROSS_ENTROPY = Kernel(
+    "cross-entropy",
+    _cross_entropy,
+    {"x": MATRIX, "target": TARGETS, "loss": ROWS, "lse": ROWS, "ignore_index": IGNORE_INDEX},
+    _ERRORS,
+    optional=(("lse",),),
+    inputs=_LOGITS,
+)
+CROSS_ENTROPY_BACKWARD = Kernel(
+    "cross-entropy backward",
+    _cross_entropy_backward,
+    {
+        "x": MATRIX,
+        "target": TARGETS,
+        "dloss": STRIDED_ROWS,
+        "lse": ROWS,
+        "dx": MATRIX,
+        "scale": SCALE,
+        "ignore_index": IGNORE_INDEX,
+    },
+    {"dx": lambda g, dtype: _gradient_error(g, g.dloss * (1 if g.scale is None else g.scale), g.lse, dtype)},
+    optional=(("scale",),),
+    inputs=_LOGITS | {"lse": lambda normal, g: reference.logsumexp(g.x)},
+)
+CROSS_ENTROPY_FUSED = Kernel(
+    "cross-entropy fused",
+    _cross_entropy_fused,
+    {"x": MATRIX, "target": TARGETS, "loss": ROWS, "lse": ROWS, "dx": MATRIX, "ignore_index": IGNORE_INDEX},
+    _ERRORS | {"dx": lambda g, dtype: _gradient_error(g, 1.0, None, dtype)},
+    optional=(("lse",),),
+    inputs=_LOGITS,
+)
+KERNELS = (CROSS_ENTROPY, CROSS_ENTROPY_BACKWARD, CROSS_ENTROPY_FUSED)
 
 # Forward -------------------------------------------------------------------------------------------------------------
 
@@ -35,26 +109,6 @@ def _inputs(M, N, dtype):
     return x, torch.randint(N, (M,), device=x.device)
 
 
-def _error(inputs, outputs, rows, columns):
-    from quack_tutorial import reference
-
-    x, target, loss = at(rows, *inputs, outputs[0])
-    return reference.cross_entropy_error(x, target, loss, dtype_of(outputs[0]), IGNORE_INDEX)
-
-
-def _kernels(r, config=None):
-    from quack_tutorial.kernels.tuned.cross_entropy import CrossEntropy
-
-    specs = (r.matrix("x"), of_rows("target", "int64"), of_rows("loss"), None, IGNORE_INDEX)
-    return [(CrossEntropy(r.element, r.N, r.rows, config=config), specs)]
-
-
-def _run(launch, x, target):
-    loss = _a_row_each(x)
-    launch[0](x, target, loss, None, IGNORE_INDEX)
-    return loss
-
-
 def _a_row_each(x):
     import torch
 
@@ -62,7 +116,7 @@ def _a_row_each(x):
 
 
 def _rung_launches(kernel, r):
-    return [(kernel, (r.matrix("x"), of_rows("target", "int64"), of_rows("loss")))]
+    return [(kernel, (r.matrix("x"), of_rows("int64"), of_rows()))]
 
 
 def _run_rung(launch, x, target):
@@ -151,29 +205,8 @@ def _gradients(x, target, dloss, lse):
     return (x, target), 1, dloss
 
 
-def _error_backward(inputs, outputs, rows, columns):
-    from quack_tutorial import reference
-
-    x, target, dloss, lse, dx = at(rows, *inputs, *outputs)
-    return reference.cross_entropy_backward_error(x, target, dloss, dx, dtype_of(outputs[0]), lse)
-
-
-def _kernels_backward(r, config=None):
-    from quack_tutorial.kernels.tuned.cross_entropy import CrossEntropyBackward
-
-    dloss = of_rows("dloss", stride="dloss_stride")
-    specs = (r.matrix("x"), of_rows("target", "int64"), dloss, of_rows("lse"), r.matrix("dx"), None, IGNORE_INDEX)
-    return [(CrossEntropyBackward(r.element, r.N, r.rows, config=config), specs)]
-
-
-def _run_backward(launch, x, target, dloss, lse):
-    dx = like(x)
-    launch[0](x, target, dloss, lse, dx, None, IGNORE_INDEX)
-    return dx
-
-
 def _rung_launches_backward(kernel, r):
-    return [(kernel, (r.matrix("x"), of_rows("target", "int64"), of_rows("dloss"), of_rows("lse"), r.matrix("dx")))]
+    return [(kernel, (r.matrix("x"), of_rows("int64"), of_rows(), of_rows(), r.matrix("dx")))]
 
 
 def _run_rung_backward(launch, x, target, dloss, lse):
@@ -214,27 +247,6 @@ def formula_fused(x, target):
     return torch.where(ignored, 0.0, lse - picked), formula_backward(x, target, ones, lse)
 
 
-def _error_fused(inputs, outputs, rows, columns):
-    from quack_tutorial import reference
-
-    x, target, dx = at(rows, *inputs, outputs[1])
-    of_dx = reference.cross_entropy_backward_error(x, target, 1.0, dx, dtype_of(outputs[1]))
-    return max(of_dx, _error(inputs, outputs, rows, columns))
-
-
-def _kernels_fused(r, config=None):
-    from quack_tutorial.kernels.tuned.cross_entropy import CrossEntropyFused
-
-    specs = (r.matrix("x"), of_rows("target", "int64"), of_rows("loss"), None, r.matrix("dx"), IGNORE_INDEX)
-    return [(CrossEntropyFused(r.element, r.N, r.rows, config=config), specs)]
-
-
-def _run_fused(launch, x, target):
-    loss, dx = _a_row_each(x), like(x)
-    launch[0](x, target, loss, None, dx, IGNORE_INDEX)
-    return loss, dx
-
-
 def _quack_fused(x, target):
     """Set up quack's cross-entropy that gives the gradient with the loss."""
     from quack.cross_entropy import cross_entropy_fwd
@@ -262,8 +274,8 @@ class _LigerFused:
 
 # The table -----------------------------------------------------------------------------------------------------------
 
-_OURS = Ours(_kernels, _run)
-_OURS_BACKWARD = Ours(_kernels_backward, _run_backward, tile_reads=1)
+_OURS = shipped(CROSS_ENTROPY, "x target", "loss")
+_OURS_BACKWARD = shipped(CROSS_ENTROPY_BACKWARD, "x target dloss lse", "dx", tile_reads=1)
 _RUNGS = (
     "two-pass",
     "online",
@@ -289,8 +301,9 @@ OPERATIONS = (
         "cross-entropy",
         pattern="1R",
         bytes=lambda M, N, item: M * N * item + 12 * M,
+        formula=formula,
         inputs=_inputs,
-        error=_error,
+        error=error_of(CROSS_ENTROPY, "x target", "loss"),
         providers={"ours": _OURS, **of_torch(formula), "quack": _quack, "liger": _liger},
         ladder=ladder("cross_entropy", "LADDER", _RUNGS, _rung_launches, _run_rung, _OURS),
         row_bytes=8,
@@ -301,8 +314,9 @@ OPERATIONS = (
         "cross-entropy backward",
         pattern="1R1W",
         bytes=lambda M, N, item: 2 * M * N * item,
+        formula=formula_backward,
         inputs=_inputs_backward,
-        error=_error_backward,
+        error=error_of(CROSS_ENTROPY_BACKWARD, "x target dloss lse", "dx"),
         providers={"ours": _OURS_BACKWARD, **of_torch(formula, formula_backward, _gradients), "quack": _quack_backward},
         ladder=ladder(
             "cross_entropy",
@@ -321,10 +335,11 @@ OPERATIONS = (
         "cross-entropy fused",
         pattern="1R1W",
         bytes=lambda M, N, item: 2 * M * N * item + 12 * M,
+        formula=formula_fused,
         inputs=_inputs,
-        error=_error_fused,
+        error=error_of(CROSS_ENTROPY_FUSED, "x target", "loss dx"),
         providers={
-            "ours": Ours(_kernels_fused, _run_fused, tile_reads=1),
+            "ours": shipped(CROSS_ENTROPY_FUSED, "x target", "loss dx", tile_reads=1),
             **of_torch(formula, formula_fused),
             "quack": _quack_fused,
             "liger": _LigerFused,

@@ -16,9 +16,21 @@ from __future__ import annotations
 
 import functools
 
-from quack_tutorial.bench.operation import EPS, Operation, as_numpy, at, dtype_of, randn
-from quack_tutorial.bench.our_launches import Ours, column_sum, count_of_parts, element, ladder, like, of_rows
-from quack_tutorial.bench.peers import (
+from quack_tutorial import reference
+from quack_tutorial.operations.kernel import (
+    COLUMNS,
+    MATRIX,
+    PARTS,
+    ROWS,
+    Kernel,
+    column_sum,
+    element,
+    of_parts,
+    of_rows,
+)
+from quack_tutorial.operations.operation import EPS, Operation, error_of, randn
+from quack_tutorial.operations.our_launches import count_of_parts, ladder, like, shipped
+from quack_tutorial.operations.peers import (
     autograd_backward,
     calls_of,
     cudnn_norm,
@@ -27,6 +39,51 @@ from quack_tutorial.bench.peers import (
     of_liger,
     of_torch,
 )
+
+# The kernels -----------------------------------------------------------------------------------------------------------
+
+
+def _rmsnorm(r, config, given):
+    from quack_tutorial.kernels.tuned.rmsnorm import RMSNorm
+
+    types = (element(given.get(name)) for name in ("w", "b", "residual", "h"))
+    return RMSNorm(r.element, r.N, r.rows, *types, rstd="rstd" in given, config=config)
+
+
+def _rmsnorm_backward(r, config, given):
+    from quack_tutorial.kernels.tuned.config import default_config
+    from quack_tutorial.kernels.tuned.rmsnorm_backward import rmsnorm_backward
+
+    if "dh" in given:
+        config = config or default_config("rmsnorm residual backward", r.element.width, r.N, r.rows)
+    return rmsnorm_backward(r.element, r.N, r.rows, element(given.get("w")), config)
+
+
+RMSNORM = Kernel(
+    "rmsnorm",
+    _rmsnorm,
+    {"x": MATRIX, "w": COLUMNS, "b": COLUMNS, "residual": MATRIX, "out": MATRIX, "h": MATRIX, "rstd": ROWS, "eps": EPS},
+    {
+        "out": lambda g, dtype: reference.rmsnorm_error(g.x, g.out, dtype, g.w, g.b, g.residual, g.eps),
+        "h": lambda g, dtype: reference.sum_error(g.x, g.residual, g.h, dtype),
+        "rstd": lambda g, dtype: reference.rmsnorm_rstd_error(g.x, g.rstd, g.residual, g.eps),
+    },
+    optional=(("w",), ("b",), ("residual", "h"), ("rstd",)),
+)
+# Where x had a residual, x is h here, and dh the gradient that reaches it by other ways.
+RMSNORM_BACKWARD = Kernel(
+    "rmsnorm backward",
+    _rmsnorm_backward,
+    {"x": MATRIX, "w": COLUMNS, "dy": MATRIX, "dh": MATRIX, "rstd": ROWS, "dx": MATRIX, "dw": PARTS, "db": PARTS},
+    {
+        "dx": lambda g, dtype: reference.rmsnorm_dx_error(g.x, g.dy, g.dx, dtype, g.w, g.dh, g.rstd),
+        "dw": lambda g, dtype: reference.rmsnorm_dw_error(g.x, g.dy, g.dw, dtype, g.rstd),
+        "db": lambda g, dtype: reference.rmsnorm_db_error(g.dy, g.db, dtype),
+    },
+    optional=(("w",), ("dh",), ("dw",), ("db",)),
+    inputs={"rstd": lambda normal, g: reference.rmsnorm_rstd(g.x, eps=EPS)},
+)
+KERNELS = (RMSNORM, RMSNORM_BACKWARD)
 
 # Forward -------------------------------------------------------------------------------------------------------------
 
@@ -50,28 +107,8 @@ def _inputs(M, N, dtype):
     return randn(M, N, dtype), randn(1, N, dtype)[0]
 
 
-def _error(inputs, outputs, rows, columns):
-    from quack_tutorial import reference
-
-    x, y = at(rows, inputs[0], outputs[0])
-    return reference.rmsnorm_error(x, y, dtype_of(outputs[0]), weight=as_numpy(inputs[1]), eps=EPS)
-
-
-def _kernels(r, config=None):
-    from quack_tutorial.kernels.tuned.rmsnorm import RMSNorm
-
-    specs = (r.matrix("x"), r.columns(r.dtype), None, None, r.matrix("out"), None, None, EPS)
-    return [(RMSNorm(r.element, r.N, r.rows, weight=r.element, config=config), specs)]
-
-
-def _run(launch, x, w):
-    out = like(x)
-    launch[0](x, w, None, None, out, None, None, EPS)
-    return out
-
-
 def _rung_launches(kernel, r):
-    return [(kernel, (r.matrix("x"), r.columns(r.dtype), r.matrix("out"), EPS))]
+    return [(kernel, (r.matrix("x"), r.columns(), r.matrix("out"), EPS))]
 
 
 def _run_rung(launch, x, w):
@@ -131,45 +168,10 @@ def _gradients(x, w, dy, rstd):
     return (x, w), 2, dy
 
 
-def _error_backward(inputs, outputs, rows, columns):
-    from quack_tutorial import reference
-
-    x, w, dy, rstd = inputs
-    dx, dw = outputs
-    X, DY, DX, RSTD = at(rows, x, dy, dx, rstd)
-    error = reference.rmsnorm_dx_error(X, DY, DX, dtype_of(dx), weight=as_numpy(w), rstd=RSTD)
-    return max(error, _error_of_dw(x, dy, dw, rstd, columns))
-
-
-def _error_of_dw(x, dy, dw, rstd, columns):
-    from quack_tutorial import reference
-
-    (X, DY), (DW,) = at(columns, x, dy, dim=1), at(columns, dw)  # all rows of some columns
-    return reference.rmsnorm_dw_error(X, DY, DW, dtype_of(dw), rstd=as_numpy(rstd))
-
-
-def _kernels_backward(r, config=None):
-    from quack_tutorial.kernels.tuned.rmsnorm_backward import rmsnorm_backward
-
-    kernel = rmsnorm_backward(r.element, r.N, r.rows, weight=element("float32"), config=config)
-    specs = (r.matrix("x"), r.columns(), r.matrix("dy"), None, of_rows("rstd"), r.matrix("dx"), r.parts(), None)
-    return [(kernel, specs), column_sum(r, "float32")]
-
-
-def _run_backward(launch, x, w, dy, rstd):
-    import torch
-
-    dx, dw = like(x), torch.empty_like(w)
-    parts = torch.empty(count_of_parts(launch[0].kernel, x), x.shape[1], dtype=torch.float32, device=x.device)
-    launch[0](x, w, dy, None, rstd, dx, parts, None)
-    launch[1](parts, dw)
-    return dx, dw
-
-
 def _rung_launches_backward(kernel, r):
     """A version with its sum over the parts of dw, where dw has parts."""
-    specs = (r.matrix("x"), r.columns(), r.matrix("dy"), of_rows("rstd"), r.matrix("dx"), r.parts())
-    return [(kernel, specs), *([column_sum(r, "float32")] if kernel.finishes_dw else [])]
+    specs = (r.matrix("x"), r.columns("float32"), r.matrix("dy"), of_rows(), r.matrix("dx"), of_parts(r.N))
+    return [(kernel, specs), *([column_sum(r.N, "float32")] if kernel.finishes_dw else [])]
 
 
 def _run_rung_backward(launch, x, w, dy, rstd):
@@ -240,30 +242,6 @@ def _inputs_residual(M, N, dtype):
     return *_inputs(M, N, dtype), randn(M, N, dtype)
 
 
-def _error_residual(inputs, outputs, rows, columns):
-    from quack_tutorial import reference
-
-    x, residual, y, h = at(rows, inputs[0], inputs[2], *outputs)
-    weight = as_numpy(inputs[1])
-    error = reference.rmsnorm_error(x, y, dtype_of(outputs[0]), weight=weight, residual=residual, eps=EPS)
-    return max(error, reference.sum_error(x, residual, h, dtype_of(outputs[1])))
-
-
-def _kernels_residual(r, config=None):
-    from quack_tutorial.kernels.tuned.rmsnorm import RMSNorm
-
-    own = r.element
-    kernel = RMSNorm(own, r.N, r.rows, weight=own, residual=own, residual_out=own, config=config)
-    specs = (r.matrix("x"), r.columns(r.dtype), None, r.matrix("r"), r.matrix("out"), r.matrix("h"), None, EPS)
-    return [(kernel, specs)]
-
-
-def _run_residual(launch, x, w, residual):
-    out, h = like(x), like(x)
-    launch[0](x, w, None, residual, out, h, None, EPS)
-    return out, h
-
-
 def _quack_residual(x, w, residual):
     """Set up quack.rmsnorm's forward with a residual."""
     from quack.rmsnorm import rmsnorm_fwd
@@ -293,44 +271,6 @@ def _gradients_residual(h, w, dy, dh, rstd):
     return (h, w, torch.zeros_like(h)), 2, (dy, dh)
 
 
-def _error_residual_backward(inputs, outputs, rows, columns):
-    from quack_tutorial import reference
-
-    (h, w, dy, dh, rstd), (dx, dw) = inputs, outputs
-    H, DY, DH, DX, RSTD = at(rows, h, dy, dh, dx, rstd)
-    error = reference.rmsnorm_dx_error(H, DY, DX, dtype_of(dx), weight=as_numpy(w), dresidual=DH, rstd=RSTD)
-    return max(error, _error_of_dw(h, dy, dw, rstd, columns))
-
-
-def _kernels_residual_backward(r, config=None):
-    from quack_tutorial.kernels.tuned.config import default_config
-    from quack_tutorial.kernels.tuned.rmsnorm_backward import rmsnorm_backward
-
-    config = config or default_config("rmsnorm residual backward", r.element.width, r.N, r.rows)
-    kernel = rmsnorm_backward(r.element, r.N, r.rows, weight=element("float32"), config=config)
-    specs = (
-        r.matrix("x"),
-        r.columns(),
-        r.matrix("dy"),
-        r.matrix("dh"),
-        of_rows("rstd"),
-        r.matrix("dx"),
-        r.parts(),
-        None,
-    )
-    return [(kernel, specs), column_sum(r, "float32")]
-
-
-def _run_residual_backward(launch, h, w, dy, dh, rstd):
-    import torch
-
-    dx, dw = like(h), torch.empty_like(w)
-    parts = torch.empty(count_of_parts(launch[0].kernel, h), h.shape[1], dtype=torch.float32, device=h.device)
-    launch[0](h, w, dy, dh, rstd, dx, parts, None)
-    launch[1](parts, dw)
-    return dx, dw
-
-
 def _quack_residual_backward(h, w, dy, dh, rstd):
     """Set up what quack.rmsnorm's backward calls where there was a residual."""
     from quack.rmsnorm import rmsnorm_bwd
@@ -340,7 +280,8 @@ def _quack_residual_backward(h, w, dy, dh, rstd):
 
 # The table -----------------------------------------------------------------------------------------------------------
 
-_OURS, _OURS_BACKWARD = Ours(_kernels, _run, tile_reads=1), Ours(_kernels_backward, _run_backward)
+_OURS = shipped(RMSNORM, "x w", "out", tile_reads=1)
+_OURS_BACKWARD = shipped(RMSNORM_BACKWARD, "x w dy rstd", "dx dw", w="float32")
 _RUNGS = (
     "thread",
     "block",
@@ -378,8 +319,9 @@ OPERATIONS = (
         "rmsnorm",
         pattern="1R1W",
         bytes=lambda M, N, item: 2 * M * N * item,
+        formula=formula,
         inputs=_inputs,
-        error=_error,
+        error=error_of(RMSNORM, "x w", "out"),
         providers={
             "ours": _OURS,
             **of_torch(formula, eagerly=formula_of_torch),
@@ -397,8 +339,9 @@ OPERATIONS = (
         "rmsnorm backward",
         pattern="2R1W",
         bytes=lambda M, N, item: 3 * M * N * item,
+        formula=formula_backward,
         inputs=_inputs_backward,
-        error=_error_backward,
+        error=error_of(RMSNORM_BACKWARD, "x w dy rstd", "dx dw"),
         providers={
             "ours": _OURS_BACKWARD,
             **of_torch(formula, formula_backward, _gradients, formula_of_torch),
@@ -418,10 +361,11 @@ OPERATIONS = (
         "rmsnorm residual",
         pattern="2R2W",
         bytes=lambda M, N, item: 4 * M * N * item,
+        formula=formula_residual,
         inputs=_inputs_residual,
-        error=_error_residual,
+        error=error_of(RMSNORM, "x w residual", "out h"),
         providers={
-            "ours": Ours(_kernels_residual, _run_residual),
+            "ours": shipped(RMSNORM, "x w residual", "out h"),
             **of_torch(formula_residual, eagerly=formula_of_torch_residual),
             "quack": _quack_residual,
             "liger": eager(_of_liger_residual(0.0, "gemma", dsl="triton")),
@@ -433,10 +377,11 @@ OPERATIONS = (
         "rmsnorm residual backward",
         pattern="3R1W",
         bytes=lambda M, N, item: 4 * M * N * item,
+        formula=formula_residual_backward,
         inputs=_inputs_residual_backward,
-        error=_error_residual_backward,
+        error=error_of(RMSNORM_BACKWARD, "x w dy dh rstd", "dx dw"),
         providers={
-            "ours": Ours(_kernels_residual_backward, _run_residual_backward),
+            "ours": shipped(RMSNORM_BACKWARD, "x w dy dh rstd", "dx dw", w="float32"),
             **of_torch(formula_residual, formula_residual_backward, _gradients_residual, formula_of_torch_residual),
             "quack": _quack_residual_backward,
             "liger": autograd_backward(_of_liger_residual(0.0, "gemma", dsl="triton"), _gradients_residual),

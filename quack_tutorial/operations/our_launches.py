@@ -1,4 +1,4 @@
-"""What our kernels are compiled for and how they are launched: the parts that the modules of `operations` use."""
+"""Our kernels of an operation, and the versions of its ladder, as what the benchmark can set up and time."""
 
 from __future__ import annotations
 
@@ -7,43 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 
-from quack_tutorial.compiler import DTYPES, MAX_ALIGNMENT, TensorSpec
+from quack_tutorial.compiler import MAX_ALIGNMENT
 from quack_tutorial.occupancy import clusters_at_once
+from quack_tutorial.operations.kernel import COLUMNS, MATRIX, PARTS, TARGETS, Kernel, Rows, column_sum, dtype_of
 from quack_tutorial.records import ITEM_BYTES
 
 FINAL = "what ships"  # the last rung of every ladder: the operation's own kernel
-
-
-@dataclass(frozen=True)
-class Rows:
-    """What kernels are compiled for: the type and length of a row, and the promise about addresses ("aligned", ...)."""
-
-    dtype: str
-    N: int
-    rows: str
-
-    @property
-    def element(self):
-        """The type in CuTe DSL."""
-        return element(self.dtype)
-
-    def matrix(self, name: str) -> TensorSpec:
-        """The spec of an (M, N) tensor; any number of rows, any distance apart."""
-        align = MAX_ALIGNMENT if self.rows == "aligned" else ITEM_BYTES[self.dtype]
-        return TensorSpec(self.dtype, ("M", self.N), (f"{name}_stride", 1), align)
-
-    def columns(self, dtype: str = "float32") -> TensorSpec:
-        """The spec of an (N,) tensor."""
-        return TensorSpec(dtype, (self.N,), (1,), MAX_ALIGNMENT)
-
-    def parts(self) -> TensorSpec:
-        """The spec of the (G, N) parts of a sum over rows."""
-        return TensorSpec("float32", ("G", self.N), (self.N, 1), MAX_ALIGNMENT)
-
-
-def of_rows(name: str, dtype: str = "float32", stride=1) -> TensorSpec:
-    """The spec of an (M,) tensor."""
-    return TensorSpec(dtype, ("M",), (stride,), 8 if dtype == "int64" else 4)
 
 
 def contiguous_rows(dtype: str, N: int) -> Rows:
@@ -53,16 +22,8 @@ def contiguous_rows(dtype: str, N: int) -> Rows:
 
 def rows_of(x) -> Rows:
     """What the addresses of a torch tensor's rows allow to promise, given that outputs are made `like` it."""
-    dtype = str(x.dtype).removeprefix("torch.")
     steps = x.data_ptr() | x.stride(0) * x.element_size()
-    return Rows(dtype, x.shape[1], "aligned" if steps % MAX_ALIGNMENT == 0 else "congruent")
-
-
-def element(dtype: str):
-    """The type in CuTe DSL: "float32" -> Float32."""
-    from quack_tutorial.kernels import softmax
-
-    return getattr(softmax.cutlass, DTYPES[dtype])
+    return Rows(dtype_of(x), x.shape[1], "aligned" if steps % MAX_ALIGNMENT == 0 else "congruent")
 
 
 def like(x):
@@ -70,13 +31,6 @@ def like(x):
     import torch
 
     return torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device=x.device)
-
-
-def column_sum(r: Rows, dtype: str) -> tuple:
-    """(the kernel that adds up the parts of a sum over rows, its specs)."""
-    from quack_tutorial.kernels.tuned.norm_backward import ColumnSum
-
-    return ColumnSum(r.N, element(dtype)), (r.parts(), r.columns(dtype))
 
 
 def count_of_parts(kernel, x) -> int:
@@ -117,6 +71,36 @@ class _Launch:
 
     def __call__(self, *args):
         self.run(*args)
+
+
+def shipped(kernel: Kernel, inputs: str, outputs: str, tile_reads=0, **types) -> Ours:
+    """A kernel that ships as the benchmark calls it: with `inputs`, for `outputs`; vectors are of x's type unless `types` says
+    otherwise. An output that is a sum over rows comes in parts, which a second kernel adds up."""
+    inputs, outputs = inputs.split(), outputs.split()
+    sums = [name for name in outputs if kernel.parameters[name] == PARTS]
+
+    def kernels(r, config=None):
+        given = {name: "int64" if kernel.parameters[name] == TARGETS else "float32" for name in (*inputs, *outputs)}
+        given |= {name: r.dtype for name in given if kernel.parameters[name] in (MATRIX, COLUMNS)} | types
+        return [kernel.launch(r, config, **given), *(column_sum(r.N, types.get("w", r.dtype)) for _ in sums)]
+
+    def run(launch, *tensors):
+        import torch
+
+        x, found = tensors[0], {}
+        count = count_of_parts(launch[0].kernel, x) if sums else 0
+        for name in outputs:
+            is_matrix = kernel.parameters[name] == MATRIX
+            shape = (count, x.shape[1]) if name in sums else (x.shape[0],)
+            found[name] = like(x) if is_matrix else torch.empty(shape, dtype=torch.float32, device=x.device)
+        given = dict(zip(inputs, tensors, strict=True))
+        launch[0](*kernel.positional(given | found))
+        for add, name in zip(launch[1:], sums, strict=True):
+            parts, found[name] = found[name], torch.empty_like(given["w"])
+            add(parts, found[name])
+        return tuple(found.values()) if len(found) > 1 else found[outputs[0]]
+
+    return Ours(kernels, run, tile_reads)
 
 
 def ladder(module: str, table: str, names, launches, run, last: Ours) -> dict[str, Ours]:

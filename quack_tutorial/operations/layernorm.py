@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import functools
 
-from quack_tutorial.bench.operation import EPS, Operation, as_numpy, at, dtype_of, randn
-from quack_tutorial.bench.our_launches import Ours, column_sum, count_of_parts, ladder, like, of_rows
-from quack_tutorial.bench.peers import (
+from quack_tutorial import reference
+from quack_tutorial.operations.kernel import COLUMNS, MATRIX, PARTS, ROWS, Kernel, element
+from quack_tutorial.operations.operation import EPS, Operation, error_of, randn
+from quack_tutorial.operations.our_launches import ladder, like, shipped
+from quack_tutorial.operations.peers import (
     autograd_backward,
     calls_of,
     cudnn_norm,
@@ -23,6 +25,51 @@ from quack_tutorial.bench.peers import (
     of_liger,
     of_torch,
 )
+
+# The kernels -----------------------------------------------------------------------------------------------------------
+
+
+def _layernorm(r, config, given):
+    from quack_tutorial.kernels.tuned.layernorm import LayerNorm
+
+    types = (element(given.get(name)) for name in ("w", "b"))
+    return LayerNorm(r.element, r.N, r.rows, *types, stats="mean" in given, config=config)
+
+
+def _layernorm_backward(r, config, given):
+    from quack_tutorial.kernels.tuned.layernorm_backward import layernorm_backward
+
+    return layernorm_backward(r.element, r.N, r.rows, element(given.get("w")), config)
+
+
+LAYERNORM = Kernel(
+    "layernorm",
+    _layernorm,
+    {"x": MATRIX, "w": COLUMNS, "b": COLUMNS, "out": MATRIX, "mean": ROWS, "rstd": ROWS, "eps": EPS},
+    {
+        "out": lambda g, dtype: reference.layernorm_error(g.x, g.out, dtype, g.w, g.b, g.eps),
+        "rstd": lambda g, dtype: reference.layernorm_stats_error(g.x, g.mean, g.rstd, g.eps),
+    },
+    optional=(("w",), ("b",), ("mean", "rstd")),
+    inputs={"x": lambda normal, g: normal + 1},
+)
+LAYERNORM_BACKWARD = Kernel(
+    "layernorm backward",
+    _layernorm_backward,
+    {"x": MATRIX, "w": COLUMNS, "dy": MATRIX, "mean": ROWS, "rstd": ROWS, "dx": MATRIX, "dw": PARTS, "db": PARTS},
+    {
+        "dx": lambda g, dtype: reference.layernorm_dx_error(g.x, g.dy, g.dx, dtype, g.w, g.mean, g.rstd),
+        "dw": lambda g, dtype: reference.layernorm_dw_error(g.x, g.dy, g.dw, dtype, g.mean, g.rstd),
+        "db": lambda g, dtype: reference.rmsnorm_db_error(g.dy, g.db, dtype),
+    },
+    optional=(("w",), ("dw",), ("db",)),
+    inputs={
+        "x": lambda normal, g: normal + 1,
+        "mean": lambda normal, g: reference.layernorm_stats(g.x, EPS)[0],
+        "rstd": lambda normal, g: reference.layernorm_stats(g.x, EPS)[1],
+    },
+)
+KERNELS = (LAYERNORM, LAYERNORM_BACKWARD)
 
 # Forward -------------------------------------------------------------------------------------------------------------
 
@@ -48,28 +95,8 @@ def _inputs(M, N, dtype):
     return randn(M, N, dtype), *randn(2, N, dtype).unbind()
 
 
-def _error(inputs, outputs, rows, columns):
-    from quack_tutorial import reference
-
-    x, y = at(rows, inputs[0], outputs[0])
-    return reference.layernorm_error(x, y, dtype_of(outputs[0]), *map(as_numpy, inputs[1:]), eps=EPS)
-
-
-def _kernels(r, config=None):
-    from quack_tutorial.kernels.tuned.layernorm import LayerNorm
-
-    specs = (r.matrix("x"), r.columns(r.dtype), r.columns(r.dtype), r.matrix("out"), None, None, EPS)
-    return [(LayerNorm(r.element, r.N, r.rows, r.element, r.element, config=config), specs)]
-
-
-def _run(launch, x, w, b):
-    out = like(x)
-    launch[0](x, w, b, out, None, None, EPS)
-    return out
-
-
 def _rung_launches(kernel, r):
-    return [(kernel, (r.matrix("x"), r.columns(r.dtype), r.columns(r.dtype), r.matrix("out"), EPS))]
+    return [(kernel, (r.matrix("x"), r.columns(), r.columns(), r.matrix("out"), EPS))]
 
 
 def _run_rung(launch, x, w, b):
@@ -124,39 +151,6 @@ def _gradients(x, w, dy, mean, rstd):
     return (x, w, w), 3, dy
 
 
-def _error_backward(inputs, outputs, rows, columns):
-    from quack_tutorial import reference
-
-    x, w, dy, *stats = inputs
-    dx, dw, db = outputs
-    X, DY, DX, *STATS = at(rows, x, dy, dx, *stats)
-    error = reference.layernorm_dx_error(X, DY, DX, dtype_of(dx), as_numpy(w), *STATS)
-    (X, DY), (DW, DB) = at(columns, x, dy, dim=1), at(columns, dw, db)  # all rows of some columns
-    of_dw = reference.layernorm_dw_error(X, DY, DW, dtype_of(dw), *map(as_numpy, stats))
-    return max(error, of_dw, reference.rmsnorm_db_error(DY, DB, dtype_of(db)))
-
-
-def _kernels_backward(r, config=None):
-    from quack_tutorial.kernels.tuned.layernorm_backward import layernorm_backward
-
-    kernel = layernorm_backward(r.element, r.N, r.rows, r.element, config)
-    specs = (r.matrix("x"), r.columns(r.dtype), r.matrix("dy"), of_rows("mean"), of_rows("rstd"), r.matrix("dx"))
-    total = column_sum(r, r.dtype)
-    return [(kernel, (*specs, r.parts(), r.parts())), total, total]
-
-
-def _run_backward(launch, x, w, dy, mean, rstd):
-    import torch
-
-    dx, count = like(x), count_of_parts(launch[0].kernel, x)
-    parts = [torch.empty(count, x.shape[1], dtype=torch.float32, device=x.device) for _ in range(2)]
-    launch[0](x, w, dy, mean, rstd, dx, *parts)
-    sums = [torch.empty_like(w) for _ in parts]
-    for add, part, total in zip(launch[1:], parts, sums, strict=True):
-        add(part, total)
-    return dx, *sums
-
-
 def _liger_backward(x, w, dy, mean, rstd):
     """Set up what Liger's LayerNorm calls backward; the bias takes no part in it but for its type."""
     from liger_kernel.ops.layer_norm import layer_norm_backward
@@ -166,7 +160,7 @@ def _liger_backward(x, w, dy, mean, rstd):
 
 # The table -----------------------------------------------------------------------------------------------------------
 
-_OURS, _OURS_BACKWARD = Ours(_kernels, _run, tile_reads=1), Ours(_kernels_backward, _run_backward)
+_OURS = shipped(LAYERNORM, "x w b", "out", tile_reads=1)
 _RUNGS = ("block", "vectors", "registers")
 _CALLS = {
     "ours": function_of("quack_tutorial.ops", "layernorm", eps=EPS),
@@ -177,8 +171,9 @@ OPERATIONS = (
         "layernorm",
         pattern="1R1W",
         bytes=lambda M, N, item: 2 * M * N * item,
+        formula=formula,
         inputs=_inputs,
-        error=_error,
+        error=error_of(LAYERNORM, "x w b", "out"),
         providers={
             "ours": _OURS,
             **of_torch(formula, eagerly=formula_of_torch),
@@ -203,10 +198,11 @@ OPERATIONS = (
         "layernorm backward",
         pattern="2R1W",
         bytes=lambda M, N, item: 3 * M * N * item,
+        formula=formula_backward,
         inputs=_inputs_backward,
-        error=_error_backward,
+        error=error_of(LAYERNORM_BACKWARD, "x w dy mean rstd", "dx dw db"),
         providers={
-            "ours": _OURS_BACKWARD,
+            "ours": shipped(LAYERNORM_BACKWARD, "x w dy mean rstd", "dx dw db"),
             **of_torch(formula, formula_backward, _gradients, formula_of_torch),
             "liger": _liger_backward,
             "liger cute": autograd_backward(of_liger("layer_norm", EPS), _gradients),

@@ -10,9 +10,42 @@ from __future__ import annotations
 
 import functools
 
-from quack_tutorial.bench.operation import Operation, at, dtype_of, randn
-from quack_tutorial.bench.our_launches import Ours, ladder, like
-from quack_tutorial.bench.peers import autograd_backward, calls_of, eager, function_of, of_liger, of_torch
+from quack_tutorial import reference
+from quack_tutorial.operations.kernel import MATRIX, Kernel
+from quack_tutorial.operations.operation import Operation, error_of, randn
+from quack_tutorial.operations.our_launches import ladder, like, shipped
+from quack_tutorial.operations.peers import autograd_backward, calls_of, eager, function_of, of_liger, of_torch
+
+# The kernels -----------------------------------------------------------------------------------------------------------
+
+
+def _softmax(r, config, given):
+    from quack_tutorial.kernels.tuned.softmax import Softmax
+
+    return Softmax(r.element, r.N, r.rows, config)
+
+
+def _softmax_backward(r, config, given):
+    from quack_tutorial.kernels.tuned.softmax import SoftmaxBackward
+
+    return SoftmaxBackward(r.element, r.N, r.rows, config)
+
+
+SOFTMAX = Kernel(
+    "softmax",
+    _softmax,
+    {"x": MATRIX, "out": MATRIX},
+    {"out": lambda g, dtype: reference.softmax_error(g.x, g.out, dtype)},
+    inputs={"x": lambda normal, g: 4 * normal},
+)
+SOFTMAX_BACKWARD = Kernel(
+    "softmax backward",
+    _softmax_backward,
+    {"y": MATRIX, "dy": MATRIX, "dx": MATRIX},
+    {"dx": lambda g, dtype: reference.softmax_backward_error(g.y, g.dy, g.dx, dtype)},
+    inputs={"y": lambda normal, g: reference.softmax(2 * normal)},
+)
+KERNELS = (SOFTMAX, SOFTMAX_BACKWARD)
 
 # Forward -------------------------------------------------------------------------------------------------------------
 
@@ -28,24 +61,11 @@ def _inputs(M, N, dtype):
     return (randn(M, N, dtype),)
 
 
-def _error(inputs, outputs, rows, columns):
-    from quack_tutorial import reference
-
-    x, y = at(rows, *inputs, *outputs)
-    return reference.softmax_error(x, y, dtype_of(outputs[0]))
-
-
-def _kernels(r, config=None):
-    from quack_tutorial.kernels.tuned.softmax import Softmax
-
-    return _launches(Softmax(r.element, r.N, r.rows, config=config), r)
-
-
-def _launches(kernel, r):
+def _rung_launches(kernel, r):
     return [(kernel, (r.matrix("x"), r.matrix("out")))]
 
 
-def _run(launch, x):
+def _run_rung(launch, x):
     out = like(x)
     launch[0](x, out)
     return out
@@ -85,25 +105,6 @@ def _from_logits(y, dy):
     return (y.logits,), 1, dy
 
 
-def _error_backward(inputs, outputs, rows, columns):
-    from quack_tutorial import reference
-
-    return reference.softmax_backward_error(*at(rows, *inputs, *outputs), dtype_of(outputs[0]))
-
-
-def _kernels_backward(r, config=None):
-    from quack_tutorial.kernels.tuned.softmax import SoftmaxBackward
-
-    kernel = SoftmaxBackward(r.element, r.N, r.rows, config=config)
-    return [(kernel, (r.matrix("y"), r.matrix("dy"), r.matrix("dx")))]
-
-
-def _run_backward(launch, y, dy):
-    dx = like(y)
-    launch[0](y, dy, dx)
-    return dx
-
-
 def _quack_backward(y, dy):
     """Set up what quack.softmax's backward calls."""
     from quack.softmax import softmax_bwd
@@ -129,7 +130,7 @@ def _from_own_output(setup, *inputs):
 
 # The table -----------------------------------------------------------------------------------------------------------
 
-_OURS = Ours(_kernels, _run, tile_reads=1)
+_OURS = shipped(SOFTMAX, "x", "out", tile_reads=1)
 _RUNGS = ("thread", "warp", "three-pass", "online", "vectors", "registers", "rows", "async", "cluster")
 _RUNGS += ("direct", "hint", "read twice", "short exp", "any address")
 _CALLS = {
@@ -142,8 +143,9 @@ OPERATIONS = (
         "softmax",
         pattern="1R1W",
         bytes=lambda M, N, item: 2 * M * N * item,
+        formula=formula,
         inputs=_inputs,
-        error=_error,
+        error=error_of(SOFTMAX, "x", "out"),
         providers={
             "ours": _OURS,
             **of_torch(formula),
@@ -151,7 +153,7 @@ OPERATIONS = (
             "liger": _liger,
             "liger cute": eager(of_liger("softmax")),
         },
-        ladder=ladder("softmax", "LADDER", _RUNGS, _launches, _run, _OURS),
+        ladder=ladder("softmax", "LADDER", _RUNGS, _rung_launches, _run_rung, _OURS),
         calls=calls_of(formula, _CALLS),
         arithmetic=("maximum", "subtraction", "exponential", "sum", "product"),
     ),
@@ -159,10 +161,11 @@ OPERATIONS = (
         "softmax backward",
         pattern="2R1W",
         bytes=lambda M, N, item: 3 * M * N * item,
+        formula=formula_backward,
         inputs=_inputs_backward,
-        error=_error_backward,
+        error=error_of(SOFTMAX_BACKWARD, "y dy", "dx"),
         providers={
-            "ours": Ours(_kernels_backward, _run_backward, tile_reads=2),
+            "ours": shipped(SOFTMAX_BACKWARD, "y dy", "dx", tile_reads=2),
             **of_torch(formula, formula_backward, _from_logits),
             "quack": _quack_backward,
             "liger": _liger_backward,

@@ -1,25 +1,14 @@
-"""The table of operations that are measured: a module a family, with all that is of its operations alone.
+"""Which cells the benchmark measures: operation, type, M rows and N columns; and what a cell moves.
 
-| in a module, forward and backward                                      | put together with |
-|------------------------------------------------------------------------|-------------------|
-| torch's formula; inputs, bytes, arithmetic; error against `reference`  | `operation`       |
-| our kernels and their ladder: what they are compiled for, how launched | `our_launches`    |
-| the peers, and the calls that a torch user makes                       | `peers`           |
-
-Everything else reads this table. On the command line and in file names "-" stands for the blank.
-
-Cells: M rows is 32768 up to N = 32768, 16384 up to 131072 and 8192 beyond; and 8192 for every N.
+M is 32768 up to N = 32768, 16384 up to 131072 and 8192 beyond; and 8192 for every N.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from quack_tutorial.bench.operations import copy, cross_entropy, layernorm, rmsnorm, softmax
+from quack_tutorial.operations import OPERATIONS
 from quack_tutorial.records import ITEM_BYTES
-
-FAMILIES = (copy, softmax, rmsnorm, layernorm, cross_entropy)
-OPERATIONS = {operation.name: operation for family in FAMILIES for operation in family.OPERATIONS}
 
 DTYPES = ("float32", "bfloat16", "float16")
 POWERS = (256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072, 262144)
@@ -45,24 +34,6 @@ class CellKey:
 
     def __str__(self):
         return f"{self.operation} {self.dtype} {self.M} x {self.N}"
-
-
-def slug(operation: str) -> str:
-    """An operation's name for command lines and file names: "rmsnorm backward" -> "rmsnorm-backward"."""
-    return operation.replace(" ", "-")
-
-
-def named(word: str) -> str:
-    """The operation that a command line means, by its name or its slug; ValueError names those there are."""
-    found = {alias: name for name in OPERATIONS for alias in (name, slug(name))}
-    if word not in found:
-        raise ValueError(f"operation {word!r} is not one of {', '.join(map(slug, OPERATIONS))}")
-    return found[word]
-
-
-def is_own(operation: str, provider: str) -> bool:
-    """Whether a provider is a kernel of this package: ours, or a version of the ladder."""
-    return provider == "ours" or provider in OPERATIONS[operation].ladder
 
 
 def words(text: str | None) -> tuple[str, ...]:
