@@ -48,6 +48,7 @@ LAYERNORM = Kernel(
     {"x": MATRIX, "w": COLUMNS, "b": COLUMNS, "out": MATRIX, "mean": ROWS, "rstd": ROWS, "eps": EPS},
     {
         "out": lambda g, dtype: reference.layernorm_error(g.x, g.out, dtype, g.w, g.b, g.eps),
+        "mean": lambda g, dtype: reference.layernorm_stats_error(g.x, g.mean, g.rstd, g.eps),
         "rstd": lambda g, dtype: reference.layernorm_stats_error(g.x, g.mean, g.rstd, g.eps),
     },
     optional=(("w",), ("b",), ("mean", "rstd")),
