@@ -44,8 +44,8 @@ from validation.mutation_cases import Case, cases
 
 LEAST_SCORE = 0.95
 SAMPLE, SAMPLE_SEED = 30, 2026
-SAMPLE_CASES = ("CopyAsync", "Softmax(5 x 70", "SoftmaxBackward(5 x 518", "RMSNormBackward(9 x 400")
-SAMPLE_CASES += ("RMSNormBackward(9 x 518", "LastBlock", "Handover", "Mirror", "RowSums", "ClusterSum(2)", "AsyncCopy")
+SAMPLE_CASES = ("CopyAsync", "softmax(7 x 70", "softmax backward(7 x 518", "rmsnorm backward(9 x 400")
+SAMPLE_CASES += ("rmsnorm backward(9 x 518", "LastBlock", "Handover", "Mirror", "RowSums", "ClusterSum(2)", "AsyncCopy")
 SAMPLE_CASES += ("BulkCopy(32)",)
 RUNS = (("forward", 0), ("reverse", 0), ("seeded", 1))
 VALUES = ("slot", "shuffle")  # that break no rule

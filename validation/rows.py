@@ -26,7 +26,7 @@ from quack_tutorial.operations.cross_entropy import IGNORE_INDEX as IGNORED
 from quack_tutorial.operations.kernel import COLUMNS, MATRIX, TARGETS
 from quack_tutorial.records import suite as report
 from quack_tutorial.simulation import simulate
-from validation import arguments
+from validation import outputs
 
 SEEDS, SAMPLE_SEEDS, SAMPLE_LINES = 2000, 40, 6
 POISON = 55
@@ -280,11 +280,11 @@ def try_case(case: Case) -> tuple[float, list[str]]:
     rng = np.random.default_rng([7, case.seed])
     matrices, kernel = Matrices(case, rng), KERNELS[case.operation]
     try:
-        given = arguments.made(kernel, case.M, case.N, matrices)
+        given = kernel.arguments(case.M, case.N, matrices)
         if case.operation in HARDER:
             HARDER[case.operation](given["x"], rng)
         ran = simulate(kernel.host(given, case.rows, case.config), *kernel.positional(given))
-        error = arguments.error(kernel, given)
+        error = outputs.error(kernel, given)
     except Exception as error:  # whatever it is, it is this case's
         return np.inf, [f"{type(error).__name__}: {str(error).splitlines()[0]}"]
     problems = [str(finding).splitlines()[0] for finding in ran.findings]

@@ -20,7 +20,7 @@ from quack_tutorial.kernels import copy
 from quack_tutorial.kernels import softmax as lessons
 from quack_tutorial.operations import KERNELS
 from quack_tutorial.operations.kernel import COLUMNS, MATRIX, TARGETS, column_sum, element
-from validation import arguments
+from validation import outputs
 from validation.staged_copy import StagedCopy
 
 POISON = 77.0
@@ -127,21 +127,21 @@ def trial_of(kernel, dtype, N, said="", absent=(), types=()):
     """A kernel that ships as a trial; `types` are those of tensors that have not the row's."""
     M = ROWS if N < LONG_ROW else 2
     draw = Draw(dtype, absent, dict(types))
-    given, family = arguments.made(kernel, M, N, draw), kernel.name + said
+    given, family = kernel.arguments(M, N, draw), kernel.name + said
     names = list(kernel.parameters)
     return Trial(
         family,
         f"{family}, {dtype}, {M} x {N}",
         kernel.host(given, promise(dtype, N)),
-        lambda: kernel.positional(arguments.made(kernel, M, N, draw)),
+        lambda: kernel.positional(kernel.arguments(M, N, draw)),
         tuple(names.index(name) for name in kernel.errors if name in given),
-        lambda found: arguments.error(kernel, dict(zip(names, found, strict=True))),
+        lambda found: outputs.error(kernel, dict(zip(names, found, strict=True))),
     )
 
 
 @dataclass(frozen=True)
 class Draw:
-    """CPU torch tensors as a kernel's arguments, see `arguments.made`; the numbers depend on names and shapes alone."""
+    """CPU torch tensors as a kernel's arguments, see `Kernel.arguments`; the numbers depend on names and shapes alone."""
 
     dtype: str
     absent: tuple

@@ -17,7 +17,7 @@ import numpy as np
 from quack_tutorial import reference
 from quack_tutorial.operations.kernel import MATRIX, ROWS, SCALE, STRIDED_ROWS, TARGETS, Kernel, of_rows
 from quack_tutorial.operations.operation import Operation, error_of, randn
-from quack_tutorial.operations.our_launches import ladder, like, shipped
+from quack_tutorial.operations.our_launches import ladder, shipped
 from quack_tutorial.operations.peers import calls_of, function_of, of_torch
 
 IGNORE_INDEX = -100
@@ -109,22 +109,6 @@ def _inputs(M, N, dtype):
     return x, torch.randint(N, (M,), device=x.device)
 
 
-def _a_row_each(x):
-    import torch
-
-    return torch.empty(x.shape[0], dtype=torch.float32, device=x.device)
-
-
-def _rung_launches(kernel, r):
-    return [(kernel, (r.matrix("x"), of_rows("int64"), of_rows()))]
-
-
-def _run_rung(launch, x, target):
-    loss = _a_row_each(x)
-    launch[0](x, target, loss)
-    return loss
-
-
 def _quack(x, target):
     """Set up quack.cross_entropy's forward."""
     from quack.cross_entropy import cross_entropy_fwd
@@ -203,16 +187,6 @@ def _inputs_backward(M, N, dtype):
 
 def _gradients(x, target, dloss, lse):
     return (x, target), 1, dloss
-
-
-def _rung_launches_backward(kernel, r):
-    return [(kernel, (r.matrix("x"), of_rows("int64"), of_rows(), of_rows(), r.matrix("dx")))]
-
-
-def _run_rung_backward(launch, x, target, dloss, lse):
-    dx = like(x)
-    launch[0](x, target, dloss, lse, dx)
-    return dx
 
 
 def _quack_backward(x, target, dloss, lse):
@@ -305,7 +279,7 @@ OPERATIONS = (
         inputs=_inputs,
         error=error_of(CROSS_ENTROPY, "x target", "loss"),
         providers={"ours": _OURS, **of_torch(formula), "quack": _quack, "liger": _liger},
-        ladder=ladder("cross_entropy", "LADDER", _RUNGS, _rung_launches, _run_rung, _OURS),
+        ladder=ladder("cross_entropy", "LADDER", _RUNGS, CROSS_ENTROPY, "x target loss", _OURS),
         row_bytes=8,
         calls=calls_of(formula, _LOSSES),
         arithmetic=("maximum", "subtraction", "exponential", "sum"),
@@ -322,9 +296,10 @@ OPERATIONS = (
             "cross_entropy",
             "BACKWARD_LADDER",
             _RUNGS_BACKWARD,
-            _rung_launches_backward,
-            _run_rung_backward,
+            CROSS_ENTROPY_BACKWARD,
+            "x target dloss lse dx",
             _OURS_BACKWARD,
+            dloss=of_rows(),
         ),
         row_bytes=16,
         calls=calls_of(formula, _LOSSES, arrange=_gradients),

@@ -81,15 +81,16 @@ def element(dtype: str | None):
 
 
 def dtype_of(array) -> str:
-    """The type of a numpy array or a torch tensor: "float32"."""
-    return str(array.dtype).removeprefix("torch.")
+    """The type of an array of numpy, torch or the simulator: "float32"."""
+    return str(array.dtype).removeprefix("torch.").lower()
 
 
 def float64(array):
-    """A numpy array or a torch tensor as a numpy array, numbers with a point in float64."""
-    if isinstance(array, np.ndarray):
-        return array.astype(np.float64) if array.dtype.kind == "f" else array
-    return (array.double() if array.is_floating_point() else array).cpu().numpy()
+    """An array of numpy, torch or the simulator as one of numpy's, numbers with a point in float64."""
+    if hasattr(array, "is_floating_point"):
+        return (array.double() if array.is_floating_point() else array).cpu().numpy()
+    array = array if isinstance(array, np.ndarray) else array.numpy()
+    return array.astype(np.float64) if array.dtype.kind == "f" else array
 
 
 @dataclass(frozen=True)
@@ -110,14 +111,17 @@ class Kernel:
     optional: tuple[tuple[str, ...], ...] = ()
     inputs: Mapping[str, Callable[[np.ndarray, SimpleNamespace], np.ndarray]] = field(default_factory=dict)
 
-    def launch(self, r: Rows, config=None, **given) -> tuple:
-        """(host object, what it is compiled for), with those optional tensors that are `given` a type, or a spec of their own."""
-        specs = [self._spec(name, kind, r, given) for name, kind in self.parameters.items()]
-        types = {name: spec.dtype for name, spec in zip(self.parameters, specs) if isinstance(spec, TensorSpec)}
-        return self.make(r, config, types), tuple(specs)
+    def specs(self, r: Rows, **given) -> dict:
+        """What each parameter is compiled for, with those optional tensors that are `given` a type, or a spec of their own."""
+        return {name: self._spec(name, kind, r, given.get(name)) for name, kind in self.parameters.items()}
 
-    def _spec(self, name, kind, r, given):
-        dtype = given.get(name)
+    def launch(self, r: Rows, config=None, **given) -> tuple:
+        """(host object, what it is compiled for), see `specs`."""
+        specs = self.specs(r, **given)
+        types = {name: spec.dtype for name, spec in specs.items() if isinstance(spec, TensorSpec)}
+        return self.make(r, config, types), tuple(specs.values())
+
+    def _spec(self, name, kind, r, dtype):
         if isinstance(kind, (int, float)) or isinstance(dtype, TensorSpec):
             return kind if dtype is None else dtype
         if not dtype and any(name in group for group in self.optional):
@@ -146,6 +150,26 @@ class Kernel:
             raise TypeError(f"{self.name} has no {', '.join(sorted(unknown))}: it takes {', '.join(self.parameters)}")
         numbers = {name: kind for name, kind in self.parameters.items() if isinstance(kind, (int, float))}
         return tuple(arguments.get(name, numbers.get(name)) for name in self.parameters)
+
+    def arguments(self, M: int, N: int, draw) -> dict:
+        """Arguments for M rows of N, by name.
+
+        `draw.has(group)` says whether optional tensors are there, `draw.parts()` in how many parts a sum is written,
+        `draw.targets(M, N)` gives class numbers, `draw.normal(name, shape)` normally distributed float64; and
+        `draw.place(name, kind, values, shape)` gives the array that has them, or with None for values one to be written.
+        """
+        absent, given = {name for group in self.optional if not draw.has(group) for name in group}, {}
+        for name, kind in self.parameters.items():
+            if name in absent or isinstance(kind, (int, float)):
+                continue
+            shape, values = {MATRIX: (M, N), COLUMNS: (N,), PARTS: (draw.parts(), N), SCALE: ()}.get(kind, (M,)), None
+            if kind == TARGETS:
+                values = draw.targets(M, N)
+            elif name not in self.errors:
+                values = draw.normal(name, shape)
+                values = self.inputs[name](values, self.exact(given)) if name in self.inputs else values
+            given[name] = draw.place(name, kind, values, shape)
+        return given
 
     def exact(self, arguments: Mapping) -> SimpleNamespace:
         """The arguments in float64 by name, sums added up, None where there is none."""

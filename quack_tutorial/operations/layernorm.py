@@ -15,7 +15,7 @@ import functools
 from quack_tutorial import reference
 from quack_tutorial.operations.kernel import COLUMNS, MATRIX, PARTS, ROWS, Kernel, element
 from quack_tutorial.operations.operation import EPS, Operation, error_of, randn
-from quack_tutorial.operations.our_launches import ladder, like, shipped
+from quack_tutorial.operations.our_launches import ladder, shipped
 from quack_tutorial.operations.peers import (
     autograd_backward,
     calls_of,
@@ -96,16 +96,6 @@ def _inputs(M, N, dtype):
     return randn(M, N, dtype), *randn(2, N, dtype).unbind()
 
 
-def _rung_launches(kernel, r):
-    return [(kernel, (r.matrix("x"), r.columns(), r.columns(), r.matrix("out"), EPS))]
-
-
-def _run_rung(launch, x, w, b):
-    out = like(x)
-    launch[0](x, w, b, out, EPS)
-    return out
-
-
 class _Quack:
     """QuACK's LayerNorm takes float32 weights: those of each set of inputs are converted once, before any is timed."""
 
@@ -183,7 +173,7 @@ OPERATIONS = (
             "liger cute": eager(of_liger("layer_norm", EPS)),
             "cudnn": functools.partial(cudnn_norm, "layernorm"),
         },
-        ladder=ladder("layernorm", "LADDER", _RUNGS, _rung_launches, _run_rung, _OURS),
+        ladder=ladder("layernorm", "LADDER", _RUNGS, LAYERNORM, "x w b out eps", _OURS),
         calls=calls_of(formula, _CALLS, formula_of_torch) | {"quack": _Quack},
         arithmetic=(
             "sum",

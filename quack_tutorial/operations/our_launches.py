@@ -46,11 +46,14 @@ class Ours:
 
     `kernels(rows, config)` lists (host object, specs and scalars); `run(launch, *inputs)` allocates, launches with
     `launch[i](...)` and returns outputs. `tile_reads` of the inputs are matrices that a block's rows are read from
-    once, at their beginning, before as much is written: 0 where blocks go through rows, or write none.
+    once, at their beginning, before as much is written: 0 where blocks go through rows, or write none. `arguments` are those of
+    `kernel` that the first launch takes.
     """
 
     kernels: Callable[[Rows, object], list]
     run: Callable
+    kernel: Kernel
+    arguments: tuple[str, ...]
     tile_reads: int = 0
 
     def __call__(self, *inputs):
@@ -75,46 +78,68 @@ class _Launch:
 
 def shipped(kernel: Kernel, inputs: str, outputs: str, tile_reads=0, **types) -> Ours:
     """A kernel that ships as the benchmark calls it: with `inputs`, for `outputs`; vectors are of x's type unless `types` says
-    otherwise. An output that is a sum over rows comes in parts, which a second kernel adds up."""
-    inputs, outputs = inputs.split(), outputs.split()
+    otherwise."""
+
+    def made(r, config):
+        given = {name: types.get(name) or type_of(kernel, name, r) for name in f"{inputs} {outputs}".split()}
+        return kernel.launch(r, config, **given)
+
+    return _ours(kernel, made, list(kernel.parameters), inputs.split(), outputs.split(), types, tile_reads)
+
+
+def ladder(module: str, table: str, names, kernel: Kernel, arguments: str, last: Ours, **types) -> dict[str, Ours]:
+    """The versions of a lesson, as `table` of kernels.`module` has them, and what ships, by name.
+
+    A version is made from (type, N), and takes those `arguments` of the kernel that ships. Their `names` are given because reading
+    them would import CuTe DSL; a test compares the two.
+    """
+    taken = arguments.split()
+    outputs = [name for name in taken if name in kernel.errors]
+    inputs = [name for name in taken if name not in outputs and not isinstance(kernel.parameters[name], (int, float))]
+
+    def version(name):
+        def made(r, config):
+            make = getattr(import_module(f"quack_tutorial.kernels.{module}"), table)[name]
+            given = {name: types.get(name) or type_of(kernel, name, r) for name in (*inputs, *outputs)}
+            specs = kernel.specs(r, **given)
+            return make(r.element, r.N), tuple(specs[name] for name in taken)
+
+        return _ours(kernel, made, taken, inputs, outputs, types)
+
+    return {name: version(name) for name in names} | {FINAL: last}
+
+
+def type_of(kernel: Kernel, name: str, r: Rows) -> str:
+    """The type of a tensor of a kernel, unless another is given."""
+    kind = kernel.parameters[name]
+    return r.dtype if kind in (MATRIX, COLUMNS) else "int64" if kind == TARGETS else "float32"
+
+
+def _ours(kernel, made, taken, inputs, outputs, types, tile_reads=0) -> Ours:
+    """`made(rows, config)` gives the host object and its specs, which takes the arguments `taken`. An output that is a sum over
+    rows comes in parts, which a second kernel adds up, unless the first one has added to zeros."""
     sums = [name for name in outputs if kernel.parameters[name] == PARTS]
 
     def kernels(r, config=None):
-        given = {name: "int64" if kernel.parameters[name] == TARGETS else "float32" for name in (*inputs, *outputs)}
-        given |= {name: r.dtype for name in given if kernel.parameters[name] in (MATRIX, COLUMNS)} | types
-        return [kernel.launch(r, config, **given), *(column_sum(r.N, types.get("w", r.dtype)) for _ in sums)]
+        host, specs = made(r, config)
+        adds = [column_sum(r.N, types.get("w", r.dtype)) for _ in sums if getattr(host, "finishes_dw", True)]
+        return [(host, specs), *adds]
 
     def run(launch, *tensors):
         import torch
 
-        x, found = tensors[0], {}
-        count = count_of_parts(launch[0].kernel, x) if sums else 0
+        x, host, given = tensors[0], launch[0].kernel, dict(zip(inputs, tensors, strict=True))
+        count, found = count_of_parts(host, x) if sums else 0, {}
+        new = torch.empty if getattr(host, "finishes_dw", True) else torch.zeros
         for name in outputs:
-            is_matrix = kernel.parameters[name] == MATRIX
-            shape = (count, x.shape[1]) if name in sums else (x.shape[0],)
-            found[name] = like(x) if is_matrix else torch.empty(shape, dtype=torch.float32, device=x.device)
-        given = dict(zip(inputs, tensors, strict=True))
-        launch[0](*kernel.positional(given | found))
-        for add, name in zip(launch[1:], sums, strict=True):
-            parts, found[name] = found[name], torch.empty_like(given["w"])
-            add(parts, found[name])
+            is_matrix, shape = kernel.parameters[name] == MATRIX, (count, x.shape[1]) if name in sums else x.shape[:1]
+            found[name] = like(x) if is_matrix else new(shape, dtype=torch.float32, device=x.device)
+        arguments = dict(zip(kernel.parameters, kernel.positional(given | found)))
+        launch[0](*(arguments[name] for name in taken))
+        for k, name in enumerate(sums, 1):
+            parts, found[name] = found[name], found[name][0] if len(launch) == 1 else torch.empty_like(given["w"])
+            if len(launch) > 1:
+                launch[k](parts, found[name])
         return tuple(found.values()) if len(found) > 1 else found[outputs[0]]
 
-    return Ours(kernels, run, tile_reads)
-
-
-def ladder(module: str, table: str, names, launches, run, last: Ours) -> dict[str, Ours]:
-    """The versions of a lesson, as `table` of kernels.`module` has them, and what ships, by name.
-
-    A version is made from (type, N); `launches(kernel, rows)` is what `Ours.kernels` lists of it, and `run` as there.
-    Their `names` are given because reading them would import CuTe DSL; a test compares the two.
-    """
-
-    def version(name):
-        def kernels(r, config=None):
-            make = getattr(import_module(f"quack_tutorial.kernels.{module}"), table)[name]
-            return launches(make(r.element, r.N), r)
-
-        return Ours(kernels, run)
-
-    return {name: version(name) for name in names} | {FINAL: last}
+    return Ours(kernels, run, kernel, tuple(taken), tile_reads)

@@ -23,13 +23,10 @@ from quack_tutorial.operations.kernel import (
     PARTS,
     ROWS,
     Kernel,
-    column_sum,
     element,
-    of_parts,
-    of_rows,
 )
 from quack_tutorial.operations.operation import EPS, Operation, error_of, randn
-from quack_tutorial.operations.our_launches import count_of_parts, ladder, like, shipped
+from quack_tutorial.operations.our_launches import ladder, shipped
 from quack_tutorial.operations.peers import (
     autograd_backward,
     calls_of,
@@ -107,16 +104,6 @@ def _inputs(M, N, dtype):
     return randn(M, N, dtype), randn(1, N, dtype)[0]
 
 
-def _rung_launches(kernel, r):
-    return [(kernel, (r.matrix("x"), r.columns(), r.matrix("out"), EPS))]
-
-
-def _run_rung(launch, x, w):
-    out = like(x)
-    launch[0](x, w, out, EPS)
-    return out
-
-
 def _quack(x, w):
     """Set up quack.rmsnorm's forward."""
     from quack.rmsnorm import rmsnorm_fwd
@@ -166,26 +153,6 @@ def _inputs_backward(M, N, dtype):
 
 def _gradients(x, w, dy, rstd):
     return (x, w), 2, dy
-
-
-def _rung_launches_backward(kernel, r):
-    """A version with its sum over the parts of dw, where dw has parts."""
-    specs = (r.matrix("x"), r.columns("float32"), r.matrix("dy"), of_rows(), r.matrix("dx"), of_parts(r.N))
-    return [(kernel, specs), *([column_sum(r.N, "float32")] if kernel.finishes_dw else [])]
-
-
-def _run_rung_backward(launch, x, w, dy, rstd):
-    import torch
-
-    dx, kernel = like(x), launch[0].kernel
-    make = torch.empty if kernel.finishes_dw else torch.zeros
-    parts = make(count_of_parts(kernel, x), x.shape[1], dtype=torch.float32, device=x.device)
-    launch[0](x, w, dy, rstd, dx, parts)
-    if not kernel.finishes_dw:
-        return dx, parts[0]
-    dw = torch.empty_like(w)
-    launch[1](parts, dw)
-    return dx, dw
 
 
 def _quack_backward(x, w, dy, rstd):
@@ -331,7 +298,7 @@ OPERATIONS = (
             "liger cute": eager(of_liger("rms_norm", EPS)),
             "cudnn": functools.partial(cudnn_norm, "rmsnorm"),
         },
-        ladder=ladder("rmsnorm", "LADDER", _RUNGS, _rung_launches, _run_rung, _OURS),
+        ladder=ladder("rmsnorm", "LADDER", _RUNGS, RMSNORM, "x w out eps", _OURS),
         calls=calls_of(formula, _CALLS, formula_of_torch),
         arithmetic=_ARITHMETIC,
     ),
@@ -351,7 +318,13 @@ OPERATIONS = (
             "liger cute": autograd_backward(of_liger("rms_norm", EPS), _gradients),
         },
         ladder=ladder(
-            "rmsnorm", "BACKWARD_LADDER", _RUNGS_BACKWARD, _rung_launches_backward, _run_rung_backward, _OURS_BACKWARD
+            "rmsnorm",
+            "BACKWARD_LADDER",
+            _RUNGS_BACKWARD,
+            RMSNORM_BACKWARD,
+            "x w dy rstd dx dw",
+            _OURS_BACKWARD,
+            w="float32",
         ),
         row_bytes=4,
         calls=calls_of(formula, _CALLS, formula_of_torch, _gradients),

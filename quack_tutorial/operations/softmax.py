@@ -13,7 +13,7 @@ import functools
 from quack_tutorial import reference
 from quack_tutorial.operations.kernel import MATRIX, Kernel
 from quack_tutorial.operations.operation import Operation, error_of, randn
-from quack_tutorial.operations.our_launches import ladder, like, shipped
+from quack_tutorial.operations.our_launches import ladder, shipped
 from quack_tutorial.operations.peers import autograd_backward, calls_of, eager, function_of, of_liger, of_torch
 
 # The kernels -----------------------------------------------------------------------------------------------------------
@@ -59,16 +59,6 @@ def formula(x):
 
 def _inputs(M, N, dtype):
     return (randn(M, N, dtype),)
-
-
-def _rung_launches(kernel, r):
-    return [(kernel, (r.matrix("x"), r.matrix("out")))]
-
-
-def _run_rung(launch, x):
-    out = like(x)
-    launch[0](x, out)
-    return out
 
 
 def _quack(x):
@@ -153,7 +143,7 @@ OPERATIONS = (
             "liger": _liger,
             "liger cute": eager(of_liger("softmax")),
         },
-        ladder=ladder("softmax", "LADDER", _RUNGS, _rung_launches, _run_rung, _OURS),
+        ladder=ladder("softmax", "LADDER", _RUNGS, SOFTMAX, "x out", _OURS),
         calls=calls_of(formula, _CALLS),
         arithmetic=("maximum", "subtraction", "exponential", "sum", "product"),
     ),
