@@ -13,7 +13,6 @@ from quack_tutorial.operations.cross_entropy import CROSS_ENTROPY, CROSS_ENTROPY
 from quack_tutorial.operations.kernel import Rows, element
 from quack_tutorial.ops import launches
 from quack_tutorial.ops.registered import register, unscripted
-from quack_tutorial.records import ITEM_BYTES
 
 TORCHS = "torch.nn.functional.cross_entropy"
 REDUCTIONS = ("mean", "sum", "none")
@@ -386,7 +385,7 @@ def _kernel(device, dtype, out, index, N, promise, lse_rank, reduced=None):
 
     mean, with_scale = reduced
     # The whole element's alignment: stored in two halves, float32 came back with one of them lost.
-    numbers = TensorSpec(out, (), (), ITEM_BYTES[out]), TensorSpec("float32", (), (), 4) if with_scale else None
+    numbers = TensorSpec(out, (), (), element(out).width // 8), TensorSpec("float32", (), (), 4) if with_scale else None
     both = ReducedCrossEntropy(kernel, LossReduction(element(out), mean))
     return launches.compiled(device, both, (*specs[:-1], *numbers, specs[-1]))
 
