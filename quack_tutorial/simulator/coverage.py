@@ -36,10 +36,10 @@ OTHERS = "tests/simulator/test_others.py"
 INLINE_PTX = "tests/simulator/test_inline_ptx.py"
 FILES = {
     OPERATIONS: (
-        "validation/operation_kernels.py",
-        *(f"validation/operation_{part}.py" for part in ("numbers", "conversions", "warps")),
+        "validation/operations/kernels.py",
+        *(f"validation/operations/{part}.py" for part in ("numbers", "conversions", "warps")),
     ),
-    MUTATION: ("validation/mutation_kernels.py",),
+    MUTATION: ("validation/mutation/kernels.py",),
     NAMES: ("tests/simulator/dsl/names.py",),
     LAYOUT: ("tests/simulator/test_layout.py",),
     LANGUAGE: ("tests/simulator/dsl/language.py",),

@@ -6,7 +6,7 @@ from quack_tutorial.kernels.tuned.tables import TABLES
 from quack_tutorial.operations import KERNELS
 from quack_tutorial.operations.kernel import Rows
 from tests.validation.stand_ins import quiet, stand_in
-from validation import shipped
+from validation.gpu import shipped
 
 
 def test_every_line_of_every_table_is_watched():
@@ -52,7 +52,7 @@ def test_a_worker_that_does_not_start_says_so():
 COMPUTE_SANITIZER = """
 assert os.environ["PYTORCH_NO_CUDA_MEMORY_CACHING"] == "1"
 worker, call, tool = args[-3:]
-assert worker == "validation.shipped_worker" and tool == args[1]
+assert worker == "validation.gpu.shipped_worker" and tool == args[1]
 print("========= COMPUTE-SANITIZER")
 print("now launching float32 16 x 1")
 wrong = call == "softmax" and "racecheck" in args
@@ -92,7 +92,7 @@ def test_without_compute_sanitizer_one_sentence_says_so(monkeypatch):
 def test_the_worker_makes_a_call_at_each_of_its_cases(name, monkeypatch, capsys):
     pytest.importorskip("torch")
     from quack_tutorial.ops import launches
-    from validation import shipped_worker
+    from validation.gpu import shipped_worker
 
     launched, of_simulator = [], launches.compiled
     launches.column_sum.cache_clear()  # which an operation tested before may have filled

@@ -1,6 +1,6 @@
 """Suite `mutation`: kernels with one step taken away or altered, one place at a time; does a finding name the place?
 
-The kernels and their inputs are in `mutation_cases`: all of the package, and cluster and asynchronous ones of the tests.
+The kernels and their inputs are in `inputs`: all of the package, and cluster and asynchronous ones of `kernels`.
 `mutants` says what is edited. Kinds: barrier, fence, mbarrier, count (of bytes or arrivals expected), group (of asynchronous
 copies), predicate, index (that keeps apart what is written to shared memory), slot (that picks what is read), shuffle.
 
@@ -39,8 +39,8 @@ from pathlib import Path
 from quack_tutorial.mutants import KINDS, Mutant, applied, mutants_of
 from quack_tutorial.records import suite as report
 from quack_tutorial.simulator import NotSimulated, SimulationError
-from validation.locator import Locator, Log
-from validation.mutation_cases import Case, cases
+from validation.mutation.inputs import Case, cases
+from validation.mutation.locator import Locator, Log
 
 LEAST_SCORE = 0.95
 SAMPLE, SAMPLE_SEED = 30, 2026

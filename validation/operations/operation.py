@@ -1,4 +1,4 @@
-"""What the suite `operations` asks for: a `Case` is a kernel of `operation_kernels` with its inputs, and each row of its output
+"""What the suite `operations` asks for: a `Case` is a kernel of `kernels` with its inputs, and each row of its output
 is an `Operation`, whose answer `vectors` works out. `case` builds one from numbers and Python functions.
 """
 
@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from validation import operation_kernels as k
-from validation import vectors as v
+from validation.operations import kernels as k
+from validation.operations import vectors as v
 
 WARP, BLOCK = 32, k.BLOCK
 

@@ -337,7 +337,7 @@ def losses():
 
 
 def of_this_suite():
-    from validation import mutation_kernels
+    from validation.mutation import kernels as mutation_kernels
 
     def spread_over_row(values):
         return np.repeat(values[:, None], 64, axis=1)
@@ -380,7 +380,7 @@ def near(result, wanted):
 
 
 def asynchronous():
-    from validation import mutation_kernels
+    from validation.mutation import kernels as mutation_kernels
 
     x = numbers(0, 3, 512)
     for blocks in (2, 4):

@@ -20,12 +20,12 @@ from quack_tutorial.records import suite as report
 from quack_tutorial.simulation import simulate
 from quack_tutorial.simulator import NotSimulated, SimulationError
 from validation import raw
-from validation.seeded_bugs import CASES
+from validation.gpu.seeded_bugs import CASES
 
 TIMEOUT_S = 40
 LAUNCHED = "now launching"  # the worker says so when all that is slow about starting is behind it
 ALL_CORRECT = "all-correct"
-WORKER = "validation.sanitizer_worker"
+WORKER = "validation.gpu.sanitizer_worker"
 TOOLS = {
     "memcheck": ("--report-api-errors", "no"),
     "racecheck": (),
@@ -217,6 +217,6 @@ def asked(progress) -> tuple:
 
 
 def _where() -> dict:
-    from validation.device import where
+    from validation.gpu.device import where
 
     return where()

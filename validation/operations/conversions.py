@@ -5,9 +5,9 @@ from __future__ import annotations
 import cutlass
 import numpy as np
 
-from validation import operation_kernels as k
-from validation import vectors as v
-from validation.operation import case, integer_pairs
+from validation.operations import kernels as k
+from validation.operations import vectors as v
+from validation.operations.operation import case, integer_pairs
 
 # ---- conversions ----------------------------------------------------------------------------------------------------
 

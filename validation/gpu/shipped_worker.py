@@ -1,4 +1,4 @@
-"""What compute-sanitizer watches: `python -m validation.shipped_worker CALL TOOL` makes a call of `shipped` at all its
+"""What compute-sanitizer watches: `python -m validation.gpu.shipped_worker CALL TOOL` makes a call of `shipped` at all its
 cases for that tool."""
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ def main(name, tool, device="cuda") -> int:
     """Make the named call at each of its cases, and wait for each before the next."""
     import torch
 
-    from validation.sanitizer import LAUNCHED
-    from validation.shipped import ALL_DONE, CALLS, cases
+    from validation.gpu.sanitizer import LAUNCHED
+    from validation.gpu.shipped import ALL_DONE, CALLS, cases
 
     def filled(*shape, dtype):
         return torch.randn(*shape, device=device).to(dtype)

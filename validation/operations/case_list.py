@@ -2,9 +2,9 @@
 
 | module                  | cases                                                                |
 |-------------------------|----------------------------------------------------------------------|
-| `operation_numbers`     | arithmetic, comparisons, functions of floats and integers            |
-| `operation_conversions` | conversions, operations on two types, powers, bit casts              |
-| `operation_warps`       | shuffles, votes, reductions, atomics, barriers                       |
+| `numbers`               | arithmetic, comparisons, functions of floats and integers            |
+| `conversions`           | conversions, operations on two types, powers, bit casts              |
+| `warps`                 | shuffles, votes, reductions, atomics, barriers                       |
 
 `operation` says what a case is.
 
@@ -15,10 +15,10 @@ gives. Nor vectors of floats converted to Boolean, which CuTe DSL 4.8.1 compiles
 
 from __future__ import annotations
 
-from validation.operation import Case
-from validation.operation_conversions import conversion_cases, mixed_cases
-from validation.operation_numbers import approximate_cases, float_cases, integer_cases
-from validation.operation_warps import atomic_cases, barrier_cases, reduction_cases, warp_cases
+from validation.operations.conversions import conversion_cases, mixed_cases
+from validation.operations.numbers import approximate_cases, float_cases, integer_cases
+from validation.operations.operation import Case
+from validation.operations.warps import atomic_cases, barrier_cases, reduction_cases, warp_cases
 
 MAKERS = (
     float_cases,

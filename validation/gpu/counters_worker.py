@@ -1,4 +1,4 @@
-"""What Nsight Compute profiles: `python -m validation.counters_worker CASES.json` launches each named case once.
+"""What Nsight Compute profiles: `python -m validation.gpu.counters_worker CASES.json` launches each named case once.
 
 Compiled, with its arguments on the GPU, before the profiler is switched on for its launch alone. A case that could not be
 launched is named, with the reason, in refused.json beside CASES.json.
@@ -16,7 +16,7 @@ def main(path) -> int:
     import torch
 
     from quack_tutorial import compiler
-    from validation import counters, device
+    from validation.gpu import counters, device
 
     by_name = {case.name: case for case in counters.cases()}
     profiler = torch.cuda.cudart()

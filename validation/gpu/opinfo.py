@@ -196,7 +196,7 @@ def run(sample: bool, progress) -> report.Suite:
     on_gpu = not (compiler.dsl_problem() or compiler.gpu_problem())
     where = report.here() | {"torch": torch.__version__}
     if on_gpu:
-        from validation.device import where as of_gpu
+        from validation.gpu.device import where as of_gpu
 
         where = of_gpu()
     options = dict(dtypes=("float32",), every=5) if sample else {}

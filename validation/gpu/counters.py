@@ -35,7 +35,8 @@ from quack_tutorial.analysis import REQUEST, requests
 from quack_tutorial.records import suite as report
 from quack_tutorial.simulation import simulate
 from quack_tutorial.trace import Op, Space
-from validation import access_patterns, differences, raw
+from validation import differences, raw
+from validation.gpu import access_patterns
 
 TIMEOUT_S = 240
 LOAD, STORE, ASYNC, READ = "loads", "stores", "cp.async", "loads and cp.async"
@@ -195,7 +196,7 @@ def profile(names: list, progress) -> tuple:
             ",".join(metrics),
         ]
         command += ["--csv", "--page", "raw", "--print-units", "base", "--log-file", str(table), sys.executable]
-        command += ["-m", "validation.counters_worker", str(listed)]
+        command += ["-m", "validation.gpu.counters_worker", str(listed)]
         progress(f"ncu on {len(names)} kernels")
         said = _output(command, TIMEOUT_S)
         text = table.read_text(encoding="utf-8", errors="replace") if table.exists() else ""
@@ -389,7 +390,7 @@ def suite(found: list, mismatches: list) -> report.Suite:
 
 def gpu() -> dict:
     """The device and versions that the record depends on."""
-    from validation.device import where
+    from validation.gpu.device import where
 
     return where()
 

@@ -10,9 +10,9 @@ import operator
 
 import numpy as np
 
-from validation import operation_kernels as k
-from validation import vectors as v
-from validation.operation import Bound, case, comparisons, float_pairs, integer_pairs, second_if, width_of
+from validation.operations import kernels as k
+from validation.operations import vectors as v
+from validation.operations.operation import Bound, case, comparisons, float_pairs, integer_pairs, second_if, width_of
 
 # ---- floating point -------------------------------------------------------------------------------------------------
 

@@ -174,7 +174,7 @@ def run(sample: bool, progress, processes: int | None = None) -> report.Suite:
             progress(job[1])
             results.append(done(job))
         return suite(results)
-    command = [sys.executable, "-m", "validation.device_worker", "sample" if sample else "all"]
+    command = [sys.executable, "-m", "validation.gpu.device_worker", "sample" if sample else "all"]
     results = {}
 
     def share(first):

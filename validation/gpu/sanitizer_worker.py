@@ -1,4 +1,4 @@
-"""What compute-sanitizer watches: `python -m validation.sanitizer_worker CASE` runs one seeded bug on the GPU.
+"""What compute-sanitizer watches: `python -m validation.gpu.sanitizer_worker CASE` runs one seeded bug on the GPU.
 
 `all-correct` runs every case without its bug.
 """
@@ -13,8 +13,8 @@ def main(name) -> int:
     import torch
 
     from quack_tutorial import compiler
-    from validation.sanitizer import ALL_CORRECT, LAUNCHED
-    from validation.seeded_bugs import CASES
+    from validation.gpu.sanitizer import ALL_CORRECT, LAUNCHED
+    from validation.gpu.seeded_bugs import CASES
 
     bug = name != ALL_CORRECT
     for case in CASES:

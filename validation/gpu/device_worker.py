@@ -1,11 +1,12 @@
-"""A worker of the suite `device`: `python -m validation.device_worker all|sample first:end:step`."""
+"""A worker of the suite `device`: `python -m validation.gpu.device_worker all|sample first:end:step`."""
 
 from __future__ import annotations
 
 import dataclasses
 import sys
 
-from validation import device, workers
+from validation import workers
+from validation.gpu import device
 
 
 def main() -> None:

@@ -12,9 +12,9 @@ import cutlass
 import cutlass.cute as cute
 import numpy as np
 
-from validation import operation_kernels as k
-from validation import vectors as v
-from validation.operation import (
+from validation.operations import kernels as k
+from validation.operations import vectors as v
+from validation.operations.operation import (
     BLOCK,
     STORAGE,
     WARP,

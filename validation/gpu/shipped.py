@@ -29,14 +29,14 @@ from quack_tutorial.kernels.layout import VECTOR_BYTES
 from quack_tutorial.kernels.tuned.config import SPREAD_AS, default_config
 from quack_tutorial.kernels.tuned.tables import TABLES
 from quack_tutorial.records import suite as report
-from validation.sanitizer import LAUNCHED, TOOLS, first_report, output_of, said_by
+from validation.gpu.sanitizer import LAUNCHED, TOOLS, first_report, output_of, said_by
 
 TIMEOUT_S = 400
 SHORT = (1, 3, 31, 64, 320)
 BITS = {"float32": 32, "bfloat16": 16}
 MATRIX_BYTES, LEAST_ROWS, MOST_ROWS = 16 << 20, 16, 4096
 PORTABLE_BLOCKS = 8  # of a cluster
-WORKER = "validation.shipped_worker"
+WORKER = "validation.gpu.shipped_worker"
 ALL_DONE = "all calls returned"  # what the worker says last
 
 
@@ -135,7 +135,7 @@ def cases(name: str, tool: str = "memcheck") -> list[tuple[str, int, int]]:
 
 def run(sample: bool, progress) -> report.Suite:
     """Every call under every tool; a sample asks memcheck alone."""
-    from validation.device import where
+    from validation.gpu.device import where
 
     tools = list(TOOLS)[:1] if sample else list(TOOLS)
     said, problem = asked(tools, progress)

@@ -1,6 +1,6 @@
 """Every operation of the simulator on edge values, against the specification, and against what an H200 gave.
 
-`operation_cases` has the kernels, inputs and specified answers. `scripts/record_operations.py` runs the same kernels on a
+`case_list` has the kernels, inputs and specified answers. `scripts/record_operations.py` runs the same kernels on a
 GPU and keeps the bits that it gives in quack_tutorial/records/validation/operations-h200.json; here they are compared, too: bit for
 bit where an operation is exact, by the documented bound where it is approximate. Any NaN is as good as another.
 """
@@ -20,10 +20,10 @@ from quack_tutorial.records import suite as report
 from quack_tutorial.simulation import simulate
 from quack_tutorial.simulator import Array
 from quack_tutorial.simulator.names import CUTLASS
-from validation import operation_kernels as k
-from validation import vectors as v
-from validation.operation import STORAGE, Bound, Case, Operation, decoded, width_of
-from validation.operation_cases import cases
+from validation.operations import kernels as k
+from validation.operations import vectors as v
+from validation.operations.case_list import cases
+from validation.operations.operation import STORAGE, Bound, Case, Operation, decoded, width_of
 
 SCHEMA = 1
 RECORD = "operations-h200.json"
