@@ -43,6 +43,7 @@ ROOMS = {
     ),
     "hardware": (set(), set()),
     "kernel_cache": (set(), set()),
+    "kernel_file": ({"simulation", "simulator"}, set()),
     "kernels": ({"card", "simulator.loading"}, {"cutlass", "cuda"}),  # so that they load where the DSL is not installed
     "labs": (
         {
@@ -70,11 +71,13 @@ ROOMS = {
     "ops": ({"kernels", "compiler", "operations", "simulation", "occupancy"}, {"torch"}),
     "openings": ({"bench", "figures", "hardware", "kernels", "records", "simulation", "trace"}, set()),
     "parallel": ({"ops"}, {"torch"}),
-    "pytest_plugin": ({"script", "simulation", "simulator"}, set()),
+    "pytest_plugin": ({"kernel_file", "simulation", "simulator"}, set()),
     "records": ({"card"}, set()),
     "reference": (set(), set()),
-    "script": ({"simulation", "simulator"}, set()),
-    "simulate_command": ({"analysis", "figures", "kernels", "reference", "script", "simulation", "simulator"}, set()),
+    "simulate_command": (
+        {"analysis", "figures", "kernels", "kernel_file", "reference", "simulation", "simulator"},
+        set(),
+    ),
     "simulation": ({"analysis", "simulator", "trace"}, set()),
     "simulator": ({"trace"}, set()),
     "trace": (set(), set()),

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tomllib
 from importlib import metadata
+from types import SimpleNamespace
 
 import pytest
 import yaml

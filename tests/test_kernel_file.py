@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from quack_tutorial.cli import main
-from quack_tutorial.script import Unusable, argument, run_file
+from quack_tutorial.kernel_file import Unusable, argument, run_file
 from quack_tutorial.simulation import LOOKED_FOR
 from quack_tutorial.simulator import Array
 
