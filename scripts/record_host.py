@@ -1,6 +1,6 @@
 """Host time of a call of each operation: ours, torch's eager, QuACK's if it is installed.
 
-python scripts/host_time.py --out host_time.json
+python scripts/record_host.py --out host_time.json
 
 The input is small, 128 x 256, so that the GPU is done with a call before the next is made; what is measured is how long
 Python is busy. A measurement is `--calls` calls between two synchronisations; the table shows the median of `--repeats`
