@@ -2,7 +2,7 @@
 
 | words                                              | what happens                                                         |
 |----------------------------------------------------|----------------------------------------------------------------------|
-| `FILE.py[:function] [ARGUMENT ...] [--html PAGE]`   | runs it (see `script`): findings, traffic, a page with pictures      |
+| `FILE.py[:function] [ARGUMENT ...] [--html PAGE]`   | runs it (see `kernel_file`): findings, traffic, a page with pictures      |
 | `softmax --m 8 --n 4096 --dtype bf16`               | runs the package's and compares with float64 as well                 |
 
 The first line of a file's run is its verdict:
@@ -106,7 +106,7 @@ def run(args) -> int:
     """Simulate, judge, print; returns the exit status."""
     if args.target == "softmax":
         return _run_softmax(args)
-    from quack_tutorial.script import Unusable, run_file
+    from quack_tutorial.kernel_file import Unusable, run_file
 
     if ".py" not in args.target:
         print(f"simulate: {args.target!r} is neither a file (FILE.py, FILE.py:function) nor softmax", file=sys.stderr)

@@ -9,9 +9,11 @@ import pytest
 
 from quack_tutorial.mutants import Mutant, applied, functions_of, mutants_of
 from quack_tutorial.trace import Finding, Line
-from validation import mutation, mutation_cases, mutation_kernels
-from validation.locator import Flow, Locator
+from validation import mutation
 from validation.mutation import DETECTED, SURVIVED, WRONG, Verdict
+from validation.mutation import inputs as mutation_cases
+from validation.mutation import kernels as mutation_kernels
+from validation.mutation.locator import Flow, Locator
 
 KERNEL = """import cutlass
 import cutlass.cute as cute
