@@ -61,7 +61,7 @@ ROOMS = {
     "pytest_plugin": ({"script", "simulation", "simulator"}, set()),
     "records": ({"card"}, set()),
     "reference": (set(), set()),
-    "script": ({"simulation", "simulator"}, set()),
+    "script": ({"analysis", "simulation", "simulator"}, set()),
     "simulate_command": ({"analysis", "figures", "kernels", "reference", "script", "simulation", "simulator"}, set()),
     "simulation": ({"analysis", "simulator", "trace"}, set()),
     "simulator": ({"trace"}, set()),

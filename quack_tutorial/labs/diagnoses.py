@@ -31,6 +31,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from quack_tutorial.analysis import rounding
+
 from . import evidence
 from .judgement import RACES, Case, Check, Diagnosis, Outcome
 
@@ -159,7 +161,20 @@ def _wrong_numbers(module, check: str, views: list[View], every: list[View]) -> 
             if v and not mistake.lines:
                 name = wrong_output(module, v, mistake.message)
                 mistake = replace(mistake, lines=evidence.stores(v.outcome, name)[1])
+            mistake = replace(mistake, message=f"{mistake.message} {by_precision(module, mistake, views)}".rstrip())
         yield mistake
+
+
+def by_precision(module, mistake: Diagnosis, views: list[View]) -> str:
+    """Whether the formula or rounding is wrong in the first wrong element, as a sentence; "" where it is not known."""
+    v = next((v for v in views if v.wrong.any()), None)
+    if v is None:
+        return ""
+    name = wrong_output(module, v, mistake.message)
+    if name not in v.outcome.exact:
+        return ""
+    at = _first_wrong(v, name, getattr(module, "TOLERANCE", {}).get(name, (0, 0)))
+    return rounding.said(float(v.got[name][at]), float(v.outcome.exact[name][at]), float(v.right[name][at]))
 
 
 def findings(module, outcome: Outcome) -> Iterator[Diagnosis]:
@@ -334,9 +349,14 @@ def ratio(v: View, name: str) -> np.ndarray:
 def first_wrong(v: View, name: str, tolerance: tuple = (0, 0)) -> str:
     """The first wrong element of an output, as a sentence."""
     got, right = v.got[name].astype(np.float64), v.right[name]
-    at = tuple(np.argwhere(~np.isclose(got, right, *tolerance, equal_nan=True))[0].tolist())
+    at = _first_wrong(v, name, tolerance)
     where = f", column {at[1]}" if len(at) > 1 else ""
     return f"In {v.row(at[0])}{where} {name} is {got[at]:.6g}, and {right[at]:.6g} is right."
+
+
+def _first_wrong(v: View, name: str, tolerance: tuple) -> tuple:
+    close = np.isclose(v.got[name].astype(np.float64), v.right[name], *tolerance, equal_nan=True)
+    return tuple(np.argwhere(~close)[0].tolist())
 
 
 # Lost lanes and warps -------------------------------------------------------------------------------------------------

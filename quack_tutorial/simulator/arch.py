@@ -762,17 +762,23 @@ def _run_atomic(name: str, ptr: Pointer, val: Value | TensorSSA, sem=None, wante
     old = np.zeros(shape, dtype.carrier)
     combine = _COMBINE.get(name)
     wanted = None if wanted is None else np.broadcast_to(wanted, g.shape)
+    shadows = STATE.run.shadows if STATE.exact and dtype.is_float else None
     for b, t, k in zip(*np.nonzero(active)):  # lane order: one legal order
         at = index[b, t] + k
-        before = dtype.decode(flat[at : at + 1])[0]
+        raw, one = flat[at : at + 1], amount[b, t, k : k + 1]
+        held = dtype.decode(raw if shadows is None else shadows.load(flat, np.array([at]), raw))
+        before = held[0]
         old[b, t, k] = before
-        terms = settled(np.array([before])), settled(np.array([amount[b, t, k]]))
+        terms = settled(held), settled(one)
         if wanted is not None:
             after = terms[1] if before == wanted[b, t] else terms[0]
         else:
             after = settled(dtype.round(combine(terms[0], terms[1])))
         changed = changed or after[0] != before
-        flat[at] = dtype.encode(after)[0]
+        raw = dtype.encode(after)
+        if shadows is not None:
+            shadows.store(flat, np.array([at]), raw)
+        flat[at] = raw[0]
     STATE.run.writes = writes + bool(changed)  # one that changes nothing, as in a spin on a flag, is none
     return TensorSSA(dtype, old, (width,)) if vector else Value(dtype, old[..., 0])
 

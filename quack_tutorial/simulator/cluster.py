@@ -573,6 +573,8 @@ def _landed(barrier: MBarrier, nbytes: int) -> None:
 
 
 def _store_words(flat, index, words) -> None:
+    if STATE.exact:
+        STATE.run.shadows.store(flat, index, words)
     flat[index] = words
 
 
@@ -605,6 +607,8 @@ class BulkMove:
     def write(self) -> None:
         self.read()
         self.target_flat[self.target : self.target + self.count] = self.data
+        if STATE.exact:
+            STATE.run.shadows.move(self.source_flat, self.source, self.target_flat, self.target, self.count)
 
 
 def bulk_copy(atom, src, dst, mbar_ptr=None) -> None:

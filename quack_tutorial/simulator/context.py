@@ -113,6 +113,7 @@ class _State:
     loops: int = 0  # loops of the running kernel that are dynamic
     group: Group | None = None
     run: object = None  # of scheduler.RunState
+    exact: bool = False  # whether numbers are computed in float64 as well, see `exact`
 
 
 STATE = _State()

@@ -20,6 +20,7 @@ import numpy as np
 from quack_tutorial.trace import SMEM_BLOCK_BITS, Op, Space, TensorInfo
 
 from .context import STATE, WARP, calls_to, executing, fail, group, here, kernel_frame, line_of, not_simulated
+from .exact import exact, plain, wide
 from .numeric import Boolean, DType, Int64, Value, convert
 
 LOWEST_ADDRESS = 1 << 28  # of global memory, see arguments.AddressSpace
@@ -61,6 +62,12 @@ class GlobalMemory:
             rest = rest - coordinate * stride
             ok = ok & (coordinate + (count - 1 if stride == 1 else 0) < extent)
         return ok & (rest == 0)
+
+    def exactly(self, shadows) -> np.ndarray:
+        """The tensor in float64, as nothing was rounded that a run with these shadows has stored."""
+        values = wide(self.dtype.decode(shadows.load(self.array, np.arange(len(self.array)), self.array)))
+        strides = tuple(s * values.itemsize for s in self.stride)
+        return np.lib.stride_tricks.as_strided(values, self.shape, strides).copy()
 
     def coordinate(self, index: int) -> tuple:
         """The coordinate of a flat index, counted on past the end where it lies outside."""
@@ -355,7 +362,8 @@ def make_registers(dtype: DType, count: int) -> Registers:
     shape = (*executing().shape, count)
     run = STATE.run
     if run.unwritten is None and run.poisoned is None:
-        return Registers(dtype, np.full(shape, run.poison(dtype), dtype.carrier))
+        array = np.full(shape, run.poison(dtype), dtype.carrier)
+        return Registers(dtype, exact(array, array.astype(np.float64)) if STATE.exact and dtype.is_float else array)
     line = here()
     changed = run.poisoned is None or run.poisoned == line
     return Registers(dtype, np.full(shape, run.poison(dtype, changed), dtype.carrier), line, np.zeros(shape, bool))
@@ -424,7 +432,7 @@ def _write_registers(pointer: Pointer, offsets: np.ndarray, new: np.ndarray, kee
     STATE.run.writes += 1
     if pointer.dtype is not pointer.memory.dtype:
         own, places, factor = _as_made(pointer, offsets)
-        raw = np.broadcast_to(pointer.dtype.encode(np.asarray(new)), np.shape(new)[:-1] + (len(offsets),))
+        raw = np.broadcast_to(pointer.dtype.encode(np.asanyarray(new)), np.shape(new)[:-1] + (len(offsets),))
         if keep is not None and keep.shape[-1] > 1:
             keep = np.repeat(keep, factor, axis=-1)
         _write_registers(own, places, own.dtype.decode(np.ascontiguousarray(raw).view(own.dtype.storage)), keep)
@@ -514,7 +522,7 @@ def write(pointer: Pointer, offsets: np.ndarray, new: np.ndarray, width: int = 1
             lanes = np.repeat(lanes, width, axis=-1)
         _write_registers(pointer, offsets, new, lanes)
         return
-    write_raw(pointer, offsets, pointer.dtype.encode(np.asarray(new)), width, keep, place)
+    write_raw(pointer, offsets, pointer.dtype.encode(np.asanyarray(new)), width, keep, place)
 
 
 def read_raw(pointer, offsets, width, keep, op, place) -> np.ndarray:
@@ -529,6 +537,10 @@ def read_raw(pointer, offsets, width, keep, op, place) -> np.ndarray:
 
 
 def gather(flat, index, width) -> np.ndarray:
+    if STATE.exact:
+        whole = (index[..., None] + np.arange(width, dtype=np.int64)).reshape(*index.shape[:2], -1)
+        whole = np.minimum(whole, len(flat) - 1)
+        return STATE.run.shadows.load(flat, whole, flat[whole])
     if width == 1:
         return flat.take(index)
     # Ten times as fast as single elements; a tensor may be smaller than a vector that no lane reads.
@@ -568,6 +580,9 @@ def scatter(flat, index, raw, width, lanes) -> None:
     if lanes is not None and not lanes.all():
         lanes = np.broadcast_to(lanes, shape + (chunks,))
         index, raw = index[lanes], raw[lanes]
+    if STATE.exact:
+        STATE.run.shadows.store(flat, index[..., None] + np.arange(width, dtype=np.int64), raw)
+        raw = plain(raw)
     wide = _WIDE.get(width * flat.itemsize)
     if width > 1 and wide is not None and not (index & (width - 1)).any():
         vectors = _vectors(flat, width).view(wide)[:, 0]
