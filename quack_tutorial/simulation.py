@@ -180,6 +180,8 @@ def simulate(
             findings += _races(trace)
             # A block that reads too early may end too early as well: the read is the cause.
             findings.sort(key=lambda finding: finding.kind != "read before arrival")
+            early = {line for finding in findings if finding.kind == "read before arrival" for line in finding.lines}
+            findings = [f for f in findings if f.kind != "async copy never waited for" or f.lines[0] not in early]
         if not findings:
             options = {"max_steps": max_steps, "max_blocks": blocks, "fill": fill + 1, "may_still_run": before}
             again = lambda state: _silently(state, function, args, kwargs, dynamic)  # noqa: E731

@@ -681,7 +681,8 @@ def _out_of_bounds(pointer, index, width, bad, op, known: Place | None):
     at = int(np.broadcast_to(index, shape)[place])
     verb = "writes" if op == Op.STORE else "reads"
     if memory.space is Space.GMEM:
-        where = memory.coordinate(at) if known is None else known.coordinate(shape, *place)
+        element = at * size // memory.dtype.itemsize  # of the tensor's own type, whatever the pointer's is
+        where = memory.coordinate(element) if known is None else known.coordinate(shape, *place)
         place_text = f"{memory.name}[{', '.join(map(str, where))}]; {memory.name} is {_shape(memory.shape)}"
         advice = _advice(where, thread, memory.name, known is not None)
     else:
