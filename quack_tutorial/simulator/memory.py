@@ -14,19 +14,20 @@ tensor knows them (a `Place`), else those of the addresses. Not covered: caches,
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
 from quack_tutorial.trace import SMEM_BLOCK_BITS, Op, Space, TensorInfo
 
-from .context import STATE, WARP, calls_to, executing, fail, group, here, kernel_frame, line_of, not_simulated
+from .context import STATE, WARP, calls_to, executing, fail, group, here, kernel_frame, line_of, not_simulated, spread
 from .exact import exact, plain, wide
 from .numeric import Boolean, DType, Int64, Value, convert
 
 LOWEST_ADDRESS = 1 << 28  # of global memory, see arguments.AddressSpace
 FAR_BELOW = -(1 << 24)  # an index further below 0 was too large for an Int32: nobody counts back so far
 CLUSTER_SHIFT = 20  # bits of an offset in shared memory below the block's rank
-LANE_BIT = (np.uint64(1) << np.arange(WARP, dtype=np.uint64)).astype(np.uint64)
+EVERY_LANE = 0xFFFFFFFF
 
 
 @dataclass(eq=False)
@@ -271,6 +272,12 @@ class Pointer:
         )
         return replace(moved, rounded=(says, gap != 0))
 
+    def seen_as(self, view) -> Pointer:
+        """The pointer with another view, which `replace` takes three times as long to make."""
+        return Pointer(
+            self.memory, self.dtype, self.offset, self.alignment, self.rows, view, self.swizzle, self.rounded
+        )
+
     def shifted(self, offset, alignment: int) -> Pointer:
         at = self.offset + offset
         return Pointer(self.memory, self.dtype, at, alignment, self.rows, swizzle=self.swizzle, rounded=self.rounded)
@@ -316,6 +323,13 @@ SPACE_NAMES = {Space.GMEM: "global memory", Space.SMEM: "shared memory", Space.N
 
 def _gcd2(a: int, b: int) -> int:
     return int(np.gcd(a, b)) if b else a
+
+
+@lru_cache(maxsize=4096)
+def _span(offsets: bytes) -> tuple[int, int, bool]:
+    """(lowest, highest, whether they follow each other) of int64 offsets, given as their bytes."""
+    numbers = np.frombuffer(offsets, np.int64)
+    return int(numbers.min()), int(numbers.max()), bool((np.diff(numbers) == 1).all())
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -400,7 +414,7 @@ def _read_registers(pointer: Pointer, offsets: np.ndarray) -> np.ndarray:
     if isinstance(start, np.ndarray):
         index = np.broadcast_to(start[..., None] + offsets, array.shape[:2] + (len(offsets),))
         return np.take_along_axis(array, np.clip(index, 0, array.shape[2] - 1), axis=2)
-    if offsets[-1] - offsets[0] == len(offsets) - 1 and (np.diff(offsets) == 1).all():
+    if _span(offsets.tobytes())[2]:
         return array[:, :, start + offsets[0] : start + offsets[0] + len(offsets)].copy()
     return array[:, :, start + offsets]
 
@@ -418,7 +432,8 @@ def _note_unwritten(memory: Registers, start, offsets: np.ndarray) -> None:
 
 
 def _check_registers(array: np.ndarray, start, offsets: np.ndarray) -> None:
-    low, high = start + int(offsets.min()), start + int(offsets.max())
+    lowest, highest, _ = _span(offsets.tobytes())
+    low, high = start + lowest, start + highest
     bad = (low < 0) | (high >= array.shape[2])
     if isinstance(bad, np.ndarray):
         off = executing().lanes_off()
@@ -452,7 +467,7 @@ def _write_registers(pointer: Pointer, offsets: np.ndarray, new: np.ndarray, kee
             new = np.where(keep, new, np.take_along_axis(array, index, axis=2))
         np.put_along_axis(array, index, np.broadcast_to(new, shape), axis=2)
         return
-    if (offsets - offsets[0] == np.arange(len(offsets), dtype=np.int64)).all():
+    if _span(offsets.tobytes())[2]:
         place = slice(start + int(offsets[0]), start + int(offsets[0]) + len(offsets))
     else:
         place = start + offsets
@@ -567,7 +582,7 @@ def write_raw(pointer, offsets, raw, width, keep, place) -> None:
     check(pointer, first, width, lanes, Op.STORE, place)
     if STATE.run.recorder is not None and STATE.group is not None:
         shape = executing().shape + (len(first), width)
-        shown = np.broadcast_to(raw, executing().shape + (len(offsets),)).reshape(shape)[..., 0]
+        shown = spread(raw, executing().shape + (len(offsets),)).reshape(shape)[..., 0]
         record(pointer, first, width, lanes, Op.STORE, flat, index, pointer.dtype.decode(shown))
     STATE.run.before_write(pointer.memory)
     scatter(flat, index, raw, width, lanes)
@@ -575,8 +590,8 @@ def write_raw(pointer, offsets, raw, width, keep, place) -> None:
 
 def scatter(flat, index, raw, width, lanes) -> None:
     shape, chunks = executing().shape, index.shape[2]  # a uniform store is made by every lane
-    index = np.broadcast_to(index, shape + (chunks,))
-    raw = np.broadcast_to(raw, shape + (chunks * width,)).reshape(shape + (chunks, width))
+    index = spread(index, shape + (chunks,))
+    raw = spread(raw, shape + (chunks * width,)).reshape(shape + (chunks, width))
     if lanes is not None and not lanes.all():
         lanes = np.broadcast_to(lanes, shape + (chunks,))
         index, raw = index[lanes], raw[lanes]
@@ -660,7 +675,8 @@ def _outside(pointer: Pointer, first, width: int):
         return (index < begin) | (index + width > end)
     if not whole:
         return ~memory.inside(_elements(pointer, first), width)
-    if _lowest(offset) + first.min() >= begin and _highest(offset) + first.max() + width <= end:
+    lowest, highest, _ = _span(first.tobytes())
+    if _lowest(offset) + lowest >= begin and _highest(offset) + highest + width <= end:
         return None
     index = _elements(pointer, first)
     return (index < begin) | (index + width > end)
@@ -800,7 +816,7 @@ def tensor_index(recorder, memory) -> int:
 
 
 def mask_bits(active: np.ndarray) -> int:
-    return int(LANE_BIT[active].sum())
+    return int.from_bytes(np.packbits(active, bitorder="little").tobytes(), "little")
 
 
 def lane_addresses(pointer: Pointer, index: np.ndarray) -> np.ndarray:
@@ -823,17 +839,18 @@ def record(pointer, first, width, lanes, op, flat, index, shown=None, arg=0) -> 
     line, call = current_line(recorder)
     tensor = tensor_index(recorder, pointer.memory)
     space = Space.DSMEM if pointer.rows is not None else pointer.memory.space
-    index = np.broadcast_to(index, (1, WARP, index.shape[2]))[0]
+    index = spread(index, (1, WARP, index.shape[2]))[0]
     addresses = lane_addresses(pointer, index)
-    active = np.broadcast_to(g.active()[..., None] if lanes is None else lanes, (1, WARP, index.shape[1]))[0]
+    every = lanes is None and g.lanes_off() is None
+    active = spread(g.active()[..., None] if lanes is None else lanes, (1, WARP, index.shape[1]))[0]
     if shown is None and recorder.record_values:
         safe = np.clip(index, 0, len(flat) - 1)
         shown = pointer.dtype.decode(flat[safe])[None]
     if shown is not None:
-        shown = np.broadcast_to(shown, (1, WARP, index.shape[1]))[0]
+        shown = spread(shown, (1, WARP, index.shape[1]))[0]
     for chunk in range(index.shape[1]):
         on = active[:, chunk]
-        if not on.any():
+        if not every and not on.any():
             continue
         values = None if shown is None else np.where(on, shown[:, chunk].astype(np.float64), np.nan)
         recorder.event(
@@ -841,11 +858,11 @@ def record(pointer, first, width, lanes, op, flat, index, shown=None, arg=0) -> 
             g.warp,
             line,
             op,
-            mask_bits(on),
+            EVERY_LANE if every else mask_bits(on),
             space=space,
             tensor=tensor,
             nbytes=width * pointer.dtype.itemsize,
-            addresses=np.where(on, addresses[:, chunk], -1),
+            addresses=addresses[:, chunk] if every else np.where(on, addresses[:, chunk], -1),
             values=values,
             arg=arg,
             call=call,
@@ -858,6 +875,8 @@ def record_event(op: Op, *, mask=None, **facts) -> int:
     if recorder is None:
         return -1
     g = group()
-    active = g.active()[0] if mask is None else mask
+    if mask is None:
+        mask = None if g.lanes_off() is None else g.active()[0]
+    bits = EVERY_LANE if mask is None else mask_bits(mask)
     line, call = current_line(recorder)
-    return recorder.event(int(g.blocks[0]), g.warp, line, op, mask_bits(active), call=call, **facts)
+    return recorder.event(int(g.blocks[0]), g.warp, line, op, bits, call=call, **facts)

@@ -10,7 +10,6 @@ Of composed layouts only a swizzle of a plain layout, in shared memory (`swizzle
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -148,7 +147,7 @@ class Tensor:
         """The pointer; it remembers the view, so that make_tensor(t.iterator, t.layout) is t again."""
         if self.pointer.swizzle is not None:
             raise not_simulated("the iterator of a tensor whose layout has a swizzle")
-        return self.pointer if self.coords is None else replace(self.pointer, view=(self.layout, self.coords))
+        return self.pointer if self.coords is None else self.pointer.seen_as((self.layout, self.coords))
 
     @property
     def shape(self):
@@ -225,7 +224,8 @@ class Tensor:
             sub, offset = la.slice_and_offset(at, self.layout)
             self._require_32_bits(coord, offset)
             coords = None if self.coords is None else self.coords.sliced(at)
-            return self.moved(offset, sub, _dropped(coord, self.layout), coords)
+            full = _dropped(coord, self.layout) if isinstance(offset, np.ndarray) else None
+            return self.moved(offset, sub, full, coords)
         pointer, offsets, place = self._element(coord)
         return Value(self.dtype, read(pointer, offsets, place=place)[..., 0])
 
@@ -495,7 +495,7 @@ def make_tensor(iterator, layout) -> Tensor:
     layout = as_layout(layout)
     if isinstance(iterator, Pointer) and iterator.view is not None:
         known, coords = iterator.view
-        return Tensor(replace(iterator, view=None), layout, coords if layout == known else None)
+        return Tensor(iterator.seen_as(None), layout, coords if layout == known else None)
     if isinstance(iterator, tuple):
         return CoordinateTensor(tuple(plain(c) for c in iterator), layout)
     if not isinstance(iterator, Pointer):
@@ -602,7 +602,8 @@ def domain_offset(coord, tensor, **_):
         return CoordinateTensor(tensor.at(at), tensor.layout)
     offset = la.crd2idx(at, tensor.layout.shape, tensor.layout.stride)
     coords = None if tensor.coords is None else CoordinateTensor(tensor.coords.at(at), tensor.coords.layout)
-    return tensor.moved(offset, tensor.layout, _dropped(_zeros_for_none(coord), tensor.layout), coords)
+    full = _dropped(_zeros_for_none(coord), tensor.layout) if isinstance(offset, np.ndarray) else None
+    return tensor.moved(offset, tensor.layout, full, coords)
 
 
 def _zeros_for_none(coord):
