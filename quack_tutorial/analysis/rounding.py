@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 
+CAUSES = ("formula", "rounding", "range", "both")
 RIGHT = 0.1  # of an error: what may be left of it without rounding
 
 

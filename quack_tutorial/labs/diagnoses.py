@@ -156,25 +156,26 @@ def _wrong_numbers(module, check: str, views: list[View], every: list[View]) -> 
     yield from unread([v for v in views if v.readers])
     for mistake in module.explain(check, views, every):
         if mistake.kind.startswith("wrong"):  # than which a pattern says more
-            yield from by_pattern(module, mistake, views, every)
+            for pattern in by_pattern(module, mistake, views, every):
+                yield replace(pattern, message=by_precision(module, pattern, views, ("rounding", "range")))
             v = next((v for v in views if v.wrong.any() and v.readers), None)
             if v and not mistake.lines:
                 name = wrong_output(module, v, mistake.message)
                 mistake = replace(mistake, lines=evidence.stores(v.outcome, name)[1])
-            mistake = replace(mistake, message=f"{mistake.message} {by_precision(module, mistake, views)}".rstrip())
+            mistake = replace(mistake, message=by_precision(module, mistake, views))
         yield mistake
 
 
-def by_precision(module, mistake: Diagnosis, views: list[View]) -> str:
-    """Whether the formula or rounding is wrong in the first wrong element, as a sentence; "" where it is not known."""
+def by_precision(module, mistake: Diagnosis, views: list[View], causes=rounding.CAUSES) -> str:
+    """What is said of a mistake, and whether its first wrong element is the formula's or rounding's fault, if that is known and
+    one of `causes`."""
     v = next((v for v in views if v.wrong.any()), None)
-    if v is None:
-        return ""
-    name = wrong_output(module, v, mistake.message)
-    if name not in v.outcome.exact:
-        return ""
+    name = v and wrong_output(module, v, mistake.message)
+    if v is None or name not in v.outcome.exact:
+        return mistake.message
     at = _first_wrong(v, name, getattr(module, "TOLERANCE", {}).get(name, (0, 0)))
-    return rounding.said(float(v.got[name][at]), float(v.outcome.exact[name][at]), float(v.right[name][at]))
+    numbers = [float(held[name][at]) for held in (v.got, v.outcome.exact, v.right)]
+    return f"{mistake.message} {rounding.said(*numbers)}" if rounding.cause(*numbers) in causes else mistake.message
 
 
 def findings(module, outcome: Outcome) -> Iterator[Diagnosis]:

@@ -26,8 +26,10 @@ from .numeric import Boolean, DType, Int32, Int64, TensorSSA, Value, convert, sc
 
 def plain(coord):
     """A coordinate whose dynamic numbers are int64 arrays, for the layout functions."""
+    if type(coord) is int or coord is None:
+        return coord
     if isinstance(coord, tuple):
-        return tuple(plain(c) for c in coord)
+        return tuple([plain(c) for c in coord])
     if isinstance(coord, Value):
         if not coord.dtype.is_integer:
             raise fail("language", f"a coordinate must be an integer, got {coord.dtype}")
@@ -36,7 +38,12 @@ def plain(coord):
 
 
 def has_none(coord) -> bool:
-    return coord is None or (isinstance(coord, tuple) and any(has_none(c) for c in coord))
+    if not isinstance(coord, tuple):
+        return coord is None
+    for c in coord:
+        if c is None or isinstance(c, tuple) and has_none(c):
+            return True
+    return False
 
 
 def is_dynamic(coord) -> bool:
@@ -426,9 +433,10 @@ class CoordinateTensor:
 
 def refuse_slices(coord) -> None:
     """CuTe has no slices; what a reader who knows numpy means has another name."""
-    if coord is Ellipsis or isinstance(coord, tuple) and any(c is Ellipsis for c in coord):
+    kinds = set(map(type, coord)) if isinstance(coord, tuple) else {type(coord)}
+    if type(Ellipsis) in kinds:
         raise not_simulated("... in a coordinate, which is not CuTe DSL's own,")
-    if isinstance(coord, slice) or isinstance(coord, tuple) and any(isinstance(c, slice) for c in coord):
+    if slice in kinds:
         raise fail(
             "language",
             "a CuTe tensor takes no slices: None keeps a whole mode, as in mX[row, None]; cute.local_tile cuts a tile",
