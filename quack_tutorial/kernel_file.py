@@ -15,7 +15,8 @@ The file's `import cutlass` is answered by the simulator, whether CuTe DSL is in
 
 With `against`, FILE.py:function, the tensors that the run has changed are compared with what that function gives: it gets those of
 its parameters that it names, as they were before, in float64 (as torch's if its file imports torch), and returns what one or
-several of the changed tensors must hold, in their order, or by name in a dict.
+several of the changed tensors must hold, in their order, or by name in a dict. Where a result is wrong, a run of the same steps
+in float64 tells a wrong formula from rounding.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from pathlib import Path
 
 import numpy as np
 
+from quack_tutorial.analysis import rounding
 from quack_tutorial.simulation import LOOKED_FOR, simulate, watched
 from quack_tutorial.simulator import Array, NotSimulated, torch_answer
 from quack_tutorial.simulator.arguments import as_array
@@ -111,13 +113,14 @@ def run_file(target: str, words=(), seed=0, against="", **options) -> Outcome:
     if against and not expression:
         raise Unusable("--against compares the tensors of one function: name it, as in FILE.py:function x=f32:8x256")
     notes, wrong = [], ()
+    options |= {"exact": True} if against else {}
     with watched(seed=seed, **options) as runs, gpu_as_cpu(notes):
         ended, tensors = "", ()
         try:
             if not expression:
                 _run_script(file, words)
             else:
-                tensors, wrong = _run_function(file, expression, words, seed, against)
+                tensors, wrong = _run_function(file, expression, words, seed, against, runs)
         except NotSimulated as error:
             ended = str(error)
         except SystemExit as error:
@@ -239,7 +242,7 @@ def load(file: Path):
     return module
 
 
-def _run_function(file: Path, expression: str, words, seed: int, against: str) -> tuple:
+def _run_function(file: Path, expression: str, words, seed: int, against: str, runs: list) -> tuple:
     """(a sentence on each tensor, a sentence on each that is not what `against` gives)."""
     module = load(file)
     reference = _reference(against, file, module) if against else None
@@ -287,7 +290,7 @@ def _run_function(file: Path, expression: str, words, seed: int, against: str) -
     if reference is None:
         return became, ()
     changed = {name: bound.arguments[name] for name, old in before.items() if _changed(bound.arguments[name], old)}
-    return became, compare(reference, given, changed)
+    return became, compare(reference, given, changed, runs[0].exact if len(runs) == 1 else None)
 
 
 def _reference(against: str, file: Path, module):
@@ -302,8 +305,11 @@ def _reference(against: str, file: Path, module):
     return function
 
 
-def compare(reference, given: dict, changed: dict) -> tuple:
-    """A sentence for each of the `changed` tensors that is not what `reference` gives for the arguments `given`."""
+def compare(reference, given: dict, changed: dict, exact: dict | None = None) -> tuple:
+    """A sentence for each of the `changed` tensors that is not what `reference` gives for the arguments `given`.
+
+    exact: what the tensors would hold without rounding, where that is known.
+    """
     signature = inspect.signature(reference)
     named = reference.__name__
     lacking = [p.name for p in signature.parameters.values() if p.default is p.empty and p.name not in given]
@@ -325,7 +331,9 @@ def compare(reference, given: dict, changed: dict) -> tuple:
     if unknown:
         raise Unusable(f"{named} gives {', '.join(unknown)}, which is no parameter of what it is compared with")
     held = given | changed
-    sentences = (_distance(name, held[name], np.asarray(x), named) for name, x in wanted.items())
+    sentences = (
+        _distance(name, held[name], np.asarray(x), named, (exact or {}).get(name)) for name, x in wanted.items()
+    )
     return tuple(sentence for sentence in sentences if sentence)
 
 
@@ -336,9 +344,10 @@ def checked_against(run, reference, function, args, kwargs) -> tuple:
     names = [name for name in _signature(function, "the kernel").parameters if name not in kwargs]
     tensors = {name: x for name, x in (*zip(names, args), *kwargs.items())}
     given = {name: _as_numpy(x) for name, x in tensors.items()}
-    result = run(function, *args, **kwargs)
+    result = run(function, *args, exact=True, **kwargs)
     after = {name: _as_numpy(x) for name, x in tensors.items() if isinstance(given[name], (np.ndarray, Array))}
-    return result, compare(reference, given, {name: x for name, x in after.items() if _changed(x, _bits(given[name]))})
+    changed = {name: x for name, x in after.items() if _changed(x, _bits(given[name]))}
+    return result, compare(reference, given, changed, result.exact)
 
 
 def _as_numpy(x):
@@ -359,7 +368,7 @@ def _wide(x, reference):
     return values if torch is None else torch.from_numpy(values)
 
 
-def _distance(name: str, x, wanted: np.ndarray, named: str) -> str:
+def _distance(name: str, x, wanted: np.ndarray, named: str, exact: np.ndarray | None) -> str:
     """What to say of a tensor that is further from `wanted` than its type allows; "" where it is not."""
     x = _as_numpy(x)
     got = x.numpy() if isinstance(x, Array) else x
@@ -373,10 +382,13 @@ def _distance(name: str, x, wanted: np.ndarray, named: str) -> str:
         error = np.where(off, np.abs(got.astype(np.float64) - wanted), 0)
     at = np.unravel_index(int(np.argmax(np.where(np.isnan(error), np.inf, error))), got.shape)
     place = f"{name}[{', '.join(map(str, at))}]"
-    return (
+    sentence = (
         f"{int(off.sum()):,} of {off.size:,} elements of {name} are not those of {named}: {place} is {got[at]:.9g} where it gives "
         f"{wanted[at]:.9g}"
     )
+    if exact is None or exact.shape != got.shape:
+        return sentence
+    return f"{sentence}. {rounding.said(float(got[at]), float(exact[at]), float(wanted[at])).rstrip('.')}"
 
 
 def _copy(x):

@@ -126,7 +126,9 @@ def run(args) -> int:
     if args.html:
         from quack_tutorial.figures import report
 
-        page = report(outcome.runs, Path(args.target.partition(":")[0]).name, outcome.ended, outcome.tensors)
+        page = report(
+            outcome.runs, Path(args.target.partition(":")[0]).name, outcome.ended, (*outcome.tensors, *outcome.wrong)
+        )
         Path(args.html).write_text(page, encoding="utf-8")
     if outcome.ended:
         print(f"simulate: {outcome.ended}", file=sys.stderr)

@@ -43,7 +43,7 @@ ROOMS = {
     ),
     "hardware": (set(), set()),
     "kernel_cache": (set(), set()),
-    "kernel_file": ({"simulation", "simulator"}, set()),
+    "kernel_file": ({"analysis", "simulation", "simulator"}, set()),
     "kernels": ({"card", "simulator.loading"}, {"cutlass", "cuda"}),  # so that they load where the DSL is not installed
     "labs": (
         {

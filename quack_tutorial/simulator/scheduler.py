@@ -21,6 +21,7 @@ from quack_tutorial.trace import Launch, Op, TraceRecorder
 
 from .context import STATE, WARP, Group, NeedsWarps, SimulationError, fail, here, not_simulated
 from .control import constant_number
+from .exact import Shadows
 from .numeric import Value
 from .progress import Progress
 
@@ -69,6 +70,7 @@ class RunState:
     )
     poisoned: object = None  # the Line of the only fragment that holds other poison than with the fill before
     assumes: bool = False  # whether a kernel has promised something with cute.assume
+    shadows: Shadows = field(default_factory=Shadows)  # the exact numbers of memory, where they are asked for
     writes: int = 0  # stores so far: a loop that makes none and changes no variable waits for someone else's
 
     @functools.cached_property
