@@ -698,7 +698,7 @@ class _WhileLoop(_Carried):
         return result
 
     def spins(self) -> bool:
-        return self.idle > 1
+        return self.idle > (1 if STATE.run.order is None else 0)
 
     def turn(self):
         """What the warp yields: it goes on at once, when the others have had their turns."""
