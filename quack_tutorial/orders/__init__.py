@@ -6,6 +6,7 @@
 | `run`    | one run whose every step is chosen                                        |
 | `search` | which orders are left to try                                              |
 | `story`  | a failing order, shrunk to the decisions that matter and told             |
+| `choices` | all states of a small kernel, for a reader who chooses who goes next     |
 
 | verdict               | what it says                                                                     |
 |-----------------------|----------------------------------------------------------------------------------|

@@ -14,7 +14,7 @@ from quack_tutorial.simulator.control import Pending
 from quack_tutorial.simulator.scheduler import Waiting, deadlock, exit_warp, warps_of
 from quack_tutorial.trace import Op
 
-from .steps import OP, SEEN, Step, changes, effects_of, told_of
+from .steps import OP, SEEN, Step, accesses_of, changes, effects_of, told_of
 
 MOST_STEPS = 20_000  # of one run
 MOST_AGENTS = 64  # warps of a launch
@@ -55,8 +55,9 @@ class Order:
 
     control = CONTROL
 
-    def __init__(self, choose):
+    def __init__(self, choose, notes_memory=False):
         self.choose = choose
+        self.notes_memory = notes_memory  # whether ordinary reads and writes count as effects
         self.steps: list[Step] = []
         self.atomics: list = []  # (name, whether it changed the word) since the step began
         self.launches = 0
@@ -123,6 +124,8 @@ class Order:
         finally:
             rows = recorder.rows[start:]
             effects = effects_of(recorder, rows, launch, self.atomics, self.places)
+            if self.notes_memory:
+                effects |= accesses_of(recorder, rows)
             told = told_of(recorder, rows)
             self.steps.append(Step(agent, self.launches, effects, told, ready, sender, ended or failed, waits))
         for transfer in launch.in_flight[len(self.transfers) :]:

@@ -118,6 +118,17 @@ def effects_of(recorder, rows, launch, atomics, places) -> frozenset:
     return frozenset(found)
 
 
+def accesses_of(recorder, rows) -> frozenset:
+    """Ordinary reads and writes as effects on the 128 bytes that they are in."""
+    found = set()
+    for row in rows:
+        if row[OP] in (Op.LOAD, Op.STORE):
+            space = Space.SMEM if row[SPACE] == Space.DSMEM else row[SPACE]
+            kind = "read" if row[OP] == Op.LOAD else "write"
+            found.update((("line", int(space), address >> 7), (kind,)) for address in _lanes(recorder, row[ADDRESSES]))
+    return frozenset(found)
+
+
 _MBARRIER = {
     Op.MBARRIER_INIT: lambda row, phase: ("init",),
     Op.MBARRIER_ARRIVE: lambda row, phase: ("arrive", row[ARG2], phase > row[ARG2]),

@@ -103,7 +103,7 @@ def tell(steps: list, blocks: int, for_ever: bool) -> tuple:
         end = at + 1
         while end < len(steps) and steps[end].agent == steps[at].agent:
             end += 1
-        sentence = _sentence(steps[at:end], blocks, for_ever)
+        sentence = turn_of(steps[at:end], blocks, for_ever)
         if sentence is not None:
             sentences.append(sentence)
         at = end
@@ -115,7 +115,8 @@ def tell(steps: list, blocks: int, for_ever: bool) -> tuple:
     return tuple(sentences)
 
 
-def _sentence(steps: list, blocks: int, for_ever: bool) -> Sentence | None:
+def turn_of(steps: list, blocks: int, for_ever: bool) -> Sentence | None:
+    """What one agent does in these steps, None where there is nothing to tell."""
     told = list(dict.fromkeys(entry for step in steps for entry in step.told))
     waits = steps[-1].waits
     if not told and not waits:
