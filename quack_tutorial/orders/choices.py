@@ -67,8 +67,9 @@ class _Found:
 def explore(function, *args, most: int = MOST_STATES, seconds: float = MOST_SECONDS, right=None, **kwargs) -> Choices:
     """Run a @cute.jit host function in order after order until all its states are known, or `most`, or for so many `seconds`.
 
-    `args` and `kwargs` are as for `simulate`, without orders; the tensors are left as they are. `right`, a function without
-    arguments, says at the end of each whether the results are right.
+    `args` and `kwargs` are as for `simulate`, without orders; the tensors are left as they are. With `right`, a function without
+    arguments that says at the end of each order whether the results are right, an order is judged as on a GPU: it ends or hangs,
+    and its results are right or not. A race is then told only by what it does to them.
     """
     arrays = [as_array(x)[0] for x in (*args, *kwargs.values()) if is_tensor(x)]
     before = [array.copy() for array in arrays]
@@ -81,8 +82,10 @@ def explore(function, *args, most: int = MOST_STATES, seconds: float = MOST_SECO
             run = simulate(function, *args, orders=order, **kwargs)
         except Asleep:
             return order, None
-        ended = str(run.findings[0]) if run.findings else "" if right is None or right() else "The result is wrong."
-        return order, ended
+        found = str(run.findings[0]) if run.findings else ""
+        if right is None or order.warps:
+            return order, found
+        return order, "" if right() else "All have ended, and the result is wrong."
 
     try:
         return _explored(run_in, most, time.monotonic() + seconds)

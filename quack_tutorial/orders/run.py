@@ -12,9 +12,9 @@ from quack_tutorial.simulator import control
 from quack_tutorial.simulator.context import STATE, fail, here, not_simulated
 from quack_tutorial.simulator.control import Pending
 from quack_tutorial.simulator.scheduler import Waiting, deadlock, exit_warp, warps_of
-from quack_tutorial.trace import Op
+from quack_tutorial.trace import Op, Space
 
-from .steps import OP, SEEN, Step, accesses_of, changes, effects_of, told_of
+from .steps import OP, SEEN, SPACE, Step, accesses_of, changes, effects_of, told_of
 
 MOST_STEPS = 20_000  # of one run
 MOST_AGENTS = 64  # warps of a launch
@@ -46,7 +46,17 @@ def _until_chosen() -> Waiting:
     return Waiting(lambda: True, "its turn", here())
 
 
-CONTROL = types.SimpleNamespace(**{**vars(control), "call": call})
+def turn():
+    """Another warp may come after a store to shared memory."""
+    in_kernel = STATE.group is not None and STATE.group.warp >= 0
+    return Pending(_turn(None)) if in_kernel and STATE.run.order.was_seen() else None
+
+
+CONTROL = types.SimpleNamespace(**{**vars(control), "call": call, "turn": turn})
+
+
+def _is_shared_store(row) -> bool:
+    return row[OP] == Op.STORE and row[SPACE] != Space.GMEM
 
 
 class Order:
@@ -57,18 +67,21 @@ class Order:
 
     def __init__(self, choose, notes_memory=False):
         self.choose = choose
-        self.notes_memory = notes_memory  # whether ordinary reads and writes count as effects
+        self.notes_memory = (
+            notes_memory  # whether ordinary accesses are effects, and stores to shared memory end a step
+        )
         self.steps: list[Step] = []
         self.atomics: list = []  # (name, whether it changed the word) since the step began
         self.launches = 0
         self.blocks = 1  # of the largest launch
         self.looked = 0  # the first row of the log that `was_seen` has not looked at
-        self.standing: dict = {}  # agent -> what a warp that has not ended waits for, where the run has stopped
+        self.warps: dict = {}  # agent -> scheduler.Warp, of those that have not ended
 
     def was_seen(self) -> bool:
         """Whether the running step has done something that others can see."""
         rows = STATE.run.recorder.rows
-        seen = any(row[OP] in SEEN for row in rows[self.looked :])
+        new = rows[self.looked :]
+        seen = any(row[OP] in SEEN or (self.notes_memory and _is_shared_store(row)) for row in new)
         self.looked = len(rows)
         return seen
 
@@ -89,7 +102,6 @@ class Order:
         self.news = dict.fromkeys(self.warps, False)  # whether one of them has changed since
         self.written = dict.fromkeys(self.warps, 0)  # RunState.writes, as if the warp were alone
         while self.warps:
-            self.standing = self.warps
             ready = [agent for agent, warp in self.warps.items() if self._can_go(agent, warp)] + list(self.transfers)
             if not ready:
                 deadlock(launch, list(self.warps.values()))

@@ -195,6 +195,10 @@ def collect(iterable, element, keep, one: bool):
     return result
 
 
+def turn():
+    """After a store to an element, where orders are chosen store by store; `orders` has its own."""
+
+
 class Nested:
     """A function defined inside a kernel."""
 

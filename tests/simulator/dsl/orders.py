@@ -40,6 +40,17 @@ def barriers(x: cute.Tensor):
 
 
 @cute.kernel
+def no_barrier(x: cute.Tensor):
+    smem = cutlass.memory.SmemAllocator()
+    buffer = smem.allocate_tensor(cutlass.Int32, cute.make_layout(2))
+    tid, _, _ = cute.arch.thread_idx()
+    warp = tid // 32
+    if tid % 32 == 0:
+        buffer[warp] = warp + 1
+    x[tid] = buffer[1 - warp]
+
+
+@cute.kernel
 def tickets(x: cute.Tensor):
     """Each warp draws a ticket and counts: every order of the three atomics."""
     tid, _, _ = cute.arch.thread_idx()
