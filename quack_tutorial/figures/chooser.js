@@ -42,7 +42,7 @@
         row.querySelector("span").textContent = choice ? (isTransfer ? "is under way" : goes) : waits ? "waits at " + waits[1] : known;
       });
       turns.replaceChildren(...data.before.map(item), ...path.map((step) => item(step[2])));
-      const fine = "All have ended, and nothing is wrong in this order." + (data.solution.length ? " Try another." : "");
+      const fine = "All have ended, and nothing is wrong in this order." + (data.solution.length ? " Now one that fails?" : "");
       end.textContent = ended === undefined ? "" : ended || fine;
       end.classList.toggle("qt-wrong", Boolean(ended));
       disable(button("back"), !path.length);

@@ -19,7 +19,8 @@ TASK = (
     "Each button lets one warp go on, up to the next thing that others can notice. So do the keys 1, 2, ... while a button has the "
     "focus, and Backspace goes back."
 )
-ASKS = "In some orders this kernel fails: find one."
+ASKS = "This kernel fails in some orders and comes out right in others: find one of each."
+ALWAYS = "This kernel fails in every order: see how."
 CLEAN = "Whichever you choose, this kernel ends, and nothing is wrong."
 CLEAN_SO_FAR = "None of the orders that were tried fails, and not all were tried."
 ORIGIN = (
@@ -60,7 +61,7 @@ class Chooser:
         identifier = f"qt-{sha256((self.title + str(data)).encode()).hexdigest()[:8]}-{next(_numbers)}"
         c = self.choices
         if c.solution:
-            said = ASKS
+            said = ASKS if any(state.ended == "" for state in c.states) else ALWAYS
         else:
             said = CLEAN if all(state.is_whole for state in c.states) else CLEAN_SO_FAR
         agents = "".join(

@@ -30,11 +30,12 @@ from quack_tutorial.simulation import Run
 from quack_tutorial.simulator.arguments import as_array
 from quack_tutorial.trace import Finding
 
+from .choices import explore
 from .run import Order
 from .search import Asleep, Search
 from .story import Following, decisions_of, shrunk, tell
 
-__all__ = ["Bounds", "Order", "Orders"]
+__all__ = ["Bounds", "Order", "Orders", "explore"]
 
 
 @dataclass(frozen=True)

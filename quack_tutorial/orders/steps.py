@@ -46,7 +46,7 @@ SEEN = frozenset(
 )
 SUMS = frozenset("add max min and or xor".split())
 IDLE = {"use", "resume", "leave"}  # commute with all but an init
-STEP, _, BLOCK, WARP, LINE, CALL, OP, SPACE, TENSOR, _, _, ADDRESSES, SOURCES, _, ARG, ARG2 = range(16)
+_, _, BLOCK, _, LINE, _, OP, SPACE, TENSOR, _, BYTES, ADDRESSES, SOURCES, _, ARG, ARG2 = range(16)  # columns of the log
 
 
 @dataclass(frozen=True)
@@ -119,9 +119,15 @@ def effects_of(recorder, rows, launch, atomics, places) -> frozenset:
 
 
 def accesses_of(recorder, rows) -> frozenset:
-    """Ordinary reads and writes as effects on the 128 bytes that they are in."""
+    """Ordinary reads and writes as effects on the 128 bytes that they are in, and those of transfers that land."""
     found = set()
     for row in rows:
+        if row[OP] == Op.ASYNC_DONE:
+            sent = recorder.rows[row[ARG]]
+            nbytes = sent[ARG] if sent[OP] == Op.BULK_COPY else sent[BYTES]
+            for first in _lanes(recorder, sent[ADDRESSES]):
+                lines = range(first >> 7, (first + nbytes - 1 >> 7) + 1)
+                found.update((("line", int(Space.SMEM), line), ("write",)) for line in lines)
         if row[OP] in (Op.LOAD, Op.STORE):
             space = Space.SMEM if row[SPACE] == Space.DSMEM else row[SPACE]
             kind = "read" if row[OP] == Op.LOAD else "write"

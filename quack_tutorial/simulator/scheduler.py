@@ -249,6 +249,7 @@ def run_launch(kernel: KernelCall, launch: LaunchState) -> None:
     run = STATE.run
     outer = STATE.group
     last = launch.blocks if run.max_blocks is None else min(launch.blocks, run.max_blocks)
+    last = -(-last // launch.cluster_size) * launch.cluster_size  # a cluster runs as a whole
     try:
         if run.recorder is not None:
             run.recorder.launches.append(

@@ -199,6 +199,13 @@ def test_arguments_are_as_an_ordinary_run_leaves_them():
     assert (x == y).all() and x.any()
 
 
+def test_a_cluster_is_tried_as_a_whole():
+    result = search(k.exchange, warps=1, blocks=4, cluster=2)
+    one = simulate(k.launched(k.exchange, 1, blocks=4, cluster=2), numbers(), orders="all", blocks=1)
+    assert (result.verdict, one.verdict) == ("clean", "clean")
+    assert {int(b) for b in one.trace.events["block"]} == {0, 1}
+
+
 def test_orders_takes_all_or_bounds():
     with pytest.raises(ValueError, match="write orders="):
         search(k.sums, orders="some")
