@@ -62,7 +62,7 @@ class Unusable(ValueError):
 
 
 # What is said first, and its exit status; of several the first.
-VERDICTS = {"finding": 1, "not simulated": 3, "failed": 5, "wrong": 4, "clean": 0}
+VERDICTS = {"finding": 1, "not simulated": 3, "failed": 5, "wrong": 4, "clean within bounds": 6, "clean": 0}
 # How far from the reference a result may be: (relative, absolute), as torch.testing has it.
 TOLERANCES = {"float64": (1e-7, 1e-7), "float32": (1.3e-6, 1e-5), "float16": (1e-3, 1e-5), "bfloat16": (1.6e-2, 1e-5)}
 
@@ -84,7 +84,9 @@ class Outcome:
             return "finding"
         if self.ended:
             return "not simulated" if self.ended.startswith("not simulated") else "failed"
-        return "wrong" if self.wrong else "clean"
+        if self.wrong:
+            return "wrong"
+        return "clean within bounds" if any(not getattr(run, "whole", True) for run in self.runs) else "clean"
 
     @property
     def status(self) -> int:
@@ -99,6 +101,7 @@ class Outcome:
             "not simulated": self.ended.removeprefix("not simulated: "),
             "failed": self.ended,
             "wrong": "; ".join(self.wrong),
+            "clean within bounds": f"no {LOOKED_FOR} in the orders that were tried; more are left",
             "clean": f"no {LOOKED_FOR} in {len(self.runs)} run{'s' * (len(self.runs) != 1)}",
         }
         return f"{self.verdict}: {said[self.verdict]} (exit status {self.status})"
@@ -107,7 +110,7 @@ class Outcome:
 def run_file(target: str, words=(), seed=0, against="", **options) -> Outcome:
     """Simulate what `target` names on the arguments in `words`; Unusable for what cannot be run.
 
-    `options` are simulate's: schedule, values, blocks, dynamic.
+    `options` are simulate's: schedule, orders, values, blocks, dynamic.
     """
     file, expression = _file_and_name(target)
     if against and not expression:

@@ -117,6 +117,8 @@ def simulate(
     *args,
     check=True,
     schedule="forward",
+    orders=None,
+    right=None,
     seed=0,
     values=False,
     blocks=None,
@@ -140,6 +142,10 @@ def simulate(
     was marked with (mark_layout_dynamic, mark_compact_shape_dynamic), nor the modes of dynamic={"x": (0,)}; dynamic=True takes
     every tensor as CuTe DSL takes one that is passed directly: it knows of a stride of 1, and of strides of 0.
 
+    orders="all" tries every order of the warps' visible steps, orders=Bounds(...) as many as that allows, and both give an
+    `Orders`: a Run with a verdict and, where one fails, that order (`quack_tutorial.orders`). `right`, a function without
+    arguments, says after each whether the results are right. orders=Order(...) is one run in that order.
+
     Raises NotSimulated for what is outside the subset, TypeError for arguments it cannot take. Threads take turns.
     """
     if WATCHED:
@@ -155,9 +161,16 @@ def simulate(
         return run
     if schedule not in SCHEDULES:
         raise ValueError(f"schedule={schedule!r}: choose one of {', '.join(SCHEDULES)}")
+    if orders is not None and not hasattr(orders, "steps"):
+        from quack_tutorial.orders import try_orders
+
+        options = {"seed": seed, "values": values, "blocks": blocks, "max_steps": max_steps, "fill": fill}
+        once = functools.partial(simulate, function, *args, dynamic=dynamic, **options, **kwargs)
+        named = zip((*_parameters(function)[0], *(f"argument {i}" for i in range(len(args)))), args)
+        return try_orders(once, {name: x for name, x in (*named, *kwargs.items()) if is_tensor(x)}, orders, right)
     recorder = TraceRecorder(record_values=values) if check else None
     before = list(HISTORY[-1]) if HISTORY else None
-    state = RunState(recorder, schedule, seed, max_steps, blocks, fill, may_still_run=before)
+    state = RunState(recorder, schedule, seed, max_steps, blocks, fill, may_still_run=before, order=orders)
     poison = _Poison(function, args, kwargs) if check or exact else None
     outer = STATE.run, STATE.group, STATE.loops
     STATE.run, STATE.group, STATE.loops = state, None, 0
@@ -193,7 +206,7 @@ def simulate(
             findings.sort(key=lambda finding: finding.kind != "read before arrival")
             early = {line for finding in findings if finding.kind == "read before arrival" for line in finding.lines}
             findings = [f for f in findings if f.kind != "async copy never waited for" or f.lines[0] not in early]
-        if not findings:
+        if not findings and orders is None:
             options = {"max_steps": max_steps, "max_blocks": blocks, "fill": fill + 1, "may_still_run": before}
             again = lambda state: _silently(state, function, args, kwargs, dynamic)  # noqa: E731
 
@@ -207,7 +220,7 @@ def simulate(
     if exact and not findings:
         beside = RunState(None, max_steps=max_steps, max_blocks=blocks, fill=fill, may_still_run=before)
         numbers = poison.exactly(lambda: _silently(beside, function, args, kwargs, dynamic, exact=True), beside)
-    if HISTORY:
+    if HISTORY and orders is None:
         HISTORY[-1][:] = state.may_still_run or []
     printed = tuple(text for _, _, text in state.printed)
     return Run(trace, tuple(findings), printed, state.smem_bytes, observations, numbers)

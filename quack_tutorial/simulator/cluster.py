@@ -376,6 +376,8 @@ def _wait_for_phase(pointer, barriers: list, parity: int):
                 return _mismatch(b, line)
         return ""
 
+    if STATE.run.order is not None:  # others may come between the code before and the wait
+        yield Waiting(ready, state, line, mismatch)
     while not ready():
         yield Waiting(ready, state, line, mismatch)
     for b in barriers:
@@ -421,7 +423,7 @@ def mbarrier_try_wait(mbar_ptr, phase, **_):
 def _try(pointer, barriers, parity):
     line = here()
     done = all(_done(b, parity) for b in barriers)
-    if not done:
+    if not done or STATE.run.order is not None:
         yield Waiting(lambda: all(_done(b, parity) for b in barriers), "an mbarrier (try_wait)", line)
     _record(Op.MBARRIER_RESUME, pointer, arg=parity, arg2=_acquired(barriers[0]) if barriers else -1)
     return Value(Boolean, np.array([[True]]))
@@ -443,7 +445,9 @@ def _test(pointer, barriers, parity):
     def ready():
         return all(_done(b, parity) for b in barriers)
 
-    if not ready():
+    if STATE.run.order is not None:  # it says what is so when it comes
+        _record(Op.MBARRIER_WAIT, pointer, arg=parity, arg2=1)
+    elif not ready():
         yield Waiting(ready, "an mbarrier (test_wait)", here(), gives_up=True)
     done = ready()
     if done:

@@ -153,7 +153,7 @@ class Mapper:
         builtin = names.BUILTINS if kind else names.PLAIN_BUILTINS
         source = function.__globals__
         table = {
-            MARK: control,
+            MARK: control if STATE.run is None or STATE.run.order is None else STATE.run.order.control,
             KIND: kind,
             PENDING: Pending,
             TYPE: type,
