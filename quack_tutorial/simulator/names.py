@@ -9,6 +9,7 @@ import difflib
 import functools
 import sys
 import types
+import warnings
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from . import (
     cluster,
     copying,
     dialects,
+    hopper,
     host,
     mathops,
     numeric,
@@ -741,6 +743,7 @@ CUTLASS = Namespace(
     },
 )
 CUTE.__dict__["typing"] = CUTE
+hopper.extend(sys.modules[__name__])
 
 
 class Stream:
@@ -793,7 +796,9 @@ def _answers(loaded: int) -> dict:
             continue
         seen.add(id(mine))
         for name, x in vars(mine).items():
-            real = getattr(theirs, name, None)
+            with warnings.catch_warnings():  # of a name's old place, which nobody has asked for here
+                warnings.simplefilter("ignore")
+                real = getattr(theirs, name, None)
             if isinstance(x, Namespace) and isinstance(real, types.ModuleType):
                 waiting.append((x, real))
             elif callable(real) and not isinstance(x, (Missing, Annotation)) and not isinstance(real, types.MethodType):
@@ -830,6 +835,7 @@ def by_name(module: str, name: str):
             BASE,
             BASE.enums,
             BASE.typing,
+            *hopper.PLACES,
         )
     for place in places:
         if name in place.__dict__:
