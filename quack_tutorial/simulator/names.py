@@ -372,9 +372,8 @@ def type_of_value(x, *rest):
 
 def recast_ptr(ptr, swizzle_=None, dtype=None, **_):
     """The same address as a pointer to another type."""
-    if swizzle_ is not None:
-        raise not_simulated("recast_ptr with a swizzle")
-    return ptr if dtype is None else ptr.recast(dtype)
+    made = ptr if dtype is None else ptr.recast(dtype)
+    return made if swizzle_ is None else hopper.by_address(made, swizzle_)
 
 
 def make_ptr(dtype, value, mem_space=None, *, assumed_align=None, **_):

@@ -5,6 +5,11 @@
 | `words`         | pairs of floats, bits, integer products, single functions of cute.math                  |
 | `accesses`      | loads and stores by a pointer, shared memory without an allocator                       |
 | `instructions`  | names of MLIR's dialects: types by their text, bits of pointers, plain arithmetic       |
+| `swizzled`      | swizzles of shared memory's addresses; composed layouts in layout functions             |
+| `tensor_maps`   | tiles that the TMA unit copies                                                          |
+| `tiled_mma`     | matrix products of a thread, a warp; who holds which element                            |
+| `matrix_copies` | ldmatrix, stmatrix, tiled copies that follow a product                                  |
+| `warpgroup`     | wgmma, its fences and groups, how its operands lie in shared memory                     |
 | `schedulers`    | persistent tile schedulers, LayoutEnum, HardwareInfo                                    |
 
 No kernel of the book needs any of it. Each module says what it leaves out.
@@ -72,6 +77,75 @@ def extend(names) -> None:
     nvgpu["common"] = names.NVGPU
     _extend_dialects(names, instructions)
     PLACES[:] = [cutlass["utils"]]
+    _extend_tensor_maps(names)
+    _extend_products(names)
+
+
+def by_address(pointer, swizzle):
+    from .swizzled import by_address as made
+
+    return made(pointer, swizzle)
+
+
+def _extend_tensor_maps(names) -> None:
+    from . import swizzled, tensor_maps
+
+    cute = names.CUTE.__dict__
+    cute |= swizzled.taking_composed(cute)
+    cute["make_layout_image_mask"] = tensor_maps.make_layout_image_mask
+    maps = (
+        "CopyBulkTensorTileG2SOp CopyBulkTensorTileG2SMulticastOp CopyBulkTensorTileS2GOp CopyReduceBulkTensorTileS2GOp "
+        "TmaInfo make_tiled_tma_atom tma_partition create_tma_multicast_mask"
+    ).split()
+    names.CPASYNC.__dict__.update({name: getattr(tensor_maps, name) for name in maps}, prefetch_descriptor=names.ignore)
+
+
+def _extend_products(names) -> None:
+    from . import matrix_copies, tiled_mma, warpgroup
+
+    space = names.Namespace
+    cute, nvgpu, utils = names.CUTE.__dict__, names.NVGPU.__dict__, names.CUTLASS.utils.__dict__
+    cute |= {name: getattr(tiled_mma, name) for name in "gemm make_mma_atom make_tiled_mma".split()}
+    cute |= {
+        name: getattr(matrix_copies, name)
+        for name in (
+            "make_copy_atom make_tiled_copy make_tiled_copy_tv make_tiled_copy_A make_tiled_copy_B make_tiled_copy_C "
+            "make_tiled_copy_S make_tiled_copy_D make_tiled_copy_C_atom"
+        ).split()
+    }
+    cute |= {name: tiled_mma.with_layout(cute[name]) for name in ("size", "shape", "rank")}
+    cute["TiledMma"] = names.Annotation("cute.TiledMma", tiled_mma.TiledMma)
+    cute["ThrMma"] = names.Annotation("cute.ThrMma", tiled_mma.ThrMma)
+    cute["MmaAtom"] = names.Annotation("cute.MmaAtom", tiled_mma.MmaAtom)
+    cute["ThrCopy"] = names.Annotation("cute.ThrCopy", names.copying.ThrCopy)
+    nvgpu |= {name: getattr(tiled_mma, name) for name in ("MmaUniversalOp", "OperandMajorMode")}
+    nvgpu["warp"] = space(
+        "cute.nvgpu.warp",
+        {name: getattr(tiled_mma, name) for name in ("MmaF16BF16Op", "MmaTF32Op")}
+        | {name: getattr(matrix_copies, name) for name in ("LdMatrix8x8x16bOp", "StMatrix8x8x16bOp")},
+    )
+    nvgpu["warpgroup"] = space(
+        "cute.nvgpu.warpgroup",
+        {
+            name: getattr(warpgroup, name)
+            for name in (
+                "MmaF16BF16Op MmaF8Op make_smem_layout_atom SmemLayoutAtomKind fence commit_group wait_group OperandSource "
+                "OperandMajorMode"
+            ).split()
+        }
+        | {"Field": tiled_mma.Field},
+    )
+    helpers = {
+        name: getattr(warpgroup, name)
+        for name in (
+            "make_smem_layout_a make_smem_layout_b make_smem_layout_epi get_smem_layout_atom make_trivial_tiled_mma "
+            "sm90_get_smem_store_op"
+        ).split()
+    }
+    utils["hopper_helpers"] = utils["sm90"] = space("cutlass.utils.hopper_helpers", helpers)
+    for name in helpers:
+        utils[name if name.startswith("sm90_") else f"sm90_{name}"] = helpers[name]
+    PLACES.extend((names.NVGPU.warpgroup, names.NVGPU.warp, names.CUTLASS.utils.hopper_helpers))
 
 
 def _extend_dialects(names, instructions) -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-EXACT, BOUND, ORDER, IGNORED = "exact", "bound", "order", "ignored"
+EXACT, BOUND, ORDER, IGNORED, ANNOTATION = "exact", "bound", "order", "ignored", "annotation"
 WORDS = "tests/simulator/test_hopper_words.py"
+MAPS = "tests/simulator/test_tensor_maps.py"
+PRODUCTS = "tests/simulator/test_products.py"
 FILES = {
+    MAPS: ("tests/simulator/dsl/tensor_maps.py", MAPS),
+    PRODUCTS: ("tests/simulator/dsl/products.py", PRODUCTS),
     WORDS: ("tests/simulator/dsl/hopper_words.py", WORDS),
 }
 
@@ -23,6 +27,12 @@ TABLE = {
             WORDS,
             "without swizzle_size",
         ),
+        (
+            "sm90_make_smem_layout_a sm90_make_smem_layout_b sm90_make_smem_layout_epi sm90_get_smem_layout_atom "
+            "sm90_get_smem_store_op sm90_make_trivial_tiled_mma",
+            EXACT,
+            PRODUCTS,
+        ),
         ("HardwareInfo", EXACT, WORDS, "of an H100 with 132 multiprocessors"),
     ),
     "cutlass.utils.smem_allocator": (("SmemAllocator", EXACT, WORDS),),
@@ -31,6 +41,16 @@ TABLE = {
         ("FastDivmodDivisor FastDivmodDivisorV2", EXACT, WORDS, "of numbers that are not negative"),
         ("fast_divmod_create_divisor fast_divmod_create_divisor_v2", EXACT, WORDS),
         ("prefetch", IGNORED, WORDS, "there are no caches"),
+        ("make_layout_image_mask", EXACT, MAPS),
+        ("get_nonswizzle_portion get_swizzle_portion", EXACT, MAPS),
+        ("gemm make_mma_atom make_tiled_mma", BOUND, PRODUCTS, "sums in float64, rounded once an instruction"),
+        (
+            "make_tiled_copy_A make_tiled_copy_B make_tiled_copy_C make_tiled_copy_S make_tiled_copy_D make_tiled_copy_C_atom",
+            EXACT,
+            PRODUCTS,
+            "layouts as the compiler prints them",
+        ),
+        ("TiledMma ThrMma MmaAtom ThrCopy", ANNOTATION, PRODUCTS),
     ),
     "cute.math": (*_FLOATS, ("RoundingMode", EXACT, WORDS, "to the nearest alone")),
     "cute.testing": (("assert_", IGNORED, WORDS),),
@@ -55,5 +75,40 @@ TABLE = {
         ("warpgroup_reg_alloc warpgroup_reg_dealloc", IGNORED, WORDS, "registers are not counted"),
         ("WARPS_PER_WARPGROUP THREADS_PER_WARPGROUP", EXACT, WORDS),
     ),
-    "cute.nvgpu": (("CacheEvictionPriority", IGNORED, WORDS, "a cache hint"),),
+    "cute.nvgpu": (
+        ("CacheEvictionPriority", IGNORED, WORDS, "a cache hint"),
+        ("MmaUniversalOp OperandMajorMode", EXACT, PRODUCTS),
+    ),
+    "cute.nvgpu.cpasync": (
+        (
+            "CopyBulkTensorTileG2SOp CopyBulkTensorTileG2SMulticastOp CopyBulkTensorTileS2GOp CopyReduceBulkTensorTileS2GOp",
+            EXACT,
+            MAPS,
+            "tiles without gaps, whose contiguous mode is the tensor's",
+        ),
+        (
+            "make_tiled_tma_atom tma_partition TmaInfo create_tma_multicast_mask",
+            EXACT,
+            MAPS,
+            "layouts as the compiler prints them",
+        ),
+        ("prefetch_descriptor", IGNORED, MAPS, "there are no caches"),
+    ),
+    "cute.nvgpu.warp": (
+        ("MmaF16BF16Op MmaTF32Op", BOUND, PRODUCTS, "sums in float64, rounded once an instruction"),
+        ("LdMatrix8x8x16bOp StMatrix8x8x16bOp", EXACT, PRODUCTS),
+    ),
+    "cute.nvgpu.warpgroup": (
+        ("MmaF16BF16Op MmaF8Op", BOUND, PRODUCTS, "sums in float64, rounded once an instruction"),
+        ("make_smem_layout_atom SmemLayoutAtomKind OperandSource OperandMajorMode Field", EXACT, PRODUCTS),
+        ("fence commit_group wait_group", ORDER, PRODUCTS, "accumulators may not be touched before"),
+    ),
+    "cutlass.utils.hopper_helpers": (
+        (
+            "make_smem_layout_a make_smem_layout_b make_smem_layout_epi get_smem_layout_atom make_trivial_tiled_mma "
+            "sm90_get_smem_store_op",
+            EXACT,
+            PRODUCTS,
+        ),
+    ),
 }

@@ -192,9 +192,11 @@ def mul24(a, b, hi=False, **_) -> Value:
     if hi:
         raise not_simulated("mul24 of the high half")
     dtype = scalar(a).dtype
-    low = lambda x: (
-        ((scalar(x).a.astype(np.int64) << 40) >> 40) if dtype.signed else scalar(x).a.astype(np.int64) & 0xFFFFFF
-    )
+
+    def low(x):
+        wide = scalar(x).a.astype(np.int64)
+        return wide << 40 >> 40 if dtype.signed else wide & 0xFFFFFF
+
     return _as((low(a) * low(b)).view(np.uint64) & np.uint64(0xFFFFFFFF), dtype)
 
 
