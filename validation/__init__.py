@@ -11,6 +11,7 @@
 | `sanitizer`  | what compute-sanitizer says of kernels with seeded bugs                     | a Hopper GPU |
 | `shipped`    | nothing: what compute-sanitizer says of the kernels that ship                | a Hopper GPU |
 | `opinfo`     | nothing: the operations on a GPU, against torch on the samples of torch's tests | a Hopper GPU |
+| `others`     | published packages: which of CuTe DSL's names their kernels use that it lacks | pip          |
 
 `report` holds what a suite gives and how it is kept in quack_tutorial/records/validation; `command` is `python -m validation`.
 """

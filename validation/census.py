@@ -10,6 +10,7 @@ A kernel counts as Hopper's unless it, or a function that it calls, names someth
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -57,6 +58,7 @@ class Kernel:
         return list(found.items())
 
 
+@functools.cache
 def known(name: str) -> bool:
     """Whether the simulator has that name of the DSL's."""
     found = names.CUDA if name.partition(".")[0] == "cuda" else names.CUTLASS
@@ -123,12 +125,37 @@ def _dotted(node) -> str:
     return ".".join([node.id, *parts]) if isinstance(node, ast.Name) else ""
 
 
+@dataclass(frozen=True)
+class Place:
+    lineno: int
+
+
+def _mentioned(node):
+    """(dotted name, its place) of each name in a function's body that is not one of its parameters, once."""
+    bound = {a.arg for a in ast.walk(node) if isinstance(a, ast.arg)}
+    inner, seen = set(), set()
+    for part in (n for statement in node.body for n in ast.walk(statement)):
+        if not isinstance(part, (ast.Attribute, ast.Name)) or id(part) in inner:
+            continue
+        step = part
+        while isinstance(step, ast.Attribute):
+            step = step.value
+            inner.add(id(step))
+        dotted = _dotted(part)
+        root = dotted.partition(".")[0]
+        if dotted and dotted not in seen and (root not in bound or root == "self"):
+            seen.add(dotted)
+            yield dotted, Place(part.lineno)
+
+
 class Corpus:
     """The modules of a folder, by their dotted names."""
 
     def __init__(self, folder: Path):
         self.folder = folder
         self.modules: dict = {}
+        self.found: dict = {}  # what `_module` has found
+        self.read: dict = {}  # id of a function -> what it mentions
         for path in sorted(folder.rglob("*.py")):
             said = path.as_posix()
             if any(part in said for part in SKIPPED):
@@ -174,20 +201,10 @@ class Corpus:
             if id(node) in seen:
                 continue
             seen.add(id(node))
-            bound = {a.arg for a in ast.walk(node) if isinstance(a, ast.arg)}
-            inner = set()
-            body = [n for n in getattr(node, "body", [])]
-            for part in (n for statement in body for n in ast.walk(statement)):
-                if not isinstance(part, (ast.Attribute, ast.Name)) or id(part) in inner:
-                    continue
-                step = part
-                while isinstance(step, ast.Attribute):
-                    step = step.value
-                    inner.add(id(step))
-                dotted = _dotted(part)
+            if id(node) not in self.read:
+                self.read[id(node)] = list(_mentioned(node))
+            for dotted, part in self.read[id(node)]:
                 root = dotted.partition(".")[0]
-                if not dotted or root in bound and root != "self":
-                    continue
                 if root in ("self", "cls") and owner is not None:
                     waiting += self._method(module, owner, dotted.split(".")[1] if "." in dotted else "")
                     continue
@@ -232,10 +249,14 @@ class Corpus:
         return [(module, owner, f) for f in owner.body if isinstance(f, ast.FunctionDef) and f.name == "__init__"]
 
     def _module(self, name: str) -> Module | None:
-        if name in self.modules:
-            return self.modules[name]
-        endings = [m for m in self.modules if m.endswith(f".{name}")]
-        return self.modules[endings[0]] if len(endings) == 1 else None
+        found = self.found.get(name, self)
+        if found is self:
+            found = self.modules.get(name)
+            if found is None:
+                endings = [m for m in self.modules if m.endswith(f".{name}")]
+                found = self.modules[endings[0]] if len(endings) == 1 else None
+            self.found[name] = found
+        return found
 
     def _elsewhere(self, kernel: Kernel, absolute: str, part, here: Module) -> list:
         """What a name of another module of the folder is: a function or a class to follow, or a name of the DSL's."""

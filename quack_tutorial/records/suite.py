@@ -22,6 +22,7 @@ SUITES = (
     ("sanitizer", "gpu"),
     ("shipped", "gpu"),
     ("opinfo", "gpu"),
+    ("others", "index"),
 )
 
 
