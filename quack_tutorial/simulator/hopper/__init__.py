@@ -10,6 +10,8 @@
 | `tiled_mma`     | matrix products of a thread, a warp; who holds which element                            |
 | `matrix_copies` | ldmatrix, stmatrix, tiled copies that follow a product                                  |
 | `warpgroup`     | wgmma, its fences and groups, how its operands lie in shared memory                     |
+| `pipelines`     | the rest of cutlass.pipeline                                                            |
+| `primitives`    | cutlass.experimental.primitives, as far as they stand for what cute.arch has            |
 | `schedulers`    | persistent tile schedulers, LayoutEnum, HardwareInfo                                    |
 
 No kernel of the book needs any of it. Each module says what it leaves out.
@@ -79,6 +81,7 @@ def extend(names) -> None:
     PLACES[:] = [cutlass["utils"]]
     _extend_tensor_maps(names)
     _extend_products(names)
+    _extend_pipelines(names)
 
 
 def by_address(pointer, swizzle):
@@ -146,6 +149,29 @@ def _extend_products(names) -> None:
     for name in helpers:
         utils[name if name.startswith("sm90_") else f"sm90_{name}"] = helpers[name]
     PLACES.extend((names.NVGPU.warpgroup, names.NVGPU.warp, names.CUTLASS.utils.hopper_helpers))
+
+
+def _extend_pipelines(names) -> None:
+    from . import pipelines, primitives
+
+    names.PIPELINE.__dict__.update(
+        {
+            name: getattr(pipelines, name)
+            for name in "PipelineTmaStore pipeline_init_arrive pipeline_init_wait arrive arrive_and_wait".split()
+        }
+    )
+    names.PRIMITIVES.__dict__.update(
+        {
+            name: getattr(primitives, name)
+            for name in (
+                "barrier_cta_sync barrier_cta_arrive bar_warp_sync elect_sync shfl_sync vote_sync griddepcontrol"
+            ).split()
+        },
+        Shfl=names.Tokens("BFLY", "UP", "DOWN", "IDX"),
+        VoteSync=names.Tokens("ANY", "ALL", "BALLOT", "UNI"),
+        GridDepAction=names.Tokens("WAIT", "LAUNCH_DEPENDENTS"),
+    )
+    names.CUTLASS.__dict__["make_array_view"] = primitives.make_array_view
 
 
 def _extend_dialects(names, instructions) -> None:

@@ -6,7 +6,9 @@ EXACT, BOUND, ORDER, IGNORED, ANNOTATION = "exact", "bound", "order", "ignored",
 WORDS = "tests/simulator/test_hopper_words.py"
 MAPS = "tests/simulator/test_tensor_maps.py"
 PRODUCTS = "tests/simulator/test_products.py"
+PIPELINES = "tests/simulator/test_pipelines.py"
 FILES = {
+    PIPELINES: ("tests/simulator/dsl/pipelines.py",),
     MAPS: ("tests/simulator/dsl/tensor_maps.py", MAPS),
     PRODUCTS: ("tests/simulator/dsl/products.py", PRODUCTS),
     WORDS: ("tests/simulator/dsl/hopper_words.py", WORDS),
@@ -17,7 +19,18 @@ _FLOATS = (
     ("expm1 log1p cbrt", BOUND, WORDS),
 )
 TABLE = {
-    "cutlass": (("select_", EXACT, WORDS),),
+    "cutlass": (("select_", EXACT, WORDS), ("make_array_view", EXACT, PIPELINES, "elements by their coordinates")),
+    "cutlass.pipeline": (
+        ("PipelineTmaStore pipeline_init_arrive pipeline_init_wait arrive arrive_and_wait", EXACT, PIPELINES),
+    ),
+    "cutlass.experimental.primitives": (
+        (
+            "barrier_cta_sync barrier_cta_arrive bar_warp_sync elect_sync shfl_sync vote_sync griddepcontrol",
+            EXACT,
+            PIPELINES,
+        ),
+        ("Shfl VoteSync GridDepAction", EXACT, PIPELINES),
+    ),
     "cutlass.tensor_utils": (("LayoutEnum", EXACT, WORDS),),
     "cutlass.utils": (
         ("LayoutEnum get_smem_capacity_in_bytes", EXACT, WORDS),
