@@ -23,6 +23,7 @@ SUITES = (
     ("sanitizer", "gpu"),
     ("shipped", "gpu"),
     ("opinfo", "gpu"),
+    ("others", "index"),
 )
 
 
