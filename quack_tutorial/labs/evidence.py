@@ -132,6 +132,13 @@ def meaning(finding: Finding, advice: dict, slots: str) -> Diagnosis:
             " The slots are used a second time while a slow warp still needs what they hold from the first: "
             "give the second use slots of its own."
         )
+    elif kind == "read before arrival" and "was over as soon as" in message:
+        message += (
+            " If it does, a block that is a step ahead has sent its next bytes to the same place: steps that follow each other "
+            "need slots, and an mbarrier, of their own."
+        )
+    elif kind == "mbarrier arrivals":
+        message += " Either more than one thread arrives, or the block arms the mbarrier for a later step without having waited for this one."
     elif kind in ("deadlock", "divergent barrier"):
         message += " A barrier under a condition needs the same answer from every thread of the block."
     elif kind == "divergent shuffle" and "warp_idx() takes" in message:
