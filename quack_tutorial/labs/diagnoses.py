@@ -332,8 +332,10 @@ def by_pattern(module, mistake: Diagnosis, views: list[View], every: list[View])
     if mistake.kind not in ("wrong number", "wrong gradient"):  # the lab says more
         return
     ratios = [ratio(v, name) for v in known if v.right[name].ndim == 2]
-    if ratios and all(
-        np.ptp(r.reshape(len(r), -1, together(module, v)), axis=2).max() < 0.01 for r, v in zip(ratios, known)
+    if (
+        ratios
+        and max(np.abs(r - 1).max() for r in ratios) > 0.01
+        and all(np.ptp(r.reshape(len(r), -1, together(module, v)), axis=2).max() < 0.01 for r, v in zip(ratios, known))
     ):
         some = ", ".join(f"{x:.3g}" for x in ratios[0][:, 0][:4])
         text = f"{told} The numbers that belong together are right but for one factor, in the first rows {some}."
@@ -462,6 +464,14 @@ def written_again(outcome: Outcome) -> Iterator[Diagnosis]:
         if stores > (2 if array.ndim == 1 else EXCESS) * array.size:  # two lanes may write what belongs to a row
             each = "a row" if array.ndim == 1 else "an element"
             text = f"{name} is written {stores / array.size:.3g} times {each}; one thread is enough."
+            by_row = evidence.times_stored(outcome, name).reshape(len(array), -1).min(axis=1)
+            often = np.nonzero(by_row > by_row.min())[0].tolist()
+            if len(often) < len(array) and often:
+                rows = f"Row{'s' * (len(often) > 1)} {ranges(often)} of {name}"
+                text = (
+                    f"{rows}: written {by_row[often[0]]} times, and the others {by_row.min()}. Several warps or blocks work on the "
+                    "same row: one that has no row of its own has nothing to do."
+                )
             yield Diagnosis("traffic: written again", text, lines)
 
 
