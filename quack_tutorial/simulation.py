@@ -111,6 +111,7 @@ def simulate(
     max_steps=2_000_000,
     fill=0,
     dynamic=(),
+    on_device=False,
     **kwargs,
 ) -> Run:
     """Run a @cute.jit host function, or an object with a @cute.jit __call__, on the simulator.
@@ -119,6 +120,7 @@ def simulate(
     warp, records a trace and looks for races; findings are in the result. check=False runs whole blocks in lockstep and raises
     SimulationError at the first wrong access. schedule: "forward", "reverse" or "seeded" order of the warps; values=True records
     the numbers as well; blocks=k simulates only the first k blocks; fill picks the poison of uninitialised memory;
+    on_device=True takes the tensors for a GPU's, whose numbers the host's code cannot touch;
     max_steps loop steps without a warp's end are taken for an endless loop. After 2 s a line on stderr tells how far it is.
 
     Extents and strides are known while compiling, as `launch` compiles them. Not those that a tensor from CuTe DSL's from_dlpack
@@ -142,7 +144,7 @@ def simulate(
         raise ValueError(f"schedule={schedule!r}: choose one of {', '.join(SCHEDULES)}")
     recorder = TraceRecorder(record_values=values) if check else None
     before = list(HISTORY[-1]) if HISTORY else None
-    state = RunState(recorder, schedule, seed, max_steps, blocks, fill, may_still_run=before)
+    state = RunState(recorder, schedule, seed, max_steps, blocks, fill, may_still_run=before, on_device=on_device)
     poison = _Poison(function, args, kwargs) if check else None
     outer = STATE.run, STATE.group, STATE.loops
     STATE.run, STATE.group, STATE.loops = state, None, 0

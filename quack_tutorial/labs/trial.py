@@ -76,7 +76,7 @@ def run_of(answer, case: Case, **more):
     """(the simulated run of a class on one case, its outputs); Refused where it cannot be run. `more` is for `simulate`."""
     outputs = {name: array.copy() for name, array in case.outputs.items()}
     inputs = [array.copy() for array in case.inputs.values()]
-    how = {"schedule": case.schedule, "seed": case.seed, "max_steps": MAX_STEPS, **more}
+    how = {"schedule": case.schedule, "seed": case.seed, "max_steps": MAX_STEPS, "on_device": True, **more}
     try:
         run = simulate(answer(*case.make), *inputs, *outputs.values(), **how)
     except NotSimulated as error:
