@@ -41,7 +41,9 @@ def _returned(function, case: Case) -> Outcome:
         return Outcome(case, {"answer": None}, (_told(function.diagnosis, case.target),), None, ())
     file = inspect.unwrap(function).__code__.co_filename
     try:
-        given = [one[:] if isinstance(one, list) else one for one in case.make]  # a function may write into it
+        given = [
+            one.copy() if isinstance(one, (list, dict)) else one for one in case.make
+        ]  # a function may write into it
         return Outcome(case, {"answer": plain(function(*given))}, (), None, ())
     except MemoryError:
         raise
