@@ -16,6 +16,7 @@ SUITES = (
     ("agreement", "nothing"),
     ("rows", "nothing"),
     ("mutation", "nothing"),
+    ("grading", "nothing"),
     ("compiled", "dsl"),
     ("device", "gpu"),
     ("counters", "gpu"),
