@@ -220,8 +220,8 @@ def lone_lanes(views: list[View], told: str) -> Iterator[Diagnosis]:
 
     def alone(n):
         sums = np.zeros(n.shape)
-        for lane in range(32):
-            sums[:, :, lane::32] = n[:, :, lane::32].sum(axis=2, keepdims=True) / n.shape[2]
+        for k in range(32):
+            sums[:, :, k::32] = n[:, :, k::32].sum(axis=2, keepdims=True) / n.shape[2]
         return sums
 
     for kinds, mean in (("squares", alone), ("products", None)):
