@@ -17,6 +17,7 @@ SUITES = (
     ("rows", "nothing"),
     ("mutation", "nothing"),
     ("orders", "nothing"),
+    ("grading", "nothing"),
     ("compiled", "dsl"),
     ("device", "gpu"),
     ("counters", "gpu"),

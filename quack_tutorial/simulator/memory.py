@@ -860,6 +860,12 @@ def lane_addresses(pointer: Pointer, index: np.ndarray) -> np.ndarray:
 def record(pointer, first, width, lanes, op, flat, index, shown=None, arg=0) -> None:
     """One trace row per instruction (per `width` elements) of the executing warp."""
     recorder = STATE.run.recorder
+    if STATE.group is None and STATE.run.on_device and pointer.memory.space == Space.GMEM:
+        raise fail(
+            "host access",
+            f"the host's code {'writes' if op == Op.STORE else 'reads'} a number of a tensor in the GPU's memory: only a "
+            "@cute.kernel can touch it",
+        )
     if recorder is None or STATE.group is None:  # what the host does is no kernel's
         return
     g = executing()

@@ -70,6 +70,7 @@ class RunState:
         None  # Line of a fragment -> Line of the first read of what no store has reached, if looked for
     )
     poisoned: object = None  # the Line of the only fragment that holds other poison than with the fill before
+    on_device: bool = False  # whether the arguments are in a GPU's memory, which the host cannot touch
     assumes: bool = False  # whether a kernel has promised something with cute.assume
     shadows: Shadows = field(default_factory=Shadows)  # the exact numbers of memory, where they are asked for
     writes: int = 0  # stores so far: a loop that makes none and changes no variable waits for someone else's
