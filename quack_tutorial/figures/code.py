@@ -142,7 +142,7 @@ def origin(old, new) -> str:
         )
         places.setdefault(name, []).append(inspect.getsourcelines(thing)[1])
     told = [f"{name}, {' and '.join(f'from line {n}' for n in numbers)}" for name, numbers in places.items()]
-    return f"Read from {'; '.join(told)}. Lines that both have are left out."
+    return f"Read from {'; '.join(told)}."
 
 
 def _rows(parts) -> str:
