@@ -145,13 +145,17 @@ def test_a_spilled_byte_costs_the_time_of_two_where_many_spill():
     assert 0.7 < price("rmsnorm", "float32", 32768) < 1.3
 
 
-def test_chapter_3_and_4_s_predictions_from_source_follow_their_reasons():
+def test_predictions_from_source_follow_their_reasons():
     assert share("coalesced", "float32", 4096, "copy") > 0.88 and share("coalesced", "bfloat16", 4096, "copy") < 0.75
     assert share("vectors", "bfloat16", 4096, "copy") - share("coalesced", "bfloat16", 4096, "copy") > 0.19
     assert compiled.load().find("softmax", "warp", "float32", 4096).loads == 28
     made = compiled.load().find("softmax", "registers", "float32", 16384)
     assert (made.threads, made.registers, made.in_flight) == (512, 64, 64 * 1024)
     assert cost.blocks_per_sm(made.threads, made.registers) == 2
+    made = compiled.load().find("softmax", "cluster", "float32", 131072)  # chapter 6
+    assert (made.threads, made.registers, made.spilled) == (512, 63, 0)
+    assert cost.blocks_per_sm(made.threads, made.registers, made.smem) == 2
+    assert share("registers", "float32", 131072) == pytest.approx(0.25, abs=0.02)
 
 
 def test_a_sector_alone_costs_64_bytes_as_chapter_1_works_out():
