@@ -145,9 +145,18 @@ def test_a_spilled_byte_costs_the_time_of_two_where_many_spill():
     assert 0.7 < price("rmsnorm", "float32", 32768) < 1.3
 
 
-def test_predictions_from_source_follow_their_reasons():
+def test_loads_of_2_bytes_cost_a_fifth_of_the_copy_where_memory_is_fast():
     assert share("coalesced", "float32", 4096, "copy") > 0.88 and share("coalesced", "bfloat16", 4096, "copy") < 0.75
     assert share("vectors", "bfloat16", 4096, "copy") - share("coalesced", "bfloat16", 4096, "copy") > 0.19
+    found = load_records(default_folder("h100"), operation="copy", series="ladder")
+    of_type = {
+        dtype: {each["version"]: each["fraction_of_ceiling"] for each in results.ladder(found, "copy", dtype, 4096)}
+        for dtype in ("float32", "bfloat16")
+    }
+    assert 0 < of_type["float32"]["coalesced"] - of_type["bfloat16"]["coalesced"] < 0.05
+
+
+def test_predictions_from_source_follow_their_reasons():
     assert compiled.load().find("softmax", "warp", "float32", 4096).loads == 28
     made = compiled.load().find("softmax", "registers", "float32", 16384)
     assert (made.threads, made.registers, made.in_flight) == (512, 64, 64 * 1024)
