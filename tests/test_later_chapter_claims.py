@@ -145,3 +145,17 @@ def test_the_headline_of_the_post_comes_near_for_long_rows_and_less_so_for_the_l
 
     assert all(1.35 < gain(operation) < 1.55 for operation in ("softmax", "rmsnorm"))
     assert gain("cross-entropy") < 1.2
+
+
+def test_the_post_s_figures_hold_on_its_own_card():
+    found = records.load_records(records.default_folder("h100"), operation="softmax", series="peers")
+    cells = {(key.dtype, key.N): cell for key, (_, cell) in records.latest_cells(found).items()}
+    quack, compiled = (cells["float32", 262144].result(name).gb_s for name in ("quack", "compile"))
+    assert quack == pytest.approx(3010, rel=0.01) and compiled == pytest.approx(1890, rel=0.05)
+
+
+def test_case_files_what_is_left_unexplained():
+    for N in (4096, 16384, 65536):
+        assert qt.recorded("softmax", "bfloat16", N)["compile"].of_copy < 0.5
+    short, long = (qt.recorded("cross-entropy", "bfloat16", N)["liger"].us for N in (256, 4096))
+    assert 1 < long / short < 1.25

@@ -1,6 +1,6 @@
 """The directive `chapters`: every chapter of _toc.yml with its question, its minutes and a picture that it draws itself.
 
-All of it is read from the chapter: its title, its first paragraph, "takes about 40 minutes" or "an hour", and its first
+All of it is read from the chapter: its title, its first paragraph, "takes about 40 minutes", "an hour", "two hours", and its first
 figure, or that of the cell tagged `opening`. So a chapter needs nothing but its line in _toc.yml.
 
 The directive `climb`: the versions of softmax as bars of their measured shares, each with the page that comes to it.
@@ -17,7 +17,8 @@ from sphinx.util.docutils import SphinxDirective
 
 from quack_tutorial.notebook import recorded
 
-MINUTES = re.compile(r"takes about (an hour|\d+)")
+MINUTES = re.compile(r"takes about (an hour and a half|an hour|two hours|\d+)")
+HOURS = {"an hour": 60, "an hour and a half": 90, "two hours": 120}
 PICTURE = re.compile(r'<svg [^>]*viewBox="[^"]*"[^>]*>.*?</svg>', re.DOTALL)
 HEAT = re.compile(r'<table class="qt-heat">.*?</table>', re.DOTALL)
 PLACE = re.compile(r'<td[^>]*?(?: style="background: ([^"]+)")?>')
@@ -111,7 +112,7 @@ def card(app, here, name):
     page = app.env.get_doctree(name)
     paragraphs = [p.astext().replace("\n", " ") for p in page.findall(nodes.paragraph)]
     found = MINUTES.search(" ".join(paragraphs[:12]))
-    minutes = f"{60 if found[1] == 'an hour' else found[1]} minutes" if found else ""
+    minutes = f"{HOURS.get(found[1], found[1])} minutes" if found else ""
     return {
         "link": app.builder.get_relative_uri(here, name),
         "title": escape(next(page.findall(nodes.title)).astext()),

@@ -35,6 +35,8 @@ def blocks(node):
         return
     if part(node, "source") is not None and node.get("hide_mode"):
         return
+    if "qt-small" in node.get("classes", ()):  # helpers below a listing, which stand on many pages
+        return
     if isinstance(node, BLOCKS):
         text = node.astext() if isinstance(node, nodes.literal_block) else words(node)
         if text.strip():
