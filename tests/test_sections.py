@@ -59,7 +59,8 @@ def test_the_front_page_is_the_first_page_with_its_links_moved(root, tmp_path):
     site = extension(root, "book_site")
     (tmp_path / "book").mkdir()
     (tmp_path / "book/intro.html").write_text(
-        '<html data-content_root="../"><head><title>Book</title></head><body><a href="#here">h</a> <a href="two.html#x">2</a>'
+        '<html data-content_root="../"><head><title>Book</title><meta property="og:image" content="../previews/a.png"></head>'
+        '<body><a href="#here">h</a> <a href="two.html#x">2</a>'
         ' <a href="../notebooks/00.html">0</a> <img src="../_static/race.svg"> <a href="https://example.org/">e</a>',
         encoding="utf-8",
     )
@@ -67,7 +68,8 @@ def test_the_front_page_is_the_first_page_with_its_links_moved(root, tmp_path):
     app = SimpleNamespace(builder=builder, config=SimpleNamespace(root_doc="book/intro"), outdir=tmp_path)
     site.write_front_page(app, None)
     assert (tmp_path / "index.html").read_text(encoding="utf-8") == (
-        '<html data-content_root="./"><head><title>Book</title><link rel="canonical" href="book/intro.html"/>\n</head><body>'
+        '<html data-content_root="./"><head><title>Book</title><meta property="og:image" content="previews/a.png">'
+        '<link rel="canonical" href="book/intro.html"/>\n</head><body>'
         '<a href="#here">h</a> <a href="book/two.html#x">2</a> <a href="notebooks/00.html">0</a> '
         '<img src="_static/race.svg"> <a href="https://example.org/">e</a>'
     )

@@ -137,7 +137,7 @@ def tell(app, pagename, templatename, context, doctree):
         if source := context.get("sourcename"):
             tags.append(f'<link rel="alternate" type="text/markdown" href="{up}_sources/{source}">')
     context["metatags"] = "\n".join([context.get("metatags", ""), *tags])
-    context["theme_extra_footer"] = foot(app, pagename, context, doctree) + f"<p>{context['theme_extra_footer']}</p>"
+    context["theme_extra_footer"] = foot(app, pagename, context, doctree) + f"<p>{context.get('theme_extra_footer', '')}</p>"
     if doctree is not None and app.config.comments:
         given = "".join(f' {key}="{escape(value)}"' for key, value in app.config.comments.items())
         context["body"] += f'<section><script src="{GISCUS}"{given} async></script></section>'
