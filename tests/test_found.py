@@ -34,6 +34,7 @@ html_theme, html_title, author, html_baseurl = "sphinx_book_theme", "The book", 
 html_theme_options = {{"repository_url": {repository!r}, "repository_branch": "main", "extra_footer": "Licences."}}
 comments = {{"data-repo": "someone/book", "data-mapping": "pathname"}}
 external_toc_path, external_toc_exclude_missing = "_toc.yml", True
+nitpick_ignore_regex = [["py:.*", ".*"]]
 autodoc_inherit_docstrings = add_module_names = False
 html_sourcelink_suffix = ""
 suppress_warnings = ["myst.xref_missing"]  # of pages that the small site lacks
@@ -76,7 +77,7 @@ def small(root, tmp_path_factory):
     program = f"import sys; sys.modules['cutlass'] = None; sys.path[:0] = {paths}"
     program += "; from sphinx.cmd.build import main; sys.exit(main())"
     done = subprocess.run(
-        [sys.executable, "-c", program, "-q", "-W", str(source), str(out)], capture_output=True, text=True, cwd=source
+        [sys.executable, "-c", program, "-q", "-W", "-n", str(source), str(out)], capture_output=True, text=True, cwd=source
     )
     assert done.returncode == 0, done.stderr
     return out, ["book/intro", *files]
@@ -261,8 +262,10 @@ def test_every_command_is_in_the_reference(small):
         text = soup.find(id=f"command-{name}").get_text().replace("’", "'")
         assert f"usage: quack-tutorial {name}" in text and does[1:] in text
     assert not re.search(r"(?<![\w.])/(root|home|tmp|work)/", soup.article.get_text())  # of the machine that built it
+    named = [code.get_text() for code in soup.article.find_all("code")]
     for what in ("list", "check", "show", "student", "release", "collect", "autograde", "feedback", "export"):
         assert what in soup.find(id="command-labs").get_text()
+        assert any(text.split()[0] == what for text in named), what
 
 
 def test_a_chapter_s_first_mention_of_a_name_leads_to_the_reference(small):

@@ -3,7 +3,7 @@
 
 const BUILD = "@BUILD@";
 const SCOPE = registration.scope, CACHE = `quack-tutorial ${SCOPE}`, BUILT = `${SCOPE}.kept-of`, RUNTIME = `${SCOPE}runtime/`;
-const LIKE = { ignoreSearch: true, ignoreVary: true };
+const ANY = { ignoreVary: true };
 
 addEventListener("install", () => skipWaiting());
 addEventListener("activate", (event) => event.waitUntil(clients.claim()));
@@ -16,19 +16,19 @@ async function answer(event) {
   const { url, mode } = event.request;
   try {
     const found = await fetch(event.request);
-    event.waitUntil(put(url, found.clone()));
+    event.waitUntil(put(url, found.clone()).catch(() => {})); // the browser's room may be full
     return found;
   } catch (error) {
-    const cache = await caches.open(CACHE), path = url.split(/[?#]/)[0];
-    const kept = (await cache.match(path, LIKE)) ?? (path.endsWith("/") ? await cache.match(`${path}index.html`, LIKE) : undefined);
+    const cache = await caches.open(CACHE), name = nameOf(url);
+    const kept = (await cache.match(name, ANY)) ?? (name.endsWith("/") ? await cache.match(`${name}index.html`, ANY) : undefined);
     if (kept) return kept;
     if (mode === "navigate") return notKept(cache);
     throw error;
   }
 }
 
-// Files are named by what follows "?" too, pages are not.
-const nameOf = (url) => url.split("#")[0].replace(/(\.html|\/)\?.*/, "$1");
+// One copy a file, the last: without what tells its versions apart, or the place in a page.
+const nameOf = (url) => url.split(/[?#]/)[0];
 
 async function put(url, found) {
   if (found.status !== 200 || found.redirected) return;
@@ -44,8 +44,8 @@ async function put(url, found) {
 // What a page had loaded before there was this worker comes from the browser's own cache.
 async function keep(urls) {
   const cache = await caches.open(CACHE);
-  for (const url of new Set(urls.filter((url) => url.startsWith(SCOPE)).map(nameOf))) {
-    if (!(await cache.match(url))) await fetch(url, { cache: "force-cache" }).then((found) => put(url, found)).catch(() => {});
+  for (const url of urls.filter((url) => url.startsWith(SCOPE))) {
+    if (!(await cache.match(nameOf(url), ANY))) await fetch(url, { cache: "force-cache" }).then((found) => put(url, found)).catch(() => {});
   }
 }
 
@@ -70,7 +70,7 @@ async function notKept(cache) {
   const links = [];
   for (const { url } of await cache.keys()) {
     if (!url.endsWith(".html")) continue;
-    const title = /<title>\s*(.*?)\s*(?:&#8212;.*)?<\/title>/.exec(await (await cache.match(url)).text())?.[1];
+    const title = /<title>\s*(.*?)\s*(?:&#8212;.*)?<\/title>/.exec(await (await cache.match(url, ANY)).text())?.[1];
     if (title) links.push(`<li><a href="${url}">${title}</a></li>`);
   }
   const page = `<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
