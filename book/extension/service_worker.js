@@ -15,7 +15,8 @@ addEventListener("fetch", (event) => {
 async function answer(event) {
   const { url, mode } = event.request;
   try {
-    const found = await fetch(event.request);
+    // A page is asked for anew, however long the server lets it be kept; what it loads is named by its content.
+    const found = await fetch(event.request, mode === "navigate" ? { cache: "no-cache" } : {});
     event.waitUntil(put(url, found.clone()).catch(() => {})); // the browser's room may be full
     return found;
   } catch (error) {
