@@ -77,7 +77,10 @@ def small(root, tmp_path_factory):
     program = f"import sys; sys.modules['cutlass'] = None; sys.path[:0] = {paths}"
     program += "; from sphinx.cmd.build import main; sys.exit(main())"
     done = subprocess.run(
-        [sys.executable, "-c", program, "-q", "-W", "-n", str(source), str(out)], capture_output=True, text=True, cwd=source
+        [sys.executable, "-c", program, "-q", "-W", "-n", str(source), str(out)],
+        capture_output=True,
+        text=True,
+        cwd=source,
     )
     assert done.returncode == 0, done.stderr
     return out, ["book/intro", *files]
@@ -180,6 +183,7 @@ def test_comments_are_below_each_page_once_they_are_set(small):
         (script,) = page(site, name).select('script[src="https://giscus.app/client.js"]')
         assert (script["data-repo"], script["data-mapping"]) == ("someone/book", "pathname")
     assert not page(site, "404").select('script[src^="https:"]')
+    assert "comes from giscus.app" in page(site, "book/help").article.get_text()  # which says what pages ask for
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,9 @@ def built_on(app):
 
 
 def tell_pages_of_repository(app, config):
-    """Pages may say {only} repository; the theme shows its button, which it cannot without an address."""
+    """Pages may say {only} repository and {only} comments; the theme shows its button, which it cannot without an address."""
+    if config.comments:
+        app.tags.add("comments")
     if config.html_theme_options.get("repository_url"):
         app.tags.add("repository")
         config.html_theme_options["use_repository_button"] = True
@@ -137,7 +139,9 @@ def tell(app, pagename, templatename, context, doctree):
         if source := context.get("sourcename"):
             tags.append(f'<link rel="alternate" type="text/markdown" href="{up}_sources/{source}">')
     context["metatags"] = "\n".join([context.get("metatags", ""), *tags])
-    context["theme_extra_footer"] = foot(app, pagename, context, doctree) + f"<p>{context.get('theme_extra_footer', '')}</p>"
+    context["theme_extra_footer"] = (
+        foot(app, pagename, context, doctree) + f"<p>{context.get('theme_extra_footer', '')}</p>"
+    )
     if doctree is not None and app.config.comments:
         given = "".join(f' {key}="{escape(value)}"' for key, value in app.config.comments.items())
         context["body"] += f'<section><script src="{GISCUS}"{given} async></script></section>'
