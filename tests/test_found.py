@@ -419,7 +419,7 @@ def test_the_built_site_has_what_readers_of_other_kinds_ask_for(built):
     links = re.findall(r"^- \[.+\]\((.+?)\): ", (site / "llms.txt").read_text(encoding="utf-8"), re.MULTILINE)
     assert len(links) == len(names) - 1 and all((site / link).exists() for link in links)
     assert ElementTree.parse(site / "feed.xml").getroot().findall(f"{ATOM}entry")
-    assert page(site, "404").h1.get_text().startswith("There is no page here")
+    assert page(site, "404").article.h1.get_text().startswith("There is no page here")
     assert re.search(r'BUILD = "[0-9a-f]{16}"', (site / "sw.js").read_text(encoding="utf-8"))
     chapter = str(page(site, "notebooks/05-block-reduce").article)
     assert 'href="../book/reference/notebook.html#quack_tutorial.simulate"' in chapter
