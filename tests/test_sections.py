@@ -91,3 +91,18 @@ def test_mathjax_comes_where_there_are_formulas(root, body, kept):
     context = {"body": body, "script_files": scripts}
     site.drop_mathjax(None, "page", "page.html", context, None)
     assert len(context["script_files"]) == kept
+
+
+def test_a_function_of_the_reference_is_a_section_with_its_signature(root):
+    extension(root, "folds")
+    sections = extension(root, "sections")
+    from sphinx import addnodes
+
+    signature = addnodes.desc_signature("", "f(x)", ids=["room.f"], fullname="f")
+    content = addnodes.desc_content("", nodes.paragraph("", "Twice x."), nodes.paragraph("", "Raises nothing."))
+    room = nodes.section("", nodes.title("", "Room"), nodes.paragraph("", "What is there."), ids=["room"])
+    room += addnodes.desc("", signature, content)
+    assert list(sections.sections_of(nodes.section("", room)[0])) == [
+        (["room"], "Room", "What is there."),
+        (["room.f"], "f", "`f(x)` Twice x.\n\nRaises nothing."),
+    ]

@@ -27,16 +27,12 @@ def sections_of(doctree):
         title = next(iter(section.findall(nodes.title)), None)
         if title is None:
             continue
-        own = (child for child in section.children if not isinstance(child, nodes.section))
+        own = [child for child in section.children if not isinstance(child, nodes.section)]
         yield section["ids"], words(title), "\n\n".join(text for child in own for text in blocks(child))
-        for entry in (
-            e
-            for child in section.children
-            if not isinstance(child, nodes.section)
-            for e in child.findall(addnodes.desc)
-        ):
-            signature, content = entry.children
-            text = [f"`{signature.astext()}`", *blocks(content)]
+        for entry in (desc for child in own for desc in child.findall(addnodes.desc)):
+            signature, content = entry[0], entry[-1]
+            first, *more = [*blocks(content), ""]  # beside the signature, because a link shows one paragraph
+            text = [f"`{signature.astext()}` {first}".strip(), *filter(None, more)]
             yield signature["ids"], signature.get("fullname", ""), "\n\n".join(text)
 
 
