@@ -16,6 +16,7 @@ gives. It is off, for it alone asks another server.
 
 import datetime
 import re
+import shutil
 import subprocess
 from html import escape
 from pathlib import Path
@@ -25,7 +26,6 @@ import yaml
 from contents import drawing
 from docutils import nodes
 from previews import SIZE, draw, file_of
-from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 
 from quack_tutorial import __version__
@@ -79,8 +79,9 @@ def title(page):
 
 def built_on(app):
     """The day of the commit that the site is built from, or today."""
-    told = subprocess.run(["git", "log", "-1", "--format=%cs"], cwd=app.srcdir, capture_output=True, text=True)
-    day = told.stdout.strip() if told.returncode == 0 else ""
+    command, day = ["git", "log", "-1", "--format=%cs"], ""
+    if shutil.which("git"):
+        day = subprocess.run(command, cwd=app.srcdir, capture_output=True, text=True).stdout.strip()
     return datetime.date.fromisoformat(day) if day else datetime.date.today()
 
 
@@ -105,7 +106,7 @@ def draw_previews(app, env):
         cards.append((name, title(page), drawing(page) or race))
     problem = draw(cards, app.config.html_title, Path(app.outdir))
     if problem:
-        logging.getLogger(__name__).info(f"Pages have no preview pictures: {problem}.")
+        print(f"The pages have no pictures for previews: {problem}.")
     else:
         app.previews = {name for name, _, _ in cards}
 
