@@ -41,11 +41,15 @@ const address = (page) => `http://127.0.0.1:${port}${BELOW}/${page}`;
 const text = (path) => readFileSync(join(site, path), "utf8");
 const heading = (page) => page.locator("h1").first().innerText({ timeout: 10000 }).catch(() => "");
 
-// Whether a file is kept, once it is or after ten seconds.
-const isKept = (page, path, has = "") => page.waitForFunction(async ([url, has]) => {
-  const kept = await caches.match(url, { ignoreSearch: true });
-  return kept && (await kept.text()).includes(has);
-}, [address(path), has], { timeout: 10000, polling: 200 }).then(() => true, () => false);
+// Whether a file is kept, with these words in it, once it is or after ten seconds.
+async function isKept(page, path, words = "") {
+  const look = async ([url, words]) => ((await (await caches.match(url))?.text()) ?? null)?.includes(words) ?? false;
+  for (let i = 0; i < 50; i++) {
+    if (await page.evaluate(look, [address(path), words])) return true;
+    await page.waitForTimeout(200);
+  }
+  return false;
+}
 
 // Starts Python in the page, writes a line into the first cell that is in sight, and runs it.
 async function run(page, source, wanted, when) {
@@ -99,7 +103,8 @@ try {
   expect(await isKept(page, RUN, "<h1>Anew: "), "after a new build, the old copy of another page is kept");
   await disconnect();
   await page.goto(address(RUN), { waitUntil: "load" });
-  expect((await heading(page)).startsWith("Anew: "), "without a connection, a page of the old build is shown");
+  const last = await heading(page);
+  expect(last.startsWith("Anew: "), `without a connection, a page of the old build is shown: ${last}`);
   await context.close();
 
   // A page that is opened as a file has no worker, and says no error.
