@@ -41,10 +41,10 @@ const address = (page) => `http://127.0.0.1:${port}${BELOW}/${page}`;
 const text = (path) => readFileSync(join(site, path), "utf8");
 const heading = (page) => page.locator("h1").first().innerText({ timeout: 10000 }).catch(() => "");
 
-// Whether a file is kept, with these words in it, once it is or after ten seconds.
+// Whether a file is kept, with these words in it, once it is or after twenty seconds.
 async function isKept(page, path, words = "") {
   const look = async ([url, words]) => ((await (await caches.match(url))?.text()) ?? null)?.includes(words) ?? false;
-  for (let i = 0; i < 50; i++) {
+  for (let i = 0; i < 100; i++) {
     if (await page.evaluate(look, [address(path), words])) return true;
     await page.waitForTimeout(200);
   }
