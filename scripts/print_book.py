@@ -27,6 +27,7 @@ ON_SCREEN_ONLY = (
     "notebooks/sandbox",
     "book/your-path",
     "book/labs",
+    "book/reference",
 )
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 TYPESET_MS = 120_000  # virtual time for MathJax, which Chromium does not wait for otherwise

@@ -122,17 +122,19 @@ def card(app, here, name):
     }
 
 
-def picture(page):
-    """The drawing of a chapter's figure, without its words; nothing where it draws none yet."""
+def drawing(page):
+    """The drawing of a page's first figure, or of its cell tagged `opening`; nothing where it draws none yet."""
     tagged = [cell for cell in page.findall(nodes.container) if "tag_opening" in cell["classes"]]
     texts = [raw.astext() for part in (tagged or [page]) for raw in part.findall(nodes.raw)]
     if table := next((table for text in texts if (table := HEAT.search(text))), None):
         return heat_map([PLACE.findall(row) for row in table[0].split("<tr>")[2:]])
     found = [PICTURE.search(text, text.index("qt-picture")) for text in texts if "qt-picture" in text]
-    drawn = [svg[0] for svg in found if svg]  # a figure may be a table
-    if not drawn:
-        return ""
-    svg = re.sub(r"<text.*?</text>|<style.*?</style>|<title.*?</title>", "", drawn[0], flags=re.DOTALL)
+    return next((svg[0] for svg in found if svg), "")  # a figure may be a table
+
+
+def picture(page):
+    """The same without its words, for a card."""
+    svg = re.sub(r"<text.*?</text>|<style.*?</style>|<title.*?</title>", "", drawing(page), flags=re.DOTALL)
     svg = re.sub(r"</?a\b[^>]*>", "", svg)  # the card is a link itself
     return re.sub(r' (?:role|aria-label)="[^"]*"', "", svg)
 
