@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from quack_tutorial.labs import corpus, folders, lab, targets
 from quack_tutorial.labs.grade import grade
 from quack_tutorial.records import suite as report
+from validation.red_team import SOURCES
 
 SECONDS = 30.0
 RED_TEAM = "butterfly"  # the lab that its submissions are for
@@ -24,8 +25,6 @@ def told(name: str, answer: str, disguise: str, text: str, seed: int):
 
 def run(sample=False, progress=lambda what: None) -> report.Suite:
     """A row a lab, and one for the red team."""
-    from tests.labs.test_attacks import SOURCES
-
     chosen = list(folders().items())[: 2 if sample else None]
     rows, mismatches, notes = [], [], []
     refused = tried = 0
