@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
+from quack_tutorial import hardware
 from quack_tutorial.records import folder
 
 
@@ -36,6 +37,11 @@ class Hierarchy:
     sms: int
     datasheet_gb_s: float | None
     points: tuple[Point, ...]
+
+    @property
+    def gpu(self) -> hardware.GPU:
+        """What NVIDIA publishes about it."""
+        return hardware.find(self.device)
 
     def series(self, name: str) -> tuple[Point, ...]:
         """The points of a series, in the order of the record; KeyError where there is none."""
