@@ -1,0 +1,99 @@
+"""Cells that run for the other cards, too: which do, on which names, and what they publish."""
+
+import json
+import re
+
+import pytest
+
+pytest.importorskip("IPython", reason="IPython is not installed, which runs the cells")
+from IPython.core.displaypub import CapturingDisplayPublisher
+from IPython.core.interactiveshell import InteractiveShell
+
+from quack_tutorial import card, hardware, other_cards, records
+
+SETUP = "from quack_tutorial import card\nimport numpy as np\nrng = np.random.default_rng(1)"
+
+
+@pytest.fixture
+def run(monkeypatch):
+    """Runs cells in a new notebook; gives what the last one published of the other card, None where it published nothing."""
+    monkeypatch.delenv(card.VARIABLE, raising=False)
+    monkeypatch.setattr(card, "here", lambda: None)
+    shell = InteractiveShell()
+    shell.display_pub = CapturingDisplayPublisher()
+    other_cards.load_ipython_extension(shell)
+
+    def run(*cells):
+        for cell in (SETUP, *cells):
+            shell.display_pub.outputs.clear()
+            shell.run_cell(cell, store_history=True)
+        found = [
+            o["data"]["text/html"]
+            for o in shell.display_pub.outputs
+            if "qt-other-card" in o["data"].get("text/html", "")
+        ]
+        return json.loads(re.search(r">(.*)</script>", found[0], re.DOTALL)[1].replace("<\\/", "</")) if found else None
+
+    run.names = shell.user_ns
+    return run
+
+
+HERE = card.BOOK
+(OTHER,) = (name for name in records.cards() if name != HERE)
+
+
+def test_a_cell_that_asks_for_the_card_runs_for_the_other_one(run):
+    assert run("print(1)") is None
+    assert run("print(card.meant().card)\ncard.meant().sms") == {
+        "here": HERE,
+        "card": OTHER,
+        "outputs": [{"text": f"{OTHER}\n"}, {"text/plain": "132"}],
+    }
+
+
+def test_what_follows_from_such_a_cell_runs_on_its_own_names(run):
+    found = run(
+        "name = card.meant().card", "def shout():\n    return name.upper()", "text = f'<{shout()}>'", "print(text)"
+    )
+    assert found["outputs"] == [{"text": f"<{OTHER.upper()}>\n"}] and run.names["text"] == f"<{HERE.upper()}>"
+    # A function may be older than the name that it reads.
+    found = run("def later():\n    return held", "held = card.meant().card", "print(later())")
+    assert found["outputs"] == [{"text": f"{OTHER}\n"}]
+
+
+def test_a_name_that_is_bound_anew_depends_on_no_card(run):
+    assert run("name = card.meant().card", "name = 3", "print(name)") is None
+    assert run("same = card.meant().sms", "print(same)") is None  # both have 132
+
+
+def test_what_was_not_measured_is_missing_also_in_what_follows(run):
+    cells = (f"speed = {{{HERE!r}: 4000}}[card.meant().card]", "print(speed)")
+    assert run(cells[0]) == run(*cells) == {"here": HERE, "card": OTHER, "missing": True}
+    assert run.names["speed"] == 4000
+
+
+def test_the_notebook_draws_the_same_numbers_as_without(run):
+    run("first = rng.integers(1000, size=3)\ncard.meant()", "then = rng.integers(1000, size=3)")
+    import numpy as np
+
+    alone = np.random.default_rng(1)
+    assert [run.names["first"].tolist(), run.names["then"].tolist()] == [
+        alone.integers(1000, size=3).tolist() for _ in range(2)
+    ]
+
+
+def test_a_card_in_the_environment_is_told_too(run, monkeypatch):
+    monkeypatch.setenv(card.VARIABLE, HERE)
+    assert run("from quack_tutorial import records", "print(records.folder().name)")["outputs"] == [
+        {"text": f"{OTHER}\n"}
+    ]
+
+
+def test_cards_in_a_sentence():
+    assert [hardware.called(name) for name in ("h100", "b200", "l4", "a100_80", "rtx4090")] == [
+        "an H100",
+        "a B200",
+        "an L4",
+        "an A100",
+        "an RTX 4090",
+    ]
