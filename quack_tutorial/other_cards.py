@@ -18,7 +18,8 @@ import io
 import json
 import sys
 import types
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 
 from quack_tutorial import card, records
 
@@ -30,11 +31,11 @@ def load_ipython_extension(shell):
     """Have `shell` run each dependent cell for the other cards."""
     here = records.folder().name
     others = [_Names(name) for name in records.cards() if name != here]
-    asked = 0
+    asked, drawn = 0, ()
 
     def before(info):
-        nonlocal asked
-        asked = card.times_asked()
+        nonlocal asked, drawn
+        asked, drawn = card.times_asked(), _drawn_so_far(shell.user_ns)
 
     def after(result):
         source = result.info.raw_cell
@@ -44,7 +45,7 @@ def load_ipython_extension(shell):
         for names in others:
             if card.times_asked() == asked and not names.concern(tree, shell.user_ns):
                 continue
-            found = names.run(shell, source, tree)
+            found = names.run(shell, source, tree, drawn)
             text = json.dumps({"here": here, "card": names.name, **found}).replace("</", "<\\/")
             sys.stdout.flush()
             shell.display_pub.publish({"text/html": MARK.format(text), "text/plain": ""})
@@ -78,26 +79,30 @@ class _Names:
                 found[k] = types.FunctionType(f.__code__, self.space, f.__name__, f.__defaults__, f.__closure__)
         return found
 
-    def run(self, shell, source, tree) -> dict:
-        """Run a cell for this card, on these names: {"outputs": [...]}, or {"missing": True}."""
+    def run(self, shell, source, tree, drawn) -> dict:
+        """Run a cell for this card, on these names, with the random numbers that the notebook drew: {"outputs": [...]}, or
+        {"missing": True}."""
         notebook, space = shell.user_ns, self.space
         space.update({k: value for k, value in notebook.items() if k not in self.own})
         space.update(self.functions(notebook))
         before = dict(space)
-        try:
-            with card.taken_for(self.name), _random_numbers_kept(notebook), _caught(shell) as outputs:
+        after, found = _drawn_so_far(notebook), {"missing": True}
+        _draw_from(drawn)
+        with suppress(Exception):  # whatever a cell says where a record is missing
+            with card.taken_for(self.name), _caught(shell) as outputs:
                 _execute(shell, source, tree, space)
-        except Exception:  # whatever a cell says where a record is missing
+            found = {"outputs": outputs}
+        _draw_from(after)  # what the notebook draws later does not depend on what was drawn here
+        changed = {k for k, value in space.items() if k not in before or before[k] is not value}
+        self.own |= {k for k in changed if not _same(space[k], notebook.get(k))}
+        if "missing" in found:
             bound = {
                 node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
             }
-            self.own |= bound
-            for name in bound:
+            self.own |= bound - changed
+            for name in bound - changed:
                 space.pop(name, None)
-            return {"missing": True}
-        changed = {k for k, value in space.items() if k not in before or before[k] is not value}
-        self.own |= {k for k in changed if not _same(space[k], notebook.get(k))}
-        return {"outputs": outputs}
+        return found
 
 
 def _same(a, b) -> bool:
@@ -150,20 +155,20 @@ def _caught(shell):
         shell.display_pub, sys.stdout = publisher, printed
 
 
-@contextmanager
-def _random_numbers_kept(notebook):
-    """What the notebook draws later does not depend on what is drawn in here."""
+def _drawn_so_far(notebook) -> list:
+    """Where each source of random numbers is: (what sets it, its state)."""
     import numpy as np
 
-    drawn = [value.bit_generator for value in notebook.values() if isinstance(value, np.random.Generator)]
+    generators = [value.bit_generator for value in notebook.values() if isinstance(value, np.random.Generator)]
+    states = [(partial(setattr, bits, "state"), bits.state) for bits in generators]
+    states.append((np.random.set_state, np.random.get_state()))
     torch = sys.modules.get("torch")
-    torch = torch if hasattr(torch, "get_rng_state") else None  # the simulator's answer to it may have none
-    before = [bits.state for bits in drawn], np.random.get_state(), torch and torch.get_rng_state()
-    try:
-        yield
-    finally:
-        for bits, state in zip(drawn, before[0]):
-            bits.state = state
-        np.random.set_state(before[1])
-        if torch:
-            torch.set_rng_state(before[2])
+    if hasattr(torch, "get_rng_state"):
+        states.append((torch.set_rng_state, torch.get_rng_state()))
+    return states
+
+
+def _draw_from(states):
+    """Go back to where they were."""
+    for set_state, state in states:
+        set_state(state)

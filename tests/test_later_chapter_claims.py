@@ -5,7 +5,7 @@ from statistics import median
 import pytest
 
 import quack_tutorial as qt
-from quack_tutorial import cost
+from quack_tutorial import card, cost
 from quack_tutorial.bench import records, results
 from quack_tutorial.records import levels, pitfalls, profile, training
 
@@ -145,3 +145,24 @@ def test_the_headline_of_the_post_comes_near_for_long_rows_and_less_so_for_the_l
 
     assert all(1.35 < gain(operation) < 1.55 for operation in ("softmax", "rmsnorm"))
     assert gain("cross-entropy") < 1.2
+
+
+def test_what_waits_for_instructions_takes_the_same_time_on_both_cards():
+    def times(operation, dtype, name, ladder):
+        found = []
+        for which in ("h200", "h100"):
+            with card.taken_for(which):
+                found.append(qt.recorded(operation, dtype, N=4096, ladder=ladder)[name])
+        return found
+
+    def longer(*case):
+        h200, h100 = times(*case)
+        return h100.us / h200.us
+
+    assert longer("cross-entropy", "bfloat16", "two-pass", True) == pytest.approx(1, abs=0.03)
+    assert longer("rmsnorm backward", "bfloat16", "atomics", True) == pytest.approx(1, abs=0.05)
+    with_memory = longer("softmax", "float32", "ours", False)
+    for case in (("cross-entropy", "bfloat16", "rows", True), ("softmax", "float32", "compile", False)):
+        h200, h100 = times(*case)
+        assert 1.05 < longer(*case) < with_memory - 0.2 and h100.of_copy > h200.of_copy + 0.15
+    assert [round(100 * one.of_copy) for one in times("softmax", "float32", "compile", False)] == [78, 100]

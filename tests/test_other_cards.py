@@ -72,6 +72,14 @@ def test_what_was_not_measured_is_missing_also_in_what_follows(run):
     assert run.names["speed"] == 4000
 
 
+def test_the_other_card_draws_the_same_numbers(run):
+    assert run("print(card.meant().sms, rng.integers(1000))", "print(card.meant().card)")["outputs"] == [
+        {"text": f"{OTHER}\n"}
+    ]
+    found = run("x = rng.integers(1000, size=3)\nname = card.meant().card", "print(name, x.tolist())")
+    assert found["outputs"] == [{"text": f"{OTHER} {run.names['x'].tolist()}\n"}]
+
+
 def test_the_notebook_draws_the_same_numbers_as_without(run):
     run("first = rng.integers(1000, size=3)\ncard.meant()", "then = rng.integers(1000, size=3)")
     import numpy as np
