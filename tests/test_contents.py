@@ -6,6 +6,7 @@ import pytest
 
 pytest.importorskip("myst_nb", reason="myst-nb is not installed, whose pages are tested")
 
+from quack_tutorial import card, records
 from quack_tutorial.figures import player
 
 
@@ -63,8 +64,10 @@ def test_a_figure_is_found_with_its_place_title_and_origin(contents):
     assert contents.ORIGIN.search(html, figure.end())[1] == "Simulated: drawn from a run."
 
 
-def test_every_version_of_the_climb_is_recorded_at_both_lengths_and_has_its_page(root, contents):
-    found = [contents.recorded("softmax", "float32", N=N, ladder=True) for N in contents.LENGTHS]
+@pytest.mark.parametrize("name", records.cards())
+def test_every_version_of_the_climb_is_recorded_at_both_lengths_and_has_its_page(root, contents, name):
+    with card.taken_for(name):
+        found = [contents.recorded("softmax", "float32", N=N, ladder=True) for N in contents.LENGTHS]
     for version, _, page in contents.CLIMB:
         assert all(0 < one[version].of_copy <= 1.05 for one in found), version
         assert (root / f"{page}.md").exists()

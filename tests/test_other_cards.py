@@ -9,7 +9,7 @@ pytest.importorskip("IPython", reason="IPython is not installed, which runs the 
 from IPython.core.displaypub import CapturingDisplayPublisher
 from IPython.core.interactiveshell import InteractiveShell
 
-from quack_tutorial import card, hardware, other_cards, records
+from quack_tutorial import card, hardware, myst, other_cards, records
 
 SETUP = "from quack_tutorial import card\nimport numpy as np\nrng = np.random.default_rng(1)"
 
@@ -105,3 +105,34 @@ def test_cards_in_a_sentence():
         "an A100",
         "an RTX 4090",
     ]
+
+
+def test_a_chapter_names_a_card_that_was_recorded_later(root, tmp_path, monkeypatch):
+    """Of a faked B200, whose records are the H200's under its name, nothing that chapter 12 shows names an H200."""
+    for path in (records.FOLDER / "h200").rglob("*.json"):
+        place = tmp_path / "b200" / path.relative_to(records.FOLDER / "h200")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(path.read_text(encoding="utf-8").replace("NVIDIA H200", "NVIDIA B200"), encoding="utf-8")
+    (tmp_path / "h200").symlink_to(records.FOLDER / "h200")
+    monkeypatch.setattr(records, "FOLDER", tmp_path)
+    monkeypatch.setattr(card, "BOOK", "h200")
+    monkeypatch.setattr(records, "WHOLE", ("h200",))
+    monkeypatch.delenv(card.VARIABLE, raising=False)
+    monkeypatch.setattr(card, "here", lambda: None)
+    shell = InteractiveShell()
+    shell.display_pub = CapturingDisplayPublisher()
+    other_cards.load_ipython_extension(shell)
+    chapter = myst.cells((root / "notebooks/12-case-files.md").read_text(encoding="utf-8"), "12-case-files")
+    found = []
+    for cell in [cell.source for cell in chapter.cells if cell.cell_type == "code"][:14]:
+        shell.display_pub.outputs.clear()
+        shell.run_cell(cell, store_history=True)
+        marked = [
+            o["data"]["text/html"]
+            for o in shell.display_pub.outputs
+            if "qt-other-card" in o["data"].get("text/html", "")
+        ]
+        found += [json.loads(one[one.index(">") + 1 : one.rindex("<")].replace("<\\/", "</")) for one in marked]
+    assert len(found) > 8 and {one["card"] for one in found} == {"b200"} and not any("missing" in one for one in found)
+    told = json.dumps(found)
+    assert told.count("NVIDIA B200") >= 3 and "NVIDIA H200" not in told
