@@ -50,6 +50,7 @@ await other.waitForFunction(() => document.documentElement.dataset.card === docu
 seen.followed = await lines(other);
 await look(page);
 await page.reload();
+await page.locator("details.qt-answered > summary").click();
 seen.reloaded = [await lines(page), await verdicts(page)];
 
 // Where storage is forbidden, the choice holds for the page.
