@@ -189,3 +189,20 @@ def test_what_waits_for_instructions_takes_the_same_time_on_both_cards():
         h200, h100 = times(*case)
         assert 1.05 < longer(*case) < with_memory - 0.2 and h100.of_copy > h200.of_copy + 0.15
     assert [round(100 * one.of_copy) for one in times("softmax", "float32", "compile", False)] == [78, 100]
+
+
+def test_the_post_s_figures_on_its_own_card():
+    from quack_tutorial.kernels import softmax
+
+    with card.taken_for("h100"):
+        climbed = qt.recorded("softmax", "float32", 131072, ladder=True)
+        gains = [
+            found["compile"].us / found[name].us
+            for found in (qt.recorded("softmax", "float32", N) for N in (65536, 262144))
+            for name in ("quack", "ours")
+        ]
+    assert climbed["cluster"].gb_s == pytest.approx(3010, rel=0.01)
+    assert 0.005 < climbed["what ships"].of_peak - climbed["cluster"].of_peak < 0.015
+    assert all(1.45 < gain < 1.6 for gain in gains)
+    cluster = softmax.LADDER["cluster"](softmax.cutlass.Float32, 131072)
+    assert (cluster.blocks_per_row, cluster.threads_per_block) == (8, 512)
