@@ -106,8 +106,10 @@ class _Names:
 
 
 def _same(a, b) -> bool:
-    """Whether two names hold one thing, or equal numbers or words."""
-    return a is b or (type(a) is type(b) and isinstance(a, (bool, int, float, str, tuple, type(None))) and a == b)
+    """Whether two names hold one thing, or equal numbers or words, also in tuples."""
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return len(a) == len(b) and all(map(_same, a, b))
+    return a is b or (type(a) is type(b) and isinstance(a, (bool, int, float, str)) and a == b)
 
 
 def _execute(shell, source, tree, space):

@@ -64,6 +64,8 @@ def test_what_follows_from_such_a_cell_runs_on_its_own_names(run):
 def test_a_name_that_is_bound_anew_depends_on_no_card(run):
     assert run("name = card.meant().card", "name = 3", "print(name)") is None
     assert run("same = card.meant().sms", "print(same)") is None  # both have 132
+    pair = run("pair = card.meant().sms, np.ones(2)", "print(pair[1].sum())")  # arrays have no truth value of their own
+    assert pair["outputs"] == [{"text": "2.0\n"}]
 
 
 def test_what_was_not_measured_is_missing_also_in_what_follows(run):
