@@ -31,11 +31,11 @@ def load_ipython_extension(shell):
     """Have `shell` run each dependent cell for the other cards."""
     here = records.folder().name
     others = [_Names(name) for name in records.cards() if name != here]
-    asked, drawn = 0, ()
+    asked, drawn, names_before = 0, (), {}
 
     def before(info):
-        nonlocal asked, drawn
-        asked, drawn = card.times_asked(), _drawn_so_far(shell.user_ns)
+        nonlocal asked, drawn, names_before
+        asked, drawn, names_before = card.times_asked(), _drawn_so_far(shell.user_ns), dict(shell.user_ns)
 
     def after(result):
         source = result.info.raw_cell
@@ -45,7 +45,7 @@ def load_ipython_extension(shell):
         for names in others:
             if card.times_asked() == asked and not names.concern(tree, shell.user_ns):
                 continue
-            found = names.run(shell, source, tree, drawn)
+            found = names.run(shell, source, tree, drawn, names_before)
             text = json.dumps({"here": here, "card": names.name, **found}).replace("</", "<\\/")
             sys.stdout.flush()
             shell.display_pub.publish({"text/html": MARK.format(text), "text/plain": ""})
@@ -65,44 +65,52 @@ class _Names:
         read = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
         if read & (self.own | self.functions(notebook).keys()):
             return True
-        bound = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-        self.own -= bound
+        self.own -= _bound(tree.body)
         return False
 
     def functions(self, notebook) -> dict:
         """The notebook's functions that read one of these names, as they read them here."""
         own, found = set(self.own), {}
         plain = {k: f for k, f in notebook.items() if isinstance(f, types.FunctionType) and f.__globals__ is notebook}
-        while more := {k: f for k, f in plain.items() if k not in own and own.intersection(f.__code__.co_names)}:
+        while more := {k: f for k, f in plain.items() if k not in own and own.intersection(_read(f.__code__))}:
             own |= more.keys()
             for k, f in more.items():
                 found[k] = types.FunctionType(f.__code__, self.space, f.__name__, f.__defaults__, f.__closure__)
         return found
 
-    def run(self, shell, source, tree, drawn) -> dict:
-        """Run a cell for this card, on these names, with the random numbers that the notebook drew: {"outputs": [...]}, or
-        {"missing": True}."""
-        notebook, space = shell.user_ns, self.space
-        space.update({k: value for k, value in notebook.items() if k not in self.own})
+    def run(self, shell, source, tree, drawn, names_before) -> dict:
+        """Run a cell for this card, on these names and those that the notebook had before it, with the random numbers that the
+        notebook drew: {"outputs": [...]}, or {"missing": True}."""
+        notebook, space, done = shell.user_ns, self.space, []
+        space.update({k: value for k, value in names_before.items() if k not in self.own})
         space.update(self.functions(notebook))
         before = dict(space)
         after, found = _drawn_so_far(notebook), {"missing": True}
         _draw_from(drawn)
         with suppress(Exception):  # whatever a cell says where a record is missing
             with card.taken_for(self.name), _caught(shell) as outputs:
-                _execute(shell, source, tree, space)
+                _execute(shell, source, tree, space, done)
             found = {"outputs": outputs}
         _draw_from(after)  # what the notebook draws later does not depend on what was drawn here
-        changed = {k for k, value in space.items() if k not in before or before[k] is not value}
-        self.own |= {k for k in changed if not _same(space[k], notebook.get(k))}
-        if "missing" in found:
-            bound = {
-                node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-            }
-            self.own |= bound - changed
-            for name in bound - changed:
-                space.pop(name, None)
+        missing = _bound(tree.body) - _bound(done)
+        for name in missing:
+            space.pop(name, None)
+        touched = _bound(done) | {k for k, value in space.items() if k not in before or before[k] is not value}
+        self.own -= touched
+        self.own |= missing | {k for k in touched if not _same(space.get(k), notebook.get(k))}
         return found
+
+
+def _bound(statements) -> set:
+    """The names that these statements bind by assignments and loops."""
+    nodes = (node for statement in statements for node in ast.walk(statement))
+    return {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+
+
+def _read(code) -> set:
+    """The global names that a function reads, also in what is defined in it."""
+    inner = (_read(const) for const in code.co_consts if isinstance(const, types.CodeType))
+    return set(code.co_names).union(*inner)
 
 
 def _same(a, b) -> bool:
@@ -112,16 +120,17 @@ def _same(a, b) -> bool:
     return a is b or (type(a) is type(b) and isinstance(a, (bool, int, float, str)) and a == b)
 
 
-def _execute(shell, source, tree, space):
-    """Run a cell's lines in `space`, and show the value of its last one as a notebook does."""
+def _execute(shell, source, tree, space, done):
+    """Run a cell's statements in `space`, noting those that are done, and show the value of the last as a notebook does."""
     name = shell.compile.cache(source, shell.execution_count, raw_code=source)
-    last = tree.body[-1] if isinstance(tree.body[-1], ast.Expr) and not source.rstrip().endswith(";") else None
-    lines = ast.Module(tree.body[:-1] if last else tree.body, tree.type_ignores)
-    exec(compile(lines, name, "exec"), space)
-    if last:
-        value = eval(compile(ast.Expression(last.value), name, "eval"), space)
-        if value is not None:
-            shell.display_pub.publish(shell.display_formatter.format(value)[0])
+    for statement in tree.body:
+        if statement is tree.body[-1] and isinstance(statement, ast.Expr) and not source.rstrip().endswith(";"):
+            value = eval(compile(ast.Expression(statement.value), name, "eval"), space)
+            if value is not None:
+                shell.display_pub.publish(shell.display_formatter.format(value)[0])
+        else:
+            exec(compile(ast.Module([statement], []), name, "exec"), space)
+        done.append(statement)
 
 
 class _Pieces(io.TextIOBase):
