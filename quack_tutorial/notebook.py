@@ -448,8 +448,9 @@ def recorded(operation: str, dtype: str, N: int, M: int | None = None, ladder: b
     empty answer that says so; an unknown operation is a ValueError that names those there are.
     """
     from quack_tutorial.bench import records, results
-    from quack_tutorial.bench.operations import OPERATIONS, CellKey, default_rows, named
+    from quack_tutorial.bench.cells import CellKey, default_rows
     from quack_tutorial.bench.statistics import median
+    from quack_tutorial.operations import OPERATIONS, named
 
     key = CellKey(named(operation), dtype, M or default_rows(N), N)
     found = records.latest_cells(records.load_records(operation=key.operation, series="ladder" if ladder else "peers"))

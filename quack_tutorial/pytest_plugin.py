@@ -23,7 +23,7 @@ def pytest_configure(config):
 @pytest.fixture
 def simulate():
     """`quack_tutorial.simulate`; a finding fails the test."""
-    from quack_tutorial.script import Outcome, checked_against
+    from quack_tutorial.kernel_file import Outcome, checked_against
     from quack_tutorial.simulation import simulate as run
     from quack_tutorial.simulator import NotSimulated
 

@@ -2,7 +2,7 @@
 
 | words                                              | what happens                                                         |
 |----------------------------------------------------|----------------------------------------------------------------------|
-| `FILE.py[:function] [ARGUMENT ...] [--html PAGE]`   | runs it (see `script`): findings, traffic, a page with pictures      |
+| `FILE.py[:function] [ARGUMENT ...] [--html PAGE]`   | runs it (see `kernel_file`): findings, traffic, a page with pictures      |
 | `softmax --m 8 --n 4096 --dtype bf16`               | runs the package's and compares with float64 as well                 |
 
 The first line of a file's run is its verdict:
@@ -14,6 +14,7 @@ The first line of a file's run is its verdict:
 | `not simulated` | 3           | the kernel uses something that the simulator lacks, and says what           |
 | `wrong`         | 4           | no finding, but other results than the reference's                          |
 | `failed`        | 5           | the file ended with an error of its own                                     |
+| `clean within bounds` | 6     | with --orders: no finding in the orders that were tried, and more are left  |
 
 2 means that the command's words make no sense. Of softmax, 0 is right and clean, 1 is not. The numbers of `--json` are the printed
 ones. It tells no times.
@@ -46,10 +47,12 @@ a file of your own:
   quack-tutorial simulate kernel.py:softmax x=bf16:8x4096 out=bf16:8x4096:nan 4096
   quack-tutorial simulate 'kernel.py:Softmax(4096)' x=f32:8x4096 out=f32:8x4096:nan
   quack-tutorial simulate kernel.py:softmax x=f32:8x64 out=f32:8x64:nan --against reference.py:softmax
+  quack-tutorial simulate kernel.py --orders all
 
 The first runs the file as a script and checks every launch in it. A tensor is TYPE:SHAPE, and VALUES after another colon:
 random (if left out), arange, nan or a number. The first line is the verdict: clean (exit status 0), finding (1), not simulated (3),
-wrong (4: other results than --against gives), failed (5: an error of the file's own); 2 is for words that make no sense."""
+wrong (4: other results than --against gives), failed (5: an error of the file's own), clean within bounds (6: --orders has
+stopped before every order was tried); 2 is for words that make no sense."""
 
 
 def add_arguments(parser) -> None:
@@ -88,6 +91,13 @@ def add_arguments(parser) -> None:
     parser.add_argument(
         "--schedule", choices=["forward", "reverse", "seeded"], default="forward", help="order of the warps"
     )
+    parser.add_argument(
+        "--orders",
+        type=_bounds,
+        metavar="all|N|Ns",
+        help="try every order of the warps' visible steps (all: up to 1000 orders or 30 seconds a run), up to N, or for N "
+        "seconds; an order that fails is shrunk and told",
+    )
     parser.add_argument("--seed", type=int, default=0, help="of the input and of --schedule seeded (default 0)")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
@@ -102,17 +112,28 @@ def _at_least_one(text: str) -> int:
     return number
 
 
+def _bounds(text: str):
+    """What simulate's `orders` takes, of `all`, `500` or `60s`."""
+    from quack_tutorial.orders import Bounds
+
+    if text == "all":
+        return Bounds()
+    number = _at_least_one(text.removesuffix("s"))
+    return Bounds(orders=10**9, seconds=number) if text.endswith("s") else Bounds(orders=number, seconds=float("inf"))
+
+
 def run(args) -> int:
     """Simulate, judge, print; returns the exit status."""
     if args.target == "softmax":
         return _run_softmax(args)
-    from quack_tutorial.script import Unusable, run_file
+    from quack_tutorial.kernel_file import Unusable, run_file
 
     if ".py" not in args.target:
         print(f"simulate: {args.target!r} is neither a file (FILE.py, FILE.py:function) nor softmax", file=sys.stderr)
         return 2
     options = {"schedule": args.schedule, "blocks": args.blocks, "values": args.html is not None}
     options |= {"dynamic": True} if args.dynamic else {}
+    options |= {"orders": args.orders} if args.orders else {}
     try:
         outcome = run_file(args.target, args.arguments, args.seed, args.against, **options)
     except Unusable as error:
@@ -126,7 +147,9 @@ def run(args) -> int:
     if args.html:
         from quack_tutorial.figures import report
 
-        page = report(outcome.runs, Path(args.target.partition(":")[0]).name, outcome.ended, outcome.tensors)
+        page = report(
+            outcome.runs, Path(args.target.partition(":")[0]).name, outcome.ended, (*outcome.tensors, *outcome.wrong)
+        )
         Path(args.html).write_text(page, encoding="utf-8")
     if outcome.ended:
         print(f"simulate: {outcome.ended}", file=sys.stderr)
@@ -151,6 +174,7 @@ def _as_dict(outcome) -> dict:
             "clean": run.ok,
             "findings": [str(finding) for finding in run.findings],
             "observations": list(run.observations),
+            **({"orders": run.as_dict()} if hasattr(run, "as_dict") else {}),
             **(analysis.summary(run.trace) if run.trace is not None else {}),
         }
         for run in outcome.runs
@@ -168,9 +192,9 @@ def _as_dict(outcome) -> dict:
 
 
 def _run_softmax(args) -> int:
-    if args.arguments or args.html or args.blocks or args.dynamic or args.against:
+    if args.arguments or args.html or args.blocks or args.dynamic or args.against or args.orders:
         print(
-            "simulate: ARGUMENT, --html, --blocks, --dynamic and --against are for a file; softmax takes --m and --n",
+            "simulate: ARGUMENT, --html, --blocks, --dynamic, --against and --orders are for a file; softmax takes --m and --n",
             file=sys.stderr,
         )
         return 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 import inspect
 import io
 import textwrap
@@ -54,6 +55,7 @@ class Run:
     printed: tuple
     smem_bytes: int = 0
     observations: tuple = ()
+    exact: dict | None = None  # of exact=True: {tensor: what it would hold without any rounding, in float64}
 
     @property
     def ok(self) -> bool:
@@ -85,16 +87,26 @@ class Run:
         return f"No {LOOKED_FOR}; results not judged here."
 
 
+COLLECTED_AFTER = 100_000  # new objects
 _TURN = threading.RLock()  # a run's state is the process's; a run may start another one
 
 
 def _in_turn(function):
-    """`function`, for one thread at a time."""
+    """`function`, for one thread at a time.
+
+    A run makes many objects that live until its end, a row an instruction among them. Python looks for garbage among them every
+    700, which takes a seventh of the time; here it does so more rarely.
+    """
 
     @functools.wraps(function)
     def alone(*args, **kwargs):
         with _TURN:
-            return function(*args, **kwargs)
+            before = gc.get_threshold()
+            gc.set_threshold(max(before[0], COLLECTED_AFTER) if before[0] else 0, *before[1:])
+            try:
+                return function(*args, **kwargs)
+            finally:
+                gc.set_threshold(*before)
 
     return alone
 
@@ -105,12 +117,15 @@ def simulate(
     *args,
     check=True,
     schedule="forward",
+    orders=None,
+    right=None,
     seed=0,
     values=False,
     blocks=None,
     max_steps=2_000_000,
     fill=0,
     dynamic=(),
+    exact=False,
     **kwargs,
 ) -> Run:
     """Run a @cute.jit host function, or an object with a @cute.jit __call__, on the simulator.
@@ -119,18 +134,24 @@ def simulate(
     warp, records a trace and looks for races; findings are in the result. check=False runs whole blocks in lockstep and raises
     SimulationError at the first wrong access. schedule: "forward", "reverse" or "seeded" order of the warps; values=True records
     the numbers as well; blocks=k simulates only the first k blocks; fill picks the poison of uninitialised memory;
-    max_steps loop steps without a warp's end are taken for an endless loop. After 2 s a line on stderr tells how far it is.
+    max_steps loop steps without a warp's end are taken for an endless loop. exact=True runs the kernel once more with every
+    number in float64 beside the kernel's own (Run.exact), which tells a wrong formula from rounding (`analysis.rounding`). After
+    2 s a line on stderr tells how far it is.
 
     Extents and strides are known while compiling, as `launch` compiles them. Not those that a tensor from CuTe DSL's from_dlpack
     was marked with (mark_layout_dynamic, mark_compact_shape_dynamic), nor the modes of dynamic={"x": (0,)}; dynamic=True takes
     every tensor as CuTe DSL takes one that is passed directly: it knows of a stride of 1, and of strides of 0.
+
+    orders="all" tries every order of the warps' visible steps, orders=Bounds(...) as many as that allows, and both give an
+    `Orders`: a Run with a verdict and, where one fails, that order (`quack_tutorial.orders`). `right`, a function without
+    arguments, says after each whether the results are right. orders=Order(...) is one run in that order.
 
     Raises NotSimulated for what is outside the subset, TypeError for arguments it cannot take. Threads take turns.
     """
     if WATCHED:
         watch = WATCHED.pop()
         try:
-            options = {"max_steps": max_steps, "fill": fill, "dynamic": dynamic} | watch.options
+            options = {"max_steps": max_steps, "fill": fill, "dynamic": dynamic, "exact": exact} | watch.options
             HISTORY.append(watch.launches)
             run = simulate(function, *args, **options, **kwargs)
         finally:
@@ -140,10 +161,17 @@ def simulate(
         return run
     if schedule not in SCHEDULES:
         raise ValueError(f"schedule={schedule!r}: choose one of {', '.join(SCHEDULES)}")
+    if orders is not None and not hasattr(orders, "steps"):
+        from quack_tutorial.orders import try_orders
+
+        options = {"seed": seed, "values": values, "blocks": blocks, "max_steps": max_steps, "fill": fill}
+        once = functools.partial(simulate, function, *args, dynamic=dynamic, **options, **kwargs)
+        named = zip((*_parameters(function)[0], *(f"argument {i}" for i in range(len(args)))), args)
+        return try_orders(once, {name: x for name, x in (*named, *kwargs.items()) if is_tensor(x)}, orders, right)
     recorder = TraceRecorder(record_values=values) if check else None
     before = list(HISTORY[-1]) if HISTORY else None
-    state = RunState(recorder, schedule, seed, max_steps, blocks, fill, may_still_run=before)
-    poison = _Poison(function, args, kwargs) if check else None
+    state = RunState(recorder, schedule, seed, max_steps, blocks, fill, may_still_run=before, order=orders)
+    poison = _Poison(function, args, kwargs) if check or exact else None
     outer = STATE.run, STATE.group, STATE.loops
     STATE.run, STATE.group, STATE.loops = state, None, 0
     findings, observations = [], ()
@@ -176,7 +204,9 @@ def simulate(
             findings += _races(trace)
             # A block that reads too early may end too early as well: the read is the cause.
             findings.sort(key=lambda finding: finding.kind != "read before arrival")
-        if not findings:
+            early = {line for finding in findings if finding.kind == "read before arrival" for line in finding.lines}
+            findings = [f for f in findings if f.kind != "async copy never waited for" or f.lines[0] not in early]
+        if not findings and orders is None:
             options = {"max_steps": max_steps, "max_blocks": blocks, "fill": fill + 1, "may_still_run": before}
             again = lambda state: _silently(state, function, args, kwargs, dynamic)  # noqa: E731
 
@@ -186,10 +216,14 @@ def simulate(
             found, observations = poison.reaches(trace, lambda: again(RunState(None, **options)), in_order)
             findings += found
         observations = (*state.notes, *observations)
-    if HISTORY:
+    numbers = None
+    if exact and not findings:
+        beside = RunState(None, max_steps=max_steps, max_blocks=blocks, fill=fill, may_still_run=before)
+        numbers = poison.exactly(lambda: _silently(beside, function, args, kwargs, dynamic, exact=True), beside)
+    if HISTORY and orders is None:
         HISTORY[-1][:] = state.may_still_run or []
     printed = tuple(text for _, _, text in state.printed)
-    return Run(trace, tuple(findings), printed, state.smem_bytes, observations)
+    return Run(trace, tuple(findings), printed, state.smem_bytes, observations, numbers)
 
 
 @dataclass(frozen=True)
@@ -230,23 +264,23 @@ def _with_all_gaps(error: NotSimulated, function) -> NotSimulated:
     return error
 
 
-def _silently(state, function, args, kwargs, dynamic) -> bool:
+def _silently(state, function, args, kwargs, dynamic, exact=False) -> bool:
     """Run once more in the fast mode; whether it came to its end."""
-    outer = STATE.run, STATE.group, STATE.loops
-    STATE.run, STATE.group, STATE.loops = state, None, 0
+    outer = STATE.run, STATE.group, STATE.loops, STATE.exact
+    STATE.run, STATE.group, STATE.loops, STATE.exact = state, None, 0, exact
     try:
         with np.errstate(all="ignore"), contextlib.redirect_stdout(io.StringIO()):  # the first run has printed it all
             _run_host(function, args, kwargs, dynamic)
     except (SimulationError, NotSimulated):
         return False
     finally:
-        STATE.run, STATE.group, STATE.loops = outer
+        STATE.run, STATE.group, STATE.loops, STATE.exact = outer
         state.progress.close()
     return True
 
 
 class _Poison:
-    """Finds results that depend on memory nobody wrote: a second run with other poison must give the same."""
+    """Runs a kernel again on what its tensors held: results that depend on memory nobody wrote change with other poison."""
 
     def __init__(self, function, args, kwargs):
         named = [*zip((*_parameters(function)[0], *(f"argument {i}" for i in range(len(args)))), args), *kwargs.items()]
@@ -279,6 +313,19 @@ class _Poison:
 
     def _differing(self, run_again):
         """(name, which elements) of the first tensor that another run leaves with other values; None if there is none."""
+        first, second = self._again(run_again)
+        if second is None:
+            return None
+        for name, x, one, two in zip(self.names, self.tensors, first, second):
+            decode = as_array(x)[1].decode
+            a, b = decode(one), decode(two)
+            differ = (a != b) & ~((a != a) & (b != b))
+            if differ.any():
+                return name, differ
+        return None
+
+    def _again(self, run_again) -> tuple:
+        """(what the tensors hold now, and hold again afterwards; what another run leaves, None where it does not end)."""
         arrays = [as_array(x)[0] for x in self.tensors]
         first = [array.copy() for array in arrays]
         for array, old in zip(arrays, self.before):
@@ -289,15 +336,13 @@ class _Poison:
         finally:  # also where Ctrl-C ends the second run
             for array, result in zip(arrays, first):
                 array[...] = result
-        if not ended:
+        return first, second if ended else None
+
+    def exactly(self, run_again, state) -> dict | None:
+        """{tensor of floats: what a run in float64 leaves}; None where it does not come to its end."""
+        if self._again(run_again)[1] is None:
             return None
-        for name, x, one, two in zip(self.names, self.tensors, first, second):
-            decode = as_array(x)[1].decode
-            a, b = decode(one), decode(two)
-            differ = (a != b) & ~((a != a) & (b != b))
-            if differ.any():
-                return name, differ
-        return None
+        return {memory.name: memory.exactly(state.shadows) for memory in state.arguments if memory.dtype.is_float}
 
     def _finding(self, trace, fragment, name, differ) -> Finding:
         from quack_tutorial.analysis.unwritten import unwritten_reads

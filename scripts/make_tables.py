@@ -19,7 +19,7 @@ import json
 import sys
 from pathlib import Path
 
-from quack_tutorial.bench.operations import SWEPT_TOO
+from quack_tutorial.bench.cells import SWEPT_TOO
 from quack_tutorial.kernels.tuned.config import NEAR, candidates, fields, of_fields
 from quack_tutorial.records import ITEM_BYTES
 

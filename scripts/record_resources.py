@@ -17,9 +17,10 @@ from pathlib import Path
 
 from quack_tutorial import compiler
 from quack_tutorial.bench import ours
-from quack_tutorial.bench.operations import ITEM_BYTES, LADDER_SIZES, OPERATIONS, named
-from quack_tutorial.bench.our_launches import FINAL
-from quack_tutorial.records import compiled
+from quack_tutorial.bench.cells import LADDER_SIZES
+from quack_tutorial.operations import OPERATIONS, named
+from quack_tutorial.operations.our_launches import FINAL
+from quack_tutorial.records import ITEM_BYTES, compiled
 
 DTYPES = ("float32", "bfloat16")
 STAGES = {"pipelined": 2}  # tiles of each in shared memory, where a version without a configuration has more than one

@@ -20,7 +20,8 @@ from pathlib import Path
 
 from quack_tutorial import compiler, hardware
 from quack_tutorial.bench import ours, records, results
-from quack_tutorial.bench.operations import named, words
+from quack_tutorial.bench.cells import words
+from quack_tutorial.operations import named
 
 
 def changed(record: records.Record, cell: records.Cell) -> bool:

@@ -17,8 +17,19 @@ ROOMS = {
     "__init__": (set(), set()),
     "analysis": ({"trace", "hardware"}, set()),
     "bench": (
-        {"card", "hardware", "reference", "kernels", "kernel_cache", "compiler", "ops", "model", "machine", "occupancy"}
-        | {"parallel", "records"},
+        {
+            "card",
+            "hardware",
+            "kernels",
+            "kernel_cache",
+            "compiler",
+            "ops",
+            "model",
+            "machine",
+            "occupancy",
+            "operations",
+        }
+        | {"parallel", "records", "reference"},
         {"cuda", "torch"},  # the driver, since torch has no call that releases what L2 keeps
     ),
     "browser": ({"figures", "simulation", "simulator", "trace"}, set()),
@@ -27,11 +38,12 @@ ROOMS = {
     "compiler": ({"kernel_cache", "kernels", "simulation"}, {"cutlass", "cuda", "torch"}),
     "cost": ({"card", "hardware", "records"}, set()),
     "figures": (
-        {"analysis", "trace", "bench", "cost", "hardware", "mutants", "records", "simulator.coverage"},
+        {"analysis", "trace", "bench", "cost", "hardware", "mutants", "operations", "records", "simulator.coverage"},
         {"matplotlib"},
     ),
     "hardware": (set(), set()),
     "kernel_cache": (set(), set()),
+    "kernel_file": ({"analysis", "simulation", "simulator"}, set()),
     "kernels": ({"card", "simulator.loading"}, {"cutlass", "cuda"}),  # so that they load where the DSL is not installed
     "labs": (
         {
@@ -53,18 +65,22 @@ ROOMS = {
     "model": ({"ops"}, {"torch"}),
     "mutants": ({"simulation", "simulator"}, set()),
     "myst": (set(), set()),
-    "notebook": ({"bench", "compiler", "hardware"}, set()),
+    "notebook": ({"bench", "compiler", "hardware", "operations"}, set()),
     "occupancy": ({"compiler"}, {"torch", "cutlass", "cuda"}),
-    "other_cards": ({"card", "records"}, {"torch"}),
-    "ops": ({"kernels", "compiler", "simulation", "occupancy"}, {"torch"}),
+    "operations": ({"compiler", "kernels", "occupancy", "records", "reference"}, set()),
+    "ops": ({"kernels", "compiler", "operations", "simulation", "occupancy"}, {"torch"}),
     "openings": ({"bench", "figures", "kernels", "records", "simulation", "trace"}, set()),
+    "orders": ({"simulation", "simulator", "trace"}, set()),
+    "other_cards": ({"card", "records"}, {"torch"}),
     "parallel": ({"ops"}, {"torch"}),
-    "pytest_plugin": ({"script", "simulation", "simulator"}, set()),
+    "pytest_plugin": ({"kernel_file", "simulation", "simulator"}, set()),
     "records": ({"card", "hardware"}, set()),
     "reference": (set(), set()),
-    "script": ({"simulation", "simulator"}, set()),
-    "simulate_command": ({"analysis", "figures", "kernels", "reference", "script", "simulation", "simulator"}, set()),
-    "simulation": ({"analysis", "simulator", "trace"}, set()),
+    "simulate_command": (
+        {"analysis", "figures", "kernels", "kernel_file", "orders", "reference", "simulation", "simulator"},
+        set(),
+    ),
+    "simulation": ({"analysis", "orders", "simulator", "trace"}, set()),
     "simulator": ({"trace"}, set()),
     "trace": (set(), set()),
     "workbench": ({"labs", "machine", "myst"}, set()),

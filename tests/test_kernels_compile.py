@@ -24,13 +24,12 @@ from quack_tutorial.kernels.softmax import LADDER as SOFTMAXES
 from quack_tutorial.kernels.softmax import SoftmaxOnline, SoftmaxThread, SoftmaxThreePass, SoftmaxWarp
 from quack_tutorial.kernels.tuned.config import MAX_N, Config, of_fields
 from quack_tutorial.kernels.tuned.cross_entropy import CrossEntropy, CrossEntropyBackward, CrossEntropyFused
-from quack_tutorial.kernels.tuned.layernorm import LayerNorm
-from quack_tutorial.kernels.tuned.layernorm_backward import layernorm_backward
-from quack_tutorial.kernels.tuned.norm_backward import ColumnSum
 from quack_tutorial.kernels.tuned.rmsnorm import RMSNorm
 from quack_tutorial.kernels.tuned.rmsnorm_backward import RMSNormBackwardOneStage, rmsnorm_backward
 from quack_tutorial.kernels.tuned.softmax import Softmax, SoftmaxBackward
 from quack_tutorial.kernels.tuned.tables import TABLES
+from quack_tutorial.operations import KERNELS
+from quack_tutorial.operations.kernel import COLUMNS, MATRIX, Rows, column_sum
 from quack_tutorial.records import listings
 
 DTYPES = {"float32": cutlass.Float32, "bfloat16": cutlass.BFloat16, "float16": cutlass.Float16}
@@ -358,9 +357,8 @@ def test_a_folder_for_the_dsl_s_files_is_used_and_left_empty_and_changes_no_kern
 @pytest.mark.parametrize("N", (3000, 3001, 50257))
 def test_weights_of_16_bits_come_in_vectors_wherever_rows_begin(N):
     """Loads of single elements are those at a row's ends, in x and in the weight, and those of the weight's last vector."""
-    r = ours.Rows("bfloat16", N, "congruent")
-    kernel = RMSNorm(cutlass.BFloat16, N, "congruent", weight=cutlass.BFloat16)
-    text = ptx(kernel, r.matrix("x"), columns("bfloat16", N), None, None, r.matrix("out"), None, None, 1e-6)
+    kernel, specs = KERNELS["rmsnorm"].launch(Rows("bfloat16", N, "congruent"), w="bfloat16")
+    text = ptx(kernel, *specs)
     tile = kernel.tile
     last = (tile.vectors - tile.certain_next) * (N % 8)
     assert count(r"ld\.global\.b16", text) == 2 * tile.singles + last
@@ -430,95 +428,57 @@ def test_a_changed_helper_constant_or_attribute_is_compiled_anew():
     assert of(cutlass.Float32, 64) != of(cutlass.Float32, 64, "any")
 
 
-ROW_KERNELS = {
-    "softmax backward": lambda t, N, rows, m: (SoftmaxBackward(t, N, rows), m("y"), m("dy"), m("dx")),
-    "rmsnorm": lambda t, N, rows, m: (
-        RMSNorm(t, N, rows, weight=cutlass.Float32, bias=t, residual=t, residual_out=t, rstd=True),
-        m("x"), columns("float32", N), columns(m("x").dtype, N), m("r"), m("o"), m("ro"), of_rows("float32"), 1e-6,
-    ),
-    "rmsnorm backward": lambda t, N, rows, m: (
-        rmsnorm_backward(t, N, rows, weight=cutlass.Float32),
-        m("x"), columns("float32", N), m("dy"), m("dro"), of_rows("float32"), m("dx"), parts(N), parts(N),
-    ),
-    "layernorm": lambda t, N, rows, m: (
-        LayerNorm(t, N, rows, weight=cutlass.Float32, bias=t, stats=True),
-        m("x"), columns("float32", N), columns(m("x").dtype, N), m("o"), of_rows("float32"), of_rows("float32"), 1e-5,
-    ),
-    "layernorm backward": lambda t, N, rows, m: (
-        layernorm_backward(t, N, rows, weight=t),
-        m("x"), columns(m("x").dtype, N), m("dy"), of_rows("float32"), of_rows("float32"), m("dx"), parts(N), parts(N),
-    ),
-    "cross-entropy": lambda t, N, rows, m: (
-        CrossEntropy(t, N, rows, lse=True), m("x"), of_rows("int64"), of_rows("float32"), lse_and_rest(), -100
-    ),
-    "cross-entropy backward": lambda t, N, rows, m: (
-        CrossEntropyBackward(t, N, rows),
-        m("x"), of_rows("int32"), TensorSpec("float32", ("M",), ("s",), 4), of_rows("float32"), m("dx"), None, -100,
-    ),
-    "cross-entropy backward of a mean": lambda t, N, rows, m: (
-        CrossEntropyBackward(t, N, rows), m("x"), of_rows("int64"),
-        TensorSpec(m("x").dtype, ("M",), ("s",), t.width // 8), lse_and_rest(), m("dx"), number(), -100,
-    ),
-    "cross-entropy fused": lambda t, N, rows, m: (
-        CrossEntropyFused(t, N, rows), m("x"), of_rows("int64"), of_rows("float32"), None, m("dx"), -100
-    ),
-}  # fmt: skip
+LSE_AND_REST = TensorSpec("float32", (2, "M"), ("lse", 1), 4)
 
 
-def columns(dtype, N):
-    return TensorSpec(dtype, (N,), (1,), 16)
-
-
-def of_rows(dtype):
-    return TensorSpec(dtype, ("M",), (1,), 8 if dtype == "int64" else 4)
-
-
-def lse_and_rest():
-    return TensorSpec("float32", (2, "M"), ("lse", 1), 4)
-
-
-def number():
-    return TensorSpec("float32", (), (), 4)
-
-
-def parts(N):
-    return TensorSpec("float32", ("G", N), (N, 1), 16)
+def with_all(name, dtype, N, rows, **given):
+    """(kernel, its specs) of one that ships with every tensor that it can be given, but for what is `given` otherwise."""
+    kernel = KERNELS[name]
+    types = {one: dtype if kernel.parameters[one] in (MATRIX, COLUMNS) else "float32" for one in kernel.parameters}
+    numbers = {"eps", "ignore_index", "target"}
+    given = {one: kind for one, kind in types.items() if one not in numbers} | {"w": "float32"} | given
+    return kernel.launch(Rows(dtype, N, rows), **given)
 
 
 # Bytes a thread, written and read: with a bias and the gradient of h as well, one number has no register left; with the mean, two.
 SPILLED = {("rmsnorm backward", "bfloat16", 131072): (4, 4), ("layernorm backward", "bfloat16", 131072): (8, 16)}
 
 
-@pytest.mark.parametrize("name", ROW_KERNELS)
+@pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.parametrize(
     "N, rows",
     ((1, "any"), (256, "aligned"), (512, "aligned"), (1001, "congruent"), (3000, "aligned"), (131072, "aligned")),
 )
 def test_row_kernels_compile_with_all_their_tensors_and_stay_in_registers(name, N, rows):
     for dtype in ("float32", "bfloat16"):
-        align = 16 if rows == "aligned" else DTYPES[dtype].width // 8
-
-        def matrix(stride, dtype=dtype, align=align):
-            return TensorSpec(dtype, ("M", N), (stride, 1), align)
-
         spilled = SPILLED.get((name, dtype, N), (0, 0))
-        assert_stays_in_registers(ptx(*ROW_KERNELS[name](DTYPES[dtype], N, rows, matrix)), spilled)
+        kernel, specs = with_all(name, dtype, N, rows)
+        assert_stays_in_registers(ptx(kernel, *specs), spilled)
+
+
+@pytest.mark.parametrize(
+    "given",
+    (
+        dict(target="int32", scale=None),
+        dict(target="int64", lse=LSE_AND_REST, dloss="bfloat16"),  # of a mean
+    ),
+)
+def test_cross_entropy_s_gradient_compiles_with_what_its_callers_have(given):
+    for N, rows in ((1, "any"), (1001, "congruent"), (3000, "aligned"), (131072, "aligned")):
+        kernel, specs = with_all("cross-entropy backward", "bfloat16", N, rows, **given)
+        assert_stays_in_registers(ptx(kernel, *specs))
 
 
 @pytest.mark.parametrize("N", (1001, 3001, 12289, 50257))
 def test_rmsnorm_backward_of_rows_that_start_anywhere_stays_in_registers(N):
     """With a weight and its gradient; with a bias and the gradient of h as well the longest spill a few."""
     for dtype in ("float32", "bfloat16", "float16"):
-
-        def matrix(stride, dtype=dtype):
-            return TensorSpec(dtype, ("M", N), (stride, 1), DTYPES[dtype].width // 8)
-
-        kernel, x, w, dy, _, rstd, dx, dw, _ = ROW_KERNELS["rmsnorm backward"](DTYPES[dtype], N, "congruent", matrix)
-        text = ptx(kernel, x, w, dy, None, rstd, dx, dw, None)
+        kernel, specs = with_all("rmsnorm backward", dtype, N, "congruent", dh=None, db=None)
+        text = ptx(kernel, *specs)
         assert_stays_in_registers(text)
         if kernel.config.stages > 1:
-            all_of_them = ptx(*ROW_KERNELS["rmsnorm backward"](DTYPES[dtype], N, "congruent", matrix))
-            used = resources(all_of_them)
+            kernel, specs = with_all("rmsnorm backward", dtype, N, "congruent")
+            used = resources(ptx(kernel, *specs))
             assert used is None or used.spill_store_bytes <= 128
         copied = "cp.async.bulk.shared" in text
         assert copied == (kernel.config.stages > 1)
@@ -538,16 +498,16 @@ def test_layernorm_reads_a_row_once_and_writes_it_once(N, dtype):
 
 def test_column_sums_compile():
     for dtype in DTYPES:
-        assert_stays_in_registers(ptx(ColumnSum(1000, DTYPES[dtype]), parts(1000), columns(dtype, 1000)))
+        kernel, specs = column_sum(1000, dtype)
+        assert_stays_in_registers(ptx(kernel, *specs))
 
 
 def test_a_column_sum_is_launched_early_and_waits_before_it_reads():
-    backward = ROW_KERNELS["rmsnorm backward"](
-        cutlass.Float32, 256, "aligned", lambda s: TensorSpec("float32", ("M", 256), (s, 1))
-    )
-    text = ptx(*backward)
+    kernel, specs = with_all("rmsnorm backward", "float32", 256, "aligned")
+    text = ptx(kernel, *specs)
     assert text.index("griddepcontrol.launch_dependents") < text.index("ld.global")
-    text = ptx(ColumnSum(256, cutlass.Float32), parts(256), columns("float32", 256))
+    kernel, specs = column_sum(256, "float32")
+    text = ptx(kernel, *specs)
     assert text.index("griddepcontrol.wait") < text.index("ld.global")
 
 
@@ -599,10 +559,8 @@ def test_the_recorded_listing_is_what_is_compiled(name, kernels, version):
 
 
 def test_what_the_gradient_of_a_loss_is_multiplied_with_is_on_its_way_before_the_row_is():
-    def matrix(name):
-        return TensorSpec("bfloat16", ("M", 4096), (name, 1), 16)
-
-    text = ptx(*ROW_KERNELS["cross-entropy backward of a mean"](cutlass.BFloat16, 4096, "aligned", matrix))
+    kernel, specs = with_all("cross-entropy backward", "bfloat16", 4096, "aligned", lse=LSE_AND_REST, dloss="bfloat16")
+    text = ptx(kernel, *specs)
     loads = re.findall(r"(ld\.global\S*|bar\.warp\.sync|cvt\.f32\.bf16)", text)
     before = loads[: loads.index("bar.warp.sync")]
     assert sorted(before) == ["ld.global.b16", *3 * ["ld.global.b32"], "ld.global.b64"], (

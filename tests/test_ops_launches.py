@@ -168,8 +168,8 @@ def test_a_vector_of_one_element_may_have_any_stride(monkeypatch):
     # CuTe DSL's kernels are compiled for a stride of 1, which the simulator does not insist on.
     seen, compiled = [], rows.compiled
 
-    def watched(device, kernel, *specs):
-        run = compiled(device, kernel, *specs)
+    def watched(device, kernel, specs):
+        run = compiled(device, kernel, specs)
 
         def checked(*args):
             vectors = [arg for arg in args if isinstance(arg, torch.Tensor) and arg.dim() == 1]

@@ -7,12 +7,14 @@ import subprocess
 import sys
 import tomllib
 from importlib import metadata
+from types import SimpleNamespace
 
 import pytest
 import yaml
 
 import quack_tutorial
 from quack_tutorial import cli, compiler, machine
+from tests import conftest
 
 REGISTRIES = re.compile("|".join(["pypi" + r"\.org", "python" + "hosted", r"registry\." + "npmjs"]))
 
@@ -275,3 +277,12 @@ def test_drift_is_found_and_mended(sync, tmp_path, capsys):
     source.unlink()
     assert sync.main([folder, "--check"]) == 1
     assert "00-title.ipynb has no source 00-title.md" in capsys.readouterr().err
+
+
+def test_what_a_day_s_run_samples_is_run_whole_within_a_few_days(root):
+    for start, of in conftest.SAMPLED.items():
+        file, _, name = start.partition("::")
+        assert f"def {name.rstrip('[')}" in (root / file).read_text(encoding="utf-8"), start
+        items = [SimpleNamespace(nodeid=f"{start}{k}") for k in range(10)]
+        ran = [item.nodeid for day in range(of) for item in items if item not in conftest.left_out(items, day)]
+        assert sorted(ran) == sorted(item.nodeid for item in items)

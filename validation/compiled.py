@@ -1,6 +1,6 @@
 """Suite `compiled`: what CuTe DSL's compiler puts into its PTX, against what the simulator's trace shows. No GPU is needed.
 
-The kernels are those of `mutation_cases` (float32) and of `trials` (three types, rows of up to 1000). Compared for each:
+The kernels are those of `mutation.inputs` (float32) and of `trials` (three types, rows of up to 1000). Compared for each:
 
 | of PTX and trace                                        | what must hold                                                   |
 |---------------------------------------------------------|------------------------------------------------------------------|
@@ -138,7 +138,8 @@ def run(sample: bool, progress) -> report.Suite:
 
 def subjects(sample: bool) -> list:
     """The package's kernels and `RANDOM` random ones; every twelfth and a few random ones as a sample."""
-    from validation import mutation_cases, trials
+    from validation import trials
+    from validation.mutation import inputs as mutation_cases
 
     kernels = [
         Subject(type(case.function).__name__, case.name, case.function, case.arguments)

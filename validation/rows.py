@@ -19,12 +19,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from quack_tutorial import reference
 from quack_tutorial.kernels.tuned.config import PIPELINED, SPREAD_AS, Config, candidates, of_fields
 from quack_tutorial.kernels.tuned.tables import TABLES
+from quack_tutorial.operations import KERNELS
+from quack_tutorial.operations.cross_entropy import IGNORE_INDEX as IGNORED
+from quack_tutorial.operations.kernel import COLUMNS, MATRIX, TARGETS
 from quack_tutorial.records import suite as report
 from quack_tutorial.simulation import simulate
-from validation.mutation_cases import EPS, IGNORED, gradient_error
+from validation import outputs
 
 SEEDS, SAMPLE_SEEDS, SAMPLE_LINES = 2000, 40, 6
 POISON = 55
@@ -50,7 +52,7 @@ def run(sample: bool, progress) -> report.Suite:
             *(tally.counts[operation, part] for part in ("shipped", "random")),
             round(tally.errors[operation], 2),
         )
-        for operation in SETUPS
+        for operation in KERNELS
     )
     return report.Suite(
         name="rows",
@@ -132,7 +134,7 @@ def shipped_cases() -> list[Case]:
 def random_case(seed: int) -> Case:
     """The case of a seed."""
     rng = np.random.default_rng([2026, seed])
-    operation, dtype = str(rng.choice(list(SETUPS))), str(rng.choice(["float32", "float16"]))
+    operation, dtype = str(rng.choice(list(KERNELS))), str(rng.choice(["float32", "float16"]))
     rows = str(rng.choice(["aligned", "congruent", "any"]))
     vector = VECTOR_BYTES // np.dtype(dtype).itemsize
     N = int(rng.choice([rng.integers(1, 40), rng.integers(40, 400), rng.integers(400, 2600)]))
@@ -210,7 +212,7 @@ class Matrices:
     """(M, N) matrices of a case, each in the middle of poisoned elements that a kernel must not touch."""
 
     def __init__(self, case: Case, rng):
-        self.case, self.rng, self.made = case, rng, []
+        self.case, self.rng, self.made, self.some = case, rng, [], int(rng.integers(1, 9))
 
     def new(self, before, values=None):
         """A matrix with `values`, or one to be written, which is NaN."""
@@ -228,18 +230,39 @@ class Matrices:
         self.made.append((flat, inside))
         return rows_of(flat)
 
-    def given(self, spread=1.0):
-        """An input of normally distributed numbers."""
-        return self.new(self.case.before, self.rng.standard_normal((self.case.M, self.case.N)) * spread)
+    def has(self, group) -> bool:
+        return self.rng.random() < (0.8 if group[0] in ("dw", "db") else 0.5)
 
-    def output(self):
-        return self.new(self.case.after)
+    def parts(self) -> int:
+        """In how many parts blocks write a sum."""
+        if self.case.rows != "congruent":
+            return self.some
+        return 8 if (self.case.N + self.case.gap) % (VECTOR_BYTES // np.dtype(self.case.dtype).itemsize) else 1
 
-    def vector(self, dtype):
-        """A vector (N,) at a multiple of 16 bytes."""
-        vector = at_boundary((self.case.N,), dtype)
-        vector[...] = self.rng.standard_normal(self.case.N)
-        return vector
+    def normal(self, name, shape):
+        return self.rng.standard_normal(shape)
+
+    def targets(self, M, N):
+        """Columns, the last one among them; now and then one to ignore, and one that is no column."""
+        target = self.rng.integers(0, N, M).astype(self.rng.choice([np.int64, np.int32]))
+        target[self.rng.random(M) < 0.2] = IGNORED
+        for _ in range(2):
+            if self.rng.random() < 0.3:
+                target[self.rng.integers(M)] = self.rng.choice([-3, N, N + 7, N - 1])
+        return target
+
+    def place(self, name, kind, values, shape):
+        """Vectors are of any type, at a multiple of 16 bytes."""
+        if kind == MATRIX:
+            return self.new(self.case.after if values is None else self.case.before, values)
+        if kind == TARGETS:
+            return values
+        found = at_boundary(
+            shape, self.rng.choice([self.case.dtype, "float32", "float16"]) if kind == COLUMNS else "float32"
+        )
+        if values is not None:
+            found[...] = values
+        return found
 
     def touched(self) -> bool:
         return any((flat[~inside] != POISON).any() for flat, inside in self.made)
@@ -255,12 +278,13 @@ def at_boundary(shape, dtype):
 def try_case(case: Case) -> tuple[float, list[str]]:
     """(error over what is tolerated, what is wrong); whatever the simulator raises is wrong."""
     rng = np.random.default_rng([7, case.seed])
-    matrices = Matrices(case, rng)
+    matrices, kernel = Matrices(case, rng), KERNELS[case.operation]
     try:
-        kernel, arguments, error_of = SETUPS[case.operation](case, matrices, rng)
-        ran = simulate(kernel, *arguments)
-        with np.errstate(all="ignore"):
-            error = error_of()
+        given = kernel.arguments(case.M, case.N, matrices)
+        if case.operation in HARDER:
+            HARDER[case.operation](given["x"], rng)
+        ran = simulate(kernel.host(given, case.rows, case.config), *kernel.positional(given))
+        error = outputs.error(kernel, given)
     except Exception as error:  # whatever it is, it is this case's
         return np.inf, [f"{type(error).__name__}: {str(error).splitlines()[0]}"]
     problems = [str(finding).splitlines()[0] for finding in ran.findings]
@@ -269,184 +293,15 @@ def try_case(case: Case) -> tuple[float, list[str]]:
     return error, problems
 
 
-def _type(name):
-    from quack_tutorial.kernels.tuned import row_tile as rows
-
-    return {"float32": rows.cutlass.Float32, "float16": rows.cutlass.Float16}[name]
-
-
-def _some(rng, *choices):
-    return choices[rng.integers(len(choices))]
-
-
-def _softmax(case, matrices, rng):
-    from quack_tutorial.kernels.tuned.softmax import Softmax
-
-    x, out = matrices.given(_some(rng, 0, 1, 30)), matrices.output()
+def _harder_logits(x, rng):
+    """Equal ones, or far apart ones; now and then a class that is out of the question."""
+    x *= np.asarray(rng.choice([0, 0.25, 7.5]), x.dtype)
     if rng.random() < 0.2:
-        x[rng.integers(case.M), rng.integers(case.N)] = -np.inf
-    kernel = Softmax(_type(case.dtype), case.N, case.rows, case.config)
-    return kernel, (x, out), lambda: reference.softmax_error(x, out, case.dtype)
+        x[rng.integers(x.shape[0]), rng.integers(x.shape[1])] = -np.inf
 
 
-def _softmax_backward(case, matrices, rng):
-    from quack_tutorial.kernels.tuned.softmax import SoftmaxBackward
-
-    y = matrices.new(case.before, reference.softmax(rng.standard_normal((case.M, case.N))))
-    dy, dx = matrices.given(), matrices.output()
-    kernel = SoftmaxBackward(_type(case.dtype), case.N, case.rows, case.config)
-    return kernel, (y, dy, dx), lambda: reference.softmax_backward_error(y, dy, dx, case.dtype)
+def _harder_mean(x, rng):
+    x += np.asarray(rng.choice([-1, 2]), x.dtype)
 
 
-def _rmsnorm(case, matrices, rng):
-    from quack_tutorial.kernels.tuned.rmsnorm import RMSNorm
-
-    weight, bias = (_some(rng, None, case.dtype, "float32", "float16") for _ in range(2))
-    residual, rstd = _some(rng, None, case.dtype), _some(rng, None, np.full(case.M, np.nan, np.float32))
-    x, w, b = matrices.given(), *(None if one is None else matrices.vector(one) for one in (weight, bias))
-    r, out, h = (matrices.given() if residual else None), matrices.output(), (matrices.output() if residual else None)
-    types = (None if one is None else _type(one) for one in (weight, bias, residual, residual))
-    kernel = RMSNorm(_type(case.dtype), case.N, case.rows, *types, rstd=rstd is not None, config=case.config)
-
-    def error():
-        parts = [reference.rmsnorm_error(x, out, case.dtype, weight=w, bias=b, residual=r, eps=EPS)]
-        if rstd is not None:
-            parts.append(reference.rmsnorm_rstd_error(x, rstd, residual=r, eps=EPS))
-        if h is not None:
-            parts.append(0.0 if np.array_equal(h, (x.astype(np.float32) + r).astype(x.dtype)) else np.inf)
-        return max(parts)
-
-    return kernel, (x, w, b, r, out, h, rstd, EPS), error
-
-
-def _rmsnorm_backward(case, matrices, rng):
-    from quack_tutorial.kernels.tuned.rmsnorm_backward import rmsnorm_backward
-
-    weight = _some(rng, None, case.dtype, "float32")
-    h, w = matrices.given(), None if weight is None else matrices.vector(weight)
-    dy, dx = matrices.given(), matrices.output()
-    rstd = reference.rmsnorm_rstd(h, eps=EPS).astype(np.float32)
-    dw, db = _parts(case, rng)
-    types = None if weight is None else _type(weight)
-    kernel = rmsnorm_backward(_type(case.dtype), case.N, case.rows, weight=types, config=case.config)
-
-    def error():
-        found = [reference.rmsnorm_dx_error(h, dy, dx, case.dtype, weight=w, rstd=rstd)]
-        if dw is not None:
-            found.append(reference.rmsnorm_dw_error(h, dy, dw.astype(np.float64).sum(axis=0), "float32", rstd=rstd))
-        if db is not None:
-            found.append(reference.rmsnorm_db_error(dy, db.astype(np.float64).sum(axis=0), "float32"))
-        return max(found)
-
-    return kernel, (h, w, dy, None, rstd, dx, dw, db), error
-
-
-def _layernorm(case, matrices, rng):
-    from quack_tutorial.kernels.tuned.layernorm import LayerNorm
-
-    weight, bias = (_some(rng, None, case.dtype, "float32", "float16") for _ in range(2))
-    x, w, b = matrices.given(), *(None if one is None else matrices.vector(one) for one in (weight, bias))
-    x += _some(rng, 0, 3)
-    out, (mean, rstd) = matrices.output(), _some(rng, (None, None), np.full((2, case.M), np.nan, np.float32))
-    types = (None if one is None else _type(one) for one in (weight, bias))
-    kernel = LayerNorm(_type(case.dtype), case.N, case.rows, *types, stats=mean is not None, config=case.config)
-
-    def error():
-        of_stats = 0.0 if mean is None else reference.layernorm_stats_error(x, mean, rstd, EPS)
-        return max(of_stats, reference.layernorm_error(x, out, case.dtype, w, b, EPS))
-
-    return kernel, (x, w, b, out, mean, rstd, EPS), error
-
-
-def _layernorm_backward(case, matrices, rng):
-    from quack_tutorial.kernels.tuned.layernorm_backward import layernorm_backward
-
-    weight = _some(rng, None, case.dtype, "float32")
-    x, w = matrices.given(), None if weight is None else matrices.vector(weight)
-    dy, dx = matrices.given(), matrices.output()
-    stats = [one.astype(np.float32) for one in reference.layernorm_stats(x, EPS)]
-    dw, db = _parts(case, rng)
-    types = None if weight is None else _type(weight)
-    kernel = layernorm_backward(_type(case.dtype), case.N, case.rows, weight=types, config=case.config)
-
-    def error():
-        found = [reference.layernorm_dx_error(x, dy, dx, case.dtype, w, *stats)]
-        if dw is not None:
-            found.append(reference.layernorm_dw_error(x, dy, dw.astype(np.float64).sum(axis=0), "float32", *stats))
-        if db is not None:
-            found.append(reference.rmsnorm_db_error(dy, db.astype(np.float64).sum(axis=0), "float32"))
-        return max(found)
-
-    return kernel, (x, w, dy, *stats, dx, dw, db), error
-
-
-def _parts(case, rng):
-    """What blocks write of dw and of db, or None."""
-    parts = int(rng.integers(1, 9))
-    if case.rows == "congruent":  # a block's rows must start alike
-        vector = VECTOR_BYTES // np.dtype(case.dtype).itemsize
-        parts = 8 if (case.N + case.gap) % vector else 1
-    found = (np.full((parts, case.N), np.nan, np.float32) if rng.random() < 0.8 else None for _ in range(2))
-    if case.N % 4 == 0 and case.rows == "aligned":  # where parts are written in vectors, they begin where vectors may
-        return tuple(None if one is None else at_boundary(one.shape, "float32") for one in found)
-    return tuple(found)
-
-
-def _cross_entropy(case, matrices, rng):
-    from quack_tutorial.kernels.tuned.cross_entropy import CrossEntropy
-
-    x, target, loss = matrices.given(3.0), _targets(case, rng), np.full(case.M, np.nan, np.float32)
-    lse = _some(rng, None, np.full(case.M, np.nan, np.float32))
-    kernel = CrossEntropy(_type(case.dtype), case.N, case.rows, str(target.dtype), lse is not None, case.config)
-    return kernel, (x, target, loss, lse, IGNORED), lambda: _loss_error(x, target, loss, lse)
-
-
-def _cross_entropy_backward(case, matrices, rng):
-    from quack_tutorial.kernels.tuned.cross_entropy import CrossEntropyBackward
-
-    x, target, dx = matrices.given(3.0), _targets(case, rng), matrices.output()
-    dloss, lse = rng.standard_normal(case.M).astype(np.float32), reference.logsumexp(x).astype(np.float32)
-    kernel = CrossEntropyBackward(_type(case.dtype), case.N, case.rows, case.config)
-    arguments = x, target, dloss, lse, dx, None, IGNORED
-    return kernel, arguments, lambda: gradient_error(x, target, dloss, dx, lse, IGNORED)
-
-
-def _cross_entropy_fused(case, matrices, rng):
-    from quack_tutorial.kernels.tuned.cross_entropy import CrossEntropyFused
-
-    x, target, dx = matrices.given(3.0), _targets(case, rng), matrices.output()
-    loss, lse = (np.full(case.M, np.nan, np.float32) for _ in range(2))
-    kernel = CrossEntropyFused(_type(case.dtype), case.N, case.rows, True, case.config)
-
-    def error():
-        return max(_loss_error(x, target, loss, lse), gradient_error(x, target, 1.0, dx, None, IGNORED))
-
-    return kernel, (x, target, loss, lse, dx, IGNORED), error
-
-
-def _targets(case, rng):
-    """Columns, the last one among them; now and then one to ignore, and one that is no column."""
-    target = rng.integers(0, case.N, case.M).astype(_some(rng, np.int64, np.int32))
-    target[rng.random(case.M) < 0.2] = IGNORED
-    for _ in range(2):
-        if rng.random() < 0.3:
-            target[rng.integers(case.M)] = _some(rng, -3, case.N, case.N + 7, case.N - 1)
-    return target
-
-
-def _loss_error(x, target, loss, lse):
-    of_lse = 0.0 if lse is None else reference.logsumexp_error(x, lse)
-    return max(reference.cross_entropy_error(x, target, loss, "float32", IGNORED), of_lse)
-
-
-SETUPS = {
-    "softmax": _softmax,
-    "softmax backward": _softmax_backward,
-    "rmsnorm": _rmsnorm,
-    "rmsnorm backward": _rmsnorm_backward,
-    "layernorm": _layernorm,
-    "layernorm backward": _layernorm_backward,
-    "cross-entropy": _cross_entropy,
-    "cross-entropy backward": _cross_entropy_backward,
-    "cross-entropy fused": _cross_entropy_fused,
-}
+HARDER = {"softmax": _harder_logits, "layernorm": _harder_mean}  # what inputs are made of drawn ones, in place

@@ -9,6 +9,7 @@
 | `requests`             | sectors and wavefronts of each warp request                             |
 | `traffic`              | sectors, bytes and banks, by line, by tensor and in all                 |
 | `exchange`             | shuffles, barriers, bytes between blocks                                |
+| `rounding`             | whether a wrong number is a wrong formula's, or a right one's rounding  |
 | `table`                | what the counts are handed out in                                       |
 """
 

@@ -72,6 +72,8 @@ def one_per_cause(trace, order, races: list[Race]) -> list[Race]:
     for race in races:
         cause = ("init", race.lines[race.roles.index(Role.INIT)]) if race.unpublished else None
         copies = {(line, race.tensor) for line, role in zip(race.lines, race.roles) if role in WAITS}
+        if cause is None and not copies and race.events[0] != race.events[1] and race.lines[0] == race.lines[1]:
+            cause = "line", race.lines[0], race.tensor  # that reads and writes: two of its hazards are one mistake
         if _too_early(trace, order, race) or cause in explained or (race.hazard != 1 and copies & explained):
             continue
         explained |= {cause} - {None}
@@ -156,6 +158,9 @@ def _where(race: Race) -> str:
 
 def _question(trace, order, race: Race, events) -> str:
     copy = race.roles[0] in WAITS
+    changes = None if copy else _changed_on_one_line(trace, order, race)
+    if changes is not None:
+        return changes
     if race.scope == GRID:
         missing = _missing_memory_fence(trace, order, race)
         if missing is not None:
@@ -190,6 +195,8 @@ def _question(trace, order, race: Race, events) -> str:
         exchange = _exchange_between(trace, order, race)
         if exchange is not None:
             return f"{exchange} stands between the two but orders no memory: is cute.arch.sync_warp() missing?"
+        if race.hazard == 2 and events[0]["line"] == events[1]["line"]:
+            return "Should one thread do it, or is the index wrong?"
         return "Is cute.arch.sync_warp() missing between the two?"
     apart = _barriers_apart(trace, order, race)
     if apart is not None:
@@ -199,6 +206,25 @@ def _question(trace, order, race: Race, events) -> str:
     if race.hazard == 2 and events[0]["line"] == events[1]["line"]:
         return "Should one thread do it, or is the index wrong?"
     return "Is cute.arch.barrier() missing between the two?"
+
+
+def _changed_on_one_line(trace, order, race: Race) -> str | None:
+    """What to say where one line reads an element and writes it, and another thread does so, too: no barrier mends that."""
+    events = trace.events
+    reader = next((k for k in (0, 1) if race.kinds[k] == Kind.READ), None)
+    if reader is None or race.lines[0] != race.lines[1] or race.hazard == 2:
+        return None
+    at, lane = race.events[reader], race.threads[reader] % 32
+    later = np.arange(at + 1, len(events), dtype=np.int64)
+    mine = later[(order.warp_of[later] == order.warp_of[at]) & (events["line"][later] == events["line"][at])]
+    stores = mine[events["op"][mine] == int(Op.STORE)]
+    places = [trace.addresses[int(events["addresses"][row])][lane] for row in (at, *stores[:1])]
+    if len(places) < 2 or places[0] != places[1]:
+        return None
+    return (
+        "Each of the two reads the element, changes it and writes it back, so one change is lost: is an atomic, "
+        "as cute.arch.atomic_add, meant?"
+    )
 
 
 def _unpublished(trace, order, race: Race, events) -> str:

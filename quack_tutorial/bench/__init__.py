@@ -1,12 +1,11 @@
 """The benchmark behind the book's figures: what is timed, how, against whom, and the records it leaves.
 
+What is timed stands in `quack_tutorial.operations`.
+
 | module          | what it holds                                                                            |
 |-----------------|------------------------------------------------------------------------------------------|
-| `operations`    | the table of operations: a module a family, with all that is of it alone                 |
-| `operation`     | a row of that table                                                                      |
-| `our_launches`  | what our kernels are compiled for, how they are launched, and ladders                    |
+| `cells`         | which cells are measured: operation, type, rows and columns                              |
 | `ours`          | our kernels by name, and the PTX of what is timed                                        |
-| `peers`         | torch compiled and differentiated, cuDNN, and the calls that a torch user makes          |
 | `public`        | the series of such calls, for `bench --public`                                           |
 | `plain_kernels` | the vector kernels (read, copy, add) that a ceiling is the fastest of                    |
 | `plain_tile`    | our kernels' own tiles without the arithmetic, for the ceilings as well                  |
@@ -25,9 +24,15 @@
 | `results`       | `quack-tutorial results`, and the curves that the book draws                             |
 | `cheats`        | a dozen ways to fool a benchmark, and the checks that catch them                         |
 | `pitfalls`      | `quack-tutorial pitfalls`: a kernel timed in ways that mislead, and in ways that do not  |
+| `memory`        | `quack-tutorial memory`: latencies and bandwidths of the memory hierarchy                |
+| `head`          | `quack-tutorial head`: a model's head and its loss, with the logits whole or in pieces   |
+| `parallel`      | `quack-tutorial parallel`: cross-entropy over a vocabulary that several GPUs share       |
 | `training`      | `quack-tutorial model`: a small transformer trained with each implementation             |
 | `profile`       | `quack-tutorial profile`: Nsight Compute's counters, kept as a record                    |
 | `levels`        | `quack-tutorial levels`: the kernels of chapter 14                                       |
+| `record`        | `quack-tutorial record`: all that the book shows of a card, as far as it is missing      |
+| `precompile`    | compiles for a GPU on a machine without one                                              |
+| `architectures` | what compiles for which generation of GPUs                                               |
 | `this_gpu`      | `this_machine`: the reader's own points beside the recorded ones                         |
 
 A cell is an operation, a dtype, M rows and N columns. GB/s are 1e9 bytes a second of what the operation must move.

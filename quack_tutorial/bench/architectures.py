@@ -17,7 +17,7 @@ from collections.abc import Iterator
 
 from quack_tutorial import card, compiler, hardware
 from quack_tutorial.bench import ours
-from quack_tutorial.bench.operations import OPERATIONS
+from quack_tutorial.operations import OPERATIONS
 from quack_tutorial.records import FOLDER
 
 FILE = FOLDER / "compiled" / "architectures.json"

@@ -18,20 +18,17 @@ from pathlib import Path
 
 from quack_tutorial import hardware, machine
 from quack_tutorial.bench import public, records, results, sweep
-from quack_tutorial.bench.operations import (
+from quack_tutorial.bench.cells import (
     BEFORE,
     DTYPES,
     L2_MULTIPLE,
-    OPERATIONS,
     CellKey,
     default_rows,
     expected_cells,
-    is_own,
-    named,
     requested_dtypes,
-    slug,
     words,
 )
+from quack_tutorial.operations import OPERATIONS, is_own, named, slug
 
 TIMER = (
     f"microseconds a launch: CUDA-graph replay of >= 20 launches over rotating inputs of >= {L2_MULTIPLE} x L2, "

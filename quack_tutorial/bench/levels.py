@@ -42,7 +42,7 @@ def measure(dtype, M, N) -> dict:
 
     from quack_tutorial import compiler
     from quack_tutorial.bench import correctness, ours, timing
-    from quack_tutorial.bench.operations import OPERATIONS
+    from quack_tutorial.operations import OPERATIONS
 
     device = torch.cuda.get_device_properties()
     x = torch.randn(M, N, device="cuda", dtype=getattr(torch, dtype))

@@ -18,10 +18,11 @@ import torch._dynamo
 
 from quack_tutorial import hardware
 from quack_tutorial.bench import ceilings, correctness, gpu_lock, ours, public, timing
-from quack_tutorial.bench.operations import BEFORE, OPERATIONS, CellKey, bytes_moved, is_own
+from quack_tutorial.bench.cells import BEFORE, CellKey, bytes_moved
 from quack_tutorial.bench.records import Cell, Result, ok_result, rounded
 from quack_tutorial.bench.statistics import is_sure, median, paired_ratio
 from quack_tutorial.bench.sweep import is_out_of_memory
+from quack_tutorial.operations import OPERATIONS, is_own
 
 MOST_TIMINGS = 4  # of a cell whose ratio to the best peer is not sure after the first
 

@@ -6,8 +6,8 @@ import functools
 import hashlib
 
 from quack_tutorial import card
-from quack_tutorial.bench.operations import OPERATIONS
-from quack_tutorial.bench.our_launches import Ours, Rows, contiguous_rows
+from quack_tutorial.operations import OPERATIONS
+from quack_tutorial.operations.our_launches import Ours, Rows, contiguous_rows
 
 
 def row_of(operation: str, provider: str) -> Ours:

@@ -42,8 +42,8 @@ from importlib import metadata
 from pathlib import Path
 
 from quack_tutorial import hardware, machine, parallel, reference
+from quack_tutorial.bench.cells import requested_dtypes
 from quack_tutorial.bench.command import numbers
-from quack_tutorial.bench.operations import requested_dtypes
 
 DTYPES = ("bfloat16",)
 ROWS = (4096, 16384)

@@ -5,8 +5,8 @@ them, its spread of rows over threads might be what moves memory faster; this on
 cells measured with it, it was the quickest plain kernel in a few.
 """
 
-from quack_tutorial.bench.operations import OPERATIONS
-from quack_tutorial.bench.our_launches import Rows, like, rows_of
+from quack_tutorial.operations import OPERATIONS
+from quack_tutorial.operations.our_launches import Rows, like, rows_of
 
 # operation -> matrices that are read, of the operations that have such a tile
 READS = {name: reads for name, operation in OPERATIONS.items() if (reads := operation.providers["ours"].tile_reads)}

@@ -241,7 +241,7 @@ def work(file) -> None:
     """The process under ncu: set the case up, call it twice, then once with the profiler on."""
     import torch
 
-    from quack_tutorial.bench.operations import OPERATIONS
+    from quack_tutorial.operations import OPERATIONS
 
     case = Case(**json.loads(Path(file).read_text()))
     operation = OPERATIONS[case.operation]

@@ -19,8 +19,8 @@ from __future__ import annotations
 import functools
 from dataclasses import replace
 
-from quack_tutorial.bench.operation import Operation
-from quack_tutorial.bench.operations import OPERATIONS
+from quack_tutorial.operations import OPERATIONS
+from quack_tutorial.operations.operation import Operation
 
 PUBLIC, PUBLIC_MEAN = "public", "public mean"
 SERIES = (PUBLIC, PUBLIC_MEAN)

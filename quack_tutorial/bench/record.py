@@ -3,6 +3,7 @@
     quack-tutorial record                        # what is missing of this card, and the GPU's minutes that each item takes
     quack-tutorial record --missing --minutes 9 --pack FILE      # measure it, in this order, for so long
     quack-tutorial record --take FILE            # elsewhere: put what was packed into quack_tutorial/records
+    quack-tutorial record --by RECORDER ...      # what depends on no card, or is recorded by hand: see `recorders`
 
 The items are commands of `quack-tutorial`, each in a process of its own, which write into the card's folder of records; they are
 in the order in which pages miss them. Each goes on where an earlier call was stopped. Kernels that would be compiled one by one are
@@ -32,6 +33,7 @@ PEERS = "--without 'compile tuned,compile autograd,compile autograd tuned,quack 
 TUNED = "--without 'quack tuned,cudnn'"
 GRID = "--dtype float32,bfloat16 --out {folder}/bench --resume --workers {workers}"
 GRACE_S = 30
+SCRIPTS = Path(__file__).parents[2] / "scripts"  # of a checkout
 LIBRARIES = ("quack", "liger_kernel")
 LONG = "32768,65536,128256,131072,151936,262144"
 MODULES = {"bench": "command"}  # whose module in this room has another name
@@ -95,10 +97,18 @@ def add_arguments(parser):
     parser.add_argument("--workers", type=int, default=8, metavar="K", help="processes of a benchmark (default: 8)")
     parser.add_argument("--pack", metavar="FILE", help="after each item, pack the card's records into FILE")
     parser.add_argument("--take", metavar="FILE", help="unpack such a file into quack_tutorial/records")
+    parser.add_argument(
+        "--by",
+        nargs=argparse.REMAINDER,
+        metavar="RECORDER ...",
+        help=f"run one of {', '.join(recorders())} with its own words",
+    )
 
 
 def run(args) -> int:
     """Say or measure what is missing; 0, or 1 where an item failed, or a sentence says why nothing can be measured."""
+    if args.by is not None:
+        return by(args.by)
     if args.take:
         return take(args.take)
     unknown = [name for name in args.items if name not in [item.name for item in ITEMS]]
@@ -120,6 +130,21 @@ def run(args) -> int:
     for name in ("bench", "tune"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     return measure(items, folder, args)
+
+
+def recorders() -> dict[str, list[str]]:
+    """How each recorder is started: the scripts of a checkout, and two modules."""
+    scripts = {file.stem.removeprefix("record_"): [str(file)] for file in sorted(SCRIPTS.glob("record_*.py"))}
+    modules = {"architectures": "quack_tutorial.bench.architectures", "validation": "validation"}
+    return scripts | {name: ["-m", module, "--record"] for name, module in modules.items()}
+
+
+def by(words: list[str]) -> int:
+    """Run a recorder; its exit status."""
+    if not words or words[0] not in recorders():
+        print(f"record: --by takes one of {', '.join(recorders())}", file=sys.stderr)
+        return 2
+    return subprocess.call([sys.executable, *recorders()[words[0]], *words[1:]])
 
 
 def measure(items, folder: Path, args, start=None, here=None) -> int:
@@ -164,8 +189,7 @@ def measure(items, folder: Path, args, start=None, here=None) -> int:
 
 def python_of(command: str) -> list[str]:
     """How a command of an item is started."""
-    script = Path(__file__).parents[2] / "scripts" / f"record_{command}.py"
-    return [sys.executable, *([str(script)] if command in WRITES else ["-m", "quack_tutorial.cli", command])]
+    return [sys.executable, *(recorders()[command] if command in WRITES else ["-m", "quack_tutorial.cli", command])]
 
 
 def words_of(item: Item, folder: Path, workers: int) -> list[str]:

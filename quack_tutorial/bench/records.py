@@ -19,17 +19,10 @@ import math
 from dataclasses import MISSING, asdict, dataclass, fields, replace
 from pathlib import Path
 
-from quack_tutorial.bench.operations import (
-    BEFORE,
-    ITEM_BYTES,
-    L2_MULTIPLE,
-    OPERATIONS,
-    CellKey,
-    bytes_moved,
-    bytes_read,
-)
+from quack_tutorial.bench.cells import BEFORE, L2_MULTIPLE, CellKey, bytes_moved, bytes_read
 from quack_tutorial.bench.statistics import interquartile_range, median
-from quack_tutorial.records import FOLDER
+from quack_tutorial.operations import OPERATIONS
+from quack_tutorial.records import FOLDER, ITEM_BYTES
 from quack_tutorial.records import folder as folder_of
 
 SCHEMA = 1

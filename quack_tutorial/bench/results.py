@@ -19,8 +19,9 @@ from collections import Counter
 from pathlib import Path
 
 from quack_tutorial.bench import public, records
-from quack_tutorial.bench.operations import L2_MULTIPLE, OPERATIONS, CellKey, default_rows, expected_cells, named, slug
+from quack_tutorial.bench.cells import L2_MULTIPLE, CellKey, default_rows, expected_cells
 from quack_tutorial.bench.statistics import PASS_HALF_WIDTH, PASS_RATIO, median, paired_ratio, verdict
+from quack_tutorial.operations import OPERATIONS, named, slug
 from quack_tutorial.records import FOLDER, cards
 
 OURS = "ours"

@@ -24,9 +24,9 @@ from dataclasses import asdict, dataclass, field, replace
 
 from quack_tutorial import hardware
 from quack_tutorial.bench.gpu_lock import LOCK
-from quack_tutorial.bench.peers import WORKER_ENVIRONMENT
 from quack_tutorial.bench.records import Cell, Result
 from quack_tutorial.compiler import DUMP_FOLDER
+from quack_tutorial.operations.peers import WORKER_ENVIRONMENT
 
 SILENCE_S = 300  # no step takes this long, QuACK's tuning included; a worker silent for longer hangs
 STARTING, WAITING = "starting", "waiting"  # for a worker that has the GPU

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from quack_tutorial import machine
-from quack_tutorial.bench.operations import CellKey, default_rows, named
+from quack_tutorial.bench.cells import CellKey, default_rows
+from quack_tutorial.operations import named
 
 PROVIDERS = ("ours", "eager", "compile")
 

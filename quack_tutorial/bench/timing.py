@@ -28,8 +28,8 @@ from dataclasses import dataclass
 
 import torch
 
+from quack_tutorial.bench.cells import L2_MULTIPLE
 from quack_tutorial.bench.correctness import as_tuple
-from quack_tutorial.bench.operations import L2_MULTIPLE
 
 MIN_LAUNCHES = 20
 MAX_LAUNCHES = 400

@@ -28,19 +28,11 @@ from pathlib import Path
 
 from quack_tutorial import machine
 from quack_tutorial.bench import sweep
+from quack_tutorial.bench.cells import ODD_SIZES, POWERS, SWEPT_TOO, default_rows, requested_dtypes, words
 from quack_tutorial.bench.command import numbers
-from quack_tutorial.bench.operations import (
-    ODD_SIZES,
-    POWERS,
-    SWEPT_TOO,
-    default_rows,
-    named,
-    requested_dtypes,
-    slug,
-    words,
-)
-from quack_tutorial.bench.our_launches import contiguous_rows
 from quack_tutorial.kernels.tuned.config import label
+from quack_tutorial.operations import named, slug
+from quack_tutorial.operations.our_launches import contiguous_rows
 from quack_tutorial.records import ITEM_BYTES
 
 SCHEMA = 1

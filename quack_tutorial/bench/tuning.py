@@ -16,12 +16,13 @@ import sys
 import torch
 
 from quack_tutorial.bench import ceilings, correctness, ours, timing
+from quack_tutorial.bench.cells import CellKey, bytes_moved
 from quack_tutorial.bench.measure import first_line
-from quack_tutorial.bench.operations import OPERATIONS, CellKey, bytes_moved
-from quack_tutorial.bench.our_launches import rows_of
 from quack_tutorial.bench.records import rounded
 from quack_tutorial.bench.statistics import median
 from quack_tutorial.bench.worker import serve
+from quack_tutorial.operations import OPERATIONS
+from quack_tutorial.operations.our_launches import rows_of
 
 FINALISTS, CLOSE = (6, 12), 1.02  # the best few, and up to so many that are nearly as good, are timed in turn
 CHECKED_ELEMENTS = 1 << 16

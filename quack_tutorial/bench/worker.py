@@ -31,8 +31,8 @@ def main() -> int:
     """Serve requests for cells until stdin ends."""
 
     def measure(request, announce):
+        from quack_tutorial.bench.cells import CellKey
         from quack_tutorial.bench.measure import measure_cell
-        from quack_tutorial.bench.operations import CellKey
 
         key = CellKey(**request.pop("cell"))
         return asdict(measure_cell(key, announce=announce, **request))
@@ -82,7 +82,7 @@ def describe() -> dict:
     import torch
 
     from quack_tutorial import __version__
-    from quack_tutorial.bench.peers import PACKAGES
+    from quack_tutorial.operations.peers import PACKAGES
 
     device = torch.cuda.get_device_properties()
     versions = {"quack-tutorial": __version__, "python": platform.python_version(), "cuda": torch.version.cuda}

@@ -11,6 +11,7 @@
 | `coalescing`   | which bytes of which sectors each request of a line touches          | a trace                       |
 | `timeline`     | all warps of a block, a column a step: who waits for whom            | a trace                       |
 | `race`         | two accesses that nothing orders, and the barrier that would         | a trace and a finding         |
+| `who_runs_next` | a kernel whose reader chooses which warp goes on                     | `orders.explore`              |
 | `tv_layout`    | which thread holds which element of a tile, both ways                | two arrays                    |
 | `strides`      | a warp's request for any stride, width and offset, behind sliders    | the rule that requests follow |
 | `hierarchy`    | the memories of a GPU: who shares them, their sizes, what was measured   | the recorded memory hierarchy |
@@ -36,6 +37,7 @@ Not covered: the traffic meter.
 from .block import block_reduce
 from .breakage import break_it
 from .charts import climb, ladder, throughput
+from .chooser import who_runs_next
 from .cluster import cluster_exchange
 from .code import code_diff
 from .exchange import butterfly
@@ -85,4 +87,5 @@ __all__ = [
     "throughput",
     "timeline",
     "tv_layout",
+    "who_runs_next",
 ]

@@ -14,9 +14,10 @@ from itertools import groupby
 
 from quack_tutorial import cost
 from quack_tutorial.bench import records, results
-from quack_tutorial.bench.operations import ITEM_BYTES, OPERATIONS, CellKey, default_rows, named
+from quack_tutorial.bench.cells import CellKey, default_rows
 from quack_tutorial.bench.statistics import median
-from quack_tutorial.records import compiled, profile
+from quack_tutorial.operations import OPERATIONS, named
+from quack_tutorial.records import ITEM_BYTES, compiled, profile
 
 from .charts import ruler
 from .player import page

@@ -14,7 +14,8 @@ import json
 from html import escape
 from math import ceil
 
-from quack_tutorial.bench.operations import default_rows, named, slug
+from quack_tutorial.bench.cells import default_rows
+from quack_tutorial.operations import named, slug
 from quack_tutorial.records import ITEM_BYTES, folder
 
 from .charts import ruler

@@ -31,6 +31,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from quack_tutorial.analysis import rounding
+
 from . import evidence
 from .judgement import RACES, Case, Check, Diagnosis, Outcome
 
@@ -154,12 +156,26 @@ def _wrong_numbers(module, check: str, views: list[View], every: list[View]) -> 
     yield from unread([v for v in views if v.readers])
     for mistake in module.explain(check, views, every):
         if mistake.kind.startswith("wrong"):  # than which a pattern says more
-            yield from by_pattern(module, mistake, views, every)
+            for pattern in by_pattern(module, mistake, views, every):
+                yield replace(pattern, message=by_precision(module, pattern, views, ("rounding", "range")))
             v = next((v for v in views if v.wrong.any() and v.readers), None)
             if v and not mistake.lines:
                 name = wrong_output(module, v, mistake.message)
                 mistake = replace(mistake, lines=evidence.stores(v.outcome, name)[1])
+            mistake = replace(mistake, message=by_precision(module, mistake, views))
         yield mistake
+
+
+def by_precision(module, mistake: Diagnosis, views: list[View], causes=rounding.CAUSES) -> str:
+    """What is said of a mistake, and whether its first wrong element is the formula's or rounding's fault, if that is known and
+    one of `causes`."""
+    v = next((v for v in views if v.wrong.any()), None)
+    name = v and wrong_output(module, v, mistake.message)
+    if v is None or name not in v.outcome.exact:
+        return mistake.message
+    at = _first_wrong(v, name, getattr(module, "TOLERANCE", {}).get(name, (0, 0)))
+    numbers = [float(held[name][at]) for held in (v.got, v.outcome.exact, v.right)]
+    return f"{mistake.message} {rounding.said(*numbers)}" if rounding.cause(*numbers) in causes else mistake.message
 
 
 def findings(module, outcome: Outcome) -> Iterator[Diagnosis]:
@@ -334,9 +350,14 @@ def ratio(v: View, name: str) -> np.ndarray:
 def first_wrong(v: View, name: str, tolerance: tuple = (0, 0)) -> str:
     """The first wrong element of an output, as a sentence."""
     got, right = v.got[name].astype(np.float64), v.right[name]
-    at = tuple(np.argwhere(~np.isclose(got, right, *tolerance, equal_nan=True))[0].tolist())
+    at = _first_wrong(v, name, tolerance)
     where = f", column {at[1]}" if len(at) > 1 else ""
     return f"In {v.row(at[0])}{where} {name} is {got[at]:.6g}, and {right[at]:.6g} is right."
+
+
+def _first_wrong(v: View, name: str, tolerance: tuple) -> tuple:
+    close = np.isclose(v.got[name].astype(np.float64), v.right[name], *tolerance, equal_nan=True)
+    return tuple(np.argwhere(~close)[0].tolist())
 
 
 # Lost lanes and warps -------------------------------------------------------------------------------------------------

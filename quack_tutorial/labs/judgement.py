@@ -38,6 +38,7 @@ class Outcome:
     findings: tuple[Finding, ...]
     trace: Trace | None
     parameters: tuple  # what the answer calls its inputs and outputs; the trace names tensors so
+    exact: dict = field(default_factory=dict)  # outputs that the same steps give in float64
 
 
 @dataclass(frozen=True)

@@ -102,8 +102,11 @@ def _outcome(i: int, case: Case, words: dict, files: dict, room: Room) -> Outcom
     kinds = [{name: (a.shape, a.dtype) for name, a in some.items()} for some in (outputs, case.outputs)]
     if kinds[0] != kinds[1] or len(parameters) < len(case.inputs) + len(case.outputs):
         raise ValueError("outputs of another name, shape or type")
+    exact = arrays(files[f"{i}.exact.npz"], room) if f"{i}.exact.npz" in files else {}
+    if any(x.dtype != np.float64 or name not in outputs or x.shape != outputs[name].shape for name, x in exact.items()):
+        raise ValueError("exact numbers of another output, shape or type")
     trace = files[f"{i}.trace.npz"] if case.schedule == "forward" else None
-    return Outcome(case, outputs, findings, _trace(trace, room), tuple(parameters))
+    return Outcome(case, outputs, findings, _trace(trace, room), tuple(parameters), exact)
 
 
 def _trace(data: bytes | None, room: Room) -> Trace | None:

@@ -98,8 +98,10 @@ def run_of(answer, case: Case, **more):
 
 def _outcome(answer, case: Case) -> Outcome:
     parameters = tuple(inspect.signature(inspect.unwrap(answer.__call__)).parameters)[1:]
-    run, outputs = run_of(answer, case)
-    return Outcome(case, outputs, run.findings, run.trace if case.schedule == "forward" else None, parameters)
+    run, outputs = run_of(answer, case, exact=True)
+    named = dict(zip(parameters, (*case.inputs, *case.outputs)))
+    exact = {named[name]: x for name, x in (run.exact or {}).items() if named.get(name) in outputs}
+    return Outcome(case, outputs, run.findings, run.trace if case.schedule == "forward" else None, parameters, exact)
 
 
 def _files(answer) -> set:

@@ -53,9 +53,11 @@ def run(folder: Path, job: dict, files: dict) -> dict:
     results = []
     for i, outcome in enumerate(trial.outcomes(answers, cases)):
         returned = outcome.outputs.pop("answer", None)
-        content = io.BytesIO()
-        np.savez(content, **outcome.outputs)
-        files[f"{i}.out.npz"] = content.getvalue()
+        for kind, arrays in (("out", outcome.outputs), ("exact", outcome.exact)):
+            if arrays or kind == "out":
+                content = io.BytesIO()
+                np.savez(content, **arrays)
+                files[f"{i}.{kind}.npz"] = content.getvalue()
         if outcome.trace is not None:
             with tempfile.TemporaryDirectory() as home:
                 outcome.trace.save(Path(home, "trace"))

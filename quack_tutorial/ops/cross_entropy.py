@@ -8,6 +8,9 @@ import torch
 from torch._C import _are_functorch_transforms_active
 from torch.compiler import is_compiling
 
+from quack_tutorial.compiler import TensorSpec
+from quack_tutorial.operations.cross_entropy import CROSS_ENTROPY, CROSS_ENTROPY_BACKWARD, CROSS_ENTROPY_FUSED
+from quack_tutorial.operations.kernel import Rows, element
 from quack_tutorial.ops import launches
 from quack_tutorial.ops.registered import register, unscripted
 
@@ -374,49 +377,32 @@ def _checked_on_cpu(run, x):
 @cache
 def _kernel(device, dtype, out, index, N, promise, lse_rank, reduced=None):
     """The losses of rows; where `reduced` is (mean, with_scale), their mean or sum as well."""
-    from quack_tutorial.compiler import TensorSpec
-    from quack_tutorial.kernels.tuned.cross_entropy import CrossEntropy
+    given = dict(target=index, loss="float32" if reduced else out, lse=_lse_spec(lse_rank))
+    kernel, specs = CROSS_ENTROPY.launch(Rows(dtype, N, promise), **given)
+    if not reduced:
+        return launches.compiled(device, kernel, specs)
     from quack_tutorial.kernels.tuned.loss import LossReduction, ReducedCrossEntropy
 
-    kernel = CrossEntropy(launches.dsl_type(dtype), N, promise, target=index, lse=lse_rank > 0)
-    x, lse = launches.matrix_spec(dtype, N, promise, "x"), _lse_spec(lse_rank)
-    if not reduced:
-        return launches.compiled(device, kernel, x, launches.of_rows(index), launches.of_rows(out), lse, 0)
     mean, with_scale = reduced
     # The whole element's alignment: stored in two halves, float32 came back with one of them lost.
-    align = 4 if out == "float32" else 2
-    numbers = TensorSpec(out, (), (), align), TensorSpec("float32", (), (), 4) if with_scale else None
-    both = ReducedCrossEntropy(kernel, LossReduction(launches.dsl_type(out), mean))
-    return launches.compiled(device, both, x, launches.of_rows(index), launches.of_rows("float32"), lse, *numbers, 0)
+    numbers = TensorSpec(out, (), (), element(out).width // 8), TensorSpec("float32", (), (), 4) if with_scale else None
+    both = ReducedCrossEntropy(kernel, LossReduction(element(out), mean))
+    return launches.compiled(device, both, (*specs[:-1], *numbers, specs[-1]))
 
 
 @cache
 def _fused_kernel(device, dtype, index, N, promise):
-    from quack_tutorial.kernels.tuned.cross_entropy import CrossEntropyFused
-
-    x, dx = (launches.matrix_spec(dtype, N, promise, name) for name in ("x", "dx"))
-    kernel = CrossEntropyFused(launches.dsl_type(dtype), N, promise)
-    return launches.compiled(device, kernel, x, launches.of_rows(index), launches.of_rows("float32"), None, dx, 0)
+    return launches.compiled(device, *CROSS_ENTROPY_FUSED.launch(Rows(dtype, N, promise), target=index))
 
 
 def _lse_spec(rank):
-    from quack_tutorial.compiler import TensorSpec
-
-    return (None, launches.of_rows("float32"), TensorSpec("float32", (2, "M"), ("lse_stride", 1), 4))[rank]
+    return (None, "float32", TensorSpec("float32", (2, "M"), ("lse_stride", 1), 4))[rank]
 
 
 @cache
 def _backward_kernel(device, dtype, index, dloss, N, promise, lse_rank, scaled):
-    from quack_tutorial.compiler import TensorSpec
-    from quack_tutorial.kernels.tuned.cross_entropy import CrossEntropyBackward
-
-    x, dx = (launches.matrix_spec(dtype, N, promise, name) for name in ("x", "dx"))
-    of_dloss = TensorSpec(dloss, ("M",), ("dloss_stride",), 4 if dloss == "float32" else 2)
-    vectors = launches.of_rows(index), of_dloss, _lse_spec(lse_rank)
-    scale = TensorSpec("float32", (), (), 4) if scaled else None
-    return launches.compiled(
-        device, CrossEntropyBackward(launches.dsl_type(dtype), N, promise), x, *vectors, dx, scale, 0
-    )
+    given = dict(target=index, dloss=dloss, lse=_lse_spec(lse_rank), scale=scaled and "float32")
+    return launches.compiled(device, *CROSS_ENTROPY_BACKWARD.launch(Rows(dtype, N, promise), **given))
 
 
 def _fake_backward(input, target, dloss, lse, ignore_index, scale=None):

@@ -17,7 +17,8 @@ from torch._C import _are_functorch_transforms_active, _is_tracing, _len_torch_d
 from torch.autograd import forward_ad
 from torch.compiler import is_compiling
 
-from quack_tutorial.compiler import DTYPES, MAX_ALIGNMENT, TensorSpec, compile_for
+from quack_tutorial.compiler import MAX_ALIGNMENT, compile_for
+from quack_tutorial.operations import kernel as kernels
 
 MOST_KEPT = 1024  # launches of one operation; each takes about a kilobyte
 PLAIN = {torch.Tensor, torch.nn.Parameter}  # not their subclasses, which have ideas of their own about operations
@@ -30,13 +31,6 @@ def dtype_name(op, name, tensor):
     if found is None:
         raise TypeError(f"{op}: expected {name} of float32, float16 or bfloat16, got {tensor.dtype}")
     return found
-
-
-def dsl_type(dtype):
-    """The type in CuTe DSL, for a torch type or its name."""
-    from quack_tutorial.kernels.tuned import row_tile as kernels
-
-    return getattr(kernels.cutlass, DTYPES[DTYPE_NAMES.get(dtype, dtype)])
 
 
 REQUIRED = ("input", "target")
@@ -217,23 +211,7 @@ def promise(*matrices):
     return "congruent" if same_size and len(starts) == len(steps) == 1 else "any"
 
 
-def matrix_spec(dtype, N, rows, stride):
-    """The spec of an (M, N) matrix of `dtype`, its row stride named `stride`."""
-    align = MAX_ALIGNMENT if rows == "aligned" else torch.empty(0, dtype=getattr(torch, dtype)).element_size()
-    return TensorSpec(dtype, ("M", N), (stride, 1), align)
-
-
-def of_columns(dtype, N):
-    """The spec of an (N,) vector."""
-    return TensorSpec(dtype, (N,), (1,), MAX_ALIGNMENT)
-
-
-def of_rows(dtype, stride: int | str = 1):
-    """The spec of an (M,) vector."""
-    return TensorSpec(dtype, ("M",), (stride,), 8 if dtype == "int64" else 4)
-
-
-def compiled(device, kernel, *specs):
+def compiled(device, kernel, specs):
     """`kernel` as a callable on tensors of `device` in the order of `specs`: "cuda", "cpu", or "meta", which have no elements."""
     if device == "cpu":
         from quack_tutorial.simulation import simulate
@@ -247,10 +225,7 @@ def compiled(device, kernel, *specs):
 @cache
 def column_sum(device, dtype, N):
     """The sum over the float32 parts of a gradient of N columns, as a vector of `dtype`."""
-    from quack_tutorial.kernels.tuned.norm_backward import ColumnSum
-
-    parts = TensorSpec("float32", ("G", N), (N, 1), MAX_ALIGNMENT)
-    return compiled(device, ColumnSum(N, dsl_type(dtype)), parts, of_columns(dtype, N))
+    return compiled(device, *kernels.column_sum(N, dtype))
 
 
 def guarded(run, device):

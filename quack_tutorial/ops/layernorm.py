@@ -5,6 +5,8 @@ from functools import cache
 import torch
 
 from quack_tutorial.occupancy import clusters_at_once
+from quack_tutorial.operations.kernel import Rows
+from quack_tutorial.operations.layernorm import LAYERNORM, LAYERNORM_BACKWARD
 from quack_tutorial.ops import launches
 from quack_tutorial.ops.registered import register, unscripted
 
@@ -159,26 +161,15 @@ class _LayerNorm(torch.autograd.Function):
 
 @cache
 def _kernel(device, dtype, weight, bias, N, promise, stats):
-    from quack_tutorial.kernels.tuned.layernorm import LayerNorm
-
-    types = (None if name is None else launches.dsl_type(name) for name in (weight, bias))
-    vectors = (None if name is None else launches.of_columns(name, N) for name in (weight, bias))
-    x, out = (launches.matrix_spec(dtype, N, promise, name) for name in ("x", "out"))
-    of_rows = [launches.of_rows("float32") if stats else None] * 2
-    kernel = LayerNorm(launches.dsl_type(dtype), N, promise, *types, stats)
-    return launches.compiled(device, kernel, x, *vectors, out, *of_rows, 0.0)
+    given = dict(w=weight, b=bias, mean=stats and "float32", rstd=stats and "float32")
+    return launches.compiled(device, *LAYERNORM.launch(Rows(dtype, N, promise), **given))
 
 
 @cache
 def _backward_kernel(device, dtype, weight, N, promise, with_bias):
-    from quack_tutorial.compiler import TensorSpec
-    from quack_tutorial.kernels.tuned.layernorm_backward import layernorm_backward
-
-    kernel = layernorm_backward(launches.dsl_type(dtype), N, promise, weight and launches.dsl_type(weight))
-    x, dy, dx = (launches.matrix_spec(dtype, N, promise, name) for name in ("x", "dy", "dx"))
-    parts, of_row = TensorSpec("float32", ("G", N), (N, 1), launches.MAX_ALIGNMENT), launches.of_rows("float32")
-    specs = (x, weight and launches.of_columns(weight, N), dy, of_row, of_row, dx)
-    return kernel, launches.compiled(device, kernel, *specs, parts if weight else None, parts if with_bias else None)
+    given = dict(w=weight, dw=weight and "float32", db=with_bias and "float32")
+    kernel, specs = LAYERNORM_BACKWARD.launch(Rows(dtype, N, promise), **given)
+    return kernel, launches.compiled(device, kernel, specs)
 
 
 def _traced_gradients(input, weight, mean, rstd, dy, bias):

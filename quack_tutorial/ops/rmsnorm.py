@@ -5,6 +5,8 @@ from functools import cache
 import torch
 
 from quack_tutorial.occupancy import clusters_at_once
+from quack_tutorial.operations.kernel import Rows
+from quack_tutorial.operations.rmsnorm import RMSNORM, RMSNORM_BACKWARD
 from quack_tutorial.ops import launches
 from quack_tutorial.ops.registered import register, unscripted
 
@@ -192,36 +194,15 @@ class _RMSNorm(torch.autograd.Function):
 
 @cache
 def _kernel(device, dtype, weight, bias, N, promise, residual, rstd):
-    from quack_tutorial.kernels.tuned.rmsnorm import RMSNorm
-
-    def type_of(name):
-        return None if name is None else launches.dsl_type(name)
-
-    def matrix(name, given=True):
-        return launches.matrix_spec(dtype, N, promise, name) if given else None
-
-    own = type_of(dtype)
-    added = own if residual else None
-    kernel = RMSNorm(own, N, promise, type_of(weight), type_of(bias), added, added, rstd)
-    vectors = (None if name is None else launches.of_columns(name, N) for name in (weight, bias))
-    specs = (matrix("x"), *vectors, matrix("r", residual), matrix("out"), matrix("h", residual))
-    return launches.compiled(device, kernel, *specs, launches.of_rows("float32") if rstd else None, 0.0)
+    given = dict(w=weight, b=bias, residual=residual and dtype, h=residual and dtype, rstd=rstd and "float32")
+    return launches.compiled(device, *RMSNORM.launch(Rows(dtype, N, promise), **given))
 
 
 @cache
 def _backward_kernel(device, dtype, weight, N, promise, dh, with_bias):
-    from quack_tutorial.compiler import TensorSpec
-    from quack_tutorial.kernels.tuned.config import default_config
-    from quack_tutorial.kernels.tuned.rmsnorm_backward import rmsnorm_backward
-
-    own, weight_type = launches.dsl_type(dtype), None if weight is None else launches.dsl_type(weight)
-    config = default_config("rmsnorm residual backward", own.width, N, promise) if dh else None
-    kernel = rmsnorm_backward(own, N, promise, weight_type, config=config)
-    x, dy, dx = (launches.matrix_spec(dtype, N, promise, name) for name in ("x", "dy", "dx"))
-    parts = TensorSpec("float32", ("G", N), (N, 1), launches.MAX_ALIGNMENT)
-    specs = (x, launches.of_columns(weight, N) if weight else None, dy)
-    specs += (launches.matrix_spec(dtype, N, promise, "dh") if dh else None, launches.of_rows("float32"), dx)
-    return kernel, launches.compiled(device, kernel, *specs, parts if weight else None, parts if with_bias else None)
+    given = dict(w=weight, dh=dh and dtype, dw=weight and "float32", db=with_bias and "float32")
+    kernel, specs = RMSNORM_BACKWARD.launch(Rows(dtype, N, promise), **given)
+    return kernel, launches.compiled(device, kernel, specs)
 
 
 def _traced_gradients(h, weight, rstd, dy, dh, bias):

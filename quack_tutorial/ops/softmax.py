@@ -5,6 +5,8 @@ from numbers import Integral
 
 import torch
 
+from quack_tutorial.operations.kernel import Rows
+from quack_tutorial.operations.softmax import SOFTMAX, SOFTMAX_BACKWARD
 from quack_tutorial.ops import launches
 from quack_tutorial.ops.registered import register, unscripted
 
@@ -117,18 +119,12 @@ class _Softmax(torch.autograd.Function):
 
 @cache
 def _kernel(device, dtype, N, promise):
-    from quack_tutorial.kernels.tuned.softmax import Softmax
-
-    specs = (launches.matrix_spec(dtype, N, promise, name) for name in ("x_stride", "out_stride"))
-    return launches.compiled(device, Softmax(launches.dsl_type(dtype), N, promise), *specs)
+    return launches.compiled(device, *SOFTMAX.launch(Rows(dtype, N, promise)))
 
 
 @cache
 def _backward_kernel(device, dtype, N, promise):
-    from quack_tutorial.kernels.tuned.softmax import SoftmaxBackward
-
-    specs = (launches.matrix_spec(dtype, N, promise, name) for name in ("y_stride", "dy_stride", "dx_stride"))
-    return launches.compiled(device, SoftmaxBackward(launches.dsl_type(dtype), N, promise), *specs)
+    return launches.compiled(device, *SOFTMAX_BACKWARD.launch(Rows(dtype, N, promise)))
 
 
 def _fake(input):

@@ -10,12 +10,13 @@ from pathlib import Path
 from quack_tutorial.records import FOLDER
 
 SCHEMA = 1
-# name, what it needs; each is a module of `validation` with run(sample, progress) -> Suite
+# name, what it needs; each is a module of `validation`, or of `validation.gpu`, with run(sample, progress) -> Suite
 SUITES = (
     ("operations", "nothing"),
     ("agreement", "nothing"),
     ("rows", "nothing"),
     ("mutation", "nothing"),
+    ("orders", "nothing"),
     ("compiled", "dsl"),
     ("device", "gpu"),
     ("counters", "gpu"),

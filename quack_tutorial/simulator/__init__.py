@@ -6,6 +6,7 @@
 | `control`        | branches, loops and calls of rewritten code                             |
 | `twins`, `names` | the reader's objects and the DSL's names, as the simulator sees them    |
 | `numeric`        | types, dynamic values, register vectors                                 |
+| `exact`          | the same numbers in float64, beside the rounded ones                    |
 | `layout`         | CuTe's layout algebra                                                   |
 | `tensor`, `copying`, `shared_memory`, `memory` | tensors, copies, and where their bytes are  |
 | `arch`, `mathops`, `asynchronous` | warp and block operations, math, cp.async               |

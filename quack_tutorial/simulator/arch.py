@@ -20,7 +20,7 @@ import numpy as np
 
 from quack_tutorial.trace import FenceKind, Op, ShuffleKind, Space
 
-from .context import STATE, WARP, NeedsWarps, fail, group, here
+from .context import STATE, WARP, NeedsWarps, fail, group, here, spread
 from .control import Pending, call_now, constant_number
 from .memory import Pointer, record_event
 from .numeric import Boolean, DType, Float32, Int32, TensorSSA, Value, convert, scalar
@@ -97,7 +97,7 @@ def make_warp_uniform(value, **_):
 def _lanes(a: np.ndarray) -> np.ndarray:
     """(B|1, T|1) spread to (B, warps, 32)."""
     shape = group().shape
-    return np.broadcast_to(a, shape).reshape(shape[0], -1, WARP)
+    return spread(a, shape).reshape(shape[0], -1, WARP)
 
 
 def _flat(a: np.ndarray) -> np.ndarray:
@@ -112,7 +112,12 @@ def _active_lanes() -> np.ndarray:
 def _mask_of(mask) -> np.ndarray:
     if isinstance(mask, Value):
         mask = int(mask.a.reshape(-1)[0])
-    return ((constant_number(mask, "the shuffle mask") & 0xFFFFFFFF) >> np.arange(WARP, dtype=np.int64)) & 1 == 1
+    return _bits_of(constant_number(mask, "the shuffle mask") & 0xFFFFFFFF)
+
+
+@lru_cache(maxsize=256)
+def _bits_of(mask: int) -> np.ndarray:
+    return (mask >> np.arange(WARP, dtype=np.int64)) & 1 == 1
 
 
 def _by_mask(mask, run):
@@ -136,6 +141,8 @@ def _by_mask(mask, run):
 
 def _require_all(mask, what: str) -> None:
     """Every lane that the mask names must arrive, and no other: a missing one hangs or returns anything, another gets anything."""
+    if isinstance(mask, int) and mask & 0xFFFFFFFF == 0xFFFFFFFF and _whole():
+        return
     named = _mask_of(mask)
     if not named.all():
         _require_named(named, what)
@@ -264,12 +271,12 @@ def _shuffle_of(value, offset, kind: ShuffleKind, mask, clamp):
         source = _constant_source(kind, shown_offset, clamp)
     lanes, g = _lanes(value.a), group()
     got = _from_lanes(lanes, source)
-    if g.mask is None and g.exists is None and STATE.run.recorder is None:
+    active, every = _active_lanes(), g.lanes_off() is None
+    if every and STATE.run.recorder is None:
         return Value(value.dtype, _flat(got))
-    active = _active_lanes()
-    from_active = _from_lanes(active, source)
+    from_active = active if every else _from_lanes(active, source)
     source = np.broadcast_to(source, lanes.shape)
-    if not (from_active | ~active).all():
+    if not every and not (from_active | ~active).all():
         b, w, lane = (int(k[0]) for k in np.nonzero(active & ~from_active))
         warp = w if g.warp < 0 else g.warp
         raise fail(
@@ -762,17 +769,25 @@ def _run_atomic(name: str, ptr: Pointer, val: Value | TensorSSA, sem=None, wante
     old = np.zeros(shape, dtype.carrier)
     combine = _COMBINE.get(name)
     wanted = None if wanted is None else np.broadcast_to(wanted, g.shape)
+    shadows = STATE.run.shadows if STATE.exact and dtype.is_float else None
     for b, t, k in zip(*np.nonzero(active)):  # lane order: one legal order
         at = index[b, t] + k
-        before = dtype.decode(flat[at : at + 1])[0]
+        raw, one = flat[at : at + 1], amount[b, t, k : k + 1]
+        held = dtype.decode(raw if shadows is None else shadows.load(flat, np.array([at]), raw))
+        before = held[0]
         old[b, t, k] = before
-        terms = settled(np.array([before])), settled(np.array([amount[b, t, k]]))
+        terms = settled(held), settled(one)
         if wanted is not None:
             after = terms[1] if before == wanted[b, t] else terms[0]
         else:
             after = settled(dtype.round(combine(terms[0], terms[1])))
         changed = changed or after[0] != before
-        flat[at] = dtype.encode(after)[0]
+        raw = dtype.encode(after)
+        if shadows is not None:
+            shadows.store(flat, np.array([at]), raw)
+        flat[at] = raw[0]
+    if STATE.run.order is not None:
+        STATE.run.order.atomics.append((name, changed))
     STATE.run.writes = writes + bool(changed)  # one that changes nothing, as in a spin on a flag, is none
     return TensorSSA(dtype, old, (width,)) if vector else Value(dtype, old[..., 0])
 

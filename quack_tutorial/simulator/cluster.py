@@ -149,6 +149,8 @@ class MBarrier:
     senders: tuple = ()  # (Line, block) of each transfer that has landed
     expecting: tuple = ()  # Lines that said how many bytes to expect
     arrived: dict = field(default_factory=dict)  # (code, line number) -> arrivals in this phase
+    before: tuple = ({}, {})  # the same of the two phases before this one
+    passed: dict = field(default_factory=dict)  # (block, warp) -> the last phase that it has seen completed
 
     def step(self) -> bool:
         """Complete the phase if nothing is pending; whether it did."""
@@ -157,7 +159,8 @@ class MBarrier:
         self.phase += 1
         self.pending = self.count
         self.expected = self.sent = 0
-        self.senders, self.expecting, self.arrived = (), (), {}
+        self.senders, self.expecting = (), ()
+        self.before, self.arrived = (self.before[1], self.arrived), {}
         return True
 
     def arrive(self, arrivals: int) -> None:
@@ -168,11 +171,20 @@ class MBarrier:
 
     def outstanding(self) -> str:
         """What the running phase still waits for, who counts it, and who has come."""
-        places = (line_of(code.co_filename, number, code.co_name).where for code, number in self.arrived)
-        came = [f"{n} from {place}" for place, n in zip(places, self.arrived.values())]
         return (
             f"phase {self.phase}: {_count(self.pending, 'arrival')} and {self.bytes} bytes outstanding; {self.line.where} counts "
-            f"{_count(self.count, 'arrival')}, and {', '.join(came) if came else 'none'} came"
+            f"{_count(self.count, 'arrival')}, and {_from_where(self.arrived) or 'none'} came"
+        )
+
+    def missed(self, warp: tuple) -> str:
+        """What to say where a phase of the parity that a warp waits for was complete, and the next one, too, before it came."""
+        if self.phase - self.passed.get(warp, -1) <= 2:
+            return ""
+        came = {place: sum(one.get(place, 0) for one in self.before) for place in {**self.before[0], **self.before[1]}}
+        by = f", with {_from_where(came)}" if came else ""
+        return (
+            f"; this wait has missed phase {self.phase - 2}, of the same parity: that one and phase {self.phase - 1} are over{by}. "
+            "Do more threads arrive than are counted, or does one arrive too soon?"
         )
 
     def expect(self, nbytes: int) -> None:
@@ -180,6 +192,13 @@ class MBarrier:
         self.expected += nbytes
         if nbytes:
             self.expecting += (here(),)
+
+
+def _from_where(arrived: dict) -> str:
+    """ "32 from kernel.py:7, 1 from kernel.py:9" of arrivals by place."""
+    return ", ".join(
+        f"{n} from {line_of(code.co_filename, number, code.co_name).where}" for (code, number), n in arrived.items()
+    )
 
 
 def _places(pointer: m.Pointer, peer=None):
@@ -341,7 +360,7 @@ def mbarrier_wait(mbar_ptr, phase, **_):
 
 
 def _wait_for_phase(pointer, barriers: list, parity: int):
-    line = here()
+    line, warp = here(), (int(group().blocks[0]), group().warp)
     _record(Op.MBARRIER_WAIT, pointer, arg=parity)
 
     def ready():
@@ -349,7 +368,7 @@ def _wait_for_phase(pointer, barriers: list, parity: int):
 
     def state():
         b = next(b for b in barriers if not _done(b, parity))
-        return f"an mbarrier ({b.outstanding()})"
+        return f"an mbarrier ({b.outstanding()}{b.missed(warp)})"
 
     def mismatch():
         for b in barriers:
@@ -357,8 +376,12 @@ def _wait_for_phase(pointer, barriers: list, parity: int):
                 return _mismatch(b, line)
         return ""
 
+    if STATE.run.order is not None:  # others may come between the code before and the wait
+        yield Waiting(ready, state, line, mismatch)
     while not ready():
         yield Waiting(ready, state, line, mismatch)
+    for b in barriers:
+        b.passed[warp] = _acquired(b)
     _record(Op.MBARRIER_RESUME, pointer, arg=parity, arg2=_acquired(barriers[0]) if barriers else -1)
 
 
@@ -400,7 +423,7 @@ def mbarrier_try_wait(mbar_ptr, phase, **_):
 def _try(pointer, barriers, parity):
     line = here()
     done = all(_done(b, parity) for b in barriers)
-    if not done:
+    if not done or STATE.run.order is not None:
         yield Waiting(lambda: all(_done(b, parity) for b in barriers), "an mbarrier (try_wait)", line)
     _record(Op.MBARRIER_RESUME, pointer, arg=parity, arg2=_acquired(barriers[0]) if barriers else -1)
     return Value(Boolean, np.array([[True]]))
@@ -422,7 +445,9 @@ def _test(pointer, barriers, parity):
     def ready():
         return all(_done(b, parity) for b in barriers)
 
-    if not ready():
+    if STATE.run.order is not None:  # it says what is so when it comes
+        _record(Op.MBARRIER_WAIT, pointer, arg=parity, arg2=1)
+    elif not ready():
         yield Waiting(ready, "an mbarrier (test_wait)", here(), gives_up=True)
     done = ready()
     if done:
@@ -573,6 +598,8 @@ def _landed(barrier: MBarrier, nbytes: int) -> None:
 
 
 def _store_words(flat, index, words) -> None:
+    if STATE.exact:
+        STATE.run.shadows.store(flat, index, words)
     flat[index] = words
 
 
@@ -605,6 +632,8 @@ class BulkMove:
     def write(self) -> None:
         self.read()
         self.target_flat[self.target : self.target + self.count] = self.data
+        if STATE.exact:
+            STATE.run.shadows.move(self.source_flat, self.source, self.target_flat, self.target, self.count)
 
 
 def bulk_copy(atom, src, dst, mbar_ptr=None) -> None:

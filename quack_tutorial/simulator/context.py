@@ -72,14 +72,12 @@ class Group:
     bulk_groups: list = field(default_factory=list)
     every: np.ndarray | None = None  # all lanes on, made when first asked for
     early: np.ndarray | None = None  # lanes that the kernel before this one may not have ended for, None = no lane
+    shape: tuple = (0, 0)  # blocks and threads
 
     def __post_init__(self):
+        self.shape = len(self.blocks), len(self.threads)
         if self.launch.use_pdl:
             self.early = np.ones(self.shape, bool)
-
-    @property
-    def shape(self) -> tuple:
-        return (len(self.blocks), len(self.threads))
 
     def active(self) -> np.ndarray:
         """The active lanes, as a bool array of the group's shape."""
@@ -93,7 +91,7 @@ class Group:
                 self.every = np.ones(self.shape, bool)
                 self.every.flags.writeable = False
             return self.every
-        return np.broadcast_to(mask, self.shape)
+        return spread(mask, self.shape)
 
     def lanes_off(self):
         """The mask where some lane is off, or None when every lane is on."""
@@ -109,10 +107,16 @@ class Group:
         self.mask = self.masks.pop()
 
 
+def spread(a: np.ndarray, shape: tuple) -> np.ndarray:
+    """`a` broadcast to a shape; itself where it has that, which saves most of the time that numpy takes to find out."""
+    return a if a.shape == shape else np.broadcast_to(a, shape)
+
+
 class _State:
     loops: int = 0  # loops of the running kernel that are dynamic
     group: Group | None = None
     run: object = None  # of scheduler.RunState
+    exact: bool = False  # whether numbers are computed in float64 as well, see `exact`
 
 
 STATE = _State()

@@ -195,6 +195,10 @@ def collect(iterable, element, keep, one: bool):
     return result
 
 
+def turn():
+    """After a store to an element, where orders are chosen store by store; `orders` has its own."""
+
+
 class Nested:
     """A function defined inside a kernel."""
 
@@ -698,7 +702,7 @@ class _WhileLoop(_Carried):
         return result
 
     def spins(self) -> bool:
-        return self.idle > 1
+        return self.idle > (1 if STATE.run.order is None else 0)
 
     def turn(self):
         """What the warp yields: it goes on at once, when the others have had their turns."""

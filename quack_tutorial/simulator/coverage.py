@@ -31,15 +31,15 @@ ACCEPTANCE = "tests/simulator/test_acceptance.py"
 BOUNDS = "tests/simulator/test_bounds.py"
 KERNELS = "tests/simulator/test_kernels.py"
 CLUSTER = "tests/simulator/test_cluster.py"
-SCRIPT = "tests/test_script.py"
+SCRIPT = "tests/test_kernel_file.py"
 OTHERS = "tests/simulator/test_others.py"
 INLINE_PTX = "tests/simulator/test_inline_ptx.py"
 FILES = {
     OPERATIONS: (
-        "validation/operation_kernels.py",
-        *(f"validation/operation_{part}.py" for part in ("numbers", "conversions", "warps")),
+        "validation/operations/kernels.py",
+        *(f"validation/operations/{part}.py" for part in ("numbers", "conversions", "warps")),
     ),
-    MUTATION: ("validation/mutation_kernels.py",),
+    MUTATION: ("validation/mutation/kernels.py",),
     NAMES: ("tests/simulator/dsl/names.py",),
     LAYOUT: ("tests/simulator/test_layout.py",),
     LANGUAGE: ("tests/simulator/dsl/language.py",),
@@ -48,7 +48,7 @@ FILES = {
     KERNELS: ("tests/simulator/dsl/async_copies.py", "quack_tutorial/kernels/copy.py"),
     CLUSTER: ("tests/simulator/dsl/cluster.py", "tests/simulator/dsl/acceptance.py"),
     OTHERS: ("tests/simulator/dsl/others.py",),
-    SCRIPT: ("tests/test_script.py",),
+    SCRIPT: ("tests/test_kernel_file.py",),
     INLINE_PTX: ("tests/simulator/dsl/inline_ptx.py",),
 }
 
@@ -128,7 +128,7 @@ TABLE = {
         Line("AddressSpace", EXACT, NAMES, "gmem, smem, rmem"),
         Line("assume", IGNORED, NAMES, "a promise that accesses are checked against anyway"),
         Line("CacheEvictionPriority", IGNORED, NAMES, "a cache hint"),
-        Line("compile", EXACT, SCRIPT, "in a file that runs on the simulator: see `script`"),
+        Line("compile", EXACT, SCRIPT, "in a file that runs on the simulator: see `kernel_file`"),
         Line(
             "prepend_ones idx2crd repeat_like filter_zeros local_partition is_static flatten_to_tuple make_ptr recast_ptr "
             "print_tensor",

@@ -497,12 +497,35 @@ def slice_and_offset(coord, layout: Layout):
     """(sublayout, offset): the modes where `coord` is None, and what the other modes add: int, array or coordinate."""
     if coord is None:
         return layout, 0
-    shapes, strides = [], []
-    offset = _slice(coord, layout.shape, layout.stride, shapes, strides)
-    return Layout(tuple(shapes), tuple(strides)), offset
+    numbers = []
+    part, offset, places = _sliced(_form(coord, numbers), layout)
+    for number, (shape, stride) in zip(numbers, places, strict=True):
+        offset = add_coordinates(offset, _offset(number, shape, stride))
+    return part, offset
 
 
-def _slice(coord, shape, stride, shapes, strides):
+def _form(coord, numbers: list):
+    """A coordinate with `...` for what only the run knows, which goes into `numbers`."""
+    if type(coord) is tuple:
+        return tuple([_form(c, numbers) for c in coord])
+    if type(coord) is int or coord is None:
+        return coord
+    numbers.append(coord)
+    return ...
+
+
+@cached
+def _sliced(form, layout: Layout) -> tuple:
+    """(sublayout, offset of the known numbers, (shape, stride) of the modes of the others) of a coordinate's form."""
+    shapes, strides, places = [], [], []
+    offset = _slice(form, layout.shape, layout.stride, shapes, strides, places)
+    return Layout(tuple(shapes), tuple(strides)), offset, tuple(places)
+
+
+def _slice(coord, shape, stride, shapes, strides, places):
+    if coord is ...:
+        places.append((shape, stride))
+        return 0
     if type(coord) is not tuple:
         return _offset(coord, shape, stride)
     if type(shape) is not tuple or len(coord) != len(shape):
@@ -513,7 +536,7 @@ def _slice(coord, shape, stride, shapes, strides):
             shapes.append(s)
             strides.append(d)
         else:
-            total = add_coordinates(total, _slice(c, s, d, shapes, strides))
+            total = add_coordinates(total, _slice(c, s, d, shapes, strides, places))
     return total
 
 

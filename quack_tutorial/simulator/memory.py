@@ -14,18 +14,20 @@ tensor knows them (a `Place`), else those of the addresses. Not covered: caches,
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
 from quack_tutorial.trace import SMEM_BLOCK_BITS, Op, Space, TensorInfo
 
-from .context import STATE, WARP, calls_to, executing, fail, group, here, kernel_frame, line_of, not_simulated
+from .context import STATE, WARP, calls_to, executing, fail, group, here, kernel_frame, line_of, not_simulated, spread
+from .exact import exact, plain, wide
 from .numeric import Boolean, DType, Int64, Value, convert
 
 LOWEST_ADDRESS = 1 << 28  # of global memory, see arguments.AddressSpace
 FAR_BELOW = -(1 << 24)  # an index further below 0 was too large for an Int32: nobody counts back so far
 CLUSTER_SHIFT = 20  # bits of an offset in shared memory below the block's rank
-LANE_BIT = (np.uint64(1) << np.arange(WARP, dtype=np.uint64)).astype(np.uint64)
+EVERY_LANE = 0xFFFFFFFF
 
 
 @dataclass(eq=False)
@@ -61,6 +63,12 @@ class GlobalMemory:
             rest = rest - coordinate * stride
             ok = ok & (coordinate + (count - 1 if stride == 1 else 0) < extent)
         return ok & (rest == 0)
+
+    def exactly(self, shadows) -> np.ndarray:
+        """The tensor in float64, as nothing was rounded that a run with these shadows has stored."""
+        values = wide(self.dtype.decode(shadows.load(self.array, np.arange(len(self.array)), self.array)))
+        strides = tuple(s * values.itemsize for s in self.stride)
+        return np.lib.stride_tricks.as_strided(values, self.shape, strides).copy()
 
     def coordinate(self, index: int) -> tuple:
         """The coordinate of a flat index, counted on past the end where it lies outside."""
@@ -264,6 +272,12 @@ class Pointer:
         )
         return replace(moved, rounded=(says, gap != 0))
 
+    def seen_as(self, view) -> Pointer:
+        """The pointer with another view, which `replace` takes three times as long to make."""
+        return Pointer(
+            self.memory, self.dtype, self.offset, self.alignment, self.rows, view, self.swizzle, self.rounded
+        )
+
     def shifted(self, offset, alignment: int) -> Pointer:
         at = self.offset + offset
         return Pointer(self.memory, self.dtype, at, alignment, self.rows, swizzle=self.swizzle, rounded=self.rounded)
@@ -311,6 +325,13 @@ def _gcd2(a: int, b: int) -> int:
     return int(np.gcd(a, b)) if b else a
 
 
+@lru_cache(maxsize=4096)
+def _span(offsets: bytes) -> tuple[int, int, bool]:
+    """(lowest, highest, whether they follow each other) of int64 offsets, given as their bytes."""
+    numbers = np.frombuffer(offsets, np.int64)
+    return int(numbers.min()), int(numbers.max()), bool((np.diff(numbers) == 1).all())
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Place:
     """The coordinates that an access touches in a kernel argument, one entry per dimension: a base (int, or (B|1, T|1)),
@@ -355,7 +376,8 @@ def make_registers(dtype: DType, count: int) -> Registers:
     shape = (*executing().shape, count)
     run = STATE.run
     if run.unwritten is None and run.poisoned is None:
-        return Registers(dtype, np.full(shape, run.poison(dtype), dtype.carrier))
+        array = np.full(shape, run.poison(dtype), dtype.carrier)
+        return Registers(dtype, exact(array, array.astype(np.float64)) if STATE.exact and dtype.is_float else array)
     line = here()
     changed = run.poisoned is None or run.poisoned == line
     return Registers(dtype, np.full(shape, run.poison(dtype, changed), dtype.carrier), line, np.zeros(shape, bool))
@@ -392,7 +414,7 @@ def _read_registers(pointer: Pointer, offsets: np.ndarray) -> np.ndarray:
     if isinstance(start, np.ndarray):
         index = np.broadcast_to(start[..., None] + offsets, array.shape[:2] + (len(offsets),))
         return np.take_along_axis(array, np.clip(index, 0, array.shape[2] - 1), axis=2)
-    if offsets[-1] - offsets[0] == len(offsets) - 1 and (np.diff(offsets) == 1).all():
+    if _span(offsets.tobytes())[2]:
         return array[:, :, start + offsets[0] : start + offsets[0] + len(offsets)].copy()
     return array[:, :, start + offsets]
 
@@ -410,7 +432,8 @@ def _note_unwritten(memory: Registers, start, offsets: np.ndarray) -> None:
 
 
 def _check_registers(array: np.ndarray, start, offsets: np.ndarray) -> None:
-    low, high = start + int(offsets.min()), start + int(offsets.max())
+    lowest, highest, _ = _span(offsets.tobytes())
+    low, high = start + lowest, start + highest
     bad = (low < 0) | (high >= array.shape[2])
     if isinstance(bad, np.ndarray):
         off = executing().lanes_off()
@@ -424,7 +447,7 @@ def _write_registers(pointer: Pointer, offsets: np.ndarray, new: np.ndarray, kee
     STATE.run.writes += 1
     if pointer.dtype is not pointer.memory.dtype:
         own, places, factor = _as_made(pointer, offsets)
-        raw = np.broadcast_to(pointer.dtype.encode(np.asarray(new)), np.shape(new)[:-1] + (len(offsets),))
+        raw = np.broadcast_to(pointer.dtype.encode(np.asanyarray(new)), np.shape(new)[:-1] + (len(offsets),))
         if keep is not None and keep.shape[-1] > 1:
             keep = np.repeat(keep, factor, axis=-1)
         _write_registers(own, places, own.dtype.decode(np.ascontiguousarray(raw).view(own.dtype.storage)), keep)
@@ -444,7 +467,7 @@ def _write_registers(pointer: Pointer, offsets: np.ndarray, new: np.ndarray, kee
             new = np.where(keep, new, np.take_along_axis(array, index, axis=2))
         np.put_along_axis(array, index, np.broadcast_to(new, shape), axis=2)
         return
-    if (offsets - offsets[0] == np.arange(len(offsets), dtype=np.int64)).all():
+    if _span(offsets.tobytes())[2]:
         place = slice(start + int(offsets[0]), start + int(offsets[0]) + len(offsets))
     else:
         place = start + offsets
@@ -514,7 +537,7 @@ def write(pointer: Pointer, offsets: np.ndarray, new: np.ndarray, width: int = 1
             lanes = np.repeat(lanes, width, axis=-1)
         _write_registers(pointer, offsets, new, lanes)
         return
-    write_raw(pointer, offsets, pointer.dtype.encode(np.asarray(new)), width, keep, place)
+    write_raw(pointer, offsets, pointer.dtype.encode(np.asanyarray(new)), width, keep, place)
 
 
 def read_raw(pointer, offsets, width, keep, op, place) -> np.ndarray:
@@ -529,6 +552,10 @@ def read_raw(pointer, offsets, width, keep, op, place) -> np.ndarray:
 
 
 def gather(flat, index, width) -> np.ndarray:
+    if STATE.exact:
+        whole = (index[..., None] + np.arange(width, dtype=np.int64)).reshape(*index.shape[:2], -1)
+        whole = np.minimum(whole, len(flat) - 1)
+        return STATE.run.shadows.load(flat, whole, flat[whole])
     if width == 1:
         return flat.take(index)
     # Ten times as fast as single elements; a tensor may be smaller than a vector that no lane reads.
@@ -555,7 +582,7 @@ def write_raw(pointer, offsets, raw, width, keep, place) -> None:
     check(pointer, first, width, lanes, Op.STORE, place)
     if STATE.run.recorder is not None and STATE.group is not None:
         shape = executing().shape + (len(first), width)
-        shown = np.broadcast_to(raw, executing().shape + (len(offsets),)).reshape(shape)[..., 0]
+        shown = spread(raw, executing().shape + (len(offsets),)).reshape(shape)[..., 0]
         record(pointer, first, width, lanes, Op.STORE, flat, index, pointer.dtype.decode(shown))
     STATE.run.before_write(pointer.memory)
     scatter(flat, index, raw, width, lanes)
@@ -563,11 +590,14 @@ def write_raw(pointer, offsets, raw, width, keep, place) -> None:
 
 def scatter(flat, index, raw, width, lanes) -> None:
     shape, chunks = executing().shape, index.shape[2]  # a uniform store is made by every lane
-    index = np.broadcast_to(index, shape + (chunks,))
-    raw = np.broadcast_to(raw, shape + (chunks * width,)).reshape(shape + (chunks, width))
+    index = spread(index, shape + (chunks,))
+    raw = spread(raw, shape + (chunks * width,)).reshape(shape + (chunks, width))
     if lanes is not None and not lanes.all():
         lanes = np.broadcast_to(lanes, shape + (chunks,))
         index, raw = index[lanes], raw[lanes]
+    if STATE.exact:
+        STATE.run.shadows.store(flat, index[..., None] + np.arange(width, dtype=np.int64), raw)
+        raw = plain(raw)
     wide = _WIDE.get(width * flat.itemsize)
     if width > 1 and wide is not None and not (index & (width - 1)).any():
         vectors = _vectors(flat, width).view(wide)[:, 0]
@@ -645,7 +675,8 @@ def _outside(pointer: Pointer, first, width: int):
         return (index < begin) | (index + width > end)
     if not whole:
         return ~memory.inside(_elements(pointer, first), width)
-    if _lowest(offset) + first.min() >= begin and _highest(offset) + first.max() + width <= end:
+    lowest, highest, _ = _span(first.tobytes())
+    if _lowest(offset) + lowest >= begin and _highest(offset) + highest + width <= end:
         return None
     index = _elements(pointer, first)
     return (index < begin) | (index + width > end)
@@ -666,7 +697,8 @@ def _out_of_bounds(pointer, index, width, bad, op, known: Place | None):
     at = int(np.broadcast_to(index, shape)[place])
     verb = "writes" if op == Op.STORE else "reads"
     if memory.space is Space.GMEM:
-        where = memory.coordinate(at) if known is None else known.coordinate(shape, *place)
+        element = at * size // memory.dtype.itemsize  # of the tensor's own type, whatever the pointer's is
+        where = memory.coordinate(element) if known is None else known.coordinate(shape, *place)
         place_text = f"{memory.name}[{', '.join(map(str, where))}]; {memory.name} is {_shape(memory.shape)}"
         advice = _advice(where, thread, memory.name, known is not None)
     else:
@@ -784,7 +816,7 @@ def tensor_index(recorder, memory) -> int:
 
 
 def mask_bits(active: np.ndarray) -> int:
-    return int(LANE_BIT[active].sum())
+    return int.from_bytes(np.packbits(active, bitorder="little").tobytes(), "little")
 
 
 def lane_addresses(pointer: Pointer, index: np.ndarray) -> np.ndarray:
@@ -807,17 +839,18 @@ def record(pointer, first, width, lanes, op, flat, index, shown=None, arg=0) -> 
     line, call = current_line(recorder)
     tensor = tensor_index(recorder, pointer.memory)
     space = Space.DSMEM if pointer.rows is not None else pointer.memory.space
-    index = np.broadcast_to(index, (1, WARP, index.shape[2]))[0]
+    index = spread(index, (1, WARP, index.shape[2]))[0]
     addresses = lane_addresses(pointer, index)
-    active = np.broadcast_to(g.active()[..., None] if lanes is None else lanes, (1, WARP, index.shape[1]))[0]
+    every = lanes is None and g.lanes_off() is None
+    active = spread(g.active()[..., None] if lanes is None else lanes, (1, WARP, index.shape[1]))[0]
     if shown is None and recorder.record_values:
         safe = np.clip(index, 0, len(flat) - 1)
         shown = pointer.dtype.decode(flat[safe])[None]
     if shown is not None:
-        shown = np.broadcast_to(shown, (1, WARP, index.shape[1]))[0]
+        shown = spread(shown, (1, WARP, index.shape[1]))[0]
     for chunk in range(index.shape[1]):
         on = active[:, chunk]
-        if not on.any():
+        if not every and not on.any():
             continue
         values = None if shown is None else np.where(on, shown[:, chunk].astype(np.float64), np.nan)
         recorder.event(
@@ -825,11 +858,11 @@ def record(pointer, first, width, lanes, op, flat, index, shown=None, arg=0) -> 
             g.warp,
             line,
             op,
-            mask_bits(on),
+            EVERY_LANE if every else mask_bits(on),
             space=space,
             tensor=tensor,
             nbytes=width * pointer.dtype.itemsize,
-            addresses=np.where(on, addresses[:, chunk], -1),
+            addresses=addresses[:, chunk] if every else np.where(on, addresses[:, chunk], -1),
             values=values,
             arg=arg,
             call=call,
@@ -842,6 +875,8 @@ def record_event(op: Op, *, mask=None, **facts) -> int:
     if recorder is None:
         return -1
     g = group()
-    active = g.active()[0] if mask is None else mask
+    if mask is None:
+        mask = None if g.lanes_off() is None else g.active()[0]
+    bits = EVERY_LANE if mask is None else mask_bits(mask)
     line, call = current_line(recorder)
-    return recorder.event(int(g.blocks[0]), g.warp, line, op, mask_bits(active), call=call, **facts)
+    return recorder.event(int(g.blocks[0]), g.warp, line, op, bits, call=call, **facts)

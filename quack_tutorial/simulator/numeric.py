@@ -19,6 +19,7 @@ from functools import lru_cache
 import numpy as np
 
 from .context import STATE, executing, fail, not_simulated, wrong_kind
+from .exact import Exact, decoded, exact, plain, wide
 from .layout import crd2idx, flatten_to_tuple, has_none, make_layout, offsets, product, slice_and_offset
 
 
@@ -77,12 +78,19 @@ class DType:
 
     def round(self, a: np.ndarray) -> np.ndarray:
         """Bring an array to this type's precision, in its carrier."""
+        if STATE.exact and a.dtype.kind == "f":
+            return exact(self._rounded(plain(a)), wide(a))
+        return self._rounded(a)
+
+    def _rounded(self, a: np.ndarray) -> np.ndarray:
         if self is BFloat16:
             return round_bf16(a.astype(np.float32) if a.dtype != np.float64 else double_to_float_odd(a))
         return a.astype(self.carrier)
 
     def decode(self, raw: np.ndarray) -> np.ndarray:
         """Memory's bits to the carrier."""
+        if isinstance(raw, Exact):
+            return decoded(self, raw) if raw.wide is not None else self.decode(plain(raw))
         if self is BFloat16:
             return (raw.astype(np.uint32) << np.uint32(16)).view(np.float32)
         if self is Boolean:
@@ -91,6 +99,8 @@ class DType:
 
     def encode(self, a: np.ndarray) -> np.ndarray:
         """The carrier to memory's bits; `a` is already rounded."""
+        if isinstance(a, Exact):
+            return exact(self.encode(plain(a)), a.wide)
         if self is BFloat16:
             return (np.ascontiguousarray(a, np.float32).view(np.uint32) >> np.uint32(16)).astype(np.uint16)
         return a.astype(self.storage, copy=False)
@@ -668,7 +678,7 @@ def binary(op: str, x, y):
         if dtype is Boolean:
             return wrap(Boolean, {"+": np.logical_or, "-": np.logical_xor, "*": np.logical_and}[op](ax, ay))
         result = _ARITHMETIC[op](ax, ay)
-        return wrap(dtype, round_bf16(result) if dtype is BFloat16 else result)
+        return wrap(dtype, dtype.round(result) if dtype is BFloat16 else result)
     if op in _BITS:
         if dtype.is_float:
             raise fail("language", f"{op} needs integers or booleans, got {dtype}")

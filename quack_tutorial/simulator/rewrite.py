@@ -23,7 +23,7 @@ import linecache
 from dataclasses import dataclass
 from functools import lru_cache
 
-from .context import MARK, NotSimulated, display_name, line_of, not_simulated
+from .context import MARK, STATE, NotSimulated, display_name, line_of, not_simulated
 
 PENDING = "_Pending"
 TYPE = "_type"  # Python's own, whatever the kernel calls so
@@ -62,14 +62,15 @@ def rewrite(fn) -> Rewritten:
     text = "".join(linecache.getlines(code.co_filename, fn.__globals__))
     if not text:
         raise source_problem(fn)
-    result = _rewrite(text, code.co_filename, code.co_firstlineno, code.co_name, code.co_freevars)
+    turns = STATE.run is not None and STATE.run.order is not None and STATE.run.order.notes_memory
+    result = _rewrite(text, code.co_filename, code.co_firstlineno, code.co_name, code.co_freevars, turns)
     if result is None:
         raise source_problem(fn)
     return result
 
 
 @lru_cache(maxsize=1024)
-def _rewrite(text: str, file: str, first_line: int, name: str, free: tuple) -> Rewritten | None:
+def _rewrite(text: str, file: str, first_line: int, name: str, free: tuple, turns: bool) -> Rewritten | None:
     try:
         tree = _parse(text, file)
     except SyntaxError:
@@ -77,7 +78,7 @@ def _rewrite(text: str, file: str, first_line: int, name: str, free: tuple) -> R
     node = _find(tree, name, first_line)
     if node is None:
         return None
-    return _compile(copy.deepcopy(node), file, name, free)  # rewriting changes the tree, which is cached
+    return _compile(copy.deepcopy(node), file, name, free, turns)  # rewriting changes the tree, which is cached
 
 
 def _find(tree, name: str, first_line: int):
@@ -96,7 +97,7 @@ def _find(tree, name: str, first_line: int):
     return None
 
 
-def _compile(node, file: str, name: str, free: tuple) -> Rewritten:
+def _compile(node, file: str, name: str, free: tuple, turns: bool) -> Rewritten:
     if isinstance(node, ast.Lambda):
         body = [ast.copy_location(ast.Return(node.body), node.body)]
     else:
@@ -107,6 +108,7 @@ def _compile(node, file: str, name: str, free: tuple) -> Rewritten:
     names = {a.arg for a in every} | {a.arg for a in (arguments.vararg, arguments.kwarg) if a}
     kind = _kind(node)
     writer = (_Writer if kind else _PlainWriter)(file, names)
+    writer.turns = turns
     statements = writer.function_body(body)
     function = ast.FunctionDef(
         name=INNER,  # its own name must not hide a global of that name
@@ -218,6 +220,8 @@ def _root(node) -> tuple:
 
 class _Writer(ast.NodeTransformer):
     """Rewrites one function's statements and expressions."""
+
+    turns = False  # whether another warp may come after a store to an element (`control.turn`)
 
     def __init__(self, file: str, parameters: set):
         self.file = file
@@ -399,6 +403,7 @@ class _Writer(ast.NodeTransformer):
 
     def visit_FunctionDef(self, node):
         inner = _Writer(self.file, {a.arg for a in ast.walk(node.args) if isinstance(a, ast.arg)})
+        inner.turns = self.turns
         function = ast.FunctionDef(
             name=node.name,
             args=_plain_arguments(node.args)
@@ -425,7 +430,10 @@ class _Writer(ast.NodeTransformer):
             and (_root(t)[0] not in self.bound or (_root(t)[0] in outside and isinstance(t, ast.Subscript)))
         ]
         guards = [ast.Expr(self.rt("changes", _loaded(h))) for h in held]
-        return [_at(guard, node) for guard in guards] + [new]
+        after = []
+        if self.turns and not self.nested and any(isinstance(t, ast.Subscript) for t in stores):
+            after = [ast.Expr(self._may_wait(self.rt("turn")))]
+        return [_at(guard, node) for guard in guards] + [new] + [_at(turn, node) for turn in after]
 
     def visit_Assign(self, node):
         return self._stored(node, node.targets)
@@ -481,10 +489,13 @@ class _Writer(ast.NodeTransformer):
         call = ast.copy_location(ast.Call(called, [func, *args], keywords), node)
         if self.nested:
             return call
+        return ast.fix_missing_locations(ast.copy_location(self._may_wait(call), node))
+
+    def _may_wait(self, call) -> ast.IfExp:
+        """A call's value, for which the function waits where it is still to come."""
         kept = ast.NamedExpr(ast.Name(TEMP, ast.Store()), call)
         is_value = ast.Compare(ast.Call(_load(TYPE), [kept], []), [ast.IsNot()], [_load(PENDING)])
-        new = ast.IfExp(is_value, _load(TEMP), ast.YieldFrom(ast.Attribute(_load(TEMP), "steps", ast.Load())))
-        return ast.fix_missing_locations(ast.copy_location(new, node))
+        return ast.IfExp(is_value, _load(TEMP), ast.YieldFrom(ast.Attribute(_load(TEMP), "steps", ast.Load())))
 
     def visit_Attribute(self, node):
         node = self.generic_visit(node)

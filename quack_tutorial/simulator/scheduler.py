@@ -5,6 +5,7 @@
 | fast    | a batch of blocks   | nothing to do: all in step   | nothing |
 | checked | one warp            | the warp waits, others run   | a trace |
 
+In the checked mode `RunState.order`, where there is one, says after each step that others can see who goes next (`orders`).
 A fast launch whose warps must run apart (a barrier that some warps skip, named barriers) starts again warp by warp.
 Not covered: time. Blocks run one cluster after another, which is one legal order.
 """
@@ -21,6 +22,7 @@ from quack_tutorial.trace import Launch, Op, TraceRecorder
 
 from .context import STATE, WARP, Group, NeedsWarps, SimulationError, fail, here, not_simulated
 from .control import constant_number
+from .exact import Shadows
 from .numeric import Value
 from .progress import Progress
 
@@ -69,7 +71,9 @@ class RunState:
     )
     poisoned: object = None  # the Line of the only fragment that holds other poison than with the fill before
     assumes: bool = False  # whether a kernel has promised something with cute.assume
+    shadows: Shadows = field(default_factory=Shadows)  # the exact numbers of memory, where they are asked for
     writes: int = 0  # stores so far: a loop that makes none and changes no variable waits for someone else's
+    order: object = None  # orders.Order: who chooses each step, None = `schedule`
 
     @functools.cached_property
     def host_thread(self) -> Group:
@@ -247,6 +251,7 @@ def run_launch(kernel: KernelCall, launch: LaunchState) -> None:
     run = STATE.run
     outer = STATE.group
     last = launch.blocks if run.max_blocks is None else min(launch.blocks, run.max_blocks)
+    last = -(-last // launch.cluster_size) * launch.cluster_size  # a cluster runs as a whole
     try:
         if run.recorder is not None:
             run.recorder.launches.append(
@@ -299,6 +304,11 @@ def _run_warps(kernel: KernelCall, launch: LaunchState, last: int) -> None:
     run = STATE.run
     per_cluster = launch.cluster_size
     order = launch.block_order()
+    if run.order is not None:
+        run.order.run(kernel, launch, order[:last])
+        for move in launch.late:
+            move.write()
+        return
     clusters = list(range(0, last, per_cluster))
     report = lambda done: run.progress.update(kernel.function.full_name, done * per_cluster, last)  # noqa: E731
     rng = random.Random(run.seed)
@@ -324,7 +334,7 @@ def _run_warps(kernel: KernelCall, launch: LaunchState, last: int) -> None:
         spinning, warps, progress = _turns(launch, spinning)
         if spinning and not progress and before == (run.writes, len(spinning)):
             STATE.group = warps[0].group
-            _deadlock(launch, warps)
+            deadlock(launch, warps)
     for move in launch.late:
         move.write()
 
@@ -355,7 +365,7 @@ def _says_who_waits(kernel: KernelCall, launch: LaunchState, waiting) -> None:
         STATE.run.notes.append(text)
 
 
-class _Warp:
+class Warp:
     """A warp's generator and what it waits for."""
 
     __slots__ = ("group", "steps", "waiting", "loops")
@@ -364,12 +374,8 @@ class _Warp:
         self.group, self.steps, self.waiting, self.loops = group, steps, None, 0
 
 
-def _run_cluster(kernel: KernelCall, launch: LaunchState, blocks, rng, report):
-    """Run one cluster's warps to their ends; `report(part)` hears which part of them has ended.
-
-    Yields (whether a warp came further since the last time, the warps) where all wait, and some for another block.
-    """
-    run = STATE.run
+def warps_of(kernel: KernelCall, launch: LaunchState, blocks) -> list:
+    """The warps of these blocks, none of which has begun."""
     threads, exists = _thread_range(launch)
     warps = []
     for row, block in enumerate(map(int, blocks)):
@@ -379,7 +385,16 @@ def _run_cluster(kernel: KernelCall, launch: LaunchState, blocks, rng, report):
             lanes = slice(w * WARP, (w + 1) * WARP)
             there = None if exists is None or exists[0, lanes].all() else exists[:, lanes]
             group = Group(launch, np.array([block]), threads[lanes], there, w, np.array([row]))
-            warps.append(_Warp(group, kernel.function.generator(kernel.args, kernel.kwargs)))
+            warps.append(Warp(group, kernel.function.generator(kernel.args, kernel.kwargs)))
+    return warps
+
+
+def _run_cluster(kernel: KernelCall, launch: LaunchState, blocks, rng, report):
+    """Run one cluster's warps to their ends; `report(part)` hears which part of them has ended.
+
+    Yields (whether a warp came further since the last time, the warps) where all wait, and some for another block.
+    """
+    run, warps = STATE.run, warps_of(kernel, launch, blocks)
     if run.schedule == "reverse":
         warps.reverse()
     every, further, loops = len(warps), False, STATE.loops
@@ -398,7 +413,7 @@ def _run_cluster(kernel: KernelCall, launch: LaunchState, blocks, rng, report):
                 progress = progress or not (spun and warp.waiting.spins)
             except StopIteration:
                 progress = True
-                _exit(launch, warp)
+                exit_warp(launch, warp)
                 warps.remove(warp)
                 run.steps = 0
                 report(1 - len(warps) / every)
@@ -413,7 +428,7 @@ def _run_cluster(kernel: KernelCall, launch: LaunchState, blocks, rng, report):
             if not launch.in_flight:
                 patient = [warp for warp in warps if warp.waiting.gives_up]
                 if not patient:
-                    _deadlock(launch, warps)
+                    deadlock(launch, warps)
                 for warp in patient:
                     warp.waiting = None
             # Asynchronous effects come as late as is legal: only now, when every warp waits for something, and one at a time
@@ -426,7 +441,8 @@ def _run_cluster(kernel: KernelCall, launch: LaunchState, blocks, rng, report):
         transfer.orphaned()
 
 
-def _exit(launch: LaunchState, warp: _Warp) -> None:
+def exit_warp(launch: LaunchState, warp: Warp) -> None:
+    """The warp has come to its end."""
     block = int(warp.group.blocks[0])
     launch.live_warps[block] -= 1
     # A bulk store that was waited for only until it had read its source: the launch's end waits for the rest.
@@ -442,7 +458,8 @@ def _exit(launch: LaunchState, warp: _Warp) -> None:
         recorder.event(block, warp.group.warp, line, Op.EXIT, 0xFFFFFFFF)
 
 
-def _deadlock(launch: LaunchState, warps: list) -> None:
+def deadlock(launch: LaunchState, warps: list) -> None:
+    """Raise what is to be said of warps that wait for ever."""
     for warp in warps:
         if warp.waiting.mismatch is not None and warp.waiting.mismatch():
             STATE.group = warp.group

@@ -10,7 +10,6 @@ Of composed layouts only a swizzle of a plain layout, in shared memory (`swizzle
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -27,8 +26,10 @@ from .numeric import Boolean, DType, Int32, Int64, TensorSSA, Value, convert, sc
 
 def plain(coord):
     """A coordinate whose dynamic numbers are int64 arrays, for the layout functions."""
+    if type(coord) is int or coord is None:
+        return coord
     if isinstance(coord, tuple):
-        return tuple(plain(c) for c in coord)
+        return tuple([plain(c) for c in coord])
     if isinstance(coord, Value):
         if not coord.dtype.is_integer:
             raise fail("language", f"a coordinate must be an integer, got {coord.dtype}")
@@ -37,7 +38,12 @@ def plain(coord):
 
 
 def has_none(coord) -> bool:
-    return coord is None or (isinstance(coord, tuple) and any(has_none(c) for c in coord))
+    if not isinstance(coord, tuple):
+        return coord is None
+    for c in coord:
+        if c is None or isinstance(c, tuple) and has_none(c):
+            return True
+    return False
 
 
 def is_dynamic(coord) -> bool:
@@ -148,7 +154,7 @@ class Tensor:
         """The pointer; it remembers the view, so that make_tensor(t.iterator, t.layout) is t again."""
         if self.pointer.swizzle is not None:
             raise not_simulated("the iterator of a tensor whose layout has a swizzle")
-        return self.pointer if self.coords is None else replace(self.pointer, view=(self.layout, self.coords))
+        return self.pointer if self.coords is None else self.pointer.seen_as((self.layout, self.coords))
 
     @property
     def shape(self):
@@ -225,7 +231,8 @@ class Tensor:
             sub, offset = la.slice_and_offset(at, self.layout)
             self._require_32_bits(coord, offset)
             coords = None if self.coords is None else self.coords.sliced(at)
-            return self.moved(offset, sub, _dropped(coord, self.layout), coords)
+            full = _dropped(coord, self.layout) if isinstance(offset, np.ndarray) else None
+            return self.moved(offset, sub, full, coords)
         pointer, offsets, place = self._element(coord)
         return Value(self.dtype, read(pointer, offsets, place=place)[..., 0])
 
@@ -426,9 +433,10 @@ class CoordinateTensor:
 
 def refuse_slices(coord) -> None:
     """CuTe has no slices; what a reader who knows numpy means has another name."""
-    if coord is Ellipsis or isinstance(coord, tuple) and any(c is Ellipsis for c in coord):
+    kinds = set(map(type, coord)) if isinstance(coord, tuple) else {type(coord)}
+    if type(Ellipsis) in kinds:
         raise not_simulated("... in a coordinate, which is not CuTe DSL's own,")
-    if isinstance(coord, slice) or isinstance(coord, tuple) and any(isinstance(c, slice) for c in coord):
+    if slice in kinds:
         raise fail(
             "language",
             "a CuTe tensor takes no slices: None keeps a whole mode, as in mX[row, None]; cute.local_tile cuts a tile",
@@ -495,7 +503,7 @@ def make_tensor(iterator, layout) -> Tensor:
     layout = as_layout(layout)
     if isinstance(iterator, Pointer) and iterator.view is not None:
         known, coords = iterator.view
-        return Tensor(replace(iterator, view=None), layout, coords if layout == known else None)
+        return Tensor(iterator.seen_as(None), layout, coords if layout == known else None)
     if isinstance(iterator, tuple):
         return CoordinateTensor(tuple(plain(c) for c in iterator), layout)
     if not isinstance(iterator, Pointer):
@@ -602,7 +610,8 @@ def domain_offset(coord, tensor, **_):
         return CoordinateTensor(tensor.at(at), tensor.layout)
     offset = la.crd2idx(at, tensor.layout.shape, tensor.layout.stride)
     coords = None if tensor.coords is None else CoordinateTensor(tensor.coords.at(at), tensor.coords.layout)
-    return tensor.moved(offset, tensor.layout, _dropped(_zeros_for_none(coord), tensor.layout), coords)
+    full = _dropped(_zeros_for_none(coord), tensor.layout) if isinstance(offset, np.ndarray) else None
+    return tensor.moved(offset, tensor.layout, full, coords)
 
 
 def _zeros_for_none(coord):

@@ -24,6 +24,7 @@ from .rewrite import PENDING, TYPE, rewrite
 from .scheduler import KernelCall
 
 _HERE = __name__.rpartition(".")[0]
+_NUMBERS = (bool, int, float)
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, slice, type(Ellipsis), range, type)
 
 
@@ -152,7 +153,7 @@ class Mapper:
         builtin = names.BUILTINS if kind else names.PLAIN_BUILTINS
         source = function.__globals__
         table = {
-            MARK: control,
+            MARK: control if STATE.run is None or STATE.run.order is None else STATE.run.order.control,
             KIND: kind,
             PENDING: Pending,
             TYPE: type,
@@ -290,13 +291,14 @@ class Twin:
         object.__setattr__(self, "_own", {})
 
     def __getattr__(self, name):
-        own = object.__getattribute__(self, "_own")
-        if name in own:
-            return own[name]
-        original, mapper = object.__getattribute__(self, "_original"), object.__getattribute__(self, "_mapper")
+        mine = object.__getattribute__(self, "__dict__")
+        if name in mine["_own"]:
+            return mine["_own"][name]
+        original, mapper = mine["_original"], mine["_mapper"]
         held = getattr(original, "__dict__", {})
         if name in held:
-            return mapper.map(held[name])
+            x = held[name]
+            return x if type(x) in _NUMBERS else mapper.map(x)
         return _class_attribute(type(original), name, self, mapper)
 
     def __setattr__(self, name, value):

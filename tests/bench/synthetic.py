@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from quack_tutorial.bench.operations import BEFORE, CellKey, bytes_moved
+from quack_tutorial.bench.cells import BEFORE, CellKey, bytes_moved
 from quack_tutorial.bench.records import Cell, Record, Result, ok_result
 
 ROUNDS = 11

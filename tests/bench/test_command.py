@@ -9,7 +9,8 @@ import types
 import pytest
 
 from quack_tutorial.bench import command, records, sweep
-from quack_tutorial.bench.operations import OPERATIONS, CellKey, default_rows, expected_cells, slug
+from quack_tutorial.bench.cells import CellKey, default_rows, expected_cells
+from quack_tutorial.operations import OPERATIONS, slug
 from tests.bench import synthetic
 from tests.bench.test_sweep import FAKE, ROOT
 

@@ -11,9 +11,10 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from quack_tutorial.bench import measure, records, timing  # noqa: E402
+from quack_tutorial.bench.cells import BEFORE, CellKey  # noqa: E402
 from quack_tutorial.bench.correctness import as_tuple  # noqa: E402
-from quack_tutorial.bench.operations import BEFORE, OPERATIONS, CellKey  # noqa: E402
-from quack_tutorial.bench.operations.softmax import formula as softmax_torch  # noqa: E402
+from quack_tutorial.operations import OPERATIONS  # noqa: E402
+from quack_tutorial.operations.softmax import formula as softmax_torch  # noqa: E402
 from tests.bench import synthetic  # noqa: E402
 
 KEY = CellKey("softmax", "float32", 64, 1000)

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from quack_tutorial.bench import profile
-from quack_tutorial.bench.operations import OPERATIONS
+from quack_tutorial.operations import OPERATIONS
 
 
 def table(kernel="softmax_kernel", **values):

@@ -8,9 +8,9 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-from quack_tutorial.bench import correctness, operations, peers, public, records, results  # noqa: E402
-from quack_tutorial.bench.operation import EPS  # noqa: E402
-from quack_tutorial.bench.operations import OPERATIONS, cross_entropy  # noqa: E402
+from quack_tutorial.bench import cells, correctness, public, records, results  # noqa: E402
+from quack_tutorial.operations import OPERATIONS, cross_entropy, peers  # noqa: E402
+from quack_tutorial.operations.operation import EPS  # noqa: E402
 from tests.bench import synthetic  # noqa: E402
 
 M, N = 16, 96
@@ -19,7 +19,7 @@ CALLS = [(name, series) for series in public.SERIES for name in public.operation
 
 @pytest.fixture(autouse=True)
 def on_the_cpu(monkeypatch):
-    monkeypatch.setattr("quack_tutorial.bench.operation.DEVICE", "cpu")
+    monkeypatch.setattr("quack_tutorial.operations.operation.DEVICE", "cpu")
     torch.manual_seed(0)
 
 
@@ -36,7 +36,7 @@ def error_of(name, series, provider, inputs):
     return correctness.error_of(operation, judged, outputs, seed=1)
 
 
-@pytest.mark.parametrize("dtype", operations.DTYPES)
+@pytest.mark.parametrize("dtype", cells.DTYPES)
 @pytest.mark.parametrize("name, series", CALLS)
 def test_our_calls_are_right_and_torch_s_are_as_right_as_peers_must_be(name, series, dtype):
     inputs = public.operation(name, series).inputs(M, N, dtype)
@@ -169,7 +169,7 @@ def test_a_cell_of_public_calls_from_start_to_end(monkeypatch):
     monkeypatch.setattr(measure.ceilings, "own_tile", lambda *args: {})
     monkeypatch.setitem(sys.modules, "quack", None)  # as where it is not installed
     for name, series in CALLS:
-        key = operations.CellKey(name, "float32", M, N)
+        key = cells.CellKey(name, "float32", M, N)
         asked = [
             provider for provider in ("ours", "eager", "quack") if provider in public.operation(name, series).providers
         ]

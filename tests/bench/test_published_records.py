@@ -9,8 +9,8 @@ import pytest
 
 from quack_tutorial import card, compiler, hardware
 from quack_tutorial.bench import ours, records, tune
-from quack_tutorial.bench.our_launches import FINAL
 from quack_tutorial.kernels.tuned.config import candidates, fields
+from quack_tutorial.operations.our_launches import FINAL
 
 
 def published():

@@ -134,3 +134,15 @@ def test_without_a_gpu_the_list_is_all_there_is(capsys, monkeypatch):
     assert record.run(parsed()) == 0
     assert "card h200" in capsys.readouterr().out
     assert record.run(parsed("ladder")) == 1 and "no item 'ladder'" in capsys.readouterr().err
+
+
+def test_one_door_leads_to_every_recorder(root, monkeypatch, capsys):
+    started = []
+    monkeypatch.setattr(record.subprocess, "call", lambda command: started.append(command) or 7)
+    there = {file.stem.removeprefix("record_") for file in (root / "scripts").glob("record_*.py")}
+    assert set(record.recorders()) == there | {"architectures", "validation"}
+    parser = argparse.ArgumentParser()
+    record.add_arguments(parser)
+    assert record.run(parser.parse_args(["--by", "listing", "copy", "--out", "x.json"])) == 7
+    assert started[0][1:] == [str(root / "scripts/record_listing.py"), "copy", "--out", "x.json"]
+    assert record.run(parser.parse_args(["--by", "nothing"])) == 2 and "one of host, liger" in capsys.readouterr().err

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from quack_tutorial.bench import records
-from quack_tutorial.bench.operations import expected_cells
+from quack_tutorial.bench.cells import expected_cells
 from quack_tutorial.bench.records import RecordError, Result
 from tests.bench import synthetic
 

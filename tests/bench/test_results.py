@@ -6,7 +6,7 @@ import json
 import pytest
 
 from quack_tutorial.bench import records, results
-from quack_tutorial.bench.operations import CellKey
+from quack_tutorial.bench.cells import CellKey
 from quack_tutorial.bench.records import Result
 from tests.bench import synthetic
 

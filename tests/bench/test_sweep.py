@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from quack_tutorial.bench import sweep
+from quack_tutorial.bench.cells import CellKey
 from quack_tutorial.bench.gpu_lock import LOCK
-from quack_tutorial.bench.operations import CellKey
 
 FAKE = Path(__file__).with_name("fake_worker.py")
 ROOT = FAKE.parents[2]

@@ -7,9 +7,9 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-from quack_tutorial.bench import ceilings, measure, peers, sweep, this_gpu, timing  # noqa: E402
-from quack_tutorial.bench.operations import OPERATIONS  # noqa: E402
-from quack_tutorial.bench.operations.softmax import formula as softmax_torch  # noqa: E402
+from quack_tutorial.bench import ceilings, measure, sweep, this_gpu, timing  # noqa: E402
+from quack_tutorial.operations import OPERATIONS, peers  # noqa: E402
+from quack_tutorial.operations.softmax import formula as softmax_torch  # noqa: E402
 from tests.bench import synthetic  # noqa: E402
 
 L2 = 60 * 2**20

@@ -145,7 +145,7 @@ def tuning(monkeypatch):
     from tests.bench.test_measure import host_capture
 
     card = types.SimpleNamespace(name="NVIDIA H200", L2_cache_size=1000)
-    monkeypatch.setattr("quack_tutorial.bench.operation.DEVICE", "cpu")
+    monkeypatch.setattr("quack_tutorial.operations.operation.DEVICE", "cpu")
     for name, value in {"get_device_properties": lambda: card, "graph_pool_handle": None, "synchronize": None}.items():
         monkeypatch.setattr(torch.cuda, name, value or (lambda: None))
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
@@ -186,8 +186,8 @@ def timed(us, function):
 @pytest.mark.parametrize("rows", ["aligned", "congruent"])
 def test_candidates_are_checked_timed_and_the_best_timed_again(tuning, rows):
     tuning, calls = tuning
-    from quack_tutorial.bench.operations.softmax import formula
-    from quack_tutorial.bench.our_launches import rows_of
+    from quack_tutorial.operations.our_launches import rows_of
+    from quack_tutorial.operations.softmax import formula
 
     def softmax(x):
         assert rows_of(x).rows == rows
@@ -219,7 +219,7 @@ def test_candidates_are_checked_timed_and_the_best_timed_again(tuning, rows):
 
 def test_more_are_timed_again_where_they_are_nearly_as_good(tuning):
     tuning, calls = tuning
-    from quack_tutorial.bench.operations.softmax import formula
+    from quack_tutorial.operations.softmax import formula
 
     calls |= {n: timed(10.0 + i / 40, formula) for i, n in enumerate((1, 2, 4, 8, 16, 32, 64, 96, 128, 160))}
     size = {"operation": "softmax", "dtype": "float32", "M": 64, "N": 256, "rows": "aligned"}

@@ -163,8 +163,8 @@ def test_figures_load_without_matplotlib():
 def test_a_version_leads_to_the_section_with_its_code(root):
     from docutils.nodes import make_id
 
-    from quack_tutorial.bench.operations import OPERATIONS
     from quack_tutorial.figures.charts import SECTIONS, SHIPS
+    from quack_tutorial.operations import OPERATIONS
 
     for operation, sections in SECTIONS.items():
         assert set(sections) | {"what ships"} == set(OPERATIONS[operation].ladder)

@@ -9,9 +9,9 @@ import pytest
 
 import quack_tutorial as qt
 from quack_tutorial import figures
-from quack_tutorial.bench.operations import OPERATIONS
 from quack_tutorial.figures import roofline_explorer as explorer
 from quack_tutorial.figures.theme import asset
+from quack_tutorial.operations import OPERATIONS
 from tests.figures.test_players import Checker
 
 ROOFLINE = figures.roofline()

@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch", reason="needs torch and a GPU")
 from quack_tutorial import card, compiler  # noqa: E402
 from quack_tutorial.bench import correctness, ours  # noqa: E402
 from quack_tutorial.bench.architectures import OF_HOPPER  # noqa: E402
-from quack_tutorial.bench.operations import OPERATIONS  # noqa: E402
+from quack_tutorial.operations import OPERATIONS  # noqa: E402
 from quack_tutorial.simulation import simulate  # noqa: E402
 
 _problem = compiler.dsl_problem() or compiler.gpu_problem()

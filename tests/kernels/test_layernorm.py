@@ -69,7 +69,7 @@ def test_forward_is_right_and_clean(spread, N, rows, dtype):
     for with_weight, with_bias in ((True, True), (True, False), (False, False)):
         given = (w if with_weight else None), (b if with_bias else None)
         mean, rstd = np.full((2, M), np.nan, np.float32) if with_bias else (None, None)
-        kernel = LayerNorm(element, N, rows, element, element, stats=with_bias, config=Config(*spread))
+        kernel = LayerNorm(element, N, rows, Config(*spread))
         out = rows_of(poisoned((M, N), dtype), M, N, rows)
         run = simulate(kernel, rows_of(x, M, N, rows), *given, out, mean, rstd, EPS)
         assert run.ok, run

@@ -407,3 +407,21 @@ def test_the_detectives_verdicts_cannot_be_read_from_the_lab():
     held = repr({name: value for name, value in vars(module).items() if isinstance(value, (dict, tuple, str))})
     for letter, counters in module.PROFILED.items():
         assert not any(f"'{letter}': '{charge}'" in held for charge in module.CHARGES), counters
+
+
+@pytest.mark.parametrize(
+    ("line", "wrong", "said"),
+    [
+        ("(rX[i] * factor * mW[d])", "(rX[i] * factor * mW[d] + 0.01 * rX[i] * rX[i])", "the formula is wrong"),
+        (
+            "squares = squares + rX[i] * rX[i]",
+            "squares = squares + ((rX[i] + 5000.0) * (rX[i] + 5000.0) - 25000000.0 - 10000.0 * rX[i])",
+            "the formula is right, and rounding on the way loses the rest",
+        ),
+    ],
+)
+def test_a_wrong_number_is_told_whether_its_formula_or_rounding_is_wrong(line, wrong, said):
+    text = corpus.answers(folders()["rmsnorm"])["solution"][0]
+    assert line in text
+    messages = [one.message for one in grade("rmsnorm", "answer.py", text.replace(line, wrong)).diagnoses]
+    assert any("In float64 the same steps give" in message and said in message for message in messages), messages

@@ -162,7 +162,7 @@ def test_a_script_that_compiles_where_there_is_no_dsl_is_told_how_to_run(tmp_pat
 
 
 def loaded(cases, folder):
-    from quack_tutorial.script import load
+    from quack_tutorial.kernel_file import load
 
     file = folder / f"uses_{len(cases)}.py"
     file.write_text(uses.source(cases))

@@ -12,7 +12,8 @@ from quack_tutorial.simulation import simulate
 from quack_tutorial.trace import Space
 from tests.simulator.dsl.weights import last_of_four, weights_of_one_block
 from tests.validation.stand_ins import quiet, stand_in
-from validation import access_patterns, counters, differences
+from validation import differences
+from validation.gpu import access_patterns, counters
 
 NCU_CSV = """==PROF== Connected to process 4242 (/usr/bin/python3.12)
 ==PROF== Profiling "kernel_0" - 0: 0%....50%....100% - 5 passes
@@ -125,7 +126,7 @@ with open(args[args.index("--log-file") + 1], "w") as file:
     print("==PROF== Connected", file=file)
     for row in [header, [""] * 6] + [[i, 1, "python", "here", "k", i + 5] for i in range(len(names))]:
         print(",".join(f'"{cell}"' for cell in row), file=file)
-assert "--csv" in args and args[-3:-1] == ["-m", "validation.counters_worker"]
+assert "--csv" in args and args[-3:-1] == ["-m", "validation.gpu.counters_worker"]
 """
 
 
@@ -304,7 +305,7 @@ def test_a_run_is_compared_again_from_what_it_kept(monkeypatch, tmp_path):
 
 def test_the_counters_worker_profiles_each_launch_alone(no_gpu_needed, monkeypatch, tmp_path):
     from quack_tutorial import compiler
-    from validation import counters_worker
+    from validation.gpu import counters_worker
 
     done = []
 

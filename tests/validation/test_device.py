@@ -22,7 +22,7 @@ def test_the_simulator_gives_numpy_s_bits(kernel):
 def device(monkeypatch):
     """The suite with the simulator in the GPU's place."""
     pytest.importorskip("torch")
-    from validation import device
+    from validation.gpu import device
 
     monkeypatch.setattr(device, "on_the_gpu", device.simulated)
     return device
@@ -105,7 +105,7 @@ def test_every_trial_is_right_on_the_simulator(device):
 
 def test_views_keep_their_alignment_on_the_way_to_the_gpu(monkeypatch):
     torch = pytest.importorskip("torch")
-    from validation import device
+    from validation.gpu import device
 
     monkeypatch.setattr(torch.Tensor, "cuda", lambda self: self.clone())
     x = torch.arange(40.0)[3:35].view(4, 8)[:, :5]

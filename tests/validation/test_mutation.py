@@ -9,9 +9,11 @@ import pytest
 
 from quack_tutorial.mutants import Mutant, applied, functions_of, mutants_of
 from quack_tutorial.trace import Finding, Line
-from validation import mutation, mutation_cases, mutation_kernels
-from validation.locator import Flow, Locator
+from validation import mutation
 from validation.mutation import DETECTED, SURVIVED, WRONG, Verdict
+from validation.mutation import inputs as mutation_cases
+from validation.mutation import kernels as mutation_kernels
+from validation.mutation.locator import Flow, Locator
 
 KERNEL = """import cutlass
 import cutlass.cute as cute
@@ -296,7 +298,7 @@ def test_a_sample_of_the_real_thing():
 
 def test_every_kernel_that_ships_has_a_case():
     """A new kernel that ships would not be mutated without one; of the ladders' some have none."""
-    kernels = Path(mutation.__file__).parents[1] / "quack_tutorial" / "kernels" / "tuned"
+    kernels = Path(mutation.__file__).parents[2] / "quack_tutorial" / "kernels" / "tuned"
     classes = Counter()
     for file in kernels.glob("*.py"):
         for node in ast.parse(file.read_text(encoding="utf-8")).body:

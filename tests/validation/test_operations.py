@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 
 from quack_tutorial.records import suite as report
-from validation import operation as one_operation
-from validation import operation_cases, operation_numbers, operations, workers
-from validation import vectors as v
+from validation import operations, workers
+from validation.operations import case_list as operation_cases
+from validation.operations import numbers as operation_numbers
+from validation.operations import operation as one_operation
+from validation.operations import vectors as v
 
 known = functools.cache(operation_cases.cases)
 

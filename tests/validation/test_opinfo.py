@@ -7,7 +7,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from quack_tutorial import ops  # noqa: E402
-from validation import opinfo  # noqa: E402
+from validation.gpu import opinfo  # noqa: E402
 
 KNOWN = {opinfo.ANOTHER_DIMENSION, opinfo.ANOTHER_TYPE, opinfo.PROBABILITIES}
 

@@ -9,6 +9,7 @@ from quack_tutorial.kernels.tuned.config import PIPELINED, Config, elements_held
 from quack_tutorial.kernels.tuned.rmsnorm_backward import rmsnorm_backward
 from quack_tutorial.kernels.tuned.row_tile import PROMISES, RowTile
 from quack_tutorial.kernels.tuned.tables import TABLES
+from quack_tutorial.operations.kernel import element
 from validation import rows
 
 SEEDS = range(120)  # at most; each test stops at the first that shows what it looks for
@@ -26,7 +27,7 @@ def first_wrong(wanted=lambda case: True):
 def test_a_sample_of_the_real_thing():
     found = rows.run(True, lambda what: None)
     assert found.ok, found
-    assert [row[0] for row in found.rows] == list(rows.SETUPS)
+    assert [row[0] for row in found.rows] == list(rows.KERNELS)
     assert sum(row[2] for row in found.rows) == rows.SAMPLE_SEEDS
     assert sum(row[1] for row in found.rows) >= rows.SAMPLE_LINES
     assert all(0 < row[3] <= 1 for row in found.rows if row[1] + row[2])
@@ -44,7 +45,7 @@ def test_every_line_of_the_tables_is_a_case():
 def test_random_cases_cover_kinds_of_rows_types_and_spreads():
     cases = [rows.random_case(seed) for seed in range(600)]
     assert {(c.operation, c.dtype, c.rows) for c in cases} == {
-        (operation, dtype, kind) for operation in rows.SETUPS for dtype in ("float32", "float16") for kind in PROMISES
+        (operation, dtype, kind) for operation in rows.KERNELS for dtype in ("float32", "float16") for kind in PROMISES
     }
     assert {c.config.blocks_per_row for c in cases} == {1, 2, 4}
     assert any(c.config.threads_per_block > c.config.threads_per_row for c in cases)
@@ -56,7 +57,7 @@ def test_random_cases_cover_kinds_of_rows_types_and_spreads():
     assert {c.config.rows_each for c in cases if c.operation in norms} == {1, 2, 3, 4}
     assert {c.config.rows_each for c in cases if c.operation not in norms or c.rows != "aligned"} == {1}
     together = {(c.operation, c.config.blocks_together) for c in cases if c.config.blocks_per_row == 1}
-    assert together >= {(name, k) for name in rows.SETUPS for k in ((0, 1) if name in backwards else (0, 1, 2, 4))}
+    assert together >= {(name, k) for name in rows.KERNELS for k in ((0, 1) if name in backwards else (0, 1, 2, 4))}
     assert any(
         c.operation in backwards and c.rows == "aligned" and c.config.row_ahead and elements_held(c.config, c.N) > 16
         for c in cases
@@ -108,7 +109,8 @@ def test_what_a_kernel_refuses_is_said():
 @pytest.mark.parametrize("target", (-3, 10, 17))
 def test_a_gradient_that_is_a_number_where_the_target_is_no_column_is_wrong(target):
     x = np.zeros((1, 10), np.float32)
-    assert rows.gradient_error(x, np.array([target]), 1.0, x, None, rows.IGNORED) == np.inf
+    given = dict(x=x, target=np.array([target]), loss=np.zeros(1, np.float32), dx=x)
+    assert rows.KERNELS["cross-entropy fused"].error(given) == np.inf
 
 
 @pytest.mark.parametrize(
@@ -140,5 +142,5 @@ def test_a_last_block_without_rows_for_all_its_places_is_looked_at(monkeypatch, 
 def test_sums_of_a_block_meet_in_shared_memory_with_and_without_gaps(dtype, N, spread, gap):
     case = rows.Case("rmsnorm backward", dtype, 7, N, "aligned", Config(*spread), 0, 0, 0, 7)
     assert rows.try_case(case)[1] == []
-    kernel = rmsnorm_backward(rows._type(dtype), N, config=case.config)
+    kernel = rmsnorm_backward(element(dtype), N, config=case.config)
     assert kernel.sums_through_smem and kernel.gap() == gap

@@ -7,7 +7,7 @@ import pytest
 
 from quack_tutorial.simulation import simulate
 from tests.validation.stand_ins import quiet, stand_in
-from validation import sanitizer, seeded_bugs
+from validation.gpu import sanitizer, seeded_bugs
 
 
 @pytest.mark.parametrize("case", seeded_bugs.CASES, ids=lambda case: case.name)
@@ -121,7 +121,7 @@ COMPUTE_SANITIZER = """
 if "--initcheck-address-space" in args:
     sys.exit("Error: unrecognised option '--initcheck-address-space'")
 assert os.environ["PYTORCH_NO_CUDA_MEMORY_CACHING"] == "1"
-assert args[-2] == "validation.sanitizer_worker"
+assert args[-2] == "validation.gpu.sanitizer_worker"
 print("========= COMPUTE-SANITIZER")
 if args[args.index("--tool") + 1] == "initcheck":
     print("========= Uninitialized __global__ memory read of size 4 bytes")
@@ -161,7 +161,7 @@ def test_both_sides_stand_in_one_table(monkeypatch):
 
 def test_the_sanitizers_worker_runs_one_bug_or_all_kernels_without(no_gpu_needed, monkeypatch):
     from quack_tutorial import compiler
-    from validation import sanitizer_worker
+    from validation.gpu import sanitizer_worker
 
     launched = []
     monkeypatch.setattr(compiler, "launch", lambda host, x, out, bug: launched.append((host.__name__, bug)))

@@ -35,13 +35,12 @@ from quack_tutorial.kernels.tuned.row_tile import RowTile
 class CrossEntropy:
     """The loss alone: every thread keeps a running (maximum, sum) of the vectors that go past it.
 
-    `target`, its type, is for who looks at the object: the kernel asks mT.
     With `lse` a row that is all -inf has -inf as its log-sum-exp, which it adds to a longer row of which it is a part. mLSE is
     (M,), or (2, M) for the gradient.
     """
 
-    def __init__(self, dtype, N, promise="aligned", target="int64", lse=False, config=None):
-        self.dtype, self.N, self.promise, self.target, self.lse = dtype, N, promise, target, lse
+    def __init__(self, dtype, N, promise="aligned", lse=False, config=None):
+        self.dtype, self.N, self.promise, self.lse = dtype, N, promise, lse
         self.config = config or default_config("cross-entropy", dtype.width, N, promise)
         # Nothing is written that L2 could give up sooner.
         self.tile = RowTile(dtype, N, promise, self.config, vectors=self.config.vectors_at_once, hint=EVICT_FIRST)

@@ -20,12 +20,10 @@ from quack_tutorial.kernels.tuned.row_tile import RowTile
 
 
 class LayerNorm:
-    """LayerNorm that reads each row once. `weight`, `bias`: their types, None where absent; `stats`: whether mean and rstd are
-    written. All three are for who looks at the object: the kernel asks its tensors."""
+    """LayerNorm that reads each row once. Which of weight, bias, mean and rstd there are, the kernel asks its tensors."""
 
-    def __init__(self, dtype, N, promise="aligned", weight=None, bias=None, stats=False, config=None):
+    def __init__(self, dtype, N, promise="aligned", config=None):
         self.dtype, self.N, self.promise = dtype, N, promise
-        self.weight, self.bias, self.stats = weight, bias, stats
         self.config = config or default_config("layernorm", dtype.width, N, promise)
         if self.config.rows_each > 1 and promise != "aligned":
             raise ValueError(f"{self.config}: rows that start anywhere each want the weights elsewhere")

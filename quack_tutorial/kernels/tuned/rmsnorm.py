@@ -19,23 +19,11 @@ from quack_tutorial.kernels.tuned.row_tile import RowTile
 
 
 class RMSNorm:
-    """RMSNorm that reads each row once. `weight`, `bias`, `residual`, `residual_out`: their types, None where absent. Of these
-    only `residual` makes a difference; the others, and `rstd`, are for who looks at the object: the kernel asks its tensors."""
+    """RMSNorm that reads each row once. `residual` is its type, None where there is none; which of the other tensors there are, the
+    kernel asks its tensors."""
 
-    def __init__(
-        self,
-        dtype,
-        N,
-        promise="aligned",
-        weight=None,
-        bias=None,
-        residual=None,
-        residual_out=None,
-        rstd=False,
-        config=None,
-    ):
-        self.dtype, self.N, self.promise = dtype, N, promise
-        self.weight, self.bias, self.residual, self.residual_out, self.rstd = weight, bias, residual, residual_out, rstd
+    def __init__(self, dtype, N, promise="aligned", residual=None, config=None):
+        self.dtype, self.N, self.promise, self.residual = dtype, N, promise, residual
         operation = "rmsnorm residual" if residual else "rmsnorm"
         self.config = config or default_config(operation, dtype.width, N, promise)
         if self.config.rows_each > 1 and promise != "aligned":

@@ -1,0 +1,56 @@
+"""Copy: what a memory-bound kernel is without arithmetic.
+
+| operation | inputs | outputs | bytes moved   |
+|-----------|--------|---------|---------------|
+| copy      | x      | y       | 2 MN elements |
+
+Ours is softmax's tile without its arithmetic.
+"""
+
+from __future__ import annotations
+
+from quack_tutorial.operations.kernel import MATRIX, Kernel
+from quack_tutorial.operations.operation import Operation, error_of, randn
+from quack_tutorial.operations.our_launches import ladder, shipped
+from quack_tutorial.operations.peers import eager
+
+
+def _copy(r, config, given):
+    from quack_tutorial.kernels.tuned.tile_copy import TileCopy
+
+    return TileCopy("softmax", r.element, r.N, r.rows)
+
+
+COPY = Kernel(
+    "copy",
+    _copy,
+    {"x": MATRIX, "y": MATRIX, "out": MATRIX},  # y: what is added, see `TileCopy`
+    {"out": lambda g, dtype: 0.0 if (g.x == g.out).all() else float("inf")},
+    optional=(("y",),),
+)
+
+
+def formula(x):
+    """The same numbers in new memory."""
+    return x.clone()
+
+
+def _inputs(M, N, dtype):
+    return (randn(M, N, dtype),)
+
+
+KERNELS = ()
+_OURS = shipped(COPY, "x", "out")
+_RUNGS = ("thread", "coalesced", "vectors", "any row", "async", "hint")
+OPERATIONS = (
+    Operation(
+        "copy",
+        pattern="1R1W",
+        bytes=lambda M, N, item: 2 * M * N * item,
+        formula=formula,
+        inputs=_inputs,
+        error=error_of(COPY, "x", "out"),
+        providers={"ours": _OURS, "eager": eager(formula)},
+        ladder=ladder("copy", "LADDER", _RUNGS, COPY, "x out", _OURS),
+    ),
+)

@@ -1,0 +1,325 @@
+"""Cross-entropy of each row's logits with a class; rows whose target is -100 are ignored.
+
+| operation              | inputs                | outputs  | bytes moved, besides what N or M alone decides  |
+|------------------------|-----------------------|----------|-------------------------------------------------|
+| cross-entropy          | x, target (int64)     | loss     | MN elements, targets and losses: 12 bytes a row |
+| cross-entropy backward | x, target, dloss, lse | dx       | 2 MN elements                                   |
+| cross-entropy fused    | x, target             | loss, dx | 2 MN elements, targets and losses: 12 bytes a row |
+
+Liger's functions wait for the GPU to count targets, which a graph cannot hold: its kernel is launched as they do, with
+the count known. It computes the gradient with the loss, over the logits, so it has no backward of its own.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from quack_tutorial import reference
+from quack_tutorial.operations.kernel import MATRIX, ROWS, SCALE, STRIDED_ROWS, TARGETS, Kernel, of_rows
+from quack_tutorial.operations.operation import Operation, error_of, randn
+from quack_tutorial.operations.our_launches import ladder, shipped
+from quack_tutorial.operations.peers import calls_of, function_of, of_torch
+
+IGNORE_INDEX = -100
+
+# The kernels -----------------------------------------------------------------------------------------------------------
+
+
+def _cross_entropy(r, config, given):
+    from quack_tutorial.kernels.tuned.cross_entropy import CrossEntropy
+
+    return CrossEntropy(r.element, r.N, r.rows, "lse" in given, config)
+
+
+def _cross_entropy_backward(r, config, given):
+    from quack_tutorial.kernels.tuned.cross_entropy import CrossEntropyBackward
+
+    return CrossEntropyBackward(r.element, r.N, r.rows, config)
+
+
+def _cross_entropy_fused(r, config, given):
+    from quack_tutorial.kernels.tuned.cross_entropy import CrossEntropyFused
+
+    return CrossEntropyFused(r.element, r.N, r.rows, "lse" in given, config)
+
+
+def _gradient_error(g, dloss, lse, dtype):
+    """Rows whose target is no column are NaN, which the reference does not say."""
+    column = (g.target >= 0) & (g.target < g.x.shape[1]) | (g.target == g.ignore_index)
+    if not np.isnan(g.dx[~column]).all():
+        return np.inf
+    dloss, lse = np.broadcast_to(dloss, g.target.shape), None if lse is None else lse[column]
+    of = g.x[column], g.target[column], dloss[column], g.dx[column]
+    return reference.cross_entropy_backward_error(*of, dtype, lse, g.ignore_index)
+
+
+_ERRORS = {
+    "loss": lambda g, dtype: reference.cross_entropy_error(g.x, g.target, g.loss, dtype, g.ignore_index),
+    "lse": lambda g, dtype: reference.logsumexp_error(g.x, g.lse),
+}
+_LOGITS = {"x": lambda normal, g: 3 * normal}
+CROSS_ENTROPY = Kernel(
+    "cross-entropy",
+    _cross_entropy,
+    {"x": MATRIX, "target": TARGETS, "loss": ROWS, "lse": ROWS, "ignore_index": IGNORE_INDEX},
+    _ERRORS,
+    optional=(("lse",),),
+    inputs=_LOGITS,
+)
+CROSS_ENTROPY_BACKWARD = Kernel(
+    "cross-entropy backward",
+    _cross_entropy_backward,
+    {
+        "x": MATRIX,
+        "target": TARGETS,
+        "dloss": STRIDED_ROWS,
+        "lse": ROWS,
+        "dx": MATRIX,
+        "scale": SCALE,
+        "ignore_index": IGNORE_INDEX,
+    },
+    {"dx": lambda g, dtype: _gradient_error(g, g.dloss * (1 if g.scale is None else g.scale), g.lse, dtype)},
+    optional=(("scale",),),
+    inputs=_LOGITS | {"lse": lambda normal, g: reference.logsumexp(g.x)},
+)
+CROSS_ENTROPY_FUSED = Kernel(
+    "cross-entropy fused",
+    _cross_entropy_fused,
+    {"x": MATRIX, "target": TARGETS, "loss": ROWS, "lse": ROWS, "dx": MATRIX, "ignore_index": IGNORE_INDEX},
+    _ERRORS | {"dx": lambda g, dtype: _gradient_error(g, 1.0, None, dtype)},
+    optional=(("lse",),),
+    inputs=_LOGITS,
+)
+KERNELS = (CROSS_ENTROPY, CROSS_ENTROPY_BACKWARD, CROSS_ENTROPY_FUSED)
+
+# Forward -------------------------------------------------------------------------------------------------------------
+
+
+def formula(x, target):
+    """The loss of each row."""
+    import torch
+
+    return torch.nn.functional.cross_entropy(x, target, ignore_index=IGNORE_INDEX, reduction="none")
+
+
+def _inputs(M, N, dtype):
+    import torch
+
+    x = randn(M, N, dtype)
+    return x, torch.randint(N, (M,), device=x.device)
+
+
+def _quack(x, target):
+    """Set up quack.cross_entropy's forward."""
+    from quack.cross_entropy import cross_entropy_fwd
+
+    return lambda x, target: cross_entropy_fwd(x, target, ignore_index=IGNORE_INDEX)
+
+
+def _liger(x, target):
+    """Set up Liger's cross-entropy kernel without gradients."""
+    return lambda x, target: _launch_liger(x, target, gradients=False)
+
+
+def _launch_liger(x, target, gradients):
+    import torch
+    import triton
+    from liger_kernel.ops import cross_entropy as liger
+
+    rows, columns = x.shape
+    loss = torch.zeros(rows, dtype=x.dtype, device=x.device)
+    liger.liger_cross_entropy_kernel[(rows,)](
+        X_ptr=x,
+        X_stride=x.stride(0),
+        Y_ptr=target,
+        Y_stride=1,
+        weight_ptr=None,
+        loss_ptr=loss,
+        z_loss_ptr=None,
+        loss_stride=1,
+        token_accuracy_ptr=None,
+        token_accuracy_stride=0,
+        predicted_tokens_ptr=None,
+        predicted_tokens_stride=0,
+        n_cols=columns,
+        n_non_ignore=rows,
+        sum_non_ignore_weight=rows,
+        weight_sum=0.0,
+        ignore_index=IGNORE_INDEX,
+        lse_square_scale=0.0,
+        label_smoothing=0.0,
+        reduction="none",
+        softcap=None,
+        RETURN_Z_LOSS=False,
+        RETURN_TOKEN_ACCURACY=False,
+        RETURN_PREDICTED_TOKENS=False,
+        BLOCK_SIZE=min(liger.MAX_FUSED_SIZE, triton.next_power_of_2(columns)),
+        HAS_WEIGHT=False,
+        HAS_SOFTCAPPING=False,
+        HAS_GRADIENTS=gradients,
+        num_warps=32,
+    )
+    return loss
+
+
+# Backward ------------------------------------------------------------------------------------------------------------
+
+
+def formula_backward(x, target, dloss, lse):
+    """The gradient of the logits, from the log-sum-exp of each row."""
+    import torch
+
+    p = torch.exp(x.float() - lse[:, None])
+    hit = torch.arange(x.shape[1], device=x.device) == target[:, None]
+    scale = torch.where(target == IGNORE_INDEX, 0.0, dloss)
+    return ((p - hit.float()) * scale[:, None]).to(x.dtype)
+
+
+def _inputs_backward(M, N, dtype):
+    import torch
+
+    x, target = _inputs(M, N, dtype)
+    # Numbers that every type holds exactly: torch wants the gradient in the type of its loss.
+    dloss = (torch.rand(M, device=x.device) + 0.5).bfloat16().float()
+    lse = torch.cat([torch.logsumexp(part.float(), -1) for part in x.split(2048)])
+    return x, target, dloss, lse
+
+
+def _gradients(x, target, dloss, lse):
+    return (x, target), 1, dloss
+
+
+def _quack_backward(x, target, dloss, lse):
+    """Set up what quack.cross_entropy's backward calls."""
+    from quack.cross_entropy import cross_entropy_bwd
+
+    return lambda x, target, dloss, lse: cross_entropy_bwd(x, target, dloss, lse, ignore_index=IGNORE_INDEX)
+
+
+def _mean_of_losses(x, target):
+    """The mean of cross-entropy's losses."""
+    import torch
+
+    return torch.nn.functional.cross_entropy(x, target, ignore_index=IGNORE_INDEX)
+
+
+def _gradient_of_mean(x, target, dloss, lse):
+    return (x, target), 1, dloss[0] * len(dloss)
+
+
+# Fused ---------------------------------------------------------------------------------------------------------------
+
+
+def formula_fused(x, target):
+    """The loss of each row, and the gradient of the sum of losses."""
+    import torch
+
+    x32, ignored = x.float(), target == IGNORE_INDEX
+    lse = torch.logsumexp(x32, -1)
+    picked = x32.gather(1, torch.where(ignored, 0, target)[:, None])[:, 0]
+    ones = torch.ones_like(lse)
+    return torch.where(ignored, 0.0, lse - picked), formula_backward(x, target, ones, lse)
+
+
+def _quack_fused(x, target):
+    """Set up quack's cross-entropy that gives the gradient with the loss."""
+    from quack.cross_entropy import cross_entropy_fwd
+
+    return lambda x, target: cross_entropy_fwd(x, target, ignore_index=IGNORE_INDEX, return_dx=True)
+
+
+class _LigerFused:
+    """Liger's cross-entropy kernel, which writes the gradient over the logits: each set of inputs gets a copy."""
+
+    def __init__(self, x, target):
+        self.copies = {}  # address of x -> its copy, gradient and logits in turn
+
+    def prepare(self, x, target):
+        self.copies[x.data_ptr()] = x.clone()
+
+    def __call__(self, x, target):
+        copy = self.copies[x.data_ptr()]
+        return _launch_liger(copy, target, gradients=True), copy
+
+    def fresh(self, x, target):
+        copy = x.clone()
+        return _launch_liger(copy, target, gradients=True), copy
+
+
+# The table -----------------------------------------------------------------------------------------------------------
+
+_OURS = shipped(CROSS_ENTROPY, "x target", "loss")
+_OURS_BACKWARD = shipped(CROSS_ENTROPY_BACKWARD, "x target dloss lse", "dx", tile_reads=1)
+_RUNGS = (
+    "two-pass",
+    "online",
+    "vectors",
+    "in flight",
+    "rows",
+    "fast exp",
+    "short terms",
+    "hint",
+    "any address",
+    "past L1",
+)
+_RUNGS_BACKWARD = ("elements", "vectors", "fast exp", "hint", "any address")
+_LOSSES, _MEAN = (
+    {
+        "ours": function_of("quack_tutorial.ops", "cross_entropy", reduction=reduction),
+        "quack": function_of("quack", "cross_entropy", reduction=reduction),
+    }
+    for reduction in ("none", "mean")
+)
+OPERATIONS = (
+    Operation(
+        "cross-entropy",
+        pattern="1R",
+        bytes=lambda M, N, item: M * N * item + 12 * M,
+        formula=formula,
+        inputs=_inputs,
+        error=error_of(CROSS_ENTROPY, "x target", "loss"),
+        providers={"ours": _OURS, **of_torch(formula), "quack": _quack, "liger": _liger},
+        ladder=ladder("cross_entropy", "LADDER", _RUNGS, CROSS_ENTROPY, "x target loss", _OURS),
+        row_bytes=8,
+        calls=calls_of(formula, _LOSSES),
+        arithmetic=("maximum", "subtraction", "exponential", "sum"),
+    ),
+    Operation(
+        "cross-entropy backward",
+        pattern="1R1W",
+        bytes=lambda M, N, item: 2 * M * N * item,
+        formula=formula_backward,
+        inputs=_inputs_backward,
+        error=error_of(CROSS_ENTROPY_BACKWARD, "x target dloss lse", "dx"),
+        providers={"ours": _OURS_BACKWARD, **of_torch(formula, formula_backward, _gradients), "quack": _quack_backward},
+        ladder=ladder(
+            "cross_entropy",
+            "BACKWARD_LADDER",
+            _RUNGS_BACKWARD,
+            CROSS_ENTROPY_BACKWARD,
+            "x target dloss lse dx",
+            _OURS_BACKWARD,
+            dloss=of_rows(),
+        ),
+        row_bytes=16,
+        calls=calls_of(formula, _LOSSES, arrange=_gradients),
+        calls_of_mean=calls_of(_mean_of_losses, _MEAN, arrange=_gradient_of_mean),
+        arithmetic=("subtraction", "exponential", "subtraction of the target", "product"),
+    ),
+    Operation(
+        "cross-entropy fused",
+        pattern="1R1W",
+        bytes=lambda M, N, item: 2 * M * N * item + 12 * M,
+        formula=formula_fused,
+        inputs=_inputs,
+        error=error_of(CROSS_ENTROPY_FUSED, "x target", "loss dx"),
+        providers={
+            "ours": shipped(CROSS_ENTROPY_FUSED, "x target", "loss dx", tile_reads=1),
+            **of_torch(formula, formula_fused),
+            "quack": _quack_fused,
+            "liger": _LigerFused,
+        },
+        row_bytes=8,
+        arithmetic=("maximum", "subtraction", "exponential", "sum", "product", "subtraction of the target"),
+    ),
+)

@@ -1,0 +1,186 @@
+"""A kernel that ships, described once: what it is called with, how it is made, what it wants for inputs, how wrong it may be.
+
+Whoever launches it or judges what it wrote reads this: `ops`, the benchmark, the proof suites and the tests. Arguments have names;
+what is absent is None.
+
+| kind         | shape  | type, unless another is given                              |
+|--------------|--------|------------------------------------------------------------|
+| MATRIX       | (M, N) | that of the rows                                           |
+| COLUMNS      | (N,)   | that of the rows                                           |
+| ROWS         | (M,)   | float32                                                    |
+| STRIDED_ROWS | (M,)   | the same, any distance apart                               |
+| TARGETS      | (M,)   | int64                                                      |
+| PARTS        | (G, N) | float32: a sum over all rows, in parts that are yet to add |
+| SCALE        | ()     | float32                                                    |
+| a number     |        | the number itself is what is passed where none is given    |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+
+import numpy as np
+
+from quack_tutorial.compiler import DTYPES, MAX_ALIGNMENT, TensorSpec
+from quack_tutorial.records import ITEM_BYTES
+
+MATRIX, COLUMNS, ROWS, STRIDED_ROWS, TARGETS, PARTS, SCALE = (
+    "matrix", "columns", "rows", "strided rows", "targets", "parts", "scale",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What kernels are compiled for: the type and length of a row, and the promise about addresses ("aligned", ...)."""
+
+    dtype: str
+    N: int
+    rows: str
+
+    @property
+    def element(self):
+        """The type in CuTe DSL."""
+        return element(self.dtype)
+
+    def matrix(self, name: str, dtype: str | None = None) -> TensorSpec:
+        """The spec of an (M, N) tensor; any number of rows, any distance apart."""
+        dtype = dtype or self.dtype
+        align = MAX_ALIGNMENT if self.rows == "aligned" else ITEM_BYTES[dtype]
+        return TensorSpec(dtype, ("M", self.N), (f"{name}_stride", 1), align)
+
+    def columns(self, dtype: str | None = None) -> TensorSpec:
+        """The spec of an (N,) tensor."""
+        return TensorSpec(dtype or self.dtype, (self.N,), (1,), MAX_ALIGNMENT)
+
+
+def of_rows(dtype: str = "float32", stride: int | str = 1) -> TensorSpec:
+    """The spec of an (M,) tensor."""
+    align = ITEM_BYTES.get(dtype, 4) if isinstance(stride, str) else 8 if dtype == "int64" else 4
+    return TensorSpec(dtype, ("M",), (stride,), align)
+
+
+def of_parts(N: int) -> TensorSpec:
+    """The spec of the (G, N) parts of a sum over rows."""
+    return TensorSpec("float32", ("G", N), (N, 1), MAX_ALIGNMENT)
+
+
+def column_sum(N: int, dtype: str) -> tuple:
+    """(the kernel that adds up the parts of a sum over rows, what it is compiled for), for a sum of type `dtype`."""
+    from quack_tutorial.kernels.tuned.norm_backward import ColumnSum
+
+    return ColumnSum(N, element(dtype)), (of_parts(N), TensorSpec(dtype, (N,), (1,), MAX_ALIGNMENT))
+
+
+def element(dtype: str | None):
+    """The type in CuTe DSL: "float32" -> Float32; None for None."""
+    from quack_tutorial.kernels import softmax
+
+    return dtype and getattr(softmax.cutlass, DTYPES[dtype])
+
+
+def dtype_of(array) -> str:
+    """The type of an array of numpy, torch or the simulator: "float32"."""
+    return str(array.dtype).removeprefix("torch.").lower()
+
+
+def float64(array):
+    """An array of numpy, torch or the simulator as one of numpy's, numbers with a point in float64."""
+    if hasattr(array, "is_floating_point"):
+        return (array.double() if array.is_floating_point() else array).cpu().numpy()
+    array = array if isinstance(array, np.ndarray) else array.numpy()
+    return array.astype(np.float64) if array.dtype.kind == "f" else array
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One kernel that ships.
+
+    `parameters` are name -> kind, in the order in which its host function takes them; `optional` are groups of names, of which
+    each is there as a whole or not at all. `make(rows, config, given)` gives the host object, `given` being name -> type of what is
+    there. `errors` says for each output its error over what is tolerated, from everything that is there, in float64, by name,
+    and the output's type; of a sum's parts it is given the sum. `inputs` says which numbers an input has where normally
+    distributed ones of spread 1 will not do, from such numbers and the inputs before it.
+    """
+
+    name: str
+    make: Callable[[Rows, object, Mapping[str, str]], object]
+    parameters: Mapping[str, object]
+    errors: Mapping[str, Callable[[SimpleNamespace, str], float]]
+    optional: tuple[tuple[str, ...], ...] = ()
+    inputs: Mapping[str, Callable[[np.ndarray, SimpleNamespace], np.ndarray]] = field(default_factory=dict)
+
+    def specs(self, r: Rows, **given) -> dict:
+        """What each parameter is compiled for, with those optional tensors that are `given` a type, or a spec of their own."""
+        return {name: self._spec(name, kind, r, given.get(name)) for name, kind in self.parameters.items()}
+
+    def launch(self, r: Rows, config=None, **given) -> tuple:
+        """(host object, what it is compiled for), see `specs`."""
+        specs = self.specs(r, **given)
+        types = {name: spec.dtype for name, spec in specs.items() if isinstance(spec, TensorSpec)}
+        return self.make(r, config, types), tuple(specs.values())
+
+    def _spec(self, name, kind, r, dtype):
+        if isinstance(kind, (int, float)) or isinstance(dtype, TensorSpec):
+            return kind if dtype is None else dtype
+        if not dtype and any(name in group for group in self.optional):
+            return None
+        if kind == MATRIX:
+            return r.matrix(name, dtype)
+        if kind == COLUMNS:
+            return r.columns(dtype)
+        if kind == PARTS:
+            return of_parts(r.N)
+        if kind == SCALE:
+            return TensorSpec("float32", (), (), 4)
+        dtype = dtype or ("int64" if kind == TARGETS else "float32")
+        return of_rows(dtype, f"{name}_stride" if kind == STRIDED_ROWS else 1)
+
+    def host(self, arguments: Mapping, promise="aligned", config=None):
+        """The host object for such arguments, numpy arrays or torch tensors by name."""
+        there = {name: array for name, array in arguments.items() if hasattr(array, "dtype")}
+        x = there[next(iter(self.parameters))]
+        return self.make(Rows(dtype_of(x), x.shape[1], promise), config, {n: dtype_of(a) for n, a in there.items()})
+
+    def positional(self, arguments: Mapping) -> tuple:
+        """The arguments in the host function's order."""
+        unknown = arguments.keys() - self.parameters.keys()
+        if unknown:
+            raise TypeError(f"{self.name} has no {', '.join(sorted(unknown))}: it takes {', '.join(self.parameters)}")
+        numbers = {name: kind for name, kind in self.parameters.items() if isinstance(kind, (int, float))}
+        return tuple(arguments.get(name, numbers.get(name)) for name in self.parameters)
+
+    def arguments(self, M: int, N: int, draw) -> dict:
+        """Arguments for M rows of N, by name.
+
+        `draw.has(group)` says whether optional tensors are there, `draw.parts()` in how many parts a sum is written,
+        `draw.targets(M, N)` gives class numbers, `draw.normal(name, shape)` normally distributed float64; and
+        `draw.place(name, kind, values, shape)` gives the array that has them, or with None for values one to be written.
+        """
+        absent, given = {name for group in self.optional if not draw.has(group) for name in group}, {}
+        for name, kind in self.parameters.items():
+            if name in absent or isinstance(kind, (int, float)):
+                continue
+            shape, values = {MATRIX: (M, N), COLUMNS: (N,), PARTS: (draw.parts(), N), SCALE: ()}.get(kind, (M,)), None
+            if kind == TARGETS:
+                values = draw.targets(M, N)
+            elif name not in self.errors:
+                values = draw.normal(name, shape)
+                values = self.inputs[name](values, self.exact(given)) if name in self.inputs else values
+            given[name] = draw.place(name, kind, values, shape)
+        return given
+
+    def exact(self, arguments: Mapping) -> SimpleNamespace:
+        """The arguments in float64 by name, sums added up, None where there is none."""
+        found = dict(zip(self.parameters, self.positional(arguments)))
+        for name, array in found.items():
+            if hasattr(array, "dtype"):
+                found[name] = float64(array).sum(axis=0) if self.parameters[name] == PARTS else float64(array)
+        return SimpleNamespace(**found)
+
+    def error(self, arguments: Mapping) -> float:
+        """The largest error of all outputs that are there, over what is tolerated."""
+        g = self.exact(arguments)
+        there = {name: array for name, array in arguments.items() if array is not None}
+        return max(check(g, dtype_of(there[name])) for name, check in self.errors.items() if name in there)

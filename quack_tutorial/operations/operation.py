@@ -1,0 +1,89 @@
+"""One row of the table in `operations`, and what rows share: how inputs are made and results are read.
+
+| column     | what it says                                                                          |
+|------------|---------------------------------------------------------------------------------------|
+| pattern    | the reads and writes that its ceiling has: 1R, 1R1W, 2R1W, 2R2W or 3R1W                 |
+| bytes      | what must be moved, however it is done; scratch traffic earns nothing                 |
+| formula    | the same in torch, in float32 and rounded once                                         |
+| inputs     | fresh random inputs on the GPU; the first is (M, N)                                   |
+| error      | the largest error over what is tolerated, against float64, on sampled rows and columns |
+| providers  | setup functions: `Ours`, and those of `peers`                                         |
+| ladder     | the versions of the lesson, in the order they are taught                              |
+| calls      | the setup functions of `bench --public`                                               |
+| arithmetic | what an element goes through, a word a step, for the roofline                         |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from quack_tutorial.operations.kernel import (
+    COLUMNS,
+    MATRIX,
+    PARTS,
+    ROWS,
+    STRIDED_ROWS,
+    TARGETS,
+    Kernel,
+    dtype_of,
+    float64,
+)
+from quack_tutorial.operations.our_launches import Ours
+
+DEVICE = "cuda"  # where inputs are made
+EPS = 1e-6  # added to the mean of squares in RMSNorm, to the variance in LayerNorm
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One row of the table; see the module's docstring for the columns."""
+
+    name: str
+    pattern: str
+    bytes: Callable[[int, int, int], int]  # M, N, bytes an element
+    formula: Callable
+    inputs: Callable[[int, int, str], tuple]  # M, N, dtype
+    error: Callable[[tuple, tuple, object, object], float]  # inputs, outputs, row numbers, column numbers
+    providers: dict[str, Callable]
+    ladder: dict[str, Ours] = field(default_factory=dict)
+    row_bytes: int = 0  # bytes a row of the inputs that have one number a row
+    calls: dict[str, Callable] = field(default_factory=dict)
+    calls_of_mean: dict[str, Callable] = field(default_factory=dict)  # where the call is the mean of the losses
+    arithmetic: tuple[str, ...] = ()
+
+
+def randn(M, N, dtype):
+    """An (M, N) tensor of normal numbers."""
+    import torch
+
+    return torch.randn(M, N, device=DEVICE, dtype=getattr(torch, dtype))
+
+
+# The dimension of which rows, or columns, of a tensor are looked at; a tensor that is not named is needed whole.
+_ROWS = {MATRIX: 0, ROWS: 0, STRIDED_ROWS: 0, TARGETS: 0}
+_COLUMNS = {MATRIX: 1, COLUMNS: 0, PARTS: 0}
+
+
+def error_of(kernel: Kernel, inputs: str, outputs: str):
+    """`Operation.error` of what a kernel that ships gives: sums over rows on sampled columns, everything else on sampled rows."""
+    names = *inputs.split(), *outputs.split()
+
+    def error(given, found, rows, columns):
+        tensors, errors = dict(zip(names, (*given, *found), strict=True)), []
+        for name in outputs.split():
+            dims, numbers = (_COLUMNS, columns) if kernel.parameters[name] == PARTS else (_ROWS, rows)
+            g = kernel.exact({})
+            for one in (*inputs.split(), name):
+                setattr(g, one, part(tensors[one], numbers, dims.get(kernel.parameters[one])))
+            errors.append(kernel.errors[name](g, dtype_of(tensors[name])))
+        return max(errors)
+
+    return error
+
+
+def part(tensor, numbers, dim=0):
+    """Those rows (dim=0) or columns of a torch tensor, or with None all of it, in float64."""
+    import torch
+
+    return float64(tensor if dim is None else tensor.index_select(dim, torch.as_tensor(numbers, device=tensor.device)))

@@ -1,0 +1,364 @@
+"""Small kernels that go wrong in one order among many, and correct ones much like them.
+
+Each function gives a @cute.jit host function, the tensors to call it with, and for some a function that says whether the results
+are right.
+"""
+
+import cutlass
+import cutlass.cute as cute
+
+
+def launched(body, warps=2, blocks=1, cluster=None):
+    """A host function that launches `body` with so many warps."""
+
+    @cute.jit
+    def host(x):
+        if cutlass.const_expr(cluster is None):
+            body(x).launch(grid=[blocks, 1, 1], block=[32 * warps, 1, 1])
+        else:
+            body(x).launch(grid=[blocks, 1, 1], block=[32 * warps, 1, 1], cluster=[cluster, 1, 1])
+
+    return host
+
+
+@cute.kernel
+def nothing(x: cute.Tensor):
+    tid, _, _ = cute.arch.thread_idx()
+    x[tid] = 1
+
+
+@cute.kernel
+def barriers(x: cute.Tensor):
+    smem = cutlass.memory.SmemAllocator()
+    buffer = smem.allocate_tensor(cutlass.Int32, cute.make_layout(96))
+    tid, _, _ = cute.arch.thread_idx()
+    for _ in cutlass.range_constexpr(4):
+        buffer[tid] = x[tid]
+        cute.arch.barrier()
+        x[tid] = buffer[(tid + 32) % 96]
+        cute.arch.barrier()
+
+
+@cute.kernel
+def no_barrier(x: cute.Tensor):
+    smem = cutlass.memory.SmemAllocator()
+    buffer = smem.allocate_tensor(cutlass.Int32, cute.make_layout(2))
+    tid, _, _ = cute.arch.thread_idx()
+    warp = tid // 32
+    if tid % 32 == 0:
+        buffer[warp] = warp + 1
+    x[tid] = buffer[1 - warp]
+
+
+@cute.kernel
+def tickets(x: cute.Tensor):
+    """Each warp draws a ticket and counts: every order of the three atomics."""
+    tid, _, _ = cute.arch.thread_idx()
+    if tid % 32 == 0:
+        old = cute.arch.atomic_add(x.iterator, cutlass.Int32(1))
+        cute.arch.atomic_add(x.iterator + 1 + old, cutlass.Int32(1))
+
+
+@cute.kernel
+def sums(x: cute.Tensor):
+    tid, _, _ = cute.arch.thread_idx()
+    if tid % 32 == 0:
+        cute.arch.atomic_add(x.iterator, cutlass.Int32(1))
+
+
+@cute.kernel
+def mbarrier_wraps(x: cute.Tensor):
+    """Two phases are counted by warp 1 alone, so that warp 0 may find the parity turned back."""
+    smem = cutlass.memory.SmemAllocator()
+    mbar = smem.allocate_array(cutlass.Int64, 1)
+    tid, _, _ = cute.arch.thread_idx()
+    if tid == 0:
+        cute.arch.mbarrier_init(mbar, 1)
+        cute.arch.mbarrier_init_fence()
+    cute.arch.barrier()
+    if tid < 32:
+        cute.arch.mbarrier_wait(mbar, 0)
+    elif tid == 32:
+        cute.arch.mbarrier_arrive(mbar)
+        cute.arch.mbarrier_arrive(mbar)
+
+
+@cute.kernel
+def mbarrier_two_phases(x: cute.Tensor):
+    """As above, and warp 0 arrives too: nobody can be a phase ahead."""
+    smem = cutlass.memory.SmemAllocator()
+    mbar = smem.allocate_array(cutlass.Int64, 1)
+    tid, _, _ = cute.arch.thread_idx()
+    if tid == 0:
+        cute.arch.mbarrier_init(mbar, 2)
+        cute.arch.mbarrier_init_fence()
+    cute.arch.barrier()
+    for phase in cutlass.range_constexpr(2):
+        if tid % 32 == 0:
+            cute.arch.mbarrier_arrive(mbar)
+        cute.arch.mbarrier_wait(mbar, phase)
+
+
+@cute.kernel
+def wakes_too_early(x: cute.Tensor):
+    """Warp 0 looks whether there is work and, if not, says that it sleeps; warp 1 puts work there and wakes a sleeper. Where it
+    comes between the two, nobody wakes warp 0."""
+    smem = cutlass.memory.SmemAllocator()
+    mbar = smem.allocate_array(cutlass.Int64, 1)
+    tid, _, _ = cute.arch.thread_idx()
+    if tid == 0:
+        cute.arch.mbarrier_init(mbar, 1)
+        cute.arch.mbarrier_init_fence()
+    cute.arch.barrier()
+    if tid < 32:
+        work = cute.arch.atomic_or(x.iterator, cutlass.Int32(0))
+        if work == 0:
+            if tid == 0:
+                cute.arch.atomic_exch(x.iterator + 1, cutlass.Int32(1))
+            cute.arch.mbarrier_wait(mbar, 0)
+    elif tid == 32:
+        cute.arch.atomic_exch(x.iterator, cutlass.Int32(1))
+        asleep = cute.arch.atomic_or(x.iterator + 1, cutlass.Int32(0))
+        if asleep == 1:
+            cute.arch.mbarrier_arrive(mbar)
+
+
+@cute.kernel
+def sleeps_safely(x: cute.Tensor):
+    """As above, and warp 0 says that it sleeps before it looks."""
+    smem = cutlass.memory.SmemAllocator()
+    mbar = smem.allocate_array(cutlass.Int64, 1)
+    tid, _, _ = cute.arch.thread_idx()
+    if tid == 0:
+        cute.arch.mbarrier_init(mbar, 1)
+        cute.arch.mbarrier_init_fence()
+    cute.arch.barrier()
+    if tid < 32:
+        if tid == 0:
+            cute.arch.atomic_exch(x.iterator + 1, cutlass.Int32(1))
+        work = cute.arch.atomic_or(x.iterator, cutlass.Int32(0))
+        if work == 0:
+            cute.arch.mbarrier_wait(mbar, 0)
+    elif tid == 32:
+        cute.arch.atomic_exch(x.iterator, cutlass.Int32(1))
+        asleep = cute.arch.atomic_or(x.iterator + 1, cutlass.Int32(0))
+        if asleep == 1:
+            cute.arch.mbarrier_arrive(mbar)
+
+
+@cute.kernel
+def arrival_only_if_first(x: cute.Tensor):
+    """Three warps; the one that draws ticket 2 forgets to arrive, unless it is warp 2."""
+    smem = cutlass.memory.SmemAllocator()
+    mbar = smem.allocate_array(cutlass.Int64, 1)
+    tid, _, _ = cute.arch.thread_idx()
+    if tid == 0:
+        cute.arch.mbarrier_init(mbar, 3)
+        cute.arch.mbarrier_init_fence()
+    cute.arch.barrier()
+    if tid % 32 == 0:
+        ticket = cute.arch.atomic_add(x.iterator, cutlass.Int32(1))
+        if ticket != 2 or tid == 64:
+            cute.arch.mbarrier_arrive(mbar)
+    cute.arch.mbarrier_wait(mbar, 0)
+
+
+def _ring(frees_twice: bool, rounds: int = 3):
+    @cute.kernel
+    def ring(x: cute.Tensor):
+        """Warp 0 fills one of two stages, warps 1 and 2 read it; the second reader of a stage frees it."""
+        smem = cutlass.memory.SmemAllocator()
+        full = smem.allocate_array(cutlass.Int64, 2)
+        empty = smem.allocate_array(cutlass.Int64, 2)
+        stage = smem.allocate_tensor(cutlass.Int32, cute.make_layout(2))
+        tid, _, _ = cute.arch.thread_idx()
+        if tid == 0:
+            for s in cutlass.range_constexpr(2):
+                cute.arch.mbarrier_init(full + s, 1)
+                cute.arch.mbarrier_init(empty + s, 2)
+            cute.arch.mbarrier_init_fence()
+        cute.arch.barrier()
+        if tid < 32:
+            for i in cutlass.range_constexpr(rounds):
+                cute.arch.mbarrier_wait(empty + i % 2, (i // 2 + 1) % 2)
+                if tid == 0:
+                    stage[i % 2] = i + 1
+                    cute.arch.mbarrier_arrive(full + i % 2)
+        else:
+            for i in cutlass.range_constexpr(rounds):
+                cute.arch.mbarrier_wait(full + i % 2, i // 2 % 2)
+                if tid % 32 == 0:
+                    x[tid // 32 * 8 + i] = stage[i % 2]
+                    cute.arch.mbarrier_arrive(empty + i % 2)
+                    if cutlass.const_expr(frees_twice and i == 0):
+                        if tid == 32:
+                            cute.arch.mbarrier_arrive(empty + i % 2)
+
+    return ring
+
+
+ring, ring_freed_twice = _ring(False), _ring(True)
+
+
+def _flag(fences: bool):
+    @cute.kernel
+    def flag(x: cute.Tensor):
+        """Warp 0 writes a number and raises a flag, warp 1 reads the number if the flag is up."""
+        tid, _, _ = cute.arch.thread_idx()
+        if tid == 0:
+            x[8] = 42
+            if cutlass.const_expr(fences):
+                cute.arch.fence_acq_rel_gpu()
+            cute.arch.atomic_exch(x.iterator, cutlass.Int32(1))
+        elif tid == 32:
+            up = cute.arch.atomic_or(x.iterator, cutlass.Int32(0))
+            if cutlass.const_expr(fences):
+                cute.arch.fence_acq_rel_gpu()
+            if up == 1:
+                x[9] = x[8]
+
+    return flag
+
+
+flag, flag_without_fence = _flag(True), _flag(False)
+
+
+def _spin(raises: bool):
+    @cute.kernel
+    def spin(x: cute.Tensor):
+        """Warp 1 asks until warp 0 has raised the flag."""
+        tid, _, _ = cute.arch.thread_idx()
+        if tid == 0:
+            x[8] = 42
+            cute.arch.fence_acq_rel_gpu()
+            cute.arch.atomic_exch(x.iterator, cutlass.Int32(1 if raises else 0))
+        elif tid == 32:
+            up = cute.arch.atomic_or(x.iterator, cutlass.Int32(0))
+            while up == 0:
+                up = cute.arch.atomic_or(x.iterator, cutlass.Int32(0))
+            cute.arch.fence_acq_rel_gpu()
+            x[9] = x[8]
+
+    return spin
+
+
+spin, spin_for_ever = _spin(True), _spin(False)
+
+
+def _lock(releases: bool):
+    @cute.kernel
+    def lock(x: cute.Tensor):
+        """One lane of each warp takes a lock, adds 1 without an atomic, and gives the lock back."""
+        tid, _, _ = cute.arch.thread_idx()
+        if tid % 32 == 0:
+            held = cute.arch.atomic_cas(x.iterator, cmp=cutlass.Int32(0), val=cutlass.Int32(1))
+            while held != 0:
+                held = cute.arch.atomic_cas(x.iterator, cmp=cutlass.Int32(0), val=cutlass.Int32(1))
+            cute.arch.fence_acq_rel_gpu()
+            x[1] = x[1] + 1
+            cute.arch.fence_acq_rel_gpu()
+            if releases or x[1] != 2:
+                cute.arch.atomic_exch(x.iterator, cutlass.Int32(0))
+
+    return lock
+
+
+lock, lock_kept = _lock(True), _lock(False)
+
+
+@cute.kernel
+def lost_update(x: cute.Tensor):
+    """Each warp reads and writes a counter by two atomics: another may come between."""
+    tid, _, _ = cute.arch.thread_idx()
+    if tid % 32 == 0:
+        old = cute.arch.atomic_or(x.iterator, cutlass.Int32(0))
+        cute.arch.atomic_exch(x.iterator, old + 1)
+
+
+@cute.kernel
+def last_one_sums(x: cute.Tensor):
+    """Each block writes its part; the block whose ticket is the last adds them up."""
+    tid, _, _ = cute.arch.thread_idx()
+    bid, _, _ = cute.arch.block_idx()
+    grid, _, _ = cute.arch.grid_dim()
+    if tid == 0:
+        x[8 + bid] = bid + 1
+        cute.arch.fence_acq_rel_gpu()
+        ticket = cute.arch.atomic_add(x.iterator, cutlass.Int32(1))
+        cute.arch.fence_acq_rel_gpu()
+        if ticket == grid - 1:
+            total = cutlass.Int32(0)
+            for b in range(grid):
+                total += x[8 + b]
+            x[1] = total
+
+
+@cute.kernel
+def first_one_sums(x: cute.Tensor):
+    """As above, and the block of number 2 adds them up, whether it is the last or not."""
+    tid, _, _ = cute.arch.thread_idx()
+    bid, _, _ = cute.arch.block_idx()
+    if tid == 0:
+        cute.arch.atomic_exch(x.iterator + 8 + bid, bid + 1)
+        if bid == 2:
+            total = cutlass.Int32(0)
+            for b in cutlass.range_constexpr(3):
+                total += cute.arch.atomic_or(x.iterator + 8 + b, cutlass.Int32(0))
+            x[1] = total
+
+
+def _named(wrong: bool):
+    @cute.kernel
+    def named(x: cute.Tensor):
+        """Warps 1 and 2 hand warp 0 their numbers by a barrier each; the wrong one uses a single barrier for both."""
+        smem = cutlass.memory.SmemAllocator()
+        buffer = smem.allocate_tensor(cutlass.Int32, cute.make_layout(2))
+        tid, _, _ = cute.arch.thread_idx()
+        if tid < 32:
+            cute.arch.barrier(barrier_id=1, number_of_threads=64)
+            if tid == 0:
+                x[0] = buffer[0]
+            cute.arch.barrier(barrier_id=1 if wrong else 2, number_of_threads=64)
+            if tid == 0:
+                x[1] = buffer[1]
+        elif tid < 64:
+            if tid == 32:
+                buffer[0] = 7
+            cute.arch.barrier_arrive(barrier_id=1, number_of_threads=64)
+        else:
+            if tid == 64:
+                buffer[1] = 8
+            cute.arch.barrier_arrive(barrier_id=1 if wrong else 2, number_of_threads=64)
+
+    return named
+
+
+named, named_once = _named(False), _named(True)
+
+
+def _exchange(closing: bool, waits: bool = True):
+    @cute.kernel
+    def exchange(x: cute.Tensor):
+        """Two blocks send each other a number by st.async."""
+        smem = cutlass.memory.SmemAllocator()
+        mbar = smem.allocate_array(cutlass.Int64, 1)
+        slot = smem.allocate_tensor(cutlass.Int32, cute.make_layout(2))
+        tid, _, _ = cute.arch.thread_idx()
+        rank = cute.arch.block_idx_in_cluster()
+        if tid == 0:
+            cute.arch.mbarrier_init(mbar, 1)
+            cute.arch.mbarrier_init_fence()
+            cute.arch.mbarrier_arrive_and_expect_tx(mbar, 4)
+        cute.arch.cluster_arrive()
+        cute.arch.cluster_wait()
+        if tid == 0:
+            cute.arch.store_async_dsmem(slot.iterator, rank + 5, mbar, 1 - rank)
+        if cutlass.const_expr(waits):
+            cute.arch.mbarrier_wait(mbar, 0)
+            if tid == 0:
+                x[rank] = slot[0]
+
+    return exchange
+
+
+exchange, exchange_without_wait = _exchange(True), _exchange(True, waits=False)

@@ -1,0 +1,398 @@
+"""What suite `mutation` runs the kernels on: small, ragged, and so chosen that together they execute every line.
+
+Few threads, several rows a block of which the last do not exist, rows that end in the middle of a vector or begin there,
+rows with a gap behind them and without, several warps a row, clusters, several turns of a block. float32 throughout: what
+is mutated does not depend on the type.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from quack_tutorial import reference
+from quack_tutorial.kernels.tuned.config import STREAMING, of_fields
+from quack_tutorial.operations import KERNELS
+from quack_tutorial.operations.kernel import COLUMNS, MATRIX, PARTS, TARGETS
+from quack_tutorial.operations.operation import EPS
+from quack_tutorial.simulation import simulate
+from validation import outputs
+
+MAX_STEPS = 200_000
+IGNORED = -100
+MANY_WARPS = (544, 544, 2)  # threads a row, threads a block, blocks a row: 34 warps, that agree in two steps
+
+
+@dataclass(frozen=True)
+class Case:
+    """A kernel with inputs: `arguments()` gives fresh ones, `error(arguments)` the largest error over what is tolerated."""
+
+    name: str
+    function: object
+    arguments: object
+    error: object
+
+    def run(self, **how):
+        """(Run, what is wrong with the outputs or ""); the fast mode raises SimulationError at a wrong access."""
+        arguments = self.arguments()
+        run = simulate(self.function, *arguments, max_steps=MAX_STEPS, **how)
+        with np.errstate(all="ignore"):
+            error = self.error(arguments)
+        return run, "" if error <= 1 else "the output is wrong"
+
+
+def cases() -> list[Case]:
+    """All kernels of the package, and those of the tests where this is a checkout."""
+    return [
+        *copies(),
+        *tile_copies(),
+        *softmaxes(),
+        *ships(),
+        *sums(),
+        *losses(),
+        *steps(),
+        *of_this_suite(),
+        *asynchronous(),
+    ]
+
+
+# From which numbers of a kernel's arguments are drawn; an argument that is not named has a seed of its own too.
+SEEDS = {"x": 5, "w": 6, "b": 7, "residual": 8, "dy": 9, "dh": 10, "dloss": 12}
+
+ALONE = dict(dtype="float16", vectors="float16", absent=("b", "residual", "rstd"))
+HALF = dict(dtype="float16", count=2)
+# What is more than `configs` have: operations, spread, M, N, how rows start, how else `Draw` differs.
+MORE = (
+    # A row is read again from shared memory, in more than one part, the last of them not whole.
+    ("softmax", (32, 32, 1, 1), 2, 1240),
+    ("softmax", (64, 64, 2, 1), 2, 2200),
+    ("cross-entropy fused", (32, 32, 1, 1), 7, 1240),
+    ("cross-entropy fused", (64, 64, 2, 1), 7, 2200),
+    # More warps than one warp has lanes.
+    ("softmax", MANY_WARPS, 1, 1000),
+    ("rmsnorm backward, layernorm backward", MANY_WARPS, 3, 1000, dict(count=1)),
+    # A thread has parts of two rows, and the last block one row too few.
+    ("rmsnorm, layernorm", (8, 32, 1, 0, 2), 15, 64),
+    # Rows come through shared memory; backward ahead, in one block and in two, at last more stages than rows.
+    ("layernorm", (64, 64, 1, 1), 9, 404),
+    ("layernorm", (64, 64, 2, 1), 9, 1032),
+    ("rmsnorm, rmsnorm backward, layernorm backward", (64, 64, 1, 2), 9, 400),
+    ("rmsnorm, rmsnorm backward, layernorm backward", (64, 64, 2, 3), 9, 1024),
+    ("rmsnorm, rmsnorm backward, layernorm backward", (64, 64, 1, 3), 2, 256),
+    # The next row comes ahead in registers; there are parts without a row.
+    ("rmsnorm, rmsnorm backward, layernorm backward", (64, 64, 1, 1), 9, 512),
+    ("rmsnorm, rmsnorm backward, layernorm backward", (64, 64, 1, 1), 2, 256),
+    # A row leaves its place in shared memory for registers, and the weights stay there; three turns, and none for the last block.
+    ("rmsnorm backward, layernorm backward", (32, 32, 1, 1), 5, 640, dict(count=2)),
+    ("rmsnorm backward", (32, 32, 1, 1), 5, 640, dict(count=6)),
+    ("rmsnorm backward, layernorm backward", (64, 64, 2, 1), 5, 2560, dict(count=2)),
+    # Several rows in a stage: of a warp each, of half a warp, of two warps; the last block's last row is not there.
+    ("rmsnorm backward, layernorm backward", (32, 64, 1, 2), 9, 128, dict(count=2, gap=4)),
+    ("rmsnorm backward, layernorm backward", (16, 64, 1, 3), 19, 200, dict(count=2, gap=4)),
+    ("rmsnorm backward, layernorm backward", (64, 128, 1, 2), 9, 400, dict(count=2, gap=4)),
+    # Weights of 16 bits are shifted to where rows begin; the last vector of 301 is not whole.
+    ("rmsnorm", (8, 32, 1), 9, 70, "congruent", ALONE | dict(gap=1)),
+    ("rmsnorm", (32, 64, 1), 9, 301, "congruent", ALONE),
+    ("rmsnorm", (32, 32, 2), 9, 520, "congruent", ALONE | dict(gap=3)),
+    ("layernorm", (32, 64), 9, 301, "congruent", dict(dtype="float16", vectors="float16")),
+    # A vector of 16 bits has two quads of sums, and a row so short has no room for gaps between them.
+    ("rmsnorm backward", (8, 32), 9, 64, HALF),
+    ("rmsnorm backward", (2, 32, 1, 2), 9, 8, HALF),
+    # Rows that start anywhere, more than their 8 blocks have stages: of one block, and of two.
+    ("rmsnorm backward", (32, 32, 1, 2), 26, 301, "congruent", HALF | dict(count=8)),
+    ("rmsnorm backward", (32, 32, 2, 3), 34, 523, "congruent", HALF | dict(count=8)),
+)
+
+
+@dataclass(frozen=True)
+class Draw:
+    """A kernel's arguments, see `Kernel.arguments`: all that it can be given but for `absent`, in float32 or float16."""
+
+    gap: int = 0
+    dtype: str = "float32"
+    vectors: str = "float32"
+    count: int = 4
+    absent: tuple = ()
+    ignored: int = IGNORED
+
+    def has(self, group) -> bool:
+        return group[0] not in self.absent
+
+    def parts(self) -> int:
+        return self.count
+
+    def normal(self, name, shape):
+        return np.random.default_rng(SEEDS.get(name, 2)).standard_normal(shape)
+
+    def targets(self, M, N):
+        """Among them one to ignore, one too large, one negative; the last row's is a column."""
+        return np.array([N, self.ignored, 0, -3, N // 2, 1, N - 1], np.int64)[-M:]
+
+    def place(self, name, kind, values, shape):
+        if kind == TARGETS:
+            return values
+        dtype = {MATRIX: self.dtype, COLUMNS: self.vectors}.get(kind, "float32")
+        values = np.full(shape, 77) if values is None else values
+        return _with_gap(values.astype(dtype), self.gap) if kind == MATRIX else values.astype(dtype)
+
+
+def shipped(operation, spread, M, N, rows="aligned", **how):
+    """A case of a kernel that ships, spread as the numbers of its configuration say (see `config.of_fields`)."""
+    kernel, draw = KERNELS[operation], Draw(**how)
+
+    def given():
+        numbers = {"ignore_index": draw.ignored} if "target" in kernel.parameters else {}
+        return kernel.arguments(M, N, draw) | numbers
+
+    host = kernel.host(given(), rows, of_fields(operation, spread))
+    return Case(
+        f"{operation}({M} x {N}, {rows}, {spread}{''.join(f', {name} {value}' for name, value in how.items())})",
+        host,
+        lambda: kernel.positional(given()),
+        lambda found: outputs.error(kernel, dict(zip(kernel.parameters, found, strict=True))),
+    )
+
+
+def ships():
+    """Every kernel that ships, spread in all ways of `configs`, and in those that it alone has."""
+    for operation, kernel in KERNELS.items():
+        for spread, N, gap, rows in configs():
+            how = dict(gap=gap)
+            if operation in STREAMING:
+                if spread[2] > 1:
+                    continue
+                spread = *spread, 2
+            if "target" in kernel.parameters:
+                how["ignored"] = 3 if rows == "aligned" else IGNORED  # one of the columns, or none
+            sums = PARTS in kernel.parameters.values()
+            for count in (4, 2) if sums and rows == "aligned" else (4,):
+                yield shipped(
+                    operation, spread, 9 if sums else 7, N, rows, **how, **(dict(count=count) if sums else {})
+                )
+    for operations, spread, M, N, *rest in MORE:
+        for operation in operations.split(", "):
+            rows, how = (*rest, "aligned", {})[:2] if rest and isinstance(rest[0], str) else ("aligned", *rest, {})[:2]
+            yield shipped(operation, spread, M, N, rows, **how)
+    # Through shared memory without a word to L2.
+    case = shipped("rmsnorm backward", (64, 64, 1, 2), 5, 400, count=2)
+    case.function.tile.hint = None
+    yield replace(case, name=f"{case.name}, not kept")
+
+
+def numbers(seed, *shape, gap=0, spread=1):
+    """Normally distributed float32; `gap` elements lie between rows."""
+    x = np.random.default_rng(seed).standard_normal((*shape[:-1], shape[-1] + gap)).astype(np.float32) * spread
+    return x[..., : shape[-1]]
+
+
+def poisoned(*shape, gap=0):
+    return np.full((*shape[:-1], shape[-1] + gap), 77, np.float32)[..., : shape[-1]]
+
+
+def differs(one, other):
+    return 0.0 if np.array_equal(one, other) else np.inf
+
+
+def configs():
+    """(threads a row, threads a block, blocks a row) with a number of columns, a gap and a promise for each."""
+    return (
+        ((8, 32, 1), 64, 0, "aligned"),
+        ((8, 32, 1), 68, 0, "aligned"),
+        ((8, 32, 1), 70, 2, "aligned"),
+        ((8, 32, 1), 71, 0, "congruent"),
+        ((8, 32, 1), 45, 0, "any"),
+        ((64, 128, 1), 516, 4, "aligned"),
+        ((96, 192, 1), 390, 0, "any"),
+        ((64, 64, 1), 257, 0, "congruent"),
+        ((64, 64, 2), 518, 2, "aligned"),
+        ((64, 64, 2), 519, 0, "congruent"),
+        ((96, 96, 2), 1536, 0, "aligned"),
+    )
+
+
+def copies():
+    from quack_tutorial.kernels import copy
+
+    f32 = copy.cutlass.Float32
+    for N in (100, 33):
+        for make in copy.LADDER.values():
+            made = make(f32, N)
+            name = f"{make.__name__}({N})"
+            arguments = lambda N=N: (numbers(1, 6, N), poisoned(6, N))  # noqa: E731
+            yield Case(name, made, arguments, lambda a: differs(a[0], a[1]))
+
+
+def tile_copies():
+    """Of rows that begin anywhere, and of the sum of two."""
+    from quack_tutorial.kernels.tuned import tile_copy
+
+    f32 = tile_copy.cutlass.Float32
+    for operation, N, gap, rows, reads in (
+        ("softmax", 70, 2, "aligned", 1),
+        ("softmax backward", 301, 0, "congruent", 2),
+        ("cross-entropy backward", 5003, 0, "congruent", 1),
+    ):
+        made = tile_copy.TileCopy(operation, f32, N, rows, reads)
+
+        def arguments(N=N, gap=gap, reads=reads):
+            x, y = numbers(13, 5, N, gap=gap), numbers(14, 5, N, gap=gap)
+            return x, y if reads == 2 else None, poisoned(5, N, gap=gap)
+
+        error = lambda a: differs(a[2], a[0] if a[1] is None else a[0] + a[1])  # noqa: E731
+        yield Case(f"TileCopy(5 x {N}, {rows}, {operation})", made, arguments, error)
+
+
+def softmaxes():
+    """The first versions of the ladder."""
+    from quack_tutorial.kernels import softmax
+
+    f32 = softmax.cutlass.Float32
+    for made in (softmax.SoftmaxThreePass(64), softmax.SoftmaxOnline(64), softmax.SoftmaxVectors(f32, 150, 64)):
+        arguments = lambda: (numbers(2, 2, 150, spread=4), poisoned(2, 150))  # noqa: E731
+        yield Case(type(made).__name__, made, arguments, lambda a: reference.softmax_error(*a, "float32"))
+
+
+def _with_gap(x, gap):
+    wide = np.full((len(x), x.shape[1] + gap), 55, x.dtype)
+    wide[:, : x.shape[1]] = x
+    return wide[:, : x.shape[1]]
+
+
+def sums():
+    """Of columns: in parts that are added up, and by atomics."""
+    from quack_tutorial.kernels import rmsnorm
+    from quack_tutorial.kernels.tuned.norm_backward import ColumnSum
+
+    f32 = rmsnorm.cutlass.Float32
+    for M, N in ((11, 40), (140, 65), (40, 1030)):
+        arguments = lambda M=M, N=N: (numbers(4, M, N), poisoned(N))  # noqa: E731
+        error = lambda a: reference.rmsnorm_db_error(*a, "float32")  # noqa: E731
+        yield Case(f"ColumnSum({M} x {N})", ColumnSum(N, f32), arguments, error)
+    made = rmsnorm.RMSNormBackwardAtomics(f32, 302, threads_per_block=64)
+    yield Case("RMSNormBackwardAtomics(9 x 302)", made, _atomics_arguments, _atomics_error)
+
+
+def _atomics_arguments():
+    x = numbers(5, 9, 302)
+    rstd = reference.rmsnorm_rstd(x, eps=EPS).astype(np.float32)
+    return x, numbers(6, 302), numbers(9, 9, 302), rstd, poisoned(9, 302), np.zeros((1, 302), np.float32)
+
+
+def _atomics_error(a):
+    x, w, dy, rstd, dx, dw = a
+    of_dx = reference.rmsnorm_dx_error(x, dy, dx, "float32", weight=w, rstd=rstd)
+    return max(of_dx, reference.rmsnorm_dw_error(x, dy, dw[0].astype(np.float64), "float32", rstd=rstd))
+
+
+def steps():
+    """The first versions of the norms and of cross-entropy; a thread that adds up a whole row is exact enough for a short one."""
+    from quack_tutorial.kernels import cross_entropy, layernorm, rmsnorm
+
+    f32 = rmsnorm.cutlass.Float32
+    for made, N in (
+        (rmsnorm.RMSNormThread(), 41),
+        (rmsnorm.RMSNormBlock(), 301),
+        (rmsnorm.RMSNormVectors(f32, 302, threads_per_block=64), 302),
+        (rmsnorm.RMSNormCluster(f32, 1004, block_bytes=2048), 1004),
+    ):
+        arguments = lambda N=N: (numbers(5, 3, N), numbers(6, N), poisoned(3, N), EPS)  # noqa: E731
+        error = lambda a: reference.rmsnorm_error(a[0], a[2], "float32", weight=a[1], eps=EPS)  # noqa: E731
+        yield Case(f"{type(made).__name__}(3 x {N})", made, arguments, error)
+    for name, make in layernorm.LADDER.items():
+        options = {"threads_per_block": 64} if name != "block" else {}
+        N = 301 if name == "block" else 302
+        arguments = lambda N=N: (numbers(5, 3, N) + 1, numbers(6, N), numbers(7, N), poisoned(3, N), EPS)  # noqa: E731
+        error = lambda a: reference.layernorm_error(a[0], a[3], "float32", a[1], a[2], EPS)  # noqa: E731
+        yield Case(f"{name}, LayerNorm(3 x {N})", make(f32, N, **options), arguments, error)
+    for made in (cross_entropy.CrossEntropyTwoPass(), cross_entropy.CrossEntropyOnline()):
+        arguments = lambda: (numbers(5, 3, 301), np.array([0, 300, 7]), poisoned(3))  # noqa: E731
+        error = lambda a: reference.cross_entropy_error(*a)  # noqa: E731
+        yield Case(f"{type(made).__name__}(3 x 301)", made, arguments, error)
+
+
+def losses():
+    """The reduction of a batch's losses."""
+    from quack_tutorial.kernels.tuned import loss
+
+    for M, mean in ((10000, True), (9000, False)):
+
+        def arguments(M=M, mean=mean):
+            generator = np.random.default_rng(21)
+            target = np.where(generator.random(M) < 0.3, IGNORED, 5)
+            target[-1] = 5  # what a thread reads that has no row left
+            values = np.where(target == IGNORED, 0, generator.random(M)).astype(np.float32)
+            return values, target if mean else None, poisoned(1), poisoned(1) if mean else None, IGNORED
+
+        def error(a, mean=mean):
+            count = np.float64((a[1] != IGNORED).sum()) if mean else 1.0
+            wrong = abs(a[2][0] * count / a[0].sum(dtype=np.float64) - 1) / 1e-6
+            return max(wrong, abs(a[3][0] * count - 1) / 1e-6) if mean else wrong
+
+        kernel = loss.LossReduction(loss.cutlass.Float32, mean)
+        yield Case(f"LossReduction({M}{', mean' if mean else ''})", kernel, arguments, error)
+
+
+# ---- kernels of this suite and of the tests --------------------------------------------------------------------------
+
+
+def of_this_suite():
+    from validation.mutation import kernels as mutation_kernels
+
+    def spread_over_row(values):
+        return np.repeat(values[:, None], 64, axis=1)
+
+    def pair(x):
+        x = x.astype(np.float64)
+        by_warp = x.reshape(len(x), 2, 32)
+        return by_warp.max(axis=(1, 2)) + np.exp(x - x.max(axis=1, keepdims=True)).sum(axis=1)
+
+    for pairs, wanted in ((False, lambda x: x.sum(axis=1, dtype=np.float64)), (True, pair)):
+        yield Case(
+            f"RowSums({'pairs' * pairs})",
+            mutation_kernels.RowSums(pairs),
+            lambda: (numbers(13, 4, 64), poisoned(4, 64)),
+            lambda a, wanted=wanted: near(a[1], spread_over_row(wanted(a[0]))),
+        )
+    yield Case(
+        "LastBlock",
+        mutation_kernels.LastBlock(),
+        lambda: (numbers(14, 5, 32), poisoned(5), np.zeros(1, np.int32), poisoned(1)),
+        lambda a: max(near(a[3], a[0].sum(dtype=np.float64)), differs(a[2], np.zeros(1, np.int32))),
+    )
+    yield Case(
+        "Handover",
+        mutation_kernels.Handover(),
+        lambda: (numbers(15, 3, 32), poisoned(3, 32)),
+        lambda a: differs(a[1], 2 * a[0][:, ::-1]),
+    )
+    yield Case(
+        "Mirror",
+        mutation_kernels.Mirror(),
+        lambda: (numbers(16, 4, 32), poisoned(4, 32)),
+        lambda a: differs(a[1], a[0][:, ::-1]),
+    )
+
+
+def near(result, wanted):
+    """The largest error over 1e-4; infinite where NaN."""
+    return float(np.nan_to_num(np.abs(result - wanted).max(), nan=np.inf)) / 1e-4
+
+
+def asynchronous():
+    from validation.mutation import kernels as mutation_kernels
+
+    x = numbers(0, 3, 512)
+    for blocks in (2, 4):
+        sums = np.repeat(x[:2].astype(np.float64).sum(axis=1, keepdims=True), blocks, axis=1)
+        yield Case(
+            f"ClusterSum({blocks})",
+            mutation_kernels.ClusterSum(blocks),
+            lambda blocks=blocks: (x[:2].copy(), poisoned(2, blocks)),
+            lambda a, sums=sums: near(a[1], sums),
+        )
+    moved = lambda a: differs(a[0], a[1])  # noqa: E731
+    yield Case("AsyncCopy()", mutation_kernels.AsyncCopy(), lambda: (numbers(0, 1, 128), poisoned(1, 128)), moved)
+    for N in (512, 32):
+        arguments = lambda N=N: (numbers(0, 3, N), poisoned(3, N))  # noqa: E731
+        yield Case(f"BulkCopy({N})", mutation_kernels.BulkCopy(N), arguments, moved)
