@@ -5,7 +5,7 @@ JupyterLab, Notebook 7, VS Code and Colab all render:
 
 | in the source                              | in the reader's notebook                                               |
 |--------------------------------------------|------------------------------------------------------------------------|
-| `literalinclude`                           | the file, the lines, and the code itself                               |
+| `literalinclude`                           | the file, the lines, and the code itself; folded, what it is built from |
 | admonition of class `dropdown`             | `<details>`                                                            |
 | another admonition                         | a quotation with a bold title                                          |
 | link to a notebook's `.md`                 | link to its `.ipynb`                                                   |
@@ -18,7 +18,7 @@ JupyterLab, Notebook 7, VS Code and Colab all render:
 Each cell has an id that depends only on the notebook's name and the cell's place in the source, so that the same source gives the
 same bytes, and a cell is found again in whatever is made of it. jupytext reads the source; without it there is an ImportError.
 
-`page` does the same with a page that has no cells.
+`page` does the same with a page that has no cells. `with_helpers` adds the fold below a listing, here and on the published page.
 
 Not covered: other directives, roles, HTML that a script of the site fills, and options of `literalinclude` beside `pyobject`,
 `start-at`, `end-before` and `caption`. They are a ValueError, because they would stand in the notebook as they are written.
@@ -27,8 +27,10 @@ Not covered: other directives, roles, HTML that a script of the site fills, and 
 from __future__ import annotations
 
 import ast
+import functools
 import hashlib
 import json
+import os
 import re
 from pathlib import Path
 
@@ -65,7 +67,7 @@ def cells(text: str, name: str):
 
 def reader(text: str, name: str, folder: Path):
     """The notebook `name` as a reader opens it; what the source includes is found from `folder`. A ValueError for other MyST."""
-    notebook = cells(text, name)
+    notebook = cells(with_helpers(text, folder), name)
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
             cell.source = plain(cell.source, folder)
@@ -88,6 +90,109 @@ def is_notebook(text: str) -> bool:
     """Whether a source has cells: its front matter names a kernel."""
     front = FRONT.match(text)
     return bool(front) and "\nkernelspec:" in front[0]
+
+
+def with_helpers(text: str, folder: Path) -> str:
+    """A source with a fold below each listing from `kernels/`: the functions and methods of that folder that it calls.
+
+    What the page lists itself, or has folded already, is left out; so is what a helper calls in its turn.
+    """
+    listings = [one for one in DIRECTIVE.finditer(text) if one["name"] == "literalinclude"]
+    places = {id(one): _object_of(one, folder) for one in listings}
+    seen = {place for place in places.values() if place}
+
+    def below(listing):
+        file, name = places.get(id(listing)) or (None, "")
+        wanted = [place for place in _helpers(file, name) if place not in seen] if file else []
+        seen.update(wanted)
+        if not wanted:
+            return listing[0]
+        names = ", ".join(f"`{name.rpartition('.')[2]}`" for _, name in wanted)
+        lines = [f"{listing[0]}\n\n:::{{admonition}} What it is built from: {names}", ":class: dropdown qt-small", ""]
+        for file_of, name_of in wanted:
+            address = Path(listing["argument"].strip()).parent / os.path.relpath(file_of, file.parent)
+            lines += [f"```{{literalinclude}} {os.path.normpath(address)}", f":pyobject: {name_of}", "```", ""]
+        return "\n".join([*lines[:-1], ":::"])
+
+    pieces, at = [], 0
+    for listing in listings:
+        pieces += [text[at : listing.start()], below(listing)]
+        at = listing.end()
+    return "".join([*pieces, text[at:]])
+
+
+def _object_of(listing, folder: Path) -> tuple[Path, str] | None:
+    """The file and the name of what a listing from the kernels' folder shows; None for any other listing."""
+    file = (folder / listing["argument"].strip()).resolve()
+    options = dict(re.findall(r"^:([\w-]+): *(.*)$", listing["options"], re.MULTILINE))
+    return (file, options["pyobject"]) if "pyobject" in options and "kernels" in file.parts else None
+
+
+def _helpers(file: Path, name: str) -> list[tuple[Path, str]]:
+    """Where the functions and methods stand that an object of a file calls: (file, name), a class's `__init__` first."""
+    owner, _, method = name.rpartition(".")
+    found = _found(file, owner or name)
+    called = _found(file, name)
+    if called is None:  # inherited, or not there
+        return []
+    nodes = [node for node in ast.walk(called[1]) if isinstance(node, ast.Call)]
+    wanted = []
+    if isinstance(found[1], ast.ClassDef) and owner:
+        of_self = [n.func.attr for n in nodes if isinstance(n.func, ast.Attribute) and _is_self(n.func.value)]
+        wanted = [_method(file, owner, name) for name in ("__init__", "__call__", *of_self) if name != method]
+    plain_calls = [node.func.id for node in nodes if isinstance(node.func, ast.Name)]
+    wanted += [_function(file, name) for name in plain_calls]
+    return list(dict.fromkeys(place for place in wanted if place and place != (file, name)))
+
+
+def _is_self(node) -> bool:
+    return isinstance(node, ast.Name) and node.id == "self"
+
+
+@functools.cache
+def _tree(file: Path) -> ast.Module:
+    return ast.parse(file.read_text(encoding="utf-8"))
+
+
+def _found(file: Path, name: str):
+    """(file, node) of a class, function or method that a file defines; None where it does not."""
+    node = _tree(file)
+    for part in name.split("."):
+        node = next((one for one in node.body if getattr(one, "name", None) == part), None)
+        if node is None:
+            return None
+    return file, node
+
+
+def _imported(file: Path, name: str) -> Path | None:
+    """The file of the kernels' folder from which a file imports a name."""
+    for node in ast.walk(_tree(file)):
+        if isinstance(node, ast.ImportFrom) and any((one.asname or one.name) == name for one in node.names):
+            start = (
+                file.parents[node.level - 1] if node.level else file.parents[file.parts[::-1].index("quack_tutorial")]
+            )
+            source = start.joinpath(*(node.module or "").split(".")).with_suffix(".py")
+            return source if "kernels" in source.parts and source.is_file() else None
+    return None
+
+
+def _function(file: Path, name: str) -> tuple[Path, str] | None:
+    """Where a function of the kernels' folder stands that a file defines or imports."""
+    home = file if _found(file, name) else _imported(file, name)
+    found = _found(home, name) if home else None
+    return (home, name) if found and isinstance(found[1], ast.FunctionDef) else None
+
+
+def _method(file: Path, owner: str, name: str) -> tuple[Path, str] | None:
+    """Where a class has a method, or the first of its bases that does."""
+    if _found(file, f"{owner}.{name}"):
+        return file, f"{owner}.{name}"
+    found = _found(file, owner)
+    if found is None:
+        home = _imported(file, owner)
+        return _method(home, owner, name) if home else None
+    bases = (base.id for base in found[1].bases if isinstance(base, ast.Name))
+    return next(filter(None, (_method(file, base, name) for base in bases)), None)
 
 
 def plain(text: str, folder: Path) -> str:
@@ -126,7 +231,7 @@ def _written_out(directive, folder: Path) -> str:
         return directive[0]
     body = plain(directive["body"].strip(), folder)
     if "dropdown" in options.get("class", "").split():
-        return FOLD.format(label=title, body=body)
+        return FOLD.format(label=title.replace("`", ""), body=body)
     return "\n".join(f"> {line}".rstrip() for line in f"**{title}**\n\n{body}".splitlines())
 
 

@@ -126,6 +126,7 @@ def simulate(
     fill=0,
     dynamic=(),
     exact=False,
+    on_device=False,
     **kwargs,
 ) -> Run:
     """Run a @cute.jit host function, or an object with a @cute.jit __call__, on the simulator.
@@ -134,6 +135,7 @@ def simulate(
     warp, records a trace and looks for races; findings are in the result. check=False runs whole blocks in lockstep and raises
     SimulationError at the first wrong access. schedule: "forward", "reverse" or "seeded" order of the warps; values=True records
     the numbers as well; blocks=k simulates only the first k blocks; fill picks the poison of uninitialised memory;
+    on_device=True takes the tensors for a GPU's, whose numbers the host's code cannot touch;
     max_steps loop steps without a warp's end are taken for an endless loop. exact=True runs the kernel once more with every
     number in float64 beside the kernel's own (Run.exact), which tells a wrong formula from rounding (`analysis.rounding`). After
     2 s a line on stderr tells how far it is.
@@ -170,7 +172,9 @@ def simulate(
         return try_orders(once, {name: x for name, x in (*named, *kwargs.items()) if is_tensor(x)}, orders, right)
     recorder = TraceRecorder(record_values=values) if check else None
     before = list(HISTORY[-1]) if HISTORY else None
-    state = RunState(recorder, schedule, seed, max_steps, blocks, fill, may_still_run=before, order=orders)
+    state = RunState(
+        recorder, schedule, seed, max_steps, blocks, fill, may_still_run=before, order=orders, on_device=on_device
+    )
     poison = _Poison(function, args, kwargs) if check or exact else None
     outer = STATE.run, STATE.group, STATE.loops
     STATE.run, STATE.group, STATE.loops = state, None, 0

@@ -5,6 +5,7 @@ import pytest
 import quack_tutorial as qt
 from quack_tutorial import card, cost, records
 from quack_tutorial.bench import results
+from quack_tutorial.bench.operations import default_rows
 from quack_tutorial.bench.records import default_folder, load_records
 from quack_tutorial.records import compiled, memory, profile
 
@@ -163,6 +164,47 @@ def test_softmax_one_read_is_the_largest_step_until_registers_spill():
     assert share("registers", "float32", 131072) < 0.5 * share("vectors", "float32", 131072)
     spilled = {N: compiled.load().find("softmax", "registers", "float32", N).spilled for N in (*ROWS, 131072)}
     assert [N for N, nbytes in spilled.items() if nbytes] == [131072]
+
+
+def test_a_spilled_byte_costs_the_time_of_two_where_many_spill():
+    def price(operation, dtype, N):
+        speed = qt.recorded(operation, dtype, N=N, ladder=True)["registers"]
+        made = compiled.load().find(operation, "registers", dtype, N)
+        spilled = default_rows(N) * made.threads * made.spilled
+        return 1e3 * speed.us * (1 - speed.of_copy) * speed.gb_s / speed.of_copy / spilled
+
+    many = [(operation, dtype, 131072) for operation in ("softmax", "rmsnorm") for dtype in ("float32", "bfloat16")]
+    assert all(1.7 < price(*which) < 2.5 for which in many)
+    assert 0.7 < price("rmsnorm", "float32", 32768) < 1.3
+
+
+def test_loads_of_2_bytes_cost_a_fifth_of_the_copy_where_memory_is_fast():
+    assert share("coalesced", "float32", 4096, "copy") > 0.88 and share("coalesced", "bfloat16", 4096, "copy") < 0.75
+    assert share("vectors", "bfloat16", 4096, "copy") - share("coalesced", "bfloat16", 4096, "copy") > 0.19
+    found = load_records(default_folder("h100"), operation="copy", series="ladder")
+    of_type = {
+        dtype: {each["version"]: each["fraction_of_ceiling"] for each in results.ladder(found, "copy", dtype, 4096)}
+        for dtype in ("float32", "bfloat16")
+    }
+    assert 0 < of_type["float32"]["coalesced"] - of_type["bfloat16"]["coalesced"] < 0.05
+
+
+def test_predictions_from_source_follow_their_reasons():
+    assert compiled.load().find("softmax", "warp", "float32", 4096).loads == 28
+    made = compiled.load().find("softmax", "registers", "float32", 16384)
+    assert (made.threads, made.registers, made.in_flight) == (512, 64, 64 * 1024)
+    assert cost.blocks_per_sm(made.threads, made.registers) == 2
+    made = compiled.load().find("softmax", "cluster", "float32", 131072)  # chapter 6
+    assert (made.threads, made.registers, made.spilled) == (512, 63, 0)
+    assert cost.blocks_per_sm(made.threads, made.registers, made.smem) == 2
+    assert share("registers", "float32", 131072) == pytest.approx(0.25, abs=0.02)
+
+
+def test_a_sector_alone_costs_64_bytes_as_chapter_1_works_out():
+    h200 = memory.load()
+    of_sectors = {stride: 8 * 128 / h200.point("stride", f"{stride} + 0").ns for stride in (8, 16)}
+    best = h200.bandwidth_gb_s("HBM")
+    assert of_sectors[8] == pytest.approx(best, rel=0.05) and 2 * of_sectors[16] == pytest.approx(best, rel=0.05)
 
 
 def test_softmax_without_spills_takes_less_than_a_tenth_longer_than_the_model():
@@ -336,20 +378,30 @@ def test_cross_entropy_fused_saves_about_a_third():
         assert 1 - fused / (loss + gradient) == pytest.approx(saved, abs=0.03)
 
 
-def test_of_chapter_1_s_waits_only_the_block_s_barrier_is_not_needed():
+def test_chapter_1_s_conditions_do_nothing_where_there_are_as_many_numbers_as_threads(root, tmp_path, monkeypatch):
+    import importlib
+
     import numpy as np
 
-    from quack_tutorial import mutants
-    from quack_tutorial.kernels.memory import SharedStream
+    from quack_tutorial import mutants, myst
 
-    def two_blocks():
-        return np.arange(8192, dtype=np.float32), np.zeros((2, 256), np.float32), 4
+    pytest.importorskip("jupytext")
+    source = (root / "notebooks/01-memory-hierarchy.md").read_text(encoding="utf-8")
+    (cell,) = [c.source for c in myst.cells(source, "x").cells if "def turn_kernel(" in c.source]
+    head = "import cutlass.cute as cute\nimport numpy as np\n"
+    (tmp_path / "turning.py").write_text(head + cell.partition("figures.break_it")[0], encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    turning = importlib.import_module("turning")
 
-    broken = mutants.outcomes(SharedStream(peer=True, threads=256), two_blocks)
-    waits = [(o.edit, o.found) for o in broken.outcomes if "removed" in o.edit]
-    arrive, wait = ("cute.arch.cluster_arrive() removed", True), ("cute.arch.cluster_wait() removed", True)
-    assert waits == [("cute.arch.barrier() removed", False), arrive, wait, arrive, wait]
-    assert all("may exit while" in o.said for o in broken.outcomes[-2:])
+    def all_64():
+        return np.arange(64, dtype=np.float32), np.zeros(64, np.float32), np.zeros(64, np.float32)
+
+    found = {}
+    for numbers in (turning.sixty, all_64):
+        broken = mutants.outcomes(turning.turn, numbers, turning.turn_kernel)
+        found[numbers.__name__] = {o.edit: o.found for o in broken.outcomes}
+    assert all(found["sixty"].values()) and found["all_64"]["cute.arch.barrier() removed"]
+    assert not found["all_64"]["`if tidx < mX.shape[0]` always"]
 
 
 def test_a_loop_keeps_in_flight_what_its_source_says():

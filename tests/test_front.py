@@ -33,6 +33,7 @@ def test_the_picture_names_the_lines_of_the_race(front):
         ("Bank conflicts are not banks.", ["Bank conflicts", "banks"]),
         ("The memory-bound warp-wide subwarp", ["memory-bound"]),
         ("global memory", ["global memory"]),
+        ("(a) the loss, (b) its gradient, and (a + b) + c", []),
     ],
 )
 def test_the_first_use_of_a_word_is_linked(root, text, links):
@@ -44,6 +45,18 @@ def test_the_first_use_of_a_word_is_linked(root, text, links):
     pieces = list(terms.linked(text, terms.pattern_of(known), known, set(), "glossary.html"))
     assert [piece.astext() for piece in pieces if piece.tagname == "reference"] == links
     assert "".join(piece.astext() for piece in pieces) == text
+
+
+@pytest.mark.parametrize(
+    "said, minutes", [("an hour and a half, half", 90), ("an hour and", 60), ("two hours, 40", 120), ("75 minutes", 75)]
+)
+def test_a_card_has_the_chapter_s_minutes(root, said, minutes):
+    pytest.importorskip("sphinx", reason="Sphinx is not installed, which draws the cards")
+    spec = importlib.util.spec_from_file_location("contents", root / "book/extension/contents.py")
+    contents = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(contents)
+    found = contents.MINUTES.search(f"It takes about {said} of it.")[1]
+    assert int(contents.HOURS.get(found, found)) == minutes
 
 
 def test_a_card_passes_over_figures_without_a_drawing_and_has_no_link_in_it(root):

@@ -16,6 +16,7 @@ OF_AN_H200 = {
     "test_case_files_cudnns_loss_is_a_mixture",
     "test_case_files_the_worst_cells_and_the_medians",
     "test_case_files_what_each_verdict_rests_on",
+    "test_case_files_what_is_left_unexplained",
     "test_levels_overlap_helps_short_launches_and_the_template_is_no_speed",
     "test_measuring_only_the_matrix_product_notices_the_clock",
     "test_measuring_what_a_hint_leaves",
@@ -206,3 +207,10 @@ def test_the_post_s_figures_on_its_own_card():
     assert all(1.45 < gain < 1.6 for gain in gains)
     cluster = softmax.LADDER["cluster"](softmax.cutlass.Float32, 131072)
     assert (cluster.blocks_per_row, cluster.threads_per_block) == (8, 512)
+
+
+def test_case_files_what_is_left_unexplained():
+    for N in (4096, 16384, 65536):
+        assert qt.recorded("softmax", "bfloat16", N)["compile"].of_copy < 0.5
+    short, long = (qt.recorded("cross-entropy", "bfloat16", N)["liger"].us for N in (256, 4096))
+    assert 1 < long / short < 1.25

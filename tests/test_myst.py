@@ -110,6 +110,38 @@ def test_every_listing_is_the_pages(root):
     assert found >= 30
 
 
+def test_a_listing_of_a_kernel_has_a_fold_with_what_it_calls(tmp_path):
+    kernels, chapters = tmp_path / "quack_tutorial/kernels", tmp_path / "notebooks"
+    kernels.mkdir(parents=True)
+    chapters.mkdir()
+    (kernels / "reduce.py").write_text("def total(x):\n    return x\n\n\nLIMIT = 3\n", encoding="utf-8")
+    (kernels / "sums.py").write_text(
+        "from quack_tutorial.kernels.reduce import LIMIT, total\n\n\n"
+        "class Base:\n    def __init__(self, n):\n        self.n = n\n\n    def load(self, x):\n        return x\n\n\n"
+        "class Sum(Base):\n    def kernel(self, x):\n        return total(self.load(x)) + min(LIMIT, self.n)\n",
+        encoding="utf-8",
+    )
+    listing = "```{literalinclude} ../quack_tutorial/kernels/sums.py\n:pyobject: Sum.kernel\n```"
+    text = myst.with_helpers(listing, chapters)
+    assert text.startswith(f"{listing}\n\n:::{{admonition}} What it is built from: `__init__`, `load`, `total`\n")
+    shown = [(one["argument"], one["options"].strip()) for one in myst.DIRECTIVE.finditer(text[len(listing) + 20 :])]
+    assert shown == [
+        ("../quack_tutorial/kernels/sums.py", ":pyobject: Base.__init__"),
+        ("../quack_tutorial/kernels/sums.py", ":pyobject: Base.load"),
+        ("../quack_tutorial/kernels/reduce.py", ":pyobject: total"),
+    ]
+    (cell,) = cells(listing, chapters)
+    assert (
+        "<summary>What it is built from: __init__, load, total</summary>" in cell.source
+        and "LIMIT = 3" not in cell.source
+    )
+    # What the page lists itself is not folded again.
+    twice = myst.with_helpers(
+        listing + "\n\n" + listing.replace("sums", "reduce").replace("Sum.kernel", "total"), chapters
+    )
+    assert "`__init__`, `load`\n" in twice and "`total`" not in twice
+
+
 def bound(source, everywhere):
     """The names that a cell's code binds, in its functions too or only outside of them."""
     found, inner = set(), (ast.FunctionDef, ast.ClassDef)

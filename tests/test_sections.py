@@ -59,7 +59,8 @@ def test_the_front_page_is_the_first_page_with_its_links_moved(root, tmp_path):
     site = extension(root, "book_site")
     (tmp_path / "book").mkdir()
     (tmp_path / "book/intro.html").write_text(
-        '<html data-content_root="../"><head><title>Book</title></head><body><a href="#here">h</a> <a href="two.html#x">2</a>'
+        '<html data-content_root="../"><head><title>Book</title><meta property="og:image" content="../previews/a.png"></head>'
+        '<body><a href="#here">h</a> <a href="two.html#x">2</a>'
         ' <a href="../notebooks/00.html">0</a> <img src="../_static/race.svg"> <a href="https://example.org/">e</a>',
         encoding="utf-8",
     )
@@ -67,7 +68,8 @@ def test_the_front_page_is_the_first_page_with_its_links_moved(root, tmp_path):
     app = SimpleNamespace(builder=builder, config=SimpleNamespace(root_doc="book/intro"), outdir=tmp_path)
     site.write_front_page(app, None)
     assert (tmp_path / "index.html").read_text(encoding="utf-8") == (
-        '<html data-content_root="./"><head><title>Book</title><link rel="canonical" href="book/intro.html"/>\n</head><body>'
+        '<html data-content_root="./"><head><title>Book</title><meta property="og:image" content="previews/a.png">'
+        '<link rel="canonical" href="book/intro.html"/>\n</head><body>'
         '<a href="#here">h</a> <a href="book/two.html#x">2</a> <a href="notebooks/00.html">0</a> '
         '<img src="_static/race.svg"> <a href="https://example.org/">e</a>'
     )
@@ -89,3 +91,18 @@ def test_mathjax_comes_where_there_are_formulas(root, body, kept):
     context = {"body": body, "script_files": scripts}
     site.drop_mathjax(None, "page", "page.html", context, None)
     assert len(context["script_files"]) == kept
+
+
+def test_a_function_of_the_reference_is_a_section_with_its_signature(root):
+    extension(root, "folds")
+    sections = extension(root, "sections")
+    from sphinx import addnodes
+
+    signature = addnodes.desc_signature("", "f(x)", ids=["room.f"], fullname="f")
+    content = addnodes.desc_content("", nodes.paragraph("", "Twice x."), nodes.paragraph("", "Raises nothing."))
+    room = nodes.section("", nodes.title("", "Room"), nodes.paragraph("", "What is there."), ids=["room"])
+    room += addnodes.desc("", signature, content)
+    assert list(sections.sections_of(nodes.section("", room)[0])) == [
+        (["room"], "Room", "What is there."),
+        (["room.f"], "f", "`f(x)` Twice x.\n\nRaises nothing."),
+    ]

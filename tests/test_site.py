@@ -65,6 +65,16 @@ def test_every_page_works_in_both_schemes_and_widths(root, width):
     assert not told, "\n" + "\n".join(told)
 
 
+def test_what_was_read_is_there_without_a_connection(root):
+    site, lack = root / "_build/html", missing_tool(root)
+    if lack or not (site / ".built").exists():
+        skip_unless_required(lack or "it is not built; run `make book` first")
+    command = ["node", str(root / "tests/site/offline.mjs"), str(site), "--chromium", find_chromium()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == []
+
+
 def test_the_check_finds_what_it_looks_for(root, tmp_path):
     (tmp_path / "index.html").write_text(
         """<!doctype html><html lang="en">

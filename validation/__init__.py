@@ -7,6 +7,8 @@
 | `rows`           | float64: the kernels that ship, on rows of any length, at any address              | nothing      |
 | `mutation`       | broken kernels: every synchronisation and predicate of every kernel altered        | nothing      |
 | `compiled`       | CuTe DSL's compiler: which loads, stores and shuffles are in its PTX               | the DSL      |
+| `orders`         | nothing: every order of the warps' steps of the chapters' kernels                  | nothing      |
+| `others`         | published packages: which of CuTe DSL's names their kernels use that it lacks      | pip          |
 | `gpu.device`     | an H200: the kernels' outputs                                                      | a Hopper GPU |
 | `gpu.counters`   | Nsight Compute's counters of sectors and wavefronts on an H200                     | a Hopper GPU |
 | `gpu.sanitizer`  | what compute-sanitizer says of kernels with seeded bugs                            | a Hopper GPU |

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import importlib.util
 import sys
 import time
 from importlib import import_module
@@ -41,6 +42,8 @@ def run(args) -> int:
     status = 0
     for name in args.suites or needs:
         problem = missing(needs[name])
+        if needs[name] == "index" and not args.suites:
+            problem = "it downloads packages; ask for it by name"
         if problem:
             print(f"{name}: not run here: {problem}")
             status = 1 if args.suites else status
@@ -82,6 +85,8 @@ def missing(need) -> str | None:
     """Why a suite with this need cannot run here, or None."""
     if need == "nothing":
         return None
+    if need == "index":
+        return None if importlib.util.find_spec("pip") else "pip is not installed"
     from quack_tutorial import compiler
 
     if need == "dsl":

@@ -36,6 +36,12 @@ def write_labs(app, config):
         page.with_suffix(".ipynb").write_text(release.notebook(name, copy), encoding="utf-8")
 
 
+def add_helpers(app, docname, source):
+    """Give each listing of a chapter the fold with what it is built from, as its notebook has it."""
+    if docname.startswith("notebooks/"):
+        source[0] = myst.with_helpers(source[0], Path(app.srcdir, docname).parent)
+
+
 def offer_notebook(app, pagename, templatename, context, doctree):
     """Put a chapter's .ipynb beside its text in the page's download menu, and the source's cells there for what runs them."""
     notebook = Path(app.srcdir, pagename).with_suffix(".ipynb")
@@ -95,7 +101,7 @@ def drop_mathjax(app, pagename, templatename, context, doctree):
         context["script_files"] = kept
 
 
-LINK = re.compile(r'\b(href|src|action)="(?![a-z]+:|[#/"])([^"]*)"')
+LINK = re.compile(r'\b(href|src|action|property="og:image" content)="(?![a-z]+:|[#/"])([^"]*)"')
 
 
 def write_front_page(app, error):
@@ -114,6 +120,7 @@ def write_front_page(app, error):
 def setup(app):
     app.connect("config-inited", hide_launch_buttons_without_repository)
     app.connect("config-inited", write_labs, priority=100)  # before the table of contents is read, which names them
+    app.connect("source-read", add_helpers)
     # Before the theme draws its buttons (priority 501), or it would not know of the notebook.
     app.connect("html-page-context", offer_notebook, priority=400)
     app.connect("builder-inited", write_palette)

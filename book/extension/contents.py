@@ -1,6 +1,6 @@
 """The directive `chapters`: every chapter of _toc.yml with its question, its minutes and a picture that it draws itself.
 
-All of it is read from the chapter: its title, its first paragraph, "takes about 40 minutes" or "an hour", and its first
+All of it is read from the chapter: its title, its first paragraph, "takes about 40 minutes", "an hour", "two hours", and its first
 figure, or that of the cell tagged `opening`. So a chapter needs nothing but its line in _toc.yml.
 
 The directive `climb`: the versions of softmax as bars of their measured shares, each with the page that comes to it.
@@ -19,7 +19,8 @@ from quack_tutorial import card as cards
 from quack_tutorial import hardware, records
 from quack_tutorial.notebook import recorded
 
-MINUTES = re.compile(r"takes about (an hour|\d+)")
+MINUTES = re.compile(r"takes about (an hour and a half|an hour|two hours|\d+)")
+HOURS = {"an hour": 60, "an hour and a half": 90, "two hours": 120}
 PICTURE = re.compile(r'<svg [^>]*viewBox="[^"]*"[^>]*>.*?</svg>', re.DOTALL)
 HEAT = re.compile(r'<table class="qt-heat">.*?</table>', re.DOTALL)
 PLACE = re.compile(r'<td[^>]*?(?: style="background: ([^"]+)")?>')
@@ -121,7 +122,7 @@ def card(app, here, name):
     page = app.env.get_doctree(name)
     paragraphs = [p.astext().replace("\n", " ") for p in page.findall(nodes.paragraph)]
     found = MINUTES.search(" ".join(paragraphs[:12]))
-    minutes = f"{60 if found[1] == 'an hour' else found[1]} minutes" if found else ""
+    minutes = f"{HOURS.get(found[1], found[1])} minutes" if found else ""
     return {
         "link": app.builder.get_relative_uri(here, name),
         "title": escape(next(page.findall(nodes.title)).astext()),
@@ -131,17 +132,19 @@ def card(app, here, name):
     }
 
 
-def picture(page):
-    """The drawing of a chapter's figure, without its words; nothing where it draws none yet."""
+def drawing(page):
+    """The drawing of a page's first figure, or of its cell tagged `opening`; nothing where it draws none yet."""
     tagged = [cell for cell in page.findall(nodes.container) if "tag_opening" in cell["classes"]]
     texts = [raw.astext() for part in (tagged or [page]) for raw in part.findall(nodes.raw)]
     if table := next((table for text in texts if (table := HEAT.search(text))), None):
         return heat_map([PLACE.findall(row) for row in table[0].split("<tr>")[2:]])
     found = [PICTURE.search(text, text.index("qt-picture")) for text in texts if "qt-picture" in text]
-    drawn = [svg[0] for svg in found if svg]  # a figure may be a table
-    if not drawn:
-        return ""
-    svg = re.sub(r"<text.*?</text>|<style.*?</style>|<title.*?</title>", "", drawn[0], flags=re.DOTALL)
+    return next((svg[0] for svg in found if svg), "")  # a figure may be a table
+
+
+def picture(page):
+    """The same without its words, for a card."""
+    svg = re.sub(r"<text.*?</text>|<style.*?</style>|<title.*?</title>", "", drawing(page), flags=re.DOTALL)
     svg = re.sub(r"</?a\b[^>]*>", "", svg)  # the card is a link itself
     return re.sub(r' (?:role|aria-label)="[^"]*"', "", svg)
 

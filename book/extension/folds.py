@@ -256,7 +256,7 @@ class FoldCells(SphinxPostTransform):
                 fold += hidden
                 cell.children = [child for child in cell.children if child is fold or child not in hidden]
         for note in [a for a in self.document.findall(nodes.admonition) if "dropdown" in a["classes"]]:
-            fold = Fold(label=note[0].astext())
+            fold = Fold(label=note[0].astext(), classes=[name for name in note["classes"] if name.startswith("qt-")])
             fold += note[1:]
             note.replace_self(fold)
 

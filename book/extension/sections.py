@@ -2,8 +2,9 @@
 
     bookSections({pages: [[address, title], ...], sections: [[page, ids, title, text], ...]})
 
-`ids` are the section's names in the address, the first being its own; a page's first section has none. A blank line separates
-paragraphs, backticks stand around code. It is a script because a page that was opened as a file may load scripts, but no data.
+`ids` are the section's names in the address, the first being its own; a page's first section has none. A function or class of the
+reference is a section like others. A blank line separates paragraphs, backticks stand around code. It is a script because a page
+that was opened as a file may load scripts, but no data.
 
 Not covered: outputs of cells, and what a page folds as a solution.
 """
@@ -14,6 +15,7 @@ from pathlib import Path
 
 from docutils import nodes
 from folds import part
+from sphinx import addnodes
 
 LEFT_OUT = (nodes.raw, nodes.comment, nodes.title, nodes.image, nodes.target, nodes.system_message)
 BLOCKS = (nodes.paragraph, nodes.term, nodes.literal_block, nodes.rubric, nodes.caption, nodes.entry, nodes.math_block)
@@ -25,15 +27,26 @@ def sections_of(doctree):
         title = next(iter(section.findall(nodes.title)), None)
         if title is None:
             continue
-        own = (child for child in section.children if not isinstance(child, nodes.section))
+        own = [child for child in section.children if not isinstance(child, nodes.section)]
         yield section["ids"], words(title), "\n\n".join(text for child in own for text in blocks(child))
+        for entry in (desc for child in own for desc in child.findall(addnodes.desc)):
+            signature, content = entry[0], entry[-1]
+            first, *more = [*blocks(content), ""]  # beside the signature, because a link shows one paragraph
+            text = [f"`{signature.astext()}` {first}".strip(), *filter(None, more)]
+            yield signature["ids"], signature.get("fullname", ""), "\n\n".join(text)
 
 
 def blocks(node):
     """The paragraphs and the code below a node, as texts."""
-    if isinstance(node, LEFT_OUT) or node.get("nb_element") == "cell_code_output" or node.get("hide_mode") == "all":
+    if (
+        isinstance(node, (*LEFT_OUT, addnodes.desc))
+        or node.get("nb_element") == "cell_code_output"
+        or node.get("hide_mode") == "all"
+    ):
         return
     if part(node, "source") is not None and node.get("hide_mode"):
+        return
+    if "qt-small" in node.get("classes", ()):  # helpers below a listing, which stand on many pages
         return
     if isinstance(node, BLOCKS):
         text = node.astext() if isinstance(node, nodes.literal_block) else words(node)

@@ -93,11 +93,21 @@ def explain(check: str, views: list[View], every: list[View]) -> Iterator[Diagno
     def clipped(at):  # whether all outputs are clipped at such numbers (M, 1) or (M, N)
         return all((v.got["mY"] == np.minimum(v.x, at(v)).astype(np.float32)).all() for v in wrong)
 
-    if clipped(lambda v: np.inf):
+    unclipped = [bool((v.got["mY"] == v.x)[v.wrong].all()) for v in wrong]
+    read = [v.readers.times[v.wrong] for v in wrong if v.readers]
+    if all(unclipped) and read and all((times > 1).any(axis=1).all() for times in read):
+        column = int(np.argmax(wrong[0].readers.times[r] > 1)) if wrong[0].readers else v.x.shape[1] - 1
+        yield Diagnosis(
+            "read by two lanes",
+            f"{where}, and nothing is clipped. Column {column} is read more than once, so that one number comes in as two: a lane "
+            "without a column of its own brings -inf, and no copy of another's number.",
+        )
+    if all(unclipped):
         yield Diagnosis(
             "counted twice",
             f"{where}, and nothing is clipped: the largest came out as its own second. A number may enter the pair once only. "
-            "Does a lane meet the same partner in two rounds, or a merge take one number into both places?",
+            "Does a lane meet the same partner in two rounds, does a merge take one number into both places, or do both start from "
+            "one number?",
         )
     if clipped(lambda v: np.maximum(np.sort(v.x, axis=1)[:, -2:-1], 0)):
         yield Diagnosis(

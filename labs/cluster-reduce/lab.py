@@ -1,10 +1,12 @@
-"""The lab `cluster-reduce`: the maximum of each row and its lowest column, a row to the blocks of a cluster.
+"""The lab `cluster-reduce`: the maximum of each row and its lowest column, by clusters that go row by row.
 
-Neither book nor package solves it: a block's message is a pair of 8 bytes, and the pairs are compared, not added.
+Neither book nor package solves it: a block's message is a pair of 8 bytes, the pairs are compared, not added, and two mbarriers
+with their slots are used in turn.
 
-    ClusterArgmax(blocks)(mX, mMax, mIndex)   mX float32 (M, N), mMax float32 (M,), mIndex int32 (M,)
+    ClusterArgmax(blocks, clusters)(mX, mMax, mIndex)   mX float32 (M, N), mMax float32 (M,), mIndex int32 (M,)
 
-blocks is 2, 4 or 8, each of one warp; any N of at least 1; x may hold infinities and no NaN.
+blocks is 2, 4 or 8, each of one warp; cluster c has the rows c, c + clusters, ...; any N of at least 1; x may hold infinities and
+no NaN.
 """
 
 from __future__ import annotations
@@ -17,19 +19,19 @@ from quack_tutorial.labs import diagnoses
 from quack_tutorial.labs.diagnoses import View
 from quack_tutorial.labs.judgement import Case, Diagnosis, Outcome
 
-TITLE = "Cluster reduce: a row to several blocks"
+TITLE = "Cluster reduce: rows to a cluster, one after the other"
 TARGET = "ClusterArgmax"
-FUNCTIONS = ("bytes_expected",)
-CHECKS = {"bytes_expected": 1, "maximum": 2, "index": 2, "edges": 2, "order": 2, "traffic": 1}
+FUNCTIONS = ("bytes_expected", "place")
+CHECKS = {"bytes_expected": 1, "place": 1, "maximum": 2, "index": 2, "edges": 2, "order": 2, "traffic": 1}
 LOOKS = {"maximum": ("random", "large"), "index": ("random", "large"), "edges": ("odd", "short", "ties", "infinite")}
 TRAFFIC = "large"
-ROWS = "Each cluster has one row, and blocks are numbered through all clusters."
+ROWS = "Cluster c has rows c, c + clusters and so on, up to M, and blocks are numbered through all clusters."
 ADVICE = {
     "mX": f"Columns end at N, and N need not be a multiple of the cluster's lanes. {ROWS}",
     "mMax": ROWS,
     "mIndex": ROWS,
 }
-SLOTS = "A block has a slot for each block of the cluster, numbered by rank from 0."
+SLOTS = "A block has a slot for each block of the cluster in each stage; ranks and stages are numbered from 0."
 UNWRITTEN = -7
 
 
@@ -49,25 +51,28 @@ def cases(seed: int = 0) -> list[Case]:
     infinite = np.full((2, 70), -np.inf)
     infinite[1, 40] = -3
 
-    def case(name, x, blocks, schedule="forward"):
+    def case(name, x, blocks, clusters=1, schedule="forward"):
         M = len(x)
         outputs = {"mMax": np.full(M, np.nan, np.float32), "mIndex": np.full(M, UNWRITTEN, np.int32)}
-        inputs, how = {"mX": x.astype(np.float32)}, f"with {blocks} blocks a cluster"
-        return Case(name, (blocks,), inputs, outputs, schedule, seed * 101 + 3, (M * blocks, 32), how)
+        inputs = {"mX": x.astype(np.float32)}
+        how = f"with {clusters} cluster{'s' * (clusters > 1)} of {blocks} blocks"
+        return Case(name, (blocks, clusters), inputs, outputs, schedule, seed * 101 + 3, (clusters * blocks, 32), how)
 
     return [
         *(Case("bytes", (blocks,), target="bytes_expected") for blocks in (2, 4, 8)),
-        case("random", random, 4),
-        case("random", random, 8),
-        case("large", random[:2], 2),
+        *(Case("place", (step,), target="place") for step in (0, 1, 2, 3, 4, 5, int(rng.integers(6, 1000)))),
+        case("random", random, 4, 2),
+        case("random", random[:5], 8),
+        case("large", random[:3], 2, 2),
         case("odd", odd, 4),
-        case("odd", odd[:, :129], 4),  # one column more than lanes
+        case("odd", odd[:, :129], 4, 2),  # one column more than lanes
         case("odd", rng.standard_normal((1, 32 * 8 * int(rng.integers(2, 5)) + 1)), 8),
         case("short", odd[:, : 1 + int(rng.integers(30))], 4),
-        case("ties", ties, 4),
+        case("ties", ties, 4, 3),
         case("infinite", infinite, 2),
-        case("random", random[:2], 4, "reverse"),
-        case("odd", odd[:2], 8, "seeded"),
+        case("random", random[:5], 4, schedule="reverse"),
+        case("odd", odd, 8, schedule="seeded"),
+        case("random", random[:6], 2, schedule="seeded"),
     ]
 
 
@@ -149,7 +154,11 @@ def lost_ranks(views: list[View]) -> Iterator[Diagnosis]:
 
 
 def predict(name: str, outcomes: list[Outcome]) -> Iterator[Diagnosis]:
-    """What a wrong number of bytes shows."""
+    """What a wrong number of bytes, or a wrong stage and parity, shows."""
+    yield from (_bytes if name == "bytes_expected" else _places)(outcomes)
+
+
+def _bytes(outcomes: list[Outcome]) -> Iterator[Diagnosis]:
     wrong = next((o for o in outcomes if o.outputs["answer"] != 8 * o.case.make[0]), None)
     if wrong is None:
         return
@@ -159,10 +168,40 @@ def predict(name: str, outcomes: list[Outcome]) -> Iterator[Diagnosis]:
         (lambda blocks: 8 * (blocks - 1), "A block sends to itself as well."),
         (lambda blocks: 2 * blocks, "Bytes are counted, not words."),
         (lambda blocks: 64 * blocks, "Bytes are counted, not bits."),
+        (lambda blocks: 8, "That is one message: every block of the cluster sends one."),
+        (lambda blocks: 16 * blocks, "A stage waits for its own step's messages alone."),
     ):
         if all(o.outputs["answer"] == formula(o.case.make[0]) for o in outcomes):
             yield Diagnosis("wrong prediction", f"{call} {why}")
     yield Diagnosis("wrong prediction", f"{call} How many messages come, of how many bytes?")
+
+
+def _places(outcomes: list[Outcome]) -> Iterator[Diagnosis]:
+    answers = [(o, o.outputs["answer"], o.case.make[0]) for o in outcomes]
+    wrong = next(
+        (one for one in answers if one[1] not in ((one[2] % 2, one[2] // 2 % 2), [one[2] % 2, one[2] // 2 % 2])), None
+    )
+    if wrong is None:
+        return
+    call = f"place({wrong[2]}) returns {wrong[1]!r}."
+    if not (isinstance(wrong[1], (tuple, list)) and len(wrong[1]) == 2):
+        yield Diagnosis("wrong type", f"{call} A pair is asked for: the stage and the parity.")
+        return
+    for kind, formula, why in (
+        ("exchanged", lambda s: (s // 2 % 2, s % 2), "Each step takes the other stage; parities change with each use of one."),
+        ("parity of the step", lambda s: (s % 2, s % 2), "Steps 0 and 2 use one stage, the second time in its next phase: the "
+         "parity tells these two apart."),
+        ("one phase", lambda s: (s % 2, 0), "The second use of a stage is its second phase, and that has parity 1."),
+        ("one phase", lambda s: (s % 2, 1), "The first phase has parity 0, and the next 1."),
+        ("phase, not parity", lambda s: (s % 2, s // 2), "That is the phase's number: its parity is that number modulo 2."),
+        ("one stage", lambda s: (0, s % 2), "With one stage a fast block's next message overwrites a slot that another still "
+         "reads: steps take two stages in turn."),
+        ("other parity", lambda s: (s % 2, 1 - s // 2 % 2), "The first phase of an mbarrier has parity 0."),
+        ("stage, not modulo", lambda s: (s, s // 2 % 2), "There are two stages, 0 and 1."),
+    ):  # fmt: skip
+        if all(tuple(got) == formula(step) for _, got, step in answers if isinstance(got, (tuple, list))):
+            yield Diagnosis(kind, f"{call} {why}")
+    yield Diagnosis("wrong place", f"{call} Write down stage and phase of steps 0 to 4, one below the other.")
 
 
 def waste(outcome: Outcome) -> Iterator[Diagnosis]:

@@ -111,6 +111,22 @@ def by_lane(case: Case) -> np.ndarray:
     return np.where(ignored, 0, loss)[:, 0]
 
 
+def by_lane_of_the_last_step(case: Case) -> np.ndarray:
+    """The loss where the target is a lane's number, and the last step's number of that lane counts."""
+    x, lse, _, ignored, _ = parts(case)
+    target, N = case.inputs["mT"][:, None], x.shape[1]
+    at = (N - 1) // 32 * 32 + target
+    logit = np.where(at < N, np.take_along_axis(x, np.clip(at, 0, N - 1), axis=1), -np.inf)
+    logit = np.where((target >= 0) & (target < 32), logit, 0)
+    return np.where(ignored, 0, lse - (1 - SMOOTHING) * logit - SMOOTHING * x.mean(axis=1, keepdims=True))[:, 0]
+
+
+def label_of_the_target(case: Case) -> np.ndarray:
+    """The gradient where the target's label lacks its share of what all columns get."""
+    *_, ignored, hit = parts(case)
+    return gradient_with()(case) + np.where(ignored, 0, hit * SMOOTHING / hit.shape[1])
+
+
 def shifted(x, lse):
     return lse - x.max(axis=1, keepdims=True)
 
@@ -170,6 +186,8 @@ LOSSES = (
      "It is as if the tenth were given to each column, not shared among them: the mean is the sum over N."),
     ("target in the wrong place", by_lane,
      "It is as if the lane's number were the column: each lane has columns lane, lane + 32, ...; only one of them is the target."),
+    ("target in the wrong place", by_lane_of_the_last_step,
+     "It is as if the target were a lane's number, and that lane's last number its logit: a lane has columns lane, lane + 32, ..."),
     ("shared by the others", lambda c: shared_by_the_others(c)["mLoss"], OTHERS),
     ("target forgotten", loss_with(logit=0),
      "The target's logit never comes in: which lane has it, and do the others learn of it?"),
@@ -182,6 +200,8 @@ GRADIENTS = (
     ("smoothing forgotten", gradient_with(even=0), "The even part of the label is missing: a tenth, shared by the N columns."),
     ("smoothing forgotten", gradient_with(hit=1), "It is as if the target kept its whole weight."),
     ("shared by the others", lambda c: shared_by_the_others(c)["mDx"], OTHERS),
+    ("label of the target", label_of_the_target,
+     "The target's label is nine tenths here. It has its share of the tenth besides: nine tenths and a tenth over N."),
     ("padding in the sum", gradient_with(lse=zeros_in_the_sum), PADDED),
     ("maximum of a lane", gradient_with(lse=own_largest), APART),
     ("not divided by the sum", gradient_with(lse=lambda x, lse: x.max(axis=1, keepdims=True)),

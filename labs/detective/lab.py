@@ -1,13 +1,13 @@
-"""The lab `detective`: five recorded profiles of softmax, what is wrong with each, and the counter that proves it.
+"""The lab `detective`: from a profile's counters to what is wrong with a kernel, and the counter that proves it.
 
-Functions of plain Python. The profiles are those of `quack_tutorial.records.profile`, under letters instead of names. What a wrong
-number shows is in MISTAKES; what a wrong verdict overlooks is said with the counters themselves.
+Functions of plain Python. Five profiles are on the page, those of softmax in `quack_tutorial.records.profile` under letters instead
+of names; a grade asks of others as well, so that a verdict is a rule and no table. What a wrong number shows is in MISTAKES; what a
+wrong verdict overlooks is said with the counters themselves.
 """
 
 from __future__ import annotations
 
 import functools
-import hashlib
 import math
 from collections.abc import Iterator
 
@@ -17,7 +17,7 @@ from quack_tutorial import cost
 from quack_tutorial.labs.judgement import Case, Diagnosis, Outcome
 from quack_tutorial.records import profile
 
-TITLE = "Detective: five profiles, what is wrong, and the counter that proves it"
+TITLE = "Detective: what is wrong with a kernel, and the counter that proves it"
 FUNCTIONS = ("times_read", "bytes_bound", "stored_away", "warps_that_fit", "verdict")
 CHECKS = {"times_read": 1, "bytes_bound": 1, "stored_away": 2, "warps_that_fit": 3, "verdict": 3}
 
@@ -31,17 +31,10 @@ PROFILED = {
 # charge -> the counters that prove it
 CHARGES = {
     "reads again": ("dram_read_bytes",),
-    "writes again": ("dram_write_bytes",),
+    "writes again": ("l1_store_sectors", "dram_write_bytes"),
     "spills": ("local_store_sectors", "local_load_sectors"),
     "few warps": ("warps",),
     "nothing": ("dram_percent",),
-}
-GUILT = {
-    "A": "f99ceb12",
-    "B": "d0e1c80c",
-    "C": "3250f655",
-    "D": "dcdb8f5e",
-    "E": "20b75ace",
 }
 FEW_WARPS = 16
 SHOWN = ("time_us", "dram_read_bytes", "dram_write_bytes", "dram_percent", "l2_hit_percent", "l1_load_requests", "l1_load_sectors",
@@ -49,9 +42,16 @@ SHOWN = ("time_us", "dram_read_bytes", "dram_write_bytes", "dram_percent", "l2_h
          "registers", "smem_bytes", "stall_long_scoreboard")  # fmt: skip
 
 
-def sealed(letter: str, charge: str) -> str:
-    """A verdict in a form that can be compared and not read."""
-    return hashlib.sha256(f"{letter}: {charge}".encode()).hexdigest()[:8]
+def guilt(p: dict) -> str:
+    """The charge that holds of a profile {counter: number}."""
+    matrix = 4 * p["M"] * p["N"]
+    held = {
+        "spills": p["local_store_sectors"] > 0,
+        "reads again": p["dram_read_bytes"] > 1.1 * matrix,
+        "writes again": 32 * p["l1_store_sectors"] > 1.1 * matrix,
+        "few warps": p["warps"] < FEW_WARPS,
+    }
+    return next((charge for charge, holds in held.items() if holds), "nothing")
 
 
 @functools.lru_cache
@@ -59,6 +59,43 @@ def suspects() -> dict:
     """{letter: what was counted}."""
     counted = profile.load()
     return {letter: counted("softmax", *which) for letter, which in PROFILED.items()}
+
+
+def counted(letter: str) -> dict:
+    """A suspect's counters, as `verdict` gets them."""
+    case = suspects()[letter]
+    return {"M": case.M, "N": case.N} | {name: case.of_main(name) for name in SHOWN}
+
+
+def others(rng) -> list[dict]:
+    """Profiles that no page shows: the best one at other sizes, with one fault or none."""
+    found = []
+    for least in (1.3, None):  # as little too much as a profile has here, and anything
+        for charge in CHARGES:
+            M, N = (int(n) for n in rng.integers(3000, 90000, 2))
+            p, matrix = counted("E"), 4 * M * N
+            scale = M * N / (p["M"] * p["N"])
+            p |= {
+                name: n * scale
+                for name, n in p.items()
+                if name.endswith(("bytes", "sectors", "requests", "time_us")) and "smem" not in name
+            }
+            p |= {"M": M, "N": N, "warps": float(rng.uniform(17, 60)), "dram_percent": float(rng.uniform(84, 91))}
+            more = least or float(rng.uniform(1.3, 2.9))
+            if charge == "reads again":
+                p |= {"dram_read_bytes": more * matrix, "l1_load_sectors": more * matrix / 32}
+            if charge == "writes again":
+                p |= {"l1_store_sectors": more * matrix / 32, "dram_write_bytes": (more - 0.1) * matrix}
+            if charge == "spills":
+                stored = float(rng.integers(1, 30)) * matrix / 320
+                p |= {"local_store_sectors": stored, "local_load_sectors": 1.1 * stored}
+                p["dram_write_bytes"] += 16 * stored
+            if charge == "few warps":
+                p |= {"warps": float(rng.uniform(3, 15)), "dram_percent": float(rng.uniform(60, 83))}
+            found.append(
+                {name: round(n, 1) if name in ("warps", "dram_percent", "time_us") else int(n) for name, n in p.items()}
+            )
+    return [*found, found[4] | {"warps": 16.0}, found[3] | {"warps": 15.9}, found[2] | {"local_store_sectors": 1}]
 
 
 def profiles() -> None:
@@ -194,15 +231,16 @@ def cases(seed: int = 0) -> list[Case]:
     ]
     fit.append((int(rng.integers(33, 128)), int(rng.integers(0, 48)) * 1024, 32 * int(rng.integers(2, 17))))
     inputs = {"times_read": read, "bytes_bound": bound, "stored_away": stored, "warps_that_fit": fit}
-    inputs["verdict"] = [(letter,) for letter in PROFILED]
-    return [Case(name, make, target=name) for name, makes in inputs.items() for make in makes]
+    asked = [Case(name, make, target=name) for name, makes in inputs.items() for make in makes]
+    asked += [Case(letter, (counted(letter),), target="verdict") for letter in PROFILED]
+    return asked + [Case("unseen", (one,), target="verdict") for one in others(rng)]
 
 
 def predict(name: str, outcomes: list[Outcome]) -> Iterator[Diagnosis]:
     """What a function's wrong answers show."""
     if name == "verdict":
         for o in outcomes:
-            yield from judged(o.case.make[0], o.outputs["answer"])
+            yield from judged(o.case.name, o.case.make[0], o.outputs["answer"])
         return
     wrong = next((o for o in outcomes if not _is(o, RIGHT[name](*o.case.make))), None)
     if wrong is None:
@@ -241,51 +279,51 @@ NO_PROOF = {
 DEFAULT = "Which counter would be another one in a kernel without this fault, and for no other reason?"
 
 
-def judged(letter: str, answer) -> Iterator[Diagnosis]:
-    """What is wrong with a verdict (charge, counter) on one of the suspects."""
-    said = f'verdict("{letter}") returns {answer!r}.'
+def judged(name: str, p: dict, answer) -> Iterator[Diagnosis]:
+    """What is wrong with a verdict (charge, counter) on a profile."""
+    whose = name if name in PROFILED else f"a profile that the page does not show ({p['M']:,} x {p['N']:,})"
+    said = f"verdict of {whose} returns {answer!r}."
     if not (isinstance(answer, (tuple, list)) and len(answer) == 2 and all(isinstance(x, str) for x in answer)):
         yield Diagnosis(
             "wrong type", f"{said} A pair of strings is asked for: the charge, and the counter that proves it."
         )
         return
     charge, counter = answer
-    case = suspects()[letter]
     if charge not in CHARGES:
         yield Diagnosis("unknown charge", f"{said} The charges are {', '.join(map(repr, CHARGES))}.")
-    elif sealed(letter, charge) != GUILT[letter]:
-        yield from alibi(said, letter, charge, case)
+    elif charge != guilt(p):
+        yield from alibi(said, charge, p)
     elif counter not in SHOWN:
         yield Diagnosis("unknown counter", f"{said} There is no counter of that name among the profiles' lines.")
     elif counter not in CHARGES[charge]:
-        value = case.of_main(counter)
+        value = p[counter]
         yield Diagnosis(
             "no proof",
             f"{said} The charge is right, but {counter}, {value:,.6g}, does not prove it. {NO_PROOF.get(counter, DEFAULT)}",
         )
 
 
-def alibi(said: str, letter: str, charge: str, case) -> Iterator[Diagnosis]:
+def alibi(said: str, charge: str, p: dict) -> Iterator[Diagnosis]:
     """Why a charge does not hold, by the counter that would prove it."""
-    gigabytes = case.matrix_bytes / 1e9
+    matrix = 4 * p["M"] * p["N"]
     if charge == "reads again":
-        read = case.total("dram_read_bytes") / 1e9
-        text = f"HBM was read for {read:.2f} GB, and the matrix has {gigabytes:.2f}: {case.reads:.2f} times."
+        times = p["dram_read_bytes"] / matrix
+        text = f"HBM was read for {p['dram_read_bytes'] / 1e9:.2f} GB, and the matrix has {matrix / 1e9:.2f}: {times:.2f} times."
         yield Diagnosis("alibi: reads", f"{said} {text} What else is out of line?")
-    if charge == "writes again" and case.writes < 1.1:
-        text = f"HBM was written {case.total('dram_write_bytes') / 1e9:.2f} GB, and the output has {gigabytes:.2f}."
+    writes = p["dram_write_bytes"] / matrix
+    if charge == "writes again" and writes < 1.1:
+        text = f"HBM was written {p['dram_write_bytes'] / 1e9:.2f} GB, and the output has {matrix / 1e9:.2f}."
         yield Diagnosis("alibi: writes", f"{said} {text} What else is out of line?")
     elif charge == "writes again":
-        own = 32 * case.total("l1_store_sectors") / 1e9
         text = (
-            f"HBM was indeed written {case.writes:.2f} times as much as the output has. But the kernel's own stores to its output "
-            f"are {own:.2f} GB, once. So that is a consequence: what else does it store?"
+            f"HBM was indeed written {writes:.2f} times as much as the output has. But the kernel's own stores to its output are "
+            f"{32 * p['l1_store_sectors'] / 1e9:.2f} GB, once. So that is a consequence: what else does it store?"
         )
         yield Diagnosis("symptom", f"{said} {text}")
     if charge == "spills":
         yield Diagnosis("alibi: spills", f"{said} Its local_store_sectors are 0: no register was ever stored away.")
-    if charge == "few warps":
-        text = f"An SM held {case.of_main('warps'):.1f} of 64 warps, and fewer than {FEW_WARPS} are few here."
+    if charge == "few warps" and p["warps"] >= FEW_WARPS:
+        text = f"An SM held {p['warps']:.1f} of 64 warps, and fewer than {FEW_WARPS} are few here."
         yield Diagnosis("alibi: warps", f"{said} {text} What stands out beside the other profiles?")
     if charge == "nothing":
         text = (

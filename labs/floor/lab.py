@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from quack_tutorial.labs import diagnoses
 from quack_tutorial.labs.judgement import Case, Diagnosis, Outcome
 
 TITLE = "Floor: the bytes that must move, and the time they take"
@@ -96,6 +97,16 @@ MISTAKES = (
     ("is_memory_bound", "always", lambda f, b, p, g: True, "Not every kernel is: a product of large matrices is not."),
     ("is_memory_bound", "always", lambda f, b, p, g: False, "Some kernels are: a copy does no arithmetic at all."),
 )  # fmt: skip
+TERMS = {
+    "a tensor of shape (M, N)": lambda M, N, s: M * N * s,
+    "a number of x's type for each row": lambda M, N, s: M * s,
+    "4 bytes for each row": lambda M, N, s: 4 * M,
+    "8 bytes for each row": lambda M, N, s: 8 * M,
+    "a number of x's type for each column": lambda M, N, s: N * s,
+    "4 bytes for each column": lambda M, N, s: 4 * N,
+    "8 bytes for each column": lambda M, N, s: 8 * N,
+    "a float32 tensor of shape (M, N)": lambda M, N, s: 4 * M * N,
+}
 BITS_OF = ("softmax_bytes", "rmsnorm_backward_bytes", "cross_entropy_bytes", "bytes_in_flight")
 
 
@@ -144,6 +155,8 @@ def predict(name: str, outcomes: list[Outcome]) -> Iterator[Diagnosis]:
             yield Diagnosis(f"{first}, {second}", f"{call} Two things at once: {said} {said_too}")
     if name in BITS_OF and all(_is(o, 8 * RIGHT[name](*o.case.make)) for o in outcomes):
         yield Diagnosis("bits", f"{call} {BITS}")
+    if HINTS[name] is SIZES:
+        yield from diagnoses.off_by_a_term(name, outcomes, RIGHT[name], TERMS)
     yield Diagnosis("wrong prediction", f"{call} {HINTS[name]}")
 
 

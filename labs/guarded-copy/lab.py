@@ -131,6 +131,12 @@ def wrong_sum(v: View, at: tuple, wrong: list, where: str) -> Iterator[Diagnosis
             f"{where} the sum is {expected:g}, and the answer {got:g}, which is the sum of each lane's last number: every step has "
             "to add to what the lane has, not take its place.",
         )
+    if all(np.isclose(v.got["mSum"][at], summed_in_each_step(v.x)[at], 1e-2) for v, at in wrong if v.x.shape[1] > 32):
+        yield Diagnosis(
+            "summed in each step",
+            f"{where} the sum is {expected:g}, and the answer {got:g}: as if warp_reduction_sum came in each step. After it every "
+            "lane has the warp's sum, and the next reduction adds that up 32 times. Each lane adds up its own numbers first.",
+        )
     large = [(v, at) for v, at in wrong if v.right["mSum"][at] > 65504]
     if np.isneginf(got) or (np.isnan(got) and not large):
         yield Diagnosis(
@@ -161,6 +167,14 @@ def wrong_sum(v: View, at: tuple, wrong: list, where: str) -> Iterator[Diagnosis
 def last_of_lanes(x: np.ndarray) -> np.ndarray:
     """The sum over the lanes of the last number that each has of a row."""
     return x[:, -32:].astype(np.float64).sum(axis=1)
+
+
+def summed_in_each_step(x: np.ndarray) -> np.ndarray:
+    """The sum where the warp's reduction stands in the loop."""
+    total = np.zeros(len(x))
+    for start in range(0, x.shape[1], 32):
+        total = 32 * total + x[:, start : start + 32].astype(np.float64).sum(axis=1)
+    return total
 
 
 def predict(name: str, outcomes: list[Outcome]) -> Iterator[Diagnosis]:

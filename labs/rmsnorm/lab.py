@@ -1,15 +1,17 @@
-"""The lab `rmsnorm`: RMSNorm of each head of a row, as attention applies it to queries and keys.
+"""The lab `rmsnorm`: the backward pass of RMSNorm of each head of a row, as attention applies it to queries and keys.
 
-Neither book nor package solves it: they normalise whole rows.
+Neither book nor package solves it: they normalise whole rows, whose weight no two heads share.
 
-    HeadNorm(heads)(mX, mW, mY)   mX and mY float16 (M, N), N = heads D, mW float32 (D,)
+    HeadNormBackward(heads, blocks)(mX, mW, mDy, mDx, mParts)
+        mX, mDy and mDx float16 (M, N), N = heads D; mW float32 (D,), the same for each head; mParts float32 (blocks, D)
 
-heads is 2 or 4, each head a warp; any D of at least 1. y = x / sqrt(mean(x^2) + EPS) * w, the mean being the head's.
+heads is 2 or 4, each head a warp; any D of at least 1. With r = 1 / sqrt(mean(x^2) + EPS) and xhat = x r, both of a head:
+dx = r (w dy - xhat mean(w dy xhat)), and parts[b] = the sum of dy xhat over all heads of the rows b, b + blocks, ...
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -17,180 +19,257 @@ from quack_tutorial.labs import diagnoses
 from quack_tutorial.labs.diagnoses import View
 from quack_tutorial.labs.judgement import Case, Diagnosis, Outcome
 
-TITLE = "RMSNorm of each head"
-TARGET = "HeadNorm"
+TITLE = "RMSNorm of each head, backward"
+TARGET = "HeadNormBackward"
 GROUPED = True  # a head is a row of its own
 FUNCTIONS = ("least_bytes",)
-CHECKS = {"least_bytes": 1, "even": 2, "odd": 2, "extremes": 2, "order": 1, "traffic": 1}
-LOOKS = {"even": ("even",), "odd": ("odd",), "extremes": ("large", "tiny")}
+CHECKS = {"least_bytes": 1, "dx": 2, "parts": 2, "odd": 2, "extremes": 1, "order": 2, "traffic": 1}
+LOOKS = {"dx": ("even",), "parts": ("even",), "odd": ("odd", "few"), "extremes": ("large", "tiny")}
+OUTPUTS = {"dx": ("mDx",), "parts": ("mParts",)}  # of the other checks both
 TRAFFIC = "even"
 HEADS = "Head h of a row has columns h D to (h + 1) D - 1, and w has D elements, the same for each head."
-ADVICE = dict.fromkeys(("mX", "mW", "mY"), HEADS)
+ADVICE = dict.fromkeys(("mX", "mW", "mDy", "mDx"), HEADS) | {
+    "mParts": "It has a row for each block and D columns, which all heads share."
+}
+SLOTS = "A block has a warp for each head, numbered from 0, and D sums of each."
 EPS = 1e-5
-TOLERANCE = {"mY": (6e-4, 1e-6)}  # one rounding to float16 is up to 4.9e-4; two do not fit
+TOLERANCE = {"mDx": (6e-4, 2e-5), "mParts": (1e-4, 2e-4)}  # one rounding to float16 is up to 4.9e-4; two do not fit
 
 
-def norm(case: Case, mean=lambda x: (x * x).mean(axis=2, keepdims=True), root=lambda m: np.sqrt(m + EPS)) -> np.ndarray:
-    """The result with this mean and this root; x is (M, heads, D)."""
-    x = case.inputs["mX"].astype(np.float64)
-    heads = x.reshape(len(x), case.make[0], -1)
-    return (heads / root(mean(heads)) * case.inputs["mW"].astype(np.float64)).reshape(x.shape)
+def over_head(n: np.ndarray) -> np.ndarray:
+    """The mean of each head; n is (M, heads, D)."""
+    return n.mean(axis=2, keepdims=True)
+
+
+def gradients(
+    case: Case,
+    mean: Callable = over_head,  # of squares and products
+    root: Callable = lambda m: np.sqrt(m + EPS),
+    dx: Callable = lambda r, g, xhat, c: r * (g - xhat * c),
+    product: Callable = lambda x, xhat, w, dy: w * dy * xhat,
+    dw: Callable = lambda x, xhat, w, dy: dy * xhat,
+    rows: Callable = lambda block: block.sum(axis=0),  # of (rows, heads, D)
+    heads: Callable = lambda sums: sums.sum(axis=0),  # of (heads, D)
+) -> dict:
+    """Both gradients in float64, with one step or another replaced."""
+    count, blocks = case.make
+    x, dy = (case.inputs[name].astype(np.float64).reshape(len(case.inputs["mX"]), count, -1) for name in ("mX", "mDy"))
+    w = case.inputs["mW"].astype(np.float64)
+    r = 1 / root(mean(x * x))
+    xhat = x * r
+    each = dw(x, xhat, w, dy)
+    parts = [heads(rows(each[b::blocks])) if b < len(x) else np.zeros(len(w)) for b in range(blocks)]
+    found = dx(r, w * dy, xhat, mean(product(x, xhat, w, dy)))
+    return {"mDx": found.reshape(len(x), -1), "mParts": np.array(parts)}
 
 
 def right(case: Case) -> dict:
-    """The norm in float64."""
-    return {"mY": norm(case)}
+    """Both gradients in float64."""
+    return gradients(case)
 
 
 def cases(seed: int = 0) -> list[Case]:
-    """Heads of even and odd width, of large numbers and of tiny ones."""
+    """Heads of even and odd width, of large numbers and of tiny ones, more rows than blocks and fewer."""
     rng = np.random.default_rng([seed, 7])
 
-    def case(name, D, heads, scale, M=3, schedule="forward"):
+    def case(name, D, heads, M=5, blocks=2, scale=1.0, schedule="forward"):
         scales = scale * (1 + np.arange(heads))[:, None]  # each head of its own size
         x = (rng.standard_normal((M, heads, D)) * scales + scale).reshape(M, -1).astype(np.float16)
-        inputs = {"mX": x, "mW": (1 + rng.random(D)).astype(np.float32)}
-        how = f"with {heads} heads"
-        return Case(
-            name, (heads,), inputs, {"mY": np.full(x.shape, np.nan, np.float16)}, schedule, seed, (M, 32 * heads), how
-        )
+        dy = ((rng.standard_normal((M, heads * D)) + 0.5) * (1 + np.arange(M))[:, None] * scale**0.5).astype(np.float16)
+        inputs = {"mX": x, "mW": (1 + rng.random(D)).astype(np.float32), "mDy": dy}
+        outputs = {"mDx": np.full(x.shape, np.nan, np.float16), "mParts": np.full((blocks, D), np.nan, np.float32)}
+        how = f"with {heads} heads and {blocks} blocks"
+        return Case(name, (heads, blocks), inputs, outputs, schedule, seed, (blocks, 32 * heads), how)
 
     odd = 33 + 2 * int(rng.integers(1, 15))
+    sizes = ((1, 2, 1, 1), (4096, 32, 128, 264), (int(rng.integers(2, 99)), 4, 33, 7))
     return [
-        *(
-            Case("bytes", shape, target="least_bytes")
-            for shape in ((1, 2, 1), (4096, 32, 128), (int(rng.integers(2, 99)), 4, 33))
-        ),
-        case("even", 64, 4, 1.0),
-        case("even", 128, 2, 1.0),
-        case("odd", odd, 4, 1.0),
-        case("odd", int(rng.integers(2, 31)), 2, 1.0),
-        case("odd", 33, 2, 1.0),  # one column more than lanes
-        case("odd", 129 + 32 * int(rng.integers(0, 4)), 2, 1.0),  # the same, after more than four steps
-        case("large", 96, 2, 300.0),
-        case("tiny", 64, 4, 1e-3),
-        case("odd", odd, 2, 1.0, 2, "reverse"),
+        *(Case("bytes", shape, target="least_bytes") for shape in sizes),
+        case("even", 64, 4),
+        case("even", 128, 2, 4, 3),
+        case("odd", odd, 4),
+        case("odd", int(rng.integers(2, 31)), 2),
+        case("odd", 129 + 32 * int(rng.integers(0, 4)), 2),  # one column more than lanes, after at least four steps
+        case("few", 33, 2, 2, 3),
+        case("large", 96, 2, scale=300.0),
+        case("tiny", 64, 4, scale=1e-3),
+        case("even", 64, 2, 3, 2, schedule="reverse"),
+        case("odd", odd, 4, 3, 2, schedule="seeded"),
     ]
 
 
 # What wrong numbers show ----------------------------------------------------------------------------------------------
 
 
-def padded(x: np.ndarray) -> int:
-    """D rounded up to whole steps of a warp."""
-    return -(-x.shape[2] // 32) * 32
+def padded(n: np.ndarray) -> np.ndarray:
+    """The mean over D rounded up to whole steps of a warp."""
+    return n.sum(axis=2, keepdims=True) / (-(-n.shape[2] // 32) * 32)
 
 
-def mixed(x: np.ndarray) -> np.ndarray:
-    """The mean of squares over whole steps, where the last reaches into the next heads."""
-    M, heads, D = x.shape
-    row = np.concatenate([x.reshape(M, -1), np.zeros((M, padded(x)))], axis=1)
-    sums = [(row[:, h * D : h * D + padded(x)] ** 2).sum(axis=1) for h in range(heads)]
-    return np.stack(sums, axis=1)[:, :, None] / D
-
-
-FORMULAS = (
-    ("divided by padded D", lambda c: norm(c, lambda x: (x * x).sum(axis=2, keepdims=True) / padded(x)),
-     "It is as if the sum of squares were divided by D rounded up to a multiple of 32: lanes without a column count "
-     "for nothing."),
-    ("divided by N", lambda c: norm(c, lambda x: (x * x).sum(axis=2, keepdims=True) / (x.shape[1] * x.shape[2])),
-     "It is as if one head's sum of squares were divided by the whole row's columns: each head has its own mean, of D numbers."),
-    ("mean of the row", lambda c: norm(c, lambda x: (x * x).mean(axis=(1, 2), keepdims=True)),
-     "It is as if all heads shared the mean of the row: each head has its own."),
-    ("mixed heads", lambda c: norm(c, mixed),
-     "It is as if the last step of a head's loop added squares of the next head: a head ends at D columns."),
-    ("eps outside the root", lambda c: norm(c, root=lambda m: np.sqrt(m) + EPS),
+# of dx: kind, what of `gradients` is replaced, what it means
+STEPS = (
+    ("product forgotten", {"dx": lambda r, g, xhat, c: r * g},
+     "That is r * w * dy: r depends on every x of the head, and what that adds, xhat * mean(w * dy * xhat), is missing."),
+    ("sign", {"dx": lambda r, g, xhat, c: r * (g + xhat * c)}, "It is as if the mean's part were added: it is subtracted."),
+    ("not normalised", {"dx": lambda r, g, xhat, c: r * (g - xhat / r * c)},
+     "It is as if x stood where xhat = x * r has to, in the mean or beside it."),
+    ("not normalised", {"dx": lambda r, g, xhat, c: r * (g - xhat / r * c), "product": lambda x, xhat, w, dy: w * dy * x},
+     "It is as if x stood where xhat = x * r has to, in the mean and beside it."),
+    ("weight forgotten", {"product": lambda x, xhat, w, dy: dy * xhat},
+     "It is as if the mean were that of dy * xhat: what is averaged has the weight in it."),
+    ("weight forgotten", {"dx": lambda r, g, xhat, c: 0, "product": lambda x, xhat, w, dy: dy * xhat, "unweighted": True},
+     "As if w were 1: dy is multiplied by the column's weight before anything else."),
+    ("r forgotten", {"dx": lambda r, g, xhat, c: g - xhat * c}, "The factor r in front of the bracket is missing."),
+    ("mean forgotten", {"mean": lambda n: n.sum(axis=2, keepdims=True)},
+     "It is as if sums stood for means: both are divided by D."),
+    ("mean forgotten", {"dx": lambda r, g, xhat, c: r * (g - xhat * c * xhat.shape[2])},
+     "It is as if w * dy * xhat were added up and not divided by D."),
+    ("divided by padded D", {"mean": padded},
+     "It is as if sums were divided by D rounded up to a multiple of 32: lanes without a column count for nothing."),
+    ("divided by N", {"mean": lambda n: over_head(n) / n.shape[1]},
+     "It is as if a head's sums were divided by the whole row's columns: each head has means of its own, of D numbers."),
+    ("mean of the row", {"mean": lambda n: n.mean(axis=(1, 2), keepdims=True)},
+     "It is as if all heads shared the means of the row: each head has its own."),
+    ("eps outside the root", {"root": lambda m: np.sqrt(m) + EPS},
      "It is as if eps were added after the root: sqrt(mean) + eps, where sqrt(mean + eps) is asked for. Small numbers show it."),
-    ("eps added to the factor", lambda c: norm(c, root=lambda m: 1 / (1 / np.sqrt(m) + EPS)),
+    ("eps added to the factor", {"root": lambda m: 1 / (1 / np.sqrt(m) + EPS)},
      "It is as if eps were added to 1 / sqrt(mean): it belongs under the root, beside the mean. Small numbers show it."),
-    ("eps forgotten", lambda c: norm(c, root=np.sqrt), "It is as if there were no eps: small numbers show it."),
-    ("root forgotten", lambda c: norm(c, root=lambda m: m + EPS), "As if x were divided by the mean of squares, not by its root."),
-    ("multiplied by the root", lambda c: norm(c, root=lambda m: 1 / np.sqrt(m + EPS)),
-     "It is as if x were multiplied by the root, not divided."),
-    ("mean forgotten", lambda c: norm(c, lambda x: (x * x).sum(axis=2, keepdims=True)),
-     "It is as if x were divided by the root of the sum: the mean is the sum over D."),
-    ("squares forgotten", lambda c: norm(c, lambda x: x.mean(axis=2, keepdims=True)),
-     "It is as if the numbers were averaged as they are: their squares have to be. Is each multiplied by itself?"),
-    ("mean of magnitudes", lambda c: norm(c, lambda x: np.abs(x).mean(axis=2, keepdims=True)),
-     "It is as if magnitudes were averaged: squares have to be."),
-    ("mean of the numbers", lambda c: norm(c, lambda x: x.mean(axis=2, keepdims=True) ** 2),
-     "It is as if the mean of the numbers were squared: the squares have to be averaged."),
-    ("weight in the mean", lambda c: norm(c, lambda x: ((x * c.inputs["mW"]) ** 2).mean(axis=2, keepdims=True)),
-     "It is as if the numbers were weighted before they were squared: the mean is that of x alone."),
-    ("weight forgotten", lambda c: norm(c) / np.tile(c.inputs["mW"], c.make[0]), "As if w were 1: each column has its weight."),
+    ("eps forgotten", {"root": np.sqrt}, "It is as if there were no eps: small numbers show it."),
+    ("root forgotten", {"root": lambda m: m + EPS}, "It is as if r were 1 / (mean + eps): the root is missing."),
 )  # fmt: skip
+SUMS = (
+    ("weight in dw", {"dw": lambda x, xhat, w, dy: dy * xhat * w},
+     "It is as if dy * xhat * w were added up: y is xhat * w, so its derivative by w has no w in it."),
+    ("not normalised in dw", {"dw": lambda x, xhat, w, dy: dy * x}, "It is as if dy * x were added up: xhat is x * r."),
+    ("dy alone", {"dw": lambda x, xhat, w, dy: dy}, "It is as if dy alone were added up, which is the gradient of a bias."),
+    ("last row alone", {"rows": lambda block: block[-1]},
+     "That is the block's last row alone: each row is added to what the rows before it left."),
+    ("first row alone", {"rows": lambda block: block[0]}, "That is the block's first row alone: a block has more than one."),
+    ("mean of rows", {"rows": lambda block: block.mean(axis=0)}, "That is a mean over the block's rows: a sum is asked for."),
+    ("heads left out", {"heads": lambda sums: sums[0]},
+     "That is head 0 alone: all heads share w, so that a part is the sum over all of them."),
+    ("heads left out", {"heads": lambda sums: sums[-1]},
+     "That is the last head alone: all heads share w, so that a part is the sum over all of them."),
+    ("mean of heads", {"heads": lambda sums: sums.mean(axis=0)}, "That is a mean over the heads: a sum is asked for."),
+)  # fmt: skip
+
+
+def instead(name: str, steps) -> list:
+    """Formulas of an output from steps of `gradients` that are replaced."""
+
+    def formula(replaced):
+        def found(case):
+            if "unweighted" in replaced:
+                case = Case(case.name, case.make, case.inputs | {"mW": np.ones_like(case.inputs["mW"])})
+                return gradients(case)[name]
+            return gradients(case, **replaced)[name]
+
+        return found
+
+    return [(kind, formula(replaced), said) for kind, replaced, said in steps]
 
 
 def explain(check: str, views: list[View], every: list[View]) -> Iterator[Diagnosis]:
     """What is wrong with the numbers that a check looks at, the most telling first."""
     forward = [v for v in every if v.readers]
-    wrong = [v for v in views if v.wrong.any()]
-    if not wrong:
-        return
-    v = wrong[0]
-    yield from diagnoses.by_formula(forward, "mY", FORMULAS, TOLERANCE["mY"])
-    large = [v for v in forward if v.case.name == "large"]
-    if any(v.wrong.any() for v in large) and not any(v.wrong.any() for v in forward if v.case.name != "large"):
-        yield Diagnosis(
-            "accumulated in float16",
-            f"{diagnoses.first_wrong(large[0], 'mY', TOLERANCE['mY'])} Small numbers are right, and of these the "
-            "squares leave float16, "
-            "which ends at 65504. Square and add in float32.",
-        )
-    if all(abs(v.got["mY"] / v.right["mY"] - 1).max() < 0.1 for v in forward if v.case.name != "large"):
-        text = f"{diagnoses.first_wrong(v, 'mY', TOLERANCE['mY'])} That is near: does something run in float16 that float32 should?"
-        yield Diagnosis("accumulated in float16", text)
-    yield from lone_lanes(forward)
-    yield Diagnosis("wrong number", diagnoses.first_wrong(v, "mY", TOLERANCE["mY"]))
+    for name, steps in (("mDx", STEPS), ("mParts", SUMS + STEPS)):
+        bad = [v for v in views if differs(v, name).any()]
+        if not bad or name not in OUTPUTS.get(check, ("mDx", "mParts")):
+            continue
+        yield from diagnoses.by_formula(forward, name, instead(name, steps), TOLERANCE[name])
+        told = diagnoses.first_wrong(bad[0], name, TOLERANCE[name])
+        large = [v for v in forward if v.case.name == "large"]
+        if differs(large[0], name).any() and not any(differs(v, name).any() for v in forward if v.case.name != "large"):
+            yield Diagnosis(
+                "accumulated in float16",
+                f"{told} Small numbers are right, and of these the squares leave float16, which ends at 65504. Square and add in "
+                "float32.",
+            )
+        if name == "mParts":
+            yield from lost_rows(forward, told)
+        if all(
+            np.allclose(v.got[name], v.right[name], 0.03, 0.03) for v in forward if v.case.name not in ("large", "tiny")
+        ):
+            yield Diagnosis(
+                "accumulated in float16", f"{told} That is near: does something run in float16 that float32 should?"
+            )
+        if name == "mDx":
+            yield from lone_lanes(forward, told)
+            yield Diagnosis(
+                "wrong number", f"{told} Are r and the mean those of the row and head that the number is in?"
+            )
+        yield Diagnosis("wrong part", f"{told} Which rows, and which heads, have been added to it, each how often?")
 
 
-def lone_lanes(views: list[View]) -> Iterator[Diagnosis]:
-    """Each lane divides by the mean of its own squares: no lane has heard of another."""
-    for v in views:
-        x = v.x.astype(np.float64)
-        who = v.readers.thread
-        own = np.zeros(x.shape)
-        for thread in np.unique(who):
-            own += (who == thread) * np.where(who == thread, x * x, 0).sum(axis=1, keepdims=True)
-        D = x.shape[1] // v.case.make[0]
-        alone = x / np.sqrt(own / D + EPS) * np.tile(v.case.inputs["mW"], v.case.make[0])
-        if not np.allclose(v.got["mY"], alone, 1e-2, 1e-3):
-            return
-    v = next(v for v in views if v.wrong.any())
-    text = "Each lane divides by the squares of its own columns: the head's sum needs those of all 32 lanes, in all 32 lanes."
-    yield Diagnosis("lost lanes", f"{diagnoses.first_wrong(v, 'mY', TOLERANCE['mY'])} {text}")
+def differs(v: View, name: str) -> np.ndarray:
+    """Where an output is wrong."""
+    return ~np.isclose(v.got[name].astype(np.float64), v.right[name], *TOLERANCE[name])
+
+
+def lost_rows(views: list[View], told: str) -> Iterator[Diagnosis]:
+    """A part that is NaN or garbage where a block has no row, and sums that nobody started at 0."""
+    idle = [v for v in views if v.case.make[1] > len(v.x)]
+    busy = [v for v in views if v not in idle]
+    if any(differs(v, "mParts").any() for v in idle) and not any(differs(v, "mParts").any() for v in busy):
+        text = f"{told} Block {len(idle[0].x)} has no row there, and its part is 0: what do its registers hold?"
+        yield Diagnosis("block without a row", text)
+
+
+def lone_lanes(views: list[View], told: str) -> Iterator[Diagnosis]:
+    """Each lane takes the means of its own columns: no lane has heard of another."""
+
+    def alone(n):
+        sums = np.zeros(n.shape)
+        for k in range(32):
+            sums[:, :, k::32] = n[:, :, k::32].sum(axis=2, keepdims=True) / n.shape[2]
+        return sums
+
+    for kinds, mean in (("squares", alone), ("products", None)):
+        for v in views:
+            count = v.case.make[0]
+            shape = (len(v.x), count, -1)
+            x, dy = (v.case.inputs[name].astype(np.float64).reshape(shape) for name in ("mX", "mDy"))
+            w = v.case.inputs["mW"]
+            r = 1 / np.sqrt((mean or over_head)(x * x) + EPS)
+            found = r * (w * dy - x * r * alone(w * dy * x * r))
+            if not np.allclose(v.got["mDx"], found.reshape(v.x.shape), 1e-2, 1e-2):
+                break
+        else:
+            text = (
+                "Each lane has the sum of its own columns: a head's sums need those of all 32 lanes, in all 32 lanes."
+            )
+            yield Diagnosis("lost lanes", f"{told} It is as if only lanes' own {kinds} were averaged. {text}")
 
 
 def predict(name: str, outcomes: list[Outcome]) -> Iterator[Diagnosis]:
     """What a wrong number of bytes shows."""
-    wrong = next((o for o in outcomes if o.outputs["answer"] != _bytes(*o.case.make)), None)
-    if wrong is None:
-        return
-    call = f"least_bytes({', '.join(map(str, wrong.case.make))}) returns {wrong.outputs['answer']}."
-    for formula, why in (
-        (lambda M, H, D: 4 * M * H * D, "The weights are read, too."),
-        (lambda M, H, D: 4 * M * H * D + 4 * H * D, "All heads share the D weights."),
-        (lambda M, H, D: 8 * M * H * D + 4 * D, "A float16 has 2 bytes."),
-        (lambda M, H, D: 4 * M * H * D + 2 * D, "The weights are float32: 4 bytes each."),
-        (
-            lambda M, H, D: 6 * M * H * D + 4 * D,
-            "A head's numbers can stay in registers between the two uses: one read is enough.",
-        ),
-    ):
-        if all(o.outputs["answer"] == formula(*o.case.make) for o in outcomes):
-            yield Diagnosis("wrong prediction", f"{call} {why}")
-    yield Diagnosis(
-        "wrong prediction", f"{call} Which tensors are read and written, of how many numbers of how many bytes?"
+    terms = {
+        "one of x, dy and dx": lambda M, H, D, B: 2 * M * H * D,
+        "x, dy and dx at 4 bytes a number, where a float16 has 2,": lambda M, H, D, B: 6 * M * H * D,
+        "the weights": lambda M, H, D, B: 4 * D,
+        "weights of 2 bytes each, where a float32 has 4,": lambda M, H, D, B: 2 * D,
+        "weights of their own for each further head, where all share them,": lambda M, H, D, B: 4 * D * (H - 1),
+        "the parts": lambda M, H, D, B: 4 * D * B,
+        "further parts of dw, where one D a block does,": lambda M, H, D, B: 4 * D * (B - 1),
+        "parts of each head, where a block adds its heads up first,": lambda M, H, D, B: 4 * D * B * (H - 1),
+        "an r that is stored and read, where it can be found again from x,": lambda M, H, D, B: 4 * M * H,
+    }
+    yield from diagnoses.off_by_a_term(name, outcomes, _bytes, terms)
+    yield from diagnoses.wrong_prediction(
+        name, outcomes, _bytes, "Which tensors are read and written, of how many numbers of how many bytes?"
     )
 
 
-def _bytes(M: int, heads: int, D: int) -> int:
-    return 4 * M * heads * D + 4 * D
+def _bytes(M: int, heads: int, D: int, blocks: int) -> int:
+    return 6 * M * heads * D + 4 * D + 4 * D * blocks
 
 
 def waste(outcome: Outcome) -> Iterator[Diagnosis]:
     """More bytes or waiting than the task needs."""
-    yield from diagnoses.read_again(outcome, "mX", "Keep the lane's numbers in registers until the mean is known.")
-    yield from diagnoses.scattered(outcome, "mX", "mY")
+    for name in ("mX", "mDy"):
+        yield from diagnoses.read_again(
+            outcome, name, "Keep the lane's numbers in registers until both means are known."
+        )
+    yield from diagnoses.scattered(outcome, "mX", "mDy", "mDx")
     yield from diagnoses.written_again(outcome)
-    yield from diagnoses.barriers(outcome, 0, "a head belongs to one warp.")
+    yield from diagnoses.barriers(outcome, 1, "warps meet once, after the last row.")

@@ -112,8 +112,50 @@ def unscaled_sums(sums: np.ndarray, largest: np.ndarray) -> np.ndarray:
     return np.log((sums * np.exp(largest - top)).sum(axis=1)) + top[:, 0]
 
 
+def run(case: Case, merge) -> np.ndarray:
+    """The notebook's own steps, lanes and warps, with another `merge(largest, total, other, other_total)`."""
+    threads = case.make[0]
+    steps = own(case, lambda parts: parts)  # (M, threads, steps)
+    state = np.full(steps.shape[:2], -np.inf), np.zeros(steps.shape[:2])
+    for i in range(steps.shape[2]):
+        there = np.isfinite(steps[:, :, i])
+        state = tuple(
+            np.where(there, *pair) for pair in zip(merge(*state, steps[:, :, i], np.ones(there.shape)), state)
+        )
+    for offset in (1 << k for k in range(5)):
+        other = np.arange(threads) ^ offset
+        state = merge(*state, *(part[:, other] for part in state))
+    state = tuple(part[:, ::32] for part in state)  # a slot a warp
+    for offset in (1 << k for k in range((threads // 32).bit_length() - 1)):
+        other = np.arange(threads // 32) ^ offset
+        state = merge(*state, *(part[:, other] for part in state))
+    return (state[0] + np.log(state[1]))[:, 0]
+
+
+def forgetful(first: bool, second: bool):
+    """A merge that rescales the first sum, the second, or neither."""
+
+    def merge(largest, total, other, other_total):
+        together = np.maximum(largest, other)
+        reference = np.where(np.isneginf(together), 0, together)
+        scaled = total * np.exp(largest - reference), other_total * np.exp(other - reference)
+        return together, (scaled[0] if first else total) + (scaled[1] if second else other_total)
+
+    return merge
+
+
 SCALE = "A sum of exp(x - m) belongs to its m: before two are added, both are brought to the larger m, times exp(m - larger)."
 FORMULAS = (
+    ("rescaling forgotten", lambda c: run(c, forgetful(False, True)),
+     f"It is as if merge left its first sum as it is, and scaled the second alone. {SCALE}"),
+    ("rescaling forgotten", lambda c: run(c, forgetful(True, False)),
+     f"It is as if merge left its second sum as it is, and scaled the first alone. {SCALE}"),
+    ("rescaling forgotten", lambda c: run(c, forgetful(False, False)), f"It is as if merge added sums as they are. {SCALE}"),
+    ("first numbers twice", lambda c: lse(np.hstack([c.inputs["mX"], c.inputs["mX"][:, : c.make[0]]])),
+     "It is as if each thread's first number counted twice: once where maximum and sum start from it, and again in the loop."),
+    ("slots counted again", lambda c: lse(c.inputs["mX"]) + np.log(32 * 32 / c.make[0]),
+     "It is as if each warp's sum counted 32 / warps times: the last step has as many slots as warps, and 32 lanes that read them. "
+     "A maximum does not mind, a sum does. Over how many lanes does it merge?"),
     ("rescaling forgotten", lambda c: own(c, never_rescaled),
      f"It is as if a thread's sum were not scaled when its maximum grows. {SCALE}"),
     ("rescaling forgotten", lambda c: own(c, unscaled),
@@ -165,6 +207,17 @@ def explain(check: str, views: list[View], every: list[View]) -> Iterator[Diagno
         yield Diagnosis(
             "start value left",
             f"{told} The row holds no -inf: a start value has stayed. Of two maxima the larger counts, and -inf is the least.",
+        )
+    tops = [(v.x.max(axis=1), v.wrong) for v in forward]
+    if (
+        np.isneginf(got)
+        and all(top[bad].max() < 0 for top, bad in tops if bad.any())
+        and any((top > 0).any() for top, _ in tops)
+    ):
+        yield Diagnosis(
+            "start value left",
+            f"{told} Rows are wrong that hold nothing above 0, and no others: their maximum is below what it starts from. Of two "
+            "maxima the larger counts, and -inf is the least.",
         )
     if np.isposinf(got) or (np.isneginf(got) and np.isfinite(v.right["mLse"][r])):
         high = np.isposinf(got)

@@ -111,6 +111,16 @@ def misplaced(call: str, make: tuple, shape: tuple, strides: tuple) -> Iterator[
     at = row[:, None, None, None] + lane[:, None, None] + vector[:, None] + value  # the first mode counts fastest
     at = at.reshape(lanes * rows, vectors * values)
     said = f"{call} = ({strides[0]}, {strides[1] if vectors > 1 else strides[1][0]})"
+    if (strides[0], value[-1]) == ((V, C), V - 1) and V > 1:
+        yield Diagnosis(
+            "order of memory",
+            f"{said} counts as x lies in memory, row by row. The tile's indices go down its columns: (m, n) has m + {R} n.",
+        )
+    if vectors > 1 and lanes != 32 and strides[1] == (R, 32 * V * R):
+        yield Diagnosis(
+            "32 lanes",
+            f"{said} takes 32 lanes for a row. A row of {C} columns has {lanes} here: a lane's next vector is {lanes} on.",
+        )
     outside = np.argwhere((at < 0) | (at >= R * C))
     if len(outside):
         t, v = outside[0]

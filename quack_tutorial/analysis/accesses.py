@@ -22,6 +22,7 @@ from quack_tutorial.trace import Op, Space
 
 LANES = np.arange(32, dtype=np.int64)
 MBARRIER_BYTES = 8
+REDUCES = 1  # `bytes` of a bulk copy that adds to what it writes, atomically
 
 
 class Kind(IntEnum):
@@ -147,7 +148,11 @@ class _Rows:
                 keep = (here == self.shared) & ordered & (events[column] >= 0)
                 addresses = self.trace.addresses[events[column][keep]]
                 row, lane = np.nonzero(lane_bits(events["mask"][keep]) & (addresses >= 0))
-                self.append(at[keep][row], lane, addresses[row, lane], events["arg"][keep][row], kind, role)
+                adds = (events["bytes"][keep][row] == REDUCES) & (kind == Kind.WRITE)
+                for chosen, does in ((~adds, kind), (adds, Kind.ATOMIC)):
+                    at_row, its_lane = row[chosen], lane[chosen]
+                    place = addresses[at_row, its_lane]
+                    self.append(at[keep][at_row], its_lane, place, events["arg"][keep][at_row], does, role)
         if self.shared:
             keep = np.nonzero(counted)[0]
             lane = lane_bits(events["mask"][keep]).argmax(axis=1)

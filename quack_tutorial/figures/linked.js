@@ -20,6 +20,7 @@
       for (const line of ofKey(key)) line.setAttribute("aria-current", "true");
       for (const list of lists) {
         const first = list.querySelector("[aria-current]");
+        list.toggleAttribute("data-none", !first);
         if (!first || list.contains(document.activeElement)) continue;
         list.scrollTop += first.getBoundingClientRect().top - list.getBoundingClientRect().top - 20;
         reach(list, first);
@@ -51,6 +52,14 @@
       at = event.detail;
       mark(data.frames[at]);
     });
+    // Of a list with a box, only the chosen line's instructions are shown until the box is ticked.
+    for (const box of panes.querySelectorAll("input")) {
+      const list = box.closest(".qt-pane").querySelector("ol");
+      const few = () => list.toggleAttribute("data-few", !box.checked);
+      box.parentNode.hidden = false;
+      box.addEventListener("change", few);
+      few();
+    }
     for (const line of lines) line.addEventListener("click", () => choose(line));
     for (const list of lists) {
       list.addEventListener("keydown", (event) => {
@@ -58,7 +67,7 @@
         if (!step || event.altKey || event.ctrlKey || event.metaKey) return;
         event.preventDefault();
         event.stopPropagation();
-        const mine = [...list.querySelectorAll("button")], other = mine[mine.indexOf(document.activeElement) + step];
+        const mine = [...list.querySelectorAll("button")].filter((line) => line.offsetParent), other = mine[mine.indexOf(document.activeElement) + step];
         if (!other) return;
         reach(list, other);
         other.focus();

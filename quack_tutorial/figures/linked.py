@@ -1,7 +1,8 @@
 """`linked`: a kernel's source, what a warp's lanes do, and the kernel's PTX and SASS, linked line by line.
 
 The source and the trace are this machine's; PTX and SASS come from a record, see `records.listings`. A line of source is known by
-its text. Lines that the compiler attributes to the kernel's head, or to none, lead nowhere.
+its text. Lines that the compiler attributes to the kernel's head, or to none, lead nowhere. Of PTX and SASS the page shows the
+instructions of the chosen line; a box brings all of them.
 """
 
 from __future__ import annotations
@@ -83,8 +84,11 @@ def html(panes, player) -> str:
     for pane in panes:
         first = next((i for i, (key, _) in enumerate(pane.lines) if key), None)
         rows = "".join(row(key, text, i == first) for i, (key, text) in enumerate(pane.lines))
+        every = (
+            f'<label hidden><input type="checkbox"> all {len(pane.lines)} lines</label>' if pane is not panes[0] else ""
+        )
         lists.append(
-            f'<div class="qt-pane" role="group" aria-label="{escape(pane.title)}"><div>{escape(pane.title)}</div>'
+            f'<div class="qt-pane" role="group" aria-label="{escape(pane.title)}"><div>{escape(pane.title)} {every}</div>'
             f"<ol>{rows}</ol></div>"
         )
     body = "".join(lists)

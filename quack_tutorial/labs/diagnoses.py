@@ -8,6 +8,7 @@
 | `unread`       | input that no thread reads                                                   |
 | `lost`         | lanes or warps whose part of the row never reaches the answer                 |
 | `by_formula`   | numbers that another formula gives                                            |
+| `off_by_a_term` | predictions with a term too many or too few                                   |
 | `read_again`, `scattered`, `written_again`, `idle_warps`, `barriers` | waste                  |
 
 The first mistake found explains the others, so each check is told one. Of a lab's module `judge` uses
@@ -26,6 +27,7 @@ and, for each of FUNCTIONS, which are checks of the same name, `predict(function
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
@@ -145,7 +147,8 @@ def view(module, outcome: Outcome) -> View:
         relative, absolute = getattr(module, "TOLERANCE", {}).get(name, (0, 0))
         with np.errstate(invalid="ignore"):
             close = np.isclose(outcome.outputs[name].astype(np.float64), expected, relative, absolute, equal_nan=True)
-        wrong |= ~close.reshape(len(wrong), -1).all(axis=1)
+        rows = close.reshape(len(close), -1).all(axis=1)
+        wrong |= ~rows if len(rows) == len(wrong) else not rows.all()  # an output may have other rows than x
     first = next(iter(outcome.case.inputs))
     who = evidence.readers(outcome, first) if outcome.trace is not None and not outcome.findings else None
     return View(outcome, right, wrong, who)
@@ -158,11 +161,11 @@ def _wrong_numbers(module, check: str, views: list[View], every: list[View]) -> 
         if mistake.kind.startswith("wrong"):  # than which a pattern says more
             for pattern in by_pattern(module, mistake, views, every):
                 yield replace(pattern, message=by_precision(module, pattern, views, ("rounding", "range")))
-            v = next((v for v in views if v.wrong.any() and v.readers), None)
-            if v and not mistake.lines:
-                name = wrong_output(module, v, mistake.message)
-                mistake = replace(mistake, lines=evidence.stores(v.outcome, name)[1])
             mistake = replace(mistake, message=by_precision(module, mistake, views))
+        v = next((v for v in views if v.wrong.any() and v.readers), None)
+        if v and not mistake.lines:
+            name = wrong_output(module, v, mistake.message)
+            mistake = replace(mistake, lines=evidence.stores(v.outcome, name)[1])
         yield mistake
 
 
@@ -265,6 +268,40 @@ def by_formula(views: list[View], name: str, formulas, tolerance: tuple) -> Iter
             yield Diagnosis(kind, f"{first_wrong(v, name, tolerance)} {said}")
 
 
+def off_by_a_term(name: str, outcomes: list[Outcome], right: Callable, terms: dict) -> Iterator[Diagnosis]:
+    """Predictions that are right but for one term, or two, too many or too few: {what it is: term(*arguments)}."""
+    wrong = next((o for o in outcomes if o.outputs["answer"] != right(*o.case.make)), None)
+    answers = [(o.outputs["answer"], right(*o.case.make), o.case.make) for o in outcomes]
+    if wrong is None or not all(isinstance(got, (int, float)) and np.isfinite(got) for got, _, _ in answers):
+        return
+    off = [got - expected for got, expected, _ in answers]
+    found = {what: [term(*make) for _, _, make in answers] for what, term in terms.items()}
+
+    def told(too_many, too_few):
+        said = [f"{what} counted too often" for what in too_many] + [f"{what} not counted" for what in too_few]
+        call = f"{name}({', '.join(f'{x:,}' for x in wrong.case.make)}) returns {wrong.outputs['answer']:,}."
+        text = f"{call} That is what is right with {' and '.join(said)}."
+        return Diagnosis("wrong prediction", text)
+
+    for what, sizes in found.items():
+        for sign, given in ((1, ((what,), ())), (-1, ((), (what,)))):
+            if all(d == sign * n for d, n in zip(off, sizes)):
+                yield told(*given)
+    for (one, sizes), (two, others) in itertools.combinations(found.items(), 2):
+        for first, second in itertools.product((1, -1), repeat=2):
+            if all(d == first * n + second * m for d, n, m in zip(off, sizes, others)):
+                signs = {one: first, two: second}
+                yield told([w for w, s in signs.items() if s > 0], [w for w, s in signs.items() if s < 0])
+
+
+def wrong_prediction(name: str, outcomes: list[Outcome], right: Callable, hint: str) -> Iterator[Diagnosis]:
+    """A number that is wrong in a way that nobody knows."""
+    wrong = next((o for o in outcomes if o.outputs["answer"] != right(*o.case.make)), None)
+    if wrong is not None:
+        call = f"{name}({', '.join(map(str, wrong.case.make))}) returns {wrong.outputs['answer']}."
+        yield Diagnosis("wrong prediction", f"{call} {hint}")
+
+
 # What a right number may have been multiplied by: (in words, from the numbers of a row or group that belong together).
 FACTORS = (
     ("{n}, as many as belong together", lambda n: n),
@@ -311,8 +348,10 @@ def by_pattern(module, mistake: Diagnosis, views: list[View], every: list[View])
     if mistake.kind not in ("wrong number", "wrong gradient"):  # the lab says more
         return
     ratios = [ratio(v, name) for v in known if v.right[name].ndim == 2]
-    if ratios and all(
-        np.ptp(r.reshape(len(r), -1, together(module, v)), axis=2).max() < 0.01 for r, v in zip(ratios, known)
+    if (
+        ratios
+        and max(np.abs(r - 1).max() for r in ratios) > 0.01
+        and all(np.ptp(r.reshape(len(r), -1, together(module, v)), axis=2).max() < 0.01 for r, v in zip(ratios, known))
     ):
         some = ", ".join(f"{x:.3g}" for x in ratios[0][:, 0][:4])
         text = f"{told} The numbers that belong together are right but for one factor, in the first rows {some}."
@@ -352,6 +391,8 @@ def first_wrong(v: View, name: str, tolerance: tuple = (0, 0)) -> str:
     got, right = v.got[name].astype(np.float64), v.right[name]
     at = _first_wrong(v, name, tolerance)
     where = f", column {at[1]}" if len(at) > 1 else ""
+    if len(got) != len(v.x):  # rows of its own
+        return f"For x {v.x.shape} {v.case.how} {name}{list(at)} is {got[at]:.6g}, and {right[at]:.6g} is right."
     return f"In {v.row(at[0])}{where} {name} is {got[at]:.6g}, and {right[at]:.6g} is right."
 
 
@@ -444,6 +485,14 @@ def written_again(outcome: Outcome) -> Iterator[Diagnosis]:
         if stores > (2 if array.ndim == 1 else EXCESS) * array.size:  # two lanes may write what belongs to a row
             each = "a row" if array.ndim == 1 else "an element"
             text = f"{name} is written {stores / array.size:.3g} times {each}; one thread is enough."
+            by_row = evidence.times_stored(outcome, name).reshape(len(array), -1).min(axis=1)
+            often = np.nonzero(by_row > by_row.min())[0].tolist()
+            if len(often) < len(array) and often:
+                rows = f"Row{'s' * (len(often) > 1)} {ranges(often)} of {name}"
+                text = (
+                    f"{rows}: written {by_row[often[0]]} times, and the others {by_row.min()}. Several warps or blocks work on the "
+                    "same row: one that has no row of its own has nothing to do."
+                )
             yield Diagnosis("traffic: written again", text, lines)
 
 

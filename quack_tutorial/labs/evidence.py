@@ -67,6 +67,17 @@ def stores(outcome: Outcome, name: str) -> tuple:
     return len(every), tuple(plain_line(outcome.trace.lines[row]) for row in rows)
 
 
+def times_stored(outcome: Outcome, name: str) -> np.ndarray:
+    """How often each element of the output `name` was stored."""
+    array = outcome.case.outputs[name]
+    every, start = _touching(outcome, name, Kind.READ)
+    first, words = (every.address - start) // array.itemsize, every.size // array.itemsize
+    times = np.zeros(array.size, int)
+    for offset in range(int(words.max(initial=0))):
+        np.add.at(times, first[words > offset] + offset, 1)
+    return times.reshape(array.shape)
+
+
 def loads_of_output(outcome: Outcome, name: str) -> tuple:
     """(how often an element of the output `name` was read, the source lines that did it)."""
     every, _ = _touching(outcome, name, Kind.WRITE)
@@ -131,6 +142,16 @@ def meaning(finding: Finding, advice: dict, slots: str) -> Diagnosis:
         message += (
             " The slots are used a second time while a slow warp still needs what they hold from the first: "
             "give the second use slots of its own."
+        )
+    elif kind == "read before arrival" and "was over as soon as" in message:
+        message += (
+            " If it does, a block that is a step ahead has sent its next bytes to the same place: steps that follow each other "
+            "need slots, and an mbarrier, of their own."
+        )
+    elif kind == "mbarrier arrivals":
+        message += (
+            " Either more than one thread arrives, or the block arms the mbarrier for a later step without having waited for "
+            "this one."
         )
     elif kind in ("deadlock", "divergent barrier"):
         message += " A barrier under a condition needs the same answer from every thread of the block."

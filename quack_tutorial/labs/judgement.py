@@ -12,7 +12,7 @@ class Case:
     """One run: TARGET(*make)(*inputs, *outputs), the outputs filled with what no right answer holds.
 
     Where the lab asks for functions, a case is one call of one: target(*make), and what it returns is the output "answer".
-    What a function may write into is a list there.
+    What a function may write into is a list there, or a dict.
     """
 
     name: str

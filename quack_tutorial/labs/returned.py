@@ -125,6 +125,8 @@ def _trace(data: bytes | None, room: Room) -> Trace | None:
     for one in trace.tensors:
         if not all(type(n) is int and 0 <= n < 2**48 for n in (one.base_address, one.nbytes)):
             raise ValueError("a tensor that cannot be")
+    if not np.isin(trace.events["op"], [*Op]).all() or not _within(trace.events["line"], max(len(trace.lines) - 1, 0)):
+        raise ValueError("an instruction, or a line, that there is not")
     copied = trace.select(Op.BULK_COPY)["arg"]
     if not _within(trace.events["bytes"], MOST_LANE_BYTES) or not _within(copied, MOST_BULK_BYTES):
         raise ValueError("an instruction that moves more than one can")

@@ -132,7 +132,11 @@ def _with_cause(refused: Refused, error, dropped: dict) -> Refused:
 
 
 def _read(name: str, source: str, notebook: bool):
-    """The source, and the tree of what counts of it."""
+    """The source, and the tree of what counts of it.
+
+    What only some readers of text take for the end of a line becomes a space: the DSL finds a function by its line's number.
+    """
+    source = re.sub("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]", " ", source)
     if notebook:
         source = without_magics(source)
     try:

@@ -37,9 +37,13 @@ RUN = {
     "butterfly": FIRST + "    return x.minimum(x.topk(2, dim=1).values[:, 1:]).float()\n",
     "block-reduce": LARGEST,
     "cluster-reduce": LARGEST,
-    "rmsnorm": FIRST
-    + "    x = x.unflatten(1, (-1, mW.shape[0]))\n"
-    + "    y = x / (x.square().mean(dim=2, keepdim=True) + {EPS}).sqrt() * mW.double()\n    return y.flatten(1).half()\n",
+    "rmsnorm": "    w, shape = mW.double(), (len(mX), -1, mW.shape[0])\n"
+    + "    x, dy = mX.double().reshape(shape), mDy.double().reshape(shape)\n"
+    + "    r = (x.square().mean(dim=2, keepdim=True) + {EPS}).rsqrt()\n"
+    + "    dx = r * (w * dy - x * r * (w * dy * x * r).mean(dim=2, keepdim=True))\n"
+    + "    each = (dy * x * r).sum(dim=1)\n"
+    + "    parts = torch.stack([each[b :: {PARTS}].sum(dim=0) for b in range({PARTS})])\n"
+    + "    return dx.flatten(1).half(), parts.float()\n",
     "softmax": FIRST + "    return x.logsumexp(dim=1).float()\n",
     "cross-entropy": FIRST
     + "    ignored, target = mT == {IGNORED}, mT.clamp(min=0).long()[:, None]\n"
@@ -52,6 +56,8 @@ RUN = {
 }
 TESTS = ((5, 96), (64, 256), (128, 1000))
 TIMED = ((32768, 1024), (32768, 4096))
+PARTS = 256  # blocks of a kernel whose blocks each work on several rows
+AXES = {"M": "M", "N": "N", "D": "N // 4", "P": str(PARTS)}  # as a task's Python says their lengths
 
 
 def measured(name: str, M: int, N: int, time_us: float, gpu: str) -> dict:
@@ -76,8 +82,7 @@ def measured(name: str, M: int, N: int, time_us: float, gpu: str) -> dict:
 def least_bytes(name: str, M: int, N: int) -> int:
     """The bytes of all inputs and outputs at a size."""
     _, inputs, outputs = tensors(name)
-    size = {"M": M, "N": N, "D": N // 4}
-    total = 0
+    size, total = sizes(M, N), 0
     for axes, dtype in (*inputs.values(), *outputs.values()):
         total += (
             int(dtype.removeprefix("float").removeprefix("int"))
@@ -87,11 +92,16 @@ def least_bytes(name: str, M: int, N: int) -> int:
     return total
 
 
+def sizes(M: int, N: int) -> dict:
+    """The length of each axis of a task of M rows and N columns: D of a head, P of the parts that blocks leave."""
+    return {"M": M, "N": N, "D": N // 4, "P": PARTS}
+
+
 def tensors(name: str) -> tuple[object, dict, dict]:
     """(a case, {input: (axes, type)}, {output: (axes, type)}) of a lab's kernel."""
     case = next(case for case in lab(name).cases() if not case.target)
     M, N = case.inputs["mX"].shape
-    axis = {M: "M", N: "N"}
+    axis = {M: "M", N: "N"} | dict.fromkeys(case.make[1:], "P")
     named = [
         {key: (tuple(axis.get(n, "D") for n in array.shape), str(array.dtype)) for key, array in part.items()}
         for part in (case.inputs, case.outputs)
@@ -103,7 +113,7 @@ def run_source(name: str) -> str:
     """`run` of a lab in PyTorch, in float64 inside."""
     module, (_, inputs, _) = lab(name), tensors(name)
     body = RUN[name].format(
-        **{key: getattr(module, key) for key in ("EPS", "IGNORED", "SMOOTHING") if hasattr(module, key)}
+        PARTS=PARTS, **{key: getattr(module, key) for key in ("EPS", "IGNORED", "SMOOTHING") if hasattr(module, key)}
     )
     return f"import torch\n\n\ndef run({', '.join(inputs)}):\n{body}"
 
@@ -143,7 +153,7 @@ def flashinfer(name: str) -> tuple[dict, list[dict]]:
     axes = {axis for found, _ in (*inputs.values(), *outputs.values()) for axis in found}
     definition = {
         "name": name.replace("-", "_"),
-        "op_type": "reduction" if name != "rmsnorm" else "rmsnorm",
+        "op_type": "reduction",
         "description": lab(name).TITLE,
         "axes": {axis: {"type": "var"} for axis in sorted(axes)},
         "inputs": described(inputs),
@@ -154,7 +164,7 @@ def flashinfer(name: str) -> tuple[dict, list[dict]]:
         definition["constraints"] = ["N == 4 * D"]
     workloads = []
     for M, N in TIMED:
-        size = {axis: {"M": M, "N": N, "D": N // 4}[axis] for axis in sorted(axes)}
+        size = {axis: sizes(M, N)[axis] for axis in sorted(axes)}
         key = str(uuid.uuid5(uuid.NAMESPACE_URL, f"{name} {M} {N}"))
         workload = {"uuid": key, "axes": size, "inputs": {one: {"type": "random"} for one in inputs}}
         workloads.append({"definition": definition["name"], "workload": workload, "solution": None, "evaluation": None})
@@ -166,7 +176,7 @@ def kernelbot(name: str) -> dict:
     module, (case, inputs, outputs) = lab(name), tensors(name)
     made = []
     for axes, dtype in inputs.values():
-        shape = ", ".join({"M": "M", "N": "N", "D": "N // 4"}[axis] for axis in axes)
+        shape = ", ".join(AXES[axis] for axis in axes)
         if dtype.startswith("int"):
             made.append(f"torch.randint(0, N, ({shape},), generator=random, dtype=torch.{dtype}, device=DEVICE)")
         else:
@@ -219,10 +229,10 @@ def check_implementation(data, output):
     task = "from typing import TypedDict\n\ninput_t = tuple\noutput_t = tuple\n\n\n"
     task += "class TestSpec(TypedDict):\n    M: int\n    N: int\n    seed: int\n"
     empty = ", ".join(
-        f"torch.empty({'(M, N)' if len(axes) == 2 else '(M,)'}, dtype=torch.{dtype}, device=mX.device)"
+        f"torch.empty(({''.join(AXES[axis] + ', ' for axis in axes)}), dtype=torch.{dtype}, device=mX.device)"
         for axes, dtype in outputs.values()
     )
-    make = ", ".join(map(str, case.make)) if name != "roof" else "N"
+    make = "N" if name == "roof" else ", ".join(map(str, (case.make[0], *(PARTS for _ in case.make[1:]))))
     template = f'''\
 import cutlass
 import cutlass.cute as cute

@@ -41,7 +41,9 @@ def _returned(function, case: Case) -> Outcome:
         return Outcome(case, {"answer": None}, (_told(function.diagnosis, case.target),), None, ())
     file = inspect.unwrap(function).__code__.co_filename
     try:
-        given = [one[:] if isinstance(one, list) else one for one in case.make]  # a function may write into it
+        given = [
+            one.copy() if isinstance(one, (list, dict)) else one for one in case.make
+        ]  # a function may write into it
         return Outcome(case, {"answer": plain(function(*given))}, (), None, ())
     except MemoryError:
         raise
@@ -76,7 +78,7 @@ def run_of(answer, case: Case, **more):
     """(the simulated run of a class on one case, its outputs); Refused where it cannot be run. `more` is for `simulate`."""
     outputs = {name: array.copy() for name, array in case.outputs.items()}
     inputs = [array.copy() for array in case.inputs.values()]
-    how = {"schedule": case.schedule, "seed": case.seed, "max_steps": MAX_STEPS, **more}
+    how = {"schedule": case.schedule, "seed": case.seed, "max_steps": MAX_STEPS, "on_device": True, **more}
     try:
         run = simulate(answer(*case.make), *inputs, *outputs.values(), **how)
     except NotSimulated as error:

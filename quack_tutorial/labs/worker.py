@@ -79,7 +79,8 @@ def read_case(folder: Path, i: int, words: dict) -> Case:
     with np.load(folder / f"{i}.in.npz", allow_pickle=False) as arrays:
         inputs = {name: arrays[name] for name in words.pop("inputs")}
         outputs = {name: arrays[name] for name in words.pop("outputs")}
-    lists, make = words.pop("lists"), trial.plain(words.pop("make"))
+    lists, made = words.pop("lists"), words.pop("make")
+    make = [one if isinstance(one, dict) else trial.plain(one) for one in made]
     make = tuple(list(one) if k in lists else one for k, one in enumerate(make))
     return Case(**words, make=make, inputs=inputs, outputs=outputs)
 

@@ -17,12 +17,14 @@ SUITES = (
     ("rows", "nothing"),
     ("mutation", "nothing"),
     ("orders", "nothing"),
+    ("grading", "nothing"),
     ("compiled", "dsl"),
     ("device", "gpu"),
     ("counters", "gpu"),
     ("sanitizer", "gpu"),
     ("shipped", "gpu"),
     ("opinfo", "gpu"),
+    ("others", "index"),
 )
 
 

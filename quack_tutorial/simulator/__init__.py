@@ -17,6 +17,7 @@
 | `host`           | what a file that is simulated calls outside its kernels                 |
 | `blame`          | whose an error is: the reader's, or something that is lacking here      |
 | `torch_answer`   | the part of torch that chapters and scripts use, where torch is not     |
+| `hopper`         | rooms for what Hopper's kernels use beyond this book: tensor maps, matrix products |
 | `progress`       | the line that a long run shows                                          |
 
 `python -m quack_tutorial.simulator script.py` runs a script that imports cutlass where the DSL is not installed.

@@ -271,6 +271,10 @@ def mbarrier_init(mbar_ptr, cnt, **_) -> None:
     for row, offset, _, _ in _places(mbar_ptr):
         if offset % 8:
             raise fail("misaligned", f"an mbarrier needs 8-byte alignment; this one is at shared byte {offset}")
+        if offset + 8 > group().launch.smem_used:
+            held = f"the block has allocated {group().launch.smem_used} bytes of shared memory"
+            text = f"Out of bounds: {held}, and this mbarrier ends at byte {offset + 7}. Allocate an Int64 for each mbarrier"
+            raise fail("out of bounds", text)
         launch = group().launch
         block, before = int(launch.row_blocks[row]), launch.mbarriers.get((row, offset))
         if before is not None and before.block == block and (row, offset) not in made:

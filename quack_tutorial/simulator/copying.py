@@ -197,8 +197,11 @@ def _retile(tiled: TiledCopy, tensor):
 # ---- running a copy -------------------------------------------------------------------------------------------------
 
 
-def copy(atom, src, dst, *, pred=None, mbar_ptr=None, **_) -> None:
+def copy(atom, src, dst, *, pred=None, mbar_ptr=None, **more) -> None:
     """cute.copy: one instruction per atom's worth of values; `pred` switches instructions off."""
+    if hasattr(type(atom), "run_copy"):  # one of the rooms for Hopper has its own
+        atom.run_copy(src, dst, pred=pred, mbar_ptr=mbar_ptr, **more)
+        return
     if isinstance(atom, (TiledCopy, ThrCopy)):
         atom = atom.atom
     if not isinstance(atom, CopyAtom):

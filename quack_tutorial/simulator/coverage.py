@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from quack_tutorial.simulator import names
+from quack_tutorial.simulator.hopper import listed
 
 EXACT, BOUND, ORDER, IGNORED = "exact", "bound", "order", "ignored"
 ANNOTATION, REFUSED = "annotation", "refused"
@@ -223,6 +224,10 @@ TABLE = {
         Line("print", EXACT, NAMES, "while tracing: once, however many threads run"),
     ),
 }
+
+for _space, _lines in listed.TABLE.items():
+    TABLE[_space] = (*TABLE.get(_space, ()), *(Line(*_line) for _line in _lines))
+FILES |= listed.FILES
 
 
 def answered() -> dict[str, list[str]]:

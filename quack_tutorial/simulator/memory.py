@@ -26,6 +26,7 @@ from .numeric import Boolean, DType, Int64, Value, convert
 
 LOWEST_ADDRESS = 1 << 28  # of global memory, see arguments.AddressSpace
 FAR_BELOW = -(1 << 24)  # an index further below 0 was too large for an Int32: nobody counts back so far
+REDUCES = 1  # of a bulk copy's row in the trace: `bytes` says that it adds to what it writes
 CLUSTER_SHIFT = 20  # bits of an offset in shared memory below the block's rank
 EVERY_LANE = 0xFFFFFFFF
 
@@ -127,6 +128,8 @@ class Registers:
     array: np.ndarray  # (B, T, values), carrier
     line: object = None  # trace.Line where they were made, in a run that looks for unwritten ones
     written: np.ndarray | None = None  # (B, T, values), in such a run
+    pending: object = None  # trace.Line of a product that is to change them and has not been waited for
+    changed: int = 0  # the store, by `RunState.writes`, that changed them last
     space = Space.NONE
 
 
@@ -247,7 +250,8 @@ class Pointer:
         if (at % dtype.itemsize).any():
             raise fail("misaligned", f"a pointer to {dtype} must be at a multiple of {dtype.itemsize} bytes")
         offset = at // dtype.itemsize
-        return Pointer(self.memory, dtype, offset if offset.ndim else int(offset), self.alignment, self.rows)
+        made = Pointer(self.memory, dtype, offset if offset.ndim else int(offset), self.alignment, self.rows)
+        return made if self.swizzle is None else recast(self, made)
 
     def toint(self, **_) -> Value:
         """The address as a number: of another block of the cluster its rank and one more, above the offset."""
@@ -281,6 +285,13 @@ class Pointer:
     def shifted(self, offset, alignment: int) -> Pointer:
         at = self.offset + offset
         return Pointer(self.memory, self.dtype, at, alignment, self.rows, swizzle=self.swizzle, rounded=self.rounded)
+
+
+def recast(pointer: Pointer, made: Pointer) -> Pointer:
+    """A pointer with a swizzle, as one to another type."""
+    from .hopper import swizzled  # which imports this module
+
+    return swizzled.recast(pointer, made)
 
 
 def pointer_at(dtype: DType, address, space=None, align=None) -> Pointer:
@@ -406,6 +417,8 @@ def _read_registers(pointer: Pointer, offsets: np.ndarray) -> np.ndarray:
         own, places, _ = _as_made(pointer, offsets)
         raw = own.dtype.encode(_read_registers(own, places))
         return pointer.dtype.decode(np.ascontiguousarray(raw).view(pointer.dtype.storage))
+    if pointer.memory.pending is not None:
+        _refuse_pending(pointer.memory, "reads")
     array = pointer.memory.array
     start = pointer.offset
     _check_registers(array, start, offsets)
@@ -417,6 +430,17 @@ def _read_registers(pointer: Pointer, offsets: np.ndarray) -> np.ndarray:
     if _span(offsets.tobytes())[2]:
         return array[:, :, start + offsets[0] : start + offsets[0] + len(offsets)].copy()
     return array[:, :, start + offsets]
+
+
+def _refuse_pending(memory: Registers, verb: str) -> None:
+    """An accumulator is used that products under way are to change."""
+    raise fail(
+        "read before arrival",
+        f"Before arrival: this {verb} an accumulator that the product at {memory.pending.where} is still changing. "
+        "Is warpgroup.wait_group missing, or does it leave that group under way?",
+        lines=(here(), memory.pending),
+        block=int(executing().blocks[0]),
+    )
 
 
 def _note_unwritten(memory: Registers, start, offsets: np.ndarray) -> None:
@@ -452,6 +476,9 @@ def _write_registers(pointer: Pointer, offsets: np.ndarray, new: np.ndarray, kee
             keep = np.repeat(keep, factor, axis=-1)
         _write_registers(own, places, own.dtype.decode(np.ascontiguousarray(raw).view(own.dtype.storage)), keep)
         return
+    if pointer.memory.pending is not None:
+        _refuse_pending(pointer.memory, "writes")
+    pointer.memory.changed = STATE.run.writes
     array = pointer.memory.array
     start = pointer.offset
     _check_registers(array, start, offsets)
@@ -833,6 +860,12 @@ def lane_addresses(pointer: Pointer, index: np.ndarray) -> np.ndarray:
 def record(pointer, first, width, lanes, op, flat, index, shown=None, arg=0) -> None:
     """One trace row per instruction (per `width` elements) of the executing warp."""
     recorder = STATE.run.recorder
+    if STATE.group is None and STATE.run.on_device and pointer.memory.space == Space.GMEM:
+        raise fail(
+            "host access",
+            f"the host's code {'writes' if op == Op.STORE else 'reads'} a number of a tensor in the GPU's memory: only a "
+            "@cute.kernel can touch it",
+        )
     if recorder is None or STATE.group is None:  # what the host does is no kernel's
         return
     g = executing()

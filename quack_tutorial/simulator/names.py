@@ -9,6 +9,7 @@ import difflib
 import functools
 import sys
 import types
+import warnings
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from . import (
     cluster,
     copying,
     dialects,
+    hopper,
     host,
     mathops,
     numeric,
@@ -370,9 +372,8 @@ def type_of_value(x, *rest):
 
 def recast_ptr(ptr, swizzle_=None, dtype=None, **_):
     """The same address as a pointer to another type."""
-    if swizzle_ is not None:
-        raise not_simulated("recast_ptr with a swizzle")
-    return ptr if dtype is None else ptr.recast(dtype)
+    made = ptr if dtype is None else ptr.recast(dtype)
+    return made if swizzle_ is None else hopper.by_address(made, swizzle_)
 
 
 def make_ptr(dtype, value, mem_space=None, *, assumed_align=None, **_):
@@ -741,6 +742,7 @@ CUTLASS = Namespace(
     },
 )
 CUTE.__dict__["typing"] = CUTE
+hopper.extend(sys.modules[__name__])
 
 
 class Stream:
@@ -793,7 +795,9 @@ def _answers(loaded: int) -> dict:
             continue
         seen.add(id(mine))
         for name, x in vars(mine).items():
-            real = getattr(theirs, name, None)
+            with warnings.catch_warnings():  # of a name's old place, which nobody has asked for here
+                warnings.simplefilter("ignore")
+                real = getattr(theirs, name, None)
             if isinstance(x, Namespace) and isinstance(real, types.ModuleType):
                 waiting.append((x, real))
             elif callable(real) and not isinstance(x, (Missing, Annotation)) and not isinstance(real, types.MethodType):
@@ -830,6 +834,7 @@ def by_name(module: str, name: str):
             BASE,
             BASE.enums,
             BASE.typing,
+            *hopper.PLACES,
         )
     for place in places:
         if name in place.__dict__:

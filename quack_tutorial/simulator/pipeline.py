@@ -21,6 +21,7 @@ import numpy as np
 from . import arch, asynchronous, cluster
 from .context import fail, group, not_simulated
 from .control import Pending, constant_number, elect
+from .layout import size
 from .numeric import Int32, Value, convert
 
 
@@ -118,7 +119,10 @@ class PipelineAsync:
         **options,
     ):
         """Initialise the mbarriers, and let everybody know."""
-        given = [name for name, x in options.items() if x is not None and name not in ("loc", "ip")]
+        blocks = options.get("cta_layout_vmnk")
+        if blocks is not None and size(blocks) == 1:  # a cluster of one block, which is none
+            options.pop("cta_layout_vmnk")
+        given = [name for name, x in options.items() if x is not None and name not in ("loc", "ip", "name", "tidx")]
         if given:
             raise not_simulated(f"{cls.__name__}.create with {', '.join(given)}")
         if barrier_storage is None:

@@ -70,6 +70,7 @@ class RunState:
         None  # Line of a fragment -> Line of the first read of what no store has reached, if looked for
     )
     poisoned: object = None  # the Line of the only fragment that holds other poison than with the fill before
+    on_device: bool = False  # whether the arguments are in a GPU's memory, which the host cannot touch
     assumes: bool = False  # whether a kernel has promised something with cute.assume
     shadows: Shadows = field(default_factory=Shadows)  # the exact numbers of memory, where they are asked for
     writes: int = 0  # stores so far: a loop that makes none and changes no variable waits for someone else's
@@ -118,6 +119,7 @@ class LaunchState:
     in_flight: list = field(default_factory=list)  # asynchronous transfers that have not landed, oldest first
     late: list = field(default_factory=list)  # bulk stores that end with the launch
     smem_used: int = 0
+    dynamic_smem: int = 0  # bytes that launch(smem=...) asks for
     cooperative: bool = False  # all blocks run at the same time
     use_pdl: bool = False  # may start before the kernel ahead of it on the stream has ended
     name: str = ""
@@ -240,6 +242,7 @@ class KernelCall:
         state = LaunchState(
             grid, block, cluster, blocks, threads, use_pdl=bool(use_pdl), cooperative=cooperative, name=name
         )
+        state.dynamic_smem = smem if isinstance(smem, int) else 0
         state.ahead = run.may_still_run if state.use_pdl else []
         run_launch(self, state)
         # Launched with use_pdl, it may itself have started before those ahead of it ended; unless it waits before the next starts.

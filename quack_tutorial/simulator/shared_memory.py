@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from . import layout as la
-from .context import STATE, fail, group, here, not_simulated
+from .context import STATE, fail, group, here
 from .control import constant_number
 from .memory import Pointer, SharedAllocation
 from .numeric import DType, Uint8
@@ -24,8 +24,8 @@ class SmemAllocator:
     is_python_object = True  # to the DSL, which refuses its methods inside a dynamic `if` or loop
 
     def allocate_tensor(self, element_type: DType, layout, byte_alignment=1, swizzle=None, **_) -> Tensor:
-        if swizzle is not None:
-            raise not_simulated("allocate_tensor(swizzle=...)")
+        from .hopper.swizzled import by_address
+
         composed = layout if isinstance(layout, ComposedLayout) else None
         layout = as_layout(composed.outer if composed else layout)
         count = composed.reach if composed else la.cosize(layout)
@@ -34,7 +34,7 @@ class SmemAllocator:
             pointer = replace(
                 pointer, offset=pointer.offset + composed.offset, swizzle=(composed.inner, pointer.offset)
             )
-        return Tensor(pointer, layout)
+        return Tensor(pointer if swizzle is None else by_address(pointer, swizzle), layout)
 
     def allocate_array(self, element_type: DType, num_elems=1, *, byte_alignment=1, **_) -> Pointer:
         count = constant_number(num_elems, "num_elems")

@@ -124,11 +124,11 @@ class Range:
         (self.pointer + index).store(value)
 
     def get_tensor(self, layout, swizzle=None, dtype=None, **_):
+        from .hopper.swizzled import by_address
         from .tensor import make_tensor
 
-        if swizzle is not None:
-            raise not_simulated("a swizzled shared tensor")
-        return make_tensor(self.pointer if dtype is None else self.pointer.recast(dtype), layout)
+        pointer = self.pointer if dtype is None else self.pointer.recast(dtype)
+        return make_tensor(pointer if swizzle is None else by_address(pointer, swizzle), layout)
 
 
 class _Decorator:

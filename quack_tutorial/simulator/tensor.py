@@ -152,7 +152,7 @@ class Tensor:
     @property
     def iterator(self) -> Pointer:
         """The pointer; it remembers the view, so that make_tensor(t.iterator, t.layout) is t again."""
-        if self.pointer.swizzle is not None:
+        if self.pointer.swizzle is not None and self.pointer.swizzle[1] != 0:
             raise not_simulated("the iterator of a tensor whose layout has a swizzle")
         return self.pointer if self.coords is None else self.pointer.seen_as((self.layout, self.coords))
 
@@ -624,12 +624,12 @@ def _zeros_for_none(coord):
 def recast_tensor(tensor: Tensor, dtype: DType, *_, **__) -> Tensor:
     """The same bytes as elements of another type. Of registers: not of a narrower one than they were made with."""
     pointer = tensor.pointer
-    if pointer.swizzle is not None:
-        raise not_simulated("recast_tensor of a tensor whose layout has a swizzle")
     if isinstance(pointer.memory, Registers):
         check_register_view(pointer, dtype)
     offset = pointer.offset * pointer.dtype.itemsize // dtype.itemsize
     layout = algebra.recast_layout(dtype.width, tensor.dtype.width, tensor.layout)
+    if pointer.swizzle is not None:
+        return Tensor(pointer.recast(dtype), layout)
     return Tensor(Pointer(pointer.memory, dtype, offset, pointer.alignment, pointer.rows), layout)
 
 

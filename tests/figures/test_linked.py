@@ -72,6 +72,7 @@ def test_the_page_gets_a_button_a_linked_line_and_marks_the_opening_step(case):
     keys = list(dict.fromkeys(lines))
     marked = {keys[int(n)] for n in re.findall(r'data-key="(\d+)" aria-current', html)}
     assert marked == {player.frames[player.start].source}
+    assert html.count("<label hidden>") == 2  # all lines of PTX and of SASS
     assert listing.origin in html and "http" not in html
     checked = Checker(html)
     assert (checked.wrong, checked.open) == ([], [])

@@ -47,10 +47,32 @@ def test_a_difference_has_the_changed_lines_alone():
         ("go", [("-", "    y = 2 * x"), ("+", "    y = 3 * x"), ("+", "    if x:"), ("+", "        y += 1")]),
         ("new", [("+", "def new(self):"), ("+", "    return 2")]),
     ]
-    assert "1 lines go, 5 come" in diff.summary and "test_rungs.py, from line" in diff.where
+    assert "1 line removed, 5 added." == diff.summary and "test_rungs.py, from line" in diff.where
     text = diff._repr_html_()
     Checker(text)
     assert '<span class="k">if</span> x:' in text and "Doc of" not in text and 'data-d="+"' in text
+
+
+def test_the_whole_of_the_new_version_has_its_comments_and_marks_what_is_new():
+    class Commented(Before):
+        def kernel(self, x):
+            # why
+            y = 2 * x
+
+            return y
+
+    class Changed(Commented):
+        def kernel(self, x):
+            # why not
+            y = 3 * x
+
+            return y
+
+    ((name, lines),) = code_diff(Commented, Changed).whole
+    assert name == "kernel"
+    assert [sign for sign, line in lines] == ["", "", "+", "", ""] and lines[1][1].strip() == "# why not"
+    # The kernel is there although another method changed, and with it that method.
+    assert [name for name, _ in code_diff(Before, Heir).whole] == ["same"]
 
 
 class Heir(Before):

@@ -7,6 +7,7 @@ what the grader believes of what comes back. The last tests grade a class with a
 import collections
 import io
 import json
+import linecache
 import platform
 import re
 import sys
@@ -102,6 +103,14 @@ SOURCES = {
     "an identity": in_kernel("x = id(tidx)"),
     "an object's method for with": at_top("with cutlass.Float32:\n    pass"),
     "a number read from its text": in_kernel("x = int(str(mX[0, 0]).strip('Float32()').partition('.')[0])"),
+    "work that the host does": RIGHT.replace(
+        "        blocks = cute.ceil_div(", "        mY[0, 0] = mX[0, 0]\n        blocks = cute.ceil_div(", 1
+    ),
+    "a name that is another's in wide letters": at_top("\uff4f\uff50\uff45\uff4e('/etc/passwd')"),
+    "a number read by an f-string": in_kernel("x = int(f'{tidx}')"),
+    "a property's own function": at_top("x = cutlass.Float32.width.fget"),
+    "an annotation that is run": at_top("from dataclasses import dataclass\n@dataclass\nclass C:\n    x: __import__('os') = 0"),
+    "a number of 30 GB": at_top("x = 1 << (10**11 * 2)"),
     "a patched name": at_top("cute.arch.barrier = cute.arch.sync_warp"),
     "a patched class": at_top("S = cutlass.memory.SmemAllocator\nS.allocate_tensor = 1"),
     "a patched type": at_top("F = cutlass.Float32\nF.bytes = 0"),
@@ -124,6 +133,22 @@ def test_a_source_that_reaches_for_more(attack, monkeypatch):
     seconds = 0.5 if attack == "no end" else 30
     message = told(grade("butterfly", "answer.py", SOURCES[attack], seconds=seconds))
     assert message.count(". ") < 4
+
+
+@pytest.mark.parametrize("end", "\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029")
+def test_a_line_is_where_python_and_the_dsl_see_it(end):
+    text = f"# {end * 3}\n{FLOOR}"
+    submission.load("answer.py", text, "", ("softmax_bytes",))
+    assert linecache.getlines("answer.py") == text.replace(end, " ").splitlines(keepends=True)
+
+
+@pytest.mark.parametrize(
+    "value", ["10**400", "float('nan')", "1e400", "[0] * 10**6", "1j", "lambda: 1", "True", "'x' * 10**6"]
+)
+def test_what_is_no_number_costs_its_check_alone(value):
+    text = FLOOR.replace("    read = M * N * itemsize\n", f"    return {value}\n    read = M * N * itemsize\n", 1)
+    report = grade("floor", "answer.py", text)
+    assert told(report) and report.score == 7
 
 
 def test_a_table_of_the_seen_cases_answers_is_worth_nothing_on_others():
@@ -425,6 +450,8 @@ def forged(rows, op=Op.LOAD, **fields):
         (1000, {"op": Op.BULK_COPY, "sources": 0, "arg": 2**18}, "forged"),
         (10, {"bytes": 1024}, "forged"),
         (10, {"bytes": -4}, "forged"),
+        (10, {"op": 100}, "forged"),
+        (10, {"line": -128}, "forged"),
     ],
 )
 def test_a_trace_that_would_take_the_graders_time_is_refused(rows, fields, kind):

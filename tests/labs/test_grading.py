@@ -402,11 +402,15 @@ def test_grading_needs_neither_the_dsl_nor_torch():
     assert done.stdout.strip() == "11 []", done.stderr
 
 
-def test_the_detectives_verdicts_cannot_be_read_from_the_lab():
+def test_the_detectives_verdicts_are_asked_of_profiles_that_nobody_has_seen():
     module = lab("detective")
-    held = repr({name: value for name, value in vars(module).items() if isinstance(value, (dict, tuple, str))})
-    for letter, counters in module.PROFILED.items():
-        assert not any(f"'{letter}': '{charge}'" in held for charge in module.CHARGES), counters
+    asked = [
+        {str(c.make[0]): module.guilt(c.make[0]) for c in module.cases(seed) if c.name == "unseen"} for seed in (0, 1)
+    ]
+    assert not set(asked[0]) & set(asked[1])
+    assert all(set(charges.values()) == set(module.CHARGES) for charges in asked)
+    page = {letter: module.guilt(module.counted(letter)) for letter in module.PROFILED}
+    assert page == {"A": "reads again", "B": "spills", "C": "few warps", "D": "reads again", "E": "nothing"}
 
 
 @pytest.mark.parametrize(

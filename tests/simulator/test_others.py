@@ -84,7 +84,7 @@ def test_all_gaps_of_a_kernel_are_named_at_once():
         simulate(k.Unknown(), np.zeros(32, np.float32))
     said = str(raised.value)
     assert said.count("others.py:") == 3
-    for name in ("cute.make_tiled_mma", "cute.arch.clock64", "cute.nvgpu.tcgen05.commit"):
+    for name in ("cute.make_cotiled_copy", "cute.arch.clock64", "cute.nvgpu.tcgen05.commit"):
         assert name in said and "GPU" not in said
 
 

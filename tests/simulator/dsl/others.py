@@ -211,7 +211,7 @@ def helper(x):
 
 @cute.kernel
 def unknown_kernel(x: cute.Tensor):
-    cute.make_tiled_mma(1, 2, 3)
+    cute.make_cotiled_copy(1, 2, 3)
     cute.arch.clock64()
     helper(x)
 

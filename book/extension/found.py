@@ -1,0 +1,272 @@
+"""How the book is found, cited and answered: what a page tells search engines, previews, feeds and language models, the line
+below each page, and the page of an address that is not there.
+
+| file           | for                                        | without the site's address |
+|----------------|--------------------------------------------|----------------------------|
+| tags of a page | search engines, previews of a link         | no canonical address; pictures have relative ones |
+| `sitemap.xml`  | search engines                             | not written                |
+| `feed.xml`     | readers of feeds: a version an entry, from the changelog | relative links |
+| `llms.txt`     | language models: each page's Markdown      | relative links             |
+| `404.html`     | whoever follows a link to a page that moved | finds the site's root by its folders |
+
+Two settings of _config.yml hold addresses: `html: baseurl` the site's, `repository: url` the repository's. Without the second
+nothing links there. A third, `comments`, puts a discussion below each page: the attributes of the script that giscus.app
+gives. It is off, for it alone asks another server.
+"""
+
+import datetime
+import re
+import shutil
+import subprocess
+from html import escape
+from pathlib import Path
+from urllib.parse import quote, urlencode, urlsplit
+
+import yaml
+from contents import drawing
+from docutils import nodes
+from previews import SIZE, draw, file_of
+from sphinx.util.docutils import SphinxDirective
+
+from quack_tutorial import __version__
+
+CHANGELOG, HELP, CITING = "book/changelog", "book/help", "book/help.html#citing"
+RELEASE = re.compile(r"(\d[\w.]*) \((\d{4}-\d\d-\d\d)\)")
+GISCUS = "https://giscus.app/client.js"
+MOST = 200  # characters of a description
+
+# The root of the site, also from a folder that does not exist, and also where the site's address is not known.
+ROOT = """<script>{
+  const at = location.pathname, known = "%s", folder = /^(.*?\\/)(?:book|notebooks|_sources|_static)\\//;
+  const base = document.createElement("base");
+  base.href = at.endsWith("/404.html") ? at.slice(0, -8) : known && at.startsWith(known) ? known
+    : folder.exec(at)?.[1] ?? at.replace(/[^/]*$/, "");
+  document.head.append(base);
+}</script>"""
+MISSING = """<section id="page-not-found"><h1>There is no page here</h1>
+<p>The address may be misspelled, or the page has moved. Search the book with <kbd>Ctrl</kbd>+<kbd>K</kbd>, choose a page from the
+contents at the side, or begin at <a class="reference internal" href="index.html">the front page</a>.</p>
+<p>If a link in the book led you here, <a class="reference internal" href="book/help.html">please report it</a>.</p></section>"""
+
+
+def address(app, path=""):
+    """The address of a file of the site, or "" where the site's own is not known."""
+    base = app.config.html_baseurl
+    return f"{base.rstrip('/')}/{quote(path)}" if base else ""
+
+
+def repository(app):
+    return app.config.html_theme_options.get("repository_url", "").rstrip("/")
+
+
+def page_address(app, name):
+    return address(app, app.builder.get_target_uri(name))
+
+
+def description(page):
+    """The first paragraph of a page, cut between words."""
+    first = next((p for p in page.findall(nodes.paragraph) if p.astext().strip()), None)
+    words = " ".join(first.astext().split()) if first else ""
+    if len(words) <= MOST:
+        return words
+    whole = words[: MOST + 1].rsplit(". ", 1)
+    return f"{whole[0]}." if len(whole) > 1 and len(whole[0]) > MOST / 3 else words[:MOST].rsplit(" ", 1)[0] + " …"
+
+
+def title(page):
+    return next((found.astext() for found in page.findall(nodes.title)), "")
+
+
+def built_on(app):
+    """The day of the commit that the site is built from, or today."""
+    command, day = ["git", "log", "-1", "--format=%cs"], ""
+    if shutil.which("git"):
+        day = subprocess.run(command, cwd=app.srcdir, capture_output=True, text=True).stdout.strip()
+    return datetime.date.fromisoformat(day) if day else datetime.date.today()
+
+
+def tell_pages_of_repository(app, config):
+    """Pages may say {only} repository and {only} comments; the theme shows its button, which it cannot without an address."""
+    if config.comments:
+        app.tags.add("comments")
+    if config.html_theme_options.get("repository_url"):
+        app.tags.add("repository")
+        config.html_theme_options["use_repository_button"] = True
+
+
+def draw_previews(app, env):
+    """The picture of each page that a link to it shows: what the page draws first, or else the front page's race."""
+    app.previews = set()
+    if app.builder.format != "html":
+        return
+    race = Path(app.srcdir, "book/static/race.svg").read_text(encoding="utf-8")
+    cards = []
+    for name in sorted(env.all_docs):
+        page = env.get_doctree(name)
+        cards.append((name, title(page), drawing(page) or race))
+    problem = draw(cards, app.config.html_title, Path(app.outdir))
+    if problem:
+        print(f"The pages have no pictures for previews: {problem}.")
+    else:
+        app.previews = {name for name, _, _ in cards}
+
+
+def tell(app, pagename, templatename, context, doctree):
+    """A page's tags, and the line at its foot."""
+    up = "../" * pagename.count("/")
+    tags = [f'<link rel="alternate" type="application/atom+xml" title="Versions of this book" href="{up}feed.xml">']
+    if pagename == "404":
+        context["pageurl"] = None
+        tags = [ROOT % urlsplit(address(app)).path, '<meta name="robots" content="noindex">']
+    if doctree is not None:
+        page = app.env.get_doctree(pagename)
+        words, is_first = description(page), pagename == app.config.root_doc
+        named = {"og:type": "website" if is_first else "article", "og:site_name": app.config.html_title}
+        named |= {
+            "og:title": title(page),
+            "og:description": words,
+            "og:url": address(app) and page_address(app, pagename),
+        }
+        if pagename in app.previews:
+            file = file_of(pagename)
+            named |= {
+                "og:image": address(app, file) or up + file,
+                "og:image:alt": f"The first picture of this page: {title(page)}",
+            }
+            named |= dict(zip(("og:image:width", "og:image:height"), map(str, SIZE)))
+        tags.append(f'<meta name="description" content="{escape(words)}">')
+        tags += [f'<meta property="{key}" content="{escape(text)}">' for key, text in named.items() if text]
+        tags.append('<meta name="twitter:card" content="summary_large_image">')
+        if source := context.get("sourcename"):
+            tags.append(f'<link rel="alternate" type="text/markdown" href="{up}_sources/{source}">')
+    context["metatags"] = "\n".join([context.get("metatags", ""), *tags])
+    context["theme_extra_footer"] = (
+        foot(app, pagename, context, doctree) + f"<p>{context.get('theme_extra_footer', '')}</p>"
+    )
+    if doctree is not None and app.config.comments:
+        given = "".join(f' {key}="{escape(value)}"' for key, value in app.config.comments.items())
+        context["body"] += f'<section><script src="{GISCUS}"{given} async></script></section>'
+
+
+def foot(app, pagename, context, doctree):
+    """Which version this is, and where to answer."""
+    up, url, day = "../" * pagename.count("/"), repository(app), app.built_on
+    parts = [f"Version {__version__}, {day.day} {day:%B %Y}", (f"{up}{CHANGELOG}.html", "What changed")]
+    if url and doctree is not None:
+        version = f"{__version__} of {day.isoformat()}"
+        said = f"Page: {page_address(app, pagename) or pagename}\nVersion: {version}\n\n"
+        said += "What stands there, and what you saw instead:\n"
+        report = urlencode({"title": f"{title(app.env.get_doctree(pagename))}: ", "body": said}, quote_via=quote)
+        parts.append((f"{url}/issues/new?{report}", "Report an error on this page"))
+        branch = app.config.html_theme_options.get("repository_branch") or "main"
+        parts.append((f"{url}/edit/{branch}/{source_of(pagename)}", "Edit this page"))
+    parts += [
+        (f"{up}{HELP}.html", "Get help or report an error"),
+        (f"{up}{CITING}", "Cite this book"),
+        (f"{up}feed.xml", "Feed"),
+    ]
+    links = [p if isinstance(p, str) else f'<a href="{escape(p[0])}">{p[1]}</a>' for p in parts]
+    return f'<p class="qt-foot">{" · ".join(links)}</p>'
+
+
+def source_of(pagename):
+    """The file of the repository that a page is made from: a lab's page comes from its notebook."""
+    lab = re.fullmatch(r"book/labs/([\w-]+)", pagename)
+    return f"labs/{lab[1]}/{lab[1]}.md" if lab else f"{pagename}.md"
+
+
+def missing_page(app):
+    yield "404", {"title": "No such page", "body": MISSING}, "page.html"
+
+
+def releases(page):
+    """(version, day, paragraphs) of each version in the changelog, the newest first."""
+    for section in page.findall(nodes.section):
+        found = RELEASE.fullmatch(section.next_node(nodes.title).astext())
+        if found:
+            yield (
+                found[1],
+                found[2],
+                section["ids"][-1],
+                [" ".join(p.astext().split()) for p in section.findall(nodes.paragraph)],
+            )
+
+
+def write_files(app, error):
+    if error or app.builder.format != "html":
+        return
+    out, names = Path(app.outdir), list(app.env.toctree_includes.get(app.config.root_doc, []))
+    names = [n for top in names for n in (top, *app.env.toctree_includes.get(top, []))]
+    names = [app.config.root_doc, *names]
+    (out / "feed.xml").write_text(feed(app), encoding="utf-8")
+    (out / "llms.txt").write_text(for_models(app, names), encoding="utf-8")
+    if address(app):
+        places = "".join(f"<url><loc>{escape(page_address(app, name))}</loc></url>\n" for name in names)
+        text = f'<?xml version="1.0" encoding="UTF-8"?>\n<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">\n{places}</urlset>\n'
+        (out / "sitemap.xml").write_text(text, encoding="utf-8")
+
+
+def feed(app):
+    """The versions as an Atom feed."""
+    page = app.env.get_doctree(CHANGELOG)
+    path, entries, newest = app.builder.get_target_uri(CHANGELOG), "", ""
+    for version, day, place, paragraphs in releases(page):
+        newest = newest or day
+        words = escape("".join(f"<p>{escape(text)}</p>" for text in paragraphs))
+        link = f"{address(app, path) or path}#{place}"
+        entries += f"""<entry><title>Version {version}</title><id>urn:quack-tutorial:{version}</id>
+<updated>{day}T00:00:00Z</updated><link href="{escape(link)}"/><content type="html">{words}</content></entry>
+"""
+    own = f'<link rel="self" href="{escape(address(app, "feed.xml"))}"/>' if address(app) else ""
+    return f"""<?xml version="1.0" encoding="utf-8"?>
+<feed xmlns="http://www.w3.org/2005/Atom"><title>{escape(app.config.html_title)}</title><id>urn:quack-tutorial</id>
+<updated>{newest}T00:00:00Z</updated><author><name>{escape(app.config.author)}</name></author>
+<link href="{escape(address(app) or "./")}"/>{own}
+{entries}</feed>
+"""
+
+
+def for_models(app, names):
+    """llms.txt: the book in a sentence, then every page's Markdown with what it asks (llmstxt.org)."""
+    root = app.config.root_doc
+    lines = [f"# {app.config.html_title}", "", f"> {description(app.env.get_doctree(root))}", ""]
+    lines += [
+        "Each page is linked as the Markdown that it is made from; the same path with .html is the page with its outputs."
+    ]
+    contents = yaml.safe_load(Path(app.srcdir, app.config.external_toc_path).read_text(encoding="utf-8"))
+    for part in contents["parts"]:
+        lines += ["", f"## {part['caption']}", ""]
+        for chapter in part["chapters"]:
+            for name in (chapter["file"], *(section["file"] for section in chapter.get("sections", []))):
+                page, path = app.env.get_doctree(name), f"_sources/{name}.md"
+                lines.append(f"- [{title(page)}]({address(app, path) or path}): {description(page)}")
+    return "\n".join(lines) + "\n"
+
+
+class Citation(SphinxDirective):
+    """CITATION.cff as BibTeX."""
+
+    def run(self):
+        cited = yaml.safe_load(Path(self.env.srcdir, "CITATION.cff").read_text(encoding="utf-8"))
+        authors = " and ".join(f"{{{author['name']}}}" for author in cited["authors"])
+        fields = {"title": f"{{{cited['title']}}}", "author": authors, "version": cited["version"]}
+        fields |= {"year": cited["date-released"].year, "url": address(self.env.app)}
+        lines = "".join(f"  {key} = {{{text}}},\n" for key, text in fields.items() if text)
+        text = f"@software{{quack_tutorial,\n{lines}}}"
+        return [nodes.literal_block(text, text, language="bibtex")]
+
+
+def begin(app):
+    app.built_on = built_on(app)
+
+
+def setup(app):
+    app.add_config_value("comments", {}, "html")
+    app.add_directive("citation", Citation)
+    app.connect("config-inited", tell_pages_of_repository)
+    app.connect("builder-inited", begin)
+    app.connect("env-updated", draw_previews)
+    app.connect("html-page-context", tell, priority=450)
+    app.connect("html-collect-pages", missing_page)
+    app.connect("build-finished", write_files)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

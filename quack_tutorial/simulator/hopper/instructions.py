@@ -1,0 +1,233 @@
+"""Names of MLIR's dialects that kernels call for want of one in CuTe DSL: types by their text, bits of pointers, plain arithmetic.
+
+| names                                                    | here                                                        |
+|----------------------------------------------------------|-------------------------------------------------------------|
+| `ir.Type.parse("!llvm.struct<(i32, f32)>")`, `IntegerType`, `VectorType`, `F32Type` | what inline assembly gives, and vectors |
+| `llvm.ptrtoint`, `inttoptr`, `bitcast`, `mlir_undef`      | addresses as numbers, the same bits as another type         |
+| `arith.addf`, `mulf`, `select`, `cmpi`-free integer arithmetic | of two numbers of one type                             |
+| `nvvm.atomicrmw`, `nvvm.add_packed_f32x2`, ...            | as cute.arch has them                                       |
+
+Source: the MLIR dialects' documentation (llvm, arith, math, nvvm). Anything else is refused by its name.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from .. import arch, assembly, mathops
+from .. import memory as m
+from ..context import not_simulated
+from ..dialects import Vector, VectorType
+from ..numeric import (
+    BFloat16,
+    Boolean,
+    DType,
+    Float16,
+    Float32,
+    Float64,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    Uint32,
+    Uint64,
+    Value,
+    binary,
+    convert,
+    scalar,
+    select,
+)
+
+TYPES = {
+    "i1": Boolean,
+    "i8": Int8,
+    "i16": Int16,
+    "i32": Int32,
+    "i64": Int64,
+    "f16": Float16,
+    "bf16": BFloat16,
+    "f32": Float32,
+    "f64": Float64,
+}
+
+
+class Type:
+    """ir.Type: by its text."""
+
+    @staticmethod
+    def parse(text: str, *_, **__):
+        plain = text.replace(" ", "")
+        if plain in TYPES:
+            return TYPES[plain]
+        found = re.fullmatch(r"!llvm\.struct<\(([\w,]+)\)>", plain)
+        if found and all(part in TYPES for part in found[1].split(",")):
+            return assembly.Struct(TYPES[part] for part in found[1].split(","))
+        found = re.fullmatch(r"vector<(\d+)x(\w+)>", plain)
+        if found and found[2] in TYPES:
+            return VectorType(int(found[1]), TYPES[found[2]])
+        raise not_simulated(f"ir.Type.parse({text!r})")
+
+
+class IntegerType:
+    @staticmethod
+    def get_signless(width: int, *_, **__) -> DType:
+        if f"i{width}" not in TYPES:
+            raise not_simulated(f"an integer of {width} bits")
+        return TYPES[f"i{width}"]
+
+
+def vector_type(shape, dtype: DType, **_) -> VectorType:
+    count = 1
+    for extent in shape:
+        count *= extent
+    return VectorType(count, dtype)
+
+
+class VectorTypes:
+    get = staticmethod(vector_type)
+
+
+def plain_type(dtype: DType):
+    """F32Type and so on, which give their type by get()."""
+    return type(f"{dtype}Type", (), {"get": staticmethod(lambda *_, **__: dtype)})
+
+
+def ptrtoint(result: DType, pointer, **_) -> Value:
+    return convert(pointer.toint(), result)
+
+
+def bitcast(result, value, **_):
+    """The same bits as another type; a vector may become one number, and one number a vector."""
+    count, dtype = (result.count, result.dtype) if isinstance(result, VectorType) else (0, result)
+    if isinstance(value, m.Pointer):
+        return value
+    vector = value if isinstance(value, Vector) else Vector([scalar(value)])
+    made = vector.bitcast(dtype)
+    return made if count else made[0]
+
+
+# ---- arithmetic -----------------------------------------------------------------------------------------------------
+
+
+def _two(operator: str, dtype_of=lambda x: x):
+    def operate(a, b, **_):
+        return binary(operator, a, b)
+
+    return operate
+
+
+def _unsigned(x) -> Value:
+    value = scalar(x)
+    return value.bitcast({32: Uint32, 64: Uint64}[value.dtype.width])
+
+
+def _two_unsigned(operator: str):
+    def operate(a, b, **_):
+        result = binary(operator, _unsigned(a), _unsigned(b))
+        return result.bitcast(scalar(a).dtype)
+
+    return operate
+
+
+def divsi(a, b, **_) -> Value:
+    """Division of signed integers toward zero."""
+    x, y = scalar(a), scalar(b)
+    safe = np.where(y.a == 0, 1, y.a)
+    quotient = np.abs(x.a.astype(np.int64)) // np.abs(safe.astype(np.int64))
+    return Value(x.dtype, np.where((x.a < 0) != (safe < 0), -quotient, quotient).astype(x.dtype.carrier))
+
+
+def extui(result: DType, a, **_) -> Value:
+    value = scalar(a)
+    if value.dtype is Boolean:
+        return convert(value, result)
+    bits = value.a.astype(np.int64) & ((1 << value.dtype.width) - 1)
+    return Value(result, bits.astype(result.carrier))
+
+
+def converted(result: DType, a, **_):
+    return convert(a, result)
+
+
+def chosen(condition, yes, no, **_):
+    if hasattr(yes, "dtype") or hasattr(no, "dtype"):
+        return select(scalar(condition).a != 0, scalar(yes), scalar(no))
+    raise not_simulated("arith.select of other things than numbers")
+
+
+def maximum(a, b, **_):
+    return arch.fmax(a, b, nan=True)
+
+
+def minimum(a, b, **_):
+    return arch.fmin(a, b, nan=True)
+
+
+ARITH = {
+    "addf": _two("+"),
+    "subf": _two("-"),
+    "mulf": _two("*"),
+    "divf": _two("/"),
+    "addi": _two("+"),
+    "subi": _two("-"),
+    "muli": _two("*"),
+    "andi": _two("&"),
+    "ori": _two("|"),
+    "xori": _two("^"),
+    "shli": _two("<<"),
+    "shrsi": _two(">>"),
+    "shrui": _two_unsigned(">>"),
+    "divui": _two_unsigned("//"),
+    "remui": _two_unsigned("%"),
+    "divsi": divsi,
+    "remsi": _two("%"),
+    "floordivsi": _two("//"),
+    "extui": extui,
+    "extsi": converted,
+    "trunci": converted,
+    "extf": converted,
+    "truncf": converted,
+    "sitofp": converted,
+    "fptosi": converted,
+    "bitcast": bitcast,
+    "select": chosen,
+    "maximumf": maximum,
+    "minimumf": minimum,
+    "maxnumf": lambda a, b, **_: arch.fmax(a, b),
+    "minnumf": lambda a, b, **_: arch.fmin(a, b),
+}
+MATH = {
+    "exp": mathops.exp,
+    "exp2": mathops.exp2,
+    "log": mathops.log,
+    "log2": mathops.log2,
+    "sqrt": mathops.sqrt,
+    "rsqrt": mathops.rsqrt,
+    "fma": lambda a, b, c, **_: mathops.fma(a, b, c),
+    "absf": mathops.absf,
+    "floor": mathops.floor,
+    "ceil": mathops.ceil,
+    "tanh": mathops.tanh,
+}
+
+_ATOMICS = {"umax": "max", "umin": "min", "fadd": "add"}
+
+
+def atomicrmw(*given, op=None, ptr=None, a=None, b=None, mem_order=None, **_) -> Value:
+    """nvvm.atomicrmw(op, ptr, a), with or without the type that it gives first."""
+    given = list(given)
+    if given and isinstance(given[0], DType):
+        given.pop(0)
+    op = given.pop(0) if given else op
+    ptr = given.pop(0) if given else ptr
+    a = given.pop(0) if given else a
+    word = str(op).rpartition(".")[2].lower()
+    pointer = getattr(ptr, "pointer", ptr)
+    value = scalar(a)
+    if not isinstance(pointer, m.Pointer):
+        pointer = m.pointer_at(value.dtype, pointer)
+    if word == "cas":  # PTX: compare with a, put b
+        return arch._run_atomic("cas", pointer, scalar(b), mem_order, convert(a, pointer.dtype).a)
+    return arch._run_atomic(_ATOMICS.get(word, word), pointer, value, mem_order)

@@ -1,0 +1,127 @@
+"""The lines of `coverage.TABLE` for these rooms' names: (names, how, where they are tested, note), namespace by namespace."""
+
+from __future__ import annotations
+
+EXACT, BOUND, ORDER, IGNORED, ANNOTATION = "exact", "bound", "order", "ignored", "annotation"
+WORDS = "tests/simulator/test_hopper_words.py"
+MAPS = "tests/simulator/test_tensor_maps.py"
+PRODUCTS = "tests/simulator/test_products.py"
+PIPELINES = "tests/simulator/test_pipelines.py"
+FILES = {
+    PIPELINES: ("tests/simulator/dsl/pipelines.py",),
+    MAPS: ("tests/simulator/dsl/tensor_maps.py", MAPS),
+    PRODUCTS: ("tests/simulator/dsl/products.py", PRODUCTS),
+    WORDS: ("tests/simulator/dsl/hopper_words.py", WORDS),
+}
+
+_FLOATS = (
+    ("abs div trunc round roundeven copysign isfinite isinf", EXACT, WORDS),
+    ("expm1 log1p cbrt", BOUND, WORDS),
+)
+TABLE = {
+    "cutlass": (("select_", EXACT, WORDS), ("make_array_view", EXACT, PIPELINES, "elements by their coordinates")),
+    "cutlass.pipeline": (
+        ("PipelineTmaStore pipeline_init_arrive pipeline_init_wait arrive arrive_and_wait", EXACT, PIPELINES),
+    ),
+    "cutlass.experimental.primitives": (
+        (
+            "barrier_cta_sync barrier_cta_arrive bar_warp_sync elect_sync shfl_sync vote_sync griddepcontrol",
+            EXACT,
+            PIPELINES,
+        ),
+        ("Shfl VoteSync GridDepAction", EXACT, PIPELINES),
+    ),
+    "cutlass.tensor_utils": (("LayoutEnum", EXACT, WORDS),),
+    "cutlass.utils": (
+        ("LayoutEnum get_smem_capacity_in_bytes", EXACT, WORDS),
+        (
+            "StaticPersistentTileScheduler PersistentTileSchedulerParams WorkTileInfo",
+            EXACT,
+            WORDS,
+            "without swizzle_size",
+        ),
+        (
+            "sm90_make_smem_layout_a sm90_make_smem_layout_b sm90_make_smem_layout_epi sm90_get_smem_layout_atom "
+            "sm90_get_smem_store_op sm90_make_trivial_tiled_mma",
+            EXACT,
+            PRODUCTS,
+        ),
+        ("HardwareInfo", EXACT, WORDS, "of an H100 with 132 multiprocessors"),
+    ),
+    "cutlass.utils.smem_allocator": (("SmemAllocator", EXACT, WORDS),),
+    "cute": (
+        *_FLOATS,
+        ("FastDivmodDivisor FastDivmodDivisorV2", EXACT, WORDS, "of numbers that are not negative"),
+        ("fast_divmod_create_divisor fast_divmod_create_divisor_v2", EXACT, WORDS),
+        ("prefetch", IGNORED, WORDS, "there are no caches"),
+        ("make_layout_image_mask", EXACT, MAPS),
+        ("get_nonswizzle_portion get_swizzle_portion", EXACT, MAPS),
+        ("gemm make_mma_atom make_tiled_mma", BOUND, PRODUCTS, "sums in float64, rounded once an instruction"),
+        (
+            "make_tiled_copy_A make_tiled_copy_B make_tiled_copy_C make_tiled_copy_S make_tiled_copy_D make_tiled_copy_C_atom",
+            EXACT,
+            PRODUCTS,
+            "layouts as the compiler prints them",
+        ),
+        ("TiledMma ThrMma MmaAtom ThrCopy", ANNOTATION, PRODUCTS),
+    ),
+    "cute.math": (*_FLOATS, ("RoundingMode", EXACT, WORDS, "to the nearest alone")),
+    "cute.testing": (("assert_", IGNORED, WORDS),),
+    "cute.arch": (
+        (
+            "prmt lop3 brev bfe bfi bfind shf mul_wide mul_hi mul24 mad24 add_sat_int sub_sat_int log2_of_pow2_int",
+            EXACT,
+            WORDS,
+        ),
+        ("lanemask_eq lanemask_lt lanemask_le lanemask_gt lanemask_ge", EXACT, WORDS),
+        (
+            "fma_packed_f32x2 mul_packed_f32x2 add_packed_f32x2 sub_packed_f32x2 exp_packed_f32x2",
+            EXACT,
+            WORDS,
+            "with a note: the compiler refuses them for Hopper",
+        ),
+        ("load store red", EXACT, WORDS, "with `sem` as atomics"),
+        ("atomic_fmax atomic_fmin atomic_max_float32", EXACT, WORDS),
+        ("alloc_smem get_dyn_smem dynamic_smem_size total_smem_size", EXACT, WORDS),
+        ("prefetch", IGNORED, WORDS, "there are no caches"),
+        ("smid", EXACT, WORDS, "any number would be"),
+        ("warpgroup_reg_alloc warpgroup_reg_dealloc", IGNORED, WORDS, "registers are not counted"),
+        ("WARPS_PER_WARPGROUP THREADS_PER_WARPGROUP", EXACT, WORDS),
+    ),
+    "cute.nvgpu": (
+        ("CacheEvictionPriority", IGNORED, WORDS, "a cache hint"),
+        ("MmaUniversalOp OperandMajorMode", EXACT, PRODUCTS),
+    ),
+    "cute.nvgpu.cpasync": (
+        (
+            "CopyBulkTensorTileG2SOp CopyBulkTensorTileG2SMulticastOp CopyBulkTensorTileS2GOp CopyReduceBulkTensorTileS2GOp",
+            EXACT,
+            MAPS,
+            "tiles without gaps, whose contiguous mode is the tensor's",
+        ),
+        (
+            "make_tiled_tma_atom tma_partition TmaInfo create_tma_multicast_mask",
+            EXACT,
+            MAPS,
+            "layouts as the compiler prints them",
+        ),
+        ("prefetch_descriptor", IGNORED, MAPS, "there are no caches"),
+    ),
+    "cute.nvgpu.warp": (
+        ("MmaF16BF16Op MmaTF32Op", BOUND, PRODUCTS, "sums in float64, rounded once an instruction"),
+        ("LdMatrix8x8x16bOp StMatrix8x8x16bOp", EXACT, PRODUCTS),
+    ),
+    "cute.nvgpu.warpgroup": (
+        ("MmaF16BF16Op MmaF8Op", BOUND, PRODUCTS, "sums in float64, rounded once an instruction"),
+        ("make_smem_layout_atom SmemLayoutAtomKind OperandSource OperandMajorMode Field", EXACT, PRODUCTS),
+        ("fence commit_group wait_group", ORDER, PRODUCTS, "accumulators may not be touched before"),
+    ),
+    "cutlass.utils.hopper_helpers": (
+        (
+            "make_smem_layout_a make_smem_layout_b make_smem_layout_epi get_smem_layout_atom make_trivial_tiled_mma "
+            "sm90_get_smem_store_op",
+            EXACT,
+            PRODUCTS,
+        ),
+    ),
+}

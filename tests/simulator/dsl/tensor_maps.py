@@ -1,0 +1,222 @@
+"""Tiles through tensor maps: loads and stores, swizzles, ragged edges, multicast, sums; and what goes wrong with them."""
+
+import cutlass
+import cutlass.cute as cute
+import cutlass.utils.hopper_helpers as sm90
+from cutlass import Float32, Int32, Int64
+from cutlass.cute.nvgpu import cpasync, warpgroup
+from cutlass.tensor_utils import LayoutEnum
+
+PLAIN, SWIZZLED = "plain", "swizzled"
+ONE = 1
+
+
+@cute.jit
+def laid_out(kind: cutlass.Constexpr, tile: cutlass.Constexpr):
+    """How a tile lies in shared memory, and its swizzle."""
+    m, n = tile
+    if cutlass.const_expr(kind == SWIZZLED):
+        atom = warpgroup.make_smem_layout_atom(warpgroup.SmemLayoutAtomKind.K_SW128, Float32)
+        whole = cute.tile_to_shape(atom, (m, n), (0, 1))
+        return whole.outer, whole.inner
+    return cute.make_layout((m, n), stride=(n, 1)), None
+
+
+@cute.kernel
+def _doubled(
+    load: cute.CopyAtom,
+    source: cute.Tensor,
+    store: cute.CopyAtom,
+    target: cute.Tensor,
+    kind: cutlass.Constexpr,
+    tile: cutlass.Constexpr,
+    fault: cutlass.Constexpr,
+):
+    t, _, _ = cute.arch.thread_idx()
+    bm, bn, _ = cute.arch.block_idx()
+    warp = cute.arch.make_warp_uniform(cute.arch.warp_idx())
+    layout, swizzle = laid_out(kind, tile)
+    smem = cutlass.memory.SmemAllocator()
+    s = smem.allocate_tensor(Float32, layout, byte_alignment=1024, swizzle=swizzle)
+    bar = smem.allocate_array(Int64, 1, byte_alignment=8)
+    if warp == 0:
+        cpasync.prefetch_descriptor(load)
+        with cute.arch.elect_one():
+            cute.arch.mbarrier_init(bar, 1)
+            cute.arch.mbarrier_init_fence()
+    cute.arch.barrier()
+    gX, gO = (cute.local_tile(x, tile, (bm, bn)) for x in (source, target))
+    one = cute.make_layout(1)
+    tXsX, tXgX = cpasync.tma_partition(load, 0, one, cute.group_modes(s, 0, 2), cute.group_modes(gX, 0, 2))
+    tOsO, tOgO = cpasync.tma_partition(store, 0, one, cute.group_modes(s, 0, 2), cute.group_modes(gO, 0, 2))
+    nbytes = cute.size_in_bytes(Float32, layout)
+    if warp == 0:
+        with cute.arch.elect_one():
+            cute.arch.mbarrier_arrive_and_expect_tx(
+                bar, nbytes - 16 if cutlass.const_expr(fault == "count") else nbytes
+            )
+        cute.copy(load, tXgX, tXsX, tma_bar_ptr=bar)
+    if cutlass.const_expr(fault != "wait"):
+        cute.arch.mbarrier_wait(bar, 0)
+    for i in cutlass.range_constexpr(cute.size(tile) // 64):
+        row, column = (t + 64 * i) // tile[1], (t + 64 * i) % tile[1]
+        s[row, column] = s[row, column] * 2.0  # wrong: one thread reads before the bytes come, without the wait
+    if cutlass.const_expr(fault != "fence"):
+        cute.arch.fence_proxy("async.shared", space="cta")
+    cute.arch.barrier()
+    if warp == 0:
+        cute.copy(store, tOsO, tOgO)
+        cute.arch.cp_async_bulk_commit_group()
+        if cutlass.const_expr(fault != "group"):
+            cute.arch.cp_async_bulk_wait_group(0, read=True)
+    if cutlass.const_expr(fault == "group"):
+        cute.arch.barrier()
+        s[t // 32, t % 32] = Float32(0.0)  # wrong: the store may still read it
+
+
+class Doubled:
+    """out = 2 x, tile by tile."""
+
+    def __init__(self, kind, tile=(16, 64), fault=""):
+        self.kind, self.tile, self.fault = kind, tile, fault
+
+    @cute.jit
+    def __call__(self, x: cute.Tensor, out: cute.Tensor):
+        layout, _ = laid_out(self.kind, self.tile)
+        load, source = cpasync.make_tiled_tma_atom(cpasync.CopyBulkTensorTileG2SOp(), x, layout, self.tile)
+        store, target = cpasync.make_tiled_tma_atom(cpasync.CopyBulkTensorTileS2GOp(), out, layout, self.tile)
+        grid = (*cute.ceil_div(x.shape, self.tile), 1)
+        _doubled(load, source, store, target, self.kind, self.tile, self.fault).launch(grid=grid, block=64)
+
+
+@cute.kernel
+def _shared_row(atom: cute.CopyAtom, source: cute.Tensor, out: cute.Tensor, short: cutlass.Constexpr):
+    t, _, _ = cute.arch.thread_idx()
+    rank = cute.arch.block_idx_in_cluster()
+    smem = cutlass.memory.SmemAllocator()
+    s = smem.allocate_tensor(Float32, cute.make_layout((8, 32), stride=(32, 1)), byte_alignment=128)
+    bar = smem.allocate_array(Int64, 1, byte_alignment=8)
+    warp = cute.arch.make_warp_uniform(cute.arch.warp_idx())
+    if warp == 0:
+        with cute.arch.elect_one():
+            cute.arch.mbarrier_init(bar, 1)
+            cute.arch.mbarrier_init_fence()
+    cute.arch.cluster_arrive()
+    cute.arch.cluster_wait()
+    blocks = cute.make_layout((1, 2, 1, 1))
+    mask = cpasync.create_tma_multicast_mask(blocks, (0, rank, 0, 0), mcast_mode=1)
+    g = cute.local_tile(source, (8, 32), (0, 0))
+    tXsX, tXgX = cpasync.tma_partition(
+        atom, rank, cute.make_layout(2), cute.group_modes(s, 0, 2), cute.group_modes(g, 0, 2)
+    )
+    if warp == 0:
+        with cute.arch.elect_one():
+            cute.arch.mbarrier_arrive_and_expect_tx(bar, 512 if cutlass.const_expr(short) else 1024)
+        cute.copy(atom, tXgX, tXsX, tma_bar_ptr=bar, mcast_mask=mask)
+    cute.arch.mbarrier_wait(bar, 0)
+    for i in cutlass.range_constexpr(8):
+        out[rank, i, t] = s[i, t]
+    cute.arch.cluster_arrive()
+    cute.arch.cluster_wait()
+
+
+class SharedRow:
+    """Each of two blocks loads half of a tile for both."""
+
+    def __init__(self, short=False):
+        self.short = short
+
+    @cute.jit
+    def __call__(self, x: cute.Tensor, out: cute.Tensor):
+        atom, source = cpasync.make_tiled_tma_atom(
+            cpasync.CopyBulkTensorTileG2SMulticastOp(),
+            x,
+            cute.make_layout((8, 32), stride=(32, 1)),
+            (8, 32),
+            num_multicast=2,
+        )
+        _shared_row(atom, source, out, self.short).launch(grid=(2, 1, 1), block=(32, 1, 1), cluster=(2, 1, 1))
+
+
+@cute.kernel
+def _summed(atom: cute.CopyAtom, target: cute.Tensor, x: cute.Tensor):
+    t, _, _ = cute.arch.thread_idx()
+    b, _, _ = cute.arch.block_idx()
+    smem = cutlass.memory.SmemAllocator()
+    s = smem.allocate_tensor(Float32, cute.make_layout((4, 32), stride=(32, 1)), byte_alignment=128)
+    for i in cutlass.range_constexpr(4):
+        s[i, t] = x[4 * b + i, t]
+    cute.arch.fence_proxy("async.shared", space="cta")
+    cute.arch.barrier()
+    g = cute.local_tile(target, (4, 32), (0, 0))
+    tOsO, tOgO = cpasync.tma_partition(
+        atom, 0, cute.make_layout(1), cute.group_modes(s, 0, 2), cute.group_modes(g, 0, 2)
+    )
+    cute.copy(atom, tOsO, tOgO)
+    cute.arch.cp_async_bulk_commit_group()
+    cute.arch.cp_async_bulk_wait_group(0, read=True)
+
+
+class Summed:
+    """out += every fourth row of x: each block adds its four rows, or writes them, which is a race."""
+
+    def __init__(self, adds=True):
+        self.adds = adds
+
+    @cute.jit
+    def __call__(self, x: cute.Tensor, out: cute.Tensor):
+        op = cpasync.CopyBulkTensorTileS2GOp()
+        if cutlass.const_expr(self.adds):
+            op = cpasync.CopyReduceBulkTensorTileS2GOp(cute.ReductionOp.ADD)
+        atom, target = cpasync.make_tiled_tma_atom(op, out, cute.make_layout((4, 32), stride=(32, 1)), (4, 32))
+        _summed(atom, target, x).launch(grid=x.shape[0] // 4, block=32)
+
+
+@cute.kernel
+def _show_parts(
+    atom: cute.CopyAtom,
+    source: cute.Tensor,
+    layout: cute.ComposedLayout,
+    tile: cutlass.Constexpr,
+    name: cutlass.Constexpr,
+):
+    s = cutlass.memory.SmemAllocator().allocate_tensor(
+        cutlass.BFloat16, layout.outer, byte_alignment=1024, swizzle=layout.inner
+    )
+    g = cute.local_tile(source, tile, (0, None))
+    print(name, source.layout, g.layout)
+    for coord, blocks in ((0, 1), (1, 2)):
+        parts = cpasync.tma_partition(
+            atom, coord, cute.make_layout(blocks), cute.group_modes(s, 0, 2), cute.group_modes(g, 0, 2)
+        )
+        print(name, coord, parts[0].layout, parts[1].layout)
+
+
+class ShowParts:
+    """Prints the layouts of one tile's partition."""
+
+    def __init__(self, name, k_major, tile):
+        self.name, self.k_major, self.tile = name, k_major, tile
+
+    @cute.jit
+    def __call__(self, x: cute.Tensor):
+        kind = LayoutEnum.ROW_MAJOR if cutlass.const_expr(self.k_major) else LayoutEnum.COL_MAJOR
+        layout = sm90.make_smem_layout_a(kind, (self.tile[0], 64, self.tile[1]), cutlass.BFloat16, 3)
+        print(layout, cute.size_in_bytes(cutlass.BFloat16, layout))
+        one = cute.slice_(layout, (None, None, 0))
+        print(one, cute.cosize(one.outer))
+        atom, source = cpasync.make_tiled_tma_atom(cpasync.CopyBulkTensorTileG2SOp(), x, one, self.tile)
+        _show_parts(atom, source, layout, self.tile, self.name).launch(grid=1, block=32)
+
+
+@cute.kernel
+def _show_masks(out: cute.Tensor):
+    t, _, _ = cute.arch.thread_idx()
+    blocks = cute.make_layout((1, 2, 4, 1))
+    out[0, t] = Int32(cpasync.create_tma_multicast_mask(blocks, (0, t % 2, t // 2 % 4, 0), mcast_mode=1))
+    out[1, t] = Int32(cute.make_layout_image_mask(blocks, (0, t % 2, t // 2 % 4, 0), mode=2))
+
+
+@cute.jit
+def show_masks(out: cute.Tensor):
+    _show_masks(out).launch(grid=1, block=8)

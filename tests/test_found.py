@@ -1,0 +1,425 @@
+"""How the book is found, cited, answered and looked up: a small site with all settings on, and the built site as it stands."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from importlib import import_module
+from xml.etree import ElementTree
+
+import pytest
+import yaml
+
+pytest.importorskip("sphinx_book_theme", reason="the book's theme is not installed")
+from bs4 import BeautifulSoup
+from sphinx.util.inventory import InventoryFile
+
+import quack_tutorial
+from quack_tutorial import cli
+from tests.test_site import find_chromium, skip_unless_required
+
+SITE, REPOSITORY = "https://example.org/a/book", "https://github.com/someone/book"
+ATOM = "{http://www.w3.org/2005/Atom}"
+CHAPTER = """# 5. Block reduce
+
+How do all threads of a block get the *row's* sum?
+
+Call `qt.launch(kernel)`, then `qt.launch` again, or `quack-tutorial simulate`; `qt.nothing` is no name.
+"""
+CONF = """
+extensions = ["myst_parser", "sphinx_external_toc", "sphinx_book_theme", "found", "offline", "reference"]
+html_theme, html_title, author, html_baseurl = "sphinx_book_theme", "The book", "The authors", {site!r}
+html_theme_options = {{"repository_url": {repository!r}, "repository_branch": "main", "extra_footer": "Licences."}}
+comments = {{"data-repo": "someone/book", "data-mapping": "pathname"}}
+external_toc_path, external_toc_exclude_missing = "_toc.yml", True
+nitpick_ignore_regex = [["py:.*", ".*"]]
+autodoc_inherit_docstrings = add_module_names = False
+html_sourcelink_suffix = ""
+suppress_warnings = ["myst.xref_missing"]  # of pages that the small site lacks
+"""
+
+
+@pytest.fixture(scope="module")
+def small(root, tmp_path_factory):
+    """A site of a few pages, whose addresses are known and whose pages have comments."""
+    source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("site")
+    for name in ("book/static/race.svg", "book/changelog.md", "book/help.md", "book/reference.md", "CITATION.cff"):
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(root / name, source / name)
+    shutil.copytree(root / "book/reference", source / "book/reference")
+    for name, text in (
+        ("book/intro", "# The front\n\nWhat it is.\n"),
+        ("notebooks/05-block-reduce", CHAPTER),
+        ("book/labs/floor", CHAPTER),
+    ):
+        (source / f"{name}.md").parent.mkdir(exist_ok=True)
+        (source / f"{name}.md").write_text(text, encoding="utf-8")
+    (source / "conf.py").write_text(CONF.format(site=SITE, repository=REPOSITORY), encoding="utf-8")
+    reference = sorted(f"book/reference/{path.stem}" for path in (root / "book/reference").iterdir())
+    files = [
+        "notebooks/05-block-reduce",
+        "book/labs/floor",
+        "book/changelog",
+        "book/help",
+        "book/reference",
+        *reference,
+    ]
+    contents = {
+        "format": "jb-book",
+        "root": "book/intro",
+        "parts": [{"caption": "All", "chapters": [{"file": f} for f in files]}],
+    }
+    (source / "_toc.yml").write_text(yaml.safe_dump(contents), encoding="utf-8")
+    # No kernel is needed, and so no CuTe DSL.
+    paths = [str(root), str(root / "book/extension")]
+    program = f"import sys; sys.modules['cutlass'] = None; sys.path[:0] = {paths}"
+    program += "; from sphinx.cmd.build import main; sys.exit(main())"
+    done = subprocess.run(
+        [sys.executable, "-c", program, "-q", "-W", "-n", str(source), str(out)],
+        capture_output=True,
+        text=True,
+        cwd=source,
+    )
+    assert done.returncode == 0, done.stderr
+    return out, ["book/intro", *files]
+
+
+def page(site, name):
+    return BeautifulSoup((site / f"{name}.html").read_text(encoding="utf-8"), "html.parser")
+
+
+def tags(soup):
+    return {tag.get("property") or tag.get("name"): tag["content"] for tag in soup.select("meta[content]")}
+
+
+def test_a_page_says_what_it_is(small):
+    site, _ = small
+    soup = page(site, "notebooks/05-block-reduce")
+    found, asked = tags(soup), "How do all threads of a block get the row’s sum?"
+    assert found["description"] == found["og:description"] == asked
+    assert (found["og:title"], found["og:type"], found["twitter:card"]) == (
+        "5. Block reduce",
+        "article",
+        "summary_large_image",
+    )
+    own = f"{SITE}/notebooks/05-block-reduce.html"
+    assert found["og:url"] == own == soup.select_one('link[rel="canonical"]')["href"]
+    assert tags(page(site, "book/intro"))["og:type"] == "website"
+    if not find_chromium():
+        assert "og:image" not in found
+        pytest.skip("Chromium, which draws the previews, is not installed")
+    from PIL import Image
+
+    assert found["og:image"].startswith(f"{SITE}/previews/")
+    with Image.open(site / found["og:image"].removeprefix(f"{SITE}/")) as drawn:
+        assert drawn.size == (1200, 630) == (int(found["og:image:width"]), int(found["og:image:height"]))
+        assert len(drawn.convert("RGB").getcolors(100000)) > 8  # neither blank nor a title alone
+
+
+def test_search_engines_and_models_find_every_page(small):
+    site, names = small
+    places = ElementTree.parse(site / "sitemap.xml").getroot().iter("{http://www.sitemaps.org/schemas/sitemap/0.9}loc")
+    assert [place.text for place in places] == [f"{SITE}/{name}.html" for name in names]
+    text = (site / "llms.txt").read_text(encoding="utf-8")
+    assert text.startswith("# The book\n\n> What it is.\n")
+    links = re.findall(r"^- \[(.+)\]\((.+)\): ", text, re.MULTILINE)
+    assert [link for _, link in links] == [f"{SITE}/_sources/{name}.md" for name in names[1:]]
+    assert all((site / link.removeprefix(f"{SITE}/")).exists() for _, link in links)
+    assert page(site, names[1]).select_one('link[type="text/markdown"]')["href"] == f"../_sources/{names[1]}.md"
+
+
+def test_the_feed_has_the_versions_of_the_changelog(root, small):
+    site, _ = small
+    feed = ElementTree.parse(site / "feed.xml").getroot()
+    entries = feed.findall(f"{ATOM}entry")
+    headings = re.findall(
+        r"^## (\S+) \((\S+)\)$", (root / "book/changelog.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    told = [(e.findtext(f"{ATOM}title"), e.findtext(f"{ATOM}updated")) for e in entries]
+    assert told == [(f"Version {version}", f"{day}T00:00:00Z") for version, day in headings]
+    link = entries[0].find(f"{ATOM}link").get("href")
+    assert link.startswith(f"{SITE}/book/changelog.html#")
+    assert page(site, "book/changelog").find(id=link.split("#")[1])
+    assert BeautifulSoup(entries[0].findtext(f"{ATOM}content"), "html.parser").p.get_text()
+
+
+def test_the_changelog_begins_with_this_version(root):
+    version, day = re.search(
+        r"^## (\S+) \((\S+)\)$", (root / "book/changelog.md").read_text(encoding="utf-8"), re.MULTILINE
+    ).groups()
+    cited = yaml.safe_load((root / "CITATION.cff").read_text(encoding="utf-8"))
+    assert version == quack_tutorial.__version__ == cited["version"] and day == str(cited["date-released"])
+
+
+def test_each_page_can_be_edited_reported_and_cited(root, small):
+    site, _ = small
+    for name, source in (
+        ("notebooks/05-block-reduce", "notebooks/05-block-reduce.md"),
+        ("book/labs/floor", "labs/floor/floor.md"),
+    ):
+        foot = page(site, name).select_one(".qt-foot")
+        links = {link.get_text(): link["href"] for link in foot.select("a")}
+        assert foot.get_text().startswith(f"Version {quack_tutorial.__version__}, ")
+        assert links["Edit this page"] == f"{REPOSITORY}/edit/main/{source}" and (root / source).exists()
+        report = links["Report an error on this page"]
+        assert report.startswith(f"{REPOSITORY}/issues/new?title=5.%20Block%20reduce%3A%20&body=Page%3A%20https")
+        assert f"Version%3A%20{quack_tutorial.__version__}" in report
+        inside = [link for link in links.values() if "://" not in link]
+        assert all((site / name / ".." / link.split("#")[0]).resolve().exists() for link in inside)
+    cited = page(site, "book/help")
+    place = links["Cite this book"].split("#")[1]
+    assert f"version = {{{quack_tutorial.__version__}}}" in cited.find(id=place).find_next("pre").get_text()
+    assert (
+        "Report an error on this page" in cited.article.get_text()
+        and "without the address" not in cited.article.get_text()
+    )
+
+
+def test_comments_are_below_each_page_once_they_are_set(small):
+    site, names = small
+    for name in names:
+        (script,) = page(site, name).select('script[src="https://giscus.app/client.js"]')
+        assert (script["data-repo"], script["data-mapping"]) == ("someone/book", "pathname")
+    assert not page(site, "404").select('script[src^="https:"]')
+    assert "comes from giscus.app" in page(site, "book/help").article.get_text()  # which says what pages ask for
+
+
+@pytest.mark.parametrize(
+    ("known", "at", "root_"),
+    [
+        ("", "/404.html", "/"),
+        ("", "/a/book/404.html", "/a/book/"),
+        ("", "/a/notebooks/gone.html", "/a/"),
+        ("", "/a/gone.html", "/a/"),
+        ("/a/book/", "/a/book/notebooks/gone/deeper.html", "/a/book/"),
+        ("/a/book/", "/a/book/gone/deeper.html", "/a/book/"),
+    ],
+)
+def test_the_page_that_is_missing_finds_the_site(root, known, at, root_):
+    if shutil.which("node") is None:
+        pytest.skip("Node.js is not installed")
+    text = (root / "book/extension/found.py").read_text(encoding="utf-8")
+    script = (
+        re.search(r'ROOT = """<script>(.*?)</script>"""', text, re.DOTALL)[1].replace("\\\\", "\\").replace("%s", known)
+    )
+    page_ = f"const location = {{pathname: {json.dumps(at)}}};"
+    page_ += "const document = {createElement: () => ({}), head: {append: (base) => console.log(base.href)}};"
+    done = subprocess.run(["node", "-e", page_ + script], capture_output=True, text=True)
+    assert done.stdout.strip() == root_, done.stderr
+
+
+def test_the_missing_page_leads_back_from_any_folder(small):
+    site, _ = small
+    soup = page(site, "404")
+    assert 'known = "/a/book/"' in soup.head.script.get_text() and tags(soup)["robots"] == "noindex"
+    before = str(soup).split("document.head.append(base)")[0]
+    assert "href=" not in before.split("<head>")[1]
+    assert not soup.select('link[rel="canonical"]')
+
+
+# The reference -------------------------------------------------------------------------------------------------------
+
+
+def public_names():
+    """Every name that the package offers: of the rooms that say so, and what the modules of results define."""
+    for room in ("quack_tutorial", "quack_tutorial.ops", "quack_tutorial.analysis", "quack_tutorial.figures"):
+        modules = ("analysis", "figures", "reference") if room == "quack_tutorial" else ()
+        yield from (f"{room}.{name}" for name in import_module(room).__all__ if name not in (*modules, "__version__"))
+    for room in ("quack_tutorial.reference", "quack_tutorial.trace", "quack_tutorial.simulation"):
+        for name, thing in vars(import_module(room)).items():
+            if not name.startswith("_") and getattr(thing, "__module__", None) == room and name != "simulate":
+                yield f"{room}.{name}"
+    yield from (
+        f"quack_tutorial.notebook.{name}"
+        for name in ("Answer", "AnotherGuess", "NotTimed", "Recorded", "Speed", "Timing")
+    )
+    yield "quack_tutorial.pytest_plugin.simulate"
+
+
+def test_every_public_name_is_in_the_reference_with_its_docstring(small):
+    site, _ = small
+    with (site / "objects.inv").open("rb") as file:
+        found = InventoryFile.load(file, "", lambda base, path: path)
+    places = {name: entry[2] for kind, all_ in found.items() if kind.startswith("py:") for name, entry in all_.items()}
+    names = list(public_names())
+    assert len(names) > 90 and [name for name in names if name not in places] == []
+    for name in names:
+        path, _, place = places[name].partition("#")
+        text = page_text(site / path, place.replace("$", name))
+        thing = getattr(import_module(name.rpartition(".")[0]), name.rpartition(".")[2])
+        if callable(thing) and thing.__doc__:
+            words = re.findall(r"\w+", thing.__doc__)[:3]
+            assert all(word in text for word in words), name
+
+
+def page_text(path, place, pages={}):  # noqa: B006 - read once
+    soup = pages.setdefault(path, BeautifulSoup(path.read_text(encoding="utf-8"), "html.parser"))
+    return soup.find(id=place).find_parent("dl").get_text()
+
+
+def test_every_command_is_in_the_reference(small):
+    site, _ = small
+    soup = page(site, "book/reference/commands")
+    for name, does, _ in cli.COMMANDS:
+        text = soup.find(id=f"command-{name}").get_text().replace("’", "'")
+        assert f"usage: quack-tutorial {name}" in text and does[1:] in text
+    assert not re.search(r"(?<![\w.])/(root|home|tmp|work)/", soup.article.get_text())  # of the machine that built it
+    named = [code.get_text() for code in soup.article.find_all("code")]
+    for what in ("list", "check", "show", "student", "release", "collect", "autograde", "feedback", "export"):
+        assert what in soup.find(id="command-labs").get_text()
+        assert any(text.split()[0] == what for text in named), what
+
+
+def test_a_chapter_s_first_mention_of_a_name_leads_to_the_reference(small):
+    site, _ = small
+    soup = page(site, "notebooks/05-block-reduce").article
+    links = [(link.get_text(), link["href"]) for link in soup.select("p a.internal")]
+    assert links == [
+        ("qt.launch(kernel)", "../book/reference/notebook.html#quack_tutorial.launch"),
+        ("quack-tutorial simulate", "../book/reference/commands.html#command-simulate"),
+    ]
+
+
+@pytest.fixture
+def reference(root, monkeypatch):
+    monkeypatch.syspath_prepend(str(root / "book/extension"))
+    return import_module("reference")
+
+
+def test_a_name_in_a_cell_is_a_link_once(reference, monkeypatch):
+    monkeypatch.setattr(reference, "places", lambda app: {"simulate": "r.html#s", "figures.lanes": "r.html#l"})
+    dot, name = '<span class="o">.</span>', lambda n: f'<span class="n">{n}</span>'
+    simulate, lanes = name("qt") + dot + name("simulate"), name("figures") + dot + name("lanes")
+    cell = f'<div class="cell_input x"><pre>{simulate} {lanes} {simulate}</pre>'
+    context = {"body": cell + cell}
+    reference.link_code(None, "notebooks/05", "", context, doctree=True)
+    assert re.findall(r'href="([^"]*)">(\w+)</a>', context["body"]) == [
+        ("../r.html#s", "simulate"),
+        ("../r.html#l", "lanes"),
+    ]
+    assert BeautifulSoup(context["body"], "html.parser").get_text() == 2 * "qt.simulate figures.lanes qt.simulate"
+
+
+def test_a_docstring_becomes_restructuredtext(reference):
+    lines = [
+        "Compare `result` with *x*, `a | b` or |y|.",
+        "",
+        "    code = `1`",
+        "| what   | how     |",
+        "|--------|---------|",
+        "| `p|q`  | |x| > 1 |",
+    ]
+    made = "\n".join(reference.as_rst(lines))
+    assert made.startswith("Compare :py:obj:`result` with \\*x\\*, ``a | b`` or \\|y\\|.\n\n\n::\n\n    code = `1`\n")
+    assert "   :header-rows: 1\n\n   * - what\n     - how\n   * - ``p|q``\n     - \\|x\\| > 1\n" in made
+
+
+# The install page ----------------------------------------------------------------------------------------------------
+
+
+def commands_of(root, name):
+    """The lines of a page's blocks of commands, without what is said behind them."""
+    text = (root / name).read_text(encoding="utf-8")
+    return [line[4:].split("   #")[0].strip() for line in text.splitlines() if line.startswith("    ")]
+
+
+def test_the_install_page_s_commands_exist(root):
+    commands = commands_of(root, "book/setup.md")
+    targets = re.findall(r"^([a-z-]+):", (root / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    made = [target for line in commands for target in re.findall(r"\bmake ([a-z-]+)", line)]
+    assert {"lab", "book", "install"} <= set(made) <= set(targets)
+    extras = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    text = (root / "book/setup.md").read_text(encoding="utf-8")
+    named = {
+        extra
+        for group in re.findall(r"\.\[([a-z0-9,]+)\]|EXTRAS=([a-z0-9,]+)", text)
+        for one in group
+        for extra in one.split(",")
+        if extra
+    }
+    assert {"jupyter", "dsl"} <= named <= set(extras)
+    ours = [
+        line.split("quack-tutorial ", 1)[1].split()
+        for line in commands
+        if re.match(r"(\.venv[/\\]\S+[/\\])?quack-tutorial ", line)
+    ]
+    assert {"doctor", "lab", "simulate", "bench"} <= {words[0] for words in ours}
+    modules = {name: module for name, _, module in cli.COMMANDS}
+    for name, *words in ours:
+        parser = cli._Parser()
+        import_module(f"quack_tutorial.{modules[name]}").add_arguments(parser)
+        parser.parse_args(words)
+
+
+def test_the_install_page_has_every_way_in_and_each_is_there(root):
+    text = (root / "book/setup.md").read_text(encoding="utf-8")
+    table = text.split("\n\n")[2]
+    links = re.findall(r"\]\(#([a-z0-9-]+)\)", table)
+    assert {
+        "only-to-read",
+        "any-computer",
+        "macos-windows",
+        "h100",
+        "conda",
+        "container",
+        "colab",
+        "package-alone",
+    } == set(links)
+    assert [place for place in links if f"({place})=\n" not in text] == []
+
+
+# The built site ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def built(root):
+    site = root / "_build/html"
+    if not (site / ".built").exists():
+        skip_unless_required("it is not built; run `make book` first")
+    contents = (root / "_toc.yml").read_text(encoding="utf-8")
+    return site, [yaml.safe_load(contents)["root"], *re.findall(r"- file: (\S+)", contents)]
+
+
+def test_the_built_site_tells_of_each_page(built):
+    site, names = built
+    titles, pictures = set(), set()
+    for name in names:
+        soup = page(site, name)
+        found = tags(soup)
+        assert found["og:title"] and 20 < len(found["description"]) <= 202, name
+        assert (site / name / ".." / soup.select_one('link[type="text/markdown"]')["href"]).resolve().exists(), name
+        assert soup.select_one(".qt-foot").get_text().startswith(f"Version {quack_tutorial.__version__}, "), name
+        titles.add(found["og:title"])
+        if "og:image" in found:
+            pictures.add((site / name / ".." / found["og:image"]).resolve())
+    assert len(titles) > len(names) - 13  # a lab may have its chapter's name
+    if find_chromium():
+        from PIL import Image
+
+        assert len(pictures) == len(names)
+        for file in pictures:
+            with Image.open(file) as drawn:
+                shown = drawn.convert("L").crop((56, 200, 1144, 600)).point(lambda light: 255 * (light < 245))
+                assert drawn.size == (1200, 630) and shown.getbbox(), f"{file.name} shows nothing below its title"
+
+
+def test_the_built_site_without_addresses_names_none(root, built):
+    settings = yaml.safe_load((root / "_config.yml").read_text(encoding="utf-8"))
+    site, names = built
+    assert (site / "sitemap.xml").exists() == bool(settings["html"]["baseurl"])
+    text = page(site, names[3]).select_one(".qt-foot").get_text()
+    assert ("Edit this page" in text) == ("Report an error on this page" in text) == bool(settings["repository"]["url"])
+    assert not settings["sphinx"]["config"]["comments"] and not page(site, names[3]).select('script[src^="http"]')
+
+
+def test_the_built_site_has_what_readers_of_other_kinds_ask_for(built):
+    site, names = built
+    links = re.findall(r"^- \[.+\]\((.+?)\): ", (site / "llms.txt").read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(links) == len(names) - 1 and all((site / link).exists() for link in links)
+    assert ElementTree.parse(site / "feed.xml").getroot().findall(f"{ATOM}entry")
+    assert page(site, "404").article.h1.get_text().startswith("There is no page here")
+    assert re.search(r'BUILD = "[0-9a-f]{16}"', (site / "sw.js").read_text(encoding="utf-8"))
+    chapter = str(page(site, "notebooks/05-block-reduce").article)
+    assert 'href="../book/reference/notebook.html#quack_tutorial.simulate"' in chapter
