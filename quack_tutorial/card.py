@@ -6,6 +6,7 @@
 | `meant()`   | that one, or the one that QUACK_TUTORIAL_CARD names; without either, the book's                |
 | `like(...)` | which of some cards stands for it: itself, or else the nearest by SMs and bandwidth             |
 | `taken_for` | a context in which another card is meant                                                      |
+| `times_asked()` | how often this process has asked which card is meant: what tells that a result depends on it |
 """
 
 from __future__ import annotations
@@ -34,10 +35,25 @@ def here() -> hardware.GPU | None:
     return hardware.GPU(hardware.card_of(name), name, (name,), capability, l2_bytes=None, **numbers, **sm)
 
 
+_asked = 0
+
+
+def times_asked() -> int:
+    """How often this process has asked which card is meant."""
+    return _asked
+
+
+def named() -> str | None:
+    """The card that the environment names, if it names one."""
+    global _asked
+    _asked += 1
+    return os.environ.get(VARIABLE)
+
+
 def meant() -> hardware.GPU:
     """The card that the environment names, this machine's, or the book's; KeyError where the environment names an unknown one."""
-    named = os.environ.get(VARIABLE)
-    return hardware.gpu(named) if named else here() or hardware.gpu(BOOK)
+    name = named()
+    return hardware.gpu(name) if name else here() or hardware.gpu(BOOK)
 
 
 @contextmanager

@@ -40,8 +40,9 @@ class Prediction:
 
 
 def predict(nbytes, bytes_in_flight_per_sm=None, hierarchy=None) -> Prediction:
-    """The time that `nbytes` through HBM take on the recorded GPU, with so many bytes in flight on an SM (None: enough)."""
-    found = hierarchy or memory.load()
+    """The time that `nbytes` through HBM take, with so many bytes in flight on an SM (None: enough): on this machine's GPU where
+    `quack-tutorial memory --keep` has measured it, else on the recorded one."""
+    found = hierarchy or memory.ruler()
     gb_s, bound = found.bandwidth_gb_s("HBM"), "bandwidth"
     if bytes_in_flight_per_sm is not None:
         allowed = little_gb_s(bytes_in_flight_per_sm, found.latency_ns("HBM"), found.sms)

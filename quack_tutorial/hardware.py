@@ -202,6 +202,12 @@ def gpu(name: str) -> GPU:
     raise KeyError(f"hardware has no GPU {name!r}: it has {', '.join(row.card for row in GPUS)}")
 
 
+def called(card: str) -> str:
+    """A card as a sentence names it: "an H100"."""
+    name = gpu(card).name.partition(" ")[0] if not card.startswith("rtx") else " ".join(gpu(card).name.split()[:2])
+    return f"{'an' if name[0] in 'AHLR' else 'a'} {name}"
+
+
 def card_of(torch_name: str) -> str:
     """The card of the GPU that torch calls `torch_name`, also of one that this table lacks: "NVIDIA A10G" -> "a10g"."""
     row = find(torch_name)

@@ -17,9 +17,9 @@ import os
 
 import numpy as np
 
-from quack_tutorial import cost
+from quack_tutorial import cost, hardware
 from quack_tutorial.notebook import recorded, time
-from quack_tutorial.records import memory
+from quack_tutorial.records import folder, memory
 
 OPERATIONS = 5  # a softmax's, for each element: maximum, subtraction, exponential, sum, product
 
@@ -58,7 +58,7 @@ def say_stride(device, stride, offset):
     print(f"stride {stride}, offset {offset}: {sectors:.1f} sectors a request of 128 bytes (simulated)")
     for point in memory.load().series("stride"):
         if point.name == f"{stride} + {offset}":
-            print(f"recorded on an H200: {128 / point.ns:,.0f} GB/s of the words that were asked for")
+            print(f"recorded on {_card()}: {128 / point.ns:,.0f} GB/s of the words that were asked for")
     if device == "cuda":
         import torch
 
@@ -74,7 +74,9 @@ def say_stream(device, vector_bytes, loads, threads_per_sm):
     print(f"model: {cost.predict(1, in_flight).gb_s:,.0f} GB/s, bound by {cost.predict(1, in_flight).bound}")
     name = f"{vector_bytes} x {loads} x {threads_per_sm}"
     point = next((point for point in found.series("in flight") if point.name == name), None)
-    print(f"recorded on an H200: {point.gb_s:,.0f} GB/s" if point else "not recorded: registers for so many are short")
+    print(
+        f"recorded on {_card()}: {point.gb_s:,.0f} GB/s" if point else "not recorded: registers for so many are short"
+    )
     if device == "cuda":
         import torch
 
@@ -105,11 +107,16 @@ def say_version(device, version, dtype, N):
     held = recorded("softmax", dtype, N=N, ladder=True)
     if version in held.names:
         print(
-            f"recorded on an H200: {held[version].us:,.0f} us, {held[version].of_copy:.0%} of the best plain kernel's speed"
+            f"recorded on {_card()}: {held[version].us:,.0f} us, {held[version].of_copy:.0%} of the best plain kernel's speed"
         )
     if device == "cuda":
         x = torch.randn(32768, N, device=device).to(x.dtype)
         print(time(kernel, x, torch.empty_like(x)))
+
+
+def _card():
+    """The card whose records are shown, as a sentence names it."""
+    return hardware.called(folder().name)
 
 
 def _panel(say, device, **choices):

@@ -33,7 +33,8 @@ CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 TYPESET_MS = 120_000  # virtual time for MathJax, which Chromium does not wait for otherwise
 OF_THE_SCREEN = (
     "script, form, .headerlink, .qt-verdicts p, .qt-number, .qt-controls, .toctree-wrapper, .qt-panes, "
-    "details:is(.qt-small, .qt-on-gpu, .qt-ran), .qt-diff details"  # machine code, imports, and what stands there twice
+    "details:is(.qt-small, .qt-on-gpu, .qt-ran, .qt-card), .qt-card ~ .qt-card, .qt-note-of, "  # code, imports, what is there twice
+    ".qt-diff details"
 )
 FOLDS = "details.qt-fold, details.sd-dropdown"  # long lists in other folds stay on the screen
 MENU = '<button onclick="window.print()"'  # in each page's download menu

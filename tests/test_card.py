@@ -1,8 +1,12 @@
 """Which card is meant: the one that the environment names, this machine's, or the book's."""
 
+import json
+import types
+
 import pytest
 
-from quack_tutorial import card, hardware, machine, records
+from quack_tutorial import card, cost, hardware, machine, records
+from quack_tutorial.records import memory
 
 
 @pytest.fixture(autouse=True)
@@ -76,3 +80,70 @@ def test_records_are_those_of_the_card_or_of_the_one_most_like_it(monkeypatch):
     with pytest.raises(ValueError, match="nothing is recorded of a card 'l4'; there are h100, h200"):
         records.folder("l4")
     assert set(records.WHOLE) <= set(records.cards()) and all(hardware.gpu(name) for name in records.cards())
+
+
+def keeps(folder, name, device, gb_s, latency_ns):
+    """A file as `quack-tutorial memory --keep` writes it, of a GPU with that read and that latency of HBM."""
+    kept = {
+        "device": device,
+        "driver": "580",
+        "date": "2026-11-26 10:00",
+        "versions": {},
+        "sms": 80,
+        "datasheet_gb_s": None,
+    }
+    kept["points"] = [
+        {"series": "in flight", "name": "16 x 4 x 2048", "samples_ns": [1 / gb_s] * 3},
+        {"series": "chase", "name": str(1 << 30), "samples_ns": [latency_ns] * 3},
+    ]
+    place = folder / "quack-tutorial" / f"memory-{name}.json"
+    place.parent.mkdir(exist_ok=True)
+    place.write_text(json.dumps(kept), encoding="utf-8")
+
+
+def test_predictions_are_of_this_machine_once_it_was_measured_also_of_a_card_that_nobody_recorded(
+    monkeypatch, tmp_path
+):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with_gpu(monkeypatch, "NVIDIA A10G", (8, 6), sms=80, bandwidth_gb_s=600, memory_gb=24)
+    recorded = memory.load().bandwidth_gb_s("HBM")
+    assert cost.predict(10**9).gb_s == recorded
+    keeps(tmp_path, "another", "NVIDIA Another", 100, 500)
+    assert cost.predict(10**9).gb_s == recorded
+    keeps(tmp_path, "a10g", "NVIDIA A10G", 500, 600)
+    assert cost.predict(10**9).gb_s == pytest.approx(500) and cost.predict(10**9).time_us == pytest.approx(2000)
+    # Little's law with its own SMs and latency: 80 x 1,200 bytes in 600 ns.
+    assert cost.predict(10**9, 1200).gb_s == pytest.approx(160)
+    monkeypatch.setenv(card.VARIABLE, "h100")
+    assert cost.predict(10**9).gb_s == memory.load().bandwidth_gb_s("HBM") != recorded
+
+
+def test_the_ruler_is_kept_where_predictions_look_for_it(monkeypatch, tmp_path, capsys):
+    from quack_tutorial.bench import memory as measured
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with_gpu(monkeypatch, "NVIDIA A10G", (8, 6), sms=80, bandwidth_gb_s=600, memory_gb=24)
+    asked = []
+
+    def measure(ruler_alone):
+        asked.append(ruler_alone)
+        points = [{"series": "in flight", "name": "16 x 4 x 2048", "samples_ns": [0.002]}]
+        return {"device": "NVIDIA A10G", "versions": {}, "sms": 80, "points": points}
+
+    monkeypatch.setattr(measured, "measure", measure)
+    found = types.SimpleNamespace(device="cuda", driver="580", reason="")
+    monkeypatch.setattr(machine, "detect", lambda: found)
+    assert measured.run(types.SimpleNamespace(keep=True, out=None)) == 0 and asked == [True]
+    assert cost.predict(10**6).gb_s == pytest.approx(500) and memory.ruler().device == "NVIDIA A10G"
+    assert str(memory.kept_at("a10g")) in capsys.readouterr().out
+
+
+def test_the_ruler_needs_no_kernel_that_ampere_lacks():
+    pytest.importorskip("cutlass", reason="CuTe DSL is not installed")
+    from quack_tutorial import compiler
+    from quack_tutorial.bench import memory as measured
+
+    mine = [case for case in measured.compiled_cases() if case[0].startswith(measured.RULER_KERNELS)]
+    assert len(mine) == 2 + len(measured.WIDTHS) * len(measured.LOADS)
+    for name, kernel, specs in (mine[0], mine[1], mine[-1]):
+        assert compiler.ptx(kernel, *specs, arch="sm_80"), name

@@ -1,11 +1,13 @@
 """The list of figures: what it finds on a page, and in which words it says what a figure was drawn from."""
 
 import importlib.util
+import types
 
 import pytest
 
 pytest.importorskip("myst_nb", reason="myst-nb is not installed, whose pages are tested")
 
+from quack_tutorial import card, records
 from quack_tutorial.figures import player
 
 
@@ -63,11 +65,34 @@ def test_a_figure_is_found_with_its_place_title_and_origin(contents):
     assert contents.ORIGIN.search(html, figure.end())[1] == "Simulated: drawn from a run."
 
 
-def test_every_version_of_the_climb_is_recorded_at_both_lengths_and_has_its_page(root, contents):
-    found = [contents.recorded("softmax", "float32", N=N, ladder=True) for N in contents.LENGTHS]
+@pytest.mark.parametrize("name", records.cards())
+def test_every_version_of_the_climb_is_recorded_at_both_lengths_and_has_its_page(root, contents, name):
+    with card.taken_for(name):
+        found = [contents.recorded("softmax", "float32", N=N, ladder=True) for N in contents.LENGTHS]
     for version, _, page in contents.CLIMB:
         assert all(0 < one[version].of_copy <= 1.05 for one in found), version
         assert (root / f"{page}.md").exists()
+
+
+def test_the_climb_is_there_for_each_card_one_of_them_folded(contents, monkeypatch):
+    nodes = pytest.importorskip("docutils.nodes", reason="docutils is not installed, which the cards are made with")
+    from docutils.frontend import get_default_settings
+    from docutils.utils import new_document
+
+    monkeypatch.delenv(card.VARIABLE, raising=False)
+    document = new_document("page", get_default_settings())
+    document += contents.climb()
+    builder = types.SimpleNamespace(get_relative_uri=lambda here, page: f"{page}.html")
+    app = types.SimpleNamespace(builder=builder)
+    document.settings.env = types.SimpleNamespace(docname="intro", app=app, _app=app)
+    contents.ListClimb(document).run()
+    (html,) = (raw.astext() for raw in document.findall(nodes.raw))
+    own = records.folder().name
+    (other,) = (name for name in records.cards() if name != own)
+    first, second = html.split("<details")
+    assert f"qt-of-{own}" in first and f"qt-of-{other}" in second
+    assert first.count("<li>") == second.count("<li>") == len(contents.CLIMB)
+    assert own.upper() in first and other.upper() in second and other.upper() not in first
 
 
 def test_the_card_of_a_heat_map_shows_its_shades(contents):

@@ -5,20 +5,44 @@ from statistics import median
 import pytest
 
 import quack_tutorial as qt
-from quack_tutorial import cost
+from quack_tutorial import card, cost
 from quack_tutorial.bench import records, results
 from quack_tutorial.records import levels, pitfalls, profile, training
 
 LONG = 131072
 
+# Claims of the text about an H200: on an H100 they are otherwise, or not measured yet. All others hold on both.
+OF_AN_H200 = {
+    "test_case_files_cudnns_loss_is_a_mixture",
+    "test_case_files_the_worst_cells_and_the_medians",
+    "test_case_files_what_each_verdict_rests_on",
+    "test_case_files_what_is_left_unexplained",
+    "test_levels_overlap_helps_short_launches_and_the_template_is_no_speed",
+    "test_measuring_only_the_matrix_product_notices_the_clock",
+    "test_measuring_what_a_hint_leaves",
+    "test_model_no_variant_ends_farther_from_stock_than_stock_compiled",
+    "test_profiler_hbm_is_about_equally_busy_and_half_of_l2s_sectors_are_far",
+    "test_the_headline_of_the_post_comes_near_for_long_rows_and_less_so_for_the_loss",
+}
 
-@pytest.fixture(scope="module")
-def speeds():
+
+def pytest_generate_tests(metafunc):
+    cards = ("h200",) if metafunc.function.__name__ in OF_AN_H200 else ("h200", "h100")
+    metafunc.parametrize("measured_on", cards, indirect=True)
+
+
+@pytest.fixture(autouse=True)
+def measured_on(request, monkeypatch):
+    monkeypatch.setenv(card.VARIABLE, request.param)
+
+
+@pytest.fixture
+def speeds(measured_on):
     return records.load_records()
 
 
-@pytest.fixture(scope="module")
-def counted():
+@pytest.fixture
+def counted(measured_on):
     return profile.load()
 
 
@@ -147,11 +171,42 @@ def test_the_headline_of_the_post_comes_near_for_long_rows_and_less_so_for_the_l
     assert gain("cross-entropy") < 1.2
 
 
-def test_the_post_s_figures_hold_on_its_own_card():
-    found = records.load_records(records.default_folder("h100"), operation="softmax", series="peers")
-    cells = {(key.dtype, key.N): cell for key, (_, cell) in records.latest_cells(found).items()}
-    quack, compiled = (cells["float32", 262144].result(name).gb_s for name in ("quack", "compile"))
-    assert quack == pytest.approx(3010, rel=0.01) and compiled == pytest.approx(1890, rel=0.05)
+def test_what_waits_for_instructions_takes_the_same_time_on_both_cards():
+    def times(operation, dtype, name, ladder):
+        found = []
+        for which in ("h200", "h100"):
+            with card.taken_for(which):
+                found.append(qt.recorded(operation, dtype, N=4096, ladder=ladder)[name])
+        return found
+
+    def longer(*case):
+        h200, h100 = times(*case)
+        return h100.us / h200.us
+
+    assert longer("cross-entropy", "bfloat16", "two-pass", True) == pytest.approx(1, abs=0.03)
+    assert longer("rmsnorm backward", "bfloat16", "atomics", True) == pytest.approx(1, abs=0.05)
+    with_memory = longer("softmax", "float32", "ours", False)
+    for case in (("cross-entropy", "bfloat16", "rows", True), ("softmax", "float32", "compile", False)):
+        h200, h100 = times(*case)
+        assert 1.05 < longer(*case) < with_memory - 0.2 and h100.of_copy > h200.of_copy + 0.15
+    assert [round(100 * one.of_copy) for one in times("softmax", "float32", "compile", False)] == [78, 100]
+
+
+def test_the_post_s_figures_on_its_own_card():
+    from quack_tutorial.kernels import softmax
+
+    with card.taken_for("h100"):
+        climbed = qt.recorded("softmax", "float32", 131072, ladder=True)
+        gains = [
+            found["compile"].us / found[name].us
+            for found in (qt.recorded("softmax", "float32", N) for N in (65536, 262144))
+            for name in ("quack", "ours")
+        ]
+    assert climbed["cluster"].gb_s == pytest.approx(3010, rel=0.01)
+    assert 0.005 < climbed["what ships"].of_peak - climbed["cluster"].of_peak < 0.015
+    assert all(1.45 < gain < 1.6 for gain in gains)
+    cluster = softmax.LADDER["cluster"](softmax.cutlass.Float32, 131072)
+    assert (cluster.blocks_per_row, cluster.threads_per_block) == (8, 512)
 
 
 def test_case_files_what_is_left_unexplained():

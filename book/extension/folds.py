@@ -23,12 +23,16 @@ from docutils import nodes
 from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util import logging
 
+from quack_tutorial import hardware
+
 logger = logging.getLogger(__name__)
 
 LABELS = {"all": "Solution", "input": "Code", "output": "Output"}  # of what hide-cell, hide-input, hide-output fold
 FORM = """<form class="qt-predict" data-predict="{n}" id="predict-{n}{later}" aria-label="{title}" hidden>
 <b>{title}</b> {fields}<button type="submit">{button}</button></form>"""
 FIELD = "<label>{asked} {entry}</label> "
+OF_CARD = '<div class="qt-card qt-of-{card}"><p>On {name}:</p>{values}</div>'
+NOT_MEASURED = '<p class="qt-note-of qt-of-{card}">Not measured on {name} yet: these are the values of {other}.</p>'
 ANSWER = re.compile(r'class="qt-answer" data-answer="([^"]*)"')
 # What an exercise prints before it is solved, and a lab's check before its cell is filled in.
 UNSOLVED = re.compile(r"^(\S+ )?not yet\b|this cell is not filled in yet", re.MULTILINE)
@@ -36,13 +40,16 @@ SENTENCE = re.compile(r"(?<!\.)[.!?]\)?(?=\s|$)")
 
 
 class Fold(nodes.Element):
-    """A `details` element: `label` is its summary, `prediction` the number of the prediction that `answer` (JSON) answers."""
+    """A `details` element: `label` is its summary, `prediction` the number of the prediction that `answer` (JSON) answers;
+    `of_cards` has the answers where they differ from card to card (see cards.py)."""
 
 
 def visit_fold(self, node):
     answers = ""
     if "prediction" in node:
         answers = f' data-predict="{node["prediction"]}" data-answer="{escape(node["answer"])}"'
+        for card, answer in node.get("of_cards", {}).items():
+            answers += f' data-answer-{card}="{escape(answer)}"'
     classes = " ".join(["qt-fold", *node["classes"]])
     self.body.append(f'<details class="{classes}"{answers}><summary>{escape(node["label"])}</summary>\n')
 
@@ -116,23 +123,44 @@ class FoldPredictions(SphinxPostTransform):
         output, cell = part(place[at], "output"), nodes.container(classes=["cell"])
         place[at].remove(output)
         cell += output
-        at, rest, answer = at + 1, [], ""
+        at, rest, answers = at + 1, [], {}
         while at < len(place) and not isinstance(place[at], nodes.section) and not predicts(place[at]):
             node = place.pop(at)
             source = part(node, "source")
             if source is not None and re.search(rf"^qt\.answer\(\s*{name}\b", source.astext(), re.MULTILINE):
-                found = ANSWER.search(part(node, "output").astext()) if part(node, "output") is not None else None
-                answer = unescape(found[1]) if found else ""
+                answers = answers_in(part(node, "output"))
             else:
                 rest.append(node)
-        if not answer:
+        if not answers:
             logger.warning(f"no cell `qt.answer({name}, ...)` judges this prediction", location=asker)
-        fold = Fold(label="Answer", prediction=n, answer=answer, classes=["qt-answered"])
-        told = nodes.container("", html(values(answer)), classes=["qt-verdicts"])
+        answer = next(iter(answers.values()), "")
+        of_cards = {card: of for card, of in answers.items() if of} if len(answers) > 1 else {}
+        fold = Fold(label="Answer", prediction=n, answer=answer, of_cards=of_cards, classes=["qt-answered"])
+        lists = "".join(of_card(card, of, answers) for card, of in answers.items()) if of_cards else values(answer)
+        told = nodes.container("", html(lists), classes=["qt-verdicts"])
         told += reason(rest)
         fold += [told, cell, *rest]
         place.insert(at, fold)
         return True
+
+
+def answers_in(output):
+    """{card: answer as JSON} of what `qt.answer` says in an output (see cards.py), by "" the one that all cards have; the
+    page's own card comes first, and one without the measurement has ""."""
+    found = {}
+    for place in output.children if output is not None else ():
+        card = next((name.removeprefix("qt-of-") for name in place.get("classes", ()) if name.startswith("qt-of-")), "")
+        texts = (ANSWER.search(raw.astext()) for raw in place.findall(nodes.raw))
+        found[card] = next((unescape(answer[1]) for answer in texts if answer), "")
+    return found if any(found.values()) else {}
+
+
+def of_card(card, answer, answers):
+    """The values of one card, where another has others."""
+    if answer:
+        return OF_CARD.format(card=card, name=hardware.called(card), values=values(answer))
+    other = hardware.called(next(iter(answers)))
+    return NOT_MEASURED.format(card=card, name=hardware.called(card), other=other)
 
 
 def guess_of(source):

@@ -119,8 +119,10 @@ document.addEventListener("DOMContentLoaded", () => {
       return Boolean(fields?.some((field) => field.shown !== undefined));
     }
 
+    // The answers of the card that was chosen (cards.js), where each card has its own.
     function answers() {
-      return JSON.parse(fold?.dataset.answer || '{"fields": []}');
+      const card = document.documentElement.dataset.card;
+      return JSON.parse(fold?.getAttribute(`data-answer-${card}`) || fold?.dataset.answer || '{"fields": []}');
     }
 
     // Each field as it is kept: what was asked, the guess, and where there is one the verdict beside the value. Once the answer was
@@ -167,7 +169,8 @@ document.addEventListener("DOMContentLoaded", () => {
         if (later) line.append(` (you said “${later}” after the answer was shown, which does not count)`);
         return line;
       });
-      box.querySelector("ul").replaceChildren(...lines);
+      const own = box.querySelector(`.qt-of-${document.documentElement.dataset.card} ul`);
+      (own ?? box.querySelector("ul")).replaceChildren(...lines);
       if (!box.querySelector(".qt-of-the-book")) {
         const note = document.createElement("p");
         note.className = "qt-of-the-book"; // shown where the output below is not that of the book's code
@@ -188,7 +191,10 @@ document.addEventListener("DOMContentLoaded", () => {
       told(keep(n, fields, sectionOf(form))); // also without a guess: the next one comes after the answer
     }
     // Also where the fold is opened without the button, by hand or by a cell that was run.
-    if (!later) fold?.addEventListener("toggle", () => fold.open && !isPrinting && answer());
+    if (!later) {
+      fold?.addEventListener("toggle", () => fold.open && !isPrinting && answer());
+      document.addEventListener("qt-card", () => isAnswered(recordOf(n, asked)) && answer());
+    }
 
     form.addEventListener("submit", (event) => {
       event.preventDefault();

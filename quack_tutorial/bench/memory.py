@@ -28,6 +28,7 @@ from pathlib import Path
 from quack_tutorial import hardware, machine
 from quack_tutorial.compiler import TensorSpec
 from quack_tutorial.kernels import memory as kernels
+from quack_tutorial.records.memory import kept_at
 
 ROUNDS = 9
 FOOTPRINTS = tuple(1 << k for k in range(12, 33))  # bytes of a chain: 4 KiB to 4 GiB
@@ -40,6 +41,9 @@ STRIDES = (1, 2, 4, 8, 16, 32)
 OFFSETS = (0, 1, 4, 8, 16)
 CONFLICTS = (1, 2, 3, 4, 8, 16, 32, 33)
 BLOCKS = (2, 4, 8)
+# What `cost` needs, and the kernels for it, which every GPU since Ampere can run.
+RULER = {"chase", "in flight", ("latency", "chase shared"), ("level", "L2")}
+RULER_KERNELS = ("chase shared", "chase global", "stream ")
 
 
 @dataclass(frozen=True)
@@ -92,13 +96,21 @@ def compiled_cases():
     yield "ping-pong", kernels.PingPong(), (one, steps)
 
 
-def points():
-    """Every `Point`, its kernels compiled and its tensors made. Needs a GPU."""
+def points(ruler_alone=False):
+    """Every `Point`, or those of `RULER`, the kernels compiled and the tensors made. Needs a GPU."""
+    return (p for p in _points(ruler_alone) if not ruler_alone or p.series in RULER or (p.series, p.name) in RULER)
+
+
+def _points(ruler_alone):
     import torch
 
     from quack_tutorial.compiler import compile_for
 
-    run = {name: compile_for(kernel, *specs) for name, kernel, specs in compiled_cases()}
+    run = {
+        name: compile_for(kernel, *specs)
+        for name, kernel, specs in compiled_cases()
+        if not ruler_alone or name.startswith(RULER_KERNELS)
+    }
     of = {name: kernel for name, kernel, _ in compiled_cases()}
 
     def empty(*shape, dtype=torch.float32):
@@ -246,13 +258,13 @@ def samples(chosen: list[Point]) -> list[list[float]]:
     return found
 
 
-def measure() -> dict:
+def measure(ruler_alone=False) -> dict:
     """The record: provenance, and for each point its facts and samples."""
     import torch
 
     from quack_tutorial.bench.worker import describe
 
-    chosen = list(points())
+    chosen = list(points(ruler_alone))
     found = samples(chosen)
     torch.cuda.synchronize()
     rows = [
@@ -272,6 +284,11 @@ def as_json(record: dict) -> str:
 def add_arguments(parser):
     """Declare what `quack-tutorial memory` takes."""
     parser.add_argument("--out", help="keep the record in this file")
+    parser.add_argument(
+        "--keep",
+        action="store_true",
+        help="measure what predictions need, and predict with it from then on",
+    )
 
 
 def run(args) -> int:
@@ -280,11 +297,16 @@ def run(args) -> int:
     if found.device != "cuda":
         print(f"memory: {found.reason}", file=sys.stderr)
         return 2
-    record = measure() | {"driver": found.driver}
+    record = measure(args.keep) | {"driver": found.driver}
     record["date"] = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M")
-    record["command"] = "quack-tutorial memory" + (f" --out {args.out}" if args.out else "")
+    record["command"] = f"quack-tutorial memory{' --keep' * args.keep}{f' --out {args.out}' if args.out else ''}"
     gpu = hardware.find(record["device"])
     record["datasheet_gb_s"] = gpu.bandwidth_gb_s if gpu else None
+    if args.keep:
+        place = kept_at(hardware.card_of(record["device"]))
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(as_json(record), encoding="utf-8")
+        print(f"kept in {place}, which predictions on this machine use")
     if args.out:
         Path(args.out).write_text(as_json(record), encoding="utf-8")
     for point in record["points"]:

@@ -7,6 +7,7 @@
 | `ladder`        | the versions of a lesson and what each reaches                                            |
 | `speedups`      | how many times as fast as a baseline an implementation is, cell by cell                    |
 | `fast_p`        | the share of cells in which it is right and more than p times as fast                     |
+| `unswept`       | the rows whose size no sweep has measured, so that no table was fitted to it              |
 | `provenance`    | device, versions and date in one sentence, for captions                                   |
 """
 
@@ -21,7 +22,7 @@ from quack_tutorial.bench import public, records
 from quack_tutorial.bench.cells import L2_MULTIPLE, CellKey, default_rows, expected_cells
 from quack_tutorial.bench.statistics import PASS_HALF_WIDTH, PASS_RATIO, median, paired_ratio, verdict
 from quack_tutorial.operations import OPERATIONS, named, slug
-from quack_tutorial.records import cards
+from quack_tutorial.records import FOLDER, cards
 
 OURS = "ours"
 MOST_NAMED = 6  # cells in a sentence; more are counted
@@ -104,6 +105,17 @@ def row(record: records.Record, cell: records.Cell) -> dict:
         "device": record.device,
         "record": Path(record.path).name,
     }
+
+
+def unswept(table: list[dict]) -> list[dict]:
+    """Those of the rows whose dtype, M and N no sweep of any card has measured: no table of configurations was fitted to them."""
+    swept = {
+        (record["operation"], size["dtype"], size["M"], size["N"])
+        for path in FOLDER.glob("*/tune/*.json")
+        for record in [json.loads(path.read_text(encoding="utf-8"))]
+        for size in record["sizes"]
+    }
+    return [row for row in table if (row["operation"], row["dtype"], row["M"], row["N"]) not in swept]
 
 
 def sentence(row: dict) -> str:

@@ -70,6 +70,14 @@ class Session:
         self.out = _Told(tell)
         self.printed, self.titles = [], set()  # runs of the simulator that this cell printed, figures that it showed
 
+    def take_card(self, name):
+        """From here on the records of that card are read; of an empty name, the book's."""
+        import os
+
+        os.environ.pop("QUACK_TUTORIAL_CARD", None)
+        if name:
+            os.environ["QUACK_TUTORIAL_CARD"] = name
+
     def run(self, number, source, after=None, yours=()):
         """Run the source of cell `number` on the names that cell `after` left, or on all; whether it came to its end.
 

@@ -563,6 +563,8 @@ def _own(name: str, value: str, prefix: str) -> str:
     if name == "href":
         return "#" + prefix + value.removeprefix("#")
     value = re.sub(r"url\(#", f"url(#{prefix}", value)
+    if name in ("d", "points", "transform", "x", "y"):  # a hundredth of a pixel is enough
+        value = re.sub(r"-?\d+\.\d{3,}", lambda found: f"{float(found[0]):.2f}".rstrip("0").rstrip("."), value)
     for colour, variable_name in PAPER_COLOURS.items():
         value = value.replace(colour, variable(variable_name))
     if name == "style":

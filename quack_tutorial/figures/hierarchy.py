@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from quack_tutorial import hardware
-
 from .player import Frame, Player
 from .scene import PHONE, Box, Label, Scene
 
@@ -19,7 +17,7 @@ POST = {
 
 def hierarchy(measured) -> Player:
     """Registers, shared memory, a peer's, L2 and HBM; `measured` is a `records.memory.Hierarchy`, sizes are those of its GPU."""
-    chip = hardware.find(measured.device)
+    chip = measured.gpu
     sms, kib, mib = chip.sms, 1024, 1024**2
     latencies = {point.name: point.ns for point in measured.series("latency")}
     rows = [

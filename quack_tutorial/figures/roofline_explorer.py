@@ -34,7 +34,7 @@ MARKS = (
     "M-6-3h12v6h-12z",
 )
 PEAK_GFLOP_S = 67_000  # float32, outside the tensor cores
-PEAK_SOURCE = "NVIDIA's H200 page, float32 without tensor cores"
+PEAK_SOURCE = "NVIDIA's pages of the H100 SXM and the H200, float32 without tensor cores"
 LANDMARK = ("a product of 256 x 256 matrices", 2 * 256**3 / (3 * 256**2 * 4))  # float32, three matrices
 HEIGHT, WIDTH, LEFT, RIGHT, TOP, BOTTOM = 300, 720, 62, 14, 26, 44
 X, Y = (-3, 7), (2, 5)  # powers of 2 and of 10 at the ends of the axes

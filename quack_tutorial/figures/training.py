@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from html import escape
 
+from quack_tutorial import hardware
+from quack_tutorial.records import folder
 from quack_tutorial.records.training import DRIFT, LAST
 
 from .charts import Chart, _figure
@@ -25,8 +27,9 @@ STYLES = ("solid", (0, (6, 3)), (0, (2, 2)), (0, (8, 2, 2, 2)))
 
 def not_yet(command: str) -> Shown:
     """What stands in the place of a chart that has no record."""
-    html = f"<p><em>Not yet measured: <code>{escape(command)}</code> on an H200 makes the record.</em></p>"
-    return Shown(html, f"Not yet measured: `{command}` on an H200 makes the record.")
+    where = hardware.called(folder().name)
+    html = f"<p><em>Not yet measured: <code>{escape(command)}</code> on {where} makes the record.</em></p>"
+    return Shown(html, f"Not yet measured: `{command}` on {where} makes the record.")
 
 
 def losses(training) -> Chart | Shown:

@@ -27,7 +27,6 @@ What does not:
 `changed_kernels.json` names the operations whose kernels have changed since they were timed, see `bench.records`.
 """
 
-import os
 from pathlib import Path
 
 from quack_tutorial import card
@@ -40,7 +39,7 @@ WHOLE = ("h200",)  # the cards of which all that pages show is recorded
 def folder(name: str | None = None) -> Path:
     """The folder of a card's records: of the one named, of the one that the environment names, or of the recorded one that is most
     like this machine's GPU; ValueError where nothing of it is recorded."""
-    name = name or os.environ.get(card.VARIABLE)
+    name = name or card.named()
     if name is None:
         return FOLDER / card.like(WHOLE)
     if name not in cards():

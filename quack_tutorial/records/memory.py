@@ -1,12 +1,17 @@
-"""The recorded measurements of the memory hierarchy: latencies, bandwidths, strides, conflicts; see `bench/memory.py`."""
+"""The recorded measurements of the memory hierarchy: latencies, bandwidths, strides, conflicts; see `bench/memory.py`.
+
+`load` reads a card's record, `ruler` what was measured on this machine's own GPU and kept, if it was.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
+from quack_tutorial import card, hardware
 from quack_tutorial.records import folder
 
 
@@ -36,6 +41,11 @@ class Hierarchy:
     sms: int
     datasheet_gb_s: float | None
     points: tuple[Point, ...]
+
+    @property
+    def gpu(self) -> hardware.GPU:
+        """What NVIDIA publishes about it."""
+        return hardware.find(self.device)
 
     def series(self, name: str) -> tuple[Point, ...]:
         """The points of a series, in the order of the record; KeyError where there is none."""
@@ -81,3 +91,16 @@ def load(path=None) -> Hierarchy:
         points.append(Point(series, name, row, median(samples)))
     fields = ("device", "driver", "date", "versions", "sms", "datasheet_gb_s")
     return Hierarchy(*(kept[field] for field in fields), tuple(points))
+
+
+def kept_at(name: str) -> Path:
+    """Where `quack-tutorial memory --keep` puts what it measured on a card, which may be one that nobody recorded."""
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache) / "quack-tutorial" / f"memory-{name}.json"
+
+
+def ruler() -> Hierarchy:
+    """What was measured on this machine's GPU and kept; without that, or where the environment names a card, the record."""
+    own = None if card.named() else card.here()
+    path = own and kept_at(own.card)
+    return load(path if path and path.exists() else None)

@@ -90,7 +90,7 @@ function findCell(node) {
 
 function adopt(cell, node) {
   cell.output = node.querySelector("div.cell_output");
-  cell.figures = cell.output ? [...cell.output.querySelectorAll(":scope > .output.text_html")] : [];
+  cell.figures = cell.output ? [...cell.output.querySelectorAll(":scope > :is(.output.text_html, .qt-card)")] : [];
 }
 
 function placeIn(cell, texts) {
@@ -339,7 +339,8 @@ function next() {
   begin(cell);
   const changed = page.cells.filter(({ number, built }) => (texts[number] ?? built) !== built);
   const yours = changed.map((one) => one.number);
-  page.worker.postMessage({ cell: cell.number, source: texts[cell.number], after: above?.number ?? 0, yours });
+  const { card } = document.documentElement.dataset; // whose records it reads (cards.js)
+  page.worker.postMessage({ cell: cell.number, source: texts[cell.number], after: above?.number ?? 0, yours, card });
   refresh();
 }
 

@@ -88,6 +88,7 @@ onmessage = async ({ data }) => {
   try {
     if (data.runtime) return await start(data.runtime);
     session.cell = data.cell;
+    session.python.take_card(data.card ?? "");
     postMessage({ cell: data.cell, done: session.python.run(data.cell, data.source, data.after, data.yours) });
   } catch (error) {
     postMessage({ failed: String(error), cell: data.cell });

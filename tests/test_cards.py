@@ -1,0 +1,155 @@
+"""Two cards on a page: what cards.py and folds.py make of what the kernel published, and what the switch shows in a browser."""
+
+import importlib.util
+import json
+import shutil
+import subprocess
+import sys
+from html import escape
+
+import pytest
+
+pytest.importorskip("myst_nb", reason="myst-nb is not installed, whose pages are tested")
+from docutils import nodes
+
+import quack_tutorial as qt
+from quack_tutorial.figures import theme
+from quack_tutorial.other_cards import MARK
+
+from .test_predictions import PAGE, STYLE, Written
+from .test_site import find_chromium, missing_tool, skip_unless_required
+
+
+@pytest.fixture(scope="module")
+def extension(root):
+    found = {}
+    for name in ("folds", "on_gpu", "cards"):
+        spec = importlib.util.spec_from_file_location(name, root / "book/extension" / f"{name}.py")
+        found[name] = sys.modules[name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(found[name])
+    return found
+
+
+def raw(html):
+    return nodes.container("", nodes.raw("", html, format="html"), classes=["output", "text_html"])
+
+
+def printed(text):
+    return nodes.literal_block(text, text)
+
+
+def marked(**told):
+    return raw(MARK.format(json.dumps({"here": "h200", "card": "h100", **told}).replace("</", "<\\/")))
+
+
+def output(*children):
+    return nodes.container("", *children, nb_element="cell_code_output", classes=["cell_output"])
+
+
+def told(place):
+    """(classes, words) of the parts of an output."""
+    return [(" ".join(n["classes"]), n.get("label", ""), n.astext().split()) for n in place.children]
+
+
+def test_what_differs_stands_beside_each_other(extension):
+    place = output(
+        printed("4,000 GB/s"),
+        raw("<p>fast</p>"),
+        marked(outputs=[{"text": "3,000 GB/s\n"}, {"text/html": "<p>slow</p>"}]),
+    )
+    assert extension["cards"].show(place)["card"] == "h100"
+    assert told(place) == [
+        ("qt-card qt-of-h200", "", ["4,000", "GB/s", "<p>fast</p>"]),
+        ("qt-card qt-of-h100", "On an H100", ["3,000", "GB/s", "<p>slow</p>"]),
+    ]
+
+
+def test_what_is_alike_stands_once_whatever_number_a_figure_has(extension):
+    figure = '<div class="qt-figure" id="qt-0123abcd-{}">x</div>'
+    place = output(
+        printed("same"), raw(figure.format(7)), marked(outputs=[{"text": "same\n"}, {"text/html": figure.format(8)}])
+    )
+    assert extension["cards"].show(place) is None
+    assert [words for _, _, words in told(place)] == [["same"], figure.format(7).split()]
+
+
+def test_what_was_not_measured_is_said(extension):
+    place = output(printed("4,000"), marked(missing=True))
+    extension["cards"].show(place)
+    assert told(place)[1][1:] == ("On an H100", "Not measured on an H100 yet.".split())
+
+
+def judged(extension, value, other):
+    """The output of a judge whose value is another on the H100; None where it was not measured."""
+    here, there = (qt.answer({"GB/s": None}, v)._repr_html_() if v else None for v in (value, other))
+    place = output(raw(here), marked(outputs=[{"text/html": there}]) if other else marked(missing=True))
+    extension["cards"].show(place)
+    return place
+
+
+def test_each_card_has_its_answer(extension):
+    folds = extension["folds"]
+    answers = folds.answers_in(judged(extension, 4000, 3000))
+    assert {card: json.loads(answer)["fields"][0]["value"] for card, answer in answers.items()} == {
+        "h200": 4000,
+        "h100": 3000,
+    }
+    assert [*folds.answers_in(judged(extension, 4000, None)).values()][1] == ""
+    assert list(folds.answers_in(judged(extension, 4000, 4000))) == [""]
+    assert "values of an H200" in folds.of_card("h100", "", answers)
+
+
+def folded(folds, answers, title="Answer"):
+    """An answer's fold as HTML."""
+    written = Written()
+    folds.visit_fold(
+        written,
+        folds.Fold(
+            label=title, prediction=1, answer=next(iter(answers.values())), of_cards=answers, classes=["qt-answered"]
+        ),
+    )
+    lists = "".join(folds.of_card(card, answer, answers) for card, answer in answers.items())
+    return f'{written.body[0]}<div class="qt-verdicts">{lists}</div></details>'
+
+
+def cell(folds, here, there):
+    written = Written()
+    folds.visit_fold(written, folds.Fold(label="On an H100", classes=["qt-card", "qt-of-h100"]))
+    own = f'<div class="qt-card qt-of-h200"><pre>{here}</pre></div>'
+    return f'<div class="cell_output">{own}{written.body[0]}{there}</details></div>'
+
+
+def test_the_switch_by_keyboard_and_without_scripts(root, extension, tmp_path):
+    lack = missing_tool(root)
+    if lack:
+        skip_unless_required(lack)
+    folds = extension["folds"]
+    shutil.copytree(root / "book/static", tmp_path / "_static")
+    (tmp_path / "_static/palette.css").write_text(theme.palette(), encoding="utf-8")
+    shown = "".join(extension["cards"].SHOWN.format(card=card) for card in ("h100", "h200"))
+    (tmp_path / "_static/cards.css").write_text(shown, encoding="utf-8")
+    answers = folds.answers_in(judged(extension, 4000, 100))
+    cells = cell(folds, "4,000 GB/s", "<pre>100 GB/s</pre>") + cell(
+        folds, "36 cases", "<p>Not measured on an H100 yet.</p>"
+    )
+    body = '<header class="article-header-buttons"></header><h1>Chapter</h1>'
+    body += f'<div id="cells">{cells}</div><section><h2>Section</h2>{folds.form(1, ["GB/s"])}{folded(folds, answers)}</section>'
+    page = PAGE.format(style=STYLE, title="Chapter", body=body, script="predict.js")
+    names = escape(json.dumps([["h200", "H200"], ["h100", "H100"]]))
+    head = '<link rel="stylesheet" href="../_static/cards.css">'
+    head += f'<script src="../_static/cards.js" data-cards="{names}"></script></head>'
+    (tmp_path / "notebooks").mkdir()
+    (tmp_path / "notebooks/page.html").write_text(page.replace("</head>", head, 1), encoding="utf-8")
+    command = ["node", str(root / "tests/site/cards.mjs"), str(tmp_path), "--chromium", find_chromium()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-2000:]
+    seen = json.loads(done.stdout)
+    assert not seen["errors"] and not seen["violations"] and not seen["overflow"], seen
+    of_h200, of_h100 = ["4,000 GB/s", "36 cases"], ["100 GB/s", "Not measured on an H100 yet."]
+    assert seen["first"] == of_h200
+    assert seen["judged"][:2] == ["On an H200:", "GB/s: you said 100, it is 4,000: off"]
+    right = ["On an H100:", "GB/s: you said 100, it is 100: right"]
+    assert seen["switched"][0] == seen["followed"] == seen["reloaded"][0] == seen["forbidden"] == of_h100
+    assert seen["switched"][1][:2] == seen["reloaded"][1][:2] == right
+    assert seen["plain"] == ["4,000 GB/s", "On an H100", "36 cases", "On an H100"]
+    assert seen["unfolded"] == ["4,000 GB/s", "On an H100", "100 GB/s", "36 cases", "On an H100"]

@@ -1,0 +1,153 @@
+"""Cells that run for the other cards, too: which do, on which names, and what they publish."""
+
+import json
+import re
+
+import pytest
+
+pytest.importorskip("IPython", reason="IPython is not installed, which runs the cells")
+from IPython.core.displaypub import CapturingDisplayPublisher
+from IPython.core.interactiveshell import InteractiveShell
+
+from quack_tutorial import card, hardware, myst, other_cards, records
+
+SETUP = "from quack_tutorial import card\nimport numpy as np\nrng = np.random.default_rng(1)"
+
+
+@pytest.fixture
+def run(monkeypatch):
+    """Runs cells in a new notebook; gives what the last one published of the other card, None where it published nothing."""
+    monkeypatch.delenv(card.VARIABLE, raising=False)
+    monkeypatch.setattr(card, "here", lambda: None)
+    shell = InteractiveShell()
+    shell.display_pub = CapturingDisplayPublisher()
+    other_cards.load_ipython_extension(shell)
+
+    def run(*cells):
+        for cell in (SETUP, *cells):
+            shell.display_pub.outputs.clear()
+            shell.run_cell(cell, store_history=True)
+        found = [
+            o["data"]["text/html"]
+            for o in shell.display_pub.outputs
+            if "qt-other-card" in o["data"].get("text/html", "")
+        ]
+        return json.loads(re.search(r">(.*)</script>", found[0], re.DOTALL)[1].replace("<\\/", "</")) if found else None
+
+    run.names = shell.user_ns
+    return run
+
+
+HERE = card.BOOK
+(OTHER,) = (name for name in records.cards() if name != HERE)
+
+
+def test_a_cell_that_asks_for_the_card_runs_for_the_other_one(run):
+    assert run("print(1)") is None
+    assert run("print(card.meant().card)\ncard.meant().sms") == {
+        "here": HERE,
+        "card": OTHER,
+        "outputs": [{"text": f"{OTHER}\n"}, {"text/plain": "132"}],
+    }
+
+
+def test_what_follows_from_such_a_cell_runs_on_its_own_names(run):
+    found = run(
+        "name = card.meant().card", "def shout():\n    return name.upper()", "text = f'<{shout()}>'", "print(text)"
+    )
+    assert found["outputs"] == [{"text": f"<{OTHER.upper()}>\n"}] and run.names["text"] == f"<{HERE.upper()}>"
+    # A function may be older than the name that it reads.
+    found = run("def later():\n    return held", "held = card.meant().card", "print(later())")
+    assert found["outputs"] == [{"text": f"{OTHER}\n"}]
+
+
+def test_a_name_that_is_bound_anew_depends_on_no_card(run):
+    assert run("name = card.meant().card", "name = 3", "print(name)") is None
+    assert run("same = card.meant().sms", "print(same)") is None  # both have 132
+    pair = run("pair = card.meant().sms, np.ones(2)", "print(pair[1].sum())")  # arrays have no truth value of their own
+    assert pair["outputs"] == [{"text": "2.0\n"}]
+
+
+def test_what_was_not_measured_is_missing_also_in_what_follows(run):
+    cells = (f"speed = {{{HERE!r}: 4000}}[card.meant().card]", "print(speed)")
+    assert run(cells[0]) == run(*cells) == {"here": HERE, "card": OTHER, "missing": True}
+    assert run.names["speed"] == 4000
+
+
+def test_what_a_cell_bound_before_it_failed_is_there_and_it_reads_names_as_they_were(run):
+    cell = f"flag = False\nspeed = {{{HERE!r}: 4000}}[card.meant().card]\nlate = 1"
+    assert run("flag, late = False, 0", cell, "print(flag)") is None
+    assert run("flag, late = False, 0", cell, "print(late)") == {"here": HERE, "card": OTHER, "missing": True}
+    found = run("n = 1", "n = n + 1\nprint(n, card.meant().card)")
+    assert found["outputs"] == [{"text": f"2 {OTHER}\n"}]
+    inside = "def shout():\n    return [name.upper() for _ in range(1)]"
+    found = run(inside, "name = card.meant().card", "print(shout())")
+    assert found["outputs"] == [{"text": f"['{OTHER.upper()}']\n"}]
+
+
+def test_the_other_card_draws_the_same_numbers(run):
+    assert run("print(card.meant().sms, rng.integers(1000))", "print(card.meant().card)")["outputs"] == [
+        {"text": f"{OTHER}\n"}
+    ]
+    found = run("x = rng.integers(1000, size=3)\nname = card.meant().card", "print(name, x.tolist())")
+    assert found["outputs"] == [{"text": f"{OTHER} {run.names['x'].tolist()}\n"}]
+
+
+def test_the_notebook_draws_the_same_numbers_as_without(run):
+    run("first = rng.integers(1000, size=3)\ncard.meant()", "then = rng.integers(1000, size=3)")
+    import numpy as np
+
+    alone = np.random.default_rng(1)
+    assert [run.names["first"].tolist(), run.names["then"].tolist()] == [
+        alone.integers(1000, size=3).tolist() for _ in range(2)
+    ]
+
+
+def test_a_card_in_the_environment_is_told_too(run, monkeypatch):
+    monkeypatch.setenv(card.VARIABLE, HERE)
+    assert run("from quack_tutorial import records", "print(records.folder().name)")["outputs"] == [
+        {"text": f"{OTHER}\n"}
+    ]
+
+
+def test_cards_in_a_sentence():
+    assert [hardware.called(name) for name in ("h100", "b200", "l4", "a100_80", "rtx4090")] == [
+        "an H100",
+        "a B200",
+        "an L4",
+        "an A100",
+        "an RTX 4090",
+    ]
+
+
+def test_a_chapter_names_a_card_that_was_recorded_later(root, tmp_path, monkeypatch):
+    """Of a faked B200, whose records are the H200's under its name, nothing that chapter 12 shows names an H200."""
+    for path in (records.FOLDER / "h200").rglob("*.json"):
+        place = tmp_path / "b200" / path.relative_to(records.FOLDER / "h200")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(path.read_text(encoding="utf-8").replace("NVIDIA H200", "NVIDIA B200"), encoding="utf-8")
+    for path in records.FOLDER.iterdir():
+        if path.name != "h100":
+            (tmp_path / path.name).symlink_to(path)
+    monkeypatch.setattr(records, "FOLDER", tmp_path)
+    monkeypatch.setattr(card, "BOOK", "h200")
+    monkeypatch.setattr(records, "WHOLE", ("h200",))
+    monkeypatch.delenv(card.VARIABLE, raising=False)
+    monkeypatch.setattr(card, "here", lambda: None)
+    shell = InteractiveShell()
+    shell.display_pub = CapturingDisplayPublisher()
+    other_cards.load_ipython_extension(shell)
+    chapter = myst.cells((root / "notebooks/12-case-files.md").read_text(encoding="utf-8"), "12-case-files")
+    found = []
+    for cell in [cell.source for cell in chapter.cells if cell.cell_type == "code"][:14]:
+        shell.display_pub.outputs.clear()
+        shell.run_cell(cell, store_history=True)
+        marked = [
+            o["data"]["text/html"]
+            for o in shell.display_pub.outputs
+            if "qt-other-card" in o["data"].get("text/html", "")
+        ]
+        found += [json.loads(one[one.index(">") + 1 : one.rindex("<")].replace("<\\/", "</")) for one in marked]
+    assert len(found) > 8 and {one["card"] for one in found} == {"b200"} and not any("missing" in one for one in found)
+    told = json.dumps(found)
+    assert told.count("NVIDIA B200") >= 3 and "NVIDIA H200" not in told
