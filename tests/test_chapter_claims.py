@@ -1,11 +1,11 @@
 """What the chapters' prose says of recorded speeds; a new measurement that says otherwise fails here, not on the page."""
 
 import pytest
-from quack_tutorial.bench.operations import default_rows
 
 import quack_tutorial as qt
 from quack_tutorial import card, cost, records
 from quack_tutorial.bench import results
+from quack_tutorial.bench.cells import default_rows
 from quack_tutorial.bench.records import default_folder, load_records
 from quack_tutorial.records import compiled, memory, profile
 
