@@ -5,8 +5,8 @@ import pytest
 
 from quack_tutorial import reference
 from quack_tutorial.analysis import rounding
+from quack_tutorial.kernel_file import checked_against
 from quack_tutorial.kernels.tuned.softmax import Softmax
-from quack_tutorial.script import checked_against
 from quack_tutorial.simulation import simulate
 from quack_tutorial.simulator import Array
 from quack_tutorial.simulator.names import CUTLASS
