@@ -69,6 +69,7 @@ SMALL = {  # of few steps, since one by one there are thousands of interleavings
     "flag": (k.flag, {}, 2),
     "flag_without_fence": (k.flag_without_fence, {}, None),
     "lost_update": (k.lost_update, {}, 4),
+    "tests_once": (k.tests_once, {}, 2),
     "named": (k.named, {"warps": 3}, 1),
     "named_once": (k.named_once, {"warps": 3}, None),
 }
