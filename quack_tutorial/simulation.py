@@ -138,7 +138,7 @@ def simulate(
         try:
             options = {"max_steps": max_steps, "fill": fill, "dynamic": dynamic} | watch.options
             HISTORY.append(watch.launches)
-            run = simulate(function, *args, **options, **kwargs)
+            run = simulate(function, *args, **{"orders": orders, "right": right} | options, **kwargs)
         finally:
             HISTORY.pop()
             WATCHED.append(watch)
