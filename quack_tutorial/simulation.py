@@ -155,7 +155,7 @@ def simulate(
         try:
             options = {"max_steps": max_steps, "fill": fill, "dynamic": dynamic, "exact": exact} | watch.options
             HISTORY.append(watch.launches)
-            run = simulate(function, *args, **options, **kwargs)
+            run = simulate(function, *args, **{"orders": orders, "right": right} | options, **kwargs)
         finally:
             HISTORY.pop()
             WATCHED.append(watch)

@@ -119,9 +119,12 @@ class Past:
             if step.launch != launch:
                 launch, base = step.launch, (1 << i) - 1
             before = base | self._past(last.get(step.agent, last.get(step.sender)))
+            awaited = 0  # all arrivals of what it has waited for
             for thing, effect in step.effects:
-                if effect[0] in ("resume", "wait"):  # all arrivals of what it has waited for
-                    before |= sum_of(phases.get((thing, phase), 0) for phase in _phases(thing, effect, phases))
+                if effect[0] in ("resume", "wait"):
+                    awaited |= sum_of(phases.get((thing, phase), 0) for phase in _phases(thing, effect, phases))
+            if not any(effect[0] == "test" for _, effect in step.effects):  # a test could have come sooner, and failed
+                before |= awaited
             others = sorted({k for thing, effect in step.effects for k in _clashes(touched.get(thing, ()), effect)})
             phase_past = 0
             for thing, effect in step.effects:
@@ -134,6 +137,7 @@ class Past:
                     if steps[k].agent != step.agent and not (phase_past >> k & 1 and _is_wait(steps[k], step)):
                         reversible.append(k)
                     before |= self.of[k]
+            before |= awaited
             self.of.append(before | 1 << i)
             self.reversible.append(reversible)
             last[step.agent] = i

@@ -786,9 +786,9 @@ def _run_atomic(name: str, ptr: Pointer, val: Value | TensorSSA, sem=None, wante
         if shadows is not None:
             shadows.store(flat, np.array([at]), raw)
         flat[at] = raw[0]
+    STATE.run.writes = writes + bool(changed)  # one that changes nothing, as in a spin on a flag, is none
     if STATE.run.order is not None:
         STATE.run.order.atomics.append((name, changed))
-    STATE.run.writes = writes + bool(changed)  # one that changes nothing, as in a spin on a flag, is none
     return TensorSSA(dtype, old, (width,)) if vector else Value(dtype, old[..., 0])
 
 

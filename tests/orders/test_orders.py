@@ -6,7 +6,7 @@ import pytest
 from quack_tutorial.orders import Bounds, Order, Orders
 from quack_tutorial.orders.search import Asleep, Search
 from quack_tutorial.orders.story import Decision, Following, shrunk
-from quack_tutorial.simulation import simulate
+from quack_tutorial.simulation import simulate, watched
 from quack_tutorial.simulator import NotSimulated
 from tests.simulator.dsl import orders as k
 
@@ -69,6 +69,7 @@ SMALL = {  # of few steps, since one by one there are thousands of interleavings
     "flag": (k.flag, {}, 2),
     "flag_without_fence": (k.flag_without_fence, {}, None),
     "lost_update": (k.lost_update, {}, 4),
+    "tests_once": (k.tests_once, {}, 2),
     "named": (k.named, {"warps": 3}, 1),
     "named_once": (k.named_once, {"warps": 3}, None),
 }
@@ -209,6 +210,12 @@ def test_a_cluster_is_tried_as_a_whole():
 def test_orders_takes_all_or_bounds():
     with pytest.raises(ValueError, match="write orders="):
         search(k.sums, orders="some")
+
+
+def test_a_watched_call_keeps_its_orders():
+    with watched() as runs:
+        search(k.tickets, warps=2)
+    assert [run.tried for run in runs] == [2]
 
 
 def test_too_many_warps_are_not_simulated():

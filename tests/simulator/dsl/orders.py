@@ -100,6 +100,24 @@ def mbarrier_two_phases(x: cute.Tensor):
 
 
 @cute.kernel
+def tests_once(x: cute.Tensor):
+    """Warp 0 asks once whether warp 1 has arrived: both answers are legal."""
+    smem = cutlass.memory.SmemAllocator()
+    mbar = smem.allocate_array(cutlass.Int64, 1)
+    tid, _, _ = cute.arch.thread_idx()
+    if tid == 0:
+        cute.arch.mbarrier_init(mbar, 1)
+        cute.arch.mbarrier_init_fence()
+    cute.arch.barrier()
+    if tid == 0:
+        came = cute.arch.mbarrier_test_wait(mbar, 0)
+        if came:
+            x[0] = 1
+    elif tid == 32:
+        cute.arch.mbarrier_arrive(mbar)
+
+
+@cute.kernel
 def wakes_too_early(x: cute.Tensor):
     """Warp 0 looks whether there is work and, if not, says that it sleeps; warp 1 puts work there and wakes a sleeper. Where it
     comes between the two, nobody wakes warp 0."""
