@@ -67,7 +67,9 @@ class GlobalMemory:
 
     def exactly(self, shadows) -> np.ndarray:
         """The tensor in float64, as nothing was rounded that a run with these shadows has stored."""
-        values = wide(self.dtype.decode(shadows.load(self.array, np.arange(len(self.array)), self.array)))
+        values = wide(
+            self.dtype.decode(shadows.load(self.array, np.arange(len(self.array), dtype=np.int64), self.array))
+        )
         strides = tuple(s * values.itemsize for s in self.stride)
         return np.lib.stride_tricks.as_strided(values, self.shape, strides).copy()
 
