@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from quack_tutorial.simulation import simulate
+from quack_tutorial.simulator import names
 from tests.simulator.dsl import pipelines as k
 
 
@@ -14,6 +15,11 @@ def test_tiles_are_stored_through_stages():
     np.testing.assert_array_equal(out, x + 1)
     kinds = [finding.kind for finding in simulate(k.Stored(acquires=False), x, out).findings]
     assert "race" in kinds, kinds
+
+
+def test_some_names_have_a_second_place():
+    pipeline = names.CUTLASS.pipeline
+    assert names.by_path("cutlass.pipeline.helpers").pipeline_init_wait is pipeline.pipeline_init_wait
 
 
 def test_primitives():

@@ -160,6 +160,7 @@ def _extend_pipelines(names) -> None:
             for name in "PipelineTmaStore pipeline_init_arrive pipeline_init_wait arrive arrive_and_wait".split()
         }
     )
+    names.PIPELINE.__dict__["helpers"] = names.PIPELINE  # a module of it that kernels import some of the names from
     names.PRIMITIVES.__dict__.update(
         {
             name: getattr(primitives, name)
