@@ -9,6 +9,7 @@
 | `device`     | an H200: the kernels' outputs                                               | a Hopper GPU |
 | `counters`   | Nsight Compute's counters of sectors and wavefronts on an H200              | a Hopper GPU |
 | `sanitizer`  | what compute-sanitizer says of kernels with seeded bugs                     | a Hopper GPU |
+| `beside`     | what compute-sanitizer and a thousand runs show of broken kernels            | a Hopper GPU |
 | `shipped`    | nothing: what compute-sanitizer says of the kernels that ship                | a Hopper GPU |
 | `opinfo`     | nothing: the operations on a GPU, against torch on the samples of torch's tests | a Hopper GPU |
 

@@ -20,6 +20,7 @@ SUITES = (
     ("device", "gpu"),
     ("counters", "gpu"),
     ("sanitizer", "gpu"),
+    ("beside", "gpu"),
     ("shipped", "gpu"),
     ("opinfo", "gpu"),
 )
