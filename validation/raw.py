@@ -19,6 +19,12 @@ def add(name: str, text: str) -> None:
     _write(name, text, "a")
 
 
+def lines(name: str) -> list[str]:
+    """What was added before, line by line; none where no folder is named."""
+    path = Path(os.environ.get("QUACK_VALIDATE_RAW", ""), name)
+    return path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+
+
 def _write(name, text, mode):
     folder = os.environ.get("QUACK_VALIDATE_RAW")
     if not folder:

@@ -22,6 +22,7 @@ SUITES = (
     ("device", "gpu"),
     ("counters", "gpu"),
     ("sanitizer", "gpu"),
+    ("beside", "gpu"),
     ("shipped", "gpu"),
     ("opinfo", "gpu"),
     ("others", "index"),

@@ -197,12 +197,10 @@ def _cells(theirs, name) -> tuple:
 
 def asked(progress) -> tuple:
     """({case: {tool: what it says}}, "") or ({}, why compute-sanitizer cannot be asked)."""
-    from quack_tutorial import compiler
-
-    sanitizer = shutil.which("compute-sanitizer")
-    problem = "it is not on the PATH" if sanitizer is None else compiler.dsl_problem() or compiler.gpu_problem()
+    problem = cannot_be_asked()
     if problem:
-        return {}, f"compute-sanitizer was not asked: {problem}"
+        return {}, problem
+    sanitizer = shutil.which("compute-sanitizer")
     # The longest first: all kernels together, then those that may wait for ever.
     names = [ALL_CORRECT, *(case.name for case in sorted(CASES, key=lambda case: case.kind != "deadlock"))]
     jobs = [(tool, name) for name in names for tool in TOOLS]
@@ -214,6 +212,15 @@ def asked(progress) -> tuple:
             progress(f"compute-sanitizer --tool {tool}: {name}")
             theirs.setdefault(name, {})[tool] = text
     return theirs, ""
+
+
+def cannot_be_asked() -> str:
+    """Why compute-sanitizer cannot be asked here, in one sentence; "" where it can."""
+    from quack_tutorial import compiler
+
+    found = shutil.which("compute-sanitizer")
+    problem = compiler.dsl_problem() or compiler.gpu_problem() if found else "it is not on the PATH"
+    return f"compute-sanitizer was not asked: {problem}" if problem else ""
 
 
 def _where() -> dict:
