@@ -214,3 +214,16 @@ def test_case_files_what_is_left_unexplained():
         assert qt.recorded("softmax", "bfloat16", N)["compile"].of_copy < 0.5
     short, long = (qt.recorded("cross-entropy", "bfloat16", N)["liger"].us for N in (256, 4096))
     assert 1 < long / short < 1.25
+
+
+def test_four_gpus_gain_more_from_float32_most_of_all_where_the_exchange_weighs():
+    from quack_tutorial.records import parallel
+
+    def speed_ups(dtype):
+        (four,) = (record for record in parallel.load(dtype=dtype) if record.ranks == 4)
+        return {(cell.M, cell.N): cell.speed_up for cell in four.cells}
+
+    narrow, wide = speed_ups("bfloat16"), speed_ups("float32")
+    gains = {size: wide[size] / narrow[size] for size in wide}
+    assert len(gains) == 4 and min(gains.values()) > 1.05
+    assert max(gains, key=gains.get) == (4096, 32000) and min(gains, key=gains.get) == (16384, 151936)

@@ -195,7 +195,7 @@ def vocabulary(found) -> Chart | Shown:
     """Bars of the time of loss and gradient for each way of `bench.parallel`: a group a number of GPUs and a vocabulary."""
     if not found:
         return not_yet("quack-tutorial parallel --out FILE")
-    cells = [cell for record in found for cell in record.cells if cell.ranks > 1 and cell.dtype == "bfloat16"]
+    cells = [cell for record in found for cell in record.cells if cell.ranks > 1]
     most = max(cell.M for cell in cells)
     ends = {pick(cell.N for cell in cells if cell.M == most) for pick in (min, max)}
     shown = [cell for cell in cells if cell.M == most and cell.N in ends]

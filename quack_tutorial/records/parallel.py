@@ -143,12 +143,14 @@ def model(records) -> Model | None:
     return Model(**fitted, one_gpu=one_gpu, off=float(off))
 
 
-def load(path=None) -> list[Parallel]:
-    """The records in folder `path`, by default those that come with the package, fewest GPUs first."""
+def load(path=None, dtype="bfloat16") -> list[Parallel]:
+    """The records in folder `path`, by default those that come with the package: their cells of one type, fewest GPUs first."""
     found = []
     for file in sorted(Path(path or FOLDER / "parallel").glob("*.json")):
         kept = json.loads(file.read_text(encoding="utf-8"))
-        cells = tuple(_cell(cell) for cell in kept["cells"])
+        cells = tuple(_cell(cell) for cell in kept["cells"] if cell["dtype"] == dtype)
+        if not cells:
+            continue
         fields = ("device", "ranks", "date", "driver", "versions", "nccl")
         found.append(Parallel(*(kept[field] for field in fields), cells))
     return sorted(found, key=lambda record: record.ranks)

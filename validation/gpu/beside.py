@@ -2,9 +2,9 @@
 
 The kernels are mutants, as in `mutation`, a seeded choice of each kind whose harm is to memory or to synchronisation, each on
 the longest of a few of `mutation.inputs` that executes its place; those that no input can tell from the original are left
-out. Every watcher runs a mutant in a process of its own, which ends after `TIMEOUT_S`. A tool has *reported* if it prints a report,
-or if the kernel did not end under it; the thousand runs, on fresh inputs, have *shown* it if an output is wrong, or the kernel fails
-or does not end. The unaltered kernels are given to all of them too: what is said of those is a false report.
+out. Every watcher runs a mutant in a process of its own, which ends after `TIMEOUT_S`. A tool has *reported* if it prints a
+report, or if the kernel did not end under it; the thousand runs, on fresh inputs, have *shown* it if an output is wrong, or the
+kernel fails or does not end. The unaltered kernels are given to all of them too: what is said of those is a false report.
 
 Without a GPU, or as a sample, only the simulator is asked.
 """
