@@ -608,7 +608,7 @@ class RMSNormAnyAddress(RMSNorm):
         config = rung_config(dtype, N, block_bytes, thread_bytes=128)
         if config.threads_per_row <= 32 and config.blocks_per_row == 1 and promise_for(dtype, N) == "aligned":
             config = replace(config, rows_each=self.rows_each)
-        super().__init__(dtype, N, promise_for(dtype, N), weight=dtype, config=config)
+        super().__init__(dtype, N, promise_for(dtype, N), config=config)
 
     @cute.jit
     def __call__(self, mX, mW, mO, eps: cutlass.Float32, stream: cuda.CUstream):
