@@ -1,5 +1,7 @@
 """What the chapters' prose says of recorded speeds; a new measurement that says otherwise fails here, not on the page."""
 
+import os
+
 import pytest
 
 import quack_tutorial as qt
@@ -427,3 +429,17 @@ def test_vector_atomics_are_two_to_four_times_as_fast():
     for step in steps:
         share = {each["version"]: each["fraction_of_ceiling"] for each in step}
         assert 2 < share["vector atomics"] / share["atomics"] < 4.2
+
+
+def test_the_online_loss_in_bfloat16_waits_for_its_own_instructions():
+    two, one = (profile.load()("cross-entropy", name, 16384).of_main for name in ("two-pass", "online"))
+    assert one("instructions") > 1.8 * two("instructions") and one("issue_percent") > 80
+
+
+def test_rmsnorm_backward_pipelined_keeps_hbm_busier_than_parts():
+    parts, pipelined = (
+        profile.load()("rmsnorm backward", name, 4096).of_main("dram_percent") for name in ("parts", "pipelined")
+    )
+    assert pipelined > parts + 2
+    if os.environ[card.VARIABLE] == "h200":
+        assert (round(parts), round(pipelined)) == (73, 85)

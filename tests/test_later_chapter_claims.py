@@ -7,7 +7,7 @@ import pytest
 import quack_tutorial as qt
 from quack_tutorial import card, cost
 from quack_tutorial.bench import records, results
-from quack_tutorial.records import levels, pitfalls, profile, training
+from quack_tutorial.records import FOLDER, levels, pitfalls, profile, training
 
 LONG = 131072
 
@@ -227,3 +227,11 @@ def test_four_gpus_gain_more_from_float32_most_of_all_where_the_exchange_weighs(
     gains = {size: wide[size] / narrow[size] for size in wide}
     assert len(gains) == 4 and min(gains.values()) > 1.05
     assert max(gains, key=gains.get) == (4096, 32000) and min(gains, key=gains.get) == (16384, 151936)
+
+
+def test_levels_on_an_h100_overlap_saves_of_the_long_float32_launch_and_costs_bfloat16():
+    by_type = {}
+    for cell in levels.load(FOLDER / "h100" / "levels.json").cells:
+        if cell.M == 32768:
+            by_type[cell.dtype] = round(100 * (1 - cell.us["overlapping"] / cell.us["template"]))
+    assert by_type == {"float32": 2, "bfloat16": -3}
