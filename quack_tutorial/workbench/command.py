@@ -168,6 +168,8 @@ def _pages() -> dict[str, bytes]:
     for file in sorted(file for file in folder.glob("*.md") if file.stem not in IN_ITS_PLACE):
         text = file.read_text(encoding="utf-8")
         try:
+            if file.with_suffix("").is_dir():
+                raise ValueError(f"{file.name} leads to pages that are made from the package's docstrings")
             if myst.is_notebook(text):
                 notebook = myst.reader(text, file.stem, folder)
                 title, _, rest = notebook.cells[0].source.partition("\n")
