@@ -42,7 +42,7 @@ DIRECTIVE = re.compile(
 ROLE = re.compile(r"\{[a-z][\w:-]*\}`")
 FOR_A_SCRIPT = re.compile(r"<div [^>]*id=")
 LINK = re.compile(r"\[(?P<text>[^\[\]]*)\]\((?P<address>[\w./-]*)(?:#(?P<label>[\w-]+))?\)")
-LABEL = re.compile(r"^\((?P<label>[\w-]+)\)=\n+(?=#+ +(?P<heading>.+)$)", re.MULTILINE)
+LABEL = re.compile(r"^\((?P<label>[\w.-]+)\)=\n+(?=#+ +(?P<heading>.+)$)", re.MULTILINE)
 FRONT = re.compile(r"\A---\n.*?\n---\n\s*", re.DOTALL)
 FOLD = "<details>\n<summary>{label}</summary>\n\n{body}\n\n</details>"
 SOLUTION = "To run it, paste it into a cell.\n\n```python\n{code}\n```"
