@@ -34,7 +34,7 @@ const QUACK_CARD = "quack-tutorial:card";
 
   // A link to a figure of the other card leads to where it would stand.
   function find() {
-    const target = location.hash.length > 1 && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    const target = document.querySelector(":target");
     const hidden = target && target.closest(".qt-card");
     if (hidden && !hidden.offsetParent) hidden.parentElement.scrollIntoView();
   }

@@ -76,7 +76,7 @@ from cutlass.cute.nvgpu import cpasync
 
 def test_what_a_refusal_costs_is_the_check_of_the_bytes():
     last = {name: list(lab(name).CHECKS.items())[-1] for name in folders() if lab(name).TARGET}
-    assert {check for check, _ in last.values()} == {"traffic", "bytes_95"}
+    assert {check for check, _ in last.values()} == {"traffic", "requests"}
     assert {name: points for name, (_, points) in last.items() if points != 1} == {"softmax": 2}  # as the syllabus says
 
 

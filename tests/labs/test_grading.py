@@ -416,7 +416,7 @@ def test_the_detectives_verdicts_are_asked_of_profiles_that_nobody_has_seen():
 @pytest.mark.parametrize(
     ("line", "wrong", "said"),
     [
-        ("(rX[i] * factor * mW[d])", "(rX[i] * factor * mW[d] + 0.01 * rX[i] * rX[i])", "the formula is wrong"),
+        ("xhat = rX[i] * factor\n", "xhat = rX[i] * factor + 0.01 * rX[i] * rX[i]\n", "the formula is wrong"),
         (
             "squares = squares + rX[i] * rX[i]",
             "squares = squares + ((rX[i] + 5000.0) * (rX[i] + 5000.0) - 25000000.0 - 10000.0 * rX[i])",

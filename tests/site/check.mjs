@@ -96,7 +96,9 @@ async function predictions(page, report) {
       report("prediction", `${number}: its answer is not there once and folded`);
       continue;
     }
-    const { fields } = JSON.parse((await answer.getAttribute("data-answer")) || '{"fields": []}');
+    const card = await page.evaluate(() => document.documentElement.dataset.card);
+    const own = (await answer.getAttribute(`data-answer-${card}`)) || (await answer.getAttribute("data-answer"));
+    const { fields } = JSON.parse(own || '{"fields": []}');
     const entries = await form.locator("input, select").all();
     if (!fields.length || fields.length !== entries.length) report("prediction", `${number}: ${entries.length} fields, ${fields.length} answers`);
     for (const [i, entry] of entries.entries()) {
@@ -107,8 +109,8 @@ async function predictions(page, report) {
     await page.keyboard.press("Enter");
     const later = (await page.locator(`form[data-predict="${number}"]`).count()) === 2 && (await form.getAttribute("id")) === `predict-${number}`;
     if (later) continue;
-    const told = await answer.locator(":scope > .qt-verdicts li").allTextContents();
-    const wrong = told.filter((line, i) => !line.endsWith(fields[i].kind === "words" ? fields[i].shown : ": right"));
+    const told = await answer.locator(":scope > .qt-verdicts li:visible").allTextContents();
+    const wrong = told.filter((line, i) => !line.endsWith(fields[i]?.kind === "words" ? fields[i].shown : ": right"));
     if (!(await answer.evaluate((node) => node.open))) report("prediction", `${number}: the button does not reveal the answer`);
     if (told.length !== fields.length || wrong.length) report("prediction", `${number}: of the right values it says "${wrong.join('", "')}"`);
     if (!(await answer.locator(":scope > .qt-verdicts p:not(.qt-of-the-book)").isVisible())) report("prediction", `${number}: no reason stands beside the verdict`);

@@ -20,7 +20,7 @@ def test_a_sample_of_the_real_thing():
 def subjects():
     found = {subject.name: subject for subject in compiled.subjects(False)}
     names = ["CopyVectors(100)", "SoftmaxOnline", "LastBlock", "BulkCopy(512)", "RowSums()"]
-    names += ["copy, cp.async, float32, 5 x 31", "CrossEntropy(6 x 71, congruent, (8, 32, 1), gap 0)"]
+    names += ["copy, cp.async, float32, 5 x 31", "cross-entropy(7 x 71, congruent, (8, 32, 1, 2), gap 0, ignored -100)"]
     names += ["copy, vectors, float32, 5 x 1000"]
     chosen = [found[name] for name in names]
     return {s.name: (compiled.seen(compiled.simulated(s)), compiled.ptx_of(s)) for s in chosen}
@@ -100,7 +100,7 @@ def test_rules_explain_and_are_named(subjects):
     assert rules("BulkCopy(512)") == {"no change", "uniform"}
     assert rules("CopyVectors(100)") == set()
     assert rules("copy, cp.async, float32, 5 x 31") == {"unused", "uniform"}
-    assert rules("CrossEntropy(6 x 71, congruent, (8, 32, 1), gap 0)") == {"not taken"}
+    assert rules("cross-entropy(7 x 71, congruent, (8, 32, 1, 2), gap 0, ignored -100)") == {"not taken"}
 
 
 @pytest.mark.parametrize(
