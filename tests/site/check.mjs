@@ -113,7 +113,7 @@ async function predictions(page, report) {
     const wrong = told.filter((line, i) => !line.endsWith(fields[i]?.kind === "words" ? fields[i].shown : ": right"));
     if (!(await answer.evaluate((node) => node.open))) report("prediction", `${number}: the button does not reveal the answer`);
     if (told.length !== fields.length || wrong.length) report("prediction", `${number}: of the right values it says "${wrong.join('", "')}"`);
-    if (!(await answer.locator(":scope > .qt-verdicts p:not(.qt-of-the-book)").isVisible())) report("prediction", `${number}: no reason stands beside the verdict`);
+    if (!(await answer.locator(":scope > .qt-verdicts > p:not(.qt-of-the-book)").isVisible())) report("prediction", `${number}: no reason stands beside the verdict`);
   }
   await page.$$eval("details", (all) => all.forEach((node) => { node.open = true; }));
 }
