@@ -156,9 +156,10 @@ def _row(sign: str, line: str) -> str:
     """A line under its sign: added, removed, dots for the lines between, or none."""
     indent = len(line) - len(line.lstrip())
     words = {"+": "added: ", "-": "removed: ", " ": "unchanged lines: ", "": ""}[sign]
+    told = f'<span aria-hidden="true">{sign}</span><span class="qt-said">{words}</span>' if words else "<span></span>"
     return (
-        f'<div class="qt-row" data-d="{sign.strip()}" style="--in:{indent}"><span aria-hidden="true">{sign}</span>'
-        f'<span class="qt-said">{words}</span><code>{coloured(line.strip())}</code></div>'
+        f'<div class="qt-row" data-d="{sign.strip()}" style="--in:{indent}">{told}'
+        f"<code>{coloured(line.strip())}</code></div>"
     )
 
 

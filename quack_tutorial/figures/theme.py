@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib.resources import files
 
 # role: (light fill, light line, dark fill, dark line)
@@ -97,8 +98,9 @@ def variable(name: str) -> str:
 
 
 def asset(name: str) -> str:
-    """A file that lies beside this module."""
-    return files(__package__).joinpath(name).read_text(encoding="utf-8")
+    """A file that lies beside this module; of CSS what a browser needs, because each figure of a notebook has it."""
+    text = files(__package__).joinpath(name).read_text(encoding="utf-8")
+    return _squeezed(text) if name.endswith(".css") else text
 
 
 def palette() -> str:
@@ -117,9 +119,11 @@ def style_sheet() -> str:
         f".qt-figure{{{_properties(False)}}}"
         f"@media (prefers-color-scheme:dark){{{UNNAMED} .qt-figure{{{dark}}}}}"
         f"{','.join(page + ' .qt-figure' for page in DARK_PAGES)}{{{dark}}}"
-        f"{roles}{_squeezed(asset('player.css'))}"
+        f"{roles}{asset('player.css')}"
     )
 
 
 def _squeezed(css: str) -> str:
-    return "".join(line.strip() for line in css.splitlines() if not line.strip().startswith("/*"))
+    lines = (line.strip() for line in css.splitlines())
+    one = " ".join(line for line in lines if line and not line.startswith("/*"))
+    return re.sub(r"\s*([{};,])\s*|(:)\s+", r"\1\2", one).replace(";}", "}")
