@@ -447,12 +447,13 @@ def test_rmsnorm_backward_pipelined_keeps_hbm_busier_than_parts():
 
 def test_loops_over_single_elements_are_unrolled_from_32_turns_on_and_not_at_16():
     loops = [("softmax", "three-pass"), ("softmax", "online"), ("rmsnorm", "block"), ("layernorm", "block")]
-    loops += [("cross-entropy", "two-pass"), ("cross-entropy", "online")]
+    loops += [("cross-entropy", "two-pass"), ("cross-entropy", "online"), ("cross-entropy backward", "elements")]
     for operation, version in loops:
         for dtype in ("float32", "bfloat16"):
             found = {N: compiled.load().find(operation, version, dtype, N) for N in (1024, 4096, 8192, 16384, 131072)}
             assert {at.threads for at in found.values()} == {256}  # so rows of 4096 take 16 turns
             assert found[1024].loads == found[4096].loads < 6
-            assert found[8192].loads == found[16384].loads == found[131072].loads >= 2 * found[4096].loads
+            assert found[8192].loads == found[16384].loads == found[131072].loads
+            assert found[8192].loads >= (1.75 if version == "elements" else 2) * found[4096].loads
     warp = compiled.load().find("softmax", "warp", "float32", 1024)  # 32 lanes, so 32 turns
     assert warp.loads == 28
