@@ -14,12 +14,10 @@ import types
 
 from . import names
 from .context import Line, line_of
-from .rewrite import _find, _parse
+from .rewrite import _find, _kind, _parse
 
 STATEMENTS = {
     ast.Try: "try inside a kernel",
-    ast.Import: "import inside a kernel",
-    ast.ImportFrom: "import inside a kernel",
     ast.Global: "global inside a kernel",
     ast.Nonlocal: "nonlocal inside a kernel",
     ast.Match: "match inside a kernel",
@@ -85,10 +83,10 @@ def _read(node, function, owner, mapper):
     bound = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
     bound |= {a.arg for a in ast.walk(node) if isinstance(a, ast.arg)}
     body = node.body if isinstance(node.body, list) else [node.body]
-    inner = set()  # parts of a longer chain
+    inner, decorated = set(), _kind(node)  # parts of a longer chain
     for part in (n for statement in body for n in ast.walk(statement)):
         line = line_of(file, getattr(part, "lineno", 0), name)
-        if type(part) in STATEMENTS:
+        if type(part) in STATEMENTS and (decorated or not isinstance(part, ast.Try)):
             yield STATEMENTS[type(part)], line, None, None
         if not isinstance(part, (ast.Attribute, ast.Name)) or id(part) in inner:
             continue

@@ -167,6 +167,16 @@ class Layout:
             raise IndexError(f"the layout {self} has one mode, not {mode + 1}")
         return self
 
+    def get_hier_coord(self, index, **_):
+        """The coordinate of a column-major index, nested as the shape is."""
+        return idx2crd(index, self.shape)
+
+    def get_flat_coord(self, index, **_):
+        """The coordinate of a column-major index, one number for each mode at the top."""
+        if not isinstance(self.shape, tuple):
+            return index
+        return idx2crd(index, tuple(map(product, self.shape)))
+
     def __str__(self) -> str:
         return f"{text(self.shape)}:{text(self.stride)}"
 

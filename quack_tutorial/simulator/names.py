@@ -132,6 +132,10 @@ class Annotation:
 
     __ror__ = __or__
 
+    def __mro_entries__(self, bases):
+        """A class that is derived from it is one of the reader's own."""
+        return ()
+
     def matches(self, x) -> bool:
         return self._check is not None and isinstance(x, self._check)
 
@@ -689,6 +693,8 @@ BASE = Namespace(
     "cutlass.base_dsl",
     {
         "BaseDSL": dialects.BaseDSL,
+        "Arch": dialects.Arch,
+        "arch": Namespace("cutlass.base_dsl.arch", {"Arch": dialects.Arch}),
         "enums": Namespace("cutlass.base_dsl.enums", {"Arch": dialects.Arch}),
         "typing": Namespace("cutlass.base_dsl.typing", {"Vector": dialects.Vector}),
     },

@@ -13,6 +13,7 @@ contraction, approximate functions' last bits.
 from __future__ import annotations
 
 import operator
+import typing
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -20,7 +21,7 @@ import numpy as np
 
 from .context import STATE, executing, fail, not_simulated, wrong_kind
 from .exact import Exact, decoded, exact, plain, wide
-from .layout import crd2idx, flatten_to_tuple, has_none, make_layout, offsets, product, slice_and_offset
+from .layout import Extent, crd2idx, flatten_to_tuple, has_none, make_layout, offsets, product, slice_and_offset
 
 
 @dataclass(frozen=True, eq=False)  # one object a type; hashing all fields would cost more than most operations
@@ -38,6 +39,13 @@ class DType:
 
     def __repr__(self) -> str:
         return self.name
+
+    def __or__(self, other):
+        """`Int32 | int` in an annotation."""
+        return typing.Union[self, other]
+
+    def __ror__(self, other):
+        return typing.Union[other, self]
 
     @property
     def itemsize(self) -> int:
@@ -494,6 +502,8 @@ def type_of(x) -> DType | None:
         x = x.item()
     if hasattr(type(x), "_refuse"):  # a name without a value says so itself
         x._refuse()
+    if type(x) is Extent:
+        return Int64 if x.bits == 64 else Int32
     if isinstance(x, int) and not isinstance(x, bool) and not -(2**31) <= x < 2**31:
         return Int64
     return _PYTHON.get(type(x))

@@ -12,7 +12,7 @@
 A helper without @cute.jit stays plain Python, as in the DSL: a dynamic `if` in it is refused.
 
 Line numbers stay those of the reader's file. Only source that the reader or this project wrote is read; the DSL's output
-never is. Not covered: try, class and import statements inside a kernel, `global`, `nonlocal`, `yield`.
+never is. Not covered: try and class statements inside a kernel, `global`, `nonlocal`, `yield`.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ class Rewritten:
     parameters: tuple  # (name, annotation text)
     globals_used: frozenset
     kind: str  # "kernel", "jit" or "" by its decorator
+    imports: bool  # whether its body has an import statement
 
 
 def source_problem(fn) -> NotSimulated:
@@ -131,7 +132,8 @@ def _compile(node, file: str, name: str, free: tuple, turns: bool) -> Rewritten:
     module = ast.Module([outer], [])
     ast.fix_missing_locations(module)
     code = compile(module, file, "exec", dont_inherit=True)  # of our own future statements
-    return Rewritten(code, free, parameters, _global_names(code), kind)
+    imports = any(isinstance(n, (ast.Import, ast.ImportFrom)) for statement in body for n in ast.walk(statement))
+    return Rewritten(code, free, parameters, _global_names(code), kind, imports)
 
 
 def _kind(node) -> str:
@@ -455,11 +457,6 @@ class _Writer(ast.NodeTransformer):
             self.refuse(node, "a class inside a kernel")
         return node  # annotations alone, as they are
 
-    def visit_Import(self, node):
-        self.refuse(node, "import inside a kernel")
-
-    visit_ImportFrom = visit_Import
-
     def visit_Global(self, node):
         self.refuse(node, "global inside a kernel")
 
@@ -592,7 +589,12 @@ class _PlainWriter(_Writer):
 
     visit_If = visit_For = visit_While = visit_With = ast.NodeTransformer.generic_visit
     visit_Return = visit_Break = visit_Continue = ast.NodeTransformer.generic_visit
-    visit_BoolOp = visit_UnaryOp = visit_Compare = visit_IfExp = ast.NodeTransformer.generic_visit
+    visit_BoolOp = visit_UnaryOp = visit_Compare = visit_IfExp = visit_Try = ast.NodeTransformer.generic_visit
+
+    def visit_ExceptHandler(self, node):
+        new = self.generic_visit(node)
+        new.body.insert(0, _at(ast.Expr(self.rt("not_for_the_reader")), node))
+        return new
 
 
 class _Raw:

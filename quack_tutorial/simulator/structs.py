@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from .context import not_simulated
 from .memory import Pointer
-from .numeric import DType
+from .numeric import DType, Uint8
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,20 @@ class Struct:
         return self.nbytes
 
     __sizeof__ = size_in_bytes
+
+    def __call__(self, pointer) -> Placed:
+        """The struct in memory that is there already, from `pointer` on."""
+        if not isinstance(pointer, Pointer):
+            raise not_simulated(f"{self.name} of a {type(pointer).__name__}")
+        first, taken = pointer.recast(Uint8), 0
+
+        def at(dtype, count, alignment, _):
+            nonlocal taken
+            start = -(-taken // alignment) * alignment
+            taken = start + count * dtype.itemsize
+            return (first + start).recast(dtype)
+
+        return self.place(at)
 
     def place(self, allocate) -> Placed:
         """What the fields are, `allocate(dtype, count, alignment, name)` giving the memory of each, in this order."""

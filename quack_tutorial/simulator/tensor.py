@@ -10,6 +10,7 @@ Of composed layouts only a swizzle of a plain layout, in shared memory (`swizzle
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -152,8 +153,9 @@ class Tensor:
     @property
     def iterator(self) -> Pointer:
         """The pointer; it remembers the view, so that make_tensor(t.iterator, t.layout) is t again."""
-        if self.pointer.swizzle is not None and self.pointer.swizzle[1] != 0:
-            raise not_simulated("the iterator of a tensor whose layout has a swizzle")
+        if self.pointer.swizzle is not None and self.pointer.swizzle[1] != 0:  # it is the layout's, and the pointer has none
+            origin = self.pointer.swizzle[1]
+            return replace(self.pointer, offset=origin, swizzle=None).seen_as((SWIZZLED, None))
         return self.pointer if self.coords is None else self.pointer.seen_as((self.layout, self.coords))
 
     @property
@@ -387,6 +389,13 @@ def _dsl_name(dtype: DType) -> str:
     return f"cutlass.{dtype}"
 
 
+@dataclass(frozen=True)
+class CoordinateIterator:
+    """The first coordinate of a tensor of coordinates."""
+
+    base: tuple
+
+
 class CoordinateTensor:
     """A tensor whose elements are coordinates: from make_identity_tensor, then tiled and partitioned like the data."""
 
@@ -412,6 +421,11 @@ class CoordinateTensor:
 
     def __repr__(self) -> str:
         return f"CoordinateTensor({self.layout})"
+
+    @property
+    def iterator(self) -> CoordinateIterator:
+        """Where it begins: make_tensor(t.iterator, layout) is the same coordinates in another order."""
+        return CoordinateIterator(self.base)
 
     def relaid(self, function) -> CoordinateTensor:
         return CoordinateTensor(self.base, function(self.layout))
@@ -500,10 +514,17 @@ def _coordinate_values(coordinate):
 
 
 def make_tensor(iterator, layout) -> Tensor:
-    layout = as_layout(layout)
+    layout = layout if isinstance(layout, ComposedLayout) else as_layout(layout)
+    if isinstance(layout, ComposedLayout) and isinstance(iterator, Pointer) and iterator.swizzle is None:
+        swizzle = (layout.inner, iterator.offset)
+        return Tensor(replace(iterator.seen_as(None), offset=iterator.offset + layout.offset, swizzle=swizzle), layout.outer)
     if isinstance(iterator, Pointer) and iterator.view is not None:
         known, coords = iterator.view
+        if known == SWIZZLED:
+            raise not_simulated("make_tensor of the iterator of a tensor whose layout has a swizzle, with a layout without one,")
         return Tensor(iterator.seen_as(None), layout, coords if layout == known else None)
+    if isinstance(iterator, CoordinateIterator):
+        return CoordinateTensor(iterator.base, layout)
     if isinstance(iterator, tuple):
         return CoordinateTensor(tuple(plain(c) for c in iterator), layout)
     if not isinstance(iterator, Pointer):
@@ -579,7 +600,8 @@ def local_tile(tensor, tiler, coord, proj=None, **_):
     """The tile at `coord` when the tensor is cut into `tiler`-sized tiles (the last ones may be ragged)."""
     if proj is not None:
         tiler = tuple(t for t, p in zip(tiler, proj) if p is not None)
-        coord = tuple(c for c, p in zip(coord, proj) if p is not None)
+        # Coordinates past those that `proj` speaks of are for the tensor's further modes.
+        coord = tuple(c for c, p in zip(coord, proj) if p is not None) + tuple(coord[len(proj) :])
     view = tensor.relaid(lambda layout: algebra.zipped_divide(layout, tiler))
     divided = view.layout
     coord = coord if isinstance(coord, tuple) else (coord,)

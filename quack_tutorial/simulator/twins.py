@@ -190,6 +190,8 @@ class SimFunction:
         if self._ready is None:
             rewritten, original = self.rewritten, self.original
             table = self.mapper.globals_of(original, rewritten.globals_used, rewritten.kind)
+            if rewritten.imports:
+                table["__builtins__"] = vars(builtins) | {"__import__": self._import}
             exec(rewritten.code, table)
             cells = dict(zip(original.__code__.co_freevars, original.__closure__ or ()))
             free = [self.mapper.map(cells[name].cell_contents) for name in rewritten.free]
@@ -201,6 +203,14 @@ class SimFunction:
             } or None
             self._ready = function
         return self._ready
+
+    def _import(self, name, _globals=None, _locals=None, fromlist=(), level=0):
+        """`import` in its body, for modules as it sees them."""
+        if level == 0 and _is_dsl(name):
+            return names.by_path(name if fromlist else name.partition(".")[0])
+        table = self.original.__globals__
+        found = vars(builtins)["__import__"](name, table, None, fromlist, level)
+        return self.mapper.map(found)
 
     def generator(self, args, kwargs):
         """The body as a generator; its return value is the call's."""
@@ -398,7 +408,7 @@ class SimClass:
 
     def start_call(self, args, kwargs):
         for base in self._cls.__mro__[1:]:
-            if _is_dsl(base.__module__):
+            if _is_dsl(base.__module__) or base.__module__.startswith(_HERE):
                 raise not_simulated(f"{self._cls.__name__}, a class derived from the DSL's {base.__name__},")
         init = inspect.getattr_static(self._cls, "__init__")
         if (

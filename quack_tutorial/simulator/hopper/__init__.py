@@ -142,7 +142,7 @@ def _extend_products(names) -> None:
         name: getattr(warpgroup, name)
         for name in (
             "make_smem_layout_a make_smem_layout_b make_smem_layout_epi get_smem_layout_atom make_trivial_tiled_mma "
-            "sm90_get_smem_store_op"
+            "sm90_get_smem_store_op compute_tile_shape_or_override"
         ).split()
     }
     utils["hopper_helpers"] = utils["sm90"] = space("cutlass.utils.hopper_helpers", helpers)

@@ -101,6 +101,8 @@ class TmaAtom:
         if self.loads and tma_bar_ptr is None:
             raise fail("language", f"{self.op.name} needs tma_bar_ptr=, the mbarrier that counts its bytes")
         multicast = "Multicast" in self.op.name
+        if not multicast and isinstance(mcast_mask, int) and mcast_mask == 0:
+            mcast_mask = None  # what NVIDIA's kernels pass where nothing is multicast
         if multicast != (mcast_mask is not None):
             raise fail("language", f"{self.op.name} {'needs' if multicast else 'takes no'} mcast_mask=")
         for b, t in elected():

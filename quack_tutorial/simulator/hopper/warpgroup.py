@@ -294,6 +294,19 @@ def sm90_get_smem_store_op(layout_d, elem_ty_d: DType, elem_ty_acc: DType, **_):
     return make_copy_atom(CopyUniversalOp(), elem_ty_d)
 
 
+def compute_tile_shape_or_override(tile_shape_mnk, element_type, is_cooperative=False, epi_tile_override=None, **_):
+    """How much of a tile the epilogue writes at once: (rows, columns), 32 columns wide, 64 of 8-bit types where one warpgroup works.
+
+    What the compiler answers for 11 tiles, 3 types and both kinds.
+    """
+    if epi_tile_override is not None:
+        return epi_tile_override
+    m, n = (la.size(extent) if isinstance(extent, tuple) else extent for extent in tile_shape_mnk[:2])
+    if is_cooperative:
+        return min(128, m), min(32, n)
+    return min(64, m), min(64 if element_type.width == 8 else 32, n)
+
+
 def make_trivial_tiled_mma(
     a_dtype,
     b_dtype,
