@@ -18,10 +18,12 @@ from quack_tutorial.trace import Space
 
 from . import layout as la
 from . import layout_algebra as algebra
+from .bounds import Place
 from .context import STATE, SimulationError, executing, fail, not_simulated, wrong_kind
 from .layout import Layout
-from .memory import SPACE_NAMES, Place, Pointer, Registers, check_register_view, make_registers, read, write
+from .memory import SPACE_NAMES, Pointer, read, write
 from .numeric import Boolean, DType, Int32, Int64, TensorSSA, Value, convert, scalar, type_of
+from .registers import Registers, check_register_view, make_registers
 
 
 def plain(coord):
