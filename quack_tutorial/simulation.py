@@ -172,9 +172,8 @@ def simulate(
         return try_orders(once, {name: x for name, x in (*named, *kwargs.items()) if is_tensor(x)}, orders, right)
     recorder = TraceRecorder(record_values=values) if check else None
     before = list(HISTORY[-1]) if HISTORY else None
-    state = RunState(
-        recorder, schedule, seed, max_steps, blocks, fill, may_still_run=before, order=orders, on_device=on_device
-    )
+    shared = {"max_steps": max_steps, "max_blocks": blocks, "may_still_run": before, "blame": blame.of_call}
+    state = RunState(recorder, schedule, seed, fill=fill, order=orders, on_device=on_device, **shared)
     poison = _Poison(function, args, kwargs) if check or exact else None
     outer = STATE.run, STATE.group, STATE.loops
     STATE.run, STATE.group, STATE.loops = state, None, 0
@@ -211,7 +210,7 @@ def simulate(
             early = {line for finding in findings if finding.kind == "read before arrival" for line in finding.lines}
             findings = [f for f in findings if f.kind != "async copy never waited for" or f.lines[0] not in early]
         if not findings and orders is None:
-            options = {"max_steps": max_steps, "max_blocks": blocks, "fill": fill + 1, "may_still_run": before}
+            options = {"fill": fill + 1} | shared
             again = lambda state: _silently(state, function, args, kwargs, dynamic)  # noqa: E731
 
             def in_order(**looks_for):
@@ -222,7 +221,7 @@ def simulate(
         observations = (*state.notes, *observations)
     numbers = None
     if exact and not findings:
-        beside = RunState(None, max_steps=max_steps, max_blocks=blocks, fill=fill, may_still_run=before)
+        beside = RunState(None, fill=fill, **shared)
         numbers = poison.exactly(lambda: _silently(beside, function, args, kwargs, dynamic, exact=True), beside)
     if HISTORY and orders is None:
         HISTORY[-1][:] = state.may_still_run or []

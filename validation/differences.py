@@ -23,6 +23,8 @@ import numpy as np
 from quack_tutorial import compiler
 from quack_tutorial.simulation import simulate
 from quack_tutorial.simulator import memory
+from quack_tutorial.simulator.context import STATE, group
+from quack_tutorial.simulator.recording import current_line
 from quack_tutorial.trace import Op, Space
 
 MERGED = "the compiler makes neighbouring accesses one, as wide as the PTX has them"
@@ -186,24 +188,24 @@ def _stored(case, value: float = 0.0, changed: tuple = ()) -> dict:
     read_raw, scatter, loaded, found, runs = memory.read_raw, memory.scatter, [], {}, []
 
     def read(pointer, offsets, width, keep, op, place):
-        raw, recorder = read_raw(pointer, offsets, width, keep, op, place), memory.STATE.run.recorder
+        raw, recorder = read_raw(pointer, offsets, width, keep, op, place), STATE.run.recorder
         here = recorder is not None and pointer.memory.space is Space.GMEM
-        if not here or (memory.current_line(recorder)[0], memory.group().warp) != changed:
+        if not here or (current_line(recorder)[0], group().warp) != changed:
             return raw
         loaded.append(pointer.dtype.is_float)
         return pointer.dtype.encode(np.full(raw.shape, value)) if loaded[-1] else raw
 
     def write(flat, index, raw, width, lanes):
-        group = memory.group()
-        shape = (*group.shape, index.shape[2])
+        running = group()
+        shape = (*running.shape, index.shape[2])
         on = np.ones(shape, bool) if lanes is None else np.broadcast_to(lanes, shape)
-        values = np.broadcast_to(raw, (*group.shape, index.shape[2] * width)).reshape(*shape, width)
-        what = group.warp, np.broadcast_to(index, shape)[on].tobytes(), values[on].tobytes()
-        runs.append(memory.STATE.run)
+        values = np.broadcast_to(raw, (*running.shape, index.shape[2] * width)).reshape(*shape, width)
+        what = running.warp, np.broadcast_to(index, shape)[on].tobytes(), values[on].tobytes()
+        runs.append(STATE.run)
         if (
             runs[-1] is runs[0]
         ):  # where NaN is written there is a second run, which looks for reads of what nobody wrote
-            found.setdefault(int(group.blocks[0]), []).append(what)
+            found.setdefault(int(running.blocks[0]), []).append(what)
         scatter(flat, index, raw, width, lanes)
 
     memory.read_raw, memory.scatter = read, write

@@ -96,7 +96,9 @@ class Kernels:
         return importlib.import_module(name)
 
     def type(self, dtype):
-        return {"float32": self.cutlass.Float32, "bfloat16": self.cutlass.BFloat16, "float16": self.cutlass.Float16}[dtype]
+        return {"float32": self.cutlass.Float32, "bfloat16": self.cutlass.BFloat16, "float16": self.cutlass.Float16}[
+            dtype
+        ]
 
     def normal(self, *shape, dtype="float32"):
         return self.torch.randn(*shape, generator=self.random).to(getattr(self.torch, dtype))
@@ -162,10 +164,14 @@ def quack(k):
         rstd = rms(x).float()
         want_dx, want_dw = rmsnorm_gradient(x, w, dy, rstd)
         kernel = k.module("quack.rmsnorm").RMSNormBackward(f32, 1024)
-        return kernel, (x, w, dy, None, rstd, None, dx, dw, None, None, i32(2), None), [
-            (dx, want_dx),
-            (lambda: dw.double().sum(0), want_dw),
-        ]
+        return (
+            kernel,
+            (x, w, dy, None, rstd, None, dx, dw, None, None, i32(2), None),
+            [
+                (dx, want_dx),
+                (lambda: dw.double().sum(0), want_dw),
+            ],
+        )
 
     def cross_entropy(N, dtype, gradient=False):
         x, t, loss, lse = k.normal(4, N, dtype=dtype), k.words(4, N), k.empty(4), k.empty(4)
@@ -240,7 +246,7 @@ def quack(k):
 def liger(k):
     """Liger's CuTe DSL kernels: https://github.com/linkedin/Liger-Kernel"""
     F = k.torch.nn.functional
-    f32, i32, i64 = k.cutlass.Float32, k.cutlass.Int32, k.cutlass.Int64
+    f32 = k.cutlass.Float32
     place = "liger_kernel.ops.backends._cutedsl."
 
     def softmax():
@@ -310,18 +316,35 @@ def flashinfer(k):
         return kernel, (x, w, y, i64(4), f32(1e-6), False, None), [(y, x.double() * rms(x)[:, None] * w.double())]
 
     def qk_rmsnorm():
-        x, w, y = k.normal(4, 3, 128, dtype="bfloat16"), k.normal(128, dtype="bfloat16"), k.empty(4, 3, 128, dtype="bfloat16")
+        x, w, y = (
+            k.normal(4, 3, 128, dtype="bfloat16"),
+            k.normal(128, dtype="bfloat16"),
+            k.empty(4, 3, 128, dtype="bfloat16"),
+        )
         kernel = k.module(place + "rmsnorm").QKRMSNormKernel(k.type("bfloat16"), 128, sm_version=90)
-        return kernel, (x, w, y, i64(4), i64(3), f32(1e-6), False, None), [(y, x.double() * rms(x)[..., None] * w.double())]
+        return (
+            kernel,
+            (x, w, y, i64(4), i64(3), f32(1e-6), False, None),
+            [(y, x.double() * rms(x)[..., None] * w.double())],
+        )
 
     def fused_add():
-        x, r, w = k.normal(4, 1024, dtype="bfloat16"), k.normal(4, 1024, dtype="bfloat16"), k.normal(1024, dtype="bfloat16")
+        x, r, w = (
+            k.normal(4, 1024, dtype="bfloat16"),
+            k.normal(4, 1024, dtype="bfloat16"),
+            k.normal(1024, dtype="bfloat16"),
+        )
         h = x.double() + r.double()
         kernel = k.module(place + "fused_add_rmsnorm").FusedAddRMSNormKernel(k.type("bfloat16"), 1024, sm_version=90)
         return kernel, (x, r, w, i64(4), f32(1e-6), False, None), [(x, h * rms(h)[:, None] * w.double()), (r, h)]
 
     def layernorm():
-        x, g, b, y = k.normal(4, 1024, dtype="bfloat16"), k.normal(1024), k.normal(1024), k.empty(4, 1024, dtype="bfloat16")
+        x, g, b, y = (
+            k.normal(4, 1024, dtype="bfloat16"),
+            k.normal(1024),
+            k.normal(1024),
+            k.empty(4, 1024, dtype="bfloat16"),
+        )
         kernel = k.module(place + "layernorm").LayerNormKernel(k.type("bfloat16"), 1024)
         wanted = F.layer_norm(x.double(), (1024,), g.double(), b.double(), 1e-6)
         return kernel, (y, x, g, b, i64(4), f32(1e-6), False, None), [(y, wanted)]
@@ -337,7 +360,7 @@ def flashinfer(k):
 
 def nvidia(k):
     """NVIDIA's examples, which FlashInfer's wheel carries: https://github.com/NVIDIA/cutlass/tree/main/examples/python/CuTeDSL"""
-    f32, f16, bf16 = k.cutlass.Float32, k.cutlass.Float16, k.cutlass.BFloat16
+    f32, f16 = k.cutlass.Float32, k.cutlass.Float16
     place = "flashinfer.data.cutlass.examples.python.CuTeDSL."
 
     def whole(*shape, dtype="float32"):
@@ -369,7 +392,12 @@ def nvidia(k):
         return kernel, (q, key, v, o, f32(0.125), None), [(o, wanted)]
 
     def cta_norm(kind):
-        x, w, b, y = k.normal(3, 1024, dtype="float16"), k.normal(1024, dtype="float16"), k.normal(1024, dtype="float16"), None
+        x, w, b, y = (
+            k.normal(3, 1024, dtype="float16"),
+            k.normal(1024, dtype="float16"),
+            k.normal(1024, dtype="float16"),
+            None,
+        )
         y = k.empty(3, 1024, dtype="float16")
         kernel = k.module(place + "hopper.cta_norm").CtaNorm(1024, kind)
         X, W, B = x.double(), w.double(), b.double()
@@ -398,7 +426,11 @@ def nvidia(k):
         "HopperWgmmaGemm": wgmma_gemm("hopper.dense_gemm", "HopperWgmmaGemmKernel", (1, 1)),
         "HopperWgmmaGemm, cluster, multicast": wgmma_gemm("hopper.dense_gemm", "HopperWgmmaGemmKernel", (2, 1)),
         "HopperWgmmaGemm, persistent": wgmma_gemm(
-            "hopper.dense_gemm_persistent", "HopperWgmmaGemmPersistentKernel", (1, 1), swizzle_size=1, raster_along_m=True
+            "hopper.dense_gemm_persistent",
+            "HopperWgmmaGemmPersistentKernel",
+            (1, 1),
+            swizzle_size=1,
+            raster_along_m=True,
         ),
     }
 

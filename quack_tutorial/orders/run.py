@@ -9,9 +9,9 @@ from __future__ import annotations
 import types
 
 from quack_tutorial.simulator import control
-from quack_tutorial.simulator.context import STATE, fail, here, not_simulated
+from quack_tutorial.simulator.context import STATE, Waiting, fail, here, not_simulated
 from quack_tutorial.simulator.control import Pending
-from quack_tutorial.simulator.scheduler import Waiting, deadlock, exit_warp, warps_of
+from quack_tutorial.simulator.scheduler import deadlock, exit_warp, warps_of
 from quack_tutorial.trace import Op, Space
 
 from .steps import OP, SEEN, SPACE, Step, accesses_of, changes, effects_of, told_of

@@ -1,24 +1,24 @@
 """Runs CuTe DSL kernels without a GPU: the reader's own source, interpreted on numpy, traced and checked.
 
-| module           | what                                                                    |
-|------------------|-------------------------------------------------------------------------|
-| `rewrite`        | kernel source -> generators that run in lockstep                        |
-| `control`        | branches, loops and calls of rewritten code                             |
-| `twins`, `names` | the reader's objects and the DSL's names, as the simulator sees them    |
-| `numeric`        | types, dynamic values, register vectors                                 |
-| `exact`          | the same numbers in float64, beside the rounded ones                    |
-| `layout`         | CuTe's layout algebra                                                   |
-| `tensor`, `copying`, `shared_memory`, `memory` | tensors, copies, and where their bytes are  |
-| `arch`, `mathops`, `asynchronous` | warp and block operations, math, cp.async               |
-| `pipeline`       | cutlass.pipeline: stages between producers and consumers                |
-| `assembly`, `ptx`, `dialects` | PTX by its text, and names from below CuTe DSL              |
-| `scheduler`      | launches, batches of blocks, warps and their barriers                   |
-| `arguments`, `loading`, `context` | arguments, imports without the DSL, the current place   |
-| `host`           | what a file that is simulated calls outside its kernels                 |
-| `blame`          | whose an error is: the reader's, or something that is lacking here      |
-| `torch_answer`   | the part of torch that chapters and scripts use, where torch is not     |
-| `hopper`         | rooms for what Hopper's kernels use beyond this book: tensor maps, matrix products |
-| `progress`       | the line that a long run shows                                          |
+| modules | what |
+|---------|------|
+| `rewrite` | kernel source -> generators that run in lockstep |
+| `control`, `loops`, `joins` | what rewritten code calls: branches, loops, calls, joined names |
+| `scheduler`, `context`, `progress` | launches, batches of blocks, warps; the current place; a long run's line |
+| `numeric`, `exact` | types, dynamic values, register vectors; the same numbers in float64 |
+| `layout`, `layout_algebra`, `shapes`, `swizzle` | CuTe's layouts |
+| `memory`, `registers`, `shared_memory`, `structs` | where bytes are, and how warps reach them |
+| `bounds`, `recording` | which accesses are refused; the rows of the trace |
+| `tensor`, `copying` | tensors and copies |
+| `indices`, `warps`, `barriers`, `cluster`, `mbarriers`, `asynchronous`, `atomics`, `arithmetic` | cute.arch |
+| `mathops`, `pipeline` | cute.math; cutlass.pipeline |
+| `assembly`, `ptx`, `dialects` | PTX by its text, and names from below CuTe DSL |
+| `names`, `placeholders`, `functions` | the DSL's names, as the simulator answers them |
+| `twins` | the reader's functions, classes and objects, as the simulator sees them |
+| `arguments`, `loading`, `host` | arguments; imports without the DSL; what a file calls outside its kernels |
+| `blame`, `gaps`, `coverage` | whose an error is; what is lacking here; who proves which name |
+| `torch_answer` | the part of torch that chapters and scripts use, where torch is not |
+| `hopper` | what Hopper's kernels use beyond this book: tensor maps, matrix products |
 
 `python -m quack_tutorial.simulator script.py` runs a script that imports cutlass where the DSL is not installed.
 

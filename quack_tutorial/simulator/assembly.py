@@ -21,8 +21,9 @@ import numpy as np
 
 from quack_tutorial.trace import Space
 
-from . import arch, asynchronous, cluster, mathops
+from . import arithmetic, asynchronous, barriers, cluster, mathops, mbarriers, warps
 from . import memory as m
+from .atomics import run_atomic
 from .context import fail, group, not_simulated
 from .numeric import (
     BFloat16,
@@ -216,8 +217,8 @@ class _Machine:
         if base in APPROXIMATE and dtype is Float32 and ("approx" in parts or base == "sqrt"):
             a = self.value(operands[1], Float32).a
             ftz = "ftz" in parts
-            exact = APPROXIMATE[base]((arch.flush(a) if ftz else a).astype(np.float64)).astype(np.float32)
-            self.set(operands[0], Value(Float32, arch.flush(exact) if ftz else exact))
+            exact = APPROXIMATE[base]((arithmetic.flush(a) if ftz else a).astype(np.float64)).astype(np.float32)
+            self.set(operands[0], Value(Float32, arithmetic.flush(exact) if ftz else exact))
         elif base == "mov" and dtype is not None:
             self.move(operands, dtype)
         elif base in OPERATORS and dtype is not None and not {"sat", "cc", "rz", "rm", "rp"} & set(parts):
@@ -246,7 +247,7 @@ class _Machine:
             yes, no = (self.value(x, dtype) for x in operands[1:3])
             self.set(operands[0], Value(dtype, np.where(self.value(operands[3], Boolean).a, yes.a, no.a)))
         elif base == "popc":
-            self.set(operands[0], convert(arch.popc(self.value(operands[1], dtype)), Uint32))
+            self.set(operands[0], convert(arithmetic.popc(self.value(operands[1], dtype)), Uint32))
         elif base in ("ld", "st") and ORDERED & set(parts) and dtype is not None:
             self.ordered(base, parts, dtype, operands)
         elif base in ("atom", "red") and dtype is not None:
@@ -269,7 +270,7 @@ class _Machine:
     def extreme(self, base, parts, dtype, operands) -> None:
         a, b = (self.value(x, dtype) for x in operands[1:3])
         if dtype is Float32:
-            pick = arch.fmax if base == "max" else arch.fmin
+            pick = arithmetic.fmax if base == "max" else arithmetic.fmin
             self.set(operands[0], pick(a, b, nan="NaN" in parts, ftz="ftz" in parts))
         else:
             self.set(operands[0], Value(dtype, (np.maximum if base == "max" else np.minimum)(a.a, b.a)))
@@ -298,9 +299,9 @@ class _Machine:
         where, what = operands if base == "st" else operands[::-1]
         pointer, order = self.pointer(where, dtype, _space(parts)), next(part for part in parts if part in ORDERED)
         if base == "ld":
-            self.set(what, arch._run_atomic("or", pointer.recast(_word(dtype)), convert(0, _word(dtype)), order))
+            self.set(what, run_atomic("or", pointer.recast(_word(dtype)), convert(0, _word(dtype)), order))
         else:
-            arch._run_atomic("exch", pointer, self.value(what, dtype), order)
+            run_atomic("exch", pointer, self.value(what, dtype), order)
 
     def atomic(self, base, parts, dtype, operands) -> None:
         target, where, *given = operands if base == "atom" else ["_", *operands]
@@ -310,9 +311,9 @@ class _Machine:
         pointer, order = self.pointer(where, dtype, _space(parts)), next((p for p in parts if p in ORDERED), None)
         values = [self.value(text, dtype) for text in given]
         if name == "cas":
-            old = arch._run_atomic("cas", pointer, values[1], order, values[0].a)
+            old = run_atomic("cas", pointer, values[1], order, values[0].a)
         else:
-            old = arch._run_atomic(name, pointer, values[0], order)
+            old = run_atomic(name, pointer, values[0], order)
         if target != "_":
             self.set(target, old)
 
@@ -332,40 +333,40 @@ class _Machine:
         size = group().launch.cluster_size
         rank = Value(Int32, (target.rows % size).astype(np.int32))
         own = [m.Pointer(p.memory, p.dtype, p.offset, p.alignment) for p in (target, mbar)]
-        cluster.send_words(own[0], words, own[1], rank)
+        asynchronous.send_words(own[0], words, own[1], rank)
 
     def order(self, opcode, parts, operands) -> None:
         """Barriers, fences and groups: cute.arch's own."""
         if opcode in ("membar.gl", "fence.acq_rel.gpu", "fence.sc.gpu"):
-            arch.fence_acq_rel_gpu()
+            barriers.fence_acq_rel_gpu()
         elif opcode in ("membar.cta", "fence.acq_rel.cta", "fence.sc.cta"):
-            arch.fence_acq_rel_cta()
+            barriers.fence_acq_rel_cta()
         elif opcode in ("fence.acq_rel.cluster", "fence.sc.cluster"):
-            arch.fence_acq_rel_cluster()
+            barriers.fence_acq_rel_cluster()
         elif opcode.startswith("fence.proxy.async"):
-            arch.fence_proxy(opcode)
+            barriers.fence_proxy(opcode)
         elif opcode == "fence.mbarrier_init.release.cluster":
-            cluster.mbarrier_init_fence()
+            mbarriers.mbarrier_init_fence()
         elif opcode == "cp.async.commit_group":
             asynchronous.cp_async_commit_group()
         elif opcode in ("cp.async.wait_group", "cp.async.wait_all"):
             asynchronous.cp_async_wait_group(int(operands[0]) if operands else 0)
         elif opcode.startswith("vote.sync.") and parts[1] in ("ballot", "any", "all", "uni"):
-            vote = getattr(arch, f"vote_{parts[1]}_sync")
+            vote = getattr(warps, f"vote_{parts[1]}_sync")
             self.set(operands[0], vote(self.value(operands[1], Boolean), self.value(operands[2], Int64)))
         elif opcode == "bar.warp.sync":
-            arch.sync_warp(self.value(operands[0], Int64))
+            barriers.sync_warp(self.value(operands[0], Int64))
         elif opcode == "griddepcontrol.wait":
-            arch.griddepcontrol_wait()
+            barriers.griddepcontrol_wait()
         elif opcode == "griddepcontrol.launch_dependents":
-            arch.griddepcontrol_launch_dependents()
+            barriers.griddepcontrol_launch_dependents()
         elif opcode.startswith("mbarrier.arrive") and operands[0] == "_" and "expect_tx" not in opcode:
-            cluster.mbarrier_arrive(self.pointer(operands[1], Int64, Space.SMEM))
+            mbarriers.mbarrier_arrive(self.pointer(operands[1], Int64, Space.SMEM))
         elif opcode.startswith("mbarrier.arrive.expect_tx") and operands[0] == "_":
             pointer = self.pointer(operands[1], Int64, Space.SMEM)
-            cluster.mbarrier_arrive_and_expect_tx(pointer, self.value(operands[2], Int32))
+            mbarriers.mbarrier_arrive_and_expect_tx(pointer, self.value(operands[2], Int32))
         elif opcode.startswith("mbarrier.init"):
-            cluster.mbarrier_init(self.pointer(operands[0], Int64, Space.SMEM), self.value(operands[1], Int32))
+            mbarriers.mbarrier_init(self.pointer(operands[0], Int64, Space.SMEM), self.value(operands[1], Int32))
         else:
             raise not_simulated(f"inline_asm of {opcode}")
 

@@ -22,7 +22,7 @@ import types
 
 from quack_tutorial.trace import Finding
 
-from . import arch, mathops
+from . import mathops
 from .context import (
     HERE,
     MARK,
@@ -36,8 +36,8 @@ from .context import (
     without_frames,
 )
 from .control import Nested, Partial
-from .names import Missing
 from .numeric import TensorSSA, Value
+from .placeholders import Missing
 from .tensor import Tensor
 from .twins import Bound, ModuleTwin, SimClass, SimFunction, Twin
 
@@ -63,6 +63,11 @@ STANDS_FOR = {
     ModuleTwin: ("_module", "module"),
 }
 PYTHONS = {kind.__name__: name for kind, (_, name) in STANDS_FOR.items()}
+# Functions that take here every argument that the DSL's API reference gives them: any other is the caller's mistake.
+WHOLE = frozenset(
+    "thread_idx block_idx block_dim grid_dim lane_idx warp_idx shuffle_sync shuffle_sync_up shuffle_sync_down "
+    "shuffle_sync_bfly vote_ballot_sync vote_any_sync vote_all_sync sync_threads sync_warp".split()
+)
 # Python's own objects that stand here for richer ones of the DSL's: what they lack may be there.
 POORER = (bool, int, float, tuple)
 PLAIN = (AttributeError, IndexError, NameError, TypeError, ValueError, ZeroDivisionError)  # whose words need no name
@@ -98,7 +103,7 @@ def of_call(error: Exception, function, args, kwargs) -> Exception:
                 f"{'' if python else module + '.'}{name} takes numbers that Python has now, and this one is known only when "
                 f"the kernel runs{f': write {instead}' if has else ''}",
             )
-    if module.partition(".")[0] == "torch" or module == TORCH:
+    if module.partition(".")[0] == "torch" or module.startswith(TORCH):
         if isinstance(error, TypeError) and any(isinstance(x, (Value, TensorSSA, Tensor)) for x in args):
             instead = f"write cute.math.{name}(x)" if hasattr(mathops, name) else "CuTe DSL has functions of its own"
             return fail(
@@ -110,7 +115,7 @@ def of_call(error: Exception, function, args, kwargs) -> Exception:
         at_once = error.__traceback__.tb_next is None or error.__traceback__.tb_next.tb_next is None
         if not isinstance(error, TypeError) or not at_once:
             return error
-        if error.__traceback__.tb_next is None and name in arch.WHOLE:
+        if error.__traceback__.tb_next is None and name in WHOLE:
             takes = ", ".join(p for p in inspect.signature(function).parameters if p not in ("loc", "ip"))
             return fail("language", f"{error}; it takes {takes or 'no arguments'}")
         return not_simulated(f"{name} as it is called here: {error}")

@@ -107,6 +107,18 @@ class Group:
         self.mask = self.masks.pop()
 
 
+@dataclass
+class Waiting:
+    """What a blocked warp yields: `ready()` says when it may go on; `what` is for the deadlock report."""
+
+    ready: object
+    what: object  # str, or a function that gives one when a deadlock is reported
+    line: object
+    mismatch: object = None  # (what is wrong with an mbarrier's byte count, the lines), or ""
+    gives_up: bool = False  # goes on, unready, rather than be part of a deadlock
+    spins: bool = False  # asks again and again for what another warp, or another block, is to write
+
+
 def spread(a: np.ndarray, shape: tuple) -> np.ndarray:
     """`a` broadcast to a shape; itself where it has that, which saves most of the time that numpy takes to find out."""
     return a if a.shape == shape else np.broadcast_to(a, shape)

@@ -15,13 +15,12 @@ from quack_tutorial.trace import Space
 
 from . import layout as la
 from . import layout_algebra as algebra
-from .asynchronous import issue_cp_async
-from .cluster import bulk_copy
+from .asynchronous import bulk_copy, issue_cp_async
 from .context import STATE, fail, not_simulated, wrong_kind
-from .control import constant_number
 from .layout import Layout
-from .memory import Registers, read, write
-from .numeric import DType, Value
+from .memory import read, write
+from .numeric import DType, Value, constant_number
+from .registers import Registers
 from .tensor import CoordinateTensor, Tensor, access_width, element_offsets
 
 

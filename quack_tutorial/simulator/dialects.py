@@ -18,9 +18,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from . import arch
+from . import arithmetic
 from .context import not_simulated
 from .numeric import DType, Float32, Int32, Value, convert, scalar
+from .warps import FULL_MASK, warp_redux_sync
 
 # ---- the architecture -----------------------------------------------------------------------------------------------
 
@@ -140,15 +141,15 @@ def extract(vector: Vector, dynamic_position=(), static_position=(), **_) -> Val
 
 
 def fmin(result, a, b, **_) -> Value:
-    return convert(arch.fmin(a, b), result)
+    return convert(arithmetic.fmin(a, b), result)
 
 
 def fmax(result, a, b, **_) -> Value:
-    return convert(arch.fmax(a, b), result)
+    return convert(arithmetic.fmax(a, b), result)
 
 
-def redux_sync(value, kind, mask=arch.FULL_MASK, **options) -> Value:
+def redux_sync(value, kind, mask=FULL_MASK, **options) -> Value:
     """cutlass.experimental.primitives.redux_sync; of floats Hopper has none."""
     if scalar(value).dtype is Float32 or str(kind).startswith("F"):
         raise not_simulated("redux_sync of floating-point numbers, which Hopper does not have,")
-    return arch.warp_redux_sync(convert(value, Int32), str(kind).lower(), mask, **options)
+    return warp_redux_sync(convert(value, Int32), str(kind).lower(), mask, **options)

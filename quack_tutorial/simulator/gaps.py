@@ -13,7 +13,8 @@ import linecache
 import types
 
 from . import names
-from .context import Line, line_of
+from .context import line_of
+from .coverage import Line
 from .rewrite import _find, _kind, _parse
 
 STATEMENTS = {

@@ -168,19 +168,34 @@ class Layout:
         return self
 
     def get_hier_coord(self, index, **_):
-        """The coordinate of a column-major index, nested as the shape is."""
-        return idx2crd(index, self.shape)
+        """The coordinate at the offset `index`, nested as the shape is: (index / stride) modulo the extent in each mode."""
+        return _coordinate_at(index, self.shape, self.stride)
 
     def get_flat_coord(self, index, **_):
-        """The coordinate of a column-major index, one number for each mode at the top."""
-        if not isinstance(self.shape, tuple):
-            return index
-        return idx2crd(index, tuple(map(product, self.shape)))
+        """The same with one number for each mode at the top."""
+        found = _coordinate_at(index, self.shape, self.stride)
+        return tuple(map(_counted, found, self.shape)) if isinstance(found, tuple) else found
 
     def __str__(self) -> str:
         return f"{text(self.shape)}:{text(self.stride)}"
 
     __repr__ = __str__
+
+
+def _coordinate_at(index, shape, stride):
+    if isinstance(shape, tuple):
+        return tuple(_coordinate_at(index, s, d) for s, d in zip(shape, stride))
+    return 0 if type(stride) is int and stride == 0 else index // stride % shape
+
+
+def _counted(coord, shape):
+    """A coordinate as the one number that counts to it, first mode first."""
+    if not isinstance(coord, tuple):
+        return coord
+    number, step = 0, 1
+    for c, s in zip(coord, shape):
+        number, step = number + _counted(c, s) * step, step * product(s)
+    return number
 
 
 def modes(layout: Layout) -> tuple[Layout, ...]:

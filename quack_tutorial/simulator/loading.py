@@ -81,7 +81,7 @@ def _has_torch() -> bool:
 def _torch():
     from . import torch_answer
 
-    torch_answer.SAYS.append(torch_answer.IN_SCRIPT)
+    torch_answer.types.SAYS.append(torch_answer.types.IN_SCRIPT)
     return torch_answer.module()
 
 

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from .arch import flush
+from .arithmetic import flush
 from .context import fail
 from .numeric import Float32, Float64, TensorSSA, Value, binary, convert_array, scalar, type_of
 

@@ -42,10 +42,10 @@ class DType:
 
     def __or__(self, other):
         """`Int32 | int` in an annotation."""
-        return typing.Union[self, other]
+        return typing.Union[self, other]  # noqa: UP007
 
     def __ror__(self, other):
-        return typing.Union[other, self]
+        return typing.Union[other, self]  # noqa: UP007
 
     @property
     def itemsize(self) -> int:
@@ -507,6 +507,24 @@ def type_of(x) -> DType | None:
     if isinstance(x, int) and not isinstance(x, bool) and not -(2**31) <= x < 2**31:
         return Int64
     return _PYTHON.get(type(x))
+
+
+def truth(x, what: str = "the condition"):
+    """A dynamic condition as a bool array, or None when `x` is a plain Python value."""
+    if isinstance(x, Value):
+        return x.a if x.dtype is Boolean else x.a != 0
+    if isinstance(x, TensorSSA):
+        raise fail("language", f"{what} is a vector of {x.numel} values; reduce it to one, or use cute.where")
+    return None
+
+
+def constant_number(x, what: str) -> int:
+    """A Python integer, or a clear refusal of a dynamic one."""
+    if isinstance(x, Value):
+        raise fail(
+            "language", f"{what} must be known while tracing (a Constexpr), not a value known only when the kernel runs"
+        )
+    return operator.index(x)
 
 
 def convert_array(a: np.ndarray, source: DType, target: DType) -> np.ndarray:

@@ -18,11 +18,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from . import arch, asynchronous, cluster
+from . import asynchronous, barriers, cluster, indices, mbarriers, warps
 from .context import fail, group, not_simulated
-from .control import Pending, constant_number, elect
+from .control import Pending, elect
 from .layout import size
-from .numeric import Int32, Value, convert
+from .numeric import Int32, Value, constant_number, convert
 
 
 def _steps(*calls):
@@ -129,33 +129,33 @@ class PipelineAsync:
             raise fail("language", f"{cls.__name__}.create needs barrier_storage=, room for two mbarriers a stage")
         stages = constant_number(num_stages, "num_stages")
         made = cls(barrier_storage, barrier_storage + stages, stages, tx_count)
-        first = arch.warp_idx().a == 0
-        for barriers, who in ((made.full, producer_group), (made.empty, consumer_group)):
-            _under(first, lambda barriers=barriers, who=who: made._initialise(barriers, who))
-        cluster.mbarrier_init_fence()
+        first = warps.warp_idx().a == 0
+        for stages, who in ((made.full, producer_group), (made.empty, consumer_group)):
+            _under(first, lambda stages=stages, who=who: made._initialise(stages, who))
+        mbarriers.mbarrier_init_fence()
         if defer_sync:
             return made
         if group().launch.cluster_size > 1:
             return _steps(cluster.cluster_arrive_relaxed, cluster.cluster_wait, lambda: made)
-        return _steps(arch.barrier, lambda: made)
+        return _steps(barriers.barrier, lambda: made)
 
-    def _initialise(self, barriers, who: CooperativeGroup) -> None:
+    def _initialise(self, stages, who: CooperativeGroup) -> None:
         def each():
             for stage in range(self.num_stages):
-                cluster.mbarrier_init(barriers + stage, who.size)
+                mbarriers.mbarrier_init(stages + stage, who.size)
 
         _under(elect().a, each)
 
     # -- producers
 
     def producer_acquire(self, state, try_acquire_token=None, **_):
-        return cluster.mbarrier_wait(self.empty + state.index, state.phase)
+        return mbarriers.mbarrier_wait(self.empty + state.index, state.phase)
 
     def producer_try_acquire(self, state, **_):
-        return cluster.mbarrier_try_wait(self.empty + state.index, state.phase)
+        return mbarriers.mbarrier_try_wait(self.empty + state.index, state.phase)
 
     def producer_commit(self, state, **_) -> None:
-        cluster.mbarrier_arrive(self.full + state.index)
+        mbarriers.mbarrier_arrive(self.full + state.index)
 
     def producer_get_barrier(self, state, **_):
         return self.full + state.index
@@ -173,13 +173,13 @@ class PipelineAsync:
     # -- consumers
 
     def consumer_wait(self, state, try_wait_token=None, **_):
-        return cluster.mbarrier_wait(self.full + state.index, state.phase)
+        return mbarriers.mbarrier_wait(self.full + state.index, state.phase)
 
     def consumer_try_wait(self, state, **_):
-        return cluster.mbarrier_try_wait(self.full + state.index, state.phase)
+        return mbarriers.mbarrier_try_wait(self.full + state.index, state.phase)
 
     def consumer_release(self, state, **_) -> None:
-        cluster.mbarrier_arrive(self.empty + state.index)
+        mbarriers.mbarrier_arrive(self.empty + state.index)
 
     # -- both, with their states
 
@@ -206,16 +206,16 @@ class PipelineTmaAsync(PipelineAsync):
     def producer_acquire(self, state, try_acquire_token=None, **_):
         def expect():
             barrier = self.full + state.index
-            _under(elect().a, lambda: cluster.mbarrier_arrive_and_expect_tx(barrier, self.tx_count))
+            _under(elect().a, lambda: mbarriers.mbarrier_arrive_and_expect_tx(barrier, self.tx_count))
 
-        return _steps(lambda: cluster.mbarrier_wait(self.empty + state.index, state.phase), expect)
+        return _steps(lambda: mbarriers.mbarrier_wait(self.empty + state.index, state.phase), expect)
 
     def producer_commit(self, state, **_) -> None:
         """Nothing: the bytes arrive by themselves."""
 
     def consumer_release(self, state, **_) -> None:
         """Lane 0 arrives for its warp. Nothing makes it wait for what the other lanes read: that is left to the kernel."""
-        _under(arch.lane_idx().a == 0, lambda: cluster.mbarrier_arrive(self.empty + state.index))
+        _under(indices.lane_idx().a == 0, lambda: mbarriers.mbarrier_arrive(self.empty + state.index))
 
 
 class Participant:
@@ -300,13 +300,13 @@ class NamedBarrier:
     num_threads: int
 
     def arrive(self, **_):
-        return arch.barrier_arrive(barrier_id=self.barrier_id, number_of_threads=self.num_threads)
+        return barriers.barrier_arrive(barrier_id=self.barrier_id, number_of_threads=self.num_threads)
 
     def arrive_and_wait(self, **_):
-        return arch.barrier(barrier_id=self.barrier_id, number_of_threads=self.num_threads)
+        return barriers.barrier(barrier_id=self.barrier_id, number_of_threads=self.num_threads)
 
     sync = arrive_and_wait
 
 
 def sync(barrier_id=0, **_):
-    return arch.barrier(barrier_id=barrier_id)
+    return barriers.barrier(barrier_id=barrier_id)

@@ -25,7 +25,8 @@ from quack_tutorial.trace import Op, Space
 
 from . import assembly
 from . import memory as m
-from .cluster import bulk_copy
+from .asynchronous import bulk_copy
+from .bounds import Place
 from .context import fail, group, not_simulated
 from .layout import make_layout, size
 from .numeric import Int32, Int64, Value, scalar
@@ -190,7 +191,7 @@ def _load(name: str, pointer, count: int):
     return found if count > 1 else found[0]
 
 
-def _place(pointer: m.Pointer, width: int) -> m.Place | None:
+def _place(pointer: m.Pointer, width: int) -> Place | None:
     """The coordinates of the first `width` elements from a pointer that remembers its view."""
     if pointer.view is None:
         return None
@@ -199,7 +200,7 @@ def _place(pointer: m.Pointer, width: int) -> m.Place | None:
         return None
     spans = coordinate_spans(coords.layout, len(coords.base), width)
     low, high = (tuple(s if isinstance(s, int) else int(s[0]) for s in side) for side in spans)
-    return m.Place(coords.base, low, high)
+    return Place(coords.base, low, high)
 
 
 def _bulk(name: str, target, source, nbytes, mbar) -> None:

@@ -20,10 +20,9 @@ import numpy as np
 
 from quack_tutorial.trace import Launch, Op, TraceRecorder
 
-from .context import STATE, WARP, Group, NeedsWarps, SimulationError, fail, here, not_simulated
-from .control import constant_number
+from .context import STATE, WARP, Group, NeedsWarps, fail, here, not_simulated
 from .exact import Shadows
-from .numeric import Value
+from .numeric import Value, constant_number
 from .progress import Progress
 
 SMEM_LIMIT = (
@@ -32,17 +31,6 @@ SMEM_LIMIT = (
 THREAD_LIMIT = 1024
 CLUSTER_LIMIT = 16
 FAST_LANES = 16384  # of a batch: fewer cost more Python an element, more gain little
-
-
-@dataclass
-class Barrier:
-    """A block barrier: who has arrived in this generation."""
-
-    generation: int = 0
-    arrived: int = 0  # warps
-    wanted: int = 0  # warps that this generation counts, as its first one said
-    first: object = None  # trace.Line where that one came
-    waited: set = field(default_factory=set)  # generations in which one has arrived that waited for the kernels before
 
 
 @dataclass
@@ -75,6 +63,7 @@ class RunState:
     shadows: Shadows = field(default_factory=Shadows)  # the exact numbers of memory, where they are asked for
     writes: int = 0  # stores so far: a loop that makes none and changes no variable waits for someone else's
     order: object = None  # orders.Order: who chooses each step, None = `schedule`
+    blame: object = None  # blame.of_call: whose the error of a call is
 
     @functools.cached_property
     def host_thread(self) -> Group:
@@ -115,7 +104,7 @@ class LaunchState:
     barriers: dict = field(default_factory=dict)  # (block, id) -> Barrier
     live_warps: dict = field(default_factory=dict)  # block -> warps that have not exited
     cluster_barriers: dict = field(default_factory=dict)  # first row of the cluster -> Barrier
-    mbarriers: dict = field(default_factory=dict)  # (row, byte offset) -> mbarrier.MBarrier
+    mbarriers: dict = field(default_factory=dict)  # (row, byte offset) -> mbarriers.MBarrier
     in_flight: list = field(default_factory=list)  # asynchronous transfers that have not landed, oldest first
     late: list = field(default_factory=list)  # bulk stores that end with the launch
     smem_used: int = 0
@@ -183,18 +172,6 @@ class LaunchState:
 
     def take_up(self, aside: dict) -> None:
         vars(self).update(aside)
-
-
-@dataclass
-class Waiting:
-    """What a blocked warp yields: `ready()` says when it may go on; `what` is for the deadlock report."""
-
-    ready: object
-    what: object  # str, or a function that gives one when a deadlock is reported
-    line: object
-    mismatch: object = None  # (what is wrong with an mbarrier's byte count, the lines), or ""
-    gives_up: bool = False  # goes on, unready, rather than be part of a deadlock
-    spins: bool = False  # asks again and again for what another warp, or another block, is to write
 
 
 def three(dims, what: str) -> tuple:
@@ -522,6 +499,3 @@ def ranges(numbers) -> str:
             parts.append(str(start) if start == n else f"{start}-{n}")
             start = None
     return ", ".join(parts)
-
-
-__all__ = ["KernelCall", "LaunchState", "RunState", "SimulationError", "Waiting", "Barrier"]

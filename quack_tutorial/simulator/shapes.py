@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from . import copying, numeric, swizzle
 from . import layout as la
 from . import layout_algebra as algebra
 from . import tensor as tn
 from .context import not_simulated
 from .layout import Layout
-from .numeric import Int32, Value
+from .numeric import DType, Int32, TensorSSA, Value
 
 
 def repeat_like(x, target, **_):
@@ -66,3 +67,82 @@ def is_static(x, **_) -> bool:
     if isinstance(x, Layout):
         return la.is_static(x.shape) and la.is_static(x.stride)
     return not any(isinstance(part, Value) for part in la.flatten_to_tuple(x))
+
+
+# ---- functions of layouts, shapes and tensors -----------------------------------------------------------------------
+
+
+def size(x, mode=(), **_):
+    """Number of elements, of a mode if given."""
+    if isinstance(mode, int):
+        mode = (mode,)
+    if isinstance(x, copying.TiledCopy):
+        return x.size
+    layout = x.layout if isinstance(x, (tn.Tensor, tn.CoordinateTensor)) else x
+    shape = layout.shape if isinstance(layout, (Layout, TensorSSA, swizzle.ComposedLayout)) else layout
+    for m in mode or ():
+        shape = shape[m] if isinstance(shape, tuple) else shape
+    return tn.shown(_product(shape))
+
+
+def _product(shape):
+    if isinstance(shape, tuple):
+        result = 1
+        for s in shape:
+            result = result * _product(s)
+        return result
+    return shape
+
+
+def _shape_of(x):
+    return x.shape if hasattr(x, "shape") else x
+
+
+def rank(x, mode=(), **_):
+    shape = _shape_of(x)
+    for m in (mode,) if isinstance(mode, int) else mode or ():
+        shape = shape[m]
+    return len(shape) if isinstance(shape, tuple) else 1
+
+
+def shape(x, mode=(), **_):
+    result = _shape_of(x)
+    for m in (mode,) if isinstance(mode, int) else mode or ():
+        result = result[m]
+    return tn.shown(result)
+
+
+def ceil_div(x, y, **_):
+    if isinstance(x, tuple):
+        y = y if isinstance(y, tuple) else (y,)
+        return tuple(ceil_div(a, b) for a, b in zip(x, y)) + tuple(x[len(y) :])
+    if isinstance(x, Value) or isinstance(y, Value):
+        return (x + y - 1) // y
+    return -(-x // y)
+
+
+def cosize(x, **_):
+    return tn.shown(la.cosize(x.layout if isinstance(x, tn.Tensor) else x))
+
+
+def size_in_bytes(dtype: DType, layout, **_):
+    return la.cosize(tn.as_layout(layout)) * dtype.itemsize
+
+
+def make_layout(shape, stride=None, **_):
+    shape = tn.hidden(shape)
+    return la.make_layout(shape) if stride is None else Layout(shape, tn.hidden(stride))
+
+
+def slice_(x, coord, **_):
+    if isinstance(x, (tn.Tensor, tn.CoordinateTensor)):
+        return x[coord]
+    if isinstance(x, Layout):
+        return la.slice_and_offset(tn.plain(coord), x)[0]
+    return la.slice_(x, coord)
+
+
+def crd2idx(coord, layout, **_):
+    layout = tn.as_layout(layout)
+    result = la.crd2idx(tn.plain(coord), layout.shape, layout.stride)
+    return Value(numeric.Int32, result.astype(np.int32)) if isinstance(result, np.ndarray) else tn.shown(result)

@@ -9,12 +9,11 @@ import numpy as np
 
 from . import layout as la
 from .context import STATE, fail, group, here
-from .control import constant_number
 from .memory import Pointer, SharedAllocation
-from .numeric import DType, Uint8
+from .numeric import DType, Uint8, constant_number
 from .scheduler import SMEM_LIMIT
 from .structs import Struct
-from .swizzle import ComposedLayout
+from .swizzle import ComposedLayout, by_address
 from .tensor import Tensor, as_layout
 
 
@@ -24,8 +23,6 @@ class SmemAllocator:
     is_python_object = True  # to the DSL, which refuses its methods inside a dynamic `if` or loop
 
     def allocate_tensor(self, element_type: DType, layout, byte_alignment=1, swizzle=None, **_) -> Tensor:
-        from .hopper.swizzled import by_address
-
         composed = layout if isinstance(layout, ComposedLayout) else None
         layout = as_layout(composed.outer if composed else layout)
         count = composed.reach if composed else la.cosize(layout)

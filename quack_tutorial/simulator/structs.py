@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from .context import not_simulated
 from .memory import Pointer
 from .numeric import DType, Uint8
+from .swizzle import by_address
+from .tensor import make_tensor
 
 
 @dataclass(frozen=True)
@@ -138,9 +140,6 @@ class Range:
         (self.pointer + index).store(value)
 
     def get_tensor(self, layout, swizzle=None, dtype=None, **_):
-        from .hopper.swizzled import by_address
-        from .tensor import make_tensor
-
         pointer = self.pointer if dtype is None else self.pointer.recast(dtype)
         return make_tensor(pointer if swizzle is None else by_address(pointer, swizzle), layout)
 

@@ -1,18 +1,23 @@
 """Swizzles: layouts whose offsets are permuted by exclusive or, so that rows and columns of a tile spread over the banks.
 
-A tensor of a composed layout keeps the plain layout; its pointer carries the swizzle, which each access applies to its offsets.
+CuTe DSL has two kinds. A composed layout permutes the numbers of elements, counted from the tensor's first: the tensor keeps
+the plain layout, and its pointer carries the swizzle, which each access applies to its offsets. A pointer with a swizzle
+(`allocate_tensor(..., swizzle=)`, `MemRange.get_tensor(..., swizzle=)`, `recast_ptr(..., swizzle_)`) permutes byte addresses,
+whatever the type of the elements: S<3,4,3> exchanges the 16-byte pieces of 128 bytes by the address bits 7 to 9.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from . import layout as la
 from .context import fail, not_simulated
-from .control import constant_number
 from .layout import Layout
+from .numeric import DType, constant_number
+
+OF_ADDRESSES = 0  # the origin of a swizzle that counts from the start of shared memory
 
 
 @dataclass(frozen=True)
@@ -77,3 +82,39 @@ def make_composed_layout(inner, offset, outer, **_) -> ComposedLayout:
         kinds = " and ".join(type(x).__name__ for x in (inner, outer))
         raise not_simulated(f"make_composed_layout of other things than a swizzle and a layout ({kinds})")
     return ComposedLayout(inner, constant_number(offset, "the offset of a composed layout"), outer)
+
+
+# ---- pointers with a swizzle ----------------------------------------------------------------------------------------
+
+
+def permuted(pointer, index):
+    """The elements at which those counted by the layout lie."""
+    if pointer.swizzle is None:
+        return index
+    swizzle, origin = pointer.swizzle
+    return origin + swizzle(index - origin)
+
+
+def by_address(pointer, swizzle: Swizzle):
+    """The pointer with a swizzle of its byte addresses."""
+    if swizzle.bits == 0:
+        return replace(pointer, swizzle=None)
+    return replace(pointer, swizzle=(_in_elements(swizzle, pointer.dtype), OF_ADDRESSES))
+
+
+def _in_elements(swizzle: Swizzle, dtype: DType) -> Swizzle:
+    base = swizzle.base - (dtype.itemsize.bit_length() - 1)
+    if base < 0:
+        raise not_simulated(f"the swizzle {swizzle} of elements wider than what it keeps together")
+    return Swizzle(swizzle.bits, base, swizzle.shift)
+
+
+def recast(pointer, made):
+    """`made`, the pointer recast to another type, with the pointer's swizzle."""
+    if pointer.swizzle is None:
+        return made
+    swizzle, origin = pointer.swizzle
+    if origin != OF_ADDRESSES:
+        raise not_simulated("another type of elements in a tensor whose layout has a swizzle")
+    bytewise = Swizzle(swizzle.bits, swizzle.base + pointer.dtype.itemsize.bit_length() - 1, swizzle.shift)
+    return by_address(made, bytewise)

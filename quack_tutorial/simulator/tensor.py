@@ -19,10 +19,15 @@ from quack_tutorial.trace import Space
 
 from . import layout as la
 from . import layout_algebra as algebra
+from .bounds import Place
 from .context import STATE, SimulationError, executing, fail, not_simulated, wrong_kind
 from .layout import Layout
-from .memory import SPACE_NAMES, Place, Pointer, Registers, check_register_view, make_registers, read, write
+from .memory import SPACE_NAMES, Pointer, read, write
 from .numeric import Boolean, DType, Int32, Int64, TensorSSA, Value, convert, scalar, type_of
+from .registers import Registers, check_register_view, make_registers
+from .swizzle import ComposedLayout
+
+SWIZZLED = "a swizzle of the layout's"  # the view of a pointer whose tensor has one
 
 
 def plain(coord):
@@ -153,7 +158,9 @@ class Tensor:
     @property
     def iterator(self) -> Pointer:
         """The pointer; it remembers the view, so that make_tensor(t.iterator, t.layout) is t again."""
-        if self.pointer.swizzle is not None and self.pointer.swizzle[1] != 0:  # it is the layout's, and the pointer has none
+        if (
+            self.pointer.swizzle is not None and self.pointer.swizzle[1] != 0
+        ):  # it is the layout's, and the pointer has none
             origin = self.pointer.swizzle[1]
             return replace(self.pointer, offset=origin, swizzle=None).seen_as((SWIZZLED, None))
         return self.pointer if self.coords is None else self.pointer.seen_as((self.layout, self.coords))
@@ -515,13 +522,14 @@ def _coordinate_values(coordinate):
 
 def make_tensor(iterator, layout) -> Tensor:
     layout = layout if isinstance(layout, ComposedLayout) else as_layout(layout)
-    if isinstance(layout, ComposedLayout) and isinstance(iterator, Pointer) and iterator.swizzle is None:
-        swizzle = (layout.inner, iterator.offset)
-        return Tensor(replace(iterator.seen_as(None), offset=iterator.offset + layout.offset, swizzle=swizzle), layout.outer)
+    if isinstance(layout, ComposedLayout):
+        return _of_composed(iterator, layout)
     if isinstance(iterator, Pointer) and iterator.view is not None:
         known, coords = iterator.view
         if known == SWIZZLED:
-            raise not_simulated("make_tensor of the iterator of a tensor whose layout has a swizzle, with a layout without one,")
+            raise not_simulated(
+                "make_tensor of the iterator of a tensor whose layout has a swizzle, with a layout without one,"
+            )
         return Tensor(iterator.seen_as(None), layout, coords if layout == known else None)
     if isinstance(iterator, CoordinateIterator):
         return CoordinateTensor(iterator.base, layout)
@@ -530,6 +538,17 @@ def make_tensor(iterator, layout) -> Tensor:
     if not isinstance(iterator, Pointer):
         raise not_simulated(f"make_tensor over {type(iterator).__name__}")
     return Tensor(iterator, layout)
+
+
+def _of_composed(iterator, layout: ComposedLayout) -> Tensor:
+    """A tensor whose layout has a swizzle, which counts from where the iterator points to."""
+    if not isinstance(iterator, Pointer):
+        raise not_simulated(f"make_tensor over {type(iterator).__name__} with a layout that has a swizzle")
+    # The first tensor of a block's shared memory counts from 0 as addresses do: its iterator says what its layout said.
+    if iterator.swizzle is not None and (iterator.swizzle != (layout.inner, 0) or iterator.offset):
+        raise not_simulated("make_tensor of a pointer with a swizzle and a layout with another")
+    swizzle = (layout.inner, iterator.offset)
+    return Tensor(replace(iterator.seen_as(None), offset=iterator.offset + layout.offset, swizzle=swizzle), layout.outer)
 
 
 def make_identity_tensor(shape, **_) -> CoordinateTensor:

@@ -19,6 +19,7 @@ import types
 from . import control, names, structs
 from .context import KIND, MARK, STATE, fail, kernel_frame, not_simulated, without_frames
 from .control import Pending, call_now
+from .joins import GONE, Unbound
 from .numeric import TYPES, Boolean, Float32, convert, type_of
 from .rewrite import PENDING, TYPE, rewrite
 from .scheduler import KernelCall
@@ -335,7 +336,7 @@ class Twin:
         if object.__getattribute__(self, "_original") is not object.__getattribute__(other, "_original"):
             names |= dict.fromkeys(vars(object.__getattribute__(self, "_original")))
         for name in names:
-            gone = control.Unbound(name, control.GONE)
+            gone = Unbound(name, GONE)
             setattr(result, name, join(name, getattr(self, name, gone), getattr(other, name, gone)))
         return result
 

@@ -5,7 +5,7 @@
 | `words`         | pairs of floats, bits, integer products, single functions of cute.math                  |
 | `accesses`      | loads and stores by a pointer, shared memory without an allocator                       |
 | `instructions`  | names of MLIR's dialects: types by their text, bits of pointers, plain arithmetic       |
-| `swizzled`      | swizzles of shared memory's addresses; composed layouts in layout functions             |
+| `swizzled`      | composed layouts in the functions of layouts                                            |
 | `tensor_maps`   | tiles that the TMA unit copies                                                          |
 | `tiled_mma`     | matrix products of a thread, a warp; who holds which element                            |
 | `matrix_copies` | ldmatrix, stmatrix, tiled copies that follow a product                                  |
@@ -82,12 +82,6 @@ def extend(names) -> None:
     _extend_tensor_maps(names)
     _extend_products(names)
     _extend_pipelines(names)
-
-
-def by_address(pointer, swizzle):
-    from .swizzled import by_address as made
-
-    return made(pointer, swizzle)
 
 
 def _extend_tensor_maps(names) -> None:

@@ -16,12 +16,14 @@ import numpy as np
 
 from quack_tutorial.trace import Op, Space
 
-from .. import arch
 from .. import memory as m
+from ..assembly import TYPES, _word
+from ..atomics import run_atomic
+from ..bounds import check
 from ..context import STATE, fail, group, not_simulated
-from ..control import constant_number
 from ..dialects import Vector, VectorType
-from ..numeric import DType, Float32, Int32, TensorSSA, Value, convert, scalar
+from ..numeric import DType, Float32, Int32, TensorSSA, Value, constant_number, convert, scalar
+from ..recording import record
 from ..scheduler import SMEM_LIMIT
 from ..shared_memory import SmemAllocator
 
@@ -75,10 +77,8 @@ def load(ptr, dtype=None, *, sem=None, **_):
 
 
 def _ordered_load(pointer: m.Pointer, order: str) -> Value:
-    from ..assembly import _word
-
     word = _word(pointer.dtype)
-    old = arch._run_atomic("or", pointer.recast(word), convert(0, word), order)
+    old = run_atomic("or", pointer.recast(word), convert(0, word), order)
     return old.bitcast(pointer.dtype)
 
 
@@ -97,7 +97,7 @@ def store(ptr, val, *, sem=None, **_) -> None:
         write_vector(pointer, values)
         return
     for i, value in enumerate(values):
-        arch._run_atomic("exch", pointer + i if i else pointer, convert(value, dtype), order)
+        run_atomic("exch", pointer + i if i else pointer, convert(value, dtype), order)
 
 
 _REDUCTIONS = {"umin": "min", "umax": "max"}
@@ -105,13 +105,11 @@ _REDUCTIONS = {"umin": "min", "umax": "max"}
 
 def red(ptr, val, *, op, dtype=None, sem=None, **_) -> None:
     """An atomic whose old value nobody wants."""
-    from ..assembly import TYPES
-
     kind = dtype if isinstance(dtype, DType) else TYPES.get(str(dtype)) if dtype is not None else None
     if kind is None and dtype is not None:
         raise not_simulated(f"red of {dtype}")
     value = scalar(val)
-    arch._run_atomic(_REDUCTIONS.get(str(op).lower(), str(op).lower()), _pointer(ptr, kind or value.dtype), value, sem)
+    run_atomic(_REDUCTIONS.get(str(op).lower(), str(op).lower()), _pointer(ptr, kind or value.dtype), value, sem)
 
 
 def _float_extreme(largest: bool):
@@ -121,8 +119,8 @@ def _float_extreme(largest: bool):
         zero, g = np.zeros(1, np.int64), group()
         flat, index = m._flat_index(pointer, zero)
         lanes = m._lanes(None, 1)
-        m.check(pointer, zero, 1, lanes, Op.ATOMIC, None)
-        m.record(pointer, zero, 1, lanes, Op.ATOMIC, flat, index)
+        check(pointer, zero, 1, lanes, Op.ATOMIC, None)
+        record(pointer, zero, 1, lanes, Op.ATOMIC, flat, index)
         if pointer.memory.space is Space.GMEM:
             STATE.run.before_write(pointer.memory)
         index, amount = np.broadcast_to(index[..., 0], g.shape), np.broadcast_to(value.a, g.shape)

@@ -16,8 +16,9 @@ import re
 
 import numpy as np
 
-from .. import arch, assembly, mathops
+from .. import arithmetic, assembly, mathops
 from .. import memory as m
+from ..atomics import run_atomic
 from ..context import not_simulated
 from ..dialects import Vector, VectorType
 from ..numeric import (
@@ -158,11 +159,11 @@ def chosen(condition, yes, no, **_):
 
 
 def maximum(a, b, **_):
-    return arch.fmax(a, b, nan=True)
+    return arithmetic.fmax(a, b, nan=True)
 
 
 def minimum(a, b, **_):
-    return arch.fmin(a, b, nan=True)
+    return arithmetic.fmin(a, b, nan=True)
 
 
 ARITH = {
@@ -195,8 +196,8 @@ ARITH = {
     "select": chosen,
     "maximumf": maximum,
     "minimumf": minimum,
-    "maxnumf": lambda a, b, **_: arch.fmax(a, b),
-    "minnumf": lambda a, b, **_: arch.fmin(a, b),
+    "maxnumf": lambda a, b, **_: arithmetic.fmax(a, b),
+    "minnumf": lambda a, b, **_: arithmetic.fmin(a, b),
 }
 MATH = {
     "exp": mathops.exp,
@@ -229,5 +230,5 @@ def atomicrmw(*given, op=None, ptr=None, a=None, b=None, mem_order=None, **_) ->
     if not isinstance(pointer, m.Pointer):
         pointer = m.pointer_at(value.dtype, pointer)
     if word == "cas":  # PTX: compare with a, put b
-        return arch._run_atomic("cas", pointer, scalar(b), mem_order, convert(a, pointer.dtype).a)
-    return arch._run_atomic(_ATOMICS.get(word, word), pointer, value, mem_order)
+        return run_atomic("cas", pointer, scalar(b), mem_order, convert(a, pointer.dtype).a)
+    return run_atomic(_ATOMICS.get(word, word), pointer, value, mem_order)

@@ -21,12 +21,13 @@ from .. import copying
 from .. import layout as la
 from .. import layout_algebra as algebra
 from ..context import fail, group, not_simulated, wrong_kind
-from ..control import constant_number
 from ..copying import ThrCopy, TiledCopy
 from ..layout import Layout
-from ..memory import Registers, read, write
-from ..numeric import DType
+from ..memory import read, write
+from ..numeric import DType, constant_number
+from ..registers import Registers
 from ..tensor import CoordinateTensor, Tensor, as_layout, element_offsets
+from ..warps import require_all
 from .tiled_mma import TiledMma
 
 ROW = 8  # elements of 16 bits in a matrix's row
@@ -120,9 +121,7 @@ class MatrixAtom:
             raise fail(
                 "language", f"{self.op.name} needs rows of 8 neighbouring elements, but {shared} puts them apart"
             )
-        from ..arch import _require_all
-
-        _require_all(0xFFFFFFFF, self.op.name)
+        require_all(0xFFFFFFFF, self.op.name)
         for row, value in zip(rows, values):
             self._one(shared, row, registers, value)
 

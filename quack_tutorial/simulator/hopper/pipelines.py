@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .. import arch, cluster
+from .. import asynchronous, barriers, cluster, mbarriers
 from ..context import group
 
 
@@ -25,28 +25,28 @@ class PipelineTmaStore:
         return cls(num_stages)
 
     def producer_commit(self, **_) -> None:
-        cluster.cp_async_bulk_commit_group()
+        asynchronous.cp_async_bulk_commit_group()
 
     def producer_acquire(self, **_) -> None:
-        cluster.cp_async_bulk_wait_group(self.num_stages - 1, read=True)
+        asynchronous.cp_async_bulk_wait_group(self.num_stages - 1, read=True)
 
     def producer_tail(self, **_) -> None:
-        cluster.cp_async_bulk_wait_group(0, read=True)
+        asynchronous.cp_async_bulk_wait_group(0, read=True)
 
 
 def pipeline_init_arrive(cluster_shape_mn=None, is_relaxed=False, **_) -> None:
-    cluster.mbarrier_init_fence()
+    mbarriers.mbarrier_init_fence()
     if group().launch.cluster_size > 1:
         (cluster.cluster_arrive_relaxed if is_relaxed else cluster.cluster_arrive)()
 
 
 def pipeline_init_wait(cluster_shape_mn=None, **_):
-    return cluster.cluster_wait() if group().launch.cluster_size > 1 else arch.barrier()
+    return cluster.cluster_wait() if group().launch.cluster_size > 1 else barriers.barrier()
 
 
 def arrive(barrier_id, num_threads, **_):
-    return arch.barrier_arrive(barrier_id=barrier_id, number_of_threads=num_threads)
+    return barriers.barrier_arrive(barrier_id=barrier_id, number_of_threads=num_threads)
 
 
 def arrive_and_wait(barrier_id, num_threads, **_):
-    return arch.barrier(barrier_id=barrier_id, number_of_threads=num_threads)
+    return barriers.barrier(barrier_id=barrier_id, number_of_threads=num_threads)

@@ -11,7 +11,7 @@ Not covered: `cutlass.Array`, copies and products of the primitives; any other u
 
 from __future__ import annotations
 
-from .. import arch
+from .. import barriers, warps
 from ..context import not_simulated, wrong_kind
 from ..control import elect
 from ..numeric import Int32, Value, convert
@@ -19,20 +19,20 @@ from ..tensor import Tensor
 
 
 def barrier_cta_sync(barrier_id=0, *, thread_count=None, **_):
-    return arch.barrier(barrier_id=barrier_id, number_of_threads=thread_count)
+    return barriers.barrier(barrier_id=barrier_id, number_of_threads=thread_count)
 
 
 def barrier_cta_arrive(barrier_id, thread_count, **_):
-    return arch.barrier_arrive(barrier_id=barrier_id, number_of_threads=thread_count)
+    return barriers.barrier_arrive(barrier_id=barrier_id, number_of_threads=thread_count)
 
 
 def bar_warp_sync(mask, **_) -> None:
-    arch.sync_warp(mask)
+    barriers.sync_warp(mask)
 
 
-def elect_sync(*, membermask=arch.FULL_MASK, **_) -> Value:
+def elect_sync(*, membermask=warps.FULL_MASK, **_) -> Value:
     """The lowest lane that is here; which one the hardware picks is not said."""
-    if membermask != arch.FULL_MASK:
+    if membermask != warps.FULL_MASK:
         raise not_simulated("elect_sync with membermask")
     return elect()
 
@@ -41,22 +41,22 @@ def shfl_sync(thread_mask, val, offset, mask_and_clamp, kind, *, return_value_an
     if return_value_and_is_valid:
         raise not_simulated("shfl_sync with return_value_and_is_valid")
     shuffle = {
-        "BFLY": arch.shuffle_sync_bfly,
-        "UP": arch.shuffle_sync_up,
-        "DOWN": arch.shuffle_sync_down,
-        "IDX": arch.shuffle_sync,
+        "BFLY": warps.shuffle_sync_bfly,
+        "UP": warps.shuffle_sync_up,
+        "DOWN": warps.shuffle_sync_down,
+        "IDX": warps.shuffle_sync,
     }[str(kind).rpartition(".")[2]]
     return shuffle(val, offset, thread_mask, mask_and_clamp)
 
 
 def vote_sync(mask, pred, kind, **_) -> Value:
-    vote = getattr(arch, f"vote_{str(kind).rpartition('.')[2].lower()}_sync")
+    vote = getattr(warps, f"vote_{str(kind).rpartition('.')[2].lower()}_sync")
     return vote(convert(pred, Int32) != 0, mask)
 
 
 def griddepcontrol(kind, **_) -> None:
     wait = str(kind).rpartition(".")[2] == "WAIT"
-    (arch.griddepcontrol_wait if wait else arch.griddepcontrol_launch_dependents)()
+    (barriers.griddepcontrol_wait if wait else barriers.griddepcontrol_launch_dependents)()
 
 
 class ArrayView(Tensor):

@@ -12,8 +12,7 @@ import numpy as np
 
 from .. import layout as la
 from ..context import fail, not_simulated
-from ..control import constant_number
-from ..numeric import Int32, Value, convert
+from ..numeric import Int32, Value, constant_number, convert
 
 # ---- how matrices lie -----------------------------------------------------------------------------------------------
 

@@ -21,22 +21,25 @@ contiguous mode is not the tensor's.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
-from quack_tutorial.trace import Op, Space
+from quack_tutorial.trace import SMEM_BLOCK_BITS, Op, Space
 
-from .. import cluster
 from .. import layout as la
 from .. import layout_algebra as algebra
 from .. import memory as m
-from ..context import STATE, fail, group, here, not_simulated
+from ..asynchronous import Transfer, issue, require_alive
+from ..bounds import check_early
+from ..context import STATE, WARP, fail, group, here, not_simulated
 from ..copying import CopyOp
 from ..layout import Basis, Layout
+from ..mbarriers import find
 from ..memory import REDUCES
 from ..numeric import Int16, Value, scalar
-from ..swizzle import ComposedLayout
+from ..recording import record_event, tensor_index
+from ..swizzle import ComposedLayout, permuted
 from ..tensor import CoordinateTensor, Tensor, as_layout, element_offsets, plain
 
 # ---- atoms ----------------------------------------------------------------------------------------------------------
@@ -116,8 +119,8 @@ class TmaAtom:
 def elected() -> list:
     """(block, thread) within the group of one lane a warp, of the warps that are here."""
     g = group()
-    active = g.active().reshape(len(g.blocks), -1, m.WARP)
-    return [(int(b), int(w) * m.WARP + int(active[b, w].argmax())) for b, w in zip(*np.nonzero(active.any(axis=2)))]
+    active = g.active().reshape(len(g.blocks), -1, WARP)
+    return [(int(b), int(w) * WARP + int(active[b, w].argmax())) for b, w in zip(*np.nonzero(active.any(axis=2)))]
 
 
 class TmaInfo(tuple):
@@ -289,42 +292,6 @@ class Move:
         self.target_flat[target] = data
 
 
-@dataclass
-class Arrival(cluster.Transfer):
-    """A tile under way to shared memory: one transfer, whose rows are rows of the trace."""
-
-    steps: list = field(default_factory=list)
-
-    def land(self) -> bool:
-        outer, STATE.group = STATE.group, self.group
-        try:
-            self.move()
-            barrier = cluster._find(self.row, self.offset, f"the transfer from {self.where.where}")
-            barrier.bytes -= self.nbytes
-            barrier.sent += self.nbytes
-            barrier.senders += ((self.where, self.issued_by),)
-            recorder = STATE.run.recorder
-            if recorder is not None:
-                line = recorder.line(self.where.file, self.where.number, self.where.text, self.where.function)
-                addresses = np.full(m.WARP, -1, np.int64)
-                addresses[0] = (int(self.launch.row_blocks[self.row]) << m.SMEM_BLOCK_BITS) | self.offset
-                for step in self.steps:
-                    recorder.event(
-                        self.issued_by,
-                        self.group.warp,
-                        line,
-                        Op.ASYNC_DONE,
-                        1,
-                        space=Space.DSMEM,
-                        addresses=addresses,
-                        arg=step,
-                        arg2=barrier.phase,
-                    )
-            return barrier.step()
-        finally:
-            STATE.group = outer
-
-
 class Tile:
     """What one lane copies: where its elements lie in both memories, in the order of the copy."""
 
@@ -343,7 +310,7 @@ class Tile:
             self.inside &= (column >= 0) & (column < extent)
             self.global_index += column * stride
         self.plain_index = (_of_lane(shared.pointer.offset, g, b, t) + element_offsets(shared.layout))[moved]
-        self.shared_index = m._swizzled(shared.pointer, self.plain_index)
+        self.shared_index = permuted(shared.pointer, self.plain_index)
         self._require_room()
 
     @property
@@ -369,7 +336,7 @@ class Tile:
     def _touches(self, op: Op) -> None:
         g, memory = group(), self.atom.tensor.pointer.memory
         if g.early is not None:
-            m._check_early(memory, g, None, op)
+            check_early(memory, g, None, op)
         g.launch.touch(memory, op)
 
     def _row(self) -> int:
@@ -398,15 +365,13 @@ class Tile:
         where, block = here(), int(g.blocks[self.b])
         source = memory.flat(self.atom.dtype)
         for target in rows:
-            cluster._find(target, offset, self.atom.op.name)
-            cluster._require_alive(target, where)
+            find(target, offset, self.atom.op.name)
+            require_alive(target, where)
             flat, index = self._flat(target)
             move = Move(source, self.global_index, flat, index, self.inside, self.atom.dtype, zeros=True)
-            steps = self._record(target, (int(g.launch.row_blocks[target]) << m.SMEM_BLOCK_BITS) | offset)
+            steps = self._record(target, (int(g.launch.row_blocks[target]) << SMEM_BLOCK_BITS) | offset)
             nbytes = len(index) * self.size
-            cluster._issue(
-                Arrival(move.write, nbytes, target, offset, target, block, where, -1, g.launch, g, steps=steps)
-            )
+            issue(Transfer(move.write, nbytes, target, offset, target, block, where, steps, g.launch, g))
 
     def store(self) -> None:
         self._touches(Op.STORE)
@@ -440,20 +405,20 @@ class Tile:
             return []
         loads, launch = self.atom.loads, group().launch
         pointer, memory = self.shared.pointer, self.atom.tensor.pointer.memory
-        own, other = m.tensor_index(recorder, pointer.memory), m.tensor_index(recorder, memory)
+        own, other = tensor_index(recorder, pointer.memory), tensor_index(recorder, memory)
         block = int(launch.row_blocks[row])
-        lane = np.zeros(m.WARP, bool)
-        lane[self.t % m.WARP] = True
+        lane = np.zeros(WARP, bool)
+        lane[self.t % WARP] = True
         steps = []
         for begin, end, inside in self._runs():
-            at = (block << m.SMEM_BLOCK_BITS) | int(self.shared_index[begin:end].min()) * self.size
+            at = (block << SMEM_BLOCK_BITS) | int(self.shared_index[begin:end].min()) * self.size
             there = memory.address + int(self.global_index[begin]) * self.size if inside else -1
             if not loads and not inside:
                 continue
             near, far = np.where(lane, at, -1), np.where(lane, there, -1)
             space = Space.GMEM if not loads else Space.SMEM if row == self._row() else Space.DSMEM
             steps.append(
-                m.record_event(
+                record_event(
                     Op.BULK_COPY,
                     mask=lane,
                     space=space,

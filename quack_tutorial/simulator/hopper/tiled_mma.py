@@ -27,9 +27,11 @@ from .. import layout as la
 from .. import layout_algebra as algebra
 from ..context import STATE, fail, group, not_simulated
 from ..layout import Layout
-from ..memory import Registers, read, write
+from ..memory import read, write
 from ..numeric import BFloat16, DType, Float16, Float32, Int32, Value
+from ..registers import Registers
 from ..tensor import CoordinateTensor, Tensor, as_layout, element_offsets, fragment_layout, make_rmem_tensor
+from ..warps import require_all
 
 
 class Major:
@@ -72,6 +74,7 @@ class MmaOp:
     acc_dtype: DType
     shared_a: bool = False  # operands lie in shared memory
     shared_b: bool = False
+    start: object = None  # what cute.gemm calls to start the products, where they go on beside the threads
 
 
 def _layout(shape, stride) -> Layout:
@@ -395,10 +398,8 @@ def gemm(atom, d, a, b, c, **options) -> None:
         raise not_simulated(f"cute.gemm with {type(atom).__name__}")
     if options and set(options) - {"loc", "ip"}:
         raise not_simulated(f"cute.gemm with {', '.join(options)}")
-    if atom.op.shared_b:
-        from . import warpgroup
-
-        warpgroup.issue(atom, d, a, b, c)
+    if atom.op.start is not None:
+        atom.op.start(atom, d, a, b, c)
         return
     for side in (d, a, b, c):
         if not isinstance(side, Tensor) or not isinstance(side.pointer.memory, Registers):
@@ -476,9 +477,7 @@ def _gather(x: np.ndarray, places: np.ndarray, size: int) -> np.ndarray:
 
 
 def _require_warps(op: MmaOp) -> None:
-    from ..arch import _require_all
-
-    _require_all(0xFFFFFFFF, op.name)
+    require_all(0xFFFFFFFF, op.name)
     if STATE.run.recorder is not None:
         return
 

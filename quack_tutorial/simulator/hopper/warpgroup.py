@@ -20,11 +20,13 @@ import numpy as np
 
 from .. import layout as la
 from .. import layout_algebra as algebra
+from ..barriers import whole_warps
 from ..context import STATE, fail, group, here
-from ..control import constant_number
+from ..copying import CopyUniversalOp
 from ..layout import Layout
-from ..memory import Registers, read
-from ..numeric import BFloat16, DType, Float16, Float32
+from ..memory import read
+from ..numeric import BFloat16, DType, Float16, Float32, constant_number
+from ..registers import Registers
 from ..swizzle import ComposedLayout, Swizzle
 from ..tensor import Tensor, element_offsets
 from .matrix_copies import StMatrix8x8x16bOp, make_copy_atom
@@ -68,7 +70,8 @@ def _wide(op_name: str, a_dtype, b_dtype, acc_dtype, shape, a_src, k: int) -> Mm
     else:
         a = Layout((128, (64, k)), (0, (1, 64)))
     b = Layout((128, (n, k)), (0, (1, n)))
-    return MmaOp(op_name, (64, n, k), 128, a, b, c, a_dtype, b_dtype, acc_dtype, a_src == OperandSource.SMEM, True)
+    shared_a = a_src == OperandSource.SMEM
+    return MmaOp(op_name, (64, n, k), 128, a, b, c, a_dtype, b_dtype, acc_dtype, shared_a, True, issue)
 
 
 def MmaF16BF16Op(ab_dtype, acc_dtype, instruction_shape, a_src, a_major_mode, b_major_mode, **_) -> MmaOp:
@@ -133,9 +136,7 @@ def wait_group(n, **_) -> None:
 
 
 def _whole(what: str) -> None:
-    from ..arch import _whole_warps
-
-    _whole_warps(f"warpgroup.{what}", "All threads of the warpgroup must come to it.")
+    whole_warps(f"warpgroup.{what}", "All threads of the warpgroup must come to it.")
 
 
 def issue(tiled: TiledMma, d, a, b, c) -> None:
@@ -287,15 +288,13 @@ def make_smem_layout_epi(epi_dtype: DType, epi_layout, epi_tile, epi_stage: int,
 
 def sm90_get_smem_store_op(layout_d, elem_ty_d: DType, elem_ty_acc: DType, **_):
     """stmatrix for 16-bit results, else one register at a time."""
-    from ..copying import CopyUniversalOp
-
     if elem_ty_d.width == 16:
         return make_copy_atom(StMatrix8x8x16bOp(layout_d.is_m_major_c(), 4), elem_ty_d)
     return make_copy_atom(CopyUniversalOp(), elem_ty_d)
 
 
 def compute_tile_shape_or_override(tile_shape_mnk, element_type, is_cooperative=False, epi_tile_override=None, **_):
-    """How much of a tile the epilogue writes at once: (rows, columns), 32 columns wide, 64 of 8-bit types where one warpgroup works.
+    """How much of a tile the epilogue writes at once: (rows, columns); 32 columns, or 64 of 8-bit types by one warpgroup.
 
     What the compiler answers for 11 tiles, 3 types and both kinds.
     """

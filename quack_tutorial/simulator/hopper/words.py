@@ -21,10 +21,9 @@ import numpy as np
 
 from .. import mathops
 from .. import numeric as nm
-from ..arch import _int32, flush
+from ..arithmetic import clz, exp, flush, int32
 from ..context import STATE, fail, group, here, not_simulated
-from ..control import constant_number
-from ..numeric import Boolean, Float32, Int32, Int64, TensorSSA, Uint32, Uint64, Value, convert, scalar
+from ..numeric import Boolean, Float32, Int32, Int64, TensorSSA, Uint32, Uint64, Value, constant_number, convert, scalar
 
 # ---- pairs ----------------------------------------------------------------------------------------------------------
 
@@ -75,8 +74,6 @@ def sub_packed_f32x2(src_a, src_b, *, src_c=None, rnd=None, ftz=False, **_) -> t
 
 
 def exp_packed_f32x2(a, **_) -> tuple:
-    from ..arch import exp
-
     _note_newer("exp_packed_f32x2")
     return tuple(exp(part) for part in _two(a))
 
@@ -218,8 +215,6 @@ def sub_sat_int(a, b, **_) -> Value:
 
 def log2_of_pow2_int(a, **_) -> Value:
     """31 less the zeros above the highest bit."""
-    from ..arch import clz
-
     return 31 - clz(convert(a, Int32))
 
 
@@ -240,7 +235,7 @@ lanemask_gt, lanemask_ge = _lanemask(np.greater), _lanemask(np.greater_equal)
 
 def smid(**_) -> Value:
     """Which multiprocessor: any would be right, and here every block has one of its own."""
-    return _int32(group().blocks[:, None] % 132)
+    return int32(group().blocks[:, None] % 132)
 
 
 # ---- cute.math ------------------------------------------------------------------------------------------------------

@@ -1,0 +1,236 @@
+"""Functions of cutlass and cute that need no room of their own, and Python's own as kernels call them."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+
+from . import host, numeric, swizzle
+from . import tensor as tn
+from .context import HERE, KIND, STATE, executing, fail, group, here, kernel_frame
+from .control import and_, or_
+from .layout import Layout
+from .memory import Pointer, pointer_at
+from .numeric import Boolean, DType, TensorSSA, Value, constant_number, scalar, truth
+from .placeholders import Annotation, Missing
+
+
+def decorator(kind: str):
+    def decorate(function=None, **_):
+        if function is None:
+            return decorate
+
+        @functools.wraps(function)
+        def refused(*args, **kwargs):
+            return host.call(refused, args, kwargs)
+
+        refused.decorated_as = kind
+        return refused
+
+    return decorate
+
+
+def in_jit() -> bool:
+    """Whether the line that runs is in a decorated function (a helper without @cute.jit is plain Python)."""
+    frame = kernel_frame()
+    return frame is None or bool(frame.f_globals.get(KIND))
+
+
+def const_expr(x):
+    """The value, when Python knows it; a dynamic one is refused."""
+    if isinstance(x, (Value, TensorSSA)):
+        raise fail("language", "const_expr needs a value known while tracing, not one known only when the kernel runs")
+    return x
+
+
+def range_constexpr(*bounds):
+    if not in_jit():
+        raise fail(
+            "language",
+            "range_constexpr works in @cute.jit and @cute.kernel functions; decorate this helper, or use range",
+        )
+    return range(*(constant_number(b, "a range_constexpr bound") for b in bounds))
+
+
+def printf(*args, end="\n", **_):
+    """cute.printf: one line a thread, `{}` or %-style."""
+    if not args:
+        return
+    first, rest = args[0], args[1:]
+    if not isinstance(first, str):
+        first, rest = " ".join("{}" for _ in args), args
+    if STATE.group is None:  # a host function runs once
+        row = [a.a.item() if isinstance(a, Value) else a[0][0] if isinstance(a, list) else a for a in _flat_args(rest)]
+        STATE.run.printed.append((-1, -1, _formatted(first, row) + end))
+        return
+    g = group()
+    active = g.active()
+    columns = [a if isinstance(a, (str, list)) else np.broadcast_to(scalar(a).a, g.shape) for a in _flat_args(rest)]
+    for b, t in zip(*np.nonzero(active)):
+        row = [c[b, t].item() if isinstance(c, np.ndarray) else c[b][t] if isinstance(c, list) else c for c in columns]
+        STATE.run.printed.append((int(g.blocks[b]), int(g.threads[t]), _formatted(first, row) + end))
+
+
+def print_tensor(tensor, **_):
+    """The values of a tensor, one line a thread."""
+    printf("{}", tensor)
+
+
+def _formatted(text: str, row) -> str:
+    if "%" in text and "{}" not in text:
+        return text % tuple(row)
+    return text.format(*(f"{x:f}" if isinstance(x, float) else x for x in row))
+
+
+def _flat_args(args):
+    for a in args:
+        if isinstance(a, tuple):
+            yield from _flat_args(a)
+        elif isinstance(a, Pointer):
+            yield a.toint()
+        elif isinstance(a, tn.Tensor):
+            values = a.load().a
+            yield np.broadcast_to(values, (*executing().shape, values.shape[-1])).tolist()
+        elif isinstance(a, (Layout, swizzle.ComposedLayout)):
+            yield str(a)
+        elif isinstance(a, TensorSSA):
+            for k in range(a.a.shape[-1]):
+                yield Value(a.dtype, a.a[..., k])
+        else:
+            yield a
+
+
+def print_once(*args, **kwargs):
+    """Python's print runs while the DSL traces: once in every pass of an unrolled loop, however many threads run."""
+    run, line, g = STATE.run, here(), STATE.group
+    key = ("print", line.file, line.number)
+    first = run.line_numbers.setdefault(key, g)  # the group that came here first speaks for all
+    if first is not g or (STATE.loops and run.line_numbers.get((*key, "in a loop"))):
+        return
+    run.line_numbers[(*key, "in a loop")] = STATE.loops > 0
+    # In one piece: a notebook may send what stands there at any moment, and a page puts a line's end between two messages.
+    sep = " " if kwargs.get("sep") is None else kwargs["sep"]
+    print(sep.join(map(str, args)), **kwargs)
+
+
+def type_of_value(x, *rest):
+    """type(x): of a value its DSL type, so that type(x)(0) is a value of the same type."""
+    return x.dtype if not rest and isinstance(x, Value) else type(x, *rest)
+
+
+def recast_ptr(ptr, swizzle_=None, dtype=None, **_):
+    """The same address as a pointer to another type."""
+    made = ptr if dtype is None else ptr.recast(dtype)
+    return made if swizzle_ is None else swizzle.by_address(made, swizzle_)
+
+
+def make_ptr(dtype, value, mem_space=None, *, assumed_align=None, **_):
+    """A pointer from an address, which must be that of something the kernel was given or has allocated."""
+    return pointer_at(dtype, value, mem_space, assumed_align)
+
+
+def is_instance(x, kinds) -> bool:
+    """isinstance with the DSL's types."""
+    for kind in kinds if isinstance(kinds, tuple) else (kinds,):
+        if isinstance(kind, Missing) and type(x).__module__.startswith(HERE):
+            kind._refuse()
+        if isinstance(kind, DType):
+            if isinstance(x, Value) and x.dtype is kind:
+                return True
+        elif isinstance(kind, Annotation):
+            if kind.matches(x):
+                return True
+        elif isinstance(kind, type) and isinstance(x, kind):
+            return True
+        elif hasattr(kind, "instance_of") and kind.instance_of(x):
+            return True
+    return False
+
+
+def _extreme(plain, ordered, nan_of_first: bool, x, y):
+    """As the DSL's compiler writes max and min: y where `ordered`, or where one of the two is NaN; else x."""
+    if not isinstance(x, (Value, TensorSSA)) and not isinstance(y, (Value, TensorSSA)):
+        return plain(x, y)
+    dtype = numeric.promote(x, y, "max")
+    ax, ay, wrap = numeric.operands(x, y, dtype)
+    nan = ax != ax if nan_of_first else ay != ay
+    return wrap(dtype, np.where(ordered(ax, ay) | nan, ay, ax))
+
+
+def maximum(x, y, **_):
+    """cutlass.max, and max of two: NaN wins, and of two zeros the second."""
+    return _extreme(max, np.less_equal, False, x, y)
+
+
+def minimum(x, y, **_):
+    return _extreme(min, np.greater_equal, False, x, y)
+
+
+def math_maximum(x, y, propagate_nan=False, **_):
+    """cute.math.max: a NaN gives way to a number, except with propagate_nan=True."""
+    return _extreme(max, np.less_equal, not propagate_nan, x, y)
+
+
+def math_minimum(x, y, propagate_nan=False, **_):
+    return _extreme(min, np.greater_equal, not propagate_nan, x, y)
+
+
+def builtin_max(*values, **kwargs):
+    return _builtin(max, maximum, values, kwargs)
+
+
+def builtin_min(*values, **kwargs):
+    return _builtin(min, minimum, values, kwargs)
+
+
+def _builtin(plain, pick, values, kwargs):
+    items = values if len(values) > 1 else tuple(values[0])
+    if kwargs or not any(isinstance(v, (Value, TensorSSA)) for v in items):
+        return plain(items, **kwargs)
+    return functools.reduce(pick, items)
+
+
+def builtin_any(items):
+    """any() of a list or tuple, which may hold dynamic conditions; a generator is Python's, as in the DSL."""
+    return _combined(any, or_, items)
+
+
+def builtin_all(items):
+    return _combined(all, and_, items)
+
+
+def _combined(plain, join, items):
+    if not isinstance(items, (list, tuple)) or not any(isinstance(v, (Value, TensorSSA)) for v in items):
+        return plain(items)
+    dynamic = [Value(Boolean, np.array([[bool(v)]])) if truth(v) is None else v for v in items]
+    first = Value(Boolean, truth(dynamic[0]))
+    return functools.reduce(lambda left, right: join(left, lambda: right), dynamic[1:], first)
+
+
+def dynamic_expr(x):
+    c = truth(x)
+    return x if c is not None else Value(Boolean, np.array([[bool(x)]]))
+
+
+def as_numeric(x):
+    return scalar(x)
+
+
+def assume(x, *_, **__):
+    if STATE.run is not None:
+        STATE.run.assumes = True
+    return x
+
+
+def ignore(*_, **__):
+    return None
+
+
+def elect_one(**_):
+    """In `with cute.arch.elect_one():` alone, which `rewrite` turns into an `if`."""
+    raise fail("language", "cute.arch.elect_one() stands after `with`: with cute.arch.elect_one():")
+
+
+def dsl_user_op(function):
+    return function

@@ -1,0 +1,106 @@
+"""The trace of a checked run: one row for each instruction of a warp.
+
+`record` is for accesses to memory, `record_event` for everything else. Nothing is recorded in the fast mode.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from quack_tutorial.trace import SMEM_BLOCK_BITS, Op, Space
+
+from .context import STATE, WARP, calls_to, executing, fail, group, kernel_frame, line_of, spread
+
+EVERY_LANE = 0xFFFFFFFF
+
+
+def current_line(recorder) -> tuple[int, int]:
+    """The rows of the trace's lines and of its calls for what the kernel does now."""
+    frame = kernel_frame()
+    calls = calls_to(frame)
+    key = (frame.f_code.co_filename, frame.f_lineno, calls)
+    rows = STATE.run.line_numbers.get(key)
+    if rows is None:
+        line = line_of(key[0], key[1], frame.f_code.co_name)
+        row = recorder.line(line.file, line.number, line.text, line.function)
+        rows = STATE.run.line_numbers[key] = row, recorder.called_from(tuple(line_of(*call) for call in calls))
+    return rows
+
+
+def tensor_index(recorder, memory) -> int:
+    if memory.index < 0:
+        memory.index = recorder.tensor(memory.info())
+    return memory.index
+
+
+def mask_bits(active: np.ndarray) -> int:
+    return int.from_bytes(np.packbits(active, bitorder="little").tobytes(), "little")
+
+
+def lane_addresses(pointer, index: np.ndarray) -> np.ndarray:
+    """Byte addresses as the trace has them for flat indices (T, chunks) of one warp, before any masking."""
+    size = pointer.dtype.itemsize
+    if pointer.memory.space is Space.GMEM:
+        return pointer.memory.address + index * size
+    launch = executing().launch
+    per_block = launch.smem_stride // size
+    row, inside = index // per_block, index % per_block
+    return (launch.row_blocks[row] << SMEM_BLOCK_BITS) | (inside * size)
+
+
+def record(pointer, first, width, lanes, op, flat, index, shown=None, arg=0) -> None:
+    """One trace row per instruction (per `width` elements) of the executing warp."""
+    recorder = STATE.run.recorder
+    if STATE.group is None and STATE.run.on_device and pointer.memory.space == Space.GMEM:
+        raise fail(
+            "host access",
+            f"the host's code {'writes' if op == Op.STORE else 'reads'} a number of a tensor in the GPU's memory: only a "
+            "@cute.kernel can touch it",
+        )
+    if recorder is None or STATE.group is None:  # what the host does is no kernel's
+        return
+    g = executing()
+    line, call = current_line(recorder)
+    tensor = tensor_index(recorder, pointer.memory)
+    space = Space.DSMEM if pointer.rows is not None else pointer.memory.space
+    index = spread(index, (1, WARP, index.shape[2]))[0]
+    addresses = lane_addresses(pointer, index)
+    every = lanes is None and g.lanes_off() is None
+    active = spread(g.active()[..., None] if lanes is None else lanes, (1, WARP, index.shape[1]))[0]
+    if shown is None and recorder.record_values:
+        safe = np.clip(index, 0, len(flat) - 1)
+        shown = pointer.dtype.decode(flat[safe])[None]
+    if shown is not None:
+        shown = spread(shown, (1, WARP, index.shape[1]))[0]
+    for chunk in range(index.shape[1]):
+        on = active[:, chunk]
+        if not every and not on.any():
+            continue
+        values = None if shown is None else np.where(on, shown[:, chunk].astype(np.float64), np.nan)
+        recorder.event(
+            int(g.blocks[0]),
+            g.warp,
+            line,
+            op,
+            EVERY_LANE if every else mask_bits(on),
+            space=space,
+            tensor=tensor,
+            nbytes=width * pointer.dtype.itemsize,
+            addresses=addresses[:, chunk] if every else np.where(on, addresses[:, chunk], -1),
+            values=values,
+            arg=arg,
+            call=call,
+        )
+
+
+def record_event(op: Op, *, mask=None, **facts) -> int:
+    """A trace row for an instruction that is not a memory access; returns its step (-1 when nothing is recorded)."""
+    recorder = STATE.run.recorder
+    if recorder is None:
+        return -1
+    g = group()
+    if mask is None:
+        mask = None if g.lanes_off() is None else g.active()[0]
+    bits = EVERY_LANE if mask is None else mask_bits(mask)
+    line, call = current_line(recorder)
+    return recorder.event(int(g.blocks[0]), g.warp, line, op, bits, call=call, **facts)
