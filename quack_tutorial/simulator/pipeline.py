@@ -9,7 +9,7 @@
 A pipeline has two mbarriers a stage: the full ones, then the empty ones. What follows was read off the PTX of small kernels:
 warp 0 initialises them, a fence and a block barrier follow (a cluster barrier in a cluster), and producer_tail waits once for
 each stage. A producer's cp.async lands here with its arrival; that its own thread must not read it sooner is not checked.
-Not covered: tensor maps, multicast (`cta_layout_vmnk`, masks), `PipelineTmaStore`, `PipelineOrder`, Blackwell's pipelines.
+Not covered: `mcast_mode_mn`, `PipelineOrder`, Blackwell's pipelines.
 """
 
 from __future__ import annotations
@@ -105,6 +105,9 @@ class PipelineAsync:
     empty: object
     num_stages: int
     tx_count: int = 0
+    sharing: tuple = ()  # (m, n): of a cluster whose blocks multicast, how many rows and columns they stand in
+
+    multicast = False  # whether it can have one
 
     @classmethod
     def create(
@@ -119,16 +122,18 @@ class PipelineAsync:
         **options,
     ):
         """Initialise the mbarriers, and let everybody know."""
-        blocks = options.get("cta_layout_vmnk")
-        if blocks is not None and size(blocks) == 1:  # a cluster of one block, which is none
-            options.pop("cta_layout_vmnk")
+        blocks, sharing = options.pop("cta_layout_vmnk", None), ()
+        if blocks is not None and size(blocks) > 1:
+            if not cls.multicast or size(blocks[0]) * size(blocks[3]) > 1:
+                raise not_simulated(f"{cls.__name__}.create with cta_layout_vmnk={blocks}")
+            sharing = (size(blocks[1]), size(blocks[2]))
         given = [name for name, x in options.items() if x is not None and name not in ("loc", "ip", "name", "tidx")]
         if given:
             raise not_simulated(f"{cls.__name__}.create with {', '.join(given)}")
         if barrier_storage is None:
             raise fail("language", f"{cls.__name__}.create needs barrier_storage=, room for two mbarriers a stage")
         stages = constant_number(num_stages, "num_stages")
-        made = cls(barrier_storage, barrier_storage + stages, stages, tx_count)
+        made = cls(barrier_storage, barrier_storage + stages, stages, tx_count, sharing)
         first = warps.warp_idx().a == 0
         for stages, who in ((made.full, producer_group), (made.empty, consumer_group)):
             _under(first, lambda stages=stages, who=who: made._initialise(stages, who))
@@ -201,7 +206,13 @@ class PipelineCpAsync(PipelineAsync):
 
 
 class PipelineTmaAsync(PipelineAsync):
-    """One warp fills stages by bulk copies, which count at producer_get_barrier(state)."""
+    """One warp fills stages by bulk copies, which count at producer_get_barrier(state).
+
+    In a cluster that multicasts, a block's stage is filled by all blocks of its row and of its column, so a consumer releases it
+    to each of them.
+    """
+
+    multicast = True
 
     def producer_acquire(self, state, try_acquire_token=None, **_):
         def expect():
@@ -215,7 +226,14 @@ class PipelineTmaAsync(PipelineAsync):
 
     def consumer_release(self, state, **_) -> None:
         """Lane 0 arrives for its warp. Nothing makes it wait for what the other lanes read: that is left to the kernel."""
-        _under(indices.lane_idx().a == 0, lambda: mbarriers.mbarrier_arrive(self.empty + state.index))
+        first = indices.lane_idx().a == 0
+        if not self.sharing:
+            return _under(first, lambda: mbarriers.mbarrier_arrive(self.empty + state.index))
+        rows, columns = self.sharing
+        mine = cluster.block_idx_in_cluster().a
+        for peer in range(rows * columns):
+            concerned = (mine % rows == peer % rows) | (mine // rows == peer // rows)
+            _under(first & concerned, lambda peer=peer: mbarriers.mbarrier_arrive(self.empty + state.index, peer))
 
 
 class Participant:
