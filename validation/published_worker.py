@@ -293,10 +293,30 @@ def liger(k):
         kernel = k.module(place + "kl_div")._LigerKLDivCuTeDSLBackward(f32, 1024, False)
         return kernel, (t, g, f32(0.25), None), [(g, -0.25 * t.double())]
 
+    def rmsnorm_backward():
+        x, w, dy, dx, dw = k.normal(4, 1024), k.normal(1024), k.normal(4, 1024), k.empty(4, 1024), k.empty(2, 1024)
+        rstd = rms(x).float()
+        want_dx, want_dw = rmsnorm_gradient(x, w, dy, rstd)
+        kernel = k.module(place + "rms_norm")._LigerRMSNormCuTeDSLBackward(f32, 1024)
+        results = [(dx, want_dx), (lambda: dw.double().sum(0), want_dw)]
+        return kernel, (x, w, dy, rstd, dx, dw, k.cutlass.Int32(2), None), results
+
+    def layernorm_backward():
+        x, w, dy = k.normal(4, 1024), k.normal(1024), k.normal(4, 1024)
+        dx, dw, db = k.empty(4, 1024), k.empty(2, 1024), k.empty(2, 1024)
+        X, W, B = (t.double().requires_grad_() for t in (x, w, k.torch.zeros(1024)))
+        (F.layer_norm(X, (1024,), W, B, 1e-6) * dy.double()).sum().backward()
+        mean, rstd = x.mean(-1), (x.double().var(-1, unbiased=False) + 1e-6).rsqrt().float()
+        kernel = k.module(place + "layer_norm")._LigerLayerNormCuTeDSLBackward(f32, 1024)
+        results = [(dx, X.grad), (lambda: dw.double().sum(0), W.grad), (lambda: db.double().sum(0), B.grad)]
+        return kernel, (x, w, dy, mean, rstd, dx, dw, db, k.cutlass.Int32(2), None), results
+
     return {
         "softmax forward": softmax,
         "softmax backward": softmax_backward,
         "RMSNorm forward": rmsnorm,
+        "RMSNorm backward": rmsnorm_backward,
+        "LayerNorm backward": layernorm_backward,
         **activation("GeGLU", lambda x: F.gelu(x, approximate="tanh")),
         **activation("SwiGLU", F.silu),
         "KL divergence forward": kl_div,
@@ -349,7 +369,15 @@ def flashinfer(k):
         wanted = F.layer_norm(x.double(), (1024,), g.double(), b.double(), 1e-6)
         return kernel, (y, x, g, b, i64(4), f32(1e-6), False, None), [(y, wanted)]
 
+    def qk_l2norm():
+        q, key = k.normal(6, 128, dtype="bfloat16"), k.normal(6, 128, dtype="bfloat16")
+        oq, ok = k.empty(6, 128, dtype="bfloat16"), k.empty(6, 128, dtype="bfloat16")
+        unit = lambda x: x.double() * (x.double().pow(2).sum(-1, keepdim=True) + 1e-6).rsqrt()  # noqa: E731
+        kernel = k.module("flashinfer.gdn_kernels.qk_l2norm")._launch
+        return kernel, (q, key, oq, ok, 128, 16, 8, 1, None), [(oq, unit(q)), (ok, unit(key))]
+
     return {
+        "qk_l2norm": qk_l2norm,
         "RMSNorm": lambda: rmsnorm(1024),
         "RMSNorm, cluster": lambda: rmsnorm(32768),
         "QKRMSNorm": qk_rmsnorm,
@@ -370,6 +398,16 @@ def nvidia(k):
     def elementwise_add():
         a, b, c = k.normal(64, 512), k.normal(64, 512), k.empty(64, 512)
         return k.module(place + "ampere.elementwise_add").elementwise_add, (a, b, c), [(c, a.double() + b.double())]
+
+    def elementwise_apply():
+        a, b, c = k.normal(64, 512), k.normal(64, 512), k.empty(64, 512)
+        kernel = k.module(place + "ampere.elementwise_apply").elementwise_apply
+        return kernel, (lambda x, y: x * x + y * y, [a, b], c, None), [(c, a.double() ** 2 + b.double() ** 2)]
+
+    def smem_allocator():
+        a, b, c = k.empty(8, 4), k.empty(8, 2), k.empty(16, 2)
+        wanted = [(x, k.torch.full_like(x, value).double()) for x, value in ((a, 0.5), (b, 1.0), (c, 2.0))]
+        return k.module(place + "ampere.smem_allocator").host, (0.5, a, 1.0, b, 2.0, c), wanted
 
     def sgemm():
         a, b, c = whole(128, 24), whole(128, 24), k.empty(128, 128)
@@ -417,6 +455,8 @@ def nvidia(k):
 
     return {
         "elementwise_add": elementwise_add,
+        "elementwise_apply": elementwise_apply,
+        "smem_allocator": smem_allocator,
         "SGemm": sgemm,
         "TensorOpGemm": tensorop_gemm,
         "FlashAttention 2 (Ampere)": lambda: attention(False),
@@ -425,6 +465,7 @@ def nvidia(k):
         "CtaNorm, LayerNorm": lambda: cta_norm("layer"),
         "HopperWgmmaGemm": wgmma_gemm("hopper.dense_gemm", "HopperWgmmaGemmKernel", (1, 1)),
         "HopperWgmmaGemm, cluster, multicast": wgmma_gemm("hopper.dense_gemm", "HopperWgmmaGemmKernel", (2, 1)),
+        "HopperWgmmaGemm, cluster of four": wgmma_gemm("hopper.dense_gemm", "HopperWgmmaGemmKernel", (2, 2)),
         "HopperWgmmaGemm, persistent": wgmma_gemm(
             "hopper.dense_gemm_persistent",
             "HopperWgmmaGemmPersistentKernel",

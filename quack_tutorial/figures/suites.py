@@ -91,23 +91,6 @@ def cards() -> Shown:
     return Shown(table(columns, rows), "\n".join("  ".join(map(str, row)) for row in rows))
 
 
-def others() -> Shown:
-    """Other people's kernels, run as they are: what `records/others/kernels.json` says of each source."""
-    kept = json.loads((FOLDER / "others" / "kernels.json").read_text(encoding="utf-8"))
-    rows, right, refused = [], 0, 0
-    for source in kept["sources"]:
-        needs = "; ".join(f"{name}: {why}" for name, why in source["refused"].items())
-        rows.append(
-            (f"{source['name']} {source['version']}".strip(), len(source["right"]), len(source["refused"]), needs)
-        )
-        right, refused = right + len(source["right"]), refused + len(source["refused"])
-    said = f"{right} of {right + refused} were right and clean, {refused} were refused by name. Tried {kept['date']}."
-    return Shown(
-        f"<p>{escape(said)}</p>" + table(("kernels of", "right and clean", "refused", "for"), rows),
-        "\n".join([said, *("  ".join(map(str, row)) for row in rows)]),
-    )
-
-
 def coverage() -> Shown:
     """What the simulator answers: first what the words mean, then the tables, each folded under its namespace."""
     from quack_tutorial.simulator import coverage as names

@@ -25,6 +25,7 @@ SUITES = (
     ("beside", "gpu"),
     ("shipped", "gpu"),
     ("opinfo", "gpu"),
+    ("published", "index"),
     ("others", "index"),
 )
 

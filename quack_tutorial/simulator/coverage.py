@@ -86,6 +86,7 @@ TABLE = {
         Line("dsl_user_op", EXACT, OTHERS),
     ),
     "cutlass.base_dsl": (Line("BaseDSL", EXACT, OTHERS, "its architecture, which is sm_90a"),),
+    "cutlass.base_dsl.arch": (Line("Arch", EXACT, OTHERS),),
     "cutlass.base_dsl.enums": (Line("Arch", EXACT, OTHERS),),
     "cutlass.base_dsl.typing": (Line("Vector", EXACT, OTHERS, "from_elements, bitcast, to_elements"),),
     "cutlass.experimental.primitives": (Line("redux_sync ReductionKind", EXACT, OTHERS, "of integers"),),

@@ -548,7 +548,9 @@ def _of_composed(iterator, layout: ComposedLayout) -> Tensor:
     if iterator.swizzle is not None and (iterator.swizzle != (layout.inner, 0) or iterator.offset):
         raise not_simulated("make_tensor of a pointer with a swizzle and a layout with another")
     swizzle = (layout.inner, iterator.offset)
-    return Tensor(replace(iterator.seen_as(None), offset=iterator.offset + layout.offset, swizzle=swizzle), layout.outer)
+    return Tensor(
+        replace(iterator.seen_as(None), offset=iterator.offset + layout.offset, swizzle=swizzle), layout.outer
+    )
 
 
 def make_identity_tensor(shape, **_) -> CoordinateTensor:

@@ -1,0 +1,138 @@
+"""What the kernels of published packages were found to use, in small; and the verdicts of the suite that runs them."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from quack_tutorial.simulation import simulate
+from quack_tutorial.simulator import NotSimulated
+from quack_tutorial.simulator.loading import answer_package
+
+answer_package("tests.simulator.dsl")
+
+from tests.simulator.dsl import published as k  # noqa: E402
+
+
+def test_a_helper_tries_and_imports_and_a_kernel_imports():
+    out = np.zeros(32, np.int32)
+    assert simulate(k.importing, out).ok
+    np.testing.assert_array_equal(out, np.arange(32) * 2 * 4)
+
+
+def test_an_except_of_the_reader_s_does_not_hide_what_is_not_simulated():
+    with pytest.raises(NotSimulated, match=r"not simulated: cute.arch.surely_not_there \(published.py:"):
+        simulate(k.hides_a_gap, np.zeros(32, np.int32))
+
+
+def test_coordinates_and_tiles_are_the_compiler_s(capsys):
+    simulate(k.coordinates)
+    ours = capsys.readouterr().out
+    assert "[(0, 0), (0, 1), (0, 2), (0, 3), (1, 0), (1, 1), (1, 2)]" in ours  # of (2, 4):(4, 1), along the rows
+    cute = pytest.importorskip("cutlass.cute")
+    cute.compile(k.coordinates)
+    assert capsys.readouterr().out == ours
+
+
+def test_coordinates_of_an_extent_that_is_known_when_the_kernel_runs():
+    out = np.zeros(32, np.int32)
+    assert simulate(k.at_run_time, out, 8).ok
+    offsets = np.arange(32) % 16
+    np.testing.assert_array_equal(out, (offsets % 4 + offsets // 8 % 2 * 4) * 10 + offsets // 4 % 2)
+
+
+def test_shared_memory_as_two_structs_and_a_swizzled_layout_over_a_tensor_s_place():
+    import torch
+
+    x, out = torch.arange(512).reshape(16, 32).bfloat16(), torch.full((17, 32), float("nan"), dtype=torch.bfloat16)
+    assert simulate(k.two_views, x, out).ok
+    # (32, 16):(16, 1) of the column-major numbering of (16, 32)
+    assert torch.equal(out[:16], x)
+    assert torch.equal(out[16], torch.arange(31, -1, -1).bfloat16())
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_a_cluster_multicasts_through_a_pipeline(check):
+    x, out = np.random.default_rng(0).standard_normal((6, 32)).astype(np.float32).T, np.zeros((2, 6, 32), np.float32)
+    run = simulate(k.multicast, x, out, True, check=check)
+    assert run.ok, run
+    assert (out == x.T).all()
+
+
+def test_a_multicast_stage_that_is_not_given_back_is_a_deadlock():
+    x, out = np.zeros((6, 32), np.float32).T, np.zeros((2, 6, 32), np.float32)
+    assert simulate(k.multicast, x, out, False).findings[0].kind == "deadlock"
+
+
+PACKAGE = """
+import cutlass
+import cutlass.cute as cute
+import triton
+
+
+@cute.kernel
+def kernel(x: cute.Tensor, out: cute.Tensor, what: cutlass.Constexpr):
+    tidx, _, _ = cute.arch.thread_idx()
+    if cutlass.const_expr(what == "lacks"):
+        cute.arch.surely_not_there(tidx)
+    s = cutlass.utils.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(64), 16)
+    s[tidx] = x[tidx]
+    if cutlass.const_expr(what != "races"):
+        cute.arch.barrier()
+    out[tidx] = s[63 - tidx] * (3.0 if what == "is wrong" else 2.0)
+
+
+@cute.jit
+def host(x: cute.Tensor, out: cute.Tensor, what: cutlass.Constexpr):
+    kernel(x, out, what).launch(grid=[1, 1, 1], block=[64, 1, 1])
+"""
+CASES = """
+import sys
+from pathlib import Path
+from validation import published_worker as w
+
+def somebody(k):
+    def case(what):
+        def made():
+            if what == "cannot be made":
+                raise OSError("no such thing")
+            x, out = k.normal(64), k.empty(64)
+            return k.module("somebody.part.reverse").host, (x, out, what), [(out, 2 * x.double().flip(0))]
+        return made
+    return {what: case(what) for what in ("works", "is wrong", "races", "lacks", "cannot be made")}
+
+w.PACKAGES["somebody"] = (somebody,)
+w.main(Path(sys.argv[1]), "somebody")
+"""
+
+
+def test_a_published_package_is_judged_without_running_its_init(tmp_path):
+    from validation import published
+
+    part = tmp_path / "somebody" / "part"
+    part.mkdir(parents=True)
+    (tmp_path / "somebody/__init__.py").write_text("raise SystemExit('the whole of it')")
+    (part / "__init__.py").write_text("import missing_thing")
+    (part / "reverse.py").write_text(PACKAGE)
+    done = subprocess.run([sys.executable, "-c", CASES, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    told = {one["name"]: one for one in json.loads(done.stdout)}
+    verdicts = {name: one["verdict"] for name, one in told.items()}
+    assert verdicts == {
+        "works": "right",
+        "is wrong": "wrong",
+        "races": "finding",
+        "lacks": "not simulated",
+        "cannot be made": "failed",
+    }
+    published.SOURCES["somebody"] = "Somebody"
+    assert published.counted("somebody", "1.2", told.values()) == ("Somebody", "1.2", 5, 1, 1, 1)
+    notes, mismatches = published.explained("somebody", told.values())
+    assert notes == ["Somebody, lacks: refused for cute.arch.surely_not_there (reverse.py:11)"]
+    assert [said.partition(":")[0] for said in mismatches] == [
+        "Somebody, is wrong",
+        "Somebody, races",
+        "Somebody, cannot be made",
+    ]
