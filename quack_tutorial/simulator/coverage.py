@@ -34,6 +34,7 @@ KERNELS = "tests/simulator/test_kernels.py"
 CLUSTER = "tests/simulator/test_cluster.py"
 SCRIPT = "tests/test_kernel_file.py"
 OTHERS = "tests/simulator/test_others.py"
+PUBLISHED = "tests/simulator/test_published.py"
 INLINE_PTX = "tests/simulator/test_inline_ptx.py"
 FILES = {
     OPERATIONS: (
@@ -85,14 +86,17 @@ TABLE = {
         Line("Float", ANNOTATION, OTHERS),
         Line("dsl_user_op", EXACT, OTHERS),
     ),
-    "cutlass.base_dsl": (Line("BaseDSL", EXACT, OTHERS, "its architecture, which is sm_90a"),),
-    "cutlass.base_dsl.arch": (Line("Arch", EXACT, OTHERS),),
+    "cutlass.base_dsl": (
+        Line("BaseDSL", EXACT, OTHERS, "its architecture, which is sm_90a"),
+        Line("Arch", EXACT, PUBLISHED),
+    ),
+    "cutlass.base_dsl.arch": (Line("Arch", EXACT, PUBLISHED),),
     "cutlass.base_dsl.enums": (Line("Arch", EXACT, OTHERS),),
     "cutlass.base_dsl.typing": (Line("Vector", EXACT, OTHERS, "from_elements, bitcast, to_elements"),),
     "cutlass.experimental.primitives": (Line("redux_sync ReductionKind", EXACT, OTHERS, "of integers"),),
     "cutlass.pipeline": (
         Line("PipelineAsync PipelineCpAsync", EXACT, OTHERS),
-        Line("PipelineTmaAsync", EXACT, OTHERS, "of bulk copies; no tensor maps, no multicast"),
+        Line("PipelineTmaAsync", EXACT, OTHERS, "of bulk and tensor-map copies; no mcast_mode_mn"),
         Line("CooperativeGroup Agent PipelineUserType make_pipeline_state", EXACT, OTHERS),
         Line("PipelineState NamedBarrier sync", EXACT, OTHERS),
     ),

@@ -140,7 +140,7 @@ def _extend_products(names) -> None:
         ).split()
     }
     utils["hopper_helpers"] = utils["sm90"] = space("cutlass.utils.hopper_helpers", helpers)
-    for name in helpers:
+    for name in helpers.keys() - {"compute_tile_shape_or_override"}:
         utils[name if name.startswith("sm90_") else f"sm90_{name}"] = helpers[name]
     PLACES.extend((names.NVGPU.warpgroup, names.NVGPU.warp, names.CUTLASS.utils.hopper_helpers))
 
