@@ -50,6 +50,7 @@ FILES = {
     KERNELS: ("tests/simulator/dsl/async_copies.py", "quack_tutorial/kernels/copy.py"),
     CLUSTER: ("tests/simulator/dsl/cluster.py", "tests/simulator/dsl/acceptance.py"),
     OTHERS: ("tests/simulator/dsl/others.py",),
+    PUBLISHED: ("tests/simulator/dsl/published.py",),
     SCRIPT: ("tests/test_kernel_file.py",),
     INLINE_PTX: ("tests/simulator/dsl/inline_ptx.py",),
 }

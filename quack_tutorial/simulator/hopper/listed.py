@@ -4,6 +4,7 @@ from __future__ import annotations
 
 EXACT, BOUND, ORDER, IGNORED, ANNOTATION = "exact", "bound", "order", "ignored", "annotation"
 WORDS = "tests/simulator/test_hopper_words.py"
+PUBLISHED = "tests/simulator/test_published.py"
 MAPS = "tests/simulator/test_tensor_maps.py"
 PRODUCTS = "tests/simulator/test_products.py"
 PIPELINES = "tests/simulator/test_pipelines.py"
@@ -123,6 +124,6 @@ TABLE = {
             EXACT,
             PRODUCTS,
         ),
-        ("compute_tile_shape_or_override", EXACT, "tests/simulator/test_published.py"),
+        ("compute_tile_shape_or_override", EXACT, PUBLISHED),
     ),
 }

@@ -21,11 +21,11 @@ TILES = ((64, 64, 64), (128, 128, 64), (128, 256, 64), (64, 24, 64), (64, 16, 64
 def cluster_size(number: Int32 | int | None) -> int:
     """A helper without a decorator, which the DSL runs as plain Python."""
     try:
-        from no_such_module import Arch
+        from no_such_module import base_dsl
     except ImportError:
-        from cutlass.base_dsl import Arch
-    arch = cutlass.base_dsl.BaseDSL._get_dsl().get_arch_enum()
-    return 2 if arch < Arch.sm_90 else 16 // number
+        from cutlass import base_dsl
+    arch = base_dsl.BaseDSL._get_dsl().get_arch_enum()
+    return 2 if arch < base_dsl.Arch.sm_90 or arch < base_dsl.arch.Arch.sm_90 else 16 // number
 
 
 @cute.kernel
