@@ -1,4 +1,5 @@
-"""Functions of cutlass and cute that need no room of their own, and Python's own as kernels call them."""
+"""Functions of cutlass and cute that need no room of their own, and Python's own as kernels call them: of constants, printing,
+pointers, types, maxima, vectors."""
 
 from __future__ import annotations
 
@@ -7,12 +8,13 @@ import functools
 import numpy as np
 
 from . import host, numeric, swizzle
+from . import layout as la
 from . import tensor as tn
 from .context import HERE, KIND, STATE, executing, fail, group, here, kernel_frame
 from .control import and_, or_
 from .layout import Layout
 from .memory import Pointer, pointer_at
-from .numeric import Boolean, DType, TensorSSA, Value, constant_number, scalar, truth
+from .numeric import Boolean, DType, TensorSSA, Value, constant_number, convert, scalar, truth, type_of
 from .placeholders import Annotation, Missing
 
 
@@ -234,3 +236,55 @@ def elect_one(**_):
 
 def dsl_user_op(function):
     return function
+
+
+def full(shape, fill_value, dtype: DType, **_) -> TensorSSA:
+    count = la.product(shape)
+    a = convert(scalar(fill_value), dtype).a[..., None]
+    return TensorSSA(dtype, np.broadcast_to(a, a.shape[:2] + (count,)), shape)
+
+
+def full_like(x, fill_value, dtype: DType | None = None, **_) -> TensorSSA:
+    return full(x.shape, fill_value, dtype or x.element_type)
+
+
+def zeros_like(x, dtype=None, **_):
+    return full_like(x, 0, dtype)
+
+
+def ones_like(x, dtype=None, **_):
+    return full_like(x, 1, dtype)
+
+
+def where(condition, x, y, **_):
+    """Element by element `condition ? x : y` of one type; a number of that type stands for a vector of it."""
+    if not isinstance(condition, TensorSSA):
+        raise fail("language", "cute.where needs a vector condition; for one number write `x if condition else y`")
+    if not isinstance(x, TensorSSA) and not isinstance(y, TensorSSA):
+        raise fail("language", "cute.where: at least one of the two choices must be a vector")
+    dtype = type_of(x)
+    if dtype is None or dtype is not type_of(y):
+        raise fail(
+            "language", f"cute.where chooses between values of one type, got {type_of(x)} and {type_of(y)}; convert one"
+        )
+    spread = lambda v: v if isinstance(v, TensorSSA) else full(condition.shape, v, dtype)  # noqa: E731
+    ax, ay, wrap = numeric.operands(spread(x), spread(y), dtype)
+    return TensorSSA(dtype, np.where(condition.a, ax, ay), condition.shape)
+
+
+def any_(x: TensorSSA, **_) -> Value:
+    """Whether some value of the vector is not zero."""
+    return Value(Boolean, _truths(x, "any_").any(axis=-1))
+
+
+def all_(x: TensorSSA, **_) -> Value:
+    """Whether no value of the vector is zero."""
+    return Value(Boolean, _truths(x, "all_").all(axis=-1))
+
+
+def _truths(x, name: str) -> np.ndarray:
+    if not isinstance(x, TensorSSA):
+        raise fail(
+            "language", f"cute.{name} takes a vector; combine conditions with `and`, `or`, any([...]) or all([...])"
+        )
+    return x.a != 0

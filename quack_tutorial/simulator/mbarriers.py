@@ -236,16 +236,23 @@ def _acquired(barrier: MBarrier) -> int:
     return barrier.phase - 1  # -1: a fresh mbarrier passed by parity, which acquires nothing
 
 
+def _asked(name: str, pointer, phase) -> tuple:
+    """(the mbarriers that the group asks, the parity); in the fast mode their phases must be complete."""
+    parity = _parity(phase)
+    barriers = [find(row, offset, name) for row, offset, _ in distinct(pointer)]
+    if group().warp < 0 and not all(_done(b, parity) for b in barriers):
+        raise NeedsWarps
+    return barriers, parity
+
+
+def _yes() -> Value:
+    return Value(Boolean, np.array([[True]]))
+
+
 def mbarrier_wait(mbar_ptr, phase, **_):
     """Wait until the phase of that parity has completed."""
-    g = group()
-    parity = _parity(phase)
-    barriers = [find(row, offset, "mbarrier_wait") for row, offset, _ in distinct(mbar_ptr)]
-    if g.warp < 0:
-        if not all(_done(b, parity) for b in barriers):
-            raise NeedsWarps
-        return None
-    return Pending(_wait_for_phase(mbar_ptr, barriers, parity))
+    barriers, parity = _asked("mbarrier_wait", mbar_ptr, phase)
+    return None if group().warp < 0 else Pending(_wait_for_phase(mbar_ptr, barriers, parity))
 
 
 def _wait_for_phase(pointer, barriers: list, parity: int):
@@ -298,15 +305,8 @@ def _count(n: int, noun: str) -> str:
 
 def mbarrier_try_wait(mbar_ptr, phase, **_):
     """Whether the phase has completed; other warps run before it says no."""
-    g = group()
-    parity = _parity(phase)
-    barriers = [find(row, offset, "mbarrier_try_wait") for row, offset, _ in distinct(mbar_ptr)]
-    done = all(_done(b, parity) for b in barriers)
-    if g.warp < 0:
-        if not done:
-            raise NeedsWarps
-        return Value(Boolean, np.array([[True]]))
-    return Pending(_try(mbar_ptr, barriers, parity))
+    barriers, parity = _asked("mbarrier_try_wait", mbar_ptr, phase)
+    return _yes() if group().warp < 0 else Pending(_try(mbar_ptr, barriers, parity))
 
 
 def _try(pointer, barriers, parity):
@@ -315,19 +315,13 @@ def _try(pointer, barriers, parity):
     if not done or STATE.run.order is not None:
         yield Waiting(lambda: all(_done(b, parity) for b in barriers), "an mbarrier (try_wait)", line)
     _record(Op.MBARRIER_RESUME, pointer, arg=parity, arg2=_acquired(barriers[0]) if barriers else -1)
-    return Value(Boolean, np.array([[True]]))
+    return _yes()
 
 
 def mbarrier_test_wait(mbar_ptr, phase, **_):
     """Whether the phase has completed, without blocking: False only once nothing else can go on."""
-    g = group()
-    parity = _parity(phase)
-    barriers = [find(row, offset, "mbarrier_test_wait") for row, offset, _ in distinct(mbar_ptr)]
-    if g.warp < 0:
-        if not all(_done(b, parity) for b in barriers):
-            raise NeedsWarps
-        return Value(Boolean, np.array([[True]]))
-    return Pending(_test(mbar_ptr, barriers, parity))
+    barriers, parity = _asked("mbarrier_test_wait", mbar_ptr, phase)
+    return _yes() if group().warp < 0 else Pending(_test(mbar_ptr, barriers, parity))
 
 
 def _test(pointer, barriers, parity):

@@ -39,6 +39,8 @@ from . import layout_algebra as algebra
 from . import tensor as tn
 from .context import WARP
 from .functions import (
+    all_,
+    any_,
     as_numeric,
     assume,
     builtin_all,
@@ -50,6 +52,8 @@ from .functions import (
     dsl_user_op,
     dynamic_expr,
     elect_one,
+    full,
+    full_like,
     ignore,
     is_instance,
     make_ptr,
@@ -57,12 +61,15 @@ from .functions import (
     math_minimum,
     maximum,
     minimum,
+    ones_like,
     print_once,
     print_tensor,
     printf,
     range_constexpr,
     recast_ptr,
     type_of_value,
+    where,
+    zeros_like,
 )
 from .layout import Layout
 from .loops import DynamicRange
@@ -86,8 +93,7 @@ def _static(name, function):
 
 _ON_LAYOUT = "zipped_divide logical_divide tiled_divide flat_divide group_modes coalesce select append prepend composition".split()
 _TENSOR = (
-    "make_tensor make_identity_tensor make_rmem_tensor make_rmem_tensor_like local_tile domain_offset recast_tensor "
-    "full full_like zeros_like ones_like where elem_less any_ all_"
+    "make_tensor make_identity_tensor make_rmem_tensor make_rmem_tensor_like local_tile domain_offset recast_tensor"
 ).split()
 _LAYOUT = (
     "make_ordered_layout make_identity_layout make_layout_tv raked_product blocked_product logical_product zipped_product "
@@ -102,7 +108,7 @@ MATHEMATICS = (
 ).split()
 _SHAPES = (
     "size rank shape ceil_div cosize size_in_bytes make_layout slice_ crd2idx prepend_ones idx2crd repeat_like filter_zeros "
-    "local_partition is_static"
+    "local_partition is_static elem_less"
 ).split()
 
 
@@ -119,6 +125,13 @@ def _cute() -> dict:
         assume,
         recast_ptr,
         make_ptr,
+        full,
+        full_like,
+        zeros_like,
+        ones_like,
+        where,
+        any_,
+        all_,
         swizzle.make_swizzle,
         swizzle.make_composed_layout,
     ):

@@ -8,9 +8,9 @@ from . import copying, numeric, swizzle
 from . import layout as la
 from . import layout_algebra as algebra
 from . import tensor as tn
-from .context import not_simulated
+from .context import fail, not_simulated
 from .layout import Layout
-from .numeric import DType, Int32, TensorSSA, Value
+from .numeric import Boolean, DType, Int32, TensorSSA, Value, convert
 
 
 def repeat_like(x, target, **_):
@@ -146,3 +146,20 @@ def crd2idx(coord, layout, **_):
     layout = tn.as_layout(layout)
     result = la.crd2idx(tn.plain(coord), layout.shape, layout.stride)
     return Value(numeric.Int32, result.astype(np.int32)) if isinstance(result, np.ndarray) else tn.shown(result)
+
+
+def elem_less(left, right, **_):
+    """True where every coordinate of `left` is below `right`'s."""
+    lefts = la.flatten(left) if isinstance(left, tuple) else (left,)
+    rights = la.flatten(right) if isinstance(right, tuple) else (right,)
+    if len(lefts) != len(rights):
+        raise fail("language", f"elem_less compares coordinates of one rank, got {left} and {right}")
+    result = None
+    for a, b in zip(lefts, rights):
+        one = a < b
+        result = (
+            one
+            if result is None
+            else (result & one if isinstance(one, Value) or isinstance(result, Value) else result and one)
+        )
+    return result if isinstance(result, Value) else convert(bool(result), Boolean)

@@ -23,7 +23,7 @@ from .bounds import Place
 from .context import STATE, SimulationError, executing, fail, not_simulated, wrong_kind
 from .layout import Layout
 from .memory import SPACE_NAMES, Pointer, read, write
-from .numeric import Boolean, DType, Int32, Int64, TensorSSA, Value, convert, scalar, type_of
+from .numeric import Boolean, DType, Int32, Int64, TensorSSA, Value, convert, type_of
 from .registers import Registers, check_register_view, make_registers
 from .swizzle import ComposedLayout
 
@@ -674,74 +674,3 @@ def recast_tensor(tensor: Tensor, dtype: DType, *_, **__) -> Tensor:
     if pointer.swizzle is not None:
         return Tensor(pointer.recast(dtype), layout)
     return Tensor(Pointer(pointer.memory, dtype, offset, pointer.alignment, pointer.rows), layout)
-
-
-def full(shape, fill_value, dtype: DType, **_) -> TensorSSA:
-    count = la.product(shape)
-    a = convert(scalar(fill_value), dtype).a[..., None]
-    return TensorSSA(dtype, np.broadcast_to(a, a.shape[:2] + (count,)), shape)
-
-
-def full_like(x, fill_value, dtype: DType | None = None, **_) -> TensorSSA:
-    return full(x.shape, fill_value, dtype or x.element_type)
-
-
-def zeros_like(x, dtype=None, **_):
-    return full_like(x, 0, dtype)
-
-
-def ones_like(x, dtype=None, **_):
-    return full_like(x, 1, dtype)
-
-
-def where(condition, x, y, **_):
-    """Element by element `condition ? x : y` of one type; a number of that type stands for a vector of it."""
-    from .numeric import operands
-
-    if not isinstance(condition, TensorSSA):
-        raise fail("language", "cute.where needs a vector condition; for one number write `x if condition else y`")
-    if not isinstance(x, TensorSSA) and not isinstance(y, TensorSSA):
-        raise fail("language", "cute.where: at least one of the two choices must be a vector")
-    dtype = type_of(x)
-    if dtype is None or dtype is not type_of(y):
-        raise fail(
-            "language", f"cute.where chooses between values of one type, got {type_of(x)} and {type_of(y)}; convert one"
-        )
-    spread = lambda v: v if isinstance(v, TensorSSA) else full(condition.shape, v, dtype)  # noqa: E731
-    ax, ay, wrap = operands(spread(x), spread(y), dtype)
-    return TensorSSA(dtype, np.where(condition.a, ax, ay), condition.shape)
-
-
-def any_(x: TensorSSA, **_) -> Value:
-    """Whether some value of the vector is not zero."""
-    return Value(Boolean, _truths(x, "any_").any(axis=-1))
-
-
-def all_(x: TensorSSA, **_) -> Value:
-    """Whether no value of the vector is zero."""
-    return Value(Boolean, _truths(x, "all_").all(axis=-1))
-
-
-def _truths(x, name: str) -> np.ndarray:
-    if not isinstance(x, TensorSSA):
-        raise fail(
-            "language", f"cute.{name} takes a vector; combine conditions with `and`, `or`, any([...]) or all([...])"
-        )
-    return x.a != 0
-
-
-def elem_less(left, right, **_):
-    """True where every coordinate of `left` is below `right`'s."""
-    lefts = la.flatten(left) if isinstance(left, tuple) else (left,)
-    rights = la.flatten(right) if isinstance(right, tuple) else (right,)
-    if len(lefts) != len(rights):
-        raise fail("language", f"elem_less compares coordinates of one rank, got {left} and {right}")
-    result = None
-    for a, b in zip(lefts, rights):
-        one = a < b
-        result = (
-            one
-            if result is None
-            else (result & one if isinstance(one, Value) or isinstance(result, Value) else result and one)
-        )
-    return result if isinstance(result, Value) else convert(bool(result), Boolean)

@@ -88,48 +88,43 @@ def require_all(mask, what: str) -> None:
         _require_named(named, what)
     if _whole():
         return
-    found = _missing(named)
-    if found:
-        block, warp, lane, count = found
-        raise fail(
-            "divergent shuffle",
-            f"Divergent {what}: its mask names lane {lane} of warp {warp} (block {block}), which is not here "
-            f"({count} lane{'s are' if count > 1 else ' is'} missing). "
-            "Move it out of the `if`, or name only the lanes that arrive in mask=.",
-            block=block,
-            threads=(warp * WARP + lane,),
-            count=count,
-        )
+    _refuse(
+        _missing(named),
+        f"Divergent {what}: its mask names lane {{lane}} of warp {{warp}} (block {{block}}), which is not here "
+        "({missing}). Move it out of the `if`, or name only the lanes that arrive in mask=.",
+    )
 
 
 def _require_named(named: np.ndarray, what: str) -> None:
     """Every lane that is here must be in the mask: without, the result is undefined, of shuffles and votes as of sync_warp
     (NVIDIA's CUDA C++ guidelines for robust and safety-critical programming, rule 2.3)."""
-    found = _first(active_lanes() & ~named)
-    if found:
-        block, warp, lane, count = found
-        raise fail(
-            "divergent shuffle",
-            f"Divergent {what}: lane {lane} of warp {warp} executes it, and its mask does not name that lane: "
-            "the result is undefined. Name every lane that comes here in mask=, or let only those come that it names.",
-            block=block,
-            threads=(warp * WARP + lane,),
-            count=count,
-        )
+    _refuse(
+        _first(active_lanes() & ~named),
+        f"Divergent {what}: lane {{lane}} of warp {{warp}} executes it, and its mask does not name that lane: "
+        "the result is undefined. Name every lane that comes here in mask=, or let only those come that it names.",
+    )
 
 
 def require_whole_warp(what: str) -> None:
     """All lanes of a warp must be here where the compiled code takes lane 0's value: a missing one hangs the GPU."""
     if _whole():
         return
-    found = _missing(np.ones(WARP, bool))
+    _refuse(
+        _missing(np.ones(WARP, bool)),
+        f"Divergent shuffle: {what} takes its value from lane 0 through a shuffle of the whole warp, and lane {{lane}} of "
+        "warp {warp} (block {block}) is not here ({missing}); a GPU may wait for ever. Call it before the `if`, and use its "
+        "result there.",
+    )
+
+
+def _refuse(found: tuple | None, text: str) -> None:
+    """Raise for the lanes that were found, if there are any; `text` has fields for block, warp, lane and how many are missing."""
     if found:
         block, warp, lane, count = found
+        missing = f"{count} lane{'s are' if count > 1 else ' is'} missing"
         raise fail(
             "divergent shuffle",
-            f"Divergent shuffle: {what} takes its value from lane 0 through a shuffle of the whole warp, and lane {lane} of "
-            f"warp {warp} (block {block}) is not here ({count} lane{'s are' if count > 1 else ' is'} missing); a GPU may "
-            "wait for ever. Call it before the `if`, and use its result there.",
+            text.format(block=block, warp=warp, lane=lane, missing=missing),
             block=block,
             threads=(warp * WARP + lane,),
             count=count,

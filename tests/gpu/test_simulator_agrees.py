@@ -18,8 +18,9 @@ from quack_tutorial.kernels.softmax import SoftmaxOnline, SoftmaxThreePass  # no
 from quack_tutorial.kernels.tuned.softmax import Softmax  # noqa: E402
 from quack_tutorial.simulation import simulate  # noqa: E402
 from tests.simulator.dsl import language as k  # noqa: E402
-from tests.simulator.dsl.async_copies import AsyncCopy, BulkCopy, PartlyOff  # noqa: E402
-from tests.simulator.dsl.cluster import ClusterSum  # noqa: E402
+from tests.simulator.dsl.async_copies import PartlyOff  # noqa: E402
+from validation.language_kernels import floor_divide, remainder  # noqa: E402
+from validation.mutation.kernels import AsyncCopy, BulkCopy, ClusterSum  # noqa: E402
 
 pytestmark = pytest.mark.gpu
 DTYPES = {torch.float32: cutlass.Float32, torch.bfloat16: cutlass.BFloat16, torch.float16: cutlass.Float16}
@@ -46,10 +47,10 @@ def test_the_language_s_kernels_give_the_same_bits(name):
     assert torch.equal(gpu, simulated)
 
 
-@pytest.mark.parametrize("name", ["floor_divide", "remainder"])
-def test_integer_division_gives_the_same_bits(name):
+@pytest.mark.parametrize("kernel", [floor_divide, remainder], ids=["floor_divide", "remainder"])
+def test_integer_division_gives_the_same_bits(kernel):
     x = torch.arange(-16, 16, dtype=torch.int32)
-    gpu, simulated = both(getattr(k, name), x, torch.empty(32, dtype=torch.int32))
+    gpu, simulated = both(kernel, x, torch.empty(32, dtype=torch.int32))
     assert torch.equal(gpu, simulated)
 
 

@@ -9,8 +9,11 @@ from quack_tutorial import analysis
 from quack_tutorial.simulation import simulate
 from quack_tutorial.simulator import SimulationError
 from quack_tutorial.trace import Op, Space
-from tests.simulator.dsl import async_copies as a
-from tests.simulator.dsl.cluster import ClusterSum, Exchange, Pair, ReadEarly
+from tests.simulator.dsl.async_copies import PartlyOff
+from tests.simulator.dsl.cluster import Exchange, Pair, ReadEarly
+from tests.simulator.edited import edited
+from validation.mutation import kernels
+from validation.mutation.kernels import AsyncCopy, BulkCopy, ClusterSum
 
 X = np.arange(1, 5, dtype=np.float32)
 
@@ -32,24 +35,32 @@ def test_a_cluster_sums_rows(blocks, schedule):
     np.testing.assert_array_equal(fast, checked)
 
 
+# what is made of a step, and the kind and words of the finding
+EXPECT = "cute.arch.mbarrier_arrive_and_expect_tx(mbar, 4 * 4 * self.blocks"
 BUGS = {
     "unpublished": (
+        ("        cute.arch.cluster_arrive()\n        cute.arch.cluster_wait()\n",),
         "mbarrier not initialised",
         "store_async_dsmem uses an mbarrier of block 2 that is not initialised yet",
     ),
     "too many bytes": (
+        (EXPECT, EXPECT + " + 4"),
         "mbarrier byte mismatch",
-        "expects 36 bytes in phase 0, and 32 came, from blocks 0, 2 (cluster.py:",
+        "expects 36 bytes in phase 0, and 32 came, from blocks 0, 2 (kernels.py:",
     ),
-    "no arrival": ("deadlock", "an mbarrier (phase 0: 1 arrival and -32 bytes outstanding; "),
+    "no arrival": (
+        (f"            {EXPECT})\n",),
+        "deadlock",
+        "an mbarrier (phase 0: 1 arrival and -32 bytes outstanding; ",
+    ),
 }
 
 
 @pytest.mark.parametrize("bug", BUGS)
 def test_a_missing_step_is_found(bug):
-    kind, text = BUGS[bug]
-    x = rows()
-    finding = simulate(ClusterSum(2, bug), x, np.zeros((2, 2), np.float32)).findings[0]
+    edit, kind, text = BUGS[bug]
+    with edited(kernels, *edit):
+        finding = simulate(ClusterSum(2), rows(), np.zeros((2, 2), np.float32)).findings[0]
     assert finding.kind == kind, finding
     assert text in finding.message
 
@@ -124,7 +135,7 @@ def test_bulk_copies_both_ways():
     out = np.zeros_like(x)
     for check in (False, True):
         out[...] = 0
-        run = simulate(a.BulkCopy(512), x, out, check=check)
+        run = simulate(BulkCopy(512), x, out, check=check)
         assert run.ok, run
         np.testing.assert_array_equal(out, x)
 
@@ -132,7 +143,9 @@ def test_bulk_copies_both_ways():
 def test_reading_before_a_bulk_copy_lands_shows_old_bytes():
     x = rows(1, 512)
     out = np.zeros_like(x)
-    run = simulate(a.BulkCopy(512, wait=False), x, out)
+    wait, loop = "        cute.arch.mbarrier_wait(mbar, 0)\n", "        for i in range(tidx, self.N, 64):\n"
+    with edited(kernels, wait + loop, loop):
+        run = simulate(BulkCopy(512), x, out)
     assert not run.ok
     assert np.isnan(out).any()  # poison, not the row
 
@@ -140,10 +153,12 @@ def test_reading_before_a_bulk_copy_lands_shows_old_bytes():
 def test_reading_before_cp_async_lands_shows_old_bytes():
     x = rows(1, 128)
     out = np.zeros_like(x)
-    run = simulate(a.AsyncCopy(wait=False), x, out)
+    wait, read = "        cute.arch.cp_async_wait_group(0)\n", "        mO[0, tidx] = sX[0, tidx]\n"
+    with edited(kernels, wait + read, read + wait):
+        run = simulate(AsyncCopy(), x, out)
     assert not run.ok
     assert np.isnan(out).any()
-    assert simulate(a.AsyncCopy(), x, out).ok
+    assert simulate(AsyncCopy(), x, out).ok
     np.testing.assert_array_equal(out, x)
 
 
@@ -152,7 +167,7 @@ def test_reading_before_cp_async_lands_shows_old_bytes():
 def test_cp_async_fills_with_zeros_where_its_predicate_is_false(below, check):
     """As compiled: a source size of 0, which reads nothing (PTX ISA, cp.async)."""
     x, out = np.arange(1, 33, dtype=np.float32)[None], np.zeros((1, 32), np.float32)
-    run = simulate(a.PartlyOff(below), x, out, check=check)
+    run = simulate(PartlyOff(below), x, out, check=check)
     assert not check or run.ok
     np.testing.assert_array_equal(out, np.where(np.arange(32) < below, x, 0))
     if check:
@@ -162,8 +177,9 @@ def test_cp_async_fills_with_zeros_where_its_predicate_is_false(below, check):
 
 
 def test_a_peer_that_does_not_exist_is_said():
-    with pytest.raises(SimulationError, match="block rank 2 does not exist: the cluster has 2 blocks"):
-        simulate(ClusterSum(2, "wrong peer"), rows(), np.zeros((2, 2), np.float32), check=False)
+    refused = pytest.raises(SimulationError, match="block rank 2 does not exist: the cluster has 2 blocks")
+    with edited(kernels, "mbar, lane)", "mbar, lane + 1)"), refused:
+        simulate(ClusterSum(2), rows(), np.zeros((2, 2), np.float32), check=False)
 
 
 @pytest.mark.parametrize("how, wanted", [("bits", [[-2.5] * 2, [1.75] * 2]), ("numbers", [[-2, -2], [1, 1]])])

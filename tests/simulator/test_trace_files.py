@@ -12,7 +12,7 @@ from quack_tutorial import analysis, figures
 from quack_tutorial.simulation import simulate
 from quack_tutorial.trace import FORMAT_VERSION, Trace
 from tests.simulator.dsl import language
-from tests.simulator.dsl.cluster import ClusterSum
+from validation.mutation.kernels import ClusterSum
 
 
 def of_a_cluster():

@@ -17,8 +17,8 @@ def noted(kernel):
 def test_a_kernel_that_only_some_order_shows_to_be_wrong_is_a_mismatch():
     watch = noted(k.wakes_too_early)
     (row,) = watch.rows
-    assert row[1:5] == ("wakes_too_early, 2 warps of 1 block", 1, "clean", 3) and row[6] == "wrong: deadlock"
-    assert len(watch.mismatches) == 1 and "chapter 99: wakes_too_early" in watch.mismatches[0]
+    assert row[1:5] == ("sleeper, 2 warps of 1 block", 1, "clean", 3) and row[6] == "wrong: deadlock"
+    assert len(watch.mismatches) == 1 and "chapter 99: sleeper" in watch.mismatches[0]
 
 
 def test_a_correct_kernel_is_none():

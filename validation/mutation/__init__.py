@@ -54,6 +54,7 @@ VALUES = ("slot", "shuffle")  # that break no rule
 SAME_VALUE = "all threads that then write hold the same value, and write it to the same place"
 FOR_THE_COMPILER = "it keeps loads above it from being moved down, and orders nothing that two threads share"
 A_COLUMN_OR_NONE = "the caller's column is one of the row's, or -1"
+BEHIND_THE_ROW = "behind the last tile no column is a row's, or, where a row is one tile, it is written again as it was"
 EQUIVALENT: dict[str, str] = {
     "cross_entropy.CrossEntropy.kernel: cute.arch.sync_warp() removed": FOR_THE_COMPILER,
     "cross_entropy.CrossEntropyBackward.kernel: cute.arch.sync_warp() removed": FOR_THE_COMPILER,
@@ -67,8 +68,12 @@ EQUIVALENT: dict[str, str] = {
     "reduce.block_softmax_reduce: `if lane == 0` always": SAME_VALUE,
     "norm_backward.NormBackward.wait_for_row: cute.arch.barrier() removed": "the values that all warps have "
     "sent each other order the same; it is there for racecheck of compute-sanitizer, which does not see that",
-    "layernorm.LayerNormVectors.kernel: loop to tiles one longer #3": "behind the last tile no column is a row's, or, where a "
-    "row is one tile, it is written again as it was",
+    "layernorm.LayerNormVectors.kernel: loop to tiles one longer #3": BEHIND_THE_ROW,
+    "rmsnorm.RMSNormVectors.kernel: loop to tiles one longer #2": BEHIND_THE_ROW,
+    "softmax.SoftmaxVectors.kernel: loop to tiles one longer #2": BEHIND_THE_ROW,
+    "layernorm.mean_of: `cute.arch.shuffle_sync_bfly(mean, 0)`: offset doubled": "twice 0 is 0",
+    "rmsnorm.RMSNormCluster.kernel: cute.copy(atom, tXsX, tXrX, pred=tXpX) without pred": "where its predicate is off cp.async "
+    "has written zeros, as the registers hold",
     "norm_backward.NormBackward.write_first: `if thread_row == 0` always": "the other rows of threads add up what only the first "
     "one stores",
     "cross_entropy.CrossEntropyTwoPass.kernel: `if tidx == 0` always": SAME_VALUE,
@@ -84,10 +89,10 @@ EQUIVALENT: dict[str, str] = {
     "place.thread_in_row)`": "the remainder of a negative number is negative, and no thread's",
     "norm_backward.ColumnSum.kernel: `if lane % lanes == 0` always": SAME_VALUE,
     "norm_backward.ColumnSum.kernel: `warp == 0` dropped from `warp == 0 and lane < self.columns and (col < self.N)`": SAME_VALUE,
-    "mutation_kernels.ClusterSum.kernel: cute.arch.mbarrier_init_fence() removed": "the cluster barrier that follows is not "
+    "kernels.ClusterSum.kernel: cute.arch.mbarrier_init_fence() removed": "the cluster barrier that follows is not "
     "relaxed, so it publishes the init as it does every write",
-    "mutation_kernels.ClusterSum.kernel: `if tidx == 0` always #2": SAME_VALUE,
-    "mutation_kernels.LastBlock.kernel: `if lane == 0` always #2": SAME_VALUE,
+    "kernels.ClusterSum.kernel: `if tidx == 0` always #2": SAME_VALUE,
+    "kernels.LastBlock.kernel: `if lane == 0` always #2": SAME_VALUE,
 }
 # Of the kernels' modules: what runs on the host.
 NOT_EXECUTED = ("config.",)

@@ -20,7 +20,7 @@ from typing import Optional
 import cutlass
 import cutlass.cute as cute
 
-from tests.simulator.dsl.language import one_warp
+from validation.language_kernels import one_warp
 
 # ---- types ----------------------------------------------------------------------------------------------------------
 

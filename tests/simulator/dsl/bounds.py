@@ -6,6 +6,8 @@ Each comes with the predicate that it lacks (`guarded`), which must be free of f
 import cutlass
 import cutlass.cute as cute
 
+from validation.language_kernels import one_warp
+
 COLUMNS = 64  # of a tile: 16 threads a row, 4 elements each
 
 
@@ -130,8 +132,9 @@ def atomically(x: cute.Tensor, out: cute.Tensor, guarded: cutlass.Constexpr):
 # ---- where the coordinates are given up, or wrap as CuTe says: nothing may be reported ------------------------------
 
 
+@one_warp
 @cute.kernel
-def flat_kernel(x: cute.Tensor, out: cute.Tensor):
+def flat(x: cute.Tensor, out: cute.Tensor):
     tidx, _, _ = cute.arch.thread_idx()
     size = x.shape[0] * x.shape[1]
     flat_x, flat_out = (cute.make_tensor(t.iterator, cute.make_layout(size)) for t in (x, out))
@@ -139,25 +142,17 @@ def flat_kernel(x: cute.Tensor, out: cute.Tensor):
         flat_out[i] = flat_x[i]
 
 
-@cute.jit
-def flat(x: cute.Tensor, out: cute.Tensor):
-    flat_kernel(x, out).launch(grid=[1, 1, 1], block=[32, 1, 1])
-
-
+@one_warp
 @cute.kernel
-def by_one_index_kernel(x: cute.Tensor, out: cute.Tensor):
+def by_one_index(x: cute.Tensor, out: cute.Tensor):
     tidx, _, _ = cute.arch.thread_idx()
     for i in range(tidx, cute.size(x), 32):  # colexicographic: (i % M, i // M)
         out[i] = x[i]
 
 
-@cute.jit
-def by_one_index(x: cute.Tensor, out: cute.Tensor):
-    by_one_index_kernel(x, out).launch(grid=[1, 1, 1], block=[32, 1, 1])
-
-
+@one_warp
 @cute.kernel
-def one_row_for_all_kernel(x: cute.Tensor, out: cute.Tensor):
+def one_row_for_all(x: cute.Tensor, out: cute.Tensor):
     """A weight (N,) seen as (M, N), and rows counted from the end."""
     tidx, _, _ = cute.arch.thread_idx()
     weight = cute.make_tensor(x.iterator, cute.make_layout((out.shape[0], out.shape[1]), stride=(0, 1)))
@@ -165,8 +160,3 @@ def one_row_for_all_kernel(x: cute.Tensor, out: cute.Tensor):
     for row in range(out.shape[0]):
         for col in range(tidx, out.shape[1], 32):
             last[-row, col] = weight[row, col]
-
-
-@cute.jit
-def one_row_for_all(x: cute.Tensor, out: cute.Tensor):
-    one_row_for_all_kernel(x, out).launch(grid=[1, 1, 1], block=[32, 1, 1])

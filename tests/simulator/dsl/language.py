@@ -3,40 +3,7 @@
 import cutlass
 import cutlass.cute as cute
 
-
-def one_warp(kernel):
-    """A host function that runs `kernel(x, out)` with one warp."""
-
-    @cute.jit
-    def host(x: cute.Tensor, out: cute.Tensor):
-        kernel(x, out).launch(grid=[1, 1, 1], block=[32, 1, 1])
-
-    host.__name__ = kernel.__name__
-    return host
-
-
-@one_warp
-@cute.kernel
-def floor_divide(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    out[tidx] = x[tidx] // 4
-
-
-@one_warp
-@cute.kernel
-def remainder(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    out[tidx] = x[tidx] % 4
-
-
-@cute.kernel
-def double(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    out[tidx] = x[tidx] + x[tidx]
-
-
-def twice_and_one(v):
-    return v * 2 + 1
+from validation.language_kernels import double, one_warp, twice_and_one
 
 
 def two_blocks(kernel):

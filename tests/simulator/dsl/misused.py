@@ -8,7 +8,7 @@ import cutlass.cute as cute
 import numpy as np
 
 from quack_tutorial.kernels.reduce import block_reduce
-from tests.simulator.dsl.language import one_warp
+from validation.language_kernels import one_warp
 
 
 @cute.kernel
@@ -92,33 +92,26 @@ def unknown_argument(x: cute.Tensor, out: cute.Tensor):
     out[tidx] = x[tidx]
 
 
+@one_warp
 @cute.kernel
-def part_of_a_block_kernel(x: cute.Tensor, out: cute.Tensor):
+def part_of_a_block(x: cute.Tensor, out: cute.Tensor):
     tidx, _, _ = cute.arch.thread_idx()
     buffer = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout((1, 1)))
     if tidx < 8:
         out[tidx] = block_reduce(x[tidx], operator.add, buffer)
 
 
-@cute.jit
-def part_of_a_block(x: cute.Tensor, out: cute.Tensor):
-    part_of_a_block_kernel(x, out).launch(grid=[1, 1, 1], block=[32, 1, 1])
-
-
+@one_warp
 @cute.kernel
-def wrong_buffer_kernel(x: cute.Tensor, out: cute.Tensor):
+def wrong_buffer(x: cute.Tensor, out: cute.Tensor):
     tidx, _, _ = cute.arch.thread_idx()
     buffer = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(1))
     out[tidx] = block_reduce(x[tidx], operator.add, buffer)
 
 
-@cute.jit
-def wrong_buffer(x: cute.Tensor, out: cute.Tensor):
-    wrong_buffer_kernel(x, out).launch(grid=[1, 1, 1], block=[32, 1, 1])
-
-
+@one_warp
 @cute.kernel
-def two_fragments_kernel(x: cute.Tensor, out: cute.Tensor):
+def two_fragments(x: cute.Tensor, out: cute.Tensor):
     tidx, _, _ = cute.arch.thread_idx()
     rA = cute.make_rmem_tensor(4, cutlass.Float32)
     rB = cute.make_rmem_tensor(4, cutlass.Float32)
@@ -130,19 +123,10 @@ def two_fragments_kernel(x: cute.Tensor, out: cute.Tensor):
     out[tidx] = both.reduce(cute.ReductionOp.ADD, init_val=0.0, reduction_profile=0)
 
 
-@cute.jit
-def two_fragments(x: cute.Tensor, out: cute.Tensor):
-    two_fragments_kernel(x, out).launch(grid=[1, 1, 1], block=[32, 1, 1])
-
-
+@one_warp
 @cute.kernel
-def pointer_operator_kernel(x: cute.Tensor, out: cute.Tensor):
-    out[0] = cute.make_tensor(x.iterator @ 1, 1)[0]
-
-
-@cute.jit
 def pointer_operator(x: cute.Tensor, out: cute.Tensor):
-    pointer_operator_kernel(x, out).launch(grid=[1, 1, 1], block=[32, 1, 1])
+    out[0] = cute.make_tensor(x.iterator @ 1, 1)[0]
 
 
 class Forgetful:

@@ -5,7 +5,7 @@ import cutlass.cute as cute
 from cutlass import utils
 from cutlass.cute import typing
 
-from tests.simulator.dsl.language import one_warp
+from validation.language_kernels import one_warp
 
 
 @one_warp

@@ -66,16 +66,23 @@ def sums(x: cute.Tensor):
         cute.arch.atomic_add(x.iterator, cutlass.Int32(1))
 
 
+@cute.jit
+def initialise(mbar, count: cutlass.Constexpr):
+    """An mbarrier of so many arrivals, which the whole block may use after this."""
+    tid, _, _ = cute.arch.thread_idx()
+    if tid == 0:
+        cute.arch.mbarrier_init(mbar, count)
+        cute.arch.mbarrier_init_fence()
+    cute.arch.barrier()
+
+
 @cute.kernel
 def mbarrier_wraps(x: cute.Tensor):
     """Two phases are counted by warp 1 alone, so that warp 0 may find the parity turned back."""
     smem = cutlass.memory.SmemAllocator()
     mbar = smem.allocate_array(cutlass.Int64, 1)
     tid, _, _ = cute.arch.thread_idx()
-    if tid == 0:
-        cute.arch.mbarrier_init(mbar, 1)
-        cute.arch.mbarrier_init_fence()
-    cute.arch.barrier()
+    initialise(mbar, 1)
     if tid < 32:
         cute.arch.mbarrier_wait(mbar, 0)
     elif tid == 32:
@@ -89,10 +96,7 @@ def mbarrier_two_phases(x: cute.Tensor):
     smem = cutlass.memory.SmemAllocator()
     mbar = smem.allocate_array(cutlass.Int64, 1)
     tid, _, _ = cute.arch.thread_idx()
-    if tid == 0:
-        cute.arch.mbarrier_init(mbar, 2)
-        cute.arch.mbarrier_init_fence()
-    cute.arch.barrier()
+    initialise(mbar, 2)
     for phase in cutlass.range_constexpr(2):
         if tid % 32 == 0:
             cute.arch.mbarrier_arrive(mbar)
@@ -105,10 +109,7 @@ def tests_once(x: cute.Tensor):
     smem = cutlass.memory.SmemAllocator()
     mbar = smem.allocate_array(cutlass.Int64, 1)
     tid, _, _ = cute.arch.thread_idx()
-    if tid == 0:
-        cute.arch.mbarrier_init(mbar, 1)
-        cute.arch.mbarrier_init_fence()
-    cute.arch.barrier()
+    initialise(mbar, 1)
     if tid == 0:
         came = cute.arch.mbarrier_test_wait(mbar, 0)
         if came:
@@ -117,51 +118,35 @@ def tests_once(x: cute.Tensor):
         cute.arch.mbarrier_arrive(mbar)
 
 
-@cute.kernel
-def wakes_too_early(x: cute.Tensor):
-    """Warp 0 looks whether there is work and, if not, says that it sleeps; warp 1 puts work there and wakes a sleeper. Where it
-    comes between the two, nobody wakes warp 0."""
-    smem = cutlass.memory.SmemAllocator()
-    mbar = smem.allocate_array(cutlass.Int64, 1)
-    tid, _, _ = cute.arch.thread_idx()
-    if tid == 0:
-        cute.arch.mbarrier_init(mbar, 1)
-        cute.arch.mbarrier_init_fence()
-    cute.arch.barrier()
-    if tid < 32:
-        work = cute.arch.atomic_or(x.iterator, cutlass.Int32(0))
-        if work == 0:
-            if tid == 0:
-                cute.arch.atomic_exch(x.iterator + 1, cutlass.Int32(1))
-            cute.arch.mbarrier_wait(mbar, 0)
-    elif tid == 32:
-        cute.arch.atomic_exch(x.iterator, cutlass.Int32(1))
-        asleep = cute.arch.atomic_or(x.iterator + 1, cutlass.Int32(0))
-        if asleep == 1:
-            cute.arch.mbarrier_arrive(mbar)
+def _sleeper(says_so_first: bool):
+    @cute.kernel
+    def sleeper(x: cute.Tensor):
+        """Warp 0 looks whether there is work and, if not, sleeps; warp 1 puts work there and wakes a sleeper. Where warp 0 says
+        that it sleeps only after it has looked, warp 1 may come between the two, and nobody wakes warp 0."""
+        smem = cutlass.memory.SmemAllocator()
+        mbar = smem.allocate_array(cutlass.Int64, 1)
+        tid, _, _ = cute.arch.thread_idx()
+        initialise(mbar, 1)
+        if tid < 32:
+            if cutlass.const_expr(says_so_first):
+                if tid == 0:
+                    cute.arch.atomic_exch(x.iterator + 1, cutlass.Int32(1))
+            work = cute.arch.atomic_or(x.iterator, cutlass.Int32(0))
+            if work == 0:
+                if cutlass.const_expr(not says_so_first):
+                    if tid == 0:
+                        cute.arch.atomic_exch(x.iterator + 1, cutlass.Int32(1))
+                cute.arch.mbarrier_wait(mbar, 0)
+        elif tid == 32:
+            cute.arch.atomic_exch(x.iterator, cutlass.Int32(1))
+            asleep = cute.arch.atomic_or(x.iterator + 1, cutlass.Int32(0))
+            if asleep == 1:
+                cute.arch.mbarrier_arrive(mbar)
+
+    return sleeper
 
 
-@cute.kernel
-def sleeps_safely(x: cute.Tensor):
-    """As above, and warp 0 says that it sleeps before it looks."""
-    smem = cutlass.memory.SmemAllocator()
-    mbar = smem.allocate_array(cutlass.Int64, 1)
-    tid, _, _ = cute.arch.thread_idx()
-    if tid == 0:
-        cute.arch.mbarrier_init(mbar, 1)
-        cute.arch.mbarrier_init_fence()
-    cute.arch.barrier()
-    if tid < 32:
-        if tid == 0:
-            cute.arch.atomic_exch(x.iterator + 1, cutlass.Int32(1))
-        work = cute.arch.atomic_or(x.iterator, cutlass.Int32(0))
-        if work == 0:
-            cute.arch.mbarrier_wait(mbar, 0)
-    elif tid == 32:
-        cute.arch.atomic_exch(x.iterator, cutlass.Int32(1))
-        asleep = cute.arch.atomic_or(x.iterator + 1, cutlass.Int32(0))
-        if asleep == 1:
-            cute.arch.mbarrier_arrive(mbar)
+wakes_too_early, sleeps_safely = _sleeper(says_so_first=False), _sleeper(says_so_first=True)
 
 
 @cute.kernel
@@ -170,10 +155,7 @@ def arrival_only_if_first(x: cute.Tensor):
     smem = cutlass.memory.SmemAllocator()
     mbar = smem.allocate_array(cutlass.Int64, 1)
     tid, _, _ = cute.arch.thread_idx()
-    if tid == 0:
-        cute.arch.mbarrier_init(mbar, 3)
-        cute.arch.mbarrier_init_fence()
-    cute.arch.barrier()
+    initialise(mbar, 3)
     if tid % 32 == 0:
         ticket = cute.arch.atomic_add(x.iterator, cutlass.Int32(1))
         if ticket != 2 or tid == 64:
@@ -354,7 +336,7 @@ def _named(wrong: bool):
 named, named_once = _named(False), _named(True)
 
 
-def _exchange(closing: bool, waits: bool = True):
+def _exchange(waits: bool):
     @cute.kernel
     def exchange(x: cute.Tensor):
         """Two blocks send each other a number by st.async."""
@@ -379,4 +361,4 @@ def _exchange(closing: bool, waits: bool = True):
     return exchange
 
 
-exchange, exchange_without_wait = _exchange(True), _exchange(True, waits=False)
+exchange, exchange_without_wait = _exchange(waits=True), _exchange(waits=False)
