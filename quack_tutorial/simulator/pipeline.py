@@ -51,31 +51,37 @@ def _under(condition: np.ndarray, call) -> None:
 
 
 class PipelineState:
-    """Which stage comes next, and the parity of its phase."""
+    """Which stage comes next, and the parity of its phase. A reader's class may be derived from it."""
 
-    carries_values = True
+    _carries_values = True
+    __extract_mlir_values__ = None  # so a derived object's numbers may change in a dynamic `if`
 
     def __init__(self, stages: int, count, index, phase):
-        self.stages = constant_number(stages, "the number of stages")
-        self.count, self.index, self.phase = (convert(x, Int32) for x in (count, index, phase))
+        self._stages = constant_number(stages, "the number of stages")
+        self._count, self._index, self._phase = (convert(x, Int32) for x in (count, index, phase))
+
+    stages = property(lambda self: self._stages)
+    count = property(lambda self: self._count)
+    index = property(lambda self: self._index)
+    phase = property(lambda self: self._phase)
 
     def advance(self, **_) -> None:
-        following = self.index.a + 1
-        wraps = following == self.stages
-        self.index = Value(Int32, np.where(wraps, 0, following).astype(np.int32))
-        self.phase = Value(Int32, np.where(wraps, self.phase.a ^ 1, self.phase.a).astype(np.int32))
-        self.count = self.count + 1
+        following = self._index.a + 1
+        wraps = following == (self._stages.a if isinstance(self._stages, Value) else self._stages)
+        self._index = Value(Int32, np.where(wraps, 0, following).astype(np.int32))
+        self._phase = Value(Int32, np.where(wraps, self._phase.a ^ 1, self._phase.a).astype(np.int32))
+        self._count = self._count + 1
 
     def reset_count(self, **_) -> None:
-        self.count = convert(0, Int32)
+        self._count = convert(0, Int32)
 
-    def copied(self) -> PipelineState:
+    def _copied(self) -> PipelineState:
         return PipelineState(self.stages, self.count, self.index, self.phase)
 
     def clone(self, **_) -> PipelineState:
-        return self.copied()
+        return self._copied()
 
-    def joined(self, other: PipelineState, join) -> PipelineState:
+    def _joined(self, other: PipelineState, join) -> PipelineState:
         """A state with join(name, mine, the other's) of each number."""
         names = ("count", "index", "phase")
         return PipelineState(self.stages, *(join(n, getattr(self, n), getattr(other, n)) for n in names))
@@ -239,31 +245,31 @@ class PipelineTmaAsync(PipelineAsync):
 class Participant:
     """A producer or a consumer with its state."""
 
-    carries_values = True
+    _carries_values = True
 
     def __init__(self, pipeline: PipelineAsync, state: PipelineState):
         self.pipeline, self.state = pipeline, state
 
-    def copied(self) -> Participant:
-        return Participant(self.pipeline, self.state.copied())
+    def _copied(self) -> Participant:
+        return Participant(self.pipeline, self.state._copied())
 
-    clone = copied
+    clone = _copied
 
-    def joined(self, other: Participant, join) -> Participant:
-        return Participant(self.pipeline, self.state.joined(other.state, join))
+    def _joined(self, other: Participant, join) -> Participant:
+        return Participant(self.pipeline, self.state._joined(other.state, join))
 
     def advance(self, **_) -> None:
         self.state.advance()
 
     def acquire(self, try_acquire_token=None, **_):
-        state = self.state.copied()
+        state = self.state._copied()
         return _steps(lambda: self.pipeline.producer_acquire(state), lambda: Handle(self.pipeline, state))
 
     def try_acquire(self, **_):
         return self.pipeline.producer_try_acquire(self.state)
 
     def wait(self, try_wait_token=None, **_):
-        state = self.state.copied()
+        state = self.state._copied()
         return _steps(lambda: self.pipeline.consumer_wait(state), lambda: Handle(self.pipeline, state))
 
     def try_wait(self, **_):

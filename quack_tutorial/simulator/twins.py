@@ -21,6 +21,7 @@ from .context import KIND, MARK, STATE, fail, kernel_frame, not_simulated, witho
 from .control import Pending, call_now
 from .joins import GONE, Unbound
 from .numeric import TYPES, Boolean, Float32, convert, type_of
+from .pipeline import PipelineState
 from .rewrite import PENDING, TYPE, rewrite
 from .scheduler import KernelCall
 
@@ -377,8 +378,17 @@ def twin_of(x, mapper: Mapper) -> Twin:
     return _twin_class(type(x))(x, mapper)
 
 
+def _bases(cls) -> list:
+    """A class and what it is derived from, with the simulator's own in place of the DSL's where it has one."""
+    found = []
+    for base in cls.__mro__:
+        ours = names.by_name(base.__module__, base.__name__) if _is_dsl(base.__module__) else base
+        found.append(ours if isinstance(ours, type) else base)
+    return found
+
+
 def _class_attribute(cls, name: str, instance, mapper: Mapper):
-    for klass in cls.__mro__:
+    for klass in _bases(cls):
         if name not in klass.__dict__:
             continue
         found = klass.__dict__[name]
@@ -408,10 +418,10 @@ class SimClass:
         return isinstance(x, Twin) and isinstance(object.__getattribute__(x, "_original"), self._cls)
 
     def start_call(self, args, kwargs):
-        for base in self._cls.__mro__[1:]:
-            if _is_dsl(base.__module__) or base.__module__.startswith(_HERE):
+        for base in _bases(self._cls)[1:]:
+            if (_is_dsl(base.__module__) or base.__module__.startswith(_HERE)) and base is not PipelineState:
                 raise not_simulated(f"{self._cls.__name__}, a class derived from the DSL's {base.__name__},")
-        init = inspect.getattr_static(self._cls, "__init__")
+        init = next(vars(base)["__init__"] for base in _bases(self._cls) if "__init__" in vars(base))
         if (
             not isinstance(init, types.FunctionType) or init.__code__.co_filename == "<string>"
         ):  # object's, or a dataclass's
@@ -422,6 +432,9 @@ class SimClass:
                     raise
                 raise fail("language", str(error)) from None
         twin = twin_of(self._cls.__new__(self._cls), self._mapper)
+        if init.__module__.startswith(_HERE):  # of the class that it is derived from
+            init(twin, *args, **kwargs)
+            return twin
         return Pending(self._construct(twin, self._mapper.map(init), args, kwargs))
 
     @staticmethod

@@ -136,3 +136,15 @@ def test_a_published_package_is_judged_without_running_its_init(tmp_path):
         "Somebody, races",
         "Somebody, cannot be made",
     ]
+
+
+@pytest.mark.parametrize("stepping", [16, 32])
+@pytest.mark.parametrize("check", [True, False])
+def test_a_pipeline_s_state_changes_for_those_threads_that_change_it_and_may_be_derived_from(check, stepping):
+    threads, out = np.arange(64), np.zeros((4, 64), np.int32)
+    assert simulate(k.states, out, stepping, check=check).ok
+    np.testing.assert_array_equal(out[0], threads < stepping)
+    after = threads % 8 + 1  # a leap and a step, where one leap passes the end of the ring at most once
+    np.testing.assert_array_equal(out[1], threads + 1)
+    np.testing.assert_array_equal(out[2], (threads + 1) % 4)
+    np.testing.assert_array_equal(out[3], (threads // 4 + (after % 4 == 0)) % 2)

@@ -171,3 +171,31 @@ def multicast(x: cute.Tensor, out: cute.Tensor, releases: cutlass.Constexpr):
     op = cute.nvgpu.cpasync.CopyBulkTensorTileG2SMulticastOp()
     atom, source = cute.nvgpu.cpasync.make_tiled_tma_atom(op, x, cute.make_layout((16, 1)), (16, 1))
     multicast_kernel(atom, source, out, releases).launch(grid=[2, 1, 1], block=[32, 1, 1], cluster=[2, 1, 1])
+
+
+class LeapingState(pipeline.PipelineState):
+    """A state of the reader's, which goes several stages on at once."""
+
+    def leap(self, stages: Int32):
+        self._count += stages
+        index = self._index + stages
+        self._phase ^= index // self.stages & 1
+        self._index = index % self.stages
+
+
+@cute.kernel
+def states_kernel(out: cute.Tensor, stepping: Int32):
+    tidx, _, _ = cute.arch.thread_idx()
+    state = pipeline.make_pipeline_state(pipeline.PipelineUserType.Consumer, 4)
+    if tidx < stepping:
+        state.advance()
+    out[0, tidx] = state.index
+    leaping = LeapingState(4, Int32(0), Int32(0), Int32(0))
+    leaping.leap(tidx)
+    leaping.advance()
+    out[1, tidx], out[2, tidx], out[3, tidx] = leaping.count, leaping.index, leaping.phase
+
+
+@cute.jit
+def states(out: cute.Tensor, stepping: Int32):
+    states_kernel(out, stepping).launch(grid=[1, 1, 1], block=[64, 1, 1])
