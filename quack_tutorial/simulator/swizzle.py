@@ -17,7 +17,7 @@ from .context import fail, not_simulated
 from .layout import Layout
 from .numeric import DType, constant_number
 
-OF_ADDRESSES = 0  # the origin of a swizzle that counts from the start of shared memory
+OF_ADDRESSES = None  # the origin of a swizzle that is the pointer's, and counts from the start of shared memory
 
 
 @dataclass(frozen=True)
@@ -92,6 +92,7 @@ def permuted(pointer, index):
     if pointer.swizzle is None:
         return index
     swizzle, origin = pointer.swizzle
+    origin = origin or 0
     return origin + swizzle(index - origin)
 
 

@@ -25,7 +25,7 @@ from .layout import Layout
 from .memory import SPACE_NAMES, Pointer, read, write
 from .numeric import Boolean, DType, Int32, Int64, TensorSSA, Value, convert, type_of
 from .registers import Registers, check_register_view, make_registers
-from .swizzle import ComposedLayout
+from .swizzle import OF_ADDRESSES, ComposedLayout
 
 SWIZZLED = "a swizzle of the layout's"  # the view of a pointer whose tensor has one
 
@@ -158,9 +158,8 @@ class Tensor:
     @property
     def iterator(self) -> Pointer:
         """The pointer; it remembers the view, so that make_tensor(t.iterator, t.layout) is t again."""
-        if (
-            self.pointer.swizzle is not None and self.pointer.swizzle[1] != 0
-        ):  # it is the layout's, and the pointer has none
+        # A swizzle that counts from the tensor's start is the layout's: the pointer has none.
+        if self.pointer.swizzle is not None and self.pointer.swizzle[1] is not OF_ADDRESSES:
             origin = self.pointer.swizzle[1]
             return replace(self.pointer, offset=origin, swizzle=None).seen_as((SWIZZLED, None))
         return self.pointer if self.coords is None else self.pointer.seen_as((self.layout, self.coords))
@@ -544,8 +543,7 @@ def _of_composed(iterator, layout: ComposedLayout) -> Tensor:
     """A tensor whose layout has a swizzle, which counts from where the iterator points to."""
     if not isinstance(iterator, Pointer):
         raise not_simulated(f"make_tensor over {type(iterator).__name__} with a layout that has a swizzle")
-    # The first tensor of a block's shared memory counts from 0 as addresses do: its iterator says what its layout said.
-    if iterator.swizzle is not None and (iterator.swizzle != (layout.inner, 0) or iterator.offset):
+    if iterator.swizzle is not None:
         raise not_simulated("make_tensor of a pointer with a swizzle and a layout with another")
     swizzle = (layout.inner, iterator.offset)
     return Tensor(

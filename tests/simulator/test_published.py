@@ -148,3 +148,11 @@ def test_a_pipeline_s_state_changes_for_those_threads_that_change_it_and_may_be_
     np.testing.assert_array_equal(out[1], threads + 1)
     np.testing.assert_array_equal(out[2], (threads + 1) % 4)
     np.testing.assert_array_equal(out[3], (threads // 4 + (after % 4 == 0)) % 2)
+
+
+def test_the_place_of_a_swizzled_tensor_with_a_plain_layout_is_refused_also_at_the_start_of_shared_memory():
+    torch = pytest.importorskip("torch")
+    with pytest.raises(
+        NotSimulated, match="the iterator of a tensor whose layout has a swizzle, with a layout without one"
+    ):
+        simulate(k.unswizzled, torch.zeros(32, dtype=torch.bfloat16))

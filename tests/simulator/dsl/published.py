@@ -199,3 +199,16 @@ def states_kernel(out: cute.Tensor, stepping: Int32):
 @cute.jit
 def states(out: cute.Tensor, stepping: Int32):
     states_kernel(out, stepping).launch(grid=[1, 1, 1], block=[64, 1, 1])
+
+
+@cute.kernel
+def unswizzled_kernel(out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    rows = cutlass.utils.SmemAllocator().allocate_tensor(BFloat16, swizzled((16, 32), (0, 1)), 128)
+    plain = cute.make_tensor(rows.iterator, cute.make_layout((16, 32)))
+    plain[0, tidx] = out[tidx]
+
+
+@cute.jit
+def unswizzled(out: cute.Tensor):
+    unswizzled_kernel(out).launch(grid=[1, 1, 1], block=[32, 1, 1])
