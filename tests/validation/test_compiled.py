@@ -19,7 +19,7 @@ def test_a_sample_of_the_real_thing():
 @pytest.fixture(scope="module")
 def subjects():
     found = {subject.name: subject for subject in compiled.subjects(False)}
-    names = ["CopyVectors(100)", "SoftmaxOnline", "LastBlock", "BulkCopy(512)", "RowSums()"]
+    names = ["CopyVectors(5 x 302)", "SoftmaxOnline(5 x 302)", "LastBlock", "BulkCopy(512)", "RowSums()"]
     names += ["copy, cp.async, float32, 5 x 31", "cross-entropy(7 x 71, congruent, (8, 32, 1, 2), gap 0, ignored -100)"]
     names += ["copy, vectors, float32, 5 x 1000"]
     chosen = [found[name] for name in names]
@@ -36,8 +36,8 @@ def unexplained(subject, text):
         ("CopyVectors(100)", "ld.global.v4.b32", "ld.global.v2.b32", "PTX has a global load of 8 bytes"),
         ("CopyVectors(100)", "st.global.v4.b32", "st.global.v8.b32", "PTX has a global store of 32 bytes"),
         ("CopyVectors(100)", "st.global.v4.b32", "mov.b32", "global store of 16 bytes at copy.py"),
-        ("SoftmaxOnline", "st.shared.v2.b32", "mov.b32", "shared store of 4 bytes at reduce.py"),
-        ("SoftmaxOnline", "shfl.sync.bfly", "shfl.sync.down", "shuffles of kind down are in the PTX alone"),
+        ("SoftmaxOnline(5 x 302)", "st.shared.v2.b32", "mov.b32", "shared store of 4 bytes at reduce.py"),
+        ("SoftmaxOnline(5 x 302)", "shfl.sync.bfly", "shfl.sync.down", "shuffles of kind down are in the PTX alone"),
         ("LastBlock", "atom.", "mov.", "global atomic of 4 bytes"),
         ("BulkCopy(512)", "cp.async.bulk.global.shared::cta.bulk_group", "mov.b32", "shared bulk store"),
         ("RowSums()", "ld.shared.b32", "ld.shared.v2.b32", "PTX has a shared load of 8 bytes"),
@@ -96,7 +96,7 @@ def test_rules_explain_and_are_named(subjects):
         shown, text = subjects[name]
         return {rule for _, rule in compiled.compare(shown, compiled.emitted(text))}
 
-    assert rules("SoftmaxOnline") == {"merged", "uniform"}
+    assert rules("SoftmaxOnline(5 x 302)") == {"merged", "uniform"}
     assert rules("BulkCopy(512)") == {"no change", "uniform"}
     assert rules("CopyVectors(100)") == set()
     assert rules("copy, cp.async, float32, 5 x 31") == {"unused", "uniform"}
