@@ -18,6 +18,7 @@ Rules, each of which looks for its reason in the trace or the PTX; what they exp
 - `not taken`: PTX without loops has more of an access than a thread executes, since this input's predicates keep every thread
   from some; at least so many of its instructions stand behind a branch or a predicate.
 - `unused`: loads of shared memory that nothing is made of but stores which this input's predicates keep every thread from.
+- `narrowed`: of an integer of 8 bytes that becomes one of 4 only the lower half is loaded.
 - `no change`: a line that only ever stores what it has just loaded from there may be left out.
 - `uniform`: shuffles from lane 0, of a number made from thread indices and addresses alone, tell the compiler that a warp's
   lanes agree (`warp_idx`); they move no data, and the simulator needs none.
@@ -337,6 +338,8 @@ def _fewer(shown, has, key):
         rule = "merged"
     elif not has.loops and key[:2] == ("shared", "load") and _stored(shown.trace, key) == count > 0:
         rule = "unused"
+    elif _narrowed(shown, has, key):
+        rule = "narrowed"
     else:
         rule = "no change" if writes_back(shown.trace, lines) else None
     times = "" if has.loops else f", {shown.counts[key]} a thread"
@@ -354,6 +357,14 @@ def _merged(shown, has, key) -> bool:
     both = [key, *wider]
     bytes_of = lambda counts: sum(counts[k] * k[2] for k in both)  # noqa: E731
     return has.loops or bytes_of(has.accesses) == bytes_of(shown.counts)
+
+
+def _narrowed(shown, has, key) -> bool:
+    """Whether the PTX has as many loads of 4 bytes more, from the same space, as it has loads of 8 bytes too few."""
+    half = (*key[:2], 4)
+    executed = {k: len(shown.lines.get(k, ())) for k in (key, half)} if has.loops else shown.counts
+    fewer, more = executed[key] - has.accesses[key], has.accesses[half] - executed[half]
+    return key == ("global", "load", 8) and fewer <= more
 
 
 def _shuffles(shown, has):

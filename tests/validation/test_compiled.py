@@ -19,9 +19,9 @@ def test_a_sample_of_the_real_thing():
 @pytest.fixture(scope="module")
 def subjects():
     found = {subject.name: subject for subject in compiled.subjects(False)}
-    names = ["CopyVectors(100)", "SoftmaxOnline", "LastBlock", "BulkCopy(512)", "RowSums()"]
+    names = ["CopyVectors(5 x 302)", "SoftmaxOnline(5 x 302)", "LastBlock", "BulkCopy(512)", "RowSums()"]
     names += ["copy, cp.async, float32, 5 x 31", "cross-entropy(7 x 71, congruent, (8, 32, 1, 2), gap 0, ignored -100)"]
-    names += ["copy, vectors, float32, 5 x 1000"]
+    names += ["copy, vectors, float32, 5 x 1000", "CrossEntropyBackwardElements(5 x 41)"]
     chosen = [found[name] for name in names]
     return {s.name: (compiled.seen(compiled.simulated(s)), compiled.ptx_of(s)) for s in chosen}
 
@@ -33,12 +33,18 @@ def unexplained(subject, text):
 @pytest.mark.parametrize(
     ("name", "old", "new", "said"),
     [
-        ("CopyVectors(100)", "ld.global.v4.b32", "ld.global.v2.b32", "PTX has a global load of 8 bytes"),
-        ("CopyVectors(100)", "st.global.v4.b32", "st.global.v8.b32", "PTX has a global store of 32 bytes"),
-        ("CopyVectors(100)", "st.global.v4.b32", "mov.b32", "global store of 16 bytes at copy.py"),
-        ("SoftmaxOnline", "st.shared.v2.b32", "mov.b32", "shared store of 4 bytes at reduce.py"),
-        ("SoftmaxOnline", "shfl.sync.bfly", "shfl.sync.down", "shuffles of kind down are in the PTX alone"),
+        ("CopyVectors(5 x 302)", "ld.global.v2.b32", "ld.global.v4.b32", "PTX has a global load of 16 bytes"),
+        ("CopyVectors(5 x 302)", "st.global.v2.b32", "st.global.v8.b32", "PTX has a global store of 32 bytes"),
+        ("CopyVectors(5 x 302)", "st.global.v2.b32", "mov.b32", "global store of 8 bytes at copy.py"),
+        ("SoftmaxOnline(5 x 302)", "st.shared.v2.b32", "mov.b32", "shared store of 4 bytes at reduce.py"),
+        ("SoftmaxOnline(5 x 302)", "shfl.sync.bfly", "shfl.sync.down", "shuffles of kind down are in the PTX alone"),
         ("LastBlock", "atom.", "mov.", "global atomic of 4 bytes"),
+        (
+            "CrossEntropyBackwardElements(5 x 41)",
+            "ld.global.b32",
+            "mov.b32",
+            "global load of 8 bytes at cross_entropy.py",
+        ),
         ("BulkCopy(512)", "cp.async.bulk.global.shared::cta.bulk_group", "mov.b32", "shared bulk store"),
         ("RowSums()", "ld.shared.b32", "ld.shared.v2.b32", "PTX has a shared load of 8 bytes"),
         ("RowSums()", "ld.shared.b32", "mov.b32", "shared load of 4 bytes at reduce.py"),
@@ -53,7 +59,7 @@ def test_doctored_ptx_is_a_mismatch(subjects, name, old, new, said):
 
 def test_single_elements_of_global_memory_merge_only_where_neighbours_are_and_byte_for_byte():
     found = {subject.name: subject for subject in compiled.subjects(False)}
-    lanes, atomics = (found[name] for name in ("CopyThread(100)", "RMSNormBackwardAtomics(9 x 302)"))
+    lanes, atomics = (found[name] for name in ("CopyThread(5 x 302)", "RMSNormBackwardAtomics(5 x 302)"))
     shown, text = compiled.seen(compiled.simulated(lanes)), compiled.ptx_of(lanes)
     # Lanes beside each other are no neighbours in a thread: a wider load stays a mismatch.
     assert unexplained((shown, None), text) == []
@@ -96,9 +102,10 @@ def test_rules_explain_and_are_named(subjects):
         shown, text = subjects[name]
         return {rule for _, rule in compiled.compare(shown, compiled.emitted(text))}
 
-    assert rules("SoftmaxOnline") == {"merged", "uniform"}
+    assert rules("SoftmaxOnline(5 x 302)") == {"merged", "uniform"}
     assert rules("BulkCopy(512)") == {"no change", "uniform"}
-    assert rules("CopyVectors(100)") == set()
+    assert rules("CopyVectors(5 x 302)") == set()
+    assert rules("CrossEntropyBackwardElements(5 x 41)") == {"narrowed", "not taken"}
     assert rules("copy, cp.async, float32, 5 x 31") == {"unused", "uniform"}
     assert rules("cross-entropy(7 x 71, congruent, (8, 32, 1, 2), gap 0, ignored -100)") == {"not taken"}
 
