@@ -55,7 +55,6 @@ from quack_tutorial.kernels.layout import (
     as_rows,
     promise_for,
     row_tiler,
-    rung_config,
     threads_for,
     tile_at,
     tiled_copy_rows,
@@ -65,6 +64,7 @@ from quack_tutorial.kernels.tuned.cache_hints import EVICT_LAST, bulk_copy_evict
 from quack_tutorial.kernels.tuned.config import Config
 from quack_tutorial.kernels.tuned.rmsnorm import RMSNorm
 from quack_tutorial.kernels.tuned.rmsnorm_backward import RMSNormBackwardStages
+from quack_tutorial.kernels.tuned.rule import rung_config
 
 
 class RMSNormThread:

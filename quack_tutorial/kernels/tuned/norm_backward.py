@@ -15,19 +15,36 @@ the same columns, also where rows start at odd addresses, because a block's rows
 """
 
 import operator
+from typing import Any, NamedTuple
 
 import cuda.bindings.driver as cuda
 import cutlass
 import cutlass.cute as cute
 
-from quack_tutorial.kernels.layout import VECTOR_BYTES
+from quack_tutorial.kernels.layout import VECTOR_BYTES, tile_at
 from quack_tutorial.kernels.reduce import warp_reduce
 from quack_tutorial.kernels.tuned.config import MOST_BYTES_AHEAD, has_clusters, most_blocks
 from quack_tutorial.kernels.tuned.row_exchange import RowExchange
 from quack_tutorial.kernels.tuned.row_pipeline import RowPipeline
 from quack_tutorial.kernels.tuned.row_tile import RowTile
+from quack_tutorial.kernels.tuned.row_weights import load_weight, rows_of
 
 ALIKE = 8  # rows so many apart, or a multiple of it, start equally far from a 16-byte boundary
+
+
+class Share(NamedTuple):
+    """Which rows are a block's."""
+
+    part: Any  # the block's number, and that of its row of the sums
+    parts: Any  # how many blocks there are
+    turns: Any  # how many turns this block has
+
+
+class Sums(NamedTuple):
+    """What a thread has added up of its columns, in registers; None of what is not asked for."""
+
+    dw: Any
+    db: Any
 
 
 class NormBackward:
@@ -80,25 +97,41 @@ class NormBackward:
                 blocks = mPart.shape[0]
         return [blocks, self.config.blocks_per_row, 1]
 
-    def turns(self, M, part, parts):
-        """How many turns the block of a part has, with M rows."""
-        if self.rows_adjacent:
-            return cute.ceil_div(M - part * self.tile.rows_per_block, parts * self.tile.rows_per_block)
-        return cute.ceil_div(M - part, parts * self.tile.rows_per_block)
+    def share_of(self, M):
+        """This block's share of M rows, a `Share`. What adds up the parts may start from here on: it waits for them itself
+        (programmatic dependent launch)."""
+        if self.overlaps:
+            cute.arch.griddepcontrol_launch_dependents()
+        (part, _, _), (parts, _, _), rows = cute.arch.block_idx(), cute.arch.grid_dim(), self.tile.rows_per_block
+        first = part * rows if self.rows_adjacent else part
+        return Share(part, parts, cute.ceil_div(M - first, parts * rows))
 
-    def place(self, mX, part, parts, turn):
+    def place(self, mX, share, turn):
         """Where this thread is in its row of a turn, see `RowTile.place`."""
         rows = self.tile.rows_per_block
         if self.rows_adjacent:
-            return self.tile.place(mX, (part + turn * parts) * rows)
-        return self.tile.place(mX, part + turn * (parts * rows), stride=parts)
+            return self.tile.place(mX, (share.part + turn * share.parts) * rows)
+        return self.tile.place(mX, share.part + turn * (share.parts * rows), stride=share.parts)
 
-    def fetch(self, arriving, mX, mDO, part, parts, place, turn):
+    def fetch(self, arriving, mX, mDO, share, place, turn):
         """Start the copies of the rows of a turn."""
-        row = part + turn * parts
+        row = share.part + turn * share.parts
         if self.rows_adjacent:
             row *= self.tile.rows_per_block
         self.pipeline.fetch(arriving, (mX, mDO), row, place, turn)
+
+    def weights_of(self, mW, place, M):
+        """Bring the weights, once for all turns: to registers, or to shared memory if they stay there; `weight_of` has them."""
+        if self.weights.stages:
+            arriving = self.weights.open(place)
+            self.weights.fetch(arriving, (rows_of(mW, 1),), 0, place, 0)
+            self.weights.wait(arriving, 0)
+            return arriving
+        return None if mW is None else load_weight(self.tile, mW, place, M)
+
+    def weight_of(self, weights, place):
+        """This thread's weights in registers, None if there are none."""
+        return self.weights.load(weights, 0, place, 0) if self.weights.stages else weights
 
     def wait_for_row(self):
         """Wait until all warps of the row have read its turn before, where the exchange did not see to it."""
@@ -108,23 +141,64 @@ class NormBackward:
             # What the blocks sent each other says so too, but not to racecheck of compute-sanitizer.
             cute.arch.barrier()
 
-    def weight_of(self, tXrW, weights, place):
-        """This thread's weights, from shared memory if that is where they stay."""
-        return tXrW if weights is None else self.weights.load(weights, 0, place, 0)
+    def empty_sums(self, mDWPart, mDBPart):
+        """The sums of dw and db before the first row, a `Sums`."""
+        sums = [
+            None if mPart is None else cute.make_rmem_tensor(self.tile.values, cutlass.Float32)
+            for mPart in (mDWPart, mDBPart)
+        ]
+        for tXrSum in sums:
+            if tXrSum is not None:
+                tXrSum.fill(0.0)
+        return Sums(*sums)
+
+    def add(self, sums, dy, x_hat):
+        """Add a row's dy xh to dw, and its dy to db."""
+        if sums.dw is not None:
+            sums.dw.store(sums.dw.load() + dy * x_hat)
+        if sums.db is not None:
+            sums.db.store(sums.db.load() + dy)
 
     @cute.jit
-    def add(self, tXrSum: cute.Tensor, mPart, values):
-        """Add `values` to a sum of columns, if it is asked for."""
-        if cutlass.const_expr(mPart is not None):
-            tXrSum.store(tXrSum.load() + values)
-
-    @cute.jit
-    def write_parts(self, tXrDW, mDWPart, tXrDB, mDBPart, part, place, arriving):
+    def write_parts(self, sums, mDWPart, mDBPart, part, place, arriving=None):
         """Write the block's part of dw and of db, as far as they are asked for."""
         if cutlass.const_expr(mDWPart is not None):
-            self.write_part(tXrDW, mDWPart, part, place, arriving)
+            self.write_part(sums.dw, mDWPart, part, place, arriving)
         if cutlass.const_expr(mDBPart is not None):
-            self.write_part(tXrDB, mDBPart, part, place, arriving)
+            self.write_part(sums.db, mDBPart, part, place, arriving)
+
+    # A row one vector after the other, where few numbers are to need registers at once.
+
+    def part(self, rX, i):
+        """The registers of vector i; of the single elements if i is the number of vectors; of each of `Sums`; None of None."""
+        if rX is None or isinstance(rX, Sums):
+            return rX and Sums(*(self.part(sums, i) for sums in rX))
+        tile = self.tile
+        size = tile.singles if i == tile.vectors else tile.vector_size
+        return cute.make_tensor(rX.iterator + i * tile.vector_size, cute.make_layout(size))
+
+    @cute.jit
+    def load_part(self, rX: cute.Tensor, mX: cute.Tensor, i: cutlass.Constexpr, place):
+        """`RowTile.load` of one part alone into the registers of all; those of what is not in the row stay as they are."""
+        tile = self.tile
+        if cutlass.const_expr(i == tile.vectors):
+            tile.load_singles(rX, mX, place)
+        else:
+            atom, tXgX = tile.vectors_of(mX, place, True)
+            rows = tile.as_vectors(rX, tXgX)
+            tile.copy_vector(i, atom, tXgX, rows, place, tile.certain, tile.several_rows, tile.hint)
+
+    @cute.jit
+    def store_part(self, rX: cute.Tensor, mX: cute.Tensor, i: cutlass.Constexpr, place):
+        """`RowTile.store` of one part alone, from the registers of all."""
+        tile = self.tile
+        if cutlass.const_expr(i == tile.vectors):
+            tile.store_singles(rX, tile_at(mX, (1, tile.N), place.row), place)
+        else:
+            atom, tXgX = tile.vectors_of(mX, place, True)
+            tile.copy_vector(i, atom, tile.as_vectors(rX, tXgX), tXgX, place, tile.certain, tile.several_rows, None)
+
+    # The end: a block's part of the sums.
 
     @cute.jit
     def write_part(self, tXrSum: cute.Tensor, mPart: cute.Tensor, part, place, arriving):
@@ -198,12 +272,12 @@ class NormBackward:
 
 
 @cute.jit
-def rstd_of(mRstd: cute.Tensor, place):
-    """rstd of this thread's row, 0 where there is none."""
-    rstd = cutlass.Float32(0.0)
+def number_of(mRows: cute.Tensor, place):
+    """The number that this thread's row has in (M,), its mean or rstd; 0 where there is no such row."""
+    number = cutlass.Float32(0.0)
     if place.exists:
-        rstd = mRstd[place.row]
-    return rstd
+        number = mRows[place.row]
+    return number
 
 
 class ColumnSum:

@@ -113,26 +113,21 @@ class RowExchange:
         cute.arch.mbarrier_wait(opened.mbar + stage, turn // self.stages % 2)
         return opened.of_blocks[stage, None, None]
 
-    @cute.jit
-    def reduce(self, value, op: cutlass.Constexpr, init_val: cutlass.Constexpr, opened, turn=0):
-        """One value a warp, reduced over the row; `op` is commutative with `init_val` as its neutral element."""
-        if cutlass.const_expr(self.in_block):
-            value = reduce_slots(self.share_warps((value,), opened, turn), op, init_val)
-        if cutlass.const_expr(self.blocks > 1):
-            value = reduce_slots(self.share_blocks((value,), opened, turn), op, init_val)
-        return value
+    def row_sum(self, value, opened, turn=0):
+        """The sum over the row of one value a warp."""
+        return self.row_sums((value,), opened, turn)[0]
 
     @cute.jit
-    def add_both(self, a, b, opened, turn=0):
-        """The sums over the row of a pair of values a warp, in one exchange."""
+    def row_sums(self, values, opened, turn=0):
+        """The sums over the row of `values`, one or two of each warp, in one exchange."""
         if cutlass.const_expr(self.in_block):
-            a, b = add_slots(self.share_warps((a, b), opened, turn))
+            values = add_slots(self.share_warps(values, opened, turn))
         if cutlass.const_expr(self.blocks > 1):
-            a, b = add_slots(self.share_blocks((a, b), opened, turn))
-        return a, b
+            values = add_slots(self.share_blocks(values, opened, turn))
+        return values
 
     @cute.jit
-    def softmax_reduce(self, maximum, total, opened, part: cutlass.Constexpr = False):
+    def row_max_sum(self, maximum, total, opened, part: cutlass.Constexpr = False):
         """The (max, sum of exponentials) of a row from those of its warps.
 
         The row's sum is NaN if the row holds NaN or +inf, as torch has it, and if it is all -inf: of a `part` of a row 0.
@@ -140,9 +135,9 @@ class RowExchange:
         if cutlass.const_expr(self.in_block):
             # What is all -inf here may be a part of a row that is not.
             part_of_row = part or self.blocks > 1
-            maximum, total = reduce_softmax_slots(self.share_warps((maximum, total), opened), part_of_row)
+            maximum, total = combine_slots(self.share_warps((maximum, total), opened), part_of_row)
         if cutlass.const_expr(self.blocks > 1):
-            maximum, total = reduce_softmax_slots(self.share_blocks((maximum, total), opened), part)
+            maximum, total = combine_slots(self.share_blocks((maximum, total), opened), part)
         return maximum, total
 
 
@@ -152,29 +147,18 @@ def lanes_of(slots):
 
 
 @cute.jit
-def reduce_slots(shared: cute.Tensor, op: cutlass.Constexpr, init_val: cutlass.Constexpr):
-    """`op` over at most 32 slots (slots, 1), in every lane."""
-    slots = cute.size(shared, mode=[0])
-    lane = cute.arch.lane_idx() % lanes_of(slots)
-    value = cutlass.Float32(init_val)
-    if lane < slots:
-        value = shared[lane, 0]
-    return warp_reduce(value, op, lanes_of(slots))
-
-
-@cute.jit
 def add_slots(shared: cute.Tensor):
-    """The sums of at most 32 pairs (slots, 2), in every lane."""
-    slots = cute.size(shared, mode=[0])
+    """The sums of what at most 32 slots (slots, values) have, in every lane: a tuple."""
+    slots, values = cute.size(shared, mode=[0]), range(cute.size(shared, mode=[1]))
     lane = cute.arch.lane_idx() % lanes_of(slots)
-    a, b = cutlass.Float32(0.0), cutlass.Float32(0.0)
+    totals = tuple(cutlass.Float32(0.0) for _ in values)
     if lane < slots:
-        a, b = shared[lane, 0], shared[lane, 1]
-    return warp_reduce(a, operator.add, lanes_of(slots)), warp_reduce(b, operator.add, lanes_of(slots))
+        totals = tuple(shared[lane, k] for k in values)
+    return tuple(warp_reduce(total, operator.add, lanes_of(slots)) for total in totals)
 
 
 @cute.jit
-def reduce_softmax_slots(shared: cute.Tensor, part: cutlass.Constexpr = False):
+def combine_slots(shared: cute.Tensor, part: cutlass.Constexpr = False):
     """The (max, sum) of at most 32 pairs (slots, 2), in every lane; a `part` of a row may be all -inf, with sum 0."""
     slots = cute.size(shared, mode=[0])
     lane = cute.arch.lane_idx() % lanes_of(slots)

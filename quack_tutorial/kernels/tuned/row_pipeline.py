@@ -1,4 +1,6 @@
-"""Rows on their way through shared memory: while one is worked on, bulk copies bring the next ones.
+"""Rows on their way through shared memory: bulk copies bring them, and where a block goes through rows, while one is worked on.
+
+Chapter 8 has one row that waits like this (`SoftmaxReadTwice`), and chapter 7 three of them (RMSNorm's gradient).
 
     turn          0        1        2        3
     stage 0    row 0 ... used, free | row 3 on its way ...
@@ -16,6 +18,7 @@ itself, their places are free once its lanes have read them, which `sync_warp` s
 A block that has one row takes one stage. It gains by what its registers need not hold: where threads read the row twice from
 shared memory, `AT_ONCE` elements at a time, they take 32 registers for 80, more blocks fit on an SM, and while some of them
 exchange their sums others load and store. Softmax of 262144 bfloat16 columns went from 0.92 to 0.99 of a copy's speed on an H200.
+With no stage rows come straight to registers: `start`, `wait` and `take` are for kernels that do the one or the other.
 
 Bulk copies move multiples of 16 bytes from addresses that are: "aligned" rows whose pieces are equal. Of rows that start anywhere
 they bring the vectors, from the first such address on, if a block's rows all start alike (then each element has the same
@@ -176,10 +179,25 @@ class RowPipeline:
             self.tile.load_singles(coming, tensors[k], place)
 
     def wait(self, arriving, turn):
-        """Wait for the bytes of `turn`."""
-        stage = turn % self.stages
-        at = stage if self.groups == 1 else stage * self.groups + self.group()
-        cute.arch.mbarrier_wait(arriving.mbar + at, turn // self.stages % 2)
+        """Wait for the bytes of `turn`; for none if rows come straight to registers."""
+        if self.stages:
+            stage = turn % self.stages
+            at = stage if self.groups == 1 else stage * self.groups + self.group()
+            cute.arch.mbarrier_wait(arriving.mbar + at, turn // self.stages % 2)
+
+    def start(self, tensors, place):
+        """Start the copies of a block's only row, an `Arriving`; None if rows come straight to registers."""
+        if not self.stages:
+            return None
+        arriving = self.open(place)
+        self.fetch(arriving, tensors, place.row, place, 0)
+        return arriving
+
+    def take(self, arriving, k, mX, place):
+        """This thread's part of a block's only row: of tensor k in shared memory, or, if it is not copied there, of mX."""
+        if self.stages and k < self.tensors:
+            return self.load(arriving, k, place, 0)
+        return self.tile.load(mX, place)
 
     def load(self, arriving, k, place, turn):
         """This thread's part of the turn's row of tensor k, as a register tensor, as often as it is asked for; 0 where there is
