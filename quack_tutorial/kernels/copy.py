@@ -1,5 +1,8 @@
 """A copy of an (M, N) tensor, the simplest kernel that is bound by memory, as a ladder: each version changes one thing.
 
+Chapter 3 climbs it. The functions at the end are what the other ladders take from it: `widest_vector`, `inside`, and those about
+cp.async.
+
 | version          | what it changes                        | one instruction of a lane moves  | sectors a request, float32    |
 |------------------|----------------------------------------|----------------------------------|-------------------------------|
 | `CopyThread`     | a lane has 64 neighbouring bytes       | one element                      | 32                            |

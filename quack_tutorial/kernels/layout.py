@@ -7,6 +7,9 @@ have one they start again further along the row:
     threads_per_row = 4, vector_size = 2     columns   0 1   2 3   4 5   6 7 |  8 9  10 11  12 13  14 15
                                              thread     0     1     2     3  |   0     1      2      3
 
+Chapter 2 explains such thread-value layouts; chapter 3 uses `tile_at` and `tiled_copy_rows`, chapter 7 `threads_for` and
+`row_tiler`.
+
 So the lanes of a warp always touch one contiguous run of memory (coalesced), and each lane moves 16 bytes in one
 instruction (vectorised). These are two properties, not one: see `copy.py` for kernels that have one without the other.
 

@@ -1,6 +1,6 @@
 """RMSNorm of each row of an (M, N) tensor, y = x / sqrt(mean(x^2) + eps) * w, and its gradient: two ladders of versions.
 
-Each version changes one thing in the one before it.
+Chapter 7 climbs both. Each version changes one thing in the one before it.
 
 | forward                 | the change                                             | reads x | where it stops paying             |
 |-------------------------|--------------------------------------------------------|---------|-----------------------------------|

@@ -1,6 +1,6 @@
 """Softmax of each row of an (M, N) tensor, y = exp(x - max) / sum(exp(x - max)): a ladder of versions.
 
-Each version changes one thing in the one before it.
+Chapter 8 climbs it, from the first rung of chapter 0 to what ships. Each version changes one thing in the one before it.
 
 | version                 | the change                                             | reads x | where it stops paying               |
 |-------------------------|--------------------------------------------------------|---------|-------------------------------------|

@@ -13,9 +13,9 @@ in L2 (`STANDING.md`); `evict_first`, which sounds right for bytes that are used
 then leave L2 soon and in long runs, so that memory turns around between reading and writing less often. Cross-entropy's loss, which
 writes next to nothing, gains nothing by it; `evict_first` for short rows and past L1 for long ones seem up to 4.5 % faster.
 
-CuTe DSL has the first kind of load: with a `CopyG2ROp` atom `cute.copy(..., cache_policy=policy_of(EVICT_LAST))` becomes
-`ld.global.L2::cache_hint`, as in `kernels.softmax.SoftmaxHint`. Three things it has not (4.8.1, by the PTX that it emits). They are
-written here as PTX, by the PTX ISA 9.0:
+Chapter 3 measures the hint on a copy. CuTe DSL has the first kind of load: with a `CopyG2ROp` atom `cute.copy(...,
+cache_policy=policy_of(EVICT_LAST))` becomes `ld.global.L2::cache_hint`, as in `kernels.softmax.SoftmaxHint`. Three
+things it has not (4.8.1, by the PTX that it emits). They are written here as PTX, by the PTX ISA 9.0:
 
 - "createpolicy", which makes the policy;
 - a hint on bulk copies and on cp.async: both take the argument and leave it out;

@@ -1,8 +1,9 @@
 """The losses of a batch as one number: their mean over the rows that count, or their sum.
 
-A block of 1024 threads goes through the M losses and targets. Which thread adds up which losses, and in which order the
-threads' sums meet, is fixed: the same losses give the same bits. One block reads as much as one SM can, 12 bytes a row with
-int64 targets; the kernel that made the losses read a row of logits for each, on all SMs.
+Chapter 5's block reduce, of many rows a thread. A block of 1024 threads goes through the M losses and targets. Which
+thread adds up which losses, and in which order the threads' sums meet, is fixed: the same losses give the same bits.
+One block reads as much as one SM can, 12 bytes a row with int64 targets; the kernel that made the losses read a row of
+logits for each, on all SMs.
 
 Not covered: several blocks, which millions of very short rows could use.
 """

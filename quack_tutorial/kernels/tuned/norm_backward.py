@@ -1,5 +1,7 @@
 """What the gradients of RMSNorm and LayerNorm share: blocks that go through rows, and add up their columns.
 
+Chapter 7 has the idea in `RMSNormBackwardParts`; new here are rows that start anywhere, several rows a block, and their sums.
+
     rows       0   1   2   3   4   5   6   7       of a tensor
     block 0    x           x           x           a turn each, `parts` rows apart
     block 1        x           x           x
@@ -141,16 +143,12 @@ class NormBackward:
             # What the blocks sent each other says so too, but not to racecheck of compute-sanitizer.
             cute.arch.barrier()
 
-    def empty_sums(self, mDWPart, mDBPart):
-        """The sums of dw and db before the first row, a `Sums`."""
-        sums = [
-            None if mPart is None else cute.make_rmem_tensor(self.tile.values, cutlass.Float32)
-            for mPart in (mDWPart, mDBPart)
-        ]
+    def empty_sums(self, *parts):
+        """The sums of dw and db before the first row, a `Sums`, for the `parts` that are to be written, None or (parts, N)."""
+        sums = [cute.make_rmem_tensor(self.tile.values, cutlass.Float32) for _ in parts]
         for tXrSum in sums:
-            if tXrSum is not None:
-                tXrSum.fill(0.0)
-        return Sums(*sums)
+            tXrSum.fill(0.0)
+        return Sums(*(None if mPart is None else tXrSum for mPart, tXrSum in zip(parts, sums)))
 
     def add(self, sums, dy, x_hat):
         """Add a row's dy xh to dw, and its dy to db."""

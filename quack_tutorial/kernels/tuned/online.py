@@ -1,7 +1,8 @@
 """The maximum and the sum of exponentials of a row in one pass, as the row goes past a thread a few vectors at a time.
 
-A thread has the row's values in registers only while it adds them, so that their number does not depend on N. The row comes
-from global memory (cross-entropy's loss, which needs it once) or from shared memory (softmax, which then reads it again).
+The loop of chapter 9's `in flight` and of chapter 8's `read twice`, over the pieces of a `RowTile`. A thread has the
+row's values in registers only while it adds them, so that their number does not depend on N. The row comes from global
+memory (cross-entropy's loss, which needs it once) or from shared memory (softmax, which then reads it again).
 """
 
 import math

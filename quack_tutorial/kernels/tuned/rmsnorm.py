@@ -1,6 +1,7 @@
 """RMSNorm of each row of an (M, N) tensor, y = h / sqrt(mean(h^2) + eps) * w + b, with h = x or x + residual.
 
-x is read once, and the residual if there is one; y is written, and if asked for h and rstd = 1 / sqrt(mean(h^2) + eps), one number
+Chapter 7 climbs to it without bias and residual (`RMSNormAnyAddress` and `RMSNormWeightsOnce` make it with sizes by a rule). x is
+read once, and the residual if there is one; y is written, and if asked for h and rstd = 1 / sqrt(mean(h^2) + eps), one number
 a row, from which `rmsnorm_backward` makes the gradients. All is computed in float32. Rows of up to 262144 elements.
 """
 
@@ -24,8 +25,6 @@ class RMSNorm:
         self.dtype, self.N, self.promise = dtype, N, promise
         operation = "rmsnorm residual" if residual else "rmsnorm"
         self.config = config or default_config(operation, dtype.width, N, promise)
-        if self.config.rows_each > 1 and promise != "aligned":
-            raise ValueError(f"{self.config}: rows that start anywhere each want the weights elsewhere")
         self.tile = RowTile(dtype, N, promise, self.config, several=True)
         self.exchange = RowExchange(self.config)
         # The row comes through shared memory if `stages` says so; a residual too, if it has its type.

@@ -1,6 +1,8 @@
 """How the warps of a row come to agree, in a block through shared memory, in a cluster through distributed shared memory.
 
-Every warp brings one value (or a pair) and every thread gets what they make together:
+Chapters 5 and 6 build the same for one value and a power of 2 of warps (`block_reduce`, `cluster_reduce`). New here:
+any number of warps, in a cluster of few warps a message from each, and turns of a loop. Every warp brings one value (or
+a pair) and every thread gets what they make together:
 
 | a row has                    | values go to                                               | and are there after               |
 |------------------------------|------------------------------------------------------------|-----------------------------------|

@@ -83,6 +83,10 @@ class RowTile:
             raise ValueError(f'promise must be "aligned", "congruent" or "any", got {promise!r}')
         if config.rows_each > 1 and not several:
             raise ValueError(f"{config}: in this kernel a thread has a part of one row, so rows_each must be 1")
+        if config.rows_each > 1 and promise != "aligned":
+            raise ValueError(
+                f"{config}: rows that start anywhere each want the weights elsewhere, so rows_each must be 1"
+            )
         self.N, self.promise, self.config, self.sums_columns = N, promise, config, sums_columns
         self.hint = PAST_L1 if config.past_l1 else hint
         self.threads_per_row, self.rows_each = config.threads_per_row, config.rows_each

@@ -1,6 +1,7 @@
 """The reads and writes of a row-wise kernel without its arithmetic: out = x, or x + y, with the kernel's own tile.
 
-What is left of a kernel's time is what its memory takes, with just this spread of rows over threads.
+What is left of a kernel's time is what its memory takes, with just this spread of rows over threads: a ceiling (chapter
+10) that the benchmark times beside the kernel.
 """
 
 from dataclasses import replace
