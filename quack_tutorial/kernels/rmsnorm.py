@@ -743,7 +743,7 @@ class RMSNormBackwardVectorAtomics(RMSNormBackwardAtomics):
 class RMSNormBackwardParts:
     """As `RMSNormBackwardAtomics`, but with 1024 threads an SM, whatever N is: each block goes through many rows.
 
-    Its part of dw stays in registers and is written once, as a row of mDWPart; `tuned.norm_backward.ColumnSum` adds up the
+    Its part of dw stays in registers and is written once, as a row of mDWPart; `tuned.sum_of_parts.ColumnSum` adds up the
     rows, always in the same order, so that dw has the same bits in every run. The weights are read once a block.
 
     Gains: no atomics (float32 of 8192: 0.21 to 0.95). Stops paying: from 16384 columns on the part spills (float32:

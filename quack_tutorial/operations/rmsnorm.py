@@ -47,7 +47,7 @@ def _rmsnorm(r, config, given):
 
 
 def _rmsnorm_backward(r, config, given):
-    from quack_tutorial.kernels.tuned.config import default_config
+    from quack_tutorial.kernels.tuned.choice import default_config
     from quack_tutorial.kernels.tuned.rmsnorm_backward import rmsnorm_backward
 
     if "dh" in given:

@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from quack_tutorial.kernels.tuned.config import PIPELINED, Config, elements_held
+from quack_tutorial.kernels.tuned.candidates import PIPELINED
+from quack_tutorial.kernels.tuned.config import Config, elements_held
 from quack_tutorial.kernels.tuned.rmsnorm_backward import rmsnorm_backward
 from quack_tutorial.kernels.tuned.row_tile import PROMISES, RowTile
 from quack_tutorial.kernels.tuned.tables import TABLES

@@ -262,7 +262,7 @@ def _with_gap(x, gap):
 def sums():
     """Of columns: in parts that are added up, and by atomics."""
     from quack_tutorial.kernels import rmsnorm
-    from quack_tutorial.kernels.tuned.norm_backward import ColumnSum
+    from quack_tutorial.kernels.tuned.sum_of_parts import ColumnSum
 
     f32 = rmsnorm.cutlass.Float32
     for M, N in ((11, 40), (140, 65), (40, 1030)):

@@ -13,9 +13,11 @@ is worth.
 | `cache_hints`                       | 3 `hint`                        | loads and stores with predicates                    |
 | `rmsnorm`, `row_weights`            | 7 `any address`, `weights once` | bias and residual; weights of rows that start anywhere |
 | `norm_backward`, `rmsnorm_backward` | 7 `bulk`                        | two more places for the next row                    |
+| `sum_of_parts`                      | 7 `parts`                       | it starts before the kernel ahead has ended         |
 | `cross_entropy`                     | 9 `any address`                 | ignored targets; loss and gradient in one kernel    |
 | `layernorm`, `layernorm_backward`   |                                 | a second sum a row                                  |
 | `loss`                              |                                 | the losses of a batch as one number                 |
-| `config`, `rule`, `tables`          |                                 | the sizes: their fields, by a rule, from sweeps     |
+| `config`, `rule`                    |                                 | the sizes: their fields; by a rule, for the rungs   |
+| `choice`, `tables`, `candidates`    |                                 | sizes from sweeps: which one, of what was tried     |
 | `tile_copy`                         |                                 | the reads and writes of a kernel without arithmetic |
 """

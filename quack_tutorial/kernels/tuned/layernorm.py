@@ -10,7 +10,7 @@ import cutlass
 import cutlass.cute as cute
 
 from quack_tutorial.kernels.tuned.arithmetic import corrected
-from quack_tutorial.kernels.tuned.config import default_config
+from quack_tutorial.kernels.tuned.choice import default_config
 from quack_tutorial.kernels.tuned.row_exchange import RowExchange
 from quack_tutorial.kernels.tuned.row_pipeline import RowPipeline
 from quack_tutorial.kernels.tuned.row_tile import RowTile

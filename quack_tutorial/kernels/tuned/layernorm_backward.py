@@ -17,7 +17,8 @@ import cuda.bindings.driver as cuda
 import cutlass
 import cutlass.cute as cute
 
-from quack_tutorial.kernels.tuned.config import default_config, with_room
+from quack_tutorial.kernels.tuned.choice import default_config
+from quack_tutorial.kernels.tuned.config import with_room
 from quack_tutorial.kernels.tuned.norm_backward import NormBackward, number_of
 
 

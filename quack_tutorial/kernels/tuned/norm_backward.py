@@ -16,15 +16,12 @@ the same columns, also where rows start at odd addresses, because a block's rows
 `layernorm_backward`.
 """
 
-import operator
 from typing import Any, NamedTuple
 
-import cuda.bindings.driver as cuda
 import cutlass
 import cutlass.cute as cute
 
 from quack_tutorial.kernels.layout import VECTOR_BYTES, tile_at
-from quack_tutorial.kernels.reduce import warp_reduce
 from quack_tutorial.kernels.tuned.config import MOST_BYTES_AHEAD, has_clusters, most_blocks
 from quack_tutorial.kernels.tuned.row_exchange import RowExchange
 from quack_tutorial.kernels.tuned.row_pipeline import RowPipeline
@@ -169,8 +166,10 @@ class NormBackward:
 
     def part(self, rX, i):
         """The registers of vector i; of the single elements if i is the number of vectors; of each of `Sums`; None of None."""
-        if rX is None or isinstance(rX, Sums):
-            return rX and Sums(*(self.part(sums, i) for sums in rX))
+        if rX is None:
+            return None
+        if isinstance(rX, Sums):
+            return Sums(self.part(rX.dw, i), self.part(rX.db, i))
         tile = self.tile
         size = tile.singles if i == tile.vectors else tile.vector_size
         return cute.make_tensor(rX.iterator + i * tile.vector_size, cute.make_layout(size))
@@ -208,12 +207,16 @@ class NormBackward:
 
     @cute.jit
     def write_sums(self, tXrSum: cute.Tensor, mPart: cute.Tensor, part, place, arriving):
-        """Add them up, four columns in one thread, through shared memory: where the rows were, if they were there."""
+        """Add them up, four columns in one thread, through shared memory: where the rows were, if they were there.
+
+        A thread's vectors are `quads` of four sums each. The first quads of all vectors are neighbours, then come the others, so
+        that the lanes that write one each, and those that read neighbouring columns, use all banks; with two quads a vector
+
+            | vector 0, first | vector 1, first | ... | gap | vector 0, second | vector 1, second | ... | gap |
+        """
         rows, threads, N = self.tile.rows_per_block, self.config.threads_per_block, self.tile.N
         tidx, _, _ = cute.arch.thread_idx()
         thread_row = tidx // self.tile.threads_per_row
-        # A thread's vectors are `quads` of four sums each. The first quads of all vectors are neighbours, then come the others, so
-        # that the lanes that write one each, and those that read neighbouring columns, use all banks.
         quads, size = self.tile.vector_size // 4, self.tile.vector_size
         apart = N // quads + self.gap()
         layout = cute.make_layout((4, quads, N // size, rows), stride=(1, apart, 4, quads * apart))
@@ -243,8 +246,7 @@ class NormBackward:
             cute.autovec_copy(total, gPart[None, k])
 
     def gap(self):
-        """How many numbers lie between the first quads of a row's sums and the second ones, and behind these; none where they come
-        to lie in the rows' places and these have no room for 32 more than a row."""
+        """How many numbers a gap has: none where the sums lie in the rows' places and these have no room for 32 more than a row."""
         room = self.pipeline.smem_bytes() // (4 * self.tile.rows_per_block)
         # 32 a row: one gap, or two where a vector is two quads.
         return 0 if self.rows_adjacent and room < self.tile.N + 32 else 32 // (self.tile.vector_size // 4)
@@ -276,57 +278,3 @@ def number_of(mRows: cute.Tensor, place):
     if place.exists:
         number = mRows[place.row]
     return number
-
-
-class ColumnSum:
-    """The sum of each column of a (G, N) float32 tensor, always in the same order, as one row of `dtype`."""
-
-    threads_per_block = 1024
-    in_flight = 8  # numbers of a thread that are on their way at once
-
-    def __init__(self, N, dtype):
-        self.N, self.dtype, self.overlaps = N, dtype, has_clusters()
-        # Columns of a block. Where they are few there are more blocks so, each of which reads a sector of a row and not a line.
-        self.columns = 32 if N > 1024 else 8
-
-    @cute.jit
-    def __call__(self, mPart: cute.Tensor, mOut: cute.Tensor, stream: cuda.CUstream):
-        blocks = cute.ceil_div(self.N, self.columns)
-        # Programmatic dependent launch (`use_pdl`): it starts before the kernel ahead of it on the stream has ended, if that says
-        # so.
-        self.kernel(mPart, mOut).launch(
-            grid=[blocks, 1, 1], block=[self.threads_per_block, 1, 1], stream=stream, use_pdl=self.overlaps
-        )
-
-    @cute.kernel
-    def kernel(self, mPart: cute.Tensor, mOut: cute.Tensor):
-        block, _, _ = cute.arch.block_idx()
-        lane, warp, warps = cute.arch.lane_idx(), cute.arch.warp_idx(), self.threads_per_block // 32
-        sSum = cutlass.memory.SmemAllocator().allocate_tensor(
-            cutlass.Float32, cute.make_ordered_layout((warps, self.columns), order=(1, 0)), byte_alignment=16
-        )
-        if cutlass.const_expr(self.overlaps):
-            cute.arch.griddepcontrol_wait()  # until that kernel has ended, and its writes are here
-        # A lane has a column, and neighbouring lanes of a column neighbouring rows.
-        lanes = 32 // self.columns
-        of_block, first_row, rows = lane // lanes, warp * lanes + lane % lanes, warps * lanes
-        col, total, G = block * self.columns + of_block, cutlass.Float32(0.0), mPart.shape[0]
-        values = cute.make_rmem_tensor(self.in_flight, cutlass.Float32)
-        if col < self.N:
-            for first in range(first_row, G, rows * self.in_flight):
-                for i in cutlass.range_constexpr(self.in_flight):
-                    values[i] = 0.0
-                    if first + i * rows < G:
-                        values[i] = mPart[first + i * rows, col]
-                for i in cutlass.range_constexpr(self.in_flight):
-                    total += values[i]
-        total = warp_reduce(total, operator.add, lanes)
-        if lane % lanes == 0:
-            sSum[warp, of_block] = total
-        cute.arch.barrier()
-        col = block * self.columns + lane
-        if warp == 0 and lane < self.columns and col < self.N:
-            total = cutlass.Float32(0.0)
-            for other in cutlass.range_constexpr(warps):
-                total += sSum[other, lane]
-            mOut[col] = total.to(self.dtype)

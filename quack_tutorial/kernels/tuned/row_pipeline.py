@@ -65,18 +65,8 @@ class RowPipeline:
         threads, of_row = tile.config.threads_per_block, tile.threads_per_row
         self.rows_per_block, self.rows_of_group = tile.rows_per_block, max(1, 32 // of_row)
         self.groups, self.warps = max(1, threads // max(32, of_row)), max(1, of_row // 32)  # in a block, in a group
-        if stages and not pipelines(tile, several):
-            raise ValueError(
-                f"rows of {tile.N} elements in {tile.pieces} pieces, {tile.promise}: bulk copies cannot move them"
-            )
-        if stages and tile.has_head and tile.hint != EVICT_LAST:
-            raise ValueError(
-                f"{tile.config}: rows that start anywhere are copied with a hint for L2, so past_l1 must be 0"
-            )
-        if stages and tile.config.blocks_together > 1:
-            raise ValueError(
-                f"{tile.config}: a block whose row is copied to it must have one, so blocks_together must be 0 or 1"
-            )
+        if stages:
+            refuse_unmovable(tile, several)
         # What threads read as a whole ends in zeros, as long as all of them together read: none has to ask where the row ends.
         self.width = tile.width if by_vectors else tile.threads_per_row * tile.vectors * tile.vector_size
         if stages and by_vectors:
@@ -107,6 +97,7 @@ class RowPipeline:
             for number in cutlass.range_constexpr(self.stages * self.groups):
                 cute.arch.mbarrier_init(mbar + number, 1)
             cute.arch.mbarrier_init_fence()
+        # What no copy brings, behind the last element of a row, is 0.
         filled = self.tile.has_head or self.width > self.tile.width
         for slot in cutlass.range_constexpr(self.stages * self.tensors * self.rows_per_block if filled else 0):
             copied = self.copied(place)
@@ -228,14 +219,25 @@ class RowPipeline:
         return cute.domain_offset((cutlass.Int64(place.row), place.piece * self.tile.width), mX)
 
 
-def pipelines(tile, several=False):
-    """Whether bulk copies can move the pieces of a tile's rows: whole vectors, all pieces equal, one row a block or `several`.
+def refuse_unmovable(tile, several):
+    """ValueError where bulk copies cannot bring the rows of a tile to shared memory.
 
-    Of rows that start anywhere: one row a block, of a kernel whose blocks go through rows that start alike
-    (`sums_columns`), and each piece has vectors wherever the row starts.
+    They move whole vectors of aligned rows whose pieces are equal, one row a block or `several`. Of rows that start anywhere: one
+    row a block, of a kernel whose blocks go through rows that start alike (`sums_columns`), and each piece has vectors wherever
+    the row starts.
     """
+    movable = False
     if tile.has_head:
-        return tile.sums_columns and tile.rows_per_block == 1 and tile.in_last > 0
-    if several or tile.rows_per_block == 1:
-        return tile.promise == "aligned" and tile.width * tile.pieces == tile.N
-    return False
+        movable = tile.sums_columns and tile.rows_per_block == 1 and tile.in_last > 0
+    elif several or tile.rows_per_block == 1:
+        movable = tile.promise == "aligned" and tile.width * tile.pieces == tile.N
+    if not movable:
+        raise ValueError(
+            f"rows of {tile.N} elements in {tile.pieces} pieces, {tile.promise}: bulk copies cannot move them"
+        )
+    if tile.has_head and tile.hint != EVICT_LAST:
+        raise ValueError(f"{tile.config}: rows that start anywhere are copied with a hint for L2, so past_l1 must be 0")
+    if tile.config.blocks_together > 1:
+        raise ValueError(
+            f"{tile.config}: a block whose row is copied to it must have one, so blocks_together must be 0 or 1"
+        )
