@@ -24,7 +24,7 @@ class LayerNorm:
         self.dtype, self.N, self.promise = dtype, N, promise
         self.config = config or default_config("layernorm", dtype.width, N, promise)
         self.tile = RowTile(dtype, N, promise, self.config, several=True)
-        self.exchange = RowExchange(self.config, stages=2)  # of the mean, and of the variance
+        self.exchange = RowExchange(self.config, sets=2)  # of the mean, and of the variance
         self.pipeline = RowPipeline(dtype, self.tile, tensors=1, stages=self.config.stages)
 
     @cute.jit

@@ -60,7 +60,7 @@ class NormBackward:
         if config.blocks_together > 1:
             raise ValueError(f"{config}: a block goes through rows of its own, so blocks_together must be 0 or 1")
         self.tile = RowTile(dtype, N, promise, config, sums_columns=True)
-        self.exchange = RowExchange(config, values=values, stages=2)
+        self.exchange = RowExchange(config, values=values, sets=2)
         self.pipeline = RowPipeline(dtype, self.tile, tensors=2, stages=config.stages, several=True)
         several = self.tile.rows_per_block > 1
         # Several rows that arrive together are neighbours in memory.
