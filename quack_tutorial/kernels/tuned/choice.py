@@ -1,4 +1,12 @@
-"""Which configuration a kernel takes when it is given none: what was the fastest in the sweeps, as far as it fits (`tables`)."""
+"""Which configuration a kernel takes when it is given none: what was the fastest in the sweeps (`tables`), as far as it fits.
+
+| where                                                 | it is                                                     |
+|-------------------------------------------------------|-----------------------------------------------------------|
+| the table has rows like these                         | that of the nearest length, see `of_table`                |
+| it has not, but of an operation that reads and writes alike (`SPREAD_AS`) | that one's                            |
+| it has neither                                        | `first_guess`: four vectors a thread                      |
+| the GPU has no clusters and no bulk copies            | one that needs neither, see `in_one_block`                |
+"""
 
 import math
 from dataclasses import replace
@@ -39,28 +47,36 @@ def default_config(operation, width, N, promise="aligned"):
 
 
 def of_table(operation, width, N, promise):
-    """The table's configuration; None where it has none that fits."""
-    row_bytes = N * width // 8
+    """The table's configuration, of rows with the same promise or else of aligned ones; None where it has none that fits."""
     for measured in (promise, "aligned") if promise != "any" else ():
-        for limit, named in nearest_first(lines_of(operation, width, measured), row_bytes, measured):
-            config = Config(**named)
-            if row_bytes > limit and (
-                row_bytes > NEAR * limit or config not in candidates(operation, width, N, promise)
-            ):
-                continue
-            # Few lengths were swept of congruent rows and of LayerNorm's.
-            few = measured == "congruent" or operation in SPREAD_AS
-            # Of few, one of a near length; of many, but of other rows, not what leaves a thread without a register to spare.
-            near = limit <= NEAR * row_bytes if few else config.threads_per_block < 1024
-            # Whether bulk copies can bring such rows to shared memory.
-            arrives = measured == promise and (promise == "congruent" or divides(config, N, width))
-            # Whether they can, or need not.
-            fits = not config.stages or arrives
-            if fits and (near or (measured == promise == "aligned" and not few)):
-                # Each row that starts anywhere wants the weights elsewhere.
-                return config if measured == promise else replace(config, rows_each=1)
-            break  # the other lines are of lengths further away
+        limit, config = nearest(operation, width, N, promise, measured)
+        if config and is_trusted(operation, width, N, promise, measured, limit, config):
+            # Each row that starts anywhere wants the weights elsewhere.
+            return config if measured == promise else replace(config, rows_each=1)
     return None
+
+
+def nearest(operation, width, N, promise, measured):
+    """(row bytes up to, configuration) of the nearest of the table's lines that may do for such rows; (0, None) if there is none."""
+    row_bytes = N * width // 8
+    for limit, named in nearest_first(lines_of(operation, width, measured), row_bytes, measured):
+        config = Config(**named)
+        # One of shorter rows only if they are not much shorter, and if a sweep of these would try it.
+        if row_bytes <= limit or (row_bytes <= NEAR * limit and config in candidates(operation, width, N, promise)):
+            return limit, config
+    return 0, None
+
+
+def is_trusted(operation, width, N, promise, measured, limit, config):
+    """Whether what was the fastest for rows of up to `limit` bytes will do for these."""
+    # Bulk copies must be able to bring such rows to shared memory, if that is where they come.
+    if config.stages and not (measured == promise and (promise == "congruent" or divides(config, N, width))):
+        return False
+    # Few lengths were swept of congruent rows and of LayerNorm's: of these, one of a near length.
+    if measured == "congruent" or operation in SPREAD_AS:
+        return limit <= NEAR * N * width // 8
+    # Of many, any; for other rows than were swept not what leaves a thread without a register to spare.
+    return measured == promise or config.threads_per_block < 1024
 
 
 def lines_of(operation, width, promise):
