@@ -57,7 +57,7 @@ def of_table(operation, width, N, promise):
 
 
 def nearest(operation, width, N, promise, measured):
-    """(row bytes up to, configuration) of the nearest of the table's lines that may do for such rows; (0, None) if there is none."""
+    """(row bytes up to, configuration) of the nearest line of the table that may do for such rows; (0, None) if none may."""
     row_bytes = N * width // 8
     for limit, named in nearest_first(lines_of(operation, width, measured), row_bytes, measured):
         config = Config(**named)

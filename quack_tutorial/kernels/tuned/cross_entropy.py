@@ -37,7 +37,7 @@ from quack_tutorial.kernels.tuned.row_tile import RowTile
 class CrossEntropy:
     """The loss alone: every thread keeps a running (maximum, sum) of the vectors that go past it.
 
-    With `lse` a row that is all -inf has -inf as its log-sum-exp, which it adds to a longer row of which it is a part. mLSE is
+    With `lse` a row that is all -inf has -inf as its log-sum-exp, which it adds to a longer row of which it is a part. mLse is
     (M,), or (2, M) for the gradient.
     """
 
@@ -49,8 +49,8 @@ class CrossEntropy:
         self.exchange = RowExchange(self.config, values=2)
 
     @cute.jit
-    def __call__(self, mX, mT, mLoss, mLSE, ignore_index: cutlass.Int64, stream: cuda.CUstream):
-        self.kernel(mX, mT, mLoss, mLSE, ignore_index).launch(
+    def __call__(self, mX, mT, mLoss, mLse, ignore_index: cutlass.Int64, stream: cuda.CUstream):
+        self.kernel(mX, mT, mLoss, mLse, ignore_index).launch(
             grid=[self.tile.blocks(mX.shape[0]), 1, 1],
             block=[self.config.threads_per_block, 1, 1],
             cluster=self.config.cluster,
@@ -58,7 +58,7 @@ class CrossEntropy:
         )
 
     @cute.kernel
-    def kernel(self, mX, mT, mLoss, mLSE, ignore_index: cutlass.Int64):
+    def kernel(self, mX, mT, mLoss, mLse, ignore_index: cutlass.Int64):
         tile, exchange = self.tile, self.exchange
         block, _, _ = cute.arch.block_idx()
         opened = exchange.open()
@@ -78,15 +78,15 @@ class CrossEntropy:
         if place.exists and place.thread_in_row == 0:
             log_sum = cute.math.log(sum_row)
             mLoss[row] = loss_of(log_sum, logit - max_row, col, target == ignore_index).to(mLoss.element_type)
-            if cutlass.const_expr(mLSE is not None):
-                store_lse(mLSE, row, max_row, log_sum)
+            if cutlass.const_expr(mLse is not None):
+                store_lse(mLse, row, max_row, log_sum)
 
 
 class CrossEntropyBackward:
     """The gradient from lse: every thread does `vectors_at_once` vectors and is done.
 
     dloss is (M,) of any floating type and any stride, 0 where all rows share a number; mScale, one float32 where it is given,
-    is another factor of all rows: what the mean of the losses divides by. mLSE is (M,), or (2, M) with what its rounding left off.
+    is another factor of all rows: what the mean of the losses divides by. mLse is (M,), or (2, M) with what its rounding left off.
     """
 
     def __init__(self, dtype, N, promise="aligned", config=None):
@@ -96,8 +96,8 @@ class CrossEntropyBackward:
         self.fast_exp = dtype.width < 32
 
     @cute.jit
-    def __call__(self, mX, mT, mDLoss, mLSE, mDX, mScale, ignore_index: cutlass.Int64, stream: cuda.CUstream):
-        self.kernel(mX, mT, mDLoss, mLSE, mDX, mScale, ignore_index).launch(
+    def __call__(self, mX, mT, mDLoss, mLse, mDX, mScale, ignore_index: cutlass.Int64, stream: cuda.CUstream):
+        self.kernel(mX, mT, mDLoss, mLse, mDX, mScale, ignore_index).launch(
             grid=[self.tile.blocks(mX.shape[0]) * self.tile.pieces, 1, 1],
             block=[self.config.threads_per_block, 1, 1],
             cluster=self.config.cluster,
@@ -105,14 +105,14 @@ class CrossEntropyBackward:
         )
 
     @cute.kernel
-    def kernel(self, mX, mT, mDLoss, mLSE, mDX, mScale, ignore_index: cutlass.Int64):
+    def kernel(self, mX, mT, mDLoss, mLse, mDX, mScale, ignore_index: cutlass.Int64):
         tile = self.tile
         # Neighbouring blocks do neighbouring pieces: what runs at once lies together in memory.
         block, _, _ = cute.arch.block_idx()
         block, piece = block // tile.pieces, block % tile.pieces
         place = tile.place(mX, block * tile.rows_per_block, piece=piece)
         loaded = existing(place.row, mX)
-        target, (lse, rest), dloss = target_of(mT, place.row), lse_of(mLSE, loaded), mDLoss[loaded]
+        target, (lse, rest), dloss = target_of(mT, place.row), lse_of(mLse, loaded), mDLoss[loaded]
         scale = mScale[0] if cutlass.const_expr(mScale is not None) else None
         cute.arch.sync_warp()  # what is loaded above this line the compiler does not move down to where it is needed
         # read MN elements
@@ -144,8 +144,8 @@ class CrossEntropyFused:
         self.exp_scale = exp_scale(dtype)
 
     @cute.jit
-    def __call__(self, mX, mT, mLoss, mLSE, mDX, ignore_index: cutlass.Int64, stream: cuda.CUstream):
-        self.kernel(mX, mT, mLoss, mLSE, mDX, ignore_index).launch(
+    def __call__(self, mX, mT, mLoss, mLse, mDX, ignore_index: cutlass.Int64, stream: cuda.CUstream):
+        self.kernel(mX, mT, mLoss, mLse, mDX, ignore_index).launch(
             grid=self.tile.grid(mX.shape[0]),
             block=[self.config.threads_per_block, 1, 1],
             cluster=self.config.cluster,
@@ -153,7 +153,7 @@ class CrossEntropyFused:
         )
 
     @cute.kernel
-    def kernel(self, mX, mT, mLoss, mLSE, mDX, ignore_index: cutlass.Int64):
+    def kernel(self, mX, mT, mLoss, mLse, mDX, ignore_index: cutlass.Int64):
         tile, exchange = self.tile, self.exchange
         block, _, _ = cute.arch.block_idx()
         place = tile.place(mX, block * tile.rows_per_block)
@@ -185,8 +185,8 @@ class CrossEntropyFused:
         if tile.is_first(place):
             log_sum = cute.math.log(sum_row)
             mLoss[row] = loss_of(log_sum, logit - max_row, col, ignored)
-            if cutlass.const_expr(mLSE is not None):
-                store_lse(mLSE, row, max_row, log_sum)
+            if cutlass.const_expr(mLse is not None):
+                store_lse(mLse, row, max_row, log_sum)
         # write MN elements
         if cutlass.const_expr(self.pipeline.stages > 0):
             held = self.write_again(sX, mDX, place, max_row, 1.0 / scaled_sum, col, ignored)
@@ -260,18 +260,18 @@ def loss_of(log_sum, above, col, ignored):
     return loss
 
 
-def store_lse(mLSE: cute.Tensor, row, max_row, log_sum):
-    """Write max_row + log_sum for a row; of a (2, M) mLSE the second half gets what rounding the sum left off."""
+def store_lse(mLse: cute.Tensor, row, max_row, log_sum):
+    """Write max_row + log_sum for a row; of a (2, M) mLse the second half gets what rounding the sum left off."""
     lse = max_row + log_sum
-    if cute.rank(mLSE) == 1:
-        mLSE[row] = lse
+    if cute.rank(mLse) == 1:
+        mLse[row] = lse
     else:
-        mLSE[0, row], mLSE[1, row] = lse, (max_row - lse) + log_sum
+        mLse[0, row], mLse[1, row] = lse, (max_row - lse) + log_sum
 
 
-def lse_of(mLSE: cute.Tensor, row):
+def lse_of(mLse: cute.Tensor, row):
     """(lse, what its rounding left off or None) of a row."""
-    return (mLSE[row], None) if cute.rank(mLSE) == 1 else (mLSE[0, row], mLSE[1, row])
+    return (mLse[row], None) if cute.rank(mLse) == 1 else (mLse[0, row], mLse[1, row])
 
 
 @cute.jit

@@ -1,5 +1,5 @@
-"""The gradients of LayerNorm: dx = rstd (w dy - mean(w dy) - xh mean(w dy xh)), dw = sum of dy xh, db = sum of dy, with
-xh = (x - mean) rstd.
+"""The gradients of LayerNorm: dx = rstd (w dy - mean(w dy) - xhat mean(w dy xhat)), dw = sum of dy xhat, db = sum of dy, with
+xhat = (x - mean) rstd.
 
 No chapter has them: they are RMSNorm's (chapter 7, `rmsnorm_backward`) with a second sum a row, and the two sums travel together. A
 block goes through rows and adds up its part of dw and db in registers (`norm_backward`).
@@ -19,7 +19,7 @@ import cutlass.cute as cute
 
 from quack_tutorial.kernels.tuned.choice import default_config
 from quack_tutorial.kernels.tuned.config import with_room
-from quack_tutorial.kernels.tuned.norm_backward import NormBackward, number_of
+from quack_tutorial.kernels.tuned.norm_backward import NormBackward, number_of, times_weight
 
 
 def layernorm_backward(dtype, N, promise="aligned", weight=None, config=None):
@@ -45,19 +45,15 @@ class LayerNormBackward(NormBackward):
             stream=stream,
         )
 
-    @cute.jit
-    def centred(self, tXrX, tXrDO, tXrW, mean, rstd):
-        """xh, dy and w dy in float32."""
-        x_hat, dy = (tXrX.load().to(cutlass.Float32) - mean) * rstd, tXrDO.load().to(cutlass.Float32)
-        wdy = dy
-        if cutlass.const_expr(tXrW is not None):
-            wdy = dy * tXrW.load().to(cutlass.Float32)
-        return x_hat, dy, wdy
+    def factors(self, tXrX, tXrDO, tXrW, mean, rstd):
+        """xhat, dy and w dy in float32."""
+        xhat, dy = (tXrX.load().to(cutlass.Float32) - mean) * rstd, tXrDO.load().to(cutlass.Float32)
+        return xhat, dy, times_weight(dy, tXrW)
 
     @cute.jit
-    def means_of(self, wdy, x_hat, opened, turn):
-        """The means over a row of w dy and of w dy xh. Outside the row dy is 0, and so are the terms of both."""
-        total, dot = self.tile.warp_sum(wdy), self.tile.warp_sum(wdy * x_hat)
+    def means_of(self, wdy, xhat, opened, turn):
+        """The means over a row of w dy and of w dy xhat. Outside the row dy is 0, and so are the terms of both."""
+        total, dot = self.tile.warp_sum(wdy), self.tile.warp_sum(wdy * xhat)
         total, dot = self.exchange.row_sums((total, dot), opened, turn)
         return total * (1.0 / self.tile.N), dot * (1.0 / self.tile.N)
 
@@ -89,19 +85,19 @@ class LayerNormBackwardRegisters(LayerNormBackward):
             if cutlass.const_expr(row_ahead):
                 following = self.place(mX, share, turn + 1)
                 next_mean, next_rstd = number_of(mMean, following), number_of(mRstd, following)
-                x_hat, dy, wdy = self.centred(next_x, next_dy, tXrW, mean, rstd)
+                xhat, dy, wdy = self.factors(next_x, next_dy, tXrW, mean, rstd)
                 if turn + 1 < share.turns:
                     next_x.store(self.tile.load(mX, following).load())
                     next_dy.store(self.tile.load(mDO, following).load())
             else:
                 mean, rstd = number_of(mMean, place), number_of(mRstd, place)
-                x_hat, dy, wdy = self.centred(self.tile.load(mX, place), self.tile.load(mDO, place), tXrW, mean, rstd)
-            offset, slope = self.means_of(wdy, x_hat, opened, turn)
+                xhat, dy, wdy = self.factors(self.tile.load(mX, place), self.tile.load(mDO, place), tXrW, mean, rstd)
+            offset, slope = self.means_of(wdy, xhat, opened, turn)
             # write MN elements
             tXrDX = cute.make_rmem_tensor(self.tile.values, self.dtype)
-            tXrDX.store(((wdy - offset - x_hat * slope) * rstd).to(self.dtype))
+            tXrDX.store(((wdy - offset - xhat * slope) * rstd).to(self.dtype))
             self.tile.store(tXrDX, mDX, place)
-            self.add(sums, dy, x_hat)
+            self.add(sums, dy, xhat)
 
         self.write_parts(sums, mDWPart, mDBPart, share.part, place)
 
@@ -138,8 +134,8 @@ class LayerNormBackwardStages(LayerNormBackward):
             self.pipeline.fetch_singles(arriving, (mX, mDO), self.place(mX, share, turn + 1))
             self.pipeline.wait(arriving, turn)
             tXrX, tXrDO = (self.pipeline.load(arriving, k, place, turn) for k in (0, 1))
-            x_hat, _, wdy = self.centred(tXrX, tXrDO, self.weight_of(weights, place), mean, rstd)
-            offset, slope = self.means_of(wdy, x_hat, opened, turn)
+            xhat, _, wdy = self.factors(tXrX, tXrDO, self.weight_of(weights, place), mean, rstd)
+            offset, slope = self.means_of(wdy, xhat, opened, turn)
             if cutlass.const_expr(self.pipeline.stages > 1):
                 # All warps of the row are here, so all have read turn - 1: its stage is free.
                 self.wait_for_row()
@@ -151,10 +147,10 @@ class LayerNormBackwardStages(LayerNormBackward):
             # write MN elements, one vector of the row after the other, so that few numbers need registers
             tXrDX, tXrW = cute.make_rmem_tensor(self.tile.values, self.dtype), self.weight_of(weights, place)
             for i in cutlass.range_constexpr(self.tile.vectors + (self.tile.singles > 0)):
-                x_hat, dy, wdy = self.centred(*(self.part(tXr, i) for tXr in (tXrX, tXrDO, tXrW)), mean, rstd)
-                self.part(tXrDX, i).store(((wdy - offset - x_hat * slope) * rstd).to(self.dtype))
+                xhat, dy, wdy = self.factors(*(self.part(tXr, i) for tXr in (tXrX, tXrDO, tXrW)), mean, rstd)
+                self.part(tXrDX, i).store(((wdy - offset - xhat * slope) * rstd).to(self.dtype))
                 self.store_part(tXrDX, mDX, i, place)
-                self.add(self.part(sums, i), dy, x_hat)
+                self.add(self.part(sums, i), dy, xhat)
             if cutlass.const_expr(self.pipeline.stages == 1):
                 cute.arch.barrier()  # all threads are done with the row, and its place is free
                 if turn + 1 < share.turns:

@@ -75,6 +75,6 @@ class ReducedCrossEntropy:
         self.cross_entropy, self.reduction = cross_entropy, reduction
 
     @cute.jit
-    def __call__(self, mX, mT, mLoss, mLSE, mOut, mScale, ignore_index: cutlass.Int64, stream: cuda.CUstream):
-        self.cross_entropy(mX, mT, mLoss, mLSE, ignore_index, stream)
+    def __call__(self, mX, mT, mLoss, mLse, mOut, mScale, ignore_index: cutlass.Int64, stream: cuda.CUstream):
+        self.cross_entropy(mX, mT, mLoss, mLse, ignore_index, stream)
         self.reduction(mLoss, mT, mOut, mScale, ignore_index, stream)

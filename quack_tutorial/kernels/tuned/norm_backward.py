@@ -147,10 +147,10 @@ class NormBackward:
             tXrSum.fill(0.0)
         return Sums(*(None if mPart is None else tXrSum for mPart, tXrSum in zip(parts, sums)))
 
-    def add(self, sums, dy, x_hat):
-        """Add a row's dy xh to dw, and its dy to db."""
+    def add(self, sums, dy, xhat):
+        """Add a row's dy xhat to dw, and its dy to db."""
         if sums.dw is not None:
-            sums.dw.store(sums.dw.load() + dy * x_hat)
+            sums.dw.store(sums.dw.load() + dy * xhat)
         if sums.db is not None:
             sums.db.store(sums.db.load() + dy)
 
@@ -269,6 +269,11 @@ class NormBackward:
                         tXrSum[i] += sSum[other, i, place.thread_in_row]
         wide = self.promise == "aligned" and tile.N % 4 == 0
         tile.store(tXrSum, mPart, place._replace(row=part, exists=thread_row == 0), wide)
+
+
+def times_weight(dy, tXrW):
+    """w dy; dy where there are no weights."""
+    return dy if tXrW is None else dy * tXrW.load().to(cutlass.Float32)
 
 
 @cute.jit

@@ -1,4 +1,4 @@
-"""The gradients of RMSNorm: dx = rstd (w dy - xh mean(w dy xh)) with xh = rstd h, dw = sum of dy xh, db = sum of dy.
+"""The gradients of RMSNorm: dx = rstd (w dy - xhat mean(w dy xhat)) with xhat = rstd h, dw = sum of dy xhat, db = sum of dy.
 
 Chapter 7 climbs to `RMSNormBackwardStages`. Three kernels do one job: a block goes through rows and adds up its part of dw and db
 in registers (`norm_backward`). They differ in where the next row is while one is worked on:
@@ -19,7 +19,7 @@ import cutlass.cute as cute
 
 from quack_tutorial.kernels.tuned.choice import default_config
 from quack_tutorial.kernels.tuned.config import with_room
-from quack_tutorial.kernels.tuned.norm_backward import NormBackward, number_of
+from quack_tutorial.kernels.tuned.norm_backward import NormBackward, number_of, times_weight
 
 
 def rmsnorm_backward(dtype, N, promise="aligned", weight=None, config=None):
@@ -42,18 +42,14 @@ class RMSNormBackward(NormBackward):
             stream=stream,
         )
 
-    @cute.jit
     def factors(self, tXrX, tXrDO, tXrW, rstd):
-        """xh, dy and w dy in float32."""
-        x_hat, dy = tXrX.load().to(cutlass.Float32) * rstd, tXrDO.load().to(cutlass.Float32)
-        wdy = dy
-        if cutlass.const_expr(tXrW is not None):
-            wdy = dy * tXrW.load().to(cutlass.Float32)
-        return x_hat, dy, wdy
+        """xhat, dy and w dy in float32."""
+        xhat, dy = tXrX.load().to(cutlass.Float32) * rstd, tXrDO.load().to(cutlass.Float32)
+        return xhat, dy, times_weight(dy, tXrW)
 
     @cute.jit
     def mean_of(self, products, opened, turn):
-        """The mean over a row of what its threads have a part of each: of w dy xh."""
+        """The mean over a row of what its threads have a part of each: of w dy xhat."""
         dot = self.exchange.row_sum(self.tile.warp_sum(products), opened, turn)
         return dot * (1.0 / self.tile.N)
 
@@ -92,7 +88,7 @@ class RMSNormBackwardRegisters(RMSNormBackward):
             # read 2 MN elements (3 MN with a gradient of h)
             if cutlass.const_expr(row_ahead):
                 rstd = next_rstd
-                x_hat, dy, wdy = self.factors(next_x, next_dy, tXrW, rstd)
+                xhat, dy, wdy = self.factors(next_x, next_dy, tXrW, rstd)
                 if turn + 1 < share.turns:
                     following = self.place(mX, share, turn + 1)
                     next_x.store(self.tile.load(mX, following).load())
@@ -100,11 +96,11 @@ class RMSNormBackwardRegisters(RMSNormBackward):
                     next_rstd = number_of(mRstd, following)
             else:
                 rstd = number_of(mRstd, place)
-                x_hat, dy, wdy = self.factors(self.tile.load(mX, place), self.tile.load(mDO, place), tXrW, rstd)
-            mean = self.mean_of(wdy * x_hat, opened, turn)
+                xhat, dy, wdy = self.factors(self.tile.load(mX, place), self.tile.load(mDO, place), tXrW, rstd)
+            mean = self.mean_of(wdy * xhat, opened, turn)
             # write MN elements
-            self.write_row((wdy - x_hat * mean) * rstd, mDRO, mDX, place)
-            self.add(sums, dy, x_hat)
+            self.write_row((wdy - xhat * mean) * rstd, mDRO, mDX, place)
+            self.add(sums, dy, xhat)
 
         self.write_parts(sums, mDWPart, mDBPart, share.part, place)
 
@@ -141,8 +137,8 @@ class RMSNormBackwardStages(RMSNormBackward):
             self.pipeline.fetch_singles(arriving, (mX, mDO), self.place(mX, share, turn + 1))
             self.pipeline.wait(arriving, turn)
             tXrX, tXrDO = (self.pipeline.load(arriving, k, place, turn) for k in (0, 1))
-            x_hat, dy, wdy = self.factors(tXrX, tXrDO, tXrW, rstd)
-            mean = self.mean_of(wdy * x_hat, opened, turn)
+            xhat, dy, wdy = self.factors(tXrX, tXrDO, tXrW, rstd)
+            mean = self.mean_of(wdy * xhat, opened, turn)
             # All warps of the row are here, so all have read turn - 1: its stage is free.
             self.wait_for_row()
             ahead = turn + self.pipeline.ahead
@@ -154,9 +150,9 @@ class RMSNormBackwardStages(RMSNormBackward):
             if cutlass.const_expr(self.tile.has_head):
                 self.finish_by_vectors(tXrX, tXrDO, tXrW, sums, mDRO, mDX, place, rstd, mean)
             else:
-                x_hat, dy, wdy = self.factors(tXrX, tXrDO, tXrW, rstd)
-                self.write_row((wdy - x_hat * mean) * rstd, mDRO, mDX, place)
-                self.add(sums, dy, x_hat)
+                xhat, dy, wdy = self.factors(tXrX, tXrDO, tXrW, rstd)
+                self.write_row((wdy - xhat * mean) * rstd, mDRO, mDX, place)
+                self.add(sums, dy, xhat)
 
         self.write_parts(sums, mDWPart, mDBPart, share.part, place, arriving)
 
@@ -169,14 +165,14 @@ class RMSNormBackwardStages(RMSNormBackward):
             tXrDRO = cute.make_rmem_tensor(self.tile.values, mDRO.element_type)
             tXrDRO.fill(0.0)
         for i in cutlass.range_constexpr(self.tile.vectors + 1):
-            x_hat, dy, wdy = self.factors(*(self.part(tXr, i) for tXr in (tXrX, tXrDO, tXrW)), rstd)
-            dx = (wdy - x_hat * mean) * rstd
+            xhat, dy, wdy = self.factors(*(self.part(tXr, i) for tXr in (tXrX, tXrDO, tXrW)), rstd)
+            dx = (wdy - xhat * mean) * rstd
             if cutlass.const_expr(mDRO is not None):
                 self.load_part(tXrDRO, mDRO, i, place)
                 dx += self.part(tXrDRO, i).load().to(cutlass.Float32)
             self.part(tXrDX, i).store(dx.to(self.dtype))
             self.store_part(tXrDX, mDX, i, place)
-            self.add(self.part(sums, i), dy, x_hat)
+            self.add(self.part(sums, i), dy, xhat)
 
 
 class RMSNormBackwardOneStage(RMSNormBackward):
@@ -210,10 +206,10 @@ class RMSNormBackwardOneStage(RMSNormBackward):
             cute.arch.barrier()  # all threads have their part of the row, and its place is free
             if turn + 1 < share.turns:
                 self.fetch(arriving, mX, mDO, share, place, turn + 1)
-            x_hat, dy, wdy = self.factors(tXrX, tXrDO, self.weight_of(weights, place), rstd)
-            self.add(sums, dy, x_hat)
-            mean = self.mean_of(wdy * x_hat, opened, turn)
+            xhat, dy, wdy = self.factors(tXrX, tXrDO, self.weight_of(weights, place), rstd)
+            self.add(sums, dy, xhat)
+            mean = self.mean_of(wdy * xhat, opened, turn)
             # write MN elements
-            self.write_row((wdy - x_hat * mean) * rstd, mDRO, mDX, place)
+            self.write_row((wdy - xhat * mean) * rstd, mDRO, mDX, place)
 
         self.write_parts(sums, mDWPart, mDBPart, share.part, place, arriving)
