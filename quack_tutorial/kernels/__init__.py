@@ -15,7 +15,8 @@ Each module imports cutlass; this package does not, so naming it costs nothing.
 | `levels`        | softmax at three levels: warp, block and grid                                        | 14       |
 | `tuned`         | what ships: the last rung of each ladder, with its sizes                             | 7, 8, 9  |
 
-Every `__call__` takes a `stream` last: the queue in which a GPU runs launches one after the other.
+A module's `LADDER` (and `BACKWARD_LADDER`) maps the name of a version to what makes it, from the type of an element and N. Every
+`__call__` takes a `stream` last: the queue in which a GPU runs launches one after the other.
 """
 
 from quack_tutorial.simulator.loading import answer_package

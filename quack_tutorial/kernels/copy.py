@@ -16,8 +16,6 @@ In all of them a warp has 2 KiB of a row, a lane has 64 bytes in flight, predica
 type of 16 or 32 bits work. `CopyUnaligned` and `CopyAsync` ask that each row of x and of out begins equally far from a 16-byte
 boundary, as it does in contiguous tensors of one shape.
 
-`LADDER` maps a version's name to what makes it, from the type of an element and N.
-
 Not covered: bulk copies (TMA), which one thread issues for a whole block.
 """
 
