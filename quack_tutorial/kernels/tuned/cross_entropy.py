@@ -166,7 +166,7 @@ class CrossEntropyFused:
         # read MN elements
         if cutlass.const_expr(self.pipeline.stages > 0):
             logit = logit_of(mX, row, column_of(target, tile.N))
-            self.pipeline.wait(arriving, 0)
+            self.pipeline.wait(arriving)
             sX, anywhere = self.pipeline.row(arriving), self.pipeline.place(None, place.thread_in_row)
             max_thread, sum_thread = online_max_sum(self.pipeline.smem_tile, sX, anywhere, self.exp_scale)
             max_warp, sum_warp = warp_max_sum(tile, max_thread, sum_thread, self.dtype)

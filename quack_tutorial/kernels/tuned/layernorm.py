@@ -45,7 +45,7 @@ class LayerNorm:
         # read MN elements, and the weights meanwhile
         arriving = pipeline.start((mX,), place)
         weights = weights_before_row(tile, (mW, mB), place, M)
-        pipeline.wait(arriving, 0)
+        pipeline.wait(arriving)
         loaded = [pipeline.take(arriving, 0, mX, at) for at in places]
         tXrW, tXrB = weights_after_row(tile, (mW, mB), place, M, weights)
         # All rows' sums before the first result: the next row's sum would wait for its stores.

@@ -49,7 +49,7 @@ class RMSNorm:
         # read MN elements (2 MN with a residual), and the weights meanwhile
         arriving = pipeline.start((mX, mR), place)
         weights = weights_before_row(tile, (mW, mB), place, M)
-        pipeline.wait(arriving, 0)
+        pipeline.wait(arriving)
         loaded = [self.load(mX, mR, arriving, at) for at in places]
         tXrW, tXrB = weights_after_row(tile, (mW, mB), place, M, weights)
         # All rows' sums before the first result: the next row's sum would wait for its stores.

@@ -85,6 +85,43 @@ class RowPipeline:
         beside += 2048  # the system's 1024, and about as much for mbarriers and an exchange
         return clusters * max(1, min(1024 // threads, SHARED_BYTES // (self.smem_bytes() + beside)))
 
+    # For a block that has one row; the last three are for one that threads go through by vectors.
+
+    def start(self, tensors, place):
+        """Start the copies of a block's only row, an `Arriving`; None if rows come straight to registers."""
+        if not self.stages:
+            return None
+        arriving = self.open(place)
+        self.fetch(arriving, tensors, place.row, place, 0)
+        return arriving
+
+    def wait(self, arriving, turn=0):
+        """Wait for the bytes of `turn`; for none if rows come straight to registers."""
+        if self.stages:
+            stage = turn % self.stages
+            at = stage if self.groups == 1 else stage * self.groups + self.group()
+            cute.arch.mbarrier_wait(arriving.mbar + at, turn // self.stages % 2)
+
+    def take(self, arriving, k, mX, place):
+        """This thread's part of a block's only row: of tensor k in shared memory, or, if it is not copied there, of mX."""
+        if self.stages and k < self.tensors:
+            return self.load(arriving, k, place, 0)
+        return self.tile.load(mX, place)
+
+    def row(self, arriving):
+        """The block's part of the only row, in shared memory: (1, width)."""
+        return cute.make_tensor(arriving.sX.iterator, cute.make_layout((1, self.tile.width)))
+
+    def place(self, piece, thread_in_row):
+        """Where `piece` of that part is, as a place of `smem_tile`."""
+        return Place(0, True, piece, thread_in_row, 0, self.tile.width)
+
+    def part_of(self, mX, place):
+        """The same part of the row in global memory: mX from where it begins, so that it is in row 0."""
+        return cute.domain_offset((cutlass.Int64(place.row), place.piece * self.tile.width), mX)
+
+    # For a block that goes through rows, too: those of a turn have a stage.
+
     @cute.jit
     def open(self, place):
         """Make room for rows, an `Arriving` whose slots are ready to be written to."""
@@ -169,27 +206,6 @@ class RowPipeline:
             coming.fill(0.0)
             self.tile.load_singles(coming, tensors[k], place)
 
-    def wait(self, arriving, turn):
-        """Wait for the bytes of `turn`; for none if rows come straight to registers."""
-        if self.stages:
-            stage = turn % self.stages
-            at = stage if self.groups == 1 else stage * self.groups + self.group()
-            cute.arch.mbarrier_wait(arriving.mbar + at, turn // self.stages % 2)
-
-    def start(self, tensors, place):
-        """Start the copies of a block's only row, an `Arriving`; None if rows come straight to registers."""
-        if not self.stages:
-            return None
-        arriving = self.open(place)
-        self.fetch(arriving, tensors, place.row, place, 0)
-        return arriving
-
-    def take(self, arriving, k, mX, place):
-        """This thread's part of a block's only row: of tensor k in shared memory, or, if it is not copied there, of mX."""
-        if self.stages and k < self.tensors:
-            return self.load(arriving, k, place, 0)
-        return self.tile.load(mX, place)
-
     def load(self, arriving, k, place, turn):
         """This thread's part of the turn's row of tensor k, as a register tensor, as often as it is asked for; 0 where there is
         none."""
@@ -205,18 +221,6 @@ class RowPipeline:
         for i in range(self.tile.values - self.tile.singles, self.tile.values):
             rX[i] = arriving.singles[0][k][i]
         return rX
-
-    def row(self, arriving):
-        """The block's part of the only row, in shared memory: (1, width)."""
-        return cute.make_tensor(arriving.sX.iterator, cute.make_layout((1, self.tile.width)))
-
-    def place(self, piece, thread_in_row):
-        """Where `piece` of that part is, as a place of `smem_tile`."""
-        return Place(0, True, piece, thread_in_row, 0, self.tile.width)
-
-    def part_of(self, mX, place):
-        """The same part of the row in global memory: mX from where it begins, so that it is in row 0."""
-        return cute.domain_offset((cutlass.Int64(place.row), place.piece * self.tile.width), mX)
 
 
 def refuse_unmovable(tile, several):

@@ -53,7 +53,7 @@ class Softmax:
         # read MN elements
         if cutlass.const_expr(self.pipeline.stages > 0):
             arriving = self.pipeline.start((mX,), place)
-            self.pipeline.wait(arriving, 0)
+            self.pipeline.wait(arriving)
             self.in_shared_memory(arriving, mO, place, opened)
         else:
             self.in_registers(tile.load(mX, place, fill=-math.inf), mO, place, opened)
@@ -131,7 +131,7 @@ class SoftmaxBackward:
 
         # read 2 MN elements
         arriving = pipeline.start((mY, mDY), place)
-        pipeline.wait(arriving, 0)
+        pipeline.wait(arriving)
         tXrY, tXrDY = pipeline.take(arriving, 0, mY, place), pipeline.take(arriving, 1, mDY, place)
         y, dy = tXrY.load().to(cutlass.Float32), tXrDY.load().to(cutlass.Float32)
         sum_warp = tile.warp_sum(y * dy)
