@@ -4,7 +4,7 @@ python scripts/make_tables.py [--check]
 
 A length may have been swept with several numbers of rows, and with both types of 16 bits; a configuration is as good there as
 where it loses most. Lengths of the benchmark that follow each other share a configuration while one is within `TOLERANCE` of the
-best at each of them, and none is more than `config.NEAR` times the one before it. A length between them takes the configuration of
+best at each of them, and none is more than `choice.NEAR` times the one before it. A length between them takes the configuration of
 the next longer one where that is within `TOLERANCE`, and its own best otherwise. `FIRST` is the card that was swept whole; another
 card has the tables that it swept some lengths of, with the others as the first card has them. With --check nothing is written, and
 the exit status says whether the file is what the sweeps give.
@@ -20,7 +20,9 @@ import sys
 from pathlib import Path
 
 from quack_tutorial.bench.cells import SWEPT_TOO
-from quack_tutorial.kernels.tuned.config import NEAR, candidates, fields, of_fields
+from quack_tutorial.kernels.tuned.candidates import candidates
+from quack_tutorial.kernels.tuned.choice import NEAR
+from quack_tutorial.kernels.tuned.config import fields, of_fields
 from quack_tutorial.records import ITEM_BYTES
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -30,9 +32,9 @@ HEAD = '''"""The shipped configurations of the row-wise kernels, from the sweeps
 
 For (operation, bits of an element, rows): lines of row bytes up to, and the fields of `config.Config`, as far as they are not
 the default. In sweeps on an H200 ({dates}), with 32768 rows (16384 from 64k columns,
-8192 from 150k), each was within {percent} % of the best of `config.candidates` at every size swept once between its limit and the
+8192 from 150k), each was within {percent} % of the best of `candidates` at every size swept once between its limit and the
 line above. Of sizes swept more than once, with 8192 rows as well or in both types of 16 bits, it is within {percent} % of what
-loses least in the worst of its sweeps. `OTHERS` has what other cards swept anew; `config.lines_of` says which card's are taken.
+loses least in the worst of its sweeps. `OTHERS` has what other cards swept anew; `choice.lines_of` says which card's are taken.
 """
 
 FIRST = "{first}"

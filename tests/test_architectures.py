@@ -12,7 +12,7 @@ pytest.importorskip("cutlass", reason="CuTe DSL is not installed")
 
 from quack_tutorial import card, compiler
 from quack_tutorial.bench import architectures
-from quack_tutorial.kernels.tuned.config import default_config
+from quack_tutorial.kernels.tuned.choice import default_config
 
 OTHERS = tuple(arch for arch in compiler.ARCHITECTURES if arch != compiler.HOPPER_ARCH)
 # One a day besides Hopper's, for which other tests compile; ARCHITECTURES=all takes all of them, as the workflow does.

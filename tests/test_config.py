@@ -1,4 +1,4 @@
-"""The rules of `kernels.config` about what is launched together, and what the recorded sweeps say of them."""
+"""The rules of `kernels.tuned` about what is launched together, and what the recorded sweeps say of them."""
 
 import importlib.util
 import json
@@ -9,18 +9,15 @@ import pytest
 
 from quack_tutorial import card
 from quack_tutorial.kernels.tuned import tables
-from quack_tutorial.kernels.tuned.config import (
+from quack_tutorial.kernels.tuned.candidates import (
     LEAST_CLUSTER_BYTES,
     TENSORS,
-    Config,
     candidates,
     cluster_bytes,
-    default_config,
-    lines_of,
-    of_fields,
-    of_table,
     starts_in_time,
 )
+from quack_tutorial.kernels.tuned.choice import default_config, lines_of, of_table
+from quack_tutorial.kernels.tuned.config import Config, of_fields
 from quack_tutorial.records import ITEM_BYTES, folder
 
 

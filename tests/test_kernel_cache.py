@@ -8,7 +8,7 @@ import warnings
 import pytest
 
 from quack_tutorial import compiler, kernel_cache
-from quack_tutorial.kernels.tuned.config import candidates
+from quack_tutorial.kernels.tuned.candidates import candidates
 
 
 @pytest.fixture

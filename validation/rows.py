@@ -19,7 +19,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from quack_tutorial.kernels.tuned.config import PIPELINED, SPREAD_AS, Config, candidates, of_fields
+from quack_tutorial.kernels.tuned.candidates import PIPELINED, candidates
+from quack_tutorial.kernels.tuned.config import SPREAD_AS, Config, of_fields
 from quack_tutorial.kernels.tuned.tables import TABLES
 from quack_tutorial.operations import KERNELS
 from quack_tutorial.operations.cross_entropy import IGNORE_INDEX as IGNORED

@@ -24,7 +24,7 @@ from quack_tutorial import compiler, kernel_cache
 from quack_tutorial.bench import memory, ours, plain_tile
 from quack_tutorial.bench.cells import expected_cells, requested_dtypes
 from quack_tutorial.bench.command import numbers
-from quack_tutorial.kernels.tuned.config import candidates
+from quack_tutorial.kernels.tuned.candidates import candidates
 from quack_tutorial.operations import OPERATIONS, named, slug
 from quack_tutorial.records import ITEM_BYTES
 

@@ -39,7 +39,7 @@ class RecordError(ValueError):
 class Result:
     """One provider in one cell. Times are microseconds a launch; `error` is the largest over what is tolerated.
 
-    Of our kernels, `config` is how rows were spread and blocks launched, the numbers of `kernels.config.fields`.
+    Of our kernels, `config` is how rows were spread and blocks launched, the numbers of `kernels.tuned.config.fields`.
     """
 
     provider: str

@@ -1,6 +1,6 @@
 """`quack-tutorial tune`: try every configuration of a kernel at many sizes, keep what was found, and say what to ship.
 
-A sweep is a JSON file of one operation and one promise about rows (see `kernels.config` for both), one size a line: the
+A sweep is a JSON file of one operation and one promise about rows (see `kernels.tuned.config` for both), one size a line: the
 configurations that were tried, each with its median or the reason why it has none, and the time of the plain kernel with
 the same reads and writes. `--show` reads such files and compares the best with what `default_config` chooses now: that is
 how the shipped table is made. A size has a date of its own where the file was begun before. Times are microseconds a launch,
@@ -174,12 +174,12 @@ def requested_sizes(args) -> list[Size]:
 
 def configs_of(args, size: Size) -> list[tuple]:
     """What is tried at a size: what was asked for, or the candidates; and in any case what is shipped."""
-    from quack_tutorial.kernels.tuned import config as configs
+    from quack_tutorial.kernels.tuned import candidates, config
 
     if args.configs:
         return [config_from(word) for word in words(args.configs)]
     width = 8 * ITEM_BYTES[size.dtype]
-    tried = [configs.fields(config) for config in configs.candidates(size.operation, width, size.N, size.rows)]
+    tried = [config.fields(one) for one in candidates.candidates(size.operation, width, size.N, size.rows)]
     return list(dict.fromkeys([*tried, shipped(size)]))
 
 
@@ -195,9 +195,9 @@ def config_from(word: str) -> tuple:
 
 def shipped(size: Size) -> tuple:
     """What a kernel of this size chooses when it is told nothing."""
-    from quack_tutorial.kernels.tuned import config as configs
+    from quack_tutorial.kernels.tuned import choice, config
 
-    return configs.fields(configs.default_config(size.operation, 8 * ITEM_BYTES[size.dtype], size.N, size.rows))
+    return config.fields(choice.default_config(size.operation, 8 * ITEM_BYTES[size.dtype], size.N, size.rows))
 
 
 # Files ---------------------------------------------------------------------------------------------------------------

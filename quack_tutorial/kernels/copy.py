@@ -1,5 +1,8 @@
 """A copy of an (M, N) tensor, the simplest kernel that is bound by memory, as a ladder: each version changes one thing.
 
+Chapter 3 climbs it. The functions at the end are what the other ladders take from it: `widest_vector`, `inside`, and those about
+cp.async.
+
 | version          | what it changes                        | one instruction of a lane moves  | sectors a request, float32    |
 |------------------|----------------------------------------|----------------------------------|-------------------------------|
 | `CopyThread`     | a lane has 64 neighbouring bytes       | one element                      | 32                            |
@@ -12,8 +15,6 @@
 In all of them a warp has 2 KiB of a row, a lane has 64 bytes in flight, predicates keep both inside the tensor, and any M, N and
 type of 16 or 32 bits work. `CopyUnaligned` and `CopyAsync` ask that each row of x and of out begins equally far from a 16-byte
 boundary, as it does in contiguous tensors of one shape.
-
-`LADDER` maps a version's name to what makes it, from the type of an element and N.
 
 Not covered: bulk copies (TMA), which one thread issues for a whole block.
 """

@@ -1,7 +1,7 @@
 """Cross-entropy of each row of an (M, N) tensor of logits with the row's target class, and its gradient: two ladders of versions.
 
-Each version changes one thing in the one before it. The loss is log(sum(exp(x))) - x[target]: the row has to be read and nothing
-of it kept, so that no version needs registers for a whole row, or a cluster.
+Chapter 9 climbs both. Each version changes one thing in the one before it. The loss is log(sum(exp(x))) - x[target]: the row has
+to be read and nothing of it kept, so that no version needs registers for a whole row, or a cluster.
 
 | loss                   | the change                                          | reads x | where it stops paying            |
 |------------------------|-----------------------------------------------------|---------|----------------------------------|

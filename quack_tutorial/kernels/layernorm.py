@@ -1,6 +1,7 @@
 """LayerNorm of each row of an (M, N) tensor, y = (x - mean) / sqrt(var + eps) * w + b, a ladder of versions.
 
-Each version changes one thing in the one before it.
+Each version changes one thing in the one before it. No chapter climbs it: the rungs are RMSNorm's (chapter 7, whose fourth exercise
+is about the variance), and what is new is the mean.
 
 | forward                     | the change                                            | reads x | where it stops paying          |
 |-----------------------------|-------------------------------------------------------|---------|--------------------------------|

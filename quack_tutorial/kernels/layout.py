@@ -7,6 +7,9 @@ have one they start again further along the row:
     threads_per_row = 4, vector_size = 2     columns   0 1   2 3   4 5   6 7 |  8 9  10 11  12 13  14 15
                                              thread     0     1     2     3  |   0     1      2      3
 
+Chapter 2 explains such thread-value layouts; chapter 3 uses `tile_at` and `tiled_copy_rows`, chapter 7 `threads_for` and
+`row_tiler`.
+
 So the lanes of a warp always touch one contiguous run of memory (coalesced), and each lane moves 16 bytes in one
 instruction (vectorised). These are two properties, not one: see `copy.py` for kernels that have one without the other.
 
@@ -15,8 +18,6 @@ Not covered: swizzled shared memory (row-wise kernels read shared memory the way
 
 import cutlass
 import cutlass.cute as cute
-
-from quack_tutorial.kernels.tuned.config import Config, divides
 
 VECTOR_BYTES = 16  # the widest load or store of one thread on Hopper: 128 bits
 LINE_BYTES = 128  # what a cache line holds, in four sectors of 32 bytes
@@ -33,25 +34,6 @@ def threads_for(columns, elements=32):
 def promise_for(dtype, N):
     """What is known of rows of `N` elements that follow each other without gaps; `tuned/row_tile.py` explains the words."""
     return "congruent" if N * dtype.width // 8 % VECTOR_BYTES else "aligned"
-
-
-def rung_config(dtype, N, block_bytes, thread_bytes, again=True):
-    """The sizes of the ladders' last rungs, by a rule where what ships has a table: those of the rungs before.
-
-    A row longer than `block_bytes` belongs to a cluster. It waits in shared memory, `thread_bytes` of it for a thread, where
-    bulk copies can cut it and `again` says that it is read again from there; other rows are in registers, about 32 elements
-    a thread.
-    """
-    blocks = min(16, 1 << (-(-N * dtype.width // 8 // block_bytes) - 1).bit_length())
-    columns, vectors = -(-N // blocks), thread_bytes * 8 // dtype.width
-    if blocks > 1:
-        shared = Config(
-            max(32, threads_for(columns, vectors)), max(32, threads_for(columns, vectors)), blocks, stages=1
-        )
-        if again and promise_for(dtype, N) == "aligned" and divides(shared, N, dtype.width):
-            return shared
-    threads = max(128, threads_for(columns)) if blocks > 1 else threads_for(columns)
-    return Config(threads, max(128, threads), blocks)
 
 
 def row_tiler(columns, vector_size, threads_per_row, rows=1):

@@ -1,4 +1,4 @@
-"""The memory hierarchy, measured: one small kernel a question. `bench/memory.py` times them on a GPU.
+"""The memory hierarchy, measured: one small kernel for each question of chapter 1. `bench/memory.py` times them on a GPU.
 
 | kernel           | the question                                                                              |
 |------------------|-------------------------------------------------------------------------------------------|

@@ -9,8 +9,9 @@
 | cluster | `cluster_reduce` | 16 blocks  | a slot a block in every block    | a message a block, a wait, log2(blocks) shuffles |
 | cluster | `cluster_softmax_reduce` | 16 blocks | the same, (max, sum) together | the same, once instead of twice           |
 
-Chapter 6 explains the calls of the last two. Every thread that takes part gets the result. `op` combines two values and
-must be commutative. Functions without `@cute.jit` run while tracing: their ifs and loops are Python's.
+Chapter 4 builds the first two, chapter 5 those of a block, chapter 6 those of a cluster, and chapter 8 combines pairs. Every thread
+that takes part gets the result. `op` combines two values and must be commutative. Functions without `@cute.jit` run while tracing:
+their ifs and loops are Python's.
 
 Softmax needs the maximum m of a row and the sum of exp(x - m). The pair of a longer row is made from the pairs of its
 parts: m = max(m_a, m_b), s = s_a exp(m_a - m) + s_b exp(m_b - m). A part that is all -inf has m = -inf, and -inf - -inf

@@ -1,6 +1,6 @@
 """RMSNorm of each row of an (M, N) tensor, y = x / sqrt(mean(x^2) + eps) * w, and its gradient: two ladders of versions.
 
-Each version changes one thing in the one before it.
+Chapter 7 climbs both. Each version changes one thing in the one before it.
 
 | forward                 | the change                                             | reads x | where it stops paying             |
 |-------------------------|--------------------------------------------------------|---------|-----------------------------------|
@@ -55,7 +55,6 @@ from quack_tutorial.kernels.layout import (
     as_rows,
     promise_for,
     row_tiler,
-    rung_config,
     threads_for,
     tile_at,
     tiled_copy_rows,
@@ -65,6 +64,7 @@ from quack_tutorial.kernels.tuned.cache_hints import EVICT_LAST, bulk_copy_evict
 from quack_tutorial.kernels.tuned.config import Config
 from quack_tutorial.kernels.tuned.rmsnorm import RMSNorm
 from quack_tutorial.kernels.tuned.rmsnorm_backward import RMSNormBackwardStages
+from quack_tutorial.kernels.tuned.rule import rung_config
 
 
 class RMSNormThread:
@@ -743,7 +743,7 @@ class RMSNormBackwardVectorAtomics(RMSNormBackwardAtomics):
 class RMSNormBackwardParts:
     """As `RMSNormBackwardAtomics`, but with 1024 threads an SM, whatever N is: each block goes through many rows.
 
-    Its part of dw stays in registers and is written once, as a row of mDWPart; `tuned.norm_backward.ColumnSum` adds up the
+    Its part of dw stays in registers and is written once, as a row of mDWPart; `tuned.sum_of_parts.ColumnSum` adds up the
     rows, always in the same order, so that dw has the same bits in every run. The weights are read once a block.
 
     Gains: no atomics (float32 of 8192: 0.21 to 0.95). Stops paying: from 16384 columns on the part spills (float32:

@@ -1,6 +1,6 @@
 """Softmax of each row of an (M, N) tensor, y = exp(x - max) / sum(exp(x - max)): a ladder of versions.
 
-Each version changes one thing in the one before it.
+Chapter 8 climbs it, from the first rung of chapter 0 to what ships. Each version changes one thing in the one before it.
 
 | version                 | the change                                             | reads x | where it stops paying               |
 |-------------------------|--------------------------------------------------------|---------|-------------------------------------|
@@ -41,7 +41,6 @@ from quack_tutorial.kernels.layout import (
     VECTOR_BYTES,
     promise_for,
     row_tiler,
-    rung_config,
     threads_for,
     tile_at,
     tiled_copy_rows,
@@ -60,6 +59,7 @@ from quack_tutorial.kernels.reduce import (
 )
 from quack_tutorial.kernels.tuned.arithmetic import as_float32, exp_scale, exp_scaled, thread_max
 from quack_tutorial.kernels.tuned.cache_hints import EVICT_LAST, bulk_copy_evict_last, policy_of
+from quack_tutorial.kernels.tuned.rule import rung_config
 from quack_tutorial.kernels.tuned.softmax import Softmax
 
 

@@ -46,11 +46,10 @@ OPERATIONS = (
     Operation(
         "copy",
         pattern="1R1W",
-        bytes=lambda M, N, item: 2 * M * N * item,
         formula=formula,
         inputs=_inputs,
         error=error_of(COPY, "x", "out"),
         providers={"ours": _OURS, "eager": eager(formula)},
-        ladder=ladder("copy", "LADDER", _RUNGS, COPY, "x out", _OURS),
+        ladder=ladder("copy", "LADDER", _RUNGS, "x out", _OURS),
     ),
 )

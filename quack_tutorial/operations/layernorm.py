@@ -160,7 +160,6 @@ OPERATIONS = (
     Operation(
         "layernorm",
         pattern="1R1W",
-        bytes=lambda M, N, item: 2 * M * N * item,
         formula=formula,
         inputs=_inputs,
         error=error_of(LAYERNORM, "x w b", "out"),
@@ -172,7 +171,7 @@ OPERATIONS = (
             "liger cute": eager(of_liger("layer_norm", EPS)),
             "cudnn": functools.partial(cudnn_norm, "layernorm"),
         },
-        ladder=ladder("layernorm", "LADDER", _RUNGS, LAYERNORM, "x w b out eps", _OURS),
+        ladder=ladder("layernorm", "LADDER", _RUNGS, "x w b out eps", _OURS),
         calls=calls_of(formula, _CALLS, formula_of_torch) | {"quack": _Quack},
         arithmetic=(
             "sum",
@@ -187,7 +186,6 @@ OPERATIONS = (
     Operation(
         "layernorm backward",
         pattern="2R1W",
-        bytes=lambda M, N, item: 3 * M * N * item,
         formula=formula_backward,
         inputs=_inputs_backward,
         error=error_of(LAYERNORM_BACKWARD, "x w dy mean rstd", "dx dw db"),

@@ -3,7 +3,7 @@
 | column     | what it says                                                                          |
 |------------|---------------------------------------------------------------------------------------|
 | pattern    | the reads and writes that its ceiling has: 1R, 1R1W, 2R1W, 2R2W or 3R1W                 |
-| bytes      | what must be moved, however it is done; scratch traffic earns nothing                 |
+| counted_row_bytes | bytes of numbers, a few a row, that count as moved beside the matrices         |
 | formula    | the same in torch, in float32 and rounded once                                         |
 | inputs     | fresh random inputs on the GPU; the first is (M, N)                                   |
 | error      | the largest error over what is tolerated, against float64, on sampled rows and columns |
@@ -41,16 +41,20 @@ class Operation:
 
     name: str
     pattern: str
-    bytes: Callable[[int, int, int], int]  # M, N, bytes an element
     formula: Callable
     inputs: Callable[[int, int, str], tuple]  # M, N, dtype
     error: Callable[[tuple, tuple, object, object], float]  # inputs, outputs, row numbers, column numbers
     providers: dict[str, Callable]
     ladder: dict[str, Ours] = field(default_factory=dict)
     row_bytes: int = 0  # bytes a row of the inputs that have one number a row
+    counted_row_bytes: int = 0
     calls: dict[str, Callable] = field(default_factory=dict)
     calls_of_mean: dict[str, Callable] = field(default_factory=dict)  # where the call is the mean of the losses
     arithmetic: tuple[str, ...] = ()
+
+    def bytes(self, M: int, N: int, item: int) -> int:
+        """What must be moved, however it is done, with `item` bytes an element; scratch traffic earns nothing."""
+        return sum(map(int, self.pattern[::2])) * M * N * item + self.counted_row_bytes * M
 
 
 def randn(M, N, dtype):

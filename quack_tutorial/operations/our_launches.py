@@ -87,13 +87,13 @@ def shipped(kernel: Kernel, inputs: str, outputs: str, tile_reads=0, **types) ->
     return _ours(kernel, made, list(kernel.parameters), inputs.split(), outputs.split(), types, tile_reads)
 
 
-def ladder(module: str, table: str, names, kernel: Kernel, arguments: str, last: Ours, **types) -> dict[str, Ours]:
-    """The versions of a lesson, as `table` of kernels.`module` has them, and what ships, by name.
+def ladder(module: str, table: str, names, arguments: str, last: Ours, **types) -> dict[str, Ours]:
+    """The versions of a lesson, as `table` of kernels.`module` has them, and what ships, the `last` one, by name.
 
     A version is made from (type, N), and takes those `arguments` of the kernel that ships. Their `names` are given because reading
     them would import CuTe DSL; a test compares the two.
     """
-    taken = arguments.split()
+    taken, kernel = arguments.split(), last.kernel
     outputs = [name for name in taken if name in kernel.errors]
     inputs = [name for name in taken if name not in outputs and not isinstance(kernel.parameters[name], (int, float))]
 

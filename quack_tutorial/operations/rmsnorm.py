@@ -47,7 +47,7 @@ def _rmsnorm(r, config, given):
 
 
 def _rmsnorm_backward(r, config, given):
-    from quack_tutorial.kernels.tuned.config import default_config
+    from quack_tutorial.kernels.tuned.choice import default_config
     from quack_tutorial.kernels.tuned.rmsnorm_backward import rmsnorm_backward
 
     if "dh" in given:
@@ -284,7 +284,6 @@ OPERATIONS = (
     Operation(
         "rmsnorm",
         pattern="1R1W",
-        bytes=lambda M, N, item: 2 * M * N * item,
         formula=formula,
         inputs=_inputs,
         error=error_of(RMSNORM, "x w", "out"),
@@ -297,14 +296,13 @@ OPERATIONS = (
             "liger cute": eager(of_liger("rms_norm", EPS)),
             "cudnn": functools.partial(cudnn_norm, "rmsnorm"),
         },
-        ladder=ladder("rmsnorm", "LADDER", _RUNGS, RMSNORM, "x w out eps", _OURS),
+        ladder=ladder("rmsnorm", "LADDER", _RUNGS, "x w out eps", _OURS),
         calls=calls_of(formula, _CALLS, formula_of_torch),
         arithmetic=_ARITHMETIC,
     ),
     Operation(
         "rmsnorm backward",
         pattern="2R1W",
-        bytes=lambda M, N, item: 3 * M * N * item,
         formula=formula_backward,
         inputs=_inputs_backward,
         error=error_of(RMSNORM_BACKWARD, "x w dy rstd", "dx dw"),
@@ -320,7 +318,6 @@ OPERATIONS = (
             "rmsnorm",
             "BACKWARD_LADDER",
             _RUNGS_BACKWARD,
-            RMSNORM_BACKWARD,
             "x w dy rstd dx dw",
             _OURS_BACKWARD,
             w="float32",
@@ -332,7 +329,6 @@ OPERATIONS = (
     Operation(
         "rmsnorm residual",
         pattern="2R2W",
-        bytes=lambda M, N, item: 4 * M * N * item,
         formula=formula_residual,
         inputs=_inputs_residual,
         error=error_of(RMSNORM, "x w residual", "out h"),
@@ -348,7 +344,6 @@ OPERATIONS = (
     Operation(
         "rmsnorm residual backward",
         pattern="3R1W",
-        bytes=lambda M, N, item: 4 * M * N * item,
         formula=formula_residual_backward,
         inputs=_inputs_residual_backward,
         error=error_of(RMSNORM_BACKWARD, "x w dy dh rstd", "dx dw"),

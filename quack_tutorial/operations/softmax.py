@@ -132,7 +132,6 @@ OPERATIONS = (
     Operation(
         "softmax",
         pattern="1R1W",
-        bytes=lambda M, N, item: 2 * M * N * item,
         formula=formula,
         inputs=_inputs,
         error=error_of(SOFTMAX, "x", "out"),
@@ -143,14 +142,13 @@ OPERATIONS = (
             "liger": _liger,
             "liger cute": eager(of_liger("softmax")),
         },
-        ladder=ladder("softmax", "LADDER", _RUNGS, SOFTMAX, "x out", _OURS),
+        ladder=ladder("softmax", "LADDER", _RUNGS, "x out", _OURS),
         calls=calls_of(formula, _CALLS),
         arithmetic=("maximum", "subtraction", "exponential", "sum", "product"),
     ),
     Operation(
         "softmax backward",
         pattern="2R1W",
-        bytes=lambda M, N, item: 3 * M * N * item,
         formula=formula_backward,
         inputs=_inputs_backward,
         error=error_of(SOFTMAX_BACKWARD, "y dy", "dx"),

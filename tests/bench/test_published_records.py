@@ -9,7 +9,8 @@ import pytest
 
 from quack_tutorial import card, compiler, hardware
 from quack_tutorial.bench import ours, records, tune
-from quack_tutorial.kernels.tuned.config import candidates, fields
+from quack_tutorial.kernels.tuned.candidates import candidates
+from quack_tutorial.kernels.tuned.config import fields
 from quack_tutorial.operations.our_launches import FINAL
 
 

@@ -9,8 +9,8 @@ import types
 import pytest
 
 from quack_tutorial.bench import sweep, tune
-from quack_tutorial.kernels.tuned import config as configs
-from quack_tutorial.kernels.tuned.config import Config
+from quack_tutorial.kernels.tuned import candidates, choice
+from quack_tutorial.kernels.tuned.config import Config, fields
 from tests.bench import synthetic
 from tests.bench.test_sweep import FAKE, ROOT
 
@@ -29,8 +29,8 @@ def gpu(monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     found = types.SimpleNamespace(device="cuda", problems=(), driver="0.0")
     monkeypatch.setattr(tune.machine, "detect", lambda: found)
-    monkeypatch.setattr(configs, "candidates", lambda operation, width, N, rows: TRIED)
-    monkeypatch.setattr(configs, "default_config", lambda operation, width, N, rows: TRIED[0])
+    monkeypatch.setattr(candidates, "candidates", lambda operation, width, N, rows: TRIED)
+    monkeypatch.setattr(choice, "default_config", lambda operation, width, N, rows: TRIED[0])
     real = tune.tune
 
     def tuned(args, sizes, kept, driver):
@@ -52,9 +52,9 @@ def test_the_sizes_of_the_benchmark_and_some_more_are_the_default_and_rows_keep_
 
 
 def test_what_is_shipped_is_always_tried(gpu, monkeypatch):
-    monkeypatch.setattr(configs, "default_config", lambda *args: Config(8, 64))
+    monkeypatch.setattr(choice, "default_config", lambda *args: Config(8, 64))
     size = tune.Size("softmax", "bfloat16", 8192, 4096, "aligned")
-    assert tune.configs_of(parsed("softmax"), size) == [*map(configs.fields, TRIED), (8, 64, 1, 0)]
+    assert tune.configs_of(parsed("softmax"), size) == [*map(fields, TRIED), (8, 64, 1, 0)]
     assert tune.configs_of(parsed("softmax", "--configs", "32/64,128/128/2/4"), size) == [
         (32, 64, 1, 0),
         (128, 128, 2, 4),
@@ -94,7 +94,7 @@ def test_a_sweep_is_kept_gone_on_with_and_shown(gpu, tmp_path, capsys):
 def test_a_configuration_that_is_shipped_and_did_not_run_is_said_to(gpu, tmp_path, capsys, monkeypatch):
     out = tmp_path / "softmax.json"
     assert tune.run(parsed("softmax", "--n", "256", "--dtype", "bfloat16", "--out", out)) == 0
-    monkeypatch.setattr(configs, "default_config", lambda *args: TRIED[-1])
+    monkeypatch.setattr(choice, "default_config", lambda *args: TRIED[-1])
     capsys.readouterr()
     assert tune.run(parsed("--show", out)) == 0
     assert "not run" in capsys.readouterr().out
@@ -237,6 +237,6 @@ def test_rows_that_cannot_keep_the_promise_are_refused(tuning):
 
 def test_a_made_up_sweep_is_what_the_command_reads():
     size = tune.Size("softmax", "bfloat16", 32768, 256, "aligned")
-    entry = synthetic.sweep(vars(size), [configs.fields(config) for config in TRIED])
+    entry = synthetic.sweep(vars(size), [fields(config) for config in TRIED])
     assert tune.loss(entry, (16, 128, 1, 0)) == 0.0
     assert tune.loss(entry, (256, 512, 1, 0)) is None and tune.loss(entry, (1, 32, 1, 0)) is None

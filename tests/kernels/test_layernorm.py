@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from quack_tutorial import reference
-from quack_tutorial.kernels.tuned.config import Config, default_config, of_fields
+from quack_tutorial.kernels.tuned.choice import default_config
+from quack_tutorial.kernels.tuned.config import Config, of_fields
 from quack_tutorial.kernels.tuned.layernorm import LayerNorm
 from quack_tutorial.kernels.tuned.layernorm_backward import layernorm_backward
 from quack_tutorial.kernels.tuned.tables import TABLES

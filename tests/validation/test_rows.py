@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from quack_tutorial.kernels.tuned.config import PIPELINED, Config, elements_held
+from quack_tutorial.kernels.tuned.candidates import PIPELINED
+from quack_tutorial.kernels.tuned.config import Config, elements_held
 from quack_tutorial.kernels.tuned.rmsnorm_backward import rmsnorm_backward
 from quack_tutorial.kernels.tuned.row_tile import PROMISES, RowTile
 from quack_tutorial.kernels.tuned.tables import TABLES
@@ -81,9 +82,8 @@ def test_a_vector_taken_for_certain_that_is_not_is_found(monkeypatch):
 
 
 def test_a_row_that_ends_too_late_is_found(monkeypatch):
-    def inside(tile, i, place, certain, asks):
-        row, exists, piece, lane, head, body = place
-        return right(tile, i, (row, exists, piece, lane, head, body + tile.vector_size), certain, asks)
+    def inside(tile, i, place, certain, checks_row):
+        return right(tile, i, place._replace(body=place.body + tile.vector_size), certain, checks_row)
 
     right = RowTile.inside
     monkeypatch.setattr(RowTile, "inside", inside)

@@ -26,7 +26,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from quack_tutorial.kernels.layout import VECTOR_BYTES
-from quack_tutorial.kernels.tuned.config import SPREAD_AS, default_config
+from quack_tutorial.kernels.tuned.choice import default_config
+from quack_tutorial.kernels.tuned.config import SPREAD_AS
 from quack_tutorial.kernels.tuned.tables import TABLES
 from quack_tutorial.records import suite as report
 from validation.gpu.sanitizer import LAUNCHED, TOOLS, first_report, output_of, said_by

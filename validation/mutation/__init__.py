@@ -78,24 +78,24 @@ EQUIVALENT: dict[str, str] = {
     "one stores",
     "cross_entropy.CrossEntropyTwoPass.kernel: `if tidx == 0` always": SAME_VALUE,
     "cross_entropy.CrossEntropyOnline.kernel: `if tidx == 0` always": SAME_VALUE,
-    "norm_backward.ColumnSum.kernel: loop to G one longer": "a warp that starts at row G has no row to add",
-    "row_tile.RowTile.holds: `col < self.N` dropped from `place.piece == 0 and col < self.N and ((col - place.body) % threads == "
+    "sum_of_parts.ColumnSum.kernel: loop to G one longer": "a warp that starts at row G has no row to add",
+    "cross_entropy.holds: `col < tile.N` dropped from `place.piece == 0 and col < tile.N and ((col - place.body) % threads == "
     "place.thread_in_row)`": A_COLUMN_OR_NONE,
     "row_tile.RowTile.is_first: `place.thread_in_row == 0` dropped from `place.exists & (place.thread_in_row == 0)`": SAME_VALUE,
     "row_tile.RowTile.is_first: `place.piece == 0` dropped from `place.exists & (place.thread_in_row == 0) & "
     "(place.piece == 0)`": SAME_VALUE,
-    "row_tile.RowTile.holds: `col < self.N` made `<=`": A_COLUMN_OR_NONE,
-    "row_tile.RowTile.holds: `col >= 0` dropped from `place.piece == 0 and col >= 0 and (col % threads == "
+    "cross_entropy.holds: `col < tile.N` made `<=`": A_COLUMN_OR_NONE,
+    "cross_entropy.holds: `col >= 0` dropped from `place.piece == 0 and col >= 0 and (col % threads == "
     "place.thread_in_row)`": "the remainder of a negative number is negative, and no thread's",
-    "norm_backward.ColumnSum.kernel: `if lane % lanes == 0` always": SAME_VALUE,
-    "norm_backward.ColumnSum.kernel: `warp == 0` dropped from `warp == 0 and lane < self.columns and (col < self.N)`": SAME_VALUE,
+    "sum_of_parts.ColumnSum.kernel: `if lane % lanes == 0` always": SAME_VALUE,
+    "sum_of_parts.ColumnSum.kernel: `warp == 0` dropped from `warp == 0 and lane < self.columns and (col < self.N)`": SAME_VALUE,
     "kernels.ClusterSum.kernel: cute.arch.mbarrier_init_fence() removed": "the cluster barrier that follows is not "
     "relaxed, so it publishes the init as it does every write",
     "kernels.ClusterSum.kernel: `if tidx == 0` always #2": SAME_VALUE,
     "kernels.LastBlock.kernel: `if lane == 0` always #2": SAME_VALUE,
 }
 # Of the kernels' modules: what runs on the host.
-NOT_EXECUTED = ("config.",)
+NOT_EXECUTED = ("config.", "candidates.", "choice.")
 
 
 # ---- the unaltered kernels ------------------------------------------------------------------------------------------

@@ -292,7 +292,7 @@ def _with_gap(x, gap):
 def sums():
     """Of columns: of parts that are added up, and of what each block of a cluster has."""
     from quack_tutorial.kernels.reduce import ClusterReduce
-    from quack_tutorial.kernels.tuned.norm_backward import ColumnSum
+    from quack_tutorial.kernels.tuned.sum_of_parts import ColumnSum
 
     for M, N in ((11, 40), (140, 65), (40, 1030)):
         arguments = lambda M=M, N=N: (numbers(4, M, N), poisoned(N))  # noqa: E731

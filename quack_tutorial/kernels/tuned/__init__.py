@@ -1,20 +1,23 @@
-"""The kernels as they ship: they compute what the last rung of each ladder does, faster (`book/what-ships.md` says why).
+"""The kernels as they ship: the last rung of each ladder with a table of sizes, and the kernels that have no ladder.
 
-| module             | what is in it                                                                           |
-|--------------------|-----------------------------------------------------------------------------------------|
-| `softmax`, `cross_entropy` | the kernels and their gradients                                                 |
-| `rmsnorm`, `layernorm` | the kernels                                                                         |
-| `norm_backward`    | what the gradients of both share: blocks that go through rows and add up columns         |
-| `rmsnorm_backward`, `layernorm_backward` | the gradients: a kernel for each place where the next row can wait |
-| `row_tile`         | a row into registers and back, for any length and address: vectors, single elements     |
-| `row_exchange`     | how the warps of a row agree: shared memory in a block, distributed in a cluster        |
-| `row_pipeline`     | rows on their way through shared memory while another is worked on: bulk copies         |
-| `online`           | a row's maximum and sum of exponentials in one pass, a few vectors at a time            |
-| `arithmetic`       | fewer instructions an element, exact as far as a result of 16 bits can tell             |
-| `cache_hints`      | loads that tell the caches which bytes to keep                                          |
-| `loss`             | the losses of a batch as one number: mean or sum                                        |
-| `tile_copy`        | the reads and writes of a row-wise kernel without its arithmetic                        |
-| `config`, `tables` | how a kernel spreads rows over threads: what a sweep tries, and what was the fastest    |
+Chapters 7, 8 and 9 climb to them. To read on from there, take the files in this order; `book/what-ships.md` says what each change
+is worth.
 
-To read a kernel, begin with `softmax`, then `row_tile` and `row_exchange`, then `row_pipeline` and `online`.
+| file                                | chapter and rung                | new in it                                           |
+|-------------------------------------|---------------------------------|-----------------------------------------------------|
+| `row_tile`                          | 3 `any row`, 7 `any address`    | what is known of a row when it is compiled          |
+| `row_exchange`                      | 5, 6                            | any number of warps; messages from every warp       |
+| `softmax`                           | 8 `any address`                 | the gradient                                        |
+| `row_pipeline`                      | 8 `read twice`, 7 `bulk`        | stages, and several rows in one                     |
+| `online`, `arithmetic`              | 8 `short exp`, 9 `short terms`  | nothing but `corrected`                             |
+| `cache_hints`                       | 3 `hint`                        | loads and stores with predicates                    |
+| `rmsnorm`, `row_weights`            | 7 `any address`, `weights once` | bias and residual; weights of rows that start anywhere |
+| `norm_backward`, `rmsnorm_backward` | 7 `bulk`                        | two more places for the next row                    |
+| `sum_of_parts`                      | 7 `parts`                       | it starts before the kernel ahead has ended         |
+| `cross_entropy`                     | 9 `any address`                 | ignored targets; loss and gradient in one kernel    |
+| `layernorm`, `layernorm_backward`   |                                 | a second sum a row                                  |
+| `loss`                              |                                 | the losses of a batch as one number                 |
+| `config`, `rule`                    |                                 | the sizes: their fields; by a rule, for the rungs   |
+| `choice`, `tables`, `candidates`    |                                 | sizes from sweeps: which one, of what was tried     |
+| `tile_copy`                         |                                 | the reads and writes of a kernel without arithmetic |
 """

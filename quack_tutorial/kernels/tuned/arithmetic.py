@@ -1,4 +1,4 @@
-"""Arithmetic of softmax's last rung and of what ships: fewer instructions an element, as exact as a result of 16 bits can tell.
+"""Arithmetic of chapter 8's `short exp` and chapter 9's `short terms`: fewer instructions an element, as exact as 16 bits can tell.
 
 In 16 bits a kernel moves twice as many elements in the same time as in float32, and its arithmetic holds up the loads that follow
 it. Here a bfloat16 is widened by a shift, 16-bit values are compared two at a time, and an exponential takes two or three

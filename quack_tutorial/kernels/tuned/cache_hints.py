@@ -13,9 +13,9 @@ in L2 (`STANDING.md`); `evict_first`, which sounds right for bytes that are used
 then leave L2 soon and in long runs, so that memory turns around between reading and writing less often. Cross-entropy's loss, which
 writes next to nothing, gains nothing by it; `evict_first` for short rows and past L1 for long ones seem up to 4.5 % faster.
 
-CuTe DSL has the first kind of load: with a `CopyG2ROp` atom `cute.copy(..., cache_policy=policy_of(EVICT_LAST))` becomes
-`ld.global.L2::cache_hint`, as in `kernels.softmax.SoftmaxHint`. Three things it has not (4.8.1, by the PTX that it emits). They are
-written here as PTX, by the PTX ISA 9.0:
+Chapter 3 measures the hint on a copy. CuTe DSL has the first kind of load: with a `CopyG2ROp` atom `cute.copy(...,
+cache_policy=policy_of(EVICT_LAST))` becomes `ld.global.L2::cache_hint`, as in `kernels.softmax.SoftmaxHint`. Three
+things it has not (4.8.1, by the PTX that it emits). They are written here as PTX, by the PTX ISA 9.0:
 
 - "createpolicy", which makes the policy;
 - a hint on bulk copies and on cp.async: both take the argument and leave it out;
@@ -36,17 +36,21 @@ BULK_COPY = (
 )
 
 
-def load_ptx(count, hint, asks):
-    """The PTX that loads `count` 32-bit words, with the operands (address, policy if `hint` is for L2, then if `asks` a predicate
-    and the words to have where that is 0).
+def load_ptx(count, hint, predicated):
+    """The PTX that loads `count` 32-bit words. Two words with a policy and a predicate are
 
-    In the text `{$r0}` stands for the first of `inline_ptx`'s `read_only_args`, and `{$w0}` for the first result, whose type is
-    the first of `write_only_types`. Doubled braces are Python's, for `format` and f-strings.
+        { .reg .pred p; setp.ne.b32 p, {$r2}, 0;                        p: whether {$r2} is not 0
+          mov.b32 {$w0}, {$r3}; mov.b32 {$w1}, {$r4};                   the words where nothing is loaded
+          @p ld.global.L2::cache_hint.v2.b32 {{$w0}, {$w1}}, [{$r0}], {$r1}; }
+
+    `{$r0}` stands for the first of `inline_ptx`'s `read_only_args`: the address, then the policy if `hint` is one for L2, then the
+    predicate and the words to have without it. `{$w0}` is the first result, whose type is the first of `write_only_types`. Doubled
+    braces in the code are Python's, for `format` and f-strings.
     """
     words, policy = ", ".join(f"{{$w{k}}}" for k in range(count)), ", {$r1}" if is_policy(hint) else ""
     level = {None: "", PAST_L1: ".L1::no_allocate"}.get(hint, ".L2::cache_hint")
     load = f"ld.global{level}.v{count}.b32 {{{words}}}, [{{$r0}}]{policy};"
-    if not asks:
+    if not predicated:
         return load
     p = 2 if policy else 1
     moves = " ".join(f"mov.b32 {{$w{k}}}, {{$r{p + 1 + k}}};" for k in range(count))
@@ -70,15 +74,15 @@ def load_vector(source, target, hint, inside=None):
     false, nothing is loaded and `target` stays as it is.
     """
     operands = [policy_of(hint)] if is_policy(hint) else []
-    asked = [] if inside is None else [inside.to(cutlass.Int32)]
+    predicate = [] if inside is None else [inside.to(cutlass.Int32)]
     for i in range(cute.size(source, mode=[0, 1])):
         words = cute.recast_tensor(target[(None, i), 0], cutlass.Int32)
         count = cute.size(words)
-        kept = [words[k] for k in range(count)] if asked else []
+        kept = [words[k] for k in range(count)] if predicate else []
         found = cute.arch.inline_ptx(
-            load_ptx(count, hint, bool(asked)),
+            load_ptx(count, hint, bool(predicate)),
             write_only_types=[cutlass.Int32] * count,
-            read_only_args=[source[(None, i), 0].iterator, *operands, *asked, *kept],
+            read_only_args=[source[(None, i), 0].iterator, *operands, *predicate, *kept],
         )
         for k in range(count):
             words[k] = found[k]

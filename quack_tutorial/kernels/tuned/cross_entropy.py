@@ -11,21 +11,23 @@ log(sum(exp(x - max))) - (x[target] - max), and where lse is kept for the gradie
 | `CrossEntropyBackward` | once    | dx                         | is cut up: given lse, no element needs another        |
 | `CrossEntropyFused`    | once    | loss and dx for dloss = 1  | stays in registers or shared memory, as in softmax    |
 
+Chapter 9 climbs to the first two; they are the rungs of any address with sizes from a table. The third is softmax's
+kernel of chapter 8 with a target.
+
 A row whose target is `ignore_index` has loss 0 and gradient 0. A target that is no column gives NaN for its row, and is
 never used as an index. All compute in float32. Rows of up to 262144 elements.
 """
 
 import math
-import operator
 
 import cuda.bindings.driver as cuda
 import cutlass
 import cutlass.cute as cute
 
-from quack_tutorial.kernels.reduce import exp, finite_or_zero, thread_reduce, warp_reduce
+from quack_tutorial.kernels.reduce import exp, finite_or_zero
 from quack_tutorial.kernels.tuned.arithmetic import as_float32, exp_scale, exp_scaled, quotient_factors
 from quack_tutorial.kernels.tuned.cache_hints import EVICT_FIRST
-from quack_tutorial.kernels.tuned.config import default_config
+from quack_tutorial.kernels.tuned.choice import default_config
 from quack_tutorial.kernels.tuned.online import online_max_sum, warp_max_sum
 from quack_tutorial.kernels.tuned.row_exchange import RowExchange
 from quack_tutorial.kernels.tuned.row_pipeline import RowPipeline
@@ -35,7 +37,7 @@ from quack_tutorial.kernels.tuned.row_tile import RowTile
 class CrossEntropy:
     """The loss alone: every thread keeps a running (maximum, sum) of the vectors that go past it.
 
-    With `lse` a row that is all -inf has -inf as its log-sum-exp, which it adds to a longer row of which it is a part. mLSE is
+    With `lse` a row that is all -inf has -inf as its log-sum-exp, which it adds to a longer row of which it is a part. mLse is
     (M,), or (2, M) for the gradient.
     """
 
@@ -47,8 +49,8 @@ class CrossEntropy:
         self.exchange = RowExchange(self.config, values=2)
 
     @cute.jit
-    def __call__(self, mX, mT, mLoss, mLSE, ignore_index: cutlass.Int64, stream: cuda.CUstream):
-        self.kernel(mX, mT, mLoss, mLSE, ignore_index).launch(
+    def __call__(self, mX, mT, mLoss, mLse, ignore_index: cutlass.Int64, stream: cuda.CUstream):
+        self.kernel(mX, mT, mLoss, mLse, ignore_index).launch(
             grid=[self.tile.blocks(mX.shape[0]), 1, 1],
             block=[self.config.threads_per_block, 1, 1],
             cluster=self.config.cluster,
@@ -56,7 +58,7 @@ class CrossEntropy:
         )
 
     @cute.kernel
-    def kernel(self, mX, mT, mLoss, mLSE, ignore_index: cutlass.Int64):
+    def kernel(self, mX, mT, mLoss, mLse, ignore_index: cutlass.Int64):
         tile, exchange = self.tile, self.exchange
         block, _, _ = cute.arch.block_idx()
         opened = exchange.open()
@@ -70,21 +72,21 @@ class CrossEntropy:
         max_thread, sum_thread = online_max_sum(tile, mX, place)
         col = column_of(target, tile.N)
         logit = logit_of(mX, row, col)
-        max_warp, sum_warp = warp_max_sum(max_thread, sum_thread, min(tile.threads_per_row, 32), self.dtype)
+        max_warp, sum_warp = warp_max_sum(tile, max_thread, sum_thread, self.dtype)
         # A row has one block, so no `ready` comes before.
-        max_row, sum_row = exchange.softmax_reduce(max_warp, sum_warp, opened, part=self.lse)
+        max_row, sum_row = exchange.row_max_sum(max_warp, sum_warp, opened, part=self.lse)
         if place.exists and place.thread_in_row == 0:
             log_sum = cute.math.log(sum_row)
             mLoss[row] = loss_of(log_sum, logit - max_row, col, target == ignore_index).to(mLoss.element_type)
-            if cutlass.const_expr(mLSE is not None):
-                store_lse(mLSE, row, max_row, log_sum)
+            if cutlass.const_expr(mLse is not None):
+                store_lse(mLse, row, max_row, log_sum)
 
 
 class CrossEntropyBackward:
     """The gradient from lse: every thread does `vectors_at_once` vectors and is done.
 
     dloss is (M,) of any floating type and any stride, 0 where all rows share a number; mScale, one float32 where it is given,
-    is another factor of all rows: what the mean of the losses divides by. mLSE is (M,), or (2, M) with what its rounding left off.
+    is another factor of all rows: what the mean of the losses divides by. mLse is (M,), or (2, M) with what its rounding left off.
     """
 
     def __init__(self, dtype, N, promise="aligned", config=None):
@@ -94,8 +96,8 @@ class CrossEntropyBackward:
         self.fast_exp = dtype.width < 32
 
     @cute.jit
-    def __call__(self, mX, mT, mDLoss, mLSE, mDX, mScale, ignore_index: cutlass.Int64, stream: cuda.CUstream):
-        self.kernel(mX, mT, mDLoss, mLSE, mDX, mScale, ignore_index).launch(
+    def __call__(self, mX, mT, mDLoss, mLse, mDX, mScale, ignore_index: cutlass.Int64, stream: cuda.CUstream):
+        self.kernel(mX, mT, mDLoss, mLse, mDX, mScale, ignore_index).launch(
             grid=[self.tile.blocks(mX.shape[0]) * self.tile.pieces, 1, 1],
             block=[self.config.threads_per_block, 1, 1],
             cluster=self.config.cluster,
@@ -103,14 +105,14 @@ class CrossEntropyBackward:
         )
 
     @cute.kernel
-    def kernel(self, mX, mT, mDLoss, mLSE, mDX, mScale, ignore_index: cutlass.Int64):
+    def kernel(self, mX, mT, mDLoss, mLse, mDX, mScale, ignore_index: cutlass.Int64):
         tile = self.tile
         # Neighbouring blocks do neighbouring pieces: what runs at once lies together in memory.
         block, _, _ = cute.arch.block_idx()
         block, piece = block // tile.pieces, block % tile.pieces
         place = tile.place(mX, block * tile.rows_per_block, piece=piece)
         loaded = existing(place.row, mX)
-        target, (lse, rest), dloss = target_of(mT, place.row), lse_of(mLSE, loaded), mDLoss[loaded]
+        target, (lse, rest), dloss = target_of(mT, place.row), lse_of(mLse, loaded), mDLoss[loaded]
         scale = mScale[0] if cutlass.const_expr(mScale is not None) else None
         cute.arch.sync_warp()  # what is loaded above this line the compiler does not move down to where it is needed
         # read MN elements
@@ -142,54 +144,49 @@ class CrossEntropyFused:
         self.exp_scale = exp_scale(dtype)
 
     @cute.jit
-    def __call__(self, mX, mT, mLoss, mLSE, mDX, ignore_index: cutlass.Int64, stream: cuda.CUstream):
-        threads = self.config.threads_per_block
-        self.kernel(mX, mT, mLoss, mLSE, mDX, ignore_index).launch(
+    def __call__(self, mX, mT, mLoss, mLse, mDX, ignore_index: cutlass.Int64, stream: cuda.CUstream):
+        self.kernel(mX, mT, mLoss, mLse, mDX, ignore_index).launch(
             grid=self.tile.grid(mX.shape[0]),
-            block=[threads, 1, 1],
+            block=[self.config.threads_per_block, 1, 1],
             cluster=self.config.cluster,
             stream=stream,
         )
 
     @cute.kernel
-    def kernel(self, mX, mT, mLoss, mLSE, mDX, ignore_index: cutlass.Int64):
+    def kernel(self, mX, mT, mLoss, mLse, mDX, ignore_index: cutlass.Int64):
         tile, exchange = self.tile, self.exchange
         block, _, _ = cute.arch.block_idx()
         place = tile.place(mX, block * tile.rows_per_block)
         row = place.row  # below, a branch that names `place` would make its constants variables
-        opened, width = exchange.open(), min(tile.threads_per_row, 32)
-        if cutlass.const_expr(self.pipeline.stages > 0):
-            arriving = self.pipeline.open(place)
-            self.pipeline.fetch(arriving, (mX,), row, place, 0)
+        opened = exchange.open()
+        arriving = self.pipeline.start((mX,), place)
         target = target_of(mT, row)
         cute.arch.sync_warp()  # or the compiler would move that load down to where the target is needed
 
         # read MN elements
         if cutlass.const_expr(self.pipeline.stages > 0):
             logit = logit_of(mX, row, column_of(target, tile.N))
-            self.pipeline.wait(arriving, 0)
+            self.pipeline.wait(arriving)
             sX, anywhere = self.pipeline.row(arriving), self.pipeline.place(None, place.thread_in_row)
             max_thread, sum_thread = online_max_sum(self.pipeline.smem_tile, sX, anywhere, self.exp_scale)
-            max_warp, sum_warp = warp_max_sum(max_thread, sum_thread, width, self.dtype)
+            max_warp, sum_warp = warp_max_sum(tile, max_thread, sum_thread, self.dtype)
         else:
             tXrX = tile.load(mX, place, fill=-math.inf)
             logit = logit_of(mX, row, column_of(target, tile.N))
             x = tXrX.load().to(cutlass.Float32)
-            max_thread = thread_reduce(x, cute.ReductionOp.MAX, -cutlass.Float32.inf)
-            max_warp = warp_reduce(max_thread, cute.arch.fmax, width)
+            max_warp = tile.warp_max(x)
             y = exp_scaled(x - finite_or_zero(max_warp), self.exp_scale)
-            sum_thread = thread_reduce(y, cute.ReductionOp.ADD, cutlass.Float32(0.0))
-            sum_warp = warp_reduce(sum_thread, operator.add, width)
+            sum_warp = tile.warp_sum(y)
         exchange.ready()
-        max_row, scaled_sum = exchange.softmax_reduce(max_warp, sum_warp, opened, part=self.lse)
+        max_row, scaled_sum = exchange.row_max_sum(max_warp, sum_warp, opened, part=self.lse)
         sum_row = scaled_sum * 2.0**-self.exp_scale
         # Once more, rather than to keep more than the target in registers meanwhile.
         col, ignored = column_of(target, tile.N), target == ignore_index
         if tile.is_first(place):
             log_sum = cute.math.log(sum_row)
             mLoss[row] = loss_of(log_sum, logit - max_row, col, ignored)
-            if cutlass.const_expr(mLSE is not None):
-                store_lse(mLSE, row, max_row, log_sum)
+            if cutlass.const_expr(mLse is not None):
+                store_lse(mLse, row, max_row, log_sum)
         # write MN elements
         if cutlass.const_expr(self.pipeline.stages > 0):
             held = self.write_again(sX, mDX, place, max_row, 1.0 / scaled_sum, col, ignored)
@@ -203,7 +200,7 @@ class CrossEntropyFused:
                 y *= inverse
             tXrX.store(gradient(tile, y, scale, col, ignored).to(self.dtype))
             tile.store(tXrX, mDX, place)
-            held = tile.holds(col, place)
+            held = holds(tile, col, place)
         # Who holds the target's column writes it again: cheaper than to compare every column of a long row.
         if held and not ignored:
             p_target = exp(logit - max_row) / sum_row
@@ -221,7 +218,7 @@ class CrossEntropyFused:
             self.pipeline.smem_tile.store(rX, mPart, at)
         local = col - place.piece * self.tile.width
         there = self.pipeline.place(local // self.pipeline.smem_tile.width, place.thread_in_row)
-        return self.pipeline.smem_tile.holds(local, there)
+        return holds(self.pipeline.smem_tile, local, there)
 
 
 def existing(row, mX):
@@ -263,18 +260,18 @@ def loss_of(log_sum, above, col, ignored):
     return loss
 
 
-def store_lse(mLSE: cute.Tensor, row, max_row, log_sum):
-    """Write max_row + log_sum for a row; of a (2, M) mLSE the second half gets what rounding the sum left off."""
+def store_lse(mLse: cute.Tensor, row, max_row, log_sum):
+    """Write max_row + log_sum for a row; of a (2, M) mLse the second half gets what rounding the sum left off."""
     lse = max_row + log_sum
-    if cute.rank(mLSE) == 1:
-        mLSE[row] = lse
+    if cute.rank(mLse) == 1:
+        mLse[row] = lse
     else:
-        mLSE[0, row], mLSE[1, row] = lse, (max_row - lse) + log_sum
+        mLse[0, row], mLse[1, row] = lse, (max_row - lse) + log_sum
 
 
-def lse_of(mLSE: cute.Tensor, row):
+def lse_of(mLse: cute.Tensor, row):
     """(lse, what its rounding left off or None) of a row."""
-    return (mLSE[row], None) if cute.rank(mLSE) == 1 else (mLSE[0, row], mLSE[1, row])
+    return (mLse[row], None) if cute.rank(mLse) == 1 else (mLse[0, row], mLse[1, row])
 
 
 @cute.jit
@@ -287,10 +284,37 @@ def less_one_at(tile, p, col, place):
     few = tile.vectors <= 2 and tile.values == tile.certain * tile.vector_size
     for k in cutlass.range_constexpr(tile.values):
         if cutlass.const_expr(few):
-            less[k] = less[k] - cutlass.Float32(tile.is_at(k, col, place))
-        elif tile.is_at(k, col, place):
+            less[k] = less[k] - cutlass.Float32(is_at(tile, k, col, place))
+        elif is_at(tile, k, col, place):
             less[k] = less[k] - 1.0
     return less.load()
+
+
+def is_at(tile, k, col, place):
+    """Whether this thread's value k is the one in column `col`, a Boolean; of values that the row does not have, anything."""
+    single = k - tile.vectors * tile.vector_size
+    if single >= 0:
+        return tile.single_column(single, place) == col
+    vector = k // tile.vector_size * tile.threads_per_row
+    # The same number for every k but for a constant.
+    return (
+        col - place.head - place.piece * tile.width - place.thread_in_row * tile.vector_size
+        == vector * tile.vector_size + k % tile.vector_size
+    )
+
+
+@cute.jit
+def holds(tile: cutlass.Constexpr, col, place):
+    """Whether this thread has the element of column `col`, which may be any number."""
+    k, vectors, threads = col - place.head, tile.width // tile.vector_size, tile.threads_per_row
+    vector = k // tile.vector_size - place.piece * vectors
+    held = k >= 0 and k < place.body and vector >= 0 and vector < vectors and vector % threads == place.thread_in_row
+    if cutlass.const_expr(tile.singles > 0):
+        if k < 0:
+            held = place.piece == 0 and col >= 0 and col % threads == place.thread_in_row
+        if k >= place.body:
+            held = place.piece == 0 and col < tile.N and (col - place.body) % threads == place.thread_in_row
+    return place.exists and held
 
 
 @cute.jit

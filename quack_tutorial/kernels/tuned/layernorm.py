@@ -1,22 +1,20 @@
 """LayerNorm of each row of an (M, N) tensor, y = (x - mean) / sqrt(var + eps) * w + b.
 
-x is read once; y is written, and if asked for mean and rstd = 1 / sqrt(mean((x - mean)^2) + eps), one number a row each, from which
-`layernorm_backward` makes the gradients. Rows lie in threads, and come to them, as in `rmsnorm.py`. What is added to it is a second
-sum a row: about the mean, so after it, and a row's warps agree twice. All is computed in float32. Rows of up to 262144 elements.
+It is RMSNorm (chapter 7, `rmsnorm.py`) with a second sum a row: about the mean, so after it, and a row's warps agree twice. x is
+read once; y is written, and if asked for mean and rstd = 1 / sqrt(mean((x - mean)^2) + eps), one number a row each, from which
+`layernorm_backward` makes the gradients. All is computed in float32. Rows of up to 262144 elements.
 """
-
-import operator
 
 import cuda.bindings.driver as cuda
 import cutlass
 import cutlass.cute as cute
 
-from quack_tutorial.kernels.reduce import thread_reduce, warp_reduce
 from quack_tutorial.kernels.tuned.arithmetic import corrected
-from quack_tutorial.kernels.tuned.config import default_config
+from quack_tutorial.kernels.tuned.choice import default_config
 from quack_tutorial.kernels.tuned.row_exchange import RowExchange
 from quack_tutorial.kernels.tuned.row_pipeline import RowPipeline
 from quack_tutorial.kernels.tuned.row_tile import RowTile
+from quack_tutorial.kernels.tuned.row_weights import weights_after_row, weights_before_row
 
 
 class LayerNorm:
@@ -25,10 +23,8 @@ class LayerNorm:
     def __init__(self, dtype, N, promise="aligned", config=None):
         self.dtype, self.N, self.promise = dtype, N, promise
         self.config = config or default_config("layernorm", dtype.width, N, promise)
-        if self.config.rows_each > 1 and promise != "aligned":
-            raise ValueError(f"{self.config}: rows that start anywhere each want the weights elsewhere")
         self.tile = RowTile(dtype, N, promise, self.config, several=True)
-        self.exchange = RowExchange(self.config, stages=2)  # of the mean, and of the variance
+        self.exchange = RowExchange(self.config, sets=2)  # of the mean, and of the variance
         self.pipeline = RowPipeline(dtype, self.tile, tensors=1, stages=self.config.stages)
 
     @cute.jit
@@ -42,43 +38,31 @@ class LayerNorm:
 
     @cute.kernel
     def kernel(self, mX, mW, mB, mO, mMean, mRstd, eps: cutlass.Float32):
-        tile, exchange, M = self.tile, self.exchange, mX.shape[0]
+        tile, exchange, pipeline, M = self.tile, self.exchange, self.pipeline, mX.shape[0]
         block, _, _ = cute.arch.block_idx()
         places = tile.places(mX, block)
-        opened, arriving, place = exchange.open(), None, places[0]
-        if cutlass.const_expr(self.pipeline.stages > 0):
-            arriving = self.pipeline.open(place)
-            self.pipeline.fetch(arriving, (mX,), place.row, place, 0)
-        # The weights come from L2, on their way before the row has arrived; those that are shifted are waited for: after it.
-        tXrW = tXrB = None
-        if cutlass.const_expr(mW is not None and not tile.shifts(mW)):
-            tXrW = tile.load_weight(mW, place, M)
-        if cutlass.const_expr(mB is not None and not tile.shifts(mB)):
-            tXrB = tile.load_weight(mB, place, M)
-
-        # read MN elements
-        if cutlass.const_expr(self.pipeline.stages > 0):
-            self.pipeline.wait(arriving, 0)
-        loaded = [self.load(mX, arriving, at) for at in places]
-        if cutlass.const_expr(mW is not None and tile.shifts(mW)):
-            tXrW = tile.load_weight(mW, place, M)
-        if cutlass.const_expr(mB is not None and tile.shifts(mB)):
-            tXrB = tile.load_weight(mB, place, M)
+        opened, place = exchange.open(), places[0]
+        # read MN elements, and the weights meanwhile
+        arriving = pipeline.start((mX,), place)
+        weights = weights_before_row(tile, (mW, mB), place, M)
+        pipeline.wait(arriving)
+        loaded = [pipeline.take(arriving, 0, mX, at) for at in places]
+        tXrW, tXrB = weights_after_row(tile, (mW, mB), place, M, weights)
         # All rows' sums before the first result: the next row's sum would wait for its stores.
         stats = []
         for k in cutlass.range_constexpr(tile.rows_each):
             place, tXrX = places[k], loaded[k]
-            total = warp_sum(self.tile, tXrX.load().to(cutlass.Float32))
+            total = tile.warp_sum(tXrX.load().to(cutlass.Float32))
             exchange.ready()
-            mean = mean_of(exchange.reduce(total, operator.add, 0.0, opened, 0), tile.N)
-            if cutlass.const_expr(self.pipeline.stages > 0):
+            mean = mean_of(exchange.row_sum(total, opened, 0), tile.N)
+            if cutlass.const_expr(pipeline.stages > 0):
                 # From shared memory again, so that the row did not have to stay in registers meanwhile.
-                tXrX = self.load(mX, arriving, place)
+                tXrX = pipeline.take(arriving, 0, mX, place)
             tXrD = cute.make_rmem_tensor(tile.values, cutlass.Float32)
             tXrD.store(tXrX.load().to(cutlass.Float32) - mean)
-            tile.clear_outside(tXrD, place)  # where x is filled with 0, which is no element at a distance of the mean
+            clear_outside(tile, tXrD, place)  # where x is filled with 0, which is no element at a distance of the mean
             distances = tXrD.load()
-            squares = exchange.reduce(warp_sum(self.tile, distances * distances), operator.add, 0.0, opened, 1)
+            squares = exchange.row_sum(tile.warp_sum(distances * distances), opened, 1)
             variance = squares * (1.0 / tile.N)
             rstd = cute.math.rsqrt(variance + eps)
             if cutlass.const_expr(self.dtype.width == 32 and mB is not None):
@@ -91,8 +75,8 @@ class LayerNorm:
 
         for k in cutlass.range_constexpr(tile.rows_each):
             place, tXrX, (mean, rstd) = places[k], loaded[k], stats[k]
-            if cutlass.const_expr(self.pipeline.stages > 0):
-                tXrX = self.load(mX, arriving, place)
+            if cutlass.const_expr(pipeline.stages > 0):
+                tXrX = pipeline.take(arriving, 0, mX, place)
             y = (tXrX.load().to(cutlass.Float32) - mean) * rstd
             if cutlass.const_expr(mW is not None):
                 y *= tXrW.load().to(cutlass.Float32)
@@ -102,14 +86,22 @@ class LayerNorm:
             tXrX.store(y.to(self.dtype))
             tile.store(tXrX, mO, place)
 
-    @cute.jit
-    def load(self, mX, arriving, place):
-        """This thread's part of its row of x, as registers to be used again."""
-        if cutlass.const_expr(self.pipeline.stages > 0):
-            tXrX = self.pipeline.load(arriving, 0, place, 0)
-        else:
-            tXrX = self.tile.load(mX, place)
-        return tXrX
+
+@cute.jit
+def clear_outside(tile: cutlass.Constexpr, rX: cute.Tensor, place):
+    """Set the values of this thread that its row does not have to 0, whatever was made of what `RowTile.load` fills them with."""
+    for i in cutlass.range_constexpr(tile.certain, tile.vectors):
+        inside = tile.inside(i, place, False, False)
+        for k in cutlass.range_constexpr(i * tile.vector_size, (i + 1) * tile.vector_size):
+            kept = rX.element_type(0.0)
+            if inside:
+                kept = rX[k]
+            rX[k] = kept
+    for k in cutlass.range_constexpr(tile.singles):
+        col, kept = tile.single_column(k, place), rX.element_type(0.0)
+        if place.piece == 0 and col < tile.N:
+            kept = rX[tile.vectors * tile.vector_size + k]
+        rX[tile.vectors * tile.vector_size + k] = kept
 
 
 @cute.jit
@@ -119,10 +111,3 @@ def mean_of(total, N: cutlass.Constexpr):
     if cutlass.const_expr(N & (N - 1) != 0):  # else it is exact
         mean = cute.arch.shuffle_sync_bfly(mean, 0)  # its own number, and nothing is folded across a shuffle
     return mean
-
-
-@cute.jit
-def warp_sum(tile: cutlass.Constexpr, values):
-    """The sum of all values of the lanes of a row in this warp."""
-    total = thread_reduce(values, cute.ReductionOp.ADD, cutlass.Float32(0.0))
-    return warp_reduce(total, operator.add, min(tile.threads_per_row, 32))

@@ -1,7 +1,8 @@
-"""The gradients of LayerNorm: dx = rstd (w dy - mean(w dy) - xh mean(w dy xh)), dw = sum of dy xh, db = sum of dy, with
-xh = (x - mean) rstd.
+"""The gradients of LayerNorm: dx = rstd (w dy - mean(w dy) - xhat mean(w dy xhat)), dw = sum of dy xhat, db = sum of dy, with
+xhat = (x - mean) rstd.
 
-A block goes through rows and adds up its part of dw and db in registers (`norm_backward`). A row's two sums travel together.
+No chapter has them: they are RMSNorm's (chapter 7, `rmsnorm_backward`) with a second sum a row, and the two sums travel together. A
+block goes through rows and adds up its part of dw and db in registers (`norm_backward`).
 
 | kernel                       | a row, until its sums are known                | the next row meanwhile                |
 |------------------------------|------------------------------------------------|---------------------------------------|
@@ -16,10 +17,9 @@ import cuda.bindings.driver as cuda
 import cutlass
 import cutlass.cute as cute
 
-from quack_tutorial.kernels.tuned.config import default_config, with_room
-from quack_tutorial.kernels.tuned.layernorm import warp_sum
-from quack_tutorial.kernels.tuned.norm_backward import NormBackward, rstd_of
-from quack_tutorial.kernels.tuned.row_tile import rows_of
+from quack_tutorial.kernels.tuned.choice import default_config
+from quack_tutorial.kernels.tuned.config import with_room
+from quack_tutorial.kernels.tuned.norm_backward import NormBackward, number_of, times_weight
 
 
 def layernorm_backward(dtype, N, promise="aligned", weight=None, config=None):
@@ -45,19 +45,16 @@ class LayerNormBackward(NormBackward):
             stream=stream,
         )
 
-    @cute.jit
-    def centred(self, tXrX, tXrDO, tXrW, mean, rstd):
-        """xh, dy and w dy in float32."""
-        x_hat, dy = (tXrX.load().to(cutlass.Float32) - mean) * rstd, tXrDO.load().to(cutlass.Float32)
-        wdy = dy
-        if cutlass.const_expr(tXrW is not None):
-            wdy = dy * tXrW.load().to(cutlass.Float32)
-        return x_hat, dy, wdy
+    def factors(self, tXrX, tXrDO, tXrW, mean, rstd):
+        """xhat, dy and w dy in float32."""
+        xhat, dy = (tXrX.load().to(cutlass.Float32) - mean) * rstd, tXrDO.load().to(cutlass.Float32)
+        return xhat, dy, times_weight(dy, tXrW)
 
     @cute.jit
-    def means_of(self, wdy, x_hat, opened, turn):
-        """The means over a row of w dy and of w dy xh. Outside the row dy is 0, and so are the terms of both."""
-        total, dot = self.exchange.add_both(warp_sum(self.tile, wdy), warp_sum(self.tile, wdy * x_hat), opened, turn)
+    def means_of(self, wdy, xhat, opened, turn):
+        """The means over a row of w dy and of w dy xhat. Outside the row dy is 0, and so are the terms of both."""
+        total, dot = self.tile.warp_sum(wdy), self.tile.warp_sum(wdy * xhat)
+        total, dot = self.exchange.row_sums((total, dot), opened, turn)
         return total * (1.0 / self.tile.N), dot * (1.0 / self.tile.N)
 
 
@@ -66,54 +63,43 @@ class LayerNormBackwardRegisters(LayerNormBackward):
 
     @cute.kernel
     def kernel(self, mX, mW, mDO, mMean, mRstd, mDX, mDWPart, mDBPart):
-        tile, M, row_ahead = self.tile, mX.shape[0], self.config.row_ahead > 0
-        # Programmatic dependent launch: the sum of the parts may start, it waits for them.
-        if cutlass.const_expr(self.overlaps):
-            cute.arch.griddepcontrol_launch_dependents()
-        part, _, _ = cute.arch.block_idx()
-        parts, _, _ = cute.arch.grid_dim()
-        turns = self.turns(M, part, parts)
-        opened = self.exchange.open()
-        place, tXrW = self.place(mX, part, parts, 0), None
-        if cutlass.const_expr(mW is not None):
-            tXrW = tile.load_weight(mW, place, M)
+        tile, row_ahead = self.tile, self.config.row_ahead > 0
+        share, opened = self.share_of(mX.shape[0]), self.exchange.open()
+        place = self.place(mX, share, 0)
+        tXrW = self.weights_of(mW, place, mX.shape[0])
         next_mean, next_rstd = cutlass.Float32(0.0), cutlass.Float32(0.0)
         if cutlass.const_expr(row_ahead):
             next_x = cute.make_rmem_tensor(tile.values, self.dtype)
             next_dy = cute.make_rmem_tensor(tile.values, mDO.element_type)
-            if turns > 0:
+            if share.turns > 0:
                 next_x.store(self.tile.load(mX, place).load())
                 next_dy.store(self.tile.load(mDO, place).load())
-            next_mean, next_rstd = rstd_of(mMean, place), rstd_of(mRstd, place)
-        tXrDW, tXrDB = (cute.make_rmem_tensor(tile.values, cutlass.Float32) for _ in range(2))
-        tXrDW.fill(0.0)
-        tXrDB.fill(0.0)
+            next_mean, next_rstd = number_of(mMean, place), number_of(mRstd, place)
+        sums = self.empty_sums(mDWPart, mDBPart)
         self.exchange.ready()
 
-        for turn in range(turns):
-            place = self.place(mX, part, parts, turn)
+        for turn in range(share.turns):
+            place = self.place(mX, share, turn)
             # read 2 MN elements
             mean, rstd = next_mean, next_rstd
             if cutlass.const_expr(row_ahead):
-                following = self.place(mX, part, parts, turn + 1)
-                next_mean, next_rstd = rstd_of(mMean, following), rstd_of(mRstd, following)
-                x_hat, dy, wdy = self.centred(next_x, next_dy, tXrW, mean, rstd)
-                if turn + 1 < turns:
+                following = self.place(mX, share, turn + 1)
+                next_mean, next_rstd = number_of(mMean, following), number_of(mRstd, following)
+                xhat, dy, wdy = self.factors(next_x, next_dy, tXrW, mean, rstd)
+                if turn + 1 < share.turns:
                     next_x.store(self.tile.load(mX, following).load())
                     next_dy.store(self.tile.load(mDO, following).load())
             else:
-                mean, rstd = rstd_of(mMean, place), rstd_of(mRstd, place)
-                tXrX, tXrDO = self.tile.load(mX, place), self.tile.load(mDO, place)
-                x_hat, dy, wdy = self.centred(tXrX, tXrDO, tXrW, mean, rstd)
-            offset, slope = self.means_of(wdy, x_hat, opened, turn)
+                mean, rstd = number_of(mMean, place), number_of(mRstd, place)
+                xhat, dy, wdy = self.factors(self.tile.load(mX, place), self.tile.load(mDO, place), tXrW, mean, rstd)
+            offset, slope = self.means_of(wdy, xhat, opened, turn)
             # write MN elements
             tXrDX = cute.make_rmem_tensor(self.tile.values, self.dtype)
-            tXrDX.store(((wdy - offset - x_hat * slope) * rstd).to(self.dtype))
+            tXrDX.store(((wdy - offset - xhat * slope) * rstd).to(self.dtype))
             self.tile.store(tXrDX, mDX, place)
-            self.add(tXrDW, mDWPart, dy * x_hat)
-            self.add(tXrDB, mDBPart, dy)
+            self.add(sums, dy, xhat)
 
-        self.write_parts(tXrDW, mDWPart, tXrDB, mDBPart, part, place, None)
+        self.write_parts(sums, mDWPart, mDBPart, share.part, place)
 
 
 class LayerNormBackwardStages(LayerNormBackward):
@@ -121,68 +107,53 @@ class LayerNormBackwardStages(LayerNormBackward):
 
     @cute.kernel
     def kernel(self, mX, mW, mDO, mMean, mRstd, mDX, mDWPart, mDBPart):
-        tile, pipeline, M = self.tile, self.pipeline, mX.shape[0]
-        if cutlass.const_expr(self.overlaps):
-            cute.arch.griddepcontrol_launch_dependents()
-        part, _, _ = cute.arch.block_idx()
-        parts, _, _ = cute.arch.grid_dim()
-        turns = self.turns(M, part, parts)
-        opened = self.exchange.open()
-        place, weights, tXrW = self.place(mX, part, parts, 0), None, None
+        pipeline = self.pipeline
+        share, opened = self.share_of(mX.shape[0]), self.exchange.open()
+        place = self.place(mX, share, 0)
         arriving = pipeline.open(place)
         pipeline.fetch_singles(arriving, (mX, mDO), place)
         for turn in cutlass.range_constexpr(pipeline.ahead):
-            if turn < turns:
-                self.fetch(arriving, mX, mDO, part, parts, place, turn)
-        if cutlass.const_expr(self.weights.stages > 0):
-            weights = self.weights.open(place)
-            self.weights.fetch(weights, (rows_of(mW, 1),), 0, place, 0)
-            self.weights.wait(weights, 0)
-        elif cutlass.const_expr(mW is not None):
-            tXrW = tile.load_weight(mW, place, M)
+            if turn < share.turns:
+                self.fetch(arriving, mX, mDO, share, place, turn)
+        weights = self.weights_of(mW, place, mX.shape[0])
         next_mean, next_rstd = cutlass.Float32(0.0), cutlass.Float32(0.0)
         if cutlass.const_expr(self.rstd_ahead):
-            next_mean, next_rstd = rstd_of(mMean, place), rstd_of(mRstd, place)
-        tXrDW, tXrDB = (cute.make_rmem_tensor(tile.values, cutlass.Float32) for _ in range(2))
-        tXrDW.fill(0.0)
-        tXrDB.fill(0.0)
+            next_mean, next_rstd = number_of(mMean, place), number_of(mRstd, place)
+        sums = self.empty_sums(mDWPart, mDBPart)
         self.exchange.ready()
 
-        for turn in range(turns):
-            place = self.place(mX, part, parts, turn)
+        for turn in range(share.turns):
+            place = self.place(mX, share, turn)
             # read 2 MN elements
             mean, rstd = next_mean, next_rstd
             if cutlass.const_expr(self.rstd_ahead):
-                following = self.place(mX, part, parts, turn + 1)
-                next_mean, next_rstd = rstd_of(mMean, following), rstd_of(mRstd, following)
+                following = self.place(mX, share, turn + 1)
+                next_mean, next_rstd = number_of(mMean, following), number_of(mRstd, following)
             else:
-                mean, rstd = rstd_of(mMean, place), rstd_of(mRstd, place)
-            self.pipeline.fetch_singles(arriving, (mX, mDO), self.place(mX, part, parts, turn + 1))
+                mean, rstd = number_of(mMean, place), number_of(mRstd, place)
+            self.pipeline.fetch_singles(arriving, (mX, mDO), self.place(mX, share, turn + 1))
             self.pipeline.wait(arriving, turn)
             tXrX, tXrDO = (self.pipeline.load(arriving, k, place, turn) for k in (0, 1))
-            x_hat, _, wdy = self.centred(tXrX, tXrDO, self.weight_of(tXrW, weights, place), mean, rstd)
-            offset, slope = self.means_of(wdy, x_hat, opened, turn)
+            xhat, _, wdy = self.factors(tXrX, tXrDO, self.weight_of(weights, place), mean, rstd)
+            offset, slope = self.means_of(wdy, xhat, opened, turn)
             if cutlass.const_expr(self.pipeline.stages > 1):
                 # All warps of the row are here, so all have read turn - 1: its stage is free.
                 self.wait_for_row()
                 ahead = turn + self.pipeline.ahead
-                if ahead < turns:
-                    self.fetch(arriving, mX, mDO, part, parts, place, ahead)
+                if ahead < share.turns:
+                    self.fetch(arriving, mX, mDO, share, place, ahead)
             # From shared memory again, so that the row does not have to stay in registers meanwhile.
             tXrX, tXrDO = (self.pipeline.load(arriving, k, place, turn) for k in (0, 1))
             # write MN elements, one vector of the row after the other, so that few numbers need registers
-            tXrDX = cute.make_rmem_tensor(self.tile.values, self.dtype)
-            tXrWeight = self.weight_of(tXrW, weights, place)
+            tXrDX, tXrW = cute.make_rmem_tensor(self.tile.values, self.dtype), self.weight_of(weights, place)
             for i in cutlass.range_constexpr(self.tile.vectors + (self.tile.singles > 0)):
-                w = self.tile.part(tXrWeight, i) if tXrWeight is not None else None
-                x_hat, dy, wdy = self.centred(self.tile.part(tXrX, i), self.tile.part(tXrDO, i), w, mean, rstd)
-                self.tile.part(tXrDX, i).store(((wdy - offset - x_hat * slope) * rstd).to(self.dtype))
-                self.tile.store_part(tXrDX, mDX, i, place)
-                self.add(self.tile.part(tXrDW, i), mDWPart, dy * x_hat)
-                self.add(self.tile.part(tXrDB, i), mDBPart, dy)
+                xhat, dy, wdy = self.factors(*(self.part(tXr, i) for tXr in (tXrX, tXrDO, tXrW)), mean, rstd)
+                self.part(tXrDX, i).store(((wdy - offset - xhat * slope) * rstd).to(self.dtype))
+                self.store_part(tXrDX, mDX, i, place)
+                self.add(self.part(sums, i), dy, xhat)
             if cutlass.const_expr(self.pipeline.stages == 1):
                 cute.arch.barrier()  # all threads are done with the row, and its place is free
-                if turn + 1 < turns:
-                    self.fetch(arriving, mX, mDO, part, parts, place, turn + 1)
+                if turn + 1 < share.turns:
+                    self.fetch(arriving, mX, mDO, share, place, turn + 1)
 
-        self.write_parts(tXrDW, mDWPart, tXrDB, mDBPart, part, place, arriving)
+        self.write_parts(sums, mDWPart, mDBPart, share.part, place, arriving)

@@ -1,8 +1,9 @@
 """The losses of a batch as one number: their mean over the rows that count, or their sum.
 
-A block of 1024 threads goes through the M losses and targets. Which thread adds up which losses, and in which order the
-threads' sums meet, is fixed: the same losses give the same bits. One block reads as much as one SM can, 12 bytes a row with
-int64 targets; the kernel that made the losses read a row of logits for each, on all SMs.
+Chapter 5's block reduce, of many rows a thread. A block of 1024 threads goes through the M losses and targets. Which
+thread adds up which losses, and in which order the threads' sums meet, is fixed: the same losses give the same bits.
+One block reads as much as one SM can, 12 bytes a row with int64 targets; the kernel that made the losses read a row of
+logits for each, on all SMs.
 
 Not covered: several blocks, which millions of very short rows could use.
 """
@@ -74,6 +75,6 @@ class ReducedCrossEntropy:
         self.cross_entropy, self.reduction = cross_entropy, reduction
 
     @cute.jit
-    def __call__(self, mX, mT, mLoss, mLSE, mOut, mScale, ignore_index: cutlass.Int64, stream: cuda.CUstream):
-        self.cross_entropy(mX, mT, mLoss, mLSE, ignore_index, stream)
+    def __call__(self, mX, mT, mLoss, mLse, mOut, mScale, ignore_index: cutlass.Int64, stream: cuda.CUstream):
+        self.cross_entropy(mX, mT, mLoss, mLse, ignore_index, stream)
         self.reduction(mLoss, mT, mOut, mScale, ignore_index, stream)

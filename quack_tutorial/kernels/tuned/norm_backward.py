@@ -1,5 +1,7 @@
 """What the gradients of RMSNorm and LayerNorm share: blocks that go through rows, and add up their columns.
 
+Chapter 7 has the idea in `RMSNormBackwardParts`; new here are rows that start anywhere, several rows a block, and their sums.
+
     rows       0   1   2   3   4   5   6   7       of a tensor
     block 0    x           x           x           a turn each, `parts` rows apart
     block 1        x           x           x
@@ -14,20 +16,34 @@ the same columns, also where rows start at odd addresses, because a block's rows
 `layernorm_backward`.
 """
 
-import operator
+from typing import Any, NamedTuple
 
-import cuda.bindings.driver as cuda
 import cutlass
 import cutlass.cute as cute
 
-from quack_tutorial.kernels.layout import VECTOR_BYTES
-from quack_tutorial.kernels.reduce import warp_reduce
+from quack_tutorial.kernels.layout import VECTOR_BYTES, tile_at
 from quack_tutorial.kernels.tuned.config import MOST_BYTES_AHEAD, has_clusters, most_blocks
 from quack_tutorial.kernels.tuned.row_exchange import RowExchange
 from quack_tutorial.kernels.tuned.row_pipeline import RowPipeline
 from quack_tutorial.kernels.tuned.row_tile import RowTile
+from quack_tutorial.kernels.tuned.row_weights import load_weight, rows_of
 
 ALIKE = 8  # rows so many apart, or a multiple of it, start equally far from a 16-byte boundary
+
+
+class Share(NamedTuple):
+    """Which rows are a block's."""
+
+    part: Any  # the block's number, and that of its row of the sums
+    parts: Any  # how many blocks there are
+    turns: Any  # how many turns this block has
+
+
+class Sums(NamedTuple):
+    """What a thread has added up of its columns, in registers; None of what is not asked for."""
+
+    dw: Any
+    db: Any
 
 
 class NormBackward:
@@ -44,7 +60,7 @@ class NormBackward:
         if config.blocks_together > 1:
             raise ValueError(f"{config}: a block goes through rows of its own, so blocks_together must be 0 or 1")
         self.tile = RowTile(dtype, N, promise, config, sums_columns=True)
-        self.exchange = RowExchange(config, values=values, stages=2)
+        self.exchange = RowExchange(config, values=values, sets=2)
         self.pipeline = RowPipeline(dtype, self.tile, tensors=2, stages=config.stages, several=True)
         several = self.tile.rows_per_block > 1
         # Several rows that arrive together are neighbours in memory.
@@ -80,25 +96,41 @@ class NormBackward:
                 blocks = mPart.shape[0]
         return [blocks, self.config.blocks_per_row, 1]
 
-    def turns(self, M, part, parts):
-        """How many turns the block of a part has, with M rows."""
-        if self.rows_adjacent:
-            return cute.ceil_div(M - part * self.tile.rows_per_block, parts * self.tile.rows_per_block)
-        return cute.ceil_div(M - part, parts * self.tile.rows_per_block)
+    def share_of(self, M):
+        """This block's share of M rows, a `Share`. What adds up the parts may start from here on: it waits for them itself
+        (programmatic dependent launch)."""
+        if self.overlaps:
+            cute.arch.griddepcontrol_launch_dependents()
+        (part, _, _), (parts, _, _), rows = cute.arch.block_idx(), cute.arch.grid_dim(), self.tile.rows_per_block
+        first = part * rows if self.rows_adjacent else part
+        return Share(part, parts, cute.ceil_div(M - first, parts * rows))
 
-    def place(self, mX, part, parts, turn):
+    def place(self, mX, share, turn):
         """Where this thread is in its row of a turn, see `RowTile.place`."""
         rows = self.tile.rows_per_block
         if self.rows_adjacent:
-            return self.tile.place(mX, (part + turn * parts) * rows)
-        return self.tile.place(mX, part + turn * (parts * rows), stride=parts)
+            return self.tile.place(mX, (share.part + turn * share.parts) * rows)
+        return self.tile.place(mX, share.part + turn * (share.parts * rows), stride=share.parts)
 
-    def fetch(self, arriving, mX, mDO, part, parts, place, turn):
+    def fetch(self, arriving, mX, mDO, share, place, turn):
         """Start the copies of the rows of a turn."""
-        row = part + turn * parts
+        row = share.part + turn * share.parts
         if self.rows_adjacent:
             row *= self.tile.rows_per_block
         self.pipeline.fetch(arriving, (mX, mDO), row, place, turn)
+
+    def weights_of(self, mW, place, M):
+        """Bring the weights, once for all turns: to registers, or to shared memory if they stay there; `weight_of` has them."""
+        if self.weights.stages:
+            arriving = self.weights.open(place)
+            self.weights.fetch(arriving, (rows_of(mW, 1),), 0, place, 0)
+            self.weights.wait(arriving, 0)
+            return arriving
+        return None if mW is None else load_weight(self.tile, mW, place, M)
+
+    def weight_of(self, weights, place):
+        """This thread's weights in registers, None if there are none."""
+        return self.weights.load(weights, 0, place, 0) if self.weights.stages else weights
 
     def wait_for_row(self):
         """Wait until all warps of the row have read its turn before, where the exchange did not see to it."""
@@ -108,23 +140,62 @@ class NormBackward:
             # What the blocks sent each other says so too, but not to racecheck of compute-sanitizer.
             cute.arch.barrier()
 
-    def weight_of(self, tXrW, weights, place):
-        """This thread's weights, from shared memory if that is where they stay."""
-        return tXrW if weights is None else self.weights.load(weights, 0, place, 0)
+    def empty_sums(self, *parts):
+        """The sums of dw and db before the first row, a `Sums`, for the `parts` that are to be written, None or (parts, N)."""
+        sums = [cute.make_rmem_tensor(self.tile.values, cutlass.Float32) for _ in parts]
+        for tXrSum in sums:
+            tXrSum.fill(0.0)
+        return Sums(*(None if mPart is None else tXrSum for mPart, tXrSum in zip(parts, sums)))
+
+    def add(self, sums, dy, xhat):
+        """Add a row's dy xhat to dw, and its dy to db."""
+        if sums.dw is not None:
+            sums.dw.store(sums.dw.load() + dy * xhat)
+        if sums.db is not None:
+            sums.db.store(sums.db.load() + dy)
 
     @cute.jit
-    def add(self, tXrSum: cute.Tensor, mPart, values):
-        """Add `values` to a sum of columns, if it is asked for."""
-        if cutlass.const_expr(mPart is not None):
-            tXrSum.store(tXrSum.load() + values)
-
-    @cute.jit
-    def write_parts(self, tXrDW, mDWPart, tXrDB, mDBPart, part, place, arriving):
+    def write_parts(self, sums, mDWPart, mDBPart, part, place, arriving=None):
         """Write the block's part of dw and of db, as far as they are asked for."""
         if cutlass.const_expr(mDWPart is not None):
-            self.write_part(tXrDW, mDWPart, part, place, arriving)
+            self.write_part(sums.dw, mDWPart, part, place, arriving)
         if cutlass.const_expr(mDBPart is not None):
-            self.write_part(tXrDB, mDBPart, part, place, arriving)
+            self.write_part(sums.db, mDBPart, part, place, arriving)
+
+    # A row one vector after the other, where few numbers are to need registers at once.
+
+    def part(self, rX, i):
+        """The registers of vector i; of the single elements if i is the number of vectors; of each of `Sums`; None of None."""
+        if rX is None:
+            return None
+        if isinstance(rX, Sums):
+            return Sums(self.part(rX.dw, i), self.part(rX.db, i))
+        tile = self.tile
+        size = tile.singles if i == tile.vectors else tile.vector_size
+        return cute.make_tensor(rX.iterator + i * tile.vector_size, cute.make_layout(size))
+
+    @cute.jit
+    def load_part(self, rX: cute.Tensor, mX: cute.Tensor, i: cutlass.Constexpr, place):
+        """`RowTile.load` of one part alone into the registers of all; those of what is not in the row stay as they are."""
+        tile = self.tile
+        if cutlass.const_expr(i == tile.vectors):
+            tile.load_singles(rX, mX, place)
+        else:
+            atom, tXgX = tile.vectors_of(mX, place, True)
+            rows = tile.as_vectors(rX, tXgX)
+            tile.copy_vector(i, atom, tXgX, rows, place, tile.certain, tile.several_rows, tile.hint)
+
+    @cute.jit
+    def store_part(self, rX: cute.Tensor, mX: cute.Tensor, i: cutlass.Constexpr, place):
+        """`RowTile.store` of one part alone, from the registers of all."""
+        tile = self.tile
+        if cutlass.const_expr(i == tile.vectors):
+            tile.store_singles(rX, tile_at(mX, (1, tile.N), place.row), place)
+        else:
+            atom, tXgX = tile.vectors_of(mX, place, True)
+            tile.copy_vector(i, atom, tile.as_vectors(rX, tXgX), tXgX, place, tile.certain, tile.several_rows, None)
+
+    # The end: a block's part of the sums.
 
     @cute.jit
     def write_part(self, tXrSum: cute.Tensor, mPart: cute.Tensor, part, place, arriving):
@@ -136,12 +207,16 @@ class NormBackward:
 
     @cute.jit
     def write_sums(self, tXrSum: cute.Tensor, mPart: cute.Tensor, part, place, arriving):
-        """Add them up, four columns in one thread, through shared memory: where the rows were, if they were there."""
+        """Add them up, four columns in one thread, through shared memory: where the rows were, if they were there.
+
+        A thread's vectors are `quads` of four sums each. The first quads of all vectors are neighbours, then come the others, so
+        that the lanes that write one each, and those that read neighbouring columns, use all banks; with two quads a vector
+
+            | vector 0, first | vector 1, first | ... | gap | vector 0, second | vector 1, second | ... | gap |
+        """
         rows, threads, N = self.tile.rows_per_block, self.config.threads_per_block, self.tile.N
         tidx, _, _ = cute.arch.thread_idx()
         thread_row = tidx // self.tile.threads_per_row
-        # A thread's vectors are `quads` of four sums each. The first quads of all vectors are neighbours, then come the others, so
-        # that the lanes that write one each, and those that read neighbouring columns, use all banks.
         quads, size = self.tile.vector_size // 4, self.tile.vector_size
         apart = N // quads + self.gap()
         layout = cute.make_layout((4, quads, N // size, rows), stride=(1, apart, 4, quads * apart))
@@ -171,8 +246,7 @@ class NormBackward:
             cute.autovec_copy(total, gPart[None, k])
 
     def gap(self):
-        """How many numbers lie between the first quads of a row's sums and the second ones, and behind these; none where they come
-        to lie in the rows' places and these have no room for 32 more than a row."""
+        """How many numbers a gap has: none where the sums lie in the rows' places and these have no room for 32 more than a row."""
         room = self.pipeline.smem_bytes() // (4 * self.tile.rows_per_block)
         # 32 a row: one gap, or two where a vector is two quads.
         return 0 if self.rows_adjacent and room < self.tile.N + 32 else 32 // (self.tile.vector_size // 4)
@@ -197,64 +271,15 @@ class NormBackward:
         tile.store(tXrSum, mPart, place._replace(row=part, exists=thread_row == 0), wide)
 
 
+def times_weight(dy, tXrW):
+    """w dy; dy where there are no weights."""
+    return dy if tXrW is None else dy * tXrW.load().to(cutlass.Float32)
+
+
 @cute.jit
-def rstd_of(mRstd: cute.Tensor, place):
-    """rstd of this thread's row, 0 where there is none."""
-    rstd = cutlass.Float32(0.0)
+def number_of(mRows: cute.Tensor, place):
+    """The number that this thread's row has in (M,), its mean or rstd; 0 where there is no such row."""
+    number = cutlass.Float32(0.0)
     if place.exists:
-        rstd = mRstd[place.row]
-    return rstd
-
-
-class ColumnSum:
-    """The sum of each column of a (G, N) float32 tensor, always in the same order, as one row of `dtype`."""
-
-    threads_per_block = 1024
-    in_flight = 8  # numbers of a thread that are on their way at once
-
-    def __init__(self, N, dtype):
-        self.N, self.dtype, self.overlaps = N, dtype, has_clusters()
-        # Columns of a block. Where they are few there are more blocks so, each of which reads a sector of a row and not a line.
-        self.columns = 32 if N > 1024 else 8
-
-    @cute.jit
-    def __call__(self, mPart: cute.Tensor, mOut: cute.Tensor, stream: cuda.CUstream):
-        blocks = cute.ceil_div(self.N, self.columns)
-        # Programmatic dependent launch (`use_pdl`): it starts before the kernel ahead of it on the stream has ended, if that says
-        # so.
-        self.kernel(mPart, mOut).launch(
-            grid=[blocks, 1, 1], block=[self.threads_per_block, 1, 1], stream=stream, use_pdl=self.overlaps
-        )
-
-    @cute.kernel
-    def kernel(self, mPart: cute.Tensor, mOut: cute.Tensor):
-        block, _, _ = cute.arch.block_idx()
-        lane, warp, warps = cute.arch.lane_idx(), cute.arch.warp_idx(), self.threads_per_block // 32
-        sSum = cutlass.memory.SmemAllocator().allocate_tensor(
-            cutlass.Float32, cute.make_ordered_layout((warps, self.columns), order=(1, 0)), byte_alignment=16
-        )
-        if cutlass.const_expr(self.overlaps):
-            cute.arch.griddepcontrol_wait()  # until that kernel has ended, and its writes are here
-        # A lane has a column, and neighbouring lanes of a column neighbouring rows.
-        lanes = 32 // self.columns
-        of_block, first_row, rows = lane // lanes, warp * lanes + lane % lanes, warps * lanes
-        col, total, G = block * self.columns + of_block, cutlass.Float32(0.0), mPart.shape[0]
-        values = cute.make_rmem_tensor(self.in_flight, cutlass.Float32)
-        if col < self.N:
-            for first in range(first_row, G, rows * self.in_flight):
-                for i in cutlass.range_constexpr(self.in_flight):
-                    values[i] = 0.0
-                    if first + i * rows < G:
-                        values[i] = mPart[first + i * rows, col]
-                for i in cutlass.range_constexpr(self.in_flight):
-                    total += values[i]
-        total = warp_reduce(total, operator.add, lanes)
-        if lane % lanes == 0:
-            sSum[warp, of_block] = total
-        cute.arch.barrier()
-        col = block * self.columns + lane
-        if warp == 0 and lane < self.columns and col < self.N:
-            total = cutlass.Float32(0.0)
-            for other in cutlass.range_constexpr(warps):
-                total += sSum[other, lane]
-            mOut[col] = total.to(self.dtype)
+        number = mRows[place.row]
+    return number

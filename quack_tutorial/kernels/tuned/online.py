@@ -1,7 +1,8 @@
 """The maximum and the sum of exponentials of a row in one pass, as the row goes past a thread a few vectors at a time.
 
-A thread has the row's values in registers only while it adds them, so that their number does not depend on N. The row comes
-from global memory (cross-entropy's loss, which needs it once) or from shared memory (softmax, which then reads it again).
+The loop of chapter 9's `in flight` and of chapter 8's `read twice`, over the pieces of a `RowTile`. A thread has the
+row's values in registers only while it adds them, so that their number does not depend on N. The row comes from global
+memory (cross-entropy's loss, which needs it once) or from shared memory (softmax, which then reads it again).
 """
 
 import math
@@ -51,8 +52,9 @@ def add_piece(tile, mX, place, certain: cutlass.Constexpr, scale: cutlass.Conste
     return max_new, thread_reduce(terms, cute.ReductionOp.ADD, scaled)
 
 
-def warp_max_sum(max_thread, sum_thread, width, dtype):
-    """The pair of `width` neighbouring lanes from the pairs of each, in every lane; of values of `dtype`."""
+def warp_max_sum(tile, max_thread, sum_thread, dtype):
+    """The pair of a row's lanes in this warp from the pairs of each, in every lane; of values of `dtype`."""
+    width = min(tile.threads_per_row, 32)
     max_warp = warp_reduce(max_thread, cute.arch.fmax, width)
     difference = max_thread - finite_or_zero(max_warp)
     factor = exp_flushed(difference) if dtype.width < 32 else exp(difference)

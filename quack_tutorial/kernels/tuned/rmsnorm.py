@@ -1,21 +1,20 @@
 """RMSNorm of each row of an (M, N) tensor, y = h / sqrt(mean(h^2) + eps) * w + b, with h = x or x + residual.
 
-x is read once, and the residual if there is one; y is written, and if asked for h and rstd = 1 / sqrt(mean(h^2) + eps), one number
+Chapter 7 climbs to it without bias and residual (`RMSNormAnyAddress` and `RMSNormWeightsOnce` make it with sizes by a rule). x is
+read once, and the residual if there is one; y is written, and if asked for h and rstd = 1 / sqrt(mean(h^2) + eps), one number
 a row, from which `rmsnorm_backward` makes the gradients. All is computed in float32. Rows of up to 262144 elements.
 """
-
-import operator
 
 import cuda.bindings.driver as cuda
 import cutlass
 import cutlass.cute as cute
 
-from quack_tutorial.kernels.reduce import thread_reduce, warp_reduce
 from quack_tutorial.kernels.tuned.arithmetic import corrected
-from quack_tutorial.kernels.tuned.config import default_config
+from quack_tutorial.kernels.tuned.choice import default_config
 from quack_tutorial.kernels.tuned.row_exchange import RowExchange
 from quack_tutorial.kernels.tuned.row_pipeline import RowPipeline
 from quack_tutorial.kernels.tuned.row_tile import RowTile
+from quack_tutorial.kernels.tuned.row_weights import weights_after_row, weights_before_row
 
 
 class RMSNorm:
@@ -23,11 +22,9 @@ class RMSNorm:
     kernel asks its tensors."""
 
     def __init__(self, dtype, N, promise="aligned", residual=None, config=None):
-        self.dtype, self.N, self.promise, self.residual = dtype, N, promise, residual
+        self.dtype, self.N, self.promise = dtype, N, promise
         operation = "rmsnorm residual" if residual else "rmsnorm"
         self.config = config or default_config(operation, dtype.width, N, promise)
-        if self.config.rows_each > 1 and promise != "aligned":
-            raise ValueError(f"{self.config}: rows that start anywhere each want the weights elsewhere")
         self.tile = RowTile(dtype, N, promise, self.config, several=True)
         self.exchange = RowExchange(self.config)
         # The row comes through shared memory if `stages` says so; a residual too, if it has its type.
@@ -36,38 +33,25 @@ class RMSNorm:
 
     @cute.jit
     def __call__(self, mX, mW, mB, mR, mO, mRO, mRstd, eps: cutlass.Float32, stream: cuda.CUstream):
-        threads = self.config.threads_per_block
         self.kernel(mX, mW, mB, mR, mO, mRO, mRstd, eps).launch(
             grid=self.tile.grid(mX.shape[0]),
-            block=[threads, 1, 1],
+            block=[self.config.threads_per_block, 1, 1],
             cluster=self.config.cluster,
             stream=stream,
         )
 
     @cute.kernel
     def kernel(self, mX, mW, mB, mR, mO, mRO, mRstd, eps: cutlass.Float32):
-        tile, exchange, M = self.tile, self.exchange, mX.shape[0]
+        tile, exchange, pipeline, M = self.tile, self.exchange, self.pipeline, mX.shape[0]
         block, _, _ = cute.arch.block_idx()
         places = tile.places(mX, block)
-        opened, arriving, place = exchange.open(), None, places[0]
-        if cutlass.const_expr(self.pipeline.stages > 0):
-            arriving = self.pipeline.open(place)
-            self.pipeline.fetch(arriving, (mX, mR), place.row, place, 0)
-        # The weights come from L2, on their way before the row has arrived; those that are shifted are waited for: after it.
-        tXrW = tXrB = None
-        if cutlass.const_expr(mW is not None and not tile.shifts(mW)):
-            tXrW = tile.load_weight(mW, place, M)
-        if cutlass.const_expr(mB is not None and not tile.shifts(mB)):
-            tXrB = tile.load_weight(mB, place, M)
-
-        # read MN elements (2 MN with a residual)
-        if cutlass.const_expr(self.pipeline.stages > 0):
-            self.pipeline.wait(arriving, 0)
+        opened, place = exchange.open(), places[0]
+        # read MN elements (2 MN with a residual), and the weights meanwhile
+        arriving = pipeline.start((mX, mR), place)
+        weights = weights_before_row(tile, (mW, mB), place, M)
+        pipeline.wait(arriving)
         loaded = [self.load(mX, mR, arriving, at) for at in places]
-        if cutlass.const_expr(mW is not None and tile.shifts(mW)):
-            tXrW = tile.load_weight(mW, place, M)
-        if cutlass.const_expr(mB is not None and tile.shifts(mB)):
-            tXrB = tile.load_weight(mB, place, M)
+        tXrW, tXrB = weights_after_row(tile, (mW, mB), place, M, weights)
         # All rows' sums before the first result: the next row's sum would wait for its stores.
         rstds = []
         for k in cutlass.range_constexpr(tile.rows_each):
@@ -76,10 +60,9 @@ class RMSNorm:
                 tXrRO = cute.make_rmem_tensor(tile.values, mRO.element_type)
                 tXrRO.store(h.to(mRO.element_type))
                 tile.store(tXrRO, mRO, place)
-            squares_thread = thread_reduce(h * h, cute.ReductionOp.ADD, cutlass.Float32(0.0))
-            squares_warp = warp_reduce(squares_thread, operator.add, min(tile.threads_per_row, 32))
+            squares_warp = tile.warp_sum(h * h)
             exchange.ready()
-            squares = exchange.reduce(squares_warp, operator.add, 0.0, opened)
+            squares = exchange.row_sum(squares_warp, opened)
             rstd = cute.math.rsqrt(squares * (1.0 / tile.N) + eps)
             if cutlass.const_expr(self.dtype.width == 32 and (mR is not None or mB is not None)):
                 rstd = corrected(rstd, squares * (1.0 / tile.N) + eps)
@@ -90,7 +73,7 @@ class RMSNorm:
 
         for k in cutlass.range_constexpr(tile.rows_each):
             place, (tXrX, h), rstd = places[k], loaded[k], rstds[k]
-            if cutlass.const_expr(self.pipeline.stages > 0):
+            if cutlass.const_expr(pipeline.stages > 0):
                 # From shared memory again, so that the row did not have to stay in registers meanwhile.
                 tXrX, h = self.load(mX, mR, arriving, place)
             y = h * rstd
@@ -105,14 +88,8 @@ class RMSNorm:
     @cute.jit
     def load(self, mX, mR, arriving, place):
         """This thread's part of its row of x, as registers to be used again, and of h = x + residual, in float32."""
-        if cutlass.const_expr(self.pipeline.stages > 0):
-            tXrX = self.pipeline.load(arriving, 0, place, 0)
-        else:
-            tXrX = self.tile.load(mX, place)
+        tXrX = self.pipeline.take(arriving, 0, mX, place)
         h = tXrX.load().to(cutlass.Float32)
-        if cutlass.const_expr(self.residual is not None):
-            if cutlass.const_expr(self.pipeline.stages > 0 and self.pipeline.tensors > 1):
-                h += self.pipeline.load(arriving, 1, place, 0).load().to(cutlass.Float32)
-            else:
-                h += self.tile.load(mR, place).load().to(cutlass.Float32)
+        if cutlass.const_expr(mR is not None):
+            h += self.pipeline.take(arriving, 1, mR, place).load().to(cutlass.Float32)
         return tXrX, h

@@ -1,7 +1,7 @@
-"""The gradients of RMSNorm: dx = rstd (w dy - xh mean(w dy xh)) with xh = rstd h, dw = sum of dy xh, db = sum of dy.
+"""The gradients of RMSNorm: dx = rstd (w dy - xhat mean(w dy xhat)) with xhat = rstd h, dw = sum of dy xhat, db = sum of dy.
 
-Three kernels, one job: a block goes through rows and adds up its part of dw and db in registers (`norm_backward`). They differ in
-where the next row is while one is worked on:
+Chapter 7 climbs to `RMSNormBackwardStages`. Three kernels do one job: a block goes through rows and adds up its part of dw and db
+in registers (`norm_backward`). They differ in where the next row is while one is worked on:
 
 | kernel                     | the next row                               | rows                                              |
 |----------------------------|--------------------------------------------|---------------------------------------------------|
@@ -13,16 +13,13 @@ where the next row is while one is worked on:
 has one number a row, from the forward kernel. All compute in float32. Rows of up to 262144 elements.
 """
 
-import operator
-
 import cuda.bindings.driver as cuda
 import cutlass
 import cutlass.cute as cute
 
-from quack_tutorial.kernels.reduce import thread_reduce, warp_reduce
-from quack_tutorial.kernels.tuned.config import default_config, with_room
-from quack_tutorial.kernels.tuned.norm_backward import NormBackward, rstd_of
-from quack_tutorial.kernels.tuned.row_tile import rows_of
+from quack_tutorial.kernels.tuned.choice import default_config
+from quack_tutorial.kernels.tuned.config import with_room
+from quack_tutorial.kernels.tuned.norm_backward import NormBackward, number_of, times_weight
 
 
 def rmsnorm_backward(dtype, N, promise="aligned", weight=None, config=None):
@@ -45,21 +42,16 @@ class RMSNormBackward(NormBackward):
             stream=stream,
         )
 
-    @cute.jit
     def factors(self, tXrX, tXrDO, tXrW, rstd):
-        """xh, dy and w dy in float32."""
-        x_hat, dy = tXrX.load().to(cutlass.Float32) * rstd, tXrDO.load().to(cutlass.Float32)
-        wdy = dy
-        if cutlass.const_expr(tXrW is not None):
-            wdy = dy * tXrW.load().to(cutlass.Float32)
-        return x_hat, dy, wdy
+        """xhat, dy and w dy in float32."""
+        xhat, dy = tXrX.load().to(cutlass.Float32) * rstd, tXrDO.load().to(cutlass.Float32)
+        return xhat, dy, times_weight(dy, tXrW)
 
     @cute.jit
     def mean_of(self, products, opened, turn):
-        """The mean over a row of what its threads have a part of each: of w dy xh."""
-        dot_thread = thread_reduce(products, cute.ReductionOp.ADD, cutlass.Float32(0.0))
-        dot_warp = warp_reduce(dot_thread, operator.add, min(self.tile.threads_per_row, 32))
-        return self.exchange.reduce(dot_warp, operator.add, 0.0, opened, turn) * (1.0 / self.tile.N)
+        """The mean over a row of what its threads have a part of each: of w dy xhat."""
+        dot = self.exchange.row_sum(self.tile.warp_sum(products), opened, turn)
+        return dot * (1.0 / self.tile.N)
 
     @cute.jit
     def write_row(self, dx, mDRO, mDX, place):
@@ -76,51 +68,41 @@ class RMSNormBackwardRegisters(RMSNormBackward):
 
     @cute.kernel
     def kernel(self, mX, mW, mDO, mDRO, mRstd, mDX, mDWPart, mDBPart):
-        tile, exchange, M, row_ahead = self.tile, self.exchange, mX.shape[0], self.config.row_ahead > 0
-        # Programmatic dependent launch: the sum of the parts may start, it waits for them.
-        if cutlass.const_expr(self.overlaps):
-            cute.arch.griddepcontrol_launch_dependents()
-        part, _, _ = cute.arch.block_idx()
-        parts, _, _ = cute.arch.grid_dim()
-        turns = self.turns(M, part, parts)
-        opened = exchange.open()
-        place, tXrW = self.place(mX, part, parts, 0), None
-        if cutlass.const_expr(mW is not None):
-            tXrW = tile.load_weight(mW, place, M)
+        tile, exchange, row_ahead = self.tile, self.exchange, self.config.row_ahead > 0
+        share, opened = self.share_of(mX.shape[0]), exchange.open()
+        place = self.place(mX, share, 0)
+        tXrW = self.weights_of(mW, place, mX.shape[0])
         next_rstd = cutlass.Float32(0.0)
         if cutlass.const_expr(row_ahead):
             next_x = cute.make_rmem_tensor(tile.values, self.dtype)
             next_dy = cute.make_rmem_tensor(tile.values, mDO.element_type)
-            if turns > 0:
+            if share.turns > 0:
                 next_x.store(self.tile.load(mX, place).load())
                 next_dy.store(self.tile.load(mDO, place).load())
-                next_rstd = rstd_of(mRstd, place)
-        tXrDW, tXrDB = (cute.make_rmem_tensor(tile.values, cutlass.Float32) for _ in range(2))
-        tXrDW.fill(0.0)
-        tXrDB.fill(0.0)
+                next_rstd = number_of(mRstd, place)
+        sums = self.empty_sums(mDWPart, mDBPart)
         exchange.ready()
 
-        for turn in range(turns):
-            place = self.place(mX, part, parts, turn)
+        for turn in range(share.turns):
+            place = self.place(mX, share, turn)
             # read 2 MN elements (3 MN with a gradient of h)
             if cutlass.const_expr(row_ahead):
                 rstd = next_rstd
-                x_hat, dy, wdy = self.factors(next_x, next_dy, tXrW, rstd)
-                if turn + 1 < turns:
-                    following = self.place(mX, part, parts, turn + 1)
+                xhat, dy, wdy = self.factors(next_x, next_dy, tXrW, rstd)
+                if turn + 1 < share.turns:
+                    following = self.place(mX, share, turn + 1)
                     next_x.store(self.tile.load(mX, following).load())
                     next_dy.store(self.tile.load(mDO, following).load())
-                    next_rstd = rstd_of(mRstd, following)
+                    next_rstd = number_of(mRstd, following)
             else:
-                rstd = rstd_of(mRstd, place)
-                x_hat, dy, wdy = self.factors(self.tile.load(mX, place), self.tile.load(mDO, place), tXrW, rstd)
-            mean = self.mean_of(wdy * x_hat, opened, turn)
+                rstd = number_of(mRstd, place)
+                xhat, dy, wdy = self.factors(self.tile.load(mX, place), self.tile.load(mDO, place), tXrW, rstd)
+            mean = self.mean_of(wdy * xhat, opened, turn)
             # write MN elements
-            self.write_row((wdy - x_hat * mean) * rstd, mDRO, mDX, place)
-            self.add(tXrDW, mDWPart, dy * x_hat)
-            self.add(tXrDB, mDBPart, dy)
+            self.write_row((wdy - xhat * mean) * rstd, mDRO, mDX, place)
+            self.add(sums, dy, xhat)
 
-        self.write_parts(tXrDW, mDWPart, tXrDB, mDBPart, part, place, None)
+        self.write_parts(sums, mDWPart, mDBPart, share.part, place)
 
 
 class RMSNormBackwardStages(RMSNormBackward):
@@ -129,81 +111,68 @@ class RMSNormBackwardStages(RMSNormBackward):
 
     @cute.kernel
     def kernel(self, mX, mW, mDO, mDRO, mRstd, mDX, mDWPart, mDBPart):
-        tile, exchange, pipeline, M = self.tile, self.exchange, self.pipeline, mX.shape[0]
-        if cutlass.const_expr(self.overlaps):
-            cute.arch.griddepcontrol_launch_dependents()
-        part, _, _ = cute.arch.block_idx()
-        parts, _, _ = cute.arch.grid_dim()
-        turns = self.turns(M, part, parts)
-        opened = exchange.open()
-        place, tXrW = self.place(mX, part, parts, 0), None
+        exchange, pipeline = self.exchange, self.pipeline
+        share, opened = self.share_of(mX.shape[0]), exchange.open()
+        place = self.place(mX, share, 0)
         arriving = pipeline.open(place)
         pipeline.fetch_singles(arriving, (mX, mDO), place)
         for turn in cutlass.range_constexpr(pipeline.ahead):
-            if turn < turns:
-                self.fetch(arriving, mX, mDO, part, parts, place, turn)
-        if cutlass.const_expr(mW is not None):
-            tXrW = tile.load_weight(mW, place, M)
+            if turn < share.turns:
+                self.fetch(arriving, mX, mDO, share, place, turn)
+        tXrW = self.weights_of(mW, place, mX.shape[0])
         next_rstd = cutlass.Float32(0.0)
         if cutlass.const_expr(self.rstd_ahead):
-            next_rstd = rstd_of(mRstd, place)
-        tXrDW, tXrDB = (cute.make_rmem_tensor(tile.values, cutlass.Float32) for _ in range(2))
-        tXrDW.fill(0.0)
-        tXrDB.fill(0.0)
+            next_rstd = number_of(mRstd, place)
+        sums = self.empty_sums(mDWPart, mDBPart)
         exchange.ready()
 
-        for turn in range(turns):
-            place = self.place(mX, part, parts, turn)
+        for turn in range(share.turns):
+            place = self.place(mX, share, turn)
             # read 2 MN elements (3 MN with a gradient of h)
             if cutlass.const_expr(self.rstd_ahead):
                 rstd = next_rstd
-                next_rstd = rstd_of(mRstd, self.place(mX, part, parts, turn + 1))
+                next_rstd = number_of(mRstd, self.place(mX, share, turn + 1))
             else:
-                rstd = rstd_of(mRstd, place)
-            self.pipeline.fetch_singles(arriving, (mX, mDO), self.place(mX, part, parts, turn + 1))
+                rstd = number_of(mRstd, place)
+            self.pipeline.fetch_singles(arriving, (mX, mDO), self.place(mX, share, turn + 1))
             self.pipeline.wait(arriving, turn)
             tXrX, tXrDO = (self.pipeline.load(arriving, k, place, turn) for k in (0, 1))
-            x_hat, dy, wdy = self.factors(tXrX, tXrDO, tXrW, rstd)
-            mean = self.mean_of(wdy * x_hat, opened, turn)
+            xhat, dy, wdy = self.factors(tXrX, tXrDO, tXrW, rstd)
+            mean = self.mean_of(wdy * xhat, opened, turn)
             # All warps of the row are here, so all have read turn - 1: its stage is free.
             self.wait_for_row()
             ahead = turn + self.pipeline.ahead
-            if ahead < turns:
-                self.fetch(arriving, mX, mDO, part, parts, place, ahead)
+            if ahead < share.turns:
+                self.fetch(arriving, mX, mDO, share, place, ahead)
             # From shared memory again.
             tXrX, tXrDO = (self.pipeline.load(arriving, k, place, turn) for k in (0, 1))
             # write MN elements
-            if cutlass.const_expr(tile.has_head):
-                sums = tXrDW, mDWPart, tXrDB, mDBPart
+            if cutlass.const_expr(self.tile.has_head):
                 self.finish_by_vectors(tXrX, tXrDO, tXrW, sums, mDRO, mDX, place, rstd, mean)
             else:
-                x_hat, dy, wdy = self.factors(tXrX, tXrDO, tXrW, rstd)
-                self.write_row((wdy - x_hat * mean) * rstd, mDRO, mDX, place)
-                self.add(tXrDW, mDWPart, dy * x_hat)
-                self.add(tXrDB, mDBPart, dy)
+                xhat, dy, wdy = self.factors(tXrX, tXrDO, tXrW, rstd)
+                self.write_row((wdy - xhat * mean) * rstd, mDRO, mDX, place)
+                self.add(sums, dy, xhat)
 
-        self.write_parts(tXrDW, mDWPart, tXrDB, mDBPart, part, place, arriving)
+        self.write_parts(sums, mDWPart, mDBPart, share.part, place, arriving)
 
     @cute.jit
     def finish_by_vectors(self, tXrX, tXrDO, tXrW, sums, mDRO, mDX, place, rstd, mean):
         """Write a turn's dx and add to the sums, one vector of the row after the other. Rows that start anywhere take most
         registers, and so few numbers need any at once."""
-        tile, (tXrDW, mDWPart, tXrDB, mDBPart) = self.tile, sums
-        tXrDX, tXrDRO = cute.make_rmem_tensor(tile.values, self.dtype), None
+        tXrDX, tXrDRO = cute.make_rmem_tensor(self.tile.values, self.dtype), None
         if cutlass.const_expr(mDRO is not None):
-            tXrDRO = cute.make_rmem_tensor(tile.values, mDRO.element_type)
+            tXrDRO = cute.make_rmem_tensor(self.tile.values, mDRO.element_type)
             tXrDRO.fill(0.0)
-        for i in cutlass.range_constexpr(tile.vectors + 1):
-            w = tile.part(tXrW, i) if tXrW is not None else None
-            x_hat, dy, wdy = self.factors(tile.part(tXrX, i), tile.part(tXrDO, i), w, rstd)
-            dx = (wdy - x_hat * mean) * rstd
+        for i in cutlass.range_constexpr(self.tile.vectors + 1):
+            xhat, dy, wdy = self.factors(*(self.part(tXr, i) for tXr in (tXrX, tXrDO, tXrW)), rstd)
+            dx = (wdy - xhat * mean) * rstd
             if cutlass.const_expr(mDRO is not None):
-                tile.load_part(tXrDRO, mDRO, i, place)
-                dx += tile.part(tXrDRO, i).load().to(cutlass.Float32)
-            tile.part(tXrDX, i).store(dx.to(self.dtype))
-            tile.store_part(tXrDX, mDX, i, place)
-            self.add(tile.part(tXrDW, i), mDWPart, dy * x_hat)
-            self.add(tile.part(tXrDB, i), mDBPart, dy)
+                self.load_part(tXrDRO, mDRO, i, place)
+                dx += self.part(tXrDRO, i).load().to(cutlass.Float32)
+            self.part(tXrDX, i).store(dx.to(self.dtype))
+            self.store_part(tXrDX, mDX, i, place)
+            self.add(self.part(sums, i), dy, xhat)
 
 
 class RMSNormBackwardOneStage(RMSNormBackward):
@@ -218,42 +187,29 @@ class RMSNormBackwardOneStage(RMSNormBackward):
 
     @cute.kernel
     def kernel(self, mX, mW, mDO, mDRO, mRstd, mDX, mDWPart, mDBPart):
-        tile, exchange, pipeline, M = self.tile, self.exchange, self.pipeline, mX.shape[0]
-        if cutlass.const_expr(self.overlaps):
-            cute.arch.griddepcontrol_launch_dependents()
-        part, _, _ = cute.arch.block_idx()
-        parts, _, _ = cute.arch.grid_dim()
-        turns = self.turns(M, part, parts)
-        opened = exchange.open()
-        place, weights, tXrW = self.place(mX, part, parts, 0), None, None
+        exchange, pipeline = self.exchange, self.pipeline
+        share, opened = self.share_of(mX.shape[0]), exchange.open()
+        place = self.place(mX, share, 0)
         arriving = pipeline.open(place)
-        if turns > 0:
-            self.fetch(arriving, mX, mDO, part, parts, place, 0)
-        if cutlass.const_expr(self.weights.stages > 0):
-            weights = self.weights.open(place)
-            self.weights.fetch(weights, (rows_of(mW, 1),), 0, place, 0)
-            self.weights.wait(weights, 0)
-        elif cutlass.const_expr(mW is not None):
-            tXrW = tile.load_weight(mW, place, M)
-        tXrDW, tXrDB = (cute.make_rmem_tensor(tile.values, cutlass.Float32) for _ in range(2))
-        tXrDW.fill(0.0)
-        tXrDB.fill(0.0)
+        if share.turns > 0:
+            self.fetch(arriving, mX, mDO, share, place, 0)
+        weights = self.weights_of(mW, place, mX.shape[0])
+        sums = self.empty_sums(mDWPart, mDBPart)
         exchange.ready()
 
-        for turn in range(turns):
-            place = self.place(mX, part, parts, turn)
+        for turn in range(share.turns):
+            place = self.place(mX, share, turn)
             # read 2 MN elements (3 MN with a gradient of h)
-            rstd = rstd_of(mRstd, place)
+            rstd = number_of(mRstd, place)
             self.pipeline.wait(arriving, turn)
             tXrX, tXrDO = (self.pipeline.load(arriving, k, place, turn) for k in (0, 1))
             cute.arch.barrier()  # all threads have their part of the row, and its place is free
-            if turn + 1 < turns:
-                self.fetch(arriving, mX, mDO, part, parts, place, turn + 1)
-            x_hat, dy, wdy = self.factors(tXrX, tXrDO, self.weight_of(tXrW, weights, place), rstd)
-            self.add(tXrDW, mDWPart, dy * x_hat)
-            self.add(tXrDB, mDBPart, dy)
-            mean = self.mean_of(wdy * x_hat, opened, turn)
+            if turn + 1 < share.turns:
+                self.fetch(arriving, mX, mDO, share, place, turn + 1)
+            xhat, dy, wdy = self.factors(tXrX, tXrDO, self.weight_of(weights, place), rstd)
+            self.add(sums, dy, xhat)
+            mean = self.mean_of(wdy * xhat, opened, turn)
             # write MN elements
-            self.write_row((wdy - x_hat * mean) * rstd, mDRO, mDX, place)
+            self.write_row((wdy - xhat * mean) * rstd, mDRO, mDX, place)
 
-        self.write_parts(tXrDW, mDWPart, tXrDB, mDBPart, part, place, arriving)
+        self.write_parts(sums, mDWPart, mDBPart, share.part, place, arriving)

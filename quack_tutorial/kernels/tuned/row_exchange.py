@@ -1,6 +1,8 @@
 """How the warps of a row come to agree, in a block through shared memory, in a cluster through distributed shared memory.
 
-Every warp brings one value (or a pair) and every thread gets what they make together:
+Chapters 5 and 6 build the same for one value and a power of 2 of warps (`block_reduce`, `cluster_reduce`). New here:
+any number of warps, in a cluster of few warps a message from each, and turns of a loop. Every warp brings one value (or
+a pair) and every thread gets what they make together:
 
 | a row has                    | values go to                                               | and are there after               |
 |------------------------------|------------------------------------------------------------|-----------------------------------|
@@ -18,7 +20,7 @@ A cluster's blocks must not write to a block whose mbarrier is not initialised: 
 waits for the others', and the loads of the row stand between the two. No block ends before it has all its bytes, so no
 write can reach a block that is gone.
 
-A kernel that goes through rows in a loop takes `stages=2` and passes its count of turns: turn i + 1 writes other slots
+A kernel that goes through rows in a loop takes two `sets` of slots and passes its count of turns: turn i + 1 writes other slots
 than turn i, so that one barrier a turn is enough. A warp that is ahead cannot write what a slower one still reads: for
 that it would have to be two turns ahead, with the barrier of the turn between them.
 """
@@ -35,16 +37,23 @@ from quack_tutorial.kernels.reduce import exp, finite_or_zero, warp_reduce
 class Opened(NamedTuple):
     """What an exchange has in shared memory; None where it needs none."""
 
-    of_warps: Any  # a slot for every warp of a row: (stages, rows, warps, values)
-    of_blocks: Any  # a slot for every sender of the cluster: (stages, senders, values)
-    mbar: Any  # an mbarrier a stage, which counts the bytes that come to of_blocks
+    of_warps: Any  # a slot for every warp of a row: (sets, rows, warps, values)
+    of_blocks: Any  # a slot for every sender of the cluster: (sets, senders, values)
+    mbar: Any  # an mbarrier a set, which counts the bytes that come to of_blocks
 
 
 class RowExchange:
-    """Slots of `values` float32 (1 or 2): for every warp of a row in its block, and for every block that shares it."""
+    """Slots of `values` float32 (1 or 2): for every warp of a row in its block, and for every block that shares it.
 
-    def __init__(self, config, values=1, stages=1):
-        self.values, self.stages, self.blocks = values, stages, config.blocks_per_row
+    | method        | of each warp it takes    | and gives every thread, of the row |
+    |---------------|--------------------------|------------------------------------|
+    | `row_sum`     | a value                  | their sum                          |
+    | `row_sums`    | one or two               | the sum of each                    |
+    | `row_max_sum` | (max, sum of exponentials) | the same, as in softmax          |
+    """
+
+    def __init__(self, config, values=1, sets=1):
+        self.values, self.sets, self.blocks = values, sets, config.blocks_per_row
         self.rows_per_block = config.threads_per_block // config.threads_per_row
         self.warps = (config.threads_per_row + 31) // 32  # of a row in a block
         self.needed = self.warps > 1 or self.blocks > 1
@@ -60,16 +69,16 @@ class RowExchange:
         of_warps, of_blocks, mbar = None, None, None
         smem = cutlass.memory.SmemAllocator()
         if cutlass.const_expr(self.in_block):
-            shape = (self.stages, self.rows_per_block, self.warps, self.values)
+            shape = (self.sets, self.rows_per_block, self.warps, self.values)
             layout = cute.make_ordered_layout(shape, order=(3, 2, 1, 0))
             of_warps = smem.allocate_tensor(cutlass.Float32, layout, byte_alignment=16)
         if cutlass.const_expr(self.blocks > 1):
-            layout = cute.make_ordered_layout((self.stages, self.blocks * self.senders, self.values), order=(2, 1, 0))
+            layout = cute.make_ordered_layout((self.sets, self.blocks * self.senders, self.values), order=(2, 1, 0))
             of_blocks = smem.allocate_tensor(cutlass.Float32, layout, byte_alignment=16)
-            mbar = smem.allocate_array(cutlass.Int64, self.stages, byte_alignment=8)
+            mbar = smem.allocate_array(cutlass.Int64, self.sets, byte_alignment=8)
             if cute.arch.thread_idx()[0] == 0:
-                for stage in cutlass.range_constexpr(self.stages):
-                    cute.arch.mbarrier_init(mbar + stage, 1)
+                for number in cutlass.range_constexpr(self.sets):
+                    cute.arch.mbarrier_init(mbar + number, 1)
                 cute.arch.mbarrier_init_fence()
             cute.arch.cluster_arrive_relaxed()
         return Opened(of_warps, of_blocks, mbar)
@@ -82,57 +91,52 @@ class RowExchange:
     @cute.jit
     def share_warps(self, values, opened, turn=0):
         """Bring this warp's `values` (a tuple) and get those of all of the row's in this block: a tensor (warps, values)."""
-        lane, warp, stage = cute.arch.lane_idx(), cute.arch.warp_idx(), turn % self.stages
+        lane, warp, used = cute.arch.lane_idx(), cute.arch.warp_idx(), turn % self.sets
         row, slot = warp // self.warps, warp % self.warps
         if lane == 0:
             for k in cutlass.range_constexpr(self.values):
-                opened.of_warps[stage, row, slot, k] = values[k]
+                opened.of_warps[used, row, slot, k] = values[k]
         cute.arch.barrier()
-        return opened.of_warps[stage, row, None, None]
+        return opened.of_warps[used, row, None, None]
 
     @cute.jit
     def share_blocks(self, values, opened, turn=0):
         """Send a warp's or a block's `values` to every block of the cluster and get all: a tensor (senders, values)."""
-        stage, lane, warp = turn % self.stages, cute.arch.lane_idx(), cute.arch.warp_idx()
+        used, lane, warp = turn % self.sets, cute.arch.lane_idx(), cute.arch.warp_idx()
         if cute.arch.thread_idx()[0] == 0:
             nbytes = 4 * self.blocks * self.senders * self.values
-            cute.arch.mbarrier_arrive_and_expect_tx(opened.mbar + stage, nbytes)
+            cute.arch.mbarrier_arrive_and_expect_tx(opened.mbar + used, nbytes)
         if cutlass.const_expr(not self.in_block):
             # What lanes read in the last turn comes before what one of them sends for all; shuffles order no memory.
             cute.arch.sync_warp()
         slot = cute.arch.block_idx_in_cluster() * self.senders + warp % self.senders
-        own = cute.crd2idx((stage, slot, 0), opened.of_blocks.layout)
+        own = cute.crd2idx((used, slot, 0), opened.of_blocks.layout)
         if warp < self.senders and lane < self.blocks:  # a lane for each block
             words = tuple(value.bitcast(cutlass.Int32) for value in values)
             cute.arch.store_async_dsmem(
                 (opened.of_blocks.iterator + own).align(4 * self.values),
                 words if self.values > 1 else words[0],
-                opened.mbar + stage,
+                opened.mbar + used,
                 lane,
             )
-        cute.arch.mbarrier_wait(opened.mbar + stage, turn // self.stages % 2)
-        return opened.of_blocks[stage, None, None]
+        cute.arch.mbarrier_wait(opened.mbar + used, turn // self.sets % 2)
+        return opened.of_blocks[used, None, None]
+
+    def row_sum(self, value, opened, turn=0):
+        """The sum over the row of one value a warp."""
+        return self.row_sums((value,), opened, turn)[0]
 
     @cute.jit
-    def reduce(self, value, op: cutlass.Constexpr, init_val: cutlass.Constexpr, opened, turn=0):
-        """One value a warp, reduced over the row; `op` is commutative with `init_val` as its neutral element."""
+    def row_sums(self, values, opened, turn=0):
+        """The sums over the row of `values`, one or two of each warp, in one exchange."""
         if cutlass.const_expr(self.in_block):
-            value = reduce_slots(self.share_warps((value,), opened, turn), op, init_val)
+            values = add_slots(self.share_warps(values, opened, turn))
         if cutlass.const_expr(self.blocks > 1):
-            value = reduce_slots(self.share_blocks((value,), opened, turn), op, init_val)
-        return value
+            values = add_slots(self.share_blocks(values, opened, turn))
+        return values
 
     @cute.jit
-    def add_both(self, a, b, opened, turn=0):
-        """The sums over the row of a pair of values a warp, in one exchange."""
-        if cutlass.const_expr(self.in_block):
-            a, b = add_slots(self.share_warps((a, b), opened, turn))
-        if cutlass.const_expr(self.blocks > 1):
-            a, b = add_slots(self.share_blocks((a, b), opened, turn))
-        return a, b
-
-    @cute.jit
-    def softmax_reduce(self, maximum, total, opened, part: cutlass.Constexpr = False):
+    def row_max_sum(self, maximum, total, opened, part: cutlass.Constexpr = False):
         """The (max, sum of exponentials) of a row from those of its warps.
 
         The row's sum is NaN if the row holds NaN or +inf, as torch has it, and if it is all -inf: of a `part` of a row 0.
@@ -140,9 +144,9 @@ class RowExchange:
         if cutlass.const_expr(self.in_block):
             # What is all -inf here may be a part of a row that is not.
             part_of_row = part or self.blocks > 1
-            maximum, total = reduce_softmax_slots(self.share_warps((maximum, total), opened), part_of_row)
+            maximum, total = combine_slots(self.share_warps((maximum, total), opened), part_of_row)
         if cutlass.const_expr(self.blocks > 1):
-            maximum, total = reduce_softmax_slots(self.share_blocks((maximum, total), opened), part)
+            maximum, total = combine_slots(self.share_blocks((maximum, total), opened), part)
         return maximum, total
 
 
@@ -152,29 +156,18 @@ def lanes_of(slots):
 
 
 @cute.jit
-def reduce_slots(shared: cute.Tensor, op: cutlass.Constexpr, init_val: cutlass.Constexpr):
-    """`op` over at most 32 slots (slots, 1), in every lane."""
-    slots = cute.size(shared, mode=[0])
-    lane = cute.arch.lane_idx() % lanes_of(slots)
-    value = cutlass.Float32(init_val)
-    if lane < slots:
-        value = shared[lane, 0]
-    return warp_reduce(value, op, lanes_of(slots))
-
-
-@cute.jit
 def add_slots(shared: cute.Tensor):
-    """The sums of at most 32 pairs (slots, 2), in every lane."""
-    slots = cute.size(shared, mode=[0])
+    """The sums of what at most 32 slots (slots, values) have, in every lane: a tuple."""
+    slots, values = cute.size(shared, mode=[0]), range(cute.size(shared, mode=[1]))
     lane = cute.arch.lane_idx() % lanes_of(slots)
-    a, b = cutlass.Float32(0.0), cutlass.Float32(0.0)
+    totals = tuple(cutlass.Float32(0.0) for _ in values)
     if lane < slots:
-        a, b = shared[lane, 0], shared[lane, 1]
-    return warp_reduce(a, operator.add, lanes_of(slots)), warp_reduce(b, operator.add, lanes_of(slots))
+        totals = tuple(shared[lane, k] for k in values)
+    return tuple(warp_reduce(total, operator.add, lanes_of(slots)) for total in totals)
 
 
 @cute.jit
-def reduce_softmax_slots(shared: cute.Tensor, part: cutlass.Constexpr = False):
+def combine_slots(shared: cute.Tensor, part: cutlass.Constexpr = False):
     """The (max, sum) of at most 32 pairs (slots, 2), in every lane; a `part` of a row may be all -inf, with sum 0."""
     slots = cute.size(shared, mode=[0])
     lane = cute.arch.lane_idx() % lanes_of(slots)

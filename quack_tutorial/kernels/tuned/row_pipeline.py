@@ -1,4 +1,6 @@
-"""Rows on their way through shared memory: while one is worked on, bulk copies bring the next ones.
+"""Rows on their way through shared memory: bulk copies bring them, and where a block goes through rows, while one is worked on.
+
+Chapter 8 has one row that waits like this (`SoftmaxReadTwice`), and chapter 7 three of them (RMSNorm's gradient).
 
     turn          0        1        2        3
     stage 0    row 0 ... used, free | row 3 on its way ...
@@ -16,6 +18,7 @@ itself, their places are free once its lanes have read them, which `sync_warp` s
 A block that has one row takes one stage. It gains by what its registers need not hold: where threads read the row twice from
 shared memory, `AT_ONCE` elements at a time, they take 32 registers for 80, more blocks fit on an SM, and while some of them
 exchange their sums others load and store. Softmax of 262144 bfloat16 columns went from 0.92 to 0.99 of a copy's speed on an H200.
+With no stage rows come straight to registers: `start`, `wait` and `take` are for kernels that do the one or the other.
 
 Bulk copies move multiples of 16 bytes from addresses that are: "aligned" rows whose pieces are equal. Of rows that start anywhere
 they bring the vectors, from the first such address on, if a block's rows all start alike (then each element has the same
@@ -62,18 +65,8 @@ class RowPipeline:
         threads, of_row = tile.config.threads_per_block, tile.threads_per_row
         self.rows_per_block, self.rows_of_group = tile.rows_per_block, max(1, 32 // of_row)
         self.groups, self.warps = max(1, threads // max(32, of_row)), max(1, of_row // 32)  # in a block, in a group
-        if stages and not pipelines(tile, several):
-            raise ValueError(
-                f"rows of {tile.N} elements in {tile.pieces} pieces, {tile.promise}: bulk copies cannot move them"
-            )
-        if stages and tile.has_head and tile.hint != EVICT_LAST:
-            raise ValueError(
-                f"{tile.config}: rows that start anywhere are copied with a hint for L2, so past_l1 must be 0"
-            )
-        if stages and tile.config.blocks_together > 1:
-            raise ValueError(
-                f"{tile.config}: a block whose row is copied to it must have one, so blocks_together must be 0 or 1"
-            )
+        if stages:
+            refuse_unmovable(tile, several)
         # What threads read as a whole ends in zeros, as long as all of them together read: none has to ask where the row ends.
         self.width = tile.width if by_vectors else tile.threads_per_row * tile.vectors * tile.vector_size
         if stages and by_vectors:
@@ -92,6 +85,43 @@ class RowPipeline:
         beside += 2048  # the system's 1024, and about as much for mbarriers and an exchange
         return clusters * max(1, min(1024 // threads, SHARED_BYTES // (self.smem_bytes() + beside)))
 
+    # For a block that has one row; the last three are for one that threads go through by vectors.
+
+    def start(self, tensors, place):
+        """Start the copies of a block's only row, an `Arriving`; None if rows come straight to registers."""
+        if not self.stages:
+            return None
+        arriving = self.open(place)
+        self.fetch(arriving, tensors, place.row, place, 0)
+        return arriving
+
+    def wait(self, arriving, turn=0):
+        """Wait for the bytes of `turn`; for none if rows come straight to registers."""
+        if self.stages:
+            stage = turn % self.stages
+            at = stage if self.groups == 1 else stage * self.groups + self.group()
+            cute.arch.mbarrier_wait(arriving.mbar + at, turn // self.stages % 2)
+
+    def take(self, arriving, k, mX, place):
+        """This thread's part of a block's only row: of tensor k in shared memory, or, if it is not copied there, of mX."""
+        if self.stages and k < self.tensors:
+            return self.load(arriving, k, place, 0)
+        return self.tile.load(mX, place)
+
+    def row(self, arriving):
+        """The block's part of the only row, in shared memory: (1, width)."""
+        return cute.make_tensor(arriving.sX.iterator, cute.make_layout((1, self.tile.width)))
+
+    def place(self, piece, thread_in_row):
+        """Where `piece` of that part is, as a place of `smem_tile`."""
+        return Place(0, True, piece, thread_in_row, 0, self.tile.width)
+
+    def part_of(self, mX, place):
+        """The same part of the row in global memory: mX from where it begins, so that it is in row 0."""
+        return cute.domain_offset((cutlass.Int64(place.row), place.piece * self.tile.width), mX)
+
+    # For a block that goes through rows, too: those of a turn have a stage.
+
     @cute.jit
     def open(self, place):
         """Make room for rows, an `Arriving` whose slots are ready to be written to."""
@@ -104,6 +134,7 @@ class RowPipeline:
             for number in cutlass.range_constexpr(self.stages * self.groups):
                 cute.arch.mbarrier_init(mbar + number, 1)
             cute.arch.mbarrier_init_fence()
+        # What no copy brings, behind the last element of a row, is 0.
         filled = self.tile.has_head or self.width > self.tile.width
         for slot in cutlass.range_constexpr(self.stages * self.tensors * self.rows_per_block if filled else 0):
             copied = self.copied(place)
@@ -175,12 +206,6 @@ class RowPipeline:
             coming.fill(0.0)
             self.tile.load_singles(coming, tensors[k], place)
 
-    def wait(self, arriving, turn):
-        """Wait for the bytes of `turn`."""
-        stage = turn % self.stages
-        at = stage if self.groups == 1 else stage * self.groups + self.group()
-        cute.arch.mbarrier_wait(arriving.mbar + at, turn // self.stages % 2)
-
     def load(self, arriving, k, place, turn):
         """This thread's part of the turn's row of tensor k, as a register tensor, as often as it is asked for; 0 where there is
         none."""
@@ -197,27 +222,26 @@ class RowPipeline:
             rX[i] = arriving.singles[0][k][i]
         return rX
 
-    def row(self, arriving):
-        """The block's part of the only row, in shared memory: (1, width)."""
-        return cute.make_tensor(arriving.sX.iterator, cute.make_layout((1, self.tile.width)))
 
-    def place(self, piece, thread_in_row):
-        """Where `piece` of that part is, as a place of `smem_tile`."""
-        return Place(0, True, piece, thread_in_row, 0, self.tile.width)
+def refuse_unmovable(tile, several):
+    """ValueError where bulk copies cannot bring the rows of a tile to shared memory.
 
-    def part_of(self, mX, place):
-        """The same part of the row in global memory: mX from where it begins, so that it is in row 0."""
-        return cute.domain_offset((cutlass.Int64(place.row), place.piece * self.tile.width), mX)
-
-
-def pipelines(tile, several=False):
-    """Whether bulk copies can move the pieces of a tile's rows: whole vectors, all pieces equal, one row a block or `several`.
-
-    Of rows that start anywhere: one row a block, of a kernel whose blocks go through rows that start alike
-    (`sums_columns`), and each piece has vectors wherever the row starts.
+    They move whole vectors of aligned rows whose pieces are equal, one row a block or `several`. Of rows that start anywhere: one
+    row a block, of a kernel whose blocks go through rows that start alike (`sums_columns`), and each piece has vectors wherever
+    the row starts.
     """
+    movable = False
     if tile.has_head:
-        return tile.sums_columns and tile.rows_per_block == 1 and tile.in_last > 0
-    if several or tile.rows_per_block == 1:
-        return tile.promise == "aligned" and tile.width * tile.pieces == tile.N
-    return False
+        movable = tile.sums_columns and tile.rows_per_block == 1 and tile.in_last > 0
+    elif several or tile.rows_per_block == 1:
+        movable = tile.promise == "aligned" and tile.width * tile.pieces == tile.N
+    if not movable:
+        raise ValueError(
+            f"rows of {tile.N} elements in {tile.pieces} pieces, {tile.promise}: bulk copies cannot move them"
+        )
+    if tile.has_head and tile.hint != EVICT_LAST:
+        raise ValueError(f"{tile.config}: rows that start anywhere are copied with a hint for L2, so past_l1 must be 0")
+    if tile.config.blocks_together > 1:
+        raise ValueError(
+            f"{tile.config}: a block whose row is copied to it must have one, so blocks_together must be 0 or 1"
+        )

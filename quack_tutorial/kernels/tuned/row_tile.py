@@ -1,6 +1,7 @@
-"""Rows over threads: what all row-wise kernels do to get a row into registers and back, for any N and any address.
+"""Rows over threads: how every kernel that ships gets a row into registers and back, for any N and any address.
 
-`threads_per_row` threads of a block (of each block of a cluster) share a row and keep their part of it in registers:
+Chapter 3 takes one row apart like this (`CopyUnaligned`), and chapter 7 meets it as the rung of any address. `threads_per_row`
+threads of a block (of each block of a cluster) share a row and keep their part of it in registers:
 
     | head | vector vector vector ... vector | rest |        a row of N elements
       ^      ^ 16-byte boundary                ^
@@ -16,16 +17,21 @@ How much is known about addresses decides the width of the accesses:
 
 Rows of an odd length that follow each other without gaps are congruent: each starts somewhere else, in x as in out.
 
-The single elements are registers behind the vectors, so that a kernel computes with all of them at once.
+What is new beside chapter 3:
 
-Most vectors are known to be in the row when the kernel is compiled; only the others ask, each load with a predicate of its own.
-Where a block has more places than rows are left, threads without a row load the last one and write nothing.
+- The single elements are registers behind the vectors, so that a kernel computes with all of them at once.
+- Most vectors are known to be in the row when the kernel is compiled; only the others are checked, each by a predicate of its own.
+- Where a block has more places than rows are left, threads without a row load the last one and write nothing.
+- Memory moves in sectors of 32 bytes, four to a line, and a warp's 512 bytes are 16 sectors only if they start where one does. So
+  the pieces of a row are whole lines, and where threads are many enough to have a single element each, the head ends at a line.
 
-Memory moves in sectors of 32 bytes, four to a line, and a warp's 512 bytes are 16 sectors only if they start where one does.
-So the pieces of a row are whole lines, and where threads are many enough to have a single element each, the head ends at a line.
+For example, 32 threads share congruent rows of 1001 bfloat16 numbers. A row has a head of 0 to 7 elements, then 124 or 125 vectors
+of 8, then the rest. A thread has registers for 4 vectors and 1 single element. Its first 3 vectors are in every row; the fourth is
+checked.
 """
 
 import math
+import operator
 from typing import Any, NamedTuple
 
 import cutlass
@@ -39,6 +45,7 @@ from quack_tutorial.kernels.layout import (
     tile_at,
     tiled_copy_rows,
 )
+from quack_tutorial.kernels.reduce import thread_reduce, warp_reduce
 from quack_tutorial.kernels.tuned.cache_hints import EVICT_LAST, PAST_L1, load_vector, store_vector
 from quack_tutorial.kernels.tuned.config import MAX_N, vector_elements
 
@@ -46,37 +53,27 @@ PROMISES = ("aligned", "congruent", "any")
 
 
 class Place(NamedTuple):
-    """Where a thread is: in which row, and where in it.
+    """Where a thread is: in which row, and where in it."""
 
-    | field           | what it says                                                             |
-    |-----------------|--------------------------------------------------------------------------|
-    | `row`           | the row's number in the tensor                                           |
-    | `exists`        | whether there is such a row                                              |
-    | `piece`         | which piece of the row this block has, or is at                          |
-    | `thread_in_row` | the thread's number among those of the block that share the row          |
-    | `head`          | how many single elements come before the row's first vector              |
-    | `body`          | how many elements of the row are in vectors                              |
-    """
-
-    row: Any
-    exists: Any
-    piece: Any
-    thread_in_row: Any
-    head: Any
-    body: Any
+    row: Any  # the row's number in the tensor
+    exists: Any  # whether there is such a row
+    piece: Any  # which piece of the row this block has, or is at
+    thread_in_row: Any  # the thread's number among those of the block that share the row
+    head: Any  # how many single elements come before the row's first vector
+    body: Any  # how many elements of the row are in vectors
 
 
 class RowTile:
     """The part of a row that one thread holds: `values` elements, in `vectors` vectors and `singles` single elements.
 
-    A row is cut into `pieces`, one for each block of a cluster that holds it; or, with `vectors` given, into as many as it
-    takes with so many vectors a thread, which a kernel goes through one after the other, or in blocks that do not know of each
-    other. `promise` is one of the table above. `hint` is what the caches are asked of what is loaded, see `cache_hints`, if
+    A row is cut into `pieces` of `width` columns, one for each block of a cluster that holds it; or, with `vectors` given, into as
+    many as it takes with so many vectors a thread, which a kernel goes through one after the other, or in blocks that do not know
+    of each other. `promise` is one of the table above. `hint` is what the caches are asked of what is loaded, see `cache_hints`, if
     the configuration does not say `PAST_L1`. `several` says that the kernel can do `rows_each` > 1.
 
-    `sums_columns` is for a kernel whose blocks go through rows and add up their columns. A row that does not exist is then
-    `fill`. The head ends at a multiple of 16 bytes, not of a line: more rows start equally far from one. And a store has a
-    predicate and no branch around it, since the sums take most registers.
+    `sums_columns` is for a kernel whose blocks go through rows and add up their columns (`norm_backward`). A row that does not
+    exist is then `fill`. The head ends at a multiple of 16 bytes, not of a line: more rows start equally far from one. And a store
+    has a predicate and no branch around it, since the sums take most registers.
     """
 
     def __init__(self, dtype, N, promise, config, vectors=None, hint=EVICT_LAST, sums_columns=False, several=False):
@@ -84,42 +81,61 @@ class RowTile:
             raise ValueError(f"a row is kept in the registers of at most 16 blocks: N must be 1 to {MAX_N}, got {N}")
         if promise not in PROMISES:
             raise ValueError(f'promise must be "aligned", "congruent" or "any", got {promise!r}')
+        if config.rows_each > 1 and not several:
+            raise ValueError(f"{config}: in this kernel a thread has a part of one row, so rows_each must be 1")
+        if config.rows_each > 1 and promise != "aligned":
+            raise ValueError(
+                f"{config}: rows that start anywhere each want the weights elsewhere, so rows_each must be 1"
+            )
         self.N, self.promise, self.config, self.sums_columns = N, promise, config, sums_columns
         self.hint = PAST_L1 if config.past_l1 else hint
-        self.threads_per_row = config.threads_per_row
+        self.threads_per_row, self.rows_each = config.threads_per_row, config.rows_each
         self.rows_per_block = config.threads_per_block // config.threads_per_row
-        self.rows_each = config.rows_each
-        if self.rows_each > 1 and not several:
-            raise ValueError(f"{config}: in this kernel a thread has a part of one row, so rows_each must be 1")
         # Then a block may have places without a row.
         self.several_rows = self.rows_per_block * self.rows_each > 1 or config.blocks_together > 1
         self.vector_size = vector_elements(dtype.width, N, promise)
-        in_row, threads = N // self.vector_size, self.threads_per_row  # vectors of a row
-        self.pieces = math.ceil(in_row / (threads * vectors)) if vectors else config.blocks_per_row
-        in_piece = threads * vectors if vectors else math.ceil(in_row / self.pieces)
-        line_vectors = LINE_BYTES // VECTOR_BYTES if self.vector_size > 1 else 1
-        # Bulk copies want equal pieces; with `vectors` the size is given.
-        if self.pieces > 1 and not (vectors or config.stages or config.row_ahead):
-            in_piece = math.ceil(in_piece / line_vectors) * line_vectors
-        self.width = in_piece * self.vector_size  # columns of a piece; the last may have fewer
-        self.vectors = math.ceil(in_piece / threads)
-        # Elements of a row outside its whole vectors, at most: before the boundary and behind the last vector.
-        singles, self.boundary = N % self.vector_size, VECTOR_BYTES
         self.has_head = promise == "congruent" and self.vector_size > 1
+        self.cut_into_pieces(vectors)
+        self.count_singles()
+        self.count_certain()
+        self.values = self.vectors * self.vector_size + self.singles
+
+    def cut_into_pieces(self, vectors):
+        """Set `pieces`, `width` (the last may have fewer columns) and `vectors`."""
+        in_row, threads = self.N // self.vector_size, self.threads_per_row
+        self.pieces = math.ceil(in_row / (threads * vectors)) if vectors else self.config.blocks_per_row
+        in_piece = threads * vectors if vectors else math.ceil(in_row / self.pieces)
+        # Bulk copies want equal pieces; with `vectors` the size is given.
+        if self.pieces > 1 and not (vectors or self.config.stages or self.config.row_ahead):
+            in_piece = math.ceil(in_piece / self.line_vectors()) * self.line_vectors()
+        self.width = in_piece * self.vector_size
+        self.vectors = math.ceil(in_piece / threads)
+
+    def line_vectors(self):
+        """How many vectors a line has."""
+        return LINE_BYTES // VECTOR_BYTES if self.vector_size > 1 else 1
+
+    def count_singles(self):
+        """Set `boundary`, of which many bytes the head ends at a multiple, and `singles`, a thread's at most."""
+        singles, self.boundary = self.N % self.vector_size, VECTOR_BYTES
         if self.has_head:
-            line = line_vectors * self.vector_size  # elements of a line
-            if not sums_columns and N >= 2 * line and threads >= line + self.vector_size:
+            line = self.line_vectors() * self.vector_size  # elements of a line
+            if not self.sums_columns and self.N >= 2 * line and self.threads_per_row >= line + self.vector_size:
                 self.boundary = LINE_BYTES
             singles = self.most_before() + self.vector_size - 1
         self.singles = math.ceil(singles / self.threads_per_row)
-        self.values = self.vectors * self.vector_size + self.singles
-        in_any = (N - self.most_before()) // self.vector_size  # vectors that every row has, wherever it starts
-        # How many of them are in the last piece.
-        self.in_last = in_last = in_any - (self.pieces - 1) * in_piece
-        # How many of its vectors every thread has there, and so in any piece.
-        self.certain = self.vectors if in_last == in_piece == threads * self.vectors else max(0, in_last) // threads
-        self.certain_next = max(0, in_last - 1) // threads  # as `certain`, of vectors that begin one later
-        # How many pieces before the last one every row has whole.
+
+    def count_certain(self):
+        """Set what is known to be in every row, wherever it starts.
+
+        Of a thread's vectors in any piece it is the first `certain`, of vectors that begin one later the first `certain_next`; of
+        the row's pieces it is the first `whole_pieces`, and `in_last` vectors of the last piece.
+        """
+        in_any, in_piece = (self.N - self.most_before()) // self.vector_size, self.width // self.vector_size
+        self.in_last = in_any - (self.pieces - 1) * in_piece
+        full = self.in_last == in_piece == self.threads_per_row * self.vectors
+        self.certain = self.vectors if full else max(0, self.in_last) // self.threads_per_row
+        self.certain_next = max(0, self.in_last - 1) // self.threads_per_row
         self.whole_pieces = min(self.pieces - 1, in_any // in_piece)
 
     def most_before(self):
@@ -174,15 +190,18 @@ class RowTile:
     ):
         """This thread's part of its row, as a register tensor of `values` elements; `fill` where there is none.
 
-        `wide` says that the rows of mX keep the promise; without it they are read one element at a time. `hinted`
-        says that the caches may be asked what the tile asks of what vectors bring. `certain`: how many first vectors of each
-        thread are known to be in the row, where the caller knows better than the tile. Without `singles` the single elements are
-        `fill` too.
+        | without   | what changes                                                                                          |
+        |-----------|-------------------------------------------------------------------------------------------------------|
+        | `wide`    | the rows of mX need not keep the promise: they are read one element at a time                         |
+        | `hinted`  | the caches are asked nothing                                                                          |
+        | `singles` | the single elements are `fill`, too                                                                   |
+
+        `certain`: how many first vectors of each thread are in the row, where the caller knows better than the tile.
         """
         sure = self.certain if certain is None else certain
-        asks = self.sums_columns and self.several_rows  # whether there is such a row
+        checks_row = self.sums_columns and self.several_rows
         rX = cute.make_rmem_tensor(self.values, mX.element_type)
-        for k in cutlass.range_constexpr(0 if asks else sure * self.vector_size, self.values):
+        for k in cutlass.range_constexpr(0 if checks_row else sure * self.vector_size, self.values):
             rX[k] = mX.element_type(fill)
         if cutlass.const_expr(self.several_rows and not self.sums_columns):
             place = place._replace(row=cutlass.min(place.row, mX.shape[0] - 1), exists=True)
@@ -190,7 +209,7 @@ class RowTile:
             self.load_singles(rX, mX, place)
         atom, tXgX = self.vectors_of(mX, place, wide)
         hint = self.hint if hinted and in_words(tXgX) else None
-        self.copy_vectors(atom, tXgX, self.as_vectors(rX, tXgX), place, sure, asks, hint)
+        self.copy_vectors(atom, tXgX, self.as_vectors(rX, tXgX), place, sure, checks_row, hint)
         return rX
 
     @cute.jit
@@ -202,65 +221,12 @@ class RowTile:
             if place.exists and place.piece == 0 and col < self.N:
                 rX[self.vectors * self.vector_size + k] = gX[0, col]
 
-    def load_weight(self, mW, place, M):
-        """This thread's part of a vector (N,) that goes with every row, such as a weight; as `load`. Its address is a multiple
-        of 16 bytes."""
-        every_row = rows_of(mW, M)
-        if self.shifts(mW):
-            return self.load_shifted(every_row, place)
-        # A row that starts elsewhere shifts the weight.
-        return self.load(every_row, place, wide=self.promise == "aligned", hinted=False)
-
-    def shifts(self, mW):
-        """Whether a weight is loaded in vectors though it starts elsewhere than rows: float32 is quicker without."""
-        return self.has_head and mW.element_type.width == 16
-
-    @cute.jit
-    def load_shifted(self, mW: cute.Tensor, place):
-        """`load` of a 16-bit tensor whose rows are aligned, where those of the others are not: a vector of the row lies in two
-        neighbouring vectors of this tensor."""
-        size = self.vector_size
-        shift, half_size = place.head % size, size // 2  # words of two elements
-        rW = cute.make_rmem_tensor(self.values, mW.element_type)
-        rW.fill(0.0)
-        self.load_singles(rW, mW, place)
-        both = cute.make_rmem_tensor((2 * size, self.vectors), mW.element_type)
-        both.fill(0.0)
-        for k in cutlass.range_constexpr(2):
-            start = place.head - shift + k * size
-            # The last of the second ones may not be whole.
-            end, certain = (place.body, self.certain) if k == 0 else (self.N // size * size - start, self.certain_next)
-            at = place._replace(exists=True, head=start, body=end)
-            atom, tXgW = self.vectors_of(mW, at, True)
-            layout = cute.make_layout(tXgW.shape, stride=((1, 0), 0, 2 * size))
-            target = cute.make_tensor(both.iterator + k * size, layout)
-            self.copy_vectors(atom, tXgW, target, at, certain, False, None)
-        words = cute.recast_tensor(both, cutlass.Int32)
-        gW = tile_at(mW, (1, self.N), place.row)
-        for i in cutlass.range_constexpr(self.certain_next, self.vectors if self.N % size else 0):
-            vector = i * self.threads_per_row + place.thread_in_row
-            col = place.head - shift + place.piece * self.width + (vector + 1) * size
-            if col == self.N // size * size:
-                tail = cute.make_rmem_tensor(size, mW.element_type)
-                tail.fill(0.0)
-                for k in cutlass.range_constexpr(self.N % size):
-                    tail[k] = gW[0, col + k]
-                tail = cute.recast_tensor(tail, cutlass.Int32)
-                for k in cutlass.range_constexpr(half_size):
-                    words[half_size + k, i] = tail[k]
-        shift_elements(words, shift)
-        for i in cutlass.range_constexpr(self.vectors):
-            for k in cutlass.range_constexpr(size):
-                rW[i * size + k] = both[k, i]
-        return rW
-
     @cute.jit
     def store(self, rX: cute.Tensor, mX: cute.Tensor, place, wide: cutlass.Constexpr = True):
         """Write this thread's part of its row from a register tensor of `values` elements; `wide` as in `load`."""
         gX = tile_at(mX, (1, self.N), place.row)
         atom, tXgX = self.vectors_of(mX, place, wide)
-        asks = self.several_rows
-        self.copy_vectors(atom, self.as_vectors(rX, tXgX), tXgX, place, self.certain, asks, None)
+        self.copy_vectors(atom, self.as_vectors(rX, tXgX), tXgX, place, self.certain, self.several_rows, None)
         self.store_singles(rX, gX, place)
 
     @cute.jit
@@ -280,31 +246,6 @@ class RowTile:
             col = number + place.body
         return col
 
-    def part(self, rX, i):
-        """The registers of vector i; of the single elements if i is the number of vectors."""
-        first, size = i * self.vector_size, self.singles if i == self.vectors else self.vector_size
-        return cute.make_tensor(rX.iterator + first, cute.make_layout(size))
-
-    @cute.jit
-    def load_part(self, rX: cute.Tensor, mX: cute.Tensor, i: cutlass.Constexpr, place):
-        """`load` of one part alone, see `part`, into the registers of all; those of what is not in the row stay as they are."""
-        if cutlass.const_expr(i == self.vectors):
-            self.load_singles(rX, mX, place)
-        else:
-            atom, tXgX = self.vectors_of(mX, place, True)
-            self.copy_vector(
-                i, atom, tXgX, self.as_vectors(rX, tXgX), place, self.certain, self.several_rows, self.hint
-            )
-
-    @cute.jit
-    def store_part(self, rX: cute.Tensor, mX: cute.Tensor, i: cutlass.Constexpr, place):
-        """`store` of one part alone, see `part`, from the registers of all."""
-        if cutlass.const_expr(i == self.vectors):
-            self.store_singles(rX, tile_at(mX, (1, self.N), place.row), place)
-        else:
-            atom, tXgX = self.vectors_of(mX, place, True)
-            self.copy_vector(i, atom, self.as_vectors(rX, tXgX), tXgX, place, self.certain, self.several_rows, None)
-
     @cute.jit
     def copy_vectors(
         self,
@@ -313,20 +254,22 @@ class RowTile:
         target: cute.Tensor,
         place,
         certain: cutlass.Constexpr,
-        asks: cutlass.Constexpr,
+        checks_row: cutlass.Constexpr,
         hint: cutlass.Constexpr,
     ):
-        """Copy this thread's vectors that are in the row, the first `certain` without looking; none if the row does not exist,
-        where `asks` says to look. `hint` is for what is read, or None."""
+        """Copy this thread's vectors that are in the row, the first `certain` unchecked.
+
+        With `checks_row` nothing is copied if there is no such row. `hint` is for what is read, or None.
+        """
         if cutlass.const_expr(certain == self.vectors and hint is None):
-            if cutlass.const_expr(not asks):
+            if cutlass.const_expr(not checks_row):
                 cute.copy(atom, source, target)
             elif place.exists:
                 cute.copy(atom, source, target)
         else:
             # Those with a branch come first: the compiler may wait there for whatever was loaded before it.
             for i in cutlass.range_constexpr(self.vectors - 1, -1, -1):
-                self.copy_vector(i, atom, source, target, place, certain, asks, hint)
+                self.copy_vector(i, atom, source, target, place, certain, checks_row, hint)
 
     @cute.jit
     def copy_vector(
@@ -337,24 +280,24 @@ class RowTile:
         target: cute.Tensor,
         place,
         certain: cutlass.Constexpr,
-        asks: cutlass.Constexpr,
+        checks_row: cutlass.Constexpr,
         hint: cutlass.Constexpr,
     ):
         """Copy this thread's vector i if it is in the row; as `copy_vectors`."""
         vector, copied = source[None, None, i], target[None, None, i]
-        if cutlass.const_expr(i < certain and not asks):
+        if cutlass.const_expr(i < certain and not checks_row):
             if cutlass.const_expr(hint is not None):
                 load_vector(vector, copied, hint)
             else:
                 cute.copy(atom, vector, copied)
         elif cutlass.const_expr(in_words(source)):
-            load_vector(vector, copied, hint, self.inside(i, place, i < certain, asks))
+            load_vector(vector, copied, hint, self.inside(i, place, i < certain, checks_row))
         elif cutlass.const_expr(self.sums_columns and in_words(target)):
-            store_vector(vector, copied, self.inside(i, place, i < certain, asks))
-        elif self.inside(i, place, i < certain, asks):
+            store_vector(vector, copied, self.inside(i, place, i < certain, checks_row))
+        elif self.inside(i, place, i < certain, checks_row):
             cute.copy(atom, vector, copied)
 
-    def inside(self, i, place, certain, asks):
+    def inside(self, i, place, certain, checks_row):
         """Whether this thread's vector i is in the row, a Boolean."""
         if certain:
             return place.exists
@@ -362,55 +305,22 @@ class RowTile:
         if self.pieces > 1 and self.width // self.vector_size != self.threads_per_row * self.vectors:
             limit = cutlass.min(limit, self.width)
         inside = (i * self.threads_per_row + place.thread_in_row) * self.vector_size < limit
-        return place.exists & inside if asks else inside
+        return place.exists & inside if checks_row else inside
 
-    @cute.jit
-    def clear_outside(self, rX: cute.Tensor, place):
-        """Set the values of this thread that its row does not have to 0, whatever was made of what `load` fills them with."""
-        for i in cutlass.range_constexpr(self.certain, self.vectors):
-            inside = self.inside(i, place, False, False)
-            for k in cutlass.range_constexpr(i * self.vector_size, (i + 1) * self.vector_size):
-                kept = rX.element_type(0.0)
-                if inside:
-                    kept = rX[k]
-                rX[k] = kept
-        for k in cutlass.range_constexpr(self.singles):
-            col, kept = self.single_column(k, place), rX.element_type(0.0)
-            if place.piece == 0 and col < self.N:
-                kept = rX[self.vectors * self.vector_size + k]
-            rX[self.vectors * self.vector_size + k] = kept
+    def warp_sum(self, values):
+        """The sum of `values`, what each thread has of its row, over the row's lanes in this warp."""
+        total = thread_reduce(values, cute.ReductionOp.ADD, cutlass.Float32(0.0))
+        return warp_reduce(total, operator.add, min(self.threads_per_row, 32))
+
+    def warp_max(self, values):
+        """The maximum of them."""
+        largest = thread_reduce(values, cute.ReductionOp.MAX, -cutlass.Float32.inf)
+        return warp_reduce(largest, cute.arch.fmax, min(self.threads_per_row, 32))
 
     @staticmethod
     def is_first(place):
         """Whether this thread is the first of its row, and there is such a row: it writes what a row has one number of."""
         return place.exists & (place.thread_in_row == 0) & (place.piece == 0)
-
-    @cute.jit
-    def holds(self, col, place):
-        """Whether this thread has the element of column `col`, which may be any number."""
-        k, vectors, threads = col - place.head, self.width // self.vector_size, self.threads_per_row
-        vector = k // self.vector_size - place.piece * vectors
-        held = (
-            k >= 0 and k < place.body and vector >= 0 and vector < vectors and vector % threads == place.thread_in_row
-        )
-        if cutlass.const_expr(self.singles > 0):
-            if k < 0:
-                held = place.piece == 0 and col >= 0 and col % threads == place.thread_in_row
-            if k >= place.body:
-                held = place.piece == 0 and col < self.N and (col - place.body) % threads == place.thread_in_row
-        return place.exists and held
-
-    def is_at(self, k, col, place):
-        """Whether this thread's value k is the one in column `col`, a Boolean; of values that the row does not have, anything."""
-        single = k - self.vectors * self.vector_size
-        if single >= 0:
-            return self.single_column(single, place) == col
-        vector = k // self.vector_size * self.threads_per_row
-        # The same number for every k but for a constant.
-        return (
-            col - place.head - place.piece * self.width - place.thread_in_row * self.vector_size
-            == vector * self.vector_size + k % self.vector_size
-        )
 
     def vectors_of(self, mX, place, wide):
         """The copy atom for `mX`, and this thread's vectors in it: ((elements of an atom, atoms), 1, vectors)."""
@@ -428,29 +338,6 @@ class RowTile:
     def as_vectors(self, rX, tXgX):
         """The registers of the vectors, in the shape of `tXgX`."""
         return cute.make_tensor(rX.iterator, cute.make_layout(tXgX.shape))
-
-
-def rows_of(mW, M):
-    """A vector (N,) as M rows, all of them the same."""
-    return cute.make_tensor(mW.iterator, cute.make_layout((M, mW.shape[0]), stride=(0, 1)))
-
-
-@cute.jit
-def shift_elements(words: cute.Tensor, shift):
-    """Move 16-bit elements to the front by `shift` (less than half of them), in each column of words of two.
-
-    With masks, since of an `if` around so many moves the compiler makes a branch.
-    """
-    count, columns = words.shape
-    for i in cutlass.range_constexpr(columns):
-        for bit in cutlass.range_constexpr((count // 2).bit_length() - 1):
-            step = count // 4 >> bit
-            mask = -(shift // (2 * step) % 2)
-            for k in cutlass.range_constexpr(count - step):
-                words[k, i] = words[k, i] ^ (words[k, i] ^ words[k + step, i]) & mask
-        for k in cutlass.range_constexpr(count // 2):
-            pair = words[k + 1, i].to(cutlass.Int64) << 32 | words[k, i].to(cutlass.Int64) & 0xFFFFFFFF
-            words[k, i] = (pair >> shift % 2 * 16).to(cutlass.Int32)
 
 
 def in_words(tensor):

@@ -1,20 +1,19 @@
 """Softmax of each row of an (M, N) tensor as it ships, y = exp(x - max) / sum(exp(x - max)), and its gradient.
 
-`Softmax` computes what the last rung of the ladder in `kernels.softmax` does. Both classes take float32, float16 or bfloat16
-rows of up to 262144 elements, compute in float32, and give what torch gives: a row that is all -inf, or that holds NaN or +inf,
-becomes NaN.
+`Softmax` is the last rung of chapter 8 (`SoftmaxAnyAddress` makes it with sizes by a rule); `SoftmaxBackward` has no ladder. Both
+classes take float32, float16 or bfloat16 rows of up to 262144 elements, compute in float32, and give what torch gives: a row that
+is all -inf, or that holds NaN or +inf, becomes NaN.
 """
 
 import math
-import operator
 
 import cuda.bindings.driver as cuda
 import cutlass
 import cutlass.cute as cute
 
-from quack_tutorial.kernels.reduce import finite_or_zero, thread_reduce, warp_reduce
+from quack_tutorial.kernels.reduce import finite_or_zero
 from quack_tutorial.kernels.tuned.arithmetic import as_float32, exp_scale, exp_scaled, quotient_factors
-from quack_tutorial.kernels.tuned.config import default_config
+from quack_tutorial.kernels.tuned.choice import default_config
 from quack_tutorial.kernels.tuned.online import online_max_sum, warp_max_sum
 from quack_tutorial.kernels.tuned.row_exchange import RowExchange
 from quack_tutorial.kernels.tuned.row_pipeline import RowPipeline
@@ -38,11 +37,9 @@ class Softmax:
 
     @cute.jit
     def __call__(self, mX: cute.Tensor, mO: cute.Tensor, stream: cuda.CUstream):
-        threads = self.config.threads_per_block
-        grid = self.tile.grid(mX.shape[0])
         self.kernel(mX, mO).launch(
-            grid=grid,
-            block=[threads, 1, 1],
+            grid=self.tile.grid(mX.shape[0]),
+            block=[self.config.threads_per_block, 1, 1],
             cluster=self.config.cluster,
             stream=stream,
         )
@@ -55,9 +52,8 @@ class Softmax:
         opened = exchange.open()
         # read MN elements
         if cutlass.const_expr(self.pipeline.stages > 0):
-            arriving = self.pipeline.open(place)
-            self.pipeline.fetch(arriving, (mX,), place.row, place, 0)
-            self.pipeline.wait(arriving, 0)
+            arriving = self.pipeline.start((mX,), place)
+            self.pipeline.wait(arriving)
             self.in_shared_memory(arriving, mO, place, opened)
         else:
             self.in_registers(tile.load(mX, place, fill=-math.inf), mO, place, opened)
@@ -68,18 +64,15 @@ class Softmax:
         tile, exchange = self.tile, self.exchange
         x = tXrX.load().to(cutlass.Float32)
         # Every warp subtracts its own maximum, so that a row of several warps needs only one exchange.
-        width = min(tile.threads_per_row, 32)
-        max_thread = thread_reduce(x, cute.ReductionOp.MAX, -cutlass.Float32.inf)
-        max_warp = warp_reduce(max_thread, cute.arch.fmax, width)
+        max_warp = tile.warp_max(x)
         # For 16 bits 2^64 times too large, until the division: the short exponential makes 0 of results below 2^-126, which
         # bfloat16 still has.
         y = exp_scaled(x - finite_or_zero(max_warp), self.exp_scale)
-        sum_thread = thread_reduce(y, cute.ReductionOp.ADD, cutlass.Float32(0.0))
-        sum_warp = warp_reduce(sum_thread, operator.add, width)
+        sum_warp = tile.warp_sum(y)
         inverse, factor = None, 1.0 / sum_warp  # a row all -inf: 0 * inf = NaN
         if cutlass.const_expr(exchange.needed):
             exchange.ready()
-            max_row, sum_row = exchange.softmax_reduce(max_warp, sum_warp, opened)
+            max_row, sum_row = exchange.row_max_sum(max_warp, sum_warp, opened)
             inverse, factor = quotient_factors(max_warp - max_row, sum_row, self.exp_scale)
         if cutlass.const_expr(inverse is not None):
             y *= inverse
@@ -96,10 +89,10 @@ class Softmax:
         anywhere = pipeline.place(None, place.thread_in_row)
         max_thread, sum_thread = online_max_sum(pipeline.smem_tile, sX, anywhere, self.exp_scale)
         # The warp's, and the row's if it has no other.
-        max_row, sum_row = warp_max_sum(max_thread, sum_thread, min(self.tile.threads_per_row, 32), self.dtype)
+        max_row, sum_row = warp_max_sum(self.tile, max_thread, sum_thread, self.dtype)
         if cutlass.const_expr(exchange.needed):
             exchange.ready()
-            max_row, sum_row = exchange.softmax_reduce(max_row, sum_row, opened)
+            max_row, sum_row = exchange.row_max_sum(max_row, sum_row, opened)
         factor = 1.0 / sum_row  # one factor: the terms below already have the row's maximum
 
         # write MN elements
@@ -122,38 +115,31 @@ class SoftmaxBackward:
 
     @cute.jit
     def __call__(self, mY: cute.Tensor, mDY: cute.Tensor, mDX: cute.Tensor, stream: cuda.CUstream):
-        threads = self.config.threads_per_block
-        grid = self.tile.grid(mY.shape[0])
         self.kernel(mY, mDY, mDX).launch(
-            grid=grid,
-            block=[threads, 1, 1],
+            grid=self.tile.grid(mY.shape[0]),
+            block=[self.config.threads_per_block, 1, 1],
             cluster=self.config.cluster,
             stream=stream,
         )
 
     @cute.kernel
     def kernel(self, mY: cute.Tensor, mDY: cute.Tensor, mDX: cute.Tensor):
-        tile, exchange = self.tile, self.exchange
+        tile, exchange, pipeline = self.tile, self.exchange, self.pipeline
         block, _, _ = cute.arch.block_idx()
         place = tile.place(mY, block * tile.rows_per_block)
-        opened, arriving = exchange.open(), None
+        opened = exchange.open()
 
         # read 2 MN elements
-        if cutlass.const_expr(self.pipeline.stages > 0):
-            arriving = self.pipeline.open(place)
-            self.pipeline.fetch(arriving, (mY, mDY), place.row, place, 0)
-            self.pipeline.wait(arriving, 0)
-            tXrY, tXrDY = (self.pipeline.load(arriving, k, place, 0) for k in (0, 1))
-        else:
-            tXrY, tXrDY = tile.load(mY, place), tile.load(mDY, place)
+        arriving = pipeline.start((mY, mDY), place)
+        pipeline.wait(arriving)
+        tXrY, tXrDY = pipeline.take(arriving, 0, mY, place), pipeline.take(arriving, 1, mDY, place)
         y, dy = tXrY.load().to(cutlass.Float32), tXrDY.load().to(cutlass.Float32)
-        sum_thread = thread_reduce(y * dy, cute.ReductionOp.ADD, cutlass.Float32(0.0))
-        sum_warp = warp_reduce(sum_thread, operator.add, min(tile.threads_per_row, 32))
+        sum_warp = tile.warp_sum(y * dy)
         exchange.ready()
-        sum_row = exchange.reduce(sum_warp, operator.add, 0.0, opened)
-        if cutlass.const_expr(self.pipeline.stages > 0):
+        sum_row = exchange.row_sum(sum_warp, opened)
+        if cutlass.const_expr(pipeline.stages > 0):
             # From shared memory again, so that the rows did not have to stay in registers meanwhile.
-            tXrY, tXrDY = (self.pipeline.load(arriving, k, place, 0) for k in (0, 1))
+            tXrY, tXrDY = pipeline.take(arriving, 0, mY, place), pipeline.take(arriving, 1, mDY, place)
             y, dy = tXrY.load().to(cutlass.Float32), tXrDY.load().to(cutlass.Float32)
 
         # write MN elements

@@ -2,9 +2,9 @@
 
 For (operation, bits of an element, rows): lines of row bytes up to, and the fields of `config.Config`, as far as they are not
 the default. In sweeps on an H200 (2026-11-21, 2026-11-22, 2026-11-23, 2026-11-25), with 32768 rows (16384 from 64k columns,
-8192 from 150k), each was within 0.3 % of the best of `config.candidates` at every size swept once between its limit and the
+8192 from 150k), each was within 0.3 % of the best of `candidates` at every size swept once between its limit and the
 line above. Of sizes swept more than once, with 8192 rows as well or in both types of 16 bits, it is within 0.3 % of what
-loses least in the worst of its sweeps. `OTHERS` has what other cards swept anew; `config.lines_of` says which card's are taken.
+loses least in the worst of its sweeps. `OTHERS` has what other cards swept anew; `choice.lines_of` says which card's are taken.
 """
 
 FIRST = "h200"
