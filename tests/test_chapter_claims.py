@@ -2,6 +2,7 @@
 
 import os
 
+import numpy as np
 import pytest
 
 import quack_tutorial as qt
@@ -457,3 +458,96 @@ def test_loops_over_single_elements_are_unrolled_from_32_turns_on_and_not_at_16(
             assert found[8192].loads >= (1.75 if version == "elements" else 2) * found[4096].loads
     warp = compiled.load().find("softmax", "warp", "float32", 1024)  # 32 lanes, so 32 turns
     assert warp.loads == 28
+
+
+def passes_us(chip, operation, version, dtype, N, reads, writes):
+    """Chapter 1's sum of passes; a read after the first is L2's for up to 21 MiB of rows in work, 33 where nothing is written."""
+    made = compiled.load().find(operation, version, dtype, N)
+    width = 4 if dtype == "float32" else 2
+    nbytes = default_rows(N) * N * width
+    blocks = cost.blocks_per_sm(made.threads, made.registers)
+    of_block = min(made.in_flight, N * width) if version == "vectors" else made.threads * width
+    charted = {}
+    for point in chip.series("in flight"):
+        of_load, loads, threads = map(int, point.name.split(" x "))
+        if threads >= 512:  # fewer fall behind
+            charted[of_load * loads * threads] = max(point.gb_s, charted.get(of_load * loads * threads, 0))
+    sizes = sorted(charted)
+    gb_s = np.interp(np.log(blocks * of_block), np.log(sizes), [charted[size] for size in sizes])
+    from_hbm = nbytes / gb_s / 1e3
+    allowed = cost.little_gb_s(blocks * of_block, chip.latency_ns("L2"), chip.sms)
+    from_l2 = nbytes / min(allowed, chip.bandwidth_gb_s("L2")) / 1e3
+    answered = blocks * chip.sms * N * width < (21 if writes else 33.1) * 2**20
+    written = writes * nbytes / chip.bandwidth_gb_s("HBM") / 1e3
+    return from_hbm + (reads - 1) * (from_l2 if answered else from_hbm) + written + 2
+
+
+def test_passes_add_up_as_chapter_1_says():
+    loops = [("softmax", "three-pass", 3, 1), ("softmax", "online", 2, 1), ("rmsnorm", "block", 2, 1)]
+    loops += [("layernorm", "block", 3, 1), ("cross-entropy", "two-pass", 2, 0), ("cross-entropy", "online", 1, 0)]
+    loops += [("cross-entropy backward", "elements", 1, 1)]
+    several = [("softmax", "vectors", 2, 1), ("rmsnorm", "vectors", 2, 1)]
+
+    def ratio(operation, version, reads, writes, dtype, N):
+        us = passes_us(memory.load(), operation, version, dtype, N, reads, writes)
+        return us / qt.recorded(operation, dtype, N=N, ladder=True)[version].us
+
+    for dtype in ("float32", "bfloat16"):
+        assert all(0.75 < ratio(*kernel, dtype, 4096) < 1.25 for kernel in loops)
+        assert all(0.85 < ratio(*kernel, dtype, N) < 1.15 for kernel in several for N in (*ROWS[1:], 131072))
+        # Where it fails: rows too short for a block, and loops that the compiler unrolled.
+        assert ratio("cross-entropy", "online", 1, 0, dtype, 1024) < 0.7
+        assert ratio("cross-entropy", "two-pass", 2, 0, dtype, 8192) > 1.7
+    assert 2.8 < ratio("cross-entropy", "two-pass", 2, 0, "bfloat16", 8192) < 3.4
+
+
+def test_l2_answers_a_second_read_as_far_as_chapter_1_says():
+    best, sms = memory.load().bandwidth_gb_s("HBM"), memory.load().sms
+
+    def found(operation, version, dtype, N):
+        """MiB of rows in work, and the time in that of one pass through HBM."""
+        made, width = compiled.load().find(operation, version, dtype, N), 4 if dtype == "float32" else 2
+        mib = cost.blocks_per_sm(made.threads, made.registers) * sms * N * width / 2**20
+        us = qt.recorded(operation, dtype, N=N, ladder=True)[version].us
+        return mib, us / (default_rows(N) * N * width / best / 1e3)
+
+    kernels = [(op, dtype, N) for op in ("softmax", "rmsnorm") for dtype in ("float32", "bfloat16") for N in ROWS[1:]]
+    written = [found(operation, "vectors", dtype, N) for operation, dtype, N in kernels]
+    assert max(mib for mib, passes in written if mib < 22) == pytest.approx(20.6, abs=0.1)
+    assert not [mib for mib, _ in written if 21 < mib < 24.7]
+    assert all(passes > 2.8 for mib, passes in written if mib > 22)  # two reads and a write
+    mib, passes = found("cross-entropy", "two-pass", "float32", 8192)
+    assert mib == 33 and passes < 1.15
+    mib, passes = found("cross-entropy", "two-pass", "float32", 16384)
+    assert mib == 66 and passes > 1.8
+    loss = profile.load()("cross-entropy", "two-pass", 16384)  # bfloat16, 33 MiB
+    assert loss.total("dram_read_bytes") < 1.01 * 2 * loss.M * loss.N
+
+
+def test_a_launch_takes_less_than_the_2_us_of_chapter_1():
+    from quack_tutorial.records import pitfalls
+
+    (graph,) = [
+        p for p in pitfalls.load().series("timer") if p.name.endswith("CUDA graph") and p.facts["size"] == "small"
+    ]
+    assert 1.6 < graph.us < 1.75
+
+
+def test_atomics_cost_by_the_sector_and_fall_with_their_addresses():
+    price = {}
+    for dtype, sectors in (("float32", 16), ("bfloat16", 32)):
+        for N in (1024, 4096, 16384):
+            us = qt.recorded("rmsnorm backward", dtype, N=N, ladder=True)["atomics"].us
+            price[dtype, N] = 1e3 * us / (32768 * N / 32 * sectors)
+    for N, ns in ((1024, 0.09), (4096, 0.03), (16384, 0.02)):
+        assert all(0.6 * ns < price[dtype, N] < 1.1 * ns for dtype in ("float32", "bfloat16"))
+    of_a_lane = memory.load(records.folder("h100") / "memory.json").point("atomic", "one word a lane")
+    assert of_a_lane.ns / 4 == pytest.approx(0.6, abs=0.05)
+
+
+def test_short_rows_of_vectors_wait_for_more_than_their_loads():
+    made = compiled.load().find("softmax", "vectors", "bfloat16", 1024)
+    at_once = 132 * cost.blocks_per_sm(made.threads, made.registers)
+    us = qt.recorded("softmax", "bfloat16", N=1024, ladder=True)["vectors"].us
+    chip = memory.load()
+    assert us * at_once / default_rows(1024) > 6 * (chip.latency_ns("HBM") + chip.latency_ns("L2")) / 1e3
