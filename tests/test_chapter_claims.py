@@ -1,6 +1,9 @@
 """What the chapters' prose says of recorded speeds; a new measurement that says otherwise fails here, not on the page."""
 
 import os
+import shutil
+import struct
+import subprocess
 from itertools import product
 
 import numpy as np
@@ -40,8 +43,12 @@ OF_AN_H200 = {
 }
 
 
+OF_THE_CODE = "test_the_loads_before_the_first_use_are_those_of_chapter_1_s_table"  # for all of Hopper
+
+
 def pytest_generate_tests(metafunc):
-    cards = ("h200",) if metafunc.function.__name__ in OF_AN_H200 else ("h200", "h100")
+    name = metafunc.function.__name__
+    cards = ("h200",) if name in OF_AN_H200 or name == OF_THE_CODE else ("h200", "h100")
     metafunc.parametrize("measured_on", cards, indirect=True)
 
 
@@ -461,12 +468,28 @@ def test_loops_over_single_elements_are_unrolled_from_32_turns_on_and_not_at_16(
     assert warp.loads == 28
 
 
-def passes_us(chip, operation, version, dtype, N, reads, writes):
-    """Chapter 1's sum of passes; a read after the first is L2's for up to 21 MiB of rows in work, 33 where nothing is written."""
+SINGLE = [  # loops over single elements: the loads before the first use in each of them where it is unrolled, and the writes
+    ("softmax", "warp", (16, 8, 1), 1),
+    ("softmax", "three-pass", (16, 8, 1), 1),
+    ("softmax", "online", (4, 1), 1),
+    ("rmsnorm", "block", (16, 1), 1),
+    ("layernorm", "block", (16, 16, 1), 1),
+    ("cross-entropy", "two-pass", (16, 16), 0),
+    ("cross-entropy", "online", (4,), 0),
+    ("cross-entropy backward", "elements", (1,), 1),
+]
+VECTORS = [
+    ("softmax", "vectors", (1, 1), 1),
+    ("rmsnorm", "vectors", (1, 1), 1),
+]  # of several vectors, which `in_flight` counts
+
+
+def passes_us(chip, operation, version, loops, writes, dtype, N):
+    """Chapter 1's sum of passes, and the MiB of rows in work."""
     made = compiled.load().find(operation, version, dtype, N)
     width = 4 if dtype == "float32" else 2
     nbytes = default_rows(N) * N * width
-    blocks = cost.blocks_per_sm(made.threads, made.registers)
+    blocks, turns = cost.blocks_per_sm(made.threads, made.registers), N // (32 if version == "warp" else made.threads)
     of_block = min(made.in_flight, N * width) if version == "vectors" else made.threads * width
     charted = {}
     for point in chip.series("in flight"):
@@ -474,44 +497,91 @@ def passes_us(chip, operation, version, dtype, N, reads, writes):
         if threads >= 512:  # fewer fall behind
             charted[of_load * loads * threads] = max(point.gb_s, charted.get(of_load * loads * threads, 0))
     sizes = sorted(charted)
-    gb_s = np.interp(np.log(blocks * of_block), np.log(sizes), [charted[size] for size in sizes])
-    from_hbm = nbytes / gb_s / 1e3
-    allowed = cost.little_gb_s(blocks * of_block, chip.latency_ns("L2"), chip.sms)
-    from_l2 = nbytes / min(allowed, chip.bandwidth_gb_s("L2")) / 1e3
-    answered = blocks * chip.sms * N * width < (21 if writes else 33.1) * 2**20
-    written = writes * nbytes / chip.bandwidth_gb_s("HBM") / 1e3
-    return from_hbm + (reads - 1) * (from_l2 if answered else from_hbm) + written + 2
+    mib = blocks * (4 if version == "warp" else 1) * chip.sms * N * width / 2**20
+    answered = mib < (21 if writes and len(loops) < 3 else 33.1)
+    us = 2 + writes * nbytes / chip.bandwidth_gb_s("HBM") / 1e3
+    for turn, loads in enumerate(loops):
+        in_flight = blocks * of_block * (loads if turns >= 32 else 1)
+        from_hbm = np.interp(np.log(in_flight), np.log(sizes), [charted[size] for size in sizes])
+        from_l2 = min(cost.little_gb_s(in_flight, chip.latency_ns("L2"), chip.sms), chip.bandwidth_gb_s("L2"))
+        us += nbytes / (from_l2 if turn and answered else from_hbm) / 1e3
+    return us, mib
 
 
 def test_passes_add_up_as_chapter_1_says():
-    loops = [("softmax", "three-pass", 3, 1), ("softmax", "online", 2, 1), ("rmsnorm", "block", 2, 1)]
-    loops += [("layernorm", "block", 3, 1), ("cross-entropy", "two-pass", 2, 0), ("cross-entropy", "online", 1, 0)]
-    loops += [("cross-entropy backward", "elements", 1, 1)]
-    several = [("softmax", "vectors", 2, 1), ("rmsnorm", "vectors", 2, 1)]
-
-    def ratio(operation, version, reads, writes, dtype, N):
-        us = passes_us(memory.load(), operation, version, dtype, N, reads, writes)
-        return us / qt.recorded(operation, dtype, N=N, ladder=True)[version].us
-
-    for dtype in ("float32", "bfloat16"):
-        assert all(0.75 < ratio(*kernel, dtype, 4096) < 1.25 for kernel in loops)
-        assert all(0.85 < ratio(*kernel, dtype, N) < 1.15 for kernel in several for N in (*ROWS[1:], 131072))
-        # Where it fails: rows too short for a block, and loops that the compiler unrolled.
-        assert ratio("cross-entropy", "online", 1, 0, dtype, 1024) < 0.7
-        assert ratio("cross-entropy", "two-pass", 2, 0, dtype, 8192) > 1.7
-    assert 2.8 < ratio("cross-entropy", "two-pass", 2, 0, "bfloat16", 8192) < 3.4
-    # With unrolled loops that only read the time lies between the rule and the best read's speed in every pass.
-    for operation, version, reads, writes in loops[:-1]:
-        for dtype, N in product(("float32", "bfloat16"), (16384, 32768, 131072)):
+    chip, missed, tried = memory.load(), set(), 0
+    for kernel in SINGLE + VECTORS:
+        operation, version = kernel[:2]
+        for dtype, N in product(("float32", "bfloat16"), (*ROWS[1:], 131072)):
             found = qt.recorded(operation, dtype, N=N, ladder=True)
-            if version not in found.names or (dtype, N) == ("bfloat16", 16384):  # 33 MiB in work: L2 answers in part
+            if version not in found.names:
                 continue
-            nbytes = default_rows(N) * N * (4 if dtype == "float32" else 2)
-            at_best = ((reads + writes) * nbytes / memory.load().bandwidth_gb_s("HBM") / 1e3 + 2) / found[version].us
-            assert at_best < 1.1 and ratio(operation, version, reads, writes, dtype, N) > 1
-            assert dtype == "bfloat16" or at_best > 0.74
-    for dtype, N in product(("float32", "bfloat16"), (16384, 32768)):  # where the only loop stores, too
-        assert 0.9 < ratio(*loops[-1], dtype, N) < 1.05
+            us, mib = passes_us(chip, *kernel, dtype, N)
+            ratio = us / found[version].us
+            if version == "vectors":
+                assert 0.85 < ratio < 1.15
+                continue
+            tried += 1
+            if not 0.75 < ratio < 1.25:
+                missed.add((operation, version, dtype, N))
+                own_instructions = (operation, version, dtype) == ("cross-entropy", "online", "bfloat16")
+                assert own_instructions or mib == 33 or (dtype, N) == ("bfloat16", 8192) and ratio < 1.3
+    assert tried > 70 and len(missed) < tried / 9
+    assert passes_us(chip, *SINGLE[-2], "float32", 1024)[0] < 0.7 * loss_us("online", "float32", 1024)
+
+
+def opcodes(ptx, folder):
+    """A letter for each load from global memory (L), store to it (S), branch (b) and barrier (|) of the machine code of PTX."""
+    letters = {0x981: "L", 0x986: "S", 0x947: "b", 0xB1D: "|"}
+    (folder / "kernel.ptx").write_text(ptx, encoding="utf-8")
+    binary = folder / "kernel.cubin"
+    subprocess.run(["ptxas", "-arch=sm_90a", folder / "kernel.ptx", "-o", binary], check=True)
+    elf = binary.read_bytes()
+    size, count, names = struct.unpack_from("<HHH", elf, 58)
+    at = [struct.unpack_from("<Q", elf, 40)[0] + k * size for k in range(count)]
+    sections = [struct.unpack_from("<IIQQQQ", elf, start) for start in at]
+    (code,) = [
+        elf[offset : offset + length]
+        for name, _, _, _, offset, length in sections
+        if elf[sections[names][4] + name :].startswith(b".text")
+    ]
+    found = (struct.unpack_from("<H", code, k)[0] & 0xFFF for k in range(0, len(code), 16))
+    return "".join(letters.get(opcode, "") for opcode in found)
+
+
+@pytest.mark.skipif(shutil.which("ptxas") is None, reason="ptxas is not here")
+@pytest.mark.parametrize(
+    "operation, version, loops",
+    [
+        ("softmax", "three-pass", ("L" * 16 + "b", "L" * 8 + "b", "LSLSLSLSb")),
+        ("softmax", "online", ("L" * 4 + "b", "LSLSLSLSb")),
+        ("rmsnorm", "block", ("L" * 16 + "b", "LLSLLSLLSLLSb")),
+        ("cross-entropy", "two-pass", ("L" * 16 + "b", "L" * 16 + "b")),
+        ("cross-entropy backward", "elements", ("LSLSLSLSb",)),
+    ],
+)
+def test_the_loads_before_the_first_use_are_those_of_chapter_1_s_table(
+    tmp_path, measured_on, operation, version, loops
+):
+    cutlass, torch = pytest.importorskip("cutlass"), pytest.importorskip("torch")
+    from quack_tutorial import compiler
+    from quack_tutorial.kernels import cross_entropy, rmsnorm, softmax
+
+    def code(N):
+        x, column = torch.zeros(64, N), torch.zeros(64)
+        kernel, args = {
+            "softmax": (softmax.LADDER, (x, x)),
+            "rmsnorm": (rmsnorm.LADDER, (x, torch.zeros(N), x, 1e-6)),
+            "cross-entropy": (cross_entropy.LADDER, (x, column.long(), column)),
+            "cross-entropy backward": (cross_entropy.BACKWARD_LADDER, (x, column.long(), column, column, x)),
+        }[operation]
+        return opcodes(compiler.ptx(kernel[version](cutlass.Float32, N), *args), tmp_path)
+
+    unrolled, written = code(8192), code(4096)
+    for loop in loops:
+        assert loop in unrolled
+        unrolled = unrolled[unrolled.index(loop) + len(loop) :]
+        assert loop not in written
 
 
 def test_l2_answers_a_second_read_as_far_as_chapter_1_says():
@@ -564,3 +634,58 @@ def test_short_rows_of_vectors_wait_for_more_than_their_loads():
     us = qt.recorded("softmax", "bfloat16", N=1024, ladder=True)["vectors"].us
     chip = memory.load()
     assert us * at_once / default_rows(1024) > 6 * (chip.latency_ns("HBM") + chip.latency_ns("L2")) / 1e3
+
+
+def test_one_block_on_an_sm_is_not_the_whole_reason_for_a_loss():
+    for dtype, reached in (("float32", 0.96), ("bfloat16", 0.81)):
+        made = compiled.load().find("softmax", "registers", dtype, 32768)
+        assert (made.threads, cost.blocks_per_sm(made.threads, made.registers), made.spilled) == (1024, 1, 0)
+        if os.environ[card.VARIABLE] == "h200":
+            assert share("registers", dtype, 32768) == pytest.approx(reached, abs=0.01)
+
+
+def test_sizes_alone_are_worth_what_chapter_3_says():
+    with card.taken_for("h100"):
+        assert share("vectors", "float32", 4096, "copy") == pytest.approx(0.94, abs=0.01)
+        assert share("registers", "float32", 4096) > 0.985
+
+
+def test_the_best_read_is_5_or_6_percent_above_chapter_1_s():
+    found = qt.recorded("cross-entropy", "float32", N=131072, ladder=True)["what ships"]
+    assert 1.04 < found.gb_s / memory.load().bandwidth_gb_s("HBM") < 1.065
+    assert 0.965 < found.of_peak < 0.985 and found.of_copy > 0.99
+
+
+def test_the_best_copy_takes_1_to_6_percent_longer_than_the_model():
+    for N in ROWS:
+        found = qt.recorded("softmax", "float32", N=N, ladder=True)["registers"]
+        model = cost.predict(2 * 4 * default_rows(N) * N, hierarchy=memory.load()).time_us
+        assert 1.01 < found.us * found.of_copy / model < 1.06
+
+
+def test_the_cluster_barrier_is_the_latency_in_which_the_cards_differ():
+    h200, h100 = (
+        {p.name: p.ns for p in memory.load(records.folder(c) / "memory.json").series("latency")}
+        for c in ("h200", "h100")
+    )
+    for name, ns in h200.items():
+        assert (h100[name] > 2 * ns) if name.startswith("cluster") else h100[name] == pytest.approx(ns, rel=0.03)
+    assert h200["cluster barrier 4"] == pytest.approx(h200["ping-pong"], rel=0.1)
+    assert h100["cluster barrier 4"] > 2 * h100["ping-pong"]
+
+
+def test_what_ships_shares_softmax_rows_longer_than_8192():
+    cutlass = pytest.importorskip("cutlass")
+    from quack_tutorial.kernels.tuned.softmax import Softmax
+
+    for dtype in (cutlass.Float32, cutlass.BFloat16):
+        assert [Softmax(dtype, N, "aligned").config.blocks_per_row > 1 for N in (8192, 8200, 16384)] == [
+            False,
+            True,
+            True,
+        ]
+
+
+def test_chapter_7_gives_the_registers_of_two_rungs():
+    found = [compiled.load().find("rmsnorm", name, "float32", 131072) for name in ("read twice", "cluster")]
+    assert [(made.threads, made.registers) for made in found] == [(256, 64), (512, 75)]
