@@ -63,7 +63,7 @@ def block_reduce(value, op: cutlass.Constexpr, buffer: cute.Tensor):
 
 
 def exp(x, fast=False):
-    """e^x for a Float32 or a TensorSSA of them, to 1 ulp; `fast` costs 6 instructions less and adds |x| ulp.
+    """e^x for a Float32 or a TensorSSA of them, to 1 ulp; `fast` costs 3 instructions less and adds |x| ulp.
 
     The hardware has 2^x, and e^x = 2^(x log2 e). Rounding that product moves the result by up to |x| ulp: too much for
     float32, invisible after rounding to 16 bits. The accurate version takes the product apart into an integer, which
@@ -75,9 +75,9 @@ def exp(x, fast=False):
 
 
 def exp_flushed(x, scale=0):
-    """2^scale e^x for a Float32 or a TensorSSA of them, in three instructions; a result below 2^-126 becomes 0.
+    """2^scale e^x for a Float32 or a TensorSSA of them, in two instructions; a result below 2^-126 becomes 0.
 
-    The hardware's 2^x needs three or four more where small results are kept. Where e^x only goes into a sum next to a 1,
+    The hardware's 2^x needs three more where small results are kept. Where e^x only goes into a sum next to a 1,
     they do not matter.
     """
     # fastmath: small results become 0
