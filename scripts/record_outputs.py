@@ -9,8 +9,9 @@ the sha256 of their cell's source. Each chapter runs in a process of its own; an
 names it. While a cell takes times (`TIMES`), no other chapter's cell runs.
 
 `keep` executes the same chapters on the simulator, and puts the files into the card's folder of records without what came out
-the same, as a figure drawn from records does, without the simulator's figures, which tell nothing of a GPU, and without the times
-of exercises' stubs, which move nothing. Outputs of cells that the page does not show are not recorded.
+the same, as a figure drawn from records does, without the simulator's figures, which tell nothing of a GPU, without the times of
+exercises' stubs, which move nothing, and without what names another card, whose records were read. Outputs of cells that the page
+does not show are not recorded.
 """
 
 from __future__ import annotations
@@ -237,6 +238,7 @@ def keep(args) -> int:
                 output
                 for output, words in given
                 if words not in same and TOO_FAST not in " ".join(words.split()) and not drawn_by_simulator(output)
+                if not outputs.names_another(output, record["device"])
             ]
         write(records.FOLDER / hardware.card_of(record["device"]) / "outputs" / f"{name}.json", record)
         other = sum(bool(cell["outputs"]) for cell in record["cells"])
