@@ -398,7 +398,7 @@ def time(kernel, *args, nbytes=None) -> Timing | NotTimed:
         "copying kernel": timing.capture(lambda source, target: torch.add(source, 0.0, out=target), pairs, launches),
     }
     if _hardly_writes(compiled, args):
-        replays |= _plain_reads(nbytes, count, launches)
+        replays |= _plain_reads(nbytes, count, launches, tensors[0].device)
     samples = timing.interleaved_us(replays, timing.MIN_REPLAYS)
     reads = [median(taken) for name, taken in samples.items() if name.startswith("read")]
     gpu = hardware.find(properties.name)
@@ -426,10 +426,10 @@ def _hardly_writes(call, args) -> bool:
     largest = tensors[sizes.index(max(sizes))]
     before = largest.clone()
     call(*args)
-    return torch.equal(before.nan_to_num(), largest.nan_to_num())
+    return torch.equal(*(tensor.reshape(-1).view(torch.uint8) for tensor in (before, largest)))
 
 
-def _plain_reads(nbytes, count, launches) -> dict:
+def _plain_reads(nbytes, count, launches, device) -> dict:
     """Plain reads of so many bytes, ready to be timed; none where Triton, which compiles them, is not installed."""
     import torch
 
@@ -440,7 +440,7 @@ def _plain_reads(nbytes, count, launches) -> dict:
         from quack_tutorial.bench import plain_kernels
     except ImportError:
         return {}
-    buffers = [(torch.zeros(-(-nbytes // 16) * 4, dtype=torch.int32, device="cuda"),) for _ in range(count)]
+    buffers = [(torch.zeros(-(-nbytes // 16) * 4, dtype=torch.int32, device=device),) for _ in range(count)]
     return {f"read {shape}": timing.capture(plain_kernels.plain("1R", *shape), buffers, launches) for shape in UNSWEPT}
 
 

@@ -1,6 +1,7 @@
 """What a notebook's cell asks in one line: check, answer, time, recorded; and the dynamic way to launch."""
 
 import re
+import sys
 from types import SimpleNamespace as Namespace
 
 import numpy as np
@@ -185,6 +186,33 @@ def test_a_kernel_that_hardly_writes_is_compared_with_a_read(call, others, reads
     x = torch.arange(1000.0)
     x[3] = float("nan")  # which is not equal to itself
     assert notebook._hardly_writes(call, (x, torch.zeros(*others), 5)) == reads
+
+
+def test_the_time_of_a_loss_is_set_beside_reads(monkeypatch):
+    """On a faked GPU, where a launch takes what is said of it."""
+    torch = pytest.importorskip("torch")
+    from quack_tutorial import compiler
+    from quack_tutorial.bench import timing
+
+    class OnGpu(torch.Tensor):
+        is_cuda = property(lambda self: True)
+
+    plain = Namespace(plain=lambda pattern, *shape: lambda x: x[:1])
+    gpu = Namespace(name="NVIDIA H100 80GB HBM3", L2_cache_size=1 << 10)
+    took = {"kernel": 10.0, "copy": 14.0, "copying kernel": 15.0, "read": 9.5}
+    monkeypatch.setitem(sys.modules, "quack_tutorial.bench.plain_kernels", plain)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: gpu)
+    monkeypatch.setattr(compiler, "gpu_problem", lambda: None)
+    monkeypatch.setattr(compiler, "compile_for", lambda kernel, *args: kernel)
+    monkeypatch.setattr(timing, "capture", lambda call, slots, launches: slots)
+    monkeypatch.setattr(
+        timing, "interleaved_us", lambda replays, rounds: {name: [took[name.split(" (")[0]]] * 7 for name in replays}
+    )
+    x, out = torch.zeros(9500).as_subclass(OnGpu), torch.zeros(500).as_subclass(OnGpu)
+    loss = qt.time(lambda x, out: out.add_(x.sum()), x, out)
+    assert loss.ruler == "read" and loss.of_ruler == pytest.approx(0.95) and loss.of_copy == pytest.approx(1.4)
+    copy = qt.time(lambda x, y: y.copy_(x), x, x.clone())
+    assert copy.ruler == "copy" and copy.of_ruler == pytest.approx(1.4)
 
 
 def test_a_loss_as_fast_as_a_read_is_no_impossible_speed():
