@@ -46,6 +46,9 @@ RICHEST_FIRST = ("text/html", "image/svg+xml", "image/png", "text/markdown", "te
 MOST_BYTES = 1_000_000  # of one output; what is larger is left out, and a sentence stands in its place
 TIMES = re.compile(r"\bqt\.time\(|\btry_it\(|perf_counter|\bone_us\(|\bcheats\.|\bncu\.profile\(")
 
+ERRORS = re.compile(
+    r"[Ll]argest error( is at .*? instead of)?\s+[-+\w.]+"
+)  # of random numbers, which a GPU draws otherwise
 SIMULATED = re.compile(r'class="qt-break"|class="qt-origin">Simulated')  # the simulator's figures, on whatever machine
 
 
@@ -230,20 +233,27 @@ def keep(args) -> int:
         run(argparse.Namespace(chapters=list(measured), to=Path(folder), limit=300, jobs=args.jobs))
         simulated = records_in(Path(folder, ARCHIVE))
     for name, record in measured.items():
-        here = {cell["key"]: outputs.words(cell["outputs"]) for cell in simulated[name]["cells"]}
+        here = {cell["key"]: list(map(lasting, outputs.words(cell["outputs"]))) for cell in simulated[name]["cells"]}
         for cell in record["cells"]:
             given = zip(cell["outputs"], outputs.words(cell["outputs"]))
             same = here.get(cell["key"], ())
             cell["outputs"] = [
                 output
                 for output, words in given
-                if words not in same and TOO_FAST not in " ".join(words.split()) and not drawn_by_simulator(output)
+                if lasting(words) not in same
+                and TOO_FAST not in " ".join(words.split())
+                and not drawn_by_simulator(output)
                 if not outputs.names_another(output, record["device"])
             ]
         write(records.FOLDER / hardware.card_of(record["device"]) / "outputs" / f"{name}.json", record)
         other = sum(bool(cell["outputs"]) for cell in record["cells"])
         print(f"{name}: {other} of {len(record['cells'])} cells gave something else there")
     return 0
+
+
+def lasting(words: str) -> str:
+    """Words without the sizes of errors, which are others on other random numbers."""
+    return ERRORS.sub("", " ".join(words.split()))
 
 
 def drawn_by_simulator(output: dict) -> bool:

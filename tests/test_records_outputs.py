@@ -88,13 +88,17 @@ def test_what_the_simulator_gave_as_well_is_not_kept(script, tmp_path, monkeypat
         folder.mkdir(exist_ok=True)
         script.pack({"x": json.dumps(record).encode()}, folder / script.ARCHIVE)
 
-    same, measured, figure = {"text": "right"}, {"text": "12 us"}, {"text/html": "<p>5 <b>sectors</b></p>"}
+    same, measured, figure = (
+        {"text": "Right: all 5 numbers; largest error 3.4e-07."},
+        {"text": "12 us"},
+        {"text/html": "<p>5 <b>sectors</b></p>"},
+    )
     player = {"text/html": '<p>7</p><div class="qt-origin">Simulated: drawn from a run.</div>'}
     stub = {"text": "0.1 us on this GPU. No kernel that moves these\nbytes is so fast: it moves fewer"}
     another = {"text": "recorded on one NVIDIA H200, driver 580"}
     archive_in(tmp_path / "gpu", ("a", [same, measured]), ("b", [figure, player, another]), ("c", [measured, stub]))
     drawn = {"text/html": "<p>5 sectors</p>"}  # in other colours
-    simulated = (("a", [same]), ("b", [drawn]))
+    simulated = (("a", [{"text": same["text"].replace("3.4", "8.5")}]), ("b", [drawn]))
     monkeypatch.setattr(script, "run", lambda args: archive_in(args.to, *simulated))
     monkeypatch.setattr(records, "FOLDER", tmp_path)
     assert script.main(["keep", str(tmp_path / "gpu" / script.ARCHIVE)]) == 0
