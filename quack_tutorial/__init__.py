@@ -10,6 +10,8 @@
 | `answer`   | a prediction's verdict: right, near or off, and the value                         |
 | `time`     | times a kernel on this machine's GPU, beside a copy and the datasheet             |
 | `recorded` | the recorded speeds of an operation at one size                                   |
+| `print_shares` | prints a line for each of several recorded sizes, and one for what was not measured |
+| `print_lacking` | prints in one line what was not measured on the card whose records are read |
 | `analysis`, `figures`, `reference` | the modules of these names                                |
 
 Each is loaded when it is first used: importing the package loads neither torch, nor CuTe DSL, nor matplotlib.
@@ -28,6 +30,8 @@ _HOMES = {
     "answer": "quack_tutorial.notebook",
     "time": "quack_tutorial.notebook",
     "recorded": "quack_tutorial.notebook",
+    "print_shares": "quack_tutorial.notebook",
+    "print_lacking": "quack_tutorial.notebook",
 }
 _MODULES = ("analysis", "figures", "reference")
 

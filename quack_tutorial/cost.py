@@ -27,28 +27,32 @@ RESERVED_SMEM_BYTES = 1024  # of each block, by the system
 
 @dataclass(frozen=True)
 class Prediction:
-    """What the model says: microseconds, GB/s, and what bounds it, "bandwidth" or "latency"."""
+    """What the model says: microseconds, GB/s, what bounds it, "bandwidth" or "latency", and whether it says it of this machine."""
 
     time_us: float
     gb_s: float
     bound: str
+    here: bool = False
 
     def __str__(self) -> str:
-        return f"{self.time_us:,.1f} us at {self.gb_s:,.0f} GB/s, bound by {self.bound} (predicted)"
+        of = " for this machine" if self.here else ""
+        return f"{self.time_us:,.1f} us at {self.gb_s:,.0f} GB/s, bound by {self.bound} (predicted{of})"
 
     __repr__ = __str__
 
 
 def predict(nbytes, bytes_in_flight_per_sm=None, hierarchy=None) -> Prediction:
     """The time that `nbytes` through HBM take, with so many bytes in flight on an SM (None: enough): on this machine's GPU where
-    `quack-tutorial memory --keep` has measured it, else on the recorded one."""
-    found = hierarchy or memory.ruler()
+    `quack-tutorial memory --keep` has measured it, else on the recorded one. Beside a recorded time `hierarchy` is the record's.
+    """
+    own = None if hierarchy else memory.own()
+    found = hierarchy or own or memory.load()
     gb_s, bound = found.bandwidth_gb_s("HBM"), "bandwidth"
     if bytes_in_flight_per_sm is not None:
         allowed = little_gb_s(bytes_in_flight_per_sm, found.latency_ns("HBM"), found.sms)
         if allowed < gb_s:
             gb_s, bound = allowed, "latency"
-    return Prediction(nbytes / gb_s / 1e3, gb_s, bound)
+    return Prediction(nbytes / gb_s / 1e3, gb_s, bound, own is not None)
 
 
 def little_gb_s(bytes_in_flight_per_sm, latency_ns, sms) -> float:

@@ -71,7 +71,10 @@ def say_stream(device, vector_bytes, loads, threads_per_sm):
     """Print the bytes in flight of so many threads with so many loads, and the bandwidth that follows."""
     found, in_flight = memory.load(), vector_bytes * loads * threads_per_sm
     print(f"{in_flight:,} bytes in flight on an SM")
-    print(f"model: {cost.predict(1, in_flight).gb_s:,.0f} GB/s, bound by {cost.predict(1, in_flight).bound}")
+    predicted = cost.predict(1, in_flight)
+    print(
+        f"model of {'this machine' if predicted.here else _card()}: {predicted.gb_s:,.0f} GB/s, bound by {predicted.bound}"
+    )
     name = f"{vector_bytes} x {loads} x {threads_per_sm}"
     point = next((point for point in found.series("in flight") if point.name == name), None)
     print(
@@ -107,7 +110,7 @@ def say_version(device, version, dtype, N):
     held = recorded("softmax", dtype, N=N, ladder=True)
     if version in held.names:
         print(
-            f"recorded on {_card()}: {held[version].us:,.0f} us, {held[version].of_copy:.0%} of the best plain kernel's speed"
+            f"recorded on {_card()}: {held[version].us:,.0f} us, {held[version].of_copy:.0%} of the {held.ruler}'s speed"
         )
     if device == "cuda":
         x = torch.randn(32768, N, device=device).to(x.dtype)

@@ -5,8 +5,10 @@
 | `check`    | a sentence: right, or where the largest error is and what stood there                      |
 | `judge`    | an exercise's verdict on a simulated run: right, or not yet and why                        |
 | `answer`   | a prediction's verdict: right, near or off, beside the value                                |
-| `time`     | a kernel's time on this machine's GPU, beside a copy and the datasheet; elsewhere a sentence |
+| `time`     | a kernel's time on this machine's GPU, beside a copy or a read and the datasheet; elsewhere a sentence |
 | `recorded` | the recorded speeds of one operation, dtype and size, with device and date                  |
+| `print_shares` | the shares of several recorded sizes, a line each; one line names those not measured     |
+| `print_lacking` | one line that names what was not measured on the card whose records are read             |
 
 Importing this module loads neither torch nor CuTe DSL.
 """
@@ -23,8 +25,11 @@ from numbers import Integral, Real
 
 import numpy as np
 
+from quack_tutorial import hardware
+from quack_tutorial.records import folder
+
 WIDTH = 84  # of what is printed, so that it fits beside the page's margins
-MOST_OF_COPY = 1.05  # of a copy's speed, beyond which a kernel cannot have moved the bytes that are counted
+MOST_OF_RULER = 1.05  # of a copy's or read's speed, beyond which a kernel cannot have moved the bytes that are counted
 TOO_FAST = "No kernel that moves these bytes is so fast"
 MEASURED = 0.05  # a guess so near a value that was not counted is right
 NUMBER = re.compile(r"([-+]?[\d.]+(?:e[-+]?\d+)?)(?:/([\d.]+))?([kKM]i?)?%?")
@@ -282,7 +287,8 @@ def _plain(value):
 class Timing:
     """A kernel's time: microseconds a launch, GB/s of `nbytes`, beside a plain copy of as many bytes on the same GPU.
 
-    The copy is the faster of two: torch's `copy_`, and its addition of 0.
+    The copy is the faster of two: torch's `copy_`, and its addition of 0. A kernel that hardly writes is compared with a plain
+    read instead, the faster of two of `bench.plain_kernels`, because HBM reads faster than it copies.
     """
 
     us: float
@@ -291,6 +297,7 @@ class Timing:
     device: str
     datasheet_gb_s: float | None
     in_graph: bool = True
+    read_gb_s: float | None = None
 
     @property
     def gb_s(self) -> float:
@@ -302,17 +309,27 @@ class Timing:
         """The speed as a fraction of the copy's."""
         return self.gb_s / self.copy_gb_s
 
+    @property
+    def ruler(self) -> str:
+        """What the speed is compared with: "read" or "copy"."""
+        return "read" if self.read_gb_s else "copy"
+
+    @property
+    def of_ruler(self) -> float:
+        """The speed as a fraction of the ruler's."""
+        return self.gb_s / (self.read_gb_s or self.copy_gb_s)
+
     def __str__(self) -> str:
         peak, text = "", f"{self.us:,.1f} us on this {self.device}"
         if self.datasheet_gb_s:
             peak = f" and {self.gb_s / self.datasheet_gb_s:.0%} of the datasheet's {self.datasheet_gb_s:,.0f} GB/s"
-        if self.of_copy > MOST_OF_COPY:
+        if self.of_ruler > MOST_OF_RULER:
             text += (
                 f". {TOO_FAST}: it moves fewer than the {self.nbytes:,} that are counted, so it has no bandwidth. See first "
                 "whether its result is right."
             )
         else:
-            text += f": {self.gb_s:,.0f} GB/s, {self.of_copy:.0%} of a plain copy here{peak}."
+            text += f": {self.gb_s:,.0f} GB/s, {self.of_ruler:.0%} of a plain {self.ruler} here{peak}."
         if not self.in_graph:
             text += (
                 " Its host function takes no stream, so each launch was a call of the host's: a few us are that call's."
@@ -342,6 +359,8 @@ def time(kernel, *args, nbytes=None) -> Timing | NotTimed:
 
     `nbytes` is what the kernel must move; None counts each tensor once, which is right where each is either read or written.
     Inputs go round so that none is found in L2, launches are replayed from a CUDA graph, and the median counts (`bench.timing`).
+    The ruler is a plain copy; it is a plain read where one tensor, which a launch leaves as it was, is more than ten times as
+    large as all others together.
     A kernel whose host function takes no `stream` cannot be in a graph: the host makes each call, and the answer says so.
     Where the tensors are not on a GPU that can run it the answer says so: the simulator is not a timing model.
     """
@@ -354,7 +373,6 @@ def time(kernel, *args, nbytes=None) -> Timing | NotTimed:
         return NotTimed(problem.rstrip("."))
     import torch
 
-    from quack_tutorial import hardware
     from quack_tutorial.bench import timing
     from quack_tutorial.bench.statistics import median
     from quack_tutorial.compiler import NeedsNewerGPU, compile_for
@@ -379,7 +397,10 @@ def time(kernel, *args, nbytes=None) -> Timing | NotTimed:
         "copy": timing.capture(lambda source, target: target.copy_(source), pairs, launches),
         "copying kernel": timing.capture(lambda source, target: torch.add(source, 0.0, out=target), pairs, launches),
     }
+    if _hardly_writes(compiled, args):
+        replays |= _plain_reads(nbytes, count, launches, tensors[0].device)
     samples = timing.interleaved_us(replays, timing.MIN_REPLAYS)
+    reads = [median(taken) for name, taken in samples.items() if name.startswith("read")]
     gpu = hardware.find(properties.name)
     return Timing(
         us=median(samples["kernel"]),
@@ -390,7 +411,37 @@ def time(kernel, *args, nbytes=None) -> Timing | NotTimed:
         device=properties.name,
         datasheet_gb_s=gpu.bandwidth_gb_s if gpu else None,
         in_graph=in_graph,
+        read_gb_s=nbytes / min(reads) / 1e3 if reads else None,
     )
+
+
+def _hardly_writes(call, args) -> bool:
+    """Whether `call(*args)` leaves a tensor as it was that is more than ten times as large as all others together."""
+    import torch
+
+    tensors = [arg for arg in args if isinstance(arg, torch.Tensor)]
+    sizes = [tensor.numel() * tensor.element_size() for tensor in tensors]
+    if 11 * max(sizes) <= 10 * sum(sizes):
+        return False
+    largest = tensors[sizes.index(max(sizes))]
+    before = largest.clone()
+    call(*args)
+    return torch.equal(*(tensor.reshape(-1).view(torch.uint8) for tensor in (before, largest)))
+
+
+def _plain_reads(nbytes, count, launches, device) -> dict:
+    """Plain reads of so many bytes, ready to be timed; none where Triton, which compiles them, is not installed."""
+    import torch
+
+    from quack_tutorial.bench import timing
+    from quack_tutorial.bench.ceilings import UNSWEPT
+
+    try:
+        from quack_tutorial.bench import plain_kernels
+    except ImportError:
+        return {}
+    buffers = [(torch.zeros(-(-nbytes // 16) * 4, dtype=torch.int32, device=device),) for _ in range(count)]
+    return {f"read {shape}": timing.capture(plain_kernels.plain("1R", *shape), buffers, launches) for shape in UNSWEPT}
 
 
 @dataclass(frozen=True)
@@ -411,6 +462,7 @@ class Recorded:
     what: str
     speeds: tuple[Speed, ...]
     provenance: str
+    ruler: str = "best plain kernel"  # whose speed the shares are of: the best copy, the best read, ...
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -428,17 +480,35 @@ class Recorded:
 
     def __str__(self) -> str:
         if not self.speeds:
-            return f"{self.what}: not recorded yet."
+            return f"{self.what}: not measured on {hardware.called(folder().name)} yet."
         width = max(map(len, self.names))
-        lines = [f"{self.what}, and the share of the fastest plain kernel with the same reads and writes"]
+        lines = [f"{self.what}, beside the {self.ruler} of the same size"]
         for speed in self.speeds:
-            peak = "" if speed.of_peak is None else f"  {speed.of_peak:4.0%} of the datasheet's peak"
-            lines.append(
-                f"{speed.name:{width}}  {speed.us:9,.1f} us  {speed.gb_s:5,.0f} GB/s  {speed.of_copy:4.0%}{peak}"
-            )
+            peak = "" if speed.of_peak is None else f"  {speed.of_peak:4.0%} of the peak"
+            share = f"{speed.of_copy:4.0%} of the {self.ruler}{peak}"
+            lines.append(f"{speed.name:{width}}  {speed.us:9,.1f} us  {speed.gb_s:5,.0f} GB/s  {share}")
         return "\n".join([*lines, textwrap.fill(self.provenance, WIDTH)])
 
     __repr__ = __str__
+
+    def shares(self, *names) -> str:
+        """The shares of those of `names` that were timed, of all without names: "ours 100%, quack 98% of the best copy"."""
+        told = ", ".join(f"{name} {self[name].of_copy:.0%}" for name in names or self.names if name in self.names)
+        return f"{told} of the {self.ruler}" if told else f"not measured on {hardware.called(folder().name)} yet"
+
+
+def print_shares(cells, *names) -> None:
+    """Print a line for each of `cells`, {what it is: what `recorded` gave}; one line at the end names those without a record."""
+    for what, found in cells.items():
+        if found:
+            print(f"{what}: {found.shares(*names)}")
+    print_lacking(what for what, found in cells.items() if not found)
+
+
+def print_lacking(names) -> None:
+    """Print in one line what was not measured on the card whose records are read; nothing where all was."""
+    if names := [" ".join(name.split()) for name in names]:
+        print(textwrap.fill(f"Not measured on {hardware.called(folder().name)} yet: {'; '.join(names)}.", WIDTH))
 
 
 def recorded(operation: str, dtype: str, N: int, M: int | None = None, ladder: bool = False) -> Recorded:
@@ -469,7 +539,7 @@ def recorded(operation: str, dtype: str, N: int, M: int | None = None, ladder: b
         )
         for name in order
     )
-    return Recorded(str(key), speeds, results.provenance(record))
+    return Recorded(str(key), speeds, results.provenance(record), records.ruler([cell.ceiling])[0])
 
 
 def _numbers(values):

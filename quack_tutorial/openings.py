@@ -156,12 +156,18 @@ def memory_chart():
 
 
 def line_up(operation="softmax", dtype="float32", M=8192):
-    """The throughput chart of an operation, the rows whose length is a power of 2."""
+    """The throughput chart of an operation, the rows whose length is a power of 2: M of them, or, where fewer than three lengths
+    have so many, as many as go with each length; ValueError where that is no chart either."""
     from quack_tutorial.bench import records
+    from quack_tutorial.bench.cells import default_rows
     from quack_tutorial.figures import charts
 
     rows = charts.flat(records.load_records(operation=operation))
-    return figures.throughput([row for row in rows if row["N"].bit_count() == 1], operation, dtype, M=M)
+    rows = [row for row in rows if row["N"].bit_count() == 1 and row["dtype"] == dtype]
+    for chosen in (lambda row: row["M"] == M, lambda row: row["M"] == default_rows(row["N"])):
+        if len({row["N"] for row in filter(chosen, rows)}) >= 3:
+            return figures.throughput(list(filter(chosen, rows)), operation, dtype)
+    raise ValueError(f"of {operation}, {dtype}, fewer than three lengths are recorded")
 
 
 def training_curves():

@@ -6,7 +6,7 @@ each other card, on names of that card's own, and publishes what it gave there a
 
     {"here": "h200", "card": "h100", "outputs": [{"text": "..."}, {"text/html": "..."}]}
 
-A cell that fails there has {"missing": true}: what it needs was not measured on that card.
+A cell that fails there also has {"missing": true}: what it needs was not measured on that card.
 
 Not covered: what a cell changes in place, without binding a name, is changed once for each card.
 """
@@ -80,17 +80,17 @@ class _Names:
 
     def run(self, shell, source, tree, drawn, names_before) -> dict:
         """Run a cell for this card, on these names and those that the notebook had before it, with the random numbers that the
-        notebook drew: {"outputs": [...]}, or {"missing": True}."""
+        notebook drew: {"outputs": [...]}, with "missing": True where it failed."""
         notebook, space, done = shell.user_ns, self.space, []
         space.update({k: value for k, value in names_before.items() if k not in self.own})
         space.update(self.functions(notebook))
         before = dict(space)
-        after, found = _drawn_so_far(notebook), {"missing": True}
+        after, found = _drawn_so_far(notebook), {"outputs": [], "missing": True}
         _draw_from(drawn)
         with suppress(Exception):  # whatever a cell says where a record is missing
-            with card.taken_for(self.name), _caught(shell) as outputs:
+            with card.taken_for(self.name), _caught(shell) as found["outputs"]:
                 _execute(shell, source, tree, space, done)
-            found = {"outputs": outputs}
+            del found["missing"]
         _draw_from(after)  # what the notebook draws later does not depend on what was drawn here
         missing = _bound(tree.body) - _bound(done)
         for name in missing:

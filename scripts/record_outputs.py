@@ -9,8 +9,9 @@ the sha256 of their cell's source. Each chapter runs in a process of its own; an
 names it. While a cell takes times (`TIMES`), no other chapter's cell runs.
 
 `keep` executes the same chapters on the simulator, and puts the files into the card's folder of records without what came out
-the same, as a figure drawn from records does, without the simulator's figures, which tell nothing of a GPU, and without the times
-of exercises' stubs, which move nothing. Outputs of cells that the page does not show are not recorded.
+the same, as a figure drawn from records does, without the simulator's figures, which tell nothing of a GPU, without the times of
+exercises' stubs, which move nothing, and without what names another card, whose records were read. Outputs of cells that the page
+does not show are not recorded.
 """
 
 from __future__ import annotations
@@ -45,6 +46,9 @@ RICHEST_FIRST = ("text/html", "image/svg+xml", "image/png", "text/markdown", "te
 MOST_BYTES = 1_000_000  # of one output; what is larger is left out, and a sentence stands in its place
 TIMES = re.compile(r"\bqt\.time\(|\btry_it\(|perf_counter|\bone_us\(|\bcheats\.|\bncu\.profile\(")
 
+ERRORS = re.compile(
+    r"[Ll]argest error( is at .*? instead of)?\s+[-+\w.]+"
+)  # of random numbers, which a GPU draws otherwise
 SIMULATED = re.compile(r'class="qt-break"|class="qt-origin">Simulated')  # the simulator's figures, on whatever machine
 
 
@@ -229,19 +233,27 @@ def keep(args) -> int:
         run(argparse.Namespace(chapters=list(measured), to=Path(folder), limit=300, jobs=args.jobs))
         simulated = records_in(Path(folder, ARCHIVE))
     for name, record in measured.items():
-        here = {cell["key"]: outputs.words(cell["outputs"]) for cell in simulated[name]["cells"]}
+        here = {cell["key"]: list(map(lasting, outputs.words(cell["outputs"]))) for cell in simulated[name]["cells"]}
         for cell in record["cells"]:
             given = zip(cell["outputs"], outputs.words(cell["outputs"]))
             same = here.get(cell["key"], ())
             cell["outputs"] = [
                 output
                 for output, words in given
-                if words not in same and TOO_FAST not in " ".join(words.split()) and not drawn_by_simulator(output)
+                if lasting(words) not in same
+                and TOO_FAST not in " ".join(words.split())
+                and not drawn_by_simulator(output)
+                if not outputs.names_another(output, record["device"])
             ]
         write(records.FOLDER / hardware.card_of(record["device"]) / "outputs" / f"{name}.json", record)
         other = sum(bool(cell["outputs"]) for cell in record["cells"])
         print(f"{name}: {other} of {len(record['cells'])} cells gave something else there")
     return 0
+
+
+def lasting(words: str) -> str:
+    """Words without the sizes of errors, which are others on other random numbers."""
+    return ERRORS.sub("", " ".join(words.split()))
 
 
 def drawn_by_simulator(output: dict) -> bool:

@@ -114,6 +114,10 @@ def test_predictions_are_of_this_machine_once_it_was_measured_also_of_a_card_tha
     assert cost.predict(10**9).gb_s == pytest.approx(500) and cost.predict(10**9).time_us == pytest.approx(2000)
     # Little's law with its own SMs and latency: 80 x 1,200 bytes in 600 ns.
     assert cost.predict(10**9, 1200).gb_s == pytest.approx(160)
+    assert str(cost.predict(10**9)).endswith("bound by bandwidth (predicted for this machine)")
+    # A prediction beside a recorded time is of the record's card.
+    assert cost.predict(10**9, hierarchy=memory.load()).gb_s == recorded
+    assert str(cost.predict(10**9, hierarchy=memory.load())).endswith("(predicted)")
     monkeypatch.setenv(card.VARIABLE, "h100")
     assert cost.predict(10**9).gb_s == memory.load().bandwidth_gb_s("HBM") != recorded
 

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -13,6 +14,7 @@ pytest.importorskip("myst_nb", reason="myst-nb is not installed, whose pages are
 from docutils import nodes
 
 import quack_tutorial as qt
+from quack_tutorial import hardware, records
 from quack_tutorial.figures import theme
 from quack_tutorial.other_cards import MARK
 
@@ -77,6 +79,70 @@ def test_what_was_not_measured_is_said(extension):
     place = output(printed("4,000"), marked(missing=True))
     extension["cards"].show(place)
     assert told(place)[1][1:] == ("On an H100", "Not measured on an H100 yet.".split())
+    place = output(printed("4,000"), marked(outputs=[{"text": "3,000"}], missing=True))
+    extension["cards"].show(place)
+    assert told(place)[1][2] == "3,000 The rest was not measured on an H100 yet.".split()
+
+
+def wrong_boxes(page) -> list[str]:
+    """What is wrong with the boxes of a page's cells: another card's numbers, two of one title, a share without its number."""
+    soup = pytest.importorskip("bs4").BeautifulSoup(page, "html.parser")
+    for unseen in soup.select("style, script"):
+        unseen.extract()
+    found = []
+    for output in soup.select(".cell_output"):
+        boxes = output.select(".qt-card, .qt-on-gpu")
+        for box in boxes:
+            words = " ".join(box.get_text(" ").split())
+            label = box.summary.get_text() if box.name == "details" else ""
+            card = next((name for name in records.cards() if f"qt-of-{name}" in box["class"]), None)
+            own = hardware.called(card) if card else label
+            words = re.sub(r"earlier kernel's, on one NVIDIA \w+", "", words)  # what changed kernels were compared on
+            devices = set(re.findall(r"\b[Oo]n (?:this |one |\d+ )?NVIDIA ([A-Z]+\d+)", words))
+            found += [f"{own}: {device}" for device in devices if not own.endswith(device)]
+            found += [f"{own}: {words}"] * bool(
+                re.search(r": of (the|a) |:( [+-]?\d+ us predicted\.)? not yet measured", words)
+            )
+            found += [f"{own}: nothing"] * (words == label)
+        titles = [box.summary.get_text() for box in boxes if box.name == "details"]
+        found += [f"twice: {title}" for title in set(titles) if titles.count(title) > 1]
+    return found
+
+
+BOX = '<div class="cell_output">{}</div>'
+FOLD = '<details class="{}"><summary>{}</summary>{}</details>'
+
+
+@pytest.mark.parametrize(
+    ("boxes", "wrong"),
+    [
+        ('<div class="qt-card qt-of-h200">on one NVIDIA H200, 1 us</div>', []),
+        ('<div class="qt-card qt-of-h200">Measured on NVIDIA H100 80GB</div>', ["an H200: H100"]),
+        (
+            FOLD.format("qt-card qt-of-h100", "On an H100", "N = 8192: of the copy"),
+            ["an H100: On an H100 N = 8192: of the copy"],
+        ),
+        (FOLD.format("qt-card qt-of-h100", "On an H100", ""), ["an H100: nothing"]),
+        (FOLD.format("qt-on-gpu", "As run on an H100", "5 us on this NVIDIA H200"), ["As run on an H100: H200"]),
+        (
+            FOLD.format("qt-card qt-of-h100", "On an H100", "1") + FOLD.format("qt-on-gpu", "On an H100", "2"),
+            ["twice: On an H100"],
+        ),
+        ('<div class="qt-card qt-of-h200">of the earlier kernel\'s, on one NVIDIA H100 80GB</div>', []),
+    ],
+)
+def test_a_wrong_box_is_found(boxes, wrong):
+    assert wrong_boxes(BOX.format(boxes)) == wrong
+
+
+def test_every_box_of_the_built_site_shows_its_own_card(root):
+    site = root / "_build/html"
+    if not (site / ".built").exists():
+        skip_unless_required("it is not built; run `make book` first")
+    pages = sorted((site / "notebooks").glob("[0-9]*.html"))
+    assert len(pages) > 10
+    told = [f"{page.stem}: {wrong}" for page in pages for wrong in wrong_boxes(page.read_text(encoding="utf-8"))]
+    assert not told, "\n".join(told)
 
 
 def judged(extension, value, other):

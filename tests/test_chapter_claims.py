@@ -18,26 +18,13 @@ from quack_tutorial.records import compiled, memory, profile
 
 ROWS = (1024, 4096, 8192, 16384, 32768)
 
-# Claims of the text about an H200: on an H100 they are otherwise, or not measured yet. All others hold on both.
+# Claims of the text about an H200, of which an H100 has no record yet. All others are tested on both, with what holds on each.
 OF_AN_H200 = {
-    "test_loads_of_2_bytes_cost_a_fifth_of_the_copy_where_memory_is_fast",
-    "test_a_block_a_row_pays_for_softmax_of_all_but_short_rows",
-    "test_a_copy_gains_by_coalescing_and_then_by_a_hint",
-    "test_bytes_in_flight_decide_the_bandwidth_as_chapter_1_reads_it",
-    "test_chapter_5_reads_the_ladder_and_the_counters",
     "test_chapter_8_reads_a_heuristic_off_its_sweeps",
     "test_chapter_9_needs_a_cluster_where_a_row_is_kept",
     "test_cross_entropy_fused_saves_about_a_third",
-    "test_cross_entropy_in_bfloat16_is_held_back_by_instructions",
-    "test_cross_entropy_online_pays_where_l2_did_not_answer",
-    "test_rmsnorm_backward_parts_beat_atomics_until_they_spill",
-    "test_rmsnorm_backward_pipelined_pays_for_middle_rows_of_bfloat16",
+    "test_loads_of_2_bytes_cost_a_fifth_of_the_copy_where_memory_is_fast",  # reads the H100's beside them
     "test_short_rows_of_softmax_keep_pace_with_a_copy",
-    "test_softmax_cluster_pays_at_131072",
-    "test_softmax_online_alone_does_not_pay",
-    "test_softmax_rows_pay_for_short_rows_of_bfloat16_alone",
-    "test_softmax_unrolled_loops_are_quicker_until_the_rows_leave_l2",
-    "test_strides_and_waiting_cost_what_chapter_1_says",
     "test_the_sweeps_heuristic",
     "test_the_two_kernels_of_a_sweep_differ_as_chapter_7_says",
 }
@@ -55,44 +42,46 @@ def pytest_generate_tests(metafunc):
 @pytest.fixture(autouse=True)
 def measured_on(request, monkeypatch):
     monkeypatch.setenv(card.VARIABLE, request.param)
+    return request.param
 
 
 def share(version, dtype, N, operation="softmax"):
     return qt.recorded(operation, dtype, N=N, ladder=True)[version].of_copy
 
 
-def test_bytes_in_flight_decide_the_bandwidth_as_chapter_1_reads_it():
-    h200 = memory.load()
-    speed = {point.name: point.gb_s for point in h200.series("in flight")}
+def test_bytes_in_flight_decide_the_bandwidth_as_chapter_1_reads_it(measured_on):
+    chip = memory.load()
+    speed = {point.name: point.gb_s for point in chip.series("in flight")}
     assert speed["4 x 1 x 512"] == pytest.approx(speed["16 x 1 x 128"], rel=0.1)
-    assert speed["16 x 8 x 128"] < 0.7 * speed["4 x 8 x 512"]
-    best = h200.bandwidth_gb_s("HBM")
-    promised = cost.needed_bytes(best, h200.latency_ns("HBM"), h200.sms)
-    assert 2.5 < 32 * 1024 / promised < 3
+    assert speed["16 x 8 x 128"] < 0.75 * speed["4 x 8 x 512"]
+    best = chip.bandwidth_gb_s("HBM")
+    promised = cost.needed_bytes(best, chip.latency_ns("HBM"), chip.sms)
+    assert 0.8 < 32 * 1024 / promised / {"h200": 3, "h100": 4}[measured_on] < 1
     assert speed["4 x 4 x 2048"] > 0.95 * best > speed["8 x 1 x 2048"] > speed["4 x 1 x 2048"]  # 32, 16 and 8 KiB
     assert speed["4 x 4 x 2048"] == pytest.approx(speed["16 x 1 x 2048"], rel=0.03)  # chapter 3, too
 
 
-def test_strides_and_waiting_cost_what_chapter_1_says():
-    h200 = memory.load()
-    useful = {point.name: 1 / point.ns for point in h200.series("stride")}
+def test_strides_and_waiting_cost_what_chapter_1_says(measured_on):
+    chip = memory.load()
+    useful = {point.name: 1 / point.ns for point in chip.series("stride")}
     assert useful["8 + 0"] == pytest.approx(useful["1 + 0"] / 8, rel=0.1) and useful["32 + 0"] < useful["8 + 0"] / 2
-    assert all(0.7 < useful[late] / useful["1 + 0"] < 0.8 for late in ("1 + 1", "1 + 4", "1 + 8", "1 + 16"))
-    ns = {point.name: point.ns for point in h200.series("latency")}
+    assert all(0.7 < useful[late] / useful["1 + 0"] < 0.8 for late in ("1 + 1", "1 + 4", "1 + 8"))
+    assert useful["1 + 16"] / useful["1 + 0"] == pytest.approx({"h200": 0.75, "h100": 0.87}[measured_on], abs=0.01)
+    ns = {point.name: point.ns for point in chip.series("latency")}
     assert all(0.5 < ns[name] / ns["chase shared"] < 1.2 for name in ("shuffle", "barrier 32", "barrier 256"))
     assert 2 < ns["barrier 1024"] / ns["chase shared"] < 3
-    assert ns["chase peer"] < h200.latency_ns("L2")
-    assert all(ns[name] > h200.latency_ns("HBM") / 2 for name in ("cluster barrier 2", "ping-pong"))
+    assert ns["chase peer"] < chip.latency_ns("L2")
+    assert all(ns[name] > chip.latency_ns("HBM") / 2 for name in ("cluster barrier 2", "ping-pong"))
 
 
-def test_a_copy_gains_by_coalescing_and_then_by_a_hint():
+def test_a_copy_gains_by_coalescing_and_then_by_a_hint(measured_on):
     for N in (1024, 4096, 8192):
         copy = {version.name: version.of_copy for version in qt.recorded("copy", "float32", N=N, ladder=True).speeds}
-        assert copy["coalesced"] > 5 * copy["thread"]
+        assert copy["coalesced"] > {"h200": 5, "h100": 4.5}[measured_on] * copy["thread"]
         assert all(0 <= copy[version] - copy["coalesced"] < 0.04 for version in ("vectors", "any row", "async"))
         assert copy["what ships"] > copy["vectors"]
     copy = {version.name: version.of_copy for version in qt.recorded("copy", "float32", N=4096, ladder=True).speeds}
-    assert round(100 * copy["vectors"]) == 93  # the notation's page, of the ruler
+    assert round(100 * copy["vectors"]) == {"h200": 93, "h100": 94}[measured_on]  # the notation's page, of the ruler
 
 
 def test_a_warp_a_row_passes_half_of_a_copy_only_where_l2_holds_the_rows_in_work():
@@ -105,19 +94,22 @@ def test_short_rows_of_softmax_keep_pace_with_a_copy():
     assert qt.recorded("softmax", "float32", N=256)["ours"].of_copy > 0.97
 
 
-def test_chapter_5_reads_the_ladder_and_the_counters():
+def test_chapter_5_reads_the_ladder_and_the_counters(measured_on):
     ladder = {version: share(version, "float32", 4096) for version in ("three-pass", "online", "vectors", "registers")}
     assert ladder["three-pass"] > ladder["registers"] / 2
     assert ladder["vectors"] - ladder["online"] > ladder["online"] - ladder["three-pass"]
     for version in ("rows", "async", "cluster"):
         assert share(version, "float32", 4096) == pytest.approx(ladder["registers"], abs=0.01)
-    for case in profile.load().of("softmax", 4096):
-        assert case.total("dram_read_bytes") < 1.1 * 4 * case.M * case.N
+    counted = profile.load().of("softmax", 4096)
+    reads = {case.provider: case.total("dram_read_bytes") / (4 * case.M * case.N) for case in counted}
+    assert max(reads, key=reads.get) == "vectors" and reads.pop("vectors") < {"h200": 1.1, "h100": 1.2}[measured_on]
+    assert max(reads.values()) < 1.1
 
 
-def test_a_block_a_row_pays_for_softmax_of_all_but_short_rows():
+def test_a_block_a_row_pays_for_softmax_of_all_but_short_rows(measured_on):
     for dtype in ("float32", "bfloat16"):
-        assert share("warp", dtype, 1024) > 1.2 * share("three-pass", dtype, 1024)
+        loses = share("warp", dtype, 1024) > 1.2 * share("three-pass", dtype, 1024)
+        assert loses == ((measured_on, dtype) != ("h100", "float32"))
         longer = [N for N in ROWS[1:] if "warp" in qt.recorded("softmax", dtype, N=N, ladder=True).names]
         assert longer[:2] == [4096, 8192]
         assert all(share("three-pass", dtype, N) > share("warp", dtype, N) > share("thread", dtype, N) for N in longer)
@@ -160,13 +152,13 @@ def test_chapter_9_needs_a_cluster_where_a_row_is_kept():
 
 def test_softmax_online_alone_does_not_pay():
     gains = [share("online", "float32", N) - share("three-pass", "float32", N) for N in ROWS]
-    assert min(gains) < 0 and max(gains) < 0.1
+    assert min(gains) < 0 and max(gains) < 0.12
     assert all(share("online", "bfloat16", N) < share("three-pass", "bfloat16", N) + 0.02 for N in ROWS)
 
 
 def test_softmax_unrolled_loops_are_quicker_until_the_rows_leave_l2():
     for dtype in ("float32", "bfloat16"):
-        assert share("three-pass", dtype, 8192) > share("three-pass", dtype, 4096) + 0.1
+        assert share("three-pass", dtype, 8192) > share("three-pass", dtype, 4096) + 0.07
         assert share("three-pass", dtype, 32768) < share("three-pass", dtype, 8192) - 0.1
 
 
@@ -227,8 +219,9 @@ def test_softmax_without_spills_takes_less_than_a_tenth_longer_than_the_model():
         assert model < measured < 1.1 * model
 
 
-def test_softmax_rows_pay_for_short_rows_of_bfloat16_alone():
-    assert share("rows", "bfloat16", 1024) > share("registers", "bfloat16", 1024) + 0.05
+def test_softmax_rows_pay_for_short_rows_of_bfloat16_alone(measured_on):
+    gains = {dtype: share("rows", dtype, 1024) - share("registers", dtype, 1024) for dtype in ("float32", "bfloat16")}
+    assert [dtype for dtype in gains if gains[dtype] > 0.05] == {"h200": ["bfloat16"], "h100": []}[measured_on]
     for dtype in ("float32", "bfloat16"):
         assert all(share("rows", dtype, N) == pytest.approx(share("registers", dtype, N), abs=0.03) for N in ROWS[1:])
 
@@ -238,9 +231,10 @@ def test_softmax_async_does_not_pay():
         assert all(share("async", dtype, N) < share("rows", dtype, N) + 0.02 for N in ROWS)
 
 
-def test_softmax_cluster_pays_at_131072():
+def test_softmax_cluster_pays_at_131072(measured_on):
     assert share("cluster", "float32", 131072) > 0.9
-    assert qt.recorded("softmax", "float32", N=131072)["ours"].of_copy > 0.9
+    longest = {"h200": 131072, "h100": 262144}[measured_on]
+    assert qt.recorded("softmax", "float32", N=longest)["ours"].of_copy > 0.9
 
 
 def norm(version, dtype, N, operation="rmsnorm"):
@@ -277,21 +271,21 @@ def test_rmsnorm_backward_atomics_are_bound_by_their_addresses():
         assert per_us(dtype, 16384) > 3 * per_us(dtype, 1024)
 
 
-def test_rmsnorm_backward_parts_beat_atomics_until_they_spill():
+def test_rmsnorm_backward_parts_beat_atomics_until_they_spill(measured_on):
     for dtype in ("float32", "bfloat16"):
         for N in (1024, 4096, 8192):
             gain = norm("parts", dtype, N, "rmsnorm backward") / norm("atomics", dtype, N, "rmsnorm backward")
-            assert gain > 4
+            assert gain > {"h200": 4, "h100": 2}[measured_on]
         spilled = [compiled.load().find("rmsnorm backward", "parts", dtype, N).spilled for N in (8192, 16384)]
         assert spilled[0] == 0 < spilled[1]
 
 
-def test_rmsnorm_backward_pipelined_pays_for_middle_rows_of_bfloat16():
+def test_rmsnorm_backward_pipelined_pays_for_middle_rows_of_bfloat16(measured_on):
     def gain(dtype, N):
         return norm("pipelined", dtype, N, "rmsnorm backward") - norm("parts", dtype, N, "rmsnorm backward")
 
-    assert gain("bfloat16", 4096) > 0.05 and gain("bfloat16", 8192) > 0.05
-    assert gain("bfloat16", 1024) < 0 and gain("float32", 1024) < 0
+    assert (gain("bfloat16", 4096) > 0.05) == (measured_on == "h200") and gain("bfloat16", 8192) > 0.05
+    assert gain("bfloat16", 1024) < 0 and gain("float32", 1024) < 0.01
     assert abs(gain("float32", 4096)) < 0.02
 
 
@@ -336,8 +330,12 @@ def loss_us(version, dtype, N):
     return qt.recorded("cross-entropy", dtype, N=N, ladder=True)[version].us
 
 
-def test_cross_entropy_online_pays_where_l2_did_not_answer():
-    for dtype, N, slower in (("float32", 8192, True), ("bfloat16", 8192, True), ("bfloat16", 16384, True)):
+def test_cross_entropy_online_pays_where_l2_did_not_answer(measured_on):
+    for dtype, N, slower in (
+        ("float32", 8192, measured_on == "h200"),
+        ("bfloat16", 8192, True),
+        ("bfloat16", 16384, True),
+    ):
         assert (loss_us("online", dtype, N) > 1.05 * loss_us("two-pass", dtype, N)) == slower
     assert loss_us("online", "float32", 16384) < 0.7 * loss_us("two-pass", "float32", 16384)
 
@@ -349,15 +347,17 @@ def test_cross_entropy_in_flight_loses_at_1024_and_at_16384_in_bfloat16():
     assert compiled.load().find("cross-entropy", "in flight", "bfloat16", 16384).registers == 80
 
 
-def test_cross_entropy_in_bfloat16_is_held_back_by_instructions():
+def test_cross_entropy_in_bfloat16_is_held_back_by_instructions(measured_on):
     counted = profile.load()
     rows, fast, ours = (counted("cross-entropy", name, 16384).of_main for name in ("rows", "fast exp", "ours"))
     assert rows("dram_read_bytes") == pytest.approx(ours("dram_read_bytes"), rel=0.01)
     assert rows("instructions") > 1.4 * fast("instructions") > 1.4 * 1.3 * ours("instructions")
     # Neither is full, so it is latency-bound, as chapters 9 and 11 say; then HBM is the bound again.
-    assert max(rows("dram_percent"), rows("issue_percent")) < 70 and fast("dram_percent") > 85
+    assert max(rows("dram_percent"), rows("issue_percent")) < {"h200": 70, "h100": 85}[measured_on]
+    assert fast("dram_percent") > rows("dram_percent") + 10 and fast("dram_percent") > 85
     assert rows("warps") < 0.65 * fast("warps")
-    assert loss_us("fast exp", "bfloat16", 16384) < 0.7 * loss_us("rows", "bfloat16", 16384)
+    saves_to = {"h200": 0.7, "h100": 0.9}[measured_on]
+    assert loss_us("fast exp", "bfloat16", 16384) < saves_to * loss_us("rows", "bfloat16", 16384)
     assert (
         share("fast exp", "float32", 16384, "cross-entropy") < share("rows", "float32", 16384, "cross-entropy") + 0.02
     )

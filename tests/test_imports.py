@@ -65,7 +65,7 @@ ROOMS = {
     "model": ({"ops"}, {"torch"}),
     "mutants": ({"simulation", "simulator"}, set()),
     "myst": (set(), set()),
-    "notebook": ({"bench", "compiler", "hardware", "operations"}, set()),
+    "notebook": ({"bench", "compiler", "hardware", "operations", "records"}, set()),
     "occupancy": ({"compiler"}, {"torch", "cutlass", "cuda"}),
     "operations": ({"compiler", "kernels", "occupancy", "records", "reference"}, set()),
     "ops": ({"kernels", "compiler", "operations", "simulation", "occupancy"}, {"torch"}),

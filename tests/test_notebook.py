@@ -1,6 +1,7 @@
 """What a notebook's cell asks in one line: check, answer, time, recorded; and the dynamic way to launch."""
 
 import re
+import sys
 from types import SimpleNamespace as Namespace
 
 import numpy as np
@@ -147,7 +148,77 @@ def test_recorded_speeds_are_the_records(root):
 
 def test_what_is_not_recorded_is_false_and_says_so():
     speeds = qt.recorded("rmsnorm backward", "float32", N=12345)
-    assert not speeds and str(speeds) == "rmsnorm backward float32 32768 x 12345: not recorded yet."
+    assert not speeds and str(speeds) == "rmsnorm backward float32 32768 x 12345: not measured on an H200 yet."
+
+
+def test_each_line_names_whose_share_it_is():
+    reads = str(qt.recorded("cross-entropy", "float32", N=8192, ladder=True)).splitlines()
+    assert reads[0] == "cross-entropy float32 32768 x 8192, beside the best read of the same size"
+    assert reads[1].startswith("two-pass ") and "% of the best read " in reads[1] and reads[1].endswith(" of the peak")
+    assert "% of the best copy" in str(qt.recorded("softmax", "float32", N=4096)).splitlines()[1]
+    assert max(map(len, reads)) <= notebook.WIDTH
+
+
+def test_what_was_not_measured_is_named_in_one_line_at_the_end(capsys):
+    cells = {f"N = {N:6}": qt.recorded("softmax", "float32", N=N) for N in (1234, 4096, 12346)}
+    qt.print_shares(cells, "ours", "another")
+    ours = cells["N =   4096"]["ours"].of_copy
+    assert capsys.readouterr().out.splitlines() == [
+        f"N =   4096: ours {ours:.0%} of the best copy",
+        "Not measured on an H200 yet: N = 1234; N = 12346.",
+    ]
+    qt.print_lacking([])
+    assert capsys.readouterr().out == "" and cells["N =   1234"].shares() == "not measured on an H200 yet"
+
+
+@pytest.mark.parametrize(
+    ("call", "others", "reads"),
+    [
+        (lambda x, y, n: y.copy_(x.sum()), (1,), True),  # a loss
+        (lambda x, y, n: x.fill_(1), (1,), False),  # the large one is what it writes
+        (lambda x, y, n: y.copy_(x), (1000,), False),
+        (lambda x, y, n: y.copy_(x[:100]), (100,), False),  # a tenth
+        (lambda x, y, n: y.copy_(x[:99]), (99,), True),
+    ],
+)
+def test_a_kernel_that_hardly_writes_is_compared_with_a_read(call, others, reads):
+    torch = pytest.importorskip("torch")
+    x = torch.arange(1000.0)
+    x[3] = float("nan")  # which is not equal to itself
+    assert notebook._hardly_writes(call, (x, torch.zeros(*others), 5)) == reads
+
+
+def test_the_time_of_a_loss_is_set_beside_reads(monkeypatch):
+    """On a faked GPU, where a launch takes what is said of it."""
+    torch = pytest.importorskip("torch")
+    from quack_tutorial import compiler
+    from quack_tutorial.bench import timing
+
+    class OnGpu(torch.Tensor):
+        is_cuda = property(lambda self: True)
+
+    plain = Namespace(plain=lambda pattern, *shape: lambda x: x[:1])
+    gpu = Namespace(name="NVIDIA H100 80GB HBM3", L2_cache_size=1 << 10)
+    took = {"kernel": 10.0, "copy": 14.0, "copying kernel": 15.0, "read": 9.5}
+    monkeypatch.setitem(sys.modules, "quack_tutorial.bench.plain_kernels", plain)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: gpu)
+    monkeypatch.setattr(compiler, "gpu_problem", lambda: None)
+    monkeypatch.setattr(compiler, "compile_for", lambda kernel, *args: kernel)
+    monkeypatch.setattr(timing, "capture", lambda call, slots, launches: slots)
+    monkeypatch.setattr(
+        timing, "interleaved_us", lambda replays, rounds: {name: [took[name.split(" (")[0]]] * 7 for name in replays}
+    )
+    x, out = torch.zeros(9500).as_subclass(OnGpu), torch.zeros(500).as_subclass(OnGpu)
+    loss = qt.time(lambda x, out: out.add_(x.sum()), x, out)
+    assert loss.ruler == "read" and loss.of_ruler == pytest.approx(0.95) and loss.of_copy == pytest.approx(1.4)
+    copy = qt.time(lambda x, y: y.copy_(x), x, x.clone())
+    assert copy.ruler == "copy" and copy.of_ruler == pytest.approx(1.4)
+
+
+def test_a_loss_as_fast_as_a_read_is_no_impossible_speed():
+    timing = notebook.Timing(100.0, 465_700_000, copy_gb_s=4329.0, device="H200", datasheet_gb_s=4800, read_gb_s=4680.0)
+    assert timing.ruler == "read" and timing.of_copy > notebook.MOST_OF_RULER
+    assert "100% of a plain read here and 97% of the datasheet's" in " ".join(str(timing).split())
     with pytest.raises(ValueError, match="operation 'sofmax' is not one of copy, softmax"):
         qt.recorded("sofmax", "float32", N=4096)
 

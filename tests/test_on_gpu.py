@@ -55,7 +55,7 @@ def test_other_outputs_are_folded_below_the_simulated_ones(on_gpu, monkeypatch):
         a=[{"text": "fast"}], b=[], gone=[{"text": "old"}], c=[{"text/html": "<p>5</p>"}, {"error": "E: no"}]
     )
     section = page(on_gpu, monkeypatch, record, cell("a", "slow"), cell("b", "same"), cell("c"))
-    assert folds_in(section) == [("On an H200", ["fast"]), ("On an H200", ["<p>5</p>", "E:", "no"])]
+    assert folds_in(section) == [("As run on an H200", ["fast"]), ("As run on an H200", ["<p>5</p>", "E:", "no"])]
     first, _, third = section.children[2:]
     assert [child["nb_element"] for child in third] == ["cell_code_source", "cell_code_output"]
     assert first[1].astext().split() == ["slow", "fast"]
@@ -74,6 +74,18 @@ def test_without_a_record_and_outside_of_chapters_nothing_changes(on_gpu, monkey
     for record, name in ((None, "notebooks/07"), (record_of(a=[{"text": "fast"}]), "book/labs/07")):
         section = page(on_gpu, monkeypatch, record, cell("a", "slow"), name=name)
         assert len(section) == 2 and not folds_in(section)
+
+
+def test_a_cell_with_a_box_for_each_card_gets_no_second_one(on_gpu, monkeypatch):
+    """The run read one card's records, which its box has as they are now."""
+    boxed = cell("a", "4,000")
+    boxed[1].replace(boxed[1][0], nodes.container("", nodes.literal_block("4,000", "4,000"), classes=["qt-card"]))
+    section = page(
+        on_gpu, monkeypatch, record_of(a=[{"text": "3,999"}], b=[{"text": "fast"}]), boxed, cell("b", "slow")
+    )
+    assert folds_in(section) == [("As run on an H200", ["fast"])]
+    line = section[1].astext()
+    assert "1 cell gave something else" in line and "1 cell read a card's records" in line
 
 
 def test_what_a_fold_hides_stays_hidden(on_gpu, monkeypatch):

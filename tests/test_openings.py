@@ -63,3 +63,17 @@ def test_a_timer_that_does_not_wait_is_faster_than_the_memory():
 def test_eight_lanes_need_three_rounds():
     frames = openings.warp_reduce().frames
     assert max(f.reads.got for f in frames if f.reads) and len({f.reads.got for f in frames if f.reads}) == 3
+
+
+def test_the_line_up_takes_the_rows_of_which_enough_lengths_are_recorded():
+    from quack_tutorial import card
+
+    lengths = {}
+    for name in ("h200", "h100"):
+        with card.taken_for(name):
+            chart = openings.line_up("softmax", "float32")
+            lengths[name] = [row[0] for row in chart.rows]
+            assert f"NVIDIA {name.upper()}" in chart.origin
+    assert len(lengths["h200"]) == 11 and {"4,096", "65,536"} <= set(lengths["h100"])
+    with pytest.raises(ValueError, match="fewer than three lengths"):
+        openings.line_up("softmax", "float64")

@@ -70,14 +70,21 @@ def test_a_name_that_is_bound_anew_depends_on_no_card(run):
 
 def test_what_was_not_measured_is_missing_also_in_what_follows(run):
     cells = (f"speed = {{{HERE!r}: 4000}}[card.meant().card]", "print(speed)")
-    assert run(cells[0]) == run(*cells) == {"here": HERE, "card": OTHER, "missing": True}
+    assert run(cells[0]) == run(*cells) == {"here": HERE, "card": OTHER, "outputs": [], "missing": True}
     assert run.names["speed"] == 4000
+    begun = run("print('counted', card.meant().card)\n" + cells[0])
+    assert begun == {"here": HERE, "card": OTHER, "outputs": [{"text": f"counted {OTHER}\n"}], "missing": True}
 
 
 def test_what_a_cell_bound_before_it_failed_is_there_and_it_reads_names_as_they_were(run):
     cell = f"flag = False\nspeed = {{{HERE!r}: 4000}}[card.meant().card]\nlate = 1"
     assert run("flag, late = False, 0", cell, "print(flag)") is None
-    assert run("flag, late = False, 0", cell, "print(late)") == {"here": HERE, "card": OTHER, "missing": True}
+    assert run("flag, late = False, 0", cell, "print(late)") == {
+        "here": HERE,
+        "card": OTHER,
+        "outputs": [],
+        "missing": True,
+    }
     found = run("n = 1", "n = n + 1\nprint(n, card.meant().card)")
     assert found["outputs"] == [{"text": f"2 {OTHER}\n"}]
     inside = "def shout():\n    return [name.upper() for _ in range(1)]"

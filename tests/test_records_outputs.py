@@ -88,17 +88,31 @@ def test_what_the_simulator_gave_as_well_is_not_kept(script, tmp_path, monkeypat
         folder.mkdir(exist_ok=True)
         script.pack({"x": json.dumps(record).encode()}, folder / script.ARCHIVE)
 
-    same, measured, figure = {"text": "right"}, {"text": "12 us"}, {"text/html": "<p>5 <b>sectors</b></p>"}
+    same, measured, figure = (
+        {"text": "Right: all 5 numbers; largest error 3.4e-07."},
+        {"text": "12 us"},
+        {"text/html": "<p>5 <b>sectors</b></p>"},
+    )
     player = {"text/html": '<p>7</p><div class="qt-origin">Simulated: drawn from a run.</div>'}
     stub = {"text": "0.1 us on this GPU. No kernel that moves these\nbytes is so fast: it moves fewer"}
-    archive_in(tmp_path / "gpu", ("a", [same, measured]), ("b", [figure, player]), ("c", [measured, stub]))
+    another = {"text": "recorded on one NVIDIA H200, driver 580"}
+    archive_in(tmp_path / "gpu", ("a", [same, measured]), ("b", [figure, player, another]), ("c", [measured, stub]))
     drawn = {"text/html": "<p>5 sectors</p>"}  # in other colours
-    simulated = (("a", [same]), ("b", [drawn]))
+    simulated = (("a", [{"text": same["text"].replace("3.4", "8.5")}]), ("b", [drawn]))
     monkeypatch.setattr(script, "run", lambda args: archive_in(args.to, *simulated))
     monkeypatch.setattr(records, "FOLDER", tmp_path)
     assert script.main(["keep", str(tmp_path / "gpu" / script.ARCHIVE)]) == 0
     kept = json.loads((tmp_path / "l4/outputs/x.json").read_text(encoding="utf-8"))["cells"]
     assert [cell["outputs"] for cell in kept] == [[measured], [], [measured]]
+
+
+def test_no_recorded_output_shows_another_card_s_records():
+    assert outputs.names_another({"text": "timed on one NVIDIA H200, driver 580"}, "NVIDIA H100 80GB HBM3")
+    assert not outputs.names_another({"text": "12 us on this NVIDIA H100 80GB HBM3"}, "NVIDIA H100 80GB HBM3")
+    for file in sorted(records.FOLDER.glob("*/outputs/*.json")):
+        record = outputs.load(file.stem, file.parts[-3])
+        found = [one for cell in record.cells for one in cell.outputs if outputs.names_another(one, record.device)]
+        assert not found, file.name
 
 
 def test_no_recorded_output_claims_more_than_a_copy_can(root):

@@ -2,7 +2,8 @@
 
 What a cell gave on the book's own card is in `div.qt-card.qt-of-h200`, and what it gave on another in `details.qt-card.qt-of-h100`:
 without scripts a reader has both, one folded. `static/cards.js` keeps the choice of a reader as `data-card` of the page's root, and
-`cards.css`, written here, shows what belongs to it. Outputs that are alike on both stand once.
+`cards.css`, written here, shows what belongs to it. Outputs that are alike on both stand once. A cell that has boxes of its own for
+the cards gets no output of a run on a GPU (`on_gpu.py`), which read one card's records and would be a second box of its name.
 
 Not covered: builders other than HTML, which show the book's own card.
 """
@@ -24,7 +25,7 @@ MARK = re.compile(r'^<script type="application/json" class="qt-other-card">(.*)<
 NOTE = """<p class="qt-note-of qt-of-{card}">The figures on this page are now those of {other}. The text explains those of {own},
 unless it names another card; where the two differ, <a href="{differ}">this table</a> says why.</p>"""
 FIGURE = re.compile(r"\b(qt-[0-9a-f]{8})-\d+")
-MISSING = "Not measured on {other} yet."
+MISSING, REST = "Not measured on {other} yet.", "The rest was not measured on {other} yet."
 SHOWN = """html[data-card="{card}"] .qt-card:not(.qt-of-{card}) {{ display: none; }}
 html:not([data-card="{card}"]) .qt-note-of.qt-of-{card} {{ display: none; }}
 """
@@ -64,7 +65,8 @@ def show(output):
         fold = Fold(label=f"On {hardware.called(other['card'])}", classes=["qt-card", f"qt-of-{other['card']}"])
         fold += [drawn(*one) for piece in other.get("outputs", ()) for one in piece.items()]
         if "missing" in other:
-            fold += nodes.paragraph("", MISSING.format(other=hardware.called(other["card"])))
+            said_there = REST if other.get("outputs") else MISSING
+            fold += nodes.paragraph("", said_there.format(other=hardware.called(other["card"])))
         elif shown(own) == shown([fold]):
             continue
         output += fold

@@ -1,7 +1,8 @@
 """Puts what a chapter's cells gave on a GPU (`outputs` of a card's records) into the page, folded below the simulated outputs.
 
 Under the chapter's title a fold says where and when it ran, and counts the cells. One that changed since then has nothing to
-open, nor has one that gave the same words. Without a record a page stays as it is.
+open, nor has one that gave the same words, nor one with a box for each card (`cards.py`), which has what is recorded now. Without a
+record a page stays as it is.
 
 Not covered: builders other than HTML.
 """
@@ -34,10 +35,17 @@ class ShowOnGpu(SphinxPostTransform):
         device = record.device.removeprefix("NVIDIA ").split()[0]
         gpu = f"an {device}" if device[0] in "AH" else f"a {device}"
         given = [(cell, recorded[key]) for key, cell in zip(keys, cells) if key in recorded]
-        for cell, found in given:
-            if found:
-                show(cell, found, f"On {gpu}")
-        self.document.next_node(nodes.title).parent.insert(1, html(ran(record, gpu, given)))
+        other = [(cell, found) for cell, found in given if found and not has_boxes(cell)]
+        for cell, found in other:
+            show(cell, found, f"As run on {gpu}")
+        same = sum(not found for _, found in given)
+        self.document.next_node(nodes.title).parent.insert(1, html(ran(record, gpu, len(given), same, len(other))))
+
+
+def has_boxes(cell):
+    """Whether cards.py has given a cell a box for each card."""
+    output = part(cell, "output")
+    return output is not None and any("qt-card" in child.get("classes", ()) for child in output.children)
 
 
 def show(cell, found, label):
@@ -63,12 +71,12 @@ def drawn(kind, data):
     return nodes.literal_block(data, data, language="myst-ansi", classes=["output", look])
 
 
-def ran(record, gpu, given):
-    """What stands below the title."""
-    other = sum(bool(found) for _, found in given)
-    told = [(len(given) - other, "gave there what stands here.")]
-    told += [(other, f"gave something else, which <b>On {gpu}</b> opens below them.")]
-    told += [(len(record.cells) - len(given), "changed since then, and what they gave is left out.")]
+def ran(record, gpu, given, same, other):
+    """What stands below the title, of so many cells that ran, `same` with what stands here, `other` with something to open."""
+    told = [(same, "gave there what stands here.")]
+    told += [(other, f"gave something else, which <b>As run on {gpu}</b> opens below them.")]
+    told += [(given - same - other, "read a card's records, and what is recorded now stands here for each card.")]
+    told += [(len(record.cells) - given, "changed since then, and what they gave is left out.")]
     day = date.fromisoformat(record.date)
     return RAN.format(
         gpu=escape(gpu),

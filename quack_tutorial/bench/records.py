@@ -29,6 +29,13 @@ SCHEMA = 1
 STATUSES = ("ok", "unsupported", "wrong", "missing", "crashed")
 SERIES = ("peers", "ladder", "public", "public mean")  # the last two: see `public`
 DIGITS = 5  # significant digits of a sample
+# What a cell's ceiling is called: in a heading, and in a sentence.
+RULERS = {
+    "copy": ("best copy", "the fastest plain copy of the same size"),
+    "read": ("best read", "the fastest kernel that only reads the same bytes"),
+    "add": ("best addition", "the fastest addition of the same size"),
+}
+PLAIN = "best plain kernel", "the fastest plain kernel with the same reads and writes"  # several of them, or another
 
 
 class RecordError(ValueError):
@@ -227,6 +234,12 @@ def latest_cells(records: list[Record]) -> dict[CellKey, tuple[Record, Cell]]:
             if key not in found or found[key][1].measured <= cell.measured:
                 found[key] = (record, cell)
     return found
+
+
+def ruler(ceilings) -> tuple[str, str]:
+    """What these ceilings of cells are called together, in a heading and in a sentence."""
+    kinds = {str(ceiling).removeprefix("torch ").partition(",")[0] for ceiling in ceilings}
+    return RULERS.get(kinds.pop(), PLAIN) if len(kinds) == 1 else PLAIN
 
 
 def with_cell(record: Record, cell: Cell) -> Record:

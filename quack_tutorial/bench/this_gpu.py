@@ -12,18 +12,20 @@ PROVIDERS = ("ours", "eager", "compile")
 def this_machine(operation: str, dtype: str, sizes, limit_s: float = 60) -> list[dict]:
     """Measure row lengths `sizes` in about `limit_s` seconds; [] on a machine without a GPU.
 
-    Each point is {"operation", "dtype", "provider", "M", "N", "gb_s", "fraction_of_ceiling"}; the provider
+    Each point is {"operation", "dtype", "provider", "M", "N", "gb_s", "fraction_of_ceiling", "device"}; the provider
     "ceiling" is among them. Sizes that the time does not suffice for are left out. It runs in a process of its
     own, 7 rounds a size.
     """
     operation = named(operation)
-    if machine.detect().device != "cuda":
+    here = machine.detect()
+    if here.device != "cuda":
         return []
     from quack_tutorial.bench import sweep  # starts processes, which a browser has not
 
     keys = [CellKey(operation, dtype, default_rows(N), N) for N in sizes]
     found = sweep.measure_cells(keys, PROVIDERS, rounds=7, do_bench=False, limit_s=limit_s)
-    return [point for measured in found if measured.cell for point in points(operation, measured.cell)]
+    cells = [measured.cell for measured in found if measured.cell]
+    return [{**point, "device": here.gpu} for cell in cells for point in points(operation, cell)]
 
 
 def points(operation: str, cell) -> list[dict]:

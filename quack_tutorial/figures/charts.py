@@ -6,7 +6,7 @@ is the matplotlib figure itself, for other uses.
 
 Records may be dictionaries with the keys operation, provider (or version), dtype, N, gb_s, and, where known, M,
 fraction_of_ceiling, ceiling_gb_s, ceiling, device, date; or the `Record`s of `quack_tutorial.bench`. A record's ceiling is the
-kernel that speeds are measured against; a chart calls it by what it does, see `RULERS`.
+kernel that speeds are measured against; a chart calls it by what it does, see `bench.records.RULERS`.
 
 Not covered: error bars, times.
 """
@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
 
-from quack_tutorial.bench.records import first_to_last, on_earlier_kernels
+from quack_tutorial.bench.records import first_to_last, on_earlier_kernels, ruler
 
 from .player import page
 from .theme import LIGHT, SERIES, variable
@@ -30,13 +30,6 @@ from .theme import LIGHT, SERIES, variable
 CEILING = "ceiling"
 MARKERS = "osD^vPXd"
 WIDE, NARROW = 10.6, 4.5  # inches of 72 pixels
-# What a record's ceiling is called: in a heading, and in a sentence.
-RULERS = {
-    "copy": ("best copy", "the fastest plain copy of the same size"),
-    "read": ("best read", "the fastest kernel that only reads the same bytes"),
-    "add": ("best addition", "the fastest addition of the same size"),
-}
-PLAIN = "best plain kernel", "the fastest plain kernel with the same reads and writes"  # several of them, or another
 # Colours that matplotlib draws with stand for the page's own.
 PAPER_COLOURS = {LIGHT[name]: name for name in ("ink", "soft", "line", "paper")}
 PAPER_COLOURS |= {light: f"s{i}" for i, (light, _) in enumerate(SERIES)}
@@ -200,7 +193,7 @@ def throughput(records, operation=None, dtype=None, M=None, here=None, title=Non
 
 
 def ladder(records, operation=None, dtype=None, N=None, title=None) -> Chart:
-    """One bar for each version of a kernel, in the order they are taught: its speed as a share of the ceiling's, see `RULERS`.
+    """One bar for each version of a kernel, in the order they are taught: its speed as a share of the ceiling's.
 
     A bar leads to the section with its version's code, see `SECTIONS`. ValueError where records of more than one size are left,
     or none.
@@ -356,12 +349,6 @@ def flat(records) -> list[dict]:
 
 def _provider(row) -> str:
     return row.get("provider") or row.get("version") or "?"
-
-
-def ruler(ceilings) -> tuple[str, str]:
-    """What these ceilings of records are called together, in a heading and in a sentence."""
-    kinds = {str(ceiling).removeprefix("torch ").partition(",")[0] for ceiling in ceilings}
-    return RULERS.get(kinds.pop(), PLAIN) if len(kinds) == 1 else PLAIN
 
 
 def _taught(table) -> list:

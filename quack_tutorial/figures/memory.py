@@ -61,9 +61,12 @@ def latency(hierarchy) -> Chart:
     )
 
 
-def in_flight(hierarchy) -> Chart:
-    """GB/s of reads from HBM over the bytes in flight on an SM, a mark a width of load, and Little's law as a line."""
-    points = hierarchy.series("in flight")
+def in_flight(hierarchy, here=None) -> Chart:
+    """GB/s of reads from HBM over the bytes in flight on an SM, a mark a width of load, and Little's law as a line.
+
+    `here` is what was measured on the reader's own machine, drawn as open marks.
+    """
+    points, own = hierarchy.series("in flight"), here.series("in flight") if here else ()
     peak, wait = hierarchy.bandwidth_gb_s("HBM"), hierarchy.latency_ns("HBM")
     xs = sorted({p.facts["bytes_in_flight_per_sm"] for p in points})
     bend = needed_bytes(peak, wait, hierarchy.sms)
@@ -85,6 +88,10 @@ def in_flight(hierarchy) -> Chart:
             mine = [p for p in points if p.facts["vector_bytes"] == width]
             x, y = [p.facts["bytes_in_flight_per_sm"] for p in mine], [p.gb_s for p in mine]
             axes.plot(x, y, color=colour, marker=mark, linestyle="none", markersize=6, label=f"loads of {width} bytes")
+            if mine := [p for p in own if p.facts["vector_bytes"] == width]:
+                x, y = [p.facts["bytes_in_flight_per_sm"] for p in mine], [p.gb_s for p in mine]
+                look = {"linestyle": "none", "markerfacecolor": "none", "markeredgewidth": 1.6, "markersize": 8}
+                axes.plot(x, y, color=colour, marker=mark, label=f"{width} bytes, this machine", **look)
         axes.set_xscale("log", base=2)
         ticks = xs[:: 1 if wide else 3]
         axes.set_xticks(ticks, [size(n) for n in ticks])
@@ -98,12 +105,22 @@ def in_flight(hierarchy) -> Chart:
         return figure
 
     share = f" ({peak / hierarchy.datasheet_gb_s:.0%} of the datasheet's)" if hierarchy.datasheet_gb_s else ""
+    mine = f" This machine's: {here.bandwidth_gb_s('HBM'):,.0f} GB/s." if here else ""
+    head = (
+        "bytes a load",
+        "loads a thread",
+        "threads an SM",
+        "bytes in flight",
+        "Little's law, GB/s",
+        "measured, GB/s",
+    )
+    speeds = {p.name: f"{p.gb_s:,.0f}" for p in own}
     return Chart(
         draw,
         "Bytes in flight decide the bandwidth",
-        f"The fastest stream reads {peak:,.0f} GB/s{share}.",
-        hierarchy.origin,
-        ("bytes a load", "loads a thread", "threads an SM", "bytes in flight", "Little's law, GB/s", "measured, GB/s"),
+        f"The fastest stream reads {peak:,.0f} GB/s{share}.{mine}",
+        " ".join([hierarchy.origin, *([f"This machine: {here.device}, {here.date} UTC."] if here else ())]),
+        (*head, "this machine, GB/s") if here else head,
         tuple(
             (
                 str(p.facts["vector_bytes"]),
@@ -112,6 +129,7 @@ def in_flight(hierarchy) -> Chart:
                 f"{p.facts['bytes_in_flight_per_sm']:,}",
                 f"{law[xs.index(p.facts['bytes_in_flight_per_sm'])]:,.0f}",
                 f"{p.gb_s:,.0f}",
+                *([speeds.get(p.name, "")] if here else ()),
             )
             for p in points
         ),

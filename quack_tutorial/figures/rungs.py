@@ -12,14 +12,13 @@ from __future__ import annotations
 from html import escape
 from itertools import groupby
 
-from quack_tutorial import cost
+from quack_tutorial import cost, hardware
 from quack_tutorial.bench import records, results
 from quack_tutorial.bench.cells import CellKey, default_rows
 from quack_tutorial.bench.statistics import median
 from quack_tutorial.operations import OPERATIONS, named
-from quack_tutorial.records import ITEM_BYTES, compiled, profile
+from quack_tutorial.records import ITEM_BYTES, compiled, memory, profile
 
-from .charts import ruler
 from .player import page
 from .theme import asset
 
@@ -62,7 +61,7 @@ def rung(operation, version, moved=1.0, sizes=SIZES, dtypes=("float32", "bfloat1
     if moved != 1:
         told = f"It asks for {moved:.2g} times the necessary bytes (simulated). {told}"
     if ceilings:
-        head = tuple(f"of the {ruler(ceilings)[0]}" if name == "of the ceiling" else name for name in head)
+        head = tuple(f"of the {records.ruler(ceilings)[0]}" if name == "of the ceiling" else name for name in head)
     where = " ".join([*dict.fromkeys(origins), ladders.origin])
     told += "Model and measurement in microseconds, spills in bytes a thread."
     return Rung(f"{operation}: {version}", told, head, tuple(rows), where)
@@ -84,11 +83,15 @@ def last_rungs(operation, versions, sizes, dtypes=("float32", "bfloat16")) -> Ru
             if held:
                 origins.append(results.provenance(held[0]))
                 ceilings.append(held[1].ceiling)
-    told = f"Shares of the speed of {ruler(ceilings)[1]}." if ceilings else ""
+    told = f"Shares of the speed of {records.ruler(ceilings)[1]}." if ceilings else ""
     if any(SHORT in row for row in rows):
         told = f'{told} Where it says "{SHORT}", nothing has been measured.'.strip()
     return Rung(
-        f"{operation}: the last rungs", told, ("", "N", *versions), tuple(rows), " ".join(dict.fromkeys(origins))
+        f"{operation}: the last rungs, on {hardware.called(CARD)}",
+        told,
+        ("", "N", *versions),
+        tuple(rows),
+        " ".join(dict.fromkeys(origins)),
     )
 
 
@@ -142,7 +145,8 @@ def in_flight(entry) -> int:
 def _model(entry, nbytes) -> str:
     if entry is None:  # this version does not take such rows
         return ""
-    return f"{cost.predict(nbytes, in_flight(entry)).time_us:,.0f}"
+    # What was measured beside it is a record, so the model is of the record's card, whatever this machine has.
+    return f"{cost.predict(nbytes, in_flight(entry), memory.load()).time_us:,.0f}"
 
 
 def _least(operation, dtype, N) -> int:

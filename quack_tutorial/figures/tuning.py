@@ -15,10 +15,10 @@ from html import escape
 from math import ceil
 
 from quack_tutorial.bench.cells import default_rows
+from quack_tutorial.bench.records import ruler
 from quack_tutorial.operations import named, slug
 from quack_tutorial.records import ITEM_BYTES, folder
 
-from .charts import ruler
 from .player import page
 from .theme import asset
 

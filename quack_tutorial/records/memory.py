@@ -1,6 +1,6 @@
 """The recorded measurements of the memory hierarchy: latencies, bandwidths, strides, conflicts; see `bench/memory.py`.
 
-`load` reads a card's record, `ruler` what was measured on this machine's own GPU and kept, if it was.
+`load` reads a card's record, `own` what was measured on this machine's GPU and kept, if it was; `ruler` is the one or the other.
 """
 
 from __future__ import annotations
@@ -99,8 +99,13 @@ def kept_at(name: str) -> Path:
     return Path(cache) / "quack-tutorial" / f"memory-{name}.json"
 
 
+def own() -> Hierarchy | None:
+    """What was measured on this machine's GPU and kept; None without that, or where the environment names a card."""
+    here = None if card.named() else card.here()
+    path = here and kept_at(here.card)
+    return load(path) if path and path.exists() else None
+
+
 def ruler() -> Hierarchy:
-    """What was measured on this machine's GPU and kept; without that, or where the environment names a card, the record."""
-    own = None if card.named() else card.here()
-    path = own and kept_at(own.card)
-    return load(path if path and path.exists() else None)
+    """What predictions are made with: this machine's own, or else the record."""
+    return own() or load()

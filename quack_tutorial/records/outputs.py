@@ -73,6 +73,12 @@ def load(chapter: str, card: str | None = None) -> Outputs | None:
     return Outputs(**kept)
 
 
+def names_another(output: dict, device: str) -> bool:
+    """Whether an output of a run on `device` names another card: then it shows that card's records."""
+    ((_, data),) = output.items()
+    return any(name not in device for name in re.findall(r"NVIDIA ([A-Z]+\d+)", data))
+
+
 def unfitting(record: Outputs, sources) -> list[str]:
     """The keys of a record that fit none of a chapter's code cells, given by their sources."""
     here = keys(sources)

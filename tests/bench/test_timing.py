@@ -95,6 +95,15 @@ def test_without_a_gpu_there_are_no_points(monkeypatch):
         this_gpu.this_machine("sofmax", "float32", [1024])
 
 
+def test_the_reader_s_points_name_the_reader_s_gpu(monkeypatch):
+    found = type("Machine", (), {"device": "cuda", "gpu": "NVIDIA L4"})
+    monkeypatch.setattr(this_gpu.machine, "detect", lambda: found)
+    measured = type("Measured", (), {"cell": synthetic.cell(ours_us=None)})
+    monkeypatch.setattr("quack_tutorial.bench.sweep.measure_cells", lambda *args, **options: [measured])
+    points = this_gpu.this_machine("softmax", "float32", [1024])
+    assert len(points) == 3 and {point["device"] for point in points} == {"NVIDIA L4"}
+
+
 class Clock:
     """A GPU's clock for `timing`: replays take what they say, and everything that happens is noted in order."""
 

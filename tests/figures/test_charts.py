@@ -239,7 +239,7 @@ def test_a_ceiling_is_called_what_it_is(ceilings, short, whole):
 
 def test_every_recorded_ceiling_has_a_name():
     from quack_tutorial.bench import records
-    from quack_tutorial.figures.charts import PLAIN, ruler
+    from quack_tutorial.bench.records import PLAIN, ruler
 
     for series in ("peers", "ladder"):
         for record in records.load_records(series=series):

@@ -1,5 +1,7 @@
 """The charts of the memory hierarchy show the record's own numbers."""
 
+from dataclasses import replace
+
 import pytest
 
 pytest.importorskip("matplotlib")
@@ -27,6 +29,16 @@ def test_littles_law_bends_where_the_bandwidth_is_reached():
     line = charts.in_flight(H200).figure.axes[0].lines[0]
     x, y = line.get_data()
     assert y[-1] == H200.bandwidth_gb_s("HBM") and y[0] == pytest.approx(H200.sms * x[0] / H200.latency_ns("HBM"))
+
+
+def test_this_machine_s_own_points_stand_beside_the_recorded_ones():
+    own = replace(H200, device="NVIDIA L4", points=tuple(replace(p, ns=20 * p.ns) for p in H200.points))
+    made, alone = charts.in_flight(H200, here=own), charts.in_flight(H200)
+    assert made.head == (*alone.head, "this machine, GB/s") and [row[:-1] for row in made.rows] == [*alone.rows]
+    assert [row[-1] for row in made.rows] == [f"{p.gb_s / 20:,.0f}" for p in H200.series("in flight")]
+    labels = [line.get_label() for line in made.figure.axes[0].lines]
+    assert "16 bytes, this machine" in labels and len(labels) == 2 * len(alone.figure.axes[0].lines) - 1
+    assert "This machine: NVIDIA L4" in made.origin and f"{own.bandwidth_gb_s('HBM'):,.0f} GB/s" in made.summary
 
 
 def test_sizes_are_named():

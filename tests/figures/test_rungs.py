@@ -2,12 +2,15 @@
 
 import json
 import re
+from dataclasses import replace
 from math import nan
 
 import pytest
 
+from quack_tutorial import cost
 from quack_tutorial.bench import records, results
 from quack_tutorial.figures import code_diff, heat_map, last_rungs, rung
+from quack_tutorial.records import memory
 from tests.figures.test_players import Checker
 
 
@@ -138,6 +141,13 @@ def test_the_model_is_slower_with_more_bytes_and_fewer_in_flight():
     assert model("registers", 2.0) == pytest.approx(2 * model("registers", 1.0), rel=0.01)
     assert model("three-pass", 1.0) > model("registers", 1.0)
     assert model("three-pass", 1.0, "bfloat16") == model("three-pass", 1.0)  # half the bytes, half of them in flight
+
+
+def test_the_model_is_of_the_card_whose_times_stand_beside_it(monkeypatch):
+    recorded = rung("softmax", "registers", sizes=(16384,)).rows
+    kept = replace(memory.load(), points=tuple(replace(p, ns=20 * p.ns) for p in memory.load().points))
+    monkeypatch.setattr(memory, "own", lambda: kept)
+    assert cost.predict(10**9).gb_s < 300 and rung("softmax", "registers", sizes=(16384,)).rows == recorded
 
 
 def test_a_rung_that_is_not_measured_says_so():

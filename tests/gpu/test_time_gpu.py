@@ -15,6 +15,7 @@ import cutlass.cute as cute  # noqa: E402
 
 import quack_tutorial as qt  # noqa: E402
 from quack_tutorial.kernels.copy import CopyVectors  # noqa: E402
+from quack_tutorial.kernels.memory import Stream  # noqa: E402
 
 pytestmark = [pytest.mark.gpu]
 
@@ -43,3 +44,11 @@ def test_a_kernel_without_a_stream_is_timed_too():
     in_graph = qt.time(CopyVectors(cutlass.Float32, 4096), x, out)
     assert in_graph.in_graph and 0.5 < timing.gb_s / in_graph.gb_s < 1.2
     torch.randn(3, device="cuda")  # no capture was broken
+
+
+def test_a_kernel_that_only_reads_is_timed_beside_a_read():
+    kernel = Stream(16, 4, 128)
+    x = torch.randn((1 << 27) // kernel.chunk * kernel.chunk, device="cuda")
+    sums = torch.empty(16 * torch.cuda.get_device_properties(0).multi_processor_count, 128, device="cuda")
+    timing = qt.time(kernel, x, sums, 1, nbytes=4 * x.numel())
+    assert timing.ruler == "read" and 0.85 < timing.of_ruler < 1.05
