@@ -99,14 +99,14 @@ def others(rng) -> list[dict]:
 
 
 def profiles() -> None:
-    """Print the five profiles, a counter a line."""
+    """Print the five profiles, a counter a line: as wide as a page shows, and numbers as Python reads them."""
     cases = suspects()
-    print(f"{'':22}" + "".join(f"{letter:>16}" for letter in cases))
+    print(f"{'':22}" + "".join(f"{letter:>12}" for letter in cases))
     for size in ("M", "N"):
-        print(f"{size:22}" + "".join(f"{getattr(case, size):16,}" for case in cases.values()))
+        print(f"{size:22}" + "".join(f"{getattr(case, size):12}" for case in cases.values()))
     for name in SHOWN:
         values = [case.of_main(name) for case in cases.values()]
-        print(f"{name:22}" + "".join(f"{v:16,.0f}" if v == int(v) else f"{v:16,.1f}" for v in values))
+        print(f"{name:22}" + "".join(f"{v:12.0f}" if v == int(v) else f"{v:12.1f}" for v in values))
 
 
 SM_WARPS, SM_REGISTERS, SM_SMEM, SM_BLOCKS, AT_ONCE, RESERVED = 64, 65536, 228 * 1024, 32, 256, 1024
