@@ -16,13 +16,11 @@ import { existsSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { extname, join, resolve } from "node:path";
 import { gzipSync } from "node:zlib";
 
-import { accessibility, compressible, fileOf, launch, serve, TYPES, watch } from "./site.mjs";
+import { accessibility, compressible, fileOf, launch, serve, STILL, TYPES, watch } from "./site.mjs";
 
 const SCHEMES = { 1280: ["light", "dark"], 390: ["dark", "light"] }; // of each width, in the order looked at
 const MOST_KB = 700, MOST_SECONDS = 3;
 const SLOW = { offline: false, latency: 150, downloadThroughput: 1.6e6 / 8, uploadThroughput: 0.75e6 / 8 }; // bytes a second
-// Half-way through a change of colour, axe would measure a contrast that nobody sees for long.
-const STILL = "*, ::before, ::after { transition: none !important; animation: none !important }";
 function readArguments(words) {
   const options = { site: null, chromium: "/usr/bin/chromium", width: null, search: null, popovers: null, screenshots: null };
   for (let i = 0; i < words.length; i++) {
