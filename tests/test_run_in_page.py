@@ -259,6 +259,40 @@ def test_a_sandbox_kernel_travels_in_its_link(reader):
     assert re.search(r"Race \(read after write\) on shared memory.*wrote at cell 2:\d+.*read at cell 2:\d+", text)
 
 
+def test_a_kernel_is_judged_and_drawn_as_one_types(reader):
+    """The sum without its barrier, mended, made to add one word twice, broken again, and opened from its link."""
+    command = ["node", str(reader.root / "tests/site/motion.mjs"), str(reader.site), "--chromium", find_chromium()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-2000:]
+    seen = json.loads(done.stdout)
+    assert not seen["findings"]
+    built, mended, twice, broken, opened = (seen[key] for key in ("built", "mended", "twice", "broken", "opened"))
+    race, warps, words, lanes = built["figures"]
+    assert race.startswith("A race:") and "wait" in warps and "shared memory" in words and "lane by lane" in lanes
+    assert seen["fetched_before"] == 0 and built["verdict"] == "Something is wrong:"
+    assert re.search(r"Race \(read after write\).*wrote at line 18,\s+thread 32 read at line 21", built["report"])
+
+    barrier, sum_of = "cute.arch.barrier()", "mO[tidx] = buffer[0] + buffer[{}]"
+    assert mended["verdict"] == "Nothing wrong found." and "Largest difference from wanted(x): 0." in mended["report"]
+    assert mended["lines"] == {
+        "total = mX[tidx]": "256 B",
+        "buffer[warp] = total": "8 B shared",
+        barrier: "2 warps",
+        sum_of.format(1): "512 B shared 256 B",
+    }
+    assert [*mended["figures"]] == [warps, words, lanes]
+    assert all(mended["figures"][title] != built["figures"][title] for title in (warps, words, lanes))
+    # 0 to 31 are 496, 0 to 63 are 2016: each lane then has 992, off by 1024.
+    assert "1e+03" in twice["report"] and sum_of.format(0) in twice["lines"]
+    assert "992" in twice["figures"][lanes] and "992" not in mended["figures"][lanes]
+
+    # As it was at first, but for the page that built it; and the link brings all of that to a browser that has never been here.
+    for key in ("verdict", "report", "lines"):
+        assert broken[key] == built[key], key
+    assert [*broken["figures"]] == [*built["figures"]]
+    assert opened == broken
+
+
 # What is on the page is true of its code --------------------------------------------------------------------------------
 
 BARRIER = "    cute.arch.barrier()\n"
@@ -299,6 +333,9 @@ def test_what_an_edit_makes_untrue_is_out_of_date_until_it_runs_again(reader):
     clean, broken, narrow, raced, jumped, again, entered = reader("sandbox", *steps)["looks"]
     assert [cell["state"] for cell in clean["cells"]] == ["done"] * 8 and not any("stale" in c for c in clean["cells"])
     assert "No race, out-of-bounds access" in clean["cells"][2]["text"]
+    # What each line moved stands beside it until the text is another one.
+    moved = [one["cells"][1]["beside"] for one in (clean, broken, raced)]
+    assert not moved[1] and all(any("shared" in words for words in lines) for lines in (moved[0], moved[2]))
     assert [cell["state"] for cell in broken["cells"]] == ["done"] + ["stale"] * 7
     for cell in broken["cells"][2:]:
         assert cell["stale"] == "Out of date: this came out before cell 2 above was changed." and cell["isHeard"]

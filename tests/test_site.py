@@ -83,6 +83,7 @@ def test_the_check_finds_what_it_looks_for(root, tmp_path):
         <img src="gone.png" alt="gone"><div style="width: 900px">wide</div>
         <p style="color: #ccc; background: #fff">faint</p>
         <style>@media (prefers-color-scheme: dark) { .dim { color: #333; background: #222 } }</style><p class="dim">dim</p>
+        <style>.late { color: #000 } .late:hover { color: #ccc }</style><a class="late" href="#">late</a>
         <form class="qt-predict" data-predict="1"><label>Guess <input></label></form>
         <details open data-predict="1"><summary>Answer</summary>42</details>
         <script>console.error("said"); undefinedFunction()</script></body></html>""",
@@ -102,6 +103,9 @@ def test_the_check_finds_what_it_looks_for(root, tmp_path):
     every = {(scheme, width) for scheme in ("light", "dark") for width in (1280, 390)}
     assert {(scheme, width) for scheme, width, text in colours if "faint" in text} == every
     assert {(scheme, width) for scheme, width, text in colours if "dim" in text} == {("dark", 1280), ("dark", 390)}
+    # What is faint under a pointer alone is found there, in both schemes, and wherever the pointer rests.
+    late = [(f["scheme"], f["width"]) for f in answer["findings"] if "late" in f["text"]]
+    assert sorted(late) == [("dark", 1280), ("light", 1280)]
     # Wider than a phone, not wider than a desktop: once for each colour scheme.
     overflows = Counter(f["width"] for f in answer["findings"] if f["kind"] == "overflow")
     assert overflows == {390: 2}

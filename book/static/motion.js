@@ -95,7 +95,7 @@ for picture in motion.pictures(run):
         isReady = true;
         soon(0);
       } else if (data.failed) restart(`Python stopped: ${data.failed}.`);
-      else if (data.kind) pieces.push(data);
+      else if (data.kind && data.kind !== "lines") pieces.push(data);
       else if (data.cell === 1 && data.done) {
         const takesRows = /shape\[1\]|mX\[row/.test(editor.text());
         worker.postMessage({ cell: 2, source: RUN.replace("TAKES_ROWS", takesRows ? "True" : "False"), after: 1, yours: [] });
@@ -137,25 +137,7 @@ for picture in motion.pictures(run):
       }
     }
 
-    // Beside each line of the kernel: the bytes that it moved in this run, or who waited there.
-    const margin = document.createElement("div");
-    margin.className = "qt-motion-bytes";
-    kernel.querySelector(".qt-code").append(margin);
-    function tellLines(found) {
-      const lines = found ? JSON.parse(found.dataset.lines) : {};
-      const rows = editor.text().split("\n").map((_, i) => {
-        const row = document.createElement("div");
-        row.append(...(lines[i + 1] ?? []).flatMap(([kind, words]) => {
-          const told = document.createElement("span");
-          told.className = `qt-${kind}`;
-          told.textContent = words;
-          told.title = `Line ${i + 1} ${kind} ${words}`;
-          return [told, " "];
-        }));
-        return row;
-      });
-      margin.replaceChildren(...rows);
-    }
+    const tellLines = (found) => editor.tell(found ? JSON.parse(found.dataset.lines) : {});
 
     output.append(...[...built.children].filter((node) => !node.matches(".qt-motion-margin")));
     leadToLines(output.querySelector(".qt-motion-said"));

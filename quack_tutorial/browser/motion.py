@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from html import escape
 
-from quack_tutorial import figures
+import numpy as np
+
 from quack_tutorial.trace import Op, Space
 
 MOST_RACES = 2
@@ -13,30 +14,48 @@ READS, WRITES = (Op.LOAD, Op.ASYNC_COPY, Op.BULK_COPY), (Op.STORE, Op.ATOMIC, Op
 WAITS = (Op.BARRIER, Op.CLUSTER_WAIT, Op.MBARRIER_WAIT, Op.WAIT_GROUP)
 
 
+def beside_lines(run) -> dict:
+    """What each line moved or waited for in a run, for the margin of an editor: {file: {line: [[kind, words], ...]}}."""
+    if run.trace is None or not len(run.trace.events):
+        return {}
+    events, moved, waits = run.trace.events, {}, {}
+    lanes = np.unpackbits(np.ascontiguousarray(events["mask"], np.uint32).view(np.uint8).reshape(-1, 4), axis=1).sum(1)
+    bulk = events["op"] == Op.BULK_COPY
+    sizes = np.where(bulk, events["arg"], events["bytes"].astype(np.int64) * lanes)
+    codes = events["line"].astype(np.int64) << 16 | events["op"].astype(np.int64) << 8 | events["space"]
+    for code, size in _summed(codes, sizes):
+        line, op, space = run.trace.lines[code >> 16], Op(code >> 8 & 255), Space(code & 255)
+        kind = "reads" if op in READS else "writes" if op in WRITES else None
+        if kind:
+            where = "" if space == Space.GMEM or op in (Op.ASYNC_COPY, Op.BULK_COPY) else " shared"
+            at = line.file, line.number, kind, where
+            moved[at] = moved.get(at, 0) + size
+    waiting = np.isin(events["op"], [int(op) for op in WAITS])
+    for key in np.unique(np.stack([events[name] for name in ("line", "block", "warp")], axis=1)[waiting], axis=0):
+        line = run.trace.lines[key[0]]
+        waits[line.file, line.number] = waits.get((line.file, line.number), 0) + 1
+    found = {}
+    for (file, number, kind, where), size in moved.items():
+        found.setdefault(file, {}).setdefault(number, []).append([kind, f"{size:,} B{where}"])
+    for (file, number), warps in waits.items():
+        words = f"{warps} warp{'s' * (warps > 1)}"
+        found.setdefault(file, {}).setdefault(number, []).append(["waits", words])
+    return found
+
+
+def _summed(codes, sizes):
+    """(code, sum of its sizes), in the order in which the codes first come."""
+    found, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
+    sums = np.zeros(len(found), np.int64)
+    np.add.at(sums, inverse, sizes)
+    return [(int(found[k]), int(sums[k])) for k in np.argsort(first)]
+
+
 class Margin:
-    """What each line of a file moved or waited for, for the editor's margin: {line: [[kind, words], ...]} in `data-lines`."""
+    """What `beside_lines` says of one file, in `data-lines`."""
 
     def __init__(self, run, file):
-        moved, waits = {}, {}
-        for event in run.trace.events if run.trace else ():
-            line, op = run.trace.line(event), Op(int(event["op"]))
-            if line.file != file:
-                continue
-            kind = "reads" if op in READS else "writes" if op in WRITES else None
-            if kind:
-                space = (
-                    "" if Space(int(event["space"])) == Space.GMEM or op in (Op.ASYNC_COPY, Op.BULK_COPY) else " shared"
-                )
-                lanes = 1 if op == Op.BULK_COPY else bin(int(event["mask"]) & 0xFFFFFFFF).count("1")
-                size = int(event["arg"]) if op == Op.BULK_COPY else int(event["bytes"])
-                moved[line.number, kind, space] = moved.get((line.number, kind, space), 0) + size * lanes
-            elif op in WAITS:
-                waits.setdefault(line.number, set()).add((int(event["block"]), int(event["warp"])))
-        self.lines = {}
-        for (number, kind, space), size in moved.items():
-            self.lines.setdefault(number, []).append([kind, f"{size:,} B{space}"])
-        for number, warps in waits.items():
-            self.lines.setdefault(number, []).append(["waits", f"{len(warps)} warp{'s' * (len(warps) > 1)}"])
+        self.lines = beside_lines(run).get(file, {})
 
     def _repr_html_(self) -> str:
         return f'<div class="qt-motion-margin" data-lines="{escape(json.dumps(self.lines))}"></div>'
@@ -47,6 +66,10 @@ def pictures(run):
 
     A figure that the run has nothing for is left out.
     """
+    from quack_tutorial import (
+        figures,
+    )  # here, because `beside_lines` has no need of it and every printed run has it counted
+
     if run.trace is None:
         return
     races = [finding for finding in run.findings if finding.kind == "race"]

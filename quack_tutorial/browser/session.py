@@ -13,6 +13,7 @@ the cell below runs again. What no copy of the names can put back is an object t
 | `value`      | the text of a value                                                              |
 | `html`       | a figure                                                                         |
 | `error`      | a traceback, without the frames of this file; of a lab's check, its sentence     |
+| `lines`      | of the printed runs, as JSON: what each line of a cell moved, {cell: {line: [[kind, words], ...]}} |
 | `chart`      | a sentence: this chart cannot be drawn here, the one in the page is the book's   |
 | `note`       | a sentence: the cell used a value that a cell below it has changed               |
 
@@ -25,6 +26,7 @@ import ast
 import copy
 import inspect
 import io
+import json
 import linecache
 import re
 import sys
@@ -98,6 +100,7 @@ class Session:
                 exec(body, self.namespace)
                 if last is not None:
                     self.display(eval(last, self.namespace))
+                self._tell_lines()
                 self._draw_races(set(yours))
         except ModuleNotFoundError as error:
             if (error.name or "").partition(".")[0] != "matplotlib":
@@ -194,6 +197,17 @@ class Session:
                 continue
             if picture.title not in self.titles:
                 self.display(picture)
+
+    def _tell_lines(self):
+        """What the lines of the page's cells moved in the printed runs, of each cell in the last run that it took part in."""
+        found = {}
+        for run in self.printed:
+            from quack_tutorial.browser import motion
+
+            lines = motion.beside_lines(run)
+            found |= {file[5:]: of_file for file, of_file in lines.items() if re.fullmatch(r"cell \d+", file)}
+        if found:
+            self._show("lines", json.dumps(found))
 
 
 def _cells(finding):

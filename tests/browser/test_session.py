@@ -1,5 +1,6 @@
 """What a cell of a page gives: text, values, figures, errors, and sentences for what a page has not."""
 
+import json
 import re
 import sys
 
@@ -260,7 +261,10 @@ def watched(session, monkeypatch):
 
 def test_a_race_in_the_readers_kernel_is_drawn_when_its_run_is_printed(watched):
     run = "run = qt.simulate(racy, np.zeros(64, np.float32), values=True)\n"
-    kinds = lambda source, yours: [kind for kind, _ in outputs_of(watched, source, yours) if kind != "text"]  # noqa: E731
+
+    def kinds(source, yours):
+        return [kind for kind, _ in outputs_of(watched, source, yours) if kind not in ("text", "lines")]
+
     assert kinds(run + "print(run)", [1]) == ["html"] and "A race: cell 1:11 against cell 1:12" in watched.told[-1][1]
     assert kinds(run + "run", [1]) == ["value", "html"]
     assert (
@@ -269,6 +273,16 @@ def test_a_race_in_the_readers_kernel_is_drawn_when_its_run_is_printed(watched):
     assert kinds(run + "print(run.ok)", [1]) == []
     shown = run + "print(run)\nfrom quack_tutorial import figures\nfigures.race(run.trace, run.findings[0])"
     assert kinds(shown, [1]) == ["html"]  # once
+
+
+def test_the_bytes_of_each_line_are_told_when_a_run_is_printed(watched):
+    # Each of 64 threads writes a float to shared memory, reads one from there, and writes one out.
+    for source, told in (("print({})", True), ("{}", True), ("print({}.ok)", False)):
+        run = "qt.simulate(racy, np.zeros(64, np.float32))"
+        lines = [text for kind, text in outputs_of(watched, source.format(run), [1]) if kind == "lines"]
+        assert len(lines) == told
+    found = json.loads(outputs_of(watched, f"print({run})", [1])[-2][1])
+    assert found == {"1": {"11": [["writes", "256 B shared"]], "12": [["reads", "256 B shared"], ["writes", "256 B"]]}}
 
 
 def outputs_of(session, source, yours):

@@ -10,19 +10,17 @@
 // (axe-core, serious and critical), "overflow" (the page scrolls sideways), "prediction" (an answer that is not folded until
 // it is asked for), "player" (one that does not play, or text that is under 11 px or wider than its box), "explorer" (controls that do nothing), "weight"
 // (over 700 KB compressed with all that the page asks for, or text after more than 3 s at 1.6 Mbit/s; on the phone), "search"
-// (from index.html) and "popover" (of the links of PAGE). The exit status says only whether the check ran.
+// (from index.html) and "popover" (of the links of PAGE, whose links are also looked at as under a pointer, else index.html's). The exit status says only whether the check ran.
 
 import { existsSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { extname, join, resolve } from "node:path";
 import { gzipSync } from "node:zlib";
 
-import { accessibility, compressible, fileOf, launch, serve, TYPES, watch } from "./site.mjs";
+import { accessibility, compressible, fileOf, launch, serve, STILL, TYPES, watch } from "./site.mjs";
 
 const SCHEMES = { 1280: ["light", "dark"], 390: ["dark", "light"] }; // of each width, in the order looked at
 const MOST_KB = 700, MOST_SECONDS = 3;
 const SLOW = { offline: false, latency: 150, downloadThroughput: 1.6e6 / 8, uploadThroughput: 0.75e6 / 8 }; // bytes a second
-// Half-way through a change of colour, axe would measure a contrast that nobody sees for long.
-const STILL = "*, ::before, ::after { transition: none !important; animation: none !important }";
 function readArguments(words) {
   const options = { site: null, chromium: "/usr/bin/chromium", width: null, search: null, popovers: null, screenshots: null };
   for (let i = 0; i < words.length; i++) {
@@ -59,10 +57,22 @@ function overflowing() {
 
 // What can differ between the schemes and widths, of a page as it stands.
 async function look(page, report, screenshot) {
+  await page.mouse.move(0, 0); // else what the last click left under the pointer has the colours of that; see pointed()
   const wide = await page.evaluate(overflowing);
   if (wide) report("overflow", wide);
   for (const text of await accessibility(page)) report("accessibility", text);
   if (screenshot) await page.screenshot({ path: screenshot, fullPage: true });
+}
+
+// Every link, button and row as it looks while a pointer rests on it.
+async function pointed(page, report) {
+  const line = await page.context().newCDPSession(page);
+  for (const domain of ["DOM", "CSS"]) await line.send(`${domain}.enable`);
+  const { root } = await line.send("DOM.getDocument");
+  const { nodeIds } = await line.send("DOM.querySelectorAll", { nodeId: root.nodeId, selector: "a, button, summary, tr" });
+  await Promise.all(nodeIds.map((nodeId) => line.send("CSS.forcePseudoState", { nodeId, forcedPseudoClasses: ["hover"] })));
+  for (const text of await accessibility(page)) report("accessibility", `under a pointer: ${text}`);
+  await line.detach(); // and with it what it forced
 }
 
 // The system's colour scheme changes while the page is open; a page of the theme follows.
@@ -345,9 +355,12 @@ async function main() {
         await players(page, report);
         await explorers(page, report);
         if (width === 1280) for (const path of await brokenLinks(page, options.site, server.base)) report("missing", path);
+        const isPointed = width === 1280 && current === (options.popovers ?? "index.html");
         await look(page, report, screenshot());
+        if (isPointed) await pointed(page, report);
         await change(page, (scheme = second));
         await look(page, report, screenshot());
+        if (isPointed) await pointed(page, report);
         await change(page, (scheme = first));
       }
       if (options.search) await search(page, options.site, server.base, options.search, report);

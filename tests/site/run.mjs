@@ -28,7 +28,7 @@
 //   {"axe": true}                     report what axe-core finds on the page as it stands
 //   {"stop": N}                       run cell N, ask for a stop after a second, say how long that took
 // and the answer one JSON object: {players (alive in the built page), ready_ms, took_ms: {step}, bytes, requests_before, cells:
-// [{number, state, text, figures, alive, took}], ran (the cells after the last step "run"), said: [text], keys: [{text, coloured,
+// [{number, state, text, figures, alive, took, beside: what stands beside its lines}], ran (the cells after the last step "run"), said: [text], keys: [{text, coloured,
 // focus}], looks: [...], followed: [N, L], downloaded: [name, text], stopped_ms, findings}, `findings` as in check.mjs. A
 // cell's `alive` counts its players that a script has brought to life. Python is started before the first step, unless that
 // is a visit.
@@ -49,7 +49,8 @@ const cellsOf = (nodes) => {
     if (node.querySelector(".cell_input")) {
       const took = node.querySelector(".qt-cell-tools span")?.textContent;
       const number = Number(node.querySelector(".qt-number").textContent.match(/\d+/)[0]);
-      cells.push({ number, state: node.dataset.qtState ?? "new", text: "", figures: 0, alive: 0, took });
+      cells.push({ number, state: node.dataset.qtState ?? "new", text: "", figures: 0, alive: 0, took,
+        beside: [...node.querySelectorAll(".qt-beside > div")].map((row) => row.textContent.trim()) });
     }
     const cell = cells.at(-1), note = node.querySelector(".qt-stale-note:not([hidden])");
     if (note) {

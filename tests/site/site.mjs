@@ -44,6 +44,9 @@ export async function serve(site) {
   return { base: `http://127.0.0.1:${server.address().port}`, close: () => server.close() };
 }
 
+// Half-way through a change of colour, axe would measure a contrast that nobody sees for long.
+export const STILL = "*, ::before, ::after { transition: none !important; animation: none !important }";
+
 // What axe-core calls serious or critical on a page as it stands.
 export async function accessibility(page) {
   await page.evaluate(readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8"));

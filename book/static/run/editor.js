@@ -1,6 +1,6 @@
 // A box of code to type in: as tall as its text, Tab indents, Ctrl-Enter runs. Escape, then Tab, leaves it. The text that
 // is typed has no colour of its own; the coloured copy lies under it, and scrolls with it. Line numbers stand before it,
-// by which reports name lines.
+// by which reports name lines, and what each line moved behind it.
 
 import { coloured } from "./colours.js";
 
@@ -9,14 +9,14 @@ export function makeEditor({ parent, text, label, run, changed }) {
   Object.assign(box, { className: "qt-editor", value: text, spellcheck: false, autocapitalize: "off", wrap: "off" });
   box.setAttribute("aria-label", label);
   box.setAttribute("autocomplete", "off");
-  const [both, marker, copy, numbers] = ["qt-code highlight", "qt-mark", "qt-colours", "qt-lines"].map((name) => {
+  const [both, marker, copy, numbers, beside] = ["qt-code highlight", "qt-mark", "qt-colours", "qt-lines", "qt-beside"].map((name) => {
     const made = document.createElement("div");
     made.className = name;
     return made;
   });
   for (const one of [marker, copy, numbers]) one.setAttribute("aria-hidden", "true");
   marker.hidden = true;
-  both.append(marker, copy, box, numbers);
+  both.append(marker, copy, box, numbers, beside);
   parent.append(both);
   let lines = 0, now = "";
   const fit = () => {
@@ -62,9 +62,29 @@ export function makeEditor({ parent, text, label, run, changed }) {
     box.scrollLeft = 0;
     marker.scrollIntoView({ block: "center", behavior: "instant" });
   }
+
+  // Beside each line what it moved or waited for in a run, as {line: [[kind, words], ...]} (browser/motion.py); code that is longer
+  // scrolls out from under it.
+  function tell(lines) {
+    let most = 0;
+    const rows = now.split("\n").map((_, i) => {
+      const row = document.createElement("div");
+      row.append(...(lines[i + 1] ?? []).flatMap(([kind, words]) => {
+        const told = document.createElement("span");
+        told.className = `qt-${kind}`;
+        told.textContent = words;
+        return [told, " "];
+      }));
+      most = Math.max(most, row.textContent.length);
+      return row;
+    });
+    beside.replaceChildren(...(most ? rows : []));
+    both.style.setProperty("--qt-room", `${most && most + 2}ch`);
+  }
   return {
+    tell,
     text: () => now,
-    set: (value) => ((marker.hidden = true), (box.value = value), fit()),
+    set: (value) => ((marker.hidden = true), (box.value = value), fit(), tell({})),
     focus: () => box.focus(),
     isTyping: () => document.activeElement === box && document.hasFocus(),
     go,

@@ -102,7 +102,7 @@ function placeIn(cell, texts) {
     text: cell.built,
     label: `Code of cell ${number}`,
     run: () => run(cell),
-    changed: () => cell.typed(),
+    changed: () => (cell.editor.tell({}), cell.typed()),
   });
   const tools = document.createElement("div");
   tools.className = "qt-cell-tools";
@@ -460,8 +460,14 @@ function answered(data, began) {
   } else {
     const cell = page.cells[data.cell - 1];
     if (!data.kind) finished(cell, data.done);
+    else if (data.kind === "lines") tellLines(JSON.parse(data.text));
     else if (cell.node) add(cell, data.kind, data.text, refresh);
   }
+}
+
+// What the lines of cells moved stands beside them until they are another text.
+function tellLines(found) {
+  for (const [number, lines] of Object.entries(found)) page.cells[number - 1]?.editor?.tell(lines);
 }
 
 // Ends Python whatever it is doing. What came out stays; the next run starts Python again, with all cells to be run anew.
