@@ -327,7 +327,9 @@ def _counted(shown, has):
         if count < executed:
             yield _fewer(shown, has, key)
         elif count > executed:
-            rule = "not taken" if has.guarded[key] >= count - executed else None
+            wide = (*key[:2], 8)
+            narrowed = shown.counts[wide] - has.accesses[wide] == count - executed and _narrowed(shown, has, wide)
+            rule = "not taken" if has.guarded[key] >= count - executed else "narrowed" if narrowed else None
             yield f"the PTX has {count} times a {_said(key)}, a thread executes {executed}", rule
 
 

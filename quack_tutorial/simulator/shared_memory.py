@@ -77,11 +77,15 @@ class SmemAllocator:
         return Pointer(allocation, dtype, start // dtype.itemsize, min(align & -align, 128))
 
     def _poison(self, allocation: SharedAllocation) -> None:
-        """Fill new memory with a value that shows when it is used before it is written."""
+        """Fill new memory with a value that shows when it is used before it is written.
+
+        It is that of the whole cluster: a block may send to another one's memory before that one comes to its allocation.
+        """
         g = group()
         launch = g.launch
-        rows = g.rows
-        key = (int(rows[0]), allocation.start)
+        blocks = launch.cluster_size
+        first_row, last_row = (int(row) // blocks * blocks for row in (g.rows[0], g.rows[-1]))
+        key = (first_row, allocation.start)
         if key in launch.poisoned:
             return
         launch.poisoned.add(key)
@@ -89,7 +93,7 @@ class SmemAllocator:
         flat = launch.shared_flat(allocation.dtype).reshape(len(launch.shared), -1)
         fill = allocation.dtype.encode(np.full(1, STATE.run.poison(allocation.dtype), allocation.dtype.carrier))[0]
         first = allocation.start // size
-        flat[rows[0] : rows[-1] + 1, first : first + allocation.nbytes // size] = fill
+        flat[first_row : last_row + blocks, first : first + allocation.nbytes // size] = fill
 
 
 def _alignment(number) -> int:

@@ -398,3 +398,11 @@ def test_two_threads_at_two_barriers_are_told_so():
     (finding,) = simulate(k.BarriersApart(), np.zeros(64, np.float32), np.zeros(64, np.float32)).findings
     assert "Thread 0 comes to barrier 1 after it (found.py:" in finding.message
     assert "thread 63 to barrier 2 before (found.py:" in finding.message and "missing" not in finding.message
+
+
+@pytest.mark.parametrize("schedule", ["forward", "reverse", "seeded"])
+def test_what_has_come_before_a_block_allocates_its_place_is_kept(schedule):
+    out = np.zeros(2, np.float32)
+    run = simulate(k.AllocatedLate(), np.zeros(32, np.float32), out, schedule=schedule)
+    assert run.ok, run
+    assert out.tolist() == [6, 5]

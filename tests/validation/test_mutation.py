@@ -297,7 +297,7 @@ def test_a_sample_of_the_real_thing():
 
 
 def test_every_kernel_that_ships_has_a_case():
-    """A new kernel that ships would not be mutated without one; of the ladders' some have none."""
+    """A new kernel that ships would not be mutated without one; the ladders' come from their tables."""
     kernels = Path(mutation.__file__).parents[2] / "quack_tutorial" / "kernels" / "tuned"
     classes = Counter()
     for file in kernels.glob("*.py"):

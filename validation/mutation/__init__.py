@@ -71,6 +71,10 @@ EQUIVALENT: dict[str, str] = {
     "layernorm.LayerNormVectors.kernel: loop to tiles one longer #3": BEHIND_THE_ROW,
     "rmsnorm.RMSNormVectors.kernel: loop to tiles one longer #2": BEHIND_THE_ROW,
     "softmax.SoftmaxVectors.kernel: loop to tiles one longer #2": BEHIND_THE_ROW,
+    "cross_entropy.CrossEntropyBackwardVectors.kernel: loop to cute.ceil_div(self.N, self.tiler[1]) one longer": BEHIND_THE_ROW,
+    "cross_entropy.CrossEntropyVectors.kernel: `if tidx == 0` always": SAME_VALUE,
+    "cross_entropy.CrossEntropyRows.kernel: `tidx % self.threads_per_row == 0` dropped from `tidx % self.threads_per_row == 0 and "
+    "row < mX.shape[0]`": SAME_VALUE,
     "layernorm.mean_of: `cute.arch.shuffle_sync_bfly(mean, 0)`: offset doubled": "twice 0 is 0",
     "rmsnorm.RMSNormCluster.kernel: cute.copy(atom, tXsX, tXrX, pred=tXpX) without pred": "where its predicate is off cp.async "
     "has written zeros, as the registers hold",

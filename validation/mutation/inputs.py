@@ -232,7 +232,7 @@ class DrawOfRung(Draw):
 
 
 def rungs():
-    """Every version of every ladder: on rows that end within a vector, and those that spread a row over a cluster on such rows."""
+    """Every version of every ladder: on rows of one tile, on ragged ones, and those that spread a row over a cluster on such."""
     for name, operation in OPERATIONS.items():
         if not operation.ladder:
             continue
@@ -240,7 +240,7 @@ def rungs():
         module = import_module(f"quack_tutorial.kernels.{family.replace('-', '_')}")
         for version, make in getattr(module, "BACKWARD_LADDER" if backward else "LADDER", {}).items():
             takes = inspect.signature(make).parameters
-            for N in (41, 302):
+            for N in (16, 41, 302):
                 yield from rung(operation.ladder[version], make, N)
             if "block_bytes" in takes:
                 yield from rung(operation.ladder[version], make, 1016, block_bytes=2048)

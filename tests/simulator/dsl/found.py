@@ -671,3 +671,39 @@ class Chain:
         factor = w[i] if cutlass.const_expr(self.early == "w") else y[i]
         cute.arch.griddepcontrol_wait()
         out[i] = factor * y[i]
+
+
+class AllocatedLate:
+    """Blocks of a cluster send each other a number, to a place that block 1 allocates only once its own bulk copy has come."""
+
+    @cute.jit
+    def __call__(self, x: cute.Tensor, out: cute.Tensor):
+        self.kernel(x, out).launch(grid=[2, 1, 1], block=[32, 1, 1], cluster=[2, 1, 1])
+
+    @cute.kernel
+    def kernel(self, x: cute.Tensor, out: cute.Tensor):
+        lane, rank = cute.arch.lane_idx(), cute.arch.block_idx_in_cluster()
+        smem = cutlass.memory.SmemAllocator()
+        sX = smem.allocate_tensor(cutlass.Float32, cute.make_layout(32), 128)
+        arrived, mbar = (smem.allocate_array(cutlass.Int64, 1) for _ in range(2))
+        if lane == 0:
+            cute.arch.mbarrier_init(arrived, 1)
+            cute.arch.mbarrier_init(mbar, 1)
+            cute.arch.mbarrier_init_fence()
+            cute.arch.mbarrier_arrive_and_expect_tx(mbar, 4)
+        cute.arch.cluster_arrive()
+        cute.arch.cluster_wait()
+        if rank == 1:
+            if lane == 0:
+                cute.arch.mbarrier_arrive_and_expect_tx(arrived, 128)
+                atom = cute.make_copy_atom(cute.nvgpu.cpasync.CopyBulkG2SOp(), cutlass.Float32)
+                cute.copy(atom, x, sX, mbar_ptr=arrived)
+            cute.arch.mbarrier_wait(arrived, 0)
+        slot = smem.allocate_tensor(cutlass.Int32, cute.make_layout(1), 16)
+        if lane == 0:
+            cute.arch.store_async_dsmem(slot.iterator, rank + 5, mbar, 1 - rank)
+        cute.arch.mbarrier_wait(mbar, 0)
+        if lane == 0:
+            out[rank] = slot[0].to(cutlass.Float32)
+        cute.arch.cluster_arrive()
+        cute.arch.cluster_wait()
