@@ -4,6 +4,8 @@
 |-----------------|-----------------------------------------------------------------------------------------|
 | `words`         | pairs of floats, bits, integer products, single functions of cute.math                  |
 | `accesses`      | loads and stores by a pointer, shared memory without an allocator                       |
+| `eight_bits`    | floats of 8 bits                                                                        |
+| `packed`        | several numbers in one register of inline assembly                                      |
 | `instructions`  | names of MLIR's dialects: types by their text, bits of pointers, plain arithmetic       |
 | `swizzled`      | swizzles of shared memory's addresses; composed layouts in layout functions             |
 | `tensor_maps`   | tiles that the TMA unit copies                                                          |

@@ -7,7 +7,9 @@ WORDS = "tests/simulator/test_hopper_words.py"
 MAPS = "tests/simulator/test_tensor_maps.py"
 PRODUCTS = "tests/simulator/test_products.py"
 PIPELINES = "tests/simulator/test_pipelines.py"
+EIGHT = "tests/simulator/test_eight_bits.py"
 FILES = {
+    EIGHT: ("tests/simulator/dsl/eight_bits.py", EIGHT),
     PIPELINES: ("tests/simulator/dsl/pipelines.py",),
     MAPS: ("tests/simulator/dsl/tensor_maps.py", MAPS),
     PRODUCTS: ("tests/simulator/dsl/products.py", PRODUCTS),
@@ -18,8 +20,14 @@ _FLOATS = (
     ("abs div trunc round roundeven copysign isfinite isinf", EXACT, WORDS),
     ("expm1 log1p cbrt", BOUND, WORDS),
 )
+_EIGHT_BITS = ("Float8E4M3FN Float8E5M2", EXACT, EIGHT, "a number that the compiler folds saturates here")
 TABLE = {
-    "cutlass": (("select_", EXACT, WORDS), ("make_array_view", EXACT, PIPELINES, "elements by their coordinates")),
+    "cutlass.cutlass_dsl": (_EIGHT_BITS,),
+    "cutlass": (
+        _EIGHT_BITS,
+        ("select_", EXACT, WORDS),
+        ("make_array_view", EXACT, PIPELINES, "elements by their coordinates"),
+    ),
     "cutlass.pipeline": (
         ("PipelineTmaStore pipeline_init_arrive pipeline_init_wait arrive arrive_and_wait", EXACT, PIPELINES),
     ),
@@ -50,6 +58,7 @@ TABLE = {
     ),
     "cutlass.utils.smem_allocator": (("SmemAllocator", EXACT, WORDS),),
     "cute": (
+        _EIGHT_BITS,
         *_FLOATS,
         ("FastDivmodDivisor FastDivmodDivisorV2", EXACT, WORDS, "of numbers that are not negative"),
         ("fast_divmod_create_divisor fast_divmod_create_divisor_v2", EXACT, WORDS),
