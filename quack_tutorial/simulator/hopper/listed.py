@@ -8,7 +8,9 @@ MAPS = "tests/simulator/test_tensor_maps.py"
 PRODUCTS = "tests/simulator/test_products.py"
 PIPELINES = "tests/simulator/test_pipelines.py"
 EIGHT = "tests/simulator/test_eight_bits.py"
+ARRAYS = "tests/simulator/test_arrays.py"
 FILES = {
+    ARRAYS: ("tests/simulator/dsl/arrays.py", ARRAYS),
     EIGHT: ("tests/simulator/dsl/eight_bits.py", EIGHT),
     PIPELINES: ("tests/simulator/dsl/pipelines.py",),
     MAPS: ("tests/simulator/dsl/tensor_maps.py", MAPS),
@@ -27,8 +29,14 @@ TABLE = {
         _EIGHT_BITS,
         ("select_", EXACT, WORDS),
         ("make_array_view", EXACT, PIPELINES, "elements by their coordinates"),
+        ("Array", EXACT, ARRAYS, "in registers and shared memory, without views"),
+        ("Vector inttoptr", EXACT, ARRAYS),
     ),
+    "cutlass.base_dsl.vector": (("full", EXACT, ARRAYS, "of one mode"),),
+    "cutlass.block": (("block_copy", EXACT, ARRAYS, "of tensor maps"),),
+    "cutlass.utils.distributed": (("atomicAdd", EXACT, ARRAYS),),
     "cutlass.pipeline": (
+        ("PipelineOrder", EXACT, ARRAYS, "outside of dynamic ifs and loops"),
         ("PipelineTmaStore pipeline_init_arrive pipeline_init_wait arrive arrive_and_wait", EXACT, PIPELINES),
     ),
     "cutlass.experimental.primitives": (
@@ -38,6 +46,15 @@ TABLE = {
             PIPELINES,
         ),
         ("Shfl VoteSync GridDepAction", EXACT, PIPELINES),
+        (
+            "mbarrier_init mbarrier_arrive mbarrier_arrive_expect_tx mbarrier_wait_parity mbarrier_try_wait_parity MBarrierWait "
+            "barrier_cluster_arrive barrier_cluster_arrive_relaxed barrier_cluster_wait mapa",
+            EXACT,
+            ARRAYS,
+        ),
+        ("MBarrierScope MemScope", IGNORED, ARRAYS, "the widest is meant"),
+        ("load_ext store_ext MemOrder ldmatrix MMALayout LoadShape", EXACT, ARRAYS),
+        ("cvt_packfloat_f32 CVTPackFloat FPRoundingMode SaturationModeKind", EXACT, ARRAYS, "to the nearest alone"),
     ),
     "cutlass.tensor_utils": (("LayoutEnum", EXACT, WORDS),),
     "cutlass.utils": (
@@ -63,6 +80,7 @@ TABLE = {
         ("FastDivmodDivisor FastDivmodDivisorV2", EXACT, WORDS, "of numbers that are not negative"),
         ("fast_divmod_create_divisor fast_divmod_create_divisor_v2", EXACT, WORDS),
         ("prefetch", IGNORED, WORDS, "there are no caches"),
+        ("copy_atom_call", EXACT, ARRAYS),
         ("make_layout_image_mask", EXACT, MAPS),
         ("get_nonswizzle_portion get_swizzle_portion", EXACT, MAPS),
         ("gemm make_mma_atom make_tiled_mma", BOUND, PRODUCTS, "sums in float64, rounded once an instruction"),
@@ -90,6 +108,7 @@ TABLE = {
             "with a note: the compiler refuses them for Hopper",
         ),
         ("load store red", EXACT, WORDS, "with `sem` as atomics"),
+        ("shuffle_sync_op", EXACT, ARRAYS),
         ("atomic_fmax atomic_fmin atomic_max_float32", EXACT, WORDS),
         ("alloc_smem get_dyn_smem dynamic_smem_size total_smem_size", EXACT, WORDS),
         ("prefetch", IGNORED, WORDS, "there are no caches"),

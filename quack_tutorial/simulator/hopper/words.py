@@ -21,7 +21,7 @@ import numpy as np
 
 from .. import mathops
 from .. import numeric as nm
-from ..arch import _int32, flush
+from ..arch import FULL_MASK, ShuffleKind, _int32, _shuffle, flush
 from ..context import STATE, fail, group, here, not_simulated
 from ..control import constant_number
 from ..numeric import Boolean, Float32, Int32, Int64, TensorSSA, Uint32, Uint64, Value, convert, scalar
@@ -79,6 +79,13 @@ def exp_packed_f32x2(a, **_) -> tuple:
 
     _note_newer("exp_packed_f32x2")
     return tuple(exp(part) for part in _two(a))
+
+
+# ---- shuffles -------------------------------------------------------------------------------------------------------
+
+
+def shuffle_sync_op(value, offset, mask=FULL_MASK, mask_and_clamp=31, kind="idx", **_):
+    return _shuffle(value, offset, ShuffleKind[str(kind).rpartition(".")[2].upper()], mask, mask_and_clamp)
 
 
 # ---- bits -----------------------------------------------------------------------------------------------------------
