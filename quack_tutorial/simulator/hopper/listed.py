@@ -140,7 +140,8 @@ TABLE = {
         ("LdMatrix8x8x16bOp StMatrix8x8x16bOp", EXACT, PRODUCTS),
     ),
     "cute.nvgpu.warpgroup": (
-        ("MmaF16BF16Op MmaF8Op", BOUND, PRODUCTS, "sums in float64, rounded once an instruction"),
+        ("MmaF16BF16Op", BOUND, PRODUCTS, "sums in float64, rounded once an instruction"),
+        ("MmaF8Op", BOUND, PRODUCTS, "the same; Hopper adds products of 8 bits with fewer bits than float32 has"),
         ("make_smem_layout_atom SmemLayoutAtomKind OperandSource OperandMajorMode Field", EXACT, PRODUCTS),
         ("fence commit_group wait_group", ORDER, PRODUCTS, "accumulators may not be touched before"),
     ),
