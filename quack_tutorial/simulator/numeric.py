@@ -6,8 +6,8 @@
 | `Value`     | one number a thread                    | (blocks or 1, threads or 1)                  |
 | `TensorSSA` | a small immutable array a thread       | (blocks or 1, threads or 1, values), column-major |
 
-bf16 is computed in float32 and rounded to nearest even after every operation; fp16 is numpy's. Not covered: FMA
-contraction, approximate functions' last bits.
+bf16 is computed in float32 and rounded to nearest even after every operation; fp16 is numpy's; floats of 8 bits, which have
+no arithmetic, are `hopper.eight_bits`. Not covered: FMA contraction, approximate functions' last bits.
 """
 
 from __future__ import annotations

@@ -76,6 +76,14 @@ def test_float64_goes_through_float32():
     assert one[0] == 0x38
 
 
+def test_a_run_in_float64_knows_what_was_rounded():
+    x = np.random.default_rng(1).standard_normal(1024).astype(np.float32)
+    four = Array(np.zeros(1024, np.uint8), TYPES["Float8E4M3FN"])
+    run = simulate(k.Rounded(four.dtype), x, np.zeros(1024, np.uint8), four, exact=True)
+    np.testing.assert_array_equal(run.exact["four"], x)
+    assert 0.01 < np.abs(four.numpy() - x).max() < 0.13
+
+
 @pytest.mark.parametrize("name", TORCH)
 def test_rounding_is_torch_s(name):
     torch = pytest.importorskip("torch")

@@ -225,7 +225,7 @@ def _matrices(x: cute.Tensor, out: cute.Tensor):
 @cute.jit
 def matrices(x: cute.Tensor, out: cute.Tensor):
     """Four 8 x 8 matrices of 16 bits, and the first one transposed."""
-    _matrices(x, out).launch(grid=1, block=32)
+    _matrices(x, out).launch(grid=1, block=32, preferred_smem_carveout=50)
 
 
 @cute.kernel
