@@ -122,6 +122,16 @@ def test_tiles_and_atoms_are_copied():
     assert kinds(simulate(k.Copied(waits=False), x, out)) != []
 
 
+@pytest.mark.parametrize("swizzled", [False, True])
+def test_boxes_of_maps_without_tensors_are_copied(swizzled):
+    x, out = np.random.default_rng(7).standard_normal((32, 64)).astype(np.float32), np.ones((8, 32), np.float32)
+    run = simulate(k.Boxed(swizzled), x, out)
+    assert run.ok, run
+    np.testing.assert_array_equal(out[:4], x[28:, 32:])
+    assert (out[4:] == 0).all()
+    assert "read before arrival" in kinds(simulate(k.Boxed(swizzled, waits=False), x, out))
+
+
 @pytest.mark.parametrize("change", ["subview", "slice", "gmem"])
 def test_other_uses_of_arrays_are_refused_by_their_names(change):
     from quack_tutorial.simulator.hopper import arrays
@@ -171,4 +181,6 @@ def test_the_compiler_takes_them():
         assert instruction in text, instruction
     text = ptx(k.matrices, whole, torch.zeros((5, 32), dtype=torch.int32))
     assert "ldmatrix.sync.aligned.m8n8.x4.shared.b16" in text and "ldmatrix.sync.aligned.m8n8.x1.trans" in text
+    text = ptx(k.Boxed(True), torch.zeros(32, 64), torch.zeros(8, 32))
+    assert re.search(r"cp.async.bulk.tensor.2d.shared::cta.global.tile.mbarrier::complete_tx::bytes", text)
     assert "cp.async.bulk.tensor.2d" in ptx(k.Copied(), torch.zeros(32, 64), torch.zeros(8, 32))

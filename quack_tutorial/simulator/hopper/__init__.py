@@ -9,6 +9,7 @@
 | `instructions`  | names of MLIR's dialects: types by their text, bits of pointers, plain arithmetic       |
 | `swizzled`      | swizzles of shared memory's addresses; composed layouts in layout functions             |
 | `tensor_maps`   | tiles that the TMA unit copies                                                          |
+| `plain_maps`    | the same of maps made of an address, extents and strides                                |
 | `tiled_mma`     | matrix products of a thread, a warp; who holds which element                            |
 | `matrix_copies` | ldmatrix, stmatrix, tiled copies that follow a product                                  |
 | `warpgroup`     | wgmma, its fences and groups, how its operands lie in shared memory                     |
@@ -159,7 +160,7 @@ def _extend_products(names) -> None:
 
 
 def _extend_pipelines(names) -> None:
-    from . import arrays, pipelines, primitives
+    from . import arrays, pipelines, plain_maps, primitives
 
     names.PIPELINE.__dict__.update(
         {
@@ -174,13 +175,15 @@ def _extend_pipelines(names) -> None:
             for name in (
                 "barrier_cta_sync barrier_cta_arrive bar_warp_sync elect_sync shfl_sync vote_sync griddepcontrol mbarrier_init "
                 "mbarrier_arrive mbarrier_arrive_expect_tx mbarrier_wait_parity mbarrier_try_wait_parity barrier_cluster_arrive "
-                "barrier_cluster_arrive_relaxed barrier_cluster_wait mapa load_ext store_ext cvt_packfloat_f32 ldmatrix"
+                "barrier_cluster_arrive_relaxed barrier_cluster_wait mapa "
+                "cp_async_bulk_tensor_shared_cta_global load_ext store_ext cvt_packfloat_f32 ldmatrix"
             ).split()
         },
         Shfl=names.Tokens("BFLY", "UP", "DOWN", "IDX"),
         VoteSync=names.Tokens("ANY", "ALL", "BALLOT", "UNI"),
         GridDepAction=names.Tokens("WAIT", "LAUNCH_DEPENDENTS"),
         MBarrierWait=names.Tokens("TRY", "TEST"),
+        TMALoadMode=names.Tokens("TILE", "IM2COL", "IM2COL_W", "IM2COL_W_128", "TILE_GATHER4"),
         MBarrierScope=names.Tokens("CTA", "CLUSTER"),
         MemOrder=names.Tokens("WEAK", "RELAXED", "ACQUIRE", "RELEASE", "ACQ_REL", "VOLATILE"),
         MemScope=names.Tokens("CTA", "CLUSTER", "GPU", "SYS"),
@@ -190,6 +193,19 @@ def _extend_pipelines(names) -> None:
         FPRoundingMode=names.Tokens("RN", "RZ", "RM", "RP"),
         SaturationModeKind=names.Tokens("SATFINITE"),
     )
+    maps = names.Namespace(
+        "cutlass.experimental.cuda.tensor_map",
+        {
+            "TensorMap": names.Annotation("cutlass.experimental.cuda.tensor_map.TensorMap", plain_maps.TensorMap),
+            "create_tensor_map_tiled": plain_maps.create_tensor_map_tiled,
+            "TensorMapSwizzle": names.Tokens(*plain_maps.SWIZZLES),
+            "TensorMapL2Promotion": names.Tokens("none", "l2_64b", "l2_128b", "l2_256b"),
+            "TensorMapFloatOOBFill": names.Tokens("none", "nan_request_zero_fma"),
+        },
+    )
+    names.CUTLASS.experimental.__dict__["cuda"] = names.Namespace("cutlass.experimental.cuda", {"tensor_map": maps})
+    PLACES.append(maps)
+    names.CUTLASS.__dict__["GridConstant"] = names.Annotation("cutlass.GridConstant")
     vector = names.Namespace("cutlass.base_dsl.vector", {"full": arrays.full})
     names.BASE.__dict__["vector"] = vector
     names.CUTLASS.__dict__.update(

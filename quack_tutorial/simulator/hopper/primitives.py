@@ -6,6 +6,7 @@
 | `shfl_sync`, `vote_sync`, `elect_sync`, `griddepcontrol`     | as cute.arch has them                     |
 | `mbarrier_init`, `mbarrier_arrive`, `mbarrier_wait_parity`, ... | an mbarrier by a pointer or an array  |
 | `barrier_cluster_arrive`, `barrier_cluster_wait`, `mapa`     | the cluster, as cute.arch has it          |
+| `cp_async_bulk_tensor_shared_cta_global`                     | a box of a tensor map (`plain_maps`)      |
 | `load_ext`, `store_ext`                                      | a number or a vector by a pointer         |
 | `ldmatrix`                                                   | matrices of 8 x 8 numbers of 16 bits      |
 | `cvt_packfloat_f32`                                          | two floats in one register                |
@@ -24,7 +25,7 @@ from ..layout import Layout
 from ..memory import Pointer
 from ..numeric import Float32, Int32, Uint16, Value, convert
 from ..tensor import Tensor, make_rmem_tensor
-from . import accesses, matrix_copies, packed
+from . import accesses, matrix_copies, packed, plain_maps
 from .arrays import pointer_of
 
 
@@ -121,6 +122,15 @@ def mapa(addr, cta_rank, *, addrspace=7, **_) -> Pointer:
     if not isinstance(addr, Pointer):
         raise not_simulated("mapa of a cutlass.Array; give it the array's data_ptr()")
     return cluster.map_dsmem_ptr(addr, cta_rank)
+
+
+def cp_async_bulk_tensor_shared_cta_global(
+    dst_mem, tma_descriptor, coordinates, mbar, im2col_offsets=None, *, l2_cache_hint=None, mode=None, **_
+) -> None:
+    """A box of a tensor map, whose bytes count at `mbar`."""
+    if im2col_offsets is not None or mode is not None and _word(mode) != "TILE":
+        raise not_simulated(f"cp_async_bulk_tensor_shared_cta_global with mode={_word(mode)}")
+    plain_maps.copy_box(pointer_of(dst_mem), tma_descriptor, coordinates, pointer_of(mbar))
 
 
 # ---- loads, stores, conversions -------------------------------------------------------------------------------------

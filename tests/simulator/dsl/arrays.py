@@ -7,6 +7,7 @@ from cutlass import BFloat16, Boolean, Float16, Float32, Int32, Int64, pipeline
 from cutlass._mlir.dialects import arith, math, nvvm
 from cutlass.cute.nvgpu import cpasync
 from cutlass.experimental import primitives
+from cutlass.experimental.cuda import tensor_map
 
 
 @cute.kernel
@@ -265,3 +266,58 @@ class Copied:
         layout = cute.make_layout((8, 32), stride=(32, 1))
         atom, source = cpasync.make_tiled_tma_atom(cpasync.CopyBulkTensorTileG2SOp(), x, layout, (8, 32))
         _copied(atom, source, out, self.waits).launch(grid=1, block=32)
+
+
+@cute.kernel
+def _boxed(
+    source: cutlass.GridConstant[tensor_map.TensorMap],
+    out: cute.Tensor,
+    swizzled: cutlass.Constexpr,
+    waits: cutlass.Constexpr,
+):
+    t, _, _ = cute.arch.thread_idx()
+    smem = cutlass.memory.SmemAllocator()
+    layout = cute.make_layout((8, 32), stride=(32, 1))
+    swizzle = cute.make_swizzle(3, 4, 3) if cutlass.const_expr(swizzled) else None
+    s = smem.allocate_tensor(Float32, layout, 1024, swizzle=swizzle)
+    start = smem.allocate_array(Int64, 1)
+    if t == 0:
+        cute.arch.mbarrier_init(start, 1)
+    cute.arch.mbarrier_init_fence()
+    cute.arch.barrier()
+    if t < 32:
+        if primitives.elect_sync():
+            cute.arch.mbarrier_arrive_and_expect_tx(start, 1024)
+            primitives.cp_async_bulk_tensor_shared_cta_global(
+                s.iterator,
+                source.get_ptr(),
+                [Int32(32), Int32(28)],
+                start,
+                mode=primitives.TMALoadMode.TILE,
+            )
+    if cutlass.const_expr(waits):
+        cute.arch.mbarrier_wait(start, 0)
+    for row in cutlass.range_constexpr(8):
+        out[row, t] = s[row, t]
+
+
+class Boxed:
+    """Rows 28 to 35 of 32, columns 32 to 63 of 64, by a map made of an address; rows past the end are zeros."""
+
+    def __init__(self, swizzled=False, waits=True):
+        self.swizzled, self.waits = swizzled, waits
+
+    @cute.jit
+    def __call__(self, x: cute.Tensor, out: cute.Tensor):
+        kinds = tensor_map.TensorMapSwizzle
+        made = tensor_map.create_tensor_map_tiled(
+            x.iterator.toint(),
+            Float32,
+            [Int64(64), Int64(32)],
+            [Int64(16)],
+            [32, 8],
+            swizzle=kinds.s128b if self.swizzled else kinds.none,
+            l2_promotion=tensor_map.TensorMapL2Promotion.none,
+            oob_fill=tensor_map.TensorMapFloatOOBFill.none,
+        )
+        _boxed(made, out, self.swizzled, self.waits).launch(grid=1, block=32)
