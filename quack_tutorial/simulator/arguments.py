@@ -14,12 +14,14 @@ from .memory import LOWEST_ADDRESS, GlobalMemory, Pointer
 from .numeric import TYPES, BFloat16, Boolean, DType
 from .tensor import Tensor, make_identity_tensor
 
-_BY_NUMPY = {t.storage: t for t in TYPES.values() if t not in (BFloat16, Boolean)}
+_BY_NUMPY = {t.storage: t for t in TYPES.values() if t.storage == t.carrier}
 _BY_TORCH = {
     "float64": "Float64",
     "float32": "Float32",
     "float16": "Float16",
     "bfloat16": "BFloat16",
+    "float8_e4m3fn": "Float8E4M3FN",
+    "float8_e5m2": "Float8E5M2",
     "int64": "Int64",
     "int32": "Int32",
     "int16": "Int16",
@@ -158,7 +160,11 @@ def as_array(x):
     if isinstance(x, Array):
         return x.bits, x.dtype
     if isinstance(x, HostTensor):
-        return as_array(x.tensor)
+        array, dtype = as_array(x.tensor)
+        stated = TYPES[
+            getattr(x.element_type, "__name__", str(x.element_type))
+        ]  # which a caller may have set: 8 bits as a float
+        return (array, dtype) if dtype is stated else (array.view(stated.storage), stated)
     if _is_dsl_tensor(x):
         return _from_dsl(x)
     if isinstance(x, np.ndarray):
@@ -180,6 +186,8 @@ def as_array(x):
     if dtype is BFloat16:
         torch = sys.modules[type(x.dtype).__module__]  # or what answers for it
         return x.view(torch.int16).numpy().view(np.uint16), dtype
+    if dtype.coding:
+        return x.view(sys.modules["torch"].uint8).numpy(), dtype
     return (x.numpy().view(np.uint8) if dtype is Boolean else x.numpy()), dtype
 
 

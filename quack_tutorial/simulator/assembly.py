@@ -3,7 +3,7 @@
 | instruction                                                        | here                                                 |
 |--------------------------------------------------------------------|------------------------------------------------------|
 | mov, add, sub, mul, fma, min, max, neg, abs, and, or, xor, shl, shr | of one 32- or 64-bit type                             |
-| cvt, setp, selp, @p                                                | conversions, predicates                               |
+| cvt, setp, selp, @p                                                | conversions, of two numbers in a register too; predicates |
 | ex2, lg2, rcp, rsqrt, sqrt, sin, cos, tanh .approx{.ftz}.f32        | within the documented error                           |
 | mapa, st.async, mbarrier.init, mbarrier.arrive{.expect_tx}         | as cute.arch has them, on addresses                   |
 | ld, st of .global and .shared{::cta}{.v2, .v4}                     | one access                                            |
@@ -25,6 +25,7 @@ from . import arithmetic, asynchronous, barriers, cluster, mathops, mbarriers, w
 from . import memory as m
 from .atomics import run_atomic
 from .context import fail, group, not_simulated
+from .hopper import packed
 from .numeric import (
     BFloat16,
     Boolean,
@@ -238,6 +239,8 @@ class _Machine:
             self.set(operands[0], -self.value(operands[1], dtype))
         elif base == "abs" and dtype is not None:
             self.set(operands[0], abs(self.value(operands[1], dtype)))
+        elif base == "cvt" and packed.is_pair(parts):
+            self.set(operands[0], packed.convert(parts, operands[1:], self.value))
         elif base == "cvt" and len(parts) >= 2 and parts[-2] in TYPES and not {"sat", "ftz"} & set(parts):
             self.set(operands[0], convert(self.value(operands[1], TYPES[parts[-1]]), TYPES[parts[-2]]))
         elif base == "setp" and parts[0] in COMPARISONS and len(operands) == 3:
@@ -263,9 +266,15 @@ class _Machine:
 
     def move(self, operands, dtype) -> None:
         target, source = operands
-        if target.startswith("<") or source.startswith("<"):
-            raise not_simulated(f"inline_asm of mov of {target}, {source}")
-        self.set(target, self.value(source, dtype))
+        if source.startswith("<"):
+            self.set(target, packed.joined([name.strip() for name in source.strip("<>").split(",")], dtype, self.value))
+        elif target.startswith("<"):
+            names = [name.strip() for name in target.strip("<>").split(",")]
+            for name, part in zip(names, packed.parted(self.value(source, dtype), len(names))):
+                if name != "_":
+                    self.set(name, part)
+        else:
+            self.set(target, self.value(source, dtype))
 
     def extreme(self, base, parts, dtype, operands) -> None:
         a, b = (self.value(x, dtype) for x in operands[1:3])

@@ -4,6 +4,7 @@
 |-------------------------------------------------------|-----------------------------------------------------------------|
 | `BaseDSL._get_dsl().get_arch_enum()`, `Arch.sm_90`    | Hopper: sm_90a; members are ordered as they appeared            |
 | `Vector.from_elements(...).bitcast(...).to_elements()` | a few values of a thread, and the same bits as another type     |
+| `Vector` +, -, *, /, &, `|`, ^, <<, >>                 | element by element, of one type                                 |
 | `vector.from_elements`, `.bitcast`, `.extract`        | the same, of the dialect `vector`                               |
 | `nvvm.fmin`, `nvvm.fmax`; `primitives.redux_sync`     | as cute.arch has them                                           |
 
@@ -19,8 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from . import arithmetic
-from .context import not_simulated
-from .numeric import DType, Float32, Int32, Value, convert, scalar
+from .context import fail, not_simulated
+from .numeric import DType, Float32, Int32, TensorSSA, Value, binary, convert, scalar
 from .warps import FULL_MASK, warp_redux_sync
 
 # ---- the architecture -----------------------------------------------------------------------------------------------
@@ -102,8 +103,47 @@ class Vector:
 
     __iter__ = None  # Python would count up for ever
 
-    def __getitem__(self, index: int) -> Value:
-        return self.elements[index]
+    def __getitem__(self, index) -> Value:
+        return self.values[index] if isinstance(index, Value) else self.elements[index]
+
+    def __setitem__(self, index, value) -> None:
+        raise fail(
+            "language", "a Vector is immutable; make a new one with Vector.from_elements, or use a cutlass.Array"
+        )
+
+    @property
+    def values(self) -> TensorSSA:
+        """The same numbers as one array."""
+        arrays = np.broadcast_arrays(*(x.a for x in self.elements))
+        return TensorSSA(self.dtype, np.stack(arrays, axis=-1), self.shape)
+
+    @property
+    def shape(self) -> tuple:
+        return (len(self.elements),)
+
+    def numel(self, **_) -> int:
+        return len(self.elements)
+
+    def to(self, dtype: DType, **_) -> Vector:
+        return Vector(convert(x, dtype) for x in self.elements)
+
+    def __neg__(self) -> Vector:
+        return Vector(-x for x in self.elements)
+
+    def _with(self, op: str, other, reflected: bool) -> Vector:
+        """Element by element; a number is one of the vector's type."""
+        if isinstance(other, Vector):
+            if other.dtype is not self.dtype or other.shape != self.shape:
+                raise not_simulated(f"{op} of {self.numel()} {self.dtype} and {other.numel()} {other.dtype}")
+            numbers = other.elements
+        elif isinstance(other, (int, float)) or isinstance(other, Value) and other.dtype is self.dtype:
+            numbers = [convert(other, self.dtype)] * self.numel()
+        else:
+            raise not_simulated(f"{op} of a vector of {self.dtype} and {other!r}")
+        if op == "/" and not self.dtype.is_float:
+            raise not_simulated("/ of vectors of integers")
+        sides = ((b, a) if reflected else (a, b) for a, b in zip(self.elements, numbers))
+        return Vector(binary(op, *pair) for pair in sides)
 
     def bitcast(self, dtype: DType, **_) -> Vector:
         """The same bits as values of another type; the first value has the lowest."""
@@ -113,6 +153,16 @@ class Vector:
             raise not_simulated(f"bitcast of {len(arrays)} {self.dtype} to {dtype}")
         words = dtype.decode(np.ascontiguousarray(raw).view(dtype.storage))
         return Vector(Value(dtype, words[..., i]) for i in range(words.shape[-1]))
+
+
+def _operator(op: str, reflected: bool):
+    return lambda self, other: self._with(op, other, reflected)
+
+
+for _name, _op in {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "and": "&", "or": "|", "xor": "^"}.items():
+    setattr(Vector, f"__{_name}__", _operator(_op, False))
+    setattr(Vector, f"__r{_name}__", _operator(_op, True))
+Vector.__lshift__, Vector.__rshift__ = _operator("<<", False), _operator(">>", False)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import numpy as np
 
 from .arithmetic import flush
 from .context import fail
-from .numeric import Float32, Float64, TensorSSA, Value, binary, convert_array, scalar, type_of
+from .numeric import Float32, Float64, TensorSSA, Value, binary, convert_array, require_arithmetic, scalar, type_of
 
 
 def _apply(x, function, fast=None, fastmath=False):
@@ -22,6 +22,7 @@ def _apply(x, function, fast=None, fastmath=False):
     dtype = type_of(x)
     if not dtype.is_float:
         raise fail("language", f"a function of cute.math takes floating-point numbers, got {dtype}; convert it first")
+    require_arithmetic(dtype, "a function of cute.math")
     if fastmath and fast is not None and dtype is Float32:
         a = fast(x.a)
     elif dtype.width == 64:

@@ -190,11 +190,20 @@ class Pointer:
     def __sub__(self, count):
         return self + -count
 
-    def load(self) -> Value:
-        """The element that it points to."""
+    def load(self, *, count=None, alignment=None, **_):
+        """The element that it points to, or a vector of `count`."""
+        if count is not None:
+            from .hopper.arrays import load_elements
+
+            return load_elements(self, count, alignment)
         return Value(self.dtype, read(self, np.zeros(1, np.int64))[..., 0])
 
-    def store(self, value) -> None:
+    def store(self, value, *, alignment=None, **_) -> None:
+        if hasattr(value, "to_elements"):
+            from .hopper.arrays import store_elements
+
+            store_elements(self, value, alignment)
+            return
         write(self, np.zeros(1, np.int64), convert(value, self.dtype).a[..., None])
 
     @property

@@ -418,7 +418,7 @@ def by_name(module: str, name: str):
     elif "pipeline" in module:
         places = (PIPELINE,)
     elif "experimental" in module:
-        places = (PRIMITIVES,)
+        places = (PRIMITIVES, *hopper.PLACES)
     else:
         places = (
             CUTLASS,

@@ -6,8 +6,8 @@
 | `Value`     | one number a thread                    | (blocks or 1, threads or 1)                  |
 | `TensorSSA` | a small immutable array a thread       | (blocks or 1, threads or 1, values), column-major |
 
-bf16 is computed in float32 and rounded to nearest even after every operation; fp16 is numpy's. Not covered: FMA
-contraction, approximate functions' last bits.
+bf16 is computed in float32 and rounded to nearest even after every operation; fp16 is numpy's; floats of 8 bits, which have
+no arithmetic, are `eight_bits`. Not covered: FMA contraction, approximate functions' last bits.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from . import eight_bits
 from .context import STATE, executing, fail, not_simulated, wrong_kind
 from .exact import Exact, decoded, exact, plain, wide
 from .layout import Extent, crd2idx, flatten_to_tuple, has_none, make_layout, offsets, product, slice_and_offset
@@ -33,6 +34,7 @@ class DType:
     storage: np.dtype  # how memory holds it
     carrier: np.dtype  # what arithmetic uses
     kind: str  # "f", "i", "u" or "b"
+    coding: eight_bits.EightBits | None = None  # of floats of 8 bits
 
     def __call__(self, x=0, **_):
         return convert(x, self)
@@ -74,7 +76,7 @@ class DType:
 
     @property
     def inf(self):
-        return Value(self, np.full((1, 1), np.inf, self.carrier))
+        return float("inf") if self.coding else Value(self, np.full((1, 1), np.inf, self.carrier))
 
     @property
     def zero(self):
@@ -82,7 +84,7 @@ class DType:
 
     @property
     def nan(self):
-        return Value(self, np.full((1, 1), np.nan, self.carrier))
+        return float("nan") if self.coding else Value(self, np.full((1, 1), np.nan, self.carrier))
 
     def round(self, a: np.ndarray) -> np.ndarray:
         """Bring an array to this type's precision, in its carrier."""
@@ -93,6 +95,8 @@ class DType:
     def _rounded(self, a: np.ndarray) -> np.ndarray:
         if self is BFloat16:
             return round_bf16(a.astype(np.float32) if a.dtype != np.float64 else double_to_float_odd(a))
+        if self.coding:
+            return self.coding.rounded(a)
         return a.astype(self.carrier)
 
     def decode(self, raw: np.ndarray) -> np.ndarray:
@@ -103,7 +107,7 @@ class DType:
             return (raw.astype(np.uint32) << np.uint32(16)).view(np.float32)
         if self is Boolean:
             return raw != 0
-        return raw
+        return self.coding.decode(raw) if self.coding else raw
 
     def encode(self, a: np.ndarray) -> np.ndarray:
         """The carrier to memory's bits; `a` is already rounded."""
@@ -111,17 +115,19 @@ class DType:
             return exact(self.encode(plain(a)), a.wide)
         if self is BFloat16:
             return (np.ascontiguousarray(a, np.float32).view(np.uint32) >> np.uint32(16)).astype(np.uint16)
-        return a.astype(self.storage, copy=False)
+        return self.coding.encode(a) if self.coding else a.astype(self.storage, copy=False)
 
 
-def _dtype(name, width, storage, carrier, kind):
-    return DType(name, width, np.dtype(storage), np.dtype(carrier), kind)
+def _dtype(name, width, storage, carrier, kind, coding=None):
+    return DType(name, width, np.dtype(storage), np.dtype(carrier), kind, coding)
 
 
 Float64 = _dtype("Float64", 64, "f8", "f8", "f")
 Float32 = _dtype("Float32", 32, "f4", "f4", "f")
 Float16 = _dtype("Float16", 16, "f2", "f2", "f")
 BFloat16 = _dtype("BFloat16", 16, "u2", "f4", "f")
+Float8E4M3FN = _dtype("Float8E4M3FN", 8, "u1", "f4", "f", eight_bits.E4M3FN)
+Float8E5M2 = _dtype("Float8E5M2", 8, "u1", "f4", "f", eight_bits.E5M2)
 Int64 = _dtype("Int64", 64, "i8", "i8", "i")
 Int32 = _dtype("Int32", 32, "i4", "i4", "i")
 Int16 = _dtype("Int16", 16, "i2", "i2", "i")
@@ -132,10 +138,7 @@ Uint16 = _dtype("Uint16", 16, "u2", "u2", "u")
 Uint8 = _dtype("Uint8", 8, "u1", "u1", "u")
 Boolean = _dtype("Boolean", 8, "u1", "?", "b")
 
-TYPES = {
-    t.name: t
-    for t in (Float64, Float32, Float16, BFloat16, Int64, Int32, Int16, Int8, Uint64, Uint32, Uint16, Uint8, Boolean)
-}
+TYPES = {t.name: t for t in list(globals().values()) if isinstance(t, DType)}
 
 
 def round_bf16(a: np.ndarray) -> np.ndarray:
@@ -266,6 +269,7 @@ class _Arithmetic:
         return result
 
     def __neg__(self):
+        require_arithmetic(self.dtype, "-")
         return self._like(self.dtype, -self.a if self.dtype is not Boolean else ~self.a)
 
     def __invert__(self):
@@ -411,6 +415,7 @@ class TensorSSA(_Arithmetic):
 
     def reduce(self, op, init_val=None, reduction_profile=None, **_):
         """Left fold over the values (all of them, or the modes a profile marks), starting at `init_val`."""
+        require_arithmetic(self.dtype, "reduce")
         if init_val is None or reduction_profile is None:
             raise fail("language", "reduce needs init_val and reduction_profile (0: over all values)")
         if str(op) in ("MAX", "MIN") and not self.dtype.is_float:
@@ -530,6 +535,8 @@ def constant_number(x, what: str) -> int:
 def convert_array(a: np.ndarray, source: DType, target: DType) -> np.ndarray:
     if source is target:
         return a
+    if source.coding or target.coding:
+        a = _eight_bits(a, source, target)
     if target is Boolean:
         return a != 0
     if target.is_float:
@@ -548,6 +555,24 @@ def convert_array(a: np.ndarray, source: DType, target: DType) -> np.ndarray:
             result = np.where(np.isnan(a), highest, result)
         return result
     return a.astype(target.carrier)
+
+
+def _eight_bits(a: np.ndarray, source: DType, target: DType) -> np.ndarray:
+    """What is rounded in a conversion from or to a float of 8 bits; the compiler has those alone that instructions have."""
+    other = source if target.coding else target
+    if other.coding or not other.is_float:
+        raise fail(
+            "language", f"the compiler fails at a conversion of {source} to {target}; convert to Float32 in between"
+        )
+    return a.astype(np.float32) if source is Float64 else a
+
+
+def require_arithmetic(dtype: DType, op: str) -> None:
+    if dtype.coding:
+        raise fail(
+            "language",
+            f"{op} of {dtype}: the compiler fails at arithmetic on floats of 8 bits; convert to Float32 first",
+        )
 
 
 def _require_inside(a: np.ndarray, source: DType, target: DType) -> None:
@@ -598,6 +623,8 @@ def _number(x, dtype: DType) -> np.ndarray:
 def _new_number(x, dtype: DType) -> np.ndarray:
     if not isinstance(x, (bool, int, float, np.generic)):
         raise wrong_kind(f"{dtype} needs a number, got {type(x).__name__}", x)
+    if dtype.coding:
+        return dtype.coding.rounded(np.array([[x]], np.float64), saturate=False)
     if dtype.is_float:
         return dtype.round(np.array([[x]], np.float64))
     if dtype is Boolean:
@@ -609,7 +636,8 @@ def _new_number(x, dtype: DType) -> np.ndarray:
 _RANK = {
     t: i
     for i, t in enumerate(
-        [Boolean, Int8, Uint8, Int16, Uint16, Int32, Uint32, Int64, Uint64, BFloat16, Float16, Float32, Float64]
+        [Boolean, Int8, Uint8, Int16, Uint16, Int32, Uint32, Int64, Uint64]
+        + [Float8E4M3FN, Float8E5M2, BFloat16, Float16, Float32, Float64]
     )
 }
 
@@ -621,6 +649,8 @@ def promote(x, y, op: str) -> DType:
         bad = x if tx is None else y
         raise wrong_kind(f"{op} of a kernel value with {bad!r}: not a number", bad)
     result = _joined(tx, ty)
+    if op != "select":
+        require_arithmetic(result, op)
     if op == "/" and not result.is_float and not (isinstance(x, TensorSSA) or isinstance(y, TensorSSA)):
         return Float32  # a vector of integers stays one, and truncates
     return result
@@ -630,6 +660,8 @@ def _joined(tx: DType, ty: DType) -> DType:
     if tx is ty:
         return tx
     if tx.is_float and ty.is_float:
+        if tx.coding and ty.coding:
+            raise fail("language", f"{tx} and {ty} have no common type; convert them to Float32")
         return Float16 if {tx, ty} == {BFloat16, Float16} else max(tx, ty, key=_RANK.get)
     if not tx.is_float and not ty.is_float:
         return max(tx, ty, key=_RANK.get)

@@ -199,7 +199,7 @@ class KernelCall:
     def launch(self, grid=(1, 1, 1), block=(1, 1, 1), cluster=None, smem=None, stream=None, use_pdl=False, **unknown):
         self.launched = True
         cooperative = bool(unknown.pop("cooperative", False))
-        harmless = {"min_blocks_per_mp", "max_number_threads", "loc", "ip"}
+        harmless = {"min_blocks_per_mp", "max_number_threads", "preferred_smem_carveout", "loc", "ip"}
         for name in set(unknown) - harmless:
             raise not_simulated(f"launch({name}=...)")
         grid, block = three(grid, "grid"), three(block, "block")

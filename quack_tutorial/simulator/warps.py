@@ -185,7 +185,7 @@ def shuffle_source(kind: ShuffleKind, offset, clamp_bits: int) -> np.ndarray:
     return np.where(valid, j, lane)
 
 
-def _shuffle(value, offset, kind: ShuffleKind, mask, clamp):
+def shuffle(value, offset, kind: ShuffleKind, mask, clamp):
     return by_mask(mask, lambda one: _shuffle_of(value, offset, kind, one, clamp))
 
 
@@ -241,19 +241,19 @@ def _from_lanes(lanes: np.ndarray, source: np.ndarray) -> np.ndarray:
 
 
 def shuffle_sync(value, offset, mask=FULL_MASK, mask_and_clamp=31, loc=None, ip=None):
-    return _shuffle(value, offset, ShuffleKind.IDX, mask, mask_and_clamp)
+    return shuffle(value, offset, ShuffleKind.IDX, mask, mask_and_clamp)
 
 
 def shuffle_sync_up(value, offset, mask=FULL_MASK, mask_and_clamp=0, loc=None, ip=None):
-    return _shuffle(value, offset, ShuffleKind.UP, mask, mask_and_clamp)
+    return shuffle(value, offset, ShuffleKind.UP, mask, mask_and_clamp)
 
 
 def shuffle_sync_down(value, offset, mask=FULL_MASK, mask_and_clamp=31, loc=None, ip=None):
-    return _shuffle(value, offset, ShuffleKind.DOWN, mask, mask_and_clamp)
+    return shuffle(value, offset, ShuffleKind.DOWN, mask, mask_and_clamp)
 
 
 def shuffle_sync_bfly(value, offset, mask=FULL_MASK, mask_and_clamp=31, loc=None, ip=None):
-    return _shuffle(value, offset, ShuffleKind.BFLY, mask, mask_and_clamp)
+    return shuffle(value, offset, ShuffleKind.BFLY, mask, mask_and_clamp)
 
 
 def warp_reduction(val, op, *, threads_in_group=32, **_):

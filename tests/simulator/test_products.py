@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from quack_tutorial.simulation import simulate
+from quack_tutorial.simulator import Array, names
 from quack_tutorial.simulator import layout as la
-from quack_tutorial.simulator import names
 from quack_tutorial.simulator.numeric import BFloat16, Float32, Int8
 from tests.simulator.dsl import products as k
 
@@ -69,6 +69,23 @@ def test_a_pipeline_of_tensor_maps_and_warpgroups(check):
     assert run.ok, run
     np.testing.assert_array_equal(c[:160], a.astype(np.float64) @ b.T)
     assert (c[160:] == 0).all()  # rows that the map fills with zeros
+
+
+@pytest.mark.parametrize("kind, name", [("e4m3", "Float8E4M3FN"), ("e5m2", "Float8E5M2")])
+def test_warpgroups_multiply_floats_of_8_bits(kind, name):
+    dtype = names.CUTE.__dict__[name]
+    a, b = (
+        np.clip(x, -4, 4).astype(np.float32) for x in operands(128, 64, 256)
+    )  # whole numbers that both formats have
+    c = np.zeros((128, 64), np.float32)
+    host, packed = k.Hopper(tile=(128, 64, 128), kind=kind), [dtype.encode(x) for x in (a, b)]
+    for given in ([Array(x, dtype) for x in packed], packed):  # floats, and bytes that the kernel reads as floats
+        c[:] = np.nan
+        run = simulate(host, *given, c)
+        assert run.ok, run
+        np.testing.assert_array_equal(c, a.astype(np.float64) @ b.astype(np.float64).T)
+    findings = simulate(k.Hopper("wait", (128, 64, 128), kind), *packed, c).findings
+    assert findings[0].kind == "read before arrival"
 
 
 @pytest.mark.parametrize(
@@ -146,5 +163,9 @@ def test_the_compiler_takes_the_kernels():
     text = ptx(k.matrices, half, half, half)
     assert "ldmatrix" in text and "stmatrix" in text
     a, b = (torch.zeros(shape, dtype=torch.bfloat16) for shape in ((128, 256), (64, 256)))
+    for kind, name in (("e4m3", "e4m3.e4m3"), ("e5m2", "e5m2.e5m2")):
+        eight = torch.zeros((128, 128), dtype=torch.uint8), torch.zeros((64, 128), dtype=torch.uint8)
+        text = ptx(k.Hopper(tile=(128, 64, 128), kind=kind), *eight, torch.zeros(128, 64))
+        assert f"wgmma.mma_async.sync.aligned.m64n64k32.f32.{name}" in text
     text = ptx(k.Hopper(), a, b, torch.zeros(128, 64))
     assert "wgmma.mma_async" in text and "wgmma.wait_group" in text

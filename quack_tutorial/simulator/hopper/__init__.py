@@ -4,14 +4,17 @@
 |-----------------|-----------------------------------------------------------------------------------------|
 | `words`         | pairs of floats, bits, integer products, single functions of cute.math                  |
 | `accesses`      | loads and stores by a pointer, shared memory without an allocator                       |
+| `packed`        | several numbers in one register of inline assembly                                      |
 | `instructions`  | names of MLIR's dialects: types by their text, bits of pointers, plain arithmetic       |
 | `swizzled`      | composed layouts in the functions of layouts                                            |
 | `tensor_maps`   | tiles that the TMA unit copies                                                          |
+| `plain_maps`    | the same of maps made of an address, extents and strides                                |
 | `tiled_mma`     | matrix products of a thread, a warp; who holds which element                            |
 | `matrix_copies` | ldmatrix, stmatrix, tiled copies that follow a product                                  |
 | `warpgroup`     | wgmma, its fences and groups, how its operands lie in shared memory                     |
 | `pipelines`     | the rest of cutlass.pipeline                                                            |
 | `primitives`    | cutlass.experimental.primitives, as far as they stand for what cute.arch has            |
+| `arrays`        | cutlass.Array, vectors, pointers made of numbers                                        |
 | `schedulers`    | persistent tile schedulers, LayoutEnum, HardwareInfo                                    |
 
 No kernel of the book needs any of it. Each module says what it leaves out.
@@ -42,6 +45,7 @@ def extend(names) -> None:
     arch |= {
         "warpgroup_reg_alloc": names.ignore,
         "warpgroup_reg_dealloc": names.ignore,
+        "shuffle_sync_op": words.shuffle_sync_op,
         "WARPS_PER_WARPGROUP": 4,
         "THREADS_PER_WARPGROUP": 128,
     }
@@ -72,16 +76,18 @@ def extend(names) -> None:
             for n in "PersistentTileSchedulerParams StaticPersistentTileScheduler WorkTileInfo HardwareInfo".split()
         },
         get_smem_capacity_in_bytes=accesses.capacity,
+        distributed=space("cutlass.utils.distributed", {"atomicAdd": accesses.atomic_add}),
         smem_allocator=space("cutlass.utils.smem_allocator", {"SmemAllocator": names.SmemAllocator}),
     )
     nvgpu = names.NVGPU.__dict__
     nvgpu["CacheEvictionPriority"] = cute["CacheEvictionPriority"]
     nvgpu["common"] = names.NVGPU
-    _extend_dialects(names, instructions)
-    PLACES[:] = [cutlass["utils"]]
+    PLACES[:] = [cutlass["utils"], cutlass["utils"].distributed]
     _extend_tensor_maps(names)
     _extend_products(names)
     _extend_pipelines(names)
+    _extend_dialects(names, instructions)
+    cute["copy_atom_call"] = names.copying.copy
 
 
 def _extend_tensor_maps(names) -> None:
@@ -90,6 +96,7 @@ def _extend_tensor_maps(names) -> None:
     cute = names.CUTE.__dict__
     cute |= swizzled.taking_composed(cute)
     cute["make_layout_image_mask"] = tensor_maps.make_layout_image_mask
+    names.CUTLASS.__dict__["block"] = names.Namespace("cutlass.block", {"block_copy": tensor_maps.block_copy})
     maps = (
         "CopyBulkTensorTileG2SOp CopyBulkTensorTileG2SMulticastOp CopyBulkTensorTileS2GOp CopyReduceBulkTensorTileS2GOp "
         "TmaInfo make_tiled_tma_atom tma_partition create_tma_multicast_mask"
@@ -146,12 +153,12 @@ def _extend_products(names) -> None:
 
 
 def _extend_pipelines(names) -> None:
-    from . import pipelines, primitives
+    from . import arrays, pipelines, plain_maps, primitives
 
     names.PIPELINE.__dict__.update(
         {
             name: getattr(pipelines, name)
-            for name in "PipelineTmaStore pipeline_init_arrive pipeline_init_wait arrive arrive_and_wait".split()
+            for name in "PipelineTmaStore PipelineOrder pipeline_init_arrive pipeline_init_wait arrive arrive_and_wait".split()
         }
     )
     names.PIPELINE.__dict__["helpers"] = names.PIPELINE  # a module of it that kernels import some of the names from
@@ -159,14 +166,48 @@ def _extend_pipelines(names) -> None:
         {
             name: getattr(primitives, name)
             for name in (
-                "barrier_cta_sync barrier_cta_arrive bar_warp_sync elect_sync shfl_sync vote_sync griddepcontrol"
+                "barrier_cta_sync barrier_cta_arrive bar_warp_sync elect_sync shfl_sync vote_sync griddepcontrol mbarrier_init "
+                "mbarrier_arrive mbarrier_arrive_expect_tx mbarrier_wait_parity mbarrier_try_wait_parity barrier_cluster_arrive "
+                "barrier_cluster_arrive_relaxed barrier_cluster_wait mapa "
+                "cp_async_bulk_tensor_shared_cta_global load_ext store_ext cvt_packfloat_f32 ldmatrix"
             ).split()
         },
         Shfl=names.Tokens("BFLY", "UP", "DOWN", "IDX"),
         VoteSync=names.Tokens("ANY", "ALL", "BALLOT", "UNI"),
         GridDepAction=names.Tokens("WAIT", "LAUNCH_DEPENDENTS"),
+        MBarrierWait=names.Tokens("TRY", "TEST"),
+        TMALoadMode=names.Tokens("TILE", "IM2COL", "IM2COL_W", "IM2COL_W_128", "TILE_GATHER4"),
+        MBarrierScope=names.Tokens("CTA", "CLUSTER"),
+        MemOrder=names.Tokens("WEAK", "RELAXED", "ACQUIRE", "RELEASE", "ACQ_REL", "VOLATILE"),
+        MemScope=names.Tokens("CTA", "CLUSTER", "GPU", "SYS"),
+        MMALayout=names.Tokens("ROW", "COL"),
+        LoadShape=names.Tokens("M8N8", "M8N16", "M16N16"),
+        CVTPackFloat=names.Tokens("BF16X2", "F16X2", "E4M3X2", "E5M2X2"),
+        FPRoundingMode=names.Tokens("RN", "RZ", "RM", "RP"),
+        SaturationModeKind=names.Tokens("SATFINITE"),
     )
-    names.CUTLASS.__dict__["make_array_view"] = primitives.make_array_view
+    maps = names.Namespace(
+        "cutlass.experimental.cuda.tensor_map",
+        {
+            "TensorMap": names.Annotation("cutlass.experimental.cuda.tensor_map.TensorMap", plain_maps.TensorMap),
+            "create_tensor_map_tiled": plain_maps.create_tensor_map_tiled,
+            "TensorMapSwizzle": names.Tokens(*plain_maps.SWIZZLES),
+            "TensorMapL2Promotion": names.Tokens("none", "l2_64b", "l2_128b", "l2_256b"),
+            "TensorMapFloatOOBFill": names.Tokens("none", "nan_request_zero_fma"),
+        },
+    )
+    names.CUTLASS.experimental.__dict__["cuda"] = names.Namespace("cutlass.experimental.cuda", {"tensor_map": maps})
+    PLACES.append(maps)
+    names.CUTLASS.__dict__["GridConstant"] = names.Annotation("cutlass.GridConstant")
+    vector = names.Namespace("cutlass.base_dsl.vector", {"full": arrays.full})
+    names.BASE.__dict__["vector"] = vector
+    names.CUTLASS.__dict__.update(
+        make_array_view=primitives.make_array_view,
+        Array=arrays.Array,
+        Vector=names.dialects.Vector,
+        inttoptr=arrays.inttoptr,
+        vector=vector,
+    )
 
 
 def _extend_dialects(names, instructions) -> None:
@@ -174,6 +215,12 @@ def _extend_dialects(names, instructions) -> None:
     names.LLVM.__dict__.update(ptrtoint=instructions.ptrtoint, bitcast=instructions.bitcast)
     names.NVVM.__dict__.update(
         atomicrmw=instructions.atomicrmw,
+        cluster_arrive=instructions.cluster_arrive,
+        cluster_wait=instructions.cluster_wait,
+        elect_sync=names.PRIMITIVES.elect_sync,
+        memory_barrier=instructions.memory_barrier,
+        MemScopeKind=names.Tokens("CTA", "CLUSTER", "GPU", "SYS"),
+        ShflKind=names.Tokens("bfly", "up", "down", "idx"),
         AtomicOpKind=names.Tokens(*"ADD FADD MAX MIN UMAX UMIN AND OR XOR EXCH CAS INC DEC".split()),
         FPRoundingMode=names.Tokens("RN", "RZ", "RM", "RP"),
         RoundingModeKind=names.Tokens("RN", "RZ", "RM", "RP"),
@@ -181,7 +228,7 @@ def _extend_dialects(names, instructions) -> None:
     )
     mlir = names.CUTLASS.__dict__["_mlir"].__dict__
     mlir["dialects"].__dict__.update(
-        arith=space("cutlass._mlir.dialects.arith", dict(instructions.ARITH)),
+        arith=space("cutlass._mlir.dialects.arith", instructions.ARITH | {"FastMathFlags": instructions.FastMathFlags}),
         math=space("cutlass._mlir.dialects.math", dict(instructions.MATH)),
     )
     mlir["ir"] = space(

@@ -100,6 +100,11 @@ def store(ptr, val, *, sem=None, **_) -> None:
         run_atomic("exch", pointer + i if i else pointer, convert(value, dtype), order)
 
 
+def atomic_add(dst_ptr, val, **_) -> Value:
+    """cutlass.utils.distributed.atomicAdd: relaxed, of the whole system."""
+    return run_atomic("add", _pointer(dst_ptr, Int32), convert(val, Int32), "relaxed")
+
+
 _REDUCTIONS = {"umin": "min", "umax": "max"}
 
 

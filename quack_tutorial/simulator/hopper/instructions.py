@@ -5,18 +5,20 @@
 | `ir.Type.parse("!llvm.struct<(i32, f32)>")`, `IntegerType`, `VectorType`, `F32Type` | what inline assembly gives, and vectors |
 | `llvm.ptrtoint`, `inttoptr`, `bitcast`, `mlir_undef`      | addresses as numbers, the same bits as another type         |
 | `arith.addf`, `mulf`, `select`, `cmpi`-free integer arithmetic | of two numbers of one type                             |
-| `nvvm.atomicrmw`, `nvvm.add_packed_f32x2`, ...            | as cute.arch has them                                       |
+| `nvvm.atomicrmw`, `cluster_arrive`, `elect_sync`, `memory_barrier`, ... | as cute.arch has them                         |
+| `arith.FastMathFlags`                                    | `afn` asks for approximate functions, the others for nothing |
 
 Source: the MLIR dialects' documentation (llvm, arith, math, nvvm). Anything else is refused by its name.
 """
 
 from __future__ import annotations
 
+import enum
 import re
 
 import numpy as np
 
-from .. import arithmetic, assembly, mathops
+from .. import arithmetic, assembly, barriers, cluster, mathops
 from .. import memory as m
 from ..atomics import run_atomic
 from ..context import not_simulated
@@ -199,13 +201,23 @@ ARITH = {
     "maxnumf": lambda a, b, **_: arithmetic.fmax(a, b),
     "minnumf": lambda a, b, **_: arithmetic.fmin(a, b),
 }
+
+
+class FastMathFlags(enum.IntFlag):
+    """Liberties that a kernel gives the compiler."""
+
+    none = 0
+    reassoc, nnan, ninf, nsz, arcp, contract, afn = (1 << i for i in range(7))
+    fast = 127
+
+
+def _function(name: str):
+    function = getattr(mathops, name)
+    return lambda x, fastmath=FastMathFlags.none, **_: function(x, fastmath=bool(fastmath & FastMathFlags.afn))
+
+
 MATH = {
-    "exp": mathops.exp,
-    "exp2": mathops.exp2,
-    "log": mathops.log,
-    "log2": mathops.log2,
-    "sqrt": mathops.sqrt,
-    "rsqrt": mathops.rsqrt,
+    **{name: _function(name) for name in ("exp", "exp2", "log", "log2", "sqrt", "rsqrt")},
     "fma": lambda a, b, c, **_: mathops.fma(a, b, c),
     "absf": mathops.absf,
     "floor": mathops.floor,
@@ -232,3 +244,18 @@ def atomicrmw(*given, op=None, ptr=None, a=None, b=None, mem_order=None, **_) ->
     if word == "cas":  # PTX: compare with a, put b
         return run_atomic("cas", pointer, scalar(b), mem_order, convert(a, pointer.dtype).a)
     return run_atomic(_ATOMICS.get(word, word), pointer, value, mem_order)
+
+
+def cluster_arrive(*, aligned=None, **_) -> None:
+    cluster.cluster_arrive()
+
+
+def cluster_wait(*, aligned=None, **_):
+    return cluster.cluster_wait()
+
+
+def memory_barrier(scope, **_) -> None:
+    word = str(scope).rpartition(".")[2].upper()
+    if word not in ("CTA", "GPU"):
+        raise not_simulated(f"nvvm.memory_barrier of {word}")
+    (barriers.fence_acq_rel_cta if word == "CTA" else barriers.fence_acq_rel_gpu)()

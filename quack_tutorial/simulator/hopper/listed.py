@@ -8,7 +8,11 @@ PUBLISHED = "tests/simulator/test_published.py"
 MAPS = "tests/simulator/test_tensor_maps.py"
 PRODUCTS = "tests/simulator/test_products.py"
 PIPELINES = "tests/simulator/test_pipelines.py"
+EIGHT = "tests/simulator/test_eight_bits.py"
+ARRAYS = "tests/simulator/test_arrays.py"
 FILES = {
+    ARRAYS: ("tests/simulator/dsl/arrays.py", ARRAYS),
+    EIGHT: ("tests/simulator/dsl/eight_bits.py", EIGHT),
     PIPELINES: ("tests/simulator/dsl/pipelines.py",),
     MAPS: ("tests/simulator/dsl/tensor_maps.py", MAPS),
     PRODUCTS: ("tests/simulator/dsl/products.py", PRODUCTS),
@@ -19,9 +23,28 @@ _FLOATS = (
     ("abs div trunc round roundeven copysign isfinite isinf", EXACT, WORDS),
     ("expm1 log1p cbrt", BOUND, WORDS),
 )
+_EIGHT_BITS = ("Float8E4M3FN Float8E5M2", EXACT, EIGHT, "a number that the compiler folds saturates here")
 TABLE = {
-    "cutlass": (("select_", EXACT, WORDS), ("make_array_view", EXACT, PIPELINES, "elements by their coordinates")),
+    "cutlass.cutlass_dsl": (_EIGHT_BITS,),
+    "cutlass": (
+        _EIGHT_BITS,
+        ("select_", EXACT, WORDS),
+        ("make_array_view", EXACT, PIPELINES, "elements by their coordinates"),
+        ("Array", EXACT, ARRAYS, "in registers and shared memory, without views"),
+        ("Vector inttoptr", EXACT, ARRAYS),
+        ("GridConstant", ANNOTATION, ARRAYS),
+    ),
+    "cutlass.experimental.cuda.tensor_map": (
+        ("create_tensor_map_tiled TensorMapSwizzle", EXACT, ARRAYS),
+        ("TensorMapFloatOOBFill", EXACT, ARRAYS, "zeros alone"),
+        ("TensorMapL2Promotion", IGNORED, ARRAYS, "there are no caches"),
+        ("TensorMap", ANNOTATION, ARRAYS),
+    ),
+    "cutlass.base_dsl.vector": (("full", EXACT, ARRAYS, "of one mode"),),
+    "cutlass.block": (("block_copy", EXACT, ARRAYS, "of tensor maps"),),
+    "cutlass.utils.distributed": (("atomicAdd", EXACT, ARRAYS),),
     "cutlass.pipeline": (
+        ("PipelineOrder", EXACT, ARRAYS, "outside of dynamic ifs and loops"),
         ("PipelineTmaStore pipeline_init_arrive pipeline_init_wait arrive arrive_and_wait", EXACT, PIPELINES),
     ),
     "cutlass.experimental.primitives": (
@@ -31,6 +54,16 @@ TABLE = {
             PIPELINES,
         ),
         ("Shfl VoteSync GridDepAction", EXACT, PIPELINES),
+        (
+            "mbarrier_init mbarrier_arrive mbarrier_arrive_expect_tx mbarrier_wait_parity mbarrier_try_wait_parity MBarrierWait "
+            "barrier_cluster_arrive barrier_cluster_arrive_relaxed barrier_cluster_wait mapa",
+            EXACT,
+            ARRAYS,
+        ),
+        ("MBarrierScope MemScope", IGNORED, ARRAYS, "the widest is meant"),
+        ("cp_async_bulk_tensor_shared_cta_global TMALoadMode", EXACT, ARRAYS, "boxes alone"),
+        ("load_ext store_ext MemOrder ldmatrix MMALayout LoadShape", EXACT, ARRAYS),
+        ("cvt_packfloat_f32 CVTPackFloat FPRoundingMode SaturationModeKind", EXACT, ARRAYS, "to the nearest alone"),
     ),
     "cutlass.tensor_utils": (("LayoutEnum", EXACT, WORDS),),
     "cutlass.utils": (
@@ -51,10 +84,12 @@ TABLE = {
     ),
     "cutlass.utils.smem_allocator": (("SmemAllocator", EXACT, WORDS),),
     "cute": (
+        _EIGHT_BITS,
         *_FLOATS,
         ("FastDivmodDivisor FastDivmodDivisorV2", EXACT, WORDS, "of numbers that are not negative"),
         ("fast_divmod_create_divisor fast_divmod_create_divisor_v2", EXACT, WORDS),
         ("prefetch", IGNORED, WORDS, "there are no caches"),
+        ("copy_atom_call", EXACT, ARRAYS),
         ("make_layout_image_mask", EXACT, MAPS),
         ("get_nonswizzle_portion get_swizzle_portion", EXACT, MAPS),
         ("gemm make_mma_atom make_tiled_mma", BOUND, PRODUCTS, "sums in float64, rounded once an instruction"),
@@ -82,6 +117,7 @@ TABLE = {
             "with a note: the compiler refuses them for Hopper",
         ),
         ("load store red", EXACT, WORDS, "with `sem` as atomics"),
+        ("shuffle_sync_op", EXACT, ARRAYS),
         ("atomic_fmax atomic_fmin atomic_max_float32", EXACT, WORDS),
         ("alloc_smem get_dyn_smem dynamic_smem_size total_smem_size", EXACT, WORDS),
         ("prefetch", IGNORED, WORDS, "there are no caches"),
@@ -113,7 +149,8 @@ TABLE = {
         ("LdMatrix8x8x16bOp StMatrix8x8x16bOp", EXACT, PRODUCTS),
     ),
     "cute.nvgpu.warpgroup": (
-        ("MmaF16BF16Op MmaF8Op", BOUND, PRODUCTS, "sums in float64, rounded once an instruction"),
+        ("MmaF16BF16Op", BOUND, PRODUCTS, "sums in float64, rounded once an instruction"),
+        ("MmaF8Op", BOUND, PRODUCTS, "the same; Hopper adds products of 8 bits with fewer bits than float32 has"),
         ("make_smem_layout_atom SmemLayoutAtomKind OperandSource OperandMajorMode Field", EXACT, PRODUCTS),
         ("fence commit_group wait_group", ORDER, PRODUCTS, "accumulators may not be touched before"),
     ),

@@ -24,6 +24,7 @@ from .. import numeric as nm
 from ..arithmetic import clz, exp, flush, int32
 from ..context import STATE, fail, group, here, not_simulated
 from ..numeric import Boolean, Float32, Int32, Int64, TensorSSA, Uint32, Uint64, Value, constant_number, convert, scalar
+from ..warps import FULL_MASK, ShuffleKind, shuffle
 
 # ---- pairs ----------------------------------------------------------------------------------------------------------
 
@@ -76,6 +77,13 @@ def sub_packed_f32x2(src_a, src_b, *, src_c=None, rnd=None, ftz=False, **_) -> t
 def exp_packed_f32x2(a, **_) -> tuple:
     _note_newer("exp_packed_f32x2")
     return tuple(exp(part) for part in _two(a))
+
+
+# ---- shuffles -------------------------------------------------------------------------------------------------------
+
+
+def shuffle_sync_op(value, offset, mask=FULL_MASK, mask_and_clamp=31, kind="idx", **_):
+    return shuffle(value, offset, ShuffleKind[str(kind).rpartition(".")[2].upper()], mask, mask_and_clamp)
 
 
 # ---- bits -----------------------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 import cutlass
 import cutlass.cute as cute
 import cutlass.utils.hopper_helpers as sm90
-from cutlass import BFloat16, Float16, Float32, Int64
+from cutlass import BFloat16, Float8E4M3FN, Float8E5M2, Float16, Float32, Int64
 from cutlass.cute.nvgpu import OperandMajorMode, cpasync, warp, warpgroup
 from cutlass.tensor_utils import LayoutEnum
 
@@ -18,8 +18,9 @@ def tiled_of(kind):
         return cute.make_tiled_mma(warp.MmaTF32Op((16, 8, 8)), (2, 1, 1))
     if kind == "thread":
         return cute.make_tiled_mma(cute.nvgpu.MmaUniversalOp(Float32), cute.make_layout((16, 8, 1), stride=(8, 1, 0)))
+    dtype = {"wgmma": BFloat16, "e4m3": Float8E4M3FN, "e5m2": Float8E5M2}[kind]
     return sm90.make_trivial_tiled_mma(
-        BFloat16, BFloat16, OperandMajorMode.K, OperandMajorMode.K, Float32, (2, 1, 1), (64, 64)
+        dtype, dtype, OperandMajorMode.K, OperandMajorMode.K, Float32, (2, 1, 1), (64, 64)
     )
 
 
@@ -141,13 +142,14 @@ def _hopper(
     layout_b: cute.ComposedLayout,
     tile: cutlass.Constexpr,
     fault: cutlass.Constexpr,
+    dtype: cutlass.Constexpr,
 ):
     t, _, _ = cute.arch.thread_idx()
     bm, bn, _ = cute.arch.block_idx()
     warp_idx = cute.arch.make_warp_uniform(cute.arch.warp_idx())
     smem = cutlass.memory.SmemAllocator()
-    sA = smem.allocate_tensor(BFloat16, layout_a.outer, byte_alignment=1024, swizzle=layout_a.inner)
-    sB = smem.allocate_tensor(BFloat16, layout_b.outer, byte_alignment=1024, swizzle=layout_b.inner)
+    sA = smem.allocate_tensor(dtype, layout_a.outer, byte_alignment=1024, swizzle=layout_a.inner)
+    sB = smem.allocate_tensor(dtype, layout_b.outer, byte_alignment=1024, swizzle=layout_b.inner)
     full = smem.allocate_array(Int64, STAGES, byte_alignment=8)
     empty = smem.allocate_array(Int64, STAGES, byte_alignment=8)
     if warp_idx == 0:
@@ -163,8 +165,8 @@ def _hopper(
     one = cute.make_layout(1)
     tAsA, tAgA = cpasync.tma_partition(load_a, 0, one, cute.group_modes(sA, 0, 2), cute.group_modes(gA, 0, 2))
     tBsB, tBgB = cpasync.tma_partition(load_b, 0, one, cute.group_modes(sB, 0, 2), cute.group_modes(gB, 0, 2))
-    nbytes = cute.size_in_bytes(BFloat16, cute.slice_(layout_a, (None, None, 0)))
-    nbytes = nbytes + cute.size_in_bytes(BFloat16, cute.slice_(layout_b, (None, None, 0)))
+    nbytes = cute.size_in_bytes(dtype, cute.slice_(layout_a, (None, None, 0)))
+    nbytes = nbytes + cute.size_in_bytes(dtype, cute.slice_(layout_b, (None, None, 0)))
     steps = cute.size(gA, mode=[2])
     if warp_idx == 8:
         for k in range(steps):
@@ -207,20 +209,23 @@ def _hopper(
 class Hopper:
     """c = a b^T: one warp loads tiles through tensor maps, two warpgroups multiply them."""
 
-    def __init__(self, fault="", tile=(128, 64, 64)):
-        self.fault, self.tile = fault, tile
+    def __init__(self, fault="", tile=(128, 64, 64), kind="wgmma"):
+        self.fault, self.tile, self.kind = fault, tile, kind
 
     @cute.jit
     def __call__(self, a: cute.Tensor, b: cute.Tensor, c: cute.Tensor):
-        tiled = tiled_of("wgmma")
-        layout_a = sm90.make_smem_layout_a(LayoutEnum.from_tensor(a), self.tile, BFloat16, STAGES)
-        layout_b = sm90.make_smem_layout_b(LayoutEnum.from_tensor(b), self.tile, BFloat16, STAGES)
+        dtype = {"wgmma": BFloat16, "e4m3": Float8E4M3FN, "e5m2": Float8E5M2}[self.kind]
+        tiled = tiled_of(self.kind)
+        if cutlass.const_expr(a.element_type is not dtype):  # bytes: floats of 8 bits
+            a, b = cute.recast_tensor(a, dtype), cute.recast_tensor(b, dtype)
+        layout_a = sm90.make_smem_layout_a(LayoutEnum.from_tensor(a), self.tile, dtype, STAGES)
+        layout_b = sm90.make_smem_layout_b(LayoutEnum.from_tensor(b), self.tile, dtype, STAGES)
         load = cpasync.CopyBulkTensorTileG2SOp()
         one_a, one_b = (cute.slice_(x, (None, None, 0)) for x in (layout_a, layout_b))
         load_a, mA = cpasync.make_tiled_tma_atom(load, a, one_a, (self.tile[0], self.tile[2]))
         load_b, mB = cpasync.make_tiled_tma_atom(load, b, one_b, (self.tile[1], self.tile[2]))
         grid = (*cute.ceil_div(c.shape, self.tile[:2]), 1)
-        _hopper(load_a, mA, load_b, mB, c, tiled, layout_a, layout_b, self.tile, self.fault).launch(
+        _hopper(load_a, mA, load_b, mB, c, tiled, layout_a, layout_b, self.tile, self.fault, dtype).launch(
             grid=grid, block=(288, 1, 1)
         )
 
