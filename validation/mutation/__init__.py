@@ -54,6 +54,7 @@ VALUES = ("slot", "shuffle")  # that break no rule
 SAME_VALUE = "all threads that then write hold the same value, and write it to the same place"
 FOR_THE_COMPILER = "it keeps loads above it from being moved down, and orders nothing that two threads share"
 A_COLUMN_OR_NONE = "the caller's column is one of the row's, or -1"
+ZEROS_FROM_CP_ASYNC = "where its predicate is off cp.async has written zeros, as the registers hold"
 BEHIND_THE_ROW = "behind the last tile no column is a row's, or, where a row is one tile, it is written again as it was"
 EQUIVALENT: dict[str, str] = {
     "cross_entropy.CrossEntropy.kernel: cute.arch.sync_warp() removed": FOR_THE_COMPILER,
@@ -76,8 +77,12 @@ EQUIVALENT: dict[str, str] = {
     "cross_entropy.CrossEntropyRows.kernel: `tidx % self.threads_per_row == 0` dropped from `tidx % self.threads_per_row == 0 and "
     "row < mX.shape[0]`": SAME_VALUE,
     "layernorm.mean_of: `cute.arch.shuffle_sync_bfly(mean, 0)`: offset doubled": "twice 0 is 0",
-    "rmsnorm.RMSNormCluster.kernel: cute.copy(atom, tXsX, tXrX, pred=tXpX) without pred": "where its predicate is off cp.async "
-    "has written zeros, as the registers hold",
+    "rmsnorm.RMSNormAsync.kernel: cute.copy(atom, tXsX, tXrX, pred=tXpX) without pred": ZEROS_FROM_CP_ASYNC,
+    "rmsnorm.RMSNormCluster.kernel: cute.copy(atom, tXsX, tXrX, pred=tXpX) without pred": ZEROS_FROM_CP_ASYNC,
+    "rmsnorm.RMSNormBackwardPipelined.kernel: cute.copy(atom, thr_copy.partition_S(tile_at(sX, self.tiler, turn)), tXrX, "
+    "pred=tXpX) without pred": ZEROS_FROM_CP_ASYNC,
+    "rmsnorm.RMSNormBackwardPipelined.kernel: cute.copy(atom, thr_copy.partition_S(tile_at(sDO, self.tiler, turn)), tXrDO, "
+    "pred=tXpX) without pred": ZEROS_FROM_CP_ASYNC,
     "norm_backward.NormBackward.write_first: `if thread_row == 0` always": "the other rows of threads add up what only the first "
     "one stores",
     "cross_entropy.CrossEntropyTwoPass.kernel: `if tidx == 0` always": SAME_VALUE,
