@@ -37,6 +37,7 @@ OF_THE_SCREEN = (
     ".qt-diff details"
 )
 FOLDS = "details.qt-fold, details.sd-dropdown"  # long lists in other folds stay on the screen
+SCREEN_FOLDS = ("Code", "Output")  # what draws a picture, and long listings
 MENU = '<button onclick="window.print()"'  # in each page's download menu
 ENTRY = """<a href="{}" class="btn btn-sm dropdown-item">
 <span class="btn__icon-container"><i class="fas fa-file-pdf"></i></span>
@@ -73,7 +74,10 @@ def article(site: Path, name: str, pages: list[str]) -> tuple[str, str]:
     for node in body.select(OF_THE_SCREEN):
         node.decompose()
     for fold in body.select(FOLDS):
-        fold["open"] = ""
+        if fold.summary.get_text(strip=True) in SCREEN_FOLDS:
+            fold.decompose()
+        else:
+            fold["open"] = ""
     solutions = [fold for fold in body.select("details.qt-fold") if fold.summary.get_text(strip=True) == "Solution"]
     if solutions:
         end = BeautifulSoup('<div class="qt-solutions"><h2>Solutions</h2></div>', "html.parser").div

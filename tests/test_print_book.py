@@ -25,6 +25,7 @@ WIN = """<section id="win"><h1>0. Win<a class="headerlink" href="#win">#</a></h1
 <a href="sandbox.html">sandbox</a> <a href="https://example.org/">out</a></p>
 <form class="qt-predict">guess</form><details class="qt-fold"><summary>Answer</summary>42</details>
 <details class="qt-fold"><summary>Solution</summary>17</details>
+<details class="qt-fold"><summary>Code</summary>draw()</details><details class="qt-fold"><summary>Output</summary>SASS</details>
 <details class="qt-fold qt-small"><summary>Setup</summary>import</details>
 <details><summary>188 rows</summary></details>
 <style>.a{color:red}</style><svg viewBox="0 0 1 1" width="9"><clipPath id="c"></clipPath><g clip-path="url(#c)"></g></svg>
@@ -98,9 +99,9 @@ def test_chromium_prints_it(printing, site, tmp_path):
     assert len(re.findall(rb"/Type\s*/Page\b", pdf.read_bytes())) == 3
 
 
-def test_solutions_come_last_in_their_chapter_and_the_setup_is_left_out(text):
+def test_solutions_come_last_in_their_chapter_and_setup_drawing_and_machine_code_are_left_out(text):
     chapter = text[text.index("0. Win") :]
-    assert "Setup" not in text
+    assert not any(words in text for words in ("Setup", "draw()", "SASS"))
     assert chapter.index("Solution 1 is at the end") < chapter.index("188 rows") < chapter.index("<h2>Solutions</h2>")
     solution = '<details class="qt-fold" open=""><summary>Solution 1</summary>17</details>'
     assert chapter.index("<h2>Solutions</h2>") < chapter.index(solution) < chapter.index("Glossary</h1>")

@@ -101,8 +101,9 @@ document.addEventListener("DOMContentLoaded", () => {
     }
   }
 
-  // Paper cannot be unfolded. What is long or stands there twice stays folded, as in scripts/print_book.py, and solutions go to the end.
-  const folds = all("details.qt-fold:not(.qt-small, .qt-on-gpu, .qt-ran), details.sd-dropdown").filter((fold) => fold.firstElementChild.textContent.trim() !== "Output");
+  // Paper cannot be unfolded. What draws a picture, is long or stands there twice stays folded, and is not printed, as in
+  // scripts/print_book.py; solutions go to the end.
+  const folds = all("details.qt-fold:not(.qt-small, .qt-on-gpu, .qt-ran), details.sd-dropdown").filter((fold) => !["Code", "Output"].includes(fold.firstElementChild.textContent.trim()));
   const isSolution = (fold) => fold.firstElementChild.textContent.trim() === "Solution";
   let unfolded = [], moved = [];
   addEventListener("beforeprint", () => {

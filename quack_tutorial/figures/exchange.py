@@ -107,10 +107,17 @@ def _scene(whole: Series, frames) -> Scene:
 
 def _narrow(names, bricks: bool) -> Scene:
     boxes, labels, y = [], lane_numbers(24, bricks), 14
-    for name in names:
+    for name, below in zip(names, [*names[1:], ""]):
         y += {"at first": 22, "received": 46, "holds": 16}[name]
         words = f"{name}: {folded_words('lanes', bricks)}" if name == "at first" else name
-        labels.append(Label(2, 8 if name == "at first" else y - 8, words, "start", "strong" if name == "holds" else ""))
+        if name == "received" and below == "holds":  # above it is where the lines come down
+            y -= 12
+            under = y + folded_height(HEIGHT, bricks) + 8
+            labels.append(Label(PHONE - 2, under, f"\u2191 {name}", "end"))
+        else:
+            labels.append(
+                Label(2, 8 if name == "at first" else y - 8, words, "start", "strong" if name == "holds" else "")
+            )
         boxes += folded(y, HEIGHT, bricks)
         y += folded_height(HEIGHT, bricks)
     return Scene(PHONE, y + 4, tuple(boxes), tuple(labels))
