@@ -111,6 +111,17 @@ class Vector:
             "language", "a Vector is immutable; make a new one with Vector.from_elements, or use a cutlass.Array"
         )
 
+    _carries_values = True
+
+    def _copied(self) -> Vector:
+        return self
+
+    def _joined(self, other: Vector, join) -> Vector:
+        """A vector with join(name, mine, the other's) of each element: one that a dynamic `if` or loop rebinds."""
+        if self.dtype is not other.dtype or self.shape != other.shape:
+            raise not_simulated(f"a vector of {self.numel()} {self.dtype} rebound to {other.numel()} {other.dtype}")
+        return Vector(join(str(i), *pair) for i, pair in enumerate(zip(self.elements, other.elements)))
+
     @property
     def values(self) -> TensorSSA:
         """The same numbers as one array."""

@@ -35,6 +35,20 @@ def test_arrays_are_memory():
     np.testing.assert_array_equal(out[8:].reshape(-1), x)
 
 
+@pytest.mark.parametrize("check", [True, False])
+def test_arrays_and_vectors_may_be_rebound(check):
+    x, out = np.random.default_rng(8).standard_normal(32).astype(np.float32), np.zeros(32, np.float32)
+    assert simulate(k.rebound, x, out, check=check).ok
+    a, b = np.stack([x, x]), np.stack([x * 2, x])
+    large = b[0] > 1
+    b[1, large], a[0, large] = 5, 3
+    for _ in range(3):
+        b[0] += 1
+        a[1] += b[0]
+    v = np.where(T > 3, a, b) * np.where(T > 7, np.float32(2), np.float32(1))
+    np.testing.assert_array_equal(out, v[0] * np.float32(100) + v[1])
+
+
 def test_vectors_are_element_by_element():
     x = np.random.default_rng(1).standard_normal(40).astype(np.float32)
     out = np.zeros((5, 32), np.float32)
@@ -157,6 +171,7 @@ def test_the_compiler_takes_them():
     x, whole = torch.zeros(128), torch.zeros(128, dtype=torch.int32)
     text = ptx(k.arrays, x, torch.zeros((12, 32)))
     assert "ld.global.v4.b32" in text and "st.global.v4.b32" in text and "cvt.rzi.s32.f32" in text
+    assert ".visible .entry" in ptx(k.rebound, x, x)
     assert ".visible .entry" in ptx(k.vectors, x, torch.zeros((5, 32)))
     text = ptx(k.neighbours, x.reshape(4, 32), torch.zeros((2, 32)), True)
     assert "ld.shared::cluster.b32" in text and "barrier.cluster.arrive.aligned" in text

@@ -32,7 +32,7 @@ MEMORIES = {0: None, 1: Space.GMEM, 3: Space.SMEM, 7: Space.SMEM}  # by the numb
 
 def _width(pointer: m.Pointer, count: int, alignment) -> int:
     """Elements an access: the compiler goes by the alignment that is stated, of which it knows the element's own otherwise."""
-    if isinstance(pointer.memory, m.Registers):
+    if pointer.memspace is Space.NONE:
         return 1
     size = pointer.dtype.itemsize
     return math.gcd(count, max(1, min(alignment or size, 16) // size))
@@ -89,7 +89,22 @@ class Array:
 
     dtype = property(lambda self: self.pointer.dtype)
 
+    _carries_values = True
+
+    def _copied(self) -> Array:
+        return self
+
+    def _joined(self, other: Array, join) -> Array:
+        """The array that a dynamic `if` or loop rebinds: this one's memory or the other's, lane by lane."""
+        if self.shape != other.shape or self.align != other.align:
+            raise not_simulated(f"{self!r} rebound to {other!r}")
+        made = object.__new__(Array)
+        made.__dict__.update(self.__dict__, pointer=join("pointer", self.pointer, other.pointer))
+        return made
+
     def __getattr__(self, name: str):
+        if name.startswith("_"):
+            raise AttributeError(name)
         raise not_simulated(f"cutlass.Array.{name}")
 
     def __repr__(self) -> str:

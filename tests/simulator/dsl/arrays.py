@@ -41,6 +41,41 @@ def arrays(x: cute.Tensor, out: cute.Tensor):
     _arrays(x, out).launch(grid=1, block=32)
 
 
+@cute.jit
+def _changed(given: cutlass.Array) -> cutlass.Array:
+    made = cutlass.Array(Float32, 2)
+    made[0] = given[0] * 2.0
+    made[1] = given[1]
+    if made[0] > 1.0:
+        made[1] = 5.0
+        given[0] = 3.0
+    return made
+
+
+@cute.kernel
+def _rebound(x: cute.Tensor, out: cute.Tensor):
+    t, _, _ = cute.arch.thread_idx()
+    a = cutlass.Array(Float32, 2)
+    a[0] = x[t]
+    a[1] = x[t]
+    b = _changed(a)
+    for _ in range(3):
+        b[0] += 1.0
+        a[1] = a[1] + b[0]
+    if t > 3:
+        b = a
+    v = b.load(0, 2)
+    if t > 7:
+        v = v + v
+    out[t] = v[0] * 100.0 + v[1]
+
+
+@cute.jit
+def rebound(x: cute.Tensor, out: cute.Tensor):
+    """Arrays that a helper changes and makes; an array and a vector that a dynamic `if` rebinds."""
+    _rebound(x, out).launch(grid=1, block=32)
+
+
 @cute.kernel
 def _vectors(x: cute.Tensor, out: cute.Tensor):
     t, _, _ = cute.arch.thread_idx()
