@@ -358,6 +358,20 @@ def flashinfer(k):
         kernel = k.module(place + "fused_add_rmsnorm").FusedAddRMSNormKernel(k.type("bfloat16"), 1024, sm_version=90)
         return kernel, (x, r, w, i64(4), f32(1e-6), False, None), [(x, h * rms(h)[:, None] * w.double()), (r, h)]
 
+    def quantized(dtype, residual):
+        """To 8 bits, by way of float32; every byte must be what torch rounds the float64 result to."""
+        x, w = k.normal(4, 1000, dtype="bfloat16"), k.normal(1000, dtype="bfloat16")
+        y, scale = k.torch.zeros(4, 1000, dtype=getattr(k.torch, dtype)), k.torch.full((1,), 0.5)
+        r = k.normal(4, 1000, dtype="bfloat16") if residual else None
+        h = x.double() + r.double() if residual else x.double()
+        wanted = (h * rms(h)[:, None] * w.double() / 0.5).float().to(y.dtype)
+        name = "FusedAddRMSNormQuantKernel" if residual else "RMSNormQuantKernel"
+        kernel = getattr(k.module(place + ("fused_add_rmsnorm" if residual else "rmsnorm")), name)
+        tensors = (y, x, r, w) if residual else (x, w, y)
+        made = kernel(k.type("bfloat16"), 1000, sm_version=90)
+        results = [(lambda: y.float(), wanted.float()), *([(r, h)] if residual else [])]
+        return made, (*tensors, i64(4), scale, f32(1e-6), False, None), results
+
     def layernorm():
         x, g, b, y = (
             k.normal(4, 1024, dtype="bfloat16"),
@@ -383,6 +397,9 @@ def flashinfer(k):
         "QKRMSNorm": qk_rmsnorm,
         "FusedAddRMSNorm": fused_add,
         "LayerNorm": layernorm,
+        "RMSNormQuant, e4m3": lambda: quantized("float8_e4m3fn", False),
+        "RMSNormQuant, e5m2": lambda: quantized("float8_e5m2", False),
+        "FusedAddRMSNormQuant, e4m3": lambda: quantized("float8_e4m3fn", True),
     }
 
 
