@@ -191,8 +191,12 @@ def wrong_indices(views: list[View], forward: list[View]) -> Iterator[Diagnosis]
         )
     yield from other_number([(v, r) for v, r in wrong if v.readers])
     text = f"In {v.row(r)} the maximum is in column {column}; the answer is column {got}, "
+    text += f"which holds {v.x[r, got]:g}." if inside(v, r) else "which does not exist."
     yield Diagnosis(
-        "wrong index", text + (f"which holds {v.x[r, got]:g}." if inside(v, r) else "which does not exist.")
+        "wrong index",
+        f"{text} A value has come to the answer, and the index not with it: wherever a lane or a warp hands over its "
+        f"maximum, it has to "
+        "hand over its index too, from the same place in the same way.",
     )
 
 
@@ -229,7 +233,8 @@ def index_in_float(views: list[View]) -> Iterator[Diagnosis]:
         for line in np.unique(stores["line"]):
             held = trace.values[stores["values"][stores["line"] == line]]
             held = held[~np.isnan(held)]
-            if len(held) and (held == np.rint(held)).all() and (held != 0).any():
+            whole = len(held) and (held == np.rint(held)).all() and (held != 0).any()
+            if whole and not np.isin(held, v.x).all():  # maxima of whole numbers
                 yield Diagnosis(
                     "index in float32",
                     "Shared memory holds column numbers as float32, which has 24 bits: column 16777217 would come back as "

@@ -43,7 +43,7 @@ GRADERS = {
     "slips_through": lambda got, expected: not any(abs(g - e) > 1e-6 for g, e in zip(got, expected)),
     "all_small": lambda got, expected: len(got) == len(expected) and all(abs(g - e) <= 1e-2 for g, e in zip(got, expected)),
 } | dict.fromkeys(("knows_sizes", "knows_numbers", "leaves_it"), honest)  # fmt: skip
-ASKED_LENGTHS, OTHER_LENGTHS = (32, 64, 256), (1, 33, 100, 250)
+ASKED_LENGTHS, OTHER_LENGTHS = (32, 64, 256), (1, 33, 100, 250, 300, 1030)
 
 # (name, wrong lengths, what it is told) of kernels that a grader's lengths have to catch.
 PLANTED = (
@@ -65,6 +65,7 @@ MOST_LENGTHS, LONGEST = 6, 4096
 # (takes it, kind, got, expected, what to say) of pairs that a comparison has to judge.
 FEW = right((0.5, -1.0, 2.0, 0.0))
 SMALL = (2e-4, 7e-4, 1e-4)
+MANY = (1 / 2000,) * 2000
 PAIRS = (
     (True, "refuses what is equal", FEW, FEW, "The two are the same."),
     (True, "refuses rounding", tuple(x * (1 + 3e-7) for x in FEW), FEW,
@@ -83,6 +84,8 @@ PAIRS = (
     (False, "accepts what is too small", tuple(x / 2 for x in FEW), FEW,
      "Each number is half of the right one. What is the difference then, and is it below the tolerance?"),
     (False, "accepts zeros", (0.0,) * 3, SMALL, "The tolerance is larger than the numbers. What must it be a share of?"),
+    (False, "accepts on average", (*MANY[:-1], 9 * MANY[-1]), MANY,
+     "One number of 2,000 is nine times too large, and the others are exact. Must each be near, or their mean, or their sum?"),
     (False, "accepts zeros", (2e-4, 7e-4, 1.1e-4), SMALL, "The last is a tenth too large. Of what is the tolerance a share?"),
     (False, "accepts zeros", (3e-7, 5e-7), (3e-7, 4e-7), "The last is a quarter too large. Of what is the tolerance a share?"),
     (False, "accepts a wrong number", (*FEW[:3], FEW[3] * 1.01), FEW, "The last number is a hundredth too large."),
@@ -131,7 +134,7 @@ HOLES = {
     "knows_sizes": ("sizes", "The grader asks for rows of 32, 64 and 256 numbers, and is exact there: be right for those.",
                     "Be wrong for some length that is never asked for."),
     "knows_numbers": ("numbers", "The grader's rows are draw(0, 8) and draw(1, 8), in every term: be right for those two.",
-                      "Be wrong for a row that is never asked for."),
+                      "Be wrong for a row of as many numbers that is never asked for: these rows have 8."),
     "leaves_it": ("buffer", "Look at what `out` holds when the grader calls you.", "Find an answer that does no work at all."),
 }  # fmt: skip
 

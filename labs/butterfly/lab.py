@@ -106,8 +106,9 @@ def explain(check: str, views: list[View], every: list[View]) -> Iterator[Diagno
         yield Diagnosis(
             "counted twice",
             f"{where}, and nothing is clipped: the largest came out as its own second. A number may enter the pair once only. "
-            "Does a lane meet the same partner in two rounds, does a merge take one number into both places, or do both start from "
-            "one number?",
+            "Does a lane meet the same partner in two rounds, does a merge, or the lane's own loop, replace the best "
+            "before the second "
+            "is found from it and so take one number into both places, or do both start from one number?",
         )
     if clipped(lambda v: np.maximum(np.sort(v.x, axis=1)[:, -2:-1], 0)):
         yield Diagnosis(
@@ -122,6 +123,26 @@ def explain(check: str, views: list[View], every: list[View]) -> Iterator[Diagno
             f"{where}, and every column of y holds {second:g}. Only what is above the second largest comes down to it: y is the "
             "smaller of the two in each column.",
         )
+    forward = [v for v in wrong if v.readers]
+    if forward and all(
+        (v.got["mY"] == of_own_largest(v, second)).all() for v, second in zip(wrong, seconds) if v.readers
+    ):
+        at = np.argwhere(forward[0].got["mY"] != forward[0].right["mY"])[0]
+        yield Diagnosis(
+            "own largest replaced",
+            f"In {forward[0].row(at[0])} column {at[1]} holds {forward[0].x[tuple(at)]:g}, its lane's largest number, and becomes "
+            f"{forward[0].got['mY'][tuple(at)]:g}, the row's second: every lane replaces a number of its own. What is "
+            "compared with the pair has to be each number itself, or the row's largest, which a lane knows after the butterfly.",
+        )
+    twice = [(np.sort(v.x, axis=1)[:, -1] == np.sort(v.x, axis=1)[:, -2])[v.wrong].all() for v in wrong]
+    if all(twice):
+        yield Diagnosis(
+            "ties",
+            f"{where}, in two columns, so nothing is above the second; column {bad[0]} is lowered to "
+            f"{v.got['mY'][r, bad[0]]:g}. Rows are wrong in which the largest number is there twice, and no others: equal "
+            f"numbers are "
+            "two numbers. Where is one of them skipped?",
+        )
     narrow = [v for v in wrong if v.case.make[0] < 32]
     if narrow and len(narrow) == len(wrong) and clipped(of_warp):
         yield Diagnosis(
@@ -129,7 +150,6 @@ def explain(check: str, views: list[View], every: list[View]) -> Iterator[Diagno
             f"{where}; it is clipped at {v.got['mY'][r].max():g}, the second largest of all rows of the warp. A row has "
             f"{v.case.make[0]} lanes here: a round of offset {v.case.make[0]} or more brings another row's numbers.",
         )
-    forward = [v for v in wrong if v.readers]
     for bit in (1, 2, 4, 8, 16):
         if forward and all((v.got["mY"] == np.minimum(v.x, of_half(v, bit)).astype(np.float32)).all() for v in forward):
             yield Diagnosis(
@@ -169,17 +189,28 @@ def predict(name: str, outcomes: list[Outcome]) -> Iterator[Diagnosis]:
 
 
 def lane_0_is_right(views: list[View]) -> bool:
-    """Whether in every row whose largest number lane 0 read, and in some such row, that number is clipped right."""
-    right, seen = True, 0
+    """Whether the largest number of each row, and there is such a row, is clipped right where lane 0 read it, and not elsewhere."""
+    right, seen, elsewhere = True, 0, False
     for v in views:
-        clipped = (v.right["mY"] != v.x) & (group_lane(v) == 0)
-        right, seen = right and bool((v.got["mY"] == v.right["mY"])[clipped].all()), seen + clipped.sum()
-    return right and seen > 1
+        clipped, same = v.right["mY"] != v.x, v.got["mY"] == v.right["mY"]
+        of_lane_0 = clipped & (group_lane(v) == 0)
+        right, seen = right and bool(same[of_lane_0].all()), seen + of_lane_0.sum()
+        elsewhere = elsewhere or not same[clipped & ~of_lane_0].all()
+    return right and seen > 1 and elsewhere
 
 
 def group_lane(v: View) -> np.ndarray:
     """(M, N) the lane within its row's group that read each column."""
     return v.readers.lane % v.case.make[0]
+
+
+def of_own_largest(v: View, second: np.ndarray) -> np.ndarray:
+    """x with the largest number that each lane read replaced by the row's second largest."""
+    lanes, found = group_lane(v), v.x.copy()
+    for lane in range(v.case.make[0]):
+        own = np.where(lanes == lane, v.x, -np.inf).max(axis=1, keepdims=True)
+        found = np.where((lanes == lane) & (v.x == own), second, found)
+    return found
 
 
 def of_warp(v: View) -> np.ndarray:

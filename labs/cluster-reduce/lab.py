@@ -85,6 +85,7 @@ def explain(check: str, views: list[View], every: list[View]) -> Iterator[Diagno
     wrong = [(v, int(r)) for v in views for r in np.nonzero(v.got["mMax"] != v.right["mMax"])[0]]
     if wrong:
         v, r = wrong[0]
+        yield from converted(losing)
         yield from foreign(wrong)
         yield from lost_ranks(losing)
         yield Diagnosis(
@@ -110,10 +111,41 @@ def explain(check: str, views: list[View], every: list[View]) -> Iterator[Diagno
         )
 
 
+def converted(views: list[View]) -> Iterator[Diagnosis]:
+    """Maxima that are sent as the whole number nearest to 0, whose bits are then taken for a float's."""
+
+    def arrives(v):
+        rank = v.readers.block % v.case.make[0]
+        parts = np.array([np.where(rank == k, v.x, -np.inf).max(axis=1) for k in range(v.case.make[0])])
+        words = (
+            np.where(np.isfinite(parts), np.clip(np.trunc(parts), -(2**31), 2**31 - 1), 0)
+            .astype(np.int32)
+            .view(np.float32)
+        )
+        return np.fmax.reduce(words), np.fmax.reduce(np.vstack([parts[:1], words[1:]]))
+
+    views = [v for v in views if (v.right["mMax"] >= 1).all() and np.isfinite(v.right["mMax"]).all()]
+    if views and all(any((v.got["mMax"] == one).mean() > 0.5 for one in arrives(v)) for v in views):
+        v = views[0]
+        r = int(np.argmax(v.got["mMax"] != v.right["mMax"]))
+        yield Diagnosis(
+            "converted, not bitcast",
+            f"In {v.row(r)} the maximum is {v.right['mMax'][r]:g}; the answer is {v.got['mMax'][r]:g}. It is as if "
+            f"{v.right['mMax'][r]:g} had "
+            "been sent as a whole number: read as a float32 its bits are nearly 0. The word that is sent has to have the "
+            "float's own "
+            "bits, by bitcast, and is not converted.",
+        )
+
+
 def foreign(wrong: list) -> Iterator[Diagnosis]:
     """Maxima that the row does not hold."""
     found = [(v, r) for v, r in wrong if not (v.x[r] == v.got["mMax"][r]).any()]
-    if found and all(v.got["mMax"][r] > v.right["mMax"][r] for v, r in found):
+    if (
+        found
+        and len({float(v.got["mMax"][r]) for v, r in found}) == 1
+        and all(v.got["mMax"][r] > v.right["mMax"][r] for v, r in found)
+    ):
         v, r = found[0]
         yield Diagnosis(
             "neutral",

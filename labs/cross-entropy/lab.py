@@ -150,6 +150,36 @@ def own_largest(x, lse):
     return np.broadcast_to(found, by_turn.shape).reshape(len(x), -1)[:, : x.shape[1]]
 
 
+def apart(x, lse):
+    """The sums of lanes, each relative to a maximum of the lane's own, added as they are."""
+    past = np.full((len(x), turns(x.shape[1]) - x.shape[1]), -np.inf)
+    by_turn = np.hstack([x, past]).reshape(len(x), -1, 32)
+    largest = by_turn.max(axis=1, keepdims=True)
+    sums = np.exp(by_turn - np.where(np.isinf(largest), 0, largest)).sum(axis=(1, 2))[:, None]
+    return np.log(sums) + x.max(axis=1, keepdims=True)
+
+
+def of_lane_0(x):
+    """The columns that lane 0 reads, as 1."""
+    return np.arange(x.shape[1]) % 32 == 0
+
+
+def own_sum(x, lse):
+    """Each lane divides by the sum of its own columns: (M, N)."""
+    largest = x.max(axis=1, keepdims=True)
+    found = np.zeros(x.shape)
+    for lane in range(min(32, x.shape[1])):
+        found[:, lane::32] = np.log(np.exp(x[:, lane::32] - largest).sum(axis=1, keepdims=True))
+    return largest + found
+
+
+def lone_mean(case: Case) -> np.ndarray:
+    """The loss with lane 0's part of the mean alone."""
+    x, _, _, ignored, _ = parts(case)
+    lost = SMOOTHING * (x * ~of_lane_0(x)).sum(axis=1) / x.shape[1]
+    return loss_with()(case) + np.where(ignored[:, 0], 0, lost)
+
+
 def shared_by_the_others(case: Case) -> dict:
     """Loss and gradient where the tenth goes to the N - 1 columns that are not the target, and nine tenths to the target."""
     x, lse, logit, ignored, hit = parts(case)
@@ -176,6 +206,11 @@ LOSSES = (
      "As if the target kept its whole weight: what the others get is taken from it."),
     ("padding in the sum", loss_with(lse=zeros_in_the_sum), PADDED),
     ("maximum of a lane", loss_with(lse=own_largest), APART),
+    ("maximum of a lane", loss_with(lse=apart), APART),
+    ("lost lanes", lone_mean,
+     "It is as if the mean knew the columns of lane 0 alone: a sum over the row needs those of all lanes."),
+    ("lost lanes", loss_with(lse=lambda x, lse: own_sum(x, lse)[:, :1]),
+     "It is as if the sum of exponentials were lane 0's own: a sum over the row needs those of all lanes."),
     ("padding in the mean", loss_with(over=turns),
      "The sum is divided by the columns that the lanes look at, 32 a turn: the mean is over the N of the row."),
     ("mean over 32", loss_with(over=lambda N: 32),
@@ -204,6 +239,10 @@ GRADIENTS = (
      "The target's label is nine tenths here. It has its share of the tenth besides: nine tenths and a tenth over N."),
     ("padding in the sum", gradient_with(lse=zeros_in_the_sum), PADDED),
     ("maximum of a lane", gradient_with(lse=own_largest), APART),
+    ("maximum of a lane", gradient_with(lse=apart), APART),
+    ("lost lanes", gradient_with(lse=own_sum),
+     "It is as if each lane divided by the sum of exponentials of its own columns: the row's sum needs those of all lanes, and all "
+     "lanes need it."),
     ("not divided by the sum", gradient_with(lse=lambda x, lse: x.max(axis=1, keepdims=True)),
      "It is as if exp(x - max) were the probability: divide it by the row's sum, or subtract lse instead of the maximum."),
     ("not divided by the sum", gradient_with(lse=lambda x, lse: 0 * lse),
@@ -221,21 +260,33 @@ def explain(check: str, views: list[View], every: list[View]) -> Iterator[Diagno
             continue
         v = wrong[0]
         formulas = {"mLoss": LOSSES, "mDx": GRADIENTS}[name]
-        # Where rows lie high, float32 overflows before a formula shows.
-        known = [o for o in every if o.readers and o.case.name != "shifted"]
-        yield from diagnoses.by_formula(
-            [o for o in known if not _close(o, name).all()] or known, name, formulas, TOLERANCE[name]
-        )
         told = diagnoses.first_wrong(v, name, TOLERANCE[name])
         finite = np.isfinite(v.got[name]).all()
-        if not finite and name == "mLoss" and v.case.name != "shifted" and _close(v, "mDx").all():
-            text = "The gradient is right, and with it the sum of exponentials. Does what pads the row, -inf, come into the mean?"
-            yield Diagnosis("padding in the mean", f"{told} {text}")
+        shift = f"{told} Rows may lie at 200, and exp(89) is beyond float32: subtract the row's maximum before exp."
+        elsewhere = all(np.isfinite(o.got[name]).all() for o in every if o.case.name != "shifted")
+        if not finite and check == "shifted" and (elsewhere or not _close(v, "mDx").all()):
+            yield Diagnosis("no shift", shift)
+        zeroed = (v.case.inputs["mT"] == 0) & ~_close(v, name).reshape(len(v.x), -1).all(axis=1)
+        if zeroed.any() and not v.got[name][zeroed].any():
+            text = "Its target is 0, which is a column like any other. Which targets mean that the row is ignored?"
+            yield Diagnosis("target 0 ignored", f"{told} The row was given 0, as ignored rows are. {text}")
+        # Where rows lie high, float32 overflows before a formula shows.
+        known = [o for o in every if o.readers and o.case.name != "shifted"]
+        known = [o for o in known if not _close(o, name).all()] or known
+        known = [
+            o for o in known if np.isfinite(o.got[name]).all()
+        ] or known  # a lane without a column may bring -inf - -inf
+        yield from diagnoses.by_formula(known, name, formulas, TOLERANCE[name])
+        if not finite and name == "mLoss" and not (v.case.name == "shifted" and elsewhere) and _close(v, "mDx").all():
+            text = "The gradient is right, and with it the sum of exponentials."
+            if all(np.isfinite(o.got[name]).all() for o in every if o.x.shape[1] % 32 == 0):
+                yield Diagnosis(
+                    "padding in the mean", f"{told} {text} Does what pads the row, -inf, come into the mean?"
+                )
+            text += " So an infinity comes in beside it: what do lanes that have not the target bring to the sum of its logit?"
+            yield Diagnosis("start of the logit", f"{told} {text} Neutral for a sum is 0.")
         if not finite:
-            yield Diagnosis(
-                "no shift",
-                f"{told} Rows may lie at 200, and exp(89) is beyond float32: subtract the row's maximum before exp.",
-            )
+            yield Diagnosis("no shift", shift)
         yield Diagnosis(f"wrong {'loss' if name == 'mLoss' else 'gradient'}", told)
 
 

@@ -95,7 +95,26 @@ def others(rng) -> list[dict]:
             found.append(
                 {name: round(n, 1) if name in ("warps", "dram_percent", "time_us") else int(n) for name, n in p.items()}
             )
-    return [*found, found[4] | {"warps": 16.0}, found[3] | {"warps": 15.9}, found[2] | {"local_store_sectors": 1}]
+    nothing, warps, spills, reads = (
+        found[list(CHARGES).index(one)] for one in ("nothing", "few warps", "spills", "reads again")
+    )
+    back = spills["M"] * spills["N"] // 16  # sectors of half a matrix
+    return [
+        *found,
+        nothing | {"warps": 16.0},
+        warps | {"warps": 15.9},
+        spills | {"local_store_sectors": 1},
+        # What looks like another charge: spills that HBM has to bring back, a second reading that the L2 serves, and few warps that
+        # keep HBM busy all the same.
+        spills
+        | {
+            "local_store_sectors": back,
+            "local_load_sectors": back,
+            "dram_read_bytes": int(1.4 * spills["dram_read_bytes"]),
+        },
+        nothing | {"l1_load_sectors": 2 * nothing["l1_load_sectors"]},
+        reads | {"warps": 12.0, "dram_percent": 89.0},
+    ]
 
 
 def profiles() -> None:
@@ -325,9 +344,21 @@ def alibi(said: str, charge: str, p: dict) -> Iterator[Diagnosis]:
     if charge == "few warps" and p["warps"] >= FEW_WARPS:
         text = f"An SM held {p['warps']:.1f} of 64 warps, and fewer than {FEW_WARPS} are few here."
         yield Diagnosis("alibi: warps", f"{said} {text} What stands out beside the other profiles?")
+    elif charge == "few warps":
+        text = (
+            f"An SM held {p['warps']:.1f} warps, but HBM was busy for {p['dram_percent']:.1f} % of the time: a few were "
+            f"enough for that."
+        )
+        yield Diagnosis("symptom", f"{said} {text} With what was it busy?")
     if charge == "nothing":
         text = (
             "One of its counters is out of line. Compare bytes with the size of the matrix, local sectors with 0, and warps with "
             f"{FEW_WARPS}."
         )
+        if "does not show" in said and guilt(p) == "writes again":
+            text = (
+                f"Warps stored {32 * p['l1_store_sectors'] / matrix:.2f} times what the output has (l1_store_sectors). "
+                f"HBM need not hear of "
+                "that: the L2 may merge what is stored again."
+            )
         yield Diagnosis("acquitted", f"{said} {text}")

@@ -76,6 +76,8 @@ MISTAKES = (
     ("time_us", "unit", lambda b, g: b / g, "That is in nanoseconds: 1 GB/s is one byte a nanosecond. The name says microseconds."),
     ("time_us", "upside down", lambda b, g: g / b, "Twice the bandwidth should take half the time; here it takes twice."),
     ("bytes_in_flight", "unit", lambda t, g: t * g * 1e9, "The latency is in nanoseconds, and 1 GB/s is one byte a nanosecond."),
+    ("bytes_in_flight", "GiB", lambda t, g: t * g * 2**30 / 1e9,
+     "That multiplies by 2**30: 1 GB/s is 1e9 bytes a second here, as elsewhere."),
     ("bytes_in_flight", "upside down", lambda t, g: g / t,
      "A longer latency needs more bytes under way, not fewer: in each nanosecond of waiting the memory could have delivered."),
     ("bytes_in_flight", "upside down", lambda t, g: t / g,
@@ -94,9 +96,45 @@ MISTAKES = (
     ("is_memory_bound", "upside down, tera and giga", lambda f, b, p, g: f / b > p / g,
      "Two things at once: a kernel of few operations a byte waits for memory, and the peak is in tera (1e12), the bandwidth "
      "in giga (1e9)."),
+    *(("is_memory_bound", "factor", lambda f, b, p, g, n=n: n * f / b < 1e3 * p / g,
+       f"It is as if operations counted {how}: flops are operations already, a multiplication and an addition two of them.")
+      for n, how in ((0.5, "half"), (2, "twice"))),
+    *(("is_memory_bound", "factor", lambda f, b, p, g, n=n: f / (n * b) < 1e3 * p / g,
+       f"It is as if bytes counted {how}: nbytes are all that move, each once.") for n, how in ((0.5, "half"), (2, "twice"))),
     ("is_memory_bound", "always", lambda f, b, p, g: True, "Not every kernel is: a product of large matrices is not."),
     ("is_memory_bound", "always", lambda f, b, p, g: False, "Some kernels are: a copy does no arithmetic at all."),
 )  # fmt: skip
+# {function: {tensor: (what moves of it, {what it is taken for: its bytes})}}
+ONCE = ("once", "not at all", "twice", "three times", "four times")
+LARGE = {how: lambda M, N, s, n=n: n * M * N * s for n, how in zip((1, 0, 2, 3, 4), ONCE)}
+LARGE |= {
+    f"{how} at 4 bytes a number, whatever x's type,": lambda M, N, s, n=n: n * 4 * M * N
+    for n, how in ((1, "once"), (2, "twice"))
+}
+
+
+def of_each(axis: str, nbytes: int) -> dict:
+    """How a tensor of a number of `nbytes` bytes for each row or column may be counted."""
+    n = {"row": lambda M, N: M, "column": lambda M, N: N}[axis]
+    other = {"row": "column", "column": "row"}[axis]
+    return {
+        "once": lambda M, N, s: nbytes * n(M, N),
+        "not at all": lambda M, N, s: 0,
+        f"at {12 - nbytes} bytes a number": lambda M, N, s: (12 - nbytes) * n(M, N),
+        "at the bytes of x's type": lambda M, N, s: s * n(M, N),
+        f"once for each {other}": lambda M, N, s: nbytes * M * N,
+        f"once for each {other}, at the bytes of x's type": lambda M, N, s: s * M * N,
+    }
+
+
+TENSORS = {
+    "softmax_bytes": {"x": LARGE, "y": LARGE},
+    "rmsnorm_backward_bytes": {"x": LARGE, "dy": LARGE, "dx": LARGE, "the root (float32, a number a row)": of_each("row", 4),
+                               "w (float32, a number a column)": of_each("column", 4),
+                               "dw (float32, a number a column)": of_each("column", 4)},
+    "cross_entropy_bytes": {"the logits": LARGE, "the targets (int64, a number a row)": of_each("row", 8),
+                            "the losses (float32, a number a row)": of_each("row", 4)},
+}  # fmt: skip
 TERMS = {
     "a tensor of shape (M, N)": lambda M, N, s: M * N * s,
     "a number of x's type for each row": lambda M, N, s: M * s,
@@ -155,9 +193,34 @@ def predict(name: str, outcomes: list[Outcome]) -> Iterator[Diagnosis]:
             yield Diagnosis(f"{first}, {second}", f"{call} Two things at once: {said} {said_too}")
     if name in BITS_OF and all(_is(o, 8 * RIGHT[name](*o.case.make)) for o in outcomes):
         yield Diagnosis("bits", f"{call} {BITS}")
-    if HINTS[name] is SIZES:
+    if name in TENSORS:
+        yield from by_tensor(name, call, outcomes)
         yield from diagnoses.off_by_a_term(name, outcomes, RIGHT[name], TERMS)
+    ratios = [o.outputs["answer"] / RIGHT[name](*o.case.make) for o in outcomes if not isinstance(answer, bool)]
+    if name not in TENSORS and ratios and max(ratios) - min(ratios) < 1e-9 * abs(ratios[0]) and ratios[0] > 0:
+        many = ratios[0] if ratios[0] > 1 else 1 / ratios[0]
+        sms = " That is the SMs of an H100 or H200: the question is of the whole GPU." if round(many) == 132 else ""
+        how = "times" if ratios[0] > 1 else "divided by"
+        yield Diagnosis(
+            "factor", f"{call} That is always the right number {how} {many:,.6g}.{sms} Where does that come from?"
+        )
     yield Diagnosis("wrong prediction", f"{call} {HINTS[name]}")
+
+
+def by_tensor(name: str, call: str, outcomes: list[Outcome]) -> Iterator[Diagnosis]:
+    """The tensors that were counted otherwise, as few as explain the numbers."""
+    tensors = TENSORS[name]
+    for many in (1, 2, 3):
+        for wrong in itertools.combinations(tensors, many):
+            for ways in itertools.product(*(list(tensors[one])[1:] for one in wrong)):
+                found = {one: "once" for one in tensors} | dict(zip(wrong, ways))
+                if all(_is(o, sum(tensors[one][how](*o.case.make) for one, how in found.items())) for o in outcomes):
+                    said = ", and ".join(f"{one} counted {how}" for one, how in zip(wrong, ways))
+                    yield Diagnosis(
+                        "tensors counted otherwise",
+                        f"{call} That is what is right with {said}. Each is read or written once.",
+                    )
+                    return
 
 
 def _is(outcome: Outcome, number) -> bool:

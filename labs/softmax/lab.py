@@ -84,11 +84,11 @@ def cases(seed: int = 0) -> list[Case]:
 # What wrong numbers show ----------------------------------------------------------------------------------------------
 
 
-def own(case: Case, fold) -> np.ndarray:
-    """`fold` over the (M, threads, steps) numbers of each thread, -inf where a thread has no column."""
+def own(case: Case, fold, pad=-np.inf) -> np.ndarray:
+    """`fold` over the (M, threads, steps) numbers of each thread, `pad` where a thread has no column."""
     x, threads = case.inputs["mX"].astype(np.float64), case.make[0]
     steps = -(-x.shape[1] // threads)
-    filled = np.full((len(x), threads * steps), -np.inf)
+    filled = np.full((len(x), threads * steps), pad)
     filled[:, : x.shape[1]] = x
     return fold(filled.reshape(len(x), steps, threads).transpose(0, 2, 1))
 
@@ -112,36 +112,48 @@ def unscaled_sums(sums: np.ndarray, largest: np.ndarray) -> np.ndarray:
     return np.log((sums * np.exp(largest - top)).sum(axis=1)) + top[:, 0]
 
 
-def run(case: Case, merge) -> np.ndarray:
-    """The notebook's own steps, lanes and warps, with another `merge(largest, total, other, other_total)`."""
+def run(case: Case, merge=None, step=None, lanes=None, warps=None, pad=-np.inf) -> np.ndarray:
+    """The notebook's own steps, lanes and warps, some with another merge(largest, total, other, other_total)."""
+    step, lanes, warps = (one or merge or forgetful(True, True) for one in (step, lanes, warps))
     threads = case.make[0]
-    steps = own(case, lambda parts: parts)  # (M, threads, steps)
+    steps = own(case, lambda parts: parts, pad)  # (M, threads, steps)
     state = np.full(steps.shape[:2], -np.inf), np.zeros(steps.shape[:2])
     for i in range(steps.shape[2]):
         there = np.isfinite(steps[:, :, i])
-        state = tuple(
-            np.where(there, *pair) for pair in zip(merge(*state, steps[:, :, i], np.ones(there.shape)), state)
-        )
+        state = tuple(np.where(there, *pair) for pair in zip(step(*state, steps[:, :, i], np.ones(there.shape)), state))
     for offset in (1 << k for k in range(5)):
         other = np.arange(threads) ^ offset
-        state = merge(*state, *(part[:, other] for part in state))
+        state = lanes(*state, *(part[:, other] for part in state))
     state = tuple(part[:, ::32] for part in state)  # a slot a warp
     for offset in (1 << k for k in range((threads // 32).bit_length() - 1)):
         other = np.arange(threads // 32) ^ offset
-        state = merge(*state, *(part[:, other] for part in state))
+        state = warps(*state, *(part[:, other] for part in state))
     return (state[0] + np.log(state[1]))[:, 0]
 
 
-def forgetful(first: bool, second: bool):
+def forgetful(first: bool, second: bool, power=np.exp):
     """A merge that rescales the first sum, the second, or neither."""
 
     def merge(largest, total, other, other_total):
         together = np.maximum(largest, other)
         reference = np.where(np.isneginf(together), 0, together)
-        scaled = total * np.exp(largest - reference), other_total * np.exp(other - reference)
+        scaled = total * power(largest - reference), other_total * power(other - reference)
         return together, (scaled[0] if first else total) + (scaled[1] if second else other_total)
 
     return merge
+
+
+def by_the_new_number(largest, total, x, one):
+    """A step that scales what is there to the new number, and not to the larger of the two."""
+    return np.maximum(largest, x), total * np.exp(largest - x) + one
+
+
+def upside_down(largest, total, other, other_total):
+    """A merge that multiplies by exp(larger - own), where exp(own - larger) is right."""
+    together = np.maximum(largest, other)
+    reference = np.where(np.isneginf(together), 0, together)
+    parts = [np.where(s > 0, s * np.exp(reference - m), 0) for m, s in ((largest, total), (other, other_total))]
+    return together, parts[0] + parts[1]
 
 
 SCALE = "A sum of exp(x - m) belongs to its m: before two are added, both are brought to the larger m, times exp(m - larger)."
@@ -151,6 +163,26 @@ FORMULAS = (
     ("rescaling forgotten", lambda c: run(c, forgetful(True, False)),
      f"It is as if merge left its second sum as it is, and scaled the first alone. {SCALE}"),
     ("rescaling forgotten", lambda c: run(c, forgetful(False, False)), f"It is as if merge added sums as they are. {SCALE}"),
+    *(("rescaling forgotten", lambda c, stage=stage, how=how: run(c, **{stage: forgetful(*how)}),
+       f"It is as if, {where}, {which}. {SCALE}")
+      for stage, where in (("warps", "where the warps' pairs meet"), ("lanes", "where the lanes' pairs meet"),
+                           ("step", "in the thread's own loop"))
+      for how, which in (((False, False), "sums were added as they are: each is relative to a maximum of its own"),
+                         ((False, True), "the first sum stayed as it is, and the second alone were scaled"),
+                         ((True, False), "the second sum stayed as it is, and the first alone were scaled"))),
+    ("scaled to the number", lambda c: run(c, step=by_the_new_number),
+     f"It is as if the thread's loop scaled its sum by exp(maximum - x) and added 1, whichever of the two is larger. {SCALE}"),
+    ("scaled upside down", lambda c: run(c, merge=upside_down), f"It is as if sums were multiplied by exp(larger - m). {SCALE}"),
+    ("powers of two", lambda c: run(c, merge=forgetful(True, True, np.exp2)),
+     "It is as if 2 ** x were added up, and not exp(x): exp2 wants x times log2(e)."),
+    ("powers of two", lambda c: run(c, step=forgetful(True, True, np.exp2)),
+     "It is as if the thread's loop added up 2 ** x, and not exp(x): exp2 wants x times log2(e)."),
+    ("powers of two", lambda c: (run(c, merge=forgetful(True, True, np.exp2)) - c.inputs["mX"].max(axis=1)) / np.log(2)
+     + c.inputs["mX"].max(axis=1),
+     "It is as if exp2 and log2 stood for exp and log: exp2 wants x times log2(e), and log2's result is then multiplied by ln 2."),
+    ("padding in the sum", lambda c: run(c, step=None, pad=0.0),
+     "It is as if columns past the end held 0: exp(0) comes into the sum for each. A lane without a column brings -inf, "
+     "or nothing."),
     ("first numbers twice", lambda c: lse(np.hstack([c.inputs["mX"], c.inputs["mX"][:, : c.make[0]]])),
      "It is as if each thread's first number counted twice: once where maximum and sum start from it, and again in the loop."),
     ("slots counted again", lambda c: lse(c.inputs["mX"]) + np.log(32 * 32 / c.make[0]),
@@ -190,6 +222,17 @@ def explain(check: str, views: list[View], every: list[View]) -> Iterator[Diagno
     v = wrong[0]
     r = int(np.argmax(v.wrong))
     got, told = v.got["mLse"][r], diagnoses.first_wrong(v, "mLse", TOLERANCE["mLse"])
+    full = [v for v in forward if v.x.shape[1] >= v.case.make[0]]  # each thread has a number
+    nan = next(
+        ((v, r) for v in full for r in np.nonzero(np.isnan(v.got["mLse"]))[0] if np.isfinite(v.x[r]).all()), None
+    )
+    if nan:
+        yield Diagnosis(
+            "infinity in a finite row",
+            f"In {nan[0].row(int(nan[1]))} mLse is nan, and all its numbers are finite. So infinities meet on the way: "
+            "inf times 0, or inf minus inf. A maximum starts at -inf, and exp(x - -inf) is inf: which exponent is not below 0, or which difference "
+            "has a start value in it?",
+        )
     if np.isnan(got) and np.isneginf(v.x[r]).any():
         yield Diagnosis(
             "minus infinity",
@@ -219,15 +262,19 @@ def explain(check: str, views: list[View], every: list[View]) -> Iterator[Diagno
             f"{told} Rows are wrong that hold nothing above 0, and no others: their maximum is below what it starts from. Of two "
             "maxima the larger counts, and -inf is the least.",
         )
-    if np.isposinf(got) or (np.isneginf(got) and np.isfinite(v.right["mLse"][r])):
+    far = np.abs(v.x[r][np.isfinite(v.x[r])]).max(initial=0) > 80  # whose exp float32 does not hold
+    if far and (np.isposinf(got) or (np.isneginf(got) and np.isfinite(v.right["mLse"][r]))):
         high = np.isposinf(got)
         yield Diagnosis(
             "no shift",
-            f"{told} The row's numbers are near {np.median(v.x[r]):.0f}: exp of that "
+            f"{told} The row's numbers are near {np.median(v.x[r][np.isfinite(v.x[r])]):.0f}: exp of that "
             f"{'is beyond' if high else 'is 0 in'} float32. "
             "Subtract the row's maximum before exp, and add it again after log.",
         )
-    yield from diagnoses.lost([v for v in forward if v.wrong.any() and v.case.name in REGULAR], matches, shown)
+    regular = [v for v in forward if v.wrong.any() and v.case.name in REGULAR]
+    yield from diagnoses.lost(regular, matches, shown)
+    yield from diagnoses.counted_twice(regular, matches, shown)
+    yield from diagnoses.wrong_rounds(regular, matches, shown)
     near = [v for v in forward if v.case.name in ("plain", "odd")]
     if all(np.abs(v.got["mLse"] - v.right["mLse"]).max() < 0.02 for v in near):
         yield Diagnosis(
@@ -237,10 +284,11 @@ def explain(check: str, views: list[View], every: list[View]) -> Iterator[Diagno
 
 
 def matches(v: View, kept: np.ndarray) -> bool:
-    """Whether the answers are those of the elements kept."""
+    """Whether the answers are those of the elements kept, each as often as it is kept."""
     if not kept.any(axis=1).all():
         return False
-    return bool(np.allclose(lse(np.where(kept, v.x, -np.inf)), v.got["mLse"], 1e-5, 1e-4))
+    with np.errstate(divide="ignore"):
+        return bool(np.allclose(lse(v.x + np.log(kept)), v.got["mLse"], 1e-5, 1e-4))
 
 
 def shown(v: View, who: str) -> str:

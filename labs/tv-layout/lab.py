@@ -111,11 +111,25 @@ def misplaced(call: str, make: tuple, shape: tuple, strides: tuple) -> Iterator[
     at = row[:, None, None, None] + lane[:, None, None] + vector[:, None] + value  # the first mode counts fastest
     at = at.reshape(lanes * rows, vectors * values)
     said = f"{call} = ({strides[0]}, {strides[1] if vectors > 1 else strides[1][0]})"
+    if strides == ((V * R, 1), (R, V * lanes)) and vectors > 1 and R > 1:
+        yield Diagnosis(
+            "columns, not indices",
+            f"{said}: the next vector is indeed {V * lanes} columns on. But a stride counts indices, and the next column "
+            f"is {R} of them.",
+        )
     if (strides[0], value[-1]) == ((V, C), V - 1) and V > 1:
         yield Diagnosis(
             "order of memory",
             f"{said} counts as x lies in memory, row by row. The tile's indices go down its columns: (m, n) has m + {R} n.",
         )
+    right = ((V * R, 1), (R, V * lanes * R))
+    for one, swapped in (("lane and row", (right[0][::-1], right[1])), ("value and vector", (right[0], right[1][::-1])),
+                         ("threads and values", right[::-1])):  # fmt: skip
+        if vectors > 1 and strides == swapped != right:
+            yield Diagnosis(
+                "exchanged",
+                f"{said}: the strides of {one} have changed places. The shape is ((lane, row), (value, vector)).",
+            )
     if vectors > 1 and lanes != 32 and strides[1] == (R, 32 * V * R):
         yield Diagnosis(
             "32 lanes",

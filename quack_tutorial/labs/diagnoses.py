@@ -34,6 +34,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from quack_tutorial.analysis import rounding
+from quack_tutorial.trace import Op
 
 from . import evidence
 from .judgement import RACES, Case, Check, Diagnosis, Outcome
@@ -113,7 +114,8 @@ def _of_kernel(module, outcomes: list[Outcome]) -> dict:
         looked = next(o for o in outcomes if o.case.name == module.TRAFFIC)
         by_check["traffic"] = next(findings(module, looked), None) or next(_wasted(module, looked, outcomes), None)
     if all(v.wrong.all() for v in views):  # order and thrift of no answer
-        by_check = {name: found or by_check[next(iter(module.LOOKS))] for name, found in by_check.items()}
+        first = next((by_check[name] for name in module.LOOKS if by_check[name]), None)
+        by_check = {name: found if name in module.LOOKS else found or first for name, found in by_check.items()}
     return by_check
 
 
@@ -156,6 +158,10 @@ def view(module, outcome: Outcome) -> View:
 
 def _wrong_numbers(module, check: str, views: list[View], every: list[View]) -> Iterator[Diagnosis]:
     yield from unwritten(views)
+    if any(
+        np.isnan(v.got[name]).any() for v in views if not v.readers for name in v.got
+    ):  # what nobody wrote, in another order
+        yield from unwritten(every)
     yield from unread([v for v in views if v.readers])
     for mistake in module.explain(check, views, every):
         if mistake.kind.startswith("wrong"):  # than which a pattern says more
@@ -185,8 +191,9 @@ def findings(module, outcome: Outcome) -> Iterator[Diagnosis]:
     """What the simulator found in a run, the most telling first."""
     called = dict(zip([*outcome.case.inputs, *outcome.case.outputs], outcome.parameters))
     advice = {called[name]: text for name, text in module.ADVICE.items()}
-    said = [evidence.meaning(finding, advice, getattr(module, "SLOTS", "")) for finding in outcome.findings]
-    said = [_of_part_of_a_warp(one, outcome) for one in said]
+    syncs = outcome.trace is None or len(outcome.trace.select(Op.SYNC_WARP)) > 0
+    said = [evidence.meaning(finding, advice, getattr(module, "SLOTS", ""), syncs) for finding in outcome.findings]
+    said = [_of_lone_waits(_of_part_of_a_warp(one, outcome), outcome) for one in said]
     yield from sorted(said, key=lambda d: RACES.index(d.kind) if d.kind in RACES else -1)
 
 
@@ -199,6 +206,21 @@ def _of_part_of_a_warp(said: Diagnosis, outcome: Outcome) -> Diagnosis:
     has = f"The block has {threads} threads, so its last warp has {lanes} lane{'s' * (lanes > 1)}, and a shuffle wants all 32: "
     told = said.message.removesuffix(" Move the shuffle out of the `if`.")
     return replace(said, kind="part of a warp", message=f"{told} {has}launch a multiple of 32 threads.")
+
+
+def _of_lone_waits(said: Diagnosis, outcome: Outcome) -> Diagnosis:
+    """A read before its bytes have come because its lane did not wait for them, though another lane of its warp did."""
+    waits = outcome.trace.select(Op.MBARRIER_WAIT) if outcome.trace else ()
+    if said.kind != "read before arrival" or not len(waits) or (waits["mask"] == 0xFFFFFFFF).any():
+        return said
+    line = outcome.trace.lines[int(waits["line"][0])]
+    text = (
+        f"Only some lanes of a warp wait for them, at {line.file}:{line.number}: the others go on and read at once. Each "
+        f"lane that reads "
+        "has to wait first."
+    )
+    message = f"{said.message.partition(' is still sending.')[0]} is still sending. {text}"
+    return replace(said, message=message, lines=(*said.lines, evidence.plain_line(line)))
 
 
 def wrong_launch(views: list[View]) -> Iterator[Diagnosis]:
@@ -229,6 +251,17 @@ def unwritten(views: list[View]) -> Iterator[Diagnosis]:
                 yield _unwritten(name, bad, v)
 
 
+def _of_those(rows: list, v: View) -> str:
+    """What all of some rows, and no others, have in common in an input of a whole number a row, as a sentence."""
+    others = [r for r in range(len(v.x)) if r not in rows]
+    for name, array in v.case.inputs.items():
+        if array.shape == (len(v.x),) and array.dtype.kind == "i" and others:
+            values = np.unique(array[rows])
+            if len(values) == 1 and values[0] not in array[others]:
+                return f" These are the rows in which {name} is {values[0]}: that asks for a number, too, and nobody stores it."
+    return ""
+
+
 def _unwritten(name: str, bad: np.ndarray, v: View) -> Diagnosis:
     """The rows of an output, or the first element, that nothing is written to."""
     rows = np.nonzero(bad.reshape(len(bad), -1).all(axis=1))[0].tolist()
@@ -241,6 +274,11 @@ def _unwritten(name: str, bad: np.ndarray, v: View) -> Diagnosis:
         where = f"row {row}, column {column[0]}"
     lines = evidence.stores(v.outcome, name)[1]
     advice = " Which row, and which columns of it, does each warp take?" if rows and not bad.all() else ""
+    if not rows and bad[row][column[0] :].all():
+        advice = " Nor for the rest of the row: is a remainder dropped where N is divided?"
+    if len(bad) != len(v.x) and rows and min(rows) >= len(v.x):  # a row a block
+        advice = " No row of x belongs to that block: what it has to leave is written all the same."
+    advice = (_of_those(rows, v) if rows and len(bad) == len(v.x) else "") or advice
     return Diagnosis("unwritten", f"Nothing is written to {name} for {where} of x {v.x.shape}.{advice}", lines)
 
 
@@ -252,7 +290,9 @@ def unread(views: list[View]) -> Iterator[Diagnosis]:
             part = column[row == row[0]]
             many = f"columns {part[0]} to {part[-1]}" if len(part) > 1 else f"column {part[0]}"
             text = f"{len(part)} of {v.x.shape[1]} columns are never read in {v.row(int(row[0]))}: {many}."
-            yield Diagnosis("unread columns", text)
+            if part[-1] == v.x.shape[1] - 1 and len(part) == part[-1] - part[0] + 1:
+                text += " The row ends there: is a remainder dropped where N is divided?"
+            yield Diagnosis("unread columns", text, evidence.loads(v.outcome, next(iter(v.case.inputs)))[1])
 
 
 def by_formula(views: list[View], name: str, formulas, tolerance: tuple) -> Iterator[Diagnosis]:
@@ -442,6 +482,53 @@ def lost(views: list[View], matches: Callable, shown: Callable) -> Iterator[Diag
                     yield told(who, gone[0], advice)
 
 
+def counted_twice(views: list[View], matches: Callable, shown: Callable) -> Iterator[Diagnosis]:
+    """Answers that are, in every row, those of all elements and once more those that a warp, or a lane of each warp, read.
+
+    matches(view, times): whether the answers are right where each element counts so often.
+    """
+    for who, count in (("warp", 0), ("lane", 32)):
+        for k in (0, -1):
+            counts = [count or v.case.launch[1] // 32 for v in views]
+            if views and all(matches(v, 1.0 + (getattr(v.readers, who) == k % n)) for v, n in zip(views, counts)):
+                whose = f"{who} {k % counts[0]}" + (" of each warp" if who == "lane" else "")
+                advice = "Does whoever brings the parts together begin with one of them, and then come to it again?"
+                yield Diagnosis("counted twice", f"What {whose} read counts twice. {shown(views[0], who)} {advice}")
+
+    if views and all(
+        matches(v, 1.0 + (v.readers.warp == 0) * (32 - v.case.launch[1] // 32)) for v in views if v.case.launch[1] > 32
+    ):
+        text = (
+            "In the last step all 32 lanes of warp 0 take part, and those without a slot still hold their own warp's part: "
+            "it counts again."
+        )
+        advice = "A lane without a slot brings what is neutral, or as many lanes exchange as there are slots."
+        yield Diagnosis("counted twice", f"{shown(views[0], 'warp')} {text} {advice}")
+
+
+ROUNDS = ([1, 2, 3, 4, 5], [0, 1, 2, 3, 4], [2, 4, 6, 8, 10], [1] * 5, [16] * 5, [1, 2, 4, 8, 8], [1, 2, 4, 4, 8], [1, 3, 5, 7, 9],
+          [31, 15, 7, 3, 1], [1, 3, 7, 15, 31])  # fmt: skip
+
+
+def wrong_rounds(views: list[View], matches: Callable, shown: Callable) -> Iterator[Diagnosis]:
+    """Sums over the lanes of a warp whose rounds have other partners than those 1, 2, 4, 8 and 16 apart."""
+    for offsets in ROUNDS:
+        times, lanes = np.eye(32), np.arange(32)
+        for offset in offsets:
+            times = times + times[lanes ^ offset]
+        often = times[0]
+        if (often != 1).any() and views and all(matches(v, often[v.readers.lane]) for v in views):
+            never, again = ranges(np.nonzero(often == 0)[0].tolist()), ranges(np.nonzero(often > 1)[0].tolist())
+            text = f"Of each warp what lanes {again} read counts more than once" + (
+                f", and lanes {never} never" if never else ""
+            )
+            how = (
+                f"as in rounds whose partners are {', '.join(map(str, offsets))} apart. Each round doubles what a lane knows: 1, "
+                f"2, 4, 8, 16."
+            )
+            yield Diagnosis("wrong rounds", f"{shown(views[0], 'lane')} {text}, {how}")
+
+
 def ranges(numbers: list) -> str:
     """[1, 2, 3, 5] -> '1 to 3, 5'."""
     runs = []
@@ -461,15 +548,22 @@ def read_again(outcome: Outcome, name: str, advice: str, most: float = EXCESS) -
     times = evidence.readers(outcome, name).times.mean()
     if times > most:
         shape = outcome.case.inputs[name].shape
-        text = f"The kernel asks for {name[1:].lower()} {times:.2f} times ({name} {shape}); once is enough. {advice}"
-        yield Diagnosis("traffic: read again", text.strip())
+        text = f"The kernel asks for {name[1:].lower()} {times:.2f} times ({name} {shape}); once is enough."
+        warps, lines = evidence.loads(outcome, name)
+        if warps > EXCESS and warps > 0.9 * times:
+            advice = (
+                f"On average {warps:.3g} warps of a block read each number. The block's threads share a row: with which "
+                f"column does "
+                "each begin, and how far is its next step?"
+            )
+        yield Diagnosis("traffic: read again", f"{text} {advice}".strip(), lines)
 
 
 def scattered(outcome: Outcome, *names: str) -> Iterator[Diagnosis]:
     """Requests whose lanes reach far more sectors than their bytes fill."""
     for name in names:
         each, least, lines = evidence.sectors(outcome, name)
-        if each > 2 * least and each - least > 2:
+        if each >= 2 * least and each - least > 2:
             yield Diagnosis(
                 "traffic: scattered",
                 f"Each request of a warp to {name} touches {each:.3g} sectors of 32 bytes, where {least:.3g} hold what it asks "

@@ -55,9 +55,22 @@ def sectors(outcome: Outcome, name: str) -> tuple:
     table = table[np.isin(table["tensor"], here)]
     if not len(table):
         return 0.0, 0.0, ()
-    worst = table[table["sectors"] > 2 * table["ideal_sectors"]]
+    worst = table[table["sectors"] >= 2 * table["ideal_sectors"]]
     lines = tuple(plain_line(trace.lines[row]) for row in sorted({int(row) for row in worst["line"]}))
     return float(table["sectors"].mean()), float(table["ideal_sectors"].mean()), lines
+
+
+def loads(outcome: Outcome, name: str) -> tuple:
+    """(how many warps of a block read an element of the input `name`, on average, the source lines that load it)."""
+    array, every, start = outcome.case.inputs[name], *_touching(outcome, name, Kind.WRITE)
+    events = outcome.trace.events
+    at = np.stack(
+        [(every.address - start) // array.itemsize, events["block"][every.event], events["warp"][every.event]]
+    )
+    who = np.unique(at, axis=1)
+    pairs = np.unique(who[:2], axis=1).shape[1]
+    rows = sorted({int(row) for row in events["line"][every.event]})
+    return who.shape[1] / max(1, pairs), tuple(plain_line(outcome.trace.lines[row]) for row in rows)
 
 
 def stores(outcome: Outcome, name: str) -> tuple:
@@ -115,8 +128,11 @@ def plain_line(line) -> tuple:
     return (line.file, line.number, line.text)
 
 
-def meaning(finding: Finding, advice: dict, slots: str) -> Diagnosis:
-    """What a finding of the simulator says of the submission; out of bounds, with `advice` on the tensor, or that on `slots`."""
+def meaning(finding: Finding, advice: dict, slots: str, syncs: bool = True) -> Diagnosis:
+    """What a finding of the simulator says of the submission; out of bounds, with `advice` on the tensor, or that on `slots`.
+
+    `syncs`: whether the kernel has a barrier of a warp.
+    """
     kind, message = finding.kind, finding.message
     if kind == "race" and "on global memory" in message:
         kind = "race on output"
@@ -126,6 +142,7 @@ def meaning(finding: Finding, advice: dict, slots: str) -> Diagnosis:
     elif kind == "race" and "(write after write)" in message and len(set(map(plain_line, finding.lines[:2]))) == 1:
         kind = "same slot"
         sent = "st.async" in message
+        message = message.partition("nothing orders them.")[0] + "nothing orders them." if sent else message
         message += (
             " Two blocks send to one slot here: each sender needs a slot of its own."
             if sent
@@ -136,6 +153,14 @@ def meaning(finding: Finding, advice: dict, slots: str) -> Diagnosis:
         message += (
             " Both lines store to one slot, and which comes last is up to the schedule. A slot that is stored before it is read "
             "needs no start value; where it does, a barrier has to part the two."
+        )
+    elif kind == "race" and "sent by st.async" in message and not syncs:
+        kind = "reused buffer"
+        message = message.partition("nothing orders them.")[0] + (
+            "nothing orders them. The sender has heard from one lane of the block that reads; that block's other lanes "
+            "may be behind. "
+            "With sync_warp() after the read all lanes have read before one of them goes on and lets others send: a shuffle orders "
+            "no memory."
         )
     elif kind == "race":
         kind = "reused buffer"
@@ -148,8 +173,14 @@ def meaning(finding: Finding, advice: dict, slots: str) -> Diagnosis:
             " If it does, a block that is a step ahead has sent its next bytes to the same place: steps that follow each other "
             "need slots, and an mbarrier, of their own."
         )
+    elif kind == "read before arrival" and _waits_above(message):
+        message = message.partition(" mbarrier_wait at ")[0] + (
+            " The wait above the read was for another mbarrier than the one that counts these bytes. Do the slot that is "
+            "sent to and "
+            "the mbarrier belong to the same stage? Of a layout (A, B) the element (a, b) lies at a + A b."
+        )
     elif kind == "mbarrier arrivals":
-        message += (
+        message = f"{message.rstrip('.')}." + (
             " Either more than one thread arrives, or the block arms the mbarrier for a later step without having waited for "
             "this one."
         )
@@ -164,3 +195,10 @@ def meaning(finding: Finding, advice: dict, slots: str) -> Diagnosis:
         tensor = next((name for name in advice if re.search(rf"\b{re.escape(name)}\b", message)), None)
         message += f" {advice.get(tensor, slots)}"
     return Diagnosis(kind, message, tuple(map(plain_line, finding.lines)))
+
+
+def _waits_above(message: str) -> bool:
+    """Whether a wait that is said to come after a read stands above it in the source: then it came in a later step."""
+    read = re.search(r":(\d+) reads bytes", message)
+    wait = re.search(r"mbarrier_wait at [^ ]*?:(\d+) comes after it", message)
+    return bool(read and wait) and int(wait[1]) < int(read[1])
