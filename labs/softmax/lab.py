@@ -230,7 +230,8 @@ def explain(check: str, views: list[View], every: list[View]) -> Iterator[Diagno
         yield Diagnosis(
             "infinity in a finite row",
             f"In {nan[0].row(int(nan[1]))} mLse is nan, and all its numbers are finite. So infinities meet on the way: "
-            "inf times 0, or inf minus inf. A maximum starts at -inf, and exp(x - -inf) is inf: which exponent is not below 0, or which difference "
+            "inf times 0, or inf minus inf. A maximum starts at -inf, and exp(x - -inf) is inf: which exponent is not "
+            "below 0, or which difference "
             "has a start value in it?",
         )
     if np.isnan(got) and np.isneginf(v.x[r]).any():

@@ -1,17 +1,20 @@
 """`quack-tutorial labs export-task LAB FOLDER`: a lab's kernel as a task for others, and the verdict on a time that they measured.
 
-| in FOLDER                | what                                                                                          |
-|--------------------------|-----------------------------------------------------------------------------------------------|
-| `kernelbot/<lab>/`       | a problem of KernelBot, for a folder that holds its `eval.py` and `utils.py`                    |
-| `flashinfer/<lab>.json`  | a Definition of FlashInfer-Bench                                                              |
-| `flashinfer/<lab>.jsonl` | its workloads                                                                                 |
+| in FOLDER                                     | what                                                                      |
+|-----------------------------------------------|---------------------------------------------------------------------------|
+| `kernelbot/<lab>/`                            | a problem of KernelBot                                                    |
+| `flashinfer/definitions/reduction/<lab>.json` | a Definition of FlashInfer-Bench; `flashinfer` is the root of a data set   |
+| `flashinfer/workloads/reduction/<lab>.jsonl`  | its workloads, and in `flashinfer/blob` inputs that are not random        |
+
+A problem stands beside the `eval.py` and `utils.py` of a problem set whose checks return a pair: `pmpp_v2` or `nvidia`, say.
 
 A task has two stages. `quack-tutorial grade LAB FILE --json` tries the class on the simulator and says right, wrong, race, waste
 or refused, with the lines. What passes runs where there is a GPU, and `--measured M,N,TIME_US,GPU` adds the time that it took: a
 kernel that was faster than its bytes can be moved is refused, because it has not moved them.
 
-The formats were read in those repositories in November 2026, and neither has run a task yet. FlashInfer-Bench gets the labs with
-one output alone: its documentation does not say how a reference returns several.
+Both were tried in November 2026 without a GPU: KernelBot's loader and evaluation, and FlashInfer-Bench 0.1.2's data set, reference
+and check of a solution, with each lab's solution on the simulator. FlashInfer-Bench allows 1 % by default, which an index may be
+off by; `--rtol 1e-4 --atol 1e-4` leaves no such room.
 """
 
 from __future__ import annotations
@@ -20,6 +23,8 @@ import json
 import textwrap
 import uuid
 from pathlib import Path
+
+import numpy as np
 
 from quack_tutorial import hardware
 
@@ -56,6 +61,7 @@ RUN = {
 }
 TESTS = ((5, 96), (64, 256), (128, 1000))
 TIMED = ((32768, 1024), (32768, 4096))
+KIND = "reduction"  # what FlashInfer-Bench calls a type of operation
 PARTS = 256  # blocks of a kernel whose blocks each work on several rows
 AXES = {"M": "M", "N": "N", "D": "N // 4", "P": str(PARTS)}  # as a task's Python says their lengths
 
@@ -123,13 +129,14 @@ def export(name: str, folder: Path) -> list[Path]:
     if name not in RUN:
         raise ValueError(f"{name} asks for no kernel; these do: {', '.join(RUN)}")
     files = {folder / "kernelbot" / name / file: text for file, text in kernelbot(name).items()}
-    if len(tensors(name)[2]) == 1:
-        definition, workloads = flashinfer(name)
-        files[folder / "flashinfer" / f"{name}.json"] = json.dumps(definition, indent=2) + "\n"
-        files[folder / "flashinfer" / f"{name}.jsonl"] = "".join(json.dumps(one) + "\n" for one in workloads)
+    definition, workloads, blobs = flashinfer(name)
+    root = folder / "flashinfer"
+    files[root / "definitions" / KIND / f"{name}.json"] = json.dumps(definition, indent=2) + "\n"
+    files[root / "workloads" / KIND / f"{name}.jsonl"] = "".join(json.dumps(one) + "\n" for one in workloads)
+    files |= {root / path: data for path, data in blobs.items()}
     for file, text in files.items():
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text, encoding="utf-8")
+        file.write_bytes(text if isinstance(text, bytes) else text.encode("utf-8"))
     return list(files)
 
 
@@ -143,32 +150,50 @@ def about(name: str) -> str:
     )
 
 
-def flashinfer(name: str) -> tuple[dict, list[dict]]:
-    """A Definition and its workloads."""
+def flashinfer(name: str) -> tuple[dict, list[dict], dict]:
+    """A Definition, its workloads, and {path: bytes} of the inputs that random numbers would not do for."""
     _, inputs, outputs = tensors(name)
 
     def described(part):
         return {key: {"shape": list(axes), "dtype": dtype} for key, (axes, dtype) in part.items()}
 
     axes = {axis for found, _ in (*inputs.values(), *outputs.values()) for axis in found}
+    known = {axis for found, _ in inputs.values() for axis in found}  # the length of any other is fixed
     definition = {
         "name": name.replace("-", "_"),
-        "op_type": "reduction",
+        "op_type": KIND,
         "description": lab(name).TITLE,
-        "axes": {axis: {"type": "var"} for axis in sorted(axes)},
+        "axes": {
+            axis: {"type": "var"} if axis in known else {"type": "const", "value": PARTS} for axis in sorted(axes)
+        },
         "inputs": described(inputs),
         "outputs": described(outputs),
         "reference": run_source(name),
     }
     if "D" in axes:
         definition["constraints"] = ["N == 4 * D"]
-    workloads = []
+    workloads, blobs = [], {}
     for M, N in TIMED:
-        size = {axis: sizes(M, N)[axis] for axis in sorted(axes)}
+        size, given = sizes(M, N), {}
+        for one, (shape, dtype) in inputs.items():
+            given[one] = {"type": "random"}
+            if dtype.startswith("int"):  # columns, where random whole numbers would be none
+                path = f"blob/workloads/{KIND}/{name}/{M}x{N}.safetensors"
+                columns = np.random.default_rng([M, N]).integers(0, N, [size[axis] for axis in shape]).astype(dtype)
+                given[one] = {"type": "safetensors", "path": path, "tensor_key": one}
+                blobs[path] = safetensors(one, columns)
         key = str(uuid.uuid5(uuid.NAMESPACE_URL, f"{name} {M} {N}"))
-        workload = {"uuid": key, "axes": size, "inputs": {one: {"type": "random"} for one in inputs}}
+        workload = {"uuid": key, "axes": {axis: size[axis] for axis in sorted(known)}, "inputs": given}
         workloads.append({"definition": definition["name"], "workload": workload, "solution": None, "evaluation": None})
-    return definition, workloads
+    return definition, workloads, blobs
+
+
+def safetensors(name: str, array: np.ndarray) -> bytes:
+    """A file of that format with one array: the header's length, the header as JSON, the bytes."""
+    told = {"dtype": f"I{8 * array.itemsize}", "shape": list(array.shape), "data_offsets": [0, array.nbytes]}
+    header = json.dumps({name: told}).encode()
+    header += b" " * (-len(header) % 8)
+    return len(header).to_bytes(8, "little") + header + array.tobytes()
 
 
 def kernelbot(name: str) -> dict:
@@ -203,7 +228,8 @@ def kernelbot(name: str) -> dict:
     )
     yml = f'# {name}\n\nfiles:\n{listed}\n\nlang: "py"\n\ndescription: |\n{text}\n\nconfig:\n  main: "eval.py"\n\n'
     yml += 'templates:\n  Python: "template.py"\n\ntests:\n' + "\n".join(sizes) + "\n\nbenchmarks:\n" + "\n".join(timed)
-    yml += "\n\ntest_timeout: 180\nbenchmark_timeout: 180\nranked_timeout: 300\n"
+    yml += '\n\nranking_by: "geom"\ngpus: ["H100", "B200"]\n'
+    yml += "\ntest_timeout: 180\nbenchmark_timeout: 180\nranked_timeout: 300\n"
     reference = f"""\
 {run_source(name)}
 
@@ -254,14 +280,18 @@ class {module.TARGET}:
 compiled = {{}}
 
 
+def compile_kernel(M, N, tensors):
+    if (M, N) not in compiled:
+        compiled[M, N] = cute.compile({module.TARGET}({make}), *tensors)
+    return compiled[M, N]
+
+
 def custom_kernel(data):
     {", ".join(inputs)}{"," if len(inputs) == 1 else ""} = data
     M, N = mX.shape
     outputs = ({empty},)
     tensors = [from_dlpack(one) for one in (*data, *outputs)]
-    if (M, N) not in compiled:
-        compiled[M, N] = cute.compile({module.TARGET}({make}), *tensors)
-    compiled[M, N](*tensors)
+    compile_kernel(M, N, tensors)(*tensors)
     return outputs if len(outputs) > 1 else outputs[0]
 '''
     return {"task.yml": yml, "task.py": task, "reference.py": reference, "template.py": template}

@@ -1,5 +1,6 @@
 """Labs as tasks for others: references are the labs' own, files have the formats' fields, and no time is below the floor."""
 
+import ast
 import json
 import re
 
@@ -11,6 +12,10 @@ from quack_tutorial.labs import corpus, folders, lab, task
 from quack_tutorial.labs.grade import grade
 
 NAMES = task.names()
+
+
+def outputs_of(result):
+    return result if isinstance(result, tuple) else (result,)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -45,12 +50,23 @@ def test_kernelbots_problem_checks_numbers(name, tmp_path, monkeypatch):
     numbers = [pair for one in spec["tests"] + spec["benchmarks"] for pair in one.items()]
     assert all(re.fullmatch("[a-zA-Z]+", key) and type(n) is int for key, n in numbers)
     assert all((home / file).is_file() for file in ("task.py", "reference.py", spec["templates"]["Python"]))
-    compile((home / "template.py").read_text(encoding="utf-8"), "template.py", "exec")
+    template = ast.parse((home / "template.py").read_text(encoding="utf-8"))
+    # The problem set for NVIDIA's cards imports both.
+    assert {"custom_kernel", "compile_kernel"} <= {
+        node.name for node in template.body if isinstance(node, ast.FunctionDef)
+    }
+    assert (
+        set(spec["gpus"]) <= {"A100", "H100", "B200"}
+        and spec["gpus"]
+        and spec["ranking_by"] in ("last", "mean", "geom")
+    )
     space = {}
     exec((home / "reference.py").read_text(encoding="utf-8").replace("torch.cuda.is_available()", "False"), space)
     data = space["generate_input"](**spec["tests"][0])
     right = space["run"](*data)
     assert space["check_implementation"](data, right) == (True, "")
+    away = [torch.nextafter(one, one + 1) if one.dtype.is_floating_point else one for one in outputs_of(right)]
+    assert space["check_implementation"](data, tuple(away))[0], "a right number that is rounded the other way"
     first = (right[0] if isinstance(right, tuple) else right).clone()
     first[-1] += 1
     good, why = space["check_implementation"](data, (first, *right[1:]) if isinstance(right, tuple) else first)
@@ -59,22 +75,36 @@ def test_kernelbots_problem_checks_numbers(name, tmp_path, monkeypatch):
     assert torch.equal(space["generate_input"](**spec["tests"][0])[0], data[0])
 
 
-def test_flashinfers_definitions_have_their_fields(tmp_path):
-    for name in NAMES:
-        assert cli.main(["labs", "export-task", name, str(tmp_path)]) == 0
-    found = {file.stem: json.loads(file.read_text()) for file in (tmp_path / "flashinfer").glob("*.json")}
-    assert set(found) == {"butterfly", "softmax", "roof"}
-    for name, one in found.items():
-        assert {"name", "op_type", "axes", "inputs", "outputs", "reference"} <= set(one)
-        for tensor in (*one["inputs"].values(), *one["outputs"].values()):
-            assert set(tensor["shape"]) <= set(one["axes"]) and tensor["dtype"] in ("float32", "float16", "int32")
-        assert re.search(rf"^def run\({', '.join(one['inputs'])}\):", one["reference"], re.MULTILINE)
-        lines = (tmp_path / "flashinfer" / f"{name}.jsonl").read_text().splitlines()
-        for line in map(json.loads, lines):
-            assert line["definition"] == one["name"] and line["solution"] is line["evaluation"] is None
-            assert set(line["workload"]) == {"uuid", "axes", "inputs"} and set(line["workload"]["axes"]) == set(
-                one["axes"]
-            )
+@pytest.mark.parametrize("name", NAMES)
+def test_flashinfers_data_set_has_what_its_loader_and_its_outputs_need(name, tmp_path):
+    assert cli.main(["labs", "export-task", name, str(tmp_path)]) == 0
+    root = tmp_path / "flashinfer"
+    one = json.loads((root / f"definitions/reduction/{name}.json").read_text())
+    assert {"name", "op_type", "axes", "inputs", "outputs", "reference"} <= set(one)
+    assert one["op_type"] == "reduction" and not set(one["inputs"]) & set(one["outputs"])
+    for tensor in (*one["inputs"].values(), *one["outputs"].values()):
+        assert set(tensor["shape"]) <= set(one["axes"]) and tensor["dtype"] in ("float32", "float16", "int32")
+    # It allocates outputs by the lengths that inputs have, so an axis of outputs alone needs a length of its own.
+    variable = {axis for axis, said in one["axes"].items() if said["type"] == "var"}
+    assert variable == {axis for tensor in one["inputs"].values() for axis in tensor["shape"]}
+    assert all(said["value"] == task.PARTS for axis, said in one["axes"].items() if axis not in variable)
+    assert re.search(rf"^def run\({', '.join(one['inputs'])}\):", one["reference"], re.MULTILINE)
+    lines = (root / f"workloads/reduction/{name}.jsonl").read_text().splitlines()
+    assert len(lines) == len(task.TIMED)
+    for line in map(json.loads, lines):
+        assert line["definition"] == one["name"] and line["solution"] is line["evaluation"] is None
+        assert set(line["workload"]) == {"uuid", "axes", "inputs"} and set(line["workload"]["axes"]) == variable
+        for key, given in line["workload"]["inputs"].items():
+            tensor = one["inputs"][key]
+            assert (given["type"] == "random") == tensor["dtype"].startswith("float")
+            if given["type"] == "safetensors":  # its random whole numbers are below 1024 and negative, too
+                data = (root / given["path"]).read_bytes()
+                long = int.from_bytes(data[:8], "little")
+                told = json.loads(data[8 : 8 + long])[given["tensor_key"]]
+                assert told["shape"] == [line["workload"]["axes"][axis] for axis in tensor["shape"]]
+                columns = np.frombuffer(data[8 + long :], tensor["dtype"])
+                assert told["dtype"] == "I32" and told["data_offsets"] == [0, columns.nbytes] and long % 8 == 0
+                assert columns.min() >= 0 and columns.max() < line["workload"]["axes"]["N"]
 
 
 def test_a_lab_without_a_kernel_is_no_task(tmp_path, capsys):
