@@ -124,6 +124,8 @@ def converted(views: list[View]) -> Iterator[Diagnosis]:
         )
         return np.fmax.reduce(words), np.fmax.reduce(np.vstack([parts[:1], words[1:]]))
 
+    if all(np.isin(v.got["mMax"], v.x).all() for v in views):
+        return
     views = [v for v in views if (v.right["mMax"] >= 1).all() and np.isfinite(v.right["mMax"]).all()]
     if views and all(any((v.got["mMax"] == one).mean() > 0.5 for one in arrives(v)) for v in views):
         v = views[0]

@@ -134,10 +134,11 @@ def explain(check: str, views: list[View], every: list[View]) -> Iterator[Diagno
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = wrong[0].right["mY"] / wrong[0].got["mY"]
         even = np.isfinite(ratio).all() and (np.ptp(ratio, axis=1) < 1e-3 * np.abs(ratio).max(axis=1)).all()
-        if even and np.ptp(ratio) < 1e-3 * ratio.max():
-            N = wrong[0].x.shape[1]
+        N = wrong[0].x.shape[1]
+        divisor = N / ratio.mean()
+        if even and len(ratio) > 1 and np.ptp(ratio) < 1e-3 * ratio.max():  # in one row any factor would do
             text = (
-                f"It is as if the sum of the magnitudes were divided by {N / ratio.mean():,.6g}, and N is {N:,}: what is counted "
+                f"It is as if the sum of the magnitudes were divided by {round(divisor):,}, and N is {N:,}: what is counted "
                 f"there?"
             )
             yield Diagnosis("divided by another number", f"{told} {text}")
@@ -150,7 +151,7 @@ def explain(check: str, views: list[View], every: list[View]) -> Iterator[Diagno
             yield Diagnosis("wrong mean", text)
         yield Diagnosis("wrong number", f"{told} Has each thread the same mean, and is each number divided once?")
     elif check in ENOUGH:
-        for outcome in (v.outcome for v in views if v.readers):
+        for outcome in sorted((v.outcome for v in views if v.readers), key=lambda o: o.case.name == "long"):
             yield from diagnoses.output_read(outcome)
             yield from {"requests": narrow, "in_flight": few}.get(check, beyond)(ENOUGH[check], outcome)
 
