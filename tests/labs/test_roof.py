@@ -33,9 +33,9 @@ def test_without_a_gpu_the_race_says_what_the_model_predicts(monkeypatch, root):
     assert told.startswith("No race here: torch sees no CUDA GPU.")
     # 8 vectors of 16 bytes in each of 128 threads; 56 registers leave room for 9 blocks
     assert "bound by bandwidth: the sectors have 1.07 GB, and 147,456 bytes are under way on an SM" in told
-    # a number of 4 bytes in each of 32 threads, and 32 blocks
+    # a number of 4 bytes in each of 32 threads; each holds 128 of a row, and 152 registers leave room for 13 blocks
     few = lab("roof").race(loaded(found["summed_as_it_comes"][0]))
-    assert "bound by latency: the sectors have 1.07 GB, and 4,096 bytes are under way on an SM" in few
+    assert "bound by latency: the sectors have 1.07 GB, and 1,664 bytes are under way on an SM" in few
     assert "nothing to say yet: AbsMeanScale needs a @cute.jit method" in lab("roof").race(type("AbsMeanScale", (), {}))
 
 
