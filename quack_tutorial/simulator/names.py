@@ -50,7 +50,6 @@ from .functions import (
     dsl_user_op,
     dynamic_expr,
     elect_one,
-    ignore,
     is_instance,
     make_ptr,
     math_maximum,
@@ -62,6 +61,7 @@ from .functions import (
     printf,
     range_constexpr,
     recast_ptr,
+    setmaxregister,
     type_of_value,
 )
 from .layout import Layout
@@ -195,8 +195,8 @@ ARCH = Namespace(
     | {
         "WARP_SIZE": WARP,
         "elect_one": elect_one,
-        "setmaxregister_increase": ignore,
-        "setmaxregister_decrease": ignore,
+        "setmaxregister_increase": setmaxregister,
+        "setmaxregister_decrease": setmaxregister,
     },
 )
 ARCH.__dict__["nvvm_wrappers"] = ARCH  # the module that has them
