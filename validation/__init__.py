@@ -10,6 +10,7 @@
 | `orders`         | nothing: every order of the warps' steps of the chapters' kernels                  | nothing      |
 | `grading`        | the labs' corpus: which right answers the grader refuses, which attacks it passes  | nothing      |
 | `others`         | published packages: which of CuTe DSL's names their kernels use that it lacks      | pip          |
+| `checkers`       | kinds of bugs: what TIRx's two checkers and SentryWard say of the same kernels     | the DSL, them |
 | `gpu.device`     | an H200: the kernels' outputs                                                      | a Hopper GPU |
 | `gpu.counters`   | Nsight Compute's counters of sectors and wavefronts on an H200                     | a Hopper GPU |
 | `gpu.sanitizer`  | what compute-sanitizer says of kernels with seeded bugs                            | a Hopper GPU |

@@ -91,6 +91,10 @@ def missing(need) -> str | None:
 
     if need == "dsl":
         return compiler.dsl_problem()
+    if need == "tirx":
+        from validation import checkers
+
+        return compiler.dsl_problem() or checkers.problem()
     try:
         return compiler.dsl_problem() or compiler.gpu_problem()
     except ImportError:

@@ -114,7 +114,13 @@ def _place(kept) -> str:
     """When, and on what: the GPU where there was one."""
     where = kept.where or {}
     versions = [where["device"]] if "device" in where else []
-    names = {"cuda": "CUDA", "dsl": "CuTe DSL", "numpy": "numpy"}
+    names = {
+        "cuda": "CUDA",
+        "dsl": "CuTe DSL",
+        "numpy": "numpy",
+        "tirx-harness": "tirx-harness",
+        "sentryward": "SentryWard",
+    }
     versions += [f"{shown} {where[key]}" for key, shown in names.items() if where.get(key)]
     return ", ".join([kept.date, *versions])
 

@@ -19,6 +19,7 @@ SUITES = (
     ("orders", "nothing"),
     ("grading", "nothing"),
     ("compiled", "dsl"),
+    ("checkers", "tirx"),
     ("device", "gpu"),
     ("counters", "gpu"),
     ("sanitizer", "gpu"),

@@ -165,7 +165,7 @@ TABLE = {
         Line("fmax fmin popc", EXACT, OPERATIONS),
         Line("clz activemask atomic_cas", EXACT, OTHERS),
         Line("elect_one", EXACT, NAMES, "after `with`"),
-        Line("setmaxregister_increase setmaxregister_decrease", IGNORED, NAMES, "registers are not counted"),
+        Line("setmaxregister_increase setmaxregister_decrease", IGNORED, NAMES, "unless a block asks for too many"),
         Line("exp exp2 rcp_approx", BOUND, OPERATIONS),
         Line(
             "atomic_add atomic_max atomic_min atomic_and atomic_or atomic_xor atomic_exch",

@@ -229,6 +229,14 @@ def ignore(*_, **__):
     return None
 
 
+def setmaxregister(reg_count, **_):
+    """Of registers only this is noted: how many a thread of each warp asks for (`scheduler.exit_warp` adds them up)."""
+    warp = group()
+    if warp.warp >= 0 and isinstance(reg_count, int):
+        asked = warp.launch.registers.setdefault(int(warp.blocks[0]), {})
+        asked[warp.warp] = reg_count, here()
+
+
 def elect_one(**_):
     """In `with cute.arch.elect_one():` alone, which `rewrite` turns into an `if`."""
     raise fail("language", "cute.arch.elect_one() stands after `with`: with cute.arch.elect_one():")

@@ -54,7 +54,6 @@ from .functions import (
     elect_one,
     full,
     full_like,
-    ignore,
     is_instance,
     make_ptr,
     math_maximum,
@@ -67,6 +66,7 @@ from .functions import (
     printf,
     range_constexpr,
     recast_ptr,
+    setmaxregister,
     type_of_value,
     where,
     zeros_like,
@@ -208,8 +208,8 @@ ARCH = Namespace(
     | {
         "WARP_SIZE": WARP,
         "elect_one": elect_one,
-        "setmaxregister_increase": ignore,
-        "setmaxregister_decrease": ignore,
+        "setmaxregister_increase": setmaxregister,
+        "setmaxregister_decrease": setmaxregister,
     },
 )
 ARCH.__dict__["nvvm_wrappers"] = ARCH  # the module that has them

@@ -29,6 +29,7 @@ SMEM_LIMIT = (
     232_448  # bytes a block may use on Hopper (227 KiB); CUDA C++ Programming Guide, table of compute capabilities
 )
 THREAD_LIMIT = 1024
+REGISTERS = 65536  # of a multiprocessor, since Ampere
 CLUSTER_LIMIT = 16
 FAST_LANES = 16384  # of a batch: fewer cost more Python an element, more gain little
 
@@ -103,6 +104,7 @@ class LaunchState:
     poisoned: set = field(default_factory=set)  # (row, start) filled in this batch
     barriers: dict = field(default_factory=dict)  # (block, id) -> Barrier
     live_warps: dict = field(default_factory=dict)  # block -> warps that have not exited
+    registers: dict = field(default_factory=dict)  # block -> {warp: (registers a thread that it asked for last, where)}
     cluster_barriers: dict = field(default_factory=dict)  # first row of the cluster -> Barrier
     mbarriers: dict = field(default_factory=dict)  # (row, byte offset) -> mbarriers.MBarrier
     in_flight: list = field(default_factory=list)  # asynchronous transfers that have not landed, oldest first
@@ -432,10 +434,22 @@ def exit_warp(launch: LaunchState, warp: Warp) -> None:
     if launch.live_warps[block] == 0:
         for transfer in launch.in_flight:
             transfer.check_target_alive(launch, block)
+        _count_registers(block, launch.registers.get(block, {}).values())
     recorder = STATE.run.recorder
     if recorder is not None and recorder.rows:
         line = recorder.rows[-1][4]
         recorder.event(block, warp.group.warp, line, Op.EXIT, 0xFFFFFFFF)
+
+
+def _count_registers(block: int, asked) -> None:
+    """A block whose warps have asked for more than a multiprocessor has waits for ever (PTX ISA, setmaxnreg)."""
+    total = WARP * sum(registers for registers, _ in asked)
+    if total > REGISTERS:
+        text = (
+            f"Deadlock: the warps of block {block} ask for {total:,} registers, and a multiprocessor has {REGISTERS:,}, so that an "
+            "increase waits for ever. Ask for fewer, or let other warps give more back (setmaxregister_decrease)."
+        )
+        raise fail("deadlock", text, lines=tuple(dict.fromkeys(line for _, line in asked)), block=block)
 
 
 def deadlock(launch: LaunchState, warps: list) -> None:

@@ -22,6 +22,8 @@ No kernel of the book needs any of it. Each module says what it leaves out.
 
 from __future__ import annotations
 
+from ..functions import ignore
+
 PLACES: list = []  # namespaces in which a name that a module imported is looked for
 
 
@@ -43,8 +45,8 @@ def extend(names) -> None:
     ).split():
         arch[name] = getattr(accesses, name)
     arch |= {
-        "warpgroup_reg_alloc": names.ignore,
-        "warpgroup_reg_dealloc": names.ignore,
+        "warpgroup_reg_alloc": names.setmaxregister,
+        "warpgroup_reg_dealloc": names.setmaxregister,
         "shuffle_sync_op": words.shuffle_sync_op,
         "WARPS_PER_WARPGROUP": 4,
         "THREADS_PER_WARPGROUP": 128,
@@ -63,7 +65,7 @@ def extend(names) -> None:
         "fast_divmod_create_divisor_v2": words.fast_divmod_create_divisor,
         "prefetch": accesses.prefetch,
     }
-    cute["testing"] = space("cute.testing", {"assert_": names.ignore})
+    cute["testing"] = space("cute.testing", {"assert_": ignore})
     for name in ("make_swizzle", "make_layout", "make_ordered_layout", "Layout", "Tensor", "Pointer"):
         object.__setattr__(cute["core"], name, cute[name])  # where cute defines them
     enumerations = {"LayoutEnum": schedulers.LayoutEnum}
@@ -101,7 +103,7 @@ def _extend_tensor_maps(names) -> None:
         "CopyBulkTensorTileG2SOp CopyBulkTensorTileG2SMulticastOp CopyBulkTensorTileS2GOp CopyReduceBulkTensorTileS2GOp "
         "TmaInfo make_tiled_tma_atom tma_partition create_tma_multicast_mask"
     ).split()
-    names.CPASYNC.__dict__.update({name: getattr(tensor_maps, name) for name in maps}, prefetch_descriptor=names.ignore)
+    names.CPASYNC.__dict__.update({name: getattr(tensor_maps, name) for name in maps}, prefetch_descriptor=ignore)
 
 
 def _extend_products(names) -> None:

@@ -122,7 +122,7 @@ TABLE = {
         ("alloc_smem get_dyn_smem dynamic_smem_size total_smem_size", EXACT, WORDS),
         ("prefetch", IGNORED, WORDS, "there are no caches"),
         ("smid", EXACT, WORDS, "any number would be"),
-        ("warpgroup_reg_alloc warpgroup_reg_dealloc", IGNORED, WORDS, "registers are not counted"),
+        ("warpgroup_reg_alloc warpgroup_reg_dealloc", IGNORED, WORDS, "unless a block asks for too many"),
         ("WARPS_PER_WARPGROUP THREADS_PER_WARPGROUP", EXACT, WORDS),
     ),
     "cute.nvgpu": (
