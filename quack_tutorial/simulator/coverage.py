@@ -93,7 +93,10 @@ TABLE = {
     ),
     "cutlass.base_dsl.arch": (Line("Arch", EXACT, PUBLISHED),),
     "cutlass.base_dsl.enums": (Line("Arch", EXACT, OTHERS),),
-    "cutlass.base_dsl.typing": (Line("Vector", EXACT, OTHERS, "from_elements, bitcast, to_elements"),),
+    "cutlass.base_dsl.typing": (
+        Line("Pointer", ANNOTATION, PUBLISHED),
+        Line("Vector", EXACT, OTHERS, "from_elements, bitcast, to_elements"),
+    ),
     "cutlass.experimental.primitives": (Line("redux_sync ReductionKind", EXACT, OTHERS, "of integers"),),
     "cutlass.pipeline": (
         Line("PipelineAsync PipelineCpAsync", EXACT, OTHERS),

@@ -288,7 +288,10 @@ BASE = Namespace(
         "Arch": dialects.Arch,
         "arch": Namespace("cutlass.base_dsl.arch", {"Arch": dialects.Arch}),
         "enums": Namespace("cutlass.base_dsl.enums", {"Arch": dialects.Arch}),
-        "typing": Namespace("cutlass.base_dsl.typing", {"Vector": dialects.Vector}),
+        "typing": Namespace(
+            "cutlass.base_dsl.typing",
+            {"Pointer": Annotation("base_dsl.typing.Pointer", Pointer), "Vector": dialects.Vector},
+        ),
     },
 )
 PIPELINE = Namespace(

@@ -6,6 +6,7 @@ import cutlass.cute as cute
 import cutlass.pipeline as pipeline
 import cutlass.utils.hopper_helpers as sm90_utils
 from cutlass import BFloat16, Float16, Float32, Int32
+from cutlass.base_dsl import typing
 
 LAYOUTS = (
     ((2, 4), (4, 1)),
@@ -82,6 +83,11 @@ def at_run_time(out: cute.Tensor, columns: Int32):
     at_run_time_kernel(out, columns).launch(grid=[1, 1, 1], block=[32, 1, 1])
 
 
+@cute.jit
+def fetch(place: typing.Pointer):
+    return place.load()
+
+
 def swizzled(shape, order):
     atom = cute.make_composed_layout(cute.make_swizzle(2, 3, 3), 0, cute.make_layout((8, 32), stride=(32, 1)))
     return cute.tile_to_shape(atom, shape, order)
@@ -115,7 +121,7 @@ def two_views_kernel(x: cute.Tensor, out: cute.Tensor):
     sums = Second(storage).rows.get_tensor(cute.make_layout(32))
     sums[tidx] = Float32(tidx)
     cute.arch.sync_warp()
-    out[16, tidx] = sums[31 - tidx].to(BFloat16)
+    out[16, tidx] = fetch(sums.iterator + 31 - tidx).to(BFloat16)
 
 
 @cute.jit
