@@ -24,6 +24,7 @@ from quack_tutorial.kernels.softmax import LADDER as SOFTMAXES
 from quack_tutorial.kernels.softmax import SoftmaxOnline, SoftmaxThread, SoftmaxThreePass, SoftmaxWarp
 from quack_tutorial.kernels.tuned.config import MAX_N, Config, of_fields
 from quack_tutorial.kernels.tuned.cross_entropy import CrossEntropy, CrossEntropyBackward, CrossEntropyFused
+from quack_tutorial.kernels.tuned.layernorm_backward import layernorm_backward
 from quack_tutorial.kernels.tuned.rmsnorm import RMSNorm
 from quack_tutorial.kernels.tuned.rmsnorm_backward import RMSNormBackwardOneStage, rmsnorm_backward
 from quack_tutorial.kernels.tuned.softmax import Softmax, SoftmaxBackward
@@ -207,6 +208,23 @@ def test_rows_that_start_anywhere_are_copied_for_a_kernel_that_goes_through_rows
         rmsnorm_backward(cutlass.Float16, 33, "congruent", config=Config(32, 32, 4, 3))
     with pytest.raises(ValueError, match="bulk copies cannot move them"):
         RMSNorm(cutlass.Float16, 1001, "congruent", config=Config(128, 128, 1, 1))
+
+
+GRADIENTS = {"rmsnorm backward": rmsnorm_backward, "layernorm backward": layernorm_backward}
+
+
+@pytest.mark.parametrize("operation", GRADIENTS)
+def test_a_gradient_of_rows_that_start_anywhere_has_no_single_stage(operation):
+    """Neither their single elements, which no bulk copy brings, nor their weights would be where the kernel looks for them."""
+    kernel, dtype = GRADIENTS[operation], cutlass.Float32
+    with pytest.raises(
+        ValueError, match="rows that start anywhere need no stage or at least two, so stages must not be 1"
+    ):
+        kernel(dtype, 129, "congruent", dtype, Config(32, 32, stages=1))
+    kernel(dtype, 129, "congruent", dtype, Config(32, 32, stages=2))
+    kernel(dtype, 128, "aligned", dtype, Config(32, 32, stages=1))
+    for N in (*range(1, 40), *(4097 * k + 1 for k in range(MAX_N // 4097))):  # what ships is never refused
+        kernel(dtype, N, "congruent", dtype)
 
 
 def test_several_rows_a_thread_are_for_rmsnorm_of_rows_that_want_the_same_weights():

@@ -60,6 +60,10 @@ class NormBackward:
         if config.blocks_together > 1:
             raise ValueError(f"{config}: a block goes through rows of its own, so blocks_together must be 0 or 1")
         self.tile = RowTile(dtype, N, promise, config, sums_columns=True)
+        if self.tile.has_head and config.stages == 1:
+            raise ValueError(
+                f"{config}: rows that start anywhere need no stage or at least two, so stages must not be 1"
+            )
         self.exchange = RowExchange(config, values=values, sets=2)
         self.pipeline = RowPipeline(dtype, self.tile, tensors=2, stages=config.stages, several=True)
         several = self.tile.rows_per_block > 1
