@@ -55,7 +55,7 @@ class Config:
     `rows_each`, of RMSNorm and LayerNorm where no two warps share a row, is how many rows a thread has a part of: it loads the
     weights once.
     `blocks_together`, where no blocks share a sum, is how many are launched as a cluster, 0 for none. Sometimes that is quicker
-    (RMSNorm of 8192 rows of 1024 bfloat16 on an H200: 7.6 %), sometimes far slower; STANDING.md has what was measured.
+    (RMSNorm of 8192 rows of 1024 bfloat16 on an H200: 7.6 %), sometimes far slower; `bench/STANDING.md` has what was measured.
     `past_l1` is 1 where L1 is asked not to have what is loaded, 0 where the kernel asks L2 for something, see `cache_hints`.
     """
 

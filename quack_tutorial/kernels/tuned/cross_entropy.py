@@ -194,7 +194,7 @@ class CrossEntropyFused:
             if cutlass.const_expr(exchange.needed):
                 inverse, scale = quotient_factors(max_warp - max_row, scaled_sum, self.exp_scale)
             else:
-                # The hardware's 1 / x, to 1 ulp: a little quicker for some short rows; in softmax it is even (STANDING.md).
+                # The hardware's 1 / x, to 1 ulp: a little quicker for some short rows; in softmax it is even (bench/STANDING.md).
                 inverse, scale = None, cute.arch.rcp_approx(scaled_sum)
             if cutlass.const_expr(inverse is not None):
                 y *= inverse

@@ -9,8 +9,14 @@ block goes through rows and adds up its part of dw and db in registers (`norm_ba
 | `LayerNormBackwardRegisters` | stays in registers                             | in registers, or not yet asked for    |
 | `LayerNormBackwardStages`    | stays in shared memory and is read again       | in another stage, if there is another |
 
-`layernorm_backward` picks one by the configuration. mean and rstd have one number a row, from the forward kernel. All compute in
-float32. Rows of up to 262144 elements.
+`layernorm_backward` picks one by the configuration. All compute in float32. Rows of up to 262144 elements.
+
+| argument         | shape      | holds                                      | type                           |
+|------------------|------------|--------------------------------------------|--------------------------------|
+| mX, mDO, mDX     | (M, N)     | x, dy, dx                                  | `dtype`                        |
+| mW               | (N,)       | w                                          | `weight`; None without one     |
+| mMean, mRstd     | (M,)       | mean, rstd, from the forward kernel        | float32                        |
+| mDWPart, mDBPart | (parts, N) | dw, db in parts, which `ColumnSum` adds up | float32; None if not asked for |
 """
 
 import cuda.bindings.driver as cuda

@@ -137,7 +137,7 @@ class NormBackward:
         return self.weights.load(weights, 0, place, 0) if self.weights.stages else weights
 
     def wait_for_row(self):
-        """Wait until all warps of the row have read its turn before, where the exchange did not see to it."""
+        """Wait until all warps of the row have read the row of the turn before, where the exchange did not see to that."""
         if not self.exchange.needed:
             cute.arch.sync_warp()
         elif not self.exchange.in_block:

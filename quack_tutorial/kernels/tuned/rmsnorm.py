@@ -3,6 +3,14 @@
 Chapter 7 climbs to it without bias and residual (`RMSNormAnyAddress` and `RMSNormWeightsOnce` make it with sizes by a rule). x is
 read once, and the residual if there is one; y is written, and if asked for h and rstd = 1 / sqrt(mean(h^2) + eps), one number
 a row, from which `rmsnorm_backward` makes the gradients. All is computed in float32. Rows of up to 262144 elements.
+
+| argument | shape  | holds           | type                           |
+|----------|--------|-----------------|--------------------------------|
+| mX, mO   | (M, N) | x, y            | `dtype`                        |
+| mR       | (M, N) | the residual    | `residual`; None without one   |
+| mRO      | (M, N) | h               | any; None if not asked for     |
+| mW, mB   | (N,)   | w, b            | any; None without one          |
+| mRstd    | (M,)   | rstd            | float32; None if not asked for |
 """
 
 import cuda.bindings.driver as cuda

@@ -9,8 +9,17 @@ in registers (`norm_backward`). They differ in where the next row is while one i
 | `RMSNormBackwardStages`    | in another stage, in shared memory         | longer ones; short ones, several in a stage       |
 | `RMSNormBackwardOneStage`  | in the only stage, which the row has left  | the longest: shared memory holds one row of x, dy |
 
-`rmsnorm_backward` picks one by the configuration. mDO is dy, and mDRO, where it is given, the gradient that h gets directly. rstd
-has one number a row, from the forward kernel. All compute in float32. Rows of up to 262144 elements.
+`rmsnorm_backward` picks one by the configuration. All compute in float32. Rows of up to 262144 elements.
+
+| argument         | shape      | holds                                          | type                           |
+|------------------|------------|------------------------------------------------|--------------------------------|
+| mX               | (M, N)     | h, which is x + residual, and x without one    | `dtype`                        |
+| mW               | (N,)       | w                                              | `weight`; None without one     |
+| mDO              | (M, N)     | dy                                             | `dtype`                        |
+| mDRO             | (M, N)     | the gradient that h gets directly              | any; None without one          |
+| mRstd            | (M,)       | rstd, from the forward kernel                  | float32                        |
+| mDX              | (M, N)     | dx, the gradient of x and of the residual      | `dtype`                        |
+| mDWPart, mDBPart | (parts, N) | dw, db in parts, which `ColumnSum` adds up     | float32; None if not asked for |
 """
 
 import cuda.bindings.driver as cuda
