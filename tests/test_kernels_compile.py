@@ -314,7 +314,7 @@ def test_rows_that_threads_do_not_share_evenly_cost_no_spills(spread):
 def test_a_row_that_leaves_shared_memory_for_registers_fits_there(N, spread):
     config = of_fields("rmsnorm backward", spread)
     kernel, specs = ours.kernels("rmsnorm backward", "ours", ours.contiguous_rows("float32", N), config)[0]
-    assert isinstance(kernel, RMSNormBackwardOneStage) and kernel.weights.stages == 1
+    assert isinstance(kernel, RMSNormBackwardOneStage) and kernel.weight_pipeline.stages == 1
     text = ptx(kernel, *specs)
     assert_stays_in_registers(text)
     assert count(r"cp\.async\.bulk\.shared", text) == 5  # x and dy in two places of the code, and the weights
@@ -350,9 +350,9 @@ def test_a_row_leaves_shared_memory_only_where_a_bulk_copy_brings_it_and_registe
     assert not isinstance(made(cutlass.Float32, 517, "congruent"), RMSNormBackwardOneStage)
     assert not isinstance(made(cutlass.Float32, 516 + 4, config=(32, 32, 4, 1)), RMSNormBackwardOneStage)
     # Weights of 16 bits, and pieces of rows that are no multiple of 16 bytes of them: these stay in registers.
-    assert made(cutlass.Float32, 516, weight=cutlass.Float32).weights.stages == 1
-    assert made(cutlass.Float32, 516, weight=cutlass.BFloat16).weights.stages == 0
-    assert made(cutlass.Float32, 520, weight=cutlass.BFloat16).weights.stages == 1
+    assert made(cutlass.Float32, 516, weight=cutlass.Float32).weight_pipeline.stages == 1
+    assert made(cutlass.Float32, 516, weight=cutlass.BFloat16).weight_pipeline.stages == 0
+    assert made(cutlass.Float32, 520, weight=cutlass.BFloat16).weight_pipeline.stages == 1
 
 
 def hash_of_softmax(_):

@@ -20,7 +20,8 @@ Not covered: swizzled shared memory (row-wise kernels read shared memory the way
 import cutlass
 import cutlass.cute as cute
 
-VECTOR_BYTES = 16  # the widest load or store of one thread on Hopper: 128 bits
+from quack_tutorial.kernels.tuned.config import VECTOR_BYTES  # 16: the widest load or store of one thread on Hopper
+
 LINE_BYTES = 128  # what a cache line holds, in four sectors of 32 bytes
 SHARED_BYTES = 227 * 1024  # the shared memory that one block may have
 MOST_THREADS = 1024  # in a block

@@ -654,7 +654,7 @@ class RMSNormBackwardAtomics:
     (all below 0.33).
     """
 
-    finishes_dw = False  # dw is mDWPart's only row
+    leaves_parts = False  # dw is mDWPart's only row
 
     def __init__(self, dtype, N, threads_per_block=None):
         self.dtype, self.N = dtype, N
@@ -750,7 +750,7 @@ class RMSNormBackwardParts:
     0.47).
     """
 
-    finishes_dw = True  # dw is the sum of mDWPart's rows
+    leaves_parts = True  # dw is the sum of mDWPart's rows
 
     def __init__(self, dtype, N, threads_per_block=None):
         self.dtype, self.N = dtype, N
@@ -896,7 +896,7 @@ class RMSNormBackwardBulk(RMSNormBackwardStages):
     between multiples of 16 bytes, and threads the few elements before and after. A row that does not fit is refused.
     """
 
-    finishes_dw = True
+    leaves_parts = True
     blocks_per_row = 1
 
     def __init__(self, dtype, N):

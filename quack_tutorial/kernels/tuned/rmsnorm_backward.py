@@ -14,7 +14,7 @@ in registers (`norm_backward`). They differ in where the next row is while one i
 | argument         | shape      | holds                                          | type                           |
 |------------------|------------|------------------------------------------------|--------------------------------|
 | mX               | (M, N)     | h, which is x + residual, and x without one    | `dtype`                        |
-| mW               | (N,)       | w                                              | `weight`; None without one     |
+| mW               | (N,)       | w                                              | `weight_dtype`; None without one |
 | mDO              | (M, N)     | dy                                             | `dtype`                        |
 | mDRO             | (M, N)     | the gradient that h gets directly              | any; None without one          |
 | mRstd            | (M,)       | rstd, from the forward kernel                  | float32                        |
@@ -31,12 +31,12 @@ from quack_tutorial.kernels.tuned.config import with_room
 from quack_tutorial.kernels.tuned.norm_backward import NormBackward, number_of, times_weight
 
 
-def rmsnorm_backward(dtype, N, promise="aligned", weight=None, config=None):
-    """The kernel for such rows; `weight` is the weight's type, None where there is none."""
+def rmsnorm_backward(dtype, N, promise="aligned", weight_dtype=None, config=None):
+    """The kernel for such rows; `weight_dtype` is the weight's type, None where there is none."""
     config = config or default_config("rmsnorm backward", dtype.width, N, promise)
     config = with_room(config, dtype.width, N, promise)
     kernels = {0: RMSNormBackwardRegisters, 1: RMSNormBackwardOneStage}
-    return kernels.get(config.stages, RMSNormBackwardStages)(dtype, N, promise, weight, config)
+    return kernels.get(config.stages, RMSNormBackwardStages)(dtype, N, promise, weight_dtype, config)
 
 
 class RMSNormBackward(NormBackward):
@@ -149,7 +149,7 @@ class RMSNormBackwardStages(RMSNormBackward):
             xhat, dy, wdy = self.factors(tXrX, tXrDO, tXrW, rstd)
             mean = self.mean_of(wdy * xhat, opened, turn)
             # All warps of the row are here, so all have read turn - 1: its stage is free.
-            self.wait_for_row()
+            self.wait_for_free_stage()
             ahead = turn + self.pipeline.ahead
             if ahead < share.turns:
                 self.fetch(arriving, mX, mDO, share, place, ahead)
@@ -191,8 +191,8 @@ class RMSNormBackwardOneStage(RMSNormBackward):
     nor the weights are needed after.
     """
 
-    def __init__(self, dtype, N, promise, weight, config):
-        super().__init__(dtype, N, promise, weight, config, keeps_weights=True)
+    def __init__(self, dtype, N, promise, weight_dtype, config):
+        super().__init__(dtype, N, promise, weight_dtype, config, keeps_weights=True)
 
     @cute.kernel
     def kernel(self, mX, mW, mDO, mDRO, mRstd, mDX, mDWPart, mDBPart):
