@@ -34,8 +34,8 @@ ALIKE = 8  # rows so many apart, or a multiple of it, start equally far from a 1
 class Share(NamedTuple):
     """Which rows are a block's."""
 
-    part: Any  # the block's number, and that of its row of the sums
-    parts: Any  # how many blocks there are
+    part: Any  # the block's number, or its cluster's where a row has several blocks, and that of its row of the sums
+    parts: Any  # how many blocks, or clusters, there are
     turns: Any  # how many turns this block has
 
 

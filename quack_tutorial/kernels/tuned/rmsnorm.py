@@ -69,7 +69,7 @@ class RMSNorm:
                 tXrRO.store(h.to(mRO.element_type))
                 tile.store(tXrRO, mRO, place)
             squares_warp = tile.warp_sum(h * h)
-            exchange.ready()
+            exchange.ready()  # nothing to wait for where a thread has several rows: one warp has each
             squares = exchange.row_sum(squares_warp, opened)
             rstd = cute.math.rsqrt(squares * (1.0 / tile.N) + eps)
             if cutlass.const_expr(self.dtype.width == 32 and (mR is not None or mB is not None)):

@@ -173,6 +173,7 @@ class RMSNormBackwardStages(RMSNormBackward):
         if cutlass.const_expr(mDRO is not None):
             tXrDRO = cute.make_rmem_tensor(self.tile.values, mDRO.element_type)
             tXrDRO.fill(0.0)
+        # The vectors, then the single elements: rows that start anywhere always have some.
         for i in cutlass.range_constexpr(self.tile.vectors + 1):
             xhat, dy, wdy = self.factors(*(self.part(tXr, i) for tXr in (tXrX, tXrDO, tXrW)), rstd)
             dx = (wdy - xhat * mean) * rstd

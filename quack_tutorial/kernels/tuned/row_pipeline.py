@@ -46,7 +46,7 @@ class Arriving(NamedTuple):
 
     sX: Any  # their slots in shared memory: (stages, tensors, rows of the block, columns)
     mbar: Any  # an mbarrier for each stage and group of warps
-    singles: Any  # registers of this turn's single elements, and of the next one's: a tensor each
+    singles: Any  # registers of this turn's single elements, and of the next one's: two lists, a register tensor for each tensor
 
 
 class RowPipeline:
