@@ -24,6 +24,7 @@ from quack_tutorial.kernels.softmax import LADDER as SOFTMAXES
 from quack_tutorial.kernels.softmax import SoftmaxOnline, SoftmaxThread, SoftmaxThreePass, SoftmaxWarp
 from quack_tutorial.kernels.tuned.config import MAX_N, Config, of_fields
 from quack_tutorial.kernels.tuned.cross_entropy import CrossEntropy, CrossEntropyBackward, CrossEntropyFused
+from quack_tutorial.kernels.tuned.layernorm_backward import layernorm_backward
 from quack_tutorial.kernels.tuned.rmsnorm import RMSNorm
 from quack_tutorial.kernels.tuned.rmsnorm_backward import RMSNormBackwardOneStage, rmsnorm_backward
 from quack_tutorial.kernels.tuned.softmax import Softmax, SoftmaxBackward
@@ -209,6 +210,23 @@ def test_rows_that_start_anywhere_are_copied_for_a_kernel_that_goes_through_rows
         RMSNorm(cutlass.Float16, 1001, "congruent", config=Config(128, 128, 1, 1))
 
 
+GRADIENTS = {"rmsnorm backward": rmsnorm_backward, "layernorm backward": layernorm_backward}
+
+
+@pytest.mark.parametrize("operation", GRADIENTS)
+def test_a_gradient_of_rows_that_start_anywhere_has_no_single_stage(operation):
+    """Neither their single elements, which no bulk copy brings, nor their weights would be where the kernel looks for them."""
+    kernel, dtype = GRADIENTS[operation], cutlass.Float32
+    with pytest.raises(
+        ValueError, match="rows that start anywhere need no stage or at least two, so stages must not be 1"
+    ):
+        kernel(dtype, 129, "congruent", dtype, Config(32, 32, stages=1))
+    kernel(dtype, 129, "congruent", dtype, Config(32, 32, stages=2))
+    kernel(dtype, 128, "aligned", dtype, Config(32, 32, stages=1))
+    for N in (*range(1, 40), *(4097 * k + 1 for k in range(MAX_N // 4097))):  # what ships is never refused
+        kernel(dtype, N, "congruent", dtype)
+
+
 def test_several_rows_a_thread_are_for_rmsnorm_of_rows_that_want_the_same_weights():
     several = Config(32, 32, rows_each=2)
     assert RMSNorm(cutlass.Float32, 512, config=several).tile.rows_each == 2
@@ -296,7 +314,7 @@ def test_rows_that_threads_do_not_share_evenly_cost_no_spills(spread):
 def test_a_row_that_leaves_shared_memory_for_registers_fits_there(N, spread):
     config = of_fields("rmsnorm backward", spread)
     kernel, specs = ours.kernels("rmsnorm backward", "ours", ours.contiguous_rows("float32", N), config)[0]
-    assert isinstance(kernel, RMSNormBackwardOneStage) and kernel.weights.stages == 1
+    assert isinstance(kernel, RMSNormBackwardOneStage) and kernel.weight_pipeline.stages == 1
     text = ptx(kernel, *specs)
     assert_stays_in_registers(text)
     assert count(r"cp\.async\.bulk\.shared", text) == 5  # x and dy in two places of the code, and the weights
@@ -332,9 +350,9 @@ def test_a_row_leaves_shared_memory_only_where_a_bulk_copy_brings_it_and_registe
     assert not isinstance(made(cutlass.Float32, 517, "congruent"), RMSNormBackwardOneStage)
     assert not isinstance(made(cutlass.Float32, 516 + 4, config=(32, 32, 4, 1)), RMSNormBackwardOneStage)
     # Weights of 16 bits, and pieces of rows that are no multiple of 16 bytes of them: these stay in registers.
-    assert made(cutlass.Float32, 516, weight=cutlass.Float32).weights.stages == 1
-    assert made(cutlass.Float32, 516, weight=cutlass.BFloat16).weights.stages == 0
-    assert made(cutlass.Float32, 520, weight=cutlass.BFloat16).weights.stages == 1
+    assert made(cutlass.Float32, 516, weight=cutlass.Float32).weight_pipeline.stages == 1
+    assert made(cutlass.Float32, 516, weight=cutlass.BFloat16).weight_pipeline.stages == 0
+    assert made(cutlass.Float32, 520, weight=cutlass.BFloat16).weight_pipeline.stages == 1
 
 
 def hash_of_softmax(_):

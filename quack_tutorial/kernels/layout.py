@@ -10,8 +10,9 @@ have one they start again further along the row:
 Chapter 2 explains such thread-value layouts; chapter 3 uses `tile_at` and `tiled_copy_rows`, chapter 7 `threads_for` and
 `row_tiler`.
 
-So the lanes of a warp always touch one contiguous run of memory (coalesced), and each lane moves 16 bytes in one
+The lanes that share a row touch one contiguous run of memory (coalesced), and each of them moves 16 bytes in one
 instruction (vectorised). These are two properties, not one: see `copy.py` for kernels that have one without the other.
+With fewer than 32 threads a row, a warp touches one such run in each of its rows.
 
 Not covered: swizzled shared memory (row-wise kernels read shared memory the way they write it, without conflicts).
 """
@@ -19,7 +20,8 @@ Not covered: swizzled shared memory (row-wise kernels read shared memory the way
 import cutlass
 import cutlass.cute as cute
 
-VECTOR_BYTES = 16  # the widest load or store of one thread on Hopper: 128 bits
+from quack_tutorial.kernels.tuned.config import VECTOR_BYTES  # 16: the widest load or store of one thread on Hopper
+
 LINE_BYTES = 128  # what a cache line holds, in four sectors of 32 bytes
 SHARED_BYTES = 227 * 1024  # the shared memory that one block may have
 MOST_THREADS = 1024  # in a block

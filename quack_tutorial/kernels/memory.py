@@ -77,7 +77,10 @@ class PointerChase:
 
 
 class Chain:
-    """One warp takes `steps` operations, each on what the one before gave: "shuffle" or "multiply-add"."""
+    """One warp takes `steps` operations, each on what the one before gave: "shuffle" or "multiply-add".
+
+    mX and mO are (32,) float32, a number a lane.
+    """
 
     def __init__(self, operation):
         if operation not in ("shuffle", "multiply-add"):
@@ -189,7 +192,7 @@ def sum_of_vector(mX: cute.Tensor, i):
 class Atomics:
     """Each lane adds 1 to a word of mO (n,) float32 `turns` times. Which word, `share` says: one of `SHARES`.
 
-    A warp, a row of 32 words or a line of the grid's own: n is 1, 32, or as many as there are threads.
+    n is 1, 32, or as many as the grid has threads.
     """
 
     SHARES = "one word for all", "one word a lane", "one word a thread"
@@ -248,7 +251,10 @@ class Strided:
 
 
 class SharedReads:
-    """One block of 1024 threads: in each of `steps`, a warp makes 16 requests whose lanes read words `stride` apart."""
+    """One block of 1024 threads: in each of `steps`, a warp makes 16 requests whose lanes read words `stride` apart.
+
+    mX is (8192,) float32, what shared memory holds; mO (1024,) float32 gets each thread's sum.
+    """
 
     threads, words, in_flight = 1024, 8192, 16
 
@@ -277,7 +283,10 @@ class SharedReads:
 
 
 class SharedStream:
-    """Each block reads `steps` vectors of 16 bytes a thread: from its own shared memory, or from a `peer` of its cluster of 2."""
+    """Each block reads `steps` vectors of 16 bytes a thread: from its own shared memory, or from a `peer` of its cluster of 2.
+
+    mX is (8192,) float32, what shared memory holds; mO (blocks, threads) float32 gets each thread's sum.
+    """
 
     words = 8192
 

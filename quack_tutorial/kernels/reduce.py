@@ -77,8 +77,8 @@ def exp(x, fast=False):
 def exp_flushed(x, scale=0):
     """2^scale e^x for a Float32 or a TensorSSA of them, in two instructions; a result below 2^-126 becomes 0.
 
-    The hardware's 2^x needs three more where small results are kept. Where e^x only goes into a sum next to a 1,
-    they do not matter.
+    Subtracting the maximum, before the call, is a third. The hardware's 2^x needs three more where small results are kept.
+    Where e^x only goes into a sum next to a 1, they do not matter.
     """
     # fastmath: small results become 0
     return cute.math.exp2(x * LOG2_E + scale if scale else x * LOG2_E, fastmath=True)

@@ -15,7 +15,7 @@ Chapter 7 climbs both. Each version changes one thing in the one before it.
 | `RMSNormHint`           | loads ask L2 to give up last what they bring           | once    | where an SM holds a single block  |
 | `RMSNormReadTwice`      | the row waits in shared memory, a bulk copy brings it  | once    | short rows: a block has one       |
 | `RMSNormAnyAddress`     | rows that start anywhere in vectors, too               | once    |                                   |
-| `RMSNormWeightsOnce`    | a warp has two rows and loads the weights once         | once    | where registers are scarce        |
+| `RMSNormWeightsOnce`    | a thread has a part of two rows, loads weights once    | once    | where registers are scarce        |
 | `tuned.rmsnorm.RMSNorm` | the same, with a table of sizes                        | once    | ships                             |
 
 With rstd = 1 / sqrt(mean(x^2) + eps) and xhat = x rstd, the gradients are dx = rstd (w dy - xhat mean(w dy xhat)) and
@@ -24,7 +24,7 @@ dw = sum over the rows of dy xhat.
 | backward                        | the change                             | dw                | where it stops paying          |
 |---------------------------------|----------------------------------------|-------------------|--------------------------------|
 | `RMSNormBackwardAtomics`        | one block a row, in registers          | N atomics a row   | everywhere: additions wait     |
-| `RMSNormBackwardVectorAtomics`  | four numbers an atomic                 | N / 4 atomics a row | not measured yet             |
+| `RMSNormBackwardVectorAtomics`  | four numbers an atomic                 | N / 4 atomics a row | short rows: additions wait   |
 | `RMSNormBackwardParts`          | few blocks, each with many rows        | one write a block | from 16384: dw's part spills   |
 | `RMSNormBackwardPipelined`      | cp.async brings the next row meanwhile | the same          | all but bfloat16 of 4096, 8192 |
 | `RMSNormBackwardBulk`           | bulk copies in three stages            | the same          | rows that do not fit           |
@@ -492,7 +492,7 @@ class RMSNormDirect(RMSNormCluster):
 class RMSNormHint(RMSNormDirect):
     """As `RMSNormDirect`, but every load of x asks L2 to give up last what it brings, so that what was written goes first.
 
-    Chapter 8's hint (`SoftmaxHint`). The weights, which every block reads, are loaded as before. Stops paying: where blocks
+    Chapter 3's hint (`CopyHint`). The weights, which every block reads, are loaded as before. Stops paying: where blocks
     wait, and not the memory.
     """
 
@@ -621,7 +621,7 @@ class RMSNormAnyAddress(RMSNorm):
 
 
 class RMSNormWeightsOnce(RMSNormAnyAddress):
-    """As `RMSNormAnyAddress`, but a warp has two rows, for which it loads the weights once; the same source, another number.
+    """As `RMSNormAnyAddress`, but a thread has a part of two rows and loads their weights once; the same source, another number.
 
     Stops paying: where two rows and their weights take so many registers that fewer warps fit an SM. Rows of several warps,
     and rows that start anywhere, which want the weights elsewhere, are done as before.
@@ -654,7 +654,7 @@ class RMSNormBackwardAtomics:
     (all below 0.33).
     """
 
-    finishes_dw = False  # dw is mDWPart's only row
+    leaves_parts = False  # dw is mDWPart's only row
 
     def __init__(self, dtype, N, threads_per_block=None):
         self.dtype, self.N = dtype, N
@@ -750,7 +750,7 @@ class RMSNormBackwardParts:
     0.47).
     """
 
-    finishes_dw = True  # dw is the sum of mDWPart's rows
+    leaves_parts = True  # dw is the sum of mDWPart's rows
 
     def __init__(self, dtype, N, threads_per_block=None):
         self.dtype, self.N = dtype, N
@@ -889,13 +889,14 @@ class RMSNormBackwardPipelined(RMSNormBackwardParts):
 
 
 class RMSNormBackwardBulk(RMSNormBackwardStages):
-    """What ships for most rows, with sizes by a rule: bulk copies bring rows, where cp.async did, and three rows are on their way.
+    """What ships for most rows, with sizes by a rule: bulk copies bring rows, where cp.async did, and two rows are on their
+    way while one is worked on.
 
     One thread starts a copy for all, and an mbarrier counts its bytes. Of rows that start anywhere the copies bring what lies
     between multiples of 16 bytes, and threads the few elements before and after. A row that does not fit is refused.
     """
 
-    finishes_dw = True
+    leaves_parts = True
     blocks_per_row = 1
 
     def __init__(self, dtype, N):

@@ -122,7 +122,7 @@ def _ours(kernel, made, taken, inputs, outputs, types, tile_reads=0) -> Ours:
 
     def kernels(r, config=None):
         host, specs = made(r, config)
-        adds = [column_sum(r.N, types.get("w", r.dtype)) for _ in sums if getattr(host, "finishes_dw", True)]
+        adds = [column_sum(r.N, types.get("w", r.dtype)) for _ in sums if getattr(host, "leaves_parts", True)]
         return [(host, specs), *adds]
 
     def run(launch, *tensors):
@@ -130,7 +130,7 @@ def _ours(kernel, made, taken, inputs, outputs, types, tile_reads=0) -> Ours:
 
         x, host, given = tensors[0], launch[0].kernel, dict(zip(inputs, tensors, strict=True))
         count, found = count_of_parts(host, x) if sums else 0, {}
-        new = torch.empty if getattr(host, "finishes_dw", True) else torch.zeros
+        new = torch.empty if getattr(host, "leaves_parts", True) else torch.zeros
         for name in outputs:
             is_matrix, shape = kernel.parameters[name] == MATRIX, (count, x.shape[1]) if name in sums else x.shape[:1]
             found[name] = like(x) if is_matrix else new(shape, dtype=torch.float32, device=x.device)

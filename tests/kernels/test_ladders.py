@@ -40,7 +40,7 @@ class Draw:
 
     def place(self, name, kind, values, shape):
         dtype = self.dtype if kind in (MATRIX, COLUMNS) else "float32"
-        if name == "dw" and not self.host.finishes_dw:
+        if name == "dw" and not self.host.leaves_parts:
             values = np.zeros(shape)
         return values if kind == TARGETS else poisoned(shape, dtype) if values is None else make(values, dtype)[0]
 

@@ -117,8 +117,8 @@ def test_a_mean_far_from_0_costs_no_more_than_it_must():
 
 def test_a_row_without_room_for_another_frees_its_place_when_its_turn_is_done():
     N, M, f32 = 1280, 5, DslType("float32")
-    kernel = layernorm_backward(f32, N, weight=f32, config=Config(32, 32, 2, row_ahead=1))
-    assert kernel.pipeline.stages == kernel.weights.stages == 1
+    kernel = layernorm_backward(f32, N, weight_dtype=f32, config=Config(32, 32, 2, row_ahead=1))
+    assert kernel.pipeline.stages == kernel.weight_pipeline.stages == 1
     rng = np.random.default_rng(5)
     x, dy, w = (rng.standard_normal(shape).astype(np.float32) for shape in ((M, N), (M, N), N))
     found = dict(zip(("mean", "rstd"), (one.astype(np.float32) for one in reference.layernorm_stats(x, EPS))))

@@ -67,7 +67,7 @@ EQUIVALENT: dict[str, str] = {
     "loss.LossReduction.kernel: loop to M one longer": "a thread that starts at row M has no row to add",
     "reduce.block_reduce: `if lane == 0` always": SAME_VALUE,
     "reduce.block_softmax_reduce: `if lane == 0` always": SAME_VALUE,
-    "norm_backward.NormBackward.wait_for_row: cute.arch.barrier() removed": "the values that all warps have "
+    "norm_backward.NormBackward.wait_for_free_stage: cute.arch.barrier() removed": "the values that all warps have "
     "sent each other order the same; it is there for racecheck of compute-sanitizer, which does not see that",
     "layernorm.LayerNormVectors.kernel: loop to tiles one longer #3": BEHIND_THE_ROW,
     "rmsnorm.RMSNormVectors.kernel: loop to tiles one longer #2": BEHIND_THE_ROW,

@@ -226,7 +226,7 @@ class DrawOfRung(Draw):
         return np.array([0, N - 1, 7, N // 2, 1], np.int64)[:M]
 
     def place(self, name, kind, values, shape):
-        if kind == PARTS and not self.host.finishes_dw:
+        if kind == PARTS and not self.host.leaves_parts:
             values = np.zeros(shape)  # which the kernel adds to
         return super().place(name, kind, values, shape)
 

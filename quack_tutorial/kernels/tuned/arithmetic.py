@@ -69,7 +69,7 @@ def exp_scale(dtype):
 
 
 def exp_scaled(x, scale):
-    """2^scale e^x: without a scale to 1 ulp, with one in three instructions and to 2^-18 of itself, which 16 bits do not see.
+    """2^scale e^x: without a scale to 1 ulp, with one in two instructions and to 2^-18 of itself, which 16 bits do not see.
 
     A scale of 64 keeps, for the quotient, all results that bfloat16 and float16 can tell from 0.
     """

@@ -8,21 +8,23 @@
 
 A row-wise kernel touches every byte once, so nothing that it reads is worth keeping. The hint is not about that. What L2
 has no room for goes to memory: read bytes are dropped, written ones must be written back. With `evict_last` on the loads,
-L2 gives up what was written before what was read, and the same kernel runs 0.7 to 4.9 % faster, softmax with not a byte found
-in L2 (`STANDING.md`); `evict_first`, which sounds right for bytes that are used once, made softmax slower. It seems that writes
-then leave L2 soon and in long runs, so that memory turns around between reading and writing less often. Cross-entropy's loss, which
-writes next to nothing, gains nothing by it; `evict_first` for short rows and past L1 for long ones seem up to 4.5 % faster.
+L2 gives up what was written before what was read, and the same kernel runs 0.7 to 4.9 % faster than without the hint,
+softmax with not a byte found in L2 (`bench/STANDING.md`); `evict_first`, which sounds right for bytes that are used
+once, made softmax slower. It seems that writes then leave L2 soon and in long runs, so that memory turns around between
+reading and writing less often. Cross-entropy's loss, which writes next to nothing, gains nothing by it; `evict_first`
+for short rows and past L1 for long ones seem up to 4.5 % faster.
 
 Chapter 3 measures the hint on a copy. CuTe DSL has the first kind of load: with a `CopyG2ROp` atom `cute.copy(...,
-cache_policy=policy_of(EVICT_LAST))` becomes `ld.global.L2::cache_hint`, as in `kernels.softmax.SoftmaxHint`. Three
-things it has not (4.8.1, by the PTX that it emits). They are written here as PTX, by the PTX ISA 9.0:
+cache_policy=policy_of(EVICT_LAST))` becomes `ld.global.L2::cache_hint`, as in `kernels.copy.CopyHint`. Three things it
+has not (4.8.1, by the PTX that it emits). They are written here as PTX, by the PTX ISA 9.0:
 
 - "createpolicy", which makes the policy;
 - a hint on bulk copies and on cp.async: both take the argument and leave it out;
 - a load or store that a predicate switches off: what the DSL makes of `pred` is a branch. Behind a branch the compiler may wait for
   one load before it comes to the next, and before a branch in a loop it keeps more in registers.
 
-So that there is one way and not two, all loads that ship are of the last kind or of its form without a predicate.
+So that there is one way and not two, every hinted load from global memory to registers is of the last kind or of its form without
+a predicate.
 """
 
 import cutlass

@@ -80,9 +80,9 @@ def candidates(operation, width, N, promise="aligned"):
     if operation == "rmsnorm" and promise == "aligned":
         found += [more for c in found for more in with_more_rows(c, N)]
     if operation in PIPELINED and (promise == "aligned" or (operation, promise) == ("rmsnorm backward", "congruent")):
-        found += pipelined_candidates(operation, N, width, promise, again)
+        found += pipelined_candidates(operation, width, N, promise, again)
     if operation == "rmsnorm backward" and promise == "aligned":
-        found += several_pipelined_candidates(N, width)
+        found += several_pipelined_candidates(width, N)
     return launched_otherwise(found or [Config(32, 32)], operation, N * width // 8)
 
 
@@ -140,7 +140,7 @@ def with_more_rows(config, N):
     ]
 
 
-def pipelined_candidates(operation, N, width, promise, again):
+def pipelined_candidates(operation, width, N, promise, again):
     """Candidates whose rows come through shared memory, from where they may be read `again`, in at most as many stages as an SM has
     room for."""
     tensors, stages_tried = PIPELINED[operation]
@@ -149,7 +149,7 @@ def pipelined_candidates(operation, N, width, promise, again):
         stage_bytes = N * width // 8 // blocks * tensors
         if stage_bytes < 2048 or (blocks > 1 and stage_bytes <= 16384):  # small copies: not tried
             continue
-        if promise == "aligned" and not divides(Config(32, 32, blocks), N, width):
+        if promise == "aligned" and not divides(Config(32, 32, blocks), width, N):
             continue
         for threads in (64, 128, 192, 256, 320, 384, 512, 640, 768, 1024):
             vectors = N * width // VECTOR_BITS / blocks / threads
@@ -180,7 +180,7 @@ def sums_fit(config, N, promise="aligned"):
     return 3 * held + MOST_BESIDE <= SM_REGISTERS // config.threads_per_block
 
 
-def several_pipelined_candidates(N, width):
+def several_pipelined_candidates(width, N):
     """Candidates for RMSNorm's backward whose blocks have several rows in each of their stages: fewer parts of dw to add up, and
     rows of one warp wait for nobody."""
     found = []

@@ -70,7 +70,7 @@ def nearest(operation, width, N, promise, measured):
 def is_trusted(operation, width, N, promise, measured, limit, config):
     """Whether what was the fastest for rows of up to `limit` bytes will do for these."""
     # Bulk copies must be able to bring such rows to shared memory, if that is where they come.
-    if config.stages and not (measured == promise and (promise == "congruent" or divides(config, N, width))):
+    if config.stages and not (measured == promise and (promise == "congruent" or divides(config, width, N))):
         return False
     # Few lengths were swept of congruent rows and of LayerNorm's: of these, one of a near length.
     if measured == "congruent" or operation in SPREAD_AS:
@@ -121,7 +121,7 @@ def in_one_block(config, operation, width, N, promise):
 def kept_in_shared_memory(config, width, N, promise):
     """A configuration of RMSNorm's backward for LayerNorm's, which has few registers for a row beside the sums of dw and db: where
     more than `MOST_LIGHT_ELEMENTS` of a row would be there, as many stages in shared memory as fit, at most three."""
-    if not config.row_ahead or promise != "aligned" or not divides(config, N, width):
+    if not config.row_ahead or promise != "aligned" or not divides(config, width, N):
         return config
     if elements_held(config, N) <= MOST_LIGHT_ELEMENTS or config.threads_per_row < config.threads_per_block:
         return config

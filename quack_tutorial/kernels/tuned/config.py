@@ -18,7 +18,8 @@ from quack_tutorial import card
 
 CLUSTERS = (9, 0)  # the compute capability from which a GPU has them
 MAX_N = 262144  # the longest row: what the registers of 16 blocks hold
-VECTOR_BITS = 128  # the widest load or store of one thread on Hopper
+VECTOR_BYTES = 16  # the widest load or store of one thread on Hopper: 128 bits
+VECTOR_BITS = 8 * VECTOR_BYTES
 SM_REGISTERS = 65536  # of an SM, on Hopper
 SM_BLOCKS = 32  # that an SM runs at once, on Hopper
 # A configuration's numbers in sweeps and records: `ahead` is whichever of three fields a kernel has, see `of_fields`.
@@ -55,7 +56,7 @@ class Config:
     `rows_each`, of RMSNorm and LayerNorm where no two warps share a row, is how many rows a thread has a part of: it loads the
     weights once.
     `blocks_together`, where no blocks share a sum, is how many are launched as a cluster, 0 for none. Sometimes that is quicker
-    (RMSNorm of 8192 rows of 1024 bfloat16 on an H200: 7.6 %), sometimes far slower; STANDING.md has what was measured.
+    (RMSNorm of 8192 rows of 1024 bfloat16 on an H200: 7.6 %), sometimes far slower; `bench/STANDING.md` has what was measured.
     `past_l1` is 1 where L1 is asked not to have what is loaded, 0 where the kernel asks L2 for something, see `cache_hints`.
     """
 
@@ -131,7 +132,7 @@ def elements_held(config, N):
     return math.ceil(N / (config.threads_per_row * config.blocks_per_row))
 
 
-def divides(config, N, width):
+def divides(config, width, N):
     """Whether aligned rows can come through shared memory: every piece starts and ends where a bulk copy may."""
     return N % (config.blocks_per_row * VECTOR_BITS // width) == 0
 
@@ -145,7 +146,7 @@ def with_room(config, width, N, promise):
     """The configuration of a kernel whose blocks go through rows, with a stage for the row ahead where registers cannot hold two
     rows and a bulk copy can bring it."""
     long = elements_held(config, N) > MOST_NEXT_ELEMENTS and config.threads_per_row == config.threads_per_block
-    if config.row_ahead and long and promise == "aligned" and divides(config, N, width):
+    if config.row_ahead and long and promise == "aligned" and divides(config, width, N):
         return replace(config, row_ahead=0, stages=1)
     return config
 

@@ -69,7 +69,7 @@ class CrossEntropy:
         cute.arch.sync_warp()  # or the compiler would move that load down to where the target is needed
 
         # read MN elements
-        max_thread, sum_thread = online_max_sum(tile, mX, place)
+        max_thread, sum_thread = online_max_sum(tile, mX, place, for_logarithm=True)
         col = column_of(target, tile.N)
         logit = logit_of(mX, row, col)
         max_warp, sum_warp = warp_max_sum(tile, max_thread, sum_thread, self.dtype)
@@ -189,12 +189,12 @@ class CrossEntropyFused:
                 store_lse(mLse, row, max_row, log_sum)
         # write MN elements
         if cutlass.const_expr(self.pipeline.stages > 0):
-            held = self.write_again(sX, mDX, place, max_row, 1.0 / scaled_sum, col, ignored)
+            held = self.write_from_shared(sX, mDX, place, max_row, 1.0 / scaled_sum, col, ignored)
         else:
             if cutlass.const_expr(exchange.needed):
                 inverse, scale = quotient_factors(max_warp - max_row, scaled_sum, self.exp_scale)
             else:
-                # The hardware's 1 / x, to 1 ulp: a little quicker for some short rows; in softmax it is even (STANDING.md).
+                # The hardware's 1 / x, to 1 ulp: a little quicker for some short rows; in softmax it is even (bench/STANDING.md).
                 inverse, scale = None, cute.arch.rcp_approx(scaled_sum)
             if cutlass.const_expr(inverse is not None):
                 y *= inverse
@@ -207,7 +207,7 @@ class CrossEntropyFused:
             mDX[cutlass.Int64(row), col] = (p_target - 1.0).to(self.dtype)
 
     @cute.jit
-    def write_again(self, sX, mDX, place, max_row, scale, col, ignored):
+    def write_from_shared(self, sX, mDX, place, max_row, scale, col, ignored):
         """Read the row again, from shared memory, and write exp(x - max_row) * scale; whether this thread wrote column `col`."""
         mPart = self.pipeline.part_of(mDX, place)
         for step in range(self.pipeline.smem_tile.pieces):

@@ -3,6 +3,12 @@
 It is RMSNorm (chapter 7, `rmsnorm.py`) with a second sum a row: about the mean, so after it, and a row's warps agree twice. x is
 read once; y is written, and if asked for mean and rstd = 1 / sqrt(mean((x - mean)^2) + eps), one number a row each, from which
 `layernorm_backward` makes the gradients. All is computed in float32. Rows of up to 262144 elements.
+
+| argument     | shape  | holds      | type                                |
+|--------------|--------|------------|-------------------------------------|
+| mX, mO       | (M, N) | x, y       | `dtype`                             |
+| mW, mB       | (N,)   | w, b       | any; None without one               |
+| mMean, mRstd | (M,)   | mean, rstd | float32; both None if not asked for |
 """
 
 import cuda.bindings.driver as cuda

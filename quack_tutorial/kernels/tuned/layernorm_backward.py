@@ -9,8 +9,14 @@ block goes through rows and adds up its part of dw and db in registers (`norm_ba
 | `LayerNormBackwardRegisters` | stays in registers                             | in registers, or not yet asked for    |
 | `LayerNormBackwardStages`    | stays in shared memory and is read again       | in another stage, if there is another |
 
-`layernorm_backward` picks one by the configuration. mean and rstd have one number a row, from the forward kernel. All compute in
-float32. Rows of up to 262144 elements.
+`layernorm_backward` picks one by the configuration. All compute in float32. Rows of up to 262144 elements.
+
+| argument         | shape      | holds                                      | type                           |
+|------------------|------------|--------------------------------------------|--------------------------------|
+| mX, mDO, mDX     | (M, N)     | x, dy, dx                                  | `dtype`                        |
+| mW               | (N,)       | w                                          | `weight_dtype`; None without one |
+| mMean, mRstd     | (M,)       | mean, rstd, from the forward kernel        | float32                        |
+| mDWPart, mDBPart | (parts, N) | dw, db in parts, which `ColumnSum` adds up | float32; None if not asked for |
 """
 
 import cuda.bindings.driver as cuda
@@ -22,19 +28,21 @@ from quack_tutorial.kernels.tuned.config import with_room
 from quack_tutorial.kernels.tuned.norm_backward import NormBackward, number_of, times_weight
 
 
-def layernorm_backward(dtype, N, promise="aligned", weight=None, config=None):
-    """The kernel for such rows; `weight` is the weight's type, None where there is none."""
+def layernorm_backward(dtype, N, promise="aligned", weight_dtype=None, config=None):
+    """The kernel for such rows; `weight_dtype` is the weight's type, None where there is none."""
     config = config or default_config("layernorm backward", dtype.width, N, promise)
     config = with_room(config, dtype.width, N, promise)
-    return (LayerNormBackwardStages if config.stages else LayerNormBackwardRegisters)(dtype, N, promise, weight, config)
+    return (LayerNormBackwardStages if config.stages else LayerNormBackwardRegisters)(
+        dtype, N, promise, weight_dtype, config
+    )
 
 
 class LayerNormBackward(NormBackward):
     """What both kernels share: their launch, and the arithmetic of a row."""
 
-    def __init__(self, dtype, N, promise, weight, config):
+    def __init__(self, dtype, N, promise, weight_dtype, config):
         # With a single stage no registers are left for weights.
-        super().__init__(dtype, N, promise, weight, config, values=2, keeps_weights=config.stages == 1)
+        super().__init__(dtype, N, promise, weight_dtype, config, values=2, keeps_weights=config.stages == 1)
 
     @cute.jit
     def __call__(self, mX, mW, mDO, mMean, mRstd, mDX, mDWPart, mDBPart, stream: cuda.CUstream):
@@ -138,7 +146,7 @@ class LayerNormBackwardStages(LayerNormBackward):
             offset, slope = self.means_of(wdy, xhat, opened, turn)
             if cutlass.const_expr(self.pipeline.stages > 1):
                 # All warps of the row are here, so all have read turn - 1: its stage is free.
-                self.wait_for_row()
+                self.wait_for_free_stage()
                 ahead = turn + self.pipeline.ahead
                 if ahead < share.turns:
                     self.fetch(arriving, mX, mDO, share, place, ahead)

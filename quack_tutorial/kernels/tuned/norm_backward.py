@@ -34,8 +34,8 @@ ALIKE = 8  # rows so many apart, or a multiple of it, start equally far from a 1
 class Share(NamedTuple):
     """Which rows are a block's."""
 
-    part: Any  # the block's number, and that of its row of the sums
-    parts: Any  # how many blocks there are
+    part: Any  # the block's number, or its cluster's where a row has several blocks, and that of its row of the sums
+    parts: Any  # how many blocks, or clusters, there are
     turns: Any  # how many turns this block has
 
 
@@ -54,12 +54,16 @@ class NormBackward:
     registers for them asks for it.
     """
 
-    def __init__(self, dtype, N, promise, weight, config, values=1, keeps_weights=False):
-        self.dtype, self.N, self.promise, self.weight, self.config = dtype, N, promise, weight, config
+    def __init__(self, dtype, N, promise, weight_dtype, config, values=1, keeps_weights=False):
+        self.dtype, self.N, self.promise, self.config = dtype, N, promise, config
         self.overlaps = has_clusters()  # whether what adds up the parts may start before this kernel has ended
         if config.blocks_together > 1:
             raise ValueError(f"{config}: a block goes through rows of its own, so blocks_together must be 0 or 1")
         self.tile = RowTile(dtype, N, promise, config, sums_columns=True)
+        if self.tile.has_head and config.stages == 1:
+            raise ValueError(
+                f"{config}: rows that start anywhere need no stage or at least two, so stages must not be 1"
+            )
         self.exchange = RowExchange(config, values=values, sets=2)
         self.pipeline = RowPipeline(dtype, self.tile, tensors=2, stages=config.stages, several=True)
         several = self.tile.rows_per_block > 1
@@ -71,13 +75,14 @@ class NormBackward:
         )
         # rstd is on its way a turn ahead where rows are short: a turn would wait for it. Rows of 12 KB are slower so.
         self.rstd_ahead = self.rows_adjacent and N * dtype.width // 8 <= MOST_BYTES_AHEAD
-        copied = keeps_weights and weight is not None and self.tile.width * weight.width % (8 * VECTOR_BYTES) == 0
-        self.weights = RowPipeline(weight, self.tile, tensors=1, stages=int(copied))
+        kept = keeps_weights and weight_dtype is not None
+        kept = kept and self.tile.width * weight_dtype.width % (8 * VECTOR_BYTES) == 0
+        self.weight_pipeline = RowPipeline(weight_dtype, self.tile, tensors=1, stages=int(kept))
 
     def most_parts(self, clusters):
         """How many parts of dw there should be at most on a GPU that runs so many of the kernel's clusters (of its blocks,
         where a row has one) at once with one block on an SM, see `quack_tutorial/occupancy.py`."""
-        parts = self.pipeline.resident_clusters(clusters, self.weights.smem_bytes())
+        parts = self.pipeline.resident_clusters(clusters, self.weight_pipeline.smem_bytes())
         parts = min(parts, clusters * most_blocks(self.config, self.N, self.pipeline.stages))
         return max(ALIKE, parts // ALIKE * ALIKE) if self.promise == "congruent" else parts
 
@@ -121,19 +126,19 @@ class NormBackward:
 
     def weights_of(self, mW, place, M):
         """Bring the weights, once for all turns: to registers, or to shared memory if they stay there; `weight_of` has them."""
-        if self.weights.stages:
-            arriving = self.weights.open(place)
-            self.weights.fetch(arriving, (rows_of(mW, 1),), 0, place, 0)
-            self.weights.wait(arriving, 0)
+        if self.weight_pipeline.stages:
+            arriving = self.weight_pipeline.open(place)
+            self.weight_pipeline.fetch(arriving, (rows_of(mW, 1),), 0, place, 0)
+            self.weight_pipeline.wait(arriving, 0)
             return arriving
         return None if mW is None else load_weight(self.tile, mW, place, M)
 
     def weight_of(self, weights, place):
         """This thread's weights in registers, None if there are none."""
-        return self.weights.load(weights, 0, place, 0) if self.weights.stages else weights
+        return self.weight_pipeline.load(weights, 0, place, 0) if self.weight_pipeline.stages else weights
 
-    def wait_for_row(self):
-        """Wait until all warps of the row have read its turn before, where the exchange did not see to it."""
+    def wait_for_free_stage(self):
+        """Wait until all warps have read their row of the turn before, where the exchange did not see to that."""
         if not self.exchange.needed:
             cute.arch.sync_warp()
         elif not self.exchange.in_block:
@@ -182,8 +187,8 @@ class NormBackward:
             tile.load_singles(rX, mX, place)
         else:
             atom, tXgX = tile.vectors_of(mX, place, True)
-            rows = tile.as_vectors(rX, tXgX)
-            tile.copy_vector(i, atom, tXgX, rows, place, tile.certain, tile.several_rows, tile.hint)
+            vectors = tile.as_vectors(rX, tXgX)
+            tile.copy_vector(i, atom, tXgX, vectors, place, tile.certain, tile.several_rows, tile.hint)
 
     @cute.jit
     def store_part(self, rX: cute.Tensor, mX: cute.Tensor, i: cutlass.Constexpr, place):

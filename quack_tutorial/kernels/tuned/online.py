@@ -16,19 +16,19 @@ from quack_tutorial.kernels.tuned.arithmetic import as_float32, exp_scaled, exp_
 
 
 @cute.jit
-def online_max_sum(tile, mX, place, scale: cutlass.Constexpr = None):
+def online_max_sum(tile, mX, place, scale: cutlass.Constexpr = 0, for_logarithm: cutlass.Constexpr = False):
     """This thread's (max, sum of exp(x - max)) of its row of mX, whose pieces, all of them, are this thread's to go through.
 
-    With `scale` the terms are those of `exp_scaled`; without it, for a sum of which only the logarithm is needed, of `exp_terms`.
+    The terms are those of `exp_scaled` with `scale`, or those of `exp_terms` if the sum is only used `for_logarithm`.
     """
     max_thread, sum_thread = -cutlass.Float32.inf, cutlass.Float32(0.0)
     # Pieces that every row has whole without looking where it ends, then the last one or two.
     for piece in range(tile.whole_pieces):
         at = in_piece(place, piece)
-        max_thread, sum_thread = add_piece(tile, mX, at, tile.vectors, scale, max_thread, sum_thread)
+        max_thread, sum_thread = add_piece(tile, mX, at, tile.vectors, scale, for_logarithm, max_thread, sum_thread)
     for piece in cutlass.range_constexpr(tile.whole_pieces, tile.pieces):
         at = in_piece(place, piece)
-        max_thread, sum_thread = add_piece(tile, mX, at, tile.certain, scale, max_thread, sum_thread)
+        max_thread, sum_thread = add_piece(tile, mX, at, tile.certain, scale, for_logarithm, max_thread, sum_thread)
     return max_thread, sum_thread
 
 
@@ -38,14 +38,23 @@ def in_piece(place, piece):
 
 
 @cute.jit
-def add_piece(tile, mX, place, certain: cutlass.Constexpr, scale: cutlass.Constexpr, max_old, sum_old):
+def add_piece(
+    tile,
+    mX,
+    place,
+    certain: cutlass.Constexpr,
+    scale: cutlass.Constexpr,
+    for_logarithm: cutlass.Constexpr,
+    max_old,
+    sum_old,
+):
     """The pair with this thread's vectors of one piece, the first `certain` of them in the row."""
     rX = tile.load(mX, place, fill=-math.inf, certain=certain)
     # The piece's maximum first: then one exponential an element, and one for the sum so far.
     max_new = thread_max(rX, max_old)
     reference = finite_or_zero(max_new)
     scaled = sum_old * exp_flushed(max_old - reference)
-    if cutlass.const_expr(scale is None):
+    if cutlass.const_expr(for_logarithm):
         terms = exp_terms(rX, reference)
     else:
         terms = exp_scaled(as_float32(rX) - reference, scale)

@@ -3,6 +3,14 @@
 Chapter 7 climbs to it without bias and residual (`RMSNormAnyAddress` and `RMSNormWeightsOnce` make it with sizes by a rule). x is
 read once, and the residual if there is one; y is written, and if asked for h and rstd = 1 / sqrt(mean(h^2) + eps), one number
 a row, from which `rmsnorm_backward` makes the gradients. All is computed in float32. Rows of up to 262144 elements.
+
+| argument | shape  | holds           | type                           |
+|----------|--------|-----------------|--------------------------------|
+| mX, mO   | (M, N) | x, y            | `dtype`                        |
+| mR       | (M, N) | the residual    | `residual`; None without one   |
+| mRO      | (M, N) | h               | any; None if not asked for     |
+| mW, mB   | (N,)   | w, b            | any; None without one          |
+| mRstd    | (M,)   | rstd            | float32; None if not asked for |
 """
 
 import cuda.bindings.driver as cuda
@@ -61,7 +69,7 @@ class RMSNorm:
                 tXrRO.store(h.to(mRO.element_type))
                 tile.store(tXrRO, mRO, place)
             squares_warp = tile.warp_sum(h * h)
-            exchange.ready()
+            exchange.ready()  # nothing to wait for where a thread has several rows: one warp has each
             squares = exchange.row_sum(squares_warp, opened)
             rstd = cute.math.rsqrt(squares * (1.0 / tile.N) + eps)
             if cutlass.const_expr(self.dtype.width == 32 and (mR is not None or mB is not None)):

@@ -9,8 +9,17 @@ in registers (`norm_backward`). They differ in where the next row is while one i
 | `RMSNormBackwardStages`    | in another stage, in shared memory         | longer ones; short ones, several in a stage       |
 | `RMSNormBackwardOneStage`  | in the only stage, which the row has left  | the longest: shared memory holds one row of x, dy |
 
-`rmsnorm_backward` picks one by the configuration. mDO is dy, and mDRO, where it is given, the gradient that h gets directly. rstd
-has one number a row, from the forward kernel. All compute in float32. Rows of up to 262144 elements.
+`rmsnorm_backward` picks one by the configuration. All compute in float32. Rows of up to 262144 elements.
+
+| argument         | shape      | holds                                          | type                           |
+|------------------|------------|------------------------------------------------|--------------------------------|
+| mX               | (M, N)     | h, which is x + residual, and x without one    | `dtype`                        |
+| mW               | (N,)       | w                                              | `weight_dtype`; None without one |
+| mDO              | (M, N)     | dy                                             | `dtype`                        |
+| mDRO             | (M, N)     | the gradient that h gets directly              | any; None without one          |
+| mRstd            | (M,)       | rstd, from the forward kernel                  | float32                        |
+| mDX              | (M, N)     | dx, the gradient of x and of the residual      | `dtype`                        |
+| mDWPart, mDBPart | (parts, N) | dw, db in parts, which `ColumnSum` adds up     | float32; None if not asked for |
 """
 
 import cuda.bindings.driver as cuda
@@ -22,12 +31,12 @@ from quack_tutorial.kernels.tuned.config import with_room
 from quack_tutorial.kernels.tuned.norm_backward import NormBackward, number_of, times_weight
 
 
-def rmsnorm_backward(dtype, N, promise="aligned", weight=None, config=None):
-    """The kernel for such rows; `weight` is the weight's type, None where there is none."""
+def rmsnorm_backward(dtype, N, promise="aligned", weight_dtype=None, config=None):
+    """The kernel for such rows; `weight_dtype` is the weight's type, None where there is none."""
     config = config or default_config("rmsnorm backward", dtype.width, N, promise)
     config = with_room(config, dtype.width, N, promise)
     kernels = {0: RMSNormBackwardRegisters, 1: RMSNormBackwardOneStage}
-    return kernels.get(config.stages, RMSNormBackwardStages)(dtype, N, promise, weight, config)
+    return kernels.get(config.stages, RMSNormBackwardStages)(dtype, N, promise, weight_dtype, config)
 
 
 class RMSNormBackward(NormBackward):
@@ -140,7 +149,7 @@ class RMSNormBackwardStages(RMSNormBackward):
             xhat, dy, wdy = self.factors(tXrX, tXrDO, tXrW, rstd)
             mean = self.mean_of(wdy * xhat, opened, turn)
             # All warps of the row are here, so all have read turn - 1: its stage is free.
-            self.wait_for_row()
+            self.wait_for_free_stage()
             ahead = turn + self.pipeline.ahead
             if ahead < share.turns:
                 self.fetch(arriving, mX, mDO, share, place, ahead)
@@ -164,6 +173,7 @@ class RMSNormBackwardStages(RMSNormBackward):
         if cutlass.const_expr(mDRO is not None):
             tXrDRO = cute.make_rmem_tensor(self.tile.values, mDRO.element_type)
             tXrDRO.fill(0.0)
+        # The vectors, then the single elements: rows that start anywhere always have some.
         for i in cutlass.range_constexpr(self.tile.vectors + 1):
             xhat, dy, wdy = self.factors(*(self.part(tXr, i) for tXr in (tXrX, tXrDO, tXrW)), rstd)
             dx = (wdy - xhat * mean) * rstd
@@ -182,8 +192,8 @@ class RMSNormBackwardOneStage(RMSNormBackward):
     nor the weights are needed after.
     """
 
-    def __init__(self, dtype, N, promise, weight, config):
-        super().__init__(dtype, N, promise, weight, config, keeps_weights=True)
+    def __init__(self, dtype, N, promise, weight_dtype, config):
+        super().__init__(dtype, N, promise, weight_dtype, config, keeps_weights=True)
 
     @cute.kernel
     def kernel(self, mX, mW, mDO, mDRO, mRstd, mDX, mDWPart, mDBPart):

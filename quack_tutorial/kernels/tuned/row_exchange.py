@@ -8,8 +8,7 @@ a pair) and every thread gets what they make together:
 |------------------------------|------------------------------------------------------------|-----------------------------------|
 | one warp or less             | nobody                                                     |                                   |
 | several warps of a block     | each warp's to a slot in the block's shared memory         | the block's barrier               |
-| several blocks, up to 32     | each warp's to a slot in every block of the cluster        | a phase of the receiving block's  |
-| warps                        | (st.async)                                                 | mbarrier                          |
+| several blocks, 32 warps at most | each warp's to a slot in every block (st.async)        | a phase of that block's mbarrier  |
 | several blocks, more warps   | each warp's to its block, then each block's to every block | both                              |
 
 A cluster of many warps agrees in two steps: 16 blocks send each other 16 x 16 messages. If each of their 8 warps sent its
@@ -38,7 +37,7 @@ class Opened(NamedTuple):
     """What an exchange has in shared memory; None where it needs none."""
 
     of_warps: Any  # a slot for every warp of a row: (sets, rows, warps, values)
-    of_blocks: Any  # a slot for every sender of the cluster: (sets, senders, values)
+    of_blocks: Any  # a slot for every sender of the cluster, a warp or a block: (sets, senders, values)
     mbar: Any  # an mbarrier a set, which counts the bytes that come to of_blocks
 
 

@@ -46,13 +46,14 @@ class Arriving(NamedTuple):
 
     sX: Any  # their slots in shared memory: (stages, tensors, rows of the block, columns)
     mbar: Any  # an mbarrier for each stage and group of warps
-    singles: Any  # registers of this turn's single elements, and of the next one's: a tensor each
+    singles: Any  # registers of this turn's single elements, and of the next one's: two lists, a register tensor for each tensor
 
 
 class RowPipeline:
     """`stages` turns' rows of `tensors` tensors; a turn's row of each arrives together. `several` allows several rows a block.
 
-    Where a method asks for the `place` of this thread in a row (see `RowTile.place`), any row of the block will do.
+    `place` is this thread's in a row, see `RowTile.place`. For `open`, `copied` and `fetch` any row of the block will do; the other
+    methods are about the row that it names.
 
     Threads take their part of a row to registers as a whole, with `load`; or, with `by_vectors`, go through the `row` with the tile
     `smem_tile`, whose pieces are a few vectors a thread.
@@ -60,7 +61,7 @@ class RowPipeline:
 
     def __init__(self, dtype, tile, tensors, stages, by_vectors=False, several=False):
         self.dtype, self.tile, self.tensors, self.stages = dtype, tile, tensors, stages
-        # Rows on their way while one is worked on. A single stage serves a block that has one row and no next.
+        # Rows on their way while one is worked on. Into a single stage the next row only comes once the one in it has been read.
         self.ahead = max(1, stages - 1)
         threads, of_row = tile.config.threads_per_block, tile.threads_per_row
         self.rows_per_block, self.rows_of_group = tile.rows_per_block, max(1, 32 // of_row)

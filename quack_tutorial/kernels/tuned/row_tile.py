@@ -91,7 +91,7 @@ class RowTile:
         self.hint = PAST_L1 if config.past_l1 else hint
         self.threads_per_row, self.rows_each = config.threads_per_row, config.rows_each
         self.rows_per_block = config.threads_per_block // config.threads_per_row
-        # Then a block may have places without a row.
+        # Whether a block may have places for more rows than are left.
         self.several_rows = self.rows_per_block * self.rows_each > 1 or config.blocks_together > 1
         self.vector_size = vector_elements(dtype.width, N, promise)
         self.has_head = promise == "congruent" and self.vector_size > 1
@@ -143,7 +143,7 @@ class RowTile:
         return self.boundary // VECTOR_BYTES * self.vector_size - 1 if self.promise == "congruent" else 0
 
     def blocks(self, M):
-        """How many blocks M rows take, if a block has all pieces of its rows: whole clusters of them."""
+        """How many blocks lie along x of a grid for M rows, where y counts pieces: whole clusters of `blocks_together`."""
         together = max(1, self.config.blocks_together)
         return cute.ceil_div(M, self.rows_per_block * self.rows_each * together) * together
 

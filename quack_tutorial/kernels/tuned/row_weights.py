@@ -60,7 +60,7 @@ def load_shifted(tile: cutlass.Constexpr, mW: cute.Tensor, place):
     both.fill(0.0)
     for k in cutlass.range_constexpr(2):  # the first of the two vectors, and the second
         start = place.head - shift + k * size
-        # The last of the second ones may not be whole.
+        # Of a row's last vector the second one may not be whole: the loop below loads it element by element.
         end, certain = (place.body, tile.certain) if k == 0 else (tile.N // size * size - start, tile.certain_next)
         at = place._replace(exists=True, head=start, body=end)
         atom, tXgW = tile.vectors_of(mW, at, True)

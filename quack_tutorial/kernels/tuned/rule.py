@@ -15,7 +15,7 @@ def rung_config(dtype, N, block_bytes, thread_bytes):
     if blocks > 1:
         threads = max(32, threads_for(columns, elements=thread_bytes * 8 // dtype.width))
         shared = Config(threads, threads, blocks, stages=1)
-        if promise_for(dtype, N) == "aligned" and divides(shared, N, dtype.width):
+        if promise_for(dtype, N) == "aligned" and divides(shared, dtype.width, N):
             return shared
     threads = max(128, threads_for(columns)) if blocks > 1 else threads_for(columns)
     return Config(threads, max(128, threads), blocks)
