@@ -48,7 +48,8 @@ def cases(seed: int = 0) -> list[Case]:
     tied[2, [32 + int(rng.integers(32)), 64 + int(rng.integers(32))]] = 9
     tied[3, [16 + int(rng.integers(16)), 64 + int(rng.integers(16))]] = 9
     odd = -1 - 3 * rng.random((4, 256 + 1 + 2 * int(rng.integers(1, 60))))
-    short = -1 - 3 * rng.random((3, 1 + 2 * int(rng.integers(18, 45))))
+    # Shorter than a block, and long enough for what is read again to count.
+    short = -1 - 3 * rng.random((3, 1 + 2 * int(rng.integers(32, 45))))
     short[1] = np.abs(short[1])
     infinite = np.full((3, int(rng.integers(66, 190))), -np.inf)
     infinite[1, int(rng.integers(33, 60))] = -5.0

@@ -545,7 +545,8 @@ def ranges(numbers: list) -> str:
 
 def read_again(outcome: Outcome, name: str, advice: str, most: float = EXCESS) -> Iterator[Diagnosis]:
     """An input that is asked for more often than the task needs."""
-    times = evidence.readers(outcome, name).times.mean()
+    each = evidence.readers(outcome, name).times
+    times = each.mean()
     if times > most:
         shape = outcome.case.inputs[name].shape
         text = f"The kernel asks for {name[1:].lower()} {times:.2f} times ({name} {shape}); once is enough."
@@ -556,6 +557,8 @@ def read_again(outcome: Outcome, name: str, advice: str, most: float = EXCESS) -
                 f"column does "
                 "each begin, and how far is its next step?"
             )
+        if each.shape[1] > 1 and each[:, :-1].max() == 1 < each[:, -1].min():
+            advice = "Threads past the end read the last column again: guard the read, and a thread without a column reads nothing."
         yield Diagnosis("traffic: read again", f"{text} {advice}".strip(), lines)
 
 
