@@ -123,6 +123,15 @@ def predict(name: str, outcomes: list[Outcome]) -> Iterator[Diagnosis]:
     yield from how[name](outcomes) if name in how else cheat(name, outcomes)
 
 
+def raised(name: str, arguments: tuple) -> str:
+    """Which row it was where a function of a row stopped."""
+    if name not in CHEATS:
+        return ""
+    many = len(arguments[0])
+    text = f"That was a row of {many} number{'s' * (many > 1)}"
+    return f"{text}: one of fewer than 32 has no whole part." if name == "knows_sizes" and many < 32 else f"{text}."
+
+
 # Cheats ---------------------------------------------------------------------------------------------------------------
 
 # (what it is about, what is said where the grader catches it, and where the answer is right)

@@ -104,10 +104,31 @@ def explain(check: str, views: list[View], every: list[View]) -> Iterator[Diagno
                 "is asked for, "
                 "within a lane, between lanes and between blocks.",
             )
+        yield from within_a_part([(v, r) for v, r in rows if v.readers and v.got["mMax"][r] == v.right["mMax"][r]])
         yield Diagnosis(
             "wrong index",
             f"In {v.row(r)} the maximum is right and in column {column}; the answer is {got}. Value and index of a block have to "
             "travel together, to the same slot of the same block.",
+        )
+
+
+def within_a_part(wrong: list) -> Iterator[Diagnosis]:
+    """Indices that count the columns of one block alone."""
+
+    def counted(v, r):
+        column = v.right["mIndex"][r]
+        block = v.readers.block[r]
+        return int((block[:column] == block[column]).sum())
+
+    wrong = [(v, r) for v, r in wrong if (v.x[r] == v.right["mMax"][r]).sum() == 1]  # the others may be lost ties
+    if wrong and all(v.got["mIndex"][r] == counted(v, r) for v, r in wrong):
+        v, r = wrong[0]
+        column = int(v.right["mIndex"][r])
+        yield Diagnosis(
+            "index within a part",
+            f"In {v.row(r)} the maximum is right and in column {column}; the answer is {v.got['mIndex'][r]}, which "
+            f"counts the columns that rank {int(v.readers.block[r, column]) % v.case.make[0]} reads. The index is that of the "
+            "column in the whole row.",
         )
 
 

@@ -31,7 +31,7 @@ PROFILED = {
 # charge -> the counters that prove it
 CHARGES = {
     "reads again": ("dram_read_bytes",),
-    "writes again": ("l1_store_sectors", "dram_write_bytes"),
+    "writes again": ("l1_store_sectors",),
     "spills": ("local_store_sectors", "local_load_sectors"),
     "few warps": ("warps",),
     "nothing": ("dram_percent",),
@@ -95,8 +95,8 @@ def others(rng) -> list[dict]:
             found.append(
                 {name: round(n, 1) if name in ("warps", "dram_percent", "time_us") else int(n) for name, n in p.items()}
             )
-    nothing, warps, spills, reads = (
-        found[list(CHARGES).index(one)] for one in ("nothing", "few warps", "spills", "reads again")
+    nothing, warps, spills, reads, writes = (
+        found[list(CHARGES).index(one)] for one in ("nothing", "few warps", "spills", "reads again", "writes again")
     )
     back = spills["M"] * spills["N"] // 16  # sectors of half a matrix
     return [
@@ -104,8 +104,16 @@ def others(rng) -> list[dict]:
         nothing | {"warps": 16.0},
         warps | {"warps": 15.9},
         spills | {"local_store_sectors": 1},
-        # What looks like another charge: spills that HBM has to bring back, a second reading that the L2 serves, and few warps that
-        # keep HBM busy all the same.
+        # What looks like another charge: stores that the L2 merges before HBM hears of them, spills that HBM has to bring back, a
+        # second reading that the L2 serves, and few warps that keep HBM busy all the same.
+        writes
+        | {
+            "l1_store_sectors": writes["M"] * writes["N"] // 4,
+            "dram_write_bytes": nothing["dram_write_bytes"]
+            * writes["M"]
+            * writes["N"]
+            // (nothing["M"] * nothing["N"]),
+        },
         spills
         | {
             "local_store_sectors": back,
@@ -285,7 +293,8 @@ NO_PROOF = {
     "registers": "Many registers may be a cause. Whether an SM ran out of them shows in what it held.",
     "smem_bytes": "Much shared memory may be a cause. Whether an SM ran out of it shows in what it held.",
     "stall_long_scoreboard": "Every memory-bound kernel waits for loads most of the time.",
-    "dram_write_bytes": "More is written than the output, but a counter of HBM does not know who wrote it.",
+    "dram_write_bytes": "HBM neither knows who wrote, nor hears of a second store that the L2 merges with the first. Which counter "
+    "sees the stores themselves?",
 }
 DEFAULT = "Which counter would be another one in a kernel without this fault, and for no other reason?"
 
@@ -350,7 +359,7 @@ def alibi(said: str, charge: str, p: dict) -> Iterator[Diagnosis]:
         if "does not show" in said and guilt(p) == "writes again":
             text = (
                 f"Warps stored {32 * p['l1_store_sectors'] / matrix:.2f} times what the output has (l1_store_sectors). "
-                f"HBM need not hear of "
-                "that: the L2 may merge what is stored again."
+                f"HBM was written {p['dram_write_bytes'] / matrix:.2f} times that: the L2 may merge what is stored again. Which "
+                "counter sees the stores themselves?"
             )
         yield Diagnosis("acquitted", f"{said} {text}")

@@ -210,12 +210,18 @@ def predict(name: str, outcomes: list[Outcome]) -> Iterator[Diagnosis]:
 def by_tensor(name: str, call: str, outcomes: list[Outcome]) -> Iterator[Diagnosis]:
     """The tensors that were counted otherwise, as few as explain the numbers."""
     tensors = TENSORS[name]
+    sizes = {one: [way(*o.case.make) for o in outcomes for way in ways.values()] for one, ways in tensors.items()}
+
+    def alike(one, wrong):  # no number of bytes tells tensors of one size apart
+        same = [other for other in tensors if sizes[other] == sizes[one]]
+        return one if len({*same} & {*wrong}) > 1 else " or ".join(same)
+
     for many in (1, 2, 3):
         for wrong in itertools.combinations(tensors, many):
             for ways in itertools.product(*(list(tensors[one])[1:] for one in wrong)):
                 found = {one: "once" for one in tensors} | dict(zip(wrong, ways))
                 if all(_is(o, sum(tensors[one][how](*o.case.make) for one, how in found.items())) for o in outcomes):
-                    said = ", and ".join(f"{one} counted {how}" for one, how in zip(wrong, ways))
+                    said = ", and ".join(f"{alike(one, wrong)} counted {how}" for one, how in zip(wrong, ways))
                     yield Diagnosis(
                         "tensors counted otherwise",
                         f"{call} That is what is right with {said}. Each is read or written once.",

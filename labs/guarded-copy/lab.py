@@ -131,6 +131,13 @@ def wrong_sum(v: View, at: tuple, wrong: list, where: str) -> Iterator[Diagnosis
             f"{where} the sum is {expected:g}, and the answer {got:g}, which is the sum of each lane's last number: every step has "
             "to add to what the lane has, not take its place.",
         )
+    for lane in (0, 31):
+        if all(np.isclose(v.got["mSum"][at], v.x[at, lane::32].astype(np.float64).sum(), 1e-3) for v, at in wrong):
+            yield Diagnosis(
+                "not reduced",
+                f"{where} the sum is {expected:g}, and the answer {got:g}, which is lane {lane}'s part alone: who adds up what the "
+                "32 lanes have?",
+            )
     if all(np.isclose(v.got["mSum"][at], summed_in_each_step(v.x)[at], 1e-2) for v, at in wrong if v.x.shape[1] > 32):
         yield Diagnosis(
             "summed in each step",

@@ -51,6 +51,8 @@ def gradients(
     dw: Callable = lambda x, xhat, w, dy: dy * xhat,
     rows: Callable = lambda block: block.sum(axis=0),  # of (rows, heads, D)
     heads: Callable = lambda sums: sums.sum(axis=0),  # of (heads, D)
+    taken: Callable = lambda each, b, blocks: each[b::blocks],  # of all rows, block b's
+    idle: float = 0.0,  # what a block without a row leaves
 ) -> dict:
     """Both gradients in float64, with one step or another replaced."""
     count, blocks = case.make
@@ -59,9 +61,22 @@ def gradients(
     r = 1 / root((squares or mean)(x * x))
     xhat = x * r
     each = dw(x, xhat, w, dy)
-    parts = [heads(rows(each[b::blocks])) if b < len(x) else np.zeros(len(w)) for b in range(blocks)]
+    of_blocks = [taken(each, b, blocks) for b in range(blocks)]
+    parts = [heads(rows(block)) if len(block) else np.full(len(w), idle) for block in of_blocks]
     found = dx(r, w * dy, xhat, mean(product(x, xhat, w, dy)))
     return {"mDx": found.reshape(len(x), -1), "mParts": np.array(parts)}
+
+
+def consecutive(each: np.ndarray, b: int, blocks: int) -> np.ndarray:
+    """Rows that follow each other, as many for each block."""
+    share = -(-len(each) // blocks)
+    return each[b * share : (b + 1) * share]
+
+
+def one_head_a_column(sums: np.ndarray) -> np.ndarray:
+    """Of (heads, D) in each column the head whose warp writes it."""
+    d = np.arange(sums.shape[1])
+    return sums[d // 32 % len(sums), d]
 
 
 def right(case: Case) -> dict:
@@ -168,6 +183,13 @@ SUMS = (
      "That is head 0 alone: all heads share w, so that a part is the sum over all of them."),
     ("heads left out", {"heads": lambda sums: sums[-1]},
      "That is the last head alone: all heads share w, so that a part is the sum over all of them."),
+    ("mean of rows", {"rows": lambda block: block.mean(axis=0), "idle": np.nan},
+     "That is a mean over the block's rows, and 0 / 0 where it has none: a sum is asked for."),
+    ("consecutive rows", {"taken": consecutive},
+     "That is the sum over rows that follow each other, of block 0 the first ones: block b has the rows b, b + blocks, ..."),
+    ("heads left out", {"heads": one_head_a_column},
+     "That is one head's sum alone, in each column that of the warp that writes it: all heads share w, so that a part is the sum "
+     "over all of them."),
     ("mean of heads", {"heads": lambda sums: sums.mean(axis=0)}, "That is a mean over the heads: a sum is asked for."),
 )  # fmt: skip
 
@@ -270,7 +292,9 @@ def predict(name: str, outcomes: list[Outcome]) -> Iterator[Diagnosis]:
         "weights of 2 bytes each, where a float32 has 4,": lambda M, H, D, B: 2 * D,
         "weights of their own for each further head, where all share them,": lambda M, H, D, B: 4 * D * (H - 1),
         "the parts": lambda M, H, D, B: 4 * D * B,
-        "further parts of dw, where one D a block does,": lambda M, H, D, B: 4 * D * (B - 1),
+        "w (all blocks share one) or a part of dw (each block has one) of each further block": lambda M, H, D, B: (
+            4 * D * (B - 1)
+        ),
         "parts of each head, where a block adds its heads up first,": lambda M, H, D, B: 4 * D * B * (H - 1),
         "an r that is stored and read, where it can be found again from x,": lambda M, H, D, B: 4 * M * H,
     }

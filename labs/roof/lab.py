@@ -39,7 +39,10 @@ CHECKS = {"share_of_copy": 1, "possible": 1, "reachable": 1, "plain": 2, "odd": 
 LOOKS = {"plain": ("plain", "tall"), "odd": ("odd", "short", "long")} | {
     name: ("wide", "long") if name == "in_flight" else ("plain", "wide") for name in ENOUGH
 }
-ADVICE = dict.fromkeys(("mX", "mY"), "Rows end at M and columns at N, and N need not be a multiple of the block.")
+ADVICE = dict.fromkeys(
+    ("mX", "mY"),
+    "Rows end at M and columns at N, and N need not be a multiple of the block. Vectors of 4 numbers end at N / 4.",
+)
 SLOTS = "A block has as many warps as you launch it with, numbered from 0."
 TOLERANCE = {"mY": (2e-5, 1e-6)}
 RACE_SHAPE = (32768, 4096)
@@ -270,6 +273,8 @@ WRONG_NUMBERS = (
     ("share_of_copy", "unit", lambda b, us, c: b / us / c, "1 GB/s is 1e9 bytes in 1e6 microseconds: a factor is missing."),
     ("share_of_copy", "unit", lambda b, us, c: b / us / 1e6 / c, "1 GB/s is 1e9 bytes in 1e6 microseconds: a factor too many."),
     ("share_of_copy", "one way", lambda b, us, c: b / us / 2e3 / c, "nbytes has both ways already, reading and writing."),
+    ("share_of_copy", "twice", lambda b, us, c: 2 * b / us / 1e3 / c,
+     "That is twice what is right: nbytes has both ways already, reading and writing."),
     ("possible", "GiB", lambda b, us, p: b / us / 2**30 * 1e6 <= p, "1 GB/s is 1e9 bytes a second here, and not 2**30."),
     ("possible", "upside down", lambda b, us, p: b / us / 1e3 > p, "A long time is always possible; too short a one is not."),
     ("possible", "always", lambda b, us, p: True, "A kernel faster than its bytes allow has not moved them."),

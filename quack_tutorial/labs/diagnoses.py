@@ -23,6 +23,7 @@ The first mistake found explains the others, so each check is told one. Of a lab
     TOLERANCE = {output: (relative, absolute)}
 
 and, for each of FUNCTIONS, which are checks of the same name, `predict(function, outcomes)`: what wrong returns show.
+A lab may have `raised(function, arguments)`, too: what is said beside an error of Python's.
 """
 
 from __future__ import annotations
@@ -86,13 +87,19 @@ def _of_functions(module, outcomes: list[Outcome]) -> dict:
     by_check, kinds = {}, set()
     for name in module.FUNCTIONS:
         here = [o for o in outcomes if o.case.target == name]
-        told = (_as_told(f) for o in here for f in o.findings)
+        told = (_raised(module, name, o, _as_told(f)) for o in here for f in o.findings)
         mistake = next(told, None) or (next(module.predict(name, here), None) if here else None)
         if mistake and mistake.kind in kinds:  # of another function: told besides that one's
             mistake = replace(mistake, kind=f"{mistake.kind} in {name}")
         kinds.add(mistake and mistake.kind)
         by_check[name] = mistake
     return by_check
+
+
+def _raised(module, name: str, outcome: Outcome, said: Diagnosis) -> Diagnosis:
+    """What Python raised in a function, and what the lab knows of the arguments."""
+    more = module.raised(name, outcome.case.make) if said.kind == "error" and hasattr(module, "raised") else ""
+    return replace(said, message=f"{said.message}. {more}") if more else said
 
 
 def _as_told(finding) -> Diagnosis:
@@ -162,7 +169,7 @@ def _wrong_numbers(module, check: str, views: list[View], every: list[View]) -> 
         np.isnan(v.got[name]).any() for v in views if not v.readers for name in v.got
     ):  # what nobody wrote, in another order
         yield from unwritten(every)
-    yield from unread([v for v in views if v.readers])
+    yield from unread([v for v in views if v.readers], getattr(module, "ROWS", "Which rows does each block take?"))
     for mistake in module.explain(check, views, every):
         if mistake.kind.startswith("wrong"):  # than which a pattern says more
             for pattern in by_pattern(module, mistake, views, every):
@@ -282,9 +289,14 @@ def _unwritten(name: str, bad: np.ndarray, v: View) -> Diagnosis:
     return Diagnosis("unwritten", f"Nothing is written to {name} for {where} of x {v.x.shape}.{advice}", lines)
 
 
-def unread(views: list[View]) -> Iterator[Diagnosis]:
-    """Columns that no thread reads: the answer cannot depend on them."""
+def unread(views: list[View], whose: str) -> Iterator[Diagnosis]:
+    """Columns that no thread reads: the answer cannot depend on them. `whose` says which rows a block has."""
     for v in views:
+        never = (v.readers.times == 0).all(axis=1)
+        lines = evidence.loads(v.outcome, next(iter(v.case.inputs)))[1]
+        if never.any() and not never.all():
+            text = f"No thread reads {v.row(int(np.argmax(never)))}. {whose}"
+            yield Diagnosis("unread rows", text, lines)
         row, column = np.nonzero(v.readers.times == 0)
         if len(row):
             part = column[row == row[0]]
@@ -292,7 +304,7 @@ def unread(views: list[View]) -> Iterator[Diagnosis]:
             text = f"{len(part)} of {v.x.shape[1]} columns are never read in {v.row(int(row[0]))}: {many}."
             if part[-1] == v.x.shape[1] - 1 and len(part) == part[-1] - part[0] + 1:
                 text += " The row ends there: is a remainder dropped where N is divided?"
-            yield Diagnosis("unread columns", text, evidence.loads(v.outcome, next(iter(v.case.inputs)))[1])
+            yield Diagnosis("unread columns", text, lines)
 
 
 def by_formula(views: list[View], name: str, formulas, tolerance: tuple) -> Iterator[Diagnosis]:
@@ -545,7 +557,8 @@ def ranges(numbers: list) -> str:
 
 def read_again(outcome: Outcome, name: str, advice: str, most: float = EXCESS) -> Iterator[Diagnosis]:
     """An input that is asked for more often than the task needs."""
-    times = evidence.readers(outcome, name).times.mean()
+    each = evidence.readers(outcome, name).times
+    times = each.mean()
     if times > most:
         shape = outcome.case.inputs[name].shape
         text = f"The kernel asks for {name[1:].lower()} {times:.2f} times ({name} {shape}); once is enough."
@@ -556,6 +569,8 @@ def read_again(outcome: Outcome, name: str, advice: str, most: float = EXCESS) -
                 f"column does "
                 "each begin, and how far is its next step?"
             )
+        if each.shape[1] > 1 and each[:, :-1].max() == 1 < each[:, -1].min():
+            advice = "Threads past the end read the last column again: guard the read, and a thread without a column reads nothing."
         yield Diagnosis("traffic: read again", f"{text} {advice}".strip(), lines)
 
 

@@ -136,15 +136,24 @@ def meaning(finding: Finding, advice: dict, slots: str, syncs: bool = True) -> D
     kind, message = finding.kind, finding.message
     if kind == "race" and "on global memory" in message:
         kind = "race on output"
+    elif kind == "race" and "is an atomic" in message:
+        kind = "shared sum"
+        message = message.partition(", so one change is lost")[0] + (
+            ", so one change is lost. Each warp needs a place of its own, and one thread adds up what the places hold after a "
+            "barrier: so the order of the sum is the same in every run."
+        )
     elif kind == "race" and "(read after write)" in message:
         kind = "missing barrier"
         message += " A warp that is ahead reads what another has not written yet."
     elif kind == "race" and "(write after write)" in message and len(set(map(plain_line, finding.lines[:2]))) == 1:
         kind = "same slot"
         sent = "st.async" in message
-        message = message.partition("nothing orders them.")[0] + "nothing orders them." if sent else message
+        steps = sent and not re.search(r"thread \d+ of block \d+ sent", message)
+        message = re.sub(r"(nothing orders them(?: \([^)]*\))?\.).*", r"\1", message) if sent else message
         message += (
-            " Two blocks send to one slot here: each sender needs a slot of its own."
+            " One block sends to one slot in two steps: steps that follow each other need slots, and an mbarrier, of their own."
+            if steps
+            else " Two blocks send to one slot here: each sender needs a slot of its own."
             if sent
             else " Two threads store to one slot here: each warp needs a slot of its own, and one lane that stores."
         )

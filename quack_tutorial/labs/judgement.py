@@ -169,7 +169,7 @@ class Report:
 
 
 # Where there are several, the first explains the others.
-RACES = ("same slot", "two stores", "missing barrier", "reused buffer", "race on output")
+RACES = ("same slot", "two stores", "shared sum", "missing barrier", "reused buffer", "race on output")
 # Nothing was tried.
 REFUSED = ("refused", "syntax", "missing", "signature", "unreadable", "two files", "forged", "too much", "not simulated",
            "not compiled")  # fmt: skip

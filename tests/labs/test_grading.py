@@ -413,6 +413,15 @@ def test_the_detectives_verdicts_are_asked_of_profiles_that_nobody_has_seen():
     assert page == {"A": "reads again", "B": "spills", "C": "few warps", "D": "reads again", "E": "nothing"}
 
 
+def test_a_slot_of_two_steps_is_not_said_to_have_two_senders():
+    told = grade("cluster-reduce", "answer.py", corpus.answers(folders()["cluster-reduce"])["slots_of_one_stage"][0])
+    said = next(one.message for one in told.diagnoses if one.kind == "same slot")
+    assert said.endswith(
+        "One block sends to one slot in two steps: steps that follow each other need slots, and an mbarrier, of their own."
+    )
+    assert "Two blocks send" not in said and "mbarrier.nothing" not in said
+
+
 @pytest.mark.parametrize(
     ("line", "wrong", "said"),
     [
