@@ -301,7 +301,10 @@ def _waited_elsewhere(trace, events) -> str | None:
     same = [w for w in waits if (w["block"], w["warp"]) == (read["block"], read["warp"])]
     owner, wait = place >> SMEM_BLOCK_BITS, (same or waits)[0]
     if same:
-        return f"mbarrier_wait at {_at(trace, wait)} comes after it: it belongs before the read."
+        where, line, at = _at(trace, wait), trace.line(wait), trace.line(read)
+        if line.file == at.file and line.number < at.number:
+            return f"mbarrier_wait at {where} waits for them in a later step only: before this read it waited at another mbarrier."
+        return f"mbarrier_wait at {where} comes after it: it belongs before the read."
     if read["block"] != owner:
         return (
             f"Only block {owner}, which gets them, can wait for them, and nothing puts its mbarrier_wait at {_at(trace, wait)} "

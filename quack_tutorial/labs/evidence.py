@@ -182,7 +182,7 @@ def meaning(finding: Finding, advice: dict, slots: str, syncs: bool = True) -> D
             " If it does, a block that is a step ahead has sent its next bytes to the same place: steps that follow each other "
             "need slots, and an mbarrier, of their own."
         )
-    elif kind == "read before arrival" and _waits_above(message):
+    elif kind == "read before arrival" and " waits for them in a later step only" in message:
         message = message.partition(" mbarrier_wait at ")[0] + (
             " The wait above the read was for another mbarrier than the one that counts these bytes. Do the slot that is "
             "sent to and "
@@ -204,10 +204,3 @@ def meaning(finding: Finding, advice: dict, slots: str, syncs: bool = True) -> D
         tensor = next((name for name in advice if re.search(rf"\b{re.escape(name)}\b", message)), None)
         message += f" {advice.get(tensor, slots)}"
     return Diagnosis(kind, message, tuple(map(plain_line, finding.lines)))
-
-
-def _waits_above(message: str) -> bool:
-    """Whether a wait that is said to come after a read stands above it in the source: then it came in a later step."""
-    read = re.search(r":(\d+) reads bytes", message)
-    wait = re.search(r"mbarrier_wait at [^ ]*?:(\d+) comes after it", message)
-    return bool(read and wait) and int(wait[1]) < int(read[1])
