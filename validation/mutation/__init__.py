@@ -43,7 +43,7 @@ from validation.mutation.inputs import Case, cases
 from validation.mutation.locator import Locator, Log
 
 LEAST_SCORE = 0.95
-SAMPLE, SAMPLE_SEED = 30, 2027
+SAMPLE, SAMPLE_SEED = 30, 2026
 SAMPLE_CASES = ("CopyAsync", "softmax(7 x 70", "softmax backward(7 x 518", "rmsnorm backward(9 x 400")
 SAMPLE_CASES += ("rmsnorm backward(9 x 518", "LastBlock", "Handover", "Mirror", "RowSums", "ClusterSum(2)", "AsyncCopy")
 SAMPLE_CASES += ("BulkCopy(32)",)
@@ -57,6 +57,8 @@ A_COLUMN_OR_NONE = "the caller's column is one of the row's, or -1"
 ZEROS_FROM_CP_ASYNC = "where its predicate is off cp.async has written zeros, as the registers hold"
 BEHIND_THE_ROW = "behind the last tile no column is a row's, or, where a row is one tile, it is written again as it was"
 EQUIVALENT: dict[str, str] = {
+    "reduce.ClusterReduce.kernel: `if tidx == 0` always": SAME_VALUE,
+    "softmax.SoftmaxReadTwice.kernel: loop to tiles one longer #2": BEHIND_THE_ROW,
     "cross_entropy.CrossEntropy.kernel: cute.arch.sync_warp() removed": FOR_THE_COMPILER,
     "cross_entropy.CrossEntropyBackward.kernel: cute.arch.sync_warp() removed": FOR_THE_COMPILER,
     "cross_entropy.CrossEntropyFused.kernel: cute.arch.sync_warp() removed": FOR_THE_COMPILER,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -114,8 +115,8 @@ class Locator:
             return [(place, None) for place in places]
         if finding.kind in ("peer not started", "mbarrier not initialised", "early access"):
             return [(None, place) for place in places]
-        if finding.kind in UNORDERED and len(places) == 2:
-            return [places]
+        if finding.kind in UNORDERED:  # of its lines two are the events'; calls that led to them have no events
+            return list(combinations(places, 2))
         return []
 
 
