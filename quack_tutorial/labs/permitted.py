@@ -63,7 +63,7 @@ REFUSED_ATTRIBUTES = frozenset(
 HIDDEN = frozenset(
     "a memory carrier storage encode decode mapper original rewritten generator globals_of globals_used start_call instance_of "
     "ctypes tofile dump dumps _like _check _path _hint _key _element _reachable _require_32_bits _place _place_struct _poison "
-    "_class _dsl_instance _function _map _module _ready _cls _construct _mapper _refuse _plain".split()
+    "_coding _class _dsl_instance _function _map _module _ready _cls _construct _mapper _refuse _plain".split()
 )
 METHODS = frozenset(
     "__init__ __call__ __post_init__ __repr__ __str__ __len__ __getitem__ __iter__ __eq__ __hash__ __lt__".split()

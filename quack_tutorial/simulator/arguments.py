@@ -186,7 +186,7 @@ def as_array(x):
     if dtype is BFloat16:
         torch = sys.modules[type(x.dtype).__module__]  # or what answers for it
         return x.view(torch.int16).numpy().view(np.uint16), dtype
-    if dtype.coding:
+    if dtype._coding:
         return x.view(sys.modules["torch"].uint8).numpy(), dtype
     return (x.numpy().view(np.uint8) if dtype is Boolean else x.numpy()), dtype
 

@@ -34,7 +34,7 @@ class DType:
     storage: np.dtype  # how memory holds it
     carrier: np.dtype  # what arithmetic uses
     kind: str  # "f", "i", "u" or "b"
-    coding: eight_bits.EightBits | None = None  # of floats of 8 bits
+    _coding: eight_bits.EightBits | None = None  # of floats of 8 bits
 
     def __call__(self, x=0, **_):
         return convert(x, self)
@@ -76,7 +76,7 @@ class DType:
 
     @property
     def inf(self):
-        return float("inf") if self.coding else Value(self, np.full((1, 1), np.inf, self.carrier))
+        return float("inf") if self._coding else Value(self, np.full((1, 1), np.inf, self.carrier))
 
     @property
     def zero(self):
@@ -84,7 +84,7 @@ class DType:
 
     @property
     def nan(self):
-        return float("nan") if self.coding else Value(self, np.full((1, 1), np.nan, self.carrier))
+        return float("nan") if self._coding else Value(self, np.full((1, 1), np.nan, self.carrier))
 
     def round(self, a: np.ndarray) -> np.ndarray:
         """Bring an array to this type's precision, in its carrier."""
@@ -95,8 +95,8 @@ class DType:
     def _rounded(self, a: np.ndarray) -> np.ndarray:
         if self is BFloat16:
             return round_bf16(a.astype(np.float32) if a.dtype != np.float64 else double_to_float_odd(a))
-        if self.coding:
-            return self.coding.rounded(a)
+        if self._coding:
+            return self._coding.rounded(a)
         return a.astype(self.carrier)
 
     def decode(self, raw: np.ndarray) -> np.ndarray:
@@ -107,7 +107,7 @@ class DType:
             return (raw.astype(np.uint32) << np.uint32(16)).view(np.float32)
         if self is Boolean:
             return raw != 0
-        return self.coding.decode(raw) if self.coding else raw
+        return self._coding.decode(raw) if self._coding else raw
 
     def encode(self, a: np.ndarray) -> np.ndarray:
         """The carrier to memory's bits; `a` is already rounded."""
@@ -115,7 +115,7 @@ class DType:
             return exact(self.encode(plain(a)), a.wide)
         if self is BFloat16:
             return (np.ascontiguousarray(a, np.float32).view(np.uint32) >> np.uint32(16)).astype(np.uint16)
-        return self.coding.encode(a) if self.coding else a.astype(self.storage, copy=False)
+        return self._coding.encode(a) if self._coding else a.astype(self.storage, copy=False)
 
 
 def _dtype(name, width, storage, carrier, kind, coding=None):
@@ -535,7 +535,7 @@ def constant_number(x, what: str) -> int:
 def convert_array(a: np.ndarray, source: DType, target: DType) -> np.ndarray:
     if source is target:
         return a
-    if source.coding or target.coding:
+    if source._coding or target._coding:
         a = _eight_bits(a, source, target)
     if target is Boolean:
         return a != 0
@@ -559,8 +559,8 @@ def convert_array(a: np.ndarray, source: DType, target: DType) -> np.ndarray:
 
 def _eight_bits(a: np.ndarray, source: DType, target: DType) -> np.ndarray:
     """What is rounded in a conversion from or to a float of 8 bits; the compiler has those alone that instructions have."""
-    other = source if target.coding else target
-    if other.coding or not other.is_float:
+    other = source if target._coding else target
+    if other._coding or not other.is_float:
         raise fail(
             "language", f"the compiler fails at a conversion of {source} to {target}; convert to Float32 in between"
         )
@@ -568,7 +568,7 @@ def _eight_bits(a: np.ndarray, source: DType, target: DType) -> np.ndarray:
 
 
 def require_arithmetic(dtype: DType, op: str) -> None:
-    if dtype.coding:
+    if dtype._coding:
         raise fail(
             "language",
             f"{op} of {dtype}: the compiler fails at arithmetic on floats of 8 bits; convert to Float32 first",
@@ -623,8 +623,8 @@ def _number(x, dtype: DType) -> np.ndarray:
 def _new_number(x, dtype: DType) -> np.ndarray:
     if not isinstance(x, (bool, int, float, np.generic)):
         raise wrong_kind(f"{dtype} needs a number, got {type(x).__name__}", x)
-    if dtype.coding:
-        return dtype.coding.rounded(np.array([[x]], np.float64), saturate=False)
+    if dtype._coding:
+        return dtype._coding.rounded(np.array([[x]], np.float64), saturate=False)
     if dtype.is_float:
         return dtype.round(np.array([[x]], np.float64))
     if dtype is Boolean:
@@ -660,7 +660,7 @@ def _joined(tx: DType, ty: DType) -> DType:
     if tx is ty:
         return tx
     if tx.is_float and ty.is_float:
-        if tx.coding and ty.coding:
+        if tx._coding and ty._coding:
             raise fail("language", f"{tx} and {ty} have no common type; convert them to Float32")
         return Float16 if {tx, ty} == {BFloat16, Float16} else max(tx, ty, key=_RANK.get)
     if not tx.is_float and not ty.is_float:
