@@ -63,9 +63,9 @@ def block_reduce(value, op: cutlass.Constexpr, buffer: cute.Tensor):
 
 
 def exp(x, fast=False):
-    """e^x for a Float32 or a TensorSSA of them, to 1 ulp; `fast` costs 3 instructions less and adds |x| ulp.
+    """e^x for a Float32 or a TensorSSA of them, to 1 ulp; `fast` costs 3 instructions less and adds up to 1.2 |x| ulp.
 
-    The hardware has 2^x, and e^x = 2^(x log2 e). Rounding that product moves the result by up to |x| ulp: too much for
+    The hardware has 2^x, and e^x = 2^(x log2 e). Rounding it and log2 e moves the result by up to 1.2 |x| ulp: too much for
     float32, invisible after rounding to 16 bits. The accurate version takes the product apart into an integer, which
     goes straight into the exponent bits, and a small remainder without rounding error. Both keep results below 2^-126.
     """
