@@ -66,10 +66,10 @@ SECTIONS = {
             ("direct", "hint", "read twice", "any address", "weights once"), "07-rmsnorm.html#to-what-ships"
         ),
     },
-    "rmsnorm backward": dict.fromkeys(
-        ("atomics", "vector atomics", "parts", "pipelined", "bulk", "cluster"),
-        "07-rmsnorm.html#backward-where-dw-is-added-up",
-    ),
+    "rmsnorm backward": {
+        **dict.fromkeys(("atomics", "parts", "pipelined"), "07-rmsnorm.html#backward-where-dw-is-added-up"),
+        **dict.fromkeys(("vector atomics", "bulk", "cluster"), "../book/what-ships.html#the-gradient-of-rmsnorm"),
+    },
     "cross-entropy": {
         "two-pass": "09-cross-entropy.html#two-passes",
         "online": "09-cross-entropy.html#online",
@@ -79,9 +79,10 @@ SECTIONS = {
         "fast exp": "09-cross-entropy.html#arithmetic-in-the-way",
         **dict.fromkeys(("short terms", "hint", "any address", "past L1"), "09-cross-entropy.html#to-what-ships"),
     },
-    "cross-entropy backward": dict.fromkeys(
-        ("elements", "vectors", "fast exp", "hint", "any address"), "09-cross-entropy.html#the-gradient-in-five-lines"
-    ),
+    "cross-entropy backward": {
+        **dict.fromkeys(("elements", "vectors"), "09-cross-entropy.html#the-gradient-in-five-lines"),
+        **dict.fromkeys(("fast exp", "hint", "any address"), "../book/what-ships.html#the-gradient-of-cross-entropy"),
+    },
 }
 SHIPS = "../book/what-ships.html#reading-a-kernel-that-ships"
 
