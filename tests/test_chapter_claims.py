@@ -150,6 +150,14 @@ def test_chapter_9_needs_a_cluster_where_a_row_is_kept():
     assert max(by_blocks[4]) >= max(max(by_blocks[8]), max(by_blocks[16]))
 
 
+def test_two_times_of_the_same_kernel_agree_as_chapter_8_says(measured_on):
+    """From 4,096 numbers on `rows` has one row a block, and is the kernel of `registers`."""
+    cases = product(("rmsnorm", "softmax", "cross-entropy"), ("float32", "bfloat16"), ROWS[1:])
+    found = (qt.recorded(operation, dtype, N=N, ladder=True) for operation, dtype, N in cases)
+    off = sorted(abs(each["rows"].us / each["registers"].us - 1) for each in found if "registers" in each.names)
+    assert off[-3] < 0.001 and off[-1] < {"h200": 0.02, "h100": 0.001}[measured_on]
+
+
 def test_softmax_online_alone_does_not_pay():
     gains = [share("online", "float32", N) - share("three-pass", "float32", N) for N in ROWS]
     assert min(gains) < 0 and max(gains) < 0.12
@@ -437,6 +445,16 @@ def test_vector_atomics_are_two_to_four_times_as_fast():
 def test_the_online_loss_in_bfloat16_waits_for_its_own_instructions():
     two, one = (profile.load()("cross-entropy", name, 16384).of_main for name in ("two-pass", "online"))
     assert one("instructions") > 1.8 * two("instructions") and one("issue_percent") > 80
+
+
+def test_cross_entropy_two_pass_finds_half_of_its_second_read_in_l1():
+    """L2 makes 1.5 lookups for a sector from HBM, and at least one for a sector that it has: the rest is L1's."""
+    counted = profile.load()("cross-entropy", "two-pass", 16384)
+    from_hbm = counted.total("dram_read_bytes") / 32
+    from_l2 = counted.total("l2_sectors_read") - 1.5 * from_hbm
+    matrix = counted.matrix_bytes / 32
+    assert counted.total("l1_load_sectors") == pytest.approx(2 * matrix, rel=0.01)
+    assert (2 * matrix - from_hbm - from_l2) / matrix > 0.49
 
 
 def test_rmsnorm_backward_pipelined_keeps_hbm_busier_than_parts():
