@@ -104,6 +104,5 @@ def run(args) -> int:
     }
     wrong = [cell for cell in cells if not max(cell["errors"].values()) <= 1]
     if args.out and not wrong:
-        Path(args.out).parent.mkdir(parents=True, exist_ok=True)
         Path(args.out).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     return int(bool(wrong))

@@ -54,6 +54,7 @@ HARD_ROWS = 3  # see `inputs`
 CHECKED = 32  # rows that are compared with float64
 COUNTED = 20  # calls between two readings of NVLink's counters
 NOT_IN_L2 = 200 << 20  # bytes that L2 cannot keep
+MOST_SIMULATED = 64  # ranks
 
 
 def add_arguments(parser):
@@ -88,12 +89,10 @@ def run(args) -> int:
     import torch
 
     there = 2 if args.gloo else torch.cuda.device_count()
-    world = args.ranks or there
-    if not 1 <= world <= (64 if args.gloo else there):
-        print(
-            f"parallel needs a GPU a rank, and this machine has {there}: --ranks {world} is out of range.",
-            file=sys.stderr,
-        )
+    world, most = there if args.ranks is None else args.ranks, MOST_SIMULATED if args.gloo else there
+    if not 1 <= world <= most:
+        why = "of simulated ranks" if args.gloo else "since each rank needs a GPU and this machine has no more"
+        print(f"parallel: --ranks takes 1 to {most}, {why}, got {world}.", file=sys.stderr)
         return 1
     try:
         sizes = [
