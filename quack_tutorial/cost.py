@@ -17,6 +17,7 @@ memory, tails of the grid or writes; where a measurement is far below it, one of
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 
 from quack_tutorial import hardware
 from quack_tutorial.records import folder, memory
@@ -44,7 +45,14 @@ class Prediction:
 def predict(nbytes, bytes_in_flight_per_sm=None, hierarchy=None) -> Prediction:
     """The time that `nbytes` through HBM take, with so many bytes in flight on an SM (None: enough): on this machine's GPU where
     `quack-tutorial memory --keep` has measured it, else on the recorded one. Beside a recorded time `hierarchy` is the record's.
+    ValueError unless both are numbers, `nbytes` of at least 0 and bytes in flight above 0.
     """
+    in_flight = 1 if bytes_in_flight_per_sm is None else bytes_in_flight_per_sm
+    if not (isinstance(nbytes, Real) and isinstance(in_flight, Real) and nbytes >= 0 and in_flight > 0):
+        raise ValueError(
+            f"predict: bytes are numbers that are not negative, and some are in flight, got {nbytes!r:.40} and "
+            f"{in_flight!r:.40} in flight on an SM"
+        )
     own = None if hierarchy else memory.own()
     found = hierarchy or own or memory.load()
     gb_s, bound = found.bandwidth_gb_s("HBM"), "bandwidth"

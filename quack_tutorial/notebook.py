@@ -54,7 +54,9 @@ def check(result, wanted, tolerance=None) -> bool:
 def judge(run, result, wanted, tolerance=None) -> bool:
     """Say "right", or "not yet" and why: the simulated `run` has findings, or `check` would call `result` wrong."""
     right, said = _compared(result, wanted, tolerance)
-    if not run.ok:
+    if not hasattr(run, "ok"):
+        right, said = False, f"the run is {run!r:.40}, not what qt.simulate gives."
+    elif not run.ok:
         right, said = False, "see what the simulator found."
     print("right" if right else textwrap.fill(f"not yet: {said}", WIDTH))
     return right
@@ -499,6 +501,8 @@ class Recorded:
 
 def print_shares(cells, *names) -> None:
     """Print a line for each of `cells`, {what it is: what `recorded` gave}; one line at the end names those without a record."""
+    if not isinstance(cells, dict):
+        raise TypeError(f"print_shares: expected {{what it is: qt.recorded(...)}}, got {cells!r:.60}")
     for what, found in cells.items():
         if found:
             print(f"{what}: {found.shares(*names)}")
@@ -515,13 +519,16 @@ def recorded(operation: str, dtype: str, N: int, M: int | None = None, ladder: b
     """The recorded speeds of `operation` ("softmax", "rmsnorm backward", ...) on M rows of N; M None is what goes with N.
 
     With `ladder` the versions of the lesson, else ours and the other implementations. A size that is not recorded gives an
-    empty answer that says so; an unknown operation is a ValueError that names those there are.
+    empty answer that says so; an unknown operation or type is a ValueError that names those there are.
     """
     from quack_tutorial.bench import records, results
-    from quack_tutorial.bench.cells import CellKey, default_rows
+    from quack_tutorial.bench.cells import CellKey, default_rows, requested_dtypes
     from quack_tutorial.bench.statistics import median
     from quack_tutorial.operations import OPERATIONS, named
 
+    (dtype,) = requested_dtypes(str(dtype).removeprefix("torch."))
+    if any(isinstance(size, bool) or not isinstance(size, Integral) or size < 1 for size in (N, 1 if M is None else M)):
+        raise ValueError(f"recorded: N and M are whole numbers of at least 1, got N={N!r}, M={M!r}")
     key = CellKey(named(operation), dtype, M or default_rows(N), N)
     found = records.latest_cells(records.load_records(operation=key.operation, series="ladder" if ladder else "peers"))
     if key not in found:

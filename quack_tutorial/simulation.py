@@ -10,6 +10,7 @@ import io
 import textwrap
 import threading
 from dataclasses import dataclass, field
+from numbers import Integral
 
 import numpy as np
 
@@ -77,6 +78,10 @@ class Run:
         return "\n".join([f"{head}; {len(wrapped)} finding{'s' * (len(wrapped) != 1)}:", *wrapped])
 
     __repr__ = __str__
+
+    def __getattr__(self, name):
+        of_trace = name in Trace.__dataclass_fields__ or name in ("select", "line", "callers", "save")
+        raise AttributeError(f"a run has no {name}" + "; its trace has: write .trace behind the run" * of_trace)
 
     def _looked_for(self) -> str:
         """What a run without findings says, and what it does not: a kernel may be clean and its results wrong."""
@@ -163,6 +168,10 @@ def simulate(
         return run
     if schedule not in SCHEDULES:
         raise ValueError(f"schedule={schedule!r}: choose one of {', '.join(SCHEDULES)}")
+    if blocks is not None and not (isinstance(blocks, Integral) and blocks >= 1):
+        raise ValueError(
+            f"blocks={blocks!r}: it is how many blocks of each launch are simulated, a whole number of at least 1"
+        )
     if orders is not None and not hasattr(orders, "steps"):
         from quack_tutorial.orders import try_orders
 
@@ -287,8 +296,8 @@ class _Poison:
 
     def __init__(self, function, args, kwargs):
         named = [*zip((*_parameters(function)[0], *(f"argument {i}" for i in range(len(args)))), args), *kwargs.items()]
-        self.names = [name for name, x in named if is_tensor(x)]
-        self.tensors = [x for _, x in named if is_tensor(x)]
+        written = [(name, x) for name, x in named if is_tensor(x) and as_array(x)[0].flags.writeable]
+        self.names, self.tensors = [name for name, _ in written], [x for _, x in written]
         self.before = [as_array(x)[0].copy() for x in self.tensors]
 
     def reaches(self, trace, run_quickly, run_in_order) -> tuple[list, tuple]:

@@ -384,6 +384,10 @@ def test_butterfly_wants_values_and_shuffles():
         figures.butterfly(bare)
     with pytest.raises(ValueError, match="has 1 series of shuffles, not which=1"):
         figures.butterfly(trace, which=1)
+    with pytest.raises(ValueError, match="follow=32: a warp has the lanes 0 to 31"):
+        figures.butterfly(trace, follow=32)
+    with pytest.raises(ValueError, match="operation '/' is none of"):
+        figures.butterfly(trace, operation="/")
     with pytest.raises(ValueError, match="no event of launch 0, block 0, warp 3"):
         figures.butterfly(trace, warp=3)
 
