@@ -31,7 +31,6 @@ With --gloo the ranks are processes on this machine's CPUs, which simulate the k
 from __future__ import annotations
 
 import contextlib
-import datetime
 import itertools
 import json
 import re
@@ -41,9 +40,10 @@ import time
 from importlib import metadata
 from pathlib import Path
 
-from quack_tutorial import hardware, machine, parallel, reference
+from quack_tutorial import machine, parallel, reference
 from quack_tutorial.bench.cells import requested_dtypes
 from quack_tutorial.bench.command import numbers
+from quack_tutorial.bench.records import stamped
 
 DTYPES = ("bfloat16",)
 ROWS = (4096, 16384)
@@ -131,15 +131,11 @@ def _head(args, world, here) -> dict:
         from quack_tutorial.bench.worker import describe
 
         device = describe()
-    gpu = hardware.find(device["device"])
     return {
-        **device,
-        "driver": here.driver,
+        **stamped(device, here.driver),
         "backend": "gloo" if args.gloo else "nccl",
         "nccl": None if args.gloo else ".".join(map(str, torch.cuda.nccl.version())),
         "ranks": world,
-        "datasheet_gb_s": gpu.bandwidth_gb_s if gpu else None,
-        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M"),
         "command": f"quack-tutorial parallel --ranks {world} --rows {args.rows} --words {args.words} --dtype {args.dtype}"
         + (" --gloo" if args.gloo else ""),
     }

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import median
 
-from quack_tutorial.records import folder
+from quack_tutorial.records import read
 
 
 @dataclass(frozen=True)
@@ -68,10 +66,9 @@ class Heads:
 
 def load(path=None) -> Heads | None:
     """The record in `path`, by default the one that comes with the package; None where there is none yet."""
-    path = Path(path or folder() / "head.json")
-    if not path.exists():
+    kept = read("head.json", path)
+    if kept is None:
         return None
-    kept = json.loads(path.read_text(encoding="utf-8"))
     shapes = tuple(_shape(shape) for shape in kept["shapes"])
     return Heads(*(kept[field] for field in ("device", "driver", "date", "versions")), shapes)
 
