@@ -469,6 +469,7 @@ def _figure(wide, height):
 
 
 def legend_below(figure, columns):
+    """A legend under the axes, in so many columns."""
     figure.legend(loc="outside lower center", ncols=columns, frameon=False, labelcolor=LIGHT["ink"], fontsize=12)
 
 
