@@ -54,6 +54,13 @@ def read(name: str, path=None) -> dict | None:
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
 
 
+def measured_on(record) -> str:
+    """Where a record's numbers are from, as a caption says it."""
+    names = {"torch": "torch", "nvidia-cutlass-dsl": "CuTe DSL", "quack-kernels": "QuACK", "liger-kernel": "Liger"}
+    versions = ", ".join(f"{name} {record.versions[key]}" for key, name in names.items() if key in record.versions)
+    return f"Measured on {record.device}, driver {record.driver}, {versions}, {record.date} UTC."
+
+
 def cards() -> list[str]:
     """The cards of which something is recorded."""
     return sorted(path.parent.name for path in FOLDER.glob("*/bench"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from statistics import median
 
-from quack_tutorial.records import read
+from quack_tutorial.records import measured_on, read
 
 
 @dataclass(frozen=True)
@@ -56,12 +56,7 @@ class Heads:
             f"{width} x {words} is not recorded; there are {', '.join(f'{s.width} x {s.words}' for s in self.shapes)}"
         )
 
-    @property
-    def origin(self) -> str:
-        """Where the numbers are from, as a caption says it."""
-        names = {"torch": "torch", "nvidia-cutlass-dsl": "CuTe DSL", "quack-kernels": "QuACK", "liger-kernel": "Liger"}
-        versions = ", ".join(f"{name} {self.versions[key]}" for key, name in names.items() if key in self.versions)
-        return f"Measured on {self.device}, driver {self.driver}, {versions}, {self.date} UTC."
+    origin = property(measured_on)
 
 
 def load(path=None) -> Heads | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from statistics import median
 
-from quack_tutorial.records import read
+from quack_tutorial.records import measured_on, read
 
 LAST = 50  # steps: one alone may jump
 DRIFT = 0.04  # variants ran one after the other; within one, the medians of 20 steps each differ by up to 4 %
@@ -58,12 +58,7 @@ class Training:
                 return variant
         raise KeyError(f"no variant {name!r}; there are {', '.join(v.name for v in self.variants)}")
 
-    @property
-    def origin(self) -> str:
-        """Where the numbers are from, as a caption says it."""
-        names = {"torch": "torch", "nvidia-cutlass-dsl": "CuTe DSL", "quack-kernels": "QuACK", "liger-kernel": "Liger"}
-        versions = ", ".join(f"{name} {self.versions[key]}" for key, name in names.items() if key in self.versions)
-        return f"Measured on {self.device}, driver {self.driver}, {versions}, {self.date} UTC."
+    origin = property(measured_on)
 
     @property
     def what(self) -> str:
