@@ -93,7 +93,7 @@ def _run(argv) -> int:
     try:
         card.named() and card.meant()
     except KeyError as error:
-        parser.error(f"{card.VARIABLE}: {error.args[0]}")
+        parser.exit(2, f"{parser.prog}: {card.VARIABLE}: {error.args[0]}; set one of these, or none.\n")
     for name in WRITTEN:
         _make_room(getattr(args, name, None), args.command == "bench")
     if hasattr(sys.stdout, "reconfigure"):  # a notebook's has not
