@@ -17,7 +17,7 @@ memory, tails of the grid or writes; where a measurement is far below it, one of
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Real
+from numbers import Integral, Real
 
 from quack_tutorial import hardware
 from quack_tutorial.records import folder, memory
@@ -80,6 +80,9 @@ def blocks_per_sm(threads, registers=0, smem_bytes=0, gpu=None) -> int:
     Rules and limits as in NVIDIA's Hopper tuning guide, section Occupancy: registers are given to warps in units of 256.
     """
     sm = hardware.gpu(gpu or folder().name)
+    given = threads, registers, smem_bytes
+    if not all(isinstance(number, Integral) for number in given) or smem_bytes < 0:
+        raise ValueError(f"threads, registers and bytes are whole numbers that are not negative, got {given}")
     if not 1 <= threads <= 1024:
         raise ValueError(f"a block has 1 to 1024 threads, got {threads}")
     if not 0 <= registers <= sm.registers_per_thread:
