@@ -734,6 +734,9 @@ def test_a_race_of_another_run_is_refused():
     trace = traces.block_reduce(barrier=False)
     with pytest.raises(ValueError, match="is it this run's"):
         figures.race(traces.butterfly()[0], racy_finding(trace))
+    for wrong in (None, [racy_finding(trace)]):
+        with pytest.raises(ValueError, match="race: expected one of a run's findings of two accesses, got "):
+            figures.race(trace, wrong)
 
 
 def test_a_tile_answers_both_ways():
