@@ -17,6 +17,7 @@ memory, tails of the grid or writes; where a measurement is far below it, one of
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Integral, Real
 
 from quack_tutorial import hardware
 from quack_tutorial.records import folder, memory
@@ -44,7 +45,14 @@ class Prediction:
 def predict(nbytes, bytes_in_flight_per_sm=None, hierarchy=None) -> Prediction:
     """The time that `nbytes` through HBM take, with so many bytes in flight on an SM (None: enough): on this machine's GPU where
     `quack-tutorial memory --keep` has measured it, else on the recorded one. Beside a recorded time `hierarchy` is the record's.
+    ValueError unless both are numbers, `nbytes` of at least 0 and bytes in flight above 0.
     """
+    in_flight = 1 if bytes_in_flight_per_sm is None else bytes_in_flight_per_sm
+    if not (isinstance(nbytes, Real) and isinstance(in_flight, Real) and nbytes >= 0 and in_flight > 0):
+        raise ValueError(
+            f"predict: bytes are numbers that are not negative, and some are in flight, got {nbytes!r:.40} and "
+            f"{in_flight!r:.40} in flight on an SM"
+        )
     own = None if hierarchy else memory.own()
     found = hierarchy or own or memory.load()
     gb_s, bound = found.bandwidth_gb_s("HBM"), "bandwidth"
@@ -72,6 +80,9 @@ def blocks_per_sm(threads, registers=0, smem_bytes=0, gpu=None) -> int:
     Rules and limits as in NVIDIA's Hopper tuning guide, section Occupancy: registers are given to warps in units of 256.
     """
     sm = hardware.gpu(gpu or folder().name)
+    given = threads, registers, smem_bytes
+    if not all(isinstance(number, Integral) for number in given) or smem_bytes < 0:
+        raise ValueError(f"threads, registers and bytes are whole numbers that are not negative, got {given}")
     if not 1 <= threads <= 1024:
         raise ValueError(f"a block has 1 to 1024 threads, got {threads}")
     if not 0 <= registers <= sm.registers_per_thread:

@@ -24,6 +24,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import inspect
+import math
 import re
 import runpy
 import sys
@@ -54,6 +55,7 @@ TYPES = {
 }
 LONG = {long: long for long in TYPES.values()} | {"fp64": "float64", "fp32": "float32", "fp16": "float16"} | TYPES
 WORDS = {"true": True, "false": False, "none": None}
+MOST_ELEMENTS = 2**28  # of a tensor: 2 GB in float64
 TENSOR = re.compile(r"(?P<type>[a-z]+\d*):(?P<shape>\d+(x\d+)*)(:(?P<values>.+))?")
 
 
@@ -131,7 +133,7 @@ def run_file(target: str, words=(), seed=0, against="", **options) -> Outcome:
         except Unusable:
             raise
         except Exception as error:  # the file's own, or an argument that simulate cannot take
-            ended = f"{_where(error, file)}{type(error).__name__}: {error}"
+            ended = f"{_where(error, file) or f'{file.name}: '}{type(error).__name__}: {error}"
     if not runs and not ended:
         raise Unusable(_nothing_ran(file, expression))
     return Outcome(tuple(runs), tensors, ended, wrong, tuple(notes))
@@ -250,7 +252,9 @@ def _run_function(file: Path, expression: str, words, seed: int, against: str, r
     module = load(file)
     reference = _reference(against, file, module) if against else None
     try:
-        function = eval(expression, vars(module))  # the reader's own file and words
+        function = eval(compile(expression, "<words>", "eval"), vars(module))  # the reader's own file and words
+    except SyntaxError as error:
+        raise Unusable(f"{expression!r} is no expression of Python: {error.msg}") from None
     except NameError as error:
         raise Unusable(f"{file.name}: {error}; {_functions_of(module)}") from None
     if isinstance(function, type):
@@ -268,7 +272,7 @@ def _run_function(file: Path, expression: str, words, seed: int, against: str, r
     free = [p.name for p in signature.parameters.values() if p.name not in named and p.kind is not p.KEYWORD_ONLY]
     try:
         if len(unnamed) > len(free):
-            raise TypeError(f"{len(unnamed) - len(free)} arguments too many")
+            raise TypeError(f"it takes {len(free)} unnamed, and {len(unnamed)} are given")
         bound = signature.bind_partial(**dict(zip(free, unnamed)), **named)
     except TypeError as error:
         raise Unusable(f"{expression}{signature}: {error}") from None
@@ -431,6 +435,8 @@ def argument(word: str, rng):
             f"(types: {', '.join(TYPES)}; values: random, arange, nan or a number)"
         )
     shape = tuple(map(int, found["shape"].split("x")))
+    if not 1 <= math.prod(shape) <= MOST_ELEMENTS:
+        raise Unusable(f"{word!r} has {math.prod(shape):,} elements: a tensor has 1 to {MOST_ELEMENTS:,} here")
     return _tensor(LONG[found["type"]], shape, found["values"] or "random", rng, word)
 
 

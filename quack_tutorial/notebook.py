@@ -40,11 +40,11 @@ RELATIVE = {"float32": 1e-5, "float16": 2e-3, "bfloat16": 1e-2, "float64": 1e-12
 
 
 def check(result, wanted, tolerance=None) -> bool:
-    """Compare `result` with `wanted`, tensors or arrays of one shape, and say how it went; True where all is right.
+    """Compare `result` with `wanted`, tensors or arrays of one shape, and print how it went; returns whether all is right.
 
-    NaN must be NaN. `tolerance` is the largest error allowed, absolute, a number or an array of that shape. Without it, it goes
-    with the result's dtype: for float32 1e-5 of the largest finite magnitude of `wanted`, for float16 2e-3, for bfloat16 1e-2,
-    for integers 0.
+    A NaN is right only where `wanted` has one. `tolerance` is the largest absolute error allowed: a number, or an array of the same
+    shape. By default it depends on the result's dtype: for float32 it is 1e-5 of the largest finite magnitude of `wanted`, for
+    float16 2e-3 of it, for bfloat16 1e-2, and for integers 0.
     """
     right, said = _compared(result, wanted, tolerance)
     print(textwrap.fill(f"{'Right' if right else 'Wrong'}: {said}", WIDTH))
@@ -52,9 +52,14 @@ def check(result, wanted, tolerance=None) -> bool:
 
 
 def judge(run, result, wanted, tolerance=None) -> bool:
-    """Say "right", or "not yet" and why: the simulated `run` has findings, or `check` would call `result` wrong."""
+    """Print "right", or "not yet" and why: the simulated `run` has findings, or `check` would call `result` wrong.
+
+    Returns whether it is right. `tolerance` is that of `check`.
+    """
     right, said = _compared(result, wanted, tolerance)
-    if not run.ok:
+    if not hasattr(run, "ok"):
+        right, said = False, f"the run is {run!r:.40}, not what qt.simulate gives."
+    elif not run.ok:
         right, said = False, "see what the simulator found."
     print("right" if right else textwrap.fill(f"not yet: {said}", WIDTH))
     return right
@@ -498,7 +503,12 @@ class Recorded:
 
 
 def print_shares(cells, *names) -> None:
-    """Print a line for each of `cells`, {what it is: what `recorded` gave}; one line at the end names those without a record."""
+    """Print a line for each of `cells`, {what it is: what `recorded` gave}; one line at the end names those without a record.
+
+    `names` are the implementations to print, by default all of them. TypeError unless `cells` is a dict.
+    """
+    if not isinstance(cells, dict):
+        raise TypeError(f"print_shares: expected {{what it is: qt.recorded(...)}}, got {cells!r:.60}")
     for what, found in cells.items():
         if found:
             print(f"{what}: {found.shares(*names)}")
@@ -514,14 +524,18 @@ def print_lacking(names) -> None:
 def recorded(operation: str, dtype: str, N: int, M: int | None = None, ladder: bool = False) -> Recorded:
     """The recorded speeds of `operation` ("softmax", "rmsnorm backward", ...) on M rows of N; M None is what goes with N.
 
-    With `ladder` the versions of the lesson, else ours and the other implementations. A size that is not recorded gives an
-    empty answer that says so; an unknown operation is a ValueError that names those there are.
+    `ladder=True` gives the versions of the lesson, otherwise ours and the other implementations. A size that is not recorded gives
+    an empty answer that says so. ValueError for an unknown operation or type, with the names of those there are, and for sizes that
+    are not whole numbers of at least 1.
     """
     from quack_tutorial.bench import records, results
-    from quack_tutorial.bench.cells import CellKey, default_rows
+    from quack_tutorial.bench.cells import CellKey, default_rows, requested_dtypes
     from quack_tutorial.bench.statistics import median
     from quack_tutorial.operations import OPERATIONS, named
 
+    (dtype,) = requested_dtypes(str(dtype).removeprefix("torch."))
+    if any(isinstance(size, bool) or not isinstance(size, Integral) or size < 1 for size in (N, 1 if M is None else M)):
+        raise ValueError(f"recorded: N and M are whole numbers of at least 1, got N={N!r}, M={M!r}")
     key = CellKey(named(operation), dtype, M or default_rows(N), N)
     found = records.latest_cells(records.load_records(operation=key.operation, series="ladder" if ladder else "peers"))
     if key not in found:

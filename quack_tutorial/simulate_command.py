@@ -40,7 +40,7 @@ DTYPES = {
     "float16": "float16",
 }
 VERSIONS = ("final", "online", "three-pass")
-MAX_M = 4096  # rows; a trace of more would not fit in memory
+MAX_M, MAX_ELEMENTS = 4096, 2**26  # a trace of more would not fit in memory
 EXAMPLES = """\
 a file of your own:
   quack-tutorial simulate kernel.py --html page.html
@@ -98,18 +98,24 @@ def add_arguments(parser) -> None:
         help="try every order of the warps' visible steps (all: up to 1000 orders or 30 seconds a run), up to N, or for N "
         "seconds; an order that fails is shrunk and told",
     )
-    parser.add_argument("--seed", type=int, default=0, help="of the input and of --schedule seeded (default 0)")
+    parser.add_argument(
+        "--seed", type=_not_negative, default=0, help="of the input and of --schedule seeded (default 0)"
+    )
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
-def _at_least_one(text: str) -> int:
+def _at_least_one(text: str, least: int = 1) -> int:
     try:
         number = int(text)
     except ValueError:
-        number = 0
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
+        number = least - 1
+    if number < least:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least {least}")
     return number
+
+
+def _not_negative(text: str) -> int:
+    return _at_least_one(text, 0)
 
 
 def _bounds(text: str):
@@ -198,9 +204,10 @@ def _run_softmax(args) -> int:
             file=sys.stderr,
         )
         return 2
-    if args.m > MAX_M:
+    if args.m > MAX_M or args.m * args.n > MAX_ELEMENTS:
         print(
-            f"simulate: --m {args.m} is more than {MAX_M} rows, whose trace would not fit in memory; take fewer",
+            f"simulate: --m {args.m} --n {args.n} is more than {MAX_M} rows or {MAX_ELEMENTS:,} elements, whose trace would not "
+            "fit in memory; take fewer",
             file=sys.stderr,
         )
         return 2

@@ -10,6 +10,7 @@ import io
 import textwrap
 import threading
 from dataclasses import dataclass, field
+from numbers import Integral
 
 import numpy as np
 
@@ -78,6 +79,10 @@ class Run:
 
     __repr__ = __str__
 
+    def __getattr__(self, name):
+        of_trace = name in Trace.__dataclass_fields__ or name in ("select", "line", "callers", "save")
+        raise AttributeError(f"a run has no {name}" + "; its trace has: write .trace behind the run" * of_trace)
+
     def _looked_for(self) -> str:
         """What a run without findings says, and what it does not: a kernel may be clean and its results wrong."""
         if self.trace is None:
@@ -129,26 +134,35 @@ def simulate(
     on_device=False,
     **kwargs,
 ) -> Run:
-    """Run a @cute.jit host function, or an object with a @cute.jit __call__, on the simulator.
+    """Run a @cute.jit host function, or an object with a @cute.jit __call__, on the simulator; returns a `Run`.
 
-    args: numpy arrays, CPU torch tensors (shared, so outputs are written in place), `Array`s, numbers. check=True runs warp by
-    warp, records a trace and looks for races; findings are in the result. check=False runs whole blocks in lockstep and raises
-    SimulationError at the first wrong access. schedule: "forward", "reverse" or "seeded" order of the warps; values=True records
-    the numbers as well; blocks=k simulates only the first k blocks; fill picks the poison of uninitialised memory;
-    on_device=True takes the tensors for a GPU's, whose numbers the host's code cannot touch;
-    max_steps loop steps without a warp's end are taken for an endless loop. exact=True runs the kernel once more with every
-    number in float64 beside the kernel's own (Run.exact), which tells a wrong formula from rounding (`analysis.rounding`). After
-    2 s a line on stderr tells how far it is.
+    `args` are numpy arrays, CPU torch tensors, `Array`s and numbers. A tensor's memory is the kernel's, so outputs are written in
+    place; an array that cannot be written may be an input.
 
-    Extents and strides are known while compiling, as `launch` compiles them. Not those that a tensor from CuTe DSL's from_dlpack
-    was marked with (mark_layout_dynamic, mark_compact_shape_dynamic), nor the modes of dynamic={"x": (0,)}; dynamic=True takes
-    every tensor as CuTe DSL takes one that is passed directly: it knows of a stride of 1, and of strides of 0.
+    | option             | what it does                                                                                     |
+    |--------------------|--------------------------------------------------------------------------------------------------|
+    | `check=True`       | runs warp by warp, records a trace and looks for races; findings are in the result                |
+    | `check=False`      | runs whole blocks in lockstep and raises SimulationError at the first wrong access                |
+    | `schedule`, `seed` | the order of the warps: "forward", "reverse", or "seeded", which `seed` shuffles                  |
+    | `values=True`      | records the numbers as well, which `figures.butterfly` and others draw                           |
+    | `blocks=k`         | simulates only the first k blocks of each launch                                                 |
+    | `fill`             | chooses the values that uninitialised memory holds                                               |
+    | `max_steps`        | how many steps of loops a warp may take before they are taken for an endless loop                 |
+    | `exact=True`       | runs the kernel once more in float64 as well (`Run.exact`), which tells a wrong formula from rounding |
+    | `on_device=True`   | takes the tensors for a GPU's, whose numbers the host's code cannot touch                         |
+    | `dynamic`          | which extents and strides are known only when the kernel runs; see below                          |
+    | `orders`, `right`  | runs the kernel in several orders of its warps; see below                                         |
 
-    orders="all" tries every order of the warps' visible steps, orders=Bounds(...) as many as that allows, and both give an
+    Extents and strides are known while compiling, as when `launch` compiles. The exceptions are those that a tensor from CuTe DSL's
+    from_dlpack was marked with (mark_layout_dynamic, mark_compact_shape_dynamic), and the modes of dynamic={"x": (0,)}.
+    dynamic=True takes every tensor as CuTe DSL takes one that is passed to it directly: it knows only strides of 1 and of 0.
+
+    orders="all" tries every order of the warps' visible steps, orders=Bounds(...) as many as the bounds allow. Both return an
     `Orders`: a Run with a verdict and, where one fails, that order (`quack_tutorial.orders`). `right`, a function without
-    arguments, says after each whether the results are right. orders=Order(...) is one run in that order.
+    arguments, is called after each order and says whether the results are right. orders=Order(...) is one run in that order.
 
-    Raises NotSimulated for what is outside the subset, TypeError for arguments it cannot take. Threads take turns.
+    Raises NotSimulated for what is outside the subset, TypeError for arguments that it cannot take, ValueError for an option that
+    makes no sense. Threads take turns. A run that takes more than 2 s says on stderr how far it is.
     """
     if WATCHED:
         watch = WATCHED.pop()
@@ -163,6 +177,10 @@ def simulate(
         return run
     if schedule not in SCHEDULES:
         raise ValueError(f"schedule={schedule!r}: choose one of {', '.join(SCHEDULES)}")
+    if blocks is not None and not (isinstance(blocks, Integral) and blocks >= 1):
+        raise ValueError(
+            f"blocks={blocks!r}: it is how many blocks of each launch are simulated, a whole number of at least 1"
+        )
     if orders is not None and not hasattr(orders, "steps"):
         from quack_tutorial.orders import try_orders
 
@@ -287,8 +305,8 @@ class _Poison:
 
     def __init__(self, function, args, kwargs):
         named = [*zip((*_parameters(function)[0], *(f"argument {i}" for i in range(len(args)))), args), *kwargs.items()]
-        self.names = [name for name, x in named if is_tensor(x)]
-        self.tensors = [x for _, x in named if is_tensor(x)]
+        written = [(name, x) for name, x in named if is_tensor(x) and as_array(x)[0].flags.writeable]
+        self.names, self.tensors = [name for name, _ in written], [x for _, x in written]
         self.before = [as_array(x)[0].copy() for x in self.tensors]
 
     def reaches(self, trace, run_quickly, run_in_order) -> tuple[list, tuple]:

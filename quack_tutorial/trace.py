@@ -65,6 +65,8 @@ class Op(IntEnum):
 
 
 class Space(IntEnum):
+    """Which memory an event reaches: global, the block's own shared memory, that of another block of its cluster, or none."""
+
     NONE = 0
     GMEM = 1
     SMEM = 2
@@ -72,6 +74,8 @@ class Space(IntEnum):
 
 
 class ShuffleKind(IntEnum):
+    """Which lane a shuffle reads: a given one, one so far below or above, or the one whose number differs in the given bits."""
+
     IDX = 0
     UP = 1
     DOWN = 2
@@ -79,6 +83,8 @@ class ShuffleKind(IntEnum):
 
 
 class FenceKind(IntEnum):
+    """For whom a fence orders accesses: a block, a cluster, the GPU, the system, an mbarrier's users, or the async proxy."""
+
     CTA = 0
     CLUSTER = 1
     GPU = 2
@@ -159,10 +165,12 @@ class Launch:
 
     @property
     def threads(self) -> int:
+        """Threads of a block."""
         return int(np.prod(self.block))
 
     @property
     def blocks(self) -> int:
+        """Blocks of the grid."""
         return int(np.prod(self.grid))
 
 
@@ -190,6 +198,7 @@ class Trace:
         return self.events[keep]
 
     def line(self, event) -> Line:
+        """The source line that made the event."""
         return self.lines[int(event["line"])]
 
     def callers(self, event) -> tuple:

@@ -180,6 +180,8 @@ def main(argv=None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("site", nargs="?", type=Path, default=ROOT / "_build/html")
     site = parser.parse_args(argv).site
+    if not (site / "book").is_dir():
+        parser.error(f"{site} holds no built book: type make book first, or name its folder")
     toc, config = (yaml.safe_load((ROOT / name).read_text(encoding="utf-8")) for name in ("_toc.yml", "_config.yml"))
     html, pdf = write_html(site, toc, config), site / "book.pdf"
     pdf.unlink(missing_ok=True)

@@ -20,9 +20,12 @@ import types
 from importlib import metadata
 from pathlib import Path
 
-import triton
-from triton.backends.compiler import GPUTarget
-from triton.compiler import ASTSource
+try:
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+except ImportError as error:
+    sys.exit(f"record_liger: it records what Triton makes of Liger's softmax, and neither may be missing here: {error}")
 
 LENGTHS = 32768, 65536
 TOOLS = Path(triton.__file__).parent / "backends/nvidia/bin"

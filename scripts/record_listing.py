@@ -105,7 +105,13 @@ def main():
     parser.add_argument("N", type=int)
     parser.add_argument("--out", required=True)
     args = parser.parse_args()
-    ptx = made(args.module, args.kernel, args.dtype, args.N)
+    missing = [tool for tool in ("ptxas", "nvdisasm") if shutil.which(tool) is None]
+    if missing:
+        parser.error(f"{' and '.join(missing)} must be on the PATH")
+    try:
+        ptx = made(args.module, args.kernel, args.dtype, args.N)
+    except (ImportError, AttributeError) as error:
+        parser.error(f"there is no kernel {args.module} {args.kernel}: {error}")
     listed = {"ptx": readable(ptx), "sass": disassembled(ptx)}
     places = list(dict.fromkeys(place for lines in listed.values() for _, place in lines if place))
     sources = [source_line(*place) for place in sorted(places)]

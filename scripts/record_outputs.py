@@ -262,8 +262,11 @@ def drawn_by_simulator(output: dict) -> bool:
 
 def records_in(archive: Path) -> dict:
     """The records of an archive by chapter."""
-    with tarfile.open(archive) as files:
-        return {Path(entry.name).stem: json.load(files.extractfile(entry)) for entry in files.getmembers()}
+    try:
+        with tarfile.open(archive) as files:
+            return {Path(entry.name).stem: json.load(files.extractfile(entry)) for entry in files.getmembers()}
+    except (OSError, tarfile.TarError) as error:
+        sys.exit(f"record_outputs: {archive} is no archive that `run` has written ({error})")
 
 
 def write(path: Path, record: dict) -> None:

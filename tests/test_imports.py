@@ -34,7 +34,7 @@ ROOMS = {
     ),
     "browser": ({"figures", "simulation", "simulator", "trace"}, set()),
     "card": ({"hardware", "machine"}, set()),
-    "cli": (set(), set()),
+    "cli": ({"card"}, set()),
     "compiler": ({"kernel_cache", "kernels", "simulation"}, {"cutlass", "cuda", "torch"}),
     "cost": ({"card", "hardware", "records"}, set()),
     "figures": (

@@ -115,6 +115,10 @@ def test_one_function_of_a_file_on_given_tensors(file, words):
         ("scale", ["f33:100"], "'f33:100' is no argument: write a number"),
         ("scale", ["i32:8:nan"], "'i32:8:nan': values are random, arange, nan (of floats) or a number, not 'nan'"),
         ("Scale", [], "Scale is a class: make an object of it, as in 'scaling.py:Scale(...)'"),
+        ("scale", ["f32:8x0"], "'f32:8x0' has 0 elements: a tensor has 1 to "),
+        ("scale", ["f32:99999x99999"], "has 9,999,800,001 elements"),
+        ("scale", ["1", "2", "3", "4", "5"], "it takes 4 unnamed, and 5 are given"),
+        ("scale(", [], "'scale(' is no expression of Python: '(' was never closed"),
         ("scales", [], "'scales' is not defined; its @cute.jit functions are scale(x, out, factor, n), Scale(...)"),
     ],
 )

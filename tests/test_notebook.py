@@ -48,10 +48,33 @@ def test_judge_says_why_not_yet(capsys):
     assert " ".join([differs, *more]) == (
         "not yet: 1 of 2 numbers differs. The largest error is at (1,): 3 instead of 2."
     )
+    assert not qt.judge(None, np.ones(2), np.ones(2))
+    assert capsys.readouterr().out == "not yet: the run is None, not what qt.simulate gives.\n"
     assert not qt.judge(run, np.zeros(77), np.ones(77))
     assert capsys.readouterr().out.startswith(
         "not yet: all 77 numbers differ. The largest error is at (0,): 0 instead of 1."
     )
+
+
+def test_a_run_says_whose_name_it_was_asked_for():
+    from quack_tutorial.kernels.softmax import SoftmaxThreePass
+
+    x = np.broadcast_to(np.arange(2, dtype=np.float32)[:, None], (2, 64))  # which cannot be written
+    run = qt.simulate(SoftmaxThreePass(), x, out := np.zeros((2, 64), np.float32))
+    assert run.ok and (out == 1 / 64).all()
+    with pytest.raises(AttributeError, match=r"a run has no events; its trace has: write .trace behind the run$"):
+        qt.analysis.sectors_per_request(run)
+    with pytest.raises(AttributeError, match="a run has no oks$"):
+        run.oks  # noqa: B018
+    for blocks in (0, 1.5, "all"):
+        with pytest.raises(ValueError, match="it is how many blocks of each launch are simulated"):
+            qt.simulate(SoftmaxThreePass(), x, out, blocks=blocks)
+
+
+@pytest.mark.parametrize("wrong", [("int8", 1024), ("float32", "1024"), ("float32", 0), ("float32", 1024, 1.5)])
+def test_what_no_record_can_hold_is_refused(wrong):
+    with pytest.raises(ValueError, match="dtype 'int8' is not one of|N and M are whole numbers of at least 1, got N="):
+        qt.recorded("softmax", *wrong)
 
 
 def test_an_answer_says_what_is_missing():

@@ -251,6 +251,9 @@ def test_a_taken_port_is_named_and_the_next_one_found(capsys, monkeypatch, tmp_p
     assert (
         said == f"lab: port {port} is taken: name another one: make lab PORT=9000, or quack-tutorial lab --port 9000\n"
     )
+    for words, at in {"--port 99999": "127.0.0.1, port 99999", "--ip 300.1.1.1": "300.1.1.1"}.items():
+        assert cli.main(["lab", *words.split(), "--work", str(tmp_path)]) == 2
+        assert f"lab: nothing can listen on {at} (" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")

@@ -16,15 +16,21 @@ import numpy as np
 LANES = np.arange(32)
 
 
-def one_warp(kernel):
-    """A host function that runs `kernel(x, out)` with one warp."""
+def launched(threads, blocks=1):
+    """A host function that runs the kernel `(x, out)` which it decorates."""
 
-    @cute.jit
-    def host(x: cute.Tensor, out: cute.Tensor):
-        kernel(x, out).launch(grid=[1, 1, 1], block=[32, 1, 1])
+    def decorate(kernel):
+        @cute.jit
+        def host(x: cute.Tensor, out: cute.Tensor):
+            kernel(x, out).launch(grid=[blocks, 1, 1], block=[threads, 1, 1])
 
-    host.__name__ = kernel.__name__
-    return host
+        host.__name__ = kernel.__name__
+        return host
+
+    return decorate
+
+
+one_warp = launched(32)
 
 
 @one_warp

@@ -96,10 +96,11 @@ def write_style(app):
 
 
 def run_for_others(app, config):
-    """Have the kernels that run the chapters load `quack_tutorial.other_cards`."""
+    """Have the kernels that run the chapters load `quack_tutorial.other_cards`, and none warn that it talks over TCP."""
     profile = Path(app.doctreedir, "ipython/profile_default")
     profile.mkdir(parents=True, exist_ok=True)
-    (profile / "ipython_kernel_config.py").write_text(f'c.IPKernelApp.extensions = ["{EXTENSION}"]\n', encoding="utf-8")
+    settings = f'c.IPKernelApp.extensions = ["{EXTENSION}"]\nc.IPKernelApp.log_level = "ERROR"\n'
+    (profile / "ipython_kernel_config.py").write_text(settings, encoding="utf-8")
     os.environ["IPYTHONDIR"] = str(profile.parent)
 
 

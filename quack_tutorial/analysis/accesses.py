@@ -58,6 +58,7 @@ class Accesses:
         return len(self.event)
 
     def take(self, chosen) -> Accesses:
+        """The rows that an index or a mask chooses."""
         return Accesses(*(getattr(self, column.name)[chosen] for column in fields(self)))
 
 

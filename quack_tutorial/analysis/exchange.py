@@ -78,8 +78,9 @@ class ShuffleGraph(Table):
 def shuffle_graph(trace: Trace, block: int = 0, warp: int = 0, launch: int = 0) -> ShuffleGraph:
     """The rounds of one warp's shuffles: who reads whom, and of how many lanes each lane then holds a part.
 
-    A chain is a run of shuffles of one kind with nothing between; an offset that a chain has had already begins, or goes on
-    with, another one, so that values that are reduced side by side each have theirs.
+    A chain is a run of shuffles of one kind with nothing in between. An offset that a chain has had already begins another chain,
+    or goes on with one, so that values that are reduced side by side each have a chain of their own. The table is empty where the
+    warp of that launch and block has no shuffles.
     """
     chains = [_chain(trace, rows) for rows in _chain_rows(trace, block, warp, launch)]
     rows = []
@@ -163,7 +164,7 @@ def dsmem_matrix(trace: Trace) -> np.ndarray:
 
 
 def barrier_counts(trace: Trace) -> Summary:
-    """How often something was waited for, over the whole trace.
+    """How often the kernel waited, by what it waited for, over the whole trace.
 
     block_barriers and cluster_barriers count completed barriers, once for all that take part; sync_warps, mbarrier_waits and
     wait_groups count warp instructions.

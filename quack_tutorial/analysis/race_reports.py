@@ -50,6 +50,7 @@ class Race:
 
     @property
     def same_thread(self) -> bool:
+        """Whether one thread of one block makes both accesses."""
         return self.blocks[0] == self.blocks[1] and self.threads[0] == self.threads[1]
 
     def at_mbarrier(self, k: int) -> bool:
@@ -58,6 +59,7 @@ class Race:
 
     @property
     def unpublished(self) -> bool:
+        """Whether an mbarrier is used that another thread's init does not yet let be seen."""
         return Role.INIT in self.roles and (self.at_mbarrier(0) or self.at_mbarrier(1))
 
 

@@ -32,7 +32,7 @@ PASSES = (Op.BARRIER_RESUME, Op.BARRIER_ARRIVE, Op.CLUSTER_RESUME)
 
 
 def races(trace) -> tuple[Finding, ...]:
-    """What nothing orders in a trace, one finding a cause, launch by launch and in the order of the log.
+    """The accesses that nothing orders in a trace, as one finding for each cause, launch by launch and in the order of the log.
 
     A cause is a pair of lines, a hazard and a tensor; a copy that is not waited for, or an mbarrier that is not
     published, is one cause whatever comes after it.

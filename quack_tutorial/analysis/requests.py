@@ -59,8 +59,10 @@ REQUEST = np.dtype(
 def requests(trace: Trace, space: Space = Space.GMEM, kind: str | None = None) -> np.ndarray:
     """One row of `REQUEST` for each warp request to global memory (Space.GMEM) or shared memory (SMEM; DSMEM: of other blocks).
 
-    `kind` keeps one of `KIND_NAMES`. cp.async is a load of global memory and a store of shared memory.
+    `kind` keeps one of `KIND_NAMES`; ValueError for another. cp.async is a load of global memory and a store of shared memory.
     """
+    if kind not in (None, *KIND_NAMES):
+        raise ValueError(f"kind={kind!r}: choose one of {', '.join(KIND_NAMES)}")
     table = _all_requests(trace, space)
     return table if kind is None else table[table["kind"] == KIND_NAMES.index(kind)]
 

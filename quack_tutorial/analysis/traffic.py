@@ -65,9 +65,9 @@ def sectors_per_request(trace: Trace) -> Table:
 
 
 def bytes_moved(trace: Trace) -> Table:
-    """Bytes read and written of each tensor in global memory, and how often each byte that was read was read.
+    """The bytes read and written of each tensor in global memory, and how many times, on average, a byte that is read is read.
 
-    Bytes that the lanes ask for, bulk copies included; an atomic reads and writes.
+    They are the bytes that the lanes ask for, bulk copies included. An atomic counts as a read and as a write.
     """
     every = accesses(trace, np.arange(len(trace.events), dtype=np.int64), shared=False)
     tensor = tensor_at(trace, every.address)

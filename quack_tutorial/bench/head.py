@@ -17,7 +17,6 @@ gradients' relative distances (of norms).
 
 from __future__ import annotations
 
-import datetime
 import json
 import sys
 from pathlib import Path
@@ -27,6 +26,7 @@ import torch.nn.functional as F
 
 from quack_tutorial import machine, ops
 from quack_tutorial.bench.command import numbers
+from quack_tutorial.bench.records import minute
 
 SHAPES = ((4096, 32000), (4096, 128256), (2048, 151936))  # width of the hidden states, words
 TOKENS = 8192
@@ -201,7 +201,7 @@ def run(args) -> int:
     record = {
         **describe(),
         "driver": here.driver,
-        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M"),
+        "date": minute(),
         "command": f"quack-tutorial head --tokens {tokens}{' --tuned' if args.tuned else ''}",
         "shapes": [],
     }

@@ -6,12 +6,11 @@ What is checked is what was timed: the outputs of the graph's last launches, whi
 
 from __future__ import annotations
 
-import datetime
 import json
 import sys
 from pathlib import Path
 
-from quack_tutorial import hardware, machine
+from quack_tutorial import machine
 
 # Few rows for the gap between launches, many for the bandwidth.
 SIZES = tuple((dtype, M, N) for dtype, N in (("float32", 1024), ("bfloat16", 2048)) for M in (2048, 8192, 32768))
@@ -77,6 +76,7 @@ def add_arguments(parser):
 
 def run(args) -> int:
     """Measure and print; 1 if a kernel is wrong, 2 without a GPU."""
+    from quack_tutorial.bench.records import stamped
     from quack_tutorial.bench.statistics import median
     from quack_tutorial.bench.worker import describe
 
@@ -93,17 +93,12 @@ def run(args) -> int:
             print(
                 f"{size[0]} {size[1]} x {size[2]}: {name:12} {us:8.2f} us {gb_s:6.0f} GB/s, {error:.2f} of the tolerance"
             )
-    gpu = hardware.find(describe()["device"])
     record = {
-        **describe(),
-        "driver": found.driver,
-        "datasheet_gb_s": gpu.bandwidth_gb_s if gpu else None,
-        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M"),
+        **stamped(describe(), found.driver),
         "command": "quack-tutorial levels" + (f" --out {Path(args.out).name}" if args.out else ""),
         "cells": cells,
     }
     wrong = [cell for cell in cells if not max(cell["errors"].values()) <= 1]
     if args.out and not wrong:
-        Path(args.out).parent.mkdir(parents=True, exist_ok=True)
         Path(args.out).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     return int(bool(wrong))

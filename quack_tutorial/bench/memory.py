@@ -18,7 +18,6 @@ those of all other points, so that a change of clocks touches all of them alike.
 
 from __future__ import annotations
 
-import datetime
 import json
 import statistics
 import sys
@@ -26,6 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from quack_tutorial import hardware, machine
+from quack_tutorial.bench.records import stamped
 from quack_tutorial.compiler import TensorSpec
 from quack_tutorial.kernels import memory as kernels
 from quack_tutorial.records.memory import kept_at
@@ -297,11 +297,8 @@ def run(args) -> int:
     if found.device != "cuda":
         print(f"memory: {found.reason}", file=sys.stderr)
         return 2
-    record = measure(args.keep) | {"driver": found.driver}
-    record["date"] = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M")
+    record = stamped(measure(args.keep), found.driver)
     record["command"] = f"quack-tutorial memory{' --keep' * args.keep}{f' --out {args.out}' if args.out else ''}"
-    gpu = hardware.find(record["device"])
-    record["datasheet_gb_s"] = gpu.bandwidth_gb_s if gpu else None
     if args.keep:
         place = kept_at(hardware.card_of(record["device"]))
         place.parent.mkdir(parents=True, exist_ok=True)

@@ -31,7 +31,6 @@ With --gloo the ranks are processes on this machine's CPUs, which simulate the k
 from __future__ import annotations
 
 import contextlib
-import datetime
 import itertools
 import json
 import re
@@ -41,9 +40,10 @@ import time
 from importlib import metadata
 from pathlib import Path
 
-from quack_tutorial import hardware, machine, parallel, reference
+from quack_tutorial import machine, parallel, reference
 from quack_tutorial.bench.cells import requested_dtypes
 from quack_tutorial.bench.command import numbers
+from quack_tutorial.bench.records import stamped
 
 DTYPES = ("bfloat16",)
 ROWS = (4096, 16384)
@@ -54,6 +54,7 @@ HARD_ROWS = 3  # see `inputs`
 CHECKED = 32  # rows that are compared with float64
 COUNTED = 20  # calls between two readings of NVLink's counters
 NOT_IN_L2 = 200 << 20  # bytes that L2 cannot keep
+MOST_SIMULATED = 64  # ranks
 
 
 def add_arguments(parser):
@@ -88,12 +89,10 @@ def run(args) -> int:
     import torch
 
     there = 2 if args.gloo else torch.cuda.device_count()
-    world = args.ranks or there
-    if not 1 <= world <= (64 if args.gloo else there):
-        print(
-            f"parallel needs a GPU a rank, and this machine has {there}: --ranks {world} is out of range.",
-            file=sys.stderr,
-        )
+    world, most = there if args.ranks is None else args.ranks, MOST_SIMULATED if args.gloo else there
+    if not 1 <= world <= most:
+        why = "of simulated ranks" if args.gloo else "since each rank needs a GPU and this machine has no more"
+        print(f"parallel: --ranks takes 1 to {most}, {why}, got {world}.", file=sys.stderr)
         return 1
     try:
         sizes = [
@@ -132,15 +131,11 @@ def _head(args, world, here) -> dict:
         from quack_tutorial.bench.worker import describe
 
         device = describe()
-    gpu = hardware.find(device["device"])
     return {
-        **device,
-        "driver": here.driver,
+        **stamped(device, here.driver),
         "backend": "gloo" if args.gloo else "nccl",
         "nccl": None if args.gloo else ".".join(map(str, torch.cuda.nccl.version())),
         "ranks": world,
-        "datasheet_gb_s": gpu.bandwidth_gb_s if gpu else None,
-        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M"),
         "command": f"quack-tutorial parallel --ranks {world} --rows {args.rows} --words {args.words} --dtype {args.dtype}"
         + (" --gloo" if args.gloo else ""),
     }

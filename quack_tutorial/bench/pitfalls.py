@@ -16,14 +16,14 @@ Every sample is microseconds a launch. "large" is 32768 x 4096 bfloat16, "small"
 from __future__ import annotations
 
 import ctypes
-import datetime
 import itertools
 import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from quack_tutorial import hardware, machine
+from quack_tutorial import machine
+from quack_tutorial.bench.records import stamped
 
 ROUNDS = 11
 SIZES = {"large": (32768, 4096), "small": (128, 256)}
@@ -313,11 +313,8 @@ def run(args) -> int:
         said = f"no series {unknown[0]!r}; there are {', '.join(SERIES)}" if unknown else found.reason
         print(f"pitfalls: {said}", file=sys.stderr)
         return 2
-    record = measure(names) | {"driver": found.driver}
-    record["date"] = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M")
+    record = stamped(measure(names), found.driver)
     record["command"] = "quack-tutorial pitfalls" + (f" --out {args.out}" if args.out else "")
-    gpu = hardware.find(record["device"])
-    record["datasheet_gb_s"] = gpu.bandwidth_gb_s if gpu else None
     if args.out:
         Path(args.out).write_text(as_json(record), encoding="utf-8")
     for point in record["points"]:

@@ -18,7 +18,6 @@ before each, so its times are those of single cold launches: they explain, the b
 from __future__ import annotations
 
 import csv
-import datetime
 import json
 import os
 import shutil
@@ -29,6 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from quack_tutorial import machine
+from quack_tutorial.bench.records import minute
 
 TIMEOUT_S = 150
 STALLS = (
@@ -191,7 +191,7 @@ def run(args) -> int:
     head = {
         **here,
         "ncu": version.strip().splitlines()[-1] if version else None,
-        "date": ", ".join([*dates, datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M")]),
+        "date": ", ".join([*dates, minute()]),
         "command": "quack-tutorial profile" + (f" --out {Path(args.out).name}" if args.out else ""),
     }
     started, done = time.monotonic(), [entry["case"] for entry in kept]

@@ -268,8 +268,12 @@ def pack(folder: Path, file: Path) -> None:
 
 def take(file) -> int:
     """Unpack a card's records into quack_tutorial/records."""
-    with tarfile.open(file) as archive:
-        cards = sorted({name.split("/")[0] for name in archive.getnames()})
-        archive.extractall(records.FOLDER, [one for one in archive if one.isfile() and ".." not in one.name])
+    try:
+        with tarfile.open(file) as archive:
+            cards = sorted({name.split("/")[0] for name in archive.getnames()})
+            archive.extractall(records.FOLDER, [one for one in archive if one.isfile() and ".." not in one.name])
+    except tarfile.TarError:
+        print(f"record: {file} is no file that --pack wrote", file=sys.stderr)
+        return 1
     print(f"{records.FOLDER}: taken over {', '.join(cards)}")
     return 0

@@ -13,12 +13,14 @@ providers in a cell belongs to the same round. Reading checks that what is deriv
 
 from __future__ import annotations
 
+import datetime
 import functools
 import json
 import math
 from dataclasses import MISSING, asdict, dataclass, fields, replace
 from pathlib import Path
 
+from quack_tutorial import hardware
 from quack_tutorial.bench.cells import BEFORE, L2_MULTIPLE, CellKey, bytes_moved, bytes_read
 from quack_tutorial.bench.statistics import interquartile_range, median
 from quack_tutorial.operations import OPERATIONS
@@ -176,6 +178,18 @@ def ok_result(provider, samples_us, bytes_moved, ceiling_gb_s, datasheet_gb_s, *
         percent_of_datasheet=rounded(100 * gb_s / datasheet_gb_s, 4) if datasheet_gb_s else None,
         **more,
     )
+
+
+def stamped(device: dict, driver: str | None) -> dict:
+    """What a worker says of this machine, with the driver, the datasheet's bandwidth (None where `hardware` lacks the GPU) and the
+    minute in UTC."""
+    gpu = hardware.find(device["device"])
+    return device | {"driver": driver, "datasheet_gb_s": gpu.bandwidth_gb_s if gpu else None, "date": minute()}
+
+
+def minute() -> str:
+    """Now, in UTC, as records have it."""
+    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M")
 
 
 def save(record: Record, path) -> None:

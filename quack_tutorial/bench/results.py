@@ -43,6 +43,8 @@ def run(args) -> int:
     """Print the table; 0, or 1 with one sentence when a record is broken or there is none."""
     try:
         folder = Path(args.records) if args.records else records.default_folder(args.card)
+        if args.records and not folder.is_dir():
+            raise ValueError(f"there is no folder {folder}")
         operations = [named(args.operation)] if args.operation else list(OPERATIONS)
         all_series = public.SERIES if args.public else ("peers",)
         kept = [record for series in all_series for record in records.load_records(folder, series=series)]

@@ -18,7 +18,6 @@ torch.compile gets the whole model with dynamic=False and its other defaults.
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
 import subprocess
 import sys
@@ -27,6 +26,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from quack_tutorial import machine
+from quack_tutorial.bench.records import minute
 
 WARM_STEPS = 5  # compile and tune; not part of the peak
 # name -> (operations, whether torch.compile gets the model)
@@ -194,8 +194,7 @@ def merged(out, head: dict, record: dict | None) -> dict:
         if all(kept.get(key) == value for key, value in head.items()):
             record = kept
     if record is None:
-        now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M")
-        record = head | {"date": now, "command": f"quack-tutorial model --out {out}", "variants": []}
+        record = head | {"date": minute(), "command": f"quack-tutorial model --out {out}", "variants": []}
     return record
 
 

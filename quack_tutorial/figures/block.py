@@ -52,8 +52,8 @@ ORDER = (
 def block_reduce(trace, block=0, tensor=None, operation=None, first_warp=0, launch=0) -> Player:
     """How the values of a block's warps meet in shared memory: shuffles, stores, barriers, loads, in the order of the run.
 
-    Up to 8 warps from `first_warp` are drawn; those of others go on unseen. `tensor` names one shared allocation, left out
-    all are drawn, up to 256 words. `operation` is "+", "max" or "min" of the shuffles; left out, it is found from the numbers.
+    Up to 8 warps from `first_warp` on are drawn; the others run unseen. `tensor` names one shared allocation; by default all are
+    drawn, up to 256 words. `operation` is "+", "max" or "min" of the shuffles; left out, it is found from the numbers.
     ValueError where the block uses no shared memory, or the trace has no values.
     """
     events = picked(trace, launch, block)

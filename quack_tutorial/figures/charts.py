@@ -174,8 +174,7 @@ def throughput(records, operation=None, dtype=None, M=None, here=None, title=Non
         _size_axis(axes, sizes, 12 if wide else 6)
         axes.set_ylim(bottom=0)
         axes.set_ylabel("GB/s")
-        columns = 4 if wide else 2
-        figure.legend(loc="outside lower center", ncols=columns, frameon=False, labelcolor=LIGHT["ink"], fontsize=12)
+        legend_below(figure, 4 if wide else 2)
         return figure
 
     what = _what(table)
@@ -290,13 +289,7 @@ def climb(records, operation, dtype, title=None, versions=None) -> Chart:
         names = [f"{version}\n({without[version]})" if version in without else version for version in versions]
         drawn[-1].set_xticks(range(len(names)), names, rotation=0 if wide else 60, ha="center" if wide else "right")
         drawn[-1].set_xlim(-0.5, len(names) - 0.5)
-        figure.legend(
-            loc="outside lower center",
-            ncols=len(sizes) if wide else 2,
-            frameon=False,
-            labelcolor=LIGHT["ink"],
-            fontsize=12,
-        )
+        legend_below(figure, len(sizes) if wide else 2)
         return figure
 
     def cell(version, n):
@@ -474,6 +467,11 @@ def _figure(wide, height):
     axes = figure.add_subplot()
     _style(axes)
     return figure, axes
+
+
+def legend_below(figure, columns):
+    """A legend under the axes, in so many columns."""
+    figure.legend(loc="outside lower center", ncols=columns, frameon=False, labelcolor=LIGHT["ink"], fontsize=12)
 
 
 def _style(axes):

@@ -105,6 +105,7 @@ class Chooser:
 
 
 def turn_html(sentence: str, where: str, code: str) -> str:
+    """A turn in words, with the line of source that it ran."""
     source = f"<code><b>{escape(where)}</b>{escape(code)}</code>" if where else ""
     return escape(sentence) + source
 

@@ -46,6 +46,8 @@ def butterfly(trace, block=0, warp=0, line=None, which=0, operation=None, follow
     events = picked(trace, launch, block, warp)
     if line is not None:
         events = picked(trace, launch, block, warp, line)
+    if follow not in range(LANES):
+        raise ValueError(f"follow={follow!r}: a warp has the lanes 0 to {LANES - 1}")
     found = series(events)
     if not -len(found) <= which < len(found):
         raise ValueError(

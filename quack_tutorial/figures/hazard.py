@@ -83,6 +83,8 @@ def race(trace, finding, launch=0) -> Player:
 
 
 def _accesses(trace, finding, launch):
+    if not getattr(finding, "addresses", ()):
+        raise ValueError(f"race: expected one of a run's findings of two accesses, got {finding!r:.60}")
     block = max(0, finding.block)
     events = picked(trace, launch, block)
     at = finding.addresses[0]

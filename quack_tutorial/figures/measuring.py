@@ -20,7 +20,7 @@ from html import escape
 from quack_tutorial.bench import records as bench_records
 from quack_tutorial.bench import results
 
-from .charts import MARKERS, Chart, _figure
+from .charts import MARKERS, Chart, _figure, legend_below
 from .suites import Shown, shown, table
 from .theme import LIGHT, SERIES
 from .training import STYLES, not_yet
@@ -62,9 +62,7 @@ def launch_bound(records, operation: str, dtype: str, M: int, host_us: float) ->
         axes.set_ylim(bottom=0)
         axes.set_xlabel("MiB moved")
         axes.set_ylabel("time, the copy's = 1")
-        figure.legend(
-            loc="outside lower center", ncols=2 if wide else 1, frameon=False, fontsize=12, labelcolor=LIGHT["ink"]
-        )
+        legend_below(figure, 2 if wide else 1)
         return figure
 
     record = found[0][0]
@@ -137,9 +135,7 @@ def hints(recorded) -> Chart | Shown:
         axes.invert_yaxis()
         axes.grid(axis="y", visible=False)
         axes.set_xlabel("% quicker than with 16 x L2, cleared")
-        figure.legend(
-            loc="outside lower center", ncols=3 if wide else 1, frameon=False, fontsize=12, labelcolor=LIGHT["ink"]
-        )
+        legend_below(figure, 3 if wide else 1)
         return figure
 
     worst = max(range(len(names)), key=lambda i: gains[states[0]][i])
@@ -168,9 +164,7 @@ def clocks(recorded) -> Chart | Shown:
             axes.plot(seconds, us, color=SERIES[i][0], linestyle=STYLES[i], marker=MARKERS[i], markersize=4, label=name)
         axes.set_xlabel("seconds of the same work")
         axes.set_ylabel("time, first sample = 1")
-        figure.legend(
-            loc="outside lower center", ncols=2 if wide else 1, frameon=False, fontsize=12, labelcolor=LIGHT["ink"]
-        )
+        legend_below(figure, 2 if wide else 1)
         return figure
 
     def known(point, key):
@@ -212,9 +206,7 @@ def fast_p(records, provider: str, baselines, operation: str | None = None) -> C
         axes.set_ylim(0, 102)
         axes.set_xlabel("p, times as fast")
         axes.set_ylabel("% of the cells: fast_p")
-        figure.legend(
-            loc="outside lower center", ncols=4 if wide else 2, frameon=False, fontsize=12, labelcolor=LIGHT["ink"]
-        )
+        legend_below(figure, 4 if wide else 2)
         return figure
 
     marks = (0.8, 1.0, 1.2, 1.5, 2.0)
@@ -251,8 +243,7 @@ def levels(recorded) -> Chart | Shown:
         axes.invert_yaxis()
         axes.grid(axis="y", visible=False)
         axes.set_xlabel("% of the speed of torch's copy")
-        columns = len(names) if wide else 2
-        figure.legend(loc="outside lower center", ncols=columns, frameon=False, fontsize=12, labelcolor=LIGHT["ink"])
+        legend_below(figure, len(names) if wide else 2)
         return figure
 
     saved = [(cell.us["template"] - cell.us["overlapping"], cell) for cell in cells]

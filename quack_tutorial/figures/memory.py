@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from quack_tutorial.cost import little_gb_s, needed_bytes
 
-from .charts import MARKERS, Chart, _figure
+from .charts import MARKERS, Chart, _figure, legend_below
 from .theme import LIGHT, SERIES
 
 REQUEST_BYTES = 128  # 32 lanes, 4 bytes each
@@ -45,9 +45,7 @@ def latency(hierarchy) -> Chart:
         axes.set_ylim(bottom=0)
         axes.set_xlabel("bytes that the chain goes through")
         axes.set_ylabel("ns a load")
-        figure.legend(
-            loc="outside lower center", ncols=3 if wide else 1, frameon=False, fontsize=12, labelcolor=LIGHT["ink"]
-        )
+        legend_below(figure, 3 if wide else 1)
         return figure
 
     levels = ", ".join(f"{level} {hierarchy.latency_ns(level):.0f} ns" for level in ("L1", "L2", "HBM"))
@@ -99,9 +97,7 @@ def in_flight(hierarchy, here=None) -> Chart:
         axes.set_ylim(bottom=0)
         axes.set_xlabel("bytes in flight on an SM")
         axes.set_ylabel("GB/s")
-        figure.legend(
-            loc="outside lower center", ncols=4 if wide else 2, frameon=False, fontsize=12, labelcolor=LIGHT["ink"]
-        )
+        legend_below(figure, 4 if wide else 2)
         return figure
 
     share = f" ({peak / hierarchy.datasheet_gb_s:.0%} of the datasheet's)" if hierarchy.datasheet_gb_s else ""

@@ -15,7 +15,7 @@ from html import escape
 
 from quack_tutorial import cost
 
-from .charts import Chart, _figure
+from .charts import Chart, _figure, legend_below
 from .suites import Shown, table
 from .theme import LIGHT, SERIES
 
@@ -124,9 +124,7 @@ def stalls(profile, cases, title=None) -> Chart:
         axes.set_xlim(0, 1.1 * max(left))
         axes.grid(axis="y", visible=False)
         axes.set_xlabel("cycles from one instruction of a warp to its next" if wide else "cycles between instructions")
-        figure.legend(
-            loc="outside lower center", ncols=2 if wide else 1, frameon=False, fontsize=12, labelcolor=LIGHT["ink"]
-        )
+        legend_below(figure, 2 if wide else 1)
         return figure
 
     most = [max(STALLS, key=part.get) for part in parts]

@@ -40,8 +40,11 @@ tr:nth-child(even) td { background: var(--box); }
 
 
 def report(runs, title: str, ended: str = "", notes=()) -> str:
-    """The page. `runs` are what `simulate` returned, with values=True for the pictures of numbers; `ended` says what stopped
-    the file they are from, `notes` are further sentences."""
+    """One self-contained HTML page of some runs: findings, tables and pictures.
+
+    `runs` are what `simulate` returned, with values=True for the pictures of numbers; `ended` says what stopped the file that they
+    are from, `notes` are further sentences.
+    """
     parts = [f"<h1>{escape(title)}</h1>"]
     parts += [f'<p class="bad">{escape(ended)}</p>'] if ended else []
     for number, run in enumerate(runs[:MOST_RUNS]):

@@ -209,5 +209,8 @@ def choice(name, values, chosen) -> str:
 
 
 def roofline() -> Roofline:
-    """The explorer; see the module's docstring for what it draws."""
+    """Operation, dtype, rows and columns behind controls, and where the recorded kernels then lie under the roof.
+
+    The slope is the ceiling that was measured at that size, in GB/s; the roof is the datasheet's rate of float32 arithmetic.
+    """
     return Roofline()

@@ -145,6 +145,7 @@ def lane_row(left: float, top: float, height: float, bricks: bool) -> list[Box]:
 
 
 def row_height(height: float, bricks: bool) -> float:
+    """The height of a row of 32 lanes, in two courses where they are drawn as bricks."""
     return 2 * height + COURSE if bricks else height
 
 
@@ -156,6 +157,7 @@ def folded(top: float, height: float, bricks: bool = False) -> list[Box]:
 
 
 def folded_height(height: float, bricks: bool = False) -> float:
+    """The height of 32 lanes that are folded into lines of 16, or of 8 bricks."""
     return (4 if bricks else 2) * (height + 2)
 
 

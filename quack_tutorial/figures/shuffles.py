@@ -86,6 +86,8 @@ def read_series(trace, events, operation: str | None = None, first: np.ndarray |
     read[0] = _filled(read[0], first)
     tolerance = TOLERANCE.get(int(events[0]["bytes"]), 2**-18)
     replaces = int(events[0]["arg"]) == ShuffleKind.IDX
+    if operation not in (None, *OPERATIONS):
+        raise ValueError(f"operation {operation!r} is none of {', '.join(OPERATIONS)}")
     if operation is None and not replaces:
         operation = next((name for name in OPERATIONS if _explains(name, read, got, tolerance, evidence=True)), None)
     elif operation is not None and not _explains(operation, read, got, tolerance, evidence=False):

@@ -140,5 +140,10 @@ def picture(element: int, vector: int, stride: int, offset: int) -> str:
 
 
 def strides() -> Strides:
-    """The explorer; see the module's docstring for what its sliders mean."""
+    """Sliders for how far apart a warp's lanes read, how wide and from which offset, and the requests, sectors and used bytes
+    that follow.
+
+    Each lane reads a vector of elements, a stride of vectors behind the lane before it; the offset is that of lane 0, in elements
+    behind a boundary of 128 bytes.
+    """
     return Strides()

@@ -18,7 +18,7 @@ from quack_tutorial import hardware
 from quack_tutorial.records import folder
 from quack_tutorial.records.training import DRIFT, LAST
 
-from .charts import Chart, _figure
+from .charts import Chart, _figure, legend_below
 from .suites import Shown
 from .theme import LIGHT, SERIES
 
@@ -52,8 +52,7 @@ def losses(training) -> Chart | Shown:
         axes.set_ylim(bottom=0)
         axes.set_xlabel("step")
         axes.set_ylabel("mean loss")
-        columns = 3 if wide else 1
-        figure.legend(loc="outside lower center", ncols=columns, frameon=False, fontsize=12, labelcolor=LIGHT["ink"])
+        legend_below(figure, 3 if wide else 1)
         return figure
 
     first, means = variants[0].losses[0], {v.name: v.last_mean for v in variants}
@@ -97,7 +96,7 @@ def costs(training) -> Chart | Shown:
         axes.set_ylim(len(variants) - 0.5, -0.5)
         axes.set_xlim(right=1.15 * max([v.ms for v in variants] + gigabytes))
         axes.grid(axis="y", visible=False)
-        figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=12, labelcolor=LIGHT["ink"])
+        legend_below(figure, 2)
         return figure
 
     least_ms, least = min(v.ms for v in variants), min(variants, key=lambda v: v.peak_bytes)
@@ -157,9 +156,7 @@ def scaling(found, model=None, beyond=(8, 16, 32)) -> Chart | Shown:
         axes.set_ylim(0.6, 1.1 * every[-1])
         axes.set_xlabel("GPUs")
         axes.set_ylabel("times as fast as one GPU")
-        figure.legend(
-            loc="outside lower center", ncols=2 if wide else 1, frameon=False, fontsize=12, labelcolor=LIGHT["ink"]
-        )
+        legend_below(figure, 2 if wide else 1)
         return figure
 
     most = [cell for cell in cells if cell.ranks == ranks[-1]]
@@ -214,9 +211,7 @@ def vocabulary(found) -> Chart | Shown:
         axes.set_xlim(right=1.15 * max(cell.total_us(way) for cell in shown for way in WAYS) / 1e3)
         axes.set_xlabel("ms, loss and gradient")
         axes.grid(axis="y", visible=False)
-        figure.legend(
-            loc="outside lower center", ncols=3 if wide else 1, frameon=False, fontsize=12, labelcolor=LIGHT["ink"]
-        )
+        legend_below(figure, 3 if wide else 1)
         return figure
 
     last = shown[-1]
@@ -263,9 +258,7 @@ def head(found, width=4096, words=128256) -> Chart | Shown:
         axes.set_ylim(len(chosen) - 0.5, -0.5)
         axes.set_xlim(right=1.15 * max(way.ms for way in chosen))
         axes.grid(axis="y", visible=False)
-        figure.legend(
-            loc="outside lower center", ncols=2 if wide else 1, frameon=False, fontsize=12, labelcolor=LIGHT["ink"]
-        )
+        legend_below(figure, 2 if wide else 1)
         return figure
 
     least = min(chosen, key=lambda way: way.peak_bytes)

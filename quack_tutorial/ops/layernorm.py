@@ -20,8 +20,8 @@ def layernorm(input, weight=None, bias=None, eps=1e-5, *torchs):
     """LayerNorm of `input` over its last dimension: (x - mean) / sqrt(var + eps) * weight + bias, var = mean((x - mean)^2).
 
     As torch.nn.functional.layer_norm(input, input.shape[-1:], weight, bias, eps). Returns the result, of input's type and
-    contiguous. weight and bias are (N,), contiguous, of float32, float16 or bfloat16 each. Limits on shapes and addresses as for
-    `softmax`. A fifth argument would be torch's eps, behind its normalized_shape: what to write instead is said.
+    contiguous. weight and bias are (N,), contiguous, of float32, float16 or bfloat16 each. Limits on shapes and addresses, and
+    errors, as for `softmax`. A fifth argument would be torch's eps, behind its normalized_shape: what to write instead is said.
     """
     if eps.__class__ is not float or torchs:
         eps = _check_eps(weight, eps, torchs)

@@ -14,7 +14,7 @@ from quack_tutorial.ops.rmsnorm import rmsnorm
 
 @unscripted
 class RMSNorm(torch.nn.RMSNorm):
-    """torch.nn.RMSNorm; called with a residual, it returns (result, input + residual).
+    """torch.nn.RMSNorm, computed by `rmsnorm`; called with a residual, it returns (result, input + residual).
 
     `weight_offset` is added to the weight, which then starts as 1 - weight_offset.
     """
@@ -43,7 +43,7 @@ class RMSNorm(torch.nn.RMSNorm):
 
 @unscripted
 class LayerNorm(torch.nn.LayerNorm):
-    """torch.nn.LayerNorm."""
+    """torch.nn.LayerNorm, computed by `layernorm`; several normalized dimensions are taken as one row."""
 
     def forward(self, input):
         (rows,) = _rows_of(self, input)

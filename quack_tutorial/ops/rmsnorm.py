@@ -23,7 +23,7 @@ def rmsnorm(input, weight=None, bias=None, residual=None, eps=None, *, weight_of
     for 16-bit inputs too. Returns the result, of input's type and contiguous; with a residual (of input's shape and type) returns
     (result, h), h of the same type, which the next layer takes as its residual. weight and bias are (N,), contiguous, of
     float32, float16 or bfloat16 each. With `weight_offset` the result is multiplied by weight + weight_offset, a float32 vector of
-    its own: 1.0 where a model keeps weights around zero. Limits on shapes and addresses as for `softmax`.
+    its own: 1.0 where a model keeps weights around zero. Limits on shapes and addresses, and errors, as for `softmax`.
     """
     if weight_offset.__class__ is not float:
         weight_offset = launches.check_number("rmsnorm", "weight_offset", weight_offset)

@@ -27,6 +27,7 @@ What does not:
 `changed_kernels.json` names the operations whose kernels have changed since they were timed, see `bench.records`.
 """
 
+import json
 from pathlib import Path
 
 from quack_tutorial import card
@@ -45,6 +46,19 @@ def folder(name: str | None = None) -> Path:
     if name not in cards():
         raise ValueError(f"nothing is recorded of a card {name!r}; there are {', '.join(cards())}")
     return FOLDER / name
+
+
+def read(name: str, path=None) -> dict | None:
+    """What `path` holds, by default the file of that name of the card that is meant; None where there is none."""
+    path = Path(path or folder() / name)
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+
+
+def measured_on(record) -> str:
+    """Where a record's numbers are from, as a caption says it."""
+    names = {"torch": "torch", "nvidia-cutlass-dsl": "CuTe DSL", "quack-kernels": "QuACK", "liger-kernel": "Liger"}
+    versions = ", ".join(f"{name} {record.versions[key]}" for key, name in names.items() if key in record.versions)
+    return f"Measured on {record.device}, driver {record.driver}, {versions}, {record.date} UTC."
 
 
 def cards() -> list[str]:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import median
 
-from quack_tutorial.records import folder
+from quack_tutorial.records import measured_on, read
 
 
 @dataclass(frozen=True)
@@ -58,20 +56,14 @@ class Heads:
             f"{width} x {words} is not recorded; there are {', '.join(f'{s.width} x {s.words}' for s in self.shapes)}"
         )
 
-    @property
-    def origin(self) -> str:
-        """Where the numbers are from, as a caption says it."""
-        names = {"torch": "torch", "nvidia-cutlass-dsl": "CuTe DSL", "quack-kernels": "QuACK", "liger-kernel": "Liger"}
-        versions = ", ".join(f"{name} {self.versions[key]}" for key, name in names.items() if key in self.versions)
-        return f"Measured on {self.device}, driver {self.driver}, {versions}, {self.date} UTC."
+    origin = property(measured_on)
 
 
 def load(path=None) -> Heads | None:
     """The record in `path`, by default the one that comes with the package; None where there is none yet."""
-    path = Path(path or folder() / "head.json")
-    if not path.exists():
+    kept = read("head.json", path)
+    if kept is None:
         return None
-    kept = json.loads(path.read_text(encoding="utf-8"))
     shapes = tuple(_shape(shape) for shape in kept["shapes"])
     return Heads(*(kept[field] for field in ("device", "driver", "date", "versions")), shapes)
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import median
 
-from quack_tutorial.records import folder
+from quack_tutorial.records import read
 
 
 @dataclass(frozen=True)
@@ -49,10 +47,9 @@ class Levels:
 
 def load(path=None) -> Levels | None:
     """The record in `path`, by default the card's that is meant (see `records.folder`); None where there is none yet."""
-    path = Path(path or folder() / "levels.json")
-    if not path.exists():
+    kept = read("levels.json", path)
+    if kept is None:
         return None
-    kept = json.loads(path.read_text(encoding="utf-8"))
     cells = tuple(
         Cell(
             *(cell[key] for key in ("dtype", "M", "N", "bytes_moved")),

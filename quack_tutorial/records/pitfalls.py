@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import median
 
-from quack_tutorial.records import folder
+from quack_tutorial.records import folder, read
 
 
 @dataclass(frozen=True)
@@ -63,10 +62,9 @@ class Pitfalls:
 
 def load(path=None) -> Pitfalls | None:
     """The record in `path`, by default the card's that is meant (see `records.folder`); None where there is none yet."""
-    path = Path(path or folder() / "pitfalls.json")
-    if not path.exists():
+    kept = read("pitfalls.json", path)
+    if kept is None:
         return None
-    kept = json.loads(path.read_text(encoding="utf-8"))
     points = []
     for row in kept["points"]:
         series, name, samples = row.pop("series"), row.pop("name"), row.pop("samples_us")

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import median
 
-from quack_tutorial.records import folder
+from quack_tutorial.records import measured_on, read
 
 LAST = 50  # steps: one alone may jump
 DRIFT = 0.04  # variants ran one after the other; within one, the medians of 20 steps each differ by up to 4 %
@@ -60,12 +58,7 @@ class Training:
                 return variant
         raise KeyError(f"no variant {name!r}; there are {', '.join(v.name for v in self.variants)}")
 
-    @property
-    def origin(self) -> str:
-        """Where the numbers are from, as a caption says it."""
-        names = {"torch": "torch", "nvidia-cutlass-dsl": "CuTe DSL", "quack-kernels": "QuACK", "liger-kernel": "Liger"}
-        versions = ", ".join(f"{name} {self.versions[key]}" for key, name in names.items() if key in self.versions)
-        return f"Measured on {self.device}, driver {self.driver}, {versions}, {self.date} UTC."
+    origin = property(measured_on)
 
     @property
     def what(self) -> str:
@@ -79,10 +72,9 @@ class Training:
 
 def load(path=None) -> Training | None:
     """The record in `path`, by default the card's that is meant (see `records.folder`); None where there is none yet."""
-    path = Path(path or folder() / "model.json")
-    if not path.exists():
+    kept = read("model.json", path)
+    if kept is None:
         return None
-    kept = json.loads(path.read_text(encoding="utf-8"))
     variants, failed = [], {}
     for found in kept["variants"]:
         if found.pop("status") == "ok":

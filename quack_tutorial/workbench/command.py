@@ -6,6 +6,7 @@ opened, over ssh or in a container, it prints the line that brings the port to t
 
 from __future__ import annotations
 
+import errno
 import functools
 import getpass
 import json
@@ -70,7 +71,15 @@ def run(args) -> int:
     if args.copies:
         print(f"your copies are in {args.work}; {first_page.NAME} lists them")
         return 0
-    port = free_port(args.ip, args.port)
+    try:
+        port = free_port(args.ip, args.port)
+    except (OSError, OverflowError) as error:
+        at = f"{args.ip}, port {args.port}" if args.port else args.ip
+        print(
+            f"lab: nothing can listen on {at} ({error}): name an address of this machine and a free port",
+            file=sys.stderr,
+        )
+        return 2
     if port is None:
         taken = f"port {args.port}" if args.port else f"every port from {FIRST_PORT} to {FIRST_PORT + PORTS - 1}"
         print(
@@ -239,12 +248,16 @@ def _first(*parts) -> str:
 
 
 def free_port(ip: str, wanted: int | None) -> int | None:
-    """The port that was asked for, or the first free one; None where it is taken."""
+    """The port that was asked for, or the first free one; None where it is taken, OSError where there is none such."""
     for port in [wanted] if wanted else range(FIRST_PORT, FIRST_PORT + PORTS):
         with socket.socket(socket.AF_INET6 if ":" in ip else socket.AF_INET) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server does
-            with suppress(OSError):
+            try:
                 probe.bind((ip, port))
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE:
+                    raise
+            else:
                 return port
     return None
 

@@ -185,4 +185,6 @@ def test_the_command_says_what_it_lacks(monkeypatch, capsys):
         assert cli.main(["parallel", "--gloo", *words.split()]) == 1 and why in capsys.readouterr().err
     monkeypatch.setattr(bench.machine, "detect", lambda: types.SimpleNamespace(device="cuda"))
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    assert cli.main(["parallel", "--ranks", "3"]) == 1 and "this machine has 2: --ranks 3" in capsys.readouterr().err
+    assert (
+        cli.main(["parallel", "--ranks", "3"]) == 1 and "1 to 2, since each rank needs a GPU" in capsys.readouterr().err
+    )

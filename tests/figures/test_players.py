@@ -384,6 +384,10 @@ def test_butterfly_wants_values_and_shuffles():
         figures.butterfly(bare)
     with pytest.raises(ValueError, match="has 1 series of shuffles, not which=1"):
         figures.butterfly(trace, which=1)
+    with pytest.raises(ValueError, match="follow=32: a warp has the lanes 0 to 31"):
+        figures.butterfly(trace, follow=32)
+    with pytest.raises(ValueError, match="operation '/' is none of"):
+        figures.butterfly(trace, operation="/")
     with pytest.raises(ValueError, match="no event of launch 0, block 0, warp 3"):
         figures.butterfly(trace, warp=3)
 
@@ -730,6 +734,9 @@ def test_a_race_of_another_run_is_refused():
     trace = traces.block_reduce(barrier=False)
     with pytest.raises(ValueError, match="is it this run's"):
         figures.race(traces.butterfly()[0], racy_finding(trace))
+    for wrong in (None, [racy_finding(trace)]):
+        with pytest.raises(ValueError, match="race: expected one of a run's findings of two accesses, got "):
+            figures.race(trace, wrong)
 
 
 def test_a_tile_answers_both_ways():

@@ -27,6 +27,7 @@ from quack_tutorial.mutants import applied, mutants_of, source_of
 from quack_tutorial.records import suite as report
 from validation import mutation, raw
 from validation.gpu import sanitizer
+from validation.gpu.device import where
 from validation.mutation.locator import Locator
 
 SEED, EACH, SAMPLE_EACH = 2026, 3, 1
@@ -161,7 +162,7 @@ def run(sample: bool, progress) -> report.Suite:
         mismatches=tuple(mismatches),
         notes=tuple(notes),
         checked=len(pairs),
-        where=sanitizer._where() if said else None,
+        where=where() if said else None,
     )
 
 

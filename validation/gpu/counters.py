@@ -37,6 +37,7 @@ from quack_tutorial.simulation import simulate
 from quack_tutorial.trace import Op, Space
 from validation import differences, raw
 from validation.gpu import access_patterns
+from validation.gpu.device import where
 
 TIMEOUT_S = 240
 LOAD, STORE, ASYNC, READ = "loads", "stores", "cp.async", "loads and cp.async"
@@ -384,15 +385,8 @@ def suite(found: list, mismatches: list) -> report.Suite:
             ),
         ),
         checked=len(found),
-        where=gpu(),
+        where=where(),
     )
-
-
-def gpu() -> dict:
-    """The device and versions that the record depends on."""
-    from validation.gpu.device import where
-
-    return where()
 
 
 if __name__ == "__main__":

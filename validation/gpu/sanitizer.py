@@ -20,6 +20,7 @@ from quack_tutorial.records import suite as report
 from quack_tutorial.simulation import simulate
 from quack_tutorial.simulator import NotSimulated, SimulationError
 from validation import raw
+from validation.gpu.device import where
 from validation.gpu.seeded_bugs import CASES
 
 TIMEOUT_S = 40
@@ -184,7 +185,7 @@ def run(sample: bool, progress) -> report.Suite:
         mismatches=tuple(mismatches),
         notes=tuple(notes),
         checked=len(CASES) * (1 + len(ORDERS)),
-        where=_where() if theirs else None,
+        where=where() if theirs else None,
     )
 
 
@@ -221,9 +222,3 @@ def cannot_be_asked() -> str:
     found = shutil.which("compute-sanitizer")
     problem = compiler.dsl_problem() or compiler.gpu_problem() if found else "it is not on the PATH"
     return f"compute-sanitizer was not asked: {problem}" if problem else ""
-
-
-def _where() -> dict:
-    from validation.gpu.device import where
-
-    return where()

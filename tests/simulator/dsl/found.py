@@ -6,7 +6,7 @@ import cutlass
 import cutlass.cute as cute
 
 from quack_tutorial.kernels import reduce
-from validation.language_kernels import one_warp
+from validation.language_kernels import launched, one_warp
 
 
 @one_warp
@@ -81,8 +81,9 @@ def bf16_times_int(x: cute.Tensor, out: cute.Tensor):
     out[tidx] = cutlass.Float32(x[tidx].to(cutlass.BFloat16) * 257)
 
 
+@launched(64)
 @cute.kernel
-def add_one_apart(x: cute.Tensor, out: cute.Tensor):
+def runs_apart(x: cute.Tensor, out: cute.Tensor):
     tidx, _, _ = cute.arch.thread_idx()
     out[tidx] = x[tidx] + 1.0
     cute.printf("{}", tidx)
@@ -91,20 +92,11 @@ def add_one_apart(x: cute.Tensor, out: cute.Tensor):
     out[tidx] = out[tidx] + 1.0
 
 
-@cute.jit
-def runs_apart(x: cute.Tensor, out: cute.Tensor):
-    add_one_apart(x, out).launch(grid=[1, 1, 1], block=[64, 1, 1])
-
-
+@launched(40)
 @cute.kernel
-def ragged_sum_kernel(x: cute.Tensor, out: cute.Tensor):
+def ragged_sum(x: cute.Tensor, out: cute.Tensor):
     tidx, _, _ = cute.arch.thread_idx()
     out[tidx] = cute.arch.warp_reduction(x[tidx], operator.add)
-
-
-@cute.jit
-def ragged_sum(x: cute.Tensor, out: cute.Tensor):
-    ragged_sum_kernel(x, out).launch(grid=[1, 1, 1], block=[40, 1, 1])
 
 
 @one_warp
@@ -164,8 +156,9 @@ def warp_number_of_lane_0(x: cute.Tensor, out: cute.Tensor, uniform: cutlass.Con
     warp_number_of_lane_0_kernel(x, out, uniform).launch(grid=[2, 1, 1], block=[64, 1, 1])
 
 
+@launched(40, blocks=2)
 @cute.kernel
-def warp_number_of_whole_warps_kernel(x: cute.Tensor, out: cute.Tensor):
+def warp_number_of_whole_warps(x: cute.Tensor, out: cute.Tensor):
     """Whole warps in a branch, whole blocks in a branch, and a warp of 8 threads."""
     tidx, _, _ = cute.arch.thread_idx()
     block, _, _ = cute.arch.block_idx()
@@ -175,11 +168,6 @@ def warp_number_of_whole_warps_kernel(x: cute.Tensor, out: cute.Tensor):
     if block == 1:
         number = number + 1000 * cute.arch.warp_idx()
     out[block, tidx] = x[tidx] + number
-
-
-@cute.jit
-def warp_number_of_whole_warps(x: cute.Tensor, out: cute.Tensor):
-    warp_number_of_whole_warps_kernel(x, out).launch(grid=[2, 1, 1], block=[40, 1, 1])
 
 
 @one_warp
@@ -234,15 +222,11 @@ def takes_shared_memory(x: cute.Tensor, out: cute.Tensor):
     takes_shared_memory_kernel(x, out, 32).launch(grid=[1, 1, 1], block=[32, 1, 1])
 
 
+@launched(128)
 @cute.kernel
-def atomic_sum_kernel(x: cute.Tensor, out: cute.Tensor):
+def atomic_sum(x: cute.Tensor, out: cute.Tensor):
     tidx, _, _ = cute.arch.thread_idx()
     cute.arch.atomic_add(out.iterator, x[tidx])
-
-
-@cute.jit
-def atomic_sum(x: cute.Tensor, out: cute.Tensor):
-    atomic_sum_kernel(x, out).launch(grid=[1, 1, 1], block=[128, 1, 1])
 
 
 @one_warp
@@ -251,8 +235,9 @@ def does_nothing(x: cute.Tensor, out: cute.Tensor):
     tidx, _, _ = cute.arch.thread_idx()
 
 
+@launched(32, blocks=2)
 @cute.kernel
-def init_twice_kernel(x: cute.Tensor, out: cute.Tensor):
+def init_twice(x: cute.Tensor, out: cute.Tensor):
     tidx, _, _ = cute.arch.thread_idx()
     mbar = cutlass.memory.SmemAllocator().allocate_array(cutlass.Int64, 1)
     for turn in cutlass.range_constexpr(2):
@@ -263,11 +248,6 @@ def init_twice_kernel(x: cute.Tensor, out: cute.Tensor):
         cute.arch.mbarrier_arrive(mbar)
         cute.arch.mbarrier_wait(mbar, 0)
     out[tidx] = x[tidx]
-
-
-@cute.jit
-def init_twice(x: cute.Tensor, out: cute.Tensor):
-    init_twice_kernel(x, out).launch(grid=[2, 1, 1], block=[32, 1, 1])
 
 
 class FarRows:

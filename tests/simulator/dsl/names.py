@@ -5,7 +5,7 @@ import cutlass.cute as cute
 from cutlass import utils
 from cutlass.cute import typing
 
-from validation.language_kernels import one_warp
+from validation.language_kernels import launched, one_warp
 
 
 @one_warp
@@ -321,8 +321,9 @@ def expected_apart(x: cute.Tensor, out: cute.Tensor):
         out[i] = s[i]
 
 
+@launched(64)
 @cute.kernel
-def tested_until(x: cute.Tensor, out: cute.Tensor):
+def polled(x: cute.Tensor, out: cute.Tensor):
     """Warp 0 polls with test_wait until warp 1 has written and arrived; out (32,) is x, reversed."""
     tidx, _, _ = cute.arch.thread_idx()
     smem = cutlass.memory.SmemAllocator()
@@ -340,11 +341,6 @@ def tested_until(x: cute.Tensor, out: cute.Tensor):
     else:
         s[tidx - 32] = x[tidx - 32]
         cute.arch.mbarrier_arrive(mbar)
-
-
-@cute.jit
-def polled(x: cute.Tensor, out: cute.Tensor):
-    tested_until(x, out).launch(grid=[1, 1, 1], block=[64, 1, 1])
 
 
 @one_warp

@@ -11,6 +11,8 @@ from cutlass.base_dsl import enums, typing
 from cutlass.cutlass_dsl import dsl_user_op
 from cutlass.experimental import primitives
 
+from validation.language_kernels import launched, one_warp
+
 T = cutlass_dsl.T
 SIDE_EFFECTS = {"has_side_effects": True, "is_align_stack": False, "asm_dialect": llvm.AsmDialect.AD_ATT}
 
@@ -113,17 +115,13 @@ def swap(x: cute.Tensor, out: cute.Tensor):
     swap_kernel(x, out).launch(grid=[2, 1, 1], block=[32, 1, 1], cluster=[2, 1, 1])
 
 
+@launched(8)
 @cute.kernel
-def four_kernel(x: cute.Tensor, out: cute.Tensor):
+def four(x: cute.Tensor, out: cute.Tensor):
     tidx, _, _ = cute.arch.thread_idx()
     words = load_four(x.iterator + 4 * tidx, Int32(tidx < 5))
     for i in cutlass.range_constexpr(4):
         out[4 * tidx + i] = between(words[i].bitcast(Float32), 3.0, 17.5)
-
-
-@cute.jit
-def four(x: cute.Tensor, out: cute.Tensor):
-    four_kernel(x, out).launch(grid=[1, 1, 1], block=[8, 1, 1])
 
 
 @cute.kernel
@@ -419,8 +417,9 @@ def pairs(out: cute.Tensor):
     pairs_kernel(out).launch(grid=[2, 1, 1], block=[32, 1, 1], cluster=[2, 1, 1])
 
 
+@one_warp
 @cute.kernel
-def by_hand_kernel(x: cute.Tensor, out: cute.Tensor):
+def by_hand(x: cute.Tensor, out: cute.Tensor):
     """What pipelines are made of, and barriers of a pipeline's kind."""
     lane = cute.arch.lane_idx()
     smem = cutlass.memory.SmemAllocator()
@@ -438,11 +437,6 @@ def by_hand_kernel(x: cute.Tensor, out: cute.Tensor):
     value = sX[31 - lane]
     pipeline.NamedBarrier(barrier_id=2, num_threads=32).arrive_and_wait()
     out[lane] = value
-
-
-@cute.jit
-def by_hand(x: cute.Tensor, out: cute.Tensor):
-    by_hand_kernel(x, out).launch(grid=[1, 1, 1], block=[32, 1, 1])
 
 
 class Stages:
@@ -532,8 +526,9 @@ def exchanged(value, slots, tidx):
     return slots[63 - tidx]
 
 
+@launched(64)
 @cute.kernel
-def listed_kernel(x: cute.Tensor, out: cute.Tensor):
+def listed(x: cute.Tensor, out: cute.Tensor):
     tidx, _, _ = cute.arch.thread_idx()
     slots = cutlass.memory.SmemAllocator().allocate_tensor(Float32, cute.make_layout(64), 16)
     pairs = ((1.0, 2.0), (3.0, 4.0))
@@ -542,11 +537,6 @@ def listed_kernel(x: cute.Tensor, out: cute.Tensor):
     unit = parts[0] * 0.01
     out[1, tidx] = cute.math.erf(unit) + cute.math.tan(unit) - cute.math.atan2(parts[0], parts[1])
     out[2, tidx] = cute.math.asin(unit) + cute.math.acos(unit) * cute.math.atan(unit)
-
-
-@cute.jit
-def listed(x: cute.Tensor, out: cute.Tensor):
-    listed_kernel(x, out).launch(grid=[1, 1, 1], block=[64, 1, 1])
 
 
 @cute.kernel

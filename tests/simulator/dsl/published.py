@@ -8,6 +8,8 @@ import cutlass.utils.hopper_helpers as sm90_utils
 from cutlass import BFloat16, Float16, Float32, Int32
 from cutlass.base_dsl import typing
 
+from validation.language_kernels import one_warp
+
 LAYOUTS = (
     ((2, 4), (4, 1)),
     (((2, 2), 3), ((6, 3), 1)),
@@ -93,8 +95,9 @@ def swizzled(shape, order):
     return cute.tile_to_shape(atom, shape, order)
 
 
+@one_warp
 @cute.kernel
-def two_views_kernel(x: cute.Tensor, out: cute.Tensor):
+def two_views(x: cute.Tensor, out: cute.Tensor):
     tidx, _, _ = cute.arch.thread_idx()
     layout = swizzled((16, 32), (0, 1))
 
@@ -122,11 +125,6 @@ def two_views_kernel(x: cute.Tensor, out: cute.Tensor):
     sums[tidx] = Float32(tidx)
     cute.arch.sync_warp()
     out[16, tidx] = fetch(sums.iterator + 31 - tidx).to(BFloat16)
-
-
-@cute.jit
-def two_views(x: cute.Tensor, out: cute.Tensor):
-    two_views_kernel(x, out).launch(grid=[1, 1, 1], block=[32, 1, 1])
 
 
 @cute.kernel

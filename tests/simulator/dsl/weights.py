@@ -3,9 +3,12 @@
 import cutlass
 import cutlass.cute as cute
 
+from validation.language_kernels import launched
 
+
+@launched(32, blocks=4)
 @cute.kernel
-def weights_kernel(x: cute.Tensor, out: cute.Tensor):
+def weights_of_one_block(x: cute.Tensor, out: cute.Tensor):
     tidx, _, _ = cute.arch.thread_idx()
     block, _, _ = cute.arch.block_idx()
     weight = x[tidx]
@@ -13,11 +16,6 @@ def weights_kernel(x: cute.Tensor, out: cute.Tensor):
     if block == 0:
         total = weight
     out[block, tidx] = total
-
-
-@cute.jit
-def weights_of_one_block(x: cute.Tensor, out: cute.Tensor):
-    weights_kernel(x, out).launch(grid=[4, 1, 1], block=[32, 1, 1])
 
 
 @cute.kernel
