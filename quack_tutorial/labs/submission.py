@@ -21,6 +21,7 @@ from quack_tutorial.simulator.context import display_name
 
 from .judgement import Refused
 from .permitted import BUILTINS, bound, refusal, refused_builtin
+from .student import UNFILLED
 
 
 def parts(file: str, text: str) -> list:
@@ -126,7 +127,8 @@ def error_at(error: BaseException, files: list) -> Refused:
     if where is None:
         return Refused("error", f"the submission stopped with {what}")
     name, text = display_name(where[0]), linecache.getline(*where).strip()
-    return Refused("error", f"{name}:{where[1]}: {what}", ((name, where[1], text),))
+    kind = "not filled in" if str(error) == UNFILLED else "error"
+    return Refused(kind, f"{name}:{where[1]}: {what}", ((name, where[1], text),))
 
 
 def _later(pieces: list, stopped) -> dict:
