@@ -35,6 +35,7 @@ NODES = frozenset(
     "MatchStar MatchAs MatchOr".split()
 )
 STATEMENTS = {"Try": "try", "TryStar": "try", "With": "with", "Delete": "del", "Yield": "yield", "YieldFrom": "yield"}
+STATEMENTS |= dict.fromkeys(("AsyncFunctionDef", "AsyncFor", "AsyncWith", "Await"), "async")
 # The builtins that compute, and the errors that a check of one's own may raise.
 COMPUTING = frozenset(
     "__build_class__ abs all any bin bool callable chr classmethod complex dict divmod enumerate filter float frozenset hex int "

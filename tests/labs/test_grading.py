@@ -84,6 +84,7 @@ def test_loops_without_end_are_stopped():
         ("import os", "needs cutlass, math and operator only"),
         ("from . import grade", "needs cutlass, math and operator only"),
         ("from math import *", "name what you use"),
+        ("async def wait():\n    pass", "uses async, which"),
         ("open('job.json')", "uses open"),
         ("__import__('os')", "uses __import__"),
         ("eval('1')", "uses eval"),
