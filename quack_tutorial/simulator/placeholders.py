@@ -74,7 +74,7 @@ class Namespace:
             raise AttributeError(name)
         if name in self._older:
             return self._older[name]
-        near = difflib.get_close_matches(name, self.__dict__, 1, 0.8)
+        near = difflib.get_close_matches(name, self.__dict__, 1, 0.85)
         return Missing(f"{self._path}.{name}", *near)
 
     def __repr__(self) -> str:
