@@ -38,6 +38,7 @@ def with_body(lines):
         (HEAD + "class RowArgMax:\n    pass\n", "missing", "it defines RowArgMax, and capitals count"),
         (RIGHT.replace("RowArgmax", "Argmax"), "missing", "must define the class RowArgmax; it defines Argmax"),
         ("\n\n", "missing", "answer.py is empty"),
+        (RIGHT.replace("mX[row, column]", "mX[row][column]"), "language", "one number has no index"),
         (RIGHT.replace("cute.arch.barrier", "cute.arch.barriers"), "not simulated", "did you mean barrier?"),
         (HEAD + "x = 1\nx.y\n", "error", "answer.py:4: AttributeError: 'int' object has no attribute 'y'"),
         (HEAD + "raise SystemExit\n", "error", "answer.py:3: SystemExit"),
@@ -84,6 +85,10 @@ def test_loops_without_end_are_stopped():
         ("import os", "needs cutlass, math and operator only"),
         ("from . import grade", "needs cutlass, math and operator only"),
         ("from math import *", "name what you use"),
+        (
+            "def f():\n    __syncthreads()",
+            "uses __syncthreads, which is CUDA C++'s name; here it is cute.arch.sync_threads()",
+        ),
         ("async def wait():\n    pass", "uses async, which"),
         ("open('job.json')", "uses open"),
         ("__import__('os')", "uses __import__"),
