@@ -580,7 +580,7 @@ def class_of(count):
         "syntax": (notebook("def f(:\n"), 0),
         "endless": (notebook("def softmax_bytes(M, N, size):\n    while True:\n        pass\n" + FLOOR), None),
         "wrong": (notebook(WRONG), 7),
-        "other encoding": (notebook(FLOOR).encode("utf-16"), 0),
+        "other encoding": (notebook(FLOOR).encode("utf-16"), 8),
         "deep": ("[" * 5000, 0),
         "right": (notebook(FLOOR), 8),
         "print": (notebook("print('x' * 10**7)\n" + FLOOR), 8),
