@@ -479,10 +479,10 @@ def lost(views: list[View], matches: Callable, shown: Callable) -> Iterator[Diag
         return Diagnosis(f"lost {who}s", text)
 
     warps = [v.case.launch[1] // 32 for v in views]
-    for first in (2, 4, 8, 16):  # as many slots are read, however many warps there are
-        if all(n > first and matches(v, v.readers.warp < first) for v, n in zip(views, warps)):
-            advice = f"Does the last step read {first} slots, however many warps there are?"
-            yield told("warp", list(range(first, warps[0])), advice)
+    for slots in (2, 4, 8, 16):
+        if all(n > slots and matches(v, v.readers.warp < slots) for v, n in zip(views, warps)):
+            advice = f"Does the last step read {slots} slots, however many warps there are?"
+            yield told("warp", list(range(slots, warps[0])), advice)
     for bit in (16, 8, 4, 2, 1):  # the answer is lane 0's, and this round would have brought it the others'
         gone = [lane for lane in range(32) if lane & bit]
         if all(matches(v, (v.readers.lane & bit) == 0) for v in views):
@@ -490,9 +490,9 @@ def lost(views: list[View], matches: Callable, shown: Callable) -> Iterator[Diag
         for apart in (None, 4, 2, 1):  # None: half of the warps
             halves = [apart or n // 2 for n in warps]
             if all(matches(v, ((v.readers.lane & bit) | (v.readers.warp & h)) == 0) for v, h in zip(views, halves)):
-                told_warps = f"{apart}" if apart else "half their number"
+                far = f"{apart}" if apart else "half their number"
                 first = f"No round exchanges lanes that are {bit} apart"
-                yield told("lane", gone, f"{first}, and the last step no warps that are {told_warps} apart.")
+                yield told("lane", gone, f"{first}, and the last step no warps that are {far} apart.")
     for who, count, advice in (
         ("warp", 0, "Do all warps write a slot, and does the last step read every slot?"),
         ("lane", 32, "Which lanes have exchanged with which, after the last round?"),

@@ -88,7 +88,8 @@ def load(file: str, text: str, target: str, functions=()) -> dict:
             except BaseException as error:  # SystemExit and KeyboardInterrupt are the student's, too
                 refused = error if isinstance(error, Refused) else error_at(error, [one[0] for one in pieces])
                 if not notebook or isinstance(body[0], DEFINITIONS):
-                    raise _with_cause(refused, error, dropped | _later(pieces, body[0])) from None
+                    later = _later(pieces, body[0]) if notebook else {}
+                    raise _with_cause(refused, error, later | dropped) from None
                 reason = left_out or f"{type(error).__name__}: {error}"
                 dropped.update(dict.fromkeys(_bound(body[0]), f"{name}:{body[0].lineno} is left out here ({reason})"))
     namespace["__dropped__"] = dropped
@@ -132,15 +133,13 @@ def error_at(error: BaseException, files: list) -> Refused:
 
 
 def _later(pieces: list, stopped) -> dict:
-    """{name: where it is bound} of what a notebook binds below the statement that stopped, and nowhere above it."""
+    """{name: where it is bound} of what a notebook binds below the statement that stopped."""
     below, found = False, {}
     for name, _, tree, _ in pieces:
         for statement in tree.body:
             if below:
-                for bound_here in _bound(statement):
-                    found.setdefault(
-                        bound_here, f"cells run from top to bottom, and {name}:{statement.lineno} comes later"
-                    )
+                where = f"cells run from top to bottom, and {name}:{statement.lineno} comes later"
+                found |= {one: where for one in _bound(statement) if one not in found}
             below = below or statement is stopped
     return found
 

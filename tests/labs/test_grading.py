@@ -42,6 +42,7 @@ def with_body(lines):
         (RIGHT.replace("cute.arch.barrier", "cute.arch.barriers"), "not simulated", "did you mean barrier?"),
         (HEAD + "x = 1\nx.y\n", "error", "answer.py:4: AttributeError: 'int' object has no attribute 'y'"),
         (HEAD + "raise SystemExit\n", "error", "answer.py:3: SystemExit"),
+        (HEAD + "x = later\nlater = 1\n", "error", "answer.py:3: NameError: name 'later' is not defined$"),
         ("x = [0] * 10**10\n", "memory", "more than 2048 MiB"),
         ("def f(n):\n    return f(n)\n\n\nf(1)\n", "error", "RecursionError"),
         (RIGHT.replace("mIndex: cute.Tensor):", "):"), "signature", "missing a required argument|too many positional"),
@@ -63,7 +64,7 @@ def test_a_file_that_cannot_be_graded_is_told_why(text, kind, says):
     first = report.diagnoses[0]
     assert "Traceback" not in first.message
     assert first.kind == kind
-    assert any(words in first.message for words in says.split("|")), first.message
+    assert any(words in f"{first.message}$" for words in says.split("|")), first.message
 
 
 def test_loops_without_end_are_stopped():
