@@ -54,7 +54,10 @@ def cases(seed: int = 0) -> list[Case]:
     infinite = np.full((3, int(rng.integers(66, 190))), -np.inf)
     infinite[1, int(rng.integers(33, 60))] = -5.0
     infinite[2, [40, 63]] = np.inf
-    large = rng.standard_normal((2, 1024))
+    # With 8 warps, two rows that the upper half wins, and two whose last lanes win in the lower half.
+    large = rng.standard_normal((4, 1024))
+    winners = 32 * np.array([rng.integers(4, 6), rng.integers(6, 8), 1, 3]) + [*rng.integers(0, 31, 2), 31, 31]
+    large[np.arange(4), winners + 256 * rng.integers(0, 4, 4)] = 9
     long = rng.standard_normal((1, 2**16 + 1 + 2 * int(rng.integers(1, 60))))  # columns beyond 16 bits
     long[0, -1 - int(rng.integers(1, 100))] = 9
     tiny = rng.standard_normal((2, int(rng.integers(2, 31))))

@@ -264,3 +264,10 @@ def waste(outcome: Outcome) -> Iterator[Diagnosis]:
     yield from diagnoses.read_again(outcome, "mX", "Each block reads its own part of the row.")
     yield from diagnoses.scattered(outcome, "mX")
     yield from diagnoses.written_again(outcome)
+    yield from diagnoses.barriers(
+        outcome,
+        1,
+        "before the first message. From then on each block waits at its own mbarriers, for bytes: a step's messages say that "
+        "all blocks have come that far.",
+        of_cluster=True,
+    )

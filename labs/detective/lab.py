@@ -356,7 +356,15 @@ def alibi(said: str, charge: str, p: dict) -> Iterator[Diagnosis]:
             "One of its counters is out of line. Compare bytes with the size of the matrix, local sectors with 0, and warps with "
             f"{FEW_WARPS}."
         )
-        if "does not show" in said and guilt(p) == "writes again":
+        if "does not show" in said and guilt(p) != "writes again":
+            text = {
+                "reads again": f"HBM delivered {p['dram_read_bytes'] / matrix:.2f} times the matrix (dram_read_bytes). A "
+                "kernel that reads once is within a few hundredths of 1.",
+                "spills": f"Its local_store_sectors are {p['local_store_sectors']:,}, and without spills there are none.",
+                "few warps": f"An SM held {p['warps']:.1f} warps, fewer than {FEW_WARPS}, and HBM was busy for "
+                f"{p['dram_percent']:.1f} % of the time.",
+            }[guilt(p)]
+        elif "does not show" in said:
             text = (
                 f"Warps stored {32 * p['l1_store_sectors'] / matrix:.2f} times what the output has (l1_store_sectors). "
                 f"HBM was written {p['dram_write_bytes'] / matrix:.2f} times that: the L2 may merge what is stored again. Which "

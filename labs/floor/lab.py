@@ -181,7 +181,8 @@ def predict(name: str, outcomes: list[Outcome]) -> Iterator[Diagnosis]:
     said = f"{answer:,}" if isinstance(answer, (int, float)) and not isinstance(answer, bool) else repr(answer)
     call = f"{name}({', '.join(f'{x:g}' if isinstance(x, float) else str(x) for x in wrong.case.make)}) returns {said}."
     if not isinstance(answer, (int, float)):
-        yield Diagnosis("wrong type", f"{call} A number is asked for.")
+        asked = "True or False" if name == "is_memory_bound" else "A number"
+        yield Diagnosis("wrong type", f"{call} {asked} is asked for.")
         return
     own = [mistake[1:] for mistake in MISTAKES if mistake[0] == name]
     for kind, formula, forgotten in own:

@@ -183,6 +183,8 @@ SUMS = (
      "That is head 0 alone: all heads share w, so that a part is the sum over all of them."),
     ("heads left out", {"heads": lambda sums: sums[-1]},
      "That is the last head alone: all heads share w, so that a part is the sum over all of them."),
+    ("heads left out", {"heads": lambda sums: sums[:2].sum(axis=0)},
+     "That is heads 0 and 1 alone, and there are four: a part is the sum over as many heads as there are."),
     ("mean of rows", {"rows": lambda block: block.mean(axis=0), "idle": np.nan},
      "That is a mean over the block's rows, and 0 / 0 where it has none: a sum is asked for."),
     ("consecutive rows", {"taken": consecutive},

@@ -308,10 +308,17 @@ def predict(name: str, outcomes: list[Outcome]) -> Iterator[Diagnosis]:
     if wrong is None:
         return
     call = f"{name}({', '.join(f'{x:g}' for x in wrong.case.make)}) returns {wrong.outputs['answer']!r}."
+    if not isinstance(wrong.outputs["answer"], (int, float)):
+        asked = "True or False" if name == "possible" else "A number"
+        yield Diagnosis("wrong type", f"{call} {asked} is asked for.")
+        return
     for function, kind, formula, text in WRONG_NUMBERS:
         if function == name and all(same(o, formula(*o.case.make)) for o in outcomes):
             yield Diagnosis(kind, f"{call} {text}")
-    yield Diagnosis("wrong prediction", f"{call} How many GB/s is that, and what are they compared with?")
+    hint = "How many GB/s is that, and what are they compared with?"
+    if name == "reachable":
+        hint = "How many bytes are under way on all SMs, and how many must be for all of gb_s to arrive?"
+    yield Diagnosis("wrong prediction", f"{call} {hint}")
 
 
 # The race -------------------------------------------------------------------------------------------------------------

@@ -109,7 +109,9 @@ def collect(
         target = home / f"{lab}{suffix_of(file.name)}"
         for old in [home / f"{lab}{suffix}" for suffix in SUFFIXES]:
             if old.is_file() and (old != target or old.read_bytes() != data):
-                said.append(f"{student}: {old.name} of an earlier download is replaced")
+                said.append(
+                    f"{student}: {old.name} of an earlier download is replaced; points by hand and late days stay as they are"
+                )
                 old.unlink()
         target.write_bytes(data)
         days = days_late(file.received, due) if due and file.received else "?" if file.late else ""
@@ -144,6 +146,11 @@ def _collected(folder: Path) -> list[dict]:
 def late_days(folder: Path) -> dict:
     """{(student, lab): days after the date, as text} where a download told them."""
     return {(row["student"], row["lab"]): row["late_days"] for row in _collected(folder) if row["late_days"].isdigit()}
+
+
+def late_by_unknown(folder: Path) -> set:
+    """The (student, lab) that a download marked as late without a time."""
+    return {(row["student"], row["lab"]) for row in _collected(folder) if row["late_days"] == "?"}
 
 
 def days_late(received: datetime, due: datetime) -> int:

@@ -22,6 +22,7 @@ The labs are in the repository's folder labs/, which an installed package does n
 
 from __future__ import annotations
 
+import argparse
 import sys
 import time
 from datetime import datetime
@@ -72,7 +73,7 @@ def add_arguments(parser) -> None:
     )
     parser.add_argument("--lab", dest="of", metavar="LAB", default="", help="collect: the lab that the download is of")
     parser.add_argument("--roster", type=Path, help="collect: the class as the LMS exports it, CSV")
-    parser.add_argument("--due", type=datetime.fromisoformat, help="collect: when it was due, 2026-10-12T23:59")
+    parser.add_argument("--due", type=_due, help="collect: when it was due, 2026-10-12T23:59")
     parser.add_argument("--nbgrader", action="store_true", help="collect: into the folders that nbgrader reads")
     parser.add_argument("--student", help="regrade: this student alone")
     parser.add_argument(
@@ -85,10 +86,22 @@ def add_arguments(parser) -> None:
 
 
 def _policy(text: str) -> tuple:
-    free, most, cost = map(float, text.split(","))
-    if min(free, most, cost) < 0 or cost > 1:
-        raise ValueError("out of range")
+    try:
+        free, most, cost = map(float, text.split(","))
+    except ValueError:
+        free = most = cost = -1
+    if not (free >= 0 and most >= 0 and 0 <= cost <= 1):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not three numbers such as 4,2,0.1, none negative, the last at most 1"
+        )
     return free, most, cost
+
+
+def _due(text: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no date and time such as 2026-10-12T23:59") from None
 
 
 def run(args) -> int:
@@ -145,6 +158,9 @@ def kit(args) -> int:
         print(f"labs: name a folder: quack-tutorial labs {args.what} FOLDER", file=sys.stderr)
         return 2
     folder = Path(args.lab)
+    if args.what in ("regrade", "words", "alike") and args.file not in (None, *folders()):
+        print(f"labs: there is no lab {args.file!r}; there is {', '.join(folders()) or 'none'}", file=sys.stderr)
+        return 2
     if args.what in ("autograde", "regrade"):
         if (args.seed or 0) < 0 or not 0 < args.seconds < float("inf"):
             print("labs: --seed is not negative, --seconds is a number above 0", file=sys.stderr)

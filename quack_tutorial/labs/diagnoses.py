@@ -21,6 +21,7 @@ The first mistake found explains the others, so each check is told one. Of a lab
     waste(outcome)                      yields what is read, written or waited for too often
     ADVICE = {tensor: what to say of an access out of its bounds}, SLOTS the same of shared memory
     TOLERANCE = {output: (relative, absolute)}
+    may_skip(case) -> (M,) of bool      the rows that an answer need not read
 
 and, for each of FUNCTIONS, which are checks of the same name, `predict(function, outcomes)`: what wrong returns show.
 A lab may have `raised(function, arguments)`, too: what is said beside an error of Python's.
@@ -169,7 +170,8 @@ def _wrong_numbers(module, check: str, views: list[View], every: list[View]) -> 
         np.isnan(v.got[name]).any() for v in views if not v.readers for name in v.got
     ):  # what nobody wrote, in another order
         yield from unwritten(every)
-    yield from unread([v for v in views if v.readers], getattr(module, "ROWS", "Which rows does each block take?"))
+    whose = getattr(module, "ROWS", "Which rows does each block take?")
+    yield from unread([v for v in views if v.readers], whose, getattr(module, "may_skip", None))
     for mistake in module.explain(check, views, every):
         if mistake.kind.startswith("wrong"):  # than which a pattern says more
             for pattern in by_pattern(module, mistake, views, every):
@@ -198,7 +200,7 @@ def findings(module, outcome: Outcome) -> Iterator[Diagnosis]:
     """What the simulator found in a run, the most telling first."""
     called = dict(zip([*outcome.case.inputs, *outcome.case.outputs], outcome.parameters))
     advice = {called[name]: text for name, text in module.ADVICE.items()}
-    syncs = outcome.trace is None or len(outcome.trace.select(Op.SYNC_WARP)) > 0
+    syncs = outcome.trace is None or evidence.lanes_meet(outcome.trace)
     said = [evidence.meaning(finding, advice, getattr(module, "SLOTS", ""), syncs) for finding in outcome.findings]
     said = [_of_lone_waits(_of_part_of_a_warp(one, outcome), outcome) for one in said]
     yield from sorted(said, key=lambda d: RACES.index(d.kind) if d.kind in RACES else -1)
@@ -289,15 +291,21 @@ def _unwritten(name: str, bad: np.ndarray, v: View) -> Diagnosis:
     return Diagnosis("unwritten", f"Nothing is written to {name} for {where} of x {v.x.shape}.{advice}", lines)
 
 
-def unread(views: list[View], whose: str) -> Iterator[Diagnosis]:
-    """Columns that no thread reads: the answer cannot depend on them. `whose` says which rows a block has."""
+def unread(views: list[View], whose: str, may_skip: Callable | None = None) -> Iterator[Diagnosis]:
+    """Columns that no thread reads: the answer cannot depend on them. `whose` says which rows a block has.
+
+    may_skip(case): the rows (M,) of which the right answer needs no number.
+    """
     for v in views:
-        never = (v.readers.times == 0).all(axis=1)
+        unseen = v.readers.times == 0
+        if may_skip:
+            unseen &= ~may_skip(v.case)[:, None]
+        never = unseen.all(axis=1)
         lines = evidence.loads(v.outcome, next(iter(v.case.inputs)))[1]
         if never.any() and not never.all():
             text = f"No thread reads {v.row(int(np.argmax(never)))}. {whose}"
             yield Diagnosis("unread rows", text, lines)
-        row, column = np.nonzero(v.readers.times == 0)
+        row, column = np.nonzero(unseen)
         if len(row):
             part = column[row == row[0]]
             many = f"columns {part[0]} to {part[-1]}" if len(part) > 1 else f"column {part[0]}"
@@ -470,16 +478,21 @@ def lost(views: list[View], matches: Callable, shown: Callable) -> Iterator[Diag
         text = f"What {word} read never reaches the answer. {shown(views[0], who)} {advice}".rstrip()
         return Diagnosis(f"lost {who}s", text)
 
+    warps = [v.case.launch[1] // 32 for v in views]
+    for slots in (2, 4, 8, 16):
+        if all(n > slots and matches(v, v.readers.warp < slots) for v, n in zip(views, warps)):
+            advice = f"Does the last step read {slots} slots, however many warps there are?"
+            yield told("warp", list(range(slots, warps[0])), advice)
     for bit in (16, 8, 4, 2, 1):  # the answer is lane 0's, and this round would have brought it the others'
         gone = [lane for lane in range(32) if lane & bit]
         if all(matches(v, (v.readers.lane & bit) == 0) for v in views):
             yield told("lane", gone, f"No round exchanges lanes that are {bit} apart.")
         for apart in (None, 4, 2, 1):  # None: half of the warps
-            halves = [apart or v.case.launch[1] // 64 for v in views]
+            halves = [apart or n // 2 for n in warps]
             if all(matches(v, ((v.readers.lane & bit) | (v.readers.warp & h)) == 0) for v, h in zip(views, halves)):
-                warps = f"{apart}" if apart else "half their number"
+                far = f"{apart}" if apart else "half their number"
                 first = f"No round exchanges lanes that are {bit} apart"
-                yield told("lane", gone, f"{first}, and the last step no warps that are {warps} apart.")
+                yield told("lane", gone, f"{first}, and the last step no warps that are {far} apart.")
     for who, count, advice in (
         ("warp", 0, "Do all warps write a slot, and does the last step read every slot?"),
         ("lane", 32, "Which lanes have exchanged with which, after the last round?"),
@@ -633,10 +646,11 @@ def idle_warps(outcome: Outcome, name: str) -> Iterator[Diagnosis]:
         )
 
 
-def barriers(outcome: Outcome, most: int, advice: str) -> Iterator[Diagnosis]:
-    """More waiting than the task needs."""
-    waits = evidence.barriers_a_warp(outcome.trace)
+def barriers(outcome: Outcome, most: int, advice: str, of_cluster: bool = False) -> Iterator[Diagnosis]:
+    """More waiting than the task needs, at barriers of the block or, with `of_cluster`, of the whole cluster."""
+    waits = evidence.barriers_a_warp(outcome.trace, of_cluster)
     if waits > most:
         enough = ("none is needed", "one is enough")[most] if most < 2 else f"{most} are enough"
-        said = f"{waits} barriers" if waits > 1 else "a barrier"
+        what = "barrier of the cluster" if of_cluster else "barrier"
+        said = f"{waits} {what.replace('barrier', 'barriers')}" if waits > 1 else f"a {what}"
         yield Diagnosis("exchanges", f"Each warp waits at {said}, and {enough}: {advice}")

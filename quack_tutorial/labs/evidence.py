@@ -115,12 +115,19 @@ def _called(outcome: Outcome, name: str) -> str:
     return outcome.parameters[[*outcome.case.inputs, *outcome.case.outputs].index(name)]
 
 
-def barriers_a_warp(trace: Trace) -> int:
-    """The most block barriers that a warp arrived at."""
-    events = trace.select(Op.BARRIER, Op.BARRIER_ARRIVE)
+def barriers_a_warp(trace: Trace, of_cluster: bool = False) -> int:
+    """The most barriers of its block, or of its cluster, that a warp arrived at."""
+    events = trace.select(Op.CLUSTER_ARRIVE) if of_cluster else trace.select(Op.BARRIER, Op.BARRIER_ARRIVE)
     if not len(events):
         return 0
     return int(np.unique(np.stack([events["block"], events["warp"]]), axis=1, return_counts=True)[1].max())
+
+
+def lanes_meet(trace: Trace) -> bool:
+    """Whether a warp has a barrier of its lanes, after its first wait at an mbarrier if it waits at one."""
+    waits, met = trace.select(Op.MBARRIER_WAIT), trace.select(Op.SYNC_WARP)
+    first = {(event["block"], event["warp"]): event["step"] for event in waits[::-1]}
+    return any(event["step"] > first.get((event["block"], event["warp"]), -1) for event in met)
 
 
 def plain_line(line) -> tuple:
@@ -131,7 +138,7 @@ def plain_line(line) -> tuple:
 def meaning(finding: Finding, advice: dict, slots: str, syncs: bool = True) -> Diagnosis:
     """What a finding of the simulator says of the submission; out of bounds, with `advice` on the tensor, or that on `slots`.
 
-    `syncs`: whether the kernel has a barrier of a warp.
+    `syncs`: whether the kernel has a barrier of a warp, where one is needed (`lanes_meet`).
     """
     kind, message = finding.kind, finding.message
     if kind == "race" and "on global memory" in message:
@@ -182,6 +189,11 @@ def meaning(finding: Finding, advice: dict, slots: str, syncs: bool = True) -> D
             " If it does, a block that is a step ahead has sent its next bytes to the same place: steps that follow each other "
             "need slots, and an mbarrier, of their own."
         )
+        if not syncs:
+            message += (
+                " Where they have, a lane may still read while another lane of its warp has sent, which lets the others go on: "
+                "with sync_warp() after the read all lanes have read before one of them sends again."
+            )
     elif kind == "read before arrival" and " waits for them in a later step only" in message:
         message = message.partition(" mbarrier_wait at ")[0] + (
             " The wait above the read was for another mbarrier than the one that counts these bytes. Do the slot that is "

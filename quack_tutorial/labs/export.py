@@ -20,7 +20,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import autograde, lab, release, roster, words
+from . import autograde, collect, lab, release, roster, words
 from .autograde import cell
 
 FREE, MOST, COST = 4, 2, 0.1  # days a term, days a lab, share of a lab's points a day
@@ -80,7 +80,15 @@ def export(folder: Path, late: tuple = (FREE, MOST, COST)) -> list[str]:
         of_roster = [[cell((one.row.get(column) or "").strip()) for column in kept] for one in students]
         points = [[_number(totals[one.folder][name].total) for name in labs] for one in students]
         _write(folder / "export" / "moodle.csv", [[*kept, *labs], *(a + b for a, b in zip(of_roster, points))])
-    said.append(f"wrote {folder / 'export'}: {len(everyone)} students, {len(labs)} labs")
+    unknown = [
+        f"{who} {of}"
+        for who, of in sorted(collect.late_by_unknown(folder) & set(rows))
+        if not rows[who, of].get("late_days")
+    ]
+    if unknown:
+        said.append(f"late, with no days in grades.csv yet, counted as 0: {', '.join(unknown)}")
+    counts = f"{len(everyone)} student{'s' * (len(everyone) != 1)}, {len(labs)} lab{'s' * (len(labs) != 1)}"
+    said.append(f"wrote {folder / 'export'}: {counts}")
     return said
 
 

@@ -152,6 +152,10 @@ def read(file: Path) -> str:
         raise Refused("unreadable", f"cannot read {file}: {error.strerror}") from None
     if len(text) > MAX_BYTES:
         raise Refused("unreadable", f"{file} is larger than 1 MiB, the most that a submission may have")
+    if text.startswith((b"\xff\xfe", b"\xfe\xff")):  # as PowerShell's > writes
+        return text.decode("utf-16", "replace")
+    if b"\0" in text:
+        raise Refused("unreadable", f"{file.name} is no text: hand in a notebook (.ipynb) or Python (.py, .md)")
     return text.decode("utf-8-sig", "replace")
 
 

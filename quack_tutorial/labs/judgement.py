@@ -172,7 +172,7 @@ class Report:
 RACES = ("same slot", "two stores", "shared sum", "missing barrier", "reused buffer", "race on output")
 # Nothing was tried.
 REFUSED = ("refused", "syntax", "missing", "signature", "unreadable", "two files", "forged", "too much", "not simulated",
-           "not compiled")  # fmt: skip
+           "not compiled", "not filled in")  # fmt: skip
 # What makes a wrong number comes before the wrong number; what costs only time comes last.
 LATE = ("launch", "unwritten", "unread", "uninitialised", "neutral", "lost", "index", "no column", "wrong", "ties",
         "traffic", "exchanges")  # fmt: skip

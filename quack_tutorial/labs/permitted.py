@@ -35,6 +35,7 @@ NODES = frozenset(
     "MatchStar MatchAs MatchOr".split()
 )
 STATEMENTS = {"Try": "try", "TryStar": "try", "With": "with", "Delete": "del", "Yield": "yield", "YieldFrom": "yield"}
+STATEMENTS |= dict.fromkeys(("AsyncFunctionDef", "AsyncFor", "AsyncWith", "Await"), "async")
 # The builtins that compute, and the errors that a check of one's own may raise.
 COMPUTING = frozenset(
     "__build_class__ abs all any bin bool callable chr classmethod complex dict divmod enumerate filter float frozenset hex int "
@@ -65,6 +66,10 @@ HIDDEN = frozenset(
     "ctypes tofile dump dumps _like _check _path _hint _key _element _reachable _require_32_bits _place _place_struct _poison "
     "_coding _class _dsl_instance _function _map _module _ready _cls _construct _mapper _refuse _plain".split()
 )
+OF_CUDA = {"__syncthreads": "cute.arch.sync_threads()", "__syncwarp": "cute.arch.sync_warp()",
+           "__shfl_xor_sync": "cute.arch.shuffle_sync_bfly()", "__shfl_down_sync": "cute.arch.shuffle_sync_down()",
+           "__shfl_up_sync": "cute.arch.shuffle_sync_up()", "__shfl_sync": "cute.arch.shuffle_sync()",
+           "__expf": "cute.math.exp()", "__logf": "cute.math.log()"}  # fmt: skip
 METHODS = frozenset(
     "__init__ __call__ __post_init__ __repr__ __str__ __len__ __getitem__ __iter__ __eq__ __hash__ __lt__".split()
 )
@@ -122,6 +127,8 @@ def refusal(node) -> str | None:
             return f"uses {name}, which a submission may not; a kernel has no need of it"
         if name in HIDDEN and isinstance(node, (ast.Attribute, ast.MatchClass)):
             return f"uses an attribute {name}. The DSL has none; for one of your own choose another name"
+        if name in OF_CUDA and isinstance(node, ast.Name):
+            return f"uses {name}, which is CUDA C++'s name; here it is {OF_CUDA[name]}"
         if name.startswith("__") and not _may_be_special(node, name):
             return f"uses {name}, which a submission may not; a kernel has no need of it"
     return None

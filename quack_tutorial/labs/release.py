@@ -46,6 +46,8 @@ def release(folder: Path) -> list[Path]:
     """Write the students' copies into an empty folder; the files written. A ValueError says why not."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ValueError(f"{folder} is there and not empty; name a new folder, so that nobody's work is written over")
+    if not folders():
+        raise ValueError("no labs here; QUACK_TUTORIAL_LABS names the repository's labs/")
     files = {}
     for name, home in folders().items():
         master = (home / f"{name}.md").read_text(encoding="utf-8")

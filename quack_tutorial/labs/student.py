@@ -9,7 +9,8 @@ import re
 
 SOLUTION = ("### BEGIN SOLUTION", "### END SOLUTION")
 HIDDEN = ("### BEGIN HIDDEN TESTS", "### END HIDDEN TESTS")
-STUB = ("# YOUR CODE HERE", "raise RuntimeError('this cell is not filled in yet: replace this line')")
+UNFILLED = "this cell is not filled in yet: replace this line"
+STUB = ("# YOUR CODE HERE", f"raise RuntimeError({UNFILLED!r})")
 PROSE_STUB = ("YOUR ANSWER HERE",)
 
 

@@ -21,6 +21,7 @@ from quack_tutorial.simulator.context import display_name
 
 from .judgement import Refused
 from .permitted import BUILTINS, bound, refusal, refused_builtin
+from .student import UNFILLED
 
 
 def parts(file: str, text: str) -> list:
@@ -62,6 +63,8 @@ def load(file: str, text: str, target: str, functions=()) -> dict:
     A function that is not there is a Refused in the result: the rest counts all the same.
     """
     read = [(name, *_read(name, source, notebook), notebook) for name, source, notebook in parts(file, text)]
+    if not any(tree.body for _, _, tree, _ in read):
+        raise Refused("missing", f"{file} is empty: it holds no statement that counts")
     own = set().union(*(bound(tree) for _, _, tree, _ in read))
     pieces = [
         (name, source, _checked(name, source, tree, notebook, own), notebook) for name, source, tree, notebook in read
@@ -85,7 +88,8 @@ def load(file: str, text: str, target: str, functions=()) -> dict:
             except BaseException as error:  # SystemExit and KeyboardInterrupt are the student's, too
                 refused = error if isinstance(error, Refused) else error_at(error, [one[0] for one in pieces])
                 if not notebook or isinstance(body[0], DEFINITIONS):
-                    raise _with_cause(refused, error, dropped) from None
+                    later = _later(pieces, body[0]) if notebook else {}
+                    raise _with_cause(refused, error, later | dropped) from None
                 reason = left_out or f"{type(error).__name__}: {error}"
                 dropped.update(dict.fromkeys(_bound(body[0]), f"{name}:{body[0].lineno} is left out here ({reason})"))
     namespace["__dropped__"] = dropped
@@ -102,7 +106,10 @@ def _asked_for(file: str, namespace: dict, target: str, kind):
     if isinstance(found, kind):
         return found
     near = [name for name in namespace if name.lower() == target.lower()]
-    hint = f"; it defines {near[0]}, and capitals count" if near else ""
+    others = [name for name, one in namespace.items() if isinstance(one, kind) and one.__module__ == "submission"]
+    hint = f"; it defines {', '.join(others[:6])}" if others else ""
+    if near:
+        hint = f"; it defines {near[0]}, and capitals count"
     if found is not None:
         hint = f"; {target} is a {type(found).__name__} there: make it a {what}"
     return Refused("missing", f"{file} must define the {what} {target}{hint or ', and there is none'}")
@@ -121,11 +128,24 @@ def error_at(error: BaseException, files: list) -> Refused:
     if where is None:
         return Refused("error", f"the submission stopped with {what}")
     name, text = display_name(where[0]), linecache.getline(*where).strip()
-    return Refused("error", f"{name}:{where[1]}: {what}", ((name, where[1], text),))
+    kind = "not filled in" if str(error) == UNFILLED else "error"
+    return Refused(kind, f"{name}:{where[1]}: {what}", ((name, where[1], text),))
+
+
+def _later(pieces: list, stopped) -> dict:
+    """{name: where it is bound} of what a notebook binds below the statement that stopped."""
+    below, found = False, {}
+    for name, _, tree, _ in pieces:
+        for statement in tree.body:
+            if below:
+                where = f"cells run from top to bottom, and {name}:{statement.lineno} comes later"
+                found |= {one: where for one in _bound(statement) if one not in found}
+            below = below or statement is stopped
+    return found
 
 
 def _with_cause(refused: Refused, error, dropped: dict) -> Refused:
-    """The refusal, with the statement that was left out where a name is missing for that."""
+    """The refusal, with the statement that was left out, or comes later, where a name is missing for that."""
     why = dropped.get(getattr(error, "name", None)) if isinstance(error, NameError) else None
     told = refused.diagnosis
     return Refused(told.kind, f"{told.message}; {why}", told.lines) if why else refused
@@ -220,6 +240,8 @@ def _left_out(statement, own: set) -> str | None:
 
 def _bound(statement) -> list:
     """The names that a statement would bind."""
+    if isinstance(statement, DEFINITIONS):
+        return [statement.name]
     names = [n.id for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
     imported = [a for n in ast.walk(statement) if isinstance(n, (ast.Import, ast.ImportFrom)) for a in n.names]
     return names + [(a.asname or a.name).partition(".")[0] for a in imported]

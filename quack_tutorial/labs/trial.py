@@ -70,7 +70,8 @@ def plain(value, depth: int = 0):
         raise Refused("wrong type", "the function returns nothing; does each path end with `return`?")
     raise Refused(
         "wrong type",
-        f"the function returns a value of type {type(value).__name__}; Python's numbers or tuples are asked for",
+        f"the function returns a value of type {type(value).__name__}; numbers, strings, and lists or tuples of them, "
+        "are what it may return",
     )
 
 

@@ -321,6 +321,13 @@ class Value(_Arithmetic):
             raise fail("language", f"bitcast from {self.dtype} to {dtype}: the widths differ")
         return Value(dtype, dtype.decode(self.dtype.encode(self.a).view(dtype.storage)))
 
+    __iter__ = None  # Python would ask `__getitem__`
+
+    def __getitem__(self, _):
+        raise fail(
+            "language", "one number has no index; a tensor takes all of its own in one pair of brackets: mX[row, col]"
+        )
+
     @property
     def width(self) -> int:
         return self.dtype.width

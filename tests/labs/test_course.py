@@ -386,8 +386,28 @@ def test_the_tables_have_ids_zeros_and_the_columns_that_each_system_knows(graded
 def test_an_export_without_grades_is_told(tmp_path, capsys):
     assert cli.main(["labs", "export", str(tmp_path)]) == 2
     assert "labs autograde" in capsys.readouterr().err
+    for late in ("4,2,7", "4,2", "nan,2,0.1"):
+        with pytest.raises(SystemExit):
+            cli.main(["labs", "export", str(tmp_path), "--late", late])
+        assert f"'{late}' is not three numbers such as 4,2,0.1" in capsys.readouterr().err
     with pytest.raises(SystemExit):
-        cli.main(["labs", "export", str(tmp_path), "--late", "4,2,7"])
+        cli.main(["labs", "collect", str(tmp_path), str(tmp_path / "class"), "--due", "yesterday"])
+    assert "'yesterday' is no date and time such as 2026-10-12T23:59" in capsys.readouterr().err
+    for what in ("words", "alike", "regrade"):
+        assert cli.main(["labs", what, str(tmp_path), "flor"]) == 2
+        assert "there is no lab 'flor'; there is block-reduce" in capsys.readouterr().err
+
+
+def test_who_is_late_by_days_that_nobody_wrote_is_named_until_somebody_does(graded, capsys):
+    line = "ada,Ada,floor,x_LATE_1_2_floor.ipynb,,?\n"
+    (graded / "collected.csv").write_text(",".join(collect.COLUMNS) + "\n" + line, encoding="utf-8")
+    assert cli.main(["labs", "export", str(graded)]) == 0
+    assert "late, with no days in grades.csv yet, counted as 0: ada floor\n" in capsys.readouterr().out
+    notes = autograde.manual(graded)
+    notes["ada", "floor"].update(late_days="3")
+    (graded / "grades.csv").write_text(autograde.as_csv(notes), encoding="utf-8")
+    assert cli.main(["labs", "export", str(graded)]) == 0
+    assert "with no days" not in capsys.readouterr().out
 
 
 # Alike ------------------------------------------------------------------------------------------------------------------
@@ -560,7 +580,7 @@ def class_of(count):
         "syntax": (notebook("def f(:\n"), 0),
         "endless": (notebook("def softmax_bytes(M, N, size):\n    while True:\n        pass\n" + FLOOR), None),
         "wrong": (notebook(WRONG), 7),
-        "other encoding": (notebook(FLOOR).encode("utf-16"), 0),
+        "other encoding": (notebook(FLOOR).encode("utf-16"), 8),
         "deep": ("[" * 5000, 0),
         "right": (notebook(FLOOR), 8),
         "print": (notebook("print('x' * 10**7)\n" + FLOOR), 8),

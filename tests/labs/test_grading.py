@@ -36,8 +36,13 @@ def with_body(lines):
         ("(" * 5000, "syntax", "Python cannot read this"),
         (HEAD, "missing", "answer.py must define the class RowArgmax, and there is none"),
         (HEAD + "class RowArgMax:\n    pass\n", "missing", "it defines RowArgMax, and capitals count"),
+        (RIGHT.replace("RowArgmax", "Argmax"), "missing", "must define the class RowArgmax; it defines Argmax"),
+        ("\n\n", "missing", "answer.py is empty"),
+        (RIGHT.replace("mX[row, column]", "mX[row][column]"), "language", "one number has no index"),
+        (RIGHT.replace("cute.arch.barrier", "cute.arch.barriers"), "not simulated", "did you mean barrier?"),
         (HEAD + "x = 1\nx.y\n", "error", "answer.py:4: AttributeError: 'int' object has no attribute 'y'"),
         (HEAD + "raise SystemExit\n", "error", "answer.py:3: SystemExit"),
+        (HEAD + "x = later\nlater = 1\n", "error", "answer.py:3: NameError: name 'later' is not defined$"),
         ("x = [0] * 10**10\n", "memory", "more than 2048 MiB"),
         ("def f(n):\n    return f(n)\n\n\nf(1)\n", "error", "RecursionError"),
         (RIGHT.replace("mIndex: cute.Tensor):", "):"), "signature", "missing a required argument|too many positional"),
@@ -59,7 +64,7 @@ def test_a_file_that_cannot_be_graded_is_told_why(text, kind, says):
     first = report.diagnoses[0]
     assert "Traceback" not in first.message
     assert first.kind == kind
-    assert any(words in first.message for words in says.split("|")), first.message
+    assert any(words in f"{first.message}$" for words in says.split("|")), first.message
 
 
 def test_loops_without_end_are_stopped():
@@ -81,6 +86,11 @@ def test_loops_without_end_are_stopped():
         ("import os", "needs cutlass, math and operator only"),
         ("from . import grade", "needs cutlass, math and operator only"),
         ("from math import *", "name what you use"),
+        (
+            "def f():\n    __syncthreads()",
+            "uses __syncthreads, which is CUDA C++'s name; here it is cute.arch.sync_threads()",
+        ),
+        ("async def wait():\n    pass", "uses async, which"),
         ("open('job.json')", "uses open"),
         ("__import__('os')", "uses __import__"),
         ("eval('1')", "uses eval"),
@@ -154,6 +164,14 @@ def test_what_a_notebook_left_out_is_named_where_it_is_missing():
     )
     (first,) = grade("block-reduce", "answer.md", text).diagnoses
     assert "NameError: name 'WARP' is not defined; answer.md:3 is left out here (NameError: name 'os'" in first.message
+
+
+def test_a_notebook_whose_cells_are_out_of_order_is_told_which_comes_later():
+    head, _, rest = RIGHT.partition("import cutlass.cute as cute\n")
+    text = cell(rest) + cell(f"\n{head}import cutlass.cute as cute\n")
+    (first,) = grade("block-reduce", "answer.md", text).diagnoses
+    line = text[: text.index("import cutlass.cute")].count("\n") + 1
+    assert f"'cute' is not defined; cells run from top to bottom, and answer.md:{line} comes later" in first.message
 
 
 def test_two_hundred_thousand_empty_lines_are_read_in_no_time():
@@ -240,8 +258,14 @@ def test_a_check_knows_a_function_by_what_is_asked_and_not_by_what_it_calls_itse
 
 def test_files_that_are_not_plain(tmp_path, capsys):
     marked = tmp_path / "marked.py"
-    marked.write_bytes(b"\xef\xbb\xbf" + RIGHT.encode())  # as some editors begin a file
+    marked.write_bytes(b"\xef\xbb\xbf" + RIGHT.replace("\n", "\r\n").encode())  # as some editors begin a file
     assert cli.main(["grade", "block-reduce", str(marked)]) == 0
+    marked.write_bytes(RIGHT.encode("utf-16"))  # as PowerShell's > writes it
+    assert cli.main(["grade", "block-reduce", str(marked), "--no-compile"]) == 0
+    picture = tmp_path / "picture.py"
+    picture.write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0")
+    assert cli.main(["grade", "block-reduce", str(picture)]) == 2
+    assert "picture.py is no text: hand in a notebook (.ipynb) or Python (.py, .md)" in capsys.readouterr().err
     capsys.readouterr()
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
@@ -400,6 +424,26 @@ def test_grading_needs_neither_the_dsl_nor_torch():
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.stdout.strip() == "11 []", done.stderr
+
+
+def test_an_ignored_row_need_not_be_read_and_any_other_must_be():
+    module = lab("cross-entropy")
+    case = next(c for c in module.cases(0) if c.name == "ignored")
+    assert module.may_skip(case).tolist() == [True, True, False, True, False]
+    right = corpus.answers(folders()["cross-entropy"])["ignored_not_read"][0]
+    found, old, rest = right.partition("elif column < N:")
+    told = grade("cross-entropy", "answer.py", f"{found}elif column < N and row != 2:{rest}").checks
+    told = {check.name: check.diagnosis for check in told}
+    assert old
+    assert told["ignored"].kind == "unread rows" and "row 2 of x" in told["ignored"].message
+
+
+@pytest.mark.parametrize("seed", [11, 16, 20])
+def test_rows_of_eight_warps_tell_a_kernel_that_reads_four_slots(seed):
+    """Of these seeds the winners of rows of eight warps had all been in the first four."""
+    four = corpus.answers(folders()["block-reduce"])["four_slots"][0]
+    report = grade("block-reduce", "answer.py", four, seed, confirm=False)
+    assert [check.diagnosis and check.diagnosis.kind for check in report.checks][1] == "lost warps"
 
 
 def test_the_detectives_verdicts_are_asked_of_profiles_that_nobody_has_seen():

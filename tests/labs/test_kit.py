@@ -95,6 +95,12 @@ def test_the_checks_of_a_copy_run_where_there_is_nothing_but_the_copy(released, 
         assert says in done.stdout + done.stderr
 
 
+def test_a_release_without_labs_is_told(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("QUACK_TUTORIAL_LABS", str(tmp_path / "nowhere"))
+    assert cli.main(["labs", "release", str(tmp_path / "handout")]) == 2
+    assert "no labs here" in capsys.readouterr().err and not (tmp_path / "handout").exists()
+
+
 def test_a_release_writes_over_nothing(released, capsys):
     assert cli.main(["labs", "release", str(released)]) == 2
     assert "not empty" in capsys.readouterr().err
@@ -112,6 +118,7 @@ def test_the_stub_of_a_released_notebook_is_graded_with_a_sentence(released):
     file = released / "floor" / "floor.ipynb"
     report = grade("floor", file.name, file.read_text(encoding="utf-8"))
     assert report.score == 0 and "not filled in yet" in report.diagnoses[0].message
+    assert report.diagnoses[0].kind == "not filled in"
 
 
 def test_classrooms_workflow_has_a_test_for_each_check_and_runs_what_there_is(released, name, tmp_path, capsys):
