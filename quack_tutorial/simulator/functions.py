@@ -14,7 +14,7 @@ from .context import HERE, KIND, STATE, executing, fail, group, here, kernel_fra
 from .control import and_, or_
 from .layout import Layout
 from .memory import Pointer, pointer_at
-from .numeric import Boolean, DType, TensorSSA, Value, constant_number, convert, scalar, truth, type_of
+from .numeric import Boolean, DType, Literal, TensorSSA, Value, constant_number, convert, scalar, truth, type_of
 from .placeholders import Annotation, Missing
 
 
@@ -41,6 +41,8 @@ def in_jit() -> bool:
 
 def const_expr(x):
     """The value, when Python knows it; a dynamic one is refused."""
+    if type(x) is Literal:
+        return x.value
     if isinstance(x, (Value, TensorSSA)):
         raise fail("language", "const_expr needs a value known while tracing, not one known only when the kernel runs")
     return x
@@ -155,6 +157,8 @@ def _extreme(plain, ordered, nan_of_first: bool, x, y):
     if not isinstance(x, (Value, TensorSSA)) and not isinstance(y, (Value, TensorSSA)):
         return plain(x, y)
     dtype = numeric.promote(x, y, "max")
+    if numeric.are_known(x, y):
+        return Literal(dtype, plain(numeric.known(x), numeric.known(y)))
     ax, ay, wrap = numeric.operands(x, y, dtype)
     nan = ax != ax if nan_of_first else ay != ay
     return wrap(dtype, np.where(ordered(ax, ay) | nan, ay, ax))
