@@ -10,7 +10,7 @@ import numpy as np
 from . import host, numeric, swizzle
 from . import layout as la
 from . import tensor as tn
-from .context import HERE, KIND, STATE, executing, fail, group, here, kernel_frame
+from .context import HERE, KIND, STATE, NeedsWarps, executing, fail, group, here, kernel_frame
 from .control import and_, or_
 from .layout import Layout
 from .memory import Pointer, pointer_at
@@ -236,9 +236,11 @@ def ignore(*_, **__):
 def setmaxregister(reg_count, **_):
     """Of registers only this is noted: how many a thread of each warp asks for (`scheduler.exit_warp` adds them up)."""
     warp = group()
-    if warp.warp >= 0 and isinstance(reg_count, int):
+    if warp.warp < 0:
+        raise NeedsWarps
+    if numeric.are_known(reg_count):
         asked = warp.launch.registers.setdefault(int(warp.blocks[0]), {})
-        asked[warp.warp] = reg_count, here()
+        asked[warp.warp] = numeric.known(reg_count), here()
 
 
 def elect_one(**_):
