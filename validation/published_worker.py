@@ -137,6 +137,7 @@ def cross_entropy_gradient(x, target, dloss):
 
 def quack(k):
     """QuACK: https://github.com/Dao-AILab/quack"""
+    k.module("quack.dsl")  # gives CuTe DSL's tensors methods of its own, as the package's __init__ does
     F = k.torch.nn.functional
     f32, i32 = k.cutlass.Float32, k.cutlass.Int32
 

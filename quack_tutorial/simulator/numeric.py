@@ -21,6 +21,7 @@ from functools import lru_cache
 import numpy as np
 
 from . import eight_bits
+from .additions import Open, indexed_by_a_package, is_python_s
 from .context import STATE, executing, fail, not_simulated, wrong_kind
 from .exact import Exact, decoded, exact, plain, wide
 from .layout import Extent, crd2idx, flatten_to_tuple, has_none, make_layout, offsets, product, slice_and_offset
@@ -456,6 +457,8 @@ class TensorSSA(_Arithmetic):
 
     def __getitem__(self, coord):
         """One value, at a constant or a dynamic coordinate; or, where `coord` has None, a vector of those modes."""
+        if is_python_s(coord):
+            return indexed_by_a_package(VECTORS, self, "__getitem__", coord)
         layout = make_layout(self.shape)
         at = _indices(coord)
         if has_none(coord):
@@ -563,6 +566,9 @@ def _broadcast(a, shape, target):
     lead = a.shape[:2]
     spread = np.broadcast_to(a.reshape(lead + tuple(reversed(source))), lead + tuple(reversed(wanted)))
     return spread.reshape(lead + (-1,))
+
+
+VECTORS = Open("TensorSSA", TensorSSA)
 
 
 # ---- conversion -----------------------------------------------------------------------------------------------------

@@ -66,6 +66,83 @@ def test_a_multicast_stage_that_is_not_given_back_is_a_deadlock():
     assert simulate(k.multicast, x, out, False).findings[0].kind == "deadlock"
 
 
+ADDS = """
+import cutlass
+import cutlass.cute as cute
+import cutlass.cute.tensor as tensors
+from cutlass.cutlass_dsl import dsl_user_op
+
+own_get, own_set = tensors._Tensor.__getitem__, tensors._Tensor.__setitem__
+
+
+def spelt(idx, rank):
+    marks = tuple(None if isinstance(i, slice) else i for i in (idx if isinstance(idx, tuple) else (idx,)))
+    if Ellipsis not in marks:
+        return marks
+    at = marks.index(Ellipsis)
+    return marks[:at] + (None,) * (rank - len(marks) + 1) + marks[at + 1 :]
+
+
+@dsl_user_op
+def get(self, idx, *, loc=None, ip=None):
+    return own_get(self, spelt(idx, tensors.rank(self.shape)), loc=loc, ip=ip)
+
+
+@dsl_user_op
+def put(self, idx, value, *, loc=None, ip=None):
+    return own_set(self, spelt(idx, tensors.rank(self.shape)), value, loc=loc, ip=ip)
+
+
+def to(self, dtype, *, loc=None, ip=None):
+    made = cute.make_rmem_tensor_like(self, dtype, loc=loc, ip=ip)
+    made.store(self.load(loc=loc, ip=ip).to(dtype, loc=loc, ip=ip), loc=loc, ip=ip)
+    return made
+
+
+if WITH:
+    tensors._Tensor.__getitem__, tensors._Tensor.__setitem__, tensors._Tensor.to = get, put, to
+    tensors.TensorSSA.__getitem__ = get
+
+
+@cute.kernel
+def kernel(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    r = cute.make_rmem_tensor((4, 2), cutlass.Float32)
+    r[..., 0] = x[tidx, ...].load()
+    r[:, 1] = x[tidx, :].load() + 0.5
+    whole = r.to(cutlass.Int32).load().to(cutlass.Float32)
+    place = cute.make_identity_tensor((4, 4))[1, ...]
+    out[tidx, None] = r.load()[..., 1] + whole[None, 0] + place[2][1] * 100.0
+
+
+@cute.jit
+def host(x: cute.Tensor, out: cute.Tensor):
+    kernel(x, out).launch(grid=[1, 1, 1], block=[32, 1, 1])
+"""
+RUNS = """
+import sys
+import numpy as np
+from quack_tutorial.simulation import simulate
+from quack_tutorial.simulator import loading
+
+loading.answer_folder(sys.argv[1], always=True)
+sys.path.insert(0, sys.argv[1])
+import adds
+
+x, out = np.random.default_rng(0).normal(size=(32, 4)).astype(np.float32) * 9, np.zeros((32, 4), np.float32)
+assert simulate(adds.host, x, out).ok
+np.testing.assert_array_equal(out, x + 0.5 + np.trunc(x) + 200)
+"""
+
+
+def test_methods_that_a_package_gives_the_dsl_s_tensors_run_and_none_are_made_up(tmp_path):
+    for has in (True, False):
+        (tmp_path / "adds.py").write_text(ADDS.replace("WITH", str(has)))
+        done = subprocess.run([sys.executable, "-c", RUNS, str(tmp_path)], capture_output=True, text=True, check=False)
+        assert (done.returncode == 0) == has, done.stderr
+        assert has or "not simulated: ... in a coordinate, which is not CuTe DSL's own, (adds.py:" in done.stderr
+
+
 PACKAGE = """
 import cutlass
 import cutlass.cute as cute
