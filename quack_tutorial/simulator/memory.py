@@ -24,7 +24,7 @@ from .exact import plain, wide
 from .numeric import DType, Int64, Value, convert
 from .recording import record
 from .registers import Registers, check_register_view, read_registers, write_registers
-from .swizzle import permuted, recast
+from .swizzle import is_same, permuted, recast
 
 LOWEST_ADDRESS = 1 << 28  # of global memory, see arguments.AddressSpace
 REDUCES = 1  # of a bulk copy's row in the trace: `bytes` says that it adds to what it writes
@@ -214,7 +214,7 @@ class Pointer:
 
     def either(self, condition: np.ndarray, other: Pointer) -> Pointer:
         """This pointer where `condition`, else the other."""
-        if self.swizzle != other.swizzle:
+        if not is_same(self.swizzle, other.swizzle):
             raise not_simulated("a tensor that a dynamic `if` rebinds to one of another swizzle")
         if self.memory is not other.memory or isinstance(self.memory, Either):
             return Pointer(Either(condition, self, other), self.dtype, 0, self.alignment)

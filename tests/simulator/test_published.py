@@ -66,6 +66,14 @@ def test_a_multicast_stage_that_is_not_given_back_is_a_deadlock():
     assert simulate(k.multicast, x, out, False).findings[0].kind == "deadlock"
 
 
+@pytest.mark.parametrize("check", [True, False])
+def test_a_swizzled_layout_counts_from_where_each_thread_s_tensor_begins(check):
+    out = np.full(32, -1, np.int32)
+    assert simulate(k.swizzled_rows, out, check=check).ok
+    place = np.arange(16)
+    np.testing.assert_array_equal(out.reshape(2, 16)[:, place ^ (place >> 2 & 3)], np.arange(32).reshape(2, 16))
+
+
 ADDS = """
 import cutlass
 import cutlass.cute as cute

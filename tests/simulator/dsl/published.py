@@ -218,3 +218,19 @@ def unswizzled_kernel(out: cute.Tensor):
 @cute.jit
 def unswizzled(out: cute.Tensor):
     unswizzled_kernel(out).launch(grid=[1, 1, 1], block=[32, 1, 1])
+
+
+@cute.kernel
+def swizzled_rows_kernel(out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    s = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Int32, cute.make_layout((16, 2)), 64)
+    swizzled = cute.make_composed_layout(cute.make_swizzle(2, 0, 2), 0, cute.make_layout(16))
+    mine = cute.make_tensor(s[None, tidx // 16].iterator, swizzled)  # each half's own row
+    mine[tidx % 16] = tidx
+    cute.arch.sync_warp()
+    out[tidx] = s[tidx % 16, tidx // 16]
+
+
+@cute.jit
+def swizzled_rows(out: cute.Tensor):
+    swizzled_rows_kernel(out).launch(grid=[1, 1, 1], block=[32, 1, 1])
