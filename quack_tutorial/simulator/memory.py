@@ -153,6 +153,13 @@ class Either:
         return result
 
 
+def _whole(count):
+    """How many elements an index of a pointer leaps over."""
+    if type(count) is int or isinstance(count, Value) and count.dtype.is_integer:
+        return count
+    raise fail("language", f"a pointer is indexed by a whole number, not by {count!r}; a tensor takes coordinates")
+
+
 @dataclass(frozen=True, eq=False)
 class Pointer:
     """A typed pointer: memory, element offset (int or array a lane) and known alignment in bytes."""
@@ -189,6 +196,18 @@ class Pointer:
 
     def __sub__(self, count):
         return self + -count
+
+    def __getitem__(self, count) -> Value:
+        return (self + _whole(count)).load()
+
+    def __setitem__(self, count, value) -> None:
+        (self + _whole(count)).store(value)
+
+    def __iter__(self):
+        """One element after the other, and no end: as in the DSL, where it is traced for ever."""
+        raise fail(
+            "language", "iterating over a pointer does not end in the DSL; index it in a loop with range_constexpr"
+        )
 
     def load(self, *, count=None, alignment=None, **_):
         """The element that it points to, or a vector of `count`."""

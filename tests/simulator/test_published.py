@@ -74,6 +74,16 @@ def test_a_swizzled_layout_counts_from_where_each_thread_s_tensor_begins(check):
     np.testing.assert_array_equal(out.reshape(2, 16)[:, place ^ (place >> 2 & 3)], np.arange(32).reshape(2, 16))
 
 
+@pytest.mark.parametrize("check", [True, False])
+def test_a_pointer_is_indexed_and_converts_what_is_stored(check):
+    torch = pytest.importorskip("torch")
+    x, out = torch.randn(32), torch.full((96,), float("nan"))
+    assert simulate(k.indexed_pointers, x, out, check=check).ok
+    assert torch.equal(out[:32], x.bfloat16().float())
+    assert torch.equal(out[32:64], torch.arange(32).float())
+    assert torch.allclose(out[64:].flip(0), x + 0.5)  # the larger and the smaller of two
+
+
 ADDS = """
 import cutlass
 import cutlass.cute as cute

@@ -6,7 +6,9 @@ import cutlass.cute as cute
 import cutlass.pipeline as pipeline
 import cutlass.utils.hopper_helpers as sm90_utils
 from cutlass import BFloat16, Float16, Float32, Int32
+from cutlass._mlir.dialects import nvvm
 from cutlass.base_dsl import typing
+from cutlass.cutlass_dsl import T
 
 LAYOUTS = (
     ((2, 4), (4, 1)),
@@ -234,3 +236,18 @@ def swizzled_rows_kernel(out: cute.Tensor):
 @cute.jit
 def swizzled_rows(out: cute.Tensor):
     swizzled_rows_kernel(out).launch(grid=[1, 1, 1], block=[32, 1, 1])
+
+
+@cute.kernel
+def indexed_pointers_kernel(x: cute.Pointer, out: cute.Pointer):
+    tidx, _, _ = cute.arch.thread_idx()
+    r = cute.make_rmem_tensor(4, cutlass.BFloat16)
+    r.iterator[1] = x[tidx]  # rounds
+    out[tidx] = r.iterator[1]
+    out[32 + cutlass.Int64(tidx)] = tidx
+    (out + 96)[-tidx - 1] = nvvm.fmax(x[tidx], cutlass.Float32(0.5)) + nvvm.fmin(T.f32(), x[tidx], cutlass.Float32(0.5))
+
+
+@cute.jit
+def indexed_pointers(x: cute.Tensor, out: cute.Tensor):
+    indexed_pointers_kernel(x.iterator, out.iterator).launch(grid=[1, 1, 1], block=[32, 1, 1])
