@@ -263,7 +263,8 @@ class Pointer:
         if isinstance(self.memory, Registers):
             check_register_view(self, dtype)
         at = np.asarray(self.offset) * self.dtype.itemsize
-        if (at % dtype.itemsize).any():
+        bad = at % dtype.itemsize != 0
+        if (bad & executing().active() if bad.ndim else bad).any():
             raise fail("misaligned", f"a pointer to {dtype} must be at a multiple of {dtype.itemsize} bytes")
         offset = at // dtype.itemsize
         made = Pointer(self.memory, dtype, offset if offset.ndim else int(offset), self.alignment, self.rows)

@@ -84,6 +84,13 @@ def test_a_pointer_is_indexed_and_converts_what_is_stored(check):
     assert torch.allclose(out[64:].flip(0), x + 0.5)  # the larger and the smaller of two
 
 
+@pytest.mark.parametrize("check", [True, False])
+def test_a_view_s_pointer_is_cast_where_lanes_are_on(check):
+    x, out = np.random.default_rng(0).standard_normal(16).astype(np.float32), np.zeros(16, np.float32)
+    assert simulate(k.cast_pointers, x, out, check=check).ok
+    np.testing.assert_array_equal(out, x)
+
+
 ADDS = """
 import cutlass
 import cutlass.cute as cute

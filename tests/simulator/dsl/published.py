@@ -251,3 +251,20 @@ def indexed_pointers_kernel(x: cute.Pointer, out: cute.Pointer):
 @cute.jit
 def indexed_pointers(x: cute.Tensor, out: cute.Tensor):
     indexed_pointers_kernel(x.iterator, out.iterator).launch(grid=[1, 1, 1], block=[32, 1, 1])
+
+
+@cute.kernel
+def cast_pointers_kernel(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    halves = typing.Pointer(cutlass.make_array_view(x).data_ptr(), dtype=BFloat16)
+    if tidx % 2 == 0:  # the other lanes' places are no whole number of float32
+        first = typing.Pointer(halves + tidx, dtype=Float32).load()
+        typing.Pointer(cutlass.make_array_view(out).data_ptr() + tidx // 2, dtype=Float32).store(first)
+
+
+cast_pointers_kernel.set_name_prefix("published", remove_cutlass_symbol=True)
+
+
+@cute.jit
+def cast_pointers(x: cute.Tensor, out: cute.Tensor):
+    cast_pointers_kernel(x, out).launch(grid=[1, 1, 1], block=[32, 1, 1])
