@@ -370,6 +370,9 @@ class Literal(Value):
         return dtype(self)
 
 
+Literal.__name__ = Value.__name__  # what messages call it
+
+
 def are_known(*numbers) -> bool:
     """Whether Python has them all."""
     return all(type(x) in _KNOWN for x in numbers)

@@ -91,6 +91,56 @@ def test_a_view_s_pointer_is_cast_where_lanes_are_on(check):
     np.testing.assert_array_equal(out, x)
 
 
+FLOATS = (
+    np.array([-1.5, 2.5, -0.0, 0.25, np.nan, 1e3, -2.5, 7.0] * 4, np.float32),
+    np.roll(np.array([0.5, -0.0, np.nan, 3.0, -1.5, 9.0, 0.0, 1.0] * 4, np.float32), 1),
+)
+HALVES = tuple(np.stack([x, x[::-1]], 1).astype(np.float16) for x in FLOATS)  # of each word the low one first
+WHOLE = {"rni": np.rint, "rmi": np.floor, "rpi": np.ceil, "rzi": np.trunc}
+
+
+def word(text, a, b):
+    """What one instruction gives of two words."""
+    out = np.zeros(32, np.int32)
+    x = np.stack([np.ascontiguousarray(side).view(np.int32).reshape(32) for side in (a, b)])
+    assert simulate(k.Instruction(text), x, out).ok
+    return out
+
+
+@pytest.mark.parametrize("way", WHOLE)
+def test_a_conversion_of_ptx_rounds_as_it_says(way):
+    wanted = WHOLE[way](np.nan_to_num(FLOATS[0])).astype(np.int32)
+    np.testing.assert_array_equal(word(f"cvt.{way}.s32.f32 $0, $1;", *FLOATS), wanted)
+
+
+@pytest.mark.parametrize("name", ["max", "min", "add", "mul"])
+def test_an_instruction_works_on_the_two_numbers_of_a_register(name):
+    function = {"max": np.fmax, "min": np.fmin, "add": np.add, "mul": np.multiply}[name]
+    found = word(f"{name}.f16x2 $0, $1, $2;", *HALVES).view(np.float16).reshape(32, 2)
+    np.testing.assert_array_equal(found, function(*HALVES))
+    if name in ("max", "min"):
+        with_nan = word(f"{name}.NaN.f16x2 $0, $1, $2;", *HALVES).view(np.float16).reshape(32, 2)
+        np.testing.assert_array_equal(with_nan, (np.maximum if name == "max" else np.minimum)(*HALVES))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "mul.sat.f32 $0, $1, $2;",
+        "mul.rz.f32 $0, $1, $2;",
+        "max.xorsign.abs.f32 $0, $1, $2;",
+        "add.sat.s32 $0, $1, $2;",
+        "fma.rn.sat.f32 $0, $1, $2, $2;",
+        "cvt.s32.f32 $0, $1;",
+        "cvt.rni.sat.s32.f32 $0, $1;",
+    ],
+)
+def test_a_word_of_an_instruction_that_is_not_read_is_refused(text):
+    opcode = text.split()[0]
+    with pytest.raises(NotSimulated, match=f"inline_asm of {opcode.replace('.', '[.]')}"):
+        word(text, *FLOATS)
+
+
 ADDS = """
 import cutlass
 import cutlass.cute as cute

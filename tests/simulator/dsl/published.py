@@ -6,7 +6,7 @@ import cutlass.cute as cute
 import cutlass.pipeline as pipeline
 import cutlass.utils.hopper_helpers as sm90_utils
 from cutlass import BFloat16, Float16, Float32, Int32
-from cutlass._mlir.dialects import nvvm
+from cutlass._mlir.dialects import llvm, nvvm
 from cutlass.base_dsl import typing
 from cutlass.cutlass_dsl import T
 
@@ -268,3 +268,20 @@ cast_pointers_kernel.set_name_prefix("published", remove_cutlass_symbol=True)
 @cute.jit
 def cast_pointers(x: cute.Tensor, out: cute.Tensor):
     cast_pointers_kernel(x, out).launch(grid=[1, 1, 1], block=[32, 1, 1])
+
+
+class Instruction:
+    """One instruction on a thread's two words of x."""
+
+    def __init__(self, text: str):
+        self.text = text
+
+    @cute.kernel
+    def kernel(self, x: cute.Tensor, out: cute.Tensor):
+        tidx, _, _ = cute.arch.thread_idx()
+        words = [x[0, tidx].ir_value(), x[1, tidx].ir_value()]
+        out[tidx] = Int32(llvm.inline_asm(T.i32(), words, self.text, "=r,r,r", has_side_effects=False))
+
+    @cute.jit
+    def __call__(self, x: cute.Tensor, out: cute.Tensor):
+        self.kernel(x, out).launch(grid=[1, 1, 1], block=[32, 1, 1])
