@@ -1,8 +1,8 @@
 """Kernels of published packages, run unchanged on the simulator and compared with float64.
 
 Each package is fetched from the package index with pip, its wheel unpacked, and its kernels are run by a process of their own
-(`published_worker`; the cases are `published_kernels`). What is refused is said by name; what is found in somebody's kernel is a mismatch, unless
-`TRUE` says why it is so.
+(`published_worker`; the cases are `published_kernels`). What is refused is said by name; what is found in somebody's kernel is a
+mismatch, unless `TRUE` says why it is so.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ SOURCES = {
     "cudnn": "cudnn-frontend",
 }
 # Findings that are true: the kernel, and what reading it shows.
-_INITIALISED = "the lane that each warp elects initialises the one mbarrier: it is initialised twice, which the PTX ISA leaves undefined"
+_INITIALISED = (
+    "the lane that each warp elects initialises the one mbarrier, and a second time is undefined by the PTX ISA"
+)
 TRUE = {
     (
         "liger",
