@@ -154,7 +154,9 @@ def _cute() -> dict:
         "core": Missing("cutlass.cute.core"),
         "Tensor": Annotation("cute.Tensor", (tn.Tensor, tn.CoordinateTensor)),
         "TensorSSA": Annotation("cute.TensorSSA", TensorSSA),
-        "tensor": Namespace("cute.tensor", {"_Tensor": tn.TENSORS, "TensorSSA": numeric.VECTORS, "rank": shapes.rank}),
+        "tensor": Namespace(
+            "cute.tensor", {"_Tensor": tn.TENSORS, "TensorSSA": numeric.VECTORS, "rank": members["rank"]}
+        ),
         "Layout": Annotation("cute.Layout", Layout),
         "Pointer": Annotation("cute.Pointer", Pointer),
         "ComposedLayout": Annotation("cute.ComposedLayout", swizzle.ComposedLayout),
