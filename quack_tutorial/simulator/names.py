@@ -358,6 +358,8 @@ CUTLASS = Namespace(
 )
 CUTE.__dict__["typing"] = CUTE
 hopper.extend(sys.modules[__name__])
+_OPEN = {"_Tensor": tn.TENSORS, "TensorSSA": numeric.VECTORS, "rank": CUTE.rank}  # where packages add methods
+CUTE.__dict__["tensor"] = Namespace("cute.tensor", _OPEN)
 
 
 class Stream:
