@@ -418,7 +418,7 @@ def _races(trace) -> tuple:
 
 
 def _run_host(function, args, kwargs, dynamic=()) -> None:
-    mapper = Mapper()
+    mapper = STATE.run.mapper = Mapper()
     target = mapper.map(function)
     if not hasattr(type(target), "start_call"):
         needs = "a @cute.jit function or an object with a @cute.jit __call__"

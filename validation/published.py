@@ -1,8 +1,8 @@
 """Kernels of published packages, run unchanged on the simulator and compared with float64.
 
 Each package is fetched from the package index with pip, its wheel unpacked, and its kernels are run by a process of their own
-(`published_worker`, which has the cases). What is refused is said by name; what is found in somebody's kernel is a mismatch, unless
-`TRUE` says why it is so.
+(`published_worker`; the cases are `published_kernels`). What is refused is said by name; what is found in somebody's kernel is a
+mismatch, unless `TRUE` says why it is so.
 """
 
 from __future__ import annotations
@@ -22,14 +22,35 @@ SOURCES = {
     "liger": "Liger",
     "flashinfer": "FlashInfer",
     "nvidia": "NVIDIA's examples (in FlashInfer)",
+    "cudnn": "cudnn-frontend",
 }
 # Findings that are true: the kernel, and what reading it shows.
+_INITIALISED = (
+    "the lane that each warp elects initialises the one mbarrier, and a second time is undefined by the PTX ISA"
+)
 TRUE = {
     (
         "liger",
         "LayerNorm backward",
-    ): "the second sum of a row and the first of the next go through one slot, and no barrier "
-    "stands between the one's read and the other's write",
+    ): "the second sum of a row and the first of the next go through one slot, and no barrier stands "
+    "between the one's read and the other's write",
+    ("liger", "cutedsl: rotary embedding, tensor map"): _INITIALISED,
+    ("liger", "cutedsl: rotary embedding, tensor map, backward"): _INITIALISED,
+    (
+        "flashinfer",
+        "block_prefix_sum, several tiles",
+    ): "the sums of a tile's warps are still read while the next tile's are written "
+    "over them, and no barrier stands between",
+    (
+        "flashinfer",
+        "radix top-k, two blocks a row",
+    ): "thread 0 signals that its block has arrived while the block's other threads "
+    "may still clear and count; no barrier stands before the signal",
+    (
+        "flashinfer",
+        "gated delta rule, decoding",
+    ): "lane 0 overwrites the slot that lane 1 reads, and only a shuffle, which orders no "
+    "memory, stands between; what it writes depends on what was read, so that a GPU gives the right number",
 }
 
 

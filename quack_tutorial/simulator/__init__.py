@@ -9,7 +9,7 @@
 | `layout`, `layout_algebra`, `shapes`, `swizzle` | CuTe's layouts |
 | `memory`, `registers`, `shared_memory`, `structs` | where bytes are, and how warps reach them |
 | `bounds`, `recording` | which accesses are refused; the rows of the trace |
-| `tensor`, `copying` | tensors and copies |
+| `tensor`, `additions`, `copying` | tensors, methods that a package gives them, and copies |
 | `indices`, `warps`, `barriers`, `cluster`, `mbarriers`, `asynchronous`, `atomics`, `arithmetic` | cute.arch |
 | `mathops`, `pipeline` | cute.math; cutlass.pipeline |
 | `assembly`, `ptx`, `dialects` | PTX by its text, and names from below CuTe DSL |

@@ -18,7 +18,7 @@ def _f32(x) -> np.ndarray:
     return convert(x, Float32).a
 
 
-def _signed_zero(result, a, b, larger: bool):
+def signed_zero(result, a, b, larger: bool):
     """max(+0, -0) is +0 and min is -0 (PTX ISA, max and min)."""
     both = (a == 0) & (b == 0)
     if not both.any():
@@ -47,7 +47,7 @@ def _pick(pick, largest: bool, a, b, magnitudes: bool, ftz: bool) -> Value:
         x, y = np.abs(x), np.abs(y)
         result = pick(x, y)
         return Value(Float32, np.where(negative, -result, result))
-    return Value(Float32, _signed_zero(pick(x, y), x, y, largest))
+    return Value(Float32, signed_zero(pick(x, y), x, y, largest))
 
 
 def flush(a: np.ndarray) -> np.ndarray:

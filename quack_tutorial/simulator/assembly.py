@@ -3,6 +3,7 @@
 | instruction                                                        | here                                                 |
 |--------------------------------------------------------------------|------------------------------------------------------|
 | mov, add, sub, mul, fma, min, max, neg, abs, and, or, xor, shl, shr | of one 32- or 64-bit type                             |
+| add, sub, mul, min, max, neg, abs .f16x2 and .bf16x2                | of two numbers in a register                          |
 | cvt, setp, selp, @p                                                | conversions, of two numbers in a register too; predicates |
 | ex2, lg2, rcp, rsqrt, sqrt, sin, cos, tanh .approx{.ftz}.f32        | within the documented error                           |
 | mapa, st.async, mbarrier.init, mbarrier.arrive{.expect_tx}         | as cute.arch has them, on addresses                   |
@@ -88,6 +89,16 @@ APPROXIMATE = {
     "cos": np.cos,
     "tanh": np.tanh,
 }
+# The words between an instruction and its type that change nothing here, or what is read of them below.
+WORDS = {
+    **dict.fromkeys(("and", "or", "xor", "shl", "shr", "mov", "selp", "popc"), set()),
+    **dict.fromkeys(("add", "sub", "fma"), {"rn", "ftz"}),
+    **dict.fromkeys(("mul", "mad"), {"rn", "ftz", "lo"}),
+    **dict.fromkeys(("min", "max"), {"NaN", "ftz"}),
+    **dict.fromkeys(("neg", "abs"), {"ftz"}),
+    **dict.fromkeys(APPROXIMATE, {"approx", "ftz", "rn"}),
+}
+TO_WHOLE = {"rni": np.rint, "rmi": np.floor, "rpi": np.ceil, "rzi": np.trunc}
 ATOMICS = frozenset("add max min and or xor exch cas".split())
 ORDERED = frozenset("acquire release acq_rel relaxed volatile".split())
 STATEMENT = re.compile(r"(?:@(?P<not>!?)(?P<guard>[%$\w]+)\s+)?(?P<opcode>[a-z][\w.:]*)\s*(?P<operands>.*)", re.DOTALL)
@@ -215,14 +226,18 @@ class _Machine:
     def execute(self, opcode: str, operands: list) -> None:
         base, *parts = opcode.split(".")
         dtype = TYPES.get(parts[-1]) if parts else None
-        if base in APPROXIMATE and dtype is Float32 and ("approx" in parts or base == "sqrt"):
+        if base in WORDS and not set(parts[:-1]) <= WORDS[base]:
+            raise not_simulated(f"inline_asm of {opcode}")
+        if base in PAIRED and parts and parts[-1] in ("f16x2", "bf16x2"):
+            self.paired(base, parts, operands)
+        elif base in APPROXIMATE and dtype is Float32 and ("approx" in parts or base == "sqrt"):
             a = self.value(operands[1], Float32).a
             ftz = "ftz" in parts
             exact = APPROXIMATE[base]((arithmetic.flush(a) if ftz else a).astype(np.float64)).astype(np.float32)
             self.set(operands[0], Value(Float32, arithmetic.flush(exact) if ftz else exact))
         elif base == "mov" and dtype is not None:
             self.move(operands, dtype)
-        elif base in OPERATORS and dtype is not None and not {"sat", "cc", "rz", "rm", "rp"} & set(parts):
+        elif base in OPERATORS and dtype is not None:
             second = Int32 if base in ("shl", "shr") else dtype
             a, b = self.value(operands[1], dtype), self.value(operands[2], second)
             if second is not dtype:  # a shift by the type's bits or more gives 0
@@ -231,19 +246,19 @@ class _Machine:
         elif base in ("mul", "mad") and dtype is not None and {"lo", "rn", "f32"} & set(parts):
             product = self.value(operands[1], dtype) * self.value(operands[2], dtype)
             self.set(operands[0], product if base == "mul" else product + self.value(operands[3], dtype))
-        elif base == "fma" and dtype is not None and "rn" in parts and "sat" not in parts:
+        elif base == "fma" and dtype is not None and "rn" in parts:
             self.set(operands[0], mathops.fma(*(self.value(x, dtype) for x in operands[1:4])))
         elif base in ("min", "max") and dtype is not None:
-            self.extreme(base, parts, dtype, operands)
+            self.set(operands[0], _extreme(base, parts, *(self.value(x, dtype) for x in operands[1:3])))
         elif base == "neg" and dtype is not None:
             self.set(operands[0], -self.value(operands[1], dtype))
         elif base == "abs" and dtype is not None:
             self.set(operands[0], abs(self.value(operands[1], dtype)))
         elif base == "cvt" and packed.is_pair(parts):
             self.set(operands[0], packed.convert(parts, operands[1:], self.value))
-        elif base == "cvt" and len(parts) >= 2 and parts[-2] in TYPES and not {"sat", "ftz"} & set(parts):
-            self.set(operands[0], convert(self.value(operands[1], TYPES[parts[-1]]), TYPES[parts[-2]]))
-        elif base == "setp" and parts[0] in COMPARISONS and len(operands) == 3:
+        elif base == "cvt" and len(parts) >= 2 and {*parts[-2:]} <= TYPES.keys():
+            self.set(operands[0], self.converted(parts, self.value(operands[1], dtype)))
+        elif base == "setp" and parts[0] in COMPARISONS and len(operands) == 3 and set(parts[1:-1]) <= {"ftz"}:
             a, b = (self.value(x, dtype) for x in operands[1:])
             self.set(operands[0], binary(COMPARISONS[parts[0]], a, b))
         elif base == "selp" and dtype is not None:
@@ -276,13 +291,20 @@ class _Machine:
         else:
             self.set(target, self.value(source, dtype))
 
-    def extreme(self, base, parts, dtype, operands) -> None:
-        a, b = (self.value(x, dtype) for x in operands[1:3])
-        if dtype is Float32:
-            pick = arithmetic.fmax if base == "max" else arithmetic.fmin
-            self.set(operands[0], pick(a, b, nan="NaN" in parts, ftz="ftz" in parts))
-        else:
-            self.set(operands[0], Value(dtype, (np.maximum if base == "max" else np.minimum)(a.a, b.a)))
+    def converted(self, parts, x: Value) -> Value:
+        """cvt of one number: to a whole one as its word says, otherwise to the nearest."""
+        *how, target, _ = parts
+        whole = [TO_WHOLE[word] for word in how if word in TO_WHOLE]
+        to_whole = x.dtype.is_float and (whole or TYPES[target].is_integer)
+        if len(whole) != bool(to_whole) or not set(how) <= {"rn", *TO_WHOLE} or to_whole and len(how) > 1:
+            raise not_simulated(f"inline_asm of cvt.{'.'.join(parts)}")
+        return convert(Value(x.dtype, whole[0](x.a)) if whole else x, TYPES[target])
+
+    def paired(self, base, parts, operands) -> None:
+        """An instruction on each of the two numbers of 16 bits in a register."""
+        sides = [packed.parted(self.value(text, Uint32), 2) for text in operands[1:]]
+        numbers = [[x.bitcast(packed.PAIRS[parts[-1]]) for x in halves] for halves in sides]
+        self.set(operands[0], packed.join([PAIRED[base](parts, *pair) for pair in zip(*numbers)]))
 
     def access(self, base, parts, dtype, operands) -> None:
         """One load or store, of a vector of registers where it says .v2 or .v4."""
@@ -378,6 +400,28 @@ class _Machine:
             mbarriers.mbarrier_init(self.pointer(operands[0], Int64, Space.SMEM), self.value(operands[1], Int32))
         else:
             raise not_simulated(f"inline_asm of {opcode}")
+
+
+def _extreme(base: str, parts, a: Value, b: Value) -> Value:
+    """min or max: of two floats the one that is no NaN, without .NaN, and +0 above -0."""
+    if a.dtype is Float32:
+        pick = arithmetic.fmax if base == "max" else arithmetic.fmin
+        return pick(a, b, nan="NaN" in parts, ftz="ftz" in parts)
+    if not a.dtype.is_float:
+        return Value(a.dtype, (np.maximum if base == "max" else np.minimum)(a.a, b.a))
+    name = ("maximum" if base == "max" else "minimum") if "NaN" in parts else f"f{base}"
+    return Value(a.dtype, arithmetic.signed_zero(getattr(np, name)(a.a, b.a), a.a, b.a, base == "max"))
+
+
+PAIRED = {
+    "min": lambda parts, a, b: _extreme("min", parts, a, b),
+    "max": lambda parts, a, b: _extreme("max", parts, a, b),
+    "add": lambda parts, a, b: a + b,
+    "sub": lambda parts, a, b: a - b,
+    "mul": lambda parts, a, b: a * b,
+    "neg": lambda parts, a: -a,
+    "abs": lambda parts, a: abs(a),
+}
 
 
 def _halves(word: Value) -> tuple:

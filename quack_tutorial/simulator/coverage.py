@@ -50,7 +50,7 @@ FILES = {
     KERNELS: ("validation/mutation/kernels.py", "quack_tutorial/kernels/copy.py"),
     CLUSTER: ("tests/simulator/dsl/cluster.py", "validation/mutation/kernels.py", "tests/simulator/dsl/acceptance.py"),
     OTHERS: ("tests/simulator/dsl/others.py",),
-    PUBLISHED: ("tests/simulator/dsl/published.py",),
+    PUBLISHED: ("tests/simulator/dsl/published.py", "tests/simulator/test_published.py"),
     SCRIPT: ("tests/test_kernel_file.py",),
     INLINE_PTX: ("tests/simulator/dsl/inline_ptx.py",),
 }
@@ -91,10 +91,11 @@ TABLE = {
         Line("BaseDSL", EXACT, OTHERS, "its architecture, which is sm_90a"),
         Line("Arch", EXACT, PUBLISHED),
     ),
+    "cute.tensor": (Line("TensorSSA rank", EXACT, PUBLISHED, "as _Tensor, takes methods that a package gives it"),),
     "cutlass.base_dsl.arch": (Line("Arch", EXACT, PUBLISHED),),
     "cutlass.base_dsl.enums": (Line("Arch", EXACT, OTHERS),),
     "cutlass.base_dsl.typing": (
-        Line("Pointer", ANNOTATION, PUBLISHED),
+        Line("Pointer", EXACT, PUBLISHED, "Pointer(p, dtype) casts"),
         Line("Vector", EXACT, OTHERS, "from_elements, bitcast, to_elements"),
     ),
     "cutlass.experimental.primitives": (Line("redux_sync ReductionKind", EXACT, OTHERS, "of integers"),),

@@ -201,12 +201,20 @@ def extract(vector: Vector, dynamic_position=(), static_position=(), **_) -> Val
 # ---- instructions ---------------------------------------------------------------------------------------------------
 
 
-def fmin(result, a, b, **_) -> Value:
-    return convert(arithmetic.fmin(a, b), result)
+def fmin(*operands, c=None, results=None, **options) -> Value:
+    return _of_two(arithmetic.fmin, operands, c, options)
 
 
-def fmax(result, a, b, **_) -> Value:
-    return convert(arithmetic.fmax(a, b), result)
+def fmax(*operands, c=None, results=None, **options) -> Value:
+    return _of_two(arithmetic.fmax, operands, c, options)
+
+
+def _of_two(function, operands, third, options) -> Value:
+    """function(a, b), before which releases older than 4.8 are given the result's type."""
+    if third is not None:
+        raise not_simulated("nvvm.fmax or nvvm.fmin of three numbers, which Hopper does not have,")
+    *result, a, b = operands
+    return convert(function(a, b, **options), result[0] if result else Float32)
 
 
 def redux_sync(value, kind, mask=FULL_MASK, **options) -> Value:

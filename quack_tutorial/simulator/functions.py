@@ -10,11 +10,11 @@ import numpy as np
 from . import host, numeric, swizzle
 from . import layout as la
 from . import tensor as tn
-from .context import HERE, KIND, STATE, executing, fail, group, here, kernel_frame
+from .context import HERE, KIND, STATE, NeedsWarps, executing, fail, group, here, kernel_frame
 from .control import and_, or_
 from .layout import Layout
 from .memory import Pointer, pointer_at
-from .numeric import Boolean, DType, TensorSSA, Value, constant_number, convert, scalar, truth, type_of
+from .numeric import Boolean, DType, Literal, TensorSSA, Value, constant_number, convert, scalar, truth, type_of
 from .placeholders import Annotation, Missing
 
 
@@ -28,6 +28,7 @@ def decorator(kind: str):
             return host.call(refused, args, kwargs)
 
         refused.decorated_as = kind
+        refused.set_name_prefix = ignore  # what the compiled kernel is called, which changes nothing here
         return refused
 
     return decorate
@@ -41,6 +42,8 @@ def in_jit() -> bool:
 
 def const_expr(x):
     """The value, when Python knows it; a dynamic one is refused."""
+    if type(x) is Literal:
+        return x.value
     if isinstance(x, (Value, TensorSSA)):
         raise fail("language", "const_expr needs a value known while tracing, not one known only when the kernel runs")
     return x
@@ -155,6 +158,8 @@ def _extreme(plain, ordered, nan_of_first: bool, x, y):
     if not isinstance(x, (Value, TensorSSA)) and not isinstance(y, (Value, TensorSSA)):
         return plain(x, y)
     dtype = numeric.promote(x, y, "max")
+    if numeric.are_known(x, y):
+        return Literal(dtype, plain(numeric.known(x), numeric.known(y)))
     ax, ay, wrap = numeric.operands(x, y, dtype)
     nan = ax != ax if nan_of_first else ay != ay
     return wrap(dtype, np.where(ordered(ax, ay) | nan, ay, ax))
@@ -232,9 +237,11 @@ def ignore(*_, **__):
 def setmaxregister(reg_count, **_):
     """Of registers only this is noted: how many a thread of each warp asks for (`scheduler.exit_warp` adds them up)."""
     warp = group()
-    if warp.warp >= 0 and isinstance(reg_count, int):
+    if warp.warp < 0:
+        raise NeedsWarps
+    if numeric.are_known(reg_count):
         asked = warp.launch.registers.setdefault(int(warp.blocks[0]), {})
-        asked[warp.warp] = reg_count, here()
+        asked[warp.warp] = numeric.known(reg_count), here()
 
 
 def elect_one(**_):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from .context import fail, not_simulated
 from .memory import Pointer
-from .numeric import TensorSSA, Value, convert, select, type_of
+from .numeric import Literal, TensorSSA, Value, convert, select, type_of
 from .tensor import Tensor
 
 
@@ -79,6 +79,8 @@ def refuse_objects(names, values) -> None:
 
 def dynamic(x):
     """A Python number chosen by a dynamic condition is a dynamic number, whichever way the lanes went."""
+    if type(x) is Literal:
+        return Value(x.dtype, x.a)
     return convert(x, type_of(x)) if isinstance(x, (bool, int, float)) else x
 
 
@@ -184,7 +186,7 @@ def settle(name: str, new, old):
         return new._joined(old, lambda n, p, q: dynamic(settle(f"{name}.{n}", p, q)))
     if type_of(new) is not None and type_of(old) is not None:
         check_types(name, new, old)
-        return new if isinstance(new, (Value, TensorSSA)) else convert(new, type_of(new))
+        return dynamic(new) if isinstance(new, (Value, TensorSSA)) else convert(new, type_of(new))
     if _same(new, old):
         return new
     if isinstance(new, (list, dict)):

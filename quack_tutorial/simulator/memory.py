@@ -24,7 +24,7 @@ from .exact import plain, wide
 from .numeric import DType, Int64, Value, convert
 from .recording import record
 from .registers import Registers, check_register_view, read_registers, write_registers
-from .swizzle import permuted, recast
+from .swizzle import is_same, permuted, recast
 
 LOWEST_ADDRESS = 1 << 28  # of global memory, see arguments.AddressSpace
 REDUCES = 1  # of a bulk copy's row in the trace: `bytes` says that it adds to what it writes
@@ -153,6 +153,13 @@ class Either:
         return result
 
 
+def _whole(count):
+    """How many elements an index of a pointer leaps over."""
+    if type(count) is int or isinstance(count, Value) and count.dtype.is_integer:
+        return count
+    raise fail("language", f"a pointer is indexed by a whole number, not by {count!r}; a tensor takes coordinates")
+
+
 @dataclass(frozen=True, eq=False)
 class Pointer:
     """A typed pointer: memory, element offset (int or array a lane) and known alignment in bytes."""
@@ -190,6 +197,18 @@ class Pointer:
     def __sub__(self, count):
         return self + -count
 
+    def __getitem__(self, count) -> Value:
+        return (self + _whole(count)).load()
+
+    def __setitem__(self, count, value) -> None:
+        (self + _whole(count)).store(value)
+
+    def __iter__(self):
+        """One element after the other, and no end: as in the DSL, where it is traced for ever."""
+        raise fail(
+            "language", "iterating over a pointer does not end in the DSL; index it in a loop with range_constexpr"
+        )
+
     def load(self, *, count=None, alignment=None, **_):
         """The element that it points to, or a vector of `count`."""
         if count is not None:
@@ -214,7 +233,7 @@ class Pointer:
 
     def either(self, condition: np.ndarray, other: Pointer) -> Pointer:
         """This pointer where `condition`, else the other."""
-        if self.swizzle != other.swizzle:
+        if not is_same(self.swizzle, other.swizzle):
             raise not_simulated("a tensor that a dynamic `if` rebinds to one of another swizzle")
         if self.memory is not other.memory or isinstance(self.memory, Either):
             return Pointer(Either(condition, self, other), self.dtype, 0, self.alignment)
@@ -244,7 +263,8 @@ class Pointer:
         if isinstance(self.memory, Registers):
             check_register_view(self, dtype)
         at = np.asarray(self.offset) * self.dtype.itemsize
-        if (at % dtype.itemsize).any():
+        bad = at % dtype.itemsize != 0
+        if (bad & executing().active() if bad.ndim else bad).any():
             raise fail("misaligned", f"a pointer to {dtype} must be at a multiple of {dtype.itemsize} bytes")
         offset = at // dtype.itemsize
         made = Pointer(self.memory, dtype, offset if offset.ndim else int(offset), self.alignment, self.rows)

@@ -37,7 +37,7 @@ from . import (
 from . import layout as la
 from . import layout_algebra as algebra
 from . import tensor as tn
-from .context import WARP
+from .context import WARP, not_simulated
 from .functions import (
     all_,
     any_,
@@ -154,6 +154,9 @@ def _cute() -> dict:
         "core": Missing("cutlass.cute.core"),
         "Tensor": Annotation("cute.Tensor", (tn.Tensor, tn.CoordinateTensor)),
         "TensorSSA": Annotation("cute.TensorSSA", TensorSSA),
+        "tensor": Namespace(
+            "cute.tensor", {"_Tensor": tn.TENSORS, "TensorSSA": numeric.VECTORS, "rank": members["rank"]}
+        ),
         "Layout": Annotation("cute.Layout", Layout),
         "Pointer": Annotation("cute.Pointer", Pointer),
         "ComposedLayout": Annotation("cute.ComposedLayout", swizzle.ComposedLayout),
@@ -281,6 +284,17 @@ PRIMITIVES = Namespace(
         "ReductionKind": Tokens(*"ADD MAX MIN UMAX UMIN AND OR XOR FMAX FMIN".split()),
     },
 )
+
+
+class _Cast(Annotation):
+    """A type of pointers that is called to see a pointer as one to other elements."""
+
+    def __call__(self, pointer, dtype: DType = numeric.Int8, **_) -> Pointer:
+        if not isinstance(pointer, Pointer):
+            raise not_simulated(f"{self._name} of a {type(pointer).__name__}")
+        return pointer.recast(dtype)
+
+
 BASE = Namespace(
     "cutlass.base_dsl",
     {
@@ -290,7 +304,7 @@ BASE = Namespace(
         "enums": Namespace("cutlass.base_dsl.enums", {"Arch": dialects.Arch}),
         "typing": Namespace(
             "cutlass.base_dsl.typing",
-            {"Pointer": Annotation("base_dsl.typing.Pointer", Pointer), "Vector": dialects.Vector},
+            {"Pointer": _Cast("base_dsl.typing.Pointer", Pointer), "Vector": dialects.Vector},
         ),
     },
 )
@@ -344,6 +358,8 @@ CUTLASS = Namespace(
 )
 CUTE.__dict__["typing"] = CUTE
 hopper.extend(sys.modules[__name__])
+_OPEN = {"_Tensor": tn.TENSORS, "TensorSSA": numeric.VECTORS, "rank": CUTE.rank}  # where packages add methods
+CUTE.__dict__["tensor"] = Namespace("cute.tensor", _OPEN)
 
 
 class Stream:

@@ -4,6 +4,7 @@
 |-------------|----------------------------------------|----------------------------------------------|
 | `DType`     | a numeric type; calling it converts     |                                              |
 | `Value`     | one number a thread                    | (blocks or 1, threads or 1)                  |
+| `Literal`   | one that the source gives: `Int32(4)`  | (1, 1)                                       |
 | `TensorSSA` | a small immutable array a thread       | (blocks or 1, threads or 1, values), column-major |
 
 bf16 is computed in float32 and rounded to nearest even after every operation; fp16 is numpy's; floats of 8 bits, which have
@@ -20,6 +21,7 @@ from functools import lru_cache
 import numpy as np
 
 from . import eight_bits
+from .additions import Open, indexed_by_a_package, is_python_s
 from .context import STATE, executing, fail, not_simulated, wrong_kind
 from .exact import Exact, decoded, exact, plain, wide
 from .layout import Extent, crd2idx, flatten_to_tuple, has_none, make_layout, offsets, product, slice_and_offset
@@ -37,6 +39,8 @@ class DType:
     _coding: eight_bits.EightBits | None = None  # of floats of 8 bits
 
     def __call__(self, x=0, **_):
+        if type(x) in _KNOWN:
+            return Literal(self, known(x))
         return convert(x, self)
 
     def __repr__(self) -> str:
@@ -48,6 +52,10 @@ class DType:
 
     def __ror__(self, other):
         return typing.Union[other, self]  # noqa: UP007
+
+    @property
+    def __name__(self) -> str:
+        return self.name
 
     @property
     def itemsize(self) -> int:
@@ -341,6 +349,73 @@ class Value(_Arithmetic):
         return f"{self.dtype}({flat[0]})" if flat.size == 1 else f"{self.dtype}(one a thread: {flat[0]}, {flat[1]}, …)"
 
 
+class Literal(Value):
+    """A number that a kernel writes as `Int32(4)`, or computes of such alone.
+
+    It is dynamic in an `if` or a shape, but Python has it where it asks for a number now: in const_expr, range_constexpr, int() and
+    a list's index. As in the DSL, Python computes with it: -7 % 3 is 2, and a float is not rounded before it meets a dynamic value.
+    """
+
+    __slots__ = ("value",)
+
+    def __init__(self, dtype: DType, number):
+        self.value = plain(to_array(number, dtype)).item() if not dtype.is_float else float(number)
+        super().__init__(dtype, to_array(self.value, dtype))
+
+    def __index__(self):
+        if self.dtype.is_float:
+            raise fail("language", f"{self.dtype} where Python needs a whole number; convert it: cutlass.Int32(...)")
+        return int(self.value)
+
+    __int__ = __index__
+
+    def __pow__(self, o):
+        known = type(o) in (int, Literal)
+        return Literal(self.dtype, self.value ** int(o)) if known and int(o) >= 0 else _Arithmetic.__pow__(self, o)
+
+    def to(self, dtype: DType, **_) -> Literal:
+        return dtype(self)
+
+
+Literal.__name__ = Value.__name__  # what messages call it
+
+
+def are_known(*numbers) -> bool:
+    """Whether Python has them all."""
+    return all(type(x) in _KNOWN for x in numbers)
+
+
+def known(x):
+    """A number that Python has, as Python's."""
+    return x.value if type(x) is Literal else x
+
+
+def _of_literals(name: str):
+    of_values, of_numbers = (
+        getattr(_Arithmetic, name),
+        getattr(operator, name.replace("__r", "__", 1) if name in _SWAPPED else name),
+    )
+
+    def operate(self, *others):
+        result = of_values(self, *others)
+        if type(result) is not Value or not are_known(*others):
+            return result
+        numbers = [self.value, *map(known, others)]
+        return Literal(result.dtype, of_numbers(*(numbers[::-1] if name in _SWAPPED else numbers)))
+
+    return operate
+
+
+_KNOWN = (int, float, bool, Literal)
+_SWAPPED = [f"__r{_name}__" for _name in "add sub mul truediv floordiv mod and or xor lshift rshift".split()]
+for _name in (
+    [f"__{_name}__" for _name in "lt le gt ge eq ne neg abs".split()]
+    + _SWAPPED
+    + [n.replace("__r", "__") for n in _SWAPPED]
+):
+    setattr(Literal, _name, _of_literals(_name))
+
+
 class TensorSSA(_Arithmetic):
     """A thread's vector in registers: what `tensor.load()` gives."""
 
@@ -392,6 +467,8 @@ class TensorSSA(_Arithmetic):
 
     def __getitem__(self, coord):
         """One value, at a constant or a dynamic coordinate; or, where `coord` has None, a vector of those modes."""
+        if is_python_s(coord):
+            return indexed_by_a_package(VECTORS, self, "__getitem__", coord)
         layout = make_layout(self.shape)
         at = _indices(coord)
         if has_none(coord):
@@ -501,6 +578,9 @@ def _broadcast(a, shape, target):
     return spread.reshape(lead + (-1,))
 
 
+VECTORS = Open("TensorSSA", TensorSSA)
+
+
 # ---- conversion -----------------------------------------------------------------------------------------------------
 
 _PYTHON = {bool: Boolean, int: Int32, float: Float32}
@@ -532,7 +612,7 @@ def truth(x, what: str = "the condition"):
 
 def constant_number(x, what: str) -> int:
     """A Python integer, or a clear refusal of a dynamic one."""
-    if isinstance(x, Value):
+    if isinstance(x, Value) and type(x) is not Literal:
         raise fail(
             "language", f"{what} must be known while tracing (a Constexpr), not a value known only when the kernel runs"
         )
@@ -611,7 +691,7 @@ def convert(x, dtype: DType):
     if isinstance(x, TensorSSA):
         return x.to(dtype)
     if isinstance(x, Value):
-        return x if x.dtype is dtype else Value(dtype, convert_array(x.a, x.dtype, dtype))
+        return x if x.dtype is dtype else Value(dtype, as_array(x, dtype))
     return Value(dtype, to_array(x, dtype))
 
 
@@ -718,9 +798,9 @@ def _common_shape(s, t):
 
 
 def as_array(x, dtype: DType) -> np.ndarray:
-    if isinstance(x, _Arithmetic):
+    if isinstance(x, _Arithmetic) and type(x) is not Literal:
         return convert_array(x.a, x.dtype, dtype)
-    return to_array(x, dtype)
+    return to_array(known(x), dtype)
 
 
 def binary(op: str, x, y):

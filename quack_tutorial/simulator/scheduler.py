@@ -64,6 +64,7 @@ class RunState:
     shadows: Shadows = field(default_factory=Shadows)  # the exact numbers of memory, where they are asked for
     writes: int = 0  # stores so far: a loop that makes none and changes no variable waits for someone else's
     order: object = None  # orders.Order: who chooses each step, None = `schedule`
+    mapper: object = None  # twins.Mapper: the reader's functions and objects as they run here
     blame: object = None  # blame.of_call: whose the error of a call is
 
     @functools.cached_property

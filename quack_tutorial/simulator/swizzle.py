@@ -92,8 +92,18 @@ def permuted(pointer, index):
     if pointer.swizzle is None:
         return index
     swizzle, origin = pointer.swizzle
-    origin = origin or 0
+    if origin is OF_ADDRESSES:
+        return swizzle(index)
+    if isinstance(origin, np.ndarray):  # each thread's own
+        origin = origin.reshape(origin.shape + (1,) * (index.ndim - origin.ndim))
     return origin + swizzle(index - origin)
+
+
+def is_same(one, other) -> bool:
+    """Whether two pointers' swizzles are one."""
+    if one is None or other is None:
+        return one is other
+    return one[0] == other[0] and np.array_equal(one[1], other[1])
 
 
 def by_address(pointer, swizzle: Swizzle):
@@ -115,7 +125,7 @@ def recast(pointer, made):
     if pointer.swizzle is None:
         return made
     swizzle, origin = pointer.swizzle
-    if origin != OF_ADDRESSES:
+    if origin is not OF_ADDRESSES:
         raise not_simulated("another type of elements in a tensor whose layout has a swizzle")
     bytewise = Swizzle(swizzle.bits, swizzle.base + pointer.dtype.itemsize.bit_length() - 1, swizzle.shift)
     return by_address(made, bytewise)

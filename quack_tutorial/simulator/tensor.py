@@ -19,6 +19,7 @@ from quack_tutorial.trace import Space
 
 from . import layout as la
 from . import layout_algebra as algebra
+from .additions import Open, indexed_by_a_package, is_python_s
 from .bounds import Place
 from .context import STATE, SimulationError, executing, fail, not_simulated, wrong_kind
 from .layout import Layout
@@ -232,8 +233,12 @@ class Tensor:
             align = int(np.gcd(pointer.alignment, known)) if offset or known else pointer.alignment
         return Tensor(pointer.shifted(offset, align), layout, coords)
 
+    def __getattr__(self, name: str):
+        return _added(self, name)
+
     def __getitem__(self, coord):
-        refuse_slices(coord)
+        if is_python_s(coord):
+            return indexed_by_a_package(TENSORS, self, "__getitem__", coord)
         if has_none(coord):
             at = plain(coord)
             sub, offset = la.slice_and_offset(at, self.layout)
@@ -264,6 +269,8 @@ class Tensor:
             )
 
     def __setitem__(self, coord, value) -> None:
+        if is_python_s(coord):
+            return indexed_by_a_package(TENSORS, self, "__setitem__", coord, value)
         if has_none(coord):
             part = self[coord]
             if isinstance(value, TensorSSA):
@@ -447,20 +454,23 @@ class CoordinateTensor:
 
     __iter__ = None  # Python would count up for ever
 
+    def __getattr__(self, name: str):
+        return _added(self, name)
+
     def __getitem__(self, coord):
+        if is_python_s(coord):
+            return indexed_by_a_package(TENSORS, self, "__getitem__", coord)
         return self.sliced(plain(coord)) if has_none(coord) else _coordinate_values(self.at(plain(coord)))
 
 
-def refuse_slices(coord) -> None:
-    """CuTe has no slices; what a reader who knows numpy means has another name."""
-    kinds = set(map(type, coord)) if isinstance(coord, tuple) else {type(coord)}
-    if type(Ellipsis) in kinds:
-        raise not_simulated("... in a coordinate, which is not CuTe DSL's own,")
-    if slice in kinds:
-        raise fail(
-            "language",
-            "a CuTe tensor takes no slices: None keeps a whole mode, as in mX[row, None]; cute.local_tile cuts a tile",
-        )
+TENSORS = Open("_Tensor", Tensor, CoordinateTensor)
+
+
+def _added(tensor, name: str):
+    found = None if name.startswith("__") else TENSORS.method(name, tensor)
+    if found is None:
+        raise AttributeError(f"{type(tensor).__name__!r} object has no attribute {name!r}", name=name, obj=tensor)
+    return found
 
 
 def _add_coordinates(base, offset):

@@ -20,7 +20,7 @@ from . import control, names, structs
 from .context import KIND, MARK, STATE, fail, kernel_frame, not_simulated, without_frames
 from .control import Pending, call_now
 from .joins import GONE, Unbound
-from .numeric import TYPES, Boolean, Float32, convert, type_of
+from .numeric import TYPES, Boolean, Float32, Literal, Value, convert, type_of
 from .pipeline import PipelineState
 from .rewrite import PENDING, TYPE, rewrite
 from .scheduler import KernelCall
@@ -145,7 +145,7 @@ class Mapper:
         if type(x).__name__ == "struct":
             return structs.twin_of(x, lambda module: _Mapped(vars(module), self))
         if type(x).__name__ in TYPES:  # a number that a host function was given
-            return convert(x.value, TYPES[type(x).__name__])
+            return TYPES[type(x).__name__](x.value)
         kind = names.by_name(type(x).__module__, type(x).__name__)
         if isinstance(kind, types.FunctionType):  # a copy operation: its class makes an equal one
             return kind()
@@ -254,6 +254,8 @@ class SimFunction:
 
 def cross(x, annotation: str):
     """A number passed to a kernel, as its parameter types it."""
+    if type(x) is Literal and "Constexpr" not in annotation:
+        return Value(x.dtype, x.a)
     if "Constexpr" in annotation or type(x) not in (bool, int, float):
         return x
     wanted = TYPES.get(annotation.rpartition(".")[2])

@@ -53,6 +53,11 @@ WANTED = {
     "plain_if_changes_value": LANE * 2,
     "constant_if_returns": LANE,
     "constant_if_breaks": LANE + 1,
+    "literals_are_known": 0 * LANE + 8111,
+    # -7 % 3 is Python's 2, 2**31 wraps, and what is not rounded on the way is 0.1 + 0.2 and 0.1 * lane in float32
+    "literals_are_python_s": np.select(
+        [LANE > 15, LANE > 7], [np.float32(0.1) * np.float32(LANE), np.float32(0.1 + 0.2)], np.float32(2 - 2**31)
+    ),
 }
 
 

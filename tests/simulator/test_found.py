@@ -406,3 +406,14 @@ def test_what_has_come_before_a_block_allocates_its_place_is_kept(schedule):
     run = simulate(k.AllocatedLate(), np.zeros(32, np.float32), out, schedule=schedule)
     assert run.ok, run
     assert out.tolist() == [6, 5]
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_warps_that_ask_for_more_registers_than_there_are_wait_for_ever_though_no_barrier_parts_them(check):
+    assert simulate(k.greedy, np.zeros(384, np.float32), 24, check=check).ok
+    if check:
+        (finding,) = simulate(k.greedy, np.zeros(384, np.float32), 40).findings
+        assert finding.kind == "deadlock" and "ask for 66,560 registers" in finding.message
+    else:
+        with pytest.raises(SimulationError, match="ask for 66,560 registers"):
+            simulate(k.greedy, np.zeros(384, np.float32), 40, check=False)

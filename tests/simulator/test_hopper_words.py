@@ -110,6 +110,7 @@ def test_names_that_stand_in_other_places_or_for_no_instruction():
     assert names.CUTLASS.utils.smem_allocator.SmemAllocator is names.CUTLASS.memory.SmemAllocator
     assert names.CUTLASS.utils.LayoutEnum is names.CUTLASS.tensor_utils.LayoutEnum
     assert names.CUTLASS.utils.get_smem_capacity_in_bytes("sm_90") == 232_448
+    assert names.CUTLASS.utils.get_smem_capacity_in_bytes("sm_80") == 166_912
     assert names.CUTLASS.utils.HardwareInfo().get_max_active_clusters(2) == 66
     assert names.CUTLASS.utils.WorkTileInfo((1, 2, 3), True).tile_idx == (1, 2, 3)
     assert names.CUTE.FastDivmodDivisor is names.CUTE.FastDivmodDivisorV2

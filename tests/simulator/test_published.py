@@ -66,6 +66,158 @@ def test_a_multicast_stage_that_is_not_given_back_is_a_deadlock():
     assert simulate(k.multicast, x, out, False).findings[0].kind == "deadlock"
 
 
+@pytest.mark.parametrize("check", [True, False])
+def test_a_swizzled_layout_counts_from_where_each_thread_s_tensor_begins(check):
+    out = np.full(32, -1, np.int32)
+    assert simulate(k.swizzled_rows, out, check=check).ok
+    place = np.arange(16)
+    np.testing.assert_array_equal(out.reshape(2, 16)[:, place ^ (place >> 2 & 3)], np.arange(32).reshape(2, 16))
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_a_pointer_is_indexed_and_converts_what_is_stored(check):
+    torch = pytest.importorskip("torch")
+    x, out = torch.randn(32), torch.full((96,), float("nan"))
+    assert simulate(k.indexed_pointers, x, out, check=check).ok
+    assert torch.equal(out[:32], x.bfloat16().float())
+    assert torch.equal(out[32:64], torch.arange(32).float())
+    assert torch.allclose(out[64:].flip(0), x + 0.5)  # the larger and the smaller of two
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_a_view_s_pointer_is_cast_where_lanes_are_on(check):
+    x, out = np.random.default_rng(0).standard_normal(16).astype(np.float32), np.zeros(16, np.float32)
+    assert simulate(k.cast_pointers, x, out, check=check).ok
+    np.testing.assert_array_equal(out, x)
+
+
+FLOATS = (
+    np.array([-1.5, 2.5, -0.0, 0.25, np.nan, 1e3, -2.5, 7.0] * 4, np.float32),
+    np.roll(np.array([0.5, -0.0, np.nan, 3.0, -1.5, 9.0, 0.0, 1.0] * 4, np.float32), 1),
+)
+HALVES = tuple(np.stack([x, x[::-1]], 1).astype(np.float16) for x in FLOATS)  # of each word the low one first
+WHOLE = {"rni": np.rint, "rmi": np.floor, "rpi": np.ceil, "rzi": np.trunc}
+
+
+def word(text, a, b):
+    """What one instruction gives of two words."""
+    out = np.zeros(32, np.int32)
+    x = np.stack([np.ascontiguousarray(side).view(np.int32).reshape(32) for side in (a, b)])
+    assert simulate(k.Instruction(text), x, out).ok
+    return out
+
+
+@pytest.mark.parametrize("way", WHOLE)
+def test_a_conversion_of_ptx_rounds_as_it_says(way):
+    wanted = WHOLE[way](np.nan_to_num(FLOATS[0])).astype(np.int32)
+    np.testing.assert_array_equal(word(f"cvt.{way}.s32.f32 $0, $1;", *FLOATS), wanted)
+
+
+@pytest.mark.parametrize("name", ["max", "min", "add", "mul"])
+def test_an_instruction_works_on_the_two_numbers_of_a_register(name):
+    function = {"max": np.fmax, "min": np.fmin, "add": np.add, "mul": np.multiply}[name]
+    found = word(f"{name}.f16x2 $0, $1, $2;", *HALVES).view(np.float16).reshape(32, 2)
+    np.testing.assert_array_equal(found, function(*HALVES))
+    if name in ("max", "min"):
+        with_nan = word(f"{name}.NaN.f16x2 $0, $1, $2;", *HALVES).view(np.float16).reshape(32, 2)
+        np.testing.assert_array_equal(with_nan, (np.maximum if name == "max" else np.minimum)(*HALVES))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "mul.sat.f32 $0, $1, $2;",
+        "mul.rz.f32 $0, $1, $2;",
+        "max.xorsign.abs.f32 $0, $1, $2;",
+        "add.sat.s32 $0, $1, $2;",
+        "fma.rn.sat.f32 $0, $1, $2, $2;",
+        "cvt.s32.f32 $0, $1;",
+        "cvt.rni.sat.s32.f32 $0, $1;",
+    ],
+)
+def test_a_word_of_an_instruction_that_is_not_read_is_refused(text):
+    opcode = text.split()[0]
+    with pytest.raises(NotSimulated, match=f"inline_asm of {opcode.replace('.', '[.]')}"):
+        word(text, *FLOATS)
+
+
+ADDS = """
+import cutlass
+import cutlass.cute as cute
+import cutlass.cute.tensor as tensors
+from cutlass.cutlass_dsl import dsl_user_op
+
+own_get, own_set = tensors._Tensor.__getitem__, tensors._Tensor.__setitem__
+
+
+def spelt(idx, rank):
+    marks = tuple(None if isinstance(i, slice) else i for i in (idx if isinstance(idx, tuple) else (idx,)))
+    if Ellipsis not in marks:
+        return marks
+    at = marks.index(Ellipsis)
+    return marks[:at] + (None,) * (rank - len(marks) + 1) + marks[at + 1 :]
+
+
+@dsl_user_op
+def get(self, idx, *, loc=None, ip=None):
+    return own_get(self, spelt(idx, tensors.rank(self.shape)), loc=loc, ip=ip)
+
+
+@dsl_user_op
+def put(self, idx, value, *, loc=None, ip=None):
+    return own_set(self, spelt(idx, tensors.rank(self.shape)), value, loc=loc, ip=ip)
+
+
+def to(self, dtype, *, loc=None, ip=None):
+    made = cute.make_rmem_tensor_like(self, dtype, loc=loc, ip=ip)
+    made.store(self.load(loc=loc, ip=ip).to(dtype, loc=loc, ip=ip), loc=loc, ip=ip)
+    return made
+
+
+if WITH:
+    tensors._Tensor.__getitem__, tensors._Tensor.__setitem__, tensors._Tensor.to = get, put, to
+    tensors.TensorSSA.__getitem__ = get
+
+
+@cute.kernel
+def kernel(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    r = cute.make_rmem_tensor((4, 2), cutlass.Float32)
+    r[..., 0] = x[tidx, ...].load()
+    r[:, 1] = x[tidx, :].load() + 0.5
+    whole = r.to(cutlass.Int32).load().to(cutlass.Float32)
+    place = cute.make_identity_tensor((4, 4))[1, ...]
+    out[tidx, None] = r.load()[..., 1] + whole[None, 0] + place[2][1] * 100.0
+
+
+@cute.jit
+def host(x: cute.Tensor, out: cute.Tensor):
+    kernel(x, out).launch(grid=[1, 1, 1], block=[32, 1, 1])
+"""
+RUNS = """
+import sys
+import numpy as np
+from quack_tutorial.simulation import simulate
+from quack_tutorial.simulator import loading
+
+loading.answer_folder(sys.argv[1], always=True)
+sys.path.insert(0, sys.argv[1])
+import adds
+
+x, out = np.random.default_rng(0).normal(size=(32, 4)).astype(np.float32) * 9, np.zeros((32, 4), np.float32)
+assert simulate(adds.host, x, out).ok
+np.testing.assert_array_equal(out, x + 0.5 + np.trunc(x) + 200)
+"""
+
+
+def test_methods_that_a_package_gives_the_dsl_s_tensors_run_and_none_are_made_up(tmp_path):
+    for has in (True, False):
+        (tmp_path / "adds.py").write_text(ADDS.replace("WITH", str(has)))
+        done = subprocess.run([sys.executable, "-c", RUNS, str(tmp_path)], capture_output=True, text=True, check=False)
+        assert (done.returncode == 0) == has, done.stderr
+        assert has or "not simulated: ... in a coordinate, which is not CuTe DSL's own, (adds.py:" in done.stderr
+
+
 PACKAGE = """
 import cutlass
 import cutlass.cute as cute

@@ -177,9 +177,16 @@ def total_smem_size(**_) -> Value:
     return convert(group().launch.smem_used, Int32)
 
 
+CAPACITIES = {  # as CuTe DSL 4.8.1 gives them
+    **dict.fromkeys(("sm_80", "sm_87"), 166_912),
+    **dict.fromkeys(("sm_86", "sm_89", "sm_120", "sm_121"), 101_376),
+    **dict.fromkeys(("sm_90", "sm_100", "sm_103", "sm_110"), SMEM_LIMIT),
+}
+
+
 def capacity(compute_capability=None, **_) -> int:
     """Bytes of shared memory that a block may use."""
     said = str(compute_capability or "sm_90")
-    if "90" not in said:
-        raise fail("language", f"get_smem_capacity_in_bytes({said}): the simulator's machine is sm_90")
-    return SMEM_LIMIT
+    if said not in CAPACITIES:
+        raise fail("language", f"get_smem_capacity_in_bytes({said}): one of {', '.join(CAPACITIES)}")
+    return CAPACITIES[said]

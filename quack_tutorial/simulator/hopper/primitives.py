@@ -187,6 +187,11 @@ class ArrayView(Tensor):
 
     __slots__ = ()
 
+    def data_ptr(self, **_):
+        if self.pointer.swizzle is not None:
+            raise not_simulated("the pointer of a view of a tensor whose layout has a swizzle")
+        return self.pointer
+
     def __getattr__(self, name: str):
         raise not_simulated(f"cutlass.make_array_view(...).{name}")
 

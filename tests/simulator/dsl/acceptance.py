@@ -10,6 +10,7 @@
 | another block's shared memory                    | how it may be reached                                                       |
 | what the package's kernels do                    | views of registers, unrolled ranges, optional tensors, clusters of 16       |
 | plain ifs and loops                              | what the DSL stages though Python knows the answer                          |
+| numbers that the source gives                    | what is known of `Int32(4)` while tracing, and how it is computed with      |
 | what a tensor takes                              | which numbers may be stored in which types                                  |
 
 `ACCEPTED` and `REFUSED`, at the end, name them; the tests run each on the simulator and hand each to the real compiler.
@@ -785,6 +786,51 @@ def plain_if_changes_value(x: cute.Tensor, out: cute.Tensor):
     out[tidx] = y
 
 
+# ---- numbers that the source gives ----------------------------------------------------------------------------------
+
+
+@one_warp
+@cute.kernel
+def literals_are_known(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    y = cutlass.Float32(0.0)
+    for i in cutlass.range_constexpr(cutlass.Int32(2) + 1):
+        y += [1.0, 10.0, 100.0][cutlass.Int32(i)]
+    if cutlass.const_expr(cutlass.min(cutlass.Int32(4), 9) * 2 > 7):
+        y += int(cutlass.Int32(1) << 3) * 1000.0
+    out[tidx] = y
+
+
+@one_warp
+@cute.kernel
+def literals_are_python_s(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    out[tidx] = cutlass.Float32(cutlass.Int32(-7) % 3) + cutlass.Float32(cutlass.Int32(2**31 - 1) + 1)
+    if tidx > 7:
+        out[tidx] = cutlass.Float32(cutlass.BFloat16(0.1) + cutlass.BFloat16(0.2))
+    if tidx > 15:
+        out[tidx] = cutlass.Float16(0.1) * x[tidx]
+
+
+@one_warp
+@cute.kernel
+def literal_after_if(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    a = cutlass.Int32(1)
+    if tidx < 99:
+        a = cutlass.Int32(2)
+    out[tidx] = cutlass.const_expr(a) * 1.0
+
+
+@one_warp
+@cute.kernel
+def literal_as_if(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    if cutlass.Int32(3) > 2:
+        y = x[tidx]
+    out[tidx] = y
+
+
 @one_warp
 @cute.kernel
 def plain_if_returns(x: cute.Tensor, out: cute.Tensor):
@@ -942,10 +988,12 @@ ACCEPTED = (
     "rebind_pointer swap_in_while rebind_in_helper rebind_argument list_set dict_set list_rebind list_alias "
     "list_made_inside list_in_static_loop object_inside list_nested while_list fragment_views fragment_view_dynamic "
     "stride_zero unroll_range grid_stride vector_past_the_end "
-    "constant_if_new_name plain_if_changes_value constant_if_returns constant_if_breaks"
+    "constant_if_new_name plain_if_changes_value constant_if_returns constant_if_breaks literals_are_known literals_are_python_s"
 ).split()
 # name: what the simulator says
 REFUSED = {
+    "literal_after_if": "const_expr needs a value known while tracing",
+    "literal_as_if": "y is bound first inside a dynamic `if`",
     "where_mixed": "one type, got BFloat16 and Float32",
     "where_with_int": "one type, got Float32 and Int32",
     "where_bf16_with_float": "one type, got BFloat16 and Float32",

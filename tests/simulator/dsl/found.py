@@ -687,3 +687,18 @@ class AllocatedLate:
             out[rank] = slot[0].to(cutlass.Float32)
         cute.arch.cluster_arrive()
         cute.arch.cluster_wait()
+
+
+@cute.kernel
+def greedy_kernel(out: cute.Tensor, least: cutlass.Constexpr):
+    tidx, _, _ = cute.arch.thread_idx()
+    if tidx < 128:
+        cute.arch.setmaxregister_decrease(least)
+    else:
+        cute.arch.setmaxregister_increase(cutlass.Int32(240))
+    out[tidx] = 1.0
+
+
+@cute.jit
+def greedy(out: cute.Tensor, least: cutlass.Constexpr):
+    greedy_kernel(out, least).launch(grid=[1, 1, 1], block=[384, 1, 1])

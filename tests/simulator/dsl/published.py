@@ -6,7 +6,9 @@ import cutlass.cute as cute
 import cutlass.pipeline as pipeline
 import cutlass.utils.hopper_helpers as sm90_utils
 from cutlass import BFloat16, Float16, Float32, Int32
+from cutlass._mlir.dialects import llvm, nvvm
 from cutlass.base_dsl import typing
+from cutlass.cutlass_dsl import T
 
 from validation.language_kernels import one_warp
 
@@ -216,3 +218,68 @@ def unswizzled_kernel(out: cute.Tensor):
 @cute.jit
 def unswizzled(out: cute.Tensor):
     unswizzled_kernel(out).launch(grid=[1, 1, 1], block=[32, 1, 1])
+
+
+@cute.kernel
+def swizzled_rows_kernel(out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    s = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Int32, cute.make_layout((16, 2)), 64)
+    swizzled = cute.make_composed_layout(cute.make_swizzle(2, 0, 2), 0, cute.make_layout(16))
+    mine = cute.make_tensor(s[None, tidx // 16].iterator, swizzled)  # each half's own row
+    mine[tidx % 16] = tidx
+    cute.arch.sync_warp()
+    out[tidx] = s[tidx % 16, tidx // 16]
+
+
+@cute.jit
+def swizzled_rows(out: cute.Tensor):
+    swizzled_rows_kernel(out).launch(grid=[1, 1, 1], block=[32, 1, 1])
+
+
+@cute.kernel
+def indexed_pointers_kernel(x: cute.Pointer, out: cute.Pointer):
+    tidx, _, _ = cute.arch.thread_idx()
+    r = cute.make_rmem_tensor(4, cutlass.BFloat16)
+    r.iterator[1] = x[tidx]  # rounds
+    out[tidx] = r.iterator[1]
+    out[32 + cutlass.Int64(tidx)] = tidx
+    (out + 96)[-tidx - 1] = nvvm.fmax(x[tidx], cutlass.Float32(0.5)) + nvvm.fmin(T.f32(), x[tidx], cutlass.Float32(0.5))
+
+
+@cute.jit
+def indexed_pointers(x: cute.Tensor, out: cute.Tensor):
+    indexed_pointers_kernel(x.iterator, out.iterator).launch(grid=[1, 1, 1], block=[32, 1, 1])
+
+
+@cute.kernel
+def cast_pointers_kernel(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    halves = typing.Pointer(cutlass.make_array_view(x).data_ptr(), dtype=BFloat16)
+    if tidx % 2 == 0:  # the other lanes' places are no whole number of float32
+        first = typing.Pointer(halves + tidx, dtype=Float32).load()
+        typing.Pointer(cutlass.make_array_view(out).data_ptr() + tidx // 2, dtype=Float32).store(first)
+
+
+cast_pointers_kernel.set_name_prefix("published", remove_cutlass_symbol=True)
+
+
+@cute.jit
+def cast_pointers(x: cute.Tensor, out: cute.Tensor):
+    cast_pointers_kernel(x, out).launch(grid=[1, 1, 1], block=[32, 1, 1])
+
+
+class Instruction:
+    """One instruction on a thread's two words of x."""
+
+    def __init__(self, text: str):
+        self.text = text
+
+    @cute.kernel
+    def kernel(self, x: cute.Tensor, out: cute.Tensor):
+        tidx, _, _ = cute.arch.thread_idx()
+        words = [x[0, tidx].ir_value(), x[1, tidx].ir_value()]
+        out[tidx] = Int32(llvm.inline_asm(T.i32(), words, self.text, "=r,r,r", has_side_effects=False))
+
+    @cute.jit
+    def __call__(self, x: cute.Tensor, out: cute.Tensor):
+        self.kernel(x, out).launch(grid=[1, 1, 1], block=[32, 1, 1])
