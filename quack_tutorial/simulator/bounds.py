@@ -13,7 +13,7 @@ import numpy as np
 
 from quack_tutorial.trace import Op, Space
 
-from .context import STATE, executing, fail
+from .context import STATE, any_of, executing, fail
 from .swizzle import permuted
 
 FAR_BELOW = -(1 << 24)  # an index further below 0 was too large for an Int32: nobody counts back so far
@@ -26,7 +26,7 @@ def span(offsets: bytes) -> tuple[int, int, bool]:
     return int(numbers.min()), int(numbers.max()), bool((np.diff(numbers) == 1).all())
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(eq=False, slots=True)
 class Place:
     """The coordinates that an access touches in a kernel argument, one entry per dimension: a base (int, or (B|1, T|1)),
     and how far from it the instruction's lowest and highest elements are (int, or one per instruction)."""
@@ -56,11 +56,11 @@ class Place:
 
 
 def _lowest(x):
-    return x.min() if isinstance(x, np.ndarray) else x
+    return x if not isinstance(x, np.ndarray) else x.item() if x.size == 1 else x.min()
 
 
 def _highest(x):
-    return x.max() if isinstance(x, np.ndarray) else x
+    return x if not isinstance(x, np.ndarray) else x.item() if x.size == 1 else x.max()
 
 
 def check(pointer, first, width: int, lanes, op: Op, place: Place | None = None) -> None:
@@ -79,7 +79,7 @@ def check(pointer, first, width: int, lanes, op: Op, place: Place | None = None)
     bad = place.outside(memory.shape) if known else _outside(pointer, first, width)
     if bad is not None and lanes is not None:
         bad = bad & lanes
-    if bad is not None and bad.any():
+    if bad is not None and any_of(bad):
         _out_of_bounds(pointer, _elements(pointer, first), width, bad, op, place if known else None)
     if width == 1:
         return
@@ -91,13 +91,13 @@ def check(pointer, first, width: int, lanes, op: Op, place: Place | None = None)
         )
     base, size = memory.address if memory.space is Space.GMEM else 0, pointer.dtype.itemsize
     step = width * size
-    if not (first % width).any() and not np.any((base + pointer.offset * size) % step):
+    if not any_of(first % width) and not any_of((base + pointer.offset * size) % step):
         return
     index = _elements(pointer, first)
     bad = (base + index * size) % step != 0
     if lanes is not None:
         bad = bad & lanes
-    if bad.any():
+    if any_of(bad):
         _misaligned(pointer, index, width, bad, op, base)
 
 

@@ -124,6 +124,15 @@ def spread(a: np.ndarray, shape: tuple) -> np.ndarray:
     return a if a.shape == shape else np.broadcast_to(a, shape)
 
 
+def any_of(a) -> bool:
+    """Whether some of an array is True, or not 0: of a warp's, numpy's any() and all() take four times as long as to count."""
+    return np.count_nonzero(a) > 0
+
+
+def all_of(a: np.ndarray) -> bool:
+    return np.count_nonzero(a) == a.size
+
+
 class _State:
     loops: int = 0  # loops of the running kernel that are dynamic
     group: Group | None = None
@@ -154,15 +163,23 @@ def kernel_frame():
     return frame
 
 
+def frames_to(frame) -> list:
+    """The frames of the reader's functions that lead from the kernel to this one in a helper, this one first."""
+    found, names = [frame], frame.f_globals
+    while names.get(KIND) != "kernel":
+        frame = frame.f_back
+        if frame is None:
+            break
+        if frame.f_globals is not names and MARK in frame.f_globals:  # a lambda has those of its function
+            found.append(frame)
+            names = frame.f_globals
+    return found
+
+
 def calls_to(frame) -> tuple:
     """(file, line number, function) of each call that has led from the kernel to a frame in a helper, innermost first."""
-    calls, inner = [], frame
-    while frame is not None and inner.f_globals.get(KIND) != "kernel":
-        if MARK in frame.f_globals and frame.f_globals is not inner.f_globals:  # a lambda has those of its function
-            calls.append((frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name))
-            inner = frame
-        frame = frame.f_back
-    return tuple(calls)
+    calls = frames_to(frame)[1:] if frame is not None else ()
+    return tuple((f.f_code.co_filename, f.f_lineno, f.f_code.co_name) for f in calls)
 
 
 def line_of(file: str, number: int, function: str) -> Line:

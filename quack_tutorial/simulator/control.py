@@ -19,7 +19,7 @@ import numpy as np
 
 from quack_tutorial.trace import Op
 
-from .context import STATE, NotSimulated, SimulationError, fail, group, not_simulated
+from .context import STATE, NotSimulated, SimulationError, all_of, any_of, fail, group, not_simulated, spread
 from .joins import GONE, Unbound, copies, dynamic, merge, refuse_objects, settle, unbound
 from .loops import depth, loop, while_
 from .numeric import Boolean, TensorSSA, Value, truth
@@ -219,9 +219,9 @@ def choose(condition, yes, no):
         return yes() if (condition if c is None else c.all()) else no()
     g = group()
     active = g.active()
-    if not (active & c).any():
+    if not any_of(active & c):
         return dynamic(no())
-    if not (active & ~c).any():
+    if not any_of(active & ~c):
         return dynamic(yes())
     g.push(c)
     first = yes()
@@ -260,12 +260,12 @@ class Branch:
         off = g.lanes_off()
         c = self.condition
         if off is None:
-            self.some, self.all = bool(c.any()), bool(c.all())
+            self.some, self.all = any_of(c), all_of(c)
         else:
-            self.some, self.all = bool((c & off).any()), not bool((~c & off).any())
+            self.some, self.all = any_of(c & off), not any_of(~c & off)
         if g.warp >= 0 and self.some and not self.all:
             active = g.active()[0]
-            taken = np.broadcast_to(c, g.shape)[0] & active
+            taken = spread(c, g.shape)[0] & active
             record_event(Op.BRANCH, mask=taken, arg=mask_bits(active & ~taken))
 
     def carries(self, names, values) -> None:

@@ -446,7 +446,7 @@ def add_coordinates(a, b):
     if type(a) is not tuple and type(b) is not tuple:
         return a + b
     if type(a) is tuple and type(b) is tuple:
-        return tuple(add_coordinates(p, q) for p, q in zip_longest(a, b, fillvalue=0))
+        return tuple([add_coordinates(p, q) for p, q in zip_longest(a, b, fillvalue=0)])
     coordinate, number = (a, b) if type(a) is tuple else (b, a)
     if isinstance(number, np.ndarray) or number != 0:
         raise ValueError(f"cannot add the offset {number} to the coordinate {text(coordinate)}")

@@ -13,6 +13,7 @@ Not covered: time. Blocks run one cluster after another, which is one legal orde
 from __future__ import annotations
 
 import functools
+import math
 import random
 from dataclasses import dataclass, field
 
@@ -142,7 +143,7 @@ class LaunchState:
 
     @property
     def cluster_size(self) -> int:
-        return int(np.prod(self.cluster))
+        return math.prod(self.cluster)
 
     def block_order(self) -> np.ndarray:
         """Linear block indices, cluster by cluster and by rank within each."""

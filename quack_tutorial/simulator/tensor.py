@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from math import gcd
 
 import numpy as np
 
@@ -124,20 +125,24 @@ def shown(x):
     return convert(int(x), Int64 if x.bits == 64 else Int32) if type(x) is la.Extent else x
 
 
+@lru_cache(maxsize=4096)
+def _widest_run(layout: Layout) -> int:
+    """The most elements, a power of 2, that lie together from every so many on, at a multiple of that from the first."""
+    layout = as_promised(layout)
+    run, offsets, width = contiguous_run(layout), element_offsets(layout), 1
+    while run % (width * 2) == 0 and not (offsets[:: width * 2] % (width * 2)).any():
+        width *= 2
+    return width
+
+
 def access_width(tensor: Tensor, limit_bytes: int = 16) -> int:
     """Elements per instruction that alignment and contiguity allow: what .load(), .store() and autovec_copy use."""
-    size = tensor.dtype.itemsize
-    layout = as_promised(tensor.layout)
-    run = contiguous_run(layout)
-    offsets = element_offsets(layout)
+    size, pointer = tensor.dtype.itemsize, tensor.pointer
+    most = min(_widest_run(tensor.layout), limit_bytes // size)
+    if pointer.swizzle is not None:
+        most = min(most, pointer.swizzle[0].run)
     width = 1
-    while (
-        width * 2 * size <= limit_bytes
-        and run % (width * 2) == 0
-        and (tensor.pointer.swizzle is None or width * 2 <= tensor.pointer.swizzle[0].run)
-        and tensor.pointer.alignment % (width * 2 * size) == 0
-        and not (offsets[:: width * 2] % (width * 2)).any()
-    ):
+    while width * 2 <= most and pointer.alignment % (width * 2 * size) == 0:
         width *= 2
     return width
 
@@ -225,11 +230,11 @@ class Tensor:
         size = pointer.dtype.itemsize
         if isinstance(offset, np.ndarray):
             step = stride_gcd(full or layout) * size
-            align = int(np.gcd(pointer.alignment, step)) if step else pointer.alignment
+            align = gcd(pointer.alignment, step) if step else pointer.alignment
         else:
             known = la.divisor(offset) * size
             offset = int(offset)
-            align = int(np.gcd(pointer.alignment, known)) if offset or known else pointer.alignment
+            align = gcd(pointer.alignment, known) if offset or known else pointer.alignment
         return Tensor(pointer.shifted(offset, align), layout, coords)
 
     def __getitem__(self, coord):
@@ -468,7 +473,7 @@ def _add_coordinates(base, offset):
         if not isinstance(offset, tuple):
             offset = (offset,) + (0,) * (len(base) - 1)
         offset = offset + (0,) * (len(base) - len(offset))
-        return tuple(_add_coordinates(b, o) for b, o in zip(base, offset))
+        return tuple(map(_add_coordinates, base, offset))
     if type(base) is int and base == 0:
         return offset
     return base if type(offset) is int and offset == 0 else base + offset
