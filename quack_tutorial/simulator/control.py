@@ -247,9 +247,9 @@ class Branch:
 
     __slots__ = ("condition", "static", "dynamic", "some", "all", "pushed")
 
-    def __init__(self, condition, constant=False):
+    def __init__(self, condition):
         self.condition = truth(condition)
-        if self.condition is None and not constant and STATE.group is not None:
+        if self.condition is None and STATE.group is not None:
             self.condition = np.array([[bool(condition)]])  # without const_expr the DSL stages it, known or not
         self.dynamic = self.condition is not None and STATE.group is not None
         self.pushed = False
@@ -275,22 +275,22 @@ class Branch:
     def then(self) -> bool:
         if not self.dynamic:
             return self.static
-        self._enter(self.condition)
+        self._enter(True)
         return self.some
 
     def otherwise(self) -> bool:
         if not self.dynamic:
             return not self.static
         group().pop()
-        self._enter(~self.condition)
+        self._enter(False)
         return not self.all
 
-    def _enter(self, condition) -> None:
+    def _enter(self, taken: bool) -> None:
         g = group()
         if self.all or not self.some:  # every lane goes the same way: the mask stays as it is
             g.masks.append(g.mask)
         else:
-            g.push(condition)
+            g.push(self.condition if taken else ~self.condition)
 
     def join(self, names, before, then, otherwise):
         if not self.dynamic:

@@ -441,7 +441,7 @@ def scatter(flat, index, raw, width, lanes) -> None:
     index = spread(index, shape + (chunks,))
     raw = spread(raw, shape + (chunks * width,)).reshape(shape + (chunks, width))
     if lanes is not None and not all_of(lanes):
-        lanes = np.broadcast_to(lanes, shape + (chunks,))
+        lanes = spread(lanes, shape + (chunks,))
         index, raw = index[lanes], raw[lanes]
     if STATE.exact:
         STATE.run.shadows.store(flat, index[..., None] + np.arange(width, dtype=np.int64), raw)

@@ -20,7 +20,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from . import eight_bits
-from .context import STATE, any_of, executing, fail, not_simulated, wrong_kind
+from .context import STATE, all_of, any_of, executing, fail, not_simulated, wrong_kind
 from .exact import Exact, decoded, exact, plain, wide
 from .layout import Extent, crd2idx, flatten_to_tuple, has_none, make_layout, offsets, product, slice_and_offset
 
@@ -76,7 +76,7 @@ class DType:
 
     @property
     def inf(self):
-        return float("inf") if self._coding else Value(self, np.full((1, 1), np.inf, self.carrier))
+        return float("inf") if self._coding else Value(self, np.array([[np.inf]], self.carrier))
 
     @property
     def zero(self):
@@ -84,7 +84,7 @@ class DType:
 
     @property
     def nan(self):
-        return float("nan") if self._coding else Value(self, np.full((1, 1), np.nan, self.carrier))
+        return float("nan") if self._coding else Value(self, np.array([[np.nan]], self.carrier))
 
     def round(self, a: np.ndarray) -> np.ndarray:
         """Bring an array to this type's precision, in its carrier."""
@@ -504,15 +504,16 @@ def type_of(x) -> DType | None:
     """The DSL type of a Python or simulated number, None for anything else."""
     if isinstance(x, (Value, TensorSSA)):
         return x.dtype
+    known = _PYTHON.get(type(x))
+    if known is not None:
+        return known if known is not Int32 or -(2**31) <= x < 2**31 else Int64
     if isinstance(x, np.generic):
-        x = x.item()
+        return type_of(x.item())
     if hasattr(type(x), "_refuse"):  # a name without a value says so itself
         x._refuse()
     if type(x) is Extent:
         return Int64 if x.bits == 64 else Int32
-    if isinstance(x, int) and not isinstance(x, bool) and not -(2**31) <= x < 2**31:
-        return Int64
-    return _PYTHON.get(type(x))
+    return Int64 if isinstance(x, int) and not -(2**31) <= x < 2**31 else None
 
 
 def truth(x, what: str = "the condition"):
@@ -753,7 +754,7 @@ def binary(op: str, x, y):
         if op == "//":
             return wrap(dtype, np.floor(dtype.round(ax / ay)))
         return wrap(dtype, dtype.round(np.fmod(ax, ay)))
-    safe = np.where(ay == 0, ay.dtype.type(1), ay)  # division by zero is undefined on the GPU too
+    safe = ay if all_of(ay) else np.where(ay == 0, ay.dtype.type(1), ay)  # division by zero is undefined on the GPU too
     return wrap(dtype, np.floor_divide(ax, safe) if op == "//" else np.fmod(ax, safe))
 
 

@@ -45,8 +45,11 @@ def lane_addresses(pointer, index: np.ndarray) -> np.ndarray:
     size = pointer.dtype.itemsize
     if pointer.memory.space is Space.GMEM:
         return pointer.memory.address + index * size
-    launch = executing().launch
+    g = executing()
+    launch, row = g.launch, g.rows[0]
     per_block = launch.smem_stride // size
+    if pointer.rows is None:
+        return (launch.row_blocks[row] << SMEM_BLOCK_BITS) + (index - row * per_block) * size
     row, inside = index // per_block, index % per_block
     return (launch.row_blocks[row] << SMEM_BLOCK_BITS) | (inside * size)
 

@@ -32,7 +32,8 @@ def make_registers(dtype: DType, count: int) -> Registers:
     shape = (*executing().shape, count)
     run = STATE.run
     if run.unwritten is None and run.poisoned is None:
-        array = np.full(shape, run.poison(dtype), dtype.carrier)
+        array = np.empty(shape, dtype.carrier)
+        array.fill(run.poison(dtype))
         return Registers(dtype, exact(array, array.astype(np.float64)) if STATE.exact and dtype.is_float else array)
     line = here()
     changed = run.poisoned is None or run.poisoned == line

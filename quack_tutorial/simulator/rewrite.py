@@ -230,6 +230,7 @@ class _Writer(ast.NodeTransformer):
         self.parameters = parameters
         self.nested = 0  # inside a lambda or comprehension: no `yield` there
         self.count = 0
+        self.guarded = False  # whether a `return` asks how deep in dynamic code it is
         self.joined: dict = {}  # names that joins read, to be bound before the body
         self.bound = set(parameters)  # names of the function's own
         self.loops: list = []
@@ -258,7 +259,7 @@ class _Writer(ast.NodeTransformer):
         self.bound.update(_assigned(statements))
         written = self.body(statements)
         first = statements[0]
-        head = [_assign("_depth_", self.rt("depth"))]
+        head = [_assign("_depth_", self.rt("depth"))] if self.guarded else []
         for name in self.joined:
             if name not in self.parameters:
                 head.append(_assign(name, self.rt("unbound", ast.Constant(name))))
@@ -292,7 +293,9 @@ class _Writer(ast.NodeTransformer):
         self.depth += 1
         then, orelse = self.body(node.body), self.body(node.orelse) if node.orelse else [ast.Pass()]
         self.depth -= 1
-        out = [_assign(branch, self.rt("branch", test, *_if_constant(node.test)))]
+        if _if_constant(node.test):
+            return _at(ast.If(test, then, orelse), node)
+        out = [_assign(branch, self.rt("branch", test))]
         dynamic = ast.Attribute(_load(branch), "dynamic", ast.Load())
         copied = []  # each arm changes copies of lists and dicts
         if containers:
@@ -378,6 +381,7 @@ class _Writer(ast.NodeTransformer):
         result = ast.copy_location(ast.Return(value), node)
         if not self.depth:
             return result
+        self.guarded = True
         guard = ast.Expr(self.rt("no_return", _load("_depth_")))
         return [ast.copy_location(guard, node), result]
 
