@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from enum import IntEnum
+from functools import lru_cache
 
 import numpy as np
 
@@ -68,7 +69,20 @@ def lane_bits(masks: np.ndarray) -> np.ndarray:
 
 PLAIN_KINDS = {Op.LOAD: Kind.READ, Op.STORE: Kind.WRITE, Op.ATOMIC: Kind.ATOMIC}
 USES = (Op.MBARRIER_ARRIVE, Op.MBARRIER_EXPECT, Op.MBARRIER_WAIT, Op.MBARRIER_RESUME)
-SHARED = (int(Space.SMEM), int(Space.DSMEM))
+SHARED = (Space.SMEM, Space.DSMEM)
+COPIES = (Role.GROUP, Role.PHASE)
+
+
+def among(column: np.ndarray, kinds: tuple) -> np.ndarray:
+    """Which numbers of a column are of these kinds; np.isin takes ten times as long for a kernel of a few warps."""
+    return _table(kinds)[column]
+
+
+@lru_cache(maxsize=256)
+def _table(kinds: tuple) -> np.ndarray:
+    table = np.zeros(256, bool)
+    table[list(map(int, kinds))] = True
+    return table
 
 
 def repeat(values, times) -> np.ndarray:
@@ -119,7 +133,7 @@ class _Rows:
         at = self.chosen[self.ops == int(op)]
         events = self.trace.events[at]
         if shared is None:
-            keep = np.isin(events["space"], SHARED) == self.shared
+            keep = among(events["space"], SHARED) == self.shared
             at, events = at[keep], events[keep]
         keep = events[column] >= 0
         at, events = at[keep], events[keep]
@@ -141,7 +155,7 @@ class _Rows:
             return
         at = self.chosen[self.ops == int(Op.BULK_COPY)]
         events = self.trace.events[at]
-        to_shared = np.isin(events["space"], SHARED)
+        to_shared = among(events["space"], SHARED)
         counted = events["arg2"] >= 0
         for column, kind, here in (("addresses", Kind.WRITE, to_shared), ("sources", Kind.READ, ~to_shared)):
             for role, ordered in ((Role.PHASE, counted), (Role.GROUP, ~counted)):

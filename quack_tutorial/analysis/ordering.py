@@ -40,7 +40,7 @@ import numpy as np
 
 from quack_tutorial.trace import COPY_WAIT, READ_WAIT, FenceKind, Op
 
-from .accesses import LANES, SHARED, Kind, Role, lane_bits, repeat
+from .accesses import LANES, SHARED, Kind, Role, among, lane_bits, repeat
 
 NEVER = np.iinfo(np.int64).max // 2
 MBARRIER_OPS = (Op.MBARRIER_INIT, Op.MBARRIER_ARRIVE, Op.MBARRIER_RESUME)
@@ -187,15 +187,15 @@ class _Replay:
         self.chosen = chosen
         op, fence = self.events["op"], np.where(self.events["op"] == int(Op.FENCE), self.events["arg"], -1)
         atomics = op == int(Op.ATOMIC)
-        memory_fences = np.isin(fence, [int(kind) for kind in FENCE_LEVEL])
+        memory_fences = among(fence, tuple(FENCE_LEVEL))
         ordering = bool(memory_fences.any() or self.events["arg"][atomics].any())
         if not ordering:
             atomics &= self._counters(atomics)
         # Bulk copies see what threads wrote, data and mbarriers, only after a proxy fence.
         self.parts = 3 if (op == int(Op.BULK_COPY)).any() else 1
-        keep = np.isin(op, [int(o) for o in REPLAYED]) & (op != int(Op.FENCE))
+        keep = among(op, tuple(REPLAYED)) & (op != int(Op.FENCE))
         keep |= fence == int(FenceKind.MBARRIER_INIT)
-        keep |= np.isin(fence, [int(kind) for kind in PROXY_PARTS]) & (self.parts == 3)
+        keep |= among(fence, tuple(PROXY_PARTS)) & (self.parts == 3)
         keep |= atomics | (memory_fences & atomics.any())
         self.sync = np.nonzero(keep)[0]
         used = self.events["addresses"][atomics]
@@ -210,10 +210,10 @@ class _Replay:
         A histogram's thousands are not followed one by one, nor atomics on shared memory: barriers order them with the
         rest, and a missing one is said more plainly than the order that atomics happen to have.
         """
-        atomics = atomics & ~np.isin(self.events["space"], SHARED)
+        atomics = atomics & ~among(self.events["space"], SHARED)
         if int(lane_bits(self.events["mask"][atomics]).sum()) > MOST_ATOMICS:
             return np.zeros(len(atomics), bool)
-        plain = np.isin(self.events["op"], (int(Op.LOAD), int(Op.STORE)))
+        plain = among(self.events["op"], (Op.LOAD, Op.STORE))
         words = [self.trace.addresses[self.events["addresses"][rows]] >> 4 for rows in (atomics, plain)]
         return atomics & bool(np.isin(words[1], np.setdiff1d(words[0], -1)).any())
 
@@ -286,7 +286,7 @@ class _Replay:
             if int(blocks[s]) not in c.blocks:
                 c.blocks.append(int(blocks[s]))
         self.init_entry_of = np.full(count, -1, np.int64)
-        for i in self.sync[np.isin(self.events["op"][self.sync], [int(o) for o in (*MBARRIER_OPS, Op.ASYNC_DONE)])]:
+        for i in self.sync[among(self.events["op"][self.sync], (*MBARRIER_OPS, Op.ASYNC_DONE))]:
             event, w = self.events[i], int(self.warp_of[i])
             c = self.clusters[int(self.strand_cluster[self.strand_of[w, 0]])]
             for address, lanes in self._at(event):

@@ -19,7 +19,7 @@ import numpy as np
 
 from quack_tutorial.trace import SMEM_BLOCK_BITS, Finding, Op
 
-from .accesses import Accesses, Kind, Role, accesses, granules, repeat
+from .accesses import COPIES, Accesses, Kind, Role, accesses, among, granules, repeat
 from .ordering import GLOBAL_PART, LOCATIONS, SHARED_PART, Order, replay
 from .race_reports import Race, one_per_cause, report, report_exit, report_proxy, report_start
 from .requests import tensor_at
@@ -128,7 +128,7 @@ def _contended(trace, table: Accesses) -> _Contended:
     # A granule is contended when some access to it is not by the thread that a first look finds there.
     events = trace.events[table.event]
     who = (events["block"].astype(np.int64) << 24 | events["warp"].astype(np.int64) << 8) + table.lane
-    asynchronous = np.isin(table.role, (Role.GROUP, Role.PHASE))
+    asynchronous = among(table.role, COPIES)
     who = np.where(asynchronous, -1 - np.arange(len(table), dtype=np.int64), who)
     who = who[row]
     seen = np.zeros(extent, np.int64)
@@ -149,8 +149,12 @@ def _near_writes(table: Accesses, writes) -> np.ndarray:
     if (table.size[writes] > 4096).any():  # a bulk copy may cover pages between its first and its last
         big = np.nonzero(writes & (table.size > 4096))[0]
         dirty = np.unique(np.concatenate([dirty, *(np.arange(pages[i], last[i] + 1, dtype=np.int64) for i in big)]))
-    near = np.isin(pages, dirty) | np.isin(last, dirty)
-    return near | (table.size > 4096)
+    return _holds(dirty, pages) | _holds(dirty, last) | (table.size > 4096)
+
+
+def _holds(numbers: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """Which of the wanted are among sorted numbers."""
+    return numbers[np.minimum(np.searchsorted(numbers, wanted), len(numbers) - 1)] == wanted
 
 
 def _compress(place: np.ndarray, granule: int):
@@ -183,7 +187,7 @@ class _Pairs:
         step = events["step"][event].astype(np.int64)
         role = table.role[part.row]
         # Lanes of a strand that touch a granule in one instruction are one row; asynchronous copies have a row each.
-        alone = np.isin(role, (Role.GROUP, Role.PHASE))
+        alone = among(role, COPIES)
         inside = strand - order.strand_of[warp, 0] + 32
         fine = np.where(alone, 128 + lane, inside) * 8 + role
         sort = _sorted(part.granule, step - step.min(), fine, lane)
@@ -327,9 +331,7 @@ class _Pairs:
         for part in _chunks(uses - begin):
             a = _ranges(begin[part], (uses - begin)[part])
             b = repeat(uses[part], (uses - begin)[part])
-            generic = (
-                (self.kind[a] != Kind.READ) & np.isin(self.role[a], (Role.PLAIN, Role.GROUP, Role.INIT)) & ~bulk[a]
-            )
+            generic = (self.kind[a] != Kind.READ) & among(self.role[a], (Role.PLAIN, Role.GROUP, Role.INIT)) & ~bulk[a]
             if shared:
                 counts = (self.role[b] == Role.PHASE) & (self.kind[b] == Kind.READ)  # on an mbarrier
                 generic &= (self.role[a] == Role.INIT) == counts
@@ -430,7 +432,7 @@ class _Pairs:
         ranked, op = warp[order], self.trace.events["op"][order]
         first = np.searchsorted(ranked, ranked)
         number = np.arange(len(warp), dtype=np.int64)
-        passed = np.cumsum(np.isin(op, [int(o) for o in PASSES]))
+        passed = np.cumsum(among(op, PASSES))
         last = np.maximum.accumulate(np.where(np.diff(passed, prepend=0) > 0, number, 0))
         barriers, since = np.zeros(len(warp), np.int64), np.zeros(len(warp), np.int64)
         barriers[order], since[order] = passed - passed[first], number - np.maximum(last, first)
@@ -497,7 +499,7 @@ def _remote(trace, table: Accesses) -> np.ndarray:
     """Rows of accesses to another block's shared memory, and of asynchronous copies to any."""
     owner = table.address >> SMEM_BLOCK_BITS
     other = owner != trace.events["block"][table.event]
-    copies = np.isin(table.role, (Role.GROUP, Role.PHASE))
+    copies = among(table.role, COPIES)
     counting = (table.role == Role.PHASE) & (
         table.kind == Kind.READ
     )  # the mbarrier of a transfer; its bytes are looked at

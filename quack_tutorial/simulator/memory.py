@@ -13,7 +13,7 @@ record one event per warp instruction in the checked mode (`recording`), and mov
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import gcd
+from math import gcd, prod
 
 import numpy as np
 
@@ -46,7 +46,7 @@ class GlobalMemory:
     space = Space.GMEM
 
     def __post_init__(self):
-        self.dense = len(self.array) == int(np.prod(self.shape, dtype=np.int64))
+        self.dense = len(self.array) == prod(self.shape)
         self.modes = sorted(zip(self.stride, self.shape), reverse=True)
 
     def flat(self, dtype: DType) -> np.ndarray:

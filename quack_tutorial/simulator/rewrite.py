@@ -56,11 +56,21 @@ def _parse(text: str, file: str) -> ast.Module:
     return ast.parse(text, file)
 
 
+_TEXTS: dict = {}  # file -> (its lines, the very list that linecache has of them; all of them as one text)
+
+
+def _text(file: str, names: dict) -> str:
+    lines = linecache.getlines(file, names)
+    if file not in _TEXTS or _TEXTS[file][0] is not lines:
+        _TEXTS[file] = lines, "".join(lines)
+    return _TEXTS[file][1]
+
+
 def rewrite(fn) -> Rewritten:
     """Rewrite a Python function (unwrapped); cached by its source text."""
     code = fn.__code__
     linecache.checkcache(code.co_filename)
-    text = "".join(linecache.getlines(code.co_filename, fn.__globals__))
+    text = _text(code.co_filename, fn.__globals__)
     if not text:
         raise source_problem(fn)
     turns = STATE.run is not None and STATE.run.order is not None and STATE.run.order.notes_memory
