@@ -7,6 +7,7 @@ warp. Dynamic values are arrays of shape (blocks or 1, threads or 1), so that un
 from __future__ import annotations
 
 import linecache
+import math
 import os
 import re
 import sys
@@ -23,6 +24,7 @@ PACKAGE = str(Path(__file__).resolve().parents[1]) + os.sep
 MARK = "_rt"  # the global by which a rewritten function's frame is known
 KIND = "_kind_"  # the global that says how it is decorated: "kernel", "jit" or ""
 WARP = 32
+COPIED = 4096  # the most elements that `spread` copies
 COLUMNS = 84  # of an output in JupyterLab beside its file list; it breaks a longer line in the middle of a word
 
 
@@ -120,8 +122,14 @@ class Waiting:
 
 
 def spread(a: np.ndarray, shape: tuple) -> np.ndarray:
-    """`a` broadcast to a shape; itself where it has that, which saves most of the time that numpy takes to find out."""
-    return a if a.shape == shape else np.broadcast_to(a, shape)
+    """`a` broadcast to a shape. A view of numpy's takes six times as long to make as a warp's copy; it is for large arrays."""
+    if a.shape == shape:
+        return a
+    if type(a) is not np.ndarray or math.prod(shape) > COPIED:
+        return np.broadcast_to(a, shape)
+    result = np.empty(shape, a.dtype)
+    result[...] = a
+    return result
 
 
 def any_of(a) -> bool:

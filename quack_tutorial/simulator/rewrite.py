@@ -59,7 +59,8 @@ def _parse(text: str, file: str) -> ast.Module:
 _TEXTS: dict = {}  # file -> (its lines, the very list that linecache has of them; all of them as one text)
 
 
-def _text(file: str, names: dict) -> str:
+def text_of(file: str, names: dict | None = None) -> str:
+    """All that is in a file, as one text."""
     lines = linecache.getlines(file, names)
     if file not in _TEXTS or _TEXTS[file][0] is not lines:
         _TEXTS[file] = lines, "".join(lines)
@@ -70,7 +71,7 @@ def rewrite(fn) -> Rewritten:
     """Rewrite a Python function (unwrapped); cached by its source text."""
     code = fn.__code__
     linecache.checkcache(code.co_filename)
-    text = _text(code.co_filename, fn.__globals__)
+    text = text_of(code.co_filename, fn.__globals__)
     if not text:
         raise source_problem(fn)
     turns = STATE.run is not None and STATE.run.order is not None and STATE.run.order.notes_memory
