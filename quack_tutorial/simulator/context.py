@@ -13,6 +13,7 @@ import re
 import sys
 import textwrap
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -72,7 +73,6 @@ class Group:
     cluster_generation: int = -1  # of the cluster barrier this group last arrived at
     bulk_open: list = field(default_factory=list)  # bulk stores not yet committed to a group
     bulk_groups: list = field(default_factory=list)
-    every: np.ndarray | None = None  # all lanes on, made when first asked for
     early: np.ndarray | None = None  # lanes that the kernel before this one may not have ended for, None = no lane
     shape: tuple = (0, 0)  # blocks and threads
 
@@ -88,12 +88,7 @@ class Group:
             mask = self.exists
         elif self.exists is not None:
             mask = mask & self.exists
-        if mask is None:
-            if self.every is None:
-                self.every = np.ones(self.shape, bool)
-                self.every.flags.writeable = False
-            return self.every
-        return spread(mask, self.shape)
+        return _every(self.shape) if mask is None else spread(mask, self.shape)
 
     def lanes_off(self):
         """The mask where some lane is off, or None when every lane is on."""
@@ -107,6 +102,14 @@ class Group:
 
     def pop(self) -> None:
         self.mask = self.masks.pop()
+
+
+@lru_cache(maxsize=64)
+def _every(shape: tuple) -> np.ndarray:
+    """All lanes on."""
+    lanes = np.ones(shape, bool)
+    lanes.flags.writeable = False
+    return lanes
 
 
 @dataclass

@@ -72,7 +72,7 @@ def record(pointer, first, width, lanes, op, flat, index, shown=None, arg=0) -> 
     index = spread(index, (1, WARP, index.shape[2]))[0]
     addresses = lane_addresses(pointer, index)
     if shown is None and recorder.record_values:
-        safe = np.clip(index, 0, len(flat) - 1)
+        safe = np.minimum(np.maximum(index, 0), len(flat) - 1)
         shown = pointer.dtype.decode(flat[safe])[None]
     if shown is not None:
         shown = spread(shown, (1, WARP, index.shape[1]))[0].astype(np.float64)
