@@ -44,6 +44,21 @@ class Role(IntEnum):
     INIT = 4
 
 
+def distinct(numbers: np.ndarray) -> np.ndarray:
+    """The numbers, sorted and each once. The first call of np.unique loads numpy.ma, which takes longer than a small kernel."""
+    found = np.sort(numbers, axis=None)
+    new = np.ones(len(found), bool)
+    new[1:] = found[1:] != found[:-1]
+    return found[new]
+
+
+def holds(numbers: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """Which of the wanted are among numbers that are sorted."""
+    if not len(numbers):
+        return np.zeros(wanted.shape, bool)
+    return numbers[np.minimum(np.searchsorted(numbers, wanted), len(numbers) - 1)] == wanted
+
+
 @dataclass(frozen=True)
 class Accesses:
     """Columns, one row a lane and byte range; `event` is a row of `trace.events`."""
@@ -123,7 +138,7 @@ class _Rows:
     def __init__(self, trace, chosen, shared: bool):
         self.trace, self.chosen, self.shared = trace, chosen, shared
         self.ops = trace.events["op"][chosen]
-        self.present = set(np.unique(self.ops).tolist())
+        self.present = set(self.ops.tolist())
         self.parts = []
 
     def add(self, op, kind, role, *, column="addresses", shared=None, size=None) -> None:

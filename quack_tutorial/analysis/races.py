@@ -19,7 +19,7 @@ import numpy as np
 
 from quack_tutorial.trace import SMEM_BLOCK_BITS, Finding, Op
 
-from .accesses import COPIES, Accesses, Kind, Role, accesses, among, granules, repeat
+from .accesses import COPIES, Accesses, Kind, Role, accesses, among, distinct, granules, holds, repeat
 from .ordering import GLOBAL_PART, LOCATIONS, SHARED_PART, Order, replay
 from .race_reports import Race, one_per_cause, report, report_exit, report_proxy, report_start
 from .requests import tensor_at
@@ -145,16 +145,11 @@ def _near_writes(table: Accesses, writes) -> np.ndarray:
     """Accesses within some 4 KiB page that is written: cheap, and leaves out inputs that are only read."""
     pages = table.address >> 12
     last = (table.address + table.size - 1) >> 12
-    dirty = np.unique(np.concatenate([pages[writes], last[writes]]))
+    dirty = distinct(np.concatenate([pages[writes], last[writes]]))
     if (table.size[writes] > 4096).any():  # a bulk copy may cover pages between its first and its last
         big = np.nonzero(writes & (table.size > 4096))[0]
-        dirty = np.unique(np.concatenate([dirty, *(np.arange(pages[i], last[i] + 1, dtype=np.int64) for i in big)]))
-    return _holds(dirty, pages) | _holds(dirty, last) | (table.size > 4096)
-
-
-def _holds(numbers: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Which of the wanted are among sorted numbers."""
-    return numbers[np.minimum(np.searchsorted(numbers, wanted), len(numbers) - 1)] == wanted
+        dirty = distinct(np.concatenate([dirty, *(np.arange(pages[i], last[i] + 1, dtype=np.int64) for i in big)]))
+    return holds(dirty, pages) | holds(dirty, last) | (table.size > 4096)
 
 
 def _compress(place: np.ndarray, granule: int):
@@ -259,12 +254,12 @@ class _Pairs:
         start = np.nonzero(breaks)[0]
         length = np.diff(np.append(start, len(self.granule)))
         follows = np.nonzero(self.granule[start[1:]] == self.granule[start[:-1]])[0]
-        racing = [np.unique(self.granule[self.collides])]
+        racing = [self.granule[self.collides]]
         for part in _chunks(length[follows] * length[follows + 1]):
             runs = follows[part]
             a, b = _product(start[runs], length[runs], start[runs + 1], length[runs + 1])
-            racing.append(np.unique(self.granule[b[~self.ordered(a, b)]]))
-        return np.unique(np.concatenate(racing))
+            racing.append(distinct(self.granule[b[~self.ordered(a, b)]]))
+        return distinct(np.concatenate(racing))
 
     def _racing_pairs(self):
         """(a, b) of unordered conflicting accesses, a logged first, and whether each row reads after an ordered write."""
@@ -516,7 +511,7 @@ def _lifetimes(trace, order: Order, table: Accesses):
     owner = (table.address >> SMEM_BLOCK_BITS).astype(np.int64)
     offset = order.offsets(strand, step)
     entry, over, _ = order.completions(table.event, table.lane, table.role, step, table.kind)
-    for block in np.unique(owner):
+    for block in distinct(owner):
         mine = owner == block
         if int(block) in order.exits:
             open_ended = mine & (order.exits[int(block)][entry] <= over)

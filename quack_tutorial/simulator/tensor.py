@@ -21,7 +21,7 @@ from quack_tutorial.trace import Space
 from . import layout as la
 from . import layout_algebra as algebra
 from .bounds import Place
-from .context import STATE, SimulationError, executing, fail, not_simulated, wrong_kind
+from .context import STATE, SimulationError, any_of, executing, fail, not_simulated, spread, wrong_kind
 from .layout import Layout
 from .memory import SPACE_NAMES, Pointer, read, write
 from .numeric import Boolean, DType, Int32, Int64, TensorSSA, Value, convert, type_of
@@ -112,8 +112,8 @@ def hidden(x):
     if not isinstance(x, Value):
         return x
     g = STATE.group
-    of_threads = np.unique(x.a if g is None else np.broadcast_to(x.a, g.shape)[g.active()])
-    if len(of_threads) > 1:
+    of_threads = x.a.reshape(-1) if g is None else spread(x.a, g.shape)[g.active()]
+    if any_of(of_threads != of_threads[0]):
         raise not_simulated("a layout that is not the same in all threads")
     return la.Extent(int(of_threads[0]), 1, 64 if x.dtype.width == 64 else 32)
 
