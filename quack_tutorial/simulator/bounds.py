@@ -13,7 +13,7 @@ import numpy as np
 
 from quack_tutorial.trace import Op, Space
 
-from .context import STATE, any_of, executing, fail
+from .context import STATE, all_of, any_of, executing, fail
 from .swizzle import permuted
 
 FAR_BELOW = -(1 << 24)  # an index further below 0 was too large for an Int32: nobody counts back so far
@@ -41,7 +41,7 @@ class Place:
         low = self.low or (0,) * len(shape)
         high = self.high or low
         for b, lo, hi, extent in zip(self.base, low, high, shape):
-            if _lowest(b) + _lowest(lo) >= 0 and _highest(b) + _highest(hi) < extent:
+            if _within(b, -_lowest(lo), extent - _highest(hi)):
                 continue
             b = b[..., None] if isinstance(b, np.ndarray) else np.full((1, 1, 1), b)
             wrong = (b + lo < 0) | (b + hi >= extent)
@@ -55,12 +55,20 @@ class Place:
         return tuple(int(np.broadcast_to(c, shape)[block, thread, instruction]) for c in whole)
 
 
+def _within(x, low: int, high: int) -> bool:
+    """Whether a number, or all of an array, is from `low` to below `high`. One comparison says both of an array: as an unsigned
+    number a negative one is large."""
+    if not isinstance(x, np.ndarray):
+        return low <= x < high
+    return all_of((x - low).astype(np.uint64) < max(0, high - low))
+
+
 def _lowest(x):
-    return x if not isinstance(x, np.ndarray) else x.item() if x.size == 1 else x.min()
+    return x.min() if isinstance(x, np.ndarray) else x
 
 
 def _highest(x):
-    return x if not isinstance(x, np.ndarray) else x.item() if x.size == 1 else x.max()
+    return x.max() if isinstance(x, np.ndarray) else x
 
 
 def check(pointer, first, width: int, lanes, op: Op, place: Place | None = None) -> None:
@@ -123,7 +131,7 @@ def _outside(pointer, first, width: int):
     if not whole:
         return ~memory.inside(_elements(pointer, first), width)
     lowest, highest, _ = span(first.tobytes())
-    if _lowest(offset) + lowest >= begin and _highest(offset) + highest + width <= end:
+    if _within(offset, begin - lowest, end - highest - width + 1):
         return None
     index = _elements(pointer, first)
     return (index < begin) | (index + width > end)

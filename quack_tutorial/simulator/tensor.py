@@ -105,9 +105,9 @@ def as_promised(layout: Layout) -> Layout:
 
 def hidden(x):
     """Numbers of a shape or stride that are known only when the kernel runs, as extents: they are the same in all threads."""
-    if isinstance(x, tuple):
-        return tuple(map(hidden, x))
-    if isinstance(x, list):
+    if type(x) is int or x is None:
+        return x
+    if isinstance(x, (tuple, list)):
         return tuple(map(hidden, x))
     if not isinstance(x, Value):
         return x

@@ -388,6 +388,8 @@ def _class_attribute(cls, name: str, instance, mapper: Mapper):
         if name not in klass.__dict__:
             continue
         found = klass.__dict__[name]
+        if isinstance(found, types.FunctionType) and instance is not None:
+            return Bound(mapper.map(found), instance)
         if isinstance(found, staticmethod):
             return mapper.map(found.__func__)
         if isinstance(found, classmethod):
@@ -397,10 +399,7 @@ def _class_attribute(cls, name: str, instance, mapper: Mapper):
             if instance is None:
                 return found
             return call_now(Bound(mapper.map(getter), instance))
-        mapped = mapper.map(found)
-        if isinstance(found, types.FunctionType) and instance is not None:
-            return Bound(mapped, instance)
-        return mapped
+        return mapper.map(found)
     raise AttributeError(f"{cls.__name__} has no attribute {name!r}")
 
 
