@@ -60,6 +60,8 @@ def _within(x, low: int, high: int) -> bool:
     number a negative one is large."""
     if not isinstance(x, np.ndarray):
         return low <= x < high
+    if x.size == 1:
+        return low <= x.item() < high
     return all_of((x - low).astype(np.uint64) < max(0, high - low))
 
 

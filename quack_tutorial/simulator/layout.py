@@ -467,7 +467,8 @@ def _offset(coord, shape, stride):
         raise _misfit(coord, shape)
     total = 0
     for c, s, d in zip(coord, shape, stride, strict=True):
-        total = add_coordinates(total, _offset(c, s, d))
+        leaf = type(d) is int and type(c) is not tuple  # most are: no call for these
+        total = add_coordinates(total, (c * d if d else 0) if leaf else _offset(c, s, d))
     return total
 
 
