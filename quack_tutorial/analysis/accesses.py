@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from enum import IntEnum
+from functools import lru_cache
 
 import numpy as np
 
@@ -43,6 +44,21 @@ class Role(IntEnum):
     INIT = 4
 
 
+def distinct(numbers: np.ndarray) -> np.ndarray:
+    """The numbers, sorted and each once. The first call of np.unique loads numpy.ma, which takes longer than a small kernel."""
+    found = np.sort(numbers, axis=None)
+    new = np.ones(len(found), bool)
+    new[1:] = found[1:] != found[:-1]
+    return found[new]
+
+
+def holds(numbers: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """Which of the wanted are among numbers that are sorted."""
+    if not len(numbers):
+        return np.zeros(wanted.shape, bool)
+    return numbers[np.minimum(np.searchsorted(numbers, wanted), len(numbers) - 1)] == wanted
+
+
 @dataclass(frozen=True)
 class Accesses:
     """Columns, one row a lane and byte range; `event` is a row of `trace.events`."""
@@ -69,7 +85,20 @@ def lane_bits(masks: np.ndarray) -> np.ndarray:
 
 PLAIN_KINDS = {Op.LOAD: Kind.READ, Op.STORE: Kind.WRITE, Op.ATOMIC: Kind.ATOMIC}
 USES = (Op.MBARRIER_ARRIVE, Op.MBARRIER_EXPECT, Op.MBARRIER_WAIT, Op.MBARRIER_RESUME)
-SHARED = (int(Space.SMEM), int(Space.DSMEM))
+SHARED = (Space.SMEM, Space.DSMEM)
+COPIES = (Role.GROUP, Role.PHASE)
+
+
+def among(column: np.ndarray, kinds: tuple) -> np.ndarray:
+    """Which numbers of a column are of these kinds; np.isin takes ten times as long for a kernel of a few warps."""
+    return _table(kinds)[column]
+
+
+@lru_cache(maxsize=256)
+def _table(kinds: tuple) -> np.ndarray:
+    table = np.zeros(256, bool)
+    table[list(map(int, kinds))] = True
+    return table
 
 
 def repeat(values, times) -> np.ndarray:
@@ -110,7 +139,7 @@ class _Rows:
     def __init__(self, trace, chosen, shared: bool):
         self.trace, self.chosen, self.shared = trace, chosen, shared
         self.ops = trace.events["op"][chosen]
-        self.present = set(np.unique(self.ops).tolist())
+        self.present = set(self.ops.tolist())
         self.parts = []
 
     def add(self, op, kind, role, *, column="addresses", shared=None, size=None) -> None:
@@ -120,7 +149,7 @@ class _Rows:
         at = self.chosen[self.ops == int(op)]
         events = self.trace.events[at]
         if shared is None:
-            keep = np.isin(events["space"], SHARED) == self.shared
+            keep = among(events["space"], SHARED) == self.shared
             at, events = at[keep], events[keep]
         keep = events[column] >= 0
         at, events = at[keep], events[keep]
@@ -142,7 +171,7 @@ class _Rows:
             return
         at = self.chosen[self.ops == int(Op.BULK_COPY)]
         events = self.trace.events[at]
-        to_shared = np.isin(events["space"], SHARED)
+        to_shared = among(events["space"], SHARED)
         counted = events["arg2"] >= 0
         for column, kind, here in (("addresses", Kind.WRITE, to_shared), ("sources", Kind.READ, ~to_shared)):
             for role, ordered in ((Role.PHASE, counted), (Role.GROUP, ~counted)):

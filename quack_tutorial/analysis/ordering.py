@@ -40,7 +40,7 @@ import numpy as np
 
 from quack_tutorial.trace import COPY_WAIT, READ_WAIT, FenceKind, Op
 
-from .accesses import LANES, SHARED, Kind, Role, lane_bits, repeat
+from .accesses import LANES, SHARED, Kind, Role, among, distinct, holds, lane_bits, repeat
 
 NEVER = np.iinfo(np.int64).max // 2
 MBARRIER_OPS = (Op.MBARRIER_INIT, Op.MBARRIER_ARRIVE, Op.MBARRIER_RESUME)
@@ -147,7 +147,8 @@ class Order:
             mine = np.nonzero(role == which)[0]
             if not len(mine):
                 continue
-            numbers, index = np.unique(event[mine], return_inverse=True)
+            numbers = distinct(event[mine])
+            index = np.searchsorted(numbers, event[mine])
             nothing = np.full(32, NEVER) if which == Role.GROUP else np.full((32, 2), -1, np.int64)
             table = np.stack([done.get(int(number), nothing) for number in numbers])[index, lane[mine]]
             if which == Role.GROUP:
@@ -182,24 +183,25 @@ class _Replay:
         self.places = {}  # row of trace.addresses -> what `_at` found there
         self.events = trace.events[chosen]
         place = self.events["block"].astype(np.int64) << 16 | self.events["warp"]
-        places, self.warp_of = np.unique(place, return_inverse=True)
+        places = distinct(place)
+        self.warp_of = np.searchsorted(places, place)
         self.warps = np.stack([places >> 16, places & 0xFFFF], axis=1)
         self.chosen = chosen
         op, fence = self.events["op"], np.where(self.events["op"] == int(Op.FENCE), self.events["arg"], -1)
         atomics = op == int(Op.ATOMIC)
-        memory_fences = np.isin(fence, [int(kind) for kind in FENCE_LEVEL])
+        memory_fences = among(fence, tuple(FENCE_LEVEL))
         ordering = bool(memory_fences.any() or self.events["arg"][atomics].any())
         if not ordering:
             atomics &= self._counters(atomics)
         # Bulk copies see what threads wrote, data and mbarriers, only after a proxy fence.
         self.parts = 3 if (op == int(Op.BULK_COPY)).any() else 1
-        keep = np.isin(op, [int(o) for o in REPLAYED]) & (op != int(Op.FENCE))
+        keep = among(op, tuple(REPLAYED)) & (op != int(Op.FENCE))
         keep |= fence == int(FenceKind.MBARRIER_INIT)
-        keep |= np.isin(fence, [int(kind) for kind in PROXY_PARTS]) & (self.parts == 3)
+        keep |= among(fence, tuple(PROXY_PARTS)) & (self.parts == 3)
         keep |= atomics | (memory_fences & atomics.any())
         self.sync = np.nonzero(keep)[0]
         used = self.events["addresses"][atomics]
-        self.locations = np.unique(trace.addresses[used][trace.addresses[used] >= 0])
+        self.locations = distinct(trace.addresses[used][trace.addresses[used] >= 0])
         self._find_strands()
         self._shape_clocks()
 
@@ -210,12 +212,12 @@ class _Replay:
         A histogram's thousands are not followed one by one, nor atomics on shared memory: barriers order them with the
         rest, and a missing one is said more plainly than the order that atomics happen to have.
         """
-        atomics = atomics & ~np.isin(self.events["space"], SHARED)
-        if int(lane_bits(self.events["mask"][atomics]).sum()) > MOST_ATOMICS:
+        atomics = atomics & ~among(self.events["space"], SHARED)
+        if not 0 < int(lane_bits(self.events["mask"][atomics]).sum()) <= MOST_ATOMICS:
             return np.zeros(len(atomics), bool)
-        plain = np.isin(self.events["op"], (int(Op.LOAD), int(Op.STORE)))
+        plain = among(self.events["op"], (Op.LOAD, Op.STORE))
         words = [self.trace.addresses[self.events["addresses"][rows]] >> 4 for rows in (atomics, plain)]
-        return atomics & bool(np.isin(words[1], np.setdiff1d(words[0], -1)).any())
+        return atomics & bool(holds(distinct(words[0][words[0] >= 0]), words[1]).any())
 
     # ---- strands ----
 
@@ -238,7 +240,8 @@ class _Replay:
                     continue
                 seen.add((w, mask))
                 bits = (mask >> LANES) & 1
-                labels[w] = np.unique(labels[w] * 2 + bits, return_inverse=True)[1]
+                halves = labels[w] * 2 + bits
+                labels[w] = np.searchsorted(distinct(halves), halves)
         per_warp = labels.max(axis=1) + 1
         starts = np.cumsum(per_warp) - per_warp
         self.strand_of = labels + starts[:, None]
@@ -260,15 +263,14 @@ class _Replay:
             addresses = self.trace.addresses[row]
             lanes = np.nonzero(lane_bits(event["mask"][None])[0] & (addresses >= 0))[0]
             here = addresses[lanes]
-            several = np.unique(here) if (here != here[:1]).any() else here[:1]
-            found = self.places[row] = [(int(a), lanes[here == a]) for a in several]
+            found = self.places[row] = [(int(a), lanes[here == a]) for a in distinct(here)]
         return found
 
     def _strands(self, w: int, lanes=None, mask=None) -> list:
         if mask is not None:
             lanes = (int(mask) >> LANES) & 1 == 1
         row = self.strand_of[w] if lanes is None else self.strand_of[w][lanes]
-        return [int(row[0])] if len(row) and row[0] == row[-1] and (row == row[0]).all() else np.unique(row).tolist()
+        return [int(row[0])] if len(row) and row[0] == row[-1] and (row == row[0]).all() else distinct(row).tolist()
 
     # ---- clocks ----
 
@@ -286,7 +288,7 @@ class _Replay:
             if int(blocks[s]) not in c.blocks:
                 c.blocks.append(int(blocks[s]))
         self.init_entry_of = np.full(count, -1, np.int64)
-        for i in self.sync[np.isin(self.events["op"][self.sync], [int(o) for o in (*MBARRIER_OPS, Op.ASYNC_DONE)])]:
+        for i in self.sync[among(self.events["op"][self.sync], (*MBARRIER_OPS, Op.ASYNC_DONE))]:
             event, w = self.events[i], int(self.warp_of[i])
             c = self.clusters[int(self.strand_cluster[self.strand_of[w, 0]])]
             for address, lanes in self._at(event):

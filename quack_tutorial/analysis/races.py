@@ -19,7 +19,7 @@ import numpy as np
 
 from quack_tutorial.trace import SMEM_BLOCK_BITS, Finding, Op
 
-from .accesses import Accesses, Kind, Role, accesses, granules, repeat
+from .accesses import COPIES, Accesses, Kind, Role, accesses, among, distinct, granules, holds, repeat
 from .ordering import GLOBAL_PART, LOCATIONS, SHARED_PART, Order, replay
 from .race_reports import Race, one_per_cause, report, report_exit, report_proxy, report_start
 from .requests import tensor_at
@@ -128,7 +128,7 @@ def _contended(trace, table: Accesses) -> _Contended:
     # A granule is contended when some access to it is not by the thread that a first look finds there.
     events = trace.events[table.event]
     who = (events["block"].astype(np.int64) << 24 | events["warp"].astype(np.int64) << 8) + table.lane
-    asynchronous = np.isin(table.role, (Role.GROUP, Role.PHASE))
+    asynchronous = among(table.role, COPIES)
     who = np.where(asynchronous, -1 - np.arange(len(table), dtype=np.int64), who)
     who = who[row]
     seen = np.zeros(extent, np.int64)
@@ -145,12 +145,11 @@ def _near_writes(table: Accesses, writes) -> np.ndarray:
     """Accesses within some 4 KiB page that is written: cheap, and leaves out inputs that are only read."""
     pages = table.address >> 12
     last = (table.address + table.size - 1) >> 12
-    dirty = np.unique(np.concatenate([pages[writes], last[writes]]))
+    dirty = distinct(np.concatenate([pages[writes], last[writes]]))
     if (table.size[writes] > 4096).any():  # a bulk copy may cover pages between its first and its last
         big = np.nonzero(writes & (table.size > 4096))[0]
-        dirty = np.unique(np.concatenate([dirty, *(np.arange(pages[i], last[i] + 1, dtype=np.int64) for i in big)]))
-    near = np.isin(pages, dirty) | np.isin(last, dirty)
-    return near | (table.size > 4096)
+        dirty = distinct(np.concatenate([dirty, *(np.arange(pages[i], last[i] + 1, dtype=np.int64) for i in big)]))
+    return holds(dirty, pages) | holds(dirty, last) | (table.size > 4096)
 
 
 def _compress(place: np.ndarray, granule: int):
@@ -183,7 +182,7 @@ class _Pairs:
         step = events["step"][event].astype(np.int64)
         role = table.role[part.row]
         # Lanes of a strand that touch a granule in one instruction are one row; asynchronous copies have a row each.
-        alone = np.isin(role, (Role.GROUP, Role.PHASE))
+        alone = among(role, COPIES)
         inside = strand - order.strand_of[warp, 0] + 32
         fine = np.where(alone, 128 + lane, inside) * 8 + role
         sort = _sorted(part.granule, step - step.min(), fine, lane)
@@ -255,12 +254,12 @@ class _Pairs:
         start = np.nonzero(breaks)[0]
         length = np.diff(np.append(start, len(self.granule)))
         follows = np.nonzero(self.granule[start[1:]] == self.granule[start[:-1]])[0]
-        racing = [np.unique(self.granule[self.collides])]
+        racing = [self.granule[self.collides]]
         for part in _chunks(length[follows] * length[follows + 1]):
             runs = follows[part]
             a, b = _product(start[runs], length[runs], start[runs + 1], length[runs + 1])
-            racing.append(np.unique(self.granule[b[~self.ordered(a, b)]]))
-        return np.unique(np.concatenate(racing))
+            racing.append(distinct(self.granule[b[~self.ordered(a, b)]]))
+        return distinct(np.concatenate(racing))
 
     def _racing_pairs(self):
         """(a, b) of unordered conflicting accesses, a logged first, and whether each row reads after an ordered write."""
@@ -327,9 +326,7 @@ class _Pairs:
         for part in _chunks(uses - begin):
             a = _ranges(begin[part], (uses - begin)[part])
             b = repeat(uses[part], (uses - begin)[part])
-            generic = (
-                (self.kind[a] != Kind.READ) & np.isin(self.role[a], (Role.PLAIN, Role.GROUP, Role.INIT)) & ~bulk[a]
-            )
+            generic = (self.kind[a] != Kind.READ) & among(self.role[a], (Role.PLAIN, Role.GROUP, Role.INIT)) & ~bulk[a]
             if shared:
                 counts = (self.role[b] == Role.PHASE) & (self.kind[b] == Kind.READ)  # on an mbarrier
                 generic &= (self.role[a] == Role.INIT) == counts
@@ -430,7 +427,7 @@ class _Pairs:
         ranked, op = warp[order], self.trace.events["op"][order]
         first = np.searchsorted(ranked, ranked)
         number = np.arange(len(warp), dtype=np.int64)
-        passed = np.cumsum(np.isin(op, [int(o) for o in PASSES]))
+        passed = np.cumsum(among(op, PASSES))
         last = np.maximum.accumulate(np.where(np.diff(passed, prepend=0) > 0, number, 0))
         barriers, since = np.zeros(len(warp), np.int64), np.zeros(len(warp), np.int64)
         barriers[order], since[order] = passed - passed[first], number - np.maximum(last, first)
@@ -497,7 +494,7 @@ def _remote(trace, table: Accesses) -> np.ndarray:
     """Rows of accesses to another block's shared memory, and of asynchronous copies to any."""
     owner = table.address >> SMEM_BLOCK_BITS
     other = owner != trace.events["block"][table.event]
-    copies = np.isin(table.role, (Role.GROUP, Role.PHASE))
+    copies = among(table.role, COPIES)
     counting = (table.role == Role.PHASE) & (
         table.kind == Kind.READ
     )  # the mbarrier of a transfer; its bytes are looked at
@@ -514,7 +511,7 @@ def _lifetimes(trace, order: Order, table: Accesses):
     owner = (table.address >> SMEM_BLOCK_BITS).astype(np.int64)
     offset = order.offsets(strand, step)
     entry, over, _ = order.completions(table.event, table.lane, table.role, step, table.kind)
-    for block in np.unique(owner):
+    for block in distinct(owner):
         mine = owner == block
         if int(block) in order.exits:
             open_ended = mine & (order.exits[int(block)][entry] <= over)

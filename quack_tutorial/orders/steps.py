@@ -19,10 +19,10 @@ from __future__ import annotations
 
 import ast
 import functools
-import linecache
 import re
 from dataclasses import dataclass
 
+from quack_tutorial.simulator.rewrite import text_of
 from quack_tutorial.trace import SMEM_BLOCK_BITS, Op, Space
 
 # After one of these another warp may come.
@@ -184,7 +184,7 @@ def _parsed(text: str) -> tuple:
 
 
 def _statements(file: str) -> tuple:
-    return _parsed("".join(linecache.getlines(file)))
+    return _parsed(text_of(file))
 
 
 # ---- what is told ---------------------------------------------------------------------------------------------------

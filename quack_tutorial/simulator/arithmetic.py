@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from .context import any_of
 from .numeric import Float32, Int32, Value, convert, scalar
 
 
 def int32(a) -> Value:
-    return Value(Int32, np.atleast_2d(np.asarray(a)).astype(np.int32))
+    return Value(Int32, np.array(a, np.int32, ndmin=2))
 
 
 def _f32(x) -> np.ndarray:
@@ -21,7 +22,7 @@ def _f32(x) -> np.ndarray:
 def signed_zero(result, a, b, larger: bool):
     """max(+0, -0) is +0 and min is -0 (PTX ISA, max and min)."""
     both = (a == 0) & (b == 0)
-    if not both.any():
+    if not any_of(both):
         return result
     zero = a + b if larger else -((-a) + (-b))
     return np.where(both, zero, result)
@@ -53,7 +54,7 @@ def _pick(pick, largest: bool, a, b, magnitudes: bool, ftz: bool) -> Value:
 def flush(a: np.ndarray) -> np.ndarray:
     """Subnormal float32 numbers become zero of the same sign (.ftz)."""
     tiny = np.abs(a) < np.float32(1.17549435e-38)
-    return np.where(tiny, np.copysign(np.float32(0), a), a) if tiny.any() else a
+    return np.where(tiny, np.copysign(np.float32(0), a), a) if any_of(tiny) else a
 
 
 def exp2(a, **_) -> Value:

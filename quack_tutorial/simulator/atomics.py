@@ -9,7 +9,7 @@ from quack_tutorial.trace import Op, Space
 from . import memory as m
 from .arithmetic import flush
 from .bounds import Place, check
-from .context import STATE, fail, group
+from .context import STATE, fail, group, spread
 from .memory import Pointer
 from .numeric import DType, Float32, TensorSSA, Value, convert, scalar
 from .recording import record
@@ -74,13 +74,13 @@ def run_atomic(name: str, ptr: Pointer, val: Value | TensorSSA, sem=None, wanted
     writes, changed = STATE.run.writes, False
     if ptr.memory.space is Space.GMEM:
         STATE.run.before_write(ptr.memory)
-    index = np.broadcast_to(index[..., 0], g.shape)
+    index = spread(index[..., 0], g.shape)
     shape = (*g.shape, width)
-    amount = np.broadcast_to(val.to(dtype).a if vector else convert(val, dtype).a[..., None], shape)
-    active = np.broadcast_to(g.active()[..., None], shape)
+    amount = spread(val.to(dtype).a if vector else convert(val, dtype).a[..., None], shape)
+    active = spread(g.active()[..., None], shape)
     old = np.zeros(shape, dtype.carrier)
     combine = _COMBINE.get(name)
-    wanted = None if wanted is None else np.broadcast_to(wanted, g.shape)
+    wanted = None if wanted is None else spread(wanted, g.shape)
     shadows = STATE.run.shadows if STATE.exact and dtype.is_float else None
     for b, t, k in zip(*np.nonzero(active)):  # lane order: one legal order
         at = index[b, t] + k

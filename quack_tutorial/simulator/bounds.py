@@ -13,7 +13,7 @@ import numpy as np
 
 from quack_tutorial.trace import Op, Space
 
-from .context import STATE, executing, fail
+from .context import STATE, all_of, any_of, executing, fail
 from .swizzle import permuted
 
 FAR_BELOW = -(1 << 24)  # an index further below 0 was too large for an Int32: nobody counts back so far
@@ -26,7 +26,7 @@ def span(offsets: bytes) -> tuple[int, int, bool]:
     return int(numbers.min()), int(numbers.max()), bool((np.diff(numbers) == 1).all())
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(eq=False, slots=True)
 class Place:
     """The coordinates that an access touches in a kernel argument, one entry per dimension: a base (int, or (B|1, T|1)),
     and how far from it the instruction's lowest and highest elements are (int, or one per instruction)."""
@@ -41,7 +41,7 @@ class Place:
         low = self.low or (0,) * len(shape)
         high = self.high or low
         for b, lo, hi, extent in zip(self.base, low, high, shape):
-            if _lowest(b) + _lowest(lo) >= 0 and _highest(b) + _highest(hi) < extent:
+            if _within(b, -_lowest(lo), extent - _highest(hi)):
                 continue
             b = b[..., None] if isinstance(b, np.ndarray) else np.full((1, 1, 1), b)
             wrong = (b + lo < 0) | (b + hi >= extent)
@@ -53,6 +53,16 @@ class Place:
         low = self.low or (0,) * len(self.base)
         whole = ((b[..., None] if isinstance(b, np.ndarray) else b) + lo for b, lo in zip(self.base, low))
         return tuple(int(np.broadcast_to(c, shape)[block, thread, instruction]) for c in whole)
+
+
+def _within(x, low: int, high: int) -> bool:
+    """Whether a number, or all of an array, is from `low` to below `high`. One comparison says both of an array: as an unsigned
+    number a negative one is large."""
+    if not isinstance(x, np.ndarray):
+        return low <= x < high
+    if x.size == 1:
+        return low <= x.item() < high
+    return all_of((x - low).astype(np.uint64) < max(0, high - low))
 
 
 def _lowest(x):
@@ -79,7 +89,7 @@ def check(pointer, first, width: int, lanes, op: Op, place: Place | None = None)
     bad = place.outside(memory.shape) if known else _outside(pointer, first, width)
     if bad is not None and lanes is not None:
         bad = bad & lanes
-    if bad is not None and bad.any():
+    if bad is not None and any_of(bad):
         _out_of_bounds(pointer, _elements(pointer, first), width, bad, op, place if known else None)
     if width == 1:
         return
@@ -91,13 +101,13 @@ def check(pointer, first, width: int, lanes, op: Op, place: Place | None = None)
         )
     base, size = memory.address if memory.space is Space.GMEM else 0, pointer.dtype.itemsize
     step = width * size
-    if not (first % width).any() and not np.any((base + pointer.offset * size) % step):
+    if not any_of(first % width) and not any_of((base + pointer.offset * size) % step):
         return
     index = _elements(pointer, first)
     bad = (base + index * size) % step != 0
     if lanes is not None:
         bad = bad & lanes
-    if bad.any():
+    if any_of(bad):
         _misaligned(pointer, index, width, bad, op, base)
 
 
@@ -123,7 +133,7 @@ def _outside(pointer, first, width: int):
     if not whole:
         return ~memory.inside(_elements(pointer, first), width)
     lowest, highest, _ = span(first.tobytes())
-    if _lowest(offset) + lowest >= begin and _highest(offset) + highest + width <= end:
+    if _within(offset, begin - lowest, end - highest - width + 1):
         return None
     index = _elements(pointer, first)
     return (index < begin) | (index + width > end)

@@ -7,11 +7,13 @@ warp. Dynamic values are arrays of shape (blocks or 1, threads or 1), so that un
 from __future__ import annotations
 
 import linecache
+import math
 import os
 import re
 import sys
 import textwrap
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +25,7 @@ PACKAGE = str(Path(__file__).resolve().parents[1]) + os.sep
 MARK = "_rt"  # the global by which a rewritten function's frame is known
 KIND = "_kind_"  # the global that says how it is decorated: "kernel", "jit" or ""
 WARP = 32
+COPIED = 4096  # the most elements that `spread` copies
 COLUMNS = 84  # of an output in JupyterLab beside its file list; it breaks a longer line in the middle of a word
 
 
@@ -70,7 +73,6 @@ class Group:
     cluster_generation: int = -1  # of the cluster barrier this group last arrived at
     bulk_open: list = field(default_factory=list)  # bulk stores not yet committed to a group
     bulk_groups: list = field(default_factory=list)
-    every: np.ndarray | None = None  # all lanes on, made when first asked for
     early: np.ndarray | None = None  # lanes that the kernel before this one may not have ended for, None = no lane
     shape: tuple = (0, 0)  # blocks and threads
 
@@ -86,12 +88,7 @@ class Group:
             mask = self.exists
         elif self.exists is not None:
             mask = mask & self.exists
-        if mask is None:
-            if self.every is None:
-                self.every = np.ones(self.shape, bool)
-                self.every.flags.writeable = False
-            return self.every
-        return spread(mask, self.shape)
+        return _every(self.shape) if mask is None else spread(mask, self.shape)
 
     def lanes_off(self):
         """The mask where some lane is off, or None when every lane is on."""
@@ -107,6 +104,14 @@ class Group:
         self.mask = self.masks.pop()
 
 
+@lru_cache(maxsize=64)
+def _every(shape: tuple) -> np.ndarray:
+    """All lanes on."""
+    lanes = np.ones(shape, bool)
+    lanes.flags.writeable = False
+    return lanes
+
+
 @dataclass
 class Waiting:
     """What a blocked warp yields: `ready()` says when it may go on; `what` is for the deadlock report."""
@@ -120,8 +125,23 @@ class Waiting:
 
 
 def spread(a: np.ndarray, shape: tuple) -> np.ndarray:
-    """`a` broadcast to a shape; itself where it has that, which saves most of the time that numpy takes to find out."""
-    return a if a.shape == shape else np.broadcast_to(a, shape)
+    """`a` broadcast to a shape. A view of numpy's takes six times as long to make as a warp's copy; it is for large arrays."""
+    if a.shape == shape:
+        return a
+    if type(a) is not np.ndarray or math.prod(shape) > COPIED:
+        return np.broadcast_to(a, shape)
+    result = np.empty(shape, a.dtype)
+    result[...] = a
+    return result
+
+
+def any_of(a) -> bool:
+    """Whether some of an array is True, or not 0: of a warp's, numpy's any() and all() take four times as long as to count."""
+    return np.count_nonzero(a) > 0
+
+
+def all_of(a: np.ndarray) -> bool:
+    return np.count_nonzero(a) == a.size
 
 
 class _State:
@@ -154,15 +174,23 @@ def kernel_frame():
     return frame
 
 
+def frames_to(frame) -> list:
+    """The frames of the reader's functions that lead from the kernel to this one in a helper, this one first."""
+    found, names = [frame], frame.f_globals
+    while names.get(KIND) != "kernel":
+        frame = frame.f_back
+        if frame is None:
+            break
+        if frame.f_globals is not names and MARK in frame.f_globals:  # a lambda has those of its function
+            found.append(frame)
+            names = frame.f_globals
+    return found
+
+
 def calls_to(frame) -> tuple:
     """(file, line number, function) of each call that has led from the kernel to a frame in a helper, innermost first."""
-    calls, inner = [], frame
-    while frame is not None and inner.f_globals.get(KIND) != "kernel":
-        if MARK in frame.f_globals and frame.f_globals is not inner.f_globals:  # a lambda has those of its function
-            calls.append((frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name))
-            inner = frame
-        frame = frame.f_back
-    return tuple(calls)
+    calls = frames_to(frame)[1:] if frame is not None else ()
+    return tuple((f.f_code.co_filename, f.f_lineno, f.f_code.co_name) for f in calls)
 
 
 def line_of(file: str, number: int, function: str) -> Line:

@@ -19,7 +19,7 @@ import numpy as np
 
 from quack_tutorial.trace import Op
 
-from .context import STATE, NotSimulated, SimulationError, fail, group, not_simulated
+from .context import STATE, NotSimulated, SimulationError, all_of, any_of, fail, group, not_simulated, spread
 from .joins import GONE, Unbound, copies, dynamic, merge, refuse_objects, settle, unbound
 from .loops import depth, loop, while_
 from .numeric import Boolean, TensorSSA, Value, truth
@@ -219,9 +219,9 @@ def choose(condition, yes, no):
         return yes() if (condition if c is None else c.all()) else no()
     g = group()
     active = g.active()
-    if not (active & c).any():
+    if not any_of(active & c):
         return dynamic(no())
-    if not (active & ~c).any():
+    if not any_of(active & ~c):
         return dynamic(yes())
     g.push(c)
     first = yes()
@@ -247,9 +247,9 @@ class Branch:
 
     __slots__ = ("condition", "static", "dynamic", "some", "all", "pushed")
 
-    def __init__(self, condition, constant=False):
+    def __init__(self, condition):
         self.condition = truth(condition)
-        if self.condition is None and not constant and STATE.group is not None:
+        if self.condition is None and STATE.group is not None:
             self.condition = np.array([[bool(condition)]])  # without const_expr the DSL stages it, known or not
         self.dynamic = self.condition is not None and STATE.group is not None
         self.pushed = False
@@ -260,12 +260,12 @@ class Branch:
         off = g.lanes_off()
         c = self.condition
         if off is None:
-            self.some, self.all = bool(c.any()), bool(c.all())
+            self.some, self.all = any_of(c), all_of(c)
         else:
-            self.some, self.all = bool((c & off).any()), not bool((~c & off).any())
+            self.some, self.all = any_of(c & off), not any_of(~c & off)
         if g.warp >= 0 and self.some and not self.all:
             active = g.active()[0]
-            taken = np.broadcast_to(c, g.shape)[0] & active
+            taken = spread(c, g.shape)[0] & active
             record_event(Op.BRANCH, mask=taken, arg=mask_bits(active & ~taken))
 
     def carries(self, names, values) -> None:
@@ -275,22 +275,22 @@ class Branch:
     def then(self) -> bool:
         if not self.dynamic:
             return self.static
-        self._enter(self.condition)
+        self._enter(True)
         return self.some
 
     def otherwise(self) -> bool:
         if not self.dynamic:
             return not self.static
         group().pop()
-        self._enter(~self.condition)
+        self._enter(False)
         return not self.all
 
-    def _enter(self, condition) -> None:
+    def _enter(self, taken: bool) -> None:
         g = group()
         if self.all or not self.some:  # every lane goes the same way: the mask stays as it is
             g.masks.append(g.mask)
         else:
-            g.push(condition)
+            g.push(self.condition if taken else ~self.condition)
 
     def join(self, names, before, then, otherwise):
         if not self.dynamic:

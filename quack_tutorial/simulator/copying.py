@@ -21,7 +21,7 @@ from .layout import Layout
 from .memory import read, write
 from .numeric import DType, Value, constant_number
 from .registers import Registers
-from .tensor import CoordinateTensor, Tensor, access_width, element_offsets
+from .tensor import CoordinateTensor, Tensor, access_width, contiguous_run, element_offsets
 
 
 @dataclass(frozen=True)
@@ -228,8 +228,7 @@ def copy(atom, src, dst, *, pred=None, mbar_ptr=None, **more) -> None:
     keep = None if pred is None else _predicate(pred, src, values, instructions)
     for side in (src, dst):
         if values > 1 and not isinstance(side.pointer.memory, Registers):
-            offsets = element_offsets(side.layout).reshape(-1, values)
-            if (offsets - offsets[:, :1] != np.arange(values, dtype=np.int64)).any():
+            if contiguous_run(side.layout) % values:
                 raise fail(
                     "language", f"a {atom.bits}-bit copy needs {values} neighbouring values, but {side} puts them apart"
                 )

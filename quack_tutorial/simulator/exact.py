@@ -64,6 +64,9 @@ class Exact(np.ndarray):
     def reshape(self, *shape, **options):
         return self._both(lambda a: a.reshape(*shape, **options))
 
+    def take(self, *where, **options):
+        return self._both(lambda a: a.take(*where, **options))
+
     def copy(self, *rest):
         return self._both(lambda a: a.copy(*rest))
 

@@ -15,7 +15,7 @@ import types
 from . import names
 from .context import line_of
 from .coverage import Line
-from .rewrite import _find, _kind, _parse
+from .rewrite import _find, _kind, functions_in
 
 STATEMENTS = {
     ast.Try: "try inside a kernel",
@@ -70,7 +70,7 @@ def _source(function):
     code = function.__code__
     text = "".join(linecache.getlines(code.co_filename, function.__globals__))
     try:
-        return _find(_parse(text, code.co_filename), code.co_name, code.co_firstlineno) if text else None
+        return _find(functions_in(text, code.co_filename), code.co_name, code.co_firstlineno) if text else None
     except Exception:  # what cannot be read is said when it runs
         return None
 

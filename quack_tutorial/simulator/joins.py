@@ -6,6 +6,8 @@ element, and objects attribute by attribute.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from .context import fail, not_simulated
 from .memory import Pointer
 from .numeric import Literal, TensorSSA, Value, convert, select, type_of
@@ -40,6 +42,7 @@ class Unbound:
 GONE = "is bound first inside a dynamic `if` or loop, so it is gone after it; give it a value before"
 
 
+@lru_cache(maxsize=4096)
 def unbound(name: str) -> Unbound:
     return Unbound(name)
 

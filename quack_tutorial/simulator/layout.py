@@ -446,7 +446,7 @@ def add_coordinates(a, b):
     if type(a) is not tuple and type(b) is not tuple:
         return a + b
     if type(a) is tuple and type(b) is tuple:
-        return tuple(add_coordinates(p, q) for p, q in zip_longest(a, b, fillvalue=0))
+        return tuple([add_coordinates(p, q) for p, q in zip_longest(a, b, fillvalue=0)])
     coordinate, number = (a, b) if type(a) is tuple else (b, a)
     if isinstance(number, np.ndarray) or number != 0:
         raise ValueError(f"cannot add the offset {number} to the coordinate {text(coordinate)}")
@@ -467,7 +467,8 @@ def _offset(coord, shape, stride):
         raise _misfit(coord, shape)
     total = 0
     for c, s, d in zip(coord, shape, stride, strict=True):
-        total = add_coordinates(total, _offset(c, s, d))
+        leaf = type(d) is int and type(c) is not tuple  # most are: no call for these
+        total = add_coordinates(total, (c * d if d else 0) if leaf else _offset(c, s, d))
     return total
 
 

@@ -6,7 +6,7 @@ import operator
 
 import numpy as np
 
-from .context import STATE, Waiting, fail, group, here
+from .context import STATE, Waiting, any_of, fail, group, here, spread
 from .joins import GONE, Unbound, carries_values, copies, dynamic, merge, refuse_objects, settle
 from .numeric import Int32, TensorSSA, Value, truth
 
@@ -158,10 +158,10 @@ class _Carried:
         """Mask the lanes that leave; False when none stays."""
         g = group()
         active = g.active()
-        stay = np.broadcast_to(stay, g.shape)
-        if not (active & stay).any():
+        stay = spread(stay, g.shape)
+        if not any_of(active & stay):
             return False
-        if (active & ~stay).any():
+        if any_of(active & ~stay):
             self.condition = stay
             g.push(stay)
         return True

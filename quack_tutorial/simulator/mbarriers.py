@@ -13,7 +13,7 @@ import numpy as np
 from quack_tutorial.trace import SMEM_BLOCK_BITS, FenceKind, Line, Op, Space
 
 from .cluster import map_dsmem_ptr
-from .context import STATE, WARP, NeedsWarps, Waiting, fail, group, here, kernel_frame, line_of, not_simulated
+from .context import STATE, NeedsWarps, Waiting, fail, group, here, kernel_frame, line_of, not_simulated, spread
 from .control import Pending
 from .memory import Pointer, group_rows
 from .numeric import Boolean, Value, scalar
@@ -88,14 +88,19 @@ def _from_where(arrived: dict) -> str:
     )
 
 
-def places(pointer: Pointer, peer=None):
-    """(row, byte offset, block, thread) of each active lane's mbarrier."""
+def _rows_and_offsets(pointer: Pointer, peer) -> tuple:
+    """Where each lane's mbarrier is: the row of its block's memory, and the byte there, (B, T) each."""
     g = group()
     if peer is not None:
         pointer = map_dsmem_ptr(pointer, peer)
-    rows = np.broadcast_to(group_rows() if pointer.rows is None else pointer.rows, g.shape)
-    offset = np.broadcast_to(np.asarray(pointer.offset) * pointer.dtype.itemsize, g.shape)
-    for b, t in zip(*np.nonzero(g.active())):
+    rows = group_rows() if pointer.rows is None else pointer.rows
+    return spread(rows, g.shape), spread(np.asarray(pointer.offset) * pointer.dtype.itemsize, g.shape)
+
+
+def places(pointer: Pointer, peer=None):
+    """(row, byte offset, block, thread) of each active lane's mbarrier."""
+    rows, offset = _rows_and_offsets(pointer, peer)
+    for b, t in zip(*np.nonzero(group().active())):
         yield int(rows[b, t]), int(offset[b, t]), b, t
 
 
@@ -133,10 +138,8 @@ def find(row: int, offset: int, what: str) -> MBarrier:
 def lane_rows(pointer: Pointer, peer=None) -> np.ndarray:
     """The trace's addresses of each lane's mbarrier."""
     g = group()
-    out = np.full(WARP, -1, np.int64)
-    for row, offset, _, t in places(pointer, peer):
-        out[t] = (int(g.launch.row_blocks[row]) << SMEM_BLOCK_BITS) | offset
-    return out
+    rows, offset = _rows_and_offsets(pointer, peer)
+    return np.where(g.active(), g.launch.row_blocks[rows] << SMEM_BLOCK_BITS | offset, -1)[0]
 
 
 def _record(op: Op, pointer, peer=None, **facts) -> None:

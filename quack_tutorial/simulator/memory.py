@@ -13,13 +13,14 @@ record one event per warp instruction in the checked mode (`recording`), and mov
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import gcd, prod
 
 import numpy as np
 
 from quack_tutorial.trace import Op, Space, TensorInfo
 
 from .bounds import check
-from .context import STATE, executing, fail, here, not_simulated, spread
+from .context import STATE, all_of, any_of, executing, fail, here, not_simulated, spread
 from .exact import plain, wide
 from .numeric import DType, Int64, Value, convert
 from .recording import record
@@ -45,7 +46,7 @@ class GlobalMemory:
     space = Space.GMEM
 
     def __post_init__(self):
-        self.dense = len(self.array) == int(np.prod(self.shape, dtype=np.int64))
+        self.dense = len(self.array) == prod(self.shape)
         self.modes = sorted(zip(self.stride, self.shape), reverse=True)
 
     def flat(self, dtype: DType) -> np.ndarray:
@@ -160,9 +161,9 @@ def _whole(count):
     raise fail("language", f"a pointer is indexed by a whole number, not by {count!r}; a tensor takes coordinates")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)  # not frozen, which makes each four times as slow to make
 class Pointer:
-    """A typed pointer: memory, element offset (int or array a lane) and known alignment in bytes."""
+    """A typed pointer: memory, element offset (int or array a lane) and known alignment in bytes. Nothing changes one."""
 
     memory: object
     dtype: DType
@@ -282,7 +283,7 @@ class Pointer:
         """The first pointer at or after this one whose address is a multiple of `min_align` bytes: it rounds up, and is no
         promise. A kernel that goes on to use a pointer to a tensor that it moved is told so."""
         gap = -self.address() % min_align
-        if not gap.any():
+        if not any_of(gap):
             return replace(self, alignment=min_align)
         moved = self.shifted(gap // self.dtype.itemsize, min_align)
         if self.memory.space is not Space.GMEM:
@@ -343,7 +344,7 @@ SPACE_NAMES = {Space.GMEM: "global memory", Space.SMEM: "shared memory", Space.N
 
 
 def _gcd2(a: int, b: int) -> int:
-    return int(np.gcd(a, b)) if b else a
+    return gcd(a, b) if b else a
 
 
 # ---- global and shared ----------------------------------------------------------------------------------------------
@@ -413,7 +414,7 @@ def read_raw(pointer, offsets, width, keep, op, place) -> np.ndarray:
     lanes = _lanes(keep, len(first))
     check(pointer, first, width, lanes, op, place)
     record(pointer, first, width, lanes, op, flat, index)
-    if lanes is not None and not lanes.all():
+    if lanes is not None and not all_of(lanes):
         index = np.where(lanes, index, 0)
     return gather(flat, index, width)
 
@@ -426,7 +427,7 @@ def gather(flat, index, width) -> np.ndarray:
     if width == 1:
         return flat.take(index)
     # Ten times as fast as single elements; a tensor may be smaller than a vector that no lane reads.
-    if len(flat) >= width and not (index & (width - 1)).any():
+    if len(flat) >= width and not any_of(index & (width - 1)):
         picked = _vectors(flat, width).take(index >> width.bit_length() - 1, axis=0)
     else:
         picked = flat[np.minimum(index[..., None] + np.arange(width, dtype=np.int64), len(flat) - 1)]
@@ -459,14 +460,14 @@ def scatter(flat, index, raw, width, lanes) -> None:
     shape, chunks = executing().shape, index.shape[2]  # a uniform store is made by every lane
     index = spread(index, shape + (chunks,))
     raw = spread(raw, shape + (chunks * width,)).reshape(shape + (chunks, width))
-    if lanes is not None and not lanes.all():
-        lanes = np.broadcast_to(lanes, shape + (chunks,))
+    if lanes is not None and not all_of(lanes):
+        lanes = spread(lanes, shape + (chunks,))
         index, raw = index[lanes], raw[lanes]
     if STATE.exact:
         STATE.run.shadows.store(flat, index[..., None] + np.arange(width, dtype=np.int64), raw)
         raw = plain(raw)
     wide = _WIDE.get(width * flat.itemsize)
-    if width > 1 and wide is not None and not (index & (width - 1)).any():
+    if width > 1 and wide is not None and not any_of(index & (width - 1)):
         vectors = _vectors(flat, width).view(wide)[:, 0]
         vectors[index >> width.bit_length() - 1] = np.ascontiguousarray(raw).view(wide)[..., 0]
     elif width > 1:

@@ -16,13 +16,13 @@ from __future__ import annotations
 import operator
 import typing
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 
 from . import eight_bits
 from .additions import Open, indexed_by_a_package, is_python_s
-from .context import STATE, executing, fail, not_simulated, wrong_kind
+from .context import STATE, all_of, any_of, executing, fail, not_simulated, wrong_kind
 from .exact import Exact, decoded, exact, plain, wide
 from .layout import Extent, crd2idx, flatten_to_tuple, has_none, make_layout, offsets, product, slice_and_offset
 
@@ -57,7 +57,7 @@ class DType:
     def __name__(self) -> str:
         return self.name
 
-    @property
+    @cached_property
     def itemsize(self) -> int:
         return max(1, self.width // 8)
 
@@ -65,11 +65,11 @@ class DType:
     def bytes(self) -> int:
         return self.itemsize
 
-    @property
+    @cached_property
     def is_float(self) -> bool:
         return self.kind == "f"
 
-    @property
+    @cached_property
     def is_integer(self) -> bool:
         return self.kind in "iu"
 
@@ -84,7 +84,7 @@ class DType:
 
     @property
     def inf(self):
-        return float("inf") if self._coding else Value(self, np.full((1, 1), np.inf, self.carrier))
+        return float("inf") if self._coding else Value(self, np.array([[np.inf]], self.carrier))
 
     @property
     def zero(self):
@@ -92,7 +92,7 @@ class DType:
 
     @property
     def nan(self):
-        return float("nan") if self._coding else Value(self, np.full((1, 1), np.nan, self.carrier))
+        return float("nan") if self._coding else Value(self, np.array([[np.nan]], self.carrier))
 
     def round(self, a: np.ndarray) -> np.ndarray:
         """Bring an array to this type's precision, in its carrier."""
@@ -155,7 +155,7 @@ def round_bf16(a: np.ndarray) -> np.ndarray:
     rounded = (bits + (np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1)))) & np.uint32(0xFFFF0000)
     result = rounded.view(np.float32)
     nan = np.isnan(a)
-    if nan.any():
+    if any_of(nan):
         result = np.where(nan, np.float32(np.nan), result)
     return result
 
@@ -493,7 +493,7 @@ class TensorSSA(_Arithmetic):
         if bad.ndim == 2:  # one index a lane: lanes that are switched off read nothing
             off = executing().lanes_off()
             bad = bad if off is None else bad & off
-        if bad.any():
+        if any_of(bad):
             worst = coord if bad.ndim != 2 else int(np.broadcast_to(index, bad.shape)[bad][0])
             raise fail("out of bounds", f"Out of bounds: element {worst} of a register vector of shape {self.shape}")
 
@@ -518,13 +518,14 @@ def _fold(a: np.ndarray, dtype: DType, op: str, init_val) -> np.ndarray:
     init = (
         None
         if init_val is None
-        else np.broadcast_to(to_array(init_val, dtype), (1, 1))
+        else to_array(init_val, dtype)
         if not isinstance(init_val, Value)
         else convert(init_val, dtype).a
     )
     combine = {"ADD": np.add, "MUL": np.multiply, "MAX": np.maximum, "MIN": np.minimum}[op]
     rounds = dtype is BFloat16 and op in ("ADD", "MUL")
-    values = np.moveaxis(a, -1, 0)  # value by value: numpy reduces a short last axis thirty times more slowly
+    # Value by value: numpy reduces a short last axis thirty times more slowly.
+    values = [a[..., k] for k in range(a.shape[-1])]
     result, start = (values[0], 1) if init is None else (init, 0)
     for value in values[start:]:
         result = combine(result, value)
@@ -590,15 +591,16 @@ def type_of(x) -> DType | None:
     """The DSL type of a Python or simulated number, None for anything else."""
     if isinstance(x, (Value, TensorSSA)):
         return x.dtype
+    known = _PYTHON.get(type(x))
+    if known is not None:
+        return known if known is not Int32 or -(2**31) <= x < 2**31 else Int64
     if isinstance(x, np.generic):
-        x = x.item()
+        return type_of(x.item())
     if hasattr(type(x), "_refuse"):  # a name without a value says so itself
         x._refuse()
     if type(x) is Extent:
         return Int64 if x.bits == 64 else Int32
-    if isinstance(x, int) and not isinstance(x, bool) and not -(2**31) <= x < 2**31:
-        return Int64
-    return _PYTHON.get(type(x))
+    return Int64 if isinstance(x, int) and not -(2**31) <= x < 2**31 else None
 
 
 def truth(x, what: str = "the condition"):
@@ -839,7 +841,7 @@ def binary(op: str, x, y):
         if op == "//":
             return wrap(dtype, np.floor(dtype.round(ax / ay)))
         return wrap(dtype, dtype.round(np.fmod(ax, ay)))
-    safe = np.where(ay == 0, np.ones_like(ay), ay)  # division by zero is undefined on the GPU too
+    safe = ay if all_of(ay) else np.where(ay == 0, ay.dtype.type(1), ay)  # division by zero is undefined on the GPU too
     return wrap(dtype, np.floor_divide(ax, safe) if op == "//" else np.fmod(ax, safe))
 
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -27,7 +28,7 @@ from . import assembly
 from . import memory as m
 from .asynchronous import bulk_copy
 from .bounds import Place
-from .context import fail, group, not_simulated
+from .context import any_of, fail, group, not_simulated
 from .layout import make_layout, size
 from .numeric import Int32, Int64, Value, scalar
 from .tensor import Tensor, contiguous_run, coordinate_spans, make_tensor
@@ -50,14 +51,12 @@ def inline_ptx(ptx_code, *, write_only_types=None, read_only_args=None, read_wri
     """One of the instructions above, or whatever inline assembly may say."""
     if not isinstance(ptx_code, str):
         raise fail("language", f"inline_ptx takes the PTX as a string, got {type(ptx_code).__name__}")
-    name, *operands = ptx_code.split() or [""]
-    operands = "".join(operands)
+    name, operands, plain, asking = _taken_apart(ptx_code)
     if predicate is not None or read_write_args is not None:
         what = "read_write_args" if predicate is None else "predicate"
         raise not_simulated(f"inline_ptx of {name} with {what}")
     types, args = tuple(write_only_types or ()), tuple(read_only_args or ())
-    plain = " ".join(ptx_code.split())
-    if asking := ASKING.fullmatch(plain):
+    if asking:
         return _load_if(plain, asking["load"], types, args)
     if STORING.fullmatch(plain):
         return _store_if(plain, types, args)
@@ -81,6 +80,14 @@ def inline_ptx(ptx_code, *, write_only_types=None, read_only_args=None, read_wri
     return _as_assembly(ptx_code, types, args)
 
 
+@lru_cache(maxsize=256)
+def _taken_apart(code: str) -> tuple:
+    """The instruction, its operands without spaces, all of it with single ones, and its match as a load that asks."""
+    name, *operands = code.split() or [""]
+    plain = " ".join(code.split())
+    return name, "".join(operands), plain, ASKING.fullmatch(plain)
+
+
 def _as_assembly(text: str, types: tuple, args: tuple):
     """Any other text, as llvm.inline_asm takes it."""
     text = re.sub(r"{\$w(\d+)}", r"$\1", text)
@@ -100,7 +107,7 @@ def _load_if(code: str, load: str, types: tuple, args: tuple):
     asked, *others = _words(args[p:])
     g, there, found = group(), asked.a != 0, tuple(others)
     g.push(there)
-    if g.active().any():
+    if any_of(g.active()):
         found = inline_ptx(load, write_only_types=types, read_only_args=args[:p])
         found = found if count > 1 else (found,)
     g.pop()
@@ -118,7 +125,7 @@ def _store_if(code: str, types: tuple, args: tuple) -> None:
     asked, *values = _words(args[1:])
     g = group()
     g.push(asked.a != 0)
-    if g.active().any():
+    if any_of(g.active()):
         _store(args[0], values)
     g.pop()
 
@@ -146,7 +153,7 @@ def _policy(name: str, args: tuple) -> None:
     """What a cache hint must be: a number that createpolicy gave."""
     for policy in args:
         made = isinstance(policy, Value) and policy.dtype is Int64
-        if not made or ((policy.a != POLICY) & group().active()).any():
+        if not made or any_of((policy.a != POLICY) & group().active()):
             raise fail("language", f"the cache policy of {name} must be what createpolicy gave")
 
 

@@ -9,22 +9,25 @@ import numpy as np
 
 from quack_tutorial.trace import SMEM_BLOCK_BITS, Op, Space
 
-from .context import STATE, WARP, calls_to, executing, fail, group, kernel_frame, line_of, spread
+from .context import STATE, WARP, executing, fail, frames_to, group, kernel_frame, line_of, spread
 
 EVERY_LANE = 0xFFFFFFFF
 
 
 def current_line(recorder) -> tuple[int, int]:
-    """The rows of the trace's lines and of its calls for what the kernel does now."""
-    frame = kernel_frame()
-    calls = calls_to(frame)
-    key = (frame.f_code.co_filename, frame.f_lineno, calls)
-    rows = STATE.run.line_numbers.get(key)
-    if rows is None:
-        line = line_of(key[0], key[1], frame.f_code.co_name)
-        row = recorder.line(line.file, line.number, line.text, line.function)
-        rows = STATE.run.line_numbers[key] = row, recorder.called_from(tuple(line_of(*call) for call in calls))
-    return rows
+    """The rows of the trace's lines and of its calls for what the kernel does now.
+
+    Frames say cheaply at which instruction they are, but not at which line; so that is asked once an instruction.
+    """
+    frames = frames_to(kernel_frame())
+    codes = [frame.f_code for frame in frames]
+    key = (*map(id, codes), *[frame.f_lasti for frame in frames])
+    found = STATE.run.line_numbers.get(key)
+    if found is None:
+        line, *calls = (line_of(code.co_filename, frame.f_lineno, code.co_name) for code, frame in zip(codes, frames))
+        row = recorder.line(line.file, line.number, line.text, line.function), recorder.called_from(tuple(calls))
+        found = STATE.run.line_numbers[key] = row, codes  # keeps them alive, so that an id stays its own
+    return found[0]
 
 
 def tensor_index(recorder, memory) -> int:
@@ -42,8 +45,11 @@ def lane_addresses(pointer, index: np.ndarray) -> np.ndarray:
     size = pointer.dtype.itemsize
     if pointer.memory.space is Space.GMEM:
         return pointer.memory.address + index * size
-    launch = executing().launch
+    g = executing()
+    launch, row = g.launch, g.rows[0]
     per_block = launch.smem_stride // size
+    if pointer.rows is None:
+        return (launch.row_blocks[row] << SMEM_BLOCK_BITS) + (index - row * per_block) * size
     row, inside = index // per_block, index % per_block
     return (launch.row_blocks[row] << SMEM_BLOCK_BITS) | (inside * size)
 
@@ -65,29 +71,32 @@ def record(pointer, first, width, lanes, op, flat, index, shown=None, arg=0) -> 
     space = Space.DSMEM if pointer.rows is not None else pointer.memory.space
     index = spread(index, (1, WARP, index.shape[2]))[0]
     addresses = lane_addresses(pointer, index)
-    every = lanes is None and g.lanes_off() is None
-    active = spread(g.active()[..., None] if lanes is None else lanes, (1, WARP, index.shape[1]))[0]
     if shown is None and recorder.record_values:
-        safe = np.clip(index, 0, len(flat) - 1)
+        safe = np.minimum(np.maximum(index, 0), len(flat) - 1)
         shown = pointer.dtype.decode(flat[safe])[None]
     if shown is not None:
-        shown = spread(shown, (1, WARP, index.shape[1]))[0]
+        shown = spread(shown, (1, WARP, index.shape[1]))[0].astype(np.float64)
+    every = lanes is None and g.lanes_off() is None
+    if not every:
+        active = spread(g.active()[..., None] if lanes is None else lanes, (1, WARP, index.shape[1]))[0]
+        addresses = np.where(active, addresses, -1)
+        shown = None if shown is None else np.where(active, shown, np.nan)
+    block, nbytes = int(g.blocks[0]), width * pointer.dtype.itemsize
     for chunk in range(index.shape[1]):
-        on = active[:, chunk]
-        if not every and not on.any():
+        bits = EVERY_LANE if every else mask_bits(active[:, chunk])
+        if not bits:
             continue
-        values = None if shown is None else np.where(on, shown[:, chunk].astype(np.float64), np.nan)
         recorder.event(
-            int(g.blocks[0]),
+            block,
             g.warp,
             line,
             op,
-            EVERY_LANE if every else mask_bits(on),
+            bits,
             space=space,
             tensor=tensor,
-            nbytes=width * pointer.dtype.itemsize,
-            addresses=addresses[:, chunk] if every else np.where(on, addresses[:, chunk], -1),
-            values=values,
+            nbytes=nbytes,
+            addresses=addresses[:, chunk],
+            values=None if shown is None else shown[:, chunk],
             arg=arg,
             call=call,
         )

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from quack_tutorial.trace import Space
 
 from .bounds import span
-from .context import STATE, executing, fail, here, not_simulated
+from .context import STATE, any_of, executing, fail, here, not_simulated, spread
 from .exact import exact
 from .numeric import Boolean, DType
 
@@ -32,7 +32,8 @@ def make_registers(dtype: DType, count: int) -> Registers:
     shape = (*executing().shape, count)
     run = STATE.run
     if run.unwritten is None and run.poisoned is None:
-        array = np.full(shape, run.poison(dtype), dtype.carrier)
+        array = np.empty(shape, dtype.carrier)
+        array.fill(run.poison(dtype))
         return Registers(dtype, exact(array, array.astype(np.float64)) if STATE.exact and dtype.is_float else array)
     line = here()
     changed = run.poisoned is None or run.poisoned == line
@@ -44,31 +45,35 @@ def check_register_view(pointer, dtype: DType) -> None:
     made = pointer.memory.dtype
     if dtype.width < made.width or Boolean in (dtype, made) and dtype is not made:
         raise not_simulated(f"recast_tensor of {made} registers to {dtype}")
-    if np.any(pointer.offset * pointer.dtype.itemsize % dtype.itemsize):
+    if any_of(pointer.offset * pointer.dtype.itemsize % dtype.itemsize):
         raise fail("misaligned", f"recast_tensor to {dtype}: the registers start in the middle of such a number")
 
 
 def _as_made(pointer, offsets: np.ndarray):
-    """A pointer of another type and its offsets as those of the registers' own type, and how many of these make one."""
-    made = pointer.memory.dtype
-    factor = pointer.dtype.itemsize // made.itemsize
-    own = replace(pointer, dtype=made, offset=pointer.offset * factor)
-    return own, (offsets[:, None] * factor + np.arange(factor, dtype=np.int64)).reshape(-1), factor
+    """Where a pointer of another type and its offsets are in the registers' own type, and how many of these make one."""
+    factor = pointer.dtype.itemsize // pointer.memory.dtype.itemsize
+    if factor > 1:
+        offsets = (offsets[:, None] * factor + np.arange(factor, dtype=np.int64)).reshape(-1)
+    return pointer.offset * factor, offsets, factor
 
 
 def read_registers(pointer, offsets: np.ndarray) -> np.ndarray:
     """A copy: a value that was read stays what it was when the register changes."""
-    if pointer.dtype is not pointer.memory.dtype:
-        own, places, _ = _as_made(pointer, offsets)
-        raw = own.dtype.encode(read_registers(own, places))
-        return pointer.dtype.decode(np.ascontiguousarray(raw).view(pointer.dtype.storage))
-    if pointer.memory.pending is not None:
-        _refuse_pending(pointer.memory, "reads")
-    array = pointer.memory.array
-    start = pointer.offset
+    memory = pointer.memory
+    if pointer.dtype is memory.dtype:
+        return _read(memory, pointer.offset, offsets)
+    start, places, _ = _as_made(pointer, offsets)
+    raw = memory.dtype.encode(_read(memory, start, places))
+    return pointer.dtype.decode(np.ascontiguousarray(raw).view(pointer.dtype.storage))
+
+
+def _read(memory: Registers, start, offsets: np.ndarray) -> np.ndarray:
+    if memory.pending is not None:
+        _refuse_pending(memory, "reads")
+    array = memory.array
     _check_registers(array, start, offsets)
-    if pointer.memory.written is not None:
-        _note_unwritten(pointer.memory, start, offsets)
+    if memory.written is not None:
+        _note_unwritten(memory, start, offsets)
     if isinstance(start, np.ndarray):
         index = np.broadcast_to(start[..., None] + offsets, array.shape[:2] + (len(offsets),))
         return np.take_along_axis(array, np.clip(index, 0, array.shape[2] - 1), axis=2)
@@ -113,25 +118,29 @@ def _check_registers(array: np.ndarray, start, offsets: np.ndarray) -> None:
 
 
 def write_registers(pointer, offsets: np.ndarray, new: np.ndarray, keep) -> None:
-    STATE.run.writes += 1
-    if pointer.dtype is not pointer.memory.dtype:
-        own, places, factor = _as_made(pointer, offsets)
-        raw = np.broadcast_to(pointer.dtype.encode(np.asanyarray(new)), np.shape(new)[:-1] + (len(offsets),))
-        if keep is not None and keep.shape[-1] > 1:
-            keep = np.repeat(keep, factor, axis=-1)
-        write_registers(own, places, own.dtype.decode(np.ascontiguousarray(raw).view(own.dtype.storage)), keep)
+    memory = pointer.memory
+    if pointer.dtype is memory.dtype:
+        _write(memory, pointer.offset, offsets, new, keep)
         return
-    if pointer.memory.pending is not None:
-        _refuse_pending(pointer.memory, "writes")
-    pointer.memory.changed = STATE.run.writes
-    array = pointer.memory.array
-    start = pointer.offset
+    start, places, factor = _as_made(pointer, offsets)
+    raw = spread(pointer.dtype.encode(np.asanyarray(new)), np.shape(new)[:-1] + (len(offsets),))
+    if keep is not None and keep.shape[-1] > 1:
+        keep = np.repeat(keep, factor, axis=-1)
+    _write(memory, start, places, memory.dtype.decode(np.ascontiguousarray(raw).view(memory.dtype.storage)), keep)
+
+
+def _write(memory: Registers, start, offsets: np.ndarray, new: np.ndarray, keep) -> None:
+    STATE.run.writes += 1
+    if memory.pending is not None:
+        _refuse_pending(memory, "writes")
+    memory.changed = STATE.run.writes
+    array = memory.array
     _check_registers(array, start, offsets)
-    if pointer.memory.written is not None:
+    if memory.written is not None:
         index = np.broadcast_to(np.asarray(start)[..., None] + offsets, array.shape[:2] + (len(offsets),)).copy()
         on = np.broadcast_to(True if keep is None else keep, index.shape)
-        held = np.take_along_axis(pointer.memory.written, index, axis=2)
-        np.put_along_axis(pointer.memory.written, index, held | on, axis=2)
+        held = np.take_along_axis(memory.written, index, axis=2)
+        np.put_along_axis(memory.written, index, held | on, axis=2)
     if isinstance(start, np.ndarray):
         shape = array.shape[:2] + (len(offsets),)
         index = np.clip(np.broadcast_to(start[..., None] + offsets, shape), 0, array.shape[2] - 1)

@@ -20,6 +20,7 @@ from __future__ import annotations
 import ast
 import copy
 import linecache
+import pickle
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -52,15 +53,27 @@ def source_problem(fn) -> NotSimulated:
 
 
 @lru_cache(maxsize=512)
-def _parse(text: str, file: str) -> ast.Module:
-    return ast.parse(text, file)
+def functions_in(text: str, file: str) -> tuple:
+    """All functions and lambdas of a file."""
+    return tuple(node for node in ast.walk(ast.parse(text, file)) if isinstance(node, (ast.FunctionDef, ast.Lambda)))
+
+
+_TEXTS: dict = {}  # file -> (its lines, the very list that linecache has of them; all of them as one text)
+
+
+def text_of(file: str, names: dict | None = None) -> str:
+    """All that is in a file, as one text."""
+    lines = linecache.getlines(file, names)
+    if file not in _TEXTS or _TEXTS[file][0] is not lines:
+        _TEXTS[file] = lines, "".join(lines)
+    return _TEXTS[file][1]
 
 
 def rewrite(fn) -> Rewritten:
     """Rewrite a Python function (unwrapped); cached by its source text."""
     code = fn.__code__
     linecache.checkcache(code.co_filename)
-    text = "".join(linecache.getlines(code.co_filename, fn.__globals__))
+    text = text_of(code.co_filename, fn.__globals__)
     if not text:
         raise source_problem(fn)
     turns = STATE.run is not None and STATE.run.order is not None and STATE.run.order.notes_memory
@@ -73,24 +86,24 @@ def rewrite(fn) -> Rewritten:
 @lru_cache(maxsize=1024)
 def _rewrite(text: str, file: str, first_line: int, name: str, free: tuple, turns: bool) -> Rewritten | None:
     try:
-        tree = _parse(text, file)
+        node = _find(functions_in(text, file), name, first_line)
     except SyntaxError:
         return None
-    node = _find(tree, name, first_line)
     if node is None:
         return None
-    return _compile(copy.deepcopy(node), file, name, free, turns)  # rewriting changes the tree, which is cached
+    own = pickle.loads(pickle.dumps(node))  # a copy, as rewriting changes it; deepcopy takes three times as long
+    return _compile(own, file, name, free, turns)
 
 
-def _find(tree, name: str, first_line: int):
+def _find(functions: tuple, name: str, first_line: int):
     if name == "<lambda>":
-        found = [node for node in ast.walk(tree) if isinstance(node, ast.Lambda) and node.lineno == first_line]
+        found = [node for node in functions if isinstance(node, ast.Lambda) and node.lineno == first_line]
         if len(found) > 1:
             raise NotSimulated(
                 f"not simulated: {len(found)} lambdas on line {first_line}, which the simulator cannot tell apart"
             )
         return found[0] if found else None
-    for node in ast.walk(tree):
+    for node in functions:
         if isinstance(node, ast.FunctionDef) and node.name == name:
             # Python counts from the first decorator; once the real DSL has compiled a function, its code counts from `def`.
             if first_line in [node.lineno, *(d.lineno for d in node.decorator_list)]:
@@ -230,6 +243,7 @@ class _Writer(ast.NodeTransformer):
         self.parameters = parameters
         self.nested = 0  # inside a lambda or comprehension: no `yield` there
         self.count = 0
+        self.guarded = False  # whether a `return` asks how deep in dynamic code it is
         self.joined: dict = {}  # names that joins read, to be bound before the body
         self.bound = set(parameters)  # names of the function's own
         self.loops: list = []
@@ -258,14 +272,13 @@ class _Writer(ast.NodeTransformer):
         self.bound.update(_assigned(statements))
         written = self.body(statements)
         first = statements[0]
-        head = [_assign("_depth_", self.rt("depth"))]
+        head = [_assign("_depth_", self.rt("depth"))] if self.guarded else []
         for name in self.joined:
             if name not in self.parameters:
                 head.append(_assign(name, self.rt("unbound", ast.Constant(name))))
         head.append(ast.If(ast.Constant(False), [ast.Expr(ast.Yield(None))], []))
         for statement in head:
             ast.copy_location(statement, first)
-            ast.fix_missing_locations(statement)
         return head + written
 
     def lazily(self, node) -> ast.Lambda:
@@ -292,7 +305,9 @@ class _Writer(ast.NodeTransformer):
         self.depth += 1
         then, orelse = self.body(node.body), self.body(node.orelse) if node.orelse else [ast.Pass()]
         self.depth -= 1
-        out = [_assign(branch, self.rt("branch", test, *_if_constant(node.test)))]
+        if _if_constant(node.test):
+            return _at(ast.If(test, then, orelse), node)
+        out = [_assign(branch, self.rt("branch", test))]
         dynamic = ast.Attribute(_load(branch), "dynamic", ast.Load())
         copied = []  # each arm changes copies of lists and dicts
         if containers:
@@ -378,6 +393,7 @@ class _Writer(ast.NodeTransformer):
         result = ast.copy_location(ast.Return(value), node)
         if not self.depth:
             return result
+        self.guarded = True
         guard = ast.Expr(self.rt("no_return", _load("_depth_")))
         return [ast.copy_location(guard, node), result]
 
@@ -486,7 +502,7 @@ class _Writer(ast.NodeTransformer):
         call = ast.copy_location(ast.Call(called, [func, *args], keywords), node)
         if self.nested:
             return call
-        return ast.fix_missing_locations(ast.copy_location(self._may_wait(call), node))
+        return ast.copy_location(self._may_wait(call), node)
 
     def _may_wait(self, call) -> ast.IfExp:
         """A call's value, for which the function waits where it is still to come."""
@@ -501,19 +517,19 @@ class _Writer(ast.NodeTransformer):
         asked = self.rt(
             "extents", node.value, ast.Constant(node.attr)
         )  # of a tensor or layout, perhaps: what ? is there
-        return ast.fix_missing_locations(ast.copy_location(asked, node))
+        return ast.copy_location(asked, node)
 
     def visit_BoolOp(self, node):
         method = "and_" if isinstance(node.op, ast.And) else "or_"
         result = self.visit(node.values[0])
         for value in node.values[1:]:
             result = self.rt(method, result, self.lazily(value))
-        return ast.fix_missing_locations(ast.copy_location(result, node))
+        return ast.copy_location(result, node)
 
     def visit_UnaryOp(self, node):
         node = self.generic_visit(node)
         if isinstance(node.op, ast.Not):
-            return ast.fix_missing_locations(ast.copy_location(self.rt("not_", node.operand), node))
+            return ast.copy_location(self.rt("not_", node.operand), node)
         return node
 
     def visit_Compare(self, node):
@@ -522,11 +538,11 @@ class _Writer(ast.NodeTransformer):
             return node
         names = ast.Constant(tuple(type(op).__name__ for op in node.ops))
         chain = self.rt("compare", names, node.left, *node.comparators)
-        return ast.fix_missing_locations(ast.copy_location(chain, node))
+        return ast.copy_location(chain, node)
 
     def visit_IfExp(self, node):
         new = self.rt("choose", self.visit(node.test), self.lazily(node.body), self.lazily(node.orelse))
-        return ast.fix_missing_locations(ast.copy_location(new, node))
+        return ast.copy_location(new, node)
 
     def visit_Lambda(self, node):
         self.nested += 1
@@ -561,7 +577,7 @@ class _Writer(ast.NodeTransformer):
             keep = ast.Lambda(copy.deepcopy(bound), tests[0] if len(tests) == 1 else ast.BoolOp(ast.And(), tests))
         one = ast.Constant(not isinstance(clause.target, ast.Tuple))
         made = ast.YieldFrom(self.rt("collect", self.visit(clause.iter), element, keep, one))
-        return ast.fix_missing_locations(ast.copy_location(made, node))
+        return ast.copy_location(made, node)
 
 
 def _leaving(statements, kinds=(ast.Return, ast.Break, ast.Continue)) -> list:

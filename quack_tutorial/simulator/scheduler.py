@@ -13,6 +13,7 @@ Not covered: time. Blocks run one cluster after another, which is one legal orde
 from __future__ import annotations
 
 import functools
+import math
 import random
 from dataclasses import dataclass, field
 
@@ -143,7 +144,7 @@ class LaunchState:
 
     @property
     def cluster_size(self) -> int:
-        return int(np.prod(self.cluster))
+        return math.prod(self.cluster)
 
     def block_order(self) -> np.ndarray:
         """Linear block indices, cluster by cluster and by rank within each."""
@@ -207,7 +208,7 @@ class KernelCall:
             raise not_simulated(f"launch({name}=...)")
         grid, block = three(grid, "grid"), three(block, "block")
         cluster = three(cluster, "cluster") if cluster is not None else (1, 1, 1)
-        threads, blocks, per_cluster = (int(np.prod(d)) for d in (block, grid, cluster))
+        threads, blocks, per_cluster = map(math.prod, (block, grid, cluster))
         if not 1 <= threads <= THREAD_LIMIT:
             raise fail("launch", f"block={block} has {threads} threads; a block has 1 to {THREAD_LIMIT}")
         if not 1 <= per_cluster <= CLUSTER_LIMIT:

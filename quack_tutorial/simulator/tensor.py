@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from math import gcd
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from . import layout as la
 from . import layout_algebra as algebra
 from .additions import Open, indexed_by_a_package, is_python_s
 from .bounds import Place
-from .context import STATE, SimulationError, executing, fail, not_simulated, wrong_kind
+from .context import STATE, SimulationError, any_of, executing, fail, not_simulated, spread, wrong_kind
 from .layout import Layout
 from .memory import SPACE_NAMES, Pointer, read, write
 from .numeric import Boolean, DType, Int32, Int64, TensorSSA, Value, convert, type_of
@@ -105,15 +106,15 @@ def as_promised(layout: Layout) -> Layout:
 
 def hidden(x):
     """Numbers of a shape or stride that are known only when the kernel runs, as extents: they are the same in all threads."""
-    if isinstance(x, tuple):
-        return tuple(map(hidden, x))
-    if isinstance(x, list):
+    if type(x) is int or x is None:
+        return x
+    if isinstance(x, (tuple, list)):
         return tuple(map(hidden, x))
     if not isinstance(x, Value):
         return x
     g = STATE.group
-    of_threads = np.unique(x.a if g is None else np.broadcast_to(x.a, g.shape)[g.active()])
-    if len(of_threads) > 1:
+    of_threads = x.a.reshape(-1) if g is None else spread(x.a, g.shape)[g.active()]
+    if any_of(of_threads != of_threads[0]):
         raise not_simulated("a layout that is not the same in all threads")
     return la.Extent(int(of_threads[0]), 1, 64 if x.dtype.width == 64 else 32)
 
@@ -125,20 +126,24 @@ def shown(x):
     return convert(int(x), Int64 if x.bits == 64 else Int32) if type(x) is la.Extent else x
 
 
+@lru_cache(maxsize=4096)
+def _widest_run(layout: Layout) -> int:
+    """The most elements, a power of 2, that lie together from every so many on, at a multiple of that from the first."""
+    layout = as_promised(layout)
+    run, offsets, width = contiguous_run(layout), element_offsets(layout), 1
+    while run % (width * 2) == 0 and not (offsets[:: width * 2] % (width * 2)).any():
+        width *= 2
+    return width
+
+
 def access_width(tensor: Tensor, limit_bytes: int = 16) -> int:
     """Elements per instruction that alignment and contiguity allow: what .load(), .store() and autovec_copy use."""
-    size = tensor.dtype.itemsize
-    layout = as_promised(tensor.layout)
-    run = contiguous_run(layout)
-    offsets = element_offsets(layout)
+    size, pointer = tensor.dtype.itemsize, tensor.pointer
+    most = min(_widest_run(tensor.layout), limit_bytes // size)
+    if pointer.swizzle is not None:
+        most = min(most, pointer.swizzle[0].run)
     width = 1
-    while (
-        width * 2 * size <= limit_bytes
-        and run % (width * 2) == 0
-        and (tensor.pointer.swizzle is None or width * 2 <= tensor.pointer.swizzle[0].run)
-        and tensor.pointer.alignment % (width * 2 * size) == 0
-        and not (offsets[:: width * 2] % (width * 2)).any()
-    ):
+    while width * 2 <= most and pointer.alignment % (width * 2 * size) == 0:
         width *= 2
     return width
 
@@ -226,11 +231,11 @@ class Tensor:
         size = pointer.dtype.itemsize
         if isinstance(offset, np.ndarray):
             step = stride_gcd(full or layout) * size
-            align = int(np.gcd(pointer.alignment, step)) if step else pointer.alignment
+            align = gcd(pointer.alignment, step) if step else pointer.alignment
         else:
             known = la.divisor(offset) * size
             offset = int(offset)
-            align = int(np.gcd(pointer.alignment, known)) if offset or known else pointer.alignment
+            align = gcd(pointer.alignment, known) if offset or known else pointer.alignment
         return Tensor(pointer.shifted(offset, align), layout, coords)
 
     def __getattr__(self, name: str):
@@ -478,7 +483,7 @@ def _add_coordinates(base, offset):
         if not isinstance(offset, tuple):
             offset = (offset,) + (0,) * (len(base) - 1)
         offset = offset + (0,) * (len(base) - len(offset))
-        return tuple(_add_coordinates(b, o) for b, o in zip(base, offset))
+        return tuple(map(_add_coordinates, base, offset))
     if type(base) is int and base == 0:
         return offset
     return base if type(offset) is int and offset == 0 else base + offset

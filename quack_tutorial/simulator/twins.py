@@ -80,12 +80,11 @@ class Mapper:
         self.answers = names.answers()
 
     def map(self, x):
-        if isinstance(x, _PLAIN) and not isinstance(x, (type, enum.Enum)):
-            return x
-        key = id(x)
-        found = self.seen.get(key)
+        found = self.seen.get(id(x))
         if found is None:
-            found = self.seen[key] = (self._map(x), x)  # keeps x alive, so its id stays its own
+            if isinstance(x, _PLAIN) and not isinstance(x, (type, enum.Enum)):
+                return x
+            found = self.seen[id(x)] = (self._map(x), x)  # keeps x alive, so its id stays its own
         return found[0]
 
     def _map(self, x):
@@ -178,7 +177,6 @@ class SimFunction:
         self.original, self.mapper = original, mapper
         self.name = original.__name__
         self.full_name = original.__qualname__.rpartition("<locals>.")[2]  # Softmax.kernel, for a method
-        self._ready = None
 
     @functools.cached_property
     def rewritten(self):
@@ -188,23 +186,20 @@ class SimFunction:
     def kind(self) -> str:
         return self.rewritten.kind
 
+    @functools.cached_property
     def _function(self):
-        if self._ready is None:
-            rewritten, original = self.rewritten, self.original
-            table = self.mapper.globals_of(original, rewritten.globals_used, rewritten.kind)
-            if rewritten.imports:
-                table["__builtins__"] = vars(builtins) | {"__import__": self._import}
-            exec(rewritten.code, table)
-            cells = dict(zip(original.__code__.co_freevars, original.__closure__ or ()))
-            free = [self.mapper.map(cells[name].cell_contents) for name in rewritten.free]
-            function = table.pop("_factory_")(*free)
-            function.__defaults__ = tuple(map(self.mapper.map, original.__defaults__ or ())) or None
-            function.__code__ = function.__code__.replace(co_name=self.name)
-            function.__kwdefaults__ = {
-                k: self.mapper.map(v) for k, v in (original.__kwdefaults__ or {}).items()
-            } or None
-            self._ready = function
-        return self._ready
+        rewritten, original = self.rewritten, self.original
+        table = self.mapper.globals_of(original, rewritten.globals_used, rewritten.kind)
+        if rewritten.imports:
+            table["__builtins__"] = vars(builtins) | {"__import__": self._import}
+        exec(rewritten.code, table)
+        cells = dict(zip(original.__code__.co_freevars, original.__closure__ or ()))
+        free = [self.mapper.map(cells[name].cell_contents) for name in rewritten.free]
+        function = table.pop("_factory_")(*free)
+        function.__defaults__ = tuple(map(self.mapper.map, original.__defaults__ or ())) or None
+        function.__code__ = function.__code__.replace(co_name=self.name)
+        function.__kwdefaults__ = {k: self.mapper.map(v) for k, v in (original.__kwdefaults__ or {}).items()} or None
+        return function
 
     def _import(self, name, _globals=None, _locals=None, fromlist=(), level=0):
         """`import` in its body, for modules as it sees them."""
@@ -218,7 +213,7 @@ class SimFunction:
         """The body as a generator; its return value is the call's."""
         if self.kind == "kernel":
             args, kwargs = self.typed(args, kwargs)
-        function = self._function()
+        function = self._function
         try:
             return function(*args, **kwargs)
         except TypeError as error:  # of the call: the body begins when the generator is asked
@@ -380,13 +375,14 @@ def twin_of(x, mapper: Mapper) -> Twin:
     return _twin_class(type(x))(x, mapper)
 
 
-def _bases(cls) -> list:
+@functools.lru_cache(maxsize=512)
+def _bases(cls) -> tuple:
     """A class and what it is derived from, with the simulator's own in place of the DSL's where it has one."""
     found = []
     for base in cls.__mro__:
         ours = names.by_name(base.__module__, base.__name__) if _is_dsl(base.__module__) else base
         found.append(ours if isinstance(ours, type) else base)
-    return found
+    return tuple(found)
 
 
 def _class_attribute(cls, name: str, instance, mapper: Mapper):
@@ -394,6 +390,8 @@ def _class_attribute(cls, name: str, instance, mapper: Mapper):
         if name not in klass.__dict__:
             continue
         found = klass.__dict__[name]
+        if isinstance(found, types.FunctionType) and instance is not None:
+            return Bound(mapper.map(found), instance)
         if isinstance(found, staticmethod):
             return mapper.map(found.__func__)
         if isinstance(found, classmethod):
@@ -403,10 +401,7 @@ def _class_attribute(cls, name: str, instance, mapper: Mapper):
             if instance is None:
                 return found
             return call_now(Bound(mapper.map(getter), instance))
-        mapped = mapper.map(found)
-        if isinstance(found, types.FunctionType) and instance is not None:
-            return Bound(mapped, instance)
-        return mapped
+        return mapper.map(found)
     raise AttributeError(f"{cls.__name__} has no attribute {name!r}")
 
 

@@ -204,39 +204,51 @@ def _shuffle_of(value, offset, kind: ShuffleKind, mask, clamp):
     else:
         shown_offset = int(offset)
         source = _constant_source(kind, shown_offset, clamp)
-    lanes, g = _lanes(value.a), group()
+    lanes, on = _lanes(value.a), None
     got = _from_lanes(lanes, source)
-    active, every = active_lanes(), g.lanes_off() is None
-    if every and STATE.run.recorder is None:
-        return Value(value.dtype, _flat(got))
-    from_active = active if every else _from_lanes(active, source)
-    source = np.broadcast_to(source, lanes.shape)
-    if not every and not (from_active | ~active).all():
-        b, w, lane = (int(k[0]) for k in np.nonzero(active & ~from_active))
-        warp = w if g.warp < 0 else g.warp
-        raise fail(
-            "divergent shuffle",
-            f"Divergent shuffle: lane {lane} of warp {warp} (block {int(g.blocks[b])}) reads lane {int(source[b, w, lane])}, "
-            "which is not here; its value is undefined. Move the shuffle out of the `if`.",
-            block=int(g.blocks[b]),
-        )
-    if STATE.run.recorder is not None:
-        on = active[0, 0]
+    if group().lanes_off() is not None:
+        on = active_lanes()
+        _require_sources(on, source)
+    recorder = STATE.run.recorder
+    if recorder is not None:
+        read, moved = source if source.ndim == 1 else source[0, 0], None
+        if recorder.record_values:
+            moved = got[0, 0].astype(np.float64)
+        if on is not None:
+            read = np.where(on[0, 0], read, -1)
+            moved = None if moved is None else np.where(on[0, 0], moved, np.nan)
         record_event(
             Op.SHUFFLE,
             nbytes=value.dtype.itemsize,
-            addresses=np.where(on, source[0, 0], -1),
-            values=np.where(on, got[0, 0].astype(np.float64), np.nan),
+            addresses=read,
+            values=moved,
             arg=int(kind),
             arg2=shown_offset,
         )
     return Value(value.dtype, _flat(got))
 
 
+def _require_sources(active: np.ndarray, source: np.ndarray) -> None:
+    """Every lane that is here must read one that is here."""
+    absent = active & ~_from_lanes(active, source)
+    if not absent.any():
+        return
+    g = group()
+    b, w, lane = (int(k[0]) for k in np.nonzero(absent))
+    warp = w if g.warp < 0 else g.warp
+    raise fail(
+        "divergent shuffle",
+        f"Divergent shuffle: lane {lane} of warp {warp} (block {int(g.blocks[b])}) reads lane "
+        f"{int(np.broadcast_to(source, active.shape)[b, w, lane])}, "
+        "which is not here; its value is undefined. Move the shuffle out of the `if`.",
+        block=int(g.blocks[b]),
+    )
+
+
 def _from_lanes(lanes: np.ndarray, source: np.ndarray) -> np.ndarray:
     """What each lane reads: (B, warps, 32) at lanes (32,), the same for all warps, or (B, warps, 32)."""
     if source.ndim == 1:
-        return np.take(lanes, source, axis=2)
+        return lanes.take(source, axis=2)
     return np.take_along_axis(lanes, np.broadcast_to(source, lanes.shape), axis=2)
 
 

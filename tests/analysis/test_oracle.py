@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from quack_tutorial.analysis.accesses import among, distinct, holds
 from quack_tutorial.analysis.races import unfenced, unordered
 from quack_tutorial.trace import FenceKind, Op, Space
 from tests.analysis.log import Log, at
@@ -203,3 +204,13 @@ def test_fences_and_atomics_order_something():
         fence = (trace.events["op"] == int(Op.FENCE)) & (trace.events["arg"] <= int(FenceKind.SYS))
         more += len(racing_lines(replace(trace, events=trace.events[~fence])) - racing_lines(trace)) > 0
     assert more >= 20
+
+
+def test_sets_of_numbers_are_numpys():
+    rng = np.random.default_rng(0)
+    for size in (0, 1, 5, 200):
+        numbers, wanted = rng.integers(-3, 20, size), rng.integers(-3, 20, (7, 4))
+        np.testing.assert_array_equal(distinct(numbers), np.unique(numbers))
+        np.testing.assert_array_equal(holds(distinct(numbers), wanted), np.isin(wanted, numbers))
+    ops = rng.integers(0, len(Op), 300).astype(np.int8)
+    np.testing.assert_array_equal(among(ops, (Op.LOAD, Op.EXIT)), np.isin(ops, [int(Op.LOAD), int(Op.EXIT)]))

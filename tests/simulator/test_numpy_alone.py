@@ -155,3 +155,16 @@ def test_without_a_script_it_says_what_it_wants(root):
         command = [sys.executable, "-m", "quack_tutorial.simulator", *words]
         done = subprocess.run(command, capture_output=True, text=True, cwd=root)
         assert done.returncode == 1 and wanted in done.stderr
+
+
+def test_a_first_check_loads_no_more_of_numpy_than_it_needs(root):
+    """numpy.ma, which the first call of np.unique loads, takes longer than a small kernel; in a browser several times as long."""
+    code = """
+    import numpy as np
+    from quack_tutorial.kernels.reduce import ClusterReduce
+    from quack_tutorial.simulation import simulate
+    x, out = np.ones((1, 256), np.float32), np.zeros((1, 2), np.float32)
+    assert simulate(ClusterReduce(blocks=2, threads_per_block=64), x, out).ok and (out == 256).all()
+    print("numpy.ma" in sys.modules)
+    """
+    assert output(code, root) == "False\n"
