@@ -17,6 +17,7 @@ Rules, each of which looks for its reason in the trace or the PTX; what they exp
   where the source moves single elements (4 bytes or fewer): vectors must have just the widths that the simulator shows.
 - `not taken`: PTX without loops has more of an access than a thread executes, since this input's predicates keep every thread
   from some; at least so many of its instructions stand behind a branch or a predicate.
+- `repeated`: in PTX without loops, a load of what the same lanes have loaded before, with no store of their warp since.
 - `unused`: loads of shared memory that nothing is made of but stores which this input's predicates keep every thread from.
 - `narrowed`: of an integer of 8 bytes that becomes one of 4 only the lower half is loaded.
 - `no change`: a line that only ever stores what it has just loaded from there may be left out.
@@ -338,6 +339,8 @@ def _fewer(shown, has, key):
     count, lines = has.accesses[key], shown.lines[key]
     if _merged(shown, has, key):
         rule = "merged"
+    elif not has.loops and 0 < shown.counts[key] - count <= _repeated(shown.trace, key):
+        rule = "repeated"
     elif not has.loops and key[:2] == ("shared", "load") and _stored(shown.trace, key) == count > 0:
         rule = "unused"
     elif _narrowed(shown, has, key):
@@ -415,6 +418,19 @@ def neighbours(trace, key) -> bool:
             if same and (np.abs(next_addresses - addresses)[lanes] == key[2]).all():
                 return True
     return False
+
+
+def _repeated(trace, key) -> int:
+    """How often a thread executes such a load of addresses that its warp has loaded since it last stored."""
+    times, known = defaultdict(Counter), defaultdict(set)
+    for event in trace.select(*DIRECTIONS):
+        if Op(int(event["op"])) != Op.LOAD:
+            known[_warp(event)].clear()
+        elif _key(event) == key:
+            addresses = trace.addresses[event["addresses"]].tobytes()
+            times[key, int(event["line"])][_warp(event)] += addresses in known[_warp(event)]
+            known[_warp(event)].add(addresses)
+    return _most(times)[key]
 
 
 def _stored(trace, key) -> int:

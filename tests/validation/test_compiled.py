@@ -21,7 +21,7 @@ def subjects():
     found = {subject.name: subject for subject in compiled.subjects(False)}
     names = ["CopyVectors(5 x 302)", "SoftmaxOnline(5 x 302)", "LastBlock", "BulkCopy(512)", "RowSums()"]
     names += ["copy, cp.async, float32, 5 x 31", "cross-entropy(7 x 71, congruent, (8, 32, 1, 2), gap 0, ignored -100)"]
-    names += ["copy, vectors, float32, 5 x 1000", "CrossEntropyBackwardElements(5 x 41)"]
+    names += ["copy, vectors, float32, 5 x 1000", "CrossEntropyBackwardElements(5 x 41)", "SoftmaxThread(5 x 16)"]
     chosen = [found[name] for name in names]
     return {s.name: (compiled.seen(compiled.simulated(s)), compiled.ptx_of(s)) for s in chosen}
 
@@ -48,6 +48,7 @@ def unexplained(subject, text):
         ("BulkCopy(512)", "cp.async.bulk.global.shared::cta.bulk_group", "mov.b32", "shared bulk store"),
         ("RowSums()", "ld.shared.b32", "ld.shared.v2.b32", "PTX has a shared load of 8 bytes"),
         ("RowSums()", "ld.shared.b32", "mov.b32", "shared load of 4 bytes at reduce.py"),
+        ("SoftmaxThread(5 x 16)", "ld.global.b32", "mov.b32", "48 a thread, the PTX has none"),
     ],
 )
 def test_doctored_ptx_is_a_mismatch(subjects, name, old, new, said):
