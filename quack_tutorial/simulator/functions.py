@@ -116,7 +116,15 @@ def print_once(*args, **kwargs):
     run.line_numbers[(*key, "in a loop")] = STATE.loops > 0
     # In one piece: a notebook may send what stands there at any moment, and a page puts a line's end between two messages.
     sep = " " if kwargs.get("sep") is None else kwargs["sep"]
-    print(sep.join(map(str, args)), **kwargs)
+    print(sep.join(map(_printed, args)), **kwargs)
+
+
+def _printed(x) -> str:
+    """The DSL prints `?` for a number; here some of the numbers are to be had."""
+    if type(x) is not Value:
+        return str(x)
+    first, *more = x.a.reshape(-1)[:2]
+    return f"{x.dtype}(one a thread: {first}, {more[0]}, …)" if more else f"{x.dtype}({first})"
 
 
 def type_of_value(x, *rest):
@@ -159,7 +167,8 @@ def _extreme(plain, ordered, nan_of_first: bool, x, y):
         return plain(x, y)
     dtype = numeric.promote(x, y, "max")
     if numeric.are_known(x, y):
-        return Literal(dtype, plain(numeric.known(x), numeric.known(y)))
+        common = [Literal(dtype, numeric.known(number)).value for number in (x, y)]
+        return Literal(dtype, plain(*common))
     ax, ay, wrap = numeric.operands(x, y, dtype)
     nan = ax != ax if nan_of_first else ay != ay
     return wrap(dtype, np.where(ordered(ax, ay) | nan, ay, ax))

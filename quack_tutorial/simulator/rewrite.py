@@ -518,7 +518,8 @@ class _Writer(ast.NodeTransformer):
 
     def visit_Compare(self, node):
         node = self.generic_visit(node)
-        if len(node.ops) == 1 and not isinstance(node.ops[0], (ast.In, ast.NotIn)):
+        held = any(isinstance(side, (ast.Tuple, ast.List)) for side in (node.left, *node.comparators))
+        if len(node.ops) == 1 and not isinstance(node.ops[0], (ast.In, ast.NotIn)) and not held:
             return node
         names = ast.Constant(tuple(type(op).__name__ for op in node.ops))
         chain = self.rt("compare", names, node.left, *node.comparators)
