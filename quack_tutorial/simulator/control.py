@@ -14,12 +14,13 @@ from __future__ import annotations
 import functools
 import operator
 import sys
+import types
 
 import numpy as np
 
 from quack_tutorial.trace import Op
 
-from .context import STATE, NotSimulated, SimulationError, fail, group, not_simulated, wrong_kind
+from .context import MARK, STATE, NotSimulated, SimulationError, fail, group, not_simulated, wrong_kind
 from .joins import GONE, Unbound, copies, dynamic, merge, refuse_objects, settle, unbound
 from .loops import depth, loop, while_
 from .numeric import Boolean, Literal, TensorSSA, Value, are_known, convert, known, promote, select, truth, type_of
@@ -36,6 +37,7 @@ __all__ = [
     "call_now",
     "changes",
     "choose",
+    "class_of",
     "collect",
     "compare",
     "copies",
@@ -49,6 +51,7 @@ __all__ = [
     "not_for_the_reader",
     "or_",
     "refuse_return",
+    "super_of",
     "turn",
     "unbound",
     "while_",
@@ -91,6 +94,11 @@ def not_for_the_reader() -> None:
         raise error
 
 
+INSTEAD: dict = {}  # id of one of Python's own functions: what is called in its place (`pythons`)
+FOREIGN: set = set()  # modules whose functions run as they are
+_PLAIN = (types.FunctionType, types.MethodType)
+
+
 def call(function, *args, **kwargs):
     """Call anything from a kernel: a value, or Pending where it may block."""
     start = getattr(type(function), "start_call", None)
@@ -98,6 +106,13 @@ def call(function, *args, **kwargs):
         return start(function, args, kwargs)
     if function is functools.partial:
         return Partial(args[0], args[1:], kwargs)
+    function = INSTEAD.get(id(function), function)
+    if type(function) in _PLAIN and function.__module__ not in FOREIGN and MARK not in function.__globals__:
+        # A method of an enum's, say, which has no twin: no function of the reader's runs but simulated.
+        simulated = STATE.run.mapper.map(function)
+        if simulated is not function:
+            return call(simulated, *args, **kwargs)
+        FOREIGN.add(function.__module__)
     try:
         return function(*args, **kwargs)
     except Exception as error:
@@ -120,6 +135,10 @@ class Partial:
 
     def start_call(self, args, kwargs):
         return call(self.function, *self.args, *args, **{**self.kwargs, **kwargs})
+
+    def __call__(self, *args, **kwargs):
+        """Where a library's function calls it, as sorted does its key."""
+        return call_now(self, *args, **kwargs)
 
 
 def call_now(function, *args, **kwargs):
@@ -160,8 +179,24 @@ class Nested:
         except TypeError as error:  # of the call: the body begins when the generator is asked
             raise fail("language", str(error)) from None
 
+    def __call__(self, *args, **kwargs):
+        return call_now(self, *args, **kwargs)
+
 
 nested = Nested
+
+
+def class_of(x):
+    """x.__class__ of what x stands for."""
+    from .pythons import class_of
+
+    return class_of(x)
+
+
+def super_of(cls, instance):
+    from .pythons import super_of
+
+    return super_of(cls, instance)
 
 
 def and_(left, right):

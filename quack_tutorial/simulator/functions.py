@@ -127,11 +127,6 @@ def _printed(x) -> str:
     return f"{x.dtype}(one a thread: {first}, {more[0]}, …)" if more else f"{x.dtype}({first})"
 
 
-def type_of_value(x, *rest):
-    """type(x): of a value its DSL type, so that type(x)(0) is a value of the same type."""
-    return x.dtype if not rest and isinstance(x, Value) else type(x, *rest)
-
-
 def recast_ptr(ptr, swizzle_=None, dtype=None, **_):
     """The same address as a pointer to another type."""
     made = ptr if dtype is None else ptr.recast(dtype)

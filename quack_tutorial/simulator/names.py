@@ -67,7 +67,6 @@ from .functions import (
     range_constexpr,
     recast_ptr,
     setmaxregister,
-    type_of_value,
     where,
     zeros_like,
 )
@@ -373,7 +372,6 @@ BUILTINS = {
     "range": DynamicRange,
     "print": print_once,
     "isinstance": is_instance,
-    "type": type_of_value,
     "max": builtin_max,
     "min": builtin_min,
     "any": builtin_any,
@@ -382,7 +380,6 @@ BUILTINS = {
 PLAIN_BUILTINS = {
     "print": print_once,
     "isinstance": is_instance,
-    "type": type_of_value,
 }  # of a helper without @cute.jit: its range is Python's
 
 
