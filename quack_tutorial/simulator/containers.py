@@ -45,7 +45,9 @@ def mapped(x, each, must_be_mapped):
         return kind(**{k: each(v) for k, v in vars(x).items()})
     if hasattr(kind, "__next__") and kind is not itertools.count:
         return Missing(f"an iterator that is made before the kernel runs ({kind.__name__})")
-    return Missing(f"a {kind.__name__} that holds something of the kernel's") if _holds(x, must_be_mapped) else UNKNOWN
+    article = "an" if kind.__name__[0] in "aeiou" else "a"
+    what = f"{article} {kind.__name__} that holds something of the kernel's"
+    return Missing(what) if _holds(x, must_be_mapped) else UNKNOWN
 
 
 def _whole(x, made):

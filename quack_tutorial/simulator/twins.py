@@ -508,7 +508,7 @@ def _no_twin(cls) -> str:
     behind = [base for base in cls.__mro__[1:-1] if _is_foreign(base.__module__) and not _is_dsl(base.__module__)]
     for base in behind:
         if issubclass(base, (dict, list, set, frozenset, tuple, str, int, float, complex, bytes)):
-            return f"{cls.__name__}, a class derived from Python's {base.__name__},"
+            return f"{cls.__name__} (derived from Python's {base.__name__})"
     if isinstance(_defined(cls, "__getattribute__"), types.FunctionType):
         return f"{cls.__name__}.__getattribute__"
     return ""
