@@ -120,9 +120,17 @@ def of_call(error: Exception, function, args, kwargs) -> Exception:
             return fail("language", f"{error}; it takes {takes or 'no arguments'}")
         return not_simulated(f"{name} as it is called here: {error}")
     given = [x for x in (*args, *kwargs.values(), getattr(function, "__self__", None)) if _holds_ours(x)]
-    if given or _names_ours(str(error)):
+    if given or _names_ours(str(error)) or _looks_into_twins(function, module, args):
         return not_simulated(f"{name} as it is called here: {_words(error)}")
     return fail("language", _words(error))
+
+
+def _looks_into_twins(function, module: str, args) -> bool:
+    """Whether a function that looks into its arguments, as a library's and Python's operators do, was given a twin."""
+    itself = getattr(function, "__self__", None)
+    if isinstance(function, (types.WrapperDescriptorType, types.MethodWrapperType)):
+        module = ""
+    return module != "builtins" and any(original(x) is not x for x in (*args, itself))
 
 
 def of_run(error: Exception) -> Exception | None:

@@ -10,12 +10,11 @@ import numpy as np
 from . import host, numeric, swizzle
 from . import layout as la
 from . import tensor as tn
-from .context import HERE, KIND, STATE, NeedsWarps, executing, fail, group, here, kernel_frame
+from .context import KIND, STATE, NeedsWarps, executing, fail, group, here, kernel_frame
 from .control import and_, or_
 from .layout import Layout
 from .memory import Pointer, pointer_at
 from .numeric import Boolean, DType, Literal, TensorSSA, Value, constant_number, convert, scalar, truth, type_of
-from .placeholders import Annotation, Missing
 
 
 def decorator(kind: str):
@@ -136,24 +135,6 @@ def recast_ptr(ptr, swizzle_=None, dtype=None, **_):
 def make_ptr(dtype, value, mem_space=None, *, assumed_align=None, **_):
     """A pointer from an address, which must be that of something the kernel was given or has allocated."""
     return pointer_at(dtype, value, mem_space, assumed_align)
-
-
-def is_instance(x, kinds) -> bool:
-    """isinstance with the DSL's types."""
-    for kind in kinds if isinstance(kinds, tuple) else (kinds,):
-        if isinstance(kind, Missing) and type(x).__module__.startswith(HERE):
-            kind._refuse()
-        if isinstance(kind, DType):
-            if isinstance(x, Value) and x.dtype is kind:
-                return True
-        elif isinstance(kind, Annotation):
-            if kind.matches(x):
-                return True
-        elif isinstance(kind, type) and isinstance(x, kind):
-            return True
-        elif hasattr(kind, "instance_of") and kind.instance_of(x):
-            return True
-    return False
 
 
 def _extreme(plain, ordered, nan_of_first: bool, x, y):

@@ -54,7 +54,6 @@ from .functions import (
     elect_one,
     full,
     full_like,
-    is_instance,
     make_ptr,
     math_maximum,
     math_minimum,
@@ -371,7 +370,6 @@ CUDA = Namespace(
 BUILTINS = {
     "range": DynamicRange,
     "print": print_once,
-    "isinstance": is_instance,
     "max": builtin_max,
     "min": builtin_min,
     "any": builtin_any,
@@ -379,7 +377,6 @@ BUILTINS = {
 }
 PLAIN_BUILTINS = {
     "print": print_once,
-    "isinstance": is_instance,
 }  # of a helper without @cute.jit: its range is Python's
 
 

@@ -9,9 +9,9 @@ import inspect
 import types
 
 from . import control
-from .context import STATE, not_simulated
+from .context import HERE, STATE, not_simulated
 from .numeric import DType, Value
-from .placeholders import Missing
+from .placeholders import Annotation, Missing
 from .twins import Bound, ModuleTwin, SimClass, SimFunction, Twin, class_attribute
 
 # Of the simulator's stand-ins for the reader's functions: what Python has there.
@@ -48,6 +48,31 @@ def kind_of(x, *rest):
     return class_of(x)
 
 
+def is_instance(x, kinds) -> bool:
+    """isinstance with the DSL's types."""
+    for kind in kinds if isinstance(kinds, tuple) else (kinds,):
+        if isinstance(kind, Missing) and type(x).__module__.startswith(HERE):
+            kind._refuse()
+        if isinstance(kind, DType):
+            if isinstance(x, Value) and x.dtype is kind:
+                return True
+        elif isinstance(kind, Annotation):
+            if kind.matches(x):
+                return True
+        elif isinstance(kind, type) and (isinstance(x, kind) or _stands_for_one(x, kind)):
+            return True
+        elif hasattr(kind, "instance_of") and kind.instance_of(x):
+            return True
+    return False
+
+
+def _stands_for_one(x, kind) -> bool:
+    """Whether an object of the simulator's stands for one of a class of Python's."""
+    if isinstance(x, Twin):
+        return isinstance(original(x), kind)
+    return type(x) in _KINDS and issubclass(_KINDS[type(x)], kind)
+
+
 def is_subclass(cls, kinds) -> bool:
     kinds = kinds if isinstance(kinds, tuple) else (kinds,)
     if not isinstance(original(cls), type) or not all(isinstance(original(kind), type) for kind in kinds):
@@ -58,11 +83,24 @@ def is_subclass(cls, kinds) -> bool:
 
 
 def has(x, name: str) -> bool:
-    """hasattr, where a Missing has what was asked for, as far as is known here."""
-    found = getattr(x, name, None) if isinstance(x, (Missing, Value)) else None
-    if isinstance(found, Missing):
-        found._refuse()
+    """hasattr. Of the DSL's modules nobody knows here which names they have beyond those that are modelled."""
+    found = getattr(x, name, None)
+    if (
+        isinstance(found, Missing)
+        or not hasattr(x, name)
+        and type(x).__module__.startswith(HERE)
+        and type(x) not in _KINDS
+    ):
+        raise not_simulated(f"hasattr(..., {name!r})")
     return hasattr(x, name)
+
+
+def get(x, name: str, *default):
+    """getattr, likewise."""
+    found = getattr(x, name, *default)
+    if default and isinstance(found, Missing) and found is not default[0]:
+        raise not_simulated(f"getattr(..., {name!r}, ...)")
+    return found
 
 
 class Super:
@@ -126,6 +164,9 @@ _INSTEAD = {
 control.INSTEAD.update({id(function): ours for function, ours in _INSTEAD.items()})
 BUILTINS = {
     "type": kind_of,
+    "isinstance": is_instance,
+    "hasattr": has,
+    "getattr": get,
     "issubclass": is_subclass,
     "super": super_of,
     "vars": _vars,

@@ -207,7 +207,7 @@ class SimFunction:
 
     def __init__(self, original, mapper: Mapper):
         self.original, self.mapper = original, mapper
-        self.name = original.__name__
+        self.name = self.__name__ = original.__name__
         self.full_name = original.__qualname__.rpartition("<locals>.")[2]  # Softmax.kernel, for a method
         self._ready = None
 
@@ -529,6 +529,9 @@ def _bases(cls) -> list:
     return found
 
 
+_FUNCTIONS = (types.FunctionType, functools._lru_cache_wrapper, type)
+
+
 def class_attribute(cls, name: str, instance, mapper: Mapper, behind=None, of_class=False):
     """An attribute that a class gives its objects, or itself: from the first of the classes `behind` it that has it."""
     instance = None if of_class else instance
@@ -549,10 +552,10 @@ def class_attribute(cls, name: str, instance, mapper: Mapper, behind=None, of_cl
             return mapper.map(found.__get__(object.__getattribute__(instance, "_original")))
         if klass is object or isinstance(found, types.WrapperDescriptorType):
             return _of_object(name, instance)
-        if hasattr(type(found), "__get__") and not isinstance(found, (types.FunctionType, type)):
+        if hasattr(type(found), "__get__") and not isinstance(found, _FUNCTIONS):
             raise not_simulated(f"{cls.__name__}.{name}, a {type(found).__name__},")
         mapped = mapper.map(found)
-        if isinstance(found, (types.FunctionType, functools._lru_cache_wrapper)) and instance is not None:
+        if isinstance(found, _FUNCTIONS[:2]) and instance is not None:
             return Bound(mapped, instance)
         return mapped
     other = _defined(cls, "__getattr__")
@@ -611,6 +614,9 @@ class SimClass:
         return twin
 
     __call__ = SimFunction.__call__
+
+    def __repr__(self) -> str:
+        return repr(self._cls)
 
     def __getattr__(self, name):
         if name in ("__name__", "__qualname__", "__module__"):

@@ -122,6 +122,10 @@ class Mine(Base):
     def made(cls):
         return cls(9)
 
+    @functools.lru_cache  # noqa: B019
+    def remembered(self, n):
+        return n * 2
+
     @property
     def n(self):
         return self._n
@@ -202,6 +206,8 @@ def classes(out: cute.Tensor):
     changed = Tables(1)
     changed.table = 2
     out[14] = Int32(changed == Tables(2)) + 10 * Int32(changed == Tables(1))
+    out[15] = Int32(isinstance(remembered, types.FunctionType)) + 10 * Int32(isinstance(fresh, types.FunctionType))
+    out[16] = Int32(MINE.remembered(3) + len(fresh.__name__) + len(f"{Colour.RED!r}"))
 
 
 def plus_one(f):
@@ -361,6 +367,21 @@ def variables(out: cute.Tensor):
 @cute.kernel
 def as_a_dict(out: cute.Tensor):
     out[0] = Int32(dataclasses.asdict(FROZEN)["k"])
+
+
+@cute.kernel
+def unknown_name(out: cute.Tensor):
+    out[0] = Int32(hasattr(cutlass, "Float99"))
+
+
+@cute.kernel
+def unknown_default(out: cute.Tensor):
+    out[0] = Int32(getattr(cutlass, "Float99", None) is None)
+
+
+@cute.kernel
+def operator_of_a_class(out: cute.Tensor):
+    out[0] = Int32(Base.__eq__(MINE, MINE))
 
 
 @cute.kernel
