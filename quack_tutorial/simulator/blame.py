@@ -36,6 +36,7 @@ from .context import (
     without_frames,
 )
 from .control import Nested, Partial
+from .layout_algebra import Doubtful
 from .numeric import TensorSSA, Value
 from .placeholders import Missing
 from .tensor import Tensor
@@ -241,6 +242,8 @@ def _lacks(error, on_a_line: bool) -> str:
         x = getattr(error, "obj", None)
         if is_ours(x) or isinstance(x, POORER) or original(x) is not x:
             return f".{error.name} of {_noun(original(x))}"
+    if isinstance(error, Doubtful):
+        return f"what CuTe DSL makes of this: {error}"
     return _words(error) if on_a_line else f"what this line asks for: {type(error).__name__}: {error}"
 
 

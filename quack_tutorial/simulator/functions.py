@@ -10,7 +10,7 @@ import numpy as np
 from . import host, numeric, swizzle
 from . import layout as la
 from . import tensor as tn
-from .context import KIND, STATE, NeedsWarps, executing, fail, group, here, kernel_frame
+from .context import KIND, STATE, NeedsWarps, executing, fail, group, here, kernel_frame, wrong_kind
 from .control import and_, or_
 from .layout import Layout
 from .memory import Pointer, pointer_at
@@ -195,6 +195,9 @@ def builtin_all(items):
 def _combined(plain, join, items):
     if not isinstance(items, (list, tuple)) or not any(isinstance(v, (Value, TensorSSA)) for v in items):
         return plain(items)
+    for v in items:
+        if type_of(v) is None:
+            raise wrong_kind(f"{plain.__name__} of a number and a {type(v).__name__}, which the DSL refuses", v)
     dynamic = [Value(Boolean, np.array([[bool(v)]])) if truth(v) is None else v for v in items]
     first = Value(Boolean, truth(dynamic[0]))
     return functools.reduce(lambda left, right: join(left, lambda: right), dynamic[1:], first)

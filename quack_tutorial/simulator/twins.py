@@ -618,6 +618,11 @@ class SimClass:
     def __repr__(self) -> str:
         return repr(self._cls)
 
+    def __getitem__(self, parameters):
+        """A generic class with its parameters."""
+        self._cls[parameters]
+        return self
+
     def __getattr__(self, name):
         if name in ("__name__", "__qualname__", "__module__"):
             return getattr(self._cls, name)

@@ -104,6 +104,7 @@ def test_the_compiler_chooses_an_operand():
 REFUSED = {
     k.negated: "- of a Boolean is refused by the DSL",
     k.negated_constant: "- of a Boolean is refused by the DSL",
+    k.any_of_a_text: "any of a number and a str",
     k.or_none: "`or` takes numbers and conditions, got NoneType",
 }
 
@@ -130,9 +131,11 @@ def test_the_compiler_refuses_it_too(kernel):
             k.tuples,
             r"a comparison of tuples that hold numbers known only when the kernel runs \(python_values.py:\d+\)",
         ),
+        (k.uneven, r"what CuTe DSL makes of this: .* do not run evenly through the extent 4"),
+        (k.inverted, r"what CuTe DSL makes of this: integer strides of 0 or more are needed, got 4:-1"),
         (k.too_large, r"Int32\(3000000000.0\), a number that the type does not hold,"),
     ],
-    ids=["tuples", "too_large"],
+    ids=["tuples", "uneven", "inverted", "too_large"],
 )
 def test_what_it_does_not_know_is_refused_by_name(kernel, said):
     with pytest.raises(NotSimulated, match=said):

@@ -163,6 +163,11 @@ class Concrete(Abstract):
         return 4
 
 
+class Generic(typing.Generic[typing.TypeVar("T")]):
+    def __init__(self, v):
+        self.v = v
+
+
 MINE, SLOTS = Mine(3), Slots(4)
 
 
@@ -208,6 +213,7 @@ def classes(out: cute.Tensor):
     out[14] = Int32(changed == Tables(2)) + 10 * Int32(changed == Tables(1))
     out[15] = Int32(isinstance(remembered, types.FunctionType)) + 10 * Int32(isinstance(fresh, types.FunctionType))
     out[16] = Int32(MINE.remembered(3) + len(fresh.__name__) + len(f"{Colour.RED!r}"))
+    out[17] = Int32(Generic[int](4).v)
 
 
 def plus_one(f):

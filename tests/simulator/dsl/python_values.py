@@ -83,3 +83,19 @@ def tuples(a: cute.Tensor, b: cute.Tensor, f: cute.Tensor, out: cute.Tensor):
 @cute.kernel
 def too_large(a: cute.Tensor, b: cute.Tensor, f: cute.Tensor, out: cute.Tensor):
     out[0] = Int32(3e9)
+
+
+@cute.kernel
+def any_of_a_text(a: cute.Tensor, b: cute.Tensor, f: cute.Tensor, out: cute.Tensor):
+    out[0] = Int32(any([a[0] > 3, "a"]))
+
+
+@cute.kernel
+def uneven(a: cute.Tensor, b: cute.Tensor, f: cute.Tensor, out: cute.Tensor):
+    """(2,4):(3,5), says the DSL, which has 5 at 2, where the composition has 7."""
+    out[0] = cute.size(cute.composition(cute.make_layout((4, 6), stride=(1, 5)), cute.make_layout(8, stride=3)))
+
+
+@cute.kernel
+def inverted(a: cute.Tensor, b: cute.Tensor, f: cute.Tensor, out: cute.Tensor):
+    out[0] = cute.size(cute.right_inverse(cute.make_layout(4, stride=-1)))
