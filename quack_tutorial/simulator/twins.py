@@ -468,7 +468,19 @@ def _operator(name: str):
 def _twin_class(cls) -> type:
     """A class of twins with the operators that `cls` has, and its name, which Python says where an operator is missing."""
     found = {f"__{name}__" for name in OPERATORS} & {name for base in cls.__mro__[:-1] for name in vars(base)}
-    return type(cls.__name__, (Twin,), {"__module__": cls.__module__} | {name: _operator(name) for name in found})
+    members = {"__module__": cls.__module__} | {name: _operator(name) for name in found}
+    shows = _defined(cls, "__repr__")
+    if dataclasses.is_dataclass(cls) and hasattr(
+        shows, "__wrapped__"
+    ):  # what dataclasses has made, which has no source
+        members["__repr__"] = _fields_shown
+    return type(cls.__name__, (Twin,), members)
+
+
+def _fields_shown(twin: Twin) -> str:
+    cls = type(object.__getattribute__(twin, "_original"))
+    fields = (f"{field.name}={getattr(twin, field.name)!r}" for field in dataclasses.fields(cls) if field.repr)
+    return f"{cls.__qualname__}({', '.join(fields)})"
 
 
 def _defined(cls, name: str):

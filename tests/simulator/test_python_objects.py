@@ -15,7 +15,7 @@ from tests.simulator.dsl import python_objects as k
 
 STORED = {
     k.containers: [44, 44, 573, 3, 5, 6, 3, 8, 0, 1, 1, 8, 3, 41, 3, 70, 1, 1, 7],
-    k.classes: [9, 21, 411, 33, 4, 4, 105, 51, 111, 101, 12, 8, 9, 13, 1, 10, 26, 4],
+    k.classes: [9, 21, 411, 33, 4, 4, 105, 51, 111, 101, 12, 8, 9, 13, 1, 10, 26, 4, 17],
 }
 each = pytest.mark.parametrize("kernel", STORED, ids=lambda kernel: kernel.__name__)
 

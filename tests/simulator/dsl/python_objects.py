@@ -181,6 +181,13 @@ def _(x: str):
     return 2
 
 
+def scaled(k=None):
+    def by(x):
+        return x * (k or 2)
+
+    return by
+
+
 @functools.lru_cache
 def remembered(n):
     return n + 1
@@ -214,6 +221,7 @@ def classes(out: cute.Tensor):
     out[15] = Int32(isinstance(remembered, types.FunctionType)) + 10 * Int32(isinstance(fresh, types.FunctionType))
     out[16] = Int32(MINE.remembered(3) + len(fresh.__name__) + len(f"{Colour.RED!r}"))
     out[17] = Int32(Generic[int](4).v)
+    out[18] = Int32(len(f"{FROZEN}") + scaled()(3))
 
 
 def plus_one(f):
