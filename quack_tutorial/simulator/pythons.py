@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import functools
 import inspect
@@ -153,7 +152,6 @@ _INSTEAD = {
     dataclasses.fields: lambda x: dataclasses.fields(original(x)),
     dataclasses.asdict: _refused("dataclasses.asdict"),
     dataclasses.astuple: _refused("dataclasses.astuple"),
-    copy.deepcopy: _refused("copy.deepcopy"),
     functools.wraps: lambda *_, **__: lambda function: function,
     functools.update_wrapper: lambda function, *_, **__: function,
     inspect.isfunction: lambda x: class_of(x) is types.FunctionType,

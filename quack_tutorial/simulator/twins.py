@@ -401,8 +401,11 @@ class Twin:
     def __copy__(self):
         return self._copied()
 
+    def __deepcopy__(self, _):
+        raise not_simulated("copy.deepcopy of an object")
+
     def __reduce_ex__(self, _):
-        raise not_simulated("a copy of an object by copyreg or pickle")
+        raise not_simulated("pickle of an object")
 
     def start_call(self, args, kwargs):
         return control.call(self.__getattr__("__call__"), *args, **kwargs)

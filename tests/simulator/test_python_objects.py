@@ -80,6 +80,7 @@ REFUSED = {
     k.unknown_name: r"hasattr\(..., 'Float99'\)",
     k.unknown_default: r"getattr\(..., 'Float99', ...\)",
     k.operator_of_a_class: "__eq__ as it is called here: .*",
+    k.deep: "copy.deepcopy of an object",
     k.local_names: r"locals\(\)",
 }
 

@@ -399,5 +399,10 @@ def operator_of_a_class(out: cute.Tensor):
 
 
 @cute.kernel
+def deep(out: cute.Tensor):
+    out[0] = Int32(copy.deepcopy([MINE])[0].k)
+
+
+@cute.kernel
 def local_names(out: cute.Tensor):
     out[0] = Int32(len(locals()))
