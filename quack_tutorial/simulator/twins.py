@@ -67,8 +67,16 @@ def undecorated(function):
         by = getattr(function, "__globals__", {}).get("__name__", "")
         if not _is_dsl(by) and not by.startswith(_HERE):
             break
-        function = function.__wrapped__
+        function = _within(function)
     return function
+
+
+def _within(decorated):
+    """What a decorator was given: functools.wraps, put around its result, says of another function that it is wrapped."""
+    held = [cell.cell_contents for cell in decorated.__closure__ or ()]
+    held = [x for x in held if isinstance(x, types.FunctionType) and x is not decorated]
+    said = decorated.__wrapped__
+    return held[0] if len(held) == 1 and said not in held else said
 
 
 def _must_be_mapped(x) -> bool:

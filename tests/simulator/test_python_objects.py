@@ -47,15 +47,16 @@ def test_the_compiler_stores_these(kernel):
 
 
 def test_decorators_run():
-    out = np.full((6, 32), -99, np.int32)
+    out = np.full((7, 32), -99, np.int32)
     t = np.arange(32)
     assert simulate(k.host, k.decorators, out).ok
     wanted = [t + 1, np.where(t > 3, t // 2, t) + 1, t * 2 + 101, t + 100, t + 101, np.where(t > 3, t * 10, t)]
+    wanted.append(np.where(t > 2, t * 2, t) + 1)
     np.testing.assert_array_equal(out, wanted)
 
 
 def test_the_compiler_takes_decorators():
-    assert ".entry" in compiled(k.decorators, np.zeros((6, 32), np.int32))
+    assert ".entry" in compiled(k.decorators, np.zeros((7, 32), np.int32))
 
 
 def test_a_counter_that_moves_on_is_no_unwritten_memory():
@@ -67,6 +68,7 @@ def test_a_counter_that_moves_on_is_no_unwritten_memory():
 
 
 REFUSED = {
+    k.decorator_between: "a decorator between the DSL's own and between",
     k.of_dict: r"OfDict \(derived from Python's dict\).get",
     k.iterator: r"an iterator that is made before the kernel runs \(list_iterator\)",
     k.holder: r"an itemgetter that holds something of the kernel's",

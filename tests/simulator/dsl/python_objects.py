@@ -239,6 +239,22 @@ def plus_hundred(f):
     return g
 
 
+def doubling(f):
+    @functools.wraps(f)
+    @cute.jit
+    def g(x):
+        if x > 2:
+            x = x * 2
+        return f(x) + 1
+
+    return g
+
+
+@doubling
+def doubled(t):
+    return t
+
+
 @plus_one
 def index(t):
     return t
@@ -283,6 +299,18 @@ def decorators(out: cute.Tensor):
     out[3, t] = inner(t)
     out[4, t] = wrapped(t)
     out[5, t] = staged(t)
+    out[6, t] = doubled(t)
+
+
+@cute.jit
+@plus_one
+def between(x):
+    return x
+
+
+@cute.kernel
+def decorator_between(out: cute.Tensor):
+    out[0] = Int32(between(3))
 
 
 @cute.kernel
