@@ -4,6 +4,7 @@ What is wanted is what CuTe DSL 4.8.1 compiles the kernels to: the constants tha
 once more by a test where the DSL is installed; of `decorators` what its additions come to, worked out by hand.
 """
 
+import functools
 import re
 
 import numpy as np
@@ -11,6 +12,8 @@ import pytest
 
 from quack_tutorial.simulation import simulate
 from quack_tutorial.simulator import NotSimulated
+from quack_tutorial.simulator.functions import decorator
+from quack_tutorial.simulator.twins import undecorated
 from tests.simulator.dsl import python_objects as k
 
 STORED = {
@@ -53,6 +56,14 @@ def test_decorators_run():
     wanted = [t + 1, np.where(t > 3, t // 2, t) + 1, t * 2 + 101, t + 100, t + 101, np.where(t > 3, t * 10, t)]
     wanted.append(np.where(t > 2, t * 2, t) + 1)
     np.testing.assert_array_equal(out, wanted)
+
+
+def test_functools_wraps_round_the_simulators_own_decorator():
+    def inner():
+        pass
+
+    decorated = functools.wraps(k.fresh)(decorator("jit")(inner))
+    assert decorated.__wrapped__ is k.fresh and undecorated(decorated) is inner
 
 
 def test_the_compiler_takes_decorators():
