@@ -232,9 +232,10 @@ def simulate(
             again = lambda state: _silently(state, function, args, kwargs, dynamic)  # noqa: E731
 
             def in_order(**looks_for):
-                return again(RunState(TraceRecorder(), schedule, seed, **options, **looks_for))
+                return again(RunState(TraceRecorder(), schedule, seed, **(options | looks_for)))
 
-            found, observations = poison.reaches(trace, lambda: again(RunState(None, **options)), in_order)
+            same = functools.partial(in_order, fill=fill)
+            found, observations = poison.reaches(trace, lambda: again(RunState(None, **options)), in_order, same)
             findings += found
         observations = (*state.notes, *observations)
     numbers = None
@@ -309,11 +310,12 @@ class _Poison:
         self.names, self.tensors = [name for name, _ in written], [x for _, x in written]
         self.before = [as_array(x)[0].copy() for x in self.tensors]
 
-    def reaches(self, trace, run_quickly, run_in_order) -> tuple[list, tuple]:
+    def reaches(self, trace, run_quickly, run_in_order, run_the_same) -> tuple[list, tuple]:
         """(findings, observations), at most one of both; the tensors hold the first run's results afterwards.
 
         The quick run has no order of warps. Where it gives another result, one in the order of the first run says which of the
-        two is the cause: what unwritten memory held, or the order.
+        two is the cause: what unwritten memory held, or the order. Where the first run's very own poison gives another result, too,
+        neither is: what Python had when the kernel was traced has moved on, as a counter of the reader's does.
         """
         differing = self._differing(run_quickly)
         if differing is None:
@@ -321,6 +323,8 @@ class _Poison:
         confirmed = self._differing(run_in_order)
         if confirmed is None:
             return [], (_order_matters(*differing),)
+        if self._differing(run_the_same) is not None:
+            return [], (_python_moves_on(*confirmed),)
         return [self._finding(trace, self._fragment(run_in_order), *confirmed)], ()
 
     def _fragment(self, run_in_order):
@@ -399,6 +403,15 @@ def _fragment_name(made) -> str:
     """The variable that a register tensor is assigned to, as the kernel's line has it."""
     name, equals, _ = made.text.partition("=")
     return name.strip() if equals and name.strip().isidentifier() else "a register tensor"
+
+
+def _python_moves_on(name, differ) -> str:
+    """What is said where a result changes from one trace of the kernel to the next."""
+    at = ", ".join(str(int(i[0])) for i in np.nonzero(differ))
+    return (
+        f"{name}[{at}] changes each time that the kernel is traced, with Python's own state (a counter, a random number); "
+        "whether it depends on unwritten memory as well was not to be seen."
+    )
 
 
 def _order_matters(name, differ) -> str:

@@ -15,6 +15,7 @@
 | `assembly`, `ptx`, `dialects` | PTX by its text, and names from below CuTe DSL |
 | `names`, `placeholders`, `functions` | the DSL's names, as the simulator answers them |
 | `twins` | the reader's functions, classes and objects, as the simulator sees them |
+| `containers`, `pythons` | what Python's own containers hold; its functions that look into objects |
 | `arguments`, `loading`, `host` | arguments; imports without the DSL; what a file calls outside its kernels |
 | `blame`, `gaps`, `coverage` | whose an error is; what is lacking here; who proves which name |
 | `torch_answer` | the part of torch that chapters and scripts use, where torch is not |

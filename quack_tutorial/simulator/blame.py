@@ -36,6 +36,7 @@ from .context import (
     without_frames,
 )
 from .control import Nested, Partial
+from .layout_algebra import Doubtful
 from .numeric import TensorSSA, Value
 from .placeholders import Missing
 from .tensor import Tensor
@@ -120,9 +121,17 @@ def of_call(error: Exception, function, args, kwargs) -> Exception:
             return fail("language", f"{error}; it takes {takes or 'no arguments'}")
         return not_simulated(f"{name} as it is called here: {error}")
     given = [x for x in (*args, *kwargs.values(), getattr(function, "__self__", None)) if _holds_ours(x)]
-    if given or _names_ours(str(error)):
+    if given or _names_ours(str(error)) or _looks_into_twins(function, module, args):
         return not_simulated(f"{name} as it is called here: {_words(error)}")
     return fail("language", _words(error))
+
+
+def _looks_into_twins(function, module: str, args) -> bool:
+    """Whether a function that looks into its arguments, as a library's and Python's operators do, was given a twin."""
+    itself = getattr(function, "__self__", None)
+    if isinstance(function, (types.WrapperDescriptorType, types.MethodWrapperType)):
+        module = ""
+    return module != "builtins" and any(original(x) is not x for x in (*args, itself))
 
 
 def of_run(error: Exception) -> Exception | None:
@@ -233,6 +242,8 @@ def _lacks(error, on_a_line: bool) -> str:
         x = getattr(error, "obj", None)
         if is_ours(x) or isinstance(x, POORER) or original(x) is not x:
             return f".{error.name} of {_noun(original(x))}"
+    if isinstance(error, Doubtful):
+        return f"what CuTe DSL makes of this: {error}"
     return _words(error) if on_a_line else f"what this line asks for: {type(error).__name__}: {error}"
 
 

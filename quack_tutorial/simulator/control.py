@@ -14,15 +14,28 @@ from __future__ import annotations
 import functools
 import operator
 import sys
+import types
 
 import numpy as np
 
 from quack_tutorial.trace import Op
 
-from .context import STATE, NotSimulated, SimulationError, all_of, any_of, fail, group, not_simulated, spread
+from .context import (
+    MARK,
+    STATE,
+    NotSimulated,
+    SimulationError,
+    all_of,
+    any_of,
+    fail,
+    group,
+    not_simulated,
+    spread,
+    wrong_kind,
+)
 from .joins import GONE, Unbound, copies, dynamic, merge, refuse_objects, settle, unbound
 from .loops import depth, loop, while_
-from .numeric import Boolean, TensorSSA, Value, truth
+from .numeric import Boolean, Literal, TensorSSA, Value, are_known, convert, known, promote, select, truth, type_of
 from .recording import mask_bits, record_event
 from .tensor import shown
 
@@ -36,6 +49,7 @@ __all__ = [
     "call_now",
     "changes",
     "choose",
+    "class_of",
     "collect",
     "compare",
     "copies",
@@ -49,6 +63,7 @@ __all__ = [
     "not_for_the_reader",
     "or_",
     "refuse_return",
+    "super_of",
     "turn",
     "unbound",
     "while_",
@@ -91,6 +106,11 @@ def not_for_the_reader() -> None:
         raise error
 
 
+INSTEAD: dict = {}  # id of one of Python's own functions: what is called in its place (`pythons`)
+FOREIGN: set = set()  # modules whose functions run as they are
+_PLAIN = (types.FunctionType, types.MethodType)
+
+
 def call(function, *args, **kwargs):
     """Call anything from a kernel: a value, or Pending where it may block."""
     start = getattr(type(function), "start_call", None)
@@ -98,6 +118,13 @@ def call(function, *args, **kwargs):
         return start(function, args, kwargs)
     if function is functools.partial:
         return Partial(args[0], args[1:], kwargs)
+    function = INSTEAD.get(id(function), function)
+    if type(function) in _PLAIN and function.__module__ not in FOREIGN and MARK not in function.__globals__:
+        # A method of an enum's, say, which has no twin: no function of the reader's runs but simulated.
+        simulated = STATE.run.mapper.map(function)
+        if simulated is not function:
+            return call(simulated, *args, **kwargs)
+        FOREIGN.add(function.__module__)
     try:
         return function(*args, **kwargs)
     except Exception as error:
@@ -120,6 +147,10 @@ class Partial:
 
     def start_call(self, args, kwargs):
         return call(self.function, *self.args, *args, **{**self.kwargs, **kwargs})
+
+    def __call__(self, *args, **kwargs):
+        """Where a library's function calls it, as sorted does its key."""
+        return call_now(self, *args, **kwargs)
 
 
 def call_now(function, *args, **kwargs):
@@ -160,27 +191,64 @@ class Nested:
         except TypeError as error:  # of the call: the body begins when the generator is asked
             raise fail("language", str(error)) from None
 
+    def __call__(self, *args, **kwargs):
+        return call_now(self, *args, **kwargs)
+
 
 nested = Nested
 
 
+def class_of(x):
+    """x.__class__ of what x stands for."""
+    from .pythons import class_of
+
+    return class_of(x)
+
+
+def super_of(cls, instance):
+    from .pythons import super_of
+
+    return super_of(cls, instance)
+
+
 def and_(left, right):
-    if truth(left) is None:
-        return right() if left else left
-    other = right()  # both sides run: a dynamic `and` does not short-circuit
-    return Value(Boolean, truth(left) & (truth(other) if truth(other) is not None else np.array([[bool(other)]])))
+    """`left and right()`: right() if left is true, else left; of run-time values lane by lane, and in the type that both have in
+    common. Only a bool of Python's decides before the right-hand side runs."""
+    return _one_of("and", left, right)
 
 
 def or_(left, right):
-    if truth(left) is None:
-        return left if left else right()
-    other = right()
-    return Value(Boolean, truth(left) | (truth(other) if truth(other) is not None else np.array([[bool(other)]])))
+    return _one_of("or", left, right)
+
+
+def _one_of(word: str, left, right):
+    if type(left) is bool:
+        return left if left is (word == "or") else _number(word, right())
+    left, right = _number(word, left), _number(word, right())
+    condition = truth(left)
+    if not isinstance(left, Value) and not isinstance(right, Value):
+        return left if bool(left) is (word == "or") else right
+    dtype = promote(left, right, "select")
+    if are_known(left, right):
+        return Literal(dtype, known(left if bool(known(left)) is (word == "or") else right))
+    if condition is None:
+        return convert(left if bool(left) is (word == "or") else right, dtype)
+    return select(condition if word == "or" else ~condition, left, right)
+
+
+def _number(word: str, x):
+    """An operand of and/or; of anything but a number the DSL makes no one."""
+    if isinstance(x, TensorSSA):
+        truth(x)
+    if type_of(x) is None:
+        said = f"`{word}` takes numbers and conditions, got {type(x).__name__}; ask `x is None`, or write `x if ... else y`"
+        raise wrong_kind(said, x)
+    return x
 
 
 def not_(x):
     c = truth(x)
-    return (not x) if c is None else Value(Boolean, ~c)
+    return (not known(x)) if c is None or type(x) is Literal else Value(Boolean, ~c)
 
 
 _OPERATORS = {
@@ -193,23 +261,33 @@ _OPERATORS = {
     "Is": operator.is_,
     "IsNot": operator.is_not,
     "In": lambda a, b: _contains(b, a),
-    "NotIn": lambda a, b: not _contains(b, a),
+    "NotIn": lambda a, b: not_(_contains(b, a)),
 }
 
 
-def _contains(container, x) -> bool:
+def _contains(container, x):
     held = container if isinstance(container, (tuple, list)) else ()
     if any(isinstance(v, (Value, TensorSSA)) for v in (x, *held)):
-        raise not_simulated("`in` with a number that is known only when the kernel runs")
+        if type_of(x) is None or any(type_of(v) is None for v in held) or not held:
+            raise not_simulated("`in` with a number that is known only when the kernel runs")
+        return functools.reduce(lambda one, other: or_(one, lambda: other), [x == v for v in held])
     return x in container
 
 
 def compare(names, *values):
-    result = True
+    result = None
     for name, left, right in zip(names, values, values[1:]):
+        if name not in ("In", "NotIn") and (_holds_values(left) or _holds_values(right)):
+            raise not_simulated(
+                f"a comparison of {type(left).__name__}s that hold numbers known only when the kernel runs"
+            )
         one = _OPERATORS[name](left, right)
-        result = and_(result, lambda one=one: one)
+        result = one if result is None else and_(result, lambda one=one: one)
     return result
+
+
+def _holds_values(x) -> bool:
+    return isinstance(x, (tuple, list)) and any(isinstance(v, (Value, TensorSSA)) or _holds_values(v) for v in x)
 
 
 def choose(condition, yes, no):

@@ -47,7 +47,7 @@ def lacking(target, mapper) -> list[tuple[str, Line]]:
 def _functions(x, owner=None):
     """(function, the object or class that is its `self`) of what may run: a function, a method, an object that is called, a
     partial. `owner`: what x is an attribute of."""
-    from .twins import _is_dsl, _is_foreign
+    from .twins import _is_dsl, _is_foreign, undecorated
 
     if isinstance(x, functools.partial):
         yield from _functions(x.func)
@@ -58,12 +58,12 @@ def _functions(x, owner=None):
     if not isinstance(module, str) or _is_dsl(module) or _is_foreign(module):
         return
     if isinstance(x, (types.FunctionType, types.MethodType)):
-        original = inspect.unwrap(getattr(x, "__func__", x))
+        original = undecorated(getattr(x, "__func__", x))
         yield original, x.__self__ if isinstance(x, types.MethodType) else owner
     elif not isinstance(x, type) and isinstance(
         found := inspect.getattr_static(type(x), "__call__"), types.FunctionType
     ):
-        yield inspect.unwrap(found), x
+        yield undecorated(found), x
 
 
 def _source(function):

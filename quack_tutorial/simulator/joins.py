@@ -70,7 +70,9 @@ def refuse_objects(names, values) -> None:
     for name, value in zip(names, values):
         if carries_values(value):
             if name == "self":
-                raise not_simulated(f"attributes of self that a dynamic `if` or loop changes ({value!r})")
+                raise not_simulated(
+                    f"attributes of self that a dynamic `if` or loop changes (of a {type(value).__name__})"
+                )
             continue
         if hasattr(type(value), "is_twin") or hasattr(type(value), "is_python_object") or isinstance(value, str):
             raise fail(

@@ -577,6 +577,8 @@ def dice(x, coord):
     """The modes of a layout or tuple where `coord` is not None: those that slice_ leaves out."""
     if isinstance(x, Layout):
         return Layout(dice(x.shape, coord), dice(x.stride, coord))
+    if not isinstance(coord, tuple) and coord is not None:
+        return x
     return _picked(x, coord, lambda c: c is not None)
 
 

@@ -121,6 +121,10 @@ def composition(lhs: Layout, rhs) -> Layout:
     return walk(rhs.shape, rhs.stride)
 
 
+class Doubtful(ValueError):
+    """Something that has no right answer, and that CuTe DSL 4.8.1 answers nevertheless."""
+
+
 def _tile(x) -> Layout:
     """The leaf of a tiler as a layout: an int n is n:1."""
     if isinstance(x, Layout):
@@ -144,8 +148,8 @@ def _composed(lhs: Layout, domain, shape: int, stride: int) -> Layout:
     if stride == 0:
         return Layout(shape, 0)
 
-    def refuse(why):
-        raise ValueError(f"{lhs} composed with {shape}:{stride} is not a layout: {why}")
+    def refuse(why, error=ValueError):
+        raise error(f"{lhs} composed with {shape}:{stride} is not a layout: {why}")
 
     if stride < 0:
         refuse("the stride is negative")
@@ -157,7 +161,8 @@ def _composed(lhs: Layout, domain, shape: int, stride: int) -> Layout:
         if rest > 1 and available > 1:
             kept = min(available, rest)
             if rest > kept and (s % step or rest % kept):
-                refuse(f"{rest} elements in steps of {step} do not run evenly through the extent {s}")
+                error = ValueError if rest % kept else Doubtful
+                refuse(f"{rest} elements in steps of {step} do not run evenly through the extent {s}", error)
             result.append((kept, step * d))
             rest //= kept
         step = max(1, step // s)
@@ -184,7 +189,8 @@ def _by_stride(pairs, layout: Layout) -> list[tuple]:
     result, step = [], 1
     for s, d in pairs:
         if isinstance(d, Basis) or d < 0:
-            raise ValueError(f"integer strides of 0 or more are needed, got {layout}")
+            error = ValueError if isinstance(d, Basis) else Doubtful
+            raise error(f"integer strides of 0 or more are needed, got {layout}")
         if d and s != 1:
             result.append((d, s, step))
         step *= s

@@ -54,7 +54,6 @@ from .functions import (
     elect_one,
     full,
     full_like,
-    is_instance,
     make_ptr,
     math_maximum,
     math_minimum,
@@ -67,7 +66,6 @@ from .functions import (
     range_constexpr,
     recast_ptr,
     setmaxregister,
-    type_of_value,
     where,
     zeros_like,
 )
@@ -376,8 +374,6 @@ CUDA = Namespace(
 BUILTINS = {
     "range": DynamicRange,
     "print": print_once,
-    "isinstance": is_instance,
-    "type": type_of_value,
     "max": builtin_max,
     "min": builtin_min,
     "any": builtin_any,
@@ -385,8 +381,6 @@ BUILTINS = {
 }
 PLAIN_BUILTINS = {
     "print": print_once,
-    "isinstance": is_instance,
-    "type": type_of_value,
 }  # of a helper without @cute.jit: its range is Python's
 
 

@@ -278,6 +278,10 @@ class _Arithmetic:
 
     def __neg__(self):
         require_arithmetic(self.dtype, "-")
+        if self.dtype is Boolean and isinstance(self, Value):
+            raise fail(
+                "language", "- of a Boolean is refused by the DSL; write `not x`, or convert it: cutlass.Int32(x)"
+            )
         return self._like(self.dtype, -self.a if self.dtype is not Boolean else ~self.a)
 
     def __invert__(self):
@@ -345,8 +349,11 @@ class Value(_Arithmetic):
         return self
 
     def __repr__(self) -> str:
-        flat = self.a.reshape(-1)
-        return f"{self.dtype}({flat[0]})" if flat.size == 1 else f"{self.dtype}(one a thread: {flat[0]}, {flat[1]}, …)"
+        """What the DSL has for it in a text that a kernel makes: there is no number yet."""
+        return f"{self.dtype}(?)"
+
+    def __str__(self) -> str:
+        return "?"
 
 
 class Literal(Value):
@@ -368,6 +375,9 @@ class Literal(Value):
         return int(self.value)
 
     __int__ = __index__
+
+    def __repr__(self) -> str:
+        return f"{self.dtype}({self.value})"
 
     def __pow__(self, o):
         known = type(o) in (int, Literal)
@@ -401,6 +411,9 @@ def _of_literals(name: str):
         if type(result) is not Value or not are_known(*others):
             return result
         numbers = [self.value, *map(known, others)]
+        if others:  # in the type that they have in common, as of values: -1 is no number of Uint32's
+            common = _joined(self.dtype, type_of(others[0]))
+            numbers = [Literal(common, number).value for number in numbers]
         return Literal(result.dtype, of_numbers(*(numbers[::-1] if name in _SWAPPED else numbers)))
 
     return operate
@@ -718,6 +731,8 @@ def _new_number(x, dtype: DType) -> np.ndarray:
         return dtype.round(np.array([[x]], np.float64))
     if dtype is Boolean:
         return np.array([[bool(x)]])
+    if isinstance(x, float) and dtype in (Int32, Int64) and not -(2 ** (dtype.width - 1)) <= x < 2 ** (dtype.width - 1):
+        raise not_simulated(f"{dtype}({x!r}), a number that the type does not hold,")
     bits = int(x) & ((1 << dtype.width) - 1)
     return np.array([[bits]], np.uint64).astype(f"u{dtype.itemsize}").view(dtype.carrier)
 

@@ -122,7 +122,7 @@ def _compile(node, file: str, name: str, free: tuple, turns: bool) -> Rewritten:
     names = {a.arg for a in every} | {a.arg for a in (arguments.vararg, arguments.kwarg) if a}
     kind = _kind(node)
     writer = (_Writer if kind else _PlainWriter)(file, names)
-    writer.turns = turns
+    writer.turns, writer.first = turns, next((a.arg for a in every), "")
     statements = writer.function_body(body)
     function = ast.FunctionDef(
         name=INNER,  # its own name must not hide a global of that name
@@ -150,11 +150,12 @@ def _compile(node, file: str, name: str, free: tuple, turns: bool) -> Rewritten:
 
 
 def _kind(node) -> str:
-    for decorator in getattr(node, "decorator_list", []):
-        text = ast.unparse(decorator).partition("(")[0].rpartition(".")[2]
-        if text in ("kernel", "jit"):
-            return text
-    return ""
+    return next(filter(None, map(_kind_of, getattr(node, "decorator_list", []))), "")
+
+
+def _kind_of(decorator) -> str:
+    text = ast.unparse(decorator).partition("(")[0].rpartition(".")[2]
+    return text if text in ("kernel", "jit") else ""
 
 
 def _plain_arguments(arguments: ast.arguments) -> ast.arguments:
@@ -236,6 +237,7 @@ def _root(node) -> tuple:
 class _Writer(ast.NodeTransformer):
     """Rewrites one function's statements and expressions."""
 
+    first = ""  # the function's first parameter: what super() is of
     turns = False  # whether another warp may come after a store to an element (`control.turn`)
 
     def __init__(self, file: str, parameters: set):
@@ -420,7 +422,11 @@ class _Writer(ast.NodeTransformer):
         return written
 
     def visit_FunctionDef(self, node):
-        inner = _Writer(self.file, {a.arg for a in ast.walk(node.args) if isinstance(a, ast.arg)})
+        staged = any(map(_kind_of, node.decorator_list))  # within a helper without @cute.jit it is plain Python, too
+        inner = (_Writer if staged else type(self))(
+            self.file, {a.arg for a in ast.walk(node.args) if isinstance(a, ast.arg)}
+        )
+        inner.first = next((a.arg for a in node.args.posonlyargs + node.args.args), "")
         inner.turns = self.turns
         function = ast.FunctionDef(
             name=node.name,
@@ -432,8 +438,14 @@ class _Writer(ast.NodeTransformer):
             returns=None,
             type_params=[],
         )
-        wrap = _assign(node.name, self.rt("nested", _load(node.name)))
-        return [ast.copy_location(function, node), ast.copy_location(wrap, node)]
+        made = [function, _assign(node.name, self.rt("nested", _load(node.name)))]
+        for decorator in reversed(node.decorator_list):
+            if _kind_of(decorator) == "kernel":
+                self.refuse(node, "a kernel inside a function")
+            if _kind_of(decorator) != "jit":
+                called = self.visit_Call(ast.copy_location(ast.Call(decorator, [_load(node.name)], []), decorator))
+                made.append(_assign(node.name, called))
+        return [ast.fix_missing_locations(ast.copy_location(one, node)) for one in made]
 
     def _stored(self, node, targets):
         """A statement that stores into a container or object. Joins know the function's own; others are asked about."""
@@ -492,6 +504,10 @@ class _Writer(ast.NodeTransformer):
     def visit_Call(self, node):
         if getattr(node, "raw", False):
             return node
+        if isinstance(node.func, ast.Name) and node.func.id == "super" and not node.args:
+            return ast.fix_missing_locations(
+                ast.copy_location(self.rt("super_of", _load("__class__"), _load(self.first)), node)
+            )
         func = self.visit(node.func)
         args = [self.visit(a) for a in node.args]
         keywords = [ast.keyword(k.arg, self.visit(k.value)) for k in node.keywords]
@@ -512,6 +528,10 @@ class _Writer(ast.NodeTransformer):
 
     def visit_Attribute(self, node):
         node = self.generic_visit(node)
+        if node.attr == "__dict__":
+            self.refuse(node, ".__dict__")
+        if node.attr == "__class__":
+            return ast.fix_missing_locations(ast.copy_location(self.rt("class_of", node.value), node))
         if node.attr not in ("shape", "stride") or not isinstance(node.ctx, ast.Load):
             return node
         asked = self.rt(
@@ -534,7 +554,8 @@ class _Writer(ast.NodeTransformer):
 
     def visit_Compare(self, node):
         node = self.generic_visit(node)
-        if len(node.ops) == 1 and not isinstance(node.ops[0], (ast.In, ast.NotIn)):
+        held = any(isinstance(side, (ast.Tuple, ast.List)) for side in (node.left, *node.comparators))
+        if len(node.ops) == 1 and not isinstance(node.ops[0], (ast.In, ast.NotIn)) and not held:
             return node
         names = ast.Constant(tuple(type(op).__name__ for op in node.ops))
         chain = self.rt("compare", names, node.left, *node.comparators)

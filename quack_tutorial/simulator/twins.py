@@ -11,12 +11,11 @@ import builtins
 import dataclasses
 import enum
 import functools
-import inspect
 import re
 import sys
 import types
 
-from . import control, names, structs
+from . import containers, control, names, structs
 from .context import KIND, MARK, STATE, fail, kernel_frame, not_simulated, without_frames
 from .control import Pending, call_now
 from .joins import GONE, Unbound
@@ -62,6 +61,32 @@ def _uses_the_dsl(module) -> bool:
     return False
 
 
+def undecorated(function):
+    """A function without what the DSL's own decorators, or the simulator's in their place, have put around it."""
+    while hasattr(function, "__wrapped__"):
+        by = getattr(function, "__globals__", {}).get("__name__", "")
+        if not _is_dsl(by) and not by.startswith(_HERE):
+            break
+        function = _within(function)
+    return function
+
+
+def _within(decorated):
+    """What a decorator was given: functools.wraps, put around its result, says of another function that it is wrapped."""
+    held = [cell.cell_contents for cell in decorated.__closure__ or ()]
+    held = [x for x in held if isinstance(x, types.FunctionType) and x is not decorated]
+    said = decorated.__wrapped__
+    return held[0] if len(held) == 1 and said not in held else said
+
+
+def _must_be_mapped(x) -> bool:
+    """Whether an object is the DSL's, or the reader's."""
+    if isinstance(x, (types.FunctionType, type)):
+        return _is_dsl(x.__module__) or not _is_foreign(x.__module__)
+    module = type(x).__module__
+    return _is_dsl(module) or isinstance(module, str) and not _is_foreign(module)
+
+
 class _Mapped(dict):
     """A module's names as the simulator has them."""
 
@@ -96,7 +121,8 @@ class Mapper:
         if isinstance(x, enum.Enum) and _is_dsl(type(x).__module__):
             return getattr(names.by_name(type(x).__module__, type(x).__name__), x.name)
         if isinstance(x, enum.Enum):
-            return x
+            mine = self.map(type(x))
+            return x if mine is type(x) else getattr(mine, x.name) if isinstance(mine, type) else mine
         if isinstance(x, functools.partial):
             return control.Partial(
                 self.map(x.func), tuple(map(self.map, x.args)), {k: self.map(v) for k, v in x.keywords.items()}
@@ -111,15 +137,12 @@ class Mapper:
             return x
         if _is_dsl(type(x).__module__):
             return self._dsl_instance(x)
-        if isinstance(x, tuple) and type(x) is tuple:
-            return tuple(map(self.map, x))
-        if type(x) is list:
-            return [self.map(v) for v in x]
-        if type(x) is dict:
-            return {k: self.map(v) for k, v in x.items()}
-        if isinstance(x, Twin) or _is_foreign(type(x).__module__):
-            return x
-        return twin_of(x, self)
+        if isinstance(x, functools._lru_cache_wrapper):
+            return self._cached(x)
+        if isinstance(x, Twin) or not _is_foreign(type(x).__module__) and not hasattr(type(x), "_fields"):
+            return x if isinstance(x, Twin) else twin_of(x, self)
+        made = containers.mapped(x, self.map, _must_be_mapped)
+        return x if made is containers.UNKNOWN else made
 
     def _module(self, module):
         name = module.__name__
@@ -128,17 +151,31 @@ class Mapper:
         return module if _is_foreign(name) else ModuleTwin(module, self)
 
     def _function(self, function):
-        original = inspect.unwrap(function)
+        original = undecorated(function)
         if _is_dsl(original.__module__):
             return names.by_name(original.__module__, original.__name__)
-        return function if _is_foreign(original.__module__) else SimFunction(original, self)
+        if _is_foreign(original.__module__):
+            return function
+        if original is not function and hasattr(original, "__wrapped__"):
+            return names.Missing(f"a decorator between the DSL's own and {original.__name__}")
+        by = original.__globals__.get("__name__")
+        if by == "functools" and hasattr(function, "dispatch"):
+            return Dispatched(function, self)
+        if _is_foreign(by):
+            return names.Missing(f"a function that {by} makes of {original.__name__}")
+        return SimFunction(original, self)
+
+    def _cached(self, function):
+        """What lru_cache has made of a function."""
+        within = function.__wrapped__
+        return function if _is_foreign(within.__module__) else Cached(self.map(within), within.__name__)
 
     def _class(self, cls):
         if _is_dsl(cls.__module__):
             return TYPES.get(cls.__name__) or names.by_name(cls.__module__, cls.__name__)
-        if _is_foreign(cls.__module__) or issubclass(cls, (BaseException, enum.Enum)) or hasattr(cls, "_fields"):
+        if _is_foreign(cls.__module__) or issubclass(cls, BaseException) or hasattr(cls, "_fields"):
             return cls
-        return SimClass(cls, self)
+        return containers.enumeration(cls, self.map) if issubclass(cls, enum.Enum) else SimClass(cls, self)
 
     def _dsl_instance(self, x):
         if type(x).__name__ == "struct":
@@ -151,7 +188,9 @@ class Mapper:
         return names.Missing(f"{type(x).__module__}.{type(x).__name__}")
 
     def globals_of(self, function, used, kind: str) -> dict:
-        builtin = names.BUILTINS if kind else names.PLAIN_BUILTINS
+        from . import pythons
+
+        builtin = (names.BUILTINS if kind else names.PLAIN_BUILTINS) | pythons.BUILTINS
         source = function.__globals__
         table = {
             MARK: control if STATE.run is None or STATE.run.order is None else STATE.run.order.control,
@@ -175,7 +214,7 @@ class SimFunction:
 
     def __init__(self, original, mapper: Mapper):
         self.original, self.mapper = original, mapper
-        self.name = original.__name__
+        self.name = self.__name__ = original.__name__
         self.full_name = original.__qualname__.rpartition("<locals>.")[2]  # Softmax.kernel, for a method
 
     @functools.cached_property
@@ -237,6 +276,10 @@ class SimFunction:
             return KernelCall(self, args, kwargs)
         return Pending(self.generator(args, kwargs))
 
+    def __call__(self, *args, **kwargs):
+        """Where a library's function calls it, as sorted does its key."""
+        return call_now(self, *args, **kwargs)
+
     def set_name_prefix(self, *_, **__) -> None:
         """What the compiled kernel is called, which changes nothing here."""
 
@@ -267,6 +310,7 @@ class Bound:
         self.function, self.instance = function, instance
 
     set_name_prefix = SimFunction.set_name_prefix
+    __call__ = SimFunction.__call__
 
     def start_call(self, args, kwargs):
         return control.call(self.function, self.instance, *args, **kwargs)
@@ -274,6 +318,43 @@ class Bound:
     @property
     def generator(self):
         return lambda args, kwargs: self.function.generator((self.instance, *args), kwargs)
+
+
+class Cached:
+    """What functools.lru_cache makes of a function of the reader's: calls with equal arguments have one result."""
+
+    def __init__(self, function, name: str):
+        self._inner, self._name, self._results = function, name, {}
+
+    def start_call(self, args, kwargs):
+        try:
+            key = args, tuple(kwargs.items()), tuple(map(type, args))
+            if key in self._results:
+                return self._results[key]
+        except TypeError:
+            raise not_simulated(f"lru_cache of {self._name} with other arguments than Python's own") from None
+        result = self._results[key] = call_now(self._inner, *args, **kwargs)
+        return result
+
+    def __call__(self, *args, **kwargs):
+        return self.start_call(args, kwargs)
+
+
+class Dispatched:
+    """What functools.singledispatch makes of a function: another one for each class of the first argument."""
+
+    def __init__(self, function, mapper: Mapper):
+        self._inner, self._mapper = function, mapper
+
+    def start_call(self, args, kwargs):
+        first = args[0] if args else None
+        kind = type(object.__getattribute__(first, "_original")) if isinstance(first, Twin) else type(first)
+        if kind.__module__.startswith(_HERE):
+            raise not_simulated(f"singledispatch by a {kind.__name__}")
+        return control.call(self._mapper.map(self._inner.dispatch(kind)), *args, **kwargs)
+
+    def __call__(self, *args, **kwargs):
+        return call_now(self, *args, **kwargs)
 
 
 class ModuleTwin:
@@ -308,10 +389,26 @@ class Twin:
         if name in held:
             x = held[name]
             return x if type(x) in _NUMBERS else mapper.map(x)
-        return _class_attribute(type(original), name, self, mapper)
+        return class_attribute(type(original), name, self, mapper)
 
     def __setattr__(self, name, value):
-        object.__getattribute__(self, "_own")[name] = value
+        setter = _setter(type(object.__getattribute__(self, "_original")), name)
+        if setter is None:
+            object.__getattribute__(self, "_own")[name] = value
+        else:
+            call_now(Bound(object.__getattribute__(self, "_mapper").map(setter), self), value)
+
+    def __delattr__(self, name):
+        raise not_simulated(f"del of .{name}")
+
+    def __copy__(self):
+        return self._copied()
+
+    def __deepcopy__(self, _):
+        raise not_simulated("copy.deepcopy of an object")
+
+    def __reduce_ex__(self, _):
+        raise not_simulated("pickle of an object")
 
     def start_call(self, args, kwargs):
         return control.call(self.__getattr__("__call__"), *args, **kwargs)
@@ -339,8 +436,17 @@ class Twin:
         return result
 
     def __eq__(self, other):
-        other = object.__getattribute__(other, "_original") if isinstance(other, Twin) else other
-        return object.__getattribute__(self, "_original") == other
+        mine = object.__getattribute__(self, "_original")
+        equal = _defined(type(mine), "__eq__")
+        if isinstance(equal, types.FunctionType) and not _is_generated(equal):
+            return call_now(Bound(object.__getattribute__(self, "_mapper").map(equal), self), other)
+        theirs = object.__getattribute__(other, "_original") if isinstance(other, Twin) else other
+        if isinstance(other, Twin) and isinstance(
+            equal, types.FunctionType
+        ):  # a dataclass's: of values as they are now
+            names = [field.name for field in dataclasses.fields(mine) if field.compare]
+            return type(mine) is type(theirs) and all(getattr(self, name) == getattr(other, name) for name in names)
+        return mine == theirs
 
     def __hash__(self):
         return hash(object.__getattribute__(self, "_original"))
@@ -353,7 +459,7 @@ class Twin:
 OPERATORS = (
     "add sub mul matmul truediv floordiv mod divmod pow lshift rshift and xor or radd rsub rmul rmatmul rtruediv rfloordiv rmod "
     "rpow rlshift rrshift rand rxor ror iadd isub imul itruediv ifloordiv imod iand ior ixor neg pos abs invert lt le gt ge "
-    "getitem setitem delitem contains len iter next bool int float index round format"
+    "getitem setitem delitem contains len iter next bool int float index round format repr str call enter exit reversed"
 ).split()
 
 
@@ -368,10 +474,67 @@ def _operator(name: str):
 def _twin_class(cls) -> type:
     """A class of twins with the operators that `cls` has, and its name, which Python says where an operator is missing."""
     found = {f"__{name}__" for name in OPERATORS} & {name for base in cls.__mro__[:-1] for name in vars(base)}
-    return type(cls.__name__, (Twin,), {"__module__": cls.__module__} | {name: _operator(name) for name in found})
+    members = {"__module__": cls.__module__} | {name: _operator(name) for name in found}
+    shows = _defined(cls, "__repr__")
+    if dataclasses.is_dataclass(cls) and hasattr(
+        shows, "__wrapped__"
+    ):  # what dataclasses has made, which has no source
+        members["__repr__"] = _fields_shown
+    return type(cls.__name__, (Twin,), members)
 
 
-def twin_of(x, mapper: Mapper) -> Twin:
+def _fields_shown(twin: Twin) -> str:
+    cls = type(object.__getattribute__(twin, "_original"))
+    fields = (f"{field.name}={getattr(twin, field.name)!r}" for field in dataclasses.fields(cls) if field.repr)
+    return f"{cls.__qualname__}({', '.join(fields)})"
+
+
+def _defined(cls, name: str):
+    """What a class or the first that has it of those behind it has for a name; None for what every object has."""
+    return next((vars(base)[name] for base in cls.__mro__[:-1] if name in vars(base)), None)
+
+
+def _is_generated(function) -> bool:
+    """Whether dataclasses has made the function: there is no source of it."""
+    return function.__code__.co_filename == "<string>"
+
+
+@functools.lru_cache(maxsize=2048)
+def _setter(cls, name: str):
+    """The function that sets an attribute, None for Python's own way; what else there may be is refused."""
+    if name == "_own":
+        return None
+    whole, one = _defined(cls, "__setattr__"), _defined(cls, name)
+    if isinstance(whole, types.FunctionType):
+        if _is_generated(whole):
+            raise fail(
+                "language", f"{cls.__name__} is a frozen dataclass, whose {name} cannot be set; dataclasses.replace"
+            )
+        raise not_simulated(f"{cls.__name__}.__setattr__")
+    if isinstance(one, property):
+        if one.fset is None:
+            raise fail("language", f"{cls.__name__}.{name} is a property that cannot be set")
+        return one.fset
+    if hasattr(type(one), "__set__") and not isinstance(one, types.MemberDescriptorType):
+        raise not_simulated(f"{cls.__name__}.{name}, a descriptor,")
+    return None
+
+
+@functools.lru_cache(maxsize=512)
+def _no_twin(cls) -> str:
+    """What of a class of the reader's has no twin, or nothing."""
+    behind = [base for base in cls.__mro__[1:-1] if _is_foreign(base.__module__) and not _is_dsl(base.__module__)]
+    for base in behind:
+        if issubclass(base, (dict, list, set, frozenset, tuple, str, int, float, complex, bytes)):
+            return f"{cls.__name__} (derived from Python's {base.__name__})"
+    if isinstance(_defined(cls, "__getattribute__"), types.FunctionType):
+        return f"{cls.__name__}.__getattribute__"
+    return ""
+
+
+def twin_of(x, mapper: Mapper):
+    if _no_twin(type(x)):
+        return names.Missing(_no_twin(type(x)))
     return _twin_class(type(x))(x, mapper)
 
 
@@ -385,8 +548,13 @@ def _bases(cls) -> tuple:
     return tuple(found)
 
 
-def _class_attribute(cls, name: str, instance, mapper: Mapper):
-    for klass in _bases(cls):
+_FUNCTIONS = (types.FunctionType, functools._lru_cache_wrapper, type)
+
+
+def class_attribute(cls, name: str, instance, mapper: Mapper, behind=None, of_class=False):
+    """An attribute that a class gives its objects, or itself: from the first of the classes `behind` it that has it."""
+    instance = None if of_class else instance
+    for klass in _bases(cls) if behind is None else behind:
         if name not in klass.__dict__:
             continue
         found = klass.__dict__[name]
@@ -401,8 +569,29 @@ def _class_attribute(cls, name: str, instance, mapper: Mapper):
             if instance is None:
                 return found
             return call_now(Bound(mapper.map(getter), instance))
-        return mapper.map(found)
+        if isinstance(found, types.MemberDescriptorType) and instance is not None:  # of __slots__
+            return mapper.map(found.__get__(object.__getattribute__(instance, "_original")))
+        if klass is object or isinstance(found, types.WrapperDescriptorType):
+            return _of_object(name, instance)
+        if hasattr(type(found), "__get__") and not isinstance(found, _FUNCTIONS):
+            raise not_simulated(f"{cls.__name__}.{name}, a {type(found).__name__},")
+        mapped = mapper.map(found)
+        if isinstance(found, _FUNCTIONS[:2]) and instance is not None:
+            return Bound(mapped, instance)
+        return mapped
+    other = _defined(cls, "__getattr__")
+    if isinstance(other, types.FunctionType) and instance is not None and not name.startswith("__"):
+        return call_now(Bound(mapper.map(other), instance), name)
     raise AttributeError(f"{cls.__name__} has no attribute {name!r}")
+
+
+def _of_object(name: str, instance):
+    """What every object of Python's has: as Python has it, for a twin too."""
+    if name == "__init__":
+        return lambda *_, **__: None
+    if name in ("__setattr__", "__getattribute__") and instance is not None:
+        return {"__setattr__": setattr, "__getattribute__": getattr}[name].__get__(instance)
+    raise AttributeError(name)
 
 
 class SimClass:
@@ -415,6 +604,12 @@ class SimClass:
         return isinstance(x, Twin) and isinstance(object.__getattribute__(x, "_original"), self._cls)
 
     def start_call(self, args, kwargs):
+        if _no_twin(self._cls):
+            raise not_simulated(_no_twin(self._cls))
+        if isinstance(_defined(type(self._cls), "__call__"), types.FunctionType):
+            raise not_simulated(f"{self._cls.__name__}, whose metaclass makes its objects,")
+        if isinstance(_defined(self._cls, "__new__"), (staticmethod, types.FunctionType)):
+            raise not_simulated(f"{self._cls.__name__}.__new__")
         for base in _bases(self._cls)[1:]:
             if (_is_dsl(base.__module__) or base.__module__.startswith(_HERE)) and base is not PipelineState:
                 raise not_simulated(f"{self._cls.__name__}, a class derived from the DSL's {base.__name__},")
@@ -439,7 +634,19 @@ class SimClass:
         yield from init.generator((twin, *args), kwargs)
         return twin
 
+    __call__ = SimFunction.__call__
+
+    def __repr__(self) -> str:
+        return repr(self._cls)
+
+    def __getitem__(self, parameters):
+        """A generic class with its parameters."""
+        self._cls[parameters]
+        return self
+
     def __getattr__(self, name):
-        if name.startswith("__"):
+        if name in ("__name__", "__qualname__", "__module__"):
+            return getattr(self._cls, name)
+        if name.startswith("__") and not isinstance(_defined(self._cls, name), types.FunctionType):
             raise AttributeError(name)
-        return _class_attribute(self._cls, name, None, self._mapper)
+        return class_attribute(self._cls, name, None, self._mapper)

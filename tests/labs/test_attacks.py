@@ -5,6 +5,7 @@ what the grader believes of what comes back. The last tests grade a class with a
 """
 
 import collections
+import functools
 import io
 import json
 import linecache
@@ -147,7 +148,9 @@ class Kernel:
 def reachable(hidden, monkeypatch):
     """(path, object) of what no submission should hold, and attributes lead to from what a kernel sees."""
     seen, found = {}, []
-    monkeypatch.setitem(vars(names.CUTE), "printf", lambda *shown: waiting.extend((x, type(x).__name__) for x in shown))
+    # A partial, since a function of this module's would be simulated.
+    keep = functools.partial(lambda *shown: waiting.extend((x, type(x).__name__) for x in shown))
+    monkeypatch.setitem(vars(names.CUTE), "printf", keep)
     waiting = collections.deque([(names.CUTLASS, "cutlass")])
     x = np.zeros((1, 32), np.float32)
     answers = submission.load("answer.py", EVERYTHING, "Kernel")

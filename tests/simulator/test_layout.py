@@ -92,6 +92,8 @@ CASES = [
     ("cute.slice_((2, 3, (4, 5)), (None, 0, (0, None)))", "(2, 5)"),
     ("cute.dice(L((2, (3, 4))), (1, (None, 1)))", "(2,4):(1,6)"),
     ("cute.dice((2, 3, (4, 5)), (None, 1, (1, None)))", "(3, 4)"),
+    ("cute.dice((None, 2), L((4, 8)))", "(None, 2)"),
+    ("cute.dice(1, 4)", "1"),
     ("L(((2, 3), 4))((None, 1))", "((2,3)):((1,2))"),
     # arithmetic on shapes
     ("cute.ceil_div((10, 20), (4, 8))", "(3, 3)"),

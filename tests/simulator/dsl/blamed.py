@@ -146,7 +146,7 @@ class Use:
         if cutlass.const_expr(self.what == "three arguments"):
             x[t] = cute.arch.fmin(x[t], 1.0, 2.0)
         if cutlass.const_expr(self.what == "number in a tuple"):
-            print(t in (1, 2))
+            print(t in (1, "2"))
         if cutlass.const_expr(self.what == "index of a token"):
             print(cute.ReductionOp.ADD.value)
 
