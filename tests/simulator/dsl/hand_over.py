@@ -1,0 +1,102 @@
+"""Kernels in which one thread hands over to another, by a flag, a lock or an mbarrier: right, or with one thing missing."""
+
+import cutlass
+import cutlass.cute as cute
+from cutlass import Int32
+
+
+class Flag:
+    """Block 0 writes d and sets a flag, block 1 waits for it and reads d; each side with a scope, or a fence of gpu scope."""
+
+    def __init__(self, release="gpu", acquire="gpu", word="store", sync=True):
+        self.release, self.acquire, self.word, self.sync = release, acquire, word, sync
+
+    @cute.jit
+    def __call__(self, flag: cute.Tensor, d: cute.Tensor, out: cute.Tensor):
+        self.kernel(flag, d, out).launch(grid=[2, 1, 1], block=[32, 1, 1])
+
+    @cute.kernel
+    def kernel(self, flag: cute.Tensor, d: cute.Tensor, out: cute.Tensor):
+        lane, block = cute.arch.lane_idx(), cute.arch.block_idx()[0]
+        if block == 0:
+            d[lane] = lane
+            if cutlass.const_expr(self.sync):
+                cute.arch.sync_warp()
+            if lane == 0:
+                if cutlass.const_expr(self.word == "store"):
+                    cute.arch.store(flag.iterator, Int32(1), sem="release", scope=self.release)  # release
+                else:
+                    cute.arch.atomic_exch(flag.iterator, Int32(1), sem="release", scope=self.release)  # release
+        else:
+            if lane == 0:
+                seen = Int32(0)
+                while seen == 0:
+                    seen = cute.arch.load(flag.iterator, Int32, sem="acquire", scope=self.acquire)  # acquire
+            cute.arch.sync_warp()
+            out[lane] = d[31 - lane]
+
+
+class Count:
+    """Each block adds 1 to one count, by an atomic of this scope."""
+
+    def __init__(self, scope, blocks):
+        self.scope, self.blocks = scope, blocks
+
+    @cute.jit
+    def __call__(self, count: cute.Tensor):
+        self.kernel(count).launch(grid=[self.blocks, 1, 1], block=[64, 1, 1])
+
+    @cute.kernel
+    def kernel(self, count: cute.Tensor):
+        cute.arch.atomic_add(count.iterator, Int32(1), scope=self.scope)
+
+
+class Meeting:
+    """Two blocks write, meet at a count, and read what the other wrote."""
+
+    def __init__(self, before=True, after=True):
+        self.before, self.after = before, after
+
+    @cute.jit
+    def __call__(self, d: cute.Tensor, count: cute.Tensor, out: cute.Tensor):
+        self.kernel(d, count, out).launch(grid=[2, 1, 1], block=[32, 1, 1])
+
+    @cute.kernel
+    def kernel(self, d: cute.Tensor, count: cute.Tensor, out: cute.Tensor):
+        lane, block = cute.arch.lane_idx(), cute.arch.block_idx()[0]
+        d[block, lane] = lane
+        cute.arch.sync_warp()
+        if lane == 0:
+            if cutlass.const_expr(self.before):
+                cute.arch.fence_acq_rel_gpu()
+            cute.arch.atomic_add(count.iterator, Int32(1))  # release
+            while cute.arch.atomic_or(count.iterator, Int32(0)) < 2:  # acquire
+                pass
+            if cutlass.const_expr(self.after):
+                cute.arch.fence_acq_rel_gpu()
+        cute.arch.sync_warp()
+        out[block, lane] = d[1 - block, 31 - lane]
+
+
+class Lock:
+    """Each block adds 1 to a total that a lock guards."""
+
+    def __init__(self, after=True, before=True):
+        self.after, self.before = after, before
+
+    @cute.jit
+    def __call__(self, lock: cute.Tensor, total: cute.Tensor):
+        self.kernel(lock, total).launch(grid=[3, 1, 1], block=[32, 1, 1])
+
+    @cute.kernel
+    def kernel(self, lock: cute.Tensor, total: cute.Tensor):
+        if cute.arch.thread_idx()[0] == 0:
+            held = Int32(1)
+            while held != 0:
+                held = cute.arch.atomic_cas(lock.iterator, cmp=Int32(0), val=Int32(1))  # acquire
+            if cutlass.const_expr(self.after):
+                cute.arch.fence_acq_rel_gpu()
+            total[0] = total[0] + 1
+            if cutlass.const_expr(self.before):
+                cute.arch.fence_acq_rel_gpu()
+            cute.arch.atomic_exch(lock.iterator, Int32(0))  # release
