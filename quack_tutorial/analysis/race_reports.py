@@ -190,6 +190,9 @@ def _question(trace, order, race: Race, events) -> str:
             f"Only block {owner}, which gets them, can wait for the first: let a cluster barrier stand after its mbarrier_wait and "
             "before the second, or give the second its own place and mbarrier."
         )
+    unheeded = _unheeded(trace, order, race)
+    if unheeded is not None:
+        return unheeded
     if copy and not _waited(trace, order, race):
         return _read_alone(trace, order, race) or f"Is {_wait_name(race, events[0])} missing between the two?"
     if race.scope == CLUSTER:
@@ -276,7 +279,9 @@ def _before_arrival(trace, order, race: Race, events) -> str:
                 f"{head}{name}({allowed}) at {where} lets {_count(allowed, 'group')} stay under way: is that too many?"
             )
     if race.roles[0] == Role.PHASE:
-        passed = _passed_too_soon(trace, race, events) or _waited_elsewhere(trace, events)
+        passed = (
+            _unheeded(trace, order, race) or _passed_too_soon(trace, race, events) or _waited_elsewhere(trace, events)
+        )
     else:
         passed = _read_alone(trace, order, race)
     return f"{head}{passed or f'Is {name} missing' + ('' if race.roles[0] == Role.GROUP else ' before the read') + '?'}"
@@ -591,6 +596,32 @@ def _stage(trace, order, race: Race) -> str | None:
     return (
         f"The two warps meet at mbarriers, as in the {call} at {where}: is a wait missing before the second access, or is it for "
         "another phase or another stage?"
+    )
+
+
+def _unheeded(trace, order, race: Race) -> str | None:
+    """What to say where the second thread's warp has asked at an mbarrier at which the first arrives, or that counts its transfer,
+    and goes on whatever the answer is."""
+    first, second = race.events
+    of = lambda row: trace.addresses[int(trace.events["addresses"][row])].max()  # noqa: E731
+    if race.roles[0] == Role.PHASE:
+        places = {_counting(trace, [trace.events[i] for i in race.events])}
+    else:
+        places = {of(row) for row in _at_mbarriers(trace, order, Op.MBARRIER_ARRIVE, first) if row > first}
+    asked = [row for row in _at_mbarriers(trace, order, Op.MBARRIER_WAIT, second) if row < second and of(row) in places]
+    if not asked or not trace.events["arg2"][asked[-1]]:
+        return None
+    line, at = trace.line(trace.events[asked[-1]]), _at(trace, trace.events[asked[-1]])
+    named = re.search(r"\b(\w*(?:try_wait|test_wait|wait_parity)\w*)\(", line.text)
+    name = named[1] if named else "mbarrier_try_wait"
+    if trace.events["arg2"][asked[-1]] == 1:
+        return f"{name} at {at} has returned False: the second access belongs where it has returned True."
+    went_on = _at_mbarriers(trace, order, Op.MBARRIER_RESUME, second)
+    if any(asked[-1] < row < second and of(row) == of(asked[-1]) for row in went_on):
+        return None
+    return (
+        f"{name} at {at} may return False, and nothing looks at its answer: go on where that is True alone, or wait with "
+        "mbarrier_wait."
     )
 
 

@@ -216,7 +216,8 @@ class _Pairs:
         self.offset = order.offsets(self.strand, self.step)
         self.location = np.where(self.kind == Kind.ATOMIC, order.location(self.address), -1)
         # How far an atomic reaches; to a thread beyond, it is none.
-        self.level = np.where(self.kind == Kind.ATOMIC, level_of(events[self.event]), GRID_LEVEL)
+        is_atomic = events["op"][self.event] == int(Op.ATOMIC)
+        self.level = np.where(is_atomic, level_of(events[self.event]), GRID_LEVEL)
 
     def _collisions(self, table, row, event, lane, first, last):
         """Rows whose lanes write the same bytes in one instruction, unless they are known to write the same value."""

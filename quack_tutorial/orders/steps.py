@@ -238,7 +238,9 @@ _WORDS = {
         f"arrives at the mbarrier, phase {row[ARG2]}" + (f", and expects {row[ARG]} bytes" if row[ARG] else "")
     ),
     Op.MBARRIER_EXPECT: lambda row, r: f"expects {row[ARG]} bytes at the mbarrier",
-    Op.MBARRIER_WAIT: lambda row, r: "finds the mbarrier's phase incomplete" if row[ARG2] else "",
+    Op.MBARRIER_WAIT: lambda row, r: (
+        f"finds the mbarrier's phase {('', 'in')[row[ARG2] % 2]}complete" if row[ARG2] else ""
+    ),
     Op.MBARRIER_RESUME: lambda row, r: (
         f"passes the wait, since phase {row[ARG2]} is complete"
         if row[ARG2] >= 0

@@ -66,3 +66,28 @@ def test_the_fence_that_is_there_stays_where_it_serves_the_other_side(kernel, si
     message = said(kernel(**{side: False}), *tensors)
     missing = f"is cute.arch.fence_acq_rel_gpu() missing {side} the atomic at {place(kernel, atomic)}?"
     assert message.endswith(missing), message
+
+
+@pytest.mark.parametrize("test", [False, True])
+@pytest.mark.parametrize("answer", ["heeded", "until"])
+def test_an_answer_that_is_heeded_orders_what_follows(answer, test):
+    assert simulate(k.Asked(answer, test), out := ints(32)).ok
+    assert out.tolist() == list(range(31, -1, -1))
+    assert simulate(k.Asked(answer, test), ints(32), orders="all").verdict == "clean"
+
+
+@pytest.mark.parametrize("test", [False, True])
+def test_an_answer_that_is_thrown_away_orders_nothing(test):
+    for options in ({}, {"schedule": "reverse"}, {"orders": "all"}):
+        message = said(k.Asked("ignored", test), ints(32), **options)
+        assert message.startswith("Race (read after write) on shared memory, 32 words")
+        name = "mbarrier_test_wait" if test else "mbarrier_try_wait"
+        assert f"{name} at hand_over.py:" in message
+        assert "may return False, and nothing looks at its answer" in message or "has returned False" in message
+
+
+def test_on_the_way_of_a_no_nothing_is_ordered():
+    run = simulate(k.Asked("noted"), ints(32), orders="all")
+    message = run.findings[0].message
+    assert "has returned False: the second access belongs where it has returned True." in message
+    assert any("finds the mbarrier's phase incomplete" in sentence.text for sentence in run.story)

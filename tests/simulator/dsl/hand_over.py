@@ -100,3 +100,43 @@ class Lock:
             if cutlass.const_expr(self.before):
                 cute.arch.fence_acq_rel_gpu()
             cute.arch.atomic_exch(lock.iterator, Int32(0))  # release
+
+
+class Asked:
+    """Warp 0 writes and arrives, warp 1 asks whether it has and reads: does it look at the answer, and does it heed it?"""
+
+    def __init__(self, answer="heeded", test=False):
+        self.answer, self.test = answer, test
+
+    @cute.jit
+    def __call__(self, out: cute.Tensor):
+        self.kernel(out).launch(grid=[1, 1, 1], block=[64, 1, 1])
+
+    @cute.kernel
+    def kernel(self, out: cute.Tensor):
+        tidx, lane = cute.arch.thread_idx()[0], cute.arch.lane_idx()
+        smem = cutlass.memory.SmemAllocator()
+        words = smem.allocate_tensor(Int32, cute.make_layout(32))
+        mbar = smem.allocate_array(cutlass.Int64, 1, byte_alignment=8)
+        if tidx == 0:
+            cute.arch.mbarrier_init(mbar, 32)
+        cute.arch.barrier()
+        if tidx < 32:
+            words[lane] = lane
+            cute.arch.mbarrier_arrive(mbar)
+        else:
+            if cutlass.const_expr(self.test):
+                there = cute.arch.mbarrier_test_wait(mbar, 0)
+            else:
+                there = cute.arch.mbarrier_try_wait(mbar, 0)
+            if cutlass.const_expr(self.answer == "until"):
+                while not there:
+                    there = cute.arch.mbarrier_try_wait(mbar, 0)
+            if cutlass.const_expr(self.answer == "heeded"):
+                if there:
+                    out[lane] = words[31 - lane]
+            else:
+                if cutlass.const_expr(self.answer == "noted"):
+                    if there:
+                        out[lane] = -1
+                out[lane] = words[31 - lane]
