@@ -164,7 +164,7 @@ class Order:
             return False
         except StopIteration:
             del self.warps[agent]
-            run.steps = 0
+            run.came_to_an_end()
             exit_warp(launch, warp)
             return True
         finally:

@@ -45,6 +45,7 @@ class RunState:
     max_blocks: int | None = None
     fill: int = 0  # which poison uninitialised memory holds
     steps: int = 0  # loop steps since a warp or a batch of blocks last came to its end
+    most_steps: int = 0  # that any has needed
     progress: Progress = field(default_factory=Progress)
     line_numbers: dict = field(default_factory=dict)
     snapshots: dict = field(default_factory=dict)
@@ -71,12 +72,28 @@ class RunState:
         one = np.zeros(1, np.int64)
         return Group(LaunchState((1, 1, 1), (1, 1, 1), (1, 1, 1), 1, 1), one, one, None, -1, one)
 
-    def poison(self, dtype, changed=True):
-        """What uninitialised registers and shared memory hold: NaN, or a large odd integer."""
-        fill = self.fill if changed else self.fill - 1
+    def poison(self, dtype, places, changed=True):
+        """What uninitialised registers and shared memory hold: one number, or one for each of `places()`, which are numbers.
+
+        It differs between two fills in a row whatever becomes of it. Of floats NaN, which every sum keeps, and then numbers that
+        are far too large at even places and far too small at odd ones, for maxima, minima and comparisons, which pass over a NaN.
+        Of integers one far too small (so that a loop up to it ends), then one far too large, with no bit in common; of bytes,
+        which are often read as something else, such that numbers made of them are far apart, too.
+        """
+        other = (self.fill if changed else self.fill - 1) % 2
         if dtype.is_float:
-            return np.nan if fill == 0 else 7.25
-        return False if dtype.kind == "b" else (0x5A if dtype.width == 8 else 0x5A5A) + fill
+            far = 2.0 ** {8: 8, 16: 15 if dtype.storage.kind == "f" else 100}.get(dtype.width, 100)
+            return np.where(places() % 2 == 0, far, -far) if other else np.nan
+        if dtype.kind == "b":
+            return bool(other)
+        if (dtype.kind, dtype.width) == ("u", 8):
+            return (0x7A, 0xFB)[other]
+        limits = np.iinfo(dtype.storage)
+        return (limits.max if other else limits.min) ^ 5
+
+    def came_to_an_end(self) -> None:
+        """A warp or a batch of blocks has."""
+        self.most_steps, self.steps = max(self.most_steps, self.steps), 0
 
     def before_write(self, memory) -> None:
         self.writes += 1
@@ -278,7 +295,7 @@ def _run_fast(kernel: KernelCall, launch: LaunchState, last: int) -> None:
         STATE.group = Group(launch, blocks, threads, exists, -1, np.arange(len(blocks), dtype=np.int64))
         for _ in kernel.function.generator(kernel.args, kernel.kwargs):
             raise NeedsWarps
-        STATE.run.steps = 0
+        STATE.run.came_to_an_end()
         STATE.run.progress.update(kernel.function.full_name, min(first + batch, last), last)
 
 
@@ -397,7 +414,7 @@ def _run_cluster(kernel: KernelCall, launch: LaunchState, blocks, rng, report):
                 progress = True
                 exit_warp(launch, warp)
                 warps.remove(warp)
-                run.steps = 0
+                run.came_to_an_end()
                 report(1 - len(warps) / every)
             finally:
                 STATE.loops = loops
