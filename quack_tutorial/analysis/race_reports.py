@@ -701,17 +701,29 @@ def report_exit(trace, table, rows) -> Finding:
     elif table.kind[rows[0]] == Kind.READ and table.role[rows[0]] == Role.PLAIN:
         message = (
             f"Block {owner} may exit while block {issuer} still reads {nbytes} bytes of its shared memory ({line.where}). "
-            "Is the closing cluster barrier missing?"
+            f"{_closing(trace, event)}"
         )
     else:
         what = "an arrival" if table.role[rows[0]] == Role.USE else f"{nbytes} bytes"
         message = (
             f"Block {owner} may exit while block {issuer} still has {what} in flight to its shared memory ({line.where}). "
-            "Is the closing cluster barrier missing?"
+            f"{_closing(trace, event)}"
         )
     threads = (int(event["warp"]) * 32 + int(table.lane[rows[0]]),)
     address = (int(table.address[rows[0]]),)
     return Finding("exit with traffic in flight", message, (line,), owner, threads, address, len(rows))
+
+
+def _closing(trace, event) -> str:
+    """What to say where an access to another block's shared memory is not ordered before that block's exit."""
+    events = trace.events
+    later = (events["step"] > event["step"]) & (events["op"] == int(Op.CLUSTER_ARRIVE)) & (events["arg"] == 1)
+    for name in ("launch", "block", "warp"):
+        later &= events[name] == event[name]
+    if not later.any() or int(event["op"]) in ASYNCHRONOUS:
+        return "Is the closing cluster barrier missing?"
+    where = _at(trace, events[later][-1])
+    return f"cluster_arrive_relaxed at {where} orders no memory: is cluster_arrive() meant?"
 
 
 def report_start(trace, table, rows) -> Finding:

@@ -29,6 +29,8 @@ SMEM_LIMIT = (
     232_448  # bytes a block may use on Hopper (227 KiB); CUDA C++ Programming Guide, table of compute capabilities
 )
 THREAD_LIMIT = 1024
+# By x, y and z; CUDA C++ Programming Guide, technical specifications of every compute capability
+BLOCK_LIMITS, GRID_LIMITS = (1024, 1024, 64), (2**31 - 1, 65535, 65535)
 REGISTERS = 65536  # of a multiprocessor, since Ampere
 CLUSTER_LIMIT = 16
 FAST_LANES = 16384  # of a batch: fewer cost more Python an element, more gain little
@@ -228,6 +230,14 @@ class KernelCall:
             raise fail("launch", f"block={block} has {threads} threads; a block has 1 to {THREAD_LIMIT}")
         if not 1 <= per_cluster <= CLUSTER_LIMIT:
             raise fail("launch", f"cluster={cluster} has {per_cluster} blocks; a cluster has 1 to {CLUSTER_LIMIT}")
+        for what, dims, limits, holds in (
+            ("block", block, BLOCK_LIMITS, "threads"),
+            ("grid", grid, GRID_LIMITS, "blocks"),
+        ):
+            for axis, number, most in zip("xyz", dims, limits):
+                if number > most:
+                    text = f"{what}={dims} has {number:,} {holds} along {axis}, and a {what} has at most {most:,} there"
+                    raise fail("launch", text)
         if any(g % c for g, c in zip(grid, cluster)):
             raise fail("launch", f"grid={grid} is not a multiple of cluster={cluster}")
         if blocks < 1:

@@ -91,3 +91,58 @@ def test_on_the_way_of_a_no_nothing_is_ordered():
     message = run.findings[0].message
     assert "has returned False: the second access belongs where it has returned True." in message
     assert any("finds the mbarrier's phase incomplete" in sentence.text for sentence in run.story)
+
+
+def rows():
+    return np.arange(128, dtype=np.float32).reshape(4, 32).copy(), np.zeros((4, 32), np.float32)
+
+
+@pytest.mark.parametrize("options", [{}, {"schedule": "seeded"}, {"check": False}, {"orders": "all"}])
+def test_several_lanes_may_each_start_a_bulk_copy(options):
+    x, out = rows()
+    run = simulate(k.RowEach(), x, out, **options)
+    assert run.ok and (out == x).all(), run
+
+
+def test_their_arrivals_and_bytes_are_counted():
+    assert "more arrivals than mbarrier_init counted (3)" in said(k.RowEach(arrivals=3), *rows())
+    message = said(k.RowEach(nbytes=112), *rows())
+    assert "expects 448 bytes in phase 0, and 512 came" in message
+
+
+def test_they_must_not_write_the_same_bytes():
+    (finding,) = simulate(k.RowEach(one_row=True), *rows()).findings
+    assert finding.kind == "race" and finding.lines[0].text.endswith("# loads")
+    assert "4 threads of a warp each issue this bulk copy (block 0), some of them to the same bytes" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("grid", "block", "says"),
+    [
+        ((1, 1, 1), (1, 1, 65), "block=(1, 1, 65) has 65 threads along z, and a block has at most 64 there"),
+        ((1, 65536, 1), (1, 1, 1), "grid=(1, 65536, 1) has 65,536 blocks along y, and a grid has at most 65,535 there"),
+        ((1, 1, 65536), (1, 1, 1), "65,536 blocks along z, and a grid has at most 65,535 there"),
+    ],
+)
+def test_a_launch_keeps_to_the_limits_of_each_axis(grid, block, says):
+    (finding,) = simulate(k.Placed(grid, block), ints(1)).findings
+    assert finding.kind == "launch" and says in finding.message
+    assert simulate(k.Placed((65536, 1, 1), (1, 1, 1)), ints(1), blocks=1).ok
+    assert simulate(k.Placed((1, 1, 1), (1, 1, 64)), ints(1)).ok
+
+
+def pairs():
+    return np.ones((2, 32), np.float32), np.zeros((2, 32), np.float32)
+
+
+def test_a_relaxed_arrive_that_closes_a_cluster_is_named():
+    assert simulate(k.Peer(), *pairs()).ok
+    message = said(k.Peer("cluster_arrive_relaxed"), *pairs())
+    where = place(k.Peer, "closes")
+    assert message.endswith(f"cluster_arrive_relaxed at {where} orders no memory: is cluster_arrive() meant?")
+    assert said(k.Peer("nothing"), *pairs()).endswith("Is the closing cluster barrier missing?")
+
+
+def test_each_cluster_wait_has_an_arrive():
+    message = said(k.Peer(waits=2), *pairs())
+    assert message == f"{place(k.Peer, 'waits')}: cluster_wait without a cluster_arrive since the last one"

@@ -140,3 +140,81 @@ class Asked:
                     if there:
                         out[lane] = -1
                 out[lane] = words[31 - lane]
+
+
+class RowEach:
+    """Four lanes start a bulk copy each, of a row of x to a row of shared memory, and back to a row of out."""
+
+    def __init__(self, arrivals=4, nbytes=128, one_row=False):
+        self.arrivals, self.nbytes, self.one_row = arrivals, nbytes, one_row
+
+    @cute.jit
+    def __call__(self, x: cute.Tensor, out: cute.Tensor):
+        self.kernel(x, out).launch(grid=[1, 1, 1], block=[32, 1, 1])
+
+    @cute.kernel
+    def kernel(self, x: cute.Tensor, out: cute.Tensor):
+        lane = cute.arch.lane_idx()
+        smem = cutlass.memory.SmemAllocator()
+        rows = smem.allocate_tensor(cutlass.Float32, cute.make_layout((4, 32), stride=(32, 1)), 128)
+        mbar = smem.allocate_array(cutlass.Int64, 1, byte_alignment=8)
+        if lane == 0:
+            cute.arch.mbarrier_init(mbar, self.arrivals)
+            cute.arch.mbarrier_init_fence()
+        cute.arch.sync_warp()
+        load = cute.make_copy_atom(cute.nvgpu.cpasync.CopyBulkG2SOp(), cutlass.Float32)
+        store = cute.make_copy_atom(cute.nvgpu.cpasync.CopyBulkS2GOp(), cutlass.Float32)
+        if lane < 4:
+            row = 0 if cutlass.const_expr(self.one_row) else lane
+            cute.arch.mbarrier_arrive_and_expect_tx(mbar, self.nbytes)
+            cute.copy(load, x[lane, None], rows[row, None], mbar_ptr=mbar)  # loads
+        cute.arch.mbarrier_wait(mbar, 0)
+        if lane < 4:
+            cute.copy(store, rows[lane, None], out[lane, None])
+            cute.arch.cp_async_bulk_commit_group()
+            cute.arch.cp_async_bulk_wait_group(0)
+
+
+class Placed:
+    """Nothing but a launch of this shape."""
+
+    def __init__(self, grid, block):
+        self.grid, self.block = grid, block
+
+    @cute.jit
+    def __call__(self, x: cute.Tensor):
+        self.kernel(x).launch(grid=self.grid, block=self.block)
+
+    @cute.kernel
+    def kernel(self, x: cute.Tensor):
+        x[0] = 1
+
+
+class Peer:
+    """Each of two blocks reads the other's shared memory between cluster barriers."""
+
+    def __init__(self, closing="cluster_arrive", waits=1):
+        self.closing, self.waits = closing, waits
+
+    @cute.jit
+    def __call__(self, x: cute.Tensor, out: cute.Tensor):
+        self.kernel(x, out).launch(grid=[2, 1, 1], block=[32, 1, 1], cluster=[2, 1, 1])
+
+    @cute.kernel
+    def kernel(self, x: cute.Tensor, out: cute.Tensor):
+        lane, rank = cute.arch.lane_idx(), cute.arch.block_idx_in_cluster()
+        held = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(32))
+        held[lane] = x[rank, lane]
+        cute.arch.cluster_arrive()
+        for _ in cutlass.range_constexpr(self.waits):
+            cute.arch.cluster_wait()  # waits
+        theirs = cute.make_rmem_tensor(1, cutlass.Float32)
+        place = cute.arch.map_dsmem_ptr(held.iterator + lane, rank ^ 1)
+        cute.autovec_copy(cute.make_tensor(place, cute.make_layout(1)), theirs)
+        if cutlass.const_expr(self.closing == "cluster_arrive"):
+            cute.arch.cluster_arrive()
+            cute.arch.cluster_wait()
+        elif cutlass.const_expr(self.closing == "cluster_arrive_relaxed"):
+            cute.arch.cluster_arrive_relaxed()  # closes
+            cute.arch.cluster_wait()
+        out[rank, lane] = theirs[0]
