@@ -15,7 +15,14 @@ from .numeric import DType, Float32, TensorSSA, Value, convert, scalar
 from .recording import record
 
 
+def lane_by_lane(function):
+    """A function that is one atomic a lane: where orders are chosen, another warp may come between two of them."""
+    function.is_lane_by_lane = True
+    return function
+
+
 def _atomic(name: str):
+    @lane_by_lane
     def atomic(ptr: Pointer, val, *, sem=None, scope=None, **_):
         return run_atomic(name, ptr, val if isinstance(val, TensorSSA) else scalar(val), sem, scope=scope)
 
@@ -45,6 +52,7 @@ def meaning(sem, scope) -> int:
     return _SEMANTICS.get(semantics, 0) | _NARROWER.get(scope, 0)
 
 
+@lane_by_lane
 def atomic_cas(ptr: Pointer, *, cmp, val, sem=None, scope=None, **_) -> Value:
     """`val` where the element is `cmp`; what it was before."""
     return run_atomic("cas", ptr, scalar(val), sem, convert(cmp, ptr.dtype).a, scope)

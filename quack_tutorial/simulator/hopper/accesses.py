@@ -18,7 +18,7 @@ from quack_tutorial.trace import Op, Space
 
 from .. import memory as m
 from ..assembly import TYPES, _word
-from ..atomics import meaning, run_atomic
+from ..atomics import lane_by_lane, meaning, run_atomic
 from ..bounds import check
 from ..context import STATE, fail, group, not_simulated
 from ..dialects import Vector, VectorType
@@ -65,6 +65,7 @@ def _width(dtype: DType, count: int) -> int:
     return min(count, max(1, 16 // dtype.itemsize))
 
 
+@lane_by_lane
 def load(ptr, dtype=None, *, sem=None, scope=None, **_):
     """The number at a pointer, or the vector."""
     element, count = _vector_type(dtype if dtype is not None else ptr.dtype)
@@ -82,6 +83,7 @@ def _ordered_load(pointer: m.Pointer, order: str, scope) -> Value:
     return old.bitcast(pointer.dtype)
 
 
+@lane_by_lane
 def store(ptr, val, *, sem=None, scope=None, **_) -> None:
     if isinstance(val, Vector):
         values = list(val.to_elements())
@@ -108,6 +110,7 @@ def atomic_add(dst_ptr, val, **_) -> Value:
 _REDUCTIONS = {"umin": "min", "umax": "max"}
 
 
+@lane_by_lane
 def red(ptr, val, *, op, dtype=None, sem=None, scope=None, **_) -> None:
     """An atomic whose old value nobody wants."""
     kind = dtype if isinstance(dtype, DType) else TYPES.get(str(dtype)) if dtype is not None else None
@@ -119,6 +122,7 @@ def red(ptr, val, *, op, dtype=None, sem=None, scope=None, **_) -> None:
 
 
 def _float_extreme(largest: bool):
+    @lane_by_lane
     def atomic(ptr, val, *, sem=None, scope=None, **_) -> Value:
         """Lane by lane, in their order, which is one of the legal ones; a NaN in memory or given leaves the other."""
         pointer, value = _pointer(ptr, Float32), convert(val, Float32)

@@ -218,3 +218,33 @@ class Peer:
             cute.arch.cluster_arrive_relaxed()  # closes
             cute.arch.cluster_wait()
         out[rank, lane] = theirs[0]
+
+
+class Counted:
+    """32 lanes write and count themselves, and a thread of another warp reads once it has seen so many."""
+
+    def __init__(self, enough):
+        self.enough = enough
+
+    @cute.jit
+    def __call__(self, out: cute.Tensor):
+        self.kernel(out).launch(grid=[1, 1, 1], block=[64, 1, 1])
+
+    @cute.kernel
+    def kernel(self, out: cute.Tensor):
+        tidx, lane = cute.arch.thread_idx()[0], cute.arch.lane_idx()
+        smem = cutlass.memory.SmemAllocator()
+        words, count = (smem.allocate_tensor(Int32, cute.make_layout(n)) for n in (32, 1))
+        if tidx == 0:
+            count[0] = 0
+        cute.arch.barrier()
+        if tidx < 32:
+            words[lane] = lane
+            cute.arch.fence_acq_rel_cta()
+            cute.arch.atomic_add(count.iterator, Int32(1))
+        elif tidx == 32:
+            seen = Int32(0)
+            while seen < self.enough:
+                seen = cute.arch.atomic_or(count.iterator, Int32(0))
+            cute.arch.fence_acq_rel_cta()
+            out[0] = words[31]
