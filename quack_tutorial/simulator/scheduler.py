@@ -79,8 +79,8 @@ class RunState:
 
         It differs between two fills in a row whatever becomes of it. Of floats NaN, which every sum keeps, and then numbers that
         are far too large at even places and far too small at odd ones, for maxima, minima and comparisons, which pass over a NaN.
-        Of integers one far too small (so that a loop up to it ends), then one far too large, with no bit in common; of bytes,
-        which are often read as something else, such that numbers made of them are far apart, too.
+        Of integers one far too large (which `if i < n` keeps from being an index), then one far too small, with no bit in common;
+        of bytes, which are often read as something else, such that numbers made of them are far apart, too.
         """
         other = (self.fill if changed else self.fill - 1) % 2
         if dtype.is_float:
@@ -91,7 +91,7 @@ class RunState:
         if (dtype.kind, dtype.width) == ("u", 8):
             return (0x7A, 0xFB)[other]
         limits = np.iinfo(dtype.storage)
-        return (limits.max if other else limits.min) ^ 5
+        return (limits.min if other else limits.max) ^ 5
 
     def came_to_an_end(self) -> None:
         """A warp or a batch of blocks has."""

@@ -22,6 +22,13 @@ def test_a_maximum_or_minimum_over_slots_of_which_two_are_written(least, value):
     assert simulate(k.Slots(least, guarded=True), x, out).ok and (out == value).all()
 
 
+def test_an_index_that_was_never_written_and_that_only_some_numbers_let_be_used():
+    x, out = np.zeros(32, np.float32), np.zeros(32, np.int32)
+    message = found(k.Compared("index", k.Int32), x, out)
+    assert "whether this kernel ends in an error (" in message and "Out of bounds" in message
+    assert simulate(k.Compared("index", k.Int32, guarded=True), x, out).ok
+
+
 @pytest.mark.parametrize("dtype", k.FLOATS_AND_INTEGERS, ids=str)
 @pytest.mark.parametrize("how", ["above", "below"])
 def test_a_comparison_with_a_register_that_was_never_written(how, dtype):
@@ -34,8 +41,9 @@ def test_a_comparison_with_a_register_that_was_never_written(how, dtype):
 def test_a_condition_and_a_bound_that_were_never_written():
     x, out = np.zeros(32, np.float32), np.zeros(32, np.int32)
     assert "held (unwritten.py:" in found(k.Compared("flag", k.cutlass.Boolean), x, out)
-    message = found(k.Compared("loop", k.Int32), x, out)
+    (finding,) = simulate(k.Compared("loop", k.Int32), x, out).findings
+    assert finding.kind == "endless" and "# here" in finding.lines[0].text
     assert (
-        "whether this kernel ends in an error (" in message and "loop steps in which no warp came to its end" in message
+        "this loop has 2,147,483,642 passes" in finding.message and "has anybody written its bounds?" in finding.message
     )
     assert simulate(k.Compared("loop", k.Int32, guarded=True), x, out).ok and (out == 3).all()

@@ -52,6 +52,9 @@ class Compared:
         if cutlass.const_expr(self.how == "loop"):
             for _ in range(held[0]):  # here
                 said += 1
+        elif cutlass.const_expr(self.how == "index"):
+            if held[0] < 32:  # here
+                said = x[held[0]].to(Int32)
         elif cutlass.const_expr(self.how == "flag"):
             if held[0]:  # here
                 said = Int32(1)
