@@ -439,7 +439,9 @@ def _side(trace, order, race: Race, side: str, atomic: int, other: int, thread: 
         if len(barriers):
             low, high = (int(barriers[-1]), high) if side == "before" else (low, int(barriers[0]))
         else:
-            alone = "sync_warp" if same_warp else "barrier"
+            at_line = events[["launch", "block", "line"]] == events[["launch", "block", "line"]][other]
+            one_warp = same_warp and (order.warp_of[at_line] == order.warp_of[other]).all()
+            alone = "sync_warp" if one_warp else "barrier"
     own = mine(low, high)
     kinds = [int(kind) for kind, level in FENCE_LEVEL.items() if level >= reaches]
     fences = own[(events["op"][own] == int(Op.FENCE)) & np.isin(events["arg"][own], kinds)]
@@ -469,10 +471,12 @@ def _missing_memory_fence(trace, order, race: Race) -> str | None:
         one = next((one for one in sides if one.alone), None)
         if one is None:
             return None
-        does = "releases" if one.side == "before" else "acquires"
-        did = "has done" if one.side == "before" else "does next"
+        alone = {
+            "before": "releases only what its own thread has done",
+            "after": "acquires only for what its own thread does next",
+        }
         return (
-            f"The atomic at {place(one.atomic)} {does} for what its own thread {did}: is cute.arch.{one.alone}() missing "
+            f"The atomic at {place(one.atomic)} {alone[one.side]}: is cute.arch.{one.alone}() missing "
             f"{one.side} it, so that thread {race.threads[one.side == 'after']} meets that thread?"
         )
     serving = events[["line", "call"]][np.concatenate([one.fences for one in sides])]

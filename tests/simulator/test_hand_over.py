@@ -52,7 +52,7 @@ def test_atomics_of_a_narrow_scope_are_none_to_another_block():
 
 def test_a_release_of_what_other_lanes_wrote_needs_them_to_meet():
     message = said(*flag(sync=False))
-    assert f"The atomic at {place(k.Flag, 'release')} releases for what its own thread has done" in message
+    assert f"The atomic at {place(k.Flag, 'release')} releases only what its own thread has done: " in message
     assert "is cute.arch.sync_warp() missing before it, so that thread 1 meets that thread?" in message
 
 
