@@ -172,8 +172,8 @@ def _question(trace, order, race: Race, events) -> str:
         return _too_narrow(trace, race, [(event, race.blocks[1 - k]) for k, event in enumerate(events)])
     changes = None if copy else _changed_on_one_line(trace, order, race)
     if changes is not None:
-        lock = _handed_over(trace, order, race) if race.scope != WARP else ()
-        guarded = _missing_memory_fence(trace, order, race) if _takes_a_lock(trace, lock) else None
+        takes_a_lock = _takes_a_lock(trace, _handed_over(trace, order, race))
+        guarded = _missing_memory_fence(trace, order, race) if takes_a_lock else None
         return guarded or changes
     if race.scope == GRID:
         missing = _missing_memory_fence(trace, order, race)
@@ -409,6 +409,8 @@ class _Side:
 def _handed_over(trace, order, race: Race) -> tuple:
     """The release and the acquire that stand between a race's two accesses: the atomics of both threads on one address that
     come right after the first access and right before the second; () where there are none."""
+    if race.scope == WARP:
+        return ()
     events = trace.events
     first, second = (int(np.searchsorted(events["step"], events["step"][i])) for i in race.events)
     rows = np.flatnonzero((events["op"] == int(Op.ATOMIC)) & (events["launch"] == events["launch"][first]))

@@ -48,6 +48,8 @@ def test_atomics_of_a_narrow_scope_are_none_to_another_block():
     assert simulate(k.Count("cta", 1), ints(1)).ok and simulate(k.Count("gpu", 2), ints(1)).ok
     assert "on global memory, 1 word of count" in (message := said(k.Count("cta", 2), ints(1)))
     assert 'has scope cta, which leaves out block 1. Is scope="gpu" meant?' in message
+    beside = simulate(k.Count("cta", 2, too_fast=True), ints(2)).findings
+    assert {"on shared memory" in finding.message for finding in beside} == {True, False}
 
 
 def test_a_release_of_what_other_lanes_wrote_needs_them_to_meet():
