@@ -294,7 +294,7 @@ def _run_function(file: Path, expression: str, words, seed: int, against: str, r
         bound.arguments.update({name: _for_host(x) for name, x in bound.arguments.items() if name in before})
         function(*bound.args, **bound.kwargs)
     became = tuple(_what_became(name, bound.arguments[name], old) for name, old in before.items())
-    if reference is None:
+    if reference is None or not all(run.ok for run in runs):  # a run with a finding may have stopped before it wrote
         return became, ()
     changed = {name: bound.arguments[name] for name, old in before.items() if _changed(bound.arguments[name], old)}
     return became, compare(reference, given, changed, runs[0].exact if len(runs) == 1 else None)
@@ -352,6 +352,8 @@ def checked_against(run, reference, function, args, kwargs) -> tuple:
     tensors = {name: x for name, x in (*zip(names, args), *kwargs.items())}
     given = {name: _as_numpy(x) for name, x in tensors.items()}
     result = run(function, *args, exact=True, **kwargs)
+    if not result.ok:
+        return result, ()
     after = {name: _as_numpy(x) for name, x in tensors.items() if isinstance(given[name], (np.ndarray, Array))}
     changed = {name: x for name, x in after.items() if _changed(x, _bits(given[name]))}
     return result, compare(reference, given, changed, result.exact)

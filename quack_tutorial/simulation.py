@@ -228,7 +228,8 @@ def simulate(
             early = {line for finding in findings if finding.kind == "read before arrival" for line in finding.lines}
             findings = [f for f in findings if f.kind != "async copy never waited for" or f.lines[0] not in early]
         if not findings and orders is None:
-            options = {"fill": fill + 1} | shared
+            # An endless loop that other poison makes is not waited for as long as one of the kernel's own.
+            options = {"fill": fill + 1} | shared | {"max_steps": min(max_steps, 20_000 + 4 * state.most_steps)}
             again = lambda state: _silently(state, function, args, kwargs, dynamic)  # noqa: E731
 
             def in_order(**looks_for):
@@ -286,19 +287,19 @@ def _with_all_gaps(error: NotSimulated, function) -> NotSimulated:
     return error
 
 
-def _silently(state, function, args, kwargs, dynamic, exact=False) -> bool:
-    """Run once more in the fast mode; whether it came to its end."""
+def _silently(state, function, args, kwargs, dynamic, exact=False) -> Exception | None:
+    """Run once more in the fast mode; what ended it early."""
     outer = STATE.run, STATE.group, STATE.loops, STATE.exact
     STATE.run, STATE.group, STATE.loops, STATE.exact = state, None, 0, exact
     try:
         with np.errstate(all="ignore"), contextlib.redirect_stdout(io.StringIO()):  # the first run has printed it all
             _run_host(function, args, kwargs, dynamic)
-    except (SimulationError, NotSimulated):
-        return False
+    except (SimulationError, NotSimulated) as error:
+        return error
     finally:
         STATE.run, STATE.group, STATE.loops, STATE.exact = outer
         state.progress.close()
-    return True
+    return None
 
 
 class _Poison:
@@ -322,10 +323,11 @@ class _Poison:
             return [], ()
         confirmed = self._differing(run_in_order)
         if confirmed is None:
-            return [], (_order_matters(*differing),)
-        if self._differing(run_the_same) is not None:
-            return [], (_python_moves_on(*confirmed),)
-        return [self._finding(trace, self._fragment(run_in_order), *confirmed)], ()
+            return [], (() if isinstance(differing, SimulationError) else (_order_matters(*differing),))
+        moved = self._differing(run_the_same)
+        if moved is not None:
+            return [], (() if isinstance(moved, SimulationError) else (_python_moves_on(*moved),))
+        return [self._finding(trace, self._fragment(run_in_order), confirmed)], ()
 
     def _fragment(self, run_in_order):
         """(the line that makes the fragment whose unwritten registers reach a result, the first line that reads them) or None."""
@@ -337,10 +339,11 @@ class _Poison:
         return None
 
     def _differing(self, run_again):
-        """(name, which elements) of the first tensor that another run leaves with other values; None if there is none."""
-        first, second = self._again(run_again)
-        if second is None:
-            return None
+        """(name, which elements) of the first tensor that another run leaves with other values, or the error in which that ends;
+        None if there is neither."""
+        first, second, error = self._again(run_again)
+        if error is not None:
+            return error if isinstance(error, SimulationError) else None
         for name, x, one, two in zip(self.names, self.tensors, first, second):
             decode = as_array(x)[1].decode
             a, b = decode(one), decode(two)
@@ -350,34 +353,40 @@ class _Poison:
         return None
 
     def _again(self, run_again) -> tuple:
-        """(what the tensors hold now, and hold again afterwards; what another run leaves, None where it does not end)."""
+        """(what the tensors hold now, and hold again afterwards; what another run leaves; what ends that early)."""
         arrays = [as_array(x)[0] for x in self.tensors]
         first = [array.copy() for array in arrays]
         for array, old in zip(arrays, self.before):
             array[...] = old
         try:
-            ended = run_again()
+            error = run_again()
             second = [array.copy() for array in arrays]
         finally:  # also where Ctrl-C ends the second run
             for array, result in zip(arrays, first):
                 array[...] = result
-        return first, second if ended else None
+        return first, second, error
 
     def exactly(self, run_again, state) -> dict | None:
         """{tensor of floats: what a run in float64 leaves}; None where it does not come to its end."""
-        if self._again(run_again)[1] is None:
+        if self._again(run_again)[2] is not None:
             return None
         return {memory.name: memory.exactly(state.shadows) for memory in state.arguments if memory.dtype.is_float}
 
-    def _finding(self, trace, fragment, name, differ) -> Finding:
+    def _finding(self, trace, fragment, confirmed) -> Finding:
         from quack_tutorial.analysis.unwritten import unwritten_reads
 
-        at = tuple(int(i[0]) for i in np.nonzero(differ))
-        stores = trace.select(Op.STORE, space=Space.GMEM)
-        named = [row for row, info in enumerate(trace.tensors) if info.name == name]
-        stores = stores[np.isin(stores["tensor"], named)]
-        lines = tuple(dict.fromkeys(trace.line(event) for event in stores))[-1:]
-        count = int(differ.sum())
+        if isinstance(confirmed, SimulationError):
+            other = confirmed.finding
+            what, lines, count = f"whether this kernel ends in an error ({other})", other.lines[:1], 1
+        else:
+            name, differ = confirmed
+            at = tuple(int(i[0]) for i in np.nonzero(differ))
+            stores = trace.select(Op.STORE, space=Space.GMEM)
+            named = [row for row, info in enumerate(trace.tensors) if info.name == name]
+            stores = stores[np.isin(stores["tensor"], named)]
+            lines = tuple(dict.fromkeys(trace.line(event) for event in stores))[-1:]
+            count = int(differ.sum())
+            what = f"{name}[{', '.join(map(str, at))}] ({count} element{'s' * (count != 1)} in all)"
         reads = unwritten_reads(trace)
         why = "Is a fill or a default missing?"
         if fragment is not None:
@@ -392,7 +401,7 @@ class _Poison:
             lines = (reads[0].line, *(line for line in lines if line != reads[0].line))
         return Finding(
             "uninitialised",
-            f"Uninitialised memory: {name}[{', '.join(map(str, at))}] ({count} element{'s' * (count != 1)} in all) "
+            f"Uninitialised memory: {what} "
             f"changes with what unwritten {'memory happens' if reads and fragment is None else 'registers happen'} to hold. {why}",
             lines,
             count=count,

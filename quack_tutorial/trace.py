@@ -36,7 +36,7 @@ class Op(IntEnum):
 
     LOAD = 0
     STORE = 1
-    ATOMIC = 2  # read and write of each lane's address
+    ATOMIC = 2  # read and write of each lane's address; arg = 1 if it acquires + 2 if it releases + 4 (cluster) or 8 (CTA): scope
     ASYNC_COPY = 3  # cp.async: `addresses` = shared destination, `sources` = global source (-1: zero fill)
     COMMIT_GROUP = 4  # cp.async.commit_group
     WAIT_GROUP = 5  # cp.async.wait_group; arg = groups that may stay pending
@@ -54,7 +54,9 @@ class Op(IntEnum):
     MBARRIER_INIT = 17  # addresses = mbarrier; arg = arrival count
     MBARRIER_ARRIVE = 18  # arg = bytes expected (expect_tx), arg2 = phase number that the arrival counts for
     MBARRIER_EXPECT = 19  # arg = bytes
-    MBARRIER_WAIT = 20  # reached the wait; arg = parity waited for
+    MBARRIER_WAIT = (
+        20  # reached the wait; arg = parity waited for, arg2 = 1 if it asked and the answer was no, 2 if yes
+    )
     MBARRIER_RESUME = 21  # went on; arg = parity, arg2 = completed phase number it acquired (-1: none)
     CLUSTER_ARRIVE = 22  # arg = 1 if relaxed, arg2 = generation
     CLUSTER_WAIT = 23  # arg2 = generation

@@ -240,6 +240,18 @@ def test_a_reference_that_does_not_fit_is_told_so(file, against, message):
         run_file(f"{file}:scale", WORDS, against=f"{file.parent}/{against}")
 
 
+def test_a_finding_is_told_beside_a_reference(root, capsys, monkeypatch, tmp_path):
+    """The deadlock stops the kernel before it writes: there is nothing to compare, and the finding is the verdict."""
+    (tmp_path / "column_sum.py").write_text((root / "book/static/column_sum.py").read_text())
+    (tmp_path / "reference.py").write_text("def column_sum(x):\n    return x.sum(0)\n")
+    monkeypatch.chdir(tmp_path)
+    words = ["column_sum.py:ColumnSum()", "x=f32:96x8", "out=f32:8:nan", "--against", "reference.py:column_sum"]
+    assert main(["simulate", *words]) == 1
+    assert capsys.readouterr().out.startswith("finding: deadlock, column_sum.py:19 (exit status 1)\n")
+    assert main(["simulate", *words, "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["verdict"] == "finding"
+
+
 def test_the_first_line_is_the_verdict(file, capsys):
     assert main(["simulate", f"{file}:scale", *WORDS]) == 0
     assert capsys.readouterr().out.startswith(f"clean: no {LOOKED_FOR} in 1 run (exit status 0)\n")

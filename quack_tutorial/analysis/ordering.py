@@ -18,8 +18,8 @@ what their threads did before; a bulk copy orders its own bytes only.
 
 Atomics (PTX ISA, memory consistency model): an atomic releases what its thread knew and did before the thread's last fence;
 a later atomic on the same address reads from it, directly or through the atomics between, and its thread acquires that at
-its next fence. Both fences must have a scope that holds both threads; atomics are taken to be of gpu scope or wider. One
-that is itself a release or an acquire (bits RELEASE, ACQUIRE of the event's `arg`) needs no fence. With or without fences,
+its next fence. Both fences and both atomics must have a scope that holds both threads (`level_of`). An atomic that is itself
+a release or an acquire (bits RELEASE, ACQUIRE of the event's `arg`) needs no fence. With or without fences,
 the earlier atomic itself is ordered before all that the later one's thread does next; for that a clock has an entry for
 each address (vector LOCATIONS). A plain store to the address is not taken to end the chain: where it is ordered with the
 atomics, so is what they release, and where it is not, it races with them.
@@ -49,7 +49,11 @@ GROUP_OPS = (Op.ASYNC_COPY, Op.BULK_COPY, Op.COMMIT_GROUP, Op.WAIT_GROUP)
 REPLAYED = (*WARP_OPS, *MBARRIER_OPS, *GROUP_OPS, Op.STORE_ASYNC, Op.FENCE, Op.ASYNC_DONE, Op.EXIT)
 LOCATIONS = -1  # the vector of a clock that has an entry for each address of atomics
 MOST_ATOMICS = 1000  # that are followed one by one where there is no fence
-ACQUIRE, RELEASE = 1, 2  # bits of an atomic's `arg`
+ACQUIRE, RELEASE, NARROWER = (
+    1,
+    2,
+    4,
+)  # an atomic's `arg`: two bits, and by how many levels its scope is less than GRID_LEVEL
 # How far a fence reaches: two threads of one block, of one cluster, or any.
 BLOCK_LEVEL, CLUSTER_LEVEL, GRID_LEVEL = range(3)
 FENCE_LEVEL = {
@@ -58,6 +62,13 @@ FENCE_LEVEL = {
     FenceKind.GPU: GRID_LEVEL,
     FenceKind.SYS: GRID_LEVEL,
 }
+
+
+def level_of(atomics):
+    """How far an event's atomic, or each of several, reaches: to a thread beyond it is none, and hands nothing over (PTX ISA,
+    morally strong operations)."""
+    return GRID_LEVEL - atomics["arg"] // NARROWER
+
 
 SHARED_PART, GLOBAL_PART = 1, 2  # of a vector: what bulk copies see there
 PROXY_PARTS = {
@@ -190,7 +201,7 @@ class _Replay:
         op, fence = self.events["op"], np.where(self.events["op"] == int(Op.FENCE), self.events["arg"], -1)
         atomics = op == int(Op.ATOMIC)
         memory_fences = among(fence, tuple(FENCE_LEVEL))
-        ordering = bool(memory_fences.any() or self.events["arg"][atomics].any())
+        ordering = bool(memory_fences.any() or (self.events["arg"][atomics] & (ACQUIRE | RELEASE)).any())
         if not ordering:
             atomics &= self._counters(atomics)
         # Bulk copies see what threads wrote, data and mbarriers, only after a proxy fence.
@@ -480,7 +491,7 @@ class _Replay:
     def _atomic(self, c: Cluster, event, w: int, step: int) -> None:
         """Each lane's atomic, one after the other: it reads what those before released, and releases in turn."""
         addresses, block = self.trace.addresses[int(event["addresses"])], int(event["block"])
-        domains = (block, c.number, 0)
+        domains = (block, c.number, 0)[: level_of(event) + 1]
         for lane in np.nonzero(lane_bits(event["mask"][None])[0] & (addresses >= 0))[0]:
             s, address = int(self.strand_of[w, lane]), int(addresses[lane])
             acquired = self._observed(address, step)

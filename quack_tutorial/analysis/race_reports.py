@@ -11,7 +11,7 @@ import numpy as np
 from quack_tutorial.trace import SMEM_BLOCK_BITS, FenceKind, Finding, Op
 
 from .accesses import Kind, Role
-from .ordering import NEVER
+from .ordering import ACQUIRE, FENCE_LEVEL, NEVER, RELEASE, level_of
 
 HAZARDS = ("read after write", "write after read", "write after write")
 WARP, BLOCK, CLUSTER, GRID = range(4)
@@ -58,14 +58,24 @@ class Race:
         return self.roles[k] == Role.USE or (self.roles[k] == Role.PHASE and self.kinds[k] == Kind.READ)
 
     @property
+    def of_atomics(self) -> bool:
+        """Whether both are atomics: then the scope of one leaves the other's thread out."""
+        return set(self.kinds) == {Kind.ATOMIC}
+
+    @property
     def unpublished(self) -> bool:
         """Whether an mbarrier is used that another thread's init does not yet let be seen."""
         return Role.INIT in self.roles and (self.at_mbarrier(0) or self.at_mbarrier(1))
 
 
 def one_per_cause(trace, order, races: list[Race]) -> list[Race]:
-    """The races without those that the same missing wait, or the same missing publication, explains."""
+    """The races without those that the same missing wait, publication or scope explains."""
     kept, explained = [], set()
+    too_narrow = [race for race in races if race.of_atomics]
+    if too_narrow:
+        sides = [one for race in races if not race.of_atomics for one in _handed_over(trace, order, race) if one.narrow]
+        told = {int(trace.events["line"][one.atomic]) for one in sides}
+        races = [race for race in races if not race.of_atomics or not told & set(race.lines)]
     early = [race for race in races if _too_early(trace, order, race)]
     for race in early:
         if (race.lines[0], race.tensor) not in explained:
@@ -160,9 +170,13 @@ def _where(race: Race) -> str:
 
 def _question(trace, order, race: Race, events) -> str:
     copy = race.roles[0] in WAITS
+    if race.of_atomics:
+        return _too_narrow(trace, race, [(event, race.blocks[1 - k]) for k, event in enumerate(events)])
     changes = None if copy else _changed_on_one_line(trace, order, race)
     if changes is not None:
-        return changes
+        takes_a_lock = _takes_a_lock(trace, _handed_over(trace, order, race))
+        guarded = _missing_memory_fence(trace, order, race) if takes_a_lock else None
+        return guarded or changes
     if race.scope == GRID:
         missing = _missing_memory_fence(trace, order, race)
         if missing is not None:
@@ -178,6 +192,9 @@ def _question(trace, order, race: Race, events) -> str:
             f"Only block {owner}, which gets them, can wait for the first: let a cluster barrier stand after its mbarrier_wait and "
             "before the second, or give the second its own place and mbarrier."
         )
+    unheeded = _unheeded(trace, order, race)
+    if unheeded is not None:
+        return unheeded
     if copy and not _waited(trace, order, race):
         return _read_alone(trace, order, race) or f"Is {_wait_name(race, events[0])} missing between the two?"
     if race.scope == CLUSTER:
@@ -264,7 +281,9 @@ def _before_arrival(trace, order, race: Race, events) -> str:
                 f"{head}{name}({allowed}) at {where} lets {_count(allowed, 'group')} stay under way: is that too many?"
             )
     if race.roles[0] == Role.PHASE:
-        passed = _passed_too_soon(trace, race, events) or _waited_elsewhere(trace, events)
+        passed = (
+            _unheeded(trace, order, race) or _passed_too_soon(trace, race, events) or _waited_elsewhere(trace, events)
+        )
     else:
         passed = _read_alone(trace, order, race)
     return f"{head}{passed or f'Is {name} missing' + ('' if race.roles[0] == Role.GROUP else ' before the read') + '?'}"
@@ -370,54 +389,139 @@ def _waited(trace, order, race: Race) -> bool:
     return int(np.sum(warps[:wait] == warps[first])) < int(np.sum(warps[:second] == warps[second]))
 
 
-def _missing_memory_fence(trace, order, race: Race) -> str | None:
-    """What to say where atomics on one address stand between the two, but order no other memory for want of a fence."""
+# The least scope that reaches from one thread to another, by what the two share; the index is the level of `ordering`.
+REACHES = {BLOCK: "cta", CLUSTER: "cluster", GRID: "gpu"}
+SHARED_BY = tuple(REACHES)
+
+
+@dataclass(frozen=True)
+class _Side:
+    """An atomic by which one of a race's threads hands over to the other, and what it lacks for that."""
+
+    side: str  # where a fence belongs: "before" a release, "after" an acquire
+    atomic: int  # rows of trace.events
+    narrow: bool  # whether its scope leaves the other thread out
+    alone: (
+        str  # the barrier at which its thread should meet the one that has the access, "" where it does or is that one
+    )
+    fences: np.ndarray  # that are where they belong
+    ordered: bool  # whether there is one, or the atomic itself is a release or an acquire
+
+
+def _handed_over(trace, order, race: Race) -> tuple:
+    """The release and the acquire that stand between a race's two accesses: the atomics of both threads on one address that
+    come right after the first access and right before the second; () where there are none."""
+    if race.scope == WARP:
+        return ()
     events = trace.events
     first, second = (int(np.searchsorted(events["step"], events["step"][i])) for i in race.events)
-    numbers = np.arange(len(events), dtype=np.int64)
-    atomics = (events["op"] == int(Op.ATOMIC)) & (events["launch"] == events["launch"][first])
-    after = numbers[atomics & (events["block"] == race.blocks[0]) & (numbers > first)]
-    before = numbers[atomics & (events["block"] == race.blocks[1]) & (numbers < second)]
-    if race.shared or not len(after) or not len(before):
+    rows = np.flatnonzero((events["op"] == int(Op.ATOMIC)) & (events["launch"] == events["launch"][first]))
+    after = rows[(events["block"][rows] == race.blocks[0]) & (rows > first)]
+    before = rows[(events["block"][rows] == race.blocks[1]) & (rows < second)]
+    if race.scope == BLOCK:
+        after = after[order.warp_of[after] == order.warp_of[first]]
+        before = before[order.warp_of[before] == order.warp_of[second]]
+    of = lambda row: set(trace.addresses[int(events["addresses"][row])].tolist()) - {-1}  # noqa: E731
+    met = set().union(*map(of, after)) & set().union(*map(of, before))
+    after, before = ([int(row) for row in some if of(row) & met] for some in (after, before))
+    if not after or not before:
+        return ()
+    pair = (("before", after[0], first, race.threads[0]), ("after", before[-1], second, race.threads[1]))
+    return tuple(_side(trace, order, race, *one) for one in pair)
+
+
+def _side(trace, order, race: Race, side: str, atomic: int, other: int, thread: int) -> _Side:
+    events, reaches = trace.events, SHARED_BY.index(race.scope)
+    low, high = sorted((atomic, other))
+    mine = lambda low, high: np.arange(low + 1, high)[order.warp_of[low + 1 : high] == order.warp_of[atomic]]  # noqa: E731
+    same_warp, alone = order.warp_of[atomic] == order.warp_of[other], ""
+    if not same_warp or not int(events["mask"][atomic]) >> thread % 32 & 1:
+        # Another thread's access reaches the atomic's thread at a barrier.
+        meets = (int(Op.BARRIER), int(Op.SYNC_WARP)) if same_warp else (int(Op.BARRIER),)
+        between = mine(low, high)
+        barriers = between[np.isin(events["op"][between], meets)]
+        if len(barriers):
+            low, high = (int(barriers[-1]), high) if side == "before" else (low, int(barriers[0]))
+        else:
+            at_line = events[["launch", "block", "line"]] == events[["launch", "block", "line"]][other]
+            one_warp = same_warp and (order.warp_of[at_line] == order.warp_of[other]).all()
+            alone = "sync_warp" if one_warp else "barrier"
+    own = mine(low, high)
+    kinds = [int(kind) for kind, level in FENCE_LEVEL.items() if level >= reaches]
+    fences = own[(events["op"][own] == int(Op.FENCE)) & np.isin(events["arg"][own], kinds)]
+    itself = int(events["arg"][atomic]) & (RELEASE if side == "before" else ACQUIRE)
+    narrow = level_of(events[atomic]) < reaches
+    return _Side(side, atomic, narrow, alone, fences, bool(itself or len(fences)))
+
+
+def _takes_a_lock(trace, sides: tuple) -> bool:
+    """Whether what stands between two changes of an element is no atomic of a loop, but one that gives back and one that takes."""
+    lines = {int(trace.events["line"][one.atomic]) for one in sides}
+    return len(lines) == 2
+
+
+def _missing_memory_fence(trace, order, race: Race) -> str | None:
+    """What to say where atomics on one address stand between the two, but order no other memory for want of a fence."""
+    sides = _handed_over(trace, order, race)
+    if race.shared and race.scope == GRID or not sides:
         return None
-    places = [set(trace.addresses[events["addresses"][rows]].ravel().tolist()) - {-1} for rows in (after, before)]
-    if not places[0] & places[1]:
-        return None
-    release, acquire = int(after[0]), int(before[-1])
-    fences = numbers[np.isin(events["arg"], (int(FenceKind.GPU), int(FenceKind.SYS))) & (events["op"] == int(Op.FENCE))]
-    said = []
-    for k, (side, atomic, other) in enumerate((("before", release, first), ("after", acquire, second))):
-        low, high = sorted((atomic, other))
-        same_warp = order.warp_of[atomic] == order.warp_of[other]
-        if not same_warp or not int(events["mask"][atomic]) >> race.threads[k] % 32 & 1:
-            # Another thread's access reaches the atomic's thread at a barrier.
-            meets = (int(Op.BARRIER), int(Op.SYNC_WARP)) if same_warp else (int(Op.BARRIER),)
-            barriers = numbers[np.isin(events["op"], meets) & (order.warp_of == order.warp_of[atomic])]
-            barriers = barriers[(barriers > low) & (barriers < high)]
-            if len(barriers):
-                low, high = (int(barriers[-1]), high) if side == "before" else (low, int(barriers[0]))
-        own = fences[order.warp_of[fences] == order.warp_of[atomic]]
-        if not ((own > low) & (own < high)).any():
-            near = fences[events["block"][fences] == events["block"][atomic]]
-            if (
-                events["line"][release] == events["line"][acquire]
-            ):  # one atomic for both: a fence behind it serves the other side
-                near = near[(near < atomic) == (side == "before")]
-            said.append((side, atomic, near[np.argmin(abs(near - atomic))] if len(near) else None))
-    if not said:
-        return None
+    events, scope = trace.events, REACHES[race.scope]
     place = lambda row: _at(trace, events[row])  # noqa: E731
-    if all(fence is None for _, _, fence in said):
-        missing = " and ".join(f"{side} the atomic at {place(atomic)}" for side, atomic, _ in said)
-        return f"An atomic orders no other memory: is cute.arch.fence_acq_rel_gpu() missing {missing}?"
+    narrow = [(events[one.atomic], race.blocks[one.side == "before"]) for one in sides if one.narrow]
+    if narrow:
+        return _too_narrow(trace, race, narrow)
+    lacking = [one for one in sides if not one.ordered]
+    if not lacking:
+        one = next((one for one in sides if one.alone), None)
+        if one is None:
+            return None
+        alone = {
+            "before": "releases only what its own thread has done",
+            "after": "acquires only for what its own thread does next",
+        }
+        return (
+            f"The atomic at {place(one.atomic)} {alone[one.side]}: is cute.arch.{one.alone}() missing "
+            f"{one.side} it, so that thread {race.threads[one.side == 'after']} meets that thread?"
+        )
+    serving = events[["line", "call"]][np.concatenate([one.fences for one in sides])]
+    said = [(one, _idle_fence(trace, order, race, sides, one, serving)) for one in lacking]
+    name = f"cute.arch.fence_acq_rel_{scope}()"
+    if all(fence is None for _, fence in said):
+        missing = " and ".join(f"{one.side} the atomic at {place(one.atomic)}" for one, _ in said)
+        return f"An atomic orders no other memory: is {name} missing {missing}?"
     sentences = [
-        f"the fence at {place(fence)} does not help the atomic at {place(atomic)}: it belongs directly {side} that atomic, in "
-        "the thread that makes it"
+        f"the fence at {place(fence)} does not help the atomic at {place(one.atomic)}: it belongs directly {one.side} that "
+        "atomic, in the thread that makes it"
         if fence is not None
-        else f"cute.arch.fence_acq_rel_gpu() is missing {side} the atomic at {place(atomic)}"
-        for side, atomic, fence in said
+        else f"{name} is missing {one.side} the atomic at {place(one.atomic)}"
+        for one, fence in said
     ]
     return f"An atomic orders no other memory, and {'; '.join(sentences)}."
+
+
+def _idle_fence(trace, order, race: Race, sides: tuple, one: _Side, serving: np.ndarray) -> int | None:
+    """The fence nearest to an atomic that lacks one, of those that serve nobody where they stand; None where there is none."""
+    events, reaches = trace.events, SHARED_BY.index(race.scope)
+    kinds = [int(kind) for kind, level in FENCE_LEVEL.items() if level >= reaches]
+    near = np.flatnonzero((events["op"] == int(Op.FENCE)) & np.isin(events["arg"], kinds))
+    near = near[events["block"][near] == events["block"][one.atomic]]
+    near = near[~np.isin(events[["line", "call"]][near], serving)]
+    if len({int(events["line"][other.atomic]) for other in sides}) == 1:
+        near = near[
+            (near < one.atomic) == (one.side == "before")
+        ]  # one atomic for both: a fence behind it serves the other side
+    return int(near[np.argmin(abs(near - one.atomic))]) if len(near) else None
+
+
+def _too_narrow(trace, race: Race, atomics) -> str:
+    """What to say of atomics, each beside the block of the other thread, of which at least one has a scope without that block."""
+    said = {}
+    for event, block in atomics:
+        if level_of(event) < SHARED_BY.index(race.scope):
+            scope = tuple(REACHES.values())[level_of(event)]
+            said.setdefault(_at(trace, event), f"has scope {scope}, which leaves out block {block}")
+    left_out = " and ".join(f"the one at {place} {why}" for place, why in said.items())
+    return f'To a thread outside its scope an atomic is none: {left_out}. Is scope="{REACHES[race.scope]}" meant?'
 
 
 def _has_clusters(trace, event) -> bool:
@@ -503,6 +607,32 @@ def _stage(trace, order, race: Race) -> str | None:
     )
 
 
+def _unheeded(trace, order, race: Race) -> str | None:
+    """What to say where the second thread's warp has asked at an mbarrier at which the first arrives, or that counts its transfer,
+    and goes on whatever the answer is."""
+    first, second = race.events
+    of = lambda row: trace.addresses[int(trace.events["addresses"][row])].max()  # noqa: E731
+    if race.roles[0] == Role.PHASE:
+        places = {_counting(trace, [trace.events[i] for i in race.events])}
+    else:
+        places = {of(row) for row in _at_mbarriers(trace, order, Op.MBARRIER_ARRIVE, first) if row > first}
+    asked = [row for row in _at_mbarriers(trace, order, Op.MBARRIER_WAIT, second) if row < second and of(row) in places]
+    if not asked or not trace.events["arg2"][asked[-1]]:
+        return None
+    line, at = trace.line(trace.events[asked[-1]]), _at(trace, trace.events[asked[-1]])
+    named = re.search(r"\b(\w*(?:try_wait|test_wait|wait_parity)\w*)\(", line.text)
+    name = named[1] if named else "mbarrier_try_wait"
+    if trace.events["arg2"][asked[-1]] == 1:
+        return f"{name} at {at} has returned False: the second access belongs where it has returned True."
+    went_on = _at_mbarriers(trace, order, Op.MBARRIER_RESUME, second)
+    if any(asked[-1] < row < second and of(row) == of(asked[-1]) for row in went_on):
+        return None
+    return (
+        f"{name} at {at} may return False, and nothing looks at its answer: go on where that is True alone, or wait with "
+        "mbarrier_wait."
+    )
+
+
 def _call(trace, event) -> str:
     """What the reader's line calls to arrive."""
     named = re.search(r"\b(\w*(?:release|commit|arrive)\w*)\(", trace.line(event).text)
@@ -579,17 +709,29 @@ def report_exit(trace, table, rows) -> Finding:
     elif table.kind[rows[0]] == Kind.READ and table.role[rows[0]] == Role.PLAIN:
         message = (
             f"Block {owner} may exit while block {issuer} still reads {nbytes} bytes of its shared memory ({line.where}). "
-            "Is the closing cluster barrier missing?"
+            f"{_closing(trace, event)}"
         )
     else:
         what = "an arrival" if table.role[rows[0]] == Role.USE else f"{nbytes} bytes"
         message = (
             f"Block {owner} may exit while block {issuer} still has {what} in flight to its shared memory ({line.where}). "
-            "Is the closing cluster barrier missing?"
+            f"{_closing(trace, event)}"
         )
     threads = (int(event["warp"]) * 32 + int(table.lane[rows[0]]),)
     address = (int(table.address[rows[0]]),)
     return Finding("exit with traffic in flight", message, (line,), owner, threads, address, len(rows))
+
+
+def _closing(trace, event) -> str:
+    """What to say where an access to another block's shared memory is not ordered before that block's exit."""
+    events = trace.events
+    later = (events["step"] > event["step"]) & (events["op"] == int(Op.CLUSTER_ARRIVE)) & (events["arg"] == 1)
+    for name in ("launch", "block", "warp"):
+        later &= events[name] == event[name]
+    if not later.any() or int(event["op"]) in ASYNCHRONOUS:
+        return "Is the closing cluster barrier missing?"
+    where = _at(trace, events[later][-1])
+    return f"cluster_arrive_relaxed at {where} orders no memory: is cluster_arrive() meant?"
 
 
 def report_start(trace, table, rows) -> Finding:

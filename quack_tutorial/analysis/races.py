@@ -20,7 +20,17 @@ import numpy as np
 from quack_tutorial.trace import SMEM_BLOCK_BITS, Finding, Op
 
 from .accesses import COPIES, Accesses, Kind, Role, accesses, among, distinct, granules, holds, repeat
-from .ordering import GLOBAL_PART, LOCATIONS, SHARED_PART, Order, replay
+from .ordering import (
+    BLOCK_LEVEL,
+    CLUSTER_LEVEL,
+    GLOBAL_PART,
+    GRID_LEVEL,
+    LOCATIONS,
+    SHARED_PART,
+    Order,
+    level_of,
+    replay,
+)
 from .race_reports import Race, one_per_cause, report, report_exit, report_proxy, report_start
 from .requests import tensor_at
 
@@ -204,6 +214,9 @@ class _Pairs:
         self.entry, self.over, self.own_over = order.completions(self.event, self.low, self.role, self.step, self.kind)
         self.offset = order.offsets(self.strand, self.step)
         self.location = np.where(self.kind == Kind.ATOMIC, order.location(self.address), -1)
+        # How far an atomic reaches; to a thread beyond, it is none.
+        is_atomic = events["op"][self.event] == int(Op.ATOMIC)
+        self.level = np.where(is_atomic, level_of(events[self.event]), GRID_LEVEL)
 
     def _collisions(self, table, row, event, lane, first, last):
         """Rows whose lanes write the same bytes in one instruction, unless they are known to write the same value."""
@@ -247,10 +260,19 @@ class _Pairs:
             )
         return same | known
 
+    def _conflicts(self, a, b) -> np.ndarray:
+        """Whether the accesses do not go together where nothing orders them: a write with any, an atomic with any but atomics
+        whose scopes hold both threads."""
+        apart = np.where(self.cluster[a] != self.cluster[b], GRID_LEVEL, CLUSTER_LEVEL)
+        apart = np.where(self.order.warps[self.warp[a], 0] == self.order.warps[self.warp[b], 0], BLOCK_LEVEL, apart)
+        narrow = np.minimum(self.level[a], self.level[b]) < apart
+        return (self.kind[a] != self.kind[b]) | (self.kind[a] == Kind.WRITE) | narrow
+
     def _racing_granules(self) -> np.ndarray:
         """Granules where some access is not ordered after those just before it."""
         breaks = np.ones(len(self.granule), bool)
         breaks[1:] = (np.diff(self.granule) != 0) | (np.diff(self.kind) != 0) | (self.kind[1:] == Kind.WRITE)
+        breaks[1:] |= (self.level[1:] < GRID_LEVEL) | (self.level[:-1] < GRID_LEVEL)
         start = np.nonzero(breaks)[0]
         length = np.diff(np.append(start, len(self.granule)))
         follows = np.nonzero(self.granule[start[1:]] == self.granule[start[:-1]])[0]
@@ -276,7 +298,7 @@ class _Pairs:
             before = b - repeat(begin[part], length[part])
             a = _ranges(repeat(begin[part], length[part]), before)
             b = repeat(b, before)
-            conflict = (self.kind[a] != self.kind[b]) | (self.kind[a] == Kind.WRITE)
+            conflict = self._conflicts(a, b)
             a, b = a[conflict], b[conflict]
             ordered = self.ordered(a, b)
             initialised[b[ordered & (self.kind[a] != Kind.READ)]] = True

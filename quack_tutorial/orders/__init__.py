@@ -14,8 +14,10 @@
 | `clean within bounds` | as many as the bounds allow, and none has a finding                              |
 | `wrong`               | in one order there is a race, a deadlock, a wrong access, or a wrong result      |
 
-(`not simulated` is raised.) Lanes of a warp run in lockstep. A sum by atomics whose old value nobody reads counts as the same in
-any order, so its rounding is not tried. Nothing is said of other inputs and shapes.
+(`not simulated` is raised.) Lanes of a warp run in lockstep. Where no order fails so, and several lanes make an atomic on a word
+that other warps look at or change, each lane's is then a step of its own; if it cannot be, the verdict is `clean within bounds`.
+A sum by atomics whose old value nobody reads counts as the same in any order, so its rounding is not tried. Nothing is said of
+other inputs and shapes.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ from quack_tutorial.trace import Finding
 from .choices import explore
 from .run import Order
 from .search import Asleep, Search
+from .steps import met_in_step
 from .story import Following, decisions_of, shrunk, tell
 
 __all__ = ["Bounds", "Order", "Orders", "explore"]
@@ -55,6 +58,7 @@ class Orders(Run):
     whole: bool = False  # no order is left
     decisions: tuple = ()  # story.Decision: what makes the order fail; none where the usual order does
     story: tuple = field(default=(), repr=False)  # story.Sentence, of the failing order
+    apart: frozenset = frozenset()  # of the failing order, see run.Order
 
     @property
     def verdict(self) -> str:
@@ -115,7 +119,7 @@ def try_orders(once, tensors: dict, bounds="all", right=None) -> Orders:
 
     def run_in(choose) -> tuple:
         reset()
-        order = Order(choose)
+        order = Order(choose, apart=apart)
         try:
             run = once(orders=order)
         except Asleep:
@@ -124,6 +128,10 @@ def try_orders(once, tensors: dict, bounds="all", right=None) -> Orders:
 
     search, start, tried = Search(), time.perf_counter(), 0
     results, differing, left = None, "", True
+    apart, met = (
+        set(),
+        set(),
+    )  # atomics whose lanes are steps of their own; those that several lanes have made in one step
     while left:
         order, run = run_in(search.choose)
         if run is not None:
@@ -132,7 +140,10 @@ def try_orders(once, tensors: dict, bounds="all", right=None) -> Orders:
                 break
             results = results or [array.copy() for array in arrays]
             differing = differing or _differing(results, arrays, tensors)
+            met |= met_in_step(order.steps, run.trace)
         left = search.explored(order.steps)
+        if not left and not met <= apart:
+            apart, met, search, left = apart | met, set(), Search(), True
         if tried >= bounds.orders or time.perf_counter() - start > bounds.seconds:
             break
     seconds = time.perf_counter() - start
@@ -140,7 +151,7 @@ def try_orders(once, tensors: dict, bounds="all", right=None) -> Orders:
         reset()
         run = once()
         run = replace(run, observations=(differing,) if differing else run.observations)
-        return _orders(run, tried=tried, seconds=seconds, whole=not left)
+        return _orders(run, tried=tried, seconds=seconds, whole=not left and not met)
     kind, where = _sign(run)
 
     def fails(decisions) -> bool:
@@ -150,7 +161,7 @@ def try_orders(once, tensors: dict, bounds="all", right=None) -> Orders:
     decisions = shrunk(decisions_of([step.agent for step in order.steps]), fails)
     order, run = run_in(Following(decisions))
     story = tell(order.steps, order.blocks, run.findings[0].kind in ("deadlock", "divergent barrier"))
-    return _orders(run, tried=tried, seconds=seconds, decisions=tuple(decisions), story=story)
+    return _orders(run, tried=tried, seconds=seconds, decisions=tuple(decisions), story=story, apart=frozenset(apart))
 
 
 def _orders(run: Run, **facts) -> Orders:

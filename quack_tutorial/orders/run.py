@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import types
 
+import numpy as np
+
 from quack_tutorial.simulator import control
 from quack_tutorial.simulator.context import STATE, Waiting, fail, here, not_simulated
 from quack_tutorial.simulator.control import Pending
@@ -22,6 +24,10 @@ MOST_AGENTS = 64  # warps of a launch
 
 def call(function, *args, **kwargs):
     """`control.call`, after which another warp may come if others can see what was done."""
+    if getattr(function, "is_lane_by_lane", False) and STATE.group is not None and STATE.group.warp >= 0:
+        line = here()
+        if (line.file, line.number) in STATE.run.order.apart and STATE.group.active().sum() > 1:
+            return Pending(_lane_by_lane(function, args, kwargs))
     result = control.call(function, *args, **kwargs)
     if STATE.group is None or STATE.group.warp < 0:
         return result
@@ -40,6 +46,31 @@ def _with_turn(steps):
 def _turn(result):
     yield _until_chosen()
     return result
+
+
+def _lane_by_lane(function, args, kwargs):
+    """One call a lane, after each of which another warp may come."""
+    g, whole = STATE.group, None
+    for lane in np.flatnonzero(g.active()[0]):
+        mine = (np.arange(len(g.threads)) == lane)[None]
+        g.push(mine)
+        result = function(*args, **kwargs)
+        g.pop()
+        whole = result if whole is None else _with_lane(whole, mine, result)
+        if STATE.run.order.was_seen():
+            yield _until_chosen()
+    return whole
+
+
+def _with_lane(whole, mine, result):
+    """What a call has given, with one lane's part of another."""
+    if hasattr(result, "to_elements"):
+        pairs = zip(whole.to_elements(), result.to_elements())
+        return type(whole)([_with_lane(old, mine, new) for old, new in pairs])
+    if not hasattr(result, "a"):
+        return whole
+    lane = mine[..., None] if result.a.ndim == 3 else mine
+    return result._like(result.dtype, np.where(lane, result.a, whole.a))
 
 
 def _until_chosen() -> Waiting:
@@ -65,8 +96,9 @@ class Order:
 
     control = CONTROL
 
-    def __init__(self, choose, notes_memory=False):
+    def __init__(self, choose, notes_memory=False, apart=frozenset()):
         self.choose = choose
+        self.apart = apart  # (file, line) of atomics whose every lane is a step of its own
         self.notes_memory = (
             notes_memory  # whether ordinary accesses are effects, and stores to shared memory end a step
         )
@@ -164,7 +196,7 @@ class Order:
             return False
         except StopIteration:
             del self.warps[agent]
-            run.steps = 0
+            run.came_to_an_end()
             exit_warp(launch, warp)
             return True
         finally:

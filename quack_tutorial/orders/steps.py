@@ -22,6 +22,8 @@ import functools
 import re
 from dataclasses import dataclass
 
+import numpy as np
+
 from quack_tutorial.simulator.rewrite import text_of
 from quack_tutorial.trace import SMEM_BLOCK_BITS, Op, Space
 
@@ -84,6 +86,26 @@ def independent(one: frozenset, other: frozenset) -> bool:
 def changes(effect: tuple) -> bool:
     """Whether the effect may be what a loop that asks again and again waits for."""
     return effect[0] not in ("read", "use", "wait", "test", "resume", "leave", "touch")
+
+
+def met_in_step(steps, trace) -> set:
+    """(file, line) of atomics that several lanes made in one step, on a word to which another warp does what does not commute."""
+    touched: dict = {}  # word -> {(agent, effect)}
+    for step in steps:
+        for thing, effect in step.effects:
+            if thing[0] == "word":
+                touched.setdefault(thing[2], set()).add((step.agent, effect))
+    met = [
+        word
+        for word, did in touched.items()
+        if any(a != b and not commute(one, other) for a, one in did for b, other in did)
+    ]
+    events = trace.events[trace.events["op"] == int(Op.ATOMIC)]
+    events = events[(events["mask"] & (events["mask"] - 1)) != 0]
+    if not met or not len(events):
+        return set()
+    hit = np.isin(trace.addresses[events["addresses"]], met).any(axis=1)
+    return {(trace.lines[row].file, trace.lines[row].number) for row in np.unique(events["line"][hit])}
 
 
 # ---- from the log's rows to effects ---------------------------------------------------------------------------------
@@ -238,7 +260,9 @@ _WORDS = {
         f"arrives at the mbarrier, phase {row[ARG2]}" + (f", and expects {row[ARG]} bytes" if row[ARG] else "")
     ),
     Op.MBARRIER_EXPECT: lambda row, r: f"expects {row[ARG]} bytes at the mbarrier",
-    Op.MBARRIER_WAIT: lambda row, r: "finds the mbarrier's phase incomplete" if row[ARG2] else "",
+    Op.MBARRIER_WAIT: lambda row, r: (
+        f"finds the mbarrier's phase {('', 'in')[row[ARG2] % 2]}complete" if row[ARG2] else ""
+    ),
     Op.MBARRIER_RESUME: lambda row, r: (
         f"passes the wait, since phase {row[ARG2]} is complete"
         if row[ARG2] >= 0

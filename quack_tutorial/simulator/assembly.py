@@ -101,6 +101,7 @@ WORDS = {
 TO_WHOLE = {"rni": np.rint, "rmi": np.floor, "rpi": np.ceil, "rzi": np.trunc}
 ATOMICS = frozenset("add max min and or xor exch cas".split())
 ORDERED = frozenset("acquire release acq_rel relaxed volatile".split())
+SCOPES = frozenset("cta cluster gpu sys".split())
 STATEMENT = re.compile(r"(?:@(?P<not>!?)(?P<guard>[%$\w]+)\s+)?(?P<opcode>[a-z][\w.:]*)\s*(?P<operands>.*)", re.DOTALL)
 
 
@@ -329,10 +330,12 @@ class _Machine:
         """A load or store that other threads' atomics may meet: ld.acquire, st.release, relaxed ones."""
         where, what = operands if base == "st" else operands[::-1]
         pointer, order = self.pointer(where, dtype, _space(parts)), next(part for part in parts if part in ORDERED)
+        scope = next((part for part in parts if part in SCOPES), None)
         if base == "ld":
-            self.set(what, run_atomic("or", pointer.recast(_word(dtype)), convert(0, _word(dtype)), order))
+            word = _word(dtype)
+            self.set(what, run_atomic("or", pointer.recast(word), convert(0, word), order, scope=scope))
         else:
-            run_atomic("exch", pointer, self.value(what, dtype), order)
+            run_atomic("exch", pointer, self.value(what, dtype), order, scope=scope)
 
     def atomic(self, base, parts, dtype, operands) -> None:
         target, where, *given = operands if base == "atom" else ["_", *operands]
@@ -340,11 +343,12 @@ class _Machine:
         if name is None:
             raise not_simulated(f"inline_asm of {base}.{'.'.join(parts)}")
         pointer, order = self.pointer(where, dtype, _space(parts)), next((p for p in parts if p in ORDERED), None)
+        scope = next((part for part in parts if part in SCOPES), None)
         values = [self.value(text, dtype) for text in given]
         if name == "cas":
-            old = run_atomic("cas", pointer, values[1], order, values[0].a)
+            old = run_atomic("cas", pointer, values[1], order, values[0].a, scope)
         else:
-            old = run_atomic(name, pointer, values[0], order)
+            old = run_atomic(name, pointer, values[0], order, scope=scope)
         if target != "_":
             self.set(target, old)
 

@@ -336,10 +336,6 @@ def bulk_copy(atom, src, dst, mbar_ptr=None) -> None:
     count = len(element_offsets(src.layout))
     first = np.zeros(1, np.int64)
     active = g.active()
-    if active.reshape(len(g.blocks), -1, WARP).sum(axis=2).max() > 1:
-        raise fail(
-            "language", "every active thread issues a bulk copy; let one do it: with cute.arch.elect_one() in one warp"
-        )
     # 16 bytes at a time, as the alignment that the instruction asks for
     step = 16 // src.dtype.itemsize
     chunks = np.arange(0, count, step, dtype=np.int64)
@@ -347,6 +343,8 @@ def bulk_copy(atom, src, dst, mbar_ptr=None) -> None:
         check(side.pointer, chunks, step, m._lanes(None, len(chunks)), op, side.place(step))
     source_flat, source_index = m._flat_index(src.pointer, first)
     target_flat, target_index = m._flat_index(dst.pointer, first)
+    if active.reshape(len(g.blocks), -1, WARP).sum(axis=2).max() > 1:
+        _refuse_one_target(np.broadcast_to(target_index[..., 0], g.shape), active, count)
     to_shared = dst.memspace is Space.SMEM
     where = here()
     for b, t in zip(*np.nonzero(active)):
@@ -354,7 +352,7 @@ def bulk_copy(atom, src, dst, mbar_ptr=None) -> None:
         d = int(np.broadcast_to(target_index, g.shape + (1,))[b, t, 0])
 
         move = BulkMove(source_flat, s, target_flat, d, count)
-        step_number = _record_bulk(src, dst, s, d, nbytes, mbar_ptr)
+        step_number = _record_bulk(src, dst, s, d, nbytes, mbar_ptr, np.arange(len(g.threads)) == t)
         if not to_shared:
             STATE.run.before_write(dst.pointer.memory)
             g.bulk_open.append(move)
@@ -372,17 +370,32 @@ def bulk_copy(atom, src, dst, mbar_ptr=None) -> None:
         )
 
 
-def _record_bulk(src, dst, s: int, d: int, nbytes: int, mbar_ptr) -> int:
+def _refuse_one_target(target: np.ndarray, active: np.ndarray, count: int) -> None:
+    """Threads of a warp may each issue a bulk copy, but not in one instruction to the same bytes: nothing says which comes last."""
+    for b, warp in np.argwhere(active.reshape(len(target), -1, WARP).any(axis=2)):
+        lanes = slice(warp * WARP, (warp + 1) * WARP)
+        starts = np.sort(target[b, lanes][active[b, lanes]])
+        if (np.diff(starts) < count).any():
+            block = int(group().blocks[b])
+            raise fail(
+                "race",
+                f"{len(starts)} threads of a warp each issue this bulk copy (block {block}), some of them to the same bytes, and "
+                "which comes last is not defined: let one thread do it, with cute.arch.elect_one(), or give each its own part.",
+                block=block,
+            )
+
+
+def _record_bulk(src, dst, s: int, d: int, nbytes: int, mbar_ptr, lane: np.ndarray) -> int:
+    """The row of one lane's copy."""
     recorder = STATE.run.recorder
     if recorder is None:
         return -1
-    active = group().active()[0]
 
     def spread(tensor, at):
-        return np.where(active, lane_addresses(tensor.pointer, np.full(WARP, at)), -1)
+        return np.where(lane, lane_addresses(tensor.pointer, np.full(WARP, at)), -1)
 
     tensor_index(recorder, src.pointer.memory)
-    barrier = -1 if mbar_ptr is None else int(lane_rows(mbar_ptr).max())
+    barrier = -1 if mbar_ptr is None else int(lane_rows(mbar_ptr)[lane][0])
     return record_event(
         Op.BULK_COPY,
         space=dst.memspace,
@@ -391,6 +404,7 @@ def _record_bulk(src, dst, s: int, d: int, nbytes: int, mbar_ptr) -> int:
         sources=spread(src, s),
         arg=nbytes,
         arg2=barrier,
+        mask=lane,
     )
 
 

@@ -15,9 +15,16 @@ from .numeric import DType, Float32, TensorSSA, Value, convert, scalar
 from .recording import record
 
 
+def lane_by_lane(function):
+    """A function that is one atomic a lane: where orders are chosen, another warp may come between two of them."""
+    function.is_lane_by_lane = True
+    return function
+
+
 def _atomic(name: str):
-    def atomic(ptr: Pointer, val, *, sem=None, **_):
-        return run_atomic(name, ptr, val if isinstance(val, TensorSSA) else scalar(val), sem)
+    @lane_by_lane
+    def atomic(ptr: Pointer, val, *, sem=None, scope=None, **_):
+        return run_atomic(name, ptr, val if isinstance(val, TensorSSA) else scalar(val), sem, scope=scope)
 
     atomic.__name__ = f"atomic_{name}"
     return atomic
@@ -34,16 +41,24 @@ _COMBINE = {
 }
 
 
-# What the analysis takes an atomic to do beside its own: acquire, release.
+# What the analysis takes an atomic to do beside its own, acquire and release, and whom it does not reach (`analysis.ordering`).
 _SEMANTICS = {"acquire": 1, "release": 2, "acq_rel": 3}
+_NARROWER = {"cluster": 4, "cta": 8}
 
 
-def atomic_cas(ptr: Pointer, *, cmp, val, sem=None, **_) -> Value:
+def meaning(sem, scope) -> int:
+    """The trace's `arg` of an atomic with these; each is a string, a member of an enumeration, or None."""
+    semantics, scope = (str(x).rpartition(".")[2].lower() for x in (sem, scope))
+    return _SEMANTICS.get(semantics, 0) | _NARROWER.get(scope, 0)
+
+
+@lane_by_lane
+def atomic_cas(ptr: Pointer, *, cmp, val, sem=None, scope=None, **_) -> Value:
     """`val` where the element is `cmp`; what it was before."""
-    return run_atomic("cas", ptr, scalar(val), sem, convert(cmp, ptr.dtype).a)
+    return run_atomic("cas", ptr, scalar(val), sem, convert(cmp, ptr.dtype).a, scope)
 
 
-def run_atomic(name: str, ptr: Pointer, val: Value | TensorSSA, sem=None, wanted=None) -> Value | TensorSSA:
+def run_atomic(name: str, ptr: Pointer, val: Value | TensorSSA, sem=None, wanted=None, scope=None) -> Value | TensorSSA:
     """One atomic a lane; of a vector one instruction, whose elements are updated one by one (PTX ISA, atom)."""
     g = group()
     dtype: DType = ptr.dtype
@@ -69,8 +84,7 @@ def run_atomic(name: str, ptr: Pointer, val: Value | TensorSSA, sem=None, wanted
     lanes = m._lanes(None, 1)
     place = None if vector or ptr.view is None else Place(ptr.view[1].base)
     check(ptr, zero, width, lanes, Op.ATOMIC, place)
-    word = str(sem).rpartition(".")[2].lower()  # a string, or a member of an enumeration
-    record(ptr, zero, width, lanes, Op.ATOMIC, flat, index, arg=_SEMANTICS.get(word, 0))
+    record(ptr, zero, width, lanes, Op.ATOMIC, flat, index, arg=meaning(sem, scope))
     writes, changed = STATE.run.writes, False
     if ptr.memory.space is Space.GMEM:
         STATE.run.before_write(ptr.memory)

@@ -19,6 +19,8 @@ from .memory import Pointer
 from .numeric import Value, scalar
 from .recording import record_event
 
+WAITED = -2  # the group's generation after cluster_wait, until it arrives again
+
 
 def block_idx_in_cluster(**_) -> Value:
     g = group()
@@ -98,7 +100,11 @@ def cluster_wait(**_):
     if g.warp < 0:
         return None
     if g.cluster_generation < 0:
-        raise fail("cluster", "cluster_wait before cluster_arrive")
+        waited = g.cluster_generation == WAITED
+        raise fail(
+            "cluster",
+            f"cluster_wait {'without a cluster_arrive since the last one' if waited else 'before cluster_arrive'}",
+        )
     return Pending(_wait_for_cluster(g, _cluster_barrier(g)))
 
 
@@ -107,4 +113,5 @@ def _wait_for_cluster(g, barrier):
     record_event(Op.CLUSTER_WAIT, arg2=generation)
     while barrier.generation == generation:
         yield Waiting(lambda: barrier.generation != generation, "the cluster barrier", line)
+    g.cluster_generation = WAITED
     record_event(Op.CLUSTER_RESUME, arg2=generation)

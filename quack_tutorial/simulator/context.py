@@ -70,7 +70,9 @@ class Group:
     pending: list = field(default_factory=list)  # cp.async groups of this warp, oldest first
     open_group: list = field(default_factory=list)
     smem_top: int = 0  # next free byte of the block's shared memory
-    cluster_generation: int = -1  # of the cluster barrier this group last arrived at
+    cluster_generation: int = (
+        -1
+    )  # of the cluster barrier that this group has arrived at; negative: at none since it has waited, or ever
     bulk_open: list = field(default_factory=list)  # bulk stores not yet committed to a group
     bulk_groups: list = field(default_factory=list)
     early: np.ndarray | None = None  # lanes that the kernel before this one may not have ended for, None = no lane

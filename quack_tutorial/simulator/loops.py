@@ -167,11 +167,25 @@ class _Carried:
         return True
 
 
+NEVER_DONE = 2**30  # passes of a loop
+
+
 class _RangeLoop(_Carried):
     def __init__(self, bounds: DynamicRange):
         self.bounds = bounds
         self.index = bounds.start
+        if np.max(bounds.stop) - np.min(bounds.start) > NEVER_DONE:
+            self._refuse_endless(bounds.start, bounds.stop, bounds.step)
         STATE.loops += 1
+
+    def _refuse_endless(self, start, stop, step) -> None:
+        """Say at once that a loop would not come to its end in any time that one has."""
+        g = STATE.group
+        active = True if g is None else g.active()
+        passes = np.where(active & (np.asarray(step) > 0), (np.asarray(stop) - start) / np.maximum(step, 1), 0).max()
+        if passes > NEVER_DONE:
+            text = f"this loop has {int(passes):,} passes, which does not end in a simulation: has anybody written its bounds?"
+            raise fail("endless", text)
 
     def __iter__(self):
         return self

@@ -1,7 +1,8 @@
 """mbarriers: init, arrive, expect, wait; and what their phases order.
 
 A phase completes when no arrival and no byte is pending; the byte count is signed, so bytes may land before they are expected. A
-wait acquires what the arriving threads did before. Source: PTX ISA 9.0, mbarrier.
+wait acquires what the arriving threads did before; a try_wait or test_wait does so where its answer is looked at, since it may be
+False. Source: PTX ISA 9.0, mbarrier.
 """
 
 from __future__ import annotations
@@ -252,6 +253,29 @@ def _yes() -> Value:
     return Value(Boolean, np.array([[True]]))
 
 
+class _Yes(Value):
+    """That phases were complete when a warp asked: who looks at it goes on with what they order, and who does not must take it
+    that they were not."""
+
+    __slots__ = ("pointer", "facts", "group", "unaware")
+
+    def __init__(self, pointer, **facts):
+        self.dtype, self.pointer, self.facts, self.group = Boolean, pointer, facts, group()
+        self.unaware = self.group.active().copy()  # lanes that have not looked
+
+    @property
+    def a(self) -> np.ndarray:
+        g = STATE.group
+        if g is self.group:
+            looking = self.unaware & g.active()
+            if looking.any():
+                self.unaware = self.unaware & ~looking
+                g.push(looking)
+                _record(Op.MBARRIER_RESUME, self.pointer, **self.facts)
+                g.pop()
+        return np.array([[True]])
+
+
 def mbarrier_wait(mbar_ptr, phase, **_):
     """Wait until the phase of that parity has completed."""
     barriers, parity = _asked("mbarrier_wait", mbar_ptr, phase)
@@ -313,12 +337,20 @@ def mbarrier_try_wait(mbar_ptr, phase, **_):
 
 
 def _try(pointer, barriers, parity):
-    line = here()
+    if STATE.run.order is not None:  # how long it waits is not known, perhaps not at all
+        return (yield from _test(pointer, barriers, parity))
+    if not all(_done(b, parity) for b in barriers):
+        yield Waiting(lambda: all(_done(b, parity) for b in barriers), "an mbarrier (try_wait)", here())
+    return _answer(pointer, barriers, parity)
+
+
+def _answer(pointer, barriers, parity) -> Value:
+    """Whether the phase is complete now."""
     done = all(_done(b, parity) for b in barriers)
-    if not done or STATE.run.order is not None:
-        yield Waiting(lambda: all(_done(b, parity) for b in barriers), "an mbarrier (try_wait)", line)
-    _record(Op.MBARRIER_RESUME, pointer, arg=parity, arg2=_acquired(barriers[0]) if barriers else -1)
-    return _yes()
+    _record(Op.MBARRIER_WAIT, pointer, arg=parity, arg2=1 + done)
+    if done:
+        return _Yes(pointer, arg=parity, arg2=_acquired(barriers[0]) if barriers else -1)
+    return Value(Boolean, np.array([[False]]))
 
 
 def mbarrier_test_wait(mbar_ptr, phase, **_):
@@ -331,11 +363,6 @@ def _test(pointer, barriers, parity):
     def ready():
         return all(_done(b, parity) for b in barriers)
 
-    if STATE.run.order is not None:  # it says what is so when it comes
-        _record(Op.MBARRIER_WAIT, pointer, arg=parity, arg2=1)
-    elif not ready():
+    if STATE.run.order is None and not ready():  # where orders are chosen it says what is so when it comes
         yield Waiting(ready, "an mbarrier (test_wait)", here(), gives_up=True)
-    done = ready()
-    if done:
-        _record(Op.MBARRIER_RESUME, pointer, arg=parity, arg2=_acquired(barriers[0]) if barriers else -1)
-    return Value(Boolean, np.array([[done]]))
+    return _answer(pointer, barriers, parity)

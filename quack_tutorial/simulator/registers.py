@@ -31,13 +31,16 @@ class Registers:
 def make_registers(dtype: DType, count: int) -> Registers:
     shape = (*executing().shape, count)
     run = STATE.run
+    places = lambda: (executing().blocks[:, None] + executing().threads)[..., None]  # noqa: E731
     if run.unwritten is None and run.poisoned is None:
         array = np.empty(shape, dtype.carrier)
-        array.fill(run.poison(dtype))
+        array[...] = run.poison(dtype, places)
         return Registers(dtype, exact(array, array.astype(np.float64)) if STATE.exact and dtype.is_float else array)
     line = here()
     changed = run.poisoned is None or run.poisoned == line
-    return Registers(dtype, np.full(shape, run.poison(dtype, changed), dtype.carrier), line, np.zeros(shape, bool))
+    return Registers(
+        dtype, np.full(shape, run.poison(dtype, places, changed), dtype.carrier), line, np.zeros(shape, bool)
+    )
 
 
 def check_register_view(pointer, dtype: DType) -> None:

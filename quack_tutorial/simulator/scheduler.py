@@ -30,6 +30,8 @@ SMEM_LIMIT = (
     232_448  # bytes a block may use on Hopper (227 KiB); CUDA C++ Programming Guide, table of compute capabilities
 )
 THREAD_LIMIT = 1024
+# By x, y and z; CUDA C++ Programming Guide, technical specifications of every compute capability
+BLOCK_LIMITS, GRID_LIMITS = (1024, 1024, 64), (2**31 - 1, 65535, 65535)
 REGISTERS = 65536  # of a multiprocessor, since Ampere
 CLUSTER_LIMIT = 16
 FAST_LANES = 16384  # of a batch: fewer cost more Python an element, more gain little
@@ -46,6 +48,7 @@ class RunState:
     max_blocks: int | None = None
     fill: int = 0  # which poison uninitialised memory holds
     steps: int = 0  # loop steps since a warp or a batch of blocks last came to its end
+    most_steps: int = 0  # that any has needed
     progress: Progress = field(default_factory=Progress)
     line_numbers: dict = field(default_factory=dict)
     snapshots: dict = field(default_factory=dict)
@@ -73,12 +76,28 @@ class RunState:
         one = np.zeros(1, np.int64)
         return Group(LaunchState((1, 1, 1), (1, 1, 1), (1, 1, 1), 1, 1), one, one, None, -1, one)
 
-    def poison(self, dtype, changed=True):
-        """What uninitialised registers and shared memory hold: NaN, or a large odd integer."""
-        fill = self.fill if changed else self.fill - 1
+    def poison(self, dtype, places, changed=True):
+        """What uninitialised registers and shared memory hold: one number, or one for each of `places()`, which are numbers.
+
+        It differs between two fills in a row whatever becomes of it. Of floats NaN, which every sum keeps, and then numbers that
+        are far too large at even places and far too small at odd ones, for maxima, minima and comparisons, which pass over a NaN.
+        Of integers one far too large (which `if i < n` keeps from being an index), then one far too small, with no bit in common;
+        of bytes, which are often read as something else, such that numbers made of them are far apart, too.
+        """
+        other = (self.fill if changed else self.fill - 1) % 2
         if dtype.is_float:
-            return np.nan if fill == 0 else 7.25
-        return False if dtype.kind == "b" else (0x5A if dtype.width == 8 else 0x5A5A) + fill
+            far = 2.0 ** {8: 8, 16: 15 if dtype.storage.kind == "f" else 100}.get(dtype.width, 100)
+            return np.where(places() % 2 == 0, far, -far) if other else np.nan
+        if dtype.kind == "b":
+            return bool(other)
+        if (dtype.kind, dtype.width) == ("u", 8):
+            return (0x7A, 0xFB)[other]
+        limits = np.iinfo(dtype.storage)
+        return (limits.min if other else limits.max) ^ 5
+
+    def came_to_an_end(self) -> None:
+        """A warp or a batch of blocks has."""
+        self.most_steps, self.steps = max(self.most_steps, self.steps), 0
 
     def before_write(self, memory) -> None:
         self.writes += 1
@@ -213,6 +232,14 @@ class KernelCall:
             raise fail("launch", f"block={block} has {threads} threads; a block has 1 to {THREAD_LIMIT}")
         if not 1 <= per_cluster <= CLUSTER_LIMIT:
             raise fail("launch", f"cluster={cluster} has {per_cluster} blocks; a cluster has 1 to {CLUSTER_LIMIT}")
+        for what, dims, limits, holds in (
+            ("block", block, BLOCK_LIMITS, "threads"),
+            ("grid", grid, GRID_LIMITS, "blocks"),
+        ):
+            for axis, number, most in zip("xyz", dims, limits):
+                if number > most:
+                    text = f"{what}={dims} has {number:,} {holds} along {axis}, and a {what} has at most {most:,} there"
+                    raise fail("launch", text)
         if any(g % c for g, c in zip(grid, cluster)):
             raise fail("launch", f"grid={grid} is not a multiple of cluster={cluster}")
         if blocks < 1:
@@ -280,7 +307,7 @@ def _run_fast(kernel: KernelCall, launch: LaunchState, last: int) -> None:
         STATE.group = Group(launch, blocks, threads, exists, -1, np.arange(len(blocks), dtype=np.int64))
         for _ in kernel.function.generator(kernel.args, kernel.kwargs):
             raise NeedsWarps
-        STATE.run.steps = 0
+        STATE.run.came_to_an_end()
         STATE.run.progress.update(kernel.function.full_name, min(first + batch, last), last)
 
 
@@ -399,7 +426,7 @@ def _run_cluster(kernel: KernelCall, launch: LaunchState, blocks, rng, report):
                 progress = True
                 exit_warp(launch, warp)
                 warps.remove(warp)
-                run.steps = 0
+                run.came_to_an_end()
                 report(1 - len(warps) / every)
             finally:
                 STATE.loops = loops

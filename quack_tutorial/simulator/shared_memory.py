@@ -91,9 +91,12 @@ class SmemAllocator:
         launch.poisoned.add(key)
         size = allocation.dtype.itemsize
         flat = launch.shared_flat(allocation.dtype).reshape(len(launch.shared), -1)
-        fill = allocation.dtype.encode(np.full(1, STATE.run.poison(allocation.dtype), allocation.dtype.carrier))[0]
-        first = allocation.start // size
-        flat[first_row : last_row + blocks, first : first + allocation.nbytes // size] = fill
+        first, count = allocation.start // size, allocation.nbytes // size
+        places = lambda: np.arange(2)[:, None] + np.arange(count)  # noqa: E731, of a block of an even number and of an odd one
+        fill = STATE.run.poison(allocation.dtype, places)
+        fill = allocation.dtype.encode(np.array(fill, allocation.dtype.carrier, ndmin=2))
+        odd = launch.row_blocks[first_row : last_row + blocks] % len(fill)
+        flat[first_row : last_row + blocks, first : first + count] = fill[odd]
 
 
 def _alignment(number) -> int:

@@ -8,6 +8,7 @@ from quack_tutorial.orders.search import Asleep, Search
 from quack_tutorial.orders.story import Decision, Following, shrunk
 from quack_tutorial.simulation import simulate, watched
 from quack_tutorial.simulator import NotSimulated
+from tests.simulator.dsl import hand_over
 from tests.simulator.dsl import orders as k
 
 
@@ -239,3 +240,14 @@ def test_shrinking_keeps_what_is_needed(wanted, given):
         return {chr(d.agent[1]) for d in candidate if d.count >= 2} >= set(wanted)
 
     assert shrunk(decisions, fails) == [Decision((0, ord(letter)), 2) for letter in wanted]
+
+
+def test_another_warp_may_come_between_two_lanes_atomics():
+    """In lockstep the count goes from 0 to 32 at once, and who waits for 31 waits for all of them."""
+    out = np.zeros(1, np.int32)
+    assert simulate(hand_over.Counted(31), out).ok
+    found = simulate(hand_over.Counted(31), out, orders="all")
+    assert found.findings[0].kind == "race" and "thread 31 wrote" in found.findings[0].message
+    again = simulate(hand_over.Counted(31), out, orders=Order(Following(found.decisions), apart=found.apart))
+    assert [finding.message for finding in again.findings] == [finding.message for finding in found.findings]
+    assert simulate(hand_over.Counted(32), out, orders=Bounds(orders=20)).verdict == "clean within bounds"

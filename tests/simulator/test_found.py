@@ -141,7 +141,7 @@ def test_a_shuffle_from_a_lane_that_does_not_exist_is_found():
 def test_unwritten_memory_that_reaches_a_result_is_found():
     out = np.zeros(32, np.float32)
     (finding,) = simulate(k.unwritten_register, LANES, out).findings
-    assert finding.kind == "uninitialised" and "out[0] (8 elements in all)" in finding.message
+    assert finding.kind == "uninitialised" and "out[0] (16 elements in all)" in finding.message
     (read,) = finding.lines
     assert "registers happen to hold. r (found.py:" in finding.message
     assert f"is read at {read.where} before all of it is written" in finding.message

@@ -38,7 +38,7 @@ def told(name):
     ("name", "words"),
     [
         ("histogram", "so one change is lost: is an atomic, as cute.arch.atomic_add, meant?"),
-        ("spin_lock", "so one change is lost: is an atomic, as cute.arch.atomic_add, meant?"),
+        ("spin_lock", "is cute.arch.fence_acq_rel_gpu() missing before the atomic at unlike_kernels.py:527?"),
         ("pipeline_of_warps", "has missed phase 0, of the same parity: that one and phase 1 are over, with 64 from"),
         ("two_halves", "Do more threads arrive than are counted, or does one arrive too soon?"),
         ("matvec", "lets 1 group stay under way: is that too many?"),

@@ -18,7 +18,7 @@ from quack_tutorial.trace import Op, Space
 
 from .. import memory as m
 from ..assembly import TYPES, _word
-from ..atomics import run_atomic
+from ..atomics import lane_by_lane, meaning, run_atomic
 from ..bounds import check
 from ..context import STATE, fail, group, not_simulated
 from ..dialects import Vector, VectorType
@@ -65,24 +65,26 @@ def _width(dtype: DType, count: int) -> int:
     return min(count, max(1, 16 // dtype.itemsize))
 
 
-def load(ptr, dtype=None, *, sem=None, **_):
+@lane_by_lane
+def load(ptr, dtype=None, *, sem=None, scope=None, **_):
     """The number at a pointer, or the vector."""
     element, count = _vector_type(dtype if dtype is not None else ptr.dtype)
     pointer, order = _pointer(ptr, element), _order(sem)
     if order is None:
         values = read_vector(pointer, count)
         return values[0] if count == 1 and not isinstance(dtype, VectorType) else Vector(values)
-    words = [_ordered_load(pointer + i if i else pointer, order) for i in range(count)]
+    words = [_ordered_load(pointer + i if i else pointer, order, scope) for i in range(count)]
     return words[0] if not isinstance(dtype, VectorType) else Vector(words)
 
 
-def _ordered_load(pointer: m.Pointer, order: str) -> Value:
+def _ordered_load(pointer: m.Pointer, order: str, scope) -> Value:
     word = _word(pointer.dtype)
-    old = run_atomic("or", pointer.recast(word), convert(0, word), order)
+    old = run_atomic("or", pointer.recast(word), convert(0, word), order, scope=scope)
     return old.bitcast(pointer.dtype)
 
 
-def store(ptr, val, *, sem=None, **_) -> None:
+@lane_by_lane
+def store(ptr, val, *, sem=None, scope=None, **_) -> None:
     if isinstance(val, Vector):
         values = list(val.to_elements())
     elif isinstance(val, TensorSSA):
@@ -97,7 +99,7 @@ def store(ptr, val, *, sem=None, **_) -> None:
         write_vector(pointer, values)
         return
     for i, value in enumerate(values):
-        run_atomic("exch", pointer + i if i else pointer, convert(value, dtype), order)
+        run_atomic("exch", pointer + i if i else pointer, convert(value, dtype), order, scope=scope)
 
 
 def atomic_add(dst_ptr, val, **_) -> Value:
@@ -108,24 +110,27 @@ def atomic_add(dst_ptr, val, **_) -> Value:
 _REDUCTIONS = {"umin": "min", "umax": "max"}
 
 
-def red(ptr, val, *, op, dtype=None, sem=None, **_) -> None:
+@lane_by_lane
+def red(ptr, val, *, op, dtype=None, sem=None, scope=None, **_) -> None:
     """An atomic whose old value nobody wants."""
     kind = dtype if isinstance(dtype, DType) else TYPES.get(str(dtype)) if dtype is not None else None
     if kind is None and dtype is not None:
         raise not_simulated(f"red of {dtype}")
     value = scalar(val)
-    run_atomic(_REDUCTIONS.get(str(op).lower(), str(op).lower()), _pointer(ptr, kind or value.dtype), value, sem)
+    name = _REDUCTIONS.get(str(op).lower(), str(op).lower())
+    run_atomic(name, _pointer(ptr, kind or value.dtype), value, sem, scope=scope)
 
 
 def _float_extreme(largest: bool):
-    def atomic(ptr, val, *, sem=None, **_) -> Value:
+    @lane_by_lane
+    def atomic(ptr, val, *, sem=None, scope=None, **_) -> Value:
         """Lane by lane, in their order, which is one of the legal ones; a NaN in memory or given leaves the other."""
         pointer, value = _pointer(ptr, Float32), convert(val, Float32)
         zero, g = np.zeros(1, np.int64), group()
         flat, index = m._flat_index(pointer, zero)
         lanes = m._lanes(None, 1)
         check(pointer, zero, 1, lanes, Op.ATOMIC, None)
-        record(pointer, zero, 1, lanes, Op.ATOMIC, flat, index)
+        record(pointer, zero, 1, lanes, Op.ATOMIC, flat, index, arg=meaning(sem, scope))
         if pointer.memory.space is Space.GMEM:
             STATE.run.before_write(pointer.memory)
         index, amount = np.broadcast_to(index[..., 0], g.shape), np.broadcast_to(value.a, g.shape)

@@ -228,7 +228,7 @@ MATH = {
 _ATOMICS = {"umax": "max", "umin": "min", "fadd": "add"}
 
 
-def atomicrmw(*given, op=None, ptr=None, a=None, b=None, mem_order=None, **_) -> Value:
+def atomicrmw(*given, op=None, ptr=None, a=None, b=None, mem_order=None, syncscope=None, **_) -> Value:
     """nvvm.atomicrmw(op, ptr, a), with or without the type that it gives first."""
     given = list(given)
     if given and isinstance(given[0], DType):
@@ -242,8 +242,8 @@ def atomicrmw(*given, op=None, ptr=None, a=None, b=None, mem_order=None, **_) ->
     if not isinstance(pointer, m.Pointer):
         pointer = m.pointer_at(value.dtype, pointer)
     if word == "cas":  # PTX: compare with a, put b
-        return run_atomic("cas", pointer, scalar(b), mem_order, convert(a, pointer.dtype).a)
-    return run_atomic(_ATOMICS.get(word, word), pointer, value, mem_order)
+        return run_atomic("cas", pointer, scalar(b), mem_order, convert(a, pointer.dtype).a, syncscope)
+    return run_atomic(_ATOMICS.get(word, word), pointer, value, mem_order, scope=syncscope)
 
 
 def cluster_arrive(*, aligned=None, **_) -> None:

@@ -136,14 +136,14 @@ def cp_async_bulk_tensor_shared_cta_global(
 # ---- loads, stores, conversions -------------------------------------------------------------------------------------
 
 
-def load_ext(addr, *, dtype=None, count=None, order=None, **_):
+def load_ext(addr, *, dtype=None, count=None, order=None, scope=None, **_):
     pointer = pointer_of(addr)
     dtype = pointer.dtype if dtype is None else dtype
-    return accesses.load(pointer, dtype if count is None else VectorType(count, dtype), sem=order)
+    return accesses.load(pointer, dtype if count is None else VectorType(count, dtype), sem=order, scope=scope)
 
 
-def store_ext(value, addr, *, order=None, **_) -> None:
-    accesses.store(pointer_of(addr), value, sem=order)
+def store_ext(value, addr, *, order=None, scope=None, **_) -> None:
+    accesses.store(pointer_of(addr), value, sem=order, scope=scope)
 
 
 _PAIRS = {"BF16X2": "bf16x2", "F16X2": "f16x2", "E4M3X2": "e4m3x2", "E5M2X2": "e5m2x2"}
