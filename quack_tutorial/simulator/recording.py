@@ -51,7 +51,8 @@ def lane_addresses(pointer, index: np.ndarray) -> np.ndarray:
     if pointer.rows is None:
         return (launch.row_blocks[row] << SMEM_BLOCK_BITS) + (index - row * per_block) * size
     row, inside = index // per_block, index % per_block
-    return (launch.row_blocks[row] << SMEM_BLOCK_BITS) | (inside * size)
+    # Lanes that are off may hold any index.
+    return (np.take(launch.row_blocks, row, mode="clip") << SMEM_BLOCK_BITS) | (inside * size)
 
 
 def record(pointer, first, width, lanes, op, flat, index, shown=None, arg=0) -> None:
