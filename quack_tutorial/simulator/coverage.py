@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from quack_tutorial.simulator import names
+from quack_tutorial.simulator import names, pythons
 from quack_tutorial.simulator.hopper import listed
 
 EXACT, BOUND, ORDER, IGNORED = "exact", "bound", "order", "ignored"
@@ -34,6 +34,7 @@ KERNELS = "tests/simulator/test_kernels.py"
 CLUSTER = "tests/simulator/test_cluster.py"
 SCRIPT = "tests/test_kernel_file.py"
 OTHERS = "tests/simulator/test_others.py"
+OBJECTS = "tests/simulator/test_python_objects.py"
 PUBLISHED = "tests/simulator/test_published.py"
 INLINE_PTX = "tests/simulator/test_inline_ptx.py"
 FILES = {
@@ -50,6 +51,7 @@ FILES = {
     KERNELS: ("validation/mutation/kernels.py", "quack_tutorial/kernels/copy.py"),
     CLUSTER: ("tests/simulator/dsl/cluster.py", "validation/mutation/kernels.py", "tests/simulator/dsl/acceptance.py"),
     OTHERS: ("tests/simulator/dsl/others.py",),
+    OBJECTS: ("tests/simulator/dsl/python_objects.py", "tests/simulator/test_python_objects.py"),
     PUBLISHED: ("tests/simulator/dsl/published.py", "tests/simulator/test_published.py"),
     SCRIPT: ("tests/test_kernel_file.py",),
     INLINE_PTX: ("tests/simulator/dsl/inline_ptx.py",),
@@ -230,6 +232,7 @@ TABLE = {
     ),
     "built-in functions": (
         Line("range max min any all isinstance", EXACT, NAMES),
+        Line("hasattr getattr issubclass super", EXACT, OBJECTS),
         Line("type", EXACT, OTHERS, "of a value its DSL type"),
         Line("print", EXACT, NAMES, "while tracing: once, however many threads run"),
     ),
@@ -250,7 +253,7 @@ def answered() -> dict[str, list[str]]:
         members = {name: member for name, member in vars(space).items() if not name.startswith("_")}
         waiting += [member for member in members.values() if isinstance(member, names.Namespace)]
         found[space._path] = [name for name, member in members.items() if not isinstance(member, names.Namespace)]
-    return found | {"built-in functions": list(names.BUILTINS)}
+    return found | {"built-in functions": [*names.BUILTINS, *pythons.ANSWERED]}
 
 
 def rows() -> list[tuple[str, str, str, str, str]]:

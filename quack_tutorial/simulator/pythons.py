@@ -160,13 +160,13 @@ _INSTEAD = {
     inspect.signature: _refused("inspect.signature"),
 }
 control.INSTEAD.update({id(function): ours for function, ours in _INSTEAD.items()})
-BUILTINS = {
+ANSWERED = {
     "type": kind_of,
     "isinstance": is_instance,
     "hasattr": has,
     "getattr": get,
     "issubclass": is_subclass,
     "super": super_of,
-    "vars": _vars,
-    **{name: _refused(f"{name}()") for name in ("globals", "locals", "dir", "eval", "exec")},
 }
+_OTHERS = {name: _refused(f"{name}()") for name in ("globals", "locals", "dir", "eval", "exec")}
+BUILTINS = ANSWERED | _OTHERS | {"vars": _vars}

@@ -189,7 +189,7 @@ def test_a_folder_is_graded_whatever_is_in_it(class_of_six, capsys):
         "ada": ("8", "8", "full marks"),
         "bob": ("7", "8", "two reads"),
         "cyd": ("0", "8", "unreadable"),
-        "dan": ("0", "8", "syntax"),
+        "dan": ("0", "8", "unreadable"),
         "eve": ("0", "8", "two files"),
         "gus": ("0", "8", "unreadable"),
     }
