@@ -31,9 +31,8 @@ class Open:
 
     def _added(self, name: str):
         """The function that a package has put there; None for none."""
-        real = getattr(
-            sys.modules.get("cutlass.cute.tensor"), self._class, None
-        )  # where the DSL is installed, and was given it
+        # Where the DSL is installed, its own class may have been given the method.
+        real = getattr(sys.modules.get("cutlass.cute.tensor"), self._class, None)
         for place in (vars(self), vars(real) if isinstance(real, type) else {}):
             found = place.get(name)
             origin = getattr(inspect.unwrap(found), "__module__", "") if isinstance(found, types.FunctionType) else ""
