@@ -21,7 +21,7 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
 from quack_tutorial import compiler, kernel_cache
-from quack_tutorial.bench import memory, ours, plain_tile
+from quack_tutorial.bench import ours, plain_tile
 from quack_tutorial.bench.cells import expected_cells, requested_dtypes
 from quack_tutorial.bench.command import numbers
 from quack_tutorial.kernels.tuned.candidates import candidates
@@ -35,6 +35,8 @@ def jobs(args) -> list[tuple]:
     """(operation, provider, dtype, N, config or None for what ships) of each program; ("memory", name) of those of `memory`."""
     dtypes, sizes, found = requested_dtypes(args.dtype), numbers(args.candidates, "--candidates"), []
     if MEMORY in args.operations:
+        from quack_tutorial.bench import memory  # imports CuTe DSL
+
         found = [(MEMORY, name) for name, _, _ in memory.compiled_cases()]
     for operation in map(named, (word for word in args.operations if word != MEMORY)):
         providers = tuple(OPERATIONS[operation].ladder) if args.ladder else ("ours",)
@@ -53,13 +55,17 @@ def tried_at(operation: str, dtype: str, N: int) -> list:
 
 
 def start(folder: str) -> None:
-    """In each process, before CuTe DSL is imported: a place of its own in `folder` for what the DSL writes."""
+    """In each process, before CuTe DSL is imported, which is when it looks: a place of its own for what the DSL writes."""
+    if "cutlass" in sys.modules:
+        raise RuntimeError("precompile: CuTe DSL was imported too early: processes would hand PTX over in one folder")
     os.environ[compiler.DUMP_FOLDER] = tempfile.mkdtemp(dir=folder)
 
 
 def compile_one(job: tuple) -> str:
     """Compile one program; what went wrong, or nothing."""
     if job[0] == MEMORY:
+        from quack_tutorial.bench import memory
+
         for name, kernel, args in memory.compiled_cases():
             if name == job[1]:
                 compiler.precompile(kernel, *args)
