@@ -18,7 +18,7 @@ from functools import cache
 from quack_tutorial import hardware, machine
 
 VARIABLE = "QUACK_TUTORIAL_CARD"
-BOOK = "h200"  # whose records the book prints
+BOOK = "h100"  # whose records the book prints
 
 
 @cache

@@ -6,8 +6,9 @@ A length may have been swept with several numbers of rows, and with both types o
 where it loses most. Lengths of the benchmark that follow each other share a configuration while one is within `TOLERANCE` of the
 best at each of them, and none is more than `choice.NEAR` times the one before it. A length between them takes the configuration of
 the next longer one where that is within `TOLERANCE`, and its own best otherwise. `FIRST` is the card that was swept whole; another
-card has the tables that it swept some lengths of, with the others as the first card has them. With --check nothing is written, and
-the exit status says whether the file is what the sweeps give.
+card has a table of its own, with the lengths that it did not sweep as the first card has them, where the first card's choice takes
+over `ENOUGH` times as long as the ceiling in one of its sweeps. With --check nothing is written, and the exit status says whether
+the file is what the sweeps give.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from quack_tutorial.kernels.tuned.config import fields, of_fields
 from quack_tutorial.records import ITEM_BYTES
 
 ROOT = Path(__file__).resolve().parents[1]
-TOLERANCE = 0.003
+TOLERANCE, ENOUGH = 0.003, 1.01
 
 HEAD = '''"""The shipped configurations of the row-wise kernels, from the sweeps in the cards' records (`scripts/make_tables.py`).
 
@@ -124,6 +125,9 @@ def text(sweeps: dict) -> str:
     for card in sorted(set(sweeps) - {FIRST}):
         own = {}
         for key, sizes in swept(sweeps[card]).items():
+            operation, _, rows = key
+            if key in first and will_do(lines(first[key], operation, rows), operation, sizes):
+                continue
             lengths = set(map(by_length, sizes))
             own[key] = sizes + [size for size in first.get(key, ()) if by_length(size) not in lengths]
         out += [f'\n    "{card}": {{\n', *as_lines(own, "        "), "    },"]
@@ -143,6 +147,24 @@ def as_lines(found: dict, margin: str) -> list:
         out += [f"{margin}    {entry}" for entry in entries]
         out.append(f"{margin}),\n")
     return out
+
+
+def will_do(table: list, operation: str, sizes: list) -> bool:
+    """Whether what a table has for the swept sizes takes at most `ENOUGH` times as long as the ceiling in each of the sweeps."""
+    return all(time_over_ceiling(table, operation, size) <= ENOUGH for size in sizes)
+
+
+def time_over_ceiling(table: list, operation: str, size: dict) -> float:
+    """Of what the table has for rows of the sweep's length; infinite where that was not tried. The time of one that was timed only
+    roughly is to the best's as its rough time is to the least."""
+    row_bytes = size["N"] * ITEM_BYTES[size["dtype"]]
+    chosen = next((tuple(config) for limit, *config in table if row_bytes <= limit), None)
+    ran = {tuple(one["config"]): one for one in size["candidates"] if one["status"] == "ok"}
+    if chosen not in ran:
+        return float("inf")
+    best_us, least_rough_us = (min(one[name] for one in ran.values() if name in one) for name in ("us", "rough_us"))
+    us = ran[chosen].get("us") or ran[chosen]["rough_us"] / least_rough_us * best_us
+    return us / size["ceiling_us"]
 
 
 def named(operation: str, numbers) -> str:

@@ -118,7 +118,7 @@ def test_predictions_are_of_this_machine_once_it_was_measured_also_of_a_card_tha
     # A prediction beside a recorded time is of the record's card.
     assert cost.predict(10**9, hierarchy=memory.load()).gb_s == recorded
     assert str(cost.predict(10**9, hierarchy=memory.load())).endswith("(predicted)")
-    monkeypatch.setenv(card.VARIABLE, "h100")
+    monkeypatch.setenv(card.VARIABLE, "h200")
     assert cost.predict(10**9).gb_s == memory.load().bandwidth_gb_s("HBM") != recorded
 
 
