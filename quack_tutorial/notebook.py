@@ -451,13 +451,17 @@ def _plain_reads(nbytes, count, launches, device) -> dict:
 
 @dataclass(frozen=True)
 class Speed:
-    """One recorded speed: GB/s, microseconds a launch, fractions of the ceiling and of the datasheet's peak."""
+    """One recorded speed: GB/s, microseconds a launch, fractions of the ceiling and of the datasheet's peak.
+
+    `spread` is half the interquartile range of the samples, of whose median `us` is, as a fraction of it.
+    """
 
     name: str
     gb_s: float
     us: float
     of_copy: float
     of_peak: float | None
+    spread: float
 
 
 @dataclass(frozen=True)
@@ -492,6 +496,8 @@ class Recorded:
             peak = "" if speed.of_peak is None else f"  {speed.of_peak:4.0%} of the peak"
             share = f"{speed.of_copy:4.0%} of the {self.ruler}{peak}"
             lines.append(f"{speed.name:{width}}  {speed.us:9,.1f} us  {speed.gb_s:5,.0f} GB/s  {share}")
+        spread = max(0.001, *(speed.spread for speed in self.speeds))
+        lines.append(f"Half of the samples of each lie within {spread:.1%} of their median.")
         return "\n".join([*lines, textwrap.fill(self.provenance, WIDTH)])
 
     __repr__ = __str__
@@ -550,6 +556,7 @@ def recorded(operation: str, dtype: str, N: int, M: int | None = None, ladder: b
             median(by_name[name].samples_us),
             by_name[name].fraction_of_ceiling,
             None if by_name[name].percent_of_datasheet is None else by_name[name].percent_of_datasheet / 100,
+            by_name[name].iqr_us / 2 / median(by_name[name].samples_us),
         )
         for name in order
     )

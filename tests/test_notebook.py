@@ -9,6 +9,7 @@ import pytest
 
 import quack_tutorial as qt
 from quack_tutorial import notebook
+from quack_tutorial.records import folder
 
 
 def test_check_says_right_with_the_largest_error(capsys):
@@ -151,18 +152,18 @@ def test_a_time_that_no_memory_allows_says_what_it_means():
         assert ("moves fewer than the 400,000,000 that are counted" in said) == says == ("%" not in said)
 
 
-def test_recorded_speeds_are_the_records(root):
+def test_recorded_speeds_are_the_records():
     import json
 
-    data = json.loads((root / "quack_tutorial/records/h200/bench/softmax-ladder.json").read_text())
+    data = json.loads((folder() / "bench/softmax-ladder.json").read_text())
     cell = next(c for c in data["cells"] if (c["dtype"], c["N"]) == ("float32", 4096))
     speeds = qt.recorded("softmax", "float32", N=4096, ladder=True)
-    assert speeds.names == tuple(r["provider"] for r in cell["results"] if r["status"] == "ok")
+    assert set(speeds.names) == {r["provider"] for r in cell["results"] if r["status"] == "ok"}
     for result in cell["results"]:
         speed = speeds[result["provider"]]
         assert (speed.gb_s, speed.of_copy) == (result["gb_s"], result["fraction_of_ceiling"])
         assert speed.us == sorted(result["samples_us"])[len(result["samples_us"]) // 2]
-    assert "NVIDIA H200" in str(speeds) and "three-pass" in str(speeds)
+    assert data["device"] in str(speeds) and "three-pass" in str(speeds)
     with pytest.raises(
         KeyError, match="'fourth' is not recorded for softmax float32 32768 x 4096; there are thread, warp"
     ):
@@ -171,7 +172,7 @@ def test_recorded_speeds_are_the_records(root):
 
 def test_what_is_not_recorded_is_false_and_says_so():
     speeds = qt.recorded("rmsnorm backward", "float32", N=12345)
-    assert not speeds and str(speeds) == "rmsnorm backward float32 32768 x 12345: not measured on an H200 yet."
+    assert not speeds and str(speeds) == "rmsnorm backward float32 32768 x 12345: not measured on an H100 yet."
 
 
 def test_each_line_names_whose_share_it_is():
@@ -188,10 +189,10 @@ def test_what_was_not_measured_is_named_in_one_line_at_the_end(capsys):
     ours = cells["N =   4096"]["ours"].of_copy
     assert capsys.readouterr().out.splitlines() == [
         f"N =   4096: ours {ours:.0%} of the best copy",
-        "Not measured on an H200 yet: N = 1234; N = 12346.",
+        "Not measured on an H100 yet: N = 1234; N = 12346.",
     ]
     qt.print_lacking([])
-    assert capsys.readouterr().out == "" and cells["N =   1234"].shares() == "not measured on an H200 yet"
+    assert capsys.readouterr().out == "" and cells["N =   1234"].shares() == "not measured on an H100 yet"
 
 
 @pytest.mark.parametrize(

@@ -9,33 +9,33 @@ pytest.importorskip("matplotlib")
 from quack_tutorial.figures import memory as charts
 from quack_tutorial.records import memory
 
-H200 = memory.load()
+CARD = memory.load()
 
 
 @pytest.mark.parametrize("chart", [charts.latency, charts.in_flight, charts.stride, charts.conflicts])
 def test_a_chart_has_a_row_for_each_point_and_says_where_it_is_from(chart):
-    made = chart(H200)
+    made = chart(CARD)
     series = {"latency": "chase", "in_flight": "in flight", "stride": "stride", "conflicts": "conflict"}[chart.__name__]
-    assert len(made.rows) == len(H200.series(series))
+    assert len(made.rows) == len(CARD.series(series))
     html = made._repr_html_()
     assert (
         html.count("<svg") == 2
-        and "Measured on NVIDIA H200" in html
+        and f"Measured on {CARD.device}" in html
         and "http" not in html.replace("http://www.w3.org", "")
     )
 
 
 def test_littles_law_bends_where_the_bandwidth_is_reached():
-    line = charts.in_flight(H200).figure.axes[0].lines[0]
+    line = charts.in_flight(CARD).figure.axes[0].lines[0]
     x, y = line.get_data()
-    assert y[-1] == H200.bandwidth_gb_s("HBM") and y[0] == pytest.approx(H200.sms * x[0] / H200.latency_ns("HBM"))
+    assert y[-1] == CARD.bandwidth_gb_s("HBM") and y[0] == pytest.approx(CARD.sms * x[0] / CARD.latency_ns("HBM"))
 
 
 def test_this_machine_s_own_points_stand_beside_the_recorded_ones():
-    own = replace(H200, device="NVIDIA L4", points=tuple(replace(p, ns=20 * p.ns) for p in H200.points))
-    made, alone = charts.in_flight(H200, here=own), charts.in_flight(H200)
+    own = replace(CARD, device="NVIDIA L4", points=tuple(replace(p, ns=20 * p.ns) for p in CARD.points))
+    made, alone = charts.in_flight(CARD, here=own), charts.in_flight(CARD)
     assert made.head == (*alone.head, "this machine, GB/s") and [row[:-1] for row in made.rows] == [*alone.rows]
-    assert [row[-1] for row in made.rows] == [f"{p.gb_s / 20:,.0f}" for p in H200.series("in flight")]
+    assert [row[-1] for row in made.rows] == [f"{p.gb_s / 20:,.0f}" for p in CARD.series("in flight")]
     labels = [line.get_label() for line in made.figure.axes[0].lines]
     assert "16 bytes, this machine" in labels and len(labels) == 2 * len(alone.figure.axes[0].lines) - 1
     assert "This machine: NVIDIA L4" in made.origin and f"{own.bandwidth_gb_s('HBM'):,.0f} GB/s" in made.summary
