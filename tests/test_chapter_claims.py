@@ -18,7 +18,7 @@ from quack_tutorial.records import compiled, memory, profile
 
 ROWS = (1024, 4096, 8192, 16384, 32768)
 
-# Claims of the text about an H200, of which an H100 has no record yet. All others are tested on both, with what holds on each.
+# Claims of the text about an H200 alone, which do not hold on an H100. All others are tested on both, with what holds on each.
 OF_AN_H200 = {
     "test_chapter_8_reads_a_heuristic_off_its_sweeps",
     "test_chapter_9_needs_a_cluster_where_a_row_is_kept",
