@@ -35,10 +35,9 @@ import re
 from pathlib import Path
 
 FENCE = r"^(?P<fence>`{3,}|:{3,})"
-DIRECTIVE = re.compile(
-    FENCE + r"\{(?P<name>[\w-]+)\} *(?P<argument>.*)\n(?P<options>(?:^:.*\n)*)(?P<body>(?s:.*?))^(?P=fence)$",
-    re.MULTILINE,
-)
+REST = r"\} *(?P<argument>.*)\n(?P<options>(?:^:.*\n)*)(?P<body>(?s:.*?))^(?P=fence)$"
+DIRECTIVE = re.compile(FENCE + r"\{(?P<name>[\w-]+)" + REST, re.MULTILINE)
+LISTING = re.compile(FENCE + r"\{literalinclude" + REST, re.MULTILINE)  # also one inside another directive
 ROLE = re.compile(r"\{[a-z][\w:-]*\}`")
 FOR_A_SCRIPT = re.compile(r"<div [^>]*id=")
 LINK = re.compile(r"\[(?P<text>[^\[\]]*)\]\((?P<address>[\w./-]*)(?:#(?P<label>[\w-]+))?\)")
@@ -97,7 +96,7 @@ def with_helpers(text: str, folder: Path) -> str:
 
     What the page lists itself, or has folded already, is left out; so is what a helper calls in its turn.
     """
-    listings = [one for one in DIRECTIVE.finditer(text) if one["name"] == "literalinclude"]
+    listings = list(LISTING.finditer(text))
     places = {id(one): _object_of(one, folder) for one in listings}
     seen = {place for place in places.values() if place}
 

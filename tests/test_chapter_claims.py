@@ -20,12 +20,7 @@ ROWS = (1024, 4096, 8192, 16384, 32768)
 
 # Claims of the text about an H200 alone, which do not hold on an H100. All others are tested on both, with what holds on each.
 OF_AN_H200 = {
-    "test_chapter_8_reads_a_heuristic_off_its_sweeps",
-    "test_chapter_9_needs_a_cluster_where_a_row_is_kept",
-    "test_cross_entropy_fused_saves_about_a_third",
     "test_loads_of_2_bytes_cost_a_fifth_of_the_copy_where_memory_is_fast",  # reads the H100's beside them
-    "test_the_sweeps_heuristic",
-    "test_the_two_kernels_of_a_sweep_differ_as_chapter_7_says",
 }
 
 
@@ -120,7 +115,7 @@ def test_a_block_a_row_pays_for_softmax_of_all_but_short_rows(measured_on):
         assert all(share("three-pass", dtype, N) > share("warp", dtype, N) > share("thread", dtype, N) for N in longer)
 
 
-def test_chapter_8_reads_a_heuristic_off_its_sweeps():
+def test_chapter_8_reads_a_heuristic_off_its_sweeps(measured_on):
     from quack_tutorial.figures import heat_map
 
     def sweep(dtype, N):
@@ -131,9 +126,8 @@ def test_chapter_8_reads_a_heuristic_off_its_sweeps():
         by_blocks.setdefault(blocks, []).append(share)
     best = max(map(max, by_blocks.values()))
     assert min(by_blocks[8]) > 0.99 * best
-    for blocks in (4, 16):
-        assert max(by_blocks[blocks]) > 0.99 * best and min(by_blocks[blocks]) < 0.83 * best
-    assert min(by_blocks[16]) < 0.75 * best
+    assert max(by_blocks[16]) > 0.99 * best
+    assert min(by_blocks[16]) / best == pytest.approx({"h200": 0.72, "h100": 0.91}[measured_on], abs=0.01)
     for dtype in ("float32", "bfloat16"):
         for N in (32768, 131072):
             places = sweep(dtype, N)
@@ -141,18 +135,23 @@ def test_chapter_8_reads_a_heuristic_off_its_sweeps():
             assert len(with_256) >= 2 and min(with_256) > 0.98 * max(places.values())
 
 
-def test_chapter_9_needs_a_cluster_where_a_row_is_kept():
+def test_chapter_9_needs_a_cluster_where_a_row_is_kept(measured_on):
     from quack_tutorial.figures import heat_map
 
-    keeps_nothing = heat_map("cross-entropy", "bfloat16", 128256).places
-    assert len(keeps_nothing) >= 3 and min(keeps_nothing.values()) > 0.98
+    keeps_nothing = heat_map("cross-entropy", "bfloat16", 128256, columns="blocks a row").places
+    lost = {threads: max(keeps_nothing.values()) - share for (threads, _), share in keeps_nothing.items()}
+    few = [loss for threads, loss in lost.items() if threads < 512]
+    assert len(lost) >= 3 and max(lost[threads] for threads in lost if threads >= 512) < 0.01
+    assert max(few) < 0.01 if measured_on == "h200" else 0.015 < min(few) < max(few) < 0.035
     by_blocks = {}
     for (_, blocks), share in heat_map(
         "cross-entropy fused", "bfloat16", 128256, columns="blocks a row"
     ).places.items():
         by_blocks.setdefault(blocks, []).append(share)
-    assert max(by_blocks[2]) < 0.83 and min(by_blocks[4]) > 0.98 and len(by_blocks[4]) >= 3
-    assert max(by_blocks[4]) >= max(max(by_blocks[8]), max(by_blocks[16]))
+    assert max(by_blocks[2]) == pytest.approx({"h200": 0.81, "h100": 0.67}[measured_on], abs=0.01)
+    assert max(by_blocks[4]) > 0.99 and len(by_blocks[4]) >= 3
+    assert max(*by_blocks[8], *by_blocks[16]) < max(by_blocks[4]) + 0.01
+    assert min(*by_blocks[8], *by_blocks[16]) < 0.9
 
 
 def test_two_times_of_the_same_kernel_agree_as_chapter_8_says(measured_on):
@@ -302,32 +301,45 @@ def test_rmsnorm_backward_pipelined_pays_for_middle_rows_of_bfloat16(measured_on
     assert abs(gain("float32", 4096)) < 0.02
 
 
-def test_the_sweeps_heuristic():
+def test_the_sweeps_heuristic(measured_on):
     from quack_tutorial.figures import heat_map
 
     def found(dtype, N, kept):
         return heat_map("rmsnorm", dtype, N, "loads a thread", "blocks a row", kept=kept)
 
-    for dtype, width in (("float32", 4), ("bfloat16", 2)):
-        for N in (1024, 4096, 8192):  # up to 32 KiB
-            loads, blocks = found(dtype, N, "registers").best
-            of_one_block = max(share for (_, b), share in found(dtype, N, "registers").places.items() if b == 1)
-            assert 2 <= loads <= 8 and of_one_block > 0.99 and N * width <= 32 * 1024
-        for N in (32768, 131072):
-            places, blocks = found(dtype, N, "shared memory").places, N * width // (32 * 1024)
-            assert max(share for (loads, b), share in places.items() if b == blocks and 2 <= loads <= 8) > 0.985
-    assert found("bfloat16", 131072, "registers").places[4, 16] < 0.9
+    def reached(dtype, N, kept, blocks):
+        places = found(dtype, N, kept).places
+        return max(share for (loads, b), share in places.items() if b == blocks and 2 <= loads <= 8)
+
+    on_both = [("float32", N, 4 * N) for N in (1024, 4096, 8192, 32768, 131072)] + [("bfloat16", 8192, 2 * 8192)]
+    h200s = [("bfloat16", N, 2 * N) for N in (1024, 4096, 32768, 131072)]
+    for dtype, N, nbytes in on_both + h200s * (measured_on == "h200"):
+        if nbytes <= 32 * 1024:
+            assert reached(dtype, N, "registers", 1) > 0.99
+        else:
+            assert reached(dtype, N, "shared memory", nbytes // (32 * 1024)) > 0.985
+    in_registers = {N: max(found("float32", N, "registers").places.values()) for N in (32768, 131072)}
+    assert in_registers[32768] > 0.99 and (in_registers[131072] > 0.99) == (measured_on == "h100")
+    if measured_on == "h200":
+        assert found("bfloat16", 131072, "registers").places[4, 16] < 0.9
+    else:
+        with pytest.raises(ValueError):
+            found("bfloat16", 131072, "registers")
 
 
-def test_the_two_kernels_of_a_sweep_differ_as_chapter_7_says():
+def test_the_two_kernels_of_a_sweep_differ_as_chapter_7_says(measured_on):
     from quack_tutorial.figures import heat_map
 
     registers, shared = (
         heat_map("rmsnorm", "float32", 32768, columns="blocks a row", kept=kept).places
         for kept in ("registers", "shared memory")
     )
-    assert max(threads for (threads, _), share in registers.items() if share > 0.985) == 320
-    assert shared[512, 1] > 0.985
+    fall_short = {at for at, share in registers.items() if share < 0.985}
+    assert [at for at in registers if at[1] == 1] == [(1024, 1)] and (1024, 1) in fall_short and shared[512, 1] > 0.985
+    if measured_on == "h200":
+        assert max(threads for threads, _ in registers.keys() - fall_short) == 320
+    else:
+        assert fall_short == {(1024, 1), (608, 8), (640, 8), (1024, 8)}
 
 
 # Chapter 9 -----------------------------------------------------------------------------------------------------------
@@ -389,8 +401,8 @@ def test_cross_entropy_backward_in_vectors_is_near_a_copy_but_for_short_rows_of_
     assert {of for of, reached in found.items() if reached < 0.9} == {("bfloat16", 1024)}
 
 
-def test_cross_entropy_fused_saves_about_a_third():
-    for N, saved in ((50257, 0.26), (128256, 0.31), (151936, 0.31)):
+def test_cross_entropy_fused_saves_about_a_third(measured_on):
+    for N, saved in ((50257, {"h200": 0.26, "h100": 0.33}[measured_on]), (128256, 0.31), (151936, 0.31)):
         loss, gradient, fused = (
             qt.recorded(f"cross-entropy{kind}", "bfloat16", N=N)["ours"].us for kind in ("", " backward", " fused")
         )
@@ -659,6 +671,8 @@ def test_one_block_on_an_sm_is_not_the_whole_reason_for_a_loss():
         assert (made.threads, cost.blocks_per_sm(made.threads, made.registers), made.spilled) == (1024, 1, 0)
         if os.environ[card.VARIABLE] == "h200":
             assert share("registers", dtype, 32768) == pytest.approx(reached, abs=0.01)
+        else:
+            assert share("registers", dtype, 32768) > 0.98
 
 
 def test_sizes_alone_are_worth_what_chapter_3_says():

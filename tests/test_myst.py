@@ -140,6 +140,12 @@ def test_a_listing_of_a_kernel_has_a_fold_with_what_it_calls(tmp_path):
         listing + "\n\n" + listing.replace("sums", "reduce").replace("Sum.kernel", "total"), chapters
     )
     assert "`__init__`, `load`\n" in twice and "`total`" not in twice
+    # A listing in a fold has its own inside it.
+    (cell,) = cells(f"````{{admonition}} More\n:class: dropdown\n\n{listing}\n````", chapters)
+    assert cell.source.index("<summary>More") < cell.source.index(
+        "<summary>What it is built from: __init__, load, total"
+    )
+    assert cell.source.count("</details>") == 2 and cell.source.endswith("</details>\n\n</details>")
 
 
 def bound(source, everywhere):
