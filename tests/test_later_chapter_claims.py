@@ -165,7 +165,10 @@ def test_the_headline_of_the_post_comes_near_for_long_rows_and_less_so_for_the_l
         return found["compile"].us / found["quack"].us
 
     assert all(1.35 < gain(operation) < 1.56 for operation in ("softmax", "rmsnorm"))
-    assert measured_on == "h100" or gain("cross-entropy") < 1.2  # of which no such rows were timed there
+    if measured_on == "h200":
+        assert gain("cross-entropy") < 1.2
+    else:  # where two reads would allow half
+        assert qt.recorded("cross-entropy", "float32", 262144)["compile"].of_copy > 0.9
 
 
 def test_what_waits_for_instructions_takes_the_same_time_on_both_cards():
