@@ -17,7 +17,6 @@ OF_AN_H200 = {
     "test_case_files_the_worst_cells_and_the_medians",
     "test_case_files_what_each_verdict_rests_on",
     "test_case_files_what_is_left_unexplained",
-    "test_levels_overlap_helps_short_launches_and_the_template_is_no_speed",
 }
 
 
@@ -147,11 +146,12 @@ def test_model_what_the_step_gains():
 
 
 @pytest.mark.skipif(levels.load() is None, reason="not recorded")
-def test_levels_overlap_helps_short_launches_and_the_template_is_no_speed():
+def test_levels_overlap_helps_short_launches_and_the_template_is_no_speed(measured_on):
     cells = levels.load().cells
     for cell in cells:
         saved = 1 - cell.us["overlapping"] / cell.us["template"]
-        assert 0.07 < saved < 0.1 if cell.M == 2048 else abs(saved) < 0.015
+        long = 0.015 if measured_on == "h200" else 0.03
+        assert 0.06 < saved < 0.1 if cell.M == 2048 else abs(saved) < long
         assert cell.us["warp tile"] < cell.us["template"] and cell.of_copy("what ships") > 0.99
     assert all(0.5 < c.us["template"] - c.us["overlapping"] < 1 for c in cells if c.M == 2048)
     for M in (2048, 8192, 32768):
@@ -165,7 +165,10 @@ def test_the_headline_of_the_post_comes_near_for_long_rows_and_less_so_for_the_l
         return found["compile"].us / found["quack"].us
 
     assert all(1.35 < gain(operation) < 1.56 for operation in ("softmax", "rmsnorm"))
-    assert measured_on == "h100" or gain("cross-entropy") < 1.2  # of which no such rows were timed there
+    if measured_on == "h200":
+        assert gain("cross-entropy") < 1.2
+    else:  # where two reads would allow half
+        assert qt.recorded("cross-entropy", "float32", 262144)["compile"].of_copy > 0.9
 
 
 def test_what_waits_for_instructions_takes_the_same_time_on_both_cards():
@@ -204,6 +207,34 @@ def test_the_post_s_figures_on_its_own_card():
     assert all(1.45 < gain < 1.6 for gain in gains)
     cluster = softmax.LADDER["cluster"](softmax.cutlass.Float32, 131072)
     assert (cluster.blocks_per_row, cluster.threads_per_block) == (8, 512)
+
+
+def test_case_files_on_an_h100_only_the_gradients_of_norms_stand_apart():
+    medians = {}
+    for which in ("h100", "h200"):
+        with card.taken_for(which):
+            speeds = records.load_records()
+        gains = {
+            name: results.speedups(speeds, "ours", "best peer", name).values() for name in list(results.OPERATIONS)[1:]
+        }
+        medians[which] = {name: median(found) for name, found in gains.items() if found}
+    h100, h200 = medians["h100"], medians["h200"]
+    apart = {"layernorm backward", "rmsnorm backward", "rmsnorm residual backward"}
+    assert all(1 <= h100[name] < 1.02 for name in h100.keys() - apart)
+    assert h100["layernorm backward"] == max(h100.values()) and 1.02 < h100["rmsnorm backward"] < 1.1
+    assert h100["rmsnorm residual backward"] < 1
+    assert sum(h200[name] > h100[name] for name in h200) >= len(h200) - 1
+
+
+def test_where_next_what_the_two_heat_maps_show():
+    from quack_tutorial.figures import heat_map
+
+    good = {}
+    for which in ("h100", "h200"):
+        with card.taken_for(which):
+            places = heat_map("softmax", "bfloat16", 32768, columns="blocks a row").places.values()
+        good[which] = sum(share > 0.985 for share in places) / len(places)
+    assert good["h100"] > 0.9 and good["h200"] < 0.2
 
 
 def test_case_files_what_is_left_unexplained():
