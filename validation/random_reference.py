@@ -7,6 +7,10 @@ order drawn from the seed. In a program without races the order cannot matter, s
 |-----------------------------|-----------------------------------------------------------------------|
 | `(key, count, value)`       | when `count` threads have come to `key`, with their values by thread   |
 | `(key, count, None, False)` | at once: it has arrived and does not wait                             |
+
+A float that the source writes, and what + - * make of such alone, is Python's own and is not rounded. It becomes a
+float32 where it meets a number of run time or is handed on (to memory, a shuffle, fmax), and at both ends of a dynamic
+`if` or of a loop's turn that assigns to its variable.
 """
 
 from __future__ import annotations
@@ -46,6 +50,19 @@ def float32(x) -> float:
 def int32(x) -> int:
     """The 32 bits of an integer, signed."""
     return ctypes.c_int32(int(x)).value
+
+
+class Written(float):
+    """A float that the source writes, or that + - * make of such alone."""
+
+
+def written(numbers) -> bool:
+    return all(type(number) is Written for number in numbers)
+
+
+def assigned(statement) -> set:
+    """The float variables that a statement, or one inside it, assigns to."""
+    return {one.target for one in made_of.statements((statement,)) if getattr(one, "target", None) in FLOATS}
 
 
 def computed(made: Program, needed: set | None = None) -> list:
@@ -98,6 +115,7 @@ class _Grid:
         self.memory = defaultdict(dict)
         self.memory[SCRATCH] = arguments[2].tolist()
         self.counters = [0] * COUNTERS
+        self.assigned = {id(one): assigned(one) for one in made_of.statements(made.body)}
 
 
 class _Thread:
@@ -110,7 +128,8 @@ class _Thread:
         self.cluster = block // made.cluster
         self.next_block = self.cluster * made.cluster + (block + 1) % made.cluster
         self.values = {"tidx": tidx, "lane": self.lane, "warp": self.warp, "block": block, "cluster": self.cluster}
-        self.values |= {"a0": tidx * 3, "a1": 5, "a2": self.lane - 7, "f0": 0.5, "f1": -1.25, "f2": float(self.lane)}
+        self.values |= {"a0": tidx * 3, "a1": 5, "a2": self.lane - 7, "f0": 0.5}
+        self.values |= {"f1": Written(-1.25), "f2": float(self.lane)}  # a dynamic `if` has assigned to f0
         if self.own < made.n:
             self.values |= {"f0": grid.x[self.own], "a1": grid.i[self.own]}
 
@@ -123,9 +142,18 @@ class _Thread:
     def put(self, target, value):
         self.values[target] = float32(value) if target in FLOATS else int32(value)
 
+    def numbers(self, left, right, floats) -> list:
+        """Both operands: of floats rounded, unless the source writes both."""
+        numbers = [self.number(operand, Written if floats else int32) for operand in (left, right)]
+        return [*map(float32, numbers)] if floats and not written(numbers) else numbers
+
     def holds(self, operation, left, right) -> bool:
-        kind = float32 if left in FLOATS else int32
-        return bool(made_of.COMPARISONS[operation](self.number(left, kind), self.number(right, kind)))
+        return bool(made_of.COMPARISONS[operation](*self.numbers(left, right, left in FLOATS)))
+
+    def join(self, statement):
+        """Begin or end a dynamic `if`, or a loop's turn."""
+        for name in self.grid.assigned[id(statement)]:
+            self.put(name, self.values[name])
 
     def shared(self, name, block=None):
         """The words of a buffer: of the grid for global memory, of a block otherwise."""
@@ -152,23 +180,32 @@ class _Thread:
             case Assign(target, "Float32", left, _):
                 self.put(target, self.number(left))
             case Assign(target, operation, left, right):
-                integers = target in INTS
-                table = made_of.INT_OPERATIONS if integers else made_of.FLOAT_OPERATIONS
-                kind = int32 if integers else float32
-                self.put(target, table[operation](self.number(left, kind), self.number(right, kind)))
+                floats = target in FLOATS
+                table = made_of.FLOAT_OPERATIONS if floats else made_of.INT_OPERATIONS
+                numbers = self.numbers(left, right, floats)
+                result = table[operation](*numbers)
+                self.put(target, result)
+                if floats and operation in "+-*" and written(numbers):
+                    self.values[target] = Written(result)
             case Load(target, index, offset):
                 place = int32(self.values[index] + offset)
                 if 0 <= place < self.grid.made.n:
                     self.put(target, self.grid.x[place])
+                self.join(statement)
             case Atomic(index, value):
                 k = self.values[index] % COUNTERS
                 self.grid.counters[k] = int32(self.grid.counters[k] + self.values[value])
             case If(operation, left, right, body, orelse):
-                yield from self.run(body if self.holds(operation, left, right) else orelse)
+                arm = body if self.holds(operation, left, right) else orelse
+                self.join(statement)
+                yield from self.run(arm)
+                self.join(statement)
             case For(variable, count, modulus, body):  # and While
+                self.join(statement)
                 for turn in range(self.values[count] % modulus if count else modulus):
                     self.values[variable] = turn
                     yield from self.run(body)
+                    self.join(statement)
             case Shuffle(target, kind, value, offset):
                 lanes = yield self.warp_meets(self.values[value])
                 source = made_of.SHUFFLES[kind](self.lane, offset)
@@ -217,6 +254,7 @@ class _Thread:
             buffer[start + self.tidx] = self.values[statement.value]
             yield (*full, False)
             yield empty
+            self.join(statement)
         else:
             yield full
             source = (self.tidx + statement.shift) % (32 * statement.producers)

@@ -33,7 +33,7 @@ from .context import (
     spread,
     wrong_kind,
 )
-from .joins import GONE, Unbound, copies, dynamic, merge, refuse_objects, settle, unbound
+from .joins import GONE, Unbound, copies, dynamic, entering, merge, refuse_objects, settle, unbound
 from .loops import depth, loop, while_
 from .numeric import Boolean, Literal, TensorSSA, Value, are_known, convert, known, promote, select, truth, type_of
 from .recording import mask_bits, record_event
@@ -349,6 +349,10 @@ class Branch:
     def carries(self, names, values) -> None:
         if self.dynamic:
             refuse_objects(names, values)
+
+    def enter(self, values) -> tuple:
+        """What the names are when an arm begins."""
+        return tuple(map(entering, values)) if self.dynamic else values
 
     def then(self) -> bool:
         if not self.dynamic:

@@ -6,6 +6,7 @@ element, and objects attribute by attribute.
 
 from __future__ import annotations
 
+import operator
 from functools import lru_cache
 
 from .context import fail, not_simulated
@@ -87,6 +88,21 @@ def dynamic(x):
     if type(x) is Literal:
         return Value(x.dtype, x.a)
     return convert(x, type_of(x)) if isinstance(x, (bool, int, float)) else x
+
+
+def entering(x):
+    """A value as a dynamic `if` or loop that changes it begins: its Python numbers, also those in tuples, lists and dicts,
+    become dynamic."""
+    if type(x) is Value:
+        return x
+    if carries_values(x):
+        return x._joined(x, lambda _, p, q: entering(p))
+    if isinstance(x, tuple):
+        values = tuple(map(entering, x))
+        return x if all(map(operator.is_, x, values)) else _like(x, values)
+    if isinstance(x, list):
+        return [entering(v) for v in x]
+    return {k: entering(v) for k, v in x.items()} if isinstance(x, dict) else dynamic(x)
 
 
 def _kind(x) -> str:

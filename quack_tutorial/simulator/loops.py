@@ -7,7 +7,7 @@ import operator
 import numpy as np
 
 from .context import STATE, Waiting, any_of, fail, group, here, spread
-from .joins import GONE, Unbound, carries_values, copies, dynamic, merge, refuse_objects, settle
+from .joins import GONE, Unbound, carries_values, copies, entering, merge, refuse_objects, settle
 from .numeric import Int32, TensorSSA, Value, truth
 
 
@@ -95,15 +95,6 @@ class _StaticLoop:
         )
 
 
-def _typed(x):
-    """A value at a dynamic loop's entry: its Python numbers, also those in lists and dicts, become dynamic."""
-    if carries_values(x):
-        return x._joined(x, lambda _, p, q: _typed(p))
-    if isinstance(x, list):
-        return [_typed(v) for v in x]
-    return {k: _typed(v) for k, v in x.items()} if isinstance(x, dict) else dynamic(x)
-
-
 class _Carried:
     """Names carried round a dynamic loop: typed at entry, selected where lanes have left."""
 
@@ -114,7 +105,7 @@ class _Carried:
     def enter(self, names, values):
         check_budget()
         if not self.entered:
-            values = tuple(_typed(v) for v in values)
+            values = tuple(map(entering, values))
             self.entered, self.at_entry = True, values
         # A name that the loop binds first is a new one in every turn.
         values = tuple(a if isinstance(a, Unbound) else v for a, v in zip(self.at_entry, values))

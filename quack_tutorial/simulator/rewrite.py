@@ -317,7 +317,8 @@ class _Writer(ast.NodeTransformer):
         if objects:
             out.append(ast.Expr(_method(branch, "carries", ast.Constant(tuple(objects)), _tuple(objects))))
         if names:
-            out.append(_assign(before, _tuple(names, ast.Load())))
+            out.append(_assign(before, _method(branch, "enter", _tuple(names, ast.Load()))))
+            out.append(ast.Assign([_tuple(names, ast.Store())], _load(before)))
         if containers:
             out.append(ast.If(dynamic, copied, []))
         out.append(ast.If(_method(branch, "then"), then, []))

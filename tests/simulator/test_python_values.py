@@ -97,6 +97,21 @@ def test_the_compiler_stores_these_constants():
     assert [found[i] for i in range(21)] == CONSTANTS
 
 
+CARRIED = [0xBC4CCCD0, 0xBC4CCCCD]  # -1.25 * 0.3 * 0.3 + 0.1, rounded at each step and only at the end
+
+
+def test_a_number_of_the_source_is_one_of_run_time_in_the_arms_that_change_its_variable():
+    out = np.full(7, -99, np.float32)
+    assert simulate(k.host, k.carried, *arguments(out)).ok
+    assert out[[0, 1, 4, 5]].view(np.uint32).tolist() == [*CARRIED, *CARRIED]
+    assert out[[2, 3, 6]].tolist() == [-1, -1, 2]  # C's remainder, where Python's is 2
+
+
+def test_the_compiler_has_it_so_too():
+    text = compiled(k.carried, np.zeros(7, np.float32))
+    assert "{0fBC4CCCD0, 0fBC4CCCCD, 0fBF800000, 0fBF800000}" in text  # out[0] to out[3]
+
+
 def test_the_compiler_chooses_an_operand():
     assert compiled(k.chosen, np.zeros((16, 32), np.float32)).count("selp") > 10
 
@@ -106,6 +121,7 @@ REFUSED = {
     k.negated_constant: "- of a Boolean is refused by the DSL",
     k.any_of_a_text: "any of a number and a str",
     k.or_none: "`or` takes numbers and conditions, got NoneType",
+    k.counted: "a range_constexpr bound must be known while tracing",
 }
 
 

@@ -11,6 +11,7 @@ from validation import agreement, compiled, random_kernels, random_reference
 from validation.random_kernels import (
     Assign,
     Exchange,
+    For,
     Handover,
     If,
     Meeting,
@@ -179,6 +180,29 @@ def test_lanes_vote_and_shuffle():
     )
     assert (outputs[2][0] == 7).all() and (outputs[2][1] == 31).all()
     assert outputs[2][2].tolist() == [30, 31, *range(2, 32)]
+
+
+TIMES = Assign("f1", "*", "f1", 0.3)
+PLUS = Assign("f1", "+", "f1", 0.1)
+ROUNDED_ONCE, ROUNDED_BEFORE_ADDING, ROUNDED_EACH_TIME = 0xBC4CCCCD, 0xBC4CCCC8, 0xBC4CCCD0
+
+
+@pytest.mark.parametrize(
+    ("body", "bits"),
+    [
+        ((TIMES, TIMES, PLUS), ROUNDED_ONCE),
+        ((TIMES, If("<", "lane", 40, (TIMES, PLUS), ())), ROUNDED_EACH_TIME),
+        ((TIMES, If(">", "lane", 40, (TIMES, PLUS), ()), TIMES, PLUS), ROUNDED_EACH_TIME),
+        ((TIMES, If("<", "lane", 40, (Assign("f0", "*", "f1", 0.3),), ()), TIMES, PLUS), ROUNDED_ONCE),
+        ((TIMES, TIMES, For("k1", "", 1, (PLUS,))), ROUNDED_BEFORE_ADDING),
+        ((TIMES, Assign("f1", "fmin", "f1", 0.1), TIMES, PLUS), ROUNDED_EACH_TIME),
+        ((TIMES, TIMES, Shuffle("f1", "shuffle_sync", "f1", 0), PLUS), ROUNDED_BEFORE_ADDING),
+    ],
+)
+def test_numbers_of_the_source_are_rounded_where_the_compiler_rounds_them(body, bits):
+    """-1.25 * 0.3 * 0.3 + 0.1; the PTX of CuTe DSL 4.8.1 stores these numbers, and adds 0.1 to what it shuffles."""
+    _, outputs = by_hand(*body, threads=32)
+    assert (outputs[1][1].view(np.uint32) == bits).all()
 
 
 def test_the_reference_says_who_waits_for_nobody():

@@ -60,6 +60,36 @@ def constants(a: cute.Tensor, b: cute.Tensor, f: cute.Tensor, out: cute.Tensor):
 
 
 @cute.kernel
+def carried(a: cute.Tensor, b: cute.Tensor, f: cute.Tensor, out: cute.Tensor):
+    """Numbers of the source, in the arms of an `if` that changes their variables and before it."""
+    t, _, _ = cute.arch.thread_idx()
+    x, unchanged, n, pair = Float32(-1.25) * 0.3, Float32(-1.25) * 0.3, 1, (1, 2)
+    if f[t] < 8:
+        out[0] = x * 0.3 + 0.1
+        out[1] = unchanged * 0.3 + 0.1
+        out[2] = Float32((n - 8) % 3)
+        out[3] = Float32((pair[0] - 8) % 3)
+        pair = (3, 4)
+    else:
+        x = x + 7
+        n = n + 1
+    out[4] = x * 0.3 + 0.1
+    out[5] = (Float32(-1.25) * 0.3) * 0.3 + 0.1
+    out[6] = Float32((n - 8) % 3 + pair[0])
+
+
+@cute.kernel
+def counted(a: cute.Tensor, b: cute.Tensor, f: cute.Tensor, out: cute.Tensor):
+    t, _, _ = cute.arch.thread_idx()
+    n = 2
+    if a[t] > 3:
+        for i in cutlass.range_constexpr(n):
+            out[i] = i
+        n = 3
+    out[3] = n
+
+
+@cute.kernel
 def negated(a: cute.Tensor, b: cute.Tensor, f: cute.Tensor, out: cute.Tensor):
     out[0] = Int32(-(a[0] > 3))
 
