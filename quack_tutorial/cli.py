@@ -10,7 +10,7 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-from quack_tutorial import card
+from quack_tutorial import card, machine
 
 # name, what it does, module
 COMMANDS = (
@@ -73,7 +73,7 @@ def main(argv=None):
         status, why = 2, f"this machine's memory is too small ({error}): take smaller sizes"
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        status, why = 2, f"{where}{error.strerror or error}: name another file or folder"
+        status, why = 2, f"{where}{machine.reason(error)}: name another file or folder"
         _print_no_more()
     print(f"quack-tutorial {argv[0]}: {why}.", file=sys.stderr)
     return status

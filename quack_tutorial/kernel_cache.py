@@ -93,8 +93,8 @@ def keep(key: str, write: Callable[[str], object], suffix: str = SUFFIX) -> Path
             return written.replace(where / _file_name(key, written.read_bytes(), suffix))
     except OSError as error:
         warnings.warn(
-            f"compiled kernels are not kept on disk ({error}): set {VARIABLE} to a folder that can be written, or to "
-            "nothing to do without",
+            f"compiled kernels are not kept on disk in {where} ({error.strerror}): set {VARIABLE} to a folder that can be "
+            "written, or to nothing to do without",
             stacklevel=2,
         )
         return None

@@ -289,6 +289,11 @@ def other_kernel(folders=None):
     return None
 
 
+def reason(error):
+    """Why something failed, as a sentence can hold it: of an OSError what the system says, without its number and the file."""
+    return getattr(error, "strerror", None) or str(error)
+
+
 def pip_command():
     """How pip is typed so that it installs into this environment, whether or not it is activated."""
     active = sys.prefix in (os.environ.get("VIRTUAL_ENV"), os.environ.get("CONDA_PREFIX"))

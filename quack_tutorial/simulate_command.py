@@ -166,7 +166,7 @@ def _with_traffic(run) -> str:
     from quack_tutorial import analysis
 
     printed = "".join(run.printed)
-    if run.trace is None or not len(run.trace):
+    if run.recorded is None or not len(run.trace):
         return f"{printed}{run}"
     return f"{printed}{run}\n{_traffic(analysis.summary(run.trace))}"
 
@@ -181,7 +181,7 @@ def _as_dict(outcome) -> dict:
             "findings": [str(finding) for finding in run.findings],
             "observations": list(run.observations),
             **({"orders": run.as_dict()} if hasattr(run, "as_dict") else {}),
-            **(analysis.summary(run.trace) if run.trace is not None else {}),
+            **(analysis.summary(run.trace) if run.recorded is not None else {}),
         }
         for run in outcome.runs
     ]

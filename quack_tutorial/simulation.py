@@ -45,18 +45,27 @@ LOOKED_FOR = "race, out-of-bounds access, deadlock or unwritten value"  # what a
 
 @dataclass(frozen=True)
 class Run:
-    """What a simulated run gave: its trace (checked mode), findings, what cute.printf wrote, shared memory of a block.
+    """What a simulated run gave: its trace, findings, what cute.printf wrote, shared memory of a block.
 
-    smem_bytes is what a block allocates, gaps for alignment included; of several launches, the most. An observation is
-    worth knowing and no fault: a result that depends on the order of atomics.
+    `recorded` is the trace, or None with check=False. `smem_bytes` is what a block allocates, gaps for alignment included; of
+    several launches, the most. An observation is worth knowing and no fault: a result that depends on the order of atomics.
     """
 
-    trace: Trace | None
+    recorded: Trace | None
     findings: tuple
     printed: tuple
     smem_bytes: int = 0
     observations: tuple = ()
     exact: dict | None = None  # of exact=True: {tensor: what it would hold without any rounding, in float64}
+
+    @property
+    def trace(self) -> Trace:
+        """What the run did; ValueError where check=False recorded nothing."""
+        if self.recorded is None:
+            raise without_frames(
+                ValueError("this run has no trace, because check=False records none: simulate again without it")
+            )
+        return self.recorded
 
     @property
     def ok(self) -> bool:
@@ -65,8 +74,8 @@ class Run:
 
     def __str__(self) -> str:
         head = "simulated"
-        if self.trace is not None and self.trace.launches:
-            launch = self.trace.launches[-1]
+        if self.recorded is not None and self.recorded.launches:
+            launch = self.recorded.launches[-1]
             head = (
                 f"simulated {launch.kernel}: {launch.blocks} block{'s' * (launch.blocks != 1)} of {launch.threads} threads, "
                 f"{len(self.trace):,} warp instruction{'s' * (len(self.trace) != 1)}"
@@ -85,7 +94,7 @@ class Run:
 
     def _looked_for(self) -> str:
         """What a run without findings says, and what it does not: a kernel may be clean and its results wrong."""
-        if self.trace is None:
+        if self.recorded is None:
             return "No out-of-bounds access; races not looked for (check=False), results not judged here."
         if not len(self.trace):
             return "The kernel moved and exchanged nothing, so there was nothing to check."

@@ -126,7 +126,7 @@ def text(sweeps: dict) -> str:
         own = {}
         for key, sizes in swept(sweeps[card]).items():
             operation, _, rows = key
-            if key in first and will_do(lines(first[key], operation, rows), operation, sizes):
+            if key in first and will_do(lines(first[key], operation, rows), sizes):
                 continue
             lengths = set(map(by_length, sizes))
             own[key] = sizes + [size for size in first.get(key, ()) if by_length(size) not in lengths]
@@ -149,22 +149,19 @@ def as_lines(found: dict, margin: str) -> list:
     return out
 
 
-def will_do(table: list, operation: str, sizes: list) -> bool:
-    """Whether what a table has for the swept sizes takes at most `ENOUGH` times as long as the ceiling in each of the sweeps."""
-    return all(time_over_ceiling(table, operation, size) <= ENOUGH for size in sizes)
-
-
-def time_over_ceiling(table: list, operation: str, size: dict) -> float:
-    """Of what the table has for rows of the sweep's length; infinite where that was not tried. The time of one that was timed only
-    roughly is to the best's as its rough time is to the least."""
-    row_bytes = size["N"] * ITEM_BYTES[size["dtype"]]
-    chosen = next((tuple(config) for limit, *config in table if row_bytes <= limit), None)
-    ran = {tuple(one["config"]): one for one in size["candidates"] if one["status"] == "ok"}
-    if chosen not in ran:
-        return float("inf")
-    best_us, least_rough_us = (min(one[name] for one in ran.values() if name in one) for name in ("us", "rough_us"))
-    us = ran[chosen].get("us") or ran[chosen]["rough_us"] / least_rough_us * best_us
-    return us / size["ceiling_us"]
+def will_do(table: list, sizes: list) -> bool:
+    """Whether what a table has for the sizes was tried in each sweep, and takes at most `ENOUGH` times as long as the ceiling."""
+    for size in sizes:
+        row_bytes = size["N"] * ITEM_BYTES[size["dtype"]]
+        chosen = next((config for limit, *config in table if row_bytes <= limit), None)
+        times = [
+            one.get("us", one["rough_us"])
+            for one in size["candidates"]
+            if one["config"] == chosen and one["status"] == "ok"
+        ]
+        if not times or times[0] > ENOUGH * size["ceiling_us"]:
+            return False
+    return True
 
 
 def named(operation: str, numbers) -> str:

@@ -266,7 +266,7 @@ def records_in(archive: Path) -> dict:
         with tarfile.open(archive) as files:
             return {Path(entry.name).stem: json.load(files.extractfile(entry)) for entry in files.getmembers()}
     except (OSError, tarfile.TarError) as error:
-        sys.exit(f"record_outputs: {archive} is no archive that `run` has written ({error})")
+        sys.exit(f"record_outputs: {archive} is no archive that `run` has written ({machine.reason(error)})")
 
 
 def write(path: Path, record: dict) -> None:

@@ -34,7 +34,7 @@ ROOMS = {
     ),
     "browser": ({"figures", "simulation", "simulator", "trace"}, set()),
     "card": ({"hardware", "machine"}, set()),
-    "cli": ({"card"}, set()),
+    "cli": ({"card", "machine"}, set()),
     "compiler": ({"kernel_cache", "kernels", "simulation"}, {"cutlass", "cuda", "torch"}),
     "cost": ({"card", "hardware", "records"}, set()),
     "figures": (
@@ -74,7 +74,7 @@ ROOMS = {
     "other_cards": ({"card", "records"}, {"torch"}),
     "parallel": ({"ops"}, {"torch"}),
     "pytest_plugin": ({"kernel_file", "simulation", "simulator"}, set()),
-    "records": ({"card", "hardware"}, set()),
+    "records": ({"card", "hardware", "machine"}, set()),
     "reference": (set(), set()),
     "simulate_command": (
         {"analysis", "figures", "kernels", "kernel_file", "orders", "reference", "simulation", "simulator"},

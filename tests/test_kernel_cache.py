@@ -8,6 +8,7 @@ import warnings
 import pytest
 
 from quack_tutorial import compiler, kernel_cache
+from quack_tutorial.bench import ours
 from quack_tutorial.kernels.tuned.candidates import candidates
 
 
@@ -151,9 +152,16 @@ def test_the_script_that_compiles_ahead_says_what_it_lacks(root, tmp_path):
     ):
         done = run(*words, **place)
         assert done.returncode == 1 and done.stderr.startswith("precompile: ") and said in done.stderr
-    words = ("rmsnorm-backward", "--candidates", "8", "--dtype", "bfloat16", "--processes", "1")
+    words = ("rmsnorm-backward", "--candidates", "8", "--dtype", "bfloat16", "--processes", "2")
     done = run(*words, **place)
     tried = candidates("rmsnorm backward", 16, 8)
     assert f"{len(tried)} of {len(tried)} programs" in done.stdout, done.stderr
     # The sum of dw's parts is one more.
     assert len(list(tmp_path.glob("*.o"))) == len(tried) + 1
+    # Each kept PTX is the kernel's own: what this process compiles.
+    own = {
+        compiler.ptx_hash(compiler.ptx(kernel, *args))
+        for config in tried
+        for kernel, args in ours.kernels("rmsnorm backward", "ours", ours.contiguous_rows("bfloat16", 8), config)
+    }
+    assert {compiler.ptx_hash(file.read_text()) for file in tmp_path.glob("*.ptx")} == own

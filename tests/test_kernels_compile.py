@@ -372,6 +372,12 @@ def test_a_folder_for_the_dsl_s_files_is_used_and_left_empty_and_changes_no_kern
     assert not list(tmp_path.glob("*.ptx")) and list(tmp_path.glob("*.lock"))
 
 
+def test_a_folder_for_the_dsl_s_files_that_comes_too_late_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv(compiler.DUMP_FOLDER, str(tmp_path))
+    with pytest.raises(RuntimeError, match="CUTE_DSL_DUMP_DIR was set after CuTe DSL was imported"):
+        hash_of_softmax(0)
+
+
 @pytest.mark.parametrize("N", (3000, 3001, 50257))
 def test_weights_of_16_bits_come_in_vectors_wherever_rows_begin(N):
     """Loads of single elements are those at a row's ends, in x and in the weight, and those of the weight's last vector."""

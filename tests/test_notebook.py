@@ -67,6 +67,9 @@ def test_a_run_says_whose_name_it_was_asked_for():
         qt.analysis.sectors_per_request(run)
     with pytest.raises(AttributeError, match="a run has no oks$"):
         run.oks  # noqa: B018
+    run = qt.simulate(SoftmaxThreePass(), x, out, check=False)
+    with pytest.raises(ValueError, match=r"^this run has no trace, because check=False records none: simulate again"):
+        qt.analysis.sectors_per_request(run.trace)
     for blocks in (0, 1.5, "all"):
         with pytest.raises(ValueError, match="it is how many blocks of each launch are simulated"):
             qt.simulate(SoftmaxThreePass(), x, out, blocks=blocks)

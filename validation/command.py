@@ -8,6 +8,7 @@ import importlib.util
 import sys
 import time
 from importlib import import_module
+from pathlib import Path
 
 from quack_tutorial.records import suite as report
 from quack_tutorial.records.suite import SUITES
@@ -36,7 +37,14 @@ def run(args) -> int:
     if args.record is not None and args.sample:
         print("validate: a record holds whole suites; leave --sample or --record out.", file=sys.stderr)
         return 2
-    folder = args.record or report.default_folder()
+    folder = Path(args.record or report.default_folder())
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        print(
+            f"validate: {folder} cannot hold records ({error.strerror}): name a folder with --record.", file=sys.stderr
+        )
+        return 2
     if args.list:
         return show_list(folder)
     status = 0

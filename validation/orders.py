@@ -35,7 +35,7 @@ class _Watch:
     def __call__(self, function, *args, **options):
         before = copy.deepcopy((args, options)) if options.get("check", True) else None
         run = self.real(function, *args, **options)
-        if before is None or simulation.WATCHED or run.trace is None or not run.trace.launches:
+        if before is None or simulation.WATCHED or not run.trace.launches:
             return run
         lines = frozenset((line.file, line.number, line.text) for line in run.trace.lines)
         if lines not in self.seen:

@@ -227,8 +227,8 @@ def _bytes(outcomes: list[Outcome]) -> Iterator[Diagnosis]:
         (lambda blocks: 16 * blocks, "A stage waits for its own step's messages alone."),
     ):
         if all(o.outputs["answer"] == formula(o.case.make[0]) for o in outcomes):
-            yield Diagnosis("wrong prediction", f"{call} {why}")
-    yield Diagnosis("wrong prediction", f"{call} How many messages come, of how many bytes?")
+            yield Diagnosis("bytes expected", f"{call} {why}")
+    yield Diagnosis("bytes expected", f"{call} How many messages come, of how many bytes?")
 
 
 def _places(outcomes: list[Outcome]) -> Iterator[Diagnosis]:

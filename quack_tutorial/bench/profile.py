@@ -230,7 +230,9 @@ def held(path, here: dict) -> tuple[list[dict], list[str]]:
     try:
         record = json.loads(Path(path or "").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise NotProfiled(f"--resume goes on with a record: name it with --out FILE ({error})") from error
+        raise NotProfiled(
+            f"--resume goes on with a record: name it with --out FILE ({machine.reason(error)})"
+        ) from error
     other = next((name for name, value in here.items() if record.get(name) != value), None)
     if other:
         raise NotProfiled(f"{path} is of another machine or version ({other}): profile into another file")

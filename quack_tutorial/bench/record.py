@@ -7,7 +7,8 @@
 
 The items are commands of `quack-tutorial`, each in a process of its own, which write into the card's folder of records; they are
 in the order in which pages miss them. Each goes on where an earlier call was stopped. Kernels that would be compiled one by one are
-compiled first, on all cores. The minutes are an estimate for an H100 with 16 cores.
+compiled first, on all cores. The minutes are an estimate, from what an H100 with 16 cores and 8 workers took in November 2026.
+Compilers take most of them, and a few cells take longer each, because workers start first.
 """
 
 from __future__ import annotations
@@ -46,42 +47,60 @@ class Item:
     name: str
     words: str
     seconds: float
-    compiled: str = ""  # what `precompile` is to compile first
+    first: str = ""  # a command that compiles its kernels
     needs: tuple[str, ...] = ()  # modules without which it would say too little
 
 
 ITEMS = (
-    Item("memory", "memory --out {folder}/memory.json", 100, "memory"),
+    Item("memory", "memory --out {folder}/memory.json", 100, "precompile memory"),
     Item(
         "tune loss",
         f"tune cross-entropy --n {LONG} --out {{folder}}/tune/cross-entropy-aligned.json --resume",
         15,
-        f"cross-entropy --dtype float32,bfloat16 --candidates {LONG}",
+        f"precompile cross-entropy --dtype float32,bfloat16 --candidates {LONG}",
+    ),
+    Item(
+        "tune fused",
+        "tune cross-entropy-fused --dtype bfloat16 --n 128256 --out {folder}/tune/cross-entropy-fused-aligned.json --resume",
+        40,
+        "precompile cross-entropy-fused --dtype bfloat16 --candidates 128256",
+    ),
+    Item(
+        "tune softmax",
+        "tune softmax --n 32768,131072 --out {folder}/tune/softmax-aligned.json --resume",
+        33,
+        "precompile softmax --dtype float32,bfloat16 --candidates 32768,131072",
+    ),
+    Item(
+        "tune rmsnorm",
+        "tune rmsnorm --n 1024,4096,8192,32768,131072 --out {folder}/tune/rmsnorm-aligned.json --resume",
+        30,
+        "precompile rmsnorm --dtype float32,bfloat16 --candidates 1024,4096,8192,32768,131072",
     ),
     Item(
         "tune residual",
         "tune rmsnorm-residual-backward --dtype bfloat16 --n 4096,7168,8192,16384 "
         "--out {folder}/tune/rmsnorm-residual-backward-aligned.json --resume",
         30,
-        "rmsnorm-residual-backward --dtype bfloat16 --candidates 4096,7168,8192,16384",
+        "precompile rmsnorm-residual-backward --dtype bfloat16 --candidates 4096,7168,8192,16384",
     ),
-    Item("ladders", f"bench all --ladder {GRID}", 2.5),
+    Item("ladders", f"bench all --ladder {GRID}", 17),
     Item("levels", "levels --out {folder}/levels.json", 25),
     Item("pitfalls", "pitfalls --out {folder}/pitfalls.json", 60),
     Item("model", "model --out {folder}/model.json", 150),
     Item("head", "head --out {folder}/head.json", 60, needs=LIBRARIES),
-    Item("peers", f"bench all --n 1024,4096,16384,65536,262144 --m grid {PEERS} {GRID}", 2.5, needs=LIBRARIES),
+    # With kernels that an earlier process has compiled and kept.
+    Item("host", "host --out {folder}/host/loaded.json", 120, "host --calls 1 --repeats 1", needs=("quack",)),
+    Item("peers", f"bench all --n 1024,4096,16384,65536,262144 --m grid {PEERS} {GRID}", 15, needs=LIBRARIES),
     Item("profile", "profile --out {folder}/profile.json --resume", 11),
     Item("outputs", "outputs run --to {folder} --jobs 4", 200, needs=("nbclient", "ipykernel", "jupytext")),
-    Item(
-        "peers between", f"bench all --n 256,512,2048,8192,32768,131072 --m grid {PEERS} {GRID}", 2.5, needs=LIBRARIES
-    ),
+    Item("peers between", f"bench all --n 256,512,2048,8192,32768,131072 --m grid {PEERS} {GRID}", 14, needs=LIBRARIES),
     Item(
         "fewer rows",
         f"bench all --n 256,512,1024,2048,4096,8192,16384,32768,65536,131072,262144 --m 8192 {PEERS} {GRID}",
-        2,
+        12,
     ),
-    Item("tuned peers", f"bench all --n 1024,4096,16384,65536,262144 --m grid {TUNED} {GRID}", 5, needs=LIBRARIES),
+    Item("tuned peers", f"bench all --n 1024,4096,16384,65536,262144 --m grid {TUNED} {GRID}", 20, needs=LIBRARIES),
 )
 WRITES = {"outputs": "outputs.tar.gz"}  # of a command that is told a folder
 
@@ -127,7 +146,7 @@ def run(args) -> int:
         for item in items:
             print(said(item, left(item, folder, args.workers)))
         return 0
-    for name in ("bench", "tune"):
+    for name in ("bench", "tune", "host"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     return measure(items, folder, args)
 
@@ -171,8 +190,9 @@ def measure(items, folder: Path, args, start=None, here=None) -> int:
             print(f"{said(item, count)}: left, for {' and '.join(lacking)} cannot be imported here")
             continue
         print(said(item, count), flush=True)
-        if item.compiled:
-            start([sys.executable, "-m", "quack_tutorial.bench.precompile", *shlex.split(item.compiled)], seconds)
+        if item.first:
+            command, *words = shlex.split(item.first)
+            start([*python_of(command), *words], seconds)
             seconds = remaining()
         command, *words = words_of(item, folder, args.workers)
         if goes_on(item) and args.minutes:
@@ -189,7 +209,8 @@ def measure(items, folder: Path, args, start=None, here=None) -> int:
 
 def python_of(command: str) -> list[str]:
     """How a command of an item is started."""
-    return [sys.executable, *(recorders()[command] if command in WRITES else ["-m", "quack_tutorial.cli", command])]
+    known = recorders() | {"precompile": ["-m", "quack_tutorial.bench.precompile"]}
+    return [sys.executable, *known.get(command, ["-m", "quack_tutorial.cli", command])]
 
 
 def words_of(item: Item, folder: Path, workers: int) -> list[str]:

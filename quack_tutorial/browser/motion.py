@@ -16,7 +16,7 @@ WAITS = (Op.BARRIER, Op.CLUSTER_WAIT, Op.MBARRIER_WAIT, Op.WAIT_GROUP)
 
 def beside_lines(run) -> dict:
     """What each line moved or waited for in a run, for the margin of an editor: {file: {line: [[kind, words], ...]}}."""
-    if run.trace is None or not len(run.trace.events):
+    if run.recorded is None or not len(run.trace.events):
         return {}
     events, moved, waits = run.trace.events, {}, {}
     lanes = np.unpackbits(np.ascontiguousarray(events["mask"], np.uint32).view(np.uint8).reshape(-1, 4), axis=1).sum(1)
@@ -70,7 +70,7 @@ def pictures(run):
         figures,
     )  # here, because `beside_lines` has no need of it and every printed run has it counted
 
-    if run.trace is None:
+    if run.recorded is None:
         return
     races = [finding for finding in run.findings if finding.kind == "race"]
     draws = [lambda finding=finding: figures.race(run.trace, finding) for finding in races[:MOST_RACES]]

@@ -187,7 +187,7 @@ class Session:
         """Show the first race of each printed run that has a line in one of these cells, where the cell does not show it itself."""
         for run in self.printed:
             races = [f for f in run.findings if f.kind == "race" and _cells(f) & yours]
-            if not races or run.trace is None:
+            if not races:
                 continue
             from quack_tutorial import figures
 

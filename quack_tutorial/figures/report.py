@@ -64,7 +64,7 @@ def report(runs, title: str, ended: str = "", notes=()) -> str:
 
 
 def _run(run, number) -> list[str]:
-    trace = run.trace
+    trace = run.recorded
     head = str(run).partition("\n")[0].partition(";")[0].removeprefix("simulated ")
     parts = [f"<h2>{'' if number is None else f'Run {number + 1}: '}{escape(head)}</h2>"]
     if run.ok:

@@ -21,6 +21,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import os
 import re
 import shutil
 import zipfile
@@ -30,6 +31,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from zoneinfo import ZoneInfo
+
+from quack_tutorial import machine
 
 from . import folders, roster
 from .grade import MAX_BYTES
@@ -201,7 +204,9 @@ def _files(download: Path, said: list[str]) -> Iterator[tuple[File, bytes]]:
     try:
         entries = dict(_zipped(download, said) if download.is_file() else _in_folder(download))
     except (zipfile.BadZipFile, OSError, NotImplementedError) as error:
-        raise ValueError(f"{download} cannot be read: {error}") from None
+        raise ValueError(
+            f"{download} cannot be read ({machine.reason(error)}): name the folder or the zip that the LMS gave"
+        ) from None
     paths = [PurePosixPath(place) for place in entries]
     while paths and all(len(path.parts) > 2 and path.parts[1] not in folders() for path in paths):
         if len({path.parts[0] for path in paths}) > 1:
@@ -214,7 +219,7 @@ def _files(download: Path, said: list[str]) -> Iterator[tuple[File, bytes]]:
         try:
             data = content()
         except (OSError, RuntimeError, zipfile.BadZipFile, NotImplementedError, EOFError, ValueError) as error:
-            said.append(f"{clean(place)}: left out, because it cannot be read ({clean(str(error), 100)})")
+            said.append(f"{clean(place)}: left out, because it cannot be read ({clean(machine.reason(error), 100)})")
             continue
         for file in _told(place, entries, submitters):
             if suffix_of(file.name) and not (file.name.lower() == "readme.md"):
@@ -228,7 +233,7 @@ def _of_zip(outer: File, data: bytes, said: list[str]) -> Iterator[tuple[File, b
     try:
         inner = [(place, read()) for place, read in _zipped(io.BytesIO(data), said) if suffix_of(place)]
     except (zipfile.BadZipFile, OSError, RuntimeError, NotImplementedError, EOFError, ValueError) as error:
-        said.append(f"{clean(outer.place)}: left out, because it cannot be read ({clean(str(error), 100)})")
+        said.append(f"{clean(outer.place)}: left out, because it cannot be read ({clean(machine.reason(error), 100)})")
         return
     for place, content in inner:
         name = PurePosixPath(place).name
@@ -259,8 +264,7 @@ def _zipped(file, said: list[str]):
 
 def _in_folder(folder: Path):
     """(path, a function that reads it) of a folder's plain files."""
-    if not folder.is_dir():
-        raise OSError("there is no such file or folder")
+    os.listdir(folder)  # OSError where there is none, or nobody may look into it
     for file in sorted(folder.rglob("*"))[:MOST_FILES]:
         place = file.relative_to(folder).as_posix()
         if file.is_file() and not file.is_symlink() and not _is_litter(place):

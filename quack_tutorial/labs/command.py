@@ -92,7 +92,7 @@ def _policy(text: str) -> tuple:
         free = most = cost = -1
     if not (free >= 0 and most >= 0 and 0 <= cost <= 1):
         raise argparse.ArgumentTypeError(
-            f"{text!r} is not three numbers such as 4,2,0.1, none negative, the last at most 1"
+            f"{text!r} is not FREE,MOST,COST such as 4,2,0.1: three numbers of at least 0, the last at most 1"
         )
     return free, most, cost
 
@@ -122,6 +122,9 @@ def run(args) -> int:
             checks = ", ".join(f"{check} {points}" for check, points in module.CHECKS.items())
             print(f"{name}: {module.TITLE}. Hand in {' and '.join(targets(module))}; points: {checks}.")
         return 0
+    if args.what in ("check", "show") and args.file and args.file not in (known := corpus.answers(found[args.lab])):
+        print(f"labs: {args.lab} has no answer {args.file}; there is {', '.join(known)}", file=sys.stderr)
+        return 2
     if args.what == "check" and args.mutate:
         return 0 if all([mutate(name, found[name], args.seed or 0) for name in names]) else 1
     if args.what == "check":
@@ -132,13 +135,14 @@ def run(args) -> int:
     if args.what == TASK:
         try:
             files = task.export(args.lab, Path(args.file))
-        except (ValueError, OSError) as error:
+        except ValueError as error:
             print(f"labs: {error}", file=sys.stderr)
             return 2
         print("\n".join(f"wrote {file}" for file in files))
         return 0
     if args.what == "show":
-        return show(found[args.lab], args.file)
+        print(corpus.answers(found[args.lab])[args.file][0], end="")
+        return 0
     master = (found[args.lab] / f"{args.lab}.md").read_text(encoding="utf-8")
     given = student.student_version(master)
     if args.file.endswith(".ipynb"):
@@ -189,23 +193,13 @@ def kit(args) -> int:
             said = export.export(folder, args.late)
         else:
             said = (words.words if args.what == "words" else alike.alike)(folder, args.file or "")
-    except (ValueError, OSError) as error:
+    except ValueError as error:
         print(f"labs: {error}", file=sys.stderr)
         return 2
     except ImportError:
         print("labs: the notebooks are written with jupytext (pip install jupytext)", file=sys.stderr)
         return 2
     print("\n".join(said))
-    return 0
-
-
-def show(folder: Path, name: str) -> int:
-    """Print an answer of a lab's corpus."""
-    known = corpus.answers(folder)
-    if name not in known:
-        print(f"labs: {folder.name} has no answer {name}; there is {', '.join(known)}", file=sys.stderr)
-        return 2
-    print(known[name][0], end="")
     return 0
 
 

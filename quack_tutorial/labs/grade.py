@@ -7,6 +7,7 @@ broken autograder.
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 import time
@@ -35,10 +36,23 @@ def add_arguments(parser) -> None:
     parser.add_argument("--results", type=Path, help=f"where --gradescope writes it (default {RESULTS}, else here)")
     parser.add_argument(
         "--measured",
+        type=_measured,
         metavar="M,N,TIME_US,GPU",
         help="refuse a time on a GPU in which the kernel's bytes cannot be moved",
     )
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
+
+
+def _measured(text: str) -> tuple[int, int, float, str]:
+    try:
+        M, N, time_us, gpu = text.split(",", 3)
+        found = int(M), int(N), float(time_us), gpu.strip()
+    except ValueError:
+        found = 0, 0, 0, ""
+    if not (found[0] > 0 and found[1] > 0 and 0 < found[2] < float("inf")):
+        example = "32768,4096,350.5,NVIDIA H100 80GB HBM3"
+        raise argparse.ArgumentTypeError(f"{text!r} is not rows, columns, microseconds and a GPU such as {example}")
+    return found
 
 
 def run(args) -> int:
@@ -49,6 +63,11 @@ def run(args) -> int:
         return 2
     if args.check not in (None, *lab(args.lab).CHECKS):
         print(f"grade: {args.lab} has no check {args.check}; it has {', '.join(lab(args.lab).CHECKS)}", file=sys.stderr)
+        return 2
+    try:
+        told = task.measured(args.lab, *args.measured) if args.measured else None
+    except ValueError as error:
+        print(f"grade: --measured: {error}", file=sys.stderr)
         return 2
     try:
         args.file = chosen(args.lab, args.file) if args.file.is_dir() else args.file
@@ -69,31 +88,25 @@ def run(args) -> int:
         try:
             file.write_text(json.dumps(gradescope(report), indent=2) + "\n", encoding="utf-8")
         except OSError as error:
-            print(f"grade: cannot write {file}: {error.strerror}", file=sys.stderr)
+            print(f"grade: cannot write {file}: {error.strerror}: name another file with --results", file=sys.stderr)
             return 2
         print(f"wrote {file}: {report.score} of {report.points} points")
         if sandbox.problem():
             print(f"grade: {sandbox.problem()} The submission could read whatever this user can.", file=sys.stderr)
         return 0
     said = report.as_json()
-    if args.measured:
-        try:
-            M, N, time_us, gpu = args.measured.split(",", 3)
-            said["measured"] = told = task.measured(args.lab, int(M), int(N), float(time_us), gpu)
-        except ValueError as error:
-            print(f"grade: --measured {args.measured}: {error}", file=sys.stderr)
-            return 2
-        said["verdict"] = told["verdict"] if report.full else report.verdict
+    if told:
+        said |= {"measured": told, "verdict": told["verdict"] if report.full else report.verdict}
     print(json.dumps(said, indent=2) if args.json else report)
     if args.file.suffix == ".ipynb" and not args.json:
         saved = time.strftime("%H:%M:%S on %d %B", time.localtime(args.file.stat().st_mtime)).replace(" 0", " ")
         print(f"{args.file.name} as it was saved at {saved}: what you have written since is not in it.")
-    if args.measured and not args.json:
+    if told and not args.json:
         print(
             f"  Measured: {told['verdict']}"
             + (f", {told['why']}." if "why" in told else f", {told['share']:.0%} of the floor.")
         )
-    if args.measured and told["verdict"] == "refused":
+    if told and told["verdict"] == "refused":
         return 1
     return 0 if all(check.diagnosis is None for check in report.checks if args.check in (None, check.name)) else 1
 
@@ -149,7 +162,7 @@ def read(file: Path) -> str:
         with file.open("rb") as content:
             text = content.read(MAX_BYTES + 1)
     except OSError as error:
-        raise Refused("unreadable", f"cannot read {file}: {error.strerror}") from None
+        raise Refused("unreadable", f"cannot read {file}: {error.strerror}: name a .ipynb, .py or .md file") from None
     if len(text) > MAX_BYTES:
         raise Refused("unreadable", f"{file} is larger than 1 MiB, the most that a submission may have")
     if text.startswith((b"\xff\xfe", b"\xfe\xff")):  # as PowerShell's > writes

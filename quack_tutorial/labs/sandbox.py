@@ -22,6 +22,8 @@ from pathlib import Path
 
 import numpy as np
 
+from quack_tutorial import machine
+
 from . import returned
 from .judgement import Case, Outcome, Refused
 
@@ -130,7 +132,7 @@ def problem() -> str | None:
         try:
             done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
         except (OSError, subprocess.TimeoutExpired) as error:
-            return f"There is no sandbox here: bubblewrap does not run ({error})."
+            return f"There is no sandbox here: bubblewrap does not run ({machine.reason(error)})."
     if done.returncode:
         said = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
         return f"There is no sandbox here: bubblewrap is installed and does not work ({said})."

@@ -69,12 +69,12 @@ AXES = {"M": "M", "N": "N", "D": "N // 4", "P": str(PARTS)}  # as a task's Pytho
 def measured(name: str, M: int, N: int, time_us: float, gpu: str) -> dict:
     """What a time says of a kernel's bytes: the floor, the share of it, and whether memory can be so fast.
 
-    A ValueError for a GPU, as torch or its maker calls it, whose bandwidth is not known.
+    A ValueError for a lab without a kernel, and for a GPU, as torch or its maker calls it, whose bandwidth is not known.
     """
     known = hardware.find(gpu) or next((one for one in hardware.GPUS if one.name == gpu), None)
     if known is None:
         raise ValueError(
-            f"the bandwidth of {gpu!r} is not known; it is of {', '.join(one.name for one in hardware.GPUS)}"
+            f"the bandwidth of {gpu!r} is not known: name one of {', '.join(one.name for one in hardware.GPUS)}"
         )
     floor_us = least_bytes(name, M, N) / known.bandwidth_gb_s / 1e3
     said = {"gpu": known.name, "M": M, "N": N, "time_us": time_us, "floor_us": round(floor_us, 3)}
@@ -104,7 +104,9 @@ def sizes(M: int, N: int) -> dict:
 
 
 def tensors(name: str) -> tuple[object, dict, dict]:
-    """(a case, {input: (axes, type)}, {output: (axes, type)}) of a lab's kernel."""
+    """(a case, {input: (axes, type)}, {output: (axes, type)}) of a lab's kernel; ValueError where it asks for none."""
+    if name not in RUN:
+        raise ValueError(f"{name} asks for no kernel; these do: {', '.join(RUN)}")
     case = next(case for case in lab(name).cases() if not case.target)
     M, N = case.inputs["mX"].shape
     axis = {M: "M", N: "N"} | dict.fromkeys(case.make[1:], "P")
@@ -126,8 +128,6 @@ def run_source(name: str) -> str:
 
 def export(name: str, folder: Path) -> list[Path]:
     """Write a lab's task; the files written. A ValueError says why there are none."""
-    if name not in RUN:
-        raise ValueError(f"{name} asks for no kernel; these do: {', '.join(RUN)}")
     files = {folder / "kernelbot" / name / file: text for file, text in kernelbot(name).items()}
     definition, workloads, blobs = flashinfer(name)
     root = folder / "flashinfer"

@@ -7,6 +7,7 @@ import platform
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
+from quack_tutorial import machine
 from quack_tutorial.records import FOLDER
 
 SCHEMA = 1
@@ -111,7 +112,7 @@ def load(path) -> Suite:
         data = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ReportError(
-            f"{path}: cannot be read as JSON ({error}); record it again with python -m validation"
+            f"{path}: cannot be read as JSON ({machine.reason(error)}); record it again with python -m validation"
         ) from error
     if not isinstance(data, dict) or data.pop("schema", None) != SCHEMA:
         raise ReportError(f"{path}: not of schema {SCHEMA}; record it again with python -m validation")

@@ -63,8 +63,8 @@ def run(args) -> int:
         prepare(args.work)
     except OSError as error:
         print(
-            f"lab: your copies of the notebooks cannot be written ({error}): name a folder of yours: quack-tutorial lab "
-            "--work FOLDER",
+            f"lab: your copies of the notebooks cannot be written to {args.work} ({machine.reason(error)}): name a folder of "
+            "yours: quack-tutorial lab --work FOLDER",
             file=sys.stderr,
         )
         return 2
@@ -76,7 +76,7 @@ def run(args) -> int:
     except (OSError, OverflowError) as error:
         at = f"{args.ip}, port {args.port}" if args.port else args.ip
         print(
-            f"lab: nothing can listen on {at} ({error}): name an address of this machine and a free port",
+            f"lab: nothing can listen on {at} ({machine.reason(error)}): name an address of this machine and a free port",
             file=sys.stderr,
         )
         return 2

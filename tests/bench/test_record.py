@@ -3,13 +3,15 @@
 import argparse
 import functools
 import json
+import os
+import re
 import sys
 from pathlib import Path
 
 import pytest
 
 from quack_tutorial import records
-from quack_tutorial.bench import command, record, sweep
+from quack_tutorial.bench import command, record, sweep, tune
 
 HERE = {"driver": "580.95.05", "versions": {"torch": "2.11.0", "quack-kernels": "0.0"}}
 
@@ -93,6 +95,28 @@ def test_what_is_missing_is_measured_once_and_packed(folder, root, tmp_path, cap
     monkeypatch.setattr(records, "FOLDER", tmp_path / "taken")
     assert record.take(packed) == 0
     assert (tmp_path / "taken/h100/bench/softmax.json").exists()
+
+
+def test_host_times_are_of_kernels_that_an_earlier_process_kept(folder, root):
+    (folder / "host").mkdir()
+    gpu = FakeGPU(root)
+    assert record.measure(items("host"), folder, parsed(), gpu, HERE) == 0
+    assert [name for name, _ in gpu.seen] == ["record_host.py"] * 2 and os.environ["QUACK_TUTORIAL_CACHE"]
+    assert record.left(*items("host"), folder, 8) == 0
+
+
+def test_every_sweep_that_a_page_shows_is_an_item(root):
+    shown = re.findall(
+        r'heat_map\("([^"]+)", ("\w+"), (\d+)', "".join(f.read_text() for f in root.glob("notebooks/*.md"))
+    )
+    measured = set()
+    for item in record.ITEMS:
+        if item.words.startswith("tune "):
+            args = argparse.ArgumentParser()
+            tune.add_arguments(args)
+            sizes = tune.requested_sizes(args.parse_args(record.words_of(item, Path("h100"), 8)[1:]))
+            measured |= {(size.operation, f'"{size.dtype}"', str(size.N)) for size in sizes}
+    assert len(shown) > 5 and set(shown) <= measured
 
 
 def test_an_item_that_does_not_fit_into_the_time_is_left(folder, root, capsys):

@@ -57,6 +57,6 @@ def test_the_other_starts_are_right(root, name):
 
 def test_a_run_without_a_trace_has_no_pictures():
     class Run:
-        trace = None
+        recorded = None
 
     assert list(motion.pictures(Run())) == []

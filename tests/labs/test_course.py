@@ -389,7 +389,7 @@ def test_an_export_without_grades_is_told(tmp_path, capsys):
     for late in ("4,2,7", "4,2", "nan,2,0.1"):
         with pytest.raises(SystemExit):
             cli.main(["labs", "export", str(tmp_path), "--late", late])
-        assert f"'{late}' is not three numbers such as 4,2,0.1" in capsys.readouterr().err
+        assert f"'{late}' is not FREE,MOST,COST such as 4,2,0.1: three numbers" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         cli.main(["labs", "collect", str(tmp_path), str(tmp_path / "class"), "--due", "yesterday"])
     assert "'yesterday' is no date and time such as 2026-10-12T23:59" in capsys.readouterr().err

@@ -143,4 +143,3 @@ def test_both_stages_in_one_command(tmp_path, capsys):
         measured = f"32768,4096,{time_us},NVIDIA H100 80GB HBM3"
         assert cli.main([*words, measured]) == status
         assert json.loads(capsys.readouterr().out)["verdict"] == verdict
-    assert cli.main([*words, "nothing"]) == 2

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
+from quack_tutorial import machine
 from quack_tutorial.records import suite as report
 from quack_tutorial.simulation import simulate
 from quack_tutorial.simulator import Array
@@ -164,7 +165,7 @@ def load_record(path: Path, known: list[Case]) -> Record | None:
         return Record(data["where"], bits, data["failed"])
     except (OSError, ValueError, KeyError, TypeError, zlib.error) as error:
         raise report.ReportError(
-            f"{path}: cannot be used ({error}); record it again with scripts/record_operations.py"
+            f"{path}: cannot be used ({machine.reason(error)}); record it again with scripts/record_operations.py"
         ) from error
 
 
