@@ -227,6 +227,10 @@ def simulate(
             findings.sort(key=lambda finding: finding.kind != "read before arrival")
             early = {line for finding in findings if finding.kind == "read before arrival" for line in finding.lines}
             findings = [f for f in findings if f.kind != "async copy never waited for" or f.lines[0] not in early]
+        if not findings and orders is None and state.believed:
+            late = RunState(TraceRecorder(), schedule, seed, fill=fill, doubted=set(), **shared)
+            if poison.error_of(lambda: _silently(late, function, args, kwargs, dynamic)) is None:
+                findings += _races(late.recorder.finish())
         if not findings and orders is None:
             # An endless loop that other poison makes is not waited for as long as one of the kernel's own.
             options = {"fill": fill + 1} | shared | {"max_steps": min(max_steps, 20_000 + 4 * state.most_steps)}
@@ -365,6 +369,10 @@ class _Poison:
             for array, result in zip(arrays, first):
                 array[...] = result
         return first, second, error
+
+    def error_of(self, run_again) -> Exception | None:
+        """What ends another run early; the tensors hold the first run's results afterwards."""
+        return self._again(run_again)[2]
 
     def exactly(self, run_again, state) -> dict | None:
         """{tensor of floats: what a run in float64 leaves}; None where it does not come to its end."""
