@@ -114,7 +114,9 @@ def run_atomic(name: str, ptr: Pointer, val: Value | TensorSSA, sem=None, wanted
     lanes = m._lanes(None, 1)
     place = None if vector or ptr.view is None else Place(ptr.view[1].base)
     check(ptr, zero, width, lanes, Op.ATOMIC, place)
-    record(ptr, zero, width, lanes, Op.ATOMIC, flat, index, arg=meaning(sem, scope), arg2=_goes_unread(f"atomic_{name}"))
+    record(
+        ptr, zero, width, lanes, Op.ATOMIC, flat, index, arg=meaning(sem, scope), arg2=_goes_unread(f"atomic_{name}")
+    )
     writes, changed = STATE.run.writes, False
     if ptr.memory.space is Space.GMEM:
         STATE.run.before_write(ptr.memory)

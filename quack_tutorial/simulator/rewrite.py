@@ -354,7 +354,13 @@ class _Writer(ast.NodeTransformer):
         names, _, objects = self.carried(node.body)
         names = [n for n in names if n not in _assigned([node.target])]
         shell = ast.For(node.target, _load(loop), [], [])
-        return [_at(s, node) for s in [head, *self._looped(loop, names, objects, node, shell)]]
+        looped = self._looped(loop, names, objects, node, shell)
+        counters, before = [n for n in _assigned([node.target]) if n != "_"], self.fresh("s")
+        self.joined.update(dict.fromkeys(counters))
+        kept = _method(loop, "counters", _load(before), _tuple(counters, ast.Load()))
+        after = ast.Assign([_tuple(counters, ast.Store())], kept)
+        around = [head, _assign(before, _tuple(counters, ast.Load())), *looped, after] if counters else [head, *looped]
+        return [_at(s, node) for s in around]
 
     def visit_While(self, node):
         if node.orelse:
