@@ -530,9 +530,11 @@ def _undecorated(function):
 
 def _refuse_another_self(function) -> None:
     """The DSL takes the object of a method that the host calls by the name of its parameter."""
+    if inspect.isfunction(function):
+        return
     original = _undecorated(function)
     first = next(iter(inspect.signature(original).parameters.values()), None)
-    if inspect.isfunction(function) or first is None or first.name in ("self", "cls"):
+    if first is None or first.name in ("self", "cls"):
         return
     if "Constexpr" not in _text(first.annotation):
         code = original.__code__

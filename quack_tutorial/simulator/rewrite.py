@@ -492,7 +492,7 @@ class _Writer(ast.NodeTransformer):
         return node  # annotations alone, as they are
 
     def visit_Global(self, node):
-        self.refuse(node, "global inside a kernel")
+        self.refuse(node, f"{type(node).__name__.lower()} inside a kernel")
 
     visit_Nonlocal = visit_Global
 

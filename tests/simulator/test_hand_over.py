@@ -70,6 +70,14 @@ def test_the_fence_that_is_there_stays_where_it_serves_the_other_side(kernel, si
     assert message.endswith(missing), message
 
 
+def test_a_lock_that_an_ordinary_store_gives_back_is_told_so():
+    for finding in simulate(k.Lock(stored=True), ints(1), ints(1)).findings:
+        assert finding.kind == "race" and finding.message.endswith(
+            f"The atomic at {place(k.Lock, 'acquire')} takes what the store at {place(k.Lock, 'gives back')} gives back, and an "
+            'ordinary store hands nothing over: is cute.arch.atomic_exch(..., sem="release") meant?'
+        ), finding
+
+
 @pytest.mark.parametrize("test", [False, True])
 @pytest.mark.parametrize("answer", ["heeded", "until", "made good"])
 def test_an_answer_that_is_heeded_orders_what_follows(answer, test):

@@ -83,10 +83,10 @@ class Meeting:
 
 
 class Lock:
-    """Each block adds 1 to a total that a lock guards."""
+    """Each block adds 1 to a total that a lock guards; `stored`, and an ordinary store gives the lock back."""
 
-    def __init__(self, after=True, before=True):
-        self.after, self.before = after, before
+    def __init__(self, after=True, before=True, stored=False):
+        self.after, self.before, self.stored = after, before, stored
 
     @cute.jit
     def __call__(self, lock: cute.Tensor, total: cute.Tensor):
@@ -103,7 +103,10 @@ class Lock:
             total[0] = total[0] + 1
             if cutlass.const_expr(self.before):
                 cute.arch.fence_acq_rel_gpu()
-            cute.arch.atomic_exch(lock.iterator, Int32(0))  # release
+            if cutlass.const_expr(self.stored):
+                lock[0] = 0  # gives back
+            else:
+                cute.arch.atomic_exch(lock.iterator, Int32(0))  # release
 
 
 class Asked:
