@@ -62,23 +62,26 @@ def _goes_unread(name: str) -> bool:
     if recorder is None or STATE.group is None:
         return False
     line = recorder.lines[current_line(recorder)[0]]
-    return any(
-        first <= line.number <= last and callee.rpartition(".")[2] == name
-        for first, last, callee in _statements(text_of(line.file))
-    )
+    alone = [
+        alone
+        for first, last, callee, alone in _calls(text_of(line.file))
+        if first <= line.number <= last and callee.rpartition(".")[2] == name
+    ]
+    return bool(alone) and all(alone)
 
 
 @functools.lru_cache(maxsize=64)
-def _statements(text: str) -> tuple:
-    """(first line, last line, what is called) of each call that is a statement of its own."""
+def _calls(text: str) -> tuple:
+    """(first line, last line, what is called, whether it is a statement of its own) of each call that may be an atomic's."""
     try:
         tree = ast.parse(text)
     except SyntaxError:
         return ()
+    alone = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     return tuple(
-        (node.lineno, node.end_lineno, ast.unparse(node.value.func))
+        (node.lineno, node.end_lineno, callee, id(node) in alone)
         for node in ast.walk(tree)
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
+        if isinstance(node, ast.Call) and "atomic" in (callee := ast.unparse(node.func))
     )
 
 
