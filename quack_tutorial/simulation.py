@@ -228,13 +228,14 @@ def simulate(
             findings.sort(key=lambda finding: finding.kind != "read before arrival")
             early = {line for finding in findings if finding.kind == "read before arrival" for line in finding.lines}
             findings = [f for f in findings if f.kind != "async copy never waited for" or f.lines[0] not in early]
+        # An endless loop that another run makes is not waited for as long as one of the kernel's own.
+        briefly = shared | {"max_steps": min(max_steps, 20_000 + 4 * state.most_steps)}
         if not findings and orders is None and state.believed:
-            late = RunState(TraceRecorder(), schedule, seed, fill=fill, doubted=set(), **shared)
+            late = RunState(TraceRecorder(), schedule, seed, fill=fill, doubted=set(), **briefly)
             if poison.error_of(lambda: _silently(late, function, args, kwargs, dynamic)) is None:
                 findings += _races(late.recorder.finish())
         if not findings and orders is None:
-            # An endless loop that other poison makes is not waited for as long as one of the kernel's own.
-            options = {"fill": fill + 1} | shared | {"max_steps": min(max_steps, 20_000 + 4 * state.most_steps)}
+            options = {"fill": fill + 1} | briefly
             again = lambda state: _silently(state, function, args, kwargs, dynamic)  # noqa: E731
 
             def in_order(**looks_for):
