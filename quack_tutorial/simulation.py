@@ -21,6 +21,7 @@ from quack_tutorial.simulator.context import (
     NotSimulated,
     SimulationError,
     fail,
+    line_of,
     without_frames,
 )
 from quack_tutorial.simulator.scheduler import KernelCall, RunState
@@ -236,16 +237,22 @@ def simulate(
             findings.sort(key=lambda finding: finding.kind != "read before arrival")
             early = {line for finding in findings if finding.kind == "read before arrival" for line in finding.lines}
             findings = [f for f in findings if f.kind != "async copy never waited for" or f.lines[0] not in early]
+        # An endless loop that another run makes is not waited for as long as one of the kernel's own.
+        briefly = shared | {"max_steps": min(max_steps, 20_000 + 4 * state.most_steps)}
+        if not findings and orders is None and state.believed:
+            late = RunState(TraceRecorder(), schedule, seed, fill=fill, doubted=set(), **briefly)
+            if poison.error_of(lambda: _silently(late, function, args, kwargs, dynamic)) is None:
+                findings += _races(late.recorder.finish())
         if not findings and orders is None:
-            # An endless loop that other poison makes is not waited for as long as one of the kernel's own.
-            options = {"fill": fill + 1} | shared | {"max_steps": min(max_steps, 20_000 + 4 * state.most_steps)}
+            options = {"fill": fill + 1} | briefly
             again = lambda state: _silently(state, function, args, kwargs, dynamic)  # noqa: E731
 
             def in_order(**looks_for):
                 return again(RunState(TraceRecorder(), schedule, seed, **(options | looks_for)))
 
             same = functools.partial(in_order, fill=fill)
-            found, observations = poison.reaches(trace, lambda: again(RunState(None, **options)), in_order, same)
+            quick = lambda likely=None: again(RunState(None, likely=likely, **options))  # noqa: E731
+            found, observations = poison.reaches(trace, quick, in_order, same)
             findings += found
         observations = (*state.notes, *observations)
     numbers = None
@@ -327,10 +334,13 @@ class _Poison:
         two is the cause: what unwritten memory held, or the order. Where the first run's very own poison gives another result, too,
         neither is: what Python had when the kernel was traced has moved on, as a counter of the reader's does.
         """
-        differing = self._differing(run_quickly)
+        differing, holds = self._differing(run_quickly), None
+        for likely in (0, 1) if differing is None and _looks_at_unwritten_integers(trace) else ():
+            if differing is None:
+                differing, holds = self._differing(functools.partial(run_quickly, likely)), likely
         if differing is None:
             return [], ()
-        confirmed = self._differing(run_in_order)
+        confirmed = self._differing(functools.partial(run_in_order, likely=holds))
         if confirmed is None:
             return [], (() if isinstance(differing, SimulationError) else (_order_matters(*differing),))
         moved = self._differing(run_the_same)
@@ -375,6 +385,10 @@ class _Poison:
                 array[...] = result
         return first, second, error
 
+    def error_of(self, run_again) -> Exception | None:
+        """What ends another run early; the tensors hold the first run's results afterwards."""
+        return self._again(run_again)[2]
+
     def exactly(self, run_again, state) -> dict | None:
         """{tensor of floats: what a run in float64 leaves}; None where it does not come to its end."""
         if self._again(run_again)[2] is not None:
@@ -417,6 +431,15 @@ class _Poison:
         )
 
 
+def _looks_at_unwritten_integers(trace) -> bool:
+    """Whether a kernel reads integers of shared memory that nobody wrote: no poison is equal to the flag that it may look for."""
+    from quack_tutorial.analysis.unwritten import unwritten_reads
+
+    integers = [i for i, x in enumerate(trace.tensors) if x.space == Space.SMEM and "int" in x.dtype.lower()]
+    read = integers and np.isin(trace.select(Op.LOAD, space=Space.SMEM)["tensor"], integers).any()
+    return bool(read and unwritten_reads(trace))
+
+
 def _fragment_name(made) -> str:
     """The variable that a register tensor is assigned to, as the kernel's line has it."""
     name, equals, _ = made.text.partition("=")
@@ -455,6 +478,7 @@ def _run_host(function, args, kwargs, dynamic=()) -> None:
         needs = "a @cute.jit function or an object with a @cute.jit __call__"
         raise without_frames(TypeError(f"simulate needs {needs}, got {type(function).__name__}"))
     names, annotations, wants_stream = _parameters(function)
+    _refuse_another_self(function)
     arguments = _Arguments(mapper, dynamic)
     prepared = []
     for i, x in enumerate(args):
@@ -498,15 +522,36 @@ class _Arguments:
 
 def _parameters(function):
     """Parameter names and annotation texts of the host function, and whether it takes a stream."""
-    plain = inspect.isfunction(function)
-    target = function if plain or inspect.ismethod(function) else type(function).__call__
-    original = inspect.unwrap(getattr(target, "__func__", target))
+    plain, original = inspect.isfunction(function), _undecorated(function)
     parameters = list(inspect.signature(original).parameters.values())
     if not plain:
         parameters = parameters[1:]  # self, whatever it is called
     texts = {p.name: _text(p.annotation) for p in parameters if p.annotation is not inspect.Parameter.empty}
     needs = any(p.name == "stream" and p.default is inspect.Parameter.empty for p in parameters)
     return [p.name for p in parameters], texts, needs
+
+
+def _undecorated(function):
+    """The host function, or an object's `__call__`, as the reader has written it."""
+    called = inspect.isfunction(function) or inspect.ismethod(function)
+    target = function if called else type(function).__call__
+    return inspect.unwrap(getattr(target, "__func__", target))
+
+
+def _refuse_another_self(function) -> None:
+    """The DSL takes the object of a method that the host calls by the name of its parameter."""
+    if inspect.isfunction(function):
+        return
+    original = _undecorated(function)
+    first = next(iter(inspect.signature(original).parameters.values()), None)
+    if first is None or first.name in ("self", "cls"):
+        return
+    if "Constexpr" not in _text(first.annotation):
+        code = original.__code__
+        lines = enumerate(inspect.getsource(original).splitlines(), code.co_firstlineno)
+        number = next((number for number, line in lines if line.lstrip().startswith("def ")), code.co_firstlineno)
+        text = f"{original.__qualname__} is a method that the host calls, and calls its object {first.name}; the DSL wants self"
+        raise fail("language", text, lines=(line_of(code.co_filename, number, code.co_name),))
 
 
 def _text(annotation) -> str:

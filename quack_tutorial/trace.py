@@ -36,7 +36,9 @@ class Op(IntEnum):
 
     LOAD = 0
     STORE = 1
-    ATOMIC = 2  # read and write of each lane's address; arg = 1 if it acquires + 2 if it releases + 4 (cluster) or 8 (CTA): scope
+    # read and write of each lane's address; arg = 1 if it acquires + 2 if it releases + 4 (cluster) or 8 (CTA): scope; arg2 = 1 if
+    # nobody reads what the word held before
+    ATOMIC = 2
     ASYNC_COPY = 3  # cp.async: `addresses` = shared destination, `sources` = global source (-1: zero fill)
     COMMIT_GROUP = 4  # cp.async.commit_group
     WAIT_GROUP = 5  # cp.async.wait_group; arg = groups that may stay pending

@@ -21,7 +21,8 @@ a later atomic on the same address reads from it, directly or through the atomic
 its next fence. Both fences and both atomics must have a scope that holds both threads (`level_of`). An atomic that is itself
 a release or an acquire (bits RELEASE, ACQUIRE of the event's `arg`) needs no fence. With or without fences,
 the earlier atomic itself is ordered before all that the later one's thread does next; for that a clock has an entry for
-each address (vector LOCATIONS). A plain store to the address is not taken to end the chain: where it is ordered with the
+each address (vector LOCATIONS). Where nobody reads what an atomic gives (`arg2`), its thread learns nothing: the two might as well
+have come the other way round. A plain store to the address is not taken to end the chain: where it is ordered with the
 atomics, so is what they release, and where it is not, it races with them.
 
 Where there are bulk copies, each vector has two more parts: what proxy fences have made visible to them, in shared memory
@@ -494,11 +495,11 @@ class _Replay:
         domains = (block, c.number, 0)[: level_of(event) + 1]
         for lane in np.nonzero(lane_bits(event["mask"][None])[0] & (addresses >= 0))[0]:
             s, address = int(self.strand_of[w, lane]), int(addresses[lane])
-            acquired = self._observed(address, step)
+            acquired = {} if event["arg2"] else self._observed(address, step)
             released = self._release(c, [s], step) if event["arg"] & RELEASE else None
             for level, domain in enumerate(domains):
                 place = (address, level, domain)
-                if place in self.released_at:
+                if place in self.released_at and not event["arg2"]:
                     read = self.released_at[place]
                     self.read_by[s, level] = _joined(self.read_by.get((s, level), {}), read)
                     if event["arg"] & ACQUIRE:

@@ -176,7 +176,10 @@ def _question(trace, order, race: Race, events) -> str:
     if changes is not None:
         takes_a_lock = _takes_a_lock(trace, _handed_over(trace, order, race))
         guarded = _missing_memory_fence(trace, order, race) if takes_a_lock else None
-        return guarded or changes
+        return guarded or _freed_by_a_store(trace, order, race) or changes
+    freed = None if copy else _freed_by_a_store(trace, order, race)
+    if freed is not None:
+        return freed
     if race.scope == GRID:
         missing = _missing_memory_fence(trace, order, race)
         if missing is not None:
@@ -246,6 +249,30 @@ def _changed_on_one_line(trace, order, race: Race) -> str | None:
     )
 
 
+def _freed_by_a_store(trace, order, race: Race) -> str | None:
+    """What to say where a thread takes a lock by an atomic and gives it back by an ordinary store, between the two accesses or as
+    one of them."""
+    events = trace.events
+    words = lambda row: set(trace.addresses[int(events["addresses"][row])].tolist()) - {-1}  # noqa: E731
+    for at in race.events:
+        mine = np.flatnonzero((order.warp_of == order.warp_of[at]) & (events["launch"] == events["launch"][at]))
+        if int(events["op"][at]) == Op.STORE and len({int(events["op"][i]) for i in race.events} & {int(Op.ATOMIC)}):
+            stores = np.array([at])
+        elif race.lines[0] == race.lines[1]:
+            stores = mine[(mine > at) & (events["op"][mine] == int(Op.STORE))]
+        else:
+            continue
+        for store in stores:
+            taken = mine[(mine < min(at, store)) & (events["op"][mine] == int(Op.ATOMIC)) & (events["arg2"][mine] == 0)]
+            taken = [row for row in taken if words(row) & words(store)]
+            if taken:
+                return (
+                    f"The atomic at {_at(trace, events[taken[-1]])} takes what the store at {_at(trace, events[store])} gives "
+                    'back, and an ordinary store hands nothing over: is cute.arch.atomic_exch(..., sem="release") meant?'
+                )
+    return None
+
+
 def _unpublished(trace, order, race: Race, events) -> str:
     init = 0 if race.roles[0] == Role.INIT else 1
     use = 1 - init
@@ -275,11 +302,13 @@ def _before_arrival(trace, order, race: Race, events) -> str:
     held = order.pending.get(race.events[0])
     if race.roles[0] == Role.GROUP and held is not None:
         wait, allowed = held
-        if allowed and trace.events["step"][wait] < events[1]["step"]:
-            where = trace.line(trace.events[wait]).where
-            return (
-                f"{head}{name}({allowed}) at {where} lets {_count(allowed, 'group')} stay under way: is that too many?"
-            )
+        where = trace.line(trace.events[wait]).where
+        if trace.events["step"][wait] < events[1]["step"]:
+            why = f"{name}({allowed}) at {where} lets {_count(allowed, 'group')} stay under way: is that too many?"
+            if not allowed:
+                commit = name.replace("wait", "commit")
+                why = f"{name} at {where} waits for committed groups alone: is cute.arch.{commit}() missing before it?"
+            return head + why
     if race.roles[0] == Role.PHASE:
         passed = (
             _unheeded(trace, order, race) or _passed_too_soon(trace, race, events) or _waited_elsewhere(trace, events)

@@ -17,14 +17,11 @@ for races judges them in each run, and without a race they are ordered by what i
 
 from __future__ import annotations
 
-import ast
-import functools
 import re
 from dataclasses import dataclass
 
 import numpy as np
 
-from quack_tutorial.simulator.rewrite import text_of
 from quack_tutorial.trace import SMEM_BLOCK_BITS, Op, Space
 
 # After one of these another warp may come.
@@ -118,7 +115,7 @@ def effects_of(recorder, rows, launch, atomics, places) -> frozenset:
     for row in rows:
         op, block = row[OP], row[BLOCK]
         if op == Op.ATOMIC:
-            effect = _of_atomic(recorder, row, *next(atomics, ("", True)))
+            effect = _of_atomic(row, *next(atomics, ("", True)))
             space = Space.SMEM if row[SPACE] == Space.DSMEM else row[SPACE]
             found.update((("word", int(space), address), effect) for address in _lanes(recorder, row[ADDRESSES]))
         elif op in _MBARRIER:
@@ -178,35 +175,10 @@ def _phase(launch, address: int, places) -> int:
     return 0 if barrier is None else barrier.phase
 
 
-def _of_atomic(recorder, row, name: str, changed: bool) -> tuple:
-    line = recorder.lines[row[LINE]]
-    if name in SUMS and changed and _is_statement(line.file, line.number, f"atomic_{name}"):
+def _of_atomic(row, name: str, changed: bool) -> tuple:
+    if name in SUMS and changed and row[ARG2]:
         return "sum", name
     return ("write",) if changed or name == "exch" else ("read",)
-
-
-def _is_statement(file: str, number: int, name: str) -> bool:
-    """Whether the call of this function on a line stands alone, so that nobody reads what it gives."""
-    return any(
-        first <= number <= last and callee.rpartition(".")[2] == name for first, last, callee in _statements(file)
-    )
-
-
-@functools.lru_cache(maxsize=64)
-def _parsed(text: str) -> tuple:
-    try:
-        tree = ast.parse(text)
-    except SyntaxError:
-        return ()
-    return tuple(
-        (node.lineno, node.end_lineno, ast.unparse(node.value.func))
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
-    )
-
-
-def _statements(file: str) -> tuple:
-    return _parsed(text_of(file))
 
 
 # ---- what is told ---------------------------------------------------------------------------------------------------

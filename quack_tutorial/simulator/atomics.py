@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import functools
+
 import numpy as np
 
 from quack_tutorial.trace import Op, Space
@@ -12,7 +15,8 @@ from .bounds import Place, check
 from .context import STATE, fail, group, spread
 from .memory import Pointer
 from .numeric import DType, Float32, TensorSSA, Value, convert, scalar
-from .recording import record
+from .recording import current_line, record
+from .rewrite import text_of
 
 
 def lane_by_lane(function):
@@ -52,6 +56,35 @@ def meaning(sem, scope) -> int:
     return _SEMANTICS.get(semantics, 0) | _NARROWER.get(scope, 0)
 
 
+def _goes_unread(name: str) -> bool:
+    """Whether the call stands alone on its line, so that nobody reads what the word held before."""
+    recorder = STATE.run.recorder
+    if recorder is None or STATE.group is None:
+        return False
+    line = recorder.lines[current_line(recorder)[0]]
+    alone = [
+        alone
+        for first, last, callee, alone in _calls(text_of(line.file))
+        if first <= line.number <= last and callee.rpartition(".")[2] == name
+    ]
+    return bool(alone) and all(alone)
+
+
+@functools.lru_cache(maxsize=64)
+def _calls(text: str) -> tuple:
+    """(first line, last line, what is called, whether it is a statement of its own) of each call that may be an atomic's."""
+    try:
+        tree = ast.parse(text)
+    except SyntaxError:
+        return ()
+    alone = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    return tuple(
+        (node.lineno, node.end_lineno, callee, id(node) in alone)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and "atomic" in (callee := ast.unparse(node.func))
+    )
+
+
 @lane_by_lane
 def atomic_cas(ptr: Pointer, *, cmp, val, sem=None, scope=None, **_) -> Value:
     """`val` where the element is `cmp`; what it was before."""
@@ -84,7 +117,9 @@ def run_atomic(name: str, ptr: Pointer, val: Value | TensorSSA, sem=None, wanted
     lanes = m._lanes(None, 1)
     place = None if vector or ptr.view is None else Place(ptr.view[1].base)
     check(ptr, zero, width, lanes, Op.ATOMIC, place)
-    record(ptr, zero, width, lanes, Op.ATOMIC, flat, index, arg=meaning(sem, scope))
+    record(
+        ptr, zero, width, lanes, Op.ATOMIC, flat, index, arg=meaning(sem, scope), arg2=_goes_unread(f"atomic_{name}")
+    )
     writes, changed = STATE.run.writes, False
     if ptr.memory.space is Space.GMEM:
         STATE.run.before_write(ptr.memory)

@@ -265,6 +265,8 @@ WELL_KNOWN = {
 def wrong_kind(message: str, x) -> Exception:
     """A refusal of an object that the DSL does not take there; of one of the simulator's of which that is not known, its own."""
     kind = type(x)
+    if hasattr(kind, "_refuse"):  # a name without a value
+        x._refuse()
     if kind.__module__.startswith(HERE) and kind.__name__ not in WELL_KNOWN:
         return not_simulated(message)
     return fail("language", message)

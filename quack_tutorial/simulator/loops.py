@@ -83,6 +83,10 @@ class _StaticLoop:
 
     finish = leave
 
+    def counters(self, before, after):
+        """What its own variables are afterwards."""
+        return after
+
     def no_leaving(self, word):
         if depth() != self.depth:
             self.refuse_leaving(word)
@@ -135,6 +139,10 @@ class _Carried:
         if not self.entered:
             return values
         return tuple(Unbound(n, GONE) if isinstance(b, Unbound) else v for n, b, v in zip(names, self.at_entry, values))
+
+    def counters(self, before, after):
+        """What its own variables are afterwards: gone, unless they were there before."""
+        return tuple(Unbound(b._name, GONE) if isinstance(b, Unbound) else a for b, a in zip(before, after))
 
     def no_leaving(self, word):
         self.refuse_leaving(word)

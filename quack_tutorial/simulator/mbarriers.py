@@ -269,7 +269,7 @@ class _Yes(Value):
         if g is self.group:
             looking = self.unaware & g.active()
             if looking.any():
-                self.unaware = self.unaware & ~looking
+                self.unaware, STATE.run.believed = self.unaware & ~looking, True
                 g.push(looking)
                 _record(Op.MBARRIER_RESUME, self.pointer, **self.facts)
                 g.pop()
@@ -336,7 +336,18 @@ def mbarrier_try_wait(mbar_ptr, phase, **_):
     return _yes() if group().warp < 0 else Pending(_try(mbar_ptr, barriers, parity))
 
 
+def _comes_too_early(barriers, parity) -> bool:
+    """Whether this warp is told that the phase is not complete, in a run that tells each so once."""
+    if STATE.run.doubted is None:
+        return False
+    g, before = group(), len(STATE.run.doubted)
+    STATE.run.doubted.update((g.blocks[0], g.warp, id(b), b.phase - _done(b, parity)) for b in barriers)
+    return len(STATE.run.doubted) > before
+
+
 def _try(pointer, barriers, parity):
+    if _comes_too_early(barriers, parity):
+        return _no(pointer, parity)
     if STATE.run.order is not None:  # how long it waits is not known, perhaps not at all
         return (yield from _test(pointer, barriers, parity))
     if not all(_done(b, parity) for b in barriers):
@@ -346,10 +357,14 @@ def _try(pointer, barriers, parity):
 
 def _answer(pointer, barriers, parity) -> Value:
     """Whether the phase is complete now."""
-    done = all(_done(b, parity) for b in barriers)
-    _record(Op.MBARRIER_WAIT, pointer, arg=parity, arg2=1 + done)
-    if done:
-        return _Yes(pointer, arg=parity, arg2=_acquired(barriers[0]) if barriers else -1)
+    if not all(_done(b, parity) for b in barriers):
+        return _no(pointer, parity)
+    _record(Op.MBARRIER_WAIT, pointer, arg=parity, arg2=2)
+    return _Yes(pointer, arg=parity, arg2=_acquired(barriers[0]) if barriers else -1)
+
+
+def _no(pointer, parity) -> Value:
+    _record(Op.MBARRIER_WAIT, pointer, arg=parity, arg2=1)
     return Value(Boolean, np.array([[False]]))
 
 
@@ -363,6 +378,8 @@ def _test(pointer, barriers, parity):
     def ready():
         return all(_done(b, parity) for b in barriers)
 
+    if _comes_too_early(barriers, parity):
+        return _no(pointer, parity)
     if STATE.run.order is None and not ready():  # where orders are chosen it says what is so when it comes
         yield Waiting(ready, "an mbarrier (test_wait)", here(), gives_up=True)
     return _answer(pointer, barriers, parity)

@@ -55,7 +55,7 @@ def lane_addresses(pointer, index: np.ndarray) -> np.ndarray:
     return (np.take(launch.row_blocks, row, mode="clip") << SMEM_BLOCK_BITS) | (inside * size)
 
 
-def record(pointer, first, width, lanes, op, flat, index, shown=None, arg=0) -> None:
+def record(pointer, first, width, lanes, op, flat, index, shown=None, arg=0, arg2=0) -> None:
     """One trace row per instruction (per `width` elements) of the executing warp."""
     recorder = STATE.run.recorder
     if STATE.group is None and STATE.run.on_device and pointer.memory.space == Space.GMEM:
@@ -99,6 +99,7 @@ def record(pointer, first, width, lanes, op, flat, index, shown=None, arg=0) -> 
             addresses=addresses[:, chunk],
             values=None if shown is None else shown[:, chunk],
             arg=arg,
+            arg2=arg2,
             call=call,
         )
 

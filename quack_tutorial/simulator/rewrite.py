@@ -355,7 +355,13 @@ class _Writer(ast.NodeTransformer):
         names, _, objects = self.carried(node.body)
         names = [n for n in names if n not in _assigned([node.target])]
         shell = ast.For(node.target, _load(loop), [], [])
-        return [_at(s, node) for s in [head, *self._looped(loop, names, objects, node, shell)]]
+        looped = self._looped(loop, names, objects, node, shell)
+        counters, before = [n for n in _assigned([node.target]) if n != "_"], self.fresh("s")
+        self.joined.update(dict.fromkeys(counters))
+        kept = _method(loop, "counters", _load(before), _tuple(counters, ast.Load()))
+        after = ast.Assign([_tuple(counters, ast.Store())], kept)
+        around = [head, _assign(before, _tuple(counters, ast.Load())), *looped, after] if counters else [head, *looped]
+        return [_at(s, node) for s in around]
 
     def visit_While(self, node):
         if node.orelse:
@@ -487,7 +493,7 @@ class _Writer(ast.NodeTransformer):
         return node  # annotations alone, as they are
 
     def visit_Global(self, node):
-        self.refuse(node, "global inside a kernel")
+        self.refuse(node, f"{type(node).__name__.lower()} inside a kernel")
 
     visit_Nonlocal = visit_Global
 

@@ -47,6 +47,7 @@ class RunState:
     max_steps: int = 2_000_000
     max_blocks: int | None = None
     fill: int = 0  # which poison uninitialised memory holds
+    likely: int | None = None  # a number that it holds instead of poison, as a new GPU's zeros
     steps: int = 0  # loop steps since a warp or a batch of blocks last came to its end
     most_steps: int = 0  # that any has needed
     progress: Progress = field(default_factory=Progress)
@@ -67,6 +68,10 @@ class RunState:
     assumes: bool = False  # whether a kernel has promised something with cute.assume
     shadows: Shadows = field(default_factory=Shadows)  # the exact numbers of memory, where they are asked for
     writes: int = 0  # stores so far: a loop that makes none and changes no variable waits for someone else's
+    believed: bool = False  # whether a warp has gone by an mbarrier's answer that a phase is complete
+    doubted: set | None = (
+        None  # (block, warp, mbarrier, phase) of each answer of no, in a run that gives one to each first question
+    )
     order: object = None  # orders.Order: who chooses each step, None = `schedule`
     mapper: object = None  # twins.Mapper: the reader's functions and objects as they run here
     blame: object = None  # blame.of_call: whose the error of a call is
@@ -84,6 +89,8 @@ class RunState:
         Of integers one far too large (which `if i < n` keeps from being an index), then one far too small, with no bit in common;
         of bytes, which are often read as something else, such that numbers made of them are far apart, too.
         """
+        if self.likely is not None:
+            return self.likely
         other = (self.fill if changed else self.fill - 1) % 2
         if dtype.is_float:
             far = 2.0 ** {8: 8, 16: 15 if dtype.storage.kind == "f" else 100}.get(dtype.width, 100)

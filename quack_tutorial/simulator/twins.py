@@ -11,6 +11,7 @@ import builtins
 import dataclasses
 import enum
 import functools
+import inspect
 import re
 import sys
 import types
@@ -259,12 +260,38 @@ class SimFunction:
             said = re.sub(r"^\S*_inner_(?=\()", self.name, str(error))
             raise (fail("language", said) if kernel_frame() else without_frames(TypeError(said))) from None
 
+    @functools.cached_property
+    def _parameters(self) -> tuple:
+        """(names, the text of each one's annotation, the defaults that cross) of a kernel."""
+        known = lambda text: str(self.original.__globals__.get(text.partition("[")[0]))  # noqa: E731
+        texts = {n: "Constexpr" if "Constexpr" in known(text) else text for n, text in self.rewritten.parameters}
+        defaults = {p.name: p.default for p in inspect.signature(self.original).parameters.values()}
+        return tuple(texts), texts, {n: d for n, d in defaults.items() if type(d) in (bool, int, float, str)}
+
     def typed(self, args, kwargs):
         """Numbers that cross into a kernel become dynamic, unless the parameter is a Constexpr."""
-        annotations = dict(self.rewritten.parameters)
-        order = [name for name, _ in self.rewritten.parameters]
-        args = tuple(cross(a, annotations.get(order[i], "") if i < len(order) else "") for i, a in enumerate(args))
-        return args, {k: cross(v, annotations.get(k, "")) for k, v in kwargs.items()}
+        order, annotations, defaults = self._parameters
+        kwargs = {n: d for n, d in defaults.items() if n not in order[: len(args)]} | kwargs
+
+        def crossed(x, name):
+            annotation = annotations.get(name, "")
+            if "Constexpr" not in annotation and name not in ("self", "cls"):
+                self._refuse_object(x, name)
+            return cross(x, annotation)
+
+        args = tuple(crossed(a, order[i] if i < len(order) else "") for i, a in enumerate(args))
+        return args, {k: crossed(v, k) for k, v in kwargs.items()}
+
+    def _refuse_object(self, x, name: str) -> None:
+        """What the DSL does not pass to a kernel: Python's own objects, but for a method's `self`."""
+        if isinstance(x, (str, SimFunction)) or isinstance(x, Twin) and not x._carries_values:
+            kind = type(object.__getattribute__(x, "_original")).__name__ if isinstance(x, Twin) else type(x).__name__
+            what = {"SimFunction": "a function"}.get(kind, f"an object ({kind})")
+            raise fail(
+                "language",
+                f"{self.name} gets {what} as {name or 'an argument'}, and the DSL refuses that: annotate the parameter as "
+                "cutlass.Constexpr, or call a method's first parameter self",
+            )
 
     def start_call(self, args, kwargs):
         if self.kind == "kernel":

@@ -32,13 +32,23 @@ def test_cp_async_is_there_after_wait_group():
 
 
 @pytest.mark.parametrize("reader", [0, 1])
-@pytest.mark.parametrize("change", [dict(wait=False), dict(commit=False)])
-def test_a_copy_that_is_not_waited_for(reader, change):
+@pytest.mark.parametrize(
+    ("change", "asks"),
+    [
+        (dict(wait=False), "Is cp_async_wait_group missing?"),
+        (
+            dict(commit=False),
+            "cp_async_wait_group at k.py:137 waits for committed groups alone: is cute.arch.cp_async_commit_group() missing before "
+            "it?",
+        ),
+    ],
+)
+def test_a_copy_that_is_not_waited_for(reader, change, asks):
     finding = only(copied(reader=reader, **change))
     assert finding.kind == "read before arrival"
     assert numbers(finding) == (134, 141)
     assert str(finding) == (
-        "Read before arrival: k.py:141 reads bytes that cp.async (k.py:134) is still copying. Is cp_async_wait_group missing?"
+        f"Read before arrival: k.py:141 reads bytes that cp.async (k.py:134) is still copying. {asks}"
     )
 
 

@@ -26,6 +26,9 @@ def test_what_the_dsl_refuses_is_refused(name):
 
 # name: what its lanes write, from reading the kernel
 WANTED = {
+    "counter_bound_before": 0 * LANE + 6 + 6 + 3 + 5,
+    "renamed_constexpr": np.where(LANE < 3, LANE, -7),
+    "helper_of_this": 2 * LANE,
     "vector_at_lane": LANE % 4,
     "vector_in_range": 0 * LANE + 6,
     "any_and_all": np.where((LANE < 3) | (LANE > 8), LANE, -7),

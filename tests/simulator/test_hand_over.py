@@ -70,8 +70,16 @@ def test_the_fence_that_is_there_stays_where_it_serves_the_other_side(kernel, si
     assert message.endswith(missing), message
 
 
+def test_a_lock_that_an_ordinary_store_gives_back_is_told_so():
+    for finding in simulate(k.Lock(stored=True), ints(1), ints(1)).findings:
+        assert finding.kind == "race" and finding.message.endswith(
+            f"The atomic at {place(k.Lock, 'acquire')} takes what the store at {place(k.Lock, 'gives back')} gives back, and an "
+            'ordinary store hands nothing over: is cute.arch.atomic_exch(..., sem="release") meant?'
+        ), finding
+
+
 @pytest.mark.parametrize("test", [False, True])
-@pytest.mark.parametrize("answer", ["heeded", "until"])
+@pytest.mark.parametrize("answer", ["heeded", "until", "made good"])
 def test_an_answer_that_is_heeded_orders_what_follows(answer, test):
     assert simulate(k.Asked(answer, test), out := ints(32)).ok
     assert out.tolist() == list(range(31, -1, -1))
@@ -86,6 +94,20 @@ def test_an_answer_that_is_thrown_away_orders_nothing(test):
         name = "mbarrier_test_wait" if test else "mbarrier_try_wait"
         assert f"{name} at hand_over.py:" in message
         assert "may return False, and nothing looks at its answer" in message or "has returned False" in message
+
+
+@pytest.mark.parametrize("test", [False, True])
+def test_a_read_behind_the_if_is_found_in_the_usual_order(test):
+    run = simulate(k.Asked("noted", test), out := ints(32))
+    assert "has returned False: the second access belongs where it has returned True." in run.findings[0].message
+    assert out.tolist() == list(range(31, -1, -1))  # the first run's results stay
+
+
+@pytest.mark.parametrize("orders", [None, "all"])
+def test_an_atomic_whose_old_value_nobody_reads_tells_nothing_of_the_others(orders):
+    message = said(k.CountedThenRead(heeds=False), ints(1), ints(1), orders=orders)
+    assert message.startswith("Race (read after write) on global memory, 1 word of count: thread 0 updated at")
+    assert simulate(k.CountedThenRead(heeds=True), ints(1), ints(1), orders=orders).ok
 
 
 def test_on_the_way_of_a_no_nothing_is_ordered():

@@ -47,3 +47,12 @@ def test_a_condition_and_a_bound_that_were_never_written():
         "this loop has 2,147,483,642 passes" in finding.message and "has anybody written its bounds?" in finding.message
     )
     assert simulate(k.Compared("loop", k.Int32, guarded=True), x, out).ok and (out == 3).all()
+
+
+@pytest.mark.parametrize("looked_for", [0, 1])
+def test_a_flag_that_was_never_written_and_that_no_poison_is_equal_to(looked_for):
+    out = np.zeros(1, np.int32)
+    (finding,) = simulate(k.Flag(looked_for), out).findings
+    assert finding.kind == "uninitialised" and "# here" in finding.lines[0].text, finding
+    assert "reads element 0 of flag at unwritten.py:" in finding.message
+    assert simulate(k.Flag(looked_for, guarded=True), out).ok

@@ -65,11 +65,21 @@ def _width(dtype: DType, count: int) -> int:
     return min(count, max(1, 16 // dtype.itemsize))
 
 
+def _own(pointer: m.Pointer, name: str) -> m.Pointer:
+    """The pointer, unless it leads to another block's shared memory, where the compiler has neither of these."""
+    if pointer.rows is not None:
+        raise fail(
+            "language",
+            f"cute.arch.{name} takes no pointer of map_dsmem_ptr, which the compiler refuses: call its .{name}()",
+        )
+    return pointer
+
+
 @lane_by_lane
 def load(ptr, dtype=None, *, sem=None, scope=None, **_):
     """The number at a pointer, or the vector."""
     element, count = _vector_type(dtype if dtype is not None else ptr.dtype)
-    pointer, order = _pointer(ptr, element), _order(sem)
+    pointer, order = _own(_pointer(ptr, element), "load"), _order(sem)
     if order is None:
         values = read_vector(pointer, count)
         return values[0] if count == 1 and not isinstance(dtype, VectorType) else Vector(values)
@@ -94,7 +104,7 @@ def store(ptr, val, *, sem=None, scope=None, **_) -> None:
     dtype = values[0].dtype
     if isinstance(ptr, m.Pointer) and ptr.dtype.width == dtype.width:
         dtype = ptr.dtype if ptr.dtype.is_float == dtype.is_float else dtype
-    pointer, order = _pointer(ptr, dtype), _order(sem)
+    pointer, order = _own(_pointer(ptr, dtype), "store"), _order(sem)
     if order is None:
         write_vector(pointer, values)
         return

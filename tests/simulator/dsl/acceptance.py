@@ -982,13 +982,135 @@ def storing(number: str, dtype: str):
 
 # ---- the two lists ------------------------------------------------------------------------------------------------------
 
+
+@one_warp
+@cute.kernel
+def counter_after_loop(x: cute.Tensor, out: cute.Tensor):
+    for i in range(4):
+        out[i] = x[i]
+    out[0] = x[i]
+
+
+@one_warp
+@cute.kernel
+def counter_bound_before(x: cute.Tensor, out: cute.Tensor):
+    i, total = 7, 0.0
+    for i in range(4):
+        total += x[i]
+    for k in cutlass.range_constexpr(6):
+        total += 1.0
+    out[cute.arch.thread_idx()[0]] = total + x[i] + k
+
+
+def dsmem_ordered(loads):
+    @one_warp
+    @cute.kernel
+    def kernel(x: cute.Tensor, out: cute.Tensor):
+        s = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(32))
+        there = cute.arch.map_dsmem_ptr(s.iterator, 0)
+        if cutlass.const_expr(loads):
+            out[0] = cute.arch.load(there, cutlass.Float32)
+        else:
+            cute.arch.store(there, x[0])
+
+    return kernel
+
+
+dsmem_arch_load, dsmem_arch_store = dsmem_ordered(True), dsmem_ordered(False)
+
+
+def given(parameter, constexpr=False):
+    """A host function whose kernel takes `parameter` besides its tensors."""
+
+    @cute.kernel
+    def plain(x: cute.Tensor, out: cute.Tensor, more):
+        out[0] = x[0]
+
+    @cute.kernel
+    def constant(x: cute.Tensor, out: cute.Tensor, more: Known):
+        out[0] = x[0]
+
+    kernel = constant if constexpr else plain
+
+    @cute.jit
+    def host(x: cute.Tensor, out: cute.Tensor):
+        kernel(x, out, parameter).launch(grid=[1, 1, 1], block=[32, 1, 1])
+
+    return host
+
+
+Known = cutlass.Constexpr
+kernel_gets_text, kernel_gets_function = given("text"), given(given)
+kernel_gets_text_as_constexpr = given("text", True)
+
+
+@one_warp
+@cute.kernel
+def default_is_dynamic(x: cute.Tensor, out: cute.Tensor, n=3):
+    for i in cutlass.range_constexpr(n):
+        out[i] = x[i]
+
+
+@one_warp
+@cute.kernel
+def renamed_constexpr(x: cute.Tensor, out: cute.Tensor, n: Known = 3):
+    for i in cutlass.range_constexpr(n):
+        if cute.arch.thread_idx()[0] == i:
+            out[i] = x[i]
+
+
+class KernelOfThis:
+    @cute.kernel
+    def kernel(this, x: cute.Tensor, out: cute.Tensor):
+        out[0] = x[0]
+
+    @cute.jit
+    def __call__(self, x: cute.Tensor, out: cute.Tensor):
+        self.kernel(x, out).launch(grid=[1, 1, 1], block=[32, 1, 1])
+
+
+class HostOfThis:
+    @cute.kernel
+    def kernel(self, x: cute.Tensor, out: cute.Tensor):
+        out[0] = x[0]
+
+    @cute.jit
+    def __call__(this, x: cute.Tensor, out: cute.Tensor):
+        this.kernel(x, out).launch(grid=[1, 1, 1], block=[32, 1, 1])
+
+
+class HelperOfThis:
+    """Only where Python's objects cross into a kernel, or from the host, does the name of the first parameter matter."""
+
+    @cute.jit
+    def doubled(this, v):
+        return v + v
+
+    @cute.kernel
+    def kernel(this: cutlass.Constexpr, x: cute.Tensor, out: cute.Tensor):
+        lane = cute.arch.thread_idx()[0]
+        out[lane] = this.doubled(x[lane])
+
+    @cute.jit
+    def launched(this, x: cute.Tensor, out: cute.Tensor):
+        this.kernel(x, out).launch(grid=[1, 1, 1], block=[32, 1, 1])
+
+    @cute.jit
+    def __call__(self, x: cute.Tensor, out: cute.Tensor):
+        self.launched(x, out)
+
+
+kernel_of_this, host_of_this, helper_of_this = KernelOfThis(), HostOfThis(), HelperOfThis()
+
+
 ACCEPTED = (
     "where_with_float exp_of_bf16 vector_at_lane vector_in_range vector_slice vector_row vector_nested_slice "
     "vector_of_bare_extent any_and_all any_with_constants any_of_vector all_as_value rebind_registers rebind_view "
     "rebind_pointer swap_in_while rebind_in_helper rebind_argument list_set dict_set list_rebind list_alias "
     "list_made_inside list_in_static_loop object_inside list_nested while_list fragment_views fragment_view_dynamic "
     "stride_zero unroll_range grid_stride vector_past_the_end "
-    "constant_if_new_name plain_if_changes_value constant_if_returns constant_if_breaks literals_are_known literals_are_python_s"
+    "constant_if_new_name plain_if_changes_value constant_if_returns constant_if_breaks literals_are_known literals_are_python_s "
+    "counter_bound_before kernel_gets_text_as_constexpr renamed_constexpr helper_of_this"
 ).split()
 # name: what the simulator says
 REFUSED = {
@@ -1029,4 +1151,12 @@ REFUSED = {
     "reduce_without_init": "reduce needs init_val and reduction_profile",
     "dsmem_load": "a tensor over map_dsmem_ptr has no element access",
     "dsmem_store": "a tensor over map_dsmem_ptr has no element access",
+    "dsmem_arch_load": "cute.arch.load takes no pointer of map_dsmem_ptr",
+    "dsmem_arch_store": "cute.arch.store takes no pointer of map_dsmem_ptr",
+    "counter_after_loop": "i is bound first inside a dynamic `if` or loop, so it is gone after it",
+    "kernel_gets_text": "plain gets an object (str) as more, and the DSL refuses that",
+    "kernel_gets_function": "plain gets a function as more, and the DSL refuses that",
+    "default_is_dynamic": "must be known while tracing",
+    "kernel_of_this": "kernel gets an object (KernelOfThis) as this, and the DSL refuses that",
+    "host_of_this": "HostOfThis.__call__ is a method that the host calls, and calls its object this",
 }

@@ -83,10 +83,10 @@ class Meeting:
 
 
 class Lock:
-    """Each block adds 1 to a total that a lock guards."""
+    """Each block adds 1 to a total that a lock guards; `stored`, and an ordinary store gives the lock back."""
 
-    def __init__(self, after=True, before=True):
-        self.after, self.before = after, before
+    def __init__(self, after=True, before=True, stored=False):
+        self.after, self.before, self.stored = after, before, stored
 
     @cute.jit
     def __call__(self, lock: cute.Tensor, total: cute.Tensor):
@@ -103,7 +103,10 @@ class Lock:
             total[0] = total[0] + 1
             if cutlass.const_expr(self.before):
                 cute.arch.fence_acq_rel_gpu()
-            cute.arch.atomic_exch(lock.iterator, Int32(0))  # release
+            if cutlass.const_expr(self.stored):
+                lock[0] = 0  # gives back
+            else:
+                cute.arch.atomic_exch(lock.iterator, Int32(0))  # release
 
 
 class Asked:
@@ -143,7 +146,34 @@ class Asked:
                 if cutlass.const_expr(self.answer == "noted"):
                     if there:
                         out[lane] = -1
+                if cutlass.const_expr(self.answer == "made good"):
+                    if not there:
+                        cute.arch.mbarrier_wait(mbar, 0)
                 out[lane] = words[31 - lane]
+
+
+class CountedThenRead:
+    """Two warps add to a count, and the second reads the count as an ordinary word; does it look at what its atomic gives?"""
+
+    def __init__(self, heeds):
+        self.heeds = heeds
+
+    @cute.jit
+    def __call__(self, count: cute.Tensor, out: cute.Tensor):
+        self.kernel(count, out).launch(grid=[1, 1, 1], block=[64, 1, 1])
+
+    @cute.kernel
+    def kernel(self, count: cute.Tensor, out: cute.Tensor):
+        tidx = cute.arch.thread_idx()[0]
+        if tidx % 32 == 0:
+            if cutlass.const_expr(self.heeds):
+                before = cute.arch.atomic_add(count.iterator, Int32(1))
+                if before == 1:
+                    out[0] = count[0]
+            else:
+                cute.arch.atomic_add(count.iterator, Int32(1))
+                if tidx == 32:
+                    out[0] = count[0]
 
 
 class RowEach:

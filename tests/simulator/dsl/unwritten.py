@@ -67,4 +67,24 @@ class Compared:
         out[tidx] = said
 
 
+class Flag:
+    """A word of shared memory that was never written, unless `guarded`, says whether to write."""
+
+    def __init__(self, looked_for, guarded=False):
+        self.looked_for, self.guarded = looked_for, guarded
+
+    @cute.jit
+    def __call__(self, out: cute.Tensor):
+        self.kernel(out).launch(grid=[1, 1, 1], block=[32, 1, 1])
+
+    @cute.kernel
+    def kernel(self, out: cute.Tensor):
+        flag = cutlass.memory.SmemAllocator().allocate_tensor(Int32, cute.make_layout(1))
+        if cutlass.const_expr(self.guarded):
+            flag[0] = 7
+            cute.arch.sync_warp()
+        if flag[0] == self.looked_for:  # here
+            out[0] = 1
+
+
 FLOATS_AND_INTEGERS = (Float32, cutlass.Float16, cutlass.BFloat16, Int32, cutlass.Int64, cutlass.Int16, cutlass.Uint32)
