@@ -65,6 +65,12 @@ def heat_map(operation, dtype, N, rows="threads a row", columns="threads a block
     )
 
 
+def counted(number: int, what: str) -> str:
+    """A number of what an axis names: "1 block a row", "512 threads a row"."""
+    noun, _, rest = what.partition(" ")
+    return f"{number:,} {noun.removesuffix('s') if number == 1 else noun} {rest}"
+
+
 class HeatMap:
     """`places` maps (row, column) to a share of the speed of `ceiling`; `best` is the place of the largest."""
 
@@ -82,7 +88,7 @@ class HeatMap:
         )
         table = f'<table class="qt-heat"><thead><tr>{corner}{head}</tr></thead><tbody>{body}</tbody></table>'
         share = f"{100 * self.places[self.best]:.0f} %"
-        place = f"{self.best[0]:,} {self.rows}, {self.best[1]:,} {self.columns}"
+        place = f"{counted(self.best[0], self.rows)}, {counted(self.best[1], self.columns)}"
         best = f"Best: {place}, {share} of the speed of {self.ceiling}."
         return page(
             title=self.title,

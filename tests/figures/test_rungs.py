@@ -9,7 +9,7 @@ import pytest
 
 from quack_tutorial import card, cost
 from quack_tutorial.bench import records, results
-from quack_tutorial.figures import code_diff, heat_map, last_rungs, rung
+from quack_tutorial.figures import code_diff, heat_map, last_rungs, rung, tuning
 from quack_tutorial.records import folder, memory
 from tests.figures.test_players import Checker
 
@@ -167,6 +167,9 @@ def test_a_heat_map_has_the_best_of_each_place():
     text = shown._repr_html_()
     Checker(text)
     assert len(re.findall("<td data-best", text)) == 1
+    assert (
+        tuning.counted(1, "blocks a row") == "1 block a row" and "Best: 1,024 threads a row, 4 blocks a row, " in text
+    )
     assert f"{100 * shown.places[shown.best]:.0f} % of the speed of the fastest plain copy of the same size." in text
     assert heat_map("cross-entropy", "bfloat16", 128256).ceiling == "the fastest kernel that only reads the same bytes"
     with pytest.raises(ValueError, match="no sweep"):
