@@ -498,9 +498,7 @@ def _compile_alone(host_fn, args, arch, keep_ptx):
         for written in Path(keep.dump_path).parent.glob(Path(keep.dump_path).name + ".*.ptx"):
             written.unlink(missing_ok=True)
     if os.environ.get(DUMP_FOLDER) and Path(keep.dump_path).parent.resolve() != Path(folder).resolve():
-        _refuse(
-            f"{DUMP_FOLDER} was set after CuTe DSL was imported, whose PTX may be another process's: set it before."
-        )
+        _refuse(f"{DUMP_FOLDER} was set after CuTe DSL was imported, so PTX could be another process's: set it before.")
     return compiled
 
 

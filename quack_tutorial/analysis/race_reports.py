@@ -256,7 +256,7 @@ def _freed_by_a_store(trace, order, race: Race) -> str | None:
     words = lambda row: set(trace.addresses[int(events["addresses"][row])].tolist()) - {-1}  # noqa: E731
     for at in race.events:
         mine = np.flatnonzero((order.warp_of == order.warp_of[at]) & (events["launch"] == events["launch"][at]))
-        if int(events["op"][at]) == Op.STORE and len({int(events["op"][i]) for i in race.events} & {int(Op.ATOMIC)}):
+        if events["op"][at] == Op.STORE and Op.ATOMIC in events["op"][list(race.events)]:
             stores = np.array([at])
         elif race.lines[0] == race.lines[1]:
             stores = mine[(mine > at) & (events["op"][mine] == int(Op.STORE))]

@@ -36,6 +36,8 @@ RULERS = {
     "copy": ("best copy", "the fastest plain copy of the same size"),
     "read": ("best read", "the fastest kernel that only reads the same bytes"),
     "add": ("best addition", "the fastest addition of the same size"),
+    "add three": ("best sum of three", "the fastest sum of three matrices of the same size"),
+    "add and keep": ("best addition written twice", "the fastest addition of the same size that writes its sum twice"),
 }
 PLAIN = "best plain kernel", "the fastest plain kernel with the same reads and writes"  # several of them, or another
 

@@ -69,9 +69,8 @@ class RunState:
     shadows: Shadows = field(default_factory=Shadows)  # the exact numbers of memory, where they are asked for
     writes: int = 0  # stores so far: a loop that makes none and changes no variable waits for someone else's
     believed: bool = False  # whether a warp has gone by an mbarrier's answer that a phase is complete
-    doubted: set | None = (
-        None  # (block, warp, mbarrier, phase) of each answer of no, in a run that gives one to each first question
-    )
+    # (block, warp, mbarrier, phase) of each answer of no, in a run that gives one to each first question
+    doubted: set | None = None
     order: object = None  # orders.Order: who chooses each step, None = `schedule`
     mapper: object = None  # twins.Mapper: the reader's functions and objects as they run here
     blame: object = None  # blame.of_call: whose the error of a call is

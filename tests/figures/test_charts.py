@@ -243,8 +243,7 @@ def test_every_recorded_ceiling_has_a_name():
 
     for series in ("peers", "ladder"):
         for record in records.load_records(series=series):
-            # Its own tile is the ceiling of some sizes; the residual's plain kernels have no other names than what they are.
-            if record.operation != "softmax backward" and "residual" not in record.operation:
+            if record.operation != "softmax backward":  # its own tile is the ceiling of some sizes
                 assert ruler(row["ceiling"] for row in flat([record])) != PLAIN, (record.operation, series)
 
 
