@@ -31,7 +31,7 @@ from quack_tutorial.bench.cells import (
 from quack_tutorial.operations import OPERATIONS, is_own, named, slug
 
 TIMER = (
-    f"microseconds a launch: CUDA-graph replay of >= 20 launches over rotating inputs of >= {L2_MULTIPLE} x L2, "
+    f"microseconds a launch: CUDA-graph replay of >= 20 launches, or of 10 ms, over rotating inputs of >= {L2_MULTIPLE} x L2, "
     f"before each sample {BEFORE}, providers interleaved, one sample a round; "
     "do_bench_us: triton.testing.do_bench median"
 )

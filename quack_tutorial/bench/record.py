@@ -7,8 +7,9 @@
 
 The items are commands of `quack-tutorial`, each in a process of its own, which write into the card's folder of records; they are
 in the order in which pages miss them. Each goes on where an earlier call was stopped. Kernels that would be compiled one by one are
-compiled first, on all cores. The minutes are an estimate, from what an H100 with 16 cores and 8 workers took in November 2026.
-Compilers take most of them, and a few cells take longer each, because workers start first.
+compiled first, on all cores. The minutes are an estimate, from what an H100 with 16 cores and 12 to 14 workers took in November
+2026: 5 s a cell of up to 8192 columns, most of it with the GPU; of longer rows 10 to 30 s, since few such cells fit into its memory
+at once.
 """
 
 from __future__ import annotations
@@ -91,14 +92,14 @@ ITEMS = (
     Item("head", "head --out {folder}/head.json", 60, needs=LIBRARIES),
     # With kernels that an earlier process has compiled and kept.
     Item("host", "host --out {folder}/host/loaded.json", 120, "host --calls 1 --repeats 1", needs=("quack",)),
-    Item("peers", f"bench all --n 1024,4096,16384,65536,262144 --m grid {PEERS} {GRID}", 15, needs=LIBRARIES),
+    Item("peers", f"bench all --n 1024,4096,16384,65536,262144 --m grid {PEERS} {GRID}", 18, needs=LIBRARIES),
     Item("profile", "profile --out {folder}/profile.json --resume", 11),
     Item("outputs", "outputs run --to {folder} --jobs 4", 200, needs=("nbclient", "ipykernel", "jupytext")),
-    Item("peers between", f"bench all --n 256,512,2048,8192,32768,131072 --m grid {PEERS} {GRID}", 14, needs=LIBRARIES),
+    Item("peers between", f"bench all --n 256,512,2048,8192,32768,131072 --m grid {PEERS} {GRID}", 10, needs=LIBRARIES),
     Item(
         "fewer rows",
         f"bench all --n 256,512,1024,2048,4096,8192,16384,32768,65536,131072,262144 --m 8192 {PEERS} {GRID}",
-        12,
+        7,
     ),
     Item("tuned peers", f"bench all --n 1024,4096,16384,65536,262144 --m grid {TUNED} {GRID}", 20, needs=LIBRARIES),
 )
@@ -113,7 +114,7 @@ def add_arguments(parser):
     parser.add_argument(
         "--minutes", type=float, metavar="M", help="stop after about M minutes (default: when all is done)"
     )
-    parser.add_argument("--workers", type=int, default=8, metavar="K", help="processes of a benchmark (default: 8)")
+    parser.add_argument("--workers", type=int, default=12, metavar="K", help="processes of a benchmark (default: 12)")
     parser.add_argument("--pack", metavar="FILE", help="after each item, pack the card's records into FILE")
     parser.add_argument("--take", metavar="FILE", help="unpack such a file into quack_tutorial/records")
     parser.add_argument(

@@ -35,9 +35,10 @@ STEPS = (STARTING, WAITING, "inputs", "ceiling", "timing", "do_bench", "hashes")
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 COMPILE_THREADS = "TORCHINDUCTOR_COMPILE_THREADS"
 SWEEPS = "QUACK_TUTORIAL_BENCH_SWEEPS"  # the environment's name for the file in which workers tell each other, see `ceilings`
-# GPU memory that a cell may take: so much, and so much for each element of its matrix. Torch's allocator held at most 49 bytes an
-# element of large matrices (RMSNorm's backward, 16 bits, 8192 x 151936, an H200) and 5 to 15 GB for those of at most 2^28 elements.
-BYTES_A_CELL, BYTES_AN_ELEMENT = 6e9, 56
+# GPU memory that a cell may take: so much, and so much for each element of its matrix, more for gradients. Torch's allocator held
+# at most 49 bytes an element of large matrices (RMSNorm's backward, 16 bits, 8192 x 151936, an H200) and 5 to 15 GB for those of at
+# most 2^28 elements. A cell that takes more is measured again, alone.
+BYTES_A_CELL, BYTES_AN_ELEMENT, BYTES_OF_A_GRADIENT = 5e9, 30, 56
 
 
 class WorkerDied(RuntimeError):
@@ -205,14 +206,19 @@ def measure_cells(
         cells = [key, *(other for at, other in running.items() if at % count == place % count)]
         if len(cells) == 1 or alone.intersection(cells):
             return len(cells) == 1
-        needed = sum(BYTES_A_CELL + BYTES_AN_ELEMENT * cell.M * cell.N for cell in cells)
-        return gpu is None or needed <= gpu.memory_gb * 1e9
+        return gpu is None or sum(map(memory_of, cells)) <= gpu.memory_gb * 1e9
 
     with one_folder() as folder:
         if workers == 1:
             yield from attend(keys, request, read, limit_s, on_step, start, gpus)
         else:
             yield from attend(keys, request, read, limit_s, on_step, start_at, workers * count, fits)
+
+
+def memory_of(key) -> float:
+    """The bytes of GPU memory that a cell may take."""
+    each = BYTES_OF_A_GRADIENT if "backward" in key.operation else BYTES_AN_ELEMENT
+    return BYTES_A_CELL + each * key.M * key.N
 
 
 @contextmanager

@@ -1,8 +1,8 @@
 """Times of GPU work that can be compared: CUDA-graph replays over rotating buffers, providers taking turns.
 
-One sample is one replay of a graph of at least 20 launches, divided by their number: no host time, and the events'
-resolution spread over many launches. In every round each provider is replayed once, the first one another each round, forwards
-and backwards in turn; sample i of two providers can therefore be paired (see `statistics`).
+One sample is one replay of a graph of at least 20 launches, or of as many as take 10 ms, divided by their number: no host time,
+and the events' resolution spread over many launches. In every round each provider is replayed once, the first one another each
+round, forwards and backwards in turn; sample i of two providers can therefore be paired (see `statistics`).
 
 What other kernels left in L2 should make no difference. That takes three things:
 
@@ -31,10 +31,11 @@ import torch
 from quack_tutorial.bench.cells import L2_MULTIPLE
 from quack_tutorial.bench.correctness import as_tuple
 
-MIN_LAUNCHES = 20
+MIN_LAUNCHES = 20  # but not of what takes long
+LEAST_LAUNCHES = 5
 MAX_LAUNCHES = 400
 MIN_REPLAYS = 7
-LONG_REPLAY_US = 20_000  # the samples of replays this long hardly differ: fewer of them say as much
+LONG_REPLAY_US = 10_000  # the samples of replays this long hardly differ: fewer of them say as much
 REPLAY_US = 3000  # a replay this long makes the graph's own start vanish
 CLEARED = 4  # times L2 that are read to clear it
 
@@ -45,9 +46,11 @@ def slots_for(input_bytes: int, l2_bytes: int) -> int:
 
 
 def launches_for(bytes_moved: int, slots: int, bandwidth_gb_s: float = 4000.0) -> int:
-    """How many launches a graph holds: at least 20, enough for 3 ms at that bandwidth, and whole turns of the slots."""
+    """How many launches a graph holds: enough for 3 ms at that bandwidth, at least 20 or (5 or more) enough for 10 ms, and whole
+    turns of the slots."""
     one_us = bytes_moved / bandwidth_gb_s / 1e3 + 1.5  # a launch in a graph takes 1 to 2 us on its own
-    wanted = min(MAX_LAUNCHES, max(MIN_LAUNCHES, math.ceil(REPLAY_US / one_us)))
+    fewest = min(MIN_LAUNCHES, max(LEAST_LAUNCHES, math.ceil(LONG_REPLAY_US / one_us)))
+    wanted = min(MAX_LAUNCHES, max(fewest, math.ceil(REPLAY_US / one_us)))
     return math.ceil(wanted / slots) * slots
 
 

@@ -22,7 +22,7 @@ def test_buffers_together_are_sixteen_times_the_l2_and_no_more_than_needed(input
     assert slots == 1 or (slots - 1) * input_bytes < 16 * L2
 
 
-@pytest.mark.parametrize("moved, slots", [(2**20, 12), (2**25, 3), (2**34, 1), (2**12, 500)])
+@pytest.mark.parametrize("moved, slots", [(2**20, 12), (2**25, 3), (2**30, 1), (2**12, 500)])
 def test_a_graph_holds_twenty_launches_or_more_and_whole_turns(moved, slots):
     launches = timing.launches_for(moved, slots)
     assert launches >= 20
@@ -32,6 +32,9 @@ def test_a_graph_holds_twenty_launches_or_more_and_whole_turns(moved, slots):
 def test_a_graph_of_small_launches_lasts_a_while_and_one_of_large_ones_is_short():
     assert timing.launches_for(2**30, 1) == 20
     assert timing.launches_for(2**23, 1) > 300
+    for moved, launches in ((2**32, 10), (2**34, 5), (2**37, 5)):
+        assert timing.launches_for(moved, 1) == launches
+        assert timing.rounds_for(moved, launches, 11) == timing.MIN_REPLAYS  # no more of them than of other long ones
 
 
 def test_what_no_graph_can_hold_is_called_over_the_slots():
