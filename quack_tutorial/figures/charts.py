@@ -23,11 +23,13 @@ from functools import cached_property
 from html import escape
 
 from quack_tutorial.bench.records import first_to_last, on_earlier_kernels, ruler
+from quack_tutorial.operations import OPERATIONS
 
 from .player import page
 from .theme import LIGHT, SERIES, variable
 
 CEILING = "ceiling"
+MOST_LEVEL = 10  # names side by side below an axis
 MARKERS = "osD^vPXd"
 WIDE, NARROW = 10.6, 4.5  # inches of 72 pixels
 # Colours that matplotlib draws with stand for the page's own.
@@ -287,7 +289,8 @@ def climb(records, operation, dtype, title=None, versions=None) -> Chart:
             axes.set_ylim(0, 108)
             axes.set_ylabel(label)
         names = [f"{version}\n({without[version]})" if version in without else version for version in versions]
-        drawn[-1].set_xticks(range(len(names)), names, rotation=0 if wide else 60, ha="center" if wide else "right")
+        turned = (30 if len(names) > MOST_LEVEL else 0) if wide else 60
+        drawn[-1].set_xticks(range(len(names)), names, rotation=turned, ha="right" if turned else "center")
         drawn[-1].set_xlim(-0.5, len(names) - 0.5)
         legend_below(figure, len(sizes) if wide else 2)
         return figure
@@ -347,7 +350,8 @@ def _provider(row) -> str:
 
 def _taught(table) -> list:
     """The records in the order in which their versions are taught; those of versions that are not taught come last."""
-    order = [*SECTIONS.get(table[0].get("operation"), {}), "what ships"]
+    operation = table[0].get("operation")
+    order = [*SECTIONS.get(operation, OPERATIONS[operation].ladder), "what ships"]
     return sorted(table, key=lambda r: order.index(_provider(r)) if _provider(r) in order else len(order))
 
 
