@@ -34,6 +34,7 @@ from quack_tutorial import card, hardware, kernel_cache, machine, records
 PEERS = "--without 'compile tuned,compile autograd,compile autograd tuned,quack tuned,cudnn'"
 TUNED = "--without 'quack tuned,cudnn'"
 GRID = "--dtype float32,bfloat16 --out {folder}/bench --resume --workers {workers}"
+BOTH = "float32,bfloat16"
 GRACE_S = 30
 SCRIPTS = Path(__file__).parents[2] / "scripts"  # of a checkout
 LIBRARIES = ("quack", "liger_kernel")
@@ -52,39 +53,29 @@ class Item:
     needs: tuple[str, ...] = ()  # modules without which it would say too little
 
 
+def sweep(operation: str, sizes: str, dtypes: str = BOTH, seconds: float = 15) -> Item:
+    """The sweep of an operation at the lengths of rows where what an H200 chose was, or was suspected to be, slow on an H100."""
+    where = f"{{folder}}/tune/{operation}-aligned.json"
+    return Item(
+        f"tune {operation} {dtypes}".removesuffix(f" {BOTH}"),
+        f"tune {operation} --dtype {dtypes} --n {sizes} --out {where} --resume",
+        seconds,
+        f"precompile {operation} --dtype {dtypes} --candidates {sizes}",
+    )
+
+
 ITEMS = (
     Item("memory", "memory --out {folder}/memory.json", 100, "precompile memory"),
-    Item(
-        "tune loss",
-        f"tune cross-entropy --n {LONG} --out {{folder}}/tune/cross-entropy-aligned.json --resume",
-        15,
-        f"precompile cross-entropy --dtype float32,bfloat16 --candidates {LONG}",
-    ),
-    Item(
-        "tune fused",
-        "tune cross-entropy-fused --dtype bfloat16 --n 128256 --out {folder}/tune/cross-entropy-fused-aligned.json --resume",
-        40,
-        "precompile cross-entropy-fused --dtype bfloat16 --candidates 128256",
-    ),
-    Item(
-        "tune softmax",
-        "tune softmax --n 32768,131072 --out {folder}/tune/softmax-aligned.json --resume",
-        33,
-        "precompile softmax --dtype float32,bfloat16 --candidates 32768,131072",
-    ),
-    Item(
-        "tune rmsnorm",
-        "tune rmsnorm --n 1024,4096,8192,32768,131072 --out {folder}/tune/rmsnorm-aligned.json --resume",
-        30,
-        "precompile rmsnorm --dtype float32,bfloat16 --candidates 1024,4096,8192,32768,131072",
-    ),
-    Item(
-        "tune residual",
-        "tune rmsnorm-residual-backward --dtype bfloat16 --n 4096,7168,8192,16384 "
-        "--out {folder}/tune/rmsnorm-residual-backward-aligned.json --resume",
-        30,
-        "precompile rmsnorm-residual-backward --dtype bfloat16 --candidates 4096,7168,8192,16384",
-    ),
+    sweep("cross-entropy", LONG),
+    sweep("cross-entropy-backward", "1024", "bfloat16"),
+    sweep("cross-entropy-fused", "128256", "bfloat16", 40),
+    sweep("softmax", "32768,131072", seconds=33),
+    sweep("softmax-backward", "256,512"),
+    sweep("rmsnorm", "1024,4096,8192,32768,131072"),
+    sweep("rmsnorm-backward", "1024,4096,8192", "bfloat16", 25),
+    sweep("rmsnorm-residual-backward", "512,1024,2048,4096,7168,8192,16384", "bfloat16", 25),
+    sweep("rmsnorm-residual-backward", "1024,16384,65536", "float32", 25),
+    sweep("layernorm", "65536,131072,262144"),
     Item("ladders", f"bench all --ladder {GRID}", 17),
     Item("levels", "levels --out {folder}/levels.json", 25),
     Item("pitfalls", "pitfalls --out {folder}/pitfalls.json", 60),
@@ -93,6 +84,12 @@ ITEMS = (
     # With kernels that an earlier process has compiled and kept.
     Item("host", "host --out {folder}/host/loaded.json", 120, "host --calls 1 --repeats 1", needs=("quack",)),
     Item("peers", f"bench all --n 1024,4096,16384,65536,262144 --m grid {PEERS} {GRID}", 18, needs=LIBRARIES),
+    Item(
+        "tuned softmax",  # chapter 12's first exercise
+        f"bench softmax --n 4096,8192,16384,32768,65536,131072 --m grid {TUNED} {GRID.replace(',bfloat16', '')}",
+        30,
+        needs=LIBRARIES,
+    ),
     Item("profile", "profile --out {folder}/profile.json --resume", 11),
     Item("outputs", "outputs run --to {folder} --jobs 4", 200, needs=("nbclient", "ipykernel", "jupytext")),
     Item("peers between", f"bench all --n 256,512,2048,8192,32768,131072 --m grid {PEERS} {GRID}", 10, needs=LIBRARIES),
@@ -103,6 +100,7 @@ ITEMS = (
     ),
     Item("tuned peers", f"bench all --n 1024,4096,16384,65536,262144 --m grid {TUNED} {GRID}", 20, needs=LIBRARIES),
 )
+WIDEST = max(len(item.name) for item in ITEMS)
 WRITES = {"outputs": "outputs.tar.gz"}  # of a command that is told a folder
 
 
@@ -240,9 +238,8 @@ def left(item: Item, folder: Path, workers: int) -> int:
 
 def said(item: Item, count: int) -> str:
     """A line on an item of which so much is missing."""
-    return (
-        f"  {item.name:14} {f'{count} missing, about {count * item.seconds / 60:.1f} minutes' if count else 'recorded'}"
-    )
+    told = f"{count} missing, about {count * item.seconds / 60:.1f} minutes" if count else "recorded"
+    return f"  {item.name:{WIDEST}} {told}"
 
 
 def in_its_time(command: list[str], seconds: float) -> int:
