@@ -174,6 +174,57 @@ def test_softmax_online_alone_does_not_pay():
     assert min(gains) < 0 and max(gains) < 0.12
     assert all(share("online", "bfloat16", N) < share("three-pass", "bfloat16", N) + 0.02 for N in ROWS)
 
+    def gaining(dtype, times):
+        found = {N: qt.recorded("softmax", dtype, N=N, ladder=True) for N in (*ROWS, 131072)}
+        return [N for N, each in found.items() if each["three-pass"].us > times * each["online"].us]
+
+    assert gaining("float32", 1.01) == [4096, 16384, 32768, 131072] and gaining("bfloat16", 1.03) == [131072]
+
+
+def test_the_last_rungs_gain_on_an_h100_what_the_prose_says():
+    def gain(operation, after, before, dtype, N):
+        return share(after, dtype, N, operation) - share(before, dtype, N, operation)
+
+    types = ("float32", "bfloat16")
+    with card.taken_for("h100"):
+        hint = {case: gain("softmax", "hint", "direct", *case) for case in product(types, (1024, 8192, 32768, 131072))}
+        assert [case for case, found in hint.items() if not 0.004 < found < 0.012] == [("bfloat16", 131072)]
+        read = {case: gain("softmax", "read twice", "hint", *case) for case in hint}
+        assert read.pop(("bfloat16", 131072)) > 0.09 and -0.016 < min(read.values()) and max(read.values()) < 0.005
+        assert all(abs(gain("softmax", "short exp", "read twice", *case)) < 0.006 for case in hint)
+        past = {case: gain("cross-entropy", "past L1", "any address", *case) for case in product(types, ROWS[:3])}
+        assert all(past[dtype, 1024] < -0.015 and 0 < past[dtype, N] < 0.011 for dtype in types for N in (4096, 8192))
+        assert all(abs(gain("cross-entropy", "past L1", "any address", dtype, 131072)) < 0.002 for dtype in types)
+        once = [gain("rmsnorm", "weights once", "any address", dtype, 1024) for dtype in types]
+        assert once == pytest.approx([0.005, -0.01], abs=0.002)
+        before = (("copy", "async"), ("softmax", "direct"), ("rmsnorm", "direct"))
+        before += (("cross-entropy", "short terms"), ("cross-entropy backward", "fast exp"))
+        assert all(
+            norm("cluster", dtype, 131072) < 0.965 < 0.995 < norm("read twice", dtype, 131072) for dtype in types
+        )
+        hints = sorted(
+            gain(operation, "hint", without, dtype, N)
+            for (operation, without), dtype, N in product(before, types, (*ROWS, 131072))
+        )
+        assert hints[-2] < 0.0145 and hints[-1] == pytest.approx(0.036, abs=0.001)
+
+
+def test_cluster_leaves_more_of_rmsnorm_s_longest_rows_on_an_h200(measured_on):
+    left = [1 - norm("cluster", dtype, 131072) for dtype in ("float32", "bfloat16")]
+    assert all(0.2 < each < 0.24 for each in left) if measured_on == "h200" else max(left) < 0.05
+
+
+def test_a_rule_s_sizes_of_rmsnorm_s_gradient_beside_those_of_sweeps():
+    with card.taken_for("h100"):
+        ahead = {
+            (dtype, N): share("cluster", dtype, N, "rmsnorm backward")
+            - share("what ships", dtype, N, "rmsnorm backward")
+            for dtype, N in product(("float32", "bfloat16"), (*ROWS, 131072))
+        }
+    assert ahead.pop(("bfloat16", 4096)) == pytest.approx(-0.05, abs=0.005)
+    assert min(ahead.values()) == pytest.approx(-0.014, abs=0.001)
+    assert max(ahead.values()) == pytest.approx(0.015, abs=0.001)
+
 
 def test_softmax_unrolled_loops_are_quicker_until_the_rows_leave_l2():
     for dtype in ("float32", "bfloat16"):
@@ -299,6 +350,15 @@ def test_rmsnorm_backward_parts_beat_atomics_until_they_spill(measured_on):
         assert spilled[0] == 0 < spilled[1]
 
 
+def test_rmsnorm_backward_parts_are_chapter_7_s_largest_step_up_to_4096():
+    for dtype, N in product(("float32", "bfloat16"), (1024, 4096)):
+        steps = {}
+        for operation in ("rmsnorm", "rmsnorm backward"):
+            climbed = [s for s in qt.recorded(operation, dtype, N=N, ladder=True).speeds if s.name != "vector atomics"]
+            steps |= {(operation, after.name): before.us / after.us for before, after in zip(climbed, climbed[1:])}
+        assert max(steps, key=steps.get) == ("rmsnorm backward", "parts")
+
+
 def test_rmsnorm_backward_pipelined_pays_for_middle_rows_of_bfloat16(measured_on):
     def gain(dtype, N):
         return norm("pipelined", dtype, N, "rmsnorm backward") - norm("parts", dtype, N, "rmsnorm backward")
@@ -365,6 +425,14 @@ def test_cross_entropy_online_pays_where_l2_did_not_answer(measured_on):
     assert loss_us("online", "float32", 16384) < 0.7 * loss_us("two-pass", "float32", 16384)
 
 
+def test_cross_entropy_vectors_leave_bfloat16_behind(measured_on):
+    lengths = (*ROWS[:4], 131072)
+    us = {(dtype, N): loss_us("vectors", dtype, N) for dtype in ("float32", "bfloat16") for N in lengths}
+    assert [N for N in lengths if share("vectors", "float32", N, "cross-entropy") < 0.92] == [1024]
+    behind = [N for N in lengths if us["bfloat16", N] > 0.6 * us["float32", N]]
+    assert behind == ([*lengths] if measured_on == "h200" else [1024, 4096])
+
+
 def test_cross_entropy_in_flight_loses_at_1024_and_at_16384_in_bfloat16():
     for dtype, N in (("float32", 1024), ("bfloat16", 1024), ("bfloat16", 16384)):
         assert loss_us("in flight", dtype, N) > 1.05 * loss_us("vectors", dtype, N)
@@ -377,6 +445,8 @@ def test_cross_entropy_in_bfloat16_is_held_back_by_instructions(measured_on):
     rows, fast, ours = (counted("cross-entropy", name, 16384).of_main for name in ("rows", "fast exp", "ours"))
     assert rows("dram_read_bytes") == pytest.approx(ours("dram_read_bytes"), rel=0.01)
     assert rows("instructions") > 1.4 * fast("instructions") > 1.4 * 1.3 * ours("instructions")
+    alone_us = rows("time_us") * rows("issue_percent") / 100 / cost.predict(2 * 32768 * 16384).time_us
+    assert alone_us == pytest.approx({"h200": 0.98, "h100": 2 / 3}[measured_on], abs=0.02)
     # Neither is full, so it is latency-bound, as chapters 9 and 11 say; then HBM is the bound again.
     assert max(rows("dram_percent"), rows("issue_percent")) < {"h200": 70, "h100": 85}[measured_on]
     assert fast("dram_percent") > rows("dram_percent") + 10 and fast("dram_percent") > 85
@@ -455,11 +525,7 @@ def test_a_loop_keeps_in_flight_what_its_source_says():
 
 def test_vector_atomics_are_two_to_four_times_as_fast():
     found = load_records(default_folder("h100"), operation="rmsnorm backward", series="ladder")
-    steps = (
-        results.ladder(found, "rmsnorm backward", dtype, N)
-        for dtype in ("float32", "bfloat16")
-        for N in (1024, 4096, 8192)
-    )
+    steps = (results.ladder(found, "rmsnorm backward", dtype, N) for dtype in ("float32", "bfloat16") for N in ROWS[:4])
     for step in steps:
         share = {each["version"]: each["fraction_of_ceiling"] for each in step}
         assert 2 < share["vector atomics"] / share["atomics"] < 4.2

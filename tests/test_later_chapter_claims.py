@@ -1,5 +1,6 @@
 """What the prose of chapters 10 to 14 says of its records; a new measurement that says otherwise fails here, not on the page."""
 
+import json
 from statistics import median
 
 import pytest
@@ -7,6 +8,9 @@ import pytest
 import quack_tutorial as qt
 from quack_tutorial import card, cost
 from quack_tutorial.bench import records, results
+from quack_tutorial.kernels.tuned.choice import default_config
+from quack_tutorial.kernels.tuned.config import fields
+from quack_tutorial.kernels.tuned.tables import OTHERS
 from quack_tutorial.records import FOLDER, levels, pitfalls, profile, training
 
 LONG = 131072
@@ -15,7 +19,6 @@ LONG = 131072
 OF_AN_H200 = {
     "test_case_files_cudnns_loss_is_a_mixture",
     "test_case_files_the_worst_cells_and_the_medians",
-    "test_case_files_what_each_verdict_rests_on",
     "test_case_files_what_is_left_unexplained",
 }
 
@@ -82,13 +85,18 @@ def test_profiler_the_slowest_has_the_highest_occupancy(counted):
     assert max(cases, key=lambda c: c.of_main("warps")) is max(cases, key=lambda c: c.of_main("time_us"))
 
 
-def test_case_files_what_each_verdict_rests_on(counted):
+def test_case_files_what_each_verdict_rests_on(counted, measured_on):
     at = qt.recorded("softmax", "float32", LONG)
     assert 0.45 < at["eager"].of_copy < 0.5 and 0.6 < at["compile"].of_copy < 2 / 3
     tuned, default = (counted("softmax", name, LONG) for name in ("compile tuned", "compile"))
-    assert [line for line in tuned.source.splitlines() if "tl." in line] == [
-        line for line in default.source.splitlines() if "tl." in line
-    ]
+    if measured_on == "h200":
+        assert [line for line in tuned.source.splitlines() if "tl." in line] == [
+            line for line in default.source.splitlines() if "tl." in line
+        ]
+    else:
+        assert tuned.of_main("warps") == pytest.approx(default.of_main("warps") / 2, rel=0.02)
+        twice, once = (tuned.total(name) * 32 / tuned.matrix_bytes for name in ("l1_load_sectors", "dram_read_bytes"))
+        assert twice == pytest.approx(2, rel=0.01) and 2 - once / 32 == pytest.approx(1 / 8, abs=0.01)
     liger = counted("softmax", "liger", 65536)
     lost = 1 - qt.recorded("softmax", "float32", 65536)["liger"].of_copy
     assert 0.5 * lost < 1 - 2 / (liger.reads + liger.writes) < lost
@@ -100,6 +108,11 @@ def test_case_files_what_each_verdict_rests_on(counted):
     assert liger.total("l2_sectors_read") / 1.5 < loads[0] + 0.2 * loads[1]
     quack, ours = (counted("softmax", name, LONG).total("instructions") for name in ("quack", "ours"))
     assert quack < 0.5 * ours
+    busy = [counted("softmax", name, LONG).of_main("dram_percent") for name in ("quack", "cluster", "ours")]
+    if measured_on == "h200":
+        assert busy[0] + 3 < busy[1] < busy[2] - 3
+    else:
+        assert max(busy) - min(busy) < 1
 
 
 def test_case_files_cudnns_loss_is_a_mixture():
@@ -225,6 +238,51 @@ def test_case_files_on_an_h100_only_the_gradients_of_norms_stand_apart():
     assert h100["rmsnorm backward"] == pytest.approx(1.1, abs=0.02)
     assert h100["rmsnorm residual backward"] == pytest.approx(1.04, abs=0.01)
     assert sum(h200[name] > h100[name] for name in h200) >= len(h200) - 1
+    more = sorted(h200, key=lambda name: h200[name] - h100[name], reverse=True)
+    assert more[:2] == ["rmsnorm backward", "cross-entropy"]
+    assert [h200[name] for name in more[:2]] == pytest.approx([4 / 3, 1.1], abs=0.01)
+
+
+def test_an_h100_s_cells_below_the_bar_and_their_sweeps(root):
+    swept = {
+        (record["operation"], size["dtype"], size["N"]): size
+        for path in records.default_folder("h100").parent.glob("tune/*-aligned.json")
+        for record in [json.loads(path.read_text(encoding="utf-8"))]
+        for size in record["sizes"]
+    }
+    found = records.load_records(records.default_folder("h100"))
+    rows = [row for row in results.rows(found) if row["operation"] != "copy"]
+    missed = [row for row in rows if row["ratio_to_best_peer"] < results.PASS_RATIO]
+    standing = (root / "quack_tutorial/bench/STANDING.md").read_text(encoding="utf-8")
+    assert f"Of {len(rows)} cells" in standing and f"{len(rows) - len(missed)} reach 0.995" in standing
+    worst, *others = sorted(missed, key=lambda row: row["ratio_to_best_peer"])
+    assert (worst["operation"], worst["dtype"], worst["N"]) == ("layernorm", "float32", 262144)
+    assert worst["fraction_of_ceiling"] < 0.75
+    (loss,) = [row for row in others if (row["operation"], row["dtype"], row["N"]) in swept]
+    assert (loss["operation"], loss["dtype"], loss["N"]) == ("cross-entropy", "float32", 131072)
+    tuned = {row["N"] for row in rows if row["operation"] == "softmax" and "compile tuned" in row["ratios"]}
+    assert len(tuned) == 6
+
+    def finalists(*size):
+        return {tuple(entry["config"]): entry["us"] for entry in swept[size]["candidates"] if "us" in entry}
+
+    us = finalists("cross-entropy", "float32", 131072)
+    with card.taken_for("h100"):
+        shipped = fields(default_config("cross-entropy", 32, 131072))
+    assert us[shipped] < 1.003 * min(us.values())
+    best = min(finalists("layernorm", "float32", 262144).values())
+    assert swept["layernorm", "float32", 262144]["ceiling_us"] / best < 0.75
+
+
+def test_which_operations_have_a_table_of_an_h100_s_own():
+    own = {operation for operation, *_ in OTHERS["h100"]}
+    assert own == {
+        "cross-entropy",
+        "cross-entropy backward",
+        "layernorm",
+        "rmsnorm backward",
+        "rmsnorm residual backward",
+    }
 
 
 def test_where_next_what_the_two_heat_maps_show():
@@ -258,9 +316,9 @@ def test_four_gpus_gain_more_from_float32_most_of_all_where_the_exchange_weighs(
     assert max(gains, key=gains.get) == (4096, 32000) and min(gains, key=gains.get) == (16384, 151936)
 
 
-def test_levels_on_an_h100_overlap_saves_of_the_long_float32_launch_and_costs_bfloat16():
+def test_levels_what_overlap_saves_of_a_long_launch(measured_on):
     by_type = {}
-    for cell in levels.load(FOLDER / "h100" / "levels.json").cells:
+    for cell in levels.load(FOLDER / measured_on / "levels.json").cells:
         if cell.M == 32768:
             by_type[cell.dtype] = round(100 * (1 - cell.us["overlapping"] / cell.us["template"]))
-    assert by_type == {"float32": 2, "bfloat16": -3}
+    assert by_type == ({"float32": 2, "bfloat16": -3} if measured_on == "h100" else {"float32": -1, "bfloat16": 1})
