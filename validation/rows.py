@@ -2,7 +2,7 @@
 
 | part    | cases                                                                                                     |
 |---------|-----------------------------------------------------------------------------------------------------------|
-| shipped | every line of `kernels.tables`, with the longest row that it serves and with one that is a little shorter |
+| shipped | each line of the cards' tables, with the longest row that it serves and with one that is a little shorter |
 | random  | seeds: length, kind of rows, address, gap between rows, configuration, type, optional tensors, targets    |
 
 Each case runs on the simulator with all its checks, and no finding may come of it. Outputs must be those of `reference`
@@ -21,7 +21,7 @@ import numpy as np
 
 from quack_tutorial.kernels.tuned.candidates import PIPELINED, candidates
 from quack_tutorial.kernels.tuned.config import SPREAD_AS, Config, of_fields
-from quack_tutorial.kernels.tuned.tables import TABLES
+from quack_tutorial.kernels.tuned.tables import OTHERS, TABLES
 from quack_tutorial.operations import KERNELS
 from quack_tutorial.operations.cross_entropy import IGNORE_INDEX as IGNORED
 from quack_tutorial.operations.kernel import COLUMNS, MATRIX, TARGETS
@@ -111,12 +111,19 @@ class Tally:
 
 
 def shipped_cases() -> list[Case]:
-    """Every line of the tables twice: at its limit, and with the next shorter row of its kind."""
-    found = []
-    for (operation, bits, rows), lines in sorted(TABLES.items()):
+    """Every line of the cards' tables twice: at its limit, and with the next shorter row of its kind."""
+    lines, found = {}, []
+    for (operation, bits, rows), of_card in (
+        entry for table in (TABLES, *OTHERS.values()) for entry in sorted(table.items())
+    ):
+        kernel = (
+            operation if operation in KERNELS else SPREAD_AS[operation]
+        )  # a residual is one of its optional tensors
+        lines.setdefault((kernel, bits, rows), []).extend(of_card)
+    for (operation, bits, rows), of_kernel in lines.items():
         dtype = {32: "float32", 16: "float16"}[bits]
         vector = VECTOR_BYTES * 8 // bits
-        for row_bytes, named in lines:
+        for row_bytes, named in (line for at, line in enumerate(of_kernel) if line not in of_kernel[:at]):
             config, longest = Config(**named), row_bytes * 8 // bits
             through = comes_through_shared_memory(config)
             step = vector * config.blocks_per_row if through else vector
