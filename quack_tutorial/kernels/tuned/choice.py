@@ -105,8 +105,9 @@ def first_guess(operation, N, vector_size):
 
 
 def in_one_block(config, operation, width, N, promise):
-    """The configuration for a GPU that has neither clusters nor bulk copies: of those that use neither, the one that has about four
-    vectors of a row in a thread; `config` itself, which such a GPU refuses, for rows that no block has registers for."""
+    """The configuration for a GPU that has neither clusters nor bulk copies: of the `candidates` that use neither, the one that has
+    about four vectors of a row in a thread, or else the first guess; `config` itself, which such a GPU refuses, for rows that no
+    block has registers for."""
 
     def is_alone(c):
         return c.blocks_per_row == 1 and not with_room(c, width, N, promise).stages
@@ -114,7 +115,11 @@ def in_one_block(config, operation, width, N, promise):
     if is_alone(config):
         return replace(config, blocks_together=0)
     alone = [replace(c, blocks_together=0) for c in candidates(operation, width, N, promise) if is_alone(c)]
-    vectors = max(1, N // vector_elements(width, N, promise))
+    vector_size = vector_elements(width, N, promise)
+    guess = first_guess(operation, N, vector_size)
+    if not alone and is_alone(guess):  # lengths of which every candidate would leave threads without a vector
+        return replace(guess, blocks_together=0)
+    vectors = max(1, N // vector_size)
     return min(alone, key=lambda c: abs(vectors / c.threads_per_row - 4), default=config)
 
 
