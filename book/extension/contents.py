@@ -103,6 +103,8 @@ class ListClimb(SphinxPostTransform):
         """The climb as a card was measured."""
         with cards.taken_for(name):
             found = [recorded("softmax", "float32", N=N, ladder=True) for N in LENGTHS]
+            if not all(found):  # of a card that is recorded in part
+                return f"<p>{escape(str(min(found, key=bool)))}</p>"
         rows = "".join(self.row(version, words, page, found) for version, words, page in CLIMB)
         return f'<ol class="qt-climb">\n{rows}</ol>\n<p class="qt-told-of">Measured: {escape(found[0].provenance)}</p>'
 
