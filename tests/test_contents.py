@@ -27,6 +27,7 @@ def contents(root):
             "Measured on NVIDIA H200, driver 580.159.04, CuTe DSL 4.8.1, 2026-11-24.",
             "measured on an NVIDIA H200, 2026-11-24",
         ),
+        ("Measured on 4 NVIDIA H200s of one host, 2026-11-26 10:01 UTC.", "measured on 4 NVIDIA H200s, 2026-11-26"),
         (
             "softmax on one NVIDIA H200, driver 580.159.04, 2026-11-24. Registers: ptxas 13.0.88, 2026-11-20 UTC.",
             "measured on an NVIDIA H200, 2026-11-24",
