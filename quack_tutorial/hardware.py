@@ -85,6 +85,7 @@ SMS = {
     (12, 0): (100, 1536, 24),
 }
 THREADS_PER_BLOCK = 1024  # on all of them
+TOLD_APART = ("PCIe", "NVL", "40GB")  # words of a name that tell a card from the most usual one of its first word
 
 
 def sm_of(capability: tuple[int, int]) -> dict:
@@ -203,8 +204,10 @@ def gpu(name: str) -> GPU:
 
 
 def called(card: str) -> str:
-    """A card as a sentence names it: "an H100"."""
-    name = gpu(card).name.partition(" ")[0] if not card.startswith("rtx") else " ".join(gpu(card).name.split()[:2])
+    """A card as a sentence names it, also one that this table lacks: "an H100", "an H100 PCIe", "an A10G"."""
+    row = next((row for row in GPUS if row.card == card), None)
+    first, *more = row.name.split() if row else card.upper().split("_")
+    name = " ".join([first, *(more[:1] if first == "RTX" else [w for w in more if not row or w in TOLD_APART])])
     return f"{'an' if name[0] in 'AHLR' else 'a'} {name}"
 
 

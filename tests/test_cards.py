@@ -59,7 +59,7 @@ def test_what_differs_stands_beside_each_other(extension):
         raw("<p>fast</p>"),
         marked(outputs=[{"text": "3,000 GB/s\n"}, {"text/html": "<p>slow</p>"}]),
     )
-    assert extension["cards"].show(place)["card"] == "h100"
+    assert extension["cards"].show(place) == {"h100": "h200"}
     assert told(place) == [
         ("qt-card qt-of-h200", "", ["4,000", "GB/s", "<p>fast</p>"]),
         ("qt-card qt-of-h100", "On an H100", ["3,000", "GB/s", "<p>slow</p>"]),
@@ -71,7 +71,7 @@ def test_what_is_alike_stands_once_whatever_number_a_figure_has(extension):
     place = output(
         printed("same"), raw(figure.format(7)), marked(outputs=[{"text": "same\n"}, {"text/html": figure.format(8)}])
     )
-    assert extension["cards"].show(place) is None
+    assert extension["cards"].show(place) == {}
     assert [words for _, _, words in told(place)] == [["same"], figure.format(7).split()]
 
 
@@ -82,6 +82,16 @@ def test_what_was_not_measured_is_said(extension):
     place = output(printed("4,000"), marked(outputs=[{"text": "3,000"}], missing=True))
     extension["cards"].show(place)
     assert told(place)[1][2] == "3,000 The rest was not measured on an H100 yet.".split()
+
+
+def test_a_third_card_takes_nothing_away_from_those_that_are_alike(extension):
+    place = output(
+        printed("4,000"),
+        marked(outputs=[{"text": "4,000"}]),
+        marked(outputs=[{"text": "300"}], card="l4"),
+    )
+    assert extension["cards"].show(place) == {"l4": "h200"}
+    assert told(place) == [("qt-card qt-of-h200 qt-of-h100", "", ["4,000"]), ("qt-card qt-of-l4", "On an L4", ["300"])]
 
 
 def wrong_boxes(page) -> list[str]:

@@ -16,7 +16,7 @@ from quack_tutorial.kernels.tuned.candidates import (
     cluster_bytes,
     starts_in_time,
 )
-from quack_tutorial.kernels.tuned.choice import default_config, lines_of, of_table
+from quack_tutorial.kernels.tuned.choice import default_config, first_guess, lines_of, of_table
 from quack_tutorial.kernels.tuned.config import Config, of_fields
 from quack_tutorial.records import ITEM_BYTES, folder
 
@@ -78,6 +78,29 @@ def test_rows_that_start_anywhere_take_the_nearest_swept_length():
     assert held not in candidates("softmax backward", 16, 20001, "congruent")
     assert of_table("softmax backward", 16, 20001, "congruent") != held
     assert of_table("softmax", 16, 3001, "congruent") != of_table("softmax", 16, 257, "congruent")
+
+
+def test_rows_that_bulk_copies_cannot_cut_take_another_near_length():
+    """The line that rows of 202,048 bfloat16 numbers come under cuts a row in 16, which their 25,256 vectors do not divide by."""
+    for operation, line in (("softmax", 151936), ("cross-entropy fused", 151936)):
+        assert of_table(operation, 16, 202048, "aligned") is None
+        assert default_config(operation, 16, 202048) == default_config(operation, 16, line)
+
+
+@pytest.mark.parametrize("operation", ("rmsnorm backward", "layernorm backward"))
+def test_the_guess_for_a_norm_s_gradient_has_registers_for_its_rows(operation):
+    """With four vectors a thread it took up to 9 times as long as the best in these sweeps; it spilled hundreds of bytes."""
+    sweep = json.loads((folder("h200") / f"tune/{operation.replace(' ', '-')}-aligned.json").read_text())
+    shares = []
+    for size in (size for size in sweep["sizes"] if size["N"] >= 8192):
+        guess = first_guess(operation, size["N"], 16 // ITEM_BYTES[size["dtype"]])
+        timed = {
+            of_fields(operation, c["config"]): c.get("us", c["rough_us"])
+            for c in size["candidates"]
+            if c["status"] == "ok"
+        }
+        shares += [min(timed.values()) / timed[guess]] if guess in timed else []
+    assert len(shares) >= 5 and min(shares) > 0.58, shares
 
 
 def test_blocks_of_short_rows_are_launched_on_their_own():

@@ -27,6 +27,7 @@ def contents(root):
             "Measured on NVIDIA H200, driver 580.159.04, CuTe DSL 4.8.1, 2026-11-24.",
             "measured on an NVIDIA H200, 2026-11-24",
         ),
+        ("Measured on 4 NVIDIA H200s of one host, 2026-11-26 10:01 UTC.", "measured on 4 NVIDIA H200s, 2026-11-26"),
         (
             "softmax on one NVIDIA H200, driver 580.159.04, 2026-11-24. Registers: ptxas 13.0.88, 2026-11-20 UTC.",
             "measured on an NVIDIA H200, 2026-11-24",
@@ -93,6 +94,15 @@ def test_the_climb_is_there_for_each_card_one_of_them_folded(contents, monkeypat
     assert f"qt-of-{own}" in first and f"qt-of-{other}" in second
     assert first.count("<li>") == second.count("<li>") == len(contents.CLIMB)
     assert own.upper() in first and other.upper() in second and other.upper() not in first
+
+
+def test_the_climb_of_a_card_that_is_recorded_in_part_says_so(contents, tmp_path, monkeypatch):
+    (tmp_path / "l4/bench").mkdir(parents=True)
+    monkeypatch.setattr(records, "FOLDER", tmp_path)
+    assert "l4" not in records.cards()
+    (tmp_path / "l4/memory.json").write_text("{}", encoding="utf-8")
+    assert records.cards() == ["l4"]
+    assert "4096: not measured on an L4 yet." in contents.ListClimb.of(None, "l4")
 
 
 def test_the_card_of_a_heat_map_shows_its_shades(contents):

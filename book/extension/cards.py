@@ -36,23 +36,22 @@ class ShowOtherCards(SphinxPostTransform):
     formats = ("html",)
 
     def run(self, **kwargs):
-        said = None
+        here = {}  # the other cards that have something on this page -> the page's own
         for cell in [c for c in self.document.findall(nodes.container) if part(c, "output") is not None]:
-            said = show(part(cell, "output")) or said
+            here |= show(part(cell, "output"))
             if not part(cell, "output").children:
                 cell.remove(part(cell, "output"))
         title = self.document.next_node(nodes.title)
-        if said and title is not None:
+        if here and title is not None:
             differ = self.app.builder.get_relative_uri(self.env.docname, "book/what-ships") + "#two-cards"
-            note = NOTE.format(
-                card=said["card"], other=hardware.called(said["card"]), own=hardware.called(said["here"]), differ=differ
-            )
             lead = title.parent.first_child_matching_class(nodes.paragraph) or 0
-            title.parent.insert(lead + 1, html(note))
+            for card, own in sorted(here.items()):
+                other, own = hardware.called(card), hardware.called(own)
+                title.parent.insert(lead + 1, html(NOTE.format(card=card, other=other, own=own, differ=differ)))
 
 
-def show(output):
-    """Set what a cell gave for other cards beside its own output; what one of them said, None where there is nothing."""
+def show(output) -> dict:
+    """Set what a cell gave for other cards beside its own output: {other card: the page's own} of those that differ."""
     found = []
     for node in [n for n in output.findall(nodes.raw) if MARK.match(n.astext())]:
         found.append(json.loads(MARK.match(node.astext())[1].replace("<\\/", "</")))
@@ -60,7 +59,7 @@ def show(output):
         while holder.parent is not output and len(holder.parent.children) == 1:
             holder = holder.parent
         holder.parent.remove(holder)
-    own, said = output.children[:], None
+    own, here, alike = output.children[:], {}, []
     for other in found:
         fold = Fold(label=f"On {hardware.called(other['card'])}", classes=["qt-card", f"qt-of-{other['card']}"])
         fold += [drawn(*one) for piece in other.get("outputs", ()) for one in piece.items()]
@@ -68,14 +67,17 @@ def show(output):
             said_there = REST if other.get("outputs") else MISSING
             fold += nodes.paragraph("", said_there.format(other=hardware.called(other["card"])))
         elif shown(own) == shown([fold]):
+            alike.append(other["card"])
             continue
         output += fold
-        said = other
-    if said and own:
+        here[other["card"]] = other["here"]
+    if here and own:
         for node in own:
             output.remove(node)
-        output.insert(0, nodes.container("", *own, classes=["qt-card", f"qt-of-{said['here']}"]))
-    return said
+        output.insert(
+            0, nodes.container("", *own, classes=["qt-card", *(f"qt-of-{card}" for card in (found[0]["here"], *alike))])
+        )
+    return here
 
 
 def shown(places):

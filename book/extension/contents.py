@@ -43,7 +43,7 @@ CLIMB = (
 )
 FIGURE = re.compile(r'<div class="qt-figure" id="(?P<id>[^"]+)" role="group" aria-label="(?P<title>[^"]*)"')
 ORIGIN = re.compile(r'<div class="qt-origin">(.*?)</div>', re.DOTALL)
-MEASURED = re.compile(r"NVIDIA (?P<gpu>\w+)\b.*?(?P<day>\d{4}-\d\d-\d\d)")
+MEASURED = re.compile(r"(?P<several>\d+ )?NVIDIA (?P<gpu>\w+)\b.*?(?P<day>\d{4}-\d\d-\d\d)")
 
 
 class chapters(nodes.General, nodes.Element):
@@ -103,6 +103,8 @@ class ListClimb(SphinxPostTransform):
         """The climb as a card was measured."""
         with cards.taken_for(name):
             found = [recorded("softmax", "float32", N=N, ladder=True) for N in LENGTHS]
+            if not all(found):  # of a card that is recorded in part
+                return f"<p>{escape(str(min(found, key=bool)))}</p>"
         rows = "".join(self.row(version, words, page, found) for version, words, page in CLIMB)
         return f'<ol class="qt-climb">\n{rows}</ol>\n<p class="qt-told-of">Measured: {escape(found[0].provenance)}</p>'
 
@@ -193,7 +195,7 @@ def drawn_from(origin):
         return how
     if measured:
         how = {"counted": "counted", "computed": "computed from measurements"}.get(how, "measured")
-        return f"{how} on an NVIDIA {measured['gpu']}, {measured['day']}"
+        return f"{how} on {measured['several'] or 'an '}NVIDIA {measured['gpu']}, {measured['day']}"
     first = re.split(r"[,:;]\s|\.(?:\s|$)", origin)[0].replace("quack_tutorial/", "")
     return first[0].lower() + first[1:]
 

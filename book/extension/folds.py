@@ -149,9 +149,9 @@ def answers_in(output):
     page's own card comes first, and one without the measurement has ""."""
     found = {}
     for place in output.children if output is not None else ():
-        card = next((name.removeprefix("qt-of-") for name in place.get("classes", ()) if name.startswith("qt-of-")), "")
+        cards = [name.removeprefix("qt-of-") for name in place.get("classes", ()) if name.startswith("qt-of-")]
         texts = (ANSWER.search(raw.astext()) for raw in place.findall(nodes.raw))
-        found[card] = next((unescape(answer[1]) for answer in texts if answer), "")
+        found |= dict.fromkeys(cards or [""], next((unescape(answer[1]) for answer in texts if answer), ""))
     return found if any(found.values()) else {}
 
 

@@ -15,8 +15,10 @@ at once.
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -24,6 +26,7 @@ import sys
 import tarfile
 import tempfile
 import time
+import zlib
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -40,6 +43,10 @@ SCRIPTS = Path(__file__).parents[2] / "scripts"  # of a checkout
 LIBRARIES = ("quack", "liger_kernel")
 LONG = "32768,65536,128256,131072,151936,262144"
 MODULES = {"bench": "command"}  # whose module in this room has another name
+
+
+class Refused(Exception):
+    """Why nothing can be said or measured, in one sentence."""
 
 
 @dataclass(frozen=True)
@@ -129,15 +136,26 @@ def run(args) -> int:
         return by(args.by)
     if args.take:
         return take(args.take)
+    try:
+        return said_or_measured(args)
+    except Refused as error:
+        print(f"record: {error}", file=sys.stderr)
+        return 1
+
+
+def said_or_measured(args) -> int:
+    """Say or measure what is missing; Refused with the sentence that says why that cannot be."""
+    if args.workers < 1:
+        raise Refused(f"--workers takes a number of processes, 1 or more, got {args.workers}")
+    if args.minutes is not None and not args.minutes > 0:
+        raise Refused(f"--minutes takes a number of minutes above 0, got {args.minutes:g}")
     unknown = [name for name in args.items if name not in [item.name for item in ITEMS]]
     if unknown:
-        print(f"record: there is no item {unknown[0]!r}; quack-tutorial record lists them", file=sys.stderr)
-        return 1
+        raise Refused(f"there is no item {unknown[0]!r}; quack-tutorial record lists them")
     items = [item for item in ITEMS if not args.items or item.name in args.items]
     found = machine.detect()
     if args.missing and found.device != "cuda":
-        print(f"record: {found.reason}", file=sys.stderr)
-        return 1
+        raise Refused(found.reason)
     which = hardware.card_of(found.gpu) if found.device == "cuda" else card.meant().card
     folder = records.FOLDER / which
     print(f"What the book shows of a card {which}, in {folder}:")
@@ -171,20 +189,21 @@ def measure(items, folder: Path, args, start=None, here=None) -> int:
     start, began, failed = start or in_its_time, time.monotonic(), 0
     # Compiled kernels are kept as long as the machine.
     os.environ.setdefault(kernel_cache.VARIABLE, f"{tempfile.gettempdir()}/quack-tutorial-kernels")
-    drop_others(folder, here or described())
+    here = here or described()
 
     def remaining():
         return 60 * args.minutes - (time.monotonic() - began) if args.minutes else float("inf")
 
     for item in items:
+        seconds, lacking = remaining(), [name for name in item.needs if find_spec(name) is None]
+        if seconds >= 30 and not lacking:
+            drop_others(goes_on_with(item, folder, args.workers), here)
         count = left(item, folder, args.workers)
-        seconds = remaining()
         if not count:
             continue
         if seconds < 30 or (seconds < item.seconds and not goes_on(item)):
             print(f"{said(item, count)}: left, for {max(0, seconds) / 60:.1f} minutes are not enough")
             continue
-        lacking = [name for name in item.needs if find_spec(name) is None]
         if lacking:
             print(f"{said(item, count)}: left, for {' and '.join(lacking)} cannot be imported here")
             continue
@@ -229,11 +248,25 @@ def left(item: Item, folder: Path, workers: int) -> int:
         return int(not (folder / WRITES[command]).exists() and not (folder / command).is_dir())
     if not goes_on(item):
         return int(not Path(words[words.index("--out") + 1]).exists())
+    module, args = parsed(command, words)
+    try:
+        return module.left(args)
+    except (ValueError, KeyError, TypeError) as error:
+        raise unread(error, args.out) from error
+
+
+def parsed(command: str, words: list[str]) -> tuple:
+    """The module of a command that goes on with its record, and its arguments."""
     module = import_module(f"quack_tutorial.bench.{MODULES.get(command, command)}")
     parser = argparse.ArgumentParser()
     module.add_arguments(parser)
-    args = parser.parse_args(words)
-    return module.left(args)
+    return module, parser.parse_args(words)
+
+
+def unread(error: Exception, path) -> Refused:
+    """What is said of a file that is no record: of what kind, or why not, where the error does not name it itself."""
+    why = str(error) if str(path) in str(error) else f"{path}: no record that this version reads ({error!r})"
+    return Refused(f"{why}; remove it, or restore it")
 
 
 def said(item: Item, count: int) -> str:
@@ -243,37 +276,54 @@ def said(item: Item, count: int) -> str:
 
 
 def in_its_time(command: list[str], seconds: float) -> int:
-    """Run a command; what it started is ended if it takes `GRACE_S` longer. Its exit status."""
+    """Run a command; what it started is ended if it takes `GRACE_S` longer, or by Ctrl-C. Its exit status."""
     process = subprocess.Popen(command, start_new_session=True)
     try:
         return process.wait(timeout=None if seconds == float("inf") else seconds + GRACE_S)
     except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
         print(f"{shlex.join(command[1:])} was ended: its time was over", flush=True)
-        return process.wait() or 1
+        return 1
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
 
 
-def drop_others(folder: Path, here: dict) -> None:
-    """Remove the records of the card that are of another driver or other versions than `here`: a record has one of each."""
-    for path in (
-        sorted((folder / "bench").glob("*.json")) + sorted((folder / "tune").glob("*.json")) + [folder / "profile.json"]
-    ):
-        if path.exists():
+def goes_on_with(item: Item, folder: Path, workers: int) -> list[Path]:
+    """The records that the item's command would go on with."""
+    name, *words = words_of(item, folder, workers)
+    if not goes_on(item):
+        return []
+    if name != "bench":
+        return [path for path in [Path(words[words.index("--out") + 1])] if path.exists()]
+    bench, args = parsed(name, words)
+    paths = [bench.path_of(args, operation) for operation in bench.requested_operations(args)]
+    return [path for path in paths if path.exists()]
+
+
+def drop_others(paths: list[Path], here: dict) -> None:
+    """Remove those records that are of another driver or other versions than `here`: a record has one of each."""
+    for path in paths:
+        try:
             kept = json.loads(path.read_text(encoding="utf-8"))
             other = [name for name, version in kept["versions"].items() if here["versions"].get(name) != version]
             other += ["driver"] * (kept["driver"] != here["driver"])
-            # New packages beside the old ones make another set, too; a sweep names only what it uses.
-            if path.parent.name != "tune":
-                other += [name for name in here["versions"] if name not in kept["versions"]]
-            if other:
-                path.unlink()
-                print(f"  {path.name} is of another {other[0]}: it is measured anew", flush=True)
+        except (ValueError, KeyError, TypeError) as error:
+            raise unread(error, path) from error
+        # New packages beside the old ones make another set, too; a sweep names only what it uses.
+        if path.parent.name != "tune":
+            other += [name for name in here["versions"] if name not in kept["versions"]]
+        if other:
+            path.unlink()
+            print(f"  {path.name} is of another {other[0]}: it is measured anew", flush=True)
 
 
 def described() -> dict:
     """What a worker says of this machine, with the driver; asked in a process of its own, which leaves the GPU alone afterwards."""
     code = "import json; from quack_tutorial.bench.worker import describe; print(json.dumps(describe()))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    if done.returncode:
+        raise Refused(f"this machine cannot be described: {(done.stderr.splitlines() or ['no reason was given'])[-1]}")
     return json.loads(done.stdout.splitlines()[-1]) | {"driver": machine.detect().driver}
 
 
@@ -286,13 +336,20 @@ def pack(folder: Path, file: Path) -> None:
 
 
 def take(file) -> int:
-    """Unpack a card's records into quack_tutorial/records."""
+    """Unpack a card's records into quack_tutorial/records: all of a file, nothing of one that is broken or holds anything else."""
+    why = "is no file that --pack wrote"
     try:
         with tarfile.open(file) as archive:
-            cards = sorted({name.split("/")[0] for name in archive.getnames()})
-            archive.extractall(records.FOLDER, [one for one in archive if one.isfile() and ".." not in one.name])
-    except tarfile.TarError:
-        print(f"record: {file} is no file that --pack wrote", file=sys.stderr)
-        return 1
-    print(f"{records.FOLDER}: taken over {', '.join(cards)}")
-    return 0
+            found = [one for one in archive if not one.isdir()]
+            other = [
+                one.name for one in found if not one.isfile() or not re.fullmatch(r"\w+(/\.?[\w-][\w.-]*)+", one.name)
+            ]
+            if found and not other:
+                archive.extractall(records.FOLDER, found)
+                print(f"{records.FOLDER}: taken over {', '.join(sorted({one.name.split('/')[0] for one in found}))}")
+                return 0
+            why = f"holds {other[0]!r}, which is no record of a card" if other else "holds nothing"
+    except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile):
+        pass
+    print(f"record: {file} {why}", file=sys.stderr)
+    return 1

@@ -2,10 +2,13 @@
 
 import argparse
 import functools
+import io
 import json
 import os
 import re
 import sys
+import tarfile
+import time
 from pathlib import Path
 
 import pytest
@@ -140,7 +143,7 @@ def test_records_of_other_versions_are_measured_anew(folder, capsys):
             json.dumps({**HERE, "versions": HERE["versions"] | {"torch": torch}})
         )
     (folder / "tune/sweep.json").write_text(json.dumps({**HERE, "versions": {"torch": "2.11.0"}}))
-    record.drop_others(folder, HERE)
+    record.drop_others(sorted(folder.rglob("*.json")), HERE)
     assert [path.name for path in sorted(folder.rglob("*.json"))] == ["new.json", "sweep.json"]
     assert "old.json is of another torch: it is measured anew" in capsys.readouterr().out
 
@@ -169,3 +172,89 @@ def test_one_door_leads_to_every_recorder(root, monkeypatch, capsys):
     assert record.run(parser.parse_args(["--by", "listing", "copy", "--out", "x.json"])) == 7
     assert started[0][1:] == [str(root / "scripts/record_listing.py"), "copy", "--out", "x.json"]
     assert record.run(parser.parse_args(["--by", "nothing"])) == 2 and "one of host, liger" in capsys.readouterr().err
+
+
+def test_an_item_takes_no_record_away_but_those_that_it_measures_anew(folder, capsys):
+    of_another = json.dumps({**HERE, "driver": "570", "schema": 1})
+    for name in ("tune/rmsnorm-backward-aligned", "tune/softmax-aligned", "bench/softmax", "profile"):
+        (folder / f"{name}.json").write_text(of_another)
+    assert record.measure(items("tune softmax"), folder, parsed(), lambda command, seconds: 0, HERE) == 0
+    kept = [path.name for path in sorted(folder.rglob("*.json"))]
+    assert kept == ["softmax.json", "profile.json", "rmsnorm-backward-aligned.json"]
+    assert capsys.readouterr().out.count("measured anew") == 1
+
+
+def packed(path, *members):
+    with tarfile.open(path, "w:gz") as archive:
+        for name, kind, link in members:
+            member = tarfile.TarInfo(name)
+            member.type, member.linkname, member.size = kind, link, 2 * (kind == tarfile.REGTYPE)
+            archive.addfile(member, io.BytesIO(b"{}"))
+    return path
+
+
+@pytest.mark.parametrize(
+    "name, kind, link",
+    (
+        ("../../climbed.json", tarfile.REGTYPE, ""),
+        ("{there}/climbed.json", tarfile.REGTYPE, ""),
+        ("loose.json", tarfile.REGTYPE, ""),
+        ("h100/link", tarfile.SYMTYPE, "{there}"),
+    ),
+)
+def test_a_pack_writes_into_cards_folders_alone(tmp_path, monkeypatch, capsys, name, kind, link):
+    monkeypatch.setattr(records, "FOLDER", tmp_path / "a/records")
+    other = name.format(there=tmp_path), kind, link.format(there=tmp_path)
+    file = packed(tmp_path / "pack.tar.gz", ("h100/memory.json", tarfile.REGTYPE, ""), other)
+    assert record.take(file) == 1
+    assert "which is no record of a card" in capsys.readouterr().err
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [file]
+
+
+def test_a_broken_or_empty_pack_is_refused_in_one_sentence(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(records, "FOLDER", tmp_path / "records")
+    whole = packed(tmp_path / "pack.tar.gz", ("h100/memory.json", tarfile.REGTYPE, "")).read_bytes()
+    for content in (whole[: len(whole) // 2], b"words", b""):
+        (tmp_path / "broken.tar.gz").write_bytes(content)
+        assert record.take(tmp_path / "broken.tar.gz") == 1
+        assert capsys.readouterr().err.endswith("broken.tar.gz is no file that --pack wrote\n")
+    assert record.take(packed(tmp_path / "empty.tar.gz")) == 1
+    assert capsys.readouterr().err.endswith("empty.tar.gz holds nothing\n")
+    assert not (tmp_path / "records").exists()
+
+
+def test_wrong_numbers_and_broken_records_are_refused_in_one_sentence(folder, monkeypatch, capsys):
+    monkeypatch.setenv("QUACK_TUTORIAL_CARD", "h100")
+    monkeypatch.setattr(records, "FOLDER", folder.parent)
+    for words, said in (
+        (("--workers", "0"), "--workers takes a number of processes, 1 or more, got 0"),
+        (("--minutes", "0"), "--minutes takes a number of minutes above 0, got 0"),
+        (("--minutes", "nan"), "--minutes takes a number of minutes above 0, got nan"),
+    ):
+        assert record.run(parsed(*words)) == 1
+        assert capsys.readouterr().err == f"record: {said}\n"
+    for item, name in (("peers", "bench/softmax"), ("tune softmax", "tune/softmax-aligned"), ("profile", "profile")):
+        for content in ("", "[]", "{}"):
+            (folder / f"{name}.json").write_text(content)
+            assert record.run(parsed(item)) == 1
+            said = capsys.readouterr().err
+            assert (
+                str(folder / name) in said and said.endswith("; remove it, or restore it\n") and said.count("\n") == 1
+            )
+
+
+def test_ctrl_c_ends_what_was_started(tmp_path, monkeypatch):
+    started = tmp_path / "pid"
+    code = f"import os, time; open({str(started)!r}, 'w').write(str(os.getpid())); time.sleep(60)"
+
+    def interrupted(process, timeout=None):
+        while not (started.exists() and started.read_text()):
+            time.sleep(0.01)
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(record.subprocess.Popen, "wait", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        record.in_its_time([sys.executable, "-c", code], float("inf"))
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(started.read_text()), 0)

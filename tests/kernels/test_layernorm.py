@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from quack_tutorial import reference
+from quack_tutorial import card, reference
 from quack_tutorial.kernels.tuned.choice import default_config
 from quack_tutorial.kernels.tuned.config import Config, of_fields
 from quack_tutorial.kernels.tuned.layernorm import LayerNorm
 from quack_tutorial.kernels.tuned.layernorm_backward import layernorm_backward
-from quack_tutorial.kernels.tuned.tables import TABLES
+from quack_tutorial.kernels.tuned.tables import FIRST, TABLES
 from quack_tutorial.simulation import simulate
 from quack_tutorial.simulator.arguments import Array
 from tests.simulator.test_kernels import DslType, make, numbers, poisoned
@@ -131,6 +131,7 @@ def test_a_row_without_room_for_another_frees_its_place_when_its_turn_is_done():
 
 
 def test_where_it_is_not_swept_it_takes_the_spreads_of_rmsnorm(monkeypatch):
+    monkeypatch.setenv(card.VARIABLE, FIRST)  # whose sweeps are `TABLES`
     for N in (256, 131072):
         assert default_config("layernorm", 16, N) == default_config("rmsnorm", 16, N)
     # But for long rows that wait in registers, of which db takes as many again: they stay in shared memory, as many as fit there.
@@ -141,6 +142,7 @@ def test_where_it_is_not_swept_it_takes_the_spreads_of_rmsnorm(monkeypatch):
 
 
 def test_what_was_swept_at_few_sizes_is_taken_near_them(monkeypatch):
+    monkeypatch.setenv(card.VARIABLE, FIRST)  # whose sweeps are `TABLES`
     of_sweep = tuple((limit, dict(threads_per_row=n, threads_per_block=n)) for limit, n in ((8192, 96), (32768, 320)))
     monkeypatch.setitem(TABLES, ("layernorm", 16, "aligned"), of_sweep)
     assert default_config("layernorm", 16, 4096).threads_per_row == 96
