@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quack_tutorial import reference
+from quack_tutorial.operations.cross_entropy import CROSS_ENTROPY_BACKWARD
 
 torch = pytest.importorskip("torch")
 
@@ -304,3 +305,18 @@ def test_a_result_that_underflowed_is_right_to_the_last_digit_there_is():
     assert reference.softmax_backward_error(y, dy, rounded, "float32") <= 1
     assert reference.softmax_backward_error(y, dy, rounded + [[2.0**-146, 0]], "float32") > 1
     assert reference.softmax_backward_error(y * 0, dy, rounded, "float32") == INF  # 0 stays exactly 0
+
+
+def test_the_gradient_of_a_scaled_loss_is_judged_by_the_product_that_multiplies_it():
+    dloss = np.random.default_rng(0).uniform(0.3, 1, 3000).astype(np.float32)
+    scale, one = np.float32(0.42175403), np.float32(1)
+    p, by = np.exp(np.float32(-17)), dloss * scale  # all in float32, as a kernel does
+    given = {
+        "x": np.zeros((3000, 2), np.float32),
+        "lse": np.full(3000, 17, np.float32),
+        "target": np.zeros(3000, np.int64),
+    }
+    given |= {"dloss": dloss, "scale": np.asarray(scale), "ignore_index": -100}
+    right = np.stack([(p - one) * by, p * by], axis=1)
+    assert CROSS_ENTROPY_BACKWARD.error(given | {"dx": right}) <= 1
+    assert CROSS_ENTROPY_BACKWARD.error(given | {"dx": right * np.float32(1 + 2**-22)}) > 1

@@ -53,6 +53,11 @@ def _gradient_error(g, dloss, lse, dtype):
     return reference.cross_entropy_backward_error(*of, dtype, lse, g.ignore_index)
 
 
+def _scaled(g):
+    """What multiplies a row's gradient: dloss, or its product with `scale`, which is a float32 number too."""
+    return g.dloss if g.scale is None else np.float32(g.dloss) * np.float32(g.scale)
+
+
 _ERRORS = {
     "loss": lambda g, dtype: reference.cross_entropy_error(g.x, g.target, g.loss, dtype, g.ignore_index),
     "lse": lambda g, dtype: reference.logsumexp_error(g.x, g.lse),
@@ -78,7 +83,7 @@ CROSS_ENTROPY_BACKWARD = Kernel(
         "scale": SCALE,
         "ignore_index": IGNORE_INDEX,
     },
-    {"dx": lambda g, dtype: _gradient_error(g, g.dloss * (1 if g.scale is None else g.scale), g.lse, dtype)},
+    {"dx": lambda g, dtype: _gradient_error(g, _scaled(g), g.lse, dtype)},
     optional=(("scale",),),
     inputs=_LOGITS | {"lse": lambda normal, g: reference.logsumexp(g.x)},
 )
