@@ -51,6 +51,8 @@ try {
   };
 
   const { page, python } = await open(`${server.base}/book/motion.html`);
+  // The editor is there a moment before what stands beside its lines.
+  await page.waitForFunction(() => [...document.querySelectorAll("#qt-motion .qt-beside > div")].some((row) => row.textContent.trim()), null, LONG);
   answer.built = await drawn(page);
   answer.fetched_before = python();
   answer.mended = await type(page, NONE, BARRIER);
