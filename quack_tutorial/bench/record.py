@@ -36,8 +36,8 @@ from quack_tutorial import card, hardware, kernel_cache, machine, records
 
 PEERS = "--without 'compile tuned,compile autograd,compile autograd tuned,quack tuned,cudnn'"
 TUNED = "--without 'quack tuned,cudnn'"
-GRID = "--dtype float32,bfloat16 --out {folder}/bench --resume --workers {workers}"
 BOTH = "float32,bfloat16"
+GRID = f"--dtype {BOTH} --out {{folder}}/bench --resume --workers {{workers}}"
 GRACE_S = 30
 SCRIPTS = Path(__file__).parents[2] / "scripts"  # of a checkout
 LIBRARIES = ("quack", "liger_kernel")
@@ -93,7 +93,7 @@ ITEMS = (
     Item("peers", f"bench all --n 1024,4096,16384,65536,262144 --m grid {PEERS} {GRID}", 18, needs=LIBRARIES),
     Item(
         "tuned softmax",  # chapter 12's first exercise
-        f"bench softmax --n 4096,8192,16384,32768,65536,131072 --m grid {TUNED} {GRID.replace(',bfloat16', '')}",
+        f"bench softmax --n 4096,8192,16384,32768,65536,131072 --m grid {TUNED} {GRID} --dtype float32",
         30,
         needs=LIBRARIES,
     ),

@@ -31,7 +31,7 @@ def test_facts_by_hand():
 
 def test_every_operation_has_its_formula_and_its_records():
     assert set(explorer.FORMULAS) == set(OPERATIONS) - {"copy"}
-    assert all(len(found) > 5 for found in ROOFLINE.cells.values())
+    assert all(len(found) > (5 if "layernorm" in name else 6) for name, found in ROOFLINE.cells.items())
     with card.taken_for("h200"):
         of_h200 = figures.roofline().cells
     assert all(len(found) > (5 if "layernorm" in name else 50) for name, found in of_h200.items()) and len(of_h200) >= 7

@@ -39,12 +39,15 @@ def test_every_line_of_the_tables_is_a_case():
     for case in rows.shipped_cases():
         tried.setdefault((case.operation, case.dtype, case.rows), []).append((case.N, case.config))
     assert all(len(cases) == len(set(cases)) for cases in tried.values())
-    for table in (TABLES, *OTHERS.values()):
-        for (operation, bits, kind), lines in table.items():
-            kernel = {"rmsnorm residual backward": "rmsnorm backward"}.get(operation, operation)
-            cases = tried[kernel, {32: "float32", 16: "float16"}[bits], kind]
-            assert {(limit * 8 // bits, Config(**named)) for limit, named in lines} <= set(cases)
-            assert len(cases) >= 2 * len(lines)
+    lines = {}
+    for (operation, bits, kind), of_card in (entry for table in (TABLES, *OTHERS.values()) for entry in table.items()):
+        kernel = {"rmsnorm residual backward": "rmsnorm backward"}.get(operation, operation)
+        of_kernel = lines.setdefault((kernel, {32: "float32", 16: "float16"}[bits], kind), set())
+        of_kernel |= {(limit * 8 // bits, Config(**named)) for limit, named in of_card}
+    assert tried.keys() == lines.keys()
+    for key, of_kernel in lines.items():
+        assert of_kernel <= set(tried[key]) and len(tried[key]) == 2 * len(of_kernel)
+        assert {config for _, config in tried[key]} == {config for _, config in of_kernel}
 
 
 def test_random_cases_cover_kinds_of_rows_types_and_spreads():
