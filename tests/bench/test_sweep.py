@@ -3,6 +3,7 @@
 import functools
 import sys
 import threading
+import time
 from collections import deque
 from pathlib import Path
 
@@ -98,12 +99,13 @@ def test_what_does_not_fit_beside_the_others_waits_and_what_comes_after_it_does_
 
 def test_large_cells_of_workers_that_share_a_gpu_are_measured_one_after_the_other(worker):
     dtypes = ("bfloat16", "float16", "float32")
-    keys = [CellKey("softmax", dtype, 8192, 151936) for dtype in dtypes]  # 76 GB each, where an H200 has 141
+    keys = [CellKey("softmax", dtype, 32768, 131072) for dtype in dtypes]  # 134 GB each, where an H200 has 141
     running, most = set(), []
 
     def step(key, what):
         running.add(key)
         most.append(len(running))
+        time.sleep(0.1)  # long enough for the others to come in, were they let
         if what == "timing":  # the last
             running.discard(key)
 
