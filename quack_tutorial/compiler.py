@@ -567,7 +567,7 @@ def _signature_key(host_fn, args):
     parameters = [p for p in _parameters(host_fn) if p.name != "stream"]
     fixed = [_is_constexpr(parameter) for parameter in parameters]
     return tuple(
-        arg if isinstance(arg, TensorSpec) else (type(arg), arg if i < len(fixed) and fixed[i] else None)
+        arg if isinstance(arg, TensorSpec) else (type(arg), _fingerprint(arg) if i < len(fixed) and fixed[i] else None)
         for i, arg in enumerate(args)
     )
 

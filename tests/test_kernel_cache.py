@@ -84,6 +84,25 @@ def test_what_has_no_name_in_another_process_has_no_key():
     assert kernel_cache.key(lambda: 1) is None
 
 
+def test_a_function_given_at_compile_time_is_told_by_its_code():
+    """A reader edits a layout function in a notebook's cell, or a helper that it calls, and launches again under the old name."""
+    cutlass = pytest.importorskip("cutlass")
+
+    def host(mX, layouts: cutlass.Constexpr): ...
+
+    def keys(source):
+        scope = {"__name__": "__main__"}
+        exec(source, scope)
+        spec = compiler.TensorSpec("int32", (16, 4), (1, 16))
+        return compiler._signature_key(host, (spec, scope["layouts"]))
+
+    first, edited = keys("def layouts(): return 4, 1"), keys("def layouts(): return 1, 4")
+    helped, helped_anew = (keys(f"STEP = {step}\ndef layouts(): return STEP") for step in (1, 4))
+    assert first == keys("def layouts(): return 4, 1") and first != edited and helped != helped_anew
+    names = [compiler._kept_name("host", key, "sm_90a") for key in (first, edited, helped, helped_anew)]
+    assert None not in names and len(set(names)) == 4
+
+
 def test_a_compiled_kernel_can_be_written_and_a_damaged_one_is_compiled_again(folder, monkeypatch):
     cutlass = pytest.importorskip("cutlass")
     from quack_tutorial.kernels.tuned.softmax import Softmax

@@ -191,8 +191,8 @@ def _advice(where: tuple, thread: int, name: str, known: bool) -> str:
         return "Is the index right?"
     if thread == 0:
         return (
-            "Even the block's first thread is outside: are the grid, the layout and the tile's coordinate right, or does a loop "
-            "lack its predicate?"
+            "Even the block's first thread is outside: are the index, the grid, the layout and the tile's coordinate right, or "
+            "does a loop lack its predicate?"
         )
     return "Is the row or column predicate missing?"
 

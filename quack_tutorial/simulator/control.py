@@ -87,7 +87,8 @@ def no_return(at_entry: int) -> None:
 def refuse_return() -> None:
     raise fail(
         "language",
-        "return inside an `if` or loop that depends on the data is refused by the DSL; set a variable instead",
+        "return inside an `if` or loop that depends on the data is refused by the DSL; invert the condition and put the work "
+        "inside, or set a variable",
     )
 
 

@@ -358,7 +358,7 @@ def test_align_rounds_the_address_up_and_a_tensor_behind_it_says_so():
         (k.counts_from_the_end, "at x[-1]; x is (32,). Indices do not count from the end."),
         (
             k.tile_past_the_end,
-            "at x[32]; x is (32,). Even the block's first thread is outside: are the grid, the layout and",
+            "at x[32]; x is (32,). Even the block's first thread is outside: are the index, the grid, the layout and",
         ),
         (
             k.layout_past_the_end,

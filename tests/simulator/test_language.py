@@ -96,7 +96,7 @@ def test_grid_and_block_of_three_dimensions():
 REFUSED = {
     k.type_changes: "s changes type",
     k.list_by_dynamic_index: "range_constexpr",
-    k.early_return: "return inside",
+    k.early_return: "invert the condition and put the work inside",
     k.gone_after_if: "y is bound first inside a dynamic `if`",
     k.breaks: "break in a loop that runs on the GPU",
     k.stores_wide: "cannot store Float64 in a Float32 tensor",
