@@ -57,7 +57,7 @@
         const d = `M${across(2 ** X[0])} ${down(speed * 2 ** X[0])}L${across(data.peak / speed)} ${down(data.peak)}H${wide - RIGHT}`;
         add("path", { style: "fill: none; stroke: var(--qt-ink)", "stroke-dasharray": dashes, d });
       }
-      const [name, at] = data.landmark, lines = wide < 480 ? ["a product of", "256 x 256"] : [name];
+      const [name, at] = data.landmark, lines = wide < 480 ? ["a 256 x 256", "matrix product"] : [name];
       add("path", { style: "fill: none; stroke: var(--qt-ink)", transform: `translate(${across(at)} ${down(data.peak)})`, d: data.marks[0] });
       lines.forEach((line, i) => add("text", { x: wide - RIGHT, y: down(data.peak) + 22 + 14 * i, "text-anchor": "end" }, line));
       for (const other in data.steps) {
