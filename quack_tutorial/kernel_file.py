@@ -266,6 +266,8 @@ def _run_function(file: Path, expression: str, words, seed: int, against: str, r
     for word in words:
         name, equals, value = word.partition("=")
         if equals and name.isidentifier():
+            if name in named:
+                raise Unusable(f"{name} is given twice: give each argument once")
             named[name] = argument(value, rng)
         else:
             unnamed.append(argument(word, rng))

@@ -112,6 +112,7 @@ def test_one_function_of_a_file_on_given_tensors(file, words):
     [
         ("scale", ["f32:100"], "scale(x, out, factor, n) needs out, factor, n: give each, as in out=f32:8x256"),
         ("scale", ["y=3"], "scale(x, out, factor, n): got an unexpected keyword argument 'y'"),
+        ("scale", ["factor=3", "factor=4"], "factor is given twice: give each argument once"),
         ("scale", ["f33:100"], "'f33:100' is no argument: write a number"),
         ("scale", ["i32:8:nan"], "'i32:8:nan': values are random, arange, nan (of floats) or a number, not 'nan'"),
         ("Scale", [], "Scale is a class: make an object of it, as in 'scaling.py:Scale(...)'"),

@@ -52,6 +52,7 @@ INSTEAD = {
     float: "x.to(cutlass.Float32)",
     bool: "x != 0",
     round: "cute.math.floor(x + 0.5)",
+    divmod: "q = a // b, then a - q * b",
 }
 # What stands for the reader's functions and classes: in which attribute it has them, and what Python calls them. (A Twin's class
 # has the name of the reader's.)

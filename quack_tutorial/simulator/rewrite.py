@@ -579,6 +579,11 @@ class _Writer(ast.NodeTransformer):
         return node
 
     def _comprehension(self, node):
+        for clause in node.generators:
+            words = ast.unparse(clause.iter.func) if isinstance(clause.iter, ast.Call) else ""
+            if words.rpartition(".")[2] == "range_constexpr":
+                refused = ast.copy_location(self.rt("outside_for", clause.iter), clause.iter)
+                clause.iter = ast.fix_missing_locations(refused)
         self.nested += 1
         node = self.generic_visit(node)
         self.nested -= 1
@@ -590,7 +595,8 @@ class _Writer(ast.NodeTransformer):
         """A list whose elements call something that may wait is made in a loop of control's."""
         (clause, *more), calls = node.generators, any(isinstance(n, ast.Call) for n in ast.walk(node.elt))
         names = clause.target.elts if isinstance(clause.target, ast.Tuple) else [clause.target]
-        if self.nested or more or not calls or not all(isinstance(name, ast.Name) for name in names):
+        constexpr = "range_constexpr(" in ast.unparse(clause.iter)
+        if self.nested or more or constexpr or not calls or not all(isinstance(name, ast.Name) for name in names):
             return self._comprehension(node)
         bound = ast.arguments([], [ast.arg(name.id) for name in names], None, [], [], None, [])
         never = ast.IfExp(ast.Constant(False), ast.Yield(None), ast.Constant(None))  # makes it a generator

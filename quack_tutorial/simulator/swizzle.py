@@ -116,7 +116,11 @@ def by_address(pointer, swizzle: Swizzle):
 def _in_elements(swizzle: Swizzle, dtype: DType) -> Swizzle:
     base = swizzle.base - (dtype.itemsize.bit_length() - 1)
     if base < 0:
-        raise not_simulated(f"the swizzle {swizzle} of elements wider than what it keeps together")
+        raise not_simulated(
+            f"the swizzle {swizzle} of {dtype}: it permutes byte addresses and keeps {1 << swizzle.base} "
+            f"byte{'s'[: swizzle.base]} together, less than an element has; give it a base of {swizzle.base - base} or more, "
+            "or swizzle elements with cute.make_composed_layout"
+        )
     return Swizzle(swizzle.bits, base, swizzle.shift)
 
 

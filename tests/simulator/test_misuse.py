@@ -26,6 +26,13 @@ X = np.arange(32, dtype=np.float32)
         ),
         ("numpy_exp", "language", "np.exp(x[tidx])", "numpy.exp takes numbers that Python has now"),
         ("math_exp", "language", "math.exp(x[tidx])", "write cute.math.exp(x)"),
+        ("divmod_of_numbers", "language", "divmod(tidx, 3)", "write q = a // b, then a - q * b"),
+        (
+            "constexpr_comprehension",
+            "language",
+            "for i in cutlass.range_constexpr(2)]",
+            "in a comprehension range unrolls",
+        ),
         ("int_of_index", "language", "x[int(tidx)]", "write x.to(cutlass.Int32)"),
         ("item", "language", ".item()", "it is a number already"),
         (

@@ -12,6 +12,9 @@ from quack_tutorial.simulation import simulate
 from quack_tutorial.simulator import NotSimulated
 from quack_tutorial.simulator.arguments import HostTensor
 from quack_tutorial.simulator.loading import answer_package
+from quack_tutorial.simulator.memory import Pointer
+from quack_tutorial.simulator.numeric import Float32
+from quack_tutorial.simulator.swizzle import Swizzle, by_address
 
 answer_package("tests.simulator.dsl")
 
@@ -146,6 +149,12 @@ def test_a_vector_wider_than_a_swizzle_keeps_together_is_refused_or_narrowed():
     run = simulate(k.Transpose("vectors", (5, 0, 5)), x, out)
     assert run.ok, run
     np.testing.assert_array_equal(out, x.T)
+
+
+def test_a_swizzle_of_addresses_that_cuts_elements_is_refused_with_what_to_do():
+    plain = Pointer(None, Float32, 0)
+    with pytest.raises(NotSimulated, match=r"S<5,0,5> of Float32: .* keeps 1 byte together.* a base of 2 or more"):
+        by_address(plain, Swizzle(5, 0, 5))
 
 
 def test_composed_layouts_are_the_compiler_s(capsys):

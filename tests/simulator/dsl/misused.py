@@ -43,6 +43,22 @@ def math_exp(x: cute.Tensor, out: cute.Tensor):
 
 @one_warp
 @cute.kernel
+def divmod_of_numbers(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    quotient, _ = divmod(tidx, 3)
+    out[tidx] = x[quotient]
+
+
+@one_warp
+@cute.kernel
+def constexpr_comprehension(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    first = [x[i] for i in cutlass.range_constexpr(2)]
+    out[tidx] = first[0] + first[1]
+
+
+@one_warp
+@cute.kernel
 def int_of_index(x: cute.Tensor, out: cute.Tensor):
     tidx, _, _ = cute.arch.thread_idx()
     out[tidx] = x[int(tidx)]
