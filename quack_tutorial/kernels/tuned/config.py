@@ -17,7 +17,7 @@ from dataclasses import astuple, dataclass, replace
 from quack_tutorial import card
 
 CLUSTERS = (9, 0)  # the compute capability from which a GPU has them
-MAX_N = 262144  # the longest row: what the registers of 16 blocks hold
+MAX_N = 262144  # the longest row that we take, of 16 blocks or fewer
 VECTOR_BYTES = 16  # the widest load or store of one thread on Hopper: 128 bits
 VECTOR_BITS = 8 * VECTOR_BYTES
 SM_REGISTERS = 65536  # of an SM, on Hopper
