@@ -97,7 +97,8 @@ class Outcome:
     def __str__(self) -> str:
         """The verdict in one line."""
         findings = [finding for run in self.runs for finding in run.findings]
-        first = next((f"{one.kind}{f', {one.lines[0].where}' if one.lines else ''}" for one in findings), "")
+        named = findings and next((line for line in findings[0].lines if line.number), None)
+        first = findings[0].kind + (f", {named.where}" if named else "") if findings else ""
         said = {
             "finding": first + (f", and {len(findings) - 1} more" if len(findings) > 1 else ""),
             "not simulated": self.ended.removeprefix("not simulated: "),

@@ -258,6 +258,8 @@ def test_the_first_line_is_the_verdict(file, capsys):
     assert capsys.readouterr().out.startswith(f"clean: no {LOOKED_FOR} in 1 run (exit status 0)\n")
     assert main(["simulate", f"{file}:scale", *WORDS[:3], "n=101"]) == 1
     assert capsys.readouterr().out.startswith("finding: out of bounds, scaling.py:14 (exit status 1)\n")
+    assert main(["simulate", f"{file}:scale_kernel", *WORDS]) == 1
+    assert capsys.readouterr().out.startswith("finding: launch (exit status 1)\n")  # none of its lines has run
     file.write_text(SCALE.replace("x[i] * factor", "cute.arch.no_such_thing(x[i])"))
     assert main(["simulate", f"{file}:scale", *WORDS]) == 3
     assert capsys.readouterr().out.startswith(

@@ -18,6 +18,7 @@ from . import compiled, diagnoses, folders, lab, sandbox, task
 from .judgement import Case, Check, Refused, Report, clean
 
 MAX_BYTES = 2**20
+MOST_NAMED = 6  # files that a sentence lists
 NO_COMPILE = "do not confirm full marks with CuTe DSL's compiler, where it is installed"
 RESULTS = Path("/autograder/results/results.json")  # where Gradescope looks
 
@@ -133,7 +134,8 @@ def chosen(name: str, folder: Path) -> Path:
     exact = [file for file in own if file.stem == name] or own
     if len(exact) == 1:
         return exact[0]
-    there = ", ".join(clean(file.name, 100) for file in exact or files) or "no notebook and no .py or .md"
+    there, more = [clean(file.name, 100) for file in exact or files], len(exact or files) - MOST_NAMED
+    there = ", ".join(there[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "") or "no notebook and no .py or .md"
     how = "hand in one of them" if exact else f"hand in {name}.ipynb"
     raise Refused("unreadable" if not exact else "two files", f"this holds {there}: {how}")
 

@@ -275,6 +275,13 @@ def test_files_that_are_not_plain(tmp_path, capsys):
     assert "--seconds is a number above 0" in capsys.readouterr().err
 
 
+def test_a_folder_of_many_files_is_not_told_whole(tmp_path, capsys):
+    for k in range(9):
+        (tmp_path / f"part{k}.py").write_text(f"x = {k}")
+    assert cli.main(["grade", "softmax", str(tmp_path)]) == 2
+    assert "part4.py, part5.py and 3 more: hand in one of them" in capsys.readouterr().err
+
+
 def test_no_right_answer_reaches_the_process(tmp_path):
     cases = LAB.cases(3)
     sandbox.write_job(tmp_path, {"text": ""}, cases)
