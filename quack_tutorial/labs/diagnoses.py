@@ -171,7 +171,10 @@ def _wrong_numbers(module, check: str, views: list[View], every: list[View]) -> 
     ):  # what nobody wrote, in another order
         yield from unwritten(every)
     whose = getattr(module, "ROWS", "Which rows does each block take?")
-    yield from unread([v for v in views if v.readers], whose, getattr(module, "may_skip", None))
+    may_skip = getattr(module, "may_skip", None)
+    yield from unread([v for v in views if v.readers], whose, may_skip)
+    if any(v.wrong.any() and not v.readers for v in views):  # in another order, where nobody looked who reads what
+        yield from unread([v for v in every if v.readers], whose, may_skip)
     for mistake in module.explain(check, views, every):
         if mistake.kind.startswith("wrong"):  # than which a pattern says more
             for pattern in by_pattern(module, mistake, views, every):
