@@ -71,7 +71,8 @@ def cases(seed: int = 0) -> list[Case]:
         case("plain", normal(4, 512), 128),
         case("odd", normal(3, odd), 128),
         case("high", 200 + normal(2, 256), 64),
-        case("low", -10_000 + normal(2, 256), 64),
+        case("low", -300 + normal(2, 256), 64),
+        case("low", -10_000 + normal(2, 256), 64),  # below a start value of -1000
         case("rising", slope, 128),
         case("falling", slope[:, ::-1], 64),
         case("infinite", infinite, 64),

@@ -173,8 +173,8 @@ class Player:
 def slider(name: str, values: int, at: int, shown: str, least: int = 0) -> str:
     """A labelled native slider over `least` … values - 1, with what it stands at beside it."""
     return (
-        f'<span class="qt-slider"><label>{escape(name)} <input type="range" min="{least}" max="{values - 1}" value="{at}" '
-        f'aria-valuetext="{escape(shown)}"></label><output>{escape(shown)}</output></span>'
+        f'<span class="qt-slider"><label>{escape(name)} <input type="range" min="{least}" max="{values - 1}" '
+        f'value="{at}" aria-valuetext="{escape(shown)}"></label><output>{escape(shown)}</output></span>'
     )
 
 
