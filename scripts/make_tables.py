@@ -87,18 +87,20 @@ def shared(good: dict) -> dict:
 
 
 def most_lost(swept: list, operation: str, rows: str) -> dict:
-    """configuration -> its time over the fastest, in that of the sweeps of one N where it loses most; of those timed in each.
-    ValueError if there is none."""
-    lost = []
-    for size in swept:
-        tried = {fields(c) for c in candidates(operation, 8 * ITEM_BYTES[size["dtype"]], size["N"], rows)}
-        times = {tuple(c["config"]): c["us"] for c in size["candidates"] if "us" in c and tuple(c["config"]) in tried}
-        lost.append({config: us / min(times.values()) for config, us in times.items()})
-    in_each = {config: max(here[config] for here in lost) for config in lost[0] if all(config in here for here in lost)}
-    if not in_each:
-        size = f"{operation} {swept[0]['dtype']} N={swept[0]['N']} {rows}"
-        raise ValueError(f"{size}: no configuration was timed in every sweep; tune it again with one list of --configs")
-    return in_each
+    """configuration -> its time over the fastest, in that of the sweeps of one N where it loses most; of those that were finalists
+    in each, or, where there is none, of all by their rough times. ValueError if none ran in each."""
+    for time in ("us", "rough_us"):
+        lost = []
+        for size in swept:
+            tried = {fields(c) for c in candidates(operation, 8 * ITEM_BYTES[size["dtype"]], size["N"], rows)}
+            ran = {tuple(c["config"]): c[time] for c in size["candidates"] if c["status"] == "ok" and time in c}
+            times = {config: us for config, us in ran.items() if config in tried}
+            lost.append({config: us / min(times.values()) for config, us in times.items()})
+        in_each = {config: max(one[config] for one in lost) for config in lost[0] if all(config in one for one in lost)}
+        if in_each:
+            return in_each
+    size = f"{operation} {swept[0]['dtype']} N={swept[0]['N']} {rows}"
+    raise ValueError(f"{size}: no configuration ran in every sweep; tune it again with one list of --configs")
 
 
 def swept(sweeps: list) -> dict:

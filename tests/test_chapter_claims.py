@@ -221,9 +221,10 @@ def test_a_rule_s_sizes_of_rmsnorm_s_gradient_beside_those_of_sweeps():
             - share("what ships", dtype, N, "rmsnorm backward")
             for dtype, N in product(("float32", "bfloat16"), (*ROWS, 131072))
         }
-    assert ahead.pop(("bfloat16", 4096)) == pytest.approx(-0.05, abs=0.005)
+    swept = [100 * ahead.pop(("bfloat16", N)) for N in (1024, 4096, 8192)]
+    assert round(max(swept)) == -3 and round(min(swept)) == -6
     assert min(ahead.values()) == pytest.approx(-0.014, abs=0.001)
-    assert max(ahead.values()) == pytest.approx(0.015, abs=0.001)
+    assert max(ahead.values()) == pytest.approx(0.006, abs=0.001)
 
 
 def test_softmax_unrolled_loops_are_quicker_until_the_rows_leave_l2():
@@ -361,7 +362,7 @@ def test_rmsnorm_backward_parts_are_chapter_7_s_largest_step_up_to_4096():
 
 def test_rmsnorm_backward_pipelined_pays_for_middle_rows_of_bfloat16(measured_on):
     def gain(dtype, N):
-        return norm("pipelined", dtype, N, "rmsnorm backward") - norm("parts", dtype, N, "rmsnorm backward")
+        return 1 - norm("parts", dtype, N, "rmsnorm backward") / norm("pipelined", dtype, N, "rmsnorm backward")
 
     assert (gain("bfloat16", 4096) > 0.05) == (measured_on == "h200") and gain("bfloat16", 8192) > 0.05
     assert gain("bfloat16", 1024) < 0 and gain("float32", 1024) < 0.01

@@ -1,6 +1,7 @@
 """What the prose of chapters 10 to 14 says of its records; a new measurement that says otherwise fails here, not on the page."""
 
 import json
+import re
 from statistics import median
 
 import pytest
@@ -11,7 +12,7 @@ from quack_tutorial.bench import records, results
 from quack_tutorial.kernels.tuned.choice import default_config
 from quack_tutorial.kernels.tuned.config import fields
 from quack_tutorial.kernels.tuned.tables import OTHERS
-from quack_tutorial.records import FOLDER, levels, pitfalls, profile, training
+from quack_tutorial.records import FOLDER, ITEM_BYTES, levels, pitfalls, profile, training
 
 LONG = 131072
 
@@ -235,10 +236,10 @@ def test_case_files_on_an_h100_only_the_gradients_of_norms_stand_apart():
     apart = {"layernorm backward", "rmsnorm backward", "rmsnorm residual backward"}
     assert all(1.005 < h100[name] < 1.02 for name in h100.keys() - apart - {"cross-entropy"})
     assert 1.02 < h100["cross-entropy"] < 1.03
-    assert h100["layernorm backward"] == max(h100.values()) == pytest.approx(4 / 3, abs=0.02)
-    assert h100["rmsnorm backward"] == pytest.approx(1.1, abs=0.02)
-    assert h100["rmsnorm residual backward"] == pytest.approx(1.04, abs=0.01)
-    assert sum(h200[name] > h100[name] for name in h200) >= len(h200) - 1
+    assert h100["layernorm backward"] == max(h100.values()) == pytest.approx(1.5, abs=0.03)
+    assert h100["rmsnorm backward"] == pytest.approx(8 / 7, abs=0.01)
+    assert h100["rmsnorm residual backward"] == pytest.approx(1.08, abs=0.01)
+    assert sum(h200[name] > h100[name] for name in h200) >= len(h200) - 2
     more = sorted(h200, key=lambda name: h200[name] - h100[name], reverse=True)
     assert more[:2] == ["rmsnorm backward", "cross-entropy"]
     assert [h200[name] for name in more[:2]] == pytest.approx([4 / 3, 1.1], abs=0.01)
@@ -246,7 +247,7 @@ def test_case_files_on_an_h100_only_the_gradients_of_norms_stand_apart():
 
 def test_an_h100_s_cells_below_the_bar_and_their_sweeps(root):
     swept = {
-        (record["operation"], size["dtype"], size["N"]): size
+        (record["operation"], size["dtype"], size["M"], size["N"]): size
         for path in records.default_folder("h100").parent.glob("tune/*-aligned.json")
         for record in [json.loads(path.read_text(encoding="utf-8"))]
         for size in record["sizes"]
@@ -256,23 +257,36 @@ def test_an_h100_s_cells_below_the_bar_and_their_sweeps(root):
     missed = [row for row in rows if row["ratio_to_best_peer"] < results.PASS_RATIO]
     standing = (root / "quack_tutorial/bench/STANDING.md").read_text(encoding="utf-8")
     assert f"Of {len(rows)} cells" in standing and f"{len(rows) - len(missed)} reach 0.995" in standing
-    worst, *others = sorted(missed, key=lambda row: row["ratio_to_best_peer"])
-    assert (worst["operation"], worst["dtype"], worst["N"]) == ("layernorm", "float32", 262144)
-    assert worst["fraction_of_ceiling"] < 0.75
-    (loss,) = [row for row in others if (row["operation"], row["dtype"], row["N"]) in swept]
-    assert (loss["operation"], loss["dtype"], loss["N"]) == ("cross-entropy", "float32", 131072)
     tuned = {row["N"] for row in rows if row["operation"] == "softmax" and "compile tuned" in row["ratios"]}
-    assert len(tuned) == 6
+    assert len(tuned) == 7
+    first, until = "| of the best peer | of the ceiling |", "Fourteen more cells"
+    table = standing.split(first)[1].split(until)[0]
+    names = {"layernorm": "LayerNorm", "rmsnorm": "RMSNorm", "rmsnorm residual": "RMSNorm with a residual"}
+    for row in missed:
+        kind = row["operation"].removesuffix(" backward")
+        name = names.get(kind, kind) + ", backward" * (kind != row["operation"])
+        size = f"{row['M']} x {row['N']}"
+        (line,) = [
+            line
+            for line in table.splitlines()
+            if line.startswith(f"| {name} | {row['dtype']} |")
+            and size in line
+            and f"{row['ratio_to_best_peer']:.3f}" in line
+        ]
+        assert abs(float(re.findall(r"[01]\.\d\d(?!\d)", line)[-1]) - row["fraction_of_ceiling"]) <= 0.0051
 
-    def finalists(*size):
-        return {tuple(entry["config"]): entry["us"] for entry in swept[size]["candidates"] if "us" in entry}
+    def lost(operation, dtype, M, N):
+        """What the shipped configuration loses in a sweep, and the best one's share of the ceiling."""
+        size = swept[operation, dtype, M, N]
+        us = {tuple(entry["config"]): entry["us"] for entry in size["candidates"] if "us" in entry}
+        with card.taken_for("h100"):
+            shipped = fields(default_config(operation, 8 * ITEM_BYTES[dtype], N))
+        return us[shipped] / min(us.values()) - 1, size["ceiling_us"] / min(us.values())
 
-    us = finalists("cross-entropy", "float32", 131072)
-    with card.taken_for("h100"):
-        shipped = fields(default_config("cross-entropy", 32, 131072))
-    assert us[shipped] < 1.003 * min(us.values())
-    best = min(finalists("layernorm", "float32", 262144).values())
-    assert swept["layernorm", "float32", 262144]["ceiling_us"] / best < 0.75
+    assert lost("layernorm", "float32", 8192, 262144)[1] < 0.75
+    assert lost("cross-entropy", "float32", 16384, 131072)[0] < 0.002
+    assert lost("softmax backward", "float32", 32768, 256)[0] < 0.0045
+    assert lost("softmax backward", "bfloat16", 32768, 512)[0] < 0.001
 
 
 def test_which_operations_have_a_table_of_an_h100_s_own():
