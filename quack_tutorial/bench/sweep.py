@@ -1,9 +1,10 @@
 """Many cells through worker processes, one a GPU, which are started again when a provider takes them down.
 
-All providers of a cell run in one process, on one GPU. When that process dies or stops answering, the provider it was
-busy with is left out and the cell measured again; the record then says "crashed" for it. Several GPUs of a host take the
-next cell each as they become free, and share nothing. Several workers of a GPU share its memory: a cell for which there may not be
-enough beside those that are being measured waits. One that runs out of it all the same is measured again, alone on its GPU.
+All providers of a cell run in one process, on one GPU. When that process dies or stops answering, the provider it was busy with
+is left out and the cell measured again; the record then says "crashed" for it. Several GPUs of a host take the next cell each
+as they become free, and share nothing. Several workers of a GPU share its memory: a cell for which there may not be enough
+beside those that are being measured waits. One that runs out of it all the same is measured again, alone on its GPU, once
+workers that are idle have been ended.
 """
 
 from __future__ import annotations
@@ -312,6 +313,8 @@ class _Attendance:
     def measure(self, key, gpu):
         before, clock = time.monotonic(), _Steps()
         cell, message, crashed, held, full = None, "", {}, 0.0, False
+        if key in self.alone:
+            self.end_idle()
 
         def step(what):
             clock.begin(what)
@@ -319,6 +322,8 @@ class _Attendance:
 
         while cell is None and not message:
             try:
+                if gpu not in self.workers:  # it was ended while it had no key
+                    self.begin(gpu)
                 worker = self.workers[gpu]
                 cell, held = self.read(worker.measure(self.request(key, crashed), step), gpu), worker.held
             except WorkerDied as died:
@@ -346,6 +351,13 @@ class _Attendance:
             self.machine = self.machine or worker.machine
         if worker.machine != self.machine:
             raise RuntimeError(f"the GPUs of this host are not alike: {self.machine} and {worker.machine}")
+
+    def end_idle(self):
+        """End the workers without a key, whose processes hold memory all the same; each is started again with its next one."""
+        with self.lock:
+            idle = [self.workers.pop(gpu) for gpu in list(self.workers) if gpu not in self.running]
+        for worker in idle:
+            worker.close()
 
     def end(self, gpu):
         with self.lock:

@@ -5,6 +5,7 @@ import sys
 import threading
 import time
 from collections import deque
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,32 @@ def test_a_provider_that_has_too_little_memory_alone_is_recorded(worker):
     result = found.cell.result("eager")
     assert (result.status, result.message) == ("crashed", "torch.OutOfMemoryError: CUDA out of memory.")
     assert found.cell.result("ours").status == "ok"
+
+
+def test_idle_workers_leave_their_memory_to_a_cell_that_is_alone_and_come_back(worker):
+    keys, processes = [CellKey("softmax", "bfloat16", 8192, 64 * n) for n in range(1, 5)], []
+
+    def start(gpu, more=None):
+        processes.append(worker("good")(gpu=gpu, more=more))
+        return processes[-1]
+
+    def request(key, crashed):
+        return {"cell": asdict(key), "providers": PROVIDERS, "rounds": 7, "do_bench": True, "crashed": crashed}
+
+    attendance = sweep._Attendance(
+        deque(keys), request, lambda cell, gpu: cell, None, lambda *_: None, start, lambda *_: True
+    )
+    for gpu in range(3):
+        attendance.begin(gpu)
+    attendance.alone.add(attendance.next_key(0))
+    busy = attendance.next_key(1)
+    assert attendance.measure(keys[0], 0).cell["N"] == 64
+    assert [one.process.poll() is None for one in processes] == [True, True, False]
+    assert (
+        attendance.measure(busy, 1).cell["N"] == 128 and attendance.measure(attendance.next_key(2), 2).cell["N"] == 192
+    )
+    assert len(processes) == 4
+    attendance.stop()
 
 
 def test_workers_of_a_gpu_share_its_lock_and_the_processors(worker, monkeypatch):
