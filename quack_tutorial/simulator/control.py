@@ -180,11 +180,6 @@ def turn():
     """After a store to an element, where orders are chosen store by store; `orders` has its own."""
 
 
-def outside_for(_numbers):
-    """CuTe DSL's preprocessor knows range_constexpr in `for` statements alone."""
-    raise fail("language", "range_constexpr works in a `for` statement alone; in a comprehension range unrolls as well")
-
-
 class Nested:
     """A function defined inside a kernel."""
 

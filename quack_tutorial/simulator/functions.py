@@ -13,6 +13,7 @@ from . import tensor as tn
 from .context import KIND, STATE, NeedsWarps, executing, fail, group, here, kernel_frame, wrong_kind
 from .control import and_, or_
 from .layout import Layout
+from .loops import ConstexprRange
 from .memory import Pointer, pointer_at
 from .numeric import Boolean, DType, Literal, TensorSSA, Value, constant_number, convert, scalar, truth, type_of
 
@@ -55,7 +56,7 @@ def range_constexpr(*bounds):
             "language",
             "range_constexpr works in @cute.jit and @cute.kernel functions; decorate this helper, or use range",
         )
-    return range(*(constant_number(b, "a range_constexpr bound") for b in bounds))
+    return ConstexprRange(*(constant_number(b, "a range_constexpr bound") for b in bounds))
 
 
 def printf(*args, end="\n", **_):

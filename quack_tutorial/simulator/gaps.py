@@ -15,15 +15,7 @@ import types
 from . import names
 from .context import line_of
 from .coverage import Line
-from .rewrite import _find, _kind, functions_in
-
-STATEMENTS = {
-    ast.Try: "try inside a kernel",
-    ast.Global: "global inside a kernel",
-    ast.Nonlocal: "nonlocal inside a kernel",
-    ast.Match: "match inside a kernel",
-    ast.Yield: "yield inside a kernel",
-}
+from .rewrite import STATEMENTS, _find, _kind, functions_in
 
 
 def lacking(target, mapper) -> list[tuple[str, Line]]:

@@ -53,9 +53,25 @@ class DynamicRange:
         return operator.index(bound)
 
 
+class ConstexprRange:
+    """`range_constexpr(...)`, which CuTe DSL's preprocessor knows as what a `for` statement goes through, and nowhere else."""
+
+    def __init__(self, *bounds):
+        self.numbers = range(*bounds)
+
+    def _refuse(self, *_):
+        raise fail(
+            "language", "range_constexpr works in a `for` statement alone; write range here, which unrolls as well"
+        )
+
+    __iter__ = __len__ = __getitem__ = __contains__ = __reversed__ = _refuse
+
+
 def loop(iterable):
     if isinstance(iterable, DynamicRange):
         return _RangeLoop(iterable)
+    if isinstance(iterable, ConstexprRange):
+        return _StaticLoop(iterable.numbers)
     if isinstance(iterable, (Value, TensorSSA)):
         raise fail("language", "a for loop needs range(...), cutlass.range_constexpr(...) or a Python sequence")
     return _StaticLoop(iterable)

@@ -30,6 +30,16 @@ PENDING = "_Pending"
 TYPE = "_type"  # Python's own, whatever the kernel calls so
 TEMP = "_t_"
 INNER = "_inner_"
+# What a kernel's function may not hold, and what to write instead.
+STATEMENTS = {
+    ast.Try: "try inside a kernel; nothing is raised while it runs, so leave `try` out",
+    ast.Match: "match inside a kernel; write if and elif",
+    ast.Global: "global inside a kernel; read a global without the word, and return what is new",
+    ast.Nonlocal: "nonlocal inside a kernel; return what is new",
+    ast.Yield: "yield inside a kernel; return a tuple",
+    ast.YieldFrom: "yield from inside a kernel; return a tuple",
+    ast.Await: "await inside a kernel",
+}
 
 
 @dataclass(frozen=True)
@@ -484,27 +494,17 @@ class _Writer(ast.NodeTransformer):
         new = ast.Assign([self.visit(node.target)], self.visit(node.value))
         return ast.copy_location(new, node)
 
-    def visit_Try(self, node):
-        self.refuse(node, "try inside a kernel")
+    def _not_simulated(self, node):
+        self.refuse(node, STATEMENTS[type(node)])
+
+    visit_Try = visit_Global = visit_Nonlocal = visit_Match = visit_Yield = visit_YieldFrom = visit_Await = (
+        _not_simulated
+    )
 
     def visit_ClassDef(self, node):
         if [ast.unparse(d).rpartition(".")[2] for d in node.decorator_list] != ["struct"]:
             self.refuse(node, "a class inside a kernel")
         return node  # annotations alone, as they are
-
-    def visit_Global(self, node):
-        self.refuse(node, f"{type(node).__name__.lower()} inside a kernel")
-
-    visit_Nonlocal = visit_Global
-
-    def visit_Yield(self, node):
-        self.refuse(node, "yield inside a kernel")
-
-    visit_YieldFrom = visit_Yield
-    visit_Await = visit_Yield
-
-    def visit_Match(self, node):
-        self.refuse(node, "match inside a kernel")
 
     # -- expressions
 
@@ -579,11 +579,6 @@ class _Writer(ast.NodeTransformer):
         return node
 
     def _comprehension(self, node):
-        for clause in node.generators:
-            words = ast.unparse(clause.iter.func) if isinstance(clause.iter, ast.Call) else ""
-            if words.rpartition(".")[2] == "range_constexpr":
-                refused = ast.copy_location(self.rt("outside_for", clause.iter), clause.iter)
-                clause.iter = ast.fix_missing_locations(refused)
         self.nested += 1
         node = self.generic_visit(node)
         self.nested -= 1
@@ -595,8 +590,7 @@ class _Writer(ast.NodeTransformer):
         """A list whose elements call something that may wait is made in a loop of control's."""
         (clause, *more), calls = node.generators, any(isinstance(n, ast.Call) for n in ast.walk(node.elt))
         names = clause.target.elts if isinstance(clause.target, ast.Tuple) else [clause.target]
-        constexpr = "range_constexpr(" in ast.unparse(clause.iter)
-        if self.nested or more or constexpr or not calls or not all(isinstance(name, ast.Name) for name in names):
+        if self.nested or more or not calls or not all(isinstance(name, ast.Name) for name in names):
             return self._comprehension(node)
         bound = ast.arguments([], [ast.arg(name.id) for name in names], None, [], [], None, [])
         never = ast.IfExp(ast.Constant(False), ast.Yield(None), ast.Constant(None))  # makes it a generator

@@ -132,6 +132,19 @@ def test_what_is_not_modelled_is_named():
         run(k.unknown_name, np.zeros(32, np.float32), np.zeros(32, np.float32))
 
 
+@pytest.mark.parametrize(
+    ("kernel", "instead"),
+    [
+        (k.tries, "leave `try` out"),
+        (k.matches, "write if and elif"),
+        (k.sets_a_global, "read a global without the word"),
+    ],
+)
+def test_a_statement_that_is_not_simulated_says_what_to_write_instead(kernel, instead):
+    with pytest.raises(NotSimulated, match=rf"{instead}.* \(language.py:\d+\)"):
+        run(kernel, np.zeros(32, np.float32), np.zeros(32, np.float32))
+
+
 def test_a_layout_may_be_known_only_when_the_kernel_runs():
     x, out = np.arange(128, dtype=np.float32), np.zeros(32, np.float32)
     assert not run(k.layout_of_the_block, x, out).findings

@@ -387,3 +387,31 @@ def layout_of_each_thread(x: cute.Tensor, out: cute.Tensor):
     tidx, _, _ = cute.arch.thread_idx()
     mine = cute.make_tensor(x.iterator, cute.make_layout(tidx + 1))  # here
     out[tidx] = mine[0]
+
+
+@one_warp
+@cute.kernel
+def tries(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    try:
+        out[tidx] = x[tidx]
+    finally:
+        out[tidx] = x[tidx] + 1.0
+
+
+@one_warp
+@cute.kernel
+def matches(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    match len(x.shape):
+        case 1:
+            out[tidx] = x[tidx]
+
+
+@one_warp
+@cute.kernel
+def sets_a_global(x: cute.Tensor, out: cute.Tensor):
+    global last
+    tidx, _, _ = cute.arch.thread_idx()
+    last = x[tidx]
+    out[tidx] = last

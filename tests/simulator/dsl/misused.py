@@ -59,6 +59,14 @@ def constexpr_comprehension(x: cute.Tensor, out: cute.Tensor):
 
 @one_warp
 @cute.kernel
+def constexpr_sequence(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    first, second = tuple(cutlass.range_constexpr(2))
+    out[tidx] = x[first] + x[second]
+
+
+@one_warp
+@cute.kernel
 def int_of_index(x: cute.Tensor, out: cute.Tensor):
     tidx, _, _ = cute.arch.thread_idx()
     out[tidx] = x[int(tidx)]
