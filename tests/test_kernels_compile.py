@@ -481,6 +481,13 @@ def test_row_kernels_compile_with_all_their_tensors_and_stay_in_registers(name, 
         assert_stays_in_registers(ptx(kernel, *specs), spilled)
 
 
+def test_rmsnorm_backward_with_a_residual_and_a_bias_takes_sizes_that_leave_it_registers():
+    """An H100's table for the residual alone would have it spill 96 to 2742 bytes a thread here."""
+    for N in (384, 8192, 16384):
+        kernel, specs = with_all("rmsnorm backward", "bfloat16", N, "aligned")
+        assert_stays_in_registers(ptx(kernel, *specs))
+
+
 @pytest.mark.parametrize(
     "given",
     (
