@@ -1,7 +1,7 @@
 """`quack-tutorial bench`: measure cells on this machine's GPU, show them as they come, keep them in a record.
 
 A sweep may be stopped at any time and gone on with (`--resume`): the record is written after every cell, and cells that
-it holds are skipped. A record holds one operation, one machine and one set of versions; others are refused. Several
+it holds are skipped. A record holds one operation, one machine and one version of each package; others are refused. Several
 operations, or `all` of them, have a record each in the folder that --out names. With `--workers K` there are K processes a
 GPU, of which one measures while others compile (see `gpu_lock`).
 """
@@ -147,7 +147,7 @@ def measure(args, keys, providers, kept, driver, start=sweep.Worker) -> int:
             path_of(args, operation),
             kept.get(operation),
         )
-        kept[operation] = records.with_cell(record or fresh, measured.cell)
+        kept[operation] = records.with_cell(record or fresh, measured.cell, fresh.versions)
         done += 1
         steps.update(measured.steps)
         held += measured.held
@@ -181,9 +181,8 @@ def refuse_others(args, kept, driver: str | None, machine: dict) -> None:
     """RecordError if a record of `kept` is of another machine or version than `machine`, which a worker says it is."""
     for operation, record in kept.items():
         fresh = new_record(args, operation, machine, driver)
-        if fresh.provenance() != record.provenance():
-            path = path_of(args, operation)
-            raise records.RecordError(f"{path} is of another machine or version ({difference(record, fresh)})")
+        if other := difference(record, fresh):
+            raise records.RecordError(f"{path_of(args, operation)} is of another machine or version ({other})")
 
 
 def started_unless(refuse, start, **more):
@@ -333,14 +332,12 @@ def command_line(args, operation: str | None = None) -> str:
 
 
 def difference(kept, fresh) -> str:
-    """The first thing in which two records' provenance differs."""
-    names = ("operation", "series", "device", "driver")
-    for name in names:
+    """The first thing in which two records differ so that their cells do not belong in one; empty where they do."""
+    for name in ("operation", "series", "device", "driver"):
         if getattr(kept, name) != getattr(fresh, name):
             return f"{name} {getattr(kept, name)} there, {getattr(fresh, name)} here"
-    both = sorted({*kept.versions, *fresh.versions})
-    name = next(n for n in both if kept.versions.get(n) != fresh.versions.get(n))
-    return f"{name} {kept.versions.get(name, 'missing')} there, {fresh.versions.get(name, 'missing')} here"
+    name = records.other_version(kept.versions, fresh.versions)
+    return f"{name} {kept.versions[name]} there, {fresh.versions[name]} here" if name else ""
 
 
 def describe(record, cell) -> str:

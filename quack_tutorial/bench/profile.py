@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from quack_tutorial import machine
-from quack_tutorial.bench.records import minute
+from quack_tutorial.bench.records import minute, other_version
 
 TIMEOUT_S = 150
 STALLS = (
@@ -183,7 +183,7 @@ def run(args) -> int:
     here, kept, dates = {**describe(), "driver": found.driver}, [], []
     try:
         if args.resume and Path(args.out or "").exists():
-            kept, dates = held(args.out, here)
+            kept, dates, here["versions"] = held(args.out, here)
     except NotProfiled as error:
         print(f"profile: {error}", file=sys.stderr)
         return 1
@@ -224,19 +224,19 @@ def left(args) -> int:
     return sum(case.__dict__ not in done for case in CASES)
 
 
-def held(path, here: dict) -> tuple[list[dict], list[str]]:
-    """The cases of the record at `path` and when they were counted; NotProfiled where there is none, or it is of others than the
-    machine and versions `here`."""
+def held(path, here: dict) -> tuple[list[dict], list[str], dict[str, str]]:
+    """The cases of the record at `path`, when they were counted, and its versions with those `here`; NotProfiled where there is
+    none, or it is of another machine or other versions than `here`."""
     try:
         record = json.loads(Path(path or "").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise NotProfiled(
             f"--resume goes on with a record: name it with --out FILE ({machine.reason(error)})"
         ) from error
-    other = next((name for name, value in here.items() if record.get(name) != value), None)
-    if other:
+    other = next((name for name, value in here.items() if name != "versions" and record.get(name) != value), None)
+    if other := other or other_version(record["versions"], here["versions"]):
         raise NotProfiled(f"{path} is of another machine or version ({other}): profile into another file")
-    return record["cases"], [record["date"]]
+    return record["cases"], [record["date"]], record["versions"] | here["versions"]
 
 
 def work(file) -> None:

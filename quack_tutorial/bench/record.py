@@ -33,6 +33,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from quack_tutorial import card, hardware, kernel_cache, machine, records
+from quack_tutorial.bench.records import other_version
 
 PEERS = "--without 'compile tuned,compile autograd,compile autograd tuned,quack tuned,cudnn'"
 TUNED = "--without 'quack tuned,cudnn'"
@@ -306,20 +307,16 @@ def goes_on_with(item: Item, folder: Path, workers: int) -> list[Path]:
 
 
 def drop_others(paths: list[Path], here: dict) -> None:
-    """Remove those records that are of another driver or other versions than `here`: a record has one of each."""
+    """Remove those records that are of another driver or of other versions than `here`: a record has one of each."""
     for path in paths:
         try:
             kept = json.loads(path.read_text(encoding="utf-8"))
-            other = [name for name, version in kept["versions"].items() if here["versions"].get(name) != version]
-            other += ["driver"] * (kept["driver"] != here["driver"])
-        except (ValueError, KeyError, TypeError) as error:
+            other = "driver" if kept["driver"] != here["driver"] else other_version(kept["versions"], here["versions"])
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise unread(error, path) from error
-        # New packages beside the old ones make another set, too; a sweep names only what it uses.
-        if path.parent.name != "tune":
-            other += [name for name in here["versions"] if name not in kept["versions"]]
         if other:
             path.unlink()
-            print(f"  {path.name} is of another {other[0]}: it is measured anew", flush=True)
+            print(f"  {path.name} is of another {other}: it is measured anew", flush=True)
 
 
 def described() -> dict:

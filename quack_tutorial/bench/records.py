@@ -4,7 +4,7 @@
 |----------|---------------------------------------------------------------------------------------------|
 | `Result` | one provider in one cell: its status, its samples and what follows from them                |
 | `Cell`   | one size of one operation, with its ceiling and the results of all providers                |
-| `Record` | a sweep on one machine with one set of versions: provenance and cells                       |
+| `Record` | a sweep on one machine with one version of each package: provenance and cells               |
 
 A status is "ok", "unsupported" (the provider refuses the size), "wrong" (its output is, so it was not timed), "missing"
 (not installed) or "crashed"; all but "ok" come with the first line of a message and no numbers. Sample i of two
@@ -128,9 +128,11 @@ class Record:
         """When its cells were measured: a day, or the first and the last. `date` is when it was begun."""
         return first_to_last([cell.measured[:10] for cell in self.cells] or [self.date])
 
-    def provenance(self) -> tuple:
-        """What must agree for cells to belong in one record."""
-        return (self.operation, self.series, self.device, self.driver, tuple(sorted(self.versions.items())))
+
+def other_version(kept: dict[str, str], here: dict[str, str]) -> str | None:
+    """The first package of which two sets of versions name different ones. That only one of them names a package is no
+    contradiction: a peer is measured where it is installed, and the record then names it, too."""
+    return next((name for name in sorted(kept) if here.get(name, kept[name]) != kept[name]), None)
 
 
 @functools.cache
@@ -258,10 +260,10 @@ def ruler(ceilings) -> tuple[str, str]:
     return RULERS.get(kinds.pop(), PLAIN) if len(kinds) == 1 else PLAIN
 
 
-def with_cell(record: Record, cell: Cell) -> Record:
-    """`record` with `cell` added, in place of an earlier measurement of the same size."""
+def with_cell(record: Record, cell: Cell, versions: dict[str, str]) -> Record:
+    """`record` with `cell` added, which was measured with these versions, in place of an earlier measurement of the same size."""
     others = tuple(c for c in record.cells if (c.dtype, c.M, c.N) != (cell.dtype, cell.M, cell.N))
-    return replace(record, cells=(*others, cell))
+    return replace(record, cells=(*others, cell), versions=record.versions | versions)
 
 
 # Reading -------------------------------------------------------------------------------------------------------------

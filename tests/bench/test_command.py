@@ -258,6 +258,17 @@ def test_other_versions_are_not_mixed_into_a_record(gpu, tmp_path, capsys):
     assert len(records.load(out).cells) == 1
 
 
+def test_a_package_that_was_not_there_before_is_added_to_a_record(gpu, tmp_path):
+    out = tmp_path / "r.json"
+    words = ("--dtype", "bfloat16", "--m", "8192", "--out", out)
+    assert command.run(parsed("--n", "256", *words)) == 0
+    before = json.loads(out.read_text())
+    del before["versions"]["quack-kernels"]
+    out.write_text(json.dumps(before))
+    assert command.run(parsed("--n", "4096", *words, "--resume")) == 0
+    assert len(records.load(out).cells) == 2 and records.load(out).versions["quack-kernels"] == "0.0"
+
+
 def test_a_broken_record_is_not_gone_on_with(gpu, tmp_path, capsys):
     out = tmp_path / "r.json"
     out.write_text(json.dumps({"schema": 1}))

@@ -67,8 +67,10 @@ def test_ligers_recorded_machine_code_has_the_registers_and_spills_that_were_cou
 def test_a_record_is_gone_on_with_only_on_its_own_machine_and_versions(tmp_path):
     path, here = tmp_path / "profile.json", {"device": "NVIDIA H200", "versions": {"torch": "2"}}
     path.write_text(json.dumps({**here, "date": "2026-11-24", "cases": [{"case": {"N": 1}}]}))
-    assert profile.held(path, here) == ([{"case": {"N": 1}}], ["2026-11-24"])
-    with pytest.raises(profile.NotProfiled, match=r"another machine or version \(versions\)"):
+    assert profile.held(path, here) == ([{"case": {"N": 1}}], ["2026-11-24"], {"torch": "2"})
+    with_a_peer = {"torch": "2", "liger-kernel": "1"}
+    assert profile.held(path, {**here, "versions": with_a_peer})[2] == with_a_peer
+    with pytest.raises(profile.NotProfiled, match=r"another machine or version \(torch\)"):
         profile.held(path, {**here, "versions": {"torch": "3"}})
     with pytest.raises(profile.NotProfiled, match="name it with --out FILE"):
         profile.held(None, here)

@@ -42,8 +42,8 @@ def test_one_cell_a_line_so_that_a_diff_shows_what_changed(tmp_path):
 
 def test_a_new_measurement_of_a_cell_takes_the_place_of_the_old(tmp_path):
     record = synthetic.record(synthetic.cell(N=256, ours_us=40), synthetic.cell(N=4096))
-    record = records.with_cell(record, synthetic.cell(N=256, ours_us=39))
-    assert len(record.cells) == 2
+    record = records.with_cell(record, synthetic.cell(N=256, ours_us=39), {"torch": "0.0", "triton": "3"})
+    assert len(record.cells) == 2 and record.versions == {"torch": "0.0", "quack-kernels": "0.0", "triton": "3"}
     assert {cell.N: cell.result("ours").gb_s for cell in record.cells}[256] > 100
 
 
