@@ -18,7 +18,6 @@ LONG = 131072
 
 # Claims of the text about an H200: on an H100 they are otherwise, or not measured yet. All others are tested on both.
 OF_AN_H200 = {
-    "test_case_files_cudnns_loss_is_a_mixture",
     "test_case_files_the_worst_cells_and_the_medians",
     "test_case_files_what_is_left_unexplained",
 }
@@ -116,13 +115,31 @@ def test_case_files_what_each_verdict_rests_on(counted, measured_on):
         assert max(busy) - min(busy) < 1
 
 
-def test_case_files_cudnns_loss_is_a_mixture():
-    short, long = (
-        qt.recorded("rmsnorm", "bfloat16", N, 32768)["cudnn"].us
-        - qt.recorded("rmsnorm", "bfloat16", N, 32768)["ours"].us
-        for N in (1024, 4096)
-    )
-    assert 0.5 < (short - (long - short) / 3) / long < 1
+def test_case_files_cudnns_loss_leaves_the_line_through_its_two_shorter_sizes():
+    def lost(N):
+        found = qt.recorded("rmsnorm", "bfloat16", N, 32768)
+        return found["cudnn"].us - found["ours"].us
+
+    for which, least in (("h100", 0.8), ("h200", 0.5)):
+        with card.taken_for(which):
+            short, long = lost(1024), lost(4096)
+        assert least < (short - (long - short) / 3) / long < 1
+    with card.taken_for("h100"):
+        short, long, longest = (lost(N) for N in (1024, 4096, 16384))
+        assert longest > 10 * (short + 5 * (long - short))
+        behind = qt.recorded("rmsnorm", "bfloat16", 4096, 32768)
+        assert behind["cudnn"].us / behind["ours"].us == pytest.approx(1.01, abs=0.003)
+        cudnn, quack, ours = (profile.load()("rmsnorm", name, 16384) for name in ("cudnn", "quack", "ours"))
+    assert cudnn.launches[0]["kernel"] == "ln_tma_fwd_kernel" and len(cudnn.launches) == 1
+    assert cudnn.of_main("blocks") == 132 and cudnn.of_main("warps") == 4 and not cudnn.of_main("l1_load_requests")
+    assert cudnn.reads == pytest.approx(1, abs=0.01) and 4 <= cudnn.of_main("smem_bytes") / (2 * 16384) < 5
+    each = {case.provider: case.of_main("warps") / 4 / (case.of_main("issue_percent") / 100) for case in (cudnn, ours)}
+    assert each["cudnn"] < each["ours"] / 5 and 7 < ours.of_main("warps") / 4 < 8
+    assert cudnn.of_main("issue_percent") < min(quack.of_main("issue_percent"), ours.of_main("issue_percent"))
+    stalls = {name: value for name, value in cudnn.launches[0].items() if name.startswith("stall_")}
+    assert max(stalls, key=stalls.get) == "stall_short_scoreboard"
+    wavefronts = [case.total("shared_wavefronts") / case.M / 256 for case in (cudnn, quack, ours)]
+    assert 10 < wavefronts[0] < 11 and max(wavefronts[1:]) < 4
 
 
 def test_case_files_the_worst_cells_and_the_medians(speeds):
@@ -234,11 +251,10 @@ def test_case_files_on_an_h100_only_the_gradients_of_norms_stand_apart():
         medians[which] = {name: median(found) for name, found in gains.items() if found}
     h100, h200 = medians["h100"], medians["h200"]
     apart = {"layernorm backward", "rmsnorm backward", "rmsnorm residual backward"}
-    assert all(1.005 < h100[name] < 1.02 for name in h100.keys() - apart - {"cross-entropy"})
-    assert 1.02 < h100["cross-entropy"] < 1.03
+    assert all(1.005 < h100[name] < 1.03 for name in h100.keys() - apart)
     assert h100["layernorm backward"] == max(h100.values()) == pytest.approx(1.5, abs=0.03)
     assert h100["rmsnorm backward"] == pytest.approx(8 / 7, abs=0.01)
-    assert h100["rmsnorm residual backward"] == pytest.approx(1.08, abs=0.01)
+    assert h100["rmsnorm residual backward"] == pytest.approx(1.07, abs=0.01)
     assert sum(h200[name] > h100[name] for name in h200) >= len(h200) - 2
     more = sorted(h200, key=lambda name: h200[name] - h100[name], reverse=True)
     assert more[:2] == ["rmsnorm backward", "cross-entropy"]
@@ -257,9 +273,13 @@ def test_an_h100_s_cells_below_the_bar_and_their_sweeps(root):
     missed = [row for row in rows if row["verdict"] == "slower"]
     standing = (root / "quack_tutorial/bench/STANDING.md").read_text(encoding="utf-8")
     assert f"Of {len(rows)} cells" in standing and f"{len(rows) - len(missed)} reach 0.995" in standing
-    tuned = {row["N"] for row in rows if row["operation"] == "softmax" and "compile tuned" in row["ratios"]}
-    assert len(tuned) == 7
-    first, until = "| of the best peer | of the ceiling |", "Fourteen more cells"
+    tuned = [row for row in rows if "compile tuned" in row["ratios"]]
+    longer = [row for row in tuned if row["N"] not in (1024, 4096, 16384)]
+    assert len(tuned) == 58 and {row["operation"] for row in longer} == {"softmax"}
+    assert sum(row["operation"] == "softmax" for row in tuned) == 7
+    by_cudnn = [row["operation"] for row in rows if "cudnn" in row["ratios"]]
+    assert len(by_cudnn) == 9 and set(by_cudnn) == {"layernorm", "rmsnorm"}
+    first, until = "| of the best peer | of the ceiling |", "Thirteen more cells"
     table = standing.split(first)[1].split(until)[0]
     names = {"layernorm": "LayerNorm", "rmsnorm": "RMSNorm", "rmsnorm residual": "RMSNorm with a residual"}
     for row in missed:

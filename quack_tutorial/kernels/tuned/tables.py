@@ -483,9 +483,12 @@ OTHERS = {
         ),
         ("rmsnorm residual backward", 32, "aligned"): (
             (4096, dict(threads_per_row=256, threads_per_block=256, row_ahead=1)),
+            (16384, dict(threads_per_row=512, threads_per_block=512, stages=6)),
+            (32768, dict(threads_per_row=608, threads_per_block=608, blocks_per_row=2, row_ahead=1)),
             (65536, dict(threads_per_row=256, threads_per_block=256, blocks_per_row=2, row_ahead=1)),
             (131072, dict(threads_per_row=512, threads_per_block=512, blocks_per_row=2, row_ahead=1)),
             (262144, dict(threads_per_row=640, threads_per_block=640, blocks_per_row=8, stages=2)),
+            (524288, dict(threads_per_row=320, threads_per_block=320, blocks_per_row=16, row_ahead=1)),
         ),
     },
 }
