@@ -28,9 +28,17 @@ MOST_TIMINGS = 4  # of a cell whose ratio to the best peer is not sure after the
 
 
 def measure_cell(
-    key: CellKey, providers, rounds=11, do_bench=True, crashed=None, announce=lambda what: None, series="peers"
+    key: CellKey,
+    providers,
+    rounds=11,
+    do_bench=True,
+    crashed=None,
+    alone=False,
+    announce=lambda what: None,
+    series="peers",
 ) -> Cell:
-    """Measure one cell with `providers` in one process; `crashed` maps providers to leave out to the reason why.
+    """Measure one cell with `providers` in one process; `crashed` maps providers to leave out to the reason why. `alone` says that
+    no other worker of this GPU has memory now.
 
     `announce` is told what is about to happen, so that the parent knows whom a crash belongs to.
     """
@@ -70,7 +78,7 @@ def measure_cell(
             continue
         except Exception as error:  # a peer may raise anything; what matters is that the GPU still answers
             torch.cuda.synchronize()  # raises, and so ends this process, if it does not
-            if gpu_lock.is_shared() and is_out_of_memory(first_line(error)):
+            if gpu_lock.is_shared() and not alone and is_out_of_memory(first_line(error)):
                 raise  # the other workers have the memory: alone this provider may run
             refused[name] = Result(name, "unsupported", first_line(error))
             continue

@@ -186,9 +186,9 @@ def measure_cells(
     """
     names = providers if callable(providers) else lambda key: providers
 
-    def request(key, crashed):
+    def request(key, crashed, alone):
         asked = {"cell": asdict(key), "providers": list(names(key)), "rounds": rounds, "do_bench": do_bench}
-        return {**asked, "crashed": crashed, "series": series}
+        return {**asked, "crashed": crashed, "alone": alone, "series": series}
 
     count = gpus or 1
 
@@ -234,9 +234,10 @@ def one_folder():
 
 
 def attend(keys, request, read, limit_s, on_step, start, gpus, fits=lambda *_: True) -> Iterator[Measured]:
-    """Give each of `keys` to a worker as `request(key, crashed)` and yield what `read(answer, gpu)` makes of it.
+    """Give each of `keys` to a worker as `request(key, crashed, alone)` and yield what `read(answer, gpu)` makes of it.
 
-    `crashed` maps what took a worker down, as it had announced it, to the reason; such a key is tried again. A key waits as long
+    `crashed` maps what took a worker down, as it had announced it, to the reason; such a key is tried again. `alone` says that the
+    key ran out of memory beside others, and now has a GPU for itself. A key waits as long
     as not `fits(key, gpu, running, machine, alone)`, with the keys that are `running`, by GPU, and those that ran out of memory
     beside others.
     """
@@ -313,7 +314,8 @@ class _Attendance:
     def measure(self, key, gpu):
         before, clock = time.monotonic(), _Steps()
         cell, message, crashed, held, full = None, "", {}, 0.0, False
-        if key in self.alone:
+        alone = key in self.alone
+        if alone:
             self.end_idle()
 
         def step(what):
@@ -325,13 +327,11 @@ class _Attendance:
                 if gpu not in self.workers:  # it was ended while it had no key
                     self.begin(gpu)
                 worker = self.workers[gpu]
-                cell, held = self.read(worker.measure(self.request(key, crashed), step), gpu), worker.held
+                cell, held = self.read(worker.measure(self.request(key, crashed, alone), step), gpu), worker.held
             except WorkerDied as died:
                 self.end(gpu)
                 self.begin(gpu)
-                full = (
-                    is_out_of_memory(str(died)) and key not in self.alone
-                )  # it is not the provider's fault, see `measure`
+                full = is_out_of_memory(str(died)) and not alone  # it is not the provider's fault, see `measure`
                 if died.doing in (None, *STEPS) or died.doing in crashed or full:
                     message = f"{died} (while busy with {died.doing or 'starting'})"
                 else:

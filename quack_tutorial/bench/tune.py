@@ -112,7 +112,7 @@ def tune(args, sizes, kept, driver, start=None) -> int:
         started.append(worker.machine)
         return worker
 
-    def request(size, crashed):
+    def request(size, crashed, alone):
         configs = [list(config) for config in configs_of(args, size)]
         return {"size": asdict(size), "configs": configs, "crashed": crashed, "rounds": args.rounds}
 

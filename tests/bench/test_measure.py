@@ -74,7 +74,7 @@ def cell_of(monkeypatch):
 
     monkeypatch.setattr(timing, "interleaved_us", made_up_times)
 
-    def measured(crashed=None, announce=lambda what: None, **setups):
+    def measured(crashed=None, alone=False, announce=lambda what: None, **setups):
         real = OPERATIONS["softmax"]
         made = dataclasses.replace(
             real,
@@ -82,7 +82,7 @@ def cell_of(monkeypatch):
             providers=setups,
         )
         monkeypatch.setitem(OPERATIONS, "softmax", made)
-        return measure.measure_cell(KEY, list(setups), crashed=crashed, announce=announce)
+        return measure.measure_cell(KEY, list(setups), crashed=crashed, alone=alone, announce=announce)
 
     return measured
 
@@ -165,6 +165,8 @@ def test_memory_that_other_workers_have_is_no_provider_s_refusal(cell_of, monkey
     monkeypatch.setattr(measure.gpu_lock, "is_shared", lambda: True)
     with pytest.raises(type(error), match="CUDA"):
         cell_of(ours=provider(softmax_torch), quack=raising(error))
+    alone = cell_of(ours=provider(softmax_torch), quack=raising(error), alone=True)
+    assert alone.result("quack").status == "unsupported"
 
 
 def test_an_output_that_is_not_written_is_wrong(cell_of):

@@ -74,7 +74,10 @@ def test_idle_workers_leave_their_memory_to_a_cell_that_is_alone_and_come_back(w
         processes.append(worker("good")(gpu=gpu, more=more))
         return processes[-1]
 
-    def request(key, crashed):
+    asked = []
+
+    def request(key, crashed, alone):
+        asked.append(alone)
         return {"cell": asdict(key), "providers": PROVIDERS, "rounds": 7, "do_bench": True, "crashed": crashed}
 
     attendance = sweep._Attendance(
@@ -89,7 +92,7 @@ def test_idle_workers_leave_their_memory_to_a_cell_that_is_alone_and_come_back(w
     assert (
         attendance.measure(busy, 1).cell["N"] == 128 and attendance.measure(attendance.next_key(2), 2).cell["N"] == 192
     )
-    assert len(processes) == 4
+    assert len(processes) == 4 and asked == [True, False, False]
     attendance.stop()
 
 
