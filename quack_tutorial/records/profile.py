@@ -80,6 +80,7 @@ def load(path=None) -> Profile:
     origin = (
         f"Counted on one {data['device']}, {days}, by Nsight Compute {ncu}, driver {data['driver']}, "
         f"torch {versions['torch']}, triton {versions['triton']}, "
-        f"QuACK {versions['quack-kernels']}, Liger {versions['liger-kernel']}."
+        f"QuACK {versions['quack-kernels']}, Liger {versions['liger-kernel']}"
+        + (f", cuDNN {versions['cudnn']}." if "cudnn" in versions else ".")
     )
     return Profile(cases, origin)
