@@ -8,6 +8,7 @@ What depends on the card is in a folder a card, named as in `hardware`, such as 
 | `tune/`            | sweeps of configurations                                                  |
 | `host/`            | what a call costs on the host                                             |
 | `outputs/`         | what the chapters' cells gave there; see `outputs`                        |
+| `parallel/`        | cross-entropy over a vocabulary that several such GPUs of one host share  |
 | `head.json`        | a model's head and its loss, the logits whole and in pieces; see `head`   |
 | `levels.json`      | chapter 14's kernels beside what ships; see `levels`                      |
 | `memory.json`      | latencies and bandwidths of the memory hierarchy                          |
@@ -21,7 +22,6 @@ What does not:
 |---------------|-------------------------------------------------------------------------------|
 | `compiled/`   | registers and spills of the ladders' versions; see `compiled`                 |
 | `listings/`   | PTX and SASS of a kernel; see `listings`                                      |
-| `parallel/`   | cross-entropy over a vocabulary that several GPUs of one host share           |
 | `validation/` | how the simulator compares with specification, compiler and GPU; see `suite`  |
 
 `changed_kernels.json` names the operations whose kernels have changed since they were timed, see `bench.records`.

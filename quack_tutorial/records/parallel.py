@@ -9,7 +9,7 @@ from statistics import median
 
 import numpy as np
 
-from quack_tutorial.records import FOLDER
+from quack_tutorial.records import FOLDER, WHOLE, folder
 
 
 @dataclass(frozen=True)
@@ -144,9 +144,11 @@ def model(records) -> Model | None:
 
 
 def load(path=None, dtype="bfloat16") -> list[Parallel]:
-    """The records in folder `path`, by default those that come with the package: their cells of one type, fewest GPUs first."""
-    found = []
-    for file in sorted(Path(path or FOLDER / "parallel").glob("*.json")):
+    """The records in folder `path`, by default those of the card that is meant, or of one of `WHOLE` that has some: their cells of
+    one type, fewest GPUs first."""
+    found, folders = [], (folder(), *(FOLDER / which for which in WHOLE))
+    path = path or next(one / "parallel" for one in folders if (one / "parallel").is_dir())
+    for file in sorted(Path(path).glob("*.json")):
         kept = json.loads(file.read_text(encoding="utf-8"))
         cells = tuple(_cell(cell) for cell in kept["cells"] if cell["dtype"] == dtype)
         if not cells:
