@@ -134,6 +134,10 @@ def test_case_files_cudnns_loss_leaves_the_line_through_its_two_shorter_sizes():
     assert cudnn.of_main("blocks") == 132 and cudnn.of_main("warps") == 4 and not cudnn.of_main("l1_load_requests")
     assert cudnn.reads == pytest.approx(1, abs=0.01) and 4 <= cudnn.of_main("smem_bytes") / (2 * 16384) < 5
     assert cudnn.of_main("l1_store_sectors") == cudnn.M
+    with card.taken_for("h100"):
+        (timed,) = records.load_records(operation="rmsnorm")
+        captions = profile.load().origin, results.provenance(timed)
+    assert all("cuDNN 9.19.0" in caption for caption in captions)
     after = {case.provider: case.of_main("warps") / 4 / (case.of_main("issue_percent") / 100) for case in (cudnn, ours)}
     assert after["cudnn"] == pytest.approx(5.5, abs=0.05) and after["ours"] == pytest.approx(31, abs=0.5)
     assert cudnn.of_main("instructions") < ours.of_main("instructions")

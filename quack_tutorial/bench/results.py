@@ -22,7 +22,7 @@ from quack_tutorial.bench import public, records
 from quack_tutorial.bench.cells import L2_MULTIPLE, CellKey, default_rows, expected_cells
 from quack_tutorial.bench.statistics import PASS_HALF_WIDTH, PASS_RATIO, median, paired_ratio, verdict
 from quack_tutorial.operations import OPERATIONS, named, slug
-from quack_tutorial.records import FOLDER, cards
+from quack_tutorial.records import FOLDER, cards, cudnn_version
 
 OURS = "ours"
 MOST_NAMED = 6  # cells in a sentence; more are counted
@@ -343,7 +343,10 @@ def provenance(record: records.Record) -> str:
         "liger-kernel": "Liger",
         "cudnn": "cuDNN",
     }
-    versions = ", ".join(f"{name} {record.versions[key]}" for key, name in names.items() if key in record.versions)
+    known = record.versions
+    if "cudnn" in known:
+        known = known | {"cudnn": cudnn_version(known["cudnn"])}
+    versions = ", ".join(f"{name} {known[key]}" for key, name in names.items() if key in known)
     changed = records.on_earlier_kernels((record.operation, day) for day in record.days.split(" to ")[-1:])
     return f"{record.operation} on one {record.device}, driver {record.driver}, {versions}, {record.days}.{changed}"
 

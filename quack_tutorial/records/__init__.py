@@ -61,6 +61,11 @@ def measured_on(record) -> str:
     return f"Measured on {record.device}, driver {record.driver}, {versions}, {record.date} UTC."
 
 
+def cudnn_version(number: str) -> str:
+    """cuDNN's version as its releases are named, from the number that torch has for it: "9.19.0" of "91900"."""
+    return f"{int(number) // 10000}.{int(number) // 100 % 100}.{int(number) % 100}"
+
+
 def cards() -> list[str]:
     """The cards of which something is recorded."""
     return sorted(path.parent.name for path in FOLDER.glob("*/bench") if any(path.parent.rglob("*.json")))

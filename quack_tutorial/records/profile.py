@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from quack_tutorial.records import ITEM_BYTES, folder
+from quack_tutorial.records import ITEM_BYTES, cudnn_version, folder
 
 
 @dataclass(frozen=True)
@@ -81,6 +81,6 @@ def load(path=None) -> Profile:
         f"Counted on one {data['device']}, {days}, by Nsight Compute {ncu}, driver {data['driver']}, "
         f"torch {versions['torch']}, triton {versions['triton']}, "
         f"QuACK {versions['quack-kernels']}, Liger {versions['liger-kernel']}"
-        + (f", cuDNN {versions['cudnn']}." if "cudnn" in versions else ".")
+        + (f", cuDNN {cudnn_version(versions['cudnn'])}." if "cudnn" in versions else ".")
     )
     return Profile(cases, origin)
