@@ -109,7 +109,8 @@ def measure(args, keys, providers, kept, driver, start=sweep.Worker) -> int:
         print(f"  {operation}: {', '.join(names)}")
     if not todo:
         return 0
-    refuse = functools.partial(refuse_others, args, dict(kept), driver)
+    earlier = dict(kept)
+    refuse = functools.partial(refuse_others, args, earlier, driver)
     began, failed, done, kept, steps, held = time.monotonic(), 0, 0, dict(kept), Counter(), 0.0
     started = []  # what a worker says about the device is known when the first one has started
 
@@ -124,7 +125,10 @@ def measure(args, keys, providers, kept, driver, start=sweep.Worker) -> int:
 
     found = sweep.measure_cells(
         todo,
-        lambda key: providers[key.operation],
+        lambda key: [
+            *providers[key.operation],
+            *timed_before(key, earlier.get(key.operation), providers[key.operation]),
+        ],
         rounds=7 if args.quick else 11,
         do_bench=not args.quick,
         limit_s=args.limit_s,
@@ -234,8 +238,7 @@ def requested_providers(args) -> dict[str, list[str]]:
     """For each operation the providers that the arguments ask for; ValueError names those there are."""
     wanted, unwanted, found, known, series = words(args.providers), words(args.without), {}, [], series_of(args)
     for name in requested_operations(args):
-        operation = public.operation(name, series) if series in public.SERIES else OPERATIONS[name]
-        there = operation.ladder if args.ladder else operation.providers
+        there = providers_there(name, series)
         found[name] = [one for one in there if (not wanted or one in wanted) and one not in unwanted]
         known += [one for one in there if one not in known]
     # What another operation has is left out of this one already.
@@ -247,6 +250,12 @@ def requested_providers(args) -> dict[str, list[str]]:
     if empty:
         raise ValueError(f"{empty[0]} has none of the providers that are asked for")
     return found
+
+
+def providers_there(operation: str, series: str):
+    """What an operation has in a series: providers, or the rungs of its ladder."""
+    found = public.operation(operation, series) if series in public.SERIES else OPERATIONS[operation]
+    return found.ladder if series == "ladder" else found.providers
 
 
 def several(args) -> bool:
@@ -292,6 +301,16 @@ def missing_cells(keys, kept: dict[str, records.Record], providers: dict[str, li
         if all((result := cell.result(name)) and result.status != "missing" for name in providers[record.operation])
     }
     return [key for key in keys if key not in held]
+
+
+def timed_before(key: CellKey, record: records.Record | None, providers: list[str]) -> list[str]:
+    """Those that an earlier measurement of the cell timed beside `providers`: one that takes its place times them, too."""
+    if record is None:
+        return []
+    timed = {
+        one.provider for cell in record.cells if record.key(cell) == key for one in cell.results if one.status == "ok"
+    }
+    return [one for one in providers_there(key.operation, record.series) if one in timed and one not in providers]
 
 
 def new_record(args, operation: str, device: dict, driver: str | None) -> records.Record:

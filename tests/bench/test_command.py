@@ -229,6 +229,14 @@ def test_a_sweep_is_written_and_gone_on_with(gpu, tmp_path, capsys):
     assert command.run(parsed(*more)) == 0  # nothing left to do
 
 
+def test_a_cell_measured_again_is_so_with_the_providers_that_it_had(gpu, tmp_path):
+    words = ("--dtype", "bfloat16", "--m", "8192", "--n", "256", "--out", tmp_path / "r.json")
+    assert command.run(parsed(*words, "--providers", "ours,quack")) == 0
+    assert command.run(parsed(*words, "--providers", "ours,compile", "--resume")) == 0
+    (cell,) = records.load(tmp_path / "r.json").cells
+    assert [result.provider for result in cell.results] == ["ours", "compile", "quack"]
+
+
 def test_the_limit_leaves_the_rest_and_says_how_to_go_on(gpu, tmp_path, capsys):
     out = tmp_path / "r.json"
     assert command.run(parsed("--n", "256,4096", "--m", "8192", "--limit-s", "-1", "--out", out)) == 0
