@@ -196,7 +196,7 @@ def test_the_last_rungs_gain_on_an_h100_what_the_prose_says():
         assert all(past[dtype, 1024] < -0.015 and 0 < past[dtype, N] < 0.011 for dtype in types for N in (4096, 8192))
         assert all(abs(gain("cross-entropy", "past L1", "any address", dtype, 131072)) < 0.002 for dtype in types)
         once = [gain("rmsnorm", "weights once", "any address", dtype, 1024) for dtype in types]
-        assert once == pytest.approx([0.005, -0.01], abs=0.002)
+        assert once == pytest.approx([0.007, -0.01], abs=0.001)
         before = (("copy", "async"), ("softmax", "direct"), ("rmsnorm", "direct"))
         before += (("cross-entropy", "short terms"), ("cross-entropy backward", "fast exp"))
         assert all(
