@@ -1,5 +1,6 @@
 """Suite `rows`: a sample holds, its cases cover what they should, and planted faults are found."""
 
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +12,7 @@ from quack_tutorial.kernels.tuned.rmsnorm_backward import rmsnorm_backward
 from quack_tutorial.kernels.tuned.row_tile import PROMISES, RowTile
 from quack_tutorial.kernels.tuned.tables import OTHERS, TABLES
 from quack_tutorial.operations.kernel import element
+from quack_tutorial.records import suite
 from validation import rows
 
 SEEDS = range(120)  # at most; each test stops at the first that shows what it looks for
@@ -32,6 +34,11 @@ def test_a_sample_of_the_real_thing():
     assert sum(row[2] for row in found.rows) == rows.SAMPLE_SEEDS
     assert sum(row[1] for row in found.rows) >= rows.SAMPLE_LINES
     assert all(0 < row[3] <= 1 for row in found.rows if row[1] + row[2])
+
+
+def test_what_is_recorded_tried_every_line_of_the_tables():
+    recorded = {operation: shipped for operation, shipped, *_ in suite.load(suite.default_folder() / "rows.json").rows}
+    assert recorded == Counter(case.operation for case in rows.shipped_cases()), "python -m validation rows --record"
 
 
 def test_every_line_of_the_tables_is_a_case():
