@@ -22,7 +22,7 @@ FLAVOUR := $(filter dsl cu13,$(subst $(comma), ,$(EXTRAS)))
 LAB := .venv/installed-$(if $(FLAVOUR),$(FLAVOUR)-)$(if $(INSTRUCTOR),labs,jupyter)
 BUILT := _build/html/.built
 PAGES := _config.yml _toc.yml $(shell find book notebooks labs -type f ! -name '*.ipynb' ! -path '*/.*')
-CODE := $(shell find quack_tutorial -type f ! -name '*.pyc')
+CODE := $(shell find cutesim quack_tutorial bench grading -type f ! -name '*.pyc')
 
 .DEFAULT_GOAL := help
 .PHONY: help book pdf serve test test-slow test-timed test-all install lab notebooks check-notebooks lint site-tools lab-tools \

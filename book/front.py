@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 
 import quack_tutorial as qt
+from cutesim.language.loading import answer_folder
 from quack_tutorial import figures
 from quack_tutorial.browser.session import Session
-from quack_tutorial.simulator.loading import answer_folder
 
 HERE = Path(__file__).parent
 answer_folder(str(HERE))  # where CuTe DSL is not installed, the simulator answers

@@ -24,7 +24,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "start": "quack_tutorial.machine",
     "launch": "quack_tutorial.compiler",
-    "simulate": "quack_tutorial.simulation",
+    "simulate": "cutesim.simulation",
     "check": "quack_tutorial.notebook",
     "judge": "quack_tutorial.notebook",
     "answer": "quack_tutorial.notebook",
@@ -33,14 +33,18 @@ _HOMES = {
     "print_shares": "quack_tutorial.notebook",
     "print_lacking": "quack_tutorial.notebook",
 }
-_MODULES = ("analysis", "figures", "reference")
+_MODULES = {
+    "analysis": "cutesim.analysis",
+    "figures": "quack_tutorial.figures",
+    "reference": "quack_tutorial.reference",
+}
 
 __all__ = ["__version__", *_HOMES, *_MODULES]
 
 
 def __getattr__(name):
     if name in _MODULES:
-        return import_module(f"quack_tutorial.{name}")
+        return import_module(_MODULES[name])
     if name not in _HOMES:
         raise AttributeError(f"module 'quack_tutorial' has no attribute {name!r}; it has {', '.join(_HOMES)}")
     return getattr(import_module(_HOMES[name]), name)

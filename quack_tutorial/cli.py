@@ -1,4 +1,6 @@
-"""The console script `quack-tutorial`: one table of commands, each in the module that it belongs to.
+"""The console script `quack-tutorial`: tables of commands, each in the module that it belongs to.
+
+The rooms above this package, `bench` and `grading`, bring tables of their own, as entry points.
 
 A command's module has `add_arguments(parser)` and `run(args) -> exit status`, and is imported when the command is used.
 """
@@ -8,44 +10,25 @@ import errno
 import os
 import sys
 from importlib import import_module
+from importlib.metadata import entry_points
 from pathlib import Path
 
 from quack_tutorial import card, machine
 
 # name, what it does, module
 COMMANDS = (
-    ("doctor", "say where kernels run on this machine, what is missing and how to get it", "machine"),
-    ("lab", "open the book's notebooks in JupyterLab, as copies that are yours", "workbench.command"),
+    ("doctor", "say where kernels run on this machine, what is missing and how to get it", "quack_tutorial.machine"),
+    ("lab", "open the book's notebooks in JupyterLab, as copies that are yours", "quack_tutorial.workbench.command"),
     (
         "simulate",
         "run a kernel on the simulator, compare it with float64, look for races, count its traffic",
-        "simulate_command",
-    ),
-    ("bench", "time kernels and their peers on this machine's GPU, and keep the times in a record", "bench.command"),
-    ("record", "record what the book shows of this machine's card and nobody recorded yet", "bench.record"),
-    ("memory", "time the memory hierarchy of this machine's GPU: latencies, bandwidths, conflicts", "bench.memory"),
-    (
-        "model",
-        "train a small transformer with each implementation of its norms and loss, on this machine's GPU",
-        "bench.training",
+        "quack_tutorial.simulate_command",
     ),
     (
-        "pitfalls",
-        "time one kernel in ways that mislead and in ways that do not, on this machine's GPU",
-        "bench.pitfalls",
+        "results",
+        "print what the records of a card in quack_tutorial/records say, worst cells first",
+        "quack_tutorial.records.results",
     ),
-    ("profile", "count with Nsight Compute what our kernels and others do, on this machine's GPU", "bench.profile"),
-    ("levels", "time the kernels of chapter 14 beside the softmax that ships, on this machine's GPU", "bench.levels"),
-    (
-        "parallel",
-        "time cross-entropy over a vocabulary that this machine's GPUs share, over NCCL",
-        "bench.parallel",
-    ),
-    ("head", "time a model's head and its loss, logits whole and in pieces, on this machine's GPU", "bench.head"),
-    ("tune", "try every configuration of a kernel on this machine's GPU, and say which to ship", "bench.tune"),
-    ("results", "print what the records of a card in quack_tutorial/records say, worst cells first", "bench.results"),
-    ("grade", "grade a submission to a lab, on the simulator, and say what is wrong with it", "labs.grade"),
-    ("labs", "list the labs, try the corpus of submissions, write a student version", "labs.command"),
 )
 # Options that name a file to write: it is tried before the command starts, which may take minutes.
 WRITTEN = ("out", "html", "pack")
@@ -79,14 +62,21 @@ def main(argv=None):
     return status
 
 
+def commands_of() -> tuple:
+    """(name, what it does, module) of every command that is installed."""
+    brought = (entry.load() for entry in sorted(entry_points(group="quack_tutorial.commands"), key=lambda e: e.name))
+    return COMMANDS + tuple(command for table in brought for command in table)
+
+
 def _run(argv) -> int:
     parser = _Parser(prog="quack-tutorial", description="Kernels in CuTe DSL, on a GPU or simulated.")
     commands = parser.add_subparsers(dest="command", metavar="command", required=True)
-    modules = {name: module for name, _, module in COMMANDS}
-    for name, text, _ in COMMANDS:
+    table = commands_of()
+    modules = {name: module for name, _, module in table}
+    for name, text, _ in table:
         command = commands.add_parser(name, help=text, description=text.capitalize() + ".")
         if argv[:1] == [name]:
-            import_module(f"quack_tutorial.{modules[name]}").add_arguments(command)
+            import_module(modules[name]).add_arguments(command)
     if argv and not argv[0].startswith("-") and argv[0] not in modules:
         parser.error(f"there is no command {argv[0]!r}")
     args = parser.parse_args(argv)
@@ -98,7 +88,7 @@ def _run(argv) -> int:
         _make_room(getattr(args, name, None), args.command == "bench")
     if hasattr(sys.stdout, "reconfigure"):  # a notebook's has not
         sys.stdout.reconfigure(errors="backslashreplace")  # for a name that the terminal's encoding does not have
-    return import_module(f"quack_tutorial.{modules[args.command]}").run(args)
+    return import_module(modules[args.command]).run(args)
 
 
 def _make_room(path, or_folder: bool) -> None:

@@ -118,7 +118,8 @@ def launch(host_fn, *args, dynamic=False):
     if not tensors:
         _refuse(f"launch({_name(host_fn)}): no argument is a torch tensor or a numpy array", TypeError)
     if not any(on_gpu):
-        from quack_tutorial.simulation import NotSimulated, SimulationError, simulate, without_frames
+        from cutesim.context import NotSimulated, SimulationError, without_frames
+        from cutesim.simulation import simulate
 
         try:
             simulate(host_fn, *args, check=False, dynamic=True if dynamic else ())
@@ -428,7 +429,7 @@ def _require_gpu():
 def _refuse(problem, error=RuntimeError):
     """Raise an error with the sentence, if there is one; a notebook shows it without a traceback."""
     if problem:
-        from quack_tutorial.simulation import without_frames
+        from cutesim.context import without_frames
 
         raise without_frames(error(problem))
 
@@ -507,7 +508,7 @@ def _compiled_by_the_dsl(compiles, host_fn, call, arch):
     try:
         return compiles(host_fn, *call)
     except Exception as error:
-        from quack_tutorial.simulation import blame
+        from cutesim.language import blame
 
         if arch and arch.startswith("sm_8") and REFUSED.search(str(error)):
             raise NeedsNewerGPU(

@@ -30,6 +30,8 @@ import math
 import re
 from dataclasses import dataclass
 
+ITEM_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}  # of an element, by the name that records give its type
+
 COMPUTE_CAPABILITIES = "https://docs.nvidia.com/cuda/cuda-programming-guide/05-appendices/compute-capabilities.html"
 HOPPER_IN_DEPTH = "https://developer.nvidia.com/blog/nvidia-hopper-architecture-in-depth/"
 GRACE_HOPPER_IN_DEPTH = "https://developer.nvidia.com/blog/nvidia-grace-hopper-superchip-architecture-in-depth/"

@@ -47,9 +47,9 @@ def versions(device: str):
 
 def say_stride(device, stride, offset):
     """Print what lanes `stride` words apart cost, from word `offset` on."""
-    from quack_tutorial import analysis
+    from cutesim import analysis
+    from cutesim.simulation import simulate
     from quack_tutorial.kernels.memory import Strided
-    from quack_tutorial.simulation import simulate
 
     kernel, words = Strided(stride, offset, threads=32), np.zeros(8 * 32 * stride + offset, np.float32)
     run = simulate(kernel, words, np.zeros((1, 32), np.float32), 8)
@@ -95,10 +95,10 @@ def say_version(device, version, dtype, N):
     """Print what one version of softmax asks for, and how long it takes."""
     import torch
 
-    from quack_tutorial import analysis
+    from cutesim import analysis
+    from cutesim.simulation import simulate
     from quack_tutorial.compiler import DTYPES
     from quack_tutorial.kernels import softmax
-    from quack_tutorial.simulation import simulate
 
     x = torch.randn(1, N).to(getattr(torch, dtype))
     kernel = softmax.LADDER[version](getattr(softmax.cutlass, DTYPES[dtype]), N)

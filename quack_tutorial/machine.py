@@ -97,6 +97,13 @@ def start():
 
     In a notebook without CuTe DSL, the notebook's own `import cutlass` is answered by the simulator from here on.
     """
+    from cutesim import context
+
+    context.ADVICE.update(
+        call="run it with quack_tutorial.launch(...) or quack_tutorial.simulate(...), or the whole file with "
+        "`quack-tutorial simulate FILE.py`",
+        device="use quack_tutorial.launch, or tensor.cpu()",
+    )
     machine = detect()
     print(machine.reason)
     if machine.torch is None and sys.platform != "emscripten":
@@ -105,7 +112,7 @@ def start():
         )
     notebook = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     if notebook is not None and machine.dsl is None:
-        from quack_tutorial.simulator.loading import answer_imports
+        from cutesim.language.loading import answer_imports
 
         answer_imports(notebook.user_ns)
     return machine

@@ -378,9 +378,9 @@ def time(kernel, *args, nbytes=None) -> Timing | NotTimed:
         return NotTimed(problem.rstrip("."))
     import torch
 
-    from quack_tutorial.bench import timing
-    from quack_tutorial.bench.statistics import median
+    from quack_tutorial import timing
     from quack_tutorial.compiler import NeedsNewerGPU, compile_for
+    from quack_tutorial.records.statistics import median
 
     try:
         compiled = compile_for(kernel, *args)
@@ -438,11 +438,11 @@ def _plain_reads(nbytes, count, launches, device) -> dict:
     """Plain reads of so many bytes, ready to be timed; none where Triton, which compiles them, is not installed."""
     import torch
 
-    from quack_tutorial.bench import timing
-    from quack_tutorial.bench.ceilings import UNSWEPT
+    from quack_tutorial import timing
+    from quack_tutorial.records.cells import UNSWEPT
 
     try:
-        from quack_tutorial.bench import plain_kernels
+        from quack_tutorial import plain_kernels
     except ImportError:
         return {}
     buffers = [(torch.zeros(-(-nbytes // 16) * 4, dtype=torch.int32, device=device),) for _ in range(count)]
@@ -534,10 +534,11 @@ def recorded(operation: str, dtype: str, N: int, M: int | None = None, ladder: b
     an empty answer that says so. ValueError for an unknown operation or type, with the names of those there are, and for sizes that
     are not whole numbers of at least 1.
     """
-    from quack_tutorial.bench import records, results
-    from quack_tutorial.bench.cells import CellKey, default_rows, requested_dtypes
-    from quack_tutorial.bench.statistics import median
     from quack_tutorial.operations import OPERATIONS, named
+    from quack_tutorial.records import bench as records
+    from quack_tutorial.records import results
+    from quack_tutorial.records.cells import CellKey, default_rows, requested_dtypes
+    from quack_tutorial.records.statistics import median
 
     (dtype,) = requested_dtypes(str(dtype).removeprefix("torch."))
     if any(isinstance(size, bool) or not isinstance(size, Integral) or size < 1 for size in (N, 1 if M is None else M)):

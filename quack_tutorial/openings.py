@@ -23,7 +23,7 @@ from quack_tutorial import figures
 
 
 def _simulate(kernel, *tensors):
-    from quack_tutorial.simulation import simulate
+    from cutesim.simulation import simulate
 
     return simulate(kernel, *tensors, values=True).trace
 
@@ -50,8 +50,8 @@ def first_kernel():
 
 def layouts():
     """Which of 32 threads holds which element of a 4 x 32 tile, and as which of its values, read from the addresses."""
+    from cutesim.trace import Op
     from quack_tutorial.kernels.softmax import SoftmaxRows, cutlass
-    from quack_tutorial.trace import Op
 
     x = np.zeros((4, 32), np.float32)
     trace = _simulate(SoftmaxRows(cutlass.Float32, 32), x, np.zeros_like(x))
@@ -158,9 +158,9 @@ def memory_chart():
 def line_up(operation="softmax", dtype="float32", M=8192):
     """The throughput chart of an operation, the rows whose length is a power of 2: M of them, or, where fewer than three lengths
     have so many, as many as go with each length; ValueError where that is no chart either."""
-    from quack_tutorial.bench import records
-    from quack_tutorial.bench.cells import default_rows
     from quack_tutorial.figures import charts
+    from quack_tutorial.records import bench as records
+    from quack_tutorial.records.cells import default_rows
 
     rows = charts.flat(records.load_records(operation=operation))
     rows = [row for row in rows if row["N"].bit_count() == 1 and row["dtype"] == dtype]

@@ -137,7 +137,7 @@ def run(world: int, function, *arguments, backend="gloo", prepare=None) -> list:
         method = "spawn"
         if backend == "gloo" and "forkserver" in multiprocessing.get_all_start_methods():
             method = "forkserver"  # a server imports torch once and forks the ranks
-            multiprocessing.set_forkserver_preload(["quack_tutorial.parallel", "quack_tutorial.simulation"])
+            multiprocessing.set_forkserver_preload(["quack_tutorial.parallel", "cutesim.simulation"])
         ranks = torch.multiprocessing.start_processes(_process, arguments, world, join=False, start_method=method)
         try:
             while not ranks.join():

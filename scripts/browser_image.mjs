@@ -47,7 +47,7 @@ def compiled(archive, keeps_source, left_out=()):
             if name.endswith("/") or name.endswith((".pyi", ".pxd")) or name.startswith(left_out):
                 continue
             content = old.read(name)
-            if not name.endswith(".py") or name.startswith("quack_tutorial/bench/"):
+            if not name.endswith(".py") or name.startswith("bench/"):
                 write(name, content)
                 continue
             code = compile(content, f"/lib/python3.13/site-packages/{name}", "exec", dont_inherit=True)

@@ -7,7 +7,7 @@
 |----------|---------------------------------------------------------------------------------------|
 | Pyodide  | npm, `pyodide@0.29.3`: CPython for WebAssembly                                        |
 | numpy    | PYODIDE_WHEELS (a folder), ../shared/pyodide, or Pyodide's own distribution           |
-| package  | this checkout: modules, styles, scripts, the records that chapters show, labs' checks |
+| package  | this checkout: modules of `ROOMS`, styles, scripts, the records that chapters show, labs' checks |
 
 Packing starts Python once in Node.js, and keeps its memory and the modules' bytecode: a page need not do that again
 (`scripts/browser_image.mjs`).
@@ -28,7 +28,7 @@ import urllib.request
 import zipfile
 from pathlib import Path
 
-from quack_tutorial import labs
+import grading
 
 ROOT = Path(__file__).resolve().parent.parent
 CACHE = ROOT / ".runtime"
@@ -43,7 +43,8 @@ NUMPY_SHA256 = {
 }
 # What the wheel leaves out: what chapters gave on a GPU, and records of the proof suites, of tuning and of the host,
 # but those that chapters 7 to 9 and 11 show.
-LEFT_OUT = ("/tune/", "/validation/", "/host/", "/outputs/")
+ROOMS = ("cutesim", "quack_tutorial", "bench", "grading")  # what a chapter or a lab imports
+LEFT_OUT = ("/tests/", "/build/", "/tune/", "/validation/", "/host/", "/outputs/")
 SHOWN = (
     *(f"/tune/{name}-aligned.json" for name in ("rmsnorm", "softmax", "cross-entropy", "cross-entropy-fused")),
     "/validation/counters.json",
@@ -146,14 +147,14 @@ def pack(folder, cache=CACHE):
 
 def write_wheel(path):
     """The package as one zip file, and beside it each lab's lab.packed: the same bytes for the same sources."""
-    package, files = ROOT / "quack_tutorial", {}
-    for file in sorted(package.rglob("*")):
-        name = file.relative_to(package).as_posix()
+    files = {}
+    for file in sorted(file for room in ROOMS for file in (ROOT / room).rglob("*")):
+        name = file.relative_to(ROOT).as_posix()
         is_left_out = any(part in name for part in LEFT_OUT) and not name.endswith(SHOWN)
         if file.suffix in (".py", ".json", ".js", ".css", ".svg", ".html") and not is_left_out:
-            files[f"quack_tutorial/{name}"] = file.read_bytes()
+            files[name] = file.read_bytes()
     for file in sorted(ROOT.glob("labs/*/lab.py")):
-        files[f"labs/{file.parent.name}/lab.packed"] = labs.pack(file.read_bytes())
+        files[f"labs/{file.parent.name}/lab.packed"] = grading.pack(file.read_bytes())
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as wheel:
         for name, content in files.items():
             entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))

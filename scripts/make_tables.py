@@ -20,11 +20,11 @@ import json
 import sys
 from pathlib import Path
 
-from quack_tutorial.bench.cells import SWEPT_TOO
+from quack_tutorial.hardware import ITEM_BYTES
 from quack_tutorial.kernels.tuned.candidates import candidates
 from quack_tutorial.kernels.tuned.choice import NEAR
 from quack_tutorial.kernels.tuned.config import fields, of_fields
-from quack_tutorial.records import ITEM_BYTES
+from quack_tutorial.records.cells import SWEPT_TOO
 
 ROOT = Path(__file__).resolve().parents[1]
 TOLERANCE, ENOUGH = 0.003, 1.01

@@ -15,12 +15,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+from bench import ours
 from quack_tutorial import compiler
-from quack_tutorial.bench import ours
-from quack_tutorial.bench.cells import LADDER_SIZES
+from quack_tutorial.hardware import ITEM_BYTES
 from quack_tutorial.operations import OPERATIONS, named
 from quack_tutorial.operations.our_launches import FINAL
-from quack_tutorial.records import ITEM_BYTES, compiled
+from quack_tutorial.records import compiled
+from quack_tutorial.records.cells import LADDER_SIZES
 
 DTYPES = ("float32", "bfloat16")
 STAGES = {"pipelined": 2}  # tiles of each in shared memory, where a version without a configuration has more than one

@@ -9,12 +9,12 @@ import time
 
 import numpy as np
 
-from quack_tutorial.analysis import races
+from cutesim import Array
+from cutesim.analysis import races
+from cutesim.dialect.names import CUTLASS
+from cutesim.simulation import simulate
 from quack_tutorial.kernels.copy import CopyVectors
 from quack_tutorial.kernels.tuned.softmax import Softmax
-from quack_tutorial.simulation import simulate
-from quack_tutorial.simulator import Array
-from quack_tutorial.simulator.names import CUTLASS
 
 CLUSTER_N = 131_072  # float32: a cluster of 8 blocks holds the row
 PEAK_MB = 500

@@ -10,8 +10,8 @@ import pytest
 
 pytest.importorskip("cutlass", reason="CuTe DSL is not installed")
 
+from bench import architectures
 from quack_tutorial import card, compiler
-from quack_tutorial.bench import architectures
 from quack_tutorial.kernels.tuned.choice import default_config
 
 OTHERS = tuple(arch for arch in compiler.ARCHITECTURES if arch != compiler.HOPPER_ARCH)

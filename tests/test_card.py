@@ -123,7 +123,7 @@ def test_predictions_are_of_this_machine_once_it_was_measured_also_of_a_card_tha
 
 
 def test_the_ruler_is_kept_where_predictions_look_for_it(monkeypatch, tmp_path, capsys):
-    from quack_tutorial.bench import memory as measured
+    from bench import memory as measured
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with_gpu(monkeypatch, "NVIDIA A10G", (8, 6), sms=80, bandwidth_gb_s=600, memory_gb=24)
@@ -144,8 +144,8 @@ def test_the_ruler_is_kept_where_predictions_look_for_it(monkeypatch, tmp_path, 
 
 def test_the_ruler_needs_no_kernel_that_ampere_lacks():
     pytest.importorskip("cutlass", reason="CuTe DSL is not installed")
+    from bench import memory as measured
     from quack_tutorial import compiler
-    from quack_tutorial.bench import memory as measured
 
     mine = [case for case in measured.compiled_cases() if case[0].startswith(measured.RULER_KERNELS)]
     assert len(mine) == 2 + len(measured.WIDTHS) * len(measured.LOADS)

@@ -11,10 +11,9 @@ import pytest
 
 import quack_tutorial as qt
 from quack_tutorial import card, cost, records
-from quack_tutorial.bench import results
-from quack_tutorial.bench.cells import default_rows
-from quack_tutorial.bench.records import default_folder, load_records
-from quack_tutorial.records import compiled, memory, profile
+from quack_tutorial.records import compiled, memory, profile, results
+from quack_tutorial.records.bench import default_folder, load_records
+from quack_tutorial.records.cells import default_rows
 
 ROWS = (1024, 4096, 8192, 16384, 32768)
 
@@ -491,7 +490,8 @@ def test_chapter_1_s_conditions_do_nothing_where_there_are_as_many_numbers_as_th
 
     import numpy as np
 
-    from quack_tutorial import mutants, myst
+    from cutesim import mutants
+    from quack_tutorial import myst
 
     pytest.importorskip("jupytext")
     source = (root / "notebooks/01-memory-hierarchy.md").read_text(encoding="utf-8")

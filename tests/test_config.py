@@ -8,6 +8,7 @@ from statistics import median
 import pytest
 
 from quack_tutorial import card
+from quack_tutorial.hardware import ITEM_BYTES
 from quack_tutorial.kernels.tuned import tables
 from quack_tutorial.kernels.tuned.candidates import (
     LEAST_CLUSTER_BYTES,
@@ -18,7 +19,7 @@ from quack_tutorial.kernels.tuned.candidates import (
 )
 from quack_tutorial.kernels.tuned.choice import default_config, first_guess, lines_of, of_table
 from quack_tutorial.kernels.tuned.config import Config, of_fields
-from quack_tutorial.records import ITEM_BYTES, folder
+from quack_tutorial.records import folder
 
 
 @pytest.fixture(scope="module")

@@ -224,10 +224,10 @@ def test_the_missing_page_leads_back_from_any_folder(small):
 
 def public_names():
     """Every name that the package offers: of the rooms that say so, and what the modules of results define."""
-    for room in ("quack_tutorial", "quack_tutorial.ops", "quack_tutorial.analysis", "quack_tutorial.figures"):
+    for room in ("quack_tutorial", "quack_tutorial.ops", "cutesim.analysis", "quack_tutorial.figures"):
         modules = ("analysis", "figures", "reference") if room == "quack_tutorial" else ()
         yield from (f"{room}.{name}" for name in import_module(room).__all__ if name not in (*modules, "__version__"))
-    for room in ("quack_tutorial.reference", "quack_tutorial.trace", "quack_tutorial.simulation"):
+    for room in ("quack_tutorial.reference", "cutesim.trace", "cutesim.simulation"):
         for name, thing in vars(import_module(room)).items():
             if not name.startswith("_") and getattr(thing, "__module__", None) == room and name != "simulate":
                 yield f"{room}.{name}"
@@ -235,7 +235,7 @@ def public_names():
         f"quack_tutorial.notebook.{name}"
         for name in ("Answer", "AnotherGuess", "NotTimed", "Recorded", "Speed", "Timing")
     )
-    yield "quack_tutorial.pytest_plugin.simulate"
+    yield "cutesim.pytest_plugin.simulate"
 
 
 def test_every_public_name_is_in_the_reference_with_its_docstring(small):
@@ -262,7 +262,7 @@ def page_text(path, place, pages={}):  # noqa: B006 - read once
 def test_every_command_is_in_the_reference(small):
     site, _ = small
     soup = page(site, "book/reference/commands")
-    for name, does, _ in cli.COMMANDS:
+    for name, does, _ in cli.commands_of():
         text = soup.find(id=f"command-{name}").get_text().replace("’", "'")
         assert f"usage: quack-tutorial {name}" in text and does[1:] in text
     assert not re.search(r"(?<![\w.])/(root|home|tmp|work)/", soup.article.get_text())  # of the machine that built it
@@ -346,10 +346,10 @@ def test_the_install_page_s_commands_exist(root):
         if re.match(r"(\.venv[/\\]\S+[/\\])?quack-tutorial ", line)
     ]
     assert {"doctor", "lab", "simulate", "bench"} <= {words[0] for words in ours}
-    modules = {name: module for name, _, module in cli.COMMANDS}
+    modules = {name: module for name, _, module in cli.commands_of()}
     for name, *words in ours:
         parser = cli._Parser()
-        import_module(f"quack_tutorial.{modules[name]}").add_arguments(parser)
+        import_module(modules[name]).add_arguments(parser)
         parser.parse_args(words)
 
 

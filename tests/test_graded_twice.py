@@ -4,8 +4,8 @@ import random
 
 import pytest
 
+from grading import corpus, folders, lab
 from quack_tutorial import cli
-from quack_tutorial.labs import corpus, folders, lab
 
 
 def hand_in(folder, count):

@@ -1,4 +1,7 @@
-"""Who may import whom: the layout's arrows, read from the source, and what importing the package loads."""
+"""Who may import whom, read from the source: floors of rooms, each importing only what lies below it; and what an import loads.
+
+Imports inside functions count. Two files that import each other are refused wherever they are.
+"""
 
 import ast
 import subprocess
@@ -7,99 +10,72 @@ from pathlib import Path
 
 import pytest
 
-PACKAGE = "quack_tutorial"
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 HEAVY = {"cutlass", "cuda", "torch", "matplotlib"}
 
-# For each room: what it may import of ours, and which heavy dependencies. `trace` is the seam between running a kernel,
-# analysing what it did and drawing it.
+# From the ground up: a name imports what stands on the lines before its own.
+HOUSE = ("cutesim", "quack_tutorial", "bench grading", "validation labs", "scripts")
 ROOMS = {
-    "__init__": (set(), set()),
-    "analysis": ({"trace", "hardware"}, set()),
-    "bench": (
-        {
-            "card",
-            "hardware",
-            "kernels",
-            "kernel_cache",
-            "compiler",
-            "ops",
-            "model",
-            "machine",
-            "occupancy",
-            "operations",
-        }
-        | {"parallel", "records", "reference"},
-        {"cuda", "torch"},  # the driver, since torch has no call that releases what L2 keeps
+    "cutesim": (
+        "trace",
+        "context",
+        "layouts",
+        "values",
+        "memory",
+        "machine",
+        "dialect",
+        "hopper torch_answer",
+        "language analysis",
+        "run",
+        "orders",
+        "simulation",
+        "mutants files",
+        "command pytest_plugin __main__",
     ),
-    "browser": ({"figures", "simulation", "simulator", "trace"}, set()),
-    "card": ({"hardware", "machine"}, set()),
-    "cli": ({"card", "machine"}, set()),
-    "compiler": ({"kernel_cache", "kernels", "simulation"}, {"cutlass", "cuda", "torch"}),
-    "cost": ({"card", "hardware", "records"}, set()),
-    "figures": (
-        {"analysis", "trace", "bench", "cost", "hardware", "mutants", "operations", "records", "simulator.coverage"},
-        {"matplotlib"},
+    "quack_tutorial": (
+        "hardware machine kernel_cache reference myst",
+        "card",
+        "kernels compiler",
+        "occupancy",
+        "operations",
+        "records",
+        "ops timing cost plain_kernels",
+        "model parallel figures",
+        "notebook openings other_cards browser workbench simulate_command cli",
+        "live",
     ),
-    "hardware": (set(), set()),
-    "kernel_cache": (set(), set()),
-    "kernel_file": ({"analysis", "simulation", "simulator"}, set()),
-    "kernels": ({"card", "simulator.loading"}, {"cutlass", "cuda"}),  # so that they load where the DSL is not installed
-    "labs": (
-        {
-            "analysis",
-            "compiler",
-            "figures",
-            "hardware",
-            "myst",
-            "reference",
-            "simulation",
-            "simulator",
-            "trace",
-            "machine",
-        },
-        set(),
-    ),
-    "live": ({"analysis", "compiler", "cost", "hardware", "kernels", "notebook", "records", "simulation"}, {"torch"}),
-    "machine": ({"simulator.loading"}, set()),
-    "model": ({"ops"}, {"torch"}),
-    "mutants": ({"simulation", "simulator"}, set()),
-    "myst": (set(), set()),
-    "notebook": ({"bench", "compiler", "hardware", "operations", "records"}, set()),
-    "occupancy": ({"compiler"}, {"torch", "cutlass", "cuda"}),
-    "operations": ({"compiler", "kernels", "occupancy", "records", "reference"}, set()),
-    "ops": ({"kernels", "compiler", "operations", "simulation", "occupancy"}, {"torch"}),
-    "openings": ({"bench", "figures", "kernels", "records", "simulation", "trace"}, set()),
-    "orders": ({"simulation", "simulator", "trace"}, set()),
-    "other_cards": ({"card", "records"}, {"torch"}),
-    "parallel": ({"ops"}, {"torch"}),
-    "pytest_plugin": ({"kernel_file", "simulation", "simulator"}, set()),
-    "records": ({"card", "hardware", "machine"}, set()),
-    "reference": (set(), set()),
-    "simulate_command": (
-        {"analysis", "figures", "kernels", "kernel_file", "orders", "reference", "simulation", "simulator"},
-        set(),
-    ),
-    "simulation": ({"analysis", "orders", "simulator", "trace"}, set()),
-    "simulator": ({"trace"}, set()),
-    "trace": (set(), set()),
-    "workbench": ({"labs", "machine", "myst"}, set()),
+}
+# Who may import the heavy ones when it is loaded; torch may be imported in a function that is handed a tensor of it.
+MAY_LOAD = {
+    "quack_tutorial.kernels": {"cutlass", "cuda"},
+    "quack_tutorial.compiler": {"cutlass", "cuda", "torch"},
+    "quack_tutorial.occupancy": {"cutlass", "cuda", "torch"},
+    "quack_tutorial.figures": {"matplotlib"},
+    **{
+        f"quack_tutorial.{room}": {"torch"}
+        for room in ("live", "model", "other_cards", "ops", "parallel", "plain_kernels")
+    },
+    "quack_tutorial.timing": {"cuda", "torch"},
+    "bench": {"cuda", "torch"},
 }
 
 
-def package_files(root):
-    return sorted((root / PACKAGE).rglob("*.py"))
+def modules_of(root) -> dict[str, Path]:
+    """{dotted name: file} of every module of the rooms, tests aside."""
+    found = {}
+    for top in " ".join(HOUSE).split():
+        for file in sorted((root / top).rglob("*.py")):
+            parts = file.relative_to(root).with_suffix("").parts
+            if not {"tests", "build"} & set(parts):
+                found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = file
+    return found
 
 
-def module_of(root, file):
-    """quack_tutorial/kernels/copy.py -> kernels.copy; a package's __init__ -> the package; the top one -> __init__."""
-    parts = file.relative_to(root / PACKAGE).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
-
-
-def imports(tree, package):
+def imports(source: str, module: str, is_package: bool):
     """(dotted name, whether it happens when the module is loaded) for each import; relative ones made absolute."""
+    tree = ast.parse(source)
     inside = {id(node) for function in ast.walk(tree) if isinstance(function, FUNCTIONS) for node in ast.walk(function)}
+    package = module if is_package else module.rpartition(".")[0]
     for node in ast.walk(tree):
         at_load = id(node) not in inside
         if isinstance(node, ast.Import):
@@ -112,90 +88,118 @@ def imports(tree, package):
             yield from ((f"{base}.{alias.name}", at_load) for alias in node.names)
 
 
-def broken_rules(source, module, is_package=False):
-    """One sentence for each import in a module's source that the layout does not allow."""
-    room = module.split(".")[0]
-    if room not in ROOMS:
-        yield f"{module}: no room of that name in the layout; give it a line in ROOMS"
-        return
-    ours, heavy = ROOMS[room]
-    package = f"{PACKAGE}.{module}" if is_package else f"{PACKAGE}.{module}".rpartition(".")[0]
-    for name, at_load in imports(ast.parse(source), package):
-        top, _, rest = name.partition(".")
-        # A function that is handed a torch tensor may import torch, which its caller has loaded already.
-        if top in HEAVY - heavy and not (top == "torch" and not at_load):
+def floor_of(module: str) -> tuple:
+    """(floor in the house, floor in its room, by names) of a module: what it imports is on a lower one, or in its own room."""
+    top, _, rest = module.partition(".")
+    part = rest.partition(".")[0]
+    house = next(i for i, names in enumerate(HOUSE) if top in names.split())
+    floors = ROOMS.get(top, ())
+    return house, next((i for i, names in enumerate(floors) if part in names.split()), len(floors) if part else -1)
+
+
+def broken_rules(source: str, module: str, is_package=False):
+    """One sentence for each import in a module's source that the floors do not allow."""
+    top, room = module.partition(".")[0], ".".join(module.split(".")[:2])
+    own_floor = floor_of(module)
+    if own_floor[1] == len(ROOMS.get(top, (0,))) and "." in module:
+        yield f"{module}: no room of that name; give it a floor in ROOMS"
+    for name, at_load in imports(source, module, is_package):
+        first = name.partition(".")[0]
+        heavy = MAY_LOAD.get(room, MAY_LOAD.get(top, set()))
+        if (
+            first in HEAVY - heavy
+            and not (first == "torch" and not at_load)
+            and top in ("cutesim", "quack_tutorial", "bench")
+        ):
             yield f"{module} imports {name}"
-        if top == PACKAGE and rest != "__version__" and rest.split(".")[0] != room:
-            permitted = [one for one in ours if f"{rest}.".startswith(f"{one}.")]
-            if not permitted:
-                yield f"{module} imports {name}"
+        if (
+            first not in " ".join(HOUSE).split()
+            or ".".join(name.split(".")[:2]) == room
+            or name == f"{top}.__version__"
+        ):
+            continue
+        if first == top and top not in ROOMS:
+            continue
+        if floor_of(name) >= own_floor:
+            yield f"{module} imports {name}"
 
 
-def test_every_import_follows_the_layout(root):
+def circles(root) -> list:
+    """Groups of modules that import one another."""
+    files = modules_of(root)
+    below = {}
+    for module, file in files.items():
+        named = (name for name, _ in imports(file.read_text(encoding="utf-8"), module, file.name == "__init__.py"))
+        found = {name if name in files else name.rpartition(".")[0] for name in named}
+        below[module] = {name for name in found if name in files and name != module}
+    left = dict(below)
+    while left:  # take away what imports nothing that is left, until only circles are
+        done = {module for module, names in left.items() if not names & left.keys()}
+        if not done:
+            return sorted(left)
+        left = {module: names for module, names in left.items() if module not in done}
+    return []
+
+
+def test_every_import_goes_down(root):
     broken = [
         sentence
-        for file in package_files(root)
-        for sentence in broken_rules(
-            file.read_text(encoding="utf-8"), module_of(root, file), is_package=file.name == "__init__.py"
-        )
+        for module, file in modules_of(root).items()
+        for sentence in broken_rules(file.read_text(encoding="utf-8"), module, file.name == "__init__.py")
     ]
     assert not broken, "\n" + "\n".join(broken)
+
+
+def test_no_two_files_import_each_other(root):
+    assert circles(root) == []
+
+
+def test_a_circle_is_found(tmp_path):
+    (tmp_path / "bench").mkdir()
+    (tmp_path / "bench/a.py").write_text("def f():\n    from bench import b")
+    (tmp_path / "bench/b.py").write_text("from .a import f")
+    assert circles(tmp_path) == ["bench.a", "bench.b"]
 
 
 @pytest.mark.parametrize(
     ("module", "source", "broken"),
     [
-        ("kernels", "from quack_tutorial.simulator.loading import answer_package", None),
-        ("kernels.copy", "import torch", "kernels.copy imports torch"),
-        ("kernels.copy", "from quack_tutorial.simulation import simulate", "quack_tutorial.simulation.simulate"),
-        ("kernels.copy", "from quack_tutorial.kernels.layout import x\nimport cutlass.cute as cute", None),
-        ("kernels.copy", "from .layout import x\nfrom . import reduce", None),
-        ("kernels.copy", "from ..ops import softmax", "kernels.copy imports quack_tutorial.ops.softmax"),
-        ("simulator.memory", "import cutlass", "simulator.memory imports cutlass"),
-        ("simulator.memory", "def f():\n    import cutlass", "simulator.memory imports cutlass"),
-        ("simulator.memory", "def f():\n    import torch", None),
-        ("simulator", "def f():\n    from quack_tutorial.analysis import races", "quack_tutorial.analysis.races"),
-        ("analysis.races", "from quack_tutorial.figures import draw", "quack_tutorial.figures.draw"),
-        ("analysis.races", "from quack_tutorial.trace import Trace", None),
-        ("analysis.races", "from quack_tutorial.simulator.tensor import Tensor", "simulator.tensor.Tensor"),
-        ("figures", "import matplotlib.pyplot as plt", None),
+        ("quack_tutorial.kernels.copy", "from cutesim.language.loading import answer_package", None),
+        ("quack_tutorial.kernels.copy", "import torch", "imports torch"),
+        ("quack_tutorial.kernels.copy", "from .layout import x\nimport cutlass.cute as cute", None),
+        ("quack_tutorial.kernels.copy", "from ..ops import softmax", "imports quack_tutorial.ops.softmax"),
+        ("quack_tutorial.kernels.copy", "from bench import sweep", "imports bench.sweep"),
+        ("quack_tutorial.nowhere", "", "no room of that name"),
+        ("cutesim.memory.tensor", "import cutlass", "imports cutlass"),
+        ("cutesim.memory.tensor", "def f():\n    import cutlass", "imports cutlass"),
+        ("cutesim.memory.tensor", "def f():\n    import torch", None),
+        ("cutesim.memory.tensor", "def f():\n    from ..machine import control", "imports cutesim.machine.control"),
+        ("cutesim.analysis.races", "from quack_tutorial.figures import draw", "quack_tutorial.figures.draw"),
+        ("cutesim.analysis.races", "from cutesim.trace import Trace", None),
+        ("cutesim.context", "from cutesim.trace import Trace", None),
+        ("cutesim.trace", "from cutesim.context import fail", "imports cutesim.context.fail"),
+        ("bench.sweep", "from grading import grade", "imports grading.grade"),
+        ("grading.grade", "from .sandbox import run\nfrom quack_tutorial import machine", None),
     ],
 )
 def test_the_rules_can_be_broken(module, source, broken):
-    found = list(broken_rules(source, module, is_package="." not in module))
+    found = list(broken_rules(source, module))
     assert (len(found), broken in found[0]) == (1, True) if broken else found == []
 
 
-def test_importing_the_package_loads_nothing_heavy():
-    script = (
-        "import sys, quack_tutorial, quack_tutorial.cli, quack_tutorial.machine; quack_tutorial.machine.detect();"
-        f"print(sorted({HEAVY!r} & set(sys.modules)))"
-    )
+@pytest.mark.parametrize("names", ["quack_tutorial, quack_tutorial.cli, quack_tutorial.machine", "cutesim.simulation"])
+def test_importing_it_loads_nothing_heavy(names):
+    script = f"import sys, {names}; print(sorted({HEAVY!r} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
 
-def test_the_simulator_loads_without_the_dsl_torch_or_matplotlib():
-    script = f"import sys, quack_tutorial.simulator; print(sorted({HEAVY!r} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+@pytest.mark.parametrize("package", ["quack_tutorial", "cutesim"])
+def test_every_lazy_name_is_where_it_is_said_to_be(package):
+    import importlib
 
-
-def test_every_lazy_name_of_the_package_is_where_it_is_said_to_be(root):
-    import quack_tutorial
-
-    for name, home in quack_tutorial._HOMES.items():
-        file = root.joinpath(*home.split("."))
-        path = file / "__init__.py" if file.is_dir() else Path(f"{file}.py")
-        assert path.exists(), f"quack_tutorial.{name} should come from {path.relative_to(root)}, which is not there"
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        defined = {node.name for node in tree.body if isinstance(node, (*FUNCTIONS[:2], ast.ClassDef))}
-        brought = {alias.asname or alias.name for n in tree.body if isinstance(n, ast.ImportFrom) for alias in n.names}
-        assert name in defined | brought, f"quack_tutorial.{name} should come from {path.relative_to(root)}"
-
-
-def test_an_unknown_name_of_the_package_is_refused_with_the_names_that_exist():
-    import quack_tutorial
-
-    with pytest.raises(AttributeError, match="no attribute 'simulat'; it has start, launch, simulate"):
-        _ = quack_tutorial.simulat
+    module = importlib.import_module(package)
+    for name, home in module._HOMES.items():
+        assert getattr(module, name) is getattr(importlib.import_module(home), name)
+    with pytest.raises(AttributeError, match="no attribute 'simulat'; it has"):
+        _ = module.simulat

@@ -19,8 +19,8 @@ from urllib.request import urlopen
 
 import pytest
 
+from grading import folders, release, student
 from quack_tutorial import figures
-from quack_tutorial.labs import folders, release, student
 from tests.test_site import find_chromium, missing_tool, skip_unless_required
 
 ROOT = Path(__file__).resolve().parent.parent

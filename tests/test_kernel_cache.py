@@ -7,8 +7,8 @@ import warnings
 
 import pytest
 
+from bench import ours
 from quack_tutorial import compiler, kernel_cache
-from quack_tutorial.bench import ours
 from quack_tutorial.kernels.tuned.candidates import candidates
 
 
@@ -155,7 +155,7 @@ def test_what_is_compiled_ahead_is_found_where_the_place_is_the_same(folder, mon
 
 def test_the_script_that_compiles_ahead_says_what_it_lacks(root, tmp_path):
     pytest.importorskip("cutlass")
-    script = [sys.executable, "-m", "quack_tutorial.bench.precompile"]
+    script = [sys.executable, "-m", "bench.precompile"]
 
     def run(*words, **variables):
         others = {name: value for name, value in os.environ.items() if not name.startswith("QUACK_TUTORIAL")}

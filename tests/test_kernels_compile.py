@@ -15,8 +15,8 @@ pytest.importorskip("cutlass", reason="CuTe DSL is not installed")
 
 import cutlass
 
+from bench import ours
 from quack_tutorial import compiler
-from quack_tutorial.bench import ours
 from quack_tutorial.compiler import TensorSpec, ptx, ptx_hash, resources
 from quack_tutorial.kernels.copy import LADDER as COPIES
 from quack_tutorial.kernels.reduce import ClusterReduce

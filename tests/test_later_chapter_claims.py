@@ -8,11 +8,12 @@ import pytest
 
 import quack_tutorial as qt
 from quack_tutorial import card, cost
-from quack_tutorial.bench import records, results
+from quack_tutorial.hardware import ITEM_BYTES
 from quack_tutorial.kernels.tuned.choice import default_config
 from quack_tutorial.kernels.tuned.config import fields
 from quack_tutorial.kernels.tuned.tables import OTHERS
-from quack_tutorial.records import FOLDER, ITEM_BYTES, levels, pitfalls, profile, training
+from quack_tutorial.records import FOLDER, levels, pitfalls, profile, results, training
+from quack_tutorial.records import bench as records
 
 LONG = 131072
 
@@ -277,7 +278,7 @@ def test_an_h100_s_cells_below_the_bar_and_their_sweeps(root):
     found = records.load_records(records.default_folder("h100"))
     rows = [row for row in results.rows(found) if row["operation"] != "copy"]
     missed = [row for row in rows if row["verdict"] == "slower"]
-    standing = (root / "quack_tutorial/bench/STANDING.md").read_text(encoding="utf-8")
+    standing = (root / "bench/STANDING.md").read_text(encoding="utf-8")
     assert f"Of {len(rows)} cells" in standing and f"{len(rows) - len(missed)} reach 0.995" in standing
     tuned = [row for row in rows if "compile tuned" in row["ratios"]]
     at_four = [row for row in tuned if row["N"] in (1024, 4096, 16384, 65536) and row["M"] > 8192]

@@ -371,11 +371,11 @@ def test_a_missing_library_is_no_gpu_and_no_error(monkeypatch):
 def test_start_prints_the_sentence_and_answers_imports_only_in_a_notebook_without_the_dsl(monkeypatch, capsys):
     answered = []
     namespace = {}
-    loading = types.ModuleType("quack_tutorial.simulator.loading")
+    loading = types.ModuleType("cutesim.language.loading")
     loading.answer_imports = answered.append
     ipython = types.ModuleType("IPython")
     ipython.get_ipython = lambda: types.SimpleNamespace(user_ns=namespace)
-    monkeypatch.setitem(sys.modules, "quack_tutorial.simulator.loading", loading)
+    monkeypatch.setitem(sys.modules, "cutesim.language.loading", loading)
     monkeypatch.setitem(sys.modules, "IPython", ipython)
 
     monkeypatch.setattr(machine, "detect", judged)

@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from quack_tutorial import model  # noqa: E402
+from quack_tutorial import model
 
 
 def losses_of(operations, data, **config):

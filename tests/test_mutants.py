@@ -8,10 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from dsl import broken_block
 
-from quack_tutorial import figures, mutants
+from cutesim import mutants
+from quack_tutorial import figures
 from quack_tutorial.kernels import reduce
-from tests.simulator.dsl import broken_block
 
 X = np.random.default_rng(0).integers(-9, 9, (2, 512)).astype(np.float32)
 
@@ -94,7 +95,7 @@ for cell in {cells!r}:
     shell.run_cell(cell, store_history=True).raise_error()
 """
 BREAKS = """
-from quack_tutorial import mutants
+from cutesim import mutants
 broken = mutants.outcomes(BlockSum(), lambda: (np.arange(128, dtype=np.float32), np.zeros(128, np.float32)))
 print(next(outcome.said for outcome in broken.outcomes if "barrier() removed" in outcome.edit))
 """
@@ -102,7 +103,7 @@ print(next(outcome.said for outcome in broken.outcomes if "barrier() removed" in
 
 def test_a_notebooks_cell_is_called_by_its_number():
     pytest.importorskip("ipykernel", reason="ipykernel is not installed, which runs notebooks")
-    first = "import numpy as np\nfrom quack_tutorial.simulator.loading import answer_imports\nanswer_imports(globals())"
+    first = "import numpy as np\nfrom cutesim.language.loading import answer_imports\nanswer_imports(globals())"
     cells = [first, Path(broken_block.__file__).read_text(encoding="utf-8").strip(), BREAKS]
     script = IN_A_NOTEBOOK.format(cells=cells)
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)

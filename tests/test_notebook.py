@@ -220,8 +220,7 @@ def test_a_kernel_that_hardly_writes_is_compared_with_a_read(call, others, reads
 def test_the_time_of_a_loss_is_set_beside_reads(monkeypatch):
     """On a faked GPU, where a launch takes what is said of it."""
     torch = pytest.importorskip("torch")
-    from quack_tutorial import compiler
-    from quack_tutorial.bench import timing
+    from quack_tutorial import compiler, timing
 
     class OnGpu(torch.Tensor):
         is_cuda = property(lambda self: True)
@@ -229,7 +228,7 @@ def test_the_time_of_a_loss_is_set_beside_reads(monkeypatch):
     plain = Namespace(plain=lambda pattern, *shape: lambda x: x[:1])
     gpu = Namespace(name="NVIDIA H100 80GB HBM3", L2_cache_size=1 << 10)
     took = {"kernel": 10.0, "copy": 14.0, "copying kernel": 15.0, "read": 9.5}
-    monkeypatch.setitem(sys.modules, "quack_tutorial.bench.plain_kernels", plain)
+    monkeypatch.setitem(sys.modules, "quack_tutorial.plain_kernels", plain)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: gpu)
     monkeypatch.setattr(compiler, "gpu_problem", lambda: None)
     monkeypatch.setattr(compiler, "compile_for", lambda kernel, *args: kernel)

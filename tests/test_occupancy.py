@@ -4,9 +4,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from quack_tutorial.kernels.tuned.config import Config  # noqa: E402
-from quack_tutorial.kernels.tuned.rmsnorm_backward import cutlass, rmsnorm_backward  # noqa: E402
-from quack_tutorial.occupancy import clusters_at_once  # noqa: E402
+from quack_tutorial.kernels.tuned.config import Config
+from quack_tutorial.kernels.tuned.rmsnorm_backward import cutlass, rmsnorm_backward
+from quack_tutorial.occupancy import clusters_at_once
 
 
 def test_the_simulator_runs_one_cluster_after_the_other():

@@ -8,9 +8,10 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-from quack_tutorial import compiler, operations  # noqa: E402
-from quack_tutorial.bench import cells, correctness, ours  # noqa: E402
-from quack_tutorial.operations import OPERATIONS, cross_entropy, our_launches, peers  # noqa: E402
+from bench import correctness, ours
+from quack_tutorial import compiler, operations
+from quack_tutorial.operations import OPERATIONS, cross_entropy, our_launches, peers
+from quack_tutorial.records import cells
 
 M, N = 24, 96
 

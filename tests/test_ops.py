@@ -7,7 +7,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from quack_tutorial import compiler, ops, reference  # noqa: E402
+from quack_tutorial import compiler, ops, reference
 
 INF, NAN = float("inf"), float("nan")
 

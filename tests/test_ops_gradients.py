@@ -4,7 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from quack_tutorial import ops, reference  # noqa: E402
+from quack_tutorial import ops, reference
 
 F = torch.nn.functional
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)

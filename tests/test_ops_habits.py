@@ -7,7 +7,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from quack_tutorial import ops  # noqa: E402
+from quack_tutorial import ops
 
 F = torch.nn.functional
 N, EPS = 8, 1e-6

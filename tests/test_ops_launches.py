@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from quack_tutorial import ops  # noqa: E402
+from quack_tutorial import ops
 
 F = torch.nn.functional
 rows = import_module("quack_tutorial.ops.launches")

@@ -6,9 +6,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from quack_tutorial import ops, reference  # noqa: E402
-from quack_tutorial.kernels.tuned.loss import LossReduction, cutlass  # noqa: E402
-from quack_tutorial.simulation import simulate  # noqa: E402
+from cutesim.simulation import simulate
+from quack_tutorial import ops, reference
+from quack_tutorial.kernels.tuned.loss import LossReduction, cutlass
 
 TYPES = {"float32": cutlass.Float32, "bfloat16": cutlass.BFloat16, "float16": cutlass.Float16}
 IGNORED = -100

@@ -11,9 +11,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from torch.autograd import forward_ad, functional  # noqa: E402
+from torch.autograd import forward_ad, functional
 
-from quack_tutorial import ops  # noqa: E402
+from quack_tutorial import ops
 
 F, library = torch.nn.functional, torch.ops.quack_tutorial
 N, EPS = 5, 1e-6
@@ -349,7 +349,7 @@ def test_meta_and_fake_tensors_are_described_and_never_launched(name, device, mo
 
     launches = import_module("quack_tutorial.ops.launches")
     monkeypatch.setattr(launches, "compile_for", never)
-    monkeypatch.setattr("quack_tutorial.simulation.simulate", never)
+    monkeypatch.setattr("cutesim.simulation.simulate", never)
     on_meta = REAL("meta")[name]
     assert [described(on_meta(x)) for x in (rows("meta"), rows("meta").requires_grad_())] == wanted
     if name != "with grad":

@@ -8,7 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from quack_tutorial import parallel  # noqa: E402
+from quack_tutorial import parallel
 
 gloo = torch.distributed.is_available() and torch.distributed.is_gloo_available()
 

@@ -16,13 +16,13 @@ import subprocess
 import numpy as np
 import pytest
 
-from quack_tutorial.analysis import requests
-from quack_tutorial.analysis.requests import READ, _in_pairs, _wavefronts
+from cutesim.analysis import requests
+from cutesim.analysis.requests import READ, _in_pairs, _wavefronts
+from cutesim.language.loading import answer_imports
+from cutesim.layouts import layout as la
+from cutesim.layouts import layout_algebra as algebra
+from cutesim.layouts.layout import Layout, text
 from quack_tutorial.figures.theme import ROLES
-from quack_tutorial.simulator import layout as la
-from quack_tutorial.simulator import layout_algebra as algebra
-from quack_tutorial.simulator.layout import Layout, text
-from quack_tutorial.simulator.loading import answer_imports
 from tests.test_site import find_chromium, missing_tool, skip_unless_required
 
 CASES = 2000
@@ -298,7 +298,7 @@ def spec(tensor, thread, value, tile, item, block=(0, 0)):
 @pytest.mark.parametrize("case", COPIES, ids=lambda case: f"{case[0]} {case[1]} {case[2]}")
 def test_a_copy_s_code_runs_and_asks_for_what_the_page_says(ask, case, tmp_path):
     """The kernel that the page shows is run on the simulator; every request's sectors are those that the page counts."""
-    from quack_tutorial.simulation import simulate
+    from cutesim.simulation import simulate
 
     tensor, thread, value, tile, item = case
     (page,) = ask([f"kernel({spec(*case)})"])
@@ -418,7 +418,7 @@ def test_chapter_2_s_layouts_are_the_chapter_s(root, ready):
 
 def test_the_code_of_an_operation_gives_its_layout(ask, ready, tmp_path):
     """What the page shows under a result, run on the simulator, prints that result."""
-    from quack_tutorial.simulation import simulate
+    from cutesim.simulation import simulate
 
     cases = [f for _, f in ready["LAYOUTS"] if f.get("op") != "swizzle"]
     cases += [{"a": "(4,(2,4)):(2,(1,8))", "op": op} for op in ("coalesce", "right_inverse", "left_inverse")]

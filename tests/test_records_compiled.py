@@ -40,8 +40,8 @@ def test_what_is_not_recorded_is_none():
 
 def test_the_kernels_still_compile_to_what_is_recorded():
     pytest.importorskip("cutlass", reason="CuTe DSL is not installed")
+    from bench import ours
     from quack_tutorial import compiler
-    from quack_tutorial.bench import ours
 
     for operation, version in (("softmax", "cluster"), ("rmsnorm", "block"), ("rmsnorm backward", "parts")):
         kernel, args = ours.kernels(operation, version, ours.contiguous_rows("float32", 1024))[0]

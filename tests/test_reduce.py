@@ -5,12 +5,12 @@ import pytest
 pytest.importorskip("cutlass", reason="CuTe DSL is not installed")
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
-import cuda.bindings.driver as cuda  # noqa: E402
-import cutlass  # noqa: E402
-import cutlass.cute as cute  # noqa: E402
+import cuda.bindings.driver as cuda
+import cutlass
+import cutlass.cute as cute
 
-from quack_tutorial.kernels.tuned.arithmetic import as_float32  # noqa: E402
-from quack_tutorial.simulation import simulate  # noqa: E402
+from cutesim.simulation import simulate
+from quack_tutorial.kernels.tuned.arithmetic import as_float32
 
 PATTERNS = 1 << 16
 

@@ -19,8 +19,8 @@ from statistics import median
 
 import pytest
 
-from quack_tutorial.labs import folders, release, student
-from quack_tutorial.labs.grade import grade
+from grading import folders, release, student
+from grading.grade import grade
 from tests.test_site import find_chromium, missing_tool, skip_unless_required
 
 # What the reader of an exercise writes, and what its cell shows once it is right; None: what the book's solution shows.
@@ -721,7 +721,7 @@ def test_no_solution_no_rubric_and_no_hidden_test_is_on_the_site(reader):
         for name, text in texts_of(file.relative_to(reader.site).as_posix(), file.read_bytes()):
             seen.add(name.split("/")[0])
             assert "answers.toml" not in name
-            marks = () if "quack_tutorial/labs/" in name else ("### BEGIN", "### END")  # the code that knows the marks
+            marks = () if "grading/" in name else ("### BEGIN", "### END")  # the code that knows the marks
             told = [words for words in (*hidden, *marks) if words in text]
             told += [line for lines in secret.values() for line in lines if line in text]
             assert not told, (name, told)

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import quack_tutorial as qt
+from cutesim.context import NotSimulated, SimulationError, told
+from cutesim.language import loading
 from quack_tutorial import compiler
-from quack_tutorial.simulator import loading
-from quack_tutorial.simulator.context import NotSimulated, SimulationError, told
 
 KERNEL = """\
 import cutlass
@@ -136,7 +136,7 @@ def test_a_launch_that_fails_is_told_with_the_kernels_line(name):
 
 
 def test_what_is_spelt_well_and_not_simulated_still_asks_for_a_gpu(monkeypatch):
-    monkeypatch.setattr("quack_tutorial.simulator.context._in_notebook", lambda: True)
+    monkeypatch.setattr("cutesim.context._in_notebook", lambda: True)
     x = np.zeros(32, np.float32)
     asked = ("cute.arch.no_such_thing()", True), ("cute.arch.shuffle_sync_bfy(mX[tidx])", False), ("tidx.foo", False)
     for value, asks in asked:
@@ -243,7 +243,7 @@ for cell in {cells!r}:
 
 def test_ipython_shows_the_sentence_alone():
     pytest.importorskip("IPython", reason="IPython is not installed")
-    answered = "from quack_tutorial.simulator.loading import answer_imports\nanswer_imports(globals(), always=True)"
+    answered = "from cutesim.language.loading import answer_imports\nanswer_imports(globals(), always=True)"
     call = "import numpy as np, quack_tutorial as qt\nx = np.zeros(32, np.float32)\nqt.launch(double, x, x.copy())"
     cells = [answered, KERNEL.format(value="2 * mXX[tidx]", threads=32), call]
     script = NOTEBOOK.format(cells=cells)
@@ -258,9 +258,7 @@ def test_a_script_on_the_simulator_ends_with_the_sentence_alone(tmp_path):
     script = tmp_path / "script.py"
     call = "import numpy as np, quack_tutorial as qt\nx = np.zeros(32, np.float32)\nqt.launch(double, x, x.copy())"
     script.write_text(KERNEL.format(value="2 * mX[tidx]", threads=64) + call)
-    done = subprocess.run(
-        [sys.executable, "-m", "quack_tutorial.simulator", str(script)], capture_output=True, text=True
-    )
+    done = subprocess.run([sys.executable, "-m", "cutesim", str(script)], capture_output=True, text=True)
     assert done.returncode == 1 and done.stdout == ""
     assert done.stderr.splitlines()[-1] == "    script.py:7:  mO[tidx] = 2 * mX[tidx]"
     assert done.stderr.startswith("script.py:7: Out of bounds") and len(done.stderr.splitlines()) == 2

@@ -22,6 +22,6 @@ What several suites run: `random_kernels`, `language_kernels`, `staged_copy`, an
 everywhere. What a suite gives, and how it is kept, is in `quack_tutorial.records.suite`; `command` is `python -m validation`.
 """
 
-from quack_tutorial.simulator.loading import answer_package
+from cutesim.language.loading import answer_package
 
 answer_package(__name__)  # where the DSL is not installed, the suites' kernels still load, for the simulator alone

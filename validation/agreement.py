@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from cutesim.simulation import simulate
 from quack_tutorial.records import suite as report
-from quack_tutorial.simulation import simulate
 from validation import random_kernels, random_reference
 
 SEEDS, SAMPLE_SEEDS = 2000, 25

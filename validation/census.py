@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from quack_tutorial.simulator import names
+from cutesim.dialect import names
 
 # Instructions and memories that Hopper does not have, by a part of the name or of the file's path.
 NEWER = re.compile(

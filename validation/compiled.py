@@ -41,10 +41,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from cutesim.simulation import simulate
+from cutesim.trace import Op, ShuffleKind, Space
 from quack_tutorial import compiler
 from quack_tutorial.records import suite as report
-from quack_tutorial.simulation import simulate
-from quack_tutorial.trace import Op, ShuffleKind, Space
 from validation import random_kernels
 
 LONGEST_TRIAL = 1000  # elements a row

@@ -20,12 +20,12 @@ from functools import cached_property
 
 import numpy as np
 
+from cutesim.context import STATE, group
+from cutesim.memory import pointers as memory
+from cutesim.memory.recording import current_line
+from cutesim.simulation import simulate
+from cutesim.trace import Op, Space
 from quack_tutorial import compiler
-from quack_tutorial.simulation import simulate
-from quack_tutorial.simulator import memory
-from quack_tutorial.simulator.context import STATE, group
-from quack_tutorial.simulator.recording import current_line
-from quack_tutorial.trace import Op, Space
 
 MERGED = "the compiler makes neighbouring accesses one, as wide as the PTX has them"
 LEFT_OUT = "the compiler makes loads only where their value is used"

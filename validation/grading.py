@@ -1,5 +1,5 @@
 """Suite `grading`: what the labs' grader lets pass. Right answers, built in several ways and disguised, must get full marks;
-the red team's submissions, of tests/labs/test_attacks.py, must not.
+the red team's submissions, of tests/grading/test_attacks.py, must not.
 
 Wrong answers, and those that a program makes from right ones, are the corpus's (`quack-tutorial labs check`).
 """
@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 from concurrent.futures import ThreadPoolExecutor
 
-from quack_tutorial.labs import corpus, folders, lab, targets
-from quack_tutorial.labs.grade import grade
+from grading import corpus, folders, lab, targets
+from grading.grade import grade
 from quack_tutorial.records import suite as report
 from validation.red_team import SOURCES
 

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import numpy as np
 
-from quack_tutorial import myst, simulation
+from cutesim import NotSimulated, simulation
+from cutesim.orders import Bounds
+from quack_tutorial import myst
 from quack_tutorial.browser.session import Session
-from quack_tutorial.orders import Bounds
 from quack_tutorial.records import suite as report
-from quack_tutorial.simulator import NotSimulated
 
 CHAPTERS = ("04", "05", "06", "14")
 MOST_WARPS = 6
@@ -35,7 +35,7 @@ class _Watch:
     def __call__(self, function, *args, **options):
         before = copy.deepcopy((args, options)) if options.get("check", True) else None
         run = self.real(function, *args, **options)
-        if before is None or simulation.WATCHED or not run.trace.launches:
+        if before is None or simulation.WATCHES or not run.trace.launches:
             return run
         lines = frozenset((line.file, line.number, line.text) for line in run.trace.lines)
         if lines not in self.seen:

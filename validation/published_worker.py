@@ -25,7 +25,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import MagicMock
 
-from quack_tutorial.simulator import loading
+from cutesim.language import loading
 from validation import published_kernels as kernels
 
 STRANGERS = ("triton", "tvm_ffi", "einops", "cuda", "jax", "filelock", "apache_tvm_ffi")
@@ -83,7 +83,7 @@ class Kernels:
     def __init__(self, folder: Path):
         import torch
 
-        from quack_tutorial.simulator import names
+        from cutesim.dialect import names
 
         self.folder = folder
         sys.meta_path.insert(0, _Bare(folder))
@@ -147,8 +147,8 @@ PACKAGES = {
 
 def judged(case) -> dict:
     """The verdict on one case, and why."""
-    from quack_tutorial.simulation import simulate
-    from quack_tutorial.simulator.context import NotSimulated
+    from cutesim.context import NotSimulated
+    from cutesim.simulation import simulate
 
     try:
         kernel, args, results = case()

@@ -37,7 +37,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from quack_tutorial.simulator.loading import answer_imports
+from cutesim.language.loading import answer_imports
 
 VERSION = 2  # of what is made of a seed: (VERSION, seed) names a program
 INTS, FLOATS = ("a0", "a1", "a2"), ("f0", "f1", "f2")

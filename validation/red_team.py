@@ -3,7 +3,7 @@
 They are right answers with one line more, so that what refuses them is what the line reaches for.
 """
 
-from quack_tutorial.labs import corpus, folders
+from grading import corpus, folders
 
 RIGHT = corpus.answers(folders()["butterfly"])["solution"][0]
 TOP = "import cutlass\nimport cutlass.cute as cute\n"

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cutesim.simulation import simulate
 from quack_tutorial.kernels.tuned.candidates import PIPELINED, candidates
 from quack_tutorial.kernels.tuned.config import SPREAD_AS, Config, of_fields
 from quack_tutorial.kernels.tuned.tables import OTHERS, TABLES
@@ -26,7 +27,6 @@ from quack_tutorial.operations import KERNELS
 from quack_tutorial.operations.cross_entropy import IGNORE_INDEX as IGNORED
 from quack_tutorial.operations.kernel import COLUMNS, MATRIX, TARGETS
 from quack_tutorial.records import suite as report
-from quack_tutorial.simulation import simulate
 from validation import outputs
 
 SEEDS, SAMPLE_SEEDS, SAMPLE_LINES = 2000, 40, 6

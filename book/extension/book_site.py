@@ -9,9 +9,9 @@ import re
 import shutil
 from pathlib import Path
 
+from grading import folders, release, student
 from quack_tutorial import myst
 from quack_tutorial.figures import theme
-from quack_tutorial.labs import folders, release, student
 
 
 def hide_launch_buttons_without_repository(app, config):

@@ -15,7 +15,7 @@ from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util.docutils import SphinxDirective
 
 import quack_tutorial
-from quack_tutorial.cli import COMMANDS
+from quack_tutorial.cli import commands_of
 
 HERE = Path(quack_tutorial.__file__).parent.parent  # on the machine where the book is built
 COMMANDS_PAGE = "book/reference/commands"
@@ -100,13 +100,13 @@ class Commands(SphinxDirective):
 
     def run(self):
         made = []
-        for name, does, module in COMMANDS:
+        for name, does, module in commands_of():
             section = nodes.section(
                 "", nodes.title("", "", nodes.literal("", f"quack-tutorial {name}")), ids=[f"command-{name}"]
             )
             section["names"] = [f"command-{name}"]
             parser = argparse.ArgumentParser(f"quack-tutorial {name}", formatter_class=Wide)
-            import_module(f"quack_tutorial.{module}").add_arguments(parser)
+            import_module(module).add_arguments(parser)
             section += nodes.paragraph("", f"{does[0].upper()}{does[1:]}.")
             text = parser.format_help().strip().replace(f"{HERE}/", "")
             section += nodes.literal_block(text, text, language="text")
@@ -123,10 +123,10 @@ class Wide(argparse.HelpFormatter):
 
 def places(app):
     """{what the chapters write: its address below the site's root}, of every documented name and command."""
-    found = {f"quack-tutorial {name}": f"{COMMANDS_PAGE}.html#command-{name}" for name, _, _ in COMMANDS}
+    found = {f"quack-tutorial {name}": f"{COMMANDS_PAGE}.html#command-{name}" for name, _, _ in commands_of()}
     for name, entry in app.env.domaindata["py"]["objects"].items():
-        if entry.docname.startswith("book/reference") and name.startswith("quack_tutorial."):
-            found[name.removeprefix("quack_tutorial.")] = f"{entry.docname}.html#{entry.node_id}"
+        if entry.docname.startswith("book/reference") and name.startswith(("quack_tutorial.", "cutesim.")):
+            found[name.partition(".")[2]] = f"{entry.docname}.html#{entry.node_id}"
     return found
 
 

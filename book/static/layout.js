@@ -1,7 +1,7 @@
 // The layout algebra of CuTe, and what a warp's copy touches: numbers in, numbers out, no page.
 //
 // A layout is {shape, stride}, two numbers or two arrays that nest alike. The functions have CuTe's names in JavaScript's
-// spelling and give what quack_tutorial/simulator/layout_algebra.py gives, which tests/test_playground.py compares.
+// spelling and give what cutesim/layouts/layout_algebra.py gives, which tests/test_playground.py compares.
 (function (home) {
   "use strict";
 
@@ -403,7 +403,7 @@
     return { sectors: touched.size, least: ceilDiv(distinct.size, SECTOR), bytes: lanes.length * bytes };
   }
 
-  // Wavefronts of shared memory, as quack_tutorial/analysis/requests.py counts them: lanes are served 32, 16 or 8 at a time.
+  // Wavefronts of shared memory, as cutesim/analysis/requests.py counts them: lanes are served 32, 16 or 8 at a time.
   function wavefronts(lanes, bytes, load = true) {
     const at = Array(WARP).fill(-1);
     for (const { lane, address } of lanes) at[lane] = address;

@@ -13,10 +13,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from quack_tutorial.labs import diagnoses, evidence
-from quack_tutorial.labs.diagnoses import View
-from quack_tutorial.labs.judgement import Case, Diagnosis, Outcome
-from quack_tutorial.trace import Op, Space
+from cutesim.trace import Op, Space
+from grading import diagnoses, evidence
+from grading.diagnoses import View
+from grading.judgement import Case, Diagnosis, Outcome
 
 TITLE = "Block reduce: the maximum of a row and its column"
 TARGET = "RowArgmax"

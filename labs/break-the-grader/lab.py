@@ -11,7 +11,7 @@ import math
 import random
 from collections.abc import Iterator
 
-from quack_tutorial.labs.judgement import Case, Diagnosis, Outcome
+from grading.judgement import Case, Diagnosis, Outcome
 
 TITLE = "Break the grader: wrong answers that pass, and the holes mended"
 CHEATS = ("slips_through", "all_small", "knows_sizes", "knows_numbers", "leaves_it")

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from grading.judgement import Case, Diagnosis, Outcome
 from quack_tutorial import cost
-from quack_tutorial.labs.judgement import Case, Diagnosis, Outcome
 from quack_tutorial.records import profile
 
 TITLE = "Detective: what is wrong with a kernel, and the counter that proves it"

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from quack_tutorial.labs import diagnoses
-from quack_tutorial.labs.judgement import Case, Diagnosis, Outcome
+from grading import diagnoses
+from grading.judgement import Case, Diagnosis, Outcome
 
 TITLE = "Floor: the bytes that must move, and the time they take"
 FUNCTIONS = (

@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from quack_tutorial.labs import diagnoses
-from quack_tutorial.labs.diagnoses import View
-from quack_tutorial.labs.judgement import Case, Diagnosis, Outcome
+from grading import diagnoses
+from grading.diagnoses import View
+from grading.judgement import Case, Diagnosis, Outcome
 
 TITLE = "RMSNorm of each head, backward"
 TARGET = "HeadNormBackward"

@@ -15,13 +15,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from cutesim.analysis import requests
+from cutesim.trace import Op, Space, Trace
+from grading import diagnoses, evidence
+from grading.diagnoses import View
+from grading.judgement import Case, Diagnosis, Outcome, Refused
 from quack_tutorial import cost
-from quack_tutorial.analysis import requests
-from quack_tutorial.labs import diagnoses, evidence
-from quack_tutorial.labs.diagnoses import View
-from quack_tutorial.labs.judgement import Case, Diagnosis, Outcome, Refused
 from quack_tutorial.records import memory
-from quack_tutorial.trace import Op, Space, Trace
 
 TITLE = "Race to the roof: each row over its mean magnitude, at the speed of a copy"
 TARGET = "AbsMeanScale"
@@ -368,7 +368,7 @@ def race(kernel_class) -> str:
 
 def by_the_model(kernel_class) -> str:
     """What the cost model says of the class at the race's shape, from one run on the simulator."""
-    from quack_tutorial.labs import trial
+    from grading import trial
 
     case = next(case for case in cases() if case.name == "wide")
     try:

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from quack_tutorial.labs import diagnoses
-from quack_tutorial.labs.diagnoses import View
-from quack_tutorial.labs.judgement import Case, Diagnosis, Outcome
+from grading import diagnoses
+from grading.diagnoses import View
+from grading.judgement import Case, Diagnosis, Outcome
 
 TITLE = "Softmax: the log-sum-exp of a row, read once"
 TARGET = "LogSumExp"

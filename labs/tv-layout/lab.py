@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from quack_tutorial.labs.judgement import Case, Diagnosis, Outcome
+from grading.judgement import Case, Diagnosis, Outcome
 
 TITLE = "TV layout: who holds which element of a tile"
 FUNCTIONS = ("sectors", "one_vector", "many_vectors")

@@ -1,7 +1,7 @@
 """What runs the book's cells inside a web page, where there is Python and numpy and nothing else.
 
 `session` runs the cells of one page in one namespace, and says what came out; `import torch` is answered by
-`quack_tutorial.simulator.torch_answer`.
+`cutesim.torch_answer`.
 
 Importing this package loads neither. Not covered: a GPU, `cute.compile`, matplotlib, and torch beyond tensors on the CPU.
 """

@@ -7,7 +7,7 @@ from html import escape
 
 import numpy as np
 
-from quack_tutorial.trace import Op, Space
+from cutesim.trace import Op, Space
 
 MOST_RACES = 2
 READS, WRITES = (Op.LOAD, Op.ASYNC_COPY, Op.BULK_COPY), (Op.STORE, Op.ATOMIC, Op.STORE_ASYNC)

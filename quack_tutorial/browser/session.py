@@ -38,8 +38,8 @@ from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from types import CodeType, FunctionType
 
-from quack_tutorial.simulator.context import NotSimulated, told
-from quack_tutorial.simulator.loading import answer_imports
+from cutesim.context import NotSimulated, told
+from cutesim.language.loading import answer_imports
 
 CHART = "Drawing this chart takes matplotlib, which is not in this page: the chart shown is the one that the book was built with."
 GPU = "This page has no GPU and no CuTe DSL: run this cell in the notebook, on a machine with a Hopper GPU."
@@ -350,8 +350,7 @@ def start(tell):
     """A session in a page: torch is answered, warnings of long runs are kept quiet, printed runs are watched for races."""
     import os
 
-    from quack_tutorial import simulation
-    from quack_tutorial.simulator import torch_answer
+    from cutesim import simulation, torch_answer
 
     os.environ["QUACK_TUTORIAL_PROGRESS"] = "0"
     torch_answer.answer()

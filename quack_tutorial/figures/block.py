@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from quack_tutorial.trace import Op, Space
+from cutesim.trace import Op, Space
 
 from .player import Frame, Player
 from .scene import (

@@ -5,7 +5,7 @@ page's font, for a wide column and for a phone's, of which the page shows one. T
 is the matplotlib figure itself, for other uses.
 
 Records may be dictionaries with the keys operation, provider (or version), dtype, N, gb_s, and, where known, M,
-fraction_of_ceiling, ceiling_gb_s, ceiling, device, date; or the `Record`s of `quack_tutorial.bench`. A record's ceiling is the
+fraction_of_ceiling, ceiling_gb_s, ceiling, device, date; or the `Record`s of `bench`. A record's ceiling is the
 kernel that speeds are measured against; a chart calls it by what it does, see `bench.records.RULERS`.
 
 Not covered: error bars, times.
@@ -22,8 +22,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
 
-from quack_tutorial.bench.records import first_to_last, on_earlier_kernels, ruler
 from quack_tutorial.operations import OPERATIONS
+from quack_tutorial.records.bench import first_to_last, on_earlier_kernels, ruler
 
 from .player import page
 from .theme import LIGHT, SERIES, variable

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from quack_tutorial.trace import SMEM_BLOCK_BITS, Op, Space
+from cutesim.trace import SMEM_BLOCK_BITS, Op, Space
 
 from .player import Frame, Player
 from .scene import PHONE, Box, Label, Scene, link

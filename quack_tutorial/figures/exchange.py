@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from quack_tutorial.trace import Op, ShuffleKind
+from cutesim.trace import Op, ShuffleKind
 
 from .player import Frame, Player, Reads
 from .scene import (

@@ -8,7 +8,7 @@ from difflib import SequenceMatcher
 
 import numpy as np
 
-from quack_tutorial.trace import Op
+from cutesim.trace import Op
 
 from .player import Frame, Player
 from .scene import PHONE, Box, Label, Scene, line, link

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from quack_tutorial.trace import Op, Space
+from cutesim.trace import Op, Space
 
 from .player import Frame, Player
 from .scene import PHONE, PITCH, Box, Label, Scene, folded, folded_height, lane_row, row_height, wide_texts

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 from html import escape
 
-from quack_tutorial.bench import records as bench_records
-from quack_tutorial.bench import results
+from quack_tutorial.records import bench as bench_records
+from quack_tutorial.records import results
 
 from .charts import MARKERS, Chart, _figure, legend_below
 from .suites import Shown, shown, table

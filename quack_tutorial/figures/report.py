@@ -6,7 +6,7 @@ from html import escape
 
 import numpy as np
 
-from quack_tutorial import analysis
+from cutesim import analysis
 
 from .block import block_reduce
 from .hazard import race

@@ -15,8 +15,8 @@ from html import escape
 from math import floor, log2, log10
 
 from quack_tutorial import hardware
-from quack_tutorial.bench import records
 from quack_tutorial.operations import OPERATIONS
+from quack_tutorial.records import bench as records
 from quack_tutorial.records import folder
 
 from .charts import _origin, flat

@@ -13,11 +13,12 @@ from html import escape
 from itertools import groupby
 
 from quack_tutorial import cost, hardware
-from quack_tutorial.bench import records, results
-from quack_tutorial.bench.cells import CellKey, default_rows
-from quack_tutorial.bench.statistics import median
+from quack_tutorial.hardware import ITEM_BYTES
 from quack_tutorial.operations import OPERATIONS, named
-from quack_tutorial.records import ITEM_BYTES, compiled, memory, profile
+from quack_tutorial.records import bench as records
+from quack_tutorial.records import compiled, memory, profile, results
+from quack_tutorial.records.cells import CellKey, default_rows
+from quack_tutorial.records.statistics import median
 
 from .player import page
 from .theme import asset

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from quack_tutorial.trace import Op, ShuffleKind
+from cutesim.trace import Op, ShuffleKind
 
 from .wording import LANES, active, row
 

@@ -20,7 +20,7 @@ from html import escape
 from pathlib import Path
 
 from quack_tutorial import hardware
-from quack_tutorial.records import FOLDER
+from quack_tutorial.records import FOLDER, read
 from quack_tutorial.records import cards as recorded_cards
 from quack_tutorial.records import suite as report
 from quack_tutorial.records.suite import SUITES
@@ -93,15 +93,29 @@ def cards() -> Shown:
 
 def coverage() -> Shown:
     """What the simulator answers: first what the words mean, then the tables, each folded under its namespace."""
-    from quack_tutorial.simulator import coverage as names
-
-    text = names.markdown()
+    text = _markdown(read("names.json", FOLDER / "validation/names.json"))
     first, *sections = re.split(r"^### ", text, flags=re.M)
     parts = [_from_markdown(first)]
     for section in sections:
         title, _, rest = section.partition("\n")
         parts.append(folded(_from_markdown(rest), title.strip(), LONG + 1))
     return Shown("\n".join(parts), text)
+
+
+def _markdown(kept: dict) -> str:
+    """What the words mean, then a table a namespace; names that share a line share a row."""
+    parts = [
+        "| how | means |",
+        "|---|---|",
+        *(f"| {how} | {meaning} |" for how, meaning in kept["meaning"].items()),
+        "",
+    ]
+    for space, lines in kept["names"].items():
+        parts += [f"### {space}", "", "| names | how | tested in | note |", "|---|---|---|---|"]
+        for names, how, tested, *note in lines:
+            parts.append(f"| {', '.join(f'`{name}`' for name in names.split())} | {how} | {tested} | {''.join(note)} |")
+        parts.append("")
+    return "\n".join(parts)
 
 
 def _sentence(kept) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from quack_tutorial.trace import Op
+from cutesim.trace import Op
 
 from .lane_view import MEMORY, WAITS, _caption
 from .player import Frame, Player

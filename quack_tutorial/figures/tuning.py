@@ -14,10 +14,11 @@ import json
 from html import escape
 from math import ceil
 
-from quack_tutorial.bench.cells import default_rows
-from quack_tutorial.bench.records import ruler
+from quack_tutorial.hardware import ITEM_BYTES
 from quack_tutorial.operations import named, slug
-from quack_tutorial.records import ITEM_BYTES, folder
+from quack_tutorial.records import folder
+from quack_tutorial.records.bench import ruler
+from quack_tutorial.records.cells import default_rows
 
 from .player import page
 from .theme import asset

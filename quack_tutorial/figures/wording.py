@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from quack_tutorial.trace import SMEM_BLOCK_BITS, Op, Space
+from cutesim.trace import SMEM_BLOCK_BITS, Op, Space
 
 LANES = 32
 NOTHING = "·"  # in the box of a lane that takes no part

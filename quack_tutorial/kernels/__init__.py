@@ -19,6 +19,10 @@ A module's `LADDER` (and `BACKWARD_LADDER`) maps the name of a version to what m
 `__call__` takes a `stream` last: the queue in which a GPU runs launches one after the other.
 """
 
-from quack_tutorial.simulator.loading import answer_package
+from pathlib import Path
 
+from cutesim.context import own
+from cutesim.language.loading import answer_package
+
+own("quack_tutorial", str(Path(__file__).resolve().parents[1]), per_thread=("place",))
 answer_package(__name__)  # where the DSL is not installed, these modules still load, for the simulator alone

@@ -24,7 +24,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from quack_tutorial.compiler import DTYPES, MAX_ALIGNMENT, TensorSpec
-from quack_tutorial.records import ITEM_BYTES
+from quack_tutorial.hardware import ITEM_BYTES
 
 MATRIX, COLUMNS, ROWS, STRIDED_ROWS, TARGETS, PARTS, SCALE = (
     "matrix", "columns", "rows", "strided rows", "targets", "parts", "scale",

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from importlib import import_module
 
 from quack_tutorial.compiler import MAX_ALIGNMENT
+from quack_tutorial.hardware import ITEM_BYTES
 from quack_tutorial.occupancy import clusters_at_once
 from quack_tutorial.operations.kernel import COLUMNS, MATRIX, PARTS, TARGETS, Kernel, Rows, column_sum, dtype_of
-from quack_tutorial.records import ITEM_BYTES
 
 FINAL = "what ships"  # the last rung of every ladder: the operation's own kernel
 

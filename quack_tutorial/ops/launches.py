@@ -214,7 +214,7 @@ def promise(*matrices):
 def compiled(device, kernel, specs):
     """`kernel` as a callable on tensors of `device` in the order of `specs`: "cuda", "cpu", or "meta", which have no elements."""
     if device == "cpu":
-        from quack_tutorial.simulation import simulate
+        from cutesim.simulation import simulate
 
         return lambda *args: simulate(kernel, *args, check=False)
     if device == "meta":

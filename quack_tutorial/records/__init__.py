@@ -33,7 +33,6 @@ from pathlib import Path
 from quack_tutorial import card
 
 FOLDER = Path(__file__).parent
-ITEM_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}  # of an element, by the name that records give its type
 WHOLE = ("h100", "h200")  # the cards that stand for others: of each is recorded nearly all that pages show
 
 

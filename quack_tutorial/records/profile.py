@@ -6,7 +6,8 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from quack_tutorial.records import ITEM_BYTES, cudnn_version, folder
+from quack_tutorial.hardware import ITEM_BYTES
+from quack_tutorial.records import cudnn_version, folder
 
 
 @dataclass(frozen=True)

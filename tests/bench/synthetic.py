@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from quack_tutorial.bench.cells import BEFORE, CellKey, bytes_moved
-from quack_tutorial.bench.records import Cell, Record, Result, ok_result
+from quack_tutorial.records.bench import Cell, Record, Result, ok_result
+from quack_tutorial.records.cells import BEFORE, CellKey, bytes_moved
 
 ROUNDS = 11
 WOBBLE = [1 + 0.001 * ((7 * i) % 11 - 5) for i in range(ROUNDS)]  # the same for all: a drift that pairing removes

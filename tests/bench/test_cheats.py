@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from quack_tutorial.bench import cheats  # noqa: E402
+from bench import cheats
 
 # What must object to each, at least; none of these depends on how busy the machine is.
 OBJECTS = {

@@ -8,9 +8,10 @@ import types
 
 import pytest
 
-from quack_tutorial.bench import command, records, sweep
-from quack_tutorial.bench.cells import CellKey, default_rows, expected_cells
+from bench import command, sweep
 from quack_tutorial.operations import OPERATIONS, slug
+from quack_tutorial.records import bench as records
+from quack_tutorial.records.cells import CellKey, default_rows, expected_cells
 from tests.bench import synthetic
 from tests.bench.test_sweep import FAKE, ROOT
 

@@ -4,9 +4,9 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-from quack_tutorial.bench import correctness  # noqa: E402
-from quack_tutorial.operations import OPERATIONS  # noqa: E402
-from quack_tutorial.operations.softmax import formula as softmax_torch  # noqa: E402
+from bench import correctness
+from quack_tutorial.operations import OPERATIONS
+from quack_tutorial.operations.softmax import formula as softmax_torch
 
 SOFTMAX = OPERATIONS["softmax"]
 

@@ -11,8 +11,8 @@ import types
 
 import pytest
 
-from quack_tutorial.bench import gpu_lock
-from quack_tutorial.bench.gpu_lock import GpuLock
+from bench import gpu_lock
+from bench.gpu_lock import GpuLock
 
 
 def test_who_comes_second_waits_until_the_first_is_done(tmp_path):
@@ -24,7 +24,7 @@ def test_who_comes_second_waits_until_the_first_is_done(tmp_path):
 
     first = GpuLock(path, finish)
     script = (
-        "import sys, time; from quack_tutorial.bench.gpu_lock import GpuLock\n"
+        "import sys, time; from bench.gpu_lock import GpuLock\n"
         "print('waits', flush=True)\n"
         "with GpuLock(sys.argv[1]): print('has it', time.monotonic(), flush=True)"
     )
@@ -51,9 +51,7 @@ def test_who_waits_says_so(tmp_path):
 
 def test_a_turn_ends_with_the_process_that_has_it(tmp_path):
     path = str(tmp_path / "gpu0")
-    script = (
-        "import os, sys; from quack_tutorial.bench.gpu_lock import GpuLock; GpuLock(sys.argv[1]).take(); os._exit(1)"
-    )
+    script = "import os, sys; from bench.gpu_lock import GpuLock; GpuLock(sys.argv[1]).take(); os._exit(1)"
     assert subprocess.run([sys.executable, "-c", script, path], timeout=60).returncode == 1
     with GpuLock(path) as lock:
         assert lock.held
@@ -210,7 +208,7 @@ def test_the_environment_names_the_lock(monkeypatch, tmp_path):
 WORKER = """
 import sys, torch
 torch.cuda.synchronize = lambda: None  # there may be no GPU
-from quack_tutorial.bench import gpu_lock, worker
+from bench import gpu_lock, worker
 worker.describe = lambda: {"held": gpu_lock.own_lock().held}
 
 def measure(request, announce):

@@ -6,8 +6,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from quack_tutorial import cli  # noqa: E402
-from quack_tutorial.bench import head  # noqa: E402
+from bench import head
+from quack_tutorial import cli
 
 
 def test_a_record_is_read_as_it_was_written(tmp_path):

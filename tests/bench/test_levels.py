@@ -7,9 +7,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from quack_tutorial import cli, compiler, machine  # noqa: E402
-from quack_tutorial.bench import levels, timing  # noqa: E402
-from quack_tutorial.records import levels as records  # noqa: E402
+from bench import levels
+from quack_tutorial import cli, compiler, machine, timing
+from quack_tutorial.records import levels as records
 
 
 def softmax(x, out):
@@ -25,7 +25,7 @@ def half_a_softmax(x, out):
 def without_a_gpu(monkeypatch):
     """The command on this machine's CPU: kernels are torch's, a graph is a list of calls, times are made up."""
     pytest.importorskip("cutlass", reason="CuTe DSL is not installed")
-    from quack_tutorial.bench import ours  # noqa: F401
+    from bench import ours  # noqa: F401
 
     device = types.SimpleNamespace(L2_cache_size=1 << 16, multi_processor_count=132, name="NVIDIA H200")
     on_cpu = torch.randn
@@ -91,7 +91,7 @@ def test_the_command_needs_a_gpu(monkeypatch, capsys):
 
 def test_only_the_overlapping_template_waits_for_the_kernel_ahead():
     pytest.importorskip("cutlass", reason="CuTe DSL is not installed")
-    from quack_tutorial.bench import ours
+    from bench import ours
 
     kernels = levels.kernels(ours.contiguous_rows("float32", 1024), sms=132)
     waits = {name: compiler.ptx(host, *specs).count("griddepcontrol") for name, (host, specs) in kernels.items()}

@@ -10,12 +10,14 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-from quack_tutorial.bench import measure, records, timing  # noqa: E402
-from quack_tutorial.bench.cells import BEFORE, CellKey  # noqa: E402
-from quack_tutorial.bench.correctness import as_tuple  # noqa: E402
-from quack_tutorial.operations import OPERATIONS  # noqa: E402
-from quack_tutorial.operations.softmax import formula as softmax_torch  # noqa: E402
-from tests.bench import synthetic  # noqa: E402
+from bench import measure
+from bench.correctness import as_tuple
+from quack_tutorial import timing
+from quack_tutorial.operations import OPERATIONS
+from quack_tutorial.operations.softmax import formula as softmax_torch
+from quack_tutorial.records import bench as records
+from quack_tutorial.records.cells import BEFORE, CellKey
+from tests.bench import synthetic
 
 KEY = CellKey("softmax", "float32", 64, 1000)
 TIMES = {"ours": 40.0, "eager": 60.0, "quack": 41.0, "ceiling": 38.0}

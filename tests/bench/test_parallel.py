@@ -7,10 +7,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from quack_tutorial import cli  # noqa: E402
-from quack_tutorial import parallel as op  # noqa: E402
-from quack_tutorial.bench import parallel as bench  # noqa: E402
-from quack_tutorial.records import parallel as records  # noqa: E402
+from bench import parallel as bench
+from quack_tutorial import cli
+from quack_tutorial import parallel as op
+from quack_tutorial.records import parallel as records
 
 gloo = torch.distributed.is_available() and torch.distributed.is_gloo_available()
 WAYS = (

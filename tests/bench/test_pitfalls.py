@@ -9,10 +9,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from quack_tutorial import card, cli  # noqa: E402
-from quack_tutorial.bench import pitfalls, timing  # noqa: E402
-from quack_tutorial.bench.memory import as_json  # noqa: E402
-from quack_tutorial.records import pitfalls as records  # noqa: E402
+from bench import pitfalls
+from bench.memory import as_json
+from quack_tutorial import card, cli, timing
+from quack_tutorial.records import pitfalls as records
 
 HEAD = {
     "device": "NVIDIA H200",
@@ -78,8 +78,8 @@ def test_the_chapters_figures_say_what_the_record_says_or_that_there_is_none(rec
 
 def test_the_benchmarks_records_are_drawn_for_the_chapter():
     pytest.importorskip("matplotlib")
-    from quack_tutorial.bench.records import load_records
     from quack_tutorial.figures import measuring as charts
+    from quack_tutorial.records.bench import load_records
 
     with card.taken_for("h200"):  # the chapter, too, shows this card's
         chart = charts.launch_bound(load_records(), "softmax", "bfloat16", 8192, records.host_us("softmax"))
@@ -167,8 +167,8 @@ def played(monkeypatch):
     monkeypatch.setitem(sys.modules, "cuda", types.SimpleNamespace(bindings=bindings))
     monkeypatch.setitem(sys.modules, "cuda.bindings", bindings)
     monkeypatch.setitem(sys.modules, "cuda.bindings.driver", driver)
-    monkeypatch.setitem(sys.modules, "quack_tutorial.bench.plain_kernels", plain)
-    monkeypatch.setattr("quack_tutorial.bench.plain_kernels", plain, raising=False)
+    monkeypatch.setitem(sys.modules, "quack_tutorial.plain_kernels", plain)
+    monkeypatch.setattr("quack_tutorial.plain_kernels", plain, raising=False)
     small = torch.zeros(2, 8, dtype=torch.bfloat16)
     monkeypatch.setattr(pitfalls, "_inputs", lambda M, N, count: [(small,)] * count)
     monkeypatch.setattr(pitfalls, "_slots", lambda M, N, multiple: max(1, multiple))

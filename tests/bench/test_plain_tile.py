@@ -8,11 +8,11 @@ import pytest
 pytest.importorskip("cutlass", reason="CuTe DSL is not installed")
 pytest.importorskip("torch", reason="torch is not installed")
 
-from quack_tutorial.bench import ours, plain_tile
+from bench import ours, plain_tile
+from cutesim.simulation import simulate
 from quack_tutorial.compiler import ptx
 from quack_tutorial.kernels.tuned.config import Config
 from quack_tutorial.operations import OPERATIONS
-from quack_tutorial.simulation import simulate
 
 
 def at_a_line(M, N):

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from quack_tutorial.bench import profile
+from bench import profile
 from quack_tutorial.operations import OPERATIONS
 
 

@@ -8,13 +8,16 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-from quack_tutorial.bench import cells, correctness, public, records, results  # noqa: E402
-from quack_tutorial.operations import OPERATIONS, cross_entropy, peers  # noqa: E402
-from quack_tutorial.operations.operation import EPS  # noqa: E402
-from tests.bench import synthetic  # noqa: E402
+from bench import correctness, public
+from quack_tutorial.operations import OPERATIONS, cross_entropy, peers
+from quack_tutorial.operations.operation import EPS
+from quack_tutorial.records import bench as records
+from quack_tutorial.records import cells, results
+from quack_tutorial.records.cells import PUBLIC, PUBLIC_MEAN, PUBLIC_SERIES
+from tests.bench import synthetic
 
 M, N = 16, 96
-CALLS = [(name, series) for series in public.SERIES for name in public.operations(series)]
+CALLS = [(name, series) for series in PUBLIC_SERIES for name in public.operations(series)]
 
 
 @pytest.fixture(autouse=True)
@@ -46,10 +49,10 @@ def test_our_calls_are_right_and_torch_s_are_as_right_as_peers_must_be(name, ser
 
 
 def test_a_gradient_of_the_mean_that_is_of_the_sum_would_be_found():
-    inputs = public.operation("cross-entropy backward", public.PUBLIC_MEAN).inputs(M, N, "float32")
-    assert error_of("cross-entropy backward", public.PUBLIC, "ours", inputs) <= 1  # each row's, with 1 / M
+    inputs = public.operation("cross-entropy backward", PUBLIC_MEAN).inputs(M, N, "float32")
+    assert error_of("cross-entropy backward", PUBLIC, "ours", inputs) <= 1  # each row's, with 1 / M
     x, target, dloss, lse = inputs
-    operation = public.operation("cross-entropy backward", public.PUBLIC_MEAN)
+    operation = public.operation("cross-entropy backward", PUBLIC_MEAN)
     assert correctness.error_of(operation, inputs, cross_entropy.formula_backward(x, target, M * dloss, lse), 1) > 100
 
 
@@ -59,7 +62,7 @@ def test_what_is_timed_has_a_row_in_the_table_and_the_same_sizes():
         assert made.bytes(3, 5, 2) == own.bytes(3, 5, 2) and made.error is own.error and not made.ladder
         assert {"ours", "eager", "compile", "compile tuned"} < set(made.providers)
     with pytest.raises(ValueError, match="copy has no series 'public'; there is softmax, softmax backward"):
-        public.operation("copy", public.PUBLIC)
+        public.operation("copy", PUBLIC)
 
 
 def test_each_library_gets_the_tensors_and_what_makes_the_same_of_them(monkeypatch):
@@ -88,12 +91,12 @@ def test_each_library_gets_the_tensors_and_what_makes_the_same_of_them(monkeypat
         public.operation(name, series).providers[provider](*inputs)(*inputs)
         return asked[0]
 
-    assert given("softmax", public.PUBLIC, "quack", x) == ("quack", (), {})
-    assert given("rmsnorm", public.PUBLIC, "quack", x, w) == ("quack", (w,), {"eps": EPS})
-    assert given("rmsnorm", public.PUBLIC, "liger", x, w) == ("liger", (w, EPS, 0.0, "gemma", False), {})
-    assert given("cross-entropy", public.PUBLIC, "quack", x, w) == ("quack", (w,), {"reduction": "none"})
+    assert given("softmax", PUBLIC, "quack", x) == ("quack", (), {})
+    assert given("rmsnorm", PUBLIC, "quack", x, w) == ("quack", (w,), {"eps": EPS})
+    assert given("rmsnorm", PUBLIC, "liger", x, w) == ("liger", (w, EPS, 0.0, "gemma", False), {})
+    assert given("cross-entropy", PUBLIC, "quack", x, w) == ("quack", (w,), {"reduction": "none"})
     dloss = torch.full((2,), 0.5)
-    for series, reduction in ((public.PUBLIC, "none"), (public.PUBLIC_MEAN, "mean")):
+    for series, reduction in ((PUBLIC, "none"), (PUBLIC_MEAN, "mean")):
         call = public.operation("cross-entropy backward", series).providers["quack"](x, w, dloss, None)
         asked.clear()
         call.prepare(x, w, dloss, None)
@@ -103,8 +106,8 @@ def test_each_library_gets_the_tensors_and_what_makes_the_same_of_them(monkeypat
 def test_torch_compile_gets_torch_s_own_spelling(monkeypatch):
     compiled = []
     monkeypatch.setattr(peers, "compile_default", lambda function: compiled.append(function) or function)
-    x, target, dloss, lse = public.operation("cross-entropy backward", public.PUBLIC_MEAN).inputs(M, N, "float32")
-    for series in public.SERIES:
+    x, target, dloss, lse = public.operation("cross-entropy backward", PUBLIC_MEAN).inputs(M, N, "float32")
+    for series in PUBLIC_SERIES:
         call = public.operation("cross-entropy backward", series).providers["compile"](x, target, dloss, lse)
         call.prepare(x, target, dloss, lse)
         assert correctness.error_of(OPERATIONS["cross-entropy backward"], (x, target, dloss, lse), call(x), 1) < 16
@@ -114,7 +117,7 @@ def test_torch_compile_gets_torch_s_own_spelling(monkeypatch):
 def test_results_say_how_ours_compare_in_a_row_and_alone(tmp_path, capsys):
     from quack_tutorial import cli
 
-    for series, ours_us in ((public.PUBLIC, 40.0), (public.PUBLIC_MEAN, 50.0)):
+    for series, ours_us in ((PUBLIC, 40.0), (PUBLIC_MEAN, 50.0)):
         cell = synthetic.cell(operation="cross-entropy backward", ours_us=ours_us)
         alone = {"ours": 50.0, "eager": 75.0, "quack": 45.0}
         timed = tuple(dataclasses.replace(r, do_bench_us=alone[r.provider]) for r in cell.results)
@@ -142,7 +145,8 @@ def test_results_say_how_ours_compare_in_a_row_and_alone(tmp_path, capsys):
 
 def test_a_cell_of_public_calls_from_start_to_end(monkeypatch):
     """The real set-up, checks and bookkeeping, with a clock and a graph that are made up."""
-    from quack_tutorial.bench import measure, timing
+    from bench import measure
+    from quack_tutorial import timing
     from tests.bench.test_measure import host_capture
 
     def capture(call, slots, launches, pool=None):

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from bench import command, record, sweep, tune
 from quack_tutorial import records
-from quack_tutorial.bench import command, record, sweep, tune
 
 HERE = {"driver": "580.95.05", "versions": {"torch": "2.11.0", "quack-kernels": "0.0"}}
 
@@ -47,7 +47,7 @@ class FakeGPU:
 
     def __call__(self, words, seconds):
         name, *words = words[3:] if words[1] == "-m" and words[2].endswith("cli") else [Path(words[1]).name, *words[2:]]
-        if words[0:1] == ["quack_tutorial.bench.precompile"]:
+        if words[0:1] == ["bench.precompile"]:
             name = "precompile"
         self.seen.append((name, seconds))
         if name == "bench":

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from quack_tutorial.bench import records
-from quack_tutorial.bench.cells import expected_cells
-from quack_tutorial.bench.records import RecordError, Result
+from quack_tutorial.records import bench as records
+from quack_tutorial.records.bench import RecordError, Result
+from quack_tutorial.records.cells import expected_cells
 from tests.bench import synthetic
 
 

@@ -5,9 +5,10 @@ import json
 
 import pytest
 
-from quack_tutorial.bench import records, results
-from quack_tutorial.bench.cells import CellKey
-from quack_tutorial.bench.records import Result
+from quack_tutorial.records import bench as records
+from quack_tutorial.records import results
+from quack_tutorial.records.bench import Result
+from quack_tutorial.records.cells import CellKey
 from tests.bench import synthetic
 
 

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from quack_tutorial.bench import records, results
+from quack_tutorial.records import bench as records
+from quack_tutorial.records import results
 from tests.bench import synthetic
 
 SHIPPED = "a" * 64, "32/128/1/0"

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from quack_tutorial.bench.statistics import Ratio, interquartile_range, median, paired_ratio, verdict
+from quack_tutorial.records.statistics import Ratio, interquartile_range, median, paired_ratio, verdict
 
 
 def test_median_and_interquartile_range_by_hand():

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from quack_tutorial.bench import sweep
-from quack_tutorial.bench.cells import CellKey
-from quack_tutorial.bench.gpu_lock import LOCK
+from bench import sweep
+from bench.gpu_lock import LOCK
+from quack_tutorial.records.cells import CellKey
 
 FAKE = Path(__file__).with_name("fake_worker.py")
 ROOT = FAKE.parents[2]

@@ -7,10 +7,16 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-from quack_tutorial.bench import ceilings, measure, sweep, this_gpu, timing  # noqa: E402
-from quack_tutorial.operations import OPERATIONS, peers  # noqa: E402
-from quack_tutorial.operations.softmax import formula as softmax_torch  # noqa: E402
-from tests.bench import synthetic  # noqa: E402
+from bench import (
+    ceilings,
+    measure,
+    sweep,
+    this_gpu,
+)
+from quack_tutorial import timing
+from quack_tutorial.operations import OPERATIONS, peers
+from quack_tutorial.operations.softmax import formula as softmax_torch
+from tests.bench import synthetic
 
 L2 = 60 * 2**20
 
@@ -102,7 +108,7 @@ def test_the_reader_s_points_name_the_reader_s_gpu(monkeypatch):
     found = type("Machine", (), {"device": "cuda", "gpu": "NVIDIA L4"})
     monkeypatch.setattr(this_gpu.machine, "detect", lambda: found)
     measured = type("Measured", (), {"cell": synthetic.cell(ours_us=None)})
-    monkeypatch.setattr("quack_tutorial.bench.sweep.measure_cells", lambda *args, **options: [measured])
+    monkeypatch.setattr("bench.sweep.measure_cells", lambda *args, **options: [measured])
     points = this_gpu.this_machine("softmax", "float32", [1024])
     assert len(points) == 3 and {point["device"] for point in points} == {"NVIDIA L4"}
 

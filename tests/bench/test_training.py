@@ -9,9 +9,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from quack_tutorial import cli  # noqa: E402
-from quack_tutorial.bench import training  # noqa: E402
-from quack_tutorial.records import training as records  # noqa: E402
+from bench import training
+from quack_tutorial import cli
+from quack_tutorial.records import training as records
 
 SMALL = training.Sizes(256, width=32, layers=1, heads=2, hidden=32, dtype="float32", B=1, T=8, steps=12)
 HEAD = {

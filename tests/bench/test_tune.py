@@ -8,7 +8,7 @@ import types
 
 import pytest
 
-from quack_tutorial.bench import sweep, tune
+from bench import sweep, tune
 from quack_tutorial.kernels.tuned import candidates, choice
 from quack_tutorial.kernels.tuned.config import Config, fields
 from tests.bench import synthetic
@@ -141,7 +141,7 @@ def test_without_a_gpu_it_is_one_sentence(monkeypatch, capsys):
 def tuning(monkeypatch):
     """The module that tries configurations, its graph, clock, ceiling and compiler replaced; `times` are what it reads."""
     torch = pytest.importorskip("torch", reason="torch is not installed")
-    from quack_tutorial.bench import tuning
+    from bench import tuning
     from tests.bench.test_measure import host_capture
 
     card = types.SimpleNamespace(name="NVIDIA H200", L2_cache_size=1000)

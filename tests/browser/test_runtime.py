@@ -16,7 +16,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from quack_tutorial.labs import folders, student
+from grading import folders, student
 
 if sys.platform == "emscripten":
     pytest.skip("a page has neither processes nor servers", allow_module_level=True)
@@ -188,7 +188,7 @@ def test_the_same_sources_give_the_same_bytes(runtime, tmp_path):
 
 def test_the_package_holds_each_labs_checks_and_no_solution(wheel):
     names = wheel.namelist()
-    assert [n for n in names if not n.startswith("quack_tutorial/")] == [f"labs/{lab}/lab.packed" for lab in folders()]
+    assert [n for n in names if n.startswith("labs/")] == [f"labs/{lab}/lab.packed" for lab in folders()]
     for lab, home in folders().items():
         packed = zlib.decompress(wheel.read(f"labs/{lab}/lab.packed")).decode("utf-8")
         lines = {line.strip() for line in packed.splitlines()}
@@ -199,7 +199,7 @@ def test_the_package_holds_each_labs_checks_and_no_solution(wheel):
 def test_the_labs_checks_work_where_there_is_nothing_but_the_package(wheel, tmp_path):
     wheel.extractall(tmp_path / "page")
     script = (
-        "from quack_tutorial import labs\n"
+        "import grading as labs\n"
         "print(labs.__file__, *labs.folders())\n"
         "def time_us(nbytes, gb_s): return nbytes / gb_s * 1e-3\n"
         "labs.check('floor', time_us, 'time_us')\n"

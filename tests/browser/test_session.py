@@ -100,7 +100,7 @@ def test_a_chart_is_left_as_the_book_has_it(session, monkeypatch):
 
 def test_a_labs_check_is_told_in_sentences(session):
     """What is wrong, also where nothing can be tried; the traceback would be the grader's."""
-    source = "from quack_tutorial import labs\n"
+    source = "import grading as labs\n"
     outputs(session, 1, source + "def shuffles(width):\n    return 3\n\nclass ClipToSecond:\n    pass")
     ended, told = outputs(session, 2, "labs.check('butterfly', shuffles)")
     assert not ended and told[0][1].startswith("shuffles: shuffles(2) returns 3. ") and "\n" not in told[0][1]
@@ -155,7 +155,7 @@ def test_what_a_cell_below_changed_in_place_is_named(session):
 
 
 def test_a_tensor_that_a_cell_below_changed_is_named_too(session):
-    from quack_tutorial.simulator import torch_answer
+    from cutesim import torch_answer
 
     session.namespace["torch"] = torch_answer.module()
     told(session, 1, "x, y = torch.zeros(4), torch.ones(4).bfloat16()")
@@ -173,7 +173,7 @@ def test_a_cell_that_changes_what_stands_above_says_so_when_it_runs_twice(sessio
 
 
 def test_random_numbers_are_those_of_the_cells_order():
-    from quack_tutorial.simulator import torch_answer
+    from cutesim import torch_answer
 
     said, generator = [], torch_answer.Generator()
     session = Session(lambda kind, text: said.append(text), vars(generator))
@@ -250,7 +250,7 @@ def racy(mO: cute.Tensor):
 @pytest.fixture
 def watched(session, monkeypatch):
     """The session, which knows of the runs that its cells print."""
-    from quack_tutorial import simulation
+    from cutesim import simulation
 
     for name in ("__str__", "__repr__"):
         monkeypatch.setattr(simulation.Run, name, getattr(simulation.Run, name))

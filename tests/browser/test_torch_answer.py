@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from quack_tutorial.simulator import torch_answer
+from cutesim import torch_answer
 
 torch = pytest.importorskip("torch")
 ours = torch_answer.module()
@@ -155,7 +155,7 @@ def test_what_is_missing_says_so():
 
 
 def test_the_simulator_takes_its_tensors(monkeypatch):
-    from quack_tutorial.simulator.arguments import as_array
+    from cutesim.memory.arguments import as_array
 
     monkeypatch.setitem(__import__("sys").modules, "torch", ours)
     x = ours.tensor([1.0, 257.0]).bfloat16()

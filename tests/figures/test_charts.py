@@ -10,10 +10,10 @@ from tests.figures.test_players import Checker
 
 pytest.importorskip("matplotlib", reason="charts are drawn by matplotlib, which is not installed")
 
-from quack_tutorial.bench import results
-from quack_tutorial.bench.records import Result
 from quack_tutorial.figures import climb, ladder, throughput
 from quack_tutorial.figures.charts import flat
+from quack_tutorial.records import results
+from quack_tutorial.records.bench import Result
 from tests.bench import synthetic
 
 SIZES = (256, 1024, 16384, 131072)
@@ -238,8 +238,8 @@ def test_a_ceiling_is_called_what_it_is(ceilings, short, whole):
 
 
 def test_every_recorded_ceiling_has_a_name():
-    from quack_tutorial.bench import records
-    from quack_tutorial.bench.records import PLAIN, ruler
+    from quack_tutorial.records import bench as records
+    from quack_tutorial.records.bench import PLAIN, ruler
 
     for series in ("peers", "ladder"):
         for record in records.load_records(series=series):

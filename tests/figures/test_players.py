@@ -9,13 +9,13 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
+from cutesim.trace import Finding, Op
 from quack_tutorial import figures
 from quack_tutorial.figures import Box, Frame, Player, Scene, theme
 from quack_tutorial.figures.grid import coalescing_explorer
 from quack_tutorial.figures.player import as_json, run_lengths
 from quack_tutorial.figures.scene import PHONE, folded, lane_row, text_width, wide_texts
 from quack_tutorial.figures.wording import short
-from quack_tutorial.trace import Finding, Op
 from tests.figures import traces
 
 

@@ -4,7 +4,7 @@ import pytest
 
 pytest.importorskip("matplotlib")
 
-from quack_tutorial.bench.profile import METRICS
+from bench.profile import METRICS
 from quack_tutorial.figures import profile as charts
 from quack_tutorial.records import profile
 from quack_tutorial.records.profile import Profile, Profiled

@@ -8,9 +8,9 @@ from math import nan
 import pytest
 
 from quack_tutorial import card, cost
-from quack_tutorial.bench import records, results
 from quack_tutorial.figures import code_diff, heat_map, last_rungs, rung, tuning
-from quack_tutorial.records import folder, memory
+from quack_tutorial.records import bench as records
+from quack_tutorial.records import folder, memory, results
 from tests.figures.test_players import Checker
 
 

@@ -8,7 +8,8 @@ from itertools import product
 
 import pytest
 
-from quack_tutorial import analysis, figures
+from cutesim import analysis
+from quack_tutorial import figures
 from quack_tutorial.figures import stride_explorer as strides
 from quack_tutorial.figures.theme import asset
 from tests.figures import traces

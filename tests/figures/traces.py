@@ -2,15 +2,7 @@
 
 import numpy as np
 
-from quack_tutorial.trace import (
-    SMEM_BLOCK_BITS,
-    Launch,
-    Op,
-    ShuffleKind,
-    Space,
-    TensorInfo,
-    TraceRecorder,
-)
+from cutesim.trace import SMEM_BLOCK_BITS, Launch, Op, ShuffleKind, Space, TensorInfo, TraceRecorder
 
 LANES = np.arange(32)
 ALL = 0xFFFFFFFF
@@ -150,11 +142,11 @@ def strided(stride, nbytes=4, op=Op.LOAD, offset=0, repeats=1):
 
 def cluster(fault=""):
     """Four blocks that exchange 1, 2, 3, 4 and then their squares: the one trace here that the simulator makes."""
-    from quack_tutorial.simulation import simulate
-    from quack_tutorial.simulator.loading import answer_package
+    from cutesim.language.loading import answer_package
+    from cutesim.simulation import simulate
 
     answer_package("tests.simulator.dsl")
-    from tests.simulator.dsl.cluster import Exchange
+    from dsl.cluster import Exchange
 
     x = np.arange(1, 5, dtype=np.float32)
     return simulate(Exchange(fault), x, np.zeros((4, 2), np.float32), values=True).trace

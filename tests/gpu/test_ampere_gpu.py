@@ -10,11 +10,11 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs torch and a GPU")
 
-from quack_tutorial import card, compiler  # noqa: E402
-from quack_tutorial.bench import correctness, ours  # noqa: E402
-from quack_tutorial.bench.architectures import OF_HOPPER  # noqa: E402
-from quack_tutorial.operations import OPERATIONS  # noqa: E402
-from quack_tutorial.simulation import simulate  # noqa: E402
+from bench import correctness, ours
+from bench.architectures import OF_HOPPER
+from cutesim.simulation import simulate
+from quack_tutorial import card, compiler
+from quack_tutorial.operations import OPERATIONS
 
 _problem = compiler.dsl_problem() or compiler.gpu_problem()
 if _problem:

@@ -6,16 +6,16 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from quack_tutorial import compiler  # noqa: E402
+from quack_tutorial import compiler
 
 _problem = compiler.dsl_problem() or compiler.gpu_problem(least=compiler.CLUSTERS)
 if _problem:
     pytest.skip(f"needs a Hopper GPU and CuTe DSL: {_problem}", allow_module_level=True)
 
-import cutlass.cute as cute  # noqa: E402
+import cutlass.cute as cute
+from dsl.cluster import ReadEarly
 
-from quack_tutorial.kernels.reduce import ClusterReduce  # noqa: E402
-from tests.simulator.dsl.cluster import ReadEarly  # noqa: E402
+from quack_tutorial.kernels.reduce import ClusterReduce
 
 
 @pytest.mark.parametrize("blocks, threads", ((1, 32), (2, 64), (4, 256), (8, 1024)))

@@ -4,10 +4,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from quack_tutorial import compiler  # noqa: E402
-from quack_tutorial.bench import correctness, ours  # noqa: E402
-from quack_tutorial.operations import OPERATIONS  # noqa: E402
-from quack_tutorial.operations.our_launches import FINAL, rows_of  # noqa: E402
+from bench import correctness, ours
+from quack_tutorial import compiler
+from quack_tutorial.operations import OPERATIONS
+from quack_tutorial.operations.our_launches import FINAL, rows_of
 
 _problem = compiler.dsl_problem() or compiler.gpu_problem()
 if _problem:

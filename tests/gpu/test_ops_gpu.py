@@ -15,7 +15,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from quack_tutorial import compiler, ops, reference  # noqa: E402
+from quack_tutorial import compiler, ops, reference
 
 DEVICE = os.environ.get("QUACK_TUTORIAL_TEST_DEVICE", "cuda")
 ON_GPU = DEVICE == "cuda"

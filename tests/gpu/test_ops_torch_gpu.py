@@ -8,8 +8,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from quack_tutorial import compiler  # noqa: E402
-from tests.test_ops_torch import *  # noqa: E402, F403
+from quack_tutorial import compiler
+from tests.test_ops_torch import *  # noqa: F403
 
 _problem = compiler.dsl_problem() or compiler.gpu_problem(least=compiler.CLUSTERS)
 if _problem:

@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from quack_tutorial import parallel  # noqa: E402
+from quack_tutorial import parallel
 
 pytestmark = [pytest.mark.gpu]
 GPUS = torch.cuda.device_count()

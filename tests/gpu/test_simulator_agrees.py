@@ -4,23 +4,23 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="needs torch and a Hopper GPU")
-from quack_tutorial import reference  # noqa: E402
-from quack_tutorial.compiler import CLUSTERS, dsl_problem, gpu_problem, launch  # noqa: E402
+from quack_tutorial import reference
+from quack_tutorial.compiler import CLUSTERS, dsl_problem, gpu_problem, launch
 
 PROBLEM = dsl_problem() or gpu_problem(least=CLUSTERS)
 if PROBLEM:
     pytest.skip(f"needs a Hopper GPU and CuTe DSL: {PROBLEM}", allow_module_level=True)
 
-import cutlass  # noqa: E402
+import cutlass
+from dsl import language as k
+from dsl.async_copies import PartlyOff
 
-from quack_tutorial.kernels.copy import LADDER  # noqa: E402
-from quack_tutorial.kernels.softmax import SoftmaxOnline, SoftmaxThreePass  # noqa: E402
-from quack_tutorial.kernels.tuned.softmax import Softmax  # noqa: E402
-from quack_tutorial.simulation import simulate  # noqa: E402
-from tests.simulator.dsl import language as k  # noqa: E402
-from tests.simulator.dsl.async_copies import PartlyOff  # noqa: E402
-from validation.language_kernels import floor_divide, remainder  # noqa: E402
-from validation.mutation.kernels import AsyncCopy, BulkCopy, ClusterSum  # noqa: E402
+from cutesim.simulation import simulate
+from quack_tutorial.kernels.copy import LADDER
+from quack_tutorial.kernels.softmax import SoftmaxOnline, SoftmaxThreePass
+from quack_tutorial.kernels.tuned.softmax import Softmax
+from validation.language_kernels import floor_divide, remainder
+from validation.mutation.kernels import AsyncCopy, BulkCopy, ClusterSum
 
 pytestmark = pytest.mark.gpu
 DTYPES = {torch.float32: cutlass.Float32, torch.bfloat16: cutlass.BFloat16, torch.float16: cutlass.Float16}

@@ -7,7 +7,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from quack_tutorial import compiler, ops, reference  # noqa: E402
+from quack_tutorial import compiler, ops, reference
 
 _problem = compiler.dsl_problem() or compiler.gpu_problem(least=compiler.CLUSTERS)
 if _problem:

@@ -4,18 +4,18 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from quack_tutorial import compiler  # noqa: E402
+from quack_tutorial import compiler
 
 _problem = compiler.dsl_problem() or compiler.gpu_problem()
 if _problem:
     pytest.skip(f"needs a Hopper GPU and CuTe DSL: {_problem}", allow_module_level=True)
 
-import cutlass  # noqa: E402
-import cutlass.cute as cute  # noqa: E402
+import cutlass
+import cutlass.cute as cute
 
-import quack_tutorial as qt  # noqa: E402
-from quack_tutorial.kernels.copy import CopyVectors  # noqa: E402
-from quack_tutorial.kernels.memory import Stream  # noqa: E402
+import quack_tutorial as qt
+from quack_tutorial.kernels.copy import CopyVectors
+from quack_tutorial.kernels.memory import Stream
 
 pytestmark = [pytest.mark.gpu]
 

@@ -8,9 +8,9 @@ import pytest
 pytest.importorskip("cuda.bindings.driver", reason="CuTe DSL is not installed")
 cute = pytest.importorskip("cutlass.cute", reason="CuTe DSL is not installed")
 
-from quack_tutorial.kernels.reduce import ClusterReduce  # noqa: E402
-from quack_tutorial.simulation import simulate  # noqa: E402
-from quack_tutorial.trace import Op  # noqa: E402
+from cutesim.simulation import simulate
+from cutesim.trace import Op
+from quack_tutorial.kernels.reduce import ClusterReduce
 
 X = np.random.default_rng(6).standard_normal((2, 301)).astype(np.float32)
 

@@ -5,12 +5,12 @@ from importlib import import_module
 import numpy as np
 import pytest
 
+from cutesim.simulation import simulate
 from quack_tutorial import reference
 from quack_tutorial.kernels import rmsnorm, softmax
 from quack_tutorial.operations import OPERATIONS
 from quack_tutorial.operations.kernel import COLUMNS, MATRIX, TARGETS
-from quack_tutorial.simulation import simulate
-from tests.simulator.test_kernels import DslType, make, poisoned
+from tests.kernels.test_simulated import DslType, make, poisoned
 
 SIZES = ((1, 1), (3, 2), (5, 31), (2, 64), (2, 257), (3, 1000), (2, 4096))
 SMS = 2  # of the GPU that persistent kernels are set up for

@@ -5,15 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from cutesim.memory.arguments import Array
+from cutesim.simulation import simulate
 from quack_tutorial import card, reference
 from quack_tutorial.kernels.tuned.choice import default_config
 from quack_tutorial.kernels.tuned.config import Config, of_fields
 from quack_tutorial.kernels.tuned.layernorm import LayerNorm
 from quack_tutorial.kernels.tuned.layernorm_backward import layernorm_backward
 from quack_tutorial.kernels.tuned.tables import FIRST, TABLES
-from quack_tutorial.simulation import simulate
-from quack_tutorial.simulator.arguments import Array
-from tests.simulator.test_kernels import DslType, make, numbers, poisoned
+from tests.kernels.test_simulated import DslType, make, numbers, poisoned
 
 EPS = 1e-5
 DTYPES = ("float32", "bfloat16", "float16")

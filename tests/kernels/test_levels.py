@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from cutesim.simulation import simulate
 from quack_tutorial import reference
 from quack_tutorial.kernels.levels import LoadComputeStore, WarpTile
-from quack_tutorial.simulation import simulate
-from tests.simulator.test_kernels import DslType, make, numbers, poisoned
+from tests.kernels.test_simulated import DslType, make, numbers, poisoned
 
 KERNELS = {
     "warp tile": lambda dtype, N: WarpTile(dtype, N),

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from quack_tutorial import analysis
-from quack_tutorial.analysis.requests import READ
+from cutesim import analysis
+from cutesim.analysis.requests import READ
+from cutesim.simulation import simulate
+from cutesim.trace import Op, Space
 from quack_tutorial.kernels import memory
-from quack_tutorial.simulation import simulate
-from quack_tutorial.trace import Op, Space
 
 
 def chain(n, seed=0):
@@ -127,7 +127,7 @@ def test_a_ball_goes_to_and_fro(schedule):
 
 def test_the_compiler_takes_them():
     pytest.importorskip("cutlass")
-    from quack_tutorial.bench.memory import compiled_cases
+    from bench.memory import compiled_cases
     from quack_tutorial.compiler import ptx
 
     texts = {name: ptx(kernel, *specs) for name, kernel, specs in compiled_cases()}

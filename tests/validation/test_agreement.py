@@ -6,7 +6,7 @@ import operator
 import numpy as np
 import pytest
 
-from quack_tutorial.simulation import simulate
+from cutesim.simulation import simulate
 from validation import agreement, compiled, random_kernels, random_reference
 from validation.random_kernels import (
     Assign,

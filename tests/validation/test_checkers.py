@@ -7,8 +7,8 @@ import sys
 import numpy as np
 import pytest
 
-from quack_tutorial.simulation import simulate
-from quack_tutorial.trace import Launch
+from cutesim.simulation import simulate
+from cutesim.trace import Launch
 from tests.validation.stand_ins import quiet
 from validation import checkers, command
 from validation.checkers import kernels, sentryward

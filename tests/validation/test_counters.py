@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from dsl.weights import last_of_four, weights_of_one_block
 
-from quack_tutorial.simulation import simulate
-from quack_tutorial.trace import Space
-from tests.simulator.dsl.weights import last_of_four, weights_of_one_block
+from cutesim.simulation import simulate
+from cutesim.trace import Space
 from tests.validation.stand_ins import quiet, stand_in
 from validation import differences
 from validation.gpu import access_patterns, counters

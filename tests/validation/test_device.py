@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from quack_tutorial.simulation import simulate
+from cutesim.simulation import simulate
 from tests.validation.stand_ins import quiet
 from validation import language_kernels, workers
 

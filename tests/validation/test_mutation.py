@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from quack_tutorial.mutants import Mutant, applied, functions_of, mutants_of
-from quack_tutorial.trace import Finding, Line
+from cutesim.mutants import Mutant, applied, functions_of, mutants_of
+from cutesim.trace import Finding, Line
 from validation import mutation
 from validation.mutation import DETECTED, SURVIVED, WRONG, Verdict
 from validation.mutation import inputs as mutation_cases

@@ -6,8 +6,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from quack_tutorial import ops  # noqa: E402
-from validation.gpu import opinfo  # noqa: E402
+from quack_tutorial import ops
+from validation.gpu import opinfo
 
 KNOWN = {opinfo.ANOTHER_DIMENSION, opinfo.ANOTHER_TYPE, opinfo.PROBABILITIES}
 

@@ -1,9 +1,9 @@
 """The suite `orders`: what it notes of a kernel, and what it calls a mismatch."""
 
 import numpy as np
+from dsl import orders as k
 
-from quack_tutorial import simulation
-from tests.simulator.dsl import orders as k
+from cutesim import simulation
 from validation.orders import _Watch
 
 

@@ -9,7 +9,7 @@ import pytest
 from quack_tutorial import compiler
 from quack_tutorial.figures import suites as page
 from quack_tutorial.records import suite as report
-from quack_tutorial.simulator import coverage
+from tests.validation.test_coverage import ROWS, TABLE
 from validation import command
 
 KEPT = report.Suite(
@@ -101,9 +101,9 @@ def test_tables_scroll_in_a_box_and_long_ones_are_folded():
 def test_the_coverage_shows_every_name():
     shown = page.coverage()
     text = " ".join(words(shown.html))
-    for space, name, *_ in coverage.rows():
+    for space, name, *_ in ROWS:
         assert re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text), f"{space}.{name}"
-    assert shown.html.count("<table") == shown.html.count("overflow-x: auto") == 1 + len(coverage.TABLE)
+    assert shown.html.count("<table") == shown.html.count("overflow-x: auto") == 1 + len(TABLE["names"])
 
 
 def test_the_page_shows_every_suite_and_types_no_number_into_its_prose(root):

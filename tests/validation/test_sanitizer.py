@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from quack_tutorial.simulation import simulate
+from cutesim.simulation import simulate
 from tests.validation.stand_ins import quiet, stand_in
 from validation.gpu import sanitizer, seeded_bugs
 

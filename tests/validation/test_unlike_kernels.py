@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from quack_tutorial.simulation import simulate
+from cutesim.simulation import simulate
 from validation.unlike_kernels import CASES
 
 ORDERS = ("forward", "reverse", "seeded")

@@ -23,8 +23,8 @@ from pathlib import Path
 
 import numpy as np
 
+from cutesim.simulation import simulate
 from quack_tutorial.records import suite as report
-from quack_tutorial.simulation import simulate
 from validation.checkers import kernels, sentryward
 
 VARIABLE = "QUACK_TIRX_PYTHON"

@@ -23,7 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
-from quack_tutorial.mutants import applied, mutants_of, source_of
+from cutesim.mutants import applied, mutants_of, source_of
 from quack_tutorial.records import suite as report
 from validation import mutation, raw
 from validation.gpu import sanitizer

@@ -31,10 +31,10 @@ from pathlib import Path
 
 import numpy as np
 
-from quack_tutorial.analysis import REQUEST, requests
+from cutesim.analysis import REQUEST, requests
+from cutesim.simulation import simulate
+from cutesim.trace import Op, Space
 from quack_tutorial.records import suite as report
-from quack_tutorial.simulation import simulate
-from quack_tutorial.trace import Op, Space
 from validation import differences, raw
 from validation.gpu import access_patterns
 from validation.gpu.device import where

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cutesim.simulation import simulate
 from quack_tutorial import compiler
 from quack_tutorial.records import suite as report
-from quack_tutorial.simulation import simulate
 from validation import language_kernels, workers
 
 KERNEL_S = 60  # both sides of one kernel, with compiling

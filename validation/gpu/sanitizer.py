@@ -16,9 +16,9 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
+from cutesim import NotSimulated, SimulationError
+from cutesim.simulation import simulate
 from quack_tutorial.records import suite as report
-from quack_tutorial.simulation import simulate
-from quack_tutorial.simulator import NotSimulated, SimulationError
 from validation import raw
 from validation.gpu.device import where
 from validation.gpu.seeded_bugs import CASES

@@ -36,9 +36,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from quack_tutorial.mutants import KINDS, Mutant, applied, mutants_of
+from cutesim import NotSimulated, SimulationError
+from cutesim.mutants import KINDS, Mutant, applied, mutants_of
 from quack_tutorial.records import suite as report
-from quack_tutorial.simulator import NotSimulated, SimulationError
 from validation.mutation.inputs import Case, cases
 from validation.mutation.locator import Locator, Log
 

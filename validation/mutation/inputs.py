@@ -13,11 +13,11 @@ from importlib import import_module
 
 import numpy as np
 
+from cutesim.simulation import simulate
 from quack_tutorial import reference
 from quack_tutorial.kernels.tuned.config import STREAMING, of_fields
 from quack_tutorial.operations import KERNELS, OPERATIONS
 from quack_tutorial.operations.kernel import COLUMNS, MATRIX, PARTS, TARGETS, element
-from quack_tutorial.simulation import simulate
 from validation import outputs
 
 MAX_STEPS = 200_000

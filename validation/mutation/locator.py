@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from quack_tutorial.mutants import Mutant, call_name, functions_in, source_of
-from quack_tutorial.trace import Op
+from cutesim.mutants import Mutant, call_name, functions_in, source_of
+from cutesim.trace import Op
 
 # ---- what an unaltered kernel does -----------------------------------------------------------------------------------
 

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import numpy as np
 
+from cutesim import Array
+from cutesim.dialect.names import CUTLASS
+from cutesim.simulation import simulate
 from quack_tutorial import machine
 from quack_tutorial.records import suite as report
-from quack_tutorial.simulation import simulate
-from quack_tutorial.simulator import Array
-from quack_tutorial.simulator.names import CUTLASS
 from validation.operations import kernels as k
 from validation.operations import vectors as v
 from validation.operations.case_list import cases

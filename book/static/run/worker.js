@@ -79,7 +79,7 @@ async function start(runtime) {
   python.unpackArchive(await book, "wheel", packages);
   const tell = (kind, text) => postMessage({ cell: session.cell, kind, text });
   session = { cell: 0, python: python.pyimport("quack_tutorial.browser.session").start(tell) };
-  python.runPython("import quack_tutorial.simulation");
+  python.runPython("import cutesim.simulation");
   lap("simulator");
   postMessage({ ready: true, took });
 }

@@ -1,0 +1,79 @@
+"""The benchmark behind the book's figures: what is timed, how, against whom, and the records it leaves.
+
+What is timed stands in `quack_tutorial.operations`.
+
+| module          | what it holds                                                                            |
+|-----------------|------------------------------------------------------------------------------------------|
+| `cells`         | which cells are measured: operation, type, rows and columns                              |
+| `ours`          | our kernels by name, and the PTX of what is timed                                        |
+| `public`        | the series of such calls, for `bench --public`                                           |
+| `plain_kernels` | the vector kernels (read, copy, add) that a ceiling is the fastest of                    |
+| `plain_tile`    | our kernels' own tiles without the arithmetic, for the ceilings as well                  |
+| `ceilings`      | the ceiling of one size: the best of those kernels, found by a sweep                     |
+| `correctness`   | float64 reference on sampled rows, before anything is timed                              |
+| `timing`        | CUDA-graph replays over rotating buffers, providers interleaved                          |
+| `statistics`    | medians, paired ratios and how sure they are                                             |
+| `records`       | recorded results: device, versions, samples; read, checked, written                      |
+| `measure`       | one cell: set up, check, time                                                            |
+| `worker`        | the process that measures cells                                                          |
+| `gpu_lock`      | several workers on one GPU: one has it, others compile                                   |
+| `sweep`         | many cells through workers, one a GPU, started again when a provider takes them down     |
+| `tuning`        | the process that tries configurations of one kernel at one size                          |
+| `tune`          | `quack-tutorial tune`                                                                    |
+| `command`       | `quack-tutorial bench`                                                                   |
+| `results`       | `quack-tutorial results`, and the curves that the book draws                             |
+| `cheats`        | a dozen ways to fool a benchmark, and the checks that catch them                         |
+| `pitfalls`      | `quack-tutorial pitfalls`: a kernel timed in ways that mislead, and in ways that do not  |
+| `memory`        | `quack-tutorial memory`: latencies and bandwidths of the memory hierarchy                |
+| `head`          | `quack-tutorial head`: a model's head and its loss, with the logits whole or in pieces   |
+| `parallel`      | `quack-tutorial parallel`: cross-entropy over a vocabulary that several GPUs share       |
+| `training`      | `quack-tutorial model`: a small transformer trained with each implementation             |
+| `profile`       | `quack-tutorial profile`: Nsight Compute's counters, kept as a record                    |
+| `levels`        | `quack-tutorial levels`: the kernels of chapter 14                                       |
+| `record`        | `quack-tutorial record`: all that the book shows of a card, as far as it is missing      |
+| `precompile`    | compiles for a GPU on a machine without one                                              |
+| `architectures` | what compiles for which generation of GPUs                                               |
+| `this_gpu`      | `this_machine`: the reader's own points beside the recorded ones                         |
+
+A cell is an operation, a dtype, M rows and N columns. GB/s are 1e9 bytes a second of what the operation must move.
+Importing this package loads neither torch nor triton.
+"""
+
+from importlib import import_module
+
+# What `quack-tutorial` takes from here: name, what it does, module.
+COMMANDS = (
+    ("bench", "time kernels and their peers on this machine's GPU, and keep the times in a record", "bench.command"),
+    ("record", "record what the book shows of this machine's card and nobody recorded yet", "bench.record"),
+    ("memory", "time the memory hierarchy of this machine's GPU: latencies, bandwidths, conflicts", "bench.memory"),
+    (
+        "model",
+        "train a small transformer with each implementation of its norms and loss, on this machine's GPU",
+        "bench.training",
+    ),
+    (
+        "pitfalls",
+        "time one kernel in ways that mislead and in ways that do not, on this machine's GPU",
+        "bench.pitfalls",
+    ),
+    ("profile", "count with Nsight Compute what our kernels and others do, on this machine's GPU", "bench.profile"),
+    ("levels", "time the kernels of chapter 14 beside the softmax that ships, on this machine's GPU", "bench.levels"),
+    ("parallel", "time cross-entropy over a vocabulary that this machine's GPUs share, over NCCL", "bench.parallel"),
+    ("head", "time a model's head and its loss, logits whole and in pieces, on this machine's GPU", "bench.head"),
+    ("tune", "try every configuration of a kernel on this machine's GPU, and say which to ship", "bench.tune"),
+)
+
+_HOMES = {
+    "this_machine": "bench.this_gpu",
+    "load_records": "quack_tutorial.records.bench",
+    "throughput": "quack_tutorial.records.results",
+    "ladder": "quack_tutorial.records.results",
+}
+
+__all__ = list(_HOMES)
+
+
+def __getattr__(name):
+    if name not in _HOMES:
+        raise AttributeError(f"module 'bench' has no attribute {name!r}; it has {', '.join(_HOMES)}")
+    return getattr(import_module(_HOMES[name]), name)

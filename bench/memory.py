@@ -1,0 +1,315 @@
+"""`quack-tutorial memory`: latencies and bandwidths of the memory hierarchy on this machine's GPU, kept as a record.
+
+A latency is the time of twice as many steps less the time of so many, over their number: what a launch costs goes out. A
+bandwidth is bytes over the time of a launch of a millisecond or so. Each point has `ROUNDS` samples, taken in turns with
+those of all other points, so that a change of clocks touches all of them alike.
+
+| series      | point                       | value                                  |
+|-------------|-----------------------------|----------------------------------------|
+| latency     | what is waited for          | ns a step                              |
+| chase       | bytes of the chain          | ns a load, from L1 to HBM              |
+| in flight   | width x loads x threads     | GB/s of reads from HBM                 |
+| written     | form of the loop, threads   | GB/s of reads from HBM                 |
+| atomic      | who shares a word           | ns a request of a warp, of all SMs     |
+| stride      | words between lanes, offset | ns a request of a warp, and GB/s used  |
+| conflict    | words between lanes         | ns a request of a warp in one SM       |
+| level       | shared, peer, L2, HBM       | GB/s of all SMs                        |
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from quack_tutorial import hardware, machine
+from quack_tutorial.compiler import TensorSpec
+from quack_tutorial.kernels import memory as kernels
+from quack_tutorial.records.bench import stamped
+from quack_tutorial.records.memory import kept_at
+
+ROUNDS = 9
+FOOTPRINTS = tuple(1 << k for k in range(12, 33))  # bytes of a chain: 4 KiB to 4 GiB
+STREAM_BYTES = 1 << 31
+OF_L2 = 0.4  # what is read from L2: half of it is near an SM, and this fits into either
+WIDTHS = (4, 8, 16)
+LOADS = (1, 2, 4, 8)
+THREADS = (128, 512, 1024, 2048)  # of an SM
+STRIDES = (1, 2, 4, 8, 16, 32)
+OFFSETS = (0, 1, 4, 8, 16)
+CONFLICTS = (1, 2, 3, 4, 8, 16, 32, 33)
+BLOCKS = (2, 4, 8)
+# What `cost` needs, and the kernels for it, which every GPU since Ampere can run.
+RULER = {"chase", "in flight", ("latency", "chase shared"), ("level", "L2")}
+RULER_KERNELS = ("chase shared", "chase global", "stream ")
+
+
+@dataclass(frozen=True)
+class Point:
+    """One thing to time. `run(k)` starts k times the work; `each` is how many units that is: steps, requests or bytes."""
+
+    series: str
+    name: str
+    facts: dict
+    run: object
+    each: float
+    difference: bool  # whether what a launch costs is taken out
+    prepare: object = None  # what brings into the caches what they can hold, before each sample
+
+
+def vector(n, dtype="float32"):
+    """The spec of a vector of n elements, or of as many as there are."""
+    return TensorSpec(dtype, (n,), (1,), 16)
+
+
+def compiled_cases():
+    """(name, kernel, specs) of everything that is compiled."""
+    one, steps = vector(1, "int32"), 1
+    sums = TensorSpec("float32", ("B", "T"), ("T", 1), 4)
+    yield "chase global", kernels.PointerChase(0), (vector("N", "int32"), one, steps)
+    for space in ("shared", "peer"):
+        yield f"chase {space}", kernels.PointerChase(4096, space), (vector("N", "int32"), one, steps)
+    for operation in ("shuffle", "multiply-add"):
+        yield operation, kernels.Chain(operation), (vector(32), vector(32), steps)
+    for width in WIDTHS:
+        for loads in LOADS:
+            # Blocks of 128 threads: an SM gets as many blocks as its threads are to be.
+            yield f"stream {width} x {loads}", kernels.Stream(width, loads, 128), (vector("N"), sums, steps)
+    for form in kernels.LoopSum.FORMS:
+        yield form, kernels.LoopSum(form), (vector("N"), sums, steps)
+    for share in kernels.Atomics.SHARES:
+        yield share, kernels.Atomics(share), (vector("N"), steps)
+    for stride in STRIDES:
+        yield f"strided {stride} + 0", kernels.Strided(stride), (vector("N"), sums, steps)
+    for offset in OFFSETS[1:]:
+        yield f"strided 1 + {offset}", kernels.Strided(1, offset), (vector("N"), sums, steps)
+    for stride in CONFLICTS:
+        yield f"conflict {stride}", kernels.SharedReads(stride), (vector("N"), vector("T"), steps)
+    yield "shared stream", kernels.SharedStream(), (vector("N"), sums, steps)
+    yield "peer stream", kernels.SharedStream(peer=True), (vector("N"), sums, steps)
+    for threads in (32, 256, 1024):
+        yield f"barrier {threads}", kernels.Barriers(threads), (one, steps)
+    for blocks in BLOCKS:
+        yield f"cluster barrier {blocks}", kernels.Barriers(256, blocks), (one, steps)
+    yield "ping-pong", kernels.PingPong(), (one, steps)
+
+
+def points(ruler_alone=False):
+    """Every `Point`, or those of `RULER`, the kernels compiled and the tensors made. Needs a GPU."""
+    return (p for p in _points(ruler_alone) if not ruler_alone or p.series in RULER or (p.series, p.name) in RULER)
+
+
+def _points(ruler_alone):
+    import torch
+
+    from quack_tutorial.compiler import compile_for
+
+    run = {
+        name: compile_for(kernel, *specs)
+        for name, kernel, specs in compiled_cases()
+        if not ruler_alone or name.startswith(RULER_KERNELS)
+    }
+    of = {name: kernel for name, kernel, _ in compiled_cases()}
+
+    def empty(*shape, dtype=torch.float32):
+        return torch.empty(*shape, dtype=dtype, device="cuda")
+
+    device = torch.cuda.get_device_properties()
+    sms, l2_bytes = device.multi_processor_count, int(OF_L2 * device.L2_cache_size)
+    number = empty(1, dtype=torch.int32)
+    x = torch.randn(STREAM_BYTES // 4, device="cuda")
+    steps = 65536
+
+    def latency(name, *tensors, count=steps, each=None):
+        return Point("latency", name, {}, lambda k: run[name](*tensors, k * count), each or count, True)
+
+    small = _chain(4096 * 4)
+    for space in ("shared", "peer"):
+        yield latency(f"chase {space}", small, number)
+    for operation in ("shuffle", "multiply-add"):
+        yield latency(operation, x[:32], empty(32))
+    for threads in (32, 256, 1024):
+        yield latency(f"barrier {threads}", number)
+    for blocks in BLOCKS:
+        yield latency(f"cluster barrier {blocks}", number)
+    yield latency("ping-pong", number)
+    for nbytes in FOOTPRINTS:
+        chain = _chain(nbytes)
+
+        def follow(k, chain=chain):
+            run["chase global"](chain, number, k * 8192)
+
+        def once_around(chain=chain, lines=nbytes // 128):
+            run["chase global"](chain, number, lines)
+
+        warm = once_around if nbytes <= 64 << 20 else None  # what is longer is never there again
+        yield Point("chase", str(nbytes), {"bytes": nbytes}, follow, 8192, True, warm)
+    for width in WIDTHS:
+        for loads in LOADS:
+            kernel = of[f"stream {width} x {loads}"]
+            part = x[: len(x) // kernel.chunk * kernel.chunk]
+            for threads in THREADS:
+                if threads == max(THREADS) and width * loads > 64:
+                    continue  # so many threads have 32 registers each
+                sums = empty(sms * threads // 128, 128)
+                facts = {"vector_bytes": width, "loads": loads, "threads_per_sm": threads}
+                facts["bytes_in_flight_per_sm"] = width * loads * threads
+                yield Point(
+                    "in flight",
+                    f"{width} x {loads} x {threads}",
+                    facts,
+                    lambda k, n=f"stream {width} x {loads}", p=part, s=sums: run[n](p, s, k),
+                    part.numel() * 4,
+                    False,
+                )
+    for form in kernels.LoopSum.FORMS:
+        for threads in THREADS:
+            sums = empty(sms * threads // 128, 128)
+            part = x[: len(x) // (16 * sums.numel()) * 16 * sums.numel()]
+            yield Point(
+                "written",
+                f"{form}, {threads}",
+                {"form": form, "threads_per_sm": threads},
+                lambda k, n=form, p=part, s=sums: run[n](p, s, k),
+                part.numel() * 4,
+                False,
+            )
+    for share in kernels.Atomics.SHARES:
+        kernel, turns = of[share], 64
+        words, warps = torch.zeros(kernel.words, device="cuda"), kernel.blocks * kernel.threads // 32
+        yield Point(
+            "atomic",
+            share,
+            {"warps": warps},
+            lambda k, n=share, w=words, t=turns: run[n](w, k * t),
+            turns * warps,
+            True,
+        )
+    sums = empty(sms * 8, 256)
+    for stride, offset in [(s, 0) for s in STRIDES] + [(1, o) for o in OFFSETS[1:]]:
+        requests = (len(x) - offset) // (sums.numel() * stride) // 8 * 8
+        yield Point(
+            "stride",
+            f"{stride} + {offset}",
+            {"stride_words": stride, "offset_words": offset, "requests": requests * sums.numel() // 32},
+            lambda k, n=f"strided {stride} + {offset}", s=sums, r=requests: run[n](x, s, r),
+            requests * sums.numel() // 32,
+            False,
+        )
+    for stride in CONFLICTS:
+        out = empty(1024)
+        yield Point(
+            "conflict",
+            str(stride),
+            {"stride_words": stride},
+            lambda k, n=f"conflict {stride}", o=out: run[n](x, o, k * steps),
+            steps * 32 * kernels.SharedReads.in_flight,
+            True,
+        )
+    sums = empty(sms, 1024)
+    for name in ("shared stream", "peer stream"):
+        nbytes = 16 * sums.numel() * steps
+        yield Point("level", name, {}, lambda k, n=name, s=sums: run[n](x, s, k * steps), nbytes, True)
+    kernel = of["stream 16 x 4"]
+    part, sums = x[: l2_bytes // 4 // kernel.chunk * kernel.chunk], empty(sms * 16, 128)
+    yield Point(
+        "level", "L2", {}, lambda k, p=part, s=sums: run["stream 16 x 4"](p, s, k * 40), part.numel() * 4 * 40, True
+    )
+
+
+def _chain(nbytes: int):
+    """A cycle through one place of each 128-byte line, in random order; int32 indices of 4 bytes, on the GPU."""
+    import torch
+
+    lines = max(2, nbytes // 128)
+    order = torch.randperm(lines, device="cuda", dtype=torch.int64)
+    chain = torch.zeros(lines * 32, dtype=torch.int32, device="cuda")
+    chain[order * 32] = (order.roll(-1) * 32).to(torch.int32)
+    return chain
+
+
+def samples(chosen: list[Point]) -> list[list[float]]:
+    """`ROUNDS` samples of each point, in turns: nanoseconds a unit."""
+    import torch
+
+    def milliseconds(point, k):
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        point.run(k)
+        end.record()
+        end.synchronize()
+        return start.elapsed_time(end)
+
+    for point in chosen:
+        point.run(1)
+    found = [[] for _ in chosen]
+    for _ in range(ROUNDS):
+        for point, taken in zip(chosen, found):
+            if point.prepare is not None:
+                point.prepare()
+            milliseconds(point, 1)
+            if point.difference:
+                ms = milliseconds(point, 2) - milliseconds(point, 1)
+            else:
+                ms = milliseconds(point, 1)
+            taken.append(ms * 1e6 / point.each)
+    return found
+
+
+def measure(ruler_alone=False) -> dict:
+    """The record: provenance, and for each point its facts and samples."""
+    import torch
+
+    from bench.worker import describe
+
+    chosen = list(points(ruler_alone))
+    found = samples(chosen)
+    torch.cuda.synchronize()
+    rows = [
+        {"series": p.series, "name": p.name, **p.facts, "samples_ns": [float(f"{s:.5g}") for s in taken]}
+        for p, taken in zip(chosen, found)
+    ]
+    return {**describe(), "points": rows}
+
+
+def as_json(record: dict) -> str:
+    """The record, a line a point."""
+    head = json.dumps({key: value for key, value in record.items() if key != "points"}, indent=1)
+    points = ",\n".join(f"  {json.dumps(point)}" for point in record["points"])
+    return f'{head[:-2]},\n "points": [\n{points}\n ]\n}}\n'
+
+
+def add_arguments(parser):
+    """Declare what `quack-tutorial memory` takes."""
+    parser.add_argument("--out", help="keep the record in this file")
+    parser.add_argument(
+        "--keep",
+        action="store_true",
+        help="measure what predictions need, and predict with it from then on",
+    )
+
+
+def run(args) -> int:
+    """Measure and print; 2 without a GPU."""
+    found = machine.detect()
+    if found.device != "cuda":
+        print(f"memory: {found.reason}", file=sys.stderr)
+        return 2
+    record = stamped(measure(args.keep), found.driver)
+    record["command"] = f"quack-tutorial memory{' --keep' * args.keep}{f' --out {args.out}' if args.out else ''}"
+    if args.keep:
+        place = kept_at(hardware.card_of(record["device"]))
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(as_json(record), encoding="utf-8")
+        print(f"kept in {place}, which predictions on this machine use")
+    if args.out:
+        Path(args.out).write_text(as_json(record), encoding="utf-8")
+    for point in record["points"]:
+        ns = statistics.median(point["samples_ns"])
+        # A unit of a stream is a byte, of a stride a request of 128 bytes; bytes a nanosecond are GB/s.
+        gb_s = {"in flight": 1, "written": 1, "level": 1, "stride": 128}.get(point["series"])
+        value = f"{gb_s / ns:10.1f} GB/s" if gb_s else f"{ns:10.2f} ns"
+        print(f"{point['series']:10} {point['name']:20} {value}")
+    return 0

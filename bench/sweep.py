@@ -1,0 +1,396 @@
+"""Many cells through worker processes, one a GPU, which are started again when a provider takes them down.
+
+All providers of a cell run in one process, on one GPU. When that process dies or stops answering, the provider it was busy with
+is left out and the cell measured again; the record then says "crashed" for it. Several GPUs of a host take the next cell each
+as they become free, and share nothing. Several workers of a GPU share its memory: a cell for which there may not be enough
+beside those that are being measured waits. One that runs out of it all the same is measured again, alone on its GPU, once
+workers that are idle have been ended.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+
+from bench.gpu_lock import LOCK
+from quack_tutorial import hardware
+from quack_tutorial.compiler import DUMP_FOLDER
+from quack_tutorial.operations.peers import WORKER_ENVIRONMENT
+from quack_tutorial.records.bench import Cell, Result
+
+SILENCE_S = 300  # no step takes this long, QuACK's tuning included; a worker silent for longer hangs
+STARTING, WAITING = "starting", "waiting"  # for a worker that has the GPU
+# What a worker announces that is not a provider.
+STEPS = (STARTING, WAITING, "inputs", "ceiling", "timing", "do_bench", "hashes")
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+COMPILE_THREADS = "TORCHINDUCTOR_COMPILE_THREADS"
+SWEEPS = "QUACK_TUTORIAL_BENCH_SWEEPS"  # the environment's name for the file in which workers tell each other, see `ceilings`
+# GPU memory that a cell may take: so much, and so much for each element of its matrix, more for gradients. Torch's allocator held
+# at most 49 bytes an element of large matrices (RMSNorm's backward, 16 bits, 8192 x 151936, an H200) and 5 to 15 GB for those of at
+# most 2^28 elements. A cell that takes more is measured again, alone.
+BYTES_A_CELL, BYTES_AN_ELEMENT, BYTES_OF_A_GRADIENT = 5e9, 30, 56
+
+
+class WorkerDied(RuntimeError):
+    """The worker ended or stopped answering; `doing` is the last thing it announced."""
+
+    def __init__(self, reason, doing):
+        super().__init__(reason)
+        self.doing = doing
+
+
+class Worker:
+    """A worker process. `machine` is what it says about the device; `gpu` is which of the host's it uses, if it matters;
+    `more` is added to its environment. `held` is for how many seconds of the last cell it had a GPU that it shares."""
+
+    def __init__(self, command=None, gpu=None, more=None):
+        command = command or [sys.executable, "-m", "bench.worker"]
+        # A folder of its own for PTX: in a common one, workers that compile would wait for each other.
+        self.dumped = tempfile.TemporaryDirectory(prefix="quack-tutorial-", ignore_cleanup_errors=True)
+        # Nor do they find in each other's folders what inductor chose by timing.
+        own = {DUMP_FOLDER: self.dumped.name, "TORCHINDUCTOR_CACHE_DIR": f"{self.dumped.name}/inductor"}
+        environment = {**os.environ, **WORKER_ENVIRONMENT, **(more or {}), **own}
+        if gpu is not None:
+            environment[VISIBLE] = visible_gpu(gpu, os.environ.get(VISIBLE))
+        self.errors = tempfile.TemporaryFile("w+", errors="replace")
+        self.process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.errors,
+            text=True,
+            env=environment,
+        )
+        self.lines = queue.Queue()
+        self.doing = None
+        threading.Thread(target=self._read, daemon=True).start()
+        try:
+            self.machine = self._answer("machine")
+        except WorkerDied:
+            self.close()
+            raise
+
+    def measure(self, request: dict, on_step=lambda what: None) -> dict:
+        """Send a request and return the cell that comes back, as a dictionary; WorkerDied if none does."""
+        self.doing = None
+        try:
+            self.process.stdin.write(json.dumps(request) + "\n")
+            self.process.stdin.flush()
+        except OSError:
+            raise WorkerDied(self._reason(), None) from None
+        return self._answer("cell", on_step)
+
+    def close(self):
+        """End the process."""
+        self.process.kill()
+        self.process.wait()
+        self.dumped.cleanup()
+        for pipe in (self.process.stdin, self.process.stdout, self.errors):
+            try:
+                pipe.close()
+            except OSError:  # what could not be written to a dead process is lost, as is right
+                continue
+
+    def _read(self):
+        for line in self.process.stdout:
+            self.lines.put(line)
+        self.lines.put(None)
+
+    def _answer(self, name, on_step=lambda what: None):
+        """The message of this name, after others that say what is being done."""
+        while True:
+            message = self._next()
+            if name in message:
+                self.held = message.get("held", 0.0)
+                return message[name]
+            self.doing = message["doing"]
+            on_step(self.doing)
+
+    def _next(self):
+        try:
+            # Who waits for the GPU is silent for as long as another has it, and that one is watched.
+            line = self.lines.get(timeout=None if self.doing == WAITING else SILENCE_S)
+        except queue.Empty:
+            self.process.kill()
+            raise WorkerDied(f"no answer in {SILENCE_S} s", self.doing) from None
+        if line is None:
+            raise WorkerDied(self._reason(), self.doing)
+        return json.loads(line)
+
+    def _reason(self):
+        """What the process said last, or how it ended."""
+        code = self.process.wait()
+        self.errors.seek(0)
+        said = [line.strip() for line in self.errors.read().splitlines() if line.strip()]
+        errors = [line for line in said if re.match(r"[\w.]*(Error|Exception)\b", line)]
+        return (errors or said or [f"the process ended with status {code}"])[-1][:160]
+
+
+def is_out_of_memory(message: str) -> bool:
+    """Whether an error's text says that memory ran out: torch's, the driver's, Triton's and cuDNN's differ."""
+    return re.search(r"out ?_?of ?_?memory|alloc_failed", message, re.IGNORECASE) is not None
+
+
+def visible_gpu(gpu: int, visible: str | None) -> str:
+    """What CUDA_VISIBLE_DEVICES must say for GPU number `gpu` of those that `visible`, its present value, shows."""
+    if not visible:
+        return str(gpu)
+    shown = [name.strip() for name in visible.split(",")]
+    if gpu >= len(shown):
+        raise RuntimeError(f"GPU {gpu} is asked for, and {VISIBLE}={visible} shows {len(shown)}")
+    return shown[gpu]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What came of one cell: the cell, or a message on why there is none; how long it took, in all and by step; for how much of
+    that its worker had a GPU that it shares; and whether memory ran out, so that it is to be tried again."""
+
+    key: object
+    cell: object | None
+    message: str
+    seconds: float
+    steps: dict[str, float] = field(default_factory=dict)
+    held: float = 0.0
+    full: bool = False
+
+
+def measure_cells(
+    keys,
+    providers,
+    rounds=11,
+    do_bench=True,
+    limit_s=None,
+    on_step=lambda key, what: None,
+    start=Worker,
+    gpus=None,
+    workers=1,
+    series="peers",
+) -> Iterator[Measured]:
+    """Measure `keys`, on `gpus` GPUs at once (None: one, whichever is the first) with so many `workers` each, which take turns
+    (see `gpu_lock`); results come as they are ready.
+
+    Stops between two cells when the next would probably end after `limit_s`. `start` makes a worker. `providers` are
+    names, or a function from a key to names. RuntimeError when a worker does not even start.
+    """
+    names = providers if callable(providers) else lambda key: providers
+
+    def request(key, crashed, alone):
+        asked = {"cell": asdict(key), "providers": list(names(key)), "rounds": rounds, "do_bench": do_bench}
+        return {**asked, "crashed": crashed, "alone": alone, "series": series}
+
+    count = gpus or 1
+
+    def read(data, place):
+        return replace(
+            cell_from(data), gpu=None if gpus is None else place % count, workers=workers if workers > 1 else None
+        )
+
+    def start_at(gpu):  # counts the places of all GPUs
+        threads = max(1, (os.cpu_count() or 1) // (workers * count))
+        more = {LOCK: f"{folder}/gpu{gpu % count}", COMPILE_THREADS: str(threads)}
+        return start(gpu=gpu % count, more=more)
+
+    def fits(key, place, running, machine, alone):
+        gpu = hardware.find(machine["device"])
+        cells = [key, *(other for at, other in running.items() if at % count == place % count)]
+        if len(cells) == 1 or alone.intersection(cells):
+            return len(cells) == 1
+        return gpu is None or sum(map(memory_of, cells)) <= gpu.memory_gb * 1e9
+
+    with one_folder() as folder:
+        if workers == 1:
+            yield from attend(keys, request, read, limit_s, on_step, start, gpus)
+        else:
+            yield from attend(keys, request, read, limit_s, on_step, start_at, workers * count, fits)
+
+
+def memory_of(key) -> float:
+    """The bytes of GPU memory that a cell may take."""
+    each = BYTES_OF_A_GRADIENT if "backward" in key.operation else BYTES_AN_ELEMENT
+    return BYTES_A_CELL + each * key.M * key.N
+
+
+@contextmanager
+def one_folder():
+    """A folder for the workers that are started in here, with a file in which they tell each other what ceilings' sweeps found."""
+    with tempfile.TemporaryDirectory(prefix="quack-tutorial-") as folder:
+        os.environ[SWEEPS] = f"{folder}/sweeps"
+        try:
+            yield folder
+        finally:
+            del os.environ[SWEEPS]
+
+
+def attend(keys, request, read, limit_s, on_step, start, gpus, fits=lambda *_: True) -> Iterator[Measured]:
+    """Give each of `keys` to a worker as `request(key, crashed, alone)` and yield what `read(answer, gpu)` makes of it.
+
+    `crashed` maps what took a worker down, as it had announced it, to the reason; such a key is tried again. `alone` says that the
+    key ran out of memory beside others, and now has a GPU for itself. A key waits as long
+    as not `fits(key, gpu, running, machine, alone)`, with the keys that are `running`, by GPU, and those that ran out of memory
+    beside others.
+    """
+    attendance = _Attendance(deque(keys), request, read, limit_s, on_step, start, fits)
+    numbers = [None] if gpus is None else range(gpus)
+    threads = [threading.Thread(target=attendance.serve, args=(gpu,), daemon=True) for gpu in numbers]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in threads:
+            while (found := attendance.found.get()) is not None:
+                if isinstance(found, Exception):
+                    raise found
+                yield found
+    finally:
+        attendance.stop()
+
+
+class _Attendance:
+    """What the threads, one a GPU, share: the keys that are left, and a queue of what was found."""
+
+    def __init__(self, keys, request, read, limit_s, on_step, start, fits):
+        self.keys, self.request, self.read, self.limit_s = keys, request, read, limit_s
+        self.on_step, self.start, self.fits = on_step, start, fits
+        self.began, self.longest = time.monotonic(), 0.0
+        self.found = queue.Queue()
+        self.lock, self.workers, self.running, self.stopped = threading.Condition(), {}, {}, False
+        self.alone = set()  # keys that ran out of memory: they are tried once more
+        self.machine = None  # what the first worker says; all must say the same
+
+    def serve(self, gpu):
+        """Measure keys on one GPU until none is left or the time is up; then None in the queue says so."""
+        try:
+            self.begin(gpu)
+            while (key := self.next_key(gpu)) is not None:
+                measured = self.measure(key, gpu)
+                with self.lock:
+                    self.longest = max(self.longest * 0.5, measured.seconds)
+                    if measured.full:
+                        self.alone.add(key)
+                        self.keys.append(key)
+                self.leave(gpu)
+                if not measured.full:
+                    self.found.put(measured)
+        except Exception as error:  # whatever it is, the one who waits for results must hear of it
+            self.found.put(error)
+        finally:
+            self.end(gpu)
+            self.leave(gpu)
+            self.found.put(None)
+
+    def next_key(self, gpu):
+        """The first key that fits, once there is one; None if none is left, or time."""
+        with self.lock:
+            while True:
+                late = self.limit_s is not None and time.monotonic() - self.began + self.longest > self.limit_s
+                if self.stopped or late or not self.keys:
+                    return None
+                key = next(
+                    (key for key in self.keys if self.fits(key, gpu, self.running, self.machine, self.alone)), None
+                )
+                if key is not None:
+                    self.keys.remove(key)
+                    self.running[gpu] = key
+                    return key
+                self.lock.wait()
+
+    def leave(self, gpu):
+        """No key is running on the GPU any more: those who wait for it look again."""
+        with self.lock:
+            self.running.pop(gpu, None)
+            self.lock.notify_all()
+
+    def measure(self, key, gpu):
+        before, clock = time.monotonic(), _Steps()
+        cell, message, crashed, held, full = None, "", {}, 0.0, False
+        alone = key in self.alone
+        if alone:
+            self.end_idle()
+
+        def step(what):
+            clock.begin(what)
+            self.on_step(key, what)
+
+        while cell is None and not message:
+            try:
+                if gpu not in self.workers:  # it was ended while it had no key
+                    self.begin(gpu)
+                worker = self.workers[gpu]
+                cell, held = self.read(worker.measure(self.request(key, crashed, alone), step), gpu), worker.held
+            except WorkerDied as died:
+                self.end(gpu)
+                self.begin(gpu)
+                full = is_out_of_memory(str(died)) and not alone  # it is not the provider's fault, see `measure`
+                if died.doing in (None, *STEPS) or died.doing in crashed or full:
+                    message = f"{died} (while busy with {died.doing or 'starting'})"
+                else:
+                    crashed = {**crashed, died.doing: str(died)}
+        return Measured(key, cell, message, time.monotonic() - before, clock.ended(), held, full)
+
+    def begin(self, gpu):
+        with self.lock:
+            if self.stopped:
+                raise RuntimeError("stopped")
+        try:
+            worker = self.start() if gpu is None else self.start(gpu=gpu)
+        except WorkerDied as died:
+            raise RuntimeError(f"the measuring process does not start: {died}") from died
+        with self.lock:
+            self.workers[gpu] = worker
+            self.machine = self.machine or worker.machine
+        if worker.machine != self.machine:
+            raise RuntimeError(f"the GPUs of this host are not alike: {self.machine} and {worker.machine}")
+
+    def end_idle(self):
+        """End the workers without a key, whose processes hold memory all the same; each is started again with its next one."""
+        with self.lock:
+            idle = [self.workers.pop(gpu) for gpu in list(self.workers) if gpu not in self.running]
+        for worker in idle:
+            worker.close()
+
+    def end(self, gpu):
+        with self.lock:
+            worker = self.workers.pop(gpu, None)
+        if worker is not None:
+            worker.close()
+
+    def stop(self):
+        """End all workers; the threads that wait for them end with them."""
+        with self.lock:
+            self.stopped = True
+            self.lock.notify_all()
+        for gpu in list(self.workers):
+            self.end(gpu)
+
+
+class _Steps:
+    """How long each step that a worker announced took, in seconds."""
+
+    def __init__(self):
+        self.seconds, self.doing, self.since = {}, STARTING, time.monotonic()
+
+    def begin(self, what):
+        now = time.monotonic()
+        self.seconds[self.doing] = self.seconds.get(self.doing, 0.0) + now - self.since
+        self.doing, self.since = what, now
+
+    def ended(self):
+        self.begin("")
+        return {what: round(seconds, 2) for what, seconds in self.seconds.items()}
+
+
+def cell_from(data: dict) -> Cell:
+    """A cell from what a worker sends."""
+    results = tuple(Result(**{**r, "samples_us": tuple(r["samples_us"])}) for r in data["results"])
+    return Cell(**{**data, "ceiling_samples_us": tuple(data["ceiling_samples_us"]), "results": results})

@@ -1,0 +1,246 @@
+"""`quack-tutorial model`: a small transformer trained with each implementation of its norms and loss, kept as a record.
+
+Each variant is trained in a process of its own, one after the other, from the same parameters on the same tokens, so that memory
+and what a library changes when it is imported stay apart. Differences of a percent or two in step time are not told from what a
+GPU's clocks do meanwhile.
+
+| kept of a variant | is                                                                                      |
+|-------------------|-----------------------------------------------------------------------------------------|
+| `losses`          | the mean loss of each step                                                              |
+| `step_ms`         | the time of each step, between CUDA events; the first ones compile                      |
+| `peak_bytes`      | the most that torch's allocator gave out at once after the first steps                  |
+| `standing_bytes`  | what is allocated between steps: parameters, gradients' places, AdamW's moments, tokens |
+| `kernels`         | kernels that a step launches, by torch's profiler; None where it may not look           |
+
+torch.compile gets the whole model with dynamic=False and its other defaults.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from quack_tutorial import machine
+from quack_tutorial.records.bench import minute
+
+WARM_STEPS = 5  # compile and tune; not part of the peak
+# name -> (operations, whether torch.compile gets the model)
+VARIANTS = {
+    "stock": ("STOCK", False),
+    "stock, 16-bit loss": ("STOCK_16", False),
+    "torch.compile": ("STOCK", True),
+    "ours": ("OURS", False),
+    "ours, torch.compile": ("OURS", True),
+    "Liger": ("liger", False),
+    "QuACK": ("quack", False),
+    "QuACK, torch.compile": ("quack", True),
+}
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The model and its data: B sequences of T tokens a step; a token is two bytes, or one where the vocabulary is 256."""
+
+    vocabulary: int = 65536
+    width: int = 1024
+    layers: int = 8
+    heads: int = 16
+    hidden: int = 2816
+    dtype: str = "bfloat16"
+    B: int = 16
+    T: int = 1024
+    steps: int = 200
+    lr: float = 3e-4
+
+
+def train_variant(name: str, sizes: Sizes, device: str = "cuda") -> dict:
+    """Train one variant in this process; what the module's docstring lists, samples rounded to 5 digits."""
+    import torch
+
+    from quack_tutorial import model
+
+    which, compiled = VARIANTS[name]
+    operations = getattr(model, which)
+    if not isinstance(operations, model.Operations):
+        operations = operations()
+    fields = {key: getattr(sizes, key) for key in ("vocabulary", "width", "layers", "heads", "hidden")}
+    torch.manual_seed(0)
+    net = model.Model(model.Config(**fields, dtype=getattr(torch, sizes.dtype)), operations).to(device)
+    data = model.batches(model.sums(500_000), sizes.B, sizes.T, sizes.steps, 1 if sizes.vocabulary == 256 else 2).to(
+        device
+    )
+    clock = _Clock(device)
+    peak = {}
+
+    def before_step(step):
+        if step == WARM_STEPS and device == "cuda":
+            torch.cuda.reset_peak_memory_stats()
+            peak["standing"] = torch.cuda.memory_allocated()
+        clock.tick()
+
+    run = torch.compile(net, dynamic=False) if compiled else net
+    # AdamW takes the parameters of what it is given: those of the compiled model are the model's.
+    losses = model.train(run, data, sizes.lr, before_step)
+    clock.tick()
+    found = {"name": name, "status": "ok", "losses": [_rounded(loss) for loss in losses.tolist()]}
+    found["step_ms"] = [_rounded(ms) for ms in clock.intervals_ms()]
+    found["standing_bytes"] = peak.get("standing")
+    found["peak_bytes"] = torch.cuda.max_memory_allocated() if device == "cuda" else None
+    found["kernels"] = _kernels(run, data, sizes.lr) if device == "cuda" else None
+    return found
+
+
+class _Clock:
+    """Moments between steps: CUDA events on a GPU, the host's clock elsewhere."""
+
+    def __init__(self, device):
+        self.device, self.moments = device, []
+
+    def tick(self):
+        if self.device == "cuda":
+            import torch
+
+            self.moments.append(torch.cuda.Event(enable_timing=True))
+            self.moments[-1].record()
+        else:
+            self.moments.append(time.perf_counter())
+
+    def intervals_ms(self):
+        """Milliseconds from each moment to the next."""
+        pairs = list(zip(self.moments, self.moments[1:]))
+        if self.device != "cuda":
+            return [(later - earlier) * 1e3 for earlier, later in pairs]
+        self.moments[-1].synchronize()
+        return [earlier.elapsed_time(later) for earlier, later in pairs]
+
+
+def _kernels(run, data, lr):
+    """How many kernels a step launches, as torch's profiler counts them; None where it sees none."""
+    import torch
+    from torch.profiler import ProfilerActivity, profile
+
+    from quack_tutorial import model
+
+    seen = profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])
+
+    def before_step(step):
+        if step == 1:  # the optimizer is new, and makes its moments in the first one
+            torch.cuda.synchronize()
+            seen.start()
+
+    try:
+        model.train(run, data[:2], lr, before_step)
+        torch.cuda.synchronize()
+        seen.stop()
+        kinds = [event.name for event in seen.events() if event.device_type.name == "CUDA"]
+    except RuntimeError:
+        return None
+    return sum(not kind.startswith(("Memcpy", "Memset")) for kind in kinds) or None
+
+
+def _rounded(value):
+    return float(f"{value:.5g}")
+
+
+def add_arguments(parser):
+    """Declare what `quack-tutorial model` takes."""
+    parser.add_argument("--out", help="keep the record in this file; variants that it holds already stay in it")
+    parser.add_argument(
+        "--only", metavar="NAME", action="append", help=f"one of: {'; '.join(VARIANTS)} (may be repeated)"
+    )
+    parser.add_argument("--steps", type=int, default=Sizes.steps, help="steps of training (default: %(default)s)")
+
+
+def run(args) -> int:
+    """Train every variant and print what each took; 2 without a GPU or for an unknown variant."""
+    found = machine.detect()
+    names = args.only or list(VARIANTS)
+    unknown = [name for name in names if name not in VARIANTS]
+    if unknown or args.steps <= 2 * WARM_STEPS:
+        least = f"--steps {args.steps} are too few, {2 * WARM_STEPS + 1} are the least"
+        said = f"no variant {unknown[0]!r}; there are {'; '.join(VARIANTS)}" if unknown else least
+        print(f"model: {said}", file=sys.stderr)
+        return 2
+    if found.device != "cuda":
+        print(f"model: {found.reason}", file=sys.stderr)
+        return 2
+    sizes = Sizes(steps=args.steps)
+    record, trained = None, []
+    for name in names:
+        trained.append(in_own_process(name, sizes))
+        described = trained[-1].pop("machine", None)
+        print(sentence(trained[-1]), flush=True)
+        if described:
+            record = merged(args.out, described | {"driver": found.driver, "sizes": asdict(sizes)}, record)
+        if record is None:  # nothing has said yet what machine this is
+            continue
+        again = {variant["name"] for variant in trained}
+        kept = [v for v in record["variants"] if v["name"] not in again]
+        record["variants"] = sorted(kept + trained, key=lambda v: list(VARIANTS).index(v["name"]))
+        if args.out:
+            Path(args.out).write_text(as_json(record), encoding="utf-8")
+    return int(any(variant["status"] != "ok" for variant in trained))
+
+
+def merged(out, head: dict, record: dict | None) -> dict:
+    """The record to add to: `record`, or what is in `out` if it is of the same sizes, device and versions, or a new one."""
+    if record is None and out and Path(out).exists():
+        kept = json.loads(Path(out).read_text(encoding="utf-8"))
+        if all(kept.get(key) == value for key, value in head.items()):
+            record = kept
+    if record is None:
+        record = head | {"date": minute(), "command": f"quack-tutorial model --out {out}", "variants": []}
+    return record
+
+
+def in_own_process(name: str, sizes: Sizes, python=(sys.executable, "-m", "bench.training")) -> dict:
+    """Train one variant in a process of its own; a status of "failed" with the last line of its errors if it ends badly."""
+    done = subprocess.run([*python, name, json.dumps(asdict(sizes))], capture_output=True, text=True)
+    lines = done.stdout.strip().splitlines()
+    if done.returncode == 0 and lines:
+        return json.loads(lines[-1])
+    why = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
+    return {"name": name, "status": "failed", "message": why[:160]}
+
+
+def sentence(variant: dict) -> str:
+    """A variant in words, for a line of progress."""
+    if variant["status"] != "ok":
+        return f"{variant['name']}: {variant['status']} ({variant['message']})"
+    from quack_tutorial.records.training import settled_ms
+
+    peak = f", {variant['peak_bytes'] / 1e9:.2f} GB at most" if variant["peak_bytes"] else ""
+    last = f"loss {variant['losses'][0]:.3f} to {variant['losses'][-1]:.3f}"
+    return f"{variant['name']}: {settled_ms(variant['step_ms']):.2f} ms a step{peak}, {last}"
+
+
+def as_json(record: dict) -> str:
+    """The record, a line a variant."""
+    head = json.dumps({key: value for key, value in record.items() if key != "variants"}, indent=1)
+    variants = ",\n".join(f"  {json.dumps(variant)}" for variant in record["variants"])
+    return f'{head[:-2]},\n "variants": [\n{variants}\n ]\n}}\n'
+
+
+def main(argv=None) -> int:
+    """Train one variant in this process and print it as JSON, with the machine; for `in_own_process`."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("name")
+    parser.add_argument("sizes", type=json.loads)
+    parser.add_argument("--device", default="cuda")
+    args = parser.parse_args(argv)
+    variant = train_variant(args.name, Sizes(**args.sizes), args.device)
+    if args.device == "cuda":
+        from bench.worker import describe
+
+        variant["machine"] = describe()
+    print(json.dumps(variant))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,69 @@
+"""What the tests share: the project's root, which of them `make test` leaves to `make test-all`, and which `.ci/run` samples."""
+
+import datetime
+import os
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def root():
+    """The project's root folder."""
+    return Path(__file__).resolve().parent
+
+
+# What takes minutes: whole corpora, proof suites, every line of the shipped tables, browsers. The start of a test's id.
+SLOW = (
+    "tests/grading/",
+    "tests/validation/",
+    "tests/test_site.py",
+    "tests/test_found.py::test_the_built_site",
+    "tests/test_jupyter.py",
+    "tests/test_wheel.py",
+    "tests/test_print_book.py::test_chromium",
+    "tests/test_playground.py",
+    "tests/test_workbench.py::test_the_server",
+    "tests/test_predictions.py::test_predictions_by_keyboard",
+    "tests/test_run_in_page.py",
+    "tests/bench/test_published_records.py::test_what_was_timed_is_what_is_shipped",
+    "tests/test_kernels_compile.py::test_every_line_of_the_shipped_tables_compiles",
+    "tests/test_kernels_compile.py::test_softmax_of_odd_rows",
+    "tests/test_kernel_cache.py",
+    "tests/test_architectures.py::test_all_compiles",
+    *(f"tests/test_judged_again.py::test_a_verdict_stays_after_run_all[{n}" for n in ("07", "08", "09", "1")),
+    "cutesim/tests/test_acceptance.py",
+    "cutesim/tests/test_long_runs.py",
+)
+
+# With TESTS=part, as in .ci/run, one of so many runs, another one each day; without, as in the workflow, all of them do.
+SAMPLED = {
+    "tests/grading/test_corpus.py::test_each_answer_gets_its_diagnosis": 2,
+    "tests/grading/test_corpus.py::test_the_real_compiler_accepts_and_refuses_the_same_answers": 3,
+    "tests/test_run_in_page.py::test_a_chapter_runs_to_its_end": 3,
+    "tests/test_run_in_page.py::test_a_lab_is_solved_in_the_page": 3,
+    "tests/test_judged_again.py::test_a_verdict_stays_after_run_all[": 4,
+    "tests/test_kernels_compile.py::test_softmax_of_odd_rows": 3,
+    "tests/test_kernels_compile.py::test_every_line_of_the_shipped_tables_compiles": 2,
+}
+
+
+def left_out(items, today: int) -> list:
+    """Those of `SAMPLED` that do not run on that day."""
+    found = []
+    for start, of in SAMPLED.items():
+        these = [item for item in items if item.nodeid.startswith(start)]
+        found += [item for k, item in enumerate(these) if (k - today) % of]
+    return found
+
+
+def pytest_collection_modifyitems(config, items):
+    if os.environ.get("TESTS") == "part":
+        deselected = set(left_out(items, datetime.date.today().toordinal()))
+        config.hook.pytest_deselected(items=list(deselected))
+        items[:] = [item for item in items if item not in deselected]
+    # The longest first: last, it would run beside an idle core.
+    items.sort(key=lambda item: not item.nodeid.startswith("tests/test_site.py"))
+    for item in items:
+        if item.nodeid.startswith(SLOW):
+            item.add_marker(pytest.mark.slow)

@@ -1,0 +1,779 @@
+"""What `races` says, as a reader should see it: who, where, and what is probably missing."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from cutesim.context import is_own
+from cutesim.trace import SMEM_BLOCK_BITS, FenceKind, Finding, Op
+
+from .accesses import Kind, Role
+from .ordering import ACQUIRE, FENCE_LEVEL, NEVER, RELEASE, level_of
+
+HAZARDS = ("read after write", "write after read", "write after write")
+WARP, BLOCK, CLUSTER, GRID = range(4)
+VERBS = {
+    Op.LOAD: "read",
+    Op.STORE: "wrote",
+    Op.ATOMIC: "updated",
+    Op.STORE_ASYNC: "sent by st.async",
+    Op.MBARRIER_INIT: "initialised an mbarrier",
+}
+ASYNCHRONOUS = {Op.ASYNC_COPY: "cp.async", Op.BULK_COPY: "the bulk copy", Op.STORE_ASYNC: "st.async"}
+WAITS = {Role.GROUP: "cp_async_wait_group", Role.PHASE: "mbarrier_wait"}
+EXCHANGES = (Op.SHUFFLE, Op.VOTE, Op.REDUX, Op.ELECT)
+
+
+@dataclass(frozen=True)
+class Race:
+    """A group of unordered pairs and the one to show; `first` of each tuple comes first in the program."""
+
+    hazard: int  # index of HAZARDS
+    events: tuple
+    threads: tuple  # within their blocks
+    blocks: tuple
+    scope: int  # WARP, BLOCK, CLUSTER or GRID: what the two threads share
+    kinds: tuple
+    roles: tuple
+    first_over: int  # step at which the first access was complete for its own thread
+    tensor: int
+    shared: bool
+    words: int
+    block_count: int  # blocks that show it
+    lines: tuple  # rows of trace.lines
+    address: int
+    step: int
+
+    @property
+    def same_thread(self) -> bool:
+        """Whether one thread of one block makes both accesses."""
+        return self.blocks[0] == self.blocks[1] and self.threads[0] == self.threads[1]
+
+    def at_mbarrier(self, k: int) -> bool:
+        """Whether the access is a use of an mbarrier, by the thread or by its transfer."""
+        return self.roles[k] == Role.USE or (self.roles[k] == Role.PHASE and self.kinds[k] == Kind.READ)
+
+    @property
+    def of_atomics(self) -> bool:
+        """Whether both are atomics: then the scope of one leaves the other's thread out."""
+        return set(self.kinds) == {Kind.ATOMIC}
+
+    @property
+    def unpublished(self) -> bool:
+        """Whether an mbarrier is used that another thread's init does not yet let be seen."""
+        return Role.INIT in self.roles and (self.at_mbarrier(0) or self.at_mbarrier(1))
+
+
+def one_per_cause(trace, order, races: list[Race]) -> list[Race]:
+    """The races without those that the same missing wait, publication or scope explains."""
+    kept, explained = [], set()
+    too_narrow = [race for race in races if race.of_atomics]
+    if too_narrow:
+        sides = [one for race in races if not race.of_atomics for one in _handed_over(trace, order, race) if one.narrow]
+        told = {int(trace.events["line"][one.atomic]) for one in sides}
+        races = [race for race in races if not race.of_atomics or not told & set(race.lines)]
+    early = [race for race in races if _too_early(trace, order, race)]
+    for race in early:
+        if (race.lines[0], race.tensor) not in explained:
+            explained.add((race.lines[0], race.tensor))
+            kept.append(race)
+    for race in races:
+        cause = ("init", race.lines[race.roles.index(Role.INIT)]) if race.unpublished else None
+        copies = {(line, race.tensor) for line, role in zip(race.lines, race.roles) if role in WAITS}
+        if cause is None and not copies and race.events[0] != race.events[1] and race.lines[0] == race.lines[1]:
+            cause = "line", race.lines[0], race.tensor  # that reads and writes: two of its hazards are one mistake
+        if _too_early(trace, order, race) or cause in explained or (race.hazard != 1 and copies & explained):
+            continue
+        explained |= {cause} - {None}
+        kept.append(race)
+    return sorted(kept, key=lambda race: race.step)
+
+
+def _too_early(trace, order, race: Race) -> bool:
+    return race.roles[0] in WAITS and race.hazard == 0 and not _waited(trace, order, race)
+
+
+def _at(trace, event) -> str:
+    """An event's place; of one in a helper, with the calls that led to it, from the innermost to the kernel's."""
+    line, calls = trace.line(event), [call.where for call in trace.callers(event)]
+    return f"{line.where} (in {line.function}, called at {' from '.join(calls)})" if calls else line.where
+
+
+def _with_callers(trace, events) -> tuple:
+    """The events' lines, then those of the calls that led to them; but first where they leave a helper of an own package."""
+    first = dict.fromkeys(line for line in (_left_at(trace, event) for event in events) if line is not None)
+    calls = dict.fromkeys(call for event in events for call in trace.callers(event))
+    return (*first, *(trace.line(event) for event in events), *(call for call in calls if call not in first))
+
+
+def _left_at(trace, event):
+    """The reader's line that has called the function of an own package in which the event is; None where it is in none."""
+    if not _is_ours(trace.line(event)):
+        return None
+    return next((call for call in trace.callers(event) if not _is_ours(call)), None)
+
+
+def _is_ours(line) -> bool:
+    return is_own(line.file)
+
+
+def report(trace, order, race: Race) -> Finding:
+    """The finding for one cause."""
+    events = [trace.events[i] for i in race.events]
+    kind = "race"
+    if race.unpublished:
+        kind, message = "mbarrier not published", _unpublished(trace, order, race, events)
+    elif _too_early(trace, order, race):
+        kind, message = "read before arrival", _before_arrival(trace, order, race, events)
+    else:
+        message = _race(trace, order, race, events)
+    block = race.blocks[0] if race.scope < CLUSTER else race.blocks[1]
+    return Finding(kind, message, _with_callers(trace, events), block, race.threads, (race.address,), race.words)
+
+
+def _race(trace, order, race: Race, events) -> str:
+    space = "shared memory" if race.shared else "global memory"
+    of = "" if race.shared or race.tensor < 0 else f" of {trace.tensors[race.tensor].name}"
+    head = f"Race ({HAZARDS[race.hazard]}) on {space}, {_count(race.words, 'word')}{of}: "
+    if race.events[0] == race.events[1]:
+        verb = "initialise" if race.roles[0] == Role.INIT else "write"
+        return (
+            f"{head}threads {race.threads[0]} and {race.threads[1]} {verb} it in the same instruction, "
+            f"{_at(trace, events[0])}, and which of them wins is not defined{_where(race)}. "
+            "Should one thread do it, or is the index wrong?"
+        )
+    did = [_did(race, k, Op(int(events[k]["op"])), _at(trace, events[k])) for k in (0, 1)]
+    return f"{head}{did[0]}, {did[1]}, and nothing orders them{_where(race)}. {_question(trace, order, race, events)}"
+
+
+def _did(race: Race, k: int, op: Op, where: str) -> str:
+    who = f"thread {race.threads[k]}" + (f" of block {race.blocks[k]}" if race.scope >= CLUSTER else "")
+    if race.at_mbarrier(k):
+        return f"{who} used it as an mbarrier at {where}"
+    if op in (Op.ASYNC_COPY, Op.BULK_COPY):
+        name = "cp.async" if op == Op.ASYNC_COPY else "bulk copy"
+        return f"{who}'s {name} {'read' if race.kinds[k] == Kind.READ else 'wrote'} at {where}"
+    return f"{who} {VERBS[op]} at {where}"
+
+
+def _where(race: Race) -> str:
+    if race.scope >= CLUSTER:
+        return ""
+    others = race.block_count - 1
+    also = f", and the same in {_count(others, 'other block')}" if others > 0 else ""
+    return f" (block {race.blocks[0]}{also})"
+
+
+def _question(trace, order, race: Race, events) -> str:
+    copy = race.roles[0] in WAITS
+    if race.of_atomics:
+        return _too_narrow(trace, race, [(event, race.blocks[1 - k]) for k, event in enumerate(events)])
+    changes = None if copy else _changed_on_one_line(trace, order, race)
+    if changes is not None:
+        takes_a_lock = _takes_a_lock(trace, _handed_over(trace, order, race))
+        guarded = _missing_memory_fence(trace, order, race) if takes_a_lock else None
+        return guarded or _freed_by_a_store(trace, order, race) or changes
+    freed = None if copy else _freed_by_a_store(trace, order, race)
+    if freed is not None:
+        return freed
+    if race.scope == GRID:
+        missing = _missing_memory_fence(trace, order, race)
+        if missing is not None:
+            return missing
+        return (
+            "Blocks of different clusters run in any order: let one of them do it, use an atomic, or split the kernel in two."
+            if _has_clusters(trace, events[0])
+            else "Blocks of one launch run in any order: let one of them do it, use an atomic, or split the kernel in two."
+        )
+    if race.roles[0] == Role.PHASE and race.hazard == 2 and race.address >> SMEM_BLOCK_BITS != race.blocks[1]:
+        owner = race.address >> SMEM_BLOCK_BITS
+        return (
+            f"Only block {owner}, which gets them, can wait for the first: let a cluster barrier stand after its mbarrier_wait and "
+            "before the second, or give the second its own place and mbarrier."
+        )
+    unheeded = _unheeded(trace, order, race)
+    if unheeded is not None:
+        return unheeded
+    if copy and not _waited(trace, order, race):
+        return _read_alone(trace, order, race) or f"Is {_wait_name(race, events[0])} missing between the two?"
+    if race.scope == CLUSTER:
+        if _relaxed_between(trace, order, race):
+            return "cluster_arrive_relaxed orders no memory: is cluster_arrive() meant?"
+        return "Is a cluster barrier (cluster_arrive, cluster_wait) or an mbarrier missing between the two?"
+    stage = _stage(trace, order, race)
+    if stage is not None:
+        return stage
+    if copy:
+        name = _wait_name(race, events[0])
+        if race.scope == WARP and race.same_thread:
+            return _read_alone(trace, order, race) or f"Is {name} missing between the two?"
+        barrier = "cute.arch.sync_warp()" if race.scope == WARP else "cute.arch.barrier()"
+        return f"{name} orders a copy only for the thread that made it: is {barrier} missing after it?"
+    if race.scope == WARP:
+        exchange = _exchange_between(trace, order, race)
+        if exchange is not None:
+            return f"{exchange} stands between the two but orders no memory: is cute.arch.sync_warp() missing?"
+        if race.hazard == 2 and events[0]["line"] == events[1]["line"]:
+            return "Should one thread do it, or is the index wrong?"
+        return "Is cute.arch.sync_warp() missing between the two?"
+    apart = _barriers_apart(trace, order, race)
+    if apart is not None:
+        return apart
+    if race.hazard == 1:
+        return "Is cute.arch.barrier() missing before the memory is used again?"
+    if race.hazard == 2 and events[0]["line"] == events[1]["line"]:
+        return "Should one thread do it, or is the index wrong?"
+    return "Is cute.arch.barrier() missing between the two?"
+
+
+def _changed_on_one_line(trace, order, race: Race) -> str | None:
+    """What to say where one line reads an element and writes it, and another thread does so, too: no barrier mends that."""
+    events = trace.events
+    reader = next((k for k in (0, 1) if race.kinds[k] == Kind.READ), None)
+    if reader is None or race.lines[0] != race.lines[1] or race.hazard == 2:
+        return None
+    at, lane = race.events[reader], race.threads[reader] % 32
+    later = np.arange(at + 1, len(events), dtype=np.int64)
+    mine = later[(order.warp_of[later] == order.warp_of[at]) & (events["line"][later] == events["line"][at])]
+    stores = mine[events["op"][mine] == int(Op.STORE)]
+    places = [trace.addresses[int(events["addresses"][row])][lane] for row in (at, *stores[:1])]
+    if len(places) < 2 or places[0] != places[1]:
+        return None
+    return (
+        "Each of the two reads the element, changes it and writes it back, so one change is lost: is an atomic, "
+        "as cute.arch.atomic_add, meant?"
+    )
+
+
+def _freed_by_a_store(trace, order, race: Race) -> str | None:
+    """What to say where a thread takes a lock by an atomic and gives it back by an ordinary store, between the two accesses or as
+    one of them."""
+    events = trace.events
+    words = lambda row: set(trace.addresses[int(events["addresses"][row])].tolist()) - {-1}  # noqa: E731
+    for at in race.events:
+        mine = np.flatnonzero((order.warp_of == order.warp_of[at]) & (events["launch"] == events["launch"][at]))
+        if events["op"][at] == Op.STORE and Op.ATOMIC in events["op"][list(race.events)]:
+            stores = np.array([at])
+        elif race.lines[0] == race.lines[1]:
+            stores = mine[(mine > at) & (events["op"][mine] == int(Op.STORE))]
+        else:
+            continue
+        for store in stores:
+            taken = mine[(mine < min(at, store)) & (events["op"][mine] == int(Op.ATOMIC)) & (events["arg2"][mine] == 0)]
+            taken = [row for row in taken if words(row) & words(store)]
+            if taken:
+                return (
+                    f"The atomic at {_at(trace, events[taken[-1]])} takes what the store at {_at(trace, events[store])} gives "
+                    'back, and an ordinary store hands nothing over: is cute.arch.atomic_exch(..., sem="release") meant?'
+                )
+    return None
+
+
+def _unpublished(trace, order, race: Race, events) -> str:
+    init = 0 if race.roles[0] == Role.INIT else 1
+    use = 1 - init
+    of = [f" of block {block}" if race.scope >= CLUSTER else "" for block in race.blocks]
+    head = (
+        f"Mbarrier used before its init is published: thread {race.threads[init]}{of[init]} initialised it at "
+        f"{_at(trace, events[init])}, thread {race.threads[use]}{of[use]} uses it at {_at(trace, events[use])}, and nothing "
+        f"orders them{_where(race)}. "
+    )
+    if race.scope == WARP:
+        return head + "Is cute.arch.sync_warp() or cute.arch.barrier() missing between the two?"
+    if race.scope == BLOCK:
+        return head + "Are mbarrier_init_fence() and cute.arch.barrier() missing between the two?"
+    if _fenced(trace, order, race.events[init]):
+        return head + "Is a cluster barrier (cluster_arrive_relaxed, cluster_wait) missing between the two?"
+    return head + "Are mbarrier_init_fence() and a cluster barrier missing between the two?"
+
+
+def _before_arrival(trace, order, race: Race, events) -> str:
+    op = Op(int(events[0]["op"]))
+    doing = "sending" if op == Op.STORE_ASYNC else "copying"
+    head = (
+        f"Read before arrival: {_at(trace, events[1])} reads bytes that {ASYNCHRONOUS[op]} ({_at(trace, events[0])}) is still "
+        f"{doing}. "
+    )
+    name = _wait_name(race, events[0])
+    held = order.pending.get(race.events[0])
+    if race.roles[0] == Role.GROUP and held is not None:
+        wait, allowed = held
+        where = trace.line(trace.events[wait]).where
+        if trace.events["step"][wait] < events[1]["step"]:
+            why = f"{name}({allowed}) at {where} lets {_count(allowed, 'group')} stay under way: is that too many?"
+            if not allowed:
+                commit = name.replace("wait", "commit")
+                why = f"{name} at {where} waits for committed groups alone: is cute.arch.{commit}() missing before it?"
+            return head + why
+    if race.roles[0] == Role.PHASE:
+        passed = (
+            _unheeded(trace, order, race) or _passed_too_soon(trace, race, events) or _waited_elsewhere(trace, events)
+        )
+    else:
+        passed = _read_alone(trace, order, race)
+    return f"{head}{passed or f'Is {name} missing' + ('' if race.roles[0] == Role.GROUP else ' before the read') + '?'}"
+
+
+def _read_alone(trace, order, race: Race) -> str | None:
+    """What to say where a bulk store was waited for with read=True, and its written bytes are used."""
+    read = order.group_read.get(race.events[0])
+    if race.roles[0] != Role.GROUP or race.kinds[0] == Kind.READ or read is None or (read >= NEVER).all():
+        return None
+    wait = trace.events[int(np.searchsorted(trace.events["step"], read.min()))]
+    return (
+        f"cp_async_bulk_wait_group(..., read=True) at {trace.line(wait).where} waits until the copy has read shared memory; "
+        "what it writes is there after one without read=True."
+    )
+
+
+def _counting(trace, events) -> int | None:
+    """The address of the mbarrier that counts the bytes sent by the first event to where the second reads."""
+    sent, read = events
+    if int(sent["op"]) != Op.STORE_ASYNC:
+        return int(sent["arg2"])
+    owner = int(trace.addresses[int(read["addresses"])].max()) >> SMEM_BLOCK_BITS
+    return next((int(a) for a in trace.addresses[int(sent["sources"])] if a >> SMEM_BLOCK_BITS == owner), None)
+
+
+def _waited_elsewhere(trace, events) -> str | None:
+    """What to say where another warp or block waits at the mbarrier that counts the bytes, or this one does so later."""
+    read, place = events[1], _counting(trace, events)
+    resumed = (trace.events["op"] == int(Op.MBARRIER_RESUME)) & (trace.events["launch"] == read["launch"])
+    waits = [
+        w for w in trace.events[resumed] if place is not None and (trace.addresses[int(w["addresses"])] == place).any()
+    ]
+    if not waits:
+        return None
+    same = [w for w in waits if (w["block"], w["warp"]) == (read["block"], read["warp"])]
+    owner, wait = place >> SMEM_BLOCK_BITS, (same or waits)[0]
+    if same:
+        where, line, at = _at(trace, wait), trace.line(wait), trace.line(read)
+        if line.file == at.file and line.number < at.number:
+            return f"mbarrier_wait at {where} waits for them in a later step only: before this read it waited at another mbarrier."
+        return f"mbarrier_wait at {where} comes after it: it belongs before the read."
+    if read["block"] != owner:
+        return (
+            f"Only block {owner}, which gets them, can wait for them, and nothing puts its mbarrier_wait at {_at(trace, wait)} "
+            "before this read in another block: let a cluster barrier stand after the wait and before the read."
+        )
+    return (
+        f"mbarrier_wait at {_at(trace, wait)} is passed by warp {int(wait['warp'])}, and nothing orders this warp's read after it: "
+        "let this warp wait too, or let cute.arch.barrier() stand between the two."
+    )
+
+
+def _passed_too_soon(trace, race: Race, events) -> str | None:
+    """What to say where the reading warp has waited at the mbarrier that counts the bytes, and was let pass before they came."""
+    read, counting = events[1], _counting(trace, events)
+    if counting is None:
+        return None
+    before = trace.events[(trace.events["launch"] == read["launch"]) & (trace.events["step"] < read["step"])]
+    before = before[before["addresses"] >= 0]
+    here = before[(trace.addresses[before["addresses"]] == counting).any(axis=1)]
+    waits = here[here["op"] == int(Op.MBARRIER_RESUME)]
+    waits = waits[(waits["block"] == read["block"]) & (waits["warp"] == read["warp"])]
+    if not len(waits):
+        return None
+    wait, where = waits[-1], trace.line(waits[-1]).where
+    arrivals = here[(here["op"] == int(Op.MBARRIER_ARRIVE)) & (here["step"] < wait["step"])]
+    running = int(arrivals[-1]["arg2"]) if len(arrivals) else int(wait["arg2"]) + 1
+    if wait["arg2"] < running:
+        return (
+            f"mbarrier_wait at {where} was passed by phase {wait['arg2']}, complete since before; these bytes count for phase "
+            f"{running}: wait for parity {running % 2}."
+        )
+    said = here[np.isin(here["op"], (int(Op.MBARRIER_ARRIVE), int(Op.MBARRIER_EXPECT))) & (here["arg"] > 0)]
+    if not len(said):
+        return f"mbarrier_wait at {where} waited for arrivals alone: does no expect_tx say how many bytes come?"
+    return (
+        f"mbarrier_wait at {where} was over as soon as the {said[-1]['arg']} bytes had come that {trace.line(said[-1]).where} "
+        "expects: does it count all that is sent?"
+    )
+
+
+def _wait_name(race: Race, event) -> str:
+    if race.roles[0] == Role.PHASE:
+        return "mbarrier_wait"
+    return "cp_async_bulk_wait_group" if int(event["op"]) == Op.BULK_COPY else "cp_async_wait_group"
+
+
+def _waited(trace, order, race: Race) -> bool:
+    """Whether the copy's own thread has waited for it by the time that the program comes to the second access.
+
+    Two warps are compared by how many instructions each has behind it, unless the copy's warp reaches no barrier between
+    copy and wait: then the wait is in its place whatever the other warp does.
+    """
+    if race.roles[0] != Role.GROUP or race.first_over >= NEVER or race.same_thread:
+        return False
+    first, second = race.events
+    warps = order.warp_of
+    wait = int(np.searchsorted(trace.events["step"], race.first_over))
+    own = trace.events["op"][first:wait][warps[first:wait] == warps[first]]
+    if not np.isin(own, [int(op) for op in (Op.BARRIER, Op.BARRIER_ARRIVE, Op.CLUSTER_ARRIVE)]).any():
+        return True
+    return int(np.sum(warps[:wait] == warps[first])) < int(np.sum(warps[:second] == warps[second]))
+
+
+# The least scope that reaches from one thread to another, by what the two share; the index is the level of `ordering`.
+REACHES = {BLOCK: "cta", CLUSTER: "cluster", GRID: "gpu"}
+SHARED_BY = tuple(REACHES)
+
+
+@dataclass(frozen=True)
+class _Side:
+    """An atomic by which one of a race's threads hands over to the other, and what it lacks for that."""
+
+    side: str  # where a fence belongs: "before" a release, "after" an acquire
+    atomic: int  # rows of trace.events
+    narrow: bool  # whether its scope leaves the other thread out
+    alone: (
+        str  # the barrier at which its thread should meet the one that has the access, "" where it does or is that one
+    )
+    fences: np.ndarray  # that are where they belong
+    ordered: bool  # whether there is one, or the atomic itself is a release or an acquire
+
+
+def _handed_over(trace, order, race: Race) -> tuple:
+    """The release and the acquire that stand between a race's two accesses: the atomics of both threads on one address that
+    come right after the first access and right before the second; () where there are none."""
+    if race.scope == WARP:
+        return ()
+    events = trace.events
+    first, second = (int(np.searchsorted(events["step"], events["step"][i])) for i in race.events)
+    rows = np.flatnonzero((events["op"] == int(Op.ATOMIC)) & (events["launch"] == events["launch"][first]))
+    after = rows[(events["block"][rows] == race.blocks[0]) & (rows > first)]
+    before = rows[(events["block"][rows] == race.blocks[1]) & (rows < second)]
+    if race.scope == BLOCK:
+        after = after[order.warp_of[after] == order.warp_of[first]]
+        before = before[order.warp_of[before] == order.warp_of[second]]
+    of = lambda row: set(trace.addresses[int(events["addresses"][row])].tolist()) - {-1}  # noqa: E731
+    met = set().union(*map(of, after)) & set().union(*map(of, before))
+    after, before = ([int(row) for row in some if of(row) & met] for some in (after, before))
+    if not after or not before:
+        return ()
+    pair = (("before", after[0], first, race.threads[0]), ("after", before[-1], second, race.threads[1]))
+    return tuple(_side(trace, order, race, *one) for one in pair)
+
+
+def _side(trace, order, race: Race, side: str, atomic: int, other: int, thread: int) -> _Side:
+    events, reaches = trace.events, SHARED_BY.index(race.scope)
+    low, high = sorted((atomic, other))
+    mine = lambda low, high: np.arange(low + 1, high)[order.warp_of[low + 1 : high] == order.warp_of[atomic]]  # noqa: E731
+    same_warp, alone = order.warp_of[atomic] == order.warp_of[other], ""
+    if not same_warp or not int(events["mask"][atomic]) >> thread % 32 & 1:
+        # Another thread's access reaches the atomic's thread at a barrier.
+        meets = (int(Op.BARRIER), int(Op.SYNC_WARP)) if same_warp else (int(Op.BARRIER),)
+        between = mine(low, high)
+        barriers = between[np.isin(events["op"][between], meets)]
+        if len(barriers):
+            low, high = (int(barriers[-1]), high) if side == "before" else (low, int(barriers[0]))
+        else:
+            at_line = events[["launch", "block", "line"]] == events[["launch", "block", "line"]][other]
+            one_warp = same_warp and (order.warp_of[at_line] == order.warp_of[other]).all()
+            alone = "sync_warp" if one_warp else "barrier"
+    own = mine(low, high)
+    kinds = [int(kind) for kind, level in FENCE_LEVEL.items() if level >= reaches]
+    fences = own[(events["op"][own] == int(Op.FENCE)) & np.isin(events["arg"][own], kinds)]
+    itself = int(events["arg"][atomic]) & (RELEASE if side == "before" else ACQUIRE)
+    narrow = level_of(events[atomic]) < reaches
+    return _Side(side, atomic, narrow, alone, fences, bool(itself or len(fences)))
+
+
+def _takes_a_lock(trace, sides: tuple) -> bool:
+    """Whether what stands between two changes of an element is no atomic of a loop, but one that gives back and one that takes."""
+    lines = {int(trace.events["line"][one.atomic]) for one in sides}
+    return len(lines) == 2
+
+
+def _missing_memory_fence(trace, order, race: Race) -> str | None:
+    """What to say where atomics on one address stand between the two, but order no other memory for want of a fence."""
+    sides = _handed_over(trace, order, race)
+    if race.shared and race.scope == GRID or not sides:
+        return None
+    events, scope = trace.events, REACHES[race.scope]
+    place = lambda row: _at(trace, events[row])  # noqa: E731
+    narrow = [(events[one.atomic], race.blocks[one.side == "before"]) for one in sides if one.narrow]
+    if narrow:
+        return _too_narrow(trace, race, narrow)
+    lacking = [one for one in sides if not one.ordered]
+    if not lacking:
+        one = next((one for one in sides if one.alone), None)
+        if one is None:
+            return None
+        alone = {
+            "before": "releases only what its own thread has done",
+            "after": "acquires only for what its own thread does next",
+        }
+        return (
+            f"The atomic at {place(one.atomic)} {alone[one.side]}: is cute.arch.{one.alone}() missing "
+            f"{one.side} it, so that thread {race.threads[one.side == 'after']} meets that thread?"
+        )
+    serving = events[["line", "call"]][np.concatenate([one.fences for one in sides])]
+    said = [(one, _idle_fence(trace, order, race, sides, one, serving)) for one in lacking]
+    name = f"cute.arch.fence_acq_rel_{scope}()"
+    if all(fence is None for _, fence in said):
+        missing = " and ".join(f"{one.side} the atomic at {place(one.atomic)}" for one, _ in said)
+        return f"An atomic orders no other memory: is {name} missing {missing}?"
+    sentences = [
+        f"the fence at {place(fence)} does not help the atomic at {place(one.atomic)}: it belongs directly {one.side} that "
+        "atomic, in the thread that makes it"
+        if fence is not None
+        else f"{name} is missing {one.side} the atomic at {place(one.atomic)}"
+        for one, fence in said
+    ]
+    return f"An atomic orders no other memory, and {'; '.join(sentences)}."
+
+
+def _idle_fence(trace, order, race: Race, sides: tuple, one: _Side, serving: np.ndarray) -> int | None:
+    """The fence nearest to an atomic that lacks one, of those that serve nobody where they stand; None where there is none."""
+    events, reaches = trace.events, SHARED_BY.index(race.scope)
+    kinds = [int(kind) for kind, level in FENCE_LEVEL.items() if level >= reaches]
+    near = np.flatnonzero((events["op"] == int(Op.FENCE)) & np.isin(events["arg"], kinds))
+    near = near[events["block"][near] == events["block"][one.atomic]]
+    near = near[~np.isin(events[["line", "call"]][near], serving)]
+    if len({int(events["line"][other.atomic]) for other in sides}) == 1:
+        near = near[
+            (near < one.atomic) == (one.side == "before")
+        ]  # one atomic for both: a fence behind it serves the other side
+    return int(near[np.argmin(abs(near - one.atomic))]) if len(near) else None
+
+
+def _too_narrow(trace, race: Race, atomics) -> str:
+    """What to say of atomics, each beside the block of the other thread, of which at least one has a scope without that block."""
+    said = {}
+    for event, block in atomics:
+        if level_of(event) < SHARED_BY.index(race.scope):
+            scope = tuple(REACHES.values())[level_of(event)]
+            said.setdefault(_at(trace, event), f"has scope {scope}, which leaves out block {block}")
+    left_out = " and ".join(f"the one at {place} {why}" for place, why in said.items())
+    return f'To a thread outside its scope an atomic is none: {left_out}. Is scope="{REACHES[race.scope]}" meant?'
+
+
+def _has_clusters(trace, event) -> bool:
+    return max(trace.launches[int(event["launch"])].cluster) > 1
+
+
+def _between(trace, order, race: Race):
+    """The events of the second thread's warp between the two, where both are of that warp."""
+    low, high = sorted(race.events)
+    inside = np.arange(low + 1, high, dtype=np.int64)
+    return trace.events[inside[order.warp_of[inside] == order.warp_of[race.events[1]]]]
+
+
+def _barriers_apart(trace, order, race: Race) -> str | None:
+    """What to say where each thread comes to a barrier on its way, but to one of another number."""
+    first, second = race.events
+    numbers = np.arange(len(trace.events), dtype=np.int64)
+    barriers = np.isin(trace.events["op"], (int(Op.BARRIER), int(Op.BARRIER_ARRIVE)))
+    after = numbers[barriers & (order.warp_of == order.warp_of[first]) & (numbers > first)]
+    before = numbers[barriers & (order.warp_of == order.warp_of[second]) & (numbers < second)]
+    if not len(after) or not len(before):
+        return None
+    left, reached = (trace.events[int(i)] for i in (after[0], before[-1]))
+    if left["arg"] == reached["arg"]:
+        return None
+    return (
+        f"Thread {race.threads[0]} comes to barrier {left['arg']} after it ({trace.line(left).where}), thread {race.threads[1]} to "
+        f"barrier {reached['arg']} before ({trace.line(reached).where}): is one barrier meant for both?"
+    )
+
+
+def _at_mbarriers(trace, order, op: Op, event: int) -> np.ndarray:
+    """The events `op` of the warp that made an event."""
+    events = trace.events
+    mine = (events["op"] == int(op)) & (order.warp_of == order.warp_of[event])
+    return np.flatnonzero(mine & (events["launch"] == events["launch"][event]))
+
+
+def _stage(trace, order, race: Race) -> str | None:
+    """What to say where the first thread's warp arrives at an mbarrier that the second's waits for: the arrival comes too early
+    in the program, or is another lane's. None where the two share none."""
+    first, second = race.events
+    waits = _at_mbarriers(trace, order, Op.MBARRIER_RESUME, second)
+    arrivals = _at_mbarriers(trace, order, Op.MBARRIER_ARRIVE, first)
+    of = lambda row: trace.addresses[int(trace.events["addresses"][row])]  # noqa: E731
+    shared = set()
+    for wait in waits[waits < second][::-1]:
+        place = of(wait).max()
+        phase = trace.events["arg2"][wait]
+        same = [row for row in arrivals if place in of(row)]
+        shared.update(same)
+        same = [row for row in same if trace.events["arg2"][row] == phase]
+        if not same:
+            continue
+        if same[-1] < first:
+            # The second's own arrival, after its wait, may have let the first go on before the second's access was made.
+            own = _at_mbarriers(trace, order, Op.MBARRIER_ARRIVE, second)
+            passed = _at_mbarriers(trace, order, Op.MBARRIER_RESUME, first)
+            met = {(of(row).max(), int(trace.events["arg2"][row])) for row in passed[passed < first]}
+            own = [
+                row for row in own[(own > wait) & (own < second)] if (of(row).max(), trace.events["arg2"][row]) in met
+            ]
+            early, kind = (own[0], race.kinds[1]) if own else (same[-1], race.kinds[0])
+            what, did = (
+                ("gives the stage back", "read") if kind == Kind.READ else ("says that the data is there", "write")
+            )
+            call, where = _call(trace, trace.events[early]), _at(trace, trace.events[early])
+            return f"The {call} at {where} {what} before this {did} is made: it belongs after the last {did}."
+        lane = race.threads[0] % 32
+        if same[-1] < wait and of(same[-1])[lane] != place:
+            call, where = _call(trace, trace.events[same[-1]]), _at(trace, trace.events[same[-1]])
+            arrives = int(np.flatnonzero(of(same[-1]) == place)[0]) + race.threads[0] // 32 * 32
+            return (
+                f"In the {call} at {where} thread {arrives} arrives for its whole warp, and nothing makes it wait for the other "
+                "lanes: is cute.arch.sync_warp() missing before it?"
+            )
+    if not shared:
+        return None
+    where, call = _at(trace, trace.events[min(shared)]), _call(trace, trace.events[min(shared)])
+    return (
+        f"The two warps meet at mbarriers, as in the {call} at {where}: is a wait missing before the second access, or is it for "
+        "another phase or another stage?"
+    )
+
+
+def _unheeded(trace, order, race: Race) -> str | None:
+    """What to say where the second thread's warp has asked at an mbarrier at which the first arrives, or that counts its transfer,
+    and goes on whatever the answer is."""
+    first, second = race.events
+    of = lambda row: trace.addresses[int(trace.events["addresses"][row])].max()  # noqa: E731
+    if race.roles[0] == Role.PHASE:
+        places = {_counting(trace, [trace.events[i] for i in race.events])}
+    else:
+        places = {of(row) for row in _at_mbarriers(trace, order, Op.MBARRIER_ARRIVE, first) if row > first}
+    asked = [row for row in _at_mbarriers(trace, order, Op.MBARRIER_WAIT, second) if row < second and of(row) in places]
+    if not asked or not trace.events["arg2"][asked[-1]]:
+        return None
+    line, at = trace.line(trace.events[asked[-1]]), _at(trace, trace.events[asked[-1]])
+    named = re.search(r"\b(\w*(?:try_wait|test_wait|wait_parity)\w*)\(", line.text)
+    name = named[1] if named else "mbarrier_try_wait"
+    if trace.events["arg2"][asked[-1]] == 1:
+        return f"{name} at {at} has returned False: the second access belongs where it has returned True."
+    went_on = _at_mbarriers(trace, order, Op.MBARRIER_RESUME, second)
+    if any(asked[-1] < row < second and of(row) == of(asked[-1]) for row in went_on):
+        return None
+    return (
+        f"{name} at {at} may return False, and nothing looks at its answer: go on where that is True alone, or wait with "
+        "mbarrier_wait."
+    )
+
+
+def _call(trace, event) -> str:
+    """What the reader's line calls to arrive."""
+    named = re.search(r"\b(\w*(?:release|commit|arrive)\w*)\(", trace.line(event).text)
+    return named[1] if named else "arrival"
+
+
+def _exchange_between(trace, order, race: Race) -> str | None:
+    found = _between(trace, order, race)
+    found = found[np.isin(found["op"], [int(op) for op in EXCHANGES])]
+    if not len(found):
+        return None
+    name = {Op.SHUFFLE: "shuffle", Op.VOTE: "vote", Op.REDUX: "redux", Op.ELECT: "elect"}[Op(int(found[-1]["op"]))]
+    return f"The {name} at {trace.line(found[-1]).where}"
+
+
+def _relaxed_between(trace, order, race: Race) -> bool:
+    low, high = sorted(race.events)
+    events = trace.events[low + 1 : high]
+    mine = order.warp_of[low + 1 : high] == order.warp_of[low]
+    return bool(((events["op"] == Op.CLUSTER_ARRIVE) & (events["arg"] == 1) & mine).any())
+
+
+def _fenced(trace, order, event: int) -> bool:
+    later = trace.events[event + 1 :]
+    mine = order.warp_of[event + 1 :] == order.warp_of[event]
+    return bool(((later["op"] == Op.FENCE) & (later["arg"] == FenceKind.MBARRIER_INIT) & mine).any())
+
+
+def report_proxy(trace, race: Race) -> Finding:
+    """A thread's write that a bulk copy reads or overwrites with no proxy fence between the two."""
+    events = [trace.events[i] for i in race.events]
+    places = [_at(trace, event) for event in events]
+    if race.roles[0] == Role.INIT:
+        message = (
+            f"Mbarrier used before its init is published: thread {race.threads[0]} initialised it at {places[0]}, and "
+            f"the bulk copy at {places[1]} counts on it through the async proxy (block {race.blocks[0]}). "
+            f"Is mbarrier_init_fence() missing {_fence_place(race)}?"
+        )
+        where = _with_callers(trace, events)
+        return Finding("mbarrier not published", message, where, race.blocks[0], race.threads, (race.address,), 1)
+    space, fence = "shared memory", "fence_view_async_shared()"
+    if not race.shared:
+        space, fence = f"{trace.tensors[race.tensor].name} in global memory", 'fence_proxy("async.global")'
+    verb = "overwrites" if race.kinds[1] == Kind.WRITE else "reads"
+    message = (
+        f"Missing proxy fence: the bulk copy at {places[1]} {verb} {space} that thread {race.threads[0]} wrote at "
+        f"{places[0]} ({_count(race.words, 'word')}, block {race.blocks[0]}); the async proxy needs "
+        f"cute.arch.{fence} {_fence_place(race)}."
+    )
+    where = _with_callers(trace, events)
+    return Finding("missing proxy fence", message, where, race.blocks[0], race.threads, (race.address,), race.words)
+
+
+def _fence_place(race: Race) -> str:
+    return "between the two" if race.same_thread else "before the barrier"
+
+
+def report_exit(trace, table, rows) -> Finding:
+    """A block that may exit while its shared memory is still in use; `rows` of one line."""
+    event = trace.events[table.event[rows[0]]]
+    owner = int(table.address[rows[0]] >> SMEM_BLOCK_BITS)
+    here = [i for i in rows if int(table.address[i] >> SMEM_BLOCK_BITS) == owner]
+    issuer = int(event["block"])
+    op, line = Op(int(event["op"])), trace.line(event)
+    nbytes = int(sum(table.size[i] for i in here if trace.events["block"][table.event[i]] == issuer))
+    if owner == issuer and op in ASYNCHRONOUS and table.role[rows[0]] == Role.GROUP:
+        wait = "cp_async_bulk_wait_group" if op == Op.BULK_COPY else "cp_async_wait_group"
+        message = f"Block {owner} may exit while {ASYNCHRONOUS[op]} ({line.where}) still uses its shared memory. Is {wait} missing?"
+    elif owner == issuer:
+        message = (
+            f"Block {owner} may exit while {ASYNCHRONOUS[op]} ({line.where}) still writes {nbytes} bytes of its shared memory. "
+            "Is mbarrier_wait missing?"
+        )
+    elif table.kind[rows[0]] == Kind.READ and table.role[rows[0]] == Role.PLAIN:
+        message = (
+            f"Block {owner} may exit while block {issuer} still reads {nbytes} bytes of its shared memory ({line.where}). "
+            f"{_closing(trace, event)}"
+        )
+    else:
+        what = "an arrival" if table.role[rows[0]] == Role.USE else f"{nbytes} bytes"
+        message = (
+            f"Block {owner} may exit while block {issuer} still has {what} in flight to its shared memory ({line.where}). "
+            f"{_closing(trace, event)}"
+        )
+    threads = (int(event["warp"]) * 32 + int(table.lane[rows[0]]),)
+    address = (int(table.address[rows[0]]),)
+    return Finding("exit with traffic in flight", message, (line,), owner, threads, address, len(rows))
+
+
+def _closing(trace, event) -> str:
+    """What to say where an access to another block's shared memory is not ordered before that block's exit."""
+    events = trace.events
+    later = (events["step"] > event["step"]) & (events["op"] == int(Op.CLUSTER_ARRIVE)) & (events["arg"] == 1)
+    for name in ("launch", "block", "warp"):
+        later &= events[name] == event[name]
+    if not later.any() or int(event["op"]) in ASYNCHRONOUS:
+        return "Is the closing cluster barrier missing?"
+    where = _at(trace, events[later][-1])
+    return f"cluster_arrive_relaxed at {where} orders no memory: is cluster_arrive() meant?"
+
+
+def report_start(trace, table, rows) -> Finding:
+    """A block whose shared memory is used before it is known to have started; `rows` of one line."""
+    event = trace.events[table.event[rows[0]]]
+    owner, issuer = int(table.address[rows[0]] >> SMEM_BLOCK_BITS), int(event["block"])
+    line = trace.line(event)
+    message = (
+        f"Block {owner} may not have started when block {issuer} uses its shared memory ({line.where}). Is the opening cluster "
+        "barrier (cluster_arrive, cluster_wait) missing?"
+    )
+    threads = (int(event["warp"]) * 32 + int(table.lane[rows[0]]),)
+    return Finding("peer not started", message, (line,), owner, threads, (int(table.address[rows[0]]),), len(rows))
+
+
+def _count(n: int, noun: str) -> str:
+    return f"{n} {noun}{'s' * (n != 1)}"

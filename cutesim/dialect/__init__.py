@@ -1,0 +1,10 @@
+"""The DSL's names, as the simulator answers them.
+
+| module      | what                                                                                        |
+|-------------|---------------------------------------------------------------------------------------------|
+| `names`     | what `cutlass.…` and `cute.…` mean in simulated source                                       |
+| `functions` | functions of the language itself: const_expr, printf, where                                  |
+| `assembly`, `packed` | PTX by its text; several numbers in one register                                    |
+| `ptx`       | inline assembly's operands                                                                   |
+| `dialects`  | names from below CuTe DSL                                                                     |
+"""

@@ -1,0 +1,449 @@
+"""llvm.inline_asm: a few PTX instructions at a time, as kernels write them who want what CuTe DSL has no name for.
+
+| instruction                                                        | here                                                 |
+|--------------------------------------------------------------------|------------------------------------------------------|
+| mov, add, sub, mul, fma, min, max, neg, abs, and, or, xor, shl, shr | of one 32- or 64-bit type                             |
+| add, sub, mul, min, max, neg, abs .f16x2 and .bf16x2                | of two numbers in a register                          |
+| cvt, setp, selp, @p                                                | conversions, of two numbers in a register too; predicates |
+| ex2, lg2, rcp, rsqrt, sqrt, sin, cos, tanh .approx{.ftz}.f32        | within the documented error                           |
+| mapa, st.async, mbarrier.init, mbarrier.arrive{.expect_tx}         | as cute.arch has them, on addresses                   |
+| ld, st of .global and .shared{::cta}{.v2, .v4}                     | one access                                            |
+| atom, red; ld.acquire, st.release, and relaxed ones                | as cute.arch has atomics                             |
+| fence, membar, bar.warp.sync, griddepcontrol, cp.async groups, popc | as cute.arch has them                                 |
+
+An address is a number (`ptr.toint()`), as mapa gives one. Sources: PTX ISA 9.0. Anything else is refused by its opcode.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from cutesim.trace import Space
+
+from ..context import fail, group, not_simulated
+from ..machine import asynchronous, barriers, cluster, mbarriers, warps
+from ..machine.atomics import run_atomic
+from ..memory import pointers as m
+from ..values import arithmetic, mathops
+from ..values.numeric import (
+    BFloat16,
+    Boolean,
+    Float16,
+    Float32,
+    Float64,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    Uint8,
+    Uint16,
+    Uint32,
+    Uint64,
+    Value,
+    binary,
+    convert,
+    scalar,
+)
+from . import packed
+
+TYPES = {
+    "f16": Float16,
+    "bf16": BFloat16,
+    "f32": Float32,
+    "f64": Float64,
+    "s8": Int8,
+    "s16": Int16,
+    "s32": Int32,
+    "s64": Int64,
+    "u8": Uint8,
+    "u16": Uint16,
+    "u32": Uint32,
+    "u64": Uint64,
+    "b8": Uint8,
+    "b16": Uint16,
+    "b32": Uint32,
+    "b64": Uint64,
+    "pred": Boolean,
+}
+OPERATORS = {"add": "+", "sub": "-", "and": "&", "or": "|", "xor": "^", "shl": "<<", "shr": ">>"}
+COMPARISONS = {
+    "eq": "==",
+    "ne": "!=",
+    "lt": "<",
+    "le": "<=",
+    "gt": ">",
+    "ge": ">=",
+    "lo": "<",
+    "ls": "<=",
+    "hi": ">",
+    "hs": ">=",
+}
+APPROXIMATE = {
+    "ex2": np.exp2,
+    "lg2": np.log2,
+    "sqrt": np.sqrt,
+    "rsqrt": lambda a: 1 / np.sqrt(a),
+    "rcp": lambda a: 1 / a,
+    "sin": np.sin,
+    "cos": np.cos,
+    "tanh": np.tanh,
+}
+# The words between an instruction and its type that change nothing here, or what is read of them below.
+WORDS = {
+    **dict.fromkeys(("and", "or", "xor", "shl", "shr", "mov", "selp", "popc"), set()),
+    **dict.fromkeys(("add", "sub", "fma"), {"rn", "ftz"}),
+    **dict.fromkeys(("mul", "mad"), {"rn", "ftz", "lo"}),
+    **dict.fromkeys(("min", "max"), {"NaN", "ftz"}),
+    **dict.fromkeys(("neg", "abs"), {"ftz"}),
+    **dict.fromkeys(APPROXIMATE, {"approx", "ftz", "rn"}),
+}
+TO_WHOLE = {"rni": np.rint, "rmi": np.floor, "rpi": np.ceil, "rzi": np.trunc}
+ATOMICS = frozenset("add max min and or xor exch cas".split())
+ORDERED = frozenset("acquire release acq_rel relaxed volatile".split())
+SCOPES = frozenset("cta cluster gpu sys".split())
+STATEMENT = re.compile(r"(?:@(?P<not>!?)(?P<guard>[%$\w]+)\s+)?(?P<opcode>[a-z][\w.:]*)\s*(?P<operands>.*)", re.DOTALL)
+
+
+class Struct(tuple):
+    """Several results of one asm, which llvm.extractvalue takes apart."""
+
+
+def literal_struct(types, **_) -> Struct:
+    return Struct(types)
+
+
+def inline_asm(result, operands, text, constraints, **_):
+    """Run the instructions of `text` on `operands`; what they write to `$0`, `$1`, ... is the result."""
+    results = () if result is None else tuple(result) if isinstance(result, Struct) else (result,)
+    outputs = [c for c in constraints.replace(" ", "").split(",") if c.startswith("=")]
+    if len(outputs) != len(results):
+        raise fail("language", f"inline_asm has {len(results)} result types and {len(outputs)} outputs ({constraints})")
+    registers = {}
+    given = list(operands or ())
+    for i, x in enumerate(given):
+        registers[f"${len(results) + i}"] = x if isinstance(x, m.Pointer) else scalar(x)
+    for i, c in enumerate(c for c in constraints.replace(" ", "").split(",") if c and c[0].isdigit()):
+        registers[f"${c}"] = registers[f"${len(results) + i}"]  # an operand that is also an output
+    machine = _Machine(registers, {f"${i}": t for i, t in enumerate(results)})
+    for statement in _statements(text):
+        machine.run(statement)
+    found = [machine.result(f"${i}", t, text) for i, t in enumerate(results)]
+    return None if not found else found[0] if len(found) == 1 else Struct(found)
+
+
+def extractvalue(result, struct, position, **_):
+    (at,) = position
+    return struct[at]
+
+
+def _statements(text: str) -> list[str]:
+    text = re.sub(r"/\*.*?\*/", " ", re.sub(r"//[^\n]*", " ", text), flags=re.DOTALL).replace("$$", "")
+    text = re.sub(r"\{([^{};]*)\}", r"<\1>", text)  # a vector of registers, which is no block
+    parts = re.split(r"[;{}]", text.replace("\t", " "))
+    return [part.strip() for part in parts if part.strip()]
+
+
+def _as(x, dtype) -> Value:
+    """A register's bits as a type of the same width, or its low bits."""
+    if isinstance(x, m.Pointer):
+        x = x.toint()
+    if x.dtype is dtype:
+        return x
+    if x.dtype.width == dtype.width:
+        return x.bitcast(dtype)
+    if dtype.is_float or x.dtype.is_float:
+        raise fail("language", f"inline_asm: a {x.dtype} register where the instruction has {dtype}")
+    return convert(x, dtype)
+
+
+class _Machine:
+    """The registers of one asm, and what each instruction does to them."""
+
+    def __init__(self, registers: dict, outputs: dict):
+        self.registers, self.types = registers, dict(outputs)
+
+    def result(self, name: str, dtype, text: str) -> Value:
+        if name not in self.registers:
+            raise not_simulated(f"inline_asm that does not write {name}: {' '.join(text.split())}")
+        return _as(self.registers[name], dtype)
+
+    def run(self, statement: str) -> None:
+        if statement.startswith(".reg"):
+            _, kind, names = statement.replace(",", " ").split(None, 2)
+            for name in names.split():
+                self.types[name] = TYPES.get(kind.strip("."), Uint32)
+            return
+        found = STATEMENT.fullmatch(statement)
+        if not found:
+            raise not_simulated(f"inline_asm of {statement}")
+        operands = [part.strip() for part in re.split(r",(?![^<\[]*[>\]])", found["operands"]) if part.strip()]
+        if found["guard"] is None:
+            self.execute(found["opcode"], operands)
+            return
+        holds = self.value(found["guard"], Boolean).a != 0
+        holds = ~holds if found["not"] else holds
+        g, before = group(), dict(self.registers)
+        g.push(holds)
+        if g.active().any():
+            self.execute(found["opcode"], operands)
+        g.pop()
+        for name, new in self.registers.items():
+            if new is not before.get(name):
+                old = before.get(name, Value(new.dtype, np.zeros((1, 1), new.dtype.carrier)))
+                self.registers[name] = Value(new.dtype, np.where(holds, new.a, _as(old, new.dtype).a))
+
+    # -- operands
+
+    def value(self, text: str, dtype) -> Value:
+        if text in self.registers:
+            return _as(self.registers[text], dtype)
+        if re.fullmatch(r"0[fF][0-9a-fA-F]{8}", text):
+            return Value(Uint32, np.array([[int(text[2:], 16)]], np.uint32)).bitcast(dtype)
+        if re.fullmatch(r"0[dD][0-9a-fA-F]{16}", text):
+            return Value(Uint64, np.array([[int(text[2:], 16)]], np.uint64)).bitcast(dtype)
+        try:
+            return convert(float(text) if dtype.is_float else int(text.rstrip("uU"), 0), dtype)
+        except ValueError:
+            raise not_simulated(f"inline_asm with the operand {text}") from None
+
+    def pointer(self, text: str, dtype, space) -> m.Pointer:
+        name, _, offset = text.strip("[] ").partition("+")
+        x, more = self.registers.get(name.strip()), int(offset or 0)
+        if x is None:
+            raise not_simulated(f"inline_asm with the address {text}")
+        if isinstance(x, m.Pointer) and (space is None or x.memspace is space):
+            if not more:
+                return x if x.dtype.itemsize == dtype.itemsize else x.recast(dtype)
+            x = x.toint()
+        address = _as(x, Int64) if x.dtype.width == 64 else convert(x, Int64)
+        return m.pointer_at(dtype, address + more if more else address, space)
+
+    def set(self, name: str, value: Value) -> None:
+        self.registers[name] = value
+
+    # -- instructions
+
+    def execute(self, opcode: str, operands: list) -> None:
+        base, *parts = opcode.split(".")
+        dtype = TYPES.get(parts[-1]) if parts else None
+        if base in WORDS and not set(parts[:-1]) <= WORDS[base]:
+            raise not_simulated(f"inline_asm of {opcode}")
+        if base in PAIRED and parts and parts[-1] in ("f16x2", "bf16x2"):
+            self.paired(base, parts, operands)
+        elif base in APPROXIMATE and dtype is Float32 and ("approx" in parts or base == "sqrt"):
+            a = self.value(operands[1], Float32).a
+            ftz = "ftz" in parts
+            exact = APPROXIMATE[base]((arithmetic.flush(a) if ftz else a).astype(np.float64)).astype(np.float32)
+            self.set(operands[0], Value(Float32, arithmetic.flush(exact) if ftz else exact))
+        elif base == "mov" and dtype is not None:
+            self.move(operands, dtype)
+        elif base in OPERATORS and dtype is not None:
+            second = Int32 if base in ("shl", "shr") else dtype
+            a, b = self.value(operands[1], dtype), self.value(operands[2], second)
+            if second is not dtype:  # a shift by the type's bits or more gives 0
+                b = convert(b, dtype)
+            self.set(operands[0], binary(OPERATORS[base], a, b))
+        elif base in ("mul", "mad") and dtype is not None and {"lo", "rn", "f32"} & set(parts):
+            product = self.value(operands[1], dtype) * self.value(operands[2], dtype)
+            self.set(operands[0], product if base == "mul" else product + self.value(operands[3], dtype))
+        elif base == "fma" and dtype is not None and "rn" in parts:
+            self.set(operands[0], mathops.fma(*(self.value(x, dtype) for x in operands[1:4])))
+        elif base in ("min", "max") and dtype is not None:
+            self.set(operands[0], _extreme(base, parts, *(self.value(x, dtype) for x in operands[1:3])))
+        elif base == "neg" and dtype is not None:
+            self.set(operands[0], -self.value(operands[1], dtype))
+        elif base == "abs" and dtype is not None:
+            self.set(operands[0], abs(self.value(operands[1], dtype)))
+        elif base == "cvt" and packed.is_pair(parts):
+            self.set(operands[0], packed.convert(parts, operands[1:], self.value))
+        elif base == "cvt" and len(parts) >= 2 and {*parts[-2:]} <= TYPES.keys():
+            self.set(operands[0], self.converted(parts, self.value(operands[1], dtype)))
+        elif base == "setp" and parts[0] in COMPARISONS and len(operands) == 3 and set(parts[1:-1]) <= {"ftz"}:
+            a, b = (self.value(x, dtype) for x in operands[1:])
+            self.set(operands[0], binary(COMPARISONS[parts[0]], a, b))
+        elif base == "selp" and dtype is not None:
+            yes, no = (self.value(x, dtype) for x in operands[1:3])
+            self.set(operands[0], Value(dtype, np.where(self.value(operands[3], Boolean).a, yes.a, no.a)))
+        elif base == "popc":
+            self.set(operands[0], convert(arithmetic.popc(self.value(operands[1], dtype)), Uint32))
+        elif base in ("ld", "st") and ORDERED & set(parts) and dtype is not None:
+            self.ordered(base, parts, dtype, operands)
+        elif base in ("atom", "red") and dtype is not None:
+            self.atomic(base, parts, dtype, operands)
+        elif base in ("ld", "st") and "async" not in parts and dtype is not None and _space(parts) is not None:
+            self.access(base, parts, dtype, operands)
+        elif opcode.startswith("mapa"):
+            self.map_address(operands)
+        elif opcode.startswith("st.async") and "mbarrier::complete_tx::bytes" in parts:
+            self.store_async(dtype, operands)
+        else:
+            self.order(opcode, parts, operands)
+
+    def move(self, operands, dtype) -> None:
+        target, source = operands
+        if source.startswith("<"):
+            self.set(target, packed.joined([name.strip() for name in source.strip("<>").split(",")], dtype, self.value))
+        elif target.startswith("<"):
+            names = [name.strip() for name in target.strip("<>").split(",")]
+            for name, part in zip(names, packed.parted(self.value(source, dtype), len(names))):
+                if name != "_":
+                    self.set(name, part)
+        else:
+            self.set(target, self.value(source, dtype))
+
+    def converted(self, parts, x: Value) -> Value:
+        """cvt of one number: to a whole one as its word says, otherwise to the nearest."""
+        *how, target, _ = parts
+        whole = [TO_WHOLE[word] for word in how if word in TO_WHOLE]
+        to_whole = x.dtype.is_float and (whole or TYPES[target].is_integer)
+        if len(whole) != bool(to_whole) or not set(how) <= {"rn", *TO_WHOLE} or to_whole and len(how) > 1:
+            raise not_simulated(f"inline_asm of cvt.{'.'.join(parts)}")
+        return convert(Value(x.dtype, whole[0](x.a)) if whole else x, TYPES[target])
+
+    def paired(self, base, parts, operands) -> None:
+        """An instruction on each of the two numbers of 16 bits in a register."""
+        sides = [packed.parted(self.value(text, Uint32), 2) for text in operands[1:]]
+        numbers = [[x.bitcast(packed.PAIRS[parts[-1]]) for x in halves] for halves in sides]
+        self.set(operands[0], packed.join([PAIRED[base](parts, *pair) for pair in zip(*numbers)]))
+
+    def access(self, base, parts, dtype, operands) -> None:
+        """One load or store, of a vector of registers where it says .v2 or .v4."""
+        count = next((int(part[1]) for part in parts if part in ("v2", "v4")), 1)
+        where, what = operands if base == "st" else operands[::-1]
+        names = [name.strip() for name in what.strip("<>").split(",")]
+        space, offsets = _space(parts), np.arange(count, dtype=np.int64)
+        pointer = self.pointer(where, dtype, space)
+        if pointer.rows is not None and "shared::cluster" not in parts:
+            raise fail("language", f"{base}.shared takes this block's own shared memory; another's is .shared::cluster")
+        if base == "ld":
+            found = m.read_raw(pointer, offsets, count, None, m.Op.LOAD, None)
+            for i, name in enumerate(names):
+                self.set(name, Value(dtype, pointer.dtype.decode(found[..., i])).bitcast(dtype))
+        else:
+            shape = group().shape
+            words = [np.broadcast_to(_as(self.value(name, dtype), dtype).a, shape) for name in names]
+            raw = dtype.encode(np.stack(words, axis=-1)).view(pointer.dtype.storage)
+            m.write_raw(pointer, offsets, raw, count, None, None)
+
+    def ordered(self, base, parts, dtype, operands) -> None:
+        """A load or store that other threads' atomics may meet: ld.acquire, st.release, relaxed ones."""
+        where, what = operands if base == "st" else operands[::-1]
+        pointer, order = self.pointer(where, dtype, _space(parts)), next(part for part in parts if part in ORDERED)
+        scope = next((part for part in parts if part in SCOPES), None)
+        if base == "ld":
+            word = _word(dtype)
+            self.set(what, run_atomic("or", pointer.recast(word), convert(0, word), order, scope=scope))
+        else:
+            run_atomic("exch", pointer, self.value(what, dtype), order, scope=scope)
+
+    def atomic(self, base, parts, dtype, operands) -> None:
+        target, where, *given = operands if base == "atom" else ["_", *operands]
+        name = next((part for part in parts if part in ATOMICS), None)
+        if name is None:
+            raise not_simulated(f"inline_asm of {base}.{'.'.join(parts)}")
+        pointer, order = self.pointer(where, dtype, _space(parts)), next((p for p in parts if p in ORDERED), None)
+        scope = next((part for part in parts if part in SCOPES), None)
+        values = [self.value(text, dtype) for text in given]
+        if name == "cas":
+            old = run_atomic("cas", pointer, values[1], order, values[0].a, scope)
+        else:
+            old = run_atomic(name, pointer, values[0], order, scope=scope)
+        if target != "_":
+            self.set(target, old)
+
+    def map_address(self, operands) -> None:
+        target, source, rank = operands
+        offset = m.pointer_at(Uint8, _address(self.registers[source]), Space.SMEM)
+        self.set(target, convert(cluster.map_dsmem_ptr(offset, self.value(rank, Int32)).toint(), Int32))
+
+    def store_async(self, dtype, operands) -> None:
+        where, what, barrier = operands
+        words = tuple(_as(self.value(name.strip(), dtype), dtype) for name in what.strip("<>").split(","))
+        if dtype.width == 64:
+            words = tuple(half for word in words for half in _halves(_as(word, Int64)))
+        target, mbar = self.pointer(where, dtype, Space.SMEM), self.pointer(barrier, Int64, Space.SMEM)
+        if target.rows is None or mbar.rows is None:
+            raise fail("language", "st.async takes addresses of the cluster: give them to mapa first")
+        size = group().launch.cluster_size
+        rank = Value(Int32, (target.rows % size).astype(np.int32))
+        own = [m.Pointer(p.memory, p.dtype, p.offset, p.alignment) for p in (target, mbar)]
+        asynchronous.send_words(own[0], words, own[1], rank)
+
+    def order(self, opcode, parts, operands) -> None:
+        """Barriers, fences and groups: cute.arch's own."""
+        if opcode in ("membar.gl", "fence.acq_rel.gpu", "fence.sc.gpu"):
+            barriers.fence_acq_rel_gpu()
+        elif opcode in ("membar.cta", "fence.acq_rel.cta", "fence.sc.cta"):
+            barriers.fence_acq_rel_cta()
+        elif opcode in ("fence.acq_rel.cluster", "fence.sc.cluster"):
+            barriers.fence_acq_rel_cluster()
+        elif opcode.startswith("fence.proxy.async"):
+            barriers.fence_proxy(opcode)
+        elif opcode == "fence.mbarrier_init.release.cluster":
+            mbarriers.mbarrier_init_fence()
+        elif opcode == "cp.async.commit_group":
+            asynchronous.cp_async_commit_group()
+        elif opcode in ("cp.async.wait_group", "cp.async.wait_all"):
+            asynchronous.cp_async_wait_group(int(operands[0]) if operands else 0)
+        elif opcode.startswith("vote.sync.") and parts[1] in ("ballot", "any", "all", "uni"):
+            vote = getattr(warps, f"vote_{parts[1]}_sync")
+            self.set(operands[0], vote(self.value(operands[1], Boolean), self.value(operands[2], Int64)))
+        elif opcode == "bar.warp.sync":
+            barriers.sync_warp(self.value(operands[0], Int64))
+        elif opcode == "griddepcontrol.wait":
+            barriers.griddepcontrol_wait()
+        elif opcode == "griddepcontrol.launch_dependents":
+            barriers.griddepcontrol_launch_dependents()
+        elif opcode.startswith("mbarrier.arrive") and operands[0] == "_" and "expect_tx" not in opcode:
+            mbarriers.mbarrier_arrive(self.pointer(operands[1], Int64, Space.SMEM))
+        elif opcode.startswith("mbarrier.arrive.expect_tx") and operands[0] == "_":
+            pointer = self.pointer(operands[1], Int64, Space.SMEM)
+            mbarriers.mbarrier_arrive_and_expect_tx(pointer, self.value(operands[2], Int32))
+        elif opcode.startswith("mbarrier.init"):
+            mbarriers.mbarrier_init(self.pointer(operands[0], Int64, Space.SMEM), self.value(operands[1], Int32))
+        else:
+            raise not_simulated(f"inline_asm of {opcode}")
+
+
+def _extreme(base: str, parts, a: Value, b: Value) -> Value:
+    """min or max: of two floats the one that is no NaN, without .NaN, and +0 above -0."""
+    if a.dtype is Float32:
+        pick = arithmetic.fmax if base == "max" else arithmetic.fmin
+        return pick(a, b, nan="NaN" in parts, ftz="ftz" in parts)
+    if not a.dtype.is_float:
+        return Value(a.dtype, (np.maximum if base == "max" else np.minimum)(a.a, b.a))
+    name = ("maximum" if base == "max" else "minimum") if "NaN" in parts else f"f{base}"
+    return Value(a.dtype, arithmetic.signed_zero(getattr(np, name)(a.a, b.a), a.a, b.a, base == "max"))
+
+
+PAIRED = {
+    "min": lambda parts, a, b: _extreme("min", parts, a, b),
+    "max": lambda parts, a, b: _extreme("max", parts, a, b),
+    "add": lambda parts, a, b: a + b,
+    "sub": lambda parts, a, b: a - b,
+    "mul": lambda parts, a, b: a * b,
+    "neg": lambda parts, a: -a,
+    "abs": lambda parts, a: abs(a),
+}
+
+
+def _halves(word: Value) -> tuple:
+    """The low and the high 32 bits of 64."""
+    return convert(word, Int32), convert(word >> 32, Int32)
+
+
+def _address(x) -> Value:
+    return x.toint() if isinstance(x, m.Pointer) else convert(x, Int64)
+
+
+def _word(dtype):
+    """The unsigned integer as wide as a type."""
+    return TYPES[f"u{dtype.width}"]
+
+
+def _space(parts) -> Space | None:
+    if "global" in parts:
+        return Space.GMEM
+    return Space.SMEM if any(part.startswith("shared") for part in parts) else None

@@ -1,0 +1,436 @@
+"""The DSL's public names, as the simulator answers them: what `cutlass.…` and `cute.…` mean in simulated source.
+
+Nothing here imports, wraps or replaces the DSL. A name that is not modelled is a `Missing`, which says so when it is used.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import types
+import warnings
+
+from cutesim.trace import Space
+
+from ..context import WARP, not_simulated
+from ..layouts import layout as la
+from ..layouts import layout_algebra as algebra
+from ..layouts.layout import Layout
+from ..machine import asynchronous, atomics, barriers, cluster, copying, host, mbarriers, pipeline, shapes, warps
+from ..machine.loops import DynamicRange
+from ..machine.shared_memory import SmemAllocator
+from ..memory import structs, swizzle
+from ..memory import tensor as tn
+from ..memory.pointers import Pointer
+from ..values import arithmetic, indices, mathops, numeric
+from ..values.numeric import DType, TensorSSA, Value
+from ..values.placeholders import Annotation, Missing, Namespace, NumericAnnotation, Tokens
+from . import assembly, dialects, ptx
+from .functions import (
+    all_,
+    any_,
+    as_numeric,
+    assume,
+    builtin_all,
+    builtin_any,
+    builtin_max,
+    builtin_min,
+    const_expr,
+    decorator,
+    dsl_user_op,
+    dynamic_expr,
+    elect_one,
+    full,
+    full_like,
+    make_ptr,
+    math_maximum,
+    math_minimum,
+    maximum,
+    minimum,
+    ones_like,
+    print_once,
+    print_tensor,
+    printf,
+    range_constexpr,
+    recast_ptr,
+    setmaxregister,
+    where,
+    zeros_like,
+)
+
+PLACES: list = []  # more namespaces in which a name that a module imported is looked for
+
+
+def _static(name, function):
+    def checked(*args, **kwargs):
+        kwargs.pop("loc", None)
+        kwargs.pop("ip", None)
+        return tn.shown(function(*map(tn.hidden, args), **{k: tn.hidden(v) for k, v in kwargs.items()}))
+
+    checked.__name__ = name
+    return checked
+
+
+# ---- the namespaces -------------------------------------------------------------------------------------------------
+
+_ON_LAYOUT = "zipped_divide logical_divide tiled_divide flat_divide group_modes coalesce select append prepend composition".split()
+_TENSOR = (
+    "make_tensor make_identity_tensor make_rmem_tensor make_rmem_tensor_like local_tile domain_offset recast_tensor"
+).split()
+_LAYOUT = (
+    "make_ordered_layout make_identity_layout make_layout_tv raked_product blocked_product logical_product zipped_product "
+    "complement right_inverse left_inverse recast_layout product product_each shape_div tile_to_shape is_congruent depth get dice "
+    "flatten_to_tuple "
+    "max_common_vector max_common_layout"
+).split()
+
+
+MATHEMATICS = (
+    "exp exp2 log log2 log10 sqrt rsqrt rcp tanh sin cos tan asin acos atan atan2 erf floor ceil absf isnan fma"
+).split()
+_SHAPES = (
+    "size rank shape ceil_div cosize size_in_bytes make_layout slice_ crd2idx prepend_ones idx2crd repeat_like filter_zeros "
+    "local_partition is_static elem_less"
+).split()
+
+
+def _cute() -> dict:
+    layouts = {**vars(la), **vars(algebra)}
+    members = {name: tn.on_layout(layouts[name]) for name in _ON_LAYOUT}
+    members |= {name: _static(name, layouts[name]) for name in _LAYOUT}
+    members |= {t.name: t for t in numeric.TYPES.values()}
+    members |= {name: getattr(shapes, name) for name in _SHAPES}
+    members["round_up"] = la.round_up
+    for function in (
+        printf,
+        print_tensor,
+        assume,
+        recast_ptr,
+        make_ptr,
+        full,
+        full_like,
+        zeros_like,
+        ones_like,
+        where,
+        any_,
+        all_,
+        swizzle.make_swizzle,
+        swizzle.make_composed_layout,
+    ):
+        members[function.__name__] = function
+    members["struct"] = structs.struct
+    for name in _TENSOR:
+        members[name] = getattr(tn, name)
+    members["make_fragment_like"] = tn.make_rmem_tensor_like
+    for name in "copy autovec_copy basic_copy basic_copy_if make_copy_atom make_tiled_copy make_tiled_copy_tv".split():
+        members[name] = getattr(copying, name)
+    for name in MATHEMATICS:
+        members[name] = getattr(mathops, name)
+    members |= {
+        "flatten": lambda x, **_: tn.on_layout(la.flatten)(x),
+        "jit": decorator("jit"),
+        "kernel": decorator("kernel"),
+        "arch": ARCH,
+        "math": MATH,
+        "nvgpu": NVGPU,
+        "core": Missing("cutlass.cute.core"),
+        "Tensor": Annotation("cute.Tensor", (tn.Tensor, tn.CoordinateTensor)),
+        "TensorSSA": Annotation("cute.TensorSSA", TensorSSA),
+        "tensor": Namespace(
+            "cute.tensor", {"_Tensor": tn.TENSORS, "TensorSSA": numeric.VECTORS, "rank": members["rank"]}
+        ),
+        "Layout": Annotation("cute.Layout", Layout),
+        "Pointer": Annotation("cute.Pointer", Pointer),
+        "ComposedLayout": Annotation("cute.ComposedLayout", swizzle.ComposedLayout),
+        "Swizzle": Annotation("cute.Swizzle", swizzle.Swizzle),
+        "TiledCopy": Annotation("cute.TiledCopy", copying.TiledCopy),
+        "CopyAtom": Annotation("cute.CopyAtom", copying.CopyAtom),
+        "Shape": Annotation("cute.Shape", (tuple, int)),
+        "Tile": Annotation("cute.Tile"),
+        "Tiler": Annotation("cute.Tiler"),
+        "Coord": Annotation("cute.Coord", (tuple, int, Value)),
+        "Stride": Annotation("cute.Stride", (tuple, int)),
+        "IntTuple": Annotation("cute.IntTuple", (tuple, int)),
+        "Numeric": Annotation("cute.Numeric", Value),
+        "NumericMeta": Annotation("cute.NumericMeta"),
+        "ReductionOp": Tokens("ADD", "MUL", "MIN", "MAX"),
+        "AddressSpace": SPACES,
+        "CacheEvictionPriority": Tokens("EVICT_NORMAL", "EVICT_FIRST", "EVICT_LAST", "EVICT_UNCHANGED", "NO_ALLOCATE"),
+        "max": math_maximum,
+        "min": math_minimum,
+        "compile": host.compile_,
+        "runtime": Namespace("cutlass.cute.runtime", {"from_dlpack": host.from_dlpack}),
+    }
+    return members
+
+
+_ARCH = {
+    indices: "thread_idx block_idx block_dim grid_dim cluster_dim lane_idx",
+    warps: "FULL_MASK warp_idx make_warp_uniform shuffle_sync shuffle_sync_up shuffle_sync_down shuffle_sync_bfly warp_reduction "
+    "warp_reduction_max warp_reduction_sum warp_redux_sync vote_ballot_sync vote_any_sync vote_all_sync vote_uni_sync activemask",
+    barriers: "sync_warp sync_threads barrier barrier_arrive fence_acq_rel_cta fence_acq_rel_cluster fence_acq_rel_gpu "
+    "fence_acq_rel_sys fence_view_async_shared fence_proxy griddepcontrol_wait griddepcontrol_launch_dependents",
+    cluster: "block_idx_in_cluster block_in_cluster_idx block_in_cluster_dim cluster_size cluster_idx map_dsmem_ptr cluster_arrive "
+    "cluster_arrive_relaxed cluster_wait",
+    mbarriers: "mbarrier_init mbarrier_init_fence mbarrier_arrive mbarrier_arrive_and_expect_tx mbarrier_expect_tx mbarrier_wait "
+    "mbarrier_try_wait mbarrier_test_wait",
+    asynchronous: "cp_async_commit_group cp_async_wait_group cp_async_mbarrier_arrive_noinc store_async_dsmem "
+    "cp_async_bulk_commit_group cp_async_bulk_wait_group",
+    atomics: "atomic_add atomic_max atomic_min atomic_and atomic_or atomic_xor atomic_exch atomic_cas",
+    arithmetic: "fmax fmin exp2 exp rcp_approx clz popc",
+    ptx: "inline_ptx",
+}
+
+
+class _Spaces:
+    gmem, smem, rmem, generic = Space.GMEM, Space.SMEM, Space.NONE, Space.NONE
+
+
+SPACES = _Spaces()
+ARCH = Namespace(
+    "cute.arch",
+    {name: getattr(room, name) for room, names in _ARCH.items() for name in names.split()}
+    | {
+        "WARP_SIZE": WARP,
+        "elect_one": elect_one,
+        "setmaxregister_increase": setmaxregister,
+        "setmaxregister_decrease": setmaxregister,
+    },
+)
+ARCH.__dict__["nvvm_wrappers"] = ARCH  # the module that has them
+MATH = Namespace(
+    "cute.math",
+    {n: getattr(mathops, n) for n in MATHEMATICS} | {"max": math_maximum, "min": math_minimum},
+)
+CACHE_LOAD = Tokens("ALWAYS", "GLOBAL", "STREAMING", "LAST_USE", "NONE")
+CACHE_STORE = Tokens("WRITE_BACK", "GLOBAL", "STREAMING", "WRITE_THROUGH", "NONE")
+CPASYNC = Namespace(
+    "cute.nvgpu.cpasync",
+    {name: getattr(copying, name) for name in ("CopyG2SOp", "CopyBulkG2SOp", "CopyBulkS2GOp")}
+    | {"LoadCacheMode": CACHE_LOAD},
+)
+NVGPU = Namespace(
+    "cute.nvgpu",
+    {
+        "CopyUniversalOp": copying.CopyUniversalOp,
+        "CopyG2ROp": copying.CopyG2ROp,
+        "CopyR2GOp": copying.CopyR2GOp,
+        "CopyS2ROp": copying.CopyS2ROp,
+        "CopyR2SOp": copying.CopyR2SOp,
+        "cpasync": CPASYNC,
+        "LoadCacheMode": CACHE_LOAD,
+        "StoreCacheMode": CACHE_STORE,
+        "L2PrefetchSize": Tokens("NONE", "SIZE_64B", "SIZE_128B", "SIZE_256B"),
+        "MemoryOrder": Tokens("WEAK", "RELAXED", "ACQUIRE", "RELEASE", "ACQ_REL", "VOLATILE"),
+        "MemoryScope": Tokens("CTA", "CLUSTER", "GPU", "SYS"),
+    },
+)
+_T = {"bool": "Boolean", "i1": "Boolean", "i8": "Int8", "i16": "Int16", "i32": "Int32", "i64": "Int64"}
+_T |= {"f16": "Float16", "bf16": "BFloat16", "f32": "Float32", "f64": "Float64"}
+
+
+def _type_maker(name: str):
+    return lambda *_, **__: numeric.TYPES[name]
+
+
+class ResultTypes:
+    """T.i32() and so on: what an asm gives."""
+
+    def __init__(self):
+        for short, name in _T.items():
+            setattr(self, short, _type_maker(name))
+
+    @staticmethod
+    def vector(count: int, dtype: DType):
+        return dialects.VectorType(count, dtype)
+
+
+T = ResultTypes()
+LLVM = Namespace(
+    "llvm",
+    {
+        "inline_asm": assembly.inline_asm,
+        "extractvalue": assembly.extractvalue,
+        "AsmDialect": Tokens("AD_ATT", "AD_Intel"),
+        "StructType": Namespace("llvm.StructType", {"get_literal": assembly.literal_struct}),
+    },
+)
+VECTOR = Namespace(
+    "cutlass._mlir.dialects.vector", {n: getattr(dialects, n) for n in ("from_elements", "bitcast", "extract")}
+)
+NVVM = Namespace("cutlass._mlir.dialects.nvvm", {"fmin": dialects.fmin, "fmax": dialects.fmax})
+PRIMITIVES = Namespace(
+    "cutlass.experimental.primitives",
+    {
+        "redux_sync": dialects.redux_sync,
+        "ReductionKind": Tokens(*"ADD MAX MIN UMAX UMIN AND OR XOR FMAX FMIN".split()),
+    },
+)
+
+
+class _Cast(Annotation):
+    """A type of pointers that is called to see a pointer as one to other elements."""
+
+    def __call__(self, pointer, dtype: DType = numeric.Int8, **_) -> Pointer:
+        if not isinstance(pointer, Pointer):
+            raise not_simulated(f"{self._name} of a {type(pointer).__name__}")
+        return pointer.recast(dtype)
+
+
+BASE = Namespace(
+    "cutlass.base_dsl",
+    {
+        "BaseDSL": dialects.BaseDSL,
+        "Arch": dialects.Arch,
+        "arch": Namespace("cutlass.base_dsl.arch", {"Arch": dialects.Arch}),
+        "enums": Namespace("cutlass.base_dsl.enums", {"Arch": dialects.Arch}),
+        "typing": Namespace(
+            "cutlass.base_dsl.typing",
+            {"Pointer": _Cast("base_dsl.typing.Pointer", Pointer), "Vector": dialects.Vector},
+        ),
+    },
+)
+PIPELINE = Namespace(
+    "cutlass.pipeline",
+    {
+        n: getattr(pipeline, n)
+        for n in "PipelineAsync PipelineCpAsync PipelineTmaAsync PipelineState make_pipeline_state CooperativeGroup "
+        "NamedBarrier sync".split()
+    }
+    | {
+        "Agent": Tokens("Thread", "ThreadBlock", "ThreadBlockCluster"),
+        "PipelineUserType": Tokens("Producer", "Consumer"),
+    },
+)
+CUTE = Namespace("cute", _cute(), older={"make_fragment": tn.make_rmem_tensor})
+CUTLASS = Namespace(
+    "cutlass",
+    {t.name: t for t in numeric.TYPES.values()}
+    | {
+        "cute": CUTE,
+        "Constexpr": Annotation("cutlass.Constexpr"),
+        "Numeric": Annotation("cutlass.Numeric", Value),
+        "Float": NumericAnnotation("cutlass.Float", 0.0),
+        "const_expr": const_expr,
+        "dynamic_expr": dynamic_expr,
+        "range": DynamicRange,
+        "range_dynamic": DynamicRange,
+        "range_constexpr": range_constexpr,
+        "as_numeric": as_numeric,
+        "max": maximum,
+        "min": minimum,
+        "memory": Namespace("cutlass.memory", {"SmemAllocator": SmemAllocator}),
+        "utils": Namespace("cutlass.utils", {"SmemAllocator": SmemAllocator}),
+        "AddressSpace": SPACES,
+        "base_dsl": BASE,
+        "pipeline": PIPELINE,
+        "dsl_user_op": dsl_user_op,
+        "experimental": Namespace("cutlass.experimental", {"primitives": PRIMITIVES}),
+        "cutlass_dsl": Namespace(
+            "cutlass.cutlass_dsl", {"T": T, "dsl_user_op": dsl_user_op, **{t.name: t for t in numeric.TYPES.values()}}
+        ),
+        "_mlir": Namespace(
+            "cutlass._mlir",
+            {
+                "dialects": Namespace("cutlass._mlir.dialects", {"llvm": LLVM, "vector": VECTOR, "nvvm": NVVM}),
+                "extras": Namespace("cutlass._mlir.extras", {"types": T}),
+            },
+        ),
+    },
+)
+CUTE.__dict__["typing"] = CUTE
+_OPEN = {"_Tensor": tn.TENSORS, "TensorSSA": numeric.VECTORS, "rank": CUTE.rank}  # where packages add methods
+CUTE.__dict__["tensor"] = Namespace("cute.tensor", _OPEN)
+
+
+class Stream:
+    """A CUDA stream: launches run one after another, whichever it is."""
+
+    def __init__(self, *_):
+        pass
+
+
+CUDA = Namespace(
+    "cuda",
+    {"bindings": Namespace("cuda.bindings", {"driver": Namespace("cuda.bindings.driver", {"CUstream": Stream})})},
+)
+BUILTINS = {
+    "range": DynamicRange,
+    "print": print_once,
+    "max": builtin_max,
+    "min": builtin_min,
+    "any": builtin_any,
+    "all": builtin_all,
+}
+PLAIN_BUILTINS = {
+    "print": print_once,
+}  # of a helper without @cute.jit: its range is Python's
+
+
+def by_path(path: str):
+    """The namespace of a module: 'cutlass.cute.nvgpu' and so on."""
+    found = CUDA if path.partition(".")[0] == "cuda" else CUTLASS
+    for part in path.split(".")[1:]:
+        found = getattr(found, part)
+    return found
+
+
+def answers() -> dict:
+    """id -> (object of the DSL's, what the simulator has for it), by the public names of the DSL's modules that are loaded."""
+    return _answers(len(sys.modules)) if "cutlass" in sys.modules else {}
+
+
+@functools.lru_cache(maxsize=1)
+def _answers(loaded: int) -> dict:
+    found, seen, waiting = {}, set(), [(CUTLASS, sys.modules.get("cutlass"))]
+    while waiting:
+        mine, theirs = waiting.pop()
+        if id(mine) in seen:
+            continue
+        seen.add(id(mine))
+        for name, x in vars(mine).items():
+            with warnings.catch_warnings():  # of a name's old place, which nobody has asked for here
+                warnings.simplefilter("ignore")
+                real = getattr(theirs, name, None)
+            if isinstance(x, Namespace) and isinstance(real, types.ModuleType):
+                waiting.append((x, real))
+            elif callable(real) and not isinstance(x, (Missing, Annotation)) and not isinstance(real, types.MethodType):
+                found[id(real)] = real, x
+    return found
+
+
+def by_name(module: str, name: str):
+    """The stand-in for a DSL function or class that a module imported by name."""
+    if "arch" in module:
+        places = (ARCH, CUTE, CUTLASS)
+    elif "math" in module:
+        places = (MATH, CUTE)
+    elif "cpasync" in module:
+        places = (CPASYNC, NVGPU)
+    elif "dialects" in module and "_cute" not in module:  # the enums that cute re-exports are defined among them
+        places = (
+            {"vector": VECTOR, "nvvm": NVVM}.get(module.partition("dialects.")[2].lstrip("_").partition("_")[0], LLVM),
+        )
+    elif "pipeline" in module:
+        places = (PIPELINE,)
+    elif "experimental" in module:
+        places = (PRIMITIVES, *PLACES)
+    else:
+        places = (
+            CUTLASS,
+            CUTE,
+            NVGPU,
+            CPASYNC,
+            ARCH,
+            CUTLASS.memory,
+            CUTLASS.cutlass_dsl,
+            LLVM,
+            BASE,
+            BASE.enums,
+            BASE.typing,
+            *PLACES,
+        )
+    for place in places:
+        if name in place.__dict__:
+            return place.__dict__[name]
+    return Missing(f"{module}.{name}")

@@ -1,0 +1,263 @@
+"""Names of MLIR's dialects that kernels call for want of one in CuTe DSL: types by their text, bits of pointers, plain arithmetic.
+
+| names                                                    | here                                                        |
+|----------------------------------------------------------|-------------------------------------------------------------|
+| `ir.Type.parse("!llvm.struct<(i32, f32)>")`, `IntegerType`, `VectorType`, `F32Type` | what inline assembly gives, and vectors |
+| `llvm.ptrtoint`, `inttoptr`, `bitcast`, `mlir_undef`      | addresses as numbers, the same bits as another type         |
+| `arith.addf`, `mulf`, `select`, `cmpi`-free integer arithmetic | of two numbers of one type                             |
+| `nvvm.atomicrmw`, `cluster_arrive`, `elect_sync`, `memory_barrier`, ... | as cute.arch has them                         |
+| `arith.FastMathFlags`                                    | `afn` asks for approximate functions, the others for nothing |
+
+Source: the MLIR dialects' documentation (llvm, arith, math, nvvm). Anything else is refused by its name.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+
+import numpy as np
+
+from ..context import not_simulated
+from ..dialect import assembly
+from ..dialect.dialects import Vector, VectorType
+from ..machine import barriers, cluster
+from ..machine.atomics import run_atomic
+from ..memory import pointers as m
+from ..values import arithmetic, mathops
+from ..values.numeric import (
+    BFloat16,
+    Boolean,
+    DType,
+    Float16,
+    Float32,
+    Float64,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    Uint32,
+    Uint64,
+    Value,
+    binary,
+    convert,
+    scalar,
+    select,
+)
+
+TYPES = {
+    "i1": Boolean,
+    "i8": Int8,
+    "i16": Int16,
+    "i32": Int32,
+    "i64": Int64,
+    "f16": Float16,
+    "bf16": BFloat16,
+    "f32": Float32,
+    "f64": Float64,
+}
+
+
+class Type:
+    """ir.Type: by its text."""
+
+    @staticmethod
+    def parse(text: str, *_, **__):
+        plain = text.replace(" ", "")
+        if plain in TYPES:
+            return TYPES[plain]
+        found = re.fullmatch(r"!llvm\.struct<\(([\w,]+)\)>", plain)
+        if found and all(part in TYPES for part in found[1].split(",")):
+            return assembly.Struct(TYPES[part] for part in found[1].split(","))
+        found = re.fullmatch(r"vector<(\d+)x(\w+)>", plain)
+        if found and found[2] in TYPES:
+            return VectorType(int(found[1]), TYPES[found[2]])
+        raise not_simulated(f"ir.Type.parse({text!r})")
+
+
+class IntegerType:
+    @staticmethod
+    def get_signless(width: int, *_, **__) -> DType:
+        if f"i{width}" not in TYPES:
+            raise not_simulated(f"an integer of {width} bits")
+        return TYPES[f"i{width}"]
+
+
+def vector_type(shape, dtype: DType, **_) -> VectorType:
+    count = 1
+    for extent in shape:
+        count *= extent
+    return VectorType(count, dtype)
+
+
+class VectorTypes:
+    get = staticmethod(vector_type)
+
+
+def plain_type(dtype: DType):
+    """F32Type and so on, which give their type by get()."""
+    return type(f"{dtype}Type", (), {"get": staticmethod(lambda *_, **__: dtype)})
+
+
+def ptrtoint(result: DType, pointer, **_) -> Value:
+    return convert(pointer.toint(), result)
+
+
+def bitcast(result, value, **_):
+    """The same bits as another type; a vector may become one number, and one number a vector."""
+    count, dtype = (result.count, result.dtype) if isinstance(result, VectorType) else (0, result)
+    if isinstance(value, m.Pointer):
+        return value
+    vector = value if isinstance(value, Vector) else Vector([scalar(value)])
+    made = vector.bitcast(dtype)
+    return made if count else made[0]
+
+
+# ---- arithmetic -----------------------------------------------------------------------------------------------------
+
+
+def _two(operator: str, dtype_of=lambda x: x):
+    def operate(a, b, **_):
+        return binary(operator, a, b)
+
+    return operate
+
+
+def _unsigned(x) -> Value:
+    value = scalar(x)
+    return value.bitcast({32: Uint32, 64: Uint64}[value.dtype.width])
+
+
+def _two_unsigned(operator: str):
+    def operate(a, b, **_):
+        result = binary(operator, _unsigned(a), _unsigned(b))
+        return result.bitcast(scalar(a).dtype)
+
+    return operate
+
+
+def divsi(a, b, **_) -> Value:
+    """Division of signed integers toward zero."""
+    x, y = scalar(a), scalar(b)
+    safe = np.where(y.a == 0, 1, y.a)
+    quotient = np.abs(x.a.astype(np.int64)) // np.abs(safe.astype(np.int64))
+    return Value(x.dtype, np.where((x.a < 0) != (safe < 0), -quotient, quotient).astype(x.dtype.carrier))
+
+
+def extui(result: DType, a, **_) -> Value:
+    value = scalar(a)
+    if value.dtype is Boolean:
+        return convert(value, result)
+    bits = value.a.astype(np.int64) & ((1 << value.dtype.width) - 1)
+    return Value(result, bits.astype(result.carrier))
+
+
+def converted(result: DType, a, **_):
+    return convert(a, result)
+
+
+def chosen(condition, yes, no, **_):
+    if hasattr(yes, "dtype") or hasattr(no, "dtype"):
+        return select(scalar(condition).a != 0, scalar(yes), scalar(no))
+    raise not_simulated("arith.select of other things than numbers")
+
+
+def maximum(a, b, **_):
+    return arithmetic.fmax(a, b, nan=True)
+
+
+def minimum(a, b, **_):
+    return arithmetic.fmin(a, b, nan=True)
+
+
+ARITH = {
+    "addf": _two("+"),
+    "subf": _two("-"),
+    "mulf": _two("*"),
+    "divf": _two("/"),
+    "addi": _two("+"),
+    "subi": _two("-"),
+    "muli": _two("*"),
+    "andi": _two("&"),
+    "ori": _two("|"),
+    "xori": _two("^"),
+    "shli": _two("<<"),
+    "shrsi": _two(">>"),
+    "shrui": _two_unsigned(">>"),
+    "divui": _two_unsigned("//"),
+    "remui": _two_unsigned("%"),
+    "divsi": divsi,
+    "remsi": _two("%"),
+    "floordivsi": _two("//"),
+    "extui": extui,
+    "extsi": converted,
+    "trunci": converted,
+    "extf": converted,
+    "truncf": converted,
+    "sitofp": converted,
+    "fptosi": converted,
+    "bitcast": bitcast,
+    "select": chosen,
+    "maximumf": maximum,
+    "minimumf": minimum,
+    "maxnumf": lambda a, b, **_: arithmetic.fmax(a, b),
+    "minnumf": lambda a, b, **_: arithmetic.fmin(a, b),
+}
+
+
+class FastMathFlags(enum.IntFlag):
+    """Liberties that a kernel gives the compiler."""
+
+    none = 0
+    reassoc, nnan, ninf, nsz, arcp, contract, afn = (1 << i for i in range(7))
+    fast = 127
+
+
+def _function(name: str):
+    function = getattr(mathops, name)
+    return lambda x, fastmath=FastMathFlags.none, **_: function(x, fastmath=bool(fastmath & FastMathFlags.afn))
+
+
+MATH = {
+    **{name: _function(name) for name in ("exp", "exp2", "log", "log2", "sqrt", "rsqrt")},
+    "fma": lambda a, b, c, **_: mathops.fma(a, b, c),
+    "absf": mathops.absf,
+    "floor": mathops.floor,
+    "ceil": mathops.ceil,
+    "tanh": mathops.tanh,
+}
+
+_ATOMICS = {"umax": "max", "umin": "min", "fadd": "add"}
+
+
+def atomicrmw(*given, op=None, ptr=None, a=None, b=None, mem_order=None, syncscope=None, **_) -> Value:
+    """nvvm.atomicrmw(op, ptr, a), with or without the type that it gives first."""
+    given = list(given)
+    if given and isinstance(given[0], DType):
+        given.pop(0)
+    op = given.pop(0) if given else op
+    ptr = given.pop(0) if given else ptr
+    a = given.pop(0) if given else a
+    word = str(op).rpartition(".")[2].lower()
+    pointer = getattr(ptr, "pointer", ptr)
+    value = scalar(a)
+    if not isinstance(pointer, m.Pointer):
+        pointer = m.pointer_at(value.dtype, pointer)
+    if word == "cas":  # PTX: compare with a, put b
+        return run_atomic("cas", pointer, scalar(b), mem_order, convert(a, pointer.dtype).a, syncscope)
+    return run_atomic(_ATOMICS.get(word, word), pointer, value, mem_order, scope=syncscope)
+
+
+def cluster_arrive(*, aligned=None, **_) -> None:
+    cluster.cluster_arrive()
+
+
+def cluster_wait(*, aligned=None, **_):
+    return cluster.cluster_wait()
+
+
+def memory_barrier(scope, **_) -> None:
+    word = str(scope).rpartition(".")[2].upper()
+    if word not in ("CTA", "GPU"):
+        raise not_simulated(f"nvvm.memory_barrier of {word}")
+    (barriers.fence_acq_rel_cta if word == "CTA" else barriers.fence_acq_rel_gpu)()

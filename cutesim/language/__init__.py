@@ -1,0 +1,19 @@
+"""The reader's source as the simulator sees it: functions rewritten, objects replaced, imports answered.
+
+| module       | what                                                                                         |
+|--------------|----------------------------------------------------------------------------------------------|
+| `rewrite`    | kernel source -> generators that run in lockstep                                              |
+| `proxies`    | what stands for the reader's functions, classes and objects                                  |
+| `containers` | what Python's own containers hold                                                            |
+| `builtins`   | Python's functions that look into objects                                                    |
+| `loading`    | `import cutlass` answered where CuTe DSL is not installed                                     |
+| `gaps`       | what a kernel uses that is not simulated, read off its source                                |
+| `blame`      | whose an error is: the reader's, or something that is not simulated                          |
+
+The names that only published Hopper kernels use come with `hopper`, where it is there.
+"""
+
+import contextlib
+
+with contextlib.suppress(ModuleNotFoundError):
+    from .. import hopper  # noqa: F401

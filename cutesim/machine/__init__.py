@@ -1,0 +1,14 @@
+"""The machine that moves bytes: who runs, who waits for whom.
+
+| module                        | what                                                                          |
+|-------------------------------|-------------------------------------------------------------------------------|
+| `control`, `loops`, `joins`   | branches and loops under masks, calls that may block, joined names            |
+| `scheduler`, `progress`       | launches, batches of blocks, warps; a long run's line                         |
+| `warps`, `barriers`           | shuffles, votes; barriers of warps and blocks                                 |
+| `cluster`, `mbarriers`        | clusters of blocks, mbarriers and their phases                                |
+| `asynchronous`, `pipeline`    | cp.async, bulk copies, st.async; cutlass.pipeline                             |
+| `atomics`                     | atomics                                                                        |
+| `copying`, `shapes`           | tiled copies; functions of shapes that know tensors                           |
+| `shared_memory`               | SmemAllocator                                                                  |
+| `host`                        | what a file calls outside its kernels                                         |
+"""

@@ -1,0 +1,385 @@
+"""mbarriers: init, arrive, expect, wait; and what their phases order.
+
+A phase completes when no arrival and no byte is pending; the byte count is signed, so bytes may land before they are expected. A
+wait acquires what the arriving threads did before; a try_wait or test_wait does so where its answer is looked at, since it may be
+False. Source: PTX ISA 9.0, mbarrier.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from cutesim.trace import SMEM_BLOCK_BITS, FenceKind, Line, Op, Space
+
+from ..context import STATE, NeedsWarps, Waiting, fail, group, here, kernel_frame, line_of, not_simulated, spread
+from ..memory.pointers import Pointer, group_rows
+from ..memory.recording import record_event
+from ..values.numeric import Boolean, Value, scalar
+from .cluster import map_dsmem_ptr
+from .control import Pending
+from .scheduler import ranges
+
+
+@dataclass
+class MBarrier:
+    """An mbarrier's state: the running phase, what it still waits for, and what was said and sent in it."""
+
+    count: int
+    pending: int
+    block: int
+    line: Line  # of its mbarrier_init
+    phase: int = 0
+    bytes: int = 0  # expected minus arrived: signed
+    expected: int = 0
+    sent: int = 0
+    senders: tuple = ()  # (Line, block) of each transfer that has landed
+    expecting: tuple = ()  # Lines that said how many bytes to expect
+    arrived: dict = field(default_factory=dict)  # (code, line number) -> arrivals in this phase
+    before: tuple = ({}, {})  # the same of the two phases before this one
+    passed: dict = field(default_factory=dict)  # (block, warp) -> the last phase that it has seen completed
+
+    def step(self) -> bool:
+        """Complete the phase if nothing is pending; whether it did."""
+        if self.pending or self.bytes:
+            return False
+        self.phase += 1
+        self.pending = self.count
+        self.expected = self.sent = 0
+        self.senders, self.expecting = (), ()
+        self.before, self.arrived = (self.before[1], self.arrived), {}
+        return True
+
+    def arrive(self, arrivals: int) -> None:
+        self.pending -= arrivals
+        frame = kernel_frame()
+        place = frame.f_code, frame.f_lineno
+        self.arrived[place] = self.arrived.get(place, 0) + arrivals
+
+    def outstanding(self) -> str:
+        """What the running phase still waits for, who counts it, and who has come."""
+        return (
+            f"phase {self.phase}: {_count(self.pending, 'arrival')} and {self.bytes} bytes outstanding; {self.line.where} counts "
+            f"{_count(self.count, 'arrival')}, and {_from_where(self.arrived) or 'none'} came"
+        )
+
+    def missed(self, warp: tuple) -> str:
+        """What to say where a phase of the parity that a warp waits for was complete, and the next one, too, before it came."""
+        if self.phase - self.passed.get(warp, -1) <= 2:
+            return ""
+        came = {place: sum(one.get(place, 0) for one in self.before) for place in {**self.before[0], **self.before[1]}}
+        by = f", with {_from_where(came)}" if came else ""
+        return (
+            f"; this wait has missed phase {self.phase - 2}, of the same parity: that one and phase {self.phase - 1} are over{by}. "
+            "Do more threads arrive than are counted, or does one arrive too soon?"
+        )
+
+    def expect(self, nbytes: int) -> None:
+        self.bytes += nbytes
+        self.expected += nbytes
+        if nbytes:
+            self.expecting += (here(),)
+
+
+def _from_where(arrived: dict) -> str:
+    """ "32 from kernel.py:7, 1 from kernel.py:9" of arrivals by place."""
+    return ", ".join(
+        f"{n} from {line_of(code.co_filename, number, code.co_name).where}" for (code, number), n in arrived.items()
+    )
+
+
+def _rows_and_offsets(pointer: Pointer, peer) -> tuple:
+    """Where each lane's mbarrier is: the row of its block's memory, and the byte there, (B, T) each."""
+    g = group()
+    if peer is not None:
+        pointer = map_dsmem_ptr(pointer, peer)
+    rows = group_rows() if pointer.rows is None else pointer.rows
+    return spread(rows, g.shape), spread(np.asarray(pointer.offset) * pointer.dtype.itemsize, g.shape)
+
+
+def places(pointer: Pointer, peer=None):
+    """(row, byte offset, block, thread) of each active lane's mbarrier."""
+    rows, offset = _rows_and_offsets(pointer, peer)
+    for b, t in zip(*np.nonzero(group().active())):
+        yield int(rows[b, t]), int(offset[b, t]), b, t
+
+
+def distinct(pointer: Pointer) -> list:
+    """(row, byte offset, active lanes) of the mbarriers that the group names."""
+    g = group()
+    active = g.active()
+    rows = group_rows() if pointer.rows is None else pointer.rows
+    offset = np.asarray(pointer.offset) * pointer.dtype.itemsize
+    if offset.size == 1 and rows.shape[-1] == 1:  # one a block
+        lanes = np.broadcast_to(active.sum(axis=1)[:, None], (len(g.blocks), 1))
+        rows = np.broadcast_to(rows, lanes.shape)
+        return [(int(r), int(offset.reshape(-1)[0]), int(n)) for r, n in zip(rows.flat, lanes.flat) if n]
+    keys = np.broadcast_to(rows * g.launch.smem_stride + offset, g.shape)[active]
+    found, lanes = np.unique(keys, return_counts=True)
+    return [(*divmod(int(key), g.launch.smem_stride), int(n)) for key, n in zip(found, lanes)]
+
+
+def find(row: int, offset: int, what: str) -> MBarrier:
+    launch = group().launch
+    found = launch.mbarriers.get((row, offset))
+    if found is None:
+        block = int(launch.row_blocks[row])
+        own = len(group().blocks) == 1 and int(group().blocks[0]) == block
+        barrier = "cute.arch.barrier()" if own else "a cluster barrier (cluster_arrive, cluster_wait)"
+        raise fail(
+            "mbarrier not initialised",
+            f"{what} uses an mbarrier of block {block} that is not initialised yet. mbarrier_init by one thread of that block, "
+            f"mbarrier_init_fence and {barrier} must come first.",
+            block=block,
+        )
+    return found
+
+
+def lane_rows(pointer: Pointer, peer=None) -> np.ndarray:
+    """The trace's addresses of each lane's mbarrier."""
+    g = group()
+    rows, offset = _rows_and_offsets(pointer, peer)
+    return np.where(g.active(), g.launch.row_blocks[rows] << SMEM_BLOCK_BITS | offset, -1)[0]
+
+
+def _record(op: Op, pointer, peer=None, **facts) -> None:
+    if STATE.run.recorder is None:
+        return
+    remote = peer is not None or pointer.rows is not None
+    record_event(op, space=Space.DSMEM if remote else Space.SMEM, nbytes=8, addresses=lane_rows(pointer, peer), **facts)
+
+
+def mbarrier_init(mbar_ptr, cnt, **_) -> None:
+    """One phase completes after `cnt` arrivals (and the bytes expected)."""
+    count = int(scalar(cnt).a.reshape(-1)[0])
+    if not 1 <= count < 1 << 20:
+        raise fail("language", f"mbarrier_init: the arrival count must be 1 to {(1 << 20) - 1}, got {count}")
+    _record(Op.MBARRIER_INIT, mbar_ptr, arg=count)
+    made = set()  # by this instruction: several lanes that say the same thing at once are let pass
+    for row, offset, _, _ in places(mbar_ptr):
+        if offset % 8:
+            raise fail("misaligned", f"an mbarrier needs 8-byte alignment; this one is at shared byte {offset}")
+        if offset + 8 > group().launch.smem_used:
+            held = f"the block has allocated {group().launch.smem_used} bytes of shared memory"
+            text = f"Out of bounds: {held}, and this mbarrier ends at byte {offset + 7}. Allocate an Int64 for each mbarrier"
+            raise fail("out of bounds", text)
+        launch = group().launch
+        block, before = int(launch.row_blocks[row]), launch.mbarriers.get((row, offset))
+        if before is not None and before.block == block and (row, offset) not in made:
+            raise fail(
+                "mbarrier initialised again",
+                f"mbarrier_init of an mbarrier that block {block} has initialised already ({before.line.where}): its phase and "
+                "counts would be lost under those who wait. Initialise it once, by one thread, before the first use.",
+                lines=(here(), before.line),
+                block=block,
+            )
+        launch.mbarriers[(row, offset)] = MBarrier(count, count, block, here())
+        made.add((row, offset))
+
+
+def mbarrier_init_fence(**_) -> None:
+    record_event(Op.FENCE, arg=int(FenceKind.MBARRIER_INIT))
+
+
+def _amount(x, b: int, t: int) -> int:
+    a = np.broadcast_to(scalar(x).a, group().shape)
+    return int(a[b, t])
+
+
+def mbarrier_arrive(mbar_ptr, peer_cta_rank_in_cluster=None, arrive_count=1, **_) -> None:
+    _arrive("mbarrier_arrive", mbar_ptr, peer_cta_rank_in_cluster, arrive_count, 0)
+
+
+def mbarrier_arrive_and_expect_tx(mbar_ptr, bytes, peer_cta_rank_in_cluster=None, *_, **__) -> None:
+    _arrive("mbarrier_arrive_and_expect_tx", mbar_ptr, peer_cta_rank_in_cluster, 1, bytes)
+
+
+def _arrive(name: str, pointer, peer, count, nbytes) -> None:
+    phase = None
+    for row, offset, b, t in places(pointer, peer):
+        barrier = find(row, offset, name)
+        phase = barrier.phase if phase is None else phase
+        amount, arrivals = _amount(nbytes, b, t), _amount(count, b, t)
+        barrier.expect(amount)
+        if arrivals > barrier.pending:
+            raise fail(
+                "mbarrier arrivals",
+                f"{name}: more arrivals than mbarrier_init counted ({barrier.count}) in phase {barrier.phase}",
+            )
+        barrier.arrive(arrivals)
+        barrier.step()
+    if phase is not None:
+        shown = int(scalar(nbytes).a.reshape(-1)[0])
+        _record(Op.MBARRIER_ARRIVE, pointer, peer, arg=shown, arg2=phase)
+
+
+def mbarrier_expect_tx(mbar_ptr, bytes, peer_cta_rank_in_cluster=None, **_) -> None:
+    for row, offset, b, t in places(mbar_ptr, peer_cta_rank_in_cluster):
+        find(row, offset, "mbarrier_expect_tx").expect(_amount(bytes, b, t))
+    _record(Op.MBARRIER_EXPECT, mbar_ptr, peer_cta_rank_in_cluster, arg=int(scalar(bytes).a.reshape(-1)[0]))
+
+
+def _parity(phase) -> int:
+    g = group()
+    flat = np.broadcast_to(scalar(phase).a, g.shape)[g.active()]
+    if (flat != flat[0]).any():
+        if g.warp < 0:
+            raise NeedsWarps
+        raise not_simulated("lanes of one warp that wait for different phases")
+    if int(flat[0]) not in (0, 1):
+        raise fail("language", f"an mbarrier is waited for by parity, 0 or 1, not {int(flat[0])}")
+    return int(flat[0])
+
+
+def _done(barrier: MBarrier, parity: int) -> bool:
+    return barrier.phase % 2 != parity
+
+
+def _acquired(barrier: MBarrier) -> int:
+    return barrier.phase - 1  # -1: a fresh mbarrier passed by parity, which acquires nothing
+
+
+def _asked(name: str, pointer, phase) -> tuple:
+    """(the mbarriers that the group asks, the parity); in the fast mode their phases must be complete."""
+    parity = _parity(phase)
+    barriers = [find(row, offset, name) for row, offset, _ in distinct(pointer)]
+    if group().warp < 0 and not all(_done(b, parity) for b in barriers):
+        raise NeedsWarps
+    return barriers, parity
+
+
+def _yes() -> Value:
+    return Value(Boolean, np.array([[True]]))
+
+
+class _Yes(Value):
+    """That phases were complete when a warp asked: who looks at it goes on with what they order, and who does not must take it
+    that they were not."""
+
+    __slots__ = ("pointer", "facts", "group", "unaware")
+
+    def __init__(self, pointer, **facts):
+        self.dtype, self.pointer, self.facts, self.group = Boolean, pointer, facts, group()
+        self.unaware = self.group.active().copy()  # lanes that have not looked
+
+    @property
+    def a(self) -> np.ndarray:
+        g = STATE.group
+        if g is self.group:
+            looking = self.unaware & g.active()
+            if looking.any():
+                self.unaware, STATE.run.believed = self.unaware & ~looking, True
+                g.push(looking)
+                _record(Op.MBARRIER_RESUME, self.pointer, **self.facts)
+                g.pop()
+        return np.array([[True]])
+
+
+def mbarrier_wait(mbar_ptr, phase, **_):
+    """Wait until the phase of that parity has completed."""
+    barriers, parity = _asked("mbarrier_wait", mbar_ptr, phase)
+    return None if group().warp < 0 else Pending(_wait_for_phase(mbar_ptr, barriers, parity))
+
+
+def _wait_for_phase(pointer, barriers: list, parity: int):
+    line, warp = here(), (int(group().blocks[0]), group().warp)
+    _record(Op.MBARRIER_WAIT, pointer, arg=parity)
+
+    def ready():
+        return all(_done(b, parity) for b in barriers)
+
+    def state():
+        b = next(b for b in barriers if not _done(b, parity))
+        return f"an mbarrier ({b.outstanding()}{b.missed(warp)})"
+
+    def mismatch():
+        for b in barriers:
+            if not _done(b, parity) and b.pending == 0 and b.bytes:
+                return _mismatch(b, line)
+        return ""
+
+    if STATE.run.order is not None:  # others may come between the code before and the wait
+        yield Waiting(ready, state, line, mismatch)
+    while not ready():
+        yield Waiting(ready, state, line, mismatch)
+    for b in barriers:
+        b.passed[warp] = _acquired(b)
+    _record(Op.MBARRIER_RESUME, pointer, arg=parity, arg2=_acquired(barriers[0]) if barriers else -1)
+
+
+def _mismatch(barrier: MBarrier, wait: Line):
+    """(what, lines): bytes that were said and bytes that came, where the one will never be the other."""
+    said = tuple(dict.fromkeys(barrier.expecting))
+    sent = tuple(dict.fromkeys(line for line, _ in barrier.senders))
+    blocks = sorted({block for _, block in barrier.senders})
+    places = ", ".join(line.where for line in sent)
+    came = f"{barrier.sent} came" + (f", from {blocks_named(blocks)} ({places})" if sent else "")
+    text = (
+        f"mbarrier byte mismatch: block {barrier.block} expects {barrier.expected} bytes in phase {barrier.phase}, and {came}; "
+        f"the wait at {wait.where} never ends."
+    )
+    return text, (*said, wait)
+
+
+def blocks_named(blocks) -> str:
+    return f"block{'s' * (len(blocks) > 1)} {ranges(blocks)}"
+
+
+def _count(n: int, noun: str) -> str:
+    return f"{n} {noun}{'s' * (n != 1)}"
+
+
+def mbarrier_try_wait(mbar_ptr, phase, **_):
+    """Whether the phase has completed; other warps run before it says no."""
+    barriers, parity = _asked("mbarrier_try_wait", mbar_ptr, phase)
+    return _yes() if group().warp < 0 else Pending(_try(mbar_ptr, barriers, parity))
+
+
+def _comes_too_early(barriers, parity) -> bool:
+    """Whether this warp is told that the phase is not complete, in a run that tells each so once."""
+    if STATE.run.doubted is None:
+        return False
+    g, before = group(), len(STATE.run.doubted)
+    STATE.run.doubted.update((g.blocks[0], g.warp, id(b), b.phase - _done(b, parity)) for b in barriers)
+    return len(STATE.run.doubted) > before
+
+
+def _try(pointer, barriers, parity):
+    if _comes_too_early(barriers, parity):
+        return _no(pointer, parity)
+    if STATE.run.order is not None:  # how long it waits is not known, perhaps not at all
+        return (yield from _test(pointer, barriers, parity))
+    if not all(_done(b, parity) for b in barriers):
+        yield Waiting(lambda: all(_done(b, parity) for b in barriers), "an mbarrier (try_wait)", here())
+    return _answer(pointer, barriers, parity)
+
+
+def _answer(pointer, barriers, parity) -> Value:
+    """Whether the phase is complete now."""
+    if not all(_done(b, parity) for b in barriers):
+        return _no(pointer, parity)
+    _record(Op.MBARRIER_WAIT, pointer, arg=parity, arg2=2)
+    return _Yes(pointer, arg=parity, arg2=_acquired(barriers[0]) if barriers else -1)
+
+
+def _no(pointer, parity) -> Value:
+    _record(Op.MBARRIER_WAIT, pointer, arg=parity, arg2=1)
+    return Value(Boolean, np.array([[False]]))
+
+
+def mbarrier_test_wait(mbar_ptr, phase, **_):
+    """Whether the phase has completed, without blocking: False only once nothing else can go on."""
+    barriers, parity = _asked("mbarrier_test_wait", mbar_ptr, phase)
+    return _yes() if group().warp < 0 else Pending(_test(mbar_ptr, barriers, parity))
+
+
+def _test(pointer, barriers, parity):
+    def ready():
+        return all(_done(b, parity) for b in barriers)
+
+    if _comes_too_early(barriers, parity):
+        return _no(pointer, parity)
+    if STATE.run.order is None and not ready():  # where orders are chosen it says what is so when it comes
+        yield Waiting(ready, "an mbarrier (test_wait)", here(), gives_up=True)
+    return _answer(pointer, barriers, parity)

@@ -1,0 +1,550 @@
+"""Runs a launch: batches of whole blocks in lockstep (fast), or warp by warp under a chosen order (checked).
+
+| mode    | a group is          | barriers                     | records |
+|---------|---------------------|------------------------------|---------|
+| fast    | a batch of blocks   | nothing to do: all in step   | nothing |
+| checked | one warp            | the warp waits, others run   | a trace |
+
+In the checked mode `RunState.order`, where there is one, says after each step that others can see who goes next (`orders`).
+A fast launch whose warps must run apart (a barrier that some warps skip, named barriers) starts again warp by warp.
+Not covered: time. Blocks run one cluster after another, which is one legal order.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import random
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from cutesim.trace import Launch, Op, TraceRecorder
+
+from ..context import STATE, WARP, Group, NeedsWarps, fail, here, not_simulated
+from ..values.exact import Shadows
+from ..values.numeric import Value, constant_number
+from .progress import Progress
+
+SMEM_LIMIT = (
+    232_448  # bytes a block may use on Hopper (227 KiB); CUDA C++ Programming Guide, table of compute capabilities
+)
+THREAD_LIMIT = 1024
+# By x, y and z; CUDA C++ Programming Guide, technical specifications of every compute capability
+BLOCK_LIMITS, GRID_LIMITS = (1024, 1024, 64), (2**31 - 1, 65535, 65535)
+REGISTERS = 65536  # of a multiprocessor, since Ampere
+CLUSTER_LIMIT = 16
+FAST_LANES = 16384  # of a batch: fewer cost more Python an element, more gain little
+
+
+@dataclass
+class RunState:
+    """One simulate() call: its options, what it records, its memories."""
+
+    recorder: TraceRecorder | None
+    schedule: str = "forward"
+    seed: int = 0
+    max_steps: int = 2_000_000
+    max_blocks: int | None = None
+    fill: int = 0  # which poison uninitialised memory holds
+    likely: int | None = None  # a number that it holds instead of poison, as a new GPU's zeros
+    steps: int = 0  # loop steps since a warp or a batch of blocks last came to its end
+    most_steps: int = 0  # that any has needed
+    progress: Progress = field(default_factory=Progress)
+    line_numbers: dict = field(default_factory=dict)
+    snapshots: dict = field(default_factory=dict)
+    snapshotting: bool = False
+    printed: list = field(default_factory=list)
+    notes: list = field(default_factory=list)
+    kernel_calls: list = field(default_factory=list)
+    may_still_run: list | None = None  # the launches that may run as the next one starts; None = not known
+    arguments: list = field(default_factory=list)  # memory.GlobalMemory of each tensor
+    smem_bytes: int = 0
+    unwritten: dict | None = (
+        None  # Line of a fragment -> Line of the first read of what no store has reached, if looked for
+    )
+    poisoned: object = None  # the Line of the only fragment that holds other poison than with the fill before
+    on_device: bool = False  # whether the arguments are in a GPU's memory, which the host cannot touch
+    assumes: bool = False  # whether a kernel has promised something with cute.assume
+    shadows: Shadows = field(default_factory=Shadows)  # the exact numbers of memory, where they are asked for
+    writes: int = 0  # stores so far: a loop that makes none and changes no variable waits for someone else's
+    believed: bool = False  # whether a warp has gone by an mbarrier's answer that a phase is complete
+    # (block, warp, mbarrier, phase) of each answer of no, in a run that gives one to each first question
+    doubted: set | None = None
+    order: object = None  # orders.Order: who chooses each step, None = `schedule`
+    mapper: object = None  # twins.Mapper: the reader's functions and objects as they run here
+    blame: object = None  # blame.of_call: whose the error of a call is
+
+    @functools.cached_property
+    def host_thread(self) -> Group:
+        one = np.zeros(1, np.int64)
+        return Group(LaunchState((1, 1, 1), (1, 1, 1), (1, 1, 1), 1, 1), one, one, None, -1, one)
+
+    def poison(self, dtype, places, changed=True):
+        """What uninitialised registers and shared memory hold: one number, or one for each of `places()`, which are numbers.
+
+        It differs between two fills in a row whatever becomes of it. Of floats NaN, which every sum keeps, and then numbers that
+        are far too large at even places and far too small at odd ones, for maxima, minima and comparisons, which pass over a NaN.
+        Of integers one far too large (which `if i < n` keeps from being an index), then one far too small, with no bit in common;
+        of bytes, which are often read as something else, such that numbers made of them are far apart, too.
+        """
+        if self.likely is not None:
+            return self.likely
+        other = (self.fill if changed else self.fill - 1) % 2
+        if dtype.is_float:
+            far = 2.0 ** {8: 8, 16: 15 if dtype.storage.kind == "f" else 100}.get(dtype.width, 100)
+            return np.where(places() % 2 == 0, far, -far) if other else np.nan
+        if dtype.kind == "b":
+            return bool(other)
+        if (dtype.kind, dtype.width) == ("u", 8):
+            return (0x7A, 0xFB)[other]
+        limits = np.iinfo(dtype.storage)
+        return (limits.min if other else limits.max) ^ 5
+
+    def came_to_an_end(self) -> None:
+        """A warp or a batch of blocks has."""
+        self.most_steps, self.steps = max(self.most_steps, self.steps), 0
+
+    def before_write(self, memory) -> None:
+        self.writes += 1
+        if self.snapshotting and memory not in self.snapshots and hasattr(memory, "address"):
+            self.snapshots[memory] = memory.array.copy()
+
+
+OF_A_BATCH = "row_blocks shared views poisoned barriers cluster_barriers mbarriers in_flight".split()
+
+
+@dataclass
+class LaunchState:
+    """A launch in progress: geometry, and the shared memory of the blocks that run together."""
+
+    grid: tuple
+    block: tuple
+    cluster: tuple
+    blocks: int
+    threads: int
+    smem_stride: int = SMEM_LIMIT
+    row_blocks: np.ndarray | None = None  # the block whose shared memory each row is
+    shared: np.ndarray | None = None  # (blocks that run together, smem_stride) bytes
+    views: dict = field(default_factory=dict)
+    allocations: dict = field(default_factory=dict)  # start -> SharedAllocation, same in every block
+    poisoned: set = field(default_factory=set)  # (row, start) filled in this batch
+    barriers: dict = field(default_factory=dict)  # (block, id) -> Barrier
+    live_warps: dict = field(default_factory=dict)  # block -> warps that have not exited
+    registers: dict = field(default_factory=dict)  # block -> {warp: (registers a thread that it asked for last, where)}
+    cluster_barriers: dict = field(default_factory=dict)  # first row of the cluster -> Barrier
+    mbarriers: dict = field(default_factory=dict)  # (row, byte offset) -> mbarriers.MBarrier
+    in_flight: list = field(default_factory=list)  # asynchronous transfers that have not landed, oldest first
+    late: list = field(default_factory=list)  # bulk stores that end with the launch
+    smem_used: int = 0
+    dynamic_smem: int = 0  # bytes that launch(smem=...) asks for
+    cooperative: bool = False  # all blocks run at the same time
+    use_pdl: bool = False  # may start before the kernel ahead of it on the stream has ended
+    name: str = ""
+    ahead: list | None = field(default_factory=list)  # launches that may still run as this one starts; None = not known
+    waited: set = field(default_factory=set)  # blocks of which a thread has waited for the kernels before
+    signalled: dict = field(
+        default_factory=dict
+    )  # block -> whether the first that let the next kernel start had waited
+    touched: dict = field(default_factory=dict)  # id -> (memory, whether it was written) of global memory
+
+    @property
+    def waits_first(self) -> bool:
+        """Whether the kernels before this one have ended once the next may start, which is when every block has let it, or ended:
+        that of one block that had waited by then says so (PTX ISA, griddepcontrol)."""
+        return any(self.signalled.get(block, True) for block in self.waited) or any(self.signalled.values())
+
+    def touch(self, memory, op: Op) -> None:
+        """Note that this launch reads or writes `memory`."""
+        if op is not Op.LOAD or id(memory) not in self.touched:
+            self.touched[id(memory)] = memory, op is not Op.LOAD
+
+    def disturbed_by(self, memory, op: Op):
+        """The launch ahead that writes `memory`, or uses it where `op` writes; None where there is none."""
+        for launch in reversed(self.ahead):
+            for other, written in launch.touched.values():
+                if (written or op is not Op.LOAD) and np.may_share_memory(other.array, memory.array):
+                    return launch
+        return None
+
+    @property
+    def cluster_size(self) -> int:
+        return math.prod(self.cluster)
+
+    def block_order(self) -> np.ndarray:
+        """Linear block indices, cluster by cluster and by rank within each."""
+        (gx, gy, gz), (cx, cy, cz) = self.grid, self.cluster
+        linear = np.arange(gx * gy * gz, dtype=np.int64).reshape(gz // cz, cz, gy // cy, cy, gx // cx, cx)
+        return linear.transpose(0, 2, 4, 1, 3, 5).ravel()
+
+    def shared_flat(self, dtype) -> np.ndarray:
+        view = self.views.get(dtype)
+        if view is None:
+            view = self.views[dtype] = self.shared.reshape(-1).view(dtype.storage)
+        return view
+
+    def open_batch(self, blocks: np.ndarray) -> None:
+        count = len(blocks)
+        self.row_blocks = blocks
+        self.cluster_barriers, self.mbarriers, self.in_flight = {}, {}, []
+        if self.shared is None or len(self.shared) < count:
+            self.shared = np.empty((count, self.smem_stride), np.uint8)
+            self.views = {}
+        self.poisoned = set()
+        self.barriers = {}
+
+    def put_aside(self) -> dict:
+        """What belongs to the blocks that run now, for `take_up`; the next blocks get memory of their own."""
+        aside = {name: getattr(self, name) for name in OF_A_BATCH}
+        self.shared, self.views = None, {}
+        return aside
+
+    def take_up(self, aside: dict) -> None:
+        vars(self).update(aside)
+
+
+def three(dims, what: str) -> tuple:
+    dims = dims if isinstance(dims, (tuple, list)) else (dims,)
+    dims = tuple(_number(d, what) for d in dims)
+    if len(dims) > 3 or any(d < 0 for d in dims):
+        raise fail("launch", f"{what}={dims} must be up to three numbers, none negative")
+    return dims + (1,) * (3 - len(dims))
+
+
+def _number(d, what):
+    if isinstance(d, Value) and d.a.size == 1:
+        return int(d.a.reshape(-1)[0])
+    return constant_number(d, what)
+
+
+class KernelCall:
+    """`kernel(args)`: what `.launch(grid=…, block=…)` starts."""
+
+    def __init__(self, function, args, kwargs):
+        self.function, self.args, self.kwargs = function, args, kwargs
+        self.line, self.launched = here(), False
+        STATE.run.kernel_calls.append(self)
+
+    def launch(self, grid=(1, 1, 1), block=(1, 1, 1), cluster=None, smem=None, stream=None, use_pdl=False, **unknown):
+        self.launched = True
+        cooperative = bool(unknown.pop("cooperative", False))
+        harmless = {"min_blocks_per_mp", "max_number_threads", "preferred_smem_carveout", "loc", "ip"}
+        for name in set(unknown) - harmless:
+            raise not_simulated(f"launch({name}=...)")
+        grid, block = three(grid, "grid"), three(block, "block")
+        cluster = three(cluster, "cluster") if cluster is not None else (1, 1, 1)
+        threads, blocks, per_cluster = map(math.prod, (block, grid, cluster))
+        if not 1 <= threads <= THREAD_LIMIT:
+            raise fail("launch", f"block={block} has {threads} threads; a block has 1 to {THREAD_LIMIT}")
+        if not 1 <= per_cluster <= CLUSTER_LIMIT:
+            raise fail("launch", f"cluster={cluster} has {per_cluster} blocks; a cluster has 1 to {CLUSTER_LIMIT}")
+        for what, dims, limits, holds in (
+            ("block", block, BLOCK_LIMITS, "threads"),
+            ("grid", grid, GRID_LIMITS, "blocks"),
+        ):
+            for axis, number, most in zip("xyz", dims, limits):
+                if number > most:
+                    text = f"{what}={dims} has {number:,} {holds} along {axis}, and a {what} has at most {most:,} there"
+                    raise fail("launch", text)
+        if any(g % c for g, c in zip(grid, cluster)):
+            raise fail("launch", f"grid={grid} is not a multiple of cluster={cluster}")
+        if blocks < 1:
+            raise fail("launch", f"grid={grid} has no blocks; skip the launch when there is nothing to do")
+        if smem is not None and isinstance(smem, int) and smem > SMEM_LIMIT:
+            raise fail("launch", f"smem={smem:,} bytes; a Hopper block has at most {SMEM_LIMIT:,}")
+        run, name = STATE.run, self.function.name
+        state = LaunchState(
+            grid, block, cluster, blocks, threads, use_pdl=bool(use_pdl), cooperative=cooperative, name=name
+        )
+        state.dynamic_smem = smem if isinstance(smem, int) else 0
+        state.ahead = run.may_still_run if state.use_pdl else []
+        run_launch(self, state)
+        # Launched with use_pdl, it may itself have started before those ahead of it ended; unless it waits before the next starts.
+        ahead = [] if state.waits_first else state.ahead
+        run.may_still_run = None if ahead is None else [*ahead, state]
+
+
+def run_launch(kernel: KernelCall, launch: LaunchState) -> None:
+    run = STATE.run
+    outer = STATE.group
+    last = launch.blocks if run.max_blocks is None else min(launch.blocks, run.max_blocks)
+    last = -(-last // launch.cluster_size) * launch.cluster_size  # a cluster runs as a whole
+    try:
+        if run.recorder is not None:
+            run.recorder.launches.append(
+                Launch(kernel.function.full_name, launch.grid, launch.block, launch.cluster, int(launch.smem_used))
+            )
+            _run_warps(kernel, launch, last)
+            name = run.recorder.launches.pop()
+            run.recorder.launches.append(Launch(name.kernel, name.grid, name.block, name.cluster, launch.smem_used))
+            return
+        run.snapshotting, run.snapshots, printed = True, {}, len(run.printed)
+        try:
+            _run_fast(kernel, launch, last)
+        except NeedsWarps:
+            for memory, array in reversed(
+                run.snapshots.items()
+            ):  # of two views of one storage, the first saw it unwritten
+                memory.array[...] = array
+            del run.printed[printed:]
+            _run_warps(kernel, launch, last)
+        finally:
+            run.snapshotting, run.snapshots = False, {}
+    finally:
+        STATE.group = outer
+        run.smem_bytes = max(run.smem_bytes, launch.smem_used)
+
+
+def _thread_range(launch: LaunchState):
+    padded = -(-launch.threads // WARP) * WARP
+    threads = np.arange(padded, dtype=np.int64)
+    exists = None if padded == launch.threads else (threads < launch.threads)[None, :]
+    return threads, exists
+
+
+def _run_fast(kernel: KernelCall, launch: LaunchState, last: int) -> None:
+    per_cluster = launch.cluster_size
+    threads, exists = _thread_range(launch)
+    batch = max(1, FAST_LANES // len(threads) // per_cluster) * per_cluster
+    order = launch.block_order()[:last]
+    for first in range(0, last, batch):
+        blocks = order[first : first + batch]
+        launch.open_batch(blocks)
+        STATE.group = Group(launch, blocks, threads, exists, -1, np.arange(len(blocks), dtype=np.int64))
+        for _ in kernel.function.generator(kernel.args, kernel.kwargs):
+            raise NeedsWarps
+        STATE.run.came_to_an_end()
+        STATE.run.progress.update(kernel.function.full_name, min(first + batch, last), last)
+
+
+def _run_warps(kernel: KernelCall, launch: LaunchState, last: int) -> None:
+    run = STATE.run
+    per_cluster = launch.cluster_size
+    order = launch.block_order()
+    if run.order is not None:
+        run.order.run(kernel, launch, order[:last])
+        for move in launch.late:
+            move.write()
+        return
+    clusters = list(range(0, last, per_cluster))
+    report = lambda done: run.progress.update(kernel.function.full_name, done * per_cluster, last)  # noqa: E731
+    rng = random.Random(run.seed)
+    if run.schedule == "reverse":
+        clusters.reverse()
+    elif run.schedule == "seeded":
+        rng.shuffle(clusters)
+    spinning = []  # (what belongs to them, their steps) of clusters that wait for another one
+    for done, first in enumerate(clusters):
+        blocks = order[first : first + per_cluster]
+        launch.open_batch(blocks)
+        steps = _run_cluster(kernel, launch, blocks, rng, lambda part, done=done: report(done + part))
+        waiting = next(steps, None)
+        if spinning:
+            aside = launch.put_aside()
+            spinning = _turns(launch, spinning)[0]
+            launch.take_up(aside)
+        if waiting is not None:
+            _says_who_waits(kernel, launch, waiting)
+            spinning.append((launch.put_aside(), steps))
+    while spinning:
+        before = run.writes, len(spinning)
+        spinning, warps, progress = _turns(launch, spinning)
+        if spinning and not progress and before == (run.writes, len(spinning)):
+            STATE.group = warps[0].group
+            deadlock(launch, warps)
+    for move in launch.late:
+        move.write()
+
+
+def _turns(launch: LaunchState, spinning: list) -> tuple:
+    """Let each of the clusters go on: (those that still wait, their warps, whether any warp came further)."""
+    left, warps, progress = [], [], False
+    for aside, steps in spinning:
+        launch.take_up(aside)
+        waiting = next(steps, None)
+        if waiting is not None:
+            progress = progress or waiting[0]
+            warps += waiting[1]
+            left.append((launch.put_aside(), steps))
+    return left, warps, progress
+
+
+def _says_who_waits(kernel: KernelCall, launch: LaunchState, waiting) -> None:
+    """That a block waits for one that has not started: what a GPU need not do at the same time unless it is asked to."""
+    warp = next(warp for warp in waiting[1] if warp.waiting.spins)
+    if launch.cooperative or launch.blocks == launch.cluster_size:
+        return
+    text = (
+        f"{warp.waiting.line.where}: block {int(warp.group.blocks[0])} of {kernel.function.full_name} waits for a block that may "
+        "start after it; that all blocks run at the same time is promised by launch(..., cooperative=True) alone."
+    )
+    if not STATE.run.notes:
+        STATE.run.notes.append(text)
+
+
+class Warp:
+    """A warp's generator and what it waits for."""
+
+    __slots__ = ("group", "steps", "waiting", "loops")
+
+    def __init__(self, group, steps):
+        self.group, self.steps, self.waiting, self.loops = group, steps, None, 0
+
+
+def warps_of(kernel: KernelCall, launch: LaunchState, blocks) -> list:
+    """The warps of these blocks, none of which has begun."""
+    threads, exists = _thread_range(launch)
+    warps = []
+    for row, block in enumerate(map(int, blocks)):
+        count = len(threads) // WARP
+        launch.live_warps[block] = count
+        for w in range(count):
+            lanes = slice(w * WARP, (w + 1) * WARP)
+            there = None if exists is None or exists[0, lanes].all() else exists[:, lanes]
+            group = Group(launch, np.array([block]), threads[lanes], there, w, np.array([row]))
+            warps.append(Warp(group, kernel.function.generator(kernel.args, kernel.kwargs)))
+    return warps
+
+
+def _run_cluster(kernel: KernelCall, launch: LaunchState, blocks, rng, report):
+    """Run one cluster's warps to their ends; `report(part)` hears which part of them has ended.
+
+    Yields (whether a warp came further since the last time, the warps) where all wait, and some for another block.
+    """
+    run, warps = STATE.run, warps_of(kernel, launch, blocks)
+    if run.schedule == "reverse":
+        warps.reverse()
+    every, further, loops = len(warps), False, STATE.loops
+    while warps:
+        if run.schedule == "seeded":
+            rng.shuffle(warps)
+        progress = False
+        for warp in list(warps):
+            if warp.waiting is not None and not warp.waiting.ready():
+                continue
+            spun = warp.waiting is not None and warp.waiting.spins
+            STATE.group, STATE.loops = warp.group, warp.loops
+            try:
+                warp.waiting = next(warp.steps)
+                warp.loops = STATE.loops
+                progress = progress or not (spun and warp.waiting.spins)
+            except StopIteration:
+                progress = True
+                exit_warp(launch, warp)
+                warps.remove(warp)
+                run.came_to_an_end()
+                report(1 - len(warps) / every)
+            finally:
+                STATE.loops = loops
+        further = further or progress
+        if not progress:
+            if not launch.in_flight and any(warp.waiting.spins for warp in warps):
+                yield further, list(warps)
+                further = False
+                continue
+            if not launch.in_flight:
+                patient = [warp for warp in warps if warp.waiting.gives_up]
+                if not patient:
+                    deadlock(launch, warps)
+                for warp in patient:
+                    warp.waiting = None
+            # Asynchronous effects come as late as is legal: only now, when every warp waits for something, and one at a time
+            # until one of them completes what a warp may wait for.
+            while launch.in_flight:
+                at = rng.randrange(len(launch.in_flight)) if run.schedule == "seeded" else 0
+                if launch.in_flight.pop(at).land():
+                    break
+    for transfer in launch.in_flight:
+        transfer.orphaned()
+
+
+def exit_warp(launch: LaunchState, warp: Warp) -> None:
+    """The warp has come to its end."""
+    block = int(warp.group.blocks[0])
+    launch.live_warps[block] -= 1
+    # A bulk store that was waited for only until it had read its source: the launch's end waits for the rest.
+    launch.late += [move for moves in warp.group.bulk_groups for move in moves if move.data is not None]
+    for transfer in warp.group.open_group + [c for group in warp.group.pending for c in group]:
+        transfer.orphaned()
+    if launch.live_warps[block] == 0:
+        for transfer in launch.in_flight:
+            transfer.check_target_alive(launch, block)
+        _count_registers(block, launch.registers.get(block, {}).values())
+    recorder = STATE.run.recorder
+    if recorder is not None and recorder.rows:
+        line = recorder.rows[-1][4]
+        recorder.event(block, warp.group.warp, line, Op.EXIT, 0xFFFFFFFF)
+
+
+def _count_registers(block: int, asked) -> None:
+    """A block whose warps have asked for more than a multiprocessor has waits for ever (PTX ISA, setmaxnreg)."""
+    total = WARP * sum(registers for registers, _ in asked)
+    if total > REGISTERS:
+        text = (
+            f"Deadlock: the warps of block {block} ask for {total:,} registers, and a multiprocessor has {REGISTERS:,}, so that an "
+            "increase waits for ever. Ask for fewer, or let other warps give more back (setmaxregister_decrease)."
+        )
+        raise fail("deadlock", text, lines=tuple(dict.fromkeys(line for _, line in asked)), block=block)
+
+
+def deadlock(launch: LaunchState, warps: list) -> None:
+    """Raise what is to be said of warps that wait for ever."""
+    for warp in warps:
+        if warp.waiting.mismatch is not None and warp.waiting.mismatch():
+            STATE.group = warp.group
+            text, lines = warp.waiting.mismatch()
+            raise fail(
+                "mbarrier byte mismatch",
+                text,
+                lines=lines,
+                block=int(warp.group.blocks[0]),
+            )
+    by_place = {}
+    for warp in warps:
+        w = warp.waiting
+        what = w.what if isinstance(w.what, str) else w.what()
+        by_place.setdefault((w.line.where, what), []).append(warp)
+    parts = []
+    for (where, what), stuck in sorted(by_place.items()):
+        threads = sum(int(w.group.active().sum()) for w in stuck)
+        names = sorted({(int(w.group.blocks[0]), w.group.warp) for w in stuck})
+        blocks = sorted({b for b, _ in names})
+        which = (
+            f"block {blocks[0]}, {_warps([w for _, w in names])}" if len(blocks) == 1 else f"blocks {ranges(blocks)}"
+        )
+        parts.append(f"{threads} threads wait at {where} for {what} ({which})")
+    lines = tuple(w.waiting.line for w in warps)
+    block = int(warps[0].group.blocks[0])
+    gone = launch.live_warps.get(block, 0) < -(-launch.threads // WARP)
+    if gone and all("the block barrier" in part for part in parts):
+        raise fail(
+            "divergent barrier",
+            f"Divergent barrier: {'; '.join(parts)}, and the block's other warps have ended without reaching it. A GPU "
+            "then lets the waiting warps go with nothing ordered; make every warp pass the barrier.",
+            lines=tuple(dict.fromkeys(lines)),
+            block=block,
+            count=len(warps),
+        ) from None
+    raise fail(
+        "deadlock",
+        "Deadlock: " + "; ".join(parts) + ".",
+        lines=tuple(dict.fromkeys(lines)),
+        block=block,
+        count=len(warps),
+    ) from None
+
+
+def _warps(numbers) -> str:
+    return f"warp {numbers[0]}" if len(set(numbers)) == 1 else f"warps {ranges(numbers)}"
+
+
+def ranges(numbers) -> str:
+    numbers = sorted(set(numbers))
+    parts, start = [], None
+    for i, n in enumerate(numbers):
+        if start is None:
+            start = n
+        if i + 1 == len(numbers) or numbers[i + 1] != n + 1:
+            parts.append(str(start) if start == n else f"{start}-{n}")
+            start = None
+    return ", ".join(parts)

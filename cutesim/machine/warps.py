@@ -1,0 +1,362 @@
+"""What the lanes of a warp exchange: shuffles, reductions, votes; and which lanes must be there.
+
+Sources: PTX ISA 9.0 (shfl.sync, vote.sync, redux.sync, activemask), CUDA C++ Programming Guide.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from cutesim.trace import Op, ShuffleKind
+
+from ..context import STATE, WARP, fail, group, spread
+from ..memory.recording import record_event
+from ..values.arithmetic import fmax, int32
+from ..values.numeric import Boolean, Float32, Int32, TensorSSA, Value, constant_number, scalar
+from .control import call_now
+
+FULL_MASK = 0xFFFFFFFF
+
+
+def warp_idx(loc=None, ip=None):
+    """The warp's number, which the compiled code takes from lane 0 through a shuffle of the whole warp."""
+    require_whole_warp("warp_idx()")
+    return int32(group().threads[None, :] // WARP)
+
+
+def make_warp_uniform(value, **_):
+    """The first lane's value, for the whole warp (readfirstlane through shfl.idx)."""
+    v = scalar(value)
+    require_whole_warp("make_warp_uniform()")
+    wide = _lanes(v.a)
+    return Value(Int32, _flat(np.broadcast_to(wide[..., :1], wide.shape)).astype(np.int32))
+
+
+def _lanes(a: np.ndarray) -> np.ndarray:
+    """(B|1, T|1) spread to (B, warps, 32)."""
+    shape = group().shape
+    return spread(a, shape).reshape(shape[0], -1, WARP)
+
+
+def _flat(a: np.ndarray) -> np.ndarray:
+    return a.reshape(a.shape[0], -1)
+
+
+def active_lanes() -> np.ndarray:
+    g = group()
+    return g.active().reshape(len(g.blocks), -1, WARP)
+
+
+def mask_of(mask) -> np.ndarray:
+    if isinstance(mask, Value):
+        mask = int(mask.a.reshape(-1)[0])
+    return _bits_of(constant_number(mask, "the shuffle mask") & 0xFFFFFFFF)
+
+
+@lru_cache(maxsize=256)
+def _bits_of(mask: int) -> np.ndarray:
+    return (mask >> np.arange(WARP, dtype=np.int64)) & 1 == 1
+
+
+def by_mask(mask, run):
+    """run(mask), once for each mask that lanes here have: each half of a warp may name its own lanes."""
+    if not isinstance(mask, Value) or mask.a.size == 1:
+        return run(mask)
+    g = group()
+    wide = np.broadcast_to(mask.a, g.shape)
+    kinds = np.unique(wide[g.active()]).tolist()
+    result = None
+    for kind in kinds:
+        chosen = wide == kind
+        if len(kinds) > 1:
+            g.push(chosen)
+        one = run(kind)
+        if len(kinds) > 1:
+            g.pop()
+        result = one if result is None else Value(one.dtype, np.where(chosen, one.a, result.a))
+    return result
+
+
+def require_all(mask, what: str) -> None:
+    """Every lane that the mask names must arrive, and no other: a missing one hangs or returns anything, another gets anything."""
+    if isinstance(mask, int) and mask & 0xFFFFFFFF == 0xFFFFFFFF and _whole():
+        return
+    named = mask_of(mask)
+    if not named.all():
+        _require_named(named, what)
+    if _whole():
+        return
+    _refuse(
+        _missing(named),
+        f"Divergent {what}: its mask names lane {{lane}} of warp {{warp}} (block {{block}}), which is not here "
+        "({missing}). Move it out of the `if`, or name only the lanes that arrive in mask=.",
+    )
+
+
+def _require_named(named: np.ndarray, what: str) -> None:
+    """Every lane that is here must be in the mask: without, the result is undefined, of shuffles and votes as of sync_warp
+    (NVIDIA's CUDA C++ guidelines for robust and safety-critical programming, rule 2.3)."""
+    _refuse(
+        _first(active_lanes() & ~named),
+        f"Divergent {what}: lane {{lane}} of warp {{warp}} executes it, and its mask does not name that lane: "
+        "the result is undefined. Name every lane that comes here in mask=, or let only those come that it names.",
+    )
+
+
+def require_whole_warp(what: str) -> None:
+    """All lanes of a warp must be here where the compiled code takes lane 0's value: a missing one hangs the GPU."""
+    if _whole():
+        return
+    _refuse(
+        _missing(np.ones(WARP, bool)),
+        f"Divergent shuffle: {what} takes its value from lane 0 through a shuffle of the whole warp, and lane {{lane}} of "
+        "warp {warp} (block {block}) is not here ({missing}); a GPU may wait for ever. Call it before the `if`, and use its "
+        "result there.",
+    )
+
+
+def _refuse(found: tuple | None, text: str) -> None:
+    """Raise for the lanes that were found, if there are any; `text` has fields for block, warp, lane and how many are missing."""
+    if found:
+        block, warp, lane, count = found
+        missing = f"{count} lane{'s are' if count > 1 else ' is'} missing"
+        raise fail(
+            "divergent shuffle",
+            text.format(block=block, warp=warp, lane=lane, missing=missing),
+            block=block,
+            threads=(warp * WARP + lane,),
+            count=count,
+        )
+
+
+def _whole() -> bool:
+    """Whether the mask leaves every warp whole: there is none, or it is the same for all threads of a block."""
+    mask = group().mask
+    return mask is None or mask.shape[1] == 1
+
+
+def _missing(named: np.ndarray) -> tuple | None:
+    """(block, warp, lane, how many) of the first executing warp without some existing lane that is named; None if none is."""
+    g = group()
+    active = active_lanes()
+    exists = None if g.exists is None else np.broadcast_to(g.exists, g.shape).reshape(active.shape)
+    executing = active.any(axis=2)
+    wanted = np.broadcast_to(named, active.shape)
+    if exists is not None:
+        wanted = wanted & exists
+    return _first(wanted & ~active & executing[..., None])
+
+
+def _first(lanes: np.ndarray) -> tuple | None:
+    """(block, warp, lane, how many of that warp) of the first True of (blocks, warps, 32); None if there is none."""
+    if not lanes.any():
+        return None
+    g = group()
+    b, w, lane = (int(k[0]) for k in np.nonzero(lanes))
+    return int(g.blocks[b]), w if g.warp < 0 else g.warp, lane, int(lanes[b, w].sum())
+
+
+@lru_cache(maxsize=1024)
+def _constant_source(kind: ShuffleKind, offset: int, clamp_bits: int) -> np.ndarray:
+    return shuffle_source(kind, offset, clamp_bits)
+
+
+def shuffle_source(kind: ShuffleKind, offset, clamp_bits: int) -> np.ndarray:
+    """The lane each lane reads, by the PTX ISA's shfl pseudo-code; out-of-range lanes read themselves. (…, 32)."""
+    lane = np.arange(WARP, dtype=np.int64)
+    clamp, segment = clamp_bits & 31, (clamp_bits >> 8) & 31
+    max_lane = (lane & segment) | (clamp & ~segment & 31)
+    min_lane = lane & segment
+    b = np.asarray(offset) & 31
+    if kind == ShuffleKind.UP:
+        j = lane - b
+        valid = j >= max_lane
+    elif kind == ShuffleKind.DOWN:
+        j = lane + b
+        valid = j <= max_lane
+    elif kind == ShuffleKind.BFLY:
+        j = lane ^ b
+        valid = j <= max_lane
+    else:
+        j = min_lane | (b & ~segment & 31)
+        valid = j <= max_lane
+    return np.where(valid, j, lane)
+
+
+def shuffle(value, offset, kind: ShuffleKind, mask, clamp):
+    return by_mask(mask, lambda one: _shuffle_of(value, offset, kind, one, clamp))
+
+
+def _shuffle_of(value, offset, kind: ShuffleKind, mask, clamp):
+    if isinstance(value, TensorSSA):
+        raise fail("language", "a shuffle moves one number a lane, not a vector; shuffle its elements one by one")
+    value = scalar(value)
+    if value.dtype.width not in (8, 16, 32, 64):
+        raise fail("language", f"a shuffle moves 8 to 64 bits, not {value.dtype}")
+    require_all(mask, "shuffle")
+    clamp = constant_number(clamp, "mask_and_clamp")
+    if isinstance(offset, Value):
+        offset_a = _lanes(offset.a)
+        source = shuffle_source(kind, offset_a, clamp)
+        shown_offset = int(offset_a.reshape(-1)[0])
+    else:
+        shown_offset = int(offset)
+        source = _constant_source(kind, shown_offset, clamp)
+    lanes, on = _lanes(value.a), None
+    got = _from_lanes(lanes, source)
+    if group().lanes_off() is not None:
+        on = active_lanes()
+        _require_sources(on, source)
+    recorder = STATE.run.recorder
+    if recorder is not None:
+        read, moved = source if source.ndim == 1 else source[0, 0], None
+        if recorder.record_values:
+            moved = got[0, 0].astype(np.float64)
+        if on is not None:
+            read = np.where(on[0, 0], read, -1)
+            moved = None if moved is None else np.where(on[0, 0], moved, np.nan)
+        record_event(
+            Op.SHUFFLE,
+            nbytes=value.dtype.itemsize,
+            addresses=read,
+            values=moved,
+            arg=int(kind),
+            arg2=shown_offset,
+        )
+    return Value(value.dtype, _flat(got))
+
+
+def _require_sources(active: np.ndarray, source: np.ndarray) -> None:
+    """Every lane that is here must read one that is here."""
+    absent = active & ~_from_lanes(active, source)
+    if not absent.any():
+        return
+    g = group()
+    b, w, lane = (int(k[0]) for k in np.nonzero(absent))
+    warp = w if g.warp < 0 else g.warp
+    raise fail(
+        "divergent shuffle",
+        f"Divergent shuffle: lane {lane} of warp {warp} (block {int(g.blocks[b])}) reads lane "
+        f"{int(np.broadcast_to(source, active.shape)[b, w, lane])}, "
+        "which is not here; its value is undefined. Move the shuffle out of the `if`.",
+        block=int(g.blocks[b]),
+    )
+
+
+def _from_lanes(lanes: np.ndarray, source: np.ndarray) -> np.ndarray:
+    """What each lane reads: (B, warps, 32) at lanes (32,), the same for all warps, or (B, warps, 32)."""
+    if source.ndim == 1:
+        return lanes.take(source, axis=2)
+    return np.take_along_axis(lanes, np.broadcast_to(source, lanes.shape), axis=2)
+
+
+def shuffle_sync(value, offset, mask=FULL_MASK, mask_and_clamp=31, loc=None, ip=None):
+    return shuffle(value, offset, ShuffleKind.IDX, mask, mask_and_clamp)
+
+
+def shuffle_sync_up(value, offset, mask=FULL_MASK, mask_and_clamp=0, loc=None, ip=None):
+    return shuffle(value, offset, ShuffleKind.UP, mask, mask_and_clamp)
+
+
+def shuffle_sync_down(value, offset, mask=FULL_MASK, mask_and_clamp=31, loc=None, ip=None):
+    return shuffle(value, offset, ShuffleKind.DOWN, mask, mask_and_clamp)
+
+
+def shuffle_sync_bfly(value, offset, mask=FULL_MASK, mask_and_clamp=31, loc=None, ip=None):
+    return shuffle(value, offset, ShuffleKind.BFLY, mask, mask_and_clamp)
+
+
+def warp_reduction(val, op, *, threads_in_group=32, **_):
+    """Butterfly over groups of `threads_in_group` lanes; every lane gets the result."""
+    width = constant_number(threads_in_group, "threads_in_group")
+    offset = width // 2
+    while offset:
+        val = call_now(op, val, shuffle_sync_bfly(val, offset))
+        offset //= 2
+    return val
+
+
+def warp_reduction_max(val, *, threads_in_group=32, **_):
+    return warp_reduction(
+        val, lambda a, b: fmax(a, b) if a.dtype is Float32 else _larger(a, b), threads_in_group=threads_in_group
+    )
+
+
+def warp_reduction_sum(val, *, threads_in_group=32, **_):
+    return warp_reduction(val, lambda a, b: a + b, threads_in_group=threads_in_group)
+
+
+def _larger(a: Value, b: Value) -> Value:
+    """As cutlass.max is compiled: b where a <= b or b is NaN, else a. So NaN wins, and of two zeros b."""
+    return Value(a.dtype, np.where((a.a <= b.a) | (b.a != b.a), b.a, a.a))
+
+
+def warp_redux_sync(value, kind: str, mask_and_clamp=FULL_MASK, **flags):
+    """redux.sync over the lanes of the mask (sm_90: 32-bit integers only)."""
+    value = scalar(value)
+    if value.dtype.is_float:
+        raise fail("language", "redux.sync takes 32-bit integers on Hopper; reduce floats by shuffles")
+    return by_mask(mask_and_clamp, lambda mask: _redux(value, kind, mask))
+
+
+def _redux(value: Value, kind: str, mask_and_clamp) -> Value:
+    require_all(mask_and_clamp, "redux")
+    lanes, named = _lanes(value.a), mask_of(mask_and_clamp) & active_lanes()
+    bits = lanes.astype(np.uint32)
+    inner = np.where(named, lanes, 0)
+    if kind in ("max", "min", "umax", "umin"):
+        typed = bits if kind.startswith("u") else lanes.astype(np.int64)
+        info = np.iinfo(np.uint32) if kind.startswith("u") else np.iinfo(np.int32)
+        big = kind.endswith("max")
+        result = (np.max if big else np.min)(np.where(named, typed, info.min if big else info.max), axis=2)
+    elif kind == "add":
+        result = inner.astype(np.int64).sum(axis=2)
+    elif kind in ("and", "or", "xor"):
+        identity = 0xFFFFFFFF if kind == "and" else 0
+        function = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}[kind]
+        result = function.reduce(np.where(named, bits, np.uint32(identity)), axis=2)
+    else:
+        raise fail("language", f"redux kind {kind!r} is not known")
+    wrapped = result.astype(np.int64).astype(np.uint32).astype(value.dtype.carrier)
+    record_event(Op.REDUX)
+    return Value(value.dtype, _flat(np.broadcast_to(wrapped[..., None], lanes.shape)))
+
+
+def _vote(pred, mask, reduce):
+    require_all(mask, "vote")
+    a = scalar(pred)
+    yes = _lanes(a.a != 0)
+    record_event(Op.VOTE)
+    return reduce(yes, mask_of(mask) & active_lanes())
+
+
+def _all_lanes(x, dtype) -> Value:
+    return Value(dtype, _flat(np.repeat(x[..., None], WARP, axis=2)))
+
+
+def vote_ballot_sync(pred, mask=FULL_MASK, loc=None, ip=None):
+    bits = lambda yes, on: ((yes & on).astype(np.uint64) << np.arange(WARP, dtype=np.uint64)).sum(axis=2)  # noqa: E731
+    return by_mask(mask, lambda one: _all_lanes(_vote(pred, one, bits).astype(np.uint32).view(np.int32), Int32))
+
+
+def vote_any_sync(pred, mask=FULL_MASK, loc=None, ip=None):
+    some = lambda yes, on: (yes & on).any(axis=2)  # noqa: E731
+    return by_mask(mask, lambda one: _all_lanes(_vote(pred, one, some), Boolean))
+
+
+def vote_all_sync(pred, mask=FULL_MASK, loc=None, ip=None):
+    every = lambda yes, on: (yes | ~on).all(axis=2)  # noqa: E731
+    return by_mask(mask, lambda one: _all_lanes(_vote(pred, one, every), Boolean))
+
+
+def vote_uni_sync(pred, mask=FULL_MASK, loc=None, ip=None):
+    uniform = lambda yes, on: (yes | ~on).all(axis=2) | ~(yes & on).any(axis=2)  # noqa: E731
+    return by_mask(mask, lambda one: _all_lanes(_vote(pred, one, uniform), Boolean))
+
+
+def activemask(**_) -> Value:
+    """The lanes that run here, as bits."""
+    bits = (active_lanes().astype(np.uint64) << np.arange(WARP, dtype=np.uint64)).sum(axis=2)
+    return _all_lanes(bits.astype(np.uint32).view(np.int32), Int32)

@@ -1,0 +1,201 @@
+"""Arrays, vectors, pointers made of numbers, primitives by pointers: values, a missing step, the compiler's instructions."""
+
+import re
+
+import numpy as np
+import pytest
+from dsl import arrays as k
+
+from cutesim import NotSimulated
+from cutesim.simulation import simulate
+from cutesim.values.numeric import BFloat16
+
+T = np.arange(32)
+
+
+def kinds(run) -> list:
+    return [finding.kind for finding in run.findings]
+
+
+def bf16(x) -> np.ndarray:
+    return BFloat16.round(np.asarray(x, np.float32))
+
+
+def test_arrays_are_memory():
+    x = np.random.default_rng(0).standard_normal(128).astype(np.float32)
+    out = np.zeros((12, 32), np.float32)
+    run = simulate(k.arrays, x, out)
+    assert run.ok, run
+    mine = x.reshape(32, 4).copy()
+    mine[T % 2 == 1, T[T % 2 == 1] % 4] = 7
+    np.testing.assert_array_equal(out[0], (mine[:, 1] + mine[T, (T + 1) % 4])[::-1])
+    np.testing.assert_array_equal(out[1], mine[::-1, 3])
+    np.testing.assert_array_equal(out[2], np.trunc(mine[:, 0] * np.float32(10)))
+    np.testing.assert_allclose(out[3], x[2::4] * 2 + x[3::4] + 34, rtol=1e-6)
+    np.testing.assert_array_equal(out[8:].reshape(-1), x)
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_arrays_and_vectors_may_be_rebound(check):
+    x, out = np.random.default_rng(8).standard_normal(32).astype(np.float32), np.zeros(32, np.float32)
+    assert simulate(k.rebound, x, out, check=check).ok
+    a, b = np.stack([x, x]), np.stack([x * 2, x])
+    large = b[0] > 1
+    b[1, large], a[0, large] = 5, 3
+    for _ in range(3):
+        b[0] += 1
+        a[1] += b[0]
+    v = np.where(T > 3, a, b) * np.where(T > 7, np.float32(2), np.float32(1))
+    np.testing.assert_array_equal(out, v[0] * np.float32(100) + v[1])
+
+
+def test_vectors_are_element_by_element():
+    x = np.random.default_rng(1).standard_normal(40).astype(np.float32)
+    out = np.zeros((5, 32), np.float32)
+    run = simulate(k.vectors, x, out)
+    assert run.ok, run
+    v = np.stack([x[T], 0 * x[T] + 2, x[T + 1], x[T + 2]])
+    w = (v + v * np.float32(2) - np.float32(1)).astype(np.float32)
+    np.testing.assert_array_equal(out[0], w[0])
+    np.testing.assert_array_equal(out[1], -w[T % 4, T])
+    raw = BFloat16.encode(bf16(w)).astype(np.uint32)
+    np.testing.assert_array_equal(out[2], (raw[2] | raw[2] << 16).astype(np.uint32).view(np.int32).astype(np.float32))
+    np.testing.assert_array_equal(out[3], bf16(w[0]) + np.float32(6))
+    np.testing.assert_array_equal(out[4], np.float32(4.5) / w[1])
+
+
+def test_clusters_reach_their_neighbours():
+    x, out = np.random.default_rng(2).standard_normal((2, 32)).astype(np.float32), np.zeros((2, 32), np.float32)
+    run = simulate(k.neighbours, x, out)
+    assert run.ok, run
+    np.testing.assert_array_equal(out, x[::-1, ::-1])
+    assert "race" in kinds(simulate(k.neighbours, x, out, False))
+
+
+@pytest.mark.parametrize("waits", ["try", "test", "limit", "no"])
+def test_an_mbarrier_is_polled(waits):
+    x = np.arange(32, dtype=np.float32)
+    for schedule in ("forward", "reverse"):
+        out = np.zeros(32, np.float32)
+        run = simulate(k.polled, x, out, waits, schedule=schedule)
+        if waits == "no":
+            assert "race" in kinds(run), run
+        else:
+            assert run.ok, run
+            np.testing.assert_array_equal(out, x[::-1])
+
+
+def test_groups_take_turns():
+    x = np.random.default_rng(3).standard_normal((2, 32)).astype(np.float32)
+    wanted = np.zeros(32, np.float32)
+    for turn in range(6):
+        wanted = wanted * np.float32(2) + x[turn % 2]
+    for schedule in ("forward", "reverse", "seeded"):
+        out = np.zeros(32, np.float32)
+        run = simulate(k.turns, x, out, schedule=schedule)
+        assert run.ok, run
+        np.testing.assert_array_equal(out, wanted)
+    assert "race" in kinds(simulate(k.turns, x, np.zeros(32, np.float32), False))
+    assert "race" in kinds(simulate(k.turns, x, np.zeros(32, np.float32), True, 2))
+    with pytest.raises(NotSimulated, match="PipelineOrder in a dynamic"):
+        simulate(k.turns_in_a_loop, x)
+
+
+def test_words():
+    x = np.random.default_rng(4).standard_normal(40).astype(np.float32)
+    out, count = np.zeros((10, 32), np.float32), np.array([5, 9], np.int32)
+    run = simulate(k.words, x, out, count)
+    assert run.ok, run
+    np.testing.assert_array_equal(out[0], x[4 * (T % 8) + 1])
+    np.testing.assert_array_equal(out[1], x[T] + np.float32(1))
+    assert (out[2] == 9).all() and count.tolist() == [5 + 64, 9]
+    np.testing.assert_array_equal(out[3], bf16(x[T + 1]) * np.float32(1000) + bf16(x[T]))
+    assert (out[4] == 0x7E).all()
+    np.testing.assert_array_equal(out[5], x[T // 4 * 4 + 3])
+    np.testing.assert_array_equal(out[6], x[T ^ 3])
+    np.testing.assert_allclose(out[7:9], [np.exp2(x[T])] * 2, rtol=3e-7)
+    assert out[9].sum() == 1
+
+
+def test_matrices():
+    x = np.random.default_rng(5).integers(-(2**31), 2**31, 128).astype(np.int32)
+    out = np.zeros((5, 32), np.int32)
+    run = simulate(k.matrices, x, out)
+    assert run.ok, run
+    # lane 4 r + c holds elements 2 c and 2 c + 1 of row r: the word c of the row
+    np.testing.assert_array_equal(out[:4], x.reshape(4, 32))
+    first = x[:32].view(np.uint16).reshape(8, 8).T
+    np.testing.assert_array_equal(out[4], np.ascontiguousarray(first).view(np.int32).reshape(-1))
+
+
+def test_tiles_and_atoms_are_copied():
+    x, out = np.random.default_rng(6).standard_normal((32, 64)).astype(np.float32), np.ones((8, 32), np.float32)
+    run = simulate(k.Copied(), x, out)
+    assert run.ok, run
+    np.testing.assert_array_equal(out, np.where(T < 20, x[8:16, 32:], 0))
+    assert kinds(simulate(k.Copied(waits=False), x, out)) != []
+
+
+@pytest.mark.parametrize("swizzled", [False, True])
+def test_boxes_of_maps_without_tensors_are_copied(swizzled):
+    x, out = np.random.default_rng(7).standard_normal((32, 64)).astype(np.float32), np.ones((8, 32), np.float32)
+    run = simulate(k.Boxed(swizzled), x, out)
+    assert run.ok, run
+    np.testing.assert_array_equal(out[:4], x[28:, 32:])
+    assert (out[4:] == 0).all()
+    assert "read before arrival" in kinds(simulate(k.Boxed(swizzled, waits=False), x, out))
+
+
+@pytest.mark.parametrize("change", ["subview", "slice", "gmem"])
+def test_other_uses_of_arrays_are_refused_by_their_names(change):
+    from cutesim.hopper import arrays
+    from cutesim.memory.pointers import Space
+    from cutesim.values.numeric import Float32
+
+    array = object.__new__(arrays.Array)
+    array.shape = (4,)
+    calls = {
+        "subview": lambda: array.subview(1),
+        "slice": lambda: array[1:2],
+        "gmem": lambda: arrays.Array(Float32, 4, space=Space.GMEM),
+    }
+    with pytest.raises(NotSimulated, match="cutlass.Array"):
+        calls[change]()
+
+
+def test_the_compiler_takes_them():
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("cutlass", reason="the CuTe DSL is not installed")
+    from quack_tutorial.compiler import ptx
+
+    x, whole = torch.zeros(128), torch.zeros(128, dtype=torch.int32)
+    text = ptx(k.arrays, x, torch.zeros((12, 32)))
+    assert "ld.global.v4.b32" in text and "st.global.v4.b32" in text and "cvt.rzi.s32.f32" in text
+    assert ".visible .entry" in ptx(k.rebound, x, x)
+    assert ".visible .entry" in ptx(k.vectors, x, torch.zeros((5, 32)))
+    text = ptx(k.neighbours, x.reshape(4, 32), torch.zeros((2, 32)), True)
+    assert "ld.shared::cluster.b32" in text and "barrier.cluster.arrive.aligned" in text
+    assert "barrier.cluster.arrive.relaxed" in ptx(k.neighbours, x.reshape(4, 32), torch.zeros((2, 32)), False)
+    for waits, instruction in (("try", "try_wait"), ("test", "test_wait"), ("limit", "try_wait")):
+        assert f"mbarrier.{instruction}.parity" in ptx(k.polled, x, x, waits)
+    assert ptx(k.turns, x.reshape(4, 32), x, True, 2).count("mbarrier.init") == 4
+    parities = re.findall(r"try_wait.parity.shared.b64 P1, \[%r\d+\], (%r\d+)", ptx(k.turns, x.reshape(4, 32), x))
+    assert len(parities) == 3 and parities[0] == parities[2] != parities[1]
+    assert len(set(re.findall(r"try_wait.parity.shared.b64 P1, (.*), 10000000", ptx(k.turns_in_a_loop, x)))) == 1
+    text = ptx(k.words, x, torch.zeros((10, 32)), whole)
+    for instruction in (
+        "ld.global.v4.b32",
+        "ld.acquire.gpu.global.b32",
+        "cvt.rn.bf16x2.f32",
+        "cvt.rn.satfinite.e4m3x2.f32",
+        "7199",
+        "shfl.sync.bfly",
+        "membar.gl",
+        "ex2.approx",
+    ):
+        assert instruction in text, instruction
+    text = ptx(k.matrices, whole, torch.zeros((5, 32), dtype=torch.int32))
+    assert "ldmatrix.sync.aligned.m8n8.x4.shared.b16" in text and "ldmatrix.sync.aligned.m8n8.x1.trans" in text
+    text = ptx(k.Boxed(True), torch.zeros(32, 64), torch.zeros(8, 32))
+    assert re.search(r"cp.async.bulk.tensor.2d.shared::cta.global.tile.mbarrier::complete_tx::bytes", text)
+    assert "cp.async.bulk.tensor.2d" in ptx(k.Copied(), torch.zeros(32, 64), torch.zeros(8, 32))

@@ -1,0 +1,174 @@
+"""Accesses out of bounds by coordinate: past the end of a row, although the address lies in the next row."""
+
+import math
+
+import numpy as np
+import pytest
+from dsl import bounds as k
+
+from cutesim import SimulationError
+from cutesim.layouts import layout as la
+from cutesim.layouts import layout_algebra as algebra
+from cutesim.machine import copying
+from cutesim.memory import bounds
+from cutesim.memory import tensor as tn
+from cutesim.memory.arguments import AddressSpace, global_tensor
+from cutesim.simulation import simulate
+from cutesim.values.numeric import Float32
+
+ADVICE = "Is the row or column predicate missing?"
+# kernel, shape of x, and where the first thread that goes wrong does
+OVERRUN = {
+    "element": ((3, 20), "thread 20 of block 0 reads 4 bytes at x[0, 20]"),
+    "element_of_slice": ((3, 20), "thread 20 of block 0 reads 4 bytes at x[0, 20]"),
+    "in_a_loop": ((3, 40), "thread 8 of block 0 reads 4 bytes at x[0, 40]"),
+    "tiled": ((4, 56), "thread 14 of block 0 reads 16 bytes at x[0, 56]"),
+    "tiled_from_an_offset": ((4, 64), "thread 15 of block 0 reads 16 bytes at x[0, 64]"),
+    "asynchronous": ((3, 100), "thread 25 of block 0 reads 16 bytes at x[0, 100]"),
+    "atomically": ((3, 20), "thread 20 of block 0 reads 4 bytes at out[0, 20]"),
+}
+
+
+def arguments(shape):
+    x = np.arange(math.prod(shape), dtype=np.float32).reshape(shape)
+    return x, np.zeros_like(x)
+
+
+@pytest.mark.parametrize("check", [True, False])
+@pytest.mark.parametrize("name", OVERRUN)
+def test_a_row_that_is_overrun_is_reported_by_its_coordinate(name, check):
+    shape, where = OVERRUN[name]
+    x, out = arguments(shape)
+    if check:
+        (finding,) = simulate(getattr(k, name), x, out, False).findings
+        message = finding.message
+    else:
+        with pytest.raises(SimulationError) as raised:
+            simulate(getattr(k, name), x, out, False, check=False)
+        message = str(raised.value)
+    tensor = where.partition(" at ")[2].partition("[")[0]
+    assert f"Out of bounds: {where}; {tensor} is ({shape[0]}, {shape[1]}). {ADVICE}" in message
+
+
+@pytest.mark.parametrize("name", OVERRUN)
+def test_with_its_predicate_nothing_is_reported(name):
+    x, out = arguments(OVERRUN[name][0])
+    run = simulate(getattr(k, name), x, out, True)
+    assert run.ok, run
+
+
+def test_a_row_past_the_last_is_named_with_its_column():
+    x, out = arguments((3, 64))  # block 1 has rows 2 and 3
+    (finding,) = simulate(k.tiled, x, out, False).findings
+    assert finding.message.endswith(f"thread 16 of block 1 reads 16 bytes at x[3, 0]; x is (3, 64). {ADVICE}")
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_vectors_of_an_array_that_starts_off_a_boundary(check):
+    storage = np.arange(3 + 4 * 64 + 2, dtype=np.float32)  # rows start 12 bytes past a multiple of 16
+    x, out = storage[3:-2].reshape(4, 64), np.zeros(len(storage), np.float32)
+    copied = out[3:-2].reshape(4, 64)
+    run = simulate(k.tiled_from_column_1, x, copied, True, check=check)
+    assert run.ok, run
+    wanted = np.zeros((4, 64), np.float32)
+    wanted[:, 1:61] = x[:, 1:61]  # whole vectors
+    np.testing.assert_array_equal(copied, wanted)
+    assert not out[:3].any() and not out[-2:].any()
+
+
+@pytest.mark.parametrize("host", [k.flat, k.by_one_index])
+def test_other_ways_through_all_elements_are_not_reported(host):
+    x, out = arguments((3, 20))
+    run = simulate(host, x, out)
+    assert run.ok, run
+    np.testing.assert_array_equal(out, x)
+
+
+def test_stride_0_and_negative_coordinates_are_not_reported():
+    x, out = np.arange(40, dtype=np.float32), np.zeros((3, 40), np.float32)
+    run = simulate(k.one_row_for_all, x, out)
+    assert run.ok, run
+    np.testing.assert_array_equal(out, np.broadcast_to(x, out.shape))
+
+
+def test_a_flat_view_past_the_end_is_still_reported_by_address():
+    x, out = arguments((3, 20))
+    (finding,) = simulate(k.flat, x, out[:2]).findings
+    assert "writes 4 bytes at out[2, 0]; out is (2, 20)" in finding.message
+
+
+# ---- a view's coordinates are those of its addresses ----------------------------------------------------------------
+
+
+def tiled_copy(rng):
+    rows, threads, vector = (2 ** int(rng.integers(0, n)) for n in (3, 5, 3))
+    atom = copying.make_copy_atom(copying.CopyUniversalOp(), Float32, num_bits_per_copy=32 * vector)
+    order = (1, 0) if rng.random() < 0.7 else (0, 1)
+    thread_layout = la.make_ordered_layout((rows, threads), order)
+    return copying.make_tiled_copy_tv(atom, thread_layout, la.make_layout((1, vector))).get_slice(
+        int(rng.integers(rows * threads))
+    )
+
+
+def changed(t, rng):
+    """The tensor after one random operation that kernels do; the tensor itself where that one does not fit."""
+    rank = la.rank(t.layout)
+    draw = lambda n: int(rng.integers(n))  # noqa: E731
+    choice = draw(7)
+    if choice == 0 and rank == 2:
+        return tn.local_tile(t, (2 ** draw(4), 2 ** draw(6)), (draw(3), draw(3)))
+    if choice == 1 and rank == 2 and la.depth(t.layout) == 1:
+        return tiled_copy(rng).partition_S(t)
+    if choice == 2 and la.depth(t.layout) == 1:
+        return tn.domain_offset(tuple(draw(5) - 2 for _ in range(rank)), t)
+    if choice == 3:
+        keep = draw(rank)
+        return t[tuple(None if i == keep or draw(2) else draw(2) for i in range(rank))]
+    if choice == 4 and rank > 1:
+        return tn.on_layout(la.group_modes)(t, 0, 2)
+    if choice == 5:
+        return tn.on_layout(algebra.coalesce)(t)
+    if choice == 6 and rank > 1:
+        return tn.on_layout(la.select)(t, [rank - 1, 0])
+    return t
+
+
+def test_coordinates_and_addresses_of_random_views_agree():
+    rng = np.random.default_rng(0)
+    known, views = 0, 0
+    for _ in range(600):
+        storage = np.zeros((int(rng.integers(1, 9)), int(rng.integers(1, 9)) * 16), np.float32)
+        array = storage.T if rng.random() < 0.2 else storage[:, : storage.shape[1] - int(rng.integers(3))]
+        t = global_tensor(array, "x", AddressSpace())
+        strides = t.stride
+        for _ in range(int(rng.integers(1, 5))):
+            try:
+                t = changed(t, rng)
+            except (ValueError, SimulationError):  # the operation does not fit this layout
+                break
+            views += 1
+            if t.coords is None:
+                break
+            known += 1
+            columns = la.offsets(t.coords.layout)
+            columns = columns if columns.ndim == 2 else np.zeros((len(columns), 0), np.int64)
+            address = sum(b * s for b, s in zip(t.coords.base, strides))
+            address = address + sum(columns[:, i] * s for i, s in enumerate(strides[: columns.shape[1]]))
+            np.testing.assert_array_equal(
+                np.broadcast_to(address, la.size(t.layout)), t.pointer.offset + tn.element_offsets(t.layout)
+            )
+    assert views > 600 and known > 0.9 * views, (known, views)
+
+
+@pytest.mark.parametrize("low, high", [(0, 8), (-3, 5), (2, 2), (5, 1), (0, 2**40)])
+def test_one_comparison_says_whether_all_numbers_are_within(low, high):
+    rng = np.random.default_rng(0)
+    told = set()
+    for size in (1, 32):
+        for _ in range(200):
+            numbers = rng.integers(-4, 9, (1, size))
+            wanted = bool((numbers >= low).all() and (numbers < high).all())
+            assert bounds._within(numbers, low, high) == wanted, numbers
+            assert bounds._within(int(numbers[0, 0]), low, high) == (low <= numbers[0, 0] < high)
+            told.add(wanted)
+    assert told == ({False} if high <= low else {False, True})

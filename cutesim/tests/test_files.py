@@ -1,0 +1,380 @@
+"""`quack-tutorial simulate FILE.py` and the pytest fixture: a stranger's kernel, from the command line and in a test suite."""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from cutesim import Array
+from cutesim.files import Unusable, argument, run_file
+from cutesim.simulation import LOOKED_FOR
+from quack_tutorial.cli import main
+
+SCALE = """
+import sys
+
+import cutlass
+import cutlass.cute as cute
+import numpy as np
+from cutlass.cute import runtime
+
+
+@cute.kernel
+def scale_kernel(x: cute.Tensor, out: cute.Tensor, factor: cutlass.Float32, n: cutlass.Constexpr[int]):
+    i = cute.arch.block_idx()[0] * 64 + cute.arch.thread_idx()[0]
+    if i < n:
+        out[i] = x[i] * factor
+
+
+@cute.jit
+def scale(x: cute.Tensor, out: cute.Tensor, factor: cutlass.Float32, n: cutlass.Constexpr[int]):
+    scale_kernel(x, out, factor, n).launch(grid=[(n + 63) // 64, 1, 1], block=[64, 1, 1])
+
+
+class Scale:
+    def __init__(self, n):
+        self.n = n
+
+    @cute.jit
+    def __call__(self, x: cute.Tensor, out: cute.Tensor):
+        scale_kernel(x, out, 2.0, self.n).launch(grid=[(self.n + 63) // 64, 1, 1], block=[64, 1, 1])
+
+
+def on_the_host(x, out, n):
+    x, out = runtime.from_dlpack(x), runtime.from_dlpack(out)
+    run = cute.compile(scale, x, out, 3.0, n)
+    run(x, out, 3.0)
+
+
+if __name__ == "__main__":
+    n = int(sys.argv[1])
+    x, out = np.arange(100, dtype=np.float32), np.zeros(100, np.float32)
+    on_the_host(x, out, n)
+    assert (out == 3 * x).all(), "wrong"
+    Scale(n)(x, out)
+    assert (out == 2 * x).all(), "wrong again"
+"""
+
+WITHOUT_THE_DSL = """
+import importlib.util, sys
+import pytest
+from cutesim.language import loading
+
+loading.dsl_installed = lambda: False
+find = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *rest: None if name in ("cutlass", "cuda") else find(name, *rest)
+sys.exit(pytest.main(sys.argv[1:]))
+"""
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "scaling.py"
+    path.write_text(SCALE)
+    return path
+
+
+def test_a_script_runs_with_its_own_host_code(file):
+    outcome = run_file(str(file), ["100"])
+    assert [run.ok for run in outcome.runs] == [True, True] and outcome.ended == ""
+
+
+def test_what_is_found_in_a_script_does_not_end_it(file):
+    outcome = run_file(str(file), ["101"])
+    assert [run.findings[0].kind for run in outcome.runs] == ["out of bounds"]  # of the first; then the script's assert
+    assert outcome.ended == "scaling.py:41: AssertionError: wrong"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["scale", "x=f32:100:arange", "out=f32:100:nan", "factor=3.0", "n=100"],
+        # Those without a name go to the parameters that have none.
+        ["scale", "f32:100", "out=f32:100:nan", "3.0", "100"],
+        ["Scale(100)", "f32:100", "f32:100:0"],
+        ["on_the_host", "f32:100", "f32:100:0", "100"],
+    ],
+)
+def test_one_function_of_a_file_on_given_tensors(file, words):
+    outcome = run_file(f"{file}:{words[0]}", words[1:])
+    (run,) = outcome.runs
+    assert run.ok and outcome.tensors[0] == "x: 0 of 100 elements changed"
+    assert outcome.tensors[1].startswith(("out: 100 of 100", "out: 99 of 100"))  # 0 stays 0
+
+
+@pytest.mark.parametrize(
+    ("expression", "words", "message"),
+    [
+        ("scale", ["f32:100"], "scale(x, out, factor, n) needs out, factor, n: give each, as in out=f32:8x256"),
+        ("scale", ["y=3"], "scale(x, out, factor, n): got an unexpected keyword argument 'y'"),
+        ("scale", ["factor=3", "factor=4"], "factor is given twice: give each argument once"),
+        ("scale", ["f33:100"], "'f33:100' is no argument: write a number"),
+        ("scale", ["i32:8:nan"], "'i32:8:nan': values are random, arange, nan (of floats) or a number, not 'nan'"),
+        ("Scale", [], "Scale is a class: make an object of it, as in 'scaling.py:Scale(...)'"),
+        ("scale", ["f32:8x0"], "'f32:8x0' has 0 elements: a tensor has 1 to "),
+        ("scale", ["f32:99999x99999"], "has 9,999,800,001 elements"),
+        ("scale", ["1", "2", "3", "4", "5"], "it takes 4 unnamed, and 5 are given"),
+        ("scale(", [], "'scale(' is no expression of Python: '(' was never closed"),
+        ("scales", [], "'scales' is not defined; its @cute.jit functions are scale(x, out, factor, n), Scale(...)"),
+    ],
+)
+def test_words_that_make_no_sense_are_told_so(file, expression, words, message):
+    with pytest.raises(Unusable) as raised:
+        run_file(f"{file}:{expression}", words)
+    assert message in str(raised.value)
+
+
+def test_a_file_that_launches_nothing_says_what_it_has(tmp_path):
+    path = tmp_path / "quiet.py"
+    path.write_text(SCALE.partition("if __name__")[0])
+    with pytest.raises(Unusable, match=r"quiet.py ran, and launched no kernel; its @cute.jit functions are scale\(x,"):
+        run_file(str(path))
+
+
+MARKED = """
+import cutlass, cutlass.cute as cute, numpy as np
+from cutlass.cute.runtime import from_dlpack
+
+@cute.jit
+def layout_of(x: cute.Tensor):
+    print(x.layout)
+
+x = np.zeros((3, 8), np.float32)
+layout_of(x)
+layout_of(from_dlpack(x))
+layout_of(from_dlpack(x).mark_compact_shape_dynamic(mode=0))
+compiled = cute.compile(layout_of, from_dlpack(x).mark_compact_shape_dynamic(mode=1))
+compiled(x)
+cute.compile(layout_of, x)(from_dlpack(x))
+"""
+
+
+def test_what_a_script_marks_as_dynamic_is_dynamic(tmp_path, capsys):
+    (tmp_path / "marked.py").write_text(MARKED)
+    run_file(str(tmp_path / "marked.py"))
+    wanted = ["(?,?):(?{i64},1)", "(3,8):(8,1)", "(?,8):(8,1)", "(3,?):(?{i64},1)", "(?,?):(?{i64},1)"]
+    assert capsys.readouterr().out.split() == wanted
+
+
+def test_tensors_of_the_command_line():
+    rng = np.random.default_rng(0)
+    assert argument("7", rng) == 7 and argument("1e-5", rng) == 1e-5 and argument("none", rng) is None
+    x = argument("bf16:2x3:1.5", rng)
+    assert isinstance(x, Array) and (x.numpy() == np.full((2, 3), 1.5)).all()
+    assert np.isnan(argument("float16:4:nan", rng)).all()
+    assert argument("i64:2x2:arange", rng).tolist() == [[0, 1], [2, 3]]
+    assert argument("f32:1000", rng).std() > 0.9 and argument("bool:3", rng).dtype == bool
+
+
+def test_the_command_s_exit_status_json_and_page(file, tmp_path, capsys):
+    page = tmp_path / "page.html"
+    words = ["simulate", f"{file}:scale", "f32:100", "f32:100:nan", "3.0", "101"]
+    assert main([*words, "--html", str(page), "--json"]) == 1
+    said = json.loads(capsys.readouterr().out)
+    assert "Out of bounds: thread 36 of block 1" in said["runs"][0]["findings"][0]["message"]
+    html = page.read_text()
+    assert "Out of bounds: thread 36 of block 1" in html and 'class="qt-figure"' in html and "src=" not in html
+    words[-1] = "100"
+    assert main(words) == 0 and f"No {LOOKED_FOR}; " in capsys.readouterr().out
+    assert main(["simulate", "nowhere.py"]) == 2 and "there is no file nowhere.py" in capsys.readouterr().err
+
+
+REFERENCE = """
+def thrice(x, factor):
+    return factor * x
+
+
+def by_name(x):
+    return {"out": 3 * x, "x": x}
+
+
+def other(x):
+    return 3 * x + (x == 7)
+
+
+def two(x):
+    return x, x
+
+
+def of_another_name(y):
+    return y
+"""
+WORDS = ["x=f32:100:arange", "out=f32:100:nan", "factor=3.0", "n=100"]
+
+
+@pytest.mark.parametrize("name", ["thrice", "by_name"])
+def test_results_are_compared_with_a_reference(file, name):
+    (file.parent / "reference.py").write_text(REFERENCE)
+    outcome = run_file(f"{file}:scale", WORDS, against=f"{file.parent}/reference.py:{name}")
+    assert (outcome.verdict, outcome.status, outcome.wrong) == ("clean", 0, ())
+
+
+def test_other_results_than_the_reference_s_are_wrong(file, capsys):
+    (file.parent / "reference.py").write_text(REFERENCE)
+    words = ["simulate", f"{file}:scale", *WORDS, "--against", f"{file.parent}/reference.py:other"]
+    assert main(words) == 4
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first == (
+        "wrong: 1 of 100 elements of out are not those of other: out[7] is 21 where it gives 22. In float64 the same steps give "
+        "21: the formula is wrong, not the precision (exit status 4)"
+    )
+    assert main([*words, "--json"]) == 4 and json.loads(capsys.readouterr().out)["verdict"] == "wrong"
+
+
+@pytest.mark.parametrize(
+    ("against", "message"),
+    [
+        ("reference.py:two", "two gives 2 tensors, and 1 were changed (out)"),
+        ("reference.py:of_another_name", "of_another_name(y) needs y, which is no parameter"),
+        ("reference.py:nothing", "reference.py has no function nothing"),
+        ("reference.py", "name a function of it"),
+    ],
+)
+def test_a_reference_that_does_not_fit_is_told_so(file, against, message):
+    (file.parent / "reference.py").write_text(REFERENCE)
+    with pytest.raises(Unusable, match=re.escape(message)):
+        run_file(f"{file}:scale", WORDS, against=f"{file.parent}/{against}")
+
+
+def test_a_finding_is_told_beside_a_reference(root, capsys, monkeypatch, tmp_path):
+    """The deadlock stops the kernel before it writes: there is nothing to compare, and the finding is the verdict."""
+    (tmp_path / "column_sum.py").write_text((root / "book/static/column_sum.py").read_text())
+    (tmp_path / "reference.py").write_text("def column_sum(x):\n    return x.sum(0)\n")
+    monkeypatch.chdir(tmp_path)
+    words = ["column_sum.py:ColumnSum()", "x=f32:96x8", "out=f32:8:nan", "--against", "reference.py:column_sum"]
+    assert main(["simulate", *words]) == 1
+    assert capsys.readouterr().out.startswith("finding: deadlock, column_sum.py:19 (exit status 1)\n")
+    assert main(["simulate", *words, "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["verdict"] == "finding"
+
+
+def test_the_first_line_is_the_verdict(file, capsys):
+    assert main(["simulate", f"{file}:scale", *WORDS]) == 0
+    assert capsys.readouterr().out.startswith(f"clean: no {LOOKED_FOR} in 1 run (exit status 0)\n")
+    assert main(["simulate", f"{file}:scale", *WORDS[:3], "n=101"]) == 1
+    assert capsys.readouterr().out.startswith("finding: out of bounds, scaling.py:14 (exit status 1)\n")
+    assert main(["simulate", f"{file}:scale_kernel", *WORDS]) == 1
+    assert capsys.readouterr().out.startswith("finding: launch (exit status 1)\n")  # none of its lines has run
+    file.write_text(SCALE.replace("x[i] * factor", "cute.arch.no_such_thing(x[i])"))
+    assert main(["simulate", f"{file}:scale", *WORDS]) == 3
+    assert capsys.readouterr().out.startswith(
+        "not simulated: cute.arch.no_such_thing (scaling.py:14) (exit status 3)\n"
+    )
+    file.write_text(
+        SCALE.replace("    on_the_host(x, out, n)\n", "    on_the_host(x, out, n)\n    raise ValueError('mine')\n")
+    )
+    assert main(["simulate", str(file), "100"]) == 5
+    assert capsys.readouterr().out.startswith("failed: scaling.py:41: ValueError: mine (exit status 5)\n")
+
+
+WITH_TORCH = """
+import cuda.bindings.driver as cuda
+import cutlass
+import cutlass.cute as cute
+import torch
+from cutlass.cute.runtime import from_dlpack
+
+
+@cute.kernel
+def twice_kernel(x: cute.Tensor, out: cute.Tensor):
+    i = cute.arch.block_idx()[0] * 32 + cute.arch.thread_idx()[0]
+    out[i] = x[i] * 2.0
+
+
+@cute.jit
+def twice(x: cute.Tensor, out: cute.Tensor, stream: cuda.CUstream):
+    twice_kernel(x, out).launch(grid=[x.shape[0] // 32, 1, 1], block=[32, 1, 1], stream=stream)
+
+
+def main():
+    torch.manual_seed(0)
+    assert torch.cuda.is_available() and torch.cuda.get_device_capability()[0] >= 9
+    x = torch.randn(64, device="cuda", dtype=torch.float32)
+    out = torch.empty_like(x).to("cuda").cuda()
+    stream = cuda.CUstream(torch.cuda.current_stream().cuda_stream)
+    run = cute.compile(twice, from_dlpack(x), from_dlpack(out), stream)
+    run(from_dlpack(x), from_dlpack(out), stream)
+    torch.cuda.synchronize()
+    torch.testing.assert_close(out.cpu(), 2 * x.cpu())
+
+
+main()
+"""
+NO_TORCH = """
+import importlib.util, sys
+find = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *rest: None if name.partition(".")[0] in ("torch", "cutlass", "cuda") else find(name, *rest)
+from quack_tutorial.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("torch", ["torch", "no torch"])
+def test_a_script_of_torch_s_gpu_tensors(root, tmp_path, torch):
+    if torch == "torch":
+        pytest.importorskip("torch")
+    (tmp_path / "twice.py").write_text(WITH_TORCH)
+    code = (
+        "import sys; from quack_tutorial.cli import main; sys.exit(main(sys.argv[1:]))"
+        if torch == "torch"
+        else NO_TORCH
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, "simulate", "twice.py"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(root)},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    first, note, *_ = done.stdout.splitlines()
+    assert first == f"clean: no {LOOKED_FOR} in 1 run (exit status 0)"
+    assert note == "twice.py:23: the device is taken as the CPU, since the simulator runs there and no GPU is used."
+
+
+def test_torch_is_itself_again_after_a_script(file):
+    torch = pytest.importorskip("torch")
+    before = dict(vars(torch.cuda))
+    run_file(str(file), ["100"])
+    assert dict(vars(torch.cuda)) == before
+
+
+def test_the_book_s_page_says_what_the_command_says(root, capsys, monkeypatch, tmp_path):
+    text = (root / "book/simulator.md").read_text()
+    command, _, wanted = re.search(r"```console\n\$ quack-tutorial (.*?)```", text, re.DOTALL)[1].partition("\n")
+    (tmp_path / "column_sum.py").write_text((root / "book/static/column_sum.py").read_text())
+    monkeypatch.chdir(tmp_path)
+    assert main(shlex.split(command)) == 1
+    assert capsys.readouterr().out == wanted
+    assert (tmp_path / "page.html").exists()
+
+
+def test_the_fixture_fails_a_test_on_a_finding(root, tmp_path):
+    text = (root / "book/simulator.md").read_text()
+    body = re.search(r"```python\n(.*?)```", text, re.DOTALL)[1]
+    wrong = body.partition("\n\n\n")[2].replace("test_column_sum", "test_fewer_rows").replace("128", "96")
+    compared = (
+        body.partition("\n\n\n")[2].replace("test_column_sum", "test_{0}").replace("x, out)", "x, out, against={0})")
+    )
+    references = "def right(x):\n    return x.sum(0)\n\n\ndef other(x):\n    return x.sum(0) + 1\n"
+    tests = [body, wrong, references, *(compared.format(name) for name in ("right", "other"))]
+    (tmp_path / "test_kernel.py").write_text("\n\n".join(tests))
+    (tmp_path / "column_sum.py").write_text((root / "book/static/column_sum.py").read_text())
+    words = ["-q", "-p", "cutesim.pytest_plugin", "-p", "no:cacheprovider", "--rootdir", ".", "."]
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_THE_DSL, *words],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(root), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+    )
+    assert "2 failed, 2 passed" in done.stdout, done.stdout + done.stderr
+    assert "finding: deadlock, column_sum.py:19" in done.stdout
+    assert "wrong: 8 of 8 elements of out are not those of other: out[0] is 128 where it gives 129" in done.stdout
+    assert "column_sum.py:19: Deadlock: 96 threads wait" in done.stdout
+    assert "pytest_plugin.py" not in done.stdout  # the kernel's line, and none of ours

@@ -1,0 +1,419 @@
+"""What an adversarial reading of the simulator found, each as its smallest failing case."""
+
+import re
+import sys
+
+import numpy as np
+import pytest
+from dsl import found as k
+from test_language import outputs
+
+from cutesim import SimulationError
+from cutesim.simulation import simulate
+from quack_tutorial import figures
+
+LANES = np.arange(32, dtype=np.float32)
+
+
+def test_a_register_that_was_read_keeps_its_old_value():
+    np.testing.assert_array_equal(outputs(k.swap_registers), LANES)
+
+
+def test_a_list_changed_by_some_lanes_changes_for_them_alone():
+    np.testing.assert_array_equal(outputs(k.list_in_dynamic_if), LANES + (LANES < 16))
+
+
+def test_ranges_in_comprehensions_and_builtin_max():
+    np.testing.assert_array_equal(outputs(k.comprehension_range), LANES * 3)
+    np.testing.assert_array_equal(outputs(k.builtin_max), np.maximum(LANES, 7))
+
+
+def test_a_method_may_have_a_function_s_name():
+    np.testing.assert_array_equal(outputs(k.SameName()), LANES * 3)
+
+
+def test_conversions_to_8_bits_cut_off_what_fits():
+    x = np.array([127.99, -128.99, -1.5] + [0.0] * 29, np.float32)
+    out = np.zeros(32, np.int32)
+    assert simulate(k.narrow, x, out).ok
+    np.testing.assert_array_equal(out[:3], [127, -128, -1])
+    x = np.array([255.25, -0.75, 1.5] + [0.0] * 29, np.float32)
+    assert simulate(k.narrow_vector, x, out).ok
+    np.testing.assert_array_equal(out[:3], [255 + 255, 0, 1 + 2])
+
+
+@pytest.mark.skipif(sys.maxsize < 2**32, reason="a 32-bit machine, as a browser has, holds no such array")
+@pytest.mark.parametrize("how", ["element", "row", "tile", "wide"])
+def test_an_offset_beyond_32_bits_of_a_static_layout(how):
+    kept = np.empty(2**31 + 64, np.uint8)  # never touched but at its ends: the system gives no memory for the rest
+    x = np.lib.stride_tricks.as_strided(kept, (3, 64), (2**30, 1))
+    run = simulate(k.FarRows(how), x)
+    if how == "wide":
+        assert run.ok, run
+    else:
+        (finding,) = run.findings
+        assert finding.kind == "overflow"
+        assert (
+            "thread 0 of block 2 computes the offset 2,147,483,648 in x, which does not fit 32 bits" in finding.message
+        )
+    assert simulate(k.FarRows(how), x, dynamic=True).ok
+
+
+@pytest.mark.parametrize(
+    "host, number, said",
+    [
+        (k.narrow, 128.0, "Float32 128 does not fit Int8 (-128 to 127)"),
+        (k.narrow, -129.0, "Float32 -129 does not fit Int8"),
+        (k.narrow, np.nan, "Float32 nan does not fit Int8"),
+        (k.narrow_vector, np.inf, "Float32 inf does not fit Uint8 (0 to 255)"),
+        (k.narrow_vector, 255.5, "Float32 256 does not fit Uint8"),
+        (k.narrow_vector, -1.0, "Float32 -1 does not fit Uint8"),
+    ],
+)
+def test_conversions_to_8_bits_of_what_does_not_fit_are_refused(host, number, said):
+    x = np.zeros(32, np.float32)
+    x[5] = number
+    (finding,) = simulate(host, x, np.zeros(32, np.int32)).findings
+    assert finding.kind == "undefined conversion" and said in finding.message
+    assert finding.message.startswith("found.py:") and "cutlass." in finding.lines[0].text
+    with pytest.raises(SimulationError, match=re.escape(said)):
+        simulate(host, x, np.zeros(32, np.int32), check=False)
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_lanes_that_are_off_convert_nothing(check):
+    x = np.array([1000.0, np.nan, 200.5, 100.0] + [0.0] * 28, np.float32)
+    out = np.zeros(32, np.int32)
+    assert simulate(k.narrow_where_it_fits, x, out, check=check).ok
+    np.testing.assert_array_equal(out[:4], [-1, -1, 200, 100])
+
+
+def test_a_vector_of_floats_does_not_become_booleans():
+    (finding,) = simulate(k.vector_to_boolean, LANES, np.zeros(32, np.float32)).findings
+    assert ".to(Boolean) of a Float32 vector" in finding.message and "compare with `!= 0` instead" in finding.message
+    assert "# here" in finding.lines[0].text
+
+
+@pytest.mark.parametrize("uniform, name", [(False, "warp_idx()"), (True, "make_warp_uniform()")])
+def test_a_warp_s_number_takes_the_whole_warp(uniform, name):
+    x, out = np.zeros(128, np.float32), np.zeros(128, np.float32)
+    (finding,) = simulate(k.warp_number_of_lane_0, x, out, uniform).findings
+    assert finding.kind == "divergent shuffle" and "# here" in finding.lines[0].text
+    assert f"{name} takes its value from lane 0 through a shuffle of the whole warp" in finding.message
+    assert "lane 1 of warp 0 (block 0) is not here (31 lanes are missing)" in finding.message
+    assert finding.message.endswith("Call it before the `if`, and use its result there.")
+    with pytest.raises(SimulationError, match="shuffle of the whole warp"):
+        simulate(k.warp_number_of_lane_0, x, out, uniform, check=False)
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_a_warp_s_number_in_a_branch_of_whole_warps(check):
+    x, out = np.zeros(40, np.float32), np.zeros((2, 40), np.float32)
+    assert simulate(k.warp_number_of_whole_warps, x, out, check=check).ok
+    wanted = np.where(np.arange(40) >= 32, 1 + 320, 0)
+    np.testing.assert_array_equal(out, [wanted, wanted + 1000 * (np.arange(40) // 32)])
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_a_run_tells_the_shared_memory_of_a_block(check):
+    run = simulate(k.takes_shared_memory, LANES, np.zeros(32, np.float32), check=check)
+    assert run.smem_bytes == 16 + 64 * 4  # of two launches the most; one byte, and a gap up to the next multiple of 16
+    assert simulate(k.swap_registers, LANES, np.zeros(32, np.float32), check=check).smem_bytes == 0
+
+
+def test_a_python_int_does_not_give_way_to_bf16():
+    assert outputs(k.bf16_times_int)[1] == 257
+
+
+def test_a_launch_that_starts_again_changes_and_prints_once():
+    x = np.arange(64, dtype=np.float32)
+    wanted = x + 2
+    run = simulate(k.runs_apart, x, x, check=False)  # one array as both arguments
+    np.testing.assert_array_equal(x, wanted)
+    assert len(run.printed) == 64
+
+
+def test_a_shuffle_from_a_lane_that_does_not_exist_is_found():
+    (finding,) = simulate(k.ragged_sum, np.ones(40, np.float32), np.zeros(40, np.float32)).findings
+    assert finding.kind == "divergent shuffle" and "lane 0 of warp 1" in finding.message
+
+
+def test_unwritten_memory_that_reaches_a_result_is_found():
+    out = np.zeros(32, np.float32)
+    (finding,) = simulate(k.unwritten_register, LANES, out).findings
+    assert finding.kind == "uninitialised" and "out[0] (16 elements in all)" in finding.message
+    (read,) = finding.lines
+    assert "registers happen to hold. r (found.py:" in finding.message
+    assert f"is read at {read.where} before all of it is written" in finding.message
+    np.testing.assert_array_equal(out, LANES)  # the first run's results stay
+
+
+def test_a_sum_that_depends_on_the_order_of_atomics_is_observed_and_no_fault():
+    x = np.float32(10.0) ** (np.arange(128) % 17 - 8)  # sums of far apart numbers round differently in each order
+    out = np.zeros(1, np.float32)
+    run = simulate(k.atomic_sum, x, out, schedule="reverse")
+    assert run.ok
+    (observation,) = run.observations
+    assert observation.startswith("out[0] (1 element in all) depends on the order in which warps come")
+    assert observation in " ".join(str(run).split())
+    whole = simulate(k.atomic_sum, np.ones(128, np.float32), np.zeros(1, np.float32), schedule="reverse")
+    assert whole.ok and whole.observations == ()  # exact in any order
+
+
+def test_a_run_without_findings_says_what_was_looked_for_and_never_that_it_is_right():
+    """Neither a kernel whose results are wrong, nor one that is not written yet, nor one that was not checked."""
+    wrong = simulate(k.atomic_sum, np.full(128, np.nan, np.float32), np.zeros(1, np.float32))
+    said = "No race, out-of-bounds access, deadlock or unwritten value; results not judged here."
+    assert wrong.ok and str(wrong).splitlines()[1] == said
+    stub = simulate(k.does_nothing, LANES, np.zeros(32, np.float32))
+    assert stub.ok and str(stub).endswith("moved and exchanged nothing, so there was nothing to check.")
+    assert "races not looked for" in str(simulate(k.does_nothing, LANES, np.zeros(32, np.float32), check=False))
+
+
+def test_an_mbarrier_that_is_initialised_again_is_found():
+    (finding,) = simulate(k.init_twice, LANES, np.zeros(32, np.float32)).findings
+    assert finding.kind == "mbarrier initialised again"
+    assert "mbarrier_init of an mbarrier that block 0 has initialised already" in finding.message
+    assert [line.text for line in finding.lines] == ["cute.arch.mbarrier_init(mbar, 32)"] * 2
+
+
+def test_unwritten_memory_is_found_at_the_store_of_the_tensor_that_it_reaches():
+    (finding,) = simulate(k.unwritten_and_written, np.zeros(32, np.float32), np.zeros(32, np.float32)).findings
+    assert finding.message.startswith("Uninitialised memory: out[0]")
+    assert [line.text.strip() for line in finding.lines] == ["out[tidx] = r[0]"]
+
+
+def test_unwritten_shared_memory_is_found_at_the_read_of_it():
+    (finding,) = simulate(k.unwritten_slot, LANES, np.zeros(32, np.float32)).findings
+    first = finding.lines[0].where
+    assert finding.message == (
+        "Uninitialised memory: out[31] (1 element in all) changes with what unwritten memory happens to hold. "
+        f"In shared memory, thread 31 of block 0 reads element 32 of slots at {first}, which nothing has written: is a store "
+        "missing?"
+    )
+    assert [line.text.strip() for line in finding.lines] == ["neighbour = slots[tidx + 1]", "out[tidx] = neighbour"]
+
+
+def test_a_register_out_of_bounds_is_found():
+    (finding,) = simulate(k.register_out_of_bounds, LANES, np.zeros(32, np.float32)).findings
+    assert finding.message.endswith("Out of bounds: register -1 of a register tensor of 4")
+
+
+def test_who_waits_and_who_arrives_at_a_named_barrier_must_give_one_count():
+    x, out = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+    assert simulate(k.TwoCounts(64), x, out).ok
+    for schedule, first, second in (("forward", 64, 96), ("reverse", 96, 64)):
+        (finding,) = simulate(k.TwoCounts(96), x, out, schedule=schedule).findings
+        assert finding.kind == "barrier count"
+        assert f"comes with {second} threads" in finding.message and f"came with {first} before" in finding.message
+
+
+@pytest.mark.parametrize("read", [True, False])
+def test_a_bulk_store_that_was_read_is_not_yet_written(read):
+    x, out, again = np.arange(1, 33, dtype=np.float32), np.zeros(32, np.float32), np.zeros(1, np.float32)
+    run = simulate(k.StoredAndRead(read), x, out, again)
+    assert (out == x).all()  # when the launch has ended
+    if not read:
+        assert run.ok and again[0] == 1, run
+        return
+    (finding,) = run.findings
+    assert again[0] == 0 and finding.kind == "read before arrival"
+    assert "waits until the copy has read shared memory" in finding.message
+
+
+@pytest.mark.parametrize("schedule", ["forward", "reverse", "seeded"])
+@pytest.mark.parametrize("backwards", [False, True])
+def test_a_block_that_waits_for_another_gives_it_a_turn(schedule, backwards):
+    flags, sums = np.zeros(4, np.int32), np.zeros(4, np.int32)
+    run = simulate(k.Handover(backwards), flags, sums, schedule=schedule)
+    assert run.ok and sums.tolist() == [0, 1, 3, 6], run
+    if schedule != "seeded":
+        assert bool(run.observations) == (backwards == (schedule == "forward"))
+        for text in run.observations:
+            assert "promised by launch(..., cooperative=True) alone" in text and "found.py:" in text
+    flags[:] = sums[:] = 0
+    assert not simulate(k.Handover(backwards, cooperative=True), flags, sums, schedule=schedule).observations
+
+
+def test_a_fast_run_falls_back_where_blocks_wait_for_each_other():
+    flags, sums = np.zeros(4, np.int32), np.zeros(4, np.int32)
+    simulate(k.Handover(backwards=True), flags, sums, check=False)
+    assert sums.tolist() == [0, 1, 3, 6]
+
+
+def test_a_flag_that_nobody_sets_is_a_deadlock():
+    (finding,) = simulate(k.Handover(forgets=True), np.zeros(4, np.int32), np.zeros(4, np.int32)).findings
+    assert finding.kind == "deadlock" and finding.lines[0].text.startswith("while ready == 0")
+    assert "3 threads wait at" in finding.message and "for a value that nobody changes (blocks 1-3)" in finding.message
+
+
+@pytest.mark.parametrize("schedule", ["forward", "reverse"])
+def test_a_warp_that_spins_lets_the_others_run(schedule):
+    out = np.zeros(2, np.int32)
+    assert simulate(k.FlagOfAWarp(), out, schedule=schedule).ok and out.tolist() == [7, 7]
+
+
+def test_what_the_kernel_ahead_never_writes_may_be_read_before_the_wait():
+    def run(*choice):
+        tensors = LANES.copy(), LANES + 1, np.zeros(32, np.float32), np.zeros(32, np.float32)
+        return simulate(k.Overlapping(*choice), *tensors), tensors[-1]
+
+    for chain in (1, 3):
+        found, out = run("", chain)
+        assert found.ok, found
+        np.testing.assert_array_equal(out, (LANES + 1) * 2 * LANES)
+        for early, verb, tensor in (("reads", "reads", "y"), ("writes", "writes", "x")):
+            (finding,) = run(early, chain)[0].findings
+            assert finding.kind == "early access"
+            assert f"thread 0 of block 0 {verb} {tensor} before griddepcontrol_wait" in finding.message
+            assert f"while double, which uses {tensor}, still runs" in finding.message
+
+
+@pytest.mark.parametrize("check", [True, False])
+@pytest.mark.parametrize(
+    ("order", "early", "found"),
+    [
+        ("waits, signals", "w", False),  # nothing but `add` can run beside `scale`, and it leaves w alone
+        ("waits", "w", False),
+        ("signals, waits", "w", True),  # what writes w may still run
+        ("signals alone", "w", True),
+        ("waits, signals", "y", True),
+    ],
+)
+def test_a_chain_of_kernels_that_may_all_start_early(order, early, found, check):
+    x = np.arange(64, dtype=np.float32)
+    tensors = x, x + 2, np.zeros_like(x), np.zeros_like(x)
+    if found and not check:
+        with pytest.raises(SimulationError, match="Early access"):
+            simulate(k.Chain(order, early), *tensors, check=False)
+        return
+    run = simulate(k.Chain(order, early), *tensors, check=check)
+    assert [finding.kind for finding in run.findings] == ["early access"] * found
+    if not found:
+        np.testing.assert_array_equal(tensors[-1], (x + 2) * (x + 1))
+
+
+def test_a_bulk_copy_over_what_threads_wrote_needs_a_proxy_fence():
+    x, out = LANES.copy(), np.zeros(32, np.float32)
+    assert simulate(k.Overwritten(fenced=True), x, out).ok and (out == x).all()
+    (finding,) = simulate(k.Overwritten(fenced=False), x, out).findings
+    assert (
+        finding.kind == "missing proxy fence" and "overwrites shared memory that thread 0 wrote at" in finding.message
+    )
+    assert [line.text.strip() for line in finding.lines] == ["sX[tidx] = 0.0", "cute.copy(atom, x, sX, mbar_ptr=mbar)"]
+
+
+def test_a_race_in_a_helper_names_the_kernel_s_line_too():
+    (finding,) = simulate(k.InHelpers(), np.zeros(64, np.float32), np.zeros(64, np.float32)).findings
+    write, read, call = finding.lines
+    assert [line.text for line in (write, read, call)] == [
+        "sX[tidx] = value",
+        "out[tidx] = sX[63 - tidx]",
+        "put(sX, tidx, x[tidx])",
+    ]
+    assert f"thread 0 wrote at {write.where} (in put, called at {call.where}), thread 63 read at {read.where}," in str(
+        finding
+    )
+
+
+def test_a_race_between_two_calls_of_a_helper_says_which_call_each_access_belongs_to():
+    run = simulate(k.CalledTwice(), np.zeros(64, np.float32), np.zeros(64, np.float32))
+    (finding,) = run.findings
+    read, write, first, whole, second = finding.lines
+    assert [line.text for line in (first, second, whole)] == [
+        "first = rotated(value, sX, tidx)",
+        "return rotated(first + 1, sX, tidx)",
+        "out[tidx] = rotated_twice(x[tidx], sX, tidx)",
+    ]
+    assert f"read at {read.where} (in rotated, called at {first.where} from {whole.where})" in str(finding)
+    assert f"wrote at {write.where} (in rotated, called at {second.where} from {whole.where})" in str(finding)
+    assert figures.race(run.trace, finding).title == f"A race: {read.where} against {write.where}"
+
+
+def test_a_race_in_the_package_s_helper_is_drawn_and_begins_at_the_reader_s_line():
+    run = simulate(k.TwoBlockReduces(), np.ones(64, np.float32), np.zeros(64, np.float32))
+    (finding,) = run.findings
+    inside = [line for line in finding.lines if line.function == "block_reduce"]
+    assert [line.text.partition(" =")[0] for line in finding.lines[:2]] == ["largest", "total"] and len(inside) == 2
+    title = figures.race(run.trace, finding).title
+    assert title == "A race: " + " against ".join(line.where for line in inside)
+
+
+def test_align_rounds_the_address_up_and_a_tensor_behind_it_says_so():
+    """CuTe DSL 4.8.1 compiles (x.iterator + 1).align(16) to (x + 4 + 15) & -16."""
+    out = np.zeros(32, np.float32)
+    run = simulate(k.moved_by_align, LANES, out)
+    (observation,) = run.observations
+    np.testing.assert_array_equal(out, 4 + LANES % 4)
+    assert run.ok and observation.startswith("found.py:")
+    assert "align(16) moved a pointer to x up to the next multiple of 16 bytes, as it does on a GPU" in observation
+    run = simulate(k.boundary_by_align, LANES, out)
+    np.testing.assert_array_equal(out, 12 + LANES)
+    assert run.ok and not run.observations  # the address is asked for, and nothing is read there
+
+
+@pytest.mark.parametrize(
+    ("kernel", "says"),
+    [
+        (k.counts_from_the_end, "at x[-1]; x is (32,). Indices do not count from the end."),
+        (
+            k.tile_past_the_end,
+            "at x[32]; x is (32,). Even the block's first thread is outside: are the index, the grid, the layout and",
+        ),
+        (
+            k.layout_past_the_end,
+            "at x[32]; x is (32,). It was made over x with a layout of its own: does that reach too far",
+        ),
+        (k.sums_a_tensor, "iterating over a tensor, here of 3 elements, does not end in the DSL."),
+        (
+            k.python_int_in_if,
+            "changes type in a dynamic `if` or loop: Float32 and Int32; Python's -1 counts as Int32: write ",
+        ),
+        (
+            k.float_in_loop,
+            "changes type in a dynamic `if` or loop: Int32 and Float32; give it one type, for example cutlass.",
+        ),
+        (k.len_of_a_tensor, "a tensor has no len(): x.shape[0] is its first extent, cute.size(x) counts its elements"),
+    ],
+    ids=lambda x: getattr(x, "__name__", ""),
+)
+def test_a_report_asks_what_fits_the_mistake(kernel, says):
+    (finding,) = simulate(kernel, LANES, np.zeros(32, np.float32)).findings
+    assert says in finding.message and "# here" in finding.lines[0].text
+
+
+def test_asynchronous_copies_of_some_lanes_without_a_predicate():
+    x, out = np.arange(256, dtype=np.float32).reshape(32, 8).T, np.full((32, 8), -1, np.float32).T
+    for check in (True, False):
+        out[:] = -1
+        assert simulate(k.MaskedCopies(), x, out, check=check).ok
+        np.testing.assert_array_equal(out, np.where(np.arange(32) < 5, x, 0))
+
+
+def test_floats_are_printed_as_the_gpu_prints_them():
+    assert simulate(k.prints_pi, LANES, LANES.copy()).printed == ("3.140000\n", "3.140000 and 3\n")
+
+
+def test_two_threads_at_two_barriers_are_told_so():
+    (finding,) = simulate(k.BarriersApart(), np.zeros(64, np.float32), np.zeros(64, np.float32)).findings
+    assert "Thread 0 comes to barrier 1 after it (found.py:" in finding.message
+    assert "thread 63 to barrier 2 before (found.py:" in finding.message and "missing" not in finding.message
+
+
+@pytest.mark.parametrize("schedule", ["forward", "reverse", "seeded"])
+def test_what_has_come_before_a_block_allocates_its_place_is_kept(schedule):
+    out = np.zeros(2, np.float32)
+    run = simulate(k.AllocatedLate(), np.zeros(32, np.float32), out, schedule=schedule)
+    assert run.ok, run
+    assert out.tolist() == [6, 5]
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_warps_that_ask_for_more_registers_than_there_are_wait_for_ever_though_no_barrier_parts_them(check):
+    assert simulate(k.greedy, np.zeros(384, np.float32), 24, check=check).ok
+    if check:
+        (finding,) = simulate(k.greedy, np.zeros(384, np.float32), 40).findings
+        assert finding.kind == "deadlock" and "ask for 66,560 registers" in finding.message
+    else:
+        with pytest.raises(SimulationError, match="ask for 66,560 registers"):
+            simulate(k.greedy, np.zeros(384, np.float32), 40, check=False)

@@ -1,0 +1,157 @@
+"""Small names that Hopper's kernels use, against numpy and against the compiler."""
+
+import numpy as np
+import pytest
+from dsl import hopper_words as k
+
+from cutesim.dialect import names
+from cutesim.simulation import simulate
+
+LANE = np.arange(32)
+
+
+def test_bits():
+    x = np.random.default_rng(3).integers(-(2**31), 2**31, 32).astype(np.int32)
+    out = np.zeros((19, 32), np.int32)
+    assert simulate(k.bits, x, out).ok
+    a, b = x.astype(np.int64), x[::-1].astype(np.int64)
+    ua, ub = a & 0xFFFFFFFF, b & 0xFFFFFFFF
+    both = ua | ub << 32
+    byte = lambda i: both >> np.int64(8 * i) & 255  # noqa: E731
+    sign = np.where(byte(1) & 128, 255, 0)
+
+    def wrapped(v):
+        return np.asarray(v).astype(np.int64).astype(np.uint32).view(np.int32)
+
+    # selector 0x9706: nibbles 6, 0, 7 and 9, whose high bit asks for the sign of byte 1
+    np.testing.assert_array_equal(out[0], wrapped(byte(6) | byte(0) << 8 | byte(7) << 16 | sign << 24))
+    np.testing.assert_array_equal(out[1], wrapped((a & b) | (~a & x[0])))  # 0xCA: a ? b : c
+    reverse = [int(f"{v:032b}"[::-1], 2) for v in ua]
+    np.testing.assert_array_equal(out[2], wrapped(reverse))
+    field = ua >> 5 & 127
+    np.testing.assert_array_equal(out[3], np.where(field & 64, field - 128, field))
+    mask = (1 << 11) - 1 << 9
+    np.testing.assert_array_equal(out[4], wrapped((ub & ~mask) | (ua << 9 & mask)))
+    np.testing.assert_array_equal(out[5], [(v if v >= 0 else ~v).bit_length() - 1 for v in a.tolist()])
+    lanes = range(32)
+    np.testing.assert_array_equal(
+        out[6], wrapped([(int(ua[i]) | int(ub[i]) << 32) << i >> 32 & 0xFFFFFFFF for i in lanes])
+    )
+    np.testing.assert_array_equal(out[7], wrapped([(int(ua[i]) | int(ub[i]) << 32) >> i & 0xFFFFFFFF for i in lanes]))
+    np.testing.assert_array_equal(out[8], a * b >> 32)
+    np.testing.assert_array_equal(out[9], wrapped(a * b >> 20))
+    low = lambda v: (v << 40) >> 40  # noqa: E731
+    np.testing.assert_array_equal(out[10], wrapped(low(a) * low(b)))
+    np.testing.assert_array_equal(out[11], wrapped(low(a) * low(b) + 5))
+    np.testing.assert_array_equal(out[12], np.clip(2 * a, -(2**31), 2**31 - 1))
+    np.testing.assert_array_equal(out[13], np.clip(a - b, -(2**31), 2**31 - 1))
+    np.testing.assert_array_equal(out[14], LANE % 31)
+    np.testing.assert_array_equal(out[15], wrapped((1 << LANE) - 1))
+    np.testing.assert_array_equal(out[16], wrapped(0xFFFFFFFF - ((1 << LANE) - 1)))
+    np.testing.assert_array_equal(out[17], np.where(LANE < 7, a, b))
+    np.testing.assert_array_equal(out[18], LANE * 3 // 7 * 100 + LANE * 3 % 7)
+
+
+def test_floats():
+    x = np.random.default_rng(4).standard_normal(32).astype(np.float32)
+    out = np.zeros((11, 32), np.float32)
+    assert simulate(k.floats, x, out).ok
+    a, b = x.astype(np.float64), x[::-1].astype(np.float64)
+    wanted = [np.abs(a), a / b, np.log1p(np.abs(a))]
+    wanted += [np.copysign(a, b), np.trunc(3 * x), np.trunc(3 * x + np.copysign(0.5, x)), np.rint(3 * x), 0 * a]
+    wanted += [np.expm1(a), np.cbrt(a), 0 * a + 2]
+    np.testing.assert_allclose(out, np.stack(wanted), rtol=5e-7, atol=1e-7)
+
+
+def test_pairs_are_rounded_once_each_and_a_note_says_that_hopper_has_none():
+    x = np.random.default_rng(4).standard_normal(32).astype(np.float32)
+    out = np.zeros((9, 32), np.float32)
+    run = simulate(k.packed, x, out)
+    assert run.ok and "fma_packed_f32x2 is compiled for Blackwell" in str(run)
+    a, b = x.astype(np.float64), x[::-1].astype(np.float64)
+    wanted = np.stack([a * b + a, b * a + a, a * b, b * b, a + b, b + b, a - b, 0 * b])
+    np.testing.assert_array_equal(out[:8], wanted.astype(np.float32))
+    np.testing.assert_allclose(out[8], np.exp(a) + np.exp(b), rtol=5e-6)
+
+
+def test_pointers_and_dialects():
+    x, out, count = np.arange(128, dtype=np.int32) ** 2, np.zeros((5, 32), np.int32), np.zeros(1, np.int32)
+    run = simulate(k.pointers, x, out, count)
+    assert run.ok, run
+    word = x[4 * (31 - LANE)]
+    wanted = [word + LANE, word - LANE, 4 * LANE, LANE.astype(np.float32).view(np.int32), LANE < 5]
+    np.testing.assert_array_equal(out, np.stack(wanted))
+    assert count[0] == 32
+    short = simulate(k.pointers, x[:126].copy(), out, count)
+    assert short.findings[0].kind == "out of bounds" and short.findings[0].threads == (31,)
+
+
+def test_a_flag_without_its_release_is_a_race():
+    make = lambda: [np.zeros(1, np.int32) for _ in range(3)]  # noqa: E731
+    flag, data, out = make()
+    run = simulate(k.Flags(True), flag, data, out)
+    assert run.ok and out[0] == 7, run
+    (finding,) = simulate(k.Flags(False), *make()).findings
+    assert finding.kind.startswith("race") and "data[0] = Int32(7)" in {line.text for line in finding.lines}
+
+
+def test_lane_masks_and_atomics_of_floats():
+    x = np.random.default_rng(5).standard_normal(32).astype(np.float32)
+    out, numbers = np.array([-9, 9, 0], np.float32), np.zeros((4, 32), np.int32)
+    assert simulate(k.rest, x, out, numbers).ok
+    np.testing.assert_array_equal(out, [x.max(), x.min(), np.abs(x).max()])
+    below = (1 << (LANE + 1)) - 1
+    bits = lambda wide: wide.astype(np.uint32).view(np.int32)  # noqa: E731
+    wanted = [bits(below), bits(0xFFFFFFFF - below), 132 + 0 * LANE, LANE // 5 * 100 + LANE % 5]
+    np.testing.assert_array_equal(numbers, wanted)
+
+
+def test_names_that_stand_in_other_places_or_for_no_instruction():
+    assert names.CUTLASS.utils.smem_allocator.SmemAllocator is names.CUTLASS.memory.SmemAllocator
+    assert names.CUTLASS.utils.LayoutEnum is names.CUTLASS.tensor_utils.LayoutEnum
+    assert names.CUTLASS.utils.get_smem_capacity_in_bytes("sm_90") == 232_448
+    assert names.CUTLASS.utils.get_smem_capacity_in_bytes("sm_80") == 166_912
+    assert names.CUTLASS.utils.HardwareInfo().get_max_active_clusters(2) == 66
+    assert names.CUTLASS.utils.WorkTileInfo((1, 2, 3), True).tile_idx == (1, 2, 3)
+    assert names.CUTE.FastDivmodDivisor is names.CUTE.FastDivmodDivisorV2
+    assert str(names.MATH.RoundingMode.NEAREST_EVEN) == "NEAREST_EVEN"
+    assert names.CUTE.prefetch() is names.CUTE.testing.assert_() is names.ARCH.prefetch() is None
+    assert names.NVGPU.CacheEvictionPriority is names.CUTE.CacheEvictionPriority
+    assert names.ARCH.total_smem_size and names.ARCH.dynamic_smem_size
+
+
+def test_dynamic_shared_memory():
+    out = np.zeros(32, np.int32)
+    run = simulate(k.dynamic, out)
+    assert run.ok and (out == 31 - LANE + 256).all() and run.smem_bytes == 256
+
+
+def test_every_tile_is_one_block_s():
+    out = np.zeros((4, 3, 2), np.int32)
+    assert simulate(k.tiles, out).ok
+    # 12 clusters of two blocks for 5 at a time: the first two have three tiles, the others two
+    assert (out.reshape(2, 2, 3, 2)[:, 0] == out.reshape(2, 2, 3, 2)[:, 1]).all() and out.min() == 1
+    assert sorted(out[::2].ravel()) == [1] * 5 + [2] * 5 + [3] * 2
+
+
+def test_the_compiler_takes_the_same(capfd):
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("cutlass", reason="the CuTe DSL is not installed")
+    from quack_tutorial.compiler import ptx
+
+    numbers = lambda *shape: torch.zeros(shape, dtype=torch.int32)  # noqa: E731
+    assert "prmt" in ptx(k.bits, numbers(32), numbers(19, 32))
+    assert ".entry" in ptx(k.floats, torch.zeros(32), torch.zeros(11, 32))
+    with pytest.raises(Exception, match="F32x2 intrinsics are not supported"):  # for Hopper
+        ptx(k.packed, torch.zeros(32), torch.zeros(9, 32))
+    text = ptx(k.pointers, numbers(128), numbers(5, 32), numbers(1))
+    assert "red.relaxed.gpu.global.add.s32" in text or "red.relaxed.gpu.add.s32" in text
+    assert "release" in ptx(k.Flags(True), numbers(1), numbers(1), numbers(1))
+    assert ".entry" in ptx(k.rest, torch.zeros(32), torch.zeros(3), numbers(4, 32))
+    assert ".entry" in ptx(k.dynamic, numbers(32))
+    assert ".entry" in ptx(k.tiles, numbers(4, 3, 2))
+    capfd.readouterr()
+    ptx(k.leading, torch.zeros(8, 4))
+    said = capfd.readouterr().out
+    simulate(k.leading, np.zeros((8, 4), np.float32))
+    assert capfd.readouterr().out == said == "ROW_MAJOR True\n"

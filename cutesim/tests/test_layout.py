@@ -1,0 +1,594 @@
+"""Layouts against three independent answers: brute force, the package tensor-layouts, and CuTe DSL itself.
+
+CASES is one table for two systems: each expression is evaluated with our functions and, where CuTe DSL is installed,
+with its functions of the same names; both must print the same text.
+"""
+
+import itertools
+import types
+
+import numpy as np
+import pytest
+
+from cutesim.layouts import layout as basics
+from cutesim.layouts import layout_algebra as algebra
+from cutesim.layouts.layout import (
+    Basis,
+    Layout,
+    add_coordinates,
+    cosize,
+    crd2idx,
+    depth,
+    elem_less,
+    group_modes,
+    idx2crd,
+    make_identity_layout,
+    make_layout,
+    make_ordered_layout,
+    modes,
+    offsets,
+    rank,
+    size,
+    slice_and_offset,
+)
+from cutesim.layouts.layout_algebra import (
+    blocked_product,
+    coalesce,
+    complement,
+    composition,
+    left_inverse,
+    logical_divide,
+    logical_product,
+    make_layout_tv,
+    max_common_layout,
+    max_common_vector,
+    raked_product,
+    recast_layout,
+    right_inverse,
+    tile_to_shape,
+    zipped_divide,
+)
+
+hypothesis = pytest.importorskip("hypothesis", reason="hypothesis, which draws the layouts, is not installed")
+assume, given, settings, st = hypothesis.assume, hypothesis.given, hypothesis.settings, hypothesis.strategies
+
+# (expression, what it prints); `cute` is our functions or CuTe DSL's, L is make_layout, I is make_identity_layout.
+CASES = [
+    # construction
+    ("L(4)", "4:1"),
+    ("L((4,))", "(4):(1)"),
+    ("L(())", "():()"),
+    ("L((1, 4, 1))", "(1,4,1):(0,1,0)"),
+    ("L(((2, 3), 4), stride=((4, 8), 1))", "((2,3),4):((4,8),1)"),
+    ("L((L((4, 5)), L(3, stride=0)))", "((4,5),3):((1,4),0)"),
+    ("L((2, 3), stride=(cute.E([0]), cute.E([1]) * 4))", "(2,3):(1@0,4@1)"),
+    ("L((2, 3), stride=(cute.E([1, 0]), cute.E([1, 1])))", "(2,3):(1@0@1,1@1@1)"),
+    ("I((4, (2, 3)))", "(4,(2,3)):(1@0,(1@0@1,1@1@1))"),
+    ("I(8)", "8:1"),
+    ("I((8,))", "(8):(1@0)"),
+    ("cute.make_ordered_layout(((2, 3), (4, 5)), order=((1, 0), (3, 2)))", "((2,3),(4,5)):((3,1),(30,6))"),
+    ("cute.make_ordered_layout(((2, 3), 4), order=(1, 0))", "((2,3),4):((4,8),1)"),
+    ("cute.make_ordered_layout((1, 8, 4), order=(1, 0, 2))", "(1,8,4):(0,1,8)"),
+    ("cute.make_ordered_layout((2, 3), order=(5, 2))", "(2,3):(3,1)"),
+    # coordinates and parts
+    ("cute.crd2idx((1, 5), L((2, (3, 4)), stride=(1, (2, 10))))", "15"),
+    ("cute.crd2idx((1, 15), L((2, (3, 4)), stride=(1, (2, 10))))", "51"),
+    ("cute.crd2idx(7, L((2, (3, 4)), stride=(1, (2, 10))))", "11"),
+    ("cute.crd2idx((1, 5), (2, (3, 4)))", "11"),
+    ("cute.idx2crd(5, (2, (3, 4)))", "(1, (2, 0))"),
+    ("cute.idx2crd(100, (2, (3, 4)))", "(0, (2, 16))"),
+    ("cute.idx2crd((1, 5), (2, (3, 4)))", "(1, (2, 1))"),
+    ("I((16, 64))((3, 5))", "(3, 5)"),
+    ("L((8, 4), stride=(cute.E(1), cute.E(1) * 2))((1, 2))", "(0, 5)"),
+    ("L((8, 4), stride=(cute.E([0, 1]), cute.E(1) * 2))((1, 2))", "((0, 1), 4)"),
+    ("L((16, 64), stride=(64, 1))[0]", "16:64"),
+    ("cute.get(L((2, (3, 4))), mode=[1])", "(3,4):(2,6)"),
+    ("cute.select(L((2, 3, 4, 5)), mode=[0, 2])", "(2,4):(1,6)"),
+    ("cute.slice_(L(((2, 3), 4)), ((1, None), None))", "(3,4):(2,6)"),
+    ("cute.slice_(L(((2, 3), 4)), ((1, None), 2))", "(3):(2)"),
+    ("cute.slice_(L(((2, (3, 7)), 4)), ((0, (None, 1)), None))", "(3,4):(2,42)"),
+    ("cute.slice_(L(((2, 3), 4)), (5, None))", "(4):(6)"),
+    ("cute.slice_(L((4, 5)), (1, 2))", "():()"),
+    ("cute.slice_((2, 3, (4, 5)), (None, 0, (0, None)))", "(2, 5)"),
+    ("cute.dice(L((2, (3, 4))), (1, (None, 1)))", "(2,4):(1,6)"),
+    ("cute.dice((2, 3, (4, 5)), (None, 1, (1, None)))", "(3, 4)"),
+    ("cute.dice((None, 2), L((4, 8)))", "(None, 2)"),
+    ("cute.dice(1, 4)", "1"),
+    ("L(((2, 3), 4))((None, 1))", "((2,3)):((1,2))"),
+    # arithmetic on shapes
+    ("cute.ceil_div((10, 20), (4, 8))", "(3, 3)"),
+    ("cute.ceil_div((10, 20), (4,))", "(3, 20)"),
+    ("cute.ceil_div((10, 5), 3)", "17"),
+    ("cute.ceil_div(((10, 5), 20), ((4, 2), 8))", "((3, 3), 3)"),
+    ("cute.round_up(10, 4)", "12"),
+    ("cute.round_up((10, 20), (4,))", "(12, 20)"),
+    ("cute.round_up(((10, 5), 20), ((4, 2), 8))", "((12, 6), 24)"),
+    ("cute.shape_div((6, 4), 12)", "(1, 2)"),
+    ("cute.shape_div((6, 4), (3, 4))", "(2, 1)"),
+    ("cute.shape_div(24, (2, 3))", "4"),
+    ("cute.shape_div(3, 6)", "1"),
+    ("cute.product_each(((2, 3), 4))", "(6, 4)"),
+    ("cute.size((2, (3, 4)), mode=[1])", "12"),
+    ("cute.cosize(L((4, 8), stride=(-1, 3)))", "25"),
+    ("cute.rank((2, (3, 4)), mode=[1])", "2"),
+    ("cute.depth(I((4, (2, 3))))", "2"),
+    ("cute.is_congruent(L((16, 64)), (1, (2, 3)))", "False"),
+    # rearranged
+    ("cute.flatten(L(((2, 3), (4,))))", "(2,3,4):(1,2,6)"),
+    ("cute.flatten(4)", "4"),
+    ("cute.group_modes(L((2, 3, 4, 5)), 1)", "(2,(3,4,5)):(1,(2,6,24))"),
+    ("cute.group_modes(L((2, 3, 4, 5)), 1, -1)", "(2,(3,4),5):(1,(2,6),24)"),
+    ("cute.group_modes((2, 3, 4, 5), 0, 2)", "((2, 3), 4, 5)"),
+    ("cute.append(L((2, 3)), L(5, stride=7))", "(2,3,5):(1,2,7)"),
+    ("cute.append((2, 3), 5, up_to_rank=4)", "(2, 3, 5, 5)"),
+    ("cute.prepend(L((2, 3)), L(1, stride=0), up_to_rank=4)", "(1,1,2,3):(0,0,1,2)"),
+    ("cute.coalesce(L((2, (1, 6)), stride=(1, (6, 2))))", "12:1"),
+    ("cute.coalesce(L((1, 1), stride=(5, 7)))", "1:0"),
+    ("cute.coalesce(L((2, (1, 6)), stride=(1, (6, 2))), target_profile=(1, 1))", "(2,6):(1,2)"),
+    ("cute.coalesce(L((4, 8), stride=(0, 0)))", "32:0"),
+    ("cute.coalesce(L((2, 3), stride=(cute.E([0]), cute.E([0]) * 2)))", "6:1@0"),
+    # composition; the first two are worked examples of NVIDIA's layout algebra page
+    ("cute.composition(L((6, 2), stride=(8, 2)), L((4, 3), stride=(3, 1)))", "((2,2),3):((24,2),8)"),
+    ("cute.composition(L((10, 2), stride=(16, 4)), L((5, 4), stride=(1, 5)))", "(5,(2,2)):(16,(80,4))"),
+    ("cute.composition(L((4, 2), stride=(1, 8)), L((4, 8), stride=(0, 1)))", "(4,(4,2)):(0,(1,8))"),
+    ("cute.composition(L((4, 8), stride=(8, 1)), L((1, 8), stride=(3, 4)))", "(1,8):(1,1)"),
+    (
+        "cute.composition(L((12, (4, 8)), stride=(59, (13, 1))), (L(3, stride=4), L(8, stride=2)))",
+        "(3,(2,4)):(236,(26,1))",
+    ),
+    ("cute.composition(L((12, (4, 8)), stride=(59, (13, 1))), (3, None))", "(3,(4,8)):(59,(13,1))"),
+    ("cute.composition(L((12, (4, 8)), stride=(59, (13, 1))), (3,))", "(3):(59)"),
+    ("cute.composition(L(((4, 4), 64)), ((2, None), 8))", "((2,4),8):((1,4),16)"),
+    ("cute.composition(L((12, (4, 8)), stride=(59, (13, 1))), 6)", "6:59"),
+    ("cute.composition(I((16, 64)), L((32, 8), stride=(8, 1)))", "((2,16),8):((8@0,1@1),1@0)"),
+    ("cute.composition(I((16, 64)), L((4, 8), stride=(0, 16)))", "(4,8):(0,1@1)"),
+    (
+        "cute.composition(L((16, 64), stride=(64, 1)), L((4, 8), stride=(cute.E([1]) * 8, cute.E([0]) * 2)))",
+        "(4,8):(8,128)",
+    ),
+    # past the end, the last mode goes on
+    ("cute.composition(L(4, stride=3), L(20))", "20:3"),
+    ("cute.composition(L(1, stride=5), L(4))", "4:5"),
+    ("cute.composition(L((4, 1), stride=(1, 100)), L(8))", "(4,2):(1,100)"),
+    # complement and inverses
+    ("cute.complement(L(4), 24)", "6:4"),
+    ("cute.complement(L((2, 2), stride=(1, 6)), 24)", "(3,2):(2,12)"),
+    ("cute.complement(L((4, 6)), 24)", "1:0"),
+    ("cute.complement(L(4), 30)", "8:4"),
+    ("cute.complement(L((4, 2), stride=(0, 1)), 8)", "4:2"),
+    ("cute.complement(L(4), (4, 3))", "3:4"),
+    ("cute.right_inverse(L((4, 8), stride=(8, 1)))", "(8,4):(4,1)"),
+    ("cute.right_inverse(L((4, 8), stride=(16, 2)))", "1:0"),
+    ("cute.right_inverse(L((5, 6, 6, 6), stride=(6, 4, 3, 1)))", "(6,5):(180,1)"),
+    ("cute.left_inverse(L((4, 8), stride=(16, 2)))", "(2,8,4):(0,4,1)"),
+    ("cute.left_inverse(L((2, 4), stride=(0, 1)))", "4:2"),
+    # divides
+    ("cute.logical_divide(L((16, 64), stride=(64, 1)), (4, 8))", "((4,4),(8,8)):((64,256),(1,8))"),
+    ("cute.logical_divide(L((16, 64), stride=(64, 1)), L((4, 8)))", "((4,(4,2)),32):((64,(256,1)),2)"),
+    ("cute.logical_divide(L((16, 64), stride=(64, 1)), (4, None))", "((4,4),64):((64,256),1)"),
+    ("cute.logical_divide(L((16, 64), stride=(64, 1)), 4)", "(4,(4,64)):(64,(256,1))"),
+    ("cute.logical_divide(L(12), L(4, stride=5))", "(4,5):(5,1)"),
+    ("cute.zipped_divide(L((16, 64, 3)), (4, 8))", "((4,8),(4,8,3)):((1,16),(4,128,1024))"),
+    ("cute.zipped_divide(L((16, 64)), (L(4, stride=2), L((2, 4))))", "((4,(2,4)),((2,2),8)):((2,(16,32)),((1,8),128))"),
+    ("cute.zipped_divide(L(((4, 4), 64)), ((2, 2), 8))", "(((2,2),8),((2,2),8)):(((1,4),16),((2,8),128))"),
+    ("cute.zipped_divide(L((1, 64), stride=(64, 1)), (1, 8))", "((1,8),(1,8)):((0,1),(0,8))"),
+    ("cute.tiled_divide(L((16, 64), stride=(64, 1)), (4, 8))", "((4,8),4,8):((64,1),256,8)"),
+    ("cute.flat_divide(I((16, 64)), (4, 8))", "(4,8,4,8):(1@0,1@1,4@0,8@1)"),
+    # ragged
+    ("cute.zipped_divide(L((10, 30), stride=(30, 1)), (4, 8))", "((4,8),(3,4)):((30,1),(120,8))"),
+    ("cute.zipped_divide(I((10, 30)), (4, 8))", "((4,8),(3,4)):((1@0,1@1),(4@0,8@1))"),
+    ("cute.zipped_divide(I((1, 5)), (4, 8))", "((4,8),(1,1)):((1@0,1@1),(0,0))"),
+    ("cute.logical_divide(L(30), L((2, 2), stride=(1, 8)))", "((2,2),(4,2)):((1,8),(2,16))"),
+    # products
+    ("cute.logical_product(L((2, 4), stride=(4, 1)), L((3, 5)))", "((2,4),(3,5)):((4,1),(8,24))"),
+    ("cute.logical_product(L((2, 2), stride=(4, 1)), L(6))", "((2,2),(2,3)):((4,1),(2,8))"),
+    ("cute.logical_product(L(2, stride=4), L(2, stride=4))", "(2,2):(4,8)"),
+    ("cute.logical_product(L((2, 2), stride=(4, 1)), (3, 4))", "((2,3),(2,4)):((4,1),(1,2))"),
+    ("cute.zipped_product(L((2, 4)), L(3))", "((2,4),3):((1,2),8)"),
+    ("cute.blocked_product(L((2, 5), stride=(5, 1)), L((3, 4)))", "((2,3),(5,4)):((5,10),(1,30))"),
+    ("cute.raked_product(L((2, 5), stride=(5, 1)), L((3, 4)))", "((3,2),(4,5)):((10,5),(30,1))"),
+    ("cute.blocked_product(L(4), L(3))", "((4,3)):((1,4))"),
+    ("cute.raked_product(L((1, 8)), L((4, 1)))", "(4,8):(8,1)"),
+    ("cute.blocked_product(L((8, 64), stride=(72, 1)), L((2, 3)))", "((8,2),(64,3)):((72,576),(1,1152))"),
+    ("cute.tile_to_shape(L((8, 4)), (16, 16, 3), (1, 0, 2))", "((8,2),(4,4),(1,3)):((1,128),(8,32),(0,256))"),
+    (
+        "cute.make_layout_tv(L((4, 8), stride=(8, 1)), L((2, 2), stride=(2, 1)))",
+        "((8, 16), ((8,4),(2,2)):((16,2),(8,1)))",
+    ),
+    ("cute.make_layout_tv(L(32), L(4))", "((128,), (32,4):(4,1))"),
+    # element widths and vectors
+    ("cute.recast_layout(16, 8, L((8, 4)))", "(4,4):(1,4)"),
+    ("cute.recast_layout(8, 16, L((8, 4), stride=(4, 1)))", "(8,8):(8,1)"),
+    ("cute.recast_layout(128, 16, L(((8, 2), 4), stride=((1, 32), 8)))", "((1,2),4):((1,4),1)"),
+    ("cute.recast_layout(32, 16, L((8, 4), stride=(0, 1)))", "(8,2):(0,1)"),
+    ("cute.recast_layout(128, 16, L((4, 4)))", "(1,2):(1,1)"),
+    ("cute.max_common_layout(L((8, 4), stride=(4, 1)), L((8, 4), stride=(16, 1)))", "4:8"),
+    ("cute.max_common_vector(L((3, 4), stride=(1, 4)), L((6, 2)))", "3"),
+    ("cute.max_common_vector(L((8, 4), stride=(4, 1)), L((8, 4), stride=(1, 8)))", "1"),
+]
+
+
+def evaluate(expression, cute):
+    return str(eval(expression, {"cute": cute, "L": cute.make_layout, "I": cute.make_identity_layout}))
+
+
+OURS = types.SimpleNamespace(**vars(basics), **{k: v for k, v in vars(algebra).items() if k not in vars(basics)})
+
+
+@pytest.mark.parametrize("expression, expected", CASES, ids=[e for e, _ in CASES])
+def test_table(expression, expected):
+    assert evaluate(expression, OURS) == expected
+
+
+def test_table_in_cute_dsl():
+    cute = pytest.importorskip("cutlass.cute", reason="CuTe DSL, which this table is compared with, is not installed")
+    printed = []
+
+    def collect():
+        printed.extend(evaluate(expression, cute) for expression, _ in CASES)
+
+    @cute.jit
+    def host():
+        collect()
+
+    cute.compile(host)
+    differ = [(e, expected, p) for (e, expected), p in zip(CASES, printed, strict=True) if p != expected]
+    assert not differ
+
+
+# ---- brute force ----------------------------------------------------------------------------------------------------
+
+
+def flat(x):
+    return [leaf for part in x for leaf in flat(part)] if isinstance(x, tuple) else [x]
+
+
+def coordinates(shape):
+    """Every coordinate of a nested shape, first mode fastest."""
+    if not isinstance(shape, tuple):
+        return list(range(shape))
+    parts = [coordinates(p) for p in reversed(shape)]
+    return [tuple(reversed(c)) for c in itertools.product(*parts)]
+
+
+def by_hand(layout):
+    """All offsets of a layout, from its definition: the sum of coordinate times stride, first mode fastest."""
+    result = [0]
+    for extent, stride in zip(flat(layout.shape), flat(layout.stride), strict=True):
+        result = [c * stride + offset for c in range(extent) for offset in result]
+    return result
+
+
+# No deadline: a shared machine may be slow for one example. No database: nothing to keep between runs.
+examples = settings(deadline=None, database=None, max_examples=100)
+
+
+def nested(layout, how):
+    """The layout with its first two modes grouped (1), the bare mode if it has just one (2), or as it is."""
+    if how == 1 and rank(layout) > 1:
+        return group_modes(layout, 0, 2)
+    return layout[0] if how == 2 and rank(layout) == 1 else layout
+
+
+@st.composite
+def layouts(draw, extents=(1, 2, 3, 4, 6, 8), strides=None, max_rank=3):
+    """Compact layouts in any mode order, or with arbitrary `strides`, some of them nested."""
+    shape = tuple(draw(st.lists(st.sampled_from(extents), min_size=1, max_size=max_rank)))
+    if strides is None:
+        result = make_ordered_layout(shape, draw(st.permutations(range(len(shape)))))
+    else:
+        result = Layout(shape, tuple(draw(st.sampled_from(strides)) for _ in shape))
+    return nested(result, draw(st.integers(0, 2)))
+
+
+POWERS = (1, 2, 4, 8)
+ANY = (0, 1, 2, 3, 4, 6, 8, 16)
+
+
+@examples
+@given(layouts(strides=ANY))
+def test_every_way_to_evaluate_agrees(layout):
+    n, expected = size(layout), by_hand(layout)
+    points = coordinates(layout.shape)
+    assert [layout(i) for i in range(n)] == expected
+    assert [layout(c) for c in points] == expected
+    assert [idx2crd(i, layout.shape) for i in range(n)] == points
+    assert [crd2idx(c, layout.shape) for c in points] == list(range(n))
+    assert offsets(layout).tolist() == expected
+    assert np.broadcast_to(layout(np.arange(n).reshape(1, -1, 1)), (1, n, 1)).ravel().tolist() == expected
+    assert cosize(layout) == max(expected) + 1
+
+
+@examples
+@given(layouts(strides=ANY), st.data())
+def test_a_slice_and_its_offset_add_up(layout, data):
+    point = data.draw(st.sampled_from(coordinates(layout.shape)))
+    chosen = []
+
+    def drop(c):
+        if isinstance(c, tuple):
+            return tuple(map(drop, c))
+        keep = data.draw(st.booleans())
+        chosen.extend([c] if not keep else [])
+        return c if keep else None
+
+    coord = drop(point)
+    sub, offset = slice_and_offset(coord, layout)
+    assert offset + crd2idx(tuple(chosen) if coord is not None else chosen[0], sub) == layout(point)
+
+
+def test_dynamic_coordinates_broadcast():
+    layout = make_layout(((2, 3), (4, 5)))
+    block, thread = np.arange(3)[:, None], np.arange(4)[None, :]
+    sub, offset = slice_and_offset(((None, block), (thread, 2)), layout)
+    assert str(sub) == "(2):(1)"
+    assert offset.tolist() == [[2 * b + 6 * t + 24 * 2 for t in range(4)] for b in range(3)]
+    row, column = make_identity_layout((16, 64))((block, 5 * thread))
+    assert row.tolist() == block.tolist() and column.tolist() == (5 * thread).tolist()
+    # a stride of 0 leaves the coordinate as it is
+    assert Layout((4, 2), (0, Basis(3, (1,))))((thread, 1)) == (0, 3)
+    # one number for a nested mode: arrays are taken apart as ints are
+    assert layout((np.arange(6), 7)).tolist() == [layout((i, 7)) for i in range(6)]
+
+
+def test_elem_less_needs_every_number_below():
+    assert elem_less((1, (2, 3)), (2, (3, 4))) and not elem_less((1, 3), (2, 3)) and not elem_less(5, 5)
+    assert elem_less((np.arange(4), 0), (2, 1)).tolist() == [True, True, False, False]
+
+
+def test_offsets_of_coordinate_layouts_have_a_column_for_each_number():
+    assert offsets(make_identity_layout((2, (1, 3)))).tolist() == [[i, 0, j] for j in range(3) for i in range(2)]
+    assert offsets(Layout(3, Basis(2, (1,)))).tolist() == [[0, 0], [0, 2], [0, 4]]
+    with pytest.raises(ValueError, match="read-only"):
+        offsets(make_layout(4))[0] = 1
+
+
+@examples
+@given(layouts(strides=ANY))
+def test_coalesce_is_the_same_function(layout):
+    result = coalesce(layout)
+    assert by_hand(result) == by_hand(layout)
+    assert depth(result) <= 1
+
+
+@examples
+@given(layouts(strides=ANY), layouts(strides=ANY, max_rank=3))
+def test_composition_is_the_sum_of_its_modes_or_is_refused(lhs, rhs):
+    try:
+        result = composition(lhs, rhs)
+    except ValueError:
+        return
+    # mode by mode: the sum over the modes of rhs, which is lhs(rhs(c)) wherever that sum does not carry
+    strides = flat(rhs.stride)
+    by_mode = [sum(lhs(c * d) for c, d in zip(flat(x), strides, strict=True)) for x in coordinates(rhs.shape)]
+    assert by_hand(result) == by_mode
+    assert not isinstance(rhs.shape, tuple) or len(modes(result)) == len(modes(rhs))
+
+
+@examples
+@given(layouts(extents=POWERS), layouts(extents=POWERS))
+def test_composition_of_powers_of_two_is_never_refused(lhs, rhs):
+    assert by_hand(composition(lhs, rhs)) == [lhs(i) for i in by_hand(rhs)]
+
+
+@examples
+@given(layouts(extents=(2, 3, 4)), st.sampled_from([1, 2, 3, 5]), st.integers(1, 3))
+def test_complement_fills_what_the_layout_leaves_free(layout, spread, copies):
+    layout = Layout(layout.shape, _scaled(layout.stride, spread))
+    total = size(layout) * spread * copies
+    filled = [a + b for a in by_hand(layout) for b in by_hand(complement(layout, total))]
+    assert sorted(filled) == list(range(total))
+
+
+def _scaled(stride, factor):
+    return tuple(_scaled(d, factor) for d in stride) if isinstance(stride, tuple) else stride * factor
+
+
+@examples
+@given(layouts(strides=ANY))
+def test_right_inverse(layout):
+    inverse = right_inverse(layout)
+    assert [layout(i) for i in by_hand(inverse)] == list(range(size(inverse)))
+
+
+@examples
+@given(layouts())
+def test_right_inverse_of_a_compact_layout_covers_it(layout):
+    assert size(right_inverse(layout)) == size(layout)
+
+
+@examples
+@given(layouts(), st.integers(1, 5))
+def test_left_inverse(layout, spread):
+    scaled = Layout(layout.shape, _scaled(layout.stride, spread))
+    inverse = left_inverse(scaled)
+    assert [inverse(i) for i in by_hand(scaled)] == list(range(size(layout)))
+
+
+@examples
+@given(st.integers(1, 40), st.integers(1, 40), st.integers(1, 9), st.integers(1, 9))
+def test_ragged_tiles_reach_every_element_at_its_coordinate(m, n, tile_m, tile_n):
+    tiles = zipped_divide(make_identity_layout((m, n)), (tile_m, tile_n))
+    rests = -(-m // tile_m), -(-n // tile_n)
+    assert tiles.shape == ((tile_m, tile_n), rests)
+    data = zipped_divide(make_layout((m, n), stride=(n, 1)), (tile_m, tile_n))
+    for i, j, a, b in itertools.product(range(tile_m), range(tile_n), range(rests[0]), range(rests[1])):
+        row, column = a * tile_m + i, b * tile_n + j
+        at = add_coordinates((0, 0), tiles(((i, j), (a, b))))
+        assert at == (row, column)
+        if elem_less(at, (m, n)):
+            assert data(((i, j), (a, b))) == row * n + column
+
+
+@examples
+@given(layouts(extents=POWERS), layouts(extents=POWERS))
+def test_a_divide_keeps_the_elements(layout, tiler):
+    assume(cosize(tiler) <= size(layout))
+    divided = logical_divide(layout, tiler)
+    assert sorted(by_hand(divided)) == sorted(by_hand(layout))
+    assert by_hand(divided[0]) == [layout(i) for i in by_hand(tiler)]
+
+
+@examples
+@given(layouts(extents=(1, 2, 3, 4), max_rank=3), layouts(extents=(1, 2, 3, 4), max_rank=3))
+def test_products_hold_every_copy_once(block, tiler):
+    product = logical_product(block, tiler)
+    assert by_hand(product[0]) == by_hand(block)
+    assert sorted(by_hand(product)) == list(range(size(block) * size(tiler)))
+    if rank(block) == rank(tiler) > 1:
+        blocked, raked = blocked_product(block, tiler), raked_product(block, tiler)
+        assert sorted(by_hand(blocked)) == sorted(by_hand(raked)) == sorted(by_hand(product))
+        for i in range(rank(block)):
+            b, t = size(block, [i]), size(tiler, [i])
+            # blocked: the copy's number runs slowest; raked: fastest
+            assert by_hand(blocked[i]) == [raked[i](c // b + t * (c % b)) for c in range(b * t)]
+
+
+@pytest.mark.parametrize("rows, lanes, vector", [(1, 256, 4), (4, 64, 8), (8, 32, 1), (2, 128, 2)])
+def test_row_major_threads_with_contiguous_vectors(rows, lanes, vector):
+    threads = make_ordered_layout((rows, lanes), order=(1, 0))
+    values = make_ordered_layout((1, vector), order=(1, 0))
+    tiler, tv = make_layout_tv(threads, values)
+    assert tiler == (rows, lanes * vector)
+    for t, v in itertools.product(range(rows * lanes), range(vector)):
+        assert idx2crd(tv((t, v)), tiler) == (t // lanes, t % lanes * vector + v)
+
+
+@examples
+@given(layouts(extents=POWERS), st.sampled_from([1, 2, 4]))
+def test_recast_covers_the_same_bytes(layout, factor):
+    assume(size(layout) > 1)  # the stride of a single element is 0: nothing says along which mode its bytes lie
+    narrow = recast_layout(8, 8 * factor, layout)
+    bytes_wide = {o * factor + k for o in by_hand(layout) for k in range(factor)}
+    assert set(by_hand(narrow)) == bytes_wide
+    assert by_hand(recast_layout(8 * factor, 8, narrow)) == by_hand(layout)
+
+
+@examples
+@given(layouts(extents=(2, 3, 4, 8)), st.data())
+def test_the_common_vector_is_contiguous_in_both(a, data):
+    shape = tuple(data.draw(st.permutations(flat(a.shape))))
+    b = make_ordered_layout(shape, data.draw(st.permutations(range(len(shape)))))
+    try:
+        common = max_common_layout(a, b)
+    except ValueError:  # the composition of a with b's inverse is not a layout
+        return
+    run = list(range(size(common)))
+    assert [a(i) for i in by_hand(common)] == run == [b(i) for i in by_hand(common)]
+    assert max_common_vector(a, b) == len(run)
+
+
+def test_tile_to_shape_repeats_the_atom():
+    atom = make_layout((8, 4), stride=(4, 1))
+    tiled = tile_to_shape(atom, (16, 16), order=(0, 1))
+    for i, j in itertools.product(range(16), range(16)):
+        assert tiled((i, j)) == atom((i % 8, j % 4)) + 32 * (i // 8 + 2 * (j // 4))
+
+
+# ---- tensor-layouts -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def oracle():
+    return pytest.importorskip("tensor_layouts", reason="tensor-layouts, the package compared with, is not installed")
+
+
+def same_as(oracle, ours, theirs, *args, exactly=True):
+    """Compare one call. Both may refuse; if one alone does, or the results differ, the test fails."""
+
+    def result(function, convert):
+        try:
+            return function(*map(convert, args))
+        except ValueError:  # LayoutError is one
+            return None
+
+    mine = result(ours, lambda x: x)
+    other = result(theirs, lambda x: oracle.Layout(x.shape, x.stride) if isinstance(x, Layout) else x)
+    if mine is None or other is None:
+        assert mine is other is None, f"{args}: {mine} and {other}"
+    elif isinstance(mine, int):
+        assert mine == other, args
+    elif exactly:
+        assert (mine.shape, mine.stride) == (other.shape, other.stride), args
+    else:
+        assert by_hand(mine) == [other(i) for i in range(oracle.size(other))], args
+
+
+@examples
+@given(a=layouts(extents=(2, 3, 4, 6, 8)), b=layouts(extents=(2, 3, 4, 6, 8)))
+def test_compact_layouts_as_in_tensor_layouts(oracle, a, b):
+    same_as(oracle, coalesce, oracle.coalesce, a)
+    same_as(oracle, composition, oracle.compose, a, b)
+    same_as(oracle, complement, oracle.complement, a, 96)
+    same_as(oracle, right_inverse, oracle.right_inverse, a)
+    same_as(oracle, left_inverse, oracle.left_inverse, a)
+    same_as(oracle, logical_divide, oracle.logical_divide, a, b)
+    same_as(oracle, logical_product, oracle.logical_product, a, b)
+    same_as(oracle, max_common_vector, oracle.max_common_vector, a, b)
+    if rank(a) == rank(b):
+        same_as(oracle, blocked_product, oracle.blocked_product, a, b)
+        same_as(oracle, raked_product, oracle.raked_product, a, b, exactly=False)
+
+
+@examples
+@given(a=layouts(extents=(2, 3, 4, 8), strides=ANY), b=layouts(extents=(2, 3, 4, 8), strides=ANY))
+def test_any_strides_as_in_tensor_layouts(oracle, a, b):
+    same_as(oracle, coalesce, oracle.coalesce, a)
+    same_as(oracle, composition, oracle.compose, a, b)
+
+
+# ---- errors ---------------------------------------------------------------------------------------------------------
+
+L = make_layout
+ERRORS = [
+    (lambda: L(0), "extents must be at least 1, got the shape 0"),
+    (lambda: L((2, 3.5)), "made of integers, got 3.5"),
+    (lambda: L(((2, 3), 4), stride=(4, 1)), r"shape \(\(2,3\),4\) and the stride \(4,1\) do not nest alike"),
+    (lambda: L(L(4)), "needs a shape or a tuple of layouts, got the layout 4:1"),
+    (lambda: L(4)[1], "the layout 4:1 has one mode, not 2"),
+    (lambda: L((4, 5))((1, 2, 3)), r"the coordinate \(1,2,3\) does not fit the shape \(4,5\)"),
+    (lambda: L((4, 5))(((1, 2), 3)), r"the coordinate \(1,2\) does not fit the shape 4"),
+    (lambda: slice_and_offset((3,), L((4, 5))), r"the coordinate \(3\) does not fit the shape \(4,5\)"),
+    (lambda: idx2crd(3, L((4, 5))), r"needs a shape, got the layout \(4,5\):\(1,4\)"),
+    (lambda: make_ordered_layout((2, 3), (0, 1, 2)), r"order \(0,1,2\) does not fit the shape \(2,3\)"),
+    (lambda: add_coordinates((1, 2), 3), r"cannot add the offset 3 to the coordinate \(1,2\)"),
+    (lambda: elem_less((1,), (2, 3)), r"got \(1\) and \(2,3\)"),
+    (lambda: cosize(make_identity_layout((2, 3))), "needs a layout of offsets"),
+    (lambda: group_modes(L((2, 3)), 0, 0), "0 <= begin < end <= 2, got 0 and 0"),
+    (lambda: basics.ceil_div(100, (3, 4)), r"cannot divide 100 by \(3,4\)"),
+    (lambda: basics.shape_div(6, 4), "cannot divide 6 by 4"),
+    (lambda: composition(L((6, 2), stride=(8, 2)), L(4, stride=4)), "4 elements in steps of 4 do not run evenly"),
+    (lambda: composition(L((4, 8), stride=(8, 1)), L(2, stride=6)), "a step of 6 is no multiple of the extent 4"),
+    (lambda: composition(L((4, 8), stride=(8, 1)), L(1, stride=5)), "a step of 5 is no multiple of the extent 4"),
+    (lambda: composition(L((2, 3)), (2, 3, 4)), r"tiler \(2,3,4\) has more modes than the layout \(2,3\):\(1,2\)"),
+    (lambda: composition(L((2, 3)), L(2, stride=-1)), "the stride is negative"),
+    (lambda: logical_divide(L((6, 4), stride=(1, 100)), 4), "do not run evenly through the extent 6"),
+    (lambda: zipped_divide(L((16, 64)), (4, None)), r"without None .* got \(4,None\)"),
+    (lambda: zipped_divide(L((16, 64)), 4), "got 4"),
+    (lambda: complement(L((4, 4), stride=(1, 2)), 32), "reaches some offset twice"),
+    (
+        lambda: left_inverse(L((2, 3, 4), stride=(2, 5, 24))),
+        "after 2:2 comes the stride 5, which is no multiple of 2 from 4 on",
+    ),
+    (
+        lambda: left_inverse(L((4, 2), stride=(1, 2))),
+        "after 4:1 comes the stride 2, which is no multiple of 1 from 4 on",
+    ),
+    (lambda: right_inverse(make_identity_layout((2, 3))), "integer strides of 0 or more are needed"),
+    (lambda: recast_layout(12, 8, L((4, 4))), "one width is not a multiple of the other"),
+    (lambda: recast_layout(32, 8, L((3, 4), stride=(1, 16))), "do not come in groups of 4"),
+    (lambda: recast_layout(32, 8, L((4, 3), stride=(1, 6))), "the stride 6 and 4 do not divide each other"),
+]
+
+
+@pytest.mark.parametrize("call, message", ERRORS, ids=[m for _, m in ERRORS])
+def test_errors_say_what_does_not_fit(call, message):
+    with pytest.raises((ValueError, IndexError), match=message):
+        call()
+
+
+def test_layouts_are_values():
+    assert L((4, 8)) == Layout((4, 8), (1, 4)) and hash(L((4, 8))) == hash(Layout((4, 8), (1, 4)))
+    assert type(L((np.int64(11), 8)).shape[0]) is int
+    with pytest.raises(AttributeError):
+        L(4).shape = 5

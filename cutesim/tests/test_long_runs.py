@@ -1,0 +1,118 @@
+"""Long runs: the line that shows how far one is, Ctrl-C, and what counts as endless."""
+
+import _thread
+import io
+import signal
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+from dsl import bounds, language
+
+from cutesim.context import STATE
+from cutesim.machine import progress
+from cutesim.simulation import simulate
+
+X = np.arange(128, dtype=np.float32)
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def written(monkeypatch, stream, **options) -> str:
+    """What a run of two blocks writes to `stream` as stderr if no run is too short for a word."""
+    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    monkeypatch.setattr(progress, "EVERY", 0.0)
+    monkeypatch.setattr(sys, "stderr", stream)
+    x = np.zeros((2, 20), np.float32)
+    simulate(bounds.element, x, x.copy(), True, **options)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_a_long_run_shows_one_line_and_takes_it_away(monkeypatch, check):
+    text = written(monkeypatch, Terminal(), check=check)
+    lines = text.split("\r")
+    assert "\n" not in text and lines[0] == lines[-1] == ""
+    shown = [line.rstrip() for line in lines if line.strip()]
+    if check:
+        assert shown[:2] == ["simulating element: 50 % of 2 blocks", "simulating element: 100 % of 2 blocks"]
+    else:
+        assert shown == ["simulating element: 100 % of 2 blocks"]
+    assert lines[-2].strip() == "" and len(lines[-2]) == len(shown[-1])
+
+
+def test_a_short_run_shows_nothing(monkeypatch):
+    stream = Terminal()
+    monkeypatch.setattr(sys, "stderr", stream)
+    simulate(language.two_kernels, X[:32], np.zeros(32, np.float32))
+    assert stream.getvalue() == ""
+
+
+def test_a_file_and_a_build_get_nothing(monkeypatch):
+    assert written(monkeypatch, io.StringIO()) == ""
+    monkeypatch.setenv("QUACK_TUTORIAL_PROGRESS", "0")
+    assert written(monkeypatch, Terminal()) == ""
+
+
+def test_a_notebook_s_stderr_is_watched(monkeypatch):
+    stream = type("OutStream", (io.StringIO,), {"__module__": "ipykernel.iostream"})()
+    assert "100 % of 2 blocks" in written(monkeypatch, stream)
+
+
+@pytest.fixture
+def interrupts():
+    """Python's own answer to Ctrl-C: a shell that starts the tests in the background has it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.skipif(sys.platform == "emscripten", reason="a browser starts no threads")
+@pytest.mark.parametrize("check", [True, False])
+def test_ctrl_c_stops_an_endless_kernel_and_the_next_run_works(check, interrupts):
+    over = threading.Event()
+
+    def press():  # again and again: Python loses an interrupt that falls into a finaliser
+        while not over.wait(0.3):
+            _thread.interrupt_main()
+
+    threading.Thread(target=press, daemon=True).start()
+    start = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        try:
+            simulate(language.endless, X, np.zeros(128, np.float32), check=check, max_steps=10**6)
+        finally:
+            over.set()
+    assert time.monotonic() - start < 5
+    assert STATE.run is None and STATE.group is None and STATE.loops == 0
+    out = np.zeros(32, np.float32)
+    assert simulate(language.two_kernels, X[:32], out).ok
+    np.testing.assert_array_equal(out, X[:32] * 4)
+
+
+def test_ctrl_c_in_the_second_run_leaves_the_first_run_s_results(monkeypatch):
+    from cutesim import run as running
+
+    def interrupted(*_):
+        out[:] = -1
+        raise KeyboardInterrupt
+
+    out = np.zeros(32, np.float32)
+    monkeypatch.setattr(running, "_silently", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        simulate(language.two_kernels, X[:32], out)
+    np.testing.assert_array_equal(out, X[:32] * 4)
+
+
+def test_many_warps_that_end_are_not_endless():
+    x = np.zeros((2, 320), np.float32)  # 10 steps a block
+    assert simulate(bounds.in_a_loop, x, x.copy(), True, max_steps=15).ok
+    (finding,) = simulate(bounds.in_a_loop, x, x.copy(), True, max_steps=9).findings
+    assert (
+        finding.kind == "endless" and "stopped after 9 loop steps in which no warp came to its end" in finding.message
+    )

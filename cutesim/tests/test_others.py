@@ -1,0 +1,349 @@
+"""Other people's kernels: what they use beyond this book's, and all that is missing said at once."""
+
+import math
+import re
+import sys
+
+import numpy as np
+import pytest
+
+from cutesim import NotSimulated
+from cutesim.analysis import bank_conflicts
+from cutesim.language.loading import answer_package
+from cutesim.memory.arguments import HostTensor
+from cutesim.memory.pointers import Pointer
+from cutesim.memory.swizzle import Swizzle, by_address
+from cutesim.simulation import simulate
+from cutesim.values.numeric import Float32
+
+answer_package("tests.simulator.dsl")
+
+from dsl import others as k
+
+
+def test_blocks_exchange_through_mapa_and_st_async_in_inline_assembly():
+    x = np.random.default_rng(0).standard_normal((2, 32)).astype(np.float32)
+    out = np.zeros_like(x)
+    for check in (True, False):
+        run = simulate(k.swap, x, out, check=check)
+        assert run.ok and np.allclose(out, np.exp2(x[::-1]), rtol=1e-6)
+
+
+def test_a_vector_load_under_a_predicate_and_registers_of_one_asm():
+    x, out = np.arange(32, dtype=np.float32), np.zeros(32, np.float32)
+    run = simulate(k.four, x, out)
+    assert run.ok, run
+    assert (out == np.clip(np.where(np.arange(32) < 20, x, 0), 3, 17.5)).all()
+    short = simulate(k.four, x[:16].copy(), out)
+    assert short.findings[0].kind == "out of bounds"  # thread 4 reads four words at x[16]
+
+
+def test_an_instruction_that_is_not_known_is_named():
+    with pytest.raises(NotSimulated, match=r"not simulated: inline_asm with the operand %clock \(.*others.py:"):
+        simulate(k.ask_the_clock, np.zeros(1, np.float32))
+
+
+def test_structs_partials_pointers_and_a_stream_by_keyword():
+    x, out = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+    for named in ({}, {"stream": None}):
+        run = simulate(k.in_reverse, x, out, **named)
+        assert run.ok and (out == 2 * x[::-1]).all() and run.printed == ("64 elements\n",)
+    assert run.smem_bytes == 384
+
+
+def test_sizes_of_structs_and_a_print_in_every_pass(capsys):
+    simulate(k.print_sizes)
+    assert capsys.readouterr().out == "384 24 Int64\npass 0\npass 1\n"
+
+
+def test_shapes(capsys):
+    x, out = np.arange(32, dtype=np.float32).reshape(4, 8), np.zeros((8, 4), np.float32)
+    assert simulate(k.shapes, x, out).ok
+    t = np.arange(8)
+    wanted = [x[2 + t // 4, 4 + t % 4], t % 2, t // 2, np.full(8, 4)]
+    assert (out == np.stack(wanted, axis=1)).all()
+    assert capsys.readouterr().out == "(1, (1, 1)) (1, 2, 3) True\n"
+
+
+def test_the_compiler_takes_and_prints_the_same(capfd):
+    cute = pytest.importorskip("cutlass.cute", reason="the CuTe DSL is not installed")
+    torch = pytest.importorskip("torch")
+    from cutlass.cute.runtime import from_dlpack
+
+    x, square = (from_dlpack(torch.zeros(shape), assumed_align=16) for shape in ((64,), (8, 8)))
+    cute.compile(k.print_sizes)
+    cute.compile(k.shapes, square, square)
+    assert capfd.readouterr().out == "384 24 Int64\npass 0\npass 1\n(1, (1, 1)) (1, 2, 3) True\n"
+    driver = pytest.importorskip("cuda.bindings.driver", reason="CUDA's Python bindings are not installed")
+    cute.compile(k.in_reverse, x, x, stream=driver.CUstream(0))
+    cute.compile(k.swap, square, square)
+    numbers = [from_dlpack(torch.zeros(shape, dtype=torch.int32)) for shape in ((1,), (2,), (32, 2))]
+    cute.compile(k.locked, *numbers)
+    cute.compile(k.four, x, x)
+
+
+def test_all_gaps_of_a_kernel_are_named_at_once():
+    with pytest.raises(NotSimulated) as raised:
+        simulate(k.Unknown(), np.zeros(32, np.float32))
+    said = str(raised.value)
+    assert said.count("others.py:") == 3
+    for name in ("cute.make_cotiled_copy", "cute.arch.clock64", "cute.nvgpu.tcgen05.commit"):
+        assert name in said and "GPU" not in said
+
+
+def test_the_kernels_of_an_installed_library_are_simulated(tmp_path, monkeypatch):
+    folder = tmp_path / "site-packages" / "somebodys_kernels"
+    folder.mkdir(parents=True)
+    (folder / "__init__.py").write_text(
+        "from cutesim.dialect import names\n"
+        "cutlass, cute = names.CUTLASS, names.CUTE\n"
+        "@cute.kernel\n"
+        "def add_kernel(x: cute.Tensor):\n"
+        "    tidx, _, _ = cute.arch.thread_idx()\n"
+        "    x[tidx] = x[tidx] + 1.0\n"
+        "@cute.jit\n"
+        "def add(x: cute.Tensor):\n"
+        "    add_kernel(x).launch(grid=[1, 1, 1], block=[32, 1, 1])\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path / "site-packages"))
+    import somebodys_kernels
+
+    x = np.zeros(32, np.float32)
+    assert simulate(somebodys_kernels.add, x).ok and (x == 1).all()
+    monkeypatch.delitem(sys.modules, "somebodys_kernels")
+
+
+def test_a_name_of_an_older_release_still_means_what_it_did():
+    from cutesim.dialect.names import CUTE
+
+    assert CUTE.make_fragment is CUTE.make_rmem_tensor and "not simulated" not in repr(CUTE.make_fragment)
+
+
+def test_a_lock_of_atomics_that_acquire_and_release():
+    for schedule in ("forward", "reverse"):
+        lock, total, out = np.zeros(1, np.int32), np.zeros(2, np.int32), np.zeros((32, 2), np.int32)
+        run = simulate(k.locked, lock, total, out, schedule=schedule)
+        assert run.ok and lock[0] == 0 and total.tolist() == [3, 0], run
+        assert (out[:12, 0] == 0xFFF).all() and out[:9, 1].tolist() == [32, 31, 30, 30, 29, 29, 29, 29, 28]
+
+
+def test_a_marked_tensor_is_an_argument_of_such_kernels():
+    x, out = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+    assert simulate(k.in_reverse, HostTensor(x).mark_layout_dynamic(), out).ok and out[0] == 126
+
+
+@pytest.mark.parametrize("how, parameters, conflicts", [("elements", (5, 0, 5), 0), ("vectors", (3, 2, 3), 96)])
+def test_a_swizzled_tile_is_transposed(how, parameters, conflicts):
+    x, out = np.arange(1024, dtype=np.float32).reshape(32, 32), np.zeros((32, 32), np.float32)
+    for check in (True, False):
+        out[:] = 0
+        run = simulate(k.Transpose(how, parameters), x, out, check=check)
+        assert run.ok, run
+        np.testing.assert_array_equal(out, x.T)
+    banks = bank_conflicts(simulate(k.Transpose(how, parameters), x, out).trace)
+    assert sum(banks.column("excess")) == conflicts
+
+
+def test_a_vector_wider_than_a_swizzle_keeps_together_is_refused_or_narrowed():
+    x, out = np.arange(1024, dtype=np.float32).reshape(32, 32), np.zeros((32, 32), np.float32)
+    run = simulate(k.Transpose("vectors", (5, 0, 5)), x, out)
+    assert run.ok, run
+    np.testing.assert_array_equal(out, x.T)
+
+
+def test_a_swizzle_of_addresses_that_cuts_elements_is_refused_with_what_to_do():
+    plain = Pointer(None, Float32, 0)
+    with pytest.raises(NotSimulated, match=r"S<5,0,5> of Float32: .* keeps 1 byte together.* a base of 2 or more"):
+        by_address(plain, Swizzle(5, 0, 5))
+
+
+def test_composed_layouts_are_the_compiler_s(capsys):
+    simulate(k.ComposedNumbers())
+    ours = capsys.readouterr().out
+    assert ours.startswith("S<3,2,3> o 0 o (8,16):(16,1) [0, 19, ")
+    cute = pytest.importorskip("cutlass.cute", reason="the CuTe DSL is not installed")
+    cute.compile(k.ComposedNumbers())
+    assert capsys.readouterr().out == ours
+
+
+def test_the_compiler_stores_swizzled_vectors_whole():
+    pytest.importorskip("cutlass", reason="the CuTe DSL is not installed")
+    torch = pytest.importorskip("torch")
+    from quack_tutorial.compiler import ptx
+
+    tensors = [torch.zeros(32, 32) for _ in range(2)]
+    wide = ptx(k.Transpose("vectors", (3, 2, 3)), *tensors)
+    narrow = ptx(k.Transpose("vectors", (5, 0, 5)), *tensors)
+    assert wide.count("st.shared.v4") == 8 and "st.shared.v" not in narrow
+    assert ".entry" in ptx(k.Transpose(), *tensors)
+
+
+def test_what_public_kernels_use_besides(capsys):
+    x, out = np.arange(32, dtype=np.float32), np.zeros((6, 32), np.float32)
+    lane = np.arange(32)
+    for check in (True, False):
+        run = simulate(k.odds, x, out, check=check)
+        assert run.ok, run
+        wanted = [3 * (lane < 8) + 3 * (lane & 1), np.full(32, 12), x.view(np.int32), np.exp2(lane), np.full(32, 31)]
+        wanted.append(lane - np.where(lane < 16, x[:16].sum(), x[16:].sum()))
+        np.testing.assert_array_equal(out, np.array(wanted, np.float32))
+    assert "Float32" in capsys.readouterr().out
+
+
+def test_blocks_meet_by_atomics_of_inline_assembly():
+    for schedule in ("forward", "reverse"):
+        count, x, out = np.zeros(1, np.int32), np.zeros((2, 32), np.float32), np.zeros((2, 32), np.float32)
+        run = simulate(k.meet, count, x, out, schedule=schedule)
+        assert run.ok and (out == np.arange(64).reshape(2, 32)[::-1]).all(), run
+
+
+def test_64_bits_go_to_another_block():
+    for check in (True, False):
+        out = np.zeros((2, 32), np.int64)
+        run = simulate(k.pairs, out, check=check)
+        assert run.ok and (out == (1 << 40) + np.array([[1], [0]], np.int64)).all(), run
+
+
+def test_the_compiler_takes_what_public_kernels_use_besides():
+    cute = pytest.importorskip("cutlass.cute", reason="the CuTe DSL is not installed")
+    torch = pytest.importorskip("torch")
+    from cutlass.cute.runtime import from_dlpack, make_ptr
+
+    x, out, wide = torch.zeros(2, 32), torch.zeros(6, 32), torch.zeros(2, 32, dtype=torch.int64)
+    cute.compile(k.odds, make_ptr(k.Float32, x.data_ptr(), cute.AddressSpace.gmem), from_dlpack(out))
+    cute.compile(k.meet, *map(from_dlpack, (torch.zeros(1, dtype=torch.int32), x, x)))
+    cute.compile(k.pairs, from_dlpack(wide))
+    cute.compile(k.listed, from_dlpack(torch.zeros(64)), from_dlpack(torch.zeros(3, 64)))
+
+
+def test_a_pipeline_by_hand():
+    x, out = np.arange(32, dtype=np.float32), np.zeros(32, np.float32)
+    for check in (True, False):
+        assert simulate(k.by_hand, x, out, check=check).ok and (out == x[::-1]).all()
+
+
+@pytest.mark.parametrize("kind", ["async", "cp.async", "bulk"])
+@pytest.mark.parametrize("handles", [False, True])
+def test_pipelines_of_two_stages(kind, handles):
+    x = np.arange(128, dtype=np.float32).reshape(4, 32).T
+    for options in ({}, {"schedule": "reverse"}, {"schedule": "seeded"}, {"check": False}):
+        out = np.zeros((4, 32), np.float32).T
+        run = simulate(k.Stages(kind, handles), x, out, **options)
+        assert run.ok and (out == x).all(), run
+
+
+@pytest.mark.parametrize("kind", ["async", "cp.async", "bulk"])
+def test_a_stage_that_no_consumer_releases_is_a_deadlock(kind):
+    x, out = np.zeros((4, 32), np.float32).T, np.zeros((4, 32), np.float32).T
+    (finding,) = simulate(k.Stages(kind, releases=False), x, out).findings
+    assert finding.kind == "deadlock"
+    assert {line.text.strip() for line in finding.lines} >= {"pipe.producer_acquire(state)"}
+
+
+def staged(kind, **options):
+    columns = np.arange(128, dtype=np.float32).reshape(4, 32).T
+    return simulate(k.Stages(kind, **options), columns, np.zeros((4, 32), np.float32).T)
+
+
+@pytest.mark.parametrize("handles", [False, True])
+def test_lane_0_s_release_does_not_wait_for_the_other_lanes(handles):
+    """PipelineTmaAsync's consumer_release is an arrival of lane 0 with no sync_warp before it, in the compiler's PTX too."""
+    (finding,) = staged("bulk", handles=handles, meets=False).findings
+    assert finding.kind == "race" and "write after read" in finding.message
+    assert "thread 32 arrives for its whole warp, and nothing makes it wait for the other lanes" in finding.message
+    assert finding.message.endswith("is cute.arch.sync_warp() missing before it?")
+    assert staged("async", handles=handles, meets=False).ok and staged("cp.async", handles=handles, meets=False).ok
+
+
+@pytest.mark.parametrize("kind", ["async", "cp.async", "bulk"])
+def test_a_stage_that_is_given_back_too_early(kind):
+    (finding,) = staged(kind, early="release").findings
+    assert "The consumer_release at others.py:" in finding.message and "barrier()" not in finding.message
+    assert finding.message.endswith("gives the stage back before this read is made: it belongs after the last read.")
+
+
+@pytest.mark.parametrize("kind", ["async", "cp.async"])
+def test_a_stage_that_is_committed_too_early(kind):
+    races = [finding for finding in staged(kind, early="commit").findings if finding.kind == "race"]
+    assert races
+    for finding in races:
+        assert "The producer_commit at others.py:" in finding.message
+        assert finding.message.endswith("is there before this write is made: it belongs after the last write.")
+
+
+def test_a_deadlock_at_an_mbarrier_names_who_counts_and_who_came():
+    (finding,) = simulate(k.Count(), np.zeros(64, np.float32)).findings
+    said = r"phase 0: 32 arrivals and 0 bytes outstanding; others.py:\d+ counts 64 arrivals, and 32 from others.py:\d+ came"
+    assert finding.kind == "deadlock" and re.search(said, finding.message)
+
+
+BEFORE, AFTER = "directly before that atomic", "directly after that atomic"
+
+
+@pytest.mark.parametrize(
+    ("fences", "said"),
+    [
+        (("before the flag", "after seeing it"), ()),
+        (("before the barrier", "after seeing it"), (BEFORE,)),
+        (("before the write", "after seeing it"), (BEFORE,)),
+        (("after the flag", "after seeing it"), (BEFORE,)),
+        (("before the flag", "after the other barrier"), (AFTER,)),
+        (("after seeing it",), ("fence_acq_rel_gpu() missing before the atomic",)),
+        ((), ("missing before the atomic", "and after the atomic")),
+    ],
+)
+def test_a_fence_on_the_wrong_side_of_a_flag(fences, said):
+    run = simulate(k.Flag(*fences), np.zeros(64, np.float32), np.zeros(1, np.int32), np.zeros(64, np.float32))
+    assert len(run.findings) == bool(said)
+    for finding in run.findings:
+        assert all(words in finding.message for words in said) and "split the kernel" not in finding.message
+        if "directly" in said[0]:
+            assert (
+                "does not help the atomic at others.py:" in finding.message
+                and "(in fence, called at" in finding.message
+            )
+
+
+def test_a_wait_in_the_peer_after_the_cluster_barrier():
+    x = np.zeros(32, np.float32)
+    assert simulate(k.ReadsThePeer(early=True), x, x.copy()).ok
+    (finding,) = simulate(k.ReadsThePeer(early=False), x, x.copy()).findings
+    assert finding.kind == "read before arrival" and "missing" not in finding.message
+    assert "which gets them, can wait for them, and nothing puts its mbarrier_wait at others.py:" in finding.message
+    assert finding.message.endswith("let a cluster barrier stand after the wait and before the read.")
+
+
+@pytest.mark.parametrize("kind", ["async", "cp.async", "bulk"])
+def test_the_compiler_takes_the_pipelines(kind):
+    pytest.importorskip("cutlass", reason="the CuTe DSL is not installed")
+    torch = pytest.importorskip("torch")
+    from quack_tutorial.compiler import ptx
+
+    assert ".entry" in ptx(k.by_hand, torch.zeros(32), torch.zeros(32))
+    for handles in (False, True):
+        text = ptx(k.Stages(kind, handles), torch.zeros(4, 32).T, torch.zeros(4, 32).T)
+        assert text.count("mbarrier.init") == 4
+        assert ("cp.async.mbarrier.arrive.noinc" in text) == (kind == "cp.async")
+        assert ("mbarrier.arrive.expect_tx" in text) == (kind == "bulk")
+        alone = ptx(k.Stages(kind, handles, meets=False), torch.zeros(4, 32).T, torch.zeros(4, 32).T)
+        assert "bar.warp.sync" in text and "bar.warp.sync" not in alone
+
+
+def test_barriers_in_a_comprehension_and_rare_functions():
+    x, out = np.arange(64, dtype=np.float32), np.zeros((3, 64), np.float32)
+    first = x[::-1] + 2
+    unit = first.astype(np.float64) * 0.01
+    for options in ({}, {"schedule": "reverse"}, {"check": False}):
+        run = simulate(k.listed, x, out, **options)
+        assert run.ok, run
+        np.testing.assert_array_equal(out[0], first + x[::-1] + 12)
+        np.testing.assert_allclose(
+            out[1], np.array([math.erf(u) for u in unit]) + np.tan(unit) - np.arctan2(first, first + 10), rtol=1e-4
+        )
+        np.testing.assert_allclose(out[2], np.arcsin(unit) + np.arccos(unit) * np.arctan(unit), rtol=1e-5)
+
+
+def test_an_attribute_that_only_some_threads_have_given_an_object_is_gone():
+    (finding,) = simulate(k.given_in_one_arm, np.zeros(32, np.int32)).findings
+    assert finding.kind == "language" and "# here" in finding.lines[0].text
+    assert "extra is bound first inside a dynamic `if` or loop, so it is gone after it" in finding.message

@@ -1,0 +1,311 @@
+"""What the kernels of published packages were found to use, in small; and the verdicts of the suite that runs them."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from cutesim import NotSimulated
+from cutesim.language.loading import answer_package
+from cutesim.simulation import simulate
+
+answer_package("tests.simulator.dsl")
+
+from dsl import published as k
+
+
+def test_a_helper_tries_and_imports_and_a_kernel_imports():
+    out = np.zeros(32, np.int32)
+    assert simulate(k.importing, out).ok
+    np.testing.assert_array_equal(out, np.arange(32) * 2 * 4)
+
+
+def test_an_except_of_the_reader_s_does_not_hide_what_is_not_simulated():
+    with pytest.raises(NotSimulated, match=r"not simulated: cute.arch.surely_not_there \(published.py:"):
+        simulate(k.hides_a_gap, np.zeros(32, np.int32))
+
+
+def test_coordinates_and_tiles_are_the_compiler_s(capsys):
+    simulate(k.coordinates)
+    ours = capsys.readouterr().out
+    assert "[(0, 0), (0, 1), (0, 2), (0, 3), (1, 0), (1, 1), (1, 2)]" in ours  # of (2, 4):(4, 1), along the rows
+    cute = pytest.importorskip("cutlass.cute")
+    cute.compile(k.coordinates)
+    assert capsys.readouterr().out == ours
+
+
+def test_coordinates_of_an_extent_that_is_known_when_the_kernel_runs():
+    out = np.zeros(32, np.int32)
+    assert simulate(k.at_run_time, out, 8).ok
+    offsets = np.arange(32) % 16
+    np.testing.assert_array_equal(out, (offsets % 4 + offsets // 8 % 2 * 4) * 10 + offsets // 4 % 2)
+
+
+def test_shared_memory_as_two_structs_and_a_swizzled_layout_over_a_tensor_s_place():
+    torch = pytest.importorskip("torch")
+
+    x, out = torch.arange(512).reshape(16, 32).bfloat16(), torch.full((17, 32), float("nan"), dtype=torch.bfloat16)
+    assert simulate(k.two_views, x, out).ok
+    # (32, 16):(16, 1) of the column-major numbering of (16, 32)
+    assert torch.equal(out[:16], x)
+    assert torch.equal(out[16], torch.arange(31, -1, -1).bfloat16())
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_a_cluster_multicasts_through_a_pipeline(check):
+    x, out = np.random.default_rng(0).standard_normal((6, 32)).astype(np.float32).T, np.zeros((2, 6, 32), np.float32)
+    run = simulate(k.multicast, x, out, True, check=check)
+    assert run.ok, run
+    assert (out == x.T).all()
+
+
+def test_a_multicast_stage_that_is_not_given_back_is_a_deadlock():
+    x, out = np.zeros((6, 32), np.float32).T, np.zeros((2, 6, 32), np.float32)
+    assert simulate(k.multicast, x, out, False).findings[0].kind == "deadlock"
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_a_swizzled_layout_counts_from_where_each_thread_s_tensor_begins(check):
+    out = np.full(32, -1, np.int32)
+    assert simulate(k.swizzled_rows, out, check=check).ok
+    place = np.arange(16)
+    np.testing.assert_array_equal(out.reshape(2, 16)[:, place ^ (place >> 2 & 3)], np.arange(32).reshape(2, 16))
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_a_pointer_is_indexed_and_converts_what_is_stored(check):
+    torch = pytest.importorskip("torch")
+    x, out = torch.randn(32), torch.full((96,), float("nan"))
+    assert simulate(k.indexed_pointers, x, out, check=check).ok
+    assert torch.equal(out[:32], x.bfloat16().float())
+    assert torch.equal(out[32:64], torch.arange(32).float())
+    assert torch.allclose(out[64:].flip(0), x + 0.5)  # the larger and the smaller of two
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_a_view_s_pointer_is_cast_where_lanes_are_on(check):
+    x, out = np.random.default_rng(0).standard_normal(16).astype(np.float32), np.zeros(16, np.float32)
+    assert simulate(k.cast_pointers, x, out, check=check).ok
+    np.testing.assert_array_equal(out, x)
+
+
+FLOATS = (
+    np.array([-1.5, 2.5, -0.0, 0.25, np.nan, 1e3, -2.5, 7.0] * 4, np.float32),
+    np.roll(np.array([0.5, -0.0, np.nan, 3.0, -1.5, 9.0, 0.0, 1.0] * 4, np.float32), 1),
+)
+HALVES = tuple(np.stack([x, x[::-1]], 1).astype(np.float16) for x in FLOATS)  # of each word the low one first
+WHOLE = {"rni": np.rint, "rmi": np.floor, "rpi": np.ceil, "rzi": np.trunc}
+
+
+def word(text, a, b):
+    """What one instruction gives of two words."""
+    out = np.zeros(32, np.int32)
+    x = np.stack([np.ascontiguousarray(side).view(np.int32).reshape(32) for side in (a, b)])
+    assert simulate(k.Instruction(text), x, out).ok
+    return out
+
+
+@pytest.mark.parametrize("way", WHOLE)
+def test_a_conversion_of_ptx_rounds_as_it_says(way):
+    wanted = WHOLE[way](np.nan_to_num(FLOATS[0])).astype(np.int32)
+    np.testing.assert_array_equal(word(f"cvt.{way}.s32.f32 $0, $1;", *FLOATS), wanted)
+
+
+@pytest.mark.parametrize("name", ["max", "min", "add", "mul"])
+def test_an_instruction_works_on_the_two_numbers_of_a_register(name):
+    function = {"max": np.fmax, "min": np.fmin, "add": np.add, "mul": np.multiply}[name]
+    found = word(f"{name}.f16x2 $0, $1, $2;", *HALVES).view(np.float16).reshape(32, 2)
+    np.testing.assert_array_equal(found, function(*HALVES))
+    if name in ("max", "min"):
+        with_nan = word(f"{name}.NaN.f16x2 $0, $1, $2;", *HALVES).view(np.float16).reshape(32, 2)
+        np.testing.assert_array_equal(with_nan, (np.maximum if name == "max" else np.minimum)(*HALVES))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "mul.sat.f32 $0, $1, $2;",
+        "mul.rz.f32 $0, $1, $2;",
+        "max.xorsign.abs.f32 $0, $1, $2;",
+        "add.sat.s32 $0, $1, $2;",
+        "fma.rn.sat.f32 $0, $1, $2, $2;",
+        "cvt.s32.f32 $0, $1;",
+        "cvt.rni.sat.s32.f32 $0, $1;",
+    ],
+)
+def test_a_word_of_an_instruction_that_is_not_read_is_refused(text):
+    opcode = text.split()[0]
+    with pytest.raises(NotSimulated, match=f"inline_asm of {opcode.replace('.', '[.]')}"):
+        word(text, *FLOATS)
+
+
+ADDS = """
+import cutlass
+import cutlass.cute as cute
+import cutlass.cute.tensor as tensors
+from cutlass.cutlass_dsl import dsl_user_op
+
+own_get, own_set = tensors._Tensor.__getitem__, tensors._Tensor.__setitem__
+
+
+def spelt(idx, rank):
+    marks = tuple(None if isinstance(i, slice) else i for i in (idx if isinstance(idx, tuple) else (idx,)))
+    if Ellipsis not in marks:
+        return marks
+    at = marks.index(Ellipsis)
+    return marks[:at] + (None,) * (rank - len(marks) + 1) + marks[at + 1 :]
+
+
+@dsl_user_op
+def get(self, idx, *, loc=None, ip=None):
+    return own_get(self, spelt(idx, tensors.rank(self.shape)), loc=loc, ip=ip)
+
+
+@dsl_user_op
+def put(self, idx, value, *, loc=None, ip=None):
+    return own_set(self, spelt(idx, tensors.rank(self.shape)), value, loc=loc, ip=ip)
+
+
+def to(self, dtype, *, loc=None, ip=None):
+    made = cute.make_rmem_tensor_like(self, dtype, loc=loc, ip=ip)
+    made.store(self.load(loc=loc, ip=ip).to(dtype, loc=loc, ip=ip), loc=loc, ip=ip)
+    return made
+
+
+if WITH:
+    tensors._Tensor.__getitem__, tensors._Tensor.__setitem__, tensors._Tensor.to = get, put, to
+    tensors.TensorSSA.__getitem__ = get
+
+
+@cute.kernel
+def kernel(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    r = cute.make_rmem_tensor((4, 2), cutlass.Float32)
+    r[..., 0] = x[tidx, ...].load()
+    r[:, 1] = x[tidx, :].load() + 0.5
+    whole = r.to(cutlass.Int32).load().to(cutlass.Float32)
+    place = cute.make_identity_tensor((4, 4))[1, ...]
+    out[tidx, None] = r.load()[..., 1] + whole[None, 0] + place[2][1] * 100.0
+
+
+@cute.jit
+def host(x: cute.Tensor, out: cute.Tensor):
+    kernel(x, out).launch(grid=[1, 1, 1], block=[32, 1, 1])
+"""
+RUNS = """
+import sys
+import numpy as np
+from cutesim.simulation import simulate
+from cutesim.language import loading
+
+loading.answer_folder(sys.argv[1], always=True)
+sys.path.insert(0, sys.argv[1])
+import adds
+
+x, out = np.random.default_rng(0).normal(size=(32, 4)).astype(np.float32) * 9, np.zeros((32, 4), np.float32)
+assert simulate(adds.host, x, out).ok
+np.testing.assert_array_equal(out, x + 0.5 + np.trunc(x) + 200)
+"""
+
+
+def test_methods_that_a_package_gives_the_dsl_s_tensors_run_and_none_are_made_up(tmp_path):
+    for has in (True, False):
+        (tmp_path / "adds.py").write_text(ADDS.replace("WITH", str(has)))
+        done = subprocess.run([sys.executable, "-c", RUNS, str(tmp_path)], capture_output=True, text=True, check=False)
+        assert (done.returncode == 0) == has, done.stderr
+        assert has or "not simulated: ... in a coordinate, which is not CuTe DSL's own, (adds.py:" in done.stderr
+
+
+PACKAGE = """
+import cutlass
+import cutlass.cute as cute
+import triton
+
+
+@cute.kernel
+def kernel(x: cute.Tensor, out: cute.Tensor, what: cutlass.Constexpr):
+    tidx, _, _ = cute.arch.thread_idx()
+    if cutlass.const_expr(what == "lacks"):
+        cute.arch.surely_not_there(tidx)
+    s = cutlass.utils.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(64), 16)
+    s[tidx] = x[tidx]
+    if cutlass.const_expr(what != "races"):
+        cute.arch.barrier()
+    out[tidx] = s[63 - tidx] * (3.0 if what == "is wrong" else 2.0)
+
+
+@cute.jit
+def host(x: cute.Tensor, out: cute.Tensor, what: cutlass.Constexpr):
+    kernel(x, out, what).launch(grid=[1, 1, 1], block=[64, 1, 1])
+"""
+CASES = """
+import sys
+from pathlib import Path
+from validation import published_worker as w
+
+def somebody(k):
+    def case(what):
+        def made():
+            if what == "cannot be made":
+                raise OSError("no such thing")
+            x, out = k.normal(64), k.empty(64)
+            return k.module("somebody.part.reverse").host, (x, out, what), [(out, 2 * x.double().flip(0))]
+        return made
+    return {what: case(what) for what in ("works", "is wrong", "races", "lacks", "cannot be made")}
+
+w.PACKAGES["somebody"] = (somebody,)
+w.main(Path(sys.argv[1]), "somebody")
+"""
+
+
+def test_a_published_package_is_judged_without_running_its_init(tmp_path):
+    pytest.importorskip("torch", reason="a published kernel is compared with torch")
+    from validation import published
+
+    part = tmp_path / "somebody" / "part"
+    part.mkdir(parents=True)
+    (tmp_path / "somebody/__init__.py").write_text("raise SystemExit('the whole of it')")
+    (part / "__init__.py").write_text("import missing_thing")
+    (part / "reverse.py").write_text(PACKAGE)
+    done = subprocess.run([sys.executable, "-c", CASES, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    told = {one["name"]: one for one in json.loads(done.stdout)}
+    verdicts = {name: one["verdict"] for name, one in told.items()}
+    assert verdicts == {
+        "works": "right",
+        "is wrong": "wrong",
+        "races": "finding",
+        "lacks": "not simulated",
+        "cannot be made": "failed",
+    }
+    published.SOURCES["somebody"] = "Somebody"
+    assert published.counted("somebody", "1.2", told.values()) == ("Somebody", "1.2", 5, 1, 1, 1)
+    notes, mismatches = published.explained("somebody", told.values())
+    assert notes == ["Somebody, lacks: refused for cute.arch.surely_not_there (reverse.py:11)"]
+    assert [said.partition(":")[0] for said in mismatches] == [
+        "Somebody, is wrong",
+        "Somebody, races",
+        "Somebody, cannot be made",
+    ]
+
+
+@pytest.mark.parametrize("stepping", [16, 32])
+@pytest.mark.parametrize("check", [True, False])
+def test_a_pipeline_s_state_changes_for_those_threads_that_change_it_and_may_be_derived_from(check, stepping):
+    threads, out = np.arange(64), np.zeros((4, 64), np.int32)
+    assert simulate(k.states, out, stepping, check=check).ok
+    np.testing.assert_array_equal(out[0], threads < stepping)
+    after = threads % 8 + 1  # a leap and a step, where one leap passes the end of the ring at most once
+    np.testing.assert_array_equal(out[1], threads + 1)
+    np.testing.assert_array_equal(out[2], (threads + 1) % 4)
+    np.testing.assert_array_equal(out[3], (threads // 4 + (after % 4 == 0)) % 2)
+
+
+def test_the_place_of_a_swizzled_tensor_with_a_plain_layout_is_refused_also_at_the_start_of_shared_memory():
+    torch = pytest.importorskip("torch")
+    with pytest.raises(
+        NotSimulated, match="the iterator of a tensor whose layout has a swizzle, with a layout without one"
+    ):
+        simulate(k.unswizzled, torch.zeros(32, dtype=torch.bfloat16))

@@ -1,0 +1,133 @@
+"""Saved traces: what is written is read back, analyses and figures work on it, and other files are refused in a sentence."""
+
+import json
+import re
+import zipfile
+from dataclasses import fields
+
+import numpy as np
+import pytest
+from dsl import language
+
+from cutesim import analysis
+from cutesim.simulation import simulate
+from cutesim.trace import FORMAT_VERSION, Trace
+from quack_tutorial import figures
+from validation.mutation.kernels import ClusterSum
+
+
+def of_a_cluster():
+    x = np.random.default_rng(0).standard_normal((2, 1024)).astype(np.float32)
+    return simulate(ClusterSum(4), x, np.zeros((2, 4), np.float32), values=True).trace
+
+
+def of_two_launches():
+    return simulate(language.two_kernels, np.arange(32, dtype=np.float32), np.zeros(32, np.float32)).trace
+
+
+def with_printed_lines():
+    return simulate(language.prints, np.arange(32, dtype=np.float32), np.zeros(32, np.float32)).trace
+
+
+TRACES = [of_a_cluster, of_two_launches, with_printed_lines]
+
+
+def saved(trace, tmp_path):
+    trace.save(tmp_path / "run.trace")
+    return Trace.load(tmp_path / "run.trace")
+
+
+@pytest.mark.parametrize("make", TRACES)
+def test_every_table_is_read_back(make, tmp_path):
+    trace = make()
+    again = saved(trace, tmp_path)
+    for field in fields(Trace):
+        before, after = getattr(trace, field.name), getattr(again, field.name)
+        if isinstance(before, np.ndarray):
+            assert before.dtype == after.dtype
+            np.testing.assert_array_equal(before, after)
+        else:
+            assert before == after, field.name
+    assert len(again) == len(trace) > 0
+
+
+def test_the_cases_cover_clusters_launches_and_prints():
+    assert of_a_cluster().launches[0].cluster == (1, 4, 1)
+    assert len(of_two_launches().launches) == 2
+    assert len(with_printed_lines().printed) == 2
+
+
+@pytest.mark.parametrize("make", TRACES)
+def test_analyses_of_a_trace_read_back_are_the_same(make, tmp_path):
+    trace = make()
+    again = saved(trace, tmp_path)
+    for function in (
+        analysis.races,
+        analysis.summary,
+        analysis.sectors_per_request,
+        analysis.bytes_moved,
+        analysis.bank_conflicts,
+        analysis.hot_lines,
+        analysis.barrier_counts,
+        analysis.dsmem_matrix,
+    ):
+        assert str(function(again)) == str(function(trace)), function.__name__
+    assert analysis.dsmem_matrix(of_a_cluster()).any()
+
+
+def test_figures_draw_a_trace_read_back(tmp_path):
+    trace = of_a_cluster()
+    again = saved(trace, tmp_path)
+    for draw in (figures.lanes, figures.butterfly, figures.coalescing):
+        pages = [re.sub(r"qt-[0-9a-f]+-\d+", "id", draw(t)._repr_html_()) for t in (trace, again)]
+        assert pages[0] == pages[1], draw.__name__
+
+
+# ---- other files ----------------------------------------------------------------------------------------------------
+
+
+def rewritten(source, target, **changes):
+    """A copy of a saved trace with some of its arrays changed, or left out where the change is None."""
+    with np.load(source) as data:
+        arrays = {name: data[name] for name in data.files} | changes
+    with open(target, "wb") as file:
+        np.savez(file, **{name: array for name, array in arrays.items() if array is not None})
+
+
+def test_a_trace_of_another_version_says_so(tmp_path):
+    of_two_launches().save(tmp_path / "a.npz")
+    rewritten(tmp_path / "a.npz", tmp_path / "b.npz", version=np.array(FORMAT_VERSION + 1))
+    rewritten(tmp_path / "a.npz", tmp_path / "c.npz", version=None)
+    for name, version in (("b.npz", FORMAT_VERSION + 1), ("c.npz", 1)):
+        with pytest.raises(
+            ValueError, match=rf"{name} is a trace of format {version}, .*reads format {FORMAT_VERSION}"
+        ):
+            Trace.load(tmp_path / name)
+
+
+def test_a_file_that_is_no_trace_says_so(tmp_path):
+    (tmp_path / "a.txt").write_text("not a trace")
+    np.savez(tmp_path / "b.npz", x=np.zeros(3))
+    with pytest.raises(ValueError, match="a.txt is not a trace: it is no .npz file"):
+        Trace.load(tmp_path / "a.txt")
+    with pytest.raises(ValueError, match="b.npz is a trace of format 1"):
+        Trace.load(tmp_path / "b.npz")
+    with pytest.raises(FileNotFoundError):
+        Trace.load(tmp_path / "none.npz")
+
+
+def test_a_damaged_trace_says_so(tmp_path):
+    of_a_cluster().save(tmp_path / "a.npz")
+    whole = (tmp_path / "a.npz").read_bytes()
+    with zipfile.ZipFile(tmp_path / "a.npz") as file:
+        start = file.getinfo("addresses.npy").header_offset
+    (tmp_path / "flipped.npz").write_bytes(whole[: start + 200] + bytes(64) + whole[start + 264 :])
+    (tmp_path / "short.npz").write_bytes(whole[: len(whole) // 2])
+    with np.load(tmp_path / "a.npz") as data:
+        tables, events = json.loads(str(data["tables"])), data["events"]
+    rewritten(tmp_path / "a.npz", tmp_path / "lines.npz", tables=np.array(json.dumps(tables | {"lines": []})))
+    rewritten(tmp_path / "a.npz", tmp_path / "columns.npz", events=events[["step", "op"]])
+    rewritten(tmp_path / "a.npz", tmp_path / "pickled.npz", tables=np.array(None))
+    for name in ("flipped", "short", "lines", "columns", "pickled"):
+        with pytest.raises(ValueError, match=f"{name}.npz is not a trace"):
+            Trace.load(tmp_path / f"{name}.npz")

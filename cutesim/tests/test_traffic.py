@@ -1,0 +1,360 @@
+"""Sectors, bytes, wavefronts and exchanges against cases done by hand."""
+
+import json
+
+import numpy as np
+import pytest
+from log import Log, at, span
+
+from cutesim import analysis
+from cutesim.trace import Op, ShuffleKind, Space
+
+G = dict(space=Space.GMEM)
+
+
+def request(addresses, nbytes=4, op=Op.LOAD):
+    """The one request of a log with one global access."""
+    log = Log()
+    log.access(3, op, addresses, nbytes, **G)
+    (row,) = analysis.requests(log.trace())
+    return row
+
+
+# ---- sectors --------------------------------------------------------------------------------------------------------
+
+BY_HAND = {
+    # name: (start, stride, lanes, bytes a lane, sectors, at least)
+    "4 bytes in a row: 128 bytes": (0, 4, 32, 4, 4, 4),
+    "every other word": (0, 8, 32, 4, 8, 4),
+    "every eighth word: a sector each": (0, 32, 32, 4, 32, 4),
+    "16 bytes a lane: 512 bytes": (0, 16, 32, 16, 16, 16),
+    "4 bytes past a boundary": (4, 4, 32, 4, 5, 4),
+    "16 bytes past a boundary, 16 a lane": (16, 16, 32, 16, 17, 16),
+    "32 bytes past a boundary is aligned": (32, 4, 32, 4, 4, 4),
+    "all lanes at one word": (64, 0, 32, 4, 1, 1),
+    "2 bytes in a row": (0, 2, 32, 2, 2, 2),
+    "one lane": (0, 4, 1, 4, 1, 1),
+    "a column of a 32 x 32 tile": (0, 128, 32, 4, 32, 4),
+    "an access across a boundary": (28, 0, 1, 8, 2, 1),
+    "lanes that overlap by half": (0, 4, 32, 8, 5, 5),  # 132 bytes
+}
+
+
+@pytest.mark.parametrize("name", BY_HAND)
+def test_sectors_of_a_request(name):
+    start, stride, lanes, nbytes, sectors, ideal = BY_HAND[name]
+    row = request(span(start, stride, range(lanes)), nbytes)
+    assert (row["sectors"], row["ideal_sectors"]) == (sectors, ideal)
+    assert (row["lanes"], row["bytes"]) == (lanes, lanes * nbytes)
+
+
+def test_the_order_of_the_lanes_makes_no_difference():
+    shuffled = np.random.default_rng(0).permutation(span(0))
+    assert request(shuffled)["sectors"] == 4
+
+
+def test_sectors_by_brute_force():
+    rng = np.random.default_rng(1)
+    for _ in range(200):
+        nbytes = int(rng.choice([1, 2, 4, 8, 16]))
+        addresses = np.where(rng.random(32) < 0.7, rng.integers(0, 40, 32) * nbytes, -1)
+        if (addresses < 0).all():
+            continue
+        touched = {a + k for a in addresses[addresses >= 0].tolist() for k in range(nbytes)}
+        row = request(addresses, nbytes)
+        assert row["sectors"] == len({b // 32 for b in touched})
+        assert row["ideal_sectors"] == -(-len(touched) // 32)
+
+
+def test_sectors_by_line_and_in_all():
+    log = Log()
+    for warp in (0, 1):
+        log.load(3, span(128 * warp), warp=warp, **G)
+        log.store(5, span(256 * warp, 8), warp=warp, **G)
+    log.load(7, span(0))  # shared memory is no part of it
+    table = analysis.sectors_per_request(log.trace())
+    assert table.rows == (("k.py:3", "load", 2, 256, 8, 4.0, 4.0), ("k.py:5", "store", 2, 256, 16, 8.0, 4.0))
+    assert table.total == {"requests": 4, "sectors": 24, "sectors_per_request": 6.0, "ideal_sectors": 16}
+    assert str(table).splitlines() == [
+        "Global memory requests (simulated)",
+        "line           requests  bytes  sectors  sectors/request  at least",
+        "k.py:3  load          2    256        8             4.00      4.00",
+        "k.py:5  store         2    256       16             8.00      4.00",
+    ]
+    assert table.column("sectors") == (8, 16)
+    with pytest.raises(KeyError, match="no column 'bank'; it has line, requests, bytes"):
+        table.column("bank")
+
+
+def test_cp_async_reads_global_and_writes_shared_memory():
+    log = Log()
+    log.cp_async(3, span(0, 128), span(0, 16), 16)
+    trace = log.trace()
+    (read,) = analysis.requests(trace)
+    assert (read["kind"], read["sectors"], read["tensor"]) == (0, 16, 1)
+    (same,) = analysis.requests(trace, kind="load")
+    assert same == read and not len(analysis.requests(trace, kind="store"))
+    (written,) = analysis.requests(trace, Space.SMEM)
+    assert (written["kind"], written["wavefronts"], written["ideal_wavefronts"]) == (1, 32, 4)
+
+
+# ---- bytes ----------------------------------------------------------------------------------------------------------
+
+
+def test_bytes_moved_counts_what_is_read_again():
+    log = Log()
+    for _ in range(3):
+        log.load(3, span(0), **G)
+    log.store(5, span(0, 4, range(16)), **G)
+    log.atomic(6, at(l0=0), **G)
+    table = analysis.bytes_moved(log.trace())
+    name, holds, read, written, times = table.rows[0]
+    assert (name, read, written) == ("x", 3 * 128 + 4, 64 + 4)
+    assert times == 388 / 128
+    assert table.total == {"read": 388, "written": 68, "moved": 456, "touched": 128 + 64}
+
+
+def test_bulk_copies_and_cp_async_are_bytes_too():
+    log = Log()
+    log.cp_async(3, span(0, 16), span(0, 16), 16)
+    log.bulk(4, 0, 0, 512, mbarrier=1024)
+    log.bulk(5, 0, 4096, 256, store=True)
+    table = analysis.bytes_moved(log.trace())
+    assert table.rows == (("x", 1 << 20, 1024, 256, 2.0),)
+
+
+# ---- banks ----------------------------------------------------------------------------------------------------------
+
+BANKS = {
+    # name: (addresses, bytes a lane, wavefronts, without conflicts)
+    "a row of floats": (span(0), 4, 1, 1),
+    "a column of a 32 x 32 tile": (span(0, 128), 4, 32, 1),
+    "a column of a 32 x 33 tile": (span(0, 132), 4, 1, 1),
+    "every other word": (span(0, 8), 4, 2, 1),
+    "every fourth word": (span(0, 16), 4, 4, 1),
+    "stride 3 words": (span(0, 12), 4, 1, 1),
+    "one word for all": (span(64, 0), 4, 1, 1),
+    "two words of one bank, broadcast": (np.where(np.arange(32) < 16, 0, 128), 4, 2, 1),
+    "halves of words": (span(0, 2), 2, 1, 1),
+    "8 bytes a lane in a row": (span(0, 8), 8, 2, 2),
+    "16 bytes a lane in a row": (span(0, 16), 16, 4, 4),
+    "8 bytes a lane, every other": (span(0, 16), 8, 4, 2),
+    "16 bytes a lane, a column of 128-byte rows": (span(0, 128), 16, 32, 4),
+    "16 bytes a lane, a column of 144-byte rows": (span(0, 144), 16, 4, 4),
+    "16 bytes by one quarter of the warp": (span(0, 16, range(8)), 16, 1, 1),
+    "16 bytes by one lane": (at(l9=0), 16, 1, 1),
+    "8 bytes by one half of the warp": (span(0, 8, range(16, 32)), 8, 1, 1),
+}
+
+
+L = np.arange(32)
+# name: (addresses, bytes, loading, storing). The loads, except the two with lane xor 2, are what an H200 counted; stores of
+# several lanes to one address are the model's.
+SHARED_ADDRESSES = {
+    "8 bytes, neighbours at one address": (L // 2 * 8, 8, 1, 2),
+    "8 bytes, all at one address": (L * 0, 8, 1, 2),
+    "8 bytes, pairs of one bank": (L // 2 * 256, 8, 16, 16),
+    "8 bytes, every eighth lane at one address": (L % 8 * 8, 8, 2, 2),
+    "8 bytes, lane and lane xor 2": ((L // 4 * 2 + L % 2) * 8, 8, 1, 2),
+    "16 bytes, neighbours at one address": (L // 2 * 16, 16, 2, 4),
+    "16 bytes, all at one address": (L * 0, 16, 2, 4),
+    "16 bytes, lane and lane xor 2": ((L // 4 * 2 + L % 2) * 16, 16, 2, 4),
+    "16 bytes, every fourth lane": (np.where(L % 4 == 0, L * 16, -1), 16, 4, 4),
+    "4 bytes, neighbours at one address": (L // 2 * 4, 4, 1, 1),
+}
+
+
+@pytest.mark.parametrize("name", SHARED_ADDRESSES)
+def test_loads_by_pairs_take_twice_the_lanes_a_wavefront_and_stores_do_not(name):
+    addresses, nbytes, loading, storing = SHARED_ADDRESSES[name]
+    log = Log()
+    log.load(3, addresses, nbytes)
+    log.store(4, addresses, nbytes)
+    log.cp_async(5, addresses, addresses, nbytes)
+    found = analysis.requests(log.trace(), Space.SMEM)
+    assert found["wavefronts"].tolist() == [loading, storing, storing]
+
+
+def test_cp_async_writes_zeros_and_reads_nothing_where_it_has_no_source():
+    log = Log()
+    log.cp_async(3, span(0), np.where(L < 8, span(0), -1))
+    log.cp_async(4, span(0), np.full(32, -1))
+    read, written = (analysis.requests(log.trace(), space) for space in (Space.GMEM, Space.SMEM))
+    assert (read["lanes"].tolist(), read["sectors"].tolist()) == ([8], [1])
+    assert (written["lanes"].tolist(), written["wavefronts"].tolist()) == ([32, 32], [1, 1])
+
+
+@pytest.mark.parametrize("name", BANKS)
+@pytest.mark.parametrize("block", [0, 3])
+def test_wavefronts(name, block):
+    addresses, nbytes, wavefronts, ideal = BANKS[name]
+    log = Log(grid=4)
+    log.load(3, addresses, nbytes, block=block)
+    (row,) = analysis.requests(log.trace(), Space.SMEM)
+    assert (row["wavefronts"], row["ideal_wavefronts"]) == (wavefronts, ideal)
+
+
+def test_wavefronts_by_brute_force():
+    rng = np.random.default_rng(2)
+    for i in range(300):
+        nbytes = int(rng.choice([1, 2, 4, 8, 16]))
+        addresses = rng.integers(0, 200, 32) * nbytes
+        together = (0, 1, 2)[i % 3]  # lane and lane xor this read one address
+        addresses = np.where(rng.random(32) < 0.7, addresses[np.arange(32) & ~together], -1)
+        if (addresses < 0).all():
+            continue
+        pairs = [(a, addresses[lane ^ together]) for lane, a in enumerate(addresses)]
+        by_pairs = together and all(a == b or min(a, b) < 0 for a, b in pairs)
+        lanes, total = 32 * 4 // max(4, nbytes) * (2 if by_pairs and nbytes > 4 else 1), 0
+        for first in range(0, 32, lanes):
+            words = {}
+            for a in addresses[first : first + lanes]:
+                for byte in range(nbytes) if a >= 0 else ():
+                    word = (int(a) + byte) // 4
+                    words.setdefault(word % 32, set()).add(word)
+            total += max((len(w) for w in words.values()), default=0)
+        log = Log()
+        (log.load if together else log.store)(3, addresses, nbytes)
+        assert analysis.bank_conflicts(log.trace()).total["wavefronts"] == total
+
+
+def test_bank_conflicts_by_line():
+    log = Log()
+    log.store(3, span(0, 128))
+    log.load(5, span(0))
+    log.mbarrier(6, Op.MBARRIER_ARRIVE)
+    table = analysis.bank_conflicts(log.trace())
+    assert table.rows == (("k.py:3", "store", 1, 32, 31), ("k.py:5", "load", 1, 1, 0))
+    assert table.total == {"requests": 2, "wavefronts": 33, "excess": 31}
+    assert "a model" in str(table)
+
+
+# ---- shuffles -------------------------------------------------------------------------------------------------------
+
+
+def rounds(*offsets, kind=ShuffleKind.BFLY, lanes=range(32)):
+    log = Log()
+    lane = np.arange(32)
+    for offset in offsets:
+        source = {ShuffleKind.BFLY: lane ^ offset, ShuffleKind.DOWN: lane + offset, ShuffleKind.IDX: lane * 0 + offset}[
+            kind
+        ]
+        log.shuffle(4, offset, kind, np.where(source < 32, source, lane), lanes=lanes)
+    return analysis.shuffle_graph(log.trace())
+
+
+def test_a_butterfly_reaches_everyone():
+    graph = rounds(16, 8, 4, 2, 1)
+    (chain,) = graph.chains
+    assert chain.held[-1].all() and chain.complete.all()
+    assert [int(held.sum(axis=1).min()) for held in chain.held] == [2, 4, 8, 16, 32]
+    assert chain.partners[0].tolist() == [lane ^ 16 for lane in range(32)]
+    assert graph.total == {"rounds": 5, "every_lane_holds": 32, "groups": 1, "complete_lanes": 32}
+    assert str(graph).endswith("5 rounds: one group of 32 lanes; every lane hears its whole group")
+
+
+def test_wrong_offsets_leave_islands():
+    graph = rounds(1, 2, 3, 4, 5)
+    (chain,) = graph.chains
+    assert chain.groups == tuple(tuple(range(i, i + 8)) for i in (0, 8, 16, 24))
+    assert graph.total["every_lane_holds"] == 8
+    assert "4 groups of 8 lanes, none of which hears another" in str(graph)
+
+
+def test_a_tree_gives_the_result_to_one_lane():
+    (chain,) = rounds(16, 8, 4, 2, 1, kind=ShuffleKind.DOWN).chains
+    assert np.nonzero(chain.complete)[0].tolist() == [0]
+    assert "1 of 32 lanes hears its whole group" in str(chain)
+
+
+def test_a_missing_round_is_seen():
+    (chain,) = rounds(16, 8, 4, 2).chains
+    assert len(chain.groups) == 2
+    (chain,) = rounds(1, 2, 16, 4, 24).chains  # 24 where 8 should be: connected all the same
+    assert len(chain.groups) == 1 and chain.complete.all()
+
+
+def test_a_broadcast_replaces_what_lanes_had():
+    (chain,) = rounds(7, kind=ShuffleKind.IDX).chains
+    assert (chain.held[-1] == (np.arange(32) == 7)).all()
+
+
+def test_two_reductions_are_two_chains():
+    assert [len(chain.events) for chain in rounds(16, 8, 4, 2, 1, 16, 8, 4, 2, 1).chains] == [5, 5]
+    assert [len(chain.events) for chain in rounds(16, 16, 8, 8, 4, 4, 2, 2, 1, 1).chains] == [5, 5]  # side by side
+
+
+def test_idle_lanes_are_left_out():
+    (chain,) = rounds(2, 1, lanes=range(4)).chains
+    assert chain.groups == ((0, 1, 2, 3),)
+    assert chain.complete.sum() == 4
+
+
+# ---- clusters, barriers, totals -------------------------------------------------------------------------------------
+
+
+def test_dsmem_matrix():
+    log = Log(grid=4, cluster=2)
+    log.store(3, span(0), block=0, owner=1)
+    log.load(4, span(0, 4, range(8)), block=3, owner=2)
+    log.st_async(5, at(l0=0, l1=8), owner=0, nbytes=8, block=1)
+    log.store(6, span(0), block=1)  # its own
+    matrix = analysis.dsmem_matrix(log.trace())
+    assert matrix.tolist() == [[0, 128, 0, 0], [16, 0, 0, 0], [0, 0, 0, 0], [0, 0, 32, 0]]
+
+
+def test_barrier_counts():
+    log = Log(grid=4, cluster=2, threads=96)
+    for _ in range(2):
+        log.barrier(3, (0, 1, 2))
+    log.barrier(4, (0, 1), barrier_id=1)
+    log.barrier(3, (0, 1, 2), block=1)
+    log.sync_warp(5)
+    log.cluster_barrier(6, (0, 1))
+    log.cluster_barrier(6, (2, 3))
+    counts = analysis.barrier_counts(log.trace())
+    wanted = {"block_barriers": 4, "sync_warps": 1, "cluster_barriers": 2, "mbarrier_waits": 0, "wait_groups": 0}
+    assert counts == wanted
+
+
+def test_hot_lines():
+    log = Log()
+    for _ in range(3):
+        log.load(7, span(0), **G)
+    log.store(9, span(0, 128))
+    table = analysis.hot_lines(log.trace())
+    assert table.rows == (("k.py:7", 3, 384, 12, 0, "line 7"), ("k.py:9", 1, 0, 0, 31, "line 9"))
+    assert table.total == {"instructions": 4, "global bytes": 384, "sectors": 12, "excess wavefronts": 31}
+
+
+def test_summary_adds_up_and_is_json():
+    log = Log()
+    log.load(3, span(0), **G)
+    log.store(4, span(0, 8), **G)
+    log.store(5, span(0, 128))
+    log.barrier(6)
+    log.shuffle(7, 1)
+    summary = analysis.summary(log.trace())
+    assert json.loads(json.dumps(summary)) == {
+        "warp_instructions": 8,
+        "global_requests": 2,
+        "sectors": 12,
+        "sectors_per_request": 6.0,
+        "bytes_read": 128,
+        "bytes_written": 128,
+        "shared_requests": 1,
+        "shared_wavefronts": 32,
+        "excess_wavefronts": 31,
+        "shuffles": 1,
+        "barriers": 2,
+    }
+    assert "sectors per request             6.00" in str(summary)
+
+
+def test_an_empty_trace_counts_nothing():
+    trace = Log().trace()
+    assert set(analysis.summary(trace).values()) == {0}
+    for table in (analysis.hot_lines(trace), analysis.shuffle_graph(trace), analysis.bank_conflicts(trace)):
+        assert table.rows == ()
+    assert analysis.dsmem_matrix(trace).tolist() == [[0]]
+    assert analysis.barrier_counts(trace)["block_barriers"] == 0

@@ -1,0 +1,659 @@
+"""What many labs look for in a kernel's outcomes, and the order in which a lab asks for it.
+
+| function       | finds                                                                        |
+|----------------|------------------------------------------------------------------------------|
+| `findings`     | races, deadlocks, wrong accesses, misuse of the language: what the simulator found |
+| `wrong_launch` | another grid or block than the task's                                         |
+| `unwritten`    | outputs that nothing is written to                                           |
+| `unread`       | input that no thread reads                                                   |
+| `lost`         | lanes or warps whose part of the row never reaches the answer                 |
+| `by_formula`   | numbers that another formula gives                                            |
+| `off_by_a_term` | predictions with a term too many or too few                                   |
+| `read_again`, `scattered`, `written_again`, `idle_warps`, `barriers` | waste                  |
+
+The first mistake found explains the others, so each check is told one. Of a lab's module `judge` uses
+
+    CHECKS = {check: points}            those in LOOKS, and besides "order" (no finding in any case) and "traffic"
+    LOOKS = {check: names of cases}     whose numbers count; the first one's diagnosis stands for a kernel that is wrong everywhere
+    TRAFFIC = name of the case whose waste counts
+    right(case) -> {output: array}      computed from float64
+    explain(check, views, every)        yields what the wrong numbers of some views show; every: all of the lab's views
+    waste(outcome)                      yields what is read, written or waited for too often
+    ADVICE = {tensor: what to say of an access out of its bounds}, SLOTS the same of shared memory
+    TOLERANCE = {output: (relative, absolute)}
+    may_skip(case) -> (M,) of bool      the rows that an answer need not read
+
+and, for each of FUNCTIONS, which are checks of the same name, `predict(function, outcomes)`: what wrong returns show.
+A lab may have `raised(function, arguments)`, too: what is said beside an error of Python's.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from cutesim.analysis import rounding
+from cutesim.trace import Op
+
+from . import evidence
+from .judgement import RACES, Case, Check, Diagnosis, Outcome
+
+EXCESS = 1.1  # bytes, as a multiple of the least
+TWICE = 1.8  # the same where a few numbers that a whole warp asks for may come on top
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """An outcome beside what is right, and who read what (in the forward schedule)."""
+
+    outcome: Outcome
+    right: dict  # output -> array
+    wrong: np.ndarray  # (M,) whether a row of any output is wrong
+    readers: evidence.Readers | None
+
+    @property
+    def case(self) -> Case:
+        return self.outcome.case
+
+    @property
+    def x(self) -> np.ndarray:
+        """The first input."""
+        return next(iter(self.case.inputs.values()))
+
+    @property
+    def got(self) -> dict:
+        return self.outcome.outputs
+
+    def row(self, r: int) -> str:
+        """Where the reader finds a row: its number, the shape and what the case was made with."""
+        return f"row {r} of x {self.x.shape} {self.case.how}".rstrip()
+
+
+def judge(module, outcomes: list[Outcome]) -> list[Check]:
+    """Each check's points, or the first mistake that costs them."""
+    by_check = _of_functions(module, outcomes)
+    kernels = [o for o in outcomes if not o.case.target]
+    stopped = next((_as_told(f) for o in kernels if not o.outputs for f in o.findings), None)
+    if stopped:  # the functions count all the same
+        by_check |= {name: stopped for name in module.CHECKS if name not in module.FUNCTIONS}
+    elif kernels:
+        by_check |= _of_kernel(module, kernels)
+    return [Check(name, points, by_check.get(name)) for name, points in module.CHECKS.items()]
+
+
+def _of_functions(module, outcomes: list[Outcome]) -> dict:
+    by_check, kinds = {}, set()
+    for name in module.FUNCTIONS:
+        here = [o for o in outcomes if o.case.target == name]
+        told = (_raised(module, name, o, _as_told(f)) for o in here for f in o.findings)
+        mistake = next(told, None) or (next(module.predict(name, here), None) if here else None)
+        if mistake and mistake.kind in kinds:  # of another function: told besides that one's
+            mistake = replace(mistake, kind=f"{mistake.kind} in {name}")
+        kinds.add(mistake and mistake.kind)
+        by_check[name] = mistake
+    return by_check
+
+
+def _raised(module, name: str, outcome: Outcome, said: Diagnosis) -> Diagnosis:
+    """What Python raised in a function, and what the lab knows of the arguments."""
+    more = module.raised(name, outcome.case.make) if said.kind == "error" and hasattr(module, "raised") else ""
+    return replace(said, message=f"{said.message}. {more}") if more else said
+
+
+def _as_told(finding) -> Diagnosis:
+    return Diagnosis(finding.kind, finding.message, tuple(map(evidence.plain_line, finding.lines)))
+
+
+def _of_kernel(module, outcomes: list[Outcome]) -> dict:
+    views = [view(module, outcome) for outcome in outcomes]
+    launch = next(wrong_launch(views), None)
+    if launch:  # whatever else is found follows from it
+        return {name: launch for name in module.CHECKS if name not in module.FUNCTIONS}
+    by_check = {"order": next((mistake for o in outcomes for mistake in findings(module, o)), None)}
+    for name, chosen in module.LOOKS.items():
+        here = [v for v in views if v.case.name in chosen]
+        # A race or a wrong access explains the numbers, so they are read only where there is none.
+        found = next((mistake for v in here for mistake in findings(module, v.outcome)), None)
+        by_check[name] = found or next(_wrong_numbers(module, name, here, views), None)
+    if "traffic" in module.CHECKS:
+        looked = next(o for o in outcomes if o.case.name == module.TRAFFIC)
+        by_check["traffic"] = next(findings(module, looked), None) or next(_wasted(module, looked, outcomes), None)
+    if all(v.wrong.all() for v in views):  # order and thrift of no answer
+        first = next((by_check[name] for name in module.LOOKS if by_check[name]), None)
+        by_check = {name: found if name in module.LOOKS else found or first for name, found in by_check.items()}
+    return by_check
+
+
+def _wasted(module, looked: Outcome, outcomes: list[Outcome]) -> Iterator[Diagnosis]:
+    """What a kernel moves or waits for beyond the task's need: in the case that the lab names, then in all others.
+
+    How full sectors and warps are is asked of that case alone: short and odd rows cannot fill them. Nor does a number that all
+    lanes of a warp ask for count much in a long row.
+    """
+    yield from module.waste(looked)
+    for outcome in outcomes:
+        if outcome.trace is not None and not outcome.findings:
+            yield from output_read(outcome)
+            if outcome is not looked:
+                yield from _moved_again(outcome)
+                yield from (one for one in module.waste(outcome) if one.kind == "exchanges")
+
+
+def _moved_again(outcome: Outcome) -> Iterator[Diagnosis]:
+    yield from written_again(outcome)
+    name, array = next(iter(outcome.case.inputs.items()))
+    if array.shape[1] >= 64:
+        yield from read_again(outcome, name, "The least is the same for every length of a row.", TWICE)
+
+
+def view(module, outcome: Outcome) -> View:
+    """The outcome with what is right, computed here."""
+    right = module.right(outcome.case)
+    wrong = np.zeros(len(next(iter(right.values()))), bool)
+    for name, expected in right.items():
+        relative, absolute = getattr(module, "TOLERANCE", {}).get(name, (0, 0))
+        with np.errstate(invalid="ignore"):
+            close = np.isclose(outcome.outputs[name].astype(np.float64), expected, relative, absolute, equal_nan=True)
+        rows = close.reshape(len(close), -1).all(axis=1)
+        wrong |= ~rows if len(rows) == len(wrong) else not rows.all()  # an output may have other rows than x
+    first = next(iter(outcome.case.inputs))
+    who = evidence.readers(outcome, first) if outcome.trace is not None and not outcome.findings else None
+    return View(outcome, right, wrong, who)
+
+
+def _wrong_numbers(module, check: str, views: list[View], every: list[View]) -> Iterator[Diagnosis]:
+    yield from unwritten(views)
+    if any(
+        np.isnan(v.got[name]).any() for v in views if not v.readers for name in v.got
+    ):  # what nobody wrote, in another order
+        yield from unwritten(every)
+    whose = getattr(module, "ROWS", "Which rows does each block take?")
+    may_skip = getattr(module, "may_skip", None)
+    yield from unread([v for v in views if v.readers], whose, may_skip)
+    if any(v.wrong.any() and not v.readers for v in views):  # in another order, where nobody looked who reads what
+        yield from unread([v for v in every if v.readers], whose, may_skip)
+    for mistake in module.explain(check, views, every):
+        if mistake.kind.startswith("wrong"):  # than which a pattern says more
+            for pattern in by_pattern(module, mistake, views, every):
+                yield replace(pattern, message=by_precision(module, pattern, views, ("rounding", "range")))
+            mistake = replace(mistake, message=by_precision(module, mistake, views))
+        v = next((v for v in views if v.wrong.any() and v.readers), None)
+        if v and not mistake.lines:
+            name = wrong_output(module, v, mistake.message)
+            mistake = replace(mistake, lines=evidence.stores(v.outcome, name)[1])
+        yield mistake
+
+
+def by_precision(module, mistake: Diagnosis, views: list[View], causes=rounding.CAUSES) -> str:
+    """What is said of a mistake, and whether its first wrong element is the formula's or rounding's fault, if that is known and
+    one of `causes`."""
+    v = next((v for v in views if v.wrong.any()), None)
+    name = v and wrong_output(module, v, mistake.message)
+    if v is None or name not in v.outcome.exact:
+        return mistake.message
+    at = _first_wrong(v, name, getattr(module, "TOLERANCE", {}).get(name, (0, 0)))
+    numbers = [float(held[name][at]) for held in (v.got, v.outcome.exact, v.right)]
+    return f"{mistake.message} {rounding.said(*numbers)}" if rounding.cause(*numbers) in causes else mistake.message
+
+
+def findings(module, outcome: Outcome) -> Iterator[Diagnosis]:
+    """What the simulator found in a run, the most telling first."""
+    called = dict(zip([*outcome.case.inputs, *outcome.case.outputs], outcome.parameters))
+    advice = {called[name]: text for name, text in module.ADVICE.items()}
+    syncs = outcome.trace is None or evidence.lanes_meet(outcome.trace)
+    said = [evidence.meaning(finding, advice, getattr(module, "SLOTS", ""), syncs) for finding in outcome.findings]
+    said = [_of_lone_waits(_of_part_of_a_warp(one, outcome), outcome) for one in said]
+    yield from sorted(said, key=lambda d: RACES.index(d.kind) if d.kind in RACES else -1)
+
+
+def _of_part_of_a_warp(said: Diagnosis, outcome: Outcome) -> Diagnosis:
+    """A shuffle that lacks lanes because the block was launched without them, and not for an `if`."""
+    threads = next((one.threads for one in outcome.trace.launches if one.threads % 32), 0) if outcome.trace else 0
+    if said.kind != "divergent shuffle" or not threads:
+        return said
+    lanes = threads % 32
+    has = f"The block has {threads} threads, so its last warp has {lanes} lane{'s' * (lanes > 1)}, and a shuffle wants all 32: "
+    told = said.message.removesuffix(" Move the shuffle out of the `if`.")
+    return replace(said, kind="part of a warp", message=f"{told} {has}launch a multiple of 32 threads.")
+
+
+def _of_lone_waits(said: Diagnosis, outcome: Outcome) -> Diagnosis:
+    """A read before its bytes have come because its lane did not wait for them, though another lane of its warp did."""
+    waits = outcome.trace.select(Op.MBARRIER_WAIT) if outcome.trace else ()
+    if said.kind != "read before arrival" or not len(waits) or (waits["mask"] == 0xFFFFFFFF).any():
+        return said
+    line = outcome.trace.lines[int(waits["line"][0])]
+    text = (
+        f"Only some lanes of a warp wait for them, at {line.file}:{line.number}: the others go on and read at once. Each "
+        f"lane that reads "
+        "has to wait first."
+    )
+    message = f"{said.message.partition(' is still sending.')[0]} is still sending. {text}"
+    return replace(said, message=message, lines=(*said.lines, evidence.plain_line(line)))
+
+
+def wrong_launch(views: list[View]) -> Iterator[Diagnosis]:
+    """Launches other than the one that the task asks for, where it asks for one."""
+    for v in views:
+        if v.outcome.trace is None:
+            continue
+        seen = [(one.blocks, one.threads) for one in v.outcome.trace.launches]
+        if not seen and not v.outcome.findings:
+            text = "No kernel is launched: `__call__` has to end with `.launch(grid=..., block=...)`."
+            yield Diagnosis("launch", text)
+        if seen and v.case.launch and seen != [v.case.launch]:
+            said = ", ".join(f"{blocks} blocks of {threads}" for blocks, threads in seen)
+            blocks, threads = v.case.launch
+            text = (
+                f"The task is one launch of {blocks} blocks of {threads} threads for x {v.x.shape}; launched: {said}."
+            )
+            yield Diagnosis("launch", text)
+
+
+def unwritten(views: list[View]) -> Iterator[Diagnosis]:
+    """Outputs that still hold what they were filled with."""
+    for v in views:
+        for name, filled in v.case.outputs.items():
+            got = v.got[name]
+            bad = (got == filled) | ((got != got) & (filled != filled))
+            if v.readers and bad.any() and evidence.stores(v.outcome, name)[0] < bad.size:
+                yield _unwritten(name, bad, v)
+
+
+def _of_those(rows: list, v: View) -> str:
+    """What all of some rows, and no others, have in common in an input of a whole number a row, as a sentence."""
+    others = [r for r in range(len(v.x)) if r not in rows]
+    for name, array in v.case.inputs.items():
+        if array.shape == (len(v.x),) and array.dtype.kind == "i" and others:
+            values = np.unique(array[rows])
+            if len(values) == 1 and values[0] not in array[others]:
+                return f" These are the rows in which {name} is {values[0]}: that asks for a number, too, and nobody stores it."
+    return ""
+
+
+def _unwritten(name: str, bad: np.ndarray, v: View) -> Diagnosis:
+    """The rows of an output, or the first element, that nothing is written to."""
+    rows = np.nonzero(bad.reshape(len(bad), -1).all(axis=1))[0].tolist()
+    row, *column = np.argwhere(bad)[0].tolist()
+    if bad.all():
+        where = "any row"
+    elif rows:
+        where = f"row{'s' * (len(rows) > 1)} {ranges(rows)}"
+    else:
+        where = f"row {row}, column {column[0]}"
+    lines = evidence.stores(v.outcome, name)[1]
+    advice = " Which row, and which columns of it, does each warp take?" if rows and not bad.all() else ""
+    if not rows and bad[row][column[0] :].all():
+        advice = " Nor for the rest of the row: is a remainder dropped where N is divided?"
+    if len(bad) != len(v.x) and rows and min(rows) >= len(v.x):  # a row a block
+        advice = " No row of x belongs to that block: what it has to leave is written all the same."
+    advice = (_of_those(rows, v) if rows and len(bad) == len(v.x) else "") or advice
+    return Diagnosis("unwritten", f"Nothing is written to {name} for {where} of x {v.x.shape}.{advice}", lines)
+
+
+def unread(views: list[View], whose: str, may_skip: Callable | None = None) -> Iterator[Diagnosis]:
+    """Columns that no thread reads: the answer cannot depend on them. `whose` says which rows a block has.
+
+    may_skip(case): the rows (M,) of which the right answer needs no number.
+    """
+    for v in views:
+        unseen = v.readers.times == 0
+        if may_skip:
+            unseen &= ~may_skip(v.case)[:, None]
+        never = unseen.all(axis=1)
+        lines = evidence.loads(v.outcome, next(iter(v.case.inputs)))[1]
+        if never.any() and not never.all():
+            text = f"No thread reads {v.row(int(np.argmax(never)))}. {whose}"
+            yield Diagnosis("unread rows", text, lines)
+        row, column = np.nonzero(unseen)
+        if len(row):
+            part = column[row == row[0]]
+            many = f"columns {part[0]} to {part[-1]}" if len(part) > 1 else f"column {part[0]}"
+            text = f"{len(part)} of {v.x.shape[1]} columns are never read in {v.row(int(row[0]))}: {many}."
+            if part[-1] == v.x.shape[1] - 1 and len(part) == part[-1] - part[0] + 1:
+                text += " The row ends there: is a remainder dropped where N is divided?"
+            yield Diagnosis("unread columns", text, lines)
+
+
+def by_formula(views: list[View], name: str, formulas, tolerance: tuple) -> Iterator[Diagnosis]:
+    """Wrong outputs `name` that are, in all views, those of another formula: (kind, formula(case) -> array, what it says)."""
+    wrong = [v for v in views if v.wrong.any()]
+    if not wrong:
+        return
+    v = wrong[0]
+    for kind, formula, said in formulas:
+        with np.errstate(all="ignore"):
+            same = all(np.allclose(o.got[name], formula(o.case), *tolerance, equal_nan=True) for o in views)
+        if same:
+            yield Diagnosis(kind, f"{first_wrong(v, name, tolerance)} {said}")
+
+
+def off_by_a_term(name: str, outcomes: list[Outcome], right: Callable, terms: dict) -> Iterator[Diagnosis]:
+    """Predictions that are right but for one term, or two, too many or too few: {what it is: term(*arguments)}."""
+    wrong = next((o for o in outcomes if o.outputs["answer"] != right(*o.case.make)), None)
+    answers = [(o.outputs["answer"], right(*o.case.make), o.case.make) for o in outcomes]
+    if wrong is None or not all(isinstance(got, (int, float)) and np.isfinite(got) for got, _, _ in answers):
+        return
+    off = [got - expected for got, expected, _ in answers]
+    found = {what: [term(*make) for _, _, make in answers] for what, term in terms.items()}
+
+    def told(too_many, too_few):
+        said = [f"{what} counted too often" for what in too_many] + [f"{what} not counted" for what in too_few]
+        call = f"{name}({', '.join(f'{x:,}' for x in wrong.case.make)}) returns {wrong.outputs['answer']:,}."
+        text = f"{call} That is what is right with {' and '.join(said)}."
+        return Diagnosis("wrong prediction", text)
+
+    for what, sizes in found.items():
+        for sign, given in ((1, ((what,), ())), (-1, ((), (what,)))):
+            if all(d == sign * n for d, n in zip(off, sizes)):
+                yield told(*given)
+    for (one, sizes), (two, others) in itertools.combinations(found.items(), 2):
+        for first, second in itertools.product((1, -1), repeat=2):
+            if all(d == first * n + second * m for d, n, m in zip(off, sizes, others)):
+                signs = {one: first, two: second}
+                yield told([w for w, s in signs.items() if s > 0], [w for w, s in signs.items() if s < 0])
+
+
+def wrong_prediction(name: str, outcomes: list[Outcome], right: Callable, hint: str) -> Iterator[Diagnosis]:
+    """A number that is wrong in a way that nobody knows."""
+    wrong = next((o for o in outcomes if o.outputs["answer"] != right(*o.case.make)), None)
+    if wrong is not None:
+        call = f"{name}({', '.join(map(str, wrong.case.make))}) returns {wrong.outputs['answer']}."
+        yield Diagnosis("wrong prediction", f"{call} {hint}")
+
+
+# What a right number may have been multiplied by: (in words, from the numbers of a row or group that belong together).
+FACTORS = (
+    ("{n}, as many as belong together", lambda n: n),
+    ("1 / {n}, as many as belong together", lambda n: 1 / n),
+    ("the root of {n}, as many as belong together", lambda n: n**0.5),
+    ("1 over the root of {n}, as many as belong together", lambda n: n**-0.5),
+    ("32, the lanes of a warp", lambda n: 32),
+    ("1 / 32, the lanes of a warp", lambda n: 1 / 32),
+    ("2", lambda n: 2),
+    ("1 / 2", lambda n: 0.5),
+    ("ln 2", lambda n: np.log(2)),
+    ("1 / ln 2", lambda n: 1 / np.log(2)),
+    ("-1", lambda n: -1),
+)
+
+
+def by_pattern(module, mistake: Diagnosis, views: list[View], every: list[View]) -> Iterator[Diagnosis]:
+    """What wrong outputs have to do with right ones, where no formula of the lab says it, and the line that stores them."""
+    wrong = [v for v in views if v.wrong.any()]
+    name = wrong_output(module, wrong[0], mistake.message)
+    tolerance = getattr(module, "TOLERANCE", {}).get(name, (0, 0))
+    known = [v for v in every if v.readers and np.isfinite(v.right[name]).all() and np.isfinite(v.got[name]).all()]
+    known = [v for v in known if not np.allclose(v.got[name], v.right[name], *tolerance)]
+    lines = evidence.stores(wrong[0].outcome, name)[1] if wrong[0].readers else ()
+    told = first_wrong(wrong[0], name, tolerance)
+    if not known:
+        return
+    loose = max(tolerance[0], 2e-3), max(tolerance[1], 1e-6)
+
+    def fits(made) -> bool:  # in most cases: where numbers are tiny or huge, something else may decide
+        good = [np.allclose(v.got[name], made(v), *loose) for v in known]
+        return sum(good) > 2 * len(good) / 3
+
+    for other, right in wrong[0].right.items():
+        if other != name and right.shape == wrong[0].right[name].shape and fits(lambda v: v.right[other]):  # noqa: B023
+            text = f"{told} In every row it is what {other} has to hold: have the two outputs changed places?"
+            yield Diagnosis("outputs exchanged", text, lines)
+    if fits(lambda v: v.right[name][::-1]) or fits(lambda v: np.roll(v.right[name], 1, axis=0)):
+        yield Diagnosis("another row", f"{told} Each row holds what another row has to.", lines)
+    for words, factor in FACTORS:
+        if fits(lambda v: v.right[name] * factor(together(module, v))):  # noqa: B023
+            text = f"{told} It is what is right times {words.format(n=together(module, known[0]))}."
+            yield Diagnosis("factor", f"{text} Where is that multiplied, or divided by?", lines)
+    if mistake.kind not in ("wrong number", "wrong gradient"):  # the lab says more
+        return
+    ratios = [ratio(v, name) for v in known if v.right[name].ndim == 2]
+    if (
+        ratios
+        and max(np.abs(r - 1).max() for r in ratios) > 0.01
+        and all(np.ptp(r.reshape(len(r), -1, together(module, v)), axis=2).max() < 0.01 for r, v in zip(ratios, known))
+    ):
+        some = ", ".join(f"{x:.3g}" for x in ratios[0][:, 0][:4])
+        text = f"{told} The numbers that belong together are right but for one factor, in the first rows {some}."
+        yield Diagnosis("one factor", f"{text} So what they are multiplied with is wrong, and nothing else.", lines)
+    if ratios and all(np.ptp(r, axis=0).max() < 0.01 for r in ratios):
+        at = np.nonzero(np.abs(ratios[0][0] - 1) > 0.01)[0].tolist()
+        more = f" and {len(at) - 1} others are" if len(at) > 1 else " is"
+        text = f"{told} Column {at[0]}{more} off by a factor of its own, the same in every row."
+        yield Diagnosis("by column", f"{text} Which number of the other input does a column take?", lines)
+
+
+def wrong_output(module, v: View, message: str) -> str:
+    """Of a view's outputs one that is wrong, and that a message names if it names any."""
+    tolerances = getattr(module, "TOLERANCE", {})
+    wrong = [
+        name
+        for name, right in v.right.items()
+        if not np.allclose(v.got[name].astype(np.float64), right, *tolerances.get(name, (0, 0)), equal_nan=True)
+    ]
+    return next((name for name in wrong if name in message), wrong[0])
+
+
+def together(module, v: View) -> int:
+    """How many numbers of a row share a sum: all, or a group's where the lab says how many groups a row has."""
+    return v.x.shape[1] // (v.case.make[0] if getattr(module, "GROUPED", False) else 1)
+
+
+def ratio(v: View, name: str) -> np.ndarray:
+    """Each output over the right one; 1 where that is 0 and both are."""
+    with np.errstate(all="ignore"):
+        found = v.got[name].astype(np.float64) / v.right[name]
+    return np.where(np.abs(v.right[name]) < 1e-6, 1, np.nan_to_num(found, nan=1, posinf=1e9, neginf=-1e9))
+
+
+def first_wrong(v: View, name: str, tolerance: tuple = (0, 0)) -> str:
+    """The first wrong element of an output, as a sentence."""
+    got, right = v.got[name].astype(np.float64), v.right[name]
+    at = _first_wrong(v, name, tolerance)
+    where = f", column {at[1]}" if len(at) > 1 else ""
+    if len(got) != len(v.x):  # rows of its own
+        return f"For x {v.x.shape} {v.case.how} {name}{list(at)} is {got[at]:.6g}, and {right[at]:.6g} is right."
+    return f"In {v.row(at[0])}{where} {name} is {got[at]:.6g}, and {right[at]:.6g} is right."
+
+
+def _first_wrong(v: View, name: str, tolerance: tuple) -> tuple:
+    close = np.isclose(v.got[name].astype(np.float64), v.right[name], *tolerance, equal_nan=True)
+    return tuple(np.argwhere(~close)[0].tolist())
+
+
+# Lost lanes and warps -------------------------------------------------------------------------------------------------
+
+
+def lost(views: list[View], matches: Callable, shown: Callable) -> Iterator[Diagnosis]:
+    """Answers that are, in every row, those of all warps (or lanes) but some.
+
+    matches(view, kept): whether the answers are right for the elements kept (M, N) alone; shown(view, who) says what one wrong
+    row shows, `who` being "lane" or "warp".
+    """
+    if not views:
+        return
+
+    def told(who, gone, advice):
+        word = f"{who}{'s' * (len(gone) > 1)} {ranges(gone)}" + ("" if who == "warp" else " of each warp")
+        text = f"What {word} read never reaches the answer. {shown(views[0], who)} {advice}".rstrip()
+        return Diagnosis(f"lost {who}s", text)
+
+    warps = [v.case.launch[1] // 32 for v in views]
+    for slots in (2, 4, 8, 16):
+        if all(n > slots and matches(v, v.readers.warp < slots) for v, n in zip(views, warps)):
+            advice = f"Does the last step read {slots} slots, however many warps there are?"
+            yield told("warp", list(range(slots, warps[0])), advice)
+    for bit in (16, 8, 4, 2, 1):  # the answer is lane 0's, and this round would have brought it the others'
+        gone = [lane for lane in range(32) if lane & bit]
+        if all(matches(v, (v.readers.lane & bit) == 0) for v in views):
+            yield told("lane", gone, f"No round exchanges lanes that are {bit} apart.")
+        for apart in (None, 4, 2, 1):  # None: half of the warps
+            halves = [apart or n // 2 for n in warps]
+            if all(matches(v, ((v.readers.lane & bit) | (v.readers.warp & h)) == 0) for v, h in zip(views, halves)):
+                far = f"{apart}" if apart else "half their number"
+                first = f"No round exchanges lanes that are {bit} apart"
+                yield told("lane", gone, f"{first}, and the last step no warps that are {far} apart.")
+    for who, count, advice in (
+        ("warp", 0, "Do all warps write a slot, and does the last step read every slot?"),
+        ("lane", 32, "Which lanes have exchanged with which, after the last round?"),
+    ):
+        numbers = [count or v.case.launch[1] // 32 for v in views]
+        for k in range(-max(numbers), max(numbers)):  # negative: counted from the end
+            for alone in (False, True):
+                gone = [[i for i in range(n) if (i == k % n) != alone] for n in numbers]
+                if not all(-n <= k < n and 0 < len(g) < n for g, n in zip(gone, numbers)):
+                    continue
+                if all(matches(v, ~np.isin(getattr(v.readers, who), g)) for v, g in zip(views, gone)):
+                    yield told(who, gone[0], advice)
+
+
+def counted_twice(views: list[View], matches: Callable, shown: Callable) -> Iterator[Diagnosis]:
+    """Answers that are, in every row, those of all elements and once more those that a warp, or a lane of each warp, read.
+
+    matches(view, times): whether the answers are right where each element counts so often.
+    """
+    for who, count in (("warp", 0), ("lane", 32)):
+        for k in (0, -1):
+            counts = [count or v.case.launch[1] // 32 for v in views]
+            if views and all(matches(v, 1.0 + (getattr(v.readers, who) == k % n)) for v, n in zip(views, counts)):
+                whose = f"{who} {k % counts[0]}" + (" of each warp" if who == "lane" else "")
+                advice = "Does whoever brings the parts together begin with one of them, and then come to it again?"
+                yield Diagnosis("counted twice", f"What {whose} read counts twice. {shown(views[0], who)} {advice}")
+
+    if views and all(
+        matches(v, 1.0 + (v.readers.warp == 0) * (32 - v.case.launch[1] // 32)) for v in views if v.case.launch[1] > 32
+    ):
+        text = (
+            "In the last step all 32 lanes of warp 0 take part, and those without a slot still hold their own warp's part: "
+            "it counts again."
+        )
+        advice = "A lane without a slot brings what is neutral, or as many lanes exchange as there are slots."
+        yield Diagnosis("counted twice", f"{shown(views[0], 'warp')} {text} {advice}")
+
+
+ROUNDS = ([1, 2, 3, 4, 5], [0, 1, 2, 3, 4], [2, 4, 6, 8, 10], [1] * 5, [16] * 5, [1, 2, 4, 8, 8], [1, 2, 4, 4, 8], [1, 3, 5, 7, 9],
+          [31, 15, 7, 3, 1], [1, 3, 7, 15, 31])  # fmt: skip
+
+
+def wrong_rounds(views: list[View], matches: Callable, shown: Callable) -> Iterator[Diagnosis]:
+    """Sums over the lanes of a warp whose rounds have other partners than those 1, 2, 4, 8 and 16 apart."""
+    for offsets in ROUNDS:
+        times, lanes = np.eye(32), np.arange(32)
+        for offset in offsets:
+            times = times + times[lanes ^ offset]
+        often = times[0]
+        if (often != 1).any() and views and all(matches(v, often[v.readers.lane]) for v in views):
+            never, again = ranges(np.nonzero(often == 0)[0].tolist()), ranges(np.nonzero(often > 1)[0].tolist())
+            text = f"Of each warp what lanes {again} read counts more than once" + (
+                f", and lanes {never} never" if never else ""
+            )
+            how = (
+                f"as in rounds whose partners are {', '.join(map(str, offsets))} apart. Each round doubles what a lane knows: 1, "
+                f"2, 4, 8, 16."
+            )
+            yield Diagnosis("wrong rounds", f"{shown(views[0], 'lane')} {text}, {how}")
+
+
+def ranges(numbers: list) -> str:
+    """[1, 2, 3, 5] -> '1 to 3, 5'."""
+    runs = []
+    for n in numbers:
+        if runs and n == runs[-1][1] + 1:
+            runs[-1][1] = n
+        else:
+            runs.append([n, n])
+    return ", ".join(str(a) if a == b else f"{a} to {b}" for a, b in runs)
+
+
+# Waste ----------------------------------------------------------------------------------------------------------------
+
+
+def read_again(outcome: Outcome, name: str, advice: str, most: float = EXCESS) -> Iterator[Diagnosis]:
+    """An input that is asked for more often than the task needs."""
+    each = evidence.readers(outcome, name).times
+    times = each.mean()
+    if times > most:
+        shape = outcome.case.inputs[name].shape
+        text = f"The kernel asks for {name[1:].lower()} {times:.2f} times ({name} {shape}); once is enough."
+        warps, lines = evidence.loads(outcome, name)
+        if warps > EXCESS and warps > 0.9 * times:
+            advice = (
+                f"On average {warps:.3g} warps of a block read each number. The block's threads share a row: with which "
+                f"column does "
+                "each begin, and how far is its next step?"
+            )
+        if each.shape[1] > 1 and each[:, :-1].max() == 1 < each[:, -1].min():
+            advice = "Threads past the end read the last column again: guard the read, and a thread without a column reads nothing."
+        yield Diagnosis("traffic: read again", f"{text} {advice}".strip(), lines)
+
+
+def scattered(outcome: Outcome, *names: str) -> Iterator[Diagnosis]:
+    """Requests whose lanes reach far more sectors than their bytes fill."""
+    for name in names:
+        each, least, lines = evidence.sectors(outcome, name)
+        if each >= 2 * least and each - least > 2:
+            yield Diagnosis(
+                "traffic: scattered",
+                f"Each request of a warp to {name} touches {each:.3g} sectors of 32 bytes, where {least:.3g} hold what it asks "
+                "for: neighbouring lanes are far apart. Each lane should read beside the lane before it, in every step.",
+                lines,
+            )
+
+
+def written_again(outcome: Outcome) -> Iterator[Diagnosis]:
+    """Outputs that are stored more often than they have elements."""
+    for name, array in outcome.case.outputs.items():
+        stores, lines = evidence.stores(outcome, name)
+        if stores > (2 if array.ndim == 1 else EXCESS) * array.size:  # two lanes may write what belongs to a row
+            each = "a row" if array.ndim == 1 else "an element"
+            text = f"{name} is written {stores / array.size:.3g} times {each}; one thread is enough."
+            by_row = evidence.times_stored(outcome, name).reshape(len(array), -1).min(axis=1)
+            often = np.nonzero(by_row > by_row.min())[0].tolist()
+            if len(often) < len(array) and often:
+                rows = f"Row{'s' * (len(often) > 1)} {ranges(often)} of {name}"
+                text = (
+                    f"{rows}: written {by_row[often[0]]} times, and the others {by_row.min()}. Several warps or blocks work on the "
+                    "same row: one that has no row of its own has nothing to do."
+                )
+            yield Diagnosis("traffic: written again", text, lines)
+
+
+def output_read(outcome: Outcome) -> Iterator[Diagnosis]:
+    """Outputs that the kernel reads: what they held before is nobody's business, and what it wrote there it could keep."""
+    for name in outcome.case.outputs:
+        reads, lines = evidence.loads_of_output(outcome, name)
+        if reads:
+            yield Diagnosis(
+                "traffic: output read",
+                f"The kernel reads {name}, {reads} times. An output is written and never read: keep in registers or shared memory "
+                "what you need again, and ask of nothing that an earlier launch may have left there.",
+                lines,
+            )
+
+
+def idle_warps(outcome: Outcome, name: str) -> Iterator[Diagnosis]:
+    """A block of which some warps read nothing, though there is enough for all."""
+    who = evidence.readers(outcome, name)
+    warps = outcome.case.launch[1] // 32
+    busy = np.unique(who.warp[who.warp >= 0]).tolist()
+    if 0 < len(busy) < warps:
+        idle = [w for w in range(warps) if w not in busy]
+        yield Diagnosis(
+            "traffic: idle warps",
+            f"Warp{'s' * (len(busy) > 1)} {ranges(busy)} of each block read{'s' * (len(busy) == 1)} all of {name} "
+            f"{outcome.case.inputs[name].shape}, and warp{'s' * (len(idle) > 1)} {ranges(idle)} nothing. Bytes in flight come "
+            "from all of a block's warps: give each thread its share of the row.",
+        )
+
+
+def barriers(outcome: Outcome, most: int, advice: str, of_cluster: bool = False) -> Iterator[Diagnosis]:
+    """More waiting than the task needs, at barriers of the block or, with `of_cluster`, of the whole cluster."""
+    waits = evidence.barriers_a_warp(outcome.trace, of_cluster)
+    if waits > most:
+        enough = ("none is needed", "one is enough")[most] if most < 2 else f"{most} are enough"
+        what = "barrier of the cluster" if of_cluster else "barrier"
+        said = f"{waits} {what.replace('barrier', 'barriers')}" if waits > 1 else f"a {what}"
+        yield Diagnosis("exchanges", f"Each warp waits at {said}, and {enough}: {advice}")

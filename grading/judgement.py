@@ -1,0 +1,183 @@
+"""The records of grading: what is tried, what came of it, what it means, and what it is worth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from cutesim.trace import Finding, Trace
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """One run: TARGET(*make)(*inputs, *outputs), the outputs filled with what no right answer holds.
+
+    Where the lab asks for functions, a case is one call of one: target(*make), and what it returns is the output "answer".
+    What a function may write into is a list there, or a dict.
+    """
+
+    name: str
+    make: tuple
+    inputs: dict = field(default_factory=dict)  # name -> array, in the order of the call
+    outputs: dict = field(default_factory=dict)
+    schedule: str = "forward"
+    seed: int = 0
+    launch: tuple | None = None  # (blocks, threads) that the task asks for; None: any
+    how: str = ""  # how a sentence says what it was made with: "with 128 threads"
+    target: str = ""  # the function, where there are several
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What a run left: its outputs, findings and, in the forward schedule, its trace.
+
+    A class that cannot be run leaves no outputs.
+    """
+
+    case: Case
+    outputs: dict
+    findings: tuple[Finding, ...]
+    trace: Trace | None
+    parameters: tuple  # what the answer calls its inputs and outputs; the trace names tensors so
+    exact: dict = field(default_factory=dict)  # outputs that the same steps give in float64
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """A mistake: its kind, a sentence or two for the student, and (file, number, text) of the lines it concerns."""
+
+    kind: str
+    message: str
+    lines: tuple = ()
+
+
+def clean(text: str, most: int = 1500) -> str:
+    """A text that a student may have had a hand in, as one line that is safe to print: no control characters, not too long."""
+    text = "".join(c if c.isprintable() else " " if c.isspace() else "?" for c in text[: most + 1])
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+class Refused(Exception):
+    """A submission that cannot be tried; `diagnosis` says why."""
+
+    def __init__(self, kind: str, message: str, lines: tuple = ()):
+        super().__init__(message)
+        self.diagnosis = Diagnosis(kind, message, lines)
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that is graded; all its points, or none and why."""
+
+    name: str
+    points: int
+    diagnosis: Diagnosis | None = None
+
+    @property
+    def score(self) -> int:
+        return 0 if self.diagnosis else self.points
+
+
+@dataclass(frozen=True)
+class Report:
+    """A graded submission."""
+
+    lab: str
+    file: str
+    seed: int
+    checks: tuple[Check, ...]
+    compiled: str = ""  # of a kernel with full marks: whether CuTe DSL compiled it, as a sentence
+
+    def cleaned(self) -> Report:
+        """The report, each of its texts safe to print and of a length that a person reads."""
+
+        def told(one: Diagnosis) -> Diagnosis:
+            lines = tuple((clean(file, 100), number, clean(text, 200)) for file, number, text in one.lines[:8])
+            return Diagnosis(clean(one.kind, 60), clean(one.message), lines)
+
+        checks = (Check(c.name, c.points, c.diagnosis and told(c.diagnosis)) for c in self.checks)
+        return Report(self.lab, clean(self.file, 100), self.seed, tuple(checks), self.compiled)
+
+    @property
+    def score(self) -> int:
+        return sum(check.score for check in self.checks)
+
+    @property
+    def points(self) -> int:
+        return sum(check.points for check in self.checks)
+
+    @property
+    def full(self) -> bool:
+        return self.score == self.points
+
+    @property
+    def diagnoses(self) -> tuple[Diagnosis, ...]:
+        """Each kind of mistake once, as its first check shows it; the one to mend first first."""
+        found = {}
+        for c in self.checks:
+            if c.diagnosis:
+                found.setdefault(c.diagnosis.kind, c.diagnosis)
+        return tuple(sorted(found.values(), key=lambda d: rank(d.kind)))
+
+    @property
+    def verdict(self) -> str:
+        """right, wrong, race, waste or refused, by what is to be mended first."""
+        if self.full:
+            return "right"
+        first = self.diagnoses[0].kind
+        if first.startswith(("traffic", "exchanges")):
+            return "waste"
+        return "refused" if first in REFUSED else "race" if first in ("race", *RACES) else "wrong"
+
+    def as_json(self) -> dict:
+        """Plain data: score, and for each check its points and diagnosis."""
+        return {
+            "lab": self.lab,
+            "file": self.file,
+            "seed": self.seed,
+            "score": self.score,
+            "points": self.points,
+            "full_marks": self.full,
+            "verdict": self.verdict,
+            "compiled": self.compiled,
+            "checks": [
+                {"name": c.name, "score": c.score, "points": c.points, "kind": c.diagnosis and c.diagnosis.kind}
+                for c in self.checks
+            ],
+            "diagnoses": [
+                {
+                    "kind": d.kind,
+                    "message": d.message,
+                    "lines": [{"file": file, "line": number, "text": text} for file, number, text in d.lines],
+                }
+                for d in self.diagnoses
+            ],
+        }
+
+    def __str__(self) -> str:
+        lines = [f"{self.file}: {self.score} of {self.points} points ({self.lab})"]
+        width = max(len(c.name) for c in self.checks)
+        numbers = {d.kind: i for i, d in enumerate(self.diagnoses, 1)}
+        for c in self.checks:
+            why = f"  see {numbers[c.diagnosis.kind]}: {c.diagnosis.kind}" if c.diagnosis else ""
+            lines.append(f"  {c.name:<{width}}  {c.score}/{c.points}{why}")
+        for d in self.diagnoses:
+            lines.append(f"\n{numbers[d.kind]}. {d.message}")
+            lines += [f"     {file}:{number}:  {text}" for file, number, text in d.lines]
+        if self.compiled:
+            lines.append(f"  {self.compiled}")
+        return "\n".join(lines)
+
+
+# Where there are several, the first explains the others.
+RACES = ("same slot", "two stores", "shared sum", "missing barrier", "reused buffer", "race on output")
+# Nothing was tried.
+REFUSED = ("refused", "syntax", "missing", "signature", "unreadable", "two files", "forged", "too much", "not simulated",
+           "not compiled", "not filled in")  # fmt: skip
+# What makes a wrong number comes before the wrong number; what costs only time comes last.
+LATE = ("launch", "unwritten", "unread", "uninitialised", "neutral", "lost", "index", "no column", "wrong", "ties",
+        "traffic", "exchanges")  # fmt: skip
+
+
+def rank(kind: str) -> int:
+    """Where a kind of mistake stands in the order of mending."""
+    return next((i for i, start in enumerate(LATE, 1) if kind.startswith(start)), 0)

@@ -1,0 +1,202 @@
+"""What a submission's source may say: a language of its own, checked on the syntax tree before anything runs.
+
+| part       | what                                                                                           |
+|------------|------------------------------------------------------------------------------------------------|
+| statements | those in NODES: no `try`, no `with`, no `yield`, no `del`, nothing asynchronous                  |
+| imports    | cutlass, math and operator, and of a few more modules what IMPORTED lists; every part of a path counts |
+| builtins   | those in COMPUTING                                                                              |
+| attributes | none that leads to the interpreter (REFUSED_ATTRIBUTES) or that the DSL's objects have not (HIDDEN) |
+
+`import cutlass` is answered with the simulator's names whether or not the DSL is installed, so that a grade is the same
+everywhere. No way may lead from there to a file, the interpreter, another module or the arrays behind a tensor: a test walks
+all attributes of all objects that a kernel sees. The process has limits of its own, whatever its source says.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import dataclasses
+import functools
+import math
+import random
+from types import SimpleNamespace
+
+from cutesim.context import MARK
+from cutesim.dialect import names
+
+# The nodes of a syntax tree that a submission may hold; of what Python will have some day, none.
+NODES = frozenset(
+    "Module FunctionDef ClassDef Return Assign AugAssign AnnAssign For While If Raise Assert Import ImportFrom Expr Pass Break "
+    "Continue Global Nonlocal BoolOp NamedExpr BinOp UnaryOp Lambda IfExp Dict Set ListComp SetComp DictComp GeneratorExp Compare "
+    "Call FormattedValue JoinedStr Constant Attribute Subscript Starred Name List Tuple Slice Load Store And Or Add Sub Mult "
+    "MatMult Div Mod Pow LShift RShift BitOr BitXor BitAnd FloorDiv Invert Not UAdd USub Eq NotEq Lt LtE Gt GtE Is IsNot In NotIn "
+    "comprehension arguments arg keyword alias Match match_case MatchValue MatchSingleton MatchSequence MatchMapping MatchClass "
+    "MatchStar MatchAs MatchOr".split()
+)
+STATEMENTS = {"Try": "try", "TryStar": "try", "With": "with", "Delete": "del", "Yield": "yield", "YieldFrom": "yield"}
+STATEMENTS |= dict.fromkeys(("AsyncFunctionDef", "AsyncFor", "AsyncWith", "Await"), "async")
+# The builtins that compute, and the errors that a check of one's own may raise.
+COMPUTING = frozenset(
+    "__build_class__ abs all any bin bool callable chr classmethod complex dict divmod enumerate filter float frozenset hex int "
+    "isinstance issubclass iter len list map max min next object ord pow print property range repr reversed round set slice sorted "
+    "staticmethod str sum super tuple zip NotImplemented Ellipsis Exception ArithmeticError AssertionError IndexError KeyError "
+    "LookupError NotImplementedError RuntimeError TypeError ValueError ZeroDivisionError KeyboardInterrupt SystemExit".split()
+)
+
+IMPORTS = ("cutlass", "cuda", "math", "operator", "__future__")
+# Of these modules a submission gets so much.
+IMPORTED = {
+    "numpy": SimpleNamespace(inf=math.inf, nan=math.nan, pi=math.pi, e=math.e),
+    "dataclasses": SimpleNamespace(dataclass=dataclasses.dataclass, field=dataclasses.field),
+    "functools": SimpleNamespace(partial=functools.partial, reduce=functools.reduce),
+    "random": SimpleNamespace(Random=random.Random),
+}
+REFUSED_NAMES = frozenset(
+    "open exec eval compile getattr setattr delattr globals locals vars dir type breakpoint input exit quit help memoryview".split()
+)
+# Ways from an object to the interpreter's frames, or to an attribute that only a string names; and what modules could give.
+REFUSED_ATTRIBUTES = frozenset(
+    "attrgetter methodcaller format format_map gi_frame gi_code gi_yieldfrom cr_frame cr_code cr_await ag_frame ag_code ag_await "
+    "tb_frame tb_next f_back f_globals f_locals f_builtins f_code open exec eval compile".split()
+)
+# What the simulator's objects have and the DSL's have not: arrays, types of arrays, and how a function is run; what arrays have.
+HIDDEN = frozenset(
+    "a memory carrier storage encode decode mapper original rewritten generator globals_of globals_used start_call instance_of "
+    "ctypes tofile dump dumps _like _check _path _hint _key _element _reachable _require_32_bits _place _place_struct _poison "
+    "_coding _class _dsl_instance _function _map _module _ready _cls _construct _mapper _refuse _plain".split()
+)
+OF_CUDA = {"__syncthreads": "cute.arch.sync_threads()", "__syncwarp": "cute.arch.sync_warp()",
+           "__shfl_xor_sync": "cute.arch.shuffle_sync_bfly()", "__shfl_down_sync": "cute.arch.shuffle_sync_down()",
+           "__shfl_up_sync": "cute.arch.shuffle_sync_up()", "__shfl_sync": "cute.arch.shuffle_sync()",
+           "__expf": "cute.math.exp()", "__logf": "cute.math.log()"}  # fmt: skip
+METHODS = frozenset(
+    "__init__ __call__ __post_init__ __repr__ __str__ __len__ __getitem__ __iter__ __eq__ __hash__ __lt__".split()
+)
+
+
+def _import(name, globals=None, locals=None, fromlist=(), level=0):
+    top = name.partition(".")[0]
+    if top == "cutlass":
+        return names.by_path(name) if fromlist else names.CUTLASS
+    if top == "cuda":
+        return names.Missing(name if fromlist else "cuda")
+    if name in IMPORTED:
+        return IMPORTED[name]
+    return builtins.__import__(name, globals, locals, fromlist, level)
+
+
+BUILTINS = {name: getattr(builtins, name) for name in COMPUTING} | {"__import__": _import}
+
+
+def refusal(node) -> str | None:
+    """Why a submission may not hold this node of its source, or None."""
+    kind = type(node).__name__
+    if kind not in NODES:
+        return f"uses {STATEMENTS.get(kind, kind)}, which a submission may not; a kernel has no need of it"
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        modules = [a.name for a in node.names] if isinstance(node, ast.Import) else [node.module or "."]
+        for module in modules:
+            part = next((part for part in module.split(".") if _leads_away(part)), None)
+            if part and module.partition(".")[0] in IMPORTS and module != "__future__":
+                return f"imports {part} of {module}, which a submission may not; a kernel has no need of it"
+            if module.partition(".")[0] == "quack_tutorial":
+                return (
+                    f"imports {module}. The lab asks for your own kernel, and none of the package's solves it; "
+                    "write the helpers you need in this file"
+                )
+            if module.partition(".")[0] not in IMPORTS and module not in IMPORTED:
+                return (
+                    f"imports {module}. A submission needs cutlass, math and operator only; "
+                    'put tests of your own below `if __name__ == "__main__":`'
+                )
+        if isinstance(node, ast.ImportFrom) and any(a.name == "*" for a in node.names):
+            return "imports *; name what you use"
+    if isinstance(node, ast.MatchClass) and node.patterns:  # they read attributes that nothing here names
+        return "matches a class by position; name the attributes, or use isinstance"
+    if isinstance(node, ast.ClassDef) and node.keywords:
+        return "gives a class keywords; a kernel has no need of a metaclass"
+    if (
+        isinstance(node, ast.Attribute) and ast.unparse(node) == "cutlass.memory"
+    ):  # a module; of a pointer it is an array
+        return None
+    for name in _names(node):
+        if name == "cutlass" and not _is_use(node):
+            return "calls something of its own cutlass; choose another name"
+        if name == MARK or name in REFUSED_ATTRIBUTES or (isinstance(node, ast.Name) and name in REFUSED_NAMES):
+            return f"uses {name}, which a submission may not; a kernel has no need of it"
+        if name in HIDDEN and isinstance(node, (ast.Attribute, ast.MatchClass)):
+            return f"uses an attribute {name}. The DSL has none; for one of your own choose another name"
+        if name in OF_CUDA and isinstance(node, ast.Name):
+            return f"uses {name}, which is CUDA C++'s name; here it is {OF_CUDA[name]}"
+        if name.startswith("__") and not _may_be_special(node, name):
+            return f"uses {name}, which a submission may not; a kernel has no need of it"
+    return None
+
+
+def bound(tree) -> set:
+    """The names that a syntax tree binds anywhere: variables, parameters, functions, classes, imports."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+        elif isinstance(node, ast.arg):
+            found.add(node.arg)
+        elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            found.add(node.name)
+        elif isinstance(node, ast.alias):
+            found.add((node.asname or node.name).partition(".")[0])
+    return found
+
+
+def refused_builtin(node, own: set) -> str | None:
+    """Why a node may not name this builtin, or None; `own` are the names that the submission binds itself."""
+    if not isinstance(node, ast.Name) or node.id in own or node.id in COMPUTING or not hasattr(builtins, node.id):
+        return None
+    return f"uses {node.id}, which a submission may not; a kernel has no need of it"
+
+
+def surface() -> dict:
+    """What the names of cutlass mean now; it is the same later, unless somebody gave them another meaning."""
+    found, waiting = {}, [names.CUTLASS]
+    while waiting:
+        one = waiting.pop()
+        if id(one) not in found:
+            members = {name: value for name, value in vars(one).items() if not name.startswith("__")}
+            found[id(one)] = {name: id(value) for name, value in members.items()}
+            waiting += [value for value in members.values() if isinstance(value, (type, names.Namespace))]
+    return found
+
+
+def _names(node) -> list:
+    """The identifiers that a node itself holds: what it reads, binds, deletes or imports."""
+    if isinstance(node, ast.Constant):
+        return []
+    if isinstance(node, ast.Import):  # of modules; `refusal` knows those
+        return []
+    found = []
+    for field, value in ast.iter_fields(node):
+        if field != "module":
+            found += [one for one in (value if isinstance(value, list) else [value]) if isinstance(one, str)]
+    return found
+
+
+def _leads_away(part: str) -> bool:
+    """Whether a part of an import's path is more than a module's name."""
+    return part.startswith("_") or part in REFUSED_ATTRIBUTES or part in HIDDEN
+
+
+def _is_use(node) -> bool:
+    """Whether a node's names are used, imported or an attribute's, and not bound to something new."""
+    if isinstance(node, ast.Name):
+        return isinstance(node.ctx, ast.Load)
+    return isinstance(node, (ast.alias, ast.Attribute))
+
+
+def _may_be_special(node, name: str) -> bool:
+    """Whether a name with two underscores may stand where it does."""
+    if isinstance(node, ast.FunctionDef):
+        return name in METHODS
+    if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load):
+        return name in METHODS or name == "__name__"
+    return False

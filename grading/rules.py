@@ -1,0 +1,52 @@
+"""The rules of a lab, five lines that its notebook shows: `python -m grading.rules` writes them into the masters.
+
+What code may say is `permitted`'s, points are the lab's, and late days `export`'s; a test compares them with what each master says.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+
+from . import export, folders, lab, permitted, words
+
+HEAD = "## The rules\n\n"
+PLACE = re.compile(rf"{re.escape(HEAD)}(?:- .*\n(?:  .*\n)*)+\n|(?=^## 1\. )", re.MULTILINE)
+
+
+def rules(name: str) -> str:
+    """The section of a lab."""
+    module = lab(name)
+    *first, last = (f"`{one}`" for one in permitted.IMPORTS if one not in ("cuda", "__future__"))
+    points, in_words = sum(module.CHECKS.values()), words.asked(name)[2]
+    lines = [
+        f"Your code may import {', '.join(first)} and {last}, and no kernel of the package. `try`, `with` and whatever opens files "
+        "or reaches into Python are refused: the check names the line.",
+        f"The checks are worth {points} points. The grade comes from the same checks, with other numbers and other sizes.",
+        f"The explanation at the end is worth {in_words} points more. A person reads it.",
+        f"Late: {export.FREE} days a term are free, at most {export.MOST} of them for this lab. Each further day costs "
+        f"{100 * export.COST:g} % of what your answer earns, unless your course says otherwise.",
+        "Plots and tests of your own may stay in the notebook. Whatever is neither a function nor a class, and fails in the "
+        "grader, is left out.",
+    ]
+    if module.TARGET:
+        lines[1] += (
+            " A kernel with full marks is compiled by CuTe DSL, too; one that it refuses loses the last check's points."
+        )
+    return HEAD + "".join(textwrap.fill(f"- {line}", 130, subsequent_indent="  ") + "\n" for line in lines) + "\n"
+
+
+def with_rules(name: str, master: str) -> str:
+    """A master notebook with its rules as they are now."""
+    return PLACE.sub(lambda _: rules(name), master, count=1)
+
+
+def main() -> None:
+    """Write the rules into all masters."""
+    for name, home in folders().items():
+        file = home / f"{name}.md"
+        file.write_text(with_rules(name, file.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

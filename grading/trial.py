@@ -1,0 +1,137 @@
+"""Runs an answer on a lab's cases, on the simulator."""
+
+from __future__ import annotations
+
+import inspect
+
+from cutesim import NotSimulated
+from cutesim.context import ON_A_GPU
+from cutesim.simulation import simulate
+from cutesim.trace import Finding, Line
+
+from .judgement import Case, Outcome, Refused
+from .submission import error_at
+
+MAX_STEPS = 50_000  # turns of loops in one case; a right answer takes a few hundred
+
+
+def outcomes(answers: dict, cases: list[Case]) -> list[Outcome]:
+    """What each case leaves of the answers, {name: class or function}.
+
+    A class that cannot be called as the lab calls it, or be run, leaves no outputs from there on, and why as a finding.
+    """
+    answer = next((found for found in answers.values() if isinstance(found, type)), None)
+    of_kernel, why = {}, ()
+    try:
+        for case in (case for case in cases if not case.target):
+            if not of_kernel:
+                check_signature(answer, case)
+            of_kernel[case] = _outcome(answer, case)
+    except Refused as refused:
+        why = (_told(refused.diagnosis),)
+    return [
+        _returned(answers[c.target], c) if c.target else of_kernel.get(c) or Outcome(c, {}, why, None, ())
+        for c in cases
+    ]
+
+
+def _returned(function, case: Case) -> Outcome:
+    """What a function of plain Python returns, or a finding of what it raised: the other functions count all the same."""
+    if isinstance(function, Refused):
+        return Outcome(case, {"answer": None}, (_told(function.diagnosis, case.target),), None, ())
+    file = inspect.unwrap(function).__code__.co_filename
+    try:
+        given = [
+            one.copy() if isinstance(one, (list, dict)) else one for one in case.make
+        ]  # a function may write into it
+        return Outcome(case, {"answer": plain(function(*given))}, (), None, ())
+    except MemoryError:
+        raise
+    except KeyboardInterrupt as stopped:  # by the student, who means the other cases, too
+        raise error_at(stopped, [file]) from None
+    except BaseException as error:
+        told = error.diagnosis if isinstance(error, Refused) else error_at(error, [file]).diagnosis
+        return Outcome(case, {"answer": None}, (_told(told, case.target),), None, ())
+
+
+def _told(diagnosis, function: str = "") -> Finding:
+    return Finding(diagnosis.kind, diagnosis.message, tuple(Line(*line, function) for line in diagnosis.lines))
+
+
+def plain(value, depth: int = 0):
+    """A returned number, string or nested tuple of such, as what JSON can carry; Refused for anything else."""
+    if isinstance(value, (tuple, list)) and depth < 4 and len(value) <= 4096:
+        return tuple(plain(one, depth + 1) for one in value)
+    if type(value) is str and len(value) <= 200 or type(value) in (bool, float):
+        return value
+    if type(value) is int and abs(value) < 2**100:
+        return value
+    if value is None:
+        raise Refused("wrong type", "the function returns nothing; does each path end with `return`?")
+    raise Refused(
+        "wrong type",
+        f"the function returns a value of type {type(value).__name__}; numbers, strings, and lists or tuples of them, "
+        "are what it may return",
+    )
+
+
+def run_of(answer, case: Case, **more):
+    """(the simulated run of a class on one case, its outputs); Refused where it cannot be run. `more` is for `simulate`."""
+    outputs = {name: array.copy() for name, array in case.outputs.items()}
+    inputs = [array.copy() for array in case.inputs.values()]
+    how = {"schedule": case.schedule, "seed": case.seed, "max_steps": MAX_STEPS, "on_device": True, **more}
+    try:
+        run = simulate(answer(*case.make), *inputs, *outputs.values(), **how)
+    except NotSimulated as error:
+        raise Refused("not simulated", str(error).replace(ON_A_GPU, "")) from None  # where a lab is not checked
+    except MemoryError:
+        raise
+    except BaseException as error:
+        raise error_at(error, _files(answer)) from None
+    for finding in run.findings:
+        if finding.kind == "endless":  # so would be the other cases, each as slow to find out
+            shapes = ", ".join(f"{name} {array.shape}" for name, array in case.inputs.items())
+            text = (
+                f"stopped after {MAX_STEPS:,} turns of loops with {shapes} {case.how}, where a right answer takes a few hundred. "
+                "Does this loop end? If it does, one thread walks a whole row: give each thread its share."
+            )
+            raise Refused("endless", text, tuple((x.file, x.number, x.text) for x in finding.lines))
+    return run, outputs
+
+
+def _outcome(answer, case: Case) -> Outcome:
+    parameters = tuple(inspect.signature(inspect.unwrap(answer.__call__)).parameters)[1:]
+    run, outputs = run_of(answer, case, exact=True)
+    named = dict(zip(parameters, (*case.inputs, *case.outputs)))
+    exact = {named[name]: x for name, x in (run.exact or {}).items() if named.get(name) in outputs}
+    return Outcome(case, outputs, run.findings, run.trace if case.schedule == "forward" else None, parameters, exact)
+
+
+def _files(answer) -> set:
+    """The files or cells that the answer's functions are from: those of the names that its code can see."""
+    seen = inspect.unwrap(answer.__call__).__globals__.values()
+    found = [*(f for x in seen for f in (vars(x).values() if isinstance(x, type) else [x])), *vars(answer).values()]
+    return {
+        f.__code__.co_filename for f in map(inspect.unwrap, filter(inspect.isfunction, found)) if inspect.isfunction(f)
+    }
+
+
+def check_signature(answer, case: Case) -> None:
+    """Refused if a class cannot be made and called as the lab does it."""
+    call = next((vars(base)["__call__"] for base in answer.__mro__ if "__call__" in vars(base)), None)
+    wanted = (*case.inputs, *case.outputs)
+    if not callable(call) or inspect.unwrap(call) is call:
+        raise Refused("signature", f"{answer.__name__} needs a @cute.jit method __call__(self, {', '.join(wanted)})")
+    for function, arguments, said in (
+        (answer.__init__, case.make, f"{answer.__name__}({', '.join(map(str, case.make))})"),
+        (inspect.unwrap(call), wanted, f"__call__(self, {', '.join(wanted)})"),
+    ):
+        try:
+            inspect.signature(function).bind(None, *arguments)
+        except TypeError as error:
+            name = f"{answer.__name__}.{function.__name__}"
+            raise Refused("signature", f"{name} cannot be called as {said}: {error}") from None
+    if len(inspect.signature(inspect.unwrap(call)).parameters) <= len(wanted):
+        raise Refused(
+            "signature", f"{answer.__name__}.__call__ has to name its parameters: __call__(self, {', '.join(wanted)})"
+        )

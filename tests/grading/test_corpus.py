@@ -1,0 +1,194 @@
+"""The corpora: each answer told its mistake under other names, and none of the book's code a solution."""
+
+import ast
+import importlib.util
+import sys
+
+import pytest
+
+from grading import corpus, diagnoses, folders, lab, submission, targets, trial
+from grading.grade import grade
+from grading.judgement import Refused
+
+EVERY = [(name, answer, *told) for name, folder in folders().items() for answer, told in corpus.answers(folder).items()]
+COMPILED = [
+    entry
+    for i, entry in enumerate(EVERY)
+    if lab(entry[0]).TARGET and ("compiler" in entry[3] or "right" in entry[3] or i % 4 == 0)
+]
+
+
+def labelled(entries):
+    return pytest.mark.parametrize(
+        ("name", "answer", "text", "wanted"), entries, ids=[f"{name}-{answer}" for name, answer, _, _ in entries]
+    )
+
+
+@labelled(EVERY)
+def test_each_answer_gets_its_diagnosis(name, answer, text, wanted):
+    # In one of its three disguises (which one goes by the length of its name); `quack-tutorial labs check` tries all.
+    disguises = corpus.disguises(text, targets(lab(name)))
+    disguise, (source, seed) = list(disguises.items())[len(answer) % len(disguises)]
+    told = corpus.judged(grade(name, "answer.py", source, seed), answer, disguise, wanted)
+    assert told.ok, f"{disguise}: {told.got}"
+
+
+def test_a_corpus_has_right_and_wrong_answers(folder):
+    told = [wanted for _, wanted in corpus.answers(folder).values()]
+    assert sum("right" in wanted for wanted in told) >= 3
+    assert sum("kind" in wanted for wanted in told) >= 6
+    assert len({wanted["kind"] for wanted in told if "kind" in wanted}) >= 3
+
+
+def test_edits_are_made_where_they_belong():
+    text = "a\nb\nb\nc\n"
+    assert corpus.edited(text, "-a\n+x\n@@\n b\n-c\n+d\n+e\n") == "x\nb\nb\nd\ne\n"
+    for edit, says in (("-b\n", "there 2 times"), ("-z\n", "there 0 times"), ("z\n", "begins with none of")):
+        with pytest.raises(ValueError, match=says):
+            corpus.edited(text, edit)
+
+
+def test_disguises_change_the_text_and_not_the_program(block_reduce):
+    text = block_reduce["solution"]
+    told = corpus.disguises(text, ("RowArgmax", "least_bytes"))
+    assert "warp_argmax" in text and "warp_argmax" not in told["renamed"][0] and "class RowArgmax" in told["renamed"][0]
+    assert ast.dump(ast.parse(corpus.reformatted(text))) == ast.dump(ast.parse(text))
+
+
+def test_a_wrong_expectation_is_noticed():
+    report = grade("block-reduce", "answer.py", "this is no Python")
+    assert not corpus.judged(report, "x", "", {"right": "nothing"}).ok
+    assert not corpus.judged(report, "x", "", {"kind": "ties", "says": ""}).ok
+
+
+# No answer is one import, or one paste, away ---------------------------------------------------------------------------
+
+FRAME = """
+
+class RowArgmax:
+    def __init__(self, threads):
+        self.threads = threads
+
+    @cute.jit
+    def __call__(self, mX: cute.Tensor, mMax: cute.Tensor, mIndex: cute.Tensor):
+        self.kernel(mX, mMax, mIndex).launch(grid=[mX.shape[0], 1, 1], block=[self.threads, 1, 1])
+
+    @cute.kernel
+    def kernel(self, mX: cute.Tensor, mMax: cute.Tensor, mIndex: cute.Tensor):
+        tidx, _, _ = cute.arch.thread_idx()
+        row, _, _ = cute.arch.block_idx()
+        slots = cute.make_layout({slots})
+        smem = cutlass.memory.SmemAllocator()
+        first = smem.allocate_tensor(cutlass.Float32, slots, 16)
+        second = smem.allocate_tensor(cutlass.Float32, slots, 16)
+        value = -cutlass.Float32.inf
+        index = cutlass.Float32(2.0**30)
+        for i in cutlass.range_constexpr(cute.ceil_div(mX.shape[1], self.threads)):
+            column = tidx + self.threads * i
+            if column < mX.shape[1]:
+                x = mX[row, column]
+                if x > value or index > 2.0**29:
+                    value = x
+                    index = cutlass.Float32(column)
+        best = {function}({value}, cute.arch.fmax, first)
+        candidate = cutlass.Float32(-(2.0**30))
+        if value == best:
+            candidate = -index
+        lowest = {function}({candidate}, cute.arch.fmax, second)
+        if tidx == 0:
+            mMax[row] = best
+            mIndex[row] = cutlass.Int32(-lowest)
+"""
+
+
+def code_of(root):
+    """(name, source) of the package's kernels and of each chapter's code, without its calls and imports of the package."""
+    files = [*(root / "quack_tutorial/kernels").glob("[a-z]*.py"), *(root / "notebooks").glob("*.md")]
+    for file in sorted(files):
+        cells = submission.parts(file.name, file.read_text(encoding="utf-8"))
+        kept, known = [], set()
+        for node in [node for _, source, _ in cells for node in ast.parse(source).body]:
+            defines = isinstance(node, (ast.FunctionDef, ast.ClassDef))
+            constant = isinstance(node, ast.Assign) and not any(isinstance(n, ast.Call) for n in ast.walk(node.value))
+            if defines or constant:
+                kept.append(node)
+                known.add(getattr(node, "name", None))
+        yield file.name, kept
+
+
+def score(name, text):
+    module = lab(name)
+    try:
+        answers = submission.load("answer.py", text, module.TARGET)
+        cases = [case for case in module.cases(0) if not case.target]
+        checks = diagnoses.judge(module, trial.outcomes(answers, cases))
+    except Refused:
+        return 0
+    return sum(check.score for check in checks if check.name not in module.FUNCTIONS)
+
+
+def worth(name):
+    """The points of a lab's kernel."""
+    return sum(points for check, points in lab(name).CHECKS.items() if check not in lab(name).FUNCTIONS)
+
+
+TOP = "import operator\nimport cutlass\nimport cutlass.cute as cute\n"
+
+
+def test_no_class_of_the_book_solves_a_lab_when_pasted(root, name):
+    target = lab(name).TARGET
+    if not target:
+        pytest.skip("the lab asks for no kernel")
+    best = {}
+    for file, kept in code_of(root):
+        everything = "\n".join(map(ast.unparse, kept))
+        for node in kept:
+            if isinstance(node, ast.ClassDef):
+                best[file, node.name] = score(name, f"{TOP}{everything}\nclass {target}({node.name}):\n    pass\n")
+    assert len(best) > 3
+    assert max(best.values()) < worth(name), best
+
+
+def test_no_reduction_of_the_book_solves_the_lab_block_reduce_when_pasted(root):
+    best = {}
+    warp_reduce = next(
+        ast.unparse(n) for _, kept in code_of(root) for n in kept if getattr(n, "name", "") == "warp_reduce"
+    )
+    for file, kept in code_of(root):
+        for node in kept:
+            if isinstance(node, ast.FunctionDef) and [a.arg for a in node.args.args] == ["value", "op", "buffer"]:
+                # A block's reduction of one number, twice: what one paste and the rest of the lab's work would give.
+                text = ast.unparse(node)
+                in_warp = "warp_reduce({}, cute.arch.fmax)" if "mode=[1]" in text else "{}"
+                words = {one: in_warp.format(one) for one in ("value", "candidate")}
+                slots = "(1, self.threads // 32)" if "mode=[1]" in text else "self.threads // 32"
+                frame = FRAME.format(function=node.name, slots=slots, **words)
+                best[file, node.name] = score("block-reduce", TOP + warp_reduce + "\n\n" + text + frame)
+    assert len(best) >= 5
+    assert max(best.values()) < worth("block-reduce"), best
+    assert best["reduce.py", "block_reduce"] == 9  # it computes the right thing: with an exchange too many
+
+
+# The real compiler ------------------------------------------------------------------------------------------------------
+
+
+@labelled(COMPILED)
+def test_the_real_compiler_accepts_and_refuses_the_same_answers(name, answer, text, wanted, tmp_path):
+    pytest.importorskip("cutlass", reason="CuTe DSL is not installed")
+    from quack_tutorial.compiler import TensorSpec, ptx
+
+    if wanted.get("kind") in ("refused", "missing"):
+        pytest.skip("the grader refuses it before any compiler sees it")
+    file = tmp_path / f"labs_{name.replace('-', '_')}_{answer}.py"
+    file.write_text(text, encoding="utf-8")
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    loaded = sys.modules[file.stem] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(loaded)
+    case = next(case for case in lab(name).cases(0) if not case.target)
+    arrays = [*case.inputs.values(), *case.outputs.values()]
+    tensors = [TensorSpec(str(a.dtype), a.shape, tuple(s // a.itemsize for s in a.strides), a.itemsize) for a in arrays]
+    if "compiler" in wanted:  # what it says, too
+        with pytest.raises(Exception, match=wanted["compiler"]):
+            ptx(getattr(loaded, lab(name).TARGET)(*case.make), *tensors)
+    else:
+        assert ".entry" in ptx(getattr(loaded, lab(name).TARGET)(*case.make), *tensors)

@@ -1,0 +1,492 @@
+"""The grader: what it says of files that cannot run, what a submission may not do, and what reaches its process."""
+
+import functools
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import grading as labs
+from grading import corpus, folders, lab, sandbox, submission, trial
+from grading.grade import grade
+from grading.judgement import Case, Refused
+from quack_tutorial import cli
+from quack_tutorial.kernels.reduce import warp_reduce
+
+LAB = lab("block-reduce")
+RIGHT = corpus.answers(folders()["block-reduce"])["solution"][0]
+HEAD = "import cutlass\nimport cutlass.cute as cute\n"
+
+
+def with_body(lines):
+    """The right answer, its warps' exchange replaced by other lines."""
+    head, _, _ = RIGHT.partition("        value, index = warp_argmax(value, index)\n")
+    return head + "".join(f"        {line}\n" for line in lines.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "says"),
+    [
+        ("class RowArgmax(:\n", "syntax", "answer.py:1: Python cannot read this"),
+        ("(" * 5000, "syntax", "Python cannot read this"),
+        (HEAD, "missing", "answer.py must define the class RowArgmax, and there is none"),
+        (HEAD + "class RowArgMax:\n    pass\n", "missing", "it defines RowArgMax, and capitals count"),
+        (RIGHT.replace("RowArgmax", "Argmax"), "missing", "must define the class RowArgmax; it defines Argmax"),
+        ("\n\n", "missing", "answer.py is empty"),
+        (RIGHT.replace("mX[row, column]", "mX[row][column]"), "language", "one number has no index"),
+        (RIGHT.replace("cute.arch.barrier", "cute.arch.barriers"), "not simulated", "did you mean barrier?"),
+        (HEAD + "x = 1\nx.y\n", "error", "answer.py:4: AttributeError: 'int' object has no attribute 'y'"),
+        (HEAD + "raise SystemExit\n", "error", "answer.py:3: SystemExit"),
+        (HEAD + "x = later\nlater = 1\n", "error", "answer.py:3: NameError: name 'later' is not defined$"),
+        ("x = [0] * 10**10\n", "memory", "more than 2048 MiB"),
+        ("def f(n):\n    return f(n)\n\n\nf(1)\n", "error", "RecursionError"),
+        (RIGHT.replace("mIndex: cute.Tensor):", "):"), "signature", "missing a required argument|too many positional"),
+        (RIGHT.replace("self, threads)", "self)"), "signature", "RowArgmax(128)"),
+        (RIGHT.replace("def __call__", "def launch"), "signature", "needs a @cute.jit method __call__"),
+        (HEAD + "def RowArgmax(threads):\n    pass\n", "missing", "RowArgmax is a function there: make it a class"),
+        (RIGHT.replace("(self, mX: cute.Tensor, mMax: cute.Tensor, mIndex: cute.Tensor):\n        M",
+                       "(self, *tensors):\n        mX, mMax, mIndex = tensors\n        M"),
+         "signature", "has to name its parameters"),
+        (RIGHT.replace(".launch(grid", "\n        dict(grid"), "launch", "does not run by itself"),
+        (RIGHT.replace("(N)", "(unknown)"), "language", "name 'unknown' is not defined"),
+        (with_body("if tidx == 0:\n    mMax[row] = value"), "unwritten", "Nothing is written to mIndex for any row"),
+        (RIGHT.replace("block=[self.threads", "block=[64"), "launch", "launched: 8 blocks of 64"),
+    ],
+)  # fmt: skip
+def test_a_file_that_cannot_be_graded_is_told_why(text, kind, says):
+    report = grade("block-reduce", "answer.py", text)
+    assert not report.full
+    first = report.diagnoses[0]
+    assert "Traceback" not in first.message
+    assert first.kind == kind
+    assert any(words in f"{first.message}$" for words in says.split("|")), first.message
+
+
+def test_loops_without_end_are_stopped():
+    for text, kind, seconds in (
+        ("while True:\n    pass\n", "time", 0.5),
+        (with_body("while tidx >= 0:\n    cute.arch.barrier()"), "endless", 60),
+    ):
+        report = grade("block-reduce", "answer.py", text, seconds=seconds)
+        assert report.diagnoses[0].kind == kind, report
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("from quack_tutorial.kernels.reduce import block_reduce", "none of the package's solves it"),
+        ("import quack_tutorial as qt", "none of the package's solves it"),
+        ("from grading import block_reduce", "none of the package's solves it"),
+        ("import numpy.random", "needs cutlass, math and operator only"),
+        ("import os", "needs cutlass, math and operator only"),
+        ("from . import grade", "needs cutlass, math and operator only"),
+        ("from math import *", "name what you use"),
+        (
+            "def f():\n    __syncthreads()",
+            "uses __syncthreads, which is CUDA C++'s name; here it is cute.arch.sync_threads()",
+        ),
+        ("async def wait():\n    pass", "uses async, which"),
+        ("open('job.json')", "uses open"),
+        ("__import__('os')", "uses __import__"),
+        ("eval('1')", "uses eval"),
+        ("cute.jit.__globals__", "uses __globals__"),
+        ("from operator import attrgetter", "uses attrgetter"),
+        ("import operator\noperator.attrgetter('a')", "uses attrgetter"),
+        ("().__class__.__base__.__subclasses__()", "which a submission may not"),
+        ("(x for x in ()).gi_frame", "uses gi_frame"),
+        ("math = cutlass.open", "uses open"),
+        ("'{0.__globals__}'.format(print)", "uses format"),
+        ("match 1:\n    case int(real=1, __class__=c):\n        pass", "uses __class__"),
+    ],
+)
+def test_what_a_submission_may_not_do(line, says):
+    with pytest.raises(Refused) as refused:
+        submission.load("answer.py", HEAD + line + "\n" + RIGHT, "RowArgmax")
+    assert says in str(refused.value)
+    assert str(refused.value).startswith("answer.py:")
+
+
+def test_a_test_of_ones_own_may_use_anything():
+    text = RIGHT + "\n\nif __name__ == '__main__':\n    import numpy\n    open('x')\n"
+    assert submission.load("answer.py", text, "RowArgmax")["RowArgmax"].__name__ == "RowArgmax"
+    text = RIGHT.replace("self.threads = threads", "self.threads, self.input, self.help = threads, 1, 2")
+    assert (
+        submission.load("answer.py", text, "RowArgmax")["RowArgmax"].__name__ == "RowArgmax"
+    )  # names of its own are free
+
+
+def test_an_answer_may_inherit_what_it_is_made_of():
+    text = RIGHT.replace("class RowArgmax:", "class Base:") + "\n\nclass RowArgmax(Base):\n    pass\n"
+    assert grade("block-reduce", "answer.py", text).full
+
+
+def test_a_notebook_keeps_its_constants_and_leaves_its_tests():
+    head, found, tail = RIGHT.partition("-cutlass.Float32.inf")
+    text = f"```{{code-cell}}\nLEAST = -float('inf')\nWARP: int = 32\nplot = draw(1)\n{head}LEAST{tail}\n```\n"
+    assert found and grade("block-reduce", "answer.md", text.replace("% warps", "% (warps * WARP // 32)")).full
+
+
+def cell(source):
+    return f"```{{code-cell}}\n{source}\n```\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "old", "new"),
+    [
+        ("!ls\n%matplotlib inline\n\nhelp?\n?help\nfiles = !ls", "[lane % warps]", "[(lane\n            % warps)]"),
+        ("%%time\nLEAST = -float('inf')", "-cutlass.Float32.inf", "LEAST"),
+        ("%%bash\nls -l | wc", "value = -", "value = 0.0 - "),
+        ("SIZES = [32, 64]\nWARP = SIZES[0]", "threads // 32", "threads // WARP"),
+        ("WARP = max(range(33))", "threads // 32", "threads // WARP"),
+        ("def lanes():\n    return 32\nWARP = lanes()", "threads // 32", "threads // WARP"),
+        ("if True:\n    WARP = 32\nelse:\n    WARP = 64", "threads // 32", "threads // WARP"),
+        ("for WARP in (8, 16, 32):\n    pass", "threads // 32", "threads // WARP"),
+        ("import numpy as np\nx = np.random.randn(4)\nLEAST = -np.inf", "-cutlass.Float32.inf", "LEAST"),
+        ("from dataclasses import dataclass\n@dataclass(frozen=True)\nclass Sizes:\n    warp: int = 32\nS = Sizes()",
+         "threads // 32", "threads // S.warp"),
+        ("import matplotlib.pyplot as plt\nplt.plot([1])\nopen('x').read()\nassert 1 > 2", "value = -", "value = 0.0 - "),
+    ],
+)  # fmt: skip
+def test_a_notebook_is_loaded_as_jupyter_would(before, old, new):
+    assert old in RIGHT
+    report = grade("block-reduce", "answer.md", cell(before) + cell(RIGHT.replace(old, new)))
+    assert report.full, report
+
+
+def test_what_a_notebook_left_out_is_named_where_it_is_missing():
+    text = cell("import os\nWARP = os.cpu_count()") + cell(
+        RIGHT.replace("class RowArgmax:", "class RowArgmax:\n    w = WARP")
+    )
+    (first,) = grade("block-reduce", "answer.md", text).diagnoses
+    assert "NameError: name 'WARP' is not defined; answer.md:3 is left out here (NameError: name 'os'" in first.message
+
+
+def test_a_notebook_whose_cells_are_out_of_order_is_told_which_comes_later():
+    head, _, rest = RIGHT.partition("import cutlass.cute as cute\n")
+    text = cell(rest) + cell(f"\n{head}import cutlass.cute as cute\n")
+    (first,) = grade("block-reduce", "answer.md", text).diagnoses
+    line = text[: text.index("import cutlass.cute")].count("\n") + 1
+    assert f"'cute' is not defined; cells run from top to bottom, and answer.md:{line} comes later" in first.message
+
+
+def test_two_hundred_thousand_empty_lines_are_read_in_no_time():
+    start = time.monotonic()
+    source = submission.without_magics("\n" * 200_000 + "%time\n" + "x = 1\n")
+    assert source.strip() == "x = 1" and len(source.splitlines()) == 200_002 and time.monotonic() - start < 5
+
+
+def test_an_error_in_a_helper_is_told_at_the_helpers_line():
+    text = RIGHT.replace("class RowArgmax:", "def rounds(slots):\n    return slots // 0\n\n\nclass RowArgmax:")
+    (first,) = grade("block-reduce", "answer.py", text.replace("= threads\n", "= threads + rounds(4)\n")).diagnoses
+    assert first.lines[0][2] == "return slots // 0"
+
+
+def test_a_mistake_around_a_helper_is_told_with_the_line_that_calls_it():
+    text = corpus.answers(folders()["butterfly"])["shuffle_in_if"][0]
+    found = {d.kind: d for d in grade("butterfly", "answer.py", text).diagnoses}["divergent shuffle"]
+    helper, caller = (line[2] for line in found.lines)
+    assert helper.startswith("other_best = ") and caller == "best, second = two_largest(best, second, width)"
+
+
+def test_a_misspelt_name_is_told_once(monkeypatch):
+    monkeypatch.setattr("cutesim.context._in_notebook", lambda: True)
+    text = corpus.answers(folders()["block-reduce"])["misspelt"][0]
+    simulated = submission.load("answer.py", text, "RowArgmax", ())
+    with pytest.raises(labs.NotYet) as raised:
+        labs.check("block-reduce", simulated["RowArgmax"], "order")
+    assert str(raised.value).count("barier") == 1 and "GPU" not in str(raised.value)
+
+
+def test_a_failed_check_is_a_sentence_without_a_traceback():
+    with pytest.raises(labs.NotYet) as raised:
+        labs.check("block-reduce", least_bytes, "least_bytes")
+    shown = raised.value._render_traceback_()
+    assert " ".join(shown) == str(raised.value) and max(map(len, shown)) <= labs.COLUMNS
+    assert str(raised.value).startswith("least_bytes: least_bytes(1, 1) returns 8: one output of two")
+
+
+def test_a_sentence_is_broken_between_words_and_a_source_line_nowhere():
+    line = "    cell 5:33:  " + "x" * labs.COLUMNS
+    told = labs.NotYet("order: " + "a race of shared-memory words " * 9 + "\n" + line)
+    *sentence, last = told._render_traceback_()
+    assert last == line and len(sentence) > 2 and {word for part in sentence for word in part.split()} == {
+        "order:", "a", "race", "of", "shared-memory", "words"}  # fmt: skip
+
+
+def test_an_error_in_a_notebooks_function_names_the_cell_by_its_number(monkeypatch):
+    compiler = pytest.importorskip("IPython.core.compilerop").CachingCompiler()
+    monkeypatch.setattr("IPython.get_ipython", lambda: SimpleNamespace(compile=compiler))
+    source, namespace = "def least_bytes(M, N):\n    return 4 * m * N\n", {}
+    for number in (5, 7):  # the cell's last run counts
+        exec(compile(source, compiler.cache(source, number), "exec"), namespace)
+    with pytest.raises(labs.NotYet, match="least_bytes: cell 7:2: NameError: name 'm' is not defined\n    cell 7:2: "):
+        labs.check("block-reduce", namespace["least_bytes"], "least_bytes")
+
+
+def test_one_interrupt_stops_a_check_of_many_cases():
+    calls = []
+
+    def least_bytes(M, N):
+        calls.append(M)
+        raise KeyboardInterrupt
+
+    with pytest.raises(labs.NotYet, match="KeyboardInterrupt"):
+        labs.check("block-reduce", least_bytes, "least_bytes")
+    assert len(calls) == 1
+
+
+def least_bytes(M, N):
+    return 4 * M * N + 4 * M
+
+
+def test_a_check_knows_a_function_by_what_is_asked_and_not_by_what_it_calls_itself(capsys):
+    right, wrong = lambda M, N: 4 * M * N + 8 * M, lambda M, N: 4 * M * N
+    labs.check("block-reduce", right, "least_bytes")
+    assert capsys.readouterr().out == "right: least_bytes\n"
+    with pytest.raises(labs.NotYet, match="least_bytes"):
+        labs.check("block-reduce", wrong, "least_bytes")
+    with pytest.raises(labs.NotYet, match="least_bytes is a partial here: make it a function"):
+        labs.check("block-reduce", functools.partial(right, 1), "least_bytes")
+    with pytest.raises(labs.NotYet, match="RowArgmax is a function here: make it a class"):
+        labs.check("block-reduce", least_bytes, "order")
+
+
+def test_files_that_are_not_plain(tmp_path, capsys):
+    marked = tmp_path / "marked.py"
+    marked.write_bytes(b"\xef\xbb\xbf" + RIGHT.replace("\n", "\r\n").encode())  # as some editors begin a file
+    assert cli.main(["grade", "block-reduce", str(marked)]) == 0
+    marked.write_bytes(RIGHT.encode("utf-16"))  # as PowerShell's > writes it
+    assert cli.main(["grade", "block-reduce", str(marked), "--no-compile"]) == 0
+    picture = tmp_path / "picture.py"
+    picture.write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0")
+    assert cli.main(["grade", "block-reduce", str(picture)]) == 2
+    assert "picture.py is no text: hand in a notebook (.ipynb) or Python (.py, .md)" in capsys.readouterr().err
+    capsys.readouterr()
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    assert cli.main(["grade", "block-reduce", str(pipe)]) == 2
+    assert f"cannot read {pipe}: it is no file" in capsys.readouterr().err
+    assert cli.main(["grade", "block-reduce", str(marked), "--seconds", "inf"]) == 2
+    assert "--seconds is a number above 0" in capsys.readouterr().err
+
+
+def test_a_folder_of_many_files_is_not_told_whole(tmp_path, capsys):
+    for k in range(9):
+        (tmp_path / f"part{k}.py").write_text(f"x = {k}")
+    assert cli.main(["grade", "softmax", str(tmp_path)]) == 2
+    assert "part4.py, part5.py and 3 more: hand in one of them" in capsys.readouterr().err
+
+
+def test_no_right_answer_reaches_the_process(tmp_path):
+    cases = LAB.cases(3)
+    sandbox.write_job(tmp_path, {"text": ""}, cases)
+    assert {file.name for file in tmp_path.iterdir()} == {"job.json", *(f"{i}.in.npz" for i in range(len(cases)))}
+    for i, case in enumerate(cases):
+        if case.target:
+            continue
+        right = LAB.right(case)
+        with np.load(tmp_path / f"{i}.in.npz") as arrays:
+            assert sorted(arrays) == ["mIndex", "mMax", "mX"]
+            assert not any((arrays[name] == right[name]).any() for name in right)
+
+
+def test_the_reference_on_rows_done_by_hand():
+    x = np.array([[1, 3, 3], [-2, -1, -5], [-np.inf, -np.inf, -np.inf]], np.float32)
+    right = LAB.right(Case("by hand", (64,), {"mX": x}))
+    assert right["mMax"].tolist() == [3, -1, -np.inf]
+    assert right["mIndex"].tolist() == [1, 1, 0]
+
+
+def test_seeds_give_other_rows_of_other_lengths_and_the_edges_are_there():
+    first, second, third = ([c for c in LAB.cases(seed) if not c.target] for seed in (0, 1, 77))
+    assert [c.inputs["mX"].shape for c in first] != [c.inputs["mX"].shape for c in second]
+    for cases in (first, second, third):
+        at = {c.name: (c.inputs["mX"], c.make[0]) for c in cases}
+        assert at["odd"][0].shape[1] % 2 == 1 and (at["odd"][0] < 0).all()
+        assert at["short"][0].shape[1] < at["short"][1]
+        assert ((at["ties"][0] == at["ties"][0].max(axis=1, keepdims=True)).sum(axis=1) > 1).all()
+        assert np.isneginf(at["infinite"][0][0]).all()
+        assert {c.schedule for c in cases} == {"forward", "reverse", "seeded"}
+        assert not any(np.isnan(c.inputs["mX"]).any() for c in cases)
+
+
+def test_the_command_gives_json_and_an_exit_status(tmp_path, capsys):
+    right, wrong = tmp_path / "right.py", tmp_path / "wrong.py"
+    right.write_text(RIGHT, encoding="utf-8")
+    wrong.write_text(RIGHT.replace("        cute.arch.barrier()\n", ""), encoding="utf-8")
+    assert cli.main(["grade", "block-reduce", str(right), "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["score"], report["points"], report["full_marks"], report["diagnoses"]) == (11, 11, True, [])
+    assert cli.main(["grade", "block-reduce", str(wrong), "--json"]) == 1
+    report = json.loads(capsys.readouterr().out)
+    assert report["score"] == 1  # of the prediction
+    assert {check["kind"] for check in report["checks"]} == {None, "missing barrier"}
+    (diagnosis,) = report["diagnoses"]
+    assert [line["text"] for line in diagnosis["lines"]][0] == "sMax[warp] = value"
+    assert cli.main(["grade", "block-reduce", str(tmp_path / "none.py")]) == 2
+    assert "cannot read" in capsys.readouterr().err
+
+
+def test_without_a_file_the_labs_notebook_here_is_graded(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["grade", "block-reduce"]) == 2
+    assert "cannot read block-reduce.ipynb" in capsys.readouterr().err
+    cells = [{"cell_type": "code", "source": RIGHT}]
+    (tmp_path / "block-reduce.ipynb").write_text(json.dumps({"cells": cells}), encoding="utf-8")
+    assert cli.main(["grade", "block-reduce", "--no-compile"]) == 0
+    told = capsys.readouterr().out
+    assert told.startswith("block-reduce.ipynb: 11 of 11 points")
+    assert re.search(r"^block-reduce.ipynb as it was saved at \d\d:\d\d:\d\d on ", told, re.M)
+
+
+def test_a_function_of_numpy_is_told_as_what_is_not_permitted():
+    text = "import numpy as np\ndef softmax_bytes(M, N, itemsize):\n    return int(np.prod([2, M, N, itemsize]))\n"
+    assert grade("floor", "answer.py", text).diagnoses[0].message == (
+        "answer.py:3: prod is not there: what you hand in may use cutlass, math and operator only"
+    )
+
+
+def test_a_right_answer_with_numpy_is_warned_where_it_is_right(capsys):
+    def with_numpy(M, N):
+        return int(np.sum([4 * M * N, 8 * M])) + 0 * max(0, np.inf > 0)
+
+    def with_the_package(M, N):
+        return 4 * M * N + 8 * M + 0 * int(warp_reduce is None)
+
+    for answer, name in ((with_numpy, "numpy.sum"), (with_the_package, "quack_tutorial.kernels.reduce.warp_reduce")):
+        labs.check("block-reduce", answer, "least_bytes")
+        assert capsys.readouterr().out == f"right: least_bytes (but what you hand in has no {name})\n"
+
+
+def test_one_kind_of_mistake_in_two_functions_is_told_of_both():
+    text = "def softmax_bytes(M, N, itemsize):\n    return m\ndef time_us(nbytes, gb_s):\n    return n\n"
+    report = grade("floor", "answer.py", text)
+    told = {d.kind: d.message for d in report.diagnoses}
+    assert told["error"].startswith("answer.py:2: NameError: name 'm'")
+    assert told["error in time_us"].startswith("answer.py:4: NameError: name 'n'")
+
+
+def test_a_report_that_nobody_reads_to_its_end_or_in_another_encoding(tmp_path):
+    answer = tmp_path / "Müller.py"
+    answer.write_text(RIGHT, encoding="utf-8")
+    command = [sys.executable, "-m", "quack_tutorial.cli", "grade", "block-reduce", str(answer), "--no-compile"]
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert (done.returncode, done.stderr) == (0, "") and done.stdout.startswith("M\\xfcller.py: 11 of 11 points")
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True)
+    os.close(write)
+    assert done.stderr == ""
+
+
+def test_labs_are_listed(capsys):
+    assert cli.main(["labs", "list"]) == 0
+    assert "block-reduce: Block reduce" in capsys.readouterr().out
+
+
+def test_functions_count_apart_from_the_kernel_and_from_each_other():
+    for old, new, kind in (
+        ("return 4 * M * N + 8 * M", "return 1 / 0", "error"),
+        ("return 4 * M * N + 8 * M", "pass", "wrong type"),
+        ("def least_bytes", "def most_bytes", "missing"),
+    ):
+        report = grade("block-reduce", "answer.py", RIGHT.replace(old, new))
+        assert (report.score, [d.kind for d in report.diagnoses]) == (10, [kind])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "kind"),
+    [
+        ("cute.arch.thread_idx()", "cute.arch.thread_index()", "not simulated"),
+        ("def __call__(self, mX", "def __call__(self, more, mX", "signature"),
+        ("self.threads = threads", "self.threads = threads // 0", "error"),
+    ],
+)
+def test_a_kernel_that_cannot_be_run_leaves_the_function_its_point(old, new, kind):
+    assert old in RIGHT
+    report = grade("block-reduce", "answer.py", RIGHT.replace(old, new))
+    assert [check.name for check in report.checks if check.score] == ["least_bytes"]
+    assert [d.kind for d in report.diagnoses] == [kind]
+
+
+def test_what_a_function_may_return():
+    assert trial.plain([1, (2.5, "x"), True]) == (1, (2.5, "x"), True)
+    for value in (None, {}, 2**200, "x" * 300, [[[[[1]]]]], object()):
+        with pytest.raises(Refused, match="the function returns"):
+            trial.plain(value)
+
+
+def test_grading_needs_neither_the_dsl_nor_torch():
+    script = (
+        "import sys; from grading import diagnoses, lab, submission, trial; module = lab('block-reduce');"
+        f"answers = submission.load('answer.py', {RIGHT!r}, module.TARGET, module.FUNCTIONS);"
+        "checks = diagnoses.judge(module, trial.outcomes(answers, module.cases(0)));"
+        "print(sum(c.score for c in checks), sorted({'cutlass', 'cuda', 'torch', 'matplotlib'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout.strip() == "11 []", done.stderr
+
+
+def test_an_ignored_row_need_not_be_read_and_any_other_must_be():
+    module = lab("cross-entropy")
+    case = next(c for c in module.cases(0) if c.name == "ignored")
+    assert module.may_skip(case).tolist() == [True, True, False, True, False]
+    right = corpus.answers(folders()["cross-entropy"])["ignored_not_read"][0]
+    found, old, rest = right.partition("elif column < N:")
+    told = grade("cross-entropy", "answer.py", f"{found}elif column < N and row != 2:{rest}").checks
+    told = {check.name: check.diagnosis for check in told}
+    assert old
+    assert told["ignored"].kind == "unread rows" and "row 2 of x" in told["ignored"].message
+
+
+@pytest.mark.parametrize("seed", [11, 16, 20])
+def test_rows_of_eight_warps_tell_a_kernel_that_reads_four_slots(seed):
+    """Of these seeds the winners of rows of eight warps had all been in the first four."""
+    four = corpus.answers(folders()["block-reduce"])["four_slots"][0]
+    report = grade("block-reduce", "answer.py", four, seed, confirm=False)
+    assert [check.diagnosis and check.diagnosis.kind for check in report.checks][1] == "lost warps"
+
+
+def test_the_detectives_verdicts_are_asked_of_profiles_that_nobody_has_seen():
+    module = lab("detective")
+    asked = [
+        {str(c.make[0]): module.guilt(c.make[0]) for c in module.cases(seed) if c.name == "unseen"} for seed in (0, 1)
+    ]
+    assert not set(asked[0]) & set(asked[1])
+    assert all(set(charges.values()) == set(module.CHARGES) for charges in asked)
+    page = {letter: module.guilt(module.counted(letter)) for letter in module.PROFILED}
+    assert page == {"A": "reads again", "B": "spills", "C": "few warps", "D": "reads again", "E": "nothing"}
+
+
+def test_a_slot_of_two_steps_is_not_said_to_have_two_senders():
+    told = grade("cluster-reduce", "answer.py", corpus.answers(folders()["cluster-reduce"])["slots_of_one_stage"][0])
+    said = next(one.message for one in told.diagnoses if one.kind == "same slot")
+    assert said.endswith(
+        "One block sends to one slot in two steps: steps that follow each other need slots, and an mbarrier, of their own."
+    )
+    assert "Two blocks send" not in said and "mbarrier.nothing" not in said
+
+
+@pytest.mark.parametrize(
+    ("line", "wrong", "said"),
+    [
+        ("xhat = rX[i] * factor\n", "xhat = rX[i] * factor + 0.01 * rX[i] * rX[i]\n", "the formula is wrong"),
+        (
+            "squares = squares + rX[i] * rX[i]",
+            "squares = squares + ((rX[i] + 5000.0) * (rX[i] + 5000.0) - 25000000.0 - 10000.0 * rX[i])",
+            "the formula is right, and rounding on the way loses the rest",
+        ),
+    ],
+)
+def test_a_wrong_number_is_told_whether_its_formula_or_rounding_is_wrong(line, wrong, said):
+    text = corpus.answers(folders()["rmsnorm"])["solution"][0]
+    assert line in text
+    messages = [one.message for one in grade("rmsnorm", "answer.py", text.replace(line, wrong)).diagnoses]
+    assert any("In float64 the same steps give" in message and said in message for message in messages), messages

@@ -1,0 +1,240 @@
+"""The package's kernels on the simulator against float64, in both modes, for dtypes, odd sizes and hard values."""
+
+import numpy as np
+import pytest
+
+from cutesim import Array, analysis
+from cutesim.dialect.names import CUTLASS
+from cutesim.simulation import simulate
+from cutesim.trace import Op, Space
+from quack_tutorial import reference
+from quack_tutorial.kernels.copy import LADDER as COPIES
+from quack_tutorial.kernels.softmax import SoftmaxOnline, SoftmaxThreePass
+from quack_tutorial.kernels.tuned.config import Config
+from quack_tutorial.kernels.tuned.cross_entropy import CrossEntropy, CrossEntropyFused
+from quack_tutorial.kernels.tuned.softmax import Softmax
+
+DTYPES = ("float32", "bfloat16", "float16")
+SIZES = ((1, 1), (3, 2), (2, 7), (5, 31), (3, 33), (2, 257), (4, 1000), (2, 4096))
+
+
+class DslType:
+    """What a kernel's constructor asks a DSL type for, so that these tests need no DSL."""
+
+    def __new__(cls, dtype):
+        return getattr(CUTLASS, {"float32": "Float32", "bfloat16": "BFloat16", "float16": "Float16"}[dtype])
+
+
+def make(values, dtype):
+    """An argument of that dtype, and the numbers it holds in float64."""
+    if dtype == "bfloat16":
+        array = Array.bf16(values)
+        return array, array.numpy().astype(np.float64)
+    array = np.asarray(values).astype(dtype)
+    return array, array.astype(np.float64)
+
+
+def poisoned(shape, dtype):
+    return make(np.full(shape, np.nan), dtype)[0]
+
+
+def numbers(array):
+    return (array.numpy() if isinstance(array, Array) else array).astype(np.float64)
+
+
+SOFTMAX = {
+    "three pass": lambda dtype, N: SoftmaxThreePass(),
+    "online": lambda dtype, N: SoftmaxOnline(),
+    "one read, any rows": lambda dtype, N: Softmax(DslType(dtype), N, promise="any"),
+    "one read, congruent rows": lambda dtype, N: Softmax(DslType(dtype), N, promise="congruent"),
+}
+
+
+@pytest.mark.parametrize("check", [False, True], ids=["fast", "checked"])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("version", SOFTMAX)
+def test_softmax_is_right_and_clean(version, dtype, check):
+    rng = np.random.default_rng(1)
+    for M, N in SIZES:
+        x, exact = make(rng.standard_normal((M, N)) * 4, dtype)
+        out = poisoned((M, N), dtype)
+        run = simulate(SOFTMAX[version](dtype, N), x, out, check=check)
+        assert run.ok, run
+        wanted = reference.softmax(exact)
+        distance = reference.ulp_distance(numbers(out), wanted, dtype)
+        assert (distance <= reference.softmax_tolerance(exact, dtype)).all(), (M, N, distance.max())
+
+
+@pytest.mark.parametrize("rows", ["aligned", "any"])
+def test_softmax_of_hard_rows(rows):
+    N = 512
+    inf = np.inf
+    x = np.zeros((6, N), np.float32)
+    x[0] = -inf
+    x[1, : N // 2] = -inf  # a warp's whole slice
+    x[2, 5] = np.nan
+    x[3, 7] = inf
+    x[4] = np.linspace(-1e30, 1e30, N)
+    x[5, ::2] = 88.0
+    out = np.full_like(x, np.nan)
+    assert simulate(Softmax(DslType("float32"), N, promise=rows), x, out).ok
+    wanted = reference.softmax(x)
+    assert np.isnan(out[[0, 2, 3]]).all()
+    distance = reference.ulp_distance(out[[1, 4, 5]], wanted[[1, 4, 5]], "float32")
+    assert (distance <= reference.softmax_tolerance(x[[1, 4, 5]].astype(np.float64), "float32")).all()
+
+
+def test_softmax_takes_rows_with_a_gap_and_unaligned_rows():
+    whole = np.random.default_rng(2).standard_normal((5, 300)).astype(np.float32)
+    x = whole[:, 3:260]  # row stride 300, first row 12 bytes past an aligned address
+    out = np.full((5, 257), np.nan, np.float32)
+    run = simulate(Softmax(DslType("float32"), 257, promise="any"), x, out)
+    assert run.ok, run
+    assert np.abs(out - reference.softmax(x)).max() < 1e-6
+
+
+@pytest.mark.parametrize("N", [513, 2559, 2563, 2569, 2591])
+def test_rows_that_start_anywhere_may_end_in_the_piece_before_the_last(N):
+    rows = 2 * 32 + 1  # of odd lengths: one has as many elements before its first vector as there can be
+    x = np.random.default_rng(N).standard_normal((rows, N)).astype(np.float32)
+    target, loss, lse = np.arange(rows) * 37 % N, *(np.full(rows, np.nan, np.float32) for _ in range(2))
+    kernel = CrossEntropy(DslType("float32"), N, "congruent", lse=True, config=Config(64, 128, vectors_at_once=2))
+    assert kernel.tile.pieces - kernel.tile.whole_pieces in (1, 2)
+    run = simulate(kernel, x, target, loss, lse, -100)
+    assert run.ok, run
+    want = reference.logsumexp(x)
+    assert np.abs(lse - want).max() < 1e-5 and np.abs(loss - (want - x[np.arange(rows), target])).max() < 1e-5
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("version", COPIES)
+def test_copies_move_every_bit(version, dtype):
+    bits = {"float32": np.uint32, "bfloat16": np.uint16, "float16": np.uint16}[dtype]
+    rng = np.random.default_rng(3)
+    for M, N in ((1, 1), (1, 2), (5, 31), (3, 1000), (9, 96), (3, 1001), (2, 4098)):
+        raw = rng.integers(0, np.iinfo(bits).max, (M, N), bits)  # all patterns: NaN payloads and subnormals too
+        dsl = DslType(dtype)
+        x = Array(raw, dsl) if dtype == "bfloat16" else raw.view(dtype)
+        out = np.zeros_like(raw)
+        target = Array(out, dsl) if dtype == "bfloat16" else out.view(dtype)
+        for check in (False, True):
+            out[...] = 0
+            assert simulate(COPIES[version](dsl, N), x, target, check=check).ok
+            assert (out == raw).all()
+
+
+@pytest.mark.parametrize("version", ["thread", "coalesced", "any row", "async"])
+def test_copies_take_rows_that_begin_anywhere_with_a_gap_between_them(version):
+    whole = np.random.default_rng(3).standard_normal((9, 300)).astype(np.float32)
+    target = np.zeros_like(whole)
+    run = simulate(COPIES[version](DslType("float32"), 257), whole[:, 3:260], target[:, 3:260])
+    assert run.ok, run
+    assert (target[:, 3:260] == whole[:, 3:260]).all()
+    target[:, 3:260] = 0
+    assert not target.any()
+
+
+@pytest.mark.parametrize(
+    "version, N, requests, sectors",
+    [
+        ("thread", 2048, 64, 32),
+        ("coalesced", 2048, 64, 4),
+        ("vectors", 2048, 16, 16),
+        ("any row", 2048, 16, 16),
+        ("async", 2048, 16, 16),
+        ("hint", 2048, 16, 16),
+        ("vectors", 511, 16, None),  # single elements: 16 requests for 511 columns
+    ],
+)
+def test_sectors_of_each_copy_by_hand(version, N, requests, sectors):
+    """One row of 512 elements a warp; 32 lanes of 16 bytes are 16 sectors, of 4 bytes 4, and 64 bytes apart 32."""
+    x = np.zeros((1, N), np.float32)
+    trace = simulate(COPIES[version](DslType("float32"), N), x, x.copy()).trace
+    loads = analysis.requests(trace)
+    loads = loads[loads["kind"] == 0]
+    assert len(loads) == requests
+    assert sectors is None or set(loads["sectors"]) == {sectors}
+
+
+def test_the_final_softmax_reads_once_and_writes_once():
+    M, N = 4, 1024
+    x = np.random.default_rng(4).standard_normal((M, N)).astype(np.float32)
+    trace = simulate(Softmax(DslType("float32"), N), x, np.empty_like(x)).trace
+    for op, count in ((Op.LOAD, M * N * 4), (Op.STORE, M * N * 4)):
+        events = trace.select(op, space=Space.GMEM)
+        lanes = np.array([bin(int(mask)).count("1") for mask in events["mask"]])
+        assert (events["bytes"] == 16).all()  # 128-bit accesses
+        assert (lanes * events["bytes"]).sum() == count
+
+
+@pytest.mark.parametrize("schedule", ["reverse", "seeded"])
+def test_other_schedules_give_the_same_bits(schedule):
+    x = np.random.default_rng(5).standard_normal((3, 4096)).astype(np.float32)
+    kernel = Softmax(DslType("float32"), 4096)
+    first, second = np.empty_like(x), np.empty_like(x)
+    simulate(kernel, x, first)
+    simulate(kernel, x, second, schedule=schedule, seed=7)
+    assert (first == second).all()
+
+
+def test_a_call_of_several_lines_is_on_the_first_of_them():
+    x = np.zeros((2, 64), np.float32)
+    run = simulate(Softmax(DslType("float32"), 64), x, np.full_like(x, np.nan))
+    texts = [line.text for line in run.trace.lines]
+    assert "found = cute.arch.inline_ptx(" in texts and ")" not in texts
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("config", [Config(32, 32, 1, 1), Config(96, 96, 1, 1), Config(64, 64, 4, 1)])
+def test_rows_read_again_from_shared_memory_are_right_for_hard_values(config, dtype):
+    N, inf = 2080, np.inf  # 65 vectors a block at least: whole pieces, and a last one that is not
+    values = np.random.default_rng(5).standard_normal((8, N))
+    values[0] = -inf
+    values[1, : N - 1] = -inf  # all threads but one see only -inf
+    values[2, 5], values[3, 7] = np.nan, inf
+    values[4] = np.linspace(-3e4, 3e4, N)
+    values[5] = np.linspace(-120, 0, N)  # results down to subnormals
+    values[6] = 60000.0
+    x, exact = make(values, dtype)
+    out = poisoned((8, N), dtype)
+    run = simulate(Softmax(DslType(dtype), N, config=config), x, out)
+    assert run.ok, run
+    wanted, got = reference.softmax(exact), numbers(out)
+    assert np.isnan(got[[0, 2, 3]]).all()
+    whole = [1, 4, 5, 6, 7]
+    distance = reference.ulp_distance(got[whole], wanted[whole], dtype)
+    assert (distance <= reference.softmax_tolerance(exact[whole], dtype)).all()
+
+    loss, dx, target = np.full(8, np.nan, np.float32), poisoned((8, N), dtype), np.arange(8) * 297 % N
+    target[7] = -100
+    run = simulate(CrossEntropyFused(DslType(dtype), N, config=config), x, target, loss, None, dx, -100)
+    assert run.ok, run
+    assert reference.cross_entropy_error(exact, target, loss, "float32", -100) <= 1
+    assert np.isnan(numbers(dx)[[0, 2, 3]]).all() and (numbers(dx)[7] == 0).all()
+    assert reference.cross_entropy_backward_error(exact, target, 1.0, numbers(dx), dtype) <= 1
+
+
+@pytest.mark.parametrize("dtype", ("bfloat16", "float16"))
+def test_the_loss_of_large_logits(dtype):
+    """Where the factor of the exponent changes, and where the product with log2(e) would not be finite."""
+    N, largest = 1000, 3.38e38 if dtype == "bfloat16" else 65504.0
+    rng = np.random.default_rng(6)
+    rows = [rng.standard_normal(N) for _ in range(12)]
+    rows[0][100:] = -largest  # masked columns
+    rows[1][:] = -largest
+    rows[2][:] = largest
+    rows[3][5] = largest
+    rows[4][:] = np.where(np.arange(N) % 3, largest, -largest)
+    for row, middle in zip(rows[5:10], (16384, -16384, 16000, 30000, -30000)):
+        row[:] = middle + rng.integers(-3, 4, N) * 64
+    rows[10][: N - 8] = -np.inf
+    rows[11][:] = np.linspace(-300, 300, N)
+    x, exact = make(np.array(rows), dtype)
+    for config in (None, Config(8, 128, vectors_at_once=4), Config(64, 64, vectors_at_once=1)):
+        for target in (np.zeros(12, np.int64), np.full(12, N - 1)):
+            loss, lse = np.full(12, np.nan, np.float32), np.full(12, np.nan, np.float32)
+            kernel = CrossEntropy(DslType(dtype), N, lse=True, config=config)
+            run = simulate(kernel, x, target, loss, lse, -100)
+            assert run.ok, run
+            assert reference.logsumexp_error(exact, lse) <= 1
+            assert reference.cross_entropy_error(exact, target, loss, "float32", -100) <= 1

@@ -1,5 +1,0 @@
-"""Kernels that the simulator's tests run; they load where the DSL is not installed, too."""
-
-from quack_tutorial.simulator.loading import answer_package
-
-answer_package(__name__)
