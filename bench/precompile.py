@@ -51,7 +51,7 @@ def jobs(args) -> list[tuple]:
 
 def tried_at(operation: str, dtype: str, N: int) -> list:
     """What a sweep of rows of N tries."""
-    return candidates(operation, 8 * ITEM_BYTES[dtype], N, ours.contiguous_rows(dtype, N).rows)
+    return candidates(operation, 8 * ITEM_BYTES[dtype], N, ours.contiguous_rows(dtype, N).promise)
 
 
 def start(folder: str) -> None:

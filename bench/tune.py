@@ -163,7 +163,7 @@ def requested_sizes(args) -> list[Size]:
         for dtype in dtypes
         for N in asked or sorted(POWERS + ODD_SIZES + SWEPT_TOO)
         for M in rows or (default_rows(N),)
-        if args.rows == "congruent" or contiguous_rows(dtype, N).rows == "aligned"
+        if args.rows == "congruent" or contiguous_rows(dtype, N).promise == "aligned"
     ]
     if not sizes:
         raise ValueError(

@@ -113,9 +113,9 @@ def measure_size(size: dict, configs, crashed=None, rounds=7, announce=lambda wh
 def inputs_with(operation, key: CellKey, rows: str) -> tuple:
     """Inputs of a cell whose matrices start their rows at multiples of 16 bytes ("aligned") or anywhere ("congruent")."""
     inputs = operation.inputs(key.M, key.N, key.dtype)
-    if rows == "congruent" and rows_of(inputs[0]).rows == "aligned":
+    if rows == "congruent" and rows_of(inputs[0]).promise == "aligned":
         inputs = tuple(apart(tensor) if tensor.dim() == 2 else tensor for tensor in inputs)
-    found = rows_of(inputs[0]).rows
+    found = rows_of(inputs[0]).promise
     if found != rows:
         raise ValueError(f"rows of {key.N} {key.dtype} elements one after another are {found}, not {rows}")
     return inputs

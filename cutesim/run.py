@@ -44,7 +44,7 @@ class Run:
     """What a simulated run gave: its trace, findings, what cute.printf wrote, shared memory of a block.
 
     `recorded` is the trace, or None with check=False. `smem_bytes` is what a block allocates, gaps for alignment included; of
-    several launches, the most. An observation is worth knowing and no fault: a result that depends on the order of atomics.
+    several launches, the most. Observations are not errors: a result that depends on the order of atomics.
     """
 
     recorded: Trace | None

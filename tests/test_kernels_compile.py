@@ -560,7 +560,7 @@ def test_every_load_of_the_loss_has_the_hint_of_its_configuration(rows):
 def test_few_values_are_compared_with_the_target_without_branches():
     def branches(dtype, N):
         (kernel, specs), *_ = ours.kernels("cross-entropy backward", "ours", ours.Rows(dtype, N, "aligned"))
-        return kernel.tile.values, count(r"\bbra\b", ptx(kernel, *specs))
+        return kernel.tile.elements_held, count(r"\bbra\b", ptx(kernel, *specs))
 
     for dtype in DTYPES:
         assert branches(dtype, 256) == (8, 1)  # whether there is such a row

@@ -166,7 +166,7 @@ def test_one_leading_element_says_nothing_about_others():
 
 def test_a_vector_of_one_element_may_have_any_stride(monkeypatch):
     # CuTe DSL's kernels are compiled for a stride of 1, which the simulator does not insist on.
-    seen, compiled = [], rows.compiled
+    seen, compiled = [], rows.runner_for
 
     def watched(device, kernel, specs):
         run = compiled(device, kernel, specs)
@@ -178,7 +178,7 @@ def test_a_vector_of_one_element_may_have_any_stride(monkeypatch):
 
         return checked
 
-    monkeypatch.setattr(rows, "compiled", watched)
+    monkeypatch.setattr(rows, "runner_for", watched)
     for name in ("rmsnorm", "layernorm", "cross_entropy"):
         module = import_module(f"quack_tutorial.ops.{name}")
         for attribute in ("_kernel", "_backward_kernel", "_fused_kernel"):

@@ -9,7 +9,7 @@ Chapter 7 climbs both. Each version changes one thing in the one before it.
 | `RMSNormVectors`        | 16 bytes a load, several on their way, predicated      | twice   | still two reads                   |
 | `RMSNormRegisters`      | the row stays in registers                             | once    | 131072 columns: spills            |
 | `RMSNormRows`           | several rows a block, or lanes of a warp               | once    | here: a lane needs more registers |
-| `RMSNormAsync`          | cp.async into shared memory; prepares the next         | once    | everywhere: one more way to go    |
+| `RMSNormAsync`          | cp.async into shared memory; prepares the next         | once    | always: an extra trip through smem |
 | `RMSNormCluster`        | the blocks of a cluster share a row                    | once    | where an SM holds a single block  |
 | `RMSNormDirect`         | straight to registers again, without cp.async          | once    | where an SM holds a single block  |
 | `RMSNormHint`           | loads ask L2 to give up last what they bring           | once    | where an SM holds a single block  |

@@ -11,7 +11,7 @@ Chapter 8 climbs it, from the first rung of chapter 0 to what ships. Each versio
 | `SoftmaxVectors`        | 16 bytes a load, predicated; rescaled once for several | twice   | still two reads                     |
 | `SoftmaxRegisters`      | the row stays in registers                             | once    | short rows; 131072 columns: spills  |
 | `SoftmaxRows`           | several rows a block, or lanes of a warp               | once    | from 4096 on: the kernel of before  |
-| `SoftmaxAsync`          | cp.async into shared memory; prepares the next         | once    | everywhere: one more way to go      |
+| `SoftmaxAsync`          | cp.async into shared memory; prepares the next         | once    | always: an extra trip through smem  |
 | `SoftmaxCluster`        | the blocks of a cluster share a row                    | once    | where an SM holds a single block    |
 | `SoftmaxDirect`         | straight to registers again, without cp.async          | once    | where an SM holds a single block    |
 | `SoftmaxHint`           | loads ask L2 to give up last what they bring           | once    | where an SM holds a single block    |

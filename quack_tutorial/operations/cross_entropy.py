@@ -28,19 +28,19 @@ IGNORE_INDEX = -100
 def _cross_entropy(r, config, given):
     from quack_tutorial.kernels.tuned.cross_entropy import CrossEntropy
 
-    return CrossEntropy(r.element, r.N, r.rows, "lse" in given, config)
+    return CrossEntropy(r.element, r.N, r.promise, "lse" in given, config)
 
 
 def _cross_entropy_backward(r, config, given):
     from quack_tutorial.kernels.tuned.cross_entropy import CrossEntropyBackward
 
-    return CrossEntropyBackward(r.element, r.N, r.rows, config)
+    return CrossEntropyBackward(r.element, r.N, r.promise, config)
 
 
 def _cross_entropy_fused(r, config, given):
     from quack_tutorial.kernels.tuned.cross_entropy import CrossEntropyFused
 
-    return CrossEntropyFused(r.element, r.N, r.rows, "lse" in given, config)
+    return CrossEntropyFused(r.element, r.N, r.promise, "lse" in given, config)
 
 
 def _gradient_error(g, dloss, lse, dtype):

@@ -37,7 +37,7 @@ class Rows:
 
     dtype: str
     N: int
-    rows: str
+    promise: str
 
     @property
     def element(self):
@@ -47,7 +47,7 @@ class Rows:
     def matrix(self, name: str, dtype: str | None = None) -> TensorSpec:
         """The spec of an (M, N) tensor; any number of rows, any distance apart."""
         dtype = dtype or self.dtype
-        align = MAX_ALIGNMENT if self.rows == "aligned" else ITEM_BYTES[dtype]
+        align = MAX_ALIGNMENT if self.promise == "aligned" else ITEM_BYTES[dtype]
         return TensorSpec(dtype, ("M", self.N), (f"{name}_stride", 1), align)
 
     def columns(self, dtype: str | None = None) -> TensorSpec:

@@ -32,13 +32,13 @@ from quack_tutorial.operations.peers import (
 def _layernorm(r, config, given):
     from quack_tutorial.kernels.tuned.layernorm import LayerNorm
 
-    return LayerNorm(r.element, r.N, r.rows, config)
+    return LayerNorm(r.element, r.N, r.promise, config)
 
 
 def _layernorm_backward(r, config, given):
     from quack_tutorial.kernels.tuned.layernorm_backward import layernorm_backward
 
-    return layernorm_backward(r.element, r.N, r.rows, element(given.get("w")), config)
+    return layernorm_backward(r.element, r.N, r.promise, element(given.get("w")), config)
 
 
 LAYERNORM = Kernel(

@@ -43,7 +43,7 @@ from quack_tutorial.operations.peers import (
 def _rmsnorm(r, config, given):
     from quack_tutorial.kernels.tuned.rmsnorm import RMSNorm
 
-    return RMSNorm(r.element, r.N, r.rows, element(given.get("residual")), config)
+    return RMSNorm(r.element, r.N, r.promise, element(given.get("residual")), config)
 
 
 def _rmsnorm_backward(r, config, given):
@@ -51,8 +51,8 @@ def _rmsnorm_backward(r, config, given):
     from quack_tutorial.kernels.tuned.rmsnorm_backward import rmsnorm_backward
 
     if "dh" in given and "db" not in given:  # with both, some sizes of that table leave too few registers
-        config = config or default_config("rmsnorm residual backward", r.element.width, r.N, r.rows)
-    return rmsnorm_backward(r.element, r.N, r.rows, element(given.get("w")), config)
+        config = config or default_config("rmsnorm residual backward", r.element.width, r.N, r.promise)
+    return rmsnorm_backward(r.element, r.N, r.promise, element(given.get("w")), config)
 
 
 RMSNORM = Kernel(

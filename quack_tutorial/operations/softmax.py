@@ -22,13 +22,13 @@ from quack_tutorial.operations.peers import autograd_backward, calls_of, eager, 
 def _softmax(r, config, given):
     from quack_tutorial.kernels.tuned.softmax import Softmax
 
-    return Softmax(r.element, r.N, r.rows, config)
+    return Softmax(r.element, r.N, r.promise, config)
 
 
 def _softmax_backward(r, config, given):
     from quack_tutorial.kernels.tuned.softmax import SoftmaxBackward
 
-    return SoftmaxBackward(r.element, r.N, r.rows, config)
+    return SoftmaxBackward(r.element, r.N, r.promise, config)
 
 
 SOFTMAX = Kernel(

@@ -217,7 +217,7 @@ def _forward(input, target, ignore_index, reduction, wide, lse_rank):
     """
     fits = input.dim() == 2 and target.dim() == 1 and target.size(0) == input.size(0)
     flags = ignore_index, reduction, wide, lse_rank
-    key = flags, launches.like(input), target.dtype, target.device, fits
+    key = flags, launches.launch_key(input), target.dtype, target.device, fits
     launch = _launches.get(key)
     if launch is None:
         launch = launches.keep(_launches, key, _prepare(input, target, *flags))
@@ -267,7 +267,7 @@ def _prepare(input, target, ignore_index, reduction, wide, lse_rank):
 
 
 def _backward(input, target, dloss, lse, ignore_index, scale=None):
-    key = launches.like(input), target.dtype, dloss.dtype, lse.dim(), scale is None
+    key = launches.launch_key(input), target.dtype, dloss.dtype, lse.dim(), scale is None
     launch = _backward_launches.get(key)
     if launch is None:
         if dloss.dtype not in launches.DTYPE_NAMES:
@@ -299,7 +299,7 @@ def _prepare_backward(input, target, dloss, lse, scale):
 def _with_grad(input, target, ignore_index):
     """(losses, gradient of their sum)."""
     fits = input.dim() == 2 and target.dim() == 1 and target.size(0) == input.size(0)
-    key = ignore_index, launches.like(input), target.dtype, target.device, fits
+    key = ignore_index, launches.launch_key(input), target.dtype, target.device, fits
     launch = _fused_launches.get(key) or launches.keep(
         _fused_launches, key, _prepare_fused(input, target, ignore_index)
     )
@@ -380,19 +380,19 @@ def _kernel(device, dtype, out, index, N, promise, lse_rank, reduced=None):
     given = dict(target=index, loss="float32" if reduced else out, lse=_lse_spec(lse_rank))
     kernel, specs = CROSS_ENTROPY.launch(Rows(dtype, N, promise), **given)
     if not reduced:
-        return launches.compiled(device, kernel, specs)
+        return launches.runner_for(device, kernel, specs)
     from quack_tutorial.kernels.tuned.loss import LossReduction, ReducedCrossEntropy
 
     mean, with_scale = reduced
     # The whole element's alignment: stored in two halves, float32 came back with one of them lost.
     numbers = TensorSpec(out, (), (), element(out).width // 8), TensorSpec("float32", (), (), 4) if with_scale else None
     both = ReducedCrossEntropy(kernel, LossReduction(element(out), mean))
-    return launches.compiled(device, both, (*specs[:-1], *numbers, specs[-1]))
+    return launches.runner_for(device, both, (*specs[:-1], *numbers, specs[-1]))
 
 
 @cache
 def _fused_kernel(device, dtype, index, N, promise):
-    return launches.compiled(device, *CROSS_ENTROPY_FUSED.launch(Rows(dtype, N, promise), target=index))
+    return launches.runner_for(device, *CROSS_ENTROPY_FUSED.launch(Rows(dtype, N, promise), target=index))
 
 
 def _lse_spec(rank):
@@ -402,7 +402,7 @@ def _lse_spec(rank):
 @cache
 def _backward_kernel(device, dtype, index, dloss, N, promise, lse_rank, scaled):
     given = dict(target=index, dloss=dloss, lse=_lse_spec(lse_rank), scale=scaled and "float32")
-    return launches.compiled(device, *CROSS_ENTROPY_BACKWARD.launch(Rows(dtype, N, promise), **given))
+    return launches.runner_for(device, *CROSS_ENTROPY_BACKWARD.launch(Rows(dtype, N, promise), **given))
 
 
 def _fake_backward(input, target, dloss, lse, ignore_index, scale=None):

@@ -3,7 +3,7 @@
 A call like an earlier one costs one look-up in a dictionary beside the launch. An operation checks its arguments, chooses
 the kernel and has it compiled in its `_prepare`, its gradient in its `_prepare_backward`. Both return a launch: a function
 that allocates the outputs and runs the kernel, for these arguments and all like them. It is kept under a key of everything
-that they looked at (see `like`). How many rows a matrix has is not part of that, so batches of all sizes share a launch;
+that they looked at (see `launch_key`). How many rows a matrix has is not part of that, so batches of all sizes share a launch;
 tensors of other ranks have one for each shape. At MOST_KEPT launches an operation forgets them all and begins again.
 """
 
@@ -178,7 +178,7 @@ def fake_of_rows(op, input, torchs):
 
 
 def is_packed(tensor):
-    """Whether `tensor` and all like it (see `like`) are contiguous; a matrix of one row may only happen to be so. None is."""
+    """Whether `tensor` and all like it (see `launch_key`) are contiguous; a matrix of one row may only happen to be so. None is."""
     if tensor is None:
         return True
     if tensor.dim() == 2:
@@ -211,7 +211,7 @@ def promise(*matrices):
     return "congruent" if same_size and len(starts) == len(steps) == 1 else "any"
 
 
-def compiled(device, kernel, specs):
+def runner_for(device, kernel, specs):
     """`kernel` as a callable on tensors of `device` in the order of `specs`: "cuda", "cpu", or "meta", which have no elements."""
     if device == "cpu":
         from cutesim.simulation import simulate
@@ -225,7 +225,7 @@ def compiled(device, kernel, specs):
 @cache
 def column_sum(device, dtype, N):
     """The sum over the float32 parts of a gradient of N columns, as a vector of `dtype`."""
-    return compiled(device, *kernels.column_sum(N, dtype))
+    return runner_for(device, *kernels.column_sum(N, dtype))
 
 
 def guarded(run, device):
@@ -263,7 +263,7 @@ def route(*tensors):
     return found
 
 
-def like(tensor):
+def launch_key(tensor):
     """All that a launch depends on in a tensor, or None; of a matrix, not how many rows it has."""
     if tensor is None:
         return None

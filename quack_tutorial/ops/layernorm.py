@@ -59,7 +59,7 @@ _backward_launches = {}
 
 def _forward(input, weight, bias, eps, with_stats):
     """(result, mean or None, rstd or None)."""
-    key = eps, with_stats, launches.like(input), launches.like(weight), launches.like(bias)
+    key = eps, with_stats, launches.launch_key(input), launches.launch_key(weight), launches.launch_key(bias)
     launch = _launches.get(key)
     if launch is None:
         launch = launches.keep(_launches, key, _prepare(input, weight, bias, eps, with_stats))
@@ -106,7 +106,7 @@ def _backward(x, weight, mean, rstd, dy, bias):
     if not x.numel():
         dw, db = (None if vector is None else torch.zeros_like(vector) for vector in (weight, bias))
         return torch.empty_like(x, memory_format=torch.contiguous_format), dw, db
-    key = launches.like(x), launches.like(dy), launches.like(weight), launches.like(bias)
+    key = launches.launch_key(x), launches.launch_key(dy), launches.launch_key(weight), launches.launch_key(bias)
     launch = _backward_launches.get(key)
     if launch is None:
         if not (launches.is_packed(x) and launches.is_packed(dy)):
@@ -162,14 +162,14 @@ class _LayerNorm(torch.autograd.Function):
 @cache
 def _kernel(device, dtype, weight, bias, N, promise, stats):
     given = dict(w=weight, b=bias, mean=stats and "float32", rstd=stats and "float32")
-    return launches.compiled(device, *LAYERNORM.launch(Rows(dtype, N, promise), **given))
+    return launches.runner_for(device, *LAYERNORM.launch(Rows(dtype, N, promise), **given))
 
 
 @cache
 def _backward_kernel(device, dtype, weight, N, promise, with_bias):
     given = dict(w=weight, dw=weight and "float32", db=with_bias and "float32")
     kernel, specs = LAYERNORM_BACKWARD.launch(Rows(dtype, N, promise), **given)
-    return kernel, launches.compiled(device, kernel, specs)
+    return kernel, launches.runner_for(device, kernel, specs)
 
 
 def _traced_gradients(input, weight, mean, rstd, dy, bias):

@@ -73,9 +73,9 @@ _backward_launches = {}
 
 def _forward(input, weight, bias, residual, eps, with_rstd):
     """(result, h or None, rstd or None)."""
-    key = eps, with_rstd, launches.like(input), launches.like(weight), launches.like(bias)
+    key = eps, with_rstd, launches.launch_key(input), launches.launch_key(weight), launches.launch_key(bias)
     if residual is not None:
-        key = *key, launches.like(residual), residual.is_nested or residual.shape == input.shape
+        key = *key, launches.launch_key(residual), residual.is_nested or residual.shape == input.shape
     launch = _launches.get(key)
     if launch is None:
         launch = launches.keep(_launches, key, _prepare(input, weight, bias, residual, eps, with_rstd))
@@ -126,7 +126,7 @@ def _backward(h, weight, rstd, dy, dh, bias):
         dw, db = (None if vector is None else torch.zeros_like(vector) for vector in (weight, bias))
         return torch.empty_like(h, memory_format=torch.contiguous_format), dw, db
     matrices = h, dy, dh
-    key = *map(launches.like, matrices), launches.like(weight), launches.like(bias)
+    key = *map(launches.launch_key, matrices), launches.launch_key(weight), launches.launch_key(bias)
     launch = _backward_launches.get(key)
     if launch is None:
         if not all(map(launches.is_packed, matrices)):
@@ -195,14 +195,14 @@ class _RMSNorm(torch.autograd.Function):
 @cache
 def _kernel(device, dtype, weight, bias, N, promise, residual, rstd):
     given = dict(w=weight, b=bias, residual=residual and dtype, h=residual and dtype, rstd=rstd and "float32")
-    return launches.compiled(device, *RMSNORM.launch(Rows(dtype, N, promise), **given))
+    return launches.runner_for(device, *RMSNORM.launch(Rows(dtype, N, promise), **given))
 
 
 @cache
 def _backward_kernel(device, dtype, weight, N, promise, dh, with_bias):
     given = dict(w=weight, dh=dh and dtype, dw=weight and "float32", db=with_bias and "float32")
     kernel, specs = RMSNORM_BACKWARD.launch(Rows(dtype, N, promise), **given)
-    return kernel, launches.compiled(device, kernel, specs)
+    return kernel, launches.runner_for(device, kernel, specs)
 
 
 def _traced_gradients(h, weight, rstd, dy, dh, bias):

@@ -42,7 +42,7 @@ _backward_launches = {}
 
 
 def _forward(input, dim=-1):
-    key = dim, launches.like(input)
+    key = dim, launches.launch_key(input)
     launch = _launches.get(key) or launches.keep(_launches, key, _prepare(input, dim))
     return launch(input)
 
@@ -71,7 +71,7 @@ def _prepare(input, dim):
 
 
 def _backward(y, dy):
-    key = launches.like(y), launches.like(dy)
+    key = launches.launch_key(y), launches.launch_key(dy)
     launch = _backward_launches.get(key)
     if launch is None:
         if not (launches.is_packed(y) and launches.is_packed(dy)):
@@ -119,12 +119,12 @@ class _Softmax(torch.autograd.Function):
 
 @cache
 def _kernel(device, dtype, N, promise):
-    return launches.compiled(device, *SOFTMAX.launch(Rows(dtype, N, promise)))
+    return launches.runner_for(device, *SOFTMAX.launch(Rows(dtype, N, promise)))
 
 
 @cache
 def _backward_kernel(device, dtype, N, promise):
-    return launches.compiled(device, *SOFTMAX_BACKWARD.launch(Rows(dtype, N, promise)))
+    return launches.runner_for(device, *SOFTMAX_BACKWARD.launch(Rows(dtype, N, promise)))
 
 
 def _fake(input):

@@ -94,7 +94,7 @@ def test_the_worker_makes_a_call_at_each_of_its_cases(name, monkeypatch, capsys)
     from quack_tutorial.ops import launches
     from validation.gpu import shipped_worker
 
-    launched, of_simulator = [], launches.compiled
+    launched, of_simulator = [], launches.runner_for
     launches.column_sum.cache_clear()  # which an operation tested before may have filled
 
     def compiled(device, kernel, specs):

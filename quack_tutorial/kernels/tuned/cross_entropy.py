@@ -61,7 +61,7 @@ class CrossEntropy:
     def kernel(self, mX, mT, mLoss, mLse, ignore_index: cutlass.Int64):
         tile, exchange = self.tile, self.exchange
         block, _, _ = cute.arch.block_idx()
-        opened = exchange.open()
+        opened = exchange.allocate_and_arrive()
         place = tile.place(mX, block * tile.rows_per_block)
         row = place.row  # below, a branch that names `place` would make its constants variables
         # On its way before the row is, and not looked at until the row is on its way too.
@@ -158,7 +158,7 @@ class CrossEntropyFused:
         block, _, _ = cute.arch.block_idx()
         place = tile.place(mX, block * tile.rows_per_block)
         row = place.row  # below, a branch that names `place` would make its constants variables
-        opened = exchange.open()
+        opened = exchange.allocate_and_arrive()
         arriving = self.pipeline.start((mX,), place)
         target = target_of(mT, row)
         cute.arch.sync_warp()  # or the compiler would move that load down to where the target is needed
@@ -177,7 +177,7 @@ class CrossEntropyFused:
             max_warp = tile.warp_max(x)
             y = exp_scaled(x - finite_or_zero(max_warp), self.exp_scale)
             sum_warp = tile.warp_sum(y)
-        exchange.ready()
+        exchange.wait_for_peers()
         max_row, scaled_sum = exchange.row_max_sum(max_warp, sum_warp, opened, part=self.lse)
         sum_row = scaled_sum * 2.0**-self.exp_scale
         # Once more, rather than to keep more than the target in registers meanwhile.
@@ -277,12 +277,12 @@ def lse_of(mLse: cute.Tensor, row):
 @cute.jit
 def less_one_at(tile, p, col, place):
     """p, this thread's values of a row, less 1 where the row's column `col` is."""
-    less = cute.make_rmem_tensor(tile.values, cutlass.Float32)
+    less = cute.make_rmem_tensor(tile.elements_held, cutlass.Float32)
     less.store(p)
     # Branches become tables of jumps. A few values are done sooner without; with more, jumps are what keeps the compiler from
     # moving loads down to where their values are needed.
-    few = tile.vectors <= 2 and tile.values == tile.certain * tile.vector_size
-    for k in cutlass.range_constexpr(tile.values):
+    few = tile.vectors <= 2 and tile.elements_held == tile.certain * tile.vector_size
+    for k in cutlass.range_constexpr(tile.elements_held):
         if cutlass.const_expr(few):
             less[k] = less[k] - cutlass.Float32(is_at(tile, k, col, place))
         elif is_at(tile, k, col, place):
@@ -322,7 +322,7 @@ def gradient(tile, p, scale, col, ignored):
     """p * scale for this thread's values: NaN if the target is no column, 0 if it is ignored."""
     if col < 0:
         scale = cutlass.Float32(math.nan)
-    dx = cute.make_rmem_tensor(tile.values, cutlass.Float32)
+    dx = cute.make_rmem_tensor(tile.elements_held, cutlass.Float32)
     dx.store(p * scale)
     if ignored:
         dx.fill(0.0)

@@ -29,7 +29,7 @@ class LayerNorm:
     def __init__(self, dtype, N, promise="aligned", config=None):
         self.dtype, self.N, self.promise = dtype, N, promise
         self.config = config or default_config("layernorm", dtype.width, N, promise)
-        self.tile = RowTile(dtype, N, promise, self.config, several=True)
+        self.tile = RowTile(dtype, N, promise, self.config, allows_rows_each=True)
         self.exchange = RowExchange(self.config, sets=2)  # of the mean, and of the variance
         self.pipeline = RowPipeline(dtype, self.tile, tensors=1, stages=self.config.stages)
 
@@ -47,7 +47,7 @@ class LayerNorm:
         tile, exchange, pipeline, M = self.tile, self.exchange, self.pipeline, mX.shape[0]
         block, _, _ = cute.arch.block_idx()
         places = tile.places(mX, block)
-        opened, place = exchange.open(), places[0]
+        opened, place = exchange.allocate_and_arrive(), places[0]
         # read MN elements, and the weights meanwhile
         arriving = pipeline.start((mX,), place)
         weights = weights_before_row(tile, (mW, mB), place, M)
@@ -59,12 +59,12 @@ class LayerNorm:
         for k in cutlass.range_constexpr(tile.rows_each):
             place, tXrX = places[k], loaded[k]
             total = tile.warp_sum(tXrX.load().to(cutlass.Float32))
-            exchange.ready()
+            exchange.wait_for_peers()
             mean = mean_of(exchange.row_sum(total, opened, 0), tile.N)
             if cutlass.const_expr(pipeline.stages > 0):
                 # From shared memory again, so that the row did not have to stay in registers meanwhile.
                 tXrX = pipeline.take(arriving, 0, mX, place)
-            tXrD = cute.make_rmem_tensor(tile.values, cutlass.Float32)
+            tXrD = cute.make_rmem_tensor(tile.elements_held, cutlass.Float32)
             tXrD.store(tXrX.load().to(cutlass.Float32) - mean)
             clear_outside(tile, tXrD, place)  # where x is filled with 0, which is no element at a distance of the mean
             distances = tXrD.load()

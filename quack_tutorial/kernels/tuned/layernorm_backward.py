@@ -72,19 +72,19 @@ class LayerNormBackwardRegisters(LayerNormBackward):
     @cute.kernel
     def kernel(self, mX, mW, mDO, mMean, mRstd, mDX, mDWPart, mDBPart):
         tile, row_ahead = self.tile, self.config.row_ahead > 0
-        share, opened = self.share_of(mX.shape[0]), self.exchange.open()
+        share, opened = self.share_of(mX.shape[0]), self.exchange.allocate_and_arrive()
         place = self.place(mX, share, 0)
         tXrW = self.weights_of(mW, place, mX.shape[0])
         next_mean, next_rstd = cutlass.Float32(0.0), cutlass.Float32(0.0)
         if cutlass.const_expr(row_ahead):
-            next_x = cute.make_rmem_tensor(tile.values, self.dtype)
-            next_dy = cute.make_rmem_tensor(tile.values, mDO.element_type)
+            next_x = cute.make_rmem_tensor(tile.elements_held, self.dtype)
+            next_dy = cute.make_rmem_tensor(tile.elements_held, mDO.element_type)
             if share.turns > 0:
                 next_x.store(self.tile.load(mX, place).load())
                 next_dy.store(self.tile.load(mDO, place).load())
             next_mean, next_rstd = number_of(mMean, place), number_of(mRstd, place)
         sums = self.empty_sums(mDWPart, mDBPart)
-        self.exchange.ready()
+        self.exchange.wait_for_peers()
 
         for turn in range(share.turns):
             place = self.place(mX, share, turn)
@@ -102,7 +102,7 @@ class LayerNormBackwardRegisters(LayerNormBackward):
                 xhat, dy, wdy = self.factors(self.tile.load(mX, place), self.tile.load(mDO, place), tXrW, mean, rstd)
             offset, slope = self.means_of(wdy, xhat, opened, turn)
             # write MN elements
-            tXrDX = cute.make_rmem_tensor(self.tile.values, self.dtype)
+            tXrDX = cute.make_rmem_tensor(self.tile.elements_held, self.dtype)
             tXrDX.store(((wdy - offset - xhat * slope) * rstd).to(self.dtype))
             self.tile.store(tXrDX, mDX, place)
             self.add(sums, dy, xhat)
@@ -116,7 +116,7 @@ class LayerNormBackwardStages(LayerNormBackward):
     @cute.kernel
     def kernel(self, mX, mW, mDO, mMean, mRstd, mDX, mDWPart, mDBPart):
         pipeline = self.pipeline
-        share, opened = self.share_of(mX.shape[0]), self.exchange.open()
+        share, opened = self.share_of(mX.shape[0]), self.exchange.allocate_and_arrive()
         place = self.place(mX, share, 0)
         arriving = pipeline.open(place)
         pipeline.fetch_singles(arriving, (mX, mDO), place)
@@ -128,7 +128,7 @@ class LayerNormBackwardStages(LayerNormBackward):
         if cutlass.const_expr(self.rstd_ahead):
             next_mean, next_rstd = number_of(mMean, place), number_of(mRstd, place)
         sums = self.empty_sums(mDWPart, mDBPart)
-        self.exchange.ready()
+        self.exchange.wait_for_peers()
 
         for turn in range(share.turns):
             place = self.place(mX, share, turn)
@@ -153,7 +153,7 @@ class LayerNormBackwardStages(LayerNormBackward):
             # From shared memory again, so that the row does not have to stay in registers meanwhile.
             tXrX, tXrDO = (self.pipeline.load(arriving, k, place, turn) for k in (0, 1))
             # write MN elements, one vector of the row after the other, so that few numbers need registers
-            tXrDX, tXrW = cute.make_rmem_tensor(self.tile.values, self.dtype), self.weight_of(weights, place)
+            tXrDX, tXrW = cute.make_rmem_tensor(self.tile.elements_held, self.dtype), self.weight_of(weights, place)
             for i in cutlass.range_constexpr(self.tile.vectors + (self.tile.singles > 0)):
                 xhat, dy, wdy = self.factors(*(self.part(tXr, i) for tXr in (tXrX, tXrDO, tXrW)), mean, rstd)
                 self.part(tXrDX, i).store(((wdy - offset - xhat * slope) * rstd).to(self.dtype))

@@ -65,7 +65,7 @@ class NormBackward:
                 f"{config}: rows that start anywhere need no stage or at least two, so stages must not be 1"
             )
         self.exchange = RowExchange(config, values=values, sets=2)
-        self.pipeline = RowPipeline(dtype, self.tile, tensors=2, stages=config.stages, several=True)
+        self.pipeline = RowPipeline(dtype, self.tile, tensors=2, stages=config.stages, many_rows_per_block=True)
         several = self.tile.rows_per_block > 1
         # Several rows that arrive together are neighbours in memory.
         self.rows_adjacent = config.stages > 0 and several
@@ -147,7 +147,7 @@ class NormBackward:
 
     def empty_sums(self, *parts):
         """The sums of dw and db before the first row, a `Sums`, for the `parts` that are to be written, None or (parts, N)."""
-        sums = [cute.make_rmem_tensor(self.tile.values, cutlass.Float32) for _ in parts]
+        sums = [cute.make_rmem_tensor(self.tile.elements_held, cutlass.Float32) for _ in parts]
         for tXrSum in sums:
             tXrSum.fill(0.0)
         return Sums(*(None if mPart is None else tXrSum for mPart, tXrSum in zip(parts, sums)))
@@ -262,15 +262,15 @@ class NormBackward:
         tile = self.tile
         thread_row = cute.arch.thread_idx()[0] // tile.threads_per_row
         if cutlass.const_expr(tile.rows_per_block > 1):
-            shape = (tile.rows_per_block, tile.values, tile.threads_per_row)
+            shape = (tile.rows_per_block, tile.elements_held, tile.threads_per_row)
             layout = cute.make_ordered_layout(shape, order=(2, 1, 0))
             sSum = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, layout, byte_alignment=16)
-            for i in cutlass.range_constexpr(tile.values):
+            for i in cutlass.range_constexpr(tile.elements_held):
                 sSum[thread_row, i, place.thread_in_row] = tXrSum[i]
             cute.arch.barrier()
             if thread_row == 0:
                 for other in range(1, tile.rows_per_block):
-                    for i in cutlass.range_constexpr(tile.values):
+                    for i in cutlass.range_constexpr(tile.elements_held):
                         tXrSum[i] += sSum[other, i, place.thread_in_row]
         wide = self.promise == "aligned" and tile.N % 4 == 0
         tile.store(tXrSum, mPart, place._replace(row=part, exists=thread_row == 0), wide)

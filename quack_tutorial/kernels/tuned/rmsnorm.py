@@ -8,7 +8,7 @@ a row, from which `rmsnorm_backward` makes the gradients. All is computed in flo
 |----------|--------|-----------------|--------------------------------|
 | mX, mO   | (M, N) | x, y            | `dtype`                        |
 | mR       | (M, N) | the residual    | `residual`; None without one   |
-| mRO      | (M, N) | h               | any; None if not asked for     |
+| mResidualOut      | (M, N) | h               | any; None if not asked for     |
 | mW, mB   | (N,)   | w, b            | any; None without one          |
 | mRstd    | (M,)   | rstd            | float32; None if not asked for |
 """
@@ -33,15 +33,15 @@ class RMSNorm:
         self.dtype, self.N, self.promise = dtype, N, promise
         operation = "rmsnorm residual" if residual else "rmsnorm"
         self.config = config or default_config(operation, dtype.width, N, promise)
-        self.tile = RowTile(dtype, N, promise, self.config, several=True)
+        self.tile = RowTile(dtype, N, promise, self.config, allows_rows_each=True)
         self.exchange = RowExchange(self.config)
         # The row comes through shared memory if `stages` says so; a residual too, if it has its type.
         tensors = 2 if residual is dtype else 1
         self.pipeline = RowPipeline(dtype, self.tile, tensors, stages=self.config.stages)
 
     @cute.jit
-    def __call__(self, mX, mW, mB, mR, mO, mRO, mRstd, eps: cutlass.Float32, stream: cuda.CUstream):
-        self.kernel(mX, mW, mB, mR, mO, mRO, mRstd, eps).launch(
+    def __call__(self, mX, mW, mB, mR, mO, mResidualOut, mRstd, eps: cutlass.Float32, stream: cuda.CUstream):
+        self.kernel(mX, mW, mB, mR, mO, mResidualOut, mRstd, eps).launch(
             grid=self.tile.grid(mX.shape[0]),
             block=[self.config.threads_per_block, 1, 1],
             cluster=self.config.cluster,
@@ -49,11 +49,11 @@ class RMSNorm:
         )
 
     @cute.kernel
-    def kernel(self, mX, mW, mB, mR, mO, mRO, mRstd, eps: cutlass.Float32):
+    def kernel(self, mX, mW, mB, mR, mO, mResidualOut, mRstd, eps: cutlass.Float32):
         tile, exchange, pipeline, M = self.tile, self.exchange, self.pipeline, mX.shape[0]
         block, _, _ = cute.arch.block_idx()
         places = tile.places(mX, block)
-        opened, place = exchange.open(), places[0]
+        opened, place = exchange.allocate_and_arrive(), places[0]
         # read MN elements (2 MN with a residual), and the weights meanwhile
         arriving = pipeline.start((mX, mR), place)
         weights = weights_before_row(tile, (mW, mB), place, M)
@@ -64,12 +64,12 @@ class RMSNorm:
         rstds = []
         for k in cutlass.range_constexpr(tile.rows_each):
             place, (_, h) = places[k], loaded[k]
-            if cutlass.const_expr(mRO is not None):  # write MN elements
-                tXrRO = cute.make_rmem_tensor(tile.values, mRO.element_type)
-                tXrRO.store(h.to(mRO.element_type))
-                tile.store(tXrRO, mRO, place)
+            if cutlass.const_expr(mResidualOut is not None):  # write MN elements
+                tXrResidualOut = cute.make_rmem_tensor(tile.elements_held, mResidualOut.element_type)
+                tXrResidualOut.store(h.to(mResidualOut.element_type))
+                tile.store(tXrResidualOut, mResidualOut, place)
             squares_warp = tile.warp_sum(h * h)
-            exchange.ready()  # nothing to wait for where a thread has several rows: one warp has each
+            exchange.wait_for_peers()  # nothing to wait for where a thread has several rows: one warp has each
             squares = exchange.row_sum(squares_warp, opened)
             rstd = cute.math.rsqrt(squares * (1.0 / tile.N) + eps)
             if cutlass.const_expr(self.dtype.width == 32 and (mR is not None or mB is not None)):

@@ -16,7 +16,7 @@ in registers (`norm_backward`). They differ in where the next row is while one i
 | mX               | (M, N)     | h, which is x + residual, and x without one    | `dtype`                        |
 | mW               | (N,)       | w                                              | `weight_dtype`; None without one |
 | mDO              | (M, N)     | dy                                             | `dtype`                        |
-| mDRO             | (M, N)     | the gradient that h gets directly              | any; None without one          |
+| mDResidualOut             | (M, N)     | the gradient that h gets directly              | any; None without one          |
 | mRstd            | (M,)       | rstd, from the forward kernel                  | float32                        |
 | mDX              | (M, N)     | dx, the gradient of x and of the residual      | `dtype`                        |
 | mDWPart, mDBPart | (parts, N) | dw, db in parts, which `ColumnSum` adds up     | float32; None if not asked for |
@@ -43,8 +43,8 @@ class RMSNormBackward(NormBackward):
     """What the three kernels share: their launch, and the arithmetic of a row."""
 
     @cute.jit
-    def __call__(self, mX, mW, mDO, mDRO, mRstd, mDX, mDWPart, mDBPart, stream: cuda.CUstream):
-        self.kernel(mX, mW, mDO, mDRO, mRstd, mDX, mDWPart, mDBPart).launch(
+    def __call__(self, mX, mW, mDO, mDResidualOut, mRstd, mDX, mDWPart, mDBPart, stream: cuda.CUstream):
+        self.kernel(mX, mW, mDO, mDResidualOut, mRstd, mDX, mDWPart, mDBPart).launch(
             grid=self.grid(mX, mDWPart, mDBPart),
             block=[self.config.threads_per_block, 1, 1],
             cluster=self.config.cluster,
@@ -63,11 +63,11 @@ class RMSNormBackward(NormBackward):
         return dot * (1.0 / self.tile.N)
 
     @cute.jit
-    def write_row(self, dx, mDRO, mDX, place):
+    def write_row(self, dx, mDResidualOut, mDX, place):
         """Write a row's dx, with the gradient that h gets directly."""
-        if cutlass.const_expr(mDRO is not None):
-            dx += self.tile.load(mDRO, place).load().to(cutlass.Float32)
-        tXrDX = cute.make_rmem_tensor(self.tile.values, self.dtype)
+        if cutlass.const_expr(mDResidualOut is not None):
+            dx += self.tile.load(mDResidualOut, place).load().to(cutlass.Float32)
+        tXrDX = cute.make_rmem_tensor(self.tile.elements_held, self.dtype)
         tXrDX.store(dx.to(self.dtype))
         self.tile.store(tXrDX, mDX, place)
 
@@ -76,21 +76,21 @@ class RMSNormBackwardRegisters(RMSNormBackward):
     """Rows come to registers: the next one while one is worked on, if `row_ahead` of the configuration says so."""
 
     @cute.kernel
-    def kernel(self, mX, mW, mDO, mDRO, mRstd, mDX, mDWPart, mDBPart):
+    def kernel(self, mX, mW, mDO, mDResidualOut, mRstd, mDX, mDWPart, mDBPart):
         tile, exchange, row_ahead = self.tile, self.exchange, self.config.row_ahead > 0
-        share, opened = self.share_of(mX.shape[0]), exchange.open()
+        share, opened = self.share_of(mX.shape[0]), exchange.allocate_and_arrive()
         place = self.place(mX, share, 0)
         tXrW = self.weights_of(mW, place, mX.shape[0])
         next_rstd = cutlass.Float32(0.0)
         if cutlass.const_expr(row_ahead):
-            next_x = cute.make_rmem_tensor(tile.values, self.dtype)
-            next_dy = cute.make_rmem_tensor(tile.values, mDO.element_type)
+            next_x = cute.make_rmem_tensor(tile.elements_held, self.dtype)
+            next_dy = cute.make_rmem_tensor(tile.elements_held, mDO.element_type)
             if share.turns > 0:
                 next_x.store(self.tile.load(mX, place).load())
                 next_dy.store(self.tile.load(mDO, place).load())
                 next_rstd = number_of(mRstd, place)
         sums = self.empty_sums(mDWPart, mDBPart)
-        exchange.ready()
+        exchange.wait_for_peers()
 
         for turn in range(share.turns):
             place = self.place(mX, share, turn)
@@ -108,7 +108,7 @@ class RMSNormBackwardRegisters(RMSNormBackward):
                 xhat, dy, wdy = self.factors(self.tile.load(mX, place), self.tile.load(mDO, place), tXrW, rstd)
             mean = self.mean_of(wdy * xhat, opened, turn)
             # write MN elements
-            self.write_row((wdy - xhat * mean) * rstd, mDRO, mDX, place)
+            self.write_row((wdy - xhat * mean) * rstd, mDResidualOut, mDX, place)
             self.add(sums, dy, xhat)
 
         self.write_parts(sums, mDWPart, mDBPart, share.part, place)
@@ -119,9 +119,9 @@ class RMSNormBackwardStages(RMSNormBackward):
     after, so that it does not have to stay in registers meanwhile."""
 
     @cute.kernel
-    def kernel(self, mX, mW, mDO, mDRO, mRstd, mDX, mDWPart, mDBPart):
+    def kernel(self, mX, mW, mDO, mDResidualOut, mRstd, mDX, mDWPart, mDBPart):
         exchange, pipeline = self.exchange, self.pipeline
-        share, opened = self.share_of(mX.shape[0]), exchange.open()
+        share, opened = self.share_of(mX.shape[0]), exchange.allocate_and_arrive()
         place = self.place(mX, share, 0)
         arriving = pipeline.open(place)
         pipeline.fetch_singles(arriving, (mX, mDO), place)
@@ -133,7 +133,7 @@ class RMSNormBackwardStages(RMSNormBackward):
         if cutlass.const_expr(self.rstd_ahead):
             next_rstd = number_of(mRstd, place)
         sums = self.empty_sums(mDWPart, mDBPart)
-        exchange.ready()
+        exchange.wait_for_peers()
 
         for turn in range(share.turns):
             place = self.place(mX, share, turn)
@@ -157,29 +157,29 @@ class RMSNormBackwardStages(RMSNormBackward):
             tXrX, tXrDO = (self.pipeline.load(arriving, k, place, turn) for k in (0, 1))
             # write MN elements
             if cutlass.const_expr(self.tile.has_head):
-                self.finish_by_vectors(tXrX, tXrDO, tXrW, sums, mDRO, mDX, place, rstd, mean)
+                self.finish_by_vectors(tXrX, tXrDO, tXrW, sums, mDResidualOut, mDX, place, rstd, mean)
             else:
                 xhat, dy, wdy = self.factors(tXrX, tXrDO, tXrW, rstd)
-                self.write_row((wdy - xhat * mean) * rstd, mDRO, mDX, place)
+                self.write_row((wdy - xhat * mean) * rstd, mDResidualOut, mDX, place)
                 self.add(sums, dy, xhat)
 
         self.write_parts(sums, mDWPart, mDBPart, share.part, place, arriving)
 
     @cute.jit
-    def finish_by_vectors(self, tXrX, tXrDO, tXrW, sums, mDRO, mDX, place, rstd, mean):
+    def finish_by_vectors(self, tXrX, tXrDO, tXrW, sums, mDResidualOut, mDX, place, rstd, mean):
         """Write a turn's dx and add to the sums, one vector of the row after the other. Rows that start anywhere take most
         registers, and so few numbers need any at once."""
-        tXrDX, tXrDRO = cute.make_rmem_tensor(self.tile.values, self.dtype), None
-        if cutlass.const_expr(mDRO is not None):
-            tXrDRO = cute.make_rmem_tensor(self.tile.values, mDRO.element_type)
-            tXrDRO.fill(0.0)
+        tXrDX, tXrDResidualOut = cute.make_rmem_tensor(self.tile.elements_held, self.dtype), None
+        if cutlass.const_expr(mDResidualOut is not None):
+            tXrDResidualOut = cute.make_rmem_tensor(self.tile.elements_held, mDResidualOut.element_type)
+            tXrDResidualOut.fill(0.0)
         # The vectors, then the single elements: rows that start anywhere always have some.
         for i in cutlass.range_constexpr(self.tile.vectors + 1):
             xhat, dy, wdy = self.factors(*(self.part(tXr, i) for tXr in (tXrX, tXrDO, tXrW)), rstd)
             dx = (wdy - xhat * mean) * rstd
-            if cutlass.const_expr(mDRO is not None):
-                self.load_part(tXrDRO, mDRO, i, place)
-                dx += self.part(tXrDRO, i).load().to(cutlass.Float32)
+            if cutlass.const_expr(mDResidualOut is not None):
+                self.load_part(tXrDResidualOut, mDResidualOut, i, place)
+                dx += self.part(tXrDResidualOut, i).load().to(cutlass.Float32)
             self.part(tXrDX, i).store(dx.to(self.dtype))
             self.store_part(tXrDX, mDX, i, place)
             self.add(self.part(sums, i), dy, xhat)
@@ -196,16 +196,16 @@ class RMSNormBackwardOneStage(RMSNormBackward):
         super().__init__(dtype, N, promise, weight_dtype, config, keeps_weights=True)
 
     @cute.kernel
-    def kernel(self, mX, mW, mDO, mDRO, mRstd, mDX, mDWPart, mDBPart):
+    def kernel(self, mX, mW, mDO, mDResidualOut, mRstd, mDX, mDWPart, mDBPart):
         exchange, pipeline = self.exchange, self.pipeline
-        share, opened = self.share_of(mX.shape[0]), exchange.open()
+        share, opened = self.share_of(mX.shape[0]), exchange.allocate_and_arrive()
         place = self.place(mX, share, 0)
         arriving = pipeline.open(place)
         if share.turns > 0:
             self.fetch(arriving, mX, mDO, share, place, 0)
         weights = self.weights_of(mW, place, mX.shape[0])
         sums = self.empty_sums(mDWPart, mDBPart)
-        exchange.ready()
+        exchange.wait_for_peers()
 
         for turn in range(share.turns):
             place = self.place(mX, share, turn)
@@ -220,6 +220,6 @@ class RMSNormBackwardOneStage(RMSNormBackward):
             self.add(sums, dy, xhat)
             mean = self.mean_of(wdy * xhat, opened, turn)
             # write MN elements
-            self.write_row((wdy - xhat * mean) * rstd, mDRO, mDX, place)
+            self.write_row((wdy - xhat * mean) * rstd, mDResidualOut, mDX, place)
 
         self.write_parts(sums, mDWPart, mDBPart, share.part, place, arriving)

@@ -63,7 +63,7 @@ class RowExchange:
         self.in_block = self.warps > 1 and among_themselves
 
     @cute.jit
-    def open(self):
+    def allocate_and_arrive(self):
         """Make room for what is exchanged, an `Opened`, and tell the cluster that this block is there."""
         of_warps, of_blocks, mbar = None, None, None
         smem = cutlass.memory.SmemAllocator()
@@ -82,7 +82,7 @@ class RowExchange:
             cute.arch.cluster_arrive_relaxed()
         return Opened(of_warps, of_blocks, mbar)
 
-    def ready(self):
+    def wait_for_peers(self):
         """Wait until every block of the cluster can be written to."""
         if self.blocks > 1:
             cute.arch.cluster_wait()

@@ -50,7 +50,8 @@ class Arriving(NamedTuple):
 
 
 class RowPipeline:
-    """`stages` turns' rows of `tensors` tensors; a turn's row of each arrives together. `several` allows several rows a block.
+    """`stages` turns' rows of `tensors` tensors; a turn's row of each arrives together. A block has one row, or
+    more where `many_rows_per_block` allows it.
 
     `place` is this thread's in a row, see `RowTile.place`. For `open`, `copied` and `fetch` any row of the block will do; the other
     methods are about the row that it names.
@@ -59,7 +60,7 @@ class RowPipeline:
     `smem_tile`, whose pieces are a few vectors a thread.
     """
 
-    def __init__(self, dtype, tile, tensors, stages, by_vectors=False, several=False):
+    def __init__(self, dtype, tile, tensors, stages, by_vectors=False, many_rows_per_block=False):
         self.dtype, self.tile, self.tensors, self.stages = dtype, tile, tensors, stages
         # Rows on their way while one is worked on. Into a single stage the next row only comes once the one in it has been read.
         self.ahead = max(1, stages - 1)
@@ -67,7 +68,7 @@ class RowPipeline:
         self.rows_per_block, self.rows_of_group = tile.rows_per_block, max(1, 32 // of_row)
         self.groups, self.warps = max(1, threads // max(32, of_row)), max(1, of_row // 32)  # in a block, in a group
         if stages:
-            refuse_unmovable(tile, several)
+            refuse_unmovable(tile, many_rows_per_block)
         # What threads read as a whole ends in zeros, as long as all of them together read: none has to ask where the row ends.
         self.width = tile.width if by_vectors else tile.threads_per_row * tile.vectors * tile.vector_size
         if stages and by_vectors:
@@ -143,7 +144,9 @@ class RowPipeline:
             for i in range(cute.arch.thread_idx()[0], self.width - copied, self.tile.config.threads_per_block):
                 tail[i] = self.dtype(0.0)
         both = range(2 if self.tile.has_head else 0)
-        singles = [[cute.make_rmem_tensor(self.tile.values, self.dtype) for _ in range(self.tensors)] for _ in both]
+        singles = [
+            [cute.make_rmem_tensor(self.tile.elements_held, self.dtype) for _ in range(self.tensors)] for _ in both
+        ]
         for k in cutlass.range_constexpr(self.tensors if self.tile.has_head else 0):
             singles[1][k].fill(0.0)
         cute.arch.barrier()
@@ -219,22 +222,22 @@ class RowPipeline:
         row = cute.make_tensor(slot.iterator, cute.make_layout((1, self.width)))
         at = Place(0, exists, 0, place.thread_in_row, 0, self.width)
         rX = self.tile.load(row, at, certain=self.tile.vectors, singles=False)
-        for i in range(self.tile.values - self.tile.singles, self.tile.values):
+        for i in range(self.tile.elements_held - self.tile.singles, self.tile.elements_held):
             rX[i] = arriving.singles[0][k][i]
         return rX
 
 
-def refuse_unmovable(tile, several):
+def refuse_unmovable(tile, many_rows_per_block):
     """ValueError where bulk copies cannot bring the rows of a tile to shared memory.
 
-    They move whole vectors of aligned rows whose pieces are equal, one row a block or `several`. Of rows that start anywhere: one
-    row a block, of a kernel whose blocks go through rows that start alike (`sums_columns`), and each piece has vectors wherever
-    the row starts.
+    They move whole vectors of aligned rows whose pieces are equal, one row a block or `many_rows_per_block`. Of rows that start
+    anywhere: one row a block, of a kernel whose blocks go through rows that start alike (`sums_columns`), with vectors in each
+    piece wherever the row starts.
     """
     movable = False
     if tile.has_head:
         movable = tile.sums_columns and tile.rows_per_block == 1 and tile.in_last > 0
-    elif several or tile.rows_per_block == 1:
+    elif many_rows_per_block or tile.rows_per_block == 1:
         movable = tile.promise == "aligned" and tile.width * tile.pieces == tile.N
     if not movable:
         raise ValueError(

@@ -21,7 +21,7 @@ What is new beside chapter 3:
 
 - The single elements are registers behind the vectors, so that a kernel computes with all of them at once.
 - Most vectors are known to be in the row when the kernel is compiled; only the others are checked, each by a predicate of its own.
-- Where a block has more places than rows are left, threads without a row load the last one and write nothing.
+- Where a block has more places than rows are left, surplus threads load the last row and skip the store.
 - Memory moves in sectors of 32 bytes, four to a line, and a warp's 512 bytes are 16 sectors only if they start where one does. So
   the pieces of a row are whole lines, and where threads are many enough to have a single element each, the head ends at a line.
 
@@ -69,19 +69,21 @@ class RowTile:
     A row is cut into `pieces` of `width` columns, one for each block of a cluster that holds it; or, with `vectors` given, into as
     many as it takes with so many vectors a thread, which a kernel goes through one after the other, or in blocks that do not know
     of each other. `promise` is one of the table above. `hint` is what the caches are asked of what is loaded, see `cache_hints`, if
-    the configuration does not say `PAST_L1`. `several` says that the kernel can do `rows_each` > 1.
+    the configuration does not say `PAST_L1`. `allows_rows_each` says that the kernel can do `rows_each` > 1.
 
     `sums_columns` is for a kernel whose blocks go through rows and add up their columns (`norm_backward`). A row that does not
     exist is then `fill`. The head ends at a multiple of 16 bytes, not of a line: more rows start equally far from one. And a store
     has a predicate and no branch around it, since the sums take most registers.
     """
 
-    def __init__(self, dtype, N, promise, config, vectors=None, hint=EVICT_LAST, sums_columns=False, several=False):
+    def __init__(
+        self, dtype, N, promise, config, vectors=None, hint=EVICT_LAST, sums_columns=False, allows_rows_each=False
+    ):
         if not 1 <= N <= MAX_N:
             raise ValueError(f"a row is kept in the registers of at most 16 blocks: N must be 1 to {MAX_N}, got {N}")
         if promise not in PROMISES:
             raise ValueError(f'promise must be "aligned", "congruent" or "any", got {promise!r}')
-        if config.rows_each > 1 and not several:
+        if config.rows_each > 1 and not allows_rows_each:
             raise ValueError(f"{config}: in this kernel a thread has a part of one row, so rows_each must be 1")
         if config.rows_each > 1 and promise != "aligned":
             raise ValueError(
@@ -98,7 +100,7 @@ class RowTile:
         self.cut_into_pieces(vectors)
         self.count_singles()
         self.count_certain()
-        self.values = self.vectors * self.vector_size + self.singles
+        self.elements_held = self.vectors * self.vector_size + self.singles
 
     def cut_into_pieces(self, vectors):
         """Set `pieces`, `width` (the last may have fewer columns) and `vectors`."""
@@ -200,8 +202,8 @@ class RowTile:
         """
         sure = self.certain if certain is None else certain
         checks_row = self.sums_columns and self.several_rows
-        rX = cute.make_rmem_tensor(self.values, mX.element_type)
-        for k in cutlass.range_constexpr(0 if checks_row else sure * self.vector_size, self.values):
+        rX = cute.make_rmem_tensor(self.elements_held, mX.element_type)
+        for k in cutlass.range_constexpr(0 if checks_row else sure * self.vector_size, self.elements_held):
             rX[k] = mX.element_type(fill)
         if cutlass.const_expr(self.several_rows and not self.sums_columns):
             place = place._replace(row=cutlass.min(place.row, mX.shape[0] - 1), exists=True)

@@ -53,7 +53,7 @@ def load_shifted(tile: cutlass.Constexpr, mW: cute.Tensor, place):
     """`load_weight` of a 16-bit tensor whose rows are aligned, where those of the others are not."""
     size = tile.vector_size
     shift, half_size = place.head % size, size // 2  # words of two elements
-    rW = cute.make_rmem_tensor(tile.values, mW.element_type)
+    rW = cute.make_rmem_tensor(tile.elements_held, mW.element_type)
     rW.fill(0.0)
     tile.load_singles(rW, mW, place)
     both = cute.make_rmem_tensor((2 * size, tile.vectors), mW.element_type)

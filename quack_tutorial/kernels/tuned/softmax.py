@@ -49,7 +49,7 @@ class Softmax:
         tile, exchange = self.tile, self.exchange
         block, _, _ = cute.arch.block_idx()
         place = tile.place(mX, block * tile.rows_per_block)
-        opened = exchange.open()
+        opened = exchange.allocate_and_arrive()
         # read MN elements
         if cutlass.const_expr(self.pipeline.stages > 0):
             arriving = self.pipeline.start((mX,), place)
@@ -71,7 +71,7 @@ class Softmax:
         sum_warp = tile.warp_sum(y)
         inverse, factor = None, 1.0 / sum_warp  # a row all -inf: 0 * inf = NaN
         if cutlass.const_expr(exchange.needed):
-            exchange.ready()
+            exchange.wait_for_peers()
             max_row, sum_row = exchange.row_max_sum(max_warp, sum_warp, opened)
             inverse, factor = quotient_factors(max_warp - max_row, sum_row, self.exp_scale)
         if cutlass.const_expr(inverse is not None):
@@ -91,7 +91,7 @@ class Softmax:
         # The warp's, and the row's if it has no other.
         max_row, sum_row = warp_max_sum(self.tile, max_thread, sum_thread, self.dtype)
         if cutlass.const_expr(exchange.needed):
-            exchange.ready()
+            exchange.wait_for_peers()
             max_row, sum_row = exchange.row_max_sum(max_row, sum_row, opened)
         factor = 1.0 / sum_row  # one factor: the terms below already have the row's maximum
 
@@ -127,7 +127,7 @@ class SoftmaxBackward:
         tile, exchange, pipeline = self.tile, self.exchange, self.pipeline
         block, _, _ = cute.arch.block_idx()
         place = tile.place(mY, block * tile.rows_per_block)
-        opened = exchange.open()
+        opened = exchange.allocate_and_arrive()
 
         # read 2 MN elements
         arriving = pipeline.start((mY, mDY), place)
@@ -135,7 +135,7 @@ class SoftmaxBackward:
         tXrY, tXrDY = pipeline.take(arriving, 0, mY, place), pipeline.take(arriving, 1, mDY, place)
         y, dy = tXrY.load().to(cutlass.Float32), tXrDY.load().to(cutlass.Float32)
         sum_warp = tile.warp_sum(y * dy)
-        exchange.ready()
+        exchange.wait_for_peers()
         sum_row = exchange.row_sum(sum_warp, opened)
         if cutlass.const_expr(pipeline.stages > 0):
             # From shared memory again, so that the rows did not have to stay in registers meanwhile.

@@ -22,7 +22,7 @@ class TileCopy:
         # A row that the kernel has in shared memory is in registers here.
         self.config = replace(config, stages=0)
         self.tile, self.reads = (
-            RowTile(dtype, N, promise, self.config, vectors=config.vectors_at_once, several=True),
+            RowTile(dtype, N, promise, self.config, vectors=config.vectors_at_once, allows_rows_each=True),
             reads,
         )
 
