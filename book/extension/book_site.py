@@ -9,6 +9,8 @@ import re
 import shutil
 from pathlib import Path
 
+import safe
+
 from quack_tutorial import myst
 from quack_tutorial.figures import theme
 from quack_tutorial.labs import folders, release, student
@@ -72,6 +74,7 @@ def pack_runtime(app):
     runtime = browser_runtime(app)
     if runtime and app.builder.format == "html":
         runtime.pack(Path(app.outdir, "runtime"))
+        shutil.copyfile(runtime.purify(), Path(app.outdir, "_static/purify.js"))
 
 
 def offer_running(app, pagename, templatename, context, doctree):
@@ -81,7 +84,9 @@ def offer_running(app, pagename, templatename, context, doctree):
     if doctree is None or not has_cells or not manifest.exists():
         return
     size = json.loads(manifest.read_text(encoding="utf-8"))["bytes"]
-    context["metatags"] = f'{context.get("metatags", "")}\n<meta name="qt-runtime-bytes" content="{size}">'
+    cells = safe.digest(Path(app.outdir, "_sources", pagename).with_suffix(".cells.json").read_bytes())
+    tag = f'<meta name="qt-runtime-bytes" content="{size}" data-cells="{cells}">'
+    context["metatags"] = f"{context.get('metatags', '')}\n{tag}"
     app.add_css_file("run.css")
     app.add_js_file("run.js")
 
