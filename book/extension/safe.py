@@ -81,12 +81,11 @@ def add_figures(app, pagename, templatename, context, doctree):
 def finish(out, comments=None):
     """Secure all pages of the built site in a folder."""
     static = out / "_static"
-    loaded = [static / f"{name}.js" for name in ("run", "motion", "sections")] + sorted(static.glob("run/*.js"))
-    parts = [*loaded, *static.glob("run/starts/*"), static / "purify.js", static / "section-index.js"]
-    version = digest(b"".join(file.read_bytes() for file in sorted(parts) if file.exists()))
-    for file in loaded:
-        text = file.read_text(encoding="utf-8")
-        file.write_text(LOADED.sub(rf"\1?v={version}", text), encoding="utf-8")
+    scripts = sorted([*static.glob("*.js"), *static.glob("run/**/*.*")])
+    version = digest(b"".join(file.read_bytes() for file in scripts))
+    for file in scripts:
+        if file.suffix == ".js":
+            file.write_text(LOADED.sub(rf"\1?v={version}", file.read_text(encoding="utf-8")), encoding="utf-8")
     hash_of = functools.cache(lambda path: digest((out / path).read_bytes()))
     for file in out.rglob("*.html"):
         if "_static" not in file.parts:
