@@ -85,7 +85,8 @@ for picture in motion.pictures(run):
 
     async function begin() {
       worker = {}; // on its way
-      safe = await import(new URL("run/safe.js", base));
+      safe = await import(new URL("run/safe.js", base)).catch(() => (worker = null));
+      if (!safe) return restart("Python cannot be fetched now: is there a connection?");
       worker = safe.startPython();
       worker.onmessage = ({ data }) => answered(data);
     }
