@@ -57,7 +57,8 @@ def secured(page, comments=None):
 
     page = CLICK.sub(r"\1 data-click=", DRAWN.sub(data, page))
     tag = f'<meta http-equiv="Content-Security-Policy" content="{escape(policy(page, comments), quote=False)}">'
-    return page.replace("<head>", f"<head>\n    {tag}", 1)
+    # At the end of the head, where all is the build's own: before it, a browser would fetch the scripts one after the other.
+    return page.replace("</head>", f"{tag}\n</head>", 1)
 
 
 def write_figures(app):
