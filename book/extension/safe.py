@@ -10,7 +10,6 @@ import functools
 import hashlib
 import posixpath
 import re
-from html import escape
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -26,6 +25,10 @@ CALL = re.compile(r'.*\("(qt-[\w-]+)",(.*)\);', re.DOTALL)
 CLICK = re.compile(r"(<button\b[^>]*?) onclick=")  # static/book.js
 NAMED = re.compile(r'((?:src|href)=")([^":?]*_static/(?!mathjax)[^":?]+\.(?:js|css))(?:\?v=\w+)?"')
 LOADED = re.compile(r"""((?:\./|run/)[\w/${}.-]+\.(?:js|py))(?=["`])""")  # by one of our scripts
+ADD = """const policy = document.createElement("meta");
+policy.httpEquiv = "Content-Security-Policy";
+policy.content = "%s";
+document.head.append(policy);"""
 DRAW = """for (const data of document.querySelectorAll("script[data-draws]")) {
   quackFigures[data.dataset.draws](data.dataset.of, JSON.parse(data.textContent));
 }
@@ -56,9 +59,8 @@ def secured(page, comments=None):
         return f'<script type="application/json" data-draws="{script[1]}" data-of="{identifier}">{values}</script>'
 
     page = CLICK.sub(r"\1 data-click=", DRAWN.sub(data, page))
-    tag = f'<meta http-equiv="Content-Security-Policy" content="{escape(policy(page, comments), quote=False)}">'
-    # At the end of the head, where all is the build's own: before it, a browser would fetch the scripts one after the other.
-    return page.replace("</head>", f"{tag}\n</head>", 1)
+    # A script adds it, behind the scripts of the head: where a tag of it is in sight, Chromium fetches them one after the other.
+    return page.replace("</head>", f"<script>{{{ADD % policy(page, comments)}}}</script>\n</head>", 1)
 
 
 def write_figures(app):
