@@ -1,4 +1,4 @@
-"""Fetches what runs the book's cells in a web page, and packs it into a folder of the site.
+"""Fetches what runs the book's cells in a web page, and what cleans their outputs, and packs it into a folder of the site.
 
     python scripts/browser_runtime.py fetch   # into .runtime/, once; where a part cannot be had, one line says so
     python scripts/browser_runtime.py pack _build/html/runtime
@@ -6,6 +6,7 @@
 | part     | from                                                                                  |
 |----------|---------------------------------------------------------------------------------------|
 | Pyodide  | npm, `pyodide@0.29.3`: CPython for WebAssembly                                        |
+| DOMPurify | npm, `dompurify@3.5.0`: takes out of an output what is not a picture or text          |
 | numpy    | PYODIDE_WHEELS (a folder), ../shared/pyodide, or Pyodide's own distribution           |
 | package  | this checkout: modules of `ROOMS`, styles, scripts, the records that chapters show, labs' checks |
 
@@ -34,6 +35,8 @@ ROOT = Path(__file__).resolve().parent.parent
 CACHE = ROOT / ".runtime"
 PYODIDE = "0.29.3"
 PYODIDE_SHA256 = "924f3167d6bf5e553bda392615eaa82edd82a9cffc32a1cc49853a926b148c5c"  # of the package on npm
+PURIFY, PURIFY_FILE = "3.5.0", "dist/purify.min.js"
+PURIFY_SHA256 = "faa5f2bfe2814384b83d6edb4ed66812fbfdb2a654b4d59edd4b12304058ec20"  # the same
 PYODIDE_FILES = ("pyodide.mjs", "pyodide.asm.js", "pyodide.asm.wasm", "python_stdlib.zip", "pyodide-lock.json")
 NUMPY = "numpy-2.2.5-cp313-cp313-pyodide_2025_0_wasm32.whl"
 OFFICIAL = f"https://cdn.jsdelivr.net/pyodide/v{PYODIDE}/full/{NUMPY}"
@@ -56,34 +59,40 @@ class Unavailable(Exception):
 
 
 def fetch(cache=CACHE, wheels=None):
-    """Bring Pyodide and numpy into `cache`, where they are not there yet. Raises Unavailable."""
+    """Bring Pyodide, DOMPurify and numpy into `cache`, where they are not there yet. Raises Unavailable."""
     cache.mkdir(exist_ok=True)
-    stamp = cache / f"pyodide-{PYODIDE}"
-    if not stamp.exists():
-        partial = Path(tempfile.mkdtemp(dir=cache))
-        try:
-            _unpack_pyodide(partial)
-            partial.rename(stamp)
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
+    _package(cache, f"pyodide@{PYODIDE}", PYODIDE_SHA256, PYODIDE_FILES)
+    _package(cache, f"dompurify@{PURIFY}", PURIFY_SHA256, (PURIFY_FILE,))
     _numpy(cache, wheels if wheels is not None else os.environ.get("PYODIDE_WHEELS", ""))
 
 
-def _unpack_pyodide(folder):
+def _package(cache, package, sha256, files):
+    stamp = cache / package.replace("@", "-")
+    if stamp.exists():
+        return
+    partial = Path(tempfile.mkdtemp(dir=cache))
+    try:
+        _unpack(partial, package, sha256, files)
+        partial.rename(stamp)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _unpack(folder, package, sha256, files):
     npm = shutil.which("npm")
     if npm is None:
-        raise Unavailable("npm, which fetches Pyodide, is not installed")
-    command = [npm, "pack", f"pyodide@{PYODIDE}", "--silent", "--pack-destination", str(folder)]
+        raise Unavailable(f"npm, which fetches {package}, is not installed")
+    command = [npm, "pack", package, "--silent", "--pack-destination", str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=folder)
     if done.returncode:
         why = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
-        raise Unavailable(f"npm cannot fetch pyodide@{PYODIDE} ({why})")
+        raise Unavailable(f"npm cannot fetch {package} ({why})")
     (archive,) = folder.glob("*.tgz")
-    if _sha256(archive) != PYODIDE_SHA256:
-        raise Unavailable(f"what npm gives for pyodide@{PYODIDE} has another sha256 than {PYODIDE_SHA256[:12]}")
+    if _sha256(archive) != sha256:
+        raise Unavailable(f"what npm gives for {package} has another sha256 than {sha256[:12]}")
     with tarfile.open(archive) as tar:
-        for name in PYODIDE_FILES:
-            (folder / name).write_bytes(tar.extractfile(f"package/{name}").read())
+        for name in files:
+            (folder / Path(name).name).write_bytes(tar.extractfile(f"package/{name}").read())
     archive.unlink()
 
 
@@ -122,7 +131,13 @@ def _sha256(path):
 
 def available(cache=CACHE):
     """Whether everything that was to be fetched is there, and Node.js to prepare it."""
-    return (cache / f"pyodide-{PYODIDE}").is_dir() and (cache / NUMPY).exists() and shutil.which("node") is not None
+    packages = (cache / f"pyodide-{PYODIDE}").is_dir() and purify(cache).exists()
+    return packages and (cache / NUMPY).exists() and shutil.which("node") is not None
+
+
+def purify(cache=CACHE):
+    """DOMPurify's file."""
+    return cache / f"dompurify-{PURIFY}" / Path(PURIFY_FILE).name
 
 
 def pack(folder, cache=CACHE):

@@ -38,7 +38,7 @@ OF_THE_SCREEN = (
 )
 FOLDS = "details.qt-fold, details.sd-dropdown"  # long lists in other folds stay on the screen
 SCREEN_FOLDS = ("Code", "Output")  # what draws a picture, and long listings
-MENU = '<button onclick="window.print()"'  # in each page's download menu
+MENU = '<button data-click="window.print()"'  # in each page's download menu
 ENTRY = """<a href="{}" class="btn btn-sm dropdown-item">
 <span class="btn__icon-container"><i class="fas fa-file-pdf"></i></span>
 <span class="btn__text-container">.pdf of the whole book</span></a>

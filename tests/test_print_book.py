@@ -19,7 +19,7 @@ TOC = {
 CONFIG = {"title": "The book", "author": "Its authors"}
 PAGE = """<!DOCTYPE html><html lang="en"><head><link rel="stylesheet" href="../_static/book.css"></head>
 <body><ul><li>
-<button onclick="window.print()" class="x">.pdf</button></li></ul><article class="bd-article">{}</article></body></html>"""
+<button data-click="window.print()" class="x">.pdf</button></li></ul><article class="bd-article">{}</article></body></html>"""
 WIN = """<section id="win"><h1>0. Win<a class="headerlink" href="#win">#</a></h1>
 <p><a href="../book/glossary.html#lane">lane</a> <a href="../book/glossary.html">words</a> <a href="#win">up</a>
 <a href="sandbox.html">sandbox</a> <a href="https://example.org/">out</a></p>

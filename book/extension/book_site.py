@@ -2,6 +2,7 @@
 each lab, what runs cells in the page, where `scripts/browser_runtime.py fetch` has brought it, MathJax only where there are
 formulas, and the front page as index.html."""
 
+import hashlib
 import importlib.util
 import json
 import posixpath
@@ -72,6 +73,7 @@ def pack_runtime(app):
     runtime = browser_runtime(app)
     if runtime and app.builder.format == "html":
         runtime.pack(Path(app.outdir, "runtime"))
+        shutil.copyfile(runtime.purify(), Path(app.outdir, "_static/purify.js"))
 
 
 def offer_running(app, pagename, templatename, context, doctree):
@@ -81,7 +83,9 @@ def offer_running(app, pagename, templatename, context, doctree):
     if doctree is None or not has_cells or not manifest.exists():
         return
     size = json.loads(manifest.read_text(encoding="utf-8"))["bytes"]
-    context["metatags"] = f'{context.get("metatags", "")}\n<meta name="qt-runtime-bytes" content="{size}">'
+    cells = Path(app.outdir, "_sources", pagename).with_suffix(".cells.json").read_bytes()
+    tag = f'<meta name="qt-runtime-bytes" content="{size}" data-cells="{hashlib.sha256(cells).hexdigest()[:12]}">'
+    context["metatags"] = f"{context.get('metatags', '')}\n{tag}"
     app.add_css_file("run.css")
     app.add_js_file("run.js")
 

@@ -9,6 +9,9 @@ document.addEventListener("DOMContentLoaded", () => {
     if (!node.textContent.trim()) node.setAttribute("aria-label", `Pages below ${node.closest("li").querySelector("a").textContent.trim()}`);
   }
 
+  // The theme's buttons hold a line of script, which no page runs (extension/safe.py): to print, or to fill the screen.
+  for (const button of all("[data-click]")) button.addEventListener("click", () => (button.dataset.click === "window.print()" ? print() : toggleFullScreen()));
+
   // A box that scrolls must be reachable by keyboard.
   function mendBoxes(root) {
     for (const box of all(".pst-scrollable-table-container, .cell_output .text_html, .qt-table", root)) {

@@ -38,7 +38,7 @@ for picture in motion.pictures(run):
     const [{ makeEditor }, link] = await Promise.all([import(new URL("run/editor.js", base)), import(new URL("run/link.js", base))]);
     const start = async (name) => (await (await fetch(new URL(`run/starts/${name}.py`, base))).text()).trim();
 
-    let worker, isReady = false, running = false, wanted = false, timer, limit, pieces = [];
+    let safe, worker, isReady = false, running = false, wanted = false, timer, limit, pieces = [];
     const shared = await link.read(location.hash, (n) => n === 1);
     const first = shared?.texts[1] ?? (await start("race"));
     const editor = makeEditor({ parent: kernel, text: first, label: "The kernel", run: () => soon(0), changed: () => soon(PAUSE) });
@@ -83,10 +83,12 @@ for picture in motion.pictures(run):
       status.textContent = words;
     }
 
-    function begin() {
-      worker = new Worker(new URL("run/worker.js", base), { type: "module" });
+    async function begin() {
+      worker = {}; // on its way
+      safe = await import(new URL("run/safe.js", base)).catch(() => (worker = null));
+      if (!safe) return restart("Python cannot be fetched now: is there a connection?");
+      worker = safe.startPython();
       worker.onmessage = ({ data }) => answered(data);
-      worker.postMessage({ runtime: new URL("../runtime/", base).href });
     }
 
     function answered(data) {
@@ -112,20 +114,12 @@ for picture in motion.pictures(run):
       const said = document.createElement("pre");
       said.className = isWrong ? "qt-motion-said qt-motion-wrong" : "qt-motion-said";
       said.textContent = words.trim();
-      const figures = pieces.filter(({ kind }) => kind === "html").map(({ text }) => {
-        const box = document.createElement("div");
-        box.className = "output text_html";
-        box.innerHTML = text;
-        return box;
-      });
+      const figures = pieces.filter(({ kind }) => kind === "html").map(({ text }) => safe.figure(text));
       output.classList.remove("qt-motion-old");
       tellLines(figures.map((box) => box.querySelector(".qt-motion-margin")).find(Boolean));
-      output.replaceChildren(said, ...figures.filter((box) => box.querySelector(".qt-figure")));
-      for (const dead of output.querySelectorAll("script")) {
-        const script = document.createElement("script");
-        script.textContent = dead.textContent;
-        dead.replaceWith(script);
-      }
+      const shown = figures.filter((box) => box.querySelector(".qt-figure"));
+      output.replaceChildren(said, ...shown);
+      shown.forEach(safe.revive);
       for (const box of output.querySelectorAll(".text_html, pre")) if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
       leadToLines(said);
     }

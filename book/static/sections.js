@@ -18,7 +18,7 @@ const book = (() => {
         resolve({ all, byName });
       };
       const script = document.createElement("script");
-      script.src = new URL("section-index.js", here).href;
+      script.src = new URL("./section-index.js", here).href;
       script.onerror = () => {
         loading = undefined;
         reject(new Error("the list of sections cannot be loaded"));

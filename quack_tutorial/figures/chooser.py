@@ -85,7 +85,7 @@ class Chooser:
         return (
             f'<div class="qt-figure qt-chooser" id="{identifier}" role="group" aria-label="{escape(self.title)}">'
             f"<style>{style_sheet()}{asset('chooser.css')}</style>{keeps_its_keys(parts)}</div>"
-            f"{called(asset('chooser.js'), identifier, data)}"
+            f"{called('chooser.js', identifier, data)}"
         )
 
     def _solution(self) -> str:

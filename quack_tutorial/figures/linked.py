@@ -93,5 +93,5 @@ def html(panes, player) -> str:
         )
     body = "".join(lists)
     identifier = f"qt-{sha256(body.encode()).hexdigest()[:8]}"
-    call = called(asset("linked.js"), identifier, {"keys": keys, "frames": frames})
+    call = called("linked.js", identifier, {"keys": keys, "frames": frames})
     return f'<style>{asset("linked.css")}</style><div class="qt-panes" id="{identifier}">{body}</div>{call}'

@@ -138,7 +138,7 @@ class Player:
             width=self.scene.width,
             key=key_html(self.key) + self.below,
             origin=self.origin,
-            script=asset("player.js"),
+            script="player.js",
             data=self.data(),
             attributes="" if self.follow is None else " data-follow",
             least=self.scene.narrow.width if self.scene.narrow else self.scene.width,
@@ -205,7 +205,7 @@ def key_html(key) -> str:
 def page(
     *, title, controls, caption, picture, width, key, origin, script="", data=None, attributes="", least=640
 ) -> str:
-    """The HTML of one figure. `script` is a function of (id, data), in brackets, that brings it to life.
+    """The HTML of one figure. `script` names the file of a function of (id, data), in brackets, that brings it to life.
 
     The style sheet shows a drawing and its key, which are `hidden` without it: a notebook that is not trusted loses style sheet
     and drawing, and would show the numbers of the drawing in a row. `STRIPPED` then stands in their place.
@@ -241,8 +241,9 @@ def keeps_its_keys(html: str) -> str:
 
 
 def called(script, identifier, data) -> str:
-    """A script element that calls `script`, a function of (id, data) in brackets."""
-    return f'<script>{_function(script)}("{identifier}",{as_json(data)});</script>'
+    """A script element that calls the function of (id, data) in a file; `data-draws` names it for pages that have it already."""
+    name = script.removesuffix(".js")
+    return f'<script data-draws="{name}">{function_in(script)}("{identifier}",{as_json(data)});</script>'
 
 
 def _labels(labels) -> list:
@@ -292,7 +293,7 @@ def _change(old: str, new: str) -> str | None:
     return "+" + new[len(old) :] if old and new.startswith(old) else new
 
 
-def _function(script: str) -> str:
-    """The function in a script's text, without the comments and indentation around it."""
-    body = "\n".join(line.strip() for line in script.splitlines() if not re.match(r"\s*//", line))
+def function_in(script: str) -> str:
+    """The function in a script's file, without the comments and indentation around it."""
+    body = "\n".join(line.strip() for line in asset(script).splitlines() if not re.match(r"\s*//", line))
     return body.strip().removesuffix(";")

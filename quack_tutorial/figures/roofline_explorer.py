@@ -117,7 +117,7 @@ class Roofline:
             key=table(len(FORMULAS[operation]), M, N, row) + key,
             origin=f"{self.origin()} The roof: {PEAK_SOURCE}. Dashed: the datasheet's bandwidth. Bytes are those that must move; "
             "operations are counted once an element, an exponential as one.",
-            script=asset("roofline_explorer.js"),
+            script="roofline_explorer.js",
             data=self.data(),
             attributes=' data-part="roofline"',
         )

@@ -94,7 +94,7 @@ class Strides:
             ),
             origin="Computed in the page by the rule that the simulator counts by. A row is a line of 128 bytes, 4 sectors of 32; "
             "lines that no lane touches are left out.",
-            script=asset("stride_explorer.js"),
+            script="stride_explorer.js",
             data={"elements": ELEMENTS, "vectors": VECTORS},
             attributes=' data-part="strides"',
         )

@@ -9,7 +9,6 @@ import numpy as np
 
 from .player import Frame, key_html, page, slider
 from .scene import PHONE, Box, Label, Scene, svg
-from .theme import asset
 
 MOST_CELLS = 2048
 MOST_IN_TABLE = 160
@@ -152,7 +151,7 @@ class TileFigure:
             least=least,
             key=key_html(self.key()),
             origin=self.origin,
-            script=asset("tile.js"),
+            script="tile.js",
             data=data,
             attributes=' data-part="tile"',
         )

@@ -59,8 +59,9 @@ def distribution(tmp_path, runtime, monkeypatch):
 
 @pytest.fixture
 def cache(tmp_path, runtime):
-    """A cache that has Pyodide."""
+    """A cache that has Pyodide and DOMPurify."""
     folder = tmp_path / "cache"
+    (folder / f"dompurify-{runtime.PURIFY}").mkdir(parents=True)
     (folder / f"pyodide-{runtime.PYODIDE}").mkdir(parents=True)
     return folder
 
@@ -119,6 +120,7 @@ def npm(tmp_path, runtime, monkeypatch):
         archive = tmp_path / "given.tgz"
         with tarfile.open(archive, "w:gz") as tar:
             for name in files:
+                (tmp_path / name).parent.mkdir(exist_ok=True)
                 (tmp_path / name).write_text(name, encoding="utf-8")
                 tar.add(tmp_path / name, f"package/{name}")
         (tmp_path / "bin").mkdir(exist_ok=True)
@@ -131,11 +133,14 @@ def npm(tmp_path, runtime, monkeypatch):
     return give
 
 
-def test_pyodide_is_taken_when_it_is_the_pinned_one(runtime, npm, tmp_path, monkeypatch):
-    monkeypatch.setattr(runtime, "PYODIDE_SHA256", npm(runtime.PYODIDE_FILES))
+def test_packages_are_taken_when_they_are_the_pinned_ones(runtime, npm, tmp_path, monkeypatch):
+    given = npm((*runtime.PYODIDE_FILES, runtime.PURIFY_FILE))
+    for pin in ("PYODIDE_SHA256", "PURIFY_SHA256"):
+        monkeypatch.setattr(runtime, pin, given)
     runtime.fetch(tmp_path / "new")
     stored = tmp_path / f"new/pyodide-{runtime.PYODIDE}"
     assert {file.name for file in stored.iterdir()} == set(runtime.PYODIDE_FILES)
+    assert runtime.purify(tmp_path / "new").read_text(encoding="utf-8") == runtime.PURIFY_FILE
 
 
 def test_another_pyodide_is_refused_and_leaves_nothing(runtime, npm, tmp_path):
@@ -150,7 +155,7 @@ def test_without_npm_the_site_is_built_without_the_button_and_says_so(runtime, t
     monkeypatch.setattr(runtime.fetch, "__defaults__", (tmp_path / "new", None))
     runtime.main(["browser_runtime.py", "fetch"])
     assert capsys.readouterr().out == (
-        "The site is built without its button Run in this page: npm, which fetches Pyodide, is not installed.\n"
+        "The site is built without its button Run in this page: npm, which fetches pyodide@0.29.3, is not installed.\n"
     )
 
 

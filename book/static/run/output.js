@@ -1,5 +1,7 @@
 // Shows what comes out of a cell where the built page has its output, with the same look, as it comes.
 
+import { figure, revive } from "./safe.js";
+
 const LOOKS = {
   text: "output stream highlight-myst-ansi notranslate",
   value: "output text_plain highlight-myst-ansi notranslate",
@@ -118,20 +120,4 @@ function words(kind, text) {
   part.innerHTML = '<div class="highlight"><pre class="qt-printed"></pre></div>';
   part.querySelector("pre").textContent = text.endsWith("\n") || kind === "text" ? text : `${text}\n`;
   return part;
-}
-
-function figure(html) {
-  const part = document.createElement("div");
-  part.className = "output text_html";
-  part.innerHTML = html;
-  return part;
-}
-
-// Scripts that come by innerHTML do not start; copies of them do, once they are in the page.
-function revive(part) {
-  for (const script of part.querySelectorAll("script")) {
-    const copy = document.createElement("script");
-    copy.textContent = script.textContent;
-    script.replaceWith(copy);
-  }
 }

@@ -5,6 +5,7 @@ import * as kept from "./kept.js";
 import * as lines from "./lines.js";
 import * as link from "./link.js";
 import { add, begin, end } from "./output.js";
+import { startPython } from "./safe.js";
 import * as solved from "./solved.js";
 import * as truth from "./truth.js";
 import { addVersions } from "./versions.js";
@@ -37,7 +38,8 @@ export function open(bar, base) {
 async function prepare() {
   const path = location.pathname.slice(new URL("..", page.base).pathname.length).replace(/\.html$/, "");
   page.notebook = new URL(`../_sources/${path}.ipynb`, page.base); // the reader's: a solution in it is text
-  const { cells } = await (await fetch(new URL(`../_sources/${path}.cells.json`, page.base))).json();
+  const hash = document.querySelector('meta[name="qt-runtime-bytes"]').dataset.cells; // so that no other build's come
+  const { cells } = await (await fetch(new URL(`../_sources/${path}.cells.json?v=${hash}`, page.base))).json();
   const sources = cells.filter((cell) => cell.cell_type === "code");
   page.prose = cells.filter((cell) => cell.cell_type === "markdown");
   page.cells = sources.map((source, i) => ({ number: i + 1, source, built: text(source), state: "new", out: null }));
@@ -439,10 +441,9 @@ function markStale(cell, why) {
 function startWorker(began) {
   page.isReady = false;
   page.bar.querySelector(".qt-start")?.remove();
-  page.worker = new Worker(new URL("worker.js", import.meta.url), { type: "module" });
+  page.worker = startPython();
   page.worker.onmessage = ({ data }) => answered(data, began);
   page.worker.onerror = (event) => answered({ failed: event.message || "the worker did not start" }, began);
-  page.worker.postMessage({ runtime: new URL("../runtime/", page.base).href });
 }
 
 function answered(data, began) {

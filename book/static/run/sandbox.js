@@ -15,7 +15,7 @@ export function addControls(cells) {
     const name = target.value;
     target.value = ""; // the cell may say something else by the next moment
     if (!name) return;
-    const answer = await fetch(new URL(`starts/${name}.py`, import.meta.url)).catch(() => null);
+    const answer = await fetch(new URL(`./starts/${name}.py`, import.meta.url)).catch(() => null);
     missing.textContent = answer?.ok ? "" : "This kernel cannot be fetched now: is there a connection?";
     if (answer?.ok) kernel.replace((await answer.text()).trim());
   });

@@ -1,10 +1,26 @@
 // Python in a web worker: one session, whose cells the page sends one at a time.
 //
-// in:  {runtime} (once, the folder's address), then {cell, source, after: the cell on whose names it runs, yours: the cells
+// in:  {cell, source, after: the cell on whose names it runs, yours: the cells
 //      whose text is the reader's}
-// out: {stage}, {ready, took: ms of each step}, {failed}; for a cell {cell, kind, text} for each piece of output, then {cell, done: ok}
+// out: at the start {stage}, {ready, took: ms of each step}, {failed}; for a cell {cell, kind, text} for each piece of output, then {cell, done: ok}
 
 let session;
+
+const RUNTIME = new URL("../../runtime/", import.meta.url).href;
+// Only a worker that safe.js made is under the page's policy.
+if (location.protocol !== "blob:") throw new Error("this worker is started by safe.js");
+
+// What outlives the page (copies that the service worker answers with), or starts a worker without the policy, and what asks other
+// servers, which the policy forbids already: taken away before the first cell, so that Python finds none of it.
+const TAKEN = ["caches", "indexedDB", "BroadcastChannel", "Worker", "SharedWorker", "fetch", "XMLHttpRequest", "WebSocket",
+  "WebSocketStream", "WebTransport", "EventSource", "importScripts"];
+const TAKEN_OF_NAVIGATOR = ["storage", "storageBuckets", "serviceWorker", "locks"];
+
+function takeAway() {
+  for (const [from, names] of [[self, TAKEN], [navigator, TAKEN_OF_NAVIGATOR]]) {
+    for (let owner = from; owner; owner = Object.getPrototypeOf(owner)) for (const name of names) delete owner[name];
+  }
+}
 
 // What is being loaded, and how much of it has come, told when a megabyte more is there and at most once a second.
 const loading = { stage: "", bytes: 0, of: 0, told: 0, at: 0 };
@@ -43,32 +59,32 @@ async function unzipped(address, type) {
 
 // Python as it was kept after its start, or started anew where that does not arrive whole. The files that are kept zipped
 // come under a name of their own.
-async function load(runtime, { wasm, image }) {
-  const plain = self.fetch, address = new URL(wasm, runtime);
+async function load({ wasm, image }) {
+  const plain = self.fetch, address = new URL(wasm, RUNTIME);
   self.fetch = (what, ...more) => {
     if (String(what).endsWith("pyodide.asm.wasm")) return unzipped(address, "application/wasm");
     return plain(what, ...more).then((answer) => (String(what).endsWith(".zip") && answer.ok ? counted(answer) : answer));
   };
-  const memory = unzipped(new URL(image, runtime), "").then((answer) => answer.arrayBuffer());
-  const { loadPyodide } = await import(new URL("pyodide.mjs", runtime));
+  const memory = unzipped(new URL(image, RUNTIME), "").then((answer) => answer.arrayBuffer());
+  const { loadPyodide } = await import(new URL("pyodide.mjs", RUNTIME));
   try {
-    return await loadPyodide({ indexURL: runtime, _loadSnapshot: await memory });
+    return await loadPyodide({ indexURL: RUNTIME, _loadSnapshot: await memory });
   } catch (error) {
     console.error(`Python starts from nothing: ${error}`);
-    return loadPyodide({ indexURL: runtime });
+    return loadPyodide({ indexURL: RUNTIME });
   }
 }
 
-async function start(runtime) {
-  const manifest = await (await fetch(new URL("manifest.json", runtime), { cache: "no-cache" })).json();
+async function start() {
+  const manifest = await (await fetch(new URL("manifest.json", RUNTIME), { cache: "no-cache" })).json();
   loading.of = manifest.bytes;
   const took = {};
   let last = performance.now();
   const lap = (step) => ((took[step] = Math.round(performance.now() - last)), (last = performance.now()));
   // The wheels are on their way while Python starts.
-  const numpy = bytes(new URL(manifest.numpy, runtime)), book = bytes(new URL(manifest.package, runtime));
+  const numpy = bytes(new URL(manifest.numpy, RUNTIME)), book = bytes(new URL(manifest.package, RUNTIME));
   say("Loading Python");
-  const python = await load(runtime, manifest);
+  const python = await load(manifest);
   lap("python");
   say("Loading numpy");
   const packages = { extractDir: python.runPython("import site; site.getsitepackages()[0]") };
@@ -81,12 +97,12 @@ async function start(runtime) {
   session = { cell: 0, python: python.pyimport("quack_tutorial.browser.session").start(tell) };
   python.runPython("import cutesim.simulation");
   lap("simulator");
+  takeAway();
   postMessage({ ready: true, took });
 }
 
 onmessage = async ({ data }) => {
   try {
-    if (data.runtime) return await start(data.runtime);
     session.cell = data.cell;
     session.python.take_card(data.card ?? "");
     postMessage({ cell: data.cell, done: session.python.run(data.cell, data.source, data.after, data.yours) });
@@ -94,3 +110,5 @@ onmessage = async ({ data }) => {
     postMessage({ failed: String(error), cell: data.cell });
   }
 };
+
+start().catch((error) => postMessage({ failed: String(error) }));
