@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import importlib.util
 import sys
 import time
 from importlib import import_module
@@ -50,8 +49,6 @@ def run(args) -> int:
     status = 0
     for name in args.suites or needs:
         problem = missing(needs[name])
-        if needs[name] == "index" and not args.suites:
-            problem = "it downloads packages; ask for it by name"
         if problem:
             print(f"{name}: not run here: {problem}")
             status = 1 if args.suites else status
@@ -93,16 +90,12 @@ def missing(need) -> str | None:
     """Why a suite with this need cannot run here, or None."""
     if need == "nothing":
         return None
-    if need == "index":
-        return None if importlib.util.find_spec("pip") else "pip is not installed"
+    if need == "past":
+        return "its program is not kept; the record names the commit that has it"
     from quack_tutorial import compiler
 
     if need == "dsl":
         return compiler.dsl_problem()
-    if need == "tirx":
-        from validation import checkers
-
-        return compiler.dsl_problem() or checkers.problem()
     try:
         return compiler.dsl_problem() or compiler.gpu_problem()
     except ImportError:

@@ -121,7 +121,9 @@ def _markdown(kept: dict) -> str:
 def _sentence(kept) -> str:
     disagreed = len(kept.mismatches)
     said = "all agreed" if not disagreed else f"{disagreed:,} did not agree"
-    return f"{kept.checked:,} compared, {said}. {_place(kept)}; repeat it: `python -m validation {kept.name}`"
+    again = f"`python -m validation {kept.name}`"
+    how = f"measured once, by {again} of commit {kept.made_by}" if kept.made_by else f"repeat it: {again}"
+    return f"{kept.checked:,} compared, {said}. {_place(kept)}; {how}"
 
 
 def _place(kept) -> str:

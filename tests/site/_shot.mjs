@@ -1,0 +1,12 @@
+import { chromium } from "playwright-core";
+const [base, page, out, w, scheme, y] = process.argv.slice(2);
+const b = await chromium.launch({ executablePath: "/usr/bin/chromium", args: ["--no-sandbox"] });
+const p = await b.newPage({ viewport: { width: +w, height: 1000 }, colorScheme: scheme });
+p.on("console", (m) => ["error", "warning"].includes(m.type()) && console.log(m.type(), m.text().slice(0, 300)));
+p.on("pageerror", (e) => console.log("ERR", e.message));
+await p.goto(base + page, { waitUntil: "networkidle" });
+await p.waitForTimeout(800);
+if (y) await p.evaluate((y) => window.scrollTo(0, y), +y);
+await p.waitForTimeout(500);
+await p.screenshot({ path: out });
+await b.close();
