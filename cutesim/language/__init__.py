@@ -13,7 +13,7 @@
 The names that only published Hopper kernels use come with `hopper`, where it is there.
 """
 
-import contextlib
+from importlib.util import find_spec
 
-with contextlib.suppress(ModuleNotFoundError):
+if find_spec("cutesim.hopper"):
     from .. import hopper  # noqa: F401
