@@ -32,7 +32,7 @@ ROOMS = {
         | {"parallel", "records", "reference"},
         {"cuda", "torch"},  # the driver, since torch has no call that releases what L2 keeps
     ),
-    "browser": ({"figures", "simulation", "simulator", "trace"}, set()),
+    "browser": ({"figures", "notebook", "simulation", "simulator", "trace"}, {"torch"}),
     "card": ({"hardware", "machine"}, set()),
     "cli": ({"card", "machine"}, set()),
     "compiler": ({"kernel_cache", "kernels", "simulation"}, {"cutlass", "cuda", "torch"}),
@@ -52,6 +52,7 @@ ROOMS = {
             "figures",
             "hardware",
             "myst",
+            "notebook",
             "reference",
             "simulation",
             "simulator",
