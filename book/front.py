@@ -4,7 +4,6 @@
 """
 
 from dataclasses import replace
-from html import escape
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,6 @@ import numpy as np
 import quack_tutorial as qt
 from cutesim.language.loading import answer_folder
 from quack_tutorial import figures
-from quack_tutorial.browser.session import Session
 
 HERE = Path(__file__).parent
 answer_folder(str(HERE))  # where CuTe DSL is not installed, the simulator answers
@@ -60,20 +58,6 @@ def race() -> figures.Player:
     run = qt.simulate(BlockSum(), x, out, values=True)
     player = figures.race(run.trace, run.findings[0])
     return replace(player, title="This sum of 128 numbers is wrong, and a test of it may well pass")
-
-
-class Motion:
-    """What the page of a kernel as one types shows before Python has come to the browser: the run of its first kernel."""
-
-    def _repr_html_(self) -> str:
-        script = (HERE / "static/motion.js").read_text(encoding="utf-8").split("const RUN = `")[1].split("`;")[0]
-        told = []
-        session = Session(lambda kind, text: told.append((kind, text)))
-        session.run(1, (HERE / "static/run/starts/race.py").read_text(encoding="utf-8").strip(), 0, (1,))
-        session.run(2, script.replace("TAKES_ROWS", "False"), 1)
-        words = "".join(text for kind, text in told if kind != "html").strip()
-        drawn = "".join(text for kind, text in told if kind == "html")
-        return f'<div class="qt-motion-built"><pre class="qt-motion-said qt-motion-wrong">{escape(words)}</pre>{drawn}</div>'
 
 
 def as_svg(player) -> str:

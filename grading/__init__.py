@@ -117,6 +117,8 @@ def check(name: str, answer, *parts: str, seed: int = 0) -> None:
 
     Without `parts` all of the lab's checks count. The command `quack-tutorial grade` does the same from outside.
     """
+    from quack_tutorial import notebook
+
     from . import diagnoses, trial
     from .judgement import Refused
 
@@ -134,6 +136,7 @@ def check(name: str, answer, *parts: str, seed: int = 0) -> None:
         failed = [(one.name, one.diagnosis) for one in checks if one.diagnosis and one.name in parts]
     except Refused as refused:  # nothing can be tried
         failed = [(parts[0], refused.diagnosis)]
+    notebook.note("lab", not failed, checks=parts)
     if failed:
         name, told = failed[0]
         lines = (f"    {file}:{number}:  {text}" for file, number, text in told.lines)

@@ -7,6 +7,7 @@
 | `simulate` | runs a kernel on the simulator, warp by warp, and returns its trace and findings  |
 | `check`    | compares a result with what is wanted, and says where it is wrong                 |
 | `judge`    | an exercise's verdict: right, or not yet and why                                  |
+| `verdict`  | the same of whatever an exercise compared itself                                  |
 | `answer`   | a prediction's verdict: right, near or off, and the value                         |
 | `time`     | times a kernel on this machine's GPU, beside a copy and the datasheet             |
 | `recorded` | the recorded speeds of an operation at one size                                   |
@@ -27,6 +28,7 @@ _HOMES = {
     "simulate": "cutesim.simulation",
     "check": "quack_tutorial.notebook",
     "judge": "quack_tutorial.notebook",
+    "verdict": "quack_tutorial.notebook",
     "answer": "quack_tutorial.notebook",
     "time": "quack_tutorial.notebook",
     "recorded": "quack_tutorial.notebook",

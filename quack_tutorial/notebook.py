@@ -4,11 +4,14 @@
 |------------|-------------------------------------------------------------------------------------------|
 | `check`    | a sentence: right, or where the largest error is and what stood there                      |
 | `judge`    | an exercise's verdict on a simulated run: right, or not yet and why                        |
+| `verdict`  | the same of whatever an exercise compared itself                                          |
 | `answer`   | a prediction's verdict: right, near or off, beside the value                                |
 | `time`     | a kernel's time on this machine's GPU, beside a copy or a read and the datasheet; elsewhere a sentence |
 | `recorded` | the recorded speeds of one operation, dtype and size, with device and date                  |
 | `print_shares` | the shares of several recorded sizes, a line each; one line names those not measured     |
 | `print_lacking` | one line that names what was not measured on the card whose records are read             |
+
+What was printed of a right or a wrong answer is in `VERDICTS` as data, too: a page of the book reads it there and not in the text.
 
 Importing this module loads neither torch nor CuTe DSL.
 """
@@ -19,6 +22,7 @@ import json
 import math
 import re
 import textwrap
+from collections import deque
 from dataclasses import dataclass
 from html import escape
 from numbers import Integral, Real
@@ -38,6 +42,13 @@ BESIDE_MEMBERS = re.compile(
 )  # in a list that was written as words
 RELATIVE = {"float32": 1e-5, "float16": 2e-3, "bfloat16": 1e-2, "float64": 1e-12}
 
+VERDICTS: deque = deque(maxlen=1000)  # the last ones: {"of": who judged, "right": whether it was right, ...}
+
+
+def note(of: str, right, **more) -> None:
+    """Add a verdict to `VERDICTS`."""
+    VERDICTS.append({"of": of, "right": bool(right), **more})
+
 
 def check(result, wanted, tolerance=None) -> bool:
     """Compare `result` with `wanted`, tensors or arrays of one shape, and print how it went; returns whether all is right.
@@ -48,6 +59,7 @@ def check(result, wanted, tolerance=None) -> bool:
     """
     right, said = _compared(result, wanted, tolerance)
     print(textwrap.fill(f"{'Right' if right else 'Wrong'}: {said}", WIDTH))
+    note("check", right)
     return right
 
 
@@ -61,8 +73,14 @@ def judge(run, result, wanted, tolerance=None) -> bool:
         right, said = False, f"the run is {run!r:.40}, not what qt.simulate gives."
     elif not run.ok:
         right, said = False, "see what the simulator found."
-    print("right" if right else textwrap.fill(f"not yet: {said}", WIDTH))
-    return right
+    return verdict(right, textwrap.fill(said, WIDTH, initial_indent=" " * len("not yet: ")).lstrip())
+
+
+def verdict(right, why="") -> bool:
+    """Print "right", or "not yet" and why. Returns whether it is right."""
+    print("right" if right else f"not yet: {why}" if why else "not yet")
+    note("judge", right)
+    return bool(right)
 
 
 def _compared(result, wanted, tolerance) -> tuple[bool, str]:

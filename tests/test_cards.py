@@ -224,8 +224,9 @@ def test_the_switch_by_keyboard_and_without_scripts(root, extension, tmp_path):
     of_h200, of_h100 = ["4,000 GB/s", "36 cases"], ["100 GB/s", "Not measured on an H100 yet."]
     assert seen["first"] == of_h200
     assert seen["judged"][:2] == ["On an H200:", "GB/s: you said 100, it is 4,000: off"]
-    right = ["On an H100:", "GB/s: you said 100, it is 100: right"]
+    unjudged = ["On an H100:", "GB/s: 100"]  # what was judged stays with the card by whose answer it was
     assert seen["switched"][0] == seen["followed"] == seen["reloaded"][0] == seen["forbidden"] == of_h100
-    assert seen["switched"][1][:2] == seen["reloaded"][1][:2] == right
+    assert seen["switched"][1][:2] == seen["reloaded"][1][:2] == unjudged
+    assert seen["back"][:2] == seen["judged"][:2]
     assert seen["plain"] == ["4,000 GB/s", "On an H100", "36 cases", "On an H100"]
     assert seen["unfolded"] == ["4,000 GB/s", "On an H100", "100 GB/s", "36 cases", "On an H100"]

@@ -74,10 +74,3 @@ def test_a_card_passes_over_figures_without_a_drawing_and_has_no_link_in_it(root
     assert contents.picture(page) == ""
     page += chart
     assert contents.picture(page) == '<svg viewBox="0 0 1 1"><path/></svg>'
-
-
-def test_the_page_of_a_kernel_as_one_types_opens_with_the_race_that_its_first_kernel_has(front):
-    html = front.Motion()._repr_html_()
-    said = html.split("</pre>")[0]
-    assert "Race (read after write)" in said and "cell 1:" in said
-    assert html.count('class="qt-figure"') >= 3 and 'class="qt-motion-margin"' in html

@@ -41,8 +41,8 @@ ROOMS = {
         "records",
         "ops timing cost plain_kernels",
         "model parallel figures",
-        "notebook openings other_cards browser workbench simulate_command cli",
-        "live",
+        "notebook openings other_cards workbench simulate_command cli",
+        "live browser",
     ),
 }
 # Who may import the heavy ones when it is loaded; torch may be imported in a function that is handed a tensor of it.
@@ -53,7 +53,7 @@ MAY_LOAD = {
     "quack_tutorial.figures": {"matplotlib"},
     **{
         f"quack_tutorial.{room}": {"torch"}
-        for room in ("live", "model", "other_cards", "ops", "parallel", "plain_kernels")
+        for room in ("browser", "live", "model", "other_cards", "ops", "parallel", "plain_kernels")
     },
     "quack_tutorial.timing": {"cuda", "torch"},
     "bench": {"cuda", "torch"},

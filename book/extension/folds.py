@@ -245,7 +245,9 @@ class FoldCells(SphinxPostTransform):
                 "# your line" in part(cell, "source").astext() or UNSOLVED.search(output.astext())
             ):
                 cell.remove(output)
-            part(cell, "source").append(html(f'<span class="qt-number">cell {cell["exec_count"]}</span>'))
+            part(cell, "source").append(
+                html('<span class="qt-number" data-cell="{0}">cell {0}</span>'.format(cell["exec_count"]))
+            )
         for cell in [c for c in self.document.findall(nodes.container) if c.get("hide_mode")]:
             mode = cell.attributes.pop("hide_mode")
             asked = cell["prompt_show"]

@@ -54,6 +54,7 @@ document.addEventListener("DOMContentLoaded", () => {
   const all = (selector, root = document) => [...root.querySelectorAll(selector)];
   const key = QUACK_GUESSES + location.pathname;
   const unkept = {}; // where the browser keeps nothing
+  const shownCard = () => document.documentElement.dataset.card; // cards.js
   const isObject = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
   let isPrinting = false; // which unfolds everything, and answers nothing
   addEventListener("beforeprint", () => (isPrinting = true));
@@ -76,13 +77,17 @@ document.addEventListener("DOMContentLoaded", () => {
     return fields.every((field, i) => isObject(field) && field.asked === asked[i] && typeof field.guess === "string") ? fields : null;
   }
 
+  // Whose answer a prediction was judged by, where that is kept.
+  const cardOf = (n) => (read().predictions[n] ?? unkept[n])?.card;
+
   // Whether the browser keeps them.
   function keep(n, fields, section) {
     const now = read(); // another tab may have kept more
     if (JSON.stringify(now.predictions[n]?.fields) === JSON.stringify(fields)) return true;
     now.title = document.querySelector("article h1").firstChild.textContent.trim();
     now.asked = new Set(forms.map((form) => form.dataset.predict)).size;
-    now.predictions[n] = { section, fields, when: new Date().toISOString() };
+    const { card } = fields.some((field) => field.shown !== undefined) ? { card: cardOf(n) ?? shownCard() } : {};
+    now.predictions[n] = { section, fields, when: new Date().toISOString(), card };
     try {
       localStorage.setItem(key, JSON.stringify(now));
       return true;
@@ -121,20 +126,18 @@ document.addEventListener("DOMContentLoaded", () => {
 
     // The answers of the card that was chosen (cards.js), where each card has its own.
     function answers() {
-      const card = document.documentElement.dataset.card;
-      return JSON.parse(fold?.getAttribute(`data-answer-${card}`) || fold?.dataset.answer || '{"fields": []}');
+      return JSON.parse(fold?.getAttribute(`data-answer-${shownCard()}`) || fold?.dataset.answer || '{"fields": []}');
     }
 
     // Each field as it is kept: what was asked, the guess, and where there is one the verdict beside the value. Once the answer was
-    // shown the guess stays as it was then, and another one is `later`.
+    // shown guess and verdict stay as they were then, whatever card is chosen, and another guess is `later`.
     function judged() {
       const { fields, near } = answers(), record = recordOf(n, asked);
-      return guesses().map((typed, i) => {
-        const first = isAnswered(record) ? record[i] : null, guess = first ? first.guess : typed, field = fields[i];
+      return guesses().map((guess, i) => {
+        const field = fields[i], first = isAnswered(record) ? record[i] : null;
+        if (first) return { ...first, later: guess === first.guess ? undefined : guess || first.later };
         if (!field) return { asked: asked[i], guess };
-        const later = first && typed !== guess ? typed || first.later : undefined;
-        const verdict = guess && quackJudge(field, guess, near);
-        return { asked: asked[i], guess, shown: field.shown, kind: field.kind, ...verdict, ...(later && { later }) };
+        return { asked: asked[i], guess, shown: field.shown, kind: field.kind, ...(guess && quackJudge(field, guess, near)) };
       });
     }
 
@@ -169,7 +172,7 @@ document.addEventListener("DOMContentLoaded", () => {
         if (later) line.append(` (you said “${later}” after the answer was shown, which does not count)`);
         return line;
       });
-      const own = box.querySelector(`.qt-of-${document.documentElement.dataset.card} ul`);
+      const own = box.querySelector(`.qt-of-${cardOf(n) ?? shownCard()} ul`);
       (own ?? box.querySelector("ul")).replaceChildren(...lines);
       if (!box.querySelector(".qt-of-the-book")) {
         const note = document.createElement("p");
@@ -186,15 +189,12 @@ document.addEventListener("DOMContentLoaded", () => {
     }
 
     function answer() {
-      const fields = judged();
+      const fields = judged(), isKept = keep(n, fields, sectionOf(form)); // also without a guess: the next one comes after the answer
       tell(fields);
-      told(keep(n, fields, sectionOf(form))); // also without a guess: the next one comes after the answer
+      told(isKept);
     }
     // Also where the fold is opened without the button, by hand or by a cell that was run.
-    if (!later) {
-      fold?.addEventListener("toggle", () => fold.open && !isPrinting && answer());
-      document.addEventListener("qt-card", () => isAnswered(recordOf(n, asked)) && answer());
-    }
+    if (!later) fold?.addEventListener("toggle", () => fold.open && !isPrinting && answer());
 
     form.addEventListener("submit", (event) => {
       event.preventDefault();

@@ -43,7 +43,7 @@
     if (isFile) return;
     const open = async () => (await load()).open(bar, base);
     const isLink = () => location.hash.startsWith("#cells=");
-    addEventListener("hashchange", async () => isLink() && (await open(), (await load()).openLink()));
+    addEventListener("hashchange", () => isLink() && open()); // an open page looks for itself
     addEventListener("storage", ({ key }) => key && isKept(key) && open());
     if (isLink() || hasKept()) await open();
     if (![...article.querySelectorAll(".cell_output")].some((output) => /cell\s\d+:\d/.test(output.textContent))) return;

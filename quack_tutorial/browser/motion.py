@@ -1,8 +1,13 @@
-"""The pictures of a kernel that is being typed: what its warps did, what its lanes read and wrote, and what is wrong with it."""
+"""The page of a kernel that is being typed: whether it is right, what its warps did, what its lanes read and wrote.
+
+`tried` runs a kernel, and gives its `Verdict` and the pictures of its run. A verdict joins what the simulator found with how far
+the numbers are from `wanted(x)`; it is data, which the page gets from `quack_tutorial.notebook.VERDICTS` as well.
+"""
 
 from __future__ import annotations
 
 import json
+from dataclasses import asdict, dataclass
 from html import escape
 
 import numpy as np
@@ -12,6 +17,159 @@ from cutesim.trace import Op, Space
 MOST_RACES = 2
 READS, WRITES = (Op.LOAD, Op.ASYNC_COPY, Op.BULK_COPY), (Op.STORE, Op.ATOMIC, Op.STORE_ASYNC)
 WAITS = (Op.BARRIER, Op.CLUSTER_WAIT, Op.MBARRIER_WAIT, Op.WAIT_GROUP)
+# A vector, or where the kernel does not take one, a row: what the pictures show, and what is tried after it.
+INPUTS = (((64,), (64,)), ((1, 100), (3, 100)))
+FILLS = (99, 77)  # what the output holds before the kernel, and where it writes nothing, after it
+NOT_TAKEN = ("language", "launch")  # findings of a kernel that was made for another shape, or is no kernel
+STEP = 2.0**-20
+BITS = {"float16": 10, "bfloat16": 7, "float32": 23, "float64": 23}  # of a result that was computed in float32
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a kernel did on drawn numbers: `shapes` are the inputs' until one was wrong, of `compared` numbers some are wrong.
+
+    `difference` is the largest from `wanted(x)` and None where one is NaN or infinite; `tolerance` is what was allowed there.
+    """
+
+    shapes: tuple
+    ran: bool  # a kernel was launched
+    findings: tuple  # of {"kind", "line", "text"}
+    compared: int = 0
+    wrong: int = 0
+    unwritten: int = 0
+    nans: int = 0  # where there should be none
+    difference: float | None = None
+    tolerance: float | None = None
+    report: str = ""
+    lines: dict | None = None  # of `beside_lines`
+
+    @property
+    def right(self) -> bool:
+        return self.ran and not self.findings and self.compared > 0 and not self.wrong
+
+    @property
+    def sentences(self) -> list[str]:
+        """What the comparison says."""
+        if not self.compared:
+            return []
+        counts = {"never written": self.unwritten, "NaN": self.nans}
+        found = [] if self.ran else ["No kernel was launched."]
+        found += [
+            f"Of {self.compared:,} numbers {count:,} {'is' if count == 1 else 'are'} {what}."
+            for what, count in counts.items()
+            if count
+        ]
+        if self.difference is not None:
+            words = f"Largest difference from wanted(x): {self.difference:.2g}"
+            allowed = f"float32 explains {self.tolerance:.1g}" if self.tolerance else "none is allowed"
+            found.append(f"{words}; {allowed}." if self.wrong or self.difference else f"{words}.")
+        return found
+
+    def _repr_html_(self) -> str:
+        head = "Nothing wrong found." if self.right else "Something is wrong:"
+        said = escape("\n".join(filter(None, [self.report, *self.sentences])))
+        lines = escape(json.dumps(self.lines or {}))
+        wrong = "" if self.right else " qt-motion-wrong"
+        return f'<div class="qt-motion-said{wrong}" data-lines="{lines}"><p>{head}</p><pre>{said}</pre></div>'
+
+
+def tried(names) -> list:
+    """The verdict on `host` and `wanted` among `names`, and the pictures of the run.
+
+    They are called with a vector of 64 numbers, or where one of them does not take it, with a row of 100 and then with three such
+    rows. A tuple SHAPE among the names is the one shape instead.
+    """
+    from quack_tutorial import notebook
+
+    shape = names.get("SHAPE")
+    for first, second in INPUTS if shape is None else ((shape, shape),):
+        verdict, run = _tried(names, first, 0)
+        if verdict.right and not (again := _tried(names, second, 1))[0].right:
+            verdict, run = again
+        if run is not None and not any(finding.kind in NOT_TAKEN for finding in run.findings):
+            break
+    notebook.note("kernel", verdict.right, **asdict(verdict))
+    return [verdict, *(pictures(run) if run is not None else ())]
+
+
+def _tried(names, shape, nth) -> tuple[Verdict, object]:
+    """The verdict for one input, and the run; None where there is none."""
+    import torch
+
+    from cutesim import simulation
+    from quack_tutorial import notebook
+    from quack_tutorial.browser.errors import told_error
+
+    try:
+        host, wanted = names["host"], names["wanted"]
+        torch.manual_seed(nth)
+        x = torch.randn(*shape)
+        given = wanted(x)
+        out = torch.full_like(given, FILLS[nth])
+        want = notebook._numbers(_exact(wanted, x, given))
+        allowed = _allowed(wanted, x, want, str(out.dtype).removeprefix("torch."))
+        run = simulation.simulate(host, x, out, values=not nth)
+    except Exception as error:
+        text = (
+            f"The kernel's text has no `{error.args[0]}`."
+            if isinstance(error, KeyError) and error.args[0] in ("host", "wanted")
+            else told_error(error)
+        )
+        return Verdict(
+            (shape,), False, ({"kind": type(error).__name__, "line": None, "text": text},), report=text
+        ), None
+    got = notebook._numbers(out)
+    with np.errstate(invalid="ignore"):
+        off = np.where((got == want) | (np.isnan(got) & np.isnan(want)), 0.0, np.abs(got - want))
+        wrong = ~(off <= allowed)
+    at = np.unravel_index(np.argmax(np.where(np.isnan(off), np.inf, off)), off.shape) if off.size else ()
+    worst = float(off[at]) if off.size else 0.0
+    return Verdict(
+        shapes=(shape,),
+        ran=bool(run.trace.launches),
+        findings=tuple(
+            {"kind": f.kind, "line": f.lines[0].number if f.lines else None, "text": f.message} for f in run.findings
+        ),
+        compared=off.size,
+        wrong=int(wrong.sum()),
+        unwritten=int(((got == FILLS[nth]) & wrong).sum()),
+        nans=int((np.isnan(got) & wrong).sum()),
+        difference=worst if np.isfinite(worst) else None,
+        tolerance=float(allowed[at]) if off.size else None,
+        report=str(run),
+        lines=beside_lines(run),
+    ), run
+
+
+def _exact(wanted, x, given):
+    """`wanted` of the numbers in float64, where it takes them."""
+    try:
+        exact = wanted(x.double())
+    except Exception:
+        return given
+    return exact if exact.shape == given.shape else given
+
+
+def _allowed(wanted, x, want, dtype):
+    """How far a float32 computation of n numbers may be from each number of the answer; 0 for whole numbers.
+
+    A sum of n terms, in whatever order, is off by at most n roundings of its terms. How much a rounding of the inputs moves the
+    answer is seen by moving each by a small step up or down. Then the result is rounded to its own type.
+    """
+    import torch
+
+    from quack_tutorial import notebook
+
+    if dtype not in BITS:
+        return np.zeros(want.shape)
+    signs = torch.from_numpy(np.random.default_rng(0).choice([-1.0, 1.0], tuple(x.shape)))
+    try:
+        moved = np.abs(notebook._numbers(wanted(x.double() * (1 + STEP * signs))) - want) / STEP
+    except Exception:
+        moved = np.zeros(want.shape)
+    rounding = x.shape[-1] * 2.0**-23 * (np.abs(want) + moved)
+    return np.nan_to_num(rounding + 2.0 ** -BITS[dtype] * np.abs(want), posinf=0.0)
 
 
 def beside_lines(run) -> dict:
@@ -49,16 +207,6 @@ def _summed(codes, sizes):
     sums = np.zeros(len(found), np.int64)
     np.add.at(sums, inverse, sizes)
     return [(int(found[k]), int(sums[k])) for k in np.argsort(first)]
-
-
-class Margin:
-    """What `beside_lines` says of one file, in `data-lines`."""
-
-    def __init__(self, run, file):
-        self.lines = beside_lines(run).get(file, {})
-
-    def _repr_html_(self) -> str:
-        return f'<div class="qt-motion-margin" data-lines="{escape(json.dumps(self.lines))}"></div>'
 
 
 def pictures(run):

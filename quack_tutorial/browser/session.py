@@ -4,7 +4,9 @@
 cell's file is named `cell N`, the number that the page shows beside it, so that findings and tracebacks lead there.
 
 A cell sees the names as the cells above it left them, whatever has run since: each cell's names are kept, and put back before
-the cell below runs again. What no copy of the names can put back is an object that was changed in place: `note` tells of it.
+the cell below runs again. What no copy of the names can put back is an object that was changed in place. `note` tells of it where
+an array, or a list's or dict's own entries, are other ones; of what lies deeper, or in a module, it does not. The page's *Run all
+cells* therefore starts Python anew.
 
 | what is told | what it is                                                                       |
 |--------------|----------------------------------------------------------------------------------|
@@ -14,7 +16,9 @@ the cell below runs again. What no copy of the names can put back is an object t
 | `html`       | a figure                                                                         |
 | `error`      | a traceback, without the frames of this file; of a lab's check, its sentence     |
 | `lines`      | of the printed runs, as JSON: what each line of a cell moved, {cell: {line: [[kind, words], ...]}} |
-| `chart`      | a sentence: this chart cannot be drawn here, the one in the page is the book's   |
+| `verdict`  | as JSON: what `quack_tutorial.notebook.VERDICTS` has of this cell; by nothing else does the page know what is right |
+| `card`     | of a cell that depends on it, itself or by a name from above: the card whose records it read |
+| `chart`    | a sentence chart cannot be drawn here, the one in the page is the book's   |
 | `note`       | a sentence: the cell used a value that a cell below it has changed               |
 
 Not covered: magics, `In` and `Out`, widgets, rich outputs other than HTML.
@@ -28,21 +32,20 @@ import inspect
 import io
 import json
 import linecache
+import os
 import re
 import sys
 import time
-import traceback
 import zlib
 from collections import deque
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from types import CodeType, FunctionType
 
-from cutesim.context import NotSimulated, told
 from cutesim.language.loading import answer_imports
+from quack_tutorial.browser.errors import told_error
 
 CHART = "Drawing this chart takes matplotlib, which is not in this page: the chart shown is the one that the book was built with."
-GPU = "This page has no GPU and no CuTe DSL: run this cell in the notebook, on a machine with a Hopper GPU."
 MOST_LINES, MOST_CHARACTERS = 1_000, 100_000  # of what a cell prints, at the beginning
 END_CHARACTERS = 4_000  # of what it prints in the end, when the middle is left out
 MOST_WATCHED = 1 << 22  # bytes of an array, or entries of a list, that are looked through for changes
@@ -50,11 +53,13 @@ MOST_WATCHED = 1 << 22  # bytes of an array, or entries of a list, that are look
 
 @dataclass(frozen=True)
 class _Left:
-    """What a cell left behind: all names, the state of the random numbers, and what the objects looked like, by identity."""
+    """What a cell left behind: all names, the state of the random numbers, what the objects looked like, by identity, and which
+    names depend on the card."""
 
     names: dict
     random: dict
     looks: dict
+    of_card: frozenset
 
 
 class Session:
@@ -68,14 +73,13 @@ class Session:
         self.random = {} if random is None else random
         self.namespace = {"__name__": "__main__", "display": self.display}
         answer_imports(self.namespace, always=True)
+        self.of_card = frozenset()  # names that a cell bound which depends on the card
         self.left = {0: self._state()}  # by cell; 0 before the first
         self.out = _Told(tell)
         self.printed, self.titles = [], set()  # runs of the simulator that this cell printed, figures that it showed
 
     def take_card(self, name):
         """From here on the records of that card are read; of an empty name, the book's."""
-        import os
-
         os.environ.pop("QUACK_TUTORIAL_CARD", None)
         if name:
             os.environ["QUACK_TUTORIAL_CARD"] = name
@@ -91,8 +95,10 @@ class Session:
             self._go_back(after)
         self.printed.clear()
         self.titles.clear()
+        _of("notebook", "VERDICTS", []).clear()
+        asked, before = _of("card", "times_asked", int)(), dict(self.namespace)
         self.out = _Told(self.tell)
-        notes = []
+        notes, used = [], set()
         try:
             with redirect_stdout(self.out), redirect_stderr(self.out):
                 body, last, used = _split(source, file)
@@ -114,6 +120,9 @@ class Session:
             self.out.end()
             for note in notes:
                 self.tell("note", note)
+            if verdicts := list(_of("notebook", "VERDICTS", [])):
+                self.tell("verdict", json.dumps(verdicts))
+            self._tell_card(_of("card", "times_asked", int)() > asked, used, before)
             self.left.pop(number, None)  # so that the dictionary's order is the order of the runs
             self.left[number] = self._state()
         return True
@@ -137,12 +146,13 @@ class Session:
 
     def _state(self):
         looks = {id(value): _look(value) for value in self.namespace.values()}
-        return _Left(dict(self.namespace), copy.deepcopy(self.random), looks)
+        return _Left(dict(self.namespace), copy.deepcopy(self.random), looks, self.of_card)
 
     def _go_back(self, after):
         state = self.left[after]
         self.namespace.clear()  # functions know it, so it stays the same dictionary
         self.namespace.update(state.names)
+        self.of_card = state.of_card
         self.random.clear()
         self.random.update(copy.deepcopy(state.random))
 
@@ -174,6 +184,14 @@ class Session:
             if isinstance(function, FunctionType) and function.__globals__ is self.namespace:
                 todo += [other for other in _names(function.__code__) if other in self.namespace]
         return found
+
+    def _tell_card(self, has_asked, used, before):
+        """Tell the card whose records were read where this cell depends on it, and know its names from now on."""
+        depends = has_asked or not self.of_card.isdisjoint(self._reached(used))
+        bound = {name for name, value in self.namespace.items() if name not in before or before[name] is not value}
+        self.of_card = self.of_card | bound if depends else self.of_card - bound
+        if depends:
+            self.tell("card", os.environ.get("QUACK_TUTORIAL_CARD", ""))
 
     def _stands_below(self, number, error):
         """A sentence where a name is missing that a cell below assigns."""
@@ -208,6 +226,11 @@ class Session:
             found |= {file[5:]: of_file for file, of_file in lines.items() if re.fullmatch(r"cell \d+", file)}
         if found:
             self._show("lines", json.dumps(found))
+
+
+def _of(module, name, otherwise):
+    """What a module of ours has under a name, where it is loaded."""
+    return getattr(sys.modules.get(f"quack_tutorial.{module}"), name, otherwise)
 
 
 def _cells(finding):
@@ -327,29 +350,8 @@ def _split(source, file):
     return compile(tree, file, "exec"), last, used
 
 
-def told_error(error):
-    """The traceback of a cell's error as text, from the cell's own line on; a sentence more for what only a GPU has.
-
-    Of an error that a notebook shows without a traceback, as a finding or a lab's check, what it says and the lines it is about.
-    """
-    if hasattr(error, "_render_traceback_"):
-        text = "\n".join(told(error))  # in the page its lines are as long as the page is wide
-    else:
-        frame = error.__traceback__
-        while frame is not None and frame.tb_frame.f_code.co_filename == __file__:
-            frame = frame.tb_next
-        if isinstance(error, SyntaxError):  # which no cell's own line has raised
-            frame = None
-        text = "".join(traceback.format_exception(type(error), error, frame)).rstrip()
-        text = re.sub(r'File "(cell \d+)", line (\d+)', r"\1:\2", text)
-    needs_gpu = isinstance(error, NotSimulated) and not error.near or "CuTe DSL is not installed" in str(error)
-    return f"{text}\n{GPU}" if needs_gpu else text
-
-
 def start(tell):
     """A session in a page: torch is answered, warnings of long runs are kept quiet, printed runs are watched for races."""
-    import os
-
     from cutesim import simulation, torch_answer
 
     os.environ["QUACK_TUTORIAL_PROGRESS"] = "0"

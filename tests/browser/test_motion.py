@@ -1,7 +1,6 @@
-"""What the page of a kernel as one types shows of its kernels."""
+"""What the page of a kernel as one types says of kernels, and draws of them."""
 
 import json
-from html import unescape
 
 import pytest
 
@@ -10,49 +9,89 @@ pytest.importorskip("torch", reason="torch is not installed, in which the starts
 from quack_tutorial.browser import motion
 from quack_tutorial.browser.session import Session
 
+WRITE = "mO[tidx] = buffer[0] + buffer[1]"
+MENDED = ("# cute.arch.barrier()", "cute.arch.barrier()")
 
-def shown(root, name, old="", new=""):
-    """(printed text, titles of the figures) of a start with an edit, run as the page does."""
-    script = (root / "book/static/motion.js").read_text(encoding="utf-8")
-    run = script.split("const RUN = `")[1].split("`;")[0]
-    source = (root / f"book/static/run/starts/{name}.py").read_text(encoding="utf-8").replace(old, new)
+
+def shown(root, name, *edits):
+    """(verdict as the page gets it, titles of the figures, what stands beside which line) of a start with edits."""
+    source = (root / f"book/static/run/starts/{name}.py").read_text(encoding="utf-8")
+    for old, new in edits:
+        assert old in source
+        source = source.replace(old, new)
+    run = (root / "book/static/motion.js").read_text(encoding="utf-8").split('RUN = "')[1].split('";')[0]
     told = []
     session = Session(lambda kind, text: told.append((kind, text)))
     assert session.run(1, source, 0, (1,)), told
-    assert session.run(2, run.replace("TAKES_ROWS", str("shape[1]" in source or "mX[row" in source)), 1), told
-    text = "".join(text for kind, text in told if kind == "text")
-    drawn = [text for kind, text in told if kind == "html"]
-    lines = json.loads(unescape(drawn[0].split('data-lines="')[1].split('"')[0]))
-    found = {source.splitlines()[int(number) - 1].strip(): facts for number, facts in lines.items()}
-    return text, [text.split('aria-label="')[1].split('"')[0] for text in drawn[1:]], found
+    assert session.run(2, run.replace("\\n", "\n"), 1), told
+    (verdict,) = (one for kind, text in told if kind == "verdict" for one in json.loads(text))
+    titles = [
+        text.split('aria-label="')[1].split('"')[0] for kind, text in told if kind == "html" and "aria-label" in text
+    ]
+    lines = (verdict["lines"] or {}).get("cell 1", {})
+    found = {source.splitlines()[int(n) - 1].strip(): facts for n, facts in lines.items()}
+    return verdict, titles, found
+
+
+def test_the_page_begins_with_the_race(root):
+    page = (root / "book/motion.md").read_text(encoding="utf-8")
+    assert (root / "book/static/run/starts/race.py").read_text(encoding="utf-8").strip() in page
 
 
 def test_the_race_is_found_and_drawn_first(root):
-    text, titles, _ = shown(root, "race")
-    assert "Race (read after write)" in text and titles[0].startswith("A race") and "who waits for whom" in titles[1]
-
-
-def test_with_its_barrier_the_sum_is_right(root):
-    text, titles, _ = shown(root, "race", "# cute.arch.barrier()", "cute.arch.barrier()")
-    assert "No race, out-of-bounds access" in text and "Largest difference from wanted(x): 0." in text
-    assert not any(title.startswith("A race") for title in titles)
+    verdict, titles, _ = shown(root, "race")
+    assert not verdict["right"] and [(one["kind"], one["line"]) for one in verdict["findings"]] == [("race", 18)]
+    assert titles[0].startswith("A race") and "who waits for whom" in titles[1]
 
 
 def test_the_bytes_of_each_line_stand_beside_it(root):
     # 64 floats in; a sum from lane 0 of each of 2 warps; then 64 threads read both words and write one number.
-    _, _, lines = shown(root, "race", "# cute.arch.barrier()", "cute.arch.barrier()")
+    verdict, titles, lines = shown(root, "race", MENDED)
+    assert verdict["right"] and not any(title.startswith("A race") for title in titles)
     assert lines == {
         "total = mX[tidx]": [["reads", "256 B"]],
         "buffer[warp] = total": [["writes", "8 B shared"]],
         "cute.arch.barrier()": [["waits", "2 warps"]],
-        "mO[tidx] = buffer[0] + buffer[1]": [["reads", "512 B shared"], ["writes", "256 B"]],
+        WRITE: [["reads", "512 B shared"], ["writes", "256 B"]],
     }
 
 
-@pytest.mark.parametrize("name", ["reduce", "softmax"])
+# By hand: of 64 numbers, how many are wrong, never written, NaN.
+@pytest.mark.parametrize(
+    ("old", "new", "counts"),
+    [
+        (WRITE, f"if tidx < 32:\n        {WRITE}", (32, 32, 0)),
+        (WRITE, "pass", (64, 64, 0)),
+        (WRITE, 'mO[tidx] = cutlass.Float32(float("nan"))', (64, 0, 64)),
+        ("buffer[1]\n", "buffer[0]\n", (64, 0, 0)),
+        ("kernel(mX, mO).launch(grid=[1, 1, 1], block=[32 * WARPS, 1, 1])", "pass", (64, 64, 0)),
+        ("mX[tidx]\n", "mX[tidx] * cutlass.Float32(1.001)\n", (64, 0, 0)),
+    ],
+)
+def test_a_wrong_kernel_without_a_finding_is_wrong(root, old, new, counts):
+    verdict, _, _ = shown(root, "race", MENDED, (old, new))
+    assert not verdict["right"] and not verdict["findings"]
+    assert (verdict["wrong"], verdict["unwritten"], verdict["nans"]) == counts
+    assert verdict["ran"] == (new != "pass" or old == WRITE)
+
+
+def test_a_right_kernel_may_print_what_it_likes(root):
+    verdict, _, _ = shown(root, "race", MENDED, ("WARPS = 2", 'WARPS = 2\nprint("1 finding:")'))
+    assert verdict["right"]
+
+
+@pytest.mark.parametrize("name", ["reduce", "softmax", "copy"])
 def test_the_other_starts_are_right(root, name):
-    text, titles, _ = shown(root, name)
-    assert "No race, out-of-bounds access" in text and len(titles) >= 2
+    verdict, titles, _ = shown(root, name)
+    assert verdict["right"] and verdict["difference"] <= verdict["tolerance"] and len(titles) >= 2
+
+
+def test_a_kernel_of_rows_may_say_so_in_any_way_and_must_do_all_of_them(root):
+    unpacked = ("    kernel(mX, mO).launch(grid=[mX.shape[0]", "    M, N = mX.shape\n    kernel(mX, mO).launch(grid=[M")
+    assert shown(root, "softmax", unpacked)[0]["shapes"] == [[1, 100]]
+    verdict, _, _ = shown(root, "softmax", ("grid=[mX.shape[0]", "grid=[1"))
+    assert not verdict["right"] and (verdict["shapes"], verdict["unwritten"]) == ([[3, 100]], 200)
+    assert shown(root, "copy", ("THREADS = 64", "THREADS = 64\nSHAPE = 2, 40"))[0]["shapes"] == [[2, 40]]
 
 
 def test_a_run_without_a_trace_has_no_pictures():

@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from quack_tutorial.browser.session import CHART, GPU, Session, watch_printed
+from quack_tutorial.browser.errors import GPU
+from quack_tutorial.browser.session import CHART, Session, watch_printed
 
 KERNEL = """\
 import cutlass.cute as cute
@@ -106,7 +107,8 @@ def test_a_labs_check_is_told_in_sentences(session):
     assert not ended and told[0][1].startswith("shuffles: shuffles(2) returns 3. ") and "\n" not in told[0][1]
     ended, told = outputs(session, 3, "labs.check('butterfly', ClipToSecond, 'groups')")
     wanted = "groups: ClipToSecond needs a @cute.jit method __call__(self, mX, mY)"
-    assert not ended and told == [("error", wanted)]
+    verdict = '[{"of": "lab", "right": false, "checks": ["groups"]}]'
+    assert not ended and told == [("error", wanted), ("verdict", verdict)]
 
 
 # Names: each cell sees what the cells above left ------------------------------------------------------------------------
@@ -289,3 +291,30 @@ def outputs_of(session, source, yours):
     session.told.clear()
     session.run(2, source, yours=yours)
     return list(session.told)
+
+
+def test_verdicts_are_told_as_data_and_not_by_what_is_printed(session):
+    """The cell before has none of this cell's; what a cell prints is none."""
+    source = (
+        "import quack_tutorial as qt\nqt.check(1.0, {0});\nqt.verdict({1}, 'it is 3');\nprint('right: 11 of 11 points')"
+    )
+    said = [dict(outputs(session, 1, source.format(wanted, right))[1]) for wanted, right in ((1.0, True), (2.0, False))]
+    for told, right in zip(said, (True, False)):
+        assert json.loads(told["verdict"]) == [{"of": "check", "right": right}, {"of": "judge", "right": right}]
+    assert "verdict" not in dict(outputs(session, 2, "print('right: 11 of 11 points')\nprint('Right: all')")[1])
+
+
+def test_what_depends_on_the_card_names_it(session):
+    """A cell that asks, and one that reads a name that such a cell bound, itself or in a function; no other."""
+    cells = [
+        "from quack_tutorial import card\ndef sms():\n    return row.sms\nplain = 1",
+        "row = card.meant()",
+        "plain + 1",
+        "sms()",
+        "row = 3",
+        "row",
+    ]
+    session.take_card("h200")
+    told = [dict(outputs(session, n, cell)[1]).get("card") for n, cell in enumerate(cells, 1)]
+    assert told == [None, "h200", None, "h200", None, None]
+    session.take_card("")

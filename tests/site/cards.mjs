@@ -52,6 +52,8 @@ await look(page);
 await page.reload();
 await page.locator("details.qt-answered > summary").click();
 seen.reloaded = [await lines(page), await verdicts(page)];
+await page.locator(".qt-switch select").selectOption({ index: 0 });
+seen.back = await verdicts(page);
 
 // Where storage is forbidden, the choice holds for the page.
 const strict = await browser.newContext();

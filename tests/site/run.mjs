@@ -14,6 +14,8 @@
 //   {"reload": true}                  load the page again and start Python again
 //   {"visit": HASH}                   load the page again, with what the address then carries, and do not start Python;
 //                                     {number: text} in the place of HASH: cells as a link carries them
+//   {"hash": {number: text}}          open such a link in the same tab
+//   {"settled": true}                 wait until what was typed has run by itself, and nothing is out of date
 //   {"tab": N}                        go on in tab N of the same browser (0 is the first), which is opened if it is new
 //   {"click": NAME}                   press the first button or link of that name that is in sight
 //   {"follow": true}                  follow the first "cell N:L" in sight, and note it as `followed`
@@ -82,6 +84,8 @@ const stateOf = () => {
     said: document.querySelector(".qt-run-said")?.textContent,
     focus: { label: focus.getAttribute("aria-label"), line: focus.value?.slice(0, focus.selectionStart).split("\n").length },
     markInSight: box ? box.top > 0 && box.bottom < innerHeight : null,
+    report: document.querySelector(".qt-motion-said")?.textContent,
+    titles: [...document.querySelectorAll("#qt-motion .qt-figure[aria-label]")].map((node) => node.getAttribute("aria-label")),
     why: document.querySelector("#qt-sandbox-why")?.textContent,
     width: document.documentElement.scrollWidth,
     height: document.documentElement.scrollHeight,
@@ -89,6 +93,12 @@ const stateOf = () => {
     hash: location.hash,
     asks: !dispatchEvent(new Event("beforeunload", { cancelable: true })),
   };
+};
+
+// Such an address as "Copy link" makes.
+const write = async (texts) => {
+  const script = document.querySelector('script[src*="_static/book.js"]').src;
+  return (await import(new URL("run/link.js", script))).write(texts);
 };
 
 const idle = (page) => page.waitForFunction(() => window.quackCells.idle(), null, LONG);
@@ -123,15 +133,18 @@ async function main() {
         await page.reload({ waitUntil: "load" });
         await begin(page);
       } else if (step.visit !== undefined) {
-        const write = async (texts) => {
-          const script = document.querySelector('script[src*="run.js"]').src;
-          return (await import(new URL("run/link.js", script))).write(texts);
-        };
         const hash = typeof step.visit === "string" ? step.visit : await page.evaluate(write, step.visit);
         await page.goto("about:blank");
         fetched.clear();
         await page.goto(`${server.base}/${path}${hash}`, { waitUntil: "load" });
         await page.waitForTimeout(500);
+      } else if (step.hash) {
+        const hash = await page.evaluate(write, step.hash);
+        await page.evaluate((now) => (location.hash = now), hash);
+        await page.waitForTimeout(1000);
+      } else if (step.settled) {
+        const isSettled = () => window.quackCells?.idle() && !document.querySelector(".qt-stale-note:not([hidden])");
+        await page.waitForFunction(isSettled, null, LONG);
       } else if (step.tab !== undefined) {
         page = tabs[step.tab] ??= await watch(context, server.base, (kind, text) => findings.push({ kind, text }));
         if (page.url() === "about:blank") await page.goto(`${server.base}/${path}`, { waitUntil: "load" });

@@ -16,14 +16,13 @@ let frame = 0;
 
 // A run begins: its first piece takes the place of what stands there.
 export function begin(cell) {
-  Object.assign(cell, { pieces: [], said: "", last: null, isCleared: false });
+  Object.assign(cell, { pieces: [], last: null, isCleared: false });
 }
 
 // `shown` is called once the first piece has taken that place.
 export function add(cell, kind, text, shown) {
   cell.shown = shown;
   cell.pieces.push([kind, text]);
-  if (kind !== "html") cell.said += text.endsWith("\n") || kind === "text" ? text : `${text}\n`;
   waiting.add(cell);
   frame ||= requestAnimationFrame(() => {
     frame = 0;

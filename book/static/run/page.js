@@ -20,12 +20,13 @@ export async function start(bar, base) {
   next();
 }
 
-// Make the cells editable, once; the worker is not started by that.
-export function open(bar, base) {
+// Make the cells editable, once; the worker is not started by that. `given`: the cells of a page that has none in a file, one for
+// each node. Of these some have no text on the page, but an output.
+export function open(bar, base, given) {
   if (!page) {
     const words = bar.querySelector("[role=status]");
     const python = { worker: null, running: null, queue: [], session: 1, turn: 0 };
-    page = { bar, words, base, ...python, stale: [], cells: [], answers: [] };
+    page = { bar, words, base, given, ...python, stale: [], cells: [], answers: [] };
     page.opened = prepare();
     page.opened.catch((error) => {
       page.cannot = `The cells of this page cannot be opened (${error.message}): load the page anew.`;
@@ -36,22 +37,23 @@ export function open(bar, base) {
 }
 
 async function prepare() {
-  const path = location.pathname.slice(new URL("..", page.base).pathname.length).replace(/\.html$/, "");
-  page.notebook = new URL(`../_sources/${path}.ipynb`, page.base); // the reader's: a solution in it is text
-  const hash = document.querySelector('meta[name="qt-runtime-bytes"]').dataset.cells; // so that no other build's come
-  const { cells } = await (await fetch(new URL(`../_sources/${path}.cells.json?v=${hash}`, page.base))).json();
+  const cells = page.given ?? (await fromFile());
   const sources = cells.filter((cell) => cell.cell_type === "code");
   page.prose = cells.filter((cell) => cell.cell_type === "markdown");
   page.cells = sources.map((source, i) => ({ number: i + 1, source, built: text(source), state: "new", out: null }));
   for (const cell of page.cells) cell.text = () => cell.editor?.text() ?? cell.built;
   const nodes = [...document.querySelectorAll("article.bd-article div.cell")];
-  for (const node of nodes) findCell(node);
+  nodes.forEach(page.given ? (node, i) => place(page.cells[i], node) : findCell);
   nameKeys();
   for (const cell of page.cells) cell.isAside = truth.isAside(page.cells, cell);
   const texts = [undefined, ...page.cells.map((cell) => cell.built)];
-  for (const cell of page.cells) if (cell.node) placeIn(cell, texts);
+  for (const cell of page.cells) {
+    if (cell.output) cell.out = { texts };
+    if (cell.input) placeIn(cell);
+  }
   page.prose.filter((cell) => cell.metadata.nbgrader?.solution).forEach(placeAnswer);
   const buttons = { all: "Run all cells", stop: "Stop", link: "Copy link", download: "Download as notebook" };
+  if (page.given) delete buttons.download;
   const html = Object.entries(buttons).map(([name, words]) => `<button type="button" data-do="${name}">${words}</button>`);
   page.bar.insertAdjacentHTML("beforeend", `<span class="qt-run-buttons">${html.join(" ")}</span>`);
   const actions = { all: runAll, stop, link: copyLink, download };
@@ -64,6 +66,8 @@ async function prepare() {
   addEventListener("storage", ({ key }) => kept.isOurs(key) && told(key));
   addEventListener("pageshow", wakened);
   document.addEventListener("visibilitychange", wakened);
+  document.addEventListener("qt-card", () => refresh(true));
+  addEventListener("hashchange", openLink);
   tellLost();
   await openLink();
   if (location.pathname.endsWith("/sandbox.html")) (await import("./sandbox.js")).addControls(page.cells);
@@ -72,8 +76,19 @@ async function prepare() {
   // For tests, and for the console.
   const change = (n, old, by) => page.cells[n - 1].retype(page.cells[n - 1].text().replace(old, () => by));
   const runOne = (n) => (n ? run(page.cells[n - 1]) : runAll());
-  window.quackCells = { run: runOne, change, state: (n) => page.cells[n - 1].state, idle };
+  const [state, verdicts] = ["state", "verdicts"].map((name) => (n) => page.cells[n - 1][name]);
+  window.quackCells = { run: runOne, change, state, verdicts, idle };
+  return { cells: page.cells, run, stop, idle };
 }
+
+async function fromFile() {
+  const path = location.pathname.slice(new URL("..", page.base).pathname.length).replace(/\.html$/, "");
+  page.notebook = new URL(`../_sources/${path}.ipynb`, page.base); // the reader's: a solution in it is text
+  const hash = document.querySelector('meta[name="qt-runtime-bytes"]').dataset.cells; // so that no other build's come
+  return (await (await fetch(new URL(`../_sources/${path}.cells.json?v=${hash}`, page.base))).json()).cells;
+}
+
+const FOREIGN = "It is somebody else's code: once you run it, it may do in your browser whatever this page can, so read it first.";
 
 const text = (cell) => [cell.source].flat().join("");
 const idle = () => page.isReady && !page.running && !page.queue.length;
@@ -84,7 +99,10 @@ function findCell(node) {
   const input = node.querySelector("div.cell_input");
   // The output of an answer stands below its cell, in a fold.
   if (!input) return adopt(page.last, node);
-  const cell = (page.last = page.cells[Number(input.querySelector(".qt-number").textContent.match(/\d+/)[0]) - 1]);
+  place((page.last = page.cells[Number(input.querySelector(".qt-number").dataset.cell) - 1]), node, input);
+}
+
+function place(cell, node, input = node.querySelector("div.cell_input")) {
   adopt(cell, node);
   const [mayFail, isFolded] = ["raises-exception", "hide-cell"].map((tag) => node.matches(`.tag_${tag}`));
   Object.assign(cell, { node, input, mayFail, isFolded });
@@ -95,32 +113,30 @@ function adopt(cell, node) {
   cell.figures = cell.output ? [...cell.output.querySelectorAll(":scope > :is(.output.text_html, .qt-card)")] : [];
 }
 
-function placeIn(cell, texts) {
+function placeIn(cell) {
   const { input, number } = cell;
   input.querySelector("div[class*=highlight-]").hidden = true;
-  if (cell.output) cell.out = { texts };
   cell.editor = makeEditor({
     parent: input,
     text: cell.built,
     label: `Code of cell ${number}`,
-    run: () => run(cell),
+    run: () => run(cell.shownBy ?? cell),
     changed: () => (cell.editor.tell({}), cell.typed()),
   });
   const tools = document.createElement("div");
   tools.className = "qt-cell-tools";
   tools.innerHTML = `<button type="button">Run</button> <span></span>`;
   [cell.runButton, cell.words] = tools.children;
-  cell.runButton.setAttribute("aria-label", `Run cell ${number}`);
   cell.runButton.title = "Ctrl-Enter; runs the cells above first that are new, changed or out of date";
-  cell.runButton.addEventListener("click", () => (page.running === cell ? stop() : run(cell)));
+  cell.runButton.addEventListener("click", () => (page.running === cell ? stop() : run(cell.shownBy ?? cell)));
   input.append(tools);
-  addVersions(cell, tools, { shown: () => shown(cell), failed: notKept });
+  addVersions(cell, tools, { shown: (isTyped) => shown(cell, isTyped), failed: notKept });
   cell.retype = (now) => (cell.editor.set(now), cell.typed());
 }
 
-// The cell's text is another one.
-function shown(cell) {
-  cell.follow?.();
+// The cell's text is another one: `isTyped`, or another version of it is shown.
+function shown(cell, isTyped) {
+  cell.follow?.(isTyped);
   if (!page.isOpen) return;
   if (page.linkNote?.isSpent()) page.linkNote.remove();
   forgetOwnLink();
@@ -156,7 +172,7 @@ function nameKeys() {
   for (const key of kept.keys().filter((one) => !taken.has(one))) {
     const record = kept.read(key), cell = page.cells[record.number - 1];
     if (record.text === undefined) continue;
-    if (!cell?.node || cell.record.text !== undefined) page.lost.push(record);
+    if (!cell?.input || cell.record.text !== undefined) page.lost.push(record);
     else {
       const remark = "The book's text of this cell has changed since you wrote yours.";
       Object.assign(cell, { record: { ...record, shows: undefined }, remark });
@@ -180,7 +196,7 @@ function tellLost() {
 // Another tab wrote under this key.
 function told(key) {
   const record = kept.read(key), cell = page.cells.find((one) => one.key === key);
-  if (cell?.node) cell.told(record);
+  if (cell?.input) cell.told(record);
   const answer = page.answers.find((one) => one.key === key)?.box;
   const isTyping = answer === document.activeElement && document.hasFocus();
   if (answer && !isTyping) answer.value = record.text ?? "";
@@ -191,7 +207,7 @@ function wakened() {
   if (document.hidden || page.isUnkept) return;
   for (const cell of page.cells) {
     const words = (record) => JSON.stringify({ ...record, number: 0 });
-    if (cell.node && words(kept.read(cell.key)) !== words(kept.clean(cell.record))) told(cell.key);
+    if (cell.input && words(kept.read(cell.key)) !== words(kept.clean(cell.record))) told(cell.key);
   }
 }
 
@@ -214,18 +230,19 @@ function say(words) {
   return box;
 }
 
-// Show what the address carries beside what is kept.
-export async function openLink() {
-  const found = await link.read(location.hash, (n) => page.cells[n - 1]?.node);
-  page.linkNote?.remove();
+// Show what the address carries beside what is kept. Nothing of it runs until the reader asks, nor does what waited to run.
+async function openLink() {
+  const found = await link.read(location.hash, (n) => page.cells[n - 1]?.input);
   if (!found) return;
-  const opens = Object.keys(found.texts).length ? page.cells.filter((cell) => cell.node) : [];
+  page.linkNote?.remove();
+  clearQueue();
+  const opens = Object.keys(found.texts).length ? page.cells.filter((cell) => cell.input) : [];
   for (const cell of opens) cell.open(found.texts[cell.number]);
   const numbers = page.cells.filter((cell) => cell.version === "link").map((cell) => cell.number);
   const parts = [];
   if (numbers.length) {
     const which = numbers.length === 1 ? `cell ${numbers[0]}` : `cells ${numbers.join(", ")}`;
-    parts.push(`The link carries a text for ${which}, under “the link's”.`);
+    parts.push(`The link carries a text for ${which}, under “the link's”. ${FOREIGN}`);
     parts.push("Nothing that you wrote is replaced unless you press “Keep it as mine” there.");
   }
   const much = numbers.length ? "in full" : "as cells";
@@ -237,7 +254,7 @@ export async function openLink() {
 }
 
 async function copyLink() {
-  const changed = page.cells.filter((cell) => cell.node && cell.text() !== cell.built);
+  const changed = page.cells.filter((cell) => cell.input && cell.text() !== cell.built);
   const hash = await link.write(Object.fromEntries(changed.map((cell) => [cell.number, cell.text()])));
   const address = location.href.split("#")[0] + (changed.length ? hash : "");
   const copied = await navigator.clipboard?.writeText(address).then(() => true, () => false);
@@ -265,7 +282,7 @@ async function download() {
     const cell = notebook.cells.find((one) => one.id === source.id);
     cell.source = text(cell).replace(text(source), () => words);
   };
-  for (const cell of page.cells) if (cell.node) put(cell.source, cell.editor.text());
+  for (const cell of page.cells) if (cell.input) put(cell.source, cell.editor.text());
   for (const { source, box } of page.answers) if (box.value) put(source, box.value);
   const link = document.createElement("a");
   link.href = URL.createObjectURL(new Blob([JSON.stringify(notebook, null, 1)], { type: "application/x-ipynb+json" }));
@@ -279,7 +296,7 @@ async function download() {
 export async function jump(bar, base, number, line, output) {
   await open(bar, base);
   const cell = page.cells[number - 1], from = page.cells.find((one) => one.output === output);
-  if (!cell?.node) return;
+  if (!cell?.input) return;
   const then = (from?.out?.texts[number] ?? cell.text()).split("\n")[line - 1], now = cell.text().split("\n");
   const same = now.flatMap((one, i) => (one === then ? [i + 1] : []));
   const at = same.sort((a, b) => Math.abs(a - line) - Math.abs(b - line))[0] ?? line;
@@ -304,10 +321,10 @@ function run(cell) {
   begun();
 }
 
-// Everything anew, in order, without the solutions that stand folded.
+// Everything anew, in order, without the solutions that stand folded: in a Python in which no cell has run, since nothing else
+// forgets what a line that is gone did to a module.
 function runAll() {
-  page.session++;
-  for (const cell of page.cells) cell.isJoined = false;
+  if (page.worker && page.hasRun) stop();
   page.queue = page.cells.filter((cell) => !cell.isAside);
   begun();
 }
@@ -333,6 +350,8 @@ function next() {
   const texts = [...(above?.out.texts ?? [])]; // what the cell above was given, whatever it says now
   texts[cell.number] = cell.text();
   page.running = cell;
+  page.hasRun = true;
+  cell.verdicts = [];
   cell.awaits = null;
   cell.wasStale = truth.cause(page.cells, cell);
   cell.out = { texts, session: page.session, turn: ++page.turn };
@@ -356,7 +375,7 @@ function finished(cell, ok) {
     end(cell);
     lines.link(cell.output);
     const isYours = page.cells.some(({ number, built }) => (cell.out.texts[number] ?? built) !== built);
-    if (isYours && !cell.isFolded) solved.note(cell, cell.said);
+    if (isYours && !cell.isFolded) solved.note(cell, cell.verdicts);
     const heard = readAloud(cell.output).slice(0, 300) || "no output";
     if (cell.isAsked) page.said.textContent = `Cell ${cell.number}: ${heard}`;
   }
@@ -383,8 +402,12 @@ function refresh(isEdit = false) {
     if (why && hasOutput(cell)) stale.push(cell.number);
     cell.node.dataset.qtState = runs ? "running" : waiting.has(cell) ? "queued" : cause ? "stale" : cell.state;
     const stands = !cause ? (cell.took ?? "") : hasOutput(cell) ? "" : truth.past(cell, cause);
-    cell.words.textContent = runs ? "runs" : waiting.has(cell) ? "waits" : notRun(cell) || stands;
-    cell.runButton.textContent = runs ? "Stop" : "Run";
+    if (cell.input) {
+      cell.words.textContent = runs ? "runs" : waiting.has(cell) ? "waits" : notRun(cell) || stands;
+      const does = runs ? "Stop" : cell.version === "link" ? "Run the link's code" : "Run";
+      cell.runButton.textContent = does;
+      cell.runButton.setAttribute("aria-label", does === "Run" ? `Run cell ${cell.number}` : `${does}: cell ${cell.number}`);
+    }
     markStale(cell, why);
     cell.output?.toggleAttribute("data-qt-not-the-books", !(isBooks && cell.text() === cell.built));
   }
@@ -439,7 +462,7 @@ function markStale(cell, why) {
 // The worker ----------------------------------------------------------------------------------------------------------
 
 function startWorker(began) {
-  page.isReady = false;
+  page.isReady = page.hasRun = false;
   page.bar.querySelector(".qt-start")?.remove();
   page.worker = startPython();
   page.worker.onmessage = ({ data }) => answered(data, began);
@@ -462,6 +485,8 @@ function answered(data, began) {
     const cell = page.cells[data.cell - 1];
     if (!data.kind) finished(cell, data.done);
     else if (data.kind === "lines") tellLines(JSON.parse(data.text));
+    else if (data.kind === "verdict") cell.verdicts = JSON.parse(data.text);
+    else if (data.kind === "card") cell.out.card = data.text;
     else if (cell.node) add(cell, data.kind, data.text, refresh);
   }
 }

@@ -1,6 +1,6 @@
 // The sandbox's controls: a kernel to start from, and the shape and type that it runs on.
 
-const STARTS = ["copy", "reduce", "softmax"], DTYPES = ["float32", "float16", "bfloat16"];
+const STARTS = { copy: "copy", reduce: "reduce", softmax: "softmax" }, DTYPES = ["float32", "float16", "bfloat16"];
 const LINE = /^M, N, dtype = (\d+), (\d+), torch\.(\w+)$/m;
 const MOST = { M: 64, N: 4096 };
 
@@ -9,16 +9,7 @@ export function addControls(cells) {
   const run = cells.find((cell) => LINE.test(cell.built));
   const options = (words) => words.map((word) => `<option>${word}</option>`).join("");
 
-  const start = controls(kernel, `<label>Start from <select aria-label="Start from"><option value="">choose a kernel</option>${options(STARTS)}</select></label> <span role="status"></span>`);
-  const missing = start.querySelector("span");
-  start.querySelector("select").addEventListener("change", async ({ target }) => {
-    const name = target.value;
-    target.value = ""; // the cell may say something else by the next moment
-    if (!name) return;
-    const answer = await fetch(new URL(`./starts/${name}.py`, import.meta.url)).catch(() => null);
-    missing.textContent = answer?.ok ? "" : "This kernel cannot be fetched now: is there a connection?";
-    if (answer?.ok) kernel.replace((await answer.text()).trim());
-  });
+  startFrom(kernel, STARTS);
 
   const number = (name) =>
     `<label>${name} <input aria-label="${name}" type="number" min="1" max="${MOST[name]}" aria-describedby="qt-sandbox-why"></label>`;
@@ -48,6 +39,23 @@ export function addControls(cells) {
     if (!LINE.test(run.text())) return complain("Not taken over: the cell has no line “M, N, dtype = …” any more.");
     complain("");
     run.retype(run.text().replace(LINE, `M, N, dtype = ${M.value}, ${N.value}, torch.${dtype.value}`));
+  });
+}
+
+// Puts a choice of kernels before a cell, {file in starts/: words}; `chosen` is called before one takes the place of the cell's text.
+export function startFrom(cell, starts, chosen) {
+  const options = Object.entries(starts).map(([name, words]) => `<option value="${name}">${words}</option>`).join("");
+  const box = controls(cell, `<label>Start from <select aria-label="Start from"><option value="">choose a kernel</option>${options}</select></label> <span role="status"></span>`);
+  const missing = box.querySelector("span");
+  box.querySelector("select").addEventListener("change", async ({ target }) => {
+    const name = target.value;
+    target.value = ""; // the cell may say something else by the next moment
+    if (!name) return;
+    const answer = await fetch(new URL(`./starts/${name}.py`, import.meta.url)).catch(() => null);
+    missing.textContent = answer?.ok ? "" : "This kernel cannot be fetched now: is there a connection?";
+    if (!answer?.ok) return;
+    chosen?.();
+    cell.replace((await answer.text()).trim());
   });
 }
 

@@ -1,11 +1,12 @@
 // Whether what stands below a cell is what the code on the page gives.
 //
 // An output knows the texts that it came from (`out.texts`, by cell: its own and those above), and, when it came out here,
-// the Python session and its turn there. It is out of date as soon as one of these texts is another one now, or a cell
-// above has run again since. A solution that stands folded counts only while it is joined: from when its reader runs it
+// the Python session, its turn there and, where it depends on that, the card whose records it read (`out.card`). It is out of
+// date as soon as one of these texts is another one now, another card's figures are shown, or a cell above has run again since. A solution that stands folded counts only while it is joined: from when its reader runs it
 // until what stands above it changes or runs again.
 
-// Why a cell's output is out of date: {cell, again: whether that cell ran again, or else changed}; null where it is not.
+// Why a cell's output is out of date: {cell, again: whether that cell ran again, or else changed}, or {cell, card} of another card;
+// null where it is not.
 export function cause(cells, cell) {
   const { out } = cell;
   if (!out) return null;
@@ -15,13 +16,16 @@ export function cause(cells, cell) {
     const ranSince = out.turn && above.out?.session === out.session && above.out.turn > out.turn;
     if (ranSince) return { cell: above, again: true };
   }
-  return out.texts[cell.number] === cell.text() ? null : { cell, again: false };
+  if (out.texts[cell.number] !== cell.text()) return { cell, again: false };
+  const { card } = document.documentElement.dataset; // cards.js
+  return out.card && out.card !== card ? { cell, card: out.card } : null;
 }
 
 // The cells that a cell builds on.
 export const aboveOf = (cells, cell) => cells.filter((one) => one.number < cell.number && !(one.isAside && !one.isJoined));
 
-export function sentence(cell, { cell: by, again }) {
+export function sentence(cell, { cell: by, again, card }) {
+  if (card) return `Out of date: this came from what was recorded on the ${card.toUpperCase()}.`;
   const above = `cell ${by.number} above`;
   if (cell.out.turn) {
     const then = again ? `${above} ran${by.isAside ? "" : " again"}` : by === cell ? "the cell was changed" : `${above} was changed`;
@@ -32,7 +36,8 @@ export function sentence(cell, { cell: by, again }) {
 }
 
 // The same of a cell that gave nothing to be seen.
-export function past(cell, { cell: by, again }) {
+export function past(cell, { cell: by, again, card }) {
+  if (card) return `ran on what was recorded on the ${card.toUpperCase()}`;
   if (by === cell) return "changed since it ran";
   return `cell ${by.number} above ${again ? "ran again" : "was changed"} since this ran`;
 }

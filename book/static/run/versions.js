@@ -5,7 +5,7 @@ import * as kept from "./kept.js";
 const NAMES = { yours: "yours", before: "yours, older", link: "the link's", book: "the book's" };
 const MOST_OLDER = 5; // texts that were replaced, the last first
 
-// `shown` is called after the cell's text is another one, `failed` when the browser does not keep it.
+// `shown` is called after the cell's text is another one, and told whether it was typed; `failed` when the browser does not keep it.
 export function addVersions(cell, place, { shown, failed }) {
   const box = document.createElement("span"), says = document.createElement("span");
   box.className = "qt-versions";
@@ -41,7 +41,7 @@ export function addVersions(cell, place, { shown, failed }) {
     buttons.get("before").textContent = isOne ? NAMES.before : `${NAMES.before}, ${older + 1} of ${many}`;
     take.hidden = cell.version !== "link";
     const own = cell.record.text === undefined ? "" : " Yours is kept.";
-    const from = cell.record.link ? "From the link, changed by you." : "From the link.";
+    const from = `From the link${cell.record.link ? ", changed by you" : ""}: somebody else's code, which Run lets loose here.`;
     says.textContent = cell.version === "link" ? `${from}${own}` : (cell.remark ?? "");
   }
 
@@ -89,7 +89,7 @@ export function addVersions(cell, place, { shown, failed }) {
     cell.remark = "";
     save();
     draw();
-    shown();
+    shown(true);
   }
 
   // Puts a text in the place of the one shown, which can be had back.
